@@ -1,0 +1,85 @@
+#include "ir/base/diag.h"
+
+#include <algorithm>
+
+namespace weft {
+
+Loc Loc::text(std::string file, int line, int column, std::string source, int length) {
+  Loc loc;
+  loc.kind = Kind::Text;
+  loc.file = std::move(file);
+  loc.line = line;
+  loc.column = column;
+  loc.source = std::move(source);
+  loc.length = length;
+  return loc;
+}
+
+Loc Loc::in_node(std::string file, std::string node, std::string op_type, int index) {
+  Loc loc;
+  loc.kind = Kind::Node;
+  loc.file = std::move(file);
+  loc.node = std::move(node);
+  loc.op_type = std::move(op_type);
+  loc.node_index = index;
+  return loc;
+}
+
+Loc Loc::in_file(std::string file) {
+  Loc loc;
+  loc.file = std::move(file);
+  return loc;
+}
+
+void Diags::add(Diagnostic diagnostic) {
+  if (diagnostic.severity == Diagnostic::Severity::Error) ++errors_;
+  all_.push_back(std::move(diagnostic));
+}
+
+int Diags::exit_code() const {
+  int code = 0;
+  for (const Diagnostic& d : all_) {
+    if (d.severity != Diagnostic::Severity::Error) continue;
+    const bool unsupported = d.id.ends_with("-unsupported");
+    if (!unsupported) return 1;
+    code = 3;
+  }
+  return code;
+}
+
+static std::string position(const Loc& loc) {
+  const std::string file = printable(loc.file);
+  switch (loc.kind) {
+    case Loc::Kind::None: return file.empty() ? "" : file + ": ";
+    case Loc::Kind::Text: return file + ":" + std::to_string(loc.line) + ":" + std::to_string(loc.column) + ": ";
+    case Loc::Kind::Node:
+      return format("{}: node '{}' ({}, #{}): ", file, printable(loc.node), printable(loc.op_type), loc.node_index);
+  }
+  return "";
+}
+
+static std::string caret(const Loc& loc) {
+  if (loc.kind != Loc::Kind::Text || loc.source.empty()) return "";
+  const std::string number = std::to_string(loc.line);
+  std::string under;
+  const int shown = std::min<int>(loc.column - 1, static_cast<int>(loc.source.size()));
+  for (int i = 0; i < shown; ++i) under += loc.source[i] == '\t' ? '\t' : ' ';
+  under += '^';
+  under.append(std::max(0, std::min<int>(loc.length, 120) - 1), '~');
+  return format("  {} | {}\n  {} | {}\n", number, loc.source, std::string(number.size(), ' '), under);
+}
+
+std::string Diags::text() const {
+  std::string out;
+  for (const Diagnostic& d : all_) {
+    const char* severity = d.severity == Diagnostic::Severity::Error     ? "error"
+                           : d.severity == Diagnostic::Severity::Warning ? "warning"
+                                                                         : "note";
+    out += position(d.loc) + severity + ": " + d.message;
+    if (!d.id.empty()) out += " [" + d.id + "]";
+    out += "\n" + caret(d.loc);
+  }
+  return out;
+}
+
+}  // namespace weft

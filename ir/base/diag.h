@@ -1,0 +1,80 @@
+// Diagnostics: what the user is told, with its position. Collected by phase, printed by the command line.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/base/text.h"
+
+namespace weft {
+
+/// Where a thing was said: a position in a text file, a node of an ONNX model, or nowhere.
+struct Loc {
+  enum class Kind { None, Text, Node };
+  Kind kind = Kind::None;
+  std::string file;      // as the user named it
+  int line = 0;          // Text: 1-based
+  int column = 0;        // Text: 1-based
+  int length = 1;        // Text: characters to underline
+  std::string source;    // Text: the whole line, for the caret
+  std::string node;      // Node: its name, or its first output when it has none
+  std::string op_type;   // Node
+  int node_index = -1;   // Node: position in the imported graph
+
+  static Loc text(std::string file, int line, int column, std::string source = "", int length = 1);
+  static Loc in_node(std::string file, std::string node, std::string op_type, int index);
+  static Loc in_file(std::string file);
+};
+
+/// One message. `id` is stable and unique at its emit site; ids ending in "-unsupported" mean exit code 3.
+struct Diagnostic {
+  enum class Severity { Error, Warning, Note };
+  Severity severity;
+  std::string id;
+  Loc loc;
+  std::string message;
+};
+
+class Diags {
+ public:
+  /// Appends further notes to the message just reported.
+  class Report {
+   public:
+    Report(Diags& diags) : diags_(diags) {}
+    template <class... Arguments>
+    Report& note(const Loc& loc, std::string_view pattern, const Arguments&... arguments) {
+      diags_.add({Diagnostic::Severity::Note, "", loc, format(pattern, arguments...)});
+      return *this;
+    }
+
+   private:
+    Diags& diags_;
+  };
+
+  template <class... Arguments>
+  Report error(std::string id, const Loc& loc, std::string_view pattern, const Arguments&... arguments) {
+    add({Diagnostic::Severity::Error, std::move(id), loc, format(pattern, arguments...)});
+    return {*this};
+  }
+  template <class... Arguments>
+  Report warning(std::string id, const Loc& loc, std::string_view pattern, const Arguments&... arguments) {
+    add({Diagnostic::Severity::Warning, std::move(id), loc, format(pattern, arguments...)});
+    return {*this};
+  }
+
+  /// No error so far.
+  bool ok() const { return errors_ == 0; }
+  int errors() const { return errors_; }
+  const std::vector<Diagnostic>& all() const { return all_; }
+  /// 0, 1 (the input is wrong) or 3 (all errors are "-unsupported"): the lowest of several, see DESIGN section 9.
+  int exit_code() const;
+  /// All messages as the user sees them, with source lines and carets.
+  std::string text() const;
+
+ private:
+  void add(Diagnostic diagnostic);
+
+  std::vector<Diagnostic> all_;
+  int errors_ = 0;
+};
+
+}  // namespace weft

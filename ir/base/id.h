@@ -1,0 +1,22 @@
+// A typed index into an arena: what the compiler stores instead of pointers.
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <functional>
+
+namespace weft {
+
+template <class Tag>
+struct Id {
+  uint32_t index = UINT32_MAX;
+
+  constexpr explicit operator bool() const { return index != UINT32_MAX; }
+  constexpr auto operator<=>(const Id&) const = default;
+};
+
+}  // namespace weft
+
+template <class Tag>
+struct std::hash<weft::Id<Tag>> {
+  size_t operator()(weft::Id<Tag> id) const noexcept { return id.index; }
+};

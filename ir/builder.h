@@ -1,0 +1,50 @@
+// Adds ops with inferred types in front of a given op; what decompositions and passes write graphs with.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace weft {
+
+class Builder {
+ public:
+  /// New ops stand before `before` (none: at the end) of `graph`, and take place, origins and transform from `like`.
+  Builder(Module& module, Graph& graph, OpId before, const Op& like);
+
+  /// An op with one result; its name is `like`'s name + "/" + kind (the record's name). Types are inferred; the operands
+  /// must be legal (a failing inference is our bug).
+  ValueId op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {});
+  /// The same with any number of results.
+  std::vector<ValueId> ops(OpKind kind, std::vector<ValueId> inputs, Attrs attrs, int results);
+  /// Constant ops.
+  ValueId constant(const Tensor& tensor);
+  /// A scalar of the same dtype as `like_value`.
+  ValueId scalar(ValueId like_value, double value);
+  ValueId ints(const std::vector<int64_t>& values);
+
+  ValueId reshape(ValueId x, const Dims& dims);
+  ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
+  ValueId cast(ValueId x, DType to);
+  ValueId reduce(OpKind kind, ValueId x, const std::vector<int64_t>& axes, bool keepdims);
+
+  const TensorType& type(ValueId v) const { return graph_.type(v); }
+  Dims dims(ValueId v) const { return graph_.type(v).dims(); }
+  Module& module() { return module_; }
+  Graph& graph() { return graph_; }
+
+ private:
+  Module& module_;
+  Graph& graph_;
+  OpId before_;
+  std::string name_;
+  PlaceId place_;
+  std::vector<OriginId> origins_;
+  TransformId transform_;
+};
+
+/// The position of a dtype attribute value: casts carry `to` as our DType's number.
+int64_t dtype_attr(DType dtype);
+DType dtype_of_attr(int64_t value);
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+// Host tensors of a module: bytes mapped from a file or owned.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/ids.h"
+#include "ir/tensor.h"
+
+namespace weft {
+
+struct Constant {
+  std::string name;  // the initialiser's, or the node's that made it
+  DType dtype;
+  Dims dims;
+  std::span<const std::byte> bytes;  // row-major, little endian; into `owned` or a mapping of Constants
+
+  int64_t count() const { return element_count(dims); }
+};
+
+class Constants {
+ public:
+  ConstantId add(std::string name, const Tensor& tensor);
+  ConstantId add(std::string name, DType dtype, Dims dims, std::vector<std::byte> bytes);
+  /// `bytes` must lie in memory that was given to keep().
+  ConstantId add_view(std::string name, DType dtype, Dims dims, std::span<const std::byte> bytes);
+  /// Keeps memory (a file mapping, a parsed model) alive as long as the module.
+  void keep(std::unique_ptr<void, void (*)(void*)> memory) { kept_.push_back(std::move(memory)); }
+
+  const Constant& operator[](ConstantId id) const { return constants_[id.index]; }
+  size_t size() const { return constants_.size(); }
+  Tensor tensor(ConstantId id) const;
+
+ private:
+  std::vector<Constant> constants_;
+  std::vector<std::unique_ptr<std::vector<std::byte>>> owned_;
+  std::vector<std::unique_ptr<void, void (*)(void*)>> kept_;
+};
+
+}  // namespace weft

@@ -1,0 +1,63 @@
+// Everything of one compilation between the readers and the Plan: the graph, its constants, the places it runs on.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/base/diag.h"
+#include "ir/constants.h"
+#include "ir/graph.h"
+#include "ir/layout.h"
+
+namespace weft {
+
+/// Where code runs: an ordered list of ranks with named axes (row-major: the last axis varies fastest).
+struct Place {
+  std::string name;
+  std::vector<int> ranks;
+  Mesh mesh;
+
+  int size() const { return static_cast<int>(ranks.size()); }
+};
+
+/// A node of the imported model, after inlining of local functions.
+struct Origin {
+  std::string name;     // the node's, or its first output's when it has none
+  std::string op_type;  // as in the model
+  int index = 0;        // position in the imported graph
+  Loc loc;
+};
+
+/// An entry of the schedule as it will be cited: "fuse into far0".
+struct Transform {
+  std::string text;
+  Loc loc;
+};
+
+/// An input and an output that are one buffer living across invocations.
+struct State {
+  std::string input;
+  std::string output;
+  Loc loc;
+};
+
+struct Module {
+  std::string name;  // a C++ identifier made from the file's name
+  std::string file;  // as the user named it
+  Graph graph;
+  Constants constants;
+  std::vector<Place> places;  // place 0 is where ops without a better one live
+  std::vector<Origin> origins;
+  std::vector<Transform> transforms;
+  std::vector<State> states;
+  int64_t seed = 0;
+  bool per_rank = false;  // `view: per-rank`: inputs and outputs vary (L10)
+
+  int world() const;  // 1 + the largest rank of any place
+  const Place& place(PlaceId id) const { return places[id.index]; }
+  /// The axes of the layouts of a place's values in a graph of this module (regions add time axes).
+  Mesh mesh(const Graph& in, PlaceId place) const;
+  /// Where to point for an op: its first origin, else the transform that made it, else the model's file.
+  Loc loc(const Op& op) const;
+};
+
+}  // namespace weft

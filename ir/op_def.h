@@ -1,0 +1,194 @@
+// The record of an op: everything the compiler knows of it, in one place (DESIGN section 3).
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/base/diag.h"
+#include "ir/module.h"
+#include "ir/tensor.h"
+
+namespace weft {
+
+/// How an op is lowered. Passes and backends switch over this, never over the op.
+///   Pointwise    one element of each result from one element of each (broadcast) operand
+///   Reduction    over attribute `axes` (kept as extent 1 iff `keepdims`), or arg-reductions over `axis`
+///   Contraction  MatMul, convolution, pooling: sums of products over factors or windows
+///   View         moves elements, computes nothing
+///   Index        gather and scatter: addresses come from data
+///   Scan         running values along one axis
+///   Region       owns graphs: If, Loop, Chunk, Fused
+///   Collective   between ranks
+///   Source       no operands: Input, Constant, Iota
+///   Composite    only ever decomposed; none is left after the decompose pass
+enum class Category : uint8_t {
+  Pointwise, Reduction, Contraction, View, Index, Scan, Region, Collective, Source, Composite
+};
+const char* category_name(Category category);
+
+enum class AttrType : uint8_t { Int, Real, Text, Ints, Reals, Tensor };
+struct AttrSpec {
+  const char* name;
+  AttrType type;
+  std::optional<AttrValue> otherwise = {};  // the default; none: optional without one, unless `required`
+  bool required = false;
+};
+
+/// An operand that a lowering needs at compile time: once it is a constant, infer-types moves it into the attribute.
+struct ConstantOperand {
+  int input;
+  const char* attr;
+  AttrType type;  // Int (from a scalar or one element), Ints, Real, Reals
+  bool required = true;  // false: the op also works on a run-time operand
+};
+
+struct Arity {
+  int min = 1;
+  int max = 1;  // -1: any number
+};
+
+/// One op as its record's functions see it. Operand numbers of absent optional operands answer has() == false.
+class OpView {
+ public:
+  OpView(const Module& module, const Graph& graph, const Op& op, Diags* diags = nullptr)
+      : module_(module), graph_(graph), op_(op), diags_(diags) {}
+
+  const Op& op() const { return op_; }
+  const Graph& graph() const { return graph_; }
+  const Module& module() const { return module_; }
+  int inputs() const { return static_cast<int>(op_.inputs.size()); }
+  bool has(int input) const { return input < inputs() && bool(op_.inputs[input]); }
+  const TensorType& type(int input) const { return graph_.type(op_.inputs[input]); }
+  Dims dims(int input) const { return type(input).dims(); }
+  const TensorType& result_type(int output) const { return graph_.type(op_.outputs[output]); }
+  /// The operand's tensor if it is a Constant.
+  std::optional<Tensor> known(int input) const;
+  /// Attribute `attr` of ints as an axis list of `ndim` dims: negatives resolved, range checked, reported if wrong.
+  std::optional<std::vector<int64_t>> axes(std::string_view attr, int ndim) const;
+  /// One axis attribute, resolved; `-ndim <= axis < ndim` (or `<= ndim` with `end`), reported if wrong.
+  std::optional<int64_t> axis(std::string_view attr, int ndim, bool end = false) const;
+  /// Reports an error at the op's node and returns false.
+  template <class... Arguments>
+  bool fail(std::string id, std::string_view pattern, const Arguments&... arguments) const {
+    if (diags_) diags_->error(std::move(id), module_.loc(op_), pattern, arguments...);
+    return false;
+  }
+
+ private:
+  const Module& module_;
+  const Graph& graph_;
+  const Op& op_;
+  Diags* diags_;
+};
+
+/// Types of the results from types and attributes (layouts are left replicated). False after reporting.
+using InferFn = bool (*)(const OpView& op, std::vector<TensorType>& results);
+
+/// A loop of an op (L4): what happens when it is sliced.
+struct Factor {
+  enum class Role : uint8_t { Pass, Reduce, Whole };
+  int64_t extent = 0;
+  Role role = Role::Pass;
+  ReduceOp reduce = ReduceOp::Sum;  // Reduce
+};
+/// Which factor each dimension of each operand and result runs over; -1: none (a broadcast extent 1).
+struct FactorRule {
+  std::vector<Factor> factors;
+  std::vector<std::vector<int>> inputs;
+  std::vector<std::vector<int>> outputs;
+};
+using FactorFn = FactorRule (*)(const OpView& op);
+
+/// Philox draw position of a random op (DESIGN section 3).
+struct RandomState {
+  int64_t seed = 0;
+  int64_t trip = 0;        // of the enclosing Loop
+  int64_t invocation = 0;
+};
+
+/// One evaluation on one rank: local tensors in, local tensors out. Attributes that speak of global positions (Slice,
+/// Pad, shapes of views) have been made local in `op` by the evaluator.
+struct EvalContext {
+  const Op& op;
+  std::vector<const Tensor*> inputs;     // null where absent
+  std::vector<Dims> result_dims;         // local, with run-time lengths
+  std::vector<DType> result_dtypes;
+  std::vector<Tensor>& results;          // to be filled, one for each output
+  RandomState random;
+  /// Global index of local index i of dim d of result r / of operand k: identity where the dim is not sliced.
+  std::vector<std::vector<std::vector<int64_t>>> held_results;  // [r][d]; empty inner vector: identity
+  std::vector<std::vector<std::vector<int64_t>>> held_inputs;   // [k][d]
+  std::vector<Dims> global_dims;         // of results
+  std::vector<Dims> global_input_dims;
+
+  const Tensor& in(int i) const { return *inputs[i]; }
+  bool has(int i) const { return i < static_cast<int>(inputs.size()) && inputs[i]; }
+  int64_t result_index(int r, int d, int64_t i) const {
+    return held_results.empty() || held_results[r][d].empty() ? i : held_results[r][d][i];
+  }
+  int64_t input_index(int k, int d, int64_t i) const {
+    return held_inputs.empty() || held_inputs[k][d].empty() ? i : held_inputs[k][d][i];
+  }
+};
+using EvalFn = void (*)(EvalContext& context);
+
+class Builder;
+/// Builds the results of a composite op from simpler ones; the values that replace the op's outputs (a none id for an
+/// output that is unused). Empty after reporting what is not supported.
+using DecomposeFn = std::vector<ValueId> (*)(Builder& build, const OpView& op);
+
+/// Turns the ONNX form read by the generic importer (all attributes and operands of the node) into ours.
+/// `opset` is that of the op's domain. False after reporting.
+using ImportFn = bool (*)(Graph& graph, OpId op, int opset, const OpView& view);
+
+/// The value of a pointwise op on element values: the reference, in double.
+using ScalarFn = double (*)(const double* operands, const Op& op);
+
+struct OnnxName {
+  const char* name = "";
+  int since = 1;               // first opset that this record reads
+  const char* domain = "";     // "" is ai.onnx
+};
+
+struct OpDef {
+  OpKind kind;
+  const char* name;            // in text form; equal to the ONNX name where there is one
+  OnnxName onnx = {};          // empty name: internal
+  std::vector<AttrSpec> attrs = {};
+  Arity inputs = {1, 1};
+  Arity outputs = {1, 1};
+  Category category = Category::Composite;
+  std::vector<ConstantOperand> constant_operands = {};
+  ImportFn import = nullptr;
+  InferFn infer = nullptr;     // Pointwise: may be null (broadcast, dtype of the first operand)
+  const char* einsum = nullptr;  // the factor rule where it is one line: "b m k, b k n -> b m n"
+  FactorFn factors = nullptr;  // else; null: from the category
+  /// Operand groups in each of which the op is linear (L6): Add {{0, 1}}, MatMul {{0}, {1}}.
+  std::vector<std::vector<int>> linear = {};
+  /// Pointwise: expression in C++ on scalars of the compute type; $0, $1 operands, $T the compute type. Functions of
+  /// weft/math.h by name.
+  const char* scalar = nullptr;
+  EvalFn eval = nullptr;
+  DecomposeFn decompose = nullptr;  // non-null: the decompose pass replaces the op
+};
+
+const OpDef& op_def(OpKind kind);
+inline const OpDef& op_def(const Op& op) { return op_def(op.kind); }
+inline Category category(const Op& op) { return op_def(op).category; }
+/// All records in the order of ops.def.
+std::span<const OpDef* const> all_op_defs();
+/// The record that reads an ONNX op, or null. `domain` "" and "ai.onnx" are the same.
+const OpDef* find_onnx_op(std::string_view domain, std::string_view name);
+/// The kind of that text-form name.
+std::optional<OpKind> parse_op_kind(std::string_view name);
+
+/// The factor rule of a record, from `factors`, `einsum` or the category. View, Region, Collective, Source have none
+/// (an empty rule). Every factor's extent is filled in.
+FactorRule factor_rule(const OpView& op);
+
+/// NumPy broadcasting of several shapes; nullopt where extents differ and neither is 1.
+std::optional<Shape> broadcast(const std::vector<Shape>& shapes);
+
+}  // namespace weft

@@ -1,0 +1,13 @@
+// One enumerator for each line of ops.def.
+#pragma once
+#include <cstdint>
+
+namespace weft {
+
+enum class OpKind : uint16_t {
+#define WEFT_OP(kind) kind,
+#include "ir/ops.def"
+#undef WEFT_OP
+};
+
+}  // namespace weft

@@ -1,0 +1,97 @@
+#include "ir/type.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+namespace weft {
+
+namespace {
+struct DTypeRow {
+  DType dtype;
+  const char* name;
+  int64_t bytes;
+};
+constexpr DTypeRow kDTypes[] = {
+    {DType::F32, "f32", 4}, {DType::F64, "f64", 8}, {DType::F16, "f16", 2}, {DType::BF16, "bf16", 2},
+    {DType::I8, "i8", 1},   {DType::I16, "i16", 2}, {DType::I32, "i32", 4}, {DType::I64, "i64", 8},
+    {DType::U8, "u8", 1},   {DType::U16, "u16", 2}, {DType::U32, "u32", 4}, {DType::U64, "u64", 8},
+    {DType::Bool, "bool", 1},
+};
+constexpr const char* kReduceNames[] = {"sum", "max", "min", "prod"};
+}  // namespace
+
+const char* dtype_name(DType dtype) { return kDTypes[static_cast<int>(dtype)].name; }
+int64_t dtype_bytes(DType dtype) { return kDTypes[static_cast<int>(dtype)].bytes; }
+
+std::optional<DType> parse_dtype(std::string_view name) {
+  for (const DTypeRow& row : kDTypes)
+    if (name == row.name) return row.dtype;
+  return {};
+}
+
+bool is_float(DType dtype) {
+  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::F16 || dtype == DType::BF16;
+}
+
+bool is_signed_int(DType dtype) {
+  return dtype == DType::I8 || dtype == DType::I16 || dtype == DType::I32 || dtype == DType::I64;
+}
+
+int64_t element_count(const Dims& dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  return n;
+}
+
+Dims strides_of(const Dims& dims) {
+  Dims strides(dims.size(), 1);
+  for (int d = static_cast<int>(dims.size()) - 2; d >= 0; --d) strides[d] = strides[d + 1] * dims[d + 1];
+  return strides;
+}
+
+Shape shape_of(const Dims& dims) {
+  Shape shape;
+  for (int64_t d : dims) shape.push_back({d, {}});
+  return shape;
+}
+
+Dims bounds(const Shape& shape) {
+  Dims dims;
+  for (const Extent& e : shape) dims.push_back(e.bound);
+  return dims;
+}
+
+bool is_static(const Shape& shape) {
+  return std::none_of(shape.begin(), shape.end(), [](const Extent& e) { return bool(e.count); });
+}
+
+const char* reduce_name(ReduceOp op) { return kReduceNames[static_cast<int>(op)]; }
+
+std::optional<ReduceOp> parse_reduce(std::string_view name) {
+  for (size_t i = 0; i < std::size(kReduceNames); ++i)
+    if (name == kReduceNames[i]) return static_cast<ReduceOp>(i);
+  return {};
+}
+
+double reduce_identity(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::Sum: return 0;
+    case ReduceOp::Max: return -std::numeric_limits<double>::infinity();
+    case ReduceOp::Min: return std::numeric_limits<double>::infinity();
+    case ReduceOp::Prod: return 1;
+  }
+  return 0;
+}
+
+void Layout::set(int axis, AxisState state) {
+  if (axis >= size()) axes_.resize(axis + 1);
+  axes_[axis] = state;
+  while (!axes_.empty() && axes_.back().is(AxisState::Kind::R)) axes_.pop_back();
+}
+
+bool Layout::has(AxisState::Kind kind) const {
+  return std::any_of(axes_.begin(), axes_.end(), [&](const AxisState& s) { return s.is(kind); });
+}
+
+}  // namespace weft

@@ -1,0 +1,89 @@
+// Element types, extents, layouts over the ranks: what a value is (DESIGN sections 3 and 4).
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/ids.h"
+
+namespace weft {
+
+enum class DType : uint8_t { F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
+
+const char* dtype_name(DType dtype);  // "f32", "i64", "bool"
+std::optional<DType> parse_dtype(std::string_view name);
+int64_t dtype_bytes(DType dtype);
+bool is_float(DType dtype);
+bool is_signed_int(DType dtype);
+inline bool is_integer(DType dtype) { return !is_float(dtype) && dtype != DType::Bool; }
+
+using Dims = std::vector<int64_t>;
+int64_t element_count(const Dims& dims);
+/// Row-major strides in elements.
+Dims strides_of(const Dims& dims);
+
+/// A dimension: its bound, and the scalar int64 value that holds the run-time length (none: the bound is the length).
+struct Extent {
+  int64_t bound = 0;
+  ValueId count;
+
+  bool operator==(const Extent&) const = default;
+};
+using Shape = std::vector<Extent>;
+Shape shape_of(const Dims& dims);
+/// The bounds.
+Dims bounds(const Shape& shape);
+bool is_static(const Shape& shape);
+
+enum class ReduceOp : uint8_t { Sum, Max, Min, Prod };
+const char* reduce_name(ReduceOp op);  // "sum"
+std::optional<ReduceOp> parse_reduce(std::string_view name);
+/// The neutral element of `op` (infinities for max and min).
+double reduce_identity(ReduceOp op);
+
+/// The state of one axis of a value's place (L1): R replicated, S(dim, block) sliced, P(op) partial, V varying.
+struct AxisState {
+  enum class Kind : uint8_t { R, S, P, V };
+  Kind kind = Kind::R;
+  int dim = 0;        // S
+  int64_t block = 0;  // S: index i of dim lives at coordinate (i div block) mod size
+  ReduceOp op{};      // P
+
+  static AxisState replicated() { return {}; }
+  static AxisState sliced(int dim, int64_t block) { return {Kind::S, dim, block, {}}; }
+  static AxisState partial(ReduceOp op) { return {Kind::P, 0, 0, op}; }
+  static AxisState varying() { return {Kind::V, 0, 0, {}}; }
+  bool is(Kind k) const { return kind == k; }
+  bool operator==(const AxisState&) const = default;
+};
+
+/// One state for each axis of the place, then one for each enclosing Chunk (time axes, outer first). Trailing R's are not
+/// stored, so a default Layout is fully replicated on any mesh.
+class Layout {
+ public:
+  AxisState operator[](int axis) const { return axis < static_cast<int>(axes_.size()) ? axes_[axis] : AxisState{}; }
+  void set(int axis, AxisState state);
+  /// Axes up to the last one that is not R.
+  int size() const { return static_cast<int>(axes_.size()); }
+  bool is_replicated() const { return axes_.empty(); }
+  bool has(AxisState::Kind kind) const;
+  bool operator==(const Layout&) const = default;
+
+ private:
+  std::vector<AxisState> axes_;
+};
+
+struct TensorType {
+  DType dtype = DType::F32;
+  Shape shape;  // global
+  Layout layout;
+
+  int ndim() const { return static_cast<int>(shape.size()); }
+  Dims dims() const { return bounds(shape); }
+  int64_t count() const { return element_count(dims()); }
+  bool operator==(const TensorType&) const = default;
+};
+
+}  // namespace weft

@@ -1,0 +1,127 @@
+// What the user asked for, exactly as the YAML says it: names, not graph nodes (DESIGN section 6). Read-only for passes.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/base/diag.h"
+#include "ir/layout.h"
+
+namespace weft {
+
+/// A node name, a value name, `{uses: WEIGHT}` or a name made by an earlier step; may hold `{l}`-style variables and `*`.
+struct Selector {
+  enum class Kind { Name, Uses };
+  Kind kind = Kind::Name;
+  std::string text;
+  Loc loc;
+};
+
+/// One axis (or one product of axes, outer first) of a `shard` entry: `tp: 1`, `tp: {dim: 1, parts: 3}`, `tp: R`.
+struct AxisRequest {
+  std::vector<std::string> axes;
+  bool replicated = false;
+  int dim = 0;
+  int64_t parts = 1;
+  Loc loc;
+};
+
+/// Layout constraint on a value (`NAME`), or on what its readers get (`NAME.use`).
+struct ShardEntry {
+  Selector target;
+  bool use = false;
+  std::vector<AxisRequest> axes;  // in the order written
+};
+
+struct SplitStep {
+  Selector op;
+  int dim = 0;
+  std::vector<std::string> into;  // reduce-scatter, all-gather
+};
+struct ReorderStep {
+  bool gather = true;           // else all-reduces past linear ops
+  std::vector<Selector> moved;  // one gather, or several reduces
+  std::vector<Selector> past;
+};
+struct FuseStep {
+  std::vector<Selector> ops;
+  std::string into;
+};
+struct OverlapStep {
+  enum class Mechanism { Streams, Signal, Fused };
+  std::vector<Selector> ops;
+  int chunks = 1;
+  int dim = 0;
+  Mechanism mechanism = Mechanism::Streams;
+};
+struct TransformStep {
+  std::variant<SplitStep, ReorderStep, FuseStep, OverlapStep> what;
+  Loc loc;
+};
+
+struct PlaceRequest {
+  std::string name;
+  std::vector<int> ranks;
+  Mesh mesh;
+  Loc loc;
+};
+
+struct StageRequest {
+  std::string name;
+  std::string place;
+  std::vector<Selector> nodes;
+  Loc loc;
+};
+struct OrderEntry {
+  std::string stage;
+  int micro_batch;
+  Loc loc;
+};
+struct PipelineRequest {
+  enum class Order { GPipe, OneFOneB, Search, Table };
+  std::vector<StageRequest> stages;
+  int micro_batches = 1;
+  Order order = Order::GPipe;
+  std::vector<OrderEntry> table;
+  Loc loc;
+};
+
+struct StateRequest {
+  std::string input;
+  std::string output;
+  Loc loc;
+};
+
+/// A dim pinned or bounded by `dims:` or --dim: 128, or "<=1024"; several values make specialisations.
+struct DimRequest {
+  std::string name;
+  std::vector<int64_t> values;
+  bool bounded = false;
+  Loc loc;
+};
+
+/// Tuned choices by kernel name: {tile: [64, 64, 32]}.
+struct KernelChoice {
+  std::string kernel;
+  std::map<std::string, std::vector<int64_t>> values;
+  Loc loc;
+};
+
+struct Schedule {
+  std::string file;  // empty: no schedule, one rank
+  Mesh mesh;         // `mesh:`; makes the one place "all"
+  std::vector<PlaceRequest> places;
+  std::vector<DimRequest> dims;
+  std::vector<ShardEntry> shard;
+  std::vector<TransformStep> transforms;
+  std::vector<StateRequest> states;
+  std::optional<PipelineRequest> pipeline;
+  bool per_rank = false;
+  int64_t seed = 0;
+  std::optional<int64_t> memory_limit;  // bytes a rank
+  std::vector<KernelChoice> kernels;
+};
+
+}  // namespace weft

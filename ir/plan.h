@@ -1,0 +1,296 @@
+// The Plan: programs, blocks, steps, buffers, signals, kernels, weights (DESIGN section 7). Immutable once made, proved
+// before emission, and the only thing a backend sees.
+#pragma once
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/op_def.h"
+#include "ir/target.h"
+
+namespace weft {
+
+// ---- memory --------------------------------------------------------------------------------------------------------
+
+enum class Space : uint8_t { Device, Pinned, Host, File };
+enum class Life : uint8_t { Step, Chunk, MicroBatch, Run, State };
+
+/// Memory of a value on each rank of its place. Instance i of a deep buffer (a chunk's or micro-batch's value) lies at
+/// position + (i mod depth) * bytes.
+struct Buffer {
+  std::string name;   // the value's
+  TensorType type;    // global shape, layout on mesh; a time axis in the layout means one instance a chunk
+  Mesh mesh;
+  PlaceId place;
+  int64_t bytes = 0;  // of one instance, rounded up to kBufferAlign
+  int depth = 1;
+  bool window = false;  // peers reach it: same position on all ranks, in the window memory
+  Space space = Space::Device;
+  Life life = Life::Run;
+  std::string live;   // "h.0.ln_2 .. h.0.mlp.c_fc": first and last step, for readers
+
+  Dims dims() const { return buffer_dims(type, mesh); }
+};
+inline constexpr int64_t kBufferAlign = 256;
+
+/// Where a buffer lies: at the start of its memory, behind another one, or where another one lies (P7).
+struct Position {
+  enum class Kind : uint8_t { Absent, Start, EndOf, SameAs };
+  Kind kind = Kind::Absent;
+  BufferId of;
+  int64_t offset = 0;  // resolved, bytes
+};
+
+/// How a weight's elements lie: row-major, or as the second operand of contractions: the matrix of the last two dims
+/// (k, n) - or (n, k) if `transposed` - in panels [ceil(n / width)][k][width], zero padded, one such matrix for each
+/// index of the leading dims.
+struct Packing {
+  enum class Kind : uint8_t { RowMajor, Panels };
+  Kind kind = Kind::RowMajor;
+  int width = 0;
+  bool transposed = false;
+  bool operator==(const Packing&) const = default;
+};
+
+/// A constant in each rank's image: its local slice, packed.
+struct Weight {
+  std::string name;
+  ConstantId constant;
+  TensorType type;
+  PlaceId place;
+  Packing packing;
+  int segment = 0;
+  int64_t offset = 0;  // bytes, in the rank's image
+  int64_t bytes = 0;   // of one rank's slice
+};
+/// Weights sliced over the same axes (of one place; empty: on all ranks alike). Page aligned.
+struct Segment {
+  PlaceId place;
+  std::vector<int> axes;
+  int64_t end = 0;     // bytes, in the rank's image
+};
+
+// ---- kernels -------------------------------------------------------------------------------------------------------
+
+/// One operand of a kernel: an input or output of its body.
+struct Formal {
+  std::string name;          // C++ identifier, unique in the kernel
+  TensorType type;           // as in the body: global shape, layout on the kernel's mesh
+  /// Time axes (indices into the kernel's mesh) over which the operand's memory is whole: the kernel indexes its chunk.
+  /// For every other time axis in the layout the memory holds just one chunk.
+  std::vector<int> whole_over;
+  bool window = false;       // a collective inside the kernel reaches it on all peers
+  bool weight = false;
+  Packing packing;           // weights
+
+  bool operator==(const Formal&) const = default;
+};
+
+/// A run-time extent of a kernel: passed as an int64_t argument.
+struct RunExtent {
+  std::string name;   // C++ identifier, the formal argument
+  /// Ragged: valid elements of `extent` in blocks of `block` at this rank's coordinate on `axis`.
+  int axis = -1;      // index into the kernel's mesh; -1: the value of `count`
+  int64_t extent = 0;
+  int64_t block = 0;
+  ValueId count;      // in the body: which Input gives it
+  bool operator==(const RunExtent&) const = default;
+};
+
+/// One function of the emitted program. `body` is a region in which every op is lowered into this one kernel: Input ops
+/// are the inputs in order, then body.outputs(). Values of one element that are Constants are literals.
+struct Kernel {
+  std::string name;          // C++ identifier
+  Category category;         // Pointwise, Reduction, Contraction, Index, Scan, Collective
+  Graph body;
+  PlaceId place;
+  Mesh mesh;                 // place axes, then time axes
+  std::vector<Formal> formals;  // inputs, then outputs
+  std::vector<RunExtent> extents;
+  std::vector<OriginId> origins;  // of the first user
+  std::string transform;     // "fuse into far", "" if none
+  std::vector<std::string> users;  // step names, in order
+};
+
+// ---- steps ---------------------------------------------------------------------------------------------------------
+
+/// Elements of a buffer: those whose index of `dim` has (index div block) mod size == the coordinate on mesh axis
+/// `axis` (a place axis: the rank's own coordinate; a time axis: the chunk).
+struct PartDigit {
+  int axis;
+  int dim;
+  int64_t block;
+  int size;
+  bool operator==(const PartDigit&) const = default;
+};
+struct Access {
+  BufferId buffer;
+  bool write = false;
+  std::vector<int> peers;         // place axes: the access reaches the copies of all ranks on them; empty: the own copy
+  std::vector<PartDigit> part;    // empty: all of it
+  bool accumulate = false;        // adds to what is there (P results of a Chunk)
+};
+
+/// What a kernel's formal is bound to.
+struct Operand {
+  BufferId buffer;   // or
+  WeightId weight;
+};
+
+struct Signal {
+  std::string name;
+  int count = 1;               // elements: one, or one a chunk, times micro-batches
+  PlaceId place;
+  std::vector<int> axes;       // place axes whose ranks raise it for each other; empty: between streams of one rank
+};
+/// Which element of a signal (or instance of a deep buffer) a step means.
+enum class Per : uint8_t { Once, Chunk, MicroBatch };
+struct Wait {
+  enum class Reason : uint8_t { Data, Reuse, Position };
+  SignalId signal;
+  Per per = Per::Once;
+  int lag = 0;                 // element (index - lag); nothing to wait for while it is negative
+  Reason reason = Reason::Data;
+  bool in_kernel = false;
+};
+struct Raise {
+  SignalId signal;
+  Per per = Per::Once;
+  bool in_kernel = false;
+};
+
+/// Rows of a Transfer: elements of a box, contiguous in the order of `extents`.
+struct Message {
+  int from = 0, to = 0;                // world ranks
+  int64_t source = 0, target = 0;      // elements, in the local buffers
+  Dims extents;
+  Dims source_strides, target_strides; // elements
+};
+
+struct Step;
+
+struct LaunchStep {
+  KernelId kernel;
+  std::vector<Operand> operands;       // one for each formal
+  std::vector<Operand> extents;        // for each RunExtent with a count: the buffer holding it (none for ragged ones)
+};
+struct CopyStep {
+  BufferId from, to;                   // equal types
+};
+struct CollectiveStep {
+  OpKind kind;                         // AllReduce, ReduceScatter, AllGather, AllToAll, ShardSlice
+  ReduceOp reduce = ReduceOp::Sum;
+  std::vector<int> axes;               // of the place
+  PlaceId place;
+  Mesh mesh;
+  BufferId from, to;
+  TensorType from_type, to_type;       // layouts before and after, on mesh
+  std::vector<int> from_whole_over, to_whole_over;  // as in Formal
+};
+/// A send stands in the source's block, its recv in the target's.
+struct SendStep {
+  int transfer;
+};
+struct RecvStep {
+  int transfer;
+};
+struct ForStep {
+  int trips;                           // chunks
+  std::vector<Step> body;
+};
+struct IfStep {
+  BufferId condition;
+  std::vector<Step> then_body, else_body;
+};
+struct LoopStep {
+  BufferId trip_count;                 // none: no bound
+  BufferId condition;                  // none: always true; read before each trip
+  BufferId iteration;                  // none: not used; written before each trip
+  int64_t max_trips = 0;               // 0: not known; the proof expands a few
+  std::vector<Step> body;
+};
+
+struct Step {
+  std::string name;
+  int stream = 0;
+  std::variant<LaunchStep, CopyStep, CollectiveStep, SendStep, RecvStep, ForStep, IfStep, LoopStep> what;
+  std::vector<Access> accesses;        // of launch, copy, collective, send, recv; conditions of if and loop
+  std::vector<Wait> waits;
+  std::vector<Raise> raises;
+  std::vector<OriginId> origins;
+  std::string transform;               // "overlap c_proj, far", "" if none
+  Loc transform_loc;
+};
+
+struct TransferTable {
+  std::string name;
+  BufferId from, to;
+  std::vector<Message> messages;
+};
+
+// ---- programs ------------------------------------------------------------------------------------------------------
+
+/// The ops of one place with one (stage, phase), emitted as one function.
+struct Block {
+  std::string name;                    // "run" when it is the only one
+  PlaceId place;
+  std::vector<Step> steps;
+};
+struct OrderedBlock {
+  int block;
+  int micro_batch;
+};
+
+/// All ranks in the same places.
+struct Program {
+  std::vector<int> ranks;
+  std::vector<Position> positions;     // by BufferId; Absent where the program's places do not hold the buffer
+  int64_t own_bytes = 0;
+  int64_t window_bytes = 0;
+};
+
+/// An input or output of the model.
+struct Port {
+  std::string name;
+  TensorType type;
+  Mesh mesh;
+  PlaceId place;
+  BufferId buffer;
+  std::vector<BufferId> counts;        // by dim: the i64 scalar that holds a run-time length; none: static
+};
+struct StateSlot {
+  std::string input, output;           // names of the ports
+  BufferId buffer;                     // lives across invocations; the output is written here, or copied at the end
+};
+
+struct Plan {
+  std::string name;
+  Target target;
+  int world = 1;
+  std::vector<Place> places;
+  std::vector<Origin> origins;
+  const Constants* constants = nullptr;  // of the module, which must outlive the Plan
+  std::vector<Kernel> kernels;
+  std::vector<Buffer> buffers;
+  std::vector<Weight> weights;
+  std::vector<Segment> segments;
+  std::vector<Signal> signals;
+  std::vector<TransferTable> transfers;
+  std::vector<std::string> streams;      // "compute", "comm", ...
+  std::vector<Block> blocks;
+  std::vector<OrderedBlock> order;       // one list for all ranks; each runs the blocks of its places
+  std::vector<Program> programs;
+  std::vector<Port> inputs, outputs;
+  std::vector<StateSlot> states;
+  int micro_batches = 1;
+  int64_t seed = 0;
+  bool per_rank = false;
+
+  const Kernel& kernel(KernelId id) const { return kernels[id.index]; }
+  const Buffer& buffer(BufferId id) const { return buffers[id.index]; }
+  const Weight& weight(WeightId id) const { return weights[id.index]; }
+};
+
+}  // namespace weft

@@ -1,0 +1,32 @@
+// The layout of weights and manifest behind the program in an executable file. Written by the compiler's packer (which
+// does not include this header: the table below is the contract), read by the loader.
+//
+//   bytes                         content
+//   0 .. E                        the linked program (ELF)
+//   E .. W                        zeros up to the next multiple of 4096
+//   W .. W + weights_bytes        the weights; every segment slice begins at a multiple of 4096 from W
+//   M .. M + manifest_bytes       manifest.json as UTF-8 text (any alignment, M >= W + weights_bytes)
+//   the last 64 bytes             Footer
+//
+// All numbers are little endian. With emitted sources there is no footer: weights.bin (the same bytes as W ..) and
+// manifest.json lie beside the executable, or are named by --weights FILE.
+//
+// Inside the weights: Segment i of a program covers bytes [begin, end) of a rank's image, begin = 0 or the previous
+// segment's end rounded up to 4096. Its slices have round_up(end - begin, 4096) bytes each and lie one behind the other in
+// the order of the group's index, from byte Segment::file (or behind the previous segment's last slice).
+#pragma once
+#include <cstdint>
+
+namespace weft {
+
+inline constexpr char kImageMagic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '1'};
+
+struct Footer {
+  char magic[8];                                  // "WEFTIMG1"
+  uint64_t weights_offset, weights_bytes;         // from the start of the file; the offset is a multiple of 4096
+  uint64_t manifest_offset, manifest_bytes;
+  uint64_t reserved[3];                           // zero
+};
+static_assert(sizeof(Footer) == 64);
+
+}  // namespace weft

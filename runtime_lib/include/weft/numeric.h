@@ -1,0 +1,82 @@
+// Element types of emitted programs: the 16-bit floats, and the run-time tag of each C++ element type.
+#pragma once
+#include <bit>
+#include <cstdint>
+
+namespace weft {
+
+namespace detail {
+
+/// Branch-free, so that loops over halves vectorise.
+inline float half_to_float(uint16_t bits) {
+  const uint32_t sign = uint32_t{bits} >> 15 << 31, rest = bits & 0x7fffu;
+  const uint32_t normal = (rest << 13) + 0x38000000u;           // exponent bias 15 -> 127
+  const uint32_t special = (rest << 13) | 0x7f800000u;          // inf, nan
+  const float subnormal = float(int32_t(rest)) * 0x1p-24f;
+  const uint32_t magnitude = rest >= 0x7c00u ? special : rest < 0x400u ? std::bit_cast<uint32_t>(subnormal) : normal;
+  return std::bit_cast<float>(sign | magnitude);
+}
+
+/// Rounds to nearest, ties to even.
+inline uint16_t float_to_half(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value), sign = bits >> 31 << 15, rest = bits & 0x7fffffffu;
+  const uint32_t odd = rest >> 13 & 1u;
+  const uint32_t normal = (rest - 0x38000000u + 0xfffu + odd) >> 13;
+  // Adding 0.5 puts the subnormal half's unit (2^-24) at the last bit of the float's mantissa: the addition rounds.
+  const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(rest) + 0.5f) - 0x3f000000u;
+  const uint32_t finite = rest < 0x38800000u ? subnormal : rest >= 0x477ff000u ? 0x7c00u : normal;
+  return uint16_t(sign | (rest > 0x7f800000u ? 0x7e00u : finite));
+}
+
+inline uint16_t float_to_bfloat16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  return uint16_t((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16 | 0x40u) : rounded);
+}
+
+}  // namespace detail
+
+/// IEEE 754 binary16. Arithmetic happens in float through the conversions.
+struct half {
+  uint16_t bits;
+  half() = default;
+  half(float value) : bits(detail::float_to_half(value)) {}
+  operator float() const { return detail::half_to_float(bits); }
+};
+
+/// The upper half of a float.
+struct bfloat16 {
+  uint16_t bits;
+  bfloat16() = default;
+  bfloat16(float value) : bits(detail::float_to_bfloat16(value)) {}
+  operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
+};
+
+enum class DType : uint8_t { F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
+
+template <class T> constexpr DType dtype_of() = delete;
+template <> constexpr DType dtype_of<float>() { return DType::F32; }
+template <> constexpr DType dtype_of<double>() { return DType::F64; }
+template <> constexpr DType dtype_of<half>() { return DType::F16; }
+template <> constexpr DType dtype_of<bfloat16>() { return DType::BF16; }
+template <> constexpr DType dtype_of<int8_t>() { return DType::I8; }
+template <> constexpr DType dtype_of<int16_t>() { return DType::I16; }
+template <> constexpr DType dtype_of<int32_t>() { return DType::I32; }
+template <> constexpr DType dtype_of<int64_t>() { return DType::I64; }
+template <> constexpr DType dtype_of<uint8_t>() { return DType::U8; }
+template <> constexpr DType dtype_of<uint16_t>() { return DType::U16; }
+template <> constexpr DType dtype_of<uint32_t>() { return DType::U32; }
+template <> constexpr DType dtype_of<uint64_t>() { return DType::U64; }
+template <> constexpr DType dtype_of<bool>() { return DType::Bool; }
+
+constexpr int64_t element_bytes(DType dtype) {
+  constexpr int64_t kBytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1};
+  return kBytes[int(dtype)];
+}
+constexpr const char* dtype_name(DType dtype) {
+  constexpr const char* kNames[] = {"f32", "f64", "f16", "bf16", "i8",  "i16", "i32",
+                                    "i64", "u8",  "u16", "u32",  "u64", "bool"};
+  return kNames[int(dtype)];
+}
+
+}  // namespace weft

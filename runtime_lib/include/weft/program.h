@@ -1,0 +1,123 @@
+// What an emitted program declares about itself: plain constant data, the same for every target.
+#pragma once
+#include <span>
+
+#include "weft/types.h"
+
+namespace weft {
+
+template <class T> constexpr int64_t next_segment(Weight<T> last) { return round_up(last.end(), kPage); }
+
+/// The weights of an image up to `end` (from the end of the segment before, rounded up to a page) that are sliced alike.
+/// The weights file holds one page-aligned slice for each index of `sliced`, in order, from byte `file` on (-1: right
+/// behind the slices of the segment before). A rank's image is its slice of every segment of its program, one behind the other.
+struct Segment {
+  int64_t end;
+  Group sliced = {};
+  int64_t file = -1;
+};
+
+/// One ordered line of steps = one host thread. A parallel stream has a team of all --threads threads, any other only
+/// its own thread. Streams have one numbering in all programs of an executable.
+struct Stream {
+  const char* name;
+  bool parallel = false;
+};
+
+/// A step, as named in traces and time-outs: its ONNX nodes, and the transform of the schedule that shaped it.
+struct Step {
+  int stream;
+  const char* name;
+  const char* nodes;
+  const char* transform = "";
+};
+
+inline constexpr int kMaxPortDims = 8;
+
+struct Shape {
+  int64_t dims[kMaxPortDims] = {};
+  int ndim = 0;
+  constexpr Shape(std::initializer_list<int64_t> list) {
+    for (int64_t d : list) dims[ndim++] = d;
+  }
+  constexpr int64_t count() const {
+    int64_t n = 1;
+    for (int i = 0; i < ndim; ++i) n *= dims[i];
+    return n;
+  }
+};
+
+/// S(dim, block) over a group taken as one axis of size n: index i lives at coordinate i / block % n. Ragged if block * n
+/// does not divide the extent: then block = ceil(extent / n), and the buffer has room for a whole block.
+struct Slice {
+  int dim;
+  int64_t block;
+  Group group;
+};
+
+/// A dimension whose length is known at run time only: the extent in the shape is the bound, the buffer has its size, and
+/// the length lies in `count`.
+struct Bound {
+  int dim;
+  Own<int64_t> count;
+};
+
+/// How the ranks of one program hold a global tensor.
+struct Layout {
+  std::span<const Slice> slices = {};   // none: replicated
+  Group per_rank = {};                  // V: unrelated copies, the .npy file has a leading dimension of the group's size
+  std::span<const Bound> bounds = {};
+  std::span<const int> ranks = {};      // of the program's ranks, those that hold it; empty: all
+  int64_t initial = -1;                 // a state's initialiser: offset of its local slice in the image; -1: zero
+};
+
+/// A global input or output and the buffer that holds this rank's part, row-major. An input that several places use is
+/// listed once for each; an output that several programs hold is listed in each.
+struct Port {
+  const char* name;
+  DType dtype;
+  Shape shape;   // global, without the leading dimension of per_rank
+  bool in_window;
+  int64_t offset;
+  Layout layout;
+  template <class T>
+  constexpr Port(const char* n, Shape s, Own<T> b, Layout l = {})
+      : name(n), dtype(dtype_of<T>()), shape(s), in_window(false), offset(b.offset), layout(l) {}
+  template <class T>
+  constexpr Port(const char* n, Shape s, Window<T> b, Layout l = {})
+      : name(n), dtype(dtype_of<T>()), shape(s), in_window(true), offset(b.offset), layout(l) {}
+};
+
+/// An input and an output of equal type and layout that are one state across invocations. It starts from zero, the
+/// port's initialiser, or --load-state; where the two ports have different buffers, the runtime copies after each invocation.
+struct State {
+  const char* input;
+  const char* output;
+};
+
+class Rank;
+
+/// What the ranks of one class run.
+struct Program {
+  std::span<const int> ranks = {};   // empty: all
+  std::span<const Stream> streams;
+  std::span<const Port> inputs = {}, outputs = {};
+  std::span<const Segment> weights = {};
+  int64_t own_bytes = 0, window_bytes = 0;
+  int signals = 0;                   // end of the last Signal or Transfer
+  void (*run)(Rank&);                // one iteration: every step in issue order; each stream's thread walks all of it
+  constexpr int64_t image_bytes() const { return weights.empty() ? 0 : round_up(weights.back().end, kPage); }
+};
+
+struct Executable {
+  const char* name;
+  int world = 1;                       // ranks
+  std::span<const Axis> axes = {};     // of all places, for --info
+  std::span<const Program> programs;
+  std::span<const State> states = {};
+};
+
+/// The command line of an emitted program: starts or joins the ranks, loads inputs, runs, writes outputs.
+int main(const Executable& executable, int argc, char** argv);
+
+}  // namespace weft

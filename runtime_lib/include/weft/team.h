@@ -1,0 +1,38 @@
+// The threads of one stream of one rank: a parallel loop with dynamic chunks.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace weft {
+
+/// Threads incl. the caller. Workers take chunks by an atomic counter, spin briefly between loops, then sleep. Only the
+/// thread of the stream that owns the team starts loops; a loop inside a loop body runs on the calling thread alone.
+class Team {
+ public:
+  explicit Team(int threads);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int threads() const { return threads_; }
+  /// Calls f(begin, end) for ranges that cover 0 .. count once. Ranges begin at multiples of `grain`; at most `grain`
+  /// items are not worth a second thread.
+  template <class F> void parallel(int64_t count, int64_t grain, F&& f) {
+    using Body = std::remove_reference_t<F>;
+    if (count <= 0) return;
+    if (threads_ == 1 || count <= grain) return void(f(int64_t{0}, count));
+    run(count, grain, [](void* body, int64_t begin, int64_t end) { (*static_cast<Body*>(body))(begin, end); },
+        const_cast<void*>(static_cast<const void*>(&f)));
+  }
+
+ private:
+  using Call = void (*)(void* body, int64_t begin, int64_t end);
+  void run(int64_t count, int64_t grain, Call call, void* body);
+
+  struct Shared;
+  int threads_;
+  std::unique_ptr<Shared> shared_;
+};
+
+}  // namespace weft

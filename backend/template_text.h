@@ -1,0 +1,8 @@
+// The files of templates/ as text, embedded when the compiler is built (templates/embed.cmake).
+#pragma once
+#include <string_view>
+
+namespace weft {
+/// The text of templates/NAME; empty if there is no such template.
+std::string_view template_text(std::string_view name);
+}  // namespace weft

@@ -1,0 +1,3 @@
+// The one main of every unit-test executable; the tests are found by glob (test/CMakeLists.txt).
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>

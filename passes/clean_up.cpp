@@ -1,0 +1,91 @@
+// Dead and duplicate removal, run after every pass.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <unordered_map>
+
+#include "ir/op_def.h"
+#include "passes/runner.h"
+
+namespace weft {
+
+namespace {
+
+bool has_reader(const Graph& graph, const Op& op) {
+  return std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return !graph.value(v).uses.empty(); });
+}
+
+void remove_dead(Graph& graph) {
+  std::vector<OpId> order = graph.order();
+  for (auto at = order.rbegin(); at != order.rend(); ++at) {
+    const Op& op = graph.op(*at);
+    if (op.kind != OpKind::Input && !has_reader(graph, op)) graph.erase(*at);
+  }
+}
+
+void append_attr(std::string& key, const Attr& attr) {
+  key += attr.name + "=";
+  std::visit(
+      [&](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::string>) key += value;
+        else if constexpr (std::is_same_v<T, ConstantId>) key += "#" + std::to_string(value.index);
+        else if constexpr (std::is_arithmetic_v<T>) key.append(reinterpret_cast<const char*>(&value), sizeof value);
+        else key.append(reinterpret_cast<const char*>(value.data()), value.size() * sizeof(value[0]));
+      },
+      attr.value);
+  key += ';';
+}
+
+void append_layout(std::string& key, const Layout& layout) {
+  for (int a = 0; a < layout.size(); ++a) key += state_text(layout[a]) + ",";
+}
+
+/// Equal keys: the same op on the same operands with results of the same type.
+std::string op_key(const Graph& graph, const Op& op) {
+  std::string key = std::to_string(static_cast<int>(op.kind)) + "@" + std::to_string(op.place.index) + "(";
+  for (ValueId v : op.inputs) key += std::to_string(v.index) + ",";
+  for (const Attr& attr : op.attrs) append_attr(key, attr);
+  for (ValueId v : op.outputs) append_layout(key, graph.type(v).layout), key += '|';
+  return key;
+}
+
+/// Random draws are keyed by their node, regions are not compared, and equal constants are merged when packed.
+bool may_merge(const Op& op) {
+  return category(op) != Category::Region && op.kind != OpKind::Input && op.kind != OpKind::Constant &&
+         op.kind != OpKind::RandomUniform && category(op) != Category::Collective;
+}
+
+void merge_into(Graph& graph, OpId kept, OpId duplicate) {
+  Op& op = graph.edit(kept);
+  const Op& other = graph.op(duplicate);
+  std::vector<OriginId> joined;
+  std::set_union(op.origins.begin(), op.origins.end(), other.origins.begin(), other.origins.end(),
+                 std::back_inserter(joined));
+  op.origins = std::move(joined);
+  for (size_t r = 0; r < other.outputs.size(); ++r) graph.replace_uses(other.outputs[r], op.outputs[r]);
+  graph.erase(duplicate);
+}
+
+void merge_duplicates(Graph& graph) {
+  std::unordered_map<std::string, OpId> seen;
+  for (OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    if (!may_merge(op)) continue;
+    const auto [at, fresh] = seen.emplace(op_key(graph, op), id);
+    if (!fresh) merge_into(graph, at->second, id);
+  }
+}
+
+void clean_up(Graph& graph) {
+  for (OpId id : graph.order())
+    for (Graph& region : graph.edit(id).regions) clean_up(region);
+  merge_duplicates(graph);
+  remove_dead(graph);
+}
+
+}  // namespace
+
+void clean_up(Module& module) { clean_up(module.graph); }
+
+}  // namespace weft

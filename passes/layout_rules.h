@@ -1,0 +1,22 @@
+// How an op passes layouts on (DESIGN L4, L5, L6, L10): the rule behind layout inference, reorder and overlap.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/op_def.h"
+
+namespace weft {
+
+/// What an op needs of its operands, given how they arrive, and what its results then are.
+struct Settled {
+  std::vector<Layout> operands;       // equal to what arrived, or what the operand must be resharded to
+  std::vector<Layout> results;
+  std::vector<std::string> remarks;   // each choice that was made between operands, for `explain`
+  std::string refusal;                // "": legal. Else the rule broken (V with S or P)
+};
+
+/// Settles the axes of `mesh` in order for an op with a factor rule or of category View; `arriving` has one layout an
+/// operand. Region, Collective and Source ops are not settled here.
+Settled settle(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving);
+
+}  // namespace weft

@@ -1,0 +1,15 @@
+// One line for each pass; pipeline.cpp says what holds after it.
+#pragma once
+#include "passes/pass.h"
+
+namespace weft {
+
+void infer_types(Module& module, const Env& env);
+void fold_constants(Module& module, const Env& env);
+void decompose(Module& module, const Env& env);
+void assign_places(Module& module, const Env& env);
+void apply_layouts(Module& module, const Env& env);
+void apply_transforms(Module& module, const Env& env);
+void fuse_regions(Module& module, const Env& env);
+
+}  // namespace weft

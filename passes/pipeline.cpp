@@ -1,0 +1,25 @@
+// The pass pipeline. The runner cleans up, verifies, times and dumps after every row.
+#include <iterator>
+
+#include "passes/passes.h"
+
+namespace weft {
+
+namespace {
+constexpr Pass kPipeline[] = {
+    {"infer-types", "every value has dtype and shape; operands that shapes depend on are attributes", infer_types,
+     Form::Typed},
+    {"fold-constants", "no op has only constant operands, but for views that kernels read", fold_constants, Form::Typed},
+    {"decompose", "composite ops are primitives", decompose, Form::Decomposed},
+    {"assign-places", "every op has a place; Transfers take values between them", assign_places, Form::Decomposed},
+    {"apply-layouts", "every value has the layout asked for; reshards are explicit collectives", apply_layouts,
+     Form::Laid},
+    {"apply-transforms", "the schedule's splits, reorders, fusions and overlaps are in the graph", apply_transforms,
+     Form::Scheduled},
+    {"fuse-regions", "every op that computes stands in a region that becomes one kernel", fuse_regions, Form::Fused},
+};
+}  // namespace
+
+std::span<const Pass> pipeline() { return {kPipeline, std::size(kPipeline)}; }
+
+}  // namespace weft

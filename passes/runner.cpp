@@ -1,0 +1,46 @@
+#include "passes/runner.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "ir/base/check.h"
+#include "ir/text_form.h"
+
+namespace weft {
+
+static double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+static void check_form(const Module& module, const Pass& pass) {
+  const std::vector<std::string> wrong = verify(module, pass.form);
+  if (wrong.empty()) return;
+  std::string text = format("after pass {} the graph is not {}:", pass.name, form_name(pass.form));
+  for (size_t i = 0; i < std::min<size_t>(wrong.size(), 10); ++i) text += "\n  " + wrong[i];
+  WEFT_CHECK(false, text);
+}
+
+static bool wants_print(const RunOptions& options, const Pass& pass) {
+  return options.keep_all ||
+         std::find(options.print_after.begin(), options.print_after.end(), pass.name) != options.print_after.end();
+}
+
+bool run_pipeline(Module& module, const Env& env, const RunOptions& options, RunReport& report) {
+  for (const Pass& pass : pipeline()) {
+    const auto start = std::chrono::steady_clock::now();
+    pass.run(module, env);
+    if (!env.diags.ok()) return false;
+    clean_up(module);
+    PassReport row{pass.name, seconds_since(start), module.graph.op_count(), ""};
+    if (wants_print(options, pass)) row.printed = print_module(module);
+    check_form(module, pass);
+    report.passes.push_back(std::move(row));
+    if (options.stop_after == pass.name) {
+      report.stopped = true;
+      return true;
+    }
+  }
+  return true;
+}
+
+}  // namespace weft

@@ -1,0 +1,33 @@
+// Runs the pipeline: cleanup, form check, timing and dumps after every pass, so that passes hold none of it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "passes/pass.h"
+
+namespace weft {
+
+struct RunOptions {
+  std::vector<std::string> print_after;  // pass names; their graphs go to `printed`
+  std::string stop_after;                // last pass to run; empty: all
+  bool keep_all = false;                 // print after every pass (--dump-dir)
+};
+struct PassReport {
+  std::string name;
+  double seconds = 0;
+  size_t ops = 0;
+  std::string printed;
+};
+struct RunReport {
+  std::vector<PassReport> passes;
+  bool stopped = false;  // by stop_after
+};
+
+/// False after reporting an error; a graph that is not of the promised form is an InternalError naming the pass.
+bool run_pipeline(Module& module, const Env& env, const RunOptions& options, RunReport& report);
+
+/// Removes ops without readers and merges equal ones (joining origins), in all regions. What the runner does between
+/// passes.
+void clean_up(Module& module);
+
+}  // namespace weft

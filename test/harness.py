@@ -1,0 +1,95 @@
+"""What every check script uses: result lines, the compiler, scratch folders, the corpus.
+
+A check script is a file test/**/NAME_check.py. Its first lines hold `# test: LABEL` with LABEL fast, slow or full.
+It prints one line a case (PASS name, FAIL name: why, SKIP name: reason); every other line is its log.
+test/run.py finds the scripts, runs them and counts the lines.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build" / "dev"))
+WEFT = BUILD / "weft"
+FULL = os.environ.get("WEFT_TEST_LABEL") == "full"
+UPDATE_GOLDENS = os.environ.get("WEFT_UPDATE_GOLDENS") == "1"
+JOBS = int(os.environ.get("WEFT_JOBS", os.cpu_count() or 1))
+
+
+def one_line(text):
+    return " ".join(str(text).split())
+
+
+def passed(name):
+    print(f"PASS {name}", flush=True)
+
+
+def failed(name, why):
+    print(f"FAIL {name}: {one_line(why)}", flush=True)
+
+
+def skipped(name, reason):
+    print(f"SKIP {name}: {one_line(reason)}", flush=True)
+
+
+def check(name, ok, why=""):
+    """Prints PASS or FAIL and returns whether it passed."""
+    if ok:
+        passed(name)
+    else:
+        failed(name, why)
+    return ok
+
+
+def scratch(name):
+    """An empty folder below build/test."""
+    folder = ROOT / "build" / "test" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def run(command, timeout=600, **more):
+    """Runs a command and returns (exit code, stdout, stderr); a time-out is exit code 124."""
+    try:
+        done = subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, errors="replace", timeout=timeout, **more
+        )
+    except subprocess.TimeoutExpired as error:
+        return 124, "", f"no end after {error.timeout} s"
+    return done.returncode, done.stdout, done.stderr
+
+
+def weft(*arguments, **more):
+    return run([WEFT, *arguments], **more)
+
+
+def need_weft():
+    """Stops the script with one SKIP line if there is no compiler to test."""
+    if not WEFT.exists():
+        skipped("compiler", f"{WEFT.relative_to(ROOT) if WEFT.is_relative_to(ROOT) else WEFT} is not built")
+        sys.exit(0)
+
+
+def corpus_folder():
+    return pathlib.Path(os.environ.get("WEFT_CORPUS", ROOT.parent / "shared" / "corpus"))
+
+
+def corpus_pack(pack):
+    """The unpacked folder of PACK.tar.xz of the corpus, or None where the corpus does not lie on this machine."""
+    archive = corpus_folder() / f"{pack}.tar.xz"
+    if not archive.exists():
+        return None
+    target = ROOT / "build" / "corpus" / pack
+    stamp = target / ".unpacked"
+    if not stamp.exists():
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        with tarfile.open(archive) as tar:
+            tar.extractall(target, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(target)
+        stamp.write_text("")
+    return target

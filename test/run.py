@@ -1,0 +1,134 @@
+"""The test driver: finds test/**/*_check.py, runs them one after another, counts their lines.
+
+    run.py            fast and slow groups          run.py fast|full     by label
+    run.py GROUP...   only these groups             run.py list          the groups and their labels
+The last line is `N passed, N failed, N skipped`; the exit code is 1 if a case failed.
+"""
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LABELS = ("fast", "slow", "full")
+RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]*(?::[^ ][^:]*)*)(?:: (.*))?$")
+
+
+@dataclasses.dataclass
+class Group:
+    name: str
+    label: str
+    script: pathlib.Path
+    passed: int = 0
+    failures: list = dataclasses.field(default_factory=list)
+    skips: list = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+
+
+def find_groups():
+    groups = []
+    for script in sorted((ROOT / "test").glob("**/*_check.py")):
+        head = script.read_text().split("\n")[:5]
+        label = next((line.split(":")[1].strip() for line in head if line.startswith("# test:")), None)
+        if label not in LABELS:
+            sys.exit(f"{script}: one of its first five lines must be '# test: LABEL', LABEL one of {', '.join(LABELS)}")
+        groups.append(Group(script.stem.removesuffix("_check"), label, script))
+    return groups
+
+
+def run_group(group, level):
+    environment = dict(os.environ, WEFT_TEST_LABEL=level, PYTHONPATH=str(ROOT / "test"), PYTHONUNBUFFERED="1")
+    log = ROOT / "build" / "test" / f"{group.name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, str(group.script)],
+        cwd=ROOT, env=environment, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )
+    tail = collections.deque(maxlen=15)
+    with log.open("w") as out:
+        for line in process.stdout:
+            out.write(line)
+            take_line(group, line.rstrip("\n"), tail)
+    status = process.wait()
+    group.seconds = time.monotonic() - start
+    if status != 0 and not group.failures:
+        group.failures.append((group.name, f"exited with {status}"))
+        print(f"FAIL {group.name}: exited with {status}; its last lines:")
+        print("\n".join(f"    {line}" for line in tail))
+    elif not (group.passed or group.failures or group.skips):
+        group.failures.append((group.name, "printed no result"))
+        print(f"FAIL {group.name}: printed no result")
+
+
+def take_line(group, line, tail):
+    match = RESULT.match(line)
+    if not match:
+        tail.append(line)
+        return
+    kind, name, text = match.groups()
+    if kind == "PASS":
+        group.passed += 1
+    elif kind == "FAIL":
+        group.failures.append((name, text or ""))
+        print(f"FAIL {group.name}/{name}: {text or ''}", flush=True)
+    else:
+        group.skips.append((name, text or "no reason given"))
+
+
+def print_table(groups):
+    print(f"\n{'group':<22}{'label':<7}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
+    for group in groups:
+        counts = f"{group.passed:>8}{len(group.failures):>8}{len(group.skips):>9}{group.seconds:>9.1f}"
+        print(f"{group.name:<22}{group.label:<7}{counts}")
+    reasons = collections.Counter((group.name, reason) for group in groups for _, reason in group.skips)
+    if reasons:
+        print("\nskipped, by reason:")
+        for (name, reason), count in reasons.most_common(25):
+            print(f"{count:>6}  {name}: {reason[:150]}")
+        if len(reasons) > 25:
+            print(f"        and {len(reasons) - 25} more reasons (build/test/report.json)")
+
+
+def write_report(groups):
+    report = [
+        {"group": g.name, "label": g.label, "passed": g.passed, "failed": g.failures, "skipped": g.skips,
+         "seconds": round(g.seconds, 1)}
+        for g in groups
+    ]
+    path = ROOT / "build" / "test" / "report.json"
+    path.write_text(json.dumps(report, indent=1))
+
+
+def main(arguments):
+    groups = find_groups()
+    if arguments == ["list"]:
+        for group in groups:
+            print(f"{group.name:<22}{group.label}")
+        return 0
+    level = arguments[0] if arguments and arguments[0] in LABELS else "slow"
+    wanted = [argument for argument in arguments if argument not in LABELS]
+    unknown = set(wanted) - {group.name for group in groups}
+    if unknown:
+        print(f"no group {', '.join(sorted(unknown))}; there are: {', '.join(group.name for group in groups)}")
+        return 2
+    chosen = [g for g in groups if g.name in wanted] if wanted else [
+        g for g in groups if LABELS.index(g.label) <= LABELS.index(level)]
+    for group in chosen:
+        print(f"-- {group.name}", flush=True)
+        run_group(group, level)
+    print_table(chosen)
+    write_report(chosen)
+    failures = sum(len(group.failures) for group in chosen)
+    print(f"{sum(g.passed for g in chosen)} passed, {failures} failed, {sum(len(g.skips) for g in chosen)} skipped")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

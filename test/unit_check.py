@@ -1,0 +1,48 @@
+# test: fast
+"""The doctest executables; each test case is one result."""
+
+import xml.etree.ElementTree as ElementTree
+
+import harness
+
+
+def report_cases(name, text):
+    """One result line for each test case of doctest's XML report."""
+    for case in ElementTree.fromstring(text).iter("TestCase"):
+        title = f"{name}/{case.get('name')}"
+        if case.get("skipped") == "true":
+            harness.skipped(title, "skipped in the source")
+            continue
+        result = case.find("OverallResultsAsserts")
+        if result is not None and result.get("test_case_success") == "true":
+            harness.passed(title)
+        else:
+            harness.failed(title, first_failure(case))
+
+
+def first_failure(case):
+    for expression in case.iter("Expression"):
+        if expression.get("success") != "true":
+            where = f"{expression.get('filename')}:{expression.get('line')}"
+            return f"{where} {expression.findtext('Original', '')} was {expression.findtext('Expanded', '')}"
+    for exception in case.iter("Exception"):
+        return f"exception: {exception.text}"
+    return "failed"
+
+
+def run_executable(name):
+    executable = harness.BUILD / name
+    if not executable.exists():
+        harness.skipped(name, "not built")
+        return
+    status, out, err = harness.run([executable, "--reporters=xml"], timeout=1200, cwd=harness.ROOT)
+    try:
+        report_cases(name, out)
+    except ElementTree.ParseError:
+        # A crash leaves half a report.
+        harness.failed(name, f"exit {status}: {(err or out)[-400:]}")
+
+
+if __name__ == "__main__":
+    for each in ("weft_tests", "runtime_tests"):
+        run_executable(each)

@@ -1,0 +1,322 @@
+// Dense contraction: register-tiled micro-kernel over a second operand that lies, or is packed on the fly, in panels of
+// 16 columns. Tile sizes follow the instruction set: 6 x 16 with AVX2, 12 x 32 with AVX-512. `float` or `double`.
+//
+// A packed operand b is [ceil(n / 16)][k][16], zero padded, whatever the instruction set. Sums are handed to
+//   put(m, n0, width, const T* sums)
+// for one row m and columns n0 .. n0 + width. Take `width` as `auto`: for a full panel it is a std::integral_constant,
+// so that the loop over it becomes plain vector code. Each (m, n0) is put once, after all of k.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "weft/team.h"
+
+namespace weft {
+
+/// Extents of "m k, k n -> m n".
+struct Contraction {
+  int64_t m, n, k;
+};
+inline constexpr int64_t kPanel = 16;
+
+constexpr int64_t packed_count(int64_t n, int64_t k) { return (n + kPanel - 1) / kPanel * kPanel * k; }
+
+/// First operand: row m begins at data + m * row and has unit stride along k.
+template <class T>
+struct Rows {
+  const T* data;
+  int64_t row;
+};
+/// First operand with any stride along k, such as a transposed one.
+template <class T>
+struct Strided {
+  const T* data;
+  int64_t row, k;
+};
+/// Second operand that is not packed: element (k, n) is data[k * this->k + n * this->n].
+template <class T>
+struct Unpacked {
+  const T* data;
+  int64_t n, k;
+};
+
+namespace detail {
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64, kTileVectors = 24;
+#elif defined(__AVX__)
+inline constexpr int kVectorBytes = 32, kTileVectors = 12;
+#else
+inline constexpr int kVectorBytes = 16, kTileVectors = 12;
+#endif
+
+template <class T>
+struct Simd {
+  static constexpr int kLanes = kVectorBytes / int(sizeof(T));
+  typedef T Vector __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
+  static constexpr int kPanelVectors = int(kPanel) / kLanes;
+  static constexpr int kPanels = kPanelVectors == 1 ? 2 : 1;                           // panels of one tile
+  static constexpr int kRows = std::max(1, kTileVectors / (kPanelVectors * kPanels));  // rows of one tile
+};
+
+/// k steps that a tile keeps in separate sums: few rows alone cannot hide the latency of an addition.
+constexpr int parallel_steps(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
+
+template <class T>
+inline const T* row_of(const Rows<T>& a, int64_t m) {
+  return a.data + m * a.row;
+}
+template <class T>
+inline const T* row_of(const Strided<T>& a, int64_t m) {
+  return a.data + m * a.row;
+}
+template <class T>
+constexpr int64_t step_of(const Rows<T>&) {
+  return 1;
+}
+template <class T>
+inline int64_t step_of(const Strided<T>& a) {
+  return a.k;
+}
+
+/// Rows through a function m -> pointer; unit stride along k.
+template <class T, class F>
+struct RowFunction {
+  const F& f;
+};
+template <class T, class F>
+inline const T* row_of(const RowFunction<T, F>& a, int64_t m) {
+  return a.f(m);
+}
+template <class T, class F>
+constexpr int64_t step_of(const RowFunction<T, F>&) {
+  return 1;
+}
+
+/// The rows of one tile: pointers, and the stride along k (a constant where it is 1).
+template <class T, int R, class Step>
+struct TileRows {
+  const T* row[R];
+  Step step;
+};
+
+template <class T>
+struct Prefetch {
+  const char* at;  // in the next panel
+  int64_t bytes;   // every 8 steps
+};
+
+/// sums[r][c] (+)= the rows times P panels of k steps. Sums lie in rows of P * 16.
+template <class T, int R, int P, class Step>
+[[gnu::noinline]] void tile(const TileRows<T, R, Step>& a, const T* b, int64_t panel_stride, int64_t k, T* sums,
+                            bool add, Prefetch<T> next) {
+  using S = Simd<T>;
+  using Vector = typename S::Vector;
+  constexpr int V = S::kPanelVectors, U = parallel_steps(R);
+  Vector sum[U][R][P * V] = {};
+  const T* row[R];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) row[r] = a.row[r];
+  const auto multiply = [&](auto u, int64_t i) __attribute__((always_inline)) {
+    Vector column[P * V];
+#pragma GCC unroll 16
+    for (int v = 0; v < P * V; ++v)
+      column[v] = *reinterpret_cast<const Vector*>(b + v / V * panel_stride + i * kPanel + v % V * S::kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const T x = row[r][i * a.step];
+#pragma GCC unroll 16
+      for (int v = 0; v < P * V; ++v) sum[u][r][v] += x * column[v];
+    }
+  };
+  int64_t i = 0;
+  for (; i + 8 <= k; i += 8) {
+    if constexpr (R > 3) __builtin_prefetch(next.at, 0, 2), next.at += next.bytes;
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) multiply(j % U, i + j);
+  }
+  for (; i < k; ++i) multiply(0, i);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+    for (int v = 0; v < P * V; ++v) {
+      Vector total = sum[0][r][v];
+#pragma GCC unroll 4
+      for (int u = 1; u < U; ++u) total += sum[u][r][v];
+      Vector& out = *reinterpret_cast<Vector*>(sums + r * P * kPanel + v * S::kLanes);
+      out = add ? out + total : total;
+    }
+}
+
+/// Calls the tile of `rows` rows, 1 .. R.
+template <class T, int R, int P, class A>
+void tile_of(int64_t rows, const A& a, int64_t m, int64_t k0, const T* b, int64_t panel_stride, int64_t k, T* sums,
+             bool add, Prefetch<T> next) {
+  if constexpr (R > 1)
+    if (rows < R) return tile_of<T, R - 1, P>(rows, a, m, k0, b, panel_stride, k, sums, add, next);
+  using Step = std::conditional_t<std::is_same_v<A, Strided<T>>, int64_t, std::integral_constant<int64_t, 1>>;
+  TileRows<T, R, Step> tile_rows;
+  if constexpr (std::is_same_v<Step, int64_t>) tile_rows.step = step_of(a);
+  for (int r = 0; r < R; ++r) tile_rows.row[r] = row_of(a, m + r) + k0 * step_of(a);
+  tile<T, R, P>(tile_rows, b, panel_stride, k, sums, add, next);
+}
+
+template <class T, class Put>
+inline void put_row(int64_t m, int64_t n, int64_t columns, const T* sums, Put& put) {
+  if (columns == kPanel)
+    put(m, n, std::integral_constant<int64_t, kPanel>{}, sums);
+  else
+    put(m, n, columns, sums);
+}
+
+/// A packed second operand, k steps at a time: where they lie, and the distance of the next panel.
+template <class T>
+struct PackedPanels {
+  const T* data;
+  int64_t k;
+  const T* at(int64_t n, int64_t k0, int64_t, int64_t) const { return data + n * k + k0 * kPanel; }
+  int64_t panel_stride(int64_t) const { return k * kPanel; }
+};
+
+inline constexpr int64_t kWholeK = 1024, kBlockK = 384, kBlockRows = 120;
+
+/// Packs columns n .. of a strided operand into one panel; missing columns are zero.
+template <class T>
+inline void pack_panel(const Unpacked<T>& b, int64_t n, int64_t columns, int64_t k0, int64_t k, T* out) {
+  const T* from = b.data + k0 * b.k + n * b.n;
+  if (columns == kPanel && b.n == 1) {
+    for (int64_t i = 0; i < k; ++i, from += b.k, out += kPanel)
+      for (int64_t j = 0; j < kPanel; ++j) out[j] = from[j];
+    return;
+  }
+  for (int64_t j = 0; j < kPanel; ++j)
+    for (int64_t i = 0; i < k; ++i) out[i * kPanel + j] = j < columns ? from[i * b.k + j * b.n] : T(0);
+}
+
+/// A strided second operand: the k steps asked for are packed into scratch memory on the stack of the thread.
+template <class T>
+struct PackingPanels {
+  Unpacked<T> b;
+  int64_t n_end;
+  T* scratch;
+  const T* at(int64_t n, int64_t k0, int64_t k, int64_t panels) const {
+    for (int64_t p = 0; p < panels; ++p) {
+      const int64_t first = n + p * kPanel;
+      pack_panel(b, first, std::clamp<int64_t>(n_end - first, 0, kPanel), k0, k, scratch + p * k * kPanel);
+    }
+    return scratch;
+  }
+  int64_t panel_stride(int64_t k) const { return k * kPanel; }
+};
+
+/// Rows m0 .. m1 of one group of P panels, in even tiles.
+template <class T, int P, class A, class B, class Put>
+void contract_block(const Contraction& c, const A& a, const B& b, int64_t m0, int64_t m1, int64_t n, Put& put) {
+  constexpr int R = Simd<T>::kRows, W = P * int(kPanel);
+  alignas(64) T sums[(kBlockRows + R) * W];
+  const int64_t tiles = (m1 - m0 + R - 1) / R, blocks = c.k <= kWholeK ? 1 : (c.k + kBlockK - 1) / kBlockK;
+  const int64_t width = std::min<int64_t>(W, c.n - n);
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t k0 = c.k * block / blocks, k = c.k * (block + 1) / blocks - k0;
+    const T* panel = b.at(n, k0, k, P);
+    const int64_t stride = b.panel_stride(k), share = k * kPanel * P * int64_t{sizeof(T)} * 8 / (k * tiles + 1);
+    Prefetch<T> next{reinterpret_cast<const char*>(panel) + P * stride * int64_t{sizeof(T)},
+                     std::max<int64_t>(1, share)};
+    for (int64_t t = 0; t < tiles; ++t, next.at += next.bytes * (k / 8)) {
+      const int64_t m = m0 + (m1 - m0) * t / tiles, rows = m0 + (m1 - m0) * (t + 1) / tiles - m;
+      T* out = blocks == 1 ? sums : sums + (m - m0) * W;
+      tile_of<T, R, P>(rows, a, m, k0, panel, stride, k, out, block > 0, next);
+      if (block + 1 < blocks) continue;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t first = 0; first < width; first += kPanel)
+          put_row(m + r, n + first, std::min(kPanel, width - first), out + r * W + first, put);
+    }
+  }
+}
+
+/// How a contraction is cut into items: row blocks times groups of panels, panels fastest.
+struct Cut {
+  int64_t row_blocks, panel_groups, grain;
+};
+template <class T>
+Cut cut(const Contraction& c, int64_t batch, int threads) {
+  using S = Simd<T>;
+  const int64_t group = S::kPanels * kPanel, panel_groups = (c.n + group - 1) / group;
+  int64_t row_blocks = (c.m + kBlockRows - 1) / kBlockRows;
+  const int64_t wanted = threads == 1 ? 1 : 4 * threads, useful = std::max<int64_t>(1, c.m / (2 * S::kRows));
+  if (batch * row_blocks * panel_groups < wanted)
+    row_blocks = std::max(row_blocks, std::min(useful, wanted / std::max<int64_t>(1, batch * panel_groups)));
+  const int64_t flops = 2 * group * c.k * ((c.m + row_blocks - 1) / row_blocks);
+  return {row_blocks, panel_groups,
+          std::max<int64_t>(1, 200000 / std::max<int64_t>(1, flops))};  // 2 us a chunk at least
+}
+
+/// One item: picks the tile width for what is left of n.
+template <class T, class A, class B, class Put>
+void contract_item(const Contraction& c, const Cut& cut, const A& a, const B& b, int64_t item, Put& put) {
+  constexpr int P = Simd<T>::kPanels;
+  const int64_t block = item / cut.panel_groups, n = item % cut.panel_groups * P * kPanel;
+  const int64_t m0 = c.m * block / cut.row_blocks, m1 = c.m * (block + 1) / cut.row_blocks;
+  if (P > 1 && c.n - n <= kPanel) return contract_block<T, 1>(c, a, b, m0, m1, n, put);
+  contract_block<T, P>(c, a, b, m0, m1, n, put);
+}
+
+template <class A>
+struct ElementOf;
+template <class T>
+struct ElementOf<Rows<T>> {
+  using Type = T;
+};
+template <class T>
+struct ElementOf<Strided<T>> {
+  using Type = T;
+};
+
+/// An operand as given, or a row function wrapped.
+template <class T, class A>
+decltype(auto) first_operand(const A& a) {
+  if constexpr (requires { a(int64_t{0}); })
+    return RowFunction<T, A>{a};
+  else
+    return (a);
+}
+
+}  // namespace detail
+
+/// a @ b for a packed b. `a` is Rows, Strided, or a function m -> pointer to the k elements of row m.
+template <class T, class A, class Put>
+void contract(Team& team, const Contraction c, const A& a, const T* b, Put&& put) {
+  const detail::Cut cut = detail::cut<T>(c, 1, team.threads());
+  const detail::PackedPanels<T> panels{b, c.k};
+  const auto& rows = detail::first_operand<T>(a);
+  team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) detail::contract_item<T>(c, cut, rows, panels, i, put);
+  });
+}
+
+/// For each i < batch: a_of(i) @ b_of(i), where b_of gives an Unpacked operand, packed on the fly into scratch memory.
+/// a_of gives Rows or Strided. Calls put(i, m, n0, width, sums).
+template <class T, class AOf, class BOf, class Put>
+void contract_batch(Team& team, int64_t batch, const Contraction c, const AOf& a_of, const BOf& b_of, Put&& put) {
+  const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
+  const int64_t items = cut.row_blocks * cut.panel_groups;
+  team.parallel(batch * items, cut.grain, [&](int64_t begin, int64_t end) {
+    alignas(64) T scratch[detail::kWholeK * kPanel * detail::Simd<T>::kPanels];
+    for (int64_t i = begin; i < end; ++i) {
+      const auto a = a_of(i / items);
+      const detail::PackingPanels<T> panels{b_of(i / items), c.n, scratch};
+      auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i / items, m, n0, width, sums); };
+      detail::contract_item<T>(c, cut, a, panels, i % items, put_here);
+    }
+  });
+}
+
+/// Packs b (k x n, strides as given) into panels: what the compiler does with constants.
+template <class T>
+void pack_panels(const Unpacked<T>& b, int64_t n, int64_t k, T* out) {
+  for (int64_t first = 0; first < n; first += kPanel, out += k * kPanel)
+    detail::pack_panel(b, first, std::min(kPanel, n - first), 0, k, out);
+}
+
+}  // namespace weft

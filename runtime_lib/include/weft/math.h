@@ -1,0 +1,163 @@
+// Scalar functions for emitted kernels. The float ones are branch-free polynomials without a call, so that loops over
+// them vectorise: error below 4e-7 of the result; infinities, NaN and large arguments give what libm gives. The double
+// ones are libm. Compile without -ffast-math, -ffinite-math-only and -fassociative-math: the range reductions depend on
+// the order of operations.
+#pragma once
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "weft/numeric.h"
+
+namespace weft {
+
+inline float exp(float x) {
+  const float low = x > -104.0f ? x : -104.0f, in = low < 89.0f ? low : 89.0f;  // also takes NaN out of the conversion
+  const float scaled = in * 1.44269504f;
+  const int32_t i = int32_t(scaled + (scaled < 0 ? -0.5f : 0.5f));
+  const float f = (in - float(i) * 0.693359375f) - float(i) * -2.12194440e-4f;  // ln 2 in two parts
+  const float q =
+      0.4999999344f + f * (0.1666652048f + f * (4.166838990e-2f + f * (8.368735773e-3f + f * 1.381455767e-3f)));
+  const float p = 1 + (f + f * f * q);
+  const int32_t half = i >> 1;  // two factors, so that subnormal results and the overflow to infinity come out right
+  const float result =
+      p * std::bit_cast<float>(uint32_t(half + 127) << 23) * std::bit_cast<float>(uint32_t(i - half + 127) << 23);
+  return x == x ? result : x;
+}
+
+inline float log(float x) {
+  const bool subnormal = x < 0x1p-126f;
+  const uint32_t bits = std::bit_cast<uint32_t>(subnormal ? x * 0x1p23f : x);
+  const uint32_t shifted = bits - 0x3f3504f3u;  // so that the mantissa lies in [sqrt(1/2), sqrt(2))
+  const float e = float(int32_t(shifted) >> 23) - (subnormal ? 23.0f : 0.0f);
+  const float f = std::bit_cast<float>((shifted & 0x7fffffu) + 0x3f3504f3u) - 1;
+  const float low = 0.3333331260f + f * (-0.2500000960f + f * (0.2000211873f + f * -0.1666799567f));
+  const float high =
+      0.1421955091f + f * (-0.1240559142f + f * (0.1188817460f + f * (-0.1167564131f + f * 6.746601332e-2f)));
+  const float square = f * f;
+  const float tail = f * square * (low + square * square * high) + e * -2.12194440e-4f;
+  const float result = e * 0.693359375f + (f + (tail - 0.5f * square));
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const float finite = x == 0 ? -inf : x < 0 ? nan : result;
+  return x < inf ? finite : x;  // +inf and NaN return themselves
+}
+
+inline float log1p(float x) {
+  const float u = 1 + x, lost = x - (u - 1);
+  const bool plain = u > 0 && u < std::numeric_limits<float>::infinity();
+  return log(u) + (plain ? lost / u : 0.0f);
+}
+
+inline float tanh(float x) {
+  const float a = std::fabs(x), z = x * x;
+  const float small =
+      x + x * z *
+              (-0.3333328194f +
+               z * (0.1333144221f + z * (-5.373971626e-2f + z * (2.063909061e-2f + z * -5.704990366e-3f))));
+  const float large = std::copysign(1 - 2 / (exp(2 * a) + 1), x);
+  return a < 0.625f ? small : large;
+}
+
+inline float erf(float x) {
+  const float a = std::fabs(x), z = x * x;
+  const float small =
+      x * (1.128379166f +
+           z * (-0.3761262622f +
+                z * (0.1128358829f +
+                     z * (-2.685391804e-2f + z * (5.188502326e-3f + z * (-8.011576508e-4f + z * 7.858080173e-5f))))));
+  const float t = a < 4 ? a : 4;  // erfc(4) is below half an ulp of 1
+  const float power =
+      -3.537089288e-4f +
+      t * (-1.127040080f +
+           t * (-0.6382256024f +
+                t * (-0.1030374355f + t * (2.180535115e-2f + t * (-2.939615735e-3f + t * 1.855748932e-4f)))));
+  const float large = std::copysign(1 - exp(power), x);
+  const float result = a < 1 ? small : large;
+  return x == x ? result : x;
+}
+
+inline float sigmoid(float x) { return 1 / (1 + exp(-x)); }
+/// Gelu with approximate = "none".
+inline float gelu_erf(float x) { return 0.5f * x * (1 + erf(x * 0.707106781f)); }
+/// Gelu with approximate = "tanh".
+inline float gelu_tanh(float x) { return 0.5f * x * (1 + tanh(0.797884561f * (x + 0.044715f * x * x * x))); }
+/// log(1 + exp(x)).
+inline float softplus(float x) { return (x < 0 ? 0.0f : x) + log1p(exp(-std::fabs(x))); }
+
+inline double exp(double x) { return std::exp(x); }
+inline double log(double x) { return std::log(x); }
+inline double log1p(double x) { return std::log1p(x); }
+inline double tanh(double x) { return std::tanh(x); }
+inline double erf(double x) { return std::erf(x); }
+inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+inline double gelu_erf(double x) { return 0.5 * x * (1 + std::erf(x * 0.70710678118654752)); }
+inline double gelu_tanh(double x) {
+  return 0.5 * x * (1 + std::tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
+}
+inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+
+/// ONNX Min and Max: NaN wins.
+template <class T>
+constexpr T maximum(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+template <class T>
+constexpr T minimum(T a, T b) {
+  return a < b || a != a ? a : b;
+}
+
+/// ONNX Div on integers: towards zero. Division by zero gives 0, and the one overflow wraps: neither may stop a
+/// program.
+template <class T>
+constexpr T divide(T a, T b) {
+  static_assert(std::is_integral_v<T>);
+  if (b == 0) return 0;
+  if constexpr (std::is_signed_v<T>)
+    if (b == T(-1)) return T(0 - std::make_unsigned_t<T>(a));
+  return T(a / b);
+}
+/// ONNX Mod with fmod = 1 on integers: the sign of the dividend.
+template <class T>
+constexpr T remainder(T a, T b) {
+  static_assert(std::is_integral_v<T>);
+  if (b == 0) return 0;
+  if constexpr (std::is_signed_v<T>)
+    if (b == T(-1)) return 0;
+  return T(a % b);
+}
+/// ONNX Mod with fmod = 0: the sign of the divisor.
+template <class T>
+constexpr T modulo(T a, T b) {
+  const T r = remainder(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+}
+/// Rounds down, for integers.
+template <class T>
+constexpr T floor_divide(T a, T b) {
+  const T q = divide(a, b);
+  return b != 0 && remainder(a, b) != 0 && (a < 0) != (b < 0) ? T(q - 1) : q;
+}
+
+/// ONNX Cast. Floats to integers go towards zero; what does not fit becomes the nearest bound, and NaN becomes 0.
+template <class To, class From>
+inline To cast(From x) {
+  if constexpr (std::is_same_v<From, half> || std::is_same_v<From, bfloat16>) {
+    return cast<To>(float(x));
+  } else if constexpr (std::is_same_v<To, half> || std::is_same_v<To, bfloat16>) {
+    return To(float(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != 0;
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    constexpr From kLow = From(std::numeric_limits<To>::min()), kHigh = From(std::numeric_limits<To>::max());
+    return x != x       ? To(0)
+           : x <= kLow  ? std::numeric_limits<To>::min()
+           : x >= kHigh ? std::numeric_limits<To>::max()
+                        : To(x);
+  } else {
+    return To(x);
+  }
+}
+
+}  // namespace weft

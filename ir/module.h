@@ -1,5 +1,6 @@
 // Everything of one compilation between the readers and the Plan: the graph, its constants, the places it runs on.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,17 @@ struct State {
   Loc loc;
 };
 
+/// The order in which (stage, micro-batch) pairs run; ops carry the attribute `stage`.
+struct Pipeline {
+  struct Entry {
+    int stage;
+    int micro_batch;
+  };
+  std::vector<std::string> stages;
+  int micro_batches = 1;
+  std::vector<Entry> order;  // one list for all ranks; each runs the entries of its places
+};
+
 struct Module {
   std::string name;  // a C++ identifier made from the file's name
   std::string file;  // as the user named it
@@ -49,6 +61,8 @@ struct Module {
   std::vector<Origin> origins;
   std::vector<Transform> transforms;
   std::vector<State> states;
+  std::optional<Pipeline> pipeline;
+  std::vector<std::string> remarks;  // choices made by passes, for `explain`
   int64_t seed = 0;
   bool per_rank = false;  // `view: per-rank`: inputs and outputs vary (L10)
 

@@ -167,6 +167,7 @@ struct Slicing {
 };
 
 std::optional<AxisState> through_reshape(const Dims& from, const Dims& to, const Slicing& s) {
+  if (element_count(to) == 0) return {};
   int64_t right = 1;
   for (size_t d = s.dim + 1; d < from.size(); ++d) right *= from[d];
   int64_t product = 1;

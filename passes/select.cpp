@@ -1,0 +1,218 @@
+#include "passes/select.h"
+
+
+#include <algorithm>
+#include <set>
+
+#include "ir/op_def.h"
+
+namespace weft {
+
+namespace {
+
+/// One piece of a selector's text.
+struct Piece {
+  enum class Kind { Literal, Variable, Any } kind;
+  std::string text;
+};
+
+std::vector<Piece> pieces_of(const std::string& text) {
+  std::vector<Piece> pieces;
+  const auto literal = [&](char c) {
+    if (pieces.empty() || pieces.back().kind != Piece::Kind::Literal) pieces.push_back({Piece::Kind::Literal, ""});
+    pieces.back().text += c;
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    const size_t close = text[i] == '{' ? text.find('}', i) : std::string::npos;
+    if (close != std::string::npos) {
+      pieces.push_back({Piece::Kind::Variable, text.substr(i + 1, close - i - 1)});
+      i = close;
+    } else if (text[i] == '*') {
+      pieces.push_back({Piece::Kind::Any, ""});
+    } else {
+      literal(text[i]);
+    }
+  }
+  return pieces;
+}
+
+/// Matches `name` from position `at` against pieces from `piece`; a variable is one component without '.' or '/'.
+bool match(const std::vector<Piece>& pieces, size_t piece, const std::string& name, size_t at, Bindings& bound) {
+  if (piece == pieces.size()) return at == name.size();
+  const Piece& p = pieces[piece];
+  if (p.kind == Piece::Kind::Literal)
+    return name.compare(at, p.text.size(), p.text) == 0 && match(pieces, piece + 1, name, at + p.text.size(), bound);
+  if (p.kind == Piece::Kind::Variable && bound.contains(p.text)) {
+    const std::string& value = bound[p.text];
+    return name.compare(at, value.size(), value) == 0 && match(pieces, piece + 1, name, at + value.size(), bound);
+  }
+  const bool variable = p.kind == Piece::Kind::Variable;
+  for (size_t length = variable ? 1 : 0; at + length <= name.size(); ++length) {
+    if (variable && (name[at + length - 1] == '.' || name[at + length - 1] == '/')) return false;
+    Bindings tried = bound;
+    if (variable) tried[p.text] = name.substr(at, length);
+    if (match(pieces, piece + 1, name, at + length, tried)) {
+      bound = std::move(tried);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool has_pattern(const std::string& text) { return text.find_first_of("*{") != std::string::npos; }
+
+/// Orders texts so that numbers inside compare as numbers.
+bool natural_less(const std::string& a, const std::string& b) {
+  const bool digits = !a.empty() && !b.empty() && std::all_of(a.begin(), a.end(), ::isdigit) &&
+                      std::all_of(b.begin(), b.end(), ::isdigit);
+  if (digits && a.size() != b.size()) return a.size() < b.size();
+  return a < b;
+}
+
+bool bindings_less(const Bindings& a, const Bindings& b) {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first != y.first ? x.first < y.first : natural_less(x.second, y.second);
+  });
+}
+
+}  // namespace
+
+std::string substitute(const std::string& text, const Bindings& bindings) {
+  std::string out;
+  for (const Piece& p : pieces_of(text)) {
+    if (p.kind == Piece::Kind::Any) out += '*';
+    else if (p.kind == Piece::Kind::Literal) out += p.text;
+    else out += bindings.contains(p.text) ? bindings.at(p.text) : "{" + p.text + "}";
+  }
+  return out;
+}
+
+Names::Names(const Module& module, const Graph& graph) : module_(module), graph_(graph) {
+  std::set<std::string> all;
+  for (OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    ops_.emplace(op.name, id);
+    all.insert(op.name);
+    // A reshard belongs to the node it stands behind, but that node's name does not mean it.
+    const bool own_name_only = category(op) == Category::Collective;
+    for (OriginId origin : op.origins) {
+      const std::string& node = module.origins[origin.index].name;
+      if (!own_name_only && node != op.name) ops_.emplace(node, id);
+      all.insert(node);
+    }
+    for (ValueId v : op.outputs) {
+      values_.emplace(graph.value(v).name, v);
+      all.insert(graph.value(v).name);
+    }
+  }
+  all_.assign(all.begin(), all.end());
+}
+
+std::vector<OpId> Names::ops(const std::string& name) const {
+  std::vector<OpId> found;
+  for (auto [at, end] = ops_.equal_range(name); at != end; ++at) found.push_back(at->second);
+  return found;
+}
+
+std::vector<ValueId> Names::values(const std::string& name) const {
+  if (const auto at = values_.find(name); at != values_.end()) return {at->second};
+  const std::vector<OpId> parts = ops(name);
+  std::vector<ValueId> results;
+  for (OpId id : parts)
+    for (ValueId v : graph_.op(id).outputs) {
+      const auto& uses = graph_.value(v).uses;
+      const bool outside = std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+        return !use.op || std::find(parts.begin(), parts.end(), use.op) == parts.end();
+      });
+      if (outside) results.push_back(v);
+    }
+  return results;
+}
+
+std::vector<Bindings> Names::bindings(const std::vector<Selector>& selectors) const {
+  const auto first = std::find_if(selectors.begin(), selectors.end(),
+                                  [](const Selector& s) { return s.text.find('{') != std::string::npos; });
+  if (first == selectors.end()) return {{}};
+  std::vector<Bindings> found;
+  const std::vector<Piece> pieces = pieces_of(first->text);
+  for (const std::string& name : all_) {
+    Bindings bound;
+    if (match(pieces, 0, name, 0, bound)) found.push_back(std::move(bound));
+  }
+  std::sort(found.begin(), found.end(), bindings_less);
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+std::vector<std::string> Names::matches(const Selector& selector, const Bindings& bindings) const {
+  const std::string text = substitute(selector.text, bindings);
+  if (!has_pattern(text)) {
+    const bool known = std::binary_search(all_.begin(), all_.end(), text);
+    return known ? std::vector<std::string>{text} : std::vector<std::string>{};
+  }
+  std::vector<std::string> found;
+  const std::vector<Piece> pieces = pieces_of(text);
+  for (const std::string& name : all_) {
+    Bindings bound;
+    if (match(pieces, 0, name, 0, bound)) found.push_back(name);
+  }
+  return found;
+}
+
+/// The ops that compute with a value: readers, through views of it.
+static void collect_readers(const Graph& graph, ValueId value, std::vector<OpId>& readers) {
+  for (const Use& use : graph.value(value).uses) {
+    if (!use.op) continue;
+    const Op& op = graph.op(use.op);
+    const bool passes_on = category(op) == Category::View || category(op) == Category::Collective;
+    if (passes_on) collect_readers(graph, op.outputs[0], readers);
+    else readers.push_back(use.op);
+  }
+}
+
+std::vector<OpId> Names::select_ops(const Selector& selector, const Bindings& bindings) const {
+  std::set<OpId> found;
+  for (const std::string& name : matches(selector, bindings)) {
+    if (selector.kind == Selector::Kind::Name) {
+      for (OpId id : ops(name)) found.insert(id);
+      if (ops(name).empty())
+        for (ValueId v : values(name)) found.insert(graph_.producer(v));
+    } else {
+      std::vector<OpId> readers;
+      for (ValueId v : values(name)) collect_readers(graph_, v, readers);
+      found.insert(readers.begin(), readers.end());
+    }
+  }
+  std::vector<OpId> ordered;
+  for (OpId id : graph_.order())
+    if (found.contains(id)) ordered.push_back(id);
+  return ordered;
+}
+
+std::vector<ValueId> Names::select_values(const Selector& selector, const Bindings& bindings) const {
+  std::vector<ValueId> found;
+  for (const std::string& name : matches(selector, bindings)) {
+    if (selector.kind == Selector::Kind::Uses) {
+      for (OpId id : select_ops({selector.kind, name, selector.loc}, {}))
+        for (ValueId v : graph_.op(id).outputs) found.push_back(v);
+      continue;
+    }
+    for (ValueId v : values(name))
+      if (std::find(found.begin(), found.end(), v) == found.end()) found.push_back(v);
+  }
+  return found;
+}
+
+void Names::report_unmatched(const Selector& selector, Diags& diags) const {
+  const auto known = std::find_if(module_.origins.begin(), module_.origins.end(),
+                                  [&](const Origin& o) { return o.name == selector.text; });
+  if (known != module_.origins.end()) {
+    diags.error("selector-folded", selector.loc, "node '{}' ({}) was folded away or is not read: nothing is left to select",
+                selector.text, known->op_type);
+    return;
+  }
+  diags.error("selector-unmatched", selector.loc, "'{}' matches no node or value{}", selector.text,
+              did_you_mean(selector.text, all_));
+}
+
+}  // namespace weft

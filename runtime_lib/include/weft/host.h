@@ -5,8 +5,8 @@
 
 namespace weft {
 
-struct RankState;   // what the streams of one rank share
-struct Walk;        // one stream's position in the program
+struct RankState;  // what the streams of one rank share
+struct Walk;       // one stream's position in the program
 
 class Rank;
 
@@ -14,9 +14,10 @@ class Rank;
 struct Peers {
   Rank* owner;
   Group group;
-  int index, size;   // my index in the group, ranks in it
+  int index, size;  // my index in the group, ranks in it
 
-  template <class T> T* at(int peer, Window<T> buffer) const;
+  template <class T>
+  T* at(int peer, Window<T> buffer) const;
   /// Waits until every rank of the signal's group has raised element i in this iteration. On the stream's thread only.
   void wait(const Signal& signal, int i = 0) const;
   /// Element i is done: from any thread.
@@ -28,8 +29,8 @@ struct Peers {
 /// One rank as one of its streams sees it: every stream's thread walks `run` with a Rank of its own.
 class Rank {
  public:
-  const int rank;     // in the world
-  const int stream;   // the stream whose thread this is
+  const int rank;    // in the world
+  const int stream;  // the stream whose thread this is
 
   Rank(RankState& state, int stream);
   ~Rank();
@@ -37,9 +38,18 @@ class Rank {
   Rank& operator=(const Rank&) = delete;
 
   // ---- memory -----------------------------------------------------------------------------------------------------
-  template <class T> T* operator[](Own<T> b) const { return reinterpret_cast<T*>(own_ + b.offset); }
-  template <class T> T* operator[](Window<T> b) const { return reinterpret_cast<T*>(window(rank) + b.offset); }
-  template <class T> const T* operator[](Weight<T> w) const { return reinterpret_cast<const T*>(image_ + w.offset); }
+  template <class T>
+  T* operator[](Own<T> b) const {
+    return reinterpret_cast<T*>(own_ + b.offset);
+  }
+  template <class T>
+  T* operator[](Window<T> b) const {
+    return reinterpret_cast<T*>(window(rank) + b.offset);
+  }
+  template <class T>
+  const T* operator[](Weight<T> w) const {
+    return reinterpret_cast<const T*>(image_ + w.offset);
+  }
   /// The window of another rank of the world.
   char* window(int of_rank) const { return windows_ + of_rank * window_stride_; }
 
@@ -54,8 +64,12 @@ class Rank {
   // ---- steps and signals ------------------------------------------------------------------------------------------
   /// Runs `body` if this is the step's stream. A body may loop and hold further steps of the same stream. What stands
   /// outside steps runs on every stream's thread: so a predicate or trip count is awaited there, by all streams.
-  template <class Body> void step(const Step& step, Body&& body) { this->step(step, 0, static_cast<Body&&>(body)); }
-  template <class Body> void step(const Step& step, int64_t index, Body&& body) {
+  template <class Body>
+  void step(const Step& step, Body&& body) {
+    this->step(step, 0, static_cast<Body&&>(body));
+  }
+  template <class Body>
+  void step(const Step& step, int64_t index, Body&& body) {
     if (step.stream != stream) return;
     enter(step, index);
     body();
@@ -78,37 +92,46 @@ class Rank {
   // group, in float for half and bfloat16, and give the same bits on all ranks.
 
   /// dst = reduction over the peers' src, by an exchange whose src_by_me, dst_by_peer and by_peer are unused.
-  template <class T> void all_reduce(const Group& g, ReduceOp op, Window<T> src, T* dst, const Exchange& box) {
+  template <class T>
+  void all_reduce(const Group& g, ReduceOp op, Window<T> src, T* dst, const Exchange& box) {
     reduce(g, op, dtype_of<T>(), src.offset, dst, box);
   }
-  template <class T> void all_reduce(const Group& g, ReduceOp op, Window<T> src, T* dst, int64_t count) {
+  template <class T>
+  void all_reduce(const Group& g, ReduceOp op, Window<T> src, T* dst, int64_t count) {
     all_reduce(g, op, src, dst, Exchange{.dims = {{count, 1, 1}}});
   }
   /// The same into a window, which may be src itself: large ones are reduced part by part, and the parts are pulled.
-  template <class T> void all_reduce(const Group& g, ReduceOp op, Window<T> src, Window<T> dst, const Exchange& box) {
+  template <class T>
+  void all_reduce(const Group& g, ReduceOp op, Window<T> src, Window<T> dst, const Exchange& box) {
     reduce_split(g, op, dtype_of<T>(), src.offset, dst.offset, box);
   }
-  template <class T> void all_reduce(const Group& g, ReduceOp op, Window<T> src, Window<T> dst, int64_t count) {
+  template <class T>
+  void all_reduce(const Group& g, ReduceOp op, Window<T> src, Window<T> dst, int64_t count) {
     all_reduce(g, op, src, dst, Exchange{.dims = {{count, 1, 1}}});
   }
   /// dst = reduction over the peers of this rank's slice (src_by_me, by_me) of src.
-  template <class T> void reduce_scatter(const Group& g, ReduceOp op, Window<T> src, T* dst, const Exchange& e) {
+  template <class T>
+  void reduce_scatter(const Group& g, ReduceOp op, Window<T> src, T* dst, const Exchange& e) {
     reduce(g, op, dtype_of<T>(), src.offset, dst, e);
   }
   /// Every peer's src goes to its own slice (dst_by_peer, by_peer) of dst.
-  template <class T> void all_gather(const Group& g, Window<T> src, T* dst, const Exchange& e) {
+  template <class T>
+  void all_gather(const Group& g, Window<T> src, T* dst, const Exchange& e) {
     pull(g, element_bytes(dtype_of<T>()), src.offset, dst, e);
   }
   /// This rank's slice of every peer's src goes to the peer's slice of dst.
-  template <class T> void all_to_all(const Group& g, Window<T> src, T* dst, const Exchange& e) {
+  template <class T>
+  void all_to_all(const Group& g, Window<T> src, T* dst, const Exchange& e) {
     pull(g, element_bytes(dtype_of<T>()), src.offset, dst, e);
   }
   /// dst = src of the peer with index `root`.
-  template <class T> void broadcast(const Group& g, int root, Window<T> src, T* dst, int64_t count) {
+  template <class T>
+  void broadcast(const Group& g, int root, Window<T> src, T* dst, int64_t count) {
     pull_root(g, root, element_bytes(dtype_of<T>()), src.offset, dst, Exchange{.dims = {{count, 1, 1}}});
   }
   /// dst of the peer with index `root` = reduction over the peers' src; other ranks' dst stays as it is.
-  template <class T> void reduce(const Group& g, int root, ReduceOp op, Window<T> src, T* dst, int64_t count) {
+  template <class T>
+  void reduce(const Group& g, int root, ReduceOp op, Window<T> src, T* dst, int64_t count) {
     reduce_root(g, root, op, dtype_of<T>(), src.offset, dst, Exchange{.dims = {{count, 1, 1}}});
   }
   /// Any reslicing: each rank of the group pulls the rows of the table whose `to` it is; ranks are those of the world.
@@ -118,12 +141,15 @@ class Rank {
   }
 
   // ---- transfers between places -----------------------------------------------------------------------------------
-  /// The rows of this rank are ready in src; returns when their receivers have pulled them. Ranks without rows return at once.
-  template <class T> void send(const Transfer& t, int micro_batch, [[maybe_unused]] Window<T> src) {
+  /// The rows of this rank are ready in src; returns when their receivers have pulled them. Ranks without rows return
+  /// at once.
+  template <class T>
+  void send(const Transfer& t, int micro_batch, [[maybe_unused]] Window<T> src) {
     send_rows(t, micro_batch);
   }
   /// Pulls this rank's rows, in table order, from the senders' src (the same window part as in their send) to dst.
-  template <class T> void recv(const Transfer& t, int micro_batch, Window<T> src, T* dst) {
+  template <class T>
+  void recv(const Transfer& t, int micro_batch, Window<T> src, T* dst) {
     recv_rows(t, micro_batch, element_bytes(dtype_of<T>()), src.offset, dst);
   }
 
@@ -148,7 +174,8 @@ class Rank {
   int64_t window_stride_;
 };
 
-template <class T> T* Peers::at(int peer, Window<T> b) const {
+template <class T>
+T* Peers::at(int peer, Window<T> b) const {
   return reinterpret_cast<T*>(owner->window(group.peer(owner->rank, peer)) + b.offset);
 }
 inline void Peers::wait(const Signal& signal, int i) const { owner->wait(signal, i); }

@@ -12,8 +12,8 @@
 // manifest.json lie beside the executable, or are named by --weights FILE.
 //
 // Inside the weights: Segment i of a program covers bytes [begin, end) of a rank's image, begin = 0 or the previous
-// segment's end rounded up to 4096. Its slices have round_up(end - begin, 4096) bytes each and lie one behind the other in
-// the order of the group's index, from byte Segment::file (or behind the previous segment's last slice).
+// segment's end rounded up to 4096. Its slices have round_up(end - begin, 4096) bytes each and lie one behind the other
+// in the order of the group's index, from byte Segment::file (or behind the previous segment's last slice).
 #pragma once
 #include <cstdint>
 
@@ -22,10 +22,10 @@ namespace weft {
 inline constexpr char kImageMagic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '1'};
 
 struct Footer {
-  char magic[8];                                  // "WEFTIMG1"
-  uint64_t weights_offset, weights_bytes;         // from the start of the file; the offset is a multiple of 4096
+  char magic[8];                           // "WEFTIMG1"
+  uint64_t weights_offset, weights_bytes;  // from the start of the file; the offset is a multiple of 4096
   uint64_t manifest_offset, manifest_bytes;
-  uint64_t reserved[3];                           // zero
+  uint64_t reserved[3];  // zero
 };
 static_assert(sizeof(Footer) == 64);
 

@@ -13,23 +13,31 @@
 
 namespace weft {
 
+namespace detail {
+/// A choice by bit masks: g++ turns ?: between long expressions into branches, which keeps a loop from vectorising.
+inline float select(bool condition, float yes, float no) {
+  const uint32_t mask = 0u - uint32_t{condition};
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(yes) & mask) | (std::bit_cast<uint32_t>(no) & ~mask));
+}
+}  // namespace detail
+
 inline float exp(float x) {
-  const float low = x > -104.0f ? x : -104.0f, in = low < 89.0f ? low : 89.0f;  // also takes NaN out of the conversion
-  const float scaled = in * 1.44269504f;
-  const int32_t i = int32_t(scaled + (scaled < 0 ? -0.5f : 0.5f));
-  const float f = (in - float(i) * 0.693359375f) - float(i) * -2.12194440e-4f;  // ln 2 in two parts
+  const float low = x < -104.0f ? -104.0f : x, in = low > 89.0f ? 89.0f : low;  // NaN passes both
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  const float shifted = in * 1.44269504f + kRound, n = shifted - kRound;
+  const float f = (in - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts
   const float q =
       0.4999999344f + f * (0.1666652048f + f * (4.166838990e-2f + f * (8.368735773e-3f + f * 1.381455767e-3f)));
   const float p = 1 + (f + f * f * q);
-  const int32_t half = i >> 1;  // two factors, so that subnormal results and the overflow to infinity come out right
-  const float result =
-      p * std::bit_cast<float>(uint32_t(half + 127) << 23) * std::bit_cast<float>(uint32_t(i - half + 127) << 23);
-  return x == x ? result : x;
+  // Two factors, so that subnormal results and the overflow to infinity come out right.
+  const uint32_t i = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound) + 256;
+  const uint32_t half = i >> 1;
+  return p * std::bit_cast<float>((half - 1) << 23) * std::bit_cast<float>((i - half - 1) << 23);
 }
 
 inline float log(float x) {
   const bool subnormal = x < 0x1p-126f;
-  const uint32_t bits = std::bit_cast<uint32_t>(subnormal ? x * 0x1p23f : x);
+  const uint32_t bits = std::bit_cast<uint32_t>(detail::select(subnormal, x * 0x1p23f, x));
   const uint32_t shifted = bits - 0x3f3504f3u;  // so that the mantissa lies in [sqrt(1/2), sqrt(2))
   const float e = float(int32_t(shifted) >> 23) - (subnormal ? 23.0f : 0.0f);
   const float f = std::bit_cast<float>((shifted & 0x7fffffu) + 0x3f3504f3u) - 1;
@@ -47,7 +55,7 @@ inline float log(float x) {
 inline float log1p(float x) {
   const float u = 1 + x, lost = x - (u - 1);
   const bool plain = u > 0 && u < std::numeric_limits<float>::infinity();
-  return log(u) + (plain ? lost / u : 0.0f);
+  return log(u) + detail::select(plain, lost / u, 0.0f);
 }
 
 inline float tanh(float x) {
@@ -57,7 +65,7 @@ inline float tanh(float x) {
               (-0.3333328194f +
                z * (0.1333144221f + z * (-5.373971626e-2f + z * (2.063909061e-2f + z * -5.704990366e-3f))));
   const float large = std::copysign(1 - 2 / (exp(2 * a) + 1), x);
-  return a < 0.625f ? small : large;
+  return detail::select(a < 0.625f, small, large);
 }
 
 inline float erf(float x) {
@@ -67,15 +75,14 @@ inline float erf(float x) {
            z * (-0.3761262622f +
                 z * (0.1128358829f +
                      z * (-2.685391804e-2f + z * (5.188502326e-3f + z * (-8.011576508e-4f + z * 7.858080173e-5f))))));
-  const float t = a < 4 ? a : 4;  // erfc(4) is below half an ulp of 1
+  const float t = a > 4 ? 4 : a;  // erfc(4) is below half an ulp of 1
   const float power =
       -3.537089288e-4f +
       t * (-1.127040080f +
            t * (-0.6382256024f +
                 t * (-0.1030374355f + t * (2.180535115e-2f + t * (-2.939615735e-3f + t * 1.855748932e-4f)))));
   const float large = std::copysign(1 - exp(power), x);
-  const float result = a < 1 ? small : large;
-  return x == x ? result : x;
+  return detail::select(a < 1, small, large);
 }
 
 inline float sigmoid(float x) { return 1 / (1 + exp(-x)); }

@@ -10,8 +10,8 @@ namespace detail {
 /// Branch-free, so that loops over halves vectorise.
 inline float half_to_float(uint16_t bits) {
   const uint32_t sign = uint32_t{bits} >> 15 << 31, rest = bits & 0x7fffu;
-  const uint32_t normal = (rest << 13) + 0x38000000u;           // exponent bias 15 -> 127
-  const uint32_t special = (rest << 13) | 0x7f800000u;          // inf, nan
+  const uint32_t normal = (rest << 13) + 0x38000000u;   // exponent bias 15 -> 127
+  const uint32_t special = (rest << 13) | 0x7f800000u;  // inf, nan
   const float subnormal = float(int32_t(rest)) * 0x1p-24f;
   const uint32_t magnitude = rest >= 0x7c00u ? special : rest < 0x400u ? std::bit_cast<uint32_t>(subnormal) : normal;
   return std::bit_cast<float>(sign | magnitude);
@@ -54,20 +54,60 @@ struct bfloat16 {
 
 enum class DType : uint8_t { F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
 
-template <class T> constexpr DType dtype_of() = delete;
-template <> constexpr DType dtype_of<float>() { return DType::F32; }
-template <> constexpr DType dtype_of<double>() { return DType::F64; }
-template <> constexpr DType dtype_of<half>() { return DType::F16; }
-template <> constexpr DType dtype_of<bfloat16>() { return DType::BF16; }
-template <> constexpr DType dtype_of<int8_t>() { return DType::I8; }
-template <> constexpr DType dtype_of<int16_t>() { return DType::I16; }
-template <> constexpr DType dtype_of<int32_t>() { return DType::I32; }
-template <> constexpr DType dtype_of<int64_t>() { return DType::I64; }
-template <> constexpr DType dtype_of<uint8_t>() { return DType::U8; }
-template <> constexpr DType dtype_of<uint16_t>() { return DType::U16; }
-template <> constexpr DType dtype_of<uint32_t>() { return DType::U32; }
-template <> constexpr DType dtype_of<uint64_t>() { return DType::U64; }
-template <> constexpr DType dtype_of<bool>() { return DType::Bool; }
+template <class T>
+constexpr DType dtype_of() = delete;
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::F32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::F64;
+}
+template <>
+constexpr DType dtype_of<half>() {
+  return DType::F16;
+}
+template <>
+constexpr DType dtype_of<bfloat16>() {
+  return DType::BF16;
+}
+template <>
+constexpr DType dtype_of<int8_t>() {
+  return DType::I8;
+}
+template <>
+constexpr DType dtype_of<int16_t>() {
+  return DType::I16;
+}
+template <>
+constexpr DType dtype_of<int32_t>() {
+  return DType::I32;
+}
+template <>
+constexpr DType dtype_of<int64_t>() {
+  return DType::I64;
+}
+template <>
+constexpr DType dtype_of<uint8_t>() {
+  return DType::U8;
+}
+template <>
+constexpr DType dtype_of<uint16_t>() {
+  return DType::U16;
+}
+template <>
+constexpr DType dtype_of<uint32_t>() {
+  return DType::U32;
+}
+template <>
+constexpr DType dtype_of<uint64_t>() {
+  return DType::U64;
+}
+template <>
+constexpr DType dtype_of<bool>() {
+  return DType::Bool;
+}
 
 constexpr int64_t element_bytes(DType dtype) {
   constexpr int64_t kBytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1};

@@ -6,11 +6,15 @@
 
 namespace weft {
 
-template <class T> constexpr int64_t next_segment(Weight<T> last) { return round_up(last.end(), kPage); }
+template <class T>
+constexpr int64_t next_segment(Weight<T> last) {
+  return round_up(last.end(), kPage);
+}
 
-/// The weights of an image up to `end` (from the end of the segment before, rounded up to a page) that are sliced alike.
-/// The weights file holds one page-aligned slice for each index of `sliced`, in order, from byte `file` on (-1: right
-/// behind the slices of the segment before). A rank's image is its slice of every segment of its program, one behind the other.
+/// The weights of an image up to `end` (from the end of the segment before, rounded up to a page) that are sliced
+/// alike. The weights file holds one page-aligned slice for each index of `sliced`, in order, from byte `file` on (-1:
+/// right behind the slices of the segment before). A rank's image is its slice of every segment of its program, one
+/// behind the other.
 struct Segment {
   int64_t end;
   Group sliced = {};
@@ -47,16 +51,16 @@ struct Shape {
   }
 };
 
-/// S(dim, block) over a group taken as one axis of size n: index i lives at coordinate i / block % n. Ragged if block * n
-/// does not divide the extent: then block = ceil(extent / n), and the buffer has room for a whole block.
+/// S(dim, block) over a group taken as one axis of size n: index i lives at coordinate i / block % n. Ragged if block *
+/// n does not divide the extent: then block = ceil(extent / n), and the buffer has room for a whole block.
 struct Slice {
   int dim;
   int64_t block;
   Group group;
 };
 
-/// A dimension whose length is known at run time only: the extent in the shape is the bound, the buffer has its size, and
-/// the length lies in `count`.
+/// A dimension whose length is known at run time only: the extent in the shape is the bound, the buffer has its size,
+/// and the length lies in `count`.
 struct Bound {
   int dim;
   Own<int64_t> count;
@@ -64,11 +68,11 @@ struct Bound {
 
 /// How the ranks of one program hold a global tensor.
 struct Layout {
-  std::span<const Slice> slices = {};   // none: replicated
-  Group per_rank = {};                  // V: unrelated copies, the .npy file has a leading dimension of the group's size
+  std::span<const Slice> slices = {};  // none: replicated
+  Group per_rank = {};                 // V: unrelated copies, the .npy file has a leading dimension of the group's size
   std::span<const Bound> bounds = {};
-  std::span<const int> ranks = {};      // of the program's ranks, those that hold it; empty: all
-  int64_t initial = -1;                 // a state's initialiser: offset of its local slice in the image; -1: zero
+  std::span<const int> ranks = {};  // of the program's ranks, those that hold it; empty: all
+  int64_t initial = -1;             // a state's initialiser: offset of its local slice in the image; -1: zero
 };
 
 /// A global input or output and the buffer that holds this rank's part, row-major. An input that several places use is
@@ -76,7 +80,7 @@ struct Layout {
 struct Port {
   const char* name;
   DType dtype;
-  Shape shape;   // global, without the leading dimension of per_rank
+  Shape shape;  // global, without the leading dimension of per_rank
   bool in_window;
   int64_t offset;
   Layout layout;
@@ -89,7 +93,8 @@ struct Port {
 };
 
 /// An input and an output of equal type and layout that are one state across invocations. It starts from zero, the
-/// port's initialiser, or --load-state; where the two ports have different buffers, the runtime copies after each invocation.
+/// port's initialiser, or --load-state; where the two ports have different buffers, the runtime copies after each
+/// invocation.
 struct State {
   const char* input;
   const char* output;
@@ -99,20 +104,20 @@ class Rank;
 
 /// What the ranks of one class run.
 struct Program {
-  std::span<const int> ranks = {};   // empty: all
+  std::span<const int> ranks = {};  // empty: all
   std::span<const Stream> streams;
   std::span<const Port> inputs = {}, outputs = {};
   std::span<const Segment> weights = {};
   int64_t own_bytes = 0, window_bytes = 0;
-  int signals = 0;                   // end of the last Signal or Transfer
-  void (*run)(Rank&);                // one iteration: every step in issue order; each stream's thread walks all of it
+  int signals = 0;     // end of the last Signal or Transfer
+  void (*run)(Rank&);  // one iteration: every step in issue order; each stream's thread walks all of it
   constexpr int64_t image_bytes() const { return weights.empty() ? 0 : round_up(weights.back().end, kPage); }
 };
 
 struct Executable {
   const char* name;
-  int world = 1;                       // ranks
-  std::span<const Axis> axes = {};     // of all places, for --info
+  int world = 1;                    // ranks
+  std::span<const Axis> axes = {};  // of all places, for --info
   std::span<const Program> programs;
   std::span<const State> states = {};
 };

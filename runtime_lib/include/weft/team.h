@@ -18,11 +18,13 @@ class Team {
   int threads() const { return threads_; }
   /// Calls f(begin, end) for ranges that cover 0 .. count once. Ranges begin at multiples of `grain`; at most `grain`
   /// items are not worth a second thread.
-  template <class F> void parallel(int64_t count, int64_t grain, F&& f) {
+  template <class F>
+  void parallel(int64_t count, int64_t grain, F&& f) {
     using Body = std::remove_reference_t<F>;
     if (count <= 0) return;
     if (threads_ == 1 || count <= grain) return void(f(int64_t{0}, count));
-    run(count, grain, [](void* body, int64_t begin, int64_t end) { (*static_cast<Body*>(body))(begin, end); },
+    run(
+        count, grain, [](void* body, int64_t begin, int64_t end) { (*static_cast<Body*>(body))(begin, end); },
         const_cast<void*>(static_cast<const void*>(&f)));
   }
 

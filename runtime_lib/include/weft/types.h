@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// One named axis of a place. A place is an ordered list of ranks; `ranks` is that list (empty: all ranks 0, 1, 2 ... in
-/// order). Index of a rank in the place = its position in the list; coordinate = index / stride % size.
+/// One named axis of a place. A place is an ordered list of ranks; `ranks` is that list (empty: all ranks 0, 1, 2 ...
+/// in order). Index of a rank in the place = its position in the list; coordinate = index / stride % size.
 struct Axis {
   const char* name = "";
   int size = 1, stride = 1, id = -1;
@@ -31,8 +31,8 @@ struct Axis {
 
 inline constexpr int kMaxGroupAxes = 4;
 
-/// Up to four axes of one place, outer first, taken as one: the participants of a collective. One Axis is a Group too; a
-/// Group without axes is the rank alone.
+/// Up to four axes of one place, outer first, taken as one: the participants of a collective. One Axis is a Group too;
+/// a Group without axes is the rank alone.
 struct Group {
   Axis axes[kMaxGroupAxes];
   int naxes = 0;
@@ -67,27 +67,31 @@ struct Group {
 constexpr int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 inline constexpr int64_t kAlign = 256, kPage = 4096;
 
-/// A tensor in one of three memories: offset in bytes and number of elements. Emitted code states an offset as the end or
-/// the offset of another one, so that a changed size changes one line.
-template <class T> struct Place {
+/// A tensor in one of three memories: offset in bytes and number of elements. Emitted code states an offset as the end
+/// or the offset of another one, so that a changed size changes one line.
+template <class T>
+struct Place {
   int64_t offset, count;
   constexpr int64_t end() const { return offset + round_up(count * int64_t{sizeof(T)}, kAlign); }
 };
 /// Own memory belongs to one rank.
-template <class T> struct Own : Place<T> {
+template <class T>
+struct Own : Place<T> {
   /// Elements first .. first + n: one chunk, or one of several buffers.
   constexpr Own part(int64_t first, int64_t n) const { return {this->offset + first * int64_t{sizeof(T)}, n}; }
 };
 /// A window lies at the same offset on every rank of every program, and peers read and write it.
-template <class T> struct Window : Place<T> {
+template <class T>
+struct Window : Place<T> {
   constexpr Window part(int64_t first, int64_t n) const { return {this->offset + first * int64_t{sizeof(T)}, n}; }
 };
 /// A constant in the rank's image of the weights.
-template <class T> struct Weight : Place<T> {};
+template <class T>
+struct Weight : Place<T> {};
 
-/// `count` flags: "element i is done in this iteration". Raised once an element and iteration. With a group each rank of
-/// the group raises its own, and a wait is for all of them; without a group it orders two streams of one rank. The slots
-/// of a signal with a group are the same in all programs of an executable.
+/// `count` flags: "element i is done in this iteration". Raised once an element and iteration. With a group each rank
+/// of the group raises its own, and a wait is for all of them; without a group it orders two streams of one rank. The
+/// slots of a signal with a group are the same in all programs of an executable.
 struct Signal {
   int slot, count;
   Group group = {};
@@ -114,7 +118,8 @@ struct Clip {
 
 /// What one rank pulls from each peer p of a group, in elements (me and p are indices in the group, me.a and p.a their
 /// coordinates on the group's axis a):
-///   dst[sum_a p.a * dst_by_peer[a] + sum_d i_d * dst_stride_d]  =  src_of_p[sum_a me.a * src_by_me[a] + sum_d i_d * src_stride_d]
+///   dst[sum_a p.a * dst_by_peer[a] + sum_d i_d * dst_stride_d]  =  src_of_p[sum_a me.a * src_by_me[a] + sum_d i_d *
+///   src_stride_d]
 /// for all i_d < extent_d. `by_peer` clips one extent by what peer p holds, `by_me` one by what this rank holds.
 struct Exchange {
   Dim dims[kMaxDims] = {};

@@ -1,0 +1,62 @@
+// Waiting on a word in memory: spin briefly, then sleep in a futex.
+#pragma once
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace weft {
+
+enum class Scope { Process, Machine };
+
+/// Spins before sleeping: about 20 us of pauses where every thread has a core, next to nothing where they share.
+inline constexpr int kLongSpin = 600, kShortSpin = 20;
+
+inline int64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+inline void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// One turn of a loop that polls for something short: gives the core away now and then.
+inline void relax(int spin) {
+  if (spin % 256 == 255)
+    sched_yield();
+  else
+    pause_core();
+}
+
+/// Sleeps while the word holds `value`, at most `ns`.
+inline void futex_sleep(std::atomic<uint32_t>& word, uint32_t value, int64_t ns, Scope scope) {
+  const timespec limit{ns / 1'000'000'000, ns % 1'000'000'000};
+  const int op = scope == Scope::Process ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT;
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), op, value, &limit, nullptr, 0);
+}
+
+inline void futex_wake_all(std::atomic<uint32_t>& word, Scope scope) {
+  const int op = scope == Scope::Process ? FUTEX_WAKE_PRIVATE : FUTEX_WAKE;
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), op, INT32_MAX, nullptr, nullptr, 0);
+}
+
+/// Waits inside one process until the word is no longer `old`. The writer wakes when `sleepers` is not 0.
+inline void await_change(std::atomic<uint32_t>& word, uint32_t old, std::atomic<uint32_t>& sleepers, int spins) {
+  for (int spin = 0; spin < spins; ++spin) {
+    if (word.load(std::memory_order_acquire) != old) return;
+    relax(spin);
+  }
+  sleepers.fetch_add(1, std::memory_order_seq_cst);
+  while (word.load(std::memory_order_seq_cst) == old) futex_sleep(word, old, 1'000'000'000, Scope::Process);
+  sleepers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+}  // namespace weft

@@ -1,0 +1,148 @@
+# test: fast
+"""What the tree promises about itself: who includes whom, diagnostic ids, formatting, words that do not belong here.
+
+Sizes of files and functions are printed, not failed; ids that no test produces are listed, and failed with WEFT_STRICT_IDS=1.
+"""
+
+import collections
+import os
+import re
+import shutil
+import subprocess
+
+import harness
+
+ROOT = harness.ROOT
+CODE = (".h", ".cpp", ".cu", ".cuh", ".def")
+# A folder may include these and the standard library (DESIGN section 2).
+MAY_INCLUDE = {
+    "ir": {"ir"},
+    "frontend": {"frontend", "ir"},
+    "passes": {"passes", "ir"},
+    "backend": {"backend", "ir"},
+    "cli": {"cli", "frontend", "passes", "backend", "ir"},
+    "runtime_lib": {"weft"},
+}
+FOREIGN = {"onnx.pb.h": "frontend", "google/": "frontend", "yaml-cpp/": "frontend", "CLI/": "cli"}
+INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', re.M)
+# A diagnostic id is the first literal of an error, warning or refusal, as in diags.error("unknown-mesh-axis", ...).
+DIAGNOSTIC = re.compile(r'\b(?:error|warning|unsupported|refuse)\(\s*"([a-z0-9]+(?:-[a-z0-9]+)+)"')
+# Written in halves, so that this file does not hold what it looks for.
+FORBIDDEN = {
+    "a path of one machine": re.compile(r"(?<![A-Za-z0-9_.])/(?:wo" r"rk|ho" r"me|ro" r"ot|farm)/"),
+    "unfinished": re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b"),
+}
+LIMITS = {"file": 600, "function": 80}
+
+
+def tracked_files():
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode == 0 and done.stdout:
+        names = done.stdout.split("\0")
+    else:  # an archive of the tree has no .git
+        names = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if "build" not in path.parts]
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+def folder_of(path):
+    return path.relative_to(ROOT).parts[0]
+
+
+def check_includes(sources):
+    by_folder = collections.defaultdict(list)
+    for path, text in sources.items():
+        folder = folder_of(path)
+        if folder not in MAY_INCLUDE:
+            continue
+        for included in INCLUDE.findall(text):
+            complaint = include_complaint(folder, included)
+            if complaint:
+                by_folder[folder].append(f"{path.relative_to(ROOT)} includes {included}{complaint}")
+    for folder in MAY_INCLUDE:
+        if any(folder_of(path) == folder for path in sources):
+            harness.check(f"includes/{folder}", not by_folder[folder], "; ".join(by_folder[folder]))
+
+
+def include_complaint(folder, included):
+    top = included.split("/")[0]
+    if top in MAY_INCLUDE and top not in MAY_INCLUDE[folder]:
+        return ", which this folder may not"
+    for prefix, owner in FOREIGN.items():
+        if included.startswith(prefix) and owner != folder:
+            return f", which only {owner}/ may"
+    return ""
+
+
+def check_diagnostic_ids(sources):
+    """An id names one complaint: it belongs to one file, and some test makes the compiler say it."""
+    files = collections.defaultdict(set)
+    for path, text in sources.items():
+        if folder_of(path) in MAY_INCLUDE:
+            for name in DIAGNOSTIC.findall(text):
+                files[name].add(str(path.relative_to(ROOT)))
+    shared = {name: sorted(where) for name, where in files.items() if len(where) > 1}
+    harness.check("diagnostic-ids/unique", not shared, "; ".join(f"{n} in {', '.join(w)}" for n, w in shared.items()))
+    tests = "\n".join(
+        path.read_text(errors="replace") for path in (ROOT / "test").rglob("*") if path.is_file() and path.suffix != ".onnx")
+    untested = sorted(name for name in files if name not in tests)
+    if untested:
+        print(f"{len(untested)} of {len(files)} diagnostic ids occur in no test: {', '.join(untested)}")
+    strict = os.environ.get("WEFT_STRICT_IDS") == "1"
+    harness.check("diagnostic-ids/tested", not (strict and untested), f"{len(untested)} occur in no test")
+
+
+def check_words(files):
+    for what, pattern in FORBIDDEN.items():
+        found = []
+        for path in files:
+            text = path.read_text(errors="replace")
+            found += [f"{path.relative_to(ROOT)}: {match.group(0)}" for match in pattern.finditer(text)]
+        harness.check(f"words/{what.replace(' ', '-')}", not found, "; ".join(found[:10]))
+
+
+def check_format(sources):
+    if not shutil.which("clang-format"):
+        harness.skipped("clang-format", "clang-format is not installed")
+        return
+    names = [str(path) for path in sources if path.suffix in (".h", ".cpp", ".cu", ".cuh")]
+    status, _, err = harness.run(["clang-format", "--dry-run", "--Werror", *names])
+    wrong = sorted({line.split(":")[0].removeprefix(f"{ROOT}/") for line in err.splitlines() if "error:" in line})
+    harness.check("clang-format", status == 0, f"./dev format would change {', '.join(wrong)}")
+
+
+def function_lengths(text):
+    """(name, lines) of each top-level function, found by its closing brace at the start of a line."""
+    start, name = None, ""
+    for number, line in enumerate(text.split("\n")):
+        if start is None and re.match(r"^[A-Za-z_].*\)[^;]*\{\s*$", line) and not line.startswith("namespace"):
+            start, name = number, re.sub(r"\(.*", "", line).split()[-1]
+        elif start is not None and line.startswith("}"):
+            yield name, number - start + 1
+            start = None
+
+
+def print_sizes(sources):
+    lines = collections.Counter()
+    for path, text in sorted(sources.items()):
+        count = text.count("\n")
+        lines[folder_of(path)] += count
+        if count > LIMITS["file"]:
+            print(f"long file: {path.relative_to(ROOT)} has {count} lines")
+        for name, length in function_lengths(text):
+            if length > LIMITS["function"]:
+                print(f"long function: {path.relative_to(ROOT)}: {name} has {length} lines")
+    print("lines: " + ", ".join(f"{folder} {count}" for folder, count in sorted(lines.items())))
+
+
+def main():
+    files = tracked_files()
+    sources = {path: path.read_text(errors="replace") for path in files if path.suffix in CODE}
+    check_includes(sources)
+    check_diagnostic_ids(sources)
+    check_words(files)
+    check_format(sources)
+    print_sizes(sources)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+// Emitted statements as a tree of scopes, so that a statement can be put as far out as its operands allow.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace weft {
+
+/// A loop or block under construction. Its text joins the parent when it is closed; what is put into the parent before
+/// that stands in front of it.
+struct Scope {
+  Scope* parent = nullptr;
+  int depth = 0;
+  std::string open;    // "for (int64_t i = 0; i < 8; ++i) {"; empty: no lines of its own
+  std::string close = "}";
+  std::vector<std::string> lines;
+  std::map<std::string, std::string> known;  // values that have a name here
+
+  Scope() = default;
+  Scope(Scope* parent, std::string open) : parent(parent), depth(parent->depth + 1), open(std::move(open)) {}
+  void put(std::string line) { lines.push_back(std::move(line)); }
+  /// Appends itself, indented, to the parent's lines.
+  void finish();
+};
+
+/// The text of lines, each indented by `spaces`, wrapped nowhere.
+std::string block_text(const std::vector<std::string>& lines, int spaces);
+
+}  // namespace weft

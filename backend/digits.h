@@ -1,0 +1,26 @@
+// Index maps between a rank's slice, what a whole axis holds, and global positions: digits put in and taken out.
+#pragma once
+#include <functional>
+
+#include "backend/index_expr.h"
+#include "ir/layout.h"
+
+namespace weft {
+
+/// The coordinate on a mesh axis as an expression: a run-time argument of the kernel.
+using CoordinateFn = std::function<IndexExpr(int axis)>;
+
+/// The position of local element `index` of a dimension sliced by `digits` (coarse to fine) in a memory where the axes
+/// that `whole` accepts are not sliced: their digits are put back. All axes: the global index.
+IndexExpr with_digits(const IndexExpr& index, const std::vector<Digit>& digits, const std::function<bool(int axis)>& whole,
+                      const CoordinateFn& coordinate);
+
+/// The local index of global element `index`: every digit is taken out.
+IndexExpr without_digits(const IndexExpr& index, const std::vector<Digit>& digits);
+/// The digits themselves, one for each: the coordinates that hold the element.
+std::vector<IndexExpr> digits_at(const IndexExpr& index, const std::vector<Digit>& digits);
+
+/// By how much slicing shortens a dimension.
+int64_t parts_of(const TensorType& type, int dim, const Mesh& mesh);
+
+}  // namespace weft

@@ -83,7 +83,7 @@ bool Settling::settle_partial(int axis) {
   if (!any(axis, Kind::P)) return false;
   std::vector<bool> is_partial;
   for (const Layout& l : arriving_) is_partial.push_back(l[axis].is(Kind::P) && l[axis].op == ReduceOp::Sum);
-  for (const std::vector<int>& group : op_def(op_.op()).linear) {
+  for (const std::vector<int>& group : linear_groups(op_)) {
     std::vector<bool> wanted(arriving_.size(), false);
     for (int i : group)
       if (op_.has(i)) wanted[i] = true;

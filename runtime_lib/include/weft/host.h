@@ -94,7 +94,7 @@ class Rank {
   /// dst = reduction over the peers' src, by an exchange whose src_by_me, dst_by_peer and by_peer are unused.
   template <class T>
   void all_reduce(const Group& g, ReduceOp op, Window<T> src, T* dst, const Exchange& box) {
-    reduce(g, op, dtype_of<T>(), src.offset, dst, box);
+    reduce_all(g, op, dtype_of<T>(), src.offset, dst, box);
   }
   template <class T>
   void all_reduce(const Group& g, ReduceOp op, Window<T> src, T* dst, int64_t count) {
@@ -112,7 +112,7 @@ class Rank {
   /// dst = reduction over the peers of this rank's slice (src_by_me, by_me) of src.
   template <class T>
   void reduce_scatter(const Group& g, ReduceOp op, Window<T> src, T* dst, const Exchange& e) {
-    reduce(g, op, dtype_of<T>(), src.offset, dst, e);
+    reduce_all(g, op, dtype_of<T>(), src.offset, dst, e);
   }
   /// Every peer's src goes to its own slice (dst_by_peer, by_peer) of dst.
   template <class T>
@@ -124,7 +124,7 @@ class Rank {
   void all_to_all(const Group& g, Window<T> src, T* dst, const Exchange& e) {
     pull(g, element_bytes(dtype_of<T>()), src.offset, dst, e);
   }
-  /// dst = src of the peer with index `root`.
+  /// dst = src of the peer with index `root`. dst may be the root's src.
   template <class T>
   void broadcast(const Group& g, int root, Window<T> src, T* dst, int64_t count) {
     pull_root(g, root, element_bytes(dtype_of<T>()), src.offset, dst, Exchange{.dims = {{count, 1, 1}}});
@@ -156,10 +156,14 @@ class Rank {
  private:
   void enter(const Step& step, int64_t index);
   void leave();
-  void reduce(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e);
+  void await_flag(int of_rank, int slot, const char* what, int i);
+  void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e);
   void reduce_split(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst, const Exchange& e);
   void reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e);
+  void reduce_here(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e);
+  void reduce_small(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst, const Exchange& e);
   void pull(const Group& g, int64_t element, int64_t src, void* dst, const Exchange& e);
+  void pull_from(const Group& g, int peer, int64_t element, int64_t src, void* dst, const Exchange& e);
   void pull_root(const Group& g, int root, int64_t element, int64_t src, void* dst, const Exchange& e);
   void pull_table(const Group& g, std::span<const Message> table, int64_t element, int64_t src, void* dst);
   void send_rows(const Transfer& t, int micro_batch);

@@ -1,0 +1,21 @@
+// An error that ends the program: an exit code and one line of text. Thrown through emitted code, caught where a stream's
+// thread began.
+#pragma once
+#include <string>
+
+namespace weft {
+
+/// Exit codes, shared with the compiler.
+enum ExitCode : int { kOk = 0, kWrongInput = 1, kUsage = 2, kEnvironment = 6, kBug = 70, kTimedOut = 124 };
+
+struct Failure {
+  int code;
+  std::string text;   // empty: the failure of another rank or stream was noticed, which reports it
+};
+
+/// printf into a string.
+[[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...);
+
+[[noreturn, gnu::format(printf, 2, 3)]] void fail(int code, const char* format, ...);
+
+}  // namespace weft

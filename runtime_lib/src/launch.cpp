@@ -1,0 +1,232 @@
+#include "launch.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+#include "wait.h"
+
+namespace weft {
+
+namespace {
+
+/// What a launcher sets. Where `local` is set and differs from the size, the job spans machines.
+struct Launcher {
+  const char *name, *rank, *size, *local, *machines;
+  const char* job[3];   // the first that is set names the job
+};
+constexpr Launcher kLaunchers[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr,
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"}},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", nullptr, {"PMI_JOBID", "HYDRA_JOBID", "PMI_PORT"}},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", nullptr, "SLURM_NNODES", {"SLURM_JOB_ID", "SLURM_JOBID", nullptr}},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr, {"MASTER_PORT", nullptr, nullptr}},
+};
+
+constexpr const char *kRankVariable = "WEFT_RANK", *kSegmentVariable = "WEFT_SEGMENT";
+
+int number_in(const char* name, const char* value) {
+  int out = -1;
+  const auto [end, error] = std::from_chars(value, value + strlen(value), out);
+  if (error != std::errc() || *end != '\0' || out < 0)
+    fail(kEnvironment, "%s is '%s'; a number is expected", name, value);
+  return out;
+}
+
+/// Inside a batch script Slurm sets the variables of task 0 although no task was launched: only steps have a step id.
+bool is_batch_script(const Launcher& launcher, const Environment& env) {
+  return std::string_view(launcher.name) == "Slurm" && env("SLURM_JOB_ID") != nullptr && env("SLURM_STEP_ID") == nullptr;
+}
+
+std::string job_of(const Launcher& launcher, const Environment& env) {
+  std::string job;
+  for (const char* name : launcher.job)
+    if (job.empty() && name != nullptr && env(name) != nullptr) job = env(name);
+  if (job.empty() && std::string_view(launcher.name) == "torchrun")
+    fail(kEnvironment, "RANK and WORLD_SIZE are set, but MASTER_PORT is not: ranks cannot find each other");
+  if (job.empty()) job = "parent-" + std::to_string(getppid());   // the launcher's agent on this machine
+  if (const char* step = env("SLURM_STEP_ID"); step != nullptr) job += std::string("-") + step;
+  for (char& c : job)
+    if (!isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') c = '_';
+  return job;
+}
+
+}  // namespace
+
+std::optional<Launched> find_launcher(const Environment& env) {
+  for (const Launcher& l : kLaunchers) {
+    const char *rank = env(l.rank), *size = env(l.size);
+    if ((rank == nullptr && size == nullptr) || is_batch_script(l, env)) continue;
+    if (rank == nullptr || size == nullptr)
+      fail(kEnvironment, "%s is set, but %s is not: the environment of %s is incomplete", rank ? l.rank : l.size,
+           rank ? l.size : l.rank, l.name);
+    const Launched out{number_in(l.rank, rank), number_in(l.size, size), job_of(l, env)};
+    if (out.rank >= out.size) fail(kEnvironment, "%s=%d is not below %s=%d", l.rank, out.rank, l.size, out.size);
+    const char* local = l.local != nullptr ? env(l.local) : nullptr;
+    const char* machines = l.machines != nullptr ? env(l.machines) : nullptr;
+    if ((local != nullptr && number_in(l.local, local) != out.size) ||
+        (machines != nullptr && number_in(l.machines, machines) != 1))
+      fail(kEnvironment, "the ranks are on several machines: compile with --transport mpi");
+    return out;
+  }
+  return std::nullopt;
+}
+
+std::optional<Child> find_parent(const Environment& env) {
+  const char *rank = env(kRankVariable), *fd = env(kSegmentVariable);
+  if (rank == nullptr && fd == nullptr) return std::nullopt;
+  if (rank == nullptr || fd == nullptr)
+    fail(kEnvironment, "%s and %s belong together", kRankVariable, kSegmentVariable);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return Child{number_in(kRankVariable, rank), number_in(kSegmentVariable, fd)};
+}
+
+World attach_world(const WorldShape& shape, int fd) {
+  const int64_t bytes = World::bytes_of(shape);
+  struct stat status = {};
+  if (fstat(fd, &status) != 0 || status.st_size != bytes)
+    fail(kEnvironment, "the shared segment has %ld bytes instead of %ld: the ranks run different programs",
+         long(status.st_size), long(bytes));
+  void* memory = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) fail(kEnvironment, "cannot map %ld bytes of shared memory: %s", long(bytes), strerror(errno));
+  close(fd);
+  return World(shape, static_cast<char*>(memory));
+}
+
+static int make_segment(const std::string& name, int64_t bytes) {
+  shm_unlink(name.c_str());   // of a job that was killed
+  const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) fail(kEnvironment, "cannot make the shared segment %s: %s", name.c_str(), strerror(errno));
+  if (const int error = posix_fallocate(fd, 0, bytes); error != 0) {
+    shm_unlink(name.c_str());
+    fail(kEnvironment, "cannot get %ld bytes of shared memory: %s", long(bytes), strerror(error));
+  }
+  return fd;
+}
+
+/// A segment is the right one once rank 0, alive, says that it is ready.
+static std::optional<World> try_join(const std::string& name, const WorldShape& shape) {
+  const int fd = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0) return std::nullopt;
+  struct stat status = {};
+  if (fstat(fd, &status) != 0 || status.st_size == 0) return close(fd), std::nullopt;
+  World world = attach_world(shape, fd);
+  const int maker = world.rank(0).pid.load();
+  if (world.ready().load() == 1 && maker > 0 && kill(maker, 0) == 0) return world;
+  munmap(world.window(0) - (World::bytes_of(shape) - World::bytes_of(shape)), 0);
+  return std::nullopt;
+}
+
+World meet_in_segment(const WorldShape& shape, const Launched& launched, double timeout) {
+  const std::string name = text("/weft-%d-%s", int(getuid()), launched.job.c_str());
+  const int64_t deadline = now_ns() + int64_t(timeout * 1e9);
+  const uint32_t others = uint32_t(shape.ranks - 1);
+  if (launched.rank != 0) {
+    while (now_ns() < deadline) {
+      if (std::optional<World> world = try_join(name, shape)) return world->attached().fetch_add(1), *world;
+      usleep(10'000);
+    }
+    fail(kTimedOut, "rank %d waited %g s for rank 0 to appear in %s", launched.rank, timeout, name.c_str());
+  }
+  const World world = attach_world(shape, make_segment(name, World::bytes_of(shape)));
+  world.rank(0).pid.store(getpid());
+  world.ready().store(1);
+  while (world.attached().load() != others && now_ns() < deadline) usleep(1'000);
+  shm_unlink(name.c_str());
+  const uint32_t came = world.attached().load();
+  if (came != others) fail(kTimedOut, "rank 0 waited %g s; %u of %u other ranks came", timeout, came, others);
+  return world;
+}
+
+// ---- starting the ranks ourselves -----------------------------------------------------------------------------------
+
+namespace {
+
+std::vector<std::string> child_environment(int rank, int fd) {
+  std::vector<std::string> out;
+  for (char** variable = environ; *variable != nullptr; ++variable) out.emplace_back(*variable);
+  out.push_back(text("%s=%d", kRankVariable, rank));
+  out.push_back(text("%s=%d", kSegmentVariable, fd));
+  return out;
+}
+
+pid_t start_rank(int rank, int fd, char** argv) {
+  const std::vector<std::string> variables = child_environment(rank, fd);
+  std::vector<char*> pointers;
+  for (const std::string& variable : variables) pointers.push_back(const_cast<char*>(variable.c_str()));
+  pointers.push_back(nullptr);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, argv, pointers.data());
+  if (error != 0) fail(kEnvironment, "cannot start rank %d: %s", rank, strerror(error));
+  return pid;
+}
+
+/// The code a rank ended with; a signal is reported and counts as the environment's fault.
+int code_of(const Executable& executable, const World& world, int rank, int status) {
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  const std::string step = world.status(rank, 0);
+  const int number = WTERMSIG(status);
+  if (world.set_failure(rank, kEnvironment))
+    fprintf(stderr, "%s: rank %d was killed by signal %d (%s) in %s\n", executable.name, rank, number, strsignal(number),
+            step.empty() ? "its start" : step.c_str());
+  return kEnvironment;
+}
+
+/// Waits for all ranks. Once one has failed, the others notice at their next wait; those that do not are killed.
+int await_ranks(const Executable& executable, const World& world, std::vector<pid_t> ranks) {
+  constexpr int64_t kGrace = 2'000'000'000;
+  int first_code = kOk;
+  size_t left = ranks.size();
+  int64_t kill_at = INT64_MAX;
+  while (left > 0) {
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, first_code == kOk ? 0 : WNOHANG);
+    const auto found = std::find(ranks.begin(), ranks.end(), pid);
+    if (pid > 0 && found != ranks.end()) {
+      const int rank = int(found - ranks.begin()), code = code_of(executable, world, rank, status);
+      *found = 0;
+      --left;
+      if (code == kOk || first_code != kOk) continue;
+      world.set_failure(rank, code);
+      first_code = world.failure();
+      kill_at = now_ns() + kGrace;
+    } else if (pid <= 0 && first_code != kOk) {
+      usleep(5'000);
+      if (now_ns() < kill_at) continue;
+      for (const pid_t rank : ranks)
+        if (rank > 0) kill(rank, SIGKILL);
+    }
+  }
+  return first_code;
+}
+
+}  // namespace
+
+int start_ranks(const Executable& executable, const WorldShape& shape, char** argv) {
+  const int fd = memfd_create("weft", 0);   // inherited
+  if (fd < 0 || ftruncate(fd, World::bytes_of(shape)) != 0)
+    fail(kEnvironment, "cannot make %ld bytes of shared memory: %s", long(World::bytes_of(shape)), strerror(errno));
+  const World world = attach_world(shape, dup(fd));
+  std::vector<pid_t> ranks;
+  try {
+    for (int rank = 0; rank < shape.ranks; ++rank) ranks.push_back(start_rank(rank, fd, argv));
+  } catch (const Failure&) {
+    for (const pid_t rank : ranks) kill(rank, SIGKILL);
+    throw;
+  }
+  close(fd);
+  return await_ranks(executable, world, ranks);
+}
+
+}  // namespace weft

@@ -1,0 +1,38 @@
+// Who starts the ranks: this program itself, or a launcher whose environment variables say which rank this process is.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "options.h"
+#include "world.h"
+
+namespace weft {
+
+using Environment = std::function<const char*(const char* name)>;   // getenv, or a table in tests
+
+/// This process as one rank of a launcher's job.
+struct Launched {
+  int rank, size;
+  std::string job;   // names the job on this machine
+};
+
+/// Empty if no launcher started this process. Throws Failure (environment) on half-set variables and on several machines.
+std::optional<Launched> find_launcher(const Environment& environment);
+
+/// A mapped shared segment that lives as long as the process.
+World attach_world(const WorldShape& shape, int fd);
+/// Rank 0 makes the segment of a launcher's job, the others find it.
+World meet_in_segment(const WorldShape& shape, const Launched& launched, double timeout);
+
+/// A rank started by start_ranks: its number and the segment's descriptor.
+struct Child {
+  int rank, fd;
+};
+std::optional<Child> find_parent(const Environment& environment);
+
+/// Starts this program once for each rank, waits for all, and gives the exit code of the first that failed.
+int start_ranks(const Executable& executable, const WorldShape& shape, char** argv);
+
+}  // namespace weft

@@ -1,0 +1,127 @@
+#include "options.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "failure.h"
+
+namespace weft {
+
+namespace {
+
+using Value = const std::string&;
+
+struct Flag {
+  const char* name;
+  const char* value;   // nullptr: a switch
+  const char* help;
+  void (*set)(Options&, Value);
+};
+
+double number(const char* flag, Value value, double low, double high) {
+  char* end = nullptr;
+  const double out = strtod(value.c_str(), &end);
+  if (value.empty() || *end != '\0' || !(out >= low && out <= high))
+    fail(kUsage, "%s %s: a number from %g to %g is expected", flag, value.c_str(), low, high);
+  return out;
+}
+
+int whole(const char* flag, Value value, int low, int high) {
+  const double out = number(flag, value, low, high);
+  if (out != int(out)) fail(kUsage, "%s %s: a whole number is expected", flag, value.c_str());
+  return int(out);
+}
+
+void set_input(Options& o, Value value) {
+  const size_t equals = value.find('=');
+  if (equals == 0 || equals == std::string::npos || equals + 1 == value.size())
+    fail(kUsage, "--input %s: NAME=FILE.npy is expected", value.c_str());
+  if (!o.inputs.emplace(value.substr(0, equals), value.substr(equals + 1)).second)
+    fail(kUsage, "--input %s is given twice", value.substr(0, equals).c_str());
+}
+
+void set_seed(Options& o, Value value) {
+  char* end = nullptr;
+  o.seed = strtoull(value.c_str(), &end, 10);
+  if (value.empty() || value[0] == '-' || *end != '\0')
+    fail(kUsage, "--random-inputs %s: a whole number is expected", value.c_str());
+  o.random_inputs = true;
+}
+
+void set_stall(Options& o, Value value) {
+  const size_t colon = value.find(':');
+  if (colon == std::string::npos || colon + 1 == value.size())
+    fail(kUsage, "--stall %s: RANK:STEP is expected", value.c_str());
+  o.stall_rank = whole("--stall", value.substr(0, colon), 0, 1 << 20);
+  o.stall_step = value.substr(colon + 1);
+}
+
+constexpr Flag kFlags[] = {
+    {"--input", "NAME=FILE", "a global tensor as .npy; each rank takes its slice. {i} in FILE is the invocation: 0, 1, ...",
+     set_input},
+    {"--random-inputs", "SEED", "inputs not given are uniform in [-1, 1), integers 0 or 1", set_seed},
+    {"--output-dir", "DIR", "write each output of the last invocation to DIR/NAME.npy",
+     [](Options& o, Value v) { o.output_dir = v; }},
+    {"--iterations", "N", "invocations, one after another (default 1); prints a latency table",
+     [](Options& o, Value v) { o.iterations = whole("--iterations", v, 1, 1 << 30), o.is_timed = true; }},
+    {"--warmup", "N", "invocations before those; states are then set back",
+     [](Options& o, Value v) { o.warmup = whole("--warmup", v, 0, 1 << 30), o.is_timed = true; }},
+    {"--json", nullptr, "print one JSON object on standard output", [](Options& o, Value) { o.json = true; }},
+    {"--threads", "N", "threads of each rank (default: cores / ranks)",
+     [](Options& o, Value v) { o.threads = whole("--threads", v, 1, 1024); }},
+    {"--trace", "FILE", "write a trace of all ranks for Perfetto", [](Options& o, Value v) { o.trace = v; }},
+    {"--info", nullptr, "print inputs, outputs, mesh and manifest as JSON", [](Options& o, Value) { o.info = true; }},
+    {"--timeout", "SECONDS", "how long a rank waits for another (default 60)",
+     [](Options& o, Value v) { o.timeout = number("--timeout", v, 0.001, 1e6); }},
+    {"--load-state", "DIR", "states begin as DIR/NAME.npy, by the name of their input",
+     [](Options& o, Value v) { o.load_state = v; }},
+    {"--save-state", "DIR", "write the states after the last invocation",
+     [](Options& o, Value v) { o.save_state = v; }},
+    {"--weights", "FILE", "the weights, where they are not in the executable (default: weights.bin beside it)",
+     [](Options& o, Value v) { o.weights = v; }},
+    {"--poison", nullptr, "for tests: memory is NaN at the start of each invocation",
+     [](Options& o, Value) { o.poison = true; }},
+    {"--stall", "RANK:STEP", "for tests: this rank stops in this step", set_stall},
+    {"--ranks-as-threads", nullptr, "for tests: ranks are threads of one process",
+     [](Options& o, Value) { o.ranks_as_threads = true; }},
+    {"--help", nullptr, "this text", [](Options& o, Value) { o.help = true; }},
+};
+
+const Flag& flag_of(std::string_view name) {
+  for (const Flag& flag : kFlags)
+    if (name == flag.name) return flag;
+  fail(kUsage, "unknown argument '%s'; --help lists what there is", std::string(name).c_str());
+}
+
+}  // namespace
+
+Options parse_options(int argc, const char* const* argv) {
+  Options out;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const size_t equals = argument.find('=');
+    const Flag& flag = flag_of(argument.substr(0, equals));
+    if (flag.value == nullptr) {
+      if (equals != std::string::npos) fail(kUsage, "%s takes no value", flag.name);
+      flag.set(out, "");
+    } else if (equals != std::string::npos) {
+      flag.set(out, argument.substr(equals + 1));
+    } else {
+      if (i + 1 == argc) fail(kUsage, "%s needs a value: %s", flag.name, flag.value);
+      flag.set(out, argv[++i]);
+    }
+  }
+  return out;
+}
+
+std::string help_text(const char* program) {
+  std::string out = text("usage: %s [FLAGS]\n", program);
+  for (const Flag& flag : kFlags) {
+    const std::string left = std::string(flag.name) + (flag.value == nullptr ? "" : std::string(" ") + flag.value);
+    out += text("  %-24s %s\n", left.c_str(), flag.help);
+  }
+  return out +
+         "exit: 0 ok, 1 wrong input, 2 usage, 6 environment, 70 a bug of the compiler, 124 a wait timed out\n";
+}
+
+}  // namespace weft

@@ -1,0 +1,29 @@
+// The command line of an emitted program.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace weft {
+
+struct Options {
+  std::map<std::string, std::string> inputs;   // file of each named input; "{i}" stands for the number of the invocation
+  std::string output_dir, trace, load_state, save_state, weights;
+  bool random_inputs = false;
+  uint64_t seed = 0;
+  int iterations = 1, warmup = 0;
+  bool is_timed = false;   // --iterations or --warmup was given: print the latency table
+  int threads = 0;         // 0: cores / ranks
+  double timeout = 60;
+  int stall_rank = -1;
+  std::string stall_step;
+  bool json = false, info = false, help = false, poison = false, ranks_as_threads = false;
+};
+
+/// Throws Failure (usage).
+Options parse_options(int argc, const char* const* argv);
+
+std::string help_text(const char* program);
+
+}  // namespace weft

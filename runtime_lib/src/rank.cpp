@@ -1,0 +1,228 @@
+// Ranks and their streams: steps, signals, barriers, and the threads that walk the program.
+#include "rank.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "collectives.h"
+#include "manifest.h"
+#include "wait.h"
+
+namespace weft {
+
+static char* map_own(int64_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* memory = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) fail(kEnvironment, "cannot map %ld bytes of memory: %s", long(bytes), strerror(errno));
+  madvise(memory, size_t(bytes), MADV_HUGEPAGE);
+  return static_cast<char*>(memory);
+}
+
+RankState::RankState(const Executable& e, const Program& p, World& w, int r, const char* i, std::string_view m,
+                     const RankOptions& o)
+    : executable(e), program(p), world(w), rank(r), image(i), manifest(m), options(o), walks(p.streams.size()) {
+  own = map_own(p.own_bytes);
+  for (size_t s = 0; s < walks.size(); ++s) {
+    walks[s].team = std::make_unique<Team>(p.streams[s].parallel ? o.threads : 1);
+    walks[s].ticks.assign(size_t(w.shape.ranks), 0);
+  }
+  for (size_t s = 1; s < walks.size(); ++s) threads_.emplace_back([this, s] { serve(int(s)); });
+}
+
+RankState::~RankState() {
+  stop_ = true;
+  started_.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(started_, Scope::Process);
+  for (std::thread& thread : threads_) thread.join();
+  if (own != nullptr) munmap(own, size_t(program.own_bytes));
+}
+
+char* RankState::at(const Range& range) const { return (range.in_window ? world.window(rank) : own) + range.offset; }
+
+void RankState::walk(int stream) {
+  Rank view(*this, stream);
+  program.run(view);
+  world.set_status(rank, stream, "end of the iteration", 0);
+}
+
+/// A failure in a process ends it at once, since other streams may be deep in a kernel; where ranks are threads, it is kept.
+void RankState::guarded_walk(int stream) {
+  try {
+    walk(stream);
+  } catch (const Failure& failure) {
+    report(failure);
+    if (!options.in_process) _exit(failure.code);
+    const std::lock_guard lock(failure_mutex_);
+    failures_.push_back(failure);
+  }
+}
+
+void RankState::serve(int stream) {
+  for (uint32_t seen = 0;; ++seen) {
+    await_change(started_, seen, sleepers_, kShortSpin);
+    if (stop_) return;
+    guarded_walk(stream);
+    done_.fetch_add(1, std::memory_order_release);
+    futex_wake_all(done_, Scope::Process);
+  }
+}
+
+void RankState::iterate() {
+  ++epoch;
+  done_.store(0, std::memory_order_relaxed);
+  started_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(started_, Scope::Process);
+  guarded_walk(0);
+  for (uint32_t done; (done = done_.load(std::memory_order_acquire)) != threads_.size();)
+    futex_sleep(done_, done, 1'000'000'000, Scope::Process);
+  rethrow();
+  meet();
+}
+
+void RankState::rethrow() {
+  if (!failures_.empty()) throw Failure{failures_.front().code, ""};
+}
+
+void RankState::meet() const {
+  if (!world.meet(options.timeout)) time_out(0, "the other ranks at the end of the iteration");
+}
+
+void RankState::report(const Failure& failure) const {
+  if (failure.text.empty() || !world.set_failure(rank, failure.code)) return;
+  fprintf(stderr, "%s: rank %d: error: %s\n", executable.name, rank, failure.text.c_str());
+  fflush(stderr);
+}
+
+void RankState::poison(const std::vector<Range>& keep) {
+  std::vector<std::vector<char>> kept;
+  for (const Range& range : keep) kept.emplace_back(at(range), at(range) + range.bytes);
+  if (own != nullptr) memset(own, 0xff, size_t(program.own_bytes));
+  memset(world.window(rank), 0xff, size_t(program.window_bytes));
+  for (size_t i = 0; i < keep.size(); ++i) std::copy(kept[i].begin(), kept[i].end(), at(keep[i]));
+}
+
+std::string RankState::describe_streams() const {
+  std::string out;
+  for (int r = 0; r < world.shape.ranks; ++r)
+    for (int s = 0; s < world.shape.streams; ++s) {
+      const std::string status = world.status(r, s);
+      if (status.empty()) continue;
+      const char* name = s < int(program.streams.size()) ? program.streams[size_t(s)].name : "another stream";
+      out += text("\n  rank %d, %s: %s", r, name, status.c_str());
+    }
+  return out;
+}
+
+void RankState::time_out(int stream, const std::string& awaited) const {
+  const std::vector<Event>& steps = walks[size_t(stream)].steps;
+  std::string where = "outside of steps";
+  if (!steps.empty()) {
+    const Step& step = steps.back().step;
+    where = text("step %s (%s", step.name, step.nodes);
+    if (*step.transform != '\0') where += text("; %s", step.transform);
+    const std::string line = schedule_line(manifest, step.name);
+    if (!line.empty()) where += text("; %s", line.c_str());
+    where += ")";
+  }
+  fail(kTimedOut, "%s: waited %g s for %s; every rank is in:%s", where.c_str(), options.timeout, awaited.c_str(),
+       describe_streams().c_str());
+}
+
+// ---- the surface ----------------------------------------------------------------------------------------------------
+
+Rank::Rank(RankState& state, int s)
+    : rank(state.rank),
+      stream(s),
+      state_(state),
+      walk_(&state.walks[size_t(s)]),
+      team_(walk_->team.get()),
+      own_(state.own),
+      image_(state.image),
+      windows_(state.world.window(0)),
+      window_stride_(state.world.window_stride()) {
+  walk_->steps.clear();
+}
+
+Rank::~Rank() = default;
+
+uint32_t Rank::invocation() const { return state_.invocation; }
+
+void Rank::enter(const Step& step, int64_t index) {
+  state_.world.set_status(rank, stream, step.name, index);
+  walk_->steps.push_back({step, index, state_.options.trace ? now_ns() : 0, 0});
+  if (state_.options.stall.empty() || state_.options.stall != step.name) return;
+  while (!state_.world.has_failed()) usleep(10'000);
+  throw Failure{state_.world.failure(), ""};
+}
+
+void Rank::leave() {
+  if (state_.options.trace) {
+    walk_->steps.back().end_ns = now_ns();
+    walk_->trace.push_back(walk_->steps.back());
+  }
+  walk_->steps.pop_back();
+  if (walk_->steps.empty()) return state_.world.set_status(rank, stream, "between steps", 0);
+  state_.world.set_status(rank, stream, walk_->steps.back().step.name, walk_->steps.back().index);
+}
+
+void Rank::signal(const Signal& signal, int i) {
+  state_.world.raise(rank, state_.world.flag(rank, signal.slot + i), state_.epoch);
+}
+
+void Rank::await_flag(int of_rank, int slot, const char* what, int i) {
+  if (state_.world.await(of_rank, state_.world.flag(of_rank, slot), state_.epoch, state_.options.timeout)) return;
+  state_.time_out(stream, text("%s %d of rank %d", what, i, of_rank));
+}
+
+void Rank::wait(const Signal& signal, int i) {
+  for (int p = 0, n = signal.group.size(); p < n; ++p)
+    await_flag(signal.group.peer(rank, p), signal.slot + i, "element", i);
+}
+
+/// Both ranks of a pair count the barriers they have entered together on a stream: no slots to hand out, whatever the groups.
+void Rank::barrier(const Group& group) {
+  World& world = state_.world;
+  for (int p = 0, n = group.size(); p < n; ++p) {
+    const int peer = group.peer(rank, p);
+    if (peer != rank) world.raise(rank, world.tick(rank, stream, peer), ++walk_->ticks[size_t(peer)]);
+  }
+  for (int p = 0, n = group.size(); p < n; ++p) {
+    const int peer = group.peer(rank, p);
+    if (peer == rank) continue;
+    if (!world.await(peer, world.tick(peer, stream, rank), walk_->ticks[size_t(peer)], state_.options.timeout))
+      state_.time_out(stream, text("rank %d at a barrier", peer));
+  }
+}
+
+void Rank::check_count(const char* value, int64_t count, int64_t bound) const {
+  if (count < 0 || count > bound)
+    fail(kWrongInput, "'%s' would have %ld elements, more than its bound of %ld", value, long(count), long(bound));
+}
+
+void Rank::send_rows(const Transfer& t, int micro_batch) {
+  const int ready = t.slot + micro_batch, pulled = t.slot + t.micro_batches + micro_batch;
+  bool is_sender = false;
+  for (const Message& m : t.messages) is_sender |= m.from == rank;
+  if (!is_sender) return;
+  state_.world.raise(rank, state_.world.flag(rank, ready), state_.epoch);
+  for (const Message& m : t.messages)
+    if (m.from == rank) await_flag(m.to, pulled, "receipt of micro-batch", micro_batch);
+}
+
+void Rank::recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src, void* dst) {
+  const int ready = t.slot + micro_batch, pulled = t.slot + t.micro_batches + micro_batch;
+  bool is_receiver = false;
+  for (const Message& m : t.messages) {
+    if (m.to != rank) continue;
+    is_receiver = true;
+    await_flag(m.from, ready, "micro-batch", micro_batch);
+    copy_message(m, element, window(m.from) + src, static_cast<char*>(dst));
+  }
+  if (is_receiver) state_.world.raise(rank, state_.world.flag(rank, pulled), state_.epoch);
+}
+
+}  // namespace weft

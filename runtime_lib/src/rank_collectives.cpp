@@ -1,0 +1,132 @@
+// Plain collectives between the ranks of one machine: each rank pulls from the windows of its peers, between two barriers.
+#include <vector>
+
+#include "collectives.h"
+#include "rank.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kGrain = 16384;            // elements that are worth a thread
+constexpr int64_t kSplitBytes = 32 * 1024;   // below, pulling everything from everyone is quicker than another barrier
+
+int64_t offset(const Group& group, int index, const int64_t (&strides)[kMaxGroupAxes]) {
+  int64_t sum = 0;
+  for (int a = 0; a < group.naxes; ++a) sum += group.coordinate(index, a) * strides[a];
+  return sum;
+}
+
+/// The box of an exchange with peer p, cut to what both sides really hold.
+Box clipped(const Exchange& e, int me, int peer) {
+  Exchange cut = e;
+  if (e.by_me.dim >= 0) cut.dims[e.by_me.dim].extent = e.by_me.valid(me);
+  if (e.by_peer.dim >= 0) cut.dims[e.by_peer.dim].extent = e.by_peer.valid(peer);
+  return Box(cut.dims);
+}
+
+std::vector<const char*> sources_of(const Rank& rank, const Group& group, int64_t src) {
+  std::vector<const char*> out;
+  for (int p = 0; p < group.size(); ++p) out.push_back(rank.window(group.peer(rank.rank, p)) + src);
+  return out;
+}
+
+}  // namespace
+
+void Rank::reduce_here(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  const int me = g.index(rank);
+  const std::vector<const char*> sources =
+      sources_of(*this, g, src + offset(g, me, e.src_by_me) * element_bytes(dtype));
+  const Box box = clipped(e, me, me);
+  team_->parallel(box.count(), kGrain, [&](int64_t begin, int64_t end) {
+    reduce_box(box, op, dtype, sources.data(), g.size(), static_cast<char*>(dst), begin, end);
+  });
+}
+
+void Rank::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  barrier(g);
+  reduce_here(g, op, dtype, src, dst, e);
+  barrier(g);
+}
+
+void Rank::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  barrier(g);
+  if (g.index(rank) == root) reduce_here(g, op, dtype, src, dst, e);
+  barrier(g);
+}
+
+void Rank::reduce_split(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst, const Exchange& e) {
+  const int n = g.size(), me = g.index(rank);
+  const int64_t element = element_bytes(dtype);
+  const Box box(e.dims);
+  const int64_t count = box.count();
+  char* mine = window(rank) + dst;
+  if (count * element < kSplitBytes) return reduce_small(g, op, dtype, src, dst, e);
+
+  const auto part = [&](int p) { return count * p / n; };
+  const std::vector<const char*> sources = sources_of(*this, g, src);
+  barrier(g);
+  team_->parallel(part(me + 1) - part(me), kGrain, [&](int64_t begin, int64_t end) {
+    reduce_box(box, op, dtype, sources.data(), n, mine, part(me) + begin, part(me) + end);
+  });
+  barrier(g);
+  Dim same[kMaxDims] = {};
+  for (int d = 0; d < kMaxDims; ++d) same[d] = {e.dims[d].extent, e.dims[d].dst_stride, e.dims[d].dst_stride};
+  const Box whole(same);
+  for (int step = 1; step < n; ++step) {   // each rank begins with another peer
+    const int p = (me + step) % n;
+    const char* theirs = window(g.peer(rank, p)) + dst;
+    team_->parallel(part(p + 1) - part(p), kGrain, [&](int64_t begin, int64_t end) {
+      copy_box(whole, element, theirs, mine, part(p) + begin, part(p) + end);
+    });
+  }
+  barrier(g);
+}
+
+/// A result that is also a source may be written only when all peers have read it.
+void Rank::reduce_small(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst, const Exchange& e) {
+  const int64_t element = element_bytes(dtype);
+  Exchange packed = e, unpack = e;
+  int64_t stride = 1;
+  for (int d = kMaxDims - 1; d >= 0; --d) {
+    packed.dims[d].dst_stride = unpack.dims[d].src_stride = stride;
+    stride *= e.dims[d].extent;
+  }
+  walk_->scratch.resize(size_t(stride * element));
+  barrier(g);
+  reduce_here(g, op, dtype, src, walk_->scratch.data(), packed);
+  barrier(g);
+  copy_box(Box(unpack.dims), element, walk_->scratch.data(), window(rank) + dst, 0, stride);
+}
+
+void Rank::pull_from(const Group& g, int peer, int64_t element, int64_t src, void* dst, const Exchange& e) {
+  const int me = g.index(rank);
+  const Box box = clipped(e, me, peer);
+  const char* from = window(g.peer(rank, peer)) + src + offset(g, me, e.src_by_me) * element;
+  char* to = static_cast<char*>(dst) + offset(g, peer, e.dst_by_peer) * element;
+  if (from == to) return;   // a root that broadcasts in place
+  team_->parallel(box.count(), kGrain,
+                  [&](int64_t begin, int64_t end) { copy_box(box, element, from, to, begin, end); });
+}
+
+void Rank::pull(const Group& g, int64_t element, int64_t src, void* dst, const Exchange& e) {
+  const int n = g.size(), me = g.index(rank);
+  barrier(g);
+  for (int step = 0; step < n; ++step) pull_from(g, (me + step) % n, element, src, dst, e);
+  barrier(g);
+}
+
+void Rank::pull_root(const Group& g, int root, int64_t element, int64_t src, void* dst, const Exchange& e) {
+  barrier(g);
+  pull_from(g, root, element, src, dst, e);
+  barrier(g);
+}
+
+void Rank::pull_table(const Group& g, std::span<const Message> table, int64_t element, int64_t src, void* dst) {
+  barrier(g);
+  for (const Message& m : table)
+    if (m.to == rank) copy_message(m, element, window(m.from) + src, static_cast<char*>(dst));
+  barrier(g);
+}
+
+}  // namespace weft

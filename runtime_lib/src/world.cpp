@@ -1,0 +1,150 @@
+#include "world.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "wait.h"
+
+namespace weft {
+
+struct World::Header {
+  Word ready, attached;
+  std::atomic<uint64_t> failure;   // rank + 1 in the upper half, exit code in the lower
+  alignas(64) Word arrived;
+  alignas(64) Word generation;
+  Word sleepers;
+};
+
+namespace {
+
+constexpr int64_t kLine = 64;
+
+/// Hands out parts of the segment, in order.
+struct Carver {
+  int64_t at = 0;
+  int64_t take(int64_t bytes, int64_t align) {
+    const int64_t begin = round_up(at, align);
+    at = begin + bytes;
+    return begin;
+  }
+};
+
+struct Positions {
+  int64_t header, ranks, status, flags, ticks, windows, staging, end;
+  int64_t flag_stride, tick_stride, window_stride;
+};
+
+Positions positions(const WorldShape& s, int64_t header_bytes) {
+  const int64_t word = sizeof(Word), ranks = s.ranks;
+  Positions p;
+  p.flag_stride = round_up(s.signals * word, kLine) / word;
+  p.tick_stride = round_up(ranks * word, kLine) / word;
+  p.window_stride = round_up(s.window_bytes, kPage);
+  Carver carve;
+  p.header = carve.take(header_bytes, kLine);
+  p.ranks = carve.take(ranks * int64_t{sizeof(RankSlot)}, kLine);
+  p.status = carve.take(ranks * s.streams * int64_t{sizeof(Status)}, kLine);
+  p.flags = carve.take(ranks * p.flag_stride * word, kLine);
+  p.ticks = carve.take(ranks * s.streams * p.tick_stride * word, kLine);
+  p.windows = carve.take(ranks * p.window_stride, kPage);
+  p.staging = carve.take(s.staging_bytes, kPage);
+  p.end = round_up(carve.at, kPage);
+  return p;
+}
+
+/// Flags wrap around, so that a program may run for ever.
+bool has_reached(uint32_t word, uint32_t value) { return int32_t(word - value) >= 0; }
+
+}  // namespace
+
+int64_t World::bytes_of(const WorldShape& shape) { return positions(shape, sizeof(Header)).end; }
+
+World::World(const WorldShape& s, char* memory) : shape(s) {
+  const Positions p = positions(s, sizeof(Header));
+  header_ = reinterpret_cast<Header*>(memory + p.header);
+  ranks_ = reinterpret_cast<RankSlot*>(memory + p.ranks);
+  status_ = reinterpret_cast<Status*>(memory + p.status);
+  flags_ = reinterpret_cast<Word*>(memory + p.flags);
+  ticks_ = reinterpret_cast<Word*>(memory + p.ticks);
+  windows_ = memory + p.windows;
+  staging_ = memory + p.staging;
+  flag_stride_ = p.flag_stride;
+  tick_stride_ = p.tick_stride;
+  window_stride_ = p.window_stride;
+  // Spinning pays only while the one awaited can run at the same time.
+  spins_ = s.ranks * s.streams <= int(std::thread::hardware_concurrency()) ? kLongSpin : kShortSpin;
+}
+
+void World::set_status(int rank, int stream, const char* name, int64_t index) const {
+  Status& status = status_[rank * shape.streams + stream];
+  const size_t length = std::min(strlen(name), size_t(Status::kWords * 8 - 1));
+  for (size_t word = 0; word * 8 <= length; ++word) {
+    uint64_t letters = 0;
+    memcpy(&letters, name + word * 8, std::min<size_t>(8, length - word * 8));
+    status.text[word].store(letters, std::memory_order_relaxed);
+  }
+  status.index.store(index, std::memory_order_relaxed);
+}
+
+std::string World::status(int rank, int stream) const {
+  const Status& status = status_[rank * shape.streams + stream];
+  char name[Status::kWords * 8 + 1] = {};
+  for (int word = 0; word < Status::kWords; ++word) {
+    const uint64_t letters = status.text[word].load(std::memory_order_relaxed);
+    memcpy(name + word * 8, &letters, 8);
+    if (memchr(&letters, 0, 8) != nullptr) break;
+  }
+  const int64_t index = status.index.load(std::memory_order_relaxed);
+  return index == 0 ? name : text("%s [%ld]", name, long(index));
+}
+
+void World::raise(int rank, Word& word, uint32_t value) const {
+  word.store(value, std::memory_order_seq_cst);
+  if (ranks_[rank].sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(word, Scope::Machine);
+}
+
+bool World::await(int rank, Word& word, uint32_t value, double timeout) const {
+  for (int spin = 0; spin < spins_; ++spin) {
+    if (has_reached(word.load(std::memory_order_acquire), value)) return true;
+    relax(spin);
+  }
+  constexpr int64_t kSlice = 50'000'000;   // how soon a failure elsewhere is noticed
+  const int64_t deadline = now_ns() + int64_t(timeout * 1e9);
+  Word& sleepers = ranks_[rank].sleepers;
+  sleepers.fetch_add(1, std::memory_order_seq_cst);
+  bool reached = false;
+  for (;;) {
+    const uint32_t seen = word.load(std::memory_order_seq_cst);
+    reached = has_reached(seen, value);
+    const int64_t left = deadline - now_ns();
+    if (reached || left <= 0 || has_failed()) break;
+    futex_sleep(word, seen, std::min(left, kSlice), Scope::Machine);
+  }
+  sleepers.fetch_sub(1, std::memory_order_relaxed);
+  if (!reached && has_failed()) throw Failure{failure(), ""};
+  return reached;
+}
+
+bool World::meet(double timeout) const {
+  if (shape.ranks == 1) return true;
+  const uint32_t generation = header_->generation.load(std::memory_order_acquire);
+  if (header_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == uint32_t(shape.ranks)) {
+    header_->arrived.store(0, std::memory_order_relaxed);
+    raise(0, header_->generation, generation + 1);
+    return true;
+  }
+  return await(0, header_->generation, generation + 1, timeout);
+}
+
+bool World::set_failure(int rank, int code) const {
+  uint64_t none = 0;
+  return header_->failure.compare_exchange_strong(none, uint64_t(rank + 1) << 32 | uint32_t(code));
+}
+
+int World::failure() const { return int(uint32_t(header_->failure.load(std::memory_order_relaxed))); }
+
+Word& World::ready() const { return header_->ready; }
+Word& World::attached() const { return header_->attached; }
+
+}  // namespace weft

@@ -1,0 +1,83 @@
+// What all ranks of one machine share: one memory segment with windows, flags, and the state of every rank, mapped by every
+// process (or simply used by every thread, where ranks are threads).
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "failure.h"
+#include "weft/program.h"
+
+namespace weft {
+
+using Word = std::atomic<uint32_t>;
+static_assert(Word::is_always_lock_free);
+
+/// Numbers from which every rank derives the same positions in the segment.
+struct WorldShape {
+  int ranks = 1, streams = 1, signals = 0;
+  int64_t window_bytes = 0, staging_bytes = 0;
+};
+
+/// The step a stream is in, copied so that any rank can name it.
+struct Status {
+  static constexpr int kWords = 11;   // 88 characters
+  std::atomic<uint64_t> text[kWords];
+  std::atomic<int64_t> index;
+};
+
+struct RankSlot {
+  std::atomic<int32_t> pid;
+  std::atomic<int64_t> peak_bytes;
+  Word sleepers;   // waiters on words that this rank raises
+};
+
+class World {
+ public:
+  /// `memory` has bytes_of(shape) bytes, zero at the beginning.
+  World(const WorldShape& shape, char* memory);
+  static int64_t bytes_of(const WorldShape& shape);
+
+  const WorldShape shape;
+
+  char* window(int rank) const { return windows_ + rank * window_stride_; }
+  int64_t window_stride() const { return window_stride_; }
+  char* staging() const { return staging_; }
+  RankSlot& rank(int rank) const { return ranks_[rank]; }
+  /// Flags of signals and transfers: raised by one rank, awaited by others.
+  Word& flag(int rank, int slot) const { return flags_[rank * flag_stride_ + slot]; }
+  /// Barriers that `from` has entered with `to` on a stream.
+  Word& tick(int from, int stream, int to) const { return ticks_[(from * shape.streams + stream) * tick_stride_ + to]; }
+
+  void set_status(int rank, int stream, const char* name, int64_t index) const;
+  std::string status(int rank, int stream) const;
+
+  /// Stores a word that `rank` raises, and wakes who waits for it.
+  void raise(int rank, Word& word, uint32_t value) const;
+  /// Waits until the word of `rank` has reached `value`. False: the time is over. Throws when another rank has failed.
+  bool await(int rank, Word& word, uint32_t value, double timeout) const;
+  /// All ranks meet. Called by one thread of each. False: the time is over.
+  bool meet(double timeout) const;
+
+  /// Ends all ranks; true for the first failure, which is the one to report.
+  bool set_failure(int rank, int code) const;
+  /// The exit code of the first failure, 0 if none.
+  int failure() const;
+  bool has_failed() const { return failure() != 0; }
+
+  /// For ranks that find each other by name: rank 0 has prepared the segment; a rank has mapped it.
+  Word& ready() const;
+  Word& attached() const;
+
+ private:
+  struct Header;
+  Header* header_;
+  RankSlot* ranks_;
+  Status* status_;
+  Word *flags_, *ticks_;
+  char *windows_, *staging_;
+  int64_t flag_stride_, tick_stride_, window_stride_;
+  int spins_;
+};
+
+}  // namespace weft

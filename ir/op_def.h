@@ -83,8 +83,13 @@ class OpView {
   Diags* diags_;
 };
 
-/// Types of the results from types and attributes (layouts are left replicated). False after reporting.
+/// Types of the results from types and attributes (layouts are left replicated). False after reporting. May give more
+/// types than the op has outputs (optional trailing ones); ops with a variable number read it from op().outputs.size().
 using InferFn = bool (*)(const OpView& op, std::vector<TensorType>& results);
+
+/// Brings the attributes of an op that infer accepted to the one form that everything after infer-types reads: defaults
+/// filled in, axes non-negative, Slice and Pad with one entry for each dimension.
+using CanonicalFn = void (*)(Op& op, const OpView& view);
 
 /// A loop of an op (L4): what happens when it is sliced.
 struct Factor {
@@ -136,7 +141,8 @@ using EvalFn = void (*)(EvalContext& context);
 
 class Builder;
 /// Builds the results of a composite op from simpler ones; the values that replace the op's outputs (a none id for an
-/// output that is unused). Empty after reporting what is not supported.
+/// output that is unused; an operand where nothing is to compute). Empty after reporting what is not supported. `op` views
+/// a copy, because adding ops moves them: call it through decompose_op.
 using DecomposeFn = std::vector<ValueId> (*)(Builder& build, const OpView& op);
 
 /// Turns the ONNX form read by the generic importer (all attributes and operands of the node) into ours.
@@ -145,6 +151,12 @@ using ImportFn = bool (*)(Graph& graph, OpId op, int opset, const OpView& view);
 
 /// The value of a pointwise op on element values: the reference, in double.
 using ScalarFn = double (*)(const double* operands, const Op& op);
+/// The same on integers and bool, exact; `dtype` is the first operand's.
+using WholeFn = int64_t (*)(const int64_t* operands, const Op& op, DType dtype);
+
+/// A question about one op: of a record with `decompose`, whether it needs none (Max of two operands, MatMul of matrices);
+/// of one with `linear`, whether it holds (Cast between floats, Pad with 0).
+using QuestionFn = bool (*)(const OpView& op);
 
 struct OnnxName {
   const char* name = "";
@@ -162,16 +174,23 @@ struct OpDef {
   Category category = Category::Composite;
   std::vector<ConstantOperand> constant_operands = {};
   ImportFn import = nullptr;
-  InferFn infer = nullptr;     // Pointwise: may be null (broadcast, dtype of the first operand)
+  InferFn infer = nullptr;
+  CanonicalFn canonicalize = nullptr;
   const char* einsum = nullptr;  // the factor rule where it is one line: "b m k, b k n -> b m n"
   FactorFn factors = nullptr;  // else; null: from the category
-  /// Operand groups in each of which the op is linear (L6): Add {{0, 1}}, MatMul {{0}, {1}}.
+  /// Operand groups in each of which the op is linear (L6): Add {{0, 1}}, MatMul {{0}, {1}}; {{-1}}: all together.
   std::vector<std::vector<int>> linear = {};
-  /// Pointwise: expression in C++ on scalars of the compute type; $0, $1 operands, $T the compute type. Functions of
-  /// weft/math.h by name.
+  QuestionFn is_linear = nullptr;  // null: always as `linear` says
+  /// Pointwise: expression in C++ on scalars of the compute type; $0, $1 operands (read several times), $T the compute
+  /// type (float for f16 and bf16, else the type of the first operand that is not bool), $R the result's element type,
+  /// $name an attribute as a literal. Functions of weft/math.h by name.
   const char* scalar = nullptr;
+  const char* scalar_int = nullptr;  // for integer and bool operands, where it differs
+  ScalarFn value = nullptr;          // Pointwise: what `scalar` means, for the reference
+  WholeFn whole = nullptr;           // the same for integers; null: the op takes no integers
   EvalFn eval = nullptr;
-  DecomposeFn decompose = nullptr;  // non-null: the decompose pass replaces the op
+  DecomposeFn decompose = nullptr;  // non-null: the decompose pass replaces the op, unless is_primitive says otherwise
+  QuestionFn is_primitive = nullptr;
 };
 
 const OpDef& op_def(OpKind kind);
@@ -183,6 +202,16 @@ std::span<const OpDef* const> all_op_defs();
 const OpDef* find_onnx_op(std::string_view domain, std::string_view name);
 /// The kind of that text-form name.
 std::optional<OpKind> parse_op_kind(std::string_view name);
+
+/// What the infer-types pass does for one op: infers, gives the results their types, makes the attributes canonical.
+bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags);
+/// Whether the decompose pass has to replace the op.
+bool decomposes(const OpView& op);
+/// Builds the replacement of an op in front of it: one value for each output, empty after reporting. The caller replaces
+/// the uses, passes on the result's name and erases the op; what was built may itself need decomposition.
+std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags);
+/// `linear` of the record, or nothing where its condition does not hold for this op.
+std::vector<std::vector<int>> linear_groups(const OpView& op);
 
 /// The factor rule of a record, from `factors`, `einsum` or the category. View, Region, Collective, Source have none
 /// (an empty rule). Every factor's extent is filled in.

@@ -1,0 +1,194 @@
+#include "ir/op_def.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "ir/base/check.h"
+#include "ir/builder.h"
+#include "ir/ops/record.h"
+
+namespace weft {
+
+static constexpr const OpDef* kAllOps[] = {
+#define WEFT_OP(kind) &k##kind,
+#include "ir/ops.def"
+#undef WEFT_OP
+};
+
+const OpDef& op_def(OpKind kind) { return *kAllOps[static_cast<size_t>(kind)]; }
+std::span<const OpDef* const> all_op_defs() { return kAllOps; }
+
+const OpDef* find_onnx_op(std::string_view domain, std::string_view name) {
+  using Names = std::unordered_map<std::string, const OpDef*>;
+  static const Names names = [] {
+    Names made;
+    for (const OpDef* def : kAllOps)
+      if (*def->onnx.name) made.emplace(std::string(def->onnx.domain) + ":" + def->onnx.name, def);
+    return made;
+  }();
+  if (domain == "ai.onnx") domain = "";
+  const auto at = names.find(std::string(domain) + ":" + std::string(name));
+  return at == names.end() ? nullptr : at->second;
+}
+
+std::optional<OpKind> parse_op_kind(std::string_view name) {
+  for (const OpDef* def : kAllOps)
+    if (name == def->name) return def->kind;
+  return {};
+}
+
+const char* category_name(Category category) {
+  static constexpr const char* kNames[] = {"pointwise", "reduction", "contraction", "view",   "index",
+                                           "scan",      "region",    "collective",  "source", "composite"};
+  return kNames[static_cast<int>(category)];
+}
+
+bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags) {
+  std::vector<TensorType> results;
+  const OpView view(module, graph, graph.op(id), diags);
+  const OpDef& def = op_def(graph.op(id));
+  if (!def.infer(view, results)) return false;
+  WEFT_CHECK(results.size() >= view.op().outputs.size(), "too few result types of '" + view.op().name + "'");
+  for (size_t r = 0; r < view.op().outputs.size(); ++r) graph.retype(view.op().outputs[r], std::move(results[r]));
+  if (def.canonicalize)
+    def.canonicalize(graph.edit(id), view);
+  else
+    fill_defaults(graph.edit(id));
+  return true;
+}
+
+bool decomposes(const OpView& op) {
+  const OpDef& def = op_def(op.op());
+  return def.decompose && !(def.is_primitive && def.is_primitive(op));
+}
+
+std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags) {
+  const Op copy = graph.op(id);
+  Builder build(module, graph, id, copy);
+  return op_def(copy).decompose(build, OpView(module, graph, copy, diags));
+}
+
+std::vector<std::vector<int>> linear_groups(const OpView& op) {
+  const OpDef& def = op_def(op.op());
+  if (def.is_linear && !def.is_linear(op)) return {};
+  std::vector<std::vector<int>> groups = def.linear;
+  if (groups == std::vector<std::vector<int>>{{-1}}) {
+    groups[0].clear();
+    for (int i = 0; i < op.inputs(); ++i) groups[0].push_back(i);
+  }
+  return groups;
+}
+
+std::optional<Tensor> OpView::known(int input) const {
+  if (!has(input)) return {};
+  const OpId producer = graph_.producer(op_.inputs[input]);
+  if (!producer || graph_.op(producer).kind != OpKind::Constant) return {};
+  return module_.constants.tensor(graph_.op(producer).constant("value"));
+}
+
+static bool is_axis(int64_t axis, int64_t last, int ndim) { return axis >= -ndim && axis <= last; }
+
+std::optional<std::vector<int64_t>> OpView::axes(std::string_view attr, int ndim) const {
+  std::vector<int64_t> axes = ints_of(op_, attr);
+  for (int64_t& axis : axes) {
+    if (!is_axis(axis, ndim - 1, ndim)) {
+      fail("axes-range", "axis {} in '{}' is outside a tensor of {} dimensions", axis, attr, ndim);
+      return {};
+    }
+    axis = from_front(axis, ndim);
+  }
+  std::vector<int64_t> sorted = axes;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+    fail("axes-repeated", "'{}' names an axis twice", attr);
+    return {};
+  }
+  return axes;
+}
+
+std::optional<int64_t> OpView::axis(std::string_view attr, int ndim, bool end) const {
+  const int64_t axis = int_of(op_, attr);
+  if (is_axis(axis, end ? ndim : ndim - 1, ndim)) return from_front(axis, ndim);
+  fail("axis-range", "'{}' is {}, outside a tensor of {} dimensions", attr, axis, ndim);
+  return {};
+}
+
+static bool is_one(const Extent& extent) { return extent.bound == 1 && !extent.count; }
+
+/// Merges one aligned dimension; false where the bounds differ. Two run-time lengths are taken to be the same number (a
+/// key and a value cache have a count each); the executable compares them where it matters.
+static bool merge(Extent& into, const Extent& from) {
+  if (is_one(from)) return true;
+  if (is_one(into)) into = from;
+  if (into.bound != from.bound) return false;
+  if (!into.count) into.count = from.count;
+  return true;
+}
+
+std::optional<Shape> broadcast(const std::vector<Shape>& shapes) {
+  size_t ndim = 0;
+  for (const Shape& shape : shapes) ndim = std::max(ndim, shape.size());
+  Shape result(ndim, {1, {}});
+  for (const Shape& shape : shapes) {
+    const size_t offset = ndim - shape.size();
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (!merge(result[offset + d], shape[d])) return {};
+  }
+  return result;
+}
+
+static FactorRule pointwise_rule(const OpView& op) {
+  const Shape& result = op.result_type(0).shape;
+  FactorRule rule = pass_rule(result);
+  const int ndim = static_cast<int>(result.size());
+  for (int i = 0; i < op.inputs(); ++i) {
+    std::vector<int>& dims = rule.inputs.emplace_back();
+    if (!op.has(i)) continue;
+    const Shape& shape = op.type(i).shape;
+    const int offset = ndim - static_cast<int>(shape.size());
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const int factor = offset + static_cast<int>(d);
+      dims.push_back(shape[d].bound == result[factor].bound ? factor : -1);
+    }
+  }
+  std::vector<int> all(ndim);
+  for (int d = 0; d < ndim; ++d) all[d] = d;
+  rule.outputs.assign(op.op().outputs.size(), all);
+  return rule;
+}
+
+/// The factors of "b m k" by name; new names join `names`.
+static std::vector<int> einsum_term(std::string_view term, std::vector<std::string>& names) {
+  std::vector<int> dims;
+  for (const std::string& word : split(trim(term), ' ')) {
+    if (word.empty()) continue;
+    const auto at = std::find(names.begin(), names.end(), word);
+    dims.push_back(static_cast<int>(at - names.begin()));
+    if (at == names.end()) names.push_back(word);
+  }
+  return dims;
+}
+
+static FactorRule einsum_rule(const OpView& op, std::string_view text) {
+  const size_t arrow = text.find("->");
+  std::vector<std::string> names;
+  FactorRule rule;
+  for (const std::string& term : split(text.substr(0, arrow), ',')) rule.inputs.push_back(einsum_term(term, names));
+  const std::vector<int> out = einsum_term(text.substr(arrow + 2), names);
+  rule.outputs = {out};
+  rule.factors.assign(names.size(), {0, Factor::Role::Reduce, ReduceOp::Sum});
+  for (int factor : out) rule.factors[factor].role = Factor::Role::Pass;
+  for (size_t i = 0; i < rule.inputs.size(); ++i)
+    for (size_t d = 0; d < rule.inputs[i].size(); ++d)
+      rule.factors[rule.inputs[i][d]].extent = op.type(static_cast<int>(i)).shape[d].bound;
+  return rule;
+}
+
+FactorRule factor_rule(const OpView& op) {
+  const OpDef& def = op_def(op.op());
+  if (def.factors) return def.factors(op);
+  if (def.einsum) return einsum_rule(op, def.einsum);
+  return def.category == Category::Pointwise ? pointwise_rule(op) : FactorRule{};
+}
+
+}  // namespace weft

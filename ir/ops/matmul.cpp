@@ -1,0 +1,115 @@
+// Matrix products with NumPy's broadcasting of the leading dimensions.
+#include "ir/ops/record.h"
+
+namespace weft {
+
+static Shape batch_of(const Shape& shape) { return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2); }
+
+static bool infer_matmul(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_ndim(op, 0, 1) || !has_ndim(op, 1, 1) || !same_dtypes(op)) return false;
+  const Shape &a = op.type(0).shape, &b = op.type(1).shape;
+  const int64_t ka = a.back().bound, kb = b.size() == 1 ? b[0].bound : b[b.size() - 2].bound;
+  if (ka != kb) return op.fail("matmul-inner-dim", "inner dimensions differ: {} and {}", ka, kb);
+  std::optional<Shape> shape = broadcast({batch_of(a), batch_of(b)});
+  if (!shape)
+    return op.fail("matmul-batch-dims", "leading dimensions of {} and {} cannot be broadcast together",
+                   dims_text(bounds(a)), dims_text(bounds(b)));
+  if (a.size() > 1) shape->push_back(a[a.size() - 2]);
+  if (b.size() > 1) shape->push_back(b.back());
+  results = {{op.type(0).dtype, *shape, {}}};
+  return true;
+}
+
+/// Factors: the batch dims of the result, then m, n, k.
+static FactorRule factors_matmul(const OpView& op) {
+  const Shape& result = op.result_type(0).shape;
+  FactorRule rule = pass_rule(result);
+  const int batch = static_cast<int>(result.size()) - 2, m = batch, n = batch + 1, k = batch + 2;
+  rule.factors.push_back({op.type(0).shape.back().bound, Factor::Role::Reduce, ReduceOp::Sum});
+  for (int i = 0; i < 2; ++i) {
+    const Shape& shape = op.type(i).shape;
+    const int own = static_cast<int>(shape.size()) - 2;
+    std::vector<int>& dims = rule.inputs.emplace_back();
+    for (int d = 0; d < own; ++d) {
+      const int factor = batch - own + d;
+      dims.push_back(shape[d].bound == result[factor].bound ? factor : -1);
+    }
+    dims.insert(dims.end(), {i == 0 ? m : k, i == 0 ? k : n});
+  }
+  std::vector<int>& out = rule.outputs.emplace_back();
+  for (int d = 0; d < batch + 2; ++d) out.push_back(d);
+  return rule;
+}
+
+namespace {
+/// An operand as a matrix for each batch index.
+struct Matrices {
+  const Tensor& tensor;
+  Dims batch;
+  int64_t rows, columns;
+};
+}  // namespace
+
+static Matrices matrices(const Tensor& t, bool is_left) {
+  if (t.dims.size() == 1) return {t, {}, is_left ? 1 : t.dims[0], is_left ? t.dims[0] : 1};
+  return {t, Dims(t.dims.begin(), t.dims.end() - 2), t.dims[t.dims.size() - 2], t.dims.back()};
+}
+
+static void multiply(const Matrices& a, int64_t a_at, const Matrices& b, int64_t b_at, Tensor& result, int64_t at) {
+  const bool real = result.is_real();
+  for (int64_t m = 0; m < a.rows; ++m)
+    for (int64_t n = 0; n < b.columns; ++n) {
+      double sum = 0;
+      uint64_t whole = 0;
+      for (int64_t k = 0; k < a.columns; ++k) {
+        const int64_t left = a_at + m * a.columns + k, right = b_at + k * b.columns + n;
+        if (real)
+          sum += a.tensor.real[left] * b.tensor.real[right];
+        else
+          whole += static_cast<uint64_t>(a.tensor.whole[left]) * static_cast<uint64_t>(b.tensor.whole[right]);
+      }
+      const int64_t to = at + m * b.columns + n;
+      if (real)
+        result.real[to] = sum;
+      else
+        result.put_whole(to, static_cast<int64_t>(whole));
+    }
+}
+
+static void eval_matmul(EvalContext& context) {
+  const Matrices a = matrices(context.in(0), true), b = matrices(context.in(1), false);
+  Tensor result(context.result_dtypes[0], context.result_dims[0]);
+  const int64_t size = a.rows * b.columns;
+  const Dims batch = bounds(*broadcast({shape_of(a.batch), shape_of(b.batch)}));
+  const int ndim = static_cast<int>(batch.size());
+  const Dims a_strides = broadcast_strides(a.batch, ndim), b_strides = broadcast_strides(b.batch, ndim);
+  for (Index at(batch); at.more(); at.next())
+    multiply(a, at.dot(a_strides) * a.rows * a.columns, b, at.dot(b_strides) * b.rows * b.columns, result,
+             at.linear() * size);
+  context.results[0] = std::move(result);
+}
+
+/// Vectors become matrices of one row or column.
+static std::vector<ValueId> decompose_matmul(Builder& build, const OpView& op) {
+  ValueId a = op.op().inputs[0], b = op.op().inputs[1];
+  const Dims a_dims = op.dims(0), b_dims = op.dims(1), result = op.result_type(0).dims();
+  if (a_dims.size() == 1) a = build.reshape(a, {1, a_dims[0]});
+  if (b_dims.size() == 1) b = build.reshape(b, {b_dims[0], 1});
+  return {build.reshape(build.op(OpKind::MatMul, {a, b}), result)};
+}
+
+const OpDef kMatMul{
+    .kind = OpKind::MatMul,
+    .name = "MatMul",
+    .onnx = {"MatMul"},
+    .inputs = {2, 2},
+    .category = Category::Contraction,
+    .infer = infer_matmul,
+    .factors = factors_matmul,
+    .linear = {{0}, {1}},
+    .eval = eval_matmul,
+    .decompose = decompose_matmul,
+    .is_primitive = [](const OpView& op) { return op.type(0).ndim() > 1 && op.type(1).ndim() > 1; },
+};
+
+}  // namespace weft

@@ -1,0 +1,295 @@
+// The pointwise ops: one row each. A row gives the expression twice, as text for the backends and as a function for the
+// reference; `x` are the operands, `op` the op.
+#include "ir/ops/pointwise.h"
+
+#include <cmath>
+
+namespace weft {
+
+#define REAL(expression) [](const double* x, const Op& op) -> double { return (void)op, (expression); }
+#define WHOLE(expression) \
+  [](const int64_t* x, const Op& op, DType dtype) -> int64_t { return (void)op, (void)dtype, (expression); }
+
+namespace {
+
+/// What one row gives.
+struct Row {
+  OpKind kind;
+  const char* name;
+  const char* scalar;
+  ScalarFn value = nullptr;
+  const char* scalar_int = nullptr;
+  WholeFn whole = nullptr;
+  std::vector<AttrSpec> attrs = {};
+};
+
+OpDef pointwise(Row row, int inputs, InferFn infer) {
+  OpDef def;
+  def.kind = row.kind;
+  def.name = row.name;
+  def.onnx = {row.name};
+  def.attrs = std::move(row.attrs);
+  def.inputs = {inputs, inputs};
+  def.category = Category::Pointwise;
+  def.infer = infer;
+  def.scalar = row.scalar;
+  def.scalar_int = row.scalar_int;
+  def.value = row.value;
+  def.whole = row.whole;
+  def.eval = eval_pointwise;
+  return def;
+}
+
+OpDef unary(Row row) { return pointwise(std::move(row), 1, infer_arithmetic); }
+OpDef binary(Row row) { return pointwise(std::move(row), 2, infer_arithmetic); }
+OpDef compare(Row row) { return pointwise(std::move(row), 2, infer_compare); }
+OpDef test(Row row) { return pointwise(std::move(row), 1, infer_compare); }
+OpDef logical(Row row, int inputs) { return pointwise(std::move(row), inputs, infer_logical); }
+OpDef bits(Row row, int inputs) { return pointwise(std::move(row), inputs, infer_bits); }
+
+OpDef linear(OpDef def, std::vector<std::vector<int>> groups) {
+  def.linear = std::move(groups);
+  return def;
+}
+
+/// Replaced by a chain of two-operand ops of the same kind, or by the operand where there is one.
+std::vector<ValueId> chain(Builder& build, const OpView& op) {
+  ValueId result = op.op().inputs[0];
+  for (int i = 1; i < op.inputs(); ++i) result = build.op(op.op().kind, {result, op.op().inputs[i]});
+  return {result};
+}
+
+OpDef variadic(OpDef def) {
+  def.inputs = {1, -1};
+  def.decompose = chain;
+  def.is_primitive = [](const OpView& op) { return op.inputs() == 2; };
+  return def;
+}
+
+double elu(double x, double alpha) { return x > 0 ? x : alpha * (std::exp(x) - 1); }
+
+/// The exponent where it is one number, known now, for which there is something cheaper than a power.
+std::optional<double> simple_exponent(const OpView& op) {
+  const TensorType& type = op.type(1);
+  if (type.count() != 1 || type.ndim() > op.type(0).ndim() || !is_float(op.type(0).dtype)) return {};
+  const std::optional<Tensor> known = op.known(1);
+  if (!known) return {};
+  const double exponent = known->at(0);
+  const bool simple = exponent == 1 || exponent == 2 || exponent == 3 || exponent == 0.5 || exponent == -1;
+  return simple ? std::optional(exponent) : std::nullopt;
+}
+
+std::vector<ValueId> decompose_power(Builder& build, const OpView& op) {
+  const double exponent = *simple_exponent(op);
+  const ValueId x = op.op().inputs[0];
+  if (exponent == 1) return {x};
+  if (exponent == 0.5) return {build.op(OpKind::Sqrt, {x})};
+  if (exponent == -1) return {build.op(OpKind::Reciprocal, {x})};
+  const ValueId square = build.op(OpKind::Mul, {x, x});
+  return {exponent == 2 ? square : build.op(OpKind::Mul, {square, x})};
+}
+
+std::vector<ValueId> first_operand(Builder&, const OpView& op) { return {op.op().inputs[0]}; }
+
+OpDef identity() {
+  OpDef def = pointwise({OpKind::Identity, "Identity", "$0", REAL(x[0]), nullptr, WHOLE(x[0])}, 1, infer_same);
+  def.linear = {{0}};
+  def.decompose = first_operand;
+  return def;
+}
+
+OpDef power() {
+  OpDef def = pointwise({OpKind::Pow, "Pow", "weft::pow($0, $1)", REAL(std::pow(x[0], x[1])), "weft::int_pow($0, $1)",
+                         WHOLE(whole_power(x[0], x[1]))},
+                        2, infer_power);
+  def.decompose = decompose_power;
+  def.is_primitive = [](const OpView& op) { return !simple_exponent(op); };
+  return def;
+}
+
+bool import_cast(Graph& graph, OpId id, int, const OpView& view) { return import_dtype(graph, id, "to", view); }
+
+OpDef cast() {
+  OpDef def = pointwise({OpKind::Cast, "Cast", "weft::cast<$R>($0)"}, 1, infer_cast);
+  def.attrs = {{"to", AttrType::Int, {}, true}, {"saturate", AttrType::Int, 1}, {"round_mode", AttrType::Text, "up"}};
+  def.import = import_cast;
+  def.eval = eval_cast;
+  def.linear = {{0}};
+  def.is_linear = [](const OpView& op) {
+    return is_float(op.type(0).dtype) && is_float(dtype_of_attr(int_of(op.op(), "to")));
+  };
+  return def;
+}
+
+bool is_float_division(const OpView& op) { return is_float(op.type(0).dtype); }
+
+OpDef division() {
+  OpDef def = binary({OpKind::Div, "Div", "$0 / $1", REAL(x[0] / x[1]), "weft::int_div($0, $1)",
+                      WHOLE(whole_divide(x[0], x[1], dtype))});
+  def.linear = {{0}};
+  def.is_linear = is_float_division;
+  return def;
+}
+
+}  // namespace
+
+// Arithmetic.
+const OpDef kAdd =
+    linear(binary({OpKind::Add, "Add", "$0 + $1", REAL(x[0] + x[1]), nullptr, WHOLE(whole_add(x[0], x[1]))}), {{0, 1}});
+const OpDef kSub = linear(
+    binary({OpKind::Sub, "Sub", "$0 - $1", REAL(x[0] - x[1]), nullptr, WHOLE(whole_subtract(x[0], x[1]))}), {{0, 1}});
+const OpDef kMul = linear(
+    binary({OpKind::Mul, "Mul", "$0 * $1", REAL(x[0] * x[1]), nullptr, WHOLE(whole_multiply(x[0], x[1]))}), {{0}, {1}});
+const OpDef kNeg =
+    linear(unary({OpKind::Neg, "Neg", "-$0", REAL(-x[0]), nullptr, WHOLE(whole_subtract(0, x[0]))}), {{0}});
+const OpDef kDiv = division();
+const OpDef kMod = binary({OpKind::Mod,
+                           "Mod",
+                           "$fmod ? weft::fmod($0, $1) : weft::floor_mod($0, $1)",
+                           REAL(real_modulo(x[0], x[1], int_of(op, "fmod"))),
+                           "$fmod ? weft::int_rem($0, $1) : weft::int_mod($0, $1)",
+                           WHOLE(whole_modulo(x[0], x[1], int_of(op, "fmod"), dtype)),
+                           {{"fmod", AttrType::Int, 0}}});
+const OpDef kPow = power();
+const OpDef kMax = variadic(binary({OpKind::Max, "Max", "weft::max($0, $1)", REAL(real_max(x[0], x[1])), nullptr,
+                                    WHOLE(whole_less(x[0], x[1], dtype) ? x[1] : x[0])}));
+const OpDef kMin = variadic(binary({OpKind::Min, "Min", "weft::min($0, $1)", REAL(real_min(x[0], x[1])), nullptr,
+                                    WHOLE(whole_less(x[1], x[0], dtype) ? x[1] : x[0])}));
+const OpDef kAbs = unary({OpKind::Abs, "Abs", "weft::abs($0)", REAL(std::fabs(x[0])), nullptr,
+                          WHOLE(x[0] < 0 && dtype != DType::U64 ? whole_subtract(0, x[0]) : x[0])});
+const OpDef kSign = unary({OpKind::Sign, "Sign", "$T(($0 > $T(0)) - ($0 < $T(0)))", REAL((x[0] > 0) - (x[0] < 0)),
+                           nullptr, WHOLE(whole_less(0, x[0], dtype) - whole_less(x[0], 0, dtype))});
+const OpDef kReciprocal = unary({OpKind::Reciprocal, "Reciprocal", "$T(1) / $0", REAL(1 / x[0])});
+const OpDef kSqrt = unary({OpKind::Sqrt, "Sqrt", "weft::sqrt($0)", REAL(std::sqrt(x[0]))});
+const OpDef kIdentity = identity();
+const OpDef kCast = cast();
+
+// Rounding. Round goes to the nearest even integer.
+const OpDef kCeil = unary({OpKind::Ceil, "Ceil", "weft::ceil($0)", REAL(std::ceil(x[0]))});
+const OpDef kFloor = unary({OpKind::Floor, "Floor", "weft::floor($0)", REAL(std::floor(x[0]))});
+const OpDef kRound = unary({OpKind::Round, "Round", "weft::round_even($0)", REAL(std::nearbyint(x[0]))});
+
+// Exponential and trigonometric functions.
+const OpDef kExp = unary({OpKind::Exp, "Exp", "weft::exp($0)", REAL(std::exp(x[0]))});
+const OpDef kLog = unary({OpKind::Log, "Log", "weft::log($0)", REAL(std::log(x[0]))});
+const OpDef kErf = unary({OpKind::Erf, "Erf", "weft::erf($0)", REAL(std::erf(x[0]))});
+const OpDef kSin = unary({OpKind::Sin, "Sin", "weft::sin($0)", REAL(std::sin(x[0]))});
+const OpDef kCos = unary({OpKind::Cos, "Cos", "weft::cos($0)", REAL(std::cos(x[0]))});
+const OpDef kTan = unary({OpKind::Tan, "Tan", "weft::tan($0)", REAL(std::tan(x[0]))});
+const OpDef kAsin = unary({OpKind::Asin, "Asin", "weft::asin($0)", REAL(std::asin(x[0]))});
+const OpDef kAcos = unary({OpKind::Acos, "Acos", "weft::acos($0)", REAL(std::acos(x[0]))});
+const OpDef kAtan = unary({OpKind::Atan, "Atan", "weft::atan($0)", REAL(std::atan(x[0]))});
+const OpDef kSinh = unary({OpKind::Sinh, "Sinh", "weft::sinh($0)", REAL(std::sinh(x[0]))});
+const OpDef kCosh = unary({OpKind::Cosh, "Cosh", "weft::cosh($0)", REAL(std::cosh(x[0]))});
+const OpDef kTanh = unary({OpKind::Tanh, "Tanh", "weft::tanh($0)", REAL(std::tanh(x[0]))});
+const OpDef kAsinh = unary({OpKind::Asinh, "Asinh", "weft::asinh($0)", REAL(std::asinh(x[0]))});
+const OpDef kAcosh = unary({OpKind::Acosh, "Acosh", "weft::acosh($0)", REAL(std::acosh(x[0]))});
+const OpDef kAtanh = unary({OpKind::Atanh, "Atanh", "weft::atanh($0)", REAL(std::atanh(x[0]))});
+
+// Activations.
+const OpDef kRelu = unary({OpKind::Relu, "Relu", "$0 < $T(0) ? $T(0) : $0", REAL(x[0] < 0 ? 0 : x[0]), nullptr,
+                           WHOLE(x[0] < 0 && dtype != DType::U64 ? 0 : x[0])});
+const OpDef kSigmoid = unary({OpKind::Sigmoid, "Sigmoid", "weft::sigmoid($0)", REAL(1 / (1 + std::exp(-x[0])))});
+const OpDef kSoftplus = unary({OpKind::Softplus, "Softplus", "weft::softplus($0)", REAL(softplus(x[0]))});
+const OpDef kSoftsign =
+    unary({OpKind::Softsign, "Softsign", "$0 / ($T(1) + weft::abs($0))", REAL(x[0] / (1 + std::fabs(x[0])))});
+const OpDef kMish =
+    unary({OpKind::Mish, "Mish", "$0 * weft::tanh(weft::softplus($0))", REAL(x[0] * std::tanh(softplus(x[0])))});
+const OpDef kHardSwish = unary({OpKind::HardSwish, "HardSwish", "$0 * weft::clamp($0 / $T(6) + $T(0.5), $T(0), $T(1))",
+                                REAL(x[0] * real_max(0, real_min(1, x[0] / 6 + 0.5)))});
+const OpDef kHardSigmoid = unary({OpKind::HardSigmoid,
+                                  "HardSigmoid",
+                                  "weft::clamp($T($alpha) * $0 + $T($beta), $T(0), $T(1))",
+                                  REAL(real_max(0, real_min(1, real_of(op, "alpha") * x[0] + real_of(op, "beta")))),
+                                  nullptr,
+                                  nullptr,
+                                  {{"alpha", AttrType::Real, 0.2}, {"beta", AttrType::Real, 0.5}}});
+const OpDef kSwish = unary({OpKind::Swish,
+                            "Swish",
+                            "$0 * weft::sigmoid($T($alpha) * $0)",
+                            REAL(x[0] / (1 + std::exp(-real_of(op, "alpha") * x[0]))),
+                            nullptr,
+                            nullptr,
+                            {{"alpha", AttrType::Real, 1.0}}});
+const OpDef kElu = unary({OpKind::Elu,
+                          "Elu",
+                          "$0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0) - $T(1))",
+                          REAL(elu(x[0], real_of(op, "alpha"))),
+                          nullptr,
+                          nullptr,
+                          {{"alpha", AttrType::Real, 1.0}}});
+const OpDef kCelu = unary({OpKind::Celu,
+                           "Celu",
+                           "$0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0 / $T($alpha)) - $T(1))",
+                           REAL(x[0] > 0 ? x[0] : real_of(op, "alpha") * (std::exp(x[0] / real_of(op, "alpha")) - 1)),
+                           nullptr,
+                           nullptr,
+                           {{"alpha", AttrType::Real, 1.0}}});
+const OpDef kSelu = unary(
+    {OpKind::Selu,
+     "Selu",
+     "$T($gamma) * ($0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0) - $T(1)))",
+     REAL(real_of(op, "gamma") * elu(x[0], real_of(op, "alpha"))),
+     nullptr,
+     nullptr,
+     {{"alpha", AttrType::Real, 1.67326319217681884765625}, {"gamma", AttrType::Real, 1.05070102214813232421875}}});
+const OpDef kLeakyRelu = unary({OpKind::LeakyRelu,
+                                "LeakyRelu",
+                                "$0 < $T(0) ? $T($alpha) * $0 : $0",
+                                REAL(x[0] < 0 ? real_of(op, "alpha") * x[0] : x[0]),
+                                nullptr,
+                                nullptr,
+                                {{"alpha", AttrType::Real, 0.01}}});
+const OpDef kPRelu = binary({OpKind::PRelu, "PRelu", "$0 < $T(0) ? $1 * $0 : $0", REAL(x[0] < 0 ? x[1] * x[0] : x[0]),
+                             nullptr, WHOLE(whole_less(x[0], 0, dtype) ? whole_multiply(x[1], x[0]) : x[0])});
+const OpDef kThresholdedRelu = unary({OpKind::ThresholdedRelu,
+                                      "ThresholdedRelu",
+                                      "$0 > $T($alpha) ? $0 : $T(0)",
+                                      REAL(x[0] > real_of(op, "alpha") ? x[0] : 0),
+                                      nullptr,
+                                      nullptr,
+                                      {{"alpha", AttrType::Real, 1.0}}});
+const OpDef kShrink = unary({OpKind::Shrink,
+                             "Shrink",
+                             "$0 < -$T($lambd) ? $0 + $T($bias) : $0 > $T($lambd) ? $0 - $T($bias) : $T(0)",
+                             REAL(x[0]<-real_of(op, "lambd") ? x[0] + real_of(op, "bias") : x[0]> real_of(op, "lambd")
+                                      ? x[0] - real_of(op, "bias")
+                                      : 0),
+                             nullptr,
+                             nullptr,
+                             {{"bias", AttrType::Real, 0.0}, {"lambd", AttrType::Real, 0.5}}});
+
+// Comparisons and tests.
+const OpDef kEqual = compare({OpKind::Equal, "Equal", "$0 == $1", REAL(x[0] == x[1]), nullptr, WHOLE(x[0] == x[1])});
+const OpDef kGreater =
+    compare({OpKind::Greater, "Greater", "$0 > $1", REAL(x[0] > x[1]), nullptr, WHOLE(whole_less(x[1], x[0], dtype))});
+const OpDef kGreaterOrEqual = compare({OpKind::GreaterOrEqual, "GreaterOrEqual", "$0 >= $1", REAL(x[0] >= x[1]),
+                                       nullptr, WHOLE(!whole_less(x[0], x[1], dtype))});
+const OpDef kLess =
+    compare({OpKind::Less, "Less", "$0 < $1", REAL(x[0] < x[1]), nullptr, WHOLE(whole_less(x[0], x[1], dtype))});
+const OpDef kLessOrEqual = compare({OpKind::LessOrEqual, "LessOrEqual", "$0 <= $1", REAL(x[0] <= x[1]), nullptr,
+                                    WHOLE(!whole_less(x[1], x[0], dtype))});
+const OpDef kIsNaN = test({OpKind::IsNaN, "IsNaN", "weft::is_nan($0)", REAL(std::isnan(x[0]))});
+const OpDef kIsInf = test({OpKind::IsInf,
+                           "IsInf",
+                           "weft::is_inf($0) && ($0 > $T(0) ? $detect_positive : $detect_negative)",
+                           REAL(std::isinf(x[0]) && int_of(op, x[0] > 0 ? "detect_positive" : "detect_negative")),
+                           nullptr,
+                           nullptr,
+                           {{"detect_negative", AttrType::Int, 1}, {"detect_positive", AttrType::Int, 1}}});
+
+// Logic and bits.
+const OpDef kAnd = logical({OpKind::And, "And", "$0 && $1", nullptr, nullptr, WHOLE(x[0] && x[1])}, 2);
+const OpDef kOr = logical({OpKind::Or, "Or", "$0 || $1", nullptr, nullptr, WHOLE(x[0] || x[1])}, 2);
+const OpDef kXor = logical({OpKind::Xor, "Xor", "$0 != $1", nullptr, nullptr, WHOLE(x[0] != x[1])}, 2);
+const OpDef kNot = logical({OpKind::Not, "Not", "!$0", nullptr, nullptr, WHOLE(!x[0])}, 1);
+const OpDef kBitwiseAnd = bits({OpKind::BitwiseAnd, "BitwiseAnd", "$0 & $1", nullptr, nullptr, WHOLE(x[0] & x[1])}, 2);
+const OpDef kBitwiseOr = bits({OpKind::BitwiseOr, "BitwiseOr", "$0 | $1", nullptr, nullptr, WHOLE(x[0] | x[1])}, 2);
+const OpDef kBitwiseXor = bits({OpKind::BitwiseXor, "BitwiseXor", "$0 ^ $1", nullptr, nullptr, WHOLE(x[0] ^ x[1])}, 2);
+const OpDef kBitwiseNot = bits({OpKind::BitwiseNot, "BitwiseNot", "~$0", nullptr, nullptr, WHOLE(~x[0])}, 1);
+const OpDef kWhere = linear(pointwise({OpKind::Where, "Where", "$0 ? $1 : $2", REAL(x[0] != 0 ? x[1] : x[2]), nullptr,
+                                       WHOLE(x[0] ? x[1] : x[2])},
+                                      3, infer_select),
+                            {{1, 2}});
+
+}  // namespace weft

@@ -1,0 +1,34 @@
+// Inference and evaluation that all pointwise records share.
+#pragma once
+#include "ir/ops/record.h"
+
+namespace weft {
+
+/// Applies `value` or `whole` of the record to every element.
+void eval_pointwise(EvalContext& context);
+void eval_cast(EvalContext& context);
+
+bool infer_arithmetic(const OpView& op, std::vector<TensorType>& results);  // dtype of the operands
+bool infer_compare(const OpView& op, std::vector<TensorType>& results);     // bool from operands of one dtype
+bool infer_logical(const OpView& op, std::vector<TensorType>& results);     // bool from bool
+bool infer_bits(const OpView& op, std::vector<TensorType>& results);        // integers only
+bool infer_power(const OpView& op, std::vector<TensorType>& results);       // dtype of the base
+bool infer_select(const OpView& op, std::vector<TensorType>& results);      // Where
+bool infer_cast(const OpView& op, std::vector<TensorType>& results);
+
+// Integer arithmetic without undefined behaviour, as the functions of weft/math.h have it.
+int64_t whole_add(int64_t a, int64_t b);
+int64_t whole_subtract(int64_t a, int64_t b);
+int64_t whole_multiply(int64_t a, int64_t b);
+int64_t whole_divide(int64_t a, int64_t b, DType dtype);               // truncates; 0 where b is 0
+int64_t whole_modulo(int64_t a, int64_t b, bool c_like, DType dtype);  // sign of b, or of a as in C; 0 where b is 0
+int64_t whole_power(int64_t base, int64_t exponent);                   // wraps; negative exponents truncate
+bool whole_less(int64_t a, int64_t b, DType dtype);
+
+double real_modulo(double a, double b, bool c_like);
+// As NumPy: NaN if either is.
+double real_max(double a, double b);
+double real_min(double a, double b);
+double softplus(double x);
+
+}  // namespace weft

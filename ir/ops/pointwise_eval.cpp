@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ir/ops/pointwise.h"
+
+namespace weft {
+
+static bool infer_mixed(const OpView& op, DType result, std::vector<TensorType>& results) {
+  std::vector<Shape> shapes;
+  for (int i = 0; i < op.inputs(); ++i) shapes.push_back(op.type(i).shape);
+  const std::optional<Shape> shape = broadcast(shapes);
+  if (!shape) {
+    std::vector<std::string> texts;
+    for (const Shape& s : shapes) texts.push_back(dims_text(bounds(s)));
+    return op.fail("broadcast-dims", "shapes {} cannot be broadcast together", join(texts, " and "));
+  }
+  results = {{result, *shape, {}}};
+  return true;
+}
+
+bool infer_broadcast(const OpView& op, std::vector<TensorType>& results) {
+  return same_dtypes(op) && infer_mixed(op, op.type(0).dtype, results);
+}
+
+bool infer_arithmetic(const OpView& op, std::vector<TensorType>& results) {
+  if (!op_def(op.op()).whole && !is_real_operand(op, 0)) return false;
+  return infer_broadcast(op, results);
+}
+
+bool infer_compare(const OpView& op, std::vector<TensorType>& results) {
+  return same_dtypes(op) && infer_mixed(op, DType::Bool, results);
+}
+
+bool infer_logical(const OpView& op, std::vector<TensorType>& results) {
+  for (int i = 0; i < op.inputs(); ++i)
+    if (op.type(i).dtype != DType::Bool)
+      return op.fail("operand-not-bool", "operand {} has element type {}, bool is needed", i,
+                     dtype_name(op.type(i).dtype));
+  return infer_mixed(op, DType::Bool, results);
+}
+
+bool infer_bits(const OpView& op, std::vector<TensorType>& results) {
+  if (is_float(op.type(0).dtype))
+    return op.fail("operand-not-integer", "operand 0 has element type {}, an integer type is needed",
+                   dtype_name(op.type(0).dtype));
+  return infer_broadcast(op, results);
+}
+
+bool infer_power(const OpView& op, std::vector<TensorType>& results) {
+  return infer_mixed(op, op.type(0).dtype, results);
+}
+
+bool infer_select(const OpView& op, std::vector<TensorType>& results) {
+  if (op.type(0).dtype != DType::Bool)
+    return op.fail("condition-not-bool", "the condition has element type {}, bool is needed",
+                   dtype_name(op.type(0).dtype));
+  return same_dtypes(op, 1) && infer_mixed(op, op.type(1).dtype, results);
+}
+
+bool infer_cast(const OpView& op, std::vector<TensorType>& results) {
+  results = {{dtype_of_attr(int_of(op.op(), "to")), op.type(0).shape, {}}};
+  return true;
+}
+
+namespace {
+/// The elements of the operands that belong to one element of the result.
+struct Operands {
+  explicit Operands(const EvalContext& context) {
+    for (const Tensor* tensor : context.inputs) {
+      tensors.push_back(tensor);
+      strides.push_back(broadcast_strides(tensor->dims, static_cast<int>(context.result_dims[0].size())));
+    }
+  }
+  std::vector<const Tensor*> tensors;
+  std::vector<Dims> strides;
+};
+}  // namespace
+
+void eval_pointwise(EvalContext& context) {
+  const OpDef& def = op_def(context.op);
+  const Operands operands(context);
+  const size_t count = operands.tensors.size();
+  bool real = false;
+  for (const Tensor* tensor : operands.tensors) real = real || tensor->is_real();
+  Tensor result(context.result_dtypes[0], context.result_dims[0]);
+  std::vector<double> reals(count);
+  std::vector<int64_t> wholes(count);
+  for (Index at(result.dims); at.more(); at.next()) {
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t from = at.dot(operands.strides[i]);
+      if (real || !def.whole)
+        reals[i] = operands.tensors[i]->at(from);
+      else
+        wholes[i] = operands.tensors[i]->whole[from];
+    }
+    if (real || !def.whole)
+      result.put(at.linear(), def.value(reals.data(), context.op));
+    else
+      result.put_whole(at.linear(), def.whole(wholes.data(), context.op, context.in(0).dtype));
+  }
+  context.results[0] = std::move(result);
+}
+
+static double unsigned_value(const Tensor& tensor, int64_t i) {
+  return tensor.dtype == DType::U64 ? static_cast<double>(static_cast<uint64_t>(tensor.whole[i])) : tensor.at(i);
+}
+
+void eval_cast(EvalContext& context) {
+  const Tensor& from = context.in(0);
+  Tensor result(context.result_dtypes[0], context.result_dims[0]);
+  for (int64_t i = 0; i < result.size(); ++i) {
+    if (!from.is_real() && !result.is_real())
+      result.put_whole(i, from.whole[i]);
+    else if (result.is_real() && from.dtype != result.dtype)
+      result.real[i] = round_to(result.dtype, unsigned_value(from, i));
+    else
+      result.put(i, from.at(i));
+  }
+  context.results[0] = std::move(result);
+}
+
+int64_t whole_add(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t whole_subtract(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+int64_t whole_multiply(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
+int64_t whole_divide(int64_t a, int64_t b, DType dtype) {
+  if (b == 0) return 0;
+  if (dtype == DType::U64) return static_cast<int64_t>(static_cast<uint64_t>(a) / static_cast<uint64_t>(b));
+  return b == -1 ? whole_subtract(0, a) : a / b;
+}
+
+int64_t whole_modulo(int64_t a, int64_t b, bool c_like, DType dtype) {
+  if (b == 0 || b == -1) return dtype == DType::U64 && b == -1 ? (a == -1 ? 0 : a) : 0;
+  if (dtype == DType::U64) return static_cast<int64_t>(static_cast<uint64_t>(a) % static_cast<uint64_t>(b));
+  const int64_t remainder = a % b;
+  return !c_like && remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+
+int64_t whole_power(int64_t base, int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  int64_t result = 1;
+  for (; exponent; exponent >>= 1, base = whole_multiply(base, base))
+    if (exponent & 1) result = whole_multiply(result, base);
+  return result;
+}
+
+bool whole_less(int64_t a, int64_t b, DType dtype) {
+  return dtype == DType::U64 ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
+}
+
+double real_modulo(double a, double b, bool c_like) {
+  const double remainder = std::fmod(a, b);
+  return !c_like && remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+
+double real_max(double a, double b) { return std::isnan(a) ? a : std::isnan(b) || b > a ? b : a; }
+double real_min(double a, double b) { return std::isnan(a) ? a : std::isnan(b) || b < a ? b : a; }
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+
+}  // namespace weft

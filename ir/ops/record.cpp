@@ -1,0 +1,155 @@
+#include "ir/ops/record.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace weft {
+
+static const AttrValue* find_or_default(const Op& op, std::string_view attr) {
+  if (const AttrValue* value = op.find(attr)) return value;
+  for (const AttrSpec& spec : op_def(op).attrs)
+    if (spec.name == attr && spec.otherwise) return &*spec.otherwise;
+  return nullptr;
+}
+
+template <class T>
+static const T& required(const Op& op, std::string_view attr) {
+  const AttrValue* value = find_or_default(op, attr);
+  WEFT_CHECK(value && std::holds_alternative<T>(*value), "op '" + op.name + "' lacks attribute " + std::string(attr));
+  return std::get<T>(*value);
+}
+
+int64_t int_of(const Op& op, std::string_view attr) { return required<int64_t>(op, attr); }
+double real_of(const Op& op, std::string_view attr) { return required<double>(op, attr); }
+const std::string& text_of(const Op& op, std::string_view attr) { return required<std::string>(op, attr); }
+
+std::vector<int64_t> ints_of(const Op& op, std::string_view attr) {
+  if (!find_or_default(op, attr)) return {};
+  return required<std::vector<int64_t>>(op, attr);
+}
+
+void fill_defaults(Op& op) {
+  for (const AttrSpec& spec : op_def(op).attrs)
+    if (spec.otherwise && !op.has(spec.name)) op.set(spec.name, *spec.otherwise);
+}
+
+std::vector<int64_t> range_of(int64_t first, int64_t last) {
+  std::vector<int64_t> numbers(std::max<int64_t>(0, last - first));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+bool holds(const std::vector<int64_t>& list, int64_t item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+std::optional<DType> onnx_dtype(int64_t number) {
+  switch (number) {
+    case 1:
+      return DType::F32;
+    case 2:
+      return DType::U8;
+    case 3:
+      return DType::I8;
+    case 4:
+      return DType::U16;
+    case 5:
+      return DType::I16;
+    case 6:
+      return DType::I32;
+    case 7:
+      return DType::I64;
+    case 9:
+      return DType::Bool;
+    case 10:
+      return DType::F16;
+    case 11:
+      return DType::F64;
+    case 12:
+      return DType::U32;
+    case 13:
+      return DType::U64;
+    case 16:
+      return DType::BF16;
+    default:
+      return {};
+  }
+}
+
+bool import_dtype(Graph& graph, OpId op, const char* attr, const OpView& view) {
+  if (!view.op().has(attr)) return true;
+  const int64_t number = view.op().integer(attr);
+  const std::optional<DType> dtype = onnx_dtype(number);
+  if (!dtype)
+    return view.fail("element-type-unsupported", "element type {} of attribute '{}' is not supported", number, attr);
+  graph.edit(op).set(attr, dtype_attr(*dtype));
+  return true;
+}
+
+bool same_dtypes(const OpView& op, int first) {
+  std::optional<DType> dtype;
+  for (int i = first; i < op.inputs(); ++i) {
+    if (!op.has(i)) continue;
+    if (dtype && *dtype != op.type(i).dtype)
+      return op.fail("operand-dtypes", "operands must have one element type, but there are {} and {}",
+                     dtype_name(*dtype), dtype_name(op.type(i).dtype));
+    dtype = op.type(i).dtype;
+  }
+  return true;
+}
+
+bool is_real_operand(const OpView& op, int input) {
+  if (is_float(op.type(input).dtype)) return true;
+  return op.fail("operand-not-float", "operand {} has element type {}, a floating type is needed", input,
+                 dtype_name(op.type(input).dtype));
+}
+
+bool is_known(const OpView& op, int input, const char* attr, const char* what) {
+  if (!op.has(input)) return true;
+  const std::string& value = op.graph().value(op.op().inputs[input]).name;
+  return op.fail(op_def(op.op()).name + std::string("-") + attr + "-runtime-unsupported",
+                 "the {} is computed at run time (value '{}'); it must be known at compile time: fix the input it "
+                 "depends on with --bind, or the dimensions with --dim",
+                 what, printable(value));
+}
+
+bool has_ndim(const OpView& op, int input, int at_least, int at_most) {
+  const int ndim = op.type(input).ndim();
+  if (ndim >= at_least && ndim <= at_most) return true;
+  return op.fail("operand-ndim", "operand {} has {} dimensions, expected {}{}", input, ndim, at_least,
+                 at_most == at_least ? "" : " or more");
+}
+
+bool is_fixed(const OpView& op, int input) {
+  if (is_static(op.type(input).shape)) return true;
+  return op.fail("bounded-dim-unsupported",
+                 "operand {} has a dimension of run-time length, which {} does not take; pin it with --dim", input,
+                 op_def(op.op()).name);
+}
+
+bool infer_same(const OpView& op, std::vector<TensorType>& results) {
+  results = {{op.type(0).dtype, op.type(0).shape, {}}};
+  return true;
+}
+
+void canonical_axis(Op& op, const OpView& view) {
+  fill_defaults(op);
+  op.set("axis", from_front(int_of(op, "axis"), view.type(0).ndim()));
+}
+
+FactorRule pass_rule(const Shape& shape) {
+  FactorRule rule;
+  for (const Extent& extent : shape) rule.factors.push_back({extent.bound, Factor::Role::Pass, ReduceOp::Sum});
+  return rule;
+}
+
+Dims broadcast_strides(const Dims& dims, int ndim) {
+  const Dims strides = strides_of(dims);
+  Dims aligned(ndim, 0);
+  const int offset = ndim - static_cast<int>(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (dims[d] != 1) aligned[offset + d] = strides[d];
+  return aligned;
+}
+
+}  // namespace weft

@@ -1,0 +1,94 @@
+// Ops that own graphs. A region's Input ops are its parameters, its outputs the results (op_def infers nothing inside:
+// infer-types types the region first). Parameters correspond to the op's inputs, see Op in graph.h.
+#include "ir/ops/record.h"
+
+namespace weft {
+
+static TensorType output_type(const Graph& region, size_t output) {
+  TensorType type = region.type(region.outputs()[output].value);
+  type.layout = {};
+  return type;
+}
+
+/// The results are the outputs of the one region.
+static bool infer_body(const OpView& op, std::vector<TensorType>& results) {
+  const Graph& body = op.op().regions[0];
+  for (size_t i = 0; i < body.outputs().size(); ++i) results.push_back(output_type(body, i));
+  return true;
+}
+
+static bool infer_if(const OpView& op, std::vector<TensorType>& results) {
+  if (op.type(0).dtype != DType::Bool || op.type(0).count() != 1)
+    return op.fail("if-condition", "the condition must be one bool");
+  const Graph &then_branch = op.op().regions[0], &else_branch = op.op().regions[1];
+  for (size_t i = 0; i < then_branch.outputs().size(); ++i) {
+    const TensorType type = output_type(then_branch, i), other = output_type(else_branch, i);
+    if (type != other)
+      return op.fail("if-types-unsupported", "the branches give different types for output {}: {} and {}", i,
+                     dims_text(type.dims()), dims_text(other.dims()));
+    results.push_back(type);
+  }
+  return true;
+}
+
+/// Inputs: condition, captures. Regions: then, else.
+const OpDef kIf{.kind = OpKind::If,
+                .name = "If",
+                .onnx = {"If"},
+                .inputs = {1, -1},
+                .outputs = {1, -1},
+                .category = Category::Region,
+                .infer = infer_if};
+
+/// Body outputs: condition, carried values, one element of each scan output.
+static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
+  const Graph& body = op.op().regions[0];
+  const size_t carried = static_cast<size_t>(int_of(op.op(), "carried"));
+  for (size_t i = 0; i < carried; ++i) {
+    const TensorType type = output_type(body, 1 + i), initial = op.type(2 + static_cast<int>(i));
+    if (type.dtype != initial.dtype || type.shape != initial.shape)
+      return op.fail("loop-carried-type-unsupported", "carried value {} changes its type from {} {} to {} {}", i,
+                     dtype_name(initial.dtype), dims_text(initial.dims()), dtype_name(type.dtype),
+                     dims_text(type.dims()));
+    results.push_back(type);
+  }
+  if (body.outputs().size() == 1 + carried) return true;
+  const std::optional<Tensor> trips = op.has(0) ? op.known(0) : std::nullopt;
+  if (!trips) return op.fail("loop-scan-unsupported", "scan outputs need a trip count known at compile time");
+  for (size_t i = 1 + carried; i < body.outputs().size(); ++i) {
+    TensorType type = output_type(body, i);
+    type.shape.insert(type.shape.begin(), {trips->whole_at(0), {}});
+    results.push_back(type);
+  }
+  return true;
+}
+
+/// Inputs: trip count or none, condition or none, `carried` initial values, captures. Results: the carried values, then
+/// scan outputs, which have one element for each trip.
+const OpDef kLoop{.kind = OpKind::Loop,
+                  .name = "Loop",
+                  .onnx = {"Loop"},
+                  .attrs = {{"carried", AttrType::Int, 0}},
+                  .inputs = {2, -1},
+                  .outputs = {1, -1},
+                  .category = Category::Region,
+                  .infer = infer_loop};
+
+/// The body over `chunks` pieces in time (DESIGN section 5); the region's last time axis is this op's.
+const OpDef kChunk{.kind = OpKind::Chunk,
+                   .name = "Chunk",
+                   .attrs = {{"chunks", AttrType::Int, {}, true}, {"mechanism", AttrType::Text, "streams"}},
+                   .inputs = {0, -1},
+                   .outputs = {0, -1},
+                   .category = Category::Region,
+                   .infer = infer_body};
+
+/// The body as one kernel.
+const OpDef kFused{.kind = OpKind::Fused,
+                   .name = "Fused",
+                   .inputs = {0, -1},
+                   .outputs = {0, -1},
+                   .category = Category::Region,
+                   .infer = infer_body};
+
+}  // namespace weft

@@ -1,0 +1,274 @@
+// Ops that move elements as they are: Reshape, Transpose, Expand, Concat, Tile.
+#include "ir/ops/view.h"
+
+#include <algorithm>
+
+namespace weft {
+
+/// The output dimension that takes over bounded dimension `d` of the operand, or -1.
+static int heir(const Shape& from, size_t d, const Dims& to) {
+  int64_t left = 1, left_to = 1;
+  for (size_t i = 0; i < d; ++i) left *= from[i].bound;
+  for (size_t e = 0; e < to.size(); ++e) {
+    if (left_to == left && to[e] == from[d].bound) return static_cast<int>(e);
+    left_to *= to[e];
+  }
+  return -1;
+}
+
+std::optional<Shape> reshaped(const OpView& op, const Dims& dims) {
+  const Shape& from = op.type(0).shape;
+  if (element_count(bounds(from)) != element_count(dims)) {
+    op.fail("reshape-count", "{} elements of shape {} cannot take shape {}", element_count(bounds(from)),
+            dims_text(bounds(from)), dims_text(dims));
+    return {};
+  }
+  Shape shape = shape_of(dims);
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (!from[d].count) continue;
+    const int to = heir(from, d, dims);
+    if (to < 0) {
+      op.fail("reshape-bounded-unsupported",
+              "from {} to {}: dimension {} has a run-time length and is not kept whole; pin it with --dim",
+              dims_text(bounds(from)), dims_text(dims), d);
+      return {};
+    }
+    shape[to].count = from[d].count;
+  }
+  return shape;
+}
+
+static void copy_linear(EvalContext& context) {
+  Tensor result = context.in(0);
+  result.dims = context.result_dims[0];
+  WEFT_CHECK(result.size() == context.in(0).size(), "view '" + context.op.name + "' changes the element count");
+  context.results[0] = std::move(result);
+}
+
+/// The asked shape with 0 (keep) and -1 (the rest) resolved.
+static std::optional<Dims> asked_dims(const OpView& op) {
+  Dims asked = ints_of(op.op(), "shape");
+  const Dims from = op.dims(0);
+  int64_t known = 1;
+  int open = -1;
+  for (size_t d = 0; d < asked.size(); ++d) {
+    if (asked[d] == 0 && !int_of(op.op(), "allowzero")) {
+      if (d >= from.size())
+        return op.fail("reshape-zero-dim", "0 at position {} keeps a dimension that the operand lacks", d),
+               std::nullopt;
+      asked[d] = from[d];
+    }
+    if (asked[d] >= 0) {
+      known *= asked[d];
+      continue;
+    }
+    if (asked[d] != -1 || open >= 0)
+      return op.fail("reshape-shape", "shape {} is no shape", dims_text(asked)), std::nullopt;
+    open = static_cast<int>(d);
+  }
+  if (open < 0) return asked;
+  if (known == 0 || element_count(from) % known)
+    return op.fail("reshape-rest", "{} elements cannot be divided into {}", element_count(from), dims_text(asked)),
+           std::nullopt;
+  asked[open] = element_count(from) / known;
+  return asked;
+}
+
+static bool infer_reshape(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_known(op, 1, "shape", "shape")) return false;
+  const std::optional<Dims> dims = asked_dims(op);
+  if (!dims) return false;
+  const std::optional<Shape> shape = reshaped(op, *dims);
+  if (!shape) return false;
+  results = {{op.type(0).dtype, *shape, {}}};
+  return true;
+}
+
+static void canonical_reshape(Op& op, const OpView& view) {
+  const Dims dims = *asked_dims(view);
+  op.set("allowzero", int64_t{1});
+  op.set("shape", dims);
+}
+
+/// Attribute `shape` is the global result shape, without 0 for "keep" or -1.
+const OpDef kReshape{.kind = OpKind::Reshape,
+                     .name = "Reshape",
+                     .onnx = {"Reshape", 5},
+                     .attrs = {{"allowzero", AttrType::Int, 0}, {"shape", AttrType::Ints, {}, true}},
+                     .inputs = {1, 2},
+                     .category = Category::View,
+                     .constant_operands = {{1, "shape", AttrType::Ints}},
+                     .infer = infer_reshape,
+                     .canonicalize = canonical_reshape,
+                     .linear = {{0}},
+                     .eval = copy_linear};
+
+static std::optional<std::vector<int64_t>> permutation(const OpView& op) {
+  const int ndim = op.type(0).ndim();
+  if (!op.op().has("perm")) {
+    std::vector<int64_t> reversed = range_of(0, ndim);
+    std::reverse(reversed.begin(), reversed.end());
+    return reversed;
+  }
+  std::optional<std::vector<int64_t>> perm = op.axes("perm", ndim);
+  if (perm && static_cast<int>(perm->size()) != ndim)
+    return op.fail("transpose-perm", "'perm' has {} entries for {} dimensions", perm->size(), ndim), std::nullopt;
+  return perm;
+}
+
+static bool infer_transpose(const OpView& op, std::vector<TensorType>& results) {
+  const std::optional<std::vector<int64_t>> perm = permutation(op);
+  if (!perm) return false;
+  TensorType type{op.type(0).dtype, {}, {}};
+  for (int64_t from : *perm) type.shape.push_back(op.type(0).shape[from]);
+  results = {type};
+  return true;
+}
+
+static void eval_transpose(EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const std::vector<int64_t>& perm = context.op.ints("perm");
+  const Dims strides = strides_of(x.dims);
+  Dims permuted;
+  for (int64_t from : perm) permuted.push_back(strides[from]);
+  Tensor result(x.dtype, context.result_dims[0]);
+  for (Index at(result.dims); at.more(); at.next()) result.copy_element(at.linear(), x, at.dot(permuted));
+  context.results[0] = std::move(result);
+}
+
+const OpDef kTranspose{.kind = OpKind::Transpose,
+                       .name = "Transpose",
+                       .onnx = {"Transpose"},
+                       .attrs = {{"perm", AttrType::Ints}},
+                       .category = Category::View,
+                       .infer = infer_transpose,
+                       .canonicalize = [](Op& op, const OpView& view) { op.set("perm", *permutation(view)); },
+                       .linear = {{0}},
+                       .eval = eval_transpose};
+
+static bool infer_expand(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_known(op, 1, "shape", "shape")) return false;
+  const Dims asked = ints_of(op.op(), "shape");
+  const std::optional<Shape> shape = broadcast({op.type(0).shape, shape_of(asked)});
+  if (!shape)
+    return op.fail("expand-shape", "shape {} cannot be expanded to {}", dims_text(op.dims(0)), dims_text(asked));
+  results = {{op.type(0).dtype, *shape, {}}};
+  return true;
+}
+
+static void eval_expand(EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const Dims strides = broadcast_strides(x.dims, static_cast<int>(context.result_dims[0].size()));
+  Tensor result(x.dtype, context.result_dims[0]);
+  for (Index at(result.dims); at.more(); at.next()) result.copy_element(at.linear(), x, at.dot(strides));
+  context.results[0] = std::move(result);
+}
+
+static void canonical_expand(Op& op, const OpView& view) {
+  op.set("shape", bounds(*broadcast({view.type(0).shape, shape_of(ints_of(view.op(), "shape"))})));
+}
+
+const OpDef kExpand{.kind = OpKind::Expand,
+                    .name = "Expand",
+                    .onnx = {"Expand", 8},
+                    .attrs = {{"shape", AttrType::Ints, {}, true}},
+                    .inputs = {1, 2},
+                    .category = Category::View,
+                    .constant_operands = {{1, "shape", AttrType::Ints}},
+                    .infer = infer_expand,
+                    .canonicalize = canonical_expand,
+                    .linear = {{0}},
+                    .eval = eval_expand};
+
+static bool infer_concat(const OpView& op, std::vector<TensorType>& results) {
+  const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
+  if (!axis || !same_dtypes(op)) return false;
+  TensorType type{op.type(0).dtype, op.type(0).shape, {}};
+  for (int i = 1; i < op.inputs(); ++i) {
+    const Shape& shape = op.type(i).shape;
+    bool fits = shape.size() == type.shape.size();
+    for (size_t d = 0; fits && d < shape.size(); ++d) {
+      if (static_cast<int64_t>(d) == *axis)
+        type.shape[d].bound += shape[d].bound;
+      else
+        fits = type.shape[d].bound == shape[d].bound;
+      if (static_cast<int64_t>(d) != *axis && !type.shape[d].count) type.shape[d].count = shape[d].count;
+    }
+    if (!fits)
+      return op.fail("concat-dims", "shapes {} and {} differ outside axis {}", dims_text(op.dims(0)),
+                     dims_text(op.dims(i)), *axis);
+  }
+  type.shape[*axis].count = {};
+  results = {type};
+  return true;
+}
+
+static void eval_concat(EvalContext& context) {
+  const auto axis =
+      static_cast<size_t>(from_front(int_of(context.op, "axis"), static_cast<int64_t>(context.result_dims[0].size())));
+  Tensor result(context.result_dtypes[0], context.result_dims[0]);
+  const Dims strides = strides_of(result.dims);
+  int64_t offset = 0;
+  for (const Tensor* x : context.inputs) {
+    for (Index at(x->dims); at.more(); at.next()) result.copy_element(at.dot(strides) + offset, *x, at.linear());
+    offset += x->dims[axis] * strides[axis];
+  }
+  context.results[0] = std::move(result);
+}
+
+static std::vector<ValueId> only_operand(Builder&, const OpView& op) { return {op.op().inputs[0]}; }
+
+/// Along a bounded dimension the bounds add up; infer cannot make the value that counts, so whoever types the graph
+/// gives the result's extent the sum of the operands' lengths as its count.
+const OpDef kConcat{.kind = OpKind::Concat,
+                    .name = "Concat",
+                    .onnx = {"Concat", 4},
+                    .attrs = {{"axis", AttrType::Int, {}, true}},
+                    .inputs = {1, -1},
+                    .category = Category::View,
+                    .infer = infer_concat,
+                    .canonicalize = canonical_axis,
+                    .linear = {{-1}},
+                    .eval = eval_concat,
+                    .decompose = only_operand,
+                    .is_primitive = [](const OpView& op) { return op.inputs() > 1; }};
+
+static bool infer_tile(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_known(op, 1, "repeats", "list of repeats")) return false;
+  const std::vector<int64_t> repeats = ints_of(op.op(), "repeats");
+  TensorType type{op.type(0).dtype, op.type(0).shape, {}};
+  if (repeats.size() != type.shape.size())
+    return op.fail("tile-repeats", "{} repeats for {} dimensions", repeats.size(), type.shape.size());
+  for (size_t d = 0; d < repeats.size(); ++d) {
+    if (repeats[d] < 0) return op.fail("tile-negative", "repeat {} is negative", repeats[d]);
+    if (repeats[d] != 1 && type.shape[d].count && !is_fixed(op, 0)) return false;
+    type.shape[d].bound *= repeats[d];
+  }
+  results = {type};
+  return true;
+}
+
+static void eval_tile(EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const Dims strides = strides_of(x.dims);
+  Tensor result(x.dtype, context.result_dims[0]);
+  for (Index at(result.dims); at.more(); at.next()) {
+    int64_t from = 0;
+    for (int d = 0; d < static_cast<int>(x.dims.size()); ++d) from += at[d] % x.dims[d] * strides[d];
+    result.copy_element(at.linear(), x, from);
+  }
+  context.results[0] = std::move(result);
+}
+
+const OpDef kTile{.kind = OpKind::Tile,
+                  .name = "Tile",
+                  .onnx = {"Tile", 6},
+                  .attrs = {{"repeats", AttrType::Ints, {}, true}},
+                  .inputs = {1, 2},
+                  .category = Category::View,
+                  .constant_operands = {{1, "repeats", AttrType::Ints}},
+                  .infer = infer_tile,
+                  .linear = {{0}},
+                  .eval = eval_tile};
+
+}  // namespace weft

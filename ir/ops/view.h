@@ -1,0 +1,21 @@
+// Shape rules that several view records share.
+#pragma once
+#include "ir/ops/record.h"
+
+namespace weft {
+
+/// `dims` with the run-time lengths of the operand: a bounded dimension stays where an output dimension has the same
+/// bound and the same product of bounds to its left; else reports (DESIGN section 3).
+std::optional<Shape> reshaped(const OpView& op, const Dims& dims);
+
+/// One dimension of a Slice: `count` elements from `start` on, `step` apart.
+struct SliceDim {
+  int64_t start, step, count;
+};
+/// All dimensions, clamped as ONNX has it; nothing after reporting.
+std::optional<std::vector<SliceDim>> slice_dims(const OpView& op);
+
+/// Attributes of a Slice of a tensor of these dims that takes [start, end) of `axis`.
+Attrs slice_of(const Dims& dims, int64_t axis, int64_t start, int64_t end);
+
+}  // namespace weft

@@ -1,0 +1,168 @@
+// Ops of shape chains: Shape, Size, Range, ConstantOfShape. They are folded where what they need is known.
+#include <cmath>
+
+#include "ir/ops/record.h"
+
+namespace weft {
+
+/// The dimensions that a Shape with `start` and `end` gives: [first, last).
+static std::pair<int64_t, int64_t> shape_part(const Op& op, int64_t ndim) {
+  const auto clamp = [&](int64_t at) { return std::min(std::max<int64_t>(from_front(at, ndim), 0), ndim); };
+  const int64_t first = clamp(int_of(op, "start")), last = op.has("end") ? clamp(op.integer("end")) : ndim;
+  return {first, std::max(first, last)};
+}
+
+static bool infer_shape(const OpView& op, std::vector<TensorType>& results) {
+  const auto [first, last] = shape_part(op.op(), op.type(0).ndim());
+  results = {{DType::I64, shape_of({last - first}), {}}};
+  return true;
+}
+
+static void eval_shape(EvalContext& context) {
+  const Dims& dims = context.global_input_dims.empty() ? context.in(0).dims : context.global_input_dims[0];
+  const auto [first, last] = shape_part(context.op, static_cast<int64_t>(dims.size()));
+  context.results[0] = Tensor::ints(Dims(dims.begin() + first, dims.begin() + last));
+}
+
+static ValueId extent_value(Builder& build, ValueId x, int64_t axis) {
+  const Extent extent = build.type(x).shape[axis];
+  return extent.count ? extent.count : build.constant(Tensor::scalar(DType::I64, static_cast<double>(extent.bound)));
+}
+
+static std::vector<ValueId> decompose_shape(Builder& build, const OpView& op) {
+  const ValueId x = op.op().inputs[0];
+  const auto [first, last] = shape_part(op.op(), op.type(0).ndim());
+  const Dims dims = op.dims(0);
+  if (is_static(op.type(0).shape)) return {build.ints(Dims(dims.begin() + first, dims.begin() + last))};
+  std::vector<ValueId> extents;
+  for (int64_t d = first; d < last; ++d) extents.push_back(build.reshape(extent_value(build, x, d), {1}));
+  if (extents.empty()) return {build.ints({})};
+  return {extents.size() == 1 ? extents[0] : build.op(OpKind::Concat, extents, {{"axis", int64_t{0}}})};
+}
+
+/// Evaluation needs the type only: a Shape of a fixed shape can be folded although its operand is not known.
+const OpDef kShape{.kind = OpKind::Shape,
+                   .name = "Shape",
+                   .onnx = {"Shape"},
+                   .attrs = {{"end", AttrType::Int}, {"start", AttrType::Int, 0}},
+                   .infer = infer_shape,
+                   .eval = eval_shape,
+                   .decompose = decompose_shape};
+
+static bool infer_size(const OpView&, std::vector<TensorType>& results) {
+  results = {{DType::I64, {}, {}}};
+  return true;
+}
+
+static void eval_size(EvalContext& context) {
+  const Dims& dims = context.global_input_dims.empty() ? context.in(0).dims : context.global_input_dims[0];
+  Tensor result(DType::I64, {});
+  result.whole[0] = element_count(dims);
+  context.results[0] = std::move(result);
+}
+
+static std::vector<ValueId> decompose_size(Builder& build, const OpView& op) {
+  const ValueId x = op.op().inputs[0];
+  const int ndim = op.type(0).ndim();
+  int64_t fixed = 1;
+  for (const Extent& extent : op.type(0).shape) fixed *= extent.count ? 1 : extent.bound;
+  ValueId size = build.constant(Tensor::scalar(DType::I64, static_cast<double>(fixed)));
+  for (int d = 0; d < ndim; ++d)
+    if (build.type(x).shape[d].count) size = build.op(OpKind::Mul, {size, extent_value(build, x, d)});
+  return {size};
+}
+
+const OpDef kSize{.kind = OpKind::Size,
+                  .name = "Size",
+                  .onnx = {"Size"},
+                  .infer = infer_size,
+                  .eval = eval_size,
+                  .decompose = decompose_size};
+
+/// start, start + delta, ... before limit.
+static int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  const double steps = std::ceil((limit.at(0) - start.at(0)) / delta.at(0));
+  return steps > 0 ? static_cast<int64_t>(steps) : 0;
+}
+
+static bool infer_range(const OpView& op, std::vector<TensorType>& results) {
+  if (!same_dtypes(op)) return false;
+  const std::optional<Tensor> start = op.known(0), limit = op.known(1), delta = op.known(2);
+  if (!start || !limit || !delta)
+    return op.fail(
+        "range-runtime-unsupported",
+        "start, limit and delta must be known at compile time: fix the input they depend on with --bind, or the "
+        "dimensions with --dim");
+  if (start->size() != 1 || limit->size() != 1 || delta->size() != 1 || delta->at(0) == 0)
+    return op.fail("range-operands", "start, limit and delta must be single numbers, delta not 0");
+  results = {{start->dtype, shape_of({range_count(*start, *limit, *delta)}), {}}};
+  return true;
+}
+
+static void eval_range(EvalContext& context) {
+  Tensor result(context.result_dtypes[0], context.result_dims[0]);
+  const Tensor &start = context.in(0), &delta = context.in(2);
+  for (int64_t i = 0; i < result.size(); ++i) {
+    const int64_t at = context.result_index(0, 0, i);
+    if (result.is_real())
+      result.real[i] = start.real[0] + delta.real[0] * static_cast<double>(at);
+    else
+      result.put_whole(i, start.whole[0] + delta.whole[0] * at);
+  }
+  context.results[0] = std::move(result);
+}
+
+static std::vector<ValueId> decompose_range(Builder& build, const OpView& op) {
+  const TensorType type = op.result_type(0);
+  const double start = op.known(0)->at(0), delta = op.known(2)->at(0);
+  return {build.op(OpKind::Iota, {},
+                   {{"axis", int64_t{0}},
+                    {"dtype", dtype_attr(type.dtype)},
+                    {"shape", type.dims()},
+                    {"start", start},
+                    {"step", delta}})};
+}
+
+const OpDef kRange{.kind = OpKind::Range,
+                   .name = "Range",
+                   .onnx = {"Range", 11},
+                   .inputs = {3, 3},
+                   .infer = infer_range,
+                   .eval = eval_range,
+                   .decompose = decompose_range};
+
+/// Attribute `value` is a tensor of one element; absent: 0 of f32.
+static Tensor fill_value(const OpView& op) {
+  return op.op().has("value") ? op.module().constants.tensor(op.op().constant("value")) : Tensor::scalar(DType::F32, 0);
+}
+
+static bool infer_constant_of_shape(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_known(op, 0, "shape", "shape")) return false;
+  const std::vector<int64_t> dims = ints_of(op.op(), "shape");
+  for (int64_t extent : dims)
+    if (extent < 0) return op.fail("constant-of-shape-extent", "the shape has the negative extent {}", extent);
+  const Tensor value = fill_value(op);
+  if (value.size() != 1)
+    return op.fail("constant-of-shape-value", "'value' has {} elements, expected one", value.size());
+  results = {{value.dtype, shape_of(dims), {}}};
+  return true;
+}
+
+static std::vector<ValueId> decompose_constant_of_shape(Builder& build, const OpView& op) {
+  Tensor value = fill_value(op);
+  value.dims = {};
+  const Dims dims = op.result_type(0).dims();
+  const ValueId scalar = build.constant(value);
+  return {dims.empty() ? scalar : build.op(OpKind::Expand, {scalar}, {{"shape", dims}})};
+}
+
+const OpDef kConstantOfShape{.kind = OpKind::ConstantOfShape,
+                             .name = "ConstantOfShape",
+                             .onnx = {"ConstantOfShape", 9},
+                             .attrs = {{"shape", AttrType::Ints, {}, true}, {"value", AttrType::Tensor}},
+                             .inputs = {0, 1},
+                             .constant_operands = {{0, "shape", AttrType::Ints}},
+                             .infer = infer_constant_of_shape,
+                             .decompose = decompose_constant_of_shape};
+
+}  // namespace weft

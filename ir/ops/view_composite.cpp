@@ -1,0 +1,216 @@
+// Views that are other spellings of Reshape, Slice and Transpose. They are evaluated too, because shape chains use
+// them.
+#include <algorithm>
+
+#include "ir/ops/view.h"
+
+namespace weft {
+
+static void copy_linear(EvalContext& context) {
+  Tensor result = context.in(0);
+  result.dims = context.result_dims[0];
+  context.results[0] = std::move(result);
+}
+
+/// A record whose op is a Reshape to the inferred result.
+static OpDef reshape_like(OpKind kind, const char* name, InferFn infer) {
+  OpDef def;
+  def.kind = kind;
+  def.name = name;
+  def.onnx = {name};
+  def.infer = infer;
+  def.linear = {{0}};
+  def.eval = copy_linear;
+  def.decompose = [](Builder& build, const OpView& op) -> std::vector<ValueId> {
+    return {build.reshape(op.op().inputs[0], op.result_type(0).dims())};
+  };
+  return def;
+}
+
+/// One result of the first operand's dtype and these dims, with run-time lengths kept.
+static bool infer_dims(const OpView& op, const Dims& dims, std::vector<TensorType>& results) {
+  const std::optional<Shape> shape = reshaped(op, dims);
+  if (!shape) return false;
+  results = {{op.type(0).dtype, *shape, {}}};
+  return true;
+}
+
+static bool infer_squeeze(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_known(op, 1, "axes", "list of axes")) return false;
+  const Dims from = op.dims(0);
+  std::optional<std::vector<int64_t>> axes = op.axes("axes", static_cast<int>(from.size()));
+  if (!axes) return false;
+  const bool all = !op.op().has("axes");
+  Dims dims;
+  for (size_t d = 0; d < from.size(); ++d) {
+    const bool named = holds(*axes, static_cast<int64_t>(d));
+    if (named && from[d] != 1) return op.fail("squeeze-extent", "dimension {} has extent {}, not 1", d, from[d]);
+    if (!named && !(all && from[d] == 1)) dims.push_back(from[d]);
+  }
+  return infer_dims(op, dims, results);
+}
+
+static bool infer_unsqueeze(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_known(op, 1, "axes", "list of axes")) return false;
+  Dims dims = op.dims(0);
+  const size_t ndim = dims.size() + ints_of(op.op(), "axes").size();
+  std::optional<std::vector<int64_t>> axes = op.axes("axes", static_cast<int>(ndim));
+  if (!axes) return false;
+  std::sort(axes->begin(), axes->end());
+  for (int64_t axis : *axes) dims.insert(dims.begin() + axis, 1);
+  return infer_dims(op, dims, results);
+}
+
+static bool infer_flatten(const OpView& op, std::vector<TensorType>& results) {
+  const Dims from = op.dims(0);
+  const std::optional<int64_t> axis = op.axis("axis", static_cast<int>(from.size()), true);
+  if (!axis) return false;
+  const Dims left(from.begin(), from.begin() + *axis), right(from.begin() + *axis, from.end());
+  return infer_dims(op, {element_count(left), element_count(right)}, results);
+}
+
+static OpDef axes_view(OpKind kind, const char* name, InferFn infer) {
+  OpDef def = reshape_like(kind, name, infer);
+  def.attrs = {{"axes", AttrType::Ints}};
+  def.inputs = {1, 2};
+  def.constant_operands = {{1, "axes", AttrType::Ints}};
+  return def;
+}
+
+static OpDef flatten() {
+  OpDef def = reshape_like(OpKind::Flatten, "Flatten", infer_flatten);
+  def.attrs = {{"axis", AttrType::Int, 1}};
+  return def;
+}
+
+const OpDef kSqueeze = axes_view(OpKind::Squeeze, "Squeeze", infer_squeeze);
+const OpDef kUnsqueeze = axes_view(OpKind::Unsqueeze, "Unsqueeze", infer_unsqueeze);
+const OpDef kFlatten = flatten();
+
+/// Extents of the parts along the axis; nothing after reporting. Equal parts, the last one smaller, where none are
+/// given.
+static std::optional<std::vector<int64_t>> parts(const OpView& op, int64_t extent) {
+  std::vector<int64_t> parts = ints_of(op.op(), "split");
+  const auto count = static_cast<int64_t>(op.op().outputs.size());
+  if (parts.empty()) {
+    const int64_t each = (extent + count - 1) / count;
+    for (int64_t i = 0; i < count; ++i) parts.push_back(std::clamp<int64_t>(extent - i * each, 0, each));
+  }
+  int64_t sum = 0;
+  bool legal = static_cast<int64_t>(parts.size()) == count;
+  for (int64_t part : parts) {
+    sum += part;
+    legal = legal && part >= 0;
+  }
+  if (!legal || sum != extent)
+    return op.fail("split-parts", "parts {} do not make {} outputs of extent {}", dims_text(parts), count, extent),
+           std::nullopt;
+  return parts;
+}
+
+static bool infer_split(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_known(op, 1, "split", "list of parts")) return false;
+  const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
+  if (!axis) return false;
+  TensorType type{op.type(0).dtype, op.type(0).shape, {}};
+  if (type.shape[*axis].count && !is_fixed(op, 0)) return false;
+  const std::optional<std::vector<int64_t>> extents = parts(op, type.shape[*axis].bound);
+  if (!extents) return false;
+  for (int64_t extent : *extents) {
+    type.shape[*axis] = {extent, {}};
+    results.push_back(type);
+  }
+  return true;
+}
+
+static void canonical_split(Op& op, const OpView& view) {
+  canonical_axis(op, view);
+  op.set("split", *parts(view, view.type(0).shape[op.integer("axis")].bound));
+  op.remove("num_outputs");
+}
+
+static std::vector<ValueId> decompose_split(Builder& build, const OpView& op) {
+  const Dims dims = op.dims(0);
+  const int64_t axis = op.op().integer("axis");
+  const ValueId x = op.op().inputs[0];
+  const size_t count = op.op().outputs.size();
+  const std::vector<int64_t>& parts = op.op().ints("split");
+  std::vector<ValueId> results;
+  int64_t at = 0;
+  for (size_t i = 0; i < count; at += parts[i++])
+    results.push_back(build.op(OpKind::Slice, {x}, slice_of(dims, axis, at, at + parts[i])));
+  return results;
+}
+
+static void eval_split(EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const int64_t axis = context.op.integer("axis");
+  const Dims strides = strides_of(x.dims);
+  int64_t offset = 0;
+  for (size_t r = 0; r < context.results.size(); ++r) {
+    Tensor result(x.dtype, context.result_dims[r]);
+    for (Index at(result.dims); at.more(); at.next()) result.copy_element(at.linear(), x, offset + at.dot(strides));
+    offset += result.dims[axis] * strides[axis];
+    context.results[r] = std::move(result);
+  }
+}
+
+/// Canonical: `split` has an extent for each output.
+const OpDef kSplit{.kind = OpKind::Split,
+                   .name = "Split",
+                   .onnx = {"Split", 2},
+                   .attrs = {{"axis", AttrType::Int, 0}, {"num_outputs", AttrType::Int}, {"split", AttrType::Ints}},
+                   .inputs = {1, 2},
+                   .outputs = {1, -1},
+                   .constant_operands = {{1, "split", AttrType::Ints}},
+                   .infer = infer_split,
+                   .canonicalize = canonical_split,
+                   .linear = {{0}},
+                   .eval = eval_split,
+                   .decompose = decompose_split};
+
+static bool infer_blocks(const OpView& op, bool to_depth, std::vector<TensorType>& results) {
+  if (!has_ndim(op, 0, 4, 4) || !is_fixed(op, 0)) return false;
+  Dims d = op.dims(0);
+  const int64_t size = int_of(op.op(), "blocksize");
+  const bool fits = size > 0 && (to_depth ? d[2] % size == 0 && d[3] % size == 0 : d[1] % (size * size) == 0);
+  if (!fits) return op.fail("blocksize", "blocks of {} do not divide {}", size, dims_text(d));
+  d = to_depth ? Dims{d[0], d[1] * size * size, d[2] / size, d[3] / size}
+               : Dims{d[0], d[1] / (size * size), d[2] * size, d[3] * size};
+  results = {{op.type(0).dtype, shape_of(d), {}}};
+  return true;
+}
+
+static std::vector<ValueId> decompose_depth_to_space(Builder& build, const OpView& op) {
+  const Dims d = op.dims(0), result = op.result_type(0).dims();
+  const int64_t b = int_of(op.op(), "blocksize"), depth = d[1] / (b * b);
+  const bool column_first = text_of(op.op(), "mode") == "CRD";
+  const Dims blocks = column_first ? Dims{d[0], depth, b, b, d[2], d[3]} : Dims{d[0], b, b, depth, d[2], d[3]};
+  const std::vector<int64_t> perm = column_first ? Dims{0, 1, 4, 2, 5, 3} : Dims{0, 3, 4, 1, 5, 2};
+  return {build.reshape(build.transpose(build.reshape(op.op().inputs[0], blocks), perm), result)};
+}
+
+static std::vector<ValueId> decompose_space_to_depth(Builder& build, const OpView& op) {
+  const Dims d = op.dims(0), result = op.result_type(0).dims();
+  const int64_t b = int_of(op.op(), "blocksize");
+  const ValueId blocks = build.reshape(op.op().inputs[0], {d[0], d[1], d[2] / b, b, d[3] / b, b});
+  return {build.reshape(build.transpose(blocks, {0, 3, 5, 1, 2, 4}), result)};
+}
+
+const OpDef kDepthToSpace{
+    .kind = OpKind::DepthToSpace,
+    .name = "DepthToSpace",
+    .onnx = {"DepthToSpace"},
+    .attrs = {{"blocksize", AttrType::Int, {}, true}, {"mode", AttrType::Text, "DCR"}},
+    .infer = [](const OpView& op, std::vector<TensorType>& results) { return infer_blocks(op, false, results); },
+    .decompose = decompose_depth_to_space};
+
+const OpDef kSpaceToDepth{
+    .kind = OpKind::SpaceToDepth,
+    .name = "SpaceToDepth",
+    .onnx = {"SpaceToDepth"},
+    .attrs = {{"blocksize", AttrType::Int, {}, true}, {"mode", AttrType::Text, "DCR"}},
+    .infer = [](const OpView& op, std::vector<TensorType>& results) { return infer_blocks(op, true, results); },
+    .decompose = decompose_space_to_depth};
+
+}  // namespace weft

@@ -23,10 +23,17 @@ def load(path):
     return onnx.load(path, load_external_data=False)
 
 
+def length_of(dim, dims):
+    """What --dim says; 1 for a dim that is open all the same (no name, or the -1 of old converters)."""
+    if dim.dim_param:
+        return dims.get(dim.dim_param, 1)
+    return dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else 1
+
+
 def seeded(value, dims, below, random):
     tensor = value.type.tensor_type
     dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    shape = [dims.get(dim.dim_param, 1) if dim.dim_param else dim.dim_value for dim in tensor.shape.dim]
+    shape = [length_of(dim, dims) for dim in tensor.shape.dim]
     if dtype == bool:
         return random.integers(0, 2, shape).astype(bool)
     if np.issubdtype(dtype, np.integer):

@@ -1,0 +1,21 @@
+# test: slow
+"""ONNX's operator cases, and the cases that PyTorch's converter left in ONNX."""
+
+import harness
+from run_node_cases import CONVERTED_PACK, NODE_PACK, cases_of, run_cases
+from verify_many import check_floor, report
+
+
+def main():
+    for name, pack in (("node", NODE_PACK), ("converted", CONVERTED_PACK)):
+        cases = cases_of(pack)
+        if cases is None:
+            harness.skipped(name, "the corpus is not on this machine (WEFT_CORPUS)")
+            continue
+        results = run_cases(f"cases_{name}", cases)
+        report(results)
+        check_floor(name, results)
+
+
+harness.need_weft()
+main()

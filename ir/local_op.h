@@ -1,0 +1,17 @@
+// The op that one rank runs: attributes that speak of global positions are turned into those of the rank's own
+// elements.
+#pragma once
+#include "ir/module.h"
+
+namespace weft {
+
+/// `op` as the rank at `coordinates` (of the place, then of the time axes) runs it on local tensors: boundaries of
+/// Slice and Pad, shapes of Reshape, Expand and the like. Run-time lengths stay at their bounds.
+Op localize(const Module& module, const Graph& graph, const Op& op, const Coordinates& coordinates);
+/// Whether localize changes anything: some operand or result is sliced and the op speaks of positions.
+bool needs_localize(const Graph& graph, const Op& op);
+/// The place of a value's locals: its producer's, or for an op without one (a Chunk around several places) that of the
+/// region's output.
+PlaceId place_of(const Graph& graph, ValueId value);
+
+}  // namespace weft

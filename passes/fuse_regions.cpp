@@ -1,0 +1,308 @@
+// Puts every op that computes into a Fused op that becomes one kernel:
+//   m = MatMul(a, w); b = Add(m, bias); y = Gelu(b)     ->    y = Fused(a, w, bias) { the three ops }
+// Views and literals are repeated in each kernel that reads them. A view that something else than a kernel reads becomes a
+// kernel that copies, but for a Reshape, which is the same memory. Chunk, If and Loop are entered; a Fused op that a
+// transform made stays as it is. Nothing is computed twice, and no kernel is split.
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+
+#include "ir/base/check.h"
+#include "passes/fusion_groups.h"
+#include "passes/passes.h"
+
+namespace weft {
+
+namespace {
+
+void join_origins(std::vector<OriginId>& to, const std::vector<OriginId>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+/// Writes the graph again, in a new order, with its groups as Fused ops.
+class Rewriting {
+ public:
+  Rewriting(const Module& module, Graph& graph, const Fusion& fusion)
+      : module_(module), graph_(graph), fusion_(fusion), order_(graph.order()) {}
+
+  Graph run() {
+    made_.time_axes = graph_.time_axes;
+    for (int unit : ordered_units()) {
+      const OpId first = unit_ops_[unit].front();
+      if (fusion_.group_of[first.index] >= 0) add_kernel(fusion_.groups[fusion_.group_of[first.index]]);
+      else add_copy(first);
+    }
+    for (const Graph::Output& output : graph_.outputs()) made_.add_output(now_.at(output.value), output.name);
+    return std::move(made_);
+  }
+
+ private:
+  const Op& op(OpId id) const { return graph_.op(id); }
+  bool in_group(OpId id) const { return fusion_.group_of[id.index] >= 0; }
+  bool comes_along(OpId id) const { return is_carried_along(graph_, fusion_, id); }
+
+  // ---- the new order -----------------------------------------------------------------------------------------------
+
+  /// Calls `f` with each value that `value` needs in memory: itself, or what the views that come along load.
+  template <class F>
+  void for_each_load(ValueId value, F&& f) const {
+    const OpId producer = graph_.producer(value);
+    for (const Extent& e : graph_.type(value).shape)
+      if (e.count && e.count != value) f(e.count);
+    if (!comes_along(producer)) return f(value);
+    for (ValueId v : op(producer).inputs) for_each_load(v, f);
+  }
+
+  void number_units() {
+    unit_of_.assign(graph_.op_capacity(), -1);
+    for (const FusionGroup& g : fusion_.groups) {
+      for (OpId id : g.members) unit_of_[id.index] = static_cast<int>(unit_ops_.size());
+      unit_ops_.push_back(g.members);
+    }
+    for (OpId id : order_) {
+      if (in_group(id) || comes_along(id)) continue;
+      unit_of_[id.index] = static_cast<int>(unit_ops_.size());
+      unit_ops_.push_back({id});
+    }
+  }
+
+  /// Units (kernels and single ops) in an order in which all operands come first, else in that of their last ops.
+  std::vector<int> ordered_units() {
+    number_units();
+    std::vector<int> position(graph_.op_capacity(), 0);
+    for (size_t i = 0; i < order_.size(); ++i) position[order_[i].index] = static_cast<int>(i);
+    std::vector<std::vector<int>> readers(unit_ops_.size());
+    std::vector<int> waiting(unit_ops_.size(), 0);
+    for (int unit = 0; unit < static_cast<int>(unit_ops_.size()); ++unit)
+      for (OpId id : unit_ops_[unit]) {
+        const auto depend = [&](ValueId v) {
+          const int on = unit_of_[graph_.producer(v).index];
+          if (on == unit) return;
+          readers[on].push_back(unit);
+          ++waiting[unit];
+        };
+        for (ValueId v : op(id).inputs)
+          if (v) for_each_load(v, depend);
+        for (ValueId v : op(id).outputs)
+          for (const Extent& e : graph_.type(v).shape)
+            if (e.count && graph_.producer(e.count) != id) depend(e.count);
+      }
+    using Entry = std::pair<int, int>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    const auto push = [&](int unit) { ready.push({position[unit_ops_[unit].back().index], unit}); };
+    for (int unit = 0; unit < static_cast<int>(unit_ops_.size()); ++unit)
+      if (!waiting[unit]) push(unit);
+    std::vector<int> order;
+    while (!ready.empty()) {
+      const int unit = ready.top().second;
+      ready.pop();
+      order.push_back(unit);
+      for (int reader : readers[unit])
+        if (!--waiting[reader]) push(reader);
+    }
+    WEFT_CHECK(order.size() == unit_ops_.size(), "the kernels form a cycle");
+    return order;
+  }
+
+  // ---- ops that are no kernels --------------------------------------------------------------------------------------
+
+  TensorType renamed(TensorType type, const std::unordered_map<ValueId, ValueId>& values, ValueId self = {},
+                     ValueId new_self = {}) const {
+    for (Extent& e : type.shape)
+      if (e.count) e.count = e.count == self ? new_self : values.at(e.count);
+    return type;
+  }
+
+  /// The new value; a literal that something else than a kernel reads is made where it is needed first.
+  ValueId in_memory(ValueId old) {
+    if (!now_.contains(old) && is_literal(graph_, graph_.producer_op(old))) add_copy(graph_.producer(old));
+    return now_.at(old);
+  }
+
+  void add_copy(OpId id) {
+    Op& old = graph_.edit(id);
+    NewOp made{old.kind, {}, {}, old.attrs, std::move(old.regions), old.place, old.name, old.origins, old.transform, {}};
+    for (ValueId v : old.inputs) made.inputs.push_back(v ? in_memory(v) : ValueId{});
+    for (ValueId v : old.outputs) {
+      TensorType type = graph_.type(v);
+      for (Extent& e : type.shape)  // an input's count is made behind it
+        if (e.count && now_.contains(e.count)) e.count = now_.at(e.count);
+        else if (e.count) late_counts_[e.count].push_back(v);
+      made.results.push_back(type);
+      made.result_names.push_back(graph_.value(v).name);
+    }
+    record(id, made_.add(std::move(made)));
+  }
+
+  void record(OpId id, OpId fresh) {
+    for (size_t r = 0; r < op(id).outputs.size(); ++r) record(op(id).outputs[r], made_.op(fresh).outputs[r]);
+  }
+
+  void record(ValueId old, ValueId fresh) {
+    now_[old] = fresh;
+    const auto late = late_counts_.find(old);
+    if (late == late_counts_.end()) return;
+    for (ValueId v : late->second) {
+      TensorType type = made_.type(now_.at(v));
+      for (Extent& e : type.shape)
+        if (e.count == old) e.count = fresh;
+      made_.retype(now_.at(v), type);
+    }
+    late_counts_.erase(late);
+  }
+
+  // ---- kernels -----------------------------------------------------------------------------------------------------
+
+  /// A body under construction: its graph, and the body's value for each old value.
+  struct Body {
+    Graph graph;
+    std::unordered_map<ValueId, ValueId> values;
+    std::vector<ValueId> operands;  // old values, in the order of the parameters
+  };
+
+  bool is_member(OpId id, const FusionGroup& group) const { return &fusion_.groups[fusion_.group_of[id.index]] == &group; }
+
+  void add_operand(Body& body, ValueId value) {
+    if (body.values.contains(value)) return;
+    for (const Extent& e : graph_.type(value).shape)
+      if (e.count && e.count != value) add_operand(body, e.count);
+    const Value& old = graph_.value(value);
+    const OpId id = body.graph.add({OpKind::Input, {}, {renamed(old.type, body.values)}, {}, {}, op(old.producer).place,
+                                    old.name, op(old.producer).origins, {}, {old.name}});
+    body.values[value] = body.graph.result(id);
+    body.operands.push_back(value);
+  }
+
+  /// The body's value for an operand of a member: parameters are there, what comes along is repeated.
+  void bring(Body& body, ValueId value) {
+    const OpId id = graph_.producer(value);
+    if (body.values.contains(value)) return;
+    for (ValueId v : op(id).inputs) bring(body, v);
+    repeat(body, id);
+  }
+
+  void repeat(Body& body, OpId id) {
+    const Op& old = op(id);
+    NewOp made{old.kind, {}, {}, old.attrs, {}, old.place, old.name, old.origins, old.transform, {}};
+    for (ValueId v : old.inputs) made.inputs.push_back(v ? body.values.at(v) : ValueId{});
+    for (ValueId v : old.outputs) {
+      made.results.push_back(renamed(graph_.type(v), body.values));
+      made.result_names.push_back(graph_.value(v).name);
+    }
+    const OpId fresh = body.graph.add(std::move(made));
+    for (size_t r = 0; r < old.outputs.size(); ++r) body.values[old.outputs[r]] = body.graph.op(fresh).outputs[r];
+  }
+
+  bool is_result(ValueId value, const FusionGroup& group) const {
+    const auto& uses = graph_.value(value).uses;
+    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+      return !use.op || !in_group(use.op) || !is_member(use.op, group);
+    });
+  }
+
+  void fill(Body& body, const FusionGroup& group) {
+    body.graph.time_axes = graph_.time_axes;
+    for (OpId id : group.members) {
+      const auto add = [&](ValueId v) {
+        const OpId producer = graph_.producer(v);
+        if (in_group(producer) && is_member(producer, group)) return;
+        if (!comes_along(producer)) add_operand(body, v);
+      };
+      for (ValueId v : op(id).inputs)
+        if (v) for_each_load(v, add);
+      for (ValueId v : op(id).outputs)
+        for (const Extent& e : graph_.type(v).shape)
+          if (e.count) add(e.count);
+    }
+    for (OpId id : group.members) {
+      for (ValueId v : op(id).inputs)
+        if (v) bring(body, v);
+      repeat(body, id);
+    }
+  }
+
+  std::string name_of(const FusionGroup& group) const {
+    const Op& root = op(group.root);
+    return root.origins.empty() ? root.name : module_.origins[root.origins.front().index].name;
+  }
+
+  void add_kernel(const FusionGroup& group) {
+    Body body;
+    fill(body, group);
+    const Op& root = op(group.root);
+    NewOp made{OpKind::Fused, {}, {}, {}, {}, root.place, name_of(group), {}, root.transform, {}};
+    for (ValueId v : body.operands) made.inputs.push_back(now_.at(v));
+    std::vector<ValueId> results;
+    for (OpId id : group.members) {
+      join_origins(made.origins, op(id).origins);
+      for (ValueId v : op(id).outputs) {
+        if (!is_result(v, group)) continue;
+        body.graph.add_output(body.values.at(v), graph_.value(v).name);
+        results.push_back(v);
+        made.results.push_back(renamed(graph_.type(v), now_, v, v));
+        made.result_names.push_back(graph_.value(v).name);
+      }
+    }
+    made.regions.push_back(std::move(body.graph));
+    const OpId fresh = made_.add(std::move(made));
+    for (size_t r = 0; r < results.size(); ++r) record(results[r], made_.op(fresh).outputs[r]);
+  }
+
+  const Module& module_;
+  Graph& graph_;
+  const Fusion& fusion_;
+  const std::vector<OpId> order_;
+  Graph made_;
+  std::vector<std::vector<OpId>> unit_ops_;
+  std::vector<int> unit_of_;
+  std::unordered_map<ValueId, ValueId> now_;  // old values to new ones
+  std::unordered_map<ValueId, std::vector<ValueId>> late_counts_;
+};
+
+/// A Reshape to the same shape behind the value, which becomes a kernel that copies.
+ValueId copy_of(Graph& graph, ValueId v) {
+  const Op like = graph.producer_op(v);
+  const TensorType type = graph.type(v);
+  return graph.result(graph.add({OpKind::Reshape, {v}, {type}, {{"allowzero", int64_t{1}}, {"shape", type.dims()}}, {},
+                                 like.place, graph.value(v).name + ".copy", like.origins, like.transform, {}},
+                                graph.next(graph.producer(v))));
+}
+
+/// Constants that leave the graph, enter a collective or start a loop must lie in a buffer; so must results of a region
+/// that are its parameters, and each result must have a buffer of its own.
+void copy_stored_sources(Graph& graph, bool region) {
+  const auto is = [&](ValueId v, OpKind kind) { return v && graph.producer_op(v).kind == kind; };
+  for (OpId id : graph.order()) {
+    const bool loop = graph.op(id).kind == OpKind::Loop;
+    if (!loop && category(graph.op(id)) != Category::Collective) continue;
+    const size_t first = loop ? 2 : 0;
+    const size_t end = loop ? 2 + static_cast<size_t>(graph.op(id).integer("carried")) : graph.op(id).inputs.size();
+    for (size_t i = first; i < end; ++i)
+      if (is(graph.op(id).inputs[i], OpKind::Constant)) graph.set_input(id, i, copy_of(graph, graph.op(id).inputs[i]));
+  }
+  std::vector<ValueId> seen;
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    const ValueId v = graph.outputs()[i].value;
+    const bool twice = region && std::find(seen.begin(), seen.end(), v) != seen.end();
+    seen.push_back(v);
+    if (is(v, OpKind::Constant) || (region && (twice || is(v, OpKind::Input)))) graph.set_output(i, copy_of(graph, v));
+  }
+}
+
+void fuse(const Module& module, Graph& graph, bool region) {
+  for (OpId id : graph.order()) {
+    Op& op = graph.edit(id);
+    if (op.kind == OpKind::Fused) continue;
+    for (Graph& inner : op.regions) fuse(module, inner, true);
+  }
+  copy_stored_sources(graph, region);
+  const Fusion fusion = decide_fusion(graph, region);
+  Graph fused = Rewriting(module, graph, fusion).run();
+  graph = std::move(fused);
+}
+
+}  // namespace
+
+void fuse_regions(Module& module, const Env&) { fuse(module, module.graph, false); }
+
+}  // namespace weft

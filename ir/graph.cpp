@@ -159,6 +159,13 @@ void Graph::rename(ValueId value, std::string name) {
   value_names_.emplace(v.name, value.index);
 }
 
+void Graph::rename_op(OpId op, std::string name) {
+  Op& renamed = ops_[op.index].op;
+  op_names_.erase(renamed.name);
+  renamed.name = unique_name(op_names_, name);
+  op_names_.emplace(renamed.name, op.index);
+}
+
 void Graph::add_output(ValueId value, std::string name) {
   values_[value.index].uses.push_back({{}, static_cast<uint32_t>(outputs_.size())});
   outputs_.push_back({value, std::move(name)});

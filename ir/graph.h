@@ -105,10 +105,11 @@ class Graph {
   void remove_input(OpId op, size_t input);
   void move_before(OpId op, OpId before);
   void rename(ValueId value, std::string name);
+  void rename_op(OpId op, std::string name);
   void add_output(ValueId value, std::string name);
   void set_output(size_t output, ValueId value);
   void remove_output(size_t output);
-  /// For attributes, name, place, origins, transform and regions; never change kind, inputs or outputs through it.
+  /// For attributes, place, origins, transform and regions; never change kind, name, inputs or outputs through it.
   Op& edit(OpId op) { return ops_[op.index].op; }
 
   const Op& op(OpId id) const { return ops_[id.index].op; }

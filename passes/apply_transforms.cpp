@@ -1,0 +1,110 @@
+// Applies the schedule's transforms in order, each to every instance that its `{l}` variables name.
+//
+//   - split: {op: "h.{l}.mlp.c_proj.sum", dim: 0, into: ["rs{l}", "ag{l}"]}
+//
+//   %y.sum = AllReduce(%y)   ->   %rs0 = ReduceScatter(%y), %ag0 = AllGather(%rs0)      for l = 0, 1, ...
+#include <algorithm>
+#include <set>
+
+#include "ir/op_def.h"
+#include "passes/passes.h"
+#include "passes/stored_slices.h"
+#include "passes/transforms.h"
+
+namespace weft {
+
+std::vector<OpId> StepContext::select(const Selector& selector) const {
+  std::vector<OpId> found = names.select_ops(selector, bindings);
+  if (found.empty()) names.report_unmatched({selector.kind, name(selector.text), selector.loc}, diags);
+  return found;
+}
+
+/// Views and local slices on the way between ops of a set, or computed from outside only for it, belong to it.
+static void add_views_between(const Graph& graph, std::set<OpId>& ops) {
+  const std::vector<OpId> order = graph.order();
+  const auto is_light = [&](OpId id) {
+    const Op& op = graph.op(id);
+    return category(op) == Category::View || op.kind == OpKind::ShardSlice;
+  };
+  for (auto at = order.rbegin(); at != order.rend(); ++at) {
+    if (ops.contains(*at) || !is_light(*at)) continue;
+    const auto& uses = graph.value(graph.result(*at)).uses;
+    const bool only_inside = !uses.empty() && std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+      return use.op && ops.contains(use.op);
+    });
+    const Op& source = graph.producer_op(graph.op(*at).inputs[0]);
+    // A view of a weight stays outside: it is the weight that a kernel reads through it.
+    if (only_inside && (graph.op(*at).kind == OpKind::ShardSlice || source.kind != OpKind::Constant)) ops.insert(*at);
+  }
+}
+
+std::vector<OpId> StepContext::select_all(const std::vector<Selector>& selectors) const {
+  std::set<OpId> ops;
+  for (const Selector& selector : selectors)
+    for (OpId id : select(selector)) ops.insert(id);
+  add_views_between(graph(), ops);
+  std::vector<OpId> ordered;
+  for (OpId id : graph().order())
+    if (ops.contains(id)) ordered.push_back(id);
+  return ordered;
+}
+
+namespace {
+
+std::vector<Selector> selectors_of(const TransformStep& step) {
+  std::vector<Selector> all;
+  if (const auto* split = std::get_if<SplitStep>(&step.what)) all = {split->op};
+  if (const auto* reorder = std::get_if<ReorderStep>(&step.what)) {
+    all = reorder->moved;
+    all.insert(all.end(), reorder->past.begin(), reorder->past.end());
+  }
+  if (const auto* fuse = std::get_if<FuseStep>(&step.what)) all = fuse->ops;
+  if (const auto* overlap = std::get_if<OverlapStep>(&step.what)) all = overlap->ops;
+  return all;
+}
+
+std::string cited_names(const std::vector<Selector>& selectors, const Bindings& bindings) {
+  std::vector<std::string> names;
+  for (const Selector& s : selectors) names.push_back(substitute(s.text, bindings));
+  return join(names, ", ");
+}
+
+/// "fuse into far0": what emitted code cites instead of a line number.
+std::string citation(const TransformStep& step, const Bindings& bindings) {
+  if (const auto* fuse = std::get_if<FuseStep>(&step.what)) return "fuse into " + substitute(fuse->into, bindings);
+  const std::string names = cited_names(selectors_of(step), bindings);
+  if (std::holds_alternative<SplitStep>(step.what)) return "split " + names;
+  if (std::holds_alternative<OverlapStep>(step.what)) return "overlap " + names;
+  const auto& reorder = std::get<ReorderStep>(step.what);
+  return "reorder " + cited_names(reorder.moved, bindings) + " past " + cited_names(reorder.past, bindings);
+}
+
+void apply_step(Module& module, const TransformStep& step, Diags& diags) {
+  const std::vector<Selector> selectors = selectors_of(step);
+  const std::vector<Bindings> instances = Names(module, module.graph).bindings(selectors);
+  if (instances.empty()) Names(module, module.graph).report_unmatched(selectors.front(), diags);
+  for (const Bindings& bindings : instances) {
+    module.transforms.push_back({citation(step, bindings), step.loc});
+    const TransformId id{static_cast<uint32_t>(module.transforms.size() - 1)};
+    const Names names(module, module.graph);  // an instance may have made names or removed them
+    const StepContext context{module, diags, names, bindings, step.loc, id};
+    if (const auto* split = std::get_if<SplitStep>(&step.what)) split_collective(context, *split);
+    if (const auto* reorder = std::get_if<ReorderStep>(&step.what)) reorder_collective(context, *reorder);
+    if (const auto* fuse = std::get_if<FuseStep>(&step.what)) fuse_ops(context, *fuse);
+    if (const auto* overlap = std::get_if<OverlapStep>(&step.what)) overlap_ops(context, *overlap);
+    if (!diags.ok()) return;
+    store_sliced_sources(module, module.graph);
+  }
+}
+
+}  // namespace
+
+void apply_transforms(Module& module, const Env& env) {
+  for (const TransformStep& step : env.schedule.transforms) {
+    apply_step(module, step, env.diags);
+    if (!env.diags.ok()) return;
+  }
+  if (module.pipeline && module.pipeline->micro_batches > 1) chunk_micro_batches(module, env.schedule, env.diags);
+}
+
+}  // namespace weft

@@ -1,0 +1,11 @@
+// What is known when the program is packed is stored in the layout its readers want: no slice at run time (DESIGN L7).
+#pragma once
+#include "ir/module.h"
+
+namespace weft {
+
+/// Replaces local slices of constants (also behind a Transpose), of coordinate numbers and of random draws by sources that
+/// have the sliced layout.
+void store_sliced_sources(Module& module, Graph& graph);
+
+}  // namespace weft

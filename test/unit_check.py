@@ -30,8 +30,7 @@ def first_failure(case):
     return "failed"
 
 
-def run_executable(name):
-    executable = harness.BUILD / name
+def run_executable(executable, name):
     if not executable.exists():
         harness.skipped(name, "not built")
         return
@@ -45,4 +44,4 @@ def run_executable(name):
 
 if __name__ == "__main__":
     for each in ("weft_tests", "runtime_tests"):
-        run_executable(each)
+        run_executable(harness.BUILD / each, each)

@@ -23,15 +23,16 @@ namespace {
 
 /// What a launcher sets. Where `local` is set and differs from the size, the job spans machines.
 struct Launcher {
-  const char *name, *rank, *size, *local, *machines;
-  const char* job[3];   // the first that is set names the job
+  const char *name, *rank, *size, *local;
+  const char* machines[2];   // the first that is set counts them
+  const char* job[3];        // the first that is set names the job
 };
 constexpr Launcher kLaunchers[] = {
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr,
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", {},
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"}},
-    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", nullptr, {"PMI_JOBID", "HYDRA_JOBID", "PMI_PORT"}},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", nullptr, "SLURM_NNODES", {"SLURM_JOB_ID", "SLURM_JOBID", nullptr}},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr, {"MASTER_PORT", nullptr, nullptr}},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", {}, {"PMI_JOBID", "HYDRA_JOBID", "PMI_PORT"}},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", nullptr, {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}, {"SLURM_JOB_ID", "SLURM_JOBID", nullptr}},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", {}, {"MASTER_PORT", nullptr, nullptr}},
 };
 
 constexpr const char *kRankVariable = "WEFT_RANK", *kSegmentVariable = "WEFT_SEGMENT";
@@ -62,6 +63,12 @@ std::string job_of(const Launcher& launcher, const Environment& env) {
   return job;
 }
 
+int machines_of(const Launcher& launcher, const Environment& env) {
+  for (const char* name : launcher.machines)
+    if (name != nullptr && env(name) != nullptr) return number_in(name, env(name));
+  return 1;
+}
+
 }  // namespace
 
 std::optional<Launched> find_launcher(const Environment& env) {
@@ -74,9 +81,7 @@ std::optional<Launched> find_launcher(const Environment& env) {
     const Launched out{number_in(l.rank, rank), number_in(l.size, size), job_of(l, env)};
     if (out.rank >= out.size) fail(kEnvironment, "%s=%d is not below %s=%d", l.rank, out.rank, l.size, out.size);
     const char* local = l.local != nullptr ? env(l.local) : nullptr;
-    const char* machines = l.machines != nullptr ? env(l.machines) : nullptr;
-    if ((local != nullptr && number_in(l.local, local) != out.size) ||
-        (machines != nullptr && number_in(l.machines, machines) != 1))
+    if ((local != nullptr && number_in(l.local, local) != out.size) || machines_of(l, env) > 1)
       fail(kEnvironment, "the ranks are on several machines: compile with --transport mpi");
     return out;
   }
@@ -115,16 +120,17 @@ static int make_segment(const std::string& name, int64_t bytes) {
   return fd;
 }
 
-/// A segment is the right one once rank 0, alive, says that it is ready.
+/// A segment is the right one once rank 0, alive, says that it is ready; until then it may be that of a killed job.
 static std::optional<World> try_join(const std::string& name, const WorldShape& shape) {
   const int fd = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
   if (fd < 0) return std::nullopt;
+  const int64_t bytes = World::bytes_of(shape);
   struct stat status = {};
-  if (fstat(fd, &status) != 0 || status.st_size == 0) return close(fd), std::nullopt;
-  World world = attach_world(shape, fd);
+  if (fstat(fd, &status) != 0 || status.st_size != bytes) return close(fd), std::nullopt;
+  const World world = attach_world(shape, fd);
   const int maker = world.rank(0).pid.load();
   if (world.ready().load() == 1 && maker > 0 && kill(maker, 0) == 0) return world;
-  munmap(world.window(0) - (World::bytes_of(shape) - World::bytes_of(shape)), 0);
+  munmap(world.memory(), size_t(bytes));
   return std::nullopt;
 }
 

@@ -54,7 +54,7 @@ void RankState::guarded_walk(int stream) {
   try {
     walk(stream);
   } catch (const Failure& failure) {
-    report(failure);
+    report_failure(executable.name, world, rank, failure);
     if (!options.in_process) _exit(failure.code);
     const std::lock_guard lock(failure_mutex_);
     failures_.push_back(failure);
@@ -91,9 +91,12 @@ void RankState::meet() const {
   if (!world.meet(options.timeout)) time_out(0, "the other ranks at the end of the iteration");
 }
 
-void RankState::report(const Failure& failure) const {
+void report_failure(const char* name, const World& world, int rank, const Failure& failure) {
   if (failure.text.empty() || !world.set_failure(rank, failure.code)) return;
-  fprintf(stderr, "%s: rank %d: error: %s\n", executable.name, rank, failure.text.c_str());
+  if (world.shape.ranks == 1)
+    fprintf(stderr, "%s: error: %s\n", name, failure.text.c_str());
+  else
+    fprintf(stderr, "%s: rank %d: error: %s\n", name, rank, failure.text.c_str());
   fflush(stderr);
 }
 

@@ -41,6 +41,9 @@ struct Range {
   int64_t offset, bytes;
 };
 
+/// Ends all ranks; of several failures the first is printed.
+void report_failure(const char* name, const World& world, int rank, const Failure& failure);
+
 struct RankState {
   RankState(const Executable& executable, const Program& program, World& world, int rank, const char* image,
             std::string_view manifest, const RankOptions& options);
@@ -50,8 +53,6 @@ struct RankState {
   void iterate();
   /// Fills own memory and window with NaN, except the kept ranges.
   void poison(const std::vector<Range>& keep);
-  /// Ends all ranks; the first failure is printed.
-  void report(const Failure& failure) const;
   char* at(const Range& range) const;
   [[noreturn]] void time_out(int stream, const std::string& awaited) const;
   void meet() const;

@@ -60,7 +60,7 @@ bool has_reached(uint32_t word, uint32_t value) { return int32_t(word - value) >
 
 int64_t World::bytes_of(const WorldShape& shape) { return positions(shape, sizeof(Header)).end; }
 
-World::World(const WorldShape& s, char* memory) : shape(s) {
+World::World(const WorldShape& s, char* memory) : shape(s), memory_(memory) {
   const Positions p = positions(s, sizeof(Header));
   header_ = reinterpret_cast<Header*>(memory + p.header);
   ranks_ = reinterpret_cast<RankSlot*>(memory + p.ranks);

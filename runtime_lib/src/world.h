@@ -40,6 +40,7 @@ class World {
 
   const WorldShape shape;
 
+  char* memory() const { return memory_; }
   char* window(int rank) const { return windows_ + rank * window_stride_; }
   int64_t window_stride() const { return window_stride_; }
   char* staging() const { return staging_; }
@@ -71,6 +72,7 @@ class World {
 
  private:
   struct Header;
+  char* memory_;
   Header* header_;
   RankSlot* ranks_;
   Status* status_;

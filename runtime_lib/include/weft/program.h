@@ -105,12 +105,12 @@ class Rank;
 /// What the ranks of one class run.
 struct Program {
   std::span<const int> ranks = {};  // empty: all
-  std::span<const Stream> streams;
+  std::span<const Stream> streams = {};
   std::span<const Port> inputs = {}, outputs = {};
   std::span<const Segment> weights = {};
   int64_t own_bytes = 0, window_bytes = 0;
   int signals = 0;     // end of the last Signal or Transfer
-  void (*run)(Rank&);  // one iteration: every step in issue order; each stream's thread walks all of it
+  void (*run)(Rank&) = nullptr;  // one iteration: every step in issue order; each stream's thread walks all of it
   constexpr int64_t image_bytes() const { return weights.empty() ? 0 : round_up(weights.back().end, kPage); }
 };
 
@@ -118,7 +118,7 @@ struct Executable {
   const char* name;
   int world = 1;                    // ranks
   std::span<const Axis> axes = {};  // of all places, for --info
-  std::span<const Program> programs;
+  std::span<const Program> programs = {};
   std::span<const State> states = {};
 };
 

@@ -1,0 +1,155 @@
+// weft::main: from the command line to the exit code.
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "image_file.h"
+#include "launch.h"
+#include "report.h"
+#include "tensors.h"
+#include "wait.h"
+
+namespace weft {
+
+namespace {
+
+WorldShape shape_of(const Executable& executable, const Options& options) {
+  WorldShape shape{.ranks = executable.world, .staging_bytes = staging_bytes(executable, options)};
+  for (const Program& program : executable.programs) {
+    shape.streams = std::max(shape.streams, int(program.streams.size()));
+    shape.signals = std::max(shape.signals, program.signals);
+    shape.window_bytes = std::max(shape.window_bytes, program.window_bytes);
+  }
+  return shape;
+}
+
+/// Cores of this rank: a launcher may have bound it to its own; otherwise the ranks share the machine.
+int default_threads(int ranks) {
+  cpu_set_t set;
+  const int bound = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  const bool is_own_share = getenv("WEFT_RANK") == nullptr && bound < int(sysconf(_SC_NPROCESSORS_ONLN)) && ranks > 1 &&
+                            find_launcher(getenv).has_value();
+  return std::max(1, is_own_share ? bound : bound / ranks);
+}
+
+RankOptions rank_options(const Options& options, int rank, int threads) {
+  return {.threads = threads,
+          .timeout = options.timeout,
+          .poison = options.poison,
+          .trace = !options.trace.empty(),
+          .in_process = options.ranks_as_threads,
+          .stall = options.stall_rank == rank ? options.stall_step : ""};
+}
+
+/// One invocation; returns its milliseconds, uploads not counted.
+double invoke(RankState& rank, Inputs& inputs, States& states, int invocation) {
+  if (rank.options.poison) rank.poison(states.ranges());
+  inputs.upload(invocation);
+  rank.meet();
+  const int64_t begin = now_ns();
+  rank.iterate();
+  const double ms = double(now_ns() - begin) / 1e6;
+  states.advance();
+  return ms;
+}
+
+/// Everything one rank does.
+void run_rank(const Executable& executable, const Options& options, const ImageFile& file, World& world, int rank_number) {
+  const Program& program = program_of(executable, rank_number);
+  const int threads = options.threads > 0 ? options.threads : default_threads(executable.world);
+  RunReport report{.threads = threads};
+  world.rank(rank_number).pid.store(getpid());
+  RankState rank(executable, program, world, rank_number, file.map_image(program, rank_number), file.manifest(),
+                 rank_options(options, rank_number, threads));
+  Inputs inputs(rank, options);
+  States states(rank, options);
+  states.reset();
+  for (int i = 0; i < options.warmup; ++i) invoke(rank, inputs, states, 0);
+  states.reset();
+  for (Walk& walk : rank.walks) walk.trace.clear();
+  for (int i = 0; i < options.iterations; ++i) {
+    rank.invocation = uint32_t(i);
+    report.latency_ms.push_back(invoke(rank, inputs, states, i));
+  }
+  write_tensors(rank, options);
+  if (!options.trace.empty()) write_trace(rank, options.trace);
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  world.rank(rank_number).peak_bytes.store(usage.ru_maxrss * 1024);
+  rank.meet();
+  if (rank_number != 0) return;
+  for (int r = 0; r < executable.world; ++r) report.peak_bytes = std::max(report.peak_bytes, world.rank(r).peak_bytes.load());
+  print_report(executable, options, report);
+}
+
+/// One rank with its errors; the exit code.
+int guarded_rank(const Executable& executable, const Options& options, const ImageFile& file, World& world, int rank) {
+  try {
+    run_rank(executable, options, file, world, rank);
+    return kOk;
+  } catch (const Failure& failure) {
+    report_failure(executable.name, world, rank, failure);
+    return world.failure();
+  }
+}
+
+/// All ranks in this process.
+int run_threads(const Executable& executable, const Options& options, const ImageFile& file, const WorldShape& shape) {
+  const size_t bytes = size_t(World::bytes_of(shape));
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) fail(kEnvironment, "cannot map %zu bytes of memory: %s", bytes, strerror(errno));
+  World world(shape, static_cast<char*>(memory));
+  std::vector<std::thread> ranks;
+  for (int r = 1; r < shape.ranks; ++r)
+    ranks.emplace_back([&, r] { guarded_rank(executable, options, file, world, r); });
+  guarded_rank(executable, options, file, world, 0);
+  for (std::thread& rank : ranks) rank.join();
+  const int code = world.failure();
+  munmap(memory, bytes);
+  return code;
+}
+
+int run(const Executable& executable, const Options& options, char** argv) {
+  if (options.help) return fputs(help_text(executable.name).c_str(), stdout), kOk;
+  if (const std::optional<Child> child = find_parent(getenv); child.has_value()) {
+    World world = attach_world(shape_of(executable, options), child->fd);
+    return guarded_rank(executable, options, ImageFile(options.weights), world, child->rank);
+  }
+  const ImageFile file(options.weights);
+  if (options.info) return fputs(info_json(executable, file.manifest()).c_str(), stdout), kOk;
+  check_inputs(executable, options);
+  const WorldShape shape = shape_of(executable, options);
+  if (options.ranks_as_threads || executable.world == 1) {
+    const std::optional<Launched> launched = options.ranks_as_threads ? std::nullopt : find_launcher(getenv);
+    if (launched.has_value() && launched->size != 1)
+      fail(kEnvironment, "the launcher started %d ranks; the program has 1", launched->size);
+    return run_threads(executable, options, file, shape);
+  }
+  const std::optional<Launched> launched = find_launcher(getenv);
+  if (!launched.has_value()) return start_ranks(executable, shape, argv);
+  if (launched->size != executable.world)
+    fail(kEnvironment, "the launcher started %d ranks; the program has %d", launched->size, executable.world);
+  World world = meet_in_segment(shape, *launched, options.timeout);
+  return guarded_rank(executable, options, file, world, launched->rank);
+}
+
+}  // namespace
+
+int main(const Executable& executable, int argc, char** argv) {
+  try {
+    return run(executable, parse_options(argc, argv), argv);
+  } catch (const Failure& failure) {
+    fprintf(stderr, "%s: error: %s\n", executable.name, failure.text.c_str());
+    return failure.code;
+  }
+}
+
+}  // namespace weft

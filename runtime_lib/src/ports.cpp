@@ -1,0 +1,203 @@
+#include "ports.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "weft/random.h"
+
+namespace weft {
+
+/// Slices that nest and divide the extent give the extent over their sizes; a ragged one, alone on its dim, has room for a block.
+static int64_t local_extent(const Port& port, int dim) {
+  int64_t extent = port.shape.dims[dim], ragged = -1;
+  for (const Slice& s : port.layout.slices) {
+    if (s.dim != dim) continue;
+    if (port.shape.dims[dim] % (s.block * s.group.size()) != 0) ragged = s.block;
+    extent /= s.group.size();
+  }
+  return ragged >= 0 ? ragged : extent;
+}
+
+static std::vector<int64_t> held_indices(const Port& port, int dim, int rank) {
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < port.shape.dims[dim]; ++i) {
+    bool held = true;
+    for (const Slice& s : port.layout.slices)
+      held &= s.dim != dim || i / s.block % s.group.size() == s.group.index(rank);
+    if (held) out.push_back(i);
+  }
+  return out;
+}
+
+PortView::PortView(const Port& p, int rank) : port(p), copy(p.layout.per_rank.index(rank)) {
+  for (int d = 0; d < p.shape.ndim; ++d) {
+    extents.push_back(local_extent(p, d));
+    index.push_back(held_indices(p, d, rank));
+  }
+}
+
+int64_t PortView::bytes() const {
+  int64_t n = element_bytes(port.dtype);
+  for (const int64_t d : extents) n *= d;
+  return n;
+}
+
+std::vector<int64_t> file_shape(const Port& port) {
+  std::vector<int64_t> out;
+  if (port.layout.per_rank.naxes > 0) out.push_back(port.layout.per_rank.size());
+  out.insert(out.end(), port.shape.dims, port.shape.dims + port.shape.ndim);
+  return out;
+}
+
+namespace {
+
+/// Calls run(global element, local element, n) for the runs of elements that are neighbours on both sides.
+template <class Run> struct PartWalk {
+  const PortView& view;
+  const int64_t* global_shape;   // without the leading dimension
+  Run& run;
+
+  void walk(size_t dim, int64_t global, int64_t local) {
+    const size_t ndim = view.extents.size();
+    if (dim == ndim) return run(global, local, 1);
+    const std::vector<int64_t>& index = view.index[dim];
+    const int64_t held = std::lower_bound(index.begin(), index.end(), global_shape[dim]) - index.begin();
+    for (int64_t i = 0; i < held;) {
+      int64_t n = 1;
+      const int64_t here = global * global_shape[dim] + index[size_t(i)], there = local * view.extents[dim] + i;
+      if (dim + 1 == ndim) {
+        while (i + n < held && index[size_t(i + n)] == index[size_t(i)] + n) ++n;
+        run(here, there, n);
+      } else {
+        walk(dim + 1, here, there);
+      }
+      i += n;
+    }
+  }
+};
+
+template <class Run> void for_each_part(const PortView& view, const std::vector<int64_t>& shape, Run&& run) {
+  const size_t leading = shape.size() - view.extents.size();
+  PartWalk<Run>{view, shape.data() + leading, run}.walk(0, leading > 0 ? view.copy : 0, 0);
+}
+
+uint32_t name_hash(const char* name) {   // FNV-1a
+  uint32_t hash = 2166136261u;
+  for (; *name != '\0'; ++name) hash = (hash ^ uint8_t(*name)) * 16777619u;
+  return hash;
+}
+
+/// Element `i` of a random input: 24 bits of Philox with key (low word of the seed, FNV-1a of the name) and counter
+/// (i low, i high, 0, high word of the seed). Floats are uniform in [-1, 1), integers and booleans the lowest bit.
+template <class T> T random_value(const Random& random, int64_t i) {
+  if constexpr (std::is_integral_v<T>)
+    return T(random.bits(i) >> 8 & 1);
+  else
+    return T(2 * random.uniform(i) - 1);
+}
+
+template <class T> void fill_random(const PortView& view, const Random& random, char* buffer) {
+  T* out = reinterpret_cast<T*>(buffer);
+  for_each_part(view, file_shape(view.port), [&](int64_t global, int64_t local, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) out[local + i] = random_value<T>(random, global + i);
+  });
+}
+
+}  // namespace
+
+void take_part(const PortView& view, const std::vector<int64_t>& shape, const char* whole, char* buffer) {
+  const int64_t element = element_bytes(view.port.dtype);
+  for_each_part(view, shape, [&](int64_t global, int64_t local, int64_t n) {
+    memcpy(buffer + local * element, whole + global * element, size_t(n * element));
+  });
+}
+
+void put_part(const PortView& view, const std::vector<int64_t>& shape, const char* buffer, char* whole) {
+  const int64_t element = element_bytes(view.port.dtype);
+  for_each_part(view, shape, [&](int64_t global, int64_t local, int64_t n) {
+    memcpy(whole + global * element, buffer + local * element, size_t(n * element));
+  });
+}
+
+void take_random(const PortView& view, uint64_t seed, char* buffer) {
+  const Random random{uint32_t(seed), name_hash(view.port.name), 0, uint32_t(seed >> 32)};
+  switch (view.port.dtype) {
+    case DType::F32: return fill_random<float>(view, random, buffer);
+    case DType::F64: return fill_random<double>(view, random, buffer);
+    case DType::F16: return fill_random<half>(view, random, buffer);
+    case DType::BF16: return fill_random<bfloat16>(view, random, buffer);
+    case DType::I8: return fill_random<int8_t>(view, random, buffer);
+    case DType::I16: return fill_random<int16_t>(view, random, buffer);
+    case DType::I32: return fill_random<int32_t>(view, random, buffer);
+    case DType::I64: return fill_random<int64_t>(view, random, buffer);
+    case DType::U8: return fill_random<uint8_t>(view, random, buffer);
+    case DType::U16: return fill_random<uint16_t>(view, random, buffer);
+    case DType::U32: return fill_random<uint32_t>(view, random, buffer);
+    case DType::U64: return fill_random<uint64_t>(view, random, buffer);
+    case DType::Bool: return fill_random<bool>(view, random, buffer);
+  }
+}
+
+// ---- programs and ports by rank -------------------------------------------------------------------------------------
+
+static bool contains(std::span<const int> ranks, int rank) {
+  return ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+const Program& program_of(const Executable& executable, int rank) {
+  for (const Program& program : executable.programs)
+    if (contains(program.ranks, rank)) return program;
+  fail(kBug, "no program for rank %d", rank);
+}
+
+bool holds(const Program& program, const Port& port, int rank) {
+  return contains(program.ranks, rank) && contains(port.layout.ranks, rank);
+}
+
+const Port* find_port(std::span<const Port> ports, const char* name) {
+  for (const Port& port : ports)
+    if (std::string_view(port.name) == name) return &port;
+  return nullptr;
+}
+
+std::vector<const Port*> distinct_ports(const Executable& executable, std::span<const Port> Program::*ports) {
+  std::vector<const Port*> out;
+  for (const Program& program : executable.programs)
+    for (const Port& port : program.*ports) {
+      const auto same = [&](const Port* p) { return std::string_view(p->name) == port.name; };
+      if (std::none_of(out.begin(), out.end(), same)) out.push_back(&port);
+    }
+  return out;
+}
+
+bool is_state_input(const Executable& executable, const char* name) {
+  for (const State& state : executable.states)
+    if (std::string_view(state.input) == name) return true;
+  return false;
+}
+
+/// True if `holds_it` says so of the same tensor on a lower rank.
+template <class Predicate>
+static bool any_lower_holder(const Executable& executable, const Port& port, std::span<const Port> Program::*ports, int rank,
+                             Predicate&& holds_it) {
+  for (int other = 0; other < rank; ++other) {
+    const Program& program = program_of(executable, other);
+    for (const Port& theirs : program.*ports)
+      if (std::string_view(theirs.name) == port.name && holds(program, theirs, other) && holds_it(theirs, other)) return true;
+  }
+  return false;
+}
+
+bool writes_part(const Executable& executable, const Port& port, std::span<const Port> Program::*ports, int rank) {
+  const PortView mine(port, rank);
+  return !any_lower_holder(executable, port, ports, rank, [&](const Port& theirs, int other) {
+    const PortView view(theirs, other);
+    return view.index == mine.index && view.copy == mine.copy;
+  });
+}
+
+bool is_first_holder(const Executable& executable, const Port& port, std::span<const Port> Program::*ports, int rank) {
+  return !any_lower_holder(executable, port, ports, rank, [](const Port&, int) { return true; });
+}
+
+}  // namespace weft

@@ -1,0 +1,47 @@
+// Global tensors and the parts of them that ranks hold: slicing inputs, assembling outputs.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "rank.h"
+
+namespace weft {
+
+/// Where a rank's part of a port's global tensor lies.
+struct PortView {
+  /// `ranks`: the program's. An axis of per_rank becomes a leading dimension.
+  PortView(const Port& port, int rank);
+
+  const Port& port;
+  std::vector<int64_t> extents;               // of the buffer
+  std::vector<std::vector<int64_t>> index;    // [dim][local index]: the global index
+  int64_t copy = 0;                           // which of the unrelated copies
+  int64_t bytes() const;                      // of the buffer
+};
+
+/// The shape of a port's .npy file at its bounds: the leading dimension of copies, then the global dimensions.
+std::vector<int64_t> file_shape(const Port& port);
+
+/// Copies a rank's part of a whole tensor of `shape` (with the leading dimension, run-time lengths in place of bounds) into
+/// a buffer, or back.
+void take_part(const PortView& view, const std::vector<int64_t>& shape, const char* whole, char* buffer);
+void put_part(const PortView& view, const std::vector<int64_t>& shape, const char* buffer, char* whole);
+
+/// A random tensor's part: the same values for any layout. See random_value in ports.cpp.
+void take_random(const PortView& view, uint64_t seed, char* buffer);
+
+/// The programs and ports of an executable, by rank.
+const Program& program_of(const Executable& executable, int rank);
+bool holds(const Program& program, const Port& port, int rank);
+const Port* find_port(std::span<const Port> ports, const char* name);
+/// Each name once, in order of programs: the inputs without states and the outputs as a user sees them.
+std::vector<const Port*> distinct_ports(const Executable& executable, std::span<const Port> Program::*ports);
+bool is_state_input(const Executable& executable, const char* name);
+
+/// Of the ranks that hold the same part of a tensor, the lowest: the one that writes it.
+bool writes_part(const Executable& executable, const Port& port, std::span<const Port> Program::*ports, int rank);
+/// The lowest rank that holds any part.
+bool is_first_holder(const Executable& executable, const Port& port, std::span<const Port> Program::*ports, int rank);
+
+}  // namespace weft

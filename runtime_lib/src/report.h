@@ -1,0 +1,24 @@
+// What a run prints and writes beside its tensors: latency, --json, --info, the trace.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "options.h"
+#include "rank.h"
+
+namespace weft {
+
+struct RunReport {
+  int threads = 1;
+  std::vector<double> latency_ms = {};   // of the measured invocations, as rank 0 saw them
+  int64_t peak_bytes = 0;           // of the largest rank
+};
+
+std::string info_json(const Executable& executable, std::string_view manifest);
+void print_report(const Executable& executable, const Options& options, const RunReport& report);
+
+/// All ranks: each writes its events beside FILE, rank 0 joins them.
+void write_trace(RankState& rank, const std::string& file);
+
+}  // namespace weft

@@ -1,0 +1,74 @@
+// What goes into a rank's buffers before an invocation and comes out of them after the last: inputs, states, outputs.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "options.h"
+#include "ports.h"
+
+namespace weft {
+
+/// A rank's part of one global tensor, outside of the program's buffers, with the run-time lengths of its bounds.
+struct Part {
+  std::vector<char> bytes;
+  std::vector<int64_t> lengths;   // one for each bound of the layout
+};
+
+/// The inputs of one rank.
+class Inputs {
+ public:
+  Inputs(RankState& rank, const Options& options);
+  /// Puts the inputs of an invocation into their buffers (a program may have written over them).
+  void upload(int invocation);
+
+ private:
+  struct Input {
+    PortView view;
+    std::string file;   // empty: random
+    Part part;
+  };
+  void load(Input& input, int invocation);
+
+  RankState& rank_;
+  uint64_t seed_;
+  std::vector<Input> inputs_;
+  int loaded_ = -1;
+};
+
+/// The states of one rank.
+class States {
+ public:
+  States(RankState& rank, const Options& options);
+  /// Puts the initial values into the buffers.
+  void reset();
+  /// After an invocation: what was written becomes what is read next.
+  void advance();
+  /// The memory that poisoning leaves alone.
+  std::vector<Range> ranges() const;
+
+ private:
+  struct Held {
+    PortView view;
+    const Port* written;
+    Part initial;
+  };
+  RankState& rank_;
+  std::vector<Held> states_;
+};
+
+/// Bytes of shared memory needed to assemble what the options ask for.
+int64_t staging_bytes(const Executable& executable, const Options& options);
+
+/// All ranks together: assembles outputs and states; rank 0 writes the files.
+void write_tensors(RankState& rank, const Options& options);
+
+/// Unknown and missing inputs, before any rank is started.
+void check_inputs(const Executable& executable, const Options& options);
+
+/// A name as part of a file's name.
+std::string file_name(const std::string& name);
+/// Makes a folder and those above it.
+void make_folder(const std::string& path);
+
+}  // namespace weft

@@ -11,23 +11,16 @@
 
 namespace weft {
 
-bool is_plain_name(std::string_view name) {
-  if (name.empty() || name == "_") return false;
-  return std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("_./:-").find(c) != std::string_view::npos;
-  });
-}
-
 namespace {
 
 constexpr int64_t kMostShown = 16;
 
 std::string name_text(std::string_view name) { return is_plain_name(name) ? std::string(name) : quote(name); }
 
-/// An axis name is not used before a colon, so it may not hold one.
+/// Axes stand without a sign in front of them: quoted unless they are words.
 std::string axis_text(const std::string& name) {
-  return is_plain_name(name) && name.find(':') == std::string::npos ? name : quote(name);
+  const bool word = is_plain_name(name) && name.find_first_of(":/.-") == std::string::npos;
+  return word && !(name[0] >= '0' && name[0] <= '9') ? name : quote(name);
 }
 
 /// Numbers in the order of first mention.

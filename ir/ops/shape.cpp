@@ -131,38 +131,49 @@ const OpDef kRange{.kind = OpKind::Range,
                    .eval = eval_range,
                    .decompose = decompose_range};
 
-/// Attribute `value` is a tensor of one element; absent: 0 of f32.
-static Tensor fill_value(const OpView& op) {
-  return op.op().has("value") ? op.module().constants.tensor(op.op().constant("value")) : Tensor::scalar(DType::F32, 0);
-}
-
-static bool infer_constant_of_shape(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_known(op, 0, "shape", "shape")) return false;
-  const std::vector<int64_t> dims = ints_of(op.op(), "shape");
-  for (int64_t extent : dims)
-    if (extent < 0) return op.fail("constant-of-shape-extent", "the shape has the negative extent {}", extent);
-  const Tensor value = fill_value(op);
+static bool import_constant_of_shape(Graph& graph, OpId id, int, const OpView& view) {
+  Op& op = graph.edit(id);
+  if (!op.has("value")) return true;
+  const Tensor value = view.module().constants.tensor(op.constant("value"));
   if (value.size() != 1)
-    return op.fail("constant-of-shape-value", "'value' has {} elements, expected one", value.size());
-  results = {{value.dtype, shape_of(dims), {}}};
+    return view.fail("constant-of-shape-value", "'value' has {} elements, expected one", value.size());
+  op.set("fill", value.at(0));
+  op.set("dtype", dtype_attr(value.dtype));
+  op.remove("value");
   return true;
 }
 
-static std::vector<ValueId> decompose_constant_of_shape(Builder& build, const OpView& op) {
-  Tensor value = fill_value(op);
-  value.dims = {};
-  const Dims dims = op.result_type(0).dims();
-  const ValueId scalar = build.constant(value);
-  return {dims.empty() ? scalar : build.op(OpKind::Expand, {scalar}, {{"shape", dims}})};
+static bool infer_constant_of_shape(const OpView& op, std::vector<TensorType>& results) {
+  const std::optional<Tensor> shape = op.known(0);
+  if (!shape) return is_known(op, 0, "shape", "shape");
+  for (int64_t extent : shape->whole)
+    if (extent < 0) return op.fail("constant-of-shape-extent", "the shape has the negative extent {}", extent);
+  results = {{dtype_of_attr(int_of(op.op(), "dtype")), shape_of(shape->whole), {}}};
+  return true;
 }
 
+static void eval_constant_of_shape(EvalContext& context) {
+  Tensor result(context.result_dtypes[0], context.result_dims[0]);
+  for (int64_t i = 0; i < result.size(); ++i) result.put(i, real_of(context.op, "fill"));
+  context.results[0] = std::move(result);
+}
+
+static std::vector<ValueId> decompose_constant_of_shape(Builder& build, const OpView& op) {
+  const TensorType type = op.result_type(0);
+  const ValueId scalar = build.constant(Tensor::scalar(type.dtype, real_of(op.op(), "fill")));
+  return {type.shape.empty() ? scalar : build.op(OpKind::Expand, {scalar}, {{"shape", type.dims()}})};
+}
+
+/// ONNX's `value` tensor becomes `fill` and `dtype` on import.
 const OpDef kConstantOfShape{.kind = OpKind::ConstantOfShape,
                              .name = "ConstantOfShape",
                              .onnx = {"ConstantOfShape", 9},
-                             .attrs = {{"shape", AttrType::Ints, {}, true}, {"value", AttrType::Tensor}},
-                             .inputs = {0, 1},
-                             .constant_operands = {{0, "shape", AttrType::Ints}},
+                             .attrs = {{"dtype", AttrType::Int, dtype_attr(DType::F32)},
+                                       {"fill", AttrType::Real, 0.0},
+                                       {"value", AttrType::Tensor}},
+                             .import = import_constant_of_shape,
                              .infer = infer_constant_of_shape,
+                             .eval = eval_constant_of_shape,
                              .decompose = decompose_constant_of_shape};
 
 }  // namespace weft

@@ -1,0 +1,143 @@
+// Reductions that are made of plain ones: means, norms, logarithms of sums, and the variadic Sum and Mean.
+#include "ir/ops/composite.h"
+#include "ir/ops/reduction.h"
+
+namespace weft {
+
+ValueId mean(Builder& build, ValueId x, const std::vector<int64_t>& axes, bool keepdims) {
+  const TensorType type = build.type(x);
+  const ValueId sum = build.reduce(OpKind::ReduceSum, x, axes, keepdims);
+  int64_t count = 1;
+  ValueId counts;
+  for (int64_t axis : axes) {
+    const Extent& extent = type.shape[axis];
+    if (!extent.count)
+      count *= extent.bound;
+    else
+      counts = counts ? build.op(OpKind::Mul, {counts, extent.count}) : extent.count;
+  }
+  if (counts) {
+    const ValueId all =
+        build.op(OpKind::Mul, {build.cast(counts, type.dtype), build.scalar(x, static_cast<double>(count))});
+    return build.op(OpKind::Div, {sum, all});
+  }
+  if (count == 1) return sum;
+  const ValueId number =
+      build.scalar(x, is_float(type.dtype) ? 1.0 / static_cast<double>(count) : static_cast<double>(count));
+  return build.op(is_float(type.dtype) ? OpKind::Mul : OpKind::Div, {sum, number});
+}
+
+ValueId log_sum_exp(Builder& build, ValueId x, const std::vector<int64_t>& axes) {
+  const ValueId largest = build.reduce(OpKind::ReduceMax, x, axes, true);
+  const ValueId powers = build.op(OpKind::Exp, {build.op(OpKind::Sub, {x, largest})});
+  const ValueId sum = build.reduce(OpKind::ReduceSum, powers, axes, true);
+  return build.op(OpKind::Add, {build.op(OpKind::Log, {sum}), largest});
+}
+
+namespace {
+
+/// The canonical attributes and operand of a reduction.
+struct Reduction {
+  explicit Reduction(const OpView& op)
+      : x(op.op().inputs[0]),
+        axes(op.op().ints("axes")),
+        keepdims(op.op().integer("keepdims") != 0),
+        result(op.result_type(0).dims()) {}
+  ValueId x;
+  std::vector<int64_t> axes;
+  bool keepdims;
+  Dims result;
+
+  ValueId sum(Builder& build, ValueId of) const { return build.reduce(OpKind::ReduceSum, of, axes, keepdims); }
+};
+
+std::vector<ValueId> decompose_mean(Builder& build, const OpView& op) {
+  const Reduction r(op);
+  return {mean(build, r.x, r.axes, r.keepdims)};
+}
+
+std::vector<ValueId> decompose_l1(Builder& build, const OpView& op) {
+  const Reduction r(op);
+  return {r.sum(build, build.op(OpKind::Abs, {r.x}))};
+}
+
+std::vector<ValueId> decompose_sum_square(Builder& build, const OpView& op) {
+  const Reduction r(op);
+  return {r.sum(build, build.op(OpKind::Mul, {r.x, r.x}))};
+}
+
+/// Integers are summed as such and go through double for the root.
+std::vector<ValueId> decompose_l2(Builder& build, const OpView& op) {
+  const Reduction r(op);
+  const DType dtype = op.type(0).dtype;
+  ValueId sum = r.sum(build, build.op(OpKind::Mul, {r.x, r.x}));
+  if (!is_float(dtype)) sum = build.cast(sum, DType::F64);
+  return {build.cast(build.op(OpKind::Sqrt, {sum}), dtype)};
+}
+
+std::vector<ValueId> decompose_log_sum(Builder& build, const OpView& op) {
+  const Reduction r(op);
+  const DType dtype = op.type(0).dtype;
+  ValueId sum = r.sum(build, r.x);
+  if (!is_float(dtype)) sum = build.cast(sum, DType::F64);
+  return {build.cast(build.op(OpKind::Log, {sum}), dtype)};
+}
+
+std::vector<ValueId> decompose_log_sum_exp(Builder& build, const OpView& op) {
+  const Reduction r(op);
+  const DType dtype = op.type(0).dtype;
+  const ValueId x = is_float(dtype) ? r.x : build.cast(r.x, DType::F64);
+  const ValueId result = log_sum_exp(build, x, r.axes);
+  return {build.cast(r.keepdims ? result : build.reshape(result, r.result), dtype)};
+}
+
+OpDef reduction(OpKind kind, const char* name, DecomposeFn decompose) {
+  OpDef def;
+  def.kind = kind;
+  def.name = name;
+  def.onnx = {name};
+  def.attrs = reduction_attrs();
+  def.inputs = {1, 2};
+  def.constant_operands = {{1, "axes", AttrType::Ints}};
+  def.infer = infer_reduction;
+  def.canonicalize = canonical_reduction;
+  def.decompose = decompose;
+  return def;
+}
+
+std::vector<ValueId> decompose_variadic_sum(Builder& build, const OpView& op) {
+  ValueId sum = op.op().inputs[0];
+  for (int i = 1; i < op.inputs(); ++i) sum = build.op(OpKind::Add, {sum, op.op().inputs[i]});
+  return {sum};
+}
+
+std::vector<ValueId> decompose_variadic_mean(Builder& build, const OpView& op) {
+  const int count = op.inputs();
+  const ValueId sum = decompose_variadic_sum(build, op)[0];
+  return {count == 1 ? sum : build.op(OpKind::Mul, {sum, build.scalar(sum, 1.0 / count)})};
+}
+
+}  // namespace
+
+const OpDef kReduceMean = reduction(OpKind::ReduceMean, "ReduceMean", decompose_mean);
+const OpDef kReduceL1 = reduction(OpKind::ReduceL1, "ReduceL1", decompose_l1);
+const OpDef kReduceL2 = reduction(OpKind::ReduceL2, "ReduceL2", decompose_l2);
+const OpDef kReduceLogSum = reduction(OpKind::ReduceLogSum, "ReduceLogSum", decompose_log_sum);
+const OpDef kReduceLogSumExp = reduction(OpKind::ReduceLogSumExp, "ReduceLogSumExp", decompose_log_sum_exp);
+const OpDef kReduceSumSquare = reduction(OpKind::ReduceSumSquare, "ReduceSumSquare", decompose_sum_square);
+
+const OpDef kSum{.kind = OpKind::Sum,
+                 .name = "Sum",
+                 .onnx = {"Sum"},
+                 .inputs = {1, -1},
+                 .infer = infer_broadcast,
+                 .decompose = decompose_variadic_sum};
+
+const OpDef kMean{.kind = OpKind::Mean,
+                  .name = "Mean",
+                  .onnx = {"Mean"},
+                  .inputs = {1, -1},
+                  .infer = infer_broadcast,
+                  .decompose = decompose_variadic_mean};
+
+}  // namespace weft

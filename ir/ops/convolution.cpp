@@ -1,0 +1,132 @@
+// Conv: N, C, spatial dims; weights M, C/group, window. A bias is added by an Add, so that a sliced channel sum stays
+// legal.
+#include "ir/ops/window.h"
+
+namespace weft {
+
+static Dims kernel_of(const Dims& weights) { return Dims(weights.begin() + 2, weights.end()); }
+
+static bool infer_conv(const OpView& op, std::vector<TensorType>& results) {
+  if (!same_dtypes(op) || !has_ndim(op, 0, 3) || !is_fixed(op, 0) || !is_fixed(op, 1)) return false;
+  const Dims x = op.dims(0), w = op.dims(1);
+  const int64_t group = int_of(op.op(), "group");
+  if (w.size() != x.size() || group < 1 || w[1] * group != x[1] || w[0] % group)
+    return op.fail("conv-dims", "weights of shape {} in {} groups do not fit an input of shape {}", dims_text(w), group,
+                   dims_text(x));
+  const std::optional<Window> window = window_of(op, kernel_of(w));
+  if (!window) return false;
+  Dims y{x[0], w[0]};
+  for (const WindowDim& dim : *window) y.push_back(dim.out);
+  results = {{op.type(0).dtype, shape_of(y), {}}};
+  return true;
+}
+
+static void canonical_conv(Op& op, const OpView& view) {
+  canonical_window(op, *window_of(view, kernel_of(view.dims(1))));
+}
+
+/// Factors n, m, c, then whole spatial ones of input, weights and output. With one channel a group, m and c are one
+/// factor; other groups are whole on their channels.
+static FactorRule factors_conv(const OpView& op) {
+  const Dims x = op.dims(0), w = op.dims(1), y = op.result_type(0).dims();
+  const bool grouped = w[1] != x[1], depthwise = grouped && w[1] == 1 && w[0] == x[1];
+  const auto channel = grouped && !depthwise ? Factor::Role::Whole : Factor::Role::Pass;
+  FactorRule rule;
+  rule.factors = {{x[0], Factor::Role::Pass, ReduceOp::Sum},
+                  {w[0], channel, ReduceOp::Sum},
+                  {w[1], grouped ? Factor::Role::Whole : Factor::Role::Reduce, ReduceOp::Sum}};
+  int input_channels = 2;
+  if (depthwise)
+    input_channels = 1;
+  else if (grouped) {
+    input_channels = 3;
+    rule.factors.push_back({x[1], Factor::Role::Whole, ReduceOp::Sum});
+  }
+  rule.inputs = {{0, input_channels}, {1, 2}};
+  rule.outputs = {{0, 1}};
+  const auto add_whole = [&](std::vector<int>& dims, const Dims& extents) {
+    for (size_t d = 2; d < extents.size(); ++d) {
+      dims.push_back(static_cast<int>(rule.factors.size()));
+      rule.factors.push_back({extents[d], Factor::Role::Whole, ReduceOp::Sum});
+    }
+  };
+  add_whole(rule.inputs[0], x);
+  add_whole(rule.inputs[1], w);
+  add_whole(rule.outputs[0], y);
+  return rule;
+}
+
+static void eval_conv(EvalContext& context) {
+  const Tensor &x = context.in(0), &w = context.in(1);
+  Tensor result(x.dtype, context.result_dims[0]);
+  const Window window = window_of_attrs(context.op, x.dims, result.dims);
+  const Dims x_strides = strides_of(x.dims), w_strides = strides_of(w.dims), kernel = kernel_of(w.dims);
+  const int64_t groups = x.dims[1] / w.dims[1], each = w.dims[0] / groups;  // of the local channels
+  for (Index at(result.dims); at.more(); at.next()) {
+    double sum = 0;
+    const int64_t first = at[1] / each * w.dims[1];
+    for (Index k(kernel); k.more(); k.next()) {
+      const int64_t from = window_source(window, x_strides, at, k, 2);
+      for (int64_t c = 0; c < w.dims[1] && from >= 0; ++c)
+        sum += x.at(at[0] * x_strides[0] + (first + c) * x_strides[1] + from) *
+               w.at(at[1] * w_strides[0] + c * w_strides[1] + k.linear());
+    }
+    result.put(at.linear(), sum);
+  }
+  context.results[0] = std::move(result);
+}
+
+/// Inserts a spatial dimension of extent 1 in front, with a window of 1.
+static Attrs as_plane(const Op& op) {
+  Attrs attrs = op.attrs;
+  for (Attr& attr : attrs) {
+    auto* values = std::get_if<std::vector<int64_t>>(&attr.value);
+    if (!values) continue;
+    if (attr.name == "pads")
+      *values = {0, (*values)[0], 0, (*values)[1]};
+    else
+      values->insert(values->begin(), 1);
+  }
+  return attrs;
+}
+
+static std::vector<ValueId> decompose_conv(Builder& build, const OpView& op) {
+  const Op& conv = op.op();
+  const Dims x = op.dims(0), w = op.dims(1), y = op.result_type(0).dims();
+  const ValueId bias = op.has(2) ? conv.inputs[2] : ValueId{};
+  ValueId result;
+  if (x.size() == 3) {
+    const ValueId plane = build.reshape(conv.inputs[0], {x[0], x[1], 1, x[2]});
+    const ValueId weights = build.reshape(conv.inputs[1], {w[0], w[1], 1, w[2]});
+    result = build.reshape(build.op(OpKind::Conv, {plane, weights}, as_plane(conv)), y);
+  } else {
+    result = build.op(OpKind::Conv, {conv.inputs[0], conv.inputs[1]}, conv.attrs);
+  }
+  if (!bias) return {result};
+  Dims channels(y.size() - 1, 1);
+  channels[0] = w[0];
+  return {build.op(OpKind::Add, {result, build.reshape(bias, channels)})};
+}
+
+static OpDef conv() {
+  OpDef def{.kind = OpKind::Conv,
+            .name = "Conv",
+            .onnx = {"Conv"},
+            .attrs = window_attrs(),
+            .inputs = {2, 3},
+            .category = Category::Contraction,
+            .infer = infer_conv,
+            .canonicalize = canonical_conv,
+            .factors = factors_conv,
+            .linear = {{0}, {1}},
+            .eval = eval_conv,
+            .decompose = decompose_conv,
+            .is_primitive = [](const OpView& op) { return !op.has(2) && op.type(0).ndim() > 3; }};
+  def.attrs.push_back({"group", AttrType::Int, 1});
+  return def;
+}
+
+/// Canonical: kernel_shape, strides, dilations and pads (all befores first) complete. Two or more spatial dimensions.
+const OpDef kConv = conv();
+
+}  // namespace weft

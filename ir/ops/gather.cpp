@@ -1,0 +1,227 @@
+// Gather, GatherElements, GatherND. Along a sliced dimension of the data each rank looks up what it holds and gives 0
+// elsewhere, so that the sum over the ranks is the value (DESIGN L5); indices outside the tensor read 0 too.
+#include <algorithm>
+#include <utility>
+
+#include "ir/ops/index.h"
+
+namespace weft {
+
+HeldIndices::HeldIndices(const EvalContext& context, int input, int dim) {
+  const Tensor& x = context.in(input);
+  local_ = x.dims[dim];
+  global_ = context.global_input_dims.empty() ? local_ : context.global_input_dims[input][dim];
+  const bool mapped = !context.held_inputs.empty() && !context.held_inputs[input][dim].empty();
+  if (!mapped) return;
+  for (int64_t i = 0; i < local_; ++i) places_.emplace(context.input_index(input, dim, i), i);
+  is_mapped_ = true;
+}
+
+int64_t HeldIndices::local(int64_t index) const {
+  if (index < 0) index += global_;
+  if (!is_mapped_) return index >= 0 && index < local_ ? index : -1;
+  const auto at = places_.find(index);
+  return at == places_.end() ? -1 : at->second;
+}
+
+bool integer_operand(const OpView& op, int input) {
+  if (is_integer(op.type(input).dtype)) return true;
+  return op.fail("index-dtype", "indices have element type {}, an integer type is needed",
+                 dtype_name(op.type(input).dtype));
+}
+
+static bool infer_gather(const OpView& op, std::vector<TensorType>& results) {
+  const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
+  if (!axis || !integer_operand(op, 1)) return false;
+  const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
+  TensorType type{op.type(0).dtype, Shape(data.begin(), data.begin() + *axis), {}};
+  type.shape.insert(type.shape.end(), indices.begin(), indices.end());
+  type.shape.insert(type.shape.end(), data.begin() + *axis + 1, data.end());
+  results = {type};
+  return true;
+}
+
+/// Factors: the dims of the data, then those of the indices. The looked-up dim adds up over the ranks.
+static FactorRule factors_gather(const OpView& op) {
+  const int ndim = op.type(0).ndim(), indices = op.type(1).ndim();
+  const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), ndim));
+  FactorRule rule = pass_rule(op.type(0).shape);
+  rule.factors[axis].role = Factor::Role::Reduce;
+  for (const Extent& extent : op.type(1).shape)
+    rule.factors.push_back({extent.bound, Factor::Role::Pass, ReduceOp::Sum});
+  rule.inputs.resize(2);
+  std::vector<int>& out = rule.outputs.emplace_back();
+  for (int d = 0; d < indices; ++d) rule.inputs[1].push_back(ndim + d);
+  for (int d = 0; d < ndim; ++d) {
+    rule.inputs[0].push_back(d);
+    if (d == axis)
+      out.insert(out.end(), rule.inputs[1].begin(), rule.inputs[1].end());
+    else
+      out.push_back(d);
+  }
+  return rule;
+}
+
+static void eval_gather(EvalContext& context) {
+  const Tensor &x = context.in(0), &indices = context.in(1);
+  const int axis = static_cast<int>(from_front(int_of(context.op, "axis"), static_cast<int64_t>(x.dims.size())));
+  const HeldIndices held(context, 0, axis);
+  const int64_t inner = strides_of(x.dims)[axis], outer = element_count(Dims(x.dims.begin(), x.dims.begin() + axis));
+  Tensor result(x.dtype, context.result_dims[0]);
+  int64_t to = 0;
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < indices.size(); ++i) {
+      const int64_t at = held.local(indices.whole[i]);
+      for (int64_t k = 0; k < inner; ++k, ++to)
+        if (at >= 0) result.copy_element(to, x, (o * x.dims[axis] + at) * inner + k);
+    }
+  context.results[0] = std::move(result);
+}
+
+const OpDef kGather{.kind = OpKind::Gather,
+                    .name = "Gather",
+                    .onnx = {"Gather"},
+                    .attrs = {{"axis", AttrType::Int, 0}},
+                    .inputs = {2, 2},
+                    .category = Category::Index,
+                    .infer = infer_gather,
+                    .canonicalize = canonical_axis,
+                    .factors = factors_gather,
+                    .linear = {{0}},
+                    .eval = eval_gather};
+
+static bool infer_gather_elements(const OpView& op, std::vector<TensorType>& results) {
+  const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
+  if (!axis || !integer_operand(op, 1)) return false;
+  const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
+  bool fits = data.size() == indices.size();
+  for (size_t d = 0; fits && d < data.size(); ++d)
+    fits = static_cast<int64_t>(d) == *axis || indices[d].bound <= data[d].bound;
+  if (!fits)
+    return op.fail("gather-elements-dims", "indices of shape {} do not fit data of shape {} along axis {}",
+                   dims_text(bounds(indices)), dims_text(bounds(data)), *axis);
+  results = {{op.type(0).dtype, indices, {}}};
+  return true;
+}
+
+/// Factors: the dims of the indices, then the looked-up dim of the data, then data dims longer than those of the
+/// indices.
+static FactorRule factors_gather_elements(const OpView& op) {
+  const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
+  const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
+  FactorRule rule = pass_rule(indices);
+  rule.inputs.resize(2);
+  for (int d = 0; d < static_cast<int>(indices.size()); ++d) {
+    rule.inputs[1].push_back(d);
+    if (d != axis && data[d].bound == indices[d].bound) {
+      rule.inputs[0].push_back(d);
+      continue;
+    }
+    if (d != axis) rule.factors[d].role = Factor::Role::Whole;
+    rule.inputs[0].push_back(static_cast<int>(rule.factors.size()));
+    rule.factors.push_back({data[d].bound, d == axis ? Factor::Role::Reduce : Factor::Role::Whole, ReduceOp::Sum});
+  }
+  rule.outputs = {rule.inputs[1]};
+  return rule;
+}
+
+static void eval_gather_elements(EvalContext& context) {
+  const Tensor &x = context.in(0), &indices = context.in(1);
+  const int axis = static_cast<int>(from_front(int_of(context.op, "axis"), static_cast<int64_t>(x.dims.size())));
+  const HeldIndices held(context, 0, axis);
+  Dims strides = strides_of(x.dims);
+  const int64_t stride = strides.empty() ? 0 : std::exchange(strides[axis], 0);
+  Tensor result(x.dtype, context.result_dims[0]);
+  for (Index at(indices.dims); at.more(); at.next()) {
+    const int64_t from = held.local(indices.whole[at.linear()]);
+    if (from >= 0) result.copy_element(at.linear(), x, at.dot(strides) + from * stride);
+  }
+  context.results[0] = std::move(result);
+}
+
+const OpDef kGatherElements{.kind = OpKind::GatherElements,
+                            .name = "GatherElements",
+                            .onnx = {"GatherElements", 11},
+                            .attrs = {{"axis", AttrType::Int, 0}},
+                            .inputs = {2, 2},
+                            .category = Category::Index,
+                            .infer = infer_gather_elements,
+                            .canonicalize = canonical_axis,
+                            .factors = factors_gather_elements,
+                            .linear = {{0}},
+                            .eval = eval_gather_elements};
+
+/// Leading dims that data and indices share, and the number of data dims that one index tuple addresses.
+static std::pair<int, int> tuple_dims(const Op& op, const Dims& indices) {
+  return {static_cast<int>(int_of(op, "batch_dims")), static_cast<int>(indices.back())};
+}
+
+static bool infer_gather_nd(const OpView& op, std::vector<TensorType>& results) {
+  if (!integer_operand(op, 1) || !has_ndim(op, 1, 1) || !has_ndim(op, 0, 1)) return false;
+  const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
+  const auto [batch, tuple] = tuple_dims(op.op(), bounds(indices));
+  if (batch < 0 || batch >= static_cast<int>(indices.size()) || tuple < 1 ||
+      batch + tuple > static_cast<int>(data.size()))
+    return op.fail("gather-nd-dims", "indices of shape {} with {} batch dimensions do not address data of shape {}",
+                   dims_text(bounds(indices)), batch, dims_text(bounds(data)));
+  TensorType type{op.type(0).dtype, Shape(indices.begin(), indices.end() - 1), {}};
+  type.shape.insert(type.shape.end(), data.begin() + batch + tuple, data.end());
+  results = {type};
+  return true;
+}
+
+static FactorRule factors_gather_nd(const OpView& op) {
+  const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
+  const auto [batch, tuple] = tuple_dims(op.op(), bounds(indices));
+  FactorRule rule = pass_rule(indices);
+  rule.factors.back().role = Factor::Role::Whole;
+  rule.inputs.resize(2);
+  std::vector<int>& out = rule.outputs.emplace_back();
+  for (int d = 0; d < static_cast<int>(indices.size()); ++d) rule.inputs[1].push_back(d);
+  out.assign(rule.inputs[1].begin(), rule.inputs[1].end() - 1);
+  for (int d = 0; d < static_cast<int>(data.size()); ++d) {
+    const bool shared = d < batch;
+    const int factor = shared ? d : static_cast<int>(rule.factors.size());
+    rule.inputs[0].push_back(factor);
+    if (shared) continue;
+    const bool addressed = d < batch + tuple;
+    rule.factors.push_back({data[d].bound, addressed ? Factor::Role::Whole : Factor::Role::Pass, ReduceOp::Sum});
+    if (!addressed) out.push_back(factor);
+  }
+  return rule;
+}
+
+static void eval_gather_nd(EvalContext& context) {
+  const Tensor &x = context.in(0), &indices = context.in(1);
+  const auto [batch, tuple] = tuple_dims(context.op, indices.dims);
+  const Dims strides = strides_of(x.dims);
+  const int64_t tuples = indices.size() / tuple;
+  const int64_t batches = element_count(Dims(x.dims.begin(), x.dims.begin() + batch));
+  const int64_t inner = element_count(Dims(x.dims.begin() + batch + tuple, x.dims.end()));
+  const int64_t batch_stride = x.size() / std::max<int64_t>(batches, 1);
+  Tensor result(x.dtype, context.result_dims[0]);
+  for (int64_t t = 0; t < tuples; ++t) {
+    int64_t from = t / (tuples / std::max<int64_t>(batches, 1)) * batch_stride;
+    bool inside = true;
+    for (int i = 0; i < tuple; ++i) {
+      const int64_t extent = x.dims[batch + i], index = from_front(indices.whole[t * tuple + i], extent);
+      inside = inside && index >= 0 && index < extent;
+      from += index * strides[batch + i];
+    }
+    for (int64_t k = 0; k < inner && inside; ++k) result.copy_element(t * inner + k, x, from + k);
+  }
+  context.results[0] = std::move(result);
+}
+
+const OpDef kGatherND{.kind = OpKind::GatherND,
+                      .name = "GatherND",
+                      .onnx = {"GatherND", 11},
+                      .attrs = {{"batch_dims", AttrType::Int, 0}},
+                      .inputs = {2, 2},
+                      .category = Category::Index,
+                      .infer = infer_gather_nd,
+                      .factors = factors_gather_nd,
+                      .linear = {{0}},
+                      .eval = eval_gather_nd};
+
+}  // namespace weft

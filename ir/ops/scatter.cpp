@@ -1,0 +1,154 @@
+// ScatterElements and ScatterND: a copy of the data in which updates replace, or are combined with, addressed elements.
+// A rank that holds a slice of the data applies the updates that fall into it.
+#include <algorithm>
+#include <utility>
+
+#include "ir/ops/index.h"
+#include "ir/ops/pointwise.h"
+
+namespace weft {
+
+static bool check_scatter(const OpView& op) {
+  const std::string& reduction = text_of(op.op(), "reduction");
+  if (reduction != "none" && reduction != "add" && reduction != "mul" && reduction != "max" && reduction != "min")
+    return op.fail("scatter-reduction", "'reduction' is '{}', expected one of none, add, mul, max, min",
+                   printable(reduction));
+  if (op.type(0).dtype != op.type(2).dtype)
+    return op.fail("scatter-dtypes", "data and updates have element types {} and {}", dtype_name(op.type(0).dtype),
+                   dtype_name(op.type(2).dtype));
+  return integer_operand(op, 1);
+}
+
+static void combine(Tensor& data, int64_t to, const Tensor& updates, int64_t from, const std::string& reduction) {
+  if (reduction == "none") return data.copy_element(to, updates, from);
+  if (data.is_real()) {
+    double& a = data.real[to];
+    const double b = updates.real[from];
+    a = reduction == "add" ? a + b : reduction == "mul" ? a * b : reduction == "max" ? real_max(a, b) : real_min(a, b);
+    return;
+  }
+  const int64_t a = data.whole[to], b = updates.whole[from];
+  const bool less = whole_less(a, b, data.dtype);
+  data.put_whole(to, reduction == "add"   ? whole_add(a, b)
+                     : reduction == "mul" ? whole_multiply(a, b)
+                     : reduction == "max" ? (less ? b : a)
+                                          : (less ? a : b));
+}
+
+static bool infer_scatter_elements(const OpView& op, std::vector<TensorType>& results) {
+  if (!check_scatter(op) || !op.axis("axis", op.type(0).ndim())) return false;
+  if (op.dims(1) != op.dims(2) || op.type(1).ndim() != op.type(0).ndim())
+    return op.fail("scatter-elements-dims", "data, indices and updates have shapes {}, {} and {}",
+                   dims_text(op.dims(0)), dims_text(op.dims(1)), dims_text(op.dims(2)));
+  return infer_same(op, results);
+}
+
+/// Factors: the dims of the data, then those of the updates that are not the data's.
+static FactorRule factors_scatter_elements(const OpView& op) {
+  const Shape &data = op.type(0).shape, &updates = op.type(2).shape;
+  const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
+  FactorRule rule = pass_rule(data);
+  rule.inputs.resize(3);
+  for (int d = 0; d < static_cast<int>(data.size()); ++d) {
+    rule.inputs[0].push_back(d);
+    const bool shared = d != axis && data[d].bound == updates[d].bound;
+    if (d != axis && !shared) rule.factors[d].role = Factor::Role::Whole;
+    rule.inputs[1].push_back(shared ? d : static_cast<int>(rule.factors.size()));
+    if (!shared) rule.factors.push_back({updates[d].bound, Factor::Role::Whole, ReduceOp::Sum});
+  }
+  rule.inputs[2] = rule.inputs[1];
+  rule.outputs = {rule.inputs[0]};
+  return rule;
+}
+
+static void eval_scatter_elements(EvalContext& context) {
+  Tensor result = context.in(0);
+  const Tensor &indices = context.in(1), &updates = context.in(2);
+  const int axis = static_cast<int>(from_front(int_of(context.op, "axis"), static_cast<int64_t>(result.dims.size())));
+  const std::string& reduction = text_of(context.op, "reduction");
+  const HeldIndices held(context, 0, axis);
+  Dims strides = strides_of(result.dims);
+  const int64_t stride = std::exchange(strides[axis], 0);
+  for (Index at(indices.dims); at.more(); at.next()) {
+    const int64_t to = held.local(indices.whole[at.linear()]);
+    if (to >= 0) combine(result, at.dot(strides) + to * stride, updates, at.linear(), reduction);
+  }
+  context.results[0] = std::move(result);
+}
+
+const OpDef kScatterElements{.kind = OpKind::ScatterElements,
+                             .name = "ScatterElements",
+                             .onnx = {"ScatterElements", 11},
+                             .attrs = {{"axis", AttrType::Int, 0}, {"reduction", AttrType::Text, "none"}},
+                             .inputs = {3, 3},
+                             .category = Category::Index,
+                             .infer = infer_scatter_elements,
+                             .canonicalize = canonical_axis,
+                             .factors = factors_scatter_elements,
+                             .eval = eval_scatter_elements};
+
+static bool infer_scatter_nd(const OpView& op, std::vector<TensorType>& results) {
+  if (!check_scatter(op) || !has_ndim(op, 1, 1) || !has_ndim(op, 0, 1)) return false;
+  const Dims data = op.dims(0), indices = op.dims(1);
+  const int64_t tuple = indices.back();
+  bool fits = tuple >= 1 && tuple <= static_cast<int64_t>(data.size());
+  if (fits) {
+    Dims expected(indices.begin(), indices.end() - 1);
+    expected.insert(expected.end(), data.begin() + tuple, data.end());
+    fits = op.dims(2) == expected;
+  }
+  if (!fits)
+    return op.fail("scatter-nd-dims", "data, indices and updates have shapes {}, {} and {}", dims_text(data),
+                   dims_text(indices), dims_text(op.dims(2)));
+  return infer_same(op, results);
+}
+
+/// Factors: the dims of the data (addressed ones also pass: a rank applies what falls into its slice), then the dims of
+/// the indices, whole.
+static FactorRule factors_scatter_nd(const OpView& op) {
+  const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
+  const int ndim = static_cast<int>(data.size()), tuple = static_cast<int>(indices.back().bound);
+  FactorRule rule = pass_rule(data);
+  rule.inputs.resize(3);
+  for (int d = 0; d < ndim; ++d) rule.inputs[0].push_back(d);
+  for (const Extent& extent : indices) {
+    rule.inputs[1].push_back(static_cast<int>(rule.factors.size()));
+    rule.factors.push_back({extent.bound, Factor::Role::Whole, ReduceOp::Sum});
+  }
+  rule.inputs[2].assign(rule.inputs[1].begin(), rule.inputs[1].end() - 1);
+  for (int d = tuple; d < ndim; ++d) rule.inputs[2].push_back(d);
+  rule.outputs = {rule.inputs[0]};
+  return rule;
+}
+
+static void eval_scatter_nd(EvalContext& context) {
+  Tensor result = context.in(0);
+  const Tensor &indices = context.in(1), &updates = context.in(2);
+  const int tuple = static_cast<int>(indices.dims.back());
+  const std::string& reduction = text_of(context.op, "reduction");
+  const Dims strides = strides_of(result.dims);
+  std::vector<HeldIndices> held;
+  for (int d = 0; d < tuple; ++d) held.emplace_back(context, 0, d);
+  const int64_t inner = element_count(Dims(result.dims.begin() + tuple, result.dims.end()));
+  for (int64_t t = 0; t < indices.size() / tuple; ++t) {
+    int64_t to = 0;
+    for (int d = 0; d < tuple && to >= 0; ++d) {
+      const int64_t at = held[d].local(indices.whole[t * tuple + d]);
+      to = at < 0 ? -1 : to + at * strides[d];
+    }
+    for (int64_t k = 0; k < inner && to >= 0; ++k) combine(result, to + k, updates, t * inner + k, reduction);
+  }
+  context.results[0] = std::move(result);
+}
+
+const OpDef kScatterND{.kind = OpKind::ScatterND,
+                       .name = "ScatterND",
+                       .onnx = {"ScatterND", 11},
+                       .attrs = {{"reduction", AttrType::Text, "none"}},
+                       .inputs = {3, 3},
+                       .category = Category::Index,
+                       .infer = infer_scatter_nd,
+                       .factors = factors_scatter_nd,
+                       .eval = eval_scatter_nd};
+
+}  // namespace weft

@@ -1,0 +1,105 @@
+#include "ir/ops/window.h"
+
+#include <algorithm>
+
+namespace weft {
+
+static bool check_lengths(const OpView& op, size_t ndim) {
+  for (const char* attr : {"kernel_shape", "strides", "dilations", "pads"}) {
+    const std::vector<int64_t> values = ints_of(op.op(), attr);
+    const size_t expected = std::string_view(attr) == "pads" ? 2 * ndim : ndim;
+    if (!values.empty() && values.size() != expected)
+      return op.fail("window-lengths", "'{}' has {} entries for {} spatial dimensions", attr, values.size(), ndim);
+    const int64_t least = std::string_view(attr) == "pads" ? 0 : 1;
+    if (std::any_of(values.begin(), values.end(), [&](int64_t v) { return v < least; }))
+      return op.fail("window-values", "'{}' is {}, entries must be at least {}", attr, dims_text(values), least);
+  }
+  return true;
+}
+
+/// SAME: as many outputs as ceil(in / stride), the odd pad element behind (UPPER) or before (LOWER).
+static void pad_same(WindowDim& dim, bool upper) {
+  dim.out = (dim.in + dim.stride - 1) / dim.stride;
+  const int64_t total = std::max<int64_t>(0, (dim.out - 1) * dim.stride + dim.reach() - dim.in);
+  dim.before = upper ? total / 2 : total - total / 2;
+  dim.behind = total - dim.before;
+}
+
+static void count_outputs(WindowDim& dim, bool ceil) {
+  const int64_t room = dim.in + dim.before + dim.behind - dim.reach();
+  if (room < 0) {
+    dim.out = 0;
+    return;
+  }
+  dim.out = (ceil ? room + dim.stride - 1 : room) / dim.stride + 1;
+  // A window that would start in the padding behind is left out.
+  if (ceil && (dim.out - 1) * dim.stride >= dim.in + dim.before) --dim.out;
+}
+
+std::optional<Window> window_of(const OpView& op, const Dims& kernel) {
+  const Dims in = op.dims(0);
+  const size_t ndim = in.size() - 2;
+  if (!check_lengths(op, ndim)) return {};
+  const auto value = [&](const char* attr, size_t at, int64_t otherwise) {
+    const std::vector<int64_t> values = ints_of(op.op(), attr);
+    return values.empty() ? otherwise : values[at];
+  };
+  const std::string& mode = text_of(op.op(), "auto_pad");
+  const bool ceil = op.op().has("ceil_mode") && op.op().integer("ceil_mode");
+  Window window;
+  for (size_t d = 0; d < ndim; ++d) {
+    const int64_t own = kernel.empty() ? 1 : kernel[d];
+    WindowDim dim{value("kernel_shape", d, own), value("strides", d, 1), value("dilations", d, 1), 0, 0, in[d + 2], 0};
+    if (!kernel.empty() && dim.kernel != own)
+      return op.fail("window-kernel", "kernel_shape has {} where the weights have {}", dim.kernel, own), std::nullopt;
+    if (mode == "NOTSET" || mode.empty()) {
+      dim.before = value("pads", d, 0);
+      dim.behind = value("pads", ndim + d, 0);
+    }
+    if (mode == "SAME_UPPER" || mode == "SAME_LOWER")
+      pad_same(dim, mode == "SAME_UPPER");
+    else
+      count_outputs(dim, ceil);
+    window.push_back(dim);
+  }
+  return window;
+}
+
+void canonical_window(Op& op, const Window& window) {
+  std::vector<int64_t> kernel, strides, dilations, pads(2 * window.size());
+  for (size_t d = 0; d < window.size(); ++d) {
+    kernel.push_back(window[d].kernel);
+    strides.push_back(window[d].stride);
+    dilations.push_back(window[d].dilation);
+    pads[d] = window[d].before;
+    pads[window.size() + d] = window[d].behind;
+  }
+  fill_defaults(op);
+  op.set("auto_pad", std::string("NOTSET"));
+  op.set("kernel_shape", kernel);
+  op.set("strides", strides);
+  op.set("dilations", dilations);
+  op.set("pads", pads);
+}
+
+Window window_of_attrs(const Op& op, const Dims& in, const Dims& out) {
+  const std::vector<int64_t>&kernel = op.ints("kernel_shape"), &strides = op.ints("strides"),
+        &dilations = op.ints("dilations"), &pads = op.ints("pads");
+  Window window;
+  for (size_t d = 0; d < kernel.size(); ++d)
+    window.push_back({kernel[d], strides[d], dilations[d], pads[d], pads[kernel.size() + d], in[d + 2], out[d + 2]});
+  return window;
+}
+
+int64_t window_source(const Window& window, const Dims& in_strides, const Index& at, const Index& k, int first_dim) {
+  int64_t from = 0;
+  for (int d = 0; d < static_cast<int>(window.size()); ++d) {
+    const WindowDim& dim = window[d];
+    const int64_t position = at[first_dim + d] * dim.stride - dim.before + k[d] * dim.dilation;
+    if (position < 0 || position >= dim.in) return -1;
+    from += position * in_strides[2 + d];
+  }
+  return from;
+}
+
+}  // namespace weft

@@ -4,6 +4,7 @@ namespace weft {
 
 void Scope::finish() {
   const bool block = !open.empty();
+  if (!pragma.empty()) parent->put(pragma);
   if (block) parent->put(open);
   for (std::string& line : lines) parent->put(block && line[0] != '#' ? "  " + line : std::move(line));
   if (block) parent->put(close);

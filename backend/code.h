@@ -15,8 +15,10 @@ struct Scope {
   int depth = 0;
   std::string open;    // "for (int64_t i = 0; i < 8; ++i) {"; empty: no lines of its own
   std::string close = "}";
+  std::string pragma;  // in front of `open`
   std::vector<std::string> lines;
-  std::map<std::string, std::string> known;  // values that have a name here
+  std::map<std::string, std::string> known;   // values that have a name here
+  std::map<std::string, std::string> arrays;  // values kept in an array here, by the loop of this depth + 1
 
   Scope() = default;
   Scope(Scope* parent, std::string open) : parent(parent), depth(parent->depth + 1), open(std::move(open)) {}

@@ -23,6 +23,7 @@ class Names {
  public:
   /// `text` as an identifier, with "_2", "_3" ... where it is taken.
   std::string unique(std::string_view text);
+  bool has(const std::string& name) const { return taken_.contains(name); }
   void reserve(std::string name) { taken_.insert(std::move(name)); }
 
  private:

@@ -1,0 +1,79 @@
+// One element of a value as C++: a body's value at given indices, pulled through views, pointwise ops, reductions and
+// look-ups down to loads. A statement stands in the outermost scope in which its indices are known, so that what a row
+// needs once is computed once.
+#pragma once
+#include "backend/loops.h"
+
+namespace weft {
+
+/// Text of an element, and the innermost scope that it depends on.
+struct Element {
+  std::string text;
+  Scope* scope;
+};
+
+/// What one attempt to write a kernel leaves for the next one.
+struct Attempt {
+  Cuts cuts;
+  std::set<std::string> kept;  // values that several loops over a row read: kept in an array
+};
+
+class Elements {
+ public:
+  Elements(KernelContext& context, Attempt& attempt);
+
+  LoopScopes scopes;
+
+  /// The element of `value` at local indices.
+  Element at(ValueId value, const IndexList& index);
+  /// From now on the element is that variable of `scope`.
+  void bind(ValueId value, const IndexList& index, const std::string& name, Scope* scope);
+  /// output number `number` (an element of the value behind a last AllGather) = element.
+  void store(size_t number, const IndexList& index, const Element& element);
+  /// Reads of window operands inside at() go to this peer ("p" or "0"); empty: the rank's own.
+  std::string peer;
+  bool again() const { return scopes.again(); }
+
+ private:
+  Element compute(ValueId value, const IndexList& index, const std::string& key);
+  Element load(ValueId value, const IndexList& index);
+  Element source(ValueId value, const Op& op, const IndexList& index);
+  Element pointwise(ValueId value, const Op& op, const IndexList& index, const std::string& key);
+  Element view(ValueId value, const Op& op, const IndexList& index);
+  Element concat(ValueId value, const Op& op, const IndexList& index);
+  Element pad(ValueId value, const Op& op, const IndexList& index);
+  Element reduction(ValueId value, const Op& op, const IndexList& index);
+  Element arg_reduction(ValueId value, const Op& op, const IndexList& index);
+  Element product(ValueId value, const Op& op, const IndexList& index);
+  Element window(ValueId value, const Op& op, const IndexList& index);
+  Element index_op(ValueId value, const Op& op, const IndexList& index);
+  Element scan(ValueId value, const Op& op, const IndexList& index);
+  Element collective(ValueId value, const Op& op, const IndexList& index);
+  Element from_peers(const Op& op, const IndexList& index);
+  Element fail(const char* id, const Op& op, const std::string& what);
+
+  /// `const float name = text;` in the scope of the element.
+  Element named(ValueId value, Element element);
+  void keep(const std::string& key, const Element& element, DType dtype);
+  /// An integer of run-time data as an index in [0, extent).
+  IndexExpr data_index(const Element& element, const std::string& name, int64_t extent);
+  /// The index brought into [0, extent), and the text of the condition that it is there already ("" if always).
+  IndexExpr clamped(const IndexExpr& index, int64_t extent, std::string& inside);
+  /// Loops over some dimensions of a value of local `dims`; fills their entries of `index`.
+  struct Inner {
+    std::vector<LoopScopes::Open> loops;
+    std::vector<IndexExpr> at;
+  };
+  Inner open_dims(Scope* under, const TensorType& type, const std::vector<int64_t>& dims, const std::string& pragma);
+  void close(Inner& inner);
+
+  KernelContext& context_;
+  const Graph& body_;
+  Attempt& attempt_;
+  std::map<std::string, int> computed_;
+};
+
+/// Whether a pointwise op costs more than a few additions.
+bool is_expensive(const Op& op);
+
+}  // namespace weft

@@ -1,0 +1,177 @@
+#include "backend/kernel_context.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/base/check.h"
+#include "ir/op_def.h"
+
+namespace weft {
+
+const char* memory_type(DType dtype) {
+  static constexpr const char* kNames[] = {"float",   "double",   "weft::half", "weft::bfloat16", "int8_t",
+                                           "int16_t", "int32_t",  "int64_t",    "uint8_t",        "uint16_t",
+                                           "uint32_t", "uint64_t", "bool"};
+  return kNames[static_cast<int>(dtype)];
+}
+
+const char* compute_type(DType dtype) {
+  return dtype == DType::F16 || dtype == DType::BF16 ? "float" : memory_type(dtype);
+}
+
+std::string real_literal(double value, DType dtype) {
+  const std::string type = compute_type(dtype);
+  if (std::isnan(value)) return "std::numeric_limits<" + type + ">::quiet_NaN()";
+  if (std::isinf(value)) return (value < 0 ? "-" : "") + ("std::numeric_limits<" + type + ">::infinity()");
+  // The shortest text that gives the same float: 0.044715f, not 0.04471500217914581f.
+  const bool single = type == "float";
+  std::string text = shortest(value);
+  if (single)
+    for (int digits = 6; digits < 10; ++digits) {
+      char buffer[32];
+      snprintf(buffer, sizeof buffer, "%.*g", digits, value);
+      if (std::strtof(buffer, nullptr) != static_cast<float>(value)) continue;
+      text = buffer;
+      break;
+    }
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  text += single ? "f" : "";
+  return text[0] == '-' ? "(" + text + ")" : text;
+}
+
+std::string whole_literal(int64_t value, DType dtype) {
+  if (dtype == DType::Bool) return value ? "true" : "false";
+  if (dtype == DType::U64) return std::to_string(static_cast<uint64_t>(value)) + "u";
+  if (value == INT64_MIN) return "INT64_MIN";
+  const bool wide = dtype == DType::I64;
+  const std::string text = wide ? "int64_t{" + std::to_string(value) + "}" : std::to_string(value);
+  return value < 0 && !wide ? "(" + text + ")" : text;
+}
+
+KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags)
+    : plan(plan), kernel(kernel), body(kernel.body), diags_(diags) {
+  for (const Formal& f : kernel.formals) names.reserve(f.name);
+  for (const RunExtent& e : kernel.extents) names.reserve(e.name);
+  for (size_t a = 0; a < kernel.mesh.size(); ++a) names.reserve(identifier(kernel.mesh[a].name));
+  for (const char* word : {"team", "peers", "begin", "end", "invocation", "trip", "n0", "m", "batch", "width", "sums"})
+    names.reserve(word);
+  for (OpId id : body.order()) {
+    const Op& op = body.op(id);
+    if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) continue;
+    need({Argument::Kind::Peers});
+    if (!group_.empty() && group_ != op.ints("axes"))
+      refuse("kernel-groups-unsupported", op, "collectives over different axes in one kernel");
+    group_ = op.ints("axes");
+  }
+  // The operands' names for the peers' copies.
+  for (const Formal& f : kernel.formals) names.reserve(f.name + "_at");
+}
+
+int64_t KernelContext::ranks() const {
+  int64_t ranks = 1;
+  for (int64_t axis : group_) ranks *= kernel.mesh[axis].size;
+  return ranks;
+}
+
+void KernelContext::refuse(std::string id, const Op& op, const std::string& what) {
+  failed_ = true;
+  const std::vector<OriginId>& origins = op.origins.empty() ? kernel.origins : op.origins;
+  const Loc loc = origins.empty() ? Loc::in_file(plan.name) : plan.origins[origins[0].index].loc;
+  diags_.error(std::move(id), loc, "'{}' (in kernel '{}'): {}", printable(op.name), kernel.name, what);
+}
+
+std::string KernelContext::run_extent(const TensorType& type, int dim) {
+  const Extent& extent = type.shape[dim];
+  const std::vector<Digit> digits = this->digits(type, dim);
+  const bool ragged = is_ragged(extent.bound, digits);
+  if (!extent.count && !ragged) return "";
+  for (size_t i = 0; i < kernel.extents.size(); ++i) {
+    const RunExtent& e = kernel.extents[i];
+    const bool same = extent.count ? e.axis < 0 && e.count == extent.count
+                                   : e.axis == digits[0].axis && e.extent == extent.bound && e.block == digits[0].block;
+    if (!same) continue;
+    need({Argument::Kind::Extent, static_cast<int>(i)});
+    return e.name;
+  }
+  check_failed(__FILE_NAME__, __LINE__, "kernel '" + kernel.name + "' lacks a run-time extent");
+}
+
+IndexExpr KernelContext::coordinate(int axis) {
+  const Argument argument{is_time(axis) ? Argument::Kind::Chunk : Argument::Kind::Coordinate, axis};
+  if (kernel.mesh[axis].size > 1) need(argument);
+  return index_variable(argument_name(argument), 0, kernel.mesh[axis].size - 1);
+}
+
+int KernelContext::input_formal(ValueId input) const {
+  const std::vector<ValueId>& inputs = body.inputs();
+  return static_cast<int>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin());
+}
+
+/// Position of matrix element (k, n) of batch `lead` in panels.
+static IndexExpr panel_offset(const Packing& packing, const Dims& dims, const IndexList& index) {
+  const size_t nd = dims.size();
+  const size_t k_dim = packing.transposed ? nd - 1 : nd - 2, n_dim = packing.transposed ? nd - 2 : nd - 1;
+  const int64_t width = packing.width, k = dims[k_dim], panels = (dims[n_dim] + width - 1) / width;
+  const IndexExpr lead = linear_index({index.begin(), index.end() - 2}, {dims.begin(), dims.end() - 2});
+  return lead * (panels * k * width) + quotient(index[n_dim], width) * (k * width) + index[k_dim] * width +
+         remainder(index[n_dim], width);
+}
+
+IndexExpr KernelContext::offset(const Formal& formal, const IndexList& index) {
+  IndexList at = index;
+  Dims dims;
+  const auto whole = [&](int axis) {
+    return std::find(formal.whole_over.begin(), formal.whole_over.end(), axis) != formal.whole_over.end();
+  };
+  for (int d = 0; d < formal.type.ndim(); ++d) {
+    const std::vector<Digit> digits = this->digits(formal.type, d);
+    int64_t extent = buffer_extent(formal.type.shape[d].bound, digits);
+    for (const Digit& digit : digits)
+      if (whole(digit.axis)) extent *= digit.size;
+    at[d] = with_digits(index[d], digits, whole, coordinates());
+    dims.push_back(extent);
+  }
+  if (formal.packing.kind == Packing::Kind::Panels) return panel_offset(formal.packing, dims, at);
+  return linear_index(at, dims);
+}
+
+std::string KernelContext::argument_name(const Argument& argument) const {
+  switch (argument.kind) {
+    case Argument::Kind::Team: return "team";
+    case Argument::Kind::Peers: return "peers";
+    case Argument::Kind::Chunk:
+    case Argument::Kind::Coordinate: return identifier(kernel.mesh[argument.number].name) + "_index";
+    case Argument::Kind::Extent: return kernel.extents[argument.number].name;
+    case Argument::Kind::Invocation: return "invocation";
+    case Argument::Kind::Trip: return "trip";
+  }
+  return "";
+}
+
+static const char* argument_type(Argument::Kind kind) {
+  switch (kind) {
+    case Argument::Kind::Team: return "weft::Team& ";
+    case Argument::Kind::Peers: return "weft::Peers ";
+    case Argument::Kind::Chunk:
+    case Argument::Kind::Coordinate: return "int ";
+    case Argument::Kind::Extent: return "int64_t ";
+    case Argument::Kind::Invocation:
+    case Argument::Kind::Trip: return "uint32_t ";
+  }
+  return "";
+}
+
+std::string KernelContext::parameters() const {
+  std::vector<std::string> list;
+  for (const Argument& a : arguments_) list.push_back(argument_type(a.kind) + argument_name(a));
+  const size_t inputs = body.inputs().size();
+  for (size_t i = 0; i < kernel.formals.size(); ++i) {
+    const Formal& f = kernel.formals[i];
+    const std::string type = memory_type(f.type.dtype);
+    if (f.window && reads_peers()) list.push_back("weft::Window<" + type + "> " + f.name);
+    else list.push_back((i < inputs ? "const " : "") + type + "* " + f.name);
+  }
+  return join(list, ", ");
+}
+
+}  // namespace weft

@@ -1,0 +1,81 @@
+// What the generators of one kernel share: the kernel, its operands in memory, and the arguments that turn out to be needed.
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/digits.h"
+#include "backend/naming.h"
+#include "ir/plan.h"
+
+namespace weft {
+
+/// The C++ type of an element in memory, and of a local variable that holds one (float for the 16-bit floats).
+const char* memory_type(DType dtype);
+const char* compute_type(DType dtype);
+/// A number as a literal of the compute type.
+std::string real_literal(double value, DType dtype);
+std::string whole_literal(int64_t value, DType dtype);
+
+/// An argument of an emitted kernel that is not one of its formals.
+struct Argument {
+  enum class Kind : uint8_t { Team, Peers, Chunk, Coordinate, Extent, Invocation, Trip };
+  Kind kind;
+  int number = -1;  // Chunk, Coordinate: axis of the kernel's mesh; Extent: of Kernel::extents
+  auto operator<=>(const Argument&) const = default;
+};
+
+class KernelContext {
+ public:
+  KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags);
+
+  const Plan& plan;
+  const Kernel& kernel;
+  const Graph& body;
+
+  /// Reports `id` at the op's origin; the kernel gives no text.
+  void refuse(std::string id, const Op& op, const std::string& what);
+  bool failed() const { return failed_; }
+
+  /// Extents on this rank, in this chunk: bounds.
+  Dims dims(ValueId value) const { return buffer_dims(body.type(value), kernel.mesh); }
+  Dims dims(const TensorType& type) const { return buffer_dims(type, kernel.mesh); }
+  std::vector<Digit> digits(const TensorType& type, int dim) const { return digits_of(type.layout, dim, kernel.mesh); }
+  bool is_time(int axis) const { return axis >= static_cast<int>(place().mesh.size()); }
+  const Place& place() const { return plan.places[kernel.place.index]; }
+
+  /// The run-time length of a dimension as a kernel argument; nothing where it is static.
+  std::string run_extent(const TensorType& type, int dim);
+  /// The coordinate on a mesh axis: this rank's, or the chunk.
+  IndexExpr coordinate(int axis);
+  CoordinateFn coordinates() {
+    return [this](int axis) { return coordinate(axis); };
+  }
+  /// Position of an element in the memory of a formal.
+  IndexExpr offset(const Formal& formal, const IndexList& index);
+  /// The formal of an Input, or of output `number`.
+  int input_formal(ValueId input) const;
+  int output_formal(size_t number) const { return static_cast<int>(body.inputs().size() + number); }
+
+  void need(Argument argument) { arguments_.insert(argument); }
+  const std::set<Argument>& arguments() const { return arguments_; }
+  /// The name of an argument inside the kernel.
+  std::string argument_name(const Argument& argument) const;
+  /// "(weft::Team& team, const float* x, float* y)", and the same as lines of a declaration.
+  std::string parameters() const;
+  /// Axes of the collectives in the body: the group of its peer table, and how many ranks that is.
+  const std::vector<int64_t>& group() const { return group_; }
+  int64_t ranks() const;
+  bool reads_peers() const { return arguments_.contains({Argument::Kind::Peers, -1}); }
+
+  /// Names of parameters; each attempt to write the body starts with a copy.
+  Names names;
+
+ private:
+  Diags& diags_;
+  bool failed_ = false;
+  std::vector<int64_t> group_;
+  std::set<Argument> arguments_;
+};
+
+}  // namespace weft

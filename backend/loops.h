@@ -1,0 +1,86 @@
+// Loop axes of a kernel under construction, and the scopes that are open. An axis is cut into several loops where an index
+// expression would otherwise need a division: cuts are asked for while the text is written, and the text is written again.
+#pragma once
+#include <deque>
+#include <map>
+#include <set>
+
+#include "backend/code.h"
+#include "backend/kernel_context.h"
+
+namespace weft {
+
+/// One run of indices. Its loops, outer first, cover extent = product of their extents.
+struct LoopAxis {
+  std::string name;
+  int64_t extent = 1;
+  std::string bound;  // run-time length; empty: the extent
+};
+struct Loop {
+  std::string variable;
+  int64_t extent;
+  std::string bound;  // C++ text
+  std::string axis;
+  int64_t unit;       // by how much the axis moves in one step
+};
+
+/// Cuts of each axis by name: block sizes, each a multiple of the one before.
+class Cuts {
+ public:
+  /// False if the cut is there already or does not nest.
+  bool add(const LoopAxis& axis, int64_t block);
+  std::vector<Loop> loops(const LoopAxis& axis) const;
+  static IndexExpr index(const std::vector<Loop>& loops);
+
+ private:
+  std::map<std::string, std::set<int64_t>> blocks_;
+};
+
+class LoopScopes {
+ public:
+  LoopScopes(KernelContext& context, Cuts& cuts);
+
+  KernelContext& context;
+  Names names;
+  /// The whole text; statements are put no further out than `floor`.
+  Scope root;
+  Scope* floor = &root;
+  Scope* current = &root;
+
+  /// Loops opened inside `under`; the innermost becomes current.
+  struct Open {
+    std::vector<std::unique_ptr<Scope>> scopes;
+    std::vector<Loop> loops;
+    IndexExpr index;
+    Scope* before = nullptr;
+    std::map<std::string, Scope*> hidden;
+    Scope& inner() { return *scopes.back(); }
+  };
+  Open open(Scope* under, const LoopAxis& axis, const std::string& pragma = "");
+  void close(Open& open);
+  /// Axis of that name and extent, renamed where one is open around `under`.
+  LoopAxis fresh_axis(const std::string& name, int64_t extent, const std::string& bound, const Scope* under) const;
+
+  void own(const std::string& variable, Scope* scope) { owners_[variable] = scope; }
+  /// The innermost scope that the variables of the expressions live in.
+  Scope* home(const IndexList& index) const;
+  Scope* deeper(Scope* a, Scope* b) const { return a->depth > b->depth ? a : b; }
+  /// Registers a loop variable that open() did not make.
+  void declare_loop(const Loop& loop, const LoopAxis& axis, Scope* scope);
+
+  /// C++ text of an index in emitted code; asks for the cuts that would remove its digits.
+  std::string text(const IndexExpr& expr);
+  /// A cut was asked for: write the kernel again.
+  bool again() const { return again_; }
+  void ask_again() { again_ = true; }
+
+ private:
+  void ask_cuts(const IndexExpr& expr);
+
+  Cuts& cuts_;
+  std::map<std::string, Scope*> owners_;
+  std::map<std::string, std::pair<Loop, LoopAxis>> loops_;
+  bool again_ = false;
+};
+
+}  // namespace weft

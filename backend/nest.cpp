@@ -1,0 +1,288 @@
+#include "backend/nest.h"
+
+#include <algorithm>
+
+#include "ir/op_def.h"
+
+namespace weft {
+
+/// Below this many elements another thread costs more than it saves.
+static constexpr int64_t kTaskWork = 8192;
+
+std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const Dims& space, const IndexList& index) {
+  const Dims dims = context.dims(output);
+  if (dims == space) return index;
+  const Op& op = context.body.producer_op(output);
+  if (op.inputs.empty()) return {};
+  if (category(op) == Category::Pointwise) {
+    for (ValueId input : op.inputs)
+      if (context.dims(input) == dims)
+        if (std::optional<IndexList> at = place_in(context, input, space, index)) return at;
+    return {};
+  }
+  if (category(op) != Category::View && category(op) != Category::Collective) return {};
+  const Dims from = context.dims(op.inputs[0]);
+  const bool is_transpose = op.kind == OpKind::Transpose;
+  const bool is_reshape = op.kind == OpKind::Reshape || op.kind == OpKind::Squeeze || op.kind == OpKind::Unsqueeze ||
+                          op.kind == OpKind::Flatten;
+  if (!is_transpose && !is_reshape) return {};
+  const std::optional<IndexList> at = place_in(context, op.inputs[0], space, index);
+  if (!at) return {};
+  if (is_reshape) return unravel(linear_index(*at, from), dims);
+  IndexList moved(at->size());
+  for (size_t d = 0; d < moved.size(); ++d) moved[d] = (*at)[static_cast<size_t>(op.ints("perm")[d])];
+  return moved;
+}
+
+// ---- outer loops ---------------------------------------------------------------------------------------------------
+
+namespace {
+struct OuterLoop {
+  Loop loop;
+  size_t axis;
+};
+std::vector<OuterLoop> flatten(const OuterLoops& outer, const Cuts& cuts) {
+  std::vector<OuterLoop> loops;
+  for (size_t a = 0; a < outer.axes.size(); ++a)
+    for (const Loop& loop : cuts.loops(outer.axes[a]))
+      if (loop.extent > 1 || !outer.axes[a].bound.empty()) loops.push_back({loop, a});
+  return loops;
+}
+}  // namespace
+
+/// How many leading loops are handed to the team: enough tasks for many threads, each with work of its own.
+static size_t parallel_loops(const std::vector<OuterLoop>& loops, int64_t work) {
+  int64_t total = work;
+  for (const OuterLoop& l : loops) total *= l.loop.extent;
+  if (total < 2 * kTaskWork) return 0;
+  int64_t tasks = 1, rest = total;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    tasks *= loops[i].loop.extent, rest /= loops[i].loop.extent;
+    if (tasks >= 64 || rest <= kTaskWork / 64) return i + 1;
+  }
+  return loops.size();
+}
+
+static void open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<OuterLoop>& loops, size_t parallel,
+                      const OuterLoops& outer, KernelContext& context) {
+  context.need({Argument::Kind::Team});
+  int64_t inside = outer.work;
+  for (size_t i = parallel; i < loops.size(); ++i) inside *= loops[i].loop.extent;
+  std::string count;
+  for (size_t i = 0; i < parallel; ++i) count += (i ? " * " : "") + loops[i].loop.bound;
+  const std::string grain = std::to_string(std::max<int64_t>(1, kTaskWork / inside));
+  open.scopes.push_back(std::make_unique<Scope>(
+      &scopes.root, "team.parallel(" + count + ", " + grain + ", [&](int64_t begin, int64_t end) {"));
+  open.inner().close = "});";
+  scopes.floor = &open.inner();
+  const bool single = parallel == 1;
+  const std::string v = single ? loops[0].loop.variable : "task";
+  open.scopes.push_back(std::make_unique<Scope>(&open.inner(), "for (int64_t " + v + " = begin; " + v + " < end; ++" + v + ") {"));
+  std::string rest = "task";
+  for (size_t i = parallel; !single && i-- > 0;) {
+    const std::string& bound = loops[i].loop.bound;
+    open.inner().put("const int64_t " + loops[i].loop.variable + " = " + rest + (i ? " % " + bound : "") + ";");
+    rest = (rest == "task" ? rest : rest) + " / " + bound;
+  }
+}
+
+OpenOuter open_outer(LoopScopes& scopes, const OuterLoops& outer, const Cuts& cuts, KernelContext& context) {
+  OpenOuter open;
+  const std::vector<OuterLoop> loops = flatten(outer, cuts);
+  const size_t parallel = parallel_loops(loops, outer.work);
+  if (parallel) open_team(scopes, open, loops, parallel, outer, context);
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const Loop& loop = loops[i].loop;
+    if (i >= parallel) {
+      Scope* parent = open.scopes.empty() ? &scopes.root : &open.inner();
+      const std::string& v = loop.variable;
+      open.scopes.push_back(std::make_unique<Scope>(
+          parent, "for (int64_t " + v + " = 0; " + v + " < " + loop.bound + "; ++" + v + ") {"));
+    }
+    scopes.declare_loop(loop, outer.axes[loops[i].axis], &open.inner());
+  }
+  if (open.scopes.empty()) open.scopes.push_back(std::make_unique<Scope>(&scopes.root, "{"));
+  for (const LoopAxis& axis : outer.axes) open.index.push_back(Cuts::index(cuts.loops(axis)));
+  scopes.current = &open.inner();
+  return open;
+}
+
+void close_outer(LoopScopes& scopes, OpenOuter& open) {
+  for (auto scope = open.scopes.rbegin(); scope != open.scopes.rend(); ++scope) (*scope)->finish();
+  scopes.current = scopes.floor = &scopes.root;
+}
+
+// ---- spaces --------------------------------------------------------------------------------------------------------
+
+namespace {
+/// An iteration space: the dims of a value, those that reductions of the body run over, and the outputs stored in it.
+struct IterationSpace {
+  TensorType type;
+  Dims dims;
+  std::vector<int64_t> reduced;
+  std::vector<size_t> outputs, row_outputs;  // row outputs: one element for each row
+};
+
+/// The value whose elements a kernel computes for an output: in front of a last all-gather.
+ValueId computed_value(const KernelContext& context, size_t output) {
+  const ValueId value = context.body.outputs()[output].value;
+  const Op& op = context.body.producer_op(value);
+  return op.kind == OpKind::AllGather ? op.inputs[0] : value;
+}
+}  // namespace
+
+/// The first reduction that an output needs at indices of its own row.
+static std::optional<IterationSpace> reduction_space(const KernelContext& context) {
+  for (OpId id : context.body.order()) {
+    const Op& op = context.body.op(id);
+    if (category(op) != Category::Reduction || !op.has("axes") || op.ints("axes").empty()) continue;
+    return IterationSpace{context.body.type(op.inputs[0]), context.dims(op.inputs[0]), op.ints("axes"), {}, {}};
+  }
+  return {};
+}
+
+static bool is_row_shape(const KernelContext& context, const IterationSpace& space, ValueId value) {
+  Dims kept, full;
+  for (size_t d = 0; d < space.dims.size(); ++d) {
+    const bool reduced = std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
+    full.push_back(reduced ? 1 : space.dims[d]);
+    if (!reduced) kept.push_back(space.dims[d]);
+  }
+  const Dims dims = context.dims(value);
+  return !space.reduced.empty() && (dims == kept || dims == full);
+}
+
+static std::vector<IterationSpace> spaces_of(const KernelContext& context) {
+  std::vector<IterationSpace> spaces;
+  if (std::optional<IterationSpace> rows = reduction_space(context)) spaces.push_back(std::move(*rows));
+  for (size_t o = 0; o < context.body.outputs().size(); ++o) {
+    const ValueId value = computed_value(context, o);
+    const Dims dims = context.dims(value);
+    bool placed = false;
+    for (IterationSpace& space : spaces) {
+      const bool row = is_row_shape(context, space, value);
+      placed = row || place_in(context, value, space.dims, IndexList(space.dims.size())).has_value();
+      if (!placed) continue;
+      (row ? space.row_outputs : space.outputs).push_back(o);
+      break;
+    }
+    if (!placed) spaces.push_back({context.body.type(value), dims, {}, {o}, {}});
+  }
+  std::erase_if(spaces, [](const IterationSpace& s) { return s.outputs.empty() && s.row_outputs.empty(); });
+  return spaces;
+}
+
+namespace {
+/// Dimensions of a space as axes: neighbouring static ones are one axis.
+struct AxisRun {
+  LoopAxis axis;
+  std::vector<int64_t> dims;
+};
+std::vector<AxisRun> axis_runs(KernelContext& context, const IterationSpace& space, bool reduced, const std::string& name) {
+  std::vector<AxisRun> runs;
+  bool joins = false;
+  for (int64_t d = 0; d < static_cast<int64_t>(space.dims.size()); ++d) {
+    const bool is_reduced = std::find(space.reduced.begin(), space.reduced.end(), d) != space.reduced.end();
+    if (is_reduced != reduced) continue;
+    const std::string bound = context.run_extent(space.type, static_cast<int>(d));
+    if (bound.empty() && joins) {
+      runs.back().axis.extent *= space.dims[d];
+      runs.back().dims.push_back(d);
+      continue;
+    }
+    std::string unique = name + (runs.empty() ? "" : std::to_string(runs.size() + 1));
+    if (context.names.has(unique)) unique += "_at";
+    runs.push_back({{unique, space.dims[d], bound}, {d}});
+    joins = bound.empty();
+  }
+  return runs;
+}
+void fill(IndexList& index, const AxisRun& run, const IndexExpr& at, const Dims& dims) {
+  Dims extents;
+  for (int64_t d : run.dims) extents.push_back(dims[d]);
+  const IndexList parts = unravel(at, extents);
+  for (size_t i = 0; i < run.dims.size(); ++i) index[run.dims[i]] = parts[i];
+}
+}  // namespace
+
+/// Puts an element where it belongs in the operand: an all-gather puts the rank's digits back.
+static void store_output(Elements& elements, KernelContext& context, size_t output, IndexList at, const Element& element) {
+  const ValueId value = context.body.outputs()[output].value;
+  const Op& op = context.body.producer_op(value);
+  if (op.kind == OpKind::AllGather) {
+    const std::vector<int64_t>& axes = op.ints("axes");
+    const auto whole = [&](int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
+    const TensorType& from = context.body.type(op.inputs[0]);
+    for (int d = 0; d < from.ndim(); ++d) at[d] = with_digits(at[d], context.digits(from, d), whole, context.coordinates());
+  }
+  elements.store(output, at, element);
+}
+
+/// All operands of the stores are computed before the first one: an output may lie where an input lies.
+static void store_all(Elements& elements, KernelContext& context, const std::vector<size_t>& outputs, const Dims* space,
+                      const IndexList& index) {
+  std::vector<std::pair<IndexList, Element>> values;
+  for (size_t o : outputs) {
+    const ValueId value = computed_value(context, o);
+    IndexList at = space ? *place_in(context, value, *space, index) : index;
+    if (!space && context.dims(value).size() < at.size()) at.resize(context.dims(value).size());
+    Element element = elements.at(value, at);
+    values.emplace_back(std::move(at), std::move(element));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) store_output(elements, context, outputs[i], values[i].first, values[i].second);
+}
+
+/// Index of a row output: the kept dims alone, or with zeros for the reduced ones.
+static IndexList row_index(const KernelContext& context, const IterationSpace& space, size_t output, const IndexList& index) {
+  const size_t ndim = context.dims(computed_value(context, output)).size();
+  IndexList at;
+  for (size_t d = 0; d < index.size(); ++d) {
+    const bool reduced = std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
+    if (!reduced || ndim == space.dims.size()) at.push_back(reduced ? IndexExpr(0) : index[d]);
+  }
+  return at;
+}
+
+static std::vector<std::string> write_space(KernelContext& context, const IterationSpace& space, Attempt& attempt, bool& again) {
+  Elements elements(context, attempt);
+  const std::vector<AxisRun> rows = axis_runs(context, space, false, space.reduced.empty() ? "i" : "row");
+  OuterLoops outer;
+  for (const AxisRun& run : rows) outer.axes.push_back(run.axis);
+  for (int64_t d : space.reduced) outer.work *= space.dims[d];
+  OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context);
+  IndexList index(space.dims.size());
+  for (size_t r = 0; r < rows.size(); ++r) fill(index, rows[r], open.index[r], space.dims);
+  for (size_t o : space.row_outputs) store_all(elements, context, {o}, nullptr, row_index(context, space, o, index));
+  if (!space.outputs.empty()) {
+    std::vector<LoopScopes::Open> inner;
+    for (const AxisRun& run : axis_runs(context, space, true, "c")) {
+      Scope* under = inner.empty() ? &open.inner() : &inner.back().inner();
+      inner.push_back(elements.scopes.open(under, run.axis, "#pragma omp simd"));
+      fill(index, run, inner.back().index, space.dims);
+    }
+    store_all(elements, context, space.outputs, &space.dims, index);
+    for (auto loop = inner.rbegin(); loop != inner.rend(); ++loop) elements.scopes.close(*loop);
+  }
+  const bool is_loop = open.inner().open.starts_with("for");
+  const auto nested = [](const std::string& line) { return line.find("for (") != std::string::npos; };
+  if (is_loop && std::none_of(open.inner().lines.begin(), open.inner().lines.end(), nested))
+    open.inner().pragma = "#pragma omp simd";
+  close_outer(elements.scopes, open);
+  again = elements.again();
+  return elements.scopes.root.lines;
+}
+
+std::vector<std::string> write_nests(KernelContext& context) {
+  std::vector<std::string> lines;
+  for (const IterationSpace& space : spaces_of(context)) {
+    Attempt attempt;
+    bool again = true;
+    std::vector<std::string> part;
+    // Each round adds a cut or a kept value, so this ends; eight rounds are more than any chain of views needs.
+    for (int round = 0; again && round < 8 && !context.failed(); ++round) part = write_space(context, space, attempt, again);
+    lines.insert(lines.end(), part.begin(), part.end());
+  }
+  return lines;
+}
+
+}  // namespace weft

@@ -1,0 +1,27 @@
+// Loop nests over an iteration space that store outputs: the body of every kernel that is not a dense contraction.
+#pragma once
+#include "backend/element.h"
+
+namespace weft {
+
+/// The statements of a kernel's body, or nothing after refusing. Every output is written whole.
+std::vector<std::string> write_nests(KernelContext& context);
+
+/// Loops of an iteration space, handed to a team where there is work for one.
+struct OuterLoops {
+  std::vector<LoopAxis> axes;
+  int64_t work = 1;  // elements inside one iteration of all axes
+};
+struct OpenOuter {
+  std::vector<std::unique_ptr<Scope>> scopes;
+  std::vector<IndexExpr> index;  // by axis
+  Scope& inner() { return *scopes.back(); }
+};
+OpenOuter open_outer(LoopScopes& scopes, const OuterLoops& outer, const Cuts& cuts, KernelContext& context);
+void close_outer(LoopScopes& scopes, OpenOuter& open);
+
+/// Where element `index` of a tensor of local dims `space` is in `output`, which views and pointwise ops make from one of
+/// those dims. Nothing if it is not such.
+std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const Dims& space, const IndexList& index);
+
+}  // namespace weft

@@ -1,0 +1,27 @@
+// The template engine: text of templates/ with `$name` placeholders and `//@ for x in list`, `//@ if name`, `//@ end`
+// lines. No arithmetic, no filters, no includes: all decisions are made where the parameters are filled. Names that the
+// template uses and nobody gave, and names given that no template line uses, are bugs.
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft {
+
+/// Parameters of one template, or of one item of a list.
+struct Params {
+  std::map<std::string, std::string> texts;              // $name; in `if`: empty is false
+  std::map<std::string, std::vector<Params>> lists;      // for x in name: items are $x.field
+
+  Params& set(const std::string& name, std::string text);
+  std::vector<Params>& list(const std::string& name) { return lists[name]; }
+};
+
+/// The rendered text. A line that holds nothing but one placeholder whose text is empty disappears; a text of several
+/// lines is indented like its placeholder.
+std::string render(std::string_view text, const Params& params);
+/// The same for a file of templates/.
+std::string render_file(std::string_view name, const Params& params);
+
+}  // namespace weft

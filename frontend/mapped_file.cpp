@@ -1,0 +1,106 @@
+#include "frontend/mapped_file.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace weft {
+
+static MappedFile failed(std::string why) {
+  MappedFile file;
+  file.error = std::move(why);
+  return file;
+}
+
+namespace {
+struct Mapping {
+  void* address;
+  size_t length;
+};
+}  // namespace
+
+MappedFile map_descriptor(int descriptor) {
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(descriptor);
+    return failed("not a regular file");
+  }
+  MappedFile file;
+  const size_t length = static_cast<size_t>(status.st_size);
+  if (length > 0) {
+    void* address = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (address == MAP_FAILED) {
+      const int code = errno;
+      close(descriptor);
+      return failed(std::string("cannot be mapped: ") + std::strerror(code));
+    }
+    file.bytes = {static_cast<const std::byte*>(address), length};
+    file.memory = {new Mapping{address, length}, [](void* p) {
+                     const auto* mapping = static_cast<const Mapping*>(p);
+                     munmap(mapping->address, mapping->length);
+                     delete mapping;
+                   }};
+  }
+  close(descriptor);
+  return file;
+}
+
+// O_NONBLOCK: a named pipe must not block the compiler before it is refused.
+static constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+
+MappedFile map_file(const std::string& path) {
+  const int descriptor = open(path.c_str(), kOpenFlags);
+  if (descriptor < 0) return failed(std::strerror(errno));
+  return map_descriptor(descriptor);
+}
+
+static std::string folder_of(const std::string& file) {
+  const size_t slash = file.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : file.substr(0, slash);
+}
+
+/// For kernels without openat2: resolves all links first and compares paths.
+static MappedFile map_resolved(const std::string& folder, const std::string& location) {
+  char* base = realpath(folder.c_str(), nullptr);
+  char* target = realpath((folder + "/" + location).c_str(), nullptr);
+  const int code = errno;
+  const std::string base_path = base ? base : "", target_path = target ? target : "";
+  std::free(base);
+  std::free(target);
+  if (base_path.empty() || target_path.empty()) return failed(std::strerror(code));
+  const std::string prefix = base_path == "/" ? base_path : base_path + "/";
+  if (!target_path.starts_with(prefix)) return failed("it leaves the model's folder");
+  // O_NOFOLLOW: the resolved path holds no link any more.
+  const int descriptor = open(target_path.c_str(), kOpenFlags | O_NOFOLLOW);
+  return descriptor < 0 ? failed(std::strerror(errno)) : map_descriptor(descriptor);
+}
+
+MappedFile map_beneath(const std::string& file, const std::string& location) {
+  if (location.empty()) return failed("its location is empty");
+  if (location.find('\0') != std::string::npos) return failed("its location holds a zero byte");
+  if (location.front() == '/') return failed("it is an absolute path");
+  const std::string folder = folder_of(file);
+  const int base = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (base < 0) return failed(std::strerror(errno));
+  struct open_how how {};
+  how.flags = kOpenFlags;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  const long descriptor = syscall(SYS_openat2, base, location.c_str(), &how, sizeof how);
+  const int code = errno;
+  close(base);
+  if (descriptor >= 0) return map_descriptor(static_cast<int>(descriptor));
+  if (code == ENOSYS || code == EPERM) return map_resolved(folder, location);
+  if (code == EXDEV) return failed("it leaves the model's folder");
+  return failed(std::strerror(code));
+}
+
+}  // namespace weft

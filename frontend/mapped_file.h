@@ -1,0 +1,23 @@
+// Read-only file mappings.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace weft {
+
+struct MappedFile {
+  std::span<const std::byte> bytes;
+  std::unique_ptr<void, void (*)(void*)> memory{nullptr, [](void*) {}};
+  std::string error;  // why there is none: "no such file or directory"
+};
+
+/// Maps a regular file. On failure `error` says why.
+MappedFile map_file(const std::string& path);
+/// The same of an open descriptor, which it closes.
+MappedFile map_descriptor(int descriptor);
+/// Opens `location` (relative) beneath the folder of `file`, never outside it, also not through symbolic links.
+MappedFile map_beneath(const std::string& file, const std::string& location);
+
+}  // namespace weft

@@ -1,0 +1,132 @@
+// Attributes of ONNX nodes, checked against the op's record.
+#include <algorithm>
+#include <cstring>
+
+#include "frontend/onnx_import.h"
+
+namespace weft {
+
+static OnnxAttr::Kind kind_of(AttrType type) {
+  switch (type) {
+    case AttrType::Int: return OnnxAttr::Kind::Int;
+    case AttrType::Real: return OnnxAttr::Kind::Real;
+    case AttrType::Text: return OnnxAttr::Kind::Text;
+    case AttrType::Ints: return OnnxAttr::Kind::Ints;
+    case AttrType::Reals: return OnnxAttr::Kind::Reals;
+    case AttrType::Tensor: return OnnxAttr::Kind::Tensor;
+  }
+  return OnnxAttr::Kind::Int;
+}
+
+static bool is_of(const OnnxAttr& attr, AttrType type) {
+  if (attr.kind == kind_of(type)) return true;
+  // The text syntax cannot tell which kind of list an empty one is.
+  return type == AttrType::Reals && attr.kind == OnnxAttr::Kind::Ints && attr.ints.empty();
+}
+
+static std::optional<AttrValue> value_of(ImportState& state, const OnnxAttr& attr, AttrType type, const Loc& loc) {
+  switch (type) {
+    case AttrType::Int: return attr.whole;
+    case AttrType::Real: return attr.real;
+    case AttrType::Text: return attr.text;
+    case AttrType::Ints: return attr.ints;
+    case AttrType::Reals: return attr.reals;
+    case AttrType::Tensor: break;
+  }
+  const std::string what = "attribute '" + printable(attr.name) + "'";
+  const std::optional<ConstantId> constant = state.constant(attr.tensors[0], what, loc);
+  if (!constant) return {};
+  return *constant;
+}
+
+static const AttrSpec* find_spec(const OpDef& def, const std::string& name) {
+  for (const AttrSpec& spec : def.attrs)
+    if (spec.name == name) return &spec;
+  return nullptr;
+}
+
+static std::vector<std::string> spec_names(const OpDef& def) {
+  std::vector<std::string> names;
+  for (const AttrSpec& spec : def.attrs) names.push_back(spec.name);
+  return names;
+}
+
+static bool import_attr(ImportState& state, const OnnxNode& node, const OnnxAttr& attr, const OpDef& def,
+                        const Loc& loc, Attrs& attrs) {
+  const AttrSpec* spec = find_spec(def, attr.name);
+  if (!spec) {
+    state.diags.error("unknown-attribute", loc, "{} has no attribute '{}'{}", full_op_name(node), printable(attr.name),
+                      did_you_mean(attr.name, spec_names(def)));
+    return false;
+  }
+  if (!is_of(attr, spec->type)) {
+    state.diags.error("attribute-type", loc, "attribute '{}' is {}, expected {}", attr.name, attr_kind_name(attr.kind),
+                      attr_kind_name(kind_of(spec->type)));
+    return false;
+  }
+  const bool repeated = std::any_of(attrs.begin(), attrs.end(), [&](const Attr& a) { return a.name == attr.name; });
+  if (repeated) {
+    state.diags.error("attribute-repeated", loc, "attribute '{}' is given twice", attr.name);
+    return false;
+  }
+  std::optional<AttrValue> value = value_of(state, attr, spec->type, loc);
+  if (value) attrs.push_back({attr.name, std::move(*value)});
+  return value.has_value();
+}
+
+bool import_attrs(ImportState& state, const OnnxNode& node, const OpDef& def, const Loc& loc, Attrs& attrs) {
+  bool ok = true;
+  const std::vector<std::string> regions = region_attrs(node);
+  for (const OnnxAttr& attr : node.attrs) {
+    if (!attr.reference.empty()) {
+      state.diags.error("attribute-reference", loc, "attribute '{}' refers to '{}' of a function, but stands in no function",
+                        printable(attr.name), printable(attr.reference));
+      ok = false;
+    } else if (std::find(regions.begin(), regions.end(), attr.name) == regions.end()) {
+      ok &= import_attr(state, node, attr, def, loc, attrs);
+    }
+  }
+  for (const AttrSpec& spec : def.attrs) {
+    if (!spec.required || spec.otherwise || node.find(spec.name)) continue;
+    state.diags.error("attribute-missing", loc, "{} needs the attribute '{}'", full_op_name(node), spec.name);
+    ok = false;
+  }
+  return ok;
+}
+
+/// value_float and the like: the tensor is written down here.
+static std::optional<Tensor> plain_constant(const OnnxAttr& attr) {
+  const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
+  if (attr.name == "value_int" && attr.kind == OnnxAttr::Kind::Int) {
+    Tensor tensor(DType::I64, {});
+    tensor.whole = {attr.whole};
+    return tensor;
+  }
+  if (attr.name == "value_float" && attr.kind == OnnxAttr::Kind::Real) return Tensor::scalar(DType::F32, attr.real);
+  if (attr.name == "value_ints" && attr.kind == OnnxAttr::Kind::Ints) return Tensor::ints(attr.ints);
+  const bool empty_list = attr.kind == OnnxAttr::Kind::Ints && attr.ints.empty();
+  if (attr.name == "value_floats" && (attr.kind == OnnxAttr::Kind::Reals || empty_list)) {
+    Tensor tensor(DType::F32, {count(attr.reals)});
+    tensor.real = attr.reals;
+    return tensor;
+  }
+  return {};
+}
+
+std::optional<ConstantId> import_constant_node(ImportState& state, const OnnxNode& node, const Loc& loc) {
+  if (node.attrs.size() != 1 || !node.attrs[0].reference.empty()) {
+    state.diags.error("constant-attributes", loc, "a Constant has exactly one attribute with its value, but this has {}",
+                      node.attrs.size());
+    return {};
+  }
+  const OnnxAttr& attr = node.attrs[0];
+  if (attr.name == "value" && attr.kind == OnnxAttr::Kind::Tensor)
+    return state.constant(attr.tensors[0], "its tensor", loc);
+  if (const std::optional<Tensor> tensor = plain_constant(attr))
+    return state.module.constants.add(shown_name(node), *tensor);
+  state.diags.error("constant-value-unsupported", loc, "a Constant of attribute '{}' ({}) is not supported",
+                    printable(attr.name), attr_kind_name(attr.kind));
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,454 @@
+// Nodes, subgraphs and outputs of ONNX graphs.
+#include "frontend/onnx_import.h"
+
+#include <algorithm>
+
+namespace weft {
+
+Scope::Scope(const OnnxGraph& source, Graph& graph, Scope* parent) : source(source), graph(graph), parent(parent) {
+  for (const OnnxTensor& tensor : source.initialisers) initialisers.emplace(tensor.name, &tensor);
+  for (size_t n = 0; n < source.nodes.size(); ++n)
+    for (const std::string& output : source.nodes[n].outputs)
+      if (!output.empty()) makers.emplace(output, n);
+}
+
+std::string ImportState::unique_op_name(const std::string& name) {
+  std::string made = name;
+  for (int i = 2; !op_names.insert(made).second; ++i) made = name + "_" + std::to_string(i);
+  return made;
+}
+
+std::optional<ConstantId> ImportState::constant(const OnnxTensor& tensor, const std::string& what, const Loc& loc) {
+  const auto [at, first] = constants.emplace(&tensor, std::nullopt);
+  if (!first) return at->second;
+  if (const auto found = bytes.find(tensor, what, loc))
+    at->second = module.constants.add_view(tensor.name, *dtype_of_element_type(tensor.element_type), tensor.dims, *found);
+  return at->second;
+}
+
+NewOp new_op(OpKind kind, TensorType result) {
+  NewOp op{};
+  op.kind = kind;
+  op.results.push_back(std::move(result));
+  return op;
+}
+
+std::string full_op_name(const OnnxNode& node) {
+  return printable(node.domain.empty() ? node.op_type : node.domain + "." + node.op_type);
+}
+
+std::vector<std::string> region_attrs(const OnnxNode& node) {
+  if (!node.domain.empty()) return {};
+  if (node.op_type == "If") return {"then_branch", "else_branch"};
+  if (node.op_type == "Loop" || node.op_type == "Scan") return {"body"};
+  return {};
+}
+
+static bool is_constant_node(const OnnxNode& node) { return node.domain.empty() && node.op_type == "Constant"; }
+
+bool is_supported(const OnnxNode& node) {
+  if (is_constant_node(node)) return true;
+  const OpDef* def = find_onnx_op(node.domain, node.op_type);
+  return def && node.overload.empty() && (node.opset == 0 || node.opset >= def->onnx.since);
+}
+
+namespace {
+
+/// All nodes of one op that is not supported.
+struct Refused {
+  Loc loc;
+  std::string op;
+  std::string why;
+  std::vector<std::string> nodes;
+};
+
+void collect_refused(const OnnxModel& model, const OnnxGraph& graph, int& index, std::vector<Refused>& refused) {
+  for (const OnnxNode& node : graph.nodes) {
+    const int at = index++;
+    for (const OnnxAttr& attr : node.attrs)
+      for (const OnnxGraph& inner : attr.graphs) collect_refused(model, inner, index, refused);
+    if (is_supported(node)) continue;
+    const std::string op = full_op_name(node);
+    auto known = std::find_if(refused.begin(), refused.end(), [&](const Refused& r) { return r.op == op; });
+    if (known == refused.end()) {
+      const OpDef* def = find_onnx_op(node.domain, node.op_type);
+      const std::string why = def && node.overload.empty() ? format(" in opset {}, only from {} on", node.opset, def->onnx.since) : "";
+      known = refused.insert(refused.end(), {model.loc(node, at), op, why, {}});
+    }
+    known->nodes.push_back(format("'{}'", printable(shown_name(node))));
+  }
+}
+
+std::string node_list(const std::vector<std::string>& nodes) {
+  constexpr size_t kShown = 8;
+  const std::vector<std::string> shown(nodes.begin(), nodes.begin() + std::min(kShown, nodes.size()));
+  return join(shown, ", ") + (nodes.size() > kShown ? format(" and {} more", nodes.size() - kShown) : "");
+}
+
+}  // namespace
+
+bool check_supported(const OnnxModel& model, Diags& diags) {
+  std::vector<Refused> refused;
+  int index = 0;
+  collect_refused(model, model.graph, index, refused);
+  for (const Refused& r : refused)
+    diags.error("op-unsupported", r.loc, "operator {} is not supported{}; {} node{} it: {}", r.op, r.why, r.nodes.size(),
+                r.nodes.size() == 1 ? " uses" : "s use", node_list(r.nodes));
+  return refused.empty();
+}
+
+namespace {
+
+/// The names that a subgraph takes from outside, in order of first use.
+class FreeNames {
+ public:
+  void visit(const OnnxGraph& graph, std::unordered_set<std::string> inner) {
+    for (const OnnxValue& input : graph.inputs) inner.insert(input.name);
+    for (const OnnxTensor& tensor : graph.initialisers) inner.insert(tensor.name);
+    for (const OnnxNode& node : graph.nodes) {
+      for (const std::string& input : node.inputs) use(input, inner);
+      for (const OnnxAttr& attr : node.attrs)
+        for (const OnnxGraph& nested : attr.graphs) visit(nested, inner);
+      inner.insert(node.outputs.begin(), node.outputs.end());
+    }
+    for (const OnnxValue& output : graph.outputs) use(output.name, inner);
+  }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  void use(const std::string& name, const std::unordered_set<std::string>& inner) {
+    if (!name.empty() && !inner.contains(name) && seen_.insert(name).second) names_.push_back(name);
+  }
+
+  std::vector<std::string> names_;
+  std::unordered_set<std::string> seen_;
+};
+
+class NodeImporter {
+ public:
+  NodeImporter(ImportState& state, Scope& scope) : state_(state), scope_(scope) {}
+
+  bool nodes();
+  bool outputs();
+
+ private:
+  bool node(const OnnxNode& node);
+  bool constant_node(const OnnxNode& node, const Loc& loc, int index);
+  bool operands(const OnnxNode& node, const OpDef& def, const Loc& loc, NewOp& made);
+  bool check_arity(const OnnxNode& node, const OpDef& def, const Loc& loc, const std::vector<ValueId>& inputs);
+  bool regions(const OnnxNode& node, const Loc& loc, NewOp& made);
+  bool check_region(const OnnxNode& node, const OnnxGraph& graph, const Loc& loc);
+  std::optional<Graph> region(const OnnxGraph& graph, const std::vector<std::string>& captures, const Loc& loc);
+  OriginId origin(const OnnxNode& node, const Loc& loc, int index);
+  void define(const OnnxNode& node, OpId op, const Loc& loc);
+
+  enum class Found { Value, Failed, Missing };
+  Found find(const std::string& name, ValueId& value);
+  std::optional<ConstantId> outer_constant(const std::string& name, bool& failed);
+  bool is_failed(const std::string& name) const;
+  ValueId add_constant(const std::string& name, ConstantId constant);
+  void report_missing(const std::string& name, size_t reader, const Loc& loc);
+  bool depends(size_t node, size_t on) const;
+
+  ImportState& state_;
+  Scope& scope_;
+  size_t at_ = 0;  // which node of the scope's graph
+};
+
+ValueId NodeImporter::add_constant(const std::string& name, ConstantId constant) {
+  const Constant& c = state_.module.constants[constant];
+  NewOp made = new_op(OpKind::Constant, {c.dtype, shape_of(c.dims), {}});
+  made.attrs = {{"value", constant}};
+  made.name = state_.unique_op_name(name);
+  made.result_names = {name};
+  const ValueId value = scope_.graph.result(scope_.graph.add(std::move(made)));
+  scope_.values[name] = value;
+  return value;
+}
+
+/// The constant that `name` is, in this scope or an outer one.
+std::optional<ConstantId> NodeImporter::outer_constant(const std::string& name, bool& failed) {
+  for (const Scope* scope = &scope_; scope; scope = scope->parent) {
+    if (const auto value = scope->values.find(name); value != scope->values.end()) {
+      const Op& producer = scope->graph.producer_op(value->second);
+      if (producer.kind != OpKind::Constant) return {};
+      return producer.constant("value");
+    }
+    if (const auto tensor = scope->initialisers.find(name); tensor != scope->initialisers.end()) {
+      const auto constant = state_.constant(*tensor->second, "initializer '" + printable(name) + "'", tensor->second->loc);
+      failed = !constant;
+      return constant;
+    }
+  }
+  return {};
+}
+
+bool NodeImporter::is_failed(const std::string& name) const {
+  for (const Scope* scope = &scope_; scope; scope = scope->parent)
+    if (scope->failed.contains(name)) return true;
+  return false;
+}
+
+NodeImporter::Found NodeImporter::find(const std::string& name, ValueId& value) {
+  if (const auto known = scope_.values.find(name); known != scope_.values.end()) {
+    value = known->second;
+    return Found::Value;
+  }
+  bool failed = is_failed(name);
+  if (failed) return Found::Failed;
+  if (const auto constant = outer_constant(name, failed)) {
+    value = add_constant(name, *constant);
+    return Found::Value;
+  }
+  return failed ? Found::Failed : Found::Missing;
+}
+
+/// Whether `node` reads, directly or not, a result of `on`.
+bool NodeImporter::depends(size_t node, size_t on) const {
+  std::vector<size_t> open = {node};
+  std::unordered_set<size_t> seen = {node};
+  while (!open.empty()) {
+    const size_t n = open.back();
+    open.pop_back();
+    if (n == on) return true;
+    for (const std::string& input : scope_.source.nodes[n].inputs) {
+      const auto maker = scope_.makers.find(input);
+      if (maker != scope_.makers.end() && seen.insert(maker->second).second) open.push_back(maker->second);
+    }
+  }
+  return false;
+}
+
+void NodeImporter::report_missing(const std::string& name, size_t reader, const Loc& loc) {
+  const auto maker = scope_.makers.find(name);
+  if (maker == scope_.makers.end()) {
+    for (const Scope* scope = &scope_; scope; scope = scope->parent)
+      for (const std::string& sparse : scope->source.sparse_initialisers)
+        if (sparse == name) {
+          state_.diags.error("sparse-initializer-unsupported", loc, "'{}' is a sparse initializer, which is not supported",
+                             printable(name));
+          return;
+        }
+    state_.diags.error("undefined-value", loc, "value '{}' is read, but nothing makes it", printable(name));
+  } else if (reader < scope_.source.nodes.size() && depends(maker->second, reader)) {
+    state_.diags.error("node-cycle", loc, "value '{}' depends on this node's own result: the graph has a cycle",
+                       printable(name));
+  } else {
+    state_.diags.error("not-sorted", loc,
+                       "value '{}' is read before node '{}' makes it: ONNX wants nodes in topological order",
+                       printable(name), printable(shown_name(scope_.source.nodes[maker->second])));
+  }
+}
+
+OriginId NodeImporter::origin(const OnnxNode& node, const Loc& loc, int index) {
+  state_.module.origins.push_back({shown_name(node), node.op_type, index, loc});
+  return {static_cast<uint32_t>(state_.module.origins.size() - 1)};
+}
+
+/// Makes the results visible; a name that is there already is refused.
+void NodeImporter::define(const OnnxNode& node, OpId op, const Loc& loc) {
+  for (size_t r = 0; r < node.outputs.size(); ++r) {
+    const std::string& name = node.outputs[r];
+    if (name.empty()) continue;
+    const bool taken = scope_.values.contains(name) || scope_.initialisers.contains(name) || scope_.failed.contains(name);
+    if (taken)
+      state_.diags.error("value-redefined", loc, "value '{}' is made twice: here and by an earlier node, input or initializer",
+                         printable(name));
+    else if (op && r < scope_.graph.op(op).outputs.size())
+      scope_.values[name] = scope_.graph.op(op).outputs[r];
+    else
+      scope_.failed.insert(name);
+  }
+}
+
+bool NodeImporter::constant_node(const OnnxNode& node, const Loc& loc, int index) {
+  const std::optional<ConstantId> constant = import_constant_node(state_, node, loc);
+  OpId op;
+  if (node.outputs.size() != 1 || node.outputs[0].empty()) {
+    state_.diags.error("constant-outputs", loc, "a Constant has one output, but this has {}", node.outputs.size());
+  } else if (constant) {
+    const Constant& c = state_.module.constants[*constant];
+    NewOp made = new_op(OpKind::Constant, {c.dtype, shape_of(c.dims), {}});
+    made.attrs = {{"value", *constant}};
+    made.name = node.name;
+    made.origins = {origin(node, loc, index)};
+    made.result_names = node.outputs;
+    op = scope_.graph.add(std::move(made));
+  }
+  define(node, op, loc);
+  return bool(op);
+}
+
+bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc& loc,
+                               const std::vector<ValueId>& inputs) {
+  const int given = static_cast<int>(inputs.size());
+  const int results = static_cast<int>(node.outputs.size());
+  if (given < def.inputs.min || (def.inputs.max >= 0 && given > def.inputs.max)) {
+    state_.diags.error("input-count", loc, "{} takes {}{} inputs, but has {}", full_op_name(node), def.inputs.min,
+                       def.inputs.max < 0 ? " or more" : def.inputs.max == def.inputs.min ? "" : " to " + std::to_string(def.inputs.max), given);
+    return false;
+  }
+  if (results < 1 || (def.outputs.max >= 0 && results > def.outputs.max)) {
+    state_.diags.error("output-count", loc, "{} makes at most {} outputs, but has {}", full_op_name(node),
+                       def.outputs.max, results);
+    return false;
+  }
+  // The trip count and the condition of a Loop may be absent though others follow.
+  for (int i = 0; i < def.inputs.min && region_attrs(node).empty(); ++i) {
+    if (inputs[i]) continue;
+    state_.diags.error("operand-missing", loc, "operand {} of {} is left out, but it is not optional", i, full_op_name(node));
+    return false;
+  }
+  return true;
+}
+
+bool NodeImporter::operands(const OnnxNode& node, const OpDef& def, const Loc& loc, NewOp& made) {
+  bool ok = true;
+  for (const std::string& input : node.inputs) {
+    ValueId value;
+    if (!input.empty()) {
+      const Found found = find(input, value);
+      if (found == Found::Missing) report_missing(input, at_, loc);
+      ok &= found == Found::Value;
+    }
+    made.inputs.push_back(value);
+  }
+  if (!ok) return false;
+  if (node.op_type == "Loop" && node.domain.empty() && made.inputs.size() < 2) made.inputs.resize(2);
+  while (region_attrs(node).empty() && !made.inputs.empty() && !made.inputs.back()) made.inputs.pop_back();
+  return check_arity(node, def, loc, made.inputs);
+}
+
+bool NodeImporter::check_region(const OnnxNode& node, const OnnxGraph& graph, const Loc& loc) {
+  const size_t inputs = node.inputs.size(), outputs = node.outputs.size();
+  bool right = true;
+  if (node.op_type == "If") right = inputs == 1 && graph.inputs.empty() && graph.outputs.size() == outputs;
+  // Body: iteration, condition, carried -> condition, carried, scanned; Loop: count, condition, carried -> carried, scanned.
+  if (node.op_type == "Loop") {
+    const size_t carried = std::max<size_t>(inputs, 2) - 2;
+    right = graph.inputs.size() == carried + 2 && graph.outputs.size() >= carried + 1 && outputs + 1 == graph.outputs.size();
+  }
+  if (node.op_type == "Scan") right = graph.inputs.size() == inputs && graph.outputs.size() == outputs;
+  if (!right)
+    state_.diags.error("subgraph-arity", loc,
+                       "{} has {} inputs and {} outputs, which does not fit its subgraph '{}' with {} inputs and {} outputs",
+                       node.op_type, inputs, outputs, printable(graph.name), graph.inputs.size(), graph.outputs.size());
+  return right;
+}
+
+std::optional<Graph> NodeImporter::region(const OnnxGraph& source, const std::vector<std::string>& captures,
+                                          const Loc& loc) {
+  Graph graph;
+  Scope inner(source, graph, &scope_);
+  std::vector<std::string> parameters;
+  for (const OnnxValue& input : source.inputs) parameters.push_back(input.name);
+  parameters.insert(parameters.end(), captures.begin(), captures.end());
+  for (const std::string& name : parameters) {
+    NewOp made = new_op(OpKind::Input, {});
+    made.name = state_.unique_op_name(name.empty() ? "parameter" : name);
+    made.result_names = {name};
+    const OpId op = graph.add(std::move(made));
+    if (name.empty() || inner.values.emplace(name, graph.result(op)).second) continue;
+    state_.diags.error("subgraph-parameter", loc, "subgraph '{}' has two inputs named '{}'", printable(source.name),
+                       printable(name));
+    return {};
+  }
+  if (!import_graph(state_, inner)) return {};
+  return graph;
+}
+
+bool NodeImporter::regions(const OnnxNode& node, const Loc& loc, NewOp& made) {
+  std::vector<const OnnxGraph*> graphs;
+  for (const std::string& name : region_attrs(node)) {
+    const OnnxAttr* attr = node.find(name);
+    if (!attr || attr->kind != OnnxAttr::Kind::Graph) {
+      state_.diags.error("subgraph-missing", loc, "{} needs the graph '{}'", node.op_type, name);
+      return false;
+    }
+    graphs.push_back(&attr->graphs[0]);
+  }
+  FreeNames free;
+  for (const OnnxGraph* graph : graphs) {
+    if (!check_region(node, *graph, loc)) return false;
+    free.visit(*graph, {});
+  }
+  std::vector<std::string> captures;
+  for (const std::string& name : free.names()) {
+    const auto value = scope_.values.find(name);
+    if (is_failed(name)) return false;
+    if (value == scope_.values.end() || scope_.graph.producer_op(value->second).kind == OpKind::Constant) continue;
+    captures.push_back(name);
+    made.inputs.push_back(value->second);
+  }
+  bool ok = true;
+  for (const OnnxGraph* graph : graphs) {
+    std::optional<Graph> made_region = region(*graph, captures, loc);
+    ok &= made_region.has_value();
+    if (made_region) made.regions.push_back(std::move(*made_region));
+  }
+  return ok;
+}
+
+bool NodeImporter::node(const OnnxNode& node) {
+  const int index = state_.nodes++;
+  const Loc loc = state_.model.loc(node, index);
+  if (is_constant_node(node)) return constant_node(node, loc, index);
+  OpId op;
+  const OpDef* def = is_supported(node) ? find_onnx_op(node.domain, node.op_type) : nullptr;
+  if (def) {
+    NewOp made = new_op(def->kind, {});
+    bool ok = operands(node, *def, loc, made);
+    ok &= import_attrs(state_, node, *def, loc, made.attrs);
+    if (ok && regions(node, loc, made)) {
+      made.results.resize(std::max<size_t>(node.outputs.size(), def->outputs.min));
+      if (def->kind == OpKind::Loop)
+        made.attrs.push_back({"carried", static_cast<int64_t>(std::max<size_t>(node.inputs.size(), 2) - 2)});
+      made.name = node.name;
+      made.origins = {origin(node, loc, index)};
+      made.result_names = node.outputs;
+      op = scope_.graph.add(std::move(made));
+      const OpView view(state_.module, scope_.graph, scope_.graph.op(op), &state_.diags);
+      if (def->import && !def->import(scope_.graph, op, node.opset, view)) op = {};
+    }
+  }
+  define(node, op, loc);
+  return bool(op);
+}
+
+bool NodeImporter::nodes() {
+  bool ok = true;
+  for (at_ = 0; at_ < scope_.source.nodes.size(); ++at_) ok &= node(scope_.source.nodes[at_]);
+  return ok;
+}
+
+bool NodeImporter::outputs() {
+  bool ok = true;
+  std::unordered_set<std::string> seen;
+  const Loc loc = Loc::in_file(state_.model.file);
+  for (const OnnxValue& output : scope_.source.outputs) {
+    ValueId value;
+    const Found found = find(output.name, value);
+    if (found == Found::Missing)
+      state_.diags.error("undefined-output", loc, "output '{}' of graph '{}' is made by nothing", printable(output.name),
+                         printable(scope_.source.name));
+    // Regions return by position, so only the model's own outputs need distinct names.
+    if (!seen.insert(output.name).second && !scope_.parent) {
+      state_.diags.error("output-repeated", loc, "output '{}' is listed twice", printable(output.name));
+      ok = false;
+    }
+    ok &= found == Found::Value;
+    if (found == Found::Value) scope_.graph.add_output(value, output.name);
+  }
+  return ok;
+}
+
+}  // namespace
+
+bool import_graph(ImportState& state, Scope& scope) {
+  NodeImporter importer(state, scope);
+  const bool nodes = importer.nodes();
+  const bool outputs = importer.outputs();
+  return nodes && outputs;
+}
+
+}  // namespace weft

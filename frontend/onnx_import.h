@@ -1,0 +1,67 @@
+// The parts of the ONNX importer (onnx_reader.h says what they make together).
+#pragma once
+#include <unordered_map>
+#include <unordered_set>
+
+#include "frontend/onnx_reader.h"
+#include "frontend/tensor_bytes.h"
+#include "ir/op_def.h"
+
+namespace weft {
+
+/// A graph or subgraph being imported, and the names that are visible in it.
+struct Scope {
+  Scope(const OnnxGraph& source, Graph& graph, Scope* parent);
+
+  const OnnxGraph& source;
+  Graph& graph;
+  Scope* parent;
+  std::unordered_map<std::string, ValueId> values;
+  /// Names whose node could not be imported: what reads them is skipped without a further message.
+  std::unordered_set<std::string> failed;
+  std::unordered_map<std::string, const OnnxTensor*> initialisers;
+  std::unordered_map<std::string, size_t> makers;  // which node makes a name
+};
+
+/// An op with one result, to be completed.
+NewOp new_op(OpKind kind, TensorType result);
+
+/// What all parts share.
+struct ImportState {
+  ImportState(OnnxModel& model, Module& module, Diags& diags)
+      : model(model), module(module), diags(diags), bytes(model, diags) {}
+
+  OnnxModel& model;
+  Module& module;
+  Diags& diags;
+  TensorBytes bytes;
+  std::unordered_set<std::string> op_names;  // taken, in the whole module
+  std::unordered_map<const OnnxTensor*, std::optional<ConstantId>> constants;
+  int nodes = 0;  // imported so far: the next node's index
+
+  std::string unique_op_name(const std::string& name);
+  /// The constant of a tensor, made once; nothing after reporting.
+  std::optional<ConstantId> constant(const OnnxTensor& tensor, const std::string& what, const Loc& loc);
+};
+
+/// Adds the Input ops of the model, its bound inputs as Constants, and the lengths of bounded dims. False after reporting.
+bool import_inputs(ImportState& state, const ReadOptions& options, Scope& scope);
+
+/// Imports all nodes and outputs of the scope's graph. False after reporting.
+bool import_graph(ImportState& state, Scope& scope);
+
+/// The attributes of a node by the record, except graphs; false after reporting.
+bool import_attrs(ImportState& state, const OnnxNode& node, const OpDef& def, const Loc& loc, Attrs& attrs);
+/// The tensor that a Constant node stands for; nothing after reporting.
+std::optional<ConstantId> import_constant_node(ImportState& state, const OnnxNode& node, const Loc& loc);
+
+/// The names of graph attributes that become regions, in the regions' order; empty for ops without.
+std::vector<std::string> region_attrs(const OnnxNode& node);
+/// Whether the importer can read the node: by a record, or as Constant.
+bool is_supported(const OnnxNode& node);
+/// Reports every node that is_supported refuses, one message for each op. True if there are none.
+bool check_supported(const OnnxModel& model, Diags& diags);
+/// "Gelu" or "com.microsoft.Gelu".
+std::string full_op_name(const OnnxNode& node);
+
+}  // namespace weft

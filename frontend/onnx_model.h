@@ -1,0 +1,132 @@
+// An ONNX model as read, before any of it is understood: what the binary reader and the text reader both make, and the
+// importer reads. Plain data, so that protobuf stays inside one file.
+#pragma once
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/base/diag.h"
+#include "ir/type.h"
+
+namespace weft {
+
+/// Where a tensor's bytes are, if not in the model: external_data of ONNX.
+struct ExternalBytes {
+  std::string location;
+  std::string offset;  // decimal text, as in the model; empty: 0
+  std::string length;  // empty: what the shape needs
+};
+
+struct OnnxTensor {
+  std::string name;
+  int element_type = 0;              // the number in ONNX files: 1 is FLOAT
+  Dims dims;
+  std::span<const std::byte> bytes;  // into OnnxModel::memory; not yet checked against dims
+  std::optional<ExternalBytes> external;
+  std::string problem;               // what keeps it from being read (data in the wrong field), or empty
+  Loc loc;
+};
+
+struct OnnxGraph;
+
+struct OnnxAttr {
+  enum class Kind { Int, Real, Text, Tensor, Graph, Ints, Reals, Texts, Tensors, Graphs, Sparse, Type };
+  std::string name;
+  Kind kind = Kind::Int;
+  std::string reference;  // of a function body: the function's attribute that stands here
+  int64_t whole = 0;
+  double real = 0;
+  std::string text;
+  std::vector<int64_t> ints;
+  std::vector<double> reals;
+  std::vector<std::string> texts;
+  std::vector<OnnxTensor> tensors;
+  std::vector<OnnxGraph> graphs;
+};
+/// "int", "list of floats": for messages.
+const char* attr_kind_name(OnnxAttr::Kind kind);
+
+struct OnnxNode {
+  std::string name;
+  std::string op_type;
+  std::string domain;  // "" is ai.onnx
+  std::string overload;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  std::vector<OnnxAttr> attrs;
+  int opset = 0;           // of its domain; 0 until the opsets were resolved
+  bool annotated = false;  // carries device configurations
+  int line = 0;            // of a text model, else 0
+  int column = 0;
+
+  const OnnxAttr* find(std::string_view attr) const;
+};
+
+struct OnnxDim {
+  enum class Kind { Fixed, Named, Open };
+  Kind kind = Kind::Open;
+  int64_t extent = 0;
+  std::string name;
+};
+
+/// A graph input or output.
+struct OnnxValue {
+  std::string name;
+  std::string other_type;  // "sequence", "optional", ...: not a tensor; empty for tensors
+  int element_type = 0;    // 0: not given
+  std::optional<std::vector<OnnxDim>> dims;
+};
+
+struct OnnxGraph {
+  std::string name;
+  std::vector<OnnxValue> inputs;
+  std::vector<OnnxValue> outputs;
+  std::vector<OnnxTensor> initialisers;
+  std::vector<std::string> sparse_initialisers;
+  std::vector<OnnxNode> nodes;
+};
+
+struct OnnxFunction {
+  std::string name;
+  std::string domain;
+  std::string overload;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  std::vector<std::string> attrs;  // without a default
+  std::vector<OnnxAttr> defaults;
+  std::vector<OnnxNode> nodes;
+  std::map<std::string, int64_t> opsets;
+};
+
+struct OnnxModel {
+  std::string file;  // as the user named it
+  int64_t ir_version = 0;
+  std::string producer;
+  std::map<std::string, int64_t> opsets;  // domain to version
+  OnnxGraph graph;
+  std::vector<OnnxFunction> functions;
+  int device_configurations = 0;
+  std::vector<std::string> lines;  // of a text model
+  /// What the tensors' spans point into.
+  std::vector<std::unique_ptr<void, void (*)(void*)>> memory;
+
+  /// Takes the bytes over and returns where they now are.
+  std::span<const std::byte> keep(std::vector<std::byte> bytes);
+  /// Where to point for a node: its position in a text model, else the node itself.
+  Loc loc(const OnnxNode& node, int index) const;
+};
+
+/// "float", "float16", "string", ...; "type 99" for numbers that ONNX does not know.
+std::string element_type_name(int element_type);
+/// Ours, if we have it.
+std::optional<DType> dtype_of_element_type(int element_type);
+/// The number of that name in the text syntax ("float", "int64"), or 0.
+int element_type_of_name(std::string_view name);
+/// Name of a node for messages: its own, or its first output's.
+std::string shown_name(const OnnxNode& node);
+
+}  // namespace weft

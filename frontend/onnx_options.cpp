@@ -1,0 +1,69 @@
+// The command line's model options, as text.
+#include <algorithm>
+#include <charconv>
+
+#include "frontend/onnx_reader.h"
+
+namespace weft {
+
+static std::optional<int64_t> whole_number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+std::optional<DimRequest> parse_dim_option(const std::string& text, Diags& diags) {
+  const size_t equals = text.find('=');
+  DimRequest request;
+  request.loc = Loc::in_file("--dim " + text);
+  if (equals != std::string::npos && equals > 0) {
+    request.bounded = text[equals - 1] == '<';
+    request.name = text.substr(0, equals - (request.bounded ? 1 : 0));
+    for (const std::string& part : split(std::string_view(text).substr(equals + 1), ',')) {
+      const std::optional<int64_t> value = whole_number(part);
+      if (!value || *value < 0) {
+        request.values.clear();
+        break;
+      }
+      request.values.push_back(*value);
+    }
+  }
+  std::vector<int64_t> sorted = request.values;
+  std::sort(sorted.begin(), sorted.end());
+  const bool repeated = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+  if (!request.name.empty() && !request.values.empty() && !repeated && (!request.bounded || request.values.size() == 1))
+    return request;
+  diags.error("dim-option", {}, "--dim takes NAME=128, NAME=1,128 (different lengths) or NAME<=1024, not '{}'",
+              printable(text));
+  return {};
+}
+
+std::optional<ShapeRequest> parse_shape_option(const std::string& text, Diags& diags) {
+  const size_t equals = text.rfind('=');
+  ShapeRequest request;
+  bool right = equals != std::string::npos && equals > 0;
+  if (right && text.substr(equals + 1) != "scalar") {
+    for (const std::string& part : split(std::string_view(text).substr(equals + 1), 'x')) {
+      const std::optional<int64_t> value = whole_number(part);
+      right &= value && *value >= 0;
+      request.dims.push_back(value.value_or(0));
+    }
+  }
+  if (right) {
+    request.input = text.substr(0, equals);
+    return request;
+  }
+  diags.error("shape-option", {}, "--shape takes INPUT=1x3x224x224, not '{}'", printable(text));
+  return {};
+}
+
+std::optional<BindRequest> parse_bind_option(const std::string& text, Diags& diags) {
+  const size_t equals = text.find('=');
+  if (equals != std::string::npos && equals > 0 && equals + 1 < text.size())
+    return BindRequest{text.substr(0, equals), text.substr(equals + 1)};
+  diags.error("bind-option", {}, "--bind takes INPUT=FILE.npy, not '{}'", printable(text));
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,293 @@
+#include "frontend/onnx_proto.h"
+
+#include <cstring>
+#include <exception>
+
+#include "frontend/mapped_file.h"
+#include "onnx.pb.h"
+
+namespace weft {
+
+namespace {
+
+/// Turns protobuf messages into the plain structs. Tensor bytes stay where protobuf parsed them, if they are raw.
+class Converter {
+ public:
+  explicit Converter(OnnxModel& model) : model_(model) {}
+
+  OnnxTensor tensor(const onnx::TensorProto& from);
+  OnnxAttr attr(const onnx::AttributeProto& from);
+  OnnxNode node(const onnx::NodeProto& from);
+  OnnxValue value(const onnx::ValueInfoProto& from);
+  OnnxGraph graph(const onnx::GraphProto& from);
+  OnnxFunction function(const onnx::FunctionProto& from);
+
+ private:
+  template <class Element, class Field>
+  std::span<const std::byte> pack(const Field& field);
+  std::span<const std::byte> typed_bytes(const onnx::TensorProto& from, std::string& problem);
+  std::span<const std::byte> int32_bytes(const onnx::TensorProto& from);
+
+  OnnxModel& model_;
+};
+
+template <class Element, class Field>
+std::span<const std::byte> Converter::pack(const Field& field) {
+  std::vector<std::byte> bytes(static_cast<size_t>(field.size()) * sizeof(Element));
+  for (int i = 0; i < field.size(); ++i) {
+    const Element element = static_cast<Element>(field.Get(i));
+    std::memcpy(bytes.data() + static_cast<size_t>(i) * sizeof(Element), &element, sizeof element);
+  }
+  return model_.keep(std::move(bytes));
+}
+
+/// int32_data holds all the narrow types, the 16-bit floats as bit patterns.
+std::span<const std::byte> Converter::int32_bytes(const onnx::TensorProto& from) {
+  const std::optional<DType> dtype = dtype_of_element_type(from.data_type());
+  switch (dtype ? dtype_bytes(*dtype) : 4) {
+    case 1: return pack<uint8_t>(from.int32_data());
+    case 2: return pack<uint16_t>(from.int32_data());
+    default: return pack<int32_t>(from.int32_data());
+  }
+}
+
+std::span<const std::byte> Converter::typed_bytes(const onnx::TensorProto& from, std::string& problem) {
+  const std::optional<DType> dtype = dtype_of_element_type(from.data_type());
+  if (!dtype) return {};  // refused by name when it is used
+  const int fields = !from.float_data().empty() + !from.int32_data().empty() + !from.int64_data().empty() +
+                     !from.double_data().empty() + !from.uint64_data().empty() + !from.string_data().empty();
+  if (fields > 1) problem = "has its data in several fields";
+  if (fields != 1) return {};
+  switch (*dtype) {
+    case DType::F32: if (!from.float_data().empty()) return pack<float>(from.float_data()); break;
+    case DType::F64: if (!from.double_data().empty()) return pack<double>(from.double_data()); break;
+    case DType::I64: if (!from.int64_data().empty()) return pack<int64_t>(from.int64_data()); break;
+    case DType::U64: if (!from.uint64_data().empty()) return pack<uint64_t>(from.uint64_data()); break;
+    case DType::U32: if (!from.uint64_data().empty()) return pack<uint32_t>(from.uint64_data()); break;
+    case DType::F16: case DType::BF16: case DType::I8: case DType::I16: case DType::I32: case DType::U8:
+    case DType::U16: case DType::Bool:
+      if (!from.int32_data().empty()) return int32_bytes(from);
+      break;
+  }
+  problem = "has its data in a field of another element type";
+  return {};
+}
+
+OnnxTensor Converter::tensor(const onnx::TensorProto& from) {
+  OnnxTensor to;
+  to.name = from.name();
+  to.element_type = from.data_type();
+  to.dims.assign(from.dims().begin(), from.dims().end());
+  to.loc = Loc::in_file(model_.file);
+  if (from.data_location() == onnx::TensorProto::EXTERNAL) {
+    ExternalBytes external;
+    for (const auto& entry : from.external_data()) {
+      if (entry.key() == "location") external.location = entry.value();
+      else if (entry.key() == "offset") external.offset = entry.value();
+      else if (entry.key() == "length") external.length = entry.value();
+    }
+    to.external = std::move(external);
+  } else if (from.has_segment()) {
+    to.problem = "is a segment of a larger tensor";
+  } else if (from.has_raw_data()) {
+    to.bytes = std::as_bytes(std::span(from.raw_data()));
+  } else {
+    to.bytes = typed_bytes(from, to.problem);
+  }
+  return to;
+}
+
+/// Files older than IR 2 carry no type: the field that is present says it.
+onnx::AttributeProto::AttributeType type_of(const onnx::AttributeProto& from) {
+  if (from.has_type() && from.type() != onnx::AttributeProto::UNDEFINED) return from.type();
+  if (from.has_f()) return onnx::AttributeProto::FLOAT;
+  if (from.has_s()) return onnx::AttributeProto::STRING;
+  if (from.has_t()) return onnx::AttributeProto::TENSOR;
+  if (from.has_g()) return onnx::AttributeProto::GRAPH;
+  if (from.floats_size()) return onnx::AttributeProto::FLOATS;
+  if (from.ints_size()) return onnx::AttributeProto::INTS;
+  if (from.strings_size()) return onnx::AttributeProto::STRINGS;
+  return onnx::AttributeProto::INT;
+}
+
+OnnxAttr Converter::attr(const onnx::AttributeProto& from) {
+  using Proto = onnx::AttributeProto;
+  OnnxAttr to;
+  to.name = from.name();
+  to.reference = from.ref_attr_name();
+  switch (type_of(from)) {
+    case Proto::FLOAT: to.kind = OnnxAttr::Kind::Real; to.real = static_cast<double>(from.f()); break;
+    case Proto::INT: case Proto::UNDEFINED: to.kind = OnnxAttr::Kind::Int; to.whole = from.i(); break;
+    case Proto::STRING: to.kind = OnnxAttr::Kind::Text; to.text = from.s(); break;
+    case Proto::TENSOR: to.kind = OnnxAttr::Kind::Tensor; to.tensors.push_back(tensor(from.t())); break;
+    case Proto::GRAPH: to.kind = OnnxAttr::Kind::Graph; to.graphs.push_back(graph(from.g())); break;
+    case Proto::FLOATS: to.kind = OnnxAttr::Kind::Reals; to.reals.assign(from.floats().begin(), from.floats().end()); break;
+    case Proto::INTS: to.kind = OnnxAttr::Kind::Ints; to.ints.assign(from.ints().begin(), from.ints().end()); break;
+    case Proto::STRINGS: to.kind = OnnxAttr::Kind::Texts; to.texts.assign(from.strings().begin(), from.strings().end()); break;
+    case Proto::TENSORS:
+      to.kind = OnnxAttr::Kind::Tensors;
+      for (const auto& t : from.tensors()) to.tensors.push_back(tensor(t));
+      break;
+    case Proto::GRAPHS:
+      to.kind = OnnxAttr::Kind::Graphs;
+      for (const auto& g : from.graphs()) to.graphs.push_back(graph(g));
+      break;
+    case Proto::SPARSE_TENSOR: case Proto::SPARSE_TENSORS: to.kind = OnnxAttr::Kind::Sparse; break;
+    case Proto::TYPE_PROTO: case Proto::TYPE_PROTOS: to.kind = OnnxAttr::Kind::Type; break;
+  }
+  return to;
+}
+
+OnnxNode Converter::node(const onnx::NodeProto& from) {
+  OnnxNode to;
+  to.name = from.name();
+  to.op_type = from.op_type();
+  to.domain = from.domain() == "ai.onnx" ? "" : from.domain();
+  to.overload = from.overload();
+  to.inputs.assign(from.input().begin(), from.input().end());
+  to.outputs.assign(from.output().begin(), from.output().end());
+  for (const auto& a : from.attribute()) to.attrs.push_back(attr(a));
+  to.annotated = from.device_configurations_size() > 0;
+  return to;
+}
+
+OnnxDim dim_of(const onnx::TensorShapeProto::Dimension& from) {
+  if (from.has_dim_value()) return {OnnxDim::Kind::Fixed, from.dim_value(), ""};
+  if (from.has_dim_param() && !from.dim_param().empty()) return {OnnxDim::Kind::Named, 0, from.dim_param()};
+  return {};
+}
+
+const char* other_type_of(const onnx::TypeProto& type) {
+  switch (type.value_case()) {
+    case onnx::TypeProto::kTensorType: case onnx::TypeProto::VALUE_NOT_SET: return "";
+    case onnx::TypeProto::kSequenceType: return "sequence";
+    case onnx::TypeProto::kMapType: return "map";
+    case onnx::TypeProto::kOptionalType: return "optional";
+    case onnx::TypeProto::kSparseTensorType: return "sparse tensor";
+    case onnx::TypeProto::kOpaqueType: return "opaque";
+  }
+  return "unknown";
+}
+
+OnnxValue Converter::value(const onnx::ValueInfoProto& from) {
+  OnnxValue to;
+  to.name = from.name();
+  to.other_type = other_type_of(from.type());
+  if (!from.type().has_tensor_type()) return to;
+  to.element_type = from.type().tensor_type().elem_type();
+  if (!from.type().tensor_type().has_shape()) return to;
+  to.dims.emplace();
+  for (const auto& dim : from.type().tensor_type().shape().dim()) to.dims->push_back(dim_of(dim));
+  return to;
+}
+
+OnnxGraph Converter::graph(const onnx::GraphProto& from) {
+  OnnxGraph to;
+  to.name = from.name();
+  for (const auto& v : from.input()) to.inputs.push_back(value(v));
+  for (const auto& v : from.output()) to.outputs.push_back(value(v));
+  for (const auto& t : from.initializer()) to.initialisers.push_back(tensor(t));
+  for (const auto& t : from.sparse_initializer()) to.sparse_initialisers.push_back(t.values().name());
+  for (const auto& n : from.node()) to.nodes.push_back(node(n));
+  return to;
+}
+
+template <class Imports>
+std::map<std::string, int64_t> opsets_of(const Imports& imports) {
+  std::map<std::string, int64_t> opsets;
+  for (const auto& import : imports) {
+    int64_t& version = opsets[import.domain() == "ai.onnx" ? "" : import.domain()];
+    version = std::max<int64_t>(version, import.version());
+  }
+  return opsets;
+}
+
+OnnxFunction Converter::function(const onnx::FunctionProto& from) {
+  OnnxFunction to;
+  to.name = from.name();
+  to.domain = from.domain() == "ai.onnx" ? "" : from.domain();
+  to.overload = from.overload();
+  to.inputs.assign(from.input().begin(), from.input().end());
+  to.outputs.assign(from.output().begin(), from.output().end());
+  to.attrs.assign(from.attribute().begin(), from.attribute().end());
+  for (const auto& a : from.attribute_proto()) to.defaults.push_back(attr(a));
+  for (const auto& n : from.node()) to.nodes.push_back(node(n));
+  to.opsets = opsets_of(from.opset_import());
+  return to;
+}
+
+/// Parses `bytes`; false if they are no such message. Broken wire data makes protobuf return false, never throw, but a
+/// huge declared size may exhaust memory.
+template <class Message>
+bool parse(Message& message, std::span<const std::byte> bytes) {
+  try {
+    return message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+/// Hands a parsed message to the model, whose tensors point into it.
+template <class Message>
+const Message& keep(OnnxModel& model, std::unique_ptr<Message> message) {
+  const Message& kept = *message;
+  model.memory.emplace_back(message.release(), [](void* p) { delete static_cast<Message*>(p); });
+  return kept;
+}
+
+constexpr size_t kProtobufLimit = (size_t{1} << 31) - 1;
+
+}  // namespace
+
+std::optional<OnnxModel> read_onnx_binary(const std::string& path, Diags& diags) {
+  const MappedFile file = map_file(path);
+  const Loc loc = Loc::in_file(path);
+  if (!file.error.empty()) {
+    diags.error("model-file", loc, "the model cannot be read: {}", file.error);
+    return {};
+  }
+  if (file.bytes.size() > kProtobufLimit) {
+    diags.error("model-too-large", loc,
+                "the file has {} bytes, and a protobuf file holds less than 2 GiB: export the model with external data",
+                file.bytes.size());
+    return {};
+  }
+  auto parsed = std::make_unique<onnx::ModelProto>();
+  if (!parse(*parsed, file.bytes)) {
+    diags.error("model-damaged", loc, "this is no ONNX model, or it is cut off or damaged ({} bytes)", file.bytes.size());
+    return {};
+  }
+  OnnxModel model;
+  model.file = path;
+  const onnx::ModelProto& from = keep(model, std::move(parsed));
+  if (!from.has_graph()) {
+    diags.error("model-without-graph", loc, "the file holds no graph: it is empty or no ONNX model");
+    return {};
+  }
+  Converter convert(model);
+  model.ir_version = from.ir_version();
+  model.producer = from.producer_name();
+  model.opsets = opsets_of(from.opset_import());
+  model.device_configurations = from.configuration_size();
+  model.graph = convert.graph(from.graph());
+  for (const auto& f : from.functions()) model.functions.push_back(convert.function(f));
+  return model;
+}
+
+std::optional<OnnxTensor> read_tensor_proto(const std::string& path, OnnxModel& memory, Diags& diags) {
+  const MappedFile file = map_file(path);
+  if (!file.error.empty()) {
+    diags.error("tensor-file", Loc::in_file(path), "the tensor cannot be read: {}", file.error);
+    return {};
+  }
+  auto parsed = std::make_unique<onnx::TensorProto>();
+  if (file.bytes.size() > kProtobufLimit || !parse(*parsed, file.bytes)) {
+    diags.error("tensor-damaged", Loc::in_file(path), "this is no ONNX tensor, or it is cut off or damaged ({} bytes)",
+                file.bytes.size());
+    return {};
+  }
+  memory.file = path;
+  return Converter(memory).tensor(keep(memory, std::move(parsed)));
+}
+
+}  // namespace weft

@@ -1,0 +1,100 @@
+#include "frontend/tensor_bytes.h"
+
+#include <charconv>
+
+#include "frontend/mapped_file.h"
+
+namespace weft {
+
+std::optional<int64_t> checked_count(const Dims& dims) {
+  // A zero among the dims makes no room for absurd others: they would overflow where strides are computed.
+  int64_t count = 1;
+  bool empty = false;
+  for (int64_t dim : dims) {
+    if (dim < 0 || dim > kMostElements) return {};
+    if (dim == 0) {
+      empty = true;
+      continue;
+    }
+    if (count > kMostElements / dim) return {};
+    count *= dim;
+  }
+  return empty ? 0 : count;
+}
+
+std::optional<std::span<const std::byte>> TensorBytes::find(const OnnxTensor& tensor, const std::string& what,
+                                                            const Loc& loc) {
+  const std::optional<DType> dtype = dtype_of_element_type(tensor.element_type);
+  if (!dtype) {
+    diags_.error("tensor-type-unsupported", loc, "{} has element type {}, which is not supported", what,
+                 element_type_name(tensor.element_type));
+    return {};
+  }
+  const std::optional<int64_t> count = checked_count(tensor.dims);
+  if (!count) {
+    diags_.error("tensor-dims", loc, "{} has shape {}: extents must be 0 or more, and elements at most 2^40", what,
+                 dims_text(tensor.dims));
+    return {};
+  }
+  if (!tensor.problem.empty()) {
+    diags_.error("tensor-data", loc, "{} {}", what, tensor.problem);
+    return {};
+  }
+  const int64_t needed = *count * dtype_bytes(*dtype);
+  if (tensor.external) return external(tensor, needed, what, loc);
+  if (static_cast<int64_t>(tensor.bytes.size()) != needed) {
+    diags_.error("tensor-size", loc, "{} holds {} bytes, but {} of shape {} needs {}", what, tensor.bytes.size(),
+                 element_type_name(tensor.element_type), dims_text(tensor.dims), needed);
+    return {};
+  }
+  return tensor.bytes;
+}
+
+/// Empty text is `otherwise`; nothing if it is no number from 0 to 2^62.
+static std::optional<int64_t> number(const std::string& text, int64_t otherwise) {
+  if (text.empty()) return otherwise;
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > (int64_t{1} << 62)) return {};
+  return value;
+}
+
+std::optional<std::span<const std::byte>> TensorBytes::external(const OnnxTensor& tensor, int64_t needed,
+                                                                const std::string& what, const Loc& loc) {
+  const ExternalBytes& where = *tensor.external;
+  const std::optional<int64_t> offset = number(where.offset, 0), length = number(where.length, needed);
+  if (!offset || !length) {
+    diags_.error("external-number", loc, "{}: offset '{}' or length '{}' of its external data is no byte count", what,
+                 printable(where.offset), printable(where.length));
+    return {};
+  }
+  if (*length != needed) {
+    diags_.error("external-length", loc, "{}: its external data has {} bytes, but {} of shape {} needs {}", what, *length,
+                 element_type_name(tensor.element_type), dims_text(tensor.dims), needed);
+    return {};
+  }
+  const std::optional<std::span<const std::byte>> bytes = file(where.location, what, loc);
+  if (!bytes) return {};
+  if (*offset + needed > static_cast<int64_t>(bytes->size())) {
+    diags_.error("external-bounds", loc, "{}: bytes {} to {} lie outside '{}', which has {}", what, *offset, *offset + needed,
+                 printable(where.location), bytes->size());
+    return {};
+  }
+  return bytes->subspan(*offset, needed);
+}
+
+std::optional<std::span<const std::byte>> TensorBytes::file(const std::string& location, const std::string& what,
+                                                            const Loc& loc) {
+  if (const auto known = files_.find(location); known != files_.end()) return known->second;
+  MappedFile mapped = map_beneath(model_.file, location);
+  if (!mapped.error.empty()) {
+    diags_.error("external-file", loc, "{}: external data file '{}' is refused or cannot be read: {}", what,
+                 printable(location), mapped.error);
+    return {};
+  }
+  files_[location] = mapped.bytes;
+  if (mapped.memory) model_.memory.push_back(std::move(mapped.memory));
+  return mapped.bytes;
+}
+
+}  // namespace weft

@@ -1,0 +1,19 @@
+// Tensors in files: .npy and ONNX's .pb, as bound inputs and as verification data.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "ir/base/diag.h"
+#include "ir/tensor.h"
+
+namespace weft {
+
+/// Reads FILE.npy or FILE.pb (a TensorProto), by the name's ending; nothing after reporting.
+std::optional<Tensor> read_tensor_file(const std::string& path, Diags& diags);
+/// Version 1.0, C order, little endian; bf16 as the bit patterns in u16. False after reporting.
+bool write_npy(const std::string& path, const Tensor& tensor, Diags& diags);
+
+/// .npy has no bf16: u16 bit patterns become bf16 where that is wanted. False if `tensor` is of another type.
+bool read_as(Tensor& tensor, DType wanted);
+
+}  // namespace weft

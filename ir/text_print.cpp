@@ -74,7 +74,7 @@ std::string list_text(const std::vector<Item>& items, Text text) {
 std::string mesh_text(const Mesh& mesh) {
   std::string out = "{";
   for (size_t a = 0; a < mesh.size(); ++a)
-    out += (a ? ", " : "") + axis_text(mesh[a].name) + ": " + std::to_string(mesh[a].size);
+    out += format("{}{}: {}", a ? ", " : "", axis_text(mesh[a].name), mesh[a].size);
   return out + "}";
 }
 
@@ -86,9 +86,9 @@ std::string layout_entries(const Layout& layout, const Mesh& mesh) {
     const auto same = [&](const MeshAxis& axis) { return axis.name == mesh[a].name; };
     const bool unique = known && std::count_if(mesh.begin(), mesh.end(), same) == 1;
     if (!out.empty()) out += ", ";
-    out += (unique ? axis_text(mesh[a].name) : "#" + std::to_string(a)) + ": " + state_text(layout[a]);
+    out += format("{}: {}", unique ? axis_text(mesh[a].name) : format("#{}", a), state_text(layout[a]));
   }
-  return " [" + out + "]";
+  return format(" [{}]", out);
 }
 
 class Printer {
@@ -100,7 +100,9 @@ class Printer {
  private:
   void graph(const Graph& graph, const std::string& indent);
   void op(const Graph& graph, const Op& op, const std::string& indent);
-  std::string value(const Graph& graph, ValueId v) const { return v ? "%" + name_text(graph.value(v).name) : "_"; }
+  std::string value(const Graph& graph, ValueId v) const {
+    return v ? std::string("%").append(name_text(graph.value(v).name)) : "_";
+  }
   std::string type(const Graph& graph, ValueId v) const;
   std::string attr(const AttrValue& value);
   std::string tail(const Graph& graph, const Op& op);
@@ -117,7 +119,7 @@ class Printer {
 std::string Printer::type(const Graph& graph, ValueId v) const {
   const TensorType& type = graph.type(v);
   const auto extent = [&](const Extent& e) {
-    return e.count ? "<=" + std::to_string(e.bound) + " " + value(graph, e.count) : std::to_string(e.bound);
+    return e.count ? format("<={} {}", e.bound, value(graph, e.count)) : std::to_string(e.bound);
   };
   const std::string text = dtype_name(type.dtype) + list_text(type.shape, extent);
   if (type.layout.is_replicated()) return text;
@@ -136,7 +138,7 @@ std::string Printer::attr(const AttrValue& value) {
     std::string operator()(const std::vector<double>& list) {
       return list.empty() ? "real []" : list_text(list, attr_real);
     }
-    std::string operator()(ConstantId id) { return "#" + std::to_string(printer.constants_.of(id.index)); }
+    std::string operator()(ConstantId id) { return format("#{}", printer.constants_.of(id.index)); }
   };
   return std::visit(Visitor{*this}, value);
 }
@@ -144,11 +146,11 @@ std::string Printer::attr(const AttrValue& value) {
 /// Place, name, origins, transform.
 std::string Printer::tail(const Graph& graph, const Op& op) {
   std::string text;
-  if (op.place) text += " @" + name_text(module_.place(op.place).name);
-  if (op.outputs.empty() || op.name != graph.value(op.outputs[0]).name) text += " " + quote(op.name);
+  if (op.place) text += format(" @{}", name_text(module_.place(op.place).name));
+  if (op.outputs.empty() || op.name != graph.value(op.outputs[0]).name) text += format(" {}", quote(op.name));
   for (size_t i = 0; i < op.origins.size(); ++i)
     text += (i ? ", " : " from ") + std::to_string(origins_.of(op.origins[i].index));
-  if (op.transform) text += " by " + std::to_string(transforms_.of(op.transform.index));
+  if (op.transform) text += format(" by {}", transforms_.of(op.transform.index));
   return text;
 }
 
@@ -160,7 +162,7 @@ std::string Printer::op_line(const Graph& graph, const Op& op) {
   for (size_t i = 0; i < op.inputs.size(); ++i) text += (i ? ", " : "") + value(graph, op.inputs[i]);
   text += ")";
   for (size_t i = 0; i < op.attrs.size(); ++i)
-    text += (i ? ", " : " {") + op.attrs[i].name + " = " + attr(op.attrs[i].value);
+    text += std::string(i ? ", " : " {").append(op.attrs[i].name) + " = " + attr(op.attrs[i].value);
   if (!op.attrs.empty()) text += "}";
   for (size_t r = 0; r < op.outputs.size(); ++r) text += (r ? ", " : " : ") + type(graph, op.outputs[r]);
   return text + tail(graph, op);
@@ -177,7 +179,7 @@ void Printer::op(const Graph& graph, const Op& op, const std::string& indent) {
 }
 
 void Printer::graph(const Graph& graph, const std::string& indent) {
-  if (!graph.time_axes.empty()) out_ += indent + "time " + mesh_text(graph.time_axes) + "\n";
+  if (!graph.time_axes.empty()) out_ += format("{}time {}\n", indent, mesh_text(graph.time_axes));
   // Parameters first and in their order, which need not be that of the ops.
   for (ValueId v : graph.inputs()) op(graph, graph.producer_op(v), indent);
   for (OpId id = graph.first(); id; id = graph.next(id))
@@ -186,7 +188,7 @@ void Printer::graph(const Graph& graph, const std::string& indent) {
   bool first = true;
   for (const Graph::Output& out : graph.outputs()) {
     out_ += (first ? " " : ", ") + value(graph, out.value);
-    if (out.name != graph.value(out.value).name) out_ += " " + quote(out.name);
+    if (out.name != graph.value(out.value).name) out_ += format(" {}", quote(out.name));
     first = false;
   }
   out_ += "\n";
@@ -194,18 +196,17 @@ void Printer::graph(const Graph& graph, const std::string& indent) {
 
 std::string loc_text(const Loc& loc) {
   if (loc.kind != Loc::Kind::Text) return "";
-  return " at " + quote(loc.file) + ":" + std::to_string(loc.line) + ":" + std::to_string(loc.column);
+  return format(" at {}:{}:{}", quote(loc.file), loc.line, loc.column);
 }
 
 std::string Printer::header() const {
-  std::string text =
-      "module " + quote(module_.name) + " file " + quote(module_.file) + " seed " + std::to_string(module_.seed);
-  text += module_.per_rank ? " per-rank\n" : "\n";
+  std::string text = format("module {} file {} seed {}{}\n", quote(module_.name), quote(module_.file), module_.seed,
+                            module_.per_rank ? " per-rank" : "");
   for (const Place& place : module_.places)
-    text += "place @" + name_text(place.name) + " " + list_text(place.ranks, [](int r) { return std::to_string(r); }) +
-            " " + mesh_text(place.mesh) + "\n";
+    text += format("place @{} {} {}\n", name_text(place.name),
+                   list_text(place.ranks, [](int r) { return std::to_string(r); }), mesh_text(place.mesh));
   for (const State& state : module_.states)
-    text += "state " + quote(state.input) + " -> " + quote(state.output) + loc_text(state.loc) + "\n";
+    text += format("state {} -> {}{}\n", quote(state.input), quote(state.output), loc_text(state.loc));
   return text;
 }
 
@@ -214,8 +215,8 @@ std::string Printer::constants_table() const {
   int number = 0;
   for (uint32_t index : constants_.order()) {
     const Constant& constant = module_.constants[ConstantId{index}];
-    text += "constant #" + std::to_string(number++) + " " + quote(constant.name) + " " + dtype_name(constant.dtype) +
-            list_text(constant.dims, [](int64_t d) { return std::to_string(d); }) + " = ";
+    text += format("constant #{} {} {}{} = ", number++, quote(constant.name), dtype_name(constant.dtype),
+                   list_text(constant.dims, [](int64_t d) { return std::to_string(d); }));
     if (constant.count() > kMostShown || !options_.constants) {
       text += "...\n";
       continue;
@@ -233,13 +234,12 @@ std::string Printer::footer() const {
   int number = 0;
   for (uint32_t index : origins_.order()) {
     const Origin& origin = module_.origins[index];
-    text += "origin " + std::to_string(number++) + " " + quote(origin.name) + " " + quote(origin.op_type) + " " +
-            std::to_string(origin.index) + "\n";
+    text += format("origin {} {} {} {}\n", number++, quote(origin.name), quote(origin.op_type), origin.index);
   }
   number = 0;
   for (uint32_t index : transforms_.order()) {
     const Transform& transform = module_.transforms[index];
-    text += "transform " + std::to_string(number++) + " " + quote(transform.text) + loc_text(transform.loc) + "\n";
+    text += format("transform {} {}{}\n", number++, quote(transform.text), loc_text(transform.loc));
   }
   return text;
 }

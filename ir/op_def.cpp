@@ -22,8 +22,10 @@ const OpDef* find_onnx_op(std::string_view domain, std::string_view name) {
   using Names = std::unordered_map<std::string, const OpDef*>;
   static const Names names = [] {
     Names made;
-    for (const OpDef* def : kAllOps)
+    for (const OpDef* def : kAllOps) {
       if (*def->onnx.name) made.emplace(std::string(def->onnx.domain) + ":" + def->onnx.name, def);
+      for (const OnnxName& alias : def->aliases) made.emplace(std::string(alias.domain) + ":" + alias.name, def);
+    }
     return made;
   }();
   if (domain == "ai.onnx") domain = "";

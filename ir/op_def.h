@@ -168,6 +168,7 @@ struct OpDef {
   OpKind kind;
   const char* name;            // in text form; equal to the ONNX name where there is one
   OnnxName onnx = {};          // empty name: internal
+  std::vector<OnnxName> aliases = {};  // further spellings with the same meaning
   std::vector<AttrSpec> attrs = {};
   Arity inputs = {1, 1};
   Arity outputs = {1, 1};

@@ -15,6 +15,7 @@ static bool infer_all_reduce(const OpView& op, std::vector<TensorType>& results)
 const OpDef kAllReduce{.kind = OpKind::AllReduce,
                        .name = "AllReduce",
                        .onnx = {"AllReduce", 1, "weft"},
+                       .aliases = {{"AllReduce", 1, "com.microsoft"}},
                        .attrs = {{"axes", AttrType::Ints}, {"reduce", AttrType::Text, "sum"}},
                        .category = Category::Collective,
                        .infer = infer_all_reduce};

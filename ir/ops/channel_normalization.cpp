@@ -1,0 +1,192 @@
+// Normalisations that treat dimension 1 as channels: BatchNormalization (inference), InstanceNormalization,
+// GroupNormalization, LRN, MeanVarianceNormalization, LpNormalization.
+#include <cmath>
+
+#include "ir/ops/composite.h"
+
+namespace weft {
+
+namespace {
+
+/// A vector over the channels, shaped to broadcast over an operand of `ndim` dimensions.
+ValueId over_channels(Builder& build, ValueId vector, int ndim) {
+  Dims dims(ndim - 1, 1);
+  dims[0] = build.type(vector).count();
+  return build.reshape(vector, dims);
+}
+
+bool infer_batch_normalization(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_ndim(op, 0, 2)) return false;
+  if (int_of(op.op(), "training_mode") || !int_of(op.op(), "spatial"))
+    return op.fail("batch-normalization-mode-unsupported", "only inference over channels is supported");
+  for (int i = 1; i < 5; ++i)
+    if (op.type(i).count() != op.type(0).shape[1].bound)
+      return op.fail("batch-normalization-dims", "operand {} has shape {}, the operand has {} channels", i,
+                     dims_text(op.dims(i)), op.type(0).shape[1].bound);
+  const TensorType statistics{op.type(3).dtype, op.type(3).shape, {}};
+  results = {{op.type(0).dtype, op.type(0).shape, {}}, statistics, statistics, statistics, statistics};
+  return true;
+}
+
+/// x * s + t with s = scale / sqrt(variance + epsilon), t = bias - mean * s: all of s and t is over the channels only.
+std::vector<ValueId> decompose_batch_normalization(Builder& build, const OpView& op) {
+  const std::vector<ValueId> in = op.op().inputs;
+  const int ndim = op.type(0).ndim();
+  const DType dtype = op.type(0).dtype;
+  const ValueId root = build.op(OpKind::Sqrt, {with_scalar(build, OpKind::Add, in[4], real_of(op.op(), "epsilon"))});
+  const ValueId factor = divide(build, build.cast(in[1], build.type(root).dtype), root);
+  const ValueId shift = subtract(build, build.cast(in[2], build.type(root).dtype), multiply(build, in[3], factor));
+  const ValueId scaled = multiply(build, in[0], over_channels(build, build.cast(factor, dtype), ndim));
+  return {add(build, scaled, over_channels(build, build.cast(shift, dtype), ndim))};
+}
+
+bool infer_scaled(const OpView& op, std::vector<TensorType>& results) {
+  return has_ndim(op, 0, 3) && is_fixed(op, 0) && is_real_operand(op, 0) && infer_same(op, results);
+}
+
+/// (x - mean) / sqrt(variance + epsilon) over `axes`.
+ValueId standardize(Builder& build, ValueId x, const std::vector<int64_t>& axes, double epsilon) {
+  const ValueId deviation = subtract(build, x, mean(build, x, axes, true));
+  const ValueId variance = mean(build, multiply(build, deviation, deviation), axes, true);
+  return divide(build, deviation, build.op(OpKind::Sqrt, {with_scalar(build, OpKind::Add, variance, epsilon)}));
+}
+
+std::vector<ValueId> decompose_instance_normalization(Builder& build, const OpView& op) {
+  const std::vector<ValueId> in = op.op().inputs;
+  const int ndim = op.type(0).ndim();
+  const ValueId x = standardize(build, in[0], range_of(2, ndim), real_of(op.op(), "epsilon"));
+  return {add(build, multiply(build, x, over_channels(build, in[1], ndim)), over_channels(build, in[2], ndim))};
+}
+
+bool import_group_normalization(Graph& graph, OpId id, int opset, const OpView&) {
+  graph.edit(id).set("per_group", int64_t{opset < 21});
+  return true;
+}
+
+bool infer_group_normalization(const OpView& op, std::vector<TensorType>& results) {
+  if (!infer_scaled(op, results)) return false;
+  const int64_t groups = int_of(op.op(), "num_groups"), channels = op.dims(0)[1];
+  const int64_t scales = int_of(op.op(), "per_group") ? groups : channels;
+  if (groups > 0 && channels % groups == 0 && op.type(1).count() == scales && op.type(2).count() == scales) return true;
+  return op.fail("group-normalization-dims", "{} groups, {} channels, scale of shape {} do not fit", groups, channels,
+                 dims_text(op.dims(1)));
+}
+
+std::vector<ValueId> decompose_group_normalization(Builder& build, const OpView& op) {
+  const std::vector<ValueId> in = op.op().inputs;
+  const Dims dims = op.dims(0);
+  const int ndim = op.type(0).ndim();
+  const int64_t groups = int_of(op.op(), "num_groups");
+  const bool per_group = int_of(op.op(), "per_group");
+  const double epsilon = real_of(op.op(), "epsilon");
+  const DType dtype = op.type(0).dtype, stash = dtype == DType::F64 ? dtype : DType::F32;
+  const ValueId grouped =
+      build.reshape(build.cast(in[0], stash), {dims[0], groups, op.type(0).count() / (dims[0] * groups)});
+  ValueId x = build.cast(standardize(build, grouped, {2}, epsilon), dtype);
+  if (!per_group) x = build.reshape(x, dims);
+  const int own = per_group ? 3 : ndim;
+  x = add(build, multiply(build, x, over_channels(build, in[1], own)), over_channels(build, in[2], own));
+  return {per_group ? build.reshape(x, dims) : x};
+}
+
+/// x / (bias + alpha * mean of squares over `size` neighbouring channels)^beta, zeros outside.
+std::vector<ValueId> decompose_lrn(Builder& build, const OpView& op) {
+  const ValueId x = op.op().inputs[0];
+  const Dims dims = op.dims(0);
+  const int64_t size = int_of(op.op(), "size"), before = (size - 1) / 2;
+  const double alpha = real_of(op.op(), "alpha"), beta = real_of(op.op(), "beta"), bias = real_of(op.op(), "bias");
+  const int64_t inner = element_count(Dims(dims.begin() + 2, dims.end()));
+  const ValueId squares = build.reshape(multiply(build, x, x), {dims[0], 1, dims[1], inner});
+  const ValueId means = build.op(OpKind::AveragePool, {squares},
+                                 {{"count_include_pad", int64_t{1}},
+                                  {"kernel_shape", std::vector<int64_t>{size, 1}},
+                                  {"pads", std::vector<int64_t>{before, 0, size - 1 - before, 0}}});
+  const ValueId sum =
+      with_scalar(build, OpKind::Add, with_scalar(build, OpKind::Mul, build.reshape(means, dims), alpha), bias);
+  return {divide(build, x, with_scalar(build, OpKind::Pow, sum, beta))};
+}
+
+bool infer_mean_variance(const OpView& op, std::vector<TensorType>& results) {
+  return is_real_operand(op, 0) && op.axes("axes", op.type(0).ndim()) && infer_same(op, results);
+}
+
+std::vector<ValueId> decompose_mean_variance(Builder& build, const OpView& op) {
+  const std::vector<int64_t> axes = *op.axes("axes", op.type(0).ndim());
+  const ValueId x = op.op().inputs[0];
+  const ValueId deviation = subtract(build, x, mean(build, x, axes, true));
+  const ValueId variance = mean(build, multiply(build, deviation, deviation), axes, true);
+  return {divide(build, deviation, with_scalar(build, OpKind::Add, build.op(OpKind::Sqrt, {variance}), 1e-9))};
+}
+
+bool infer_lp(const OpView& op, std::vector<TensorType>& results) {
+  const int64_t p = int_of(op.op(), "p");
+  if (p != 1 && p != 2) return op.fail("lp-normalization-p", "'p' is {}, expected 1 or 2", p);
+  return is_real_operand(op, 0) && op.axis("axis", op.type(0).ndim()) && infer_same(op, results);
+}
+
+std::vector<ValueId> decompose_lp(Builder& build, const OpView& op) {
+  const ValueId x = op.op().inputs[0];
+  const std::vector<int64_t> axes{from_front(int_of(op.op(), "axis"), op.type(0).ndim())};
+  const OpKind norm = int_of(op.op(), "p") == 1 ? OpKind::ReduceL1 : OpKind::ReduceL2;
+  return {divide(build, x, build.reduce(norm, x, axes, true))};
+}
+
+}  // namespace
+
+const OpDef kBatchNormalization{.kind = OpKind::BatchNormalization,
+                                .name = "BatchNormalization",
+                                .onnx = {"BatchNormalization", 7},
+                                .attrs = {{"epsilon", AttrType::Real, 1e-5},
+                                          {"momentum", AttrType::Real, 0.9},
+                                          {"spatial", AttrType::Int, 1},
+                                          {"training_mode", AttrType::Int, 0}},
+                                .inputs = {5, 5},
+                                .outputs = {1, 5},
+                                .infer = infer_batch_normalization,
+                                .decompose = decompose_batch_normalization};
+
+const OpDef kInstanceNormalization{.kind = OpKind::InstanceNormalization,
+                                   .name = "InstanceNormalization",
+                                   .onnx = {"InstanceNormalization", 6},
+                                   .attrs = {{"epsilon", AttrType::Real, 1e-5}},
+                                   .inputs = {3, 3},
+                                   .infer = infer_scaled,
+                                   .decompose = decompose_instance_normalization};
+
+const OpDef kGroupNormalization{.kind = OpKind::GroupNormalization,
+                                .name = "GroupNormalization",
+                                .onnx = {"GroupNormalization", 18},
+                                .attrs = {{"epsilon", AttrType::Real, 1e-5},
+                                          {"num_groups", AttrType::Int, {}, true},
+                                          {"per_group", AttrType::Int, 0},
+                                          {"stash_type", AttrType::Int, 1}},
+                                .inputs = {3, 3},
+                                .import = import_group_normalization,
+                                .infer = infer_group_normalization,
+                                .decompose = decompose_group_normalization};
+
+const OpDef kLRN{.kind = OpKind::LRN,
+                 .name = "LRN",
+                 .onnx = {"LRN"},
+                 .attrs = {{"alpha", AttrType::Real, 1e-4},
+                           {"beta", AttrType::Real, 0.75},
+                           {"bias", AttrType::Real, 1.0},
+                           {"size", AttrType::Int, {}, true}},
+                 .infer = infer_scaled,
+                 .decompose = decompose_lrn};
+
+const OpDef kMeanVarianceNormalization{.kind = OpKind::MeanVarianceNormalization,
+                                       .name = "MeanVarianceNormalization",
+                                       .onnx = {"MeanVarianceNormalization", 9},
+                                       .attrs = {{"axes", AttrType::Ints, std::vector<int64_t>{0, 2, 3}}},
+                                       .infer = infer_mean_variance,
+                                       .decompose = decompose_mean_variance};
+
+const OpDef kLpNormalization{.kind = OpKind::LpNormalization,
+                             .name = "LpNormalization",
+                             .onnx = {"LpNormalization"},
+                             .attrs = {{"axis", AttrType::Int, -1}, {"p", AttrType::Int, 2}},
+                             .infer = infer_lp,
+                             .decompose = decompose_lp};
+
+}  // namespace weft

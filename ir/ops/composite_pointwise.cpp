@@ -1,0 +1,238 @@
+// Composite ops without a loop of their own: Gelu and relatives, Clip, CastLike, Dropout, Trilu, OneHot.
+#include <cmath>
+
+#include "ir/ops/composite.h"
+#include "ir/ops/pointwise.h"
+
+namespace weft {
+
+namespace {
+
+/// x/2 * (1 + erf(x / sqrt 2))
+ValueId exact_gelu(Builder& build, ValueId x) {
+  const ValueId erf = build.op(OpKind::Erf, {with_scalar(build, OpKind::Mul, x, std::sqrt(0.5))});
+  return multiply(build, with_scalar(build, OpKind::Mul, x, 0.5), with_scalar(build, OpKind::Add, erf, 1));
+}
+
+/// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
+ValueId tanh_gelu(Builder& build, ValueId x) {
+  const ValueId cube = multiply(build, multiply(build, x, x), x);
+  const ValueId inner = add(build, x, with_scalar(build, OpKind::Mul, cube, 0.044715));
+  const ValueId tanh = build.op(OpKind::Tanh, {with_scalar(build, OpKind::Mul, inner, std::sqrt(2 / M_PI))});
+  return multiply(build, with_scalar(build, OpKind::Mul, x, 0.5), with_scalar(build, OpKind::Add, tanh, 1));
+}
+
+bool infer_gelu(const OpView& op, std::vector<TensorType>& results) {
+  const std::string& mode = text_of(op.op(), "approximate");
+  if (mode != "none" && mode != "tanh")
+    return op.fail("gelu-approximate", "'approximate' is '{}', expected none or tanh", printable(mode));
+  return is_real_operand(op, 0) && infer_same(op, results);
+}
+
+std::vector<ValueId> decompose_gelu(Builder& build, const OpView& op) {
+  const ValueId x = op.op().inputs[0];
+  return {text_of(op.op(), "approximate") == "tanh" ? tanh_gelu(build, x) : exact_gelu(build, x)};
+}
+
+bool infer_biased(const OpView& op, std::vector<TensorType>& results) {
+  return is_real_operand(op, 0) && infer_broadcast(op, results);
+}
+
+ValueId biased(Builder& build, const OpView& op) {
+  const std::vector<ValueId> in = op.op().inputs;
+  return in.size() > 1 && in[1] ? add(build, in[0], in[1]) : in[0];
+}
+
+std::vector<ValueId> decompose_quick_gelu(Builder& build, const OpView& op) {
+  const ValueId x = op.op().inputs[0];
+  const double alpha = real_of(op.op(), "alpha");
+  return {multiply(build, x, build.op(OpKind::Sigmoid, {with_scalar(build, OpKind::Mul, x, alpha)}))};
+}
+
+bool infer_clip(const OpView& op, std::vector<TensorType>& results) {
+  for (int i = 1; i < op.inputs(); ++i)
+    if (op.has(i) && op.type(i).count() != 1) return op.fail("clip-bound", "operand {} must be one number", i);
+  return same_dtypes(op) && infer_same(op, results);
+}
+
+/// Bounds are operands, or attributes before opset 11.
+std::vector<ValueId> decompose_clip(Builder& build, const OpView& op) {
+  const Op& clip = op.op();
+  const ValueId x = clip.inputs[0];
+  const auto bound = [&](int input, const char* attr) {
+    if (op.has(input)) return op.type(input).ndim() ? build.reshape(clip.inputs[input], {}) : clip.inputs[input];
+    return clip.has(attr) ? build.scalar(x, clip.real(attr)) : ValueId{};
+  };
+  const ValueId low = bound(1, "min"), high = bound(2, "max");
+  const ValueId raised = low ? build.op(OpKind::Max, {x, low}) : x;
+  return {high ? build.op(OpKind::Min, {raised, high}) : raised};
+}
+
+bool infer_cast_like(const OpView& op, std::vector<TensorType>& results) {
+  results = {{op.type(1).dtype, op.type(0).shape, {}}};
+  return true;
+}
+
+std::vector<ValueId> decompose_cast_like(Builder& build, const OpView& op) {
+  return {build.cast(op.op().inputs[0], op.type(1).dtype)};
+}
+
+bool infer_dropout(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_known(op, 1, "ratio", "ratio") || !is_known(op, 2, "training_mode", "mode")) return false;
+  const double ratio = real_of(op.op(), "ratio");
+  if (!(ratio >= 0 && ratio < 1)) return op.fail("dropout-ratio", "the ratio must be at least 0 and below 1");
+  const bool training = int_of(op.op(), "training_mode");
+  if (training && !is_fixed(op, 0)) return false;
+  results = {{op.type(0).dtype, op.type(0).shape, {}}, {DType::Bool, op.type(0).shape, {}}};
+  return true;
+}
+
+std::vector<ValueId> decompose_dropout(Builder& build, const OpView& op) {
+  const Op& dropout = op.op();
+  const ValueId x = dropout.inputs[0];
+  const double ratio = real_of(dropout, "ratio");
+  const Dims dims = op.dims(0);
+  const bool wants_mask = dropout.outputs.size() > 1 && !op.graph().value(dropout.outputs[1]).uses.empty();
+  if (!int_of(dropout, "training_mode") || ratio == 0) {
+    if (!wants_mask) return {x, {}};
+    return {x, build.op(OpKind::Expand, {build.constant(Tensor::scalar(DType::Bool, 1))}, {{"shape", dims}})};
+  }
+  const int64_t node = dropout.origins.empty() ? 0 : op.module().origins[dropout.origins[0].index].index;
+  const ValueId draw = build.op(OpKind::RandomUniform, {}, {{"node", node}, {"shape", dims}});
+  const ValueId keep = build.op(OpKind::GreaterOrEqual, {draw, build.scalar(draw, ratio)});
+  const ValueId scaled = with_scalar(build, OpKind::Mul, x, 1 / (1 - ratio));
+  return {build.op(OpKind::Where, {keep, scaled, build.scalar(x, 0)}), keep};
+}
+
+bool infer_trilu(const OpView& op, std::vector<TensorType>& results) {
+  return is_known(op, 1, "k", "diagonal") && has_ndim(op, 0, 2) && is_fixed(op, 0) && infer_same(op, results);
+}
+
+/// Keeps column >= row + k, or <= for the lower part.
+std::vector<ValueId> decompose_trilu(Builder& build, const OpView& op) {
+  const ValueId x = op.op().inputs[0];
+  const Dims dims = op.dims(0);
+  const bool upper = int_of(op.op(), "upper");
+  const double k = static_cast<double>(int_of(op.op(), "k"));
+  const int64_t rows = dims[dims.size() - 2], columns = dims.back();
+  const ValueId row = build.op(OpKind::Iota, {}, {{"axis", int64_t{0}}, {"shape", Dims{rows, 1}}, {"start", k}});
+  const ValueId column = build.op(OpKind::Iota, {}, {{"axis", int64_t{1}}, {"shape", Dims{1, columns}}});
+  const ValueId keep = build.op(upper ? OpKind::GreaterOrEqual : OpKind::LessOrEqual, {column, row});
+  return {build.op(OpKind::Where, {keep, x, build.scalar(x, 0)})};
+}
+
+bool infer_one_hot(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_known(op, 1, "depth", "depth")) return false;
+  const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim() + 1);
+  if (!axis) return false;
+  if (op.type(2).count() != 2 || int_of(op.op(), "depth") < 0)
+    return op.fail("one-hot-operands", "'values' must have two elements and 'depth' be positive");
+  Shape shape = op.type(0).shape;
+  shape.insert(shape.begin() + *axis, {int_of(op.op(), "depth"), {}});
+  results = {{op.type(2).dtype, shape, {}}};
+  return true;
+}
+
+/// Negative indices count from the end; others outside the depth select nothing.
+std::vector<ValueId> decompose_one_hot(Builder& build, const OpView& op) {
+  const std::vector<ValueId> in = op.op().inputs;
+  const int64_t depth = int_of(op.op(), "depth"), ndim = op.type(0).ndim() + 1;
+  const int64_t axis = from_front(int_of(op.op(), "axis"), ndim);
+  Dims dims = op.dims(0), positions(ndim, 1);
+  dims.insert(dims.begin() + axis, 1);
+  positions[axis] = depth;
+  const ValueId raw = build.cast(in[0], DType::I64);
+  const ValueId is_negative = build.op(OpKind::Less, {raw, build.scalar(raw, 0)});
+  const ValueId wrapped =
+      build.op(OpKind::Where, {is_negative, with_scalar(build, OpKind::Add, raw, static_cast<double>(depth)), raw});
+  const ValueId index = build.reshape(wrapped, dims);
+  const ValueId position = build.op(OpKind::Iota, {}, {{"axis", axis}, {"shape", positions}});
+  const auto value = [&](int64_t i) {
+    return build.reshape(
+        build.op(OpKind::Slice, {in[2]}, {{"ends", Dims{i + 1}}, {"starts", Dims{i}}, {"steps", Dims{1}}}), {});
+  };
+  return {build.op(OpKind::Where, {build.op(OpKind::Equal, {index, position}), value(1), value(0)})};
+}
+
+}  // namespace
+
+const OpDef kGelu{.kind = OpKind::Gelu,
+                  .name = "Gelu",
+                  .onnx = {"Gelu", 20},
+                  .aliases = {{"Gelu", 1, "com.microsoft"}},
+                  .attrs = {{"approximate", AttrType::Text, "none"}},
+                  .infer = infer_gelu,
+                  .decompose = decompose_gelu};
+
+const OpDef kBiasGelu{.kind = OpKind::BiasGelu,
+                      .name = "BiasGelu",
+                      .onnx = {"BiasGelu", 1, "com.microsoft"},
+                      .inputs = {2, 2},
+                      .infer = infer_biased,
+                      .decompose = [](Builder& build, const OpView& op) -> std::vector<ValueId> {
+                        return {exact_gelu(build, biased(build, op))};
+                      }};
+
+const OpDef kFastGelu{.kind = OpKind::FastGelu,
+                      .name = "FastGelu",
+                      .onnx = {"FastGelu", 1, "com.microsoft"},
+                      .inputs = {1, 2},
+                      .infer = infer_biased,
+                      .decompose = [](Builder& build, const OpView& op) -> std::vector<ValueId> {
+                        return {tanh_gelu(build, biased(build, op))};
+                      }};
+
+const OpDef kQuickGelu{.kind = OpKind::QuickGelu,
+                       .name = "QuickGelu",
+                       .onnx = {"QuickGelu", 1, "com.microsoft"},
+                       .attrs = {{"alpha", AttrType::Real, 1.702}},
+                       .infer = infer_biased,
+                       .decompose = decompose_quick_gelu};
+
+const OpDef kClip{.kind = OpKind::Clip,
+                  .name = "Clip",
+                  .onnx = {"Clip", 6},
+                  .attrs = {{"max", AttrType::Real}, {"min", AttrType::Real}},
+                  .inputs = {1, 3},
+                  .infer = infer_clip,
+                  .decompose = decompose_clip};
+
+const OpDef kCastLike{.kind = OpKind::CastLike,
+                      .name = "CastLike",
+                      .onnx = {"CastLike", 15},
+                      .attrs = {{"round_mode", AttrType::Text, "up"}, {"saturate", AttrType::Int, 1}},
+                      .inputs = {2, 2},
+                      .infer = infer_cast_like,
+                      .eval = eval_cast,
+                      .decompose = decompose_cast_like};
+
+const OpDef kDropout{
+    .kind = OpKind::Dropout,
+    .name = "Dropout",
+    .onnx = {"Dropout", 7},
+    .attrs = {{"ratio", AttrType::Real, 0.5}, {"seed", AttrType::Int}, {"training_mode", AttrType::Int, 0}},
+    .inputs = {1, 3},
+    .outputs = {1, 2},
+    .constant_operands = {{1, "ratio", AttrType::Real}, {2, "training_mode", AttrType::Int}},
+    .infer = infer_dropout,
+    .decompose = decompose_dropout};
+
+const OpDef kTrilu{.kind = OpKind::Trilu,
+                   .name = "Trilu",
+                   .onnx = {"Trilu", 14},
+                   .attrs = {{"k", AttrType::Int, 0}, {"upper", AttrType::Int, 1}},
+                   .inputs = {1, 2},
+                   .constant_operands = {{1, "k", AttrType::Int}},
+                   .infer = infer_trilu,
+                   .decompose = decompose_trilu};
+
+const OpDef kOneHot{.kind = OpKind::OneHot,
+                    .name = "OneHot",
+                    .onnx = {"OneHot", 9},
+                    .attrs = {{"axis", AttrType::Int, -1}, {"depth", AttrType::Int, {}, true}},
+                    .inputs = {3, 3},
+                    .constant_operands = {{1, "depth", AttrType::Int}},
+                    .infer = infer_one_hot,
+                    .decompose = decompose_one_hot};
+
+}  // namespace weft

@@ -1,0 +1,154 @@
+// Normalisations over trailing dimensions (LayerNormalization, RMSNormalization and what ONNX Runtime adds to them).
+#include "ir/ops/composite.h"
+
+namespace weft {
+
+namespace {
+
+struct Normalized {
+  ValueId value, mean, inverse_deviation;
+};
+
+/// (x - mean) / sqrt(variance + epsilon) over `axes`; without `centered` the mean is taken as 0.
+Normalized normalize(Builder& build, ValueId x, const std::vector<int64_t>& axes, double epsilon, bool centered) {
+  const ValueId center = centered ? mean(build, x, axes, true) : ValueId{};
+  const ValueId deviation = centered ? subtract(build, x, center) : x;
+  const ValueId variance = mean(build, multiply(build, deviation, deviation), axes, true);
+  const ValueId root = build.op(OpKind::Sqrt, {with_scalar(build, OpKind::Add, variance, epsilon)});
+  const ValueId inverse = build.op(OpKind::Reciprocal, {root});
+  return {multiply(build, deviation, inverse), center, inverse};
+}
+
+/// The type that the statistics are computed in: f32 for 16-bit operands unless stash_type asks for another one.
+DType stash_dtype(const OpView& op) {
+  const DType dtype = op.type(0).dtype;
+  if (!op.op().has("stash_type")) return dtype == DType::F64 ? DType::F64 : DType::F32;
+  return dtype == DType::F64 ? dtype : onnx_dtype(op.op().integer("stash_type")).value_or(DType::F32);
+}
+
+bool infer_normalization(const OpView& op, std::vector<TensorType>& results) {
+  const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
+  if (!axis || !is_real_operand(op, 0)) return false;
+  const std::optional<Shape> shape = broadcast({op.type(0).shape, op.type(1).shape});
+  if (!shape || *shape != op.type(0).shape)
+    return op.fail("normalization-scale", "a scale of shape {} does not fit an operand of shape {}",
+                   dims_text(op.dims(1)), dims_text(op.dims(0)));
+  TensorType statistics{stash_dtype(op), op.type(0).shape, {}};
+  for (int d = static_cast<int>(*axis); d < statistics.ndim(); ++d) statistics.shape[d] = {1, {}};
+  results = {{op.type(0).dtype, op.type(0).shape, {}}, statistics, statistics};
+  return true;
+}
+
+std::vector<int64_t> trailing_axes(const OpView& op) {
+  const int64_t ndim = op.type(0).ndim();
+  return range_of(from_front(int_of(op.op(), "axis"), ndim), ndim);
+}
+
+std::vector<ValueId> decompose_layer_normalization(Builder& build, const OpView& op) {
+  const DType dtype = op.type(0).dtype, stash = stash_dtype(op);
+  const std::vector<ValueId> inputs = op.op().inputs;
+  const bool has_bias = op.has(2);
+  const Normalized n =
+      normalize(build, build.cast(inputs[0], stash), trailing_axes(op), real_of(op.op(), "epsilon"), true);
+  ValueId result = multiply(build, build.cast(n.value, dtype), inputs[1]);
+  if (has_bias) result = add(build, result, inputs[2]);
+  return {result, n.mean, n.inverse_deviation};
+}
+
+/// Root mean square: output 1 of the older spelling is the inverse deviation.
+std::vector<ValueId> decompose_rms_normalization(Builder& build, const OpView& op) {
+  const DType dtype = op.type(0).dtype, stash = stash_dtype(op);
+  const std::vector<ValueId> inputs = op.op().inputs;
+  const Normalized n =
+      normalize(build, build.cast(inputs[0], stash), trailing_axes(op), real_of(op.op(), "epsilon"), false);
+  return {multiply(build, build.cast(n.value, dtype), inputs[1]), n.inverse_deviation};
+}
+
+std::vector<AttrSpec> normalization_attrs() {
+  return {{"axis", AttrType::Int, -1}, {"epsilon", AttrType::Real, 1e-5}, {"stash_type", AttrType::Int}};
+}
+
+OpDef rms_normalization(OpKind kind, const char* name, int outputs) {
+  OpDef def;
+  def.kind = kind;
+  def.name = name;
+  def.onnx = {name};
+  def.attrs = normalization_attrs();
+  def.inputs = {2, 2};
+  def.outputs = {1, outputs};
+  def.infer = infer_normalization;
+  def.canonicalize = canonical_axis;
+  def.decompose = decompose_rms_normalization;
+  return def;
+}
+
+/// input, skip, gamma, then beta (only with centering) and bias. Outputs: result, mean, inverse deviation, the sum.
+bool infer_skip(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_real_operand(op, 0) || !has_ndim(op, 0, 2)) return false;
+  const TensorType type{op.type(0).dtype, op.type(0).shape, {}};
+  TensorType statistics{stash_dtype(op), type.shape, {}};
+  statistics.shape.back() = {1, {}};
+  const std::optional<Shape> shape = broadcast({type.shape, op.type(1).shape});
+  if (!shape || *shape != type.shape)
+    return op.fail("skip-shape", "a skip of shape {} does not fit an operand of shape {}", dims_text(op.dims(1)),
+                   dims_text(op.dims(0)));
+  results = {type, statistics, statistics, type};
+  return true;
+}
+
+std::vector<ValueId> decompose_skip(Builder& build, const OpView& op, bool centered) {
+  const DType dtype = op.type(0).dtype, stash = stash_dtype(op);
+  const std::vector<ValueId> inputs = op.op().inputs;
+  const auto operand = [&](size_t i) { return i < inputs.size() ? inputs[i] : ValueId{}; };
+  const ValueId bias = operand(centered ? 4 : 3), beta = centered ? operand(3) : ValueId{};
+  const int64_t last = op.type(0).ndim() - 1;
+  ValueId sum = add(build, inputs[0], inputs[1]);
+  if (bias) sum = add(build, sum, bias);
+  const Normalized n = normalize(build, build.cast(sum, stash), {last}, real_of(op.op(), "epsilon"), centered);
+  ValueId result = multiply(build, build.cast(n.value, dtype), inputs[2]);
+  if (beta) result = add(build, result, beta);
+  return {result, n.mean, n.inverse_deviation, sum};
+}
+
+OpDef skip_normalization(OpKind kind, const char* name, int inputs, DecomposeFn decompose) {
+  OpDef def;
+  def.kind = kind;
+  def.name = name;
+  def.onnx = {name, 1, "com.microsoft"};
+  def.attrs = {{"epsilon", AttrType::Real, 1e-12}};
+  def.inputs = {3, inputs};
+  def.outputs = {1, 4};
+  def.infer = infer_skip;
+  def.decompose = decompose;
+  return def;
+}
+
+}  // namespace
+
+const OpDef kLayerNormalization{.kind = OpKind::LayerNormalization,
+                                .name = "LayerNormalization",
+                                .onnx = {"LayerNormalization"},
+                                .attrs = normalization_attrs(),
+                                .inputs = {2, 3},
+                                .outputs = {1, 3},
+                                .infer = infer_normalization,
+                                .canonicalize = canonical_axis,
+                                .decompose = decompose_layer_normalization};
+
+const OpDef kRMSNormalization = rms_normalization(OpKind::RMSNormalization, "RMSNormalization", 1);
+
+static OpDef simplified() {
+  OpDef def = rms_normalization(OpKind::SimplifiedLayerNormalization, "SimplifiedLayerNormalization", 2);
+  def.aliases = {{"SimplifiedLayerNormalization", 1, "com.microsoft"}};
+  return def;
+}
+const OpDef kSimplifiedLayerNormalization = simplified();
+
+const OpDef kSkipLayerNormalization =
+    skip_normalization(OpKind::SkipLayerNormalization, "SkipLayerNormalization", 5,
+                       [](Builder& build, const OpView& op) { return decompose_skip(build, op, true); });
+const OpDef kSkipSimplifiedLayerNormalization =
+    skip_normalization(OpKind::SkipSimplifiedLayerNormalization, "SkipSimplifiedLayerNormalization", 4,
+                       [](Builder& build, const OpView& op) { return decompose_skip(build, op, false); });
+
+}  // namespace weft

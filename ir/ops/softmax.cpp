@@ -1,0 +1,77 @@
+// Softmax, LogSoftmax, Hardmax. Before opset 13 they work on the operand flattened to two dimensions at `axis`.
+#include "ir/ops/composite.h"
+
+namespace weft {
+
+static bool import_softmax(Graph& graph, OpId id, int opset, const OpView& view) {
+  Op& op = graph.edit(id);
+  if (!view.op().has("axis")) op.set("axis", int64_t{opset < 13 ? 1 : -1});
+  if (opset < 13) op.set("flatten", int64_t{1});
+  return true;
+}
+
+static bool infer_softmax(const OpView& op, std::vector<TensorType>& results) {
+  const bool flat = int_of(op.op(), "flatten");
+  if (!op.axis("axis", op.type(0).ndim(), flat) || !is_real_operand(op, 0)) return false;
+  return infer_same(op, results);
+}
+
+/// The dimensions that one distribution runs over.
+static std::vector<int64_t> softmax_axes(const OpView& op) {
+  const int64_t ndim = op.type(0).ndim(), axis = from_front(int_of(op.op(), "axis"), ndim);
+  return int_of(op.op(), "flatten") ? range_of(axis, ndim) : std::vector<int64_t>{axis};
+}
+
+static std::vector<ValueId> decompose_softmax(Builder& build, const OpView& op) {
+  const std::vector<int64_t> axes = softmax_axes(op);
+  const ValueId x = op.op().inputs[0];
+  const ValueId largest = build.reduce(OpKind::ReduceMax, x, axes, true);
+  const ValueId powers = build.op(OpKind::Exp, {subtract(build, x, largest)});
+  return {divide(build, powers, build.reduce(OpKind::ReduceSum, powers, axes, true))};
+}
+
+static std::vector<ValueId> decompose_log_softmax(Builder& build, const OpView& op) {
+  const std::vector<int64_t> axes = softmax_axes(op);
+  const ValueId x = op.op().inputs[0];
+  const ValueId shifted = subtract(build, x, build.reduce(OpKind::ReduceMax, x, axes, true));
+  const ValueId sum = build.reduce(OpKind::ReduceSum, build.op(OpKind::Exp, {shifted}), axes, true);
+  return {subtract(build, shifted, build.op(OpKind::Log, {sum}))};
+}
+
+/// 1 at the first largest element, 0 elsewhere.
+static std::vector<ValueId> decompose_hardmax(Builder& build, const OpView& op) {
+  const TensorType type = op.type(0);
+  const Dims dims = type.dims();
+  const int64_t axis = from_front(int_of(op.op(), "axis"), type.ndim());
+  ValueId x = op.op().inputs[0];
+  const bool flat = int_of(op.op(), "flatten");
+  const Dims two{element_count(Dims(dims.begin(), dims.begin() + axis)),
+                 element_count(Dims(dims.begin() + axis, dims.end()))};
+  const int64_t along = flat ? 1 : axis;
+  if (flat) x = build.reshape(x, two);
+  Dims positions(flat ? 2 : dims.size(), 1);
+  positions[along] = flat ? two[1] : dims[axis];
+  const ValueId largest = build.op(OpKind::ArgMax, {x}, {{"axis", along}, {"keepdims", int64_t{1}}});
+  const ValueId position = build.op(OpKind::Iota, {}, {{"axis", along}, {"shape", positions}});
+  const ValueId result = build.cast(build.op(OpKind::Equal, {position, largest}), type.dtype);
+  return {flat ? build.reshape(result, dims) : result};
+}
+
+static OpDef softmax(OpKind kind, const char* name, DecomposeFn decompose) {
+  OpDef def;
+  def.kind = kind;
+  def.name = name;
+  def.onnx = {name};
+  def.attrs = {{"axis", AttrType::Int, -1}, {"flatten", AttrType::Int, 0}};
+  def.import = import_softmax;
+  def.infer = infer_softmax;
+  def.canonicalize = canonical_axis;
+  def.decompose = decompose;
+  return def;
+}
+
+const OpDef kSoftmax = softmax(OpKind::Softmax, "Softmax", decompose_softmax);
+const OpDef kLogSoftmax = softmax(OpKind::LogSoftmax, "LogSoftmax", decompose_log_softmax);
+const OpDef kHardmax = softmax(OpKind::Hardmax, "Hardmax", decompose_hardmax);
+
+}  // namespace weft

@@ -45,7 +45,7 @@ int64_t PortView::bytes() const {
 std::vector<int64_t> file_shape(const Port& port) {
   std::vector<int64_t> out;
   if (port.layout.per_rank.naxes > 0) out.push_back(port.layout.per_rank.size());
-  out.insert(out.end(), port.shape.dims, port.shape.dims + port.shape.ndim);
+  for (int d = 0; d < port.shape.ndim; ++d) out.push_back(port.shape.dims[d]);
   return out;
 }
 

@@ -44,7 +44,7 @@ struct Team::Shared {
   }
 };
 
-Team::Team(int threads) : threads_(threads), shared_(std::make_unique<Shared>()) {
+Team::Team(int threads) : threads_(threads), shared_(new Shared) {
   // A worker that shares its core with a spinning one only gets in its way.
   const int spins = threads <= int(std::thread::hardware_concurrency()) ? kLongSpin : kShortSpin;
   for (int t = 1; t < threads; ++t) shared_->workers.emplace_back([this, spins] { shared_->work(spins); });
@@ -54,6 +54,7 @@ Team::~Team() {
   shared_->stop = true;
   shared_->release();
   for (std::thread& worker : shared_->workers) worker.join();
+  delete shared_;
 }
 
 void Team::run(int64_t count, int64_t grain, Call call, void* body) {

@@ -1,7 +1,6 @@
 // The threads of one stream of one rank: a parallel loop with dynamic chunks.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <type_traits>
 
 namespace weft {
@@ -34,7 +33,7 @@ class Team {
 
   struct Shared;
   int threads_;
-  std::unique_ptr<Shared> shared_;
+  Shared* shared_;
 };
 
 }  // namespace weft

@@ -100,7 +100,8 @@ struct RunExtent {
 };
 
 /// One function of the emitted program. `body` is a region in which every op is lowered into this one kernel: Input ops
-/// are the inputs in order, then body.outputs(). Values of one element that are Constants are literals.
+/// are the inputs in order, then body.outputs(). Values of one element that are Constants are literals. A kernel of
+/// category Collective ends with a meeting of its ranks: what it read of theirs may be overwritten behind it.
 struct Kernel {
   std::string name;          // C++ identifier
   Category category;         // Pointwise, Reduction, Contraction, Index, Scan, Collective
@@ -130,7 +131,7 @@ struct Access {
   bool write = false;
   std::vector<int> peers;         // place axes: the access reaches the copies of all ranks on them; empty: the own copy
   std::vector<PartDigit> part;    // empty: all of it
-  bool accumulate = false;        // adds to what is there (P results of a Chunk)
+  bool accumulate = false;        // a CopyStep in a For: chunk 0 stores, the others add (P results of a Chunk)
 };
 
 /// What a kernel's formal is bound to.
@@ -145,7 +146,8 @@ struct Signal {
   PlaceId place;
   std::vector<int> axes;       // place axes whose ranks raise it for each other; empty: between streams of one rank
 };
-/// Which element of a signal (or instance of a deep buffer) a step means.
+/// Which element of a signal (or instance of a deep buffer) a step means. Once: the only one; of a signal that has one a
+/// chunk, the last (of its micro-batch).
 enum class Per : uint8_t { Once, Chunk, MicroBatch };
 struct Wait {
   enum class Reason : uint8_t { Data, Reuse, Position };

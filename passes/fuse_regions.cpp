@@ -32,7 +32,7 @@ class Rewriting {
       if (fusion_.group_of[first.index] >= 0) add_kernel(fusion_.groups[fusion_.group_of[first.index]]);
       else add_copy(first);
     }
-    for (const Graph::Output& output : graph_.outputs()) made_.add_output(now_.at(output.value), output.name);
+    for (const Graph::Output& output : graph_.outputs()) made_.add_output(in_memory(output.value), output.name);
     return std::move(made_);
   }
 
@@ -232,6 +232,7 @@ class Rewriting {
     const Op& root = op(group.root);
     NewOp made{OpKind::Fused, {}, {}, {}, {}, root.place, name_of(group), {}, root.transform, {}};
     for (ValueId v : body.operands) made.inputs.push_back(now_.at(v));
+    if (root.has("stage")) made.attrs.push_back({"stage", root.integer("stage")});
     std::vector<ValueId> results;
     for (OpId id : group.members) {
       join_origins(made.origins, op(id).origins);
@@ -268,41 +269,75 @@ ValueId copy_of(Graph& graph, ValueId v) {
                                 graph.next(graph.producer(v))));
 }
 
-/// Constants that leave the graph, enter a collective or start a loop must lie in a buffer; so must results of a region
-/// that are its parameters, and each result must have a buffer of its own.
-void copy_stored_sources(Graph& graph, bool region) {
-  const auto is = [&](ValueId v, OpKind kind) { return v && graph.producer_op(v).kind == kind; };
-  for (OpId id : graph.order()) {
-    const bool loop = graph.op(id).kind == OpKind::Loop;
-    if (!loop && category(graph.op(id)) != Category::Collective) continue;
-    const size_t first = loop ? 2 : 0;
-    const size_t end = loop ? 2 + static_cast<size_t>(graph.op(id).integer("carried")) : graph.op(id).inputs.size();
-    for (size_t i = first; i < end; ++i)
-      if (is(graph.op(id).inputs[i], OpKind::Constant)) graph.set_input(id, i, copy_of(graph, graph.op(id).inputs[i]));
+bool is_kind(const Graph& graph, ValueId v, OpKind kind) { return v && graph.producer_op(v).kind == kind; }
+
+bool is_true(const Module& module, const Graph& graph, ValueId v) {
+  return is_kind(graph, v, OpKind::Constant) && module.constants.tensor(graph.producer_op(v).constant("value")).whole_at(0);
+}
+
+/// A loop that may end early starts from a condition in memory.
+void store_condition(Module& module, Graph& graph, OpId loop) {
+  const Op& op = graph.op(loop);
+  const Graph& body = op.regions[0];
+  const ValueId next = body.outputs()[0].value;
+  const bool goes_on = is_true(module, body, next) || next == body.inputs()[1];
+  if (op.inputs[1] && !is_kind(graph, op.inputs[1], OpKind::Constant)) return;
+  if (goes_on && (!op.inputs[1] || is_true(module, graph, op.inputs[1]))) return;
+  ValueId start = op.inputs[1];
+  if (!start) {
+    const ConstantId yes = module.constants.add(op.name + "/true", Tensor::scalar(DType::Bool, 1));
+    start = graph.result(graph.add({OpKind::Constant, {}, {{DType::Bool, {}, {}}}, {{"value", yes}}, {}, op.place,
+                                    op.name + "/true", op.origins, {}, {}}, loop));
   }
-  std::vector<ValueId> seen;
-  for (size_t i = 0; i < graph.outputs().size(); ++i) {
-    const ValueId v = graph.outputs()[i].value;
-    const bool twice = region && std::find(seen.begin(), seen.end(), v) != seen.end();
-    seen.push_back(v);
-    if (is(v, OpKind::Constant) || (region && (twice || is(v, OpKind::Input)))) graph.set_output(i, copy_of(graph, v));
+  graph.set_input(loop, 1, copy_of(graph, start));
+}
+
+/// Constants that enter a collective, a condition or a loop's start must lie in a buffer.
+void copy_stored_operands(Module& module, Graph& graph) {
+  for (OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    size_t first = 0, end = 0;
+    if (category(op) == Category::Collective || op.kind == OpKind::If) end = 1;
+    if (op.kind == OpKind::Loop) {
+      store_condition(module, graph, id);
+      first = 2, end = 2 + static_cast<size_t>(graph.op(id).integer("carried"));
+    }
+    for (size_t i = first; i < end; ++i)
+      if (is_kind(graph, graph.op(id).inputs[i], OpKind::Constant))
+        graph.set_input(id, i, copy_of(graph, graph.op(id).inputs[i]));
   }
 }
 
-void fuse(const Module& module, Graph& graph, bool region) {
+/// So must results; those of a region need a buffer of their own, but for what a loop hands on as it is.
+void copy_stored_results(const Module& module, Graph& graph, const Op* owner) {
+  std::vector<ValueId> seen;
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    const ValueId v = graph.outputs()[i].value;
+    const bool loop = owner && owner->kind == OpKind::Loop;
+    if (loop && (graph.inputs()[i + 1] == v || (i == 0 && is_true(module, graph, v)))) continue;
+    const bool twice = owner && std::find(seen.begin(), seen.end(), v) != seen.end();
+    seen.push_back(v);
+    if (is_kind(graph, v, OpKind::Constant) || (owner && (twice || is_kind(graph, v, OpKind::Input))))
+      graph.set_output(i, copy_of(graph, v));
+  }
+}
+
+void fuse(Module& module, Graph& graph, const Op* owner) {
+  copy_stored_operands(module, graph);
   for (OpId id : graph.order()) {
     Op& op = graph.edit(id);
     if (op.kind == OpKind::Fused) continue;
-    for (Graph& inner : op.regions) fuse(module, inner, true);
+    for (Graph& inner : op.regions) fuse(module, inner, &op);
   }
-  copy_stored_sources(graph, region);
-  const Fusion fusion = decide_fusion(graph, region);
+  copy_stored_results(module, graph, owner);
+  const Fusion fusion = decide_fusion(graph, owner != nullptr);
+  module.remarks.insert(module.remarks.end(), fusion.near_misses.begin(), fusion.near_misses.end());
   Graph fused = Rewriting(module, graph, fusion).run();
   graph = std::move(fused);
 }
 
 }  // namespace
 
-void fuse_regions(Module& module, const Env&) { fuse(module, module.graph, false); }
+void fuse_regions(Module& module, const Env&) { fuse(module, module.graph, nullptr); }
 
 }  // namespace weft

@@ -19,16 +19,17 @@ namespace {
 /// Larger kernels compile slowly and spill.
 constexpr int kMostMembers = 128;
 
-/// What ops in one loop nest share: place, shape and slices. P and R differ by no loop.
+/// What ops in one loop nest share: place and stage, shape and slices. P and R differ by no loop.
 struct LoopShape {
   PlaceId place;
+  int64_t stage;
   Shape shape;
   std::vector<std::pair<int, AxisState>> slices;
   bool operator==(const LoopShape&) const = default;
 };
 
-LoopShape loop_shape(const TensorType& type, PlaceId place) {
-  LoopShape loop{place, type.shape, {}};
+LoopShape loop_shape(const TensorType& type, const Op& op) {
+  LoopShape loop{op.place, op.integer_or("stage", 0), type.shape, {}};
   for (int a = 0; a < type.layout.size(); ++a)
     if (type.layout[a].is(AxisState::Kind::S)) loop.slices.push_back({a, type.layout[a]});
   return loop;
@@ -178,7 +179,7 @@ class Deciding {
     }
   }
 
-  LoopShape loop_of(OpId id) const { return loop_shape(graph_.type(op(id).outputs[0]), op(id).place); }
+  LoopShape loop_of(OpId id) const { return loop_shape(graph_.type(op(id).outputs[0]), op(id)); }
 
   int start(OpId id, Category category) {
     const int g = static_cast<int>(out_.groups.size());
@@ -316,13 +317,13 @@ class Deciding {
   };
 
   Part part_of(ValueId v, const Row& row) const {
-    return row.part_of(loop_shape(graph_.type(v), op(graph_.producer(v)).place));
+    return row.part_of(loop_shape(graph_.type(v), op(graph_.producer(v))));
   }
 
   bool is_reduction_of(OpId id, const Row& row) const {
     const Op& o = op(id);
     if (category(o) != Category::Reduction || axes_of(o) != row.axes || o.inputs.size() != 1) return false;
-    return loop_shape(graph_.type(o.inputs[0]), o.place) == row.full;
+    return loop_shape(graph_.type(o.inputs[0]), o) == row.full;
   }
 
   /// Whether the op works on rows: over the full shape, or over one element a row, from such members as that allows.
@@ -369,7 +370,7 @@ class Deciding {
     const int g = start(root, Category::Reduction);
     const Op& o = op(root);
     if (o.inputs.size() != 1 || o.outputs.size() != 1) return;
-    Row row{axes_of(o), loop_shape(graph_.type(o.inputs[0]), o.place), {}, {}};
+    Row row{axes_of(o), loop_shape(graph_.type(o.inputs[0]), o), {}, {}};
     row.kept = reduced(row.full, row.axes, true);
     row.dropped = reduced(row.full, row.axes, false);
     std::set<std::pair<int, OpId>> next;

@@ -1,0 +1,12 @@
+// From the fused graph to the Plan (DESIGN section 7): kernels, weights, buffers, steps, signals, positions.
+#pragma once
+#include <optional>
+
+#include "ir/plan.h"
+
+namespace weft {
+
+/// The module must be in form Fused and outlive the Plan. Nothing after reporting what is not supported.
+std::optional<Plan> make_plan(const Module& module, const Target& target, Diags& diags);
+
+}  // namespace weft

@@ -1,0 +1,64 @@
+// What the files of make_plan share.
+#pragma once
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace weft {
+
+/// Where a value lies: in a buffer or among the weights; neither: nothing reads it from memory.
+struct Held {
+  BufferId buffer;
+  ConstantId constant;   // a weight is made for each packing that readers want
+  TensorType type;       // of the memory: a Reshape outside kernels gives the value another one
+};
+
+/// A Plan under construction.
+struct Planning {
+  const Module& module;
+  Diags& diags;
+  Plan plan;
+
+  // Interned kernels by what they do, weights by constant, layout and packing.
+  std::unordered_map<std::string, KernelId> kernels;
+  std::unordered_map<std::string, WeightId> weights;
+  std::unordered_map<std::string, ConstantId> equal_constants;
+  std::map<std::string, int> kernel_names;
+
+  Mesh mesh(const Graph& graph, PlaceId place) const { return module.mesh(graph, place); }
+};
+
+// ---- plan_kernels.cpp
+
+/// The kernel of a Fused op whose operands and results lie as `held` says (inputs, then outputs).
+KernelId intern_kernel(Planning& planning, const Graph& graph, const Op& fused, const std::vector<Held>& held);
+/// The weight that formal `number` of the kernel reads.
+WeightId intern_weight(Planning& planning, const Held& held, const Kernel& kernel, size_t formal);
+/// Segments, offsets and order of the weights, when all are known; renumbers them.
+void place_weights(Planning& planning);
+
+// ---- plan_steps.cpp
+
+/// Ports, buffers and the steps of all blocks.
+void write_steps(Planning& planning);
+
+// ---- plan_signals.cpp
+
+/// Streams of chunk bodies, and waits and raises between streams.
+void add_signals(Planning& planning);
+
+// ---- plan_memory.cpp
+
+/// States in place, live ranges, positions and programs.
+void place_buffers(Planning& planning);
+
+// ---- plan_walk.cpp: reading a Plan's steps
+
+/// The steps inside a step: of a for, an if, a loop.
+std::vector<const std::vector<Step>*> bodies_of(const Step& step);
+std::vector<std::vector<Step>*> bodies_of(Step& step);
+
+}  // namespace weft

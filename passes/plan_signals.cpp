@@ -1,0 +1,265 @@
+// Streams, and what orders them.
+//   In a For that overlaps, what meets other ranks runs on the stream "comm", the rest on "compute". Steps of different
+//   streams that touch the same buffer are ordered by a signal; a buffer that both use has two instances, and whoever
+//   writes instance c waits for the readers of c - 2. Around the For the streams fork and join, so that outside of it the
+//   order of steps is that of one stream.
+//   A kernel that reads its peers' windows waits inside for a signal that all of them raise: everything before that signal
+//   on every rank is done. It ends with a meeting of its ranks, so that what it read may be overwritten behind it.
+#include <algorithm>
+#include <map>
+
+#include "ir/base/check.h"
+#include "passes/plan_parts.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int kCompute = 0;
+constexpr int kDepth = 2;
+
+const Kernel* kernel_of(const Plan& plan, const Step& step) {
+  const auto* launch = std::get_if<LaunchStep>(&step.what);
+  return launch ? &plan.kernel(launch->kernel) : nullptr;
+}
+
+/// Axes over which a launched kernel meets its peers; empty: it does not.
+std::vector<int> peer_axes(const Plan& plan, const Step& step) {
+  const Kernel* kernel = kernel_of(plan, step);
+  if (!kernel || kernel->category != Category::Collective) return {};
+  for (const Access& access : step.accesses)
+    if (!access.peers.empty()) return access.peers;
+  return {};
+}
+
+bool meets_ranks(const Plan& plan, const Step& step) {
+  const auto* what = std::get_if<CollectiveStep>(&step.what);
+  return (what && what->kind != OpKind::ShardSlice) || !peer_axes(plan, step).empty();
+}
+
+bool is_leaf(const Step& step) { return bodies_of(step).empty(); }
+
+/// Both touch the same elements: one writes, and no time digit tells them apart.
+bool conflict(const Access& a, const Access& b) {
+  return a.buffer == b.buffer && (a.write || b.write);
+}
+bool conflict(const Step& a, const Step& b, BufferId* buffer = nullptr) {
+  for (const Access& x : a.accesses)
+    for (const Access& y : b.accesses) {
+      if (!conflict(x, y)) continue;
+      if (buffer) *buffer = x.buffer;
+      return true;
+    }
+  return false;
+}
+/// Whether what they touch differs from chunk to chunk.
+bool apart_in_time(const Step& a, const Step& b) {
+  for (const Access& x : a.accesses)
+    for (const Access& y : b.accesses)
+      if (conflict(x, y) && (x.part.empty() || x.part != y.part)) return false;
+  return true;
+}
+
+class Ordering {
+ public:
+  explicit Ordering(Plan& plan) : plan_(plan) {}
+
+  void run() {
+    for (Block& block : plan_.blocks) order(block.steps, 1);
+  }
+
+ private:
+  int comm_stream() {
+    const auto at = std::find(plan_.streams.begin(), plan_.streams.end(), "comm");
+    if (at != plan_.streams.end()) return static_cast<int>(at - plan_.streams.begin());
+    plan_.streams.push_back("comm");
+    return static_cast<int>(plan_.streams.size()) - 1;
+  }
+
+  /// The signal that a step raises when it is done: for its own rank's streams, or for the ranks of some axes.
+  SignalId signal_of(Step& step, PlaceId place, const std::vector<int>& axes, int count) {
+    for (const Raise& raise : step.raises)
+      if (plan_.signals[raise.signal.index].axes == axes) return raise.signal;
+    plan_.signals.push_back({step.name + (axes.empty() ? ".done" : ".ready"), count, place, axes});
+    const SignalId id{static_cast<uint32_t>(plan_.signals.size() - 1)};
+    step.raises.push_back({id, count > 1 ? Per::Chunk : Per::Once, false});
+    return id;
+  }
+
+  PlaceId place_of(const Step& step) const {
+    return step.accesses.empty() ? PlaceId{0} : plan_.buffer(step.accesses[0].buffer).place;
+  }
+
+  /// The last step that is no loop or branch before position `at`, in its last chunk.
+  Step* last_leaf(std::vector<Step>& steps, size_t at, int stream, int& count) {
+    while (at-- > 0) {
+      Step& step = steps[at];
+      if (is_leaf(step) && step.stream == stream) return &step;
+      if (auto* loop = std::get_if<ForStep>(&step.what)) {
+        int inner = loop->trips;
+        if (Step* found = last_leaf(loop->body, loop->body.size(), stream, inner)) {
+          count = inner;
+          return found;
+        }
+      }
+    }
+    return nullptr;
+  }
+
+  void order(std::vector<Step>& steps, int trips) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      Step& step = steps[i];
+      if (auto* loop = std::get_if<ForStep>(&step.what)) {
+        order_loop(steps, i, *loop);
+        continue;
+      }
+      for (std::vector<Step>* body : bodies_of(step)) order(*body, 1);
+      const std::vector<int> axes = peer_axes(plan_, step);
+      if (axes.empty()) continue;
+      int count = trips;
+      Step* before = last_leaf(steps, i, step.stream, count);
+      if (before) step.waits.push_back({signal_of(*before, place_of(*before), axes, count), Per::Once, 0, Wait::Reason::Data, true});
+    }
+  }
+
+  // ---- overlapping loops -------------------------------------------------------------------------------------------
+
+  void order_loop(std::vector<Step>& steps, size_t at, ForStep& loop) {
+    std::vector<Step>& body = loop.body;
+    for (Step& inner : body)
+      if (auto* nested = std::get_if<ForStep>(&inner.what)) order_loop(body, static_cast<size_t>(&inner - body.data()), *nested);
+    const auto meets = [&](const Step& s) { return meets_ranks(plan_, s); };
+    const bool flat = std::all_of(body.begin(), body.end(), is_leaf);
+    const bool overlaps = flat && loop.trips > 1 && std::any_of(body.begin(), body.end(), meets) && !std::all_of(body.begin(), body.end(), meets);
+    if (overlaps) {
+      const int comm = comm_stream();
+      for (Step& s : body) s.stream = meets(s) ? comm : kCompute;
+      deepen_buffers(body);
+      for (size_t w = 0; w < body.size(); ++w) wait_in_loop(body, w, loop.trips);
+    }
+    for (size_t w = 0; w < body.size(); ++w) wait_for_peers(steps, at, body, w, loop.trips);
+    if (overlaps) fork_and_join(steps, at, loop);
+  }
+
+  /// Two instances of what steps of both streams use and only this loop knows.
+  void deepen_buffers(const std::vector<Step>& body) {
+    std::map<BufferId, std::pair<int, bool>> streams;  // first stream, several
+    for (const Step& step : body)
+      for (const Access& access : step.accesses) {
+        const auto [at, fresh] = streams.emplace(access.buffer, std::make_pair(step.stream, false));
+        if (!fresh && at->second.first != step.stream) at->second.second = true;
+      }
+    for (const auto& [id, use] : streams)
+      if (use.second && plan_.buffer(id).life == Life::Chunk) plan_.buffers[id.index].depth = kDepth;
+  }
+
+  struct Target {
+    int step;  // in the body
+    int lag;
+    Wait::Reason reason;
+  };
+
+  /// Steps of other streams that body[w] must not overtake: for each stream and lag the last one.
+  std::vector<Target> targets_of(const std::vector<Step>& body, size_t w) const {
+    std::map<std::pair<int, int>, Target> last;
+    for (size_t t = 0; t < body.size(); ++t) {
+      BufferId buffer;
+      if (body[t].stream == body[w].stream || !conflict(body[w], body[t], &buffer)) continue;
+      int lag = 0;
+      if (t > w) {
+        if (apart_in_time(body[w], body[t])) continue;
+        lag = plan_.buffer(buffer).depth;
+      }
+      const auto reason = lag ? Wait::Reason::Reuse : Wait::Reason::Data;
+      last[{body[t].stream, lag}] = {static_cast<int>(t), lag, reason};
+    }
+    std::vector<Target> targets;
+    for (const auto& entry : last) targets.push_back(entry.second);
+    return targets;
+  }
+
+  void wait_in_loop(std::vector<Step>& body, size_t w, int trips) {
+    for (const Target& target : targets_of(body, w)) {
+      if (!peer_axes(plan_, body[w]).empty() && target.lag == 0) continue;  // waits for all ranks' signal instead
+      if (is_awaited(body, w, target)) continue;
+      const SignalId signal = signal_of(body[target.step], place_of(body[target.step]), {}, trips);
+      body[w].waits.push_back({signal, Per::Chunk, target.lag, target.reason, false});
+    }
+  }
+
+  /// An earlier step of the same stream waits for the same or a later one already.
+  bool is_awaited(const std::vector<Step>& body, size_t w, const Target& target) const {
+    for (size_t s = 0; s < w; ++s) {
+      if (body[s].stream != body[w].stream) continue;
+      for (const Wait& wait : body[s].waits) {
+        if (wait.lag > target.lag || wait.per != Per::Chunk) continue;
+        for (size_t t = static_cast<size_t>(target.step); t < body.size(); ++t)
+          for (const Raise& raise : body[t].raises)
+            if (raise.signal == wait.signal && body[t].stream == body[target.step].stream) return true;
+      }
+    }
+    return false;
+  }
+
+  /// A kernel over the peer table starts when what it reads is there on all ranks, and when no rank uses any longer what
+  /// it writes: a signal of the last step before it on each stream that made its operands, or before the loop.
+  void wait_for_peers(std::vector<Step>& steps, size_t at, std::vector<Step>& body, size_t w, int trips) {
+    const std::vector<int> axes = peer_axes(plan_, body[w]);
+    if (axes.empty()) return;
+    std::map<int, size_t> last;  // by stream
+    for (size_t t = 0; t < w; ++t)
+      if (conflict(body[w], body[t]) || body[t].stream == body[w].stream) last[body[t].stream] = t;
+    for (const auto& entry : last) {
+      Step& target = body[entry.second];
+      if (meets_ranks(plan_, target) && target.stream == body[w].stream) continue;  // it has met these ranks already
+      body[w].waits.push_back({signal_of(target, place_of(target), axes, trips), Per::Chunk, 0, Wait::Reason::Data, true});
+    }
+    if (!last.empty()) return;
+    int count = 1;
+    if (Step* before = last_leaf(steps, at, kCompute, count))
+      body[w].waits.push_back({signal_of(*before, place_of(*before), axes, count), Per::Once, 0, Wait::Reason::Data, true});
+  }
+
+  static bool waits_for_stream(const std::vector<Step>& body, const Step& step, int stream) {
+    for (const Wait& wait : step.waits)
+      for (const Step& t : body)
+        for (const Raise& raise : t.raises)
+          if (raise.signal == wait.signal && wait.lag == 0 && t.stream == stream) return true;
+    return false;
+  }
+
+  void fork_and_join(std::vector<Step>& steps, size_t at, ForStep& loop) {
+    const int comm = comm_stream();
+    std::vector<Step>& body = loop.body;
+    const auto first = std::find_if(body.begin(), body.end(), [&](const Step& s) { return s.stream == comm; });
+    int count = 1;
+    Step* before = last_leaf(steps, at, kCompute, count);
+    if (before && !waits_for_stream(body, *first, kCompute))
+      first->waits.push_back({signal_of(*before, place_of(*before), {}, count), Per::Once, 0, Wait::Reason::Data, false});
+    Step* behind = first_on_compute(steps, at + 1);
+    if (!behind) return;
+    const auto last = std::find_if(body.rbegin(), body.rend(), [&](const Step& s) { return s.stream == comm; });
+    const bool data = conflict(*last, *behind);
+    behind->waits.push_back({signal_of(*last, place_of(*last), {}, loop.trips), Per::Once, 0,
+                             data ? Wait::Reason::Data : Wait::Reason::Position, false});
+  }
+
+  /// The step behind a loop that runs next on the compute stream; streams of loops to come are not known yet, but their
+  /// first step that meets no rank will be there.
+  Step* first_on_compute(std::vector<Step>& steps, size_t at) {
+    if (at >= steps.size()) return nullptr;
+    auto* loop = std::get_if<ForStep>(&steps[at].what);
+    if (!loop) return &steps[at];
+    for (size_t i = 0; i < loop->body.size(); ++i)
+      if (!meets_ranks(plan_, loop->body[i])) return first_on_compute(loop->body, i);
+    return first_on_compute(loop->body, 0);
+  }
+
+  Plan& plan_;
+};
+
+}  // namespace
+
+void add_signals(Planning& planning) { Ordering(planning.plan).run(); }
+
+}  // namespace weft

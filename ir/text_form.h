@@ -3,6 +3,7 @@
 //   module "mlp" file "mlp.onnx" seed 0
 //   place @all [0, 1] {tp: 2}
 //   state "past" -> "present"
+//   pipeline ["embed", "far"] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]
 //   constant #0 "w" f32[64, 2] = ...
 //   graph {
 //     %x = Input() : f32[2, 64] @all

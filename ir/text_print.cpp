@@ -107,6 +107,7 @@ class Printer {
   std::string attr(const AttrValue& value);
   std::string tail(const Graph& graph, const Op& op);
   std::string header() const;
+  std::string pipeline() const;
   std::string constants_table() const;
   std::string footer() const;
 
@@ -207,7 +208,16 @@ std::string Printer::header() const {
                    list_text(place.ranks, [](int r) { return std::to_string(r); }), mesh_text(place.mesh));
   for (const State& state : module_.states)
     text += format("state {} -> {}{}\n", quote(state.input), quote(state.output), loc_text(state.loc));
-  return text;
+  return text + pipeline();
+}
+
+std::string Printer::pipeline() const {
+  if (!module_.pipeline) return "";
+  const Pipeline& p = *module_.pipeline;
+  const auto entry = [](const Pipeline::Entry& e) { return format("{} {}", e.stage, e.micro_batch); };
+  return format("pipeline {} micro-batches {} order {}\n",
+                list_text(p.stages, [](const std::string& s) { return quote(s); }), p.micro_batches,
+                list_text(p.order, entry));
 }
 
 std::string Printer::constants_table() const {

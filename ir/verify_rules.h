@@ -1,0 +1,35 @@
+// Inside of the verifier: where rules report, and the layout rules of one op, written independently of the layout pass.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/base/text.h"
+#include "ir/module.h"
+#include "ir/verify.h"
+
+namespace weft {
+
+/// What is wrong, one line each. After some hundred lines nothing more is said.
+class Findings {
+ public:
+  template <class... Arguments>
+  void add(const Op& op, std::string_view pattern, const Arguments&... arguments) {
+    if (!full()) lines_.push_back(op_text(op) + format(pattern, arguments...));
+  }
+  void add(std::string line) {
+    if (!full()) lines_.push_back(std::move(line));
+  }
+  bool full() const { return lines_.size() >= 200; }
+  std::vector<std::string> take() { return std::move(lines_); }
+
+ private:
+  static std::string op_text(const Op& op);
+  std::vector<std::string> lines_;
+};
+
+/// Operands and results of an op that is no region have layouts that the op's rule gives (DESIGN L1-L10).
+void verify_layout(const Module& module, const Graph& graph, const Op& op, Findings& findings);
+/// A region's parameters and outputs have the layouts of what they stand for; a Chunk's add one axis of time (C1).
+void verify_region_layout(const Module& module, const Graph& graph, const Op& op, Findings& findings);
+
+}  // namespace weft

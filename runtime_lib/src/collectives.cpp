@@ -11,7 +11,8 @@ Box::Box(const Dim (&from)[kMaxDims]) {
   for (const Dim& d : from) {
     if (d.extent == 1) continue;
     Dim* outer = ndim > 0 ? &dims[ndim - 1] : nullptr;
-    if (outer != nullptr && outer->src_stride == d.extent * d.src_stride && outer->dst_stride == d.extent * d.dst_stride)
+    if (outer != nullptr && outer->src_stride == d.extent * d.src_stride &&
+        outer->dst_stride == d.extent * d.dst_stride)
       *outer = {outer->extent * d.extent, d.src_stride, d.dst_stride};
     else
       dims[ndim++] = d;
@@ -28,7 +29,8 @@ int64_t Box::count() const {
 namespace {
 
 /// Calls run(src offset, dst offset, n) for the runs along the innermost dimension that cover elements begin .. end.
-template <class Run> void for_each_run(const Box& box, int64_t begin, int64_t end, Run&& run) {
+template <class Run>
+void for_each_run(const Box& box, int64_t begin, int64_t end, Run&& run) {
   const Dim& inner = box.dims[box.ndim - 1];
   while (begin < end) {
     int64_t rest = begin / inner.extent, first = begin % inner.extent;
@@ -43,7 +45,8 @@ template <class Run> void for_each_run(const Box& box, int64_t begin, int64_t en
   }
 }
 
-template <class T> void copy_strided(const char* src, char* dst, int64_t n, const Dim& d) {
+template <class T>
+void copy_strided(const char* src, char* dst, int64_t n, const Dim& d) {
   for (int64_t i = 0; i < n; ++i)
     memcpy(dst + i * d.dst_stride * int64_t{sizeof(T)}, src + i * d.src_stride * int64_t{sizeof(T)}, sizeof(T));
 }
@@ -62,28 +65,32 @@ void copy_run(const char* src, char* dst, int64_t n, const Dim& d, int64_t eleme
 }
 
 /// What a reduction is summed in.
-template <class T> struct Sum {
+template <class T>
+struct Sum {
   using Type = T;
 };
-template <> struct Sum<half> {
+template <>
+struct Sum<half> {
   using Type = float;
 };
-template <> struct Sum<bfloat16> {
+template <>
+struct Sum<bfloat16> {
   using Type = float;
 };
 
-template <ReduceOp op, class A> A combine(A a, A b) {
-  if constexpr (op == ReduceOp::Max) return a > b || a != a ? a : b;   // NaN wins, as in ONNX Max
+template <ReduceOp op, class A>
+A combine(A a, A b) {
+  if constexpr (op == ReduceOp::Max) return a > b || a != a ? a : b;  // NaN wins, as in ONNX Max
   if constexpr (op == ReduceOp::Min) return a < b || a != a ? a : b;
   if constexpr (std::is_same_v<A, bool>) return op == ReduceOp::Sum ? a || b : a && b;
-  if constexpr (std::is_integral_v<A> && !std::is_same_v<A, bool>) {   // unsigned, so that an overflow wraps
+  if constexpr (std::is_integral_v<A> && !std::is_same_v<A, bool>) {  // unsigned, so that an overflow wraps
     const uint64_t x = uint64_t(a), y = uint64_t(b);
     return A(op == ReduceOp::Sum ? x + y : x * y);
   }
   return op == ReduceOp::Sum ? A(a + b) : A(a * b);
 }
 
-constexpr int64_t kBlock = 256;   // elements of a partial result, in the first-level cache
+constexpr int64_t kBlock = 256;  // elements of a partial result, in the first-level cache
 
 template <class T, ReduceOp op>
 void reduce_run(const char* const* sources, int n, int64_t src, char* to, int64_t dst, int64_t count, const Dim& d) {
@@ -107,31 +114,49 @@ void reduce_run(const char* const* sources, int n, int64_t src, char* to, int64_
 
 using Reduce = void (*)(const char* const*, int, int64_t, char*, int64_t, int64_t, const Dim&);
 
-template <class T> Reduce reduce_of(ReduceOp op) {
+template <class T>
+Reduce reduce_of(ReduceOp op) {
   switch (op) {
-    case ReduceOp::Sum: return reduce_run<T, ReduceOp::Sum>;
-    case ReduceOp::Max: return reduce_run<T, ReduceOp::Max>;
-    case ReduceOp::Min: return reduce_run<T, ReduceOp::Min>;
-    case ReduceOp::Prod: return reduce_run<T, ReduceOp::Prod>;
+    case ReduceOp::Sum:
+      return reduce_run<T, ReduceOp::Sum>;
+    case ReduceOp::Max:
+      return reduce_run<T, ReduceOp::Max>;
+    case ReduceOp::Min:
+      return reduce_run<T, ReduceOp::Min>;
+    case ReduceOp::Prod:
+      return reduce_run<T, ReduceOp::Prod>;
   }
   return nullptr;
 }
 
 Reduce reduce_of(DType dtype, ReduceOp op) {
   switch (dtype) {
-    case DType::F32: return reduce_of<float>(op);
-    case DType::F64: return reduce_of<double>(op);
-    case DType::F16: return reduce_of<half>(op);
-    case DType::BF16: return reduce_of<bfloat16>(op);
-    case DType::I8: return reduce_of<int8_t>(op);
-    case DType::I16: return reduce_of<int16_t>(op);
-    case DType::I32: return reduce_of<int32_t>(op);
-    case DType::I64: return reduce_of<int64_t>(op);
-    case DType::U8: return reduce_of<uint8_t>(op);
-    case DType::U16: return reduce_of<uint16_t>(op);
-    case DType::U32: return reduce_of<uint32_t>(op);
-    case DType::U64: return reduce_of<uint64_t>(op);
-    case DType::Bool: return reduce_of<bool>(op);
+    case DType::F32:
+      return reduce_of<float>(op);
+    case DType::F64:
+      return reduce_of<double>(op);
+    case DType::F16:
+      return reduce_of<half>(op);
+    case DType::BF16:
+      return reduce_of<bfloat16>(op);
+    case DType::I8:
+      return reduce_of<int8_t>(op);
+    case DType::I16:
+      return reduce_of<int16_t>(op);
+    case DType::I32:
+      return reduce_of<int32_t>(op);
+    case DType::I64:
+      return reduce_of<int64_t>(op);
+    case DType::U8:
+      return reduce_of<uint8_t>(op);
+    case DType::U16:
+      return reduce_of<uint16_t>(op);
+    case DType::U32:
+      return reduce_of<uint32_t>(op);
+    case DType::U64:
+      return reduce_of<uint64_t>(op);
+    case DType::Bool:
+      return reduce_of<bool>(op);
   }
   return nullptr;
 }

@@ -16,7 +16,8 @@ struct Box {
 /// Copies elements begin .. end (in row-major order of the box) of `element` bytes each.
 void copy_box(const Box& box, int64_t element, const char* src, char* dst, int64_t begin, int64_t end);
 
-/// dst = reduction over sources 0 .. n, in this order, for elements begin .. end of the box. dst may be one of the sources.
+/// dst = reduction over sources 0 .. n, in this order, for elements begin .. end of the box. dst may be one of the
+/// sources.
 void reduce_box(const Box& box, ReduceOp op, DType dtype, const char* const* sources, int n, char* dst, int64_t begin,
                 int64_t end);
 

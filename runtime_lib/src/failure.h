@@ -1,5 +1,5 @@
-// An error that ends the program: an exit code and one line of text. Thrown through emitted code, caught where a stream's
-// thread began.
+// An error that ends the program: an exit code and one line of text. Thrown through emitted code, caught where a
+// stream's thread began.
 #pragma once
 #include <string>
 
@@ -10,7 +10,7 @@ enum ExitCode : int { kOk = 0, kWrongInput = 1, kUsage = 2, kEnvironment = 6, kB
 
 struct Failure {
   int code;
-  std::string text;   // empty: the failure of another rank or stream was noticed, which reports it
+  std::string text;  // empty: the failure of another rank or stream was noticed, which reports it
 };
 
 /// printf into a string.

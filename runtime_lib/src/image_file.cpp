@@ -55,7 +55,8 @@ void ImageFile::open_appended(const std::string& path) {
   fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const int64_t size = file_bytes(fd_);
   Footer footer = {};
-  const std::string bytes = size >= int64_t{sizeof footer} ? read_at(fd_, size - int64_t{sizeof footer}, sizeof footer) : "";
+  const std::string bytes =
+      size >= int64_t{sizeof footer} ? read_at(fd_, size - int64_t{sizeof footer}, sizeof footer) : "";
   if (bytes.size() != sizeof footer || memcmp(bytes.data(), kImageMagic, sizeof kImageMagic) != 0) return;
   memcpy(&footer, bytes.data(), sizeof footer);
   const auto lies_inside = [&](uint64_t offset, uint64_t length) {
@@ -87,7 +88,8 @@ const char* ImageFile::map_image(const Program& program, int rank) const {
   if (bytes == 0) return nullptr;
   if (fd_ < 0) fail(kWrongInput, "%s: the weights are missing", path_.c_str());
   void* reserved = mmap(nullptr, size_t(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) fail(kEnvironment, "cannot reserve %ld bytes for weights: %s", long(bytes), strerror(errno));
+  if (reserved == MAP_FAILED)
+    fail(kEnvironment, "cannot reserve %ld bytes for weights: %s", long(bytes), strerror(errno));
   char* image = static_cast<char*>(reserved);
   int64_t begin = 0, file = 0;
   for (const Segment& segment : program.weights) {
@@ -98,8 +100,8 @@ const char* ImageFile::map_image(const Program& program, int rank) const {
     if (at + (segment.end - begin) > weights_bytes_)
       fail(kWrongInput, "%s: %ld bytes of weights; the program needs %ld", path_.c_str(), long(weights_bytes_),
            long(at + segment.end - begin));
-    if (length > 0 && mmap(image + begin, size_t(length), PROT_READ, MAP_PRIVATE | MAP_FIXED, fd_, weights_offset_ + at) ==
-                          MAP_FAILED)
+    if (length > 0 && mmap(image + begin, size_t(length), PROT_READ, MAP_PRIVATE | MAP_FIXED, fd_,
+                           weights_offset_ + at) == MAP_FAILED)
       fail(kEnvironment, "cannot map %ld bytes of weights: %s", long(length), strerror(errno));
     begin += length;
     file += segment.sliced.size() * length;

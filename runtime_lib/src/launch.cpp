@@ -24,14 +24,23 @@ namespace {
 /// What a launcher sets. Where `local` is set and differs from the size, the job spans machines.
 struct Launcher {
   const char *name, *rank, *size, *local;
-  const char* machines[2];   // the first that is set counts them
-  const char* job[3];        // the first that is set names the job
+  const char* machines[2];  // the first that is set counts them
+  const char* job[3];       // the first that is set names the job
 };
 constexpr Launcher kLaunchers[] = {
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", {},
+    {"Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     {},
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"}},
     {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", {}, {"PMI_JOBID", "HYDRA_JOBID", "PMI_PORT"}},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", nullptr, {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}, {"SLURM_JOB_ID", "SLURM_JOBID", nullptr}},
+    {"Slurm",
+     "SLURM_PROCID",
+     "SLURM_NTASKS",
+     nullptr,
+     {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"},
+     {"SLURM_JOB_ID", "SLURM_JOBID", nullptr}},
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", {}, {"MASTER_PORT", nullptr, nullptr}},
 };
 
@@ -47,7 +56,8 @@ int number_in(const char* name, const char* value) {
 
 /// Inside a batch script Slurm sets the variables of task 0 although no task was launched: only steps have a step id.
 bool is_batch_script(const Launcher& launcher, const Environment& env) {
-  return std::string_view(launcher.name) == "Slurm" && env("SLURM_JOB_ID") != nullptr && env("SLURM_STEP_ID") == nullptr;
+  return std::string_view(launcher.name) == "Slurm" && env("SLURM_JOB_ID") != nullptr &&
+         env("SLURM_STEP_ID") == nullptr;
 }
 
 std::string job_of(const Launcher& launcher, const Environment& env) {
@@ -56,7 +66,7 @@ std::string job_of(const Launcher& launcher, const Environment& env) {
     if (job.empty() && name != nullptr && env(name) != nullptr) job = env(name);
   if (job.empty() && std::string_view(launcher.name) == "torchrun")
     fail(kEnvironment, "RANK and WORLD_SIZE are set, but MASTER_PORT is not: ranks cannot find each other");
-  if (job.empty()) job = "parent-" + std::to_string(getppid());   // the launcher's agent on this machine
+  if (job.empty()) job = "parent-" + std::to_string(getppid());  // the launcher's agent on this machine
   if (const char* step = env("SLURM_STEP_ID"); step != nullptr) job += std::string("-") + step;
   for (char& c : job)
     if (!isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') c = '_';
@@ -104,13 +114,14 @@ World attach_world(const WorldShape& shape, int fd) {
     fail(kEnvironment, "the shared segment has %ld bytes instead of %ld: the ranks run different programs",
          long(status.st_size), long(bytes));
   void* memory = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED) fail(kEnvironment, "cannot map %ld bytes of shared memory: %s", long(bytes), strerror(errno));
+  if (memory == MAP_FAILED)
+    fail(kEnvironment, "cannot map %ld bytes of shared memory: %s", long(bytes), strerror(errno));
   close(fd);
   return World(shape, static_cast<char*>(memory));
 }
 
 static int make_segment(const std::string& name, int64_t bytes) {
-  shm_unlink(name.c_str());   // of a job that was killed
+  shm_unlink(name.c_str());  // of a job that was killed
   const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) fail(kEnvironment, "cannot make the shared segment %s: %s", name.c_str(), strerror(errno));
   if (const int error = posix_fallocate(fd, 0, bytes); error != 0) {
@@ -184,8 +195,8 @@ int code_of(const Executable& executable, const World& world, int rank, int stat
   const std::string step = world.status(rank, 0);
   const int number = WTERMSIG(status);
   if (world.set_failure(rank, kEnvironment))
-    fprintf(stderr, "%s: rank %d was killed by signal %d (%s) in %s\n", executable.name, rank, number, strsignal(number),
-            step.empty() ? "its start" : step.c_str());
+    fprintf(stderr, "%s: rank %d was killed by signal %d (%s) in %s\n", executable.name, rank, number,
+            strsignal(number), step.empty() ? "its start" : step.c_str());
   return kEnvironment;
 }
 
@@ -220,7 +231,7 @@ int await_ranks(const Executable& executable, const World& world, std::vector<pi
 }  // namespace
 
 int start_ranks(const Executable& executable, const WorldShape& shape, char** argv) {
-  const int fd = memfd_create("weft", 0);   // inherited
+  const int fd = memfd_create("weft", 0);  // inherited
   if (fd < 0 || ftruncate(fd, World::bytes_of(shape)) != 0)
     fail(kEnvironment, "cannot make %ld bytes of shared memory: %s", long(World::bytes_of(shape)), strerror(errno));
   const World world = attach_world(shape, dup(fd));

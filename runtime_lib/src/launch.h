@@ -10,15 +10,16 @@
 
 namespace weft {
 
-using Environment = std::function<const char*(const char* name)>;   // getenv, or a table in tests
+using Environment = std::function<const char*(const char* name)>;  // getenv, or a table in tests
 
 /// This process as one rank of a launcher's job.
 struct Launched {
   int rank, size;
-  std::string job;   // names the job on this machine
+  std::string job;  // names the job on this machine
 };
 
-/// Empty if no launcher started this process. Throws Failure (environment) on half-set variables and on several machines.
+/// Empty if no launcher started this process. Throws Failure (environment) on half-set variables and on several
+/// machines.
 std::optional<Launched> find_launcher(const Environment& environment);
 
 /// A mapped shared segment that lives as long as the process.

@@ -62,7 +62,8 @@ double invoke(RankState& rank, Inputs& inputs, States& states, int invocation) {
 }
 
 /// Everything one rank does.
-void run_rank(const Executable& executable, const Options& options, const ImageFile& file, World& world, int rank_number) {
+void run_rank(const Executable& executable, const Options& options, const ImageFile& file, World& world,
+              int rank_number) {
   const Program& program = program_of(executable, rank_number);
   const int threads = options.threads > 0 ? options.threads : default_threads(executable.world);
   RunReport report{.threads = threads};
@@ -86,7 +87,8 @@ void run_rank(const Executable& executable, const Options& options, const ImageF
   world.rank(rank_number).peak_bytes.store(usage.ru_maxrss * 1024);
   rank.meet();
   if (rank_number != 0) return;
-  for (int r = 0; r < executable.world; ++r) report.peak_bytes = std::max(report.peak_bytes, world.rank(r).peak_bytes.load());
+  for (int r = 0; r < executable.world; ++r)
+    report.peak_bytes = std::max(report.peak_bytes, world.rank(r).peak_bytes.load());
   print_report(executable, options, report);
 }
 

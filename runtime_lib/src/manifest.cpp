@@ -24,7 +24,8 @@ struct Scanner {
   std::string_view json;
   size_t at = 0;
 
-  /// The next token: a bracket, comma or colon as itself, a string with its opening quote, else a word. Empty at the end.
+  /// The next token: a bracket, comma or colon as itself, a string with its opening quote, else a word. Empty at the
+  /// end.
   std::string_view next() {
     at = json.find_first_not_of(" \t\r\n", at);
     if (at >= json.size()) return at = json.size(), std::string_view();
@@ -45,7 +46,7 @@ struct Scanner {
 }  // namespace
 
 std::string schedule_line(std::string_view manifest, std::string_view step) {
-  const std::string literal = json_string(step), wanted = literal.substr(0, literal.size() - 1);   // as Scanner gives it
+  const std::string literal = json_string(step), wanted = literal.substr(0, literal.size() - 1);  // as Scanner gives it
   Scanner scanner{manifest};
   int depth = 0, steps_depth = -1;
   std::string_view name, schedule, key;

@@ -161,7 +161,8 @@ static void check_descr(const NpyHeader& header, DType dtype, const std::string&
   const std::string wanted = descr_of(dtype);
   if (header.descr == wanted) return;
   if (header.descr.starts_with('>'))
-    fail(kWrongInput, "%s: big endian elements '%s'; '%s' is expected", file.c_str(), header.descr.c_str(), wanted.c_str());
+    fail(kWrongInput, "%s: big endian elements '%s'; '%s' is expected", file.c_str(), header.descr.c_str(),
+         wanted.c_str());
   const bool one_byte = wanted[0] == '|' && header.descr.size() == 3 && header.descr.substr(1) == wanted.substr(1);
   if (one_byte && (header.descr[0] == '<' || header.descr[0] == '=')) return;
   fail(kWrongInput, "%s: elements are '%s'; '%s' (%s) is expected", file.c_str(), header.descr.c_str(), wanted.c_str(),

@@ -13,7 +13,7 @@ using Value = const std::string&;
 
 struct Flag {
   const char* name;
-  const char* value;   // nullptr: a switch
+  const char* value;  // nullptr: a switch
   const char* help;
   void (*set)(Options&, Value);
 };
@@ -57,8 +57,8 @@ void set_stall(Options& o, Value value) {
 }
 
 constexpr Flag kFlags[] = {
-    {"--input", "NAME=FILE", "a global tensor as .npy; each rank takes its slice. {i} in FILE is the invocation: 0, 1, ...",
-     set_input},
+    {"--input", "NAME=FILE",
+     "a global tensor as .npy; each rank takes its slice. {i} in FILE is the invocation: 0, 1, ...", set_input},
     {"--random-inputs", "SEED", "inputs not given are uniform in [-1, 1), integers 0 or 1", set_seed},
     {"--output-dir", "DIR", "write each output of the last invocation to DIR/NAME.npy",
      [](Options& o, Value v) { o.output_dir = v; }},
@@ -120,8 +120,7 @@ std::string help_text(const char* program) {
     const std::string left = std::string(flag.name) + (flag.value == nullptr ? "" : std::string(" ") + flag.value);
     out += text("  %-24s %s\n", left.c_str(), flag.help);
   }
-  return out +
-         "exit: 0 ok, 1 wrong input, 2 usage, 6 environment, 70 a bug of the compiler, 124 a wait timed out\n";
+  return out + "exit: 0 ok, 1 wrong input, 2 usage, 6 environment, 70 a bug of the compiler, 124 a wait timed out\n";
 }
 
 }  // namespace weft

@@ -8,13 +8,13 @@
 namespace weft {
 
 struct Options {
-  std::map<std::string, std::string> inputs;   // file of each named input; "{i}" stands for the number of the invocation
+  std::map<std::string, std::string> inputs;  // file of each named input; "{i}" stands for the number of the invocation
   std::string output_dir, trace, load_state, save_state, weights;
   bool random_inputs = false;
   uint64_t seed = 0;
   int iterations = 1, warmup = 0;
-  bool is_timed = false;   // --iterations or --warmup was given: print the latency table
-  int threads = 0;         // 0: cores / ranks
+  bool is_timed = false;  // --iterations or --warmup was given: print the latency table
+  int threads = 0;        // 0: cores / ranks
   double timeout = 60;
   int stall_rank = -1;
   std::string stall_step;

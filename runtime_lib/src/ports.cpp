@@ -7,7 +7,8 @@
 
 namespace weft {
 
-/// Slices that nest and divide the extent give the extent over their sizes; a ragged one, alone on its dim, has room for a block.
+/// Slices that nest and divide the extent give the extent over their sizes; a ragged one, alone on its dim, has room
+/// for a block.
 static int64_t local_extent(const Port& port, int dim) {
   int64_t extent = port.shape.dims[dim], ragged = -1;
   for (const Slice& s : port.layout.slices) {
@@ -52,9 +53,10 @@ std::vector<int64_t> file_shape(const Port& port) {
 namespace {
 
 /// Calls run(global element, local element, n) for the runs of elements that are neighbours on both sides.
-template <class Run> struct PartWalk {
+template <class Run>
+struct PartWalk {
   const PortView& view;
-  const int64_t* global_shape;   // without the leading dimension
+  const int64_t* global_shape;  // without the leading dimension
   Run& run;
 
   void walk(size_t dim, int64_t global, int64_t local) {
@@ -76,12 +78,13 @@ template <class Run> struct PartWalk {
   }
 };
 
-template <class Run> void for_each_part(const PortView& view, const std::vector<int64_t>& shape, Run&& run) {
+template <class Run>
+void for_each_part(const PortView& view, const std::vector<int64_t>& shape, Run&& run) {
   const size_t leading = shape.size() - view.extents.size();
   PartWalk<Run>{view, shape.data() + leading, run}.walk(0, leading > 0 ? view.copy : 0, 0);
 }
 
-uint32_t name_hash(const char* name) {   // FNV-1a
+uint32_t name_hash(const char* name) {  // FNV-1a
   uint32_t hash = 2166136261u;
   for (; *name != '\0'; ++name) hash = (hash ^ uint8_t(*name)) * 16777619u;
   return hash;
@@ -89,14 +92,16 @@ uint32_t name_hash(const char* name) {   // FNV-1a
 
 /// Element `i` of a random input: 24 bits of Philox with key (low word of the seed, FNV-1a of the name) and counter
 /// (i low, i high, 0, high word of the seed). Floats are uniform in [-1, 1), integers and booleans the lowest bit.
-template <class T> T random_value(const Random& random, int64_t i) {
+template <class T>
+T random_value(const Random& random, int64_t i) {
   if constexpr (std::is_integral_v<T>)
     return T(random.bits(i) >> 8 & 1);
   else
     return T(2 * random.uniform(i) - 1);
 }
 
-template <class T> void fill_random(const PortView& view, const Random& random, char* buffer) {
+template <class T>
+void fill_random(const PortView& view, const Random& random, char* buffer) {
   T* out = reinterpret_cast<T*>(buffer);
   for_each_part(view, file_shape(view.port), [&](int64_t global, int64_t local, int64_t n) {
     for (int64_t i = 0; i < n; ++i) out[local + i] = random_value<T>(random, global + i);
@@ -122,19 +127,32 @@ void put_part(const PortView& view, const std::vector<int64_t>& shape, const cha
 void take_random(const PortView& view, uint64_t seed, char* buffer) {
   const Random random{uint32_t(seed), name_hash(view.port.name), 0, uint32_t(seed >> 32)};
   switch (view.port.dtype) {
-    case DType::F32: return fill_random<float>(view, random, buffer);
-    case DType::F64: return fill_random<double>(view, random, buffer);
-    case DType::F16: return fill_random<half>(view, random, buffer);
-    case DType::BF16: return fill_random<bfloat16>(view, random, buffer);
-    case DType::I8: return fill_random<int8_t>(view, random, buffer);
-    case DType::I16: return fill_random<int16_t>(view, random, buffer);
-    case DType::I32: return fill_random<int32_t>(view, random, buffer);
-    case DType::I64: return fill_random<int64_t>(view, random, buffer);
-    case DType::U8: return fill_random<uint8_t>(view, random, buffer);
-    case DType::U16: return fill_random<uint16_t>(view, random, buffer);
-    case DType::U32: return fill_random<uint32_t>(view, random, buffer);
-    case DType::U64: return fill_random<uint64_t>(view, random, buffer);
-    case DType::Bool: return fill_random<bool>(view, random, buffer);
+    case DType::F32:
+      return fill_random<float>(view, random, buffer);
+    case DType::F64:
+      return fill_random<double>(view, random, buffer);
+    case DType::F16:
+      return fill_random<half>(view, random, buffer);
+    case DType::BF16:
+      return fill_random<bfloat16>(view, random, buffer);
+    case DType::I8:
+      return fill_random<int8_t>(view, random, buffer);
+    case DType::I16:
+      return fill_random<int16_t>(view, random, buffer);
+    case DType::I32:
+      return fill_random<int32_t>(view, random, buffer);
+    case DType::I64:
+      return fill_random<int64_t>(view, random, buffer);
+    case DType::U8:
+      return fill_random<uint8_t>(view, random, buffer);
+    case DType::U16:
+      return fill_random<uint16_t>(view, random, buffer);
+    case DType::U32:
+      return fill_random<uint32_t>(view, random, buffer);
+    case DType::U64:
+      return fill_random<uint64_t>(view, random, buffer);
+    case DType::Bool:
+      return fill_random<bool>(view, random, buffer);
   }
 }
 
@@ -178,12 +196,13 @@ bool is_state_input(const Executable& executable, const char* name) {
 
 /// True if `holds_it` says so of the same tensor on a lower rank.
 template <class Predicate>
-static bool any_lower_holder(const Executable& executable, const Port& port, std::span<const Port> Program::*ports, int rank,
-                             Predicate&& holds_it) {
+static bool any_lower_holder(const Executable& executable, const Port& port, std::span<const Port> Program::*ports,
+                             int rank, Predicate&& holds_it) {
   for (int other = 0; other < rank; ++other) {
     const Program& program = program_of(executable, other);
     for (const Port& theirs : program.*ports)
-      if (std::string_view(theirs.name) == port.name && holds(program, theirs, other) && holds_it(theirs, other)) return true;
+      if (std::string_view(theirs.name) == port.name && holds(program, theirs, other) && holds_it(theirs, other))
+        return true;
   }
   return false;
 }

@@ -14,17 +14,17 @@ struct PortView {
   PortView(const Port& port, int rank);
 
   const Port& port;
-  std::vector<int64_t> extents;               // of the buffer
-  std::vector<std::vector<int64_t>> index;    // [dim][local index]: the global index
-  int64_t copy = 0;                           // which of the unrelated copies
-  int64_t bytes() const;                      // of the buffer
+  std::vector<int64_t> extents;             // of the buffer
+  std::vector<std::vector<int64_t>> index;  // [dim][local index]: the global index
+  int64_t copy = 0;                         // which of the unrelated copies
+  int64_t bytes() const;                    // of the buffer
 };
 
 /// The shape of a port's .npy file at its bounds: the leading dimension of copies, then the global dimensions.
 std::vector<int64_t> file_shape(const Port& port);
 
-/// Copies a rank's part of a whole tensor of `shape` (with the leading dimension, run-time lengths in place of bounds) into
-/// a buffer, or back.
+/// Copies a rank's part of a whole tensor of `shape` (with the leading dimension, run-time lengths in place of bounds)
+/// into a buffer, or back.
 void take_part(const PortView& view, const std::vector<int64_t>& shape, const char* whole, char* buffer);
 void put_part(const PortView& view, const std::vector<int64_t>& shape, const char* buffer, char* whole);
 

@@ -16,7 +16,8 @@ namespace weft {
 
 static char* map_own(int64_t bytes) {
   if (bytes == 0) return nullptr;
-  void* memory = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) fail(kEnvironment, "cannot map %ld bytes of memory: %s", long(bytes), strerror(errno));
   madvise(memory, size_t(bytes), MADV_HUGEPAGE);
   return static_cast<char*>(memory);
@@ -49,7 +50,8 @@ void RankState::walk(int stream) {
   world.set_status(rank, stream, "end of the iteration", 0);
 }
 
-/// A failure in a process ends it at once, since other streams may be deep in a kernel; where ranks are threads, it is kept.
+/// A failure in a process ends it at once, since other streams may be deep in a kernel; where ranks are threads, it is
+/// kept.
 void RankState::guarded_walk(int stream) {
   try {
     walk(stream);
@@ -186,7 +188,8 @@ void Rank::wait(const Signal& signal, int i) {
     await_flag(signal.group.peer(rank, p), signal.slot + i, "element", i);
 }
 
-/// Both ranks of a pair count the barriers they have entered together on a stream: no slots to hand out, whatever the groups.
+/// Both ranks of a pair count the barriers they have entered together on a stream: no slots to hand out, whatever the
+/// groups.
 void Rank::barrier(const Group& group) {
   World& world = state_.world;
   for (int p = 0, n = group.size(); p < n; ++p) {

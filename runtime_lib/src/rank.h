@@ -20,10 +20,10 @@ struct Event {
 /// One stream's position in the program.
 struct Walk {
   std::unique_ptr<Team> team;
-  std::vector<uint32_t> ticks;    // barriers entered with each rank
-  std::vector<Event> steps;       // entered and not yet left, outer first
+  std::vector<uint32_t> ticks;  // barriers entered with each rank
+  std::vector<Event> steps;     // entered and not yet left, outer first
   std::vector<Event> trace;
-  std::vector<char> scratch;      // of a small reduction in place
+  std::vector<char> scratch;  // of a small reduction in place
 };
 
 /// What a rank is told from the command line.
@@ -31,8 +31,8 @@ struct RankOptions {
   int threads = 1;
   double timeout = 60;
   bool poison = false, trace = false;
-  bool in_process = false;        // ranks are threads: a failure must not end the process
-  std::string stall;              // the step in which this rank stops, for tests
+  bool in_process = false;  // ranks are threads: a failure must not end the process
+  std::string stall = {};   // the step in which this rank stops, for tests
 };
 
 /// A byte range of a rank's own memory or window.
@@ -64,10 +64,10 @@ struct RankState {
   const char* const image;
   const std::string_view manifest;
   const RankOptions options;
-  uint32_t epoch = 0;        // iterations started: the value of a raised flag
-  uint32_t invocation = 0;   // counts as a user sees it: warm-up does not
+  uint32_t epoch = 0;       // iterations started: the value of a raised flag
+  uint32_t invocation = 0;  // counts as a user sees it: warm-up does not
   char* own = nullptr;
-  std::vector<Walk> walks;   // one a stream
+  std::vector<Walk> walks;  // one a stream
 
  private:
   void walk(int stream);
@@ -76,7 +76,7 @@ struct RankState {
   void rethrow();
   std::string describe_streams() const;
 
-  std::vector<std::thread> threads_;   // of all streams but the first
+  std::vector<std::thread> threads_;  // of all streams but the first
   Word started_{0}, done_{0}, sleepers_{0};
   bool stop_ = false;
   std::mutex failure_mutex_;

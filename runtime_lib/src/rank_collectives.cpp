@@ -1,4 +1,5 @@
-// Plain collectives between the ranks of one machine: each rank pulls from the windows of its peers, between two barriers.
+// Plain collectives between the ranks of one machine: each rank pulls from the windows of its peers, between two
+// barriers.
 #include <vector>
 
 #include "collectives.h"
@@ -8,8 +9,8 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kGrain = 16384;            // elements that are worth a thread
-constexpr int64_t kSplitBytes = 32 * 1024;   // below, pulling everything from everyone is quicker than another barrier
+constexpr int64_t kGrain = 16384;           // elements that are worth a thread
+constexpr int64_t kSplitBytes = 32 * 1024;  // below, pulling everything from everyone is quicker than another barrier
 
 int64_t offset(const Group& group, int index, const int64_t (&strides)[kMaxGroupAxes]) {
   int64_t sum = 0;
@@ -73,7 +74,7 @@ void Rank::reduce_split(const Group& g, ReduceOp op, DType dtype, int64_t src, i
   Dim same[kMaxDims] = {};
   for (int d = 0; d < kMaxDims; ++d) same[d] = {e.dims[d].extent, e.dims[d].dst_stride, e.dims[d].dst_stride};
   const Box whole(same);
-  for (int step = 1; step < n; ++step) {   // each rank begins with another peer
+  for (int step = 1; step < n; ++step) {  // each rank begins with another peer
     const int p = (me + step) % n;
     const char* theirs = window(g.peer(rank, p)) + dst;
     team_->parallel(part(p + 1) - part(p), kGrain, [&](int64_t begin, int64_t end) {
@@ -104,7 +105,7 @@ void Rank::pull_from(const Group& g, int peer, int64_t element, int64_t src, voi
   const Box box = clipped(e, me, peer);
   const char* from = window(g.peer(rank, peer)) + src + offset(g, me, e.src_by_me) * element;
   char* to = static_cast<char*>(dst) + offset(g, peer, e.dst_by_peer) * element;
-  if (from == to) return;   // a root that broadcasts in place
+  if (from == to) return;  // a root that broadcasts in place
   team_->parallel(box.count(), kGrain,
                   [&](int64_t begin, int64_t end) { copy_box(box, element, from, to, begin, end); });
 }

@@ -35,8 +35,8 @@ std::string port_json(const Port& port) {
                    json_string(group_text(s.group)).c_str(), s.dim, long(s.block));
   for (const Bound& bound : port.layout.bounds) bounds += (bounds.empty() ? "" : ", ") + std::to_string(bound.dim);
   return text("{\"name\": %s, \"dtype\": \"%s\", \"shape\": %s, \"slices\": [%s], \"bounded_dims\": [%s]}",
-              json_string(port.name).c_str(), dtype_name(port.dtype), list_json(file_shape(port)).c_str(), layout.c_str(),
-              bounds.c_str());
+              json_string(port.name).c_str(), dtype_name(port.dtype), list_json(file_shape(port)).c_str(),
+              layout.c_str(), bounds.c_str());
 }
 
 std::string ports_json(const Executable& executable, std::span<const Port> Program::*ports) {
@@ -54,7 +54,8 @@ Latency latency_of(std::vector<double> ms) {
   const size_t n = ms.size();
   const auto quantile = [&](double q) { return ms[std::min(n - 1, size_t(std::ceil(q * double(n))) - 1)]; };
   const double median = n % 2 == 1 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
-  return {median, std::accumulate(ms.begin(), ms.end(), 0.0) / double(n), ms.front(), ms.back(), quantile(0.9), quantile(0.99)};
+  return {median,        std::accumulate(ms.begin(), ms.end(), 0.0) / double(n), ms.front(), ms.back(), quantile(0.9),
+          quantile(0.99)};
 }
 
 }  // namespace
@@ -77,15 +78,18 @@ void print_report(const Executable& executable, const Options& options, const Ru
   const Latency l = latency_of(report.latency_ms);
   const int n = int(report.latency_ms.size());
   if (options.json) {
-    printf("{\"name\": %s, \"ranks\": %d, \"threads\": %d, \"iterations\": %d, \"warmup\": %d, "
-           "\"latency_ms\": {\"median\": %.6g, \"mean\": %.6g, \"min\": %.6g, \"max\": %.6g, \"p90\": %.6g, \"p99\": %.6g}, "
-           "\"peak_memory_bytes\": %ld}\n",
-           json_string(executable.name).c_str(), executable.world, report.threads, n, options.warmup, l.median, l.mean, l.min,
-           l.max, l.p90, l.p99, long(report.peak_bytes));
+    printf(
+        "{\"name\": %s, \"ranks\": %d, \"threads\": %d, \"iterations\": %d, \"warmup\": %d, "
+        "\"latency_ms\": {\"median\": %.6g, \"mean\": %.6g, \"min\": %.6g, \"max\": %.6g, \"p90\": %.6g, \"p99\": "
+        "%.6g}, "
+        "\"peak_memory_bytes\": %ld}\n",
+        json_string(executable.name).c_str(), executable.world, report.threads, n, options.warmup, l.median, l.mean,
+        l.min, l.max, l.p90, l.p99, long(report.peak_bytes));
   } else if (options.is_timed) {
     printf("%s: %d ranks, %d threads each, %d iterations\n", executable.name, executable.world, report.threads, n);
     printf("%-10s %10s %10s %10s %10s %10s %10s\n", "", "median", "mean", "min", "max", "p90", "p99");
-    printf("%-10s %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f\n", "latency ms", l.median, l.mean, l.min, l.max, l.p90, l.p99);
+    printf("%-10s %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f\n", "latency ms", l.median, l.mean, l.min, l.max, l.p90,
+           l.p99);
     printf("peak memory of a rank: %.1f MiB\n", double(report.peak_bytes) / (1 << 20));
   }
   fflush(stdout);
@@ -94,10 +98,11 @@ void print_report(const Executable& executable, const Options& options, const Ru
 // ---- trace ----------------------------------------------------------------------------------------------------------
 
 static std::string event_json(int rank, int stream, const Event& e) {
-  return text("{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"name\": %s, \"args\": {\"nodes\": %s, "
-              "\"transform\": %s, \"index\": %ld}}",
-              rank, stream, double(e.begin_ns) / 1e3, double(e.end_ns - e.begin_ns) / 1e3, json_string(e.step.name).c_str(),
-              json_string(e.step.nodes).c_str(), json_string(e.step.transform).c_str(), long(e.index));
+  return text(
+      "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"name\": %s, \"args\": {\"nodes\": %s, "
+      "\"transform\": %s, \"index\": %ld}}",
+      rank, stream, double(e.begin_ns) / 1e3, double(e.end_ns - e.begin_ns) / 1e3, json_string(e.step.name).c_str(),
+      json_string(e.step.nodes).c_str(), json_string(e.step.transform).c_str(), long(e.index));
 }
 
 static std::string part_name(const std::string& file, int rank) { return file + ".rank" + std::to_string(rank); }
@@ -105,10 +110,11 @@ static std::string part_name(const std::string& file, int rank) { return file + 
 static void write_events(const RankState& rank, const std::string& file) {
   FILE* out = fopen(file.c_str(), "w");
   if (out == nullptr) fail(kWrongInput, "cannot write %s: %s", file.c_str(), strerror(errno));
-  fprintf(out, "{\"ph\": \"M\", \"pid\": %d, \"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}", rank.rank, rank.rank);
+  fprintf(out, "{\"ph\": \"M\", \"pid\": %d, \"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}", rank.rank,
+          rank.rank);
   for (size_t s = 0; s < rank.walks.size(); ++s) {
-    fprintf(out, ",\n{\"ph\": \"M\", \"pid\": %d, \"tid\": %zu, \"name\": \"thread_name\", \"args\": {\"name\": %s}}", rank.rank, s,
-            json_string(rank.program.streams[s].name).c_str());
+    fprintf(out, ",\n{\"ph\": \"M\", \"pid\": %d, \"tid\": %zu, \"name\": \"thread_name\", \"args\": {\"name\": %s}}",
+            rank.rank, s, json_string(rank.program.streams[s].name).c_str());
     for (const Event& event : rank.walks[s].trace) fprintf(out, ",\n%s", event_json(rank.rank, int(s), event).c_str());
   }
   fclose(out);

@@ -11,8 +11,8 @@ namespace weft {
 
 struct RunReport {
   int threads = 1;
-  std::vector<double> latency_ms = {};   // of the measured invocations, as rank 0 saw them
-  int64_t peak_bytes = 0;           // of the largest rank
+  std::vector<double> latency_ms = {};  // of the measured invocations, as rank 0 saw them
+  int64_t peak_bytes = 0;               // of the largest rank
 };
 
 std::string info_json(const Executable& executable, std::string_view manifest);

@@ -94,12 +94,13 @@ void Inputs::load(Input& input, int invocation) {
     input.part = load_part(input.view, numbered(input.file, invocation));
     return;
   }
-  input.part = {std::vector<char>(size_t(input.view.bytes())), lengths_of(input.view.port, file_shape(input.view.port))};
+  input.part = {std::vector<char>(size_t(input.view.bytes())),
+                lengths_of(input.view.port, file_shape(input.view.port))};
   take_random(input.view, seed_, input.part.bytes.data());
 }
 
 void Inputs::upload(int invocation) {
-  std::vector<std::pair<int64_t, int64_t>> seen;   // offset of a length, its value
+  std::vector<std::pair<int64_t, int64_t>> seen;  // offset of a length, its value
   for (Input& input : inputs_) {
     const bool varies = input.file.find("{i}") != std::string::npos;
     if (loaded_ < 0 || (varies && loaded_ != invocation)) load(input, invocation);
@@ -107,8 +108,8 @@ void Inputs::upload(int invocation) {
       const Bound& bound = input.view.port.layout.bounds[b];
       for (const auto& [offset, length] : seen)
         if (offset == bound.count.offset && length != input.part.lengths[b])
-          fail(kWrongInput, "'%s': dimension %d has length %ld, but another input says %ld", input.view.port.name, bound.dim,
-               long(input.part.lengths[b]), long(length));
+          fail(kWrongInput, "'%s': dimension %d has length %ld, but another input says %ld", input.view.port.name,
+               bound.dim, long(input.part.lengths[b]), long(length));
       seen.emplace_back(bound.count.offset, input.part.lengths[b]);
     }
     store_part(rank_, input.view, input.part);
@@ -148,7 +149,8 @@ void States::advance() {
     if (state.written == nullptr) continue;
     const Port &read = state.view.port, &written = *state.written;
     if (read.in_window != written.in_window || read.offset != written.offset)
-      memcpy(rank_.at(range_of(state.view)), rank_.at({written.in_window, written.offset, 0}), size_t(state.view.bytes()));
+      memcpy(rank_.at(range_of(state.view)), rank_.at({written.in_window, written.offset, 0}),
+             size_t(state.view.bytes()));
     for (size_t b = 0; b < read.layout.bounds.size(); ++b)
       length_of(rank_, read.layout.bounds[b]) = length_of(rank_, written.layout.bounds[b]);
   }
@@ -204,8 +206,7 @@ void write_tensor(RankState& rank, const Port& any, std::span<const Port> Progra
     const PortView view(*mine, rank.rank);
     const std::vector<int64_t> shape = shape_now(rank, *mine);
     put_part(view, shape, rank.at(range_of(view)), whole);
-    if (is_first_holder(rank.executable, *mine, ports, rank.rank))
-      std::copy(shape.begin(), shape.end(), staging.shape);
+    if (is_first_holder(rank.executable, *mine, ports, rank.rank)) std::copy(shape.begin(), shape.end(), staging.shape);
   }
   rank.meet();
   if (rank.rank == 0) {

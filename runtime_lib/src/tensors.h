@@ -12,7 +12,7 @@ namespace weft {
 /// A rank's part of one global tensor, outside of the program's buffers, with the run-time lengths of its bounds.
 struct Part {
   std::vector<char> bytes;
-  std::vector<int64_t> lengths;   // one for each bound of the layout
+  std::vector<int64_t> lengths;  // one for each bound of the layout
 };
 
 /// The inputs of one rank.
@@ -25,7 +25,7 @@ class Inputs {
  private:
   struct Input {
     PortView view;
-    std::string file;   // empty: random
+    std::string file;  // empty: random
     Part part;
   };
   void load(Input& input, int invocation);

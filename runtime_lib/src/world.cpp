@@ -10,7 +10,7 @@ namespace weft {
 
 struct World::Header {
   Word ready, attached;
-  std::atomic<uint64_t> failure;   // rank + 1 in the upper half, exit code in the lower
+  std::atomic<uint64_t> failure;  // rank + 1 in the upper half, exit code in the lower
   alignas(64) Word arrived;
   alignas(64) Word generation;
   Word sleepers;
@@ -109,7 +109,7 @@ bool World::await(int rank, Word& word, uint32_t value, double timeout) const {
     if (has_reached(word.load(std::memory_order_acquire), value)) return true;
     relax(spin);
   }
-  constexpr int64_t kSlice = 50'000'000;   // how soon a failure elsewhere is noticed
+  constexpr int64_t kSlice = 50'000'000;  // how soon a failure elsewhere is noticed
   const int64_t deadline = now_ns() + int64_t(timeout * 1e9);
   Word& sleepers = ranks_[rank].sleepers;
   sleepers.fetch_add(1, std::memory_order_seq_cst);

@@ -1,5 +1,5 @@
-// What all ranks of one machine share: one memory segment with windows, flags, and the state of every rank, mapped by every
-// process (or simply used by every thread, where ranks are threads).
+// What all ranks of one machine share: one memory segment with windows, flags, and the state of every rank, mapped by
+// every process (or simply used by every thread, where ranks are threads).
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -21,7 +21,7 @@ struct WorldShape {
 
 /// The step a stream is in, copied so that any rank can name it.
 struct Status {
-  static constexpr int kWords = 11;   // 88 characters
+  static constexpr int kWords = 11;  // 88 characters
   std::atomic<uint64_t> text[kWords];
   std::atomic<int64_t> index;
 };
@@ -29,7 +29,7 @@ struct Status {
 struct RankSlot {
   std::atomic<int32_t> pid;
   std::atomic<int64_t> peak_bytes;
-  Word sleepers;   // waiters on words that this rank raises
+  Word sleepers;  // waiters on words that this rank raises
 };
 
 class World {

@@ -10,16 +10,18 @@ enum : int { compute, comm };
 constexpr weft::Stream kStreams[] = {{"compute", true}, {"comm"}};
 constexpr int64_t kRows = 8, kWidth = 16, kHidden = 32;
 
-/// gelu(x @ w1) @ w2 + x on n ranks: w1 is sliced by columns, w2 by rows, and the sum over ranks runs on a stream of its own.
-template <int ranks> struct Mlp {
+/// gelu(x @ w1) @ w2 + x on n ranks: w1 is sliced by columns, w2 by rows, and the sum over ranks runs on a stream of
+/// its own.
+template <int ranks>
+struct Mlp {
   static constexpr int64_t kPart = kHidden / ranks;
   static constexpr weft::Axis tp{.name = "tp", .size = ranks, .stride = 1, .id = 0};
   static constexpr weft::Axis kMesh[] = {tp};
 
-  static constexpr weft::Own<float> x{0, kRows * kWidth};
-  static constexpr weft::Own<float> hidden{x.end(), kRows * kPart};
-  static constexpr weft::Own<float> y{hidden.end(), kRows * kWidth / ranks};
-  static constexpr weft::Window<float> partial{0, kRows * kWidth};
+  static constexpr weft::Own<float> x{0, kRows* kWidth};
+  static constexpr weft::Own<float> hidden{x.end(), kRows* kPart};
+  static constexpr weft::Own<float> y{hidden.end(), kRows* kWidth / ranks};
+  static constexpr weft::Window<float> partial{0, kRows* kWidth};
 
   static constexpr weft::Signal partial_done{0, 1};
   static constexpr weft::Signal sum_done{partial_done.end(), 1};
@@ -69,8 +71,7 @@ template <int ranks> struct Mlp {
                                                  .window_bytes = partial.end(),
                                                  .signals = sum_done.end(),
                                                  .run = run}};
-  static constexpr weft::Executable kExecutable{
-      .name = "mlp", .world = ranks, .axes = kMesh, .programs = kPrograms};
+  static constexpr weft::Executable kExecutable{.name = "mlp", .world = ranks, .axes = kMesh, .programs = kPrograms};
 };
 
 /// Two stages on places of 1 and 2 ranks, 4 micro-batches, buffers of depth 2; the first scales, the second adds one.
@@ -79,12 +80,12 @@ namespace staged {
 enum : int { run_stage, send, recv };
 constexpr weft::Stream kPipeStreams[] = {{"compute", true}, {"send"}, {"recv"}};
 constexpr int kBatches = 4, kDepth = 2;
-constexpr int64_t kSize = 6;   // elements of a micro-batch
+constexpr int64_t kSize = 6;  // elements of a micro-batch
 constexpr int kFirstRanks[] = {2}, kSecondRanks[] = {0, 1};
 constexpr weft::Axis ep{.name = "ep", .size = 2, .stride = 1, .id = 0, .ranks = kSecondRanks};
 
-constexpr weft::Window<float> scaled{0, kSize * kDepth};
-constexpr weft::Own<float> x{0, kSize * kBatches};
+constexpr weft::Window<float> scaled{0, kSize* kDepth};
+constexpr weft::Own<float> x{0, kSize* kBatches};
 constexpr weft::Own<float> half{0, kSize / 2 * kDepth}, y{half.end(), kSize / 2 * kBatches};
 
 constexpr weft::Message kRowsOf[] = {{2, 0, 0, 0, {{kSize / 2, 1, 1}}}, {2, 1, kSize / 2, 0, {{kSize / 2, 1, 1}}}};
@@ -165,9 +166,8 @@ void run(weft::Rank& r) {
 
 constexpr weft::Stream kOne[] = {{"compute"}};
 constexpr weft::Bound kRowsBound[] = {{0, rows}}, kOldBound[] = {{0, old_length}}, kNewBound[] = {{0, new_length}};
-constexpr weft::Port kInputs[] = {{"x", {2, 3}, x, {.bounds = kRowsBound}},
-                                  {"past", {kBound, 3}, past, {.bounds = kOldBound}},
-                                  {"count", {}, count}};
+constexpr weft::Port kInputs[] = {
+    {"x", {2, 3}, x, {.bounds = kRowsBound}}, {"past", {kBound, 3}, past, {.bounds = kOldBound}}, {"count", {}, count}};
 constexpr weft::Port kOutputs[] = {{"present", {kBound, 3}, past, {.bounds = kNewBound}}, {"next", {}, next_count}};
 constexpr weft::State kStates[] = {{"past", "present"}, {"count", "next"}};
 constexpr weft::Program kPrograms[] = {

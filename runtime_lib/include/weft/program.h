@@ -109,7 +109,7 @@ struct Program {
   std::span<const Port> inputs = {}, outputs = {};
   std::span<const Segment> weights = {};
   int64_t own_bytes = 0, window_bytes = 0;
-  int signals = 0;     // end of the last Signal or Transfer
+  int signals = 0;               // end of the last Signal or Transfer
   void (*run)(Rank&) = nullptr;  // one iteration: every step in issue order; each stream's thread walks all of it
   constexpr int64_t image_bytes() const { return weights.empty() ? 0 : round_up(weights.back().end, kPage); }
 };

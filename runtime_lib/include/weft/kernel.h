@@ -1,0 +1,23 @@
+// What emitted kernels include.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+
+#include "weft/contract.h"
+#include "weft/host.h"
+#include "weft/math.h"
+#include "weft/random.h"
+
+// Vector reductions in which NaN wins.
+#pragma omp declare reduction(weft_maximum                                \
+                              : float, double                             \
+                              : omp_out = weft::maximum(omp_out, omp_in)) \
+    initializer(omp_priv = -std::numeric_limits <decltype(omp_priv)>::infinity())
+#pragma omp declare reduction(weft_minimum                                \
+                              : float, double                             \
+                              : omp_out = weft::minimum(omp_out, omp_in)) \
+    initializer(omp_priv = std::numeric_limits <decltype(omp_priv)>::infinity())

@@ -1,0 +1,115 @@
+// The packed contraction against sums in double, for extents around the sizes of its tiles.
+#include "weft/contract.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "weft/random.h"
+
+using namespace weft;
+
+namespace {
+
+template <class T>
+std::vector<T> random_values(int64_t n, uint32_t seed) {
+  std::vector<T> out;
+  for (int64_t i = 0; i < n; ++i) out.push_back(T(2 * Random{seed, 0}.uniform(i) - 1));
+  return out;
+}
+
+/// max |got - a @ b| over elements, where b is [k][n].
+template <class T>
+double error_of(const std::vector<T>& got, const T* a, const T* b, int64_t m, int64_t n, int64_t k) {
+  double error = 0;
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double want = 0;
+      for (int64_t l = 0; l < k; ++l) want += double(a[i * k + l]) * double(b[l * n + j]);
+      error = std::max(error, std::fabs(want - double(got[size_t(i * n + j)])));
+    }
+  return error;
+}
+
+template <class T>
+auto store_into(std::vector<T>& y, int64_t n, int64_t offset = 0) {
+  return [&y, n, offset](int64_t m, int64_t n0, auto width, const T* sums) {
+    for (int64_t j = 0; j < width; ++j) y[size_t(offset + m * n + n0 + j)] += sums[j];  // twice put would show
+  };
+}
+
+template <class T>
+void check_packed(Team& team, int64_t m, int64_t n, int64_t k, double bound) {
+  const std::vector<T> a = random_values<T>(m * k, 1), b = random_values<T>(k * n, 2);
+  std::vector<T> packed(size_t(packed_count(n, k))), transposed(a.size());
+  pack_panels(Unpacked<T>{b.data(), 1, n}, n, k, packed.data());
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t l = 0; l < k; ++l) transposed[size_t(l * m + i)] = a[size_t(i * k + l)];
+  std::vector<T> y(size_t(m * n)), z = y, w = y;
+  contract(team, {m, n, k}, Rows<T>{a.data(), k}, packed.data(), store_into(y, n));
+  contract(team, {m, n, k}, Strided<T>{transposed.data(), 1, m}, packed.data(), store_into(z, n));
+  contract(
+      team, {m, n, k}, [&](int64_t row) { return a.data() + row * k; }, packed.data(), store_into(w, n));
+  CAPTURE(m);
+  CAPTURE(n);
+  CAPTURE(k);
+  CHECK(error_of(y, a.data(), b.data(), m, n, k) < bound);
+  CHECK(z == y);
+  CHECK(w == y);
+}
+
+}  // namespace
+
+TEST_CASE("contract: packed operand, extents around the tile sizes") {
+  Team team(2);
+  for (const int64_t m : {1, 2, 3, 4, 5, 6, 7, 11, 13, 25, 130})
+    for (const int64_t n : {1, 15, 16, 17, 32, 33, 50}) check_packed<float>(team, m, n, 37, 1e-5);
+  for (const int64_t k : {0, 1, 7, 8, 9, 1024, 1025, 1500}) check_packed<float>(team, 9, 35, k, 1e-4);
+  check_packed<double>(team, 13, 35, 1100, 1e-12);
+  check_packed<double>(team, 1, 16, 20, 1e-13);
+}
+
+TEST_CASE("contract: the number of threads does not change a bit") {
+  Team one(1), three(3);
+  const int64_t m = 200, n = 70, k = 300;
+  const std::vector<float> a = random_values<float>(m * k, 3), packed = random_values<float>(packed_count(n, k), 4);
+  std::vector<float> y(size_t(m * n)), z = y;
+  contract(one, {m, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(y, n));
+  contract(three, {m, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(z, n));
+  CHECK(y == z);
+}
+
+TEST_CASE("contract: batches of operands that are packed on the fly, plain and transposed") {
+  Team team(2);
+  struct Case {
+    int64_t m, n, k;
+  };
+  for (const Case c : {Case{5, 19, 30}, Case{1, 40, 8}, Case{20, 33, 1200}, Case{2, 16, 16}}) {
+    constexpr int64_t kBatch = 3;
+    const std::vector<float> a = random_values<float>(kBatch * c.m * c.k, 5),
+                             b = random_values<float>(kBatch * c.k * c.n, 6);
+    std::vector<float> t(b.size()), y(size_t(kBatch * c.m * c.n)), z = y;
+    for (int64_t i = 0; i < kBatch; ++i)
+      for (int64_t l = 0; l < c.k; ++l)
+        for (int64_t j = 0; j < c.n; ++j) t[size_t((i * c.n + j) * c.k + l)] = b[size_t((i * c.k + l) * c.n + j)];
+    const auto a_of = [&](int64_t i) { return Rows<float>{a.data() + i * c.m * c.k, c.k}; };
+    const auto run = [&](const std::vector<float>& from, int64_t n_stride, int64_t k_stride, std::vector<float>& to) {
+      contract_batch<float>(
+          team, kBatch, {c.m, c.n, c.k}, a_of,
+          [&](int64_t i) {
+            return Unpacked<float>{from.data() + i * c.k * c.n, n_stride, k_stride};
+          },
+          [&](int64_t i, int64_t m, int64_t n0, auto width, const float* sums) {
+            for (int64_t j = 0; j < width; ++j) to[size_t((i * c.m + m) * c.n + n0 + j)] += sums[j];
+          });
+    };
+    run(b, 1, c.n, y);
+    run(t, c.k, 1, z);
+    for (int64_t i = 0; i < kBatch; ++i) {
+      const std::vector<float> part(y.begin() + i * c.m * c.n, y.begin() + (i + 1) * c.m * c.n);
+      CHECK(error_of(part, a.data() + i * c.m * c.k, b.data() + i * c.k * c.n, c.m, c.n, c.k) < 1e-4);
+    }
+    CHECK(y == z);
+  }
+}

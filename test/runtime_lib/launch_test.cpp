@@ -1,0 +1,124 @@
+// What a launcher's environment says, as a table; and the command line.
+#include "runtime_lib/src/launch.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "runtime_lib/src/manifest.h"
+#include "runtime_lib/src/options.h"
+
+using namespace weft;
+
+namespace {
+
+using Table = std::map<std::string, std::string>;
+
+std::string launcher_text(const Table& table) {
+  const Environment environment = [&](const char* name) -> const char* {
+    const auto found = table.find(name);
+    return found == table.end() ? nullptr : found->second.c_str();
+  };
+  try {
+    const std::optional<Launched> launched = find_launcher(environment);
+    return launched ? text("%d of %d in %s", launched->rank, launched->size, launched->job.c_str()) : "none";
+  } catch (const Failure& failure) {
+    return text("exit %d", failure.code);
+  }
+}
+
+Options parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "program");
+  return parse_options(int(arguments.size()), arguments.data());
+}
+
+int code_of(std::vector<const char*> arguments) {
+  try {
+    parse(std::move(arguments));
+  } catch (const Failure& failure) {
+    return failure.code;
+  }
+  return kOk;
+}
+
+}  // namespace
+
+TEST_CASE("launch: environments of launchers") {
+  struct Row {
+    Table table;
+    const char* expected;
+  };
+  const Row rows[] = {
+      {{}, "none"},
+      {{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_NAMESPACE", "a/b@1"}}, "1 of 4 in a_b_1"},
+      {{{"OMPI_COMM_WORLD_RANK", "1"}}, "exit 6"},
+      {{{"OMPI_COMM_WORLD_SIZE", "4"}}, "exit 6"},
+      {{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}, "exit 6"},
+      {{{"OMPI_COMM_WORLD_RANK", "x"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, "exit 6"},
+      {{{"OMPI_COMM_WORLD_RANK", "4"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, "exit 6"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", "j"}}, "0 of 2 in j"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", "j"}, {"MPI_LOCALNRANKS", "1"}}, "exit 6"},
+      {{{"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}}, "3 of 4 in 9-0"},
+      {{{"SLURM_JOB_ID", "9"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}, "none"},  // inside a batch script
+      {{{"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "3"}}, "exit 6"},
+      {{{"SLURM_JOB_ID", "9"},
+        {"SLURM_STEP_ID", "0"},
+        {"SLURM_PROCID", "1"},
+        {"SLURM_NTASKS", "4"},
+        {"SLURM_NNODES", "2"}},
+       "exit 6"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}}, "1 of 2 in 29500"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "1"}, {"MASTER_PORT", "29500"}}, "exit 6"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "exit 6"},
+      {{{"RANK", "1"}}, "exit 6"},
+      {{{"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}}, "exit 6"},
+  };
+  for (const Row& row : rows) CHECK(launcher_text(row.table) == row.expected);
+}
+
+TEST_CASE("launch: the command line") {
+  const Options o = parse({"--input", "x=a=b.npy", "--input=y=c.npy", "--threads=3", "--timeout", "0.5",
+                           "--random-inputs", "7", "--stall", "1:a:b", "--json"});
+  CHECK(o.inputs.at("x") == "a=b.npy");
+  CHECK(o.inputs.at("y") == "c.npy");
+  CHECK(o.threads == 3);
+  CHECK(o.timeout == 0.5);
+  CHECK(o.seed == 7);
+  CHECK(o.stall_rank == 1);
+  CHECK(o.stall_step == "a:b");
+  CHECK(o.json);
+  CHECK(!o.is_timed);
+  CHECK(parse({"--iterations", "5"}).is_timed);
+  for (const std::vector<const char*>& wrong :
+       std::vector<std::vector<const char*>>{{"--input", "x"},
+                                             {"--input", "=f"},
+                                             {"--input", "x="},
+                                             {"--input", "x=a", "--input", "x=b"},
+                                             {"--input"},
+                                             {"--threads", "0"},
+                                             {"--threads", "1.5"},
+                                             {"--threads", "many"},
+                                             {"--timeout", "-1"},
+                                             {"--iterations", "0"},
+                                             {"--json=1"},
+                                             {"--random-inputs", "-3"},
+                                             {"--stall", "1"},
+                                             {"--stall", "x:y"},
+                                             {"--iteration"},
+                                             {"x.npy"}})
+    CHECK(code_of(wrong) == kUsage);
+  CHECK(help_text("p").find("--save-state DIR") != std::string::npos);
+}
+
+TEST_CASE("launch: a step's line of the schedule comes from the manifest") {
+  const char* manifest = R"({"name": "b", "steps": [
+    {"name": "a", "nodes": [{"op": "MatMul", "name": "b"}]},
+    {"name": "b \"q\"", "nodes": [{"op": "Add", "name": "a"}], "schedule": "s.yaml:9:5"},
+    {"schedule": "s.yaml:3:1", "name": "c"}],
+    "buffers": [{"name": "a", "schedule": "no"}]})";
+  CHECK(schedule_line(manifest, "a") == "");
+  CHECK(schedule_line(manifest, "b \"q\"") == "s.yaml:9:5");
+  CHECK(schedule_line(manifest, "c") == "s.yaml:3:1");
+  CHECK(schedule_line("", "c") == "");
+  CHECK(schedule_line("{\"steps\": [{\"name\": \"c", "c") == "");
+}

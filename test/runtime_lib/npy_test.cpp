@@ -1,0 +1,97 @@
+// .npy files: what is written is read back, and every way in which a file can be wrong is one clear line.
+#include "runtime_lib/src/npy.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+using namespace weft;
+
+namespace {
+
+struct TemporaryFile {
+  std::string name = "runtime_test_" + std::to_string(getpid()) + ".npy";
+  ~TemporaryFile() { remove(name.c_str()); }
+  void write(const std::string& bytes) const {
+    FILE* out = fopen(name.c_str(), "wb");
+    REQUIRE(out != nullptr);
+    fwrite(bytes.data(), 1, bytes.size(), out);
+    fclose(out);
+  }
+};
+
+std::string npy_bytes(const std::string& header, size_t data, char major = 1) {
+  std::string out = "\x93NUMPY";
+  out += {major, 0, char(header.size() & 255), char(header.size() >> 8)};
+  if (major > 1) out += {0, 0};
+  return out + header + std::string(data, '\1');
+}
+
+std::string header(const std::string& descr, const std::string& shape, const char* order = "False") {
+  return "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
+}
+
+std::string error_of(const std::string& bytes, DType dtype) {
+  const TemporaryFile file;
+  file.write(bytes);
+  try {
+    NpyFile npy(file.name, dtype);
+  } catch (const Failure& failure) {
+    CHECK(failure.code == kWrongInput);
+    CHECK(failure.text.starts_with(file.name));
+    return failure.text;
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("npy: written files are read back") {
+  const TemporaryFile file;
+  const float values[6] = {1, 2, 3, 4, 5, 6};
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3}, {6}, {1, 6, 1}}) {
+    write_npy(file.name, DType::F32, shape, reinterpret_cast<const char*>(values));
+    const NpyFile npy(file.name, DType::F32);
+    CHECK(npy.shape() == shape);
+    CHECK(reinterpret_cast<const float*>(npy.data())[5] == 6);
+    CHECK(reinterpret_cast<uintptr_t>(npy.data()) % 64 == 0);
+  }
+  write_npy(file.name, DType::I64, {}, reinterpret_cast<const char*>(values));
+  CHECK(NpyFile(file.name, DType::I64).shape().empty());
+}
+
+TEST_CASE("npy: good headers of other writers") {
+  CHECK(error_of(npy_bytes(header("<f4", "(2,)"), 8), DType::F32) == "");
+  CHECK(error_of(npy_bytes(header("<f4", "()"), 4), DType::F32) == "");
+  CHECK(error_of(npy_bytes(header("<f4", "(0, 3)"), 0), DType::F32) == "");
+  CHECK(error_of(npy_bytes("{'shape': (1,2), 'fortran_order': False, 'descr': '<i8'}", 16), DType::I64) == "");
+  CHECK(error_of(npy_bytes(header("<u2", "(2,)"), 4), DType::BF16) == "");
+  CHECK(error_of(npy_bytes(header("<f2", "(2,)"), 4, 2), DType::F16) == "");
+  CHECK(error_of(npy_bytes(header("|b1", "(3,)"), 3), DType::Bool) == "");
+}
+
+TEST_CASE("npy: bad files are refused") {
+  CHECK(contains(error_of("", DType::F32), "not a .npy file"));
+  CHECK(contains(error_of("PK\3\4 an archive", DType::F32), "not a .npy file"));
+  CHECK(contains(error_of(npy_bytes(header("<f4", "(2,)"), 8, 9), DType::F32), "version 9"));
+  CHECK(contains(error_of(npy_bytes(header("<f4", "(2,)"), 8).substr(0, 40), DType::F32), "ends inside"));
+  CHECK(contains(error_of(npy_bytes(header("<f4", "(2,)", "True"), 8), DType::F32), "Fortran"));
+  CHECK(contains(error_of(npy_bytes(header(">f4", "(2,)"), 8), DType::F32), "big endian"));
+  CHECK(contains(error_of(npy_bytes(header("<f8", "(2,)"), 16), DType::F32), "'<f4' (f32) is expected"));
+  CHECK(contains(error_of(npy_bytes(header("<f4", "(3,)"), 8), DType::F32),
+                 "8 bytes of elements; shape 3 of f32 needs 12"));
+  CHECK(contains(error_of(npy_bytes(header("<f4", "(1,)"), 8), DType::F32), "needs 4"));
+  CHECK(contains(error_of(npy_bytes(header("<f4", "(99999999999999999999,)"), 8), DType::F32), "too large"));
+  CHECK(contains(error_of(npy_bytes(header("<f4", "(4611686018427387904, 8)"), 8), DType::F32), "needs more than"));
+  CHECK(contains(error_of(npy_bytes(header("<f4", "(-1,)"), 8), DType::F32), "expected a number"));
+  CHECK(contains(error_of(npy_bytes("{'descr': '<f4'}", 8), DType::F32), "are required"));
+  CHECK(contains(error_of(npy_bytes("{'descr': '<f4', 'descr': '<f4'}", 8), DType::F32), "unexpected key"));
+  CHECK(contains(error_of(npy_bytes(header("<f4", "(2"), 8), DType::F32), "expected a number"));
+  CHECK(contains(error_of(npy_bytes("{", 0), DType::F32), "expected a string"));
+  CHECK(contains(error_of(npy_bytes("", 0), DType::F32), "expected '{'"));
+  CHECK_THROWS_AS(NpyFile("no such file.npy", DType::F32), Failure);
+  CHECK_THROWS_AS(NpyFile("/", DType::F32), Failure);
+}

@@ -1,0 +1,35 @@
+// Parallel loops cover every item once, whatever their size, one after another and inside each other.
+#include "weft/team.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <vector>
+
+TEST_CASE("team: every item once") {
+  for (const int threads : {1, 2, 5}) {
+    weft::Team team(threads);
+    for (const int64_t count : {0, 1, 7, 64, 1000})
+      for (const int64_t grain : {1, 3, 64}) {
+        std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
+        team.parallel(count, grain, [&](int64_t begin, int64_t end) {
+          CHECK(begin % grain == 0);
+          for (int64_t i = begin; i < end; ++i) ++seen[size_t(i)];
+        });
+        for (const auto& n : seen) REQUIRE(n == 1);
+      }
+  }
+}
+
+TEST_CASE("team: many short loops, and loops inside a loop") {
+  weft::Team team(3);
+  std::atomic<int64_t> sum{0};
+  for (int round = 0; round < 2000; ++round)
+    team.parallel(8, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  CHECK(sum == 16000);
+  team.parallel(4, 1, [&](int64_t outer_begin, int64_t outer_end) {
+    for (int64_t i = outer_begin; i < outer_end; ++i)
+      team.parallel(10, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  });
+  CHECK(sum == 16040);
+}

@@ -221,15 +221,24 @@ static std::string check_input(const Tensor& tensor, const TensorType& type, con
   return fits ? "" : format("has shape {}, expected {}", dims_text(tensor.dims), type_text(type, mesh));
 }
 
+/// Which input of the model each of graph.inputs() is: copies in several places carry its number.
+static std::vector<size_t> input_ports(const Graph& graph) {
+  std::vector<size_t> ports;
+  for (ValueId v : graph.inputs())
+    ports.push_back(static_cast<size_t>(graph.producer_op(v).integer_or("port", static_cast<int64_t>(ports.size()))));
+  return ports;
+}
+
 static bool bind_module_inputs(const Module& module, const std::vector<Tensor>& inputs, Frame& frame,
                                std::string& error) {
   const Graph& graph = module.graph;
-  if (inputs.size() != graph.inputs().size()) {
-    error = format("{} inputs given, the model has {}", inputs.size(), graph.inputs().size());
-    return false;
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const ValueId value = graph.inputs()[i];
+  const std::vector<size_t> ports = input_ports(graph);
+  const size_t expected = ports.empty() ? 0 : 1 + *std::max_element(ports.begin(), ports.end());
+  if (inputs.size() != expected)
+    return error = format("{} inputs given, the model has {}", inputs.size(), expected), false;
+  for (size_t p = 0; p < ports.size(); ++p) {
+    const size_t i = ports[p];
+    const ValueId value = graph.inputs()[p];
     const Mesh mesh = module.mesh(graph, graph.producer_op(value).place);
     const std::string wrong = check_input(inputs[i], graph.type(value), mesh);
     if (!wrong.empty()) return error = format("input '{}' {}", graph.value(value).name, wrong), false;
@@ -263,13 +272,14 @@ EvalResult evaluate(const Module& module, const std::vector<Tensor>& inputs, con
 /// The outputs that are states, into the inputs that they feed.
 static std::string feed_states(const Module& module, const std::vector<Tensor>& outputs, std::vector<Tensor>& inputs) {
   const Graph& graph = module.graph;
+  const std::vector<size_t> ports = input_ports(graph);
   for (const State& state : module.states) {
     const auto from = std::find_if(graph.outputs().begin(), graph.outputs().end(),
                                    [&](const Graph::Output& out) { return out.name == state.output; });
     const auto to = std::find(graph.inputs().begin(), graph.inputs().end(), graph.find_value(state.input));
     if (from == graph.outputs().end() || to == graph.inputs().end())
       return format("state '{}: {}' names no input and output", state.input, state.output);
-    inputs[to - graph.inputs().begin()] = outputs[from - graph.outputs().begin()];
+    inputs[ports[to - graph.inputs().begin()]] = outputs[from - graph.outputs().begin()];
   }
   return "";
 }

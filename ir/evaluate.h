@@ -30,7 +30,8 @@ struct EvalResult {
   std::vector<Tensor> outputs;  // global, in the order of graph.outputs()
   std::string error;            // "" when well: which value could not be assembled, and why
 };
-/// Runs the module's graph on all ranks of all places. `inputs`: global tensors, in the order of graph.inputs().
+/// Runs the module's graph on all ranks of all places. `inputs`: global tensors, one for each input of the model: in
+/// the order of graph.inputs(), or by the number in attribute `port`, which copies of an input in several places share.
 EvalResult evaluate(const Module& module, const std::vector<Tensor>& inputs, const EvalOptions& options = {});
 /// One evaluation after another, feeding the states: of inputs that are states only those of the first invocation are
 /// read (empty dims with extent 0 where the length grows from nothing). One result an invocation, up to the first

@@ -36,6 +36,7 @@ class Parser {
   bool expect(Kind kind, std::string_view text);
   bool expect_any(Kind kind, const char* what, Token& token);
   bool integer(int64_t& number);
+  bool small(int& number);
   bool text(std::string& into);
   bool real(DType dtype, double& number);
   template <class Item>
@@ -45,6 +46,7 @@ class Parser {
   bool head();
   bool place();
   bool state();
+  bool pipeline();
   bool constant();
   bool constant_elements(Tensor& tensor);
   bool origin();
@@ -118,6 +120,14 @@ bool Parser::integer(int64_t& number) {
   return to_integer(token.text, number) || fail(token, format("'{}' is no integer of 64 bits", token.text));
 }
 
+bool Parser::small(int& number) {
+  const Token token = lexer_.peek();
+  int64_t value = 0;
+  if (!integer(value)) return false;
+  number = static_cast<int>(value);
+  return (value >= 0 && value < 1 << 30) || fail(token, format("{} is not possible here", value));
+}
+
 bool Parser::text(std::string& into) {
   Token token;
   if (!expect_any(Kind::Text, "a quoted string", token)) return false;
@@ -173,12 +183,7 @@ bool Parser::place() {
   Place place;
   if (!expect_any(Kind::Place, "a place", name) || !expect(Kind::Sign, "[")) return false;
   place.name = name.text;
-  const auto rank = [&] {
-    int64_t number = 0;
-    if (!integer(number)) return false;
-    place.ranks.push_back(static_cast<int>(number));
-    return true;
-  };
+  const auto rank = [&] { return small(place.ranks.emplace_back()); };
   if (!list("]", rank) || !mesh(place.mesh)) return false;
   if (mesh_size(place.mesh) != place.size())
     return fail(name, format("the mesh of place '{}' does not have {} ranks", printable(place.name), place.size()));
@@ -200,6 +205,20 @@ bool Parser::state() {
   State state;
   if (!text(state.input) || !expect(Kind::Sign, "->") || !text(state.output) || !location(state.loc)) return false;
   module_.states.push_back(std::move(state));
+  return true;
+}
+
+bool Parser::pipeline() {
+  Pipeline pipeline;
+  const auto stage = [&] { return text(pipeline.stages.emplace_back()); };
+  const auto entry = [&] {
+    Pipeline::Entry& made = pipeline.order.emplace_back();
+    return small(made.stage) && small(made.micro_batch);
+  };
+  if (!expect(Kind::Sign, "[") || !list("]", stage) || !expect(Kind::Word, "micro-batches")) return false;
+  if (!small(pipeline.micro_batches) || !expect(Kind::Word, "order")) return false;
+  if (!expect(Kind::Sign, "[") || !list("]", entry)) return false;
+  module_.pipeline = std::move(pipeline);
   return true;
 }
 
@@ -291,6 +310,8 @@ std::optional<Module> Parser::module() {
       good = place();
     else if (word.is(Kind::Word, "state"))
       good = state();
+    else if (word.is(Kind::Word, "pipeline"))
+      good = pipeline();
     else if (word.is(Kind::Word, "constant"))
       good = constant();
     else if (word.is(Kind::Word, "graph"))
@@ -300,7 +321,7 @@ std::optional<Module> Parser::module() {
     else if (word.is(Kind::Word, "transform"))
       good = transform();
     else
-      good = fail(word, "expected place, state, constant, graph, origin or transform");
+      good = fail(word, "expected place, state, pipeline, constant, graph, origin or transform");
   }
   if (!good || !check_numbers() || !lexer_.ok()) return {};
   return std::move(module_);

@@ -1,0 +1,19 @@
+// One function a verb: prints its results on standard output and gives the exit code.
+#pragma once
+#include "cli/options.h"
+#include "ir/base/diag.h"
+
+namespace weft {
+
+int run_compile(const Options& options);
+int run_inspect(const Options& options);
+int run_explain(const Options& options);
+int run_verify(const Options& options);
+int run_verify_many(const Options& options);
+int run_ops(const Options& options);
+int run_doctor(const Options& options);
+
+/// Prints the messages on standard error and gives the exit code that they stand for.
+int finish(const Diags& diags);
+
+}  // namespace weft

@@ -1,0 +1,32 @@
+// The compiler as one function a stage: what every verb that looks at a model calls.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/options.h"
+#include "ir/plan.h"
+#include "passes/runner.h"
+
+namespace weft {
+
+/// What one compilation has made so far. It stays where it is: the plan refers to the module's constants.
+struct Compilation {
+  Schedule schedule;
+  Module module;
+  Target target;
+  RunReport passes;
+  Plan plan;
+};
+
+/// Schedule, model, passes; up to `--stop-after`. Nothing after reporting.
+std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags);
+/// And the plan of the graph, proved. False after reporting.
+bool compile_plan(Compilation& compilation, Diags& diags);
+/// And the executable. The exit code, after reporting.
+int compile_program(const Compilation& compilation, const Options& options, Diags& diags);
+
+/// `weft compile`.
+int run_compile(const Options& options);
+
+}  // namespace weft

@@ -1,0 +1,132 @@
+// `weft inspect`: what a model is, also one that cannot be compiled. `weft ops`: which operators can.
+#include <cstdio>
+#include <map>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "ir/op_def.h"
+
+namespace weft {
+
+namespace {
+
+std::string ports_json(const std::vector<ModelSummary::Port>& ports) {
+  std::vector<std::string> items;
+  for (const auto& port : ports) items.push_back(json_object({{"name", json_string(port.name)}, {"type", json_string(port.type)}}));
+  return json_lines(items);
+}
+
+std::string counts_json(const std::map<std::string, int64_t>& counts) {
+  std::vector<std::pair<std::string, std::string>> fields;
+  for (const auto& [name, count] : counts) fields.emplace_back(name, std::to_string(count));
+  return json_object(fields);
+}
+
+void print_json(const ModelSummary& summary) {
+  std::printf("{\"ir_version\": %ld, \"producer\": %s,\n \"opsets\": %s,\n \"inputs\": %s,\n \"outputs\": %s,\n", 
+              static_cast<long>(summary.ir_version), json_string(summary.producer).c_str(), counts_json(summary.opsets).c_str(),
+              ports_json(summary.inputs).c_str(), ports_json(summary.outputs).c_str());
+  std::printf(" \"dims\": %s,\n \"ops\": %s,\n \"unsupported\": %s,\n \"initializer_bytes\": %ld}\n",
+              json_strings(summary.dims).c_str(), counts_json(summary.ops).c_str(), counts_json(summary.unsupported).c_str(),
+              static_cast<long>(summary.initialiser_bytes));
+}
+
+void print_ports(const char* title, const std::vector<ModelSummary::Port>& ports) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& port : ports) rows.push_back({printable(port.name), printable(port.type)});
+  std::printf("%s\n%s", title, table_text(rows).c_str());
+}
+
+void print_counts(const char* title, const std::map<std::string, int64_t>& counts) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, count] : counts) rows.push_back({printable(name), std::to_string(count)});
+  std::printf("%s\n%s", title, table_text(rows).c_str());
+}
+
+void print_text(const std::string& model, const ModelSummary& summary) {
+  std::vector<std::string> opsets;
+  for (const auto& [domain, version] : summary.opsets)
+    opsets.push_back(format("{} {}", domain.empty() ? "ai.onnx" : printable(domain), version));
+  std::printf("%s: IR version %ld, %s", printable(model).c_str(), static_cast<long>(summary.ir_version),
+              opsets.empty() ? "no opset" : ("opset " + join(opsets, ", ")).c_str());
+  if (!summary.producer.empty()) std::printf(", by %s", printable(summary.producer).c_str());
+  std::printf(", %s of initializers\n", bytes_text(summary.initialiser_bytes).c_str());
+  print_ports("inputs", summary.inputs);
+  print_ports("outputs", summary.outputs);
+  if (!summary.dims.empty()) {
+    std::vector<std::string> names;
+    for (const std::string& dim : summary.dims) names.push_back(printable(dim));
+    std::printf("open dims: %s\n", join(names, ", ").c_str());
+  }
+  print_counts("operators", summary.ops);
+  if (!summary.unsupported.empty()) print_counts("not supported", summary.unsupported);
+}
+
+struct OpRow {
+  std::string domain, name, since, how;
+};
+
+/// What the compiler does with an op, in a word for each way.
+std::string how_lowered(const OpDef& def) {
+  if (def.category == Category::Composite) return "from simpler ones";
+  return std::string(category_name(def.category)) + (def.decompose ? ", or from simpler ones" : "");
+}
+
+std::vector<OpRow> op_rows() {
+  std::map<std::pair<std::string, std::string>, OpRow> sorted;
+  for (const OpDef* def : all_op_defs()) {
+    if (*def->onnx.name == '\0') continue;
+    const std::string domain = *def->onnx.domain ? def->onnx.domain : "ai.onnx";
+    sorted[{domain == "ai.onnx" ? "" : domain, def->onnx.name}] = {domain, def->onnx.name, std::to_string(def->onnx.since),
+                                                                   how_lowered(*def)};
+  }
+  std::vector<OpRow> rows;
+  for (auto& [key, row] : sorted) rows.push_back(std::move(row));
+  return rows;
+}
+
+/// Operators of one kind on one line: a table that a README can hold.
+void print_markdown(const std::vector<OpRow>& rows) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> groups;
+  for (const OpRow& row : rows)
+    groups[{row.domain == "ai.onnx" ? "" : row.domain, row.how}].push_back(row.since == "1" ? row.name : row.name + " (" + row.since + ")");
+  std::printf("| domain | computed as | operators (first opset, where it is not 1) |\n|---|---|---|\n");
+  for (const auto& [key, names] : groups)
+    std::printf("| %s | %s | %s |\n", key.first.empty() ? "ai.onnx" : key.first.c_str(), key.second.c_str(), join(names, ", ").c_str());
+}
+
+}  // namespace
+
+int finish(const Diags& diags) {
+  std::fputs(diags.text().c_str(), stderr);
+  return diags.exit_code();
+}
+
+int run_inspect(const Options& options) {
+  Diags diags;
+  const std::optional<ModelSummary> summary = summarise_onnx(options.model, diags);
+  if (const int code = finish(diags); code != 0 || !summary) return code;
+  if (options.json) print_json(*summary);
+  else print_text(options.model, *summary);
+  return summary->unsupported.empty() ? 0 : 3;
+}
+
+int run_ops(const Options& options) {
+  const std::vector<OpRow> rows = op_rows();
+  if (options.markdown) {
+    print_markdown(rows);
+    return 0;
+  }
+  std::vector<std::string> items;
+  std::vector<std::vector<std::string>> cells = {{"operator", "since", "computed as"}};
+  for (const OpRow& row : rows) {
+    items.push_back(json_object({{"domain", json_string(row.domain)}, {"name", json_string(row.name)}, {"since", row.since},
+                                 {"lowering", json_string(row.how)}}));
+    cells.push_back({row.domain == "ai.onnx" ? row.name : row.domain + "." + row.name, row.since, row.how});
+  }
+  std::printf("%s", options.json ? (json_lines(items) + "\n").c_str() : table_text(cells).c_str());
+  return 0;
+}
+
+}  // namespace weft

@@ -1,0 +1,44 @@
+// The verbs of the command line, and what becomes of errors that are nobody's input.
+#include <cstdio>
+#include <iterator>
+#include <new>
+
+#include "cli/commands.h"
+#include "ir/base/check.h"
+
+namespace {
+
+using weft::Verb;
+
+constexpr Verb kVerbs[] = {
+    {"compile", "makes an executable of a model and a schedule", Verb::kModel | Verb::kBuild, weft::run_compile},
+    {"inspect", "shows inputs, outputs, dims and operators of a model", Verb::kModel | Verb::kJson, weft::run_inspect},
+    {"explain", "shows layouts, collectives, kernels and what moves", Verb::kModel | Verb::kJson | Verb::kExplain,
+     weft::run_explain},
+    {"verify", "compiles, runs and compares with known results", Verb::kModel | Verb::kVerify, weft::run_verify},
+    {"verify-many", "the same of a list of cases", Verb::kTarget | Verb::kMany, weft::run_verify_many},
+    {"ops", "lists the operators that are read", Verb::kJson | Verb::kOps, weft::run_ops},
+    {"doctor", "says what is missing on this machine", Verb::kTarget, weft::run_doctor},
+};
+
+int bug(const char* what) {
+  std::fprintf(stderr, "weft: internal error: %s\n"
+               "This is a bug of weft; please report it with the model, the schedule and the command.\n", what);
+  return weft::kBug;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const weft::CommandLine line = weft::parse_command_line(argc, argv, kVerbs, std::size(kVerbs));
+    return line.verb ? line.verb->run(line.options) : line.exit_code;
+  } catch (const weft::InternalError& error) {
+    return bug(error.what());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "weft: error: out of memory\n");
+    return weft::kEnvironment;
+  } catch (const std::exception& error) {
+    return bug(error.what());
+  }
+}

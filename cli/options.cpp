@@ -1,0 +1,169 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "passes/pass.h"
+#include "weft_build_config.h"
+
+namespace weft {
+
+namespace {
+
+struct HostArch {
+  const char* name;
+  int vector_floats;
+};
+constexpr HostArch kHostArchs[] = {{"x86-64", 4}, {"x86-64-v2", 4}, {"x86-64-v3", 8}, {"x86-64-v4", 16}};
+
+#if defined(__x86_64__)
+constexpr const char* kDefaultArch = "x86-64-v3";
+int native_vector_floats() { return __builtin_cpu_supports("avx512f") ? 16 : __builtin_cpu_supports("avx2") ? 8 : 4; }
+#else
+constexpr const char* kDefaultArch = "native";
+int native_vector_floats() { return 4; }
+#endif
+
+/// The flags as text, before they are understood.
+struct Given {
+  std::vector<std::string> dims, shapes, binds;
+  std::string target = "host", arch, transport = "local", emit = "exe";
+};
+
+/// Calls parse(text, diags) and turns what it reports into a usage error.
+template <class Result, class Parse>
+void parse_each(const std::vector<std::string>& texts, std::vector<Result>& results, Parse parse) {
+  for (const std::string& text : texts) {
+    Diags diags;
+    std::optional<Result> result = parse(text, diags);
+    if (!result) throw CLI::ValidationError(diags.all().front().message);
+    results.push_back(std::move(*result));
+  }
+}
+
+/// An option that may be given several times, with one value each time.
+CLI::Option* add_list(CLI::App& verb, const char* name, std::vector<std::string>& values, const char* type, const char* help) {
+  return verb.add_option(name, values, help)->type_name(type)->allow_extra_args(false)->take_all();
+}
+
+void add_model_flags(CLI::App& verb, Given& given) {
+  add_list(verb, "--dim", given.dims, "NAME=N", "NAME=128 pins a symbolic dim, NAME<=1024 bounds it");
+  add_list(verb, "--shape", given.shapes, "INPUT=1x3x224x224", "pins unnamed dims of an input");
+  add_list(verb, "--bind", given.binds, "INPUT=FILE.npy", "fixes an input at compile time");
+}
+
+void add_target_flags(CLI::App& verb, Given& given) {
+  verb.add_option("--target", given.target, "host or cuda")->check(CLI::IsMember({"host", "cuda"}))->capture_default_str();
+  verb.add_option("--arch", given.arch, "x86-64, x86-64-v2, x86-64-v3 (default), x86-64-v4, native; sm_80, sm_90, ...")
+      ->type_name("LIST");
+  verb.add_option("--transport", given.transport, "how host ranks talk across machines")
+      ->check(CLI::IsMember({"local", "mpi"}))->capture_default_str();
+}
+
+void add_build_flags(CLI::App& verb, Given& given, Options& options) {
+  verb.add_option("-o", options.output, "the executable, or the folder with --emit source")->type_name("PATH");
+  verb.add_option("--emit", given.emit, "what to make")->check(CLI::IsMember({"exe", "source"}))->capture_default_str();
+  verb.add_option("--dump-dir", options.dump_dir, "writes the graph after every pass")->type_name("DIR");
+  std::vector<std::string> passes;
+  for (const Pass& pass : pipeline()) passes.push_back(pass.name);
+  add_list(verb, "--print-ir-after", options.print_ir_after, "PASS", "prints the graph after this pass")->check(CLI::IsMember(passes));
+  verb.add_option("--stop-after", options.stop_after, "ends after this pass")->type_name("PASS")->check(CLI::IsMember(passes));
+  verb.add_flag("--time-passes", options.time_passes, "prints what each pass took");
+  verb.add_option("--report", options.report, "writes what was made, as JSON")->type_name("FILE.json");
+}
+
+void add_flags(CLI::App& app, const Verb& verb, Given& given, Options& options) {
+  const auto takes = [&](unsigned flags) { return (verb.flags & flags) != 0; };
+  if (takes(Verb::kModel)) {
+    app.add_option("MODEL", options.model, ".onnx, or .onnxtxt (ONNX text syntax)")->required()->type_name("");
+    add_model_flags(app, given);
+    add_list(app, "--schedule", options.schedules, "FILE", "YAML; without it, one rank");
+  }
+  if (takes(Verb::kModel | Verb::kTarget)) add_target_flags(app, given);
+  if (takes(Verb::kBuild)) add_build_flags(app, given, options);
+  if (takes(Verb::kJson)) app.add_flag("--json", options.json, "prints JSON");
+  if (takes(Verb::kExplain)) app.add_flag("--names", options.names, "lists every name that a schedule can select");
+  if (takes(Verb::kOps)) app.add_flag("--markdown", options.markdown, "prints a Markdown table");
+  if (takes(Verb::kVerify)) {
+    app.add_option("--data", options.data, "a folder of input_N and output_N, .npy or .pb")->type_name("DIR");
+    app.add_option("--tolerance", options.tolerance, "largest max|a-b| / max|b| of floating-point outputs")->type_name("X");
+    app.add_flag("--taps", options.taps, "on a mismatch, names the first value between kernels that differs");
+  }
+  if (takes(Verb::kMany)) {
+    app.add_option("--list", options.list, "a file with a case a line")->required()->type_name("FILE");
+    app.add_option("--jobs", options.jobs, "processes")->check(CLI::Range(1, 1024))->capture_default_str();
+  }
+}
+
+/// What CLI11 cannot check: it throws what CLI11 throws.
+void understand(const Verb& verb, const Given& given, Options& options) {
+  parse_each(given.dims, options.dims, parse_dim_option);
+  parse_each(given.shapes, options.shapes, parse_shape_option);
+  parse_each(given.binds, options.binds, parse_bind_option);
+  if (!(verb.flags & Verb::kVerify) && options.schedules.size() > 1)
+    throw CLI::ValidationError(format("{} takes one --schedule", verb.name));
+  options.emit_source = given.emit == "source";
+  if ((verb.flags & Verb::kBuild) && options.output.empty() && options.stop_after.empty())
+    throw CLI::ValidationError("-o PATH is required: where the result goes");
+  if (given.transport == "mpi") options.transport_mpi = true;
+  if (given.target == "cuda") {
+    options.target.kind = Target::Kind::Cuda;
+    options.target.archs = split(given.arch.empty() ? "sm_90" : given.arch, ',');
+    return;
+  }
+  const std::optional<Target> target = host_target(given.arch.empty() ? kDefaultArch : given.arch);
+  if (!target) throw CLI::ValidationError(format("--arch {}: one of x86-64, x86-64-v2, x86-64-v3, x86-64-v4, native is expected", given.arch));
+  options.target = *target;
+}
+
+}  // namespace
+
+std::optional<Target> host_target(const std::string& arch) {
+  for (const HostArch& known : kHostArchs)
+    if (arch == known.name) return Target{Target::Kind::Host, {arch}, known.vector_floats, 0};
+  if (arch == "native") return Target{Target::Kind::Host, {arch}, native_vector_floats(), 0};
+  return {};
+}
+
+CommandLine parse_command_line(int argc, const char* const* argv, const Verb* verbs, size_t count) {
+  CLI::App app("Compiles an ONNX model and a schedule into one executable for many ranks.", "weft");
+  app.set_version_flag("--version", "weft " WEFT_VERSION);
+  app.require_subcommand(1);
+  CommandLine line;
+  std::vector<Given> given(count);
+  std::vector<CLI::App*> apps;
+  for (size_t i = 0; i < count; ++i) {
+    apps.push_back(app.add_subcommand(verbs[i].name, verbs[i].help));
+    if (verbs[i].flags & Verb::kMany) apps.back()->group("");  // for tests: not listed
+    add_flags(*apps.back(), verbs[i], given[i], line.options);
+  }
+  try {
+    app.parse(argc, argv);
+    for (size_t i = 0; i < count; ++i) {
+      if (!apps[i]->parsed()) continue;
+      understand(verbs[i], given[i], line.options);
+      line.verb = &verbs[i];
+    }
+  } catch (const CLI::ParseError& error) {
+    line.exit_code = app.exit(error) == 0 ? 0 : kUsage;
+  }
+  return line;
+}
+
+bool parse_model_flags(const std::vector<std::string>& flags, Options& options, std::string& why) {
+  CLI::App app;
+  Given given;
+  add_model_flags(app, given);
+  try {
+    // CLI11 takes the arguments from the back.
+    app.parse(std::vector<std::string>(flags.rbegin(), flags.rend()));
+    parse_each(given.dims, options.dims, parse_dim_option);
+    parse_each(given.shapes, options.shapes, parse_shape_option);
+    parse_each(given.binds, options.binds, parse_bind_option);
+    return true;
+  } catch (const CLI::ParseError& error) {
+    why = error.what();
+    return false;
+  }
+}
+
+}  // namespace weft

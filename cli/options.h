@@ -1,0 +1,70 @@
+// The command line: one struct, one function that fills it.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontend/onnx_reader.h"
+#include "ir/target.h"
+
+namespace weft {
+
+/// Exit codes of DESIGN section 9 that diagnostics do not give.
+enum ExitCode : int { kUsage = 2, kToolchain = 4, kMismatch = 5, kEnvironment = 6, kBug = 70, kTimedOut = 124 };
+
+struct Options {
+  // What to compile.
+  std::string model;
+  std::vector<std::string> schedules;  // verify takes several, the other verbs one at most
+  std::vector<DimRequest> dims;
+  std::vector<ShapeRequest> shapes;
+  std::vector<BindRequest> binds;
+  Target target;
+  bool transport_mpi = false;
+
+  // What to make of it.
+  std::string output;
+  bool emit_source = false;
+  std::string dump_dir;
+  std::vector<std::string> print_ir_after;
+  std::string stop_after;
+  bool time_passes = false;
+  std::string report;
+
+  // Of single verbs.
+  bool json = false;
+  bool names = false;     // explain
+  bool markdown = false;  // ops
+  std::string data;       // verify
+  std::optional<double> tolerance;
+  bool taps = false;
+  std::string list;       // verify-many
+  int jobs = 1;
+};
+
+/// A verb of the command line: which flags it takes, and what it does.
+struct Verb {
+  enum Flags : unsigned { kModel = 1, kBuild = 2, kJson = 4, kExplain = 8, kOps = 16, kVerify = 32, kMany = 64, kTarget = 128 };
+  const char* name;
+  const char* help;
+  unsigned flags;
+  int (*run)(const Options&);  // the exit code
+};
+
+/// Reads the command line; nothing where help was asked for or something is wrong: then `exit_code` is set and the text
+/// is printed.
+struct CommandLine {
+  const Verb* verb = nullptr;
+  Options options;
+  int exit_code = 0;
+};
+CommandLine parse_command_line(int argc, const char* const* argv, const Verb* verbs, size_t count);
+
+/// A host target by its -march name; nothing if it is not one that is known.
+std::optional<Target> host_target(const std::string& arch);
+
+/// The flags of one line of a list, of those that say what to compile (--dim, --shape, --bind). False with `why`.
+bool parse_model_flags(const std::vector<std::string>& flags, Options& options, std::string& why);
+
+}  // namespace weft

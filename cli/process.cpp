@@ -1,0 +1,224 @@
+#include "cli/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "ir/base/text.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kKeptBytes = 64 * 1024;
+
+/// The folders to remove, and the process groups to end, when a signal ends this program.
+struct Cleanup {
+  std::mutex mutex;
+  std::set<std::string> folders;
+  std::set<pid_t> groups;
+};
+Cleanup& cleanup() {
+  static Cleanup instance;
+  return instance;
+}
+
+void remove_folder(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+[[noreturn]] void end_by_signal(int number) {
+  Cleanup& all = cleanup();
+  const std::lock_guard lock(all.mutex);
+  for (const pid_t group : all.groups) kill(-group, SIGKILL);
+  for (const std::string& folder : all.folders) remove_folder(folder);
+  signal(number, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  kill(getpid(), number);
+  _exit(128 + number);
+}
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, number);
+  return set;
+}
+
+/// Removing folders is no work for a signal handler: a thread waits for the signals instead. After a fork the child has no
+/// such thread, so it starts one for its own folders.
+void watch_signals() {
+  static pid_t watched_by = 0;
+  if (watched_by == getpid()) return;
+  watched_by = getpid();
+  static const sigset_t set = ending_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::thread([] {
+    int number = 0;
+    if (sigwait(&set, &number) == 0) end_by_signal(number);
+  }).detach();
+}
+
+struct Pipe {
+  int read_end = -1, write_end = -1;
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) == 0) read_end = ends[0], write_end = ends[1];
+  }
+  ~Pipe() {
+    if (read_end >= 0) close(read_end);
+    close_write();
+  }
+  void close_write() {
+    if (write_end >= 0) close(write_end);
+    write_end = -1;
+  }
+};
+
+/// Starts the program in a process group of its own, without the signals blocked here; 0 if it cannot be started.
+pid_t start(const std::vector<std::string>& command, const Pipe& out, const Pipe& err) {
+  std::vector<char*> arguments;
+  for (const std::string& part : command) arguments.push_back(const_cast<char*>(part.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, out.write_end, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.write_end, STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  pid_t pid = 0;
+  const int error = posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  return error == 0 ? pid : 0;
+}
+
+/// Reads what is there; false at the end of the stream.
+bool drain(int fd, std::string& text) {
+  char block[8192];
+  const ssize_t n = read(fd, block, sizeof block);
+  if (n <= 0) return n < 0 && errno == EINTR;
+  text.append(block, static_cast<size_t>(n));
+  if (text.size() > 2 * kKeptBytes) text.erase(0, text.size() - kKeptBytes);
+  return true;
+}
+
+/// Collects both streams until they end; false when the time is over.
+bool collect(const Pipe& out, const Pipe& err, Finished& finished, double seconds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  pollfd streams[] = {{out.read_end, POLLIN, 0}, {err.read_end, POLLIN, 0}};
+  std::string* texts[] = {&finished.out, &finished.err};
+  while (streams[0].fd >= 0 || streams[1].fd >= 0) {
+    const double left = std::chrono::duration<double>(deadline - std::chrono::steady_clock::now()).count();
+    if (left <= 0) return false;
+    if (poll(streams, 2, static_cast<int>(left * 1000) + 1) < 0 && errno != EINTR) return true;
+    for (int i = 0; i < 2; ++i)
+      if (streams[i].fd >= 0 && streams[i].revents != 0 && !drain(streams[i].fd, *texts[i])) streams[i].fd = -1;
+  }
+  return true;
+}
+
+}  // namespace
+
+WorkFolder::WorkFolder() {
+  watch_signals();
+  const char* root = std::getenv("TMPDIR");
+  std::string pattern = std::string(root != nullptr && *root != '\0' ? root : "/tmp") + "/weft-XXXXXX";
+  const std::lock_guard lock(cleanup().mutex);
+  if (mkdtemp(pattern.data()) == nullptr) return;
+  path_ = pattern;
+  cleanup().folders.insert(path_);
+}
+
+WorkFolder::~WorkFolder() {
+  if (path_.empty()) return;
+  remove_folder(path_);
+  const std::lock_guard lock(cleanup().mutex);
+  cleanup().folders.erase(path_);
+}
+
+std::string write_file(const std::string& path, const std::string& text) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) return error.message();
+  FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return std::strerror(errno);
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = std::fclose(file) == 0;
+  return written && closed ? "" : std::strerror(errno);
+}
+
+std::optional<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return {};
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) return {};
+  return text.str();
+}
+
+Finished run_program(const std::vector<std::string>& command, double seconds) {
+  Finished finished;
+  Pipe out, err;
+  const pid_t pid = start(command, out, err);
+  if (pid == 0) {
+    finished.exit_code = 127;
+    return finished;
+  }
+  {
+    const std::lock_guard lock(cleanup().mutex);
+    cleanup().groups.insert(pid);
+  }
+  out.close_write();
+  err.close_write();
+  const bool in_time = collect(out, err, finished, seconds);
+  if (!in_time) kill(-pid, SIGKILL);
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  {
+    const std::lock_guard lock(cleanup().mutex);
+    cleanup().groups.erase(pid);
+  }
+  finished.exit_code = !in_time             ? 124
+                       : WIFEXITED(status)  ? WEXITSTATUS(status)
+                       : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                             : 127;
+  return finished;
+}
+
+std::string ending_text(const Finished& finished) {
+  if (finished.exit_code == 127) return "cannot be run";
+  if (finished.exit_code > 128) return format("ended by signal {}", finished.exit_code - 128);
+  return format("exit code {}", finished.exit_code);
+}
+
+void progress(const std::string& line) { std::fprintf(stderr, "weft: %s\n", line.c_str()); }
+
+}  // namespace weft

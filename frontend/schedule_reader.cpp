@@ -1,0 +1,467 @@
+#include "frontend/schedule_reader.h"
+
+#include <algorithm>
+#include <set>
+
+#include "frontend/mapped_file.h"
+#include "frontend/yaml_values.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kMostRanks = 1 << 16;
+constexpr int64_t kMostDim = 64;
+constexpr int64_t kMostChunks = 1 << 16;
+
+class ScheduleReader {
+ public:
+  explicit ScheduleReader(Diags& diags) : values_(diags) {}
+  Schedule read(const std::string& file, const YamlNode& root);
+
+ private:
+  void mesh(const YamlNode& node, const std::string& what, Mesh& mesh);
+  void places(const YamlNode& node);
+  void place(const std::string& name, const YamlNode& key, const YamlNode& value);
+  void check_places();
+  void dims(const YamlNode& node);
+  bool bounded_dim(const YamlNode& node, DimRequest& request);
+
+  void shard(const YamlNode& node);
+  void shard_entry(const std::string& name, const YamlNode& key, const YamlNode& value);
+  std::optional<AxisRequest> axis(const YamlNode& key, const YamlNode& value);
+  bool axis_names(const YamlNode& key, AxisRequest& request);
+  void check_axis(const std::string& name, const Loc& loc);
+
+  void transforms(const YamlNode& node);
+  void transform(const YamlNode& node);
+  SplitStep split(const YamlNode& node);
+  ReorderStep reorder(const YamlNode& node);
+  FuseStep fuse(const YamlNode& node);
+  OverlapStep overlap(const YamlNode& node);
+  Selector selector(const YamlNode& node, const std::string& what);
+  std::vector<Selector> selectors(const YamlNode& node, const std::string& what);
+  int dim(const YamlNode& node, const std::string& what);
+
+  void states(const YamlNode& node);
+  void pipeline(const YamlNode& node);
+  void stage(const std::string& name, const YamlNode& key, const YamlNode& value, PipelineRequest& to);
+  void order(const YamlNode& node, PipelineRequest& to);
+  void order_entry(const YamlNode& node, PipelineRequest& to);
+  void check_stages();
+  void check_table(const PipelineRequest& pipeline);
+  void kernels(const YamlNode& node);
+
+  Diags& diags() { return values_.diags(); }
+
+  YamlValues values_;
+  Schedule schedule_;
+};
+
+void ScheduleReader::mesh(const YamlNode& node, const std::string& what, Mesh& mesh) {
+  int64_t ranks = 1;
+  values_.names(node, what, [&](const std::string& name, const YamlNode&, const YamlNode& value) {
+    const auto size = values_.integer(value, "the size of axis '" + printable(name) + "'", 1, kMostRanks);
+    if (!size) return;
+    mesh.push_back({name, static_cast<int>(*size)});
+    if (ranks <= kMostRanks && (ranks *= *size) > kMostRanks)
+      diags().error("mesh-size", value.loc, "{} has more than {} ranks", what, kMostRanks);
+  });
+}
+
+void ScheduleReader::place(const std::string& name, const YamlNode& key, const YamlNode& value) {
+  PlaceRequest place{name, {}, {}, key.loc};
+  const std::string what = "place '" + printable(name) + "'";
+  bool read = false;
+  const auto ranks = [&](const YamlNode& list) {
+    if (!values_.is_list(list, "the ranks of " + what)) return;
+    const auto numbers = values_.integers(list, "the ranks of " + what, 0, kMostRanks - 1);
+    if (!numbers) return;
+    place.ranks.assign(numbers->begin(), numbers->end());
+    read = true;
+    const std::set<int64_t> distinct(numbers->begin(), numbers->end());
+    if (distinct.size() != numbers->size()) diags().error("place-ranks", list.loc, "{} lists a rank twice", what);
+  };
+  const auto axes = [&](const YamlNode& map) { mesh(map, "the mesh of " + what, place.mesh); };
+  const int errors = diags().errors();
+  values_.keys(value, what, {{"ranks", ranks, true}, {"mesh", axes}});
+  if (read && diags().errors() == errors && mesh_size(place.mesh) != static_cast<int>(place.ranks.size()))
+    diags().error("place-mesh", value.loc, "{} has {} ranks, but its mesh has {}", what, place.ranks.size(),
+                  mesh_size(place.mesh));
+  schedule_.places.push_back(std::move(place));
+}
+
+void ScheduleReader::places(const YamlNode& node) {
+  values_.names(node, "places", [this](const std::string& name, const YamlNode& key, const YamlNode& value) {
+    place(name, key, value);
+  });
+}
+
+/// Every rank of the world is in some place: nothing would run on the others.
+void ScheduleReader::check_places() {
+  std::set<int> ranks;
+  for (const PlaceRequest& place : schedule_.places) ranks.insert(place.ranks.begin(), place.ranks.end());
+  if (ranks.empty() || *ranks.rbegin() + 1 == static_cast<int>(ranks.size())) return;
+  int missing = 0;
+  while (ranks.contains(missing)) ++missing;
+  diags().error("place-rank-missing", schedule_.places.front().loc, "rank {} is in no place, but rank {} is", missing,
+                *ranks.rbegin());
+}
+
+bool ScheduleReader::bounded_dim(const YamlNode& node, DimRequest& request) {
+  if (!node.is(YamlNode::Kind::Scalar) || !node.text.starts_with("<=")) return false;
+  YamlNode number = node;
+  number.quoted = false;
+  number.text = trim(std::string_view(node.text).substr(2));
+  request.bounded = true;
+  if (const auto bound = values_.integer(number, "the bound of dim '" + printable(request.name) + "'", 1, INT64_MAX))
+    request.values = {*bound};
+  return true;
+}
+
+void ScheduleReader::dims(const YamlNode& node) {
+  values_.names(node, "dims", [this](const std::string& name, const YamlNode& key, const YamlNode& value) {
+    DimRequest request{name, {}, false, key.loc};
+    if (!bounded_dim(value, request))
+      if (const auto numbers = values_.integers(value, "dim '" + printable(name) + "'", 0, INT64_MAX))
+        request.values = *numbers;
+    const std::set<int64_t> distinct(request.values.begin(), request.values.end());
+    if (distinct.size() != request.values.size())
+      diags().error("dim-repeated", value.loc, "dim '{}' lists a length twice", printable(name));
+    schedule_.dims.push_back(std::move(request));
+  });
+}
+
+bool ScheduleReader::axis_names(const YamlNode& key, AxisRequest& request) {
+  if (!key.is(YamlNode::Kind::List)) {
+    const auto name = values_.word(key, "a mesh axis");
+    if (name) request.axes = {*name};
+    return name.has_value();
+  }
+  for (const YamlNode& item : key.items)
+    if (const auto name = values_.word(item, "a mesh axis")) request.axes.push_back(*name);
+  if (key.items.empty()) diags().error("shard-axes", key.loc, "a product of axes names at least one");
+  return !key.items.empty() && request.axes.size() == key.items.size();
+}
+
+/// `1`, `R` or `{dim: 1, parts: 3}` of an axis.
+std::optional<AxisRequest> ScheduleReader::axis(const YamlNode& key, const YamlNode& value) {
+  AxisRequest request;
+  request.loc = key.loc;
+  if (!axis_names(key, request)) return {};
+  for (const std::string& name : request.axes) check_axis(name, key.loc);
+  const std::string what = "the layout on '" + printable(join(request.axes, ", ")) + "'";
+  const int errors = diags().errors();
+  if (value.is(YamlNode::Kind::Map)) {
+    const auto parts = [&](const YamlNode& node) {
+      request.parts = values_.integer(node, "parts", 1, INT64_MAX).value_or(1);
+    };
+    values_.keys(value, what, {{"dim", [&](const YamlNode& node) { request.dim = dim(node, "dim"); }, true}, {"parts", parts}});
+  } else if (value.is(YamlNode::Kind::Scalar) && value.text == "R") {
+    request.replicated = true;
+  } else if (value.is(YamlNode::Kind::Scalar) && !value.text.empty() && (value.text[0] == '-' || (value.text[0] >= '0' && value.text[0] <= '9'))) {
+    request.dim = dim(value, what);
+  } else {
+    diags().error("shard-layout", value.loc, "{} must be a dimension such as 1, R or {dim: 1, parts: 3}", what);
+  }
+  if (diags().errors() != errors) return {};
+  return request;
+}
+
+void ScheduleReader::check_axis(const std::string& name, const Loc& loc) {
+  std::vector<std::string> known;
+  for (const MeshAxis& axis : schedule_.mesh) known.push_back(axis.name);
+  for (const PlaceRequest& place : schedule_.places)
+    for (const MeshAxis& axis : place.mesh) known.push_back(axis.name);
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  diags().error("unknown-mesh-axis", loc, "unknown mesh axis '{}'{}", printable(name),
+                known.empty() ? ": the schedule has neither mesh nor places" : did_you_mean(name, known));
+}
+
+void ScheduleReader::shard_entry(const std::string& name, const YamlNode& key, const YamlNode& value) {
+  ShardEntry entry;
+  entry.target = {Selector::Kind::Name, name, key.loc};
+  entry.use = name.ends_with(".use") && name.size() > 4;
+  if (entry.use) entry.target.text.resize(name.size() - 4);
+  if (!values_.is_map(value, "the layout of '" + printable(name) + "'")) return;
+  std::set<std::string> axes;
+  for (const auto& [axis_key, axis_value] : value.entries) {
+    std::optional<AxisRequest> request = axis(axis_key, axis_value);
+    if (!request) continue;
+    for (const std::string& axis_name : request->axes)
+      if (!axes.insert(axis_name).second)
+        diags().error("shard-axis-repeated", axis_key.loc, "axis '{}' is named twice for '{}'", printable(axis_name),
+                      printable(name));
+    entry.axes.push_back(std::move(*request));
+  }
+  schedule_.shard.push_back(std::move(entry));
+}
+
+void ScheduleReader::shard(const YamlNode& node) {
+  values_.names(node, "shard", [this](const std::string& name, const YamlNode& key, const YamlNode& value) {
+    shard_entry(name, key, value);
+  });
+}
+
+Selector ScheduleReader::selector(const YamlNode& node, const std::string& what) {
+  Selector to;
+  to.loc = node.loc;
+  const auto read = [&](const YamlNode& name) { to.text = values_.word(name, what).value_or(""); };
+  if (node.is(YamlNode::Kind::Map)) {
+    to.kind = Selector::Kind::Uses;
+    values_.keys(node, what, {{"uses", read, true}});
+  } else {
+    read(node);
+  }
+  return to;
+}
+
+std::vector<Selector> ScheduleReader::selectors(const YamlNode& node, const std::string& what) {
+  std::vector<Selector> to;
+  if (!node.is(YamlNode::Kind::List)) return {selector(node, what)};
+  for (const YamlNode& item : node.items) to.push_back(selector(item, "each entry of " + what));
+  if (to.empty()) diags().error("selector-list", node.loc, "{} is an empty list", what);
+  return to;
+}
+
+int ScheduleReader::dim(const YamlNode& node, const std::string& what) {
+  return static_cast<int>(values_.integer(node, what, 0, kMostDim - 1).value_or(0));
+}
+
+SplitStep ScheduleReader::split(const YamlNode& node) {
+  SplitStep step;
+  const auto into = [&](const YamlNode& list) {
+    if (!values_.is_list(list, "into")) return;
+    for (const YamlNode& item : list.items) step.into.push_back(values_.word(item, "each entry of into").value_or(""));
+    if (step.into.size() != 2)
+      diags().error("split-into", list.loc, "a split makes two ops, reduce-scatter and all-gather; into lists {}",
+                    step.into.size());
+  };
+  values_.keys(node, "split", {{"op", [&](const YamlNode& op) { step.op = selector(op, "op"); }, true},
+                               {"dim", [&](const YamlNode& d) { step.dim = dim(d, "dim"); }, true},
+                               {"into", into, true}});
+  return step;
+}
+
+ReorderStep ScheduleReader::reorder(const YamlNode& node) {
+  ReorderStep step;
+  bool gather = false, reduce = false;
+  values_.keys(node, "reorder",
+               {{"gather", [&](const YamlNode& op) { gather = true; step.moved = {selector(op, "gather")}; }},
+                {"reduce", [&](const YamlNode& ops) { reduce = true; step.moved = selectors(ops, "reduce"); }},
+                {"past", [&](const YamlNode& ops) { step.past = selectors(ops, "past"); }, true}});
+  step.gather = gather;
+  if (node.is(YamlNode::Kind::Map) && gather == reduce)
+    diags().error("reorder-moved", node.loc, "a reorder moves either one gather or a list of reduces");
+  return step;
+}
+
+FuseStep ScheduleReader::fuse(const YamlNode& node) {
+  FuseStep step;
+  values_.keys(node, "fuse",
+               {{"ops", [&](const YamlNode& ops) { step.ops = selectors(ops, "ops"); }, true},
+                {"into", [&](const YamlNode& into) { step.into = values_.word(into, "into").value_or(""); }, true}});
+  return step;
+}
+
+OverlapStep ScheduleReader::overlap(const YamlNode& node) {
+  using Mechanism = OverlapStep::Mechanism;
+  OverlapStep step;
+  const auto chunks = [&](const YamlNode& k) {
+    step.chunks = static_cast<int>(values_.integer(k, "chunks", 1, kMostChunks).value_or(1));
+  };
+  const auto mechanism = [&](const YamlNode& word) {
+    const auto index = values_.choice(word, "mechanism", {"streams", "signal", "fused"});
+    step.mechanism = std::vector{Mechanism::Streams, Mechanism::Signal, Mechanism::Fused}[index.value_or(0)];
+  };
+  values_.keys(node, "overlap", {{"ops", [&](const YamlNode& ops) { step.ops = selectors(ops, "ops"); }, true},
+                                 {"chunks", chunks, true},
+                                 {"dim", [&](const YamlNode& d) { step.dim = dim(d, "dim"); }, true},
+                                 {"mechanism", mechanism}});
+  return step;
+}
+
+void ScheduleReader::transform(const YamlNode& node) {
+  TransformStep step;
+  step.loc = node.loc;
+  const int before = diags().errors();
+  values_.keys(node, "a transform", {{"split", [&](const YamlNode& n) { step.what = split(n); }},
+                                     {"reorder", [&](const YamlNode& n) { step.what = reorder(n); }},
+                                     {"fuse", [&](const YamlNode& n) { step.what = fuse(n); }},
+                                     {"overlap", [&](const YamlNode& n) { step.what = overlap(n); }}});
+  if (diags().errors() != before) return;
+  if (node.entries.size() != 1)
+    diags().error("transform-count", node.loc, "each entry of transform is one of split, reorder, fuse, overlap");
+  schedule_.transforms.push_back(std::move(step));
+}
+
+void ScheduleReader::transforms(const YamlNode& node) {
+  if (!values_.is_list(node, "transform")) return;
+  for (const YamlNode& item : node.items) transform(item);
+}
+
+void ScheduleReader::states(const YamlNode& node) {
+  std::set<std::string> outputs;
+  values_.names(node, "state", [&](const std::string& input, const YamlNode& key, const YamlNode& value) {
+    const auto output = values_.word(value, "the output of state '" + printable(input) + "'");
+    if (!output) return;
+    if (!outputs.insert(*output).second)
+      diags().error("state-output", value.loc, "output '{}' is the next value of two states", printable(*output));
+    schedule_.states.push_back({input, *output, key.loc});
+  });
+}
+
+void ScheduleReader::stage(const std::string& name, const YamlNode& key, const YamlNode& value, PipelineRequest& to) {
+  StageRequest stage{name, "", {}, key.loc};
+  const std::string what = "stage '" + printable(name) + "'";
+  const auto place = [&](const YamlNode& node) { stage.place = values_.word(node, "the place of " + what).value_or(""); };
+  const auto nodes = [&](const YamlNode& node) { stage.nodes = selectors(node, "the nodes of " + what); };
+  values_.keys(value, what, {{"place", place, true}, {"nodes", nodes, true}});
+  to.stages.push_back(std::move(stage));
+}
+
+void ScheduleReader::order_entry(const YamlNode& node, PipelineRequest& to) {
+  if (!node.is(YamlNode::Kind::List) || node.items.size() != 2) {
+    diags().error("pipeline-entry", node.loc, "each entry of the order is [stage, micro-batch]");
+    return;
+  }
+  const auto stage = values_.word(node.items[0], "the stage");
+  const auto micro_batch = values_.integer(node.items[1], "the micro-batch", 0, kMostChunks - 1);
+  if (stage && micro_batch) to.table.push_back({*stage, static_cast<int>(*micro_batch), node.loc});
+}
+
+void ScheduleReader::order(const YamlNode& node, PipelineRequest& to) {
+  using Order = PipelineRequest::Order;
+  if (node.is(YamlNode::Kind::List)) {
+    to.order = Order::Table;
+    for (const YamlNode& item : node.items) order_entry(item, to);
+    return;
+  }
+  const auto index = values_.choice(node, "order", {"gpipe", "1f1b", "search"});
+  to.order = std::vector{Order::GPipe, Order::OneFOneB, Order::Search}[index.value_or(0)];
+}
+
+void ScheduleReader::pipeline(const YamlNode& node) {
+  PipelineRequest request;
+  request.loc = node.loc;
+  const auto stages = [&](const YamlNode& map) {
+    values_.names(map, "stages", [&](const std::string& name, const YamlNode& key, const YamlNode& value) {
+      stage(name, key, value, request);
+    });
+    if (map.is(YamlNode::Kind::Map) && map.entries.empty()) diags().error("pipeline-empty", map.loc, "a pipeline has at least one stage");
+  };
+  const auto micro_batches = [&](const YamlNode& number) {
+    request.micro_batches = static_cast<int>(values_.integer(number, "micro_batches", 1, kMostChunks).value_or(1));
+  };
+  values_.keys(node, "pipeline", {{"stages", stages, true},
+                                  {"micro_batches", micro_batches, true},
+                                  {"order", [&](const YamlNode& value) { order(value, request); }}});
+  schedule_.pipeline = std::move(request);
+}
+
+void ScheduleReader::check_stages() {
+  std::vector<std::string> known;
+  for (const PlaceRequest& place : schedule_.places) known.push_back(place.name);
+  if (!schedule_.mesh.empty() || known.empty()) known.push_back("all");
+  for (const StageRequest& stage : schedule_.pipeline->stages)
+    if (!stage.place.empty() && std::find(known.begin(), known.end(), stage.place) == known.end())
+      diags().error("unknown-place", stage.loc, "stage '{}' is at the unknown place '{}'{}", printable(stage.name),
+                    printable(stage.place), did_you_mean(stage.place, known));
+}
+
+void ScheduleReader::check_table(const PipelineRequest& pipeline) {
+  std::vector<std::string> known;
+  for (const StageRequest& stage : pipeline.stages) known.push_back(stage.name);
+  std::set<std::pair<std::string, int>> seen;
+  for (const OrderEntry& entry : pipeline.table) {
+    const std::string stage = printable(entry.stage);
+    if (std::find(known.begin(), known.end(), entry.stage) == known.end())
+      diags().error("unknown-stage", entry.loc, "no stage is named '{}'{}", stage, did_you_mean(entry.stage, known));
+    else if (entry.micro_batch >= pipeline.micro_batches)
+      diags().error("order-micro-batch", entry.loc, "micro-batch {} of {} is out of range", entry.micro_batch,
+                    pipeline.micro_batches);
+    else if (!seen.insert({entry.stage, entry.micro_batch}).second)
+      diags().error("order-repeated", entry.loc, "[{}, {}] is listed twice", stage, entry.micro_batch);
+  }
+  for (const std::string& stage : known)
+    for (int micro_batch = 0; micro_batch < pipeline.micro_batches; ++micro_batch)
+      if (!seen.contains({stage, micro_batch})) {
+        diags().error("order-missing", pipeline.loc, "the order lacks [{}, {}]", printable(stage), micro_batch);
+        break;  // the first one of each stage says enough
+      }
+}
+
+void ScheduleReader::kernels(const YamlNode& node) {
+  values_.names(node, "kernels", [this](const std::string& name, const YamlNode& key, const YamlNode& value) {
+    KernelChoice choice{name, {}, key.loc};
+    values_.names(value, "kernel '" + printable(name) + "'",
+                  [&](const std::string& parameter, const YamlNode&, const YamlNode& numbers) {
+                    if (auto read = values_.integers(numbers, "'" + printable(parameter) + "'", INT32_MIN, INT32_MAX))
+                      choice.values[parameter] = std::move(*read);
+                  });
+    schedule_.kernels.push_back(std::move(choice));
+  });
+}
+
+Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
+  schedule_.file = file;
+  const YamlNode *mesh_node = nullptr, *places_node = nullptr, *shard_node = nullptr;
+  // Axes and places are needed where shard and pipeline name them, wherever in the file these stand.
+  for (const auto& [key, value] : root.entries) {
+    if (key.text == "mesh") mesh_node = &value;
+    if (key.text == "places") places_node = &value;
+    if (key.text == "shard") shard_node = &value;
+  }
+  if (mesh_node) mesh(*mesh_node, "mesh", schedule_.mesh);
+  if (places_node) places(*places_node);
+  if (mesh_node && places_node)
+    diags().error("mesh-and-places", places_node->loc, "a schedule has either mesh or places").note(mesh_node->loc, "the mesh");
+  check_places();
+  if (shard_node) shard(*shard_node);
+  const auto done = [](const YamlNode&) {};
+  const auto memory = [this](const YamlNode& node) {
+    values_.keys(node, "memory", {{"limit", [this](const YamlNode& n) { schedule_.memory_limit = values_.bytes(n, "limit"); }, true}});
+  };
+  values_.keys(root, "a schedule",
+               {{"weft", [this](const YamlNode& n) { values_.integer(n, "the version of the schedule (weft)", 1, 1); }, true},
+                {"mesh", done},
+                {"places", done},
+                {"dims", [this](const YamlNode& n) { dims(n); }},
+                {"shard", done},
+                {"transform", [this](const YamlNode& n) { transforms(n); }},
+                {"state", [this](const YamlNode& n) { states(n); }},
+                {"pipeline", [this](const YamlNode& n) { pipeline(n); }},
+                {"view", [this](const YamlNode& n) { schedule_.per_rank = values_.choice(n, "view", {"global", "per-rank"}) == size_t{1}; }},
+                {"seed", [this](const YamlNode& n) { schedule_.seed = values_.integer(n, "seed", 0, UINT32_MAX).value_or(0); }},
+                {"memory", memory},
+                {"kernels", [this](const YamlNode& n) { kernels(n); }}});
+  if (schedule_.pipeline) check_stages();
+  if (schedule_.pipeline && schedule_.pipeline->order == PipelineRequest::Order::Table) check_table(*schedule_.pipeline);
+  return std::move(schedule_);
+}
+
+}  // namespace
+
+std::optional<Schedule> read_schedule_text(const std::string& name, const std::string& text, Diags& diags) {
+  const int errors = diags.errors();
+  std::optional<YamlNode> root = read_yaml(name, text, diags);
+  if (!root) return {};
+  if (root->is(YamlNode::Kind::Null)) {
+    // An empty file has no position to point at.
+    diags.error("schedule-nothing", Loc::in_file(name), "the schedule is empty; it needs at least 'weft: 1'");
+    return {};
+  }
+  Schedule schedule = ScheduleReader(diags).read(name, *root);
+  if (diags.errors() != errors) return {};
+  return schedule;
+}
+
+std::optional<Schedule> read_schedule(const std::string& path, Diags& diags) {
+  const MappedFile file = map_file(path);
+  if (file.error.empty())
+    return read_schedule_text(path, {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()}, diags);
+  diags.error("schedule-file", Loc::in_file(path), "the schedule cannot be read: {}", file.error);
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,16 @@
+// Schedule YAML -> Schedule (DESIGN section 6). Checks all that can be known without the model: keys, types, ranges, mesh
+// axes, places, stages. All errors of a file are reported together.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "ir/schedule.h"
+
+namespace weft {
+
+/// Nothing after reporting.
+std::optional<Schedule> read_schedule(const std::string& path, Diags& diags);
+/// `name` stands for the file in messages.
+std::optional<Schedule> read_schedule_text(const std::string& name, const std::string& text, Diags& diags);
+
+}  // namespace weft

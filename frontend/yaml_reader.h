@@ -1,0 +1,30 @@
+// YAML text -> a tree of nodes that know where they stand. The one place that knows yaml-cpp.
+#pragma once
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/base/diag.h"
+
+namespace weft {
+
+struct YamlNode {
+  enum class Kind { Null, Scalar, List, Map };
+  Kind kind = Kind::Null;
+  std::string text;     // Scalar
+  bool quoted = false;  // Scalar: cannot be read as a number
+  Loc loc;
+  std::vector<YamlNode> items;                          // List
+  std::vector<std::pair<YamlNode, YamlNode>> entries;   // Map, in the order written
+
+  bool is(Kind k) const { return kind == k; }
+};
+/// "a list", "a mapping": for messages.
+const char* kind_name(YamlNode::Kind kind);
+
+/// One document of UTF-8 text of at most 4 MiB, nested at most 32 deep, without anchors, aliases, tags, tabs in the
+/// indentation, or repeated keys. Nothing after reporting.
+std::optional<YamlNode> read_yaml(const std::string& file, const std::string& text, Diags& diags);
+
+}  // namespace weft

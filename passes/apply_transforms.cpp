@@ -81,12 +81,12 @@ std::string citation(const TransformStep& step, const Bindings& bindings) {
 
 void apply_step(Module& module, const TransformStep& step, Diags& diags) {
   const std::vector<Selector> selectors = selectors_of(step);
-  const std::vector<Bindings> instances = Names(module, module.graph).bindings(selectors);
-  if (instances.empty()) Names(module, module.graph).report_unmatched(selectors.front(), diags);
+  const std::vector<Bindings> instances = SelectableNames(module, module.graph).bindings(selectors);
+  if (instances.empty()) SelectableNames(module, module.graph).report_unmatched(selectors.front(), diags);
   for (const Bindings& bindings : instances) {
     module.transforms.push_back({citation(step, bindings), step.loc});
     const TransformId id{static_cast<uint32_t>(module.transforms.size() - 1)};
-    const Names names(module, module.graph);  // an instance may have made names or removed them
+    const SelectableNames names(module, module.graph);  // an instance may have made names or removed them
     const StepContext context{module, diags, names, bindings, step.loc, id};
     if (const auto* split = std::get_if<SplitStep>(&step.what)) split_collective(context, *split);
     if (const auto* reorder = std::get_if<ReorderStep>(&step.what)) reorder_collective(context, *reorder);

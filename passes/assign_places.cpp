@@ -69,7 +69,7 @@ class Stages {
 
  private:
   void assign_stage(int stage) {
-    const Names names(module_, module_.graph);
+    const SelectableNames names(module_, module_.graph);
     for (const Selector& selector : schedule_.pipeline->stages[stage].nodes) {
       bool matched = false;
       for (const Bindings& bindings : names.bindings({selector}))

@@ -101,7 +101,7 @@ bool slice_one(const LayoutRequest& request, const TensorType& type, const Mesh&
 
 LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Diags& diags) {
   LayoutRequests requests;
-  const Names names(module, module.graph);
+  const SelectableNames names(module, module.graph);
   for (const ShardEntry& entry : schedule.shard) {
     bool matched = false;
     for (const Bindings& bindings : names.bindings({entry.target}))

@@ -87,7 +87,7 @@ std::string substitute(const std::string& text, const Bindings& bindings) {
   return out;
 }
 
-Names::Names(const Module& module, const Graph& graph) : module_(module), graph_(graph) {
+SelectableNames::SelectableNames(const Module& module, const Graph& graph) : module_(module), graph_(graph) {
   std::set<std::string> all;
   for (OpId id : graph.order()) {
     const Op& op = graph.op(id);
@@ -108,13 +108,13 @@ Names::Names(const Module& module, const Graph& graph) : module_(module), graph_
   all_.assign(all.begin(), all.end());
 }
 
-std::vector<OpId> Names::ops(const std::string& name) const {
+std::vector<OpId> SelectableNames::ops(const std::string& name) const {
   std::vector<OpId> found;
   for (auto [at, end] = ops_.equal_range(name); at != end; ++at) found.push_back(at->second);
   return found;
 }
 
-std::vector<ValueId> Names::values(const std::string& name) const {
+std::vector<ValueId> SelectableNames::values(const std::string& name) const {
   if (const auto at = values_.find(name); at != values_.end()) return {at->second};
   const std::vector<OpId> parts = ops(name);
   std::vector<ValueId> results;
@@ -129,7 +129,7 @@ std::vector<ValueId> Names::values(const std::string& name) const {
   return results;
 }
 
-std::vector<Bindings> Names::bindings(const std::vector<Selector>& selectors) const {
+std::vector<Bindings> SelectableNames::bindings(const std::vector<Selector>& selectors) const {
   const auto first = std::find_if(selectors.begin(), selectors.end(),
                                   [](const Selector& s) { return s.text.find('{') != std::string::npos; });
   if (first == selectors.end()) return {{}};
@@ -144,7 +144,7 @@ std::vector<Bindings> Names::bindings(const std::vector<Selector>& selectors) co
   return found;
 }
 
-std::vector<std::string> Names::matches(const Selector& selector, const Bindings& bindings) const {
+std::vector<std::string> SelectableNames::matches(const Selector& selector, const Bindings& bindings) const {
   const std::string text = substitute(selector.text, bindings);
   if (!has_pattern(text)) {
     const bool known = std::binary_search(all_.begin(), all_.end(), text);
@@ -170,7 +170,7 @@ static void collect_readers(const Graph& graph, ValueId value, std::vector<OpId>
   }
 }
 
-std::vector<OpId> Names::select_ops(const Selector& selector, const Bindings& bindings) const {
+std::vector<OpId> SelectableNames::select_ops(const Selector& selector, const Bindings& bindings) const {
   std::set<OpId> found;
   for (const std::string& name : matches(selector, bindings)) {
     if (selector.kind == Selector::Kind::Name) {
@@ -189,7 +189,7 @@ std::vector<OpId> Names::select_ops(const Selector& selector, const Bindings& bi
   return ordered;
 }
 
-std::vector<ValueId> Names::select_values(const Selector& selector, const Bindings& bindings) const {
+std::vector<ValueId> SelectableNames::select_values(const Selector& selector, const Bindings& bindings) const {
   std::vector<ValueId> found;
   for (const std::string& name : matches(selector, bindings)) {
     if (selector.kind == Selector::Kind::Uses) {
@@ -203,7 +203,7 @@ std::vector<ValueId> Names::select_values(const Selector& selector, const Bindin
   return found;
 }
 
-void Names::report_unmatched(const Selector& selector, Diags& diags) const {
+void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) const {
   const auto known = std::find_if(module_.origins.begin(), module_.origins.end(),
                                   [&](const Origin& o) { return o.name == selector.text; });
   if (known != module_.origins.end()) {

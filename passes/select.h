@@ -16,9 +16,9 @@ using Bindings = std::map<std::string, std::string>;
 std::string substitute(const std::string& text, const Bindings& bindings);
 
 /// What a name can mean in a module, built once.
-class Names {
+class SelectableNames {
  public:
-  Names(const Module& module, const Graph& graph);
+  SelectableNames(const Module& module, const Graph& graph);
 
   /// Ops meant by a name: an op's own name, or all ops of the node (or weight) of that name, in graph order.
   std::vector<OpId> ops(const std::string& name) const;

@@ -13,7 +13,7 @@ namespace weft {
 struct StepContext {
   Module& module;
   Diags& diags;
-  const Names& names;
+  const SelectableNames& names;
   const Bindings& bindings;
   const Loc& loc;
   TransformId transform;

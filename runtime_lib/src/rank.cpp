@@ -90,7 +90,8 @@ void RankState::rethrow() {
 }
 
 void RankState::meet() const {
-  if (!world.meet(options.timeout)) time_out(0, "the other ranks at the end of the iteration");
+  constexpr double kPatience = 1;  // a rank that waits inside a step knows better what is missing: let it speak first
+  if (!world.meet(options.timeout + kPatience)) time_out(0, "the other ranks at the end of the iteration");
 }
 
 void report_failure(const char* name, const World& world, int rank, const Failure& failure) {

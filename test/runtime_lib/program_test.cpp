@@ -1,0 +1,312 @@
+// Whole programs as processes (programs.cpp): start, launchers, states, traces, faults, and the exit code of each.
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "runtime_lib/src/npy.h"
+#include "runtime_lib/src/tensors.h"
+#include "weft/contract.h"
+#include "weft/image.h"
+#include "weft/random.h"
+
+using namespace weft;
+
+namespace {
+
+struct Finished {
+  int code;
+  std::string text;  // standard output and error
+  double seconds;
+};
+
+/// A folder of its own for each test, with the weights of the MLP for 1, 2 and 4 ranks.
+struct Folder {
+  std::string path;
+  Folder() {
+    char name[] = "runtime_programs_XXXXXX";
+    REQUIRE(mkdtemp(name) != nullptr);
+    path = name;
+  }
+  ~Folder() {
+    if (system(("rm -rf " + path).c_str()) != 0) perror(path.c_str());
+  }
+  std::string operator/(const std::string& name) const { return path + "/" + name; }
+};
+
+std::string programs() {
+  char self[4096];
+  const ssize_t n = readlink("/proc/self/exe", self, sizeof self);
+  const std::string path(self, size_t(n));
+  return path.substr(0, path.rfind('/') + 1) + "runtime_programs";
+}
+
+/// Runs a shell command line in which $P is the program.
+Finished shell(const std::string& program, const std::string& command) {
+  const std::string line = "( export WEFT_TEST_PROGRAM=" + program + " P=" + programs() + "; " + command + " ) 2>&1";
+  const auto begin = std::chrono::steady_clock::now();
+  FILE* pipe = popen(line.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Finished out{0, "", 0};
+  char block[4096];
+  for (size_t n; (n = fread(block, 1, sizeof block, pipe)) > 0;) out.text.append(block, n);
+  const int status = pclose(pipe);
+  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return out;
+}
+
+Finished run(const std::string& program, const std::string& arguments) { return shell(program, "$P " + arguments); }
+
+bool contains(const Finished& finished, const char* part) { return finished.text.find(part) != std::string::npos; }
+
+void write_file(const std::string& file, const std::string& bytes) {
+  FILE* out = fopen(file.c_str(), "wb");
+  REQUIRE(out != nullptr);
+  fwrite(bytes.data(), 1, bytes.size(), out);
+  fclose(out);
+}
+
+std::string read_file(const std::string& file) {
+  std::string out;
+  FILE* in = fopen(file.c_str(), "rb");
+  if (in == nullptr) return out;
+  char block[65536];
+  for (size_t n; (n = fread(block, 1, sizeof block, in)) > 0;) out.append(block, n);
+  fclose(in);
+  return out;
+}
+
+constexpr int64_t kRows = 8, kWidth = 16, kHidden = 32;
+
+float weight(int which, int64_t i) { return Random{7, uint32_t(which)}.uniform(i) - 0.5f; }
+
+/// What a packer makes of the MLP's weights for `ranks` ranks: see weft/image.h.
+std::string packed_weights(int ranks) {
+  std::vector<float> w1, w2;
+  for (int64_t i = 0; i < kWidth * kHidden; ++i) w1.push_back(weight(1, i)), w2.push_back(weight(2, i));
+  const int64_t part = kHidden / ranks;
+  std::string out;
+  for (int r = 0; r < ranks; ++r) {
+    const auto add = [&](const Unpacked<float>& from, int64_t n, int64_t k, int64_t align) {
+      std::vector<float> panels(size_t(packed_count(n, k)));
+      pack_panels(from, n, k, panels.data());
+      out.append(reinterpret_cast<const char*>(panels.data()), panels.size() * sizeof(float));
+      out.resize(size_t(round_up(int64_t(out.size()), align)));
+    };
+    add({w1.data() + r * part, 1, kHidden}, part, kWidth, kAlign);
+    add({w2.data() + r * part * kWidth, 1, kWidth}, kWidth, part, kPage);
+  }
+  return out;
+}
+
+double mlp_error(const NpyFile& x, const NpyFile& y) {
+  const float *in = reinterpret_cast<const float*>(x.data()), *out = reinterpret_cast<const float*>(y.data());
+  double error = 0;
+  for (int64_t m = 0; m < kRows; ++m)
+    for (int64_t n = 0; n < kWidth; ++n) {
+      double want = in[m * kWidth + n];
+      for (int64_t h = 0; h < kHidden; ++h) {
+        double sum = 0;
+        for (int64_t k = 0; k < kWidth; ++k) sum += double(in[m * kWidth + k]) * weight(1, k * kHidden + h);
+        want += 0.5 * sum * std::erfc(-sum / std::sqrt(2.0)) * weight(2, h * kWidth + n);
+      }
+      error = std::max(error, std::fabs(want - double(out[m * kWidth + n])));
+    }
+  return error;
+}
+
+std::vector<float> some_floats(int64_t n) {
+  std::vector<float> out;
+  for (int64_t i = 0; i < n; ++i) out.push_back(float(i));
+  return out;
+}
+
+void write_floats(const std::string& file, const std::vector<int64_t>& shape, const std::vector<float>& values) {
+  write_npy(file, DType::F32, shape, reinterpret_cast<const char*>(values.data()));
+}
+
+std::vector<float> read_floats(const std::string& file, const std::vector<int64_t>& shape) {
+  const NpyFile npy(file, DType::F32);
+  CHECK(shape_text(npy.shape()) == shape_text(shape));
+  const float* data = reinterpret_cast<const float*>(npy.data());
+  int64_t n = 1;
+  for (const int64_t d : npy.shape()) n *= d;
+  return {data, data + n};
+}
+
+}  // namespace
+
+TEST_CASE("program: an MLP on 1, 2 and 4 ranks, as processes and as threads") {
+  const Folder folder;
+  std::vector<float> x;
+  for (int64_t i = 0; i < kRows * kWidth; ++i) x.push_back(weight(3, i) * 4);
+  write_floats(folder / "x.npy", {kRows, kWidth}, x);
+  for (const int ranks : {1, 2, 4}) {
+    write_file(folder / "w.bin", packed_weights(ranks));
+    for (const char* how : {"", " --ranks-as-threads", " --threads 3 --poison --iterations 20 --warmup 3"}) {
+      const Finished done =
+          run("mlp" + std::to_string(ranks), "--weights " + folder / "w.bin" + " --input x=" + folder / "x.npy" +
+                                                 " --output-dir " + folder / "out/of" + how);
+      CHECK_MESSAGE(done.code == 0, done.text);
+      CHECK(mlp_error(NpyFile(folder / "x.npy", DType::F32), NpyFile(folder / "out/of/y.npy", DType::F32)) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("program: weights and manifest behind the executable") {
+  const Folder folder;
+  std::string bytes = read_file(programs());
+  bytes.resize(size_t(round_up(int64_t(bytes.size()), kPage)));
+  const std::string weights = packed_weights(2),
+                    manifest = R"({"steps": [{"name": "proj", "schedule": "s.yaml:4:3"}]})";
+  Footer footer = {};
+  std::copy(std::begin(kImageMagic), std::end(kImageMagic), footer.magic);
+  footer.weights_offset = bytes.size();
+  footer.weights_bytes = weights.size();
+  footer.manifest_offset = bytes.size() + weights.size();
+  footer.manifest_bytes = manifest.size();
+  bytes += weights + manifest + std::string(reinterpret_cast<const char*>(&footer), sizeof footer);
+  write_file(folder / "model", bytes);
+  REQUIRE(chmod((folder / "model").c_str(), 0755) == 0);
+  const std::string model = folder / "model --random-inputs 1 ";
+  CHECK(shell("mlp2", model).code == 0);
+  CHECK(contains(shell("mlp2", model + "--info"), "\"schedule\": \"s.yaml:4:3\""));
+  const Finished stalled = shell("mlp2", model + "--stall 1:proj --timeout 0.3");
+  CHECK(stalled.code == 124);
+  footer.weights_bytes = 1 << 30;
+  write_file(folder / "model", bytes.substr(0, bytes.size() - sizeof footer) +
+                                   std::string(reinterpret_cast<const char*>(&footer), sizeof footer));
+  CHECK(shell("mlp2", model).code == 6);
+}
+
+TEST_CASE("program: two stages with micro-batches") {
+  const Folder folder;
+  write_floats(folder / "x.npy", {4, 6}, some_floats(24));
+  const Finished done = run(
+      "staged", "--input x=" + folder / "x.npy" + " --output-dir " + folder.path + " --iterations 30 --poison --json");
+  CHECK_MESSAGE(done.code == 0, done.text);
+  CHECK(contains(done, "\"latency_ms\": {\"median\": "));
+  const std::vector<float> y = read_floats(folder / "y.npy", {4, 6});
+  for (size_t i = 0; i < y.size(); ++i) CHECK(y[i] == 10 * float(i) + 1);
+}
+
+TEST_CASE("program: random inputs do not depend on the number of ranks") {
+  const Folder folder;
+  std::vector<std::vector<float>> results;
+  for (const int ranks : {1, 2, 4}) {
+    write_file(folder / "w.bin", packed_weights(ranks));
+    const Finished done = run("mlp" + std::to_string(ranks),
+                              "--weights " + folder / "w.bin" + " --random-inputs 5 --output-dir " + folder.path);
+    CHECK_MESSAGE(done.code == 0, done.text);
+    results.push_back(read_floats(folder / "y.npy", {kRows, kWidth}));
+  }
+  for (size_t i = 0; i < results[0].size(); ++i) {
+    CHECK(std::fabs(results[1][i] - results[0][i]) < 1e-5);
+    CHECK(std::fabs(results[2][i] - results[0][i]) < 1e-5);
+  }
+}
+
+TEST_CASE("program: states grow, are saved, loaded, and refuse to outgrow their bound") {
+  const Folder folder;
+  write_floats(folder / "x0.npy", {2, 3}, {0, 1, 2, 3, 4, 5});
+  write_floats(folder / "x1.npy", {1, 3}, {6, 7, 8});
+  const std::string base =
+      "--input 'x=" + folder / "x{i}.npy'" + " --output-dir " + folder.path + " --save-state " + folder / "state";
+  CHECK(run("cache", base + " --iterations 2 --warmup 1 --poison").code == 0);
+  CHECK(read_floats(folder / "present.npy", {3, 3}) == some_floats(9));
+  CHECK(read_floats(folder / "state/past.npy", {3, 3}) == some_floats(9));
+  CHECK(*reinterpret_cast<const int32_t*>(NpyFile(folder / "next.npy", DType::I32).data()) == 2);
+  CHECK(run("cache", base + " --load-state " + folder / "state").code == 0);  // 3 + 2 rows
+  const std::vector<float> longer = read_floats(folder / "present.npy", {5, 3});
+  CHECK(longer[8] == 8);
+  CHECK(longer[14] == 5);
+  const Finished outgrown = run("cache", base + " --load-state " + folder / "state");
+  CHECK(outgrown.code == 1);
+  CHECK(contains(outgrown, "'past' would have 7 elements, more than its bound of 5"));
+}
+
+TEST_CASE("program: wrong inputs and wrong use") {
+  const Folder folder;
+  write_floats(folder / "wide.npy", {3, 3}, some_floats(9));
+  const auto check = [](const std::string& arguments, int code, const char* part) {
+    const Finished done = run("cache", arguments);
+    CHECK(done.code == code);
+    CHECK_MESSAGE(contains(done, part), done.text);
+  };
+  check("", 1, "input 'x' (f32, 2x3) is missing");
+  check("--input z=f.npy", 1, "there is no input 'z'; there are: x");
+  check("--input past=f.npy", 1, "'past' is a state");
+  check("--input x=" + folder / "none.npy", 1, "No such file");
+  check("--input x=" + folder / "wide.npy", 1, "shape 3x3; 'x' is <=2x3");
+  check("--random-inputs 1 --load-state " + folder.path, 1, "past.npy: No such file");
+  check("--random-inputs 1 --output-dir /dev/null/x", 1, "cannot make the folder");
+  check("--iterations 0", 2, "--iterations 0");
+  check("--frobnicate", 2, "unknown argument '--frobnicate'");
+  check("--help", 0, "--random-inputs SEED");
+  const Finished none = run("mlp2", "--random-inputs 1");
+  CHECK(none.code == 1);
+  CHECK(contains(none, "the weights are missing"));
+  write_file(folder / "short.bin", packed_weights(2).substr(0, 4096));
+  CHECK(contains(run("mlp2", "--random-inputs 1 --weights " + folder / "short.bin"),
+                 "bytes of weights; the program needs"));
+}
+
+TEST_CASE("program: a stalled rank ends all in time, and the report says who is where") {
+  const Folder folder;
+  write_file(folder / "w.bin", packed_weights(2));
+  for (const char* how : {"", " --ranks-as-threads"}) {
+    const Finished done =
+        run("mlp2", "--random-inputs 1 --timeout 0.5 --stall 1:proj --weights " + folder / "w.bin" + how);
+    CHECK(done.code == 124);
+    CHECK_MESSAGE(contains(done, "rank 1, compute: proj\n"), done.text);
+    CHECK(contains(done, "waited 0.5 s"));
+    CHECK(done.seconds < 10);
+  }
+}
+
+TEST_CASE("program: a killed rank ends all with exit 6, and is named") {
+  const Folder folder;
+  write_file(folder / "w.bin", packed_weights(2));
+  const Finished done =
+      shell("mlp2", "$P --random-inputs 1 --timeout 30 --stall 1:proj --weights " + folder / "w.bin" +
+                        " & parent=$!; sleep 0.6; kill -9 $(pgrep -P $parent | tail -n 1); wait $parent");
+  CHECK(done.code == 6);
+  CHECK_MESSAGE(contains(done, "rank 1 was killed by signal 9"), done.text);
+  CHECK(contains(done, "in proj"));
+  CHECK(done.seconds < 10);
+}
+
+TEST_CASE("program: ranks of a launcher meet in shared memory") {
+  const Folder folder;
+  write_file(folder / "w.bin", packed_weights(2));
+  const std::string run_it = " $P --random-inputs 1 --iterations 5 --weights " + folder / "w.bin";
+  const std::string job = "MASTER_PORT=" + std::to_string(getpid()) + " WORLD_SIZE=2";
+  const Finished both = shell("mlp2", job + " RANK=1" + run_it + " & " + job + " RANK=0" + run_it + " && wait $!");
+  CHECK_MESSAGE(both.code == 0, both.text);
+  CHECK(contains(both, "mlp: 2 ranks"));
+  CHECK(shell("mlp2", "RANK=0" + run_it).code == 6);
+  CHECK(shell("mlp2", "RANK=0 WORLD_SIZE=3 MASTER_PORT=1" + run_it).code == 6);
+  const Finished alone = shell("mlp2", job + " RANK=0" + run_it + " --timeout 0.3");
+  CHECK(alone.code == 124);
+  CHECK(contains(alone, "0 of 1 other ranks came"));
+}
+
+TEST_CASE("program: the trace holds every step of every rank") {
+  const Folder folder;
+  write_file(folder / "w.bin", packed_weights(2));
+  CHECK(run("mlp2", "--random-inputs 1 --weights " + folder / "w.bin" + " --trace " + folder / "t.json").code == 0);
+  const std::string trace = read_file(folder / "t.json");
+  int steps = 0;
+  for (size_t at = 0; (at = trace.find("\"ph\": \"X\"", at)) != std::string::npos; ++at) ++steps;
+  CHECK(steps == 8);
+  CHECK(trace.find("\"transform\": \"shard proj.weight\"") != std::string::npos);
+  CHECK(trace.find("\"name\": \"rank 1\"") != std::string::npos);
+}

@@ -84,8 +84,8 @@ class Rewriting {
         for (ValueId v : op(id).inputs)
           if (v) for_each_load(v, depend);
         for (ValueId v : op(id).outputs)
-          for (const Extent& e : graph_.type(v).shape)
-            if (e.count && graph_.producer(e.count) != id) depend(e.count);
+          for (const Extent& e : graph_.type(v).shape)  // an input's count comes behind it
+            if (e.count && graph_.producer(e.count) != id && op(id).kind != OpKind::Input) depend(e.count);
       }
     using Entry = std::pair<int, int>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;

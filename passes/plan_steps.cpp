@@ -29,6 +29,9 @@ class StepWriter {
     std::vector<Step> steps;
     Scope scope(graph, steps);
     write(scope);
+    for (Port& port : p_.plan.inputs)
+      for (size_t d = 0; d < port.type.shape.size(); ++d)
+        if (port.type.shape[d].count) port.counts[d] = scope[port.type.shape[d].count].buffer;
     for (const Graph::Output& output : graph.outputs()) add_output(scope, output);
     p_.plan.blocks[0].steps = std::move(steps);
     p_.plan.order = {{0, 0}};
@@ -125,7 +128,7 @@ class StepWriter {
     switch (op.kind) {
       case OpKind::Input: return write_input(scope, op);
       case OpKind::Constant: scope[op.outputs[0]] = {{}, op.constant("value"), scope.graph.type(op.outputs[0])}; return;
-      case OpKind::ExtentOf: return write_extent(scope, op);
+      case OpKind::ExtentOf: result_buffer(scope, op.outputs[0]); return;  // written by whoever loads the input
       case OpKind::Reshape: return write_alias(scope, op);
       case OpKind::Fused: return write_launch(scope, op);
       case OpKind::Chunk: return write_chunk(scope, op);
@@ -149,15 +152,6 @@ class StepWriter {
     Port port{scope.graph.value(v).name, scope.graph.type(v), buffer(id).mesh, buffer(id).place, id, {}};
     port.counts.resize(port.type.shape.size());
     p_.plan.inputs.push_back(std::move(port));
-  }
-
-  /// The length of an input's dimension: written by whoever loads the input.
-  void write_extent(Scope& scope, const Op& op) {
-    const BufferId id = result_buffer(scope, op.outputs[0]);
-    const Held& of = scope[op.inputs[0]];
-    const size_t axis = static_cast<size_t>(op.integer("axis"));
-    for (Port& port : p_.plan.inputs)
-      if (port.buffer == of.buffer) port.counts[axis] = id;
   }
 
   /// The same memory under another shape. A region's result has its buffer before it is made.

@@ -78,7 +78,7 @@ Element Elements::load(ValueId value, const IndexList& index) {
   const int number = context_.input_formal(value);
   const Formal& formal = context_.kernel.formals[number];
   const IndexExpr offset = context_.offset(formal, index);
-  std::string base = formal.name;
+  std::string base = context_.formal_name(static_cast<size_t>(number));
   if (formal.window && context_.reads_peers()) base += "_at[" + (peer.empty() ? "peers.index" : peer) + "]";
   std::string text = base + "[" + scopes.text(offset) + "]";
   const DType dtype = formal.type.dtype;
@@ -91,10 +91,12 @@ Element Elements::load(ValueId value, const IndexList& index) {
 }
 
 void Elements::store(size_t number, const IndexList& index, const Element& element) {
-  const Formal& formal = context_.kernel.formals[context_.output_formal(number)];
+  const size_t at_formal = static_cast<size_t>(context_.output_formal(number));
+  const Formal& formal = context_.kernel.formals[at_formal];
+  const std::string& name = context_.formal_name(at_formal);
   const std::string at = "[" + scopes.text(context_.offset(formal, index)) + "] = " + element.text + ";";
-  if (!formal.window || !context_.reads_peers()) return scopes.current->put(formal.name + at);
-  for (int64_t p = 0; p < context_.ranks(); ++p) scopes.current->put(formal.name + "_at[" + std::to_string(p) + "]" + at);
+  if (!formal.window || !context_.reads_peers()) return scopes.current->put(name + at);
+  for (int64_t p = 0; p < context_.ranks(); ++p) scopes.current->put(name + "_at[" + std::to_string(p) + "]" + at);
 }
 
 static std::string constant_literal(const Tensor& tensor) {

@@ -19,37 +19,41 @@ static IndexList expanded(const IndexList& index, const Dims& operand) {
   return at;
 }
 
-Element Elements::view(ValueId value, const Op& op, const IndexList& index) {
-  const ValueId from = op.inputs[0];
-  const TensorType& type = body_.type(from);
-  const Mesh& mesh = context_.kernel.mesh;
-  const Dims from_dims = context_.dims(from);
+std::optional<IndexList> view_index(const KernelContext& context, ValueId value, const IndexList& index) {
+  const Op& op = context.body.producer_op(value);
+  const TensorType& type = context.body.type(op.inputs[0]);
+  const Dims from_dims = context.dims(op.inputs[0]);
   IndexList at = index;
   switch (op.kind) {
     case OpKind::Reshape:
     case OpKind::Squeeze:
     case OpKind::Unsqueeze:
-    case OpKind::Flatten: return this->at(from, unravel(linear_index(index, context_.dims(value)), from_dims));
+    case OpKind::Flatten: return unravel(linear_index(index, context.dims(value)), from_dims);
     case OpKind::Transpose:
       for (size_t d = 0; d < index.size(); ++d) at[static_cast<size_t>(op.ints("perm")[d])] = index[d];
-      return this->at(from, at);
-    case OpKind::Expand: return this->at(from, expanded(index, from_dims));
+      return at;
+    case OpKind::Expand: return expanded(index, from_dims);
     case OpKind::Slice:
       for (int d = 0; d < type.ndim(); ++d)
-        at[d] = index[d] * op.ints("steps")[d] + local(op.ints("starts")[d], type, d, mesh);
-      return this->at(from, at);
+        at[d] = index[d] * op.ints("steps")[d] + local(op.ints("starts")[d], type, d, context.kernel.mesh);
+      return at;
     case OpKind::Tile:
       for (size_t d = 0; d < index.size(); ++d) at[d] = from_dims[d] == 1 ? IndexExpr(0) : remainder(index[d], from_dims[d]);
-      return this->at(from, at);
+      return at;
     case OpKind::Split: {
       const size_t axis = static_cast<size_t>(op.integer("axis"));
-      for (uint32_t r = 0; r < body_.value(value).result; ++r) at[axis] = at[axis] + context_.dims(op.outputs[r])[axis];
-      return this->at(from, at);
+      for (uint32_t r = 0; r < context.body.value(value).result; ++r) at[axis] = at[axis] + context.dims(op.outputs[r])[axis];
+      return at;
     }
-    case OpKind::Concat: return concat(value, op, index);
-    case OpKind::Pad: return pad(value, op, index);
-    default: return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
+    default: return {};
   }
+}
+
+Element Elements::view(ValueId value, const Op& op, const IndexList& index) {
+  if (op.kind == OpKind::Concat) return concat(value, op, index);
+  if (op.kind == OpKind::Pad) return pad(value, op, index);
+  if (const std::optional<IndexList> at = view_index(context_, value, index)) return this->at(op.inputs[0], *at);
+  return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
 }
 
 Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {

@@ -50,11 +50,11 @@ std::string whole_literal(int64_t value, DType dtype) {
 
 KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags)
     : plan(plan), kernel(kernel), body(kernel.body), diags_(diags) {
-  for (const Formal& f : kernel.formals) names.reserve(f.name);
-  for (const RunExtent& e : kernel.extents) names.reserve(e.name);
-  for (size_t a = 0; a < kernel.mesh.size(); ++a) names.reserve(identifier(kernel.mesh[a].name));
-  for (const char* word : {"team", "peers", "begin", "end", "invocation", "trip", "n0", "m", "batch", "width", "sums"})
+  for (const char* word : {"team", "peers", "begin", "end", "invocation", "trip", "n0", "m", "batch", "width", "sums", "p"})
     names.reserve(word);
+  for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
+  for (const Formal& f : kernel.formals) formal_names_.push_back(names.unique(f.name));
+  for (const RunExtent& e : kernel.extents) extent_names_.push_back(names.unique(e.name));
   for (OpId id : body.order()) {
     const Op& op = body.op(id);
     if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) continue;
@@ -64,7 +64,7 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
     group_ = op.ints("axes");
   }
   // The operands' names for the peers' copies.
-  for (const Formal& f : kernel.formals) names.reserve(f.name + "_at");
+  for (const std::string& name : formal_names_) names.reserve(name + "_at");
 }
 
 int64_t KernelContext::ranks() const {
@@ -91,7 +91,7 @@ std::string KernelContext::run_extent(const TensorType& type, int dim) {
                                    : e.axis == digits[0].axis && e.extent == extent.bound && e.block == digits[0].block;
     if (!same) continue;
     need({Argument::Kind::Extent, static_cast<int>(i)});
-    return e.name;
+    return extent_names_[i];
   }
   check_failed(__FILE_NAME__, __LINE__, "kernel '" + kernel.name + "' lacks a run-time extent");
 }
@@ -141,7 +141,7 @@ std::string KernelContext::argument_name(const Argument& argument) const {
     case Argument::Kind::Peers: return "peers";
     case Argument::Kind::Chunk:
     case Argument::Kind::Coordinate: return identifier(kernel.mesh[argument.number].name) + "_index";
-    case Argument::Kind::Extent: return kernel.extents[argument.number].name;
+    case Argument::Kind::Extent: return extent_names_[argument.number];
     case Argument::Kind::Invocation: return "invocation";
     case Argument::Kind::Trip: return "trip";
   }
@@ -168,8 +168,8 @@ std::string KernelContext::parameters() const {
   for (size_t i = 0; i < kernel.formals.size(); ++i) {
     const Formal& f = kernel.formals[i];
     const std::string type = memory_type(f.type.dtype);
-    if (f.window && reads_peers()) list.push_back("weft::Window<" + type + "> " + f.name);
-    else list.push_back((i < inputs ? "const " : "") + type + "* " + f.name);
+    if (f.window && reads_peers()) list.push_back("weft::Window<" + type + "> " + formal_names_[i]);
+    else list.push_back((i < inputs ? "const " : "") + type + "* " + formal_names_[i]);
   }
   return join(list, ", ");
 }

@@ -57,6 +57,8 @@ class KernelContext {
   int input_formal(ValueId input) const;
   int output_formal(size_t number) const { return static_cast<int>(body.inputs().size() + number); }
 
+  /// Names in the emitted function: the Plan's, made legal.
+  const std::string& formal_name(size_t number) const { return formal_names_[number]; }
   void need(Argument argument) { arguments_.insert(argument); }
   const std::set<Argument>& arguments() const { return arguments_; }
   /// The name of an argument inside the kernel.
@@ -75,6 +77,7 @@ class KernelContext {
   Diags& diags_;
   bool failed_ = false;
   std::vector<int64_t> group_;
+  std::vector<std::string> formal_names_, extent_names_;
   std::set<Argument> arguments_;
 };
 

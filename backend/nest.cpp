@@ -243,6 +243,13 @@ static IndexList row_index(const KernelContext& context, const IterationSpace& s
   return at;
 }
 
+/// A loop around statements without loops is a vector loop.
+static void mark_vector_loop(Scope& scope) {
+  const auto nested = [](const std::string& line) { return line.find("for (") != std::string::npos; };
+  if (scope.open.starts_with("for") && std::none_of(scope.lines.begin(), scope.lines.end(), nested))
+    scope.pragma = "#pragma omp simd";
+}
+
 static std::vector<std::string> write_space(KernelContext& context, const IterationSpace& space, Attempt& attempt, bool& again) {
   Elements elements(context, attempt);
   const std::vector<AxisRun> rows = axis_runs(context, space, false, space.reduced.empty() ? "i" : "row");
@@ -263,13 +270,36 @@ static std::vector<std::string> write_space(KernelContext& context, const Iterat
     store_all(elements, context, space.outputs, &space.dims, index);
     for (auto loop = inner.rbegin(); loop != inner.rend(); ++loop) elements.scopes.close(*loop);
   }
-  const bool is_loop = open.inner().open.starts_with("for");
-  const auto nested = [](const std::string& line) { return line.find("for (") != std::string::npos; };
-  if (is_loop && std::none_of(open.inner().lines.begin(), open.inner().lines.end(), nested))
-    open.inner().pragma = "#pragma omp simd";
+  mark_vector_loop(open.inner());
   close_outer(elements.scopes, open);
   again = elements.again();
   return elements.scopes.root.lines;
+}
+
+std::vector<std::string> write_array(KernelContext& context, ValueId value, const std::string& array) {
+  IterationSpace space{context.body.type(value), context.dims(value), {}, {}, {}};
+  Attempt attempt;
+  std::vector<std::string> lines;
+  bool again = true;
+  for (int round = 0; again && round < 8 && !context.failed(); ++round) {
+    Elements elements(context, attempt);
+    const std::vector<AxisRun> runs = axis_runs(context, space, false, "i");
+    OuterLoops outer;
+    for (const AxisRun& run : runs) outer.axes.push_back(run.axis);
+    OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context);
+    IndexList index(space.dims.size());
+    for (size_t r = 0; r < runs.size(); ++r) fill(index, runs[r], open.index[r], space.dims);
+    const Element element = elements.at(value, index);
+    open.inner().put(array + "[" + elements.scopes.text(linear_index(index, space.dims)) + "] = " + element.text + ";");
+    mark_vector_loop(open.inner());
+    close_outer(elements.scopes, open);
+    again = elements.again();
+    lines = elements.scopes.root.lines;
+  }
+  const std::string type = compute_type(space.type.dtype);
+  lines.insert(lines.begin(), "const std::unique_ptr<" + type + "[]> " + array + "(new " + type + "[" +
+                                  std::to_string(std::max<int64_t>(1, element_count(space.dims))) + "]);");
+  return lines;
 }
 
 std::vector<std::string> write_nests(KernelContext& context) {

@@ -39,6 +39,7 @@ class Renderer {
       for (std::string& word : split(trimmed.substr(4), ' '))
         if (!word.empty()) words_[kept_.size() - 1].push_back(std::move(word));
     }
+    for (size_t at = 0; at < kept_.size(); ++at) note_names(at);
     if (!kept_.empty() && kept_.back().empty()) kept_.pop_back();
   }
 
@@ -52,6 +53,16 @@ class Renderer {
   }
 
  private:
+  void note_names(size_t at) {
+    const auto words = words_.find(at);
+    if (words != words_.end() && words->second.size() > 1) used_.insert(words->second.back());
+    for (size_t i = kept_[at].find('$'); i != std::string::npos; i = kept_[at].find('$', i + 1)) {
+      size_t end = i + 1;
+      while (end < kept_[at].size() && is_name(kept_[at][end])) ++end;
+      used_.insert(kept_[at].substr(i + 1, end - i - 1));
+    }
+  }
+
   /// The line behind the matching `end`.
   size_t end_of(size_t at) const {
     int depth = 0;
@@ -71,7 +82,6 @@ class Renderer {
       if (dot == std::string::npos ? !l->item.empty() : l->item != name.substr(0, dot)) continue;
       const auto at = l->params->texts.find(dot == std::string::npos ? name : name.substr(dot + 1));
       if (at == l->params->texts.end()) continue;
-      if (dot == std::string::npos) used_.insert(name);
       return &at->second;
     }
     return nullptr;
@@ -83,7 +93,6 @@ class Renderer {
       if (dot == std::string::npos ? !l->item.empty() : l->item != name.substr(0, dot)) continue;
       const auto at = l->params->lists.find(dot == std::string::npos ? name : name.substr(dot + 1));
       if (at == l->params->lists.end()) continue;
-      if (dot == std::string::npos) used_.insert(name);
       return at->second;
     }
     check_failed(__FILE_NAME__, __LINE__, "template: no list '" + name + "'");
@@ -116,7 +125,7 @@ class Renderer {
     std::string filled;
     bool placeholder = false, blank = true;
     for (size_t i = 0; i < text.size(); ++i) {
-      if (text[i] != '$') {
+      if (text[i] != '$' || i + 1 == text.size() || !is_name(text[i + 1])) {
         filled += text[i];
         blank &= text[i] == ' ';
         continue;

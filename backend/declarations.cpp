@@ -1,0 +1,287 @@
+#include "backend/declarations.h"
+
+#include <algorithm>
+
+#include "ir/base/check.h"
+
+namespace weft {
+
+static constexpr int64_t kPage = 4096;
+
+// ---- segments of the weights file ----------------------------------------------------------------------------------
+
+int64_t segment_begin(const Plan& plan, size_t segment) {
+  return segment ? round_up_to(plan.segments[segment - 1].end, kPage) : 0;
+}
+
+int segment_slices(const Plan& plan, const Segment& segment) {
+  int slices = 1;
+  for (int axis : segment.axes) slices *= plan.places[segment.place.index].mesh[axis].size;
+  return slices;
+}
+
+std::vector<int64_t> segment_files(const Plan& plan) {
+  std::vector<int64_t> files = {0};
+  for (size_t s = 0; s < plan.segments.size(); ++s)
+    files.push_back(files.back() + segment_slices(plan, plan.segments[s]) *
+                                       round_up_to(plan.segments[s].end - segment_begin(plan, s), kPage));
+  return files;
+}
+
+int64_t packed_elements(const Plan& plan, const Weight& weight) {
+  Dims dims = buffer_dims(weight.type, plan.places[weight.place.index].mesh);
+  if (weight.packing.kind == Packing::Kind::Panels) {
+    int64_t& n = dims[dims.size() - (weight.packing.transposed ? 2 : 1)];
+    n = round_up_to(n, weight.packing.width);
+  }
+  return element_count(dims);
+}
+
+bool Declarations::holds(const Program& program, PlaceId place) const {
+  const std::vector<int>& ranks = plan_.places[place.index].ranks;
+  return std::find(ranks.begin(), ranks.end(), program.ranks[0]) != ranks.end();
+}
+
+int64_t Declarations::image_begin(const Program& program, size_t segment) const {
+  int64_t at = 0;
+  for (size_t s = 0; s < segment; ++s)
+    if (holds(program, plan_.segments[s].place))
+      at += round_up_to(plan_.segments[s].end - segment_begin(plan_, s), kPage);
+  return at;
+}
+
+// ---- axes ----------------------------------------------------------------------------------------------------------
+
+static bool is_everyone(const Plan& plan, const Place& place) {
+  for (int i = 0; i < place.size(); ++i)
+    if (place.ranks[i] != i) return false;
+  return place.size() == plan.world;
+}
+
+static std::string numbers_text(const std::vector<int>& numbers) {
+  std::vector<std::string> parts;
+  for (int n : numbers) parts.push_back(std::to_string(n));
+  return join(parts, ", ");
+}
+
+std::vector<std::string> Declarations::axes() const {
+  std::vector<std::string> lines;
+  int id = 0;
+  for (size_t p = 0; p < plan_.places.size(); ++p) {
+    const Place& place = plan_.places[p];
+    const bool listed = !is_everyone(plan_, place) && !place.mesh.empty();
+    const std::string ranks = "kRanksOf" + std::to_string(p);
+    if (listed) lines.push_back("constexpr int " + ranks + "[] = {" + numbers_text(place.ranks) + "};  // " + comment_text(place.name));
+    int stride = place.size();
+    for (size_t a = 0; a < place.mesh.size(); ++a) {
+      stride /= place.mesh[a].size;
+      lines.push_back("constexpr weft::Axis " + names_.axes[p][a] + "{.name = " + string_literal(place.mesh[a].name) +
+                      ", .size = " + std::to_string(place.mesh[a].size) + ", .stride = " + std::to_string(stride) +
+                      ", .id = " + std::to_string(id++) + (listed ? ", .ranks = " + ranks : "") + "};");
+    }
+  }
+  return lines;
+}
+
+// ---- buffers -------------------------------------------------------------------------------------------------------
+
+static int64_t buffer_elements(const Buffer& buffer) {
+  if (buffer.depth > 1) return buffer.depth * (buffer.bytes / dtype_bytes(buffer.type.dtype));
+  return element_count(buffer.dims());
+}
+
+static int64_t buffer_end(const Buffer& buffer, int64_t offset) {
+  return offset + round_up_to(buffer_elements(buffer) * dtype_bytes(buffer.type.dtype), kBufferAlign);
+}
+
+/// In terms of another buffer where that gives the resolved offset.
+std::string Declarations::offset_text(const Program& program, size_t buffer) const {
+  const Position& position = program.positions[buffer];
+  if (position.offset == 0 || !position.of) return std::to_string(position.offset);
+  const int64_t of = program.positions[position.of.index].offset;
+  const std::string& name = names_.buffers[position.of.index];
+  if (position.kind == Position::Kind::SameAs && of == position.offset) return name + ".offset";
+  if (position.kind == Position::Kind::EndOf && buffer_end(plan_.buffer(position.of), of) == position.offset)
+    return name + ".end()";
+  return std::to_string(position.offset);
+}
+
+std::string Declarations::buffer_line(const Program& program, size_t b, size_t width) const {
+  const Buffer& buffer = plan_.buffers[b];
+  const std::string type = std::string(buffer.window ? "weft::Window<" : "weft::Own<") + memory_type(buffer.type.dtype) + ">";
+  const std::string count = buffer.depth > 1 ? std::to_string(buffer.depth) + " * " +
+                                                   std::to_string(buffer.bytes / dtype_bytes(buffer.type.dtype))
+                                             : count_text(buffer.dims());
+  std::string line = "constexpr " + type + " " + names_.buffers[b];
+  line.resize(std::max(line.size(), width), ' ');
+  line += " {" + offset_text(program, b) + ", " + count + "};";
+  const std::string live = buffer.live.empty() ? "" : "  // " + comment_text(buffer.live);
+  return line.size() + live.size() <= 120 ? line + live : line;
+}
+
+std::vector<std::string> Declarations::buffers(const Program& program, bool window) const {
+  std::vector<std::string> lines;
+  std::vector<bool> done(plan_.buffers.size());
+  const auto wanted = [&](size_t b) {
+    return plan_.buffers[b].window == window && program.positions[b].kind != Position::Kind::Absent && !done[b];
+  };
+  // A buffer stands behind the one that its offset names.
+  const auto add = [&](auto&& self, size_t b) -> void {
+    if (!wanted(b)) return;
+    done[b] = true;
+    const Position& position = program.positions[b];
+    if (position.of) self(self, position.of.index);
+    lines.push_back(buffer_line(program, b, 0));
+  };
+  for (size_t b = 0; b < plan_.buffers.size(); ++b) add(add, b);
+  return lines;
+}
+
+// ---- signals, transfers --------------------------------------------------------------------------------------------
+
+std::string Declarations::signal_count() const {
+  if (!plan_.transfers.empty()) return names_.transfers.back() + ".end()";
+  return plan_.signals.empty() ? "0" : names_.signals.back() + ".end()";
+}
+
+std::vector<std::string> Declarations::signals() const {
+  std::vector<std::string> lines;
+  for (size_t s = 0; s < plan_.signals.size(); ++s) {
+    const Signal& signal = plan_.signals[s];
+    lines.push_back("constexpr weft::Signal " + names_.signals[s] + "{" + (s ? names_.signals[s - 1] + ".end()" : "0") + ", " +
+                    std::to_string(signal.count) +
+                    (signal.axes.empty() ? "" : ", " + names_.group(signal.place, signal.axes)) + "};");
+  }
+  return lines;
+}
+
+std::string Declarations::message_text(const Message& message) const {
+  std::string text = "{" + std::to_string(message.from) + ", " + std::to_string(message.to) + ", " +
+                     std::to_string(message.source) + ", " + std::to_string(message.target) + ", {";
+  // Dimensions that lie one behind the other on both sides are one.
+  struct Box {
+    int64_t extent, source, target;
+  };
+  std::vector<Box> boxes;
+  for (size_t d = 0; d < message.extents.size(); ++d) {
+    const Box box{message.extents[d], message.source_strides[d], message.target_strides[d]};
+    if (box.extent == 1) continue;
+    const bool joins = !boxes.empty() && boxes.back().source == box.source * box.extent &&
+                       boxes.back().target == box.target * box.extent;
+    if (joins) boxes.back() = {boxes.back().extent * box.extent, box.source, box.target};
+    else boxes.push_back(box);
+  }
+  if (boxes.empty()) boxes.push_back({1, 1, 1});
+  WEFT_CHECK(boxes.size() <= 6, "a message with more than six dimensions");
+  for (size_t d = 0; d < boxes.size(); ++d)
+    text += (d ? ", {" : "{") + std::to_string(boxes[d].extent) + ", " + std::to_string(boxes[d].source) + ", " +
+            std::to_string(boxes[d].target) + "}";
+  return text + "}},";
+}
+
+std::vector<std::string> Declarations::transfers() const {
+  std::vector<std::string> lines;
+  std::string slot = plan_.signals.empty() ? "0" : names_.signals.back() + ".end()";
+  for (size_t t = 0; t < plan_.transfers.size(); ++t) {
+    const std::string& name = names_.transfers[t];
+    lines.push_back("constexpr weft::Message " + name + "_messages[] = {");
+    for (const Message& message : plan_.transfers[t].messages) lines.push_back("    " + message_text(message));
+    lines.push_back("};");
+    lines.push_back("constexpr weft::Transfer " + name + "{" + slot + ", " + std::to_string(plan_.micro_batches) + ", " +
+                    name + "_messages};");
+    slot = name + ".end()";
+  }
+  return lines;
+}
+
+// ---- weights -------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> Declarations::weights(const Program& program) const {
+  std::vector<std::string> lines;
+  const Weight* last = nullptr;
+  std::string last_name;
+  int64_t last_offset = 0;
+  for (size_t w = 0; w < plan_.weights.size(); ++w) {
+    const Weight& weight = plan_.weights[w];
+    const size_t s = static_cast<size_t>(weight.segment);
+    if (!holds(program, plan_.segments[s].place)) continue;
+    const int64_t offset = weight.offset - segment_begin(plan_, s) + image_begin(program, s);
+    const int64_t elements = packed_elements(plan_, weight);
+    std::string at = std::to_string(offset);
+    if (last) {
+      const int64_t end = last_offset + round_up_to(packed_elements(plan_, *last) * dtype_bytes(last->type.dtype), kBufferAlign);
+      if (end == offset && last->segment == weight.segment) at = last_name + ".end()";
+      else if (round_up_to(end, kPage) == offset && last->segment != weight.segment) at = "weft::next_segment(" + last_name + ")";
+    }
+    const Dims dims = buffer_dims(weight.type, plan_.places[weight.place.index].mesh);
+    const bool padded = elements != element_count(dims);
+    lines.push_back("constexpr weft::Weight<" + std::string(memory_type(weight.type.dtype)) + "> " + names_.weights[w] + "{" +
+                    at + ", " + (padded ? std::to_string(elements) : count_text(dims)) + "};");
+    last = &weight, last_name = names_.weights[w], last_offset = offset;
+  }
+  return lines;
+}
+
+std::string Declarations::segments(const Program& program) const {
+  const std::vector<int64_t> files = segment_files(plan_);
+  std::vector<std::string> parts;
+  int64_t expected = 0;
+  for (size_t s = 0; s < plan_.segments.size(); ++s) {
+    const Segment& segment = plan_.segments[s];
+    if (!holds(program, segment.place)) continue;
+    const int64_t end = image_begin(program, s) + segment.end - segment_begin(plan_, s);
+    std::string text = "{" + std::to_string(end);
+    for (size_t w = 0; w < plan_.weights.size(); ++w)
+      if (plan_.weights[w].segment == static_cast<int>(s) &&
+          plan_.weights[w].offset + round_up_to(packed_elements(plan_, plan_.weights[w]) * dtype_bytes(plan_.weights[w].type.dtype),
+                                                kBufferAlign) >= segment.end)
+        text = "{" + names_.weights[w] + ".end()";
+    if (!segment.axes.empty() || files[s] != expected) text += ", " + names_.group(segment.place, segment.axes);
+    if (files[s] != expected) text += ", " + std::to_string(files[s]);
+    expected = files[s + 1];
+    parts.push_back(text + "}");
+  }
+  return join(parts, ", ");
+}
+
+// ---- ports ---------------------------------------------------------------------------------------------------------
+
+std::string Declarations::ports(const Program& program, const std::vector<Port>& ports, const std::string& prefix,
+                                std::vector<std::string>& layouts) const {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const Port& port = ports[i];
+    if (program.positions[port.buffer.index].kind == Position::Kind::Absent) continue;
+    const std::string name = "k" + prefix + std::to_string(i);
+    std::vector<std::string> slices, bounds, fields, dims;
+    std::vector<int> varying;
+    for (int a = 0; a < port.type.layout.size(); ++a) {
+      const AxisState state = port.type.layout[a];
+      if (state.is(AxisState::Kind::S))
+        slices.push_back("{" + std::to_string(state.dim) + ", " + std::to_string(state.block) + ", " +
+                         names_.axes[port.place.index][a] + "}");
+      if (state.is(AxisState::Kind::V)) varying.push_back(a);
+    }
+    for (size_t d = 0; d < port.counts.size(); ++d)
+      if (port.counts[d]) bounds.push_back("{" + std::to_string(d) + ", " + names_.buffers[port.counts[d].index] + "}");
+    std::vector<int> ranks;
+    for (int rank : program.ranks)
+      if (std::count(plan_.places[port.place.index].ranks.begin(), plan_.places[port.place.index].ranks.end(), rank))
+        ranks.push_back(rank);
+    const auto field = [&](const std::string& type, const std::string& what, const std::vector<std::string>& rows) {
+      if (rows.empty()) return;
+      layouts.push_back("constexpr " + type + " " + name + what + "[] = {" + join(rows, ", ") + "};");
+      fields.push_back("." + std::string(what == "Slices" ? "slices" : what == "Bounds" ? "bounds" : "ranks") + " = " + name + what);
+    };
+    field("weft::Slice", "Slices", slices);
+    if (!varying.empty()) fields.push_back(".per_rank = " + names_.group(port.place, varying));
+    field("weft::Bound", "Bounds", bounds);
+    if (ranks.size() != program.ranks.size()) field("int", "Ranks", {numbers_text(ranks)});
+    for (int64_t d : port.type.dims()) dims.push_back(std::to_string(d));
+    lines.push_back("{" + string_literal(port.name) + ", {" + join(dims, ", ") + "}, " + names_.buffers[port.buffer.index] +
+                    (fields.empty() ? "" : ", {" + join(fields, ", ") + "}") + "},");
+  }
+  return join(lines, "\n");
+}
+
+}  // namespace weft

@@ -1,0 +1,282 @@
+#include "backend/emit.h"
+
+#include <algorithm>
+#include <map>
+
+#include "backend/code.h"
+#include "backend/declarations.h"
+#include "backend/steps.h"
+
+namespace weft {
+
+namespace {
+
+/// Kernels of one file are compiled together; more than this and they are cut into several files, for parallel builds.
+constexpr size_t kFileBytes = 24000;
+
+std::vector<Params> line_items(const std::vector<std::string>& lines) {
+  std::vector<Params> items;
+  for (const std::string& line : lines) items.emplace_back().set("text", line);
+  return items;
+}
+
+std::string plain_title(const std::string& category) {
+  std::string title = category;
+  title[0] = static_cast<char>(toupper(static_cast<unsigned char>(title[0])));
+  return title;
+}
+
+std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names, const std::vector<KernelText>& kernels) {
+  std::map<std::string, std::vector<const KernelText*>> by_category;
+  for (size_t k = 0; k < kernels.size(); ++k)
+    by_category[category_name(plan.kernels[k].category)].push_back(&kernels[k]);
+  std::vector<SourceFile> files;
+  for (auto& [category, list] : by_category) {
+    std::sort(list.begin(), list.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
+    size_t number = 0;
+    for (size_t from = 0; from < list.size();) {
+      Params params;
+      params.set("title", plain_title(category)).set("program", names.space);
+      size_t bytes = 0;
+      for (; from < list.size() && (bytes == 0 || bytes + list[from]->text.size() <= kFileBytes); ++from) {
+        params.list("kernels").emplace_back().set("text", list[from]->text);
+        bytes += list[from]->text.size();
+      }
+      const std::string suffix = number++ ? "_" + std::to_string(number) : "";
+      files.push_back({"kernels/" + category + suffix + ".cpp", render_file("kernels.cpp", params)});
+    }
+  }
+  return files;
+}
+
+std::string summary(const Plan& plan) {
+  std::string text = identifier(plan.name) + (plan.world == 1 ? " on one rank" : " on " + std::to_string(plan.world) + " ranks");
+  std::vector<std::string> axes;
+  for (const Place& place : plan.places)
+    for (const MeshAxis& axis : place.mesh) axes.push_back(axis.name + " " + std::to_string(axis.size));
+  return comment_text(text + (axes.empty() ? "" : ": " + join(axes, ", ")) + ".");
+}
+
+/// A stream whose steps compute has a team of threads.
+bool is_parallel(const Plan& plan, const std::vector<Step>& steps, int stream) {
+  for (const Step& s : steps) {
+    if (const auto* launch = std::get_if<LaunchStep>(&s.what))
+      if (s.stream == stream && plan.kernel(launch->kernel).category != Category::Collective) return true;
+    if (const auto* f = std::get_if<ForStep>(&s.what))
+      if (is_parallel(plan, f->body, stream)) return true;
+    if (const auto* i = std::get_if<IfStep>(&s.what))
+      if (is_parallel(plan, i->then_body, stream) || is_parallel(plan, i->else_body, stream)) return true;
+    if (const auto* l = std::get_if<LoopStep>(&s.what))
+      if (is_parallel(plan, l->body, stream)) return true;
+  }
+  return false;
+}
+
+class Emitter {
+ public:
+  Emitter(const Plan& plan, Diags& diags) : plan_(plan), diags_(diags), names_(plan), declarations_(plan, names_) {}
+
+  std::vector<SourceFile> run() {
+    for (size_t k = 0; k < plan_.kernels.size(); ++k)
+      kernels_.push_back(write_kernel(plan_, plan_.kernels[k], names_.kernels[k], diags_));
+    if (!diags_.ok()) return {};
+    std::vector<SourceFile> files = {{"program.cpp", program_text()}};
+    if (!diags_.ok()) return {};
+    for (SourceFile& file : kernel_files(plan_, names_, kernels_)) files.push_back(std::move(file));
+    files.push_back({"CMakeLists.txt", cmake_text(files)});
+    files.push_back({"manifest.json", manifest_text(plan_)});
+    return files;
+  }
+
+ private:
+  std::string cmake_text(const std::vector<SourceFile>& files) const {
+    Params params;
+    params.set("name", names_.space);
+    for (const SourceFile& file : files) params.list("sources").emplace_back().set("path", file.path);
+    return render_file("program_CMakeLists.txt", params);
+  }
+
+  std::string program_text() {
+    StepText steps(plan_, names_, kernels_, diags_);
+    Params params;
+    std::vector<std::string> layouts;
+    params.set("summary", summary(plan_)).set("name", names_.space);
+    for (const std::string& line : declarations_.axes()) params.list("axes").emplace_back().set("line", line);
+    params.lists["axes"];
+    std::vector<std::string> mesh, streams;
+    for (const auto& place : names_.axes) mesh.insert(mesh.end(), place.begin(), place.end());
+    for (size_t s = 0; s < plan_.streams.size(); ++s) {
+      bool parallel = false;
+      for (const Block& block : plan_.blocks) parallel |= is_parallel(plan_, block.steps, static_cast<int>(s));
+      streams.push_back("{" + string_literal(plan_.streams[s]) + (parallel ? ", true}" : "}"));
+    }
+    params.set("mesh", join(mesh, ", ")).set("stream_names", join(names_.streams, ", ")).set("streams", join(streams, ", "));
+    params.lists["windows"] = line_items(windows());
+    params.lists["signals"] = line_items(declarations_.signals());
+    params.lists["transfers"] = line_items(declarations_.transfers());
+    params.lists["kernels"] = line_items(kernel_lines());
+    for (size_t p = 0; p < plan_.programs.size(); ++p) params.list("programs").push_back(program(p, steps));
+    params.set("copies", steps.copies() ? "yes" : "");
+    std::vector<std::string> states;
+    for (const StateSlot& s : plan_.states) states.push_back("{" + string_literal(s.input) + ", " + string_literal(s.output) + "}");
+    params.set("states", join(states, ", "));
+    params.lists["rank_lists"] = line_items(rank_lists());
+    params.set("program_rows", program_rows());
+    params.set("executable", executable_rows());
+    return render_file("program.cpp", params);
+  }
+
+  std::vector<std::string> kernel_lines() const {
+    std::vector<std::string> lines;
+    for (const KernelText& k : kernels_) lines.push_back(k.parameters + ";");
+    std::sort(lines.begin(), lines.end());
+    return lines;
+  }
+
+  /// Windows have one position in all programs: each from the first that has it.
+  std::vector<std::string> windows() const {
+    Program all;
+    all.ranks = {0};
+    all.positions.resize(plan_.buffers.size());
+    for (size_t b = 0; b < plan_.buffers.size(); ++b)
+      for (const Program& program : plan_.programs)
+        if (all.positions[b].kind == Position::Kind::Absent) all.positions[b] = program.positions[b];
+    return declarations_.buffers(all, true);
+  }
+
+  std::string space(size_t program) const { return plan_.programs.size() > 1 ? "program_" + std::to_string(program) : ""; }
+
+  Params program(size_t number, StepText& steps) {
+    const Program& program = plan_.programs[number];
+    Params params;
+    std::vector<std::string> ranks, layouts;
+    for (int rank : program.ranks) ranks.push_back(std::to_string(rank));
+    params.set("space", space(number)).set("ranks_text", "Ranks " + join(ranks, ", ") + ".");
+    params.lists["buffers"] = line_items(declarations_.buffers(program, false));
+    params.lists["weights"] = line_items(declarations_.weights(program));
+    params.set("segments", declarations_.segments(program));
+    params.lists["blocks"];
+    std::vector<std::string> order;
+    const bool single = plan_.blocks.size() == 1 && plan_.micro_batches == 1;
+    for (size_t b = 0; b < plan_.blocks.size(); ++b) {
+      if (!declarations_.holds(program, plan_.blocks[b].place)) continue;
+      const std::string head = single ? "run(weft::Rank& r)" : block_name(static_cast<int>(b)) + "(weft::Rank& r, [[maybe_unused]] int mb)";
+      params.list("blocks").emplace_back().set("head", head).set("body", block_text(steps.block(plan_.blocks[b]), 0));
+    }
+    for (const OrderedBlock& turn : plan_.order)
+      if (!single && declarations_.holds(program, plan_.blocks[static_cast<size_t>(turn.block)].place))
+        order.push_back("{" + block_name(turn.block) + ", " + std::to_string(turn.micro_batch) + "},");
+    params.set("order", join(order, "\n"));
+    params.set("inputs", declarations_.ports(program, plan_.inputs, "Input", layouts));
+    params.set("outputs", declarations_.ports(program, plan_.outputs, "Output", layouts));
+    params.lists["layouts"] = line_items(layouts);
+    return params;
+  }
+
+  std::string block_name(int block) const {
+    return plan_.blocks.size() == 1 ? "block" : names_.blocks[static_cast<size_t>(block)];
+  }
+
+  std::vector<std::string> rank_lists() const {
+    std::vector<std::string> lines;
+    for (size_t p = 0; plan_.programs.size() > 1 && p < plan_.programs.size(); ++p) {
+      std::vector<std::string> ranks;
+      for (int rank : plan_.programs[p].ranks) ranks.push_back(std::to_string(rank));
+      lines.push_back("constexpr int kRanks" + std::to_string(p) + "[] = {" + join(ranks, ", ") + "};");
+    }
+    return lines;
+  }
+
+  bool has_port(const Program& program, const std::vector<Port>& ports) const {
+    return std::any_of(ports.begin(), ports.end(), [&](const Port& port) {
+      return program.positions[port.buffer.index].kind != Position::Kind::Absent;
+    });
+  }
+
+  std::string program_rows() const {
+    std::vector<std::string> rows;
+    for (size_t p = 0; p < plan_.programs.size(); ++p) {
+      const Program& program = plan_.programs[p];
+      const std::string in = space(p).empty() ? "" : space(p) + "::";
+      std::string row = "{";
+      if (!in.empty()) row += ".ranks = kRanks" + std::to_string(p) + ",\n ";
+      row += ".streams = kStreams,";
+      if (has_port(program, plan_.inputs)) row += "\n .inputs = " + in + "kInputs,";
+      if (has_port(program, plan_.outputs)) row += "\n .outputs = " + in + "kOutputs,";
+      if (!declarations_.weights(program).empty()) row += "\n .weights = " + in + "kWeights,";
+      row += "\n .own_bytes = " + std::to_string(program.own_bytes) + ",";
+      row += "\n .window_bytes = " + std::to_string(program.window_bytes) + ",";
+      if (declarations_.signal_count() != "0") row += "\n .signals = " + declarations_.signal_count() + ",";
+      rows.push_back(row + "\n .run = " + in + "run},");
+    }
+    return join(rows, "\n");
+  }
+
+  std::string executable_rows() const {
+    std::string rows = ".name = " + string_literal(names_.space) + ",\n.world = " + std::to_string(plan_.world) + ",";
+    if (!declarations_.axes().empty()) rows += "\n.axes = kMesh,";
+    rows += "\n.programs = kPrograms,";
+    if (!plan_.states.empty()) rows += "\n.states = kStates,";
+    return rows;
+  }
+
+  const Plan& plan_;
+  Diags& diags_;
+  const ProgramNames names_;
+  const Declarations declarations_;
+  std::vector<KernelText> kernels_;
+};
+
+}  // namespace
+
+std::vector<SourceFile> emit(const Plan& plan, Diags& diags) { return Emitter(plan, diags).run(); }
+
+// ---- manifest ------------------------------------------------------------------------------------------------------
+
+namespace {
+std::string json_list(const std::vector<std::string>& items, const std::string& indent) {
+  if (items.empty()) return "[]";
+  return "[\n" + indent + "  " + join(items, ",\n" + indent + "  ") + "\n" + indent + "]";
+}
+std::string loc_text(const Loc& loc) {
+  return loc.file + ":" + std::to_string(loc.line) + ":" + std::to_string(loc.column);
+}
+void step_rows(const Plan& plan, const std::vector<Step>& steps, std::vector<std::string>& rows) {
+  for (const Step& s : steps) {
+    std::vector<std::string> nodes;
+    for (OriginId id : s.origins) {
+      const Origin& origin = plan.origins[id.index];
+      nodes.push_back("{\"op\": " + json_string(origin.op_type) + ", \"name\": " + json_string(origin.name) + "}");
+    }
+    std::string row = "{\"name\": " + json_string(s.name) + ", \"stream\": " + json_string(plan.streams[static_cast<size_t>(s.stream)]);
+    if (const auto* launch = std::get_if<LaunchStep>(&s.what)) row += ", \"kernel\": " + json_string(plan.kernel(launch->kernel).name);
+    if (!s.transform.empty()) row += ", \"transform\": " + json_string(s.transform);
+    if (s.transform_loc.kind == Loc::Kind::Text) row += ", \"schedule\": " + json_string(loc_text(s.transform_loc));
+    rows.push_back(row + ", \"nodes\": [" + join(nodes, ", ") + "]}");
+    if (const auto* f = std::get_if<ForStep>(&s.what)) step_rows(plan, f->body, rows);
+    if (const auto* i = std::get_if<IfStep>(&s.what)) step_rows(plan, i->then_body, rows), step_rows(plan, i->else_body, rows);
+    if (const auto* l = std::get_if<LoopStep>(&s.what)) step_rows(plan, l->body, rows);
+  }
+}
+}  // namespace
+
+std::string manifest_text(const Plan& plan) {
+  std::vector<std::string> steps, kernels, buffers, axes;
+  for (const Block& block : plan.blocks) step_rows(plan, block.steps, steps);
+  for (const Kernel& k : plan.kernels) {
+    std::vector<std::string> users;
+    for (const std::string& user : k.users) users.push_back(json_string(user));
+    kernels.push_back("{\"name\": " + json_string(k.name) + ", \"category\": " + json_string(category_name(k.category)) +
+                      ", \"steps\": [" + join(users, ", ") + "]}");
+  }
+  for (const Buffer& b : plan.buffers)
+    buffers.push_back("{\"name\": " + json_string(b.name) + ", \"memory\": " + (b.window ? "\"window\"" : "\"own\"") +
+                      ", \"bytes\": " + std::to_string(b.bytes * b.depth) + ", \"live\": " + json_string(b.live) + "}");
+  for (const Place& place : plan.places)
+    for (const MeshAxis& axis : place.mesh) axes.push_back(json_string(axis.name) + ": " + std::to_string(axis.size));
+  return "{\n  \"target\": \"host\",\n  \"model\": " + json_string(plan.name) + ",\n  \"world\": " + std::to_string(plan.world) +
+         ",\n  \"mesh\": {" + join(axes, ", ") + "},\n  \"steps\": " + json_list(steps, "  ") +
+         ",\n  \"kernels\": " + json_list(kernels, "  ") + ",\n  \"buffers\": " + json_list(buffers, "  ") + "\n}\n";
+}
+
+}  // namespace weft

@@ -1,0 +1,311 @@
+// Dense contractions through weft/contract.h. The operands' strides are read off their index expressions; an operand that
+// has none (a prologue, a 16-bit type, a view that is not affine) is computed into an array first. What follows the
+// product is computed where its sums are put: pointwise ops, and views that only move elements.
+#include <algorithm>
+
+#include "backend/kernel_text.h"
+#include "backend/nest.h"
+#include "ir/op_def.h"
+
+namespace weft {
+
+namespace {
+
+/// An element of an operand as a place in memory.
+struct Site {
+  std::string base;
+  IndexExpr offset;
+  const Formal* formal = nullptr;
+};
+
+class ContractionWriter {
+ public:
+  ContractionWriter(KernelContext& context, ValueId root)
+      : context_(context), body_(context.body), op_(body_.producer_op(root)), root_(root) {}
+
+  /// Nothing where this way of computing it does not fit.
+  std::optional<std::vector<std::string>> matmul();
+
+ private:
+  /// Extents and run-time texts of "batch m k, batch k n".
+  struct Shape {
+    Dims batch;
+    int64_t m, n, k;
+    std::string batch_text, m_text, n_text, k_text;
+  };
+
+  std::optional<Site> site(ValueId value, const IndexList& index);
+  Site array_site(ValueId value, const IndexList& index, const char* role);
+  bool extents(Shape& shape);
+  bool forward(const IndexList& index);
+  std::vector<std::string> put(const Shape& shape, const IndexList& result, const std::string& head);
+  std::string first_operand(const Site& a) const;
+  std::optional<std::vector<std::string>> packed(Shape shape);
+  std::optional<std::vector<std::string>> batched(const Shape& shape);
+  std::string contraction_text(const Shape& shape) const;
+  bool is_panels(ValueId value, const Formal*& formal, std::string& name) const;
+
+  IndexExpr column(int64_t n) const;
+  const char* type() const { return compute_type(body_.type(root_).dtype); }
+
+  KernelContext& context_;
+  const Graph& body_;
+  const Op& op_;
+  const ValueId root_;
+  std::vector<std::string> lines_;            // in front of the contraction
+  std::vector<std::optional<IndexList>> placed_;
+};
+
+/// An address: "x + m * 768".
+std::string address(const Site& site, const std::vector<std::string>& without) {
+  IndexExpr offset = site.offset;
+  for (const std::string& variable : without) offset = substitute(offset, variable, 0);
+  const std::string text = offset.text();
+  return text == "0" ? site.base : site.base + " + " + text;
+}
+
+std::optional<Site> ContractionWriter::site(ValueId value, const IndexList& index) {
+  IndexList at = index;
+  while (body_.producer_op(value).kind != OpKind::Input) {
+    if (category(body_.producer_op(value)) != Category::View) return {};
+    const std::optional<IndexList> moved = view_index(context_, value, at);
+    if (!moved) return {};
+    at = *moved;
+    value = body_.producer_op(value).inputs[0];
+  }
+  const int number = context_.input_formal(value);
+  const Formal& formal = context_.kernel.formals[static_cast<size_t>(number)];
+  if (std::string(memory_type(formal.type.dtype)) != type() || formal.packing.kind != Packing::Kind::RowMajor) return {};
+  return Site{context_.formal_name(static_cast<size_t>(number)), context_.offset(formal, at), &formal};
+}
+
+/// All elements of an operand, computed into an array first.
+Site ContractionWriter::array_site(ValueId value, const IndexList& index, const char* role) {
+  const std::string array = context_.names.unique(role);
+  const std::vector<std::string> fill = write_array(context_, value, array);
+  lines_.insert(lines_.end(), fill.begin(), fill.end());
+  return {array + ".get()", linear_index(index, context_.dims(value)), nullptr};
+}
+
+IndexExpr ContractionWriter::column(int64_t n) const {
+  if (n % 16) return index_variable("n", 0, n - 1);
+  return index_variable("n0", 0, n - 16, 16) + index_variable("j", 0, 15);
+}
+
+std::string ContractionWriter::contraction_text(const Shape& shape) const {
+  return "const weft::Contraction c{.m = " + shape.m_text + ", .n = " + shape.n_text + ", .k = " + shape.k_text + "};";
+}
+
+/// Where each value behind the product has the element of `index`. False if an output is not reached.
+bool ContractionWriter::forward(const IndexList& index) {
+  placed_.assign(body_.value_capacity(), {});
+  placed_[root_.index] = index;
+  for (OpId id : body_.order()) {
+    const Op& op = body_.op(id);
+    if (op.outputs.size() != 1 || op.inputs.empty() || placed_[op.outputs[0].index]) continue;
+    std::optional<IndexList>& to = placed_[op.outputs[0].index];
+    const Dims dims = context_.dims(op.outputs[0]);
+    if (category(op) == Category::Pointwise) {
+      for (ValueId input : op.inputs)
+        if (!to && placed_[input.index] && context_.dims(input) == dims) to = placed_[input.index];
+    } else if (category(op) == Category::View && placed_[op.inputs[0].index]) {
+      const IndexList& from = *placed_[op.inputs[0].index];
+      if (op.kind == OpKind::Reshape) to = unravel(linear_index(from, context_.dims(op.inputs[0])), dims);
+      if (op.kind != OpKind::Transpose) continue;
+      IndexList moved(from.size());
+      for (size_t d = 0; d < from.size(); ++d) moved[d] = from[static_cast<size_t>(op.ints("perm")[d])];
+      to = moved;
+    }
+  }
+  return std::all_of(body_.outputs().begin(), body_.outputs().end(),
+                     [&](const Graph::Output& o) { return placed_[o.value.index].has_value(); });
+}
+
+/// The lambda that takes one row of up to 16 sums.
+std::vector<std::string> ContractionWriter::put(const Shape& shape, const IndexList& result, const std::string& head) {
+  Attempt attempt;
+  Elements elements(context_, attempt);
+  LoopScopes& scopes = elements.scopes;
+  Scope row(&scopes.root, head);
+  row.close = "});";
+  scopes.floor = &row;
+  for (const char* variable : {"m", "n0", "batch"}) scopes.own(variable, &row);
+  Scope loop(&row, "for (int64_t j = 0; j < width; ++j) {");
+  loop.pragma = "#pragma omp simd";
+  for (const char* variable : {"j", "n"}) scopes.own(variable, &loop), scopes.names.reserve(variable);
+  if (shape.n % 16) loop.put("const int64_t n = n0 + j;");
+  scopes.current = &loop;
+  const std::string sum = scopes.names.unique(last_component(body_.value(root_).name));
+  loop.put(std::string("const ") + type() + " " + sum + " = sums[j];");
+  elements.bind(root_, result, sum, &loop);
+  for (OpId id : body_.order()) {
+    const Op& op = body_.op(id);
+    if (category(op) != Category::View || !placed_[op.outputs[0].index]) continue;
+    const Element element = elements.at(op.inputs[0], *placed_[op.inputs[0].index]);
+    elements.bind(op.outputs[0], *placed_[op.outputs[0].index], element.text, element.scope);
+  }
+  std::vector<Element> values;
+  for (const Graph::Output& o : body_.outputs()) values.push_back(elements.at(o.value, *placed_[o.value.index]));
+  for (size_t o = 0; o < values.size(); ++o) elements.store(o, *placed_[body_.outputs()[o].value.index], values[o]);
+  const auto nested = [](const std::string& line) { return line.find("for (") != std::string::npos; };
+  if (std::any_of(loop.lines.begin(), loop.lines.end(), nested)) loop.pragma.clear();
+  loop.finish();
+  row.finish();
+  return scopes.root.lines;
+}
+
+std::string ContractionWriter::first_operand(const Site& a) const {
+  const Stride k = stride_of(a.offset, "k"), m = stride_of(a.offset, "m");
+  const std::string t = type();
+  if (k.coefficient == 1 && m.affine)
+    return "weft::Rows<" + t + ">{" + address(a, {"m", "k"}) + ", " + std::to_string(m.coefficient) + "}";
+  return "weft::Strided<" + t + ">{" + address(a, {"m", "k"}) + ", " + std::to_string(m.coefficient) + ", " +
+         std::to_string(k.coefficient) + "}";
+}
+
+static std::string bound_text(KernelContext& context, const TensorType& type, int dim, int64_t extent) {
+  const std::string bound = context.run_extent(type, dim);
+  return bound.empty() ? std::to_string(extent) : bound;
+}
+
+bool ContractionWriter::extents(Shape& s) {
+  const TensorType &type = body_.type(root_), &a = body_.type(op_.inputs[0]), &b = body_.type(op_.inputs[1]);
+  const Dims dims = context_.dims(root_);
+  const int nd = type.ndim();
+  s.batch.assign(dims.begin(), dims.end() - 2);
+  s.m = dims[static_cast<size_t>(nd) - 2], s.n = dims[static_cast<size_t>(nd) - 1];
+  s.k = context_.dims(op_.inputs[0]).back();
+  s.m_text = bound_text(context_, type, nd - 2, s.m);
+  s.n_text = bound_text(context_, type, nd - 1, s.n);
+  s.k_text = bound_text(context_, a, a.ndim() - 1, s.k);
+  if (context_.run_extent(a, a.ndim() - 1).empty()) s.k_text = bound_text(context_, b, b.ndim() - 2, s.k);
+  s.batch_text = std::to_string(element_count(s.batch));
+  for (int d = 0; d < nd - 2; ++d) {
+    const std::string bound = context_.run_extent(type, d);
+    if (bound.empty()) continue;
+    if (d) return false;  // its index could not be taken apart
+    s.batch_text = bound + " * " + std::to_string(element_count({s.batch.begin() + 1, s.batch.end()}));
+  }
+  return s.m > 0 && s.n > 0 && s.k > 0 && element_count(s.batch) > 0;
+}
+
+/// A weight in panels, as it is or transposed by the view that its packing undoes.
+bool ContractionWriter::is_panels(ValueId value, const Formal*& formal, std::string& name) const {
+  const Op& op = body_.producer_op(value);
+  const bool transposed = op.kind == OpKind::Transpose;
+  const ValueId from = transposed ? op.inputs[0] : value;
+  if (body_.producer_op(from).kind != OpKind::Input) return false;
+  const size_t number = static_cast<size_t>(context_.input_formal(from));
+  formal = &context_.kernel.formals[number];
+  name = context_.formal_name(number);
+  return formal->packing.kind == Packing::Kind::Panels && formal->packing.transposed == transposed &&
+         formal->whole_over.empty() && formal->packing.width == 16;
+}
+
+/// The second operand is a packed weight, the same for all of the batch: batch and rows are one.
+std::optional<std::vector<std::string>> ContractionWriter::packed(Shape s) {
+  const Formal* formal = nullptr;
+  std::string name;
+  if (!is_panels(op_.inputs[1], formal, name)) return {};
+  const Dims b_dims = context_.dims(op_.inputs[1]);
+  if (element_count({b_dims.begin(), b_dims.end() - 2}) != 1) return {};
+  const Dims a_dims = context_.dims(op_.inputs[0]);
+  const bool run_rows = s.m_text != std::to_string(s.m);
+  if (run_rows && element_count(s.batch) != 1) return {};
+  if (!run_rows) s.m_text = s.batch_text == std::to_string(element_count(s.batch))
+                                ? std::to_string(element_count(s.batch) * s.m)
+                                : s.batch_text + " * " + std::to_string(s.m);
+  const IndexExpr m = index_variable("m", 0, element_count(s.batch) * s.m - 1), k = index_variable("k", 0, s.k - 1);
+  Dims rows = s.batch;
+  rows.push_back(s.m);
+  IndexList result = unravel(m, rows), a_index = result;
+  result.push_back(column(s.n));
+  a_index.push_back(k);
+  // A's own batch dims may be fewer.
+  a_index.erase(a_index.begin(), a_index.begin() + static_cast<long>(a_index.size() - a_dims.size()));
+  for (size_t d = 0; d < a_dims.size(); ++d)
+    if (a_dims[d] == 1) a_index[d] = 0;
+  if (!forward(result)) return {};
+  std::optional<Site> a = site(op_.inputs[0], a_index);
+  const auto usable = [&](const Site& at) {
+    const Stride ks = stride_of(at.offset, "k");
+    return ks.affine && (ks.coefficient == 1 || s.k == 1 || stride_of(at.offset, "m").affine);
+  };
+  if (!a || !usable(*a)) a = array_site(op_.inputs[0], a_index, "a_rows");
+  context_.need({Argument::Kind::Team});
+  lines_.push_back(contraction_text(s));
+  const std::string t = type();
+  if (stride_of(a->offset, "m").affine) lines_.push_back("const auto rows = " + first_operand(*a) + ";");
+  else lines_.push_back("const auto rows = [&](int64_t m) { return " + address(*a, {"k"}) + "; };");
+  const std::vector<std::string> epilogue =
+      put(s, result, "weft::contract<" + t + ">(team, c, rows, " + name + ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+  lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
+  return lines_;
+}
+
+std::optional<std::vector<std::string>> ContractionWriter::batched(const Shape& s) {
+  const IndexExpr m = index_variable("m", 0, s.m - 1), k = index_variable("k", 0, s.k - 1);
+  const IndexExpr n = index_variable("n", 0, s.n - 1);
+  const int64_t count = element_count(s.batch);
+  const IndexList lead = unravel(index_variable("batch", 0, count - 1), s.batch);
+  const auto operand_index = [&](ValueId value, const IndexExpr& row, const IndexExpr& col) {
+    const Dims dims = context_.dims(value);
+    IndexList index(dims.size());
+    for (size_t d = 0; d + 2 < dims.size(); ++d)
+      index[d] = dims[d] == 1 ? IndexExpr(0) : lead[lead.size() - (dims.size() - 2) + d];
+    index[dims.size() - 2] = row, index[dims.size() - 1] = col;
+    return index;
+  };
+  IndexList result = lead;
+  result.push_back(m), result.push_back(column(s.n));
+  if (!forward(result)) return {};
+  const IndexList a_index = operand_index(op_.inputs[0], m, k), b_index = operand_index(op_.inputs[1], k, n);
+  std::optional<Site> a = site(op_.inputs[0], a_index), b = site(op_.inputs[1], b_index);
+  if (!a || !stride_of(a->offset, "m").affine || !stride_of(a->offset, "k").affine) a = array_site(op_.inputs[0], a_index, "a_rows");
+  if (!b || !stride_of(b->offset, "n").affine || !stride_of(b->offset, "k").affine) b = array_site(op_.inputs[1], b_index, "b_columns");
+  context_.need({Argument::Kind::Team});
+  const std::string t = type();
+  lines_.push_back(contraction_text(s));
+  lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(*a) + "; };");
+  lines_.push_back("const auto columns = [&]([[maybe_unused]] int64_t batch) { return weft::Unpacked<" + t + ">{" +
+                   address(*b, {"n", "k"}) + ", " + std::to_string(stride_of(b->offset, "n").coefficient) + ", " +
+                   std::to_string(stride_of(b->offset, "k").coefficient) + "}; };");
+  const std::vector<std::string> epilogue =
+      put(s, result, "weft::contract_batch<" + t + ">(team, " + s.batch_text +
+                         ", c, rows, columns, [&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+  lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
+  return lines_;
+}
+
+std::optional<std::vector<std::string>> ContractionWriter::matmul() {
+  Shape shape;
+  if (!extents(shape)) return {};
+  if (auto lines = packed(shape)) return lines;
+  const Formal* formal = nullptr;
+  std::string name;
+  if (is_panels(op_.inputs[1], formal, name)) return {};
+  lines_.clear();
+  return batched(shape);
+}
+
+}  // namespace
+
+static ValueId contraction_of(const Graph& body) {
+  ValueId found;
+  for (OpId id : body.order()) {
+    const Op& op = body.op(id);
+    if (category(op) == Category::Pointwise || category(op) == Category::View || category(op) == Category::Source) continue;
+    if (found || op.kind != OpKind::MatMul) return {};
+    found = op.outputs[0];
+  }
+  return found;
+}
+
+std::vector<std::string> write_contraction(KernelContext& context) {
+  const ValueId root = contraction_of(context.body);
+  if (root && is_float(context.body.type(root).dtype))
+    if (auto lines = ContractionWriter(context, root).matmul()) return *lines;
+  return write_nests(context);
+}
+
+}  // namespace weft

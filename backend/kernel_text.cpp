@@ -1,0 +1,92 @@
+#include "backend/kernel_text.h"
+
+#include "backend/code.h"
+#include "backend/nest.h"
+#include "backend/render.h"
+#include "ir/op_def.h"
+
+namespace weft {
+
+std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, size_t limit) {
+  std::string text;
+  for (size_t i = 0; i < origins.size(); ++i) {
+    const Origin& origin = plan.origins[origins[i].index];
+    const std::string node = (i ? ", " : "") + origin.op_type + " " + origin.name;
+    if (i && text.size() + node.size() > limit) return text + " and " + std::to_string(origins.size() - i) + " more";
+    text += node;
+  }
+  return text;
+}
+
+static bool has_kind(const Graph& body, std::initializer_list<OpKind> kinds) {
+  for (OpId id : body.order())
+    for (OpKind kind : kinds)
+      if (body.op(id).kind == kind) return true;
+  return false;
+}
+
+/// Peers' copies of the window operands, and the meeting of all ranks before and after.
+static std::vector<std::string> with_peers(const KernelContext& context, std::vector<std::string> body) {
+  if (!context.reads_peers()) return body;
+  std::vector<std::string> lines = {"constexpr int ranks = " + std::to_string(context.ranks()) + ";"};
+  std::string fill;
+  const size_t inputs = context.body.inputs().size();
+  for (size_t i = 0; i < context.kernel.formals.size(); ++i) {
+    const Formal& f = context.kernel.formals[i];
+    if (!f.window) continue;
+    const std::string& name = context.formal_name(i);
+    lines.push_back((i < inputs ? "const " : "") + std::string(memory_type(f.type.dtype)) + "* " + name + "_at[ranks];");
+    fill += (fill.empty() ? "" : ", ") + name + "_at[p] = peers.at(p, " + name + ")";
+  }
+  if (!fill.empty()) lines.push_back("for (int p = 0; p < ranks; ++p) " + fill + ";");
+  lines.push_back("peers.barrier();");
+  lines.insert(lines.end(), body.begin(), body.end());
+  lines.push_back("peers.barrier();");
+  return lines;
+}
+
+static std::vector<std::string> body_lines(KernelContext& context) {
+  if (has_kind(context.body, {OpKind::ScatterElements, OpKind::ScatterND})) return write_scatter(context);
+  if (has_kind(context.body, {OpKind::MatMul, OpKind::Conv}) && !context.reads_peers()) return write_contraction(context);
+  return with_peers(context, write_nests(context));
+}
+
+static std::string comment_of(const Plan& plan, const Kernel& kernel) {
+  const std::string transform = kernel.transform.empty() ? "" : "; " + kernel.transform;
+  return comment_text(nodes_text(plan, kernel.origins, 100) + transform);
+}
+
+/// A parameter list in lines of at most 120 columns.
+static std::string wrapped_head(const std::string& head, const std::string& parameters) {
+  const std::string indent(head.size() + 1, ' ');
+  std::string text = head + "(", line = text;
+  for (size_t from = 0; from < parameters.size();) {
+    size_t to = parameters.find(", ", from);
+    to = to == std::string::npos ? parameters.size() : to + 2;
+    const std::string part = parameters.substr(from, to - from);
+    if (line.size() + part.size() > 118 && line != indent && line != text) {
+      while (text.back() == ' ') text.pop_back();
+      text += "\n" + indent;
+      line = indent;
+    }
+    text += part, line += part;
+    from = to;
+  }
+  return text + ")";
+}
+
+KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags) {
+  KernelContext context(plan, kernel, diags);
+  const std::vector<std::string> lines = body_lines(context);
+  KernelText text;
+  text.name = name;
+  text.parameters = wrapped_head("void " + name, context.parameters());
+  text.arguments.assign(context.arguments().begin(), context.arguments().end());
+  text.group = context.group();
+  Params params;
+  params.set("nodes", comment_of(plan, kernel)).set("head", text.parameters).set("body", block_text(lines, 0));
+  text.text = render_file("kernel.cpp", params);
+  return text;
+}
+
+}  // namespace weft

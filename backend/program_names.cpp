@@ -1,0 +1,38 @@
+#include "backend/program_names.h"
+
+namespace weft {
+
+ProgramNames::ProgramNames(const Plan& plan) : space(identifier(plan.name)) {
+  Names names;
+  for (const char* word : {"copies", "states"}) names.reserve(word);
+  names.reserve(space);
+  for (const Kernel& kernel : plan.kernels) kernels.push_back(names.unique(kernel.name));
+  for (const std::string& stream : plan.streams) streams.push_back(names.unique(stream));
+  for (const Place& place : plan.places) {
+    std::vector<std::string>& of_place = axes.emplace_back();
+    for (const MeshAxis& axis : place.mesh)
+      of_place.push_back(names.unique(plan.places.size() > 1 ? place.name + "_" + axis.name : axis.name));
+  }
+  for (const Block& block : plan.blocks) blocks.push_back(plan.blocks.size() == 1 ? "run" : names.unique(block.name));
+  for (const Buffer& buffer : plan.buffers) buffers.push_back(names.unique(buffer.name));
+  for (const Weight& weight : plan.weights) weights.push_back(names.unique(weight.name));
+  for (const Signal& signal : plan.signals) signals.push_back(names.unique(signal.name));
+  for (const TransferTable& transfer : plan.transfers) transfers.push_back(names.unique(transfer.name));
+}
+
+std::string ProgramNames::group(PlaceId place, const std::vector<int>& list) const {
+  std::vector<std::string> parts;
+  for (int axis : list) parts.push_back(axes[place.index][axis]);
+  return parts.size() == 1 ? parts[0] : "{" + join(parts, ", ") + "}";
+}
+
+std::string count_text(const Dims& dims) {
+  std::string text;
+  for (int64_t d : dims)
+    if (d != 1) text += (text.empty() ? "" : " * ") + std::to_string(d);
+  return text.empty() ? "1" : text;
+}
+
+int64_t round_up_to(int64_t number, int64_t unit) { return (number + unit - 1) / unit * unit; }
+
+}  // namespace weft

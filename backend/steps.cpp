@@ -1,0 +1,365 @@
+#include "backend/steps.h"
+
+#include <algorithm>
+#include <set>
+
+#include "backend/code.h"
+
+namespace weft {
+
+std::vector<std::string> StepText::block(const Block& block) {
+  times_.clear();
+  if (plan_.micro_batches > 1) times_.push_back({"mb", plan_.micro_batches});
+  return steps(block.steps);
+}
+
+StepText::Lines StepText::steps(const std::vector<Step>& list) {
+  Lines lines;
+  for (const Step& s : list) {
+    const Lines made = step(s);
+    lines.insert(lines.end(), made.begin(), made.end());
+  }
+  return lines;
+}
+
+StepText::Lines StepText::step(const Step& s) {
+  if (const auto* loop = std::get_if<ForStep>(&s.what)) return for_loop(s, *loop);
+  if (const auto* choice = std::get_if<IfStep>(&s.what)) return branch(s, *choice);
+  if (const auto* trips = std::get_if<LoopStep>(&s.what)) return loop(s, *trips);
+  Lines body = waits(s);
+  const Lines what = leaf(s), after = raises(s);
+  body.insert(body.end(), what.begin(), what.end());
+  body.insert(body.end(), after.begin(), after.end());
+  return wrapped(s, body);
+}
+
+StepText::Lines StepText::leaf(const Step& s) {
+  const std::string mb = plan_.micro_batches > 1 ? "mb" : "0";
+  if (const auto* what = std::get_if<LaunchStep>(&s.what)) return {launch(*what)};
+  if (const auto* what = std::get_if<CopyStep>(&s.what)) return copy(s, *what);
+  if (const auto* what = std::get_if<CollectiveStep>(&s.what)) return collective(s, *what);
+  if (const auto* what = std::get_if<SendStep>(&s.what)) {
+    const TransferTable& table = plan_.transfers[static_cast<size_t>(what->transfer)];
+    return {"r.send(" + names_.transfers[static_cast<size_t>(what->transfer)] + ", " + mb + ", " + handle(table.from) + ");"};
+  }
+  if (const auto* what = std::get_if<RecvStep>(&s.what)) {
+    const TransferTable& table = plan_.transfers[static_cast<size_t>(what->transfer)];
+    return {"r.recv(" + names_.transfers[static_cast<size_t>(what->transfer)] + ", " + mb + ", " + handle(table.from) + ", " +
+            pointer(table.to) + ");"};
+  }
+  return {};
+}
+
+// ---- r.step --------------------------------------------------------------------------------------------------------
+
+std::string StepText::head(const Step& s) const {
+  std::string text = "r.step({" + names_.streams[static_cast<size_t>(s.stream)] + ", " + string_literal(s.name);
+  const size_t room = text.size() + s.transform.size() < 60 ? 100 - text.size() - s.transform.size() : 40;
+  text += ", " + string_literal(nodes_text(plan_, s.origins, room));
+  if (!s.transform.empty()) text += ", " + string_literal(s.transform);
+  return text + "}, " + (times_.empty() ? "" : times_.back().variable + ", ") + "[&] {";
+}
+
+/// Breaks a call behind a comma where it is longer than a line.
+static std::vector<std::string> broken(const std::string& line, size_t limit) {
+  if (line.size() <= limit) return {line};
+  const size_t open = line.find('(');
+  const std::string indent(open == std::string::npos || open > 60 ? 4 : open + 1, ' ');
+  std::vector<std::string> lines;
+  std::string rest = line;
+  while (rest.size() > limit) {
+    size_t at = rest.rfind(", ", limit - 1);
+    // Not inside a string literal.
+    while (at != std::string::npos && at > indent.size() &&
+           std::count(rest.begin(), rest.begin() + static_cast<long>(at), '"') % 2)
+      at = rest.rfind(", ", at - 1);
+    if (at == std::string::npos || at <= indent.size()) break;
+    lines.push_back(rest.substr(0, at + 1));
+    rest = indent + rest.substr(at + 2);
+  }
+  lines.push_back(rest);
+  return lines;
+}
+
+StepText::Lines StepText::wrapped(const Step& s, const Lines& body) const {
+  const std::string first = head(s);
+  if (body.size() == 1 && first.size() + body[0].size() + 5 <= 116) return {first + " " + body[0] + " });"};
+  Lines lines = broken(first, 116);
+  for (const std::string& line : body)
+    for (const std::string& part : broken(line, 114)) lines.push_back("  " + part);
+  lines.push_back("});");
+  return lines;
+}
+
+// ---- memory --------------------------------------------------------------------------------------------------------
+
+std::string StepText::handle(BufferId id, const std::string& first) const {
+  const Buffer& buffer = plan_.buffer(id);
+  std::string at;
+  if (buffer.depth > 1 && !times_.empty()) {
+    const std::string variable = buffer.life == Life::MicroBatch ? times_.front().variable : times_.back().variable;
+    at = variable + " % " + std::to_string(buffer.depth) + " * " + std::to_string(buffer.bytes / dtype_bytes(buffer.type.dtype));
+  }
+  if (!first.empty()) at += (at.empty() ? "" : " + ") + first;
+  const std::string& name = names_.buffers[id.index];
+  return at.empty() ? name : name + ".part(" + at + ", " + count_text(buffer.dims()) + ")";
+}
+
+std::string StepText::time_variable(PlaceId place, const Mesh& mesh, int axis) const {
+  const size_t first = plan_.places[place.index].mesh.size();
+  const size_t time = static_cast<size_t>(axis) - first, count = mesh.size() - first;
+  // The innermost time axes of the mesh are the innermost loops.
+  const size_t skip = times_.size() > count ? times_.size() - count : 0;
+  return time + skip < times_.size() ? times_[time + skip].variable : "0";
+}
+
+std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk, const CollectiveStep& step) const {
+  std::string text;
+  for (const auto& [axis, stride] : by_chunk)
+    text += (text.empty() ? "" : " + ") + time_variable(step.place, step.mesh, axis) + " * " + std::to_string(stride);
+  return text;
+}
+
+// ---- signals -------------------------------------------------------------------------------------------------------
+
+std::string StepText::index(SignalId id, Per per, int lag) const {
+  if (per == Per::Once || times_.empty()) return "";
+  const Signal& signal = plan_.signals[id.index];
+  const Time& time = per == Per::MicroBatch ? times_.front() : times_.back();
+  std::string text = time.variable + (lag ? " - " + std::to_string(lag) : "");
+  if (per == Per::Chunk && times_.size() > 1 && signal.count > time.trips)
+    text = times_.front().variable + " * " + std::to_string(time.trips) + " + " + text;
+  return text;
+}
+
+StepText::Lines StepText::waits(const Step& s) const {
+  Lines lines;
+  for (const Wait& wait : s.waits) {
+    const std::string at = index(wait.signal, wait.per, wait.lag);
+    const std::string call = "r.wait(" + names_.signals[wait.signal.index] + (at.empty() ? "" : ", " + at) + ");";
+    const Time* time = times_.empty() ? nullptr : wait.per == Per::MicroBatch ? &times_.front() : &times_.back();
+    const bool late = wait.lag && time;
+    lines.push_back(late ? "if (" + time->variable + " >= " + std::to_string(wait.lag) + ") " + call : call);
+  }
+  return lines;
+}
+
+StepText::Lines StepText::raises(const Step& s) const {
+  Lines lines;
+  for (const Raise& raise : s.raises) {
+    const std::string at = index(raise.signal, raise.per, 0);
+    lines.push_back("r.signal(" + names_.signals[raise.signal.index] + (at.empty() ? "" : ", " + at) + ");");
+  }
+  return lines;
+}
+
+// ---- launch --------------------------------------------------------------------------------------------------------
+
+std::string StepText::argument(const LaunchStep& launch, const KernelText& text, const Argument& argument) const {
+  const Kernel& kernel = plan_.kernel(launch.kernel);
+  switch (argument.kind) {
+    case Argument::Kind::Team: return "r.team()";
+    case Argument::Kind::Peers: {
+      std::vector<int> axes(text.group.begin(), text.group.end());
+      return "r.peers(" + names_.group(kernel.place, axes) + ")";
+    }
+    case Argument::Kind::Chunk: return time_variable(kernel.place, kernel.mesh, argument.number);
+    case Argument::Kind::Coordinate:
+      return "r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(argument.number)] + ")";
+    case Argument::Kind::Extent: {
+      const RunExtent& extent = kernel.extents[static_cast<size_t>(argument.number)];
+      if (extent.axis >= 0)
+        return "weft::Clip{.extent = " + std::to_string(extent.extent) + ", .block = " + std::to_string(extent.block) +
+               "}.valid(r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(extent.axis)] + "))";
+      size_t number = 0;
+      for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].axis < 0;
+      return "*" + pointer(launch.extents[number].buffer);
+    }
+    case Argument::Kind::Invocation: return "r.invocation()";
+    case Argument::Kind::Trip: return "0";
+  }
+  return "";
+}
+
+std::string StepText::launch(const LaunchStep& what) const {
+  const KernelText& text = kernels_[what.kernel.index];
+  const Kernel& kernel = plan_.kernel(what.kernel);
+  std::vector<std::string> arguments;
+  for (const Argument& a : text.arguments) arguments.push_back(argument(what, text, a));
+  for (size_t f = 0; f < what.operands.size(); ++f) {
+    const Operand& operand = what.operands[f];
+    if (operand.weight) arguments.push_back("r[" + names_.weights[operand.weight.index] + "]");
+    else if (kernel.formals[f].window && !text.group.empty()) arguments.push_back(handle(operand.buffer));
+    else arguments.push_back(pointer(operand.buffer));
+  }
+  return text.name + "(" + join(arguments, ", ") + ");";
+}
+
+// ---- copies and collectives ----------------------------------------------------------------------------------------
+
+StepText::Lines StepText::copy(const Step& s, const CopyStep& what) {
+  const Buffer& from = plan_.buffer(what.from);
+  const bool adds = std::any_of(s.accesses.begin(), s.accesses.end(), [](const Access& a) { return a.accumulate; });
+  if (!adds) {
+    copies_ = true;
+    return {"std::memcpy(" + pointer(what.to) + ", " + pointer(what.from) + ", " + count_text(from.dims()) + " * sizeof(" +
+            memory_type(from.type.dtype) + "));"};
+  }
+  // The first chunk begins the sum.
+  const std::string first = times_.empty() ? "0" : times_.back().variable, type = memory_type(from.type.dtype);
+  return {type + "* const sum = " + pointer(what.to) + ";", "const " + type + "* const part = " + pointer(what.from) + ";",
+          "for (int64_t i = 0; i < " + count_text(from.dims()) + "; ++i) sum[i] = " + first + " ? sum[i] + part[i] : part[i];"};
+}
+
+std::string StepText::exchange(const ExchangeBox& box) const {
+  std::vector<std::string> dims, parts;
+  for (const ExchangeBox::Dim& d : box.dims)
+    dims.push_back("{" + std::to_string(d.extent) + ", " + std::to_string(d.source) + ", " + std::to_string(d.target) + "}");
+  parts.push_back(".dims = {" + join(dims, ", ") + "}");
+  const auto list = [&](const char* name, const std::vector<int64_t>& numbers) {
+    if (std::all_of(numbers.begin(), numbers.end(), [](int64_t n) { return n == 0; })) return;
+    std::vector<std::string> texts;
+    for (int64_t n : numbers) texts.push_back(std::to_string(n));
+    parts.push_back(std::string(".") + name + " = {" + join(texts, ", ") + "}");
+  };
+  list("src_by_me", box.source_by_me);
+  list("dst_by_peer", box.target_by_peer);
+  const auto clip = [&](const char* name, const ExchangeBox::Clip& c) {
+    if (c.dim < 0) return;
+    parts.push_back(std::string(".") + name + " = {" + std::to_string(c.dim) + ", " + std::to_string(c.extent) + ", " +
+                    std::to_string(c.block) + "}");
+  };
+  clip("by_peer", box.by_peer);
+  clip("by_me", box.by_me);
+  return "weft::Exchange{" + join(parts, ", ") + "}";
+}
+
+/// Nothing is sent: a strided copy of this rank's part.
+StepText::Lines StepText::shard_slice(const CollectiveStep& step, const ExchangeBox& box) {
+  copies_ = true;
+  const std::string type = memory_type(plan_.buffer(step.from).type.dtype);
+  std::string from = pointer(step.from, chunk_offset(box.source_by_chunk, step));
+  std::string to = pointer(step.to, chunk_offset(box.target_by_chunk, step));
+  for (size_t a = 0; a < step.axes.size(); ++a)
+    if (box.source_by_me[a])
+      from += " + r.coordinate(" + names_.axes[step.place.index][static_cast<size_t>(step.axes[a])] + ") * " + std::to_string(box.source_by_me[a]);
+  Lines lines;
+  const ExchangeBox::Dim& last = box.dims.back();
+  const bool run = last.source == 1 && last.target == 1 && box.by_me.dim < 0;
+  const size_t loops = box.dims.size() - (run ? 1 : 0);
+  std::string loop;
+  for (size_t d = 0; d < loops; ++d) {
+    const std::string v = "i" + std::to_string(d);
+    std::string bound = std::to_string(box.dims[d].extent);
+    if (box.by_me.dim == static_cast<int>(d))
+      bound = "weft::Clip{.extent = " + std::to_string(box.by_me.extent) + ", .block = " + std::to_string(box.by_me.block) +
+              "}.valid(r.coordinate(" + names_.axes[step.place.index][static_cast<size_t>(step.axes[0])] + "))";
+    lines.push_back(std::string(2 * d, ' ') + "for (int64_t " + v + " = 0; " + v + " < " + bound + "; ++" + v + ")");
+    from += " + " + v + " * " + std::to_string(box.dims[d].source);
+    to += " + " + v + " * " + std::to_string(box.dims[d].target);
+  }
+  const std::string elements = run ? std::to_string(last.extent) : "1";
+  lines.push_back(std::string(2 * loops, ' ') + "std::memcpy(" + to + ", " + from + ", " + elements + " * sizeof(" + type + "));");
+  return lines;
+}
+
+StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) {
+  const std::optional<ExchangeBox> box = exchange_box(what, plan_.places[what.place.index].mesh.size());
+  if (!box || box->dims.size() > 6 || what.axes.size() > 4) {
+    diags_.error("reshard-unsupported", s.origins.empty() ? Loc::in_file(plan_.name) : plan_.origins[s.origins[0].index].loc,
+                 "'{}': slices of {} and {} do not nest", printable(s.name), type_text(what.from_type, what.mesh),
+                 type_text(what.to_type, what.mesh));
+    return {};
+  }
+  if (what.kind == OpKind::ShardSlice) return shard_slice(what, *box);
+  const std::string source = handle(what.from, chunk_offset(box->source_by_chunk, what));
+  const std::string first = chunk_offset(box->target_by_chunk, what);
+  const bool reduces = what.kind == OpKind::AllReduce || what.kind == OpKind::ReduceScatter;
+  // A window on both sides: large ones are reduced part by part.
+  const bool split = what.kind == OpKind::AllReduce && plan_.buffer(what.to).window;
+  static constexpr const char* kOps[] = {"Sum", "Max", "Min", "Prod"};
+  const char* call = what.kind == OpKind::AllReduce ? "all_reduce" : what.kind == OpKind::ReduceScatter ? "reduce_scatter"
+                     : what.kind == OpKind::AllGather ? "all_gather" : "all_to_all";
+  const bool counted = what.kind == OpKind::AllReduce && box->is_whole();
+  return {std::string("r.") + call + "(" + names_.group(what.place, what.axes) + ", " +
+          (reduces ? std::string("weft::ReduceOp::") + kOps[static_cast<int>(what.reduce)] + ", " : "") + source + ", " +
+          (split ? handle(what.to, first) : pointer(what.to, first)) + ", " +
+          (counted ? count_text({box->elements()}) : exchange(*box)) + ");"};
+}
+
+// ---- control -------------------------------------------------------------------------------------------------------
+
+static void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
+static void indent_into(std::vector<std::string>& lines, const std::vector<std::string>& body) {
+  for (const std::string& line : body) lines.push_back("  " + line);
+}
+
+/// Streams of all steps inside a step.
+static std::set<int> streams_in(const std::vector<Step>& steps) {
+  std::set<int> streams;
+  for (const Step& s : steps) {
+    std::vector<const std::vector<Step>*> bodies;
+    if (const auto* f = std::get_if<ForStep>(&s.what)) bodies = {&f->body};
+    if (const auto* i = std::get_if<IfStep>(&s.what)) bodies = {&i->then_body, &i->else_body};
+    if (const auto* l = std::get_if<LoopStep>(&s.what)) bodies = {&l->body};
+    if (bodies.empty()) streams.insert(s.stream);
+    for (const auto* body : bodies) streams.merge(streams_in(*body));
+  }
+  return streams;
+}
+
+StepText::Lines StepText::for_loop(const Step& s, const ForStep& loop) {
+  const std::string v = times_.empty() || times_.back().variable == "mb" ? "chunk" : "chunk" + std::to_string(times_.size());
+  times_.push_back({v, loop.trips});
+  Lines lines = waits(s);
+  lines.push_back("for (int " + v + " = 0; " + v + " < " + std::to_string(loop.trips) + "; ++" + v + ") {");
+  indent_into(lines, steps(loop.body));
+  lines.push_back("}");
+  times_.pop_back();
+  return lines;
+}
+
+/// The body belongs to one stream: one step, whose body holds the inner steps. Else every stream walks it, and what it
+/// depends on is awaited by all.
+StepText::Lines StepText::branch(const Step& s, const IfStep& choice) {
+  std::set<int> streams = streams_in(choice.then_body);
+  streams.merge(streams_in(choice.else_body));
+  Lines lines = waits(s);
+  lines.push_back("if (*" + pointer(choice.condition) + ") {");
+  indent_into(lines, steps(choice.then_body));
+  if (!choice.else_body.empty()) {
+    lines.push_back("} else {");
+    indent_into(lines, steps(choice.else_body));
+  }
+  lines.push_back("}");
+  streams.insert(s.stream);
+  append(lines, raises(s));
+  return streams.size() == 1 ? wrapped(s, lines) : lines;
+}
+
+StepText::Lines StepText::loop(const Step& s, const LoopStep& trips) {
+  std::set<int> streams = streams_in(trips.body);
+  streams.insert(s.stream);
+  const std::string v = loops_++ ? "trip" + std::to_string(loops_) : "trip";
+  std::vector<std::string> goes_on;
+  if (trips.trip_count) goes_on.push_back(v + " < *" + pointer(trips.trip_count));
+  else if (trips.max_trips) goes_on.push_back(v + " < " + std::to_string(trips.max_trips));
+  if (trips.condition) goes_on.push_back("*" + pointer(trips.condition));
+  Lines lines = waits(s);
+  lines.push_back("for (int64_t " + v + " = 0; " + join(goes_on, " && ") + "; ++" + v + ") {");
+  if (trips.iteration) {
+    const std::string write = "*" + pointer(trips.iteration) + " = " + v + ";";
+    if (streams.size() == 1) lines.push_back("  " + write);
+    else indent_into(lines, wrapped(s, {write}));
+  }
+  indent_into(lines, steps(trips.body));
+  lines.push_back("}");
+  --loops_;
+  append(lines, raises(s));
+  return streams.size() == 1 ? wrapped(s, lines) : lines;
+}
+
+}  // namespace weft

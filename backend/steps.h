@@ -1,0 +1,60 @@
+// The steps of a block as statements of its function.
+#pragma once
+#include "backend/exchange.h"
+#include "backend/program_names.h"
+
+namespace weft {
+
+class StepText {
+ public:
+  StepText(const Plan& plan, const ProgramNames& names, const std::vector<KernelText>& kernels, Diags& diags)
+      : plan_(plan), names_(names), kernels_(kernels), diags_(diags) {}
+
+  /// Lines without indentation of their own.
+  std::vector<std::string> block(const Block& block);
+  /// Some step copies memory.
+  bool copies() const { return copies_; }
+
+ private:
+  using Lines = std::vector<std::string>;
+  Lines steps(const std::vector<Step>& steps);
+  Lines step(const Step& step);
+  Lines leaf(const Step& step);
+  Lines for_loop(const Step& step, const ForStep& loop);
+  Lines branch(const Step& step, const IfStep& branch);
+  Lines loop(const Step& step, const LoopStep& loop);
+  /// `r.step({...}, [&] { body });` around statements.
+  Lines wrapped(const Step& step, const Lines& body) const;
+  std::string head(const Step& step) const;
+
+  std::string launch(const LaunchStep& launch) const;
+  std::string argument(const LaunchStep& launch, const KernelText& kernel, const Argument& argument) const;
+  Lines copy(const Step& step, const CopyStep& copy);
+  Lines collective(const Step& step, const CollectiveStep& collective);
+  Lines shard_slice(const CollectiveStep& step, const ExchangeBox& box);
+  std::string exchange(const ExchangeBox& box) const;
+
+  /// The handle of a buffer: the instance of this chunk or micro-batch, `first` elements further.
+  std::string handle(BufferId buffer, const std::string& first = "") const;
+  std::string pointer(BufferId buffer, const std::string& first = "") const { return "r[" + handle(buffer, first) + "]"; }
+  std::string chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk, const CollectiveStep& step) const;
+  /// The loop variable of a time axis of a mesh.
+  std::string time_variable(PlaceId place, const Mesh& mesh, int axis) const;
+  std::string index(SignalId signal, Per per, int lag) const;
+  Lines waits(const Step& step) const;
+  Lines raises(const Step& step) const;
+
+  const Plan& plan_;
+  const ProgramNames& names_;
+  const std::vector<KernelText>& kernels_;
+  Diags& diags_;
+  struct Time {
+    std::string variable;
+    int trips;
+  };
+  std::vector<Time> times_;  // enclosing loops over chunks and micro-batches, outer first
+  bool copies_ = false;
+  int loops_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,4 @@
+// $nodes
+$head {
+  $body
+}

@@ -1,0 +1,10 @@
+// $title kernels.
+#include "weft/kernel.h"
+
+namespace $program {
+
+//@ for kernel in kernels
+$kernel.text
+
+//@ end
+}  // namespace $program

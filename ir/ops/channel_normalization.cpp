@@ -128,7 +128,9 @@ std::vector<ValueId> decompose_lp(Builder& build, const OpView& op) {
   const ValueId x = op.op().inputs[0];
   const std::vector<int64_t> axes{from_front(int_of(op.op(), "axis"), op.type(0).ndim())};
   const OpKind norm = int_of(op.op(), "p") == 1 ? OpKind::ReduceL1 : OpKind::ReduceL2;
-  return {divide(build, x, build.reduce(norm, x, axes, true))};
+  const ValueId length = build.reduce(norm, x, axes, true);
+  const ValueId is_zero = build.op(OpKind::Equal, {length, build.scalar(length, 0)});
+  return {divide(build, x, build.op(OpKind::Where, {is_zero, build.scalar(length, 1), length}))};
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ std::vector<ValueId> decompose_trilu(Builder& build, const OpView& op) {
 }
 
 bool infer_one_hot(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_known(op, 1, "depth", "depth")) return false;
+  if (!is_given(op, 1, "depth", "depth")) return false;
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim() + 1);
   if (!axis) return false;
   if (op.type(2).count() != 2 || int_of(op.op(), "depth") < 0)
@@ -229,7 +229,7 @@ const OpDef kTrilu{.kind = OpKind::Trilu,
 const OpDef kOneHot{.kind = OpKind::OneHot,
                     .name = "OneHot",
                     .onnx = {"OneHot", 9},
-                    .attrs = {{"axis", AttrType::Int, -1}, {"depth", AttrType::Int, {}, true}},
+                    .attrs = {{"axis", AttrType::Int, -1}, {"depth", AttrType::Int}},
                     .inputs = {3, 3},
                     .constant_operands = {{1, "depth", AttrType::Int}},
                     .infer = infer_one_hot,

@@ -1,6 +1,7 @@
 #include "ir/ops/record.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 namespace weft {
@@ -107,10 +108,18 @@ bool is_real_operand(const OpView& op, int input) {
 bool is_known(const OpView& op, int input, const char* attr, const char* what) {
   if (!op.has(input)) return true;
   const std::string& value = op.graph().value(op.op().inputs[input]).name;
-  return op.fail(op_def(op.op()).name + std::string("-") + attr + "-runtime-unsupported",
+  std::string id = op_def(op.op()).name;
+  for (char& c : id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return op.fail(id + "-" + attr + "-runtime-unsupported",
                  "the {} is computed at run time (value '{}'); it must be known at compile time: fix the input it "
                  "depends on with --bind, or the dimensions with --dim",
                  what, printable(value));
+}
+
+bool is_given(const OpView& op, int input, const char* attr, const char* what) {
+  if (!is_known(op, input, attr, what)) return false;
+  if (op.op().has(attr)) return true;
+  return op.fail("operand-missing", "the {} is missing (operand {} or attribute '{}')", what, input, attr);
 }
 
 bool has_ndim(const OpView& op, int input, int at_least, int at_most) {

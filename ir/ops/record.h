@@ -33,6 +33,8 @@ bool same_dtypes(const OpView& op, int first = 0);
 bool is_real_operand(const OpView& op, int input);
 /// Operand `input` is gone (it became the attribute `attr`), else reports that it must be known at compile time.
 bool is_known(const OpView& op, int input, const char* attr, const char* what);
+/// The same, and the attribute is there: as an attribute of older opsets, or from the operand.
+bool is_given(const OpView& op, int input, const char* attr, const char* what);
 /// Has at least `ndim` dimensions, else reports.
 bool has_ndim(const OpView& op, int input, int at_least, int at_most = 64);
 /// No dimension of the operand has a run-time length, else reports.

@@ -4,7 +4,7 @@
 namespace weft {
 
 static bool infer_cumsum(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_known(op, 1, "axis", "axis") || !op.axis("axis", op.type(0).ndim())) return false;
+  if (!is_given(op, 1, "axis", "axis") || !op.axis("axis", op.type(0).ndim())) return false;
   return infer_same(op, results);
 }
 
@@ -45,18 +45,17 @@ static void eval_cumsum(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-const OpDef kCumSum{
-    .kind = OpKind::CumSum,
-    .name = "CumSum",
-    .onnx = {"CumSum", 11},
-    .attrs = {{"axis", AttrType::Int, {}, true}, {"exclusive", AttrType::Int, 0}, {"reverse", AttrType::Int, 0}},
-    .inputs = {1, 2},
-    .category = Category::Scan,
-    .constant_operands = {{1, "axis", AttrType::Int}},
-    .infer = infer_cumsum,
-    .canonicalize = canonical_axis,
-    .factors = factors_cumsum,
-    .linear = {{0}},
-    .eval = eval_cumsum};
+const OpDef kCumSum{.kind = OpKind::CumSum,
+                    .name = "CumSum",
+                    .onnx = {"CumSum", 11},
+                    .attrs = {{"axis", AttrType::Int}, {"exclusive", AttrType::Int, 0}, {"reverse", AttrType::Int, 0}},
+                    .inputs = {1, 2},
+                    .category = Category::Scan,
+                    .constant_operands = {{1, "axis", AttrType::Int}},
+                    .infer = infer_cumsum,
+                    .canonicalize = canonical_axis,
+                    .factors = factors_cumsum,
+                    .linear = {{0}},
+                    .eval = eval_cumsum};
 
 }  // namespace weft

@@ -40,7 +40,7 @@ std::optional<std::vector<SliceDim>> slice_dims(const OpView& op) {
 }
 
 static bool infer_slice(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_known(op, 1, "starts", "list of starts") || !is_known(op, 2, "ends", "list of ends") ||
+  if (!is_given(op, 1, "starts", "list of starts") || !is_given(op, 2, "ends", "list of ends") ||
       !is_known(op, 3, "axes", "list of axes") || !is_known(op, 4, "steps", "list of steps"))
     return false;
   const std::optional<std::vector<SliceDim>> dims = slice_dims(op);
@@ -99,8 +99,8 @@ const OpDef kSlice{.kind = OpKind::Slice,
                    .name = "Slice",
                    .onnx = {"Slice"},
                    .attrs = {{"axes", AttrType::Ints},
-                             {"ends", AttrType::Ints, {}, true},
-                             {"starts", AttrType::Ints, {}, true},
+                             {"ends", AttrType::Ints},
+                             {"starts", AttrType::Ints},
                              {"steps", AttrType::Ints}},
                    .inputs = {1, 5},
                    .category = Category::View,
@@ -131,7 +131,7 @@ static std::optional<std::vector<int64_t>> full_pads(const OpView& op) {
 }
 
 static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_known(op, 1, "pads", "list of pads") || !is_known(op, 2, "value", "fill value") ||
+  if (!is_given(op, 1, "pads", "list of pads") || !is_known(op, 2, "value", "fill value") ||
       !is_known(op, 3, "axes", "list of axes"))
     return false;
   const std::string& mode = text_of(op.op(), "mode");
@@ -197,7 +197,7 @@ const OpDef kPad{
     .onnx = {"Pad", 2},
     .attrs = {{"axes", AttrType::Ints},
               {"mode", AttrType::Text, "constant"},
-              {"pads", AttrType::Ints, {}, true},
+              {"pads", AttrType::Ints},
               {"value", AttrType::Real, 0.0}},
     .inputs = {1, 4},
     .category = Category::View,

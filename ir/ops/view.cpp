@@ -75,7 +75,7 @@ static std::optional<Dims> asked_dims(const OpView& op) {
 }
 
 static bool infer_reshape(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_known(op, 1, "shape", "shape")) return false;
+  if (!is_given(op, 1, "shape", "shape")) return false;
   const std::optional<Dims> dims = asked_dims(op);
   if (!dims) return false;
   const std::optional<Shape> shape = reshaped(op, *dims);
@@ -94,7 +94,7 @@ static void canonical_reshape(Op& op, const OpView& view) {
 const OpDef kReshape{.kind = OpKind::Reshape,
                      .name = "Reshape",
                      .onnx = {"Reshape", 5},
-                     .attrs = {{"allowzero", AttrType::Int, 0}, {"shape", AttrType::Ints, {}, true}},
+                     .attrs = {{"allowzero", AttrType::Int, 0}, {"shape", AttrType::Ints}},
                      .inputs = {1, 2},
                      .category = Category::View,
                      .constant_operands = {{1, "shape", AttrType::Ints}},
@@ -147,7 +147,7 @@ const OpDef kTranspose{.kind = OpKind::Transpose,
                        .eval = eval_transpose};
 
 static bool infer_expand(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_known(op, 1, "shape", "shape")) return false;
+  if (!is_given(op, 1, "shape", "shape")) return false;
   const Dims asked = ints_of(op.op(), "shape");
   const std::optional<Shape> shape = broadcast({op.type(0).shape, shape_of(asked)});
   if (!shape)
@@ -171,7 +171,7 @@ static void canonical_expand(Op& op, const OpView& view) {
 const OpDef kExpand{.kind = OpKind::Expand,
                     .name = "Expand",
                     .onnx = {"Expand", 8},
-                    .attrs = {{"shape", AttrType::Ints, {}, true}},
+                    .attrs = {{"shape", AttrType::Ints}},
                     .inputs = {1, 2},
                     .category = Category::View,
                     .constant_operands = {{1, "shape", AttrType::Ints}},
@@ -234,7 +234,7 @@ const OpDef kConcat{.kind = OpKind::Concat,
                     .is_primitive = [](const OpView& op) { return op.inputs() > 1; }};
 
 static bool infer_tile(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_known(op, 1, "repeats", "list of repeats")) return false;
+  if (!is_given(op, 1, "repeats", "list of repeats")) return false;
   const std::vector<int64_t> repeats = ints_of(op.op(), "repeats");
   TensorType type{op.type(0).dtype, op.type(0).shape, {}};
   if (repeats.size() != type.shape.size())
@@ -263,7 +263,7 @@ static void eval_tile(EvalContext& context) {
 const OpDef kTile{.kind = OpKind::Tile,
                   .name = "Tile",
                   .onnx = {"Tile", 6},
-                  .attrs = {{"repeats", AttrType::Ints, {}, true}},
+                  .attrs = {{"repeats", AttrType::Ints}},
                   .inputs = {1, 2},
                   .category = Category::View,
                   .constant_operands = {{1, "repeats", AttrType::Ints}},

@@ -51,7 +51,7 @@ static bool infer_squeeze(const OpView& op, std::vector<TensorType>& results) {
 }
 
 static bool infer_unsqueeze(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_known(op, 1, "axes", "list of axes")) return false;
+  if (!is_given(op, 1, "axes", "list of axes")) return false;
   Dims dims = op.dims(0);
   const size_t ndim = dims.size() + ints_of(op.op(), "axes").size();
   std::optional<std::vector<int64_t>> axes = op.axes("axes", static_cast<int>(ndim));

@@ -1,0 +1,129 @@
+// Shows that ops that can be evaluated whole give the same decomposed, and what composite ops give on small cases.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "ops_test.h"
+
+namespace weft {
+
+namespace {
+using Axes = std::vector<int64_t>;
+
+struct Case {
+  OpKind kind;
+  std::vector<Tensor> inputs;
+  Attrs attrs;
+  Tensor expected;
+};
+}  // namespace
+
+static const double kNan = std::nan("");
+
+TEST_CASE("composite ops give what ONNX says") {
+  const Tensor row = reals({1, 3}, {1, 2, 4});
+  const double e1 = std::exp(-3), e2 = std::exp(-2), sum = e1 + e2 + 1;
+  const Case cases[] = {
+      {OpKind::Softmax, {row}, {}, reals({1, 3}, {e1 / sum, e2 / sum, 1 / sum})},
+      {OpKind::Softmax,
+       {reals({1, 3, 1}, {1, 2, 4})},
+       {{"axis", int64_t{1}}, {"flatten", int64_t{1}}},
+       reals({1, 3, 1}, {e1 / sum, e2 / sum, 1 / sum})},
+      {OpKind::LogSoftmax, {row}, {}, reals({1, 3}, {-3 - std::log(sum), -2 - std::log(sum), -std::log(sum)})},
+      {OpKind::Hardmax, {row}, {}, reals({1, 3}, {0, 0, 1})},
+      {OpKind::ReduceMean, {row}, {{"axes", Axes{1}}}, reals({1, 1}, {7.0 / 3})},
+      {OpKind::ReduceL2, {reals({2}, {3, 4})}, {}, reals({1}, {5})},
+      {OpKind::Gemm,
+       {reals({2, 1}, {1, 2}), reals({3, 2}, {1, 2, 3, 4, 5, 6}), reals({3}, {1, 1, 1})},
+       {{"alpha", 2.0}, {"transA", int64_t{1}}, {"transB", int64_t{1}}},
+       reals({1, 3}, {11, 23, 35})},
+      {OpKind::Clip, {row, reals({}, {2})}, {}, reals({1, 3}, {2, 2, 4})},
+      {OpKind::Trilu, {reals({2, 2}, {1, kNan, 3, 4})}, {{"upper", int64_t{0}}}, reals({2, 2}, {1, 0, 3, 4})},
+      {OpKind::OneHot, {wholes({3}, {-1, 0, 7}), reals({2}, {0, 5})}, {}, reals({0}, {})},
+      {OpKind::Einsum,
+       {reals({2, 2}, {1, 2, 3, 4}), reals({2, 2}, {1, 0, 0, 2})},
+       {{"equation", std::string("ij,kj->ki")}},
+       reals({2, 2}, {1, 3, 4, 8})},
+      {OpKind::Einsum,
+       {reals({2}, {1, 2}), reals({2}, {3, 4})},
+       {{"equation", std::string("i,j")}},
+       reals({2, 2}, {3, 4, 6, 8})},
+      {OpKind::DepthToSpace,
+       {reals({1, 4, 1, 1}, {1, 2, 3, 4})},
+       {{"blocksize", int64_t{2}}},
+       reals({1, 1, 2, 2}, {1, 2, 3, 4})},
+      {OpKind::Pow, {row}, {}, reals({0}, {})},
+  };
+  for (Case c : cases) {
+    OneOp one;
+    std::vector<ValueId> operands;
+    for (const Tensor& tensor : c.inputs) operands.push_back(one.input(tensor));
+    CAPTURE(op_def(c.kind).name);
+    if (c.kind == OpKind::OneHot) {
+      operands.insert(operands.begin() + 1, ValueId{});
+      c.attrs.push_back({"depth", int64_t{2}});
+      c.expected = reals({3, 2}, {0, 5, 5, 0, 0, 0});
+    }
+    if (c.kind == OpKind::Pow) {
+      operands.push_back(one.constant(reals({}, {3})));
+      c.expected = reals({1, 3}, {1, 8, 64});
+    }
+    REQUIRE(one.add(c.kind, operands, c.attrs));
+    REQUIRE(one.decompose());
+    CHECK(relative_error(one.run()[0], c.expected) < 1e-6);  // constants are rounded to f32
+  }
+}
+
+TEST_CASE("ops with a reference of their own agree with their decomposition") {
+  const Tensor x = reals({1, 4, 1, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  const std::pair<OpKind, Attrs> cases[] = {
+      {OpKind::Squeeze, {{"axes", Axes{-2}}}},
+      {OpKind::Unsqueeze, {{"axes", Axes{0, -1}}}},
+      {OpKind::Flatten, {{"axis", int64_t{2}}}},
+      {OpKind::Split, {{"axis", int64_t{1}}, {"split", Axes{4}}}},
+      {OpKind::Shape, {{"start", int64_t{-3}}}},
+      {OpKind::Size, {}},
+      {OpKind::Identity, {}},
+      {OpKind::Max, {}},
+  };
+  for (const auto& [kind, attrs] : cases) {
+    OneOp one;
+    CAPTURE(op_def(kind).name);
+    REQUIRE(one.add(kind, {one.input(x)}, attrs));
+    const Tensor whole = one.run()[0];
+    REQUIRE(one.decompose());
+    CHECK(relative_error(one.run()[0], whole) == 0);
+  }
+}
+
+TEST_CASE("a convolution with bias adds it behind") {
+  OneOp one;
+  REQUIRE(one.add(OpKind::Conv, {one.input(reals({1, 1, 3}, {1, 2, 3})), one.input(reals({2, 1, 2}, {1, 1, 1, -1})),
+                                 one.input(reals({2}, {10, 20}))}));
+  REQUIRE(one.decompose());
+  CHECK(one.run()[0].real == std::vector<double>{13, 15, 19, 19});
+}
+
+TEST_CASE("dropout keeps its operand in inference and scales the rest in training") {
+  OneOp one;
+  const ValueId x = one.input(reals({64}, std::vector<double>(64, 1)));
+  REQUIRE(one.add(OpKind::Dropout, {x}, {{"ratio", 0.75}, {"training_mode", int64_t{1}}}, 2));
+  REQUIRE(one.decompose());
+  const std::vector<Tensor> y = one.run();
+  int kept = 0;
+  for (int i = 0; i < 64; ++i) {
+    CHECK(y[0].real[i] == (y[1].whole[i] ? 4 : 0));
+    kept += static_cast<int>(y[1].whole[i]);
+  }
+  CHECK((kept > 4 && kept < 32));
+}
+
+TEST_CASE("a shape that is known at run time only is refused by name") {
+  OneOp one;
+  CHECK(!one.add(OpKind::Reshape, {one.input(reals({2}, {1, 2})), one.input(wholes({1}, {2}))}));
+  CHECK(one.diags.all()[0].id == "reshape-shape-runtime-unsupported");
+  CHECK(one.diags.all()[0].message.find("'x_2'") != std::string::npos);
+  CHECK(one.diags.exit_code() == 3);
+}
+
+}  // namespace weft

@@ -86,9 +86,23 @@ bool import_attrs(ImportState& state, const OnnxNode& node, const OpDef& def, co
       ok &= import_attr(state, node, attr, def, loc, attrs);
     }
   }
+  return ok;
+}
+
+/// Whether a constant operand will become the attribute, or may (an operand may be optional in ONNX as well).
+static bool comes_as_operand(const Op& op, const OpDef& def, const char* attr) {
+  for (const ConstantOperand& operand : def.constant_operands)
+    if (std::string_view(operand.attr) == attr)
+      return operand.input < static_cast<int>(op.inputs.size()) && op.inputs[operand.input];
+  return false;
+}
+
+bool check_required_attrs(ImportState& state, const OnnxNode& node, const Op& op, const Loc& loc) {
+  const OpDef& def = op_def(op);
+  bool ok = true;
   for (const AttrSpec& spec : def.attrs) {
-    if (!spec.required || spec.otherwise || node.find(spec.name)) continue;
-    state.diags.error("attribute-missing", loc, "{} needs the attribute '{}'", full_op_name(node), spec.name);
+    if (!spec.required || spec.otherwise || op.has(spec.name) || comes_as_operand(op, def, spec.name)) continue;
+    state.diags.error("attribute-missing", loc, "{} needs '{}'", full_op_name(node), spec.name);
     ok = false;
   }
   return ok;

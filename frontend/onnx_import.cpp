@@ -5,7 +5,7 @@
 
 namespace weft {
 
-Scope::Scope(const OnnxGraph& source, Graph& graph, Scope* parent) : source(source), graph(graph), parent(parent) {
+ImportScope::ImportScope(const OnnxGraph& source, Graph& graph, ImportScope* parent) : source(source), graph(graph), parent(parent) {
   for (const OnnxTensor& tensor : source.initialisers) initialisers.emplace(tensor.name, &tensor);
   for (size_t n = 0; n < source.nodes.size(); ++n)
     for (const std::string& output : source.nodes[n].outputs)
@@ -46,10 +46,17 @@ std::vector<std::string> region_attrs(const OnnxNode& node) {
 
 static bool is_constant_node(const OnnxNode& node) { return node.domain.empty() && node.op_type == "Constant"; }
 
+/// The first opset of the node's domain in which the record reads this spelling.
+static int since(const OpDef& def, const OnnxNode& node) {
+  for (const OnnxName& alias : def.aliases)
+    if (node.domain == alias.domain && node.op_type == alias.name) return alias.since;
+  return def.onnx.since;
+}
+
 bool is_supported(const OnnxNode& node) {
   if (is_constant_node(node)) return true;
   const OpDef* def = find_onnx_op(node.domain, node.op_type);
-  return def && node.overload.empty() && (node.opset == 0 || node.opset >= def->onnx.since);
+  return def && node.overload.empty() && (node.opset == 0 || node.opset >= since(*def, node));
 }
 
 namespace {
@@ -72,7 +79,7 @@ void collect_refused(const OnnxModel& model, const OnnxGraph& graph, int& index,
     auto known = std::find_if(refused.begin(), refused.end(), [&](const Refused& r) { return r.op == op; });
     if (known == refused.end()) {
       const OpDef* def = find_onnx_op(node.domain, node.op_type);
-      const std::string why = def && node.overload.empty() ? format(" in opset {}, only from {} on", node.opset, def->onnx.since) : "";
+      const std::string why = def && node.overload.empty() ? format(" in opset {}, only from {} on", node.opset, since(*def, node)) : "";
       known = refused.insert(refused.end(), {model.loc(node, at), op, why, {}});
     }
     known->nodes.push_back(format("'{}'", printable(shown_name(node))));
@@ -126,7 +133,7 @@ class FreeNames {
 
 class NodeImporter {
  public:
-  NodeImporter(ImportState& state, Scope& scope) : state_(state), scope_(scope) {}
+  NodeImporter(ImportState& state, ImportScope& scope) : state_(state), scope_(scope) {}
 
   bool nodes();
   bool outputs();
@@ -134,6 +141,7 @@ class NodeImporter {
  private:
   bool node(const OnnxNode& node);
   bool constant_node(const OnnxNode& node, const Loc& loc, int index);
+  bool repeats(const std::string& name, const Constant& constant) const;
   bool operands(const OnnxNode& node, const OpDef& def, const Loc& loc, NewOp& made);
   bool check_arity(const OnnxNode& node, const OpDef& def, const Loc& loc, const std::vector<ValueId>& inputs);
   bool regions(const OnnxNode& node, const Loc& loc, NewOp& made);
@@ -151,7 +159,7 @@ class NodeImporter {
   bool depends(size_t node, size_t on) const;
 
   ImportState& state_;
-  Scope& scope_;
+  ImportScope& scope_;
   size_t at_ = 0;  // which node of the scope's graph
 };
 
@@ -168,7 +176,7 @@ ValueId NodeImporter::add_constant(const std::string& name, ConstantId constant)
 
 /// The constant that `name` is, in this scope or an outer one.
 std::optional<ConstantId> NodeImporter::outer_constant(const std::string& name, bool& failed) {
-  for (const Scope* scope = &scope_; scope; scope = scope->parent) {
+  for (const ImportScope* scope = &scope_; scope; scope = scope->parent) {
     if (const auto value = scope->values.find(name); value != scope->values.end()) {
       const Op& producer = scope->graph.producer_op(value->second);
       if (producer.kind != OpKind::Constant) return {};
@@ -184,7 +192,7 @@ std::optional<ConstantId> NodeImporter::outer_constant(const std::string& name, 
 }
 
 bool NodeImporter::is_failed(const std::string& name) const {
-  for (const Scope* scope = &scope_; scope; scope = scope->parent)
+  for (const ImportScope* scope = &scope_; scope; scope = scope->parent)
     if (scope->failed.contains(name)) return true;
   return false;
 }
@@ -222,7 +230,7 @@ bool NodeImporter::depends(size_t node, size_t on) const {
 void NodeImporter::report_missing(const std::string& name, size_t reader, const Loc& loc) {
   const auto maker = scope_.makers.find(name);
   if (maker == scope_.makers.end()) {
-    for (const Scope* scope = &scope_; scope; scope = scope->parent)
+    for (const ImportScope* scope = &scope_; scope; scope = scope->parent)
       for (const std::string& sparse : scope->source.sparse_initialisers)
         if (sparse == name) {
           state_.diags.error("sparse-initializer-unsupported", loc, "'{}' is a sparse initializer, which is not supported",
@@ -273,10 +281,21 @@ bool NodeImporter::constant_node(const OnnxNode& node, const Loc& loc, int index
     made.name = node.name;
     made.origins = {origin(node, loc, index)};
     made.result_names = node.outputs;
+    if (repeats(node.outputs[0], c)) return true;
     op = scope_.graph.add(std::move(made));
   }
   define(node, op, loc);
   return bool(op);
+}
+
+/// Tools that merge models leave the same Constant in twice. That is not SSA, but means nothing else.
+bool NodeImporter::repeats(const std::string& name, const Constant& constant) const {
+  const auto known = scope_.values.find(name);
+  if (known == scope_.values.end()) return false;
+  const Op& producer = scope_.graph.producer_op(known->second);
+  if (producer.kind != OpKind::Constant) return false;
+  const Constant& other = state_.module.constants[producer.constant("value")];
+  return other.dtype == constant.dtype && other.dims == constant.dims && std::ranges::equal(other.bytes, constant.bytes);
 }
 
 bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc& loc,
@@ -339,7 +358,7 @@ bool NodeImporter::check_region(const OnnxNode& node, const OnnxGraph& graph, co
 std::optional<Graph> NodeImporter::region(const OnnxGraph& source, const std::vector<std::string>& captures,
                                           const Loc& loc) {
   Graph graph;
-  Scope inner(source, graph, &scope_);
+  ImportScope inner(source, graph, &scope_);
   std::vector<std::string> parameters;
   for (const OnnxValue& input : source.inputs) parameters.push_back(input.name);
   parameters.insert(parameters.end(), captures.begin(), captures.end());
@@ -408,7 +427,8 @@ bool NodeImporter::node(const OnnxNode& node) {
       made.result_names = node.outputs;
       op = scope_.graph.add(std::move(made));
       const OpView view(state_.module, scope_.graph, scope_.graph.op(op), &state_.diags);
-      if (def->import && !def->import(scope_.graph, op, node.opset, view)) op = {};
+      const bool imported = !def->import || def->import(scope_.graph, op, node.opset, view);
+      if (!imported || !check_required_attrs(state_, node, scope_.graph.op(op), loc)) op = {};
     }
   }
   define(node, op, loc);
@@ -444,7 +464,7 @@ bool NodeImporter::outputs() {
 
 }  // namespace
 
-bool import_graph(ImportState& state, Scope& scope) {
+bool import_graph(ImportState& state, ImportScope& scope) {
   NodeImporter importer(state, scope);
   const bool nodes = importer.nodes();
   const bool outputs = importer.outputs();

@@ -10,12 +10,12 @@
 namespace weft {
 
 /// A graph or subgraph being imported, and the names that are visible in it.
-struct Scope {
-  Scope(const OnnxGraph& source, Graph& graph, Scope* parent);
+struct ImportScope {
+  ImportScope(const OnnxGraph& source, Graph& graph, ImportScope* parent);
 
   const OnnxGraph& source;
   Graph& graph;
-  Scope* parent;
+  ImportScope* parent;
   std::unordered_map<std::string, ValueId> values;
   /// Names whose node could not be imported: what reads them is skipped without a further message.
   std::unordered_set<std::string> failed;
@@ -45,13 +45,15 @@ struct ImportState {
 };
 
 /// Adds the Input ops of the model, its bound inputs as Constants, and the lengths of bounded dims. False after reporting.
-bool import_inputs(ImportState& state, const ReadOptions& options, Scope& scope);
+bool import_inputs(ImportState& state, const ReadOptions& options, ImportScope& scope);
 
 /// Imports all nodes and outputs of the scope's graph. False after reporting.
-bool import_graph(ImportState& state, Scope& scope);
+bool import_graph(ImportState& state, ImportScope& scope);
 
 /// The attributes of a node by the record, except graphs; false after reporting.
 bool import_attrs(ImportState& state, const OnnxNode& node, const OpDef& def, const Loc& loc, Attrs& attrs);
+/// Whether a just imported op has what its record requires, as an attribute or as the operand that becomes one.
+bool check_required_attrs(ImportState& state, const OnnxNode& node, const Op& op, const Loc& loc);
 /// The tensor that a Constant node stands for; nothing after reporting.
 std::optional<ConstantId> import_constant_node(ImportState& state, const OnnxNode& node, const Loc& loc);
 

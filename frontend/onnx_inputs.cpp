@@ -11,13 +11,13 @@ namespace {
 
 /// A dimension without a length, where it occurs.
 struct OpenDim {
-  std::string flag;                 // "--dim batch=N", "--shape x=1x3x?"
+  std::string flag;                 // "--dim batch=NUMBER", "--shape x=1x3xN"
   std::vector<std::string> places;  // "dim 0 of 'x'"
 };
 
 class InputImporter {
  public:
-  InputImporter(ImportState& state, const ReadOptions& options, Scope& scope)
+  InputImporter(ImportState& state, const ReadOptions& options, ImportScope& scope)
       : state_(state), options_(options), scope_(scope), loc_(Loc::in_file(state.model.file)) {}
   bool run();
 
@@ -40,12 +40,12 @@ class InputImporter {
 
   ImportState& state_;
   const ReadOptions& options_;
-  Scope& scope_;
+  ImportScope& scope_;
   Loc loc_;
   std::vector<OpenDim> open_;
 };
 
-bool is_input(const Scope& scope, const OnnxValue& value) { return !scope.initialisers.contains(value.name); }
+bool is_input(const ImportScope& scope, const OnnxValue& value) { return !scope.initialisers.contains(value.name); }
 
 std::vector<std::string> InputImporter::input_names() const {
   std::vector<std::string> names;
@@ -184,7 +184,7 @@ std::optional<int64_t> InputImporter::extent_of(const OnnxValue& input, size_t d
     return {};
   }
   if (const DimRequest* request = request_of(dim)) return request->values[0];
-  open(dim.kind == OnnxDim::Kind::Named ? "--dim " + printable(dim.name) + "=N" : shape_flag(input), place);
+  open(dim.kind == OnnxDim::Kind::Named ? "--dim " + printable(dim.name) + "=NUMBER" : shape_flag(input), place);
   return {};
 }
 
@@ -293,7 +293,7 @@ bool InputImporter::run() {
 
 }  // namespace
 
-bool import_inputs(ImportState& state, const ReadOptions& options, Scope& scope) {
+bool import_inputs(ImportState& state, const ReadOptions& options, ImportScope& scope) {
   return InputImporter(state, options, scope).run();
 }
 

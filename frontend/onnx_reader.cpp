@@ -40,18 +40,28 @@ void resolve_opsets(const OnnxModel& model, std::vector<OnnxNode>& nodes, std::v
       for (OnnxGraph& graph : attr.graphs) resolve_opsets(model, graph.nodes, missing);
     if (node.opset != 0) continue;
     const auto opset = model.opsets.find(node.domain);
-    if (opset != model.opsets.end()) node.opset = static_cast<int>(std::clamp<int64_t>(opset->second, 1, 1 << 20));
-    else if (std::find(missing.begin(), missing.end(), node.domain) == missing.end()) missing.push_back(node.domain);
+    const bool imported = opset != model.opsets.end();
+    node.opset = imported ? static_cast<int>(std::clamp<int64_t>(opset->second, 1, 1 << 20)) : 1;
+    if (!imported && std::find(missing.begin(), missing.end(), node.domain) == missing.end()) missing.push_back(node.domain);
   }
 }
 
+/// Other domains are at version 1 everywhere, and exporters forget to import them; ai.onnx has no version to guess.
 bool check_domains(OnnxModel& model, Diags& diags) {
   std::vector<std::string> missing;
   resolve_opsets(model, model.graph.nodes, missing);
-  for (const std::string& domain : missing)
-    diags.error("domain-not-imported", Loc::in_file(model.file), "nodes use domain '{}', but the model imports no opset of it",
-                domain.empty() ? "ai.onnx" : printable(domain));
-  return missing.empty();
+  const Loc loc = Loc::in_file(model.file);
+  bool ok = true;
+  for (const std::string& domain : missing) {
+    if (domain.empty()) {
+      diags.error("opset-missing", loc, "the model does not say which opset of ai.onnx it uses");
+      ok = false;
+    } else {
+      diags.warning("domain-not-imported", loc, "nodes use domain '{}', of which the model imports no opset; taken as version 1",
+                    printable(domain));
+    }
+  }
+  return ok;
 }
 
 /// Op names are unique in the module: inputs keep theirs, then come nodes with names, then those named after results.
@@ -114,7 +124,7 @@ std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options,
   const bool initialisers = check_initialisers(model, model.graph, diags);
   const bool supported = check_supported(model, diags);
   name_ops(state);
-  Scope scope(model.graph, module.graph, nullptr);
+  ImportScope scope(model.graph, module.graph, nullptr);
   const bool inputs = import_inputs(state, options, scope);
   const bool graph = import_graph(state, scope);
   if (!initialisers || !supported || !inputs || !graph) return {};

@@ -1,5 +1,6 @@
 // Recursive descent over the text form. A type is kept as written until what it refers to is known: axes need the
 // place, counts may be values that come later.
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
@@ -16,6 +17,12 @@ namespace weft {
 namespace {
 
 using Kind = Token::Kind;
+
+// Text is read with care for what it would allocate.
+constexpr int64_t kMostRanks = 1 << 20;
+constexpr int64_t kMostElements = int64_t{1} << 48;
+constexpr int64_t kMostZeros = int64_t{1} << 28;
+constexpr int64_t kMostListed = int64_t{1} << 20;
 
 struct ParsedType {
   TensorType type;                            // without counts and layout
@@ -171,7 +178,8 @@ bool Parser::mesh(Mesh& mesh) {
            if (name.kind != Kind::Word && name.kind != Kind::Text) return fail(name, "expected the name of an axis");
            int64_t size = 0;
            if (!expect(Kind::Sign, ":") || !integer(size)) return false;
-           if (size < 1 || size > 1 << 20)
+           // So many that their product is no number of ranks any more.
+           if (size < 1 || size > kMostRanks / mesh_size(mesh))
              return fail(name, format("axis '{}' has size {}", printable(name.text), size));
            mesh.push_back({name.text, static_cast<int>(size)});
            return true;
@@ -233,7 +241,8 @@ bool Parser::constant() {
   if (!type.counts.empty() || !type.states.empty())
     return fail(number, "a constant has neither layout nor run-time length");
   const int64_t count = type.type.count();
-  if (count < 0 || count > (int64_t{1} << 32)) return fail(number, "this constant has too many elements");
+  const bool zero_filled = next_is(Kind::Sign, "...");
+  if (count > (zero_filled ? kMostZeros : kMostListed)) return fail(number, "this constant has too many elements");
   if (accept(Kind::Sign, "...")) {
     const std::vector<std::byte> zeros(static_cast<size_t>(count * dtype_bytes(type.type.dtype)));
     module_.constants.add(name, type.type.dtype, type.type.dims(), zeros);
@@ -466,12 +475,16 @@ bool Parser::type(ParsedType& parsed) {
   const std::optional<DType> dtype = parse_dtype(name.text);
   if (!dtype) return fail(name, format("there is no element type '{}'", printable(name.text)));
   parsed.type.dtype = *dtype;
+  int64_t elements = 1;
   const auto extent = [&] {
     const bool bounded = accept(Kind::Sign, "<=");
     Extent made;
     Token count;
     if (!integer(made.bound)) return false;
     if (made.bound < 0) return fail(name, "an extent is negative");
+    const int64_t bound = std::max<int64_t>(made.bound, 1);
+    if (bound > kMostElements / elements) return fail(name, "this shape has too many elements");
+    elements *= bound;
     if (bounded && !expect_any(Kind::Value, "the value that counts", count)) return false;
     if (bounded) parsed.counts.emplace_back(parsed.type.ndim(), count);
     parsed.type.shape.push_back(made);

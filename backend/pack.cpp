@@ -1,0 +1,201 @@
+#include "backend/pack.h"
+
+#include <cstring>
+#include <memory>
+
+#include "backend/declarations.h"
+#include "ir/base/check.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kPage = 4096;
+
+class Output {
+ public:
+  explicit Output(std::FILE* file) : file_(file) {}
+  void write(const void* bytes, int64_t count) {
+    ok_ = ok_ && std::fwrite(bytes, 1, static_cast<size_t>(count), file_) == static_cast<size_t>(count);
+    at_ += count;
+  }
+  void pad_to(int64_t position) {
+    static constexpr char kZeros[kPage] = {};
+    while (at_ < position) write(kZeros, std::min(kPage, position - at_));
+  }
+  int64_t at() const { return at_; }
+  bool ok() const { return ok_; }
+
+ private:
+  std::FILE* file_;
+  int64_t at_ = 0;
+  bool ok_ = true;
+};
+
+/// Where the elements of a rank's slice lie in the constant: an offset for each local index of each dimension.
+struct Slice {
+  Dims dims;                                  // room, as buffers have it
+  std::vector<std::vector<int64_t>> offsets;  // elements; shorter than the room where the slice is ragged
+
+  /// Local indices of dimension d are one run in memory.
+  bool is_run(size_t d, int64_t stride) const {
+    for (size_t i = 1; i < offsets[d].size(); ++i)
+      if (offsets[d][i] != offsets[d][i - 1] + stride) return false;
+    return static_cast<int64_t>(offsets[d].size()) == dims[d];
+  }
+};
+
+Slice slice_of(const Weight& weight, const Mesh& mesh, const Coordinates& coordinates) {
+  Slice slice{buffer_dims(weight.type, mesh), {}};
+  const Dims strides = strides_of(weight.type.dims());
+  for (int d = 0; d < weight.type.ndim(); ++d) {
+    std::vector<int64_t> held = held_indices(weight.type.shape[d].bound, digits_of(weight.type.layout, d, mesh), coordinates);
+    for (int64_t& index : held) index *= strides[static_cast<size_t>(d)];
+    slice.offsets.push_back(std::move(held));
+  }
+  return slice;
+}
+
+void write_row_major(const Slice& slice, const char* data, int64_t element, Output& out) {
+  size_t run = slice.dims.size();
+  int64_t length = 1;
+  while (run > 0 && slice.is_run(run - 1, length)) length *= slice.dims[--run];
+  const int64_t inner_first = [&] {
+    int64_t first = 0;
+    for (size_t d = run; d < slice.dims.size(); ++d) first += slice.offsets[d].empty() ? 0 : slice.offsets[d][0];
+    return first;
+  }();
+  const std::vector<char> zeros(static_cast<size_t>(length * element));
+  for (Index at(Dims(slice.dims.begin(), slice.dims.begin() + static_cast<long>(run))); at.more(); at.next()) {
+    int64_t from = inner_first;
+    bool held = true;
+    for (size_t d = 0; d < run; ++d) {
+      const int64_t i = at[static_cast<int>(d)];
+      held = held && i < static_cast<int64_t>(slice.offsets[d].size());
+      if (held) from += slice.offsets[d][static_cast<size_t>(i)];
+    }
+    out.write(held ? data + from * element : zeros.data(), length * element);
+  }
+}
+
+/// The columns of a panel group from each row, one behind the other in memory, so that every cache line is read once.
+template <class T>
+void pack_group(const Slice& slice, const T* data, size_t k_dim, size_t n_dim, int64_t first, int64_t panels, int width, T* out) {
+  const std::vector<int64_t>&k_offsets = slice.offsets[k_dim], &n_offsets = slice.offsets[n_dim];
+  const int64_t k = slice.dims[k_dim];
+  const int64_t columns = std::min<int64_t>(panels * width, static_cast<int64_t>(n_offsets.size()) - first * width);
+  if (n_dim < k_dim) {
+    for (int64_t c = 0; c < columns; ++c)
+      for (size_t i = 0; i < k_offsets.size(); ++i)
+        out[(c / width * k + static_cast<int64_t>(i)) * width + c % width] =
+            data[n_offsets[static_cast<size_t>(first * width + c)] + k_offsets[i]];
+    return;
+  }
+  for (size_t i = 0; i < k_offsets.size(); ++i)
+    for (int64_t c = 0; c < columns; ++c)
+      out[(c / width * k + static_cast<int64_t>(i)) * width + c % width] =
+          data[k_offsets[i] + n_offsets[static_cast<size_t>(first * width + c)]];
+}
+
+template <class T>
+void write_panels(const Slice& slice, const Packing& packing, const T* data, Output& out) {
+  const size_t nd = slice.dims.size();
+  const size_t k_dim = nd - (packing.transposed ? 1 : 2), n_dim = nd - (packing.transposed ? 2 : 1);
+  const int64_t k = slice.dims[k_dim], panels = (slice.dims[n_dim] + packing.width - 1) / packing.width;
+  constexpr int64_t kGroup = 16;
+  std::vector<T> group(static_cast<size_t>(kGroup * k * packing.width));
+  for (Index at(Dims(slice.dims.begin(), slice.dims.end() - 2)); at.more(); at.next()) {
+    const T* matrix = data;
+    for (size_t d = 0; d + 2 < nd; ++d) matrix += slice.offsets[d][static_cast<size_t>(at[static_cast<int>(d)])];
+    for (int64_t first = 0; first < panels; first += kGroup) {
+      const int64_t count = std::min(kGroup, panels - first);
+      std::fill(group.begin(), group.end(), T(0));
+      pack_group(slice, matrix, k_dim, n_dim, first, count, packing.width, group.data());
+      out.write(group.data(), count * k * packing.width * static_cast<int64_t>(sizeof(T)));
+    }
+  }
+}
+
+void write_weight(const Weight& weight, const Constant& constant, const Mesh& mesh, const Coordinates& at, Output& out) {
+  const Slice slice = slice_of(weight, mesh, at);
+  const auto* data = reinterpret_cast<const char*>(constant.bytes.data());
+  const int64_t element = dtype_bytes(weight.type.dtype);
+  if (weight.packing.kind == Packing::Kind::RowMajor) return write_row_major(slice, data, element, out);
+  if (element == 4) return write_panels(slice, weight.packing, reinterpret_cast<const uint32_t*>(data), out);
+  if (element == 8) return write_panels(slice, weight.packing, reinterpret_cast<const uint64_t*>(data), out);
+  WEFT_CHECK(element == 2, "panels of one-byte elements");
+  write_panels(slice, weight.packing, reinterpret_cast<const uint16_t*>(data), out);
+}
+
+/// Coordinates on all axes of a place for the slice of that number.
+Coordinates slice_coordinates(const Mesh& mesh, const std::vector<int>& axes, int number) {
+  Coordinates coordinates(mesh.size());
+  for (size_t a = axes.size(); a-- > 0;) {
+    const size_t axis = static_cast<size_t>(axes[a]);
+    coordinates[axis] = number % mesh[axis].size;
+    number /= mesh[axis].size;
+  }
+  return coordinates;
+}
+
+void write_segments(const Plan& plan, Output& out, int64_t base) {
+  const std::vector<int64_t> files = segment_files(plan);
+  for (size_t s = 0; s < plan.segments.size(); ++s) {
+    const Segment& segment = plan.segments[s];
+    const Mesh& mesh = plan.places[segment.place.index].mesh;
+    const int slices = segment_slices(plan, segment);
+    const int64_t begin = segment_begin(plan, s), bytes = (files[s + 1] - files[s]) / slices;
+    for (int i = 0; i < slices; ++i) {
+      const int64_t start = base + files[s] + i * bytes;
+      out.pad_to(start);
+      for (const Weight& weight : plan.weights) {
+        if (weight.segment != static_cast<int>(s)) continue;
+        // An equal packing that another weight has brought already.
+        if (start + weight.offset - begin < out.at()) continue;
+        out.pad_to(start + weight.offset - begin);
+        write_weight(weight, (*plan.constants)[weight.constant], mesh, slice_coordinates(mesh, segment.axes, i), out);
+      }
+    }
+  }
+  out.pad_to(base + files.back());
+}
+
+/// The last bytes of an executable (weft/image.h).
+struct Footer {
+  char magic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '1'};
+  uint64_t weights_offset, weights_bytes, manifest_offset, manifest_bytes;
+  uint64_t reserved[3] = {};
+};
+static_assert(sizeof(Footer) == 64);
+
+}  // namespace
+
+int64_t weights_bytes(const Plan& plan) { return segment_files(plan).back(); }
+
+bool write_weights(const Plan& plan, std::FILE* file) {
+  Output out(file);
+  write_segments(plan, out, 0);
+  return out.ok() && std::fflush(file) == 0;
+}
+
+bool append_image(const Plan& plan, const std::string& manifest, const std::string& executable) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(executable.c_str(), "r+b"), std::fclose);
+  if (!file || std::fseek(file.get(), 0, SEEK_END)) return false;
+  std::setvbuf(file.get(), nullptr, _IOFBF, size_t{1} << 20);
+  const int64_t program = std::ftell(file.get());
+  Output out(file.get());
+  // Positions of `out` count from the end of the program.
+  const int64_t first = round_up_to(program, kPage) - program;
+  out.pad_to(first);
+  write_segments(plan, out, first);
+  Footer footer;
+  footer.weights_offset = static_cast<uint64_t>(program + first);
+  footer.weights_bytes = static_cast<uint64_t>(out.at() - first);
+  footer.manifest_offset = static_cast<uint64_t>(program + out.at());
+  footer.manifest_bytes = manifest.size();
+  out.write(manifest.data(), static_cast<int64_t>(manifest.size()));
+  out.write(&footer, sizeof footer);
+  return out.ok() && std::fflush(file.get()) == 0;
+}
+
+}  // namespace weft

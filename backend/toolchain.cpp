@@ -1,0 +1,191 @@
+#include "backend/toolchain.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "backend/pack.h"
+
+namespace weft {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Command = std::vector<std::string>;
+
+/// A compiler run under way.
+struct Job {
+  std::string file;  // what it makes, for people
+  std::string log;
+};
+
+/// Starts a command whose output goes to a file; -1 if that fails.
+pid_t start(const Command& command, const std::string& log) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t child = fork();
+  if (child != 0) return child;
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (out >= 0) dup2(out, 1), dup2(out, 2);
+  execvp(arguments[0], arguments.data());
+  const std::string failure = std::string("cannot run ") + arguments[0] + ": " + std::strerror(errno) + "\n";
+  [[maybe_unused]] const ssize_t written = write(2, failure.data(), failure.size());
+  _exit(127);
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+bool write_file(const fs::path& path, const std::string& text) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.flush();
+  return out.good();
+}
+
+/// The first lines of a compiler's log: what it complains about stands there.
+std::string log_head(const std::string& log) {
+  size_t end = 0;
+  for (int lines = 0; lines < 20 && end != std::string::npos; ++lines) end = log.find('\n', end ? end + 1 : 0);
+  return log.substr(0, std::min<size_t>(end, 4000));
+}
+
+class Compiles {
+ public:
+  Compiles(const BuildOptions& options, Diags& diags) : options_(options), diags_(diags) {
+    jobs_ = options.jobs > 0 ? static_cast<size_t>(options.jobs) : std::max(1u, std::thread::hardware_concurrency());
+  }
+
+  /// Runs a command when a place is free.
+  void run(const Command& command, const std::string& file, const std::string& log) {
+    while (running_.size() >= jobs_) wait_one();
+    if (options_.progress) fprintf(stderr, "weft: %s\n", file.c_str());
+    const pid_t child = start(command, log);
+    if (child < 0) return fail(file, std::string("cannot start a process: ") + std::strerror(errno));
+    running_[child] = {file, log};
+  }
+  bool finish() {
+    while (!running_.empty()) wait_one();
+    return !failed_;
+  }
+
+ private:
+  void wait_one() {
+    int status = 0;
+    pid_t child = -1;
+    // Only our own children: a library that is linked with us may have others.
+    for (const auto& [pid, job] : running_)
+      if (waitpid(pid, &status, WNOHANG) == pid) child = pid;
+    if (child < 0) {
+      child = running_.begin()->first;
+      if (running_.size() > 1) {
+        usleep(2000);
+        return;
+      }
+      waitpid(child, &status, 0);
+    }
+    const Job job = running_[child];
+    running_.erase(child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) fail(job.file, log_head(read_file(job.log)));
+  }
+  void fail(const std::string& file, const std::string& log) {
+    failed_ = true;
+    diags_.error("toolchain-failed", Loc::in_file(file), "the compiler failed:\n{}", log);
+  }
+
+  const BuildOptions& options_;
+  Diags& diags_;
+  size_t jobs_;
+  std::map<pid_t, Job> running_;
+  bool failed_ = false;
+};
+
+std::string arch_of(const Plan& plan) { return plan.target.archs.empty() ? "x86-64-v3" : plan.target.archs[0]; }
+
+/// Paths are relative to the work folder, so that an executable does not depend on where it was built.
+Command compile_command(const Plan& plan, const BuildOptions& options, const fs::path& root, const std::string& file) {
+  const bool kernel = file.starts_with("kernels/");
+  Command command = {options.compiler, "-std=c++20", kernel ? "-O3" : "-O1", "-march=" + arch_of(plan)};
+  for (const char* flag : {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-w", "-pipe"})
+    command.emplace_back(flag);
+  command.push_back("-frandom-seed=" + file);
+  command.push_back("-ffile-prefix-map=" + root.string() + "=.");
+  command.push_back("-ffile-prefix-map=" + fs::absolute(options.runtime_dir).string() + "=runtime_lib");
+  command.push_back("-I" + (fs::path(options.runtime_dir) / "include").string());
+  for (const char* word : {"-c", "-o"}) command.emplace_back(word);
+  command.push_back((root / (file + ".o")).string());
+  command.push_back((root / file).string());
+  return command;
+}
+
+bool is_code(const std::string& path) { return path.ends_with(".cpp"); }
+
+BuildResult file_failed(Diags& diags, const std::string& path) {
+  diags.error("write-failed", Loc::in_file(path), "cannot write the file: {}", std::strerror(errno));
+  return BuildResult::FileFailed;
+}
+
+}  // namespace
+
+BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options, Diags& diags) {
+  const fs::path root = fs::absolute(options.work_dir);
+  for (const SourceFile& file : files)
+    if (!write_file(root / file.path, file.text)) return file_failed(diags, (root / file.path).string());
+  Compiles compiles(options, diags);
+  Command link = {options.compiler, "-o", options.output};
+  // Large files first, so that the last core is not left alone with one.
+  std::vector<const SourceFile*> order;
+  for (const SourceFile& file : files)
+    if (is_code(file.path)) order.push_back(&file);
+  for (const SourceFile* file : order) link.push_back((root / (file->path + ".o")).string());
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
+  for (const SourceFile* file : order)
+    compiles.run(compile_command(plan, options, root, file->path), file->path, (root / (file->path + ".log")).string());
+  if (!compiles.finish()) return BuildResult::ToolchainFailed;
+  for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"}) link.emplace_back(word);
+  link.insert(link.begin() + 3 + static_cast<long>(order.size()), options.runtime_library);
+  compiles.run(link, fs::path(options.output).filename().string(), (root / "link.log").string());
+  if (!compiles.finish()) return BuildResult::ToolchainFailed;
+  std::string manifest;
+  for (const SourceFile& file : files)
+    if (file.path == "manifest.json") manifest = file.text;
+  if (!append_image(plan, manifest, options.output)) return file_failed(diags, options.output);
+  return BuildResult::Built;
+}
+
+BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options, Diags& diags) {
+  const fs::path root = options.output;
+  for (const SourceFile& file : files)
+    if (!write_file(root / file.path, file.text)) return file_failed(diags, (root / file.path).string());
+  std::error_code error;
+  const fs::path runtime = root / "runtime_lib";
+  fs::create_directories(runtime, error);
+  for (const char* part : {"include", "src", "CMakeLists.txt", "program.cmake"})
+    fs::copy(fs::path(options.runtime_dir) / part, runtime / part,
+             fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
+  if (error) {
+    diags.error("copy-failed", Loc::in_file(runtime.string()), "cannot copy the runtime library: {}", error.message());
+    return BuildResult::FileFailed;
+  }
+  if (weights_bytes(plan) == 0) return BuildResult::Built;
+  const std::string path = (root / "weights.bin").string();
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  const bool written = file && write_weights(plan, file);
+  if (file) std::fclose(file);
+  return written ? BuildResult::Built : file_failed(diags, path);
+}
+
+}  // namespace weft

@@ -72,6 +72,13 @@ void store_part(RankState& rank, const PortView& view, const Part& part) {
   for (size_t b = 0; b < part.lengths.size(); ++b) length_of(rank, view.port.layout.bounds[b]) = part.lengths[b];
 }
 
+void check_length(const Port& port, const Bound& bound, int64_t length) {
+  const int64_t limit = port.shape.dims[bound.dim];
+  if (length < 0 || length > limit)
+    fail(kWrongInput, "'%s' has %ld elements on dimension %d, more than its bound of %ld", port.name, long(length),
+         bound.dim, long(limit));
+}
+
 std::string numbered(std::string file, int invocation) {
   for (size_t at; (at = file.find("{i}")) != std::string::npos;) file.replace(at, 3, std::to_string(invocation));
   return file;
@@ -151,8 +158,11 @@ void States::advance() {
     if (read.in_window != written.in_window || read.offset != written.offset)
       memcpy(rank_.at(range_of(state.view)), rank_.at({written.in_window, written.offset, 0}),
              size_t(state.view.bytes()));
-    for (size_t b = 0; b < read.layout.bounds.size(); ++b)
-      length_of(rank_, read.layout.bounds[b]) = length_of(rank_, written.layout.bounds[b]);
+    for (size_t b = 0; b < read.layout.bounds.size(); ++b) {
+      const int64_t length = length_of(rank_, written.layout.bounds[b]);
+      check_length(written, written.layout.bounds[b], length);
+      length_of(rank_, read.layout.bounds[b]) = length;
+    }
   }
 }
 
@@ -187,10 +197,8 @@ std::vector<int64_t> shape_now(RankState& rank, const Port& port) {
   std::vector<int64_t> shape = file_shape(port);
   const size_t leading = shape.size() - size_t(port.shape.ndim);
   for (const Bound& bound : port.layout.bounds) {
-    const int64_t length = length_of(rank, bound), limit = port.shape.dims[bound.dim];
-    if (length < 0 || length > limit)
-      fail(kWrongInput, "'%s' has %ld elements on dimension %d, more than its bound of %ld", port.name, long(length),
-           bound.dim, long(limit));
+    const int64_t length = length_of(rank, bound);
+    check_length(port, bound, length);
     shape[size_t(bound.dim) + leading] = length;
   }
   return shape;

@@ -100,33 +100,57 @@ TEST_CASE("math: every half survives the way to float and back") {
   CHECK(std::isnan(float(bfloat16(kNan))));
 }
 
-TEST_CASE("math: integer division as ONNX has it") {
-  CHECK(divide(-7, 2) == -3);
-  CHECK(divide(7, 0) == 0);
-  CHECK(divide(INT32_MIN, -1) == INT32_MIN);
-  CHECK(divide<int8_t>(-128, -1) == -128);
-  CHECK(remainder(-7, 3) == -1);
-  CHECK(modulo(-7, 3) == 2);
-  CHECK(modulo(7, -3) == -2);
-  CHECK(modulo(6, -3) == 0);
-  CHECK(modulo(5, 0) == 0);
-  CHECK(modulo<uint8_t>(250, 7) == 5);
-  CHECK(remainder(INT64_MIN, int64_t{-1}) == 0);
-  CHECK(floor_divide(-7, 2) == -4);
-  CHECK(floor_divide(-8, 2) == -4);
+TEST_CASE("math: integer arithmetic as ONNX has it") {
+  CHECK(int_div(-7, 2) == -3);
+  CHECK(int_div(7, 0) == 0);
+  CHECK(int_div(INT32_MIN, -1) == INT32_MIN);
+  CHECK(int_div<int8_t>(-128, -1) == -128);
+  CHECK(int_rem(-7, 3) == -1);
+  CHECK(int_rem(INT64_MIN, int64_t{-1}) == 0);
+  CHECK(int_mod(-7, 3) == 2);
+  CHECK(int_mod(7, -3) == -2);
+  CHECK(int_mod(6, -3) == 0);
+  CHECK(int_mod(5, 0) == 0);
+  CHECK(int_mod<uint8_t>(250, 7) == 5);
+  CHECK(int_pow(3, 4) == 81);
+  CHECK(int_pow(-2, int64_t{3}) == -8);
+  CHECK(int_pow(-1, -3) == -1);
+  CHECK(int_pow(2, -1) == 0);
+  CHECK(int_pow<int8_t>(2, 7) == -128);
+  CHECK(int_pow(int64_t{10}, 19) == int64_t(10000000000000000000u));
+  CHECK(abs(INT32_MIN) == INT32_MIN);
+  CHECK(abs(int8_t{-5}) == 5);
+  CHECK(abs(-0.5) == 0.5);
 }
 
-TEST_CASE("math: casts saturate") {
+TEST_CASE("math: modulo of floats, rounding, clamping") {
+  CHECK(floor_mod(-7.0f, 3.0f) == 2);
+  CHECK(floor_mod(7.5, -3.0) == -1.5);
+  CHECK(weft::fmod(-7.0f, 3.0f) == -1);
+  CHECK(round_even(2.5f) == 2);
+  CHECK(round_even(-3.5) == -4);
+  CHECK(clamp(2.0f, 0.0f, 1.0f) == 1);
+  CHECK(std::isnan(clamp(kNan, 0.0f, 1.0f)));
+  CHECK(weft::pow(2.0f, int64_t{10}) == 1024);
+  CHECK(is_inf(-kInf));
+  CHECK(!is_inf(kNan));
+  CHECK(std::isnan(weft::max(kNan, 1.0f)));
+  CHECK(std::isnan(weft::min(1.0f, kNan)));
+}
+
+TEST_CASE("math: casts") {
   CHECK(cast<int32_t>(3.9f) == 3);
   CHECK(cast<int32_t>(-3.9f) == -3);
-  CHECK(cast<int32_t>(1e20f) == INT32_MAX);
-  CHECK(cast<int8_t>(-1e20f) == -128);
-  CHECK(cast<uint8_t>(-1.0f) == 0);
-  CHECK(cast<int64_t>(kNan) == 0);
+  CHECK(cast<int32_t>(0x1p32f + 512) == 512);
+  CHECK(cast<int32_t>(1e20f) == 0);
+  CHECK(cast<int64_t>(kNan) == INT64_MIN);
+  CHECK(cast<uint8_t>(-1.0f) == 255);
+  CHECK(cast<uint64_t>(1e19) == 10000000000000000000u);
+  CHECK(cast<uint64_t>(1e20) == UINT64_MAX);
   CHECK(cast<bool>(0.5f));
   CHECK(!cast<bool>(-0.0f));
+  CHECK(cast<int8_t>(int64_t{300}) == 44);
   CHECK(float(cast<half>(int64_t{3})) == 3);
   CHECK(cast<int16_t>(half(2.5f)) == 2);
-  CHECK(maximum(kNan, 1.0f) != maximum(kNan, 1.0f));
-  CHECK(minimum(1.0f, kNan) != minimum(1.0f, kNan));
+  CHECK(cast<float>(true) == 1);
 }

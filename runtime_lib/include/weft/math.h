@@ -105,7 +105,93 @@ inline double gelu_tanh(double x) {
 }
 inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
-/// ONNX Min and Max: NaN wins.
+// The rest of ONNX's functions of one number, under one name for both types.
+template <class T>
+T sqrt(T x) {
+  return std::sqrt(x);
+}
+template <class T>
+T floor(T x) {
+  return std::floor(x);
+}
+template <class T>
+T ceil(T x) {
+  return std::ceil(x);
+}
+/// To the nearest integer, ties to even.
+template <class T>
+T round_even(T x) {
+  return std::nearbyint(x);
+}
+template <class T>
+T sin(T x) {
+  return std::sin(x);
+}
+template <class T>
+T cos(T x) {
+  return std::cos(x);
+}
+template <class T>
+T tan(T x) {
+  return std::tan(x);
+}
+template <class T>
+T asin(T x) {
+  return std::asin(x);
+}
+template <class T>
+T acos(T x) {
+  return std::acos(x);
+}
+template <class T>
+T atan(T x) {
+  return std::atan(x);
+}
+template <class T>
+T sinh(T x) {
+  return std::sinh(x);
+}
+template <class T>
+T cosh(T x) {
+  return std::cosh(x);
+}
+template <class T>
+T asinh(T x) {
+  return std::asinh(x);
+}
+template <class T>
+T acosh(T x) {
+  return std::acosh(x);
+}
+template <class T>
+T atanh(T x) {
+  return std::atanh(x);
+}
+template <class T, class E>
+T pow(T x, E exponent) {
+  return std::pow(x, T(exponent));
+}
+template <class T>
+bool is_nan(T x) {
+  return x != x;
+}
+template <class T>
+bool is_inf(T x) {
+  return (x < 0 ? -x : x) == std::numeric_limits<T>::infinity();
+}
+
+/// Absolute value; of the smallest integer it is the integer itself.
+template <class T>
+constexpr T abs(T x) {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::fabs(x);
+  else if constexpr (std::is_unsigned_v<T>)
+    return x;
+  else
+    return x < 0 ? T(0 - std::make_unsigned_t<T>(x)) : x;
+}
+
+/// As ONNX and NumPy: NaN wins.
 template <class T>
 constexpr T maximum(T a, T b) {
   return a > b || a != a ? a : b;
@@ -114,20 +200,44 @@ template <class T>
 constexpr T minimum(T a, T b) {
   return a < b || a != a ? a : b;
 }
+template <class T>
+constexpr T max(T a, T b) {
+  return maximum(a, b);
+}
+template <class T>
+constexpr T min(T a, T b) {
+  return minimum(a, b);
+}
+template <class T>
+constexpr T clamp(T x, T low, T high) {
+  return x < low ? low : x > high ? high : x;
+}
+
+/// ONNX Mod on floats with fmod = 1: the sign of the dividend.
+template <class T>
+T fmod(T a, T b) {
+  return std::fmod(a, b);
+}
+/// With fmod = 0: the sign of the divisor.
+template <class T>
+T floor_mod(T a, T b) {
+  const T rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
 
 /// ONNX Div on integers: towards zero. Division by zero gives 0, and the one overflow wraps: neither may stop a
 /// program.
 template <class T>
-constexpr T divide(T a, T b) {
+constexpr T int_div(T a, T b) {
   static_assert(std::is_integral_v<T>);
   if (b == 0) return 0;
   if constexpr (std::is_signed_v<T>)
     if (b == T(-1)) return T(0 - std::make_unsigned_t<T>(a));
   return T(a / b);
 }
-/// ONNX Mod with fmod = 1 on integers: the sign of the dividend.
+/// ONNX Mod with fmod = 1 on integers: the sign of the dividend; 0 where the divisor is 0.
 template <class T>
-constexpr T remainder(T a, T b) {
+constexpr T int_rem(T a, T b) {
   static_assert(std::is_integral_v<T>);
   if (b == 0) return 0;
   if constexpr (std::is_signed_v<T>)
@@ -136,18 +246,40 @@ constexpr T remainder(T a, T b) {
 }
 /// ONNX Mod with fmod = 0: the sign of the divisor.
 template <class T>
-constexpr T modulo(T a, T b) {
-  const T r = remainder(a, b);
+constexpr T int_mod(T a, T b) {
+  const T r = int_rem(a, b);
   return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
 }
-/// Rounds down, for integers.
-template <class T>
-constexpr T floor_divide(T a, T b) {
-  const T q = divide(a, b);
-  return b != 0 && remainder(a, b) != 0 && (a < 0) != (b < 0) ? T(q - 1) : q;
+/// Wraps; a negative exponent truncates.
+template <class T, class E>
+constexpr T int_pow(T base, E exponent) {
+  using U = std::make_unsigned_t<T>;
+  uint64_t left = uint64_t(exponent);
+  if constexpr (std::is_signed_v<E>)
+    if (exponent < 0)
+      return base == 1 ? 1 : T(base + 1) == 0 && std::is_signed_v<T> ? (exponent % 2 != 0 ? base : T(1)) : 0;
+  uint64_t result = 1;
+  for (uint64_t power = U(base); left != 0; left >>= 1, power *= power)
+    if (left & 1) result *= power;
+  return T(result);
 }
 
-/// ONNX Cast. Floats to integers go towards zero; what does not fit becomes the nearest bound, and NaN becomes 0.
+/// ONNX Pow of an integer base: exact and wrapping for integer exponents, negative ones truncate.
+template <class T, class U>
+constexpr T power(T base, U exponent) {
+  if constexpr (std::is_floating_point_v<T> || std::is_floating_point_v<U>) {
+    return T(std::pow(double(base), double(exponent)));
+  } else {
+    if (exponent < 0) return base == T(1) ? T(1) : base == T(-1) ? (exponent % 2 ? base : T(1)) : T(0);
+    uint64_t result = 1, factor = uint64_t(base);
+    for (uint64_t left = uint64_t(exponent); left; left >>= 1, factor *= factor)
+      if (left & 1) result *= factor;
+    return T(result);
+  }
+}
+
+/// ONNX Cast. Floats to integers go towards zero; what does not fit 64 bits, and NaN, gives what x86 gives: the
+/// smallest 64-bit integer; narrower integers take its low bits.
 template <class To, class From>
 inline To cast(From x) {
   if constexpr (std::is_same_v<From, half> || std::is_same_v<From, bfloat16>) {
@@ -156,12 +288,11 @@ inline To cast(From x) {
     return To(float(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != 0;
+  } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {
+    if (x >= From(0x1p63)) return x >= From(0x1p64) ? UINT64_MAX : uint64_t(x);
+    return uint64_t(cast<int64_t>(x));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    constexpr From kLow = From(std::numeric_limits<To>::min()), kHigh = From(std::numeric_limits<To>::max());
-    return x != x       ? To(0)
-           : x <= kLow  ? std::numeric_limits<To>::min()
-           : x >= kHigh ? std::numeric_limits<To>::max()
-                        : To(x);
+    return To(x >= From(-0x1p63) && x < From(0x1p63) ? int64_t(x) : INT64_MIN);
   } else {
     return To(x);
   }

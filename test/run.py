@@ -17,6 +17,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LABELS = ("fast", "slow", "full")
+SHOWN = 600  # characters of a failure; build/test/GROUP.log holds all
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]*(?::[^ ][^:]*)*)(?:: (.*))?$")
 
 
@@ -77,7 +78,7 @@ def take_line(group, line, tail):
         group.passed += 1
     elif kind == "FAIL":
         group.failures.append((name, text or ""))
-        print(f"FAIL {group.name}/{name}: {text or ''}", flush=True)
+        print(f"FAIL {group.name}/{name}: {(text or '')[:SHOWN]}", flush=True)
     else:
         group.skips.append((name, text or "no reason given"))
 

@@ -106,7 +106,7 @@ def check_format(sources):
         return
     names = [str(path) for path in sources if path.suffix in (".h", ".cpp", ".cu", ".cuh")]
     status, _, err = harness.run(["clang-format", "--dry-run", "--Werror", *names])
-    wrong = sorted({line.split(":")[0].removeprefix(f"{ROOT}/") for line in err.splitlines() if "error:" in line})
+    wrong = sorted({name.removeprefix(f"{ROOT}/") for name in re.findall(r"^(.*?):\d+:\d+: error:", err, re.M)})
     harness.check("clang-format", status == 0, f"./dev format would change {', '.join(wrong)}")
 
 

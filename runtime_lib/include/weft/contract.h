@@ -181,6 +181,20 @@ struct PackedPanels {
 
 inline constexpr int64_t kWholeK = 1024, kBlockK = 384, kBlockRows = 120;
 
+/// Four steps of four columns of a transposed operand (unit stride along k) into a panel.
+inline void transpose_block(const float* from, int64_t column, float* out) {
+  typedef float Quad __attribute__((vector_size(16), aligned(4), may_alias));
+  const auto load = [&](int64_t j) { return *reinterpret_cast<const Quad*>(from + j * column); };
+  const Quad a = load(0), b = load(1), c = load(2), d = load(3);
+  const Quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const Quad AB = __builtin_shufflevector(a, b, 2, 6, 3, 7), CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const auto store = [&](int64_t i, Quad x) { *reinterpret_cast<Quad*>(out + i * kPanel) = x; };
+  store(0, __builtin_shufflevector(ab, cd, 0, 1, 4, 5));
+  store(1, __builtin_shufflevector(ab, cd, 2, 3, 6, 7));
+  store(2, __builtin_shufflevector(AB, CD, 0, 1, 4, 5));
+  store(3, __builtin_shufflevector(AB, CD, 2, 3, 6, 7));
+}
+
 /// Packs columns n .. of a strided operand into one panel; missing columns are zero.
 template <class T>
 inline void pack_panel(const Unpacked<T>& b, int64_t n, int64_t columns, int64_t k0, int64_t k, T* out) {
@@ -190,8 +204,13 @@ inline void pack_panel(const Unpacked<T>& b, int64_t n, int64_t columns, int64_t
       for (int64_t j = 0; j < kPanel; ++j) out[j] = from[j];
     return;
   }
+  int64_t done = 0;  // steps
+  if constexpr (std::is_same_v<T, float>)
+    if (columns == kPanel && b.k == 1)
+      for (; done + 4 <= k; done += 4)
+        for (int64_t j = 0; j < kPanel; j += 4) transpose_block(from + j * b.n + done, b.n, out + done * kPanel + j);
   for (int64_t j = 0; j < kPanel; ++j)
-    for (int64_t i = 0; i < k; ++i) out[i * kPanel + j] = j < columns ? from[i * b.k + j * b.n] : T(0);
+    for (int64_t i = done; i < k; ++i) out[i * kPanel + j] = j < columns ? from[i * b.k + j * b.n] : T(0);
 }
 
 /// A strided second operand: the k steps asked for are packed into scratch memory on the stack of the thread.

@@ -170,7 +170,9 @@ bool keeps(const ViewSlice& s) {
     case OpKind::Transpose:
       return s.after.block == s.before.block && s.op.ints("perm")[s.after.dim] == s.before.dim;
     case OpKind::Expand:
-      return s.after == AxisState::sliced(s.before.dim + grown, s.before.block);
+      // A broadcast extent of 1 may be sliced too: one rank has it, the others have nothing to copy.
+      return s.after == AxisState::sliced(s.before.dim + grown, s.before.block) &&
+             s.from[s.before.dim] == s.to[s.after.dim];
     case OpKind::Tile:
       return s.same_slice() && (!s.ragged() || s.to[s.after.dim] == s.from[s.before.dim]);
     case OpKind::Slice:

@@ -99,7 +99,7 @@ OpDef identity() {
 }
 
 OpDef power() {
-  OpDef def = pointwise({OpKind::Pow, "Pow", "weft::pow($0, $1)", REAL(std::pow(x[0], x[1])), "weft::int_pow($0, $1)",
+  OpDef def = pointwise({OpKind::Pow, "Pow", "std::pow($0, $T($1))", REAL(std::pow(x[0], x[1])), "weft::power($0, $1)",
                          WHOLE(whole_power(x[0], x[1]))},
                         2, infer_power);
   def.decompose = decompose_power;
@@ -121,10 +121,28 @@ OpDef cast() {
   return def;
 }
 
+bool infer_modulo(const OpView& op, std::vector<TensorType>& results) {
+  if (is_float(op.type(0).dtype) && !int_of(op.op(), "fmod"))
+    return op.fail("mod-fmod", "'fmod' must be 1 for floating operands");
+  return infer_broadcast(op, results);
+}
+
+OpDef modulo() {
+  OpDef def = pointwise({OpKind::Mod,
+                         "Mod",
+                         "std::fmod($0, $1)",
+                         REAL(std::fmod(x[0], x[1])),
+                         "$fmod ? weft::remainder<$T>($0, $1) : weft::modulo<$T>($0, $1)",
+                         WHOLE(whole_modulo(x[0], x[1], int_of(op, "fmod"), dtype)),
+                         {{"fmod", AttrType::Int, 0}}},
+                        2, infer_modulo);
+  return def;
+}
+
 bool is_float_division(const OpView& op) { return is_float(op.type(0).dtype); }
 
 OpDef division() {
-  OpDef def = binary({OpKind::Div, "Div", "$0 / $1", REAL(x[0] / x[1]), "weft::int_div($0, $1)",
+  OpDef def = binary({OpKind::Div, "Div", "$0 / $1", REAL(x[0] / x[1]), "weft::divide<$T>($0, $1)",
                       WHOLE(whole_divide(x[0], x[1], dtype))});
   def.linear = {{0}};
   def.is_linear = is_float_division;
@@ -141,50 +159,44 @@ const OpDef kSub = linear(
 const OpDef kMul = linear(
     binary({OpKind::Mul, "Mul", "$0 * $1", REAL(x[0] * x[1]), nullptr, WHOLE(whole_multiply(x[0], x[1]))}), {{0}, {1}});
 const OpDef kNeg =
-    linear(unary({OpKind::Neg, "Neg", "-$0", REAL(-x[0]), nullptr, WHOLE(whole_subtract(0, x[0]))}), {{0}});
+    linear(unary({OpKind::Neg, "Neg", "-($0)", REAL(-x[0]), nullptr, WHOLE(whole_subtract(0, x[0]))}), {{0}});
 const OpDef kDiv = division();
-const OpDef kMod = binary({OpKind::Mod,
-                           "Mod",
-                           "$fmod ? weft::fmod($0, $1) : weft::floor_mod($0, $1)",
-                           REAL(real_modulo(x[0], x[1], int_of(op, "fmod"))),
-                           "$fmod ? weft::int_rem($0, $1) : weft::int_mod($0, $1)",
-                           WHOLE(whole_modulo(x[0], x[1], int_of(op, "fmod"), dtype)),
-                           {{"fmod", AttrType::Int, 0}}});
+const OpDef kMod = modulo();
 const OpDef kPow = power();
-const OpDef kMax = variadic(binary({OpKind::Max, "Max", "weft::max($0, $1)", REAL(real_max(x[0], x[1])), nullptr,
-                                    WHOLE(whole_less(x[0], x[1], dtype) ? x[1] : x[0])}));
-const OpDef kMin = variadic(binary({OpKind::Min, "Min", "weft::min($0, $1)", REAL(real_min(x[0], x[1])), nullptr,
-                                    WHOLE(whole_less(x[1], x[0], dtype) ? x[1] : x[0])}));
-const OpDef kAbs = unary({OpKind::Abs, "Abs", "weft::abs($0)", REAL(std::fabs(x[0])), nullptr,
+const OpDef kMax = variadic(binary({OpKind::Max, "Max", "weft::maximum<$T>($0, $1)", REAL(real_max(x[0], x[1])),
+                                    nullptr, WHOLE(whole_less(x[0], x[1], dtype) ? x[1] : x[0])}));
+const OpDef kMin = variadic(binary({OpKind::Min, "Min", "weft::minimum<$T>($0, $1)", REAL(real_min(x[0], x[1])),
+                                    nullptr, WHOLE(whole_less(x[1], x[0], dtype) ? x[1] : x[0])}));
+const OpDef kAbs = unary({OpKind::Abs, "Abs", "std::fabs($0)", REAL(std::fabs(x[0])), "$0 < $T(0) ? $T(0) - $0 : $0",
                           WHOLE(x[0] < 0 && dtype != DType::U64 ? whole_subtract(0, x[0]) : x[0])});
 const OpDef kSign = unary({OpKind::Sign, "Sign", "$T(($0 > $T(0)) - ($0 < $T(0)))", REAL((x[0] > 0) - (x[0] < 0)),
                            nullptr, WHOLE(whole_less(0, x[0], dtype) - whole_less(x[0], 0, dtype))});
 const OpDef kReciprocal = unary({OpKind::Reciprocal, "Reciprocal", "$T(1) / $0", REAL(1 / x[0])});
-const OpDef kSqrt = unary({OpKind::Sqrt, "Sqrt", "weft::sqrt($0)", REAL(std::sqrt(x[0]))});
+const OpDef kSqrt = unary({OpKind::Sqrt, "Sqrt", "std::sqrt($0)", REAL(std::sqrt(x[0]))});
 const OpDef kIdentity = identity();
 const OpDef kCast = cast();
 
 // Rounding. Round goes to the nearest even integer.
-const OpDef kCeil = unary({OpKind::Ceil, "Ceil", "weft::ceil($0)", REAL(std::ceil(x[0]))});
-const OpDef kFloor = unary({OpKind::Floor, "Floor", "weft::floor($0)", REAL(std::floor(x[0]))});
-const OpDef kRound = unary({OpKind::Round, "Round", "weft::round_even($0)", REAL(std::nearbyint(x[0]))});
+const OpDef kCeil = unary({OpKind::Ceil, "Ceil", "std::ceil($0)", REAL(std::ceil(x[0]))});
+const OpDef kFloor = unary({OpKind::Floor, "Floor", "std::floor($0)", REAL(std::floor(x[0]))});
+const OpDef kRound = unary({OpKind::Round, "Round", "std::nearbyint($0)", REAL(std::nearbyint(x[0]))});
 
 // Exponential and trigonometric functions.
 const OpDef kExp = unary({OpKind::Exp, "Exp", "weft::exp($0)", REAL(std::exp(x[0]))});
 const OpDef kLog = unary({OpKind::Log, "Log", "weft::log($0)", REAL(std::log(x[0]))});
 const OpDef kErf = unary({OpKind::Erf, "Erf", "weft::erf($0)", REAL(std::erf(x[0]))});
-const OpDef kSin = unary({OpKind::Sin, "Sin", "weft::sin($0)", REAL(std::sin(x[0]))});
-const OpDef kCos = unary({OpKind::Cos, "Cos", "weft::cos($0)", REAL(std::cos(x[0]))});
-const OpDef kTan = unary({OpKind::Tan, "Tan", "weft::tan($0)", REAL(std::tan(x[0]))});
-const OpDef kAsin = unary({OpKind::Asin, "Asin", "weft::asin($0)", REAL(std::asin(x[0]))});
-const OpDef kAcos = unary({OpKind::Acos, "Acos", "weft::acos($0)", REAL(std::acos(x[0]))});
-const OpDef kAtan = unary({OpKind::Atan, "Atan", "weft::atan($0)", REAL(std::atan(x[0]))});
-const OpDef kSinh = unary({OpKind::Sinh, "Sinh", "weft::sinh($0)", REAL(std::sinh(x[0]))});
-const OpDef kCosh = unary({OpKind::Cosh, "Cosh", "weft::cosh($0)", REAL(std::cosh(x[0]))});
+const OpDef kSin = unary({OpKind::Sin, "Sin", "std::sin($0)", REAL(std::sin(x[0]))});
+const OpDef kCos = unary({OpKind::Cos, "Cos", "std::cos($0)", REAL(std::cos(x[0]))});
+const OpDef kTan = unary({OpKind::Tan, "Tan", "std::tan($0)", REAL(std::tan(x[0]))});
+const OpDef kAsin = unary({OpKind::Asin, "Asin", "std::asin($0)", REAL(std::asin(x[0]))});
+const OpDef kAcos = unary({OpKind::Acos, "Acos", "std::acos($0)", REAL(std::acos(x[0]))});
+const OpDef kAtan = unary({OpKind::Atan, "Atan", "std::atan($0)", REAL(std::atan(x[0]))});
+const OpDef kSinh = unary({OpKind::Sinh, "Sinh", "std::sinh($0)", REAL(std::sinh(x[0]))});
+const OpDef kCosh = unary({OpKind::Cosh, "Cosh", "std::cosh($0)", REAL(std::cosh(x[0]))});
 const OpDef kTanh = unary({OpKind::Tanh, "Tanh", "weft::tanh($0)", REAL(std::tanh(x[0]))});
-const OpDef kAsinh = unary({OpKind::Asinh, "Asinh", "weft::asinh($0)", REAL(std::asinh(x[0]))});
-const OpDef kAcosh = unary({OpKind::Acosh, "Acosh", "weft::acosh($0)", REAL(std::acosh(x[0]))});
-const OpDef kAtanh = unary({OpKind::Atanh, "Atanh", "weft::atanh($0)", REAL(std::atanh(x[0]))});
+const OpDef kAsinh = unary({OpKind::Asinh, "Asinh", "std::asinh($0)", REAL(std::asinh(x[0]))});
+const OpDef kAcosh = unary({OpKind::Acosh, "Acosh", "std::acosh($0)", REAL(std::acosh(x[0]))});
+const OpDef kAtanh = unary({OpKind::Atanh, "Atanh", "std::atanh($0)", REAL(std::atanh(x[0]))});
 
 // Activations.
 const OpDef kRelu = unary({OpKind::Relu, "Relu", "$0 < $T(0) ? $T(0) : $0", REAL(x[0] < 0 ? 0 : x[0]), nullptr,
@@ -192,14 +204,15 @@ const OpDef kRelu = unary({OpKind::Relu, "Relu", "$0 < $T(0) ? $T(0) : $0", REAL
 const OpDef kSigmoid = unary({OpKind::Sigmoid, "Sigmoid", "weft::sigmoid($0)", REAL(1 / (1 + std::exp(-x[0])))});
 const OpDef kSoftplus = unary({OpKind::Softplus, "Softplus", "weft::softplus($0)", REAL(softplus(x[0]))});
 const OpDef kSoftsign =
-    unary({OpKind::Softsign, "Softsign", "$0 / ($T(1) + weft::abs($0))", REAL(x[0] / (1 + std::fabs(x[0])))});
+    unary({OpKind::Softsign, "Softsign", "$0 / ($T(1) + std::fabs($0))", REAL(x[0] / (1 + std::fabs(x[0])))});
 const OpDef kMish =
     unary({OpKind::Mish, "Mish", "$0 * weft::tanh(weft::softplus($0))", REAL(x[0] * std::tanh(softplus(x[0])))});
-const OpDef kHardSwish = unary({OpKind::HardSwish, "HardSwish", "$0 * weft::clamp($0 / $T(6) + $T(0.5), $T(0), $T(1))",
+const OpDef kHardSwish = unary({OpKind::HardSwish, "HardSwish",
+                                "$0 * weft::maximum<$T>(weft::minimum<$T>($0 / $T(6) + $T(0.5), $T(1)), $T(0))",
                                 REAL(x[0] * real_max(0, real_min(1, x[0] / 6 + 0.5)))});
 const OpDef kHardSigmoid = unary({OpKind::HardSigmoid,
                                   "HardSigmoid",
-                                  "weft::clamp($T($alpha) * $0 + $T($beta), $T(0), $T(1))",
+                                  "weft::maximum<$T>(weft::minimum<$T>($T($alpha) * $0 + $T($beta), $T(1)), $T(0))",
                                   REAL(real_max(0, real_min(1, real_of(op, "alpha") * x[0] + real_of(op, "beta")))),
                                   nullptr,
                                   nullptr,
@@ -269,10 +282,10 @@ const OpDef kLess =
     compare({OpKind::Less, "Less", "$0 < $1", REAL(x[0] < x[1]), nullptr, WHOLE(whole_less(x[0], x[1], dtype))});
 const OpDef kLessOrEqual = compare({OpKind::LessOrEqual, "LessOrEqual", "$0 <= $1", REAL(x[0] <= x[1]), nullptr,
                                     WHOLE(!whole_less(x[1], x[0], dtype))});
-const OpDef kIsNaN = test({OpKind::IsNaN, "IsNaN", "weft::is_nan($0)", REAL(std::isnan(x[0]))});
+const OpDef kIsNaN = test({OpKind::IsNaN, "IsNaN", "$0 != $0", REAL(std::isnan(x[0]))});
 const OpDef kIsInf = test({OpKind::IsInf,
                            "IsInf",
-                           "weft::is_inf($0) && ($0 > $T(0) ? $detect_positive : $detect_negative)",
+                           "std::isinf($0) && ($0 > $T(0) ? $detect_positive : $detect_negative) != 0",
                            REAL(std::isinf(x[0]) && int_of(op, x[0] > 0 ? "detect_positive" : "detect_negative")),
                            nullptr,
                            nullptr,
@@ -282,11 +295,11 @@ const OpDef kIsInf = test({OpKind::IsInf,
 const OpDef kAnd = logical({OpKind::And, "And", "$0 && $1", nullptr, nullptr, WHOLE(x[0] && x[1])}, 2);
 const OpDef kOr = logical({OpKind::Or, "Or", "$0 || $1", nullptr, nullptr, WHOLE(x[0] || x[1])}, 2);
 const OpDef kXor = logical({OpKind::Xor, "Xor", "$0 != $1", nullptr, nullptr, WHOLE(x[0] != x[1])}, 2);
-const OpDef kNot = logical({OpKind::Not, "Not", "!$0", nullptr, nullptr, WHOLE(!x[0])}, 1);
+const OpDef kNot = logical({OpKind::Not, "Not", "!($0)", nullptr, nullptr, WHOLE(!x[0])}, 1);
 const OpDef kBitwiseAnd = bits({OpKind::BitwiseAnd, "BitwiseAnd", "$0 & $1", nullptr, nullptr, WHOLE(x[0] & x[1])}, 2);
 const OpDef kBitwiseOr = bits({OpKind::BitwiseOr, "BitwiseOr", "$0 | $1", nullptr, nullptr, WHOLE(x[0] | x[1])}, 2);
 const OpDef kBitwiseXor = bits({OpKind::BitwiseXor, "BitwiseXor", "$0 ^ $1", nullptr, nullptr, WHOLE(x[0] ^ x[1])}, 2);
-const OpDef kBitwiseNot = bits({OpKind::BitwiseNot, "BitwiseNot", "~$0", nullptr, nullptr, WHOLE(~x[0])}, 1);
+const OpDef kBitwiseNot = bits({OpKind::BitwiseNot, "BitwiseNot", "~($0)", nullptr, nullptr, WHOLE(~x[0])}, 1);
 const OpDef kWhere = linear(pointwise({OpKind::Where, "Where", "$0 ? $1 : $2", REAL(x[0] != 0 ? x[1] : x[2]), nullptr,
                                        WHOLE(x[0] ? x[1] : x[2])},
                                       3, infer_select),

@@ -25,7 +25,6 @@ int64_t whole_modulo(int64_t a, int64_t b, bool c_like, DType dtype);  // sign o
 int64_t whole_power(int64_t base, int64_t exponent);                   // wraps; negative exponents truncate
 bool whole_less(int64_t a, int64_t b, DType dtype);
 
-double real_modulo(double a, double b, bool c_like);
 // As NumPy: NaN if either is.
 double real_max(double a, double b);
 double real_min(double a, double b);

@@ -105,16 +105,28 @@ static double unsigned_value(const Tensor& tensor, int64_t i) {
   return tensor.dtype == DType::U64 ? static_cast<double>(static_cast<uint64_t>(tensor.whole[i])) : tensor.at(i);
 }
 
+/// Towards zero; the nearest bound where it does not fit, 0 for NaN, as weft::cast has it.
+static int64_t saturated(DType to, double value) {
+  if (std::isnan(value)) return 0;
+  const int bits = static_cast<int>(dtype_bytes(to)) * 8;
+  const double high = std::ldexp(1, is_signed_int(to) ? bits - 1 : bits), low = is_signed_int(to) ? -high : 0;
+  if (value <= low) return is_signed_int(to) ? INT64_MIN >> (64 - bits) : 0;
+  if (value >= high) return is_signed_int(to) ? INT64_MAX >> (64 - bits) : -1;  // wraps to all ones
+  return value >= 0x1p63 ? static_cast<int64_t>(static_cast<uint64_t>(value)) : static_cast<int64_t>(value);
+}
+
 void eval_cast(EvalContext& context) {
   const Tensor& from = context.in(0);
   Tensor result(context.result_dtypes[0], context.result_dims[0]);
   for (int64_t i = 0; i < result.size(); ++i) {
-    if (!from.is_real() && !result.is_real())
+    if (result.is_real())
+      result.real[i] = from.dtype == result.dtype ? from.real[i] : round_to(result.dtype, unsigned_value(from, i));
+    else if (!from.is_real())
       result.put_whole(i, from.whole[i]);
-    else if (result.is_real() && from.dtype != result.dtype)
-      result.real[i] = round_to(result.dtype, unsigned_value(from, i));
+    else if (result.dtype == DType::Bool)
+      result.whole[i] = from.real[i] != 0;
     else
-      result.put(i, from.at(i));
+      result.put_whole(i, saturated(result.dtype, from.real[i]));
   }
   context.results[0] = std::move(result);
 }
@@ -152,11 +164,6 @@ int64_t whole_power(int64_t base, int64_t exponent) {
 
 bool whole_less(int64_t a, int64_t b, DType dtype) {
   return dtype == DType::U64 ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
-}
-
-double real_modulo(double a, double b, bool c_like) {
-  const double remainder = std::fmod(a, b);
-  return !c_like && remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
 }
 
 double real_max(double a, double b) { return std::isnan(a) ? a : std::isnan(b) || b > a ? b : a; }

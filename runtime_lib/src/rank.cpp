@@ -161,7 +161,10 @@ void Rank::enter(const Step& step, int64_t index) {
   state_.world.set_status(rank, stream, step.name, index);
   walk_->steps.push_back({step, index, state_.options.trace ? now_ns() : 0, 0});
   if (state_.options.stall.empty() || state_.options.stall != step.name) return;
-  while (!state_.world.has_failed()) usleep(10'000);
+  // Others time out first; where nobody waits for this step, it ends itself.
+  const int64_t end = now_ns() + int64_t((2 * state_.options.timeout + 5) * 1e9);
+  while (!state_.world.has_failed() && now_ns() < end) usleep(10'000);
+  if (!state_.world.has_failed()) fail(kTimedOut, "step %s was stalled, and nothing waited for it", step.name);
   throw Failure{state_.world.failure(), ""};
 }
 

@@ -20,6 +20,7 @@ class Findings {
     if (!full()) lines_.push_back(std::move(line));
   }
   bool full() const { return lines_.size() >= 200; }
+  size_t count() const { return lines_.size(); }
   std::vector<std::string> take() { return std::move(lines_); }
 
  private:

@@ -181,6 +181,7 @@ static std::string message(const std::string& graph) {
       parse_module("t.weft", "module \"m\" file \"f\" seed 0\nplace @all [0, 1] {tp: 2}\ngraph {\n" + graph, diags));
   REQUIRE(diags.all().size() == 1);
   const Diagnostic& d = diags.all()[0];
+  CHECK(d.id == "ir-text");
   return std::to_string(d.loc.line) + ":" + std::to_string(d.loc.column) + " " + d.message;
 }
 

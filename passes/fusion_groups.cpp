@@ -330,7 +330,7 @@ class Deciding {
   bool fits_row(OpId id, const Row& row, int g) const {
     if (!has_node(id) || taken(id) || op(id).outputs.size() != 1 || loads_from(id, g)) return false;
     if (is_reduction_of(id, row)) return true;
-    if (category(op(id)) != Category::Pointwise) return false;
+    if (category(op(id)) != Category::Pointwise && op(id).kind != OpKind::Gather) return false;
     const Part part = part_of(graph_.result(id), row);
     if (part == Part::None) return false;
     for (ValueId v : op(id).inputs) {

@@ -176,7 +176,10 @@ class StepWriter {
       launch.operands.push_back({held[f].buffer, {}});
       if (formal.window) buffer(held[f].buffer).window = true;
       Access made = access(held[f].buffer, f >= op.inputs.size(), formal.type, formal.whole_over, kernel.mesh);
-      if (formal.window) made.peers = exchange_axes(kernel.body);
+      if (formal.window) {
+        made.peers = exchange_axes(kernel.body);
+        add_exchanged_part(made, kernel, f);
+      }
       step.accesses.push_back(std::move(made));
     }
     for (const RunExtent& extent : kernel.extents) {
@@ -188,6 +191,25 @@ class StepWriter {
     }
     step.what = std::move(launch);
     scope.steps.push_back(std::move(step));
+  }
+
+  /// Of its peers' windows a rank touches the part that it keeps or brings: what stands in the layout on the other side of
+  /// the collective.
+  void add_exchanged_part(Access& made, const Kernel& kernel, size_t formal) const {
+    const Graph& body = kernel.body;
+    const size_t inputs = body.inputs().size();
+    OpId id;
+    if (formal >= inputs) id = body.producer(body.outputs()[formal - inputs].value);
+    else if (!body.value(body.inputs()[formal]).uses.empty()) id = body.value(body.inputs()[formal]).uses[0].op;
+    if (!id || category(body.op(id)) != Category::Collective) return;
+    const Op& op = body.op(id);
+    const TensorType& type = body.type(formal >= inputs ? op.inputs[0] : op.outputs[0]);
+    for (int axis : axes_of(op)) {
+      PartDigit digit{};
+      if (type.layout[axis].is(AxisState::Kind::S) &&
+          part_digit(type, axis, kernel.mesh[axis].size, p_.plan.buffer(made.buffer).type, digit))
+        made.part.push_back(digit);
+    }
   }
 
   static std::vector<int> exchange_axes(const Graph& body) {

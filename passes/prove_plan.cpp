@@ -1,0 +1,187 @@
+// What a Plan must hold on its own: sizes, bounds, collectives that do what they say. Then the proof over its events.
+#include "passes/prove_plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/plan_text.h"
+#include "passes/plan_parts.h"
+#include "passes/prove_memory.h"
+
+namespace weft {
+
+namespace {
+
+using Kind = AxisState::Kind;
+constexpr size_t kMostShown = 20;
+
+class Checks {
+ public:
+  explicit Checks(const Plan& plan) : plan_(plan) {}
+
+  std::vector<std::string> run() {
+    check_positions();
+    check_weights();
+    for (const Block& block : plan_.blocks) check_steps(block.steps);
+    check_order();
+    return std::move(wrong_);
+  }
+
+ private:
+  template <class... Arguments>
+  void wrong(std::string_view pattern, const Arguments&... arguments) {
+    wrong_.push_back(format(pattern, arguments...));
+  }
+
+  void check_positions() {
+    for (const Program& program : plan_.programs) {
+      for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+        const Buffer& buffer = plan_.buffers[b];
+        const Position& position = program.positions[b];
+        if (position.kind == Position::Kind::Absent) continue;
+        const int64_t end = position.offset + buffer.bytes * buffer.depth;
+        if (position.offset < 0 || end > (buffer.window ? program.window_bytes : program.own_bytes))
+          wrong("buffer '{}' ends at {}, behind its memory", buffer.name, end);
+        check_symbolic(program, buffer, position);
+        const Position& first = plan_.programs[0].positions[b];
+        if (buffer.window && first.kind != Position::Kind::Absent && first.offset != position.offset)
+          wrong("window '{}' lies at {} and at {} in two programs", buffer.name, first.offset, position.offset);
+      }
+      const int64_t image = plan_.segments.empty() ? 0 : plan_.segments.back().end;
+      const int64_t peak = program.own_bytes + program.window_bytes + image;
+      if (plan_.target.memory && peak > plan_.target.memory)
+        wrong("rank {} needs {} bytes of {}", program.ranks[0], peak, plan_.target.memory);
+    }
+  }
+
+  void check_symbolic(const Program& program, const Buffer& buffer, const Position& position) {
+    int64_t offset = 0;
+    if (position.kind != Position::Kind::Start) {
+      const Buffer& of = plan_.buffer(position.of);
+      offset = program.positions[position.of.index].offset;
+      if (position.kind == Position::Kind::EndOf) offset += of.bytes * of.depth;
+      if (of.window != buffer.window) wrong("buffer '{}' is placed by one in another memory", buffer.name);
+    }
+    if (offset != position.offset) wrong("buffer '{}' is at {}, its position says {}", buffer.name, position.offset, offset);
+  }
+
+  void check_weights() {
+    int64_t end = 0;
+    for (const Weight& weight : plan_.weights) {
+      if (weight.offset < end) wrong("weight '{}' overlaps the one before it", weight.name);
+      end = weight.offset + weight.bytes;
+      if (end > plan_.segments[weight.segment].end) wrong("weight '{}' ends behind its segment", weight.name);
+    }
+  }
+
+  void check_order() {
+    std::set<std::pair<int, int>> seen;
+    for (const OrderedBlock& entry : plan_.order)
+      if (!seen.insert({entry.block, entry.micro_batch}).second)
+        wrong("block '{}' runs micro-batch {} twice", plan_.blocks[entry.block].name, entry.micro_batch);
+    for (int b = 0; b < static_cast<int>(plan_.blocks.size()); ++b)
+      for (int m = 0; m < plan_.micro_batches; ++m)
+        if (!seen.contains({b, m})) wrong("block '{}' never runs micro-batch {}", plan_.blocks[b].name, m);
+  }
+
+  void check_steps(const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+      if (const auto* launch = std::get_if<LaunchStep>(&step.what)) check_launch(step, *launch);
+      if (const auto* what = std::get_if<CollectiveStep>(&step.what)) check_collective(step, *what);
+      if (const auto* copy = std::get_if<CopyStep>(&step.what)) check_copy(step, *copy);
+      for (const auto* body : bodies_of(step)) check_steps(*body);
+    }
+  }
+
+  /// The step says that it touches the buffer.
+  void check_access(const Step& step, BufferId buffer, bool write) {
+    for (const Access& access : step.accesses)
+      if (access.buffer == buffer && access.write == write) return;
+    wrong("'{}' {} '{}' but does not say so", step.name, write ? "writes" : "reads", plan_.buffer(buffer).name);
+  }
+
+  /// What the type needs fits into an instance of the buffer; `whole`: axes of time over which the memory is not cut.
+  void check_size(const Step& step, BufferId id, TensorType type, const std::vector<int>& whole, const Mesh& mesh) {
+    const Buffer& buffer = plan_.buffer(id);
+    for (int axis : whole) type.layout.set(axis, {});
+    const int64_t bytes = element_count(buffer_dims(type, mesh)) * dtype_bytes(type.dtype);
+    if (bytes > buffer.bytes) wrong("'{}' needs {} bytes of '{}', which has {}", step.name, bytes, buffer.name, buffer.bytes);
+    if (type.dtype != buffer.type.dtype) wrong("'{}' takes '{}' as another element type", step.name, buffer.name);
+  }
+
+  void check_launch(const Step& step, const LaunchStep& launch) {
+    const Kernel& kernel = plan_.kernel(launch.kernel);
+    if (kernel.formals.size() != launch.operands.size()) return wrong("'{}' binds {} operands", step.name, launch.operands.size());
+    for (size_t f = 0; f < kernel.formals.size(); ++f) {
+      const Formal& formal = kernel.formals[f];
+      const Operand& operand = launch.operands[f];
+      if (operand.weight) {
+        if (!formal.weight || !(plan_.weight(operand.weight).packing == formal.packing))
+          wrong("'{}' reads weight '{}' in another packing", step.name, plan_.weight(operand.weight).name);
+        continue;
+      }
+      check_access(step, operand.buffer, f >= kernel.body.inputs().size());
+      check_size(step, operand.buffer, formal.type, formal.whole_over, kernel.mesh);
+      if (formal.window && !plan_.buffer(operand.buffer).window)
+        wrong("'{}' lets peers reach '{}', which is no window", step.name, plan_.buffer(operand.buffer).name);
+    }
+  }
+
+  void check_copy(const Step& step, const CopyStep& copy) {
+    check_access(step, copy.from, false);
+    check_access(step, copy.to, true);
+    const Buffer &from = plan_.buffer(copy.from), &to = plan_.buffer(copy.to);
+    if (from.bytes > to.bytes || from.type.dtype != to.type.dtype) wrong("'{}' copies '{}' to '{}', which differ", step.name, from.name, to.name);
+  }
+
+  static bool does(OpKind kind, const AxisState& from, const AxisState& to) {
+    switch (kind) {
+      case OpKind::AllReduce: return (from.is(Kind::P) || from.is(Kind::V)) && to.is(Kind::R);
+      case OpKind::ReduceScatter: return (from.is(Kind::P) || from.is(Kind::V)) && to.is(Kind::S);
+      case OpKind::AllGather: return from.is(Kind::S) && to.is(Kind::R);
+      case OpKind::AllToAll: return from.is(Kind::S) && to.is(Kind::S);
+      case OpKind::ShardSlice: return from.is(Kind::R) && to.is(Kind::S);
+      default: return false;
+    }
+  }
+
+  void check_collective(const Step& step, const CollectiveStep& what) {
+    check_access(step, what.from, false);
+    check_access(step, what.to, true);
+    check_size(step, what.from, what.from_type, what.from_whole_over, what.mesh);
+    check_size(step, what.to, what.to_type, what.to_whole_over, what.mesh);
+    if (what.kind != OpKind::ShardSlice && !plan_.buffer(what.from).window)
+      wrong("peers read '{}' in '{}', which is no window", plan_.buffer(what.from).name, step.name);
+    const int place_axes = static_cast<int>(plan_.places[what.place.index].mesh.size());
+    for (int a = 0; a < static_cast<int>(what.mesh.size()); ++a) {
+      const AxisState from = what.from_type.layout[a], to = what.to_type.layout[a];
+      const bool listed = std::find(what.axes.begin(), what.axes.end(), a) != what.axes.end();
+      if (!listed && !(from == to)) wrong("'{}' changes axis '{}', which it does not join", step.name, what.mesh[a].name);
+      if (listed && (a >= place_axes || !does(what.kind, from, to)))
+        wrong("'{}' does not take axis '{}' from {} to {}", step.name, what.mesh[a].name, state_text(from), state_text(to));
+      if (listed && from.is(Kind::P) && from.op != what.reduce) wrong("'{}' reduces by {}, its operand is a partial {}", step.name, reduce_name(what.reduce), reduce_name(from.op));
+    }
+  }
+
+  const Plan& plan_;
+  std::vector<std::string> wrong_;
+};
+
+}  // namespace
+
+std::vector<std::string> prove_plan(const Plan& plan) {
+  std::vector<std::string> wrong = Checks(plan).run();
+  if (wrong.empty()) {
+    const PlanEvents events(plan);
+    wrong = events.violations;
+    if (wrong.empty() && static_cast<int>(events.order.size()) < events.nodes) wrong.push_back("a cycle: " + events.cycle_text());
+    if (wrong.empty()) wrong = prove_memory(events);
+  }
+  std::vector<std::string> shown;
+  std::set<std::string> seen;
+  for (std::string& line : wrong)
+    if (shown.size() < kMostShown && seen.insert(line).second) shown.push_back(std::move(line));
+  return shown;
+}
+
+}  // namespace weft

@@ -178,11 +178,7 @@ static std::string shape_flag(const OnnxValue& input) {
 std::optional<int64_t> InputImporter::extent_of(const OnnxValue& input, size_t d) {
   const OnnxDim& dim = (*input.dims)[d];
   const std::string place = format("dim {} of '{}'", d, printable(input.name));
-  if (dim.kind == OnnxDim::Kind::Fixed) {
-    if (dim.extent >= 0) return dim.extent;
-    state_.diags.error("dim-negative", loc_, "{} is {} in the model; extents are 0 or more", place, dim.extent);
-    return {};
-  }
+  if (dim.kind == OnnxDim::Kind::Fixed) return dim.extent;
   if (const DimRequest* request = request_of(dim)) return request->values[0];
   open(dim.kind == OnnxDim::Kind::Named ? "--dim " + printable(dim.name) + "=NUMBER" : shape_flag(input), place);
   return {};

@@ -152,6 +152,8 @@ OnnxNode Converter::node(const onnx::NodeProto& from) {
 }
 
 OnnxDim dim_of(const onnx::TensorShapeProto::Dimension& from) {
+  // Exporters write -1 for lengths that they do not know.
+  if (from.has_dim_value() && from.dim_value() < 0) return {};
   if (from.has_dim_value()) return {OnnxDim::Kind::Fixed, from.dim_value(), ""};
   if (from.has_dim_param() && !from.dim_param().empty()) return {OnnxDim::Kind::Named, 0, from.dim_param()};
   return {};

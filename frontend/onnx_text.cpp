@@ -165,7 +165,12 @@ bool Parser::at_type(size_t ahead) const {
 
 OnnxDim Parser::dim() {
   if (eat("?")) return {};
-  if (token().kind == TextToken::Kind::Int) return {OnnxDim::Kind::Fixed, whole("an extent"), ""};
+  if (token().kind == TextToken::Kind::Int) {
+    const TextToken at = token();
+    const int64_t extent = whole("an extent");
+    if (extent < 0) fail("model-text-extent", at, "an extent is 0 or more; '?' stands for one that is not known");
+    return {OnnxDim::Kind::Fixed, extent, ""};
+  }
   return {OnnxDim::Kind::Named, 0, id("an extent, a name or '?'")};
 }
 

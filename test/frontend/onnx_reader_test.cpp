@@ -1,0 +1,178 @@
+// From a model to a graph: dims, inputs, operands, attributes, subgraphs, and what is refused.
+#include <doctest/doctest.h>
+
+#include "reading.h"
+
+using namespace weft;
+
+TEST_CASE("open dims are listed together, with what pins them") {
+  const ReadModel read = read_graph("(float[N, seq, 4] x, float[N, ?] y, float[] z) => (float[4] o) { o = Relu(x) }");
+  CHECK(read.ids() == "open-dim");
+  CHECK(read.diags.text() ==
+        "m.onnxtxt: error: dimensions of the inputs have no length: dim 0 of 'x', dim 0 of 'y', dim 1 of 'x', dim 1 of 'y', "
+        "the whole shape of 'z' [open-dim]\n"
+        "m.onnxtxt: note: pin dim 0 of 'x', dim 0 of 'y' with --dim N=NUMBER\n"
+        "m.onnxtxt: note: pin dim 1 of 'x' with --dim seq=NUMBER\n"
+        "m.onnxtxt: note: pin dim 1 of 'y' with --shape y=NxN\n"
+        "m.onnxtxt: note: pin the whole shape of 'z' with --shape z=NxN...\n");
+}
+
+TEST_CASE("dims are pinned by name or by shape") {
+  ReadOptions options = with_dims({"N=2"});
+  options.shapes.push_back({"y", {2, 7}});
+  const ReadModel read = read_graph("(float[N, 4] x, float[N, ?] y) => (float[2, 4] o) { o = Relu(x) }", options);
+  REQUIRE_MESSAGE(read.module, read.diags.text());
+  const Graph& graph = read.module->graph;
+  CHECK(graph.type(graph.inputs()[0]).dims() == Dims{2, 4});
+  CHECK(graph.type(graph.inputs()[1]).dims() == Dims{2, 7});
+}
+
+TEST_CASE("a bounded dim has one length, shared by all inputs that have it") {
+  const ReadModel read = read_graph("(float[seq, 4] x, float[4, seq] y) => (float o) { o = MatMul(x, y) }", with_dims({"seq<=64"}));
+  REQUIRE_MESSAGE(read.module, read.diags.text());
+  const Graph& graph = read.module->graph;
+  CHECK(shown(graph) == "x = Input()\ny = Input()\nseq.length = ExtentOf(x)\no = MatMul(x, y)\n");
+  const ValueId length = graph.find_value("seq.length");
+  CHECK(graph.type(graph.inputs()[0]).shape[0] == Extent{64, length});
+  CHECK(graph.type(graph.inputs()[1]).shape[1] == Extent{64, length});
+  CHECK(graph.type(length) == TensorType{DType::I64, {}, {}});
+}
+
+TEST_CASE("requests that do not fit the model") {
+  const auto ids = [](const std::string& inputs, ReadOptions options) {
+    return read_graph("(" + inputs + ") => (float y) { y = Relu(x) }", std::move(options)).ids();
+  };
+  CHECK(ids("float[N] x", with_dims({"M=2"})) == "unknown-dim");
+  CHECK(ids("float[N] x", with_dims({"N=2,3"})) == "dim-values-unsupported");
+  CHECK(ids("float[N] x", with_dims({"N=99999999999999"})) == "dim-range");
+  CHECK(ids("float[N] x", with_dims({"N=2", "N=3"})) == "dim-conflict");
+  CHECK(ids("float[N, 1048576] x", with_dims({"N=1048577"})) == "input-size");
+  CHECK(ids("float[N] x", {.path = "", .dims = {}, .shapes = {{"z", {1}}}, .binds = {}}) == "unknown-input");
+  CHECK(ids("float[3] x", {.path = "", .dims = {}, .shapes = {{"x", {4}}}, .binds = {}}) == "input-shape");
+  CHECK(ids("float[N] x", {.path = "", .dims = {}, .shapes = {{"x", {4}}, {"x", {4}}}, .binds = {}}) == "input-requested-twice");
+  CHECK(ids("string[3] x", {}) == "input-type-unsupported");
+  CHECK(ids("seq(float[3]) x", {}) == "input-type-unsupported");
+  CHECK(ids("float[3] x, float[3] x", {}) == "input-repeated");
+}
+
+TEST_CASE("options of the command line") {
+  Diags diags;
+  CHECK(parse_dim_option("seq<=8", diags)->bounded);
+  CHECK(parse_dim_option("seq=1,128", diags)->values == std::vector<int64_t>{1, 128});
+  CHECK(parse_shape_option("x=1x3", diags)->dims == Dims{1, 3});
+  CHECK(parse_shape_option("x=scalar", diags)->dims.empty());
+  CHECK(parse_bind_option("x=f.npy", diags)->file == "f.npy");
+  CHECK(diags.ok());
+  for (const char* wrong : {"seq", "seq=", "=3", "seq=-1", "seq=1,1", "seq<=1,2"}) CHECK(!parse_dim_option(wrong, diags));
+  CHECK(!parse_shape_option("x=1xy", diags));
+  CHECK(!parse_bind_option("x=", diags));
+  CHECK(diags.all()[0].id == "dim-option");
+  CHECK(diags.all()[6].id == "shape-option");
+  CHECK(diags.all()[7].id == "bind-option");
+}
+
+TEST_CASE("all unsupported operators are named at once") {
+  const ReadModel read = read_graph(R"((float[2] x) => (float y) {
+    [a] p = NonMaxSuppression(x)
+    [b] q = NonMaxSuppression(p)
+    y = local.Missing(q)
+  })");
+  CHECK(read.ids() == "op-unsupported op-unsupported");
+  CHECK(read.diags.exit_code() == 3);
+  CHECK(read.diags.all()[0].message == "operator NonMaxSuppression is not supported; 2 nodes use it: 'a', 'b'");
+}
+
+TEST_CASE("versions") {
+  const auto ids = [](const std::string& header) {
+    return read_text(header + " m (float x) => (float y) { y = Relu(x) }").ids();
+  };
+  CHECK(ids("<ir_version: 99, opset_import: [\"\" : 20]>") == "ir-version-unsupported");
+  CHECK(ids("<ir_version: 8, opset_import: [\"\" : 6]>") == "opset-unsupported");
+  CHECK(ids("<ir_version: 8, opset_import: [\"\" : 99]>") == "opset-unsupported");
+  CHECK(ids("<ir_version: 8, opset_import: [\"local\" : 1]>") == "opset-missing");
+  CHECK(read_text("<ir_version: 8, opset_import: [\"\" : 20]> m (float x) => (float y) { y = com.microsoft.FastGelu(x) }").ids() ==
+        "domain-not-imported");
+}
+
+TEST_CASE("order and names of values") {
+  const auto ids = [](const std::string& nodes) {
+    return read_graph("(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { " + nodes + " }").ids();
+  };
+  CHECK(ids("y = Relu(h)  h = Relu(x)") == "not-sorted");
+  CHECK(ids("y = Relu(h)  h = Relu(y)") == "node-cycle");
+  CHECK(ids("y = Relu(h)") == "undefined-value");
+  CHECK(ids("h = Relu(x)") == "undefined-output");
+  CHECK(ids("y = Relu(x)  y = Relu(x)") == "value-redefined");
+  CHECK(ids("w = Relu(x)  y = Relu(x)") == "value-redefined");
+  CHECK(read_graph("(float x) => (float y, float y) { y = Relu(x) }").ids() == "output-repeated");
+  CHECK(read_graph("(float x) => (float y) <float w = {1}, float w = {2}> { y = Relu(x) }").ids() == "initializer-repeated");
+}
+
+TEST_CASE("the same Constant twice is one") {
+  CHECK(read_graph("(float x) => (float y) { k = Constant<value_float = 1.0>() k = Constant<value_float = 1.0>() y = Add(x, k) }").module);
+  CHECK(read_graph("(float x) => (float y) { k = Constant<value_float = 1.0>() k = Constant<value_float = 2.0>() y = Add(x, k) }").ids() ==
+        "value-redefined");
+}
+
+TEST_CASE("arity and attributes are those of the record") {
+  const auto ids = [](const std::string& node) { return read_graph("(float[2] x, float[2] z) => (float[2] y) { " + node + " }").ids(); };
+  CHECK(ids("y = Add(x)") == "input-count");
+  CHECK(ids("y, q = Add(x, z)") == "output-count");
+  CHECK(ids("y = Add(, z)") == "operand-missing");
+  CHECK(ids("y = LeakyRelu<alpah = 0.5>(x)") == "unknown-attribute");
+  CHECK(ids("y = LeakyRelu<alpha = 1>(x)") == "attribute-type");
+  CHECK(ids("y = LeakyRelu<alpha = 1.0, alpha = 2.0>(x)") == "attribute-repeated");
+  CHECK(ids("y = LeakyRelu<alpha = @beta>(x)") == "attribute-reference");
+  CHECK(ids("y = Cast(x)") == "attribute-missing");
+  CHECK(ids("y = Constant<value_float = 1.0, value_int = 2>()") == "constant-attributes");
+  CHECK(ids("y, q = Constant<value_float = 1.0>()") == "constant-outputs");
+  CHECK(ids("y = Constant<value_string = \"a\">()") == "constant-value-unsupported");
+  const std::string text = read_graph("(float x) => (float y) { y = LeakyRelu<alpah = 0.5>(x) }").diags.text();
+  CHECK(text.find("LeakyRelu has no attribute 'alpah', did you mean 'alpha'? [unknown-attribute]") != std::string::npos);
+}
+
+TEST_CASE("branches take what they use of outside as parameters, constants as their own") {
+  const ReadModel read = read_graph(R"((float[2] x, bool c) => (float[2] y) <float k = {2}> {
+    h = Neg(x)
+    y = If(c) <then_branch = t () => (a) { a = Mul(h, k) }, else_branch = e () => (b) { g = Add(x, h)  b = Relu(g) }>
+  })");
+  REQUIRE_MESSAGE(read.module, read.diags.text());
+  CHECK(shown(read.module->graph) ==
+        "x = Input()\nc = Input()\nh = Neg(x)\ny = If(c, h, x)\n"
+        "  h = Input()\n  x = Input()\n  k = Constant()\n  a = Mul(h, k)\n  --\n"
+        "  h = Input()\n  x = Input()\n  g = Add(x, h)\n  b = Relu(g)\n  --\n");
+}
+
+TEST_CASE("a loop's region: iteration, condition, carried values, captures") {
+  const ReadModel read = read_graph(R"((float[2] x, float[2] s) => (float[2] y) <int64 n = {3}> {
+    y = Loop(n, , x) <body = b (i, c, v) => (d, w) { d = Identity(c)  w = Add(v, s) }>
+  })");
+  REQUIRE_MESSAGE(read.module, read.diags.text());
+  CHECK(shown(read.module->graph) ==
+        "x = Input()\ns = Input()\nn = Constant()\ny = Loop(n, -, x, s)\n"
+        "  i = Input()\n  c = Input()\n  v = Input()\n  s = Input()\n  d = Identity(c)\n  w = Add(v, s)\n  --\n");
+  CHECK(read.module->graph.op(read.module->graph.find_op("y")).integer("carried") == 1);
+}
+
+TEST_CASE("subgraphs that do not fit") {
+  const auto ids = [](const std::string& node) { return read_graph("(float[2] x, bool c) => (float[2] y) { " + node + " }").ids(); };
+  CHECK(ids("y = If(c) <then_branch = t () => (a) { a = Neg(x) }>") == "subgraph-missing");
+  CHECK(ids("y = If(c) <then_branch = t (q) => (a) { a = Neg(x) }, else_branch = e () => (b) { b = Neg(x) }>") == "subgraph-arity");
+  CHECK(ids("y = Loop(, c, x) <body = b (i, i, v) => (v, v) { }>") == "subgraph-parameter");
+  CHECK(ids("y = If(c) <then_branch = t () => (a) { a = Neg(z) }, else_branch = e () => (b) { b = Neg(x) }>") == "undefined-value");
+}
+
+TEST_CASE("op names are unique in the module, nodes with names come first") {
+  const ReadModel read = read_graph("(float x) => (float z) { y = Relu(x) [y] q = Neg(y) [y] z = Neg(q) }");
+  REQUIRE(read.module);
+  const Graph& graph = read.module->graph;
+  CHECK(graph.producer_op(graph.find_value("q")).name == "y");
+  CHECK(graph.producer_op(graph.find_value("z")).name == "y_2");
+  CHECK(graph.producer_op(graph.find_value("y")).name == "y_3");
+}
+
+TEST_CASE("an input with an initializer is a constant; what nothing reads is not imported") {
+  const ReadModel read = read_graph("(float[1] x, float[1] w = {2}) => (float[1] y) <float[1] unused = {1}> { y = Mul(x, w) }");
+  REQUIRE_MESSAGE(read.module, read.diags.text());
+  CHECK(shown(read.module->graph) == "x = Input()\nw = Constant()\ny = Mul(x, w)\n");
+}

@@ -1,0 +1,170 @@
+// The schedule: the whole grammar, and every mistake at its position.
+#include <doctest/doctest.h>
+
+#include "reading.h"
+
+using namespace weft;
+
+TEST_CASE("the whole grammar") {
+  const ReadSchedule read = read_yaml_schedule(R"(weft: 1
+mesh: {dp: 2, tp: 4}
+dims: {batch: 8, seq: [1, 128], past: "<=1024"}
+shard:
+  "h.{l}.attn.c_attn.weight": {tp: {dim: 1, parts: 3}}
+  "h.{l}.mlp.c_fc.weight": {[dp, tp]: 1}
+  ln.use: {tp: R, dp: 0}
+transform:
+  - split: {op: "h.{l}.sum", dim: 0, into: ["rs{l}", "ag{l}"]}
+  - reorder: {gather: "ag{l}", past: [bias]}
+  - reorder: {reduce: [a, {uses: w}], past: [b]}
+  - fuse: {ops: [a, {uses: w}], into: "far{l}"}
+  - overlap: {ops: [c_proj, far], chunks: 8, dim: 0, mechanism: signal}
+state: {past_k: present_k}
+view: per-rank
+seed: 7
+memory: {limit: 70GiB}
+kernels: {mm: {tile: [64, 64, 32], stages: 3}}
+)");
+  REQUIRE_MESSAGE(read.schedule, read.diags.text());
+  const Schedule& s = *read.schedule;
+  CHECK(s.mesh == Mesh{{"dp", 2}, {"tp", 4}});
+  CHECK(s.dims[1].values == std::vector<int64_t>{1, 128});
+  CHECK(s.dims[2].bounded);
+  CHECK(s.dims[2].values == std::vector<int64_t>{1024});
+  REQUIRE(s.shard.size() == 3);
+  CHECK(s.shard[0].axes[0].parts == 3);
+  CHECK(s.shard[0].axes[0].dim == 1);
+  CHECK(s.shard[1].axes[0].axes == std::vector<std::string>{"dp", "tp"});
+  CHECK(s.shard[2].use);
+  CHECK(s.shard[2].target.text == "ln");
+  CHECK(s.shard[2].axes[0].replicated);
+  CHECK(!s.shard[2].axes[1].replicated);
+  REQUIRE(s.transforms.size() == 5);
+  CHECK(std::get<SplitStep>(s.transforms[0].what).into == std::vector<std::string>{"rs{l}", "ag{l}"});
+  CHECK(std::get<ReorderStep>(s.transforms[1].what).gather);
+  CHECK(!std::get<ReorderStep>(s.transforms[2].what).gather);
+  CHECK(std::get<FuseStep>(s.transforms[3].what).ops[1].kind == Selector::Kind::Uses);
+  CHECK(std::get<OverlapStep>(s.transforms[4].what).mechanism == OverlapStep::Mechanism::Signal);
+  CHECK(s.transforms[4].loc.line == 13);
+  CHECK(s.states[0].output == "present_k");
+  CHECK(s.per_rank);
+  CHECK(s.seed == 7);
+  CHECK(s.memory_limit == int64_t{70} << 30);
+  CHECK(s.kernels[0].values.at("tile") == std::vector<int64_t>{64, 64, 32});
+  CHECK(s.kernels[0].values.at("stages") == std::vector<int64_t>{3});
+}
+
+TEST_CASE("places and a pipeline") {
+  const ReadSchedule read = read_yaml_schedule(R"(weft: 1
+places:
+  all: {ranks: [0, 1], mesh: {tp: 2}}
+  a: {ranks: [1]}
+pipeline:
+  stages: {embed: {place: all, nodes: [x, "h.*"]}, last: {place: a, nodes: y}}
+  micro_batches: 2
+  order: [[embed, 0], [embed, 1], [last, 0], [last, 1]]
+)");
+  REQUIRE_MESSAGE(read.schedule, read.diags.text());
+  CHECK(read.schedule->places[0].mesh == Mesh{{"tp", 2}});
+  CHECK(read.schedule->places[1].ranks == std::vector<int>{1});
+  const PipelineRequest& pipeline = *read.schedule->pipeline;
+  CHECK(pipeline.stages[0].nodes[1].text == "h.*");
+  CHECK(pipeline.order == PipelineRequest::Order::Table);
+  CHECK(pipeline.table[3].stage == "last");
+  CHECK(pipeline.table[3].micro_batch == 1);
+}
+
+TEST_CASE("mistakes are shown where they stand") {
+  const ReadSchedule read = read_yaml_schedule("weft: 1\nmesh: {dp: 2, tp: 4}\nshard:\n  w: {tq: 1}\nmehs: 3\n");
+  CHECK(!read.schedule);
+  CHECK(read.diags.text() ==
+        "s.yaml:4:7: error: unknown mesh axis 'tq', did you mean 'tp'? [unknown-mesh-axis]\n"
+        "  4 |   w: {tq: 1}\n"
+        "    |       ^~\n"
+        "s.yaml:5:1: error: a schedule has no key 'mehs', did you mean 'mesh'? [unknown-key]\n"
+        "  5 | mehs: 3\n"
+        "    | ^~~~\n");
+}
+
+TEST_CASE("each mistake of the text") {
+  const auto id = [](const std::string& text) { return read_yaml_schedule(text).ids(); };
+  CHECK(id("") == "schedule-nothing");
+  CHECK(id("weft: 1\nmesh: {tp: 2") == "yaml-syntax");
+  CHECK(id("weft: 1\nmesh: &m {tp: 2}\n") == "yaml-anchor");
+  CHECK(id("weft: 1\nmesh: *m\n").starts_with("yaml-"));
+  CHECK(id("weft: !!int 1\n") == "yaml-tag");
+  CHECK(id("weft: 1\nmesh:\n\ttp: 2\n") == "yaml-tab");
+  CHECK(id("weft: 1\nweft: 1\n") == "yaml-repeated-key");
+  CHECK(id("weft: 1\nmesh: {tp: 2, tp: 3}\n") == "yaml-repeated-key");
+  CHECK(id("weft: 1\n---\nweft: 1\n") == "yaml-documents");
+  CHECK(id("weft: 1\nview: \"\xff\"\n") == "yaml-encoding");
+  CHECK(id(std::string("weft: 1\nview: a\x01\n")) == "yaml-encoding");
+  CHECK(id("weft: " + std::string(100, '[')) == "yaml-depth");
+  CHECK(id("weft: 1 #" + std::string(5 << 20, ' ')) == "yaml-size");
+  CHECK(id("\xEF\xBB\xBFweft: 1\r\nmesh: {tp: 2}\r\n") == "");
+  Diags diags;
+  CHECK(!read_schedule("no/such/file.yaml", diags));
+  CHECK(diags.all()[0].id == "schedule-file");
+}
+
+TEST_CASE("an alias of a refused anchor is never expanded") {
+  CHECK(read_yaml_schedule("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n").ids() == "yaml-anchor");
+}
+
+TEST_CASE("each mistake of a value") {
+  const auto id = [](const std::string& rest) { return read_yaml_schedule("weft: 1\n" + rest).ids(); };
+  CHECK(read_yaml_schedule("mesh: {tp: 2}").ids() == "missing-key");
+  CHECK(read_yaml_schedule("weft: 2").ids() == "schedule-range");
+  CHECK(read_yaml_schedule("[1]").ids() == "schedule-kind");
+  CHECK(id("mesh: [tp]") == "schedule-kind");
+  CHECK(id("mesh: {tp: two}") == "schedule-integer");
+  CHECK(id("mesh: {tp: \"2\"}") == "schedule-integer");
+  CHECK(id("mesh: {tp: 0}") == "schedule-range");
+  CHECK(id("mesh: {tp: 60000, dp: 60000}") == "mesh-size");
+  CHECK(id("mesh: {tp: 2}\nplaces: {a: {ranks: [0]}}") == "mesh-and-places");
+  CHECK(id("places: {a: {ranks: [0, 0]}}") == "place-ranks");
+  CHECK(id("places: {a: {ranks: [0, 1]}}") == "place-mesh");
+  CHECK(id("places: {a: {ranks: [0]}, b: {ranks: [2]}}") == "place-rank-missing");
+  CHECK(id("places: {a: {mesh: {tp: 1}}}") == "missing-key");
+  CHECK(id("dims: {n: []}") == "schedule-empty-list");
+  CHECK(id("dims: {n: [1, 1]}") == "dim-repeated");
+  CHECK(id("dims: {n: \"<=x\"}") == "schedule-integer");
+  CHECK(id("shard: {w: {tp: 1}}") == "unknown-mesh-axis");
+  CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: rows}}") == "shard-layout");
+  CHECK(id("mesh: {tp: 2}\nshard: {w: {[]: 1}}") == "shard-axes");
+  CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: -1}}") == "schedule-range");
+  CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: {parts: 3}}}") == "missing-key");
+  CHECK(id("mesh: {tp: 2, dp: 2}\nshard: {w: {tp: 1, [dp, tp]: 0}}") == "shard-axis-repeated");
+  CHECK(id("state: {a: c, b: c}") == "state-output");
+  CHECK(id("state: {a: \"\"}") == "schedule-empty");
+  CHECK(id("view: local") == "schedule-word");
+  CHECK(id("memory: {limit: 70 bananas}") == "schedule-bytes");
+  CHECK(id("kernels: {mm: {tile: wide}}") == "schedule-integer");
+}
+
+TEST_CASE("each mistake of a transform") {
+  const auto id = [](const std::string& step) { return read_yaml_schedule("weft: 1\ntransform:\n  - " + step + "\n").ids(); };
+  CHECK(id("split: {op: a, dim: 0, into: [b]}") == "split-into");
+  CHECK(id("reorder: {past: [b]}") == "reorder-moved");
+  CHECK(id("reorder: {gather: a, reduce: [c], past: [b]}") == "reorder-moved");
+  CHECK(id("fuse: {ops: [], into: f}") == "selector-list");
+  CHECK(id("fuse: {ops: [{use: w}], into: f}") == "unknown-key missing-key");
+  CHECK(id("overlap: {ops: [a], chunks: 0, dim: 0}") == "schedule-range");
+  CHECK(id("overlap: {ops: [a], chunks: 2, dim: 0, mechanism: stream}") == "schedule-word");
+  CHECK(id("overlap: {ops: [a], chunks: 2, dim: 0}\n    fuse: {ops: [a], into: f}") == "transform-count");
+  CHECK(id("fuze: {ops: [a], into: f}") == "unknown-key");
+}
+
+TEST_CASE("each mistake of a pipeline") {
+  const auto id = [](const std::string& rest) { return read_yaml_schedule("weft: 1\nmesh: {tp: 2}\npipeline:\n" + rest).ids(); };
+  const std::string stages = "  stages: {a: {place: all, nodes: [x]}}\n  micro_batches: 2\n";
+  CHECK(id(stages) == "");
+  CHECK(id("  stages: {}\n  micro_batches: 2\n") == "pipeline-empty");
+  CHECK(id("  stages: {a: {place: al, nodes: [x]}}\n  micro_batches: 2\n") == "unknown-place");
+  CHECK(id(stages + "  order: 2f2b") == "schedule-word");
+  CHECK(id(stages + "  order: [a, 0]") == "pipeline-entry pipeline-entry order-missing");
+  CHECK(id(stages + "  order: [[a, 0], [a, 1], [b, 0]]") == "unknown-stage");
+  CHECK(id(stages + "  order: [[a, 0], [a, 1], [a, 2]]") == "order-micro-batch");
+  CHECK(id(stages + "  order: [[a, 0], [a, 1], [a, 0]]") == "order-repeated");
+  CHECK(id(stages + "  order: [[a, 0]]") == "order-missing");
+}

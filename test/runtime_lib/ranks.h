@@ -15,7 +15,7 @@ using Body = std::function<void(weft::Rank&)>;
 
 struct Ranks {
   int count = 2;
-  int64_t own_bytes = 1 << 20, window_bytes = 1 << 20;
+  int64_t own_bytes = 4 << 20, window_bytes = 4 << 20;
   int signals = 64, streams = 1, iterations = 1;
   double timeout = 20;
 };

@@ -9,9 +9,42 @@
 
 namespace weft {
 
+Frame::Frame(Evaluation& evaluation, const Graph& graph, Coordinates time)
+    : run_(evaluation),
+      graph_(graph),
+      time_(std::move(time)),
+      values_(graph.value_capacity(), nullptr),
+      owned_(graph.value_capacity()),
+      readers_left_(graph.value_capacity(), 0) {
+  for (OpId id = graph.first(); id; id = graph.next(id))
+    for (ValueId v : graph.op(id).outputs) readers_left_[v.index] = graph.value(v).uses.size();
+}
+
 void Frame::store(ValueId value, Locals locals) {
-  owned_.push_back(std::move(locals));
-  values_[value.index] = &owned_.back();
+  owned_[value.index] = std::make_unique<Locals>(std::move(locals));
+  values_[value.index] = owned_[value.index].get();
+}
+
+bool Frame::make_constant(ValueId value) {
+  if (!value || values_[value.index] || graph_.producer_op(value).kind != OpKind::Constant) return true;
+  return run_constant(graph_.producer_op(value));
+}
+
+bool Frame::make_constants(const Op& op) {
+  bool made = true;
+  for (ValueId v : op.inputs) made = made && make_constant(v);
+  for (ValueId v : op.outputs)
+    for (const Extent& extent : graph_.type(v).shape) made = made && make_constant(extent.count);
+  return made;
+}
+
+void Frame::release_operands(const Op& op) {
+  for (ValueId v : op.inputs) {
+    // Single numbers stay: lengths are read without being operands.
+    if (!v || --readers_left_[v.index] > 0 || graph_.type(v).count() == 1) continue;
+    owned_[v.index].reset();
+    values_[v.index] = nullptr;
+  }
 }
 
 void Frame::bind_inputs(const std::vector<const Locals*>& locals) {
@@ -33,10 +66,15 @@ Coordinates Frame::coordinates(PlaceId place, int rank) const {
 bool Frame::run(bool observe) {
   for (OpId id = graph_.first(); id; id = graph_.next(id)) {
     const Op& op = graph_.op(id);
-    if (op.kind != OpKind::Input && !run_op(op)) return false;
-    if (!observe || !run_.options.observe) continue;
-    for (ValueId value : op.outputs) run_.options.observe(graph_, value, locals(value));
+    const bool show = observe && run_.options.observe;
+    if (op.kind == OpKind::Constant && !show) continue;
+    if (op.kind != OpKind::Input && (!make_constants(op) || !run_op(op))) return false;
+    for (ValueId value : op.outputs)
+      if (show) run_.options.observe(graph_, value, locals(value));
+    release_operands(op);
   }
+  for (const Graph::Output& out : graph_.outputs())
+    if (!make_constant(out.value)) return false;
   return true;
 }
 

@@ -1,6 +1,6 @@
 // Inside of the reference evaluation: one Frame a graph being run, a region's inside its op's.
 #pragma once
-#include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,8 +26,7 @@ Locals reshard_some(const std::vector<const Tensor*>& sources, const TensorType&
 /// the coordinates of the enclosing Chunks).
 class Frame {
  public:
-  Frame(Evaluation& evaluation, const Graph& graph, Coordinates time)
-      : run_(evaluation), graph_(graph), time_(std::move(time)), values_(graph.value_capacity(), nullptr) {}
+  Frame(Evaluation& evaluation, const Graph& graph, Coordinates time);
 
   /// Binds a value to locals that outlive the frame, or to its own.
   void bind(ValueId value, const Locals* locals) { values_[value.index] = locals; }
@@ -41,6 +40,10 @@ class Frame {
 
  private:
   bool run_op(const Op& op);
+  /// Constants are made where they are read first: all weights of a model at once are too much.
+  bool make_constant(ValueId value);
+  bool make_constants(const Op& op);
+  void release_operands(const Op& op);
   bool run_constant(const Op& op);
   bool run_local(const Op& op);
   bool run_rank(const Op& op, int rank, std::vector<Locals>& results);
@@ -78,7 +81,8 @@ class Frame {
   const Graph& graph_;
   Coordinates time_;
   std::vector<const Locals*> values_;
-  std::deque<Locals> owned_;
+  std::vector<std::unique_ptr<Locals>> owned_;  // by value
+  std::vector<size_t> readers_left_;            // by value: memory is given back behind the last one
 };
 
 }  // namespace weft

@@ -149,8 +149,11 @@ std::string Printer::tail(const Graph& graph, const Op& op) {
   std::string text;
   if (op.place) text += format(" @{}", name_text(module_.place(op.place).name));
   if (op.outputs.empty() || op.name != graph.value(op.outputs[0]).name) text += format(" {}", quote(op.name));
-  for (size_t i = 0; i < op.origins.size(); ++i)
-    text += (i ? ", " : " from ") + std::to_string(origins_.of(op.origins[i].index));
+  // Ascending, so that the numbering by first mention is the same when the text is read and printed again.
+  std::vector<uint32_t> numbers;
+  for (OriginId origin : op.origins) numbers.push_back(static_cast<uint32_t>(origins_.of(origin.index)));
+  std::sort(numbers.begin(), numbers.end());
+  for (size_t i = 0; i < numbers.size(); ++i) text += (i ? ", " : " from ") + std::to_string(numbers[i]);
   if (op.transform) text += format(" by {}", transforms_.of(op.transform.index));
   return text;
 }

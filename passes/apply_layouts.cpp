@@ -24,8 +24,11 @@ using Kind = AxisState::Kind;
 /// Lays out one graph; regions get their own.
 class GraphLayout {
  public:
-  GraphLayout(Module& module, Graph& graph, const LayoutRequests* requests, Diags& diags)
-      : module_(module), graph_(graph), requests_(requests), diags_(diags), resharder_(module, graph) {}
+  GraphLayout(Module& module, Graph& graph, const Env& env)
+      : module_(module), graph_(graph), env_(env), diags_(env.diags), resharder_(module, graph) {
+    std::vector<bool> matched;
+    requests_ = bind_requests(module, graph, env.schedule, matched, env.diags);
+  }
 
   void run() {
     for (OpId id : graph_.order()) lay(id);
@@ -49,6 +52,7 @@ class GraphLayout {
   bool require_replicated(OpId id, size_t input, const char* what);
 
   Mesh mesh(const Op& op) const { return module_.mesh(graph_, op.place); }
+  bool is_top() const { return &graph_ == &module_.graph; }
   /// What readers see of a value: behind its reduction and requests.
   ValueId latest(ValueId v) const {
     const auto at = latest_.find(v);
@@ -63,7 +67,8 @@ class GraphLayout {
 
   Module& module_;
   Graph& graph_;
-  const LayoutRequests* requests_;  // null in regions: the schedule names values of the model's own graph
+  const Env& env_;
+  LayoutRequests requests_;
   Diags& diags_;
   Resharder resharder_;
   std::map<ValueId, ValueId> latest_;
@@ -82,9 +87,8 @@ void GraphLayout::lay(OpId id) {
 ValueId GraphLayout::fetch(ValueId v) {
   if (!v) return v;
   const ValueId value = latest(v);
-  if (!requests_) return value;
-  const auto use = requests_->uses.find(v);
-  if (use == requests_->uses.end()) return value;
+  const auto use = requests_.uses.find(v);
+  if (use == requests_.uses.end()) return value;
   const std::optional<Layout> wanted =
       requested_layout(use->second, graph_.type(value), mesh(graph_.producer_op(value)), diags_);
   return wanted ? resharder_.reshard(value, *wanted) : value;
@@ -95,13 +99,11 @@ void GraphLayout::finish_result(ValueId value, Layout layout) {
   set_layout(value, layout);
   const Op& op = graph_.producer_op(value);
   const LayoutRequest* request = nullptr;
-  if (requests_) {
-    if (const auto own = requests_->results.find(value); own != requests_->results.end()) request = &own->second;
-    for (OriginId origin : op.origins) {
-      const auto node = requests_->nodes.find(origin);
-      const bool inside = node != requests_->nodes.end() && node->second.first == graph_.type(value).dims();
-      if (!request && inside && layout.has(Kind::P)) request = &node->second.second;
-    }
+  if (const auto own = requests_.results.find(value); own != requests_.results.end()) request = &own->second;
+  for (OriginId origin : op.origins) {
+    const auto node = requests_.nodes.find(origin);
+    const bool inside = node != requests_.nodes.end() && node->second.first == graph_.type(value).dims();
+    if (!request && inside && layout.has(Kind::P)) request = &node->second.second;
   }
   Layout target = layout;
   for (int a = 0; a < layout.size(); ++a)
@@ -117,11 +119,12 @@ void GraphLayout::lay_source(OpId id) {
   const Op& op = graph_.op(id);
   const ValueId value = op.outputs[0];
   Layout layout = graph_.type(value).layout;  // a region's parameters have theirs already
-  if (requests_ && op.kind == OpKind::Input && module_.per_rank)
+  if (is_top() && op.kind == OpKind::Input && module_.per_rank)
     for (size_t a = 0; a < mesh(op).size(); ++a)
       if (mesh(op)[a].size > 1) layout.set(static_cast<int>(a), AxisState::varying());
-  if (requests_ && requests_->results.contains(value)) {
-    const LayoutRequest& request = requests_->results.at(value);
+  const bool parameter = op.kind == OpKind::Input && !is_top();  // laid out where the operand is
+  if (!parameter && requests_.results.contains(value)) {
+    const LayoutRequest& request = requests_.results.at(value);
     if (const auto wanted = requested_layout(request, graph_.type(value), mesh(op), diags_)) layout = *wanted;
   }
   set_layout(value, layout);
@@ -201,7 +204,7 @@ std::vector<Layout> GraphLayout::lay_region(Graph& region, const std::vector<Lay
     type.layout = parameters[i];
     region.retype(region.inputs()[i], type);
   }
-  GraphLayout(module_, region, nullptr, diags_).run();
+  GraphLayout(module_, region, env_).run();
   std::vector<Layout> results;
   for (const Graph::Output& out : region.outputs()) results.push_back(region.type(out.value).layout);
   return results;
@@ -335,9 +338,9 @@ void match_state_outputs(Module& module) {
 }  // namespace
 
 void apply_layouts(Module& module, const Env& env) {
-  const LayoutRequests requests = bind_requests(module, env.schedule, env.diags);
+  report_unmatched_requests(module, env.schedule, env.diags);
   if (!env.diags.ok()) return;
-  GraphLayout(module, module.graph, &requests, env.diags).run();
+  GraphLayout(module, module.graph, env).run();
   if (!env.diags.ok()) return;
   store_sliced_sources(module, module.graph);
   store_sliced_states(module);

@@ -13,15 +13,6 @@ const Graph::Output* find_output(const Graph& graph, const std::string& name) {
   return nullptr;
 }
 
-bool same_shape(const TensorType& a, const TensorType& b) {
-  if (a.dtype != b.dtype || a.ndim() != b.ndim()) return false;
-  for (int d = 0; d < a.ndim(); ++d) {
-    const bool grows = bool(a.shape[d].count) || bool(b.shape[d].count);
-    if (!grows && a.shape[d].bound != b.shape[d].bound) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 void bind_states(Module& module, const Env& env) {
@@ -40,10 +31,6 @@ void bind_states(Module& module, const Env& env) {
     } else if (!output) {
       env.diags.error("state-output", request.loc, "the model has no output '{}'{}", request.output,
                       did_you_mean(request.output, outputs));
-    } else if (!same_shape(graph.type(input), graph.type(output->value))) {
-      env.diags.error("state-type", request.loc, "'{}' is {} but '{}' is {}: a state's input and output are one buffer",
-                      request.input, type_text(graph.type(input), {}), request.output,
-                      type_text(graph.type(output->value), {}));
     } else {
       module.states.push_back({request.input, request.output, request.loc});
     }

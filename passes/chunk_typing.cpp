@@ -210,7 +210,7 @@ OpId make_chunk(Module& module, const ChunkTyping& typing, int chunks, const std
       if (graph.op(slot.first).inputs[slot.second] == v) layout = needed;
     parameters.push_back(layout);
   }
-  attrs.push_back({"k", static_cast<int64_t>(chunks)});
+  attrs.push_back({"chunks", static_cast<int64_t>(chunks)});
   const OpId id = contract(graph, plan, {OpKind::Chunk, std::move(attrs), name, transform});
   retype_in_chunks(module, graph.edit(id).regions[0], parameters, chunks);
   return id;

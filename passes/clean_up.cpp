@@ -1,8 +1,8 @@
 // Dead and duplicate removal, run after every pass.
 #include <algorithm>
-#include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/op_def.h"
 #include "passes/runner.h"
@@ -15,11 +15,20 @@ bool has_reader(const Graph& graph, const Op& op) {
   return std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return !graph.value(v).uses.empty(); });
 }
 
+/// From the end: what is left when an op is reached are its readers, and the lengths of what they make.
 void remove_dead(Graph& graph) {
   std::vector<OpId> order = graph.order();
+  std::unordered_set<ValueId> lengths;
   for (auto at = order.rbegin(); at != order.rend(); ++at) {
     const Op& op = graph.op(*at);
-    if (op.kind != OpKind::Input && !has_reader(graph, op)) graph.erase(*at);
+    const bool is_length = op.outputs.size() == 1 && lengths.contains(op.outputs[0]);
+    if (op.kind != OpKind::Input && !is_length && !has_reader(graph, op)) {
+      graph.erase(*at);
+      continue;
+    }
+    for (ValueId v : op.outputs)
+      for (const Extent& e : graph.type(v).shape)
+        if (e.count) lengths.insert(e.count);
   }
 }
 

@@ -41,6 +41,7 @@ class TypeInference {
   bool absorb(OpId id, const ConstantOperand& operand);
   bool take_known_branch(OpId id);
   void sum_counts(OpId id);
+  std::optional<int64_t> state_bound(ValueId value, size_t axis) const;
   bool is_small(OpId id) const;
 
   // One error is enough: what depends on a value without a type is passed over.
@@ -196,7 +197,16 @@ void TypeInference::sum_counts(OpId id) {
   if (fixed) sum = build.op(OpKind::Add, {sum, build.constant(Tensor::scalar(DType::I64, static_cast<double>(fixed)))});
   TensorType type = graph_.type(result);
   type.shape[axis].count = sum;
+  if (const std::optional<int64_t> bound = state_bound(result, axis)) type.shape[axis].bound = *bound;
   graph_.retype(result, type);
+}
+
+// A cache that grows has the bound of the state it is written back to; a longer one is an error at run time.
+std::optional<int64_t> TypeInference::state_bound(ValueId value, size_t axis) const {
+  for (const State& state : module_.states)
+    for (const Graph::Output& out : graph_.outputs())
+      if (out.name == state.output && out.value == value) return graph_.type(graph_.find_value(state.input)).shape[axis].bound;
+  return {};
 }
 
 bool TypeInference::infer(OpId id) {
@@ -212,8 +222,30 @@ bool TypeInference::infer(OpId id) {
   return true;
 }
 
+bool same_storage(const TensorType& a, const TensorType& b) {
+  if (a.dtype != b.dtype || a.dims() != b.dims()) return false;
+  for (int d = 0; d < a.ndim(); ++d)
+    if (bool(a.shape[d].count) != bool(b.shape[d].count)) return false;
+  return true;
+}
+
+void check_states(const Module& module, Diags& diags) {
+  const Graph& graph = module.graph;
+  for (const State& state : module.states)
+    for (const Graph::Output& out : graph.outputs()) {
+      const TensorType& input = graph.type(graph.find_value(state.input));
+      const TensorType& output = graph.type(out.value);
+      if (out.name == state.output && !same_storage(input, output))
+        diags.error("state-type", state.loc, "'{}' is {} but '{}' is {}: a state's input and output are one buffer",
+                    state.input, type_text(input, {}), state.output, type_text(output, {}));
+    }
+}
+
 }  // namespace
 
-void infer_types(Module& module, const Env& env) { TypeInference(module, module.graph, env.diags).run(); }
+void infer_types(Module& module, const Env& env) {
+  TypeInference(module, module.graph, env.diags).run();
+  if (env.diags.ok()) check_states(module, env.diags);
+}
 
 }  // namespace weft

@@ -10,14 +10,14 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-void bind(const Module& module, const ShardEntry& entry, ValueId value, LayoutRequests& requests, Diags& diags) {
-  const Value& v = module.graph.value(value);
+void bind(const Graph& graph, const ShardEntry& entry, ValueId value, LayoutRequests& requests, Diags& diags) {
+  const Value& v = graph.value(value);
   const LayoutRequest request{&entry.axes, v.name};
   auto& table = entry.use ? requests.uses : requests.results;
   if (!table.emplace(value, request).second)
     diags.error("shard-twice", entry.target.loc, "the layout of '{}' is asked for twice", v.name);
   if (entry.use) return;
-  for (OriginId origin : module.graph.producer_op(value).origins)
+  for (OriginId origin : graph.producer_op(value).origins)
     requests.nodes.emplace(origin, std::make_pair(v.type.dims(), request));
 }
 
@@ -99,19 +99,33 @@ bool slice_one(const LayoutRequest& request, const TensorType& type, const Mesh&
 
 }  // namespace
 
-LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Diags& diags) {
+LayoutRequests bind_requests(const Module& module, const Graph& graph, const Schedule& schedule,
+                             std::vector<bool>& matched, Diags& diags) {
   LayoutRequests requests;
-  const SelectableNames names(module, module.graph);
-  for (const ShardEntry& entry : schedule.shard) {
-    bool matched = false;
-    for (const Bindings& bindings : names.bindings({entry.target}))
-      for (ValueId value : names.select_values(entry.target, bindings)) {
-        bind(module, entry, value, requests, diags);
-        matched = true;
+  const SelectableNames names(module, graph);
+  matched.resize(schedule.shard.size());
+  for (size_t e = 0; e < schedule.shard.size(); ++e)
+    for (const Bindings& bindings : names.bindings({schedule.shard[e].target}))
+      for (ValueId value : names.select_values(schedule.shard[e].target, bindings)) {
+        bind(graph, schedule.shard[e], value, requests, diags);
+        matched[e] = true;
       }
-    if (!matched) names.report_unmatched(entry.target, diags);
-  }
   return requests;
+}
+
+static void mark_matched(const Module& module, const Graph& graph, const Schedule& schedule, std::vector<bool>& matched) {
+  Diags ignored;  // asked twice: reported when the graph is laid out
+  bind_requests(module, graph, schedule, matched, ignored);
+  for (OpId id : graph.order())
+    for (const Graph& region : graph.op(id).regions) mark_matched(module, region, schedule, matched);
+}
+
+void report_unmatched_requests(const Module& module, const Schedule& schedule, Diags& diags) {
+  std::vector<bool> matched;
+  mark_matched(module, module.graph, schedule, matched);
+  const SelectableNames names(module, module.graph);
+  for (size_t e = 0; e < schedule.shard.size(); ++e)
+    if (!matched[e]) names.report_unmatched(schedule.shard[e].target, diags);
 }
 
 std::optional<Layout> requested_layout(const LayoutRequest& request, const TensorType& arriving, const Mesh& mesh,

@@ -7,9 +7,9 @@ namespace weft {
 
 namespace {
 constexpr Pass kPipeline[] = {
+    {"bind-states", "state pairs name an input and an output", bind_states, Form::Imported},
     {"infer-types", "every value has dtype and shape; operands that shapes depend on are attributes", infer_types,
      Form::Typed},
-    {"bind-states", "state pairs name an input and an output of one type", bind_states, Form::Typed},
     {"fold-constants", "no op has only constant operands, but for views that kernels read", fold_constants, Form::Typed},
     {"decompose", "composite ops are primitives", decompose, Form::Decomposed},
     {"assign-places", "every op has a place; Transfers take values between them", assign_places, Form::Decomposed},

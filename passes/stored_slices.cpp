@@ -1,6 +1,7 @@
 #include "passes/stored_slices.h"
 
-#include "passes/reshard.h"
+#include "ir/op_def.h"
+#include "passes/layout_rules.h"
 
 namespace weft {
 
@@ -8,50 +9,80 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-/// A slice of a constant is packed, of a coordinate's numbers or draws is made, in its layout: no step at run time.
-void slice_sources(Graph& graph) {
-  for (OpId id : graph.order()) {
-    if (graph.op(id).kind != OpKind::ShardSlice) continue;
-    const Op source = graph.producer_op(graph.op(id).inputs[0]);
-    const bool movable = source.kind == OpKind::Constant || source.kind == OpKind::Iota || source.kind == OpKind::RandomUniform;
-    if (!movable) continue;
-    NewOp copy{source.kind, {}, {graph.type(graph.op(id).outputs[0])}, source.attrs, {}, source.place, source.name,
-               source.origins, source.transform, {graph.value(source.outputs[0]).name}};
-    const OpId made = graph.add(std::move(copy), id);
-    graph.replace_uses(graph.op(id).outputs[0], graph.result(made));
-    graph.erase(id);
+/// Builds what is computed from sources alone again, in a sliced layout.
+class SourceSlicer {
+ public:
+  SourceSlicer(Module& module, Graph& graph) : module_(module), graph_(graph) {}
+
+  void run() {
+    for (OpId id : graph_.order()) {
+      for (Graph& region : graph_.edit(id).regions) SourceSlicer(module_, region).run();
+      if (graph_.op(id).kind != OpKind::ShardSlice) continue;
+      const ValueId whole = graph_.op(id).inputs[0], slice = graph_.op(id).outputs[0];
+      if (!is_made_of_sources(whole, graph_.type(slice).layout)) continue;
+      graph_.replace_uses(slice, rebuild(whole, graph_.type(slice).layout, id));
+      graph_.erase(id);
+    }
   }
+
+ private:
+  static bool is_source(const Op& op) {
+    return op.kind == OpKind::Constant || op.kind == OpKind::Iota || op.kind == OpKind::RandomUniform;
+  }
+  /// The operands' layouts with which an op gives its result in `layout`: of pointwise ops and transposes.
+  std::optional<std::vector<Layout>> operand_layouts(const Op& op, const Layout& layout) const;
+  bool is_made_of_sources(ValueId v, const Layout& layout) const;
+  ValueId rebuild(ValueId v, const Layout& layout, OpId before);
+
+  Module& module_;
+  Graph& graph_;
+};
+
+std::optional<std::vector<Layout>> SourceSlicer::operand_layouts(const Op& op, const Layout& layout) const {
+  std::vector<Layout> layouts(op.inputs.size());
+  for (int a = 0; a < layout.size(); ++a) {
+    if (!layout[a].is(Kind::S)) continue;
+    if (op.kind == OpKind::Transpose) {
+      const int64_t dim = op.ints("perm")[static_cast<size_t>(layout[a].dim)];
+      layouts[0].set(a, AxisState::sliced(static_cast<int>(dim), layout[a].block));
+      continue;
+    }
+    if (category(op) != Category::Pointwise) return {};
+    const FactorRule rule = factor_rule(OpView(module_, graph_, op));
+    const int factor = rule.outputs[0][static_cast<size_t>(layout[a].dim)];
+    for (size_t i = 0; i < rule.inputs.size(); ++i)
+      for (size_t d = 0; d < rule.inputs[i].size(); ++d)
+        if (rule.inputs[i][d] == factor) layouts[i].set(a, AxisState::sliced(static_cast<int>(d), layout[a].block));
+  }
+  return layouts;
 }
 
-/// ShardSlice(Transpose(c)) -> Transpose(ShardSlice(c)), so that a transposed weight is stored sliced too.
-void sink_slices_into_transposes(Module& module, Graph& graph) {
-  for (OpId id : graph.order()) {
-    if (graph.op(id).kind != OpKind::ShardSlice) continue;
-    const OpId view = graph.producer(graph.op(id).inputs[0]);
-    if (graph.op(view).kind != OpKind::Transpose ||
-        graph.producer_op(graph.op(view).inputs[0]).kind != OpKind::Constant)
-      continue;
-    const std::vector<int64_t> perm = graph.op(view).ints("perm");
-    const ValueId result = graph.op(id).outputs[0], source = graph.op(view).inputs[0];
-    Layout layout = graph.type(result).layout;
-    for (int a = 0; a < layout.size(); ++a)
-      if (layout[a].is(Kind::S))
-        layout.set(a, AxisState::sliced(static_cast<int>(perm[static_cast<size_t>(layout[a].dim)]), layout[a].block));
-    Resharder resharder(module, graph);
-    const ValueId sliced = resharder.reshard(source, layout);
-    const Op& old = graph.op(view);
-    const OpId made = graph.add({OpKind::Transpose, {sliced}, {graph.type(result)}, old.attrs, {}, old.place, old.name,
-                                 old.origins, old.transform, {}}, id);
-    graph.replace_uses(result, graph.result(made));
-    graph.erase(id);
-  }
+bool SourceSlicer::is_made_of_sources(ValueId v, const Layout& layout) const {
+  const Op& op = graph_.producer_op(v);
+  if (graph_.type(v).layout == layout || is_source(op)) return true;
+  // Something else reads the whole value: computing a part of it again would not save the slice's copy.
+  if (graph_.value(v).uses.size() > 1 && op.kind != OpKind::Transpose) return false;
+  const auto layouts = operand_layouts(op, layout);
+  if (!layouts || op.outputs.size() != 1) return false;
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (op.inputs[i] && !is_made_of_sources(op.inputs[i], (*layouts)[i])) return false;
+  return true;
+}
+
+ValueId SourceSlicer::rebuild(ValueId v, const Layout& layout, OpId before) {
+  if (graph_.type(v).layout == layout) return v;
+  const Op op = graph_.producer_op(v);
+  TensorType type = graph_.type(v);
+  type.layout = layout;
+  NewOp copy{op.kind, {}, {type}, op.attrs, {}, op.place, op.name, op.origins, op.transform, {graph_.value(v).name}};
+  const auto layouts = is_source(op) ? std::vector<Layout>{} : *operand_layouts(op, layout);
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    copy.inputs.push_back(op.inputs[i] ? rebuild(op.inputs[i], layouts[i], before) : ValueId{});
+  return graph_.result(graph_.add(std::move(copy), before));
 }
 
 }  // namespace
 
-void store_sliced_sources(Module& module, Graph& graph) {
-  sink_slices_into_transposes(module, graph);
-  slice_sources(graph);
-}
+void store_sliced_sources(Module& module, Graph& graph) { SourceSlicer(module, graph).run(); }
 
 }  // namespace weft

@@ -4,8 +4,8 @@
 
 namespace weft {
 
-/// Replaces local slices of constants (also behind a Transpose), of coordinate numbers and of random draws by sources that
-/// have the sliced layout.
+/// Replaces local slices of constants, coordinate numbers and random draws, also behind transposes and pointwise ops of
+/// these alone, by sources that have the sliced layout.
 void store_sliced_sources(Module& module, Graph& graph);
 
 }  // namespace weft

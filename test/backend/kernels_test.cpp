@@ -1,0 +1,167 @@
+// Emitted kernels compute what the reference evaluation computes: one program of many small kernels.
+#include "test/backend/one_plan.h"
+
+using namespace weft;
+using namespace weft::test;
+
+namespace {
+
+constexpr Packing kPanels{Packing::Kind::Panels, 16, false};
+constexpr Packing kPanelsTransposed{Packing::Kind::Panels, 16, true};
+
+Attrs axes(std::vector<int64_t> list, int64_t keepdims) {
+  return {{"axes", std::move(list)}, {"keepdims", keepdims}, {"noop_with_empty_axes", int64_t{0}}};
+}
+Attrs perm(std::vector<int64_t> list) { return {{"perm", std::move(list)}}; }
+Attrs shape(std::vector<int64_t> list) { return {{"allowzero", int64_t{0}}, {"shape", std::move(list)}}; }
+
+KernelCase pointwise() {
+  KernelCase c("pointwise");
+  const ValueId x = c.reals("x", {3, 50, 77}), b = c.reals("b", {77}), s = c.reals("s", {50, 1});
+  const ValueId sum = c.op(OpKind::Add, {x, b});
+  c.output(c.op(OpKind::Mul, {c.op(OpKind::Tanh, {sum}), s}), "y");
+  c.output(c.op(OpKind::Sub, {sum, c.constant(0.25)}), "z");
+  return c;
+}
+KernelCase half_and_whole() {
+  KernelCase c("half_and_whole");
+  const ValueId x = c.reals("x", {40}, DType::F16), i = c.wholes("i", {40}, -9, 9, DType::I32);
+  c.output(c.op(OpKind::Add, {x, x}), "y");
+  c.output(c.op(OpKind::Mul, {i, i}), "z");
+  c.tolerance = 1e-3;
+  return c;
+}
+KernelCase heads() {
+  KernelCase c("heads");
+  const ValueId x = c.reals("x", {2, 16, 96});
+  const ValueId parts = c.op(OpKind::Reshape, {x}, shape({2, 16, 4, 24}));
+  c.output(c.op(OpKind::Neg, {c.op(OpKind::Transpose, {parts}, perm({0, 2, 1, 3}))}));
+  return c;
+}
+KernelCase joined() {
+  KernelCase c("joined");
+  const ValueId a = c.reals("a", {4, 6}), b = c.reals("b", {4, 5});
+  const ValueId both = c.op(OpKind::Concat, {a, b}, {{"axis", int64_t{1}}});
+  c.output(c.op(OpKind::Slice, {both}, {{"axes", std::vector<int64_t>{1}}, {"ends", std::vector<int64_t>{9}},
+                                        {"starts", std::vector<int64_t>{2}}, {"steps", std::vector<int64_t>{2}}}), "y");
+  c.output(c.op(OpKind::Pad, {both}, {{"mode", std::string("constant")}, {"pads", std::vector<int64_t>{1, 2, 0, 1}}, {"value", 3.5}}), "z");
+  c.output(c.op(OpKind::Tile, {a}, {{"repeats", std::vector<int64_t>{2, 3}}}), "t");
+  return c;
+}
+KernelCase looked_up() {
+  KernelCase c("looked_up");
+  const ValueId table = c.reals("table", {30, 20}), ids = c.wholes("ids", {2, 7}, -30, 29);
+  const ValueId rows = c.op(OpKind::Gather, {table, ids}, {{"axis", int64_t{0}}});
+  c.output(c.op(OpKind::Mul, {rows, c.constant(2)}));
+  return c;
+}
+KernelCase softmax() {
+  KernelCase c("softmax");
+  const ValueId x = c.reals("x", {6, 33, 65}), scaled = c.op(OpKind::Mul, {x, c.constant(8)});
+  const ValueId exp = c.op(OpKind::Exp, {c.op(OpKind::Sub, {scaled, c.op(OpKind::ReduceMax, {scaled}, axes({2}, 1))})});
+  c.output(c.op(OpKind::Div, {exp, c.op(OpKind::ReduceSum, {exp}, axes({2}, 1))}));
+  return c;
+}
+KernelCase norm() {
+  KernelCase c("norm");
+  const ValueId x = c.reals("x", {40, 96}), r = c.reals("r", {40, 96}), scale = c.weight("scale", {96});
+  const ValueId sum = c.op(OpKind::Add, {x, r}), n = c.constant(1.0 / 96);
+  const ValueId mean = c.op(OpKind::Mul, {c.op(OpKind::ReduceSum, {sum}, axes({1}, 1)), n});
+  const ValueId off = c.op(OpKind::Sub, {sum, mean});
+  const ValueId var = c.op(OpKind::Mul, {c.op(OpKind::ReduceSum, {c.op(OpKind::Mul, {off, off})}, axes({1}, 1)), n});
+  const ValueId deviation = c.op(OpKind::Sqrt, {c.op(OpKind::Add, {var, c.constant(1e-5)})});
+  c.output(c.op(OpKind::Mul, {c.op(OpKind::Div, {off, deviation}), scale}), "y");
+  c.output(sum, "sum");
+  c.output(mean, "mean");
+  return c;
+}
+KernelCase middle() {
+  KernelCase c("middle");
+  const ValueId x = c.reals("x", {5, 12, 7});
+  c.output(c.op(OpKind::ReduceMin, {x}, axes({1}, 0)), "y");
+  c.output(c.op(OpKind::ArgMax, {x}, {{"axis", int64_t{2}}, {"keepdims", int64_t{0}}, {"select_last_index", int64_t{0}}}), "at");
+  return c;
+}
+KernelCase dense(const char* name, const Dims& x_dims, int64_t k, int64_t n) {
+  KernelCase c(name);
+  const ValueId x = c.reals("x", x_dims), w = c.weight("w", {k, n}, kPanels), b = c.weight("b", {n});
+  c.output(c.op(OpKind::Relu, {c.op(OpKind::Add, {c.op(OpKind::MatMul, {x, w}), b})}));
+  return c;
+}
+KernelCase tied() {
+  KernelCase c("tied");
+  const ValueId x = c.reals("x", {9, 24}), w = c.weight("w", {37, 24}, kPanelsTransposed);
+  c.output(c.op(OpKind::MatMul, {x, c.op(OpKind::Transpose, {w}, perm({1, 0}))}));
+  return c;
+}
+KernelCase scores() {
+  KernelCase c("scores");
+  const ValueId q = c.reals("q", {2, 10, 48}), k = c.reals("k", {2, 10, 48});
+  const auto split = [&](ValueId v, std::vector<int64_t> order) {
+    return c.op(OpKind::Transpose, {c.op(OpKind::Reshape, {v}, shape({2, 10, 3, 16}))}, perm(std::move(order)));
+  };
+  const ValueId product = c.op(OpKind::MatMul, {split(q, {0, 2, 1, 3}), split(k, {0, 2, 3, 1})});
+  c.output(c.op(OpKind::Mul, {product, c.constant(0.25)}));
+  return c;
+}
+KernelCase mixed() {
+  KernelCase c("mixed");
+  const ValueId p = c.reals("p", {3, 10, 10}), v = c.reals("v", {10, 3, 32});
+  const ValueId product = c.op(OpKind::MatMul, {p, c.op(OpKind::Transpose, {v}, perm({1, 0, 2}))});
+  c.output(c.op(OpKind::Reshape, {c.op(OpKind::Transpose, {product}, perm({1, 0, 2}))}, shape({10, 96})));
+  return c;
+}
+KernelCase prologue() {
+  KernelCase c("prologue");
+  const ValueId x = c.reals("x", {12, 20}), w = c.weight("w", {20, 19}, kPanels);
+  c.output(c.op(OpKind::MatMul, {c.op(OpKind::Exp, {x}), w}));
+  return c;
+}
+KernelCase window() {
+  KernelCase c("window");
+  const ValueId x = c.reals("x", {2, 4, 9, 8}), w = c.weight("w", {6, 2, 3, 3});
+  c.output(c.op(OpKind::Conv, {x, w}, {{"auto_pad", std::string("NOTSET")}, {"dilations", std::vector<int64_t>{1, 1}}, {"group", int64_t{2}},
+                                       {"kernel_shape", std::vector<int64_t>{3, 3}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}},
+                                       {"strides", std::vector<int64_t>{2, 1}}}));
+  return c;
+}
+KernelCase running() {
+  KernelCase c("running");
+  const ValueId x = c.reals("x", {4, 9});
+  c.output(c.op(OpKind::CumSum, {x}, {{"axis", int64_t{1}}, {"exclusive", int64_t{0}}, {"reverse", int64_t{1}}}));
+  return c;
+}
+KernelCase scattered() {
+  KernelCase c("scattered");
+  const ValueId x = c.reals("x", {8, 5}), at = c.wholes("at", {3, 5}, 0, 7), u = c.reals("u", {3, 5});
+  c.output(c.op(OpKind::ScatterElements, {x, at, u}, {{"axis", int64_t{0}}, {"reduction", std::string("add")}}));
+  return c;
+}
+KernelCase attack() {
+  KernelCase c("attack");
+  const ValueId x = c.reals("int", {4}), y = c.reals("*/ } //?\?/\\\n\"", {4});
+  c.output(c.op(OpKind::Add, {x, y}), "team");
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("kernels: pointwise, views, look-ups") {
+  std::vector<KernelCase> cases;
+  for (KernelCase (*make)() : {pointwise, half_and_whole, heads, joined, looked_up, attack}) cases.push_back(make());
+  check_cases(std::move(cases));
+}
+
+TEST_CASE("kernels: reductions, scans, scatter") {
+  std::vector<KernelCase> cases;
+  for (KernelCase (*make)() : {softmax, norm, middle, running, scattered}) cases.push_back(make());
+  check_cases(std::move(cases));
+}
+
+TEST_CASE("kernels: contractions") {
+  std::vector<KernelCase> cases;
+  cases.push_back(dense("dense", {2, 13, 40}, 40, 35));
+  cases.push_back(dense("one_row", {1, 40}, 40, 64));
+  for (KernelCase (*make)() : {tied, scores, mixed, prologue, window}) cases.push_back(make());
+  check_cases(std::move(cases));
+}

@@ -146,14 +146,14 @@ struct Signal {
   PlaceId place;
   std::vector<int> axes;       // place axes whose ranks raise it for each other; empty: between streams of one rank
 };
-/// Which element of a signal (or instance of a deep buffer) a step means. Once: the only one; of a signal that has one a
-/// chunk, the last (of its micro-batch).
+/// Which element of a signal (or instance of a deep buffer) a step means. A signal has `count` / micro-batches elements a
+/// micro-batch: Once and MicroBatch mean the last of them, Chunk that of the chunk.
 enum class Per : uint8_t { Once, Chunk, MicroBatch };
 struct Wait {
   enum class Reason : uint8_t { Data, Reuse, Position };
   SignalId signal;
   Per per = Per::Once;
-  int lag = 0;                 // element (index - lag); nothing to wait for while it is negative
+  int lag = 0;                 // as many chunks or micro-batches earlier; nothing to wait for where there is none
   Reason reason = Reason::Data;
   bool in_kernel = false;
 };

@@ -1,15 +1,15 @@
+// The compiler's table of contents: schedule, model, passes, plan, proof, sources, executable.
 #include "cli/compile.h"
 
-#include <algorithm>
 #include <cstdio>
 
+#include "cli/build.h"
 #include "cli/commands.h"
-#include "cli/json.h"
-#include "cli/process.h"
-#include "cli/table.h"
+#include "cli/pass_output.h"
 #include "frontend/schedule_reader.h"
 #include "ir/base/check.h"
 #include "passes/make_plan.h"
+#include "passes/prove_plan.h"
 
 namespace weft {
 
@@ -23,71 +23,69 @@ bool check_target(const Options& options, Diags& diags) {
   return diags.ok();
 }
 
+std::optional<Schedule> read_schedule(const Options& options, Diags& diags) {
+  if (options.schedules.empty()) return Schedule{};
+  return read_schedule(options.schedules.front(), diags);
+}
+
 ReadOptions read_options(const Options& options, const Schedule& schedule) {
   ReadOptions read{options.model, schedule.dims, options.shapes, options.binds};
   read.dims.insert(read.dims.end(), options.dims.begin(), options.dims.end());
   return read;
 }
 
-void write_dumps(const RunReport& report, const std::string& folder, Diags& diags) {
-  int number = 0;
-  for (const PassReport& pass : report.passes) {
-    char prefix[16];
-    std::snprintf(prefix, sizeof prefix, "%02d-", ++number);
-    const std::string path = folder + "/" + prefix + pass.name + ".weft";
-    const std::string error = write_file(path, pass.printed);
-    if (error.empty()) continue;
-    diags.error("dump-file", Loc::in_file(path), "cannot be written: {}", error);
-    return;
-  }
-}
-
-void show_passes(const Options& options, const RunReport& report, Diags& diags) {
-  for (const PassReport& pass : report.passes)
-    if (std::find(options.print_ir_after.begin(), options.print_ir_after.end(), pass.name) != options.print_ir_after.end())
-      std::fputs(pass.printed.c_str(), stdout);
-  if (!options.dump_dir.empty()) write_dumps(report, options.dump_dir, diags);
-  if (!options.time_passes) return;
-  std::vector<std::vector<std::string>> rows = {{"pass", "milliseconds", "ops afterwards"}};
-  for (const PassReport& pass : report.passes) {
-    char milliseconds[32];
-    std::snprintf(milliseconds, sizeof milliseconds, "%.1f", pass.seconds * 1e3);
-    rows.push_back({pass.name, milliseconds, std::to_string(pass.ops)});
-  }
-  std::fputs(table_text(rows).c_str(), stderr);
-}
-
 /// What the passes printed is wanted most where one of them broke.
 bool run_passes(Compilation& c, const Options& options, Diags& diags) {
-  const Env env{c.schedule, c.target, diags};
+  const RunOptions run{options.print_ir_after, options.stop_after, !options.dump_dir.empty()};
   try {
-    const bool done = run_pipeline(c.module, env, {options.print_ir_after, options.stop_after, !options.dump_dir.empty()}, c.passes);
-    show_passes(options, c.passes, diags);
-    return done && diags.ok();
+    const bool done = run_pipeline(c.module, {c.schedule, c.target, diags}, run, c.passes);
+    return show_passes(options, c.passes, diags) && done;
   } catch (const InternalError& error) {
     show_passes(options, c.passes, diags);
     const size_t number = c.passes.passes.size();
-    throw InternalError(format("in pass {}: {}", number < pipeline().size() ? pipeline()[number].name : "?", error.what()));
+    throw InternalError(format("in pass {}: {}", pipeline()[number].name, error.what()));
   }
 }
 
 }  // namespace
 
 std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags) {
-  auto c = std::make_unique<Compilation>();
-  c->target = options.target;
   if (!check_target(options, diags)) return nullptr;
-  if (!options.schedules.empty()) {
-    std::optional<Schedule> schedule = read_schedule(options.schedules.front(), diags);
-    if (!schedule) return nullptr;
-    c->schedule = std::move(*schedule);
-    c->target.memory = c->schedule.memory_limit.value_or(0);
-  }
-  std::optional<Module> module = read_onnx(read_options(options, c->schedule), diags);
+  std::optional<Schedule> schedule = read_schedule(options, diags);
+  if (!schedule) return nullptr;
+  std::optional<Module> module = read_onnx(read_options(options, *schedule), diags);
   if (!module) return nullptr;
-  c->module = std::move(*module);
-  if (!run_passes(*c, options, diags)) return nullptr;
-  return c;
+  auto c = std::make_unique<Compilation>(Compilation{std::move(*schedule), std::move(*module), options.target, {}, {}});
+  c->target.memory = c->schedule.memory_limit.value_or(0);
+  return run_passes(*c, options, diags) ? std::move(c) : nullptr;
+}
+
+bool compile_plan(Compilation& c, Diags& diags) {
+  std::optional<Plan> plan = make_plan(c.module, c.target, diags);
+  if (!plan || !diags.ok()) return false;
+  c.plan = std::move(*plan);
+  const std::vector<std::string> wrong = prove_plan(c.plan);
+  WEFT_CHECK(wrong.empty(), "the plan cannot be proved right:\n  " + join(wrong, "\n  "));
+  return true;
+}
+
+int compile_program(const Compilation& c, const Options& options, Diags& diags) {
+  const std::vector<SourceFile> files = emit(c.plan, diags);
+  if (!diags.ok()) return diags.exit_code();
+  return options.emit_source ? write_sources(c.plan, files, options, diags) : build(c.plan, files, options, diags);
+}
+
+int run_compile(const Options& options) {
+  Diags diags;
+  if (!check_output(options, diags)) return finish(diags);
+  const Stopwatch watch;
+  const std::unique_ptr<Compilation> c = compile_graph(options, diags);
+  if (!c || c->passes.stopped) return finish(diags);
+  if (!compile_plan(*c, diags) || !show_plan(options, c->plan, diags)) return finish(diags);
+  const int code = compile_program(*c, options, diags);
+  if (code == 0) report_build(*c, options, watch.seconds(), diags);
+  const int reported = finish(diags);
+  return code != 0 ? code : reported;
 }
 
 }  // namespace weft

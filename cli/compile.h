@@ -1,9 +1,8 @@
 // The compiler as one function a stage: what every verb that looks at a model calls.
 #pragma once
 #include <memory>
-#include <optional>
-#include <string>
 
+#include "backend/emit.h"
 #include "cli/options.h"
 #include "ir/plan.h"
 #include "passes/runner.h"
@@ -23,10 +22,7 @@ struct Compilation {
 std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags);
 /// And the plan of the graph, proved. False after reporting.
 bool compile_plan(Compilation& compilation, Diags& diags);
-/// And the executable. The exit code, after reporting.
+/// And the executable, or the folder of sources. The exit code, after reporting.
 int compile_program(const Compilation& compilation, const Options& options, Diags& diags);
-
-/// `weft compile`.
-int run_compile(const Options& options);
 
 }  // namespace weft

@@ -295,7 +295,8 @@ int run_explain(const Options& options) {
   const std::unique_ptr<Compilation> scheduled = compile_graph(until_scheduled, diags);
   if (!scheduled) return finish(diags);
   if (options.names) {
-    for (const std::string& name : SelectableNames(scheduled->module, scheduled->module.graph).all()) std::printf("%s\n", printable(name).c_str());
+    const SelectableNames names(scheduled->module, scheduled->module.graph);
+    for (const std::string& name : names.all()) std::printf("%s\n", printable(name).c_str());
     return finish(diags);
   }
   Diags whole;

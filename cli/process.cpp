@@ -49,33 +49,35 @@ void remove_folder(const std::string& path) {
   for (const pid_t group : all.groups) kill(-group, SIGKILL);
   for (const std::string& folder : all.folders) remove_folder(folder);
   signal(number, SIG_DFL);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, number);
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   kill(getpid(), number);
   _exit(128 + number);
 }
 
-sigset_t ending_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, number);
-  return set;
+int signal_pipe[2] = {-1, -1};
+
+void on_signal(int number) {
+  const int error = errno;
+  const unsigned char byte = static_cast<unsigned char>(number);
+  [[maybe_unused]] const ssize_t written = write(signal_pipe[1], &byte, 1);
+  errno = error;
 }
 
-/// Removing folders is no work for a signal handler: a thread waits for the signals instead. After a fork the child has no
-/// such thread, so it starts one for its own folders.
+/// Removing folders is no work for a signal handler: a thread does it, told through a pipe. After a fork the child has
+/// neither that thread nor a pipe of its own, so it starts again. Programs that we run have the default handlers.
 void watch_signals() {
   static pid_t watched_by = 0;
-  if (watched_by == getpid()) return;
+  if (watched_by == getpid() || pipe2(signal_pipe, O_CLOEXEC) != 0) return;
   watched_by = getpid();
-  static const sigset_t set = ending_signals();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::thread([] {
-    int number = 0;
-    if (sigwait(&set, &number) == 0) end_by_signal(number);
+    unsigned char number = 0;
+    while (read(signal_pipe[0], &number, 1) < 0 && errno == EINTR) {
+    }
+    end_by_signal(number);
   }).detach();
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
 }
 
 struct Pipe {
@@ -94,7 +96,7 @@ struct Pipe {
   }
 };
 
-/// Starts the program in a process group of its own, without the signals blocked here; 0 if it cannot be started.
+/// Starts the program in a process group of its own; 0 if it cannot be started.
 pid_t start(const std::vector<std::string>& command, const Pipe& out, const Pipe& err) {
   std::vector<char*> arguments;
   for (const std::string& part : command) arguments.push_back(const_cast<char*>(part.c_str()));
@@ -106,11 +108,8 @@ pid_t start(const std::vector<std::string>& command, const Pipe& out, const Pipe
   posix_spawn_file_actions_adddup2(&actions, err.write_end, STDERR_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t pid = 0;
   const int error = posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);

@@ -1,0 +1,43 @@
+// From emitted sources to what the user asked for: where the runtime library lies, the toolchain, the result in its place.
+#pragma once
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/emit.h"
+#include "cli/compile.h"
+#include "cli/options.h"
+
+namespace weft {
+
+/// The runtime library as this executable finds it: in the tree it was built from, or installed.
+struct RuntimeLibrary {
+  std::string folder;   // include/, src/, program.cmake
+  std::string library;  // libweft_runtime.a
+};
+std::optional<RuntimeLibrary> find_runtime(Diags& diags);
+
+/// The C++ compiler of emitted programs: g++, or clang++ where there is none. Empty if there is neither.
+std::string find_compiler();
+
+/// Reports before the work starts where its result cannot be written.
+bool check_output(const Options& options, Diags& diags);
+
+/// The executable at options.output. The exit code, after reporting.
+int build(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags);
+/// The folder options.output, which builds without Weft.
+int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags);
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// One line on what was made, and --report.
+void report_build(const Compilation& compilation, const Options& options, double seconds, Diags& diags);
+
+}  // namespace weft

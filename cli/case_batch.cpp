@@ -1,0 +1,278 @@
+#include "cli/case_batch.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "backend/emit.h"
+#include "backend/pack.h"
+#include "cli/build.h"
+#include "cli/comparison.h"
+#include "cli/compile.h"
+#include "cli/process.h"
+#include "ir/base/check.h"
+#include "ir/evaluate.h"
+
+namespace weft {
+
+namespace {
+
+constexpr double kRunSeconds = 60, kBuildSeconds = 600;
+// One compiler run for several cases saves reading the headers; one that is too long keeps a core from its share.
+constexpr size_t kGroupBytes = 250'000, kGroupCases = 48;
+
+/// A case whose sources are made.
+struct Ready {
+  size_t number;
+  std::unique_ptr<Compilation> compilation;
+  KnownData data;
+  std::string space;  // its namespace, and its name in the executable
+  std::string text;
+};
+
+std::string first_error(const Diags& diags) {
+  for (const Diagnostic& d : diags.all()) {
+    if (d.severity != Diagnostic::Severity::Error) continue;
+    const std::string where = d.loc.kind == Loc::Kind::Node ? format(" (node '{}', {})", printable(d.loc.node), printable(d.loc.op_type)) : "";
+    return d.id + ": " + d.message + where;
+  }
+  return "no message";
+}
+
+bool has_id(const Diags& diags, std::string_view ending) {
+  return std::any_of(diags.all().begin(), diags.all().end(), [&](const Diagnostic& d) { return d.id.ends_with(ending); });
+}
+
+class CaseCompiler {
+ public:
+  CaseCompiler(const Options& options, const ManyCase& one, std::string space) : options_(options), case_(one), space_(std::move(space)) {}
+
+  /// The sources, or a result.
+  std::optional<Ready> compile(CaseResult& result);
+
+ private:
+  bool read_data(Diags& diags);
+  std::unique_ptr<Compilation> compile_pinned(Diags& diags);
+  bool bind_inputs(Options& options, int level) const;
+  CaseResult evaluate_reference(const Compilation& c, const std::string& why) const;
+
+  Options options_;
+  const ManyCase& case_;
+  std::string space_;
+  std::vector<std::string> inputs_;
+  KnownData data_;
+};
+
+bool CaseCompiler::read_data(Diags& diags) {
+  const std::optional<ModelSummary> summary = summarise_onnx(case_.model, diags);
+  if (!summary) return false;
+  std::vector<std::string> outputs;
+  for (const auto& port : summary->inputs) inputs_.push_back(port.name);
+  for (const auto& port : summary->outputs) outputs.push_back(port.name);
+  std::optional<KnownData> data = read_known_data(case_.data, inputs_, outputs, diags);
+  if (data) data_ = std::move(*data);
+  return data.has_value();
+}
+
+/// Binds inputs that may determine a shape: first integers of at most one dimension, then short ones of any type.
+bool CaseCompiler::bind_inputs(Options& options, int level) const {
+  options.binds.clear();
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Tensor& tensor = data_.inputs.at(inputs_[i]);
+    const bool wanted = level == 1 ? is_integer(tensor.dtype) : tensor.size() <= 64;
+    if (tensor.dims.size() > 1 || !wanted) continue;
+    options.binds.push_back({inputs_[i], known_input_file(case_.data, i)});
+  }
+  return !options.binds.empty();
+}
+
+/// Nothing is pinned or bound that need not be: what is known at run time only is the harder case.
+std::unique_ptr<Compilation> CaseCompiler::compile_pinned(Diags& diags) {
+  Options options = options_;
+  for (int level = 0;; ++level) {
+    Diags attempt;
+    std::unique_ptr<Compilation> c = compile_graph(options, attempt);
+    if (!c && has_id(attempt, "open-dim") && options.shapes.empty()) {
+      for (const auto& [name, tensor] : data_.inputs) options.shapes.push_back({name, tensor.dims});
+      c = compile_graph(options, attempt = Diags());
+    }
+    const bool bindable = !c && level < 2 && has_id(attempt, "-runtime-unsupported");
+    if (!bindable || !bind_inputs(options, level + 1)) {
+      diags = std::move(attempt);
+      return c;
+    }
+  }
+}
+
+/// Without a kernel the graph can still be right.
+CaseResult CaseCompiler::evaluate_reference(const Compilation& c, const std::string& why) const {
+  std::vector<Tensor> inputs;
+  for (const ValueId id : c.module.graph.inputs()) inputs.push_back(data_.inputs.at(c.module.graph.value(id).name));
+  const EvalResult result = evaluate(c.module, inputs);
+  if (!result.error.empty()) return {"wrong", "reference: " + result.error};
+  for (size_t i = 0; i < result.outputs.size(); ++i) {
+    const std::string& name = c.module.graph.outputs()[i].name;
+    const Comparison one = compare(name, result.outputs[i], data_.outputs.at(name), {});
+    if (!one.detail.empty()) return {"wrong", "reference: " + one.detail};
+  }
+  return {"no_kernel", why};
+}
+
+/// All code of a program but its main.
+std::string joined_text(const std::vector<SourceFile>& files) {
+  std::string text;
+  for (const SourceFile& file : files) {
+    if (!file.path.ends_with(".cpp")) continue;
+    const size_t main_begin = file.text.rfind("\nint main(");
+    text += file.text.substr(0, main_begin == std::string::npos ? file.text.size() : main_begin + 1);
+  }
+  return text;
+}
+
+std::optional<Ready> CaseCompiler::compile(CaseResult& result) {
+  std::string why;
+  Diags diags;
+  options_.model = case_.model;
+  if (!parse_model_flags(case_.flags, options_, why)) {
+    result = {"failed", "flags: " + why};
+    return {};
+  }
+  std::unique_ptr<Compilation> c;
+  if (read_data(diags)) c = compile_pinned(diags);
+  if (c) c->module.name = space_;
+  if (!c || !compile_plan(*c, diags)) {
+    result = {"refused", first_error(diags)};
+    return {};
+  }
+  if (c->plan.kernels.empty()) {
+    result = evaluate_reference(*c, "nothing is left to compute");
+    return {};
+  }
+  const std::vector<SourceFile> files = emit(c->plan, diags);
+  if (!diags.ok()) {
+    result = evaluate_reference(*c, first_error(diags));
+    return {};
+  }
+  return Ready{0, std::move(c), std::move(data_), space_, joined_text(files)};
+}
+
+// ---- building and running -------------------------------------------------------------------------------------------
+
+std::string group_text(const std::vector<Ready*>& group) {
+  std::string text = "#include <cstring>\n";
+  for (const Ready* one : group) text += one->text + "\n";
+  text += "int main(int argc, char** argv) {\n  const char* name = argc > 1 ? argv[1] : \"\";\n";
+  for (const Ready* one : group)
+    text += format("  if (!strcmp(name, \"{}\")) return weft::main({}::kExecutable, argc - 1, argv + 1);\n", one->space, one->space);
+  return text + "  return 2;\n}\n";
+}
+
+class Batch {
+ public:
+  Batch(const Options& options, const std::vector<ManyCase>& cases, const BatchReport& report)
+      : options_(options), cases_(cases), report_(report) {}
+
+  void run();
+
+ private:
+  bool build(const std::vector<Ready*>& group, const std::string& program, std::string& log) const;
+  void build_and_run(const std::vector<Ready*>& group);
+  CaseResult run_case(const Ready& ready, const std::string& program) const;
+
+  const Options& options_;
+  const std::vector<ManyCase>& cases_;
+  const BatchReport& report_;
+  WorkFolder work_;
+  RuntimeLibrary runtime_;
+  int built_ = 0;
+};
+
+bool Batch::build(const std::vector<Ready*>& group, const std::string& program, std::string& log) const {
+  const std::string source = program + ".cpp";
+  write_file(source, group_text(group));
+  const Finished finished = run_program(
+      {find_compiler(), "-std=c++20", "-O1", "-march=" + options_.target.archs.front(), "-fno-math-errno", "-fno-trapping-math",
+       "-fwrapv", "-fopenmp-simd", "-w", "-pipe", "-I" + runtime_.folder + "/include", "-o", program, source, runtime_.library, "-pthread"},
+      kBuildSeconds);
+  const size_t error = finished.err.find("error");
+  log = ending_text(finished) + ": " + finished.err.substr(error == std::string::npos ? 0 : error, 400);
+  return finished.exit_code == 0;
+}
+
+CaseResult Batch::run_case(const Ready& ready, const std::string& program) const {
+  const std::string folder = work_.path() + "/" + ready.space;
+  std::vector<std::string> command = {program, ready.space, "--timeout", "20", "--threads", "1"};
+  if (weights_bytes(ready.compilation->plan) > 0) {
+    const std::string path = folder + "/weights.bin";
+    write_file(path, "");
+    std::FILE* file = std::fopen(path.c_str(), "wb");
+    const bool written = file && write_weights(ready.compilation->plan, file);
+    if (file) std::fclose(file);
+    if (!written) return {"failed", "the weights cannot be written"};
+    command.insert(command.end(), {"--weights", path});
+  }
+  const Comparison comparison = run_and_compare(command, ready.compilation->plan, ready.data, options_.tolerance, folder, kRunSeconds);
+  if (comparison.exit_code == 0) return {"passed", ""};
+  return {comparison.exit_code == kMismatch ? "wrong" : "failed", comparison.detail};
+}
+
+/// What one case breaks is found by halving.
+void Batch::build_and_run(const std::vector<Ready*>& group) {
+  std::string log;
+  const std::string program = format("{}/group_{}", work_.path(), built_++);
+  report_.builds();
+  if (build(group, program, log)) {
+    for (const Ready* ready : group) {
+      report_.begins(ready->number);
+      report_.result(ready->number, run_case(*ready, program));
+    }
+  } else if (group.size() == 1) {
+    report_.result(group[0]->number, {"failed", "the C++ compiler: " + log});
+  } else {
+    const auto middle = group.begin() + static_cast<long>(group.size() / 2);
+    build_and_run({group.begin(), middle});
+    build_and_run({middle, group.end()});
+  }
+}
+
+void Batch::run() {
+  Diags diags;
+  if (const std::optional<RuntimeLibrary> found = find_runtime(diags)) runtime_ = *found;
+  std::vector<Ready> ready;
+  for (size_t i = 0; i < cases_.size(); ++i) {
+    report_.begins(i);
+    CaseResult result;
+    try {
+      std::optional<Ready> one = CaseCompiler(options_, cases_[i], format("case_{}", i)).compile(result);
+      if (one) {
+        one->number = i;
+        ready.push_back(std::move(*one));
+        continue;
+      }
+    } catch (const InternalError& error) {
+      result = {"failed", format("internal error: {}", error.what())};
+    } catch (const std::exception& error) {
+      result = {"failed", format("exception: {}", error.what())};
+    }
+    report_.result(i, result);
+  }
+  std::vector<Ready*> group;
+  size_t bytes = 0;
+  for (Ready& one : ready) {
+    if (!group.empty() && (bytes + one.text.size() > kGroupBytes || group.size() == kGroupCases)) {
+      build_and_run(group);
+      group.clear();
+      bytes = 0;
+    }
+    group.push_back(&one);
+    bytes += one.text.size();
+  }
+  if (!group.empty()) build_and_run(group);
+}
+
+}  // namespace
+
+void run_batch(const Options& options, const std::vector<ManyCase>& cases, const BatchReport& report) {
+  Batch(options, cases, report).run();
+}
+
+}  // namespace weft

@@ -1,0 +1,181 @@
+#include "cli/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/options.h"
+#include "cli/process.h"
+#include "frontend/tensor_file.h"
+
+namespace weft {
+
+namespace {
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+/// FOLDER/KIND_N.npy or .pb, or "".
+std::string data_file(const std::string& folder, const char* kind, size_t number) {
+  for (const char* ending : {".npy", ".pb"}) {
+    const std::string path = format("{}/{}_{}{}", folder, kind, number, ending);
+    if (exists(path)) return path;
+  }
+  return "";
+}
+
+bool read_files(const std::string& folder, const char* kind, const std::vector<std::string>& names,
+                std::map<std::string, Tensor>& tensors, Diags& diags) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string path = data_file(folder, kind, i);
+    if (path.empty()) {
+      diags.error("data-file", Loc::in_file(folder), "no file {}_{}.npy or .pb for '{}'", kind, i, printable(names[i]));
+      continue;
+    }
+    if (std::optional<Tensor> tensor = read_tensor_file(path, diags)) tensors.emplace(names[i], std::move(*tensor));
+  }
+  return diags.ok();
+}
+
+/// splitmix64: a well mixed number for each (seed, position).
+uint64_t mixed(uint64_t number) {
+  number += 0x9e3779b97f4a7c15u;
+  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
+  number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
+  return number ^ (number >> 31);
+}
+
+/// Writes what the program reads; the arguments that name it.
+bool write_inputs(std::vector<std::string>& command, const Plan& plan, const KnownData& data, const std::string& folder,
+                  std::string& why) {
+  Diags diags;
+  std::vector<std::string> states;
+  for (const StateSlot& state : plan.states) states.push_back(state.input);
+  std::vector<std::string> done;
+  bool any_state = false;
+  for (const Port& port : plan.inputs) {
+    const auto tensor = data.inputs.find(port.name);
+    if (tensor == data.inputs.end() || std::find(done.begin(), done.end(), port.name) != done.end()) continue;
+    done.push_back(port.name);
+    const bool is_state = std::find(states.begin(), states.end(), port.name) != states.end();
+    // States are found by their names, inputs by what the command line says.
+    const std::string path = is_state ? format("{}/state/{}.npy", folder, output_file_name(port.name)) : format("{}/input_{}.npy", folder, done.size());
+    write_file(path, "");
+    if (!write_npy(path, tensor->second, diags)) break;
+    any_state |= is_state;
+    if (!is_state) command.insert(command.end(), {"--input", port.name + "=" + path});
+  }
+  if (any_state) command.insert(command.end(), {"--load-state", folder + "/state"});
+  if (!diags.ok()) why = diags.all().front().message;
+  return diags.ok();
+}
+
+std::string type_of(const Tensor& tensor) { return format("{}[{}]", dtype_name(tensor.dtype), dims_text(tensor.dims)); }
+
+}  // namespace
+
+std::optional<KnownData> read_known_data(const std::string& folder, const std::vector<std::string>& inputs,
+                                         const std::vector<std::string>& outputs, Diags& diags) {
+  KnownData data;
+  if (!read_files(folder, "input", inputs, data.inputs, diags)) return {};
+  if (!read_files(folder, "output", outputs, data.outputs, diags)) return {};
+  return data;
+}
+
+std::string known_input_file(const std::string& folder, size_t number) { return data_file(folder, "input", number); }
+
+Tensor seeded_tensor(const std::string& name, DType dtype, const Dims& dims, uint64_t seed) {
+  Tensor tensor(dtype, dims);
+  uint64_t key = mixed(seed);
+  for (const char c : name) key = mixed(key ^ static_cast<unsigned char>(c));
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    const uint64_t bits = mixed(key + static_cast<uint64_t>(i));
+    if (tensor.is_real()) tensor.put(i, round_to(dtype, static_cast<double>(bits >> 40) * 0x1p-23 - 1.0));
+    else tensor.put_whole(i, static_cast<int64_t>(bits >> 63));
+  }
+  return tensor;
+}
+
+double tolerance_of(DType dtype) {
+  switch (dtype) {
+    case DType::F32:
+    case DType::F64: return 1e-4;
+    case DType::F16: return 5e-3;
+    case DType::BF16: return 2e-2;
+    default: return 0;
+  }
+}
+
+Comparison compare(const std::string& name, Tensor result, const Tensor& expected, std::optional<double> tolerance) {
+  read_as(result, expected.dtype);
+  Comparison comparison;
+  if (result.dtype != expected.dtype || result.dims != expected.dims) {
+    comparison.error = HUGE_VAL;
+    comparison.detail = format("output '{}' is {}, expected {}", printable(name), type_of(result), type_of(expected));
+  } else {
+    comparison.error = relative_error(result, expected);
+    const double limit = is_float(expected.dtype) ? tolerance.value_or(tolerance_of(expected.dtype)) : 0;
+    if (!(comparison.error <= limit))
+      comparison.detail = format("output '{}' differs: relative error {}", printable(name), error_text(comparison.error));
+  }
+  if (!comparison.detail.empty()) comparison.exit_code = kMismatch;
+  return comparison;
+}
+
+Comparison run_on(std::vector<std::string> command, const Plan& plan, const KnownData& data, const std::string& folder,
+                  double seconds) {
+  Comparison failure;
+  if (!write_inputs(command, plan, data, folder, failure.detail)) {
+    failure.exit_code = 1;
+    return failure;
+  }
+  command.insert(command.end(), {"--output-dir", folder + "/out"});
+  const Finished finished = run_program(command, seconds);
+  if (finished.exit_code == 0) return failure;
+  failure.exit_code = finished.exit_code;
+  failure.detail = format("the program: {}: {}", ending_text(finished), trim(finished.err));
+  return failure;
+}
+
+Comparison compare_output(const Plan& plan, const std::string& name, Tensor expected, std::optional<double> tolerance,
+                          const std::string& folder) {
+  for (const Port& port : plan.outputs)
+    if (port.name == name) read_as(expected, port.type.dtype);
+  Diags diags;
+  const std::optional<Tensor> result = read_tensor_file(format("{}/out/{}.npy", folder, output_file_name(name)), diags);
+  if (!result) return {kMismatch, HUGE_VAL, diags.all().front().message};
+  return compare(name, *result, expected, tolerance);
+}
+
+Comparison run_and_compare(const std::vector<std::string>& command, const Plan& plan, const KnownData& data,
+                           std::optional<double> tolerance, const std::string& folder, double seconds) {
+  Comparison all = run_on(command, plan, data, folder, seconds);
+  if (all.exit_code != 0) return all;
+  for (const auto& [name, expected] : data.outputs) {
+    const Comparison one = compare_output(plan, name, expected, tolerance, folder);
+    all.error = std::max(all.error, one.error);
+    if (all.detail.empty()) all.detail = one.detail;
+    all.exit_code = std::max(all.exit_code, one.exit_code);
+  }
+  return all;
+}
+
+std::string error_text(double error) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", error);
+  return std::isinf(error) ? "not comparable" : error == 0 ? "0" : text;
+}
+
+std::string output_file_name(const std::string& name) {
+  std::string file = name;
+  for (char& c : file) {
+    const bool kept = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '.' || c == '_' || c == '-';
+    if (!kept) c = '_';
+  }
+  return file;
+}
+
+}  // namespace weft

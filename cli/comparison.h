@@ -1,0 +1,56 @@
+// Running a program on known inputs and comparing what it writes with known outputs.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/plan.h"
+#include "ir/tensor.h"
+
+namespace weft {
+
+/// Global tensors by the names of the model's inputs and outputs.
+struct KnownData {
+  std::map<std::string, Tensor> inputs;
+  std::map<std::string, Tensor> outputs;
+};
+
+/// input_N and output_N of a folder, .npy or .pb, for the names in order. Nothing after reporting.
+std::optional<KnownData> read_known_data(const std::string& folder, const std::vector<std::string>& inputs,
+                                         const std::vector<std::string>& outputs, Diags& diags);
+
+/// The path of input_N, or "".
+std::string known_input_file(const std::string& folder, size_t number);
+
+/// Uniform in [-1, 1), integers 0 or 1; the same for the same seed and name.
+Tensor seeded_tensor(const std::string& name, DType dtype, const Dims& dims, uint64_t seed);
+
+struct Comparison {
+  int exit_code = 0;    // of the program; kMismatch where results differ
+  double error = 0;     // the largest of all outputs
+  std::string detail;   // empty when well
+};
+
+/// The largest error by the metric of DESIGN section 11 that counts as equal.
+double tolerance_of(DType dtype);
+/// One output against what is expected.
+Comparison compare(const std::string& name, Tensor result, const Tensor& expected, std::optional<double> tolerance);
+
+/// Runs `command` with the inputs and states of the plan; outputs go to FOLDER/out. Only exit code and detail are set.
+Comparison run_on(std::vector<std::string> command, const Plan& plan, const KnownData& data, const std::string& folder,
+                  double seconds);
+/// An output in FOLDER/out against what is expected.
+Comparison compare_output(const Plan& plan, const std::string& name, Tensor expected, std::optional<double> tolerance,
+                          const std::string& folder);
+/// Both, for all outputs: the largest error, the first difference.
+Comparison run_and_compare(const std::vector<std::string>& command, const Plan& plan, const KnownData& data,
+                           std::optional<double> tolerance, const std::string& folder, double seconds);
+
+/// "1.2e-06", or why there is no number.
+std::string error_text(double error);
+
+/// A name as the executable makes a file's name of it.
+std::string output_file_name(const std::string& name);
+
+}  // namespace weft

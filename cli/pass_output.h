@@ -1,0 +1,14 @@
+// What `compile` shows of its inside: printed and dumped graphs, the plan, times.
+#pragma once
+#include "cli/options.h"
+#include "ir/plan.h"
+#include "passes/runner.h"
+
+namespace weft {
+
+/// --print-ir-after on standard output, --dump-dir, --time-passes. False after reporting a file that cannot be written.
+bool show_passes(const Options& options, const RunReport& report, Diags& diags);
+/// --dump-dir: the plan beside the graphs.
+bool show_plan(const Options& options, const Plan& plan, Diags& diags);
+
+}  // namespace weft

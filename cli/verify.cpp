@@ -1,0 +1,217 @@
+// `weft verify`: compiles a model under each schedule, runs it, and compares with known results or the reference evaluation.
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/comparison.h"
+#include "cli/compile.h"
+#include "cli/process.h"
+#include "cli/table.h"
+#include "ir/evaluate.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint64_t kSeed = 1;
+constexpr double kRunSeconds = 600;
+
+struct Row {
+  std::string name;
+  std::string ranks = "-", error = "-", result;
+  int exit_code = 0;
+
+  Row& ends(int code, std::string text) {
+    exit_code = code;
+    result = std::move(text);
+    return *this;
+  }
+};
+
+class Verifier {
+ public:
+  explicit Verifier(const Options& options) : options_(options) {}
+
+  bool read_data(Diags& diags);
+  Row verify(const std::string& schedule, int number);
+
+ private:
+  std::unique_ptr<Compilation> compile(Options& options, Diags& diags) const;
+  KnownData known_data(const Compilation& c, const Options& options, Diags& diags) const;
+  std::vector<Tensor> inputs_in_order(const Module& module, const KnownData& data) const;
+  std::string find_divergence(const Options& options, const KnownData& data, const std::string& folder) const;
+  std::string first_difference(const Compilation& c, const std::vector<ValueId>& taps, const KnownData& data,
+                               const std::string& program, const std::string& folder) const;
+
+  const Options& options_;
+  WorkFolder work_;
+  std::optional<KnownData> data_;
+};
+
+bool Verifier::read_data(Diags& diags) {
+  if (options_.data.empty()) return true;
+  const std::optional<ModelSummary> summary = summarise_onnx(options_.model, diags);
+  if (!summary) return false;
+  std::vector<std::string> inputs, outputs;
+  for (const auto& port : summary->inputs) inputs.push_back(port.name);
+  for (const auto& port : summary->outputs) outputs.push_back(port.name);
+  data_ = read_known_data(options_.data, inputs, outputs, diags);
+  return data_.has_value();
+}
+
+bool has_error(const Diags& diags, std::string_view id) {
+  for (const Diagnostic& d : diags.all())
+    if (d.severity == Diagnostic::Severity::Error && d.id == id) return true;
+  return false;
+}
+
+/// Dims that nobody pinned are those of the data.
+std::unique_ptr<Compilation> Verifier::compile(Options& options, Diags& diags) const {
+  Diags first;
+  std::unique_ptr<Compilation> c = compile_graph(options, first);
+  if (!c && data_ && has_error(first, "open-dim")) {
+    for (const auto& [name, tensor] : data_->inputs) options.shapes.push_back({name, tensor.dims});
+    return compile_graph(options, diags);
+  }
+  diags = std::move(first);
+  return c;
+}
+
+std::vector<Tensor> Verifier::inputs_in_order(const Module& module, const KnownData& data) const {
+  std::vector<Tensor> inputs;
+  for (const ValueId id : module.graph.inputs()) inputs.push_back(data.inputs.at(module.graph.value(id).name));
+  return inputs;
+}
+
+/// The shape of a port's file: copies that differ between ranks (V) have a leading dimension each.
+Dims file_dims(const TensorType& type, const Mesh& mesh) {
+  Dims dims;
+  for (size_t a = 0; a < mesh.size(); ++a)
+    if (type.layout[static_cast<int>(a)].is(AxisState::Kind::V)) dims.push_back(mesh[a].size);
+  const Dims own = type.dims();
+  dims.insert(dims.end(), own.begin(), own.end());
+  return dims;
+}
+
+/// What --data said, or seeded inputs and what the reference makes of them: of the graph before layouts, on one rank; of
+/// the whole where ranks have inputs of their own.
+KnownData Verifier::known_data(const Compilation& c, const Options& options, Diags& diags) const {
+  if (data_) return *data_;
+  KnownData data;
+  for (const ValueId id : c.module.graph.inputs()) {
+    const TensorType& type = c.module.graph.type(id);
+    const Mesh mesh = c.module.mesh(c.module.graph, c.module.graph.producer_op(id).place);
+    const std::string& name = c.module.graph.value(id).name;
+    data.inputs.emplace(name, seeded_tensor(name, type.dtype, file_dims(type, mesh), kSeed));
+  }
+  std::unique_ptr<Compilation> source;
+  if (!c.schedule.per_rank) {
+    Options until = options;
+    until.stop_after = "decompose";
+    source = compile_graph(until, diags);
+    if (!source) return data;
+  }
+  const Module& reference = source ? source->module : c.module;
+  const EvalResult result = evaluate(reference, inputs_in_order(reference, data));
+  if (!result.error.empty()) {
+    diags.error("reference", Loc::in_file(options.model), "the reference evaluation failed: {}", result.error);
+    return data;
+  }
+  for (size_t i = 0; i < result.outputs.size(); ++i) data.outputs.emplace(reference.graph.outputs()[i].name, result.outputs[i]);
+  return data;
+}
+
+/// The values that lie in memory between kernels and have a global meaning become outputs tap_0, tap_1 ...
+std::vector<ValueId> add_taps(Module& module) {
+  std::vector<ValueId> taps;
+  for (const OpId id : module.graph.order()) {
+    if (category(module.graph.op(id)) == Category::Source) continue;
+    for (const ValueId value : module.graph.op(id).outputs)
+      if (!module.graph.type(value).layout.has(AxisState::Kind::P)) taps.push_back(value);
+  }
+  for (size_t i = 0; i < taps.size(); ++i) module.graph.add_output(taps[i], format("tap_{}", i));
+  return taps;
+}
+
+std::string Verifier::first_difference(const Compilation& c, const std::vector<ValueId>& taps, const KnownData& data,
+                                       const std::string& program, const std::string& folder) const {
+  const EvalResult result = evaluate(c.module, inputs_in_order(c.module, data));
+  if (!result.error.empty()) return "the reference evaluation failed: " + result.error;
+  const Comparison run = run_on({program}, c.plan, data, folder, kRunSeconds);
+  if (run.exit_code != 0) return run.detail;
+  const auto& outputs = c.module.graph.outputs();
+  for (size_t i = 0; i < taps.size(); ++i) {
+    // The taps are the last outputs.
+    const size_t output = outputs.size() - taps.size() + i;
+    const Comparison comparison = compare_output(c.plan, outputs[output].name, result.outputs[output], options_.tolerance, folder);
+    if (comparison.detail.empty()) continue;
+    const Op& op = c.module.graph.producer_op(taps[i]);
+    std::vector<std::string> nodes;
+    for (const OriginId origin : op.origins) {
+      const Origin& node = c.module.origins[origin.index];
+      nodes.push_back(format("'{}' ({}, #{})", printable(node.name), printable(node.op_type), node.index));
+    }
+    return format("the first value that differs from the reference evaluation is '{}' of node {}: {}",
+                  printable(c.module.graph.value(taps[i]).name), join(nodes, ", "), comparison.detail);
+  }
+  return "no value between kernels differs from the reference evaluation of the compiled graph";
+}
+
+std::string Verifier::find_divergence(const Options& options, const KnownData& data, const std::string& folder) const {
+  Diags diags;
+  const std::unique_ptr<Compilation> c = compile_graph(options, diags);
+  if (!c) return diags.text();
+  const std::vector<ValueId> taps = add_taps(c->module);
+  Options tapped = options;
+  tapped.output = folder + "/tapped";
+  if (!compile_plan(*c, diags) || compile_program(*c, tapped, diags) != 0) return "the tap build failed: " + diags.text();
+  return first_difference(*c, taps, data, tapped.output, folder);
+}
+
+Row Verifier::verify(const std::string& schedule, int number) {
+  Row row;
+  row.name = schedule.empty() ? "one rank" : schedule;
+  Options options = options_;
+  options.schedules = schedule.empty() ? std::vector<std::string>{} : std::vector<std::string>{schedule};
+  const std::string folder = format("{}/{}", work_.path(), number);
+  std::filesystem::create_directories(folder);
+  options.output = folder + "/program";
+  Diags diags;
+  const std::unique_ptr<Compilation> c = compile(options, diags);
+  if (!c || !compile_plan(*c, diags)) return row.ends(finish(diags), "refused");
+  row.ranks = std::to_string(c->plan.world);
+  if (const int code = compile_program(*c, options, diags); code != 0) {
+    finish(diags);
+    return row.ends(code, "not built");
+  }
+  if (!data_) progress("evaluating the reference");
+  const KnownData data = known_data(*c, options, diags);
+  if (const int code = finish(diags); code != 0) return row.ends(code, "no reference");
+  const Comparison comparison = run_and_compare({options.output}, c->plan, data, options.tolerance, folder, kRunSeconds);
+  row.error = comparison.exit_code == 0 || comparison.exit_code == kMismatch ? error_text(comparison.error) : "-";
+  if (comparison.exit_code == 0) return row.ends(0, "ok");
+  std::fprintf(stderr, "%s: error: %s\n", printable(row.name).c_str(), comparison.detail.c_str());
+  if (options.taps) std::fprintf(stderr, "%s: note: %s\n", printable(row.name).c_str(), find_divergence(options, data, folder).c_str());
+  return row.ends(comparison.exit_code, "FAIL");
+}
+
+}  // namespace
+
+int run_verify(const Options& options) {
+  Diags diags;
+  Verifier verifier(options);
+  if (!verifier.read_data(diags)) return finish(diags);
+  std::vector<std::string> schedules = options.schedules;
+  if (schedules.empty()) schedules.emplace_back();
+  std::vector<std::vector<std::string>> cells = {{"schedule", "ranks", "error", "result"}};
+  int exit_code = 0;
+  for (size_t i = 0; i < schedules.size(); ++i) {
+    const Row row = verifier.verify(schedules[i], static_cast<int>(i));
+    cells.push_back({printable(row.name), row.ranks, row.error, row.result});
+    if (row.exit_code != 0 && (exit_code == 0 || row.exit_code < exit_code)) exit_code = row.exit_code;
+  }
+  std::fputs(table_text(cells).c_str(), stdout);
+  return exit_code;
+}
+
+}  // namespace weft

@@ -131,6 +131,17 @@ bool Frame::run_local(const Op& op) {
   return true;
 }
 
+std::optional<int64_t> Frame::length_of(ValueId count, int rank) const {
+  // A count made in another place is the same number there.
+  const auto at_rank = [&](const Locals& copies) -> const Tensor& {
+    return copies[std::min<size_t>(rank, copies.size() - 1)];
+  };
+  if (values_[count.index]) return at_rank(locals(count)).whole_at(0);
+  const Op& op = graph_.producer_op(count);
+  if (op.kind != OpKind::ExtentOf || !values_[op.inputs[0].index]) return {};
+  return at_rank(locals(op.inputs[0])).dims[op.integer("axis")];
+}
+
 /// Run-time lengths come from the values that count them.
 std::optional<Dims> Frame::run_time_dims(const Op& op, const TensorType& type, const Mesh& mesh, const Coordinates& at,
                                          int rank) {
@@ -138,11 +149,9 @@ std::optional<Dims> Frame::run_time_dims(const Op& op, const TensorType& type, c
   for (int d = 0; d < type.ndim(); ++d) {
     const ValueId count = type.shape[d].count;
     if (!count) continue;
-    if (!values_[count.index])
-      return fail(op, format("the length of dimension {} is not computed yet", d)), std::nullopt;
-    const Locals& lengths = locals(count);
-    // A count made in another place is the same number there.
-    dims[d] = lengths[std::min<size_t>(rank, lengths.size() - 1)].whole_at(0);
+    const std::optional<int64_t> length = length_of(count, rank);
+    if (!length) return fail(op, format("the length of dimension {} is not computed yet", d)), std::nullopt;
+    dims[d] = *length;
     if (dims[d] < 0 || dims[d] > type.shape[d].bound)
       return fail(op, format("dimension {} has length {}, its bound is {}", d, dims[d], type.shape[d].bound)),
              std::nullopt;

@@ -72,6 +72,8 @@ class Frame {
   Mesh mesh(PlaceId place) const { return run_.module.mesh(graph_, place); }
   Mesh rank_mesh(PlaceId place) const { return place ? run_.module.place(place).mesh : Mesh{}; }
   Coordinates coordinates(PlaceId place, int rank) const;
+  /// The run-time length that a value counts, which may be read from the counted value itself; none: not known yet.
+  std::optional<int64_t> length_of(ValueId count, int rank) const;
   std::optional<Dims> run_time_dims(const Op& op, const TensorType& type, const Mesh& mesh, const Coordinates& at,
                                     int rank);
   void hold_indices(const TensorType& type, const Mesh& mesh, const Coordinates& at,

@@ -120,14 +120,18 @@ void Verifier::counts(const Graph& graph, const std::vector<int>& position) {
       for (const Extent& extent : graph.type(v).shape) {
         if (extent.bound < 0) findings_.add(graph.op(id), "an extent is negative");
         const ValueId count = extent.count;
-        if (!count) continue;
+        if (!count || !at_least(Form::Typed)) continue;
         const bool known = count.index < graph.value_capacity() && position[graph.producer(count).index] >= 0;
         if (!known || graph.type(count).dtype != DType::I64 || graph.type(count).count() != 1) {
           findings_.add(graph.op(id), "a run-time length is no int64 scalar of the graph");
           continue;
         }
         const bool source = graph.op(id).kind == OpKind::Input;
-        if (!source && position[graph.producer(count).index] >= position[id.index])
+        const Op& counting = graph.producer_op(count);
+        // The length that ExtentOf reads is known as soon as its operand is.
+        const OpId known_with =
+            counting.kind == OpKind::ExtentOf ? graph.producer(counting.inputs[0]) : graph.producer(count);
+        if (!source && position[known_with.index] >= position[id.index])
           findings_.add(graph.op(id), "a run-time length is made behind the value");
       }
 }

@@ -389,6 +389,18 @@ TEST_CASE("evaluate: a growing state is fed back; reductions see the valid eleme
   CHECK(results[3].outputs[1].real == std::vector<double>{10, 100});
 }
 
+TEST_CASE("evaluate: the length of an input is known before it is counted") {
+  const Module m = parsed(R"(place @all [0, 1] {tp: 2}
+    graph {
+      %x = Input() : f32[<=4 %n, 2] @all
+      %s = ShardSlice(%x) {axes = [0]} : f32[<=4 %n, 2] [tp: S(1,1)] @all
+      %y = Neg(%s) : f32[<=4 %n, 2] [tp: S(1,1)] @all
+      %n = ExtentOf(%x) {axis = 0} : i64[] @all
+      return %y
+    })");
+  CHECK(run(m, {reals({1, 2}, {3, 4})})[0].real == std::vector<double>{-3, -4});
+}
+
 TEST_CASE("evaluate: a state longer than its bound is an error") {
   const std::vector<EvalResult> results =
       evaluate_invocations(parsed(kCache), {{Tensor(DType::F32, {4, 2}), Tensor(DType::F32, {1, 2})}});

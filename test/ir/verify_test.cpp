@@ -83,9 +83,14 @@ TEST_CASE("verify: run-time lengths are int64 of the graph, made in front") {
   CHECK(
       finding("%x = Input() : f32[<=4 %n] @all\n%n = ExtentOf(%x) {axis = 0} : i64[] @all\n%y = Neg(%x) : f32[<=4 %n] "
               "@all\nreturn %y") == "");
+  // The length of an input is known with it.
   CHECK(
       finding("%x = Input() : f32[<=4 %n] @all\n%y = Neg(%x) : f32[<=4 %n] @all\n%n = ExtentOf(%x) {axis = 0} : i64[] "
-              "@all\nreturn %y") == "'y' (Neg): a run-time length is made behind the value");
+              "@all\nreturn %y") == "");
+  CHECK(
+      finding("%x = Input() : f32[<=4 %n] @all\n%n = ExtentOf(%x) {axis = 0} : i64[] @all\n%y = Concat(%x, %x) {axis = "
+              "0} : f32[<=8 %m] @all\n%m = Add(%n, %n) : i64[] @all\nreturn %y") ==
+      "'y' (Concat): a run-time length is made behind the value");
   CHECK(finding("%n = Input() : f32[] @all\n%x = Input() : f32[<=4 %n] @all\nreturn %x") ==
         "'x' (Input): a run-time length is no int64 scalar of the graph");
 }

@@ -158,7 +158,7 @@ std::vector<ValueId> decompose_one_hot(Builder& build, const OpView& op) {
 
 const OpDef kGelu{.kind = OpKind::Gelu,
                   .name = "Gelu",
-                  .onnx = {"Gelu", 20},
+                  .onnx = {"Gelu"},  // since 20, but exporters also write it below
                   .aliases = {{"Gelu", 1, "com.microsoft"}},
                   .attrs = {{"approximate", AttrType::Text, "none"}},
                   .infer = infer_gelu,

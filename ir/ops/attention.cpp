@@ -1,0 +1,201 @@
+// Attention (opset 23 and later): softmax(q k^T scale + bias) v over heads, also with fewer key heads than query heads.
+#include <cmath>
+
+#include "ir/ops/composite.h"
+
+namespace weft {
+
+namespace {
+
+// Operands.
+constexpr int kQuery = 0, kKey = 1, kValue = 2, kMask = 3, kPastKey = 4, kPastValue = 5, kFilled = 6;
+
+/// Extents of one attention.
+struct Heads {
+  bool is_flat;
+  int64_t batch, queries, keys, past, query_heads, key_heads, size, value_size;
+
+  int64_t total() const { return past + keys; }
+};
+
+std::optional<Heads> heads_of(const OpView& op) {
+  const Dims q = op.dims(kQuery), k = op.dims(kKey), v = op.dims(kValue);
+  Heads h{q.size() == 3, q[0], q[q.size() - 2], k[k.size() - 2], 0, 0, 0, 0, 0};
+  h.query_heads = h.is_flat ? int_of(op.op(), "q_num_heads") : q[1];
+  h.key_heads = h.is_flat ? int_of(op.op(), "kv_num_heads") : k[1];
+  if (op.has(kPastKey)) h.past = op.dims(kPastKey)[2];
+  if (k.size() != q.size() || v.size() != q.size() || h.query_heads < 1 || h.key_heads < 1 ||
+      h.query_heads % h.key_heads)
+    return op.fail("attention-heads", "{} query heads and {} key heads do not fit shapes {}, {} and {}", h.query_heads,
+                   h.key_heads, dims_text(q), dims_text(k), dims_text(v)),
+           std::nullopt;
+  h.size = h.is_flat ? q[2] / h.query_heads : q[3];
+  h.value_size = h.is_flat ? v[2] / h.key_heads : v[3];
+  return h;
+}
+
+bool infer_attention(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_real_operand(op, kQuery) || !has_ndim(op, kQuery, 3, 4)) return false;
+  for (int i = 0; i < op.inputs(); ++i)
+    if (op.has(i) && !is_fixed(op, i)) return false;
+  const std::optional<Heads> h = heads_of(op);
+  if (!h) return false;
+  const DType dtype = op.type(kQuery).dtype;
+  const Dims y = h->is_flat ? Dims{h->batch, h->queries, h->query_heads * h->value_size}
+                            : Dims{h->batch, h->query_heads, h->queries, h->value_size};
+  results = {{dtype, shape_of(y), {}},
+             {op.type(kKey).dtype, shape_of({h->batch, h->key_heads, h->total(), h->size}), {}},
+             {op.type(kValue).dtype, shape_of({h->batch, h->key_heads, h->total(), h->value_size}), {}},
+             {dtype, shape_of({h->batch, h->query_heads, h->queries, h->total()}), {}}};
+  return true;
+}
+
+/// Builds one attention.
+class Attention {
+ public:
+  Attention(Builder& build, const OpView& op)
+      : build_(build), op_(op), h_(*heads_of(op)), dtype_(op.type(kQuery).dtype), inputs_(op.op().inputs) {}
+
+  std::vector<ValueId> run() {
+    const ValueId key = cached(by_heads(kKey, h_.key_heads, h_.size), kPastKey);
+    const ValueId value = cached(by_heads(kValue, h_.key_heads, h_.value_size), kPastValue);
+    const double scale =
+        std::sqrt(op_.op().has("scale") ? op_.op().real("scale") : 1 / std::sqrt(static_cast<double>(h_.size)));
+    const ValueId q = with_scalar(build_, OpKind::Mul, by_heads(kQuery, h_.query_heads, h_.size), scale);
+    const ValueId k = with_scalar(build_, OpKind::Mul, repeated(key, h_.size), scale);
+    ValueId scores = build_.op(OpKind::MatMul, {q, build_.transpose(k, {0, 1, 3, 2})});
+    const double cap = real_of(op_.op(), "softcap");
+    if (cap > 0)
+      scores = with_scalar(build_, OpKind::Mul,
+                           build_.op(OpKind::Tanh, {with_scalar(build_, OpKind::Div, scores, cap)}), cap);
+    const ValueId bias = make_bias();
+    const ValueId biased = bias ? add(build_, scores, bias) : scores;
+    const ValueId weights = softmax(biased, bias);
+    const int64_t mode = int_of(op_.op(), "qk_matmul_output_mode");
+    const ValueId shown = mode == 2 ? biased : mode == 3 ? weights : scores;
+    ValueId result = build_.op(OpKind::MatMul, {weights, repeated(value, h_.value_size)});
+    if (h_.is_flat)
+      result = build_.reshape(build_.transpose(result, {0, 2, 1, 3}),
+                              {h_.batch, h_.queries, h_.query_heads * h_.value_size});
+    return {result, key, value, shown};
+  }
+
+ private:
+  bool has(int input) const { return input < static_cast<int>(inputs_.size()) && inputs_[input]; }
+
+  ValueId by_heads(int input, int64_t heads, int64_t size) {
+    const ValueId x = inputs_[input];
+    if (!h_.is_flat) return x;
+    const Dims dims = build_.dims(x);
+    return build_.transpose(build_.reshape(x, {dims[0], dims[1], heads, size}), {0, 2, 1, 3});
+  }
+
+  ValueId cached(ValueId x, int past) {
+    return has(past) ? build_.op(OpKind::Concat, {inputs_[past], x}, {{"axis", int64_t{2}}}) : x;
+  }
+
+  /// Each key head for the query heads that share it.
+  ValueId repeated(ValueId x, int64_t size) {
+    const int64_t times = h_.query_heads / h_.key_heads;
+    if (times == 1) return x;
+    const ValueId column = build_.reshape(x, {h_.batch, h_.key_heads, 1, h_.total(), size});
+    const ValueId wide =
+        build_.op(OpKind::Expand, {column}, {{"shape", Dims{h_.batch, h_.key_heads, times, h_.total(), size}}});
+    return build_.reshape(wide, {h_.batch, h_.query_heads, h_.total(), size});
+  }
+
+  ValueId positions(int64_t axis, int64_t count) {
+    return build_.op(OpKind::Iota, {}, {{"axis", axis}, {"shape", axis ? Dims{1, count} : Dims{count, 1}}});
+  }
+  void allow(ValueId where) { allowed_ = allowed_ ? build_.op(OpKind::And, {allowed_, where}) : where; }
+
+  /// Causal and window limits: query i stands at position i + the keys before it.
+  void limit_by_position() {
+    const bool causal = int_of(op_.op(), "is_causal");
+    const int64_t left = int_of(op_.op(), "left_window_size"), right = int_of(op_.op(), "right_window_size");
+    if (!causal && left < 0 && right < 0) return;
+    ValueId query = positions(0, h_.queries);
+    if (has(kFilled) && !has(kPastKey)) {
+      const ValueId filled = build_.reshape(build_.cast(inputs_[kFilled], DType::I64), {h_.batch, 1, 1, 1});
+      query = add(build_, query, with_scalar(build_, OpKind::Sub, filled, static_cast<double>(h_.queries)));
+    } else if (h_.past) {
+      query = with_scalar(build_, OpKind::Add, query, static_cast<double>(h_.past));
+    }
+    const ValueId key = positions(1, h_.total());
+    if (causal) allow(build_.op(OpKind::LessOrEqual, {key, query}));
+    const auto shifted = [&](int64_t by) { return with_scalar(build_, OpKind::Add, query, static_cast<double>(by)); };
+    if (left >= 0) allow(build_.op(OpKind::GreaterOrEqual, {key, shifted(-left)}));
+    if (right >= 0) allow(build_.op(OpKind::LessOrEqual, {key, shifted(right)}));
+  }
+
+  /// The mask as given, missing keys at the end masked.
+  ValueId full_mask() {
+    ValueId mask = inputs_[kMask];
+    const TensorType type = build_.type(mask);
+    const int64_t missing = h_.total() - type.shape.back().bound;
+    if (missing <= 0) return mask;
+    std::vector<int64_t> pads(2 * type.shape.size(), 0);
+    pads.back() = missing;
+    const double fill = type.dtype == DType::Bool ? 0 : reduce_identity(ReduceOp::Max);
+    return build_.op(OpKind::Pad, {mask}, {{"pads", pads}, {"value", fill}});
+  }
+
+  /// What is added to the scores: the mask, and -infinity where something forbids a key; none without any.
+  ValueId make_bias() {
+    ValueId mask = has(kMask) ? full_mask() : ValueId{};
+    if (mask && build_.type(mask).dtype == DType::Bool) {
+      allow(mask);
+      mask = {};
+    }
+    limit_by_position();
+    if (has(kFilled)) {
+      const ValueId filled = build_.reshape(build_.cast(inputs_[kFilled], DType::I64), {h_.batch, 1, 1, 1});
+      allow(build_.op(OpKind::Less, {positions(1, h_.total()), filled}));
+    }
+    if (!allowed_) return mask;
+    const ValueId zero = mask ? mask : build_.constant(Tensor::scalar(dtype_, 0));
+    return build_.op(OpKind::Where,
+                     {allowed_, zero, build_.constant(Tensor::scalar(dtype_, reduce_identity(ReduceOp::Max)))});
+  }
+
+  /// A query that may see no key gets zeros.
+  ValueId softmax(ValueId scores, ValueId bias) {
+    DType precision = dtype_;
+    if (op_.op().has("softmax_precision"))
+      precision = onnx_dtype(op_.op().integer("softmax_precision")).value_or(dtype_);
+    const ValueId weights = build_.op(OpKind::Softmax, {build_.cast(scores, precision)}, {{"axis", int64_t{-1}}});
+    const ValueId result = build_.cast(weights, dtype_);
+    if (!bias || (!has(kMask) && !has(kFilled))) return result;
+    const ValueId best = build_.reduce(OpKind::ReduceMax, bias, {build_.type(bias).ndim() - 1}, true);
+    const ValueId blind = build_.op(OpKind::Equal, {best, build_.scalar(best, reduce_identity(ReduceOp::Max))});
+    return build_.op(OpKind::Where, {blind, build_.scalar(result, 0), result});
+  }
+
+  Builder& build_;
+  const OpView& op_;
+  Heads h_;
+  DType dtype_;
+  std::vector<ValueId> inputs_;
+  ValueId allowed_;
+};
+
+}  // namespace
+
+const OpDef kAttention{.kind = OpKind::Attention,
+                       .name = "Attention",
+                       .onnx = {"Attention", 23},
+                       .attrs = {{"is_causal", AttrType::Int, 0},
+                                 {"kv_num_heads", AttrType::Int, 0},
+                                 {"left_window_size", AttrType::Int, -1},
+                                 {"q_num_heads", AttrType::Int, 0},
+                                 {"qk_matmul_output_mode", AttrType::Int, 0},
+                                 {"right_window_size", AttrType::Int, -1},
+                                 {"scale", AttrType::Real},
+                                 {"softcap", AttrType::Real, 0.0},
+                                 {"softmax_precision", AttrType::Int}},
+                       .inputs = {3, 7},
+                       .outputs = {1, 4},
+                       .infer = infer_attention,
+                       .decompose = [](Builder& build, const OpView& op) { return Attention(build, op).run(); }};
+
+}  // namespace weft

@@ -1,0 +1,140 @@
+// ConvTranspose as a convolution: the input spread out by the strides, the window mirrored, its channels swapped.
+#include <algorithm>
+
+#include "ir/ops/window.h"
+
+namespace weft {
+
+namespace {
+
+/// Output extents and pads; nothing after reporting.
+std::optional<Window> transposed_window(const OpView& op) {
+  const Dims x = op.dims(0), w = op.dims(1);
+  const size_t ndim = x.size() - 2;
+  const auto value = [&](const char* attr, size_t at, int64_t otherwise) {
+    const std::vector<int64_t> values = ints_of(op.op(), attr);
+    return at < values.size() ? values[at] : otherwise;
+  };
+  const std::string& mode = text_of(op.op(), "auto_pad");
+  Window window;
+  for (size_t d = 0; d < ndim; ++d) {
+    WindowDim dim{w[d + 2],
+                  value("strides", d, 1),
+                  value("dilations", d, 1),
+                  value("pads", d, 0),
+                  value("pads", ndim + d, 0),
+                  x[d + 2],
+                  0};
+    if (dim.stride < 1 || dim.dilation < 1)
+      return op.fail("conv-transpose-window", "strides and dilations must be at least 1"), std::nullopt;
+    const int64_t all = (dim.in - 1) * dim.stride + dim.reach() + value("output_padding", d, 0);
+    const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+    if (op.op().has("output_shape") || same) {
+      const std::vector<int64_t> shape = ints_of(op.op(), "output_shape");
+      dim.out = shape.empty() ? dim.in * dim.stride : shape[shape.size() - ndim + d];
+      const int64_t total = std::max<int64_t>(0, all - dim.out);
+      dim.before = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+      dim.behind = all - dim.out - dim.before;
+    } else {
+      if (mode == "VALID") dim.before = dim.behind = 0;
+      dim.out = all - dim.before - dim.behind;
+    }
+    if (dim.out < 1)
+      return op.fail("conv-transpose-extent", "spatial dimension {} would have extent {}", d, dim.out), std::nullopt;
+    window.push_back(dim);
+  }
+  return window;
+}
+
+bool infer_conv_transpose(const OpView& op, std::vector<TensorType>& results) {
+  if (!same_dtypes(op) || !has_ndim(op, 0, 3) || !is_fixed(op, 0) || !is_fixed(op, 1)) return false;
+  const Dims x = op.dims(0), w = op.dims(1);
+  const int64_t group = int_of(op.op(), "group");
+  if (w.size() != x.size() || group < 1 || w[0] != x[1] || x[1] % group)
+    return op.fail("conv-transpose-dims", "weights of shape {} in {} groups do not fit an input of shape {}",
+                   dims_text(w), group, dims_text(x));
+  const std::optional<Window> window = transposed_window(op);
+  if (!window) return false;
+  Dims y{x[0], w[1] * group};
+  for (const WindowDim& dim : *window) y.push_back(dim.out);
+  results = {{op.type(0).dtype, shape_of(y), {}}};
+  return true;
+}
+
+/// stride - 1 zeros between neighbours: each spatial dim gets a dim of that many behind it, padded and merged.
+ValueId spread(Builder& build, ValueId x, const Window& window) {
+  const Dims from = build.dims(x);
+  if (std::all_of(window.begin(), window.end(), [](const WindowDim& dim) { return dim.stride == 1; })) return x;
+  Dims split{from[0], from[1]}, merged = split, cut = split;
+  std::vector<int64_t> before(2, 0), behind(2, 0);
+  for (const WindowDim& dim : window) {
+    split.insert(split.end(), {dim.in, 1});
+    before.insert(before.end(), {0, 0});
+    behind.insert(behind.end(), {0, dim.stride - 1});
+    merged.push_back(dim.in * dim.stride);
+    cut.push_back((dim.in - 1) * dim.stride + 1);
+  }
+  before.insert(before.end(), behind.begin(), behind.end());
+  const ValueId wide = build.reshape(build.op(OpKind::Pad, {build.reshape(x, split)}, {{"pads", before}}), merged);
+  return build.op(OpKind::Slice, {wide},
+                  {{"ends", cut}, {"starts", Dims(cut.size(), 0)}, {"steps", Dims(cut.size(), 1)}});
+}
+
+/// C, M/g, window -> M, C/g, mirrored window.
+ValueId mirrored(Builder& build, ValueId weights, int64_t group) {
+  const Dims w = build.dims(weights);
+  Dims grouped{group, w[0] / group, w[1]}, result{w[1] * group, w[0] / group};
+  grouped.insert(grouped.end(), w.begin() + 2, w.end());
+  result.insert(result.end(), w.begin() + 2, w.end());
+  std::vector<int64_t> perm = range_of(0, static_cast<int64_t>(grouped.size()));
+  std::swap(perm[1], perm[2]);
+  const ValueId swapped = build.reshape(build.transpose(build.reshape(weights, grouped), perm), result);
+  Dims starts(result.size(), 0), ends = result, steps(result.size(), 1);
+  for (size_t d = 2; d < result.size(); ++d) {
+    starts[d] = result[d] - 1;
+    ends[d] = INT64_MIN;
+    steps[d] = -1;
+  }
+  return build.op(OpKind::Slice, {swapped}, {{"ends", ends}, {"starts", starts}, {"steps", steps}});
+}
+
+std::vector<ValueId> decompose_conv_transpose(Builder& build, const OpView& op) {
+  const Op& conv = op.op();
+  const Window window = *transposed_window(op);
+  const int64_t group = int_of(conv, "group");
+  const size_t ndim = window.size() + 2;
+  ValueId x = spread(build, conv.inputs[0], window);
+  const ValueId weights = mirrored(build, conv.inputs[1], group);
+  // Pads of the convolution; negative ones (pads larger than the window reaches) cut.
+  std::vector<int64_t> pads(2 * ndim, 0), dilations;
+  for (size_t d = 0; d < window.size(); ++d) {
+    pads[2 + d] = window[d].reach() - 1 - window[d].before;
+    pads[ndim + 2 + d] =
+        window[d].out + window[d].reach() - 1 - pads[2 + d] - ((window[d].in - 1) * window[d].stride + 1);
+    dilations.push_back(window[d].dilation);
+  }
+  x = build.op(OpKind::Pad, {x}, {{"pads", pads}});
+  std::vector<ValueId> operands{x, weights};
+  if (op.has(2)) operands.push_back(conv.inputs[2]);
+  return {build.op(OpKind::Conv, operands, {{"dilations", dilations}, {"group", group}})};
+}
+
+OpDef conv_transpose() {
+  OpDef def{.kind = OpKind::ConvTranspose,
+            .name = "ConvTranspose",
+            .onnx = {"ConvTranspose"},
+            .attrs = window_attrs(),
+            .inputs = {2, 3},
+            .infer = infer_conv_transpose,
+            .decompose = decompose_conv_transpose};
+  def.attrs.push_back({"group", AttrType::Int, 1});
+  def.attrs.push_back({"output_padding", AttrType::Ints});
+  def.attrs.push_back({"output_shape", AttrType::Ints});
+  return def;
+}
+
+}  // namespace
+
+const OpDef kConvTranspose = conv_transpose();
+
+}  // namespace weft

@@ -124,8 +124,8 @@ std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& b
 
 std::string StepText::index(SignalId id, Per per, int lag) const {
   const Signal& signal = plan_.signals[id.index];
+  const int each = signal.count / std::max(1, plan_.micro_batches);
   if (per == Per::Once) {  // the last element, of this micro-batch
-    const int each = signal.count / std::max(1, plan_.micro_batches);
     if (signal.count == 1) return "";
     if (plan_.micro_batches == 1) return std::to_string(each - 1);
     return times_.front().variable + " * " + std::to_string(each) + " + " + std::to_string(each - 1);
@@ -133,6 +133,7 @@ std::string StepText::index(SignalId id, Per per, int lag) const {
   if (times_.empty()) return "";
   const Time& time = per == Per::MicroBatch ? times_.front() : times_.back();
   std::string text = time.variable + (lag ? " - " + std::to_string(lag) : "");
+  if (per == Per::MicroBatch && each > 1) return "(" + text + ") * " + std::to_string(each) + " + " + std::to_string(each - 1);
   if (per == Per::Chunk && times_.size() > 1 && signal.count > time.trips)
     text = times_.front().variable + " * " + std::to_string(time.trips) + " + " + text;
   return text;

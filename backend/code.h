@@ -18,7 +18,8 @@ struct Scope {
   std::string pragma;  // in front of `open`
   std::vector<std::string> lines;
   std::map<std::string, std::string> known;   // values that have a name here
-  std::map<std::string, std::string> arrays;  // values kept in an array here, by the loop of this depth + 1
+  std::map<std::string, std::string> arrays;  // values that a finished loop of this scope has put into an array
+  std::map<std::string, std::string> filled;  // those that this loop fills
 
   Scope() = default;
   Scope(Scope* parent, std::string open) : parent(parent), depth(parent->depth + 1), open(std::move(open)) {}

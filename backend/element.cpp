@@ -244,7 +244,7 @@ void Elements::keep(const std::string& key, const Element& element, DType dtype)
   Scope* row = loop.parent;
   row->put("alignas(64) " + std::string(compute_type(dtype)) + " " + array + "[" + bound + "];");
   element.scope->put(array + "[" + variable + "] = " + element.text + ";");
-  row->arrays[key] = array + "[" + variable + "]";
+  element.scope->filled[key] = array + "[" + variable + "]";
 }
 
 // ---- integers from data, and indices that may lie outside ----------------------------------------------------------

@@ -25,6 +25,7 @@ class ContractionWriter {
 
   /// Nothing where this way of computing it does not fit.
   std::optional<std::vector<std::string>> matmul();
+  std::optional<std::vector<std::string>> convolution();
 
  private:
   /// Extents and run-time texts of "batch m k, batch k n".
@@ -45,6 +46,16 @@ class ContractionWriter {
   std::string contraction_text(const Shape& shape) const;
   bool is_panels(ValueId value, const Formal*& formal, std::string& name) const;
 
+  /// The geometry of a convolution as a weft::Window, and what its loops run over.
+  struct Geometry {
+    int64_t batch, groups, channels, filters, taps, outputs;  // channels and filters of one group
+    Dims out;
+    bool plain;  // taps of one element, no padding, no stride
+    std::string text;
+  };
+  std::optional<Geometry> geometry() const;
+  Site planes();
+
   IndexExpr column(int64_t n) const;
   const char* type() const { return compute_type(body_.type(root_).dtype); }
 
@@ -52,6 +63,7 @@ class ContractionWriter {
   const Graph& body_;
   const Op& op_;
   const ValueId root_;
+  bool panels_ = true;                        // columns come 16 at a time, from multiples of 16
   std::vector<std::string> lines_;            // in front of the contraction
   std::vector<std::optional<IndexList>> placed_;
 };
@@ -88,7 +100,7 @@ Site ContractionWriter::array_site(ValueId value, const IndexList& index, const 
 }
 
 IndexExpr ContractionWriter::column(int64_t n) const {
-  if (n % 16) return index_variable("n", 0, n - 1);
+  if (n % 16 || !panels_) return index_variable("n", 0, n - 1);
   return index_variable("n0", 0, n - 16, 16) + index_variable("j", 0, 15);
 }
 
@@ -133,7 +145,7 @@ std::vector<std::string> ContractionWriter::put(const Shape& shape, const IndexL
   Scope loop(&row, "for (int64_t j = 0; j < width; ++j) {");
   loop.pragma = "#pragma omp simd";
   for (const char* variable : {"j", "n"}) scopes.own(variable, &loop), scopes.names.reserve(variable);
-  if (shape.n % 16) loop.put("const int64_t n = n0 + j;");
+  if (shape.n % 16 || !panels_) loop.put("const int64_t n = n0 + j;");
   scopes.current = &loop;
   const std::string sum = scopes.names.unique(last_component(body_.value(root_).name));
   loop.put(std::string("const ") + type() + " " + sum + " = sums[j];");
@@ -288,6 +300,100 @@ std::optional<std::vector<std::string>> ContractionWriter::matmul() {
   return batched(shape);
 }
 
+// ---- convolution ---------------------------------------------------------------------------------------------------
+
+/// Three numbers of spatial dimensions as text, `fill` where there are fewer.
+static std::string triple(const std::vector<int64_t>& numbers, int64_t fill) {
+  std::vector<std::string> texts;
+  for (size_t d = numbers.size(); d < 3; ++d) texts.push_back(std::to_string(fill));
+  for (int64_t n : numbers) texts.push_back(std::to_string(n));
+  return "{" + join(texts, ", ") + "}";
+}
+
+std::optional<ContractionWriter::Geometry> ContractionWriter::geometry() const {
+  const Dims x = context_.dims(op_.inputs[0]), w = context_.dims(op_.inputs[1]), y = context_.dims(root_);
+  const size_t spatial = w.size() - 2;
+  if (spatial < 1 || spatial > 3 || op_.inputs.size() > 2 || element_count(x) == 0 || element_count(y) == 0) return {};
+  const auto ints = [&](const char* name, int64_t otherwise, size_t count) {
+    return op_.has(name) && !op_.ints(name).empty() ? op_.ints(name) : std::vector<int64_t>(count, otherwise);
+  };
+  const std::vector<int64_t> strides = ints("strides", 1, spatial), dilations = ints("dilations", 1, spatial);
+  const std::vector<int64_t> pads = ints("pads", 0, 2 * spatial), before(pads.begin(), pads.begin() + static_cast<long>(spatial));
+  const Dims in(x.begin() + 2, x.end()), taps(w.begin() + 2, w.end());
+  Geometry g{};
+  g.out.assign(y.begin() + 2, y.end());
+  g.batch = x[0], g.channels = w[1], g.groups = x[1] / w[1], g.filters = w[0] / g.groups;
+  g.taps = element_count(taps), g.outputs = element_count(g.out);
+  g.plain = g.taps == 1 && in == g.out && element_count(strides) == 1;
+  g.text = "constexpr weft::Window window{.in = " + triple(in, 1) + ", .out = " + triple(g.out, 1) + ", .taps = " + triple(taps, 1) +
+           ", .stride = " + triple(strides, 1) + ", .dilation = " + triple(dilations, 1) + ", .pad = " + triple(before, 0) + "};";
+  return g;
+}
+
+/// The input, whole and row-major.
+Site ContractionWriter::planes() {
+  const Dims dims = context_.dims(op_.inputs[0]);
+  IndexList index;
+  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
+  const std::optional<Site> found = site(op_.inputs[0], index);
+  if (found && found->offset == linear_index(index, dims)) return *found;
+  return array_site(op_.inputs[0], index, "planes");
+}
+
+std::optional<std::vector<std::string>> ContractionWriter::convolution() {
+  const std::optional<Geometry> g = geometry();
+  if (!g) return {};
+  const int64_t depth = g->channels * g->taps, batch = g->batch * g->groups;
+  const bool single = g->channels == 1 && !g->plain;
+  panels_ = !single;
+  const IndexExpr b = index_variable("batch", 0, batch - 1), m = index_variable("m", 0, g->filters - 1);
+  const IndexExpr k = index_variable("k", 0, depth - 1), n = index_variable("n", 0, g->outputs - 1);
+  const IndexExpr group = remainder(b, g->groups), image = quotient(b, g->groups);
+  IndexList result = {image, group * g->filters + m}, w_index = {group * g->filters + m};
+  for (const IndexExpr& at : unravel(column(g->outputs), g->out)) result.push_back(at);
+  const Dims w_dims = context_.dims(op_.inputs[1]);
+  for (const IndexExpr& at : unravel(k, Dims(w_dims.begin() + 1, w_dims.end()))) w_index.push_back(at);
+  if (!forward(result)) return {};
+  std::optional<Site> w = site(op_.inputs[1], w_index);
+  const auto is_plain = [](const Site& at) { return stride_of(at.offset, "k").affine && stride_of(at.offset, "m").affine; };
+  if (!w || !is_plain(*w) || (single && stride_of(w->offset, "k").coefficient != (depth == 1 ? 0 : 1)))
+    w = array_site(op_.inputs[1], w_index, "filters");
+  const Site x = planes();
+  context_.need({Argument::Kind::Team});
+  const std::string t = type();
+  const Shape shape{{batch}, g->filters, g->outputs, depth, "", std::to_string(g->filters), std::to_string(g->outputs), std::to_string(depth)};
+  const std::string head = "[&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " + t + "* sums) {";
+  if (!g->plain) lines_.push_back(g->text);
+  std::vector<std::string> epilogue;
+  if (single) {
+    // The filters of all groups lie one behind the other.
+    for (int64_t i = 0; i < g->batch; ++i) {
+      const std::string first = std::to_string(i * g->groups), move = i ? " + " + first + " * window.in_count()" : "";
+      const std::string put_head = i ? "[&](int64_t group, int64_t m, int64_t n0, auto width, const " + t + "* sums) {" : head;
+      epilogue = put(shape, result, "weft::convolve_planes<" + t + ">(team, window, " + std::to_string(g->groups) + ", " +
+                                        std::to_string(g->filters) + ", " + x.base + move + ", " +
+                                        address(*w, {"batch", "m", "k"}) + ", " + put_head);
+      if (i) epilogue.insert(epilogue.begin() + 1, "  const int64_t batch = group + " + first + ";");
+      lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
+    }
+    return lines_;
+  }
+  std::string columns = x.base;
+  if (!g->plain) {
+    const std::string array = context_.names.unique("columns");
+    lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" + std::to_string(batch * depth * g->outputs) + "]);");
+    lines_.push_back("weft::unfold<" + t + ">(team, window, " + std::to_string(batch * g->channels) + ", " + x.base + ", " + array + ".get());");
+    columns = array + ".get()";
+  }
+  lines_.push_back(contraction_text(shape));
+  lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(*w) + "; };");
+  lines_.push_back("const auto panels = [&](int64_t batch) { return weft::Unpacked<" + t + ">{" + columns + " + batch * " +
+                   std::to_string(depth * g->outputs) + ", 1, " + std::to_string(g->outputs) + "}; };");
+  epilogue = put(shape, result, "weft::contract_batch<" + t + ">(team, " + std::to_string(batch) + ", c, rows, panels, " + head);
+  lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
+  return lines_;
+}
+
 }  // namespace
 
 static ValueId contraction_of(const Graph& body) {
@@ -295,7 +401,7 @@ static ValueId contraction_of(const Graph& body) {
   for (OpId id : body.order()) {
     const Op& op = body.op(id);
     if (category(op) == Category::Pointwise || category(op) == Category::View || category(op) == Category::Source) continue;
-    if (found || op.kind != OpKind::MatMul) return {};
+    if (found || (op.kind != OpKind::MatMul && op.kind != OpKind::Conv)) return {};
     found = op.outputs[0];
   }
   return found;
@@ -303,8 +409,11 @@ static ValueId contraction_of(const Graph& body) {
 
 std::vector<std::string> write_contraction(KernelContext& context) {
   const ValueId root = contraction_of(context.body);
-  if (root && is_float(context.body.type(root).dtype))
-    if (auto lines = ContractionWriter(context, root).matmul()) return *lines;
+  if (root && is_float(context.body.type(root).dtype)) {
+    ContractionWriter writer(context, root);
+    const bool product = context.body.producer_op(root).kind == OpKind::MatMul;
+    if (auto lines = product ? writer.matmul() : writer.convolution()) return *lines;
+  }
   return write_nests(context);
 }
 

@@ -64,7 +64,7 @@ static std::string wrapped_head(const std::string& head, const std::string& para
     size_t to = parameters.find(", ", from);
     to = to == std::string::npos ? parameters.size() : to + 2;
     const std::string part = parameters.substr(from, to - from);
-    if (line.size() + part.size() > 118 && line != indent && line != text) {
+    if (line.size() + part.size() > 118 && line.size() > indent.size()) {
       while (text.back() == ' ') text.pop_back();
       text += "\n" + indent;
       line = indent;

@@ -250,6 +250,21 @@ static void mark_vector_loop(Scope& scope) {
     scope.pragma = "#pragma omp simd";
 }
 
+/// The reductions of a row, in order, before anything reads them: each loop may then use what those before it have kept.
+static void write_reductions(Elements& elements, KernelContext& context, const IterationSpace& space, const IndexList& index) {
+  for (OpId id : context.body.order()) {
+    const Op& op = context.body.op(id);
+    if (category(op) != Category::Reduction || !op.has("axes") || op.ints("axes") != space.reduced) continue;
+    if (context.dims(op.inputs[0]) != space.dims) continue;
+    IndexList at;
+    for (size_t d = 0; d < index.size(); ++d) {
+      const bool reduced = std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
+      if (!reduced || op.integer("keepdims")) at.push_back(reduced ? IndexExpr(0) : index[d]);
+    }
+    elements.at(op.outputs[0], at);
+  }
+}
+
 static std::vector<std::string> write_space(KernelContext& context, const IterationSpace& space, Attempt& attempt, bool& again) {
   Elements elements(context, attempt);
   const std::vector<AxisRun> rows = axis_runs(context, space, false, space.reduced.empty() ? "i" : "row");
@@ -259,6 +274,7 @@ static std::vector<std::string> write_space(KernelContext& context, const Iterat
   OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context);
   IndexList index(space.dims.size());
   for (size_t r = 0; r < rows.size(); ++r) fill(index, rows[r], open.index[r], space.dims);
+  write_reductions(elements, context, space, index);
   for (size_t o : space.row_outputs) store_all(elements, context, {o}, nullptr, row_index(context, space, o, index));
   if (!space.outputs.empty()) {
     std::vector<LoopScopes::Open> inner;

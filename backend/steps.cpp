@@ -122,21 +122,20 @@ std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& b
 
 // ---- signals -------------------------------------------------------------------------------------------------------
 
+/// A signal has `count` / micro-batches elements a micro-batch: Once and MicroBatch mean the last of them.
 std::string StepText::index(SignalId id, Per per, int lag) const {
-  const Signal& signal = plan_.signals[id.index];
-  const int each = signal.count / std::max(1, plan_.micro_batches);
-  if (per == Per::Once) {  // the last element, of this micro-batch
-    if (signal.count == 1) return "";
-    if (plan_.micro_batches == 1) return std::to_string(each - 1);
-    return times_.front().variable + " * " + std::to_string(each) + " + " + std::to_string(each - 1);
+  const bool batches = plan_.micro_batches > 1;
+  const int each = plan_.signals[id.index].count / std::max(1, plan_.micro_batches);
+  const bool chunk = per == Per::Chunk && !times_.empty();
+  const auto late = [&](const std::string& variable) { return lag ? variable + " - " + std::to_string(lag) : variable; };
+  std::string text;
+  if (batches) {
+    text = per == Per::MicroBatch ? late("mb") : "mb";
+    if (each > 1) text = (text == "mb" ? text : "(" + text + ")") + " * " + std::to_string(each);
   }
-  if (times_.empty()) return "";
-  const Time& time = per == Per::MicroBatch ? times_.front() : times_.back();
-  std::string text = time.variable + (lag ? " - " + std::to_string(lag) : "");
-  if (per == Per::MicroBatch && each > 1) return "(" + text + ") * " + std::to_string(each) + " + " + std::to_string(each - 1);
-  if (per == Per::Chunk && times_.size() > 1 && signal.count > time.trips)
-    text = times_.front().variable + " * " + std::to_string(time.trips) + " + " + text;
-  return text;
+  const std::string inside = chunk ? late(times_.back().variable) : each > 1 ? std::to_string(each - 1) : "";
+  if (inside.empty()) return text;
+  return text.empty() ? inside : text + " + " + inside;
 }
 
 StepText::Lines StepText::waits(const Step& s) const {
@@ -144,7 +143,9 @@ StepText::Lines StepText::waits(const Step& s) const {
   for (const Wait& wait : s.waits) {
     const std::string at = index(wait.signal, wait.per, wait.lag);
     const std::string call = "r.wait(" + names_.signals[wait.signal.index] + (at.empty() ? "" : ", " + at) + ");";
-    const Time* time = times_.empty() ? nullptr : wait.per == Per::MicroBatch ? &times_.front() : &times_.back();
+    const Time* time = times_.empty() || wait.per == Per::Once ? nullptr
+                       : wait.per == Per::MicroBatch           ? &times_.front()
+                                                               : &times_.back();
     const bool late = wait.lag && time;
     lines.push_back(late ? "if (" + time->variable + " >= " + std::to_string(wait.lag) + ") " + call : call);
   }

@@ -11,6 +11,7 @@
 #include "weft/host.h"
 #include "weft/math.h"
 #include "weft/random.h"
+#include "weft/window.h"
 
 // Vector reductions in which NaN wins.
 #pragma omp declare reduction(weft_maximum                                \

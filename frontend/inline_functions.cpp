@@ -176,11 +176,13 @@ std::vector<OnnxNode> Inliner::instance(const OnnxNode& call, const OnnxFunction
 
 void Inliner::expand_call(const OnnxNode& call, const OnnxFunction& function, std::vector<OnnxNode>& into) {
   for (const OnnxFunction* outer : stack_)
-    if (outer == &function) return fail("function-recursive", call, "function '" + printable(function.name) + "' calls itself");
+    if (outer == &function)
+      return fail("function-recursive", call, "function '" + printable(function.name) + "' calls itself");
   if (call.inputs.size() > function.inputs.size() || call.outputs.size() > function.outputs.size())
-    return fail("function-arity", call,
-                format("function '{}' has {} inputs and {} outputs, but the call has {} and {}", printable(function.name),
-                       function.inputs.size(), function.outputs.size(), call.inputs.size(), call.outputs.size()));
+    return fail(
+        "function-arity", call,
+        format("function '{}' has {} inputs and {} outputs, but the call has {} and {}", printable(function.name),
+               function.inputs.size(), function.outputs.size(), call.inputs.size(), call.outputs.size()));
   if (stack_.size() >= 64) return fail("function-depth", call, "functions are nested more than 64 deep");
   stack_.push_back(&function);
   std::vector<OnnxNode> nodes = instance(call, function);
@@ -201,8 +203,10 @@ void Inliner::expand(std::vector<OnnxNode>& nodes) {
     if (!ok_) return;
     if (++made_ > kMostNodes) return fail("function-size", node, "inlined functions make more than 2^20 nodes");
     expand_subgraphs(node);
-    if (const OnnxFunction* function = find(node)) expand_call(node, *function, expanded);
-    else expanded.push_back(std::move(node));
+    if (const OnnxFunction* function = find(node))
+      expand_call(node, *function, expanded);
+    else
+      expanded.push_back(std::move(node));
   }
   nodes = std::move(expanded);
 }
@@ -222,8 +226,6 @@ bool Inliner::run() {
 
 }  // namespace
 
-bool inline_functions(OnnxModel& model, Diags& diags) {
-  return model.functions.empty() || Inliner(model, diags).run();
-}
+bool inline_functions(OnnxModel& model, Diags& diags) { return model.functions.empty() || Inliner(model, diags).run(); }
 
 }  // namespace weft

@@ -8,12 +8,18 @@ namespace weft {
 
 static OnnxAttr::Kind kind_of(AttrType type) {
   switch (type) {
-    case AttrType::Int: return OnnxAttr::Kind::Int;
-    case AttrType::Real: return OnnxAttr::Kind::Real;
-    case AttrType::Text: return OnnxAttr::Kind::Text;
-    case AttrType::Ints: return OnnxAttr::Kind::Ints;
-    case AttrType::Reals: return OnnxAttr::Kind::Reals;
-    case AttrType::Tensor: return OnnxAttr::Kind::Tensor;
+    case AttrType::Int:
+      return OnnxAttr::Kind::Int;
+    case AttrType::Real:
+      return OnnxAttr::Kind::Real;
+    case AttrType::Text:
+      return OnnxAttr::Kind::Text;
+    case AttrType::Ints:
+      return OnnxAttr::Kind::Ints;
+    case AttrType::Reals:
+      return OnnxAttr::Kind::Reals;
+    case AttrType::Tensor:
+      return OnnxAttr::Kind::Tensor;
   }
   return OnnxAttr::Kind::Int;
 }
@@ -26,12 +32,18 @@ static bool is_of(const OnnxAttr& attr, AttrType type) {
 
 static std::optional<AttrValue> value_of(ImportState& state, const OnnxAttr& attr, AttrType type, const Loc& loc) {
   switch (type) {
-    case AttrType::Int: return attr.whole;
-    case AttrType::Real: return attr.real;
-    case AttrType::Text: return attr.text;
-    case AttrType::Ints: return attr.ints;
-    case AttrType::Reals: return attr.reals;
-    case AttrType::Tensor: break;
+    case AttrType::Int:
+      return attr.whole;
+    case AttrType::Real:
+      return attr.real;
+    case AttrType::Text:
+      return attr.text;
+    case AttrType::Ints:
+      return attr.ints;
+    case AttrType::Reals:
+      return attr.reals;
+    case AttrType::Tensor:
+      break;
   }
   const std::string what = "attribute '" + printable(attr.name) + "'";
   const std::optional<ConstantId> constant = state.constant(attr.tensors[0], what, loc);
@@ -79,8 +91,9 @@ bool import_attrs(ImportState& state, const OnnxNode& node, const OpDef& def, co
   const std::vector<std::string> regions = region_attrs(node);
   for (const OnnxAttr& attr : node.attrs) {
     if (!attr.reference.empty()) {
-      state.diags.error("attribute-reference", loc, "attribute '{}' refers to '{}' of a function, but stands in no function",
-                        printable(attr.name), printable(attr.reference));
+      state.diags.error("attribute-reference", loc,
+                        "attribute '{}' refers to '{}' of a function, but stands in no function", printable(attr.name),
+                        printable(attr.reference));
       ok = false;
     } else if (std::find(regions.begin(), regions.end(), attr.name) == regions.end()) {
       ok &= import_attr(state, node, attr, def, loc, attrs);
@@ -129,8 +142,8 @@ static std::optional<Tensor> plain_constant(const OnnxAttr& attr) {
 
 std::optional<ConstantId> import_constant_node(ImportState& state, const OnnxNode& node, const Loc& loc) {
   if (node.attrs.size() != 1 || !node.attrs[0].reference.empty()) {
-    state.diags.error("constant-attributes", loc, "a Constant has exactly one attribute with its value, but this has {}",
-                      node.attrs.size());
+    state.diags.error("constant-attributes", loc,
+                      "a Constant has exactly one attribute with its value, but this has {}", node.attrs.size());
     return {};
   }
   const OnnxAttr& attr = node.attrs[0];

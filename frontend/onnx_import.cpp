@@ -5,7 +5,8 @@
 
 namespace weft {
 
-ImportScope::ImportScope(const OnnxGraph& source, Graph& graph, ImportScope* parent) : source(source), graph(graph), parent(parent) {
+ImportScope::ImportScope(const OnnxGraph& source, Graph& graph, ImportScope* parent)
+    : source(source), graph(graph), parent(parent) {
   for (const OnnxTensor& tensor : source.initialisers) initialisers.emplace(tensor.name, &tensor);
   for (size_t n = 0; n < source.nodes.size(); ++n)
     for (const std::string& output : source.nodes[n].outputs)
@@ -22,7 +23,8 @@ std::optional<ConstantId> ImportState::constant(const OnnxTensor& tensor, const 
   const auto [at, first] = constants.emplace(&tensor, std::nullopt);
   if (!first) return at->second;
   if (const auto found = bytes.find(tensor, what, loc))
-    at->second = module.constants.add_view(tensor.name, *dtype_of_element_type(tensor.element_type), tensor.dims, *found);
+    at->second =
+        module.constants.add_view(tensor.name, *dtype_of_element_type(tensor.element_type), tensor.dims, *found);
   return at->second;
 }
 
@@ -79,7 +81,8 @@ void collect_refused(const OnnxModel& model, const OnnxGraph& graph, int& index,
     auto known = std::find_if(refused.begin(), refused.end(), [&](const Refused& r) { return r.op == op; });
     if (known == refused.end()) {
       const OpDef* def = find_onnx_op(node.domain, node.op_type);
-      const std::string why = def && node.overload.empty() ? format(" in opset {}, only from {} on", node.opset, since(*def, node)) : "";
+      const std::string why =
+          def && node.overload.empty() ? format(" in opset {}, only from {} on", node.opset, since(*def, node)) : "";
       known = refused.insert(refused.end(), {model.loc(node, at), op, why, {}});
     }
     known->nodes.push_back(format("'{}'", printable(shown_name(node))));
@@ -99,8 +102,8 @@ bool check_supported(const OnnxModel& model, Diags& diags) {
   int index = 0;
   collect_refused(model, model.graph, index, refused);
   for (const Refused& r : refused)
-    diags.error("op-unsupported", r.loc, "operator {} is not supported{}; {} node{} it: {}", r.op, r.why, r.nodes.size(),
-                r.nodes.size() == 1 ? " uses" : "s use", node_list(r.nodes));
+    diags.error("op-unsupported", r.loc, "operator {} is not supported{}; {} node{} it: {}", r.op, r.why,
+                r.nodes.size(), r.nodes.size() == 1 ? " uses" : "s use", node_list(r.nodes));
   return refused.empty();
 }
 
@@ -183,7 +186,8 @@ std::optional<ConstantId> NodeImporter::outer_constant(const std::string& name, 
       return producer.constant("value");
     }
     if (const auto tensor = scope->initialisers.find(name); tensor != scope->initialisers.end()) {
-      const auto constant = state_.constant(*tensor->second, "initializer '" + printable(name) + "'", tensor->second->loc);
+      const auto constant =
+          state_.constant(*tensor->second, "initializer '" + printable(name) + "'", tensor->second->loc);
       failed = !constant;
       return constant;
     }
@@ -233,8 +237,8 @@ void NodeImporter::report_missing(const std::string& name, size_t reader, const 
     for (const ImportScope* scope = &scope_; scope; scope = scope->parent)
       for (const std::string& sparse : scope->source.sparse_initialisers)
         if (sparse == name) {
-          state_.diags.error("sparse-initializer-unsupported", loc, "'{}' is a sparse initializer, which is not supported",
-                             printable(name));
+          state_.diags.error("sparse-initializer-unsupported", loc,
+                             "'{}' is a sparse initializer, which is not supported", printable(name));
           return;
         }
     state_.diags.error("undefined-value", loc, "value '{}' is read, but nothing makes it", printable(name));
@@ -258,9 +262,11 @@ void NodeImporter::define(const OnnxNode& node, OpId op, const Loc& loc) {
   for (size_t r = 0; r < node.outputs.size(); ++r) {
     const std::string& name = node.outputs[r];
     if (name.empty()) continue;
-    const bool taken = scope_.values.contains(name) || scope_.initialisers.contains(name) || scope_.failed.contains(name);
+    const bool taken =
+        scope_.values.contains(name) || scope_.initialisers.contains(name) || scope_.failed.contains(name);
     if (taken)
-      state_.diags.error("value-redefined", loc, "value '{}' is made twice: here and by an earlier node, input or initializer",
+      state_.diags.error("value-redefined", loc,
+                         "value '{}' is made twice: here and by an earlier node, input or initializer",
                          printable(name));
     else if (op && r < scope_.graph.op(op).outputs.size())
       scope_.values[name] = scope_.graph.op(op).outputs[r];
@@ -295,7 +301,8 @@ bool NodeImporter::repeats(const std::string& name, const Constant& constant) co
   const Op& producer = scope_.graph.producer_op(known->second);
   if (producer.kind != OpKind::Constant) return false;
   const Constant& other = state_.module.constants[producer.constant("value")];
-  return other.dtype == constant.dtype && other.dims == constant.dims && std::ranges::equal(other.bytes, constant.bytes);
+  return other.dtype == constant.dtype && other.dims == constant.dims &&
+         std::ranges::equal(other.bytes, constant.bytes);
 }
 
 bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc& loc,
@@ -304,7 +311,10 @@ bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc
   const int results = static_cast<int>(node.outputs.size());
   if (given < def.inputs.min || (def.inputs.max >= 0 && given > def.inputs.max)) {
     state_.diags.error("input-count", loc, "{} takes {}{} inputs, but has {}", full_op_name(node), def.inputs.min,
-                       def.inputs.max < 0 ? " or more" : def.inputs.max == def.inputs.min ? "" : " to " + std::to_string(def.inputs.max), given);
+                       def.inputs.max < 0                 ? " or more"
+                       : def.inputs.max == def.inputs.min ? ""
+                                                          : " to " + std::to_string(def.inputs.max),
+                       given);
     return false;
   }
   if (results < 1 || (def.outputs.max >= 0 && results > def.outputs.max)) {
@@ -315,7 +325,8 @@ bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc
   // The trip count and the condition of a Loop may be absent though others follow.
   for (int i = 0; i < def.inputs.min && region_attrs(node).empty(); ++i) {
     if (inputs[i]) continue;
-    state_.diags.error("operand-missing", loc, "operand {} of {} is left out, but it is not optional", i, full_op_name(node));
+    state_.diags.error("operand-missing", loc, "operand {} of {} is left out, but it is not optional", i,
+                       full_op_name(node));
     return false;
   }
   return true;
@@ -342,16 +353,19 @@ bool NodeImporter::check_region(const OnnxNode& node, const OnnxGraph& graph, co
   const size_t inputs = node.inputs.size(), outputs = node.outputs.size();
   bool right = true;
   if (node.op_type == "If") right = inputs == 1 && graph.inputs.empty() && graph.outputs.size() == outputs;
-  // Body: iteration, condition, carried -> condition, carried, scanned; Loop: count, condition, carried -> carried, scanned.
+  // Body: iteration, condition, carried -> condition, carried, scanned; Loop: count, condition, carried -> carried,
+  // scanned.
   if (node.op_type == "Loop") {
     const size_t carried = std::max<size_t>(inputs, 2) - 2;
-    right = graph.inputs.size() == carried + 2 && graph.outputs.size() >= carried + 1 && outputs + 1 == graph.outputs.size();
+    right = graph.inputs.size() == carried + 2 && graph.outputs.size() >= carried + 1 &&
+            outputs + 1 == graph.outputs.size();
   }
   if (node.op_type == "Scan") right = graph.inputs.size() == inputs && graph.outputs.size() == outputs;
   if (!right)
-    state_.diags.error("subgraph-arity", loc,
-                       "{} has {} inputs and {} outputs, which does not fit its subgraph '{}' with {} inputs and {} outputs",
-                       node.op_type, inputs, outputs, printable(graph.name), graph.inputs.size(), graph.outputs.size());
+    state_.diags.error(
+        "subgraph-arity", loc,
+        "{} has {} inputs and {} outputs, which does not fit its subgraph '{}' with {} inputs and {} outputs",
+        node.op_type, inputs, outputs, printable(graph.name), graph.inputs.size(), graph.outputs.size());
   return right;
 }
 
@@ -449,8 +463,8 @@ bool NodeImporter::outputs() {
     ValueId value;
     const Found found = find(output.name, value);
     if (found == Found::Missing)
-      state_.diags.error("undefined-output", loc, "output '{}' of graph '{}' is made by nothing", printable(output.name),
-                         printable(scope_.source.name));
+      state_.diags.error("undefined-output", loc, "output '{}' of graph '{}' is made by nothing",
+                         printable(output.name), printable(scope_.source.name));
     // Regions return by position, so only the model's own outputs need distinct names.
     if (!seen.insert(output.name).second && !scope_.parent) {
       state_.diags.error("output-repeated", loc, "output '{}' is listed twice", printable(output.name));

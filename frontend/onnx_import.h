@@ -44,7 +44,8 @@ struct ImportState {
   std::optional<ConstantId> constant(const OnnxTensor& tensor, const std::string& what, const Loc& loc);
 };
 
-/// Adds the Input ops of the model, its bound inputs as Constants, and the lengths of bounded dims. False after reporting.
+/// Adds the Input ops of the model, its bound inputs as Constants, and the lengths of bounded dims. False after
+/// reporting.
 bool import_inputs(ImportState& state, const ReadOptions& options, ImportScope& scope);
 
 /// Imports all nodes and outputs of the scope's graph. False after reporting.

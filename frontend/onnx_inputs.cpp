@@ -82,8 +82,10 @@ bool InputImporter::check_dim_request(const DimRequest& request, const std::vect
     return false;
   }
   if (request.values.size() != 1) {
-    state_.diags.error("dim-values-unsupported", loc, "dim '{}' has {} values; several values make specialisations, and "
-                       "a model is read for one at a time", printable(request.name), request.values.size());
+    state_.diags.error("dim-values-unsupported", loc,
+                       "dim '{}' has {} values; several values make specialisations, and "
+                       "a model is read for one at a time",
+                       printable(request.name), request.values.size());
     return false;
   }
   if (request.values[0] < (request.bounded ? 1 : 0) || request.values[0] > kMostElements) {
@@ -125,8 +127,8 @@ bool InputImporter::check_type(const OnnxValue& input) {
   const std::string type = !input.other_type.empty() ? input.other_type
                            : tensor                  ? "tensor of " + element_type_name(input.element_type)
                                                      : "value without a type";
-  state_.diags.error("input-type-unsupported", loc_, "input '{}' is a {}, which is not supported", printable(input.name),
-                     type);
+  state_.diags.error("input-type-unsupported", loc_, "input '{}' is a {}, which is not supported",
+                     printable(input.name), type);
   return false;
 }
 
@@ -136,8 +138,10 @@ bool InputImporter::fits(const OnnxValue& input, const Dims& dims, const std::st
   for (size_t d = 0; ok && input.dims && d < dims.size(); ++d) {
     const OnnxDim& dim = (*input.dims)[d];
     const DimRequest* request = request_of(dim);
-    if (dim.kind == OnnxDim::Kind::Fixed) ok = dim.extent == dims[d];
-    else if (request) ok = request->bounded ? dims[d] <= request->values[0] : dims[d] == request->values[0];
+    if (dim.kind == OnnxDim::Kind::Fixed)
+      ok = dim.extent == dims[d];
+    else if (request)
+      ok = request->bounded ? dims[d] <= request->values[0] : dims[d] == request->values[0];
   }
   if (ok && checked_count(dims)) return true;
   state_.diags.error("input-shape", loc_, "{} of shape {} does not fit input '{}' of the model", what, dims_text(dims),
@@ -150,8 +154,8 @@ bool InputImporter::bind(const OnnxValue& input, const BindRequest& request) {
   if (!tensor || !fits(input, tensor->dims, "the tensor in '" + printable(request.file) + "'")) return false;
   const DType wanted = *dtype_of_element_type(input.element_type);
   if (!read_as(*tensor, wanted)) {
-    state_.diags.error("bind-type", loc_, "input '{}' is {}, but '{}' holds {}", printable(input.name), dtype_name(wanted),
-                       printable(request.file), dtype_name(tensor->dtype));
+    state_.diags.error("bind-type", loc_, "input '{}' is {}, but '{}' holds {}", printable(input.name),
+                       dtype_name(wanted), printable(request.file), dtype_name(tensor->dtype));
     return false;
   }
   NewOp made = new_op(OpKind::Constant, {wanted, shape_of(tensor->dims), {}});
@@ -171,7 +175,9 @@ void InputImporter::open(const std::string& flag, const std::string& place) {
 static std::string shape_flag(const OnnxValue& input) {
   std::vector<std::string> parts;
   for (const OnnxDim& dim : *input.dims)
-    parts.push_back(dim.kind == OnnxDim::Kind::Fixed ? std::to_string(dim.extent) : dim.kind == OnnxDim::Kind::Named ? printable(dim.name) : "N");
+    parts.push_back(dim.kind == OnnxDim::Kind::Fixed   ? std::to_string(dim.extent)
+                    : dim.kind == OnnxDim::Kind::Named ? printable(dim.name)
+                                                       : "N");
   return "--shape " + printable(input.name) + "=" + join(parts, "x");
 }
 
@@ -253,7 +259,8 @@ void InputImporter::add_lengths() {
         made.inputs = {value->second};
         made.attrs = {{"axis", static_cast<int64_t>(d)}};
         std::string name = request->name + ".length";
-        while (scope_.makers.contains(name) || scope_.initialisers.contains(name) || scope_.values.contains(name)) name += "_";
+        while (scope_.makers.contains(name) || scope_.initialisers.contains(name) || scope_.values.contains(name))
+          name += "_";
         made.name = state_.unique_op_name(name);
         made.result_names = {made.name};
         length = scope_.graph.result(scope_.graph.add(std::move(made)));

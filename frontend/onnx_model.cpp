@@ -9,16 +9,20 @@ struct ElementType {
   std::optional<DType> dtype;
 };
 const ElementType kElementTypes[] = {
-    {1, "float", DType::F32},     {2, "uint8", DType::U8},      {3, "int8", DType::I8},
-    {4, "uint16", DType::U16},    {5, "int16", DType::I16},     {6, "int32", DType::I32},
-    {7, "int64", DType::I64},     {8, "string", {}},            {9, "bool", DType::Bool},
-    {10, "float16", DType::F16},  {11, "double", DType::F64},   {12, "uint32", DType::U32},
-    {13, "uint64", DType::U64},   {14, "complex64", {}},        {15, "complex128", {}},
-    {16, "bfloat16", DType::BF16}, {17, "float8e4m3fn", {}},    {18, "float8e4m3fnuz", {}},
-    {19, "float8e5m2", {}},       {20, "float8e5m2fnuz", {}},   {21, "uint4", {}},
-    {22, "int4", {}},             {23, "float4e2m1", {}},       {24, "float8e8m0", {}},
-    {25, "uint2", {}},            {26, "int2", {}},             {27, "float6e2m3", {}},
-    {28, "float6e3m2", {}},
+    {1, "float", DType::F32},   {2, "uint8", DType::U8},
+    {3, "int8", DType::I8},     {4, "uint16", DType::U16},
+    {5, "int16", DType::I16},   {6, "int32", DType::I32},
+    {7, "int64", DType::I64},   {8, "string", {}},
+    {9, "bool", DType::Bool},   {10, "float16", DType::F16},
+    {11, "double", DType::F64}, {12, "uint32", DType::U32},
+    {13, "uint64", DType::U64}, {14, "complex64", {}},
+    {15, "complex128", {}},     {16, "bfloat16", DType::BF16},
+    {17, "float8e4m3fn", {}},   {18, "float8e4m3fnuz", {}},
+    {19, "float8e5m2", {}},     {20, "float8e5m2fnuz", {}},
+    {21, "uint4", {}},          {22, "int4", {}},
+    {23, "float4e2m1", {}},     {24, "float8e8m0", {}},
+    {25, "uint2", {}},          {26, "int2", {}},
+    {27, "float6e2m3", {}},     {28, "float6e3m2", {}},
 };
 
 const ElementType* find_element_type(int number) {
@@ -45,9 +49,10 @@ int element_type_of_name(std::string_view name) {
 }
 
 const char* attr_kind_name(OnnxAttr::Kind kind) {
-  static constexpr const char* kNames[] = {
-      "an int",         "a float",           "a string",          "a tensor",         "a graph",         "a list of ints",
-      "a list of floats", "a list of strings", "a list of tensors", "a list of graphs", "a sparse tensor", "a type"};
+  static constexpr const char* kNames[] = {"an int",           "a float",           "a string",
+                                           "a tensor",         "a graph",           "a list of ints",
+                                           "a list of floats", "a list of strings", "a list of tensors",
+                                           "a list of graphs", "a sparse tensor",   "a type"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -23,11 +23,11 @@ struct ExternalBytes {
 
 struct OnnxTensor {
   std::string name;
-  int element_type = 0;              // the number in ONNX files: 1 is FLOAT
+  int element_type = 0;  // the number in ONNX files: 1 is FLOAT
   Dims dims;
   std::span<const std::byte> bytes;  // into OnnxModel::memory; not yet checked against dims
   std::optional<ExternalBytes> external;
-  std::string problem;               // what keeps it from being read (data in the wrong field), or empty
+  std::string problem;  // what keeps it from being read (data in the wrong field), or empty
   Loc loc;
 };
 

@@ -45,9 +45,12 @@ std::span<const std::byte> Converter::pack(const Field& field) {
 std::span<const std::byte> Converter::int32_bytes(const onnx::TensorProto& from) {
   const std::optional<DType> dtype = dtype_of_element_type(from.data_type());
   switch (dtype ? dtype_bytes(*dtype) : 4) {
-    case 1: return pack<uint8_t>(from.int32_data());
-    case 2: return pack<uint16_t>(from.int32_data());
-    default: return pack<int32_t>(from.int32_data());
+    case 1:
+      return pack<uint8_t>(from.int32_data());
+    case 2:
+      return pack<uint16_t>(from.int32_data());
+    default:
+      return pack<int32_t>(from.int32_data());
   }
 }
 
@@ -59,13 +62,29 @@ std::span<const std::byte> Converter::typed_bytes(const onnx::TensorProto& from,
   if (fields > 1) problem = "has its data in several fields";
   if (fields != 1) return {};
   switch (*dtype) {
-    case DType::F32: if (!from.float_data().empty()) return pack<float>(from.float_data()); break;
-    case DType::F64: if (!from.double_data().empty()) return pack<double>(from.double_data()); break;
-    case DType::I64: if (!from.int64_data().empty()) return pack<int64_t>(from.int64_data()); break;
-    case DType::U64: if (!from.uint64_data().empty()) return pack<uint64_t>(from.uint64_data()); break;
-    case DType::U32: if (!from.uint64_data().empty()) return pack<uint32_t>(from.uint64_data()); break;
-    case DType::F16: case DType::BF16: case DType::I8: case DType::I16: case DType::I32: case DType::U8:
-    case DType::U16: case DType::Bool:
+    case DType::F32:
+      if (!from.float_data().empty()) return pack<float>(from.float_data());
+      break;
+    case DType::F64:
+      if (!from.double_data().empty()) return pack<double>(from.double_data());
+      break;
+    case DType::I64:
+      if (!from.int64_data().empty()) return pack<int64_t>(from.int64_data());
+      break;
+    case DType::U64:
+      if (!from.uint64_data().empty()) return pack<uint64_t>(from.uint64_data());
+      break;
+    case DType::U32:
+      if (!from.uint64_data().empty()) return pack<uint32_t>(from.uint64_data());
+      break;
+    case DType::F16:
+    case DType::BF16:
+    case DType::I8:
+    case DType::I16:
+    case DType::I32:
+    case DType::U8:
+    case DType::U16:
+    case DType::Bool:
       if (!from.int32_data().empty()) return int32_bytes(from);
       break;
   }
@@ -82,9 +101,12 @@ OnnxTensor Converter::tensor(const onnx::TensorProto& from) {
   if (from.data_location() == onnx::TensorProto::EXTERNAL) {
     ExternalBytes external;
     for (const auto& entry : from.external_data()) {
-      if (entry.key() == "location") external.location = entry.value();
-      else if (entry.key() == "offset") external.offset = entry.value();
-      else if (entry.key() == "length") external.length = entry.value();
+      if (entry.key() == "location")
+        external.location = entry.value();
+      else if (entry.key() == "offset")
+        external.offset = entry.value();
+      else if (entry.key() == "length")
+        external.length = entry.value();
     }
     to.external = std::move(external);
   } else if (from.has_segment()) {
@@ -116,14 +138,39 @@ OnnxAttr Converter::attr(const onnx::AttributeProto& from) {
   to.name = from.name();
   to.reference = from.ref_attr_name();
   switch (type_of(from)) {
-    case Proto::FLOAT: to.kind = OnnxAttr::Kind::Real; to.real = static_cast<double>(from.f()); break;
-    case Proto::INT: case Proto::UNDEFINED: to.kind = OnnxAttr::Kind::Int; to.whole = from.i(); break;
-    case Proto::STRING: to.kind = OnnxAttr::Kind::Text; to.text = from.s(); break;
-    case Proto::TENSOR: to.kind = OnnxAttr::Kind::Tensor; to.tensors.push_back(tensor(from.t())); break;
-    case Proto::GRAPH: to.kind = OnnxAttr::Kind::Graph; to.graphs.push_back(graph(from.g())); break;
-    case Proto::FLOATS: to.kind = OnnxAttr::Kind::Reals; to.reals.assign(from.floats().begin(), from.floats().end()); break;
-    case Proto::INTS: to.kind = OnnxAttr::Kind::Ints; to.ints.assign(from.ints().begin(), from.ints().end()); break;
-    case Proto::STRINGS: to.kind = OnnxAttr::Kind::Texts; to.texts.assign(from.strings().begin(), from.strings().end()); break;
+    case Proto::FLOAT:
+      to.kind = OnnxAttr::Kind::Real;
+      to.real = static_cast<double>(from.f());
+      break;
+    case Proto::INT:
+    case Proto::UNDEFINED:
+      to.kind = OnnxAttr::Kind::Int;
+      to.whole = from.i();
+      break;
+    case Proto::STRING:
+      to.kind = OnnxAttr::Kind::Text;
+      to.text = from.s();
+      break;
+    case Proto::TENSOR:
+      to.kind = OnnxAttr::Kind::Tensor;
+      to.tensors.push_back(tensor(from.t()));
+      break;
+    case Proto::GRAPH:
+      to.kind = OnnxAttr::Kind::Graph;
+      to.graphs.push_back(graph(from.g()));
+      break;
+    case Proto::FLOATS:
+      to.kind = OnnxAttr::Kind::Reals;
+      to.reals.assign(from.floats().begin(), from.floats().end());
+      break;
+    case Proto::INTS:
+      to.kind = OnnxAttr::Kind::Ints;
+      to.ints.assign(from.ints().begin(), from.ints().end());
+      break;
+    case Proto::STRINGS:
+      to.kind = OnnxAttr::Kind::Texts;
+      to.texts.assign(from.strings().begin(), from.strings().end());
+      break;
     case Proto::TENSORS:
       to.kind = OnnxAttr::Kind::Tensors;
       for (const auto& t : from.tensors()) to.tensors.push_back(tensor(t));
@@ -132,8 +179,14 @@ OnnxAttr Converter::attr(const onnx::AttributeProto& from) {
       to.kind = OnnxAttr::Kind::Graphs;
       for (const auto& g : from.graphs()) to.graphs.push_back(graph(g));
       break;
-    case Proto::SPARSE_TENSOR: case Proto::SPARSE_TENSORS: to.kind = OnnxAttr::Kind::Sparse; break;
-    case Proto::TYPE_PROTO: case Proto::TYPE_PROTOS: to.kind = OnnxAttr::Kind::Type; break;
+    case Proto::SPARSE_TENSOR:
+    case Proto::SPARSE_TENSORS:
+      to.kind = OnnxAttr::Kind::Sparse;
+      break;
+    case Proto::TYPE_PROTO:
+    case Proto::TYPE_PROTOS:
+      to.kind = OnnxAttr::Kind::Type;
+      break;
   }
   return to;
 }
@@ -161,12 +214,19 @@ OnnxDim dim_of(const onnx::TensorShapeProto::Dimension& from) {
 
 const char* other_type_of(const onnx::TypeProto& type) {
   switch (type.value_case()) {
-    case onnx::TypeProto::kTensorType: case onnx::TypeProto::VALUE_NOT_SET: return "";
-    case onnx::TypeProto::kSequenceType: return "sequence";
-    case onnx::TypeProto::kMapType: return "map";
-    case onnx::TypeProto::kOptionalType: return "optional";
-    case onnx::TypeProto::kSparseTensorType: return "sparse tensor";
-    case onnx::TypeProto::kOpaqueType: return "opaque";
+    case onnx::TypeProto::kTensorType:
+    case onnx::TypeProto::VALUE_NOT_SET:
+      return "";
+    case onnx::TypeProto::kSequenceType:
+      return "sequence";
+    case onnx::TypeProto::kMapType:
+      return "map";
+    case onnx::TypeProto::kOptionalType:
+      return "optional";
+    case onnx::TypeProto::kSparseTensorType:
+      return "sparse tensor";
+    case onnx::TypeProto::kOpaqueType:
+      return "opaque";
   }
   return "unknown";
 }
@@ -256,7 +316,8 @@ std::optional<OnnxModel> read_onnx_binary(const std::string& path, Diags& diags)
   }
   auto parsed = std::make_unique<onnx::ModelProto>();
   if (!parse(*parsed, file.bytes)) {
-    diags.error("model-damaged", loc, "this is no ONNX model, or it is cut off or damaged ({} bytes)", file.bytes.size());
+    diags.error("model-damaged", loc, "this is no ONNX model, or it is cut off or damaged ({} bytes)",
+                file.bytes.size());
     return {};
   }
   OnnxModel model;

@@ -25,8 +25,8 @@ bool check_versions(const OnnxModel& model, Diags& diags) {
   const auto opset = model.opsets.find("");
   const int64_t version = opset == model.opsets.end() ? 0 : opset->second;
   if (version && (version < kOldestOpset || version > kNewestOpset))
-    diags.error("opset-unsupported", loc, "the model uses opset {} of ai.onnx, this reads {} to {}", version, kOldestOpset,
-                kNewestOpset);
+    diags.error("opset-unsupported", loc, "the model uses opset {} of ai.onnx, this reads {} to {}", version,
+                kOldestOpset, kNewestOpset);
   if (model.device_configurations > 0)
     diags.warning("device-configuration", loc,
                   "the model's device configurations are not read yet; layouts come from the schedule");
@@ -42,7 +42,8 @@ void resolve_opsets(const OnnxModel& model, std::vector<OnnxNode>& nodes, std::v
     const auto opset = model.opsets.find(node.domain);
     const bool imported = opset != model.opsets.end();
     node.opset = imported ? static_cast<int>(std::clamp<int64_t>(opset->second, 1, 1 << 20)) : 1;
-    if (!imported && std::find(missing.begin(), missing.end(), node.domain) == missing.end()) missing.push_back(node.domain);
+    if (!imported && std::find(missing.begin(), missing.end(), node.domain) == missing.end())
+      missing.push_back(node.domain);
   }
 }
 
@@ -57,7 +58,8 @@ bool check_domains(OnnxModel& model, Diags& diags) {
       diags.error("opset-missing", loc, "the model does not say which opset of ai.onnx it uses");
       ok = false;
     } else {
-      diags.warning("domain-not-imported", loc, "nodes use domain '{}', of which the model imports no opset; taken as version 1",
+      diags.warning("domain-not-imported", loc,
+                    "nodes use domain '{}', of which the model imports no opset; taken as version 1",
                     printable(domain));
     }
   }
@@ -85,7 +87,8 @@ bool check_initialisers(const OnnxModel& model, const OnnxGraph& graph, Diags& d
   bool ok = true;
   for (const OnnxTensor& tensor : graph.initialisers) {
     if (seen.insert(tensor.name).second) continue;
-    diags.error("initializer-repeated", Loc::in_file(model.file), "initializer '{}' is defined twice", printable(tensor.name));
+    diags.error("initializer-repeated", Loc::in_file(model.file), "initializer '{}' is defined twice",
+                printable(tensor.name));
     ok = false;
   }
   return ok;
@@ -184,7 +187,8 @@ std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags
     if (initialisers.contains(input.name)) continue;
     summary.inputs.push_back({input.name, type_text(input)});
     for (const OnnxDim& dim : input.dims.value_or(std::vector<OnnxDim>{}))
-      if (dim.kind == OnnxDim::Kind::Named && std::find(summary.dims.begin(), summary.dims.end(), dim.name) == summary.dims.end())
+      if (dim.kind == OnnxDim::Kind::Named &&
+          std::find(summary.dims.begin(), summary.dims.end(), dim.name) == summary.dims.end())
         summary.dims.push_back(dim.name);
   }
   for (const OnnxValue& output : model->graph.outputs) summary.outputs.push_back({output.name, type_text(output)});

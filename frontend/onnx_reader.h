@@ -3,7 +3,8 @@
 // What the graph looks like afterwards:
 // - Inputs come first, as Input ops named like the model's inputs, with their types; then one ExtentOf for each bounded
 //   dim ("seq.length", on the first input that has it, shared by all). Other values have no types yet.
-// - Initialisers that are used stand as Constant ops (attribute `value`) before their first reader; so do Constant nodes.
+// - Initialisers that are used stand as Constant ops (attribute `value`) before their first reader; so do Constant
+// nodes.
 //   An input that has an initialiser or is bound is a constant.
 // - A node's op has the node's name (its first output's, if it has none), values have their ONNX names. Absent optional
 //   operands are none ids. Attributes are those of the node, by the record; defaults are left to infer-types.
@@ -35,8 +36,8 @@ struct BindRequest {
 };
 
 struct ReadOptions {
-  std::string path;               // .onnx or .onnxtxt
-  std::vector<DimRequest> dims;   // one value each: specialisations are read one by one
+  std::string path;              // .onnx or .onnxtxt
+  std::vector<DimRequest> dims;  // one value each: specialisations are read one by one
   std::vector<ShapeRequest> shapes;
   std::vector<BindRequest> binds;
 };
@@ -64,9 +65,9 @@ struct ModelSummary {
   std::map<std::string, int64_t> opsets;  // "" is ai.onnx
   std::vector<Port> inputs;
   std::vector<Port> outputs;
-  std::vector<std::string> dims;                // names of symbolic dims of inputs, in order
-  std::map<std::string, int64_t> ops;           // name with domain to number of nodes, functions inlined
-  std::map<std::string, int64_t> unsupported;   // the same, of those that no record reads
+  std::vector<std::string> dims;               // names of symbolic dims of inputs, in order
+  std::map<std::string, int64_t> ops;          // name with domain to number of nodes, functions inlined
+  std::map<std::string, int64_t> unsupported;  // the same, of those that no record reads
   int64_t initialiser_bytes = 0;
 };
 std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags);

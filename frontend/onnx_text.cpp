@@ -2,131 +2,46 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 
-#include "frontend/onnx_text_lexer.h"
-#include "frontend/tensor_bytes.h"
-#include "ir/tensor.h"
+#include "frontend/onnx_text_parser.h"
 
 namespace weft {
 
-double random_weight(uint32_t seed, uint64_t index, double scale) {
-  uint32_t counter[4] = {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 0};
-  uint32_t key[2] = {seed, 0};
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t a = uint64_t{0xD2511F53} * counter[0], b = uint64_t{0xCD9E8D57} * counter[2];
-    const uint32_t next[4] = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
-                              static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
-    std::memcpy(counter, next, sizeof counter);
-    key[0] += 0x9E3779B9;
-    key[1] += 0xBB67AE85;
-  }
-  return (counter[0] >> 8) * 0x1p-24 * 2 * scale - scale;
+static constexpr int kDeepest = 64;
+
+void OnnxTextParser::fail(std::string id, const TextToken& at, std::string message) const {
+  throw OnnxTextError{std::move(id), at, std::move(message)};
 }
 
-namespace {
-
-/// Thrown at the first mistake and caught by read_onnx_text: a broken text has no sensible rest.
-struct SyntaxError {
-  std::string id;
-  TextToken at;
-  std::string message;
-};
-
-constexpr int kDeepest = 64;
-constexpr int64_t kMostRandom = int64_t{1} << 30;
-
-class Parser {
- public:
-  Parser(OnnxModel& model, std::vector<TextToken> tokens) : model_(model), tokens_(std::move(tokens)) {}
-  void parse();
-
- private:
-  // Tokens.
-  const TextToken& token(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
-  TextToken take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
-  bool eat(std::string_view mark);
-  void expect(std::string_view mark, const char* where);
-  bool is_name(std::string_view word) const { return token().kind == TextToken::Kind::Name && token().text == word; }
-  [[noreturn]] void fail(std::string id, const TextToken& at, std::string message) const;
-  [[noreturn]] void unexpected(const std::string& wanted) const;
-
-  // Small things.
-  bool at_id() const { return token().kind == TextToken::Kind::Name || token().kind == TextToken::Kind::Text; }
-  std::string id(const char* what);
-  std::string text(const char* what);
-  int64_t whole(const char* what);
-  double real(const char* what);
-  bool at_number() const;
-  bool at_type(size_t ahead = 0) const;
-  OnnxValue value_type();
-  std::string other_type();
-  OnnxDim dim();
-
-  // Larger ones.
-  void header(std::map<std::string, int64_t>& opsets, OnnxFunction* into);
-  void header_entry(const std::string& key, std::map<std::string, int64_t>& opsets, OnnxFunction* into);
-  std::map<std::string, int64_t> opset_list();
-  OnnxGraph graph();
-  void values(const char* close, std::vector<OnnxValue>& values, std::vector<OnnxTensor>& initialisers, bool declare);
-  std::vector<OnnxNode> nodes();
-  OnnxNode node();
-  void op_name(OnnxNode& node);
-  std::vector<std::string> ids(const char* close, bool blanks);
-  void attrs(std::vector<OnnxAttr>& attrs);
-  OnnxAttr attr();
-  void attr_value(OnnxAttr& attr);
-  void attr_list(OnnxAttr& attr);
-  void declared(OnnxAttr& attr, const std::string& type, const TextToken& at);
-  void function();
-
-  OnnxTensor initialiser(const OnnxValue& type, const TextToken& at);
-  OnnxTensor attr_tensor();
-  void elements(OnnxTensor& tensor, DType dtype, const TextToken& at);
-  void element(std::vector<double>& reals, std::vector<int64_t>& wholes, DType dtype);
-  void random(OnnxTensor& tensor, DType dtype);
-  void external(OnnxTensor& tensor);
-  void skip_strings();
-  Loc loc(const TextToken& at) const { return Loc::text(model_.file, at.line, at.column, model_.lines[at.line - 1]); }
-
-  OnnxModel& model_;
-  std::vector<TextToken> tokens_;
-  size_t at_ = 0;
-  int depth_ = 0;
-};
-
-void Parser::fail(std::string id, const TextToken& at, std::string message) const {
-  throw SyntaxError{std::move(id), at, std::move(message)};
-}
-
-void Parser::unexpected(const std::string& wanted) const {
+void OnnxTextParser::unexpected(const std::string& wanted) const {
   const TextToken& at = token();
   if (at.kind == TextToken::Kind::Bad) fail("model-text-character", at, at.text);
-  const std::string seen = at.kind == TextToken::Kind::End ? "the text ends" : "'" + printable(at.text) + "' stands here";
+  const std::string seen =
+      at.kind == TextToken::Kind::End ? "the text ends" : "'" + printable(at.text) + "' stands here";
   fail("model-text-syntax", at, seen + ", expected " + wanted);
 }
 
-bool Parser::eat(std::string_view mark) {
+bool OnnxTextParser::eat(std::string_view mark) {
   if (!token().is(mark)) return false;
   take();
   return true;
 }
 
-void Parser::expect(std::string_view mark, const char* where) {
+void OnnxTextParser::expect(std::string_view mark, const char* where) {
   if (!eat(mark)) unexpected("'" + std::string(mark) + "' " + where);
 }
 
-std::string Parser::id(const char* what) {
+std::string OnnxTextParser::id(const char* what) {
   if (!at_id()) unexpected(what);
   return take().text;
 }
 
-std::string Parser::text(const char* what) {
+std::string OnnxTextParser::text(const char* what) {
   if (token().kind != TextToken::Kind::Text) unexpected(std::string(what) + " in double quotes");
   return take().text;
 }
 
-int64_t Parser::whole(const char* what) {
+int64_t OnnxTextParser::whole(const char* what) {
   if (token().kind != TextToken::Kind::Int) unexpected(what);
   const TextToken number = take();
   const char* first = number.text.data() + (number.text[0] == '+');
@@ -143,27 +58,27 @@ bool is_special(const TextToken& token) {
   return false;
 }
 
-bool Parser::at_number() const {
+bool OnnxTextParser::at_number() const {
   return token().kind == TextToken::Kind::Int || token().kind == TextToken::Kind::Real || is_special(token());
 }
 
-double Parser::real(const char* what) {
+double OnnxTextParser::real(const char* what) {
   if (!at_number()) unexpected(what);
   return std::strtod(take().text.c_str(), nullptr);
 }
 
-bool is_container(std::string_view word) {
+static bool is_container(std::string_view word) {
   return word == "seq" || word == "map" || word == "optional" || word == "sparse_tensor";
 }
 
-bool Parser::at_type(size_t ahead) const {
+bool OnnxTextParser::at_type(size_t ahead) const {
   const TextToken& at = token(ahead);
   if (at.kind != TextToken::Kind::Name) return false;
   if (is_container(at.text)) return token(ahead + 1).is("(");
   return element_type_of_name(at.text) != 0;
 }
 
-OnnxDim Parser::dim() {
+OnnxDim OnnxTextParser::dim() {
   if (eat("?")) return {};
   if (token().kind == TextToken::Kind::Int) {
     const TextToken at = token();
@@ -175,7 +90,7 @@ OnnxDim Parser::dim() {
 }
 
 /// seq(...), map(...): only remembered by name, because nothing reads such values.
-std::string Parser::other_type() {
+std::string OnnxTextParser::other_type() {
   const std::string word = take().text;
   expect("(", "behind the type");
   for (int open = 1; open > 0;) {
@@ -187,7 +102,7 @@ std::string Parser::other_type() {
   return word == "seq" ? "sequence" : word == "sparse_tensor" ? "sparse tensor" : word;
 }
 
-OnnxValue Parser::value_type() {
+OnnxValue OnnxTextParser::value_type() {
   OnnxValue value;
   if (is_container(token().text)) {
     value.other_type = other_type();
@@ -206,115 +121,10 @@ OnnxValue Parser::value_type() {
   return value;
 }
 
-void Parser::element(std::vector<double>& reals, std::vector<int64_t>& wholes, DType dtype) {
-  if (is_float(dtype)) {
-    reals.push_back(real("a number"));
-    return;
-  }
-  if (dtype == DType::Bool && (is_name("true") || is_name("false"))) {
-    wholes.push_back(take().text == "true");
-    return;
-  }
-  const TextToken at = token();
-  const int64_t value = whole("an integer");
-  // A 64-bit unsigned value above 2^63 cannot be written.
-  const bool fits = dtype == DType::U64 ? value >= 0 : wrap(dtype, value) == value;
-  if (!fits) fail("model-text-range", at, format("'{}' does not fit {}", value, dtype_name(dtype)));
-  wholes.push_back(value);
-}
-
-void Parser::elements(OnnxTensor& tensor, DType dtype, const TextToken& at) {
-  Tensor values;
-  values.dtype = dtype;
-  if (!token().is("}")) {
-    do element(values.real, values.whole, dtype);
-    while (eat(","));
-  }
-  expect("}", "behind the values");
-  const size_t given = is_float(dtype) ? values.real.size() : values.whole.size();
-  const std::optional<int64_t> needed = checked_count(tensor.dims);
-  if (!needed || static_cast<int64_t>(given) != *needed)
-    fail("model-text-count", at, format("{} values are given for shape {}", given, dims_text(tensor.dims)));
-  values.dims = tensor.dims;
-  for (double& value : values.real) value = round_to(dtype, value);
-  tensor.bytes = model_.keep(tensor_to_bytes(values));
-}
-
-void Parser::random(OnnxTensor& tensor, DType dtype) {
-  const TextToken at = take();
-  expect("(", "behind random");
-  const int64_t seed = whole("a seed");
-  expect(",", "behind the seed");
-  const double scale = real("a scale");
-  expect(")", "behind the scale");
-  const std::optional<int64_t> count = checked_count(tensor.dims);
-  if (!count || *count > kMostRandom || !is_float(dtype) || seed < 0 || seed > UINT32_MAX || !(scale >= 0 && scale <= 1e30))
-    fail("model-text-random", at, "random(seed, scale) makes at most 2^30 elements of a floating type; a seed is 0 to 2^32-1, "
-         "a scale 0 or more");
-  const size_t width = static_cast<size_t>(dtype_bytes(dtype));
-  std::vector<std::byte> bytes(static_cast<size_t>(*count) * width);
-  Tensor one(dtype, {});
-  for (int64_t i = 0; i < *count; ++i) {
-    const double value = random_weight(static_cast<uint32_t>(seed), static_cast<uint64_t>(i), scale);
-    std::byte* to = bytes.data() + static_cast<size_t>(i) * width;
-    if (dtype == DType::F32) {
-      const float single = static_cast<float>(value);
-      std::memcpy(to, &single, width);
-    } else {
-      one.put(0, value);
-      std::memcpy(to, tensor_to_bytes(one).data(), width);
-    }
-  }
-  tensor.bytes = model_.keep(std::move(bytes));
-}
-
-/// = ["location": "weights.bin", "offset": "0", "length": "4096"]
-void Parser::external(OnnxTensor& tensor) {
-  tensor.external.emplace();
-  do {
-    const TextToken at = token();
-    const std::string key = text("a key such as \"location\"");
-    expect(":", "behind the key");
-    const std::string value = text("a value");
-    if (key == "location") tensor.external->location = value;
-    else if (key == "offset") tensor.external->offset = value;
-    else if (key == "length") tensor.external->length = value;
-    else if (key != "checksum")
-      fail("model-text-external", at, "external data has location, offset, length and checksum, not '" + printable(key) + "'");
-  } while (eat(","));
-  expect("]", "behind the external data");
-}
-
-OnnxTensor Parser::initialiser(const OnnxValue& type, const TextToken& at) {
-  OnnxTensor tensor;
-  tensor.name = type.name;
-  tensor.element_type = type.element_type;
-  tensor.loc = loc(at);
-  const std::optional<DType> dtype = dtype_of_element_type(type.element_type);
-  if (!type.other_type.empty() || !type.dims || !dtype)
-    fail("model-text-initializer", at, "an initializer is a tensor of a supported element type and of fixed shape");
-  for (const OnnxDim& dim : *type.dims) {
-    if (dim.kind != OnnxDim::Kind::Fixed) fail("model-text-initializer-dims", at, "the extents of an initializer are numbers");
-    tensor.dims.push_back(dim.extent);
-  }
-  if (eat("{")) elements(tensor, *dtype, at);
-  else if (eat("[")) external(tensor);
-  else if (is_name("random") && token(1).is("(")) random(tensor, *dtype);
-  else unexpected("values in '{ }', external data in '[ ]' or random(seed, scale)");
-  return tensor;
-}
-
-OnnxTensor Parser::attr_tensor() {
-  const TextToken at = token();
-  OnnxValue type = value_type();
-  if (at_id() && !(is_name("random") && token(1).is("("))) type.name = take().text;
-  eat("=");
-  return initialiser(type, at);
-}
-
-/// Typed or untyped names up to `close`; those with a value are initialisers. `declare`: the names are inputs or outputs.
-void Parser::values(const char* close, std::vector<OnnxValue>& values, std::vector<OnnxTensor>& initialisers,
-                    bool declare) {
+/// Typed or untyped names up to `close`; those with a value are initialisers. `declare`: the names are inputs or
+/// outputs.
+void OnnxTextParser::values(const char* close, std::vector<OnnxValue>& values, std::vector<OnnxTensor>& initialisers,
+                            bool declare) {
   if (eat(close)) return;
   do {
     OnnxValue value;
@@ -327,7 +137,7 @@ void Parser::values(const char* close, std::vector<OnnxValue>& values, std::vect
   expect(close, "behind the values");
 }
 
-OnnxGraph Parser::graph() {
+OnnxGraph OnnxTextParser::graph() {
   if (++depth_ > kDeepest) fail("model-text-depth", token(), "graphs are nested more than 64 deep");
   OnnxGraph graph;
   graph.name = id("the graph's name");
@@ -348,7 +158,7 @@ OnnxGraph Parser::graph() {
   return graph;
 }
 
-std::vector<OnnxNode> Parser::nodes() {
+std::vector<OnnxNode> OnnxTextParser::nodes() {
   std::vector<OnnxNode> made;
   expect("{", "before the nodes");
   while (!eat("}")) made.push_back(node());
@@ -356,7 +166,7 @@ std::vector<OnnxNode> Parser::nodes() {
 }
 
 /// Names up to `close`. A blank between commas is an absent operand.
-std::vector<std::string> Parser::ids(const char* close, bool blanks) {
+std::vector<std::string> OnnxTextParser::ids(const char* close, bool blanks) {
   std::vector<std::string> names;
   if (eat(close)) return names;
   do names.push_back(blanks && (token().is(",") || token().is(close)) ? "" : id("the name of a value"));
@@ -365,10 +175,10 @@ std::vector<std::string> Parser::ids(const char* close, bool blanks) {
   return names;
 }
 
-std::string standard_domain(std::string domain) { return domain == "ai.onnx" ? "" : domain; }
+static std::string standard_domain(std::string domain) { return domain == "ai.onnx" ? "" : domain; }
 
 /// domain.with.dots.Op, or Op:overload
-void Parser::op_name(OnnxNode& node) {
+void OnnxTextParser::op_name(OnnxNode& node) {
   std::string domain;
   node.op_type = id("the name of an operator");
   while (eat(".")) {
@@ -379,7 +189,7 @@ void Parser::op_name(OnnxNode& node) {
   if (eat(":")) node.overload = id("an overload");
 }
 
-OnnxNode Parser::node() {
+OnnxNode OnnxTextParser::node() {
   OnnxNode node;
   node.line = token().line;
   node.column = token().column;
@@ -396,7 +206,7 @@ OnnxNode Parser::node() {
   return node;
 }
 
-void Parser::attrs(std::vector<OnnxAttr>& attrs) {
+void OnnxTextParser::attrs(std::vector<OnnxAttr>& attrs) {
   expect("<", "before the attributes");
   if (eat(">")) return;
   do attrs.push_back(attr());
@@ -405,23 +215,26 @@ void Parser::attrs(std::vector<OnnxAttr>& attrs) {
 }
 
 /// Applies `name : floats = ...`: what an empty list or an integer means.
-void Parser::declared(OnnxAttr& attr, const std::string& type, const TextToken& at) {
+void OnnxTextParser::declared(OnnxAttr& attr, const std::string& type, const TextToken& at) {
   using Kind = OnnxAttr::Kind;
   static const std::map<std::string, Kind> kKinds = {
-      {"int", Kind::Int},         {"float", Kind::Real},      {"string", Kind::Text},   {"tensor", Kind::Tensor},
-      {"graph", Kind::Graph},     {"ints", Kind::Ints},       {"floats", Kind::Reals},  {"strings", Kind::Texts},
+      {"int", Kind::Int},         {"float", Kind::Real},   {"string", Kind::Text},  {"tensor", Kind::Tensor},
+      {"graph", Kind::Graph},     {"ints", Kind::Ints},    {"floats", Kind::Reals}, {"strings", Kind::Texts},
       {"tensors", Kind::Tensors}, {"graphs", Kind::Graphs}};
   const auto kind = kKinds.find(type);
   if (kind == kKinds.end()) fail("model-text-attribute-type", at, "'" + printable(type) + "' is no attribute type");
   const bool empty = attr.kind == Kind::Ints && attr.ints.empty();
-  if (attr.kind == Kind::Int && kind->second == Kind::Real) attr.real = static_cast<double>(attr.whole);
-  else if (attr.kind == Kind::Ints && kind->second == Kind::Reals) attr.reals.assign(attr.ints.begin(), attr.ints.end());
+  if (attr.kind == Kind::Int && kind->second == Kind::Real)
+    attr.real = static_cast<double>(attr.whole);
+  else if (attr.kind == Kind::Ints && kind->second == Kind::Reals)
+    attr.reals.assign(attr.ints.begin(), attr.ints.end());
   else if (attr.kind != kind->second && !empty && attr.reference.empty())
-    fail("model-text-attribute-value", at, format("the value is {}, but the type says {}", attr_kind_name(attr.kind), type));
+    fail("model-text-attribute-value", at,
+         format("the value is {}, but the type says {}", attr_kind_name(attr.kind), type));
   attr.kind = kind->second;
 }
 
-OnnxAttr Parser::attr() {
+OnnxAttr OnnxTextParser::attr() {
   OnnxAttr attr;
   attr.name = id("the name of an attribute");
   const bool typed = eat(":");
@@ -433,7 +246,7 @@ OnnxAttr Parser::attr() {
   return attr;
 }
 
-void Parser::attr_value(OnnxAttr& attr) {
+void OnnxTextParser::attr_value(OnnxAttr& attr) {
   using Kind = OnnxAttr::Kind;
   if (eat("@")) {
     attr.reference = id("the name of the function's attribute");
@@ -460,7 +273,7 @@ void Parser::attr_value(OnnxAttr& attr) {
   }
 }
 
-void Parser::attr_list(OnnxAttr& attr) {
+void OnnxTextParser::attr_list(OnnxAttr& attr) {
   using Kind = OnnxAttr::Kind;
   attr.kind = Kind::Ints;
   if (eat("]")) return;
@@ -481,13 +294,15 @@ void Parser::attr_list(OnnxAttr& attr) {
       if (is_whole) at_ = before;
       attr.reals.push_back(static_cast<double>(static_cast<float>(real("a number"))));
     } while (eat(","));
-    if (attr.kind == Kind::Ints) attr.reals.clear();
-    else attr.ints.clear();
+    if (attr.kind == Kind::Ints)
+      attr.reals.clear();
+    else
+      attr.ints.clear();
   }
   expect("]", "behind the list");
 }
 
-std::map<std::string, int64_t> Parser::opset_list() {
+std::map<std::string, int64_t> OnnxTextParser::opset_list() {
   std::map<std::string, int64_t> opsets;
   expect("[", "before the opsets");
   if (eat("]")) return opsets;
@@ -501,7 +316,7 @@ std::map<std::string, int64_t> Parser::opset_list() {
 }
 
 /// ["key": "value", ...], which nothing reads.
-void Parser::skip_strings() {
+void OnnxTextParser::skip_strings() {
   expect("[", "before the entries");
   if (eat("]")) return;
   do {
@@ -512,24 +327,35 @@ void Parser::skip_strings() {
   expect("]", "behind the entries");
 }
 
-void Parser::header_entry(const std::string& key, std::map<std::string, int64_t>& opsets, OnnxFunction* into) {
+void OnnxTextParser::header_entry(const std::string& key, std::map<std::string, int64_t>& opsets, OnnxFunction* into) {
   const TextToken at = token();
-  if (key == "opset_import") opsets = opset_list();
-  else if (!into && key == "domain") text("a domain");
-  else if (key == "domain") into->domain = standard_domain(text("a domain"));
-  else if (key == "doc_string") text("a text");
-  else if (key == "metadata_props") skip_strings();
-  else if (into && key == "overload") into->overload = text("an overload");
-  else if (!into && key == "ir_version") model_.ir_version = whole("an IR version");
-  else if (!into && key == "producer_name") model_.producer = text("a name");
-  else if (!into && key == "producer_version") text("a version");
-  else if (!into && key == "model_version") whole("a version");
+  if (key == "opset_import")
+    opsets = opset_list();
+  else if (!into && key == "domain")
+    text("a domain");
+  else if (key == "domain")
+    into->domain = standard_domain(text("a domain"));
+  else if (key == "doc_string")
+    text("a text");
+  else if (key == "metadata_props")
+    skip_strings();
+  else if (into && key == "overload")
+    into->overload = text("an overload");
+  else if (!into && key == "ir_version")
+    model_.ir_version = whole("an IR version");
+  else if (!into && key == "producer_name")
+    model_.producer = text("a name");
+  else if (!into && key == "producer_version")
+    text("a version");
+  else if (!into && key == "model_version")
+    whole("a version");
   else
-    fail("model-text-key", at, "'" + printable(key) + "' is no key of a " + (into ? "function" : "model") +
-         did_you_mean(key, {"ir_version", "opset_import", "domain", "producer_name", "doc_string", "overload"}));
+    fail("model-text-key", at,
+         "'" + printable(key) + "' is no key of a " + (into ? "function" : "model") +
+             did_you_mean(key, {"ir_version", "opset_import", "domain", "producer_name", "doc_string", "overload"}));
 }
 
-void Parser::header(std::map<std::string, int64_t>& opsets, OnnxFunction* into) {
+void OnnxTextParser::header(std::map<std::string, int64_t>& opsets, OnnxFunction* into) {
   if (!eat("<")) return;
   if (eat(">")) return;
   do {
@@ -540,14 +366,16 @@ void Parser::header(std::map<std::string, int64_t>& opsets, OnnxFunction* into) 
   expect(">", "behind the header");
 }
 
-void Parser::function() {
+void OnnxTextParser::function() {
   OnnxFunction made;
   header(made.opsets, &made);
   made.name = id("the function's name");
   if (eat("<") && !eat(">")) {
     do {
-      if (token(1).is("=") || token(1).is(":")) made.defaults.push_back(attr());
-      else made.attrs.push_back(id("the name of an attribute"));
+      if (token(1).is("=") || token(1).is(":"))
+        made.defaults.push_back(attr());
+      else
+        made.attrs.push_back(id("the name of an attribute"));
     } while (eat(","));
     expect(">", "behind the attributes");
   }
@@ -567,13 +395,11 @@ void Parser::function() {
   model_.functions.push_back(std::move(made));
 }
 
-void Parser::parse() {
+void OnnxTextParser::parse() {
   header(model_.opsets, nullptr);
   model_.graph = graph();
   while (token().kind != TextToken::Kind::End) function();
 }
-
-}  // namespace
 
 std::optional<OnnxModel> read_onnx_text(const std::string& file, const std::string& text, Diags& diags) {
   OnnxModel model;
@@ -582,12 +408,15 @@ std::optional<OnnxModel> read_onnx_text(const std::string& file, const std::stri
   for (std::string& line : model.lines)
     if (line.ends_with('\r')) line.pop_back();
   try {
-    Parser(model, tokens_of(text)).parse();
+    OnnxTextParser(model, tokens_of(text)).parse();
     return model;
-  } catch (const SyntaxError& error) {
+  } catch (const OnnxTextError& error) {
     const TextToken& at = error.at;
-    const bool shows_text = at.kind == TextToken::Kind::Name || at.kind == TextToken::Kind::Int || at.kind == TextToken::Kind::Real;
-    diags.error(error.id, Loc::text(file, at.line, at.column, model.lines[at.line - 1], shows_text ? static_cast<int>(at.text.size()) : 1),
+    const bool shows_text =
+        at.kind == TextToken::Kind::Name || at.kind == TextToken::Kind::Int || at.kind == TextToken::Kind::Real;
+    diags.error(error.id,
+                Loc::text(file, at.line, at.column, model.lines[at.line - 1],
+                          shows_text ? static_cast<int>(at.text.size()) : 1),
                 "{}", error.message);
     return {};
   }

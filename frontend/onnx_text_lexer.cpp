@@ -103,7 +103,8 @@ TextToken Lexer::next() {
     do advance();
     while (is_letter(peek()) || is_digit(peek()));
     token.text = text_.substr(start, at_ - start);
-  } else if (is_digit(c) || ((sign || c == '.') && is_digit(peek(1))) || (sign && peek(1) == '.' && is_digit(peek(2)))) {
+  } else if (is_digit(c) || ((sign || c == '.') && is_digit(peek(1))) ||
+             (sign && peek(1) == '.' && is_digit(peek(2)))) {
     number(token);
   } else if (c == '"') {
     quoted(token);

@@ -156,10 +156,12 @@ std::optional<AxisRequest> ScheduleReader::axis(const YamlNode& key, const YamlN
     const auto parts = [&](const YamlNode& node) {
       request.parts = values_.integer(node, "parts", 1, INT64_MAX).value_or(1);
     };
-    values_.keys(value, what, {{"dim", [&](const YamlNode& node) { request.dim = dim(node, "dim"); }, true}, {"parts", parts}});
+    values_.keys(value, what,
+                 {{"dim", [&](const YamlNode& node) { request.dim = dim(node, "dim"); }, true}, {"parts", parts}});
   } else if (value.is(YamlNode::Kind::Scalar) && value.text == "R") {
     request.replicated = true;
-  } else if (value.is(YamlNode::Kind::Scalar) && !value.text.empty() && (value.text[0] == '-' || (value.text[0] >= '0' && value.text[0] <= '9'))) {
+  } else if (value.is(YamlNode::Kind::Scalar) && !value.text.empty() &&
+             (value.text[0] == '-' || (value.text[0] >= '0' && value.text[0] <= '9'))) {
     request.dim = dim(value, what);
   } else {
     diags().error("shard-layout", value.loc, "{} must be a dimension such as 1, R or {dim: 1, parts: 3}", what);
@@ -237,9 +239,10 @@ SplitStep ScheduleReader::split(const YamlNode& node) {
       diags().error("split-into", list.loc, "a split makes two ops, reduce-scatter and all-gather; into lists {}",
                     step.into.size());
   };
-  values_.keys(node, "split", {{"op", [&](const YamlNode& op) { step.op = selector(op, "op"); }, true},
-                               {"dim", [&](const YamlNode& d) { step.dim = dim(d, "dim"); }, true},
-                               {"into", into, true}});
+  values_.keys(node, "split",
+               {{"op", [&](const YamlNode& op) { step.op = selector(op, "op"); }, true},
+                {"dim", [&](const YamlNode& d) { step.dim = dim(d, "dim"); }, true},
+                {"into", into, true}});
   return step;
 }
 
@@ -247,8 +250,16 @@ ReorderStep ScheduleReader::reorder(const YamlNode& node) {
   ReorderStep step;
   bool gather = false, reduce = false;
   values_.keys(node, "reorder",
-               {{"gather", [&](const YamlNode& op) { gather = true; step.moved = {selector(op, "gather")}; }},
-                {"reduce", [&](const YamlNode& ops) { reduce = true; step.moved = selectors(ops, "reduce"); }},
+               {{"gather",
+                 [&](const YamlNode& op) {
+                   gather = true;
+                   step.moved = {selector(op, "gather")};
+                 }},
+                {"reduce",
+                 [&](const YamlNode& ops) {
+                   reduce = true;
+                   step.moved = selectors(ops, "reduce");
+                 }},
                 {"past", [&](const YamlNode& ops) { step.past = selectors(ops, "past"); }, true}});
   step.gather = gather;
   if (node.is(YamlNode::Kind::Map) && gather == reduce)
@@ -274,10 +285,11 @@ OverlapStep ScheduleReader::overlap(const YamlNode& node) {
     const auto index = values_.choice(word, "mechanism", {"streams", "signal", "fused"});
     step.mechanism = std::vector{Mechanism::Streams, Mechanism::Signal, Mechanism::Fused}[index.value_or(0)];
   };
-  values_.keys(node, "overlap", {{"ops", [&](const YamlNode& ops) { step.ops = selectors(ops, "ops"); }, true},
-                                 {"chunks", chunks, true},
-                                 {"dim", [&](const YamlNode& d) { step.dim = dim(d, "dim"); }, true},
-                                 {"mechanism", mechanism}});
+  values_.keys(node, "overlap",
+               {{"ops", [&](const YamlNode& ops) { step.ops = selectors(ops, "ops"); }, true},
+                {"chunks", chunks, true},
+                {"dim", [&](const YamlNode& d) { step.dim = dim(d, "dim"); }, true},
+                {"mechanism", mechanism}});
   return step;
 }
 
@@ -285,10 +297,11 @@ void ScheduleReader::transform(const YamlNode& node) {
   TransformStep step;
   step.loc = node.loc;
   const int before = diags().errors();
-  values_.keys(node, "a transform", {{"split", [&](const YamlNode& n) { step.what = split(n); }},
-                                     {"reorder", [&](const YamlNode& n) { step.what = reorder(n); }},
-                                     {"fuse", [&](const YamlNode& n) { step.what = fuse(n); }},
-                                     {"overlap", [&](const YamlNode& n) { step.what = overlap(n); }}});
+  values_.keys(node, "a transform",
+               {{"split", [&](const YamlNode& n) { step.what = split(n); }},
+                {"reorder", [&](const YamlNode& n) { step.what = reorder(n); }},
+                {"fuse", [&](const YamlNode& n) { step.what = fuse(n); }},
+                {"overlap", [&](const YamlNode& n) { step.what = overlap(n); }}});
   if (diags().errors() != before) return;
   if (node.entries.size() != 1)
     diags().error("transform-count", node.loc, "each entry of transform is one of split, reorder, fuse, overlap");
@@ -314,7 +327,9 @@ void ScheduleReader::states(const YamlNode& node) {
 void ScheduleReader::stage(const std::string& name, const YamlNode& key, const YamlNode& value, PipelineRequest& to) {
   StageRequest stage{name, "", {}, key.loc};
   const std::string what = "stage '" + printable(name) + "'";
-  const auto place = [&](const YamlNode& node) { stage.place = values_.word(node, "the place of " + what).value_or(""); };
+  const auto place = [&](const YamlNode& node) {
+    stage.place = values_.word(node, "the place of " + what).value_or("");
+  };
   const auto nodes = [&](const YamlNode& node) { stage.nodes = selectors(node, "the nodes of " + what); };
   values_.keys(value, what, {{"place", place, true}, {"nodes", nodes, true}});
   to.stages.push_back(std::move(stage));
@@ -348,14 +363,16 @@ void ScheduleReader::pipeline(const YamlNode& node) {
     values_.names(map, "stages", [&](const std::string& name, const YamlNode& key, const YamlNode& value) {
       stage(name, key, value, request);
     });
-    if (map.is(YamlNode::Kind::Map) && map.entries.empty()) diags().error("pipeline-empty", map.loc, "a pipeline has at least one stage");
+    if (map.is(YamlNode::Kind::Map) && map.entries.empty())
+      diags().error("pipeline-empty", map.loc, "a pipeline has at least one stage");
   };
   const auto micro_batches = [&](const YamlNode& number) {
     request.micro_batches = static_cast<int>(values_.integer(number, "micro_batches", 1, kMostChunks).value_or(1));
   };
-  values_.keys(node, "pipeline", {{"stages", stages, true},
-                                  {"micro_batches", micro_batches, true},
-                                  {"order", [&](const YamlNode& value) { order(value, request); }}});
+  values_.keys(node, "pipeline",
+               {{"stages", stages, true}, {"micro_batches", micro_batches, true}, {"order", [&](const YamlNode& value) {
+                                                                                     order(value, request);
+                                                                                   }}});
   schedule_.pipeline = std::move(request);
 }
 
@@ -415,28 +432,36 @@ Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
   if (mesh_node) mesh(*mesh_node, "mesh", schedule_.mesh);
   if (places_node) places(*places_node);
   if (mesh_node && places_node)
-    diags().error("mesh-and-places", places_node->loc, "a schedule has either mesh or places").note(mesh_node->loc, "the mesh");
+    diags()
+        .error("mesh-and-places", places_node->loc, "a schedule has either mesh or places")
+        .note(mesh_node->loc, "the mesh");
   check_places();
   if (shard_node) shard(*shard_node);
   const auto done = [](const YamlNode&) {};
   const auto memory = [this](const YamlNode& node) {
-    values_.keys(node, "memory", {{"limit", [this](const YamlNode& n) { schedule_.memory_limit = values_.bytes(n, "limit"); }, true}});
+    values_.keys(node, "memory",
+                 {{"limit", [this](const YamlNode& n) { schedule_.memory_limit = values_.bytes(n, "limit"); }, true}});
   };
-  values_.keys(root, "a schedule",
-               {{"weft", [this](const YamlNode& n) { values_.integer(n, "the version of the schedule (weft)", 1, 1); }, true},
-                {"mesh", done},
-                {"places", done},
-                {"dims", [this](const YamlNode& n) { dims(n); }},
-                {"shard", done},
-                {"transform", [this](const YamlNode& n) { transforms(n); }},
-                {"state", [this](const YamlNode& n) { states(n); }},
-                {"pipeline", [this](const YamlNode& n) { pipeline(n); }},
-                {"view", [this](const YamlNode& n) { schedule_.per_rank = values_.choice(n, "view", {"global", "per-rank"}) == size_t{1}; }},
-                {"seed", [this](const YamlNode& n) { schedule_.seed = values_.integer(n, "seed", 0, UINT32_MAX).value_or(0); }},
-                {"memory", memory},
-                {"kernels", [this](const YamlNode& n) { kernels(n); }}});
+  values_.keys(
+      root, "a schedule",
+      {{"weft", [this](const YamlNode& n) { values_.integer(n, "the version of the schedule (weft)", 1, 1); }, true},
+       {"mesh", done},
+       {"places", done},
+       {"dims", [this](const YamlNode& n) { dims(n); }},
+       {"shard", done},
+       {"transform", [this](const YamlNode& n) { transforms(n); }},
+       {"state", [this](const YamlNode& n) { states(n); }},
+       {"pipeline", [this](const YamlNode& n) { pipeline(n); }},
+       {"view",
+        [this](const YamlNode& n) {
+          schedule_.per_rank = values_.choice(n, "view", {"global", "per-rank"}) == size_t{1};
+        }},
+       {"seed", [this](const YamlNode& n) { schedule_.seed = values_.integer(n, "seed", 0, UINT32_MAX).value_or(0); }},
+       {"memory", memory},
+       {"kernels", [this](const YamlNode& n) { kernels(n); }}});
   if (schedule_.pipeline) check_stages();
-  if (schedule_.pipeline && schedule_.pipeline->order == PipelineRequest::Order::Table) check_table(*schedule_.pipeline);
+  if (schedule_.pipeline && schedule_.pipeline->order == PipelineRequest::Order::Table)
+    check_table(*schedule_.pipeline);
   return std::move(schedule_);
 }
 

@@ -69,15 +69,15 @@ std::optional<std::span<const std::byte>> TensorBytes::external(const OnnxTensor
     return {};
   }
   if (*length != needed) {
-    diags_.error("external-length", loc, "{}: its external data has {} bytes, but {} of shape {} needs {}", what, *length,
-                 element_type_name(tensor.element_type), dims_text(tensor.dims), needed);
+    diags_.error("external-length", loc, "{}: its external data has {} bytes, but {} of shape {} needs {}", what,
+                 *length, element_type_name(tensor.element_type), dims_text(tensor.dims), needed);
     return {};
   }
   const std::optional<std::span<const std::byte>> bytes = file(where.location, what, loc);
   if (!bytes) return {};
   if (*offset + needed > static_cast<int64_t>(bytes->size())) {
-    diags_.error("external-bounds", loc, "{}: bytes {} to {} lie outside '{}', which has {}", what, *offset, *offset + needed,
-                 printable(where.location), bytes->size());
+    diags_.error("external-bounds", loc, "{}: bytes {} to {} lie outside '{}', which has {}", what, *offset,
+                 *offset + needed, printable(where.location), bytes->size());
     return {};
   }
   return bytes->subspan(*offset, needed);

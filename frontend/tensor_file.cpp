@@ -97,17 +97,20 @@ std::string NpyHeaderReader::read(NpyHeader& header) {
   while (!eat('}')) {
     if (!string(key) || !eat(':')) return broken;
     bool read = false;
-    if (key == "descr") read = string(descr);
-    else if (key == "fortran_order") read = word(order);
-    else if (key == "shape") read = shape = dims(header.dims);
+    if (key == "descr")
+      read = string(descr);
+    else if (key == "fortran_order")
+      read = word(order);
+    else if (key == "shape")
+      read = shape = dims(header.dims);
     if (!read) return broken;
     skip();
     if (!eat(',') && (text_.empty() || text_[0] != '}')) return broken;
   }
   if (!shape || order.empty()) return broken;
   if (order != "False") return "it is in Fortran order; save it with numpy.ascontiguousarray";
-  const auto* type = std::find_if(std::begin(kNpyTypes), std::end(kNpyTypes),
-                                  [&](const NpyType& t) { return descr == t.descr; });
+  const auto* type =
+      std::find_if(std::begin(kNpyTypes), std::end(kNpyTypes), [&](const NpyType& t) { return descr == t.descr; });
   if (type == std::end(kNpyTypes)) return "its element type '" + printable(descr) + "' is not read";
   header.dtype = type->dtype;
   return "";

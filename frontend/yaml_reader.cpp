@@ -26,11 +26,14 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { leaf(mark, "", anchor, {}, YamlNode::Kind::Null); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    leaf(mark, "", anchor, {}, YamlNode::Kind::Null);
+  }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
     refuse("yaml-alias", mark, "aliases ('*name') are not read; write the value out");
   }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
     leaf(mark, tag, anchor, value, YamlNode::Kind::Scalar);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -171,7 +174,8 @@ size_t utf8_length(std::string_view text, size_t at) {
 }
 
 /// Bytes that a schedule cannot hold: broken UTF-8, control characters, tabs before the first word of a line.
-bool check_bytes(const std::string& file, const std::string& text, const std::vector<std::string>& lines, Diags& diags) {
+bool check_bytes(const std::string& file, const std::string& text, const std::vector<std::string>& lines,
+                 Diags& diags) {
   int line = 1, column = 1;
   bool indenting = true;
   for (size_t at = 0; at < text.size();) {
@@ -202,10 +206,14 @@ bool check_bytes(const std::string& file, const std::string& text, const std::ve
 
 const char* kind_name(YamlNode::Kind kind) {
   switch (kind) {
-    case YamlNode::Kind::Null: return "nothing";
-    case YamlNode::Kind::Scalar: return "a single value";
-    case YamlNode::Kind::List: return "a list";
-    case YamlNode::Kind::Map: return "a mapping";
+    case YamlNode::Kind::Null:
+      return "nothing";
+    case YamlNode::Kind::Scalar:
+      return "a single value";
+    case YamlNode::Kind::List:
+      return "a list";
+    case YamlNode::Kind::Map:
+      return "a mapping";
   }
   return "";
 }

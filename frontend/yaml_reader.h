@@ -15,8 +15,8 @@ struct YamlNode {
   std::string text;     // Scalar
   bool quoted = false;  // Scalar: cannot be read as a number
   Loc loc;
-  std::vector<YamlNode> items;                          // List
-  std::vector<std::pair<YamlNode, YamlNode>> entries;   // Map, in the order written
+  std::vector<YamlNode> items;                         // List
+  std::vector<std::pair<YamlNode, YamlNode>> entries;  // Map, in the order written
 
   bool is(Kind k) const { return kind == k; }
 };

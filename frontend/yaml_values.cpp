@@ -57,7 +57,8 @@ std::optional<std::vector<int64_t>> YamlValues::integers(const YamlNode& node, c
   }
   std::vector<int64_t> values;
   for (const YamlNode& item : node.items)
-    if (const std::optional<int64_t> value = integer(item, "each entry of " + what, least, most)) values.push_back(*value);
+    if (const std::optional<int64_t> value = integer(item, "each entry of " + what, least, most))
+      values.push_back(*value);
   if (values.size() == node.items.size() && !values.empty()) return values;
   if (node.items.empty()) diags_.error("schedule-empty-list", node.loc, "{} is an empty list", what);
   return {};
@@ -67,8 +68,15 @@ std::optional<int64_t> YamlValues::bytes(const YamlNode& node, const std::string
   static constexpr struct {
     const char* name;
     int64_t bytes;
-  } kUnits[] = {{"", 1},          {"B", 1},           {"KiB", 1 << 10},          {"MiB", 1 << 20}, {"GiB", 1 << 30},
-                {"TiB", 1LL << 40}, {"KB", 1000},     {"MB", 1000 * 1000},       {"GB", 1000LL * 1000 * 1000},
+  } kUnits[] = {{"", 1},
+                {"B", 1},
+                {"KiB", 1 << 10},
+                {"MiB", 1 << 20},
+                {"GiB", 1 << 30},
+                {"TiB", 1LL << 40},
+                {"KB", 1000},
+                {"MB", 1000 * 1000},
+                {"GB", 1000LL * 1000 * 1000},
                 {"TB", 1000LL * 1000 * 1000 * 1000}};
   const std::optional<std::string> text = word(node, what);
   if (!text) return {};
@@ -96,7 +104,8 @@ void YamlValues::keys(const YamlNode& map, const std::string& what, const std::v
         keys[i].read(value);
       }
     if (!found)
-      diags_.error("unknown-key", key.loc, "{} has no key '{}'{}", what, printable(key.text), did_you_mean(key.text, known));
+      diags_.error("unknown-key", key.loc, "{} has no key '{}'{}", what, printable(key.text),
+                   did_you_mean(key.text, known));
   }
   for (size_t i = 0; i < keys.size(); ++i)
     if (keys[i].required && !seen[i]) diags_.error("missing-key", map.loc, "{} needs the key '{}'", what, keys[i].name);

@@ -112,8 +112,15 @@ TEST_CASE("tensors that do not hold what they say") {
   CHECK(ids([](auto& w) { w.set_dims(0, int64_t{1} << 50); }) == "tensor-dims");
   CHECK(ids([](auto& w) { w.set_data_type(8); }) == "tensor-type-unsupported");
   CHECK(ids([](auto& w) { w.set_data_type(999); }) == "tensor-type-unsupported");
-  CHECK(ids([](auto& w) { w.clear_raw_data(); w.add_int64_data(3); }) == "tensor-data");
-  CHECK(ids([](auto& w) { w.clear_raw_data(); w.add_float_data(3); w.add_int32_data(3); }) == "tensor-data");
+  CHECK(ids([](auto& w) {
+          w.clear_raw_data();
+          w.add_int64_data(3);
+        }) == "tensor-data");
+  CHECK(ids([](auto& w) {
+          w.clear_raw_data();
+          w.add_float_data(3);
+          w.add_int32_data(3);
+        }) == "tensor-data");
   CHECK(ids([](auto& w) { w.mutable_segment(); }) == "tensor-data");
 }
 
@@ -143,8 +150,9 @@ TEST_CASE("external data never leaves the model's folder nor its file") {
     CHECK(read.diags.exit_code() == 1);
     return read.ids();
   };
-  for (const std::string& location : {outside, std::string("../") + elsewhere.path.filename().string() + "/w.bin", std::string("link.bin"),
-                                      std::string("sub/w.bin"), std::string("empty"), std::string("none.bin"), std::string()})
+  for (const std::string& location :
+       {outside, std::string("../") + elsewhere.path.filename().string() + "/w.bin", std::string("link.bin"),
+        std::string("sub/w.bin"), std::string("empty"), std::string("none.bin"), std::string()})
     CHECK(ids({{"location", location}}) == "external-file");
   CHECK(ids({{"location", "w.bin"}, {"offset", "1"}}) == "external-bounds");
   CHECK(ids({{"location", "w.bin"}, {"offset", "4611686018427387904"}}) == "external-bounds");
@@ -260,15 +268,18 @@ TEST_CASE("a bound input is a constant") {
   const ReadModel read = read_graph("(float[6] x, int64[N] shape) => (float y) { y = Reshape(x, shape) }", options);
   REQUIRE_MESSAGE(read.module, read.diags.text());
   CHECK(shown(read.module->graph) == "x = Input()\nshape = Constant()\ny = Reshape(x, shape)\n");
-  CHECK(read_graph("(float[6] x, float[2] shape) => (float y) { y = Reshape(x, shape) }", options).ids() == "bind-type");
-  CHECK(read_graph("(float[6] x, int64[3] shape) => (float y) { y = Reshape(x, shape) }", options).ids() == "input-shape");
+  CHECK(read_graph("(float[6] x, float[2] shape) => (float y) { y = Reshape(x, shape) }", options).ids() ==
+        "bind-type");
+  CHECK(read_graph("(float[6] x, int64[3] shape) => (float y) { y = Reshape(x, shape) }", options).ids() ==
+        "input-shape");
 }
 
 TEST_CASE("a summary needs no dims and no support") {
   const Folder folder;
-  const std::string path = folder.write("m.onnxtxt",
-                                        "<ir_version: 10, opset_import: [\"\" : 20]> m (float[N, 3] x) => (float[N, ?] y) "
-                                        "<float[2] w = {1, 2}> { h = Relu(x) y = NonMaxSuppression(h, w) }");
+  const std::string path =
+      folder.write("m.onnxtxt",
+                   "<ir_version: 10, opset_import: [\"\" : 20]> m (float[N, 3] x) => (float[N, ?] y) "
+                   "<float[2] w = {1, 2}> { h = Relu(x) y = NonMaxSuppression(h, w) }");
   Diags diags;
   const std::optional<ModelSummary> summary = summarise_onnx(path, diags);
   REQUIRE(summary);

@@ -9,7 +9,8 @@ TEST_CASE("open dims are listed together, with what pins them") {
   const ReadModel read = read_graph("(float[N, seq, 4] x, float[N, ?] y, float[] z) => (float[4] o) { o = Relu(x) }");
   CHECK(read.ids() == "open-dim");
   CHECK(read.diags.text() ==
-        "m.onnxtxt: error: dimensions of the inputs have no length: dim 0 of 'x', dim 0 of 'y', dim 1 of 'x', dim 1 of 'y', "
+        "m.onnxtxt: error: dimensions of the inputs have no length: dim 0 of 'x', dim 0 of 'y', dim 1 of 'x', dim 1 of "
+        "'y', "
         "the whole shape of 'z' [open-dim]\n"
         "m.onnxtxt: note: pin dim 0 of 'x', dim 0 of 'y' with --dim N=NUMBER\n"
         "m.onnxtxt: note: pin dim 1 of 'x' with --dim seq=NUMBER\n"
@@ -28,7 +29,8 @@ TEST_CASE("dims are pinned by name or by shape") {
 }
 
 TEST_CASE("a bounded dim has one length, shared by all inputs that have it") {
-  const ReadModel read = read_graph("(float[seq, 4] x, float[4, seq] y) => (float o) { o = MatMul(x, y) }", with_dims({"seq<=64"}));
+  const ReadModel read =
+      read_graph("(float[seq, 4] x, float[4, seq] y) => (float o) { o = MatMul(x, y) }", with_dims({"seq<=64"}));
   REQUIRE_MESSAGE(read.module, read.diags.text());
   const Graph& graph = read.module->graph;
   CHECK(shown(graph) == "x = Input()\ny = Input()\nseq.length = ExtentOf(x)\no = MatMul(x, y)\n");
@@ -49,7 +51,8 @@ TEST_CASE("requests that do not fit the model") {
   CHECK(ids("float[N, 1048576] x", with_dims({"N=1048577"})) == "input-size");
   CHECK(ids("float[N] x", {.path = "", .dims = {}, .shapes = {{"z", {1}}}, .binds = {}}) == "unknown-input");
   CHECK(ids("float[3] x", {.path = "", .dims = {}, .shapes = {{"x", {4}}}, .binds = {}}) == "input-shape");
-  CHECK(ids("float[N] x", {.path = "", .dims = {}, .shapes = {{"x", {4}}, {"x", {4}}}, .binds = {}}) == "input-requested-twice");
+  CHECK(ids("float[N] x", {.path = "", .dims = {}, .shapes = {{"x", {4}}, {"x", {4}}}, .binds = {}}) ==
+        "input-requested-twice");
   CHECK(ids("string[3] x", {}) == "input-type-unsupported");
   CHECK(ids("seq(float[3]) x", {}) == "input-type-unsupported");
   CHECK(ids("float[3] x, float[3] x", {}) == "input-repeated");
@@ -63,7 +66,8 @@ TEST_CASE("options of the command line") {
   CHECK(parse_shape_option("x=scalar", diags)->dims.empty());
   CHECK(parse_bind_option("x=f.npy", diags)->file == "f.npy");
   CHECK(diags.ok());
-  for (const char* wrong : {"seq", "seq=", "=3", "seq=-1", "seq=1,1", "seq<=1,2"}) CHECK(!parse_dim_option(wrong, diags));
+  for (const char* wrong : {"seq", "seq=", "=3", "seq=-1", "seq=1,1", "seq<=1,2"})
+    CHECK(!parse_dim_option(wrong, diags));
   CHECK(!parse_shape_option("x=1xy", diags));
   CHECK(!parse_bind_option("x=", diags));
   CHECK(diags.all()[0].id == "dim-option");
@@ -90,8 +94,9 @@ TEST_CASE("versions") {
   CHECK(ids("<ir_version: 8, opset_import: [\"\" : 6]>") == "opset-unsupported");
   CHECK(ids("<ir_version: 8, opset_import: [\"\" : 99]>") == "opset-unsupported");
   CHECK(ids("<ir_version: 8, opset_import: [\"local\" : 1]>") == "opset-missing");
-  CHECK(read_text("<ir_version: 8, opset_import: [\"\" : 20]> m (float x) => (float y) { y = com.microsoft.FastGelu(x) }").ids() ==
-        "domain-not-imported");
+  CHECK(
+      read_text("<ir_version: 8, opset_import: [\"\" : 20]> m (float x) => (float y) { y = com.microsoft.FastGelu(x) }")
+          .ids() == "domain-not-imported");
 }
 
 TEST_CASE("order and names of values") {
@@ -105,17 +110,23 @@ TEST_CASE("order and names of values") {
   CHECK(ids("y = Relu(x)  y = Relu(x)") == "value-redefined");
   CHECK(ids("w = Relu(x)  y = Relu(x)") == "value-redefined");
   CHECK(read_graph("(float x) => (float y, float y) { y = Relu(x) }").ids() == "output-repeated");
-  CHECK(read_graph("(float x) => (float y) <float w = {1}, float w = {2}> { y = Relu(x) }").ids() == "initializer-repeated");
+  CHECK(read_graph("(float x) => (float y) <float w = {1}, float w = {2}> { y = Relu(x) }").ids() ==
+        "initializer-repeated");
 }
 
 TEST_CASE("the same Constant twice is one") {
-  CHECK(read_graph("(float x) => (float y) { k = Constant<value_float = 1.0>() k = Constant<value_float = 1.0>() y = Add(x, k) }").module);
-  CHECK(read_graph("(float x) => (float y) { k = Constant<value_float = 1.0>() k = Constant<value_float = 2.0>() y = Add(x, k) }").ids() ==
-        "value-redefined");
+  CHECK(read_graph("(float x) => (float y) { k = Constant<value_float = 1.0>() k = Constant<value_float = 1.0>() y = "
+                   "Add(x, k) }")
+            .module);
+  CHECK(read_graph("(float x) => (float y) { k = Constant<value_float = 1.0>() k = Constant<value_float = 2.0>() y = "
+                   "Add(x, k) }")
+            .ids() == "value-redefined");
 }
 
 TEST_CASE("arity and attributes are those of the record") {
-  const auto ids = [](const std::string& node) { return read_graph("(float[2] x, float[2] z) => (float[2] y) { " + node + " }").ids(); };
+  const auto ids = [](const std::string& node) {
+    return read_graph("(float[2] x, float[2] z) => (float[2] y) { " + node + " }").ids();
+  };
   CHECK(ids("y = Add(x)") == "input-count");
   CHECK(ids("y, q = Add(x, z)") == "output-count");
   CHECK(ids("y = Add(, z)") == "operand-missing");
@@ -128,7 +139,8 @@ TEST_CASE("arity and attributes are those of the record") {
   CHECK(ids("y, q = Constant<value_float = 1.0>()") == "constant-outputs");
   CHECK(ids("y = Constant<value_string = \"a\">()") == "constant-value-unsupported");
   const std::string text = read_graph("(float x) => (float y) { y = LeakyRelu<alpah = 0.5>(x) }").diags.text();
-  CHECK(text.find("LeakyRelu has no attribute 'alpah', did you mean 'alpha'? [unknown-attribute]") != std::string::npos);
+  CHECK(text.find("LeakyRelu has no attribute 'alpah', did you mean 'alpha'? [unknown-attribute]") !=
+        std::string::npos);
 }
 
 TEST_CASE("branches take what they use of outside as parameters, constants as their own") {
@@ -155,11 +167,15 @@ TEST_CASE("a loop's region: iteration, condition, carried values, captures") {
 }
 
 TEST_CASE("subgraphs that do not fit") {
-  const auto ids = [](const std::string& node) { return read_graph("(float[2] x, bool c) => (float[2] y) { " + node + " }").ids(); };
+  const auto ids = [](const std::string& node) {
+    return read_graph("(float[2] x, bool c) => (float[2] y) { " + node + " }").ids();
+  };
   CHECK(ids("y = If(c) <then_branch = t () => (a) { a = Neg(x) }>") == "subgraph-missing");
-  CHECK(ids("y = If(c) <then_branch = t (q) => (a) { a = Neg(x) }, else_branch = e () => (b) { b = Neg(x) }>") == "subgraph-arity");
+  CHECK(ids("y = If(c) <then_branch = t (q) => (a) { a = Neg(x) }, else_branch = e () => (b) { b = Neg(x) }>") ==
+        "subgraph-arity");
   CHECK(ids("y = Loop(, c, x) <body = b (i, i, v) => (v, v) { }>") == "subgraph-parameter");
-  CHECK(ids("y = If(c) <then_branch = t () => (a) { a = Neg(z) }, else_branch = e () => (b) { b = Neg(x) }>") == "undefined-value");
+  CHECK(ids("y = If(c) <then_branch = t () => (a) { a = Neg(z) }, else_branch = e () => (b) { b = Neg(x) }>") ==
+        "undefined-value");
 }
 
 TEST_CASE("op names are unique in the module, nodes with names come first") {
@@ -172,7 +188,8 @@ TEST_CASE("op names are unique in the module, nodes with names come first") {
 }
 
 TEST_CASE("an input with an initializer is a constant; what nothing reads is not imported") {
-  const ReadModel read = read_graph("(float[1] x, float[1] w = {2}) => (float[1] y) <float[1] unused = {1}> { y = Mul(x, w) }");
+  const ReadModel read =
+      read_graph("(float[1] x, float[1] w = {2}) => (float[1] y) <float[1] unused = {1}> { y = Mul(x, w) }");
   REQUIRE_MESSAGE(read.module, read.diags.text());
   CHECK(shown(read.module->graph) == "x = Input()\nw = Constant()\ny = Mul(x, w)\n");
 }

@@ -1,7 +1,8 @@
 // The ONNX text syntax: what is read, and where mistakes are shown.
+#include "frontend/onnx_text.h"
+
 #include <doctest/doctest.h>
 
-#include "frontend/onnx_text.h"
 #include "reading.h"
 
 using namespace weft;
@@ -29,8 +30,9 @@ TEST_CASE("a text model becomes a graph") {
 TEST_CASE("random initializers follow Philox4x32-10") {
   // Known answer of the generator for key and counter zero: its first word is 0x6627e8d5.
   CHECK(random_weight(0, 0, 1) == (0x6627e8d5 >> 8) * 0x1p-24 * 2 - 1);
-  const ReadModel read = read_graph("(float[2] x) => (float[2] y) <float[2] w = random(5, 0.25), float16[1] u = random(5, 1)> "
-                                    "{ y = Add(x, w) }");
+  const ReadModel read = read_graph(
+      "(float[2] x) => (float[2] y) <float[2] w = random(5, 0.25), float16[1] u = random(5, 1)> "
+      "{ y = Add(x, w) }");
   REQUIRE(read.module);
   const Graph& graph = read.module->graph;
   const Tensor w = read.module->constants.tensor(graph.producer_op(graph.find_value("w")).constant("value"));
@@ -87,8 +89,8 @@ TEST_CASE("each mistake has its message") {
   CHECK(id("(float[2] x) => (float[2] y = {1, 2}) { y = Relu(x) }") == "model-text-output");
   CHECK(id("(float[2] x) => (float[2] y) { y = LeakyRelu<alpha : real = 1>(x) }") == "model-text-attribute-type");
   CHECK(id("(float[2] x) => (float[2] y) { y = LeakyRelu<alpha : ints = 1>(x) }") == "model-text-attribute-value");
-  CHECK(id("(float[2] x) => (float[2] y) { y = Relu(x) } <domain : \"local\"> f (float a = {1}) => (b) { b = Relu(a) }") ==
-        "model-text-function");
+  CHECK(id("(float[2] x) => (float[2] y) { y = Relu(x) } <domain : \"local\"> f (float a = {1}) => (b) { b = Relu(a) "
+           "}") == "model-text-function");
   CHECK(read_text("<version: 3> m (float x) => (float y) { y = Relu(x) }").ids() == "model-text-key");
   std::string deep = "(bool c, float x) => (float y) { ";
   for (int i = 0; i < 70; ++i) deep += "y = If<then_branch = g () => (y) { ";

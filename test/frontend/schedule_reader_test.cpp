@@ -143,7 +143,9 @@ TEST_CASE("each mistake of a value") {
 }
 
 TEST_CASE("each mistake of a transform") {
-  const auto id = [](const std::string& step) { return read_yaml_schedule("weft: 1\ntransform:\n  - " + step + "\n").ids(); };
+  const auto id = [](const std::string& step) {
+    return read_yaml_schedule("weft: 1\ntransform:\n  - " + step + "\n").ids();
+  };
   CHECK(id("split: {op: a, dim: 0, into: [b]}") == "split-into");
   CHECK(id("reorder: {past: [b]}") == "reorder-moved");
   CHECK(id("reorder: {gather: a, reduce: [c], past: [b]}") == "reorder-moved");
@@ -156,7 +158,9 @@ TEST_CASE("each mistake of a transform") {
 }
 
 TEST_CASE("each mistake of a pipeline") {
-  const auto id = [](const std::string& rest) { return read_yaml_schedule("weft: 1\nmesh: {tp: 2}\npipeline:\n" + rest).ids(); };
+  const auto id = [](const std::string& rest) {
+    return read_yaml_schedule("weft: 1\nmesh: {tp: 2}\npipeline:\n" + rest).ids();
+  };
   const std::string stages = "  stages: {a: {place: all, nodes: [x]}}\n  micro_batches: 2\n";
   CHECK(id(stages) == "");
   CHECK(id("  stages: {}\n  micro_batches: 2\n") == "pipeline-empty");

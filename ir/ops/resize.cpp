@@ -1,0 +1,222 @@
+// Resize and Upsample: along each axis, every output element is a weighted sum of a few input elements whose positions
+// are known now, so each axis becomes Gathers times constant weights.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "ir/ops/composite.h"
+
+namespace weft {
+
+namespace {
+
+/// One resized axis.
+struct ResizeAxis {
+  int64_t axis, in, out;
+  double scale, roi_start, roi_end;
+};
+
+struct Tap {
+  int64_t index;
+  double weight;
+};
+
+/// Operands of Upsample and of Resize-10 are x and scales; they count corners from 0 and round down.
+bool import_resize(Graph& graph, OpId id, int opset, const OpView& view) {
+  if (opset > 10) return true;
+  if (view.has(1)) {
+    const ValueId scales = view.op().inputs[1];
+    graph.set_input(id, 1, {});
+    graph.add_input(id, scales);
+  }
+  graph.edit(id).set("coordinate_transformation_mode", std::string("asymmetric"));
+  graph.edit(id).set("nearest_mode", std::string("floor"));
+  if (view.op().has("mode") && view.op().text("mode") == "bilinear") graph.edit(id).set("mode", std::string("linear"));
+  return true;
+}
+
+std::vector<double> reals_of(const Op& op, const char* attr) {
+  return op.has(attr) ? op.reals(attr) : std::vector<double>{};
+}
+
+/// The one scale of all axes that keep_aspect_ratio_policy asks for.
+void keep_ratio(std::vector<ResizeAxis>& axes, const std::string& policy) {
+  if (policy == "stretch") return;
+  double scale = axes[0].scale;
+  for (const ResizeAxis& a : axes) scale = policy == "not_larger" ? std::min(scale, a.scale) : std::max(scale, a.scale);
+  for (ResizeAxis& a : axes) {
+    a.scale = scale;
+    a.out = static_cast<int64_t>(std::floor(scale * static_cast<double>(a.in) + 0.5));
+  }
+}
+
+/// The axes with their extents; nothing after reporting.
+std::optional<std::vector<ResizeAxis>> resize_axes(const OpView& op) {
+  const int ndim = op.type(0).ndim();
+  std::optional<std::vector<int64_t>> axes = op.axes("axes", ndim);
+  if (!axes) return {};
+  if (axes->empty()) axes = range_of(0, ndim);
+  const std::vector<double> scales = reals_of(op.op(), "scales"), roi = reals_of(op.op(), "roi");
+  const std::vector<int64_t> sizes = ints_of(op.op(), "sizes");
+  const size_t count = axes->size(), given = sizes.empty() ? scales.size() : sizes.size();
+  if (given != count)
+    return op.fail("resize-lengths", "{} scales and {} sizes for {} axes", scales.size(), sizes.size(), count),
+           std::nullopt;
+  std::vector<ResizeAxis> result;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t in = op.type(0).shape[(*axes)[i]].bound;
+    ResizeAxis a{(*axes)[i], in, 0, 1, 0, 1};
+    a.scale = sizes.empty() ? scales[i] : static_cast<double>(sizes[i]) / static_cast<double>(in);
+    a.out = sizes.empty() ? static_cast<int64_t>(std::floor(static_cast<double>(in) * scales[i])) : sizes[i];
+    if (in < 1 || !(a.scale > 0) || a.out < 1)
+      return op.fail("resize-extent", "axis {} of extent {} cannot become {}", a.axis, in, a.out), std::nullopt;
+    if (roi.size() == 2 * count) {
+      a.roi_start = roi[i];
+      a.roi_end = roi[count + i];
+    }
+    result.push_back(a);
+  }
+  if (!sizes.empty() && !result.empty()) keep_ratio(result, text_of(op.op(), "keep_aspect_ratio_policy"));
+  return result;
+}
+
+bool infer_resize(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_fixed(op, 0) || !is_known(op, 1, "roi", "region") || !is_known(op, 2, "scales", "list of scales") ||
+      !is_known(op, 3, "sizes", "list of sizes"))
+    return false;
+  const std::string& mode = text_of(op.op(), "mode");
+  if (mode != "nearest" && mode != "linear" && mode != "cubic")
+    return op.fail("resize-mode", "mode '{}' is unknown, expected nearest, linear or cubic", printable(mode));
+  const std::optional<std::vector<ResizeAxis>> axes = resize_axes(op);
+  if (!axes) return false;
+  Dims dims = op.dims(0);
+  for (const ResizeAxis& a : *axes) dims[a.axis] = a.out;
+  results = {{op.type(0).dtype, shape_of(dims), {}}};
+  return true;
+}
+
+/// The position in the input of output element `i`.
+double source_position(const ResizeAxis& a, const std::string& mode, int64_t i) {
+  const double x = static_cast<double>(i), in = static_cast<double>(a.in), out = a.scale * in;
+  if (mode == "align_corners") return out == 1 ? 0 : x * (in - 1) / (out - 1);
+  if (mode == "asymmetric") return x / a.scale;
+  if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / a.scale;
+  if (mode == "pytorch_half_pixel") return out == 1 ? -0.5 : (x + 0.5) / a.scale - 0.5;
+  if (mode == "half_pixel_symmetric")
+    return in / 2 * (1 - static_cast<double>(a.out) / out) + (x + 0.5) / a.scale - 0.5;
+  if (mode == "tf_crop_and_resize") {
+    const double width = (a.roi_end - a.roi_start) * (in - 1);
+    return a.roi_start * (in - 1) + (out == 1 ? width / 2 : x * width / (out - 1));
+  }
+  return (x + 0.5) / a.scale - 0.5;  // half_pixel
+}
+
+int64_t nearest_index(double x, const std::string& mode) {
+  if (mode == "floor") return static_cast<int64_t>(std::floor(x));
+  if (mode == "ceil") return static_cast<int64_t>(std::ceil(x));
+  if (mode == "round_prefer_ceil") return static_cast<int64_t>(std::floor(x + 0.5));
+  return static_cast<int64_t>(std::ceil(x - 0.5));
+}
+
+/// The interpolation kernels: a triangle, and Keys' cubic with coefficient `a`.
+double kernel(double t, bool cubic, double a) {
+  t = std::fabs(t);
+  if (!cubic) return std::max(0.0, 1 - t);
+  if (t <= 1) return ((a + 2) * t - (a + 3)) * t * t + 1;
+  return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
+}
+
+/// Input elements and weights of one output element, positions outside clamped to the border.
+std::vector<Tap> taps_at(const Op& op, const ResizeAxis& a, double x) {
+  const auto clamped = [&](int64_t i) { return std::clamp<int64_t>(i, 0, a.in - 1); };
+  const std::string& mode = text_of(op, "mode");
+  if (mode == "nearest") return {{clamped(nearest_index(x, text_of(op, "nearest_mode"))), 1}};
+  const bool cubic = mode == "cubic", antialias = int_of(op, "antialias"), inside_only = int_of(op, "exclude_outside");
+  const double narrow = antialias ? std::min(a.scale, 1.0) : 1, reach = (cubic ? 2 : 1) / narrow;
+  std::map<int64_t, double> weights;
+  double sum = 0;
+  for (auto i = static_cast<int64_t>(std::ceil(x - reach)); static_cast<double>(i) <= x + reach; ++i) {
+    const double weight = kernel((static_cast<double>(i) - x) * narrow, cubic, real_of(op, "cubic_coeff_a"));
+    if (weight == 0 || (inside_only && clamped(i) != i)) continue;
+    weights[clamped(i)] += weight;
+    sum += weight;
+  }
+  std::vector<Tap> taps;
+  for (const auto& [index, weight] : weights) taps.push_back({index, antialias || inside_only ? weight / sum : weight});
+  return taps;
+}
+
+/// Sums the taps of all output elements of one axis.
+ValueId resize_one(Builder& build, const Op& op, ValueId x, const ResizeAxis& a) {
+  const std::string& coordinates = text_of(op, "coordinate_transformation_mode");
+  std::vector<std::vector<Tap>> taps;
+  Tensor outside(DType::Bool, {a.out});
+  size_t most = 0;
+  bool any_outside = false;
+  for (int64_t i = 0; i < a.out; ++i) {
+    const double at = source_position(a, coordinates, i);
+    taps.push_back(taps_at(op, a, at));
+    most = std::max(most, taps.back().size());
+    outside.whole[i] = coordinates == "tf_crop_and_resize" && (at < 0 || at > static_cast<double>(a.in - 1));
+    any_outside = any_outside || outside.whole[i];
+  }
+  Dims column(build.type(x).ndim() - a.axis, 1);
+  column[0] = a.out;
+  ValueId sum;
+  for (size_t t = 0; t < most; ++t) {
+    std::vector<int64_t> indices;
+    Tensor weights(build.type(x).dtype, column);
+    bool all_one = true;
+    for (int64_t i = 0; i < a.out; ++i) {
+      const bool used = t < taps[i].size();
+      indices.push_back(used ? taps[i][t].index : 0);
+      weights.real[i] = used ? taps[i][t].weight : 0;
+      all_one = all_one && weights.real[i] == 1;
+    }
+    ValueId term = build.op(OpKind::Gather, {x, build.ints(indices)}, {{"axis", a.axis}});
+    if (!all_one) term = multiply(build, term, build.constant(weights));
+    sum = sum ? add(build, sum, term) : term;
+  }
+  if (!any_outside) return sum;
+  outside.dims = column;
+  return build.op(OpKind::Where, {build.constant(outside), build.scalar(sum, real_of(op, "extrapolation_value")), sum});
+}
+
+std::vector<ValueId> decompose_resize(Builder& build, const OpView& op) {
+  const std::vector<ResizeAxis> axes = *resize_axes(op);
+  const Op resize = op.op();
+  const DType dtype = op.type(0).dtype;
+  ValueId x = build.cast(resize.inputs[0], is_float(dtype) ? dtype : DType::F32);
+  for (const ResizeAxis& a : axes) {
+    const bool same = a.out == a.in && a.scale == 1 && a.roi_start == 0 && a.roi_end == 1;
+    if (!same) x = resize_one(build, resize, x, a);
+  }
+  return {build.cast(x, dtype)};
+}
+
+}  // namespace
+
+const OpDef kResize{
+    .kind = OpKind::Resize,
+    .name = "Resize",
+    .onnx = {"Resize", 7},  // Resize is there from 10 on; before, the same record reads Upsample
+    .aliases = {{"Upsample", 7}},
+    .attrs = {{"antialias", AttrType::Int, 0},
+              {"axes", AttrType::Ints},
+              {"coordinate_transformation_mode", AttrType::Text, "half_pixel"},
+              {"cubic_coeff_a", AttrType::Real, -0.75},
+              {"exclude_outside", AttrType::Int, 0},
+              {"extrapolation_value", AttrType::Real, 0.0},
+              {"keep_aspect_ratio_policy", AttrType::Text, "stretch"},
+              {"mode", AttrType::Text, "nearest"},
+              {"nearest_mode", AttrType::Text, "round_prefer_floor"},
+              {"roi", AttrType::Reals},
+              {"scales", AttrType::Reals},
+              {"sizes", AttrType::Ints}},
+    .inputs = {1, 4},
+    .constant_operands = {{1, "roi", AttrType::Reals}, {2, "scales", AttrType::Reals}, {3, "sizes", AttrType::Ints}},
+    .import = import_resize,
+    .infer = infer_resize,
+    .decompose = decompose_resize};
+
+}  // namespace weft

@@ -264,8 +264,9 @@ class Rewriting {
 ValueId copy_of(Graph& graph, ValueId v) {
   const Op like = graph.producer_op(v);
   const TensorType type = graph.type(v);
-  return graph.result(graph.add({OpKind::Reshape, {v}, {type}, {{"allowzero", int64_t{1}}, {"shape", type.dims()}}, {},
-                                 like.place, graph.value(v).name + ".copy", like.origins, like.transform, {}},
+  Attrs attrs = {{"allowzero", int64_t{1}}, {"shape", type.dims()}};
+  if (like.has("stage")) attrs.push_back({"stage", like.integer("stage")});
+  return graph.result(graph.add({OpKind::Reshape, {v}, {type}, std::move(attrs), {}, like.place, graph.value(v).name + ".copy", like.origins, like.transform, {}},
                                 graph.next(graph.producer(v))));
 }
 
@@ -317,14 +318,43 @@ void copy_stored_results(const Module& module, Graph& graph, const Op* owner) {
     if (loop && (graph.inputs()[i + 1] == v || (i == 0 && is_true(module, graph, v)))) continue;
     const bool twice = owner && std::find(seen.begin(), seen.end(), v) != seen.end();
     seen.push_back(v);
-    if (is_kind(graph, v, OpKind::Constant) || (owner && (twice || is_kind(graph, v, OpKind::Input))))
+    const bool lent = is_kind(graph, v, OpKind::Input) || is_kind(graph, v, OpKind::Transfer);
+    if (is_kind(graph, v, OpKind::Constant) || (owner && (twice || lent)))
       graph.set_output(i, copy_of(graph, v));
+  }
+}
+
+/// Whether a region may make the value itself: a constant, a pattern, views of constants.
+bool is_sinkable(const Graph& graph, ValueId v) {
+  const Op& op = graph.producer_op(v);
+  if (op.kind == OpKind::Constant || op.kind == OpKind::Iota) return true;
+  return is_load_view(op) && op.outputs.size() == 1 && is_sinkable(graph, op.inputs[0]);
+}
+
+/// The value made again inside a region, before `before`.
+ValueId sink(const Graph& graph, ValueId v, Graph& region, OpId before, const std::string& name) {
+  const Op& op = graph.producer_op(v);
+  NewOp made{op.kind, {}, {graph.type(v)}, op.attrs, {}, op.place, op.name, op.origins, op.transform, {name}};
+  for (ValueId input : op.inputs) made.inputs.push_back(sink(graph, input, region, before, graph.value(input).name));
+  return region.result(region.add(std::move(made), before));
+}
+
+/// Constants that a Chunk reads whole stand in its body: there they are literals or weights like any other.
+void sink_constants(Graph& graph, OpId chunk) {
+  Graph& region = graph.edit(chunk).regions[0];
+  for (size_t i = graph.op(chunk).inputs.size(); i-- > 0;) {
+    const ValueId outer = graph.op(chunk).inputs[i], parameter = region.inputs()[i];
+    if (!is_sinkable(graph, outer) || graph.type(outer) != region.type(parameter)) continue;
+    region.replace_uses(parameter, sink(graph, outer, region, region.first(), region.value(parameter).name + ".again"));
+    region.erase(region.producer(parameter));
+    graph.remove_input(chunk, i);
   }
 }
 
 void fuse(Module& module, Graph& graph, const Op* owner) {
   copy_stored_operands(module, graph);
   for (OpId id : graph.order()) {
+    if (graph.op(id).kind == OpKind::Chunk) sink_constants(graph, id);
     Op& op = graph.edit(id);
     if (op.kind == OpKind::Fused) continue;
     for (Graph& inner : op.regions) fuse(module, inner, &op);

@@ -20,13 +20,11 @@ std::vector<int> meeting_axes(const Plan& plan, const Step& step) {
   return {};
 }
 
-int Event::index(Per per, int count) const {
-  switch (per) {
-    case Per::Once: return count - 1;
-    case Per::Chunk: return chunks.empty() ? 0 : chunks.back();
-    case Per::MicroBatch: return micro_batch;
-  }
-  return 0;
+int Event::element(Per per, int each, int lag) const {
+  const int index = per == Per::Chunk ? chunks.back() : each - 1;
+  const int batch = per == Per::MicroBatch ? micro_batch - lag : micro_batch;
+  const int in_batch = per == Per::Chunk ? index - lag : index;
+  return batch < 0 || in_batch < 0 ? -1 : batch * each + in_batch;
 }
 
 PlanEvents::PlanEvents(const Plan& p) : plan(p) {
@@ -84,6 +82,7 @@ void PlanEvents::expand_rank(int rank) {
     Event at;
     at.rank = rank;
     at.micro_batch = entry.micro_batch;
+    if (plan.micro_batches > 1) at.chunks.push_back(entry.micro_batch);
     expand(block.steps, at);
   }
 }
@@ -212,28 +211,27 @@ void PlanEvents::order_lanes() {
 // ---- signals ---------------------------------------------------------------------------------------------------------
 
 void PlanEvents::connect_signals() {
-  std::map<std::tuple<uint32_t, int, int, int>, int> raised;  // signal, rank, micro-batch, element -> node
+  const auto each = [&](SignalId id) { return plan.signals[id.index].count / std::max(1, plan.micro_batches); };
+  std::map<std::tuple<uint32_t, int, int>, int> raised;  // signal, rank, element -> node
   for (const Event& event : events)
     for (const Raise& raise : event.step->raises) {
-      const int element = event.index(raise.per, plan.signals[raise.signal.index].count);
-      if (!raised.insert({{raise.signal.index, event.rank, event.micro_batch, element}, event.end}).second)
+      const int element = event.element(raise.per, each(raise.signal), 0);
+      if (!raised.insert({{raise.signal.index, event.rank, element}, event.end}).second)
         violate(format("'{}' raises element {} of '{}' again", event.step->name, element, plan.signals[raise.signal.index].name));
     }
   for (const Event& event : events)
     for (const Wait& wait : event.step->waits) {
       const Signal& signal = plan.signals[wait.signal.index];
-      const int element = event.index(wait.per, signal.count) - wait.lag;
+      const int element = event.element(wait.per, each(wait.signal), wait.lag);
       if (element < 0) continue;
       const std::vector<int> ranks =
           signal.axes.empty() ? std::vector<int>{event.rank} : group(signal.place, signal.axes, event.rank);
       for (int rank : ranks) {
-        const auto at = raised.find({wait.signal.index, rank, event.micro_batch, element});
-        if (at == raised.end()) {
+        const auto at = raised.find({wait.signal.index, rank, element});
+        if (at != raised.end()) add_edge(at->second, event.start);
+        else
           violate(format("'{}' on rank {} waits for element {} of '{}', which rank {} never raises", event.step->name,
                          event.rank, element, signal.name, rank));
-          continue;
-        }
-        add_edge(at->second, event.start);
       }
     }
 }

@@ -17,10 +17,10 @@ struct Event {
   const Step* step = nullptr;
   int rank = 0, lane = 0;
   int micro_batch = 0;
-  std::vector<int> chunks;      // of the enclosing Fors, outer first
+  std::vector<int> chunks;      // coordinates of the time axes: the micro-batch if there are several, then enclosing Fors
   int start = -1, end = -1;     // nodes
-  /// Which instance of a buffer or element of a signal it means.
-  int index(Per per, int count) const;
+  /// Which element of a signal with `each` elements a micro-batch it means, `lag` earlier; negative: none.
+  int element(Per per, int each, int lag) const;
 };
 
 class PlanEvents {
@@ -50,7 +50,6 @@ class PlanEvents {
   void join_collectives();
   void join_transfers();
   void connect_signals();
-  void connect_wait(const Event& event, const Wait& wait);
   void sort();
   void run_clocks();
   int add_node();

@@ -27,13 +27,15 @@ struct Nest {
 
 struct Use {
   int at, nest;
+  size_t block;
+  int stream;
 };
 
 class Ranges {
  public:
   explicit Ranges(const Plan& plan) : plan_(plan), uses_(plan.buffers.size()) {
     names_.push_back("input");
-    for (const Block& block : plan.blocks) walk(block.steps, -1);
+    for (block_ = 0; block_ < plan.blocks.size(); ++block_) walk(plan.blocks[block_].steps, -1);
     names_.push_back("output");
   }
 
@@ -44,6 +46,9 @@ class Ranges {
     Range range;
     const std::vector<Use>& uses = uses_[buffer];
     if (uses.empty()) return range;
+    for (const Use& use : uses)  // blocks follow one another in an order of their own
+      if (use.block != uses[0].block || (plan_.blocks.size() > 1 && use.stream)) range.add(1, end() - 1);
+    if (range.used()) return range;
     int home = uses[0].nest;
     for (const Use& use : uses) home = common(home, use.nest);
     for (const Use& use : uses) {
@@ -62,7 +67,7 @@ class Ranges {
     for (const Step& step : steps) {
       const int at = static_cast<int>(names_.size());
       names_.push_back(step.name);
-      for (const Access& access : step.accesses) uses_[access.buffer.index].push_back({at, nest});
+      for (const Access& access : step.accesses) uses_[access.buffer.index].push_back({at, nest, block_, step.stream});
       const auto bodies = bodies_of(step);
       if (bodies.empty()) continue;
       const int own = static_cast<int>(nests_.size());
@@ -93,6 +98,7 @@ class Ranges {
   std::vector<std::string> names_;
   std::vector<Nest> nests_;
   std::vector<std::vector<Use>> uses_;
+  size_t block_ = 0;
 };
 
 class Placing {

@@ -45,6 +45,12 @@ void place_weights(Planning& planning);
 /// Ports, buffers and the steps of all blocks.
 void write_steps(Planning& planning);
 
+// ---- plan_transfer.cpp
+
+/// What each rank of the target place gets from whom: every element it holds exactly once.
+std::vector<Message> transfer_messages(const Module& module, const Graph& graph, PlaceId from_place, const TensorType& from,
+                                       PlaceId to_place, const TensorType& to);
+
 // ---- plan_signals.cpp
 
 /// Streams of chunk bodies, and waits and raises between streams.

@@ -7,6 +7,7 @@
 //   on every rank is done. It ends with a meeting of its ranks, so that what it read may be overwritten behind it.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ir/base/check.h"
 #include "passes/plan_parts.h"
@@ -66,6 +67,7 @@ class Ordering {
 
   void run() {
     for (Block& block : plan_.blocks) order(block.steps, 1);
+    for (size_t t = 0; t < plan_.transfers.size(); ++t) order_transfer(static_cast<int>(t));
   }
 
  private:
@@ -76,13 +78,16 @@ class Ordering {
     return static_cast<int>(plan_.streams.size()) - 1;
   }
 
+  /// The one element of a signal, of a micro-batch if there are several.
+  Per once() const { return plan_.micro_batches > 1 ? Per::MicroBatch : Per::Once; }
+
   /// The signal that a step raises when it is done: for its own rank's streams, or for the ranks of some axes.
   SignalId signal_of(Step& step, PlaceId place, const std::vector<int>& axes, int count) {
     for (const Raise& raise : step.raises)
       if (plan_.signals[raise.signal.index].axes == axes) return raise.signal;
-    plan_.signals.push_back({step.name + (axes.empty() ? ".done" : ".ready"), count, place, axes});
+    plan_.signals.push_back({step.name + (axes.empty() ? ".done" : ".ready"), count * plan_.micro_batches, place, axes});
     const SignalId id{static_cast<uint32_t>(plan_.signals.size() - 1)};
-    step.raises.push_back({id, count > 1 ? Per::Chunk : Per::Once, false});
+    step.raises.push_back({id, count > 1 ? Per::Chunk : once(), false});
     return id;
   }
 
@@ -118,8 +123,105 @@ class Ordering {
       if (axes.empty()) continue;
       int count = trips;
       Step* before = last_leaf(steps, i, step.stream, count);
-      if (before) step.waits.push_back({signal_of(*before, place_of(*before), axes, count), Per::Once, 0, Wait::Reason::Data, true});
+      if (before) step.waits.push_back({signal_of(*before, place_of(*before), axes, count), once(), 0, Wait::Reason::Data, true});
     }
+  }
+
+  // ---- transfers between places ------------------------------------------------------------------------------------
+
+  struct Spot {
+    size_t block, at;  // a step of a block; the same in all micro-batches
+  };
+
+  bool touches(const Step& step, BufferId buffer, bool write) const {
+    for (const Access& access : step.accesses)
+      if (access.buffer == buffer && access.write == write) return true;
+    for (const auto* body : bodies_of(step))
+      for (const Step& inner : *body)
+        if (touches(inner, buffer, write)) return true;
+    return false;
+  }
+
+  /// Steps other than sends and recvs that touch a buffer.
+  std::vector<Spot> users(BufferId buffer, bool write) const {
+    std::vector<Spot> found;
+    for (size_t b = 0; b < plan_.blocks.size(); ++b)
+      for (size_t i = 0; i < plan_.blocks[b].steps.size(); ++i) {
+        const Step& step = plan_.blocks[b].steps[i];
+        const bool moves = std::holds_alternative<SendStep>(step.what) || std::holds_alternative<RecvStep>(step.what);
+        if (!moves && touches(step, buffer, write)) found.push_back({b, i});
+      }
+    return found;
+  }
+
+  template <class Kind>
+  Spot find_move(int transfer) const {
+    for (size_t b = 0; b < plan_.blocks.size(); ++b)
+      for (size_t i = 0; i < plan_.blocks[b].steps.size(); ++i)
+        if (const auto* what = std::get_if<Kind>(&plan_.blocks[b].steps[i].what))
+          if (what->transfer == transfer) return {b, i};
+    WEFT_CHECK(false, "a transfer without its steps");
+  }
+
+  Step& step_at(const Spot& spot) { return plan_.blocks[spot.block].steps[spot.at]; }
+
+  /// What a step waits for when it stands behind a loop or is one.
+  Step& first_leaf(Step& step) {
+    const auto bodies = bodies_of(step);
+    return bodies.empty() || bodies[0]->empty() ? step : first_leaf(bodies[0]->front());
+  }
+
+  SignalId done_by(const Spot& spot) {
+    int count = 1;
+    Step* leaf = last_leaf(plan_.blocks[spot.block].steps, spot.at + 1, kCompute, count);
+    WEFT_CHECK(leaf, "no step before a transfer");
+    return signal_of(*leaf, place_of(*leaf), {}, count);
+  }
+
+  /// Most micro-batches that have begun in block `from` and not yet ended in block `to`, in the order of the blocks.
+  int most_between(size_t from, size_t to) const {
+    int open = 0, most = 1;
+    for (const OrderedBlock& entry : plan_.order) {
+      if (static_cast<size_t>(entry.block) == from) most = std::max(most, ++open);
+      if (static_cast<size_t>(entry.block) == to) --open;
+    }
+    return most;
+  }
+  bool share_rank(size_t a, size_t b) const {
+    const auto& of = plan_.places[plan_.blocks[a].place.index].ranks;
+    const auto& other = plan_.places[plan_.blocks[b].place.index].ranks;
+    return std::any_of(of.begin(), of.end(), [&](int r) { return std::find(other.begin(), other.end(), r) != other.end(); });
+  }
+
+  void deepen(BufferId id, int depth) {
+    Buffer& buffer = plan_.buffers[id.index];
+    buffer.depth = std::min(std::max(buffer.depth, depth), plan_.micro_batches);
+  }
+
+  /// A send follows what made its source; who makes it again waits for the send of the instance before. A recv waits for
+  /// the last reader of the instance before; the first reader waits for the recv.
+  void order_transfer(int number) {
+    const BufferId from = plan_.transfers[number].from, to = plan_.transfers[number].to;
+    const Spot send = find_move<SendStep>(number), recv = find_move<RecvStep>(number);
+    const std::vector<Spot> makers = users(from, true), readers = users(to, false);
+    WEFT_CHECK(!makers.empty() && !readers.empty(), "transfer '" + plan_.transfers[number].name + "' moves nothing");
+    deepen(from, kDepth);
+    deepen(to, kDepth);
+    for (size_t a = 0; a < plan_.blocks.size(); ++a)
+      if (share_rank(a, readers.back().block) && share_rank(a, send.block)) deepen(to, most_between(a, readers.back().block));
+    deepen(to, most_between(readers.front().block, readers.back().block) + 1);
+    for (const Spot& reader : users(from, false)) deepen(from, most_between(makers[0].block, reader.block));
+
+    const auto wait = [&](Step& step, SignalId signal, int lag, Wait::Reason reason) {
+      if (lag < plan_.micro_batches || !lag) step.waits.push_back({signal, once(), lag, reason, false});
+    };
+    wait(step_at(send), done_by(makers.back()), 0, Wait::Reason::Data);
+    wait(first_leaf(step_at(makers.front())), signal_of(step_at(send), plan_.blocks[send.block].place, {}, 1), plan_.buffer(from).depth, Wait::Reason::Reuse);
+    wait(step_at(recv), done_by(readers.back()), plan_.buffer(to).depth, Wait::Reason::Reuse);
+    std::set<size_t> blocks;
+    for (const Spot& reader : readers)
+      if (blocks.insert(reader.block).second)
+        wait(first_leaf(step_at(reader)), signal_of(step_at(recv), plan_.blocks[recv.block].place, {}, 1), 0, Wait::Reason::Data);
   }
 
   // ---- overlapping loops -------------------------------------------------------------------------------------------
@@ -217,7 +319,7 @@ class Ordering {
     if (!last.empty()) return;
     int count = 1;
     if (Step* before = last_leaf(steps, at, kCompute, count))
-      body[w].waits.push_back({signal_of(*before, place_of(*before), axes, count), Per::Once, 0, Wait::Reason::Data, true});
+      body[w].waits.push_back({signal_of(*before, place_of(*before), axes, count), once(), 0, Wait::Reason::Data, true});
   }
 
   static bool waits_for_stream(const std::vector<Step>& body, const Step& step, int stream) {
@@ -235,12 +337,12 @@ class Ordering {
     int count = 1;
     Step* before = last_leaf(steps, at, kCompute, count);
     if (before && !waits_for_stream(body, *first, kCompute))
-      first->waits.push_back({signal_of(*before, place_of(*before), {}, count), Per::Once, 0, Wait::Reason::Data, false});
+      first->waits.push_back({signal_of(*before, place_of(*before), {}, count), once(), 0, Wait::Reason::Data, false});
     Step* behind = first_on_compute(steps, at + 1);
     if (!behind) return;
     const auto last = std::find_if(body.rbegin(), body.rend(), [&](const Step& s) { return s.stream == comm; });
     const bool data = conflict(*last, *behind);
-    behind->waits.push_back({signal_of(*last, place_of(*last), {}, loop.trips), Per::Once, 0,
+    behind->waits.push_back({signal_of(*last, place_of(*last), {}, loop.trips), once(), 0,
                              data ? Wait::Reason::Data : Wait::Reason::Position, false});
   }
 

@@ -12,10 +12,11 @@ namespace {
 /// The values of one graph.
 struct Scope {
   const Graph& graph;
-  std::vector<Held> held;  // by value index
-  std::vector<Step>& steps;
+  std::vector<Held> held;    // by value index
+  std::vector<Step>* steps;  // where the next step goes
+  bool staged = false;       // the body of a pipeline: each stage has a block
 
-  Scope(const Graph& g, std::vector<Step>& s) : graph(g), held(g.value_capacity()), steps(s) {}
+  Scope(const Graph& g, std::vector<Step>& s) : graph(g), held(g.value_capacity()), steps(&s) {}
   Held& operator[](ValueId v) { return held[v.index]; }
 };
 
@@ -25,7 +26,7 @@ class StepWriter {
 
   void run() {
     const Graph& graph = module_.graph;
-    p_.plan.blocks.push_back({"run", PlaceId{0}, {}});
+    make_blocks();
     std::vector<Step> steps;
     Scope scope(graph, steps);
     write(scope);
@@ -33,11 +34,41 @@ class StepWriter {
       for (size_t d = 0; d < port.type.shape.size(); ++d)
         if (port.type.shape[d].count) port.counts[d] = scope[port.type.shape[d].count].buffer;
     for (const Graph::Output& output : graph.outputs()) add_output(scope, output);
-    p_.plan.blocks[0].steps = std::move(steps);
-    p_.plan.order = {{0, 0}};
+    if (!module_.pipeline) p_.plan.blocks[0].steps = std::move(steps);
+    else if (!steps.empty())
+      p_.diags.error("pipeline-outside-unsupported", Loc::in_file(module_.file), "'{}' depends on no micro-batch, and no stage can run it",
+                     steps[0].name);
   }
 
  private:
+  /// One block, or one a stage.
+  void make_blocks() {
+    if (!module_.pipeline) {
+      p_.plan.blocks.push_back({"run", PlaceId{0}, {}});
+      p_.plan.order = {{0, 0}};
+      return;
+    }
+    const Pipeline& pipeline = *module_.pipeline;
+    p_.plan.micro_batches = pipeline.micro_batches;
+    for (const std::string& stage : pipeline.stages) p_.plan.blocks.push_back({stage, PlaceId{}, {}});
+    for (const Pipeline::Entry& entry : pipeline.order) p_.plan.order.push_back({entry.stage, entry.micro_batch});
+  }
+
+  /// The stage of an op of the pipeline's body: its own, else that of its operands.
+  int64_t stage_of(const Graph& graph, const Op& op) const {
+    if (op.has("stage")) return op.integer("stage");
+    int64_t stage = 0;
+    for (ValueId v : op.inputs)
+      if (v) stage = std::max(stage, stage_of(graph, graph.producer_op(v)));
+    return stage;
+  }
+
+  Block& block_of(const Graph& graph, const Op& op) {
+    Block& block = p_.plan.blocks[static_cast<size_t>(stage_of(graph, op))];
+    if (!block.place) block.place = op.place;
+    return block;
+  }
+
   // ---- buffers -----------------------------------------------------------------------------------------------------
 
   BufferId new_buffer(const std::string& name, const TensorType& type, const Mesh& mesh, PlaceId place) {
@@ -64,7 +95,7 @@ class StepWriter {
     if (held.buffer) return held.buffer;
     const PlaceId place = place_of(scope.graph, v);
     const BufferId id = new_buffer(scope.graph.value(v).name, scope.graph.type(v), p_.mesh(scope.graph, place), place);
-    if (!scope.graph.time_axes.empty()) buffer(id).life = Life::Chunk;
+    if (!scope.graph.time_axes.empty()) buffer(id).life = scope.staged ? Life::MicroBatch : Life::Chunk;
     held = {id, {}, scope.graph.type(v)};
     return id;
   }
@@ -121,7 +152,11 @@ class StepWriter {
   // ---- ops ---------------------------------------------------------------------------------------------------------
 
   void write(Scope& scope) {
-    for (OpId id = scope.graph.first(); id; id = scope.graph.next(id)) write_op(scope, scope.graph.op(id));
+    for (OpId id = scope.graph.first(); id; id = scope.graph.next(id)) {
+      const Op& op = scope.graph.op(id);
+      if (scope.staged && category(op) != Category::Source) scope.steps = &block_of(scope.graph, op).steps;
+      write_op(scope, op);
+    }
   }
 
   void write_op(Scope& scope, const Op& op) {
@@ -137,10 +172,7 @@ class StepWriter {
       default: break;
     }
     WEFT_CHECK(category(op) == Category::Collective, "'" + op.name + "' stands outside the kernels");
-    if (op.kind == OpKind::Transfer) {
-      p_.diags.error("transfer-unsupported", module_.loc(op), "moving values between places is not supported yet");
-      return;
-    }
+    if (op.kind == OpKind::Transfer) return write_transfer(scope, op);
     write_collective(scope, op);
   }
 
@@ -190,7 +222,7 @@ class StepWriter {
       launch.extents.push_back(launch.operands[static_cast<size_t>(at - inputs.begin())]);
     }
     step.what = std::move(launch);
-    scope.steps.push_back(std::move(step));
+    scope.steps->push_back(std::move(step));
   }
 
   /// Of its peers' windows a rank touches the part that it keeps or brings: what stands in the layout on the other side of
@@ -250,7 +282,34 @@ class StepWriter {
       }
     }
     step.what = std::move(what);
-    scope.steps.push_back(std::move(step));
+    scope.steps->push_back(std::move(step));
+  }
+
+  /// The send stands in the block of the producer, the recv here.
+  void write_transfer(Scope& scope, const Op& op) {
+    const ValueId from = op.inputs[0], to = op.outputs[0];
+    const Op& producer = scope.graph.producer_op(from);
+    const BufferId target = result_buffer(scope, to);
+    const int number = static_cast<int>(p_.plan.transfers.size());
+    TransferTable table{op.name, scope[from].buffer, target, {}};
+    table.messages = transfer_messages(module_, scope.graph, producer.place, scope.graph.type(from), op.place, scope.graph.type(to));
+    buffer(table.from).window = true;
+    Step send = new_step(op), recv = new_step(op);
+    send.name = op.name + ".send", recv.name = op.name + ".recv";
+    send.what = SendStep{number}, recv.what = RecvStep{number};
+    send.stream = stream("send"), recv.stream = stream("recv");
+    send.accesses = {{table.from, false, {}, {}, false}};
+    recv.accesses = {{target, true, {}, {}, false}};
+    block_of(scope.graph, producer).steps.push_back(std::move(send));
+    scope.steps->push_back(std::move(recv));
+    p_.plan.transfers.push_back(std::move(table));
+  }
+
+  int stream(const std::string& name) {
+    auto& streams = p_.plan.streams;
+    const auto at = std::find(streams.begin(), streams.end(), name);
+    if (at == streams.end()) streams.push_back(name);
+    return static_cast<int>(std::find(streams.begin(), streams.end(), name) - streams.begin());
   }
 
   void add_copy(Scope& scope, const Op& op, const std::string& name, BufferId from, BufferId to, bool accumulate = false) {
@@ -258,7 +317,7 @@ class StepWriter {
     step.name = name;
     step.what = CopyStep{from, to};
     step.accesses = {{from, false, {}, {}, false}, {to, true, {}, {}, accumulate}};
-    scope.steps.push_back(std::move(step));
+    scope.steps->push_back(std::move(step));
   }
 
   // ---- regions -----------------------------------------------------------------------------------------------------
@@ -274,22 +333,28 @@ class StepWriter {
 
   void write_chunk(Scope& scope, const Op& op) {
     const Graph& graph = op.regions[0];
+    const bool pipeline = op.has("mechanism") && op.text("mechanism") == "pipeline";
     Step step = new_step(op);
     ForStep loop{graph.time_axes.back().size, {}};
     Scope body(graph, loop.body);
+    body.staged = pipeline;
     for (size_t i = 0; i < op.inputs.size(); ++i) body[graph.inputs()[i]] = scope[op.inputs[i]];
     std::vector<std::pair<ValueId, BufferId>> sums;
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       result_buffer(scope, op.outputs[i]);
       const ValueId made = graph.outputs()[i].value;
       const int time = static_cast<int>(module_.place(place_of(graph, made)).mesh.size() + graph.time_axes.size()) - 1;
-      if (graph.type(made).layout[time].is(AxisState::Kind::S)) bind_result(body, made, scope[op.outputs[i]]);
+      if (!graph.type(made).layout[time].is(AxisState::Kind::P)) bind_result(body, made, scope[op.outputs[i]]);
       else sums.push_back({made, scope[op.outputs[i]].buffer});
     }
     write(body);
-    for (const auto& [made, sum] : sums) add_copy(body, op, graph.value(made).name + ".sum", body[made].buffer, sum, true);
+    for (const auto& [made, sum] : sums) {
+      if (pipeline) body.steps = &block_of(graph, graph.producer_op(made)).steps;
+      add_copy(body, op, graph.value(made).name + ".sum", body[made].buffer, sum, true);
+    }
+    if (pipeline) return;
     step.what = std::move(loop);
-    scope.steps.push_back(std::move(step));
+    scope.steps->push_back(std::move(step));
   }
 
   void write_if(Scope& scope, const Op& op) {
@@ -305,7 +370,7 @@ class StepWriter {
       write(body);
     }
     step.what = std::move(branch);
-    scope.steps.push_back(std::move(step));
+    scope.steps->push_back(std::move(step));
   }
 
   void write_loop(Scope& scope, const Op& op) {
@@ -336,7 +401,7 @@ class StepWriter {
     write(body);
     close_trip(body, op, loop, carried);
     step.what = std::move(loop);
-    scope.steps.push_back(std::move(step));
+    scope.steps->push_back(std::move(step));
   }
 
   /// Carried values live in the buffers of the loop's results; captures where they are.

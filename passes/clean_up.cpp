@@ -19,6 +19,11 @@ bool has_reader(const Graph& graph, const Op& op) {
 void remove_dead(Graph& graph) {
   std::vector<OpId> order = graph.order();
   std::unordered_set<ValueId> lengths;
+  const auto keep_lengths = [&](ValueId v) {
+    for (const Extent& e : graph.type(v).shape)
+      if (e.count) lengths.insert(e.count);
+  };
+  for (ValueId v : graph.inputs()) keep_lengths(v);  // an input's length is read off it, behind it
   for (auto at = order.rbegin(); at != order.rend(); ++at) {
     const Op& op = graph.op(*at);
     const bool is_length = op.outputs.size() == 1 && lengths.contains(op.outputs[0]);
@@ -26,9 +31,7 @@ void remove_dead(Graph& graph) {
       graph.erase(*at);
       continue;
     }
-    for (ValueId v : op.outputs)
-      for (const Extent& e : graph.type(v).shape)
-        if (e.count) lengths.insert(e.count);
+    for (ValueId v : op.outputs) keep_lengths(v);
   }
 }
 

@@ -63,9 +63,9 @@ static Graph copy_region(const Graph& graph, const RegionPlan& plan) {
   Graph region;
   region.time_axes = graph.time_axes;
   std::vector<ValueId> mapped(graph.value_capacity());
-  const PlaceId place = graph.op(plan.ops.front()).place;
   for (ValueId v : plan.operands) {
     const std::string& name = graph.value(v).name;
+    const PlaceId place = graph.producer_op(v).place;
     const OpId parameter = region.add({OpKind::Input, {}, {graph.type(v)}, {}, {}, place, name, {}, {}, {name}});
     mapped[v.index] = region.result(parameter);
   }

@@ -142,6 +142,15 @@ std::string Resharder::name_of(ValueId value, const ReshardStep& step, const Mes
   return name;
 }
 
+// An input's run-time length is read off it, behind it: what is made of the input stands behind both.
+OpId Resharder::made_at(ValueId value) const {
+  OpId at = graph_.producer(value);
+  if (graph_.op(at).kind != OpKind::Input) return at;
+  for (const Extent& e : graph_.type(value).shape)
+    if (e.count) at = graph_.producer(e.count);
+  return at;
+}
+
 ValueId Resharder::insert(ValueId value, const ReshardStep& step, const Mesh& mesh) {
   const Op& producer = graph_.producer_op(value);
   TensorType type = graph_.type(value);
@@ -152,7 +161,7 @@ ValueId Resharder::insert(ValueId value, const ReshardStep& step, const Mesh& me
   type.layout = step.layout;
   made.results.push_back(std::move(type));
   const auto behind = last_behind_.find(value);
-  const OpId previous = behind == last_behind_.end() ? graph_.producer(value) : behind->second;
+  const OpId previous = behind == last_behind_.end() ? made_at(value) : behind->second;
   const OpId id = graph_.add(std::move(made), graph_.next(previous));
   last_behind_[value] = id;
   return graph_.result(id);

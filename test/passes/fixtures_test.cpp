@@ -1,0 +1,95 @@
+// The fixtures of test/fixtures: each is laid out and transformed, survives its text form, and evaluates on N virtual
+// ranks to what one rank computes.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "ir/text_form.h"
+#include "test/scheduled.h"
+
+using namespace weft;
+using namespace weft::test;
+
+namespace {
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> fixture_names(bool failing) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(WEFT_TEST_DIR "/fixtures"))
+    if (entry.path().extension() == ".onnxtxt" && entry.path().stem().string().starts_with("fail_") == failing)
+      names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct Fixture {
+  std::string model, yaml;
+};
+Fixture read_fixture(const std::string& name) {
+  const std::filesystem::path folder = WEFT_TEST_DIR "/fixtures";
+  return {read_file(folder / (name + ".onnxtxt")), read_file(folder / (name + ".yaml"))};
+}
+
+/// The settings that change what is computed, without mesh, places and layouts.
+std::string one_rank_schedule(const Schedule& schedule) {
+  std::string yaml = "weft: 1\nseed: " + std::to_string(schedule.seed) + "\n";
+  for (const StateRequest& s : schedule.states) yaml += (yaml.find("state:") == std::string::npos ? "state:\n" : "") + ("  " + s.input + ": " + s.output) + "\n";
+  for (const DimRequest& d : schedule.dims)
+    yaml += (yaml.find("dims:") == std::string::npos ? "dims:\n" : "") + ("  " + d.name + ": \"" + (d.bounded ? "<=" : "")) + std::to_string(d.values[0]) + "\"\n";
+  return yaml;
+}
+
+}  // namespace
+
+TEST_CASE("fixtures evaluate on N ranks as on one") {
+  for (const std::string& name : fixture_names(false)) {
+    CAPTURE(name);
+    const Fixture fixture = read_fixture(name);
+    for (const char* form : {"apply-layouts", "apply-transforms", "fuse-regions"}) {
+      CAPTURE(form);
+      const auto many = prepare(fixture.model, fixture.yaml, form);
+      INFO(many->diags.text());
+      REQUIRE(many->ok());
+      const std::string printed = print_module(*many->module);
+      Diags diags;
+      const std::optional<Module> parsed = parse_module(name, printed, diags);
+      INFO(diags.text());
+      REQUIRE(parsed);
+      CHECK(print_module(*parsed) == printed);
+      if (many->module->per_rank) continue;  // has no one-rank meaning
+      const auto one = prepare(fixture.model, one_rank_schedule(many->schedule), "decompose");
+      INFO(one->diags.text());
+      REQUIRE(one->ok());
+      std::vector<Tensor> inputs = seeded_inputs(*one->module);
+      const int invocations = many->module->states.empty() ? 1 : 3;
+      const auto a = evaluate_invocations(*many->module, std::vector(invocations, inputs));
+      const auto b = evaluate_invocations(*one->module, std::vector(invocations, inputs));
+      for (size_t run = 0; run < a.size(); ++run) {
+        INFO(a[run].error << b[run].error << printed);
+        REQUIRE(a[run].error.empty());
+        REQUIRE(b[run].error.empty());
+        for (size_t i = 0; i < a[run].outputs.size(); ++i)
+          CHECK(relative_error(a[run].outputs[i], b[run].outputs[i]) < 2e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("fixtures that must fail name their rule") {
+  for (const std::string& name : fixture_names(true)) {
+    CAPTURE(name);
+    const Fixture fixture = read_fixture(name);
+    const size_t open = fixture.yaml.find('['), close = fixture.yaml.find(']');
+    const std::string id = fixture.yaml.substr(open + 1, close - open - 1);
+    const auto made = prepare(fixture.model, fixture.yaml, "");
+    INFO(made->diags.text());
+    CHECK(!made->diags.ok());
+    CHECK(made->diags.text().find("[" + id + "]") != std::string::npos);
+  }
+}

@@ -9,7 +9,7 @@
 namespace weft {
 
 /// Three spatial dimensions, leading ones of extent 1 where there are fewer.
-struct Window {
+struct SlidingWindow {
   int64_t in[3], out[3], taps[3], stride[3], dilation[3], pad[3];
 
   constexpr int64_t in_count() const { return in[0] * in[1] * in[2]; }
@@ -30,7 +30,7 @@ struct Window {
 namespace detail {
 /// One output row of one tap: zeros where the tap lies in the padding.
 template <class T>
-inline void unfold_row(const Window& w, const T* row, int64_t tap, T* to) {
+inline void unfold_row(const SlidingWindow& w, const T* row, int64_t tap, T* to) {
   int64_t first, last;
   w.inside(tap, first, last);
   for (int64_t o = 0; o < first; ++o) to[o] = T(0);
@@ -42,7 +42,7 @@ inline void unfold_row(const Window& w, const T* row, int64_t tap, T* to) {
   for (int64_t o = last; o < w.out[2]; ++o) to[o] = T(0);
 }
 template <class T>
-inline const T* input_row(const Window& w, const T* plane, int64_t z, int64_t y) {
+inline const T* input_row(const SlidingWindow& w, const T* plane, int64_t z, int64_t y) {
   const bool held = z >= 0 && z < w.in[0] && y >= 0 && y < w.in[1];
   return held ? plane + (z * w.in[1] + y) * w.in[2] : nullptr;
 }
@@ -50,7 +50,7 @@ inline const T* input_row(const Window& w, const T* plane, int64_t z, int64_t y)
 
 /// columns[plane][tap][output] of `planes` planes x[plane][input].
 template <class T>
-void unfold(Team& team, const Window& w, int64_t planes, const T* x, T* columns) {
+void unfold(Team& team, const SlidingWindow& w, int64_t planes, const T* x, T* columns) {
   const int64_t taps = w.tap_count(), outputs = w.out_count();
   team.parallel(planes * taps, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, outputs)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -69,7 +69,7 @@ void unfold(Team& team, const Window& w, int64_t planes, const T* x, T* columns)
 /// Convolutions that read one channel each: filter m of `filters` a plane, f[plane * filters + m][tap]. Calls
 /// put(plane, m, first output, outputs of the row, sums) for each row of outputs.
 template <class T, class Put>
-void convolve_planes(Team& team, const Window& w, int64_t planes, int64_t filters, const T* x, const T* f, Put&& put) {
+void convolve_planes(Team& team, const SlidingWindow& w, int64_t planes, int64_t filters, const T* x, const T* f, Put&& put) {
   const int64_t rows = w.out[0] * w.out[1], work = w.out[2] * w.tap_count();
   team.parallel(planes * filters * rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
     const std::unique_ptr<T[]> sums(new T[static_cast<size_t>(w.out[2])]);

@@ -325,7 +325,7 @@ std::optional<ContractionWriter::Geometry> ContractionWriter::geometry() const {
   g.batch = x[0], g.channels = w[1], g.groups = x[1] / w[1], g.filters = w[0] / g.groups;
   g.taps = element_count(taps), g.outputs = element_count(g.out);
   g.plain = g.taps == 1 && in == g.out && element_count(strides) == 1;
-  g.text = "constexpr weft::Window window{.in = " + triple(in, 1) + ", .out = " + triple(g.out, 1) + ", .taps = " + triple(taps, 1) +
+  g.text = "constexpr weft::SlidingWindow window{.in = " + triple(in, 1) + ", .out = " + triple(g.out, 1) + ", .taps = " + triple(taps, 1) +
            ", .stride = " + triple(strides, 1) + ", .dilation = " + triple(dilations, 1) + ", .pad = " + triple(before, 0) + "};";
   return g;
 }

@@ -46,7 +46,7 @@ class ContractionWriter {
   std::string contraction_text(const Shape& shape) const;
   bool is_panels(ValueId value, const Formal*& formal, std::string& name) const;
 
-  /// The geometry of a convolution as a weft::Window, and what its loops run over.
+  /// The geometry of a convolution as a weft::SlidingWindow, and what its loops run over.
   struct Geometry {
     int64_t batch, groups, channels, filters, taps, outputs;  // channels and filters of one group
     Dims out;

@@ -301,6 +301,8 @@ void copy_stored_operands(Module& module, Graph& graph) {
     if (category(op) == Category::Collective || op.kind == OpKind::If) end = 1;
     if (op.kind == OpKind::Loop) {
       store_condition(module, graph, id);
+      const ValueId trips = graph.op(id).inputs[0];  // no trips at all: not what a count of 0 means in the Plan
+      if (is_kind(graph, trips, OpKind::Constant) && !is_true(module, graph, trips)) graph.set_input(id, 0, copy_of(graph, trips));
       first = 2, end = 2 + static_cast<size_t>(graph.op(id).integer("carried"));
     }
     for (size_t i = first; i < end; ++i)

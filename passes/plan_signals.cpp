@@ -212,16 +212,17 @@ class Ordering {
     deepen(to, most_between(readers.front().block, readers.back().block) + 1);
     for (const Spot& reader : users(from, false)) deepen(from, most_between(makers[0].block, reader.block));
 
-    const auto wait = [&](Step& step, SignalId signal, int lag, Wait::Reason reason) {
-      if (lag < plan_.micro_batches || !lag) step.waits.push_back({signal, once(), lag, reason, false});
+    const auto wait = [&](Step& step, SignalId signal, int lag) {
+      step.waits.push_back({signal, once(), lag, lag ? Wait::Reason::Reuse : Wait::Reason::Data, false});
     };
-    wait(step_at(send), done_by(makers.back()), 0, Wait::Reason::Data);
-    wait(first_leaf(step_at(makers.front())), signal_of(step_at(send), plan_.blocks[send.block].place, {}, 1), plan_.buffer(from).depth, Wait::Reason::Reuse);
-    wait(step_at(recv), done_by(readers.back()), plan_.buffer(to).depth, Wait::Reason::Reuse);
+    const auto moved = [&](const Spot& spot) { return signal_of(step_at(spot), plan_.blocks[spot.block].place, {}, 1); };
+    const int deep_from = plan_.buffer(from).depth, deep_to = plan_.buffer(to).depth;
+    wait(step_at(send), done_by(makers.back()), 0);
+    if (deep_from < plan_.micro_batches) wait(first_leaf(step_at(makers.front())), moved(send), deep_from);
+    if (deep_to < plan_.micro_batches) wait(step_at(recv), done_by(readers.back()), deep_to);
     std::set<size_t> blocks;
     for (const Spot& reader : readers)
-      if (blocks.insert(reader.block).second)
-        wait(first_leaf(step_at(reader)), signal_of(step_at(recv), plan_.blocks[recv.block].place, {}, 1), 0, Wait::Reason::Data);
+      if (blocks.insert(reader.block).second) wait(first_leaf(step_at(reader)), moved(recv), 0);
   }
 
   // ---- overlapping loops -------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #include "passes/prove_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "ir/plan_text.h"
@@ -24,6 +25,7 @@ class Checks {
     check_weights();
     for (const Block& block : plan_.blocks) check_steps(block.steps);
     check_order();
+    for (const TransferTable& table : plan_.transfers) check_transfer(table);
     return std::move(wrong_);
   }
 
@@ -82,6 +84,54 @@ class Checks {
     for (int b = 0; b < static_cast<int>(plan_.blocks.size()); ++b)
       for (int m = 0; m < plan_.micro_batches; ++m)
         if (!seen.contains({b, m})) wrong("block '{}' never runs micro-batch {}", plan_.blocks[b].name, m);
+  }
+
+  // ---- transfers ---------------------------------------------------------------------------------------------------
+
+  /// Global position of an element of a rank's buffer; -1 behind its end, or if the rank has no such buffer.
+  int64_t global_position(const Buffer& buffer, int rank, int64_t local) const {
+    const Place& place = plan_.places[buffer.place.index];
+    const auto at = std::find(place.ranks.begin(), place.ranks.end(), rank);
+    if (at == place.ranks.end() || local < 0) return -1;
+    Coordinates coordinates = coordinates_of(place.mesh, static_cast<int>(at - place.ranks.begin()));
+    coordinates.resize(buffer.mesh.size(), 0);
+    const Dims dims = buffer.dims(), strides = strides_of(dims), global = strides_of(buffer.type.dims());
+    if (local >= element_count(dims)) return -1;
+    int64_t position = 0;
+    for (int d = 0; d < buffer.type.ndim(); ++d) {
+      const std::vector<int64_t> held = held_indices(buffer.type.shape[d].bound, digits_of(buffer.type.layout, d, buffer.mesh), coordinates);
+      const int64_t index = local / strides[d] % dims[d];
+      if (index >= static_cast<int64_t>(held.size())) return -1;
+      position += held[static_cast<size_t>(index)] * global[d];
+    }
+    return position;
+  }
+
+  int64_t held_elements(const Buffer& buffer, int rank) const {
+    const Place& place = plan_.places[buffer.place.index];
+    const auto at = std::find(place.ranks.begin(), place.ranks.end(), rank);
+    Coordinates coordinates = coordinates_of(place.mesh, static_cast<int>(at - place.ranks.begin()));
+    coordinates.resize(buffer.mesh.size(), 0);
+    return element_count(local_dims(buffer.type, buffer.mesh, coordinates));
+  }
+
+  /// Both ends of each box mean the same elements, and all boxes to a rank together are what it holds.
+  void check_transfer(const TransferTable& table) {
+    const Buffer &from = plan_.buffer(table.from), &to = plan_.buffer(table.to);
+    std::map<int, int64_t> received;
+    for (const Message& m : table.messages) {
+      Dims ends;
+      for (int64_t extent : m.extents) ends.push_back(extent - 1);
+      int64_t source = m.source, target = m.target;
+      for (size_t d = 0; d < ends.size(); ++d) source += ends[d] * m.source_strides[d], target += ends[d] * m.target_strides[d];
+      const int64_t first = global_position(from, m.from, m.source), last = global_position(from, m.from, source);
+      if (first < 0 || last < 0 || first != global_position(to, m.to, m.target) || last != global_position(to, m.to, target))
+        wrong("transfer '{}' takes other elements from rank {} than rank {} needs", table.name, m.from, m.to);
+      received[m.to] += element_count(m.extents);
+    }
+    for (int rank : plan_.places[to.place.index].ranks)
+      if (received[rank] != held_elements(to, rank))
+        wrong("transfer '{}' brings {} elements to rank {}, which needs {}", table.name, received[rank], rank, held_elements(to, rank));
   }
 
   void check_steps(const std::vector<Step>& steps) {

@@ -37,6 +37,7 @@ void fold_op(Module& module, Graph& graph, OpId id) {
   for (ValueId v : op.inputs) {
     if (!v) {
       context.inputs.push_back(nullptr);
+      context.global_input_dims.push_back({});
       continue;
     }
     const Op& source = graph.producer_op(v);

@@ -209,7 +209,9 @@ std::optional<AxisState> through_view(const Op& op, const Dims& from, const Dims
       const auto at = std::find(perm.begin(), perm.end(), s.dim);
       return AxisState::sliced(static_cast<int>(at - perm.begin()), s.block);
     }
-    case OpKind::Expand: return AxisState::sliced(s.dim + grown, s.block);
+    case OpKind::Expand:
+      if (from[s.dim] != to[s.dim + grown]) return {};  // a ragged slice of extent 1
+      return AxisState::sliced(s.dim + grown, s.block);
     case OpKind::Tile:
       if (s.ragged && to[s.dim] != from[s.dim]) return {};
       return AxisState::sliced(s.dim, s.block);

@@ -46,6 +46,8 @@ class Ranges {
     Range range;
     const std::vector<Use>& uses = uses_[buffer];
     if (uses.empty()) return range;
+    // What all micro-batches write parts of lives while the blocks run again and again.
+    if (plan_.micro_batches > 1 && plan_.buffers[buffer].life == Life::Run) range.add(1, end() - 1);
     for (const Use& use : uses)  // blocks follow one another in an order of their own
       if (use.block != uses[0].block || (plan_.blocks.size() > 1 && use.stream)) range.add(1, end() - 1);
     if (range.used()) return range;

@@ -319,7 +319,7 @@ void ScheduleReader::states(const YamlNode& node) {
     const auto output = values_.word(value, "the output of state '" + printable(input) + "'");
     if (!output) return;
     if (!outputs.insert(*output).second)
-      diags().error("state-output", value.loc, "output '{}' is the next value of two states", printable(*output));
+      diags().error("state-output-repeated", value.loc, "output '{}' is the next value of two states", printable(*output));
     schedule_.states.push_back({input, *output, key.loc});
   });
 }
@@ -403,7 +403,7 @@ void ScheduleReader::check_table(const PipelineRequest& pipeline) {
   for (const std::string& stage : known)
     for (int micro_batch = 0; micro_batch < pipeline.micro_batches; ++micro_batch)
       if (!seen.contains({stage, micro_batch})) {
-        diags().error("order-missing", pipeline.loc, "the order lacks [{}, {}]", printable(stage), micro_batch);
+        diags().error("order-entry-missing", pipeline.loc, "the order lacks [{}, {}]", printable(stage), micro_batch);
         break;  // the first one of each stage says enough
       }
 }

@@ -135,7 +135,7 @@ TEST_CASE("each mistake of a value") {
   CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: -1}}") == "schedule-range");
   CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: {parts: 3}}}") == "missing-key");
   CHECK(id("mesh: {tp: 2, dp: 2}\nshard: {w: {tp: 1, [dp, tp]: 0}}") == "shard-axis-repeated");
-  CHECK(id("state: {a: c, b: c}") == "state-output");
+  CHECK(id("state: {a: c, b: c}") == "state-output-repeated");
   CHECK(id("state: {a: \"\"}") == "schedule-empty");
   CHECK(id("view: local") == "schedule-word");
   CHECK(id("memory: {limit: 70 bananas}") == "schedule-bytes");
@@ -166,9 +166,9 @@ TEST_CASE("each mistake of a pipeline") {
   CHECK(id("  stages: {}\n  micro_batches: 2\n") == "pipeline-empty");
   CHECK(id("  stages: {a: {place: al, nodes: [x]}}\n  micro_batches: 2\n") == "unknown-place");
   CHECK(id(stages + "  order: 2f2b") == "schedule-word");
-  CHECK(id(stages + "  order: [a, 0]") == "pipeline-entry pipeline-entry order-missing");
+  CHECK(id(stages + "  order: [a, 0]") == "pipeline-entry pipeline-entry order-entry-missing");
   CHECK(id(stages + "  order: [[a, 0], [a, 1], [b, 0]]") == "unknown-stage");
   CHECK(id(stages + "  order: [[a, 0], [a, 1], [a, 2]]") == "order-micro-batch");
   CHECK(id(stages + "  order: [[a, 0], [a, 1], [a, 0]]") == "order-repeated");
-  CHECK(id(stages + "  order: [[a, 0]]") == "order-missing");
+  CHECK(id(stages + "  order: [[a, 0]]") == "order-entry-missing");
 }

@@ -45,11 +45,24 @@ const char* category_name(Category category) {
   return kNames[static_cast<int>(category)];
 }
 
+/// Whether buffers and offsets of such a tensor can be counted at all.
+static bool is_countable(const TensorType& type) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  int64_t count = 1;
+  for (const Extent& extent : type.shape) {
+    if (extent.bound > 0 && count > kMost / extent.bound) return false;
+    count *= extent.bound;
+  }
+  return true;
+}
+
 bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags) {
   std::vector<TensorType> results;
   const OpView view(module, graph, graph.op(id), diags);
   const OpDef& def = op_def(graph.op(id));
   if (!def.infer(view, results)) return false;
+  for (const TensorType& result : results)
+    if (!is_countable(result)) return view.fail("too-many-elements", "a result of shape {} has more than 2^40 elements", dims_text(result.dims()));
   WEFT_CHECK(results.size() >= view.op().outputs.size(), "too few result types of '" + view.op().name + "'");
   for (size_t r = 0; r < view.op().outputs.size(); ++r) graph.retype(view.op().outputs[r], std::move(results[r]));
   if (def.canonicalize)

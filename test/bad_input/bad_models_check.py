@@ -1,0 +1,156 @@
+# test: fast
+"""Wrong and damaged models: each is refused with its diagnostic and exit code; none crashes, none hangs."""
+
+import random
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import harness
+
+FOLDER = harness.scratch("bad_models")
+FLOAT = TensorProto.FLOAT
+
+
+def tensor(name, shape, dtype=FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def model(nodes, inputs=None, outputs=None, weights=(), opset=17):
+    graph = helper.make_graph(nodes, "bad", inputs or [tensor("x", [2, 3])], outputs or [tensor("y", None)], list(weights))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, inputs, outputs, name=f"make_{outputs[0]}", **attributes)
+
+
+def raw_weight(name, dims, data, dtype=FLOAT):
+    weight = TensorProto(name=name, data_type=dtype, raw_data=data)
+    weight.dims.extend(dims)
+    return weight
+
+
+def external_weight(location, offset=None, length=None):
+    weight = TensorProto(name="w", data_type=FLOAT, data_location=TensorProto.EXTERNAL)
+    weight.dims.extend([2, 3])
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        if value is not None:
+            weight.external_data.add(key=key, value=value)
+    return weight
+
+
+def add_weight(weight):
+    return model([node("Add", ["x", "w"], ["y"])], weights=[weight])
+
+
+def check(name, proto, wanted, code=1, flags=()):
+    """The compiler refuses the model with this diagnostic and this exit code."""
+    path = FOLDER / f"{name}.onnx"
+    path.write_bytes(proto if isinstance(proto, bytes) else proto.SerializeToString())
+    status, out, err = harness.weft("compile", path, *flags, "-o", FOLDER / "program", timeout=60)
+    harness.check(name, status == code and f"[{wanted}]" in err, f"exit {status}, not {code} with {wanted}: {(err or out)[-300:]}")
+
+
+def graphs():
+    relu = node("Relu", ["x"], ["y"])
+    check("cycle", model([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"]), node("Relu", ["b"], ["y"])]), "node-cycle")
+    check("two-producers", model([relu, node("Neg", ["x"], ["y"])]), "value-redefined")
+    check("undefined-value", model([node("Add", ["x", "nobody"], ["y"])]), "undefined-value")
+    check("undefined-output", model([relu], outputs=[tensor("z", None)]), "undefined-output")
+    check("not-sorted", model([node("Relu", ["a"], ["y"]), node("Neg", ["x"], ["a"])]), "not-sorted")
+    check("input-repeated", model([relu], inputs=[tensor("x", [2, 3])] * 2), "input-repeated")
+    check("output-repeated", model([relu], outputs=[tensor("y", None)] * 2), "output-repeated")
+    check("unknown-operator", model([node("Nonsense", ["x"], ["y"])]), "op-unsupported", 3)
+    check("too-few-operands", model([node("Add", ["x"], ["y"])]), "input-count")
+    check("operand-left-out", model([node("Add", ["", "x"], ["y"])]), "operand-missing")
+    check("unknown-attribute", model([node("Relu", ["x"], ["y"], steepness=2)]), "unknown-attribute")
+    check("attribute-type", model([node("Softmax", ["x"], ["y"], axis="last")]), "attribute-type")
+    check("opset-from-the-future", model([relu], opset=1000), "opset-unsupported", 3)
+    check("unimported-domain", model([helper.make_node("Relu", ["x"], ["y"], domain="com.nobody")]), "op-unsupported", 3)
+
+
+def types():
+    check("mixed-dtypes", model([node("Add", ["x", "z"], ["y"])], inputs=[tensor("x", [2, 3]), tensor("z", [2, 3], TensorProto.INT64)]),
+          "operand-dtypes")
+    check("string-input", model([node("Identity", ["x"], ["y"])], inputs=[tensor("x", [2], TensorProto.STRING)]),
+          "input-type-unsupported", 3)
+    check("inner-dims", model([node("MatMul", ["x", "z"], ["y"])], inputs=[tensor("x", [2, 3]), tensor("z", [4, 2])]), "matmul-inner-dim")
+    check("broadcast", model([node("Add", ["x", "z"], ["y"])], inputs=[tensor("x", [2, 3]), tensor("z", [2, 4])]), "broadcast-dims")
+    check("negative-dim", model([node("Relu", ["x"], ["y"])], inputs=[tensor("x", [2, -3])]), "open-dim")
+    check("huge-dim", model([node("Relu", ["x"], ["y"])], inputs=[tensor("x", [2**40, 2**20])]), "input-size")
+    check("overflowing-dims", model([node("Relu", ["x"], ["y"])], inputs=[tensor("x", [2**62, 2**62, 4])]), "input-size")
+    check("open-dim", model([node("Relu", ["x"], ["y"])], inputs=[tensor("x", ["batch", 3])]), "open-dim")
+    shape = numpy_helper.from_array(np.array([2**40, 2**40]), "s")
+    check("huge-expand", model([node("Expand", ["x", "s"], ["y"])], inputs=[tensor("x", [1, 1])], weights=[shape]), "too-many-elements")
+    check("axis-range", model([node("Softmax", ["x"], ["y"], axis=7)]), "axis-range")
+    check("permutation", model([node("Transpose", ["x"], ["y"], perm=[0, 0])]), "axes-repeated")
+    check("reshape", model([node("Reshape", ["x", "s"], ["y"])], weights=[numpy_helper.from_array(np.array([4, 4]), "s")]), "reshape-count")
+    check("cast-to-nothing", model([node("Cast", ["x"], ["y"], to=99)]), "element-type-unsupported", 3)
+
+
+def weights():
+    check("weight-too-short", add_weight(raw_weight("w", [2, 3], b"\0" * 20)), "tensor-size")
+    check("weight-too-long", add_weight(raw_weight("w", [2, 3], b"\0" * 28)), "tensor-size")
+    check("weight-negative", add_weight(raw_weight("w", [2, -3], b"")), "tensor-dims")
+    check("weight-huge", add_weight(raw_weight("w", [2**40, 3], b"")), "tensor-dims")
+    check("weight-string", add_weight(raw_weight("w", [2, 3], b"", TensorProto.STRING)), "tensor-type-unsupported", 3)
+    check("weight-of-no-type", add_weight(raw_weight("w", [2, 3], b"\0" * 24, 77)), "tensor-type-unsupported", 3)
+    check("weight-twice", model([node("Add", ["x", "w"], ["y"])], weights=[raw_weight("w", [3], b"\0" * 12)] * 2), "initializer-repeated")
+    (FOLDER / "data.bin").write_bytes(b"\0" * 24)
+    (FOLDER.parent / "outside.bin").write_bytes(b"\0" * 24)
+    if not (FOLDER / "link.bin").exists():
+        (FOLDER / "link.bin").symlink_to(FOLDER.parent / "outside.bin")
+    for name, location in (("parent", "../outside.bin"), ("absolute", "/etc/passwd"), ("link", "link.bin"), ("missing", "nowhere.bin"),
+                           ("folder", "."), ("inside-and-out", "a/../../outside.bin"), ("device", "/dev/zero"), ("nul", "data.bin\0x")):
+        check(f"external-{name}", add_weight(external_weight(location)), "external-file")
+    check("external-beyond", add_weight(external_weight("data.bin", "8")), "external-bounds")
+    check("external-overflow", add_weight(external_weight("data.bin", str(2**63 - 8))), "external-number")
+    check("external-length", add_weight(external_weight("data.bin", "0", "20")), "external-length")
+    check("external-number", add_weight(external_weight("data.bin", "-4")), "external-number")
+
+
+def files():
+    good = model([node("MatMul", ["x", "w"], ["h"]), node("Softmax", ["h"], ["y"])],
+                 weights=[numpy_helper.from_array(np.ones((3, 3), np.float32), "w")]).SerializeToString()
+    check("empty", b"", "model-without-graph")
+    check("text", b"this is no model\n" * 20, "model-damaged")
+    status, _, err = harness.weft("compile", FOLDER / "nowhere.onnx", "-o", FOLDER / "program")
+    harness.check("missing", status == 1 and "[model-file]" in err, f"exit {status}: {err[-200:]}")
+    status, _, err = harness.weft("compile", FOLDER, "-o", FOLDER / "program")
+    harness.check("folder", status == 1 and "[model-file]" in err, f"exit {status}: {err[-200:]}")
+    damaged(good)
+
+
+def answer_of(name, data):
+    """Exit 0, 1 or 3: anything else is a crash, a hang or a claim that the compiler is to blame."""
+    path = FOLDER / "damaged.onnx"
+    path.write_bytes(data)
+    status, out, err = harness.weft("compile", path, "--stop-after", "fuse-regions", timeout=60)
+    if status in (0, 1, 3) and (status == 0 or "[" in err):
+        return True
+    (FOLDER / f"damaged_{name}.onnx").write_bytes(data)
+    harness.failed(f"damaged/{name}", f"exit {status}: {(err or out)[-300:]}")
+    return False
+
+
+def damaged(good):
+    """Every cut, and seeded flips of single bits."""
+    flips = random.Random(5)
+    count = 400 if harness.FULL else 60
+    cuts = range(1, len(good), 1 if harness.FULL else 5)
+    harness.check("cut-off", all([answer_of(f"cut_{length}", good[:length]) for length in cuts]), "see above")
+    results = []
+    for number in range(count):
+        data = bytearray(good)
+        data[flips.randrange(len(data))] ^= 1 << flips.randrange(8)
+        results.append(answer_of(f"flip_{number}", bytes(data)))
+    harness.check("flipped-bits", all(results), "see above")
+
+
+harness.need_weft()
+graphs()
+types()
+weights()
+files()

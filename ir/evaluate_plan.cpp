@@ -166,7 +166,8 @@ class Walking {
   }
 
   bool is_at_collective(const Lane& lane) const {
-    return !lane.done && std::holds_alternative<CollectiveStep>(lane.step().what) && waits_over(lane);
+    const auto* what = lane.done ? nullptr : std::get_if<CollectiveStep>(&lane.step().what);
+    return what && what->kind != OpKind::ShardSlice && waits_over(lane);
   }
 
   bool can_go(const Lane& lane) const {

@@ -1,0 +1,144 @@
+// Plans: what runs, where it lies, and that running it gives what the graph gives.
+#include "test/passes/planned.h"
+#include "test/passes/random_model.h"
+
+using namespace weft;
+using namespace weft::test;
+
+namespace {
+
+void check_proved(const Plan& plan) {
+  const std::vector<std::string> wrong = prove_plan(plan);
+  INFO(print_plan(plan));
+  for (const std::string& line : wrong) CHECK_MESSAGE(false, line);
+}
+
+/// The Plan, in several orders, gives what one rank gives.
+void check_runs(const std::string& model, const std::string& yaml, uint32_t seeds = 10) {
+  const Planned made = plan_of(model, yaml);
+  check_proved(made.plan);
+  const auto one = prepare(model, "", "decompose");
+  const EvalResult expected = evaluate(*one->module, seeded_inputs(*one->module));
+  REQUIRE(expected.error.empty());
+  for (uint32_t seed = 0; seed < seeds; ++seed) {
+    const PlanRun run = evaluate_plan(made.plan, port_inputs(made.plan), seed);
+    INFO(run.error);
+    REQUIRE(run.error.empty());
+    for (size_t i = 0; i < run.outputs.size(); ++i) CHECK(relative_error(run.outputs[i], expected.outputs[i]) < 2e-5);
+  }
+}
+
+/// Values that cancel to nothing differ by their rounding to float.
+double error_of(const Tensor& a, const Tensor& b) {
+  double difference = 0;
+  if (a.dims != b.dims) return 1;
+  for (int64_t i = 0; i < a.size(); ++i) difference = std::max(difference, std::abs(a.at(i) - b.at(i)));
+  return std::min(relative_error(a, b), difference);
+}
+
+int count_kind(const std::string& text, const std::string& word) {
+  int n = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("one rank: contractions, weights in panels, one stream") {
+  const Planned made = plan_of(kMlp);
+  CHECK(made.plan.streams == std::vector<std::string>{"compute"});
+  REQUIRE(made.plan.kernels.size() == 2);
+  CHECK(made.plan.kernels[0].name == "fc");
+  CHECK(made.plan.weights[0].packing.kind == Packing::Kind::Panels);
+  CHECK(made.plan.weights[1].packing.kind == Packing::Kind::RowMajor);
+  check_runs(kMlp, "", 1);
+}
+
+TEST_CASE("equal layers share a kernel, its name has no numbers") {
+  const Planned made = plan_of(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4,8] x) => (float[4,8] y) <float[8,8] w0 = random(1, 0.5), float[8,8] w1 = random(2, 0.5)>
+{ ["h.0.fc"] a = MatMul(x, w0)  ["h.1.fc"] y = MatMul(a, w1) })");
+  REQUIRE(made.plan.kernels.size() == 1);
+  CHECK(made.plan.kernels[0].name == "h_fc");
+  CHECK(made.plan.kernels[0].users == std::vector<std::string>{"h.0.fc", "h.1.fc"});
+  CHECK(made.plan.weights.size() == 2);
+}
+
+TEST_CASE("equal constants are one weight; a tied one is stored in each packing that is read") {
+  const Planned made = plan_of(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (int64[4] ids) => (float[4,9] y) <float[9,8] wte = random(1, 0.5)>
+{ a = Gather(wte, ids)  t = Transpose<perm = [1, 0]>(wte)  y = MatMul(a, t) })");
+  INFO(print_plan(made.plan));
+  REQUIRE(made.plan.weights.size() == 2);
+  CHECK(made.plan.weights[1].packing.transposed);
+}
+
+TEST_CASE("schedules of an MLP run as one rank does") {
+  check_runs(kMlp, kTp2);
+  check_runs(kMlp, kTp2Fused);
+  check_runs(kMlp, kTp2Overlap);
+  check_runs(kMlp, kTp2Streams);
+  check_runs(kMlp, kTwoStages);
+}
+
+TEST_CASE("an all-reduce works in place when nobody reads the partial sums") {
+  const Planned made = plan_of(kMlp, kTp2);
+  const std::string text = print_plan(made.plan);
+  CHECK(count_kind(text, "AllReduce sum over tp") == 1);
+  CHECK(text.find("window proj.sum") != std::string::npos);
+  CHECK(made.plan.programs[0].window_bytes == 512);
+}
+
+TEST_CASE("chunks run on two streams, ordered by signals") {
+  const Planned made = plan_of(kMlp, kTp2Streams);
+  CHECK(made.plan.streams == std::vector<std::string>{"compute", "comm"});
+  const std::string text = print_plan(made.plan);
+  CHECK(count_kind(text, "[chunk] for data") == 1);
+  CHECK(count_kind(text, "[chunk] - 2 for reuse") == 1);
+}
+
+TEST_CASE("branches and loops") {
+  check_runs(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4] x, bool c) => (float[4] y)
+{ y = If (c) <then_branch = t () => (float[4] a) { a = Relu(x) }, else_branch = e () => (float[4] b) { b = Neg(x) }> })", "", 1);
+  check_runs(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4] x, float[4] z) => (float[4] y, float[4] u) <int64 n = {3}, bool yes = {1}>
+{ y, u = Loop (n, yes, x, z) <body = b (int64 i, bool c, float[4] v, float[4] w) => (bool d, float[4] r, float[4] s)
+  { d = Identity(c)  r = Add(w, x)  s = Mul(v, w) }> })", "", 1);
+}
+
+TEST_CASE("a state is updated in place if it was read before") {
+  const std::string model = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4] x, float[4] s) => (float[4] y, float[4] t) <int64[1] zero = {0}>
+{ a = Relu(s)  m = ReduceSum(a, zero)  y = Mul(x, m)  t = Tanh(y) })";
+  const Planned made = plan_of(model, "weft: 1\nstate: {s: t}\n");
+  REQUIRE(made.plan.states.size() == 1);
+  check_proved(made.plan);
+}
+
+TEST_CASE("random graphs with random layouts: the Plan is proved and runs as the graph") {
+  int compared = 0;
+  for (uint32_t seed = 1; seed <= 150; ++seed) {
+    CAPTURE(seed);
+    Dice dice(seed);
+    Scheduled made;
+    made.module = RandomModel(dice, 3 + dice.roll(8)).take();
+    if (seed % 3) made.schedule = random_schedule(dice, *made.module);
+    run_pipeline(*made.module, {made.schedule, made.target, made.diags}, {}, made.report);
+    if (!made.diags.ok()) continue;
+    const std::optional<Plan> plan = make_plan(*made.module, made.target, made.diags);
+    REQUIRE(plan);
+    const std::vector<std::string> wrong = prove_plan(*plan);
+    INFO(print_plan(*plan));
+    for (const std::string& line : wrong) CHECK_MESSAGE(false, line);
+    const EvalResult expected = evaluate(*made.module, seeded_inputs(*made.module));
+    INFO(expected.error);
+    REQUIRE(expected.error.empty());
+    const PlanRun run = evaluate_plan(*plan, seeded_inputs(*made.module), seed);
+    INFO(run.error);
+    REQUIRE(run.error.empty());
+    for (size_t i = 0; i < run.outputs.size(); ++i) REQUIRE(error_of(run.outputs[i], expected.outputs[i]) < 2e-5);
+    ++compared;
+  }
+  CHECK(compared > 100);
+}

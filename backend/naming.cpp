@@ -6,15 +6,14 @@
 
 namespace weft {
 
-/// Sorted. C++ words, then macros and names of the C library that a header could define, then words of emitted code.
+/// Sorted. C++ words, names of the C library that a header could define, words of emitted code.
 static constexpr std::string_view kWords[] = {
-    "EOF", "INFINITY", "NAN", "NULL",
-    "alignas", "alignof", "and", "and_eq", "asm", "assert", "auto", "begin", "bitand", "bitor", "bool", "break", "case",
+    "alignas", "alignof", "alloca", "and", "and_eq", "asm", "assert", "auto", "begin", "bitand", "bitor", "bool", "break", "case",
     "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept",
     "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete", "do",
     "double", "dynamic_cast", "else", "end", "enum", "errno", "explicit", "export", "extern", "false", "final", "float",
     "for", "friend", "goto", "if", "inline", "int", "int16_t", "int32_t", "int64_t", "int8_t", "invocation", "linux",
-    "long", "main", "mb", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
+    "long", "main", "mb", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "offsetof", "operator", "or",
     "or_eq", "override", "private", "protected", "public", "r", "register", "reinterpret_cast", "requires", "return",
     "run", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "stderr", "stdin", "stdout", "std",
     "struct", "switch", "task", "team", "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid",
@@ -24,6 +23,12 @@ static constexpr std::string_view kWords[] = {
 
 static bool is_word(const std::string& name) {
   return std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords);
+}
+
+/// M_PI, EINTR, SYS_read: system headers define so many that a list would never be whole.
+static bool may_be_macro(const std::string& name) {
+  if (name.starts_with("M_") || name.starts_with("SYS_") || name.starts_with("SNANF")) return true;
+  return name.size() > 2 && std::none_of(name.begin(), name.end(), [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
 static bool is_plain(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
@@ -38,7 +43,7 @@ std::string identifier(std::string_view text) {
   if (name.empty()) return "value";
   if (name[0] >= '0' && name[0] <= '9') name = "n" + name;
   // kNames are emitted constants.
-  if (is_word(name) || (name.size() > 1 && name[0] == 'k' && name[1] >= 'A' && name[1] <= 'Z')) name += "_value";
+  if (is_word(name) || may_be_macro(name) || (name.size() > 1 && name[0] == 'k' && name[1] >= 'A' && name[1] <= 'Z')) name += "_value";
   return name;
 }
 

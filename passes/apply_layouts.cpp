@@ -309,15 +309,17 @@ void store_sliced_states(Module& module) {
     std::optional<Layout> common;
     bool alike = !uses.empty();
     for (const Use& use : uses) {
+      if (use.op && graph.op(use.op).kind == OpKind::ExtentOf) continue;  // a dim with a run-time length is not sliced
       const bool slices = use.op && graph.op(use.op).kind == OpKind::ShardSlice;
       if (!slices || (common && !(*common == graph.type(graph.result(use.op)).layout))) alike = false;
       else common = graph.type(graph.result(use.op)).layout;
     }
-    if (!alike) continue;
+    if (!alike || !common) continue;
     TensorType type = graph.type(input);
     type.layout = *common;
     graph.retype(input, type);
     for (const Use& use : uses) {
+      if (graph.op(use.op).kind == OpKind::ExtentOf) continue;
       graph.replace_uses(graph.result(use.op), input);
       graph.erase(use.op);
     }

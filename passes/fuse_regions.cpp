@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/base/check.h"
 #include "passes/fusion_groups.h"
@@ -23,7 +24,12 @@ void join_origins(std::vector<OriginId>& to, const std::vector<OriginId>& from) 
 class Rewriting {
  public:
   Rewriting(const Module& module, Graph& graph, const Fusion& fusion)
-      : module_(module), graph_(graph), fusion_(fusion), order_(graph.order()) {}
+      : module_(module), graph_(graph), fusion_(fusion), order_(graph.order()) {
+    for (OpId id : order_)
+      for (ValueId v : op(id).outputs)
+        for (const Extent& e : graph_.type(v).shape)
+          if (e.count) lengths_.insert(e.count);
+  }
 
   Graph run() {
     made_.time_axes = graph_.time_axes;
@@ -109,7 +115,11 @@ class Rewriting {
   TensorType renamed(TensorType type, const std::unordered_map<ValueId, ValueId>& values, ValueId self = {},
                      ValueId new_self = {}) const {
     for (Extent& e : type.shape)
-      if (e.count) e.count = e.count == self ? new_self : values.at(e.count);
+      if (e.count && e.count == self) e.count = new_self;
+      else if (e.count) {
+        WEFT_CHECK(values.contains(e.count), "the run-time length '" + graph_.value(e.count).name + "' is not at hand");
+        e.count = values.at(e.count);
+      }
     return type;
   }
 
@@ -195,6 +205,7 @@ class Rewriting {
 
   bool is_result(ValueId value, const FusionGroup& group) const {
     const auto& uses = graph_.value(value).uses;
+    if (lengths_.contains(value)) return true;  // kernels are told lengths from memory
     return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
       return !use.op || !in_group(use.op) || !is_member(use.op, group);
     });
@@ -231,7 +242,10 @@ class Rewriting {
     fill(body, group);
     const Op& root = op(group.root);
     NewOp made{OpKind::Fused, {}, {}, {}, {}, root.place, name_of(group), {}, root.transform, {}};
-    for (ValueId v : body.operands) made.inputs.push_back(now_.at(v));
+    for (ValueId v : body.operands) {
+      WEFT_CHECK(now_.contains(v), "kernel '" + made.name + "' stands before its operand '" + graph_.value(v).name + "'");
+      made.inputs.push_back(now_.at(v));
+    }
     if (root.has("stage")) made.attrs.push_back({"stage", root.integer("stage")});
     std::vector<ValueId> results;
     for (OpId id : group.members) {
@@ -253,6 +267,7 @@ class Rewriting {
   Graph& graph_;
   const Fusion& fusion_;
   const std::vector<OpId> order_;
+  std::unordered_set<ValueId> lengths_;  // run-time lengths of extents
   Graph made_;
   std::vector<std::vector<OpId>> unit_ops_;
   std::vector<int> unit_of_;

@@ -179,7 +179,8 @@ class StepWriter {
   /// Parameters of regions are bound by their op.
   void write_input(Scope& scope, const Op& op) {
     const ValueId v = op.outputs[0];
-    if (scope[v].buffer || scope[v].constant) return;
+    const bool parameter = &scope.graph != &p_.module.graph;  // one that the body does not read has no memory
+    if (scope[v].buffer || scope[v].constant || parameter) return;
     const BufferId id = result_buffer(scope, v);
     Port port{scope.graph.value(v).name, scope.graph.type(v), buffer(id).mesh, buffer(id).place, id, {}};
     port.counts.resize(port.type.shape.size());

@@ -66,9 +66,12 @@ bool move_to(const std::string& from, const std::string& to, Diags& diags) {
 
 int exit_code_of(BuildResult result) {
   switch (result) {
-    case BuildResult::Built: return 0;
-    case BuildResult::ToolchainFailed: return kToolchain;
-    case BuildResult::FileFailed: return 1;
+    case BuildResult::Built:
+      return 0;
+    case BuildResult::ToolchainFailed:
+      return kToolchain;
+    case BuildResult::FileFailed:
+      return 1;
   }
   return kBug;
 }
@@ -83,7 +86,8 @@ std::optional<RuntimeLibrary> find_runtime(Diags& diags) {
       {(here / WEFT_INSTALLED_RUNTIME_DIR).string(), (here / WEFT_INSTALLED_RUNTIME_LIBRARY).string()}};
   for (const RuntimeLibrary& place : places)
     if (fs::exists(place.folder + "/include/weft/host.h") && fs::exists(place.library)) return place;
-  diags.error("no-runtime-library", {}, "the runtime library is neither at {} nor at {}", places[0].library, places[1].library);
+  diags.error("no-runtime-library", {}, "the runtime library is neither at {} nor at {}", places[0].library,
+              places[1].library);
   return {};
 }
 
@@ -96,20 +100,28 @@ std::string find_compiler() {
 bool check_output(const Options& options, Diags& diags) {
   if (!options.stop_after.empty()) return true;
   const std::string problem = options.emit_source ? folder_problem(options.output) : output_problem(options.output);
-  if (!problem.empty()) diags.error("output-path", Loc::in_file(options.output), "the result cannot be written here: {}", problem);
+  if (!problem.empty())
+    diags.error("output-path", Loc::in_file(options.output), "the result cannot be written here: {}", problem);
   return problem.empty();
 }
 
 int build(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
   const std::optional<RuntimeLibrary> runtime = find_runtime(diags);
   const std::string compiler = find_compiler();
-  if (compiler.empty()) diags.error("no-compiler", {}, "neither g++ nor clang++ is in PATH; `weft doctor` says what is needed");
+  if (compiler.empty())
+    diags.error("no-compiler", {}, "neither g++ nor clang++ is in PATH; `weft doctor` says what is needed");
   const WorkFolder work;
-  if (work.path().empty()) diags.error("no-work-folder", {}, "no folder can be made below TMPDIR or /tmp: {}", std::strerror(errno));
+  if (work.path().empty())
+    diags.error("no-work-folder", {}, "no folder can be made below TMPDIR or /tmp: {}", std::strerror(errno));
   if (!diags.ok()) return kEnvironment;
   const std::string program = work.path() + "/" + fs::path(options.output).filename().string();
-  const BuildOptions build{.work_dir = work.path() + "/sources", .output = program, .runtime_dir = runtime->folder,
-                           .runtime_library = runtime->library, .compiler = compiler, .jobs = 0, .progress = false};
+  const BuildOptions build{.work_dir = work.path() + "/sources",
+                           .output = program,
+                           .runtime_dir = runtime->folder,
+                           .runtime_library = runtime->library,
+                           .compiler = compiler,
+                           .jobs = 0,
+                           .progress = false};
   progress(format("compiling {} kernels with {}", plan.kernels.size(), compiler));
   const int code = exit_code_of(build_executable(plan, files, build, diags));
   if (code != 0) return code;
@@ -119,8 +131,13 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
 int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
   const std::optional<RuntimeLibrary> runtime = find_runtime(diags);
   if (!runtime) return kEnvironment;
-  const BuildOptions build{.work_dir = options.output, .output = options.output, .runtime_dir = runtime->folder,
-                           .runtime_library = runtime->library, .compiler = "", .jobs = 0, .progress = false};
+  const BuildOptions build{.work_dir = options.output,
+                           .output = options.output,
+                           .runtime_dir = runtime->folder,
+                           .runtime_library = runtime->library,
+                           .compiler = "",
+                           .jobs = 0,
+                           .progress = false};
   return exit_code_of(write_source_folder(plan, files, build, diags));
 }
 
@@ -132,13 +149,22 @@ void report_build(const Compilation& c, const Options& options, double seconds, 
   if (options.report.empty()) return;
   std::vector<std::string> passes;
   for (const PassReport& pass : c.passes.passes)
-    passes.push_back(json_object({{"name", json_string(pass.name)}, {"seconds", shortest(pass.seconds)}, {"ops", std::to_string(pass.ops)}}));
-  const std::string error = write_file(options.report, json_object({{"model", json_string(options.model)},
-      {"schedule", options.schedules.empty() ? "null" : json_string(options.schedules.front())},
-      {"output", json_string(options.output)}, {"ranks", std::to_string(c.plan.world)},
-      {"kernels", std::to_string(c.plan.kernels.size())}, {"weights_bytes", std::to_string(weights_bytes(c.plan))},
-      {"seconds", time}, {"passes", json_list(passes)}, {"warnings", std::to_string(diags.all().size())}}) + "\n");
-  if (!error.empty()) diags.error("report-file", Loc::in_file(options.report), "the report cannot be written: {}", error);
+    passes.push_back(json_object(
+        {{"name", json_string(pass.name)}, {"seconds", shortest(pass.seconds)}, {"ops", std::to_string(pass.ops)}}));
+  const std::string error =
+      write_file(options.report,
+                 json_object({{"model", json_string(options.model)},
+                              {"schedule", options.schedules.empty() ? "null" : json_string(options.schedules.front())},
+                              {"output", json_string(options.output)},
+                              {"ranks", std::to_string(c.plan.world)},
+                              {"kernels", std::to_string(c.plan.kernels.size())},
+                              {"weights_bytes", std::to_string(weights_bytes(c.plan))},
+                              {"seconds", time},
+                              {"passes", json_list(passes)},
+                              {"warnings", std::to_string(diags.all().size())}}) +
+                     "\n");
+  if (!error.empty())
+    diags.error("report-file", Loc::in_file(options.report), "the report cannot be written: {}", error);
 }
 
 }  // namespace weft

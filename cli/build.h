@@ -1,4 +1,5 @@
-// From emitted sources to what the user asked for: where the runtime library lies, the toolchain, the result in its place.
+// From emitted sources to what the user asked for: where the runtime library lies, the toolchain, the result in its
+// place.
 #pragma once
 #include <chrono>
 #include <optional>

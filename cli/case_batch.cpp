@@ -32,19 +32,23 @@ struct Ready {
 std::string first_error(const Diags& diags) {
   for (const Diagnostic& d : diags.all()) {
     if (d.severity != Diagnostic::Severity::Error) continue;
-    const std::string where = d.loc.kind == Loc::Kind::Node ? format(" (node '{}', {})", printable(d.loc.node), printable(d.loc.op_type)) : "";
+    const std::string where = d.loc.kind == Loc::Kind::Node
+                                  ? format(" (node '{}', {})", printable(d.loc.node), printable(d.loc.op_type))
+                                  : "";
     return d.id + ": " + d.message + where;
   }
   return "no message";
 }
 
 bool has_id(const Diags& diags, std::string_view ending) {
-  return std::any_of(diags.all().begin(), diags.all().end(), [&](const Diagnostic& d) { return d.id.ends_with(ending); });
+  return std::any_of(diags.all().begin(), diags.all().end(),
+                     [&](const Diagnostic& d) { return d.id.ends_with(ending); });
 }
 
 class CaseCompiler {
  public:
-  CaseCompiler(const Options& options, const ManyCase& one, std::string space) : options_(options), case_(one), space_(std::move(space)) {}
+  CaseCompiler(const Options& options, const ManyCase& one, std::string space)
+      : options_(options), case_(one), space_(std::move(space)) {}
 
   /// The sources, or a result.
   std::optional<Ready> compile(CaseResult& result);
@@ -162,7 +166,8 @@ std::string group_text(const std::vector<Ready*>& group) {
   for (const Ready* one : group) text += one->text + "\n";
   text += "int main(int argc, char** argv) {\n  const char* name = argc > 1 ? argv[1] : \"\";\n";
   for (const Ready* one : group)
-    text += format("  if (!strcmp(name, \"{}\")) return weft::main({}::kExecutable, argc - 1, argv + 1);\n", one->space, one->space);
+    text += format("  if (!strcmp(name, \"{}\")) return weft::main({}::kExecutable, argc - 1, argv + 1);\n", one->space,
+                   one->space);
   return text + "  return 2;\n}\n";
 }
 
@@ -189,10 +194,11 @@ class Batch {
 bool Batch::build(const std::vector<Ready*>& group, const std::string& program, std::string& log) const {
   const std::string source = program + ".cpp";
   write_file(source, group_text(group));
-  const Finished finished = run_program(
-      {find_compiler(), "-std=c++20", "-O1", "-march=" + options_.target.archs.front(), "-fno-math-errno", "-fno-trapping-math",
-       "-fwrapv", "-fopenmp-simd", "-w", "-pipe", "-I" + runtime_.folder + "/include", "-o", program, source, runtime_.library, "-pthread"},
-      kBuildSeconds);
+  const Finished finished =
+      run_program({find_compiler(), "-std=c++20", "-O1", "-march=" + options_.target.archs.front(), "-fno-math-errno",
+                   "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-w", "-pipe", "-I" + runtime_.folder + "/include",
+                   "-o", program, source, runtime_.library, "-pthread"},
+                  kBuildSeconds);
   const size_t error = finished.err.find("error");
   log = ending_text(finished) + ": " + finished.err.substr(error == std::string::npos ? 0 : error, 400);
   return finished.exit_code == 0;
@@ -210,7 +216,8 @@ CaseResult Batch::run_case(const Ready& ready, const std::string& program) const
     if (!written) return {"failed", "the weights cannot be written"};
     command.insert(command.end(), {"--weights", path});
   }
-  const Comparison comparison = run_and_compare(command, ready.compilation->plan, ready.data, options_.tolerance, folder, kRunSeconds);
+  const Comparison comparison =
+      run_and_compare(command, ready.compilation->plan, ready.data, options_.tolerance, folder, kRunSeconds);
   if (comparison.exit_code == 0) return {"passed", ""};
   return {comparison.exit_code == kMismatch ? "wrong" : "failed", comparison.detail};
 }

@@ -21,8 +21,8 @@ struct CaseResult {
 };
 
 struct BatchReport {
-  std::function<void(size_t)> begins;               // work on this case begins; it is to blame for what happens until the next
-  std::function<void()> builds;                     // work on several cases begins
+  std::function<void(size_t)> begins;  // work on this case begins; it is to blame for what happens until the next
+  std::function<void()> builds;        // work on several cases begins
   std::function<void(size_t, CaseResult)> result;
 };
 

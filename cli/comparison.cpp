@@ -62,7 +62,8 @@ bool write_inputs(std::vector<std::string>& command, const Plan& plan, const Kno
     done.push_back(port.name);
     const bool is_state = std::find(states.begin(), states.end(), port.name) != states.end();
     // States are found by their names, inputs by what the command line says.
-    const std::string path = is_state ? format("{}/state/{}.npy", folder, output_file_name(port.name)) : format("{}/input_{}.npy", folder, done.size());
+    const std::string path = is_state ? format("{}/state/{}.npy", folder, output_file_name(port.name))
+                                      : format("{}/input_{}.npy", folder, done.size());
     write_file(path, "");
     if (!write_npy(path, tensor->second, diags)) break;
     any_state |= is_state;
@@ -93,8 +94,10 @@ Tensor seeded_tensor(const std::string& name, DType dtype, const Dims& dims, uin
   for (const char c : name) key = mixed(key ^ static_cast<unsigned char>(c));
   for (int64_t i = 0; i < tensor.size(); ++i) {
     const uint64_t bits = mixed(key + static_cast<uint64_t>(i));
-    if (tensor.is_real()) tensor.put(i, round_to(dtype, static_cast<double>(bits >> 40) * 0x1p-23 - 1.0));
-    else tensor.put_whole(i, static_cast<int64_t>(bits >> 63));
+    if (tensor.is_real())
+      tensor.put(i, round_to(dtype, static_cast<double>(bits >> 40) * 0x1p-23 - 1.0));
+    else
+      tensor.put_whole(i, static_cast<int64_t>(bits >> 63));
   }
   return tensor;
 }
@@ -102,10 +105,14 @@ Tensor seeded_tensor(const std::string& name, DType dtype, const Dims& dims, uin
 double tolerance_of(DType dtype) {
   switch (dtype) {
     case DType::F32:
-    case DType::F64: return 1e-4;
-    case DType::F16: return 5e-3;
-    case DType::BF16: return 2e-2;
-    default: return 0;
+    case DType::F64:
+      return 1e-4;
+    case DType::F16:
+      return 5e-3;
+    case DType::BF16:
+      return 2e-2;
+    default:
+      return 0;
   }
 }
 
@@ -119,7 +126,8 @@ Comparison compare(const std::string& name, Tensor result, const Tensor& expecte
     comparison.error = relative_error(result, expected);
     const double limit = is_float(expected.dtype) ? tolerance.value_or(tolerance_of(expected.dtype)) : 0;
     if (!(comparison.error <= limit))
-      comparison.detail = format("output '{}' differs: relative error {}", printable(name), error_text(comparison.error));
+      comparison.detail =
+          format("output '{}' differs: relative error {}", printable(name), error_text(comparison.error));
   }
   if (!comparison.detail.empty()) comparison.exit_code = kMismatch;
   return comparison;
@@ -172,7 +180,8 @@ std::string error_text(double error) {
 std::string output_file_name(const std::string& name) {
   std::string file = name;
   for (char& c : file) {
-    const bool kept = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '.' || c == '_' || c == '-';
+    const bool kept =
+        (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '.' || c == '_' || c == '-';
     if (!kept) c = '_';
   }
   return file;

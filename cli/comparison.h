@@ -27,9 +27,9 @@ std::string known_input_file(const std::string& folder, size_t number);
 Tensor seeded_tensor(const std::string& name, DType dtype, const Dims& dims, uint64_t seed);
 
 struct Comparison {
-  int exit_code = 0;    // of the program; kMismatch where results differ
-  double error = 0;     // the largest of all outputs
-  std::string detail;   // empty when well
+  int exit_code = 0;   // of the program; kMismatch where results differ
+  double error = 0;    // the largest of all outputs
+  std::string detail;  // empty when well
 };
 
 /// The largest error by the metric of DESIGN section 11 that counts as equal.

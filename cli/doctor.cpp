@@ -24,17 +24,23 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 bool check_compiler(const Options& options) {
   const std::string compiler = find_compiler();
-  if (compiler.empty()) return line("C++ compiler", false, "neither g++ nor clang++ is in PATH (Debian: apt-get install g++)");
+  if (compiler.empty())
+    return line("C++ compiler", false, "neither g++ nor clang++ is in PATH (Debian: apt-get install g++)");
   const Finished version = run_program({compiler, "--version"}, kSeconds);
   if (!line("C++ compiler", version.exit_code == 0, compiler + ": " + first_line(version.out))) return false;
   const WorkFolder work;
   const std::string source = work.path() + "/probe.cpp", program = work.path() + "/probe";
   write_file(source, "#include <span>\n#include <thread>\nint main() { std::thread([] {}).join(); return 0; }\n");
   const std::string& arch = options.target.archs.front();
-  const Finished built = run_program({compiler, "-std=c++20", "-march=" + arch, "-static-libstdc++", "-static-libgcc", "-pthread", "-o", program, source}, kSeconds);
-  if (!line("C++20 program", built.exit_code == 0, built.exit_code == 0 ? "compiles and links with -march=" + arch : first_line(built.err))) return false;
+  const Finished built = run_program({compiler, "-std=c++20", "-march=" + arch, "-static-libstdc++", "-static-libgcc",
+                                      "-pthread", "-o", program, source},
+                                     kSeconds);
+  if (!line("C++20 program", built.exit_code == 0,
+            built.exit_code == 0 ? "compiles and links with -march=" + arch : first_line(built.err)))
+    return false;
   const Finished ran = run_program({program}, kSeconds);
-  return line("this machine", ran.exit_code == 0, ran.exit_code == 0 ? "runs " + arch + " programs" : "a program for " + arch + ": " + ending_text(ran));
+  return line("this machine", ran.exit_code == 0,
+              ran.exit_code == 0 ? "runs " + arch + " programs" : "a program for " + arch + ": " + ending_text(ran));
 }
 
 bool check_library() {
@@ -47,7 +53,8 @@ bool check_host(const Options& options) {
   bool ok = check_compiler(options);
   ok &= check_library();
   const WorkFolder work;
-  ok &= line("temporary folder", !work.path().empty(), work.path().empty() ? "none can be made below TMPDIR or /tmp" : work.path());
+  ok &= line("temporary folder", !work.path().empty(),
+             work.path().empty() ? "none can be made below TMPDIR or /tmp" : work.path());
   ok &= line("shared memory", access("/dev/shm", W_OK) == 0, "/dev/shm, for ranks that a launcher starts");
   line("cores", true, std::to_string(std::thread::hardware_concurrency()));
   return ok;

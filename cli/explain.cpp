@@ -45,8 +45,8 @@ std::vector<ValueRow> value_rows(const Module& module) {
     const Mesh mesh = module.mesh(graph, op.place);
     for (const ValueId id : op.outputs) {
       const TensorType& type = graph.type(id);
-      rows.push_back({graph.value(id).name, type_text({type.dtype, type.shape, {}}, mesh), layout_text(type.layout, mesh),
-                      op_def(op).name, type.layout.is_replicated()});
+      rows.push_back({graph.value(id).name, type_text({type.dtype, type.shape, {}}, mesh),
+                      layout_text(type.layout, mesh), op_def(op).name, type.layout.is_replicated()});
     }
   });
   return rows;
@@ -56,7 +56,8 @@ void print_values(const std::vector<ValueRow>& rows) {
   Rows cells;
   for (const ValueRow& row : rows)
     if (!row.replicated) cells.push_back({printable(row.name), row.type, row.layout, row.made_by});
-  std::printf("layouts: %zu values, %zu replicated; the others:\n%s", rows.size(), rows.size() - cells.size(), table_text(cells).c_str());
+  std::printf("layouts: %zu values, %zu replicated; the others:\n%s", rows.size(), rows.size() - cells.size(),
+              table_text(cells).c_str());
 }
 
 // ---- collectives ----------------------------------------------------------------------------------------------------
@@ -76,12 +77,18 @@ int group_size(const Op& op, const Mesh& mesh) {
 /// What a rank sends in a direct exchange; `part` and `whole` in bytes.
 int64_t bytes_sent(OpKind kind, int64_t before, int64_t after, int ranks) {
   switch (kind) {
-    case OpKind::AllReduce: return 2 * before * (ranks - 1) / ranks;
-    case OpKind::ReduceScatter: return before * (ranks - 1) / ranks;
-    case OpKind::AllGather: return after * (ranks - 1) / ranks;
-    case OpKind::AllToAll: return before * (ranks - 1) / ranks;
-    case OpKind::Transfer: return after;
-    default: return 0;
+    case OpKind::AllReduce:
+      return 2 * before * (ranks - 1) / ranks;
+    case OpKind::ReduceScatter:
+      return before * (ranks - 1) / ranks;
+    case OpKind::AllGather:
+      return after * (ranks - 1) / ranks;
+    case OpKind::AllToAll:
+      return before * (ranks - 1) / ranks;
+    case OpKind::Transfer:
+      return after;
+    default:
+      return 0;
   }
 }
 
@@ -92,7 +99,8 @@ int64_t local_bytes(const TensorType& type, const Mesh& mesh) {
 std::string what_text(const Op& op, const Mesh& mesh) {
   std::vector<std::string> axes;
   if (const AttrValue* list = op.find("axes"))
-    for (const int64_t axis : std::get<std::vector<int64_t>>(*list)) axes.push_back(mesh[static_cast<size_t>(axis)].name);
+    for (const int64_t axis : std::get<std::vector<int64_t>>(*list))
+      axes.push_back(mesh[static_cast<size_t>(axis)].name);
   std::string text = op_def(op).name;
   if (const AttrValue* reduce = op.find("reduce")) text += " " + std::get<std::string>(*reduce);
   return axes.empty() ? text : text + " over " + join(axes, ", ");
@@ -121,11 +129,16 @@ std::vector<CollectiveRow> collective_rows(const Module& module) {
     const TensorType& from = graph.type(op.inputs[0]);
     const TensorType& to = graph.type(op.outputs[0]);
     const Mesh source_mesh = module.mesh(graph, graph.producer_op(op.inputs[0]).place);
-    CollectiveRow row{op.name, what_text(op, mesh), layout_text(from.layout, source_mesh), layout_text(to.layout, mesh),
-                      because_text(module, graph, op), 0};
+    CollectiveRow row{op.name,
+                      what_text(op, mesh),
+                      layout_text(from.layout, source_mesh),
+                      layout_text(to.layout, mesh),
+                      because_text(module, graph, op),
+                      0};
     int64_t trips = 1;
     for (const MeshAxis& axis : graph.time_axes) trips *= axis.size;
-    row.bytes = trips * bytes_sent(op.kind, local_bytes(from, source_mesh), local_bytes(to, mesh), group_size(op, mesh));
+    row.bytes =
+        trips * bytes_sent(op.kind, local_bytes(from, source_mesh), local_bytes(to, mesh), group_size(op, mesh));
     rows.push_back(std::move(row));
   });
   return rows;
@@ -138,7 +151,8 @@ void print_collectives(const std::vector<CollectiveRow>& rows) {
     cells.push_back({printable(row.name), row.what, row.from + " -> " + row.to, bytes_text(row.bytes), row.because});
     bytes += row.bytes;
   }
-  std::printf("collectives: %zu, a rank sends %s in an invocation\n%s", rows.size(), bytes_text(bytes).c_str(), table_text(cells).c_str());
+  std::printf("collectives: %zu, a rank sends %s in an invocation\n%s", rows.size(), bytes_text(bytes).c_str(),
+              table_text(cells).c_str());
 }
 
 /// Whether any sum, maximum ... is put together from parts of ranks or chunks.
@@ -175,8 +189,13 @@ KernelRow kernel_row(const Plan& plan, const Kernel& kernel) {
     if (category(kernel.body.op(id)) != Category::Source) ops.push_back(op_def(kernel.body.op(id)).name);
   int64_t bytes = 0;
   for (const Formal& formal : kernel.formals) bytes += local_bytes(formal.type, kernel.mesh);
-  return {kernel.name, category_name(kernel.category), join(ops, " "), nodes_of(plan, kernel), kernel.transform,
-          kernel.users.size(), bytes};
+  return {kernel.name,
+          category_name(kernel.category),
+          join(ops, " "),
+          nodes_of(plan, kernel),
+          kernel.transform,
+          kernel.users.size(),
+          bytes};
 }
 
 void print_kernels(const Plan& plan) {
@@ -185,9 +204,11 @@ void print_kernels(const Plan& plan) {
   for (const Kernel& kernel : plan.kernels) {
     const KernelRow row = kernel_row(plan, kernel);
     bytes += row.bytes * static_cast<int64_t>(row.users);
-    cells.push_back({row.name, row.category, format("x{}", row.users), bytes_text(row.bytes), row.nodes + (row.transform.empty() ? "" : "; " + row.transform)});
+    cells.push_back({row.name, row.category, format("x{}", row.users), bytes_text(row.bytes),
+                     row.nodes + (row.transform.empty() ? "" : "; " + row.transform)});
   }
-  std::printf("kernels: %zu, they move %s on a rank in an invocation\n%s", plan.kernels.size(), bytes_text(bytes).c_str(), table_text(cells).c_str());
+  std::printf("kernels: %zu, they move %s on a rank in an invocation\n%s", plan.kernels.size(),
+              bytes_text(bytes).c_str(), table_text(cells).c_str());
 }
 
 void count_steps(const std::vector<Step>& steps, std::vector<std::pair<int, int>>& counts) {
@@ -218,7 +239,8 @@ void print_streams(const Plan& plan) {
   std::printf("streams: %s\n", join(parts, ", ").c_str());
   if (plan.order.size() > 1) {
     std::vector<std::string> order;
-    for (const OrderedBlock& entry : plan.order) order.push_back(format("{} {}", plan.blocks[static_cast<size_t>(entry.block)].name, entry.micro_batch));
+    for (const OrderedBlock& entry : plan.order)
+      order.push_back(format("{} {}", plan.blocks[static_cast<size_t>(entry.block)].name, entry.micro_batch));
     std::printf("order of blocks and micro-batches: %s\n", join(order, ", ").c_str());
   }
 }
@@ -232,9 +254,11 @@ int64_t weight_bytes(const Plan& plan) {
 void print_memory(const Plan& plan) {
   for (const Program& program : plan.programs)
     std::printf("memory of %s: %s of its own, %s that peers reach; weights %s\n",
-                program.ranks.size() == 1 ? format("rank {}", program.ranks[0]).c_str()
-                                          : format("each of ranks {} to {}", program.ranks.front(), program.ranks.back()).c_str(),
-                bytes_text(program.own_bytes).c_str(), bytes_text(program.window_bytes).c_str(), bytes_text(weight_bytes(plan)).c_str());
+                program.ranks.size() == 1
+                    ? format("rank {}", program.ranks[0]).c_str()
+                    : format("each of ranks {} to {}", program.ranks.front(), program.ranks.back()).c_str(),
+                bytes_text(program.own_bytes).c_str(), bytes_text(program.window_bytes).c_str(),
+                bytes_text(weight_bytes(plan)).c_str());
 }
 
 void print_places(const Plan& plan) {
@@ -243,7 +267,9 @@ void print_places(const Plan& plan) {
     std::vector<std::string> axes, ranks;
     for (const MeshAxis& axis : place.mesh) axes.push_back(format("{}: {}", axis.name, axis.size));
     for (const int rank : place.ranks) ranks.push_back(std::to_string(rank));
-    if (!axes.empty()) std::printf("  place %s: ranks [%s], {%s}\n", place.name.c_str(), join(ranks, ", ").c_str(), join(axes, ", ").c_str());
+    if (!axes.empty())
+      std::printf("  place %s: ranks [%s], {%s}\n", place.name.c_str(), join(ranks, ", ").c_str(),
+                  join(axes, ", ").c_str());
   }
 }
 
@@ -254,7 +280,8 @@ void print_text(const Module& scheduled, const Compilation& c) {
   if (c.plan.world > 1 || !scheduled.transforms.empty()) {
     print_collectives(collective_rows(scheduled));
     print_values(value_rows(scheduled));
-    if (!cuts_reductions(scheduled)) std::printf("no reduction is cut by ranks or chunks: results are bit-equal to one rank's\n");
+    if (!cuts_reductions(scheduled))
+      std::printf("no reduction is cut by ranks or chunks: results are bit-equal to one rank's\n");
   }
   print_kernels(c.plan);
   print_streams(c.plan);
@@ -266,23 +293,38 @@ void print_text(const Module& scheduled, const Compilation& c) {
 void print_json(const Module& scheduled, const Compilation& c) {
   std::vector<std::string> values, collectives, kernels, streams;
   for (const ValueRow& row : value_rows(scheduled))
-    values.push_back(json_object({{"name", json_string(row.name)}, {"type", json_string(row.type)}, {"layout", json_string(row.layout)}, {"op", json_string(row.made_by)}}));
+    values.push_back(json_object({{"name", json_string(row.name)},
+                                  {"type", json_string(row.type)},
+                                  {"layout", json_string(row.layout)},
+                                  {"op", json_string(row.made_by)}}));
   for (const CollectiveRow& row : collective_rows(scheduled))
-    collectives.push_back(json_object({{"name", json_string(row.name)}, {"what", json_string(row.what)}, {"from", json_string(row.from)},
-                                       {"to", json_string(row.to)}, {"bytes", std::to_string(row.bytes)}, {"because", json_string(row.because)}}));
+    collectives.push_back(json_object({{"name", json_string(row.name)},
+                                       {"what", json_string(row.what)},
+                                       {"from", json_string(row.from)},
+                                       {"to", json_string(row.to)},
+                                       {"bytes", std::to_string(row.bytes)},
+                                       {"because", json_string(row.because)}}));
   for (const Kernel& kernel : c.plan.kernels) {
     const KernelRow row = kernel_row(c.plan, kernel);
-    kernels.push_back(json_object({{"name", json_string(row.name)}, {"category", json_string(row.category)}, {"ops", json_string(row.ops)},
-                                   {"nodes", json_string(row.nodes)}, {"transform", json_string(row.transform)},
-                                   {"launches", std::to_string(row.users)}, {"bytes", std::to_string(row.bytes)}}));
+    kernels.push_back(json_object({{"name", json_string(row.name)},
+                                   {"category", json_string(row.category)},
+                                   {"ops", json_string(row.ops)},
+                                   {"nodes", json_string(row.nodes)},
+                                   {"transform", json_string(row.transform)},
+                                   {"launches", std::to_string(row.users)},
+                                   {"bytes", std::to_string(row.bytes)}}));
   }
   const auto counts = stream_counts(c.plan);
   for (size_t s = 0; s < counts.size(); ++s)
-    streams.push_back(json_object({{"name", json_string(c.plan.streams[s])}, {"steps", std::to_string(counts[s].first)}, {"waits", std::to_string(counts[s].second)}}));
-  std::printf("{\"name\": %s, \"ranks\": %d, \"bit_equal\": %s, \"weight_bytes\": %ld,\n \"values\": %s,\n", json_string(c.plan.name).c_str(),
-              c.plan.world, cuts_reductions(scheduled) ? "false" : "true", static_cast<long>(weight_bytes(c.plan)), json_lines(values).c_str());
-  std::printf(" \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"remarks\": %s}\n", json_lines(collectives).c_str(),
-              json_lines(kernels).c_str(), json_list(streams).c_str(), json_strings(c.module.remarks).c_str());
+    streams.push_back(json_object({{"name", json_string(c.plan.streams[s])},
+                                   {"steps", std::to_string(counts[s].first)},
+                                   {"waits", std::to_string(counts[s].second)}}));
+  std::printf("{\"name\": %s, \"ranks\": %d, \"bit_equal\": %s, \"weight_bytes\": %ld,\n \"values\": %s,\n",
+              json_string(c.plan.name).c_str(), c.plan.world, cuts_reductions(scheduled) ? "false" : "true",
+              static_cast<long>(weight_bytes(c.plan)), json_lines(values).c_str());
+  std::printf(" \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"remarks\": %s}\n",
+              json_lines(collectives).c_str(), json_lines(kernels).c_str(), json_list(streams).c_str(),
+              json_strings(c.module.remarks).c_str());
 }
 
 }  // namespace
@@ -302,8 +344,10 @@ int run_explain(const Options& options) {
   Diags whole;
   const std::unique_ptr<Compilation> compiled = compile_graph(options, whole);
   if (!compiled || !compile_plan(*compiled, whole)) return finish(whole);
-  if (options.json) print_json(scheduled->module, *compiled);
-  else print_text(scheduled->module, *compiled);
+  if (options.json)
+    print_json(scheduled->module, *compiled);
+  else
+    print_text(scheduled->module, *compiled);
   return finish(whole);
 }
 

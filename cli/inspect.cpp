@@ -13,7 +13,8 @@ namespace {
 
 std::string ports_json(const std::vector<ModelSummary::Port>& ports) {
   std::vector<std::string> items;
-  for (const auto& port : ports) items.push_back(json_object({{"name", json_string(port.name)}, {"type", json_string(port.type)}}));
+  for (const auto& port : ports)
+    items.push_back(json_object({{"name", json_string(port.name)}, {"type", json_string(port.type)}}));
   return json_lines(items);
 }
 
@@ -24,12 +25,13 @@ std::string counts_json(const std::map<std::string, int64_t>& counts) {
 }
 
 void print_json(const ModelSummary& summary) {
-  std::printf("{\"ir_version\": %ld, \"producer\": %s,\n \"opsets\": %s,\n \"inputs\": %s,\n \"outputs\": %s,\n", 
-              static_cast<long>(summary.ir_version), json_string(summary.producer).c_str(), counts_json(summary.opsets).c_str(),
-              ports_json(summary.inputs).c_str(), ports_json(summary.outputs).c_str());
+  std::printf("{\"ir_version\": %ld, \"producer\": %s,\n \"opsets\": %s,\n \"inputs\": %s,\n \"outputs\": %s,\n",
+              static_cast<long>(summary.ir_version), json_string(summary.producer).c_str(),
+              counts_json(summary.opsets).c_str(), ports_json(summary.inputs).c_str(),
+              ports_json(summary.outputs).c_str());
   std::printf(" \"dims\": %s,\n \"ops\": %s,\n \"unsupported\": %s,\n \"initializer_bytes\": %ld}\n",
-              json_strings(summary.dims).c_str(), counts_json(summary.ops).c_str(), counts_json(summary.unsupported).c_str(),
-              static_cast<long>(summary.initialiser_bytes));
+              json_strings(summary.dims).c_str(), counts_json(summary.ops).c_str(),
+              counts_json(summary.unsupported).c_str(), static_cast<long>(summary.initialiser_bytes));
 }
 
 void print_ports(const char* title, const std::vector<ModelSummary::Port>& ports) {
@@ -76,10 +78,14 @@ std::string how_lowered(const OpDef& def) {
 std::vector<OpRow> op_rows() {
   std::map<std::pair<std::string, std::string>, OpRow> sorted;
   for (const OpDef* def : all_op_defs()) {
-    if (*def->onnx.name == '\0') continue;
-    const std::string domain = *def->onnx.domain ? def->onnx.domain : "ai.onnx";
-    sorted[{domain == "ai.onnx" ? "" : domain, def->onnx.name}] = {domain, def->onnx.name, std::to_string(def->onnx.since),
-                                                                   how_lowered(*def)};
+    std::vector<OnnxName> names = def->aliases;
+    names.push_back(def->onnx);
+    for (const OnnxName& name : names) {
+      if (*name.name == '\0') continue;
+      const std::string domain = std::string(name.domain) == "ai.onnx" ? "" : name.domain;
+      sorted[{domain, name.name}] = {domain.empty() ? "ai.onnx" : domain, name.name, std::to_string(name.since),
+                                     how_lowered(*def)};
+    }
   }
   std::vector<OpRow> rows;
   for (auto& [key, row] : sorted) rows.push_back(std::move(row));
@@ -90,10 +96,12 @@ std::vector<OpRow> op_rows() {
 void print_markdown(const std::vector<OpRow>& rows) {
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> groups;
   for (const OpRow& row : rows)
-    groups[{row.domain == "ai.onnx" ? "" : row.domain, row.how}].push_back(row.since == "1" ? row.name : row.name + " (" + row.since + ")");
+    groups[{row.domain == "ai.onnx" ? "" : row.domain, row.how}].push_back(
+        row.since == "1" ? row.name : row.name + " (" + row.since + ")");
   std::printf("| domain | computed as | operators (first opset, where it is not 1) |\n|---|---|---|\n");
   for (const auto& [key, names] : groups)
-    std::printf("| %s | %s | %s |\n", key.first.empty() ? "ai.onnx" : key.first.c_str(), key.second.c_str(), join(names, ", ").c_str());
+    std::printf("| %s | %s | %s |\n", key.first.empty() ? "ai.onnx" : key.first.c_str(), key.second.c_str(),
+                join(names, ", ").c_str());
 }
 
 }  // namespace
@@ -107,8 +115,10 @@ int run_inspect(const Options& options) {
   Diags diags;
   const std::optional<ModelSummary> summary = summarise_onnx(options.model, diags);
   if (const int code = finish(diags); code != 0 || !summary) return code;
-  if (options.json) print_json(*summary);
-  else print_text(options.model, *summary);
+  if (options.json)
+    print_json(*summary);
+  else
+    print_text(options.model, *summary);
   return summary->unsupported.empty() ? 0 : 3;
 }
 
@@ -121,7 +131,9 @@ int run_ops(const Options& options) {
   std::vector<std::string> items;
   std::vector<std::vector<std::string>> cells = {{"operator", "since", "computed as"}};
   for (const OpRow& row : rows) {
-    items.push_back(json_object({{"domain", json_string(row.domain)}, {"name", json_string(row.name)}, {"since", row.since},
+    items.push_back(json_object({{"domain", json_string(row.domain)},
+                                 {"name", json_string(row.name)},
+                                 {"since", row.since},
                                  {"lowering", json_string(row.how)}}));
     cells.push_back({row.domain == "ai.onnx" ? row.name : row.domain + "." + row.name, row.since, row.how});
   }

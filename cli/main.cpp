@@ -22,8 +22,10 @@ constexpr Verb kVerbs[] = {
 };
 
 int bug(const char* what) {
-  std::fprintf(stderr, "weft: internal error: %s\n"
-               "This is a bug of weft; please report it with the model, the schedule and the command.\n", what);
+  std::fprintf(stderr,
+               "weft: internal error: %s\n"
+               "This is a bug of weft; please report it with the model, the schedule and the command.\n",
+               what);
   return weft::kBug;
 }
 

@@ -41,7 +41,8 @@ void parse_each(const std::vector<std::string>& texts, std::vector<Result>& resu
 }
 
 /// An option that may be given several times, with one value each time.
-CLI::Option* add_list(CLI::App& verb, const char* name, std::vector<std::string>& values, const char* type, const char* help) {
+CLI::Option* add_list(CLI::App& verb, const char* name, std::vector<std::string>& values, const char* type,
+                      const char* help) {
   return verb.add_option(name, values, help)->type_name(type)->allow_extra_args(false)->take_all();
 }
 
@@ -52,11 +53,14 @@ void add_model_flags(CLI::App& verb, Given& given) {
 }
 
 void add_target_flags(CLI::App& verb, Given& given) {
-  verb.add_option("--target", given.target, "host or cuda")->check(CLI::IsMember({"host", "cuda"}))->capture_default_str();
+  verb.add_option("--target", given.target, "host or cuda")
+      ->check(CLI::IsMember({"host", "cuda"}))
+      ->capture_default_str();
   verb.add_option("--arch", given.arch, "x86-64, x86-64-v2, x86-64-v3 (default), x86-64-v4, native; sm_80, sm_90, ...")
       ->type_name("LIST");
   verb.add_option("--transport", given.transport, "how host ranks talk across machines")
-      ->check(CLI::IsMember({"local", "mpi"}))->capture_default_str();
+      ->check(CLI::IsMember({"local", "mpi"}))
+      ->capture_default_str();
 }
 
 void add_build_flags(CLI::App& verb, Given& given, Options& options) {
@@ -65,8 +69,11 @@ void add_build_flags(CLI::App& verb, Given& given, Options& options) {
   verb.add_option("--dump-dir", options.dump_dir, "writes the graph after every pass")->type_name("DIR");
   std::vector<std::string> passes;
   for (const Pass& pass : pipeline()) passes.push_back(pass.name);
-  add_list(verb, "--print-ir-after", options.print_ir_after, "PASS", "prints the graph after this pass")->check(CLI::IsMember(passes));
-  verb.add_option("--stop-after", options.stop_after, "ends after this pass")->type_name("PASS")->check(CLI::IsMember(passes));
+  add_list(verb, "--print-ir-after", options.print_ir_after, "PASS", "prints the graph after this pass")
+      ->check(CLI::IsMember(passes));
+  verb.add_option("--stop-after", options.stop_after, "ends after this pass")
+      ->type_name("PASS")
+      ->check(CLI::IsMember(passes));
   verb.add_flag("--time-passes", options.time_passes, "prints what each pass took");
   verb.add_option("--report", options.report, "writes what was made, as JSON")->type_name("FILE.json");
 }
@@ -85,7 +92,8 @@ void add_flags(CLI::App& app, const Verb& verb, Given& given, Options& options) 
   if (takes(Verb::kOps)) app.add_flag("--markdown", options.markdown, "prints a Markdown table");
   if (takes(Verb::kVerify)) {
     app.add_option("--data", options.data, "a folder of input_N and output_N, .npy or .pb")->type_name("DIR");
-    app.add_option("--tolerance", options.tolerance, "largest max|a-b| / max|b| of floating-point outputs")->type_name("X");
+    app.add_option("--tolerance", options.tolerance, "largest max|a-b| / max|b| of floating-point outputs")
+        ->type_name("X");
     app.add_flag("--taps", options.taps, "on a mismatch, names the first value between kernels that differs");
   }
   if (takes(Verb::kMany)) {
@@ -111,7 +119,9 @@ void understand(const Verb& verb, const Given& given, Options& options) {
     return;
   }
   const std::optional<Target> target = host_target(given.arch.empty() ? kDefaultArch : given.arch);
-  if (!target) throw CLI::ValidationError(format("--arch {}: one of x86-64, x86-64-v2, x86-64-v3, x86-64-v4, native is expected", given.arch));
+  if (!target)
+    throw CLI::ValidationError(
+        format("--arch {}: one of x86-64, x86-64-v2, x86-64-v3, x86-64-v4, native is expected", given.arch));
   options.target = *target;
 }
 

@@ -39,13 +39,22 @@ struct Options {
   std::string data;       // verify
   std::optional<double> tolerance;
   bool taps = false;
-  std::string list;       // verify-many
+  std::string list;  // verify-many
   int jobs = 1;
 };
 
 /// A verb of the command line: which flags it takes, and what it does.
 struct Verb {
-  enum Flags : unsigned { kModel = 1, kBuild = 2, kJson = 4, kExplain = 8, kOps = 16, kVerify = 32, kMany = 64, kTarget = 128 };
+  enum Flags : unsigned {
+    kModel = 1,
+    kBuild = 2,
+    kJson = 4,
+    kExplain = 8,
+    kOps = 16,
+    kVerify = 32,
+    kMany = 64,
+    kTarget = 128
+  };
   const char* name;
   const char* help;
   unsigned flags;

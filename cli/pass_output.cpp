@@ -23,7 +23,8 @@ static bool dump(const std::string& path, const std::string& text, Diags& diags)
 
 static void print_times(const RunReport& report) {
   std::vector<std::vector<std::string>> rows = {{"pass", "milliseconds", "ops afterwards"}};
-  for (const PassReport& pass : report.passes) rows.push_back({pass.name, fixed(pass.seconds * 1e3, "%.1f"), std::to_string(pass.ops)});
+  for (const PassReport& pass : report.passes)
+    rows.push_back({pass.name, fixed(pass.seconds * 1e3, "%.1f"), std::to_string(pass.ops)});
   std::fputs(table_text(rows).c_str(), stderr);
 }
 

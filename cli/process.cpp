@@ -205,8 +205,8 @@ Finished run_program(const std::vector<std::string>& command, double seconds) {
     const std::lock_guard lock(cleanup().mutex);
     cleanup().groups.erase(pid);
   }
-  finished.exit_code = !in_time             ? 124
-                       : WIFEXITED(status)  ? WEXITSTATUS(status)
+  finished.exit_code = !in_time              ? 124
+                       : WIFEXITED(status)   ? WEXITSTATUS(status)
                        : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
                                              : 127;
   return finished;

@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// A folder of its own below TMPDIR, removed with all it holds: at the end of scope, and when an interrupt, a hang-up or a
-/// termination signal ends the program.
+/// A folder of its own below TMPDIR, removed with all it holds: at the end of scope, and when an interrupt, a hang-up
+/// or a termination signal ends the program.
 class WorkFolder {
  public:
   WorkFolder();

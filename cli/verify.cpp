@@ -1,4 +1,5 @@
-// `weft verify`: compiles a model under each schedule, runs it, and compares with known results or the reference evaluation.
+// `weft verify`: compiles a model under each schedule, runs it, and compares with known results or the reference
+// evaluation.
 #include <cstdio>
 #include <filesystem>
 
@@ -93,8 +94,8 @@ Dims file_dims(const TensorType& type, const Mesh& mesh) {
   return dims;
 }
 
-/// What --data said, or seeded inputs and what the reference makes of them: of the graph before layouts, on one rank; of
-/// the whole where ranks have inputs of their own.
+/// What --data said, or seeded inputs and what the reference makes of them: of the graph before layouts, on one rank;
+/// of the whole where ranks have inputs of their own.
 KnownData Verifier::known_data(const Compilation& c, const Options& options, Diags& diags) const {
   if (data_) return *data_;
   KnownData data;
@@ -117,7 +118,8 @@ KnownData Verifier::known_data(const Compilation& c, const Options& options, Dia
     diags.error("reference", Loc::in_file(options.model), "the reference evaluation failed: {}", result.error);
     return data;
   }
-  for (size_t i = 0; i < result.outputs.size(); ++i) data.outputs.emplace(reference.graph.outputs()[i].name, result.outputs[i]);
+  for (size_t i = 0; i < result.outputs.size(); ++i)
+    data.outputs.emplace(reference.graph.outputs()[i].name, result.outputs[i]);
   return data;
 }
 
@@ -143,7 +145,8 @@ std::string Verifier::first_difference(const Compilation& c, const std::vector<V
   for (size_t i = 0; i < taps.size(); ++i) {
     // The taps are the last outputs.
     const size_t output = outputs.size() - taps.size() + i;
-    const Comparison comparison = compare_output(c.plan, outputs[output].name, result.outputs[output], options_.tolerance, folder);
+    const Comparison comparison =
+        compare_output(c.plan, outputs[output].name, result.outputs[output], options_.tolerance, folder);
     if (comparison.detail.empty()) continue;
     const Op& op = c.module.graph.producer_op(taps[i]);
     std::vector<std::string> nodes;
@@ -151,6 +154,7 @@ std::string Verifier::first_difference(const Compilation& c, const std::vector<V
       const Origin& node = c.module.origins[origin.index];
       nodes.push_back(format("'{}' ({}, #{})", printable(node.name), printable(node.op_type), node.index));
     }
+    if (nodes.size() > 4) nodes = {nodes[0], nodes[1], format("{} more", nodes.size() - 2)};
     return format("the first value that differs from the reference evaluation is '{}' of node {}: {}",
                   printable(c.module.graph.value(taps[i]).name), join(nodes, ", "), comparison.detail);
   }
@@ -164,7 +168,8 @@ std::string Verifier::find_divergence(const Options& options, const KnownData& d
   const std::vector<ValueId> taps = add_taps(c->module);
   Options tapped = options;
   tapped.output = folder + "/tapped";
-  if (!compile_plan(*c, diags) || compile_program(*c, tapped, diags) != 0) return "the tap build failed: " + diags.text();
+  if (!compile_plan(*c, diags) || compile_program(*c, tapped, diags) != 0)
+    return "the tap build failed: " + diags.text();
   return first_difference(*c, taps, data, tapped.output, folder);
 }
 
@@ -187,11 +192,13 @@ Row Verifier::verify(const std::string& schedule, int number) {
   if (!data_) progress("evaluating the reference");
   const KnownData data = known_data(*c, options, diags);
   if (const int code = finish(diags); code != 0) return row.ends(code, "no reference");
-  const Comparison comparison = run_and_compare({options.output}, c->plan, data, options.tolerance, folder, kRunSeconds);
+  const Comparison comparison =
+      run_and_compare({options.output}, c->plan, data, options.tolerance, folder, kRunSeconds);
   row.error = comparison.exit_code == 0 || comparison.exit_code == kMismatch ? error_text(comparison.error) : "-";
   if (comparison.exit_code == 0) return row.ends(0, "ok");
   std::fprintf(stderr, "%s: error: %s\n", printable(row.name).c_str(), comparison.detail.c_str());
-  if (options.taps) std::fprintf(stderr, "%s: note: %s\n", printable(row.name).c_str(), find_divergence(options, data, folder).c_str());
+  if (options.taps)
+    std::fprintf(stderr, "%s: note: %s\n", printable(row.name).c_str(), find_divergence(options, data, folder).c_str());
   return row.ends(comparison.exit_code, "FAIL");
 }
 

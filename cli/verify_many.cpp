@@ -1,5 +1,5 @@
-// `weft verify-many`: a list of cases in batches, each in a process of its own, so that a case that takes the compiler down
-// is one failed case. test/conformance/verify_many.py has the protocol.
+// `weft verify-many`: a list of cases in batches, each in a process of its own, so that a case that takes the compiler
+// down is one failed case. test/conformance/verify_many.py has the protocol.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -39,7 +39,8 @@ std::vector<ManyCase> read_list(const std::string& path, Diags& diags) {
     if (line.empty()) continue;
     std::vector<std::string> fields = split(line, '\t');
     if (fields.size() < 3) {
-      diags.error("list-line", Loc::text(path, number, 1, line), "name, model and data folder are expected, with tabs between them");
+      diags.error("list-line", Loc::text(path, number, 1, line),
+                  "name, model and data folder are expected, with tabs between them");
       continue;
     }
     cases.push_back({fields[0], fields[1], fields[2], {}});
@@ -54,10 +55,10 @@ std::vector<ManyCase> read_list(const std::string& path, Diags& diags) {
 struct Worker {
   pid_t pid = 0;
   int pipe = -1;
-  Numbers left;                // cases without an answer
-  size_t current = SIZE_MAX;   // at work on this one; none while it builds
+  Numbers left;               // cases without an answer
+  size_t current = SIZE_MAX;  // at work on this one; none while it builds
   Clock::time_point deadline;
-  std::string pending;         // an unfinished line
+  std::string pending;  // an unfinished line
 };
 
 class Pool {
@@ -80,8 +81,10 @@ class Pool {
 };
 
 void Pool::print(size_t number, const std::string& status, const std::string& detail) const {
-  std::printf("%s\n", json_object({{"case", json_string(cases_[number].name)}, {"status", json_string(status)},
-                                   {"detail", json_string(printable(detail))}}).c_str());
+  std::printf("%s\n", json_object({{"case", json_string(cases_[number].name)},
+                                   {"status", json_string(status)},
+                                   {"detail", json_string(printable(detail))}})
+                          .c_str());
   std::fflush(stdout);
 }
 
@@ -97,9 +100,10 @@ void Pool::work(const Numbers& batch, int pipe) const {
   };
   std::vector<ManyCase> cases;
   for (const size_t number : batch) cases.push_back(cases_[number]);
-  const BatchReport report{
-      [&](size_t i) { say(format("B {}\n", batch[i])); }, [&] { say("G\n"); },
-      [&](size_t i, const CaseResult& result) { say(format("R {} {} {}\n", batch[i], result.status, printable(result.detail))); }};
+  const BatchReport report{[&](size_t i) { say(format("B {}\n", batch[i])); }, [&] { say("G\n"); },
+                           [&](size_t i, const CaseResult& result) {
+                             say(format("R {} {} {}\n", batch[i], result.status, printable(result.detail)));
+                           }};
   try {
     run_batch(options_, cases, report);
   } catch (const std::exception& error) {
@@ -148,7 +152,8 @@ void Pool::read_from(Worker& worker) {
   }
 }
 
-/// Cases without an answer go on in another process, without the one that was to blame; where that is not known, one by one.
+/// Cases without an answer go on in another process, without the one that was to blame; where that is not known, one by
+/// one.
 void Pool::end(Worker& worker, bool late) {
   if (late) kill(worker.pid, SIGKILL);
   int status = 0;
@@ -156,7 +161,9 @@ void Pool::end(Worker& worker, bool late) {
   close(worker.pipe);
   worker.pipe = -1;
   if (worker.left.empty()) return;
-  const std::string why = late ? "took too long" : WIFSIGNALED(status) ? format("the compiler died of signal {}", WTERMSIG(status)) : "the compiler ended";
+  const std::string why = late                  ? "took too long"
+                          : WIFSIGNALED(status) ? format("the compiler died of signal {}", WTERMSIG(status))
+                                                : "the compiler ended";
   size_t guilty = worker.current;
   if (guilty == SIZE_MAX && worker.left.size() == 1) guilty = worker.left[0];
   Numbers others;
@@ -184,8 +191,10 @@ void Pool::run() {
     poll(pipes.data(), pipes.size(), 1000);
     size_t i = 0;
     for (Worker& worker : workers_) {
-      if (pipes[i++].revents != 0) read_from(worker);
-      else if (Clock::now() > worker.deadline) end(worker, true);
+      if (pipes[i++].revents != 0)
+        read_from(worker);
+      else if (Clock::now() > worker.deadline)
+        end(worker, true);
     }
     workers_.remove_if([](const Worker& worker) { return worker.pipe < 0; });
   }

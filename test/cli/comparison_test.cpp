@@ -1,0 +1,59 @@
+// What counts as equal, and programs that end in their own ways.
+#include "cli/comparison.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "cli/options.h"
+#include "cli/process.h"
+
+namespace weft {
+
+static Tensor reals(std::vector<double> values, DType dtype = DType::F32) {
+  Tensor tensor(dtype, {static_cast<int64_t>(values.size())});
+  tensor.real = std::move(values);
+  return tensor;
+}
+
+TEST_CASE("errors are relative to the largest element") {
+  CHECK(compare("y", reals({100, 0.005}), reals({100, 0}), {}).detail.empty());
+  CHECK(compare("y", reals({100, 0.05}), reals({100, 0}), {}).exit_code == kMismatch);
+  CHECK(compare("y", reals({100, 0.05}), reals({100, 0}), 1e-2).exit_code == 0);
+  CHECK(compare("y", reals({NAN, 1}), reals({NAN, 1}), {}).detail.empty());
+  CHECK(compare("y", reals({NAN, 1}), reals({1, 1}), {}).exit_code == kMismatch);
+}
+
+TEST_CASE("another type or shape is a mismatch that says so") {
+  CHECK(compare("y", reals({1}), reals({1, 2}), {}).detail == "output 'y' is f32[1], expected f32[2]");
+  CHECK(compare("y", reals({1}, DType::F64), reals({1}), {}).exit_code == kMismatch);
+}
+
+TEST_CASE("seeded tensors repeat, and differ by name") {
+  const Tensor a = seeded_tensor("a", DType::F32, {64}, 1);
+  CHECK(a.real == seeded_tensor("a", DType::F32, {64}, 1).real);
+  CHECK(a.real != seeded_tensor("b", DType::F32, {64}, 1).real);
+  for (const double value : a.real) CHECK((value >= -1 && value < 1));
+}
+
+TEST_CASE("programs that end, fail, hang, or are not there") {
+  CHECK(run_program({"sh", "-c", "echo out; echo err >&2; exit 3"}, 10).exit_code == 3);
+  CHECK(run_program({"sh", "-c", "echo out"}, 10).out == "out\n");
+  CHECK(run_program({"sh", "-c", "kill -11 $$"}, 10).exit_code == 128 + 11);
+  CHECK(run_program({"sh", "-c", "sleep 60 & sleep 60"}, 0.2).exit_code == 124);
+  CHECK(run_program({"no-such-program-anywhere"}, 10).exit_code == 127);
+}
+
+TEST_CASE("work folders go with their owner") {
+  std::string path;
+  {
+    const WorkFolder folder;
+    path = folder.path();
+    CHECK(write_file(path + "/a/b", "text").empty());
+    CHECK(read_file(path + "/a/b") == "text");
+  }
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+}  // namespace weft

@@ -62,12 +62,12 @@ Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {
   IndexExpr start;
   std::string text;
   Scope* scope = scopes.home({place});
-  for (ValueId input : op.inputs) {
+  for (const ValueId& input : op.inputs) {
     const int64_t bound = context_.dims(input)[axis];
     const std::string count = context_.run_extent(body_.type(input), static_cast<int>(axis));
     const IndexExpr end = start + (count.empty() ? IndexExpr(bound) : index_variable(count, 0, bound));
     const IndexExpr within = place - start;
-    const bool last = input == op.inputs.back() && &input == &op.inputs.back();
+    const bool last = &input == &op.inputs.back();
     const bool none = bound == 0 || within.high() < 0 || (count.empty() && (place - end).low() >= 0);
     start = end;
     if (none && !(last && text.empty())) continue;

@@ -105,7 +105,7 @@ IndexExpr ContractionWriter::column(int64_t n) const {
 }
 
 std::string ContractionWriter::contraction_text(const Shape& shape) const {
-  return "const weft::Contraction c{.m = " + shape.m_text + ", .n = " + shape.n_text + ", .k = " + shape.k_text + "};";
+  return "const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + shape.n_text + ", .k = " + shape.k_text + "};";
 }
 
 /// Where each value behind the product has the element of `index`. False if an output is not reached.
@@ -250,7 +250,7 @@ std::optional<std::vector<std::string>> ContractionWriter::packed(Shape s) {
   if (stride_of(a->offset, "m").affine) lines_.push_back("const auto rows = " + first_operand(*a) + ";");
   else lines_.push_back("const auto rows = [&](int64_t m) { return " + address(*a, {"k"}) + "; };");
   const std::vector<std::string> epilogue =
-      put(s, result, "weft::contract<" + t + ">(team, c, rows, " + name + ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+      put(s, result, "weft::contract<" + t + ">(team, extents, rows, " + name + ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }
@@ -284,7 +284,7 @@ std::optional<std::vector<std::string>> ContractionWriter::batched(const Shape& 
                    std::to_string(stride_of(b->offset, "k").coefficient) + "}; };");
   const std::vector<std::string> epilogue =
       put(s, result, "weft::contract_batch<" + t + ">(team, " + s.batch_text +
-                         ", c, rows, columns, [&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+                         ", extents, rows, columns, [&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }
@@ -389,7 +389,7 @@ std::optional<std::vector<std::string>> ContractionWriter::convolution() {
   lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(*w) + "; };");
   lines_.push_back("const auto panels = [&](int64_t batch) { return weft::Unpacked<" + t + ">{" + columns + " + batch * " +
                    std::to_string(depth * g->outputs) + ", 1, " + std::to_string(g->outputs) + "}; };");
-  epilogue = put(shape, result, "weft::contract_batch<" + t + ">(team, " + std::to_string(batch) + ", c, rows, panels, " + head);
+  epilogue = put(shape, result, "weft::contract_batch<" + t + ">(team, " + std::to_string(batch) + ", extents, rows, panels, " + head);
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }

@@ -45,7 +45,7 @@ std::vector<OuterLoop> flatten(const OuterLoops& outer, const Cuts& cuts) {
   std::vector<OuterLoop> loops;
   for (size_t a = 0; a < outer.axes.size(); ++a)
     for (const Loop& loop : cuts.loops(outer.axes[a]))
-      if (loop.extent > 1 || !outer.axes[a].bound.empty()) loops.push_back({loop, a});
+      if (loop.extent != 1 || !outer.axes[a].bound.empty()) loops.push_back({loop, a});
   return loops;
 }
 }  // namespace
@@ -158,6 +158,7 @@ static std::vector<IterationSpace> spaces_of(const KernelContext& context) {
   for (size_t o = 0; o < context.body.outputs().size(); ++o) {
     const ValueId value = computed_value(context, o);
     const Dims dims = context.dims(value);
+    if (element_count(dims) == 0) continue;
     bool placed = false;
     for (IterationSpace& space : spaces) {
       const bool row = is_row_shape(context, space, value);

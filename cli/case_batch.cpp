@@ -99,8 +99,9 @@ std::unique_ptr<Compilation> CaseCompiler::compile_pinned(Diags& diags) {
       for (const auto& [name, tensor] : data_.inputs) options.shapes.push_back({name, tensor.dims});
       c = compile_graph(options, attempt = Diags());
     }
-    const bool bindable = !c && level < 2 && has_id(attempt, "-runtime-unsupported");
-    if (!bindable || !bind_inputs(options, level + 1)) {
+    const bool bindable = !c && has_id(attempt, "-runtime-unsupported");
+    while (bindable && level < 2 && !bind_inputs(options, level + 1)) ++level;
+    if (!bindable || level >= 2) {
       diags = std::move(attempt);
       return c;
     }
@@ -199,8 +200,9 @@ bool Batch::build(const std::vector<Ready*>& group, const std::string& program, 
                    "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-w", "-pipe", "-I" + runtime_.folder + "/include",
                    "-o", program, source, runtime_.library, "-pthread"},
                   kBuildSeconds);
-  const size_t error = finished.err.find("error");
-  log = ending_text(finished) + ": " + finished.err.substr(error == std::string::npos ? 0 : error, 400);
+  const size_t error = std::min(finished.err.find("error: "), finished.err.size());
+  log = error == finished.err.size() ? ending_text(finished)
+                                     : finished.err.substr(error, finished.err.find('\n', error) - error);
   return finished.exit_code == 0;
 }
 

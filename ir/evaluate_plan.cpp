@@ -165,9 +165,9 @@ class Walking {
     return std::all_of(waits.begin(), waits.end(), [&](const Wait& w) { return is_raised(lane, w); });
   }
 
-  bool is_at_collective(const Lane& lane) const {
+  bool is_at_collective(const Lane& lane, const std::vector<int>& ranks) const {
     const auto* what = lane.done ? nullptr : std::get_if<CollectiveStep>(&lane.step().what);
-    return what && what->kind != OpKind::ShardSlice && waits_over(lane);
+    return what && what->kind != OpKind::ShardSlice && machine_.group(what->place, what->axes, lane.rank) == ranks && waits_over(lane);
   }
 
   bool can_go(const Lane& lane) const {
@@ -184,7 +184,7 @@ class Walking {
     if (const auto* what = std::get_if<CollectiveStep>(&step.what); what && what->kind != OpKind::ShardSlice) {
       const std::vector<int> ranks = machine_.group(what->place, what->axes, lane.rank);
       if (ranks.front() != lane.rank) return false;  // the first of the group moves them all
-      return std::all_of(ranks.begin(), ranks.end(), [&](int r) { return is_at_collective(lane_of(r, lane.stream)); });
+      return std::all_of(ranks.begin(), ranks.end(), [&](int r) { return is_at_collective(lane_of(r, lane.stream), ranks); });
     }
     if (const auto* recv = std::get_if<RecvStep>(&step.what)) {
       for (const Message& m : plan_.transfers[static_cast<size_t>(recv->transfer)].messages)

@@ -1,5 +1,6 @@
 // `weft verify`: compiles a model under each schedule, runs it, and compares with known results or the reference
 // evaluation.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -94,15 +95,24 @@ Dims file_dims(const TensorType& type, const Mesh& mesh) {
   return dims;
 }
 
+/// The length of a state that grows must leave room: half of its bound.
+TensorType with_room(TensorType type) {
+  for (Extent& e : type.shape)
+    if (e.count) e = {e.bound / 2, {}};
+  return type;
+}
+
 /// What --data said, or seeded inputs and what the reference makes of them: of the graph before layouts, on one rank;
 /// of the whole where ranks have inputs of their own.
 KnownData Verifier::known_data(const Compilation& c, const Options& options, Diags& diags) const {
   if (data_) return *data_;
   KnownData data;
   for (const ValueId id : c.module.graph.inputs()) {
-    const TensorType& type = c.module.graph.type(id);
     const Mesh mesh = c.module.mesh(c.module.graph, c.module.graph.producer_op(id).place);
     const std::string& name = c.module.graph.value(id).name;
+    const bool is_state = std::any_of(c.module.states.begin(), c.module.states.end(),
+                                      [&](const State& state) { return state.input == name; });
+    const TensorType type = is_state ? with_room(c.module.graph.type(id)) : c.module.graph.type(id);
     data.inputs.emplace(name, seeded_tensor(name, type.dtype, file_dims(type, mesh), kSeed));
   }
   std::unique_ptr<Compilation> source;

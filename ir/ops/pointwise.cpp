@@ -132,7 +132,7 @@ OpDef modulo() {
                          "Mod",
                          "std::fmod($0, $1)",
                          REAL(std::fmod(x[0], x[1])),
-                         "$fmod ? weft::remainder<$T>($0, $1) : weft::modulo<$T>($0, $1)",
+                         "$fmod ? weft::int_rem<$T>($0, $1) : weft::int_mod<$T>($0, $1)",
                          WHOLE(whole_modulo(x[0], x[1], int_of(op, "fmod"), dtype)),
                          {{"fmod", AttrType::Int, 0}}},
                         2, infer_modulo);
@@ -142,7 +142,7 @@ OpDef modulo() {
 bool is_float_division(const OpView& op) { return is_float(op.type(0).dtype); }
 
 OpDef division() {
-  OpDef def = binary({OpKind::Div, "Div", "$0 / $1", REAL(x[0] / x[1]), "weft::divide<$T>($0, $1)",
+  OpDef def = binary({OpKind::Div, "Div", "$0 / $1", REAL(x[0] / x[1]), "weft::int_div<$T>($0, $1)",
                       WHOLE(whole_divide(x[0], x[1], dtype))});
   def.linear = {{0}};
   def.is_linear = is_float_division;

@@ -105,14 +105,11 @@ static double unsigned_value(const Tensor& tensor, int64_t i) {
   return tensor.dtype == DType::U64 ? static_cast<double>(static_cast<uint64_t>(tensor.whole[i])) : tensor.at(i);
 }
 
-/// Towards zero; the nearest bound where it does not fit, 0 for NaN, as weft::cast has it.
-static int64_t saturated(DType to, double value) {
-  if (std::isnan(value)) return 0;
-  const int bits = static_cast<int>(dtype_bytes(to)) * 8;
-  const double high = std::ldexp(1, is_signed_int(to) ? bits - 1 : bits), low = is_signed_int(to) ? -high : 0;
-  if (value <= low) return is_signed_int(to) ? INT64_MIN >> (64 - bits) : 0;
-  if (value >= high) return is_signed_int(to) ? INT64_MAX >> (64 - bits) : -1;  // wraps to all ones
-  return value >= 0x1p63 ? static_cast<int64_t>(static_cast<uint64_t>(value)) : static_cast<int64_t>(value);
+/// Towards zero, as weft::cast has it: what does not fit 64 bits, and NaN, is the smallest 64-bit integer. The low bits
+/// count where the type is narrower.
+static int64_t truncated(DType to, double value) {
+  if (to == DType::U64 && value >= 0x1p63) return value >= 0x1p64 ? -1 : static_cast<int64_t>(static_cast<uint64_t>(value));
+  return value >= -0x1p63 && value < 0x1p63 ? static_cast<int64_t>(value) : INT64_MIN;
 }
 
 void eval_cast(EvalContext& context) {
@@ -126,7 +123,7 @@ void eval_cast(EvalContext& context) {
     else if (result.dtype == DType::Bool)
       result.whole[i] = from.real[i] != 0;
     else
-      result.put_whole(i, saturated(result.dtype, from.real[i]));
+      result.put_whole(i, truncated(result.dtype, from.real[i]));
   }
   context.results[0] = std::move(result);
 }

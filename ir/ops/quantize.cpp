@@ -1,5 +1,7 @@
 // QuantizeLinear and DequantizeLinear with a scale for the tensor or for each index of an axis. The types of less than
 // 8 bits and scales for blocks are refused.
+#include <cmath>
+
 #include "ir/ops/composite.h"
 
 namespace weft {
@@ -54,7 +56,11 @@ std::vector<ValueId> decompose_quantize(Builder& build, const OpView& op) {
   const bool has_zero = op.has(2);
   ValueId x = build.op(OpKind::Round, {divide(build, build.cast(in[0], DType::F32), along_axis(build, op, in[1]))});
   if (has_zero) x = add(build, x, along_axis(build, op, in[2]));
-  return {build.cast(x, dtype)};  // a Cast saturates
+  const int bits = static_cast<int>(dtype_bytes(dtype)) * 8;
+  const double low = is_signed_int(dtype) ? -std::ldexp(1, bits - 1) : 0;
+  const double high = std::ldexp(1, is_signed_int(dtype) ? bits - 1 : bits) - 1;
+  x = with_scalar(build, OpKind::Min, with_scalar(build, OpKind::Max, x, low), high);
+  return {build.cast(x, dtype)};
 }
 
 bool infer_dequantize(const OpView& op, std::vector<TensorType>& results) {

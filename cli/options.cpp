@@ -163,6 +163,7 @@ bool parse_model_flags(const std::vector<std::string>& flags, Options& options, 
   CLI::App app;
   Given given;
   add_model_flags(app, given);
+  app.add_option("--tolerance", options.tolerance);
   try {
     // CLI11 takes the arguments from the back.
     app.parse(std::vector<std::string>(flags.rbegin(), flags.rend()));

@@ -1,8 +1,8 @@
 """Many models against known results in one compiler run: `weft verify-many --list FILE --jobs N`.
 
-FILE has one case a line: name, model, data folder (input_N and output_N as .pb or .npy) and further flags, with tabs
-between them. Open dims and inputs that determine a shape are pinned from the data. The compiler prints one JSON object
-a case, as soon as it knows: {"case": name, "status": S, "detail": text}; S is one of
+FILE has one case a line: name, model, data folder (input_N and output_N as .pb or .npy) and further flags (those of
+models and --tolerance), with tabs between them. Open dims and inputs that determine a shape are pinned from the data. The
+compiler prints one JSON object a case, as soon as it knows: {"case": name, "status": S, "detail": text}; S is one of
 
     passed     compiled, ran, equal within tolerance
     refused    a diagnostic (exit 1 or 3); detail starts with its id

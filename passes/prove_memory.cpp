@@ -163,14 +163,23 @@ class Walk {
       check_races(m.pieces[p], touch, rank);
       if (!touch.write && (m.pieces[p].owner != touch.buffer || m.pieces[p].instance != touch.instance))
         wrong_.insert(format("{} reads '{}' after it was overwritten", name(touch.event), plan_.buffers[touch.buffer].name));
+      if (touch.write) overwrite(m, m.pieces[p], touch);
       record(m.pieces[p], touch);
     }
     if (touch.write) m.written[{touch.buffer, touch.instance}].insert(touch.part);
   }
 
+  /// Another value in a piece of its memory: what was written of the old one is not whole any more.
+  void overwrite(Memory& m, Piece& piece, const Touch& touch) {
+    if (piece.owner >= 0 && (piece.owner != touch.buffer || piece.instance != touch.instance))
+      m.written.erase({static_cast<uint32_t>(piece.owner), piece.instance});
+    piece.owner = touch.buffer;
+    piece.instance = touch.instance;
+  }
+
   bool is_excused(const Touch& a, const Touch& b) const {
-    if (a.exchanged && b.exchanged && a.end == b.end) return true;  // slices of one kernel's ranks
-    if (a.event != b.event) return a.start == b.start && a.end == b.end && a.start == a.end;  // one collective
+    const bool same_kernel = a.exchanged && b.exchanged && a.end == b.end;  // its ranks touch their own slices
+    if (a.event != b.event) return (same_kernel && a.buffer == b.buffer) || (a.start == b.start && a.end == b.end && a.start == a.end);
     if (a.buffer == b.buffer) return true;
     // In place: only where each element is read before it is written.
     const auto* what = std::get_if<CollectiveStep>(&events_.events[a.event].step->what);
@@ -197,7 +206,6 @@ class Walk {
       return events_.before(other.end, touch.start);
     });
     piece.touches.push_back(touch);
-    if (touch.write) piece.owner = touch.buffer, piece.instance = touch.instance;
   }
 
   // ---- coverage ----------------------------------------------------------------------------------------------------

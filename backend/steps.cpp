@@ -35,7 +35,7 @@ StepText::Lines StepText::step(const Step& s) {
 
 StepText::Lines StepText::leaf(const Step& s) {
   const std::string mb = plan_.micro_batches > 1 ? "mb" : "0";
-  if (const auto* what = std::get_if<LaunchStep>(&s.what)) return {launch(*what)};
+  if (const auto* what = std::get_if<LaunchStep>(&s.what)) return launch(*what);
   if (const auto* what = std::get_if<CopyStep>(&s.what)) return copy(s, *what);
   if (const auto* what = std::get_if<CollectiveStep>(&s.what)) return collective(s, *what);
   if (const auto* what = std::get_if<SendStep>(&s.what)) {
@@ -189,7 +189,34 @@ std::string StepText::argument(const LaunchStep& launch, const KernelText& text,
   return "";
 }
 
-std::string StepText::launch(const LaunchStep& what) const {
+/// The steps inside a step.
+static std::vector<const std::vector<Step>*> bodies_of(const Step& s) {
+  if (const auto* f = std::get_if<ForStep>(&s.what)) return {&f->body};
+  if (const auto* i = std::get_if<IfStep>(&s.what)) return {&i->then_body, &i->else_body};
+  if (const auto* l = std::get_if<LoopStep>(&s.what)) return {&l->body};
+  return {};
+}
+
+/// A length that a kernel reads may not exceed the smallest bound of the dimensions that have it.
+void StepText::find_bounds(const std::vector<Step>& list) {
+  for (const Step& s : list) {
+    for (const std::vector<Step>* body : bodies_of(s)) find_bounds(*body);
+    const auto* what = std::get_if<LaunchStep>(&s.what);
+    if (!what || what->extents.empty()) continue;
+    const Graph& body = plan_.kernel(what->kernel).body;
+    size_t number = 0;
+    for (const RunExtent& extent : plan_.kernel(what->kernel).extents) {
+      if (!extent.count) continue;
+      int64_t& bound = bounds_.emplace(what->extents[number++].buffer.index, INT64_MAX).first->second;
+      for (OpId id : body.order())
+        for (ValueId v : body.op(id).outputs)
+          for (const Extent& e : body.type(v).shape)
+            if (e.count == extent.count) bound = std::min(bound, e.bound);
+    }
+  }
+}
+
+StepText::Lines StepText::launch(const LaunchStep& what) const {
   const KernelText& text = kernels_[what.kernel.index];
   const Kernel& kernel = plan_.kernel(what.kernel);
   std::vector<std::string> arguments;
@@ -200,7 +227,18 @@ std::string StepText::launch(const LaunchStep& what) const {
     else if (kernel.formals[f].window && !text.group.empty()) arguments.push_back(handle(operand.buffer));
     else arguments.push_back(pointer(operand.buffer));
   }
-  return text.name + "(" + join(arguments, ", ") + ");";
+  Lines lines = {text.name + "(" + join(arguments, ", ") + ");"};
+  for (size_t f = kernel.body.inputs().size(); f < what.operands.size(); ++f) {
+    const BufferId made = what.operands[f].buffer;
+    const auto bound = bounds_.find(made.index);
+    if (bound == bounds_.end()) continue;
+    // A model's user knows the output, not the value that holds its length.
+    std::string name = plan_.buffer(made).name;
+    for (const Port& port : plan_.outputs)
+      if (std::find(port.counts.begin(), port.counts.end(), made) != port.counts.end()) name = port.name;
+    lines.push_back("r.check_count(" + string_literal(name) + ", *" + pointer(made) + ", " + std::to_string(bound->second) + ");");
+  }
+  return lines;
 }
 
 // ---- copies and collectives ----------------------------------------------------------------------------------------
@@ -309,10 +347,7 @@ static void indent_into(std::vector<std::string>& lines, const std::vector<std::
 static std::set<int> streams_in(const std::vector<Step>& steps) {
   std::set<int> streams;
   for (const Step& s : steps) {
-    std::vector<const std::vector<Step>*> bodies;
-    if (const auto* f = std::get_if<ForStep>(&s.what)) bodies = {&f->body};
-    if (const auto* i = std::get_if<IfStep>(&s.what)) bodies = {&i->then_body, &i->else_body};
-    if (const auto* l = std::get_if<LoopStep>(&s.what)) bodies = {&l->body};
+    const std::vector<const std::vector<Step>*> bodies = bodies_of(s);
     if (bodies.empty()) streams.insert(s.stream);
     for (const auto* body : bodies) streams.merge(streams_in(*body));
   }

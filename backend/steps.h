@@ -8,7 +8,9 @@ namespace weft {
 class StepText {
  public:
   StepText(const Plan& plan, const ProgramNames& names, const std::vector<KernelText>& kernels, Diags& diags)
-      : plan_(plan), names_(names), kernels_(kernels), diags_(diags) {}
+      : plan_(plan), names_(names), kernels_(kernels), diags_(diags) {
+    for (const Block& block : plan.blocks) find_bounds(block.steps);
+  }
 
   /// Lines without indentation of their own.
   std::vector<std::string> block(const Block& block);
@@ -27,7 +29,8 @@ class StepText {
   Lines wrapped(const Step& step, const Lines& body) const;
   std::string head(const Step& step) const;
 
-  std::string launch(const LaunchStep& launch) const;
+  Lines launch(const LaunchStep& launch) const;
+  void find_bounds(const std::vector<Step>& steps);
   std::string argument(const LaunchStep& launch, const KernelText& kernel, const Argument& argument) const;
   Lines copy(const Step& step, const CopyStep& copy);
   Lines collective(const Step& step, const CollectiveStep& collective);
@@ -53,6 +56,7 @@ class StepText {
     int trips;
   };
   std::vector<Time> times_;  // enclosing loops over chunks and micro-batches, outer first
+  std::map<uint32_t, int64_t> bounds_;  // of buffers that hold a run-time length: what it must not exceed
   bool copies_ = false;
   int loops_ = 0;
 };

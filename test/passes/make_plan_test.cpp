@@ -1,4 +1,6 @@
 // Plans: what runs, where it lies, and that running it gives what the graph gives.
+#include <cstdlib>
+
 #include "test/passes/planned.h"
 #include "test/passes/random_model.h"
 
@@ -117,8 +119,10 @@ m (float[4] x, float[4] s) => (float[4] y, float[4] t) <int64[1] zero = {0}>
 }
 
 TEST_CASE("random graphs with random layouts: the Plan is proved and runs as the graph") {
-  int compared = 0;
-  for (uint32_t seed = 1; seed <= 150; ++seed) {
+  const char* wanted = std::getenv("WEFT_RANDOM_GRAPHS");
+  const uint32_t graphs = wanted ? static_cast<uint32_t>(std::atoi(wanted)) : 150;
+  uint32_t compared = 0;
+  for (uint32_t seed = 1; seed <= graphs; ++seed) {
     CAPTURE(seed);
     Dice dice(seed);
     Scheduled made;
@@ -140,5 +144,52 @@ TEST_CASE("random graphs with random layouts: the Plan is proved and runs as the
     for (size_t i = 0; i < run.outputs.size(); ++i) REQUIRE(error_of(run.outputs[i], expected.outputs[i]) < 2e-5);
     ++compared;
   }
-  CHECK(compared > 100);
+  CHECK(compared * 3 > graphs * 2);
+}
+
+TEST_CASE("random graphs with a random overlap: the Plan is proved and runs as the graph in several orders") {
+  int compared = 0;
+  for (uint32_t seed = 1; seed <= 400; ++seed) {
+    CAPTURE(seed);
+    Dice dice(seed);
+    Module model = RandomModel(dice, 4 + dice.roll(8)).take();
+    const Schedule schedule = random_schedule(dice, model);
+    const auto run = [&](const Schedule& with) {
+      Dice again(seed);
+      auto made = std::make_unique<Scheduled>();
+      made->schedule = with;
+      made->module = RandomModel(again, 4 + again.roll(8)).take();
+      run_pipeline(*made->module, {made->schedule, made->target, made->diags}, {}, made->report);
+      return made;
+    };
+    const auto plain = run(schedule);
+    if (!plain->diags.ok()) continue;
+    std::vector<std::string> sums;
+    for (OpId id : plain->module->graph.order()) {
+      const std::string& name = plain->module->graph.op(id).name;
+      if (plain->module->graph.op(id).kind == OpKind::AllReduce && name.ends_with(".sum")) sums.push_back(name);
+    }
+    if (sums.empty()) continue;
+    const std::string sum = dice.pick(sums);
+    Schedule overlapped = schedule;
+    const auto named = [](const std::string& name) { return Selector{Selector::Kind::Name, name, {}}; };
+    overlapped.transforms.push_back({OverlapStep{{named(sum.substr(0, sum.size() - 4)), named(sum)}, 2, dice.roll(2), {}}, {}});
+    const auto made = run(overlapped);
+    if (!made->diags.ok()) continue;
+    const std::optional<Plan> plan = make_plan(*made->module, made->target, made->diags);
+    REQUIRE(plan);
+    INFO(print_plan(*plan));
+    for (const std::string& line : prove_plan(*plan)) CHECK_MESSAGE(false, line);
+    const EvalResult expected = evaluate(*made->module, seeded_inputs(*made->module));
+    REQUIRE(expected.error.empty());
+    for (uint32_t order = 0; order < 5; ++order) {
+      const PlanRun ran = evaluate_plan(*plan, seeded_inputs(*made->module), order);
+      INFO(ran.error);
+      REQUIRE(ran.error.empty());
+      for (size_t i = 0; i < ran.outputs.size(); ++i) REQUIRE(error_of(ran.outputs[i], expected.outputs[i]) < 2e-5);
+    }
+    ++compared;
+  }
+  MESSAGE("compared " << compared);
+  CHECK(compared > 10);
 }

@@ -79,7 +79,8 @@ std::string citation(const TransformStep& step, const Bindings& bindings) {
   return "reorder " + cited_names(reorder.moved, bindings) + " past " + cited_names(reorder.past, bindings);
 }
 
-void apply_step(Module& module, const TransformStep& step, Diags& diags) {
+void apply_step(Module& module, const TransformStep& step, const Env& env) {
+  Diags& diags = env.diags;
   const std::vector<Selector> selectors = selectors_of(step);
   const std::vector<Bindings> instances = SelectableNames(module, module.graph).bindings(selectors);
   if (instances.empty()) SelectableNames(module, module.graph).report_unmatched(selectors.front(), diags);
@@ -87,7 +88,7 @@ void apply_step(Module& module, const TransformStep& step, Diags& diags) {
     module.transforms.push_back({citation(step, bindings), step.loc});
     const TransformId id{static_cast<uint32_t>(module.transforms.size() - 1)};
     const SelectableNames names(module, module.graph);  // an instance may have made names or removed them
-    const StepContext context{module, diags, names, bindings, step.loc, id};
+    const StepContext context{module, diags, names, bindings, step.loc, id, env.unchecked};
     if (const auto* split = std::get_if<SplitStep>(&step.what)) split_collective(context, *split);
     if (const auto* reorder = std::get_if<ReorderStep>(&step.what)) reorder_collective(context, *reorder);
     if (const auto* fuse = std::get_if<FuseStep>(&step.what)) fuse_ops(context, *fuse);
@@ -101,7 +102,7 @@ void apply_step(Module& module, const TransformStep& step, Diags& diags) {
 
 void apply_transforms(Module& module, const Env& env) {
   for (const TransformStep& step : env.schedule.transforms) {
-    apply_step(module, step, env.diags);
+    apply_step(module, step, env);
     if (!env.diags.ok()) return;
   }
   if (module.pipeline && module.pipeline->micro_batches > 1) chunk_micro_batches(module, env.schedule, env.diags);

@@ -15,8 +15,8 @@ using Kind = AxisState::Kind;
 
 class Typing {
  public:
-  Typing(const Module& module, const Graph& graph, const std::map<ValueId, AxisState>& seeds, int chunks)
-      : module_(module), graph_(graph), seeds_(seeds), chunks_(chunks) {}
+  Typing(const Module& module, const Graph& graph, const std::map<ValueId, AxisState>& seeds, int chunks, bool unchecked)
+      : module_(module), graph_(graph), seeds_(seeds), chunks_(chunks), unchecked_(unchecked) {}
 
   ChunkTyping run(const std::vector<OpId>& ops) {
     out_.ops = ops;
@@ -24,6 +24,7 @@ class Typing {
       for (ValueId v : graph_.op(id).outputs) made_.insert(v);
     for (OpId id : ops) {
       type_op(id);
+      check_operands(id);
       if (!out_.refusal.empty()) break;
     }
     return std::move(out_);
@@ -47,12 +48,14 @@ class Typing {
   void type_fused(OpId id);
   void type_settled(OpId id);
   void record(OpId id, ValueId result, Layout layout);
+  void check_operands(OpId id);
   bool demand(ValueId v, AxisState state, int time);
 
   const Module& module_;
   const Graph& graph_;
   const std::map<ValueId, AxisState>& seeds_;
   const int chunks_;
+  const bool unchecked_;
   std::set<ValueId> made_;
   ChunkTyping out_;
 };
@@ -70,6 +73,19 @@ void Typing::type_op(OpId id) {
     return;
   }
   type_settled(id);
+}
+
+// What comes from outside is cut by the chunks beside the slices it has.
+void Typing::check_operands(OpId id) {
+  const Op& op = graph_.op(id);
+  for (uint32_t i = 0; i < op.inputs.size() && out_.refusal.empty(); ++i) {
+    const auto needed = out_.operands.find({id, i});
+    if (needed == out_.operands.end()) continue;
+    TensorType type = graph_.type(op.inputs[i]);
+    type.layout = needed->second;
+    if (const std::string wrong = check_layout(type, mesh(graph_.producer_op(op.inputs[i]))); !wrong.empty())
+      out_.refusal = format("'{}' cannot be cut into chunks: {}", graph_.value(op.inputs[i]).name, wrong);
+  }
 }
 
 void Typing::record(OpId id, ValueId result, Layout layout) {
@@ -119,7 +135,7 @@ void Typing::type_fused(OpId id) {
   std::vector<OpId> ops;
   for (OpId inner : body.order())
     if (body.op(inner).kind != OpKind::Input) ops.push_back(inner);
-  const ChunkTyping inner = Typing(module_, body, seeds, chunks_).run(ops);
+  const ChunkTyping inner = Typing(module_, body, seeds, chunks_, unchecked_).run(ops);
   out_.refusal = inner.refusal;
   if (!out_.refusal.empty()) return;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -147,6 +163,7 @@ void Typing::type_settled(OpId id) {
     if (!op.inputs[i]) continue;
     const AxisState before = now[i][time], after = settled.operands[i][time];
     const bool local = before.is(Kind::R) && after.is(Kind::S) && demand(op.inputs[i], after, time);
+    if (!(before == after) && !local && unchecked_) continue;
     if (!(before == after) && !local) {
       out_.refusal = before.is(Kind::R)
                          ? format("'{}' does not depend on the chunk, but '{}' reads a slice of it", graph_.value(op.inputs[i]).name, op.name)
@@ -158,11 +175,17 @@ void Typing::type_settled(OpId id) {
     }
     out_.operands[{id, static_cast<uint32_t>(i)}] = settled.operands[i];
   }
-  for (size_t r = 0; r < op.outputs.size(); ++r) record(id, op.outputs[r], settled.results[r]);
+  for (size_t r = 0; r < op.outputs.size(); ++r) {
+    Layout layout = settled.results[r];
+    const auto carried = unchecked_ && layout[time].is(Kind::R) ? carried_blindly(graph_, op, r, time, now) : std::nullopt;
+    if (carried) layout.set(time, *carried);
+    record(id, op.outputs[r], layout);
+  }
 }
 
 /// Gives the values of a region the types of its body in chunks.
-void retype_in_chunks(const Module& module, Graph& region, const std::vector<Layout>& parameters, int chunks) {
+void retype_in_chunks(const Module& module, Graph& region, const std::vector<Layout>& parameters, int chunks,
+                      bool unchecked) {
   region.time_axes.push_back({"chunk", chunks});
   const auto set = [&](ValueId v, const Layout& layout) {
     TensorType type = region.type(v);
@@ -180,26 +203,40 @@ void retype_in_chunks(const Module& module, Graph& region, const std::vector<Lay
   }
   for (OpId id : region.order())
     if (region.op(id).kind != OpKind::Input) ops.push_back(id);
-  const ChunkTyping typing = Typing(module, before, seeds, chunks).run(ops);
+  const ChunkTyping typing = Typing(module, before, seeds, chunks, unchecked).run(ops);
   WEFT_CHECK(typing.refusal.empty(), "a chunk that was typed does not type again: " + typing.refusal);
   for (const auto& [value, layout] : typing.inside) set(value, layout);
   for (OpId id : ops)
     for (Graph& inner : region.edit(id).regions) {
       std::vector<Layout> inner_parameters;
       for (uint32_t i = 0; i < region.op(id).inputs.size(); ++i) inner_parameters.push_back(typing.operands.at({id, i}));
-      retype_in_chunks(module, inner, inner_parameters, chunks);
+      retype_in_chunks(module, inner, inner_parameters, chunks, unchecked);
     }
 }
 
 }  // namespace
 
+std::optional<AxisState> carried_blindly(const Graph& graph, const Op& op, size_t result, int axis,
+                                         const std::vector<Layout>& arriving) {
+  const Dims to = graph.type(op.outputs[result]).dims();
+  for (size_t i = 0; i < arriving.size(); ++i) {
+    const AxisState state = arriving[i][axis];
+    if (state.is(Kind::P)) return state;
+    if (!state.is(Kind::S)) continue;
+    const Dims from = graph.type(op.inputs[i]).dims();
+    const size_t dim = static_cast<size_t>(state.dim);
+    if (dim < to.size() && to[dim] == from[dim]) return state;
+  }
+  return {};
+}
+
 ChunkTyping type_in_chunks(const Module& module, const Graph& graph, const std::vector<OpId>& ops,
-                           const std::map<ValueId, AxisState>& seeds, int chunks) {
-  return Typing(module, graph, seeds, chunks).run(ops);
+                           const std::map<ValueId, AxisState>& seeds, int chunks, bool unchecked) {
+  return Typing(module, graph, seeds, chunks, unchecked).run(ops);
 }
 
 OpId make_chunk(Module& module, const ChunkTyping& typing, int chunks, const std::string& name, Attrs attrs,
-                TransformId transform) {
+                TransformId transform, bool unchecked) {
   Graph& graph = module.graph;
   const RegionPlan plan = plan_region(graph, typing.ops);
   std::vector<Layout> parameters;
@@ -212,7 +249,7 @@ OpId make_chunk(Module& module, const ChunkTyping& typing, int chunks, const std
   }
   attrs.push_back({"chunks", static_cast<int64_t>(chunks)});
   const OpId id = contract(graph, plan, {OpKind::Chunk, std::move(attrs), name, transform});
-  retype_in_chunks(module, graph.edit(id).regions[0], parameters, chunks);
+  retype_in_chunks(module, graph.edit(id).regions[0], parameters, chunks, unchecked);
   return id;
 }
 

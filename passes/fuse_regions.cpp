@@ -1,8 +1,8 @@
 // Puts every op that computes into a Fused op that becomes one kernel:
 //   m = MatMul(a, w); b = Add(m, bias); y = Gelu(b)     ->    y = Fused(a, w, bias) { the three ops }
-// Views and literals are repeated in each kernel that reads them. A view that something else than a kernel reads becomes a
-// kernel that copies, but for a Reshape, which is the same memory. Chunk, If and Loop are entered; a Fused op that a
-// transform made stays as it is. Nothing is computed twice, and no kernel is split.
+// Views and literals are repeated in each kernel that reads them. A view that something else than a kernel reads
+// becomes a kernel that copies, but for a Reshape, which is the same memory. Chunk, If and Loop are entered; a Fused op
+// that a transform made stays as it is. Nothing is computed twice, and no kernel is split.
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
@@ -35,8 +35,10 @@ class Rewriting {
     made_.time_axes = graph_.time_axes;
     for (int unit : ordered_units()) {
       const OpId first = unit_ops_[unit].front();
-      if (fusion_.group_of[first.index] >= 0) add_kernel(fusion_.groups[fusion_.group_of[first.index]]);
-      else add_copy(first);
+      if (fusion_.group_of[first.index] >= 0)
+        add_kernel(fusion_.groups[fusion_.group_of[first.index]]);
+      else
+        add_copy(first);
     }
     for (const Graph::Output& output : graph_.outputs()) made_.add_output(in_memory(output.value), output.name);
     return std::move(made_);
@@ -115,7 +117,8 @@ class Rewriting {
   TensorType renamed(TensorType type, const std::unordered_map<ValueId, ValueId>& values, ValueId self = {},
                      ValueId new_self = {}) const {
     for (Extent& e : type.shape)
-      if (e.count && e.count == self) e.count = new_self;
+      if (e.count && e.count == self)
+        e.count = new_self;
       else if (e.count) {
         WEFT_CHECK(values.contains(e.count), "the run-time length '" + graph_.value(e.count).name + "' is not at hand");
         e.count = values.at(e.count);
@@ -131,13 +134,16 @@ class Rewriting {
 
   void add_copy(OpId id) {
     Op& old = graph_.edit(id);
-    NewOp made{old.kind, {}, {}, old.attrs, std::move(old.regions), old.place, old.name, old.origins, old.transform, {}};
+    NewOp made{old.kind,  {},       {},          old.attrs,     std::move(old.regions),
+               old.place, old.name, old.origins, old.transform, {}};
     for (ValueId v : old.inputs) made.inputs.push_back(v ? in_memory(v) : ValueId{});
     for (ValueId v : old.outputs) {
       TensorType type = graph_.type(v);
       for (Extent& e : type.shape)  // an input's count is made behind it
-        if (e.count && now_.contains(e.count)) e.count = now_.at(e.count);
-        else if (e.count) late_counts_[e.count].push_back(v);
+        if (e.count && now_.contains(e.count))
+          e.count = now_.at(e.count);
+        else if (e.count)
+          late_counts_[e.count].push_back(v);
       made.results.push_back(type);
       made.result_names.push_back(graph_.value(v).name);
     }
@@ -170,15 +176,25 @@ class Rewriting {
     std::vector<ValueId> operands;  // old values, in the order of the parameters
   };
 
-  bool is_member(OpId id, const FusionGroup& group) const { return &fusion_.groups[fusion_.group_of[id.index]] == &group; }
+  bool is_member(OpId id, const FusionGroup& group) const {
+    return &fusion_.groups[fusion_.group_of[id.index]] == &group;
+  }
 
   void add_operand(Body& body, ValueId value) {
     if (body.values.contains(value)) return;
     for (const Extent& e : graph_.type(value).shape)
       if (e.count && e.count != value) add_operand(body, e.count);
     const Value& old = graph_.value(value);
-    const OpId id = body.graph.add({OpKind::Input, {}, {renamed(old.type, body.values)}, {}, {}, op(old.producer).place,
-                                    old.name, op(old.producer).origins, {}, {old.name}});
+    const OpId id = body.graph.add({OpKind::Input,
+                                    {},
+                                    {renamed(old.type, body.values)},
+                                    {},
+                                    {},
+                                    op(old.producer).place,
+                                    old.name,
+                                    op(old.producer).origins,
+                                    {},
+                                    {old.name}});
     body.values[value] = body.graph.result(id);
     body.operands.push_back(value);
   }
@@ -206,9 +222,8 @@ class Rewriting {
   bool is_result(ValueId value, const FusionGroup& group) const {
     const auto& uses = graph_.value(value).uses;
     if (lengths_.contains(value)) return true;  // kernels are told lengths from memory
-    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-      return !use.op || !in_group(use.op) || !is_member(use.op, group);
-    });
+    return std::any_of(uses.begin(), uses.end(),
+                       [&](const Use& use) { return !use.op || !in_group(use.op) || !is_member(use.op, group); });
   }
 
   void fill(Body& body, const FusionGroup& group) {
@@ -243,7 +258,8 @@ class Rewriting {
     const Op& root = op(group.root);
     NewOp made{OpKind::Fused, {}, {}, {}, {}, root.place, name_of(group), {}, root.transform, {}};
     for (ValueId v : body.operands) {
-      WEFT_CHECK(now_.contains(v), "kernel '" + made.name + "' stands before its operand '" + graph_.value(v).name + "'");
+      WEFT_CHECK(now_.contains(v),
+                 "kernel '" + made.name + "' stands before its operand '" + graph_.value(v).name + "'");
       made.inputs.push_back(now_.at(v));
     }
     if (root.has("stage")) made.attrs.push_back({"stage", root.integer("stage")});
@@ -281,31 +297,51 @@ ValueId copy_of(Graph& graph, ValueId v) {
   const TensorType type = graph.type(v);
   Attrs attrs = {{"allowzero", int64_t{1}}, {"shape", type.dims()}};
   if (like.has("stage")) attrs.push_back({"stage", like.integer("stage")});
-  return graph.result(graph.add({OpKind::Reshape, {v}, {type}, std::move(attrs), {}, like.place, graph.value(v).name + ".copy", like.origins, like.transform, {}},
+  return graph.result(graph.add({OpKind::Reshape,
+                                 {v},
+                                 {type},
+                                 std::move(attrs),
+                                 {},
+                                 like.place,
+                                 graph.value(v).name + ".copy",
+                                 like.origins,
+                                 like.transform,
+                                 {}},
                                 graph.next(graph.producer(v))));
 }
 
 bool is_kind(const Graph& graph, ValueId v, OpKind kind) { return v && graph.producer_op(v).kind == kind; }
 
 bool is_true(const Module& module, const Graph& graph, ValueId v) {
-  return is_kind(graph, v, OpKind::Constant) && module.constants.tensor(graph.producer_op(v).constant("value")).whole_at(0);
+  return is_kind(graph, v, OpKind::Constant) &&
+         module.constants.tensor(graph.producer_op(v).constant("value")).whole_at(0);
 }
 
-/// A loop that may end early starts from a condition in memory.
+/// A Constant op of one true, in front of `before`.
+ValueId add_true(Module& module, Graph& graph, const Op& like, OpId before) {
+  NewOp made;
+  made.kind = OpKind::Constant;
+  made.results = {{DType::Bool, {}, {}}};
+  made.attrs = {{"value", module.constants.add(like.name + "/true", Tensor::scalar(DType::Bool, 1))}};
+  made.place = like.place;
+  made.name = like.name + "/true";
+  made.origins = like.origins;
+  return graph.result(graph.add(std::move(made), before));
+}
+
+/// A loop that may end early starts from a condition in memory; one that may not needs none.
 void store_condition(Module& module, Graph& graph, OpId loop) {
-  const Op& op = graph.op(loop);
-  const Graph& body = op.regions[0];
-  const ValueId next = body.outputs()[0].value;
-  const bool goes_on = is_true(module, body, next) || next == body.inputs()[1];
-  if (op.inputs[1] && !is_kind(graph, op.inputs[1], OpKind::Constant)) return;
-  if (goes_on && (!op.inputs[1] || is_true(module, graph, op.inputs[1]))) return;
-  ValueId start = op.inputs[1];
-  if (!start) {
-    const ConstantId yes = module.constants.add(op.name + "/true", Tensor::scalar(DType::Bool, 1));
-    start = graph.result(graph.add({OpKind::Constant, {}, {{DType::Bool, {}, {}}}, {{"value", yes}}, {}, op.place,
-                                    op.name + "/true", op.origins, {}, {}}, loop));
+  const ValueId start = graph.op(loop).inputs[1];
+  Graph& body = graph.edit(loop).regions[0];
+  const ValueId inner = body.inputs()[1], next = body.outputs()[0].value;
+  if (start && !is_kind(graph, start, OpKind::Constant)) return;
+  const bool starts = !start || is_true(module, graph, start);
+  const Op like = graph.op(loop);
+  if (starts && (is_true(module, body, next) || next == inner)) {
+    if (!body.value(inner).uses.empty()) body.replace_uses(inner, add_true(module, body, like, body.first()));
+    return;
   }
-  graph.set_input(loop, 1, copy_of(graph, start));
+  graph.set_input(loop, 1, copy_of(graph, start ? start : add_true(module, graph, like, loop)));
 }
 
 /// Constants that enter a collective, a condition or a loop's start must lie in a buffer.
@@ -317,7 +353,8 @@ void copy_stored_operands(Module& module, Graph& graph) {
     if (op.kind == OpKind::Loop) {
       store_condition(module, graph, id);
       const ValueId trips = graph.op(id).inputs[0];  // no trips at all: not what a count of 0 means in the Plan
-      if (is_kind(graph, trips, OpKind::Constant) && !is_true(module, graph, trips)) graph.set_input(id, 0, copy_of(graph, trips));
+      if (is_kind(graph, trips, OpKind::Constant) && !is_true(module, graph, trips))
+        graph.set_input(id, 0, copy_of(graph, trips));
       first = 2, end = 2 + static_cast<size_t>(graph.op(id).integer("carried"));
     }
     for (size_t i = first; i < end; ++i)
@@ -336,8 +373,7 @@ void copy_stored_results(const Module& module, Graph& graph, const Op* owner) {
     const bool twice = owner && std::find(seen.begin(), seen.end(), v) != seen.end();
     seen.push_back(v);
     const bool lent = is_kind(graph, v, OpKind::Input) || is_kind(graph, v, OpKind::Transfer);
-    if (is_kind(graph, v, OpKind::Constant) || (owner && (twice || lent)))
-      graph.set_output(i, copy_of(graph, v));
+    if (is_kind(graph, v, OpKind::Constant) || (owner && (twice || lent))) graph.set_output(i, copy_of(graph, v));
   }
 }
 

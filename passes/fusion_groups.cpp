@@ -43,8 +43,10 @@ LoopShape reduced(LoopShape loop, const std::vector<int64_t>& axes, bool keepdim
   std::vector<int> moved(loop.shape.size());
   for (int d = 0; d < static_cast<int>(loop.shape.size()); ++d) {
     moved[d] = static_cast<int>(shape.size());
-    if (!is_reduced(d)) shape.push_back(loop.shape[d]);
-    else if (keepdims) shape.push_back({1, {}});
+    if (!is_reduced(d))
+      shape.push_back(loop.shape[d]);
+    else if (keepdims)
+      shape.push_back({1, {}});
   }
   for (auto& [axis, state] : loop.slices) state.dim = moved[state.dim];
   loop.shape = std::move(shape);
@@ -62,15 +64,21 @@ bool is_loading_kind(OpKind kind) {
     case OpKind::Gather:
     case OpKind::Concat:
     case OpKind::Pad:
-    case OpKind::Tile: return true;
-    default: return false;
+    case OpKind::Tile:
+      return true;
+    default:
+      return false;
   }
 }
 
 class Deciding {
  public:
   Deciding(const Graph& graph, bool region)
-      : graph_(graph), region_(region), order_(graph.order()), node_of_(graph.op_capacity(), -1), quotient_(number_nodes()) {
+      : graph_(graph),
+        region_(region),
+        order_(graph.order()),
+        node_of_(graph.op_capacity(), -1),
+        quotient_(number_nodes()) {
     out_.group_of.assign(graph.op_capacity(), -1);
     position_.resize(graph.op_capacity());
     for (size_t i = 0; i < order_.size(); ++i) position_[order_[i].index] = static_cast<int>(i);
@@ -85,7 +93,8 @@ class Deciding {
     for (OpId id : order_)
       if (computes(id) && is_pointwise(id) && !taken(id)) join_pointwise(id);
     for (OpId id : order_)
-      if (computes(id) && !taken(id)) start(id, category(op(id)) == Category::View ? Category::Pointwise : category(op(id)));
+      if (computes(id) && !taken(id))
+        start(id, category(op(id)) == Category::View ? Category::Pointwise : category(op(id)));
     finish();
     return std::move(out_);
   }
@@ -102,8 +111,8 @@ class Deciding {
   }
   bool is_pointwise(OpId id) const {
     const Op& o = op(id);
-    return category(o) == Category::Pointwise || is_loading_kind(o.kind) || is_copy(id) || o.kind == OpKind::RandomUniform ||
-           o.kind == OpKind::Iota;
+    return category(o) == Category::Pointwise || is_loading_kind(o.kind) || is_copy(id) ||
+           o.kind == OpKind::RandomUniform || o.kind == OpKind::Iota;
   }
   /// A view that must lie in memory, because its reader is no kernel.
   bool is_copy(OpId id) const { return has_node(id) && is_load_view(op(id)) && !is_alias(id); }
@@ -115,11 +124,12 @@ class Deciding {
     stored_.assign(graph_.op_capacity(), false);
     for (OpId id : order_) {
       const Op& o = op(id);
-      const bool loads_only = category(o) == Category::Scan || (category(o) == Category::Index && o.kind != OpKind::Gather);
+      const bool loads_only =
+          category(o) == Category::Scan || (category(o) == Category::Index && o.kind != OpKind::Gather);
       if (category(o) == Category::Collective || category(o) == Category::Region || loads_only)
         for (ValueId v : o.inputs) store(v, category(o) != Category::Collective);
     }
-    for (const Graph::Output& output : graph_.outputs()) store(output.value, false);
+    for (const Graph::Output& output : graph_.outputs()) store(output.value, false, region_);
     for (OpId id : order_)
       for (ValueId v : op(id).outputs)
         for (const Extent& e : graph_.type(v).shape)
@@ -135,8 +145,8 @@ class Deciding {
   }
 
   /// `value` is read from memory by something that is no kernel; constants lie in memory of their own kind, which not
-  /// all of these can read.
-  void store(ValueId value, bool reads_weights) {
+  /// all of these can read. `result`: of a region, which needs a buffer of its own.
+  void store(ValueId value, bool reads_weights, bool result = false) {
     while (value) {
       const OpId id = graph_.producer(value);
       const Op& o = op(id);
@@ -146,7 +156,8 @@ class Deciding {
       if (o.kind != OpKind::Reshape) return;
       const OpKind base = graph_.producer_op(o.inputs[0]).kind;
       if (known && !out_.alias[id.index]) return;
-      out_.alias[id.index] = reads_weights || (base != OpKind::Constant && (base != OpKind::Input || !region_));
+      const bool lent = region_ && (base == OpKind::Input || (result && graph_.value(o.inputs[0]).uses.size() > 1));
+      out_.alias[id.index] = reads_weights || (base != OpKind::Constant && !lent);
       if (!out_.alias[id.index]) return;
       value = o.inputs[0];
     }
@@ -196,7 +207,8 @@ class Deciding {
   bool merge(OpId a, OpId b) { return quotient_.merge(node_of_[a.index], node_of_[b.index]); }
 
   void miss(OpId id, int g, std::string why) {
-    out_.near_misses.push_back(format("'{}' stays out of the kernel of '{}': {}", op(id).name, op(out_.groups[g].root).name, why));
+    out_.near_misses.push_back(
+        format("'{}' stays out of the kernel of '{}': {}", op(id).name, op(out_.groups[g].root).name, why));
   }
 
   /// Whether the op reads a value of group `g` through a view (which must not be: the value is not in memory yet), or
@@ -222,7 +234,8 @@ class Deciding {
   };
 
   bool fits_epilogue(OpId id, const LoopShape& loop, const std::set<OpId>& inside) const {
-    if (!has_node(id) || category(op(id)) != Category::Pointwise || taken(id) || op(id).outputs.size() != 1) return false;
+    if (!has_node(id) || category(op(id)) != Category::Pointwise || taken(id) || op(id).outputs.size() != 1)
+      return false;
     if (!(loop_of(id) == loop)) return false;
     for (ValueId v : op(id).inputs) {
       if (!v) continue;
@@ -350,7 +363,8 @@ class Deciding {
         if (!has_node(use.op) && view_leads_to(use.op, g)) return false;
         continue;
       }
-      const Part reader = category(op(use.op)) == Category::Reduction ? Part::Full : part_of(graph_.result(use.op), row);
+      const Part reader =
+          category(op(use.op)) == Category::Reduction ? Part::Full : part_of(graph_.result(use.op), row);
       if (reader != part && !(reader == Part::Full && part == Part::Kept)) return false;
     }
     return true;
@@ -422,7 +436,8 @@ class Deciding {
     if (own == g) return;
     const std::vector<OpId> moved = own < 0 ? std::vector<OpId>{id} : out_.groups[own].members;
     const OpId root = out_.groups[g].root;
-    if (moved.size() + out_.groups[g].members.size() > kMostMembers) return miss(id, g, "the kernel would be too large");
+    if (moved.size() + out_.groups[g].members.size() > kMostMembers)
+      return miss(id, g, "the kernel would be too large");
     for (OpId m : moved)
       if (loads_from(m, g)) return miss(m, g, "it reads a value of it through a view");
     if (own >= 0)
@@ -470,8 +485,10 @@ bool is_load_view(const Op& op) {
     case OpKind::Transpose:
     case OpKind::Expand:
     case OpKind::Slice:
-    case OpKind::Split: return true;
-    default: return false;
+    case OpKind::Split:
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -14,6 +14,8 @@ struct Env {
   const Schedule& schedule;
   const Target& target;
   Diags& diags;
+  /// Tests only: transforms are applied although their rule refuses, so that the rule can be held against evaluation.
+  bool unchecked = false;
 };
 
 struct Pass {

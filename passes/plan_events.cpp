@@ -44,7 +44,9 @@ PlanEvents::PlanEvents(const Plan& p) : plan(p) {
 
 bool PlanEvents::holds(PlaceId place, int rank) const { return coordinates_.contains({place.index, rank}); }
 
-const Coordinates& PlanEvents::coordinates(PlaceId place, int rank) const { return coordinates_.at({place.index, rank}); }
+const Coordinates& PlanEvents::coordinates(PlaceId place, int rank) const {
+  return coordinates_.at({place.index, rank});
+}
 
 std::vector<int> PlanEvents::group(PlaceId place, const std::vector<int>& axes, int rank) const {
   const Place& at = plan.places[place.index];
@@ -60,7 +62,8 @@ std::vector<int> PlanEvents::group(PlaceId place, const std::vector<int>& axes, 
   return ranks;
 }
 
-// ---- expansion -------------------------------------------------------------------------------------------------------
+// ---- expansion
+// -------------------------------------------------------------------------------------------------------
 
 int PlanEvents::add_node() {
   successors_.emplace_back();
@@ -117,7 +120,8 @@ void PlanEvents::add_event(const Step& step, Event at) {
   events.push_back(std::move(at));
 }
 
-// ---- ranks that meet -------------------------------------------------------------------------------------------------
+// ---- ranks that meet
+// -------------------------------------------------------------------------------------------------
 
 /// Ranks meet in the order of their calls: the k-th of each, on one stream and one group, must be the same.
 void PlanEvents::join_collectives() {
@@ -146,17 +150,19 @@ void PlanEvents::join_collectives() {
     if (k == list.size()) list.push_back({&event, add_node(), {ranks.begin(), ranks.end()}});
     Meeting& meeting = list[k];
     meeting.missing.erase(event.rank);
-    if (meeting.first->step != event.step || meeting.first->chunks != event.chunks || meeting.first->micro_batch != event.micro_batch)
+    if (meeting.first->step != event.step || meeting.first->chunks != event.chunks ||
+        meeting.first->micro_batch != event.micro_batch)
       violate(format("rank {} calls '{}' where rank {} calls '{}'", event.rank, event.step->name, meeting.first->rank,
                      meeting.first->step->name));
     event.end = meeting.node;
-    if (joins) event.start = event.end;
-    else add_edge(event.start, event.end);
+    if (joins)
+      event.start = event.end;
+    else
+      add_edge(event.start, event.end);
   }
   for (const auto& entry : meetings)
     for (const Meeting& meeting : entry.second)
-      for (int rank : meeting.missing)
-        violate(format("rank {} never comes to '{}'", rank, meeting.first->step->name));
+      for (int rank : meeting.missing) violate(format("rank {} never comes to '{}'", rank, meeting.first->step->name));
 }
 
 /// Sends begin when the source is ready and end when all their receivers are done.
@@ -179,7 +185,8 @@ void PlanEvents::join_transfers() {
     for (int sender : from) {
       const auto at = sends.find({table, micro_batch, sender});
       if (at == sends.end()) {
-        violate(format("rank {} receives '{}' from rank {}, which does not send it", rank, plan.transfers[table].name, sender));
+        violate(format("rank {} receives '{}' from rank {}, which does not send it", rank, plan.transfers[table].name,
+                       sender));
         continue;
       }
       add_edge(at->second->start, recv->start);
@@ -189,7 +196,8 @@ void PlanEvents::join_transfers() {
   for (const auto& [key, send] : sends)
     for (const Message& m : plan.transfers[std::get<0>(key)].messages)
       if (m.from == send->rank && !recvs.contains({std::get<0>(key), std::get<1>(key), m.to}))
-        violate(format("rank {} sends '{}' to rank {}, which does not receive it", m.from, plan.transfers[std::get<0>(key)].name, m.to));
+        violate(format("rank {} sends '{}' to rank {}, which does not receive it", m.from,
+                       plan.transfers[std::get<0>(key)].name, m.to));
 }
 
 void PlanEvents::order_lanes() {
@@ -208,7 +216,8 @@ void PlanEvents::order_lanes() {
   }
 }
 
-// ---- signals ---------------------------------------------------------------------------------------------------------
+// ---- signals
+// ---------------------------------------------------------------------------------------------------------
 
 void PlanEvents::connect_signals() {
   const auto each = [&](SignalId id) { return plan.signals[id.index].count / std::max(1, plan.micro_batches); };
@@ -217,7 +226,8 @@ void PlanEvents::connect_signals() {
     for (const Raise& raise : event.step->raises) {
       const int element = event.element(raise.per, each(raise.signal), 0);
       if (!raised.insert({{raise.signal.index, event.rank, element}, event.end}).second)
-        violate(format("'{}' raises element {} of '{}' again", event.step->name, element, plan.signals[raise.signal.index].name));
+        violate(format("'{}' raises element {} of '{}' again", event.step->name, element,
+                       plan.signals[raise.signal.index].name));
     }
   for (const Event& event : events)
     for (const Wait& wait : event.step->waits) {
@@ -228,7 +238,8 @@ void PlanEvents::connect_signals() {
           signal.axes.empty() ? std::vector<int>{event.rank} : group(signal.place, signal.axes, event.rank);
       for (int rank : ranks) {
         const auto at = raised.find({wait.signal.index, rank, element});
-        if (at != raised.end()) add_edge(at->second, event.start);
+        if (at != raised.end())
+          add_edge(at->second, event.start);
         else
           violate(format("'{}' on rank {} waits for element {} of '{}', which rank {} never raises", event.step->name,
                          event.rank, element, signal.name, rank));
@@ -236,7 +247,8 @@ void PlanEvents::connect_signals() {
     }
 }
 
-// ---- order -----------------------------------------------------------------------------------------------------------
+// ---- order
+// -----------------------------------------------------------------------------------------------------------
 
 void PlanEvents::sort() {
   std::vector<int> left = predecessors_, ready;

@@ -1,8 +1,8 @@
 // A Plan expanded for all ranks: what happens, and what happens before what (DESIGN P6).
-//   A rank's streams are lanes: one event behind the other. A collective is one node that joins its ranks; a kernel over the
-//   peer table starts alone and ends with its ranks; a send ends when its receivers have it. A For is expanded to its trips,
-//   a Loop to a few; both branches of an If stand one behind the other. An iteration begins and ends with a meeting of all
-//   ranks, so that one iteration is enough.
+//   A rank's streams are lanes: one event behind the other. A collective is one node that joins its ranks; a kernel
+//   over the peer table starts alone and ends with its ranks; a send ends when its receivers have it. A For is expanded
+//   to its trips, a Loop to a few; both branches of an If stand one behind the other. An iteration begins and ends with
+//   a meeting of all ranks, so that one iteration is enough.
 #pragma once
 #include <map>
 #include <string>
@@ -17,8 +17,8 @@ struct Event {
   const Step* step = nullptr;
   int rank = 0, lane = 0;
   int micro_batch = 0;
-  std::vector<int> chunks;      // coordinates of the time axes: the micro-batch if there are several, then enclosing Fors
-  int start = -1, end = -1;     // nodes
+  std::vector<int> chunks;   // coordinates of the time axes: the micro-batch if there are several, then enclosing Fors
+  int start = -1, end = -1;  // nodes
   /// Which element of a signal with `each` elements a micro-batch it means, `lag` earlier; negative: none.
   int element(Per per, int each, int lag) const;
 };
@@ -54,15 +54,17 @@ class PlanEvents {
   void run_clocks();
   int add_node();
   void add_edge(int from, int to);
-  int clock_of(int node, int lane) const { return clocks_[static_cast<size_t>(node) * static_cast<size_t>(lanes_) + static_cast<size_t>(lane)]; }
+  int clock_of(int node, int lane) const {
+    return clocks_[static_cast<size_t>(node) * static_cast<size_t>(lanes_) + static_cast<size_t>(lane)];
+  }
   bool holds(PlaceId place, int rank) const;
   void violate(std::string text) { violations.push_back(std::move(text)); }
 
   int lanes_ = 0;
   std::vector<std::vector<int>> lane_events_;
   std::vector<std::vector<int>> successors_;
-  std::vector<int> predecessors_;                // how many
-  std::vector<std::pair<int, int>> place_;       // of a node: a lane, its number there
+  std::vector<int> predecessors_;                         // how many
+  std::vector<std::pair<int, int>> place_;                // of a node: a lane, its number there
   std::vector<std::vector<std::pair<int, int>>> places_;  // of a node: all of them
   std::vector<int> clocks_;
   std::map<std::pair<uint32_t, int>, Coordinates> coordinates_;  // by place and rank

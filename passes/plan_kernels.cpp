@@ -15,7 +15,8 @@ namespace {
 constexpr int kPanelWidth = 16;
 constexpr int64_t kPage = 4096;
 
-// ---- what a kernel does, as text --------------------------------------------------------------------------------------
+// ---- what a kernel does, as text
+// --------------------------------------------------------------------------------------
 
 void append(std::string& key, int64_t number) { key += std::to_string(number) + ","; }
 
@@ -50,11 +51,16 @@ class BodyKey {
     std::visit(
         [&](const auto& value) {
           using T = std::decay_t<decltype(value)>;
-          if constexpr (std::is_same_v<T, std::string>) key_ += quote(value);
-          else if constexpr (std::is_same_v<T, ConstantId>) add_bytes(module_.constants[value].bytes);
-          else if constexpr (std::is_same_v<T, int64_t>) append(key_, value);
-          else if constexpr (std::is_same_v<T, double>) add_double(value);
-          else for (const auto item : value) add_number(item);
+          if constexpr (std::is_same_v<T, std::string>)
+            key_ += quote(value);
+          else if constexpr (std::is_same_v<T, ConstantId>)
+            add_bytes(module_.constants[value].bytes);
+          else if constexpr (std::is_same_v<T, int64_t>)
+            append(key_, value);
+          else if constexpr (std::is_same_v<T, double>)
+            add_double(value);
+          else
+            for (const auto item : value) add_number(item);
         },
         attr.value);
     key_ += ';';
@@ -62,7 +68,9 @@ class BodyKey {
   void add_number(int64_t item) { append(key_, item); }
   void add_number(double item) { add_double(item); }
   void add_double(double value) { key_.append(reinterpret_cast<const char*>(&value), sizeof value); }
-  void add_bytes(std::span<const std::byte> bytes) { key_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); }
+  void add_bytes(std::span<const std::byte> bytes) {
+    key_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
 
   const Module& module_;
   const Graph& body_;
@@ -82,13 +90,16 @@ std::string kernel_key(const Planning& planning, const Kernel& kernel) {
   return std::move(key.text());
 }
 
-// ---- names ------------------------------------------------------------------------------------------------------------
+// ---- names
+// ------------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> components(const std::string& name) {
   std::vector<std::string> parts(1);
   for (char c : name) {
-    if (c == '/' || c == '.' || c == ':') parts.emplace_back();
-    else parts.back() += c;
+    if (c == '/' || c == '.' || c == ':')
+      parts.emplace_back();
+    else
+      parts.back() += c;
   }
   std::erase(parts, "");
   return parts;
@@ -139,7 +150,8 @@ std::string formal_name(const std::string& value, const std::string& root, std::
   }
 }
 
-// ---- formals ----------------------------------------------------------------------------------------------------------
+// ---- formals
+// ----------------------------------------------------------------------------------------------------------
 
 /// The only op that reads a value of the body.
 const Op* only_reader(const Graph& body, ValueId value, uint32_t& input) {
@@ -239,7 +251,8 @@ void make_extents(Kernel& kernel) {
       }
 }
 
-// ---- weights ----------------------------------------------------------------------------------------------------------
+// ---- weights
+// ----------------------------------------------------------------------------------------------------------
 
 std::string layout_key(const TensorType& type) {
   std::string key;
@@ -302,8 +315,8 @@ KernelId intern_kernel(Planning& planning, const Graph& graph, const Op& fused, 
   kernel.mesh = planning.mesh(graph, fused.place);
   make_formals(planning, kernel, fused.name, held);
   make_extents(kernel);
-  const auto [at, fresh] =
-      planning.kernels.emplace(kernel_key(planning, kernel), KernelId{static_cast<uint32_t>(planning.plan.kernels.size())});
+  const auto [at, fresh] = planning.kernels.emplace(kernel_key(planning, kernel),
+                                                    KernelId{static_cast<uint32_t>(planning.plan.kernels.size())});
   if (fresh) {
     kernel.name = kernel_name(planning, fused.name);
     kernel.origins = fused.origins;
@@ -362,7 +375,8 @@ void place_weights(Planning& planning) {
       placed.back().offset = end;
       end = round_up(end + placed.back().bytes, kBufferAlign);
     }
-    plan.segments.push_back({keys[sorted[s]].first, keys[sorted[s]].second, placed.back().offset + placed.back().bytes});
+    plan.segments.push_back(
+        {keys[sorted[s]].first, keys[sorted[s]].second, placed.back().offset + placed.back().bytes});
   }
   plan.weights = std::move(placed);
   for (Block& block : plan.blocks) renumber_weights(block.steps, now);

@@ -55,8 +55,10 @@ class Ranges {
     for (const Use& use : uses) home = common(home, use.nest);
     for (const Use& use : uses) {
       const int child = child_of(home, use.nest);
-      if (child >= 0) range.add(nests_[child].range);
-      else range.add(use.at, use.at);
+      if (child >= 0)
+        range.add(nests_[child].range);
+      else
+        range.add(use.at, use.at);
     }
     for (int nest = home; nest >= 0; nest = nests_[nest].parent)
       if (nests_[nest].streams) range.add(nests_[nest].range);
@@ -158,7 +160,8 @@ class Placing {
       state.buffer = in->buffer;
       Buffer &from = plan_.buffers[in->buffer.index], &to = plan_.buffers[out->buffer.index];
       from.life = Life::State;
-      const bool shared = std::any_of(plan_.inputs.begin(), plan_.inputs.end(), [&](const Port& p) { return p.buffer == out->buffer; });
+      const bool shared =
+          std::any_of(plan_.inputs.begin(), plan_.inputs.end(), [&](const Port& p) { return p.buffer == out->buffer; });
       if (shared || !taken.insert(out->buffer.index).second || from.bytes != to.bytes) continue;
       if (ranges_.of(in->buffer.index).last >= range_[out->buffer.index].first) continue;
       join(static_cast<int>(out->buffer.index), static_cast<int>(in->buffer.index));
@@ -176,19 +179,23 @@ class Placing {
   void join_reductions(const std::vector<Step>& steps, bool overlapped) {
     for (const Step& step : steps) {
       for (const auto* body : bodies_of(step))
-        join_reductions(*body, overlapped || std::any_of(body->begin(), body->end(),
-                                                         [&](const Step& s) { return s.stream != body->front().stream; }));
+        join_reductions(*body, overlapped || std::any_of(body->begin(), body->end(), [&](const Step& s) {
+                                 return s.stream != body->front().stream;
+                               }));
       const auto* what = std::get_if<CollectiveStep>(&step.what);
       if (!what || what->kind != OpKind::AllReduce || overlapped) continue;
       const int from = static_cast<int>(what->from.index), to = static_cast<int>(what->to.index);
       const bool dies_here = range_[from].last == range_[to].first;
-      if (!dies_here || root(from) == root(to) || root(to) != to || bytes(from) != bytes(to) || is_port(what->from)) continue;
+      if (!dies_here || root(from) == root(to) || root(to) != to || bytes(from) != bytes(to) || is_port(what->from))
+        continue;
       join(to, from);
     }
   }
 
   bool is_port(BufferId id) const {
-    const auto holds = [&](const Port& port) { return root(static_cast<int>(port.buffer.index)) == root(static_cast<int>(id.index)); };
+    const auto holds = [&](const Port& port) {
+      return root(static_cast<int>(port.buffer.index)) == root(static_cast<int>(id.index));
+    };
     return std::any_of(plan_.inputs.begin(), plan_.inputs.end(), holds) ||
            std::any_of(plan_.outputs.begin(), plan_.outputs.end(), holds);
   }
@@ -198,14 +205,15 @@ class Placing {
     return std::find(ranks.begin(), ranks.end(), program.ranks.front()) != ranks.end();
   }
 
-  /// Places the buffers of one memory in the order of their first steps, each in the smallest gap that holds it. Windows
-  /// have one position in all programs, so that all are placed in each.
+  /// Places the buffers of one memory in the order of their first steps, each in the smallest gap that holds it.
+  /// Windows have one position in all programs, so that all are placed in each.
   int64_t place(Program& program, bool window) {
     std::vector<int> order;
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       const Buffer& buffer = plan_.buffers[b];
       if (!range_[root(static_cast<int>(b))].used() || buffer.window != window) continue;
-      if (root(static_cast<int>(b)) == static_cast<int>(b) && (window || held_by(program, buffer))) order.push_back(static_cast<int>(b));
+      if (root(static_cast<int>(b)) == static_cast<int>(b) && (window || held_by(program, buffer)))
+        order.push_back(static_cast<int>(b));
     }
     std::stable_sort(order.begin(), order.end(), [&](int x, int y) { return range_[x].first < range_[y].first; });
     int64_t end = 0;

@@ -12,8 +12,8 @@ namespace weft {
 /// Where a value lies: in a buffer or among the weights; neither: nothing reads it from memory.
 struct Held {
   BufferId buffer;
-  ConstantId constant;   // a weight is made for each packing that readers want
-  TensorType type;       // of the memory: a Reshape outside kernels gives the value another one
+  ConstantId constant;  // a weight is made for each packing that readers want
+  TensorType type;      // of the memory: a Reshape outside kernels gives the value another one
 };
 
 /// A Plan under construction.
@@ -48,8 +48,8 @@ void write_steps(Planning& planning);
 // ---- plan_transfer.cpp
 
 /// What each rank of the target place gets from whom: every element it holds exactly once.
-std::vector<Message> transfer_messages(const Module& module, const Graph& graph, PlaceId from_place, const TensorType& from,
-                                       PlaceId to_place, const TensorType& to);
+std::vector<Message> transfer_messages(const Module& module, const Graph& graph, PlaceId from_place,
+                                       const TensorType& from, PlaceId to_place, const TensorType& to);
 
 // ---- plan_signals.cpp
 

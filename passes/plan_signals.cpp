@@ -1,10 +1,10 @@
 // Streams, and what orders them.
 //   In a For that overlaps, what meets other ranks runs on the stream "comm", the rest on "compute". Steps of different
 //   streams that touch the same buffer are ordered by a signal; a buffer that both use has two instances, and whoever
-//   writes instance c waits for the readers of c - 2. Around the For the streams fork and join, so that outside of it the
-//   order of steps is that of one stream.
-//   A kernel that reads its peers' windows waits inside for a signal that all of them raise: everything before that signal
-//   on every rank is done. It ends with a meeting of its ranks, so that what it read may be overwritten behind it.
+//   writes instance c waits for the readers of c - 2. Around the For the streams fork and join, so that outside of it
+//   the order of steps is that of one stream. A kernel that reads its peers' windows waits inside for a signal that all
+//   of them raise: everything before that signal on every rank is done. It ends with a meeting of its ranks, so that
+//   what it read may be overwritten behind it.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -41,9 +41,7 @@ bool meets_ranks(const Plan& plan, const Step& step) {
 bool is_leaf(const Step& step) { return bodies_of(step).empty(); }
 
 /// Both touch the same elements: one writes, and no time digit tells them apart.
-bool conflict(const Access& a, const Access& b) {
-  return a.buffer == b.buffer && (a.write || b.write);
-}
+bool conflict(const Access& a, const Access& b) { return a.buffer == b.buffer && (a.write || b.write); }
 bool conflict(const Step& a, const Step& b, BufferId* buffer = nullptr) {
   for (const Access& x : a.accesses)
     for (const Access& y : b.accesses) {
@@ -85,7 +83,8 @@ class Ordering {
   SignalId signal_of(Step& step, PlaceId place, const std::vector<int>& axes, int count) {
     for (const Raise& raise : step.raises)
       if (plan_.signals[raise.signal.index].axes == axes) return raise.signal;
-    plan_.signals.push_back({step.name + (axes.empty() ? ".done" : ".ready"), count * plan_.micro_batches, place, axes});
+    plan_.signals.push_back(
+        {step.name + (axes.empty() ? ".done" : ".ready"), count * plan_.micro_batches, place, axes});
     const SignalId id{static_cast<uint32_t>(plan_.signals.size() - 1)};
     step.raises.push_back({id, count > 1 ? Per::Chunk : once(), false});
     return id;
@@ -123,7 +122,8 @@ class Ordering {
       if (axes.empty()) continue;
       int count = trips;
       Step* before = last_leaf(steps, i, step.stream, count);
-      if (before) step.waits.push_back({signal_of(*before, place_of(*before), axes, count), once(), 0, Wait::Reason::Data, true});
+      if (before)
+        step.waits.push_back({signal_of(*before, place_of(*before), axes, count), once(), 0, Wait::Reason::Data, true});
     }
   }
 
@@ -190,7 +190,8 @@ class Ordering {
   bool share_rank(size_t a, size_t b) const {
     const auto& of = plan_.places[plan_.blocks[a].place.index].ranks;
     const auto& other = plan_.places[plan_.blocks[b].place.index].ranks;
-    return std::any_of(of.begin(), of.end(), [&](int r) { return std::find(other.begin(), other.end(), r) != other.end(); });
+    return std::any_of(of.begin(), of.end(),
+                       [&](int r) { return std::find(other.begin(), other.end(), r) != other.end(); });
   }
 
   void deepen(BufferId id, int depth) {
@@ -198,8 +199,8 @@ class Ordering {
     buffer.depth = std::min(std::max(buffer.depth, depth), plan_.micro_batches);
   }
 
-  /// A send follows what made its source; who makes it again waits for the send of the instance before. A recv waits for
-  /// the last reader of the instance before; the first reader waits for the recv.
+  /// A send follows what made its source; who makes it again waits for the send of the instance before. A recv waits
+  /// for the last reader of the instance before; the first reader waits for the recv.
   void order_transfer(int number) {
     const BufferId from = plan_.transfers[number].from, to = plan_.transfers[number].to;
     const Spot send = find_move<SendStep>(number), recv = find_move<RecvStep>(number);
@@ -208,14 +209,17 @@ class Ordering {
     deepen(from, kDepth);
     deepen(to, kDepth);
     for (size_t a = 0; a < plan_.blocks.size(); ++a)
-      if (share_rank(a, readers.back().block) && share_rank(a, send.block)) deepen(to, most_between(a, readers.back().block));
+      if (share_rank(a, readers.back().block) && share_rank(a, send.block))
+        deepen(to, most_between(a, readers.back().block));
     deepen(to, most_between(readers.front().block, readers.back().block) + 1);
     for (const Spot& reader : users(from, false)) deepen(from, most_between(makers[0].block, reader.block));
 
     const auto wait = [&](Step& step, SignalId signal, int lag) {
       step.waits.push_back({signal, once(), lag, lag ? Wait::Reason::Reuse : Wait::Reason::Data, false});
     };
-    const auto moved = [&](const Spot& spot) { return signal_of(step_at(spot), plan_.blocks[spot.block].place, {}, 1); };
+    const auto moved = [&](const Spot& spot) {
+      return signal_of(step_at(spot), plan_.blocks[spot.block].place, {}, 1);
+    };
     const int deep_from = plan_.buffer(from).depth, deep_to = plan_.buffer(to).depth;
     wait(step_at(send), done_by(makers.back()), 0);
     if (deep_from < plan_.micro_batches) wait(first_leaf(step_at(makers.front())), moved(send), deep_from);
@@ -230,10 +234,12 @@ class Ordering {
   void order_loop(std::vector<Step>& steps, size_t at, ForStep& loop) {
     std::vector<Step>& body = loop.body;
     for (Step& inner : body)
-      if (auto* nested = std::get_if<ForStep>(&inner.what)) order_loop(body, static_cast<size_t>(&inner - body.data()), *nested);
+      if (auto* nested = std::get_if<ForStep>(&inner.what))
+        order_loop(body, static_cast<size_t>(&inner - body.data()), *nested);
     const auto meets = [&](const Step& s) { return meets_ranks(plan_, s); };
     const bool flat = std::all_of(body.begin(), body.end(), is_leaf);
-    const bool overlaps = flat && loop.trips > 1 && std::any_of(body.begin(), body.end(), meets) && !std::all_of(body.begin(), body.end(), meets);
+    const bool overlaps = flat && loop.trips > 1 && std::any_of(body.begin(), body.end(), meets) &&
+                          !std::all_of(body.begin(), body.end(), meets);
     if (overlaps) {
       const int comm = comm_stream();
       for (Step& s : body) s.stream = meets(s) ? comm : kCompute;
@@ -304,8 +310,8 @@ class Ordering {
     return false;
   }
 
-  /// A kernel over the peer table starts when what it reads is there on all ranks, and when no rank uses any longer what
-  /// it writes: a signal of the last step before it on each stream that made its operands, or before the loop.
+  /// A kernel over the peer table starts when what it reads is there on all ranks, and when no rank uses any longer
+  /// what it writes: a signal of the last step before it on each stream that made its operands, or before the loop.
   void wait_for_peers(std::vector<Step>& steps, size_t at, std::vector<Step>& body, size_t w, int trips) {
     const std::vector<int> axes = peer_axes(plan_, body[w]);
     if (axes.empty()) return;
@@ -315,12 +321,14 @@ class Ordering {
     for (const auto& entry : last) {
       Step& target = body[entry.second];
       if (meets_ranks(plan_, target) && target.stream == body[w].stream) continue;  // it has met these ranks already
-      body[w].waits.push_back({signal_of(target, place_of(target), axes, trips), Per::Chunk, 0, Wait::Reason::Data, true});
+      body[w].waits.push_back(
+          {signal_of(target, place_of(target), axes, trips), Per::Chunk, 0, Wait::Reason::Data, true});
     }
     if (!last.empty()) return;
     int count = 1;
     if (Step* before = last_leaf(steps, at, kCompute, count))
-      body[w].waits.push_back({signal_of(*before, place_of(*before), axes, count), once(), 0, Wait::Reason::Data, true});
+      body[w].waits.push_back(
+          {signal_of(*before, place_of(*before), axes, count), once(), 0, Wait::Reason::Data, true});
   }
 
   static bool waits_for_stream(const std::vector<Step>& body, const Step& step, int stream) {

@@ -30,14 +30,16 @@ class StepWriter {
     std::vector<Step> steps;
     Scope scope(graph, steps);
     write(scope);
+    if (!p_.diags.ok()) return;
     for (Port& port : p_.plan.inputs)
       for (size_t d = 0; d < port.type.shape.size(); ++d)
         if (port.type.shape[d].count) port.counts[d] = scope[port.type.shape[d].count].buffer;
     for (const Graph::Output& output : graph.outputs()) add_output(scope, output);
-    if (!module_.pipeline) p_.plan.blocks[0].steps = std::move(steps);
+    if (!module_.pipeline)
+      p_.plan.blocks[0].steps = std::move(steps);
     else if (!steps.empty())
-      p_.diags.error("pipeline-outside-unsupported", Loc::in_file(module_.file), "'{}' depends on no micro-batch, and no stage can run it",
-                     steps[0].name);
+      p_.diags.error("pipeline-outside-unsupported", Loc::in_file(module_.file),
+                     "'{}' depends on no micro-batch, and no stage can run it", steps[0].name);
   }
 
  private:
@@ -161,15 +163,26 @@ class StepWriter {
 
   void write_op(Scope& scope, const Op& op) {
     switch (op.kind) {
-      case OpKind::Input: return write_input(scope, op);
-      case OpKind::Constant: scope[op.outputs[0]] = {{}, op.constant("value"), scope.graph.type(op.outputs[0])}; return;
-      case OpKind::ExtentOf: result_buffer(scope, op.outputs[0]); return;  // written by whoever loads the input
-      case OpKind::Reshape: return write_alias(scope, op);
-      case OpKind::Fused: return write_launch(scope, op);
-      case OpKind::Chunk: return write_chunk(scope, op);
-      case OpKind::If: return write_if(scope, op);
-      case OpKind::Loop: return write_loop(scope, op);
-      default: break;
+      case OpKind::Input:
+        return write_input(scope, op);
+      case OpKind::Constant:
+        scope[op.outputs[0]] = {{}, op.constant("value"), scope.graph.type(op.outputs[0])};
+        return;
+      case OpKind::ExtentOf:
+        result_buffer(scope, op.outputs[0]);
+        return;  // written by whoever loads the input
+      case OpKind::Reshape:
+        return write_alias(scope, op);
+      case OpKind::Fused:
+        return write_launch(scope, op);
+      case OpKind::Chunk:
+        return write_chunk(scope, op);
+      case OpKind::If:
+        return write_if(scope, op);
+      case OpKind::Loop:
+        return write_loop(scope, op);
+      default:
+        break;
     }
     WEFT_CHECK(category(op) == Category::Collective, "'" + op.name + "' stands outside the kernels");
     if (op.kind == OpKind::Transfer) return write_transfer(scope, op);
@@ -226,14 +239,16 @@ class StepWriter {
     scope.steps->push_back(std::move(step));
   }
 
-  /// Of its peers' windows a rank touches the part that it keeps or brings: what stands in the layout on the other side of
-  /// the collective.
+  /// Of its peers' windows a rank touches the part that it keeps or brings: what stands in the layout on the other side
+  /// of the collective.
   void add_exchanged_part(Access& made, const Kernel& kernel, size_t formal) const {
     const Graph& body = kernel.body;
     const size_t inputs = body.inputs().size();
     OpId id;
-    if (formal >= inputs) id = body.producer(body.outputs()[formal - inputs].value);
-    else if (!body.value(body.inputs()[formal]).uses.empty()) id = body.value(body.inputs()[formal]).uses[0].op;
+    if (formal >= inputs)
+      id = body.producer(body.outputs()[formal - inputs].value);
+    else if (!body.value(body.inputs()[formal]).uses.empty())
+      id = body.value(body.inputs()[formal]).uses[0].op;
     if (!id || category(body.op(id)) != Category::Collective) return;
     const Op& op = body.op(id);
     const TensorType& type = body.type(formal >= inputs ? op.inputs[0] : op.outputs[0]);
@@ -247,7 +262,8 @@ class StepWriter {
 
   static std::vector<int> exchange_axes(const Graph& body) {
     for (OpId id = body.first(); id; id = body.next(id))
-      if (category(body.op(id)) == Category::Collective && body.op(id).kind != OpKind::ShardSlice) return axes_of(body.op(id));
+      if (category(body.op(id)) == Category::Collective && body.op(id).kind != OpKind::ShardSlice)
+        return axes_of(body.op(id));
     return {};
   }
   static std::vector<int> axes_of(const Op& op) {
@@ -293,7 +309,8 @@ class StepWriter {
     const BufferId target = result_buffer(scope, to);
     const int number = static_cast<int>(p_.plan.transfers.size());
     TransferTable table{op.name, scope[from].buffer, target, {}};
-    table.messages = transfer_messages(module_, scope.graph, producer.place, scope.graph.type(from), op.place, scope.graph.type(to));
+    table.messages =
+        transfer_messages(module_, scope.graph, producer.place, scope.graph.type(from), op.place, scope.graph.type(to));
     buffer(table.from).window = true;
     Step send = new_step(op), recv = new_step(op);
     send.name = op.name + ".send", recv.name = op.name + ".recv";
@@ -313,7 +330,8 @@ class StepWriter {
     return static_cast<int>(std::find(streams.begin(), streams.end(), name) - streams.begin());
   }
 
-  void add_copy(Scope& scope, const Op& op, const std::string& name, BufferId from, BufferId to, bool accumulate = false) {
+  void add_copy(Scope& scope, const Op& op, const std::string& name, BufferId from, BufferId to,
+                bool accumulate = false) {
     Step step = new_step(op);
     step.name = name;
     step.what = CopyStep{from, to};
@@ -345,8 +363,10 @@ class StepWriter {
       result_buffer(scope, op.outputs[i]);
       const ValueId made = graph.outputs()[i].value;
       const int time = static_cast<int>(module_.place(place_of(graph, made)).mesh.size() + graph.time_axes.size()) - 1;
-      if (!graph.type(made).layout[time].is(AxisState::Kind::P)) bind_result(body, made, scope[op.outputs[i]]);
-      else sums.push_back({made, scope[op.outputs[i]].buffer});
+      if (!graph.type(made).layout[time].is(AxisState::Kind::P))
+        bind_result(body, made, scope[op.outputs[i]]);
+      else
+        sums.push_back({made, scope[op.outputs[i]].buffer});
     }
     write(body);
     for (const auto& [made, sum] : sums) {
@@ -377,7 +397,8 @@ class StepWriter {
   void write_loop(Scope& scope, const Op& op) {
     const size_t carried = static_cast<size_t>(op.integer("carried"));
     if (op.outputs.size() != carried) {
-      p_.diags.error("loop-scan-outputs-unsupported", module_.loc(op), "a loop that collects an element a trip is not supported yet");
+      p_.diags.error("loop-scan-outputs-unsupported", module_.loc(op),
+                     "a loop that collects an element a trip is not supported yet");
       return;
     }
     const Graph& graph = op.regions[0];

@@ -27,7 +27,8 @@ struct Part {
 
 Part part_of(const TensorType& type, const Mesh& mesh, const Coordinates& at, int rank) {
   Part part{rank, {}, strides_of(buffer_dims(type, mesh))};
-  for (int d = 0; d < type.ndim(); ++d) part.held.push_back(held_indices(type.shape[d].bound, digits_of(type.layout, d, mesh), at));
+  for (int d = 0; d < type.ndim(); ++d)
+    part.held.push_back(held_indices(type.shape[d].bound, digits_of(type.layout, d, mesh), at));
   return part;
 }
 
@@ -39,7 +40,8 @@ std::vector<Run> common_runs(const std::vector<int64_t>& source, const std::vect
     while (s < source.size() && source[s] < target[t]) ++s;
     if (s == source.size() || source[s] != target[t]) continue;
     const int64_t at = static_cast<int64_t>(s), to = static_cast<int64_t>(t);
-    if (!runs.empty() && runs.back().source + runs.back().steps[0].extent == at && runs.back().target + runs.back().steps[0].extent == to)
+    if (!runs.empty() && runs.back().source + runs.back().steps[0].extent == at &&
+        runs.back().target + runs.back().steps[0].extent == to)
       ++runs.back().steps[0].extent;
     else
       runs.push_back({at, to, {{1, 1, 1}}});
@@ -106,8 +108,8 @@ Coordinates with_time(Coordinates at, size_t axes) {
 
 }  // namespace
 
-std::vector<Message> transfer_messages(const Module& module, const Graph& graph, PlaceId from_place, const TensorType& from,
-                                       PlaceId to_place, const TensorType& to) {
+std::vector<Message> transfer_messages(const Module& module, const Graph& graph, PlaceId from_place,
+                                       const TensorType& from, PlaceId to_place, const TensorType& to) {
   const Place &source = module.place(from_place), &target = module.place(to_place);
   const Mesh from_mesh = module.mesh(graph, from_place), to_mesh = module.mesh(graph, to_place);
   // Ranks that hold the same elements, by the coordinates on the axes that slice.
@@ -121,7 +123,8 @@ std::vector<Message> transfer_messages(const Module& module, const Graph& graph,
   }
   std::vector<Message> messages;
   for (int i = 0; i < target.size(); ++i) {
-    const Part wanted = part_of(to, to_mesh, with_time(coordinates_of(target.mesh, i), to_mesh.size()), target.ranks[i]);
+    const Part wanted =
+        part_of(to, to_mesh, with_time(coordinates_of(target.mesh, i), to_mesh.size()), target.ranks[i]);
     for (const auto& entry : holders) {
       const std::vector<Part>& parts = entry.second;
       const auto own = std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.rank == wanted.rank; });

@@ -1,4 +1,5 @@
-// Walks the events in order and keeps, for each piece of each rank's memory, who touched it last and whose value it holds.
+// Walks the events in order and keeps, for each piece of each rank's memory, who touched it last and whose value it
+// holds.
 #include "passes/prove_memory.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ struct Touch {
   uint32_t buffer;
   int64_t instance;  // of all chunks and micro-batches
   bool write;
-  bool exchanged;    // by a kernel over the peer table
+  bool exchanged;  // by a kernel over the peer table
   Part part;
 };
 
@@ -40,7 +41,7 @@ bool is_apart(const Touch& a, const Touch& b) {
 
 /// Bytes between two boundaries of buffers.
 struct Piece {
-  int64_t owner = -1;      // buffer whose value it holds
+  int64_t owner = -1;  // buffer whose value it holds
   int64_t instance = 0;
   std::vector<Touch> touches;
 };
@@ -54,7 +55,8 @@ struct Memory {
 
 class Walk {
  public:
-  explicit Walk(const PlanEvents& events) : events_(events), plan_(events.plan), memories_(static_cast<size_t>(plan_.world) * 2) {}
+  explicit Walk(const PlanEvents& events)
+      : events_(events), plan_(events.plan), memories_(static_cast<size_t>(plan_.world) * 2) {}
 
   std::vector<std::string> run() {
     for (const Program& program : plan_.programs)
@@ -140,7 +142,13 @@ class Walk {
       if (access.write != write) continue;
       const Buffer& buffer = plan_.buffer(access.buffer);
       const bool exchanged = alone && !access.peers.empty();
-      const Touch touch{e, event.start, event.end, access.buffer.index, instance_of(buffer, event), write, exchanged,
+      const Touch touch{e,
+                        event.start,
+                        event.end,
+                        access.buffer.index,
+                        instance_of(buffer, event),
+                        write,
+                        exchanged,
                         part_of(access, event, buffer.place)};
       if (!exchanged) {
         touch_one(event.rank, touch);
@@ -153,7 +161,8 @@ class Walk {
   void touch_one(int rank, const Touch& touch) {
     Memory& m = memory(rank, plan_.buffers[touch.buffer].window);
     if (position(rank, touch.buffer).kind == Position::Kind::Absent) {
-      wrong_.insert(format("{} uses '{}', which rank {} does not hold", name(touch.event), plan_.buffers[touch.buffer].name, rank));
+      wrong_.insert(format("{} uses '{}', which rank {} does not hold", name(touch.event),
+                           plan_.buffers[touch.buffer].name, rank));
       return;
     }
     if (!touch.write && !is_written(m, touch))
@@ -162,7 +171,8 @@ class Walk {
     for (size_t p = first; p < last; ++p) {
       check_races(m.pieces[p], touch, rank);
       if (!touch.write && (m.pieces[p].owner != touch.buffer || m.pieces[p].instance != touch.instance))
-        wrong_.insert(format("{} reads '{}' after it was overwritten", name(touch.event), plan_.buffers[touch.buffer].name));
+        wrong_.insert(
+            format("{} reads '{}' after it was overwritten", name(touch.event), plan_.buffers[touch.buffer].name));
       if (touch.write) overwrite(m, m.pieces[p], touch);
       record(m.pieces[p], touch);
     }
@@ -179,7 +189,8 @@ class Walk {
 
   bool is_excused(const Touch& a, const Touch& b) const {
     const bool same_kernel = a.exchanged && b.exchanged && a.end == b.end;  // its ranks touch their own slices
-    if (a.event != b.event) return (same_kernel && a.buffer == b.buffer) || (a.start == b.start && a.end == b.end && a.start == a.end);
+    if (a.event != b.event)
+      return (same_kernel && a.buffer == b.buffer) || (a.start == b.start && a.end == b.end && a.start == a.end);
     if (a.buffer == b.buffer) return true;
     // In place: only where each element is read before it is written.
     const auto* what = std::get_if<CollectiveStep>(&events_.events[a.event].step->what);
@@ -193,7 +204,8 @@ class Walk {
       const bool same = other.buffer == touch.buffer;
       wrong_.insert(format("{} and {} touch {} of rank {} in no order", name(other.event), name(touch.event),
                            same ? "'" + plan_.buffers[touch.buffer].name + "'"
-                                : "the memory of '" + plan_.buffers[other.buffer].name + "' and '" + plan_.buffers[touch.buffer].name + "'",
+                                : "the memory of '" + plan_.buffers[other.buffer].name + "' and '" +
+                                      plan_.buffers[touch.buffer].name + "'",
                            rank));
     }
   }
@@ -202,7 +214,9 @@ class Walk {
   void record(Piece& piece, const Touch& touch) {
     std::erase_if(piece.touches, [&](const Touch& other) {
       if (other.write && !touch.write) return false;
-      if (!touch.part.empty() && !(touch.buffer == other.buffer && touch.instance == other.instance && touch.part == other.part)) return false;
+      if (!touch.part.empty() &&
+          !(touch.buffer == other.buffer && touch.instance == other.instance && touch.part == other.part))
+        return false;
       return events_.before(other.end, touch.start);
     });
     piece.touches.push_back(touch);
@@ -221,7 +235,8 @@ class Walk {
       std::vector<int> coordinates;
       bool fits = true;
       for (const Digit3& d : part) {
-        const auto same = std::find_if(read.part.begin(), read.part.end(), [&](const Digit3& r) { return r.same_key(d); });
+        const auto same =
+            std::find_if(read.part.begin(), read.part.end(), [&](const Digit3& r) { return r.same_key(d); });
         if (same != read.part.end()) {
           fits = fits && same->coordinate == d.coordinate;
           continue;
@@ -272,12 +287,15 @@ class Walk {
     };
     for (const Port& port : plan_.outputs)
       for_each_holder(port.place, [&](int rank) {
-        if (!holds(rank, port.buffer)) wrong_.insert(format("output '{}' is not whole on rank {} at the end", port.name, rank));
+        if (!holds(rank, port.buffer))
+          wrong_.insert(format("output '{}' is not whole on rank {} at the end", port.name, rank));
       });
     for (const Port& port : plan_.inputs) {
-      const bool is_state = std::any_of(plan_.states.begin(), plan_.states.end(), [&](const StateSlot& s) { return s.input == port.name; });
+      const bool is_state = std::any_of(plan_.states.begin(), plan_.states.end(),
+                                        [&](const StateSlot& s) { return s.input == port.name; });
       for_each_holder(port.place, [&](int rank) {
-        if (!is_state && !holds(rank, port.buffer)) wrong_.insert(format("input '{}' is overwritten on rank {}", port.name, rank));
+        if (!is_state && !holds(rank, port.buffer))
+          wrong_.insert(format("input '{}' is overwritten on rank {}", port.name, rank));
       });
     }
   }

@@ -64,7 +64,8 @@ class Checks {
       if (position.kind == Position::Kind::EndOf) offset += of.bytes * of.depth;
       if (of.window != buffer.window) wrong("buffer '{}' is placed by one in another memory", buffer.name);
     }
-    if (offset != position.offset) wrong("buffer '{}' is at {}, its position says {}", buffer.name, position.offset, offset);
+    if (offset != position.offset)
+      wrong("buffer '{}' is at {}, its position says {}", buffer.name, position.offset, offset);
   }
 
   void check_weights() {
@@ -99,7 +100,8 @@ class Checks {
     if (local >= element_count(dims)) return -1;
     int64_t position = 0;
     for (int d = 0; d < buffer.type.ndim(); ++d) {
-      const std::vector<int64_t> held = held_indices(buffer.type.shape[d].bound, digits_of(buffer.type.layout, d, buffer.mesh), coordinates);
+      const std::vector<int64_t> held =
+          held_indices(buffer.type.shape[d].bound, digits_of(buffer.type.layout, d, buffer.mesh), coordinates);
       const int64_t index = local / strides[d] % dims[d];
       if (index >= static_cast<int64_t>(held.size())) return -1;
       position += held[static_cast<size_t>(index)] * global[d];
@@ -123,15 +125,18 @@ class Checks {
       Dims ends;
       for (int64_t extent : m.extents) ends.push_back(extent - 1);
       int64_t source = m.source, target = m.target;
-      for (size_t d = 0; d < ends.size(); ++d) source += ends[d] * m.source_strides[d], target += ends[d] * m.target_strides[d];
+      for (size_t d = 0; d < ends.size(); ++d)
+        source += ends[d] * m.source_strides[d], target += ends[d] * m.target_strides[d];
       const int64_t first = global_position(from, m.from, m.source), last = global_position(from, m.from, source);
-      if (first < 0 || last < 0 || first != global_position(to, m.to, m.target) || last != global_position(to, m.to, target))
+      if (first < 0 || last < 0 || first != global_position(to, m.to, m.target) ||
+          last != global_position(to, m.to, target))
         wrong("transfer '{}' takes other elements from rank {} than rank {} needs", table.name, m.from, m.to);
       received[m.to] += element_count(m.extents);
     }
     for (int rank : plan_.places[to.place.index].ranks)
       if (received[rank] != held_elements(to, rank))
-        wrong("transfer '{}' brings {} elements to rank {}, which needs {}", table.name, received[rank], rank, held_elements(to, rank));
+        wrong("transfer '{}' brings {} elements to rank {}, which needs {}", table.name, received[rank], rank,
+              held_elements(to, rank));
   }
 
   void check_steps(const std::vector<Step>& steps) {
@@ -155,13 +160,15 @@ class Checks {
     const Buffer& buffer = plan_.buffer(id);
     for (int axis : whole) type.layout.set(axis, {});
     const int64_t bytes = element_count(buffer_dims(type, mesh)) * dtype_bytes(type.dtype);
-    if (bytes > buffer.bytes) wrong("'{}' needs {} bytes of '{}', which has {}", step.name, bytes, buffer.name, buffer.bytes);
+    if (bytes > buffer.bytes)
+      wrong("'{}' needs {} bytes of '{}', which has {}", step.name, bytes, buffer.name, buffer.bytes);
     if (type.dtype != buffer.type.dtype) wrong("'{}' takes '{}' as another element type", step.name, buffer.name);
   }
 
   void check_launch(const Step& step, const LaunchStep& launch) {
     const Kernel& kernel = plan_.kernel(launch.kernel);
-    if (kernel.formals.size() != launch.operands.size()) return wrong("'{}' binds {} operands", step.name, launch.operands.size());
+    if (kernel.formals.size() != launch.operands.size())
+      return wrong("'{}' binds {} operands", step.name, launch.operands.size());
     for (size_t f = 0; f < kernel.formals.size(); ++f) {
       const Formal& formal = kernel.formals[f];
       const Operand& operand = launch.operands[f];
@@ -181,17 +188,24 @@ class Checks {
     check_access(step, copy.from, false);
     check_access(step, copy.to, true);
     const Buffer &from = plan_.buffer(copy.from), &to = plan_.buffer(copy.to);
-    if (from.bytes > to.bytes || from.type.dtype != to.type.dtype) wrong("'{}' copies '{}' to '{}', which differ", step.name, from.name, to.name);
+    if (from.bytes > to.bytes || from.type.dtype != to.type.dtype)
+      wrong("'{}' copies '{}' to '{}', which differ", step.name, from.name, to.name);
   }
 
   static bool does(OpKind kind, const AxisState& from, const AxisState& to) {
     switch (kind) {
-      case OpKind::AllReduce: return (from.is(Kind::P) || from.is(Kind::V)) && to.is(Kind::R);
-      case OpKind::ReduceScatter: return (from.is(Kind::P) || from.is(Kind::V)) && to.is(Kind::S);
-      case OpKind::AllGather: return from.is(Kind::S) && to.is(Kind::R);
-      case OpKind::AllToAll: return from.is(Kind::S) && to.is(Kind::S);
-      case OpKind::ShardSlice: return from.is(Kind::R) && to.is(Kind::S);
-      default: return false;
+      case OpKind::AllReduce:
+        return (from.is(Kind::P) || from.is(Kind::V)) && to.is(Kind::R);
+      case OpKind::ReduceScatter:
+        return (from.is(Kind::P) || from.is(Kind::V)) && to.is(Kind::S);
+      case OpKind::AllGather:
+        return from.is(Kind::S) && to.is(Kind::R);
+      case OpKind::AllToAll:
+        return from.is(Kind::S) && to.is(Kind::S);
+      case OpKind::ShardSlice:
+        return from.is(Kind::R) && to.is(Kind::S);
+      default:
+        return false;
     }
   }
 
@@ -206,10 +220,14 @@ class Checks {
     for (int a = 0; a < static_cast<int>(what.mesh.size()); ++a) {
       const AxisState from = what.from_type.layout[a], to = what.to_type.layout[a];
       const bool listed = std::find(what.axes.begin(), what.axes.end(), a) != what.axes.end();
-      if (!listed && !(from == to)) wrong("'{}' changes axis '{}', which it does not join", step.name, what.mesh[a].name);
+      if (!listed && !(from == to))
+        wrong("'{}' changes axis '{}', which it does not join", step.name, what.mesh[a].name);
       if (listed && (a >= place_axes || !does(what.kind, from, to)))
-        wrong("'{}' does not take axis '{}' from {} to {}", step.name, what.mesh[a].name, state_text(from), state_text(to));
-      if (listed && from.is(Kind::P) && from.op != what.reduce) wrong("'{}' reduces by {}, its operand is a partial {}", step.name, reduce_name(what.reduce), reduce_name(from.op));
+        wrong("'{}' does not take axis '{}' from {} to {}", step.name, what.mesh[a].name, state_text(from),
+              state_text(to));
+      if (listed && from.is(Kind::P) && from.op != what.reduce)
+        wrong("'{}' reduces by {}, its operand is a partial {}", step.name, reduce_name(what.reduce),
+              reduce_name(from.op));
     }
   }
 
@@ -224,7 +242,8 @@ std::vector<std::string> prove_plan(const Plan& plan) {
   if (wrong.empty()) {
     const PlanEvents events(plan);
     wrong = events.violations;
-    if (wrong.empty() && static_cast<int>(events.order.size()) < events.nodes) wrong.push_back("a cycle: " + events.cycle_text());
+    if (wrong.empty() && static_cast<int>(events.order.size()) < events.nodes)
+      wrong.push_back("a cycle: " + events.cycle_text());
     if (wrong.empty()) wrong = prove_memory(events);
   }
   std::vector<std::string> shown;

@@ -4,7 +4,8 @@
 
 namespace weft {
 
-Quotient::Quotient(int count) : parent_(count), place_(count), successors_(count), predecessors_(count), seen_(count, 0) {
+Quotient::Quotient(int count)
+    : parent_(count), place_(count), successors_(count), predecessors_(count), seen_(count, 0) {
   for (int i = 0; i < count; ++i) parent_[i] = place_[i] = i;
 }
 

@@ -5,8 +5,8 @@
 
 namespace weft {
 
-/// Nodes 0 .. count-1, numbered in a topological order. Keeps an order of the groups (Pearce and Kelly's dynamic order), so
-/// that a merge looks only at what lies between the two groups.
+/// Nodes 0 .. count-1, numbered in a topological order. Keeps an order of the groups (Pearce and Kelly's dynamic
+/// order), so that a merge looks only at what lies between the two groups.
 class Quotient {
  public:
   explicit Quotient(int count);

@@ -96,7 +96,7 @@ void overlap_ops(const StepContext& step, const OverlapStep& what) {
     if (block % what.chunks || graph.type(result).shape[what.dim].count) continue;
     divisible = true;
     for (const auto& seeds : candidate_seeds(graph, first, extent, block / what.chunks)) {
-      const ChunkTyping typing = type_in_chunks(step.module, graph, ops, seeds, what.chunks);
+      const ChunkTyping typing = type_in_chunks(step.module, graph, ops, seeds, what.chunks, step.unchecked);
       const int time = static_cast<int>(step.module.mesh(graph, first.place).size());
       const bool cuts_dim = typing.inside.contains(result) &&
                             typing.inside.at(result)[time] == AxisState::sliced(what.dim, block / what.chunks);
@@ -105,7 +105,8 @@ void overlap_ops(const StepContext& step, const OverlapStep& what) {
       const int64_t smallest = smallest_block(step.module, graph, typing, result);
       if (smallest && smallest != block) continue;
       const Attrs attrs = {{"mechanism", std::string("streams")}};
-      make_chunk(step.module, typing, what.chunks, step.module.transforms[step.transform.index].text, attrs, step.transform);
+      make_chunk(step.module, typing, what.chunks, step.module.transforms[step.transform.index].text, attrs, step.transform,
+                 step.unchecked);
       return;
     }
   }

@@ -39,6 +39,7 @@ class Reorder {
   bool decide();
   bool settle_op(OpId id);
   bool find_live_out();
+  bool carry_blindly(const Op& op, size_t result, const std::vector<Layout>& arriving, Layout& layout);
   void apply();
   bool is_moved(OpId id) const { return std::find(moved_.begin(), moved_.end(), id) != moved_.end(); }
   bool is_past(OpId id) const { return past_.contains(id); }
@@ -107,6 +108,7 @@ bool Reorder::settle_op(OpId id) {
   for (size_t i = 0; i < now.size(); ++i)
     for (int a = 0; a < static_cast<int>(mesh.size()); ++a) {
       if (settled.operands[i][a] == now[i][a]) continue;
+      if (!now[i][a].is(Kind::R) && step_.unchecked) continue;
       if (!now[i][a].is(Kind::R))
         return refuse("reorder-not-local",
                       "'{}' cannot run on {} of '{}' over '{}': it needs all of it ({} would be communicated again)", op.name,
@@ -117,9 +119,21 @@ bool Reorder::settle_op(OpId id) {
   for (size_t r = 0; r < op.outputs.size(); ++r) {
     const Layout& old = graph_.type(op.outputs[r]).layout;
     for (int a = 0; a < static_cast<int>(mesh.size()); ++a)
-      if (settled.results[r][a].is(Kind::P) && !old[a].is(Kind::P) && what_.gather)
+      if (settled.results[r][a].is(Kind::P) && !old[a].is(Kind::P) && what_.gather && !step_.unchecked)
         return refuse("reorder-reduces", "'{}' reduces the dimension that is sliced over '{}'", op.name, mesh[a].name);
     new_.layouts[op.outputs[r]] = settled.results[r];
+    if (step_.unchecked && !carry_blindly(op, r, now, new_.layouts[op.outputs[r]])) return false;
+  }
+  return true;
+}
+
+bool Reorder::carry_blindly(const Op& op, size_t result, const std::vector<Layout>& arriving, Layout& layout) {
+  for (int a = 0; a < static_cast<int>(step_.module.mesh(graph_, op.place).size()); ++a) {
+    const bool sliced = std::any_of(arriving.begin(), arriving.end(), [&](const Layout& l) { return !l[a].is(Kind::R); });
+    if (!sliced || !layout[a].is(Kind::R)) continue;
+    const std::optional<AxisState> carried = carried_blindly(graph_, op, result, a, arriving);
+    if (!carried) return refuse("reorder-unbuildable", "'{}' has no dimension to carry the slice on", op.name);
+    layout.set(a, *carried);
   }
   return true;
 }

@@ -17,6 +17,8 @@ std::optional<Layout> slice_over(const TensorType& type, int dim, const std::vec
   for (const Digit& d : digits_of(type.layout, dim, mesh)) block = std::min(block, d.block);
   for (int64_t axis : axes) {
     const int a = static_cast<int>(axis);
+    // A dim that the ranks do not divide may be cut raggedly where nothing else slices it (L8).
+    if (block % mesh[a].size && axes.size() == 1 && block == type.shape[dim].bound) block += mesh[a].size - block % mesh[a].size;
     if (block % mesh[a].size) return {};
     block /= mesh[a].size;
     sliced.layout.set(a, AxisState::sliced(dim, block));

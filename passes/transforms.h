@@ -17,6 +17,7 @@ struct StepContext {
   const Bindings& bindings;
   const Loc& loc;
   TransformId transform;
+  bool unchecked = false;  // Env::unchecked
 
   Graph& graph() const { return module.graph; }
   /// The ops of a selector in this instance; reports and returns none where it matches nothing.
@@ -48,9 +49,13 @@ struct ChunkTyping {
 /// Types `ops` on the mesh with one more axis of size `chunks`, starting from slices of `seeds` (values read or made by
 /// the ops). Nothing is changed.
 ChunkTyping type_in_chunks(const Module& module, const Graph& graph, const std::vector<OpId>& ops,
-                           const std::map<ValueId, AxisState>& seeds, int chunks);
+                           const std::map<ValueId, AxisState>& seeds, int chunks, bool unchecked = false);
 /// Contracts typed ops into a Chunk op; the id of the op.
 OpId make_chunk(Module& module, const ChunkTyping& typing, int chunks, const std::string& name, Attrs attrs,
-                TransformId transform);
+                TransformId transform, bool unchecked = false);
+/// What a rule that does not look would carry on: the first operand's state of an axis, where the result has that dim.
+/// Nothing where the result cannot have it.
+std::optional<AxisState> carried_blindly(const Graph& graph, const Op& op, size_t result, int axis,
+                                         const std::vector<Layout>& arriving);
 
 }  // namespace weft

@@ -28,19 +28,11 @@ bool is_refused_request(const Diags& diags) {
   return true;
 }
 
-/// The metric, with sums that cancel to rounding noise counted as equal.
-bool agree(const Tensor& a, const Tensor& b) {
-  if (relative_error(a, b) < 2e-5) return true;
-  double largest = 0;
-  for (int64_t i = 0; a.dims == b.dims && i < a.size(); ++i) largest = std::max({largest, std::fabs(a.at(i)), std::fabs(b.at(i))});
-  return a.dims == b.dims && largest < 1e-9;
-}
-
 }  // namespace
 
 TEST_CASE("random graphs with random layouts agree with one rank") {
   const char* wanted = std::getenv("WEFT_RANDOM_GRAPHS");
-  const uint32_t graphs = wanted ? static_cast<uint32_t>(std::atoi(wanted)) : 1000;
+  const uint32_t graphs = wanted ? static_cast<uint32_t>(std::atoi(wanted)) : 2000;
   int compared = 0, refused = 0;
   for (uint32_t seed = 1; seed <= graphs; ++seed) {
     CAPTURE(seed);

@@ -148,6 +148,27 @@ class RandomModel {
   int counter_ = 0;
 };
 
+/// A module with a graph and constants of its own.
+inline Module source_copy(const Module& module) {
+  Module copy;
+  copy.name = module.name;
+  copy.file = module.file;
+  copy.graph = module.graph;
+  copy.places = module.places;
+  copy.origins = module.origins;
+  for (uint32_t c = 0; c < module.constants.size(); ++c)
+    copy.constants.add(module.constants[ConstantId{c}].name, module.constants.tensor({c}));
+  return copy;
+}
+
+/// The metric, with sums that cancel to rounding noise counted as equal.
+inline bool agree(const Tensor& a, const Tensor& b) {
+  if (relative_error(a, b) < 2e-5) return true;
+  double largest = 0;
+  for (int64_t i = 0; a.dims == b.dims && i < a.size(); ++i) largest = std::max({largest, std::fabs(a.at(i)), std::fabs(b.at(i))});
+  return a.dims == b.dims && largest < 1e-9;
+}
+
 /// A mesh of 2 to 4 ranks and layouts for some of the model's values, all of them legal by themselves.
 inline Schedule random_schedule(Dice& dice, const Module& module) {
   Schedule schedule;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "frontend/sort_nodes.h"
+
 namespace weft {
 
 ImportScope::ImportScope(const OnnxGraph& source, Graph& graph, ImportScope* parent)
@@ -108,31 +110,6 @@ bool check_supported(const OnnxModel& model, Diags& diags) {
 }
 
 namespace {
-
-/// The names that a subgraph takes from outside, in order of first use.
-class FreeNames {
- public:
-  void visit(const OnnxGraph& graph, std::unordered_set<std::string> inner) {
-    for (const OnnxValue& input : graph.inputs) inner.insert(input.name);
-    for (const OnnxTensor& tensor : graph.initialisers) inner.insert(tensor.name);
-    for (const OnnxNode& node : graph.nodes) {
-      for (const std::string& input : node.inputs) use(input, inner);
-      for (const OnnxAttr& attr : node.attrs)
-        for (const OnnxGraph& nested : attr.graphs) visit(nested, inner);
-      inner.insert(node.outputs.begin(), node.outputs.end());
-    }
-    for (const OnnxValue& output : graph.outputs) use(output.name, inner);
-  }
-  const std::vector<std::string>& names() const { return names_; }
-
- private:
-  void use(const std::string& name, const std::unordered_set<std::string>& inner) {
-    if (!name.empty() && !inner.contains(name) && seen_.insert(name).second) names_.push_back(name);
-  }
-
-  std::vector<std::string> names_;
-  std::unordered_set<std::string> seen_;
-};
 
 class NodeImporter {
  public:
@@ -242,13 +219,10 @@ void NodeImporter::report_missing(const std::string& name, size_t reader, const 
           return;
         }
     state_.diags.error("undefined-value", loc, "value '{}' is read, but nothing makes it", printable(name));
-  } else if (reader < scope_.source.nodes.size() && depends(maker->second, reader)) {
-    state_.diags.error("node-cycle", loc, "value '{}' depends on this node's own result: the graph has a cycle",
-                       printable(name));
   } else {
-    state_.diags.error("not-sorted", loc,
-                       "value '{}' is read before node '{}' makes it: ONNX wants nodes in topological order",
-                       printable(name), printable(shown_name(scope_.source.nodes[maker->second])));
+    const bool own = reader < scope_.source.nodes.size() && depends(maker->second, reader);
+    state_.diags.error("node-cycle", loc, "value '{}' {}: the graph has a cycle", printable(name),
+                       own ? "depends on this node's own result" : "comes from nodes that wait for each other");
   }
 }
 
@@ -400,13 +374,10 @@ bool NodeImporter::regions(const OnnxNode& node, const Loc& loc, NewOp& made) {
     }
     graphs.push_back(&attr->graphs[0]);
   }
-  FreeNames free;
-  for (const OnnxGraph* graph : graphs) {
+  for (const OnnxGraph* graph : graphs)
     if (!check_region(node, *graph, loc)) return false;
-    free.visit(*graph, {});
-  }
   std::vector<std::string> captures;
-  for (const std::string& name : free.names()) {
+  for (const std::string& name : free_names(graphs)) {
     const auto value = scope_.values.find(name);
     if (is_failed(name)) return false;
     if (value == scope_.values.end() || scope_.graph.producer_op(value->second).kind == OpKind::Constant) continue;

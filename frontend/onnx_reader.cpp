@@ -7,6 +7,7 @@
 #include "frontend/onnx_import.h"
 #include "frontend/onnx_proto.h"
 #include "frontend/onnx_text.h"
+#include "frontend/sort_nodes.h"
 
 namespace weft {
 
@@ -120,6 +121,7 @@ std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options,
   if (!check_versions(model, diags) || !inline_functions(model, diags) || !check_domains(model, diags)) return {};
   if (is_annotated(model.graph.nodes) && model.device_configurations == 0)
     diags.warning("device-annotation", Loc::in_file(model.file), "the nodes' device annotations are not read yet");
+  sort_nodes(model.graph);
   Module module;
   module.file = model.file;
   module.name = identifier_of(model.file);

@@ -27,6 +27,7 @@ struct Ready {
   KnownData data;
   std::string space;  // its namespace, and its name in the executable
   std::string text;
+  std::optional<double> tolerance;
 };
 
 std::string first_error(const Diags& diags) {
@@ -116,7 +117,7 @@ CaseResult CaseCompiler::evaluate_reference(const Compilation& c, const std::str
   if (!result.error.empty()) return {"wrong", "reference: " + result.error};
   for (size_t i = 0; i < result.outputs.size(); ++i) {
     const std::string& name = c.module.graph.outputs()[i].name;
-    const Comparison one = compare(name, result.outputs[i], data_.outputs.at(name), {});
+    const Comparison one = compare(name, result.outputs[i], data_.outputs.at(name), options_.tolerance);
     if (!one.detail.empty()) return {"wrong", "reference: " + one.detail};
   }
   return {"no_kernel", why};
@@ -157,7 +158,7 @@ std::optional<Ready> CaseCompiler::compile(CaseResult& result) {
     result = evaluate_reference(*c, first_error(diags));
     return {};
   }
-  return Ready{0, std::move(c), std::move(data_), space_, joined_text(files)};
+  return Ready{0, std::move(c), std::move(data_), space_, joined_text(files), options_.tolerance};
 }
 
 // ---- building and running -------------------------------------------------------------------------------------------
@@ -219,7 +220,7 @@ CaseResult Batch::run_case(const Ready& ready, const std::string& program) const
     command.insert(command.end(), {"--weights", path});
   }
   const Comparison comparison =
-      run_and_compare(command, ready.compilation->plan, ready.data, options_.tolerance, folder, kRunSeconds);
+      run_and_compare(command, ready.compilation->plan, ready.data, ready.tolerance, folder, kRunSeconds);
   if (comparison.exit_code == 0) return {"passed", ""};
   return {comparison.exit_code == kMismatch ? "wrong" : "failed", comparison.detail};
 }

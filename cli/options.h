@@ -73,7 +73,8 @@ CommandLine parse_command_line(int argc, const char* const* argv, const Verb* ve
 /// A host target by its -march name; nothing if it is not one that is known.
 std::optional<Target> host_target(const std::string& arch);
 
-/// The flags of one line of a list, of those that say what to compile (--dim, --shape, --bind), and --tolerance. False with `why`.
+/// The flags of one line of a list, of those that say what to compile (--dim, --shape, --bind), and --tolerance. False
+/// with `why`.
 bool parse_model_flags(const std::vector<std::string>& flags, Options& options, std::string& why);
 
 }  // namespace weft

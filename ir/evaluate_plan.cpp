@@ -1,4 +1,5 @@
-// Every stream of every rank is a lane that walks its program, as the runtime's threads do; a seed picks which lane goes on.
+// Every stream of every rank is a lane that walks its program, as the runtime's threads do; a seed picks which lane
+// goes on.
 #include "ir/evaluate_plan.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ struct Level {
   const std::vector<Step>* steps;
   const Step* owner = nullptr;  // the For, If or Loop around them
   size_t at = 0;
-  int trips = 1, trip = 0;      // of a For
+  int trips = 1, trip = 0;  // of a For
 };
 
 struct Lane {
@@ -27,7 +28,7 @@ struct Lane {
   std::vector<Level> levels;
   Now now;
   std::map<const Step*, int64_t> trips;  // of the Loops being run
-  bool inside = false;  // a kernel or send has begun and waits for its peers
+  bool inside = false;                   // a kernel or send has begun and waits for its peers
   bool done = false;
 
   const Step& step() const { return (*levels.back().steps)[levels.back().at]; }
@@ -35,7 +36,8 @@ struct Lane {
 
 class Walking {
  public:
-  Walking(const Plan& plan, uint32_t seed, int64_t invocation) : plan_(plan), machine_(plan, invocation), random_(seed * 2654435761u + 1) {}
+  Walking(const Plan& plan, uint32_t seed, int64_t invocation)
+      : plan_(plan), machine_(plan, invocation), random_(seed * 2654435761u + 1) {}
 
   PlanRun run(const std::vector<Tensor>& inputs) {
     for (size_t i = 0; i < plan_.inputs.size(); ++i) machine_.load(plan_.inputs[i], inputs[i]);
@@ -134,8 +136,10 @@ class Walking {
     }
     lane.levels.pop_back();
     if (lane.levels.empty()) return;
-    if (owner && std::holds_alternative<LoopStep>(owner->what)) ++lane.trips[owner];
-    else ++lane.levels.back().at;
+    if (owner && std::holds_alternative<LoopStep>(owner->what))
+      ++lane.trips[owner];
+    else
+      ++lane.levels.back().at;
   }
 
   // ---- may a lane go on? -------------------------------------------------------------------------------------------
@@ -157,8 +161,12 @@ class Walking {
     return true;
   }
 
-  const Lane& lane_of(int rank, int stream) const { return lanes_[static_cast<size_t>(rank) * plan_.streams.size() + static_cast<size_t>(stream)]; }
-  Lane& lane_of(int rank, int stream) { return lanes_[static_cast<size_t>(rank) * plan_.streams.size() + static_cast<size_t>(stream)]; }
+  const Lane& lane_of(int rank, int stream) const {
+    return lanes_[static_cast<size_t>(rank) * plan_.streams.size() + static_cast<size_t>(stream)];
+  }
+  Lane& lane_of(int rank, int stream) {
+    return lanes_[static_cast<size_t>(rank) * plan_.streams.size() + static_cast<size_t>(stream)];
+  }
 
   bool waits_over(const Lane& lane) const {
     const auto& waits = lane.step().waits;
@@ -167,7 +175,8 @@ class Walking {
 
   bool is_at_collective(const Lane& lane, const std::vector<int>& ranks) const {
     const auto* what = lane.done ? nullptr : std::get_if<CollectiveStep>(&lane.step().what);
-    return what && what->kind != OpKind::ShardSlice && machine_.group(what->place, what->axes, lane.rank) == ranks && waits_over(lane);
+    return what && what->kind != OpKind::ShardSlice && machine_.group(what->place, what->axes, lane.rank) == ranks &&
+           waits_over(lane);
   }
 
   bool can_go(const Lane& lane) const {
@@ -184,7 +193,8 @@ class Walking {
     if (const auto* what = std::get_if<CollectiveStep>(&step.what); what && what->kind != OpKind::ShardSlice) {
       const std::vector<int> ranks = machine_.group(what->place, what->axes, lane.rank);
       if (ranks.front() != lane.rank) return false;  // the first of the group moves them all
-      return std::all_of(ranks.begin(), ranks.end(), [&](int r) { return is_at_collective(lane_of(r, lane.stream), ranks); });
+      return std::all_of(ranks.begin(), ranks.end(),
+                         [&](int r) { return is_at_collective(lane_of(r, lane.stream), ranks); });
     }
     if (const auto* recv = std::get_if<RecvStep>(&step.what)) {
       for (const Message& m : plan_.transfers[static_cast<size_t>(recv->transfer)].messages)
@@ -203,7 +213,8 @@ class Walking {
     for (int rank : machine_.group(kernel_place(lane.step()), meeting_axes(lane.step()), lane.rank)) {
       const Lane& other = lane_of(rank, lane.stream);
       const bool left = met_.contains({&lane.step(), rank, lane.now.micro_batch, lane.now.time});
-      if (!left && (other.done || !other.inside || &other.step() != &lane.step() || other.now.time != lane.now.time)) return false;
+      if (!left && (other.done || !other.inside || &other.step() != &lane.step() || other.now.time != lane.now.time))
+        return false;
     }
     return true;
   }
@@ -232,13 +243,16 @@ class Walking {
     }
     const auto* send = std::get_if<SendStep>(&step.what);
     if (send) sent_.insert({send->transfer, lane.now.micro_batch, lane.rank});
-    if (send || !meeting_axes(step).empty()) lane.inside = true;
-    else finish(lane);
+    if (send || !meeting_axes(step).empty())
+      lane.inside = true;
+    else
+      finish(lane);
   }
 
   void finish(Lane& lane) {
     const Step& step = lane.step();
-    if (lane.inside && !meeting_axes(step).empty()) met_.insert({&step, lane.rank, lane.now.micro_batch, lane.now.time});
+    if (lane.inside && !meeting_axes(step).empty())
+      met_.insert({&step, lane.rank, lane.now.micro_batch, lane.now.time});
     lane.inside = false;
     for (const Raise& raise : step.raises)
       raised_.insert({raise.signal.index, lane.rank, element(lane, raise.per, plan_.signals[raise.signal.index], 0)});
@@ -255,7 +269,8 @@ class Walking {
     for (int rank : ranks) {
       const Lane& other = lane_of(rank, lane.stream);
       if (&other.step() != &lane.step() || other.now.time != lane.now.time) {
-        machine_.error = format("rank {} calls '{}' where rank {} calls '{}'", rank, other.step().name, lane.rank, lane.step().name);
+        machine_.error =
+            format("rank {} calls '{}' where rank {} calls '{}'", rank, other.step().name, lane.rank, lane.step().name);
         return;
       }
     }
@@ -301,8 +316,8 @@ class Walking {
   PlanMachine machine_;
   uint32_t random_;
   std::vector<Lane> lanes_;
-  std::set<std::tuple<uint32_t, int, int>> raised_;   // signal, rank, element
-  std::set<std::tuple<int, int, int>> sent_, pulled_; // transfer, micro-batch, rank
+  std::set<std::tuple<uint32_t, int, int>> raised_;    // signal, rank, element
+  std::set<std::tuple<int, int, int>> sent_, pulled_;  // transfer, micro-batch, rank
   std::set<std::tuple<const Step*, int, int, Coordinates>> met_;
 };
 

@@ -1,5 +1,5 @@
-// Runs a Plan step by step on virtual ranks in one of its legal orders (DESIGN section 11): on bytes, with poison, so that a
-// missing wait or a buffer that is too small shows in some order.
+// Runs a Plan step by step on virtual ranks in one of its legal orders (DESIGN section 11): on bytes, with poison, so
+// that a missing wait or a buffer that is too small shows in some order.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,7 +13,8 @@ struct PlanRun {
   std::vector<Tensor> outputs;  // global, in the order of plan.outputs
   std::string error;            // "" when well: a deadlock, ranks that disagree, an access out of bounds
 };
-/// `inputs`: global, one for each port of plan.inputs. `seed` chooses, again and again, which stream of which rank goes on.
+/// `inputs`: global, one for each port of plan.inputs. `seed` chooses, again and again, which stream of which rank goes
+/// on.
 PlanRun evaluate_plan(const Plan& plan, const std::vector<Tensor>& inputs, uint32_t seed, int64_t invocation = 0);
 
 }  // namespace weft

@@ -22,7 +22,8 @@ std::vector<int> exchange_axes(const Graph& body) {
 
 }  // namespace
 
-PlanMachine::PlanMachine(const Plan& plan, int64_t invocation) : plan_(plan), invocation_(invocation), ranks_(plan.world) {
+PlanMachine::PlanMachine(const Plan& plan, int64_t invocation)
+    : plan_(plan), invocation_(invocation), ranks_(plan.world) {
   module_.name = plan.name;
   module_.places = plan.places;
   module_.origins = plan.origins;
@@ -58,14 +59,17 @@ std::vector<int> PlanMachine::group(PlaceId place, const std::vector<int>& axes,
   return ranks;
 }
 
-// ---- bytes -----------------------------------------------------------------------------------------------------------
+// ---- bytes
+// -----------------------------------------------------------------------------------------------------------
 
 std::byte* PlanMachine::address(int rank, BufferId id, const Now& now) {
   const Buffer& buffer = plan_.buffer(id);
   int64_t instance = 0;
-  if (buffer.depth > 1) instance = buffer.life == Life::MicroBatch ? now.micro_batch : now.time.empty() ? 0 : now.time.back();
+  if (buffer.depth > 1)
+    instance = buffer.life == Life::MicroBatch ? now.micro_batch : now.time.empty() ? 0 : now.time.back();
   Rank& at = ranks_[rank];
-  return (buffer.window ? at.window : at.own).data() + at.program->positions[id.index].offset + instance % buffer.depth * buffer.bytes;
+  return (buffer.window ? at.window : at.own).data() + at.program->positions[id.index].offset +
+         instance % buffer.depth * buffer.bytes;
 }
 
 PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh,
@@ -106,7 +110,8 @@ Tensor PlanMachine::read(int rank, BufferId id, const Spread& from, DType dtype,
   const std::byte* base = address(rank, id, now);
   for (Index at(from.dims); at.more(); at.next()) {
     int64_t element = 0;
-    for (size_t d = 0; d < from.dims.size(); ++d) element += from.at[d][static_cast<size_t>(at[static_cast<int>(d)])] * from.strides[d];
+    for (size_t d = 0; d < from.dims.size(); ++d)
+      element += from.at[d][static_cast<size_t>(at[static_cast<int>(d)])] * from.strides[d];
     std::memcpy(bytes.data() + at.linear() * size, base + element * size, static_cast<size_t>(size));
   }
   return tensor_from_bytes(dtype, from.dims, bytes);
@@ -123,7 +128,8 @@ void PlanMachine::write(int rank, BufferId id, const Spread& to, const Tensor& t
   std::byte* base = address(rank, id, now);
   for (Index at(to.dims); at.more(); at.next()) {
     int64_t element = 0;
-    for (size_t d = 0; d < to.dims.size(); ++d) element += to.at[d][static_cast<size_t>(at[static_cast<int>(d)])] * to.strides[d];
+    for (size_t d = 0; d < to.dims.size(); ++d)
+      element += to.at[d][static_cast<size_t>(at[static_cast<int>(d)])] * to.strides[d];
     std::memcpy(base + element * size, bytes.data() + at.linear() * size, static_cast<size_t>(size));
   }
 }
@@ -138,7 +144,8 @@ void PlanMachine::put_number(int rank, BufferId id, int64_t value, const Now& no
   write(rank, id, {{}, {}, {}}, tensor, now);
 }
 
-// ---- ports -----------------------------------------------------------------------------------------------------------
+// ---- ports
+// -----------------------------------------------------------------------------------------------------------
 
 void PlanMachine::load(const Port& port, const Tensor& global) {
   const Locals locals = scatter(global, port.type, port.mesh);
@@ -158,14 +165,17 @@ Tensor PlanMachine::assemble_port(const Port& port) {
     if (port.counts[d]) lengths[d] = std::clamp<int64_t>(number(place.ranks[0], port.counts[d], {}), 0, lengths[d]);
   Locals locals;
   for (int i = 0; i < place.size(); ++i)
-    locals.push_back(read(place.ranks[i], port.buffer, spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths), port.type.dtype, {}));
+    locals.push_back(read(place.ranks[i], port.buffer,
+                          spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths), port.type.dtype,
+                          {}));
   std::string why;
   std::optional<Tensor> global = assemble(locals, port.type, port.mesh, why);
   if (!global) error = format("output '{}': {}", port.name, why);
   return global ? *global : Tensor(port.type.dtype, port.type.dims());
 }
 
-// ---- launches --------------------------------------------------------------------------------------------------------
+// ---- launches
+// --------------------------------------------------------------------------------------------------------
 
 Tensor PlanMachine::weight_part(int rank, WeightId id, const Spread& from, DType dtype) {
   const Weight& weight = plan_.weight(id);
@@ -180,14 +190,16 @@ Tensor PlanMachine::weight_part(int rank, WeightId id, const Spread& from, DType
   Tensor part(dtype, from.dims);
   for (Index i(from.dims); i.more(); i.next()) {
     int64_t element = 0;
-    for (size_t d = 0; d < from.dims.size(); ++d) element += from.at[d][static_cast<size_t>(i[static_cast<int>(d)])] * strides[d];
+    for (size_t d = 0; d < from.dims.size(); ++d)
+      element += from.at[d][static_cast<size_t>(i[static_cast<int>(d)])] * strides[d];
     part.copy_element(i.linear(), local, element);
   }
   return part;
 }
 
 /// Bounds, or the run-time lengths that the launch passes.
-Dims PlanMachine::lengths_of(int rank, const Kernel& kernel, const LaunchStep& step, const TensorType& type, const Now& now) {
+Dims PlanMachine::lengths_of(int rank, const Kernel& kernel, const LaunchStep& step, const TensorType& type,
+                             const Now& now) {
   Dims lengths = type.dims();
   for (int d = 0; d < type.ndim(); ++d) {
     if (!type.shape[d].count) continue;
@@ -216,9 +228,13 @@ void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& n
       at.insert(at.end(), now.time.begin(), now.time.end());
       const Spread from = spread(formal.type, formal.whole_over, kernel.mesh, at, lengths);
       const int rank = place.ranks[i];
-      const bool reads = rank == runner || (formal.window && std::find(peers.begin(), peers.end(), rank) != peers.end());
-      if (step.operands[f].weight) values.push_back(weight_part(rank, step.operands[f].weight, from, formal.type.dtype));
-      else values.push_back(reads ? read(rank, step.operands[f].buffer, from, formal.type.dtype, now) : Tensor(formal.type.dtype, from.dims));
+      const bool reads =
+          rank == runner || (formal.window && std::find(peers.begin(), peers.end(), rank) != peers.end());
+      if (step.operands[f].weight)
+        values.push_back(weight_part(rank, step.operands[f].weight, from, formal.type.dtype));
+      else
+        values.push_back(reads ? read(rank, step.operands[f].buffer, from, formal.type.dtype, now)
+                               : Tensor(formal.type.dtype, from.dims));
     }
     locals.push_back(std::move(values));
   }
@@ -254,7 +270,8 @@ void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now
       store_gathered(rank, step, o, now, mine);
       continue;
     }
-    const Spread to = spread(formal.type, formal.whole_over, kernel.mesh, at, lengths_of(rank, kernel, step, formal.type, now));
+    const Spread to =
+        spread(formal.type, formal.whole_over, kernel.mesh, at, lengths_of(rank, kernel, step, formal.type, now));
     write(rank, step.operands[inputs + o].buffer, to, mine, now);
   }
 }
@@ -282,7 +299,8 @@ void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output
   const Dims strides = strides_of(mine.dims);
   for (Index i(in_result.dims); i.more(); i.next()) {
     int64_t element = 0;
-    for (size_t d = 0; d < in_result.dims.size(); ++d) element += in_result.at[d][static_cast<size_t>(i[static_cast<int>(d)])] * strides[d];
+    for (size_t d = 0; d < in_result.dims.size(); ++d)
+      element += in_result.at[d][static_cast<size_t>(i[static_cast<int>(d)])] * strides[d];
     part.copy_element(i.linear(), mine, element);
   }
   const BufferId buffer = step.operands[inputs + output].buffer;
@@ -290,7 +308,8 @@ void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output
   for (int peer : group(kernel.place, exchange_axes(body), rank)) write(peer, buffer, in_memory, part, now);
 }
 
-// ---- copies and exchanges --------------------------------------------------------------------------------------------
+// ---- copies and exchanges
+// --------------------------------------------------------------------------------------------
 
 void PlanMachine::copy(int rank, const CopyStep& step, const std::vector<Access>& accesses, const Now& now) {
   const Buffer& from = plan_.buffer(step.from);
@@ -322,7 +341,8 @@ void PlanMachine::exchange(const std::vector<int>& ranks, const CollectiveStep& 
     c.insert(c.end(), now.time.begin(), now.time.end());
     const Spread from = spread(step.from_type, step.from_whole_over, step.mesh, c, step.from_type.dims());
     const bool here = std::find(ranks.begin(), ranks.end(), place.ranks[i]) != ranks.end();
-    held[i] = here ? read(place.ranks[i], step.from, from, step.from_type.dtype, now) : Tensor(step.from_type.dtype, from.dims);
+    held[i] = here ? read(place.ranks[i], step.from, from, step.from_type.dtype, now)
+                   : Tensor(step.from_type.dtype, from.dims);
     sources[static_cast<size_t>(index_of(step.mesh, c))] = &held[i];
     if (here) targets.push_back(index_of(step.mesh, c)), at.push_back(c);
   }
@@ -341,7 +361,8 @@ void PlanMachine::pull(int rank, const TransferTable& table, const Now& now) {
     const std::byte* from = address(m.from, table.from, now);
     std::byte* to = address(rank, table.to, now);
     for (Index i(m.extents); i.more(); i.next())
-      std::memcpy(to + (m.target + i.dot(m.target_strides)) * size, from + (m.source + i.dot(m.source_strides)) * size, static_cast<size_t>(size));
+      std::memcpy(to + (m.target + i.dot(m.target_strides)) * size, from + (m.source + i.dot(m.source_strides)) * size,
+                  static_cast<size_t>(size));
   }
 }
 

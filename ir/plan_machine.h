@@ -14,7 +14,8 @@ class PlanMachine {
  public:
   explicit PlanMachine(const Plan& plan, int64_t invocation);
 
-  /// Where a rank is in time: the micro-batch if there are several, then the chunks of enclosing Fors; the trip of a Loop.
+  /// Where a rank is in time: the micro-batch if there are several, then the chunks of enclosing Fors; the trip of a
+  /// Loop.
   struct Now {
     int micro_batch = 0;
     Coordinates time;
@@ -41,15 +42,18 @@ class PlanMachine {
   };
   /// How a local tensor of a type lies in memory that is whole over some axes.
   struct Spread {
-    Dims dims;                                // of the tensor
-    std::vector<std::vector<int64_t>> at;     // by dim: index in the memory
-    Dims strides;                             // of the memory
+    Dims dims;                             // of the tensor
+    std::vector<std::vector<int64_t>> at;  // by dim: index in the memory
+    Dims strides;                          // of the memory
   };
 
   int index_in(PlaceId place, int rank) const;
-  Coordinates place_coordinates(PlaceId place, int rank) const { return coordinates_of(plan_.places[place.index].mesh, index_in(place, rank)); }
+  Coordinates place_coordinates(PlaceId place, int rank) const {
+    return coordinates_of(plan_.places[place.index].mesh, index_in(place, rank));
+  }
   std::byte* address(int rank, BufferId buffer, const Now& now);
-  Spread spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh, const Coordinates& at, const Dims& lengths) const;
+  Spread spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh, const Coordinates& at,
+                const Dims& lengths) const;
   Tensor read(int rank, BufferId buffer, const Spread& from, DType dtype, const Now& now);
   void write(int rank, BufferId buffer, const Spread& to, const Tensor& tensor, const Now& now);
   /// Elements of a buffer that a spread reaches must lie inside its instance.

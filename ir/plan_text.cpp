@@ -8,18 +8,24 @@ namespace {
 
 const char* reason_name(Wait::Reason reason) {
   switch (reason) {
-    case Wait::Reason::Data: return "data";
-    case Wait::Reason::Reuse: return "reuse";
-    case Wait::Reason::Position: return "position";
+    case Wait::Reason::Data:
+      return "data";
+    case Wait::Reason::Reuse:
+      return "reuse";
+    case Wait::Reason::Position:
+      return "position";
   }
   return "";
 }
 
 const char* per_text(Per per) {
   switch (per) {
-    case Per::Once: return "";
-    case Per::Chunk: return "[chunk]";
-    case Per::MicroBatch: return "[micro-batch]";
+    case Per::Once:
+      return "";
+    case Per::Chunk:
+      return "[chunk]";
+    case Per::MicroBatch:
+      return "[micro-batch]";
   }
   return "";
 }
@@ -47,7 +53,8 @@ std::string what_text(const Plan& plan, const Step& step) {
     std::vector<std::string> operands;
     for (size_t i = 0; i < launch->operands.size(); ++i) {
       const Operand& o = launch->operands[i];
-      operands.push_back(kernel.formals[i].name + " = " + (o.weight ? "weight " + plan.weight(o.weight).name : plan.buffer(o.buffer).name));
+      operands.push_back(kernel.formals[i].name + " = " +
+                         (o.weight ? "weight " + plan.weight(o.weight).name : plan.buffer(o.buffer).name));
     }
     return kernel.name + "(" + join(operands, ", ") + ")";
   }
@@ -61,7 +68,8 @@ void append_sync(std::string& text, const Plan& plan, const Step& step, const st
     text += std::string(" for ") + reason_name(wait.reason) + (wait.in_kernel ? ", in the kernel\n" : "\n");
   }
   for (const Raise& raise : step.raises)
-    text += pad + "raises " + plan.signals[raise.signal.index].name + per_text(raise.per) + (raise.in_kernel ? ", in the kernel\n" : "\n");
+    text += pad + "raises " + plan.signals[raise.signal.index].name + per_text(raise.per) +
+            (raise.in_kernel ? ", in the kernel\n" : "\n");
 }
 
 std::string steps_text(const Plan& plan, const std::vector<Step>& steps, int indent) {
@@ -72,10 +80,14 @@ std::string steps_text(const Plan& plan, const std::vector<Step>& steps, int ind
 
 std::string position_text(const Plan& plan, const Position& position) {
   switch (position.kind) {
-    case Position::Kind::Absent: return "absent";
-    case Position::Kind::Start: return "start";
-    case Position::Kind::EndOf: return "end of " + plan.buffer(position.of).name;
-    case Position::Kind::SameAs: return "same as " + plan.buffer(position.of).name;
+    case Position::Kind::Absent:
+      return "absent";
+    case Position::Kind::Start:
+      return "start";
+    case Position::Kind::EndOf:
+      return "end of " + plan.buffer(position.of).name;
+    case Position::Kind::SameAs:
+      return "same as " + plan.buffer(position.of).name;
   }
   return "";
 }
@@ -86,8 +98,8 @@ std::string buffers_text(const Plan& plan, const Program& program) {
     const Buffer& buffer = plan.buffers[b];
     const Position& position = program.positions[b];
     if (position.kind == Position::Kind::Absent) continue;
-    text += format("  {} {}: {}, {} bytes", buffer.window ? "window" : "own", buffer.name, type_text(buffer.type, buffer.mesh),
-                   buffer.bytes);
+    text += format("  {} {}: {}, {} bytes", buffer.window ? "window" : "own", buffer.name,
+                   type_text(buffer.type, buffer.mesh), buffer.bytes);
     if (buffer.depth > 1) text += format(" x {}", buffer.depth);
     text += format(", at {} ({}), live {}\n", position.offset, position_text(plan, position), buffer.live);
   }
@@ -101,7 +113,8 @@ std::string kernels_text(const Plan& plan) {
     for (const Formal& f : kernel.formals) formals.push_back(f.name + ": " + type_text(f.type, kernel.mesh));
     for (OpId id = kernel.body.first(); id; id = kernel.body.next(id))
       if (category(kernel.body.op(id)) != Category::Source) ops.push_back(op_def(kernel.body.op(id)).name);
-    text += format("  {} {}({}): {}\n", category_name(kernel.category), kernel.name, join(formals, ", "), list_text(ops));
+    text +=
+        format("  {} {}({}): {}\n", category_name(kernel.category), kernel.name, join(formals, ", "), list_text(ops));
     if (kernel.users.size() > 1) text += format("    used by {}\n", join(kernel.users, ", "));
   }
   return text;
@@ -110,15 +123,17 @@ std::string kernels_text(const Plan& plan) {
 std::string weights_text(const Plan& plan) {
   std::string text = "weights\n";
   for (const Weight& weight : plan.weights) {
-    text += format("  {}: {}, segment {}, at {}, {} bytes", weight.name, type_text(weight.type, plan.places[weight.place.index].mesh),
-                   weight.segment, weight.offset, weight.bytes);
+    text += format("  {}: {}, segment {}, at {}, {} bytes", weight.name,
+                   type_text(weight.type, plan.places[weight.place.index].mesh), weight.segment, weight.offset,
+                   weight.bytes);
     if (weight.packing.kind == Packing::Kind::Panels)
       text += format(", panels of {}{}", weight.packing.width, weight.packing.transposed ? ", transposed" : "");
     text += "\n";
   }
   for (size_t s = 0; s < plan.segments.size(); ++s)
-    text += format("  segment {}: sliced over [{}], ends at {}\n", s,
-                   axes_text(plan.segments[s].axes, plan.places[plan.segments[s].place.index].mesh), plan.segments[s].end);
+    text +=
+        format("  segment {}: sliced over [{}], ends at {}\n", s,
+               axes_text(plan.segments[s].axes, plan.places[plan.segments[s].place.index].mesh), plan.segments[s].end);
   return text;
 }
 
@@ -175,7 +190,8 @@ std::string step_text(const Plan& plan, const Step& step, int indent) {
   if (const auto* loop = std::get_if<ForStep>(&step.what)) text += steps_text(plan, loop->body, indent + 1);
   if (const auto* loop = std::get_if<LoopStep>(&step.what)) text += steps_text(plan, loop->body, indent + 1);
   if (const auto* branch = std::get_if<IfStep>(&step.what))
-    text += steps_text(plan, branch->then_body, indent + 1) + pad + "else\n" + steps_text(plan, branch->else_body, indent + 1);
+    text += steps_text(plan, branch->then_body, indent + 1) + pad + "else\n" +
+            steps_text(plan, branch->else_body, indent + 1);
   return text;
 }
 
@@ -187,15 +203,17 @@ std::string print_plan(const Plan& plan) {
                    signal.axes.empty() ? "" : ", all " + axes_text(signal.axes, plan.places[signal.place.index].mesh));
   text += transfers_text(plan);
   for (const Program& program : plan.programs) {
-    text += format("program of ranks {}: own {} bytes, windows {} bytes\n", dims_text({program.ranks.begin(), program.ranks.end()}),
-                   program.own_bytes, program.window_bytes);
+    text += format("program of ranks {}: own {} bytes, windows {} bytes\n",
+                   dims_text({program.ranks.begin(), program.ranks.end()}), program.own_bytes, program.window_bytes);
     text += buffers_text(plan, program);
   }
   for (const Block& block : plan.blocks)
-    text += format("block {} of {}\n", block.name, plan.places[block.place.index].name) + steps_text(plan, block.steps, 1);
+    text +=
+        format("block {} of {}\n", block.name, plan.places[block.place.index].name) + steps_text(plan, block.steps, 1);
   if (plan.order.size() > 1) {
     std::vector<std::string> order;
-    for (const OrderedBlock& o : plan.order) order.push_back(plan.blocks[o.block].name + "(" + std::to_string(o.micro_batch) + ")");
+    for (const OrderedBlock& o : plan.order)
+      order.push_back(plan.blocks[o.block].name + "(" + std::to_string(o.micro_batch) + ")");
     text += "order " + join(order, ", ") + "\n";
   }
   return text;

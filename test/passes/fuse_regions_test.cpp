@@ -31,15 +31,19 @@ TEST_CASE("an epilogue takes a diamond that closes again") {
 }
 
 TEST_CASE("two contractions added: the later one takes the sum") {
-  const std::string text = fused(model("(float[4,4] x) => (float[4,4] y) <float[4,4] w = random(1, 1.0), float[4,4] v = random(2, 1.0)>",
-                                       "a = MatMul(x, w)  b = MatMul(x, v)  y = Add(a, b)"));
+  const std::string text =
+      fused(model("(float[4,4] x) => (float[4,4] y) <float[4,4] w = random(1, 1.0), float[4,4] v = random(2, 1.0)>",
+                  "a = MatMul(x, w)  b = MatMul(x, v)  y = Add(a, b)"));
   CHECK((text == "contraction: MatMul; contraction: MatMul Add; "));
 }
 
 TEST_CASE("softmax and layer normalisation are one kernel each") {
-  CHECK(fused(model("(float[2,8] x) => (float[2,8] y)", "y = Softmax(x)")) == "reduction: ReduceMax Sub Exp ReduceSum Div; ");
-  const std::string norm = fused(model("(float[2,8] x, float[2,8] r) => (float[2,8] s, float[2,8] y) <float[8] g = random(1, 1.0), float[8] b = random(2, 1.0)>",
-                                       "s = Add(x, r)  y = LayerNormalization<axis = -1>(s, g, b)"));
+  CHECK(fused(model("(float[2,8] x) => (float[2,8] y)", "y = Softmax(x)")) ==
+        "reduction: ReduceMax Sub Exp ReduceSum Div; ");
+  const std::string norm =
+      fused(model("(float[2,8] x, float[2,8] r) => (float[2,8] s, float[2,8] y) <float[8] g = random(1, 1.0), float[8] "
+                  "b = random(2, 1.0)>",
+                  "s = Add(x, r)  y = LayerNormalization<axis = -1>(s, g, b)"));
   CHECK(norm.find("reduction: Add ") == 0);
   CHECK(norm.find("; ") == norm.size() - 2);
 }
@@ -63,9 +67,11 @@ TEST_CASE("pointwise ops over one shape are one kernel with several results") {
 
 TEST_CASE("near miss: a kernel around another kernel would be a cycle") {
   CHECK(fused(model("(float[4,4] x) => (float[4,4] y) <float[4,4] w = random(1, 1.0)>",
-                    "a = Neg(x)  m = MatMul(a, w)  n = Relu(m)  y = Add(n, a)")) == "pointwise: Neg; contraction: MatMul Relu Add; ");
+                    "a = Neg(x)  m = MatMul(a, w)  n = Relu(m)  y = Add(n, a)")) ==
+        "pointwise: Neg; contraction: MatMul Relu Add; ");
   CHECK(fused(model("(float[4,4] x) => (float[4,4] y, float[4,4] m) <float[4,4] w = random(1, 1.0)>",
-                    "a = Neg(x)  m = MatMul(a, w)  y = Add(m, a)")) == "pointwise: Neg; contraction: MatMul; pointwise: Add; ");
+                    "a = Neg(x)  m = MatMul(a, w)  y = Add(m, a)")) ==
+        "pointwise: Neg; contraction: MatMul; pointwise: Add; ");
 }
 
 TEST_CASE("views are done while loading, by every reader") {
@@ -75,8 +81,9 @@ TEST_CASE("views are done while loading, by every reader") {
 }
 
 TEST_CASE("a view of a view's pointwise result cannot join its kernel") {
-  CHECK(fused(model("(float[4,4] x) => (float[4,4] y)", "a = Neg(x)  t = Transpose<perm = [1, 0]>(a)  y = Add(a, t)")) ==
-        "pointwise: Neg; pointwise: Transpose Add; ");
+  CHECK(
+      fused(model("(float[4,4] x) => (float[4,4] y)", "a = Neg(x)  t = Transpose<perm = [1, 0]>(a)  y = Add(a, t)")) ==
+      "pointwise: Neg; pointwise: Transpose Add; ");
 }
 
 TEST_CASE("a transposed result is stored transposed by the contraction") {
@@ -86,23 +93,28 @@ TEST_CASE("a transposed result is stored transposed by the contraction") {
 }
 
 TEST_CASE("an output that is a view is copied, a reshaped one is not") {
-  CHECK(fused(model("(float[4,6] x) => (float[6,4] y)", "y = Transpose<perm = [1, 0]>(x)")) == "pointwise: Transpose; ");
-  CHECK(fused(model("(float[4,6] x) => (float[24] y) <int64[1] s = {24}>", "a = Relu(x)  y = Reshape(a, s)")) == "pointwise: Relu; ");
+  CHECK(fused(model("(float[4,6] x) => (float[6,4] y)", "y = Transpose<perm = [1, 0]>(x)")) ==
+        "pointwise: Transpose; ");
+  CHECK(fused(model("(float[4,6] x) => (float[24] y) <int64[1] s = {24}>", "a = Relu(x)  y = Reshape(a, s)")) ==
+        "pointwise: Relu; ");
 }
 
 TEST_CASE("a constant that is an output is copied") {
-  CHECK(fused(model("(float[4] x) => (float[4] y, float[4] c) <float[4] w = random(1, 1.0)>", "y = Relu(x)  c = Identity(w)")) ==
-        "pointwise: Relu; pointwise: Reshape; ");
+  CHECK(fused(model("(float[4] x) => (float[4] y, float[4] c) <float[4] w = random(1, 1.0)>",
+                    "y = Relu(x)  c = Identity(w)")) == "pointwise: Relu; pointwise: Reshape; ");
 }
 
 TEST_CASE("embedding look-ups join the sum of them") {
-  CHECK(fused(model("(int64[2,4] ids, int64[4] at) => (float[2,4,8] y) <float[9,8] wte = random(1, 1.0), float[5,8] wpe = random(2, 1.0)>",
-                    "a = Gather(wte, ids)  b = Gather(wpe, at)  y = Add(a, b)")).find("pointwise: Gather Add; ") != std::string::npos);
+  CHECK(fused(model("(int64[2,4] ids, int64[4] at) => (float[2,4,8] y) <float[9,8] wte = random(1, 1.0), float[5,8] "
+                    "wpe = random(2, 1.0)>",
+                    "a = Gather(wte, ids)  b = Gather(wpe, at)  y = Add(a, b)"))
+            .find("pointwise: Gather Add; ") != std::string::npos);
 }
 
 TEST_CASE("collectives stay outside, a schedule's fused kernel stays as it is") {
   CHECK(fused(kMlp, kTp2) == "contraction: MatMul Add Relu; contraction: MatMul; pointwise: Add Add; ");
-  CHECK(fused(kMlp, kTp2Fused) == "contraction: MatMul Add Relu; contraction: MatMul; collective: ShardSlice ReduceScatter Add Add AllGather; ");
+  CHECK(fused(kMlp, kTp2Fused) ==
+        "contraction: MatMul Add Relu; contraction: MatMul; collective: ShardSlice ReduceScatter Add Add AllGather; ");
   CHECK(fused(kMlp, kTp2Overlap).find("{ contraction: MatMul; collective: ") != std::string::npos);
 }
 

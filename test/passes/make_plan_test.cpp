@@ -102,11 +102,33 @@ TEST_CASE("chunks run on two streams, ordered by signals") {
 TEST_CASE("branches and loops") {
   check_runs(R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[4] x, bool c) => (float[4] y)
-{ y = If (c) <then_branch = t () => (float[4] a) { a = Relu(x) }, else_branch = e () => (float[4] b) { b = Neg(x) }> })", "", 1);
+{ y = If (c) <then_branch = t () => (float[4] a) { a = Relu(x) }, else_branch = e () => (float[4] b) { b = Neg(x) }> })",
+             "", 1);
   check_runs(R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[4] x, float[4] z) => (float[4] y, float[4] u) <int64 n = {3}, bool yes = {1}>
 { y, u = Loop (n, yes, x, z) <body = b (int64 i, bool c, float[4] v, float[4] w) => (bool d, float[4] r, float[4] s)
-  { d = Identity(c)  r = Add(w, x)  s = Mul(v, w) }> })", "", 1);
+  { d = Identity(c)  r = Add(w, x)  s = Mul(v, w) }> })",
+             "", 1);
+}
+
+TEST_CASE("results of a region that are one value have a buffer each") {
+  check_runs(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4] x, bool c) => (float[4] y, float[4] z, float[2,2] u)
+{ y, z, u = If (c) <
+    then_branch = t () => (float[4] a, float[4] b, float[2,2] d) { a = Relu(x)  b = Identity(a)  s = Constant <value = int64[2] {2, 2}> ()  d = Reshape(a, s) },
+    else_branch = e () => (float[4] a, float[4] b, float[2,2] d) { a = Neg(x)  b = Abs(a)  s = Constant <value = int64[2] {2, 2}> ()  d = Reshape(x, s) }> })",
+             "", 1);
+}
+
+TEST_CASE("a loop that collects elements is refused") {
+  const auto made = prepare(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4] x) => (float[4] y, float[3,4] u) <int64 n = {3}, bool yes = {1}>
+{ y, u = Loop (n, yes, x) <body = b (int64 i, bool c, float[4] v) => (bool d, float[4] r, float[4] s)
+  { d = Identity(c)  r = Add(v, x)  s = Neg(r) }> })",
+                            "", "");
+  REQUIRE(made->ok());
+  CHECK_FALSE(make_plan(*made->module, made->target, made->diags));
+  CHECK(made->diags.text().find("loop-scan-outputs-unsupported") != std::string::npos);
 }
 
 TEST_CASE("a state is updated in place if it was read before") {
@@ -173,7 +195,8 @@ TEST_CASE("random graphs with a random overlap: the Plan is proved and runs as t
     const std::string sum = dice.pick(sums);
     Schedule overlapped = schedule;
     const auto named = [](const std::string& name) { return Selector{Selector::Kind::Name, name, {}}; };
-    overlapped.transforms.push_back({OverlapStep{{named(sum.substr(0, sum.size() - 4)), named(sum)}, 2, dice.roll(2), {}}, {}});
+    overlapped.transforms.push_back(
+        {OverlapStep{{named(sum.substr(0, sum.size() - 4)), named(sum)}, 2, dice.roll(2), {}}, {}});
     const auto made = run(overlapped);
     if (!made->diags.ok()) continue;
     const std::optional<Plan> plan = make_plan(*made->module, made->target, made->diags);

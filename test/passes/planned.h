@@ -36,7 +36,8 @@ inline std::string kernels_text(const Graph& graph) {
     }
     text += std::string(category_name(kernel_category(op.regions[0]))) + ":";
     for (OpId inner : op.regions[0].order())
-      if (category(op.regions[0].op(inner)) != Category::Source) text += std::string(" ") + op_def(op.regions[0].op(inner)).name;
+      if (category(op.regions[0].op(inner)) != Category::Source)
+        text += std::string(" ") + op_def(op.regions[0].op(inner)).name;
     text += "; ";
   }
   return text;

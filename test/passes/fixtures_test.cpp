@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "ir/text_form.h"
+#include "passes/make_plan.h"
+#include "passes/prove_plan.h"
 #include "test/scheduled.h"
 
 using namespace weft;
@@ -90,6 +92,24 @@ TEST_CASE("fixtures evaluate on N ranks as on one") {
         for (size_t i = 0; i < a[run].outputs.size(); ++i)
           CHECK(relative_error(a[run].outputs[i], b[run].outputs[i]) < 2e-5);
       }
+    }
+  }
+}
+
+TEST_CASE("fixtures are planned and proved for both targets") {
+  for (const std::string& name : fixture_names(false)) {
+    CAPTURE(name);
+    const Fixture fixture = read_fixture(name);
+    const auto made = prepare(fixture.model, fixture.yaml, "");
+    INFO(made->diags.text());
+    REQUIRE(made->ok());
+    for (const Target& target : {Target{}, Target{Target::Kind::Cuda, {"sm_90"}, 0, 0}}) {
+      const std::optional<Plan> plan = make_plan(*made->module, target, made->diags);
+      INFO(made->diags.text());
+      REQUIRE(plan);
+      const std::vector<std::string> wrong = prove_plan(*plan);
+      INFO(join(wrong, "\n"));
+      CHECK(wrong.empty());
     }
   }
 }

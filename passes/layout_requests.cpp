@@ -48,7 +48,7 @@ bool read_request(const LayoutRequest& request, const TensorType& arriving, cons
       if (axis < 0) {
         std::vector<std::string> names;
         for (const MeshAxis& a : mesh) names.push_back(a.name);
-        diags.error("unknown-mesh-axis", r.loc, "unknown mesh axis '{}' for '{}', whose place has axes '{}'", name,
+        diags.error("axis-not-in-place", r.loc, "unknown mesh axis '{}' for '{}', whose place has axes '{}'", name,
                     request.value, join(names, "', '"));
         return false;
       }

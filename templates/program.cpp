@@ -17,7 +17,7 @@ enum : int { $stream_names };
 constexpr weft::Stream kStreams[] = {$streams};
 
 //@ if windows
-// Windows: memory that peers reach, at the same offset on every rank; live from the step that writes to the last reader.
+// Windows: memory that peers reach, at one offset on all ranks; live from the step that writes to the last reader.
 //@ for line in windows
 $line.text
 //@ end

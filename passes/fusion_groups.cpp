@@ -58,6 +58,13 @@ std::vector<int64_t> axes_of(const Op& op) {
   return {op.integer("axis")};
 }
 
+/// Whether an op that is no kernel takes a constant as this operand; else it must lie in a buffer.
+bool reads_weights(const Op& op, size_t input) {
+  if (op.kind == OpKind::Loop) return input >= 2 + static_cast<size_t>(op.integer("carried"));
+  if (op.kind == OpKind::If) return input > 0;
+  return category(op) != Category::Collective;
+}
+
 /// Ops that a pointwise kernel evaluates element by element, but whose operands it must load.
 bool is_loading_kind(OpKind kind) {
   switch (kind) {
@@ -127,7 +134,7 @@ class Deciding {
       const bool loads_only =
           category(o) == Category::Scan || (category(o) == Category::Index && o.kind != OpKind::Gather);
       if (category(o) == Category::Collective || category(o) == Category::Region || loads_only)
-        for (ValueId v : o.inputs) store(v, category(o) != Category::Collective);
+        for (size_t i = 0; i < o.inputs.size(); ++i) store(o.inputs[i], reads_weights(o, i));
     }
     for (const Graph::Output& output : graph_.outputs()) store(output.value, false, region_);
     for (OpId id : order_)
@@ -146,7 +153,7 @@ class Deciding {
 
   /// `value` is read from memory by something that is no kernel; constants lie in memory of their own kind, which not
   /// all of these can read. `result`: of a region, which needs a buffer of its own.
-  void store(ValueId value, bool reads_weights, bool result = false) {
+  void store(ValueId value, bool takes_weights, bool result = false) {
     while (value) {
       const OpId id = graph_.producer(value);
       const Op& o = op(id);
@@ -157,7 +164,7 @@ class Deciding {
       const OpKind base = graph_.producer_op(o.inputs[0]).kind;
       if (known && !out_.alias[id.index]) return;
       const bool lent = region_ && (base == OpKind::Input || (result && graph_.value(o.inputs[0]).uses.size() > 1));
-      out_.alias[id.index] = reads_weights || (base != OpKind::Constant && !lent);
+      out_.alias[id.index] = takes_weights || (base != OpKind::Constant && !lent);
       if (!out_.alias[id.index]) return;
       value = o.inputs[0];
     }

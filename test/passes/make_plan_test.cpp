@@ -111,6 +111,14 @@ m (float[4] x, float[4] z) => (float[4] y, float[4] u) <int64 n = {3}, bool yes 
              "", 1);
 }
 
+TEST_CASE("a loop that starts from constants") {
+  check_runs(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4] x) => (float[4] y) <int64 n = {5}, bool yes = {1}, float[4] start = {1, 2, 3, 4}, float limit = {9}>
+{ y = Loop (n, yes, start) <body = b (int64 i, bool c, float[4] v) => (bool d, float[4] r)
+  { r = Add(v, v)  k = Constant <value = int64[1] {0}> ()  m = ReduceMax <keepdims = 0> (r, k)  d = Less(m, limit) }> })",
+             "", 1);
+}
+
 TEST_CASE("results of a region that are one value have a buffer each") {
   check_runs(R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[4] x, bool c) => (float[4] y, float[4] z, float[2,2] u)

@@ -38,9 +38,14 @@ Cleanup& cleanup() {
   return instance;
 }
 
+/// Again while something, such as a compiler that is just ending, still puts files there.
 void remove_folder(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
+  std::error_code error;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    std::filesystem::remove_all(path, error);
+    if (!std::filesystem::exists(path, error)) return;
+    usleep(10'000);
+  }
 }
 
 [[noreturn]] void end_by_signal(int number) {
@@ -156,8 +161,9 @@ WorkFolder::WorkFolder() {
 
 WorkFolder::~WorkFolder() {
   if (path_.empty()) return;
-  remove_folder(path_);
+  // Two threads that remove one folder get into each other's way.
   const std::lock_guard lock(cleanup().mutex);
+  remove_folder(path_);
   cleanup().folders.erase(path_);
 }
 

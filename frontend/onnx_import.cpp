@@ -48,7 +48,7 @@ std::vector<std::string> region_attrs(const OnnxNode& node) {
   return {};
 }
 
-static bool is_constant_node(const OnnxNode& node) { return node.domain.empty() && node.op_type == "Constant"; }
+bool is_constant_node(const OnnxNode& node) { return node.domain.empty() && node.op_type == "Constant"; }
 
 /// The first opset of the node's domain in which the record reads this spelling.
 static int since(const OpDef& def, const OnnxNode& node) {
@@ -121,7 +121,6 @@ class NodeImporter {
  private:
   bool node(const OnnxNode& node);
   bool constant_node(const OnnxNode& node, const Loc& loc, int index);
-  bool repeats(const std::string& name, const Constant& constant) const;
   bool operands(const OnnxNode& node, const OpDef& def, const Loc& loc, NewOp& made);
   bool check_arity(const OnnxNode& node, const OpDef& def, const Loc& loc, const std::vector<ValueId>& inputs);
   bool regions(const OnnxNode& node, const Loc& loc, NewOp& made);
@@ -261,22 +260,10 @@ bool NodeImporter::constant_node(const OnnxNode& node, const Loc& loc, int index
     made.name = node.name;
     made.origins = {origin(node, loc, index)};
     made.result_names = node.outputs;
-    if (repeats(node.outputs[0], c)) return true;
     op = scope_.graph.add(std::move(made));
   }
   define(node, op, loc);
   return bool(op);
-}
-
-/// Tools that merge models leave the same Constant in twice. That is not SSA, but means nothing else.
-bool NodeImporter::repeats(const std::string& name, const Constant& constant) const {
-  const auto known = scope_.values.find(name);
-  if (known == scope_.values.end()) return false;
-  const Op& producer = scope_.graph.producer_op(known->second);
-  if (producer.kind != OpKind::Constant) return false;
-  const Constant& other = state_.module.constants[producer.constant("value")];
-  return other.dtype == constant.dtype && other.dims == constant.dims &&
-         std::ranges::equal(other.bytes, constant.bytes);
 }
 
 bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc& loc,

@@ -121,6 +121,7 @@ std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options,
   if (!check_versions(model, diags) || !inline_functions(model, diags) || !check_domains(model, diags)) return {};
   if (is_annotated(model.graph.nodes) && model.device_configurations == 0)
     diags.warning("device-annotation", Loc::in_file(model.file), "the nodes' device annotations are not read yet");
+  drop_repeated_constants(model, model.graph, diags);
   sort_nodes(model.graph);
   Module module;
   module.file = model.file;

@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "frontend/onnx_import.h"
+
 namespace weft {
 
 namespace {
@@ -100,6 +102,30 @@ void sort_nodes(OnnxGraph& graph) {
   std::vector<OnnxNode> nodes;
   for (const size_t n : sorted_order(waiting_of(graph.nodes))) nodes.push_back(std::move(graph.nodes[n]));
   graph.nodes = std::move(nodes);
+}
+
+void drop_repeated_constants(const OnnxModel& model, OnnxGraph& graph, Diags& diags) {
+  std::unordered_map<std::string, size_t> last;
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    if (is_constant_node(graph.nodes[n]) && graph.nodes[n].outputs.size() == 1) last[graph.nodes[n].outputs[0]] = n;
+  std::vector<OnnxNode> kept;
+  std::vector<std::string> dropped;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    OnnxNode& node = graph.nodes[n];
+    const auto known = node.outputs.size() == 1 ? last.find(node.outputs[0]) : last.end();
+    if (is_constant_node(node) && known != last.end() && known->second != n)
+      dropped.push_back(node.outputs[0]);
+    else
+      kept.push_back(std::move(node));
+  }
+  graph.nodes = std::move(kept);
+  if (!dropped.empty())
+    diags.warning("constant-repeated", Loc::in_file(model.file),
+                  "{} Constant nodes have the name of a later one ('{}' is the first): the last one counts", dropped.size(),
+                  printable(dropped[0]));
+  for (OnnxNode& node : graph.nodes)
+    for (OnnxAttr& attr : node.attrs)
+      for (OnnxGraph& nested : attr.graphs) drop_repeated_constants(model, nested, diags);
 }
 
 }  // namespace weft

@@ -258,6 +258,10 @@ IndexExpr Elements::data_index(const Element& element, const std::string& name, 
 
 IndexExpr Elements::clamped(const IndexExpr& index, int64_t extent, std::string& inside) {
   if (index.low() >= 0 && index.high() < extent) return index;
+  if (index.is_constant()) {  // never inside
+    inside += inside.empty() ? "false" : " && false";
+    return std::clamp<int64_t>(index.constant(), 0, extent - 1);
+  }
   const std::string text = scopes.text(index);
   Scope* scope = scopes.home({index});
   if (index.low() < 0) inside += (inside.empty() ? "" : " && ") + std::string("(") + text + ") >= 0";

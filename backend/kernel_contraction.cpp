@@ -26,6 +26,7 @@ class ContractionWriter {
   /// Nothing where this way of computing it does not fit.
   std::optional<std::vector<std::string>> matmul();
   std::optional<std::vector<std::string>> convolution();
+  std::optional<std::vector<std::string>> pool();
 
  private:
   /// Extents and run-time texts of "batch m k, batch k n".
@@ -36,7 +37,9 @@ class ContractionWriter {
   };
 
   std::optional<Site> site(ValueId value, const IndexList& index);
+  Site whole_array(ValueId value, const IndexList& index, const char* role);
   Site array_site(ValueId value, const IndexList& index, const char* role);
+  std::optional<std::string> splat(ValueId value) const;
   bool extents(Shape& shape);
   bool forward(const IndexList& index);
   std::vector<std::string> put(const Shape& shape, const IndexList& result, const std::string& head);
@@ -63,6 +66,7 @@ class ContractionWriter {
   const Graph& body_;
   const Op& op_;
   const ValueId root_;
+  std::string sum_text_ = "sums[j]";
   bool panels_ = true;                        // columns come 16 at a time, from multiples of 16
   std::vector<std::string> lines_;            // in front of the contraction
   std::vector<std::optional<IndexList>> placed_;
@@ -91,12 +95,31 @@ std::optional<Site> ContractionWriter::site(ValueId value, const IndexList& inde
   return Site{context_.formal_name(static_cast<size_t>(number)), context_.offset(formal, at), &formal};
 }
 
+/// The one number that every element of an operand is, if it is so.
+std::optional<std::string> ContractionWriter::splat(ValueId value) const {
+  while (body_.producer_op(value).kind == OpKind::Expand || body_.producer_op(value).kind == OpKind::Reshape ||
+         body_.producer_op(value).kind == OpKind::Transpose)
+    value = body_.producer_op(value).inputs[0];
+  const Op& op = body_.producer_op(value);
+  if (op.kind != OpKind::Constant || body_.type(value).count() != 1) return {};
+  return real_literal(context_.plan.constants->tensor(op.constant("value")).real[0], body_.type(value).dtype);
+}
+
 /// All elements of an operand, computed into an array first.
-Site ContractionWriter::array_site(ValueId value, const IndexList& index, const char* role) {
+Site ContractionWriter::whole_array(ValueId value, const IndexList& index, const char* role) {
   const std::string array = context_.names.unique(role);
   const std::vector<std::string> fill = write_array(context_, value, array);
   lines_.insert(lines_.end(), fill.begin(), fill.end());
   return {array + ".get()", linear_index(index, context_.dims(value)), nullptr};
+}
+
+/// The same, or one element where all are equal.
+Site ContractionWriter::array_site(ValueId value, const IndexList& index, const char* role) {
+  const std::optional<std::string> number = splat(value);
+  if (!number) return whole_array(value, index, role);
+  const std::string array = context_.names.unique(role);
+  lines_.push_back(std::string("const ") + type() + " " + array + "[] = {" + *number + "};");
+  return {array, 0, nullptr};
 }
 
 IndexExpr ContractionWriter::column(int64_t n) const {
@@ -148,7 +171,7 @@ std::vector<std::string> ContractionWriter::put(const Shape& shape, const IndexL
   if (shape.n % 16 || !panels_) loop.put("const int64_t n = n0 + j;");
   scopes.current = &loop;
   const std::string sum = scopes.names.unique(last_component(body_.value(root_).name));
-  loop.put(std::string("const ") + type() + " " + sum + " = sums[j];");
+  loop.put(std::string("const ") + type() + " " + sum + " = " + sum_text_ + ";");
   elements.bind(root_, result, sum, &loop);
   for (OpId id : body_.order()) {
     const Op& op = body_.op(id);
@@ -311,9 +334,12 @@ static std::string triple(const std::vector<int64_t>& numbers, int64_t fill) {
 }
 
 std::optional<ContractionWriter::Geometry> ContractionWriter::geometry() const {
-  const Dims x = context_.dims(op_.inputs[0]), w = context_.dims(op_.inputs[1]), y = context_.dims(root_);
+  const Dims x = context_.dims(op_.inputs[0]), y = context_.dims(root_);
+  const bool conv = op_.kind == OpKind::Conv;
+  Dims w = conv ? context_.dims(op_.inputs[1]) : op_.ints("kernel_shape");
+  if (!conv) w.insert(w.begin(), {x[1], 1});  // one filter of one channel for each
   const size_t spatial = w.size() - 2;
-  if (spatial < 1 || spatial > 3 || op_.inputs.size() > 2 || element_count(x) == 0 || element_count(y) == 0) return {};
+  if (w.size() < 3 || spatial > 3 || op_.inputs.size() > 2 || element_count(x) == 0 || element_count(y) == 0) return {};
   const auto ints = [&](const char* name, int64_t otherwise, size_t count) {
     return op_.has(name) && !op_.ints(name).empty() ? op_.ints(name) : std::vector<int64_t>(count, otherwise);
   };
@@ -337,7 +363,34 @@ Site ContractionWriter::planes() {
   for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
   const std::optional<Site> found = site(op_.inputs[0], index);
   if (found && found->offset == linear_index(index, dims)) return *found;
-  return array_site(op_.inputs[0], index, "planes");
+  return whole_array(op_.inputs[0], index, "planes");
+}
+
+/// Max and average of windows, a row of outputs at a time.
+std::optional<std::vector<std::string>> ContractionWriter::pool() {
+  const std::optional<Geometry> g = geometry();
+  const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
+  // A window that hangs over the padding is counted in part.
+  if (!g || (padded && op_.integer_or("ceil_mode", 0)) || op_.outputs.size() > 1) return {};
+  panels_ = false;
+  const int64_t planes_count = g->batch * g->groups;
+  const IndexExpr plane = index_variable("batch", 0, planes_count - 1);
+  IndexList result = {quotient(plane, g->groups), remainder(plane, g->groups)};
+  for (const IndexExpr& at : unravel(column(g->outputs), g->out)) result.push_back(at);
+  if (!forward(result)) return {};
+  const Site x = planes();
+  context_.need({Argument::Kind::Team});
+  const std::string t = type(), limits = "std::numeric_limits<" + t + ">::infinity()";
+  lines_.push_back(g->text);
+  const Shape shape{{planes_count}, 1, g->outputs, 1, "", "", "", ""};
+  sum_text_ = largest ? "sums[j]" : padded ? "sums[j] / " + t + "(" + std::to_string(g->taps) + ")" : "sums[j] / taps[j]";
+  const std::vector<std::string> epilogue =
+      put(shape, result, "weft::pool_planes<" + t + ">(team, window, " + std::to_string(planes_count) + ", " + x.base + ", " +
+                             (largest ? "-" + limits : t + "(0)") + ", [](" + t + " a, " + t + " b) { return " +
+                             (largest ? "weft::maximum(a, b)" : "a + b") + "; }, [&]([[maybe_unused]] int64_t batch, int64_t, int64_t n0, auto width, const " +
+                             t + "* sums, [[maybe_unused]] const " + t + "* taps) {");
+  lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
+  return lines_;
 }
 
 std::optional<std::vector<std::string>> ContractionWriter::convolution() {
@@ -357,7 +410,7 @@ std::optional<std::vector<std::string>> ContractionWriter::convolution() {
   std::optional<Site> w = site(op_.inputs[1], w_index);
   const auto is_plain = [](const Site& at) { return stride_of(at.offset, "k").affine && stride_of(at.offset, "m").affine; };
   if (!w || !is_plain(*w) || (single && stride_of(w->offset, "k").coefficient != (depth == 1 ? 0 : 1)))
-    w = array_site(op_.inputs[1], w_index, "filters");
+    w = single ? whole_array(op_.inputs[1], w_index, "filters") : array_site(op_.inputs[1], w_index, "filters");
   const Site x = planes();
   context_.need({Argument::Kind::Team});
   const std::string t = type();
@@ -401,7 +454,7 @@ static ValueId contraction_of(const Graph& body) {
   for (OpId id : body.order()) {
     const Op& op = body.op(id);
     if (category(op) == Category::Pointwise || category(op) == Category::View || category(op) == Category::Source) continue;
-    if (found || (op.kind != OpKind::MatMul && op.kind != OpKind::Conv)) return {};
+    if (found || category(op) != Category::Contraction) return {};
     found = op.outputs[0];
   }
   return found;
@@ -411,8 +464,9 @@ std::vector<std::string> write_contraction(KernelContext& context) {
   const ValueId root = contraction_of(context.body);
   if (root && is_float(context.body.type(root).dtype)) {
     ContractionWriter writer(context, root);
-    const bool product = context.body.producer_op(root).kind == OpKind::MatMul;
-    if (auto lines = product ? writer.matmul() : writer.convolution()) return *lines;
+    const OpKind kind = context.body.producer_op(root).kind;
+    if (auto lines = kind == OpKind::MatMul ? writer.matmul() : kind == OpKind::Conv ? writer.convolution() : writer.pool())
+      return *lines;
   }
   return write_nests(context);
 }

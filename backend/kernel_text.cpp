@@ -47,7 +47,7 @@ static std::vector<std::string> with_peers(const KernelContext& context, std::ve
 
 static std::vector<std::string> body_lines(KernelContext& context) {
   if (has_kind(context.body, {OpKind::ScatterElements, OpKind::ScatterND})) return write_scatter(context);
-  if (has_kind(context.body, {OpKind::MatMul, OpKind::Conv}) && !context.reads_peers()) return write_contraction(context);
+  if (has_kind(context.body, {OpKind::MatMul, OpKind::Conv, OpKind::MaxPool, OpKind::AveragePool}) && !context.reads_peers()) return write_contraction(context);
   return with_peers(context, write_nests(context));
 }
 

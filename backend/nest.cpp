@@ -119,7 +119,10 @@ namespace {
 struct IterationSpace {
   TensorType type;
   Dims dims;
+  Dims start = {};   // of the segment that is iterated; empty: everything
+  Dims extent = {};
   std::vector<int64_t> reduced;
+  int64_t extent_of(int64_t d) const { return extent.empty() ? dims[static_cast<size_t>(d)] : extent[static_cast<size_t>(d)]; }
   std::vector<size_t> outputs, row_outputs;  // row outputs: one element for each row
 };
 
@@ -136,7 +139,7 @@ static std::optional<IterationSpace> reduction_space(const KernelContext& contex
   for (OpId id : context.body.order()) {
     const Op& op = context.body.op(id);
     if (category(op) != Category::Reduction || !op.has("axes") || op.ints("axes").empty()) continue;
-    return IterationSpace{context.body.type(op.inputs[0]), context.dims(op.inputs[0]), op.ints("axes"), {}, {}};
+    return IterationSpace{context.body.type(op.inputs[0]), context.dims(op.inputs[0]), {}, {}, op.ints("axes"), {}, {}};
   }
   return {};
 }
@@ -167,7 +170,7 @@ static std::vector<IterationSpace> spaces_of(const KernelContext& context) {
       (row ? space.row_outputs : space.outputs).push_back(o);
       break;
     }
-    if (!placed) spaces.push_back({context.body.type(value), dims, {}, {o}, {}});
+    if (!placed) spaces.push_back({context.body.type(value), dims, {}, {}, {}, {o}, {}});
   }
   std::erase_if(spaces, [](const IterationSpace& s) { return s.outputs.empty() && s.row_outputs.empty(); });
   return spaces;
@@ -187,22 +190,23 @@ std::vector<AxisRun> axis_runs(KernelContext& context, const IterationSpace& spa
     if (is_reduced != reduced) continue;
     const std::string bound = context.run_extent(space.type, static_cast<int>(d));
     if (bound.empty() && joins) {
-      runs.back().axis.extent *= space.dims[d];
+      runs.back().axis.extent *= space.extent_of(d);
       runs.back().dims.push_back(d);
       continue;
     }
     std::string unique = name + (runs.empty() ? "" : std::to_string(runs.size() + 1));
     if (context.names.has(unique)) unique += "_at";
-    runs.push_back({{unique, space.dims[d], bound}, {d}});
+    runs.push_back({{unique, space.extent_of(d), bound}, {d}});
     joins = bound.empty();
   }
   return runs;
 }
-void fill(IndexList& index, const AxisRun& run, const IndexExpr& at, const Dims& dims) {
+void fill(IndexList& index, const AxisRun& run, const IndexExpr& at, const IterationSpace& space) {
   Dims extents;
-  for (int64_t d : run.dims) extents.push_back(dims[d]);
+  for (int64_t d : run.dims) extents.push_back(space.extent_of(d));
   const IndexList parts = unravel(at, extents);
-  for (size_t i = 0; i < run.dims.size(); ++i) index[run.dims[i]] = parts[i];
+  for (size_t i = 0; i < run.dims.size(); ++i)
+    index[run.dims[i]] = space.start.empty() ? parts[i] : parts[i] + space.start[static_cast<size_t>(run.dims[i])];
 }
 }  // namespace
 
@@ -244,6 +248,48 @@ static IndexList row_index(const KernelContext& context, const IterationSpace& s
   return at;
 }
 
+/// Where a Concat or Pad with the shape of the space changes from one operand to the next, in dimension d.
+static std::vector<int64_t> borders(KernelContext& context, const IterationSpace& space, size_t d) {
+  std::vector<int64_t> found = {0, space.dims[d]};
+  for (OpId id : context.body.order()) {
+    const Op& op = context.body.op(id);
+    if ((op.kind != OpKind::Concat && op.kind != OpKind::Pad) || context.dims(op.outputs[0]) != space.dims) continue;
+    if (op.kind == OpKind::Pad) {
+      const int64_t before = op.ints("pads")[d] / parts_of(context.body.type(op.inputs[0]), static_cast<int>(d), context.kernel.mesh);
+      for (int64_t at : {before, before + context.dims(op.inputs[0])[d]}) found.push_back(at);
+    }
+    int64_t at = 0;
+    for (ValueId input : op.inputs)
+      if (op.kind == OpKind::Concat && op.integer("axis") == static_cast<int64_t>(d)) found.push_back(at += context.dims(input)[d]);
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  std::erase_if(found, [&](int64_t at) { return at < 0 || at > space.dims[d]; });
+  return found;
+}
+
+/// The space in parts in which every Concat and Pad of its shape reads one operand only: no conditions in inner loops.
+static std::vector<IterationSpace> segments(KernelContext& context, const IterationSpace& space) {
+  constexpr size_t kMost = 12;
+  std::vector<IterationSpace> parts = {space};
+  parts[0].start.assign(space.dims.size(), 0);
+  parts[0].extent = space.dims;
+  for (size_t d = 0; d < space.dims.size(); ++d) {
+    const bool reduced = std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
+    const std::vector<int64_t> cuts = borders(context, space, d);
+    if (reduced || cuts.size() < 3 || parts.size() * (cuts.size() - 1) > kMost) continue;
+    if (!context.run_extent(space.type, static_cast<int>(d)).empty()) continue;
+    std::vector<IterationSpace> finer;
+    for (const IterationSpace& part : parts)
+      for (size_t c = 0; c + 1 < cuts.size(); ++c) {
+        finer.push_back(part);
+        finer.back().start[d] = cuts[c], finer.back().extent[d] = cuts[c + 1] - cuts[c];
+      }
+    parts = std::move(finer);
+  }
+  return parts.size() == 1 ? std::vector<IterationSpace>{space} : parts;
+}
+
 /// A loop around statements without loops is a vector loop.
 static void mark_vector_loop(Scope& scope) {
   const auto nested = [](const std::string& line) { return line.find("for (") != std::string::npos; };
@@ -274,7 +320,7 @@ static std::vector<std::string> write_space(KernelContext& context, const Iterat
   for (int64_t d : space.reduced) outer.work *= space.dims[d];
   OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context);
   IndexList index(space.dims.size());
-  for (size_t r = 0; r < rows.size(); ++r) fill(index, rows[r], open.index[r], space.dims);
+  for (size_t r = 0; r < rows.size(); ++r) fill(index, rows[r], open.index[r], space);
   write_reductions(elements, context, space, index);
   for (size_t o : space.row_outputs) store_all(elements, context, {o}, nullptr, row_index(context, space, o, index));
   if (!space.outputs.empty()) {
@@ -282,7 +328,7 @@ static std::vector<std::string> write_space(KernelContext& context, const Iterat
     for (const AxisRun& run : axis_runs(context, space, true, "c")) {
       Scope* under = inner.empty() ? &open.inner() : &inner.back().inner();
       inner.push_back(elements.scopes.open(under, run.axis, "#pragma omp simd"));
-      fill(index, run, inner.back().index, space.dims);
+      fill(index, run, inner.back().index, space);
     }
     store_all(elements, context, space.outputs, &space.dims, index);
     for (auto loop = inner.rbegin(); loop != inner.rend(); ++loop) elements.scopes.close(*loop);
@@ -293,41 +339,61 @@ static std::vector<std::string> write_space(KernelContext& context, const Iterat
   return elements.scopes.root.lines;
 }
 
+/// Adds the text of one part. Statements outside its loops get a block of their own: each part names its values afresh.
+static void append_part(std::vector<std::string>& lines, const std::vector<std::string>& part) {
+  const auto declares = [](const std::string& line) { return line[0] != ' ' && line[0] != '#' && line.find(" = ") != std::string::npos && !line.starts_with("for"); };
+  const bool block = std::any_of(part.begin(), part.end(), declares);
+  if (block) lines.push_back("{");
+  for (const std::string& line : part) lines.push_back(block && line[0] != '#' ? "  " + line : line);
+  if (block) lines.push_back("}");
+}
+
+static std::vector<std::string> write_part(KernelContext& context, ValueId value, const std::string& array,
+                                           const IterationSpace& space, Attempt& attempt, bool& again) {
+  Elements elements(context, attempt);
+  const std::vector<AxisRun> runs = axis_runs(context, space, false, "i");
+  OuterLoops outer;
+  for (const AxisRun& run : runs) outer.axes.push_back(run.axis);
+  OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context);
+  IndexList index(space.dims.size());
+  for (size_t r = 0; r < runs.size(); ++r) fill(index, runs[r], open.index[r], space);
+  const Element element = elements.at(value, index);
+  open.inner().put(array + "[" + elements.scopes.text(linear_index(index, space.dims)) + "] = " + element.text + ";");
+  mark_vector_loop(open.inner());
+  close_outer(elements.scopes, open);
+  again = elements.again();
+  return elements.scopes.root.lines;
+}
+
 std::vector<std::string> write_array(KernelContext& context, ValueId value, const std::string& array) {
-  IterationSpace space{context.body.type(value), context.dims(value), {}, {}, {}};
-  Attempt attempt;
+  const IterationSpace whole{context.body.type(value), context.dims(value), {}, {}, {}, {}, {}};
   std::vector<std::string> lines;
-  bool again = true;
-  for (int round = 0; again && round < 8 && !context.failed(); ++round) {
-    Elements elements(context, attempt);
-    const std::vector<AxisRun> runs = axis_runs(context, space, false, "i");
-    OuterLoops outer;
-    for (const AxisRun& run : runs) outer.axes.push_back(run.axis);
-    OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context);
-    IndexList index(space.dims.size());
-    for (size_t r = 0; r < runs.size(); ++r) fill(index, runs[r], open.index[r], space.dims);
-    const Element element = elements.at(value, index);
-    open.inner().put(array + "[" + elements.scopes.text(linear_index(index, space.dims)) + "] = " + element.text + ";");
-    mark_vector_loop(open.inner());
-    close_outer(elements.scopes, open);
-    again = elements.again();
-    lines = elements.scopes.root.lines;
+  for (const IterationSpace& space : segments(context, whole)) {
+    Attempt attempt;
+    bool again = true;
+    std::vector<std::string> part;
+    for (int round = 0; again && round < 8 && !context.failed(); ++round) part = write_part(context, value, array, space, attempt, again);
+    append_part(lines, part);
   }
-  const std::string type = compute_type(space.type.dtype);
+  const std::string type = compute_type(whole.type.dtype);
   lines.insert(lines.begin(), "const std::unique_ptr<" + type + "[]> " + array + "(new " + type + "[" +
-                                  std::to_string(std::max<int64_t>(1, element_count(space.dims))) + "]);");
+                                  std::to_string(std::max<int64_t>(1, element_count(whole.dims))) + "]);");
   return lines;
 }
 
 std::vector<std::string> write_nests(KernelContext& context) {
+  std::vector<IterationSpace> parts;
+  for (const IterationSpace& whole : spaces_of(context))
+    for (IterationSpace& part : segments(context, whole)) parts.push_back(std::move(part));
   std::vector<std::string> lines;
-  for (const IterationSpace& space : spaces_of(context)) {
+  for (const IterationSpace& space : parts) {
     Attempt attempt;
     bool again = true;
     std::vector<std::string> part;
     // Each round adds a cut or a kept value, so this ends; eight rounds are more than any chain of views needs.
     for (int round = 0; again && round < 8 && !context.failed(); ++round) part = write_space(context, space, attempt, again);
-    lines.insert(lines.end(), part.begin(), part.end());
+    if (parts.size() == 1) return part;
+    append_part(lines, part);
   }
   return lines;
 }

@@ -66,6 +66,41 @@ void unfold(Team& team, const SlidingWindow& w, int64_t planes, const T* x, T* c
   });
 }
 
+/// Pools: `combine` (a maximum, a sum) over the taps inside the input, from `first` on. Calls put(plane, 0, first output,
+/// outputs of the row, results, taps), where taps holds how many lay inside.
+template <class T, class Combine, class Put>
+void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x, T first_value, Combine&& combine, Put&& put) {
+  const int64_t rows = w.out[0] * w.out[1], work = w.out[2] * w.tap_count();
+  team.parallel(planes * rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
+    const std::unique_ptr<T[]> results(new T[static_cast<size_t>(2 * w.out[2])]);
+    T* const taps = results.get() + w.out[2];
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i % rows;
+      const T* plane = x + i / rows * w.in_count();
+      std::fill(results.get(), taps, first_value);
+      std::fill(taps, taps + w.out[2], T(0));
+      for (int64_t tap = 0; tap < w.tap_count(); ++tap) {
+        const T* from = detail::input_row(w, plane, w.at(0, row / w.out[1], tap / (w.taps[1] * w.taps[2])),
+                                          w.at(1, row % w.out[1], tap / w.taps[2] % w.taps[1]));
+        int64_t first, last;
+        w.inside(tap % w.taps[2], first, last);
+        if (!from) continue;
+        from += w.at(2, first, tap % w.taps[2]);
+        T *to = results.get() + first, *count = taps + first;
+        const int64_t stride = w.stride[2];
+        if (stride == 1) {
+#pragma omp simd
+          for (int64_t o = 0; o < last - first; ++o) to[o] = combine(to[o], from[o]), count[o] += 1;
+        } else {
+#pragma omp simd
+          for (int64_t o = 0; o < last - first; ++o) to[o] = combine(to[o], from[o * stride]), count[o] += 1;
+        }
+      }
+      put(i / rows, int64_t{0}, row * w.out[2], w.out[2], static_cast<const T*>(results.get()), static_cast<const T*>(taps));
+    }
+  });
+}
+
 /// Convolutions that read one channel each: filter m of `filters` a plane, f[plane * filters + m][tap]. Calls
 /// put(plane, m, first output, outputs of the row, sums) for each row of outputs.
 template <class T, class Put>

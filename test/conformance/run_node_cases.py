@@ -16,6 +16,10 @@ CONVERTED_PACK = "onnx_pytorch_simple_tests"
 # Cases whose expected values were written with four digits.
 FLAGS = {"test_averagepool_2d_ceil_last_window_starts_on_pad": "--tolerance=5e-4"}
 
+# What they expect is drawn by NumPy's generator; ours is another.
+OTHER_DRAWS = ["test_training_dropout", "test_training_dropout_default", "test_training_dropout_default_mask",
+               "test_training_dropout_mask"]
+
 
 def cases_of(pack, parts=()):
     """Every model of the pack with its first data set, or None where the pack is not on this machine."""
@@ -25,6 +29,8 @@ def cases_of(pack, parts=()):
     cases = []
     for model in sorted(folder.glob("**/model.onnx")):
         data = model.parent / "test_data_set_0"
+        if model.parent.name in OTHER_DRAWS:
+            continue
         if data.exists() and (not parts or any(part in model.parent.name for part in parts)):
             cases.append(Case(model.parent.name, model, data, FLAGS.get(model.parent.name, "")))
     return cases

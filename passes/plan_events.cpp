@@ -27,7 +27,7 @@ int Event::element(Per per, int each, int lag) const {
   return batch < 0 || in_batch < 0 ? -1 : batch * each + in_batch;
 }
 
-PlanEvents::PlanEvents(const Plan& p) : plan(p) {
+PlanEvents::PlanEvents(const Plan& p, bool second_branch) : plan(p), second_branch_(second_branch) {
   lanes_ = plan.world * static_cast<int>(plan.streams.size());
   lane_events_.resize(lanes_);
   for (uint32_t place = 0; place < plan.places.size(); ++place)
@@ -106,10 +106,8 @@ void PlanEvents::expand(const std::vector<Step>& steps, Event at) {
         add_event(step, at);  // condition and count are read, the iteration is written again
       }
     }
-    if (const auto* branch = std::get_if<IfStep>(&step.what)) {
-      expand(branch->then_body, at);
-      expand(branch->else_body, at);
-    }
+    if (const auto* branch = std::get_if<IfStep>(&step.what))
+      expand(second_branch_ ? branch->else_body : branch->then_body, at);
   }
 }
 

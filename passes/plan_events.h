@@ -25,7 +25,8 @@ struct Event {
 
 class PlanEvents {
  public:
-  explicit PlanEvents(const Plan& plan);
+  /// Every If takes its first branch, or all take their second.
+  PlanEvents(const Plan& plan, bool second_branch);
 
   const Plan& plan;
   std::vector<Event> events;
@@ -60,6 +61,7 @@ class PlanEvents {
   bool holds(PlaceId place, int rank) const;
   void violate(std::string text) { violations.push_back(std::move(text)); }
 
+  const bool second_branch_;
   int lanes_ = 0;
   std::vector<std::vector<int>> lane_events_;
   std::vector<std::vector<int>> successors_;

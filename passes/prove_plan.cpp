@@ -237,15 +237,29 @@ class Checks {
 
 }  // namespace
 
+static std::vector<std::string> prove_events(const Plan& plan, bool second_branch) {
+  const PlanEvents events(plan, second_branch);
+  if (!events.violations.empty()) return events.violations;
+  if (static_cast<int>(events.order.size()) < events.nodes) return {"a cycle: " + events.cycle_text()};
+  return prove_memory(events);
+}
+
+static bool has_branch(const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+    if (std::holds_alternative<IfStep>(step.what)) return true;
+    const auto bodies = bodies_of(step);
+    return std::any_of(bodies.begin(), bodies.end(), [](const auto* body) { return has_branch(*body); });
+  });
+}
+
+static bool has_branch(const Plan& plan) {
+  return std::any_of(plan.blocks.begin(), plan.blocks.end(), [](const Block& block) { return has_branch(block.steps); });
+}
+
 std::vector<std::string> prove_plan(const Plan& plan) {
   std::vector<std::string> wrong = Checks(plan).run();
-  if (wrong.empty()) {
-    const PlanEvents events(plan);
-    wrong = events.violations;
-    if (wrong.empty() && static_cast<int>(events.order.size()) < events.nodes)
-      wrong.push_back("a cycle: " + events.cycle_text());
-    if (wrong.empty()) wrong = prove_memory(events);
-  }
+  if (wrong.empty()) wrong = prove_events(plan, false);
+  if (wrong.empty() && has_branch(plan)) wrong = prove_events(plan, true);
   std::vector<std::string> shown;
   std::set<std::string> seen;
   for (std::string& line : wrong)

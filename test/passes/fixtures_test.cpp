@@ -1,42 +1,15 @@
 // The fixtures of test/fixtures: each is laid out and transformed, survives its text form, and evaluates on N virtual
 // ranks to what one rank computes.
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include "ir/text_form.h"
 #include "passes/make_plan.h"
 #include "passes/prove_plan.h"
+#include "test/fixtures.h"
 #include "test/scheduled.h"
 
 using namespace weft;
 using namespace weft::test;
 
 namespace {
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-std::vector<std::string> fixture_names(bool failing) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(WEFT_TEST_DIR "/fixtures"))
-    if (entry.path().extension() == ".onnxtxt" && entry.path().stem().string().starts_with("fail_") == failing)
-      names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-struct Fixture {
-  std::string model, yaml;
-};
-Fixture read_fixture(const std::string& name) {
-  const std::filesystem::path folder = WEFT_TEST_DIR "/fixtures";
-  return {read_file(folder / (name + ".onnxtxt")), read_file(folder / (name + ".yaml"))};
-}
 
 /// The settings that change what is computed, without mesh, places and layouts.
 std::string one_rank_schedule(const Schedule& schedule) {

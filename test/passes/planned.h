@@ -57,7 +57,10 @@ inline std::vector<Tensor> port_inputs(const Plan& plan) {
   for (const Port& port : plan.inputs) {
     const std::string name = port.name.substr(0, port.name.find(".to."));
     const uint32_t seed = seeds.emplace(name, static_cast<uint32_t>(seeds.size()) + 1).first->second;
-    inputs.push_back(seeded_tensor(port.type, seed));
+    TensorType type = port.type;
+    for (Extent& e : type.shape)
+      if (e.count) e = {e.bound / 2, {}};  // a state needs room to grow
+    inputs.push_back(seeded_tensor(type, seed));
   }
   return inputs;
 }

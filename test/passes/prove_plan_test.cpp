@@ -1,6 +1,7 @@
 // The proof: silent on right Plans, and each mutation is caught, or changes no bit in 200 orders.
 #include "passes/prove_plan.h"
 
+#include "test/fixtures.h"
 #include "test/passes/mutate_plan.h"
 #include "test/passes/planned.h"
 
@@ -22,7 +23,7 @@ bool is_equivalent(const Plan& mutated, const std::vector<Tensor>& inputs, const
   return true;
 }
 
-void check_mutations(const char* model, const char* yaml, int at_least) {
+void check_mutations(const std::string& model, const std::string& yaml, int at_least) {
   const Planned made = plan_of(model, yaml);
   const std::vector<std::string> wrong = prove_plan(made.plan);
   for (const std::string& line : wrong) CHECK_MESSAGE(false, line);
@@ -54,3 +55,12 @@ TEST_CASE("mutations: a kernel over the peer table") { check_mutations(kMlp, kTp
 TEST_CASE("mutations: chunks of a fused kernel on two streams") { check_mutations(kMlp, kTp2Overlap, 20); }
 TEST_CASE("mutations: chunks of an all-reduce on two streams") { check_mutations(kMlp, kTp2Streams, 20); }
 TEST_CASE("mutations: two stages with a transfer") { check_mutations(kMlp, kTwoStages, 30); }
+
+TEST_CASE("mutations at every site of every fixture") {
+  for (const std::string& name : fixture_names(false)) {
+    CAPTURE(name);
+    const Fixture fixture = read_fixture(name);
+    MESSAGE(name);
+    check_mutations(fixture.model, fixture.yaml, 1);
+  }
+}

@@ -13,7 +13,7 @@ namespace weft {
 struct Scope {
   Scope* parent = nullptr;
   int depth = 0;
-  std::string open;    // "for (int64_t i = 0; i < 8; ++i) {"; empty: no lines of its own
+  std::string open;  // "for (int64_t i = 0; i < 8; ++i) {"; empty: no lines of its own
   std::string close = "}";
   std::string pragma;  // in front of `open`
   std::vector<std::string> lines;

@@ -71,7 +71,9 @@ std::vector<std::string> Declarations::axes() const {
     const Place& place = plan_.places[p];
     const bool listed = !is_everyone(plan_, place) && !place.mesh.empty();
     const std::string ranks = "kRanksOf" + std::to_string(p);
-    if (listed) lines.push_back("constexpr int " + ranks + "[] = {" + numbers_text(place.ranks) + "};  // " + comment_text(place.name));
+    if (listed)
+      lines.push_back("constexpr int " + ranks + "[] = {" + numbers_text(place.ranks) + "};  // " +
+                      comment_text(place.name));
     int stride = place.size();
     for (size_t a = 0; a < place.mesh.size(); ++a) {
       stride /= place.mesh[a].size;
@@ -108,7 +110,8 @@ std::string Declarations::offset_text(const Program& program, size_t buffer) con
 
 std::string Declarations::buffer_line(const Program& program, size_t b, size_t width) const {
   const Buffer& buffer = plan_.buffers[b];
-  const std::string type = std::string(buffer.window ? "weft::Window<" : "weft::Own<") + memory_type(buffer.type.dtype) + ">";
+  const std::string type =
+      std::string(buffer.window ? "weft::Window<" : "weft::Own<") + memory_type(buffer.type.dtype) + ">";
   const std::string count = buffer.depth > 1 ? std::to_string(buffer.depth) + " * " +
                                                    std::to_string(buffer.bytes / dtype_bytes(buffer.type.dtype))
                                              : count_text(buffer.dims());
@@ -148,8 +151,8 @@ std::vector<std::string> Declarations::signals() const {
   std::vector<std::string> lines;
   for (size_t s = 0; s < plan_.signals.size(); ++s) {
     const Signal& signal = plan_.signals[s];
-    lines.push_back("constexpr weft::Signal " + names_.signals[s] + "{" + (s ? names_.signals[s - 1] + ".end()" : "0") + ", " +
-                    std::to_string(signal.count) +
+    lines.push_back("constexpr weft::Signal " + names_.signals[s] + "{" + (s ? names_.signals[s - 1] + ".end()" : "0") +
+                    ", " + std::to_string(signal.count) +
                     (signal.axes.empty() ? "" : ", " + names_.group(signal.place, signal.axes)) + "};");
   }
   return lines;
@@ -168,8 +171,10 @@ std::string Declarations::message_text(const Message& message) const {
     if (box.extent == 1) continue;
     const bool joins = !boxes.empty() && boxes.back().source == box.source * box.extent &&
                        boxes.back().target == box.target * box.extent;
-    if (joins) boxes.back() = {boxes.back().extent * box.extent, box.source, box.target};
-    else boxes.push_back(box);
+    if (joins)
+      boxes.back() = {boxes.back().extent * box.extent, box.source, box.target};
+    else
+      boxes.push_back(box);
   }
   if (boxes.empty()) boxes.push_back({1, 1, 1});
   WEFT_CHECK(boxes.size() <= 6, "a message with more than six dimensions");
@@ -187,8 +192,8 @@ std::vector<std::string> Declarations::transfers() const {
     lines.push_back("constexpr weft::Message " + name + "_messages[] = {");
     for (const Message& message : plan_.transfers[t].messages) lines.push_back("    " + message_text(message));
     lines.push_back("};");
-    lines.push_back("constexpr weft::Transfer " + name + "{" + slot + ", " + std::to_string(plan_.micro_batches) + ", " +
-                    name + "_messages};");
+    lines.push_back("constexpr weft::Transfer " + name + "{" + slot + ", " + std::to_string(plan_.micro_batches) +
+                    ", " + name + "_messages};");
     slot = name + ".end()";
   }
   return lines;
@@ -209,14 +214,17 @@ std::vector<std::string> Declarations::weights(const Program& program) const {
     const int64_t elements = packed_elements(plan_, weight);
     std::string at = std::to_string(offset);
     if (last) {
-      const int64_t end = last_offset + round_up_to(packed_elements(plan_, *last) * dtype_bytes(last->type.dtype), kBufferAlign);
-      if (end == offset && last->segment == weight.segment) at = last_name + ".end()";
-      else if (round_up_to(end, kPage) == offset && last->segment != weight.segment) at = "weft::next_segment(" + last_name + ")";
+      const int64_t end =
+          last_offset + round_up_to(packed_elements(plan_, *last) * dtype_bytes(last->type.dtype), kBufferAlign);
+      if (end == offset && last->segment == weight.segment)
+        at = last_name + ".end()";
+      else if (round_up_to(end, kPage) == offset && last->segment != weight.segment)
+        at = "weft::next_segment(" + last_name + ")";
     }
     const Dims dims = buffer_dims(weight.type, plan_.places[weight.place.index].mesh);
     const bool padded = elements != element_count(dims);
-    lines.push_back("constexpr weft::Weight<" + std::string(memory_type(weight.type.dtype)) + "> " + names_.weights[w] + "{" +
-                    at + ", " + (padded ? std::to_string(elements) : count_text(dims)) + "};");
+    lines.push_back("constexpr weft::Weight<" + std::string(memory_type(weight.type.dtype)) + "> " + names_.weights[w] +
+                    "{" + at + ", " + (padded ? std::to_string(elements) : count_text(dims)) + "};");
     last = &weight, last_name = names_.weights[w], last_offset = offset;
   }
   return lines;
@@ -233,8 +241,10 @@ std::string Declarations::segments(const Program& program) const {
     std::string text = "{" + std::to_string(end);
     for (size_t w = 0; w < plan_.weights.size(); ++w)
       if (plan_.weights[w].segment == static_cast<int>(s) &&
-          plan_.weights[w].offset + round_up_to(packed_elements(plan_, plan_.weights[w]) * dtype_bytes(plan_.weights[w].type.dtype),
-                                                kBufferAlign) >= segment.end)
+          plan_.weights[w].offset +
+                  round_up_to(packed_elements(plan_, plan_.weights[w]) * dtype_bytes(plan_.weights[w].type.dtype),
+                              kBufferAlign) >=
+              segment.end)
         text = "{" + names_.weights[w] + ".end()";
     if (!segment.axes.empty() || files[s] != expected) text += ", " + names_.group(segment.place, segment.axes);
     if (files[s] != expected) text += ", " + std::to_string(files[s]);
@@ -271,15 +281,20 @@ std::string Declarations::ports(const Program& program, const std::vector<Port>&
     const auto field = [&](const std::string& type, const std::string& what, const std::vector<std::string>& rows) {
       if (rows.empty()) return;
       layouts.push_back("constexpr " + type + " " + name + what + "[] = {" + join(rows, ", ") + "};");
-      fields.push_back("." + std::string(what == "Slices" ? "slices" : what == "Bounds" ? "bounds" : "ranks") + " = " + name + what);
+      fields.push_back("." +
+                       std::string(what == "Slices"   ? "slices"
+                                   : what == "Bounds" ? "bounds"
+                                                      : "ranks") +
+                       " = " + name + what);
     };
     field("weft::Slice", "Slices", slices);
     if (!varying.empty()) fields.push_back(".per_rank = " + names_.group(port.place, varying));
     field("weft::Bound", "Bounds", bounds);
     if (ranks.size() != program.ranks.size()) field("int", "Ranks", {numbers_text(ranks)});
     for (int64_t d : port.type.dims()) dims.push_back(std::to_string(d));
-    lines.push_back("{" + string_literal(port.name) + ", {" + join(dims, ", ") + "}, " + names_.buffers[port.buffer.index] +
-                    (fields.empty() ? "" : ", {" + join(fields, ", ") + "}") + "},");
+    lines.push_back("{" + string_literal(port.name) + ", {" + join(dims, ", ") + "}, " +
+                    names_.buffers[port.buffer.index] + (fields.empty() ? "" : ", {" + join(fields, ", ") + "}") +
+                    "},");
   }
   return join(lines, "\n");
 }

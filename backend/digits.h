@@ -12,8 +12,8 @@ using CoordinateFn = std::function<IndexExpr(int axis)>;
 
 /// The position of local element `index` of a dimension sliced by `digits` (coarse to fine) in a memory where the axes
 /// that `whole` accepts are not sliced: their digits are put back. All axes: the global index.
-IndexExpr with_digits(const IndexExpr& index, const std::vector<Digit>& digits, const std::function<bool(int axis)>& whole,
-                      const CoordinateFn& coordinate);
+IndexExpr with_digits(const IndexExpr& index, const std::vector<Digit>& digits,
+                      const std::function<bool(int axis)>& whole, const CoordinateFn& coordinate);
 
 /// The local index of global element `index`: every digit is taken out.
 IndexExpr without_digits(const IndexExpr& index, const std::vector<Digit>& digits);

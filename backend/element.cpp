@@ -38,18 +38,26 @@ void Elements::bind(ValueId value, const IndexList& index, const std::string& na
 Element Elements::compute(ValueId value, const IndexList& index, const std::string& key) {
   const Op& op = body_.producer_op(value);
   switch (category(op)) {
-    case Category::Source: return source(value, op, index);
-    case Category::Pointwise: return pointwise(value, op, index, key);
-    case Category::View: return view(value, op, index);
+    case Category::Source:
+      return source(value, op, index);
+    case Category::Pointwise:
+      return pointwise(value, op, index, key);
+    case Category::View:
+      return view(value, op, index);
     case Category::Reduction:
       if (op.kind == OpKind::ArgMax || op.kind == OpKind::ArgMin) return arg_reduction(value, op, index);
       return reduction(value, op, index);
-    case Category::Contraction: return op.kind == OpKind::MatMul ? product(value, op, index) : window(value, op, index);
-    case Category::Index: return index_op(value, op, index);
-    case Category::Scan: return scan(value, op, index);
-    case Category::Collective: return collective(value, op, index);
+    case Category::Contraction:
+      return op.kind == OpKind::MatMul ? product(value, op, index) : window(value, op, index);
+    case Category::Index:
+      return index_op(value, op, index);
+    case Category::Scan:
+      return scan(value, op, index);
+    case Category::Collective:
+      return collective(value, op, index);
     case Category::Region:
-    case Category::Composite: break;
+    case Category::Composite:
+      break;
   }
   return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
 }
@@ -66,12 +74,14 @@ Element Elements::named(ValueId value, Element element) {
   std::string name = identifier(last_component(body_.value(value).name));
   if (looks_like_loop(name)) name += "_value";
   name = scopes.names.unique(name);
-  element.scope->put("const " + std::string(compute_type(body_.type(value).dtype)) + " " + name + " = " + element.text + ";");
+  element.scope->put("const " + std::string(compute_type(body_.type(value).dtype)) + " " + name + " = " + element.text +
+                     ";");
   return {name, element.scope};
 }
 
 static bool is_word(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; });
 }
 
 Element Elements::load(ValueId value, const IndexList& index) {
@@ -117,11 +127,13 @@ static std::string iota_text(const Op& op, DType dtype, const std::string& index
 Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   const TensorType& type = body_.type(value);
   const auto global = [&](int d) {
-    return with_digits(index[d], context_.digits(type, d), [](int) { return true; }, context_.coordinates());
+    return with_digits(
+        index[d], context_.digits(type, d), [](int) { return true; }, context_.coordinates());
   };
   if (op.kind == OpKind::Input) return load(value, index);
   if (op.kind == OpKind::Constant) {
-    if (type.count() != 1) return fail("kernel-constant-unsupported", op, "a constant of several elements inside a kernel");
+    if (type.count() != 1)
+      return fail("kernel-constant-unsupported", op, "a constant of several elements inside a kernel");
     return {constant_literal(context_.plan.constants->tensor(op.constant("value"))), scopes.floor};
   }
   if (op.kind == OpKind::Iota) {
@@ -186,8 +198,9 @@ struct ScalarText {
       }
       std::string word;
       const bool number = i + 1 < pattern.size() && isdigit(static_cast<unsigned char>(pattern[i + 1]));
-      while (i + 1 < pattern.size() && (number ? isdigit(static_cast<unsigned char>(pattern[i + 1])) != 0
-                                               : isalpha(static_cast<unsigned char>(pattern[i + 1])) || pattern[i + 1] == '_'))
+      while (i + 1 < pattern.size() &&
+             (number ? isdigit(static_cast<unsigned char>(pattern[i + 1])) != 0
+                     : isalpha(static_cast<unsigned char>(pattern[i + 1])) || pattern[i + 1] == '_'))
         word += pattern[++i];
       text += placeholder(word);
     }
@@ -210,7 +223,8 @@ Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index,
     if (text.compute == DType::Bool) text.compute = body_.type(input).dtype;
   const bool whole = !is_float(text.compute) && def.scalar_int;
   const char* pattern = whole ? def.scalar_int : def.scalar;
-  if (!pattern) return fail("kernel-op-unsupported", op, std::string(def.name) + " has no scalar expression for this type");
+  if (!pattern)
+    return fail("kernel-op-unsupported", op, std::string(def.name) + " has no scalar expression for this type");
   Scope* scope = scopes.floor;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     Element operand = at(op.inputs[i], broadcast_index(index, context_.dims(op.inputs[i])));
@@ -265,7 +279,8 @@ IndexExpr Elements::clamped(const IndexExpr& index, int64_t extent, std::string&
   const std::string text = scopes.text(index);
   Scope* scope = scopes.home({index});
   if (index.low() < 0) inside += (inside.empty() ? "" : " && ") + std::string("(") + text + ") >= 0";
-  if (index.high() >= extent) inside += (inside.empty() ? "" : " && ") + std::string("(") + text + ") < " + std::to_string(extent);
+  if (index.high() >= extent)
+    inside += (inside.empty() ? "" : " && ") + std::string("(") + text + ") < " + std::to_string(extent);
   const std::string limited = "std::clamp<int64_t>(" + text + ", 0, " + std::to_string(extent - 1) + ")";
   return data_index({limited, scope}, "inner", extent);
 }
@@ -282,8 +297,10 @@ Elements::Inner Elements::open_dims(Scope* under, const TensorType& type, const 
   bool was_static = false;
   for (int64_t d : dims) {
     const bool is_static = context_.run_extent(type, static_cast<int>(d)).empty();
-    if (is_static && was_static && runs.back().back() + 1 == d) runs.back().push_back(d);
-    else runs.push_back({d});
+    if (is_static && was_static && runs.back().back() + 1 == d)
+      runs.back().push_back(d);
+    else
+      runs.push_back({d});
     was_static = is_static;
   }
   for (size_t r = 0; r < runs.size(); ++r) {

@@ -73,7 +73,8 @@ class Elements {
   std::map<std::string, int> computed_;
 };
 
-/// Indices of a view's operand for those of its result; nothing for Concat and Pad, whose elements depend on where they are.
+/// Indices of a view's operand for those of its result; nothing for Concat and Pad, whose elements depend on where they
+/// are.
 std::optional<IndexList> view_index(const KernelContext& context, ValueId value, const IndexList& index);
 
 /// Whether a pointwise op costs more than a few additions.

@@ -8,10 +8,14 @@ namespace weft {
 
 static ReduceOp reduce_of(OpKind kind) {
   switch (kind) {
-    case OpKind::ReduceMax: return ReduceOp::Max;
-    case OpKind::ReduceMin: return ReduceOp::Min;
-    case OpKind::ReduceProd: return ReduceOp::Prod;
-    default: return ReduceOp::Sum;
+    case OpKind::ReduceMax:
+      return ReduceOp::Max;
+    case OpKind::ReduceMin:
+      return ReduceOp::Min;
+    case OpKind::ReduceProd:
+      return ReduceOp::Prod;
+    default:
+      return ReduceOp::Sum;
   }
 }
 
@@ -25,10 +29,14 @@ static std::string identity_text(ReduceOp reduce, DType dtype) {
 
 static std::string update_text(ReduceOp reduce, const std::string& sum, const std::string& element) {
   switch (reduce) {
-    case ReduceOp::Sum: return sum + " += " + element + ";";
-    case ReduceOp::Prod: return sum + " *= " + element + ";";
-    case ReduceOp::Max: return sum + " = weft::maximum(" + sum + ", " + element + ");";
-    case ReduceOp::Min: return sum + " = weft::minimum(" + sum + ", " + element + ");";
+    case ReduceOp::Sum:
+      return sum + " += " + element + ";";
+    case ReduceOp::Prod:
+      return sum + " *= " + element + ";";
+    case ReduceOp::Max:
+      return sum + " = weft::maximum(" + sum + ", " + element + ");";
+    case ReduceOp::Min:
+      return sum + " = weft::minimum(" + sum + ", " + element + ");";
   }
   return "";
 }
@@ -36,10 +44,14 @@ static std::string update_text(ReduceOp reduce, const std::string& sum, const st
 /// The loop's iterations may be taken together: lanes keep their own partial results.
 static std::string simd_reduction(ReduceOp reduce, const std::string& sum, DType dtype) {
   switch (reduce) {
-    case ReduceOp::Sum: return "#pragma omp simd reduction(+ : " + sum + ")";
-    case ReduceOp::Prod: return "#pragma omp simd reduction(* : " + sum + ")";
-    case ReduceOp::Max: return is_float(dtype) ? "#pragma omp simd reduction(weft_maximum : " + sum + ")" : "";
-    case ReduceOp::Min: return is_float(dtype) ? "#pragma omp simd reduction(weft_minimum : " + sum + ")" : "";
+    case ReduceOp::Sum:
+      return "#pragma omp simd reduction(+ : " + sum + ")";
+    case ReduceOp::Prod:
+      return "#pragma omp simd reduction(* : " + sum + ")";
+    case ReduceOp::Max:
+      return is_float(dtype) ? "#pragma omp simd reduction(weft_maximum : " + sum + ")" : "";
+    case ReduceOp::Min:
+      return is_float(dtype) ? "#pragma omp simd reduction(weft_minimum : " + sum + ")" : "";
   }
   return "";
 }
@@ -63,7 +75,8 @@ Element Elements::reduction(ValueId value, const Op& op, const IndexList& index)
   IndexList at = kept_index(index, type.shape.size(), axes, op.integer("keepdims") != 0);
   if (axes.empty()) return this->at(from, at);
   Scope* home = scopes.home(at);
-  const std::string sum = scopes.names.unique(std::string(last_component(body_.value(value).name)) + "_" + reduce_name(reduce));
+  const std::string sum =
+      scopes.names.unique(std::string(last_component(body_.value(value).name)) + "_" + reduce_name(reduce));
   home->put(std::string(compute_type(type.dtype)) + " " + sum + " = " + identity_text(reduce, type.dtype) + ";");
   Inner inner = open_dims(home, type, axes, simd_reduction(reduce, sum, type.dtype));
   for (int64_t d : axes) at[d] = inner.at[d];
@@ -91,8 +104,8 @@ Element Elements::arg_reduction(ValueId value, const Op& op, const IndexList& in
   Element element = this->at(from, at);
   if (element.text.find('[') != std::string::npos) element = named(from, element);
   const std::string better = std::string(largest ? " >" : " <") + (last ? "= " : " ");
-  scopes.current->put("if (" + element.text + better + best + ") " + best + " = " + element.text + ", " + where + " = " +
-                      scopes.text(inner.at[axes[0]]) + ";");
+  scopes.current->put("if (" + element.text + better + best + ") " + best + " = " + element.text + ", " + where +
+                      " = " + scopes.text(inner.at[axes[0]]) + ";");
   close(inner);
   bind(value, index, where, home);
   return {where, home};
@@ -208,7 +221,8 @@ Element Elements::scan(ValueId value, const Op& op, const IndexList& index) {
   std::string length = context_.run_extent(type, axis);
   if (length.empty()) length = std::to_string(extent);
   const std::string here = scopes.text(index[axis]);
-  const std::string count = reverse ? length + " - (" + here + ")" + (exclusive ? " - 1" : "") : here + (exclusive ? "" : " + 1");
+  const std::string count =
+      reverse ? length + " - (" + here + ")" + (exclusive ? " - 1" : "") : here + (exclusive ? "" : " + 1");
   LoopScopes::Open k = scopes.open(home, scopes.fresh_axis("k", extent, count, home));
   IndexList at = index;
   at[axis] = reverse ? index[axis] + k.index + (exclusive ? 1 : 0) : k.index;
@@ -231,9 +245,12 @@ Element Elements::from_peers(const Op& op, const IndexList& index) {
   for (int64_t p = 0; p < ranks; ++p) {
     peer = std::to_string(p);
     const std::string element = at(op.inputs[0], index).text;
-    if (p == 0) text = element;
-    else if (reduce == ReduceOp::Sum || reduce == ReduceOp::Prod) text += (reduce == ReduceOp::Sum ? " + " : " * ") + element;
-    else text = std::string(reduce == ReduceOp::Max ? "weft::maximum(" : "weft::minimum(") + text + ", " + element + ")";
+    if (p == 0)
+      text = element;
+    else if (reduce == ReduceOp::Sum || reduce == ReduceOp::Prod)
+      text += (reduce == ReduceOp::Sum ? " + " : " * ") + element;
+    else
+      text = std::string(reduce == ReduceOp::Max ? "weft::maximum(" : "weft::minimum(") + text + ", " + element + ")";
   }
   peer.clear();
   return {text, scope};
@@ -245,7 +262,8 @@ Element Elements::collective(ValueId value, const Op& op, const IndexList& index
   const auto whole = [&](int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
   IndexList at = index;
   if (op.kind == OpKind::ReduceScatter || op.kind == OpKind::ShardSlice)
-    for (int d = 0; d < type.ndim(); ++d) at[d] = with_digits(index[d], context_.digits(type, d), whole, context_.coordinates());
+    for (int d = 0; d < type.ndim(); ++d)
+      at[d] = with_digits(index[d], context_.digits(type, d), whole, context_.coordinates());
   if (op.kind == OpKind::ShardSlice) return this->at(op.inputs[0], at);
   if (op.kind != OpKind::ReduceScatter && op.kind != OpKind::AllReduce)
     return fail("kernel-collective-unsupported", op, std::string(op_def(op).name) + " inside a kernel");

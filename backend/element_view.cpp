@@ -28,24 +28,29 @@ std::optional<IndexList> view_index(const KernelContext& context, ValueId value,
     case OpKind::Reshape:
     case OpKind::Squeeze:
     case OpKind::Unsqueeze:
-    case OpKind::Flatten: return unravel(linear_index(index, context.dims(value)), from_dims);
+    case OpKind::Flatten:
+      return unravel(linear_index(index, context.dims(value)), from_dims);
     case OpKind::Transpose:
       for (size_t d = 0; d < index.size(); ++d) at[static_cast<size_t>(op.ints("perm")[d])] = index[d];
       return at;
-    case OpKind::Expand: return expanded(index, from_dims);
+    case OpKind::Expand:
+      return expanded(index, from_dims);
     case OpKind::Slice:
       for (int d = 0; d < type.ndim(); ++d)
         at[d] = index[d] * op.ints("steps")[d] + local(op.ints("starts")[d], type, d, context.kernel.mesh);
       return at;
     case OpKind::Tile:
-      for (size_t d = 0; d < index.size(); ++d) at[d] = from_dims[d] == 1 ? IndexExpr(0) : remainder(index[d], from_dims[d]);
+      for (size_t d = 0; d < index.size(); ++d)
+        at[d] = from_dims[d] == 1 ? IndexExpr(0) : remainder(index[d], from_dims[d]);
       return at;
     case OpKind::Split: {
       const size_t axis = static_cast<size_t>(op.integer("axis"));
-      for (uint32_t r = 0; r < context.body.value(value).result; ++r) at[axis] = at[axis] + context.dims(op.outputs[r])[axis];
+      for (uint32_t r = 0; r < context.body.value(value).result; ++r)
+        at[axis] = at[axis] + context.dims(op.outputs[r])[axis];
       return at;
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -77,7 +82,8 @@ Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {
     at[axis] = clamped(within, bound, inside);
     const Element element = this->at(input, at);
     scope = scopes.deeper(scope, element.scope);
-    text += certain ? element.text : "(" + scopes.text(place) + ") < " + scopes.text(end) + " ? " + element.text + " : ";
+    text +=
+        certain ? element.text : "(" + scopes.text(place) + ") < " + scopes.text(end) + " ? " + element.text + " : ";
     if (certain) {
       const bool choice = text != element.text;
       const Element result = choice ? named(value, {text, scope}) : Element{text, scope};
@@ -90,7 +96,8 @@ Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {
 
 /// Where `i` of a dimension of `extent` elements is read from under a padding mode that repeats elements.
 static std::string repeated_index(const std::string& mode, const std::string& i, int64_t extent) {
-  const std::string e = std::to_string(extent), last = std::to_string(extent - 1), period = std::to_string(2 * extent - 2);
+  const std::string e = std::to_string(extent), last = std::to_string(extent - 1),
+                    period = std::to_string(2 * extent - 2);
   if (mode == "edge") return "std::clamp<int64_t>(" + i + ", 0, " + last + ")";
   if (mode == "wrap") return "((" + i + ") % " + e + " + " + e + ") % " + e;
   if (extent == 1) return "0";
@@ -107,18 +114,21 @@ Element Elements::pad(ValueId value, const Op& op, const IndexList& index) {
   for (int d = 0; d < type.ndim(); ++d) {
     const IndexExpr place = index[d] - local(op.ints("pads")[d], type, d, context_.kernel.mesh);
     const bool certain = place.low() >= 0 && place.high() < dims[d];
-    if (certain || mode == "constant") at[d] = dims[d] ? clamped(place, dims[d], inside) : IndexExpr(0);
-    else at[d] = data_index({repeated_index(mode, scopes.text(place), dims[d]), scopes.home({place})}, "inner", dims[d]);
+    if (certain || mode == "constant")
+      at[d] = dims[d] ? clamped(place, dims[d], inside) : IndexExpr(0);
+    else
+      at[d] = data_index({repeated_index(mode, scopes.text(place), dims[d]), scopes.home({place})}, "inner", dims[d]);
     if (dims[d] == 0) inside = "false";
   }
   const DType dtype = body_.type(value).dtype;
   const double fill = op.find("value") ? op.real("value") : 0;
-  const std::string filler = is_float(dtype) ? real_literal(fill, dtype) : whole_literal(static_cast<int64_t>(fill), dtype);
+  const std::string filler =
+      is_float(dtype) ? real_literal(fill, dtype) : whole_literal(static_cast<int64_t>(fill), dtype);
   if (inside == "false") return {filler, scopes.floor};
   const Element element = this->at(from, at);
   if (inside.empty()) return element;
-  const Element result = named(value, {inside + " ? " + element.text + " : " + filler,
-                                       scopes.deeper(scopes.home(index), element.scope)});
+  const Element result =
+      named(value, {inside + " ? " + element.text + " : " + filler, scopes.deeper(scopes.home(index), element.scope)});
   bind(value, index, result.text, result.scope);
   return result;
 }
@@ -127,8 +137,8 @@ Element Elements::pad(ValueId value, const Op& op, const IndexList& index) {
 
 /// An index from data as a position in [0, extent): negative ones count from the end.
 static std::string wrapped(const std::string& index, const std::string& extent, int64_t bound) {
-  return "std::clamp<int64_t>(" + index + " < 0 ? int64_t(" + index + ") + " + extent + " : int64_t(" + index + "), 0, " +
-         std::to_string(std::max<int64_t>(bound - 1, 0)) + ")";
+  return "std::clamp<int64_t>(" + index + " < 0 ? int64_t(" + index + ") + " + extent + " : int64_t(" + index +
+         "), 0, " + std::to_string(std::max<int64_t>(bound - 1, 0)) + ")";
 }
 
 Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) {
@@ -142,10 +152,12 @@ Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) 
   const int tuple = nd ? static_cast<int>(context_.dims(indices).back()) : 1;
   const int axis = nd ? batch : static_cast<int>(op.integer("axis"));
   // Where the entries of `indices` are, and the data's index around the dimensions looked up.
-  IndexList where = elements ? index : IndexList(index.begin() + (nd ? 0 : axis), index.begin() + (nd ? count - 1 : axis + count));
+  IndexList where =
+      elements ? index : IndexList(index.begin() + (nd ? 0 : axis), index.begin() + (nd ? count - 1 : axis + count));
   IndexList at(type.shape.size());
   for (int d = 0; d < axis; ++d) at[d] = index[d];
-  for (int d = axis + tuple; d < type.ndim(); ++d) at[d] = index[elements ? d : nd ? count - 1 + d - axis - tuple : d - 1 + count];
+  for (int d = axis + tuple; d < type.ndim(); ++d)
+    at[d] = index[elements ? d : nd ? count - 1 + d - axis - tuple : d - 1 + count];
   std::string held;
   Scope* scope = scopes.floor;
   for (int t = 0; t < tuple; ++t) {
@@ -157,7 +169,8 @@ Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) 
     const int64_t bound = type.shape[axis + t].bound;
     const std::string extent = digits.empty() ? context_.run_extent(type, axis + t) : "";
     const std::string name = identifier(last_component(body_.value(indices).name));
-    const IndexExpr global = data_index({wrapped(raw.text, extent.empty() ? std::to_string(bound) : extent, bound), raw.scope}, name, bound);
+    const IndexExpr global =
+        data_index({wrapped(raw.text, extent.empty() ? std::to_string(bound) : extent, bound), raw.scope}, name, bound);
     scope = scopes.deeper(scope, raw.scope);
     at[axis + t] = global;
     if (digits.empty()) continue;
@@ -170,12 +183,14 @@ Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) 
     raw.scope->put("const bool " + flag + " = " + mine + ";");
     held += (held.empty() ? "" : " && ") + flag;
     const int64_t local_extent = buffer_extent(bound, digits);
-    at[axis + t] = data_index({flag + " ? " + scopes.text(without_digits(global, digits)) + " : 0", raw.scope}, name + "_local", local_extent);
+    at[axis + t] = data_index({flag + " ? " + scopes.text(without_digits(global, digits)) + " : 0", raw.scope},
+                              name + "_local", local_extent);
   }
   const Element element = this->at(data, at);
   if (held.empty()) return element;
   const DType dtype = body_.type(value).dtype;
-  return named(value, {held + " ? " + element.text + " : " + compute_type(dtype) + "(0)", scopes.deeper(scope, element.scope)});
+  return named(
+      value, {held + " ? " + element.text + " : " + compute_type(dtype) + "(0)", scopes.deeper(scope, element.scope)});
 }
 
 }  // namespace weft

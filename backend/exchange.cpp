@@ -44,9 +44,7 @@ class Geometry {
 
  private:
   bool by_peer(const Digit& digit) const { return digit.axis < kAfter && gathers() && holds(step_.axes, digit.axis); }
-  bool by_me(const Digit& digit) const {
-    return digit.axis >= kAfter || (!gathers() && holds(step_.axes, digit.axis));
-  }
+  bool by_me(const Digit& digit) const { return digit.axis >= kAfter || (!gathers() && holds(step_.axes, digit.axis)); }
   bool gathers() const { return step_.kind == OpKind::AllGather || step_.kind == OpKind::AllToAll; }
 
   /// The digits taken out of the indices that run over what one pair of ranks exchanges.
@@ -146,8 +144,10 @@ class Geometry {
     }
     for (size_t axis = place_axes_; axis < step_.mesh.size(); ++axis) {
       const std::string chunk = "axis" + std::to_string(axis);
-      if (const int64_t s = stride_of(source, chunk).coefficient) box.source_by_chunk.emplace_back(static_cast<int>(axis), s);
-      if (const int64_t t = stride_of(target, chunk).coefficient) box.target_by_chunk.emplace_back(static_cast<int>(axis), t);
+      if (const int64_t s = stride_of(source, chunk).coefficient)
+        box.source_by_chunk.emplace_back(static_cast<int>(axis), s);
+      if (const int64_t t = stride_of(target, chunk).coefficient)
+        box.target_by_chunk.emplace_back(static_cast<int>(axis), t);
     }
   }
 
@@ -161,9 +161,12 @@ class Geometry {
       const bool clip = box.by_peer.dim == static_cast<int>(d) || box.by_me.dim == static_cast<int>(d);
       if (dim.extent == 1 && !clip) continue;
       const bool joins = !joined.empty() && !clip && !clipped.back() &&
-                         joined.back().source == dim.source * dim.extent && joined.back().target == dim.target * dim.extent;
-      if (joins) joined.back() = {joined.back().extent * dim.extent, dim.source, dim.target};
-      else joined.push_back(dim), clipped.push_back(clip);
+                         joined.back().source == dim.source * dim.extent &&
+                         joined.back().target == dim.target * dim.extent;
+      if (joins)
+        joined.back() = {joined.back().extent * dim.extent, dim.source, dim.target};
+      else
+        joined.push_back(dim), clipped.push_back(clip);
       // Negative until all are done: the numbers of later dims cannot meet it.
       for (ExchangeBox::Clip* c : clips)
         if (c->dim == static_cast<int>(d)) c->dim = -2 - static_cast<int>(joined.size() - 1);

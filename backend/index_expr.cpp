@@ -8,8 +8,10 @@ namespace weft {
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 IndexExpr::IndexExpr(AtomPtr atom, int64_t coefficient) {
-  if (atom->low == atom->high) constant_ = atom->low * coefficient;
-  else if (coefficient) terms_.push_back({std::move(atom), coefficient});
+  if (atom->low == atom->high)
+    constant_ = atom->low * coefficient;
+  else if (coefficient)
+    terms_.push_back({std::move(atom), coefficient});
 }
 
 int64_t IndexExpr::low() const {
@@ -32,8 +34,10 @@ std::string IndexExpr::text() const {
   std::string text;
   for (const Term& t : ordered) {
     const int64_t size = t.coefficient < 0 ? -t.coefficient : t.coefficient;
-    if (t.coefficient < 0) text += text.empty() ? "-" : " - ";
-    else if (!text.empty()) text += " + ";
+    if (t.coefficient < 0)
+      text += text.empty() ? "-" : " - ";
+    else if (!text.empty())
+      text += " + ";
     text += t.atom->text;
     if (size != 1) text += " * " + std::to_string(size);
   }
@@ -57,7 +61,8 @@ IndexExpr IndexExpr::operator*(int64_t factor) const {
   return product;
 }
 
-/// Two digits of one sum that stand side by side are one: c * (x / a % b) + c * b * (x / (a b) % d) = c * (x / a % (b d)).
+/// Two digits of one sum that stand side by side are one: c * (x / a % b) + c * b * (x / (a b) % d) = c * (x / a % (b
+/// d)).
 bool IndexExpr::combine(const AtomPtr& atom, int64_t coefficient) {
   const auto fits = [](const Atom& low, int64_t low_factor, const Atom& high, int64_t high_factor) {
     return low.modulus && high.divisor == low.divisor * low.modulus && high_factor == low_factor * low.modulus &&
@@ -154,9 +159,8 @@ IndexExpr divide_terms(const IndexExpr& expr, int64_t divisor) {
   return result;
 }
 bool all_divisible(const IndexExpr& expr, int64_t divisor) {
-  return expr.constant() % divisor == 0 && std::all_of(expr.terms().begin(), expr.terms().end(), [&](const auto& t) {
-           return t.coefficient % divisor == 0;
-         });
+  return expr.constant() % divisor == 0 && std::all_of(expr.terms().begin(), expr.terms().end(),
+                                                       [&](const auto& t) { return t.coefficient % divisor == 0; });
 }
 }  // namespace
 
@@ -178,7 +182,8 @@ static IndexExpr quotient_of(const IndexExpr& expr, int64_t divisor) {
     if (unit == 1) break;
     const Parts parts = split_by(stays, unit);
     if (!within(parts.rest, unit) || parts.multiple.low() < 0) continue;
-    if (all_divisible(parts.multiple, unit)) return out + quotient_of(divide_terms(parts.multiple, unit), divisor / unit);
+    if (all_divisible(parts.multiple, unit))
+      return out + quotient_of(divide_terms(parts.multiple, unit), divisor / unit);
     stays = parts.multiple;
   }
   if (stays.terms().size() == 1 && stays.constant() == 0 && stays.terms()[0].coefficient == 1) {
@@ -247,8 +252,10 @@ static bool mentions(const IndexExpr& expr, const std::string& variable) {
 Stride stride_of(const IndexExpr& expr, const std::string& variable) {
   Stride stride;
   for (const IndexExpr::Term& t : expr.terms()) {
-    if (t.atom->is_digit()) stride.affine &= !mentions(t.atom->of, variable);
-    else if (t.atom->text == variable) stride.coefficient = t.coefficient;
+    if (t.atom->is_digit())
+      stride.affine &= !mentions(t.atom->of, variable);
+    else if (t.atom->text == variable)
+      stride.coefficient = t.coefficient;
   }
   return stride;
 }

@@ -1,6 +1,6 @@
-// Index algebra: integer expressions over loop variables, kept as sums of coefficient times atom. An atom is a variable or
-// a digit (x / divisor % modulus) of a sum that is not negative. Known ranges make most digits vanish: what a chain of
-// reshapes and transposes computes becomes affine again wherever it can.
+// Index algebra: integer expressions over loop variables, kept as sums of coefficient times atom. An atom is a variable
+// or a digit (x / divisor % modulus) of a sum that is not negative. Known ranges make most digits vanish: what a chain
+// of reshapes and transposes computes becomes affine again wherever it can.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -46,13 +46,13 @@ class IndexExpr {
 };
 
 struct Atom {
-  std::string text;          // the variable, or "(x / 64 % 12)"
+  std::string text;  // the variable, or "(x / 64 % 12)"
   int64_t low = 0, high = 0;
-  int64_t step = 1;          // the value is a multiple of this
+  int64_t step = 1;  // the value is a multiple of this
   /// Digits: which.
   IndexExpr of;
-  int64_t divisor = 0;       // 0: a variable
-  int64_t modulus = 0;       // 0: none
+  int64_t divisor = 0;  // 0: a variable
+  int64_t modulus = 0;  // 0: none
 
   bool is_digit() const { return divisor != 0; }
 };

@@ -9,8 +9,8 @@
 namespace weft {
 
 const char* memory_type(DType dtype) {
-  static constexpr const char* kNames[] = {"float",   "double",   "weft::half", "weft::bfloat16", "int8_t",
-                                           "int16_t", "int32_t",  "int64_t",    "uint8_t",        "uint16_t",
+  static constexpr const char* kNames[] = {"float",    "double",   "weft::half", "weft::bfloat16", "int8_t",
+                                           "int16_t",  "int32_t",  "int64_t",    "uint8_t",        "uint16_t",
                                            "uint32_t", "uint64_t", "bool"};
   return kNames[static_cast<int>(dtype)];
 }
@@ -50,8 +50,9 @@ std::string whole_literal(int64_t value, DType dtype) {
 
 KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags)
     : plan(plan), kernel(kernel), body(kernel.body), diags_(diags) {
-  for (const char* word : {"team", "peers", "begin", "end", "invocation", "trip", "n0", "m", "batch", "width", "sums", "p",
-                           "extents", "rows", "columns", "panels", "window", "group", "ranks", "j", "n"})
+  for (const char* word :
+       {"team", "peers",   "begin", "end",     "invocation", "trip",   "n0",    "m",     "batch", "width", "sums",
+        "p",    "extents", "rows",  "columns", "panels",     "window", "group", "ranks", "j",     "n"})
     names.reserve(word);
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
   for (const Formal& f : kernel.formals) formal_names_.push_back(names.unique(f.name));
@@ -138,26 +139,37 @@ IndexExpr KernelContext::offset(const Formal& formal, const IndexList& index) {
 
 std::string KernelContext::argument_name(const Argument& argument) const {
   switch (argument.kind) {
-    case Argument::Kind::Team: return "team";
-    case Argument::Kind::Peers: return "peers";
+    case Argument::Kind::Team:
+      return "team";
+    case Argument::Kind::Peers:
+      return "peers";
     case Argument::Kind::Chunk:
-    case Argument::Kind::Coordinate: return identifier(kernel.mesh[argument.number].name) + "_index";
-    case Argument::Kind::Extent: return extent_names_[argument.number];
-    case Argument::Kind::Invocation: return "invocation";
-    case Argument::Kind::Trip: return "trip";
+    case Argument::Kind::Coordinate:
+      return identifier(kernel.mesh[argument.number].name) + "_index";
+    case Argument::Kind::Extent:
+      return extent_names_[argument.number];
+    case Argument::Kind::Invocation:
+      return "invocation";
+    case Argument::Kind::Trip:
+      return "trip";
   }
   return "";
 }
 
 static const char* argument_type(Argument::Kind kind) {
   switch (kind) {
-    case Argument::Kind::Team: return "weft::Team& ";
-    case Argument::Kind::Peers: return "weft::Peers ";
+    case Argument::Kind::Team:
+      return "weft::Team& ";
+    case Argument::Kind::Peers:
+      return "weft::Peers ";
     case Argument::Kind::Chunk:
-    case Argument::Kind::Coordinate: return "int ";
-    case Argument::Kind::Extent: return "int64_t ";
+    case Argument::Kind::Coordinate:
+      return "int ";
+    case Argument::Kind::Extent:
+      return "int64_t ";
     case Argument::Kind::Invocation:
-    case Argument::Kind::Trip: return "uint32_t ";
+    case Argument::Kind::Trip:
+      return "uint32_t ";
   }
   return "";
 }
@@ -169,8 +181,10 @@ std::string KernelContext::parameters() const {
   for (size_t i = 0; i < kernel.formals.size(); ++i) {
     const Formal& f = kernel.formals[i];
     const std::string type = memory_type(f.type.dtype);
-    if (f.window && reads_peers()) list.push_back("weft::Window<" + type + "> " + formal_names_[i]);
-    else list.push_back((i < inputs ? "const " : "") + type + "* " + formal_names_[i]);
+    if (f.window && reads_peers())
+      list.push_back("weft::Window<" + type + "> " + formal_names_[i]);
+    else
+      list.push_back((i < inputs ? "const " : "") + type + "* " + formal_names_[i]);
   }
   return join(list, ", ");
 }

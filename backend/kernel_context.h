@@ -1,4 +1,5 @@
-// What the generators of one kernel share: the kernel, its operands in memory, and the arguments that turn out to be needed.
+// What the generators of one kernel share: the kernel, its operands in memory, and the arguments that turn out to be
+// needed.
 #pragma once
 #include <set>
 #include <string>

@@ -87,7 +87,8 @@ class ScatterWriter {
   std::vector<std::string> update_lines(const Formal& formal) {
     const ValueId indices = op_.inputs[1], updates = op_.inputs[2];
     const bool nd = op_.kind == OpKind::ScatterND;
-    const Dims dims = context_.dims(updates), index_dims = context_.dims(indices), data_dims = context_.dims(op_.inputs[0]);
+    const Dims dims = context_.dims(updates), index_dims = context_.dims(indices),
+               data_dims = context_.dims(op_.inputs[0]);
     const std::string reduction = op_.has("reduction") ? op_.text("reduction") : "none";
     return nest(body_.type(updates), dims, [&](Elements& elements, const IndexList& index) {
       IndexList to = index;

@@ -35,7 +35,8 @@ static std::vector<std::string> with_peers(const KernelContext& context, std::ve
     const Formal& f = context.kernel.formals[i];
     if (!f.window) continue;
     const std::string& name = context.formal_name(i);
-    lines.push_back((i < inputs ? "const " : "") + std::string(memory_type(f.type.dtype)) + "* " + name + "_at[ranks];");
+    lines.push_back((i < inputs ? "const " : "") + std::string(memory_type(f.type.dtype)) + "* " + name +
+                    "_at[ranks];");
     fill += (fill.empty() ? "" : ", ") + name + "_at[p] = peers.at(p, " + name + ")";
   }
   if (!fill.empty()) lines.push_back("for (int p = 0; p < ranks; ++p) " + fill + ";");
@@ -47,7 +48,9 @@ static std::vector<std::string> with_peers(const KernelContext& context, std::ve
 
 static std::vector<std::string> body_lines(KernelContext& context) {
   if (has_kind(context.body, {OpKind::ScatterElements, OpKind::ScatterND})) return write_scatter(context);
-  if (has_kind(context.body, {OpKind::MatMul, OpKind::Conv, OpKind::MaxPool, OpKind::AveragePool}) && !context.reads_peers()) return write_contraction(context);
+  if (has_kind(context.body, {OpKind::MatMul, OpKind::Conv, OpKind::MaxPool, OpKind::AveragePool}) &&
+      !context.reads_peers())
+    return write_contraction(context);
   return with_peers(context, write_nests(context));
 }
 

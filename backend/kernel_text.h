@@ -5,7 +5,7 @@
 namespace weft {
 
 struct KernelText {
-  std::string name;                 // legal and unique in the program
+  std::string name;  // legal and unique in the program
   std::string parameters;
   std::vector<Argument> arguments;  // in front of the operands
   std::vector<int64_t> group;       // axes of its peer table

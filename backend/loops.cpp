@@ -21,7 +21,8 @@ std::vector<Loop> Cuts::loops(const LoopAxis& axis) const {
   if (at != blocks_.end())
     for (auto block = at->second.rbegin(); block != at->second.rend(); ++block) {
       const int64_t extent = above / *block;
-      loops.push_back({axis.name + "_" + std::to_string(loops.size()), extent, std::to_string(extent), axis.name, *block});
+      loops.push_back(
+          {axis.name + "_" + std::to_string(loops.size()), extent, std::to_string(extent), axis.name, *block});
       above = *block;
     }
   const std::string name = loops.empty() ? axis.name : axis.name + "_" + std::to_string(loops.size());

@@ -1,5 +1,6 @@
-// Loop axes of a kernel under construction, and the scopes that are open. An axis is cut into several loops where an index
-// expression would otherwise need a division: cuts are asked for while the text is written, and the text is written again.
+// Loop axes of a kernel under construction, and the scopes that are open. An axis is cut into several loops where an
+// index expression would otherwise need a division: cuts are asked for while the text is written, and the text is
+// written again.
 #pragma once
 #include <deque>
 #include <map>
@@ -21,7 +22,7 @@ struct Loop {
   int64_t extent;
   std::string bound;  // C++ text
   std::string axis;
-  int64_t unit;       // by how much the axis moves in one step
+  int64_t unit;  // by how much the axis moves in one step
 };
 
 /// Cuts of each axis by name: block sizes, each a multiple of the one before.

@@ -8,17 +8,37 @@ namespace weft {
 
 /// Sorted. C++ words, names of the C library that a header could define, words of emitted code.
 static constexpr std::string_view kWords[] = {
-    "alignas", "alignof", "alloca", "and", "and_eq", "asm", "assert", "auto", "begin", "bitand", "bitor", "bool", "break", "case",
-    "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept",
-    "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete", "do",
-    "double", "dynamic_cast", "else", "end", "enum", "errno", "explicit", "export", "extern", "false", "final", "float",
-    "for", "friend", "goto", "if", "inline", "int", "int16_t", "int32_t", "int64_t", "int8_t", "invocation", "linux",
-    "long", "main", "mb", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "offsetof", "operator", "or",
-    "or_eq", "override", "private", "protected", "public", "r", "register", "reinterpret_cast", "requires", "return",
-    "run", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "stderr", "stdin", "stdout", "std",
-    "struct", "switch", "task", "team", "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid",
-    "typename", "uint16_t", "uint32_t", "uint64_t", "uint8_t", "union", "unix", "unsigned", "using", "virtual", "void",
-    "volatile", "wchar_t", "weft", "while", "xor", "xor_eq",
+    "alignas",      "alignof",    "alloca",     "and",
+    "and_eq",       "asm",        "assert",     "auto",
+    "begin",        "bitand",     "bitor",      "bool",
+    "break",        "case",       "catch",      "char",
+    "char16_t",     "char32_t",   "char8_t",    "class",
+    "co_await",     "co_return",  "co_yield",   "compl",
+    "concept",      "const",      "const_cast", "consteval",
+    "constexpr",    "constinit",  "continue",   "decltype",
+    "default",      "delete",     "do",         "double",
+    "dynamic_cast", "else",       "end",        "enum",
+    "errno",        "explicit",   "export",     "extern",
+    "false",        "final",      "float",      "for",
+    "friend",       "goto",       "if",         "inline",
+    "int",          "int16_t",    "int32_t",    "int64_t",
+    "int8_t",       "invocation", "linux",      "long",
+    "main",         "mb",         "mutable",    "namespace",
+    "new",          "noexcept",   "not",        "not_eq",
+    "nullptr",      "offsetof",   "operator",   "or",
+    "or_eq",        "override",   "private",    "protected",
+    "public",       "r",          "register",   "reinterpret_cast",
+    "requires",     "return",     "run",        "short",
+    "signed",       "sizeof",     "static",     "static_assert",
+    "static_cast",  "stderr",     "stdin",      "stdout",
+    "std",          "struct",     "switch",     "task",
+    "team",         "template",   "this",       "thread_local",
+    "throw",        "true",       "try",        "typedef",
+    "typeid",       "typename",   "uint16_t",   "uint32_t",
+    "uint64_t",     "uint8_t",    "union",      "unix",
+    "unsigned",     "using",      "virtual",    "void",
+    "volatile",     "wchar_t",    "weft",       "while",
+    "xor",          "xor_eq",
 };
 
 static bool is_word(const std::string& name) {
@@ -36,14 +56,17 @@ static bool is_plain(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <
 std::string identifier(std::string_view text) {
   std::string name;
   for (char c : text) {
-    if (is_plain(c)) name += c;
-    else if (!name.empty() && name.back() != '_') name += '_';  // two in a row are reserved
+    if (is_plain(c))
+      name += c;
+    else if (!name.empty() && name.back() != '_')
+      name += '_';  // two in a row are reserved
   }
   while (!name.empty() && name.back() == '_') name.pop_back();
   if (name.empty()) return "value";
   if (name[0] >= '0' && name[0] <= '9') name = "n" + name;
   // kNames are emitted constants.
-  if (is_word(name) || may_be_macro(name) || (name.size() > 1 && name[0] == 'k' && name[1] >= 'A' && name[1] <= 'Z')) name += "_value";
+  if (is_word(name) || may_be_macro(name) || (name.size() > 1 && name[0] == 'k' && name[1] >= 'A' && name[1] <= 'Z'))
+    name += "_value";
   return name;
 }
 
@@ -71,10 +94,14 @@ static std::string octal(char c) {
 std::string string_literal(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
-    if (c == '"' || c == '\\') out += {'\\', c};
-    else if (c == '?' && out.back() == '?') out += "\\?";
-    else if (c < 32 || c > 126) out += octal(c);
-    else out += c;
+    if (c == '"' || c == '\\')
+      out += {'\\', c};
+    else if (c == '?' && out.back() == '?')
+      out += "\\?";
+    else if (c < 32 || c > 126)
+      out += octal(c);
+    else
+      out += c;
   }
   return out + '"';
 }
@@ -84,9 +111,12 @@ std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     const unsigned char byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') out += {'\\', c};
-    else if (byte < 32) out += std::string("\\u00") + kHex[byte >> 4] + kHex[byte & 15];
-    else out += c;
+    if (c == '"' || c == '\\')
+      out += {'\\', c};
+    else if (byte < 32)
+      out += std::string("\\u00") + kHex[byte >> 4] + kHex[byte & 15];
+    else
+      out += c;
   }
   return out + '"';
 }

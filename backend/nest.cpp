@@ -9,7 +9,8 @@ namespace weft {
 /// Below this many elements another thread costs more than it saves.
 static constexpr int64_t kTaskWork = 8192;
 
-std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const Dims& space, const IndexList& index) {
+std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const Dims& space,
+                                  const IndexList& index) {
   const Dims dims = context.dims(output);
   if (dims == space) return index;
   const Op& op = context.body.producer_op(output);
@@ -77,7 +78,8 @@ static void open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
   scopes.floor = &open.inner();
   const bool single = parallel == 1;
   const std::string v = single ? loops[0].loop.variable : "task";
-  open.scopes.push_back(std::make_unique<Scope>(&open.inner(), "for (int64_t " + v + " = begin; " + v + " < end; ++" + v + ") {"));
+  open.scopes.push_back(
+      std::make_unique<Scope>(&open.inner(), "for (int64_t " + v + " = begin; " + v + " < end; ++" + v + ") {"));
   std::string rest = "task";
   for (size_t i = parallel; !single && i-- > 0;) {
     const std::string& bound = loops[i].loop.bound;
@@ -119,10 +121,12 @@ namespace {
 struct IterationSpace {
   TensorType type;
   Dims dims;
-  Dims start = {};   // of the segment that is iterated; empty: everything
+  Dims start = {};  // of the segment that is iterated; empty: everything
   Dims extent = {};
   std::vector<int64_t> reduced;
-  int64_t extent_of(int64_t d) const { return extent.empty() ? dims[static_cast<size_t>(d)] : extent[static_cast<size_t>(d)]; }
+  int64_t extent_of(int64_t d) const {
+    return extent.empty() ? dims[static_cast<size_t>(d)] : extent[static_cast<size_t>(d)];
+  }
   std::vector<size_t> outputs, row_outputs;  // row outputs: one element for each row
 };
 
@@ -147,7 +151,8 @@ static std::optional<IterationSpace> reduction_space(const KernelContext& contex
 static bool is_row_shape(const KernelContext& context, const IterationSpace& space, ValueId value) {
   Dims kept, full;
   for (size_t d = 0; d < space.dims.size(); ++d) {
-    const bool reduced = std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
+    const bool reduced =
+        std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
     full.push_back(reduced ? 1 : space.dims[d]);
     if (!reduced) kept.push_back(space.dims[d]);
   }
@@ -182,7 +187,8 @@ struct AxisRun {
   LoopAxis axis;
   std::vector<int64_t> dims;
 };
-std::vector<AxisRun> axis_runs(KernelContext& context, const IterationSpace& space, bool reduced, const std::string& name) {
+std::vector<AxisRun> axis_runs(KernelContext& context, const IterationSpace& space, bool reduced,
+                               const std::string& name) {
   std::vector<AxisRun> runs;
   bool joins = false;
   for (int64_t d = 0; d < static_cast<int64_t>(space.dims.size()); ++d) {
@@ -211,14 +217,16 @@ void fill(IndexList& index, const AxisRun& run, const IndexExpr& at, const Itera
 }  // namespace
 
 /// Puts an element where it belongs in the operand: an all-gather puts the rank's digits back.
-static void store_output(Elements& elements, KernelContext& context, size_t output, IndexList at, const Element& element) {
+static void store_output(Elements& elements, KernelContext& context, size_t output, IndexList at,
+                         const Element& element) {
   const ValueId value = context.body.outputs()[output].value;
   const Op& op = context.body.producer_op(value);
   if (op.kind == OpKind::AllGather) {
     const std::vector<int64_t>& axes = op.ints("axes");
     const auto whole = [&](int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
     const TensorType& from = context.body.type(op.inputs[0]);
-    for (int d = 0; d < from.ndim(); ++d) at[d] = with_digits(at[d], context.digits(from, d), whole, context.coordinates());
+    for (int d = 0; d < from.ndim(); ++d)
+      at[d] = with_digits(at[d], context.digits(from, d), whole, context.coordinates());
   }
   elements.store(output, at, element);
 }
@@ -234,15 +242,18 @@ static void store_all(Elements& elements, KernelContext& context, const std::vec
     Element element = elements.at(value, at);
     values.emplace_back(std::move(at), std::move(element));
   }
-  for (size_t i = 0; i < outputs.size(); ++i) store_output(elements, context, outputs[i], values[i].first, values[i].second);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    store_output(elements, context, outputs[i], values[i].first, values[i].second);
 }
 
 /// Index of a row output: the kept dims alone, or with zeros for the reduced ones.
-static IndexList row_index(const KernelContext& context, const IterationSpace& space, size_t output, const IndexList& index) {
+static IndexList row_index(const KernelContext& context, const IterationSpace& space, size_t output,
+                           const IndexList& index) {
   const size_t ndim = context.dims(computed_value(context, output)).size();
   IndexList at;
   for (size_t d = 0; d < index.size(); ++d) {
-    const bool reduced = std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
+    const bool reduced =
+        std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
     if (!reduced || ndim == space.dims.size()) at.push_back(reduced ? IndexExpr(0) : index[d]);
   }
   return at;
@@ -255,12 +266,14 @@ static std::vector<int64_t> borders(KernelContext& context, const IterationSpace
     const Op& op = context.body.op(id);
     if ((op.kind != OpKind::Concat && op.kind != OpKind::Pad) || context.dims(op.outputs[0]) != space.dims) continue;
     if (op.kind == OpKind::Pad) {
-      const int64_t before = op.ints("pads")[d] / parts_of(context.body.type(op.inputs[0]), static_cast<int>(d), context.kernel.mesh);
+      const int64_t before =
+          op.ints("pads")[d] / parts_of(context.body.type(op.inputs[0]), static_cast<int>(d), context.kernel.mesh);
       for (int64_t at : {before, before + context.dims(op.inputs[0])[d]}) found.push_back(at);
     }
     int64_t at = 0;
     for (ValueId input : op.inputs)
-      if (op.kind == OpKind::Concat && op.integer("axis") == static_cast<int64_t>(d)) found.push_back(at += context.dims(input)[d]);
+      if (op.kind == OpKind::Concat && op.integer("axis") == static_cast<int64_t>(d))
+        found.push_back(at += context.dims(input)[d]);
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -275,7 +288,8 @@ static std::vector<IterationSpace> segments(KernelContext& context, const Iterat
   parts[0].start.assign(space.dims.size(), 0);
   parts[0].extent = space.dims;
   for (size_t d = 0; d < space.dims.size(); ++d) {
-    const bool reduced = std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
+    const bool reduced =
+        std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
     const std::vector<int64_t> cuts = borders(context, space, d);
     if (reduced || cuts.size() < 3 || parts.size() * (cuts.size() - 1) > kMost) continue;
     if (!context.run_extent(space.type, static_cast<int>(d)).empty()) continue;
@@ -297,22 +311,26 @@ static void mark_vector_loop(Scope& scope) {
     scope.pragma = "#pragma omp simd";
 }
 
-/// The reductions of a row, in order, before anything reads them: each loop may then use what those before it have kept.
-static void write_reductions(Elements& elements, KernelContext& context, const IterationSpace& space, const IndexList& index) {
+/// The reductions of a row, in order, before anything reads them: each loop may then use what those before it have
+/// kept.
+static void write_reductions(Elements& elements, KernelContext& context, const IterationSpace& space,
+                             const IndexList& index) {
   for (OpId id : context.body.order()) {
     const Op& op = context.body.op(id);
     if (category(op) != Category::Reduction || !op.has("axes") || op.ints("axes") != space.reduced) continue;
     if (context.dims(op.inputs[0]) != space.dims) continue;
     IndexList at;
     for (size_t d = 0; d < index.size(); ++d) {
-      const bool reduced = std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
+      const bool reduced =
+          std::find(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)) != space.reduced.end();
       if (!reduced || op.integer("keepdims")) at.push_back(reduced ? IndexExpr(0) : index[d]);
     }
     elements.at(op.outputs[0], at);
   }
 }
 
-static std::vector<std::string> write_space(KernelContext& context, const IterationSpace& space, Attempt& attempt, bool& again) {
+static std::vector<std::string> write_space(KernelContext& context, const IterationSpace& space, Attempt& attempt,
+                                            bool& again) {
   Elements elements(context, attempt);
   const std::vector<AxisRun> rows = axis_runs(context, space, false, space.reduced.empty() ? "i" : "row");
   OuterLoops outer;
@@ -341,7 +359,9 @@ static std::vector<std::string> write_space(KernelContext& context, const Iterat
 
 /// Adds the text of one part. Statements outside its loops get a block of their own: each part names its values afresh.
 static void append_part(std::vector<std::string>& lines, const std::vector<std::string>& part) {
-  const auto declares = [](const std::string& line) { return line[0] != ' ' && line[0] != '#' && line.find(" = ") != std::string::npos && !line.starts_with("for"); };
+  const auto declares = [](const std::string& line) {
+    return line[0] != ' ' && line[0] != '#' && line.find(" = ") != std::string::npos && !line.starts_with("for");
+  };
   const bool block = std::any_of(part.begin(), part.end(), declares);
   if (block) lines.push_back("{");
   for (const std::string& line : part) lines.push_back(block && line[0] != '#' ? "  " + line : line);
@@ -372,7 +392,8 @@ std::vector<std::string> write_array(KernelContext& context, ValueId value, cons
     Attempt attempt;
     bool again = true;
     std::vector<std::string> part;
-    for (int round = 0; again && round < 8 && !context.failed(); ++round) part = write_part(context, value, array, space, attempt, again);
+    for (int round = 0; again && round < 8 && !context.failed(); ++round)
+      part = write_part(context, value, array, space, attempt, again);
     append_part(lines, part);
   }
   const std::string type = compute_type(whole.type.dtype);
@@ -391,7 +412,8 @@ std::vector<std::string> write_nests(KernelContext& context) {
     bool again = true;
     std::vector<std::string> part;
     // Each round adds a cut or a kept value, so this ends; eight rounds are more than any chain of views needs.
-    for (int round = 0; again && round < 8 && !context.failed(); ++round) part = write_space(context, space, attempt, again);
+    for (int round = 0; again && round < 8 && !context.failed(); ++round)
+      part = write_space(context, space, attempt, again);
     if (parts.size() == 1) return part;
     append_part(lines, part);
   }

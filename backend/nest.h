@@ -23,8 +23,9 @@ struct OpenOuter {
 OpenOuter open_outer(LoopScopes& scopes, const OuterLoops& outer, const Cuts& cuts, KernelContext& context);
 void close_outer(LoopScopes& scopes, OpenOuter& open);
 
-/// Where element `index` of a tensor of local dims `space` is in `output`, which views and pointwise ops make from one of
-/// those dims. Nothing if it is not such.
-std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const Dims& space, const IndexList& index);
+/// Where element `index` of a tensor of local dims `space` is in `output`, which views and pointwise ops make from one
+/// of those dims. Nothing if it is not such.
+std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const Dims& space,
+                                  const IndexList& index);
 
 }  // namespace weft

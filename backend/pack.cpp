@@ -49,7 +49,8 @@ Slice slice_of(const Weight& weight, const Mesh& mesh, const Coordinates& coordi
   Slice slice{buffer_dims(weight.type, mesh), {}};
   const Dims strides = strides_of(weight.type.dims());
   for (int d = 0; d < weight.type.ndim(); ++d) {
-    std::vector<int64_t> held = held_indices(weight.type.shape[d].bound, digits_of(weight.type.layout, d, mesh), coordinates);
+    std::vector<int64_t> held =
+        held_indices(weight.type.shape[d].bound, digits_of(weight.type.layout, d, mesh), coordinates);
     for (int64_t& index : held) index *= strides[static_cast<size_t>(d)];
     slice.offsets.push_back(std::move(held));
   }
@@ -80,7 +81,8 @@ void write_row_major(const Slice& slice, const char* data, int64_t element, Outp
 
 /// The columns of a panel group from each row, one behind the other in memory, so that every cache line is read once.
 template <class T>
-void pack_group(const Slice& slice, const T* data, size_t k_dim, size_t n_dim, int64_t first, int64_t panels, int width, T* out) {
+void pack_group(const Slice& slice, const T* data, size_t k_dim, size_t n_dim, int64_t first, int64_t panels, int width,
+                T* out) {
   const std::vector<int64_t>&k_offsets = slice.offsets[k_dim], &n_offsets = slice.offsets[n_dim];
   const int64_t k = slice.dims[k_dim];
   const int64_t columns = std::min<int64_t>(panels * width, static_cast<int64_t>(n_offsets.size()) - first * width);
@@ -116,7 +118,8 @@ void write_panels(const Slice& slice, const Packing& packing, const T* data, Out
   }
 }
 
-void write_weight(const Weight& weight, const Constant& constant, const Mesh& mesh, const Coordinates& at, Output& out) {
+void write_weight(const Weight& weight, const Constant& constant, const Mesh& mesh, const Coordinates& at,
+                  Output& out) {
   const Slice slice = slice_of(weight, mesh, at);
   const auto* data = reinterpret_cast<const char*>(constant.bytes.data());
   const int64_t element = dtype_bytes(weight.type.dtype);

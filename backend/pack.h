@@ -1,4 +1,5 @@
-// The weights of a program: slices of the model's constants, packed as kernels read them (runtime_lib/include/weft/image.h).
+// The weights of a program: slices of the model's constants, packed as kernels read them
+// (runtime_lib/include/weft/image.h).
 #pragma once
 #include <cstdio>
 

@@ -9,10 +9,10 @@
 namespace weft {
 
 struct ProgramNames {
-  std::string space;                                  // the namespace
-  std::vector<std::vector<std::string>> axes;         // by place and axis
+  std::string space;                           // the namespace
+  std::vector<std::vector<std::string>> axes;  // by place and axis
   std::vector<std::string> streams, buffers, weights, signals, transfers, blocks;
-  std::vector<std::string> kernels;                   // by kernel
+  std::vector<std::string> kernels;  // by kernel
 
   explicit ProgramNames(const Plan& plan);
   /// "tp", "{tp, dp}", "{}": axes of a place as an argument.

@@ -47,8 +47,10 @@ class Renderer {
     const Level level{&params, "", nullptr};
     std::string out;
     block(0, kept_.size(), level, out);
-    for (const auto& [name, text] : params.texts) WEFT_CHECK(used_.contains(name), "template does not use '" + name + "'");
-    for (const auto& [name, list] : params.lists) WEFT_CHECK(used_.contains(name), "template does not use '" + name + "'");
+    for (const auto& [name, text] : params.texts)
+      WEFT_CHECK(used_.contains(name), "template does not use '" + name + "'");
+    for (const auto& [name, list] : params.lists)
+      WEFT_CHECK(used_.contains(name), "template does not use '" + name + "'");
     return out;
   }
 
@@ -69,8 +71,10 @@ class Renderer {
     for (; at < kept_.size(); ++at) {
       const auto words = words_.find(at);
       if (words == words_.end()) continue;
-      if (words->second[0] == "for" || words->second[0] == "if") ++depth;
-      else if (words->second[0] == "end" && --depth == 0) return at + 1;
+      if (words->second[0] == "for" || words->second[0] == "if")
+        ++depth;
+      else if (words->second[0] == "end" && --depth == 0)
+        return at + 1;
       WEFT_CHECK(depth > 0, "template: 'end' without a beginning");
     }
     check_failed(__FILE_NAME__, __LINE__, "template: a block has no end");
@@ -131,7 +135,8 @@ class Renderer {
         continue;
       }
       std::string name;
-      while (i + 1 < text.size() && (is_name(text[i + 1]) || (text[i + 1] == '.' && i + 2 < text.size() && is_name(text[i + 2]))))
+      while (i + 1 < text.size() &&
+             (is_name(text[i + 1]) || (text[i + 1] == '.' && i + 2 < text.size() && is_name(text[i + 2]))))
         name += text[++i];
       const std::string* value = text_of(name, level);
       // "$name.field" may also be "$name" followed by ".field".

@@ -11,8 +11,8 @@ namespace weft {
 
 /// Parameters of one template, or of one item of a list.
 struct Params {
-  std::map<std::string, std::string> texts;              // $name; in `if`: empty is false
-  std::map<std::string, std::vector<Params>> lists;      // for x in name: items are $x.field
+  std::map<std::string, std::string> texts;          // $name; in `if`: empty is false
+  std::map<std::string, std::vector<Params>> lists;  // for x in name: items are $x.field
 
   Params& set(const std::string& name, std::string text);
   std::vector<Params>& list(const std::string& name) { return lists[name]; }

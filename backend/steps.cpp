@@ -40,12 +40,13 @@ StepText::Lines StepText::leaf(const Step& s) {
   if (const auto* what = std::get_if<CollectiveStep>(&s.what)) return collective(s, *what);
   if (const auto* what = std::get_if<SendStep>(&s.what)) {
     const TransferTable& table = plan_.transfers[static_cast<size_t>(what->transfer)];
-    return {"r.send(" + names_.transfers[static_cast<size_t>(what->transfer)] + ", " + mb + ", " + handle(table.from) + ");"};
+    return {"r.send(" + names_.transfers[static_cast<size_t>(what->transfer)] + ", " + mb + ", " + handle(table.from) +
+            ");"};
   }
   if (const auto* what = std::get_if<RecvStep>(&s.what)) {
     const TransferTable& table = plan_.transfers[static_cast<size_t>(what->transfer)];
-    return {"r.recv(" + names_.transfers[static_cast<size_t>(what->transfer)] + ", " + mb + ", " + handle(table.from) + ", " +
-            pointer(table.to) + ");"};
+    return {"r.recv(" + names_.transfers[static_cast<size_t>(what->transfer)] + ", " + mb + ", " + handle(table.from) +
+            ", " + pointer(table.to) + ");"};
   }
   return {};
 }
@@ -98,7 +99,8 @@ std::string StepText::handle(BufferId id, const std::string& first) const {
   std::string at;
   if (buffer.depth > 1 && !times_.empty()) {
     const std::string variable = buffer.life == Life::MicroBatch ? times_.front().variable : times_.back().variable;
-    at = variable + " % " + std::to_string(buffer.depth) + " * " + std::to_string(buffer.bytes / dtype_bytes(buffer.type.dtype));
+    at = variable + " % " + std::to_string(buffer.depth) + " * " +
+         std::to_string(buffer.bytes / dtype_bytes(buffer.type.dtype));
   }
   if (!first.empty()) at += (at.empty() ? "" : " + ") + first;
   const std::string& name = names_.buffers[id.index];
@@ -113,7 +115,8 @@ std::string StepText::time_variable(PlaceId place, const Mesh& mesh, int axis) c
   return time + skip < times_.size() ? times_[time + skip].variable : "0";
 }
 
-std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk, const CollectiveStep& step) const {
+std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk,
+                                   const CollectiveStep& step) const {
   std::string text;
   for (const auto& [axis, stride] : by_chunk)
     text += (text.empty() ? "" : " + ") + time_variable(step.place, step.mesh, axis) + " * " + std::to_string(stride);
@@ -127,7 +130,9 @@ std::string StepText::index(SignalId id, Per per, int lag) const {
   const bool batches = plan_.micro_batches > 1;
   const int each = plan_.signals[id.index].count / std::max(1, plan_.micro_batches);
   const bool chunk = per == Per::Chunk && !times_.empty();
-  const auto late = [&](const std::string& variable) { return lag ? variable + " - " + std::to_string(lag) : variable; };
+  const auto late = [&](const std::string& variable) {
+    return lag ? variable + " - " + std::to_string(lag) : variable;
+  };
   std::string text;
   if (batches) {
     text = per == Per::MicroBatch ? late("mb") : "mb";
@@ -166,12 +171,14 @@ StepText::Lines StepText::raises(const Step& s) const {
 std::string StepText::argument(const LaunchStep& launch, const KernelText& text, const Argument& argument) const {
   const Kernel& kernel = plan_.kernel(launch.kernel);
   switch (argument.kind) {
-    case Argument::Kind::Team: return "r.team()";
+    case Argument::Kind::Team:
+      return "r.team()";
     case Argument::Kind::Peers: {
       std::vector<int> axes(text.group.begin(), text.group.end());
       return "r.peers(" + names_.group(kernel.place, axes) + ")";
     }
-    case Argument::Kind::Chunk: return time_variable(kernel.place, kernel.mesh, argument.number);
+    case Argument::Kind::Chunk:
+      return time_variable(kernel.place, kernel.mesh, argument.number);
     case Argument::Kind::Coordinate:
       return "r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(argument.number)] + ")";
     case Argument::Kind::Extent: {
@@ -183,8 +190,10 @@ std::string StepText::argument(const LaunchStep& launch, const KernelText& text,
       for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].axis < 0;
       return "*" + pointer(launch.extents[number].buffer);
     }
-    case Argument::Kind::Invocation: return "r.invocation()";
-    case Argument::Kind::Trip: return "0";
+    case Argument::Kind::Invocation:
+      return "r.invocation()";
+    case Argument::Kind::Trip:
+      return "0";
   }
   return "";
 }
@@ -223,9 +232,12 @@ StepText::Lines StepText::launch(const LaunchStep& what) const {
   for (const Argument& a : text.arguments) arguments.push_back(argument(what, text, a));
   for (size_t f = 0; f < what.operands.size(); ++f) {
     const Operand& operand = what.operands[f];
-    if (operand.weight) arguments.push_back("r[" + names_.weights[operand.weight.index] + "]");
-    else if (kernel.formals[f].window && !text.group.empty()) arguments.push_back(handle(operand.buffer));
-    else arguments.push_back(pointer(operand.buffer));
+    if (operand.weight)
+      arguments.push_back("r[" + names_.weights[operand.weight.index] + "]");
+    else if (kernel.formals[f].window && !text.group.empty())
+      arguments.push_back(handle(operand.buffer));
+    else
+      arguments.push_back(pointer(operand.buffer));
   }
   Lines lines = {text.name + "(" + join(arguments, ", ") + ");"};
   for (size_t f = kernel.body.inputs().size(); f < what.operands.size(); ++f) {
@@ -236,7 +248,8 @@ StepText::Lines StepText::launch(const LaunchStep& what) const {
     std::string name = plan_.buffer(made).name;
     for (const Port& port : plan_.outputs)
       if (std::find(port.counts.begin(), port.counts.end(), made) != port.counts.end()) name = port.name;
-    lines.push_back("r.check_count(" + string_literal(name) + ", *" + pointer(made) + ", " + std::to_string(bound->second) + ");");
+    lines.push_back("r.check_count(" + string_literal(name) + ", *" + pointer(made) + ", " +
+                    std::to_string(bound->second) + ");");
   }
   return lines;
 }
@@ -248,19 +261,22 @@ StepText::Lines StepText::copy(const Step& s, const CopyStep& what) {
   const bool adds = std::any_of(s.accesses.begin(), s.accesses.end(), [](const Access& a) { return a.accumulate; });
   if (!adds) {
     copies_ = true;
-    return {"std::memcpy(" + pointer(what.to) + ", " + pointer(what.from) + ", " + count_text(from.dims()) + " * sizeof(" +
-            memory_type(from.type.dtype) + "));"};
+    return {"std::memcpy(" + pointer(what.to) + ", " + pointer(what.from) + ", " + count_text(from.dims()) +
+            " * sizeof(" + memory_type(from.type.dtype) + "));"};
   }
   // The first chunk begins the sum.
   const std::string first = times_.empty() ? "0" : times_.back().variable, type = memory_type(from.type.dtype);
-  return {type + "* const sum = " + pointer(what.to) + ";", "const " + type + "* const part = " + pointer(what.from) + ";",
-          "for (int64_t i = 0; i < " + count_text(from.dims()) + "; ++i) sum[i] = " + first + " ? sum[i] + part[i] : part[i];"};
+  return {type + "* const sum = " + pointer(what.to) + ";",
+          "const " + type + "* const part = " + pointer(what.from) + ";",
+          "for (int64_t i = 0; i < " + count_text(from.dims()) + "; ++i) sum[i] = " + first +
+              " ? sum[i] + part[i] : part[i];"};
 }
 
 std::string StepText::exchange(const ExchangeBox& box) const {
   std::vector<std::string> dims, parts;
   for (const ExchangeBox::Dim& d : box.dims)
-    dims.push_back("{" + std::to_string(d.extent) + ", " + std::to_string(d.source) + ", " + std::to_string(d.target) + "}");
+    dims.push_back("{" + std::to_string(d.extent) + ", " + std::to_string(d.source) + ", " + std::to_string(d.target) +
+                   "}");
   parts.push_back(".dims = {" + join(dims, ", ") + "}");
   const auto list = [&](const char* name, const std::vector<int64_t>& numbers) {
     if (std::all_of(numbers.begin(), numbers.end(), [](int64_t n) { return n == 0; })) return;
@@ -288,7 +304,8 @@ StepText::Lines StepText::shard_slice(const CollectiveStep& step, const Exchange
   std::string to = pointer(step.to, chunk_offset(box.target_by_chunk, step));
   for (size_t a = 0; a < step.axes.size(); ++a)
     if (box.source_by_me[a])
-      from += " + r.coordinate(" + names_.axes[step.place.index][static_cast<size_t>(step.axes[a])] + ") * " + std::to_string(box.source_by_me[a]);
+      from += " + r.coordinate(" + names_.axes[step.place.index][static_cast<size_t>(step.axes[a])] + ") * " +
+              std::to_string(box.source_by_me[a]);
   Lines lines;
   const ExchangeBox::Dim& last = box.dims.back();
   const bool run = last.source == 1 && last.target == 1 && box.by_me.dim < 0;
@@ -298,21 +315,24 @@ StepText::Lines StepText::shard_slice(const CollectiveStep& step, const Exchange
     const std::string v = "i" + std::to_string(d);
     std::string bound = std::to_string(box.dims[d].extent);
     if (box.by_me.dim == static_cast<int>(d))
-      bound = "weft::Clip{.extent = " + std::to_string(box.by_me.extent) + ", .block = " + std::to_string(box.by_me.block) +
-              "}.valid(r.coordinate(" + names_.axes[step.place.index][static_cast<size_t>(step.axes[0])] + "))";
+      bound = "weft::Clip{.extent = " + std::to_string(box.by_me.extent) +
+              ", .block = " + std::to_string(box.by_me.block) + "}.valid(r.coordinate(" +
+              names_.axes[step.place.index][static_cast<size_t>(step.axes[0])] + "))";
     lines.push_back(std::string(2 * d, ' ') + "for (int64_t " + v + " = 0; " + v + " < " + bound + "; ++" + v + ")");
     from += " + " + v + " * " + std::to_string(box.dims[d].source);
     to += " + " + v + " * " + std::to_string(box.dims[d].target);
   }
   const std::string elements = run ? std::to_string(last.extent) : "1";
-  lines.push_back(std::string(2 * loops, ' ') + "std::memcpy(" + to + ", " + from + ", " + elements + " * sizeof(" + type + "));");
+  lines.push_back(std::string(2 * loops, ' ') + "std::memcpy(" + to + ", " + from + ", " + elements + " * sizeof(" +
+                  type + "));");
   return lines;
 }
 
 StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) {
   const std::optional<ExchangeBox> box = exchange_box(what, plan_.places[what.place.index].mesh.size());
   if (!box || box->dims.size() > 6 || what.axes.size() > 4) {
-    diags_.error("reshard-unsupported", s.origins.empty() ? Loc::in_file(plan_.name) : plan_.origins[s.origins[0].index].loc,
+    diags_.error("reshard-unsupported",
+                 s.origins.empty() ? Loc::in_file(plan_.name) : plan_.origins[s.origins[0].index].loc,
                  "'{}': slices of {} and {} do not nest", printable(s.name), type_text(what.from_type, what.mesh),
                  type_text(what.to_type, what.mesh));
     return {};
@@ -324,12 +344,14 @@ StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) 
   // A window on both sides: large ones are reduced part by part.
   const bool split = what.kind == OpKind::AllReduce && plan_.buffer(what.to).window;
   static constexpr const char* kOps[] = {"Sum", "Max", "Min", "Prod"};
-  const char* call = what.kind == OpKind::AllReduce ? "all_reduce" : what.kind == OpKind::ReduceScatter ? "reduce_scatter"
-                     : what.kind == OpKind::AllGather ? "all_gather" : "all_to_all";
+  const char* call = what.kind == OpKind::AllReduce       ? "all_reduce"
+                     : what.kind == OpKind::ReduceScatter ? "reduce_scatter"
+                     : what.kind == OpKind::AllGather     ? "all_gather"
+                                                          : "all_to_all";
   const bool counted = what.kind == OpKind::AllReduce && box->is_whole();
   return {std::string("r.") + call + "(" + names_.group(what.place, what.axes) + ", " +
-          (reduces ? std::string("weft::ReduceOp::") + kOps[static_cast<int>(what.reduce)] + ", " : "") + source + ", " +
-          (split ? handle(what.to, first) : pointer(what.to, first)) + ", " +
+          (reduces ? std::string("weft::ReduceOp::") + kOps[static_cast<int>(what.reduce)] + ", " : "") + source +
+          ", " + (split ? handle(what.to, first) : pointer(what.to, first)) + ", " +
           (counted ? count_text({box->elements()}) : exchange(*box)) + ");"};
 }
 
@@ -355,7 +377,8 @@ static std::set<int> streams_in(const std::vector<Step>& steps) {
 }
 
 StepText::Lines StepText::for_loop(const Step& s, const ForStep& loop) {
-  const std::string v = times_.empty() || times_.back().variable == "mb" ? "chunk" : "chunk" + std::to_string(times_.size());
+  const std::string v =
+      times_.empty() || times_.back().variable == "mb" ? "chunk" : "chunk" + std::to_string(times_.size());
   times_.push_back({v, loop.trips});
   Lines lines = waits(s);
   lines.push_back("for (int " + v + " = 0; " + v + " < " + std::to_string(loop.trips) + "; ++" + v + ") {");
@@ -388,15 +411,19 @@ StepText::Lines StepText::loop(const Step& s, const LoopStep& trips) {
   streams.insert(s.stream);
   const std::string v = loops_++ ? "trip" + std::to_string(loops_) : "trip";
   std::vector<std::string> goes_on;
-  if (trips.trip_count) goes_on.push_back(v + " < *" + pointer(trips.trip_count));
-  else if (trips.max_trips) goes_on.push_back(v + " < " + std::to_string(trips.max_trips));
+  if (trips.trip_count)
+    goes_on.push_back(v + " < *" + pointer(trips.trip_count));
+  else if (trips.max_trips)
+    goes_on.push_back(v + " < " + std::to_string(trips.max_trips));
   if (trips.condition) goes_on.push_back("*" + pointer(trips.condition));
   Lines lines = waits(s);
   lines.push_back("for (int64_t " + v + " = 0; " + join(goes_on, " && ") + "; ++" + v + ") {");
   if (trips.iteration) {
     const std::string write = "*" + pointer(trips.iteration) + " = " + v + ";";
-    if (streams.size() == 1) lines.push_back("  " + write);
-    else indent_into(lines, wrapped(s, {write}));
+    if (streams.size() == 1)
+      lines.push_back("  " + write);
+    else
+      indent_into(lines, wrapped(s, {write}));
   }
   indent_into(lines, steps(trips.body));
   lines.push_back("}");

@@ -39,7 +39,9 @@ class StepText {
 
   /// The handle of a buffer: the instance of this chunk or micro-batch, `first` elements further.
   std::string handle(BufferId buffer, const std::string& first = "") const;
-  std::string pointer(BufferId buffer, const std::string& first = "") const { return "r[" + handle(buffer, first) + "]"; }
+  std::string pointer(BufferId buffer, const std::string& first = "") const {
+    return "r[" + handle(buffer, first) + "]";
+  }
   std::string chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk, const CollectiveStep& step) const;
   /// The loop variable of a time axis of a mesh.
   std::string time_variable(PlaceId place, const Mesh& mesh, int axis) const;
@@ -55,7 +57,7 @@ class StepText {
     std::string variable;
     int trips;
   };
-  std::vector<Time> times_;  // enclosing loops over chunks and micro-batches, outer first
+  std::vector<Time> times_;             // enclosing loops over chunks and micro-batches, outer first
   std::map<uint32_t, int64_t> bounds_;  // of buffers that hold a run-time length: what it must not exceed
   bool copies_ = false;
   int loops_ = 0;

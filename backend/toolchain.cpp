@@ -140,7 +140,8 @@ BuildResult file_failed(Diags& diags, const std::string& path) {
 
 }  // namespace
 
-BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options, Diags& diags) {
+BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
+                             Diags& diags) {
   const fs::path root = fs::absolute(options.work_dir);
   for (const SourceFile& file : files)
     if (!write_file(root / file.path, file.text)) return file_failed(diags, (root / file.path).string());
@@ -151,11 +152,13 @@ BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& fi
   for (const SourceFile& file : files)
     if (is_code(file.path)) order.push_back(&file);
   for (const SourceFile* file : order) link.push_back((root / (file->path + ".o")).string());
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
   for (const SourceFile* file : order)
     compiles.run(compile_command(plan, options, root, file->path), file->path, (root / (file->path + ".log")).string());
   if (!compiles.finish()) return BuildResult::ToolchainFailed;
-  for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"}) link.emplace_back(word);
+  for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"})
+    link.emplace_back(word);
   link.insert(link.begin() + 3 + static_cast<long>(order.size()), options.runtime_library);
   compiles.run(link, fs::path(options.output).filename().string(), (root / "link.log").string());
   if (!compiles.finish()) return BuildResult::ToolchainFailed;
@@ -166,7 +169,8 @@ BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& fi
   return BuildResult::Built;
 }
 
-BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options, Diags& diags) {
+BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
+                                Diags& diags) {
   const fs::path root = options.output;
   for (const SourceFile& file : files)
     if (!write_file(root / file.path, file.text)) return file_failed(diags, (root / file.path).string());

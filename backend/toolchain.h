@@ -1,24 +1,27 @@
-// Sources -> executable: the compiler's runs, the link, the weights behind it. Also source folders that build by themselves.
+// Sources -> executable: the compiler's runs, the link, the weights behind it. Also source folders that build by
+// themselves.
 #pragma once
 #include "backend/emit.h"
 
 namespace weft {
 
 struct BuildOptions {
-  std::string work_dir;          // sources, objects and logs; made if it is not there
-  std::string output;            // the executable, or the folder of sources
-  std::string runtime_dir;       // runtime_lib: include/, src/, program.cmake
-  std::string runtime_library;   // libweft_runtime.a
+  std::string work_dir;         // sources, objects and logs; made if it is not there
+  std::string output;           // the executable, or the folder of sources
+  std::string runtime_dir;      // runtime_lib: include/, src/, program.cmake
+  std::string runtime_library;  // libweft_runtime.a
   std::string compiler = "g++";
-  int jobs = 0;                  // 0: as many as there are cores
-  bool progress = true;          // a line for each file, on standard error
+  int jobs = 0;          // 0: as many as there are cores
+  bool progress = true;  // a line for each file, on standard error
 };
 
 enum class BuildResult { Built, ToolchainFailed, FileFailed };
 
 /// Compiles, links and appends. Reports `toolchain-failed` (exit 4) with the file and the end of the compiler's log.
-BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options, Diags& diags);
+BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
+                             Diags& diags);
 /// Writes the sources, weights.bin and a copy of the runtime library into options.output.
-BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options, Diags& diags);
+BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
+                                Diags& diags);
 
 }  // namespace weft

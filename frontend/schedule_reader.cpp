@@ -319,7 +319,8 @@ void ScheduleReader::states(const YamlNode& node) {
     const auto output = values_.word(value, "the output of state '" + printable(input) + "'");
     if (!output) return;
     if (!outputs.insert(*output).second)
-      diags().error("state-output-repeated", value.loc, "output '{}' is the next value of two states", printable(*output));
+      diags().error("state-output-repeated", value.loc, "output '{}' is the next value of two states",
+                    printable(*output));
     schedule_.states.push_back({input, *output, key.loc});
   });
 }

@@ -121,8 +121,8 @@ void drop_repeated_constants(const OnnxModel& model, OnnxGraph& graph, Diags& di
   graph.nodes = std::move(kept);
   if (!dropped.empty())
     diags.warning("constant-repeated", Loc::in_file(model.file),
-                  "{} Constant nodes have the name of a later one ('{}' is the first): the last one counts", dropped.size(),
-                  printable(dropped[0]));
+                  "{} Constant nodes have the name of a later one ('{}' is the first): the last one counts",
+                  dropped.size(), printable(dropped[0]));
   for (OnnxNode& node : graph.nodes)
     for (OnnxAttr& attr : node.attrs)
       for (OnnxGraph& nested : attr.graphs) drop_repeated_constants(model, nested, diags);

@@ -1,5 +1,5 @@
-// What ONNX wants of the nodes of a graph, a topological order and one maker for each value, is made so where it is not:
-// tools that edit models often leave it otherwise.
+// What ONNX wants of the nodes of a graph, a topological order and one maker for each value, is made so where it is
+// not: tools that edit models often leave it otherwise.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,12 +11,12 @@ namespace weft {
 /// The names that subgraphs take from outside, in order of first use. Their nodes are sorted.
 std::vector<std::string> free_names(const std::vector<const OnnxGraph*>& graphs);
 
-/// Puts the nodes of a graph and of its subgraphs behind what they read; nodes that need not move keep their order. Nodes
-/// of a cycle, and what depends on them, come last: the importer reports them.
+/// Puts the nodes of a graph and of its subgraphs behind what they read; nodes that need not move keep their order.
+/// Nodes of a cycle, and what depends on them, come last: the importer reports them.
 void sort_nodes(OnnxGraph& graph);
 
-/// Tools that merge models leave several Constant nodes of one name behind; ONNX Runtime lets the last one count for all
-/// readers, and so do we, with a warning.
+/// Tools that merge models leave several Constant nodes of one name behind; ONNX Runtime lets the last one count for
+/// all readers, and so do we, with a warning.
 void drop_repeated_constants(const OnnxModel& model, OnnxGraph& graph, Diags& diags);
 
 }  // namespace weft

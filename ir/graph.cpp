@@ -32,8 +32,10 @@ int64_t Op::integer_or(std::string_view attr, int64_t otherwise) const { return 
 void Op::set(std::string attr, AttrValue value) {
   const auto at = std::lower_bound(attrs.begin(), attrs.end(), attr,
                                    [](const Attr& a, const std::string& name) { return a.name < name; });
-  if (at != attrs.end() && at->name == attr) at->value = std::move(value);
-  else attrs.insert(at, {std::move(attr), std::move(value)});
+  if (at != attrs.end() && at->name == attr)
+    at->value = std::move(value);
+  else
+    attrs.insert(at, {std::move(attr), std::move(value)});
 }
 
 void Op::remove(std::string_view attr) {
@@ -51,8 +53,15 @@ static std::string unique_name(const std::unordered_map<std::string, uint32_t>& 
 OpId Graph::add(NewOp made, OpId before) {
   const OpId id{static_cast<uint32_t>(ops_.size())};
   std::sort(made.attrs.begin(), made.attrs.end(), [](const Attr& a, const Attr& b) { return a.name < b.name; });
-  Op op{made.kind,  std::move(made.inputs), {}, std::move(made.attrs), std::move(made.regions),
-        made.place, std::move(made.name),   std::move(made.origins),   made.transform};
+  Op op{made.kind,
+        std::move(made.inputs),
+        {},
+        std::move(made.attrs),
+        std::move(made.regions),
+        made.place,
+        std::move(made.name),
+        std::move(made.origins),
+        made.transform};
   std::sort(op.origins.begin(), op.origins.end());
   op.origins.erase(std::unique(op.origins.begin(), op.origins.end()), op.origins.end());
   op.name = unique_name(op_names_, op.name);
@@ -103,8 +112,10 @@ void Graph::replace_uses(ValueId from, ValueId to) {
   std::vector<Use> uses = std::move(values_[from.index].uses);
   values_[from.index].uses.clear();
   for (const Use& use : uses) {
-    if (use.op) ops_[use.op.index].op.inputs[use.input] = to;
-    else outputs_[use.input].value = to;
+    if (use.op)
+      ops_[use.op.index].op.inputs[use.input] = to;
+    else
+      outputs_[use.input].value = to;
     values_[to.index].uses.push_back(use);
   }
   if (!has_counts_) return;

@@ -16,8 +16,7 @@ namespace weft {
 class Graph;
 
 /// int, float, string, ints, floats, or a tensor of the module.
-using AttrValue =
-    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, ConstantId>;
+using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, ConstantId>;
 struct Attr {
   std::string name;
   AttrValue value;
@@ -27,9 +26,9 @@ struct Attr {
 /// Sorted by name.
 using Attrs = std::vector<Attr>;
 
-/// An operation. `inputs` may hold none-ids for absent optional operands. A region's parameters correspond one to one to
-/// the op's inputs unless the op's record says otherwise (If: all but the condition; Loop: iteration, then the inputs
-/// without the trip count).
+/// An operation. `inputs` may hold none-ids for absent optional operands. A region's parameters correspond one to one
+/// to the op's inputs unless the op's record says otherwise (If: all but the condition; Loop: iteration, then the
+/// inputs without the trip count).
 struct Op {
   OpKind kind;
   std::vector<ValueId> inputs;
@@ -37,9 +36,9 @@ struct Op {
   Attrs attrs;
   std::vector<Graph> regions;
   PlaceId place;
-  std::string name;                // unique in the module: the ONNX node's, NODE.sum, or what a transform made
-  std::vector<OriginId> origins;   // sorted
-  TransformId transform;           // the schedule entry that made or moved it
+  std::string name;               // unique in the module: the ONNX node's, NODE.sum, or what a transform made
+  std::vector<OriginId> origins;  // sorted
+  TransformId transform;          // the schedule entry that made or moved it
 
   bool has(std::string_view attr) const;
   /// The attribute, which must be there and of that kind.

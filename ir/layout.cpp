@@ -36,7 +36,8 @@ std::vector<Digit> digits_of(const Layout& layout, int dim, const Mesh& mesh) {
 }
 
 bool is_ragged(int64_t extent, const std::vector<Digit>& digits) {
-  return digits.size() == 1 && digits[0].block * digits[0].size != extent && extent % (digits[0].block * digits[0].size);
+  return digits.size() == 1 && digits[0].block * digits[0].size != extent &&
+         extent % (digits[0].block * digits[0].size);
 }
 
 std::string check_slices(int64_t extent, const std::vector<Digit>& digits) {
@@ -58,7 +59,8 @@ std::string check_layout(const TensorType& type, const Mesh& mesh) {
   if (type.layout.size() > static_cast<int>(mesh.size())) return "the layout has more axes than its place";
   for (int a = 0; a < type.layout.size(); ++a) {
     const AxisState s = type.layout[a];
-    if (!s.is(AxisState::Kind::R) && mesh[a].size == 1) return format("axis '{}' of size 1 is in the layout", mesh[a].name);
+    if (!s.is(AxisState::Kind::R) && mesh[a].size == 1)
+      return format("axis '{}' of size 1 is in the layout", mesh[a].name);
     if (!s.is(AxisState::Kind::S)) continue;
     if (s.dim < 0 || s.dim >= type.ndim()) return format("there is no dimension {} to slice", s.dim);
     if (type.shape[s.dim].count) return format("dimension {} has a run-time length and cannot be sliced", s.dim);
@@ -110,10 +112,14 @@ std::vector<int64_t> held_indices(int64_t extent, const std::vector<Digit>& digi
 
 std::string state_text(const AxisState& state) {
   switch (state.kind) {
-    case AxisState::Kind::R: return "R";
-    case AxisState::Kind::S: return format("S({},{})", state.dim, state.block);
-    case AxisState::Kind::P: return format("P({})", reduce_name(state.op));
-    case AxisState::Kind::V: return "V";
+    case AxisState::Kind::R:
+      return "R";
+    case AxisState::Kind::S:
+      return format("S({},{})", state.dim, state.block);
+    case AxisState::Kind::P:
+      return format("P({})", reduce_name(state.op));
+    case AxisState::Kind::V:
+      return "V";
   }
   return "";
 }

@@ -62,7 +62,9 @@ bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags) {
   const OpDef& def = op_def(graph.op(id));
   if (!def.infer(view, results)) return false;
   for (const TensorType& result : results)
-    if (!is_countable(result)) return view.fail("too-many-elements", "a result of shape {} has more than 2^40 elements", dims_text(result.dims()));
+    if (!is_countable(result))
+      return view.fail("too-many-elements", "a result of shape {} has more than 2^40 elements",
+                       dims_text(result.dims()));
   WEFT_CHECK(results.size() >= view.op().outputs.size(), "too few result types of '" + view.op().name + "'");
   for (size_t r = 0; r < view.op().outputs.size(); ++r) graph.retype(view.op().outputs[r], std::move(results[r]));
   if (def.canonicalize)

@@ -24,7 +24,16 @@ namespace weft {
 ///   Source       no operands: Input, Constant, Iota
 ///   Composite    only ever decomposed; none is left after the decompose pass
 enum class Category : uint8_t {
-  Pointwise, Reduction, Contraction, View, Index, Scan, Region, Collective, Source, Composite
+  Pointwise,
+  Reduction,
+  Contraction,
+  View,
+  Index,
+  Scan,
+  Region,
+  Collective,
+  Source,
+  Composite
 };
 const char* category_name(Category category);
 
@@ -40,7 +49,7 @@ struct AttrSpec {
 struct ConstantOperand {
   int input;
   const char* attr;
-  AttrType type;  // Int (from a scalar or one element), Ints, Real, Reals
+  AttrType type;         // Int (from a scalar or one element), Ints, Real, Reals
   bool required = true;  // false: the op also works on a run-time operand
 };
 
@@ -109,7 +118,7 @@ using FactorFn = FactorRule (*)(const OpView& op);
 /// Philox draw position of a random op (DESIGN section 3).
 struct RandomState {
   int64_t seed = 0;
-  int64_t trip = 0;        // of the enclosing Loop
+  int64_t trip = 0;  // of the enclosing Loop
   int64_t invocation = 0;
 };
 
@@ -117,15 +126,15 @@ struct RandomState {
 /// Pad, shapes of views) have been made local in `op` by the evaluator.
 struct EvalContext {
   const Op& op;
-  std::vector<const Tensor*> inputs;     // null where absent
-  std::vector<Dims> result_dims;         // local, with run-time lengths
+  std::vector<const Tensor*> inputs;  // null where absent
+  std::vector<Dims> result_dims;      // local, with run-time lengths
   std::vector<DType> result_dtypes;
-  std::vector<Tensor>& results;          // to be filled, one for each output
+  std::vector<Tensor>& results;  // to be filled, one for each output
   RandomState random;
   /// Global index of local index i of dim d of result r / of operand k: identity where the dim is not sliced.
   std::vector<std::vector<std::vector<int64_t>>> held_results;  // [r][d]; empty inner vector: identity
   std::vector<std::vector<std::vector<int64_t>>> held_inputs;   // [k][d]
-  std::vector<Dims> global_dims;         // of results
+  std::vector<Dims> global_dims;                                // of results
   std::vector<Dims> global_input_dims;
 
   const Tensor& in(int i) const { return *inputs[i]; }
@@ -141,8 +150,8 @@ using EvalFn = void (*)(EvalContext& context);
 
 class Builder;
 /// Builds the results of a composite op from simpler ones; the values that replace the op's outputs (a none id for an
-/// output that is unused; an operand where nothing is to compute). Empty after reporting what is not supported. `op` views
-/// a copy, because adding ops moves them: call it through decompose_op.
+/// output that is unused; an operand where nothing is to compute). Empty after reporting what is not supported. `op`
+/// views a copy, because adding ops moves them: call it through decompose_op.
 using DecomposeFn = std::vector<ValueId> (*)(Builder& build, const OpView& op);
 
 /// Turns the ONNX form read by the generic importer (all attributes and operands of the node) into ours.
@@ -154,20 +163,20 @@ using ScalarFn = double (*)(const double* operands, const Op& op);
 /// The same on integers and bool, exact; `dtype` is the first operand's.
 using WholeFn = int64_t (*)(const int64_t* operands, const Op& op, DType dtype);
 
-/// A question about one op: of a record with `decompose`, whether it needs none (Max of two operands, MatMul of matrices);
-/// of one with `linear`, whether it holds (Cast between floats, Pad with 0).
+/// A question about one op: of a record with `decompose`, whether it needs none (Max of two operands, MatMul of
+/// matrices); of one with `linear`, whether it holds (Cast between floats, Pad with 0).
 using QuestionFn = bool (*)(const OpView& op);
 
 struct OnnxName {
   const char* name = "";
-  int since = 1;               // first opset that this record reads
-  const char* domain = "";     // "" is ai.onnx
+  int since = 1;            // first opset that this record reads
+  const char* domain = "";  // "" is ai.onnx
 };
 
 struct OpDef {
   OpKind kind;
-  const char* name;            // in text form; equal to the ONNX name where there is one
-  OnnxName onnx = {};          // empty name: internal
+  const char* name;                    // in text form; equal to the ONNX name where there is one
+  OnnxName onnx = {};                  // empty name: internal
   std::vector<OnnxName> aliases = {};  // further spellings with the same meaning
   std::vector<AttrSpec> attrs = {};
   Arity inputs = {1, 1};
@@ -178,7 +187,7 @@ struct OpDef {
   InferFn infer = nullptr;
   CanonicalFn canonicalize = nullptr;
   const char* einsum = nullptr;  // the factor rule where it is one line: "b m k, b k n -> b m n"
-  FactorFn factors = nullptr;  // else; null: from the category
+  FactorFn factors = nullptr;    // else; null: from the category
   /// Operand groups in each of which the op is linear (L6): Add {{0, 1}}, MatMul {{0}, {1}}; {{-1}}: all together.
   std::vector<std::vector<int>> linear = {};
   QuestionFn is_linear = nullptr;  // null: always as `linear` says
@@ -208,8 +217,8 @@ std::optional<OpKind> parse_op_kind(std::string_view name);
 bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags);
 /// Whether the decompose pass has to replace the op.
 bool decomposes(const OpView& op);
-/// Builds the replacement of an op in front of it: one value for each output, empty after reporting. The caller replaces
-/// the uses, passes on the result's name and erases the op; what was built may itself need decomposition.
+/// Builds the replacement of an op in front of it: one value for each output, empty after reporting. The caller
+/// replaces the uses, passes on the result's name and erases the op; what was built may itself need decomposition.
 std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags);
 /// `linear` of the record, or nothing where its condition does not hold for this op.
 std::vector<std::vector<int>> linear_groups(const OpView& op);

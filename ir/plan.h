@@ -20,8 +20,8 @@ enum class Life : uint8_t { Step, Chunk, MicroBatch, Run, State };
 /// Memory of a value on each rank of its place. Instance i of a deep buffer (a chunk's or micro-batch's value) lies at
 /// position + (i mod depth) * bytes.
 struct Buffer {
-  std::string name;   // the value's
-  TensorType type;    // global shape, layout on mesh; a time axis in the layout means one instance a chunk
+  std::string name;  // the value's
+  TensorType type;   // global shape, layout on mesh; a time axis in the layout means one instance a chunk
   Mesh mesh;
   PlaceId place;
   int64_t bytes = 0;  // of one instance, rounded up to kBufferAlign
@@ -29,7 +29,7 @@ struct Buffer {
   bool window = false;  // peers reach it: same position on all ranks, in the window memory
   Space space = Space::Device;
   Life life = Life::Run;
-  std::string live;   // "h.0.ln_2 .. h.0.mlp.c_fc": first and last step, for readers
+  std::string live;  // "h.0.ln_2 .. h.0.mlp.c_fc": first and last step, for readers
 
   Dims dims() const { return buffer_dims(type, mesh); }
 };
@@ -69,33 +69,33 @@ struct Weight {
 struct Segment {
   PlaceId place;
   std::vector<int> axes;
-  int64_t end = 0;     // bytes, in the rank's image
+  int64_t end = 0;  // bytes, in the rank's image
 };
 
 // ---- kernels -------------------------------------------------------------------------------------------------------
 
 /// One operand of a kernel: an input or output of its body.
 struct Formal {
-  std::string name;          // C++ identifier, unique in the kernel
-  TensorType type;           // as in the body: global shape, layout on the kernel's mesh
+  std::string name;  // C++ identifier, unique in the kernel
+  TensorType type;   // as in the body: global shape, layout on the kernel's mesh
   /// Time axes (indices into the kernel's mesh) over which the operand's memory is whole: the kernel indexes its chunk.
   /// For every other time axis in the layout the memory holds just one chunk.
   std::vector<int> whole_over;
-  bool window = false;       // a collective inside the kernel reaches it on all peers
+  bool window = false;  // a collective inside the kernel reaches it on all peers
   bool weight = false;
-  Packing packing;           // weights
+  Packing packing;  // weights
 
   bool operator==(const Formal&) const = default;
 };
 
 /// A run-time extent of a kernel: passed as an int64_t argument.
 struct RunExtent {
-  std::string name;   // C++ identifier, the formal argument
+  std::string name;  // C++ identifier, the formal argument
   /// Ragged: valid elements of `extent` in blocks of `block` at this rank's coordinate on `axis`.
-  int axis = -1;      // index into the kernel's mesh; -1: the value of `count`
+  int axis = -1;  // index into the kernel's mesh; -1: the value of `count`
   int64_t extent = 0;
   int64_t block = 0;
-  ValueId count;      // in the body: which Input gives it
+  ValueId count;  // in the body: which Input gives it
   bool operator==(const RunExtent&) const = default;
 };
 
@@ -103,15 +103,15 @@ struct RunExtent {
 /// are the inputs in order, then body.outputs(). Values of one element that are Constants are literals. A kernel of
 /// category Collective ends with a meeting of its ranks: what it read of theirs may be overwritten behind it.
 struct Kernel {
-  std::string name;          // C++ identifier
-  Category category;         // Pointwise, Reduction, Contraction, Index, Scan, Collective
+  std::string name;   // C++ identifier
+  Category category;  // Pointwise, Reduction, Contraction, Index, Scan, Collective
   Graph body;
   PlaceId place;
-  Mesh mesh;                 // place axes, then time axes
+  Mesh mesh;                    // place axes, then time axes
   std::vector<Formal> formals;  // inputs, then outputs
   std::vector<RunExtent> extents;
-  std::vector<OriginId> origins;  // of the first user
-  std::string transform;     // "fuse into far", "" if none
+  std::vector<OriginId> origins;   // of the first user
+  std::string transform;           // "fuse into far", "" if none
   std::vector<std::string> users;  // step names, in order
 };
 
@@ -129,31 +129,31 @@ struct PartDigit {
 struct Access {
   BufferId buffer;
   bool write = false;
-  std::vector<int> peers;         // place axes: the access reaches the copies of all ranks on them; empty: the own copy
-  std::vector<PartDigit> part;    // empty: all of it
-  bool accumulate = false;        // a CopyStep in a For: chunk 0 stores, the others add (P results of a Chunk)
+  std::vector<int> peers;       // place axes: the access reaches the copies of all ranks on them; empty: the own copy
+  std::vector<PartDigit> part;  // empty: all of it
+  bool accumulate = false;      // a CopyStep in a For: chunk 0 stores, the others add (P results of a Chunk)
 };
 
 /// What a kernel's formal is bound to.
 struct Operand {
-  BufferId buffer;   // or
+  BufferId buffer;  // or
   WeightId weight;
 };
 
 struct Signal {
   std::string name;
-  int count = 1;               // elements: one, or one a chunk, times micro-batches
+  int count = 1;  // elements: one, or one a chunk, times micro-batches
   PlaceId place;
-  std::vector<int> axes;       // place axes whose ranks raise it for each other; empty: between streams of one rank
+  std::vector<int> axes;  // place axes whose ranks raise it for each other; empty: between streams of one rank
 };
-/// Which element of a signal (or instance of a deep buffer) a step means. A signal has `count` / micro-batches elements a
-/// micro-batch: Once and MicroBatch mean the last of them, Chunk that of the chunk.
+/// Which element of a signal (or instance of a deep buffer) a step means. A signal has `count` / micro-batches elements
+/// a micro-batch: Once and MicroBatch mean the last of them, Chunk that of the chunk.
 enum class Per : uint8_t { Once, Chunk, MicroBatch };
 struct Wait {
   enum class Reason : uint8_t { Data, Reuse, Position };
   SignalId signal;
   Per per = Per::Once;
-  int lag = 0;                 // as many chunks or micro-batches earlier; nothing to wait for where there is none
+  int lag = 0;  // as many chunks or micro-batches earlier; nothing to wait for where there is none
   Reason reason = Reason::Data;
   bool in_kernel = false;
 };
@@ -165,30 +165,30 @@ struct Raise {
 
 /// Rows of a Transfer: elements of a box, contiguous in the order of `extents`.
 struct Message {
-  int from = 0, to = 0;                // world ranks
-  int64_t source = 0, target = 0;      // elements, in the local buffers
+  int from = 0, to = 0;            // world ranks
+  int64_t source = 0, target = 0;  // elements, in the local buffers
   Dims extents;
-  Dims source_strides, target_strides; // elements
+  Dims source_strides, target_strides;  // elements
 };
 
 struct Step;
 
 struct LaunchStep {
   KernelId kernel;
-  std::vector<Operand> operands;       // one for each formal
-  std::vector<Operand> extents;        // for each RunExtent with a count: the buffer holding it (none for ragged ones)
+  std::vector<Operand> operands;  // one for each formal
+  std::vector<Operand> extents;   // for each RunExtent with a count: the buffer holding it (none for ragged ones)
 };
 struct CopyStep {
-  BufferId from, to;                   // equal types
+  BufferId from, to;  // equal types
 };
 struct CollectiveStep {
-  OpKind kind;                         // AllReduce, ReduceScatter, AllGather, AllToAll, ShardSlice
+  OpKind kind;  // AllReduce, ReduceScatter, AllGather, AllToAll, ShardSlice
   ReduceOp reduce = ReduceOp::Sum;
-  std::vector<int> axes;               // of the place
+  std::vector<int> axes;  // of the place
   PlaceId place;
   Mesh mesh;
   BufferId from, to;
-  TensorType from_type, to_type;       // layouts before and after, on mesh
+  TensorType from_type, to_type;                    // layouts before and after, on mesh
   std::vector<int> from_whole_over, to_whole_over;  // as in Formal
 };
 /// A send stands in the source's block, its recv in the target's.
@@ -199,7 +199,7 @@ struct RecvStep {
   int transfer;
 };
 struct ForStep {
-  int trips;                           // chunks
+  int trips;  // chunks
   std::vector<Step> body;
 };
 struct IfStep {
@@ -207,10 +207,10 @@ struct IfStep {
   std::vector<Step> then_body, else_body;
 };
 struct LoopStep {
-  BufferId trip_count;                 // none: no bound
-  BufferId condition;                  // none: always true; read before each trip
-  BufferId iteration;                  // none: not used; written before each trip
-  int64_t max_trips = 0;               // 0: not known; the proof expands a few
+  BufferId trip_count;    // none: no bound
+  BufferId condition;     // none: always true; read before each trip
+  BufferId iteration;     // none: not used; written before each trip
+  int64_t max_trips = 0;  // 0: not known; the proof expands a few
   std::vector<Step> body;
 };
 
@@ -218,11 +218,11 @@ struct Step {
   std::string name;
   int stream = 0;
   std::variant<LaunchStep, CopyStep, CollectiveStep, SendStep, RecvStep, ForStep, IfStep, LoopStep> what;
-  std::vector<Access> accesses;        // of launch, copy, collective, send, recv; conditions of if and loop
+  std::vector<Access> accesses;  // of launch, copy, collective, send, recv; conditions of if and loop
   std::vector<Wait> waits;
   std::vector<Raise> raises;
   std::vector<OriginId> origins;
-  std::string transform;               // "overlap c_proj, far", "" if none
+  std::string transform;  // "overlap c_proj, far", "" if none
   Loc transform_loc;
 };
 
@@ -236,7 +236,7 @@ struct TransferTable {
 
 /// The ops of one place with one (stage, phase), emitted as one function.
 struct Block {
-  std::string name;                    // "run" when it is the only one
+  std::string name;  // "run" when it is the only one
   PlaceId place;
   std::vector<Step> steps;
 };
@@ -248,7 +248,7 @@ struct OrderedBlock {
 /// All ranks in the same places.
 struct Program {
   std::vector<int> ranks;
-  std::vector<Position> positions;     // by BufferId; Absent where the program's places do not hold the buffer
+  std::vector<Position> positions;  // by BufferId; Absent where the program's places do not hold the buffer
   int64_t own_bytes = 0;
   int64_t window_bytes = 0;
 };
@@ -260,11 +260,11 @@ struct Port {
   Mesh mesh;
   PlaceId place;
   BufferId buffer;
-  std::vector<BufferId> counts;        // by dim: the i64 scalar that holds a run-time length; none: static
+  std::vector<BufferId> counts;  // by dim: the i64 scalar that holds a run-time length; none: static
 };
 struct StateSlot {
-  std::string input, output;           // names of the ports
-  BufferId buffer;                     // lives across invocations; the output is written here, or copied at the end
+  std::string input, output;  // names of the ports
+  BufferId buffer;            // lives across invocations; the output is written here, or copied at the end
 };
 
 struct Plan {
@@ -280,9 +280,9 @@ struct Plan {
   std::vector<Segment> segments;
   std::vector<Signal> signals;
   std::vector<TransferTable> transfers;
-  std::vector<std::string> streams;      // "compute", "comm", ...
+  std::vector<std::string> streams;  // "compute", "comm", ...
   std::vector<Block> blocks;
-  std::vector<OrderedBlock> order;       // one list for all ranks; each runs the blocks of its places
+  std::vector<OrderedBlock> order;  // one list for all ranks; each runs the blocks of its places
   std::vector<Program> programs;
   std::vector<Port> inputs, outputs;
   std::vector<StateSlot> states;

@@ -1,4 +1,5 @@
-// What the user asked for, exactly as the YAML says it: names, not graph nodes (DESIGN section 6). Read-only for passes.
+// What the user asked for, exactly as the YAML says it: names, not graph nodes (DESIGN section 6). Read-only for
+// passes.
 #pragma once
 #include <map>
 #include <optional>
@@ -11,7 +12,8 @@
 
 namespace weft {
 
-/// A node name, a value name, `{uses: WEIGHT}` or a name made by an earlier step; may hold `{l}`-style variables and `*`.
+/// A node name, a value name, `{uses: WEIGHT}` or a name made by an earlier step; may hold `{l}`-style variables and
+/// `*`.
 struct Selector {
   enum class Kind { Name, Uses };
   Kind kind = Kind::Name;

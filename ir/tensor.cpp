@@ -11,8 +11,10 @@
 namespace weft {
 
 Tensor::Tensor(DType type, Dims shape) : dtype(type), dims(std::move(shape)) {
-  if (is_real()) real.assign(size(), 0);
-  else whole.assign(size(), 0);
+  if (is_real())
+    real.assign(size(), 0);
+  else
+    whole.assign(size(), 0);
 }
 
 Tensor Tensor::scalar(DType dtype, double value) {
@@ -29,19 +31,27 @@ Tensor Tensor::ints(const std::vector<int64_t>& values) {
 
 int64_t wrap(DType dtype, int64_t v) {
   switch (dtype) {
-    case DType::I8: return static_cast<int8_t>(v);
-    case DType::I16: return static_cast<int16_t>(v);
-    case DType::I32: return static_cast<int32_t>(v);
-    case DType::U8: return static_cast<uint8_t>(v);
-    case DType::U16: return static_cast<uint16_t>(v);
-    case DType::U32: return static_cast<uint32_t>(v);
-    case DType::Bool: return v != 0;
+    case DType::I8:
+      return static_cast<int8_t>(v);
+    case DType::I16:
+      return static_cast<int16_t>(v);
+    case DType::I32:
+      return static_cast<int32_t>(v);
+    case DType::U8:
+      return static_cast<uint8_t>(v);
+    case DType::U16:
+      return static_cast<uint16_t>(v);
+    case DType::U32:
+      return static_cast<uint32_t>(v);
+    case DType::Bool:
+      return v != 0;
     case DType::I64:
     case DType::U64:
     case DType::F32:
     case DType::F64:
     case DType::F16:
-    case DType::BF16: return v;
+    case DType::BF16:
+      return v;
   }
   return v;
 }
@@ -61,13 +71,17 @@ void Tensor::put(int64_t i, double value) {
 }
 
 void Tensor::put_whole(int64_t i, int64_t value) {
-  if (is_real()) real[i] = static_cast<double>(value);
-  else whole[i] = wrap(dtype, value);
+  if (is_real())
+    real[i] = static_cast<double>(value);
+  else
+    whole[i] = wrap(dtype, value);
 }
 
 void Tensor::copy_element(int64_t i, const Tensor& source, int64_t from) {
-  if (is_real()) real[i] = source.real[from];
-  else whole[i] = source.whole[from];
+  if (is_real())
+    real[i] = source.real[from];
+  else
+    whole[i] = source.whole[from];
 }
 
 double half_to_double(uint16_t bits) {
@@ -100,10 +114,14 @@ uint16_t double_to_bfloat16(double value) {
 
 double round_to(DType dtype, double value) {
   switch (dtype) {
-    case DType::F32: return static_cast<float>(value);
-    case DType::F16: return half_to_double(double_to_half(value));
-    case DType::BF16: return bfloat16_to_double(double_to_bfloat16(value));
-    default: return value;
+    case DType::F32:
+      return static_cast<float>(value);
+    case DType::F16:
+      return half_to_double(double_to_half(value));
+    case DType::BF16:
+      return bfloat16_to_double(double_to_bfloat16(value));
+    default:
+      return value;
   }
 }
 
@@ -116,19 +134,43 @@ static T load(const std::byte* p) {
 
 static void load_element(Tensor& t, int64_t i, const std::byte* p) {
   switch (t.dtype) {
-    case DType::F32: t.real[i] = load<float>(p); break;
-    case DType::F64: t.real[i] = load<double>(p); break;
-    case DType::F16: t.real[i] = half_to_double(load<uint16_t>(p)); break;
-    case DType::BF16: t.real[i] = bfloat16_to_double(load<uint16_t>(p)); break;
-    case DType::I8: t.whole[i] = load<int8_t>(p); break;
-    case DType::I16: t.whole[i] = load<int16_t>(p); break;
-    case DType::I32: t.whole[i] = load<int32_t>(p); break;
+    case DType::F32:
+      t.real[i] = load<float>(p);
+      break;
+    case DType::F64:
+      t.real[i] = load<double>(p);
+      break;
+    case DType::F16:
+      t.real[i] = half_to_double(load<uint16_t>(p));
+      break;
+    case DType::BF16:
+      t.real[i] = bfloat16_to_double(load<uint16_t>(p));
+      break;
+    case DType::I8:
+      t.whole[i] = load<int8_t>(p);
+      break;
+    case DType::I16:
+      t.whole[i] = load<int16_t>(p);
+      break;
+    case DType::I32:
+      t.whole[i] = load<int32_t>(p);
+      break;
     case DType::I64:
-    case DType::U64: t.whole[i] = load<int64_t>(p); break;
-    case DType::U8: t.whole[i] = load<uint8_t>(p); break;
-    case DType::U16: t.whole[i] = load<uint16_t>(p); break;
-    case DType::U32: t.whole[i] = load<uint32_t>(p); break;
-    case DType::Bool: t.whole[i] = load<uint8_t>(p) != 0; break;
+    case DType::U64:
+      t.whole[i] = load<int64_t>(p);
+      break;
+    case DType::U8:
+      t.whole[i] = load<uint8_t>(p);
+      break;
+    case DType::U16:
+      t.whole[i] = load<uint16_t>(p);
+      break;
+    case DType::U32:
+      t.whole[i] = load<uint32_t>(p);
+      break;
+    case DType::Bool:
+      t.whole[i] = load<uint8_t>(p) != 0;
+      break;
   }
 }
 

@@ -83,7 +83,7 @@ class TextParser {
 
   Lexer lexer_;
   Module module_;
-  std::vector<PendingCount> pending_;  // of the graph being read
+  std::vector<PendingCount> pending_;                   // of the graph being read
   Token last_constant_, last_origin_, last_transform_;  // the largest number that was mentioned
   int64_t most_constant_ = -1, most_origin_ = -1, most_transform_ = -1;
 };

@@ -13,9 +13,9 @@ struct DTypeRow {
   int64_t bytes;
 };
 constexpr DTypeRow kDTypes[] = {
-    {DType::F32, "f32", 4}, {DType::F64, "f64", 8}, {DType::F16, "f16", 2}, {DType::BF16, "bf16", 2},
-    {DType::I8, "i8", 1},   {DType::I16, "i16", 2}, {DType::I32, "i32", 4}, {DType::I64, "i64", 8},
-    {DType::U8, "u8", 1},   {DType::U16, "u16", 2}, {DType::U32, "u32", 4}, {DType::U64, "u64", 8},
+    {DType::F32, "f32", 4},   {DType::F64, "f64", 8}, {DType::F16, "f16", 2}, {DType::BF16, "bf16", 2},
+    {DType::I8, "i8", 1},     {DType::I16, "i16", 2}, {DType::I32, "i32", 4}, {DType::I64, "i64", 8},
+    {DType::U8, "u8", 1},     {DType::U16, "u16", 2}, {DType::U32, "u32", 4}, {DType::U64, "u64", 8},
     {DType::Bool, "bool", 1},
 };
 constexpr const char* kReduceNames[] = {"sum", "max", "min", "prod"};
@@ -76,10 +76,14 @@ std::optional<ReduceOp> parse_reduce(std::string_view name) {
 
 double reduce_identity(ReduceOp op) {
   switch (op) {
-    case ReduceOp::Sum: return 0;
-    case ReduceOp::Max: return -std::numeric_limits<double>::infinity();
-    case ReduceOp::Min: return std::numeric_limits<double>::infinity();
-    case ReduceOp::Prod: return 1;
+    case ReduceOp::Sum:
+      return 0;
+    case ReduceOp::Max:
+      return -std::numeric_limits<double>::infinity();
+    case ReduceOp::Min:
+      return std::numeric_limits<double>::infinity();
+    case ReduceOp::Prod:
+      return 1;
   }
   return 0;
 }

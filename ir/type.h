@@ -59,8 +59,8 @@ struct AxisState {
   bool operator==(const AxisState&) const = default;
 };
 
-/// One state for each axis of the place, then one for each enclosing Chunk (time axes, outer first). Trailing R's are not
-/// stored, so a default Layout is fully replicated on any mesh.
+/// One state for each axis of the place, then one for each enclosing Chunk (time axes, outer first). Trailing R's are
+/// not stored, so a default Layout is fully replicated on any mesh.
 class Layout {
  public:
   AxisState operator[](int axis) const { return axis < static_cast<int>(axes_.size()) ? axes_[axis] : AxisState{}; }

@@ -77,10 +77,14 @@ class GraphLayout {
 void GraphLayout::lay(OpId id) {
   const Op& op = graph_.op(id);
   switch (category(op)) {
-    case Category::Source: return lay_source(id);
-    case Category::Collective: return op.kind == OpKind::Transfer ? lay_transfer(id) : lay_model_collective(id);
-    case Category::Region: return op.kind == OpKind::If ? lay_if(id) : lay_loop(id);
-    default: return lay_settled(id);
+    case Category::Source:
+      return lay_source(id);
+    case Category::Collective:
+      return op.kind == OpKind::Transfer ? lay_transfer(id) : lay_model_collective(id);
+    case Category::Region:
+      return op.kind == OpKind::If ? lay_if(id) : lay_loop(id);
+    default:
+      return lay_settled(id);
   }
 }
 
@@ -228,8 +232,10 @@ bool GraphLayout::require_replicated(OpId id, size_t input, const char* what) {
 Layout join(const Layout& x, const Layout& y) {
   Layout joined;
   for (int a = 0; a < std::max(x.size(), y.size()); ++a) {
-    if (x[a] == y[a]) joined.set(a, x[a]);
-    else if (x[a].is(Kind::V) || y[a].is(Kind::V)) joined.set(a, AxisState::varying());
+    if (x[a] == y[a])
+      joined.set(a, x[a]);
+    else if (x[a].is(Kind::V) || y[a].is(Kind::V))
+      joined.set(a, AxisState::varying());
   }
   return joined;
 }
@@ -311,8 +317,10 @@ void store_sliced_states(Module& module) {
     for (const Use& use : uses) {
       if (use.op && graph.op(use.op).kind == OpKind::ExtentOf) continue;  // a dim with a run-time length is not sliced
       const bool slices = use.op && graph.op(use.op).kind == OpKind::ShardSlice;
-      if (!slices || (common && !(*common == graph.type(graph.result(use.op)).layout))) alike = false;
-      else common = graph.type(graph.result(use.op)).layout;
+      if (!slices || (common && !(*common == graph.type(graph.result(use.op)).layout)))
+        alike = false;
+      else
+        common = graph.type(graph.result(use.op)).layout;
     }
     if (!alike || !common) continue;
     TensorType type = graph.type(input);

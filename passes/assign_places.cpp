@@ -58,7 +58,8 @@ class Stages {
       if (category(graph.op(id)) == Category::Source) continue;
       const int stage = stage_of_[id.index];
       if (stage < 0) {
-        diags_.error("stage-missing", module_.loc(graph.op(id)), "no stage of the pipeline lists '{}'", graph.op(id).name)
+        diags_
+            .error("stage-missing", module_.loc(graph.op(id)), "no stage of the pipeline lists '{}'", graph.op(id).name)
             .note(schedule_.pipeline->loc, "the stages are listed here");
         continue;
       }

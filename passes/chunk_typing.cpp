@@ -15,7 +15,8 @@ using Kind = AxisState::Kind;
 
 class Typing {
  public:
-  Typing(const Module& module, const Graph& graph, const std::map<ValueId, AxisState>& seeds, int chunks, bool unchecked)
+  Typing(const Module& module, const Graph& graph, const std::map<ValueId, AxisState>& seeds, int chunks,
+         bool unchecked)
       : module_(module), graph_(graph), seeds_(seeds), chunks_(chunks), unchecked_(unchecked) {}
 
   ChunkTyping run(const std::vector<OpId>& ops) {
@@ -40,7 +41,8 @@ class Typing {
     if (const auto at = out_.inside.find(v); at != out_.inside.end()) return at->second;
     Layout layout = graph_.type(v).layout;
     const auto seed = seeds_.find(v);
-    if (seed != seeds_.end()) layout.set(static_cast<int>(module_.mesh(graph_, graph_.producer_op(v).place).size()), seed->second);
+    if (seed != seeds_.end())
+      layout.set(static_cast<int>(module_.mesh(graph_, graph_.producer_op(v).place).size()), seed->second);
     return layout;
   }
   void type_op(OpId id);
@@ -111,12 +113,14 @@ bool Typing::demand(ValueId v, AxisState state, int time) {
 // A collective leaves the time axis as it is.
 void Typing::type_collective(OpId id) {
   const Op& op = graph_.op(id);
-  const int time = static_cast<int>(module_.mesh(graph_, op.kind == OpKind::Transfer ? graph_.producer_op(op.inputs[0]).place : op.place).size());
+  const int time = static_cast<int>(
+      module_.mesh(graph_, op.kind == OpKind::Transfer ? graph_.producer_op(op.inputs[0]).place : op.place).size());
   const int result_time = static_cast<int>(mesh(op).size()) - 1;
   const Layout from = arriving(op.inputs[0]);
   const bool reduces = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
   if (from[time].is(Kind::P) && !(reduces && op.text("reduce") == "sum" && from[time].op == ReduceOp::Sum)) {
-    out_.refusal = format("'{}' would move partial sums over the chunks: only what accumulates after it may be partial", op.name);
+    out_.refusal =
+        format("'{}' would move partial sums over the chunks: only what accumulates after it may be partial", op.name);
     return;
   }
   Layout to = graph_.type(op.outputs[0]).layout;
@@ -142,9 +146,11 @@ void Typing::type_fused(OpId id) {
     Layout layout = graph_.type(op.inputs[i]).layout;
     layout.set(time, seeds[body.inputs()[i]]);
     for (const auto& [slot, needed] : inner.operands)
-      if (body.op(slot.first).inputs[slot.second] == body.inputs()[i] && needed[time].is(Kind::S)) layout.set(time, needed[time]);
+      if (body.op(slot.first).inputs[slot.second] == body.inputs()[i] && needed[time].is(Kind::S))
+        layout.set(time, needed[time]);
     if (!(layout == arriving(op.inputs[i])) && !demand(op.inputs[i], layout[time], time)) {
-      out_.refusal = format("'{}' does not depend on the chunk, but '{}' reads a slice of it", graph_.value(op.inputs[i]).name, op.name);
+      out_.refusal = format("'{}' does not depend on the chunk, but '{}' reads a slice of it",
+                            graph_.value(op.inputs[i]).name, op.name);
       return;
     }
     out_.operands[{id, static_cast<uint32_t>(i)}] = layout;
@@ -165,10 +171,11 @@ void Typing::type_settled(OpId id) {
     const bool local = before.is(Kind::R) && after.is(Kind::S) && demand(op.inputs[i], after, time);
     if (!(before == after) && !local && unchecked_) continue;
     if (!(before == after) && !local) {
-      out_.refusal = before.is(Kind::R)
-                         ? format("'{}' does not depend on the chunk, but '{}' reads a slice of it", graph_.value(op.inputs[i]).name, op.name)
+      out_.refusal = before.is(Kind::R) ? format("'{}' does not depend on the chunk, but '{}' reads a slice of it",
+                                                 graph_.value(op.inputs[i]).name, op.name)
                      : before.is(Kind::P)
-                         ? format("'{}' is not linear in '{}', which is a partial sum over the chunks", op.name, graph_.value(op.inputs[i]).name)
+                         ? format("'{}' is not linear in '{}', which is a partial sum over the chunks", op.name,
+                                  graph_.value(op.inputs[i]).name)
                          : format("'{}' needs all of '{}' along dimension {}, which is cut into chunks", op.name,
                                   graph_.value(op.inputs[i]).name, before.dim);
       return;
@@ -177,7 +184,8 @@ void Typing::type_settled(OpId id) {
   }
   for (size_t r = 0; r < op.outputs.size(); ++r) {
     Layout layout = settled.results[r];
-    const auto carried = unchecked_ && layout[time].is(Kind::R) ? carried_blindly(graph_, op, r, time, now) : std::nullopt;
+    const auto carried =
+        unchecked_ && layout[time].is(Kind::R) ? carried_blindly(graph_, op, r, time, now) : std::nullopt;
     if (carried) layout.set(time, *carried);
     record(id, op.outputs[r], layout);
   }
@@ -209,7 +217,8 @@ void retype_in_chunks(const Module& module, Graph& region, const std::vector<Lay
   for (OpId id : ops)
     for (Graph& inner : region.edit(id).regions) {
       std::vector<Layout> inner_parameters;
-      for (uint32_t i = 0; i < region.op(id).inputs.size(); ++i) inner_parameters.push_back(typing.operands.at({id, i}));
+      for (uint32_t i = 0; i < region.op(id).inputs.size(); ++i)
+        inner_parameters.push_back(typing.operands.at({id, i}));
       retype_in_chunks(module, inner, inner_parameters, chunks, unchecked);
     }
 }

@@ -40,10 +40,14 @@ void append_attr(std::string& key, const Attr& attr) {
   std::visit(
       [&](const auto& value) {
         using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::string>) key += value;
-        else if constexpr (std::is_same_v<T, ConstantId>) key += "#" + std::to_string(value.index);
-        else if constexpr (std::is_arithmetic_v<T>) key.append(reinterpret_cast<const char*>(&value), sizeof value);
-        else key.append(reinterpret_cast<const char*>(value.data()), value.size() * sizeof(value[0]));
+        if constexpr (std::is_same_v<T, std::string>)
+          key += value;
+        else if constexpr (std::is_same_v<T, ConstantId>)
+          key += "#" + std::to_string(value.index);
+        else if constexpr (std::is_arithmetic_v<T>)
+          key.append(reinterpret_cast<const char*>(&value), sizeof value);
+        else
+          key.append(reinterpret_cast<const char*>(value.data()), value.size() * sizeof(value[0]));
       },
       attr.value);
   key += ';';

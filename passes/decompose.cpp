@@ -1,6 +1,7 @@
 // Replaces composite ops by primitives, as their records say.
 //
-//   %y = Softmax(%x) {axis = 1}   ->   %m = ReduceMax(%x), %d = Sub(%x, %m), %e = Exp(%d), %s = ReduceSum(%e), Div(%e, %s)
+//   %y = Softmax(%x) {axis = 1}   ->   %m = ReduceMax(%x), %d = Sub(%x, %m), %e = Exp(%d), %s = ReduceSum(%e), Div(%e,
+//   %s)
 #include "ir/op_def.h"
 #include "passes/passes.h"
 

@@ -56,8 +56,17 @@ void fold_op(Module& module, Graph& graph, OpId id) {
     if (graph.value(op.outputs[r]).uses.empty()) continue;
     const std::string name = graph.value(op.outputs[r]).name;
     const ConstantId constant = module.constants.add(name, results[r]);
-    const OpId made = graph.add({OpKind::Constant, {}, {graph.type(op.outputs[r])}, {{"value", constant}}, {}, op.place,
-                                 name, op.origins, op.transform, {}}, id);
+    const OpId made = graph.add({OpKind::Constant,
+                                 {},
+                                 {graph.type(op.outputs[r])},
+                                 {{"value", constant}},
+                                 {},
+                                 op.place,
+                                 name,
+                                 op.origins,
+                                 op.transform,
+                                 {}},
+                                id);
     graph.replace_uses(op.outputs[r], graph.result(made));
     graph.rename(op.outputs[r], name + "/folded");
     graph.rename(graph.result(made), name);

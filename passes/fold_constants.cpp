@@ -2,8 +2,9 @@
 //
 //   %c = Mul(%w, %s)  with %w, %s constants  ->  %c = constant
 //
-// Views of initialisers that kernels read stay: the constant keeps its name and layout, and the kernel reads through the
-// view. Ops that only generate many elements (Expand, Tile, Range of a scalar) stay too: a constant would be larger.
+// Views of initialisers that kernels read stay: the constant keeps its name and layout, and the kernel reads through
+// the view. Ops that only generate many elements (Expand, Tile, Range of a scalar) stay too: a constant would be
+// larger.
 #include "ir/op_def.h"
 #include "passes/fold.h"
 #include "passes/passes.h"
@@ -28,7 +29,8 @@ void fold_graph(Module& module, Graph& graph) {
   for (OpId id : graph.order()) {
     for (Graph& region : graph.edit(id).regions) fold_graph(module, region);
     const Op& op = graph.op(id);
-    if (is_foldable(module, graph, id) && !is_view_of_weight(graph, op) && !grows(graph, op)) fold_op(module, graph, id);
+    if (is_foldable(module, graph, id) && !is_view_of_weight(graph, op) && !grows(graph, op))
+      fold_op(module, graph, id);
   }
 }
 

@@ -3,8 +3,8 @@
 //   %s = Shape(%x)                              %y = Reshape(%x) {shape = [8, 64]} : f32[8, 64]
 //   %y = Reshape(%x, %s2)  with %s2 from %s ->
 //
-// Exporters compute shapes with Shape, Gather and Concat: integers are folded here, as soon as they are known, because the
-// types behind them need the values. An If on a known condition is replaced by its branch.
+// Exporters compute shapes with Shape, Gather and Concat: integers are folded here, as soon as they are known, because
+// the types behind them need the values. An If on a known condition is replaced by its branch.
 #include <algorithm>
 
 #include "ir/builder.h"
@@ -66,10 +66,14 @@ AttrValue as_attr(const Tensor& tensor, AttrType type) {
   std::vector<double> reals;
   for (int64_t i = 0; i < tensor.size(); ++i) ints.push_back(tensor.whole_at(i)), reals.push_back(tensor.at(i));
   switch (type) {
-    case AttrType::Int: return ints.at(0);
-    case AttrType::Real: return reals.at(0);
-    case AttrType::Reals: return reals;
-    default: return ints;
+    case AttrType::Int:
+      return ints.at(0);
+    case AttrType::Real:
+      return reals.at(0);
+    case AttrType::Reals:
+      return reals;
+    default:
+      return ints;
   }
 }
 
@@ -126,7 +130,8 @@ bool TypeInference::infer_region_bodies(OpId id) {
 }
 
 /// Copies a region's ops in front of `before`, with parameters replaced by `arguments`; the values of its outputs.
-std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std::vector<ValueId>& arguments, OpId before) {
+std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std::vector<ValueId>& arguments,
+                                   OpId before) {
   std::vector<ValueId> mapped(region.value_capacity());
   for (size_t p = 0; p < arguments.size(); ++p) mapped[region.inputs()[p].index] = arguments[p];
   for (OpId id : region.order()) {
@@ -154,8 +159,7 @@ bool TypeInference::take_known_branch(OpId id) {
   const Graph region = op.regions[condition->whole_at(0) ? 0 : 1];
   const OpId after = graph_.next(id);
   OpId first = graph_.previous(id);
-  const std::vector<ValueId> results =
-      inline_region(graph_, region, {op.inputs.begin() + 1, op.inputs.end()}, id);
+  const std::vector<ValueId> results = inline_region(graph_, region, {op.inputs.begin() + 1, op.inputs.end()}, id);
   const std::vector<ValueId> outputs = graph_.op(id).outputs;
   for (size_t r = 0; r < outputs.size(); ++r) {
     const std::string name = graph_.value(outputs[r]).name;
@@ -191,8 +195,10 @@ void TypeInference::sum_counts(OpId id) {
   int64_t fixed = 0;
   for (ValueId v : operands) {
     const Extent extent = graph_.type(v).shape[axis];
-    if (!extent.count) fixed += extent.bound;
-    else sum = sum ? build.op(OpKind::Add, {sum, extent.count}) : extent.count;
+    if (!extent.count)
+      fixed += extent.bound;
+    else
+      sum = sum ? build.op(OpKind::Add, {sum, extent.count}) : extent.count;
   }
   if (fixed) sum = build.op(OpKind::Add, {sum, build.constant(Tensor::scalar(DType::I64, static_cast<double>(fixed)))});
   TensorType type = graph_.type(result);
@@ -205,7 +211,8 @@ void TypeInference::sum_counts(OpId id) {
 std::optional<int64_t> TypeInference::state_bound(ValueId value, size_t axis) const {
   for (const State& state : module_.states)
     for (const Graph::Output& out : graph_.outputs())
-      if (out.name == state.output && out.value == value) return graph_.type(graph_.find_value(state.input)).shape[axis].bound;
+      if (out.name == state.output && out.value == value)
+        return graph_.type(graph_.find_value(state.input)).shape[axis].bound;
   return {};
 }
 

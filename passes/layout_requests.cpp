@@ -84,8 +84,10 @@ bool slice_one(const LayoutRequest& request, const TensorType& type, const Mesh&
   int64_t& block = inside[w.dim];
   const int64_t pieces = mesh[w.axis].size * w.parts;
   const bool alone = block == extent && w.parts == 1;
-  if (block % pieces == 0) block /= pieces;
-  else if (alone) block = (extent + pieces - 1) / pieces;
+  if (block % pieces == 0)
+    block /= pieces;
+  else if (alone)
+    block = (extent + pieces - 1) / pieces;
   else {
     diags.error("shard-indivisible", *w.loc,
                 "blocks of {} of dimension {} of '{}' cannot be cut into {} slices (axis '{}' has {} ranks); "
@@ -113,7 +115,8 @@ LayoutRequests bind_requests(const Module& module, const Graph& graph, const Sch
   return requests;
 }
 
-static void mark_matched(const Module& module, const Graph& graph, const Schedule& schedule, std::vector<bool>& matched) {
+static void mark_matched(const Module& module, const Graph& graph, const Schedule& schedule,
+                         std::vector<bool>& matched) {
   Diags ignored;  // asked twice: reported when the graph is laid out
   bind_requests(module, graph, schedule, matched, ignored);
   for (OpId id : graph.order())

@@ -16,13 +16,13 @@ struct LayoutRequest {
 };
 
 struct LayoutRequests {
-  std::map<ValueId, LayoutRequest> results;   // of values
-  std::map<ValueId, LayoutRequest> uses;      // of what readers of a value get
+  std::map<ValueId, LayoutRequest> results;  // of values
+  std::map<ValueId, LayoutRequest> uses;     // of what readers of a value get
   /// By node: the dims of its final result and what a P made inside it is reduced to.
   std::map<OriginId, std::pair<Dims, LayoutRequest>> nodes;
 };
-/// Resolves the selectors of `shard` in one graph (the module's or a region's); reports values asked twice. Entries that
-/// match are marked in `matched`.
+/// Resolves the selectors of `shard` in one graph (the module's or a region's); reports values asked twice. Entries
+/// that match are marked in `matched`.
 LayoutRequests bind_requests(const Module& module, const Graph& graph, const Schedule& schedule,
                              std::vector<bool>& matched, Diags& diags);
 /// Reports the entries that match in no graph of the module.

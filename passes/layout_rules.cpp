@@ -73,7 +73,8 @@ void Settling::settle_axis(int axis) {
 bool Settling::settle_varying(int axis) {
   if (!any(axis, Kind::V)) return false;
   if (any(axis, Kind::S) || any(axis, Kind::P))
-    out_.refusal = format("a value that varies over axis '{}' meets one that is sliced or partial on it", mesh_[axis].name);
+    out_.refusal =
+        format("a value that varies over axis '{}' meets one that is sliced or partial on it", mesh_[axis].name);
   set_results(axis, AxisState::varying());
   return true;
 }
@@ -104,8 +105,8 @@ bool Settling::settle_partial(int axis) {
 
 void Settling::give_up(int axis, int operand, const char* why) {
   out_.operands[operand].set(axis, {});
-  out_.remarks.push_back(format("operand {} of '{}' is gathered over '{}': {}", operand, op_.op().name,
-                                mesh_[axis].name, why));
+  out_.remarks.push_back(
+      format("operand {} of '{}' is gathered over '{}': {}", operand, op_.op().name, mesh_[axis].name, why));
 }
 
 // L4: the largest sliced operand decides which loop the axis serves; what does not agree is resharded.
@@ -120,9 +121,7 @@ void Settling::settle_slices(int axis) {
   }
 }
 
-bool Settling::try_winner(int axis, int winner) {
-  return is_view_ ? try_view(axis, winner) : try_factor(axis, winner);
-}
+bool Settling::try_winner(int axis, int winner) { return is_view_ ? try_view(axis, winner) : try_factor(axis, winner); }
 
 bool Settling::try_factor(int axis, int winner) {
   const AxisState state = arriving_[winner][axis];
@@ -131,7 +130,8 @@ bool Settling::try_factor(int axis, int winner) {
   const int operands = static_cast<int>(arriving_.size());
   for (int i = 0; i < operands; ++i)
     for (size_t d = 0; op_.has(i) && d < rule_.inputs[i].size(); ++d)
-      if (rule_.inputs[i][d] == factor && !nests(op_.type(i), out_.operands[i], static_cast<int>(d), mesh_, axis, state.block))
+      if (rule_.inputs[i][d] == factor &&
+          !nests(op_.type(i), out_.operands[i], static_cast<int>(d), mesh_, axis, state.block))
         return false;
   for (int i = 0; i < operands; ++i) {
     if (!op_.has(i)) continue;
@@ -152,7 +152,8 @@ bool Settling::try_factor(int axis, int winner) {
     }
     const auto& dims = rule_.outputs[r];
     const auto at = std::find(dims.begin(), dims.end(), factor);
-    if (at != dims.end()) out_.results[r].set(axis, AxisState::sliced(static_cast<int>(at - dims.begin()), state.block));
+    if (at != dims.end())
+      out_.results[r].set(axis, AxisState::sliced(static_cast<int>(at - dims.begin()), state.block));
   }
   return true;
 }
@@ -177,8 +178,7 @@ std::optional<AxisState> through_reshape(const Dims& from, const Dims& to, const
       continue;
     }
     const int64_t step = s.block * right;
-    if (step % product == 0 && (product * to[e]) % (step * s.size) == 0)
-      return AxisState::sliced(e, step / product);
+    if (step % product == 0 && (product * to[e]) % (step * s.size) == 0) return AxisState::sliced(e, step / product);
   }
   return {};
 }
@@ -203,7 +203,8 @@ std::optional<AxisState> through_pad(const Op& op, const Dims& from, const Slici
 std::optional<AxisState> through_view(const Op& op, const Dims& from, const Dims& to, const Slicing& s) {
   const int grown = static_cast<int>(to.size()) - static_cast<int>(from.size());
   switch (op.kind) {
-    case OpKind::Reshape: return through_reshape(from, to, s);
+    case OpKind::Reshape:
+      return through_reshape(from, to, s);
     case OpKind::Transpose: {
       const std::vector<int64_t>& perm = op.ints("perm");
       const auto at = std::find(perm.begin(), perm.end(), s.dim);
@@ -215,9 +216,12 @@ std::optional<AxisState> through_view(const Op& op, const Dims& from, const Dims
     case OpKind::Tile:
       if (s.ragged && to[s.dim] != from[s.dim]) return {};
       return AxisState::sliced(s.dim, s.block);
-    case OpKind::Slice: return through_slice(op, from, s);
-    case OpKind::Pad: return through_pad(op, from, s);
-    default: return {};
+    case OpKind::Slice:
+      return through_slice(op, from, s);
+    case OpKind::Pad:
+      return through_pad(op, from, s);
+    default:
+      return {};
   }
 }
 
@@ -232,8 +236,7 @@ bool Settling::try_view(int axis, int winner) {
   const AxisState state = arriving_[winner][axis];
   const Dims from = op_.dims(winner), to = op_.result_type(0).dims();
   const int size = mesh_[axis].size;
-  const Slicing slicing{state.dim, state.block, size,
-                        is_ragged(from[state.dim], {{axis, size, state.block}})};
+  const Slicing slicing{state.dim, state.block, size, is_ragged(from[state.dim], {{axis, size, state.block}})};
   const bool concat = op_.op().kind == OpKind::Concat;
   const std::optional<AxisState> through =
       concat ? through_concat(op_, slicing, static_cast<int>(op_.op().integer("axis")))

@@ -9,10 +9,10 @@ namespace weft {
 
 /// What an op needs of its operands, given how they arrive, and what its results then are.
 struct Settled {
-  std::vector<Layout> operands;       // equal to what arrived, or what the operand must be resharded to
+  std::vector<Layout> operands;  // equal to what arrived, or what the operand must be resharded to
   std::vector<Layout> results;
-  std::vector<std::string> remarks;   // each choice that was made between operands, for `explain`
-  std::string refusal;                // "": legal. Else the rule broken (V with S or P)
+  std::vector<std::string> remarks;  // each choice that was made between operands, for `explain`
+  std::string refusal;               // "": legal. Else the rule broken (V with S or P)
 };
 
 /// Settles the axes of `mesh` in order for an op with a factor rule or of category View; `arriving` has one layout an

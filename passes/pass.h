@@ -19,10 +19,10 @@ struct Env {
 };
 
 struct Pass {
-  const char* name;       // also the file, --print-ir-after, --stop-after and the test folder
-  const char* after;      // what holds afterwards
+  const char* name;   // also the file, --print-ir-after, --stop-after and the test folder
+  const char* after;  // what holds afterwards
   void (*run)(Module&, const Env&);
-  Form form;              // what the verifier checks afterwards
+  Form form;  // what the verifier checks afterwards
 };
 
 /// The compiler's middle, in order.

@@ -38,8 +38,9 @@ void read_table(const PipelineRequest& request, Pipeline& pipeline, Diags& diags
       continue;
     }
     if (entry.micro_batch != done[stage])
-      diags.error("order-entry", entry.loc, "stage '{}' runs micro-batch {} where {} is due: micro-batches ascend, each once",
-                  entry.stage, entry.micro_batch, done[stage]);
+      diags.error("order-entry", entry.loc,
+                  "stage '{}' runs micro-batch {} where {} is due: micro-batches ascend, each once", entry.stage,
+                  entry.micro_batch, done[stage]);
     done[stage] = entry.micro_batch + 1;
     pipeline.order.push_back({stage, entry.micro_batch});
   }
@@ -58,11 +59,18 @@ std::optional<Pipeline> pipeline_order(const Schedule& schedule, Diags& diags) {
   pipeline.micro_batches = request.micro_batches;
   const int stages = static_cast<int>(request.stages.size());
   switch (request.order) {
-    case PipelineRequest::Order::GPipe: pipeline.order = by_stage(stages, request.micro_batches); break;
-    case PipelineRequest::Order::OneFOneB: pipeline.order = by_wavefront(stages, request.micro_batches); break;
-    case PipelineRequest::Order::Table: read_table(request, pipeline, diags); break;
+    case PipelineRequest::Order::GPipe:
+      pipeline.order = by_stage(stages, request.micro_batches);
+      break;
+    case PipelineRequest::Order::OneFOneB:
+      pipeline.order = by_wavefront(stages, request.micro_batches);
+      break;
+    case PipelineRequest::Order::Table:
+      read_table(request, pipeline, diags);
+      break;
     case PipelineRequest::Order::Search:
-      diags.error("order-search-unsupported", request.loc, "searched orders are not built yet; give gpipe, 1f1b or a table");
+      diags.error("order-search-unsupported", request.loc,
+                  "searched orders are not built yet; give gpipe, 1f1b or a table");
       break;
   }
   if (!diags.ok()) return {};

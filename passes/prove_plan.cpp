@@ -253,7 +253,8 @@ static bool has_branch(const std::vector<Step>& steps) {
 }
 
 static bool has_branch(const Plan& plan) {
-  return std::any_of(plan.blocks.begin(), plan.blocks.end(), [](const Block& block) { return has_branch(block.steps); });
+  return std::any_of(plan.blocks.begin(), plan.blocks.end(),
+                     [](const Block& block) { return has_branch(block.steps); });
 }
 
 std::vector<std::string> prove_plan(const Plan& plan) {

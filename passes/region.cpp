@@ -15,8 +15,8 @@ std::vector<OpId> dependents_between(const Graph& graph, const std::set<OpId>& i
   std::vector<OpId> found;
   for (OpId id = first;; id = graph.next(id)) {
     const auto& inputs = graph.op(id).inputs;
-    const bool reads = std::any_of(inputs.begin(), inputs.end(),
-                                   [&](ValueId v) { return v && depends.contains(graph.producer(v)); });
+    const bool reads =
+        std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return v && depends.contains(graph.producer(v)); });
     if (!inside.contains(id) && reads) {
       depends.insert(id);
       found.push_back(id);
@@ -90,7 +90,8 @@ OpId contract(Graph& graph, const RegionPlan& plan, RegionOp made) {
   // What depends on the set goes behind it; the region then stands where its last op stood.
   const OpId last = plan.ops.back(), behind = graph.next(last);
   for (OpId id : dependents_between(graph, inside, plan.ops.front(), last)) graph.move_before(id, behind);
-  NewOp op{made.kind, plan.operands, {}, std::move(made.attrs), {}, graph.op(last).place, made.name, {}, made.transform, {}};
+  NewOp op{made.kind, plan.operands,  {}, std::move(made.attrs), {}, graph.op(last).place, made.name,
+           {},        made.transform, {}};
   for (OpId id : plan.ops) {
     const auto& origins = graph.op(id).origins;
     op.origins.insert(op.origins.end(), origins.begin(), origins.end());

@@ -19,11 +19,16 @@ OpKind kind_of(const AxisState& from, const AxisState& to) {
 
 int priority(OpKind kind) {
   switch (kind) {
-    case OpKind::ShardSlice: return 0;
-    case OpKind::ReduceScatter: return 1;
-    case OpKind::AllReduce: return 2;
-    case OpKind::AllToAll: return 3;
-    default: return 4;
+    case OpKind::ShardSlice:
+      return 0;
+    case OpKind::ReduceScatter:
+      return 1;
+    case OpKind::AllReduce:
+      return 2;
+    case OpKind::AllToAll:
+      return 3;
+    default:
+      return 4;
   }
 }
 
@@ -66,8 +71,10 @@ std::vector<int> joined_axes(const Layout& before, const ReshardStep& a, const R
     return axes;
   };
   switch (a.kind) {
-    case OpKind::ShardSlice: return appended(true);
-    case OpKind::AllReduce: return before[first].op == before[y].op ? appended(true) : std::vector<int>{};
+    case OpKind::ShardSlice:
+      return appended(true);
+    case OpKind::AllReduce:
+      return before[first].op == before[y].op ? appended(true) : std::vector<int>{};
     case OpKind::AllGather:
       if (product(before, x, y)) return appended(true);
       return product(before, y, first) ? appended(false) : std::vector<int>{};
@@ -77,7 +84,8 @@ std::vector<int> joined_axes(const Layout& before, const ReshardStep& a, const R
       return product(b.layout, y, first) ? appended(false) : std::vector<int>{};
     case OpKind::AllToAll:
       return product(before, x, y) && product(b.layout, x, y) ? appended(true) : std::vector<int>{};
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -98,11 +106,16 @@ std::vector<ReshardStep> join_steps(const TensorType& from, const std::vector<Re
 
 const char* suffix_of(OpKind kind) {
   switch (kind) {
-    case OpKind::AllReduce: return "sum";
-    case OpKind::ReduceScatter: return "scatter";
-    case OpKind::AllGather: return "gather";
-    case OpKind::AllToAll: return "exchange";
-    default: return "slice";
+    case OpKind::AllReduce:
+      return "sum";
+    case OpKind::ReduceScatter:
+      return "scatter";
+    case OpKind::AllGather:
+      return "gather";
+    case OpKind::AllToAll:
+      return "exchange";
+    default:
+      return "slice";
   }
 }
 

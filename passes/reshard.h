@@ -15,7 +15,8 @@ struct ReshardStep {
   std::vector<int> axes;
   Layout layout;
 };
-/// The first order of axes whose every step is legal, slices first, gathers last; where none is, one axis goes through R.
+/// The first order of axes whose every step is legal, slices first, gathers last; where none is, one axis goes through
+/// R.
 std::vector<ReshardStep> reshard_steps(const TensorType& from, const Layout& to, const Mesh& mesh);
 
 /// The name of an op's node: the first origin's, else its own.

@@ -1,6 +1,5 @@
 #include "passes/select.h"
 
-
 #include <algorithm>
 #include <set>
 
@@ -80,9 +79,12 @@ bool bindings_less(const Bindings& a, const Bindings& b) {
 std::string substitute(const std::string& text, const Bindings& bindings) {
   std::string out;
   for (const Piece& p : pieces_of(text)) {
-    if (p.kind == Piece::Kind::Any) out += '*';
-    else if (p.kind == Piece::Kind::Literal) out += p.text;
-    else out += bindings.contains(p.text) ? bindings.at(p.text) : "{" + p.text + "}";
+    if (p.kind == Piece::Kind::Any)
+      out += '*';
+    else if (p.kind == Piece::Kind::Literal)
+      out += p.text;
+    else
+      out += bindings.contains(p.text) ? bindings.at(p.text) : "{" + p.text + "}";
   }
   return out;
 }
@@ -165,8 +167,10 @@ static void collect_readers(const Graph& graph, ValueId value, std::vector<OpId>
     if (!use.op) continue;
     const Op& op = graph.op(use.op);
     const bool passes_on = category(op) == Category::View || category(op) == Category::Collective;
-    if (passes_on) collect_readers(graph, op.outputs[0], readers);
-    else readers.push_back(use.op);
+    if (passes_on)
+      collect_readers(graph, op.outputs[0], readers);
+    else
+      readers.push_back(use.op);
   }
 }
 
@@ -207,8 +211,9 @@ void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) c
   const auto known = std::find_if(module_.origins.begin(), module_.origins.end(),
                                   [&](const Origin& o) { return o.name == selector.text; });
   if (known != module_.origins.end()) {
-    diags.error("selector-folded", selector.loc, "node '{}' ({}) was folded away or is not read: nothing is left to select",
-                selector.text, known->op_type);
+    diags.error("selector-folded", selector.loc,
+                "node '{}' ({}) was folded away or is not read: nothing is left to select", selector.text,
+                known->op_type);
     return;
   }
   diags.error("selector-unmatched", selector.loc, "'{}' matches no node or value{}", selector.text,

@@ -41,7 +41,7 @@ class SelectableNames {
  private:
   const Module& module_;
   const Graph& graph_;
-  std::multimap<std::string, OpId> ops_;         // op names and node names
+  std::multimap<std::string, OpId> ops_;  // op names and node names
   std::map<std::string, ValueId> values_;
   std::vector<std::string> all_;
 };

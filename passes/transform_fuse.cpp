@@ -1,5 +1,5 @@
-// fuse: ops, with at most one reduction in front and one all-gather behind, become one region, hence one kernel over the
-// peer table.
+// fuse: ops, with at most one reduction in front and one all-gather behind, become one region, hence one kernel over
+// the peer table.
 //
 //   %rs = ReduceScatter(%y), %bias = Add(%rs, %b), %ag = AllGather(%bias)   ->   %ag = Fused(%y, %b) { the same }
 #include <algorithm>
@@ -21,14 +21,19 @@ std::string cannot_fuse(const StepContext& step, const RegionPlan& plan) {
     const Op& op = graph.op(id);
     if (!(op.place == graph.op(plan.ops[0]).place)) return format("'{}' runs in another place", op.name);
     const Category c = category(op);
-    if (op.kind == OpKind::ReduceScatter || op.kind == OpKind::AllReduce) ++reductions;
-    else if (op.kind == OpKind::AllGather) ++gathers;
+    if (op.kind == OpKind::ReduceScatter || op.kind == OpKind::AllReduce)
+      ++reductions;
+    else if (op.kind == OpKind::AllGather)
+      ++gathers;
     else if (is_collective(op) || c == Category::Region || c == Category::Contraction)
-      return format("'{}' ({}) is neither pointwise, a view, a reduction of rows, a reduce-scatter, an all-reduce nor an "
-                    "all-gather", op.name, op_def(op).name);
+      return format(
+          "'{}' ({}) is neither pointwise, a view, a reduction of rows, a reduce-scatter, an all-reduce nor an "
+          "all-gather",
+          op.name, op_def(op).name);
     for (ValueId v : op.outputs)
       for (int d = 0; is_collective(op) && d < graph.type(v).ndim(); ++d)
-        if (is_ragged(graph.type(v).shape[d].bound, digits_of(graph.type(v).layout, d, step.module.mesh(graph, op.place))))
+        if (is_ragged(graph.type(v).shape[d].bound,
+                      digits_of(graph.type(v).layout, d, step.module.mesh(graph, op.place))))
           return format("'{}' has a ragged slice, whose ranks hold different lengths", op.name);
   }
   if (reductions > 1 || gathers > 1) return "a fused kernel holds one reduction and one all-gather at most";
@@ -66,7 +71,8 @@ void fuse_ops(const StepContext& step, const FuseStep& what) {
                      step.graph().op(plan.between).name);
     return;
   }
-  contract(step.graph(), plan, {OpKind::Fused, {{"by", std::string("schedule")}}, step.name(what.into), step.transform});
+  contract(step.graph(), plan,
+           {OpKind::Fused, {{"by", std::string("schedule")}}, step.name(what.into), step.transform});
 }
 
 }  // namespace weft

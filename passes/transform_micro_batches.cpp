@@ -50,7 +50,8 @@ void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags)
     const int time = static_cast<int>(module.mesh(graph, graph.producer_op(out.value).place).size());
     const bool depends = typing.inside.contains(out.value) && !typing.inside.at(out.value)[time].is(AxisState::Kind::R);
     if (!depends) {
-      diags.error("micro-batches-output", schedule.pipeline->loc, "output '{}' does not depend on the micro-batch", out.name);
+      diags.error("micro-batches-output", schedule.pipeline->loc, "output '{}' does not depend on the micro-batch",
+                  out.name);
       return;
     }
   }

@@ -1,4 +1,5 @@
-// overlap: ops run in k chunks of one dim, so that a contraction's chunk c + 1 is computed while chunk c is communicated.
+// overlap: ops run in k chunks of one dim, so that a contraction's chunk c + 1 is computed while chunk c is
+// communicated.
 //
 //   %y = MatMul(%x, %w)                  %ag = Chunk(%x, %w, %b) {k = 4} {
 //   %ag = Fused(%y, %b) {...}    ->        %y = MatMul(%x, %w) : [tp: P(sum), chunk: S(0,16)]
@@ -17,8 +18,8 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-/// Blocks with which the chunked dim may be cut: the extent, and every block with which the mesh slices a dim (C3 takes the
-/// smallest that fits).
+/// Blocks with which the chunked dim may be cut: the extent, and every block with which the mesh slices a dim (C3 takes
+/// the smallest that fits).
 std::vector<int64_t> candidate_blocks(const Graph& graph, const std::vector<OpId>& ops, int64_t extent) {
   std::set<int64_t> blocks{extent};
   const auto add = [&](const Graph& g, ValueId v) {
@@ -39,7 +40,8 @@ std::vector<int64_t> candidate_blocks(const Graph& graph, const std::vector<OpId
 
 /// The operands of the first op that have the dim to cut, as seeds of the typing; every operand is tried alone, because
 /// the op's rule slices the others to agree.
-std::vector<std::map<ValueId, AxisState>> candidate_seeds(const Graph& graph, const Op& first, int64_t extent, int64_t block) {
+std::vector<std::map<ValueId, AxisState>> candidate_seeds(const Graph& graph, const Op& first, int64_t extent,
+                                                          int64_t block) {
   std::vector<std::map<ValueId, AxisState>> seeds;
   for (ValueId v : first.inputs)
     for (int d = 0; v && d < graph.type(v).ndim(); ++d)
@@ -105,16 +107,18 @@ void overlap_ops(const StepContext& step, const OverlapStep& what) {
       const int64_t smallest = smallest_block(step.module, graph, typing, result);
       if (smallest && smallest != block) continue;
       const Attrs attrs = {{"mechanism", std::string("streams")}};
-      make_chunk(step.module, typing, what.chunks, step.module.transforms[step.transform.index].text, attrs, step.transform,
-                 step.unchecked);
+      make_chunk(step.module, typing, what.chunks, step.module.transforms[step.transform.index].text, attrs,
+                 step.transform, step.unchecked);
       return;
     }
   }
   if (!divisible)
-    step.diags.error("overlap-indivisible", step.loc, "{} chunks do not divide the slices of dimension {} of '{}' (extent {})",
-                     what.chunks, what.dim, first.name, extent);
+    step.diags.error("overlap-indivisible", step.loc,
+                     "{} chunks do not divide the slices of dimension {} of '{}' (extent {})", what.chunks, what.dim,
+                     first.name, extent);
   else if (refusal.empty())
-    step.diags.error("overlap-dim-not-parallel", step.loc, "dimension {} of '{}' cannot be computed in parts", what.dim, first.name);
+    step.diags.error("overlap-dim-not-parallel", step.loc, "dimension {} of '{}' cannot be computed in parts", what.dim,
+                     first.name);
   else
     step.diags.error("overlap-reshard", step.loc, "these ops cannot run in chunks: {}", refusal);
 }

@@ -20,7 +20,7 @@ using Kind = AxisState::Kind;
 
 /// The decisions of one reorder, made on the graph as it is.
 struct Reordering {
-  std::map<ValueId, Layout> layouts;  // new layouts of values
+  std::map<ValueId, Layout> layouts;                   // new layouts of values
   std::map<std::pair<OpId, size_t>, Layout> operands;  // operands to be sliced locally
   std::vector<ValueId> live_out;
 };
@@ -111,9 +111,9 @@ bool Reorder::settle_op(OpId id) {
       if (!now[i][a].is(Kind::R) && step_.unchecked) continue;
       if (!now[i][a].is(Kind::R))
         return refuse("reorder-not-local",
-                      "'{}' cannot run on {} of '{}' over '{}': it needs all of it ({} would be communicated again)", op.name,
-                      now[i][a].is(Kind::P) ? "partial sums" : "slices", graph_.value(op.inputs[i]).name, mesh[a].name,
-                      state_text(now[i][a]));
+                      "'{}' cannot run on {} of '{}' over '{}': it needs all of it ({} would be communicated again)",
+                      op.name, now[i][a].is(Kind::P) ? "partial sums" : "slices", graph_.value(op.inputs[i]).name,
+                      mesh[a].name, state_text(now[i][a]));
       new_.operands[{id, i}] = settled.operands[i];
     }
   for (size_t r = 0; r < op.outputs.size(); ++r) {
@@ -129,7 +129,8 @@ bool Reorder::settle_op(OpId id) {
 
 bool Reorder::carry_blindly(const Op& op, size_t result, const std::vector<Layout>& arriving, Layout& layout) {
   for (int a = 0; a < static_cast<int>(step_.module.mesh(graph_, op.place).size()); ++a) {
-    const bool sliced = std::any_of(arriving.begin(), arriving.end(), [&](const Layout& l) { return !l[a].is(Kind::R); });
+    const bool sliced =
+        std::any_of(arriving.begin(), arriving.end(), [&](const Layout& l) { return !l[a].is(Kind::R); });
     if (!sliced || !layout[a].is(Kind::R)) continue;
     const std::optional<AxisState> carried = carried_blindly(graph_, op, result, a, arriving);
     if (!carried) return refuse("reorder-unbuildable", "'{}' has no dimension to carry the slice on", op.name);
@@ -176,8 +177,10 @@ void Reorder::apply() {
     const OpId before_reshard{static_cast<uint32_t>(graph_.op_capacity())};
     const ValueId back = resharder.reshard(v, old[i]);
     for (const Use& use : uses) {
-      if (!use.op) graph_.set_output(use.input, back);
-      else if (!is_past(use.op)) graph_.set_input(use.op, use.input, back);
+      if (!use.op)
+        graph_.set_output(use.input, back);
+      else if (!is_past(use.op))
+        graph_.set_input(use.op, use.input, back);
     }
     if (graph_.producer(back).index < before_reshard.index) continue;
     Op& made = graph_.edit(graph_.producer(back));

@@ -18,7 +18,8 @@ std::optional<Layout> slice_over(const TensorType& type, int dim, const std::vec
   for (int64_t axis : axes) {
     const int a = static_cast<int>(axis);
     // A dim that the ranks do not divide may be cut raggedly where nothing else slices it (L8).
-    if (block % mesh[a].size && axes.size() == 1 && block == type.shape[dim].bound) block += mesh[a].size - block % mesh[a].size;
+    if (block % mesh[a].size && axes.size() == 1 && block == type.shape[dim].bound)
+      block += mesh[a].size - block % mesh[a].size;
     if (block % mesh[a].size) return {};
     block /= mesh[a].size;
     sliced.layout.set(a, AxisState::sliced(dim, block));
@@ -44,16 +45,18 @@ void split_collective(const StepContext& step, const SplitStep& what) {
   const TensorType type = graph.type(op.outputs[0]);
   const std::vector<int64_t> axes = op.ints("axes");
   if (what.dim < 0 || what.dim >= type.ndim()) {
-    step.diags.error("split-dim", step.loc, "'{}' has {} dimensions, there is no dimension {}", op.name, type.ndim(), what.dim);
+    step.diags.error("split-dim", step.loc, "'{}' has {} dimensions, there is no dimension {}", op.name, type.ndim(),
+                     what.dim);
     return;
   }
   const std::optional<Layout> layout =
       type.shape[what.dim].count ? std::nullopt : slice_over(type, what.dim, axes, mesh);
   if (!layout) {
-    step.diags.error("split-indivisible", step.loc,
-                     "dimension {} of '{}' ({}) cannot be cut evenly over the ranks of '{}'; choose a dimension that their "
-                     "number divides",
-                     what.dim, op.name, type_text(type, mesh), mesh[static_cast<size_t>(axes[0])].name);
+    step.diags.error(
+        "split-indivisible", step.loc,
+        "dimension {} of '{}' ({}) cannot be cut evenly over the ranks of '{}'; choose a dimension that their "
+        "number divides",
+        what.dim, op.name, type_text(type, mesh), mesh[static_cast<size_t>(axes[0])].name);
     return;
   }
   TensorType sliced = type;

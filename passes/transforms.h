@@ -1,5 +1,5 @@
-// The steps of a schedule's `transform:` list, one function each; every refusal names the rule, the nodes and what would
-// make it legal (DESIGN sections 5 and 6).
+// The steps of a schedule's `transform:` list, one function each; every refusal names the rule, the nodes and what
+// would make it legal (DESIGN sections 5 and 6).
 #pragma once
 #include <map>
 
@@ -40,11 +40,11 @@ void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags)
 
 /// The state with which ops of a body run in chunks: the layouts of their values with the time axis.
 struct ChunkTyping {
-  std::vector<OpId> ops;                  // in graph order
-  std::map<ValueId, Layout> inside;       // of values made by the ops
+  std::vector<OpId> ops;             // in graph order
+  std::map<ValueId, Layout> inside;  // of values made by the ops
   /// Of operands from outside, as each op reads them: one entry for each (op, input).
   std::map<std::pair<OpId, uint32_t>, Layout> operands;
-  std::string refusal;                    // "" when the body types without a reshard on the time axis (C2)
+  std::string refusal;  // "" when the body types without a reshard on the time axis (C2)
 };
 /// Types `ops` on the mesh with one more axis of size `chunks`, starting from slices of `seeds` (values read or made by
 /// the ops). Nothing is changed.

@@ -1,4 +1,2 @@
 // $nodes
-$head {
-  $body
-}
+$head { $body }

@@ -26,7 +26,8 @@ struct Scheduled {
   bool ok() const { return module && diags.ok(); }
 };
 
-inline std::unique_ptr<Scheduled> prepare(const std::string& model, const std::string& yaml, const std::string& stop_after) {
+inline std::unique_ptr<Scheduled> prepare(const std::string& model, const std::string& yaml,
+                                          const std::string& stop_after) {
   auto made = std::make_unique<Scheduled>();
   if (!yaml.empty()) {
     std::optional<Schedule> schedule = read_schedule_text("s.yaml", yaml, made->diags);
@@ -47,8 +48,10 @@ inline Tensor seeded_tensor(const TensorType& type, uint32_t seed) {
   uint32_t state = seed * 2654435761u + 12345;
   for (int64_t i = 0; i < t.size(); ++i) {
     state = state * 1664525u + 1013904223u;
-    if (t.is_real()) t.real[i] = static_cast<float>(static_cast<double>(state >> 8) / (1 << 23) - 1);
-    else t.put_whole(i, state >> 30);
+    if (t.is_real())
+      t.real[i] = static_cast<float>(static_cast<double>(state >> 8) / (1 << 23) - 1);
+    else
+      t.put_whole(i, state >> 30);
   }
   return t;
 }
@@ -78,7 +81,8 @@ inline int count_ops(const Graph& graph, OpKind kind) {
 inline std::string collectives_text(const Module& module) {
   std::string text;
   for (OpKind kind : {OpKind::AllGather, OpKind::AllReduce, OpKind::AllToAll, OpKind::ReduceScatter})
-    if (const int n = count_ops(module.graph, kind)) text += (text.empty() ? "" : ", ") + std::string(op_def(kind).name) + " " + std::to_string(n);
+    if (const int n = count_ops(module.graph, kind))
+      text += (text.empty() ? "" : ", ") + std::string(op_def(kind).name) + " " + std::to_string(n);
   return text;
 }
 

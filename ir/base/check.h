@@ -17,7 +17,7 @@ struct InternalError : std::logic_error {
 }  // namespace weft
 
 /// Holds, or it is our bug. `what` is a std::string expression, evaluated only on failure.
-#define WEFT_CHECK(condition, what) \
-  do { \
+#define WEFT_CHECK(condition, what)                                        \
+  do {                                                                     \
     if (!(condition)) ::weft::check_failed(__FILE_NAME__, __LINE__, what); \
   } while (false)

@@ -50,8 +50,10 @@ int Diags::exit_code() const {
 static std::string position(const Loc& loc) {
   const std::string file = printable(loc.file);
   switch (loc.kind) {
-    case Loc::Kind::None: return file.empty() ? "" : file + ": ";
-    case Loc::Kind::Text: return file + ":" + std::to_string(loc.line) + ":" + std::to_string(loc.column) + ": ";
+    case Loc::Kind::None:
+      return file.empty() ? "" : file + ": ";
+    case Loc::Kind::Text:
+      return file + ":" + std::to_string(loc.line) + ":" + std::to_string(loc.column) + ": ";
     case Loc::Kind::Node:
       return format("{}: node '{}' ({}, #{}): ", file, printable(loc.node), printable(loc.op_type), loc.node_index);
   }

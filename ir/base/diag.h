@@ -11,14 +11,14 @@ namespace weft {
 struct Loc {
   enum class Kind { None, Text, Node };
   Kind kind = Kind::None;
-  std::string file;      // as the user named it
-  int line = 0;          // Text: 1-based
-  int column = 0;        // Text: 1-based
-  int length = 1;        // Text: characters to underline
-  std::string source;    // Text: the whole line, for the caret
-  std::string node;      // Node: its name, or its first output when it has none
-  std::string op_type;   // Node
-  int node_index = -1;   // Node: position in the imported graph
+  std::string file;     // as the user named it
+  int line = 0;         // Text: 1-based
+  int column = 0;       // Text: 1-based
+  int length = 1;       // Text: characters to underline
+  std::string source;   // Text: the whole line, for the caret
+  std::string node;     // Node: its name, or its first output when it has none
+  std::string op_type;  // Node
+  int node_index = -1;  // Node: position in the imported graph
 
   static Loc text(std::string file, int line, int column, std::string source = "", int length = 1);
   static Loc in_node(std::string file, std::string node, std::string op_type, int index);

@@ -105,8 +105,10 @@ static void append_hex(std::string& out, unsigned char c) {
 std::string printable(std::string_view text) {
   std::string out;
   for (unsigned char c : text) {
-    if (c >= 0x20 && c < 0x7f) out += static_cast<char>(c);
-    else append_hex(out, c);
+    if (c >= 0x20 && c < 0x7f)
+      out += static_cast<char>(c);
+    else
+      append_hex(out, c);
   }
   return out;
 }
@@ -114,11 +116,16 @@ std::string printable(std::string_view text) {
 std::string quote(std::string_view text) {
   std::string out = "\"";
   for (unsigned char c : text) {
-    if (c == '"' || c == '\\') out += '\\', out += static_cast<char>(c);
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (c >= 0x20 && c < 0x7f) out += static_cast<char>(c);
-    else append_hex(out, c);
+    if (c == '"' || c == '\\')
+      out += '\\', out += static_cast<char>(c);
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (c >= 0x20 && c < 0x7f)
+      out += static_cast<char>(c);
+    else
+      append_hex(out, c);
   }
   return out + '"';
 }
@@ -141,9 +148,12 @@ bool unquote(std::string_view quoted, std::string& text) {
       continue;
     }
     if (++i == body.size()) return false;
-    if (body[i] == 'n') text += '\n';
-    else if (body[i] == 't') text += '\t';
-    else if (body[i] == '"' || body[i] == '\\') text += body[i];
+    if (body[i] == 'n')
+      text += '\n';
+    else if (body[i] == 't')
+      text += '\t';
+    else if (body[i] == '"' || body[i] == '\\')
+      text += body[i];
     else if (body[i] == 'x' && i + 2 < body.size() && hex_digit(body[i + 1]) >= 0 && hex_digit(body[i + 2]) >= 0) {
       text += static_cast<char>(hex_digit(body[i + 1]) * 16 + hex_digit(body[i + 2]));
       i += 2;

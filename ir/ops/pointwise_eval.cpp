@@ -108,7 +108,8 @@ static double unsigned_value(const Tensor& tensor, int64_t i) {
 /// Towards zero, as weft::cast has it: what does not fit 64 bits, and NaN, is the smallest 64-bit integer. The low bits
 /// count where the type is narrower.
 static int64_t truncated(DType to, double value) {
-  if (to == DType::U64 && value >= 0x1p63) return value >= 0x1p64 ? -1 : static_cast<int64_t>(static_cast<uint64_t>(value));
+  if (to == DType::U64 && value >= 0x1p63)
+    return value >= 0x1p64 ? -1 : static_cast<int64_t>(static_cast<uint64_t>(value));
   return value >= -0x1p63 && value < 0x1p63 ? static_cast<int64_t>(value) : INT64_MIN;
 }
 

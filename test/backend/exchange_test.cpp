@@ -1,7 +1,8 @@
 // The geometry of collectives, executed by hand on all ranks, gives the slices that the layouts ask for.
+#include "backend/exchange.h"
+
 #include <doctest/doctest.h>
 
-#include "backend/exchange.h"
 #include "ir/evaluate.h"
 
 using namespace weft;
@@ -24,7 +25,8 @@ TensorType typed(const Dims& dims, const std::vector<std::pair<int, AxisState>>&
 Tensor padded(const Tensor& local, const Dims& room) {
   Tensor tensor(local.dtype, room);
   const Dims strides = strides_of(room);
-  for (Index at(local.dims); at.more(); at.next()) tensor.real[static_cast<size_t>(at.dot(strides))] = local.real[static_cast<size_t>(at.linear())];
+  for (Index at(local.dims); at.more(); at.next())
+    tensor.real[static_cast<size_t>(at.dot(strides))] = local.real[static_cast<size_t>(at.linear())];
   return tensor;
 }
 
@@ -34,11 +36,14 @@ struct Exchanged {
   std::vector<Tensor> from;
 
   /// Index of a rank in the group, and the ranks of its group.
-  int64_t coordinate(int rank, size_t axis) const { return coordinates_of(step.mesh, rank)[static_cast<size_t>(step.axes[axis])]; }
+  int64_t coordinate(int rank, size_t axis) const {
+    return coordinates_of(step.mesh, rank)[static_cast<size_t>(step.axes[axis])];
+  }
   bool together(int a, int b) const {
     const Coordinates x = coordinates_of(step.mesh, a), y = coordinates_of(step.mesh, b);
     for (size_t i = 0; i < x.size(); ++i)
-      if (x[i] != y[i] && std::find(step.axes.begin(), step.axes.end(), static_cast<int>(i)) == step.axes.end()) return false;
+      if (x[i] != y[i] && std::find(step.axes.begin(), step.axes.end(), static_cast<int>(i)) == step.axes.end())
+        return false;
     return true;
   }
   int64_t valid(const ExchangeBox::Clip& clip, int rank) const {
@@ -56,7 +61,8 @@ struct Exchanged {
     if (box.by_me.dim >= 0) extents[static_cast<size_t>(box.by_me.dim)] = valid(box.by_me, me);
     for (Index at(extents); at.more(); at.next()) {
       int64_t s = source, t = target;
-      for (size_t d = 0; d < extents.size(); ++d) s += at[static_cast<int>(d)] * box.dims[d].source, t += at[static_cast<int>(d)] * box.dims[d].target;
+      for (size_t d = 0; d < extents.size(); ++d)
+        s += at[static_cast<int>(d)] * box.dims[d].source, t += at[static_cast<int>(d)] * box.dims[d].target;
       double& place = to.real[static_cast<size_t>(t)];
       place = (adds ? place : 0) + from[static_cast<size_t>(peer)].real[static_cast<size_t>(s)];
     }
@@ -94,15 +100,20 @@ TEST_CASE("exchange: reductions") {
   check(OpKind::ReduceScatter, kFour, {0}, typed({6, 8}, {{0, sum()}}), typed({6, 8}, {{0, slice(1, 2)}}));
   check(OpKind::ReduceScatter, kFour, {0}, typed({6, 8}, {{0, sum()}}), typed({6, 8}, {{0, slice(1, 1)}}));
   check(OpKind::ReduceScatter, kFour, {0}, typed({3, 10}, {{0, sum()}}), typed({3, 10}, {{0, slice(1, 3)}}));
-  check(OpKind::ReduceScatter, kGrid, {1}, typed({6, 12}, {{0, slice(0, 3)}, {1, sum()}}), typed({6, 12}, {{0, slice(0, 3)}, {1, slice(1, 4)}}));
-  check(OpKind::ReduceScatter, kGrid, {0, 1}, typed({12, 2}, {{0, sum()}, {1, sum()}}), typed({12, 2}, {{0, slice(0, 6)}, {1, slice(0, 2)}}));
+  check(OpKind::ReduceScatter, kGrid, {1}, typed({6, 12}, {{0, slice(0, 3)}, {1, sum()}}),
+        typed({6, 12}, {{0, slice(0, 3)}, {1, slice(1, 4)}}));
+  check(OpKind::ReduceScatter, kGrid, {0, 1}, typed({12, 2}, {{0, sum()}, {1, sum()}}),
+        typed({12, 2}, {{0, slice(0, 6)}, {1, slice(0, 2)}}));
 }
 
 TEST_CASE("exchange: gathers and local slices") {
   for (OpKind kind : {OpKind::AllGather, OpKind::ShardSlice}) {
-    const auto both = [&](const Mesh& mesh, const std::vector<int>& axes, const TensorType& whole, const TensorType& sliced) {
-      if (kind == OpKind::AllGather) check(kind, mesh, axes, sliced, whole);
-      else check(kind, mesh, axes, whole, sliced);
+    const auto both = [&](const Mesh& mesh, const std::vector<int>& axes, const TensorType& whole,
+                          const TensorType& sliced) {
+      if (kind == OpKind::AllGather)
+        check(kind, mesh, axes, sliced, whole);
+      else
+        check(kind, mesh, axes, whole, sliced);
     };
     both(kFour, {0}, typed({8, 5}, {}), typed({8, 5}, {{0, slice(0, 2)}}));
     both(kFour, {0}, typed({3, 24}, {}), typed({3, 24}, {{0, slice(1, 2)}}));
@@ -117,7 +128,8 @@ TEST_CASE("exchange: from one slice to another") {
   check(OpKind::AllToAll, kFour, {0}, typed({8, 12, 2}, {{0, slice(1, 1)}}), typed({8, 12, 2}, {{0, slice(0, 2)}}));
   check(OpKind::AllToAll, kFour, {0}, typed({16, 3}, {{0, slice(0, 4)}}), typed({16, 3}, {{0, slice(0, 1)}}));
   check(OpKind::AllToAll, kFour, {0}, typed({10, 8}, {{0, slice(0, 3)}}), typed({10, 8}, {{0, slice(1, 2)}}));
-  check(OpKind::AllToAll, kGrid, {1}, typed({6, 6}, {{0, slice(0, 3)}, {1, slice(0, 1)}}), typed({6, 6}, {{0, slice(0, 3)}, {1, slice(1, 2)}}));
+  check(OpKind::AllToAll, kGrid, {1}, typed({6, 6}, {{0, slice(0, 3)}, {1, slice(0, 1)}}),
+        typed({6, 6}, {{0, slice(0, 3)}, {1, slice(1, 2)}}));
 }
 
 TEST_CASE("exchange: slices that do not nest are refused") {

@@ -1,10 +1,11 @@
 // The index algebra against brute force: random sums, digits, and chains of reshapes and transposes.
+#include "backend/index_expr.h"
+
 #include <doctest/doctest.h>
 
 #include <map>
 #include <random>
 
-#include "backend/index_expr.h"
 #include "ir/type.h"
 
 using namespace weft;
@@ -46,7 +47,8 @@ TEST_CASE("index algebra: digits of random sums have the values of plain arithme
     const int64_t c[] = {pick(random, 0, 24), pick(random, 0, 24), pick(random, 0, 3), pick(random, 0, 9)};
     const int64_t a = pick(random, 1, 12), b = pick(random, 0, 12), a2 = pick(random, 1, 6), b2 = pick(random, 0, 6);
     const IndexExpr sum = i * c[0] + j * c[1] + n * c[2] + c[3];
-    const IndexExpr first = digit(sum, a, b), second = digit(first * a2 + j, a2, b2), third = first * a + digit(sum, 1, a);
+    const IndexExpr first = digit(sum, a, b), second = digit(first * a2 + j, a2, b2),
+                    third = first * a + digit(sum, 1, a);
     for (int64_t x = 0; x < extents[0]; ++x)
       for (int64_t y = 0; y < extents[1]; ++y)
         for (int64_t z = 0; z < extents[2]; ++z) {
@@ -98,8 +100,10 @@ TEST_CASE("index algebra: random chains of reshapes and transposes equal the ref
 TEST_CASE("index algebra: a round trip through heads is affine again") {
   const IndexExpr i = index_variable("i", 0, 128 * 768 - 1);
   CHECK(linear_index(unravel(i, {128, 12, 64}), {128, 12, 64}).text() == "i");
-  CHECK(linear_index(unravel(linear_index(unravel(i, {1, 128, 768}), {1, 128, 768}), {128, 768}), {128, 768}).text() == "i");
-  const IndexExpr row = index_variable("row", 0, 127), head = index_variable("head", 0, 11), d = index_variable("d", 0, 63);
+  CHECK(linear_index(unravel(linear_index(unravel(i, {1, 128, 768}), {1, 128, 768}), {128, 768}), {128, 768}).text() ==
+        "i");
+  const IndexExpr row = index_variable("row", 0, 127), head = index_variable("head", 0, 11),
+                  d = index_variable("d", 0, 63);
   const IndexList split = unravel(row * 768 + head * 64 + d, {128, 12, 64});
   CHECK(split[0].text() == "row");
   CHECK(split[1].text() == "head");

@@ -42,9 +42,15 @@ KernelCase joined() {
   KernelCase c("joined");
   const ValueId a = c.reals("a", {4, 6}), b = c.reals("b", {4, 5});
   const ValueId both = c.op(OpKind::Concat, {a, b}, {{"axis", int64_t{1}}});
-  c.output(c.op(OpKind::Slice, {both}, {{"axes", std::vector<int64_t>{1}}, {"ends", std::vector<int64_t>{9}},
-                                        {"starts", std::vector<int64_t>{2}}, {"steps", std::vector<int64_t>{2}}}), "y");
-  c.output(c.op(OpKind::Pad, {both}, {{"mode", std::string("constant")}, {"pads", std::vector<int64_t>{1, 2, 0, 1}}, {"value", 3.5}}), "z");
+  c.output(c.op(OpKind::Slice, {both},
+                {{"axes", std::vector<int64_t>{1}},
+                 {"ends", std::vector<int64_t>{9}},
+                 {"starts", std::vector<int64_t>{2}},
+                 {"steps", std::vector<int64_t>{2}}}),
+           "y");
+  c.output(c.op(OpKind::Pad, {both},
+                {{"mode", std::string("constant")}, {"pads", std::vector<int64_t>{1, 2, 0, 1}}, {"value", 3.5}}),
+           "z");
   c.output(c.op(OpKind::Tile, {a}, {{"repeats", std::vector<int64_t>{2, 3}}}), "t");
   return c;
 }
@@ -79,7 +85,9 @@ KernelCase middle() {
   KernelCase c("middle");
   const ValueId x = c.reals("x", {5, 12, 7});
   c.output(c.op(OpKind::ReduceMin, {x}, axes({1}, 0)), "y");
-  c.output(c.op(OpKind::ArgMax, {x}, {{"axis", int64_t{2}}, {"keepdims", int64_t{0}}, {"select_last_index", int64_t{0}}}), "at");
+  c.output(
+      c.op(OpKind::ArgMax, {x}, {{"axis", int64_t{2}}, {"keepdims", int64_t{0}}, {"select_last_index", int64_t{0}}}),
+      "at");
   return c;
 }
 KernelCase dense(const char* name, const Dims& x_dims, int64_t k, int64_t n) {
@@ -120,9 +128,13 @@ KernelCase prologue() {
 KernelCase window() {
   KernelCase c("window");
   const ValueId x = c.reals("x", {2, 4, 9, 8}), w = c.weight("w", {6, 2, 3, 3});
-  c.output(c.op(OpKind::Conv, {x, w}, {{"auto_pad", std::string("NOTSET")}, {"dilations", std::vector<int64_t>{1, 1}}, {"group", int64_t{2}},
-                                       {"kernel_shape", std::vector<int64_t>{3, 3}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}},
-                                       {"strides", std::vector<int64_t>{2, 1}}}));
+  c.output(c.op(OpKind::Conv, {x, w},
+                {{"auto_pad", std::string("NOTSET")},
+                 {"dilations", std::vector<int64_t>{1, 1}},
+                 {"group", int64_t{2}},
+                 {"kernel_shape", std::vector<int64_t>{3, 3}},
+                 {"pads", std::vector<int64_t>{1, 1, 1, 1}},
+                 {"strides", std::vector<int64_t>{2, 1}}}));
   return c;
 }
 KernelCase running() {

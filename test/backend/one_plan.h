@@ -32,19 +32,28 @@ struct KernelCase {
     module.places = {{"all", {0}, {}}};
   }
   ValueId parameter(const std::string& value, Tensor tensor, bool weight = false, Packing packing = {}) {
-    const OpId id = module.graph.add({.kind = OpKind::Input, .inputs = {}, .results = {{tensor.dtype, shape_of(tensor.dims), {}}},
-                                      .attrs = {}, .regions = {}, .place = PlaceId{0}, .name = value, .origins = {},
-                                      .transform = {}, .result_names = {value}});
+    const OpId id = module.graph.add({.kind = OpKind::Input,
+                                      .inputs = {},
+                                      .results = {{tensor.dtype, shape_of(tensor.dims), {}}},
+                                      .attrs = {},
+                                      .regions = {},
+                                      .place = PlaceId{0},
+                                      .name = value,
+                                      .origins = {},
+                                      .transform = {},
+                                      .result_names = {value}});
     inputs.push_back(std::move(tensor));
     is_weight.push_back(weight), packings.push_back(packing);
     return module.graph.result(id);
   }
-  ValueId reals(const std::string& value, const Dims& dims, DType dtype = DType::F32, double low = -1, double high = 1) {
+  ValueId reals(const std::string& value, const Dims& dims, DType dtype = DType::F32, double low = -1,
+                double high = 1) {
     return parameter(value, random_reals(dims, dtype, low, high));
   }
   ValueId wholes(const std::string& value, const Dims& dims, int64_t low, int64_t high, DType dtype = DType::I64) {
     Tensor tensor(dtype, dims);
-    for (int64_t i = 0; i < tensor.size(); ++i) tensor.put_whole(i, low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1)));
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor.put_whole(i, low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1)));
     return parameter(value, std::move(tensor));
   }
   ValueId weight(const std::string& value, const Dims& dims, Packing packing = {}) {
@@ -75,10 +84,12 @@ struct KernelCase {
 // ---- .npy ----------------------------------------------------------------------------------------------------------
 
 inline void write_npy(const std::string& path, const Tensor& tensor) {
-  static constexpr const char* kTypes[] = {"<f4", "<f8", "<f2", "<u2", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "|b1"};
+  static constexpr const char* kTypes[] = {"<f4", "<f8", "<f2", "<u2", "|i1", "<i2", "<i4",
+                                           "<i8", "|u1", "<u2", "<u4", "<u8", "|b1"};
   std::string shape;
   for (int64_t d : tensor.dims) shape += std::to_string(d) + ",";
-  std::string head = "{'descr': '" + std::string(kTypes[static_cast<int>(tensor.dtype)]) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  std::string head = "{'descr': '" + std::string(kTypes[static_cast<int>(tensor.dtype)]) +
+                     "', 'fortran_order': False, 'shape': (" + shape + "), }";
   while ((10 + head.size() + 1) % 64) head += ' ';
   head += '\n';
   const std::vector<std::byte> bytes = tensor_to_bytes(tensor);
@@ -102,7 +113,7 @@ inline Tensor read_npy(const std::string& path, DType dtype, const Dims& dims) {
 struct PlanOfCases {
   Plan plan;
   Constants constants;
-  std::vector<std::pair<std::string, Tensor>> files;  // port name and value
+  std::vector<std::pair<std::string, Tensor>> files;    // port name and value
   std::vector<std::pair<size_t, std::string>> results;  // case, port name
 };
 
@@ -118,9 +129,17 @@ inline BufferId add_buffer(Plan& plan, const std::string& name, const TensorType
   return {static_cast<uint32_t>(plan.buffers.size() - 1)};
 }
 
-inline WeightId add_weight(PlanOfCases& made, const std::string& name, const KernelCase& from, size_t input, const TensorType& type) {
+inline WeightId add_weight(PlanOfCases& made, const std::string& name, const KernelCase& from, size_t input,
+                           const TensorType& type) {
   Plan& plan = made.plan;
-  Weight weight{name, made.constants.add(name, from.inputs[input]), type, PlaceId{0}, from.packings[input], 0, plan.segments[0].end, 0};
+  Weight weight{name,
+                made.constants.add(name, from.inputs[input]),
+                type,
+                PlaceId{0},
+                from.packings[input],
+                0,
+                plan.segments[0].end,
+                0};
   Dims dims = type.dims();
   if (weight.packing.kind == Packing::Kind::Panels) {
     int64_t& n = dims[dims.size() - (weight.packing.transposed ? 2 : 1)];
@@ -154,7 +173,8 @@ inline void add_case(PlanOfCases& made, KernelCase& from, size_t number) {
   // One Constants for the plan: the bodies' literals are added to it.
   for (OpId id : graph.order())
     if (graph.op(id).kind == OpKind::Constant)
-      kernel.body.edit(id).set("value", made.constants.add(from.name, from.module.constants.tensor(graph.op(id).constant("value"))));
+      kernel.body.edit(id).set(
+          "value", made.constants.add(from.name, from.module.constants.tensor(graph.op(id).constant("value"))));
   LaunchStep launch{KernelId{static_cast<uint32_t>(plan.kernels.size())}, {}, {}};
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
@@ -219,8 +239,13 @@ struct TestFolder {
 inline BuildOptions build_options(const std::string& folder, const std::string& output) {
   namespace fs = std::filesystem;
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  return {.work_dir = folder + "/sources", .output = output, .runtime_dir = (here / WEFT_BUILD_RUNTIME_DIR).string(),
-          .runtime_library = (here / WEFT_BUILD_RUNTIME_LIBRARY).string(), .compiler = "g++", .jobs = 2, .progress = false};
+  return {.work_dir = folder + "/sources",
+          .output = output,
+          .runtime_dir = (here / WEFT_BUILD_RUNTIME_DIR).string(),
+          .runtime_library = (here / WEFT_BUILD_RUNTIME_LIBRARY).string(),
+          .compiler = "g++",
+          .jobs = 2,
+          .progress = false};
 }
 
 inline void compare_case(KernelCase& expected, const PlanOfCases& made, size_t number, const std::string& folder) {

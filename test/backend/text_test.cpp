@@ -37,7 +37,8 @@ TEST_CASE("render: names, lists, conditions, indentation") {
   params.set("name", "f").set("body", "one;\ntwo;\n").set("empty", "").set("on", "yes");
   for (const char* n : {"a", "b"}) params.list("items").emplace_back().set("text", n);
   const char* text =
-      "void $name() {\n  $body\n  $empty\n//@ for i in items\n  $i.text;\n//@ end\n//@ if empty\nno\n//@ end\n//@ if on\n${x} $name.y\n//@ end\n}\n";
+      "void $name() {\n  $body\n  $empty\n//@ for i in items\n  $i.text;\n//@ end\n//@ if empty\nno\n//@ end\n//@ if "
+      "on\n${x} $name.y\n//@ end\n}\n";
   CHECK(render(text, params) == "void f() {\n  one;\n  two;\n  a;\n  b;\n${x} f.y\n}\n");
 }
 

@@ -32,7 +32,8 @@ const Pattern kPatterns[] = {
        p = MatMul(a, wd)
        y = Add(p, x)
      })"},
-    {"attention, separate qkv", "mesh: {tp: 2}\nshard: {wq: {tp: 1}, wk: {tp: 1}, wv: {tp: 1}, wo: {tp: 0}}", "AllReduce 1",
+    {"attention, separate qkv", "mesh: {tp: 2}\nshard: {wq: {tp: 1}, wk: {tp: 1}, wv: {tp: 1}, wo: {tp: 0}}",
+     "AllReduce 1",
      R"(attention (float[1,4,8] x) => (float[1,4,8] y)
        <float[8,8] wq = random(1, 0.5), float[8,8] wk = random(2, 0.5), float[8,8] wv = random(3, 0.5),
         float[8,8] wo = random(4, 0.5), int64[4] heads = {1, 4, 4, 2}, int64[3] merged = {1, 4, 8}> {
@@ -73,7 +74,8 @@ const Pattern kPatterns[] = {
        cm = Reshape(ct, merged)
        y = MatMul(cm, wo)
      })"},
-    {"grouped-query attention", "mesh: {tp: 2}\nshard: {wq: {tp: 1}, wk: {tp: 1}, wv: {tp: 1}, wo: {tp: 0}}", "AllReduce 1",
+    {"grouped-query attention", "mesh: {tp: 2}\nshard: {wq: {tp: 1}, wk: {tp: 1}, wv: {tp: 1}, wo: {tp: 0}}",
+     "AllReduce 1",
      R"(attention (float[1,4,8] x) => (float[1,4,8] y)
        <float[8,8] wq = random(1, 0.5), float[8,4] wk = random(2, 0.5), float[8,4] wv = random(3, 0.5),
         float[8,8] wo = random(4, 0.5), int64[4] qheads = {1, 4, 4, 2}, int64[4] kheads = {1, 4, 2, 2},
@@ -108,7 +110,8 @@ const Pattern kPatterns[] = {
        logits = MatMul(e, t)
      })"},
     {"sequence parallel layer",
-     "mesh: {tp: 2}\nshard: {x: {tp: 0}, wq: {tp: 1}, wo: {tp: 0}, w1: {tp: 1}, w2: {tp: 0}, ln1: {tp: R}, ln2: {tp: R}, "
+     "mesh: {tp: 2}\nshard: {x: {tp: 0}, wq: {tp: 1}, wo: {tp: 0}, w1: {tp: 1}, w2: {tp: 0}, ln1: {tp: R}, ln2: {tp: "
+     "R}, "
      "o: {tp: 0}, p: {tp: 0}}",
      "AllGather 2, ReduceScatter 2",
      R"(layer (float[8,4] x) => (float[8,4] y)
@@ -133,7 +136,8 @@ const Pattern kPatterns[] = {
        d = Mul(grad, rate)
        new_w = Sub(w, d)
      })"},
-    {"ZeRO-1", "mesh: {dp: 4}\nshard: {x: {dp: 0}, t: {dp: 0}, grad: {dp: 0}}\nstate: {w: new_w}", "AllGather 1, ReduceScatter 1",
+    {"ZeRO-1", "mesh: {dp: 4}\nshard: {x: {dp: 0}, t: {dp: 0}, grad: {dp: 0}}\nstate: {w: new_w}",
+     "AllGather 1, ReduceScatter 1",
      R"(step (float[8,4] x, float[8,2] t, float[4,2] w) => (float[4,2] new_w) <float rate = {0.1}> {
        o = MatMul(x, w)
        e = Sub(o, t)
@@ -163,7 +167,8 @@ const Pattern kPatterns[] = {
        m = MatMul(a, w2)
        y = Add(m, r)
      })"},
-    {"experts", "mesh: {ep: 2}\nshard: {x: {ep: 1}, w1: {ep: 0}, w2: {ep: 0}, disp: {ep: 0}, out: {ep: 1}}", "AllToAll 2",
+    {"experts", "mesh: {ep: 2}\nshard: {x: {ep: 1}, w1: {ep: 0}, w2: {ep: 0}, disp: {ep: 0}, out: {ep: 1}}",
+     "AllToAll 2",
      R"(experts (float[4,8,4] x) => (float[4,8,4] y) <float[4,4,8] w1 = random(1, 0.5), float[4,8,4] w2 = random(2, 0.5)> {
        [disp] disp = Neg(x)
        h = MatMul(disp, w1)

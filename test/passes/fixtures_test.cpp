@@ -1,9 +1,10 @@
 // The fixtures of test/fixtures: each is laid out and transformed, survives its text form, and evaluates on N virtual
 // ranks to what one rank computes.
+#include "test/fixtures.h"
+
 #include "ir/text_form.h"
 #include "passes/make_plan.h"
 #include "passes/prove_plan.h"
-#include "test/fixtures.h"
 #include "test/scheduled.h"
 
 using namespace weft;
@@ -14,9 +15,11 @@ namespace {
 /// The settings that change what is computed, without mesh, places and layouts.
 std::string one_rank_schedule(const Schedule& schedule) {
   std::string yaml = "weft: 1\nseed: " + std::to_string(schedule.seed) + "\n";
-  for (const StateRequest& s : schedule.states) yaml += (yaml.find("state:") == std::string::npos ? "state:\n" : "") + ("  " + s.input + ": " + s.output) + "\n";
+  for (const StateRequest& s : schedule.states)
+    yaml += (yaml.find("state:") == std::string::npos ? "state:\n" : "") + ("  " + s.input + ": " + s.output) + "\n";
   for (const DimRequest& d : schedule.dims)
-    yaml += (yaml.find("dims:") == std::string::npos ? "dims:\n" : "") + ("  " + d.name + ": \"" + (d.bounded ? "<=" : "")) + std::to_string(d.values[0]) + "\"\n";
+    yaml += (yaml.find("dims:") == std::string::npos ? "dims:\n" : "") +
+            ("  " + d.name + ": \"" + (d.bounded ? "<=" : "")) + std::to_string(d.values[0]) + "\"\n";
   return yaml;
 }
 

@@ -1,4 +1,5 @@
-// Random graphs with random layouts on 2 to 4 virtual ranks: what every rank computes assembles to the one-rank result (L3).
+// Random graphs with random layouts on 2 to 4 virtual ranks: what every rank computes assembles to the one-rank result
+// (L3).
 #include <cstdlib>
 
 #include "test/passes/random_model.h"

@@ -45,13 +45,15 @@ class RandomModel {
 
   void add_input(Dims shape) {
     const std::string name = next_name("in");
-    const OpId id = module_.graph.add({OpKind::Input, {}, {{DType::F32, shape_of(shape), {}}}, {}, {}, {}, name, {}, {}, {name}});
+    const OpId id =
+        module_.graph.add({OpKind::Input, {}, {{DType::F32, shape_of(shape), {}}}, {}, {}, {}, name, {}, {}, {name}});
     values_.push_back(module_.graph.result(id));
   }
   ValueId constant(const Tensor& t, const char* stem) {
     const std::string name = next_name(stem);
     const ConstantId c = module_.constants.add(name, t);
-    return module_.graph.result(module_.graph.add({OpKind::Constant, {}, {{t.dtype, shape_of(t.dims), {}}}, {{"value", c}}, {}, {}, name, {}, {}, {name}}));
+    return module_.graph.result(module_.graph.add(
+        {OpKind::Constant, {}, {{t.dtype, shape_of(t.dims), {}}}, {{"value", c}}, {}, {}, name, {}, {}, {name}}));
   }
   ValueId weight(Dims shape) {
     Tensor t(DType::F32, shape);
@@ -60,9 +62,11 @@ class RandomModel {
   }
   ValueId op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {}) {
     const std::string name = next_name("n");
-    module_.origins.push_back({name, op_def(kind).name, counter_, Loc::in_node("random", name, op_def(kind).name, counter_)});
+    module_.origins.push_back(
+        {name, op_def(kind).name, counter_, Loc::in_node("random", name, op_def(kind).name, counter_)});
     const OriginId origin{static_cast<uint32_t>(module_.origins.size() - 1)};
-    const OpId id = module_.graph.add({kind, std::move(inputs), {{}}, std::move(attrs), {}, {}, name, {origin}, {}, {name}});
+    const OpId id =
+        module_.graph.add({kind, std::move(inputs), {{}}, std::move(attrs), {}, {}, name, {origin}, {}, {name}});
     Diags diags;
     const bool typed = infer_op(module_, module_.graph, id, &diags);
     INFO(diags.text());
@@ -76,19 +80,33 @@ class RandomModel {
     const Dims d = dims(x);
     const int n = static_cast<int>(d.size());
     switch (dice_.roll(13)) {
-      case 0: return keep(op(dice_.pick<OpKind>({OpKind::Neg, OpKind::Relu, OpKind::Tanh, OpKind::Sigmoid}), {x}));
-      case 1: return add_binary(x);
+      case 0:
+        return keep(op(dice_.pick<OpKind>({OpKind::Neg, OpKind::Relu, OpKind::Tanh, OpKind::Sigmoid}), {x}));
+      case 1:
+        return add_binary(x);
       case 2:
-      case 3: return keep(op(OpKind::Tanh, {op(OpKind::MatMul, {x, weight({d.back(), dice_.pick<int64_t>({4, 8, 12, 16})})})}));
-      case 4: return add_transpose(x);
-      case 5: return add_reshape(x);
-      case 6: return keep(op(OpKind::Softmax, {x}, {{"axis", int64_t{dice_.roll(n)}}}));
-      case 7: return keep(op(OpKind::LayerNormalization, {x, weight({d.back()})}, {{"axis", int64_t{-1}}}));
-      case 8: return keep(op(OpKind::Tanh, {op(OpKind::ReduceSum, {x}, {{"axes", std::vector<int64_t>{dice_.roll(n)}}, {"keepdims", int64_t{1}}})}));
-      case 9: return add_slice(x);
-      case 10: return add_concat(x);
-      case 11: return add_gather(x);
-      default: return keep(op(OpKind::Add, {x, weight({d.back()})}));
+      case 3:
+        return keep(
+            op(OpKind::Tanh, {op(OpKind::MatMul, {x, weight({d.back(), dice_.pick<int64_t>({4, 8, 12, 16})})})}));
+      case 4:
+        return add_transpose(x);
+      case 5:
+        return add_reshape(x);
+      case 6:
+        return keep(op(OpKind::Softmax, {x}, {{"axis", int64_t{dice_.roll(n)}}}));
+      case 7:
+        return keep(op(OpKind::LayerNormalization, {x, weight({d.back()})}, {{"axis", int64_t{-1}}}));
+      case 8:
+        return keep(op(OpKind::Tanh, {op(OpKind::ReduceSum, {x},
+                                         {{"axes", std::vector<int64_t>{dice_.roll(n)}}, {"keepdims", int64_t{1}}})}));
+      case 9:
+        return add_slice(x);
+      case 10:
+        return add_concat(x);
+      case 11:
+        return add_gather(x);
+      default:
+        return keep(op(OpKind::Add, {x, weight({d.back()})}));
     }
   }
   void keep(ValueId v) {
@@ -104,7 +122,8 @@ class RandomModel {
   void add_transpose(ValueId x) {
     std::vector<int64_t> perm;
     for (size_t i = 0; i < dims(x).size(); ++i) perm.push_back(static_cast<int64_t>(i));
-    for (size_t i = perm.size(); i > 1; --i) std::swap(perm[i - 1], perm[static_cast<size_t>(dice_.roll(static_cast<int>(i)))]);
+    for (size_t i = perm.size(); i > 1; --i)
+      std::swap(perm[i - 1], perm[static_cast<size_t>(dice_.roll(static_cast<int>(i)))]);
     keep(op(OpKind::Transpose, {x}, {{"perm", perm}}));
   }
   void add_reshape(ValueId x) {
@@ -128,17 +147,22 @@ class RandomModel {
     if (d[static_cast<size_t>(axis)] < 4) return;
     const int64_t half = d[static_cast<size_t>(axis)] / 2;
     const int64_t start = dice_.chance(50) ? 0 : half, step = dice_.chance(20) ? 2 : 1;
-    keep(op(OpKind::Slice, {x}, {{"starts", std::vector<int64_t>{start}}, {"ends", std::vector<int64_t>{start + half}},
-                                 {"axes", std::vector<int64_t>{axis}}, {"steps", std::vector<int64_t>{step}}}));
+    keep(op(OpKind::Slice, {x},
+            {{"starts", std::vector<int64_t>{start}},
+             {"ends", std::vector<int64_t>{start + half}},
+             {"axes", std::vector<int64_t>{axis}},
+             {"steps", std::vector<int64_t>{step}}}));
   }
   void add_concat(ValueId x) {
-    keep(op(OpKind::Concat, {x, op(OpKind::Neg, {x})}, {{"axis", int64_t{dice_.roll(static_cast<int>(dims(x).size()))}}}));
+    keep(op(OpKind::Concat, {x, op(OpKind::Neg, {x})},
+            {{"axis", int64_t{dice_.roll(static_cast<int>(dims(x).size()))}}}));
   }
   void add_gather(ValueId x) {
     const Dims d = dims(x);
     const int64_t axis = dice_.roll(static_cast<int>(d.size()));
     Tensor indices(DType::I64, {dice_.pick<int64_t>({2, 4, 6})});
-    for (int64_t i = 0; i < indices.size(); ++i) indices.put_whole(i, dice_.roll(static_cast<int>(d[static_cast<size_t>(axis)])));
+    for (int64_t i = 0; i < indices.size(); ++i)
+      indices.put_whole(i, dice_.roll(static_cast<int>(d[static_cast<size_t>(axis)])));
     keep(op(OpKind::Gather, {x, constant(indices, "i")}, {{"axis", axis}}));
   }
 
@@ -165,7 +189,8 @@ inline Module source_copy(const Module& module) {
 inline bool agree(const Tensor& a, const Tensor& b) {
   if (relative_error(a, b) < 2e-5) return true;
   double largest = 0;
-  for (int64_t i = 0; a.dims == b.dims && i < a.size(); ++i) largest = std::max({largest, std::fabs(a.at(i)), std::fabs(b.at(i))});
+  for (int64_t i = 0; a.dims == b.dims && i < a.size(); ++i)
+    largest = std::max({largest, std::fabs(a.at(i)), std::fabs(b.at(i))});
   return a.dims == b.dims && largest < 1e-9;
 }
 

@@ -1,5 +1,5 @@
-// Random transforms on random laid-out graphs: what the rules accept computes the same; what they refuse, applied blindly,
-// differs or cannot be built, but for a few (DESIGN section 11).
+// Random transforms on random laid-out graphs: what the rules accept computes the same; what they refuse, applied
+// blindly, differs or cannot be built, but for a few (DESIGN section 11).
 #include <cstdlib>
 
 #include "ir/base/check.h"
@@ -63,7 +63,8 @@ void add_overlap(Dice& dice, const Graph& graph, Schedule& schedule) {
   }
   const int ndim = graph.type(graph.op(first).outputs[0]).ndim();
   if (ndim == 0) return;
-  schedule.transforms.push_back(step(OverlapStep{selectors(names), dice.pick<int>({2, 4}), dice.roll(ndim), OverlapStep::Mechanism::Streams}));
+  schedule.transforms.push_back(
+      step(OverlapStep{selectors(names), dice.pick<int>({2, 4}), dice.roll(ndim), OverlapStep::Mechanism::Streams}));
 }
 
 /// One to three steps that make sense together; none if the graph has no collective to work on.
@@ -103,7 +104,8 @@ struct Run {
   std::vector<Tensor> outputs;
 };
 
-Run run(const Module& source, const Schedule& schedule, const char* stop_after, bool unchecked, const std::vector<Tensor>& inputs) {
+Run run(const Module& source, const Schedule& schedule, const char* stop_after, bool unchecked,
+        const std::vector<Tensor>& inputs) {
   Module module = source_copy(source);
   Diags diags;
   Target target;
@@ -171,7 +173,8 @@ TEST_CASE("random transforms: accepted ones are right, harmless ones are accepte
     ++harmless, ++harmless_refused;
     ++refusals[checked.text.substr(checked.text.rfind('['))];
   }
-  MESSAGE("accepted " << accepted << ", refused and differing " << differing << ", refused though harmless " << harmless_refused);
+  MESSAGE("accepted " << accepted << ", refused and differing " << differing << ", refused though harmless "
+                      << harmless_refused);
   for (const auto& [id, count] : refusals) MESSAGE(count << " harmless refused by " << id);
   CHECK(accepted > static_cast<int>(graphs) / 10);
   CHECK(accepted * 100 >= harmless * 80);

@@ -1,5 +1,6 @@
 // Every stream of every rank is a lane that walks its program, as the runtime's threads do; a seed picks which lane
 // goes on.
+#include "ir/base/check.h"
 #include "ir/evaluate_plan.h"
 
 #include <algorithm>
@@ -324,7 +325,12 @@ class Walking {
 }  // namespace
 
 PlanRun evaluate_plan(const Plan& plan, const std::vector<Tensor>& inputs, uint32_t seed, int64_t invocation) {
-  return Walking(plan, seed, invocation).run(inputs);
+  // A Plan that is wrong may hand a kernel lengths that do not fit.
+  try {
+    return Walking(plan, seed, invocation).run(inputs);
+  } catch (const InternalError& error) {
+    return {{}, error.what()};
+  }
 }
 
 }  // namespace weft

@@ -1,4 +1,5 @@
 // Ops that move elements as they are: Reshape, Transpose, Expand, Concat, Tile.
+#include "ir/base/check.h"
 #include "ir/ops/view.h"
 
 #include <algorithm>
@@ -208,7 +209,10 @@ static void eval_concat(EvalContext& context) {
       static_cast<size_t>(from_front(int_of(context.op, "axis"), static_cast<int64_t>(context.result_dims[0].size())));
   Tensor result(context.result_dtypes[0], context.result_dims[0]);
   const Dims strides = strides_of(result.dims);
-  int64_t offset = 0;
+  int64_t offset = 0, length = 0;
+  for (const Tensor* x : context.inputs) length += x->dims[axis];
+  WEFT_CHECK(length == result.dims[axis], "operands of " + std::to_string(length) + " elements make a result of " +
+                                              std::to_string(result.dims[axis]));
   for (const Tensor* x : context.inputs) {
     for (Index at(x->dims); at.more(); at.next()) result.copy_element(at.dot(strides) + offset, *x, at.linear());
     offset += x->dims[axis] * strides[axis];

@@ -79,6 +79,8 @@ class Emitter {
   std::vector<SourceFile> run() {
     for (size_t k = 0; k < plan_.kernels.size(); ++k)
       kernels_.push_back(write_kernel(plan_, plan_.kernels[k], names_.kernels[k], diags_));
+    check_ports(plan_.inputs);
+    check_ports(plan_.outputs);
     if (!diags_.ok()) return {};
     std::vector<SourceFile> files = {{"program.cpp", program_text()}};
     if (!diags_.ok()) return {};
@@ -89,6 +91,15 @@ class Emitter {
   }
 
  private:
+  /// A port of an emitted program has room for so many dimensions (kMaxPortDims of weft/program.h).
+  void check_ports(const std::vector<Port>& ports) {
+    constexpr int kMaxPortDims = 8;
+    for (const Port& port : ports)
+      if (port.type.ndim() > kMaxPortDims)
+        diags_.error("port-dims-unsupported", Loc::in_file(plan_.name), "'{}' has {} dimensions, but inputs and outputs have at most {}",
+                     printable(port.name), port.type.ndim(), kMaxPortDims);
+  }
+
   std::string cmake_text(const std::vector<SourceFile>& files) const {
     Params params;
     params.set("name", names_.space);

@@ -139,6 +139,11 @@ OpDef modulo() {
   return def;
 }
 
+bool infer_celu(const OpView& op, std::vector<TensorType>& results) {
+  if (real_of(op.op(), "alpha") == 0) return op.fail("celu-alpha", "'alpha' divides, but is 0");
+  return infer_arithmetic(op, results);
+}
+
 bool is_float_division(const OpView& op) { return is_float(op.type(0).dtype); }
 
 OpDef division() {
@@ -231,13 +236,15 @@ const OpDef kElu = unary({OpKind::Elu,
                           nullptr,
                           nullptr,
                           {{"alpha", AttrType::Real, 1.0}}});
-const OpDef kCelu = unary({OpKind::Celu,
-                           "Celu",
-                           "$0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0 / $T($alpha)) - $T(1))",
-                           REAL(x[0] > 0 ? x[0] : real_of(op, "alpha") * (std::exp(x[0] / real_of(op, "alpha")) - 1)),
-                           nullptr,
-                           nullptr,
-                           {{"alpha", AttrType::Real, 1.0}}});
+const OpDef kCelu =
+    pointwise({OpKind::Celu,
+               "Celu",
+               "$0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0 / $T($alpha)) - $T(1))",
+               REAL(x[0] > 0 ? x[0] : real_of(op, "alpha") * (std::exp(x[0] / real_of(op, "alpha")) - 1)),
+               nullptr,
+               nullptr,
+               {{"alpha", AttrType::Real, 1.0}}},
+              1, infer_celu);
 const OpDef kSelu = unary(
     {OpKind::Selu,
      "Selu",

@@ -58,6 +58,7 @@ class ContractionWriter {
   };
   std::optional<Geometry> geometry() const;
   Site planes();
+  std::vector<std::string> unfolded(const Geometry& g, const Shape& shape, const IndexList& result, const Site& x, const Site& w);
 
   IndexExpr column(int64_t n) const;
   const char* type() const { return compute_type(body_.type(root_).dtype); }
@@ -431,19 +432,33 @@ std::optional<std::vector<std::string>> ContractionWriter::convolution() {
     }
     return lines_;
   }
-  std::string columns = x.base;
-  if (!g->plain) {
-    const std::string array = context_.names.unique("columns");
-    lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" + std::to_string(batch * depth * g->outputs) + "]);");
-    lines_.push_back("weft::unfold<" + t + ">(team, window, " + std::to_string(batch * g->channels) + ", " + x.base + ", " + array + ".get());");
-    columns = array + ".get()";
-  }
+  if (!g->plain) return unfolded(*g, shape, result, x, *w);
   lines_.push_back(contraction_text(shape));
   lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(*w) + "; };");
-  lines_.push_back("const auto panels = [&](int64_t batch) { return weft::Unpacked<" + t + ">{" + columns + " + batch * " +
+  lines_.push_back("const auto panels = [&](int64_t batch) { return weft::Unpacked<" + t + ">{" + x.base + " + batch * " +
                    std::to_string(depth * g->outputs) + ", 1, " + std::to_string(g->outputs) + "}; };");
   epilogue = put(shape, result, "weft::contract_batch<" + t + ">(team, " + std::to_string(batch) + ", extents, rows, panels, " + head);
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
+  return lines_;
+}
+
+/// Each image and group: its columns in panels, then the product with the filters.
+std::vector<std::string> ContractionWriter::unfolded(const Geometry& g, const Shape& shape, const IndexList& result, const Site& x,
+                                                     const Site& w) {
+  const std::string t = type(), array = context_.names.unique("columns_16");
+  const int64_t panels = (g.outputs + 15) / 16;
+  lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" + std::to_string(panels * 16 * shape.k) + "]);");
+  lines_.push_back(contraction_text(shape));
+  std::vector<std::string> body = {
+      "weft::unfold<" + t + ">(team, window, " + std::to_string(g.channels) + ", " + x.base + " + batch * " +
+          std::to_string(g.channels) + " * window.in_count(), " + array + ".get());",
+      "const auto rows = " + first_operand(w) + ";"};
+  const std::vector<std::string> epilogue =
+      put(shape, result, "weft::contract<" + t + ">(team, extents, rows, " + array + ".get(), [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+  body.insert(body.end(), epilogue.begin(), epilogue.end());
+  lines_.push_back("for (int64_t batch = 0; batch < " + std::to_string(g.batch * g.groups) + "; ++batch) {");
+  for (const std::string& line : body) lines_.push_back(line[0] == '#' ? line : "  " + line);
+  lines_.push_back("}");
   return lines_;
 }
 

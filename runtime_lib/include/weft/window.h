@@ -28,75 +28,97 @@ struct SlidingWindow {
 };
 
 namespace detail {
-/// One output row of one tap: zeros where the tap lies in the padding.
-template <class T>
-inline void unfold_row(const SlidingWindow& w, const T* row, int64_t tap, T* to) {
-  int64_t first, last;
-  w.inside(tap, first, last);
-  for (int64_t o = 0; o < first; ++o) to[o] = T(0);
-  const T* from = row ? row + w.at(2, first, tap) : nullptr;
-  if (!row) std::fill(to + first, to + last, T(0));
-  else if (w.stride[2] == 1) std::copy(from, from + (last - first), to + first);
-  else
-    for (int64_t o = first; o < last; ++o) to[o] = from[(o - first) * w.stride[2]];
-  for (int64_t o = last; o < w.out[2]; ++o) to[o] = T(0);
-}
 template <class T>
 inline const T* input_row(const SlidingWindow& w, const T* plane, int64_t z, int64_t y) {
   const bool held = z >= 0 && z < w.in[0] && y >= 0 && y < w.in[1];
   return held ? plane + (z * w.in[1] + y) * w.in[2] : nullptr;
 }
+/// `count` neighbouring outputs of one row, for all channels and taps, 16 elements apart.
+template <class T>
+inline void unfold_run(const SlidingWindow& w, int64_t channels, const T* x, int64_t output, int64_t count, T* to) {
+  const int64_t column = output % w.out[2], row = output / w.out[2], stride = w.stride[2];
+  for (int64_t channel = 0; channel < channels; ++channel)
+    for (int64_t tz = 0; tz < w.taps[0]; ++tz)
+      for (int64_t ty = 0; ty < w.taps[1]; ++ty) {
+        const T* from = input_row(w, x + channel * w.in_count(), w.at(0, row / w.out[1], tz), w.at(1, row % w.out[1], ty));
+        for (int64_t tap = 0; tap < w.taps[2]; ++tap, to += 16) {
+          const int64_t at = w.at(2, column, tap), behind = at + (count - 1) * stride;
+          if (from && at >= 0 && behind < w.in[2]) {
+            if (stride == 1 && count == 16) std::copy(from + at, from + at + 16, to);
+            else
+              for (int64_t o = 0; o < count; ++o) to[o] = from[at + o * stride];
+            continue;
+          }
+          for (int64_t o = 0; o < count; ++o) {
+            const int64_t place = at + o * stride;
+            to[o] = from && place >= 0 && place < w.in[2] ? from[place] : T(0);
+          }
+        }
+      }
+}
 }  // namespace detail
 
-/// columns[plane][tap][output] of `planes` planes x[plane][input].
+/// The columns of `channels` planes x[channel][input] in panels of 16 outputs: columns[output / 16][channel][tap][16],
+/// as a packed second operand lies; what is behind the last output is zero.
 template <class T>
-void unfold(Team& team, const SlidingWindow& w, int64_t planes, const T* x, T* columns) {
-  const int64_t taps = w.tap_count(), outputs = w.out_count();
-  team.parallel(planes * taps, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, outputs)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t tap = i % taps;
-      const T* plane = x + i / taps * w.in_count();
-      T* to = columns + i * outputs;
-      for (int64_t z = 0; z < w.out[0]; ++z)
-        for (int64_t y = 0; y < w.out[1]; ++y, to += w.out[2]) {
-          const int64_t in_z = w.at(0, z, tap / (w.taps[1] * w.taps[2])), in_y = w.at(1, y, tap / w.taps[2] % w.taps[1]);
-          detail::unfold_row(w, detail::input_row(w, plane, in_z, in_y), tap % w.taps[2], to);
-        }
+void unfold(Team& team, const SlidingWindow& w, int64_t channels, const T* x, T* columns) {
+  constexpr int64_t kWidth = 16;
+  const int64_t taps = w.tap_count(), outputs = w.out_count(), depth = channels * taps;
+  const int64_t panels = (outputs + kWidth - 1) / kWidth;
+  team.parallel(panels, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, depth)), [&](int64_t begin, int64_t end) {
+    for (int64_t panel = begin; panel < end; ++panel) {
+      T* const to = columns + panel * depth * kWidth;
+      const int64_t stop = std::min(outputs, (panel + 1) * kWidth);
+      if (stop < (panel + 1) * kWidth) std::fill(to, to + depth * kWidth, T(0));
+      for (int64_t first = panel * kWidth, last; first < stop; first = last) {
+        last = std::min(stop, (first / w.out[2] + 1) * w.out[2]);
+        detail::unfold_run(w, channels, x, first, last - first, to + first % kWidth);
+      }
     }
   });
 }
 
-/// Pools: `combine` (a maximum, a sum) over the taps inside the input, from `first` on. Calls put(plane, 0, first output,
-/// outputs of the row, results, taps), where taps holds how many lay inside.
+/// Pools: `combine` (a maximum, a sum) over the taps inside the input, from `identity` on; first along each row, then
+/// across rows. Calls put(plane, 0, first output, outputs of the row, results, taps), where taps holds how many lay inside.
 template <class T, class Combine, class Put>
-void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x, T first_value, Combine&& combine, Put&& put) {
-  const int64_t rows = w.out[0] * w.out[1], work = w.out[2] * w.tap_count();
-  team.parallel(planes * rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
-    const std::unique_ptr<T[]> results(new T[static_cast<size_t>(2 * w.out[2])]);
-    T* const taps = results.get() + w.out[2];
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i % rows;
-      const T* plane = x + i / rows * w.in_count();
-      std::fill(results.get(), taps, first_value);
-      std::fill(taps, taps + w.out[2], T(0));
-      for (int64_t tap = 0; tap < w.tap_count(); ++tap) {
-        const T* from = detail::input_row(w, plane, w.at(0, row / w.out[1], tap / (w.taps[1] * w.taps[2])),
-                                          w.at(1, row % w.out[1], tap / w.taps[2] % w.taps[1]));
+void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x, T identity, Combine&& combine, Put&& put) {
+  const int64_t in_rows = w.in[0] * w.in[1], width = w.out[2], stride = w.stride[2];
+  const int64_t work = in_rows * width * w.taps[2] + w.out_count() * w.taps[0] * w.taps[1];
+  team.parallel(planes, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
+    const std::unique_ptr<T[]> memory(new T[static_cast<size_t>((in_rows + 3) * width)]);
+    T *const along = memory.get(), *const result = along + in_rows * width, *const count = result + width, *const taps = count + width;
+    std::fill(count, count + width, T(0));
+    for (int64_t tap = 0; tap < w.taps[2]; ++tap) {
+      int64_t first, last;
+      w.inside(tap, first, last);
+      for (int64_t o = first; o < last; ++o) count[o] += 1;
+    }
+    for (int64_t plane = begin; plane < end; ++plane) {
+      std::fill(along, along + in_rows * width, identity);
+      for (int64_t tap = 0; tap < w.taps[2]; ++tap) {
         int64_t first, last;
-        w.inside(tap % w.taps[2], first, last);
-        if (!from) continue;
-        from += w.at(2, first, tap % w.taps[2]);
-        T *to = results.get() + first, *count = taps + first;
-        const int64_t stride = w.stride[2];
-        if (stride == 1) {
+        w.inside(tap, first, last);
+        for (int64_t row = 0; row < in_rows; ++row) {
+          const T* from = x + (plane * in_rows + row) * w.in[2] + w.at(2, first, tap);
+          T* to = along + row * width + first;
 #pragma omp simd
-          for (int64_t o = 0; o < last - first; ++o) to[o] = combine(to[o], from[o]), count[o] += 1;
-        } else {
-#pragma omp simd
-          for (int64_t o = 0; o < last - first; ++o) to[o] = combine(to[o], from[o * stride]), count[o] += 1;
+          for (int64_t o = 0; o < last - first; ++o) to[o] = combine(to[o], from[o * stride]);
         }
       }
-      put(i / rows, int64_t{0}, row * w.out[2], w.out[2], static_cast<const T*>(results.get()), static_cast<const T*>(taps));
+      for (int64_t row = 0; row < w.out[0] * w.out[1]; ++row) {
+        std::fill(result, result + width, identity);
+        T rows = 0;
+        for (int64_t tap = 0; tap < w.taps[0] * w.taps[1]; ++tap) {
+          const int64_t z = w.at(0, row / w.out[1], tap / w.taps[1]), y = w.at(1, row % w.out[1], tap % w.taps[1]);
+          if (z < 0 || z >= w.in[0] || y < 0 || y >= w.in[1]) continue;
+          rows += 1;
+          const T* from = along + (z * w.in[1] + y) * width;
+#pragma omp simd
+          for (int64_t o = 0; o < width; ++o) result[o] = combine(result[o], from[o]);
+        }
+        for (int64_t o = 0; o < width; ++o) taps[o] = rows * count[o];
+        put(plane, int64_t{0}, row * width, width, static_cast<const T*>(result), static_cast<const T*>(taps));
+      }
     }
   });
 }

@@ -26,7 +26,8 @@ std::string plain_title(const std::string& category) {
   return title;
 }
 
-std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names, const std::vector<KernelText>& kernels) {
+std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names,
+                                     const std::vector<KernelText>& kernels) {
   std::map<std::string, std::vector<const KernelText*>> by_category;
   for (size_t k = 0; k < kernels.size(); ++k)
     by_category[category_name(plan.kernels[k].category)].push_back(&kernels[k]);
@@ -50,7 +51,8 @@ std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names
 }
 
 std::string summary(const Plan& plan) {
-  std::string text = identifier(plan.name) + (plan.world == 1 ? " on one rank" : " on " + std::to_string(plan.world) + " ranks");
+  std::string text =
+      identifier(plan.name) + (plan.world == 1 ? " on one rank" : " on " + std::to_string(plan.world) + " ranks");
   std::vector<std::string> axes;
   for (const Place& place : plan.places)
     for (const MeshAxis& axis : place.mesh) axes.push_back(axis.name + " " + std::to_string(axis.size));
@@ -96,8 +98,9 @@ class Emitter {
     constexpr int kMaxPortDims = 8;
     for (const Port& port : ports)
       if (port.type.ndim() > kMaxPortDims)
-        diags_.error("port-dims-unsupported", Loc::in_file(plan_.name), "'{}' has {} dimensions, but inputs and outputs have at most {}",
-                     printable(port.name), port.type.ndim(), kMaxPortDims);
+        diags_.error("port-dims-unsupported", Loc::in_file(plan_.name),
+                     "'{}' has {} dimensions, but inputs and outputs have at most {}", printable(port.name),
+                     port.type.ndim(), kMaxPortDims);
   }
 
   std::string cmake_text(const std::vector<SourceFile>& files) const {
@@ -121,7 +124,9 @@ class Emitter {
       for (const Block& block : plan_.blocks) parallel |= is_parallel(plan_, block.steps, static_cast<int>(s));
       streams.push_back("{" + string_literal(plan_.streams[s]) + (parallel ? ", true}" : "}"));
     }
-    params.set("mesh", join(mesh, ", ")).set("stream_names", join(names_.streams, ", ")).set("streams", join(streams, ", "));
+    params.set("mesh", join(mesh, ", "))
+        .set("stream_names", join(names_.streams, ", "))
+        .set("streams", join(streams, ", "));
     params.lists["windows"] = line_items(windows());
     params.lists["signals"] = line_items(declarations_.signals());
     params.lists["transfers"] = line_items(declarations_.transfers());
@@ -129,7 +134,8 @@ class Emitter {
     for (size_t p = 0; p < plan_.programs.size(); ++p) params.list("programs").push_back(program(p, steps));
     params.set("copies", steps.copies() ? "yes" : "");
     std::vector<std::string> states;
-    for (const StateSlot& s : plan_.states) states.push_back("{" + string_literal(s.input) + ", " + string_literal(s.output) + "}");
+    for (const StateSlot& s : plan_.states)
+      states.push_back("{" + string_literal(s.input) + ", " + string_literal(s.output) + "}");
     params.set("states", join(states, ", "));
     params.lists["rank_lists"] = line_items(rank_lists());
     params.set("program_rows", program_rows());
@@ -155,7 +161,9 @@ class Emitter {
     return declarations_.buffers(all, true);
   }
 
-  std::string space(size_t program) const { return plan_.programs.size() > 1 ? "program_" + std::to_string(program) : ""; }
+  std::string space(size_t program) const {
+    return plan_.programs.size() > 1 ? "program_" + std::to_string(program) : "";
+  }
 
   Params program(size_t number, StepText& steps) {
     const Program& program = plan_.programs[number];
@@ -171,7 +179,8 @@ class Emitter {
     const bool single = plan_.blocks.size() == 1 && plan_.micro_batches == 1;
     for (size_t b = 0; b < plan_.blocks.size(); ++b) {
       if (!declarations_.holds(program, plan_.blocks[b].place)) continue;
-      const std::string head = single ? "run(weft::Rank& r)" : block_name(static_cast<int>(b)) + "(weft::Rank& r, [[maybe_unused]] int mb)";
+      const std::string head =
+          single ? "run(weft::Rank& r)" : block_name(static_cast<int>(b)) + "(weft::Rank& r, [[maybe_unused]] int mb)";
       params.list("blocks").emplace_back().set("head", head).set("body", block_text(steps.block(plan_.blocks[b]), 0));
     }
     for (const OrderedBlock& turn : plan_.order)
@@ -259,13 +268,16 @@ void step_rows(const Plan& plan, const std::vector<Step>& steps, std::vector<std
       const Origin& origin = plan.origins[id.index];
       nodes.push_back("{\"op\": " + json_string(origin.op_type) + ", \"name\": " + json_string(origin.name) + "}");
     }
-    std::string row = "{\"name\": " + json_string(s.name) + ", \"stream\": " + json_string(plan.streams[static_cast<size_t>(s.stream)]);
-    if (const auto* launch = std::get_if<LaunchStep>(&s.what)) row += ", \"kernel\": " + json_string(plan.kernel(launch->kernel).name);
+    std::string row = "{\"name\": " + json_string(s.name) +
+                      ", \"stream\": " + json_string(plan.streams[static_cast<size_t>(s.stream)]);
+    if (const auto* launch = std::get_if<LaunchStep>(&s.what))
+      row += ", \"kernel\": " + json_string(plan.kernel(launch->kernel).name);
     if (!s.transform.empty()) row += ", \"transform\": " + json_string(s.transform);
     if (s.transform_loc.kind == Loc::Kind::Text) row += ", \"schedule\": " + json_string(loc_text(s.transform_loc));
     rows.push_back(row + ", \"nodes\": [" + join(nodes, ", ") + "]}");
     if (const auto* f = std::get_if<ForStep>(&s.what)) step_rows(plan, f->body, rows);
-    if (const auto* i = std::get_if<IfStep>(&s.what)) step_rows(plan, i->then_body, rows), step_rows(plan, i->else_body, rows);
+    if (const auto* i = std::get_if<IfStep>(&s.what))
+      step_rows(plan, i->then_body, rows), step_rows(plan, i->else_body, rows);
     if (const auto* l = std::get_if<LoopStep>(&s.what)) step_rows(plan, l->body, rows);
   }
 }
@@ -277,17 +289,18 @@ std::string manifest_text(const Plan& plan) {
   for (const Kernel& k : plan.kernels) {
     std::vector<std::string> users;
     for (const std::string& user : k.users) users.push_back(json_string(user));
-    kernels.push_back("{\"name\": " + json_string(k.name) + ", \"category\": " + json_string(category_name(k.category)) +
-                      ", \"steps\": [" + join(users, ", ") + "]}");
+    kernels.push_back("{\"name\": " + json_string(k.name) + ", \"category\": " +
+                      json_string(category_name(k.category)) + ", \"steps\": [" + join(users, ", ") + "]}");
   }
   for (const Buffer& b : plan.buffers)
     buffers.push_back("{\"name\": " + json_string(b.name) + ", \"memory\": " + (b.window ? "\"window\"" : "\"own\"") +
                       ", \"bytes\": " + std::to_string(b.bytes * b.depth) + ", \"live\": " + json_string(b.live) + "}");
   for (const Place& place : plan.places)
     for (const MeshAxis& axis : place.mesh) axes.push_back(json_string(axis.name) + ": " + std::to_string(axis.size));
-  return "{\n  \"target\": \"host\",\n  \"model\": " + json_string(plan.name) + ",\n  \"world\": " + std::to_string(plan.world) +
-         ",\n  \"mesh\": {" + join(axes, ", ") + "},\n  \"steps\": " + json_list(steps, "  ") +
-         ",\n  \"kernels\": " + json_list(kernels, "  ") + ",\n  \"buffers\": " + json_list(buffers, "  ") + "\n}\n";
+  return "{\n  \"target\": \"host\",\n  \"model\": " + json_string(plan.name) +
+         ",\n  \"world\": " + std::to_string(plan.world) + ",\n  \"mesh\": {" + join(axes, ", ") +
+         "},\n  \"steps\": " + json_list(steps, "  ") + ",\n  \"kernels\": " + json_list(kernels, "  ") +
+         ",\n  \"buffers\": " + json_list(buffers, "  ") + "\n}\n";
 }
 
 }  // namespace weft

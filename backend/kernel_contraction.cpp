@@ -1,6 +1,6 @@
-// Dense contractions through weft/contract.h. The operands' strides are read off their index expressions; an operand that
-// has none (a prologue, a 16-bit type, a view that is not affine) is computed into an array first. What follows the
-// product is computed where its sums are put: pointwise ops, and views that only move elements.
+// Dense contractions through weft/contract.h. The operands' strides are read off their index expressions; an operand
+// that has none (a prologue, a 16-bit type, a view that is not affine) is computed into an array first. What follows
+// the product is computed where its sums are put: pointwise ops, and views that only move elements.
 #include <algorithm>
 
 #include "backend/kernel_text.h"
@@ -58,7 +58,8 @@ class ContractionWriter {
   };
   std::optional<Geometry> geometry() const;
   Site planes();
-  std::vector<std::string> unfolded(const Geometry& g, const Shape& shape, const IndexList& result, const Site& x, const Site& w);
+  std::vector<std::string> unfolded(const Geometry& g, const Shape& shape, const IndexList& result, const Site& x,
+                                    const Site& w);
 
   IndexExpr column(int64_t n) const;
   const char* type() const { return compute_type(body_.type(root_).dtype); }
@@ -68,8 +69,8 @@ class ContractionWriter {
   const Op& op_;
   const ValueId root_;
   std::string sum_text_ = "sums[j]";
-  bool panels_ = true;                        // columns come 16 at a time, from multiples of 16
-  std::vector<std::string> lines_;            // in front of the contraction
+  bool panels_ = true;              // columns come 16 at a time, from multiples of 16
+  std::vector<std::string> lines_;  // in front of the contraction
   std::vector<std::optional<IndexList>> placed_;
 };
 
@@ -92,7 +93,8 @@ std::optional<Site> ContractionWriter::site(ValueId value, const IndexList& inde
   }
   const int number = context_.input_formal(value);
   const Formal& formal = context_.kernel.formals[static_cast<size_t>(number)];
-  if (std::string(memory_type(formal.type.dtype)) != type() || formal.packing.kind != Packing::Kind::RowMajor) return {};
+  if (std::string(memory_type(formal.type.dtype)) != type() || formal.packing.kind != Packing::Kind::RowMajor)
+    return {};
   return Site{context_.formal_name(static_cast<size_t>(number)), context_.offset(formal, at), &formal};
 }
 
@@ -129,7 +131,8 @@ IndexExpr ContractionWriter::column(int64_t n) const {
 }
 
 std::string ContractionWriter::contraction_text(const Shape& shape) const {
-  return "const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + shape.n_text + ", .k = " + shape.k_text + "};";
+  return "const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + shape.n_text + ", .k = " + shape.k_text +
+         "};";
 }
 
 /// Where each value behind the product has the element of `index`. False if an output is not reached.
@@ -248,9 +251,9 @@ std::optional<std::vector<std::string>> ContractionWriter::packed(Shape s) {
   const Dims a_dims = context_.dims(op_.inputs[0]);
   const bool run_rows = s.m_text != std::to_string(s.m);
   if (run_rows && element_count(s.batch) != 1) return {};
-  if (!run_rows) s.m_text = s.batch_text == std::to_string(element_count(s.batch))
-                                ? std::to_string(element_count(s.batch) * s.m)
-                                : s.batch_text + " * " + std::to_string(s.m);
+  if (!run_rows)
+    s.m_text = s.batch_text == std::to_string(element_count(s.batch)) ? std::to_string(element_count(s.batch) * s.m)
+                                                                      : s.batch_text + " * " + std::to_string(s.m);
   const IndexExpr m = index_variable("m", 0, element_count(s.batch) * s.m - 1), k = index_variable("k", 0, s.k - 1);
   Dims rows = s.batch;
   rows.push_back(s.m);
@@ -271,10 +274,14 @@ std::optional<std::vector<std::string>> ContractionWriter::packed(Shape s) {
   context_.need({Argument::Kind::Team});
   lines_.push_back(contraction_text(s));
   const std::string t = type();
-  if (stride_of(a->offset, "m").affine) lines_.push_back("const auto rows = " + first_operand(*a) + ";");
-  else lines_.push_back("const auto rows = [&](int64_t m) { return " + address(*a, {"k"}) + "; };");
+  if (stride_of(a->offset, "m").affine)
+    lines_.push_back("const auto rows = " + first_operand(*a) + ";");
+  else
+    lines_.push_back("const auto rows = [&](int64_t m) { return " + address(*a, {"k"}) + "; };");
   const std::vector<std::string> epilogue =
-      put(s, result, "weft::contract<" + t + ">(team, extents, rows, " + name + ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+      put(s, result,
+          "weft::contract<" + t + ">(team, extents, rows, " + name + ", [&](int64_t m, int64_t n0, auto width, const " +
+              t + "* sums) {");
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }
@@ -297,8 +304,10 @@ std::optional<std::vector<std::string>> ContractionWriter::batched(const Shape& 
   if (!forward(result)) return {};
   const IndexList a_index = operand_index(op_.inputs[0], m, k), b_index = operand_index(op_.inputs[1], k, n);
   std::optional<Site> a = site(op_.inputs[0], a_index), b = site(op_.inputs[1], b_index);
-  if (!a || !stride_of(a->offset, "m").affine || !stride_of(a->offset, "k").affine) a = array_site(op_.inputs[0], a_index, "a_rows");
-  if (!b || !stride_of(b->offset, "n").affine || !stride_of(b->offset, "k").affine) b = array_site(op_.inputs[1], b_index, "b_columns");
+  if (!a || !stride_of(a->offset, "m").affine || !stride_of(a->offset, "k").affine)
+    a = array_site(op_.inputs[0], a_index, "a_rows");
+  if (!b || !stride_of(b->offset, "n").affine || !stride_of(b->offset, "k").affine)
+    b = array_site(op_.inputs[1], b_index, "b_columns");
   context_.need({Argument::Kind::Team});
   const std::string t = type();
   lines_.push_back(contraction_text(s));
@@ -306,9 +315,11 @@ std::optional<std::vector<std::string>> ContractionWriter::batched(const Shape& 
   lines_.push_back("const auto columns = [&]([[maybe_unused]] int64_t batch) { return weft::Unpacked<" + t + ">{" +
                    address(*b, {"n", "k"}) + ", " + std::to_string(stride_of(b->offset, "n").coefficient) + ", " +
                    std::to_string(stride_of(b->offset, "k").coefficient) + "}; };");
-  const std::vector<std::string> epilogue =
-      put(s, result, "weft::contract_batch<" + t + ">(team, " + s.batch_text +
-                         ", extents, rows, columns, [&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+  const std::vector<std::string> epilogue = put(
+      s, result,
+      "weft::contract_batch<" + t + ">(team, " + s.batch_text +
+          ", extents, rows, columns, [&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " +
+          t + "* sums) {");
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }
@@ -345,15 +356,17 @@ std::optional<ContractionWriter::Geometry> ContractionWriter::geometry() const {
     return op_.has(name) && !op_.ints(name).empty() ? op_.ints(name) : std::vector<int64_t>(count, otherwise);
   };
   const std::vector<int64_t> strides = ints("strides", 1, spatial), dilations = ints("dilations", 1, spatial);
-  const std::vector<int64_t> pads = ints("pads", 0, 2 * spatial), before(pads.begin(), pads.begin() + static_cast<long>(spatial));
+  const std::vector<int64_t> pads = ints("pads", 0, 2 * spatial),
+                             before(pads.begin(), pads.begin() + static_cast<long>(spatial));
   const Dims in(x.begin() + 2, x.end()), taps(w.begin() + 2, w.end());
   Geometry g{};
   g.out.assign(y.begin() + 2, y.end());
   g.batch = x[0], g.channels = w[1], g.groups = x[1] / w[1], g.filters = w[0] / g.groups;
   g.taps = element_count(taps), g.outputs = element_count(g.out);
   g.plain = g.taps == 1 && in == g.out && element_count(strides) == 1;
-  g.text = "constexpr weft::SlidingWindow window{.in = " + triple(in, 1) + ", .out = " + triple(g.out, 1) + ", .taps = " + triple(taps, 1) +
-           ", .stride = " + triple(strides, 1) + ", .dilation = " + triple(dilations, 1) + ", .pad = " + triple(before, 0) + "};";
+  g.text = "constexpr weft::SlidingWindow window{.in = " + triple(in, 1) + ", .out = " + triple(g.out, 1) +
+           ", .taps = " + triple(taps, 1) + ", .stride = " + triple(strides, 1) +
+           ", .dilation = " + triple(dilations, 1) + ", .pad = " + triple(before, 0) + "};";
   return g;
 }
 
@@ -384,12 +397,16 @@ std::optional<std::vector<std::string>> ContractionWriter::pool() {
   const std::string t = type(), limits = "std::numeric_limits<" + t + ">::infinity()";
   lines_.push_back(g->text);
   const Shape shape{{planes_count}, 1, g->outputs, 1, "", "", "", ""};
-  sum_text_ = largest ? "sums[j]" : padded ? "sums[j] / " + t + "(" + std::to_string(g->taps) + ")" : "sums[j] / taps[j]";
+  sum_text_ = largest  ? "sums[j]"
+              : padded ? "sums[j] / " + t + "(" + std::to_string(g->taps) + ")"
+                       : "sums[j] / taps[j]";
   const std::vector<std::string> epilogue =
-      put(shape, result, "weft::pool_planes<" + t + ">(team, window, " + std::to_string(planes_count) + ", " + x.base + ", " +
-                             (largest ? "-" + limits : t + "(0)") + ", [](" + t + " a, " + t + " b) { return " +
-                             (largest ? "weft::maximum(a, b)" : "a + b") + "; }, [&]([[maybe_unused]] int64_t batch, int64_t, int64_t n0, auto width, const " +
-                             t + "* sums, [[maybe_unused]] const " + t + "* taps) {");
+      put(shape, result,
+          "weft::pool_planes<" + t + ">(team, window, " + std::to_string(planes_count) + ", " + x.base + ", " +
+              (largest ? "-" + limits : t + "(0)") + ", [](" + t + " a, " + t + " b) { return " +
+              (largest ? "weft::maximum(a, b)" : "a + b") +
+              "; }, [&]([[maybe_unused]] int64_t batch, int64_t, int64_t n0, auto width, const " + t +
+              "* sums, [[maybe_unused]] const " + t + "* taps) {");
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }
@@ -409,24 +426,36 @@ std::optional<std::vector<std::string>> ContractionWriter::convolution() {
   for (const IndexExpr& at : unravel(k, Dims(w_dims.begin() + 1, w_dims.end()))) w_index.push_back(at);
   if (!forward(result)) return {};
   std::optional<Site> w = site(op_.inputs[1], w_index);
-  const auto is_plain = [](const Site& at) { return stride_of(at.offset, "k").affine && stride_of(at.offset, "m").affine; };
+  const auto is_plain = [](const Site& at) {
+    return stride_of(at.offset, "k").affine && stride_of(at.offset, "m").affine;
+  };
   if (!w || !is_plain(*w) || (single && stride_of(w->offset, "k").coefficient != (depth == 1 ? 0 : 1)))
     w = single ? whole_array(op_.inputs[1], w_index, "filters") : array_site(op_.inputs[1], w_index, "filters");
   const Site x = planes();
   context_.need({Argument::Kind::Team});
   const std::string t = type();
-  const Shape shape{{batch}, g->filters, g->outputs, depth, "", std::to_string(g->filters), std::to_string(g->outputs), std::to_string(depth)};
-  const std::string head = "[&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " + t + "* sums) {";
+  const Shape shape{{batch},
+                    g->filters,
+                    g->outputs,
+                    depth,
+                    "",
+                    std::to_string(g->filters),
+                    std::to_string(g->outputs),
+                    std::to_string(depth)};
+  const std::string head =
+      "[&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " + t + "* sums) {";
   if (!g->plain) lines_.push_back(g->text);
   std::vector<std::string> epilogue;
   if (single) {
     // The filters of all groups lie one behind the other.
     for (int64_t i = 0; i < g->batch; ++i) {
       const std::string first = std::to_string(i * g->groups), move = i ? " + " + first + " * window.in_count()" : "";
-      const std::string put_head = i ? "[&](int64_t group, int64_t m, int64_t n0, auto width, const " + t + "* sums) {" : head;
-      epilogue = put(shape, result, "weft::convolve_planes<" + t + ">(team, window, " + std::to_string(g->groups) + ", " +
-                                        std::to_string(g->filters) + ", " + x.base + move + ", " +
-                                        address(*w, {"batch", "m", "k"}) + ", " + put_head);
+      const std::string put_head =
+          i ? "[&](int64_t group, int64_t m, int64_t n0, auto width, const " + t + "* sums) {" : head;
+      epilogue = put(shape, result,
+                     "weft::convolve_planes<" + t + ">(team, window, " + std::to_string(g->groups) + ", " +
+                         std::to_string(g->filters) + ", " + x.base + move + ", " + address(*w, {"batch", "m", "k"}) +
+                         ", " + put_head);
       if (i) epilogue.insert(epilogue.begin() + 1, "  const int64_t batch = group + " + first + ";");
       lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
     }
@@ -435,26 +464,30 @@ std::optional<std::vector<std::string>> ContractionWriter::convolution() {
   if (!g->plain) return unfolded(*g, shape, result, x, *w);
   lines_.push_back(contraction_text(shape));
   lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(*w) + "; };");
-  lines_.push_back("const auto panels = [&](int64_t batch) { return weft::Unpacked<" + t + ">{" + x.base + " + batch * " +
-                   std::to_string(depth * g->outputs) + ", 1, " + std::to_string(g->outputs) + "}; };");
-  epilogue = put(shape, result, "weft::contract_batch<" + t + ">(team, " + std::to_string(batch) + ", extents, rows, panels, " + head);
+  lines_.push_back("const auto panels = [&](int64_t batch) { return weft::Unpacked<" + t + ">{" + x.base +
+                   " + batch * " + std::to_string(depth * g->outputs) + ", 1, " + std::to_string(g->outputs) + "}; };");
+  epilogue = put(shape, result,
+                 "weft::contract_batch<" + t + ">(team, " + std::to_string(batch) + ", extents, rows, panels, " + head);
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }
 
 /// Each image and group: its columns in panels, then the product with the filters.
-std::vector<std::string> ContractionWriter::unfolded(const Geometry& g, const Shape& shape, const IndexList& result, const Site& x,
-                                                     const Site& w) {
+std::vector<std::string> ContractionWriter::unfolded(const Geometry& g, const Shape& shape, const IndexList& result,
+                                                     const Site& x, const Site& w) {
   const std::string t = type(), array = context_.names.unique("columns_16");
   const int64_t panels = (g.outputs + 15) / 16;
-  lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" + std::to_string(panels * 16 * shape.k) + "]);");
+  lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" +
+                   std::to_string(panels * 16 * shape.k) + "]);");
   lines_.push_back(contraction_text(shape));
-  std::vector<std::string> body = {
-      "weft::unfold<" + t + ">(team, window, " + std::to_string(g.channels) + ", " + x.base + " + batch * " +
-          std::to_string(g.channels) + " * window.in_count(), " + array + ".get());",
-      "const auto rows = " + first_operand(w) + ";"};
+  std::vector<std::string> body = {"weft::unfold<" + t + ">(team, window, " + std::to_string(g.channels) + ", " +
+                                       x.base + " + batch * " + std::to_string(g.channels) + " * window.in_count(), " +
+                                       array + ".get());",
+                                   "const auto rows = " + first_operand(w) + ";"};
   const std::vector<std::string> epilogue =
-      put(shape, result, "weft::contract<" + t + ">(team, extents, rows, " + array + ".get(), [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+      put(shape, result,
+          "weft::contract<" + t + ">(team, extents, rows, " + array +
+              ".get(), [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
   body.insert(body.end(), epilogue.begin(), epilogue.end());
   lines_.push_back("for (int64_t batch = 0; batch < " + std::to_string(g.batch * g.groups) + "; ++batch) {");
   for (const std::string& line : body) lines_.push_back(line[0] == '#' ? line : "  " + line);
@@ -468,7 +501,8 @@ static ValueId contraction_of(const Graph& body) {
   ValueId found;
   for (OpId id : body.order()) {
     const Op& op = body.op(id);
-    if (category(op) == Category::Pointwise || category(op) == Category::View || category(op) == Category::Source) continue;
+    if (category(op) == Category::Pointwise || category(op) == Category::View || category(op) == Category::Source)
+      continue;
     if (found || category(op) != Category::Contraction) return {};
     found = op.outputs[0];
   }
@@ -480,7 +514,9 @@ std::vector<std::string> write_contraction(KernelContext& context) {
   if (root && is_float(context.body.type(root).dtype)) {
     ContractionWriter writer(context, root);
     const OpKind kind = context.body.producer_op(root).kind;
-    if (auto lines = kind == OpKind::MatMul ? writer.matmul() : kind == OpKind::Conv ? writer.convolution() : writer.pool())
+    if (auto lines = kind == OpKind::MatMul ? writer.matmul()
+                     : kind == OpKind::Conv ? writer.convolution()
+                                            : writer.pool())
       return *lines;
   }
   return write_nests(context);

@@ -1,11 +1,11 @@
 // Every stream of every rank is a lane that walks its program, as the runtime's threads do; a seed picks which lane
 // goes on.
-#include "ir/base/check.h"
 #include "ir/evaluate_plan.h"
 
 #include <algorithm>
 #include <set>
 
+#include "ir/base/check.h"
 #include "ir/base/text.h"
 #include "ir/plan_machine.h"
 

@@ -27,8 +27,8 @@ $line
         //@ if signals
         // Signals: first flag, flags, the axes whose ranks wait for each other; without axes, between streams of one
         // rank.
-            //@ for line in signals
-            $line
+        //@ for line in signals
+        $line
     .text
         //@ end
 

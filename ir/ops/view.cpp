@@ -1,8 +1,9 @@
 // Ops that move elements as they are: Reshape, Transpose, Expand, Concat, Tile.
-#include "ir/base/check.h"
 #include "ir/ops/view.h"
 
 #include <algorithm>
+
+#include "ir/base/check.h"
 
 namespace weft {
 

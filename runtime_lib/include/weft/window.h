@@ -40,11 +40,13 @@ inline void unfold_run(const SlidingWindow& w, int64_t channels, const T* x, int
   for (int64_t channel = 0; channel < channels; ++channel)
     for (int64_t tz = 0; tz < w.taps[0]; ++tz)
       for (int64_t ty = 0; ty < w.taps[1]; ++ty) {
-        const T* from = input_row(w, x + channel * w.in_count(), w.at(0, row / w.out[1], tz), w.at(1, row % w.out[1], ty));
+        const T* from =
+            input_row(w, x + channel * w.in_count(), w.at(0, row / w.out[1], tz), w.at(1, row % w.out[1], ty));
         for (int64_t tap = 0; tap < w.taps[2]; ++tap, to += 16) {
           const int64_t at = w.at(2, column, tap), behind = at + (count - 1) * stride;
           if (from && at >= 0 && behind < w.in[2]) {
-            if (stride == 1 && count == 16) std::copy(from + at, from + at + 16, to);
+            if (stride == 1 && count == 16)
+              std::copy(from + at, from + at + 16, to);
             else
               for (int64_t o = 0; o < count; ++o) to[o] = from[at + o * stride];
             continue;
@@ -79,14 +81,17 @@ void unfold(Team& team, const SlidingWindow& w, int64_t channels, const T* x, T*
 }
 
 /// Pools: `combine` (a maximum, a sum) over the taps inside the input, from `identity` on; first along each row, then
-/// across rows. Calls put(plane, 0, first output, outputs of the row, results, taps), where taps holds how many lay inside.
+/// across rows. Calls put(plane, 0, first output, outputs of the row, results, taps), where taps holds how many lay
+/// inside.
 template <class T, class Combine, class Put>
-void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x, T identity, Combine&& combine, Put&& put) {
+void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x, T identity, Combine&& combine,
+                 Put&& put) {
   const int64_t in_rows = w.in[0] * w.in[1], width = w.out[2], stride = w.stride[2];
   const int64_t work = in_rows * width * w.taps[2] + w.out_count() * w.taps[0] * w.taps[1];
   team.parallel(planes, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
     const std::unique_ptr<T[]> memory(new T[static_cast<size_t>((in_rows + 3) * width)]);
-    T *const along = memory.get(), *const result = along + in_rows * width, *const count = result + width, *const taps = count + width;
+    T *const along = memory.get(), *const result = along + in_rows * width, *const count = result + width,
+             *const taps = count + width;
     std::fill(count, count + width, T(0));
     for (int64_t tap = 0; tap < w.taps[2]; ++tap) {
       int64_t first, last;
@@ -126,34 +131,37 @@ void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x,
 /// Convolutions that read one channel each: filter m of `filters` a plane, f[plane * filters + m][tap]. Calls
 /// put(plane, m, first output, outputs of the row, sums) for each row of outputs.
 template <class T, class Put>
-void convolve_planes(Team& team, const SlidingWindow& w, int64_t planes, int64_t filters, const T* x, const T* f, Put&& put) {
+void convolve_planes(Team& team, const SlidingWindow& w, int64_t planes, int64_t filters, const T* x, const T* f,
+                     Put&& put) {
   const int64_t rows = w.out[0] * w.out[1], work = w.out[2] * w.tap_count();
-  team.parallel(planes * filters * rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
-    const std::unique_ptr<T[]> sums(new T[static_cast<size_t>(w.out[2])]);
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i % rows, filter = i / rows;
-      const T *plane = x + filter / filters * w.in_count(), *weight = f + filter * w.tap_count();
-      std::fill(sums.get(), sums.get() + w.out[2], T(0));
-      for (int64_t tap = 0; tap < w.tap_count(); ++tap) {
-        const T* from = detail::input_row(w, plane, w.at(0, row / w.out[1], tap / (w.taps[1] * w.taps[2])),
-                                          w.at(1, row % w.out[1], tap / w.taps[2] % w.taps[1]));
-        int64_t first, last;
-        w.inside(tap % w.taps[2], first, last);
-        if (!from) continue;
-        from += w.at(2, first, tap % w.taps[2]);
-        const T factor = weight[tap];
-        T* to = sums.get() + first;
-        if (w.stride[2] == 1) {
+  team.parallel(
+      planes * filters * rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)),
+      [&](int64_t begin, int64_t end) {
+        const std::unique_ptr<T[]> sums(new T[static_cast<size_t>(w.out[2])]);
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t row = i % rows, filter = i / rows;
+          const T *plane = x + filter / filters * w.in_count(), *weight = f + filter * w.tap_count();
+          std::fill(sums.get(), sums.get() + w.out[2], T(0));
+          for (int64_t tap = 0; tap < w.tap_count(); ++tap) {
+            const T* from = detail::input_row(w, plane, w.at(0, row / w.out[1], tap / (w.taps[1] * w.taps[2])),
+                                              w.at(1, row % w.out[1], tap / w.taps[2] % w.taps[1]));
+            int64_t first, last;
+            w.inside(tap % w.taps[2], first, last);
+            if (!from) continue;
+            from += w.at(2, first, tap % w.taps[2]);
+            const T factor = weight[tap];
+            T* to = sums.get() + first;
+            if (w.stride[2] == 1) {
 #pragma omp simd
-          for (int64_t o = 0; o < last - first; ++o) to[o] += factor * from[o];
-        } else {
+              for (int64_t o = 0; o < last - first; ++o) to[o] += factor * from[o];
+            } else {
 #pragma omp simd
-          for (int64_t o = 0; o < last - first; ++o) to[o] += factor * from[o * w.stride[2]];
+              for (int64_t o = 0; o < last - first; ++o) to[o] += factor * from[o * w.stride[2]];
+            }
+          }
+          put(filter / filters, filter % filters, row * w.out[2], w.out[2], static_cast<const T*>(sums.get()));
         }
-      }
-      put(filter / filters, filter % filters, row * w.out[2], w.out[2], static_cast<const T*>(sums.get()));
-    }
-  });
+      });
 }
 
 }  // namespace weft

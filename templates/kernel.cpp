@@ -1,2 +1,4 @@
 // $nodes
-$head { $body }
+$head {
+  $body
+}

@@ -9,9 +9,9 @@ namespace $name {
 
 //@ for axis in axes
 $axis.line
-    //@ end
-    //@ if axes
-    constexpr weft::Axis kMesh[] = {$mesh};
+//@ end
+//@ if axes
+constexpr weft::Axis kMesh[] = {$mesh};
 //@ end
 enum : int { $stream_names };
 constexpr weft::Stream kStreams[] = {$streams};
@@ -19,81 +19,84 @@ constexpr weft::Stream kStreams[] = {$streams};
 //@ if windows
 // Windows: memory that peers reach, at one offset on all ranks; live from the step that writes to the last reader.
 //@ for line in windows
-$line
-    .text
-        //@ end
+$line.text
+//@ end
 
-        //@ end
-        //@ if signals
-        // Signals: first flag, flags, the axes whose ranks wait for each other; without axes, between streams of one
-        // rank.
-        //@ for line in signals
-        $line
-    .text
-        //@ end
+//@ end
+//@ if signals
+// Signals: first flag, flags, the axes whose ranks wait for each other; without axes, between streams of one rank.
+//@ for line in signals
+$line.text
+//@ end
 
-        //@ end
-        //@ if transfers
-        // Messages between places: from, to, source and target offset, box; all ranks walk the table in order.
-        //@ for line in transfers
-        $line
-    .text
-        //@ end
+//@ end
+//@ if transfers
+// Messages between places: from, to, source and target offset, box; all ranks walk the table in order.
+//@ for line in transfers
+$line.text
+//@ end
 
-        //@ end
-        // Kernels, in kernels/.
-        //@ for line in kernels
-        $line
-    .text
-    //@ end
+//@ end
+// Kernels, in kernels/.
+//@ for line in kernels
+$line.text
+//@ end
 
-    //@ for program in programs
-    //@ if program.space
-    // $program.ranks_text
-    namespace $program.space {
-  //@ end
-  //@ if program.buffers
-  // Buffers of a rank: offset, elements; live from the step that writes to the last step that reads.
-  //@ for line in program.buffers
-  $line
-      .text
-          //@ end
+//@ for program in programs
+//@ if program.space
+// $program.ranks_text
+namespace $program.space {
 
-          //@ end
-          //@ if program.weights
-          // Weights: offset in the rank's image, elements; then the segments: end, axes they are sliced over.
-          //@ for line in program.weights
-          $line.text
-      //@ end
-      constexpr weft::Segment kWeights[] = {$program.segments};
+//@ end
+//@ if program.buffers
+// Buffers of a rank: offset, elements; live from the step that writes to the last step that reads.
+//@ for line in program.buffers
+$line.text
+//@ end
 
-  //@ end
-  //@ for block in program.blocks
-  // Steps, in issue order.
-  void $block.head { $block.body }
+//@ end
+//@ if program.weights
+// Weights: offset in the rank's image, elements; then the segments: end, axes they are sliced over.
+//@ for line in program.weights
+$line.text
+//@ end
+constexpr weft::Segment kWeights[] = {$program.segments};
 
-  //@ end
-  //@ if program.order
-  // Blocks and micro-batches, in order.
-  constexpr struct {
-    void (*block)(weft::Rank&, int);
-    int micro_batch;
-  } kOrder[] = {$program.order};
-  void run(weft::Rank & r) {
-    for (const auto& turn : kOrder) turn.block(r, turn.micro_batch);
-  }
+//@ end
+//@ for block in program.blocks
+// Steps, in issue order.
+void $block.head {
+  $block.body
+}
 
-  //@ end
-  //@ for line in program.layouts
-  $line.text
-      //@ end
-      //@ if program.inputs
-      constexpr weft::Port kInputs[] = {$program.inputs};
-  //@ end
-  //@ if program.outputs
-  constexpr weft::Port kOutputs[] = {$program.outputs};
-  //@ end
-  //@ if program.space
+//@ end
+//@ if program.order
+// Blocks and micro-batches, in order.
+constexpr struct {
+  void (*block)(weft::Rank&, int);
+  int micro_batch;
+} kOrder[] = {
+    $program.order
+};
+void run(weft::Rank& r) {
+  for (const auto& turn : kOrder) turn.block(r, turn.micro_batch);
+}
+
+//@ end
+//@ for line in program.layouts
+$line.text
+//@ end
+//@ if program.inputs
+constexpr weft::Port kInputs[] = {
+    $program.inputs
+};
+//@ end
+//@ if program.outputs
+constexpr weft::Port kOutputs[] = {
+    $program.outputs
+};
+//@ end
+//@ if program.space
 }  // namespace $program.space
 
 //@ end
@@ -103,9 +106,13 @@ constexpr weft::State kStates[] = {$states};
 //@ end
 //@ for line in rank_lists
 $line.text
-    //@ end
-    constexpr weft::Program kPrograms[] = {$program_rows};
-constexpr weft::Executable kExecutable = {$executable};
+//@ end
+constexpr weft::Program kPrograms[] = {
+    $program_rows
+};
+constexpr weft::Executable kExecutable = {
+    $executable
+};
 
 }  // namespace $name
 

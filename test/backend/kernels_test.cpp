@@ -137,6 +137,35 @@ KernelCase window() {
                  {"strides", std::vector<int64_t>{2, 1}}}));
   return c;
 }
+Attrs window_attrs(std::vector<int64_t> kernel, std::vector<int64_t> pads, std::vector<int64_t> strides) {
+  return {{"auto_pad", std::string("NOTSET")}, {"dilations", std::vector<int64_t>(kernel.size(), 1)}, {"group", int64_t{1}},
+          {"kernel_shape", std::move(kernel)}, {"pads", std::move(pads)}, {"strides", std::move(strides)}};
+}
+/// More columns than are unfolded at once.
+KernelCase deep() {
+  KernelCase c("deep");
+  const ValueId x = c.reals("x", {1, 256, 14, 14}), w = c.weight("w", {8, 256, 3, 3}), b = c.weight("b", {8, 1, 1});
+  c.output(c.op(OpKind::Add, {c.op(OpKind::Conv, {x, w}, window_attrs({3, 3}, {1, 1, 1, 1}, {1, 1})), b}));
+  return c;
+}
+KernelCase single_channels() {
+  KernelCase c("single_channels");
+  const ValueId x = c.reals("x", {2, 6, 11, 9}), w = c.weight("w", {6, 1, 3, 3});
+  Attrs attrs = window_attrs({3, 3}, {1, 0, 1, 2}, {2, 2});
+  attrs[2].value = int64_t{6};
+  c.output(c.op(OpKind::Relu, {c.op(OpKind::Conv, {x, w}, std::move(attrs))}));
+  return c;
+}
+KernelCase pooled(OpKind kind, const char* name) {
+  KernelCase c(name);
+  const ValueId x = c.reals("x", {2, 3, 10, 13});
+  Attrs attrs = window_attrs({3, 2}, {1, 0, 1, 1}, {2, 1});
+  if (kind == OpKind::AveragePool) attrs.erase(attrs.begin() + 1, attrs.begin() + 3), attrs.insert(attrs.begin() + 1, {{"ceil_mode", int64_t{0}}, {"count_include_pad", int64_t{0}}});
+  else attrs.erase(attrs.begin() + 2), attrs.insert(attrs.begin() + 1, {"ceil_mode", int64_t{0}});
+  std::sort(attrs.begin(), attrs.end(), [](const Attr& a, const Attr& b) { return a.name < b.name; });
+  c.output(c.op(OpKind::Neg, {c.op(kind, {x}, std::move(attrs))}));
+  return c;
+}
 KernelCase running() {
   KernelCase c("running");
   const ValueId x = c.reals("x", {4, 9});
@@ -174,6 +203,8 @@ TEST_CASE("kernels: contractions") {
   std::vector<KernelCase> cases;
   cases.push_back(dense("dense", {2, 13, 40}, 40, 35));
   cases.push_back(dense("one_row", {1, 40}, 40, 64));
-  for (KernelCase (*make)() : {tied, scores, mixed, prologue, window}) cases.push_back(make());
+  for (KernelCase (*make)() : {tied, scores, mixed, prologue, window, deep, single_channels}) cases.push_back(make());
+  cases.push_back(pooled(OpKind::MaxPool, "largest"));
+  cases.push_back(pooled(OpKind::AveragePool, "average"));
   check_cases(std::move(cases));
 }

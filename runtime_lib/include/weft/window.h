@@ -61,15 +61,15 @@ inline void unfold_run(const SlidingWindow& w, int64_t channels, const T* x, int
 }  // namespace detail
 
 /// The columns of `channels` planes x[channel][input] in panels of 16 outputs: columns[output / 16][channel][tap][16],
-/// as a packed second operand lies; what is behind the last output is zero.
+/// as a packed second operand lies; what is behind the last output is zero. Only `count` panels from panel `first_panel` on.
 template <class T>
-void unfold(Team& team, const SlidingWindow& w, int64_t channels, const T* x, T* columns) {
+void unfold(Team& team, const SlidingWindow& w, int64_t channels, const T* x, int64_t first_panel, int64_t count, T* columns) {
   constexpr int64_t kWidth = 16;
   const int64_t taps = w.tap_count(), outputs = w.out_count(), depth = channels * taps;
-  const int64_t panels = (outputs + kWidth - 1) / kWidth;
-  team.parallel(panels, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, depth)), [&](int64_t begin, int64_t end) {
-    for (int64_t panel = begin; panel < end; ++panel) {
-      T* const to = columns + panel * depth * kWidth;
+  team.parallel(count, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, depth)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t panel = first_panel + i;
+      T* const to = columns + i * depth * kWidth;
       const int64_t stop = std::min(outputs, (panel + 1) * kWidth);
       if (stop < (panel + 1) * kWidth) std::fill(to, to + depth * kWidth, T(0));
       for (int64_t first = panel * kWidth, last; first < stop; first = last) {

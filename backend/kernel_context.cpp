@@ -51,8 +51,8 @@ std::string whole_literal(int64_t value, DType dtype) {
 KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags)
     : plan(plan), kernel(kernel), body(kernel.body), diags_(diags) {
   for (const char* word :
-       {"team", "peers",   "begin", "end",     "invocation", "trip",   "n0",    "m",     "batch", "width", "sums",
-        "p",    "extents", "first", "column", "rows",  "columns", "panels",     "window", "group", "ranks", "j",     "n"})
+       {"team",    "peers", "begin",  "end",  "invocation", "trip",   "n0",     "m",     "batch", "width", "sums", "p",
+        "extents", "first", "column", "rows", "columns",    "panels", "window", "group", "ranks", "j",     "n"})
     names.reserve(word);
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
   for (const Formal& f : kernel.formals) formal_names_.push_back(names.unique(f.name));

@@ -474,25 +474,32 @@ std::optional<std::vector<std::string>> ContractionWriter::convolution() {
 
 /// Each image and group: its columns in panels, then the product with the filters; some panels at a time, so that they
 /// stay in a near cache.
-std::vector<std::string> ContractionWriter::unfolded(const Geometry& g, const Shape& shape, const IndexList& result, const Site& x,
-                                                     const Site& w) {
+std::vector<std::string> ContractionWriter::unfolded(const Geometry& g, const Shape& shape, const IndexList& result,
+                                                     const Site& x, const Site& w) {
   constexpr int64_t kBlockElements = 262144;
   const std::string t = type(), array = context_.names.unique("columns_16");
-  const int64_t panels = (g.outputs + 15) / 16, block = std::clamp<int64_t>(kBlockElements / (16 * shape.k), 4, panels < 4 ? 4 : panels);
+  const int64_t panels = (g.outputs + 15) / 16,
+                block = std::clamp<int64_t>(kBlockElements / (16 * shape.k), 4, panels < 4 ? 4 : panels);
   const bool whole = block >= panels;
   const std::string n = std::to_string(g.outputs), step = std::to_string(block);
-  lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" + std::to_string(std::min(block, panels) * 16 * shape.k) + "]);");
+  lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" +
+                   std::to_string(std::min(block, panels) * 16 * shape.k) + "]);");
   std::vector<std::string> body = {"const auto rows = " + first_operand(w) + ";"};
-  if (!whole) body.push_back("for (int64_t first = 0; first < " + std::to_string(panels) + "; first += " + step + ") {");
+  if (!whole)
+    body.push_back("for (int64_t first = 0; first < " + std::to_string(panels) + "; first += " + step + ") {");
   const std::string indent = whole ? "" : "  ", first = whole ? "0" : "first";
-  const std::string count = whole ? std::to_string(panels) : "std::min<int64_t>(" + step + ", " + std::to_string(panels) + " - first)";
+  const std::string count =
+      whole ? std::to_string(panels) : "std::min<int64_t>(" + step + ", " + std::to_string(panels) + " - first)";
   const std::string width = whole ? n : "std::min<int64_t>(" + std::to_string(block * 16) + ", " + n + " - first * 16)";
-  body.push_back(indent + "const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + width + ", .k = " + shape.k_text + "};");
-  body.push_back(indent + "weft::unfold<" + t + ">(team, window, " + std::to_string(g.channels) + ", " + x.base + " + batch * " +
-                 std::to_string(g.channels) + " * window.in_count(), " + first + ", " + count + ", " + array + ".get());");
-  std::vector<std::string> epilogue = put(shape, result, "weft::contract<" + t + ">(team, extents, rows, " + array +
-                                                             ".get(), [&](int64_t m, int64_t " + (whole ? "n0" : "column") +
-                                                             ", auto width, const " + t + "* sums) {");
+  body.push_back(indent + "const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + width +
+                 ", .k = " + shape.k_text + "};");
+  body.push_back(indent + "weft::unfold<" + t + ">(team, window, " + std::to_string(g.channels) + ", " + x.base +
+                 " + batch * " + std::to_string(g.channels) + " * window.in_count(), " + first + ", " + count + ", " +
+                 array + ".get());");
+  std::vector<std::string> epilogue =
+      put(shape, result,
+          "weft::contract<" + t + ">(team, extents, rows, " + array + ".get(), [&](int64_t m, int64_t " +
+              (whole ? "n0" : "column") + ", auto width, const " + t + "* sums) {");
   if (!whole) epilogue.insert(epilogue.begin() + 1, "  const int64_t n0 = first * 16 + column;");
   for (const std::string& line : epilogue) body.push_back(line[0] == '#' ? line : indent + line);
   if (!whole) body.push_back("}");

@@ -138,8 +138,12 @@ KernelCase window() {
   return c;
 }
 Attrs window_attrs(std::vector<int64_t> kernel, std::vector<int64_t> pads, std::vector<int64_t> strides) {
-  return {{"auto_pad", std::string("NOTSET")}, {"dilations", std::vector<int64_t>(kernel.size(), 1)}, {"group", int64_t{1}},
-          {"kernel_shape", std::move(kernel)}, {"pads", std::move(pads)}, {"strides", std::move(strides)}};
+  return {{"auto_pad", std::string("NOTSET")},
+          {"dilations", std::vector<int64_t>(kernel.size(), 1)},
+          {"group", int64_t{1}},
+          {"kernel_shape", std::move(kernel)},
+          {"pads", std::move(pads)},
+          {"strides", std::move(strides)}};
 }
 /// More columns than are unfolded at once.
 KernelCase deep() {
@@ -160,8 +164,11 @@ KernelCase pooled(OpKind kind, const char* name) {
   KernelCase c(name);
   const ValueId x = c.reals("x", {2, 3, 10, 13});
   Attrs attrs = window_attrs({3, 2}, {1, 0, 1, 1}, {2, 1});
-  if (kind == OpKind::AveragePool) attrs.erase(attrs.begin() + 1, attrs.begin() + 3), attrs.insert(attrs.begin() + 1, {{"ceil_mode", int64_t{0}}, {"count_include_pad", int64_t{0}}});
-  else attrs.erase(attrs.begin() + 2), attrs.insert(attrs.begin() + 1, {"ceil_mode", int64_t{0}});
+  if (kind == OpKind::AveragePool)
+    attrs.erase(attrs.begin() + 1, attrs.begin() + 3),
+        attrs.insert(attrs.begin() + 1, {{"ceil_mode", int64_t{0}}, {"count_include_pad", int64_t{0}}});
+  else
+    attrs.erase(attrs.begin() + 2), attrs.insert(attrs.begin() + 1, {"ceil_mode", int64_t{0}});
   std::sort(attrs.begin(), attrs.end(), [](const Attr& a, const Attr& b) { return a.name < b.name; });
   c.output(c.op(OpKind::Neg, {c.op(kind, {x}, std::move(attrs))}));
   return c;

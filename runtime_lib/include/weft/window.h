@@ -61,9 +61,11 @@ inline void unfold_run(const SlidingWindow& w, int64_t channels, const T* x, int
 }  // namespace detail
 
 /// The columns of `channels` planes x[channel][input] in panels of 16 outputs: columns[output / 16][channel][tap][16],
-/// as a packed second operand lies; what is behind the last output is zero. Only `count` panels from panel `first_panel` on.
+/// as a packed second operand lies; what is behind the last output is zero. Only `count` panels from panel
+/// `first_panel` on.
 template <class T>
-void unfold(Team& team, const SlidingWindow& w, int64_t channels, const T* x, int64_t first_panel, int64_t count, T* columns) {
+void unfold(Team& team, const SlidingWindow& w, int64_t channels, const T* x, int64_t first_panel, int64_t count,
+            T* columns) {
   constexpr int64_t kWidth = 16;
   const int64_t taps = w.tap_count(), outputs = w.out_count(), depth = channels * taps;
   team.parallel(count, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, depth)), [&](int64_t begin, int64_t end) {

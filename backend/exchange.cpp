@@ -125,7 +125,9 @@ class Geometry {
       if (!s.affine || !t.affine) return false;
       box.dims.push_back({made[k].extent, s.coefficient * source_stride, t.coefficient * target_stride});
     }
-    if (is_ragged(step_.from_type.shape[d].bound, digits)) {
+    // Ranks that meet over other axes than the ragged one hold equally much: they exchange whole blocks.
+    const bool clips = is_ragged(step_.from_type.shape[d].bound, digits) && holds(step_.axes, digits[0].axis % kAfter);
+    if (clips) {
       (by_peer(digits[0]) ? box.by_peer : box.by_me) = {static_cast<int>(box.dims.size()) - 1,
                                                         step_.from_type.shape[d].bound, digits[0].block};
     }

@@ -227,7 +227,8 @@ void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& n
       Coordinates at = coordinates_of(place.mesh, i);
       at.insert(at.end(), now.time.begin(), now.time.end());
       const Spread from = spread(formal.type, formal.whole_over, kernel.mesh, at, lengths);
-      const int rank = place.ranks[i];
+      // Lengths are the runner's for all, so that what the others hold has a shape.
+      const int rank = formal.type.ndim() == 0 && !formal.window ? runner : place.ranks[i];
       const bool reads =
           rank == runner || (formal.window && std::find(peers.begin(), peers.end(), rank) != peers.end());
       if (step.operands[f].weight)

@@ -189,13 +189,20 @@ class StepWriter {
     write_collective(scope, op);
   }
 
+  /// An input that is loaded in several places is one input of the model: that of the first copy.
+  static std::string input_name(const Graph& graph, const Op& op) {
+    for (ValueId v : graph.inputs())
+      if (op.has("port") && graph.producer_op(v).integer_or("port", -1) == op.integer("port")) return graph.value(v).name;
+    return graph.value(op.outputs[0]).name;
+  }
+
   /// Parameters of regions are bound by their op.
   void write_input(Scope& scope, const Op& op) {
     const ValueId v = op.outputs[0];
     const bool parameter = &scope.graph != &p_.module.graph;  // one that the body does not read has no memory
     if (scope[v].buffer || scope[v].constant || parameter) return;
     const BufferId id = result_buffer(scope, v);
-    Port port{scope.graph.value(v).name, scope.graph.type(v), buffer(id).mesh, buffer(id).place, id, {}};
+    Port port{input_name(scope.graph, op), scope.graph.type(v), buffer(id).mesh, buffer(id).place, id, {}};
     port.counts.resize(port.type.shape.size());
     p_.plan.inputs.push_back(std::move(port));
   }

@@ -320,6 +320,7 @@ template <class T, class AOf, class BOf, class Put>
 void contract_batch(Team& team, int64_t batch, const Contraction c, const AOf& a_of, const BOf& b_of, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
   const int64_t items = cut.row_blocks * cut.panel_groups;
+  if (items == 0) return;  // a rank without rows
   team.parallel(batch * items, cut.grain, [&](int64_t begin, int64_t end) {
     alignas(64) T scratch[detail::kWholeK * kPanel * detail::Simd<T>::kPanels];
     for (int64_t i = begin; i < end; ++i) {

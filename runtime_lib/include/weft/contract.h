@@ -261,6 +261,7 @@ struct Cut {
 template <class T>
 Cut cut(const Contraction& c, int64_t batch, int threads) {
   using S = Simd<T>;
+  if (c.m <= 0 || c.n <= 0) return {0, 0, 1};  // a rank without rows
   const int64_t group = S::kPanels * kPanel, panel_groups = (c.n + group - 1) / group;
   int64_t row_blocks = (c.m + kBlockRows - 1) / kBlockRows;
   const int64_t wanted = threads == 1 ? 1 : 4 * threads, useful = std::max<int64_t>(1, c.m / (2 * S::kRows));
@@ -320,7 +321,7 @@ template <class T, class AOf, class BOf, class Put>
 void contract_batch(Team& team, int64_t batch, const Contraction c, const AOf& a_of, const BOf& b_of, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
   const int64_t items = cut.row_blocks * cut.panel_groups;
-  if (items == 0) return;  // a rank without rows
+  if (items == 0) return;
   team.parallel(batch * items, cut.grain, [&](int64_t begin, int64_t end) {
     alignas(64) T scratch[detail::kWholeK * kPanel * detail::Simd<T>::kPanels];
     for (int64_t i = begin; i < end; ++i) {

@@ -192,7 +192,8 @@ class StepWriter {
   /// An input that is loaded in several places is one input of the model: that of the first copy.
   static std::string input_name(const Graph& graph, const Op& op) {
     for (ValueId v : graph.inputs())
-      if (op.has("port") && graph.producer_op(v).integer_or("port", -1) == op.integer("port")) return graph.value(v).name;
+      if (op.has("port") && graph.producer_op(v).integer_or("port", -1) == op.integer("port"))
+        return graph.value(v).name;
     return graph.value(op.outputs[0]).name;
   }
 

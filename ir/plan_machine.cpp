@@ -149,12 +149,14 @@ void PlanMachine::put_number(int rank, BufferId id, int64_t value, const Now& no
 
 void PlanMachine::load(const Port& port, const Tensor& global) {
   const Locals locals = scatter(global, port.type, port.mesh);
+  // Leading dims hold the copies of ranks whose values are their own.
+  const Dims lengths(global.dims.end() - port.type.ndim(), global.dims.end());
   const Place& place = plan_.places[port.place.index];
   for (int i = 0; i < place.size(); ++i) {
-    const Spread to = spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), global.dims);
+    const Spread to = spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths);
     write(place.ranks[i], port.buffer, to, locals[static_cast<size_t>(i)], {});
     for (size_t d = 0; d < port.counts.size(); ++d)
-      if (port.counts[d]) put_number(place.ranks[i], port.counts[d], global.dims[d], {});
+      if (port.counts[d]) put_number(place.ranks[i], port.counts[d], lengths[d], {});
   }
 }
 

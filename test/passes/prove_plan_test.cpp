@@ -29,6 +29,7 @@ void check_mutations(const std::string& model, const std::string& yaml, int at_l
   for (const std::string& line : wrong) CHECK_MESSAGE(false, line);
   const std::vector<Tensor> inputs = port_inputs(made.plan);
   const PlanRun right = evaluate_plan(made.plan, inputs, 0);
+  INFO(right.error);
   REQUIRE(right.error.empty());
   int caught = 0;
   std::string equivalent;
@@ -59,7 +60,9 @@ TEST_CASE("mutations: two stages with a transfer") { check_mutations(kMlp, kTwoS
 TEST_CASE("mutations at every site of every fixture") {
   for (const std::string& name : fixture_names(false)) {
     CAPTURE(name);
-    const Fixture fixture = read_fixture(name);
+    Fixture fixture = read_fixture(name);
+    // Running a plan with 50257 rows in 200 orders takes minutes; 503 is as ragged on four ranks.
+    for (size_t at; (at = fixture.model.find("50257")) != std::string::npos;) fixture.model.replace(at, 5, "503");
     MESSAGE(name);
     check_mutations(fixture.model, fixture.yaml, 1);
   }

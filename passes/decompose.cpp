@@ -2,6 +2,8 @@
 //
 //   %y = Softmax(%x) {axis = 1}   ->   %m = ReduceMax(%x), %d = Sub(%x, %m), %e = Exp(%d), %s = ReduceSum(%e), Div(%e,
 //   %s)
+#include <algorithm>
+
 #include "ir/op_def.h"
 #include "passes/passes.h"
 
@@ -18,13 +20,23 @@ void take_name(Graph& graph, ValueId result, ValueId replacement, OpId first_new
   if (made_here) graph.rename(replacement, name);
 }
 
+bool is_used(const Graph& graph, ValueId value) {
+  return !graph.value(value).uses.empty() ||
+         std::ranges::any_of(graph.outputs(), [&](const Graph::Output& output) { return output.value == value; });
+}
+
 bool replace(Module& module, Graph& graph, OpId id, Diags& diags) {
   const OpId first_new{static_cast<uint32_t>(graph.op_capacity())};
   const std::vector<ValueId> made = decompose_op(module, graph, id, &diags);
   if (made.empty()) return false;
   const std::vector<ValueId> results = graph.op(id).outputs;
   for (size_t r = 0; r < results.size(); ++r) {
-    if (r >= made.size() || !made[r]) continue;
+    if (r >= made.size() || !made[r]) {
+      if (!is_used(graph, results[r])) continue;
+      diags.error("output-unsupported", module.loc(graph.op(id)), "output {} of {} is not supported", r,
+                  op_def(graph.op(id)).name);
+      return false;
+    }
     take_name(graph, results[r], made[r], first_new);
     graph.replace_uses(results[r], made[r]);
   }

@@ -15,14 +15,22 @@ ValueId over_channels(Builder& build, ValueId vector, int ndim) {
   return build.reshape(vector, dims);
 }
 
+/// Operands `first` to `last` are vectors of `length` floats.
+bool are_vectors(const OpView& op, int first, int last, int64_t length) {
+  for (int i = first; i <= last; ++i) {
+    if (!is_real_operand(op, i)) return false;
+    if (op.type(i).ndim() == 1 && op.type(i).count() == length) continue;
+    return op.fail("normalization-dims", "operand {} has shape {}, a vector of {} is needed", i, dims_text(op.dims(i)),
+                   length);
+  }
+  return true;
+}
+
 bool infer_batch_normalization(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 2)) return false;
   if (int_of(op.op(), "training_mode") || !int_of(op.op(), "spatial"))
     return op.fail("batch-normalization-mode-unsupported", "only inference over channels is supported");
-  for (int i = 1; i < 5; ++i)
-    if (op.type(i).count() != op.type(0).shape[1].bound)
-      return op.fail("batch-normalization-dims", "operand {} has shape {}, the operand has {} channels", i,
-                     dims_text(op.dims(i)), op.type(0).shape[1].bound);
+  if (!is_real_operand(op, 0) || !are_vectors(op, 1, 4, op.type(0).shape[1].bound) || !same_dtypes(op, 3)) return false;
   const TensorType statistics{op.type(3).dtype, op.type(3).shape, {}};
   results = {{op.type(0).dtype, op.type(0).shape, {}}, statistics, statistics, statistics, statistics};
   return true;
@@ -42,6 +50,10 @@ std::vector<ValueId> decompose_batch_normalization(Builder& build, const OpView&
 
 bool infer_scaled(const OpView& op, std::vector<TensorType>& results) {
   return has_ndim(op, 0, 3) && is_fixed(op, 0) && is_real_operand(op, 0) && infer_same(op, results);
+}
+
+bool infer_instance_normalization(const OpView& op, std::vector<TensorType>& results) {
+  return infer_scaled(op, results) && same_dtypes(op) && are_vectors(op, 1, 2, op.dims(0)[1]);
 }
 
 /// (x - mean) / sqrt(variance + epsilon) over `axes`.
@@ -64,12 +76,12 @@ bool import_group_normalization(Graph& graph, OpId id, int opset, const OpView&)
 }
 
 bool infer_group_normalization(const OpView& op, std::vector<TensorType>& results) {
-  if (!infer_scaled(op, results)) return false;
+  if (!infer_scaled(op, results) || !same_dtypes(op)) return false;
   const int64_t groups = int_of(op.op(), "num_groups"), channels = op.dims(0)[1];
   const int64_t scales = int_of(op.op(), "per_group") ? groups : channels;
-  if (groups > 0 && channels % groups == 0 && op.type(1).count() == scales && op.type(2).count() == scales) return true;
-  return op.fail("group-normalization-dims", "{} groups, {} channels, scale of shape {} do not fit", groups, channels,
-                 dims_text(op.dims(1)));
+  if (groups <= 0 || channels % groups != 0)
+    return op.fail("group-normalization-dims", "{} channels cannot be cut into {} groups", channels, groups);
+  return are_vectors(op, 1, 2, scales);
 }
 
 std::vector<ValueId> decompose_group_normalization(Builder& build, const OpView& op) {
@@ -152,7 +164,7 @@ const OpDef kInstanceNormalization{.kind = OpKind::InstanceNormalization,
                                    .onnx = {"InstanceNormalization", 6},
                                    .attrs = {{"epsilon", AttrType::Real, 1e-5}},
                                    .inputs = {3, 3},
-                                   .infer = infer_scaled,
+                                   .infer = infer_instance_normalization,
                                    .decompose = decompose_instance_normalization};
 
 const OpDef kGroupNormalization{.kind = OpKind::GroupNormalization,

@@ -16,8 +16,9 @@ bool infer_loss(const OpView& op, std::vector<TensorType>& results) {
   if (op.dims(1) != expected || !is_integer(op.type(1).dtype))
     return op.fail("loss-target", "class numbers of shape {} do not fit scores of shape {}", dims_text(op.dims(1)),
                    dims_text(op.dims(0)));
-  if (op.has(2) && op.type(2).count() != classes)
-    return op.fail("loss-weights", "{} weights for {} classes", op.type(2).count(), classes);
+  if (op.has(2) && (op.type(2).dims() != Dims{classes} || op.type(2).dtype != op.type(0).dtype))
+    return op.fail("loss-weights", "weights of type {}[{}] do not fit {} scores for {} classes",
+                   dtype_name(op.type(2).dtype), dims_text(op.dims(2)), dtype_name(op.type(0).dtype), classes);
   results = {{op.type(0).dtype, reduction == "none" ? shape_of(expected) : Shape{}, {}},
              {op.type(0).dtype, op.type(0).shape, {}}};
   return true;

@@ -26,13 +26,22 @@ DType stash_dtype(const OpView& op) {
   return dtype == DType::F64 ? dtype : onnx_dtype(op.op().integer("stash_type")).value_or(DType::F32);
 }
 
+/// Operands from `first` on can be broadcast to operand 0 and have its dtype.
+bool fits_operand(const OpView& op, int first) {
+  if (!same_dtypes(op)) return false;
+  for (int i = first; i < op.inputs(); ++i) {
+    if (!op.has(i)) continue;
+    const std::optional<Shape> shape = broadcast({op.type(0).shape, op.type(i).shape});
+    if (!shape || *shape != op.type(0).shape)
+      return op.fail("normalization-dims", "operand {} of shape {} does not fit an operand of shape {}", i,
+                     dims_text(op.dims(i)), dims_text(op.dims(0)));
+  }
+  return true;
+}
+
 bool infer_normalization(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
-  if (!axis || !is_real_operand(op, 0)) return false;
-  const std::optional<Shape> shape = broadcast({op.type(0).shape, op.type(1).shape});
-  if (!shape || *shape != op.type(0).shape)
-    return op.fail("normalization-scale", "a scale of shape {} does not fit an operand of shape {}",
-                   dims_text(op.dims(1)), dims_text(op.dims(0)));
+  if (!axis || !is_real_operand(op, 0) || !fits_operand(op, 1)) return false;
   TensorType statistics{stash_dtype(op), op.type(0).shape, {}};
   for (int d = static_cast<int>(*axis); d < statistics.ndim(); ++d) statistics.shape[d] = {1, {}};
   results = {{op.type(0).dtype, op.type(0).shape, {}}, statistics, statistics};
@@ -84,14 +93,10 @@ OpDef rms_normalization(OpKind kind, const char* name, int outputs) {
 
 /// input, skip, gamma, then beta (only with centering) and bias. Outputs: result, mean, inverse deviation, the sum.
 bool infer_skip(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_real_operand(op, 0) || !has_ndim(op, 0, 2)) return false;
+  if (!is_real_operand(op, 0) || !has_ndim(op, 0, 2) || !fits_operand(op, 1)) return false;
   const TensorType type{op.type(0).dtype, op.type(0).shape, {}};
   TensorType statistics{stash_dtype(op), type.shape, {}};
   statistics.shape.back() = {1, {}};
-  const std::optional<Shape> shape = broadcast({type.shape, op.type(1).shape});
-  if (!shape || *shape != type.shape)
-    return op.fail("skip-shape", "a skip of shape {} does not fit an operand of shape {}", dims_text(op.dims(1)),
-                   dims_text(op.dims(0)));
   results = {type, statistics, statistics, type};
   return true;
 }

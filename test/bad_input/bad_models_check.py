@@ -71,6 +71,11 @@ def graphs():
 
 
 def types():
+    norm = node("LayerNormalization", ["x", "s"], ["y"])
+    for name, scale, wanted in (("norm-scale-type", np.ones(3, np.int8), "operand-dtypes"),
+                                ("norm-scale-dims", np.ones(4, np.float32), "normalization-dims")):
+        check(name, model([norm], weights=[numpy_helper.from_array(scale, "s")]), wanted)
+    check("celu-of-0", model([node("Celu", ["x"], ["y"], alpha=0.0)]), "celu-alpha")
     check("mixed-dtypes", model([node("Add", ["x", "z"], ["y"])], inputs=[tensor("x", [2, 3]), tensor("z", [2, 3], TensorProto.INT64)]),
           "operand-dtypes")
     check("string-input", model([node("Identity", ["x"], ["y"])], inputs=[tensor("x", [2], TensorProto.STRING)]),

@@ -23,31 +23,39 @@ namespace {
 
 /// What a launcher sets. Where `local` is set and differs from the size, the job spans machines.
 struct Launcher {
-  const char *name, *rank, *size, *local;
+  const char *name, *command, *rank;
+  const char* size[2];      // the first that is set counts the ranks
+  const char* local;        // ranks on this machine
   const char* machines[2];  // the first that is set counts them
   const char* job[3];       // the first that is set names the job
 };
+/// In order of preference: a launcher may run inside another's job (mpirun in a batch script, torchrun in a step).
 constexpr Launcher kLaunchers[] = {
     {"Open MPI",
+     "mpirun -n",
      "OMPI_COMM_WORLD_RANK",
-     "OMPI_COMM_WORLD_SIZE",
+     {"OMPI_COMM_WORLD_SIZE"},
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      {},
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"}},
     {"PMI",
+     "mpiexec -n",
      "PMI_RANK",
-     "PMI_SIZE",
+     {"PMI_SIZE"},
      "MPI_LOCALNRANKS",
-     {"SLURM_STEP_NUM_NODES", nullptr},
+     {"SLURM_STEP_NUM_NODES"},
      {"PMI_JOBID", "HYDRA_JOBID", "PMI_PORT"}},
+    {"torchrun", "torchrun --nproc-per-node", "RANK", {"WORLD_SIZE"}, "LOCAL_WORLD_SIZE", {}, {"MASTER_PORT"}},
     {"Slurm",
+     "srun -n",
      "SLURM_PROCID",
-     "SLURM_NTASKS",
+     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
      nullptr,
      {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"},
-     {"SLURM_JOB_ID", "SLURM_JOBID", nullptr}},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", {}, {"MASTER_PORT", nullptr, nullptr}},
+     {"SLURM_JOB_ID", "SLURM_JOBID"}},
 };
+constexpr const Launcher& kTorchrun = kLaunchers[2];
+constexpr const Launcher& kSlurm = kLaunchers[3];
 
 constexpr const char *kRankVariable = "WEFT_RANK", *kSegmentVariable = "WEFT_SEGMENT";
 
@@ -59,48 +67,105 @@ int number_in(const char* name, const char* value) {
   return out;
 }
 
-/// Inside a batch script Slurm sets the variables of task 0 although no task was launched: only steps have a step id.
-bool is_batch_script(const Launcher& launcher, const Environment& env) {
-  return std::string_view(launcher.name) == "Slurm" && env("SLURM_JOB_ID") != nullptr &&
-         env("SLURM_STEP_ID") == nullptr;
+bool append_text(const std::string& file, std::string& to) {
+  FILE* in = fopen(file.c_str(), "r");
+  if (in == nullptr) return false;
+  char block[4096];
+  for (size_t n; (n = fread(block, 1, sizeof block, in)) > 0;) to.append(block, n);
+  fclose(in);
+  return true;
 }
 
+/// The first of the variables that is set; nullptr if none is.
+template <size_t n>
+const char* first_set(const char* const (&names)[n], const Environment& env) {
+  for (const char* name : names)
+    if (name != nullptr && env(name) != nullptr) return name;
+  return nullptr;
+}
+
+/// Inside a batch script Slurm sets the variables of task 0 although no task was launched: only steps have a step id. A
+/// step of one task is a shell or a batch script's line as well; the executable starts its ranks there.
+bool is_no_launch(const Launcher& launcher, const Environment& env) {
+  if (&launcher != &kSlurm) return false;
+  if (env("SLURM_JOB_ID") != nullptr && env("SLURM_STEP_ID") == nullptr) return true;
+  const char* size = first_set(launcher.size, env);
+  return size != nullptr && std::string_view(env(size)) == "1";
+}
+
+/// The nearest process above this one that is no rank itself: the launcher's agent on this machine, whatever wrapper
+/// scripts lie between.
+int agent_of(const Launcher& launcher) {
+  const std::string variable = std::string(launcher.rank) + "=";
+  int pid = getppid();
+  for (int level = 0; level < 16 && pid > 1; ++level) {
+    std::string environment(1, '\0');  // variables end with a zero: each begins behind one
+    if (!append_text(text("/proc/%d/environ", pid), environment)) break;
+    if (environment.find('\0' + variable) == std::string::npos) break;
+    std::string status;
+    if (!append_text(text("/proc/%d/stat", pid), status)) break;
+    const size_t name_end = status.rfind(')');  // "PID (NAME) STATE PARENT ..."
+    if (name_end == std::string::npos || sscanf(status.c_str() + name_end, ") %*c %d", &pid) != 1) break;
+  }
+  return pid;
+}
+
+/// Of this launcher's own variables only: those of another one may lie around, and differ from rank to rank.
 std::string job_of(const Launcher& launcher, const Environment& env) {
-  std::string job;
-  for (const char* name : launcher.job)
-    if (job.empty() && name != nullptr && env(name) != nullptr) job = env(name);
-  if (job.empty() && std::string_view(launcher.name) == "torchrun")
+  const char* name = first_set(launcher.job, env);
+  if (name == nullptr && &launcher == &kTorchrun)
     fail(kEnvironment, "RANK and WORLD_SIZE are set, but MASTER_PORT is not: ranks cannot find each other");
-  if (job.empty()) job = "parent-" + std::to_string(getppid());  // the launcher's agent on this machine
-  if (const char* step = env("SLURM_STEP_ID"); step != nullptr) job += std::string("-") + step;
+  std::string job = launcher.name;
+  job += name != nullptr ? "-" + std::string(env(name)) : "-of-" + std::to_string(agent_of(launcher));
+  if (const char* step = env("SLURM_STEP_ID"); step != nullptr && &launcher == &kSlurm) job += "-" + std::string(step);
   for (char& c : job)
     if (!isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') c = '_';
   return job;
 }
 
 int machines_of(const Launcher& launcher, const Environment& env) {
-  for (const char* name : launcher.machines)
-    if (name != nullptr && env(name) != nullptr) return number_in(name, env(name));
-  return 1;
+  const char* name = first_set(launcher.machines, env);
+  return name == nullptr ? 1 : number_in(name, env(name));
+}
+
+/// What a launcher has set of rank and size.
+struct Setting {
+  const Launcher& launcher;
+  const char *rank, *size;  // nullptr: not set
+  bool is_full() const { return rank != nullptr && size != nullptr; }
+  bool is_half() const { return (rank != nullptr) != (size != nullptr); }
+};
+
+/// The first launcher that has set both. RANK and WORLD_SIZE are names that scripts use as well: one of them alone is
+/// an error only where no other launcher speaks.
+std::optional<Setting> find_setting(const Environment& env) {
+  std::optional<Setting> half;
+  for (const Launcher& l : kLaunchers) {
+    if (is_no_launch(l, env)) continue;
+    const char* size = first_set(l.size, env);
+    const Setting setting{l, env(l.rank) == nullptr ? nullptr : l.rank, size};
+    if (setting.is_full() && (!half || &half->launcher == &kTorchrun)) return setting;
+    if (setting.is_half() && !half) half.emplace(setting);
+  }
+  return half;
 }
 
 }  // namespace
 
 std::optional<Launched> find_launcher(const Environment& env) {
-  for (const Launcher& l : kLaunchers) {
-    const char *rank = env(l.rank), *size = env(l.size);
-    if ((rank == nullptr && size == nullptr) || is_batch_script(l, env)) continue;
-    if (rank == nullptr || size == nullptr)
-      fail(kEnvironment, "%s is set, but %s is not: the environment of %s is incomplete", rank ? l.rank : l.size,
-           rank ? l.size : l.rank, l.name);
-    const Launched out{number_in(l.rank, rank), number_in(l.size, size), job_of(l, env)};
-    if (out.rank >= out.size) fail(kEnvironment, "%s=%d is not below %s=%d", l.rank, out.rank, l.size, out.size);
-    const char* local = l.local != nullptr ? env(l.local) : nullptr;
-    if ((local != nullptr && number_in(l.local, local) != out.size) || machines_of(l, env) > 1)
-      fail(kEnvironment, "the ranks are on several machines: compile with --transport mpi");
-    return out;
-  }
-  return std::nullopt;
+  const std::optional<Setting> setting = find_setting(env);
+  if (!setting) return std::nullopt;
+  const Launcher& l = setting->launcher;
+  if (setting->is_half())
+    fail(kEnvironment, "%s is set, but %s is not: the environment of %s is incomplete",
+         setting->rank ? l.rank : setting->size, setting->rank ? l.size[0] : l.rank, l.name);
+  const Launched out{number_in(l.rank, env(l.rank)), number_in(setting->size, env(setting->size)), job_of(l, env),
+                     l.command};
+  if (out.rank >= out.size) fail(kEnvironment, "%s=%d is not below %s=%d", l.rank, out.rank, setting->size, out.size);
+  const char* local = l.local != nullptr ? env(l.local) : nullptr;
+  if ((local != nullptr && number_in(l.local, local) != out.size) || machines_of(l, env) > 1)
+    fail(kEnvironment, "the ranks are on several machines: compile with --transport mpi");
+  return out;
 }
 
 std::optional<Child> find_parent(const Environment& env) {

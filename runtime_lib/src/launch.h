@@ -15,7 +15,8 @@ using Environment = std::function<const char*(const char* name)>;  // getenv, or
 /// This process as one rank of a launcher's job.
 struct Launched {
   int rank, size;
-  std::string job;  // names the job on this machine
+  std::string job;      // names the job on this machine
+  const char* command;  // that starts such jobs
 };
 
 /// Empty if no launcher started this process. Throws Failure (environment) on half-set variables and on several

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <thread>
 
+#include "checks.h"
 #include "image_file.h"
 #include "launch.h"
 #include "report.h"
@@ -52,7 +53,7 @@ RankOptions rank_options(const Options& options, int rank, int threads) {
 /// One invocation; returns its milliseconds, uploads not counted.
 double invoke(RankState& rank, Inputs& inputs, States& states, int invocation) {
   if (rank.options.poison) rank.poison(states.ranges());
-  inputs.upload(invocation);
+  inputs.upload(invocation, states.lengths());
   rank.meet();
   const int64_t begin = now_ns();
   rank.iterate();
@@ -80,6 +81,7 @@ void run_rank(const Executable& executable, const Options& options, const ImageF
     rank.invocation = uint32_t(i);
     report.latency_ms.push_back(invoke(rank, inputs, states, i));
   }
+  rank.check_stalled();
   write_tensors(rank, options);
   if (!options.trace.empty()) write_trace(rank, options.trace);
   rusage usage = {};
@@ -119,6 +121,14 @@ int run_threads(const Executable& executable, const Options& options, const Imag
   return code;
 }
 
+void check_size(const Executable& executable, const std::optional<Launched>& launched) {
+  if (!launched || launched->size == executable.world) return;
+  const int ranks = executable.world;
+  const std::string command = ranks == 1 ? "" : text("%s %d, or ", launched->command, ranks);
+  fail(kEnvironment, "the launcher started %d rank%s; the program has %d: start it with %swithout a launcher",
+       launched->size, launched->size == 1 ? "" : "s", ranks, command.c_str());
+}
+
 int run(const Executable& executable, const Options& options, char** argv) {
   if (options.help) return fputs(help_text(executable.name).c_str(), stdout), kOk;
   if (const std::optional<Child> child = find_parent(getenv); child.has_value()) {
@@ -127,18 +137,15 @@ int run(const Executable& executable, const Options& options, char** argv) {
   }
   const ImageFile file(options.weights);
   if (options.info) return fputs(info_json(executable, file.manifest()).c_str(), stdout), kOk;
-  check_inputs(executable, options);
+  check_options(executable, options);
   const WorldShape shape = shape_of(executable, options);
   if (options.ranks_as_threads || executable.world == 1) {
-    const std::optional<Launched> launched = options.ranks_as_threads ? std::nullopt : find_launcher(getenv);
-    if (launched.has_value() && launched->size != 1)
-      fail(kEnvironment, "the launcher started %d ranks; the program has 1", launched->size);
+    if (!options.ranks_as_threads) check_size(executable, find_launcher(getenv));
     return run_threads(executable, options, file, shape);
   }
   const std::optional<Launched> launched = find_launcher(getenv);
   if (!launched.has_value()) return start_ranks(executable, shape, argv);
-  if (launched->size != executable.world)
-    fail(kEnvironment, "the launcher started %d ranks; the program has %d", launched->size, executable.world);
+  check_size(executable, launched);
   World world = meet_in_segment(shape, *launched, options.timeout);
   return guarded_rank(executable, options, file, world, launched->rank);
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "failure.h"
+#include "nearest.h"
 
 namespace weft {
 
@@ -90,7 +91,10 @@ constexpr Flag kFlags[] = {
 const Flag& flag_of(std::string_view name) {
   for (const Flag& flag : kFlags)
     if (name == flag.name) return flag;
-  fail(kUsage, "unknown argument '%s'; --help lists what there is", std::string(name).c_str());
+  std::vector<std::string> names;
+  for (const Flag& flag : kFlags) names.emplace_back(flag.name);
+  fail(kUsage, "unknown argument '%s'%s; --help lists what there is", std::string(name).c_str(),
+       did_you_mean(name, names).c_str());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "collectives.h"
 #include "manifest.h"
+#include "nearest.h"
 #include "wait.h"
 
 namespace weft {
@@ -111,6 +112,15 @@ void RankState::poison(const std::vector<Range>& keep) {
   for (size_t i = 0; i < keep.size(); ++i) std::copy(kept[i].begin(), kept[i].end(), at(keep[i]));
 }
 
+void RankState::check_stalled() const {
+  if (options.stall.empty()) return;
+  std::set<std::string> names;
+  for (const Walk& walk : walks) names.insert(walk.names.begin(), walk.names.end());
+  const std::vector<std::string> list(names.begin(), names.end());
+  fail(kUsage, "--stall %d:%s: this rank has no such step%s; there are: %s", rank, options.stall.c_str(),
+       did_you_mean(options.stall, list).c_str(), list_text(list).c_str());
+}
+
 std::string RankState::describe_streams() const {
   std::string out;
   for (int r = 0; r < world.shape.ranks; ++r)
@@ -160,7 +170,8 @@ uint32_t Rank::invocation() const { return state_.invocation; }
 void Rank::enter(const Step& step, int64_t index) {
   state_.world.set_status(rank, stream, step.name, index);
   walk_->steps.push_back({step, index, state_.options.trace ? now_ns() : 0, 0});
-  if (state_.options.stall.empty() || state_.options.stall != step.name) return;
+  if (state_.options.stall.empty()) return;
+  if (state_.options.stall != step.name) return void(walk_->names.insert(step.name));
   // Others time out first; where nobody waits for this step, it ends itself.
   const int64_t end = now_ns() + int64_t((2 * state_.options.timeout + 5) * 1e9);
   while (!state_.world.has_failed() && now_ns() < end) usleep(10'000);

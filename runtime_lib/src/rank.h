@@ -3,6 +3,8 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,6 +25,7 @@ struct Walk {
   std::vector<uint32_t> ticks;  // barriers entered with each rank
   std::vector<Event> steps;     // entered and not yet left, outer first
   std::vector<Event> trace;
+  std::set<std::string> names;  // of the steps that have run, kept where one of them is to stall
   std::vector<char> scratch;  // of a small reduction in place
 };
 
@@ -54,6 +57,8 @@ struct RankState {
   /// Fills own memory and window with NaN, except the kept ranges.
   void poison(const std::vector<Range>& keep);
   char* at(const Range& range) const;
+  /// Throws where the step to stall in has not come.
+  void check_stalled() const;
   [[noreturn]] void time_out(int stream, const std::string& awaited) const;
   void meet() const;
 

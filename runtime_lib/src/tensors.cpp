@@ -1,30 +1,12 @@
 #include "tensors.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
+#include "checks.h"
 #include "npy.h"
 
 namespace weft {
-
-std::string file_name(const std::string& name) {
-  std::string out = name;
-  for (char& c : out)
-    if (!isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') c = '_';
-  return out;
-}
-
-void make_folder(const std::string& path) {
-  for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
-    const std::string part = path.substr(0, slash);
-    if (mkdir(part.c_str(), 0777) != 0 && errno != EEXIST)
-      fail(kWrongInput, "cannot make the folder %s: %s", part.c_str(), strerror(errno));
-    if (slash == std::string::npos) return;
-  }
-}
 
 namespace {
 
@@ -33,30 +15,6 @@ Range range_of(const Bound& bound) { return {false, bound.count.offset, int64_t{
 
 int64_t& length_of(RankState& rank, const Bound& bound) {
   return *reinterpret_cast<int64_t*>(rank.at(range_of(bound)));
-}
-
-/// A shape fits a port if every dimension is the port's, or, where bounded, not larger.
-void check_shape(const Port& port, const std::vector<int64_t>& shape, const std::string& file) {
-  const std::vector<int64_t> wanted = file_shape(port);
-  const size_t leading = wanted.size() - size_t(port.shape.ndim);
-  std::string expected;
-  bool fits = shape.size() == wanted.size();
-  for (size_t d = 0; d < wanted.size(); ++d) {
-    bool is_bounded = false;
-    for (const Bound& bound : port.layout.bounds) is_bounded |= size_t(bound.dim) + leading == d;
-    if (fits) fits = is_bounded ? shape[d] <= wanted[d] : shape[d] == wanted[d];
-    expected += (d == 0 ? "" : "x") + std::string(is_bounded ? "<=" : "") + std::to_string(wanted[d]);
-  }
-  if (!fits)
-    fail(kWrongInput, "%s: shape %s; '%s' is %s", file.c_str(), shape_text(shape).c_str(), port.name,
-         expected.empty() ? "scalar" : expected.c_str());
-}
-
-std::vector<int64_t> lengths_of(const Port& port, const std::vector<int64_t>& shape) {
-  std::vector<int64_t> out;
-  const size_t leading = shape.size() - size_t(port.shape.ndim);
-  for (const Bound& bound : port.layout.bounds) out.push_back(shape[size_t(bound.dim) + leading]);
-  return out;
 }
 
 Part load_part(const PortView& view, const std::string& file) {
@@ -79,11 +37,6 @@ void check_length(const Port& port, const Bound& bound, int64_t length) {
          bound.dim, long(limit));
 }
 
-std::string numbered(std::string file, int invocation) {
-  for (size_t at; (at = file.find("{i}")) != std::string::npos;) file.replace(at, 3, std::to_string(invocation));
-  return file;
-}
-
 }  // namespace
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
@@ -98,7 +51,7 @@ Inputs::Inputs(RankState& rank, const Options& options) : rank_(rank), seed_(opt
 
 void Inputs::load(Input& input, int invocation) {
   if (!input.file.empty()) {
-    input.part = load_part(input.view, numbered(input.file, invocation));
+    input.part = load_part(input.view, input_file(input.file, invocation));
     return;
   }
   input.part = {std::vector<char>(size_t(input.view.bytes())),
@@ -106,29 +59,39 @@ void Inputs::load(Input& input, int invocation) {
   take_random(input.view, seed_, input.part.bytes.data());
 }
 
-void Inputs::upload(int invocation) {
-  std::vector<std::pair<int64_t, int64_t>> seen;  // offset of a length, its value
+/// Lengths of one place agree. A random input takes the length that files and states give it, else its bound.
+void Inputs::agree(Input& input, std::vector<Length>& known) {
+  for (size_t b = 0; b < input.part.lengths.size(); ++b) {
+    const Bound& bound = input.view.port.layout.bounds[b];
+    int64_t& mine = input.part.lengths[b];
+    const auto same = [&](const Length& length) { return length.offset == bound.count.offset; };
+    const auto found = std::find_if(known.begin(), known.end(), same);
+    if (found == known.end())
+      known.push_back({bound.count.offset, mine, input.view.port.name});
+    else if (input.file.empty())
+      mine = found->value;
+    else if (found->value != mine)
+      fail(kWrongInput, "'%s': dimension %d has length %ld, but '%s' has %ld there", input.view.port.name, bound.dim,
+           long(mine), found->name, long(found->value));
+  }
+}
+
+void Inputs::upload(int invocation, std::vector<Length> known) {
   for (Input& input : inputs_) {
     const bool varies = input.file.find("{i}") != std::string::npos;
     if (loaded_ < 0 || (varies && loaded_ != invocation)) load(input, invocation);
-    for (size_t b = 0; b < input.part.lengths.size(); ++b) {
-      const Bound& bound = input.view.port.layout.bounds[b];
-      for (const auto& [offset, length] : seen)
-        if (offset == bound.count.offset && length != input.part.lengths[b])
-          fail(kWrongInput, "'%s': dimension %d has length %ld, but another input says %ld", input.view.port.name,
-               bound.dim, long(input.part.lengths[b]), long(length));
-      seen.emplace_back(bound.count.offset, input.part.lengths[b]);
-    }
-    store_part(rank_, input.view, input.part);
   }
+  for (const bool is_random : {false, true})
+    for (Input& input : inputs_)
+      if (input.file.empty() == is_random) agree(input, known);
+  for (const Input& input : inputs_) store_part(rank_, input.view, input.part);
   loaded_ = invocation;
 }
 
 // ---- states ---------------------------------------------------------------------------------------------------------
 
 static Part initial_part(const RankState& rank, const PortView& view, const Options& options) {
-  if (!options.load_state.empty())
-    return load_part(view, options.load_state + "/" + file_name(view.port.name) + ".npy");
+  if (!options.load_state.empty()) return load_part(view, state_file(options.load_state, view.port.name));
   Part part{std::vector<char>(size_t(view.bytes())), std::vector<int64_t>(view.port.layout.bounds.size(), 0)};
   if (view.port.layout.initial >= 0) {
     memcpy(part.bytes.data(), rank.image + view.port.layout.initial, part.bytes.size());
@@ -164,6 +127,14 @@ void States::advance() {
       length_of(rank_, read.layout.bounds[b]) = length;
     }
   }
+}
+
+std::vector<Length> States::lengths() const {
+  std::vector<Length> out;
+  for (const Held& state : states_)
+    for (const Bound& bound : state.view.port.layout.bounds)
+      out.push_back({bound.count.offset, length_of(rank_, bound), state.view.port.name});
+  return out;
 }
 
 std::vector<Range> States::ranges() const {
@@ -246,25 +217,7 @@ void write_tensors(RankState& rank, const Options& options) {
   if (rank.rank == 0) make_folder(options.save_state);
   for (const Port* port : distinct_ports(rank.executable, &Program::inputs))
     if (is_state_input(rank.executable, port->name))
-      write_tensor(rank, *port, &Program::inputs, options.save_state + "/" + file_name(port->name) + ".npy");
-}
-
-void check_inputs(const Executable& executable, const Options& options) {
-  std::vector<const Port*> ports = distinct_ports(executable, &Program::inputs);
-  std::erase_if(ports, [&](const Port* port) { return is_state_input(executable, port->name); });
-  for (const auto& [name, file] : options.inputs) {
-    const auto same = [&name = name](const Port* port) { return name == port->name; };
-    if (std::any_of(ports.begin(), ports.end(), same)) continue;
-    if (is_state_input(executable, name.c_str()))
-      fail(kWrongInput, "'%s' is a state; it is loaded with --load-state", name.c_str());
-    std::string names;
-    for (const Port* port : ports) names += (names.empty() ? "" : ", ") + std::string(port->name);
-    fail(kWrongInput, "there is no input '%s'; there are: %s", name.c_str(), names.c_str());
-  }
-  for (const Port* port : ports)
-    if (!options.random_inputs && !options.inputs.contains(port->name))
-      fail(kWrongInput, "input '%s' (%s, %s) is missing: --input %s=FILE.npy, or --random-inputs SEED", port->name,
-           dtype_name(port->dtype), shape_text(file_shape(*port)).c_str(), port->name);
+      write_tensor(rank, *port, &Program::inputs, state_file(options.save_state, port->name));
 }
 
 }  // namespace weft

@@ -15,12 +15,19 @@ struct Part {
   std::vector<int64_t> lengths;  // one for each bound of the layout
 };
 
+/// The length of a bounded dimension: where it lies, and the tensor that says it.
+struct Length {
+  int64_t offset, value;
+  const char* name;
+};
+
 /// The inputs of one rank.
 class Inputs {
  public:
   Inputs(RankState& rank, const Options& options);
-  /// Puts the inputs of an invocation into their buffers (a program may have written over them).
-  void upload(int invocation);
+  /// Puts the inputs of an invocation into their buffers (a program may have written over them). `known`: what the
+  /// states say of lengths that they share with inputs.
+  void upload(int invocation, std::vector<Length> known);
 
  private:
   struct Input {
@@ -29,6 +36,7 @@ class Inputs {
     Part part;
   };
   void load(Input& input, int invocation);
+  static void agree(Input& input, std::vector<Length>& known);
 
   RankState& rank_;
   uint64_t seed_;
@@ -44,6 +52,8 @@ class States {
   void reset();
   /// After an invocation: what was written becomes what is read next.
   void advance();
+  /// What the next invocation reads.
+  std::vector<Length> lengths() const;
   /// The memory that poisoning leaves alone.
   std::vector<Range> ranges() const;
 
@@ -62,13 +72,5 @@ int64_t staging_bytes(const Executable& executable, const Options& options);
 
 /// All ranks together: assembles outputs and states; rank 0 writes the files.
 void write_tensors(RankState& rank, const Options& options);
-
-/// Unknown and missing inputs, before any rank is started.
-void check_inputs(const Executable& executable, const Options& options);
-
-/// A name as part of a file's name.
-std::string file_name(const std::string& name);
-/// Makes a folder and those above it.
-void make_folder(const std::string& path);
 
 }  // namespace weft

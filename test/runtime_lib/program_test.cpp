@@ -233,9 +233,39 @@ TEST_CASE("program: states grow, are saved, loaded, and refuse to outgrow their 
   CHECK(contains(outgrown, "'past' would have 7 elements, more than its bound of 5"));
 }
 
+TEST_CASE("program: lengths that are one dim of the model agree") {
+  const Folder folder;
+  const std::string state = folder / "state";
+  REQUIRE(system(("mkdir " + state).c_str()) == 0);
+  const auto lengths = [&](int64_t keys, int64_t values, int64_t mask) {
+    write_floats(state + "/keys.npy", {keys}, some_floats(keys));
+    write_floats(state + "/values.npy", {values}, some_floats(values));
+    write_floats(folder / "mask.npy", {mask}, some_floats(mask));
+  };
+  const std::string load = " --load-state " + state, masked = "--input mask=" + folder / "mask.npy" + load;
+  lengths(2, 2, 2);
+  CHECK(run("shared", masked).code == 0);
+  CHECK(run("shared", "--random-inputs 1 --iterations 2" + load).code == 0);  // the mask is as long as the states
+  CHECK(run("shared", "--random-inputs 1 --iterations 4").code == 0);
+  CHECK(run("shared", "--random-inputs 1 --iterations 5").code == 1);  // outgrown
+  const Finished stays = run("shared", masked + " --iterations 2");
+  CHECK(stays.code == 1);
+  CHECK_MESSAGE(contains(stays, "'mask': dimension 0 has length 2, but 'values' has 3 there"), stays.text);
+  lengths(2, 3, 3);
+  const Finished states = run("shared", masked);
+  CHECK(states.code == 1);
+  CHECK_MESSAGE(contains(states, "values.npy (state 'values'): dimension 0 has length 3, but "), states.text);
+  CHECK_MESSAGE(contains(states, "keys.npy (state 'keys'): dimension 0 has length 2"), states.text);
+  lengths(2, 2, 3);
+  const Finished input = run("shared", masked);
+  CHECK(input.code == 1);
+  CHECK_MESSAGE(contains(input, "mask.npy (input 'mask'): dimension 0 has length 3"), input.text);
+}
+
 TEST_CASE("program: wrong inputs and wrong use") {
   const Folder folder;
   write_floats(folder / "wide.npy", {3, 3}, some_floats(9));
+  write_file(folder / "w.bin", packed_weights(1));
   const auto check = [](const std::string& arguments, int code, const char* part) {
     const Finished done = run("cache", arguments);
     CHECK(done.code == code);
@@ -247,10 +277,23 @@ TEST_CASE("program: wrong inputs and wrong use") {
   check("--input x=" + folder / "none.npy", 1, "No such file");
   check("--input x=" + folder / "wide.npy", 1, "shape 3x3; 'x' is <=2x3");
   check("--random-inputs 1 --load-state " + folder.path, 1, "past.npy: No such file");
+  check("--random-inputs 1 --load-state nowhere", 1, "--load-state nowhere: No such file");
+  check("--random-inputs 1 --load-state " + folder / "wide.npy", 1, "wide.npy: not a folder");
   check("--random-inputs 1 --output-dir /dev/null/x", 1, "cannot make the folder");
+  check("--random-inputs 1 --output-dir " + folder / "wide.npy", 1, "cannot write there: Not a directory");
+  check("--random-inputs 1 --trace " + folder.path, 1, "cannot write there: Is a directory");
+  check("--random-inputs 1 --trace nowhere/t.json", 1, "cannot write there: No such file");
+  check("--random-inputs 1 --iteration 3", 2, "unknown argument '--iteration' (did you mean '--iterations'?)");
+  check("--random-inputs 1 --stall 0:cta", 2,
+        "this rank has no such step (did you mean 'cat'?); there are: cat, count");
+  check("--random-inputs 1 --stall 1:cat", 2, "there is no rank 1; the program has 1");
   check("--iterations 0", 2, "--iterations 0");
   check("--frobnicate", 2, "unknown argument '--frobnicate'");
   check("--help", 0, "--random-inputs SEED");
+  const Finished stateless =
+      run("mlp1", "--random-inputs 1 --weights " + folder / "w.bin" + " --load-state " + folder.path);
+  CHECK(stateless.code == 2);
+  CHECK_MESSAGE(contains(stateless, "the program has no states"), stateless.text);
   const Finished none = run("mlp2", "--random-inputs 1");
   CHECK(none.code == 1);
   CHECK(contains(none, "the weights are missing"));
@@ -294,6 +337,16 @@ TEST_CASE("program: ranks of a launcher meet in shared memory") {
   CHECK(contains(both, "mlp: 2 ranks"));
   CHECK(shell("mlp2", "RANK=0" + run_it).code == 6);
   CHECK(shell("mlp2", "RANK=0 WORLD_SIZE=3 MASTER_PORT=1" + run_it).code == 6);
+  // The name of Open MPI's job does not depend on what else is set, nor on scripts between mpirun and the ranks.
+  const std::string mpi = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=";
+  const Finished wrapped = shell("mlp2", mpi + "1 MASTER_PORT=5 sh -c '" + run_it + "; exit $?' & " + mpi +
+                                             "0 MASTER_PORT=6" + run_it + " && wait $!");
+  CHECK_MESSAGE(wrapped.code == 0, wrapped.text);
+  const std::string step = "SLURM_JOB_ID=9 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=";
+  CHECK(shell("mlp2", step + "1" + run_it).code == 0);  // starts its ranks itself
+  const Finished hint = shell("mlp2", step + "3" + run_it);
+  CHECK(hint.code == 6);
+  CHECK_MESSAGE(contains(hint, "started 3 ranks; the program has 2: start it with srun -n 2"), hint.text);
   const Finished alone = shell("mlp2", job + " RANK=0" + run_it + " --timeout 0.3");
   CHECK(alone.code == 124);
   CHECK(contains(alone, "0 of 1 other ranks came"));

@@ -176,6 +176,38 @@ constexpr weft::Executable kExecutable{.name = "cache", .programs = kPrograms, .
 
 }  // namespace cache
 
+/// Two states and an input whose first dimension is one dim of the model, held by one rank each of two programs: the
+/// first has both states, the second the input and the second state.
+namespace shared {
+
+constexpr int64_t kBound = 4;
+constexpr weft::Own<int64_t> length{0, 1}, next{length.end(), 1};
+constexpr weft::Own<float> keys{next.end(), kBound}, values{keys.end(), kBound}, mask{values.end(), kBound};
+
+void run(weft::Rank& r) {
+  r.step({0, "grow", "Concat grow"}, [&] {
+    r[next][0] = r[length][0] + 1;
+  });
+}
+
+constexpr int kRank0[] = {0}, kRank1[] = {1};
+constexpr weft::Stream kOne[] = {{"compute"}};
+constexpr weft::Bound kOld[] = {{0, length}}, kNew[] = {{0, next}};
+constexpr weft::Port kInputs0[] = {{"keys", {kBound}, keys, {.bounds = kOld}},
+                                   {"values", {kBound}, values, {.bounds = kOld}}};
+constexpr weft::Port kOutputs0[] = {{"new_keys", {kBound}, keys, {.bounds = kNew}},
+                                    {"new_values", {kBound}, values, {.bounds = kNew}}};
+constexpr weft::Port kInputs1[] = {{"mask", {kBound}, mask, {.bounds = kOld}},
+                                   {"values", {kBound}, values, {.bounds = kOld}}};
+constexpr weft::Port kOutputs1[] = {{"new_values", {kBound}, values, {.bounds = kNew}}};
+constexpr weft::State kStates[] = {{"keys", "new_keys"}, {"values", "new_values"}};
+constexpr weft::Program kPrograms[] = {
+    {.ranks = kRank0, .streams = kOne, .inputs = kInputs0, .outputs = kOutputs0, .own_bytes = mask.end(), .run = run},
+    {.ranks = kRank1, .streams = kOne, .inputs = kInputs1, .outputs = kOutputs1, .own_bytes = mask.end(), .run = run}};
+constexpr weft::Executable kExecutable{.name = "shared", .world = 2, .programs = kPrograms, .states = kStates};
+
+}  // namespace shared
+
 int main(int argc, char** argv) {
   const char* name = getenv("WEFT_TEST_PROGRAM");
   const std::string_view program = name == nullptr ? "" : name;
@@ -183,6 +215,7 @@ int main(int argc, char** argv) {
   if (program == "mlp2") return weft::main(Mlp<2>::kExecutable, argc, argv);
   if (program == "mlp4") return weft::main(Mlp<4>::kExecutable, argc, argv);
   if (program == "staged") return weft::main(staged::kExecutable, argc, argv);
+  if (program == "shared") return weft::main(shared::kExecutable, argc, argv);
   if (program == "cache") return weft::main(cache::kExecutable, argc, argv);
   return 2;
 }

@@ -1,0 +1,246 @@
+#include "checks.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "nearest.h"
+#include "npy.h"
+
+namespace weft {
+
+std::string file_name(const std::string& name) {
+  std::string out = name;
+  for (char& c : out)
+    if (!isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') c = '_';
+  return out;
+}
+
+std::string input_file(std::string pattern, int invocation) {
+  for (size_t at; (at = pattern.find("{i}")) != std::string::npos;) pattern.replace(at, 3, std::to_string(invocation));
+  return pattern;
+}
+
+std::string state_file(const std::string& folder, const char* name) { return folder + "/" + file_name(name) + ".npy"; }
+
+void make_folder(const std::string& path) {
+  for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    const std::string part = path.substr(0, slash);
+    if (mkdir(part.c_str(), 0777) != 0 && errno != EEXIST && errno != EISDIR)
+      fail(kWrongInput, "cannot make the folder %s: %s", part.c_str(), strerror(errno));
+    if (slash == std::string::npos) return;
+  }
+}
+
+void check_shape(const Port& port, const std::vector<int64_t>& shape, const std::string& file) {
+  const std::vector<int64_t> wanted = file_shape(port);
+  const size_t leading = wanted.size() - size_t(port.shape.ndim);
+  std::string expected;
+  bool fits = shape.size() == wanted.size();
+  for (size_t d = 0; d < wanted.size(); ++d) {
+    bool is_bounded = false;
+    for (const Bound& bound : port.layout.bounds) is_bounded |= size_t(bound.dim) + leading == d;
+    if (fits) fits = is_bounded ? shape[d] <= wanted[d] : shape[d] == wanted[d];
+    expected += (d == 0 ? "" : "x") + std::string(is_bounded ? "<=" : "") + std::to_string(wanted[d]);
+  }
+  if (!fits)
+    fail(kWrongInput, "%s: shape %s; '%s' is %s", file.c_str(), shape_text(shape).c_str(), port.name,
+         expected.empty() ? "scalar" : expected.c_str());
+}
+
+std::vector<int64_t> lengths_of(const Port& port, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> out;
+  const size_t leading = shape.size() - size_t(port.shape.ndim);
+  for (const Bound& bound : port.layout.bounds) out.push_back(shape[size_t(bound.dim) + leading]);
+  return out;
+}
+
+namespace {
+
+// ---- names ----------------------------------------------------------------------------------------------------------
+
+std::vector<const Port*> plain_inputs(const Executable& executable) {
+  std::vector<const Port*> ports = distinct_ports(executable, &Program::inputs);
+  std::erase_if(ports, [&](const Port* port) { return is_state_input(executable, port->name); });
+  return ports;
+}
+
+void check_inputs(const Executable& executable, const Options& options) {
+  const std::vector<const Port*> ports = plain_inputs(executable);
+  std::vector<std::string> names;
+  for (const Port* port : ports) names.emplace_back(port->name);
+  for (const auto& [name, file] : options.inputs) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    if (is_state_input(executable, name.c_str()))
+      fail(kWrongInput, "'%s' is a state; it is loaded with --load-state", name.c_str());
+    if (names.empty()) fail(kWrongInput, "there is no input '%s': the program has none", name.c_str());
+    fail(kWrongInput, "there is no input '%s'%s; there are: %s", name.c_str(), did_you_mean(name, names).c_str(),
+         list_text(names).c_str());
+  }
+  for (const Port* port : ports)
+    if (!options.random_inputs && !options.inputs.contains(port->name))
+      fail(kWrongInput, "input '%s' (%s, %s) is missing: --input %s=FILE.npy, or --random-inputs SEED", port->name,
+           dtype_name(port->dtype), shape_text(file_shape(*port)).c_str(), port->name);
+}
+
+void check_stall(const Executable& executable, const Options& options) {
+  if (options.stall_rank >= executable.world)
+    fail(kUsage, "--stall %d:%s: there is no rank %d; the program has %d, counted from 0", options.stall_rank,
+         options.stall_step.c_str(), options.stall_rank, executable.world);
+}
+
+// ---- places ---------------------------------------------------------------------------------------------------------
+
+void check_states(const Executable& executable, const Options& options) {
+  if (!options.load_state.empty()) {
+    struct stat status = {};
+    const char* folder = options.load_state.c_str();
+    if (stat(folder, &status) != 0) fail(kWrongInput, "--load-state %s: %s", folder, strerror(errno));
+    if (!S_ISDIR(status.st_mode)) fail(kWrongInput, "--load-state %s: not a folder", folder);
+  }
+  if (!executable.states.empty()) return;
+  for (const auto& [flag, value] :
+       {std::pair{"--load-state", &options.load_state}, {"--save-state", &options.save_state}})
+    if (!value->empty()) fail(kUsage, "%s %s: the program has no states", flag, value->c_str());
+}
+
+void check_folder(const char* flag, const std::string& folder) {
+  if (folder.empty()) return;
+  make_folder(folder);
+  struct stat status = {};
+  if (stat(folder.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
+    errno = ENOTDIR;
+  else if (access(folder.c_str(), W_OK) == 0)
+    return;
+  fail(kWrongInput, "%s %s: cannot write there: %s", flag, folder.c_str(), strerror(errno));
+}
+
+void check_trace(const std::string& file) {
+  if (file.empty()) return;
+  const size_t slash = file.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : file.substr(0, slash + 1);
+  struct stat status = {};
+  if (stat(file.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
+    errno = EISDIR;
+  else if (access(folder.c_str(), W_OK) == 0)
+    return;
+  fail(kWrongInput, "--trace %s: cannot write there: %s", file.c_str(), strerror(errno));
+}
+
+/// Names differ, but what is left of them in the names of files may not.
+void check_file_names(const Executable& executable, std::span<const Port> Program::*ports, bool only_states) {
+  std::map<std::string, const char*> taken;
+  for (const Port* port : distinct_ports(executable, ports)) {
+    if (only_states && !is_state_input(executable, port->name)) continue;
+    const auto [other, is_new] = taken.emplace(file_name(port->name), port->name);
+    if (!is_new)
+      fail(kWrongInput, "'%s' and '%s' would both be the file %s.npy: rename one of them in the model", other->second,
+           port->name, other->first.c_str());
+  }
+}
+
+// ---- lengths --------------------------------------------------------------------------------------------------------
+
+/// One bounded dimension of an input or state as one program holds it, and what the first invocation will find there.
+struct Claim {
+  const Port* port;
+  int dim;
+  int64_t length;  // -1: takes what the others say
+  std::string source;
+};
+
+/// Dims that are one: those whose lengths lie in one place of one program, and those of one tensor in several programs.
+class Dims {
+ public:
+  void add(int program, int64_t offset, Claim claim) {
+    const int id = int(claims_.size());
+    parent_.push_back(id);
+    unite(id, slots_.emplace(std::pair(program, offset), id).first->second);
+    unite(id, names_.emplace(std::pair(std::string(claim.port->name), claim.dim), id).first->second);
+    claims_.push_back(std::move(claim));
+  }
+  void check() {
+    std::map<int, const Claim*> first;
+    for (size_t i = 0; i < claims_.size(); ++i) {
+      const Claim& claim = claims_[i];
+      if (claim.length < 0) continue;
+      const Claim& other = *first.emplace(root(int(i)), &claim).first->second;
+      if (other.length != claim.length)
+        fail(kWrongInput,
+             "%s: dimension %d has length %ld, but %s: dimension %d has length %ld; they are one dim of the model",
+             claim.source.c_str(), claim.dim, long(claim.length), other.source.c_str(), other.dim, long(other.length));
+    }
+  }
+
+ private:
+  int root(int id) const { return parent_[size_t(id)] == id ? id : root(parent_[size_t(id)]); }
+  void unite(int a, int b) { parent_[size_t(root(a))] = root(b); }
+
+  std::vector<Claim> claims_;
+  std::vector<int> parent_;
+  std::map<std::pair<int, int64_t>, int> slots_;
+  std::map<std::pair<std::string, int>, int> names_;
+};
+
+/// Where a tensor comes from: a file, or "" with what it begins as.
+struct Source {
+  std::string file, text;
+  int64_t length = -1;  // where there is no file
+};
+
+Source source_of(const Executable& executable, const Options& options, const Port& port) {
+  const std::string name = "'" + std::string(port.name) + "'";
+  if (!is_state_input(executable, port.name)) {
+    const auto given = options.inputs.find(port.name);
+    if (given == options.inputs.end()) return {"", "input " + name};
+    return {input_file(given->second, 0), "input " + name};
+  }
+  if (!options.load_state.empty()) return {state_file(options.load_state, port.name), "state " + name};
+  return {"", "state " + name + " at its start", port.layout.initial < 0 ? 0 : INT64_MAX};
+}
+
+std::vector<int64_t> first_lengths(const Source& source, const Port& port) {
+  if (!source.file.empty()) {
+    const NpyFile npy(source.file, port.dtype);
+    check_shape(port, npy.shape(), source.file);
+    return lengths_of(port, npy.shape());
+  }
+  if (source.length == INT64_MAX) return lengths_of(port, file_shape(port));
+  return std::vector<int64_t>(port.layout.bounds.size(), source.length);
+}
+
+/// Files are there, fit, and agree about the dims they share.
+void check_tensors(const Executable& executable, const Options& options) {
+  Dims dims;
+  for (size_t p = 0; p < executable.programs.size(); ++p)
+    for (const Port& port : executable.programs[p].inputs) {
+      const Source source = source_of(executable, options, port);
+      const std::vector<int64_t> lengths = first_lengths(source, port);
+      const std::string text = source.file.empty() ? source.text : source.file + " (" + source.text + ")";
+      for (size_t b = 0; b < lengths.size(); ++b) {
+        const Bound& bound = port.layout.bounds[b];
+        dims.add(int(p), bound.count.offset, {&port, bound.dim, lengths[b], text});
+      }
+    }
+  dims.check();
+}
+
+}  // namespace
+
+void check_options(const Executable& executable, const Options& options) {
+  check_stall(executable, options);
+  check_states(executable, options);
+  check_inputs(executable, options);
+  check_tensors(executable, options);
+  if (!options.output_dir.empty()) check_file_names(executable, &Program::outputs, false);
+  if (!options.save_state.empty() || !options.load_state.empty()) check_file_names(executable, &Program::inputs, true);
+  check_folder("--output-dir", options.output_dir);
+  check_folder("--save-state", options.save_state);
+  check_trace(options.trace);
+}
+
+}  // namespace weft

@@ -45,6 +45,12 @@ def check(name, ok, why=""):
     return ok
 
 
+def measured(name, ok, figure):
+    """Like check, for a case that rests on a figure: either line says it."""
+    print(f"{'PASS' if ok else 'FAIL'} {name}: {one_line(figure)}", flush=True)
+    return ok
+
+
 def scratch(name):
     """An empty folder below build/test."""
     folder = ROOT / "build" / "test" / name

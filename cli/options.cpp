@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
 #include "passes/pass.h"
 #include "weft_build_config.h"
@@ -86,6 +87,7 @@ void add_flags(CLI::App& app, const Verb& verb, Given& given, Options& options) 
     add_list(app, "--schedule", options.schedules, "FILE", "YAML; without it, one rank");
   }
   if (takes(Verb::kModel | Verb::kTarget)) add_target_flags(app, given);
+  if (takes(Verb::kModel)) app.add_flag("--quiet", options.quiet, "no lines of progress on standard error");
   if (takes(Verb::kBuild)) add_build_flags(app, given, options);
   if (takes(Verb::kJson)) app.add_flag("--json", options.json, "prints JSON");
   if (takes(Verb::kExplain)) app.add_flag("--names", options.names, "lists every name that a schedule can select");
@@ -134,11 +136,27 @@ std::optional<Target> host_target(const std::string& arch) {
   return {};
 }
 
+/// CLI11 takes a word that is no verb for an argument, and then asks for a verb.
+static bool is_known_verb(const std::string& word, const Verb* verbs, size_t count) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) {
+    if (word == verbs[i].name) return true;
+    if (!(verbs[i].flags & Verb::kMany)) names.push_back(verbs[i].name);
+  }
+  std::fprintf(stderr, "weft: error: unknown verb '%s'%s\nRun with --help for more information.\n",
+               printable(word).c_str(), did_you_mean(word, names).c_str());
+  return false;
+}
+
 CommandLine parse_command_line(int argc, const char* const* argv, const Verb* verbs, size_t count) {
   CLI::App app("Compiles an ONNX model and a schedule into one executable for many ranks.", "weft");
   app.set_version_flag("--version", "weft " WEFT_VERSION);
   app.require_subcommand(1);
   CommandLine line;
+  if (argc > 1 && argv[1][0] != '-' && !is_known_verb(argv[1], verbs, count)) {
+    line.exit_code = kUsage;
+    return line;
+  }
   std::vector<Given> given(count);
   std::vector<CLI::App*> apps;
   for (size_t i = 0; i < count; ++i) {

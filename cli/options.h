@@ -31,6 +31,7 @@ struct Options {
   std::string stop_after;
   bool time_passes = false;
   std::string report;
+  bool quiet = false;  // no progress
 
   // Of single verbs.
   bool json = false;

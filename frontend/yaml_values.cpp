@@ -33,7 +33,10 @@ std::optional<int64_t> YamlValues::integer(const YamlNode& node, const std::stri
   }
   if (*value >= least && *value <= most) return value;
   diags_.error("schedule-range", node.loc, "{} must be {}{}, not {}", what, least,
-               most == INT64_MAX ? " or more" : " to " + std::to_string(most), *value);
+               most == INT64_MAX ? " or more"
+               : most == least   ? ""
+                                 : " to " + std::to_string(most),
+               *value);
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -25,6 +26,7 @@ using Command = std::vector<std::string>;
 struct Job {
   std::string file;  // what it makes, for people
   std::string log;
+  std::chrono::steady_clock::time_point begin;
 };
 
 /// Starts a command whose output goes to a file; -1 if that fails.
@@ -65,17 +67,16 @@ std::string log_head(const std::string& log) {
 
 class Compiles {
  public:
-  Compiles(const BuildOptions& options, Diags& diags) : options_(options), diags_(diags) {
+  Compiles(const BuildOptions& options, size_t count, Diags& diags) : options_(options), count_(count), diags_(diags) {
     jobs_ = options.jobs > 0 ? static_cast<size_t>(options.jobs) : std::max(1u, std::thread::hardware_concurrency());
   }
 
   /// Runs a command when a place is free.
   void run(const Command& command, const std::string& file, const std::string& log) {
     while (running_.size() >= jobs_) wait_one();
-    if (options_.progress) fprintf(stderr, "weft: %s\n", file.c_str());
     const pid_t child = start(command, log);
     if (child < 0) return fail(file, std::string("cannot start a process: ") + std::strerror(errno));
-    running_[child] = {file, log};
+    running_[child] = {file, log, std::chrono::steady_clock::now()};
   }
   bool finish() {
     while (!running_.empty()) wait_one();
@@ -99,7 +100,16 @@ class Compiles {
     }
     const Job job = running_[child];
     running_.erase(child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status)) fail(job.file, log_head(read_file(job.log)));
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) return fail(job.file, log_head(read_file(job.log)));
+    show(job);
+  }
+  /// A line for each file that is done; the last is the executable.
+  void show(const Job& job) {
+    ++done_;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - job.begin).count();
+    if (options_.progress)
+      fprintf(stderr, "weft: [%zu/%zu] %s %s  %.1f s\n", done_, count_, done_ == count_ ? "link" : "compile",
+              job.file.c_str(), seconds);
   }
   void fail(const std::string& file, const std::string& log) {
     failed_ = true;
@@ -107,6 +117,8 @@ class Compiles {
   }
 
   const BuildOptions& options_;
+  const size_t count_;  // commands in all, the link with them
+  size_t done_ = 0;
   Diags& diags_;
   size_t jobs_;
   std::map<pid_t, Job> running_;
@@ -145,7 +157,6 @@ BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& fi
   const fs::path root = fs::absolute(options.work_dir);
   for (const SourceFile& file : files)
     if (!write_file(root / file.path, file.text)) return file_failed(diags, (root / file.path).string());
-  Compiles compiles(options, diags);
   Command link = {options.compiler, "-o", options.output};
   // Large files first, so that the last core is not left alone with one.
   std::vector<const SourceFile*> order;
@@ -154,6 +165,7 @@ BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& fi
   for (const SourceFile* file : order) link.push_back((root / (file->path + ".o")).string());
   std::stable_sort(order.begin(), order.end(),
                    [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
+  Compiles compiles(options, order.size() + 1, diags);
   for (const SourceFile* file : order)
     compiles.run(compile_command(plan, options, root, file->path), file->path, (root / (file->path + ".log")).string());
   if (!compiles.finish()) return BuildResult::ToolchainFailed;

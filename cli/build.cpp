@@ -121,8 +121,8 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
                            .runtime_library = runtime->library,
                            .compiler = compiler,
                            .jobs = 0,
-                           .progress = false};
-  progress(format("compiling {} kernels with {}", plan.kernels.size(), compiler));
+                           .progress = !options.quiet};
+  progress(options, format("compiling {} kernels with {}", plan.kernels.size(), compiler));
   const int code = exit_code_of(build_executable(plan, files, build, diags));
   if (code != 0) return code;
   return move_to(program, options.output, diags) ? 0 : 1;

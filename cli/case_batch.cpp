@@ -49,7 +49,9 @@ bool has_id(const Diags& diags, std::string_view ending) {
 class CaseCompiler {
  public:
   CaseCompiler(const Options& options, const ManyCase& one, std::string space)
-      : options_(options), case_(one), space_(std::move(space)) {}
+      : options_(options), case_(one), space_(std::move(space)) {
+    options_.quiet = true;
+  }
 
   /// The sources, or a result.
   std::optional<Ready> compile(CaseResult& result);
@@ -145,7 +147,7 @@ std::optional<Ready> CaseCompiler::compile(CaseResult& result) {
   std::unique_ptr<Compilation> c;
   if (read_data(diags)) c = compile_pinned(diags);
   if (c) c->module.name = space_;
-  if (!c || !compile_plan(*c, diags)) {
+  if (!c || !compile_plan(*c, options_, diags)) {
     result = {"refused", first_error(diags)};
     return {};
   }

@@ -6,6 +6,7 @@
 #include "cli/build.h"
 #include "cli/commands.h"
 #include "cli/pass_output.h"
+#include "cli/process.h"
 #include "frontend/schedule_reader.h"
 #include "ir/base/check.h"
 #include "passes/make_plan.h"
@@ -39,6 +40,7 @@ bool run_passes(Compilation& c, const Options& options, Diags& diags) {
   const RunOptions run{options.print_ir_after, options.stop_after, !options.dump_dir.empty()};
   try {
     const bool done = run_pipeline(c.module, {c.schedule, c.target, diags}, run, c.passes);
+    for (const PassReport& pass : c.passes.passes) progress(options, "pass " + pass.name, pass.seconds);
     return show_passes(options, c.passes, diags) && done;
   } catch (const InternalError& error) {
     show_passes(options, c.passes, diags);
@@ -53,24 +55,32 @@ std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags)
   if (!check_target(options, diags)) return nullptr;
   std::optional<Schedule> schedule = read_schedule(options, diags);
   if (!schedule) return nullptr;
+  const Stopwatch watch;
   std::optional<Module> module = read_onnx(read_options(options, *schedule), diags);
+  progress(options, "read " + printable(options.model), watch.seconds());
   if (!module) return nullptr;
   auto c = std::make_unique<Compilation>(Compilation{std::move(*schedule), std::move(*module), options.target, {}, {}});
   c->target.memory = c->schedule.memory_limit.value_or(0);
   return run_passes(*c, options, diags) ? std::move(c) : nullptr;
 }
 
-bool compile_plan(Compilation& c, Diags& diags) {
+bool compile_plan(Compilation& c, const Options& options, Diags& diags) {
+  const Stopwatch watch;
   std::optional<Plan> plan = make_plan(c.module, c.target, diags);
   if (!plan || !diags.ok()) return false;
   c.plan = std::move(*plan);
+  progress(options, "plan", watch.seconds());
+  const Stopwatch proof;
   const std::vector<std::string> wrong = prove_plan(c.plan);
+  progress(options, "proof of the plan", proof.seconds());
   WEFT_CHECK(wrong.empty(), "the plan cannot be proved right:\n  " + join(wrong, "\n  "));
   return true;
 }
 
 int compile_program(const Compilation& c, const Options& options, Diags& diags) {
+  const Stopwatch watch;
   const std::vector<SourceFile> files = emit(c.plan, diags);
+  progress(options, "sources", watch.seconds());
   if (!diags.ok()) return diags.exit_code();
   return options.emit_source ? write_sources(c.plan, files, options, diags) : build(c.plan, files, options, diags);
 }
@@ -81,7 +91,7 @@ int run_compile(const Options& options) {
   const Stopwatch watch;
   const std::unique_ptr<Compilation> c = compile_graph(options, diags);
   if (!c || c->passes.stopped) return finish(diags);
-  if (!compile_plan(*c, diags) || !show_plan(options, c->plan, diags)) return finish(diags);
+  if (!compile_plan(*c, options, diags) || !show_plan(options, c->plan, diags)) return finish(diags);
   const int code = compile_program(*c, options, diags);
   if (code == 0) report_build(*c, options, watch.seconds(), diags);
   const int reported = finish(diags);

@@ -21,7 +21,7 @@ struct Compilation {
 /// Schedule, model, passes; up to `--stop-after`. Nothing after reporting.
 std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags);
 /// And the plan of the graph, proved. False after reporting.
-bool compile_plan(Compilation& compilation, Diags& diags);
+bool compile_plan(Compilation& compilation, const Options& options, Diags& diags);
 /// And the executable, or the folder of sources. The exit code, after reporting.
 int compile_program(const Compilation& compilation, const Options& options, Diags& diags);
 

@@ -343,7 +343,7 @@ int run_explain(const Options& options) {
   }
   Diags whole;
   const std::unique_ptr<Compilation> compiled = compile_graph(options, whole);
-  if (!compiled || !compile_plan(*compiled, whole)) return finish(whole);
+  if (!compiled || !compile_plan(*compiled, options, whole)) return finish(whole);
   if (options.json)
     print_json(scheduled->module, *compiled);
   else

@@ -19,6 +19,7 @@
 #include <sstream>
 #include <thread>
 
+#include "cli/options.h"
 #include "ir/base/text.h"
 
 namespace weft {
@@ -224,6 +225,15 @@ std::string ending_text(const Finished& finished) {
   return format("exit code {}", finished.exit_code);
 }
 
-void progress(const std::string& line) { std::fprintf(stderr, "weft: %s\n", line.c_str()); }
+void progress(const Options& options, const std::string& line) {
+  if (!options.quiet) std::fprintf(stderr, "weft: %s\n", line.c_str());
+}
+
+void progress(const Options& options, const std::string& stage, double seconds) {
+  constexpr double kWorthALine = 1;
+  char text[32];
+  std::snprintf(text, sizeof text, "  %.1f s", seconds);
+  if (seconds >= kWorthALine) progress(options, stage + text);
+}
 
 }  // namespace weft

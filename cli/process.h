@@ -6,6 +6,8 @@
 
 namespace weft {
 
+struct Options;
+
 /// A folder of its own below TMPDIR, removed with all it holds: at the end of scope, and when an interrupt, a hang-up
 /// or a termination signal ends the program.
 class WorkFolder {
@@ -36,7 +38,9 @@ Finished run_program(const std::vector<std::string>& command, double seconds);
 /// "cannot run", "signal 11", "exit code 3": how a program ended, for messages.
 std::string ending_text(const Finished& finished);
 
-/// A line on standard error about what takes long.
-void progress(const std::string& line);
+/// A line on standard error, unless --quiet.
+void progress(const Options& options, const std::string& line);
+/// The same for what is done already, if it took long enough to be worth a line.
+void progress(const Options& options, const std::string& stage, double seconds);
 
 }  // namespace weft

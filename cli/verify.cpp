@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <new>
 
 #include "cli/commands.h"
 #include "cli/comparison.h"
@@ -38,6 +39,7 @@ class Verifier {
   Row verify(const std::string& schedule, int number);
 
  private:
+  Row& fill(Row& row, const std::string& schedule, int number);
   std::unique_ptr<Compilation> compile(Options& options, Diags& diags) const;
   KnownData known_data(const Compilation& c, const Options& options, Diags& diags) const;
   std::vector<Tensor> inputs_in_order(const Module& module, const KnownData& data) const;
@@ -178,14 +180,34 @@ std::string Verifier::find_divergence(const Options& options, const KnownData& d
   const std::vector<ValueId> taps = add_taps(c->module);
   Options tapped = options;
   tapped.output = folder + "/tapped";
-  if (!compile_plan(*c, diags) || compile_program(*c, tapped, diags) != 0)
+  if (!compile_plan(*c, options, diags) || compile_program(*c, tapped, diags) != 0)
     return "the tap build failed: " + diags.text();
   return first_difference(*c, taps, data, tapped.output, folder);
 }
 
+/// Where one schedule breaks the compiler, the others are verified all the same.
 Row Verifier::verify(const std::string& schedule, int number) {
   Row row;
   row.name = schedule.empty() ? "one rank" : schedule;
+  const std::string name = printable(row.name);
+  try {
+    fill(row, schedule, number);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "%s: error: out of memory\n", name.c_str());
+    row.ends(kEnvironment, "out of memory");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr,
+                 "%s: internal error: %s\n"
+                 "This is a bug of weft; please report it with the model, the schedule and the command.\n",
+                 name.c_str(), error.what());
+    row.ends(kBug, "internal error");
+  }
+  if (row.exit_code != 0)
+    std::fprintf(stderr, "%s: failed: %s, exit code %d\n", name.c_str(), row.result.c_str(), row.exit_code);
+  return row;
+}
+
+Row& Verifier::fill(Row& row, const std::string& schedule, int number) {
   Options options = options_;
   options.schedules = schedule.empty() ? std::vector<std::string>{} : std::vector<std::string>{schedule};
   const std::string folder = format("{}/{}", work_.path(), number);
@@ -193,13 +215,13 @@ Row Verifier::verify(const std::string& schedule, int number) {
   options.output = folder + "/program";
   Diags diags;
   const std::unique_ptr<Compilation> c = compile(options, diags);
-  if (!c || !compile_plan(*c, diags)) return row.ends(finish(diags), "refused");
+  if (!c || !compile_plan(*c, options, diags)) return row.ends(finish(diags), "refused");
   row.ranks = std::to_string(c->plan.world);
   if (const int code = compile_program(*c, options, diags); code != 0) {
     finish(diags);
     return row.ends(code, "not built");
   }
-  if (!data_) progress("evaluating the reference");
+  if (!data_) progress(options, "evaluating the reference");
   const KnownData data = known_data(*c, options, diags);
   if (const int code = finish(diags); code != 0) return row.ends(code, "no reference");
   const Comparison comparison =

@@ -74,6 +74,54 @@ bool write_inputs(std::vector<std::string>& command, const Plan& plan, const Kno
   return diags.ok();
 }
 
+bool is_finite(const Tensor& tensor, int64_t i) { return !tensor.is_real() || std::isfinite(tensor.real[i]); }
+
+/// Elements that no tolerance makes equal: NaN or infinity on one side only, integers that differ.
+bool are_apart(const Tensor& a, const Tensor& b, int64_t i) {
+  if (!a.is_real()) return a.whole[i] != b.whole[i];
+  if (is_finite(a, i) && is_finite(b, i)) return false;
+  return std::isnan(a.real[i]) ? !std::isnan(b.real[i]) : a.real[i] != b.real[i];
+}
+
+/// The first element that no tolerance makes equal, else the one that differs most.
+int64_t worst_element(const Tensor& a, const Tensor& b) {
+  int64_t worst = 0;
+  double most = -1;
+  for (int64_t i = 0; i < a.size(); ++i) {
+    if (are_apart(a, b, i)) return i;
+    const double difference = is_finite(a, i) && is_finite(b, i) ? std::fabs(a.at(i) - b.at(i)) : 0;
+    if (difference > most) worst = i, most = difference;
+  }
+  return worst;
+}
+
+std::string element_text(const Tensor& tensor, int64_t i) {
+  if (!tensor.is_real()) return std::to_string(tensor.whole[i]);
+  if (std::isnan(tensor.real[i])) return "nan";  // without its sign
+  char text[32];
+  std::snprintf(text, sizeof text, "%.8g", tensor.real[i]);
+  return text;
+}
+
+/// "at [1,3] it is nan, expected 0.5"
+std::string where_text(const Tensor& result, const Tensor& expected, int64_t i) {
+  std::vector<std::string> index;
+  for (int64_t rest = i, d = static_cast<int64_t>(result.dims.size()); d-- > 0; rest /= result.dims[d])
+    index.insert(index.begin(), std::to_string(rest % result.dims[d]));
+  return format("at [{}] it is {}, expected {}", join(index, ","), element_text(result, i), element_text(expected, i));
+}
+
+std::string difference_text(const std::string& name, const Tensor& result, const Tensor& expected, double error) {
+  const int64_t worst = worst_element(result, expected);
+  const std::string where = where_text(result, expected, worst), output = format("output '{}'", printable(name));
+  if (!are_apart(result, expected, worst))
+    return format("{} differs: relative error {}, most {}", output, error_text(error), where);
+  int64_t count = 0;
+  for (int64_t i = 0; i < result.size(); ++i) count += are_apart(result, expected, i);
+  return format("{} {}: {}, the first of {} such elements of {}", output,
+                result.is_real() ? "cannot be compared" : "differs", where, count, result.size());
+}
+
 std::string type_of(const Tensor& tensor) { return format("{}[{}]", dtype_name(tensor.dtype), dims_text(tensor.dims)); }
 
 }  // namespace
@@ -125,9 +173,7 @@ Comparison compare(const std::string& name, Tensor result, const Tensor& expecte
   } else {
     comparison.error = relative_error(result, expected);
     const double limit = is_float(expected.dtype) ? tolerance.value_or(tolerance_of(expected.dtype)) : 0;
-    if (!(comparison.error <= limit))
-      comparison.detail =
-          format("output '{}' differs: relative error {}", printable(name), error_text(comparison.error));
+    if (!(comparison.error <= limit)) comparison.detail = difference_text(name, result, expected, comparison.error);
   }
   if (!comparison.detail.empty()) comparison.exit_code = kMismatch;
   return comparison;

@@ -30,6 +30,21 @@ TEST_CASE("another type or shape is a mismatch that says so") {
   CHECK(compare("y", reals({1}, DType::F64), reals({1}), {}).exit_code == kMismatch);
 }
 
+TEST_CASE("what differs is named with its place and both values") {
+  const auto detail = [](const Tensor& a, const Tensor& b) { return compare("y", a, b, {}).detail; };
+  Tensor result(DType::F32, {2, 2}), expected(DType::F32, {2, 2});
+  result.real = {1, 2, NAN, INFINITY};
+  expected.real = {1, 9, 0.5, 4};
+  CHECK(detail(result, expected) ==
+        "output 'y' cannot be compared: at [1,0] it is nan, expected 0.5, the first of 2 such elements of 4");
+  CHECK(detail(reals({INFINITY}), reals({-INFINITY})).find("at [0] it is inf, expected -inf") != std::string::npos);
+  result.real = {1, 2, 3, 4};
+  expected.real = {1, 2, 3.1, 4.5};
+  CHECK(detail(result, expected) == "output 'y' differs: relative error 1.1e-01, most at [1,1] it is 4, expected 4.5");
+  CHECK(detail(Tensor::ints({1, 2}), Tensor::ints({1, 3})) ==
+        "output 'y' differs: at [1] it is 2, expected 3, the first of 1 such elements of 2");
+}
+
 TEST_CASE("seeded tensors repeat, and differ by name") {
   const Tensor a = seeded_tensor("a", DType::F32, {64}, 1);
   CHECK(a.real == seeded_tensor("a", DType::F32, {64}, 1).real);

@@ -78,11 +78,41 @@ def check_inputs(program):
         ("negative-iterations", ["--random-inputs", "1", "--iterations", "-3"], 2),
         ("output-is-a-file", ["--input", x, "--input", z, "--output-dir", FOLDER / "good.npy"], 1),
         ("output-in-no-folder", ["--input", x, "--input", z, "--output-dir", "/proc/nobody/out"], 1),
+        ("load-state-without-states", ["--input", x, "--input", z, "--load-state", FOLDER], 2),
+        ("save-state-without-states", ["--input", x, "--input", z, "--save-state", FOLDER / "saved"], 2),
+        ("threads-of-nobody", ["--input", x, "--input", z, "--threads", "0"], 2),
+        ("no-timeout", ["--input", x, "--input", z, "--timeout", "soon"], 2),
+        ("timeout-of-no-number", ["--input", x, "--input", z, "--timeout", "nan"], 2),
+        ("trace-is-a-folder", ["--input", x, "--input", z, "--trace", FOLDER], 1),
         ("trace-in-no-folder", ["--input", x, "--input", z, "--trace", FOLDER / "nowhere" / "trace.json"], 1),
     )
     for name, flags, wanted in rows:
         status, _, err = harness.run([program, *flags], timeout=30)
         outcome(f"run/{name}", status, wanted, err)
+
+
+def check_states():
+    """Two states of one bounded dim: what --load-state names must be there and agree."""
+    fixture = harness.ROOT / "test" / "fixtures" / "kv_state"
+    program, state = FOLDER / "kv", FOLDER / "state"
+    status, out, err = harness.weft("compile", f"{fixture}.onnxtxt", "--schedule", f"{fixture}.yaml", "-o", program)
+    if not harness.check("states/compile", status == 0, f"exit {status}: {(err or out)[-300:]}"):
+        return
+    state.mkdir()
+    rows = (
+        ("agree", 3, 3, state, 0, ""),
+        ("differ", 3, 5, state, 1, "dimension 2 has length 3"),
+        ("too-long", 9, 9, state, 1, "<=8"),
+        ("no-folder", 3, 3, FOLDER / "nowhere", 1, "--load-state"),
+        ("a-file", 3, 3, FOLDER / "good.npy", 1, "not a folder"),
+        ("an-empty-folder", 3, 3, FOLDER, 1, "past_k.npy: No such file"),
+    )
+    for name, k, v, folder, wanted, text in rows:
+        for file, length in (("past_k", k), ("past_v", v)):
+            np.save(state / f"{file}.npy", np.zeros((1, 4, length, 8), np.float32))
+        status, _, err = harness.run([program, "--random-inputs", "1", "--load-state", folder], timeout=30)
+        ok = status == wanted and text in err and len(err.strip().splitlines()) == (wanted != 0)
+        harness.check(f"states/{name}", ok, f"exit {status}, not {wanted}: {err[-300:]}")
 
 
 def check_compile_paths():
@@ -122,6 +152,7 @@ def main():
         return
     check_arrays(program)
     check_inputs(program)
+    check_states()
     check_compile_paths()
 
 

@@ -94,6 +94,15 @@ def check_stalled(program):
     harness.check("stalled", status == 124 and "proj" in err, f"exit {status}: {err[-300:]}")
 
 
+def check_stalled_nowhere(program):
+    """A rank or step to stall in that is not there is wrong use."""
+    rows = (("rank", "7:proj", "the program has 2"), ("step", "1:porj", "there are: "), ("other-step", "0:nothing", "there are: "))
+    for name, where, text in rows:
+        status, _, err = harness.run([program, "--random-inputs", "1", "--timeout", "5", "--stall", where], timeout=40,
+                                     env=clean_environment())
+        harness.check(f"stalled/no-such-{name}", status == 2 and text in err, f"exit {status}: {err[-300:]}")
+
+
 def check_absent(program):
     """Rank 0 of a launcher's job, without rank 1; then rank 1 without rank 0."""
     for rank in ("0", "1"):
@@ -102,8 +111,25 @@ def check_absent(program):
         harness.check(f"absent/only-rank-{rank}", status == 124 and err.strip(), f"exit {status}: {err[-300:]}")
 
 
+def check_together(program):
+    """Ranks of one Open MPI job meet, whatever another launcher left in the environment of each."""
+    ranks = []
+    for rank in ("0", "1"):
+        job = clean_environment(OMPI_COMM_WORLD_RANK=rank, OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_LOCAL_SIZE="2",
+                                PMIX_NAMESPACE=f"prterun-{os.getpid()}@1", MASTER_PORT=f"2950{rank}", SLURM_STEP_ID=rank)
+        ranks.append(subprocess.Popen([program, "--random-inputs", "1", "--timeout", "10"], stderr=subprocess.PIPE, text=True, env=job))
+    errors = [rank.communicate(timeout=40)[1] for rank in ranks]
+    codes = [rank.returncode for rank in ranks]
+    harness.check("launcher/stray-variables", codes == [0, 0], f"exits {codes}: {errors}")
+
+
 def check_launchers(program):
+    step = dict(SLURM_PROCID="0", SLURM_JOB_ID="7", SLURM_STEP_ID="0")
     rows = (
+        ("step-of-one-task", dict(step, SLURM_NTASKS="1"), 0),
+        ("batch-script", dict(SLURM_PROCID="0", SLURM_JOB_ID="7", SLURM_NTASKS="4"), 0),
+        ("step-of-three-tasks", dict(step, SLURM_NTASKS="3"), 6),
+        ("half-of-a-step", dict(SLURM_NTASKS="2", SLURM_JOB_ID="7", SLURM_STEP_ID="0"), 6),
         ("half-set", dict(RANK="0"), 6),
         ("no-port", dict(RANK="0", WORLD_SIZE="2"), 6),
         ("wrong-size", dict(RANK="0", WORLD_SIZE="3", MASTER_PORT="29999"), 6),
@@ -113,7 +139,8 @@ def check_launchers(program):
     )
     for name, variables, wanted in rows:
         status, _, err = harness.run([program, "--random-inputs", "1", "--timeout", "2"], timeout=40, env=clean_environment(**variables))
-        harness.check(f"launcher/{name}", status == wanted and err.strip(), f"exit {status}, not {wanted}: {err[-300:]}")
+        lines = len(err.strip().splitlines())
+        harness.check(f"launcher/{name}", status == wanted and lines == (wanted != 0), f"exit {status}, not {wanted}: {err[-300:]}")
 
 
 def main():
@@ -125,7 +152,9 @@ def main():
         check_killed(program, victim)
     check_parent_killed(program)
     check_stalled(program)
+    check_stalled_nowhere(program)
     check_absent(program)
+    check_together(program)
     check_launchers(program)
 
 

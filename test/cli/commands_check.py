@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -69,6 +70,13 @@ def check_verify():
     expect("verify/mismatch", harness.weft("verify", MODEL, "--data", data, "--taps"), 5, "FAIL", "no value between kernels differs")
     expect("verify/tolerance", harness.weft("verify", MODEL, "--data", data, "--tolerance", "10"), 0, "ok")
     np.save(data / "output_0.npy", np.ones((16, 9), np.float32))
+    np.save(data / "output_0.npy", np.full((16, 8), np.nan, np.float32))
+    expect("verify/nan", harness.weft("verify", MODEL, "--data", data), 5, "cannot be compared: at [0,0] it is ", ", expected nan")
+    bad = FOLDER / "bad.yaml"
+    bad.write_text("weft: 1\nmesh: {tp: 2}\nshard: {nobody: {tp: 0}}\n")
+    expect("verify/one-is-refused", harness.weft("verify", MODEL, "--schedule", bad, "--schedule", SCHEDULE), 1,
+           "bad.yaml: failed: refused, exit code 1", "tp2.yaml", "ok")
+    np.save(data / "output_0.npy", np.ones((16, 9), np.float32))
     expect("verify/shape", harness.weft("verify", MODEL, "--data", data), 5, "expected f32[16x9]")
 
 
@@ -82,6 +90,16 @@ def check_verify_many():
     status, out, err = harness.weft("verify-many", "--list", listing)
     rows = {row["case"]: row["status"] for row in map(json.loads, out.splitlines())} if status == 0 else {}
     harness.check("verify-many", rows == {"wrong": "wrong", "refused": "refused"}, f"exit {status}: {rows} {err[-200:]}")
+
+
+def check_progress():
+    """A line for each file on standard error, none with --quiet; the result's line alone on standard output."""
+    status, out, err = harness.weft("compile", MODEL, "-o", FOLDER / "p")
+    lines = [line for line in err.splitlines() if line.startswith("weft: [")]
+    ends = len(lines) >= 2 and re.fullmatch(r"weft: \[1/\d+\] compile \S+\.cpp  \d+\.\d s", lines[0]) and "] link p " in lines[-1]
+    harness.check("progress", status == 0 and ends and out.count("\n") == 1, f"exit {status}: {err[-300:]}")
+    status, out, err = harness.weft("compile", MODEL, "-o", FOLDER / "p", "--quiet")
+    harness.check("progress/quiet", status == 0 and not err and out, f"exit {status}: {err[-300:]}")
 
 
 def check_environment():
@@ -142,6 +160,7 @@ def check_ops():
     expect("version", harness.weft("--version"), 0, "weft ")
     expect("help", harness.weft("--help"), 0, "compile", "explain")
     expect("no-verb", harness.weft(), 2)
+    expect("unknown-verb", harness.weft("complie", MODEL), 2, "unknown verb 'complie', did you mean 'compile'?")
 
 
 harness.need_weft()
@@ -150,6 +169,7 @@ check_explain()
 check_looking_inside()
 check_verify()
 check_verify_many()
+check_progress()
 check_environment()
 check_interrupt()
 check_ops()

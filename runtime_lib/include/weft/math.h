@@ -1,7 +1,7 @@
 // Scalar functions for emitted kernels. The float ones are branch-free polynomials without a call, so that loops over
 // them vectorise: error below 4e-7 of the result; infinities, NaN and large arguments give what libm gives. The double
 // ones are libm. Compile without -ffast-math, -ffinite-math-only and -fassociative-math: the range reductions depend on
-// the order of operations.
+// the order of operations. On a device the float functions are CUDA's.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -15,13 +15,16 @@ namespace weft {
 
 namespace detail {
 /// A choice by bit masks: g++ turns ?: between long expressions into branches, which keeps a loop from vectorising.
-inline float select(bool condition, float yes, float no) {
+WEFT_HD float select(bool condition, float yes, float no) {
   const uint32_t mask = 0u - uint32_t{condition};
   return std::bit_cast<float>((std::bit_cast<uint32_t>(yes) & mask) | (std::bit_cast<uint32_t>(no) & ~mask));
 }
 }  // namespace detail
 
-inline float exp(float x) {
+WEFT_HD float exp(float x) {
+#if defined(__CUDA_ARCH__)
+  return ::expf(x);
+#else
   const float low = x < -104.0f ? -104.0f : x, in = low > 89.0f ? 89.0f : low;  // NaN passes both
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   const float shifted = in * 1.44269504f + kRound, n = shifted - kRound;
@@ -33,9 +36,13 @@ inline float exp(float x) {
   const uint32_t i = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound) + 256;
   const uint32_t half = i >> 1;
   return p * std::bit_cast<float>((half - 1) << 23) * std::bit_cast<float>((i - half - 1) << 23);
+#endif
 }
 
-inline float log(float x) {
+WEFT_HD float log(float x) {
+#if defined(__CUDA_ARCH__)
+  return ::logf(x);
+#else
   const bool subnormal = x < 0x1p-126f;
   const uint32_t bits = std::bit_cast<uint32_t>(detail::select(subnormal, x * 0x1p23f, x));
   const uint32_t shifted = bits - 0x3f3504f3u;  // so that the mantissa lies in [sqrt(1/2), sqrt(2))
@@ -50,15 +57,23 @@ inline float log(float x) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   const float finite = x == 0 ? -inf : x < 0 ? nan : result;
   return x < inf ? finite : x;  // +inf and NaN return themselves
+#endif
 }
 
-inline float log1p(float x) {
+WEFT_HD float log1p(float x) {
+#if defined(__CUDA_ARCH__)
+  return ::log1pf(x);
+#else
   const float u = 1 + x, lost = x - (u - 1);
   const bool plain = u > 0 && u < std::numeric_limits<float>::infinity();
   return log(u) + detail::select(plain, lost / u, 0.0f);
+#endif
 }
 
-inline float tanh(float x) {
+WEFT_HD float tanh(float x) {
+#if defined(__CUDA_ARCH__)
+  return ::tanhf(x);
+#else
   const float a = std::fabs(x), z = x * x;
   const float small =
       x + x * z *
@@ -66,9 +81,13 @@ inline float tanh(float x) {
                z * (0.1333144221f + z * (-5.373971626e-2f + z * (2.063909061e-2f + z * -5.704990366e-3f))));
   const float large = std::copysign(1 - 2 / (exp(2 * a) + 1), x);
   return detail::select(a < 0.625f, small, large);
+#endif
 }
 
-inline float erf(float x) {
+WEFT_HD float erf(float x) {
+#if defined(__CUDA_ARCH__)
+  return ::erff(x);
+#else
   const float a = std::fabs(x), z = x * x;
   const float small =
       x * (1.128379166f +
@@ -83,106 +102,107 @@ inline float erf(float x) {
                 t * (-0.1030374355f + t * (2.180535115e-2f + t * (-2.939615735e-3f + t * 1.855748932e-4f)))));
   const float large = std::copysign(1 - exp(power), x);
   return detail::select(a < 1, small, large);
+#endif
 }
 
-inline float sigmoid(float x) { return 1 / (1 + exp(-x)); }
+WEFT_HD float sigmoid(float x) { return 1 / (1 + exp(-x)); }
 /// Gelu with approximate = "none".
-inline float gelu_erf(float x) { return 0.5f * x * (1 + erf(x * 0.707106781f)); }
+WEFT_HD float gelu_erf(float x) { return 0.5f * x * (1 + erf(x * 0.707106781f)); }
 /// Gelu with approximate = "tanh".
-inline float gelu_tanh(float x) { return 0.5f * x * (1 + tanh(0.797884561f * (x + 0.044715f * x * x * x))); }
+WEFT_HD float gelu_tanh(float x) { return 0.5f * x * (1 + tanh(0.797884561f * (x + 0.044715f * x * x * x))); }
 /// log(1 + exp(x)).
-inline float softplus(float x) { return (x < 0 ? 0.0f : x) + log1p(exp(-std::fabs(x))); }
+WEFT_HD float softplus(float x) { return (x < 0 ? 0.0f : x) + log1p(exp(-std::fabs(x))); }
 
-inline double exp(double x) { return std::exp(x); }
-inline double log(double x) { return std::log(x); }
-inline double log1p(double x) { return std::log1p(x); }
-inline double tanh(double x) { return std::tanh(x); }
-inline double erf(double x) { return std::erf(x); }
-inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-inline double gelu_erf(double x) { return 0.5 * x * (1 + std::erf(x * 0.70710678118654752)); }
-inline double gelu_tanh(double x) {
+WEFT_HD double exp(double x) { return std::exp(x); }
+WEFT_HD double log(double x) { return std::log(x); }
+WEFT_HD double log1p(double x) { return std::log1p(x); }
+WEFT_HD double tanh(double x) { return std::tanh(x); }
+WEFT_HD double erf(double x) { return std::erf(x); }
+WEFT_HD double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+WEFT_HD double gelu_erf(double x) { return 0.5 * x * (1 + std::erf(x * 0.70710678118654752)); }
+WEFT_HD double gelu_tanh(double x) {
   return 0.5 * x * (1 + std::tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
 }
-inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+WEFT_HD double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
 // The rest of ONNX's functions of one number, under one name for both types.
 template <class T>
-T sqrt(T x) {
+WEFT_HD T sqrt(T x) {
   return std::sqrt(x);
 }
 template <class T>
-T floor(T x) {
+WEFT_HD T floor(T x) {
   return std::floor(x);
 }
 template <class T>
-T ceil(T x) {
+WEFT_HD T ceil(T x) {
   return std::ceil(x);
 }
 /// To the nearest integer, ties to even.
 template <class T>
-T round_even(T x) {
+WEFT_HD T round_even(T x) {
   return std::nearbyint(x);
 }
 template <class T>
-T sin(T x) {
+WEFT_HD T sin(T x) {
   return std::sin(x);
 }
 template <class T>
-T cos(T x) {
+WEFT_HD T cos(T x) {
   return std::cos(x);
 }
 template <class T>
-T tan(T x) {
+WEFT_HD T tan(T x) {
   return std::tan(x);
 }
 template <class T>
-T asin(T x) {
+WEFT_HD T asin(T x) {
   return std::asin(x);
 }
 template <class T>
-T acos(T x) {
+WEFT_HD T acos(T x) {
   return std::acos(x);
 }
 template <class T>
-T atan(T x) {
+WEFT_HD T atan(T x) {
   return std::atan(x);
 }
 template <class T>
-T sinh(T x) {
+WEFT_HD T sinh(T x) {
   return std::sinh(x);
 }
 template <class T>
-T cosh(T x) {
+WEFT_HD T cosh(T x) {
   return std::cosh(x);
 }
 template <class T>
-T asinh(T x) {
+WEFT_HD T asinh(T x) {
   return std::asinh(x);
 }
 template <class T>
-T acosh(T x) {
+WEFT_HD T acosh(T x) {
   return std::acosh(x);
 }
 template <class T>
-T atanh(T x) {
+WEFT_HD T atanh(T x) {
   return std::atanh(x);
 }
 template <class T, class E>
-T pow(T x, E exponent) {
+WEFT_HD T pow(T x, E exponent) {
   return std::pow(x, T(exponent));
 }
 template <class T>
-bool is_nan(T x) {
+WEFT_HD bool is_nan(T x) {
   return x != x;
 }
 template <class T>
-bool is_inf(T x) {
+WEFT_HD bool is_inf(T x) {
   return (x < 0 ? -x : x) == std::numeric_limits<T>::infinity();
 }
 
 /// Absolute value; of the smallest integer it is the integer itself.
 template <class T>
-constexpr T abs(T x) {
+WEFT_HD constexpr T abs(T x) {
   if constexpr (std::is_floating_point_v<T>)
     return std::fabs(x);
   else if constexpr (std::is_unsigned_v<T>)
@@ -193,34 +213,34 @@ constexpr T abs(T x) {
 
 /// As ONNX and NumPy: NaN wins.
 template <class T>
-constexpr T maximum(T a, T b) {
+WEFT_HD constexpr T maximum(T a, T b) {
   return a > b || a != a ? a : b;
 }
 template <class T>
-constexpr T minimum(T a, T b) {
+WEFT_HD constexpr T minimum(T a, T b) {
   return a < b || a != a ? a : b;
 }
 template <class T>
-constexpr T max(T a, T b) {
+WEFT_HD constexpr T max(T a, T b) {
   return maximum(a, b);
 }
 template <class T>
-constexpr T min(T a, T b) {
+WEFT_HD constexpr T min(T a, T b) {
   return minimum(a, b);
 }
 template <class T>
-constexpr T clamp(T x, T low, T high) {
+WEFT_HD constexpr T clamp(T x, T low, T high) {
   return x < low ? low : x > high ? high : x;
 }
 
 /// ONNX Mod on floats with fmod = 1: the sign of the dividend.
 template <class T>
-T fmod(T a, T b) {
+WEFT_HD T fmod(T a, T b) {
   return std::fmod(a, b);
 }
 /// With fmod = 0: the sign of the divisor.
 template <class T>
-T floor_mod(T a, T b) {
+WEFT_HD T floor_mod(T a, T b) {
   const T rest = std::fmod(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
@@ -228,7 +248,7 @@ T floor_mod(T a, T b) {
 /// ONNX Div on integers: towards zero. Division by zero gives 0, and the one overflow wraps: neither may stop a
 /// program.
 template <class T>
-constexpr T int_div(T a, T b) {
+WEFT_HD constexpr T int_div(T a, T b) {
   static_assert(std::is_integral_v<T>);
   if (b == 0) return 0;
   if constexpr (std::is_signed_v<T>)
@@ -237,7 +257,7 @@ constexpr T int_div(T a, T b) {
 }
 /// ONNX Mod with fmod = 1 on integers: the sign of the dividend; 0 where the divisor is 0.
 template <class T>
-constexpr T int_rem(T a, T b) {
+WEFT_HD constexpr T int_rem(T a, T b) {
   static_assert(std::is_integral_v<T>);
   if (b == 0) return 0;
   if constexpr (std::is_signed_v<T>)
@@ -246,13 +266,13 @@ constexpr T int_rem(T a, T b) {
 }
 /// ONNX Mod with fmod = 0: the sign of the divisor.
 template <class T>
-constexpr T int_mod(T a, T b) {
+WEFT_HD constexpr T int_mod(T a, T b) {
   const T r = int_rem(a, b);
   return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
 }
 /// Wraps; a negative exponent truncates.
 template <class T, class E>
-constexpr T int_pow(T base, E exponent) {
+WEFT_HD constexpr T int_pow(T base, E exponent) {
   using U = std::make_unsigned_t<T>;
   uint64_t left = uint64_t(exponent);
   if constexpr (std::is_signed_v<E>)
@@ -266,7 +286,7 @@ constexpr T int_pow(T base, E exponent) {
 
 /// ONNX Pow of an integer base: exact and wrapping for integer exponents, negative ones truncate.
 template <class T, class U>
-constexpr T power(T base, U exponent) {
+WEFT_HD constexpr T power(T base, U exponent) {
   if constexpr (std::is_floating_point_v<T> || std::is_floating_point_v<U>) {
     return T(std::pow(double(base), double(exponent)));
   } else {
@@ -281,7 +301,7 @@ constexpr T power(T base, U exponent) {
 /// ONNX Cast. Floats to integers go towards zero; what does not fit 64 bits, and NaN, gives what x86 gives: the
 /// smallest 64-bit integer; narrower integers take its low bits.
 template <class To, class From>
-inline To cast(From x) {
+WEFT_HD To cast(From x) {
   if constexpr (std::is_same_v<From, half> || std::is_same_v<From, bfloat16>) {
     return cast<To>(float(x));
   } else if constexpr (std::is_same_v<To, half> || std::is_same_v<To, bfloat16>) {

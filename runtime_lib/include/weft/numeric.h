@@ -3,22 +3,40 @@
 #include <bit>
 #include <cstdint>
 
+/// Marks what kernels may call, on any target.
+#if defined(__CUDACC__)
+#define WEFT_HD __host__ __device__ __forceinline__
+#else
+#define WEFT_HD inline
+#endif
+
 namespace weft {
 
 namespace detail {
 
 /// Branch-free, so that loops over halves vectorise.
-inline float half_to_float(uint16_t bits) {
+WEFT_HD float half_to_float(uint16_t bits) {
+#if defined(__CUDA_ARCH__)
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+#else
   const uint32_t sign = uint32_t{bits} >> 15 << 31, rest = bits & 0x7fffu;
   const uint32_t normal = (rest << 13) + 0x38000000u;   // exponent bias 15 -> 127
   const uint32_t special = (rest << 13) | 0x7f800000u;  // inf, nan
   const float subnormal = float(int32_t(rest)) * 0x1p-24f;
   const uint32_t magnitude = rest >= 0x7c00u ? special : rest < 0x400u ? std::bit_cast<uint32_t>(subnormal) : normal;
   return std::bit_cast<float>(sign | magnitude);
+#endif
 }
 
 /// Rounds to nearest, ties to even.
-inline uint16_t float_to_half(float value) {
+WEFT_HD uint16_t float_to_half(float value) {
+#if defined(__CUDA_ARCH__)
+  uint16_t half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+  return half;
+#else
   const uint32_t bits = std::bit_cast<uint32_t>(value), sign = bits >> 31 << 15, rest = bits & 0x7fffffffu;
   const uint32_t odd = rest >> 13 & 1u;
   const uint32_t normal = (rest - 0x38000000u + 0xfffu + odd) >> 13;
@@ -26,12 +44,19 @@ inline uint16_t float_to_half(float value) {
   const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(rest) + 0.5f) - 0x3f000000u;
   const uint32_t finite = rest < 0x38800000u ? subnormal : rest >= 0x477ff000u ? 0x7c00u : normal;
   return uint16_t(sign | (rest > 0x7f800000u ? 0x7e00u : finite));
+#endif
 }
 
-inline uint16_t float_to_bfloat16(float value) {
+WEFT_HD uint16_t float_to_bfloat16(float value) {
+#if defined(__CUDA_ARCH__)
+  uint16_t upper;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(upper) : "f"(value));
+  return upper;
+#else
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
   return uint16_t((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16 | 0x40u) : rounded);
+#endif
 }
 
 }  // namespace detail
@@ -40,16 +65,16 @@ inline uint16_t float_to_bfloat16(float value) {
 struct half {
   uint16_t bits;
   half() = default;
-  half(float value) : bits(detail::float_to_half(value)) {}
-  operator float() const { return detail::half_to_float(bits); }
+  WEFT_HD half(float value) : bits(detail::float_to_half(value)) {}
+  WEFT_HD operator float() const { return detail::half_to_float(bits); }
 };
 
 /// The upper half of a float.
 struct bfloat16 {
   uint16_t bits;
   bfloat16() = default;
-  bfloat16(float value) : bits(detail::float_to_bfloat16(value)) {}
-  operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
+  WEFT_HD bfloat16(float value) : bits(detail::float_to_bfloat16(value)) {}
+  WEFT_HD operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
 };
 
 enum class DType : uint8_t { F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool };

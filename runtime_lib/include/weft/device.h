@@ -1,0 +1,245 @@
+// What emitted kernels call: reductions over blocks and warps, shared memory, waits for peers. Compiled by nvcc, or by
+// a plain C++ compiler over the emulation that tests use.
+#pragma once
+#if !defined(__CUDACC__)
+#include <cuda_runtime.h>
+#include <weft_emulation.h>
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "weft/math.h"
+#include "weft/peers.h"
+#include "weft/random.h"
+
+namespace weft {
+
+// ---- shared memory --------------------------------------------------------------------------------------------------
+
+/// N elements shared by the threads of a block: one allocation for each Site (and type) in a kernel. Emitted kernels
+/// number their sites from 0; the functions below use negative ones.
+template <class T, int N, int Site>
+WEFT_DEVICE T* shared() {
+#if defined(__CUDACC__)
+  __shared__ alignas(16) unsigned char memory[N * sizeof(T)];
+  return reinterpret_cast<T*>(memory);
+#else
+  static const char site = 0;
+  return static_cast<T*>(emulation::shared_memory(&site, N * sizeof(T)));
+#endif
+}
+
+// ---- reductions -----------------------------------------------------------------------------------------------------
+// Every thread passes its value and gets the result; the same bits on all threads. A block has a multiple of 32
+// threads, at most 1024. T is float, double, or an integer of 32 or 64 bits.
+
+namespace detail {
+
+inline constexpr int kWarp = 32;
+
+struct Add {
+  template <class T>
+  WEFT_DEVICE T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct Multiply {
+  template <class T>
+  WEFT_DEVICE T operator()(T a, T b) const {
+    return a * b;
+  }
+};
+struct Maximum {
+  template <class T>
+  WEFT_DEVICE T operator()(T a, T b) const {
+    return maximum(a, b);
+  }
+};
+struct Minimum {
+  template <class T>
+  WEFT_DEVICE T operator()(T a, T b) const {
+    return minimum(a, b);
+  }
+};
+
+/// Lanes that differ in one bit exchange their values: both sides combine the same two, hence agree.
+template <class Combine, class T>
+WEFT_DEVICE T warp_reduce(T value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2)
+    value = Combine()(value, T(__shfl_xor_sync(0xffffffffu, value, distance)));
+  return value;
+}
+
+template <class Combine, class T>
+WEFT_DEVICE T block_reduce(T value) {
+  T* const of_warps = shared<T, kWarp, -1>();
+  value = warp_reduce<Combine>(value);
+  const int warps = int(blockDim.x) / kWarp;
+  if (warps == 1) return value;
+  if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  T result = of_warps[0];
+  for (int w = 1; w < warps; ++w) result = Combine()(result, of_warps[w]);
+  __syncthreads();  // so that the next reduction may write
+  return result;
+}
+
+}  // namespace detail
+
+template <class T>
+WEFT_DEVICE T warp_sum(T value) {
+  return detail::warp_reduce<detail::Add>(value);
+}
+template <class T>
+WEFT_DEVICE T warp_prod(T value) {
+  return detail::warp_reduce<detail::Multiply>(value);
+}
+/// NaN wins.
+template <class T>
+WEFT_DEVICE T warp_max(T value) {
+  return detail::warp_reduce<detail::Maximum>(value);
+}
+template <class T>
+WEFT_DEVICE T warp_min(T value) {
+  return detail::warp_reduce<detail::Minimum>(value);
+}
+template <class T>
+WEFT_DEVICE T block_sum(T value) {
+  return detail::block_reduce<detail::Add>(value);
+}
+template <class T>
+WEFT_DEVICE T block_prod(T value) {
+  return detail::block_reduce<detail::Multiply>(value);
+}
+template <class T>
+WEFT_DEVICE T block_max(T value) {
+  return detail::block_reduce<detail::Maximum>(value);
+}
+template <class T>
+WEFT_DEVICE T block_min(T value) {
+  return detail::block_reduce<detail::Minimum>(value);
+}
+
+/// An element and where it stands.
+template <class T>
+struct Best {
+  T value;
+  int64_t index;
+};
+
+namespace detail {
+
+/// Of equal elements the one with the smallest index is better, with `last` the largest.
+template <bool largest, bool last, class T>
+WEFT_DEVICE Best<T> better(Best<T> a, Best<T> b) {
+  const bool wins = largest ? b.value > a.value : b.value < a.value;
+  const bool ties = b.value == a.value && (last ? b.index > a.index : b.index < a.index);
+  return wins || ties ? b : a;
+}
+
+template <bool largest, bool last, class T>
+WEFT_DEVICE Best<T> warp_better(Best<T> mine) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    const Best<T> other = {T(__shfl_xor_sync(0xffffffffu, mine.value, distance)),
+                           int64_t(__shfl_xor_sync(0xffffffffu, mine.index, distance))};
+    mine = better<largest, last>(mine, other);
+  }
+  return mine;
+}
+
+}  // namespace detail
+
+/// The best element of a warp or block; value and index of every thread become the best one's.
+template <bool largest, bool last, class T>
+WEFT_DEVICE Best<T> warp_best(T& value, int64_t& index) {
+  const Best<T> best = detail::warp_better<largest, last>(Best<T>{value, index});
+  value = best.value, index = best.index;
+  return best;
+}
+template <bool largest, bool last, class T>
+WEFT_DEVICE Best<T> block_best(T& value, int64_t& index) {
+  Best<T>* const of_warps = shared<Best<T>, detail::kWarp, -2>();
+  Best<T> best = warp_best<largest, last>(value, index);
+  const int warps = int(blockDim.x) / detail::kWarp;
+  if (threadIdx.x % detail::kWarp == 0) of_warps[threadIdx.x / detail::kWarp] = best;
+  __syncthreads();
+  for (int w = 0; w < warps; ++w) best = detail::better<largest, last>(best, of_warps[w]);
+  __syncthreads();
+  value = best.value, index = best.index;
+  return best;
+}
+
+// ---- flags ----------------------------------------------------------------------------------------------------------
+// Release and acquire over the whole machine: flags lie in windows of other devices, faults in host memory.
+
+#if defined(__CUDACC__)
+WEFT_DEVICE uint32_t load_acquire(const uint32_t* word) {
+  uint32_t value;
+  asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
+WEFT_DEVICE void store_release(uint32_t* word, uint32_t value) {
+  asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
+}
+WEFT_DEVICE uint64_t clock_ns() {
+  uint64_t time;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+  return time;
+}
+WEFT_DEVICE void pause() { __nanosleep(64); }
+#else
+using emulation::clock_ns;
+using emulation::pause;
+inline uint32_t load_acquire(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+inline void store_release(uint32_t* word, uint32_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
+#endif
+
+/// Flags only grow, and may wrap around. Host memory is far: it is looked at now and then.
+WEFT_DEVICE bool Peers::poll(const uint32_t* flag, uint32_t value, int from, int element) const {
+  constexpr int kLook = 256;
+  const uint64_t deadline = clock_ns() + timeout_ns;
+  for (int turn = 1; int32_t(load_acquire(flag) - value) < 0; ++turn) {
+    pause();
+    if (turn % kLook != 0) continue;
+    if (load_acquire(&fault->leave) != 0) return false;
+    if (clock_ns() < deadline) continue;
+    fault->step = step;
+    fault->element = element;
+    fault->peer = from;
+    store_release(&fault->leave, 1);
+    store_release(&fault->set, 1);
+    return false;
+  }
+  return true;
+}
+
+/// Each thread waits for some peers; the block leaves together.
+WEFT_DEVICE bool Peers::await_all(int slot, uint32_t value, int element) const {
+  bool late = false;
+  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) late |= !poll(flag(index, slot, p), value, p, element);
+  return __syncthreads_or(late) == 0;
+}
+
+/// What the other threads of the block wrote is ordered by the barrier before, what they read by the release.
+WEFT_DEVICE void Peers::raise_all(int slot, uint32_t value) const {
+  __threadfence_system();
+  __syncthreads();
+  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) store_release(flag(p, slot, index), value);
+}
+
+WEFT_DEVICE bool Peers::wait(const Signal& signal, int i) const { return await_all(signal.slot + i, *epoch, i); }
+
+WEFT_DEVICE void Peers::signal(const Signal& signal, int i) const { raise_all(signal.slot + i, *epoch); }
+
+WEFT_DEVICE bool Peers::barrier() const {
+  const int block = int(blockIdx.x);
+  const uint32_t value = barriers[block] + 1;
+  raise_all(barrier_slot + block, value);
+  const bool met = await_all(barrier_slot + block, value, 0);
+  if (threadIdx.x == 0) barriers[block] = value;
+  return met;
+}
+
+}  // namespace weft

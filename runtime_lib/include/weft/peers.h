@@ -1,0 +1,56 @@
+// The peer table of cuda programs: how a kernel reaches the windows of the other ranks of one group. Passed to kernels
+// by value. Its waits are defined in weft/device.h.
+#pragma once
+#include "weft/types.h"
+
+#if defined(__CUDACC__)
+#define WEFT_DEVICE __device__ __forceinline__
+#else
+#define WEFT_DEVICE inline
+#endif
+
+namespace weft {
+
+inline constexpr int kMaxPeers = 32;
+/// Blocks of a kernel that waits for peers: all must be resident.
+inline constexpr int kMaxPeerBlocks = 32;
+
+/// The first wait of a rank that ran out of time, or the first count over its bound: written by a kernel into host
+/// memory. With `leave` the host asks all waits to end.
+struct Fault {
+  uint32_t set, leave;
+  int32_t step, element, peer;  // peer: index in the group; -1: a count
+  int64_t count, bound;
+};
+
+struct Peers {
+  int index, size;           // my index in the group, ranks in it
+  int step;                  // the step that this is for, as faults name it
+  int barrier_slot;          // flags of barrier(): one a block
+  char* windows[kMaxPeers];  // by index in the group
+  int64_t flags;             // offset in a window of its inbox: [slot][index of the rank that raised it]
+  const uint32_t* epoch;     // iterations started, in device memory, so that a captured graph can be replayed
+  uint32_t* barriers;        // [block]: barriers passed
+  Fault* fault;
+  uint64_t timeout_ns;
+
+  template <class T>
+  WEFT_DEVICE T* at(int peer, Window<T> buffer) const {
+    return reinterpret_cast<T*>(windows[peer] + buffer.offset);
+  }
+  /// The whole block waits until every rank of the group has raised element i in this iteration. False: leave.
+  WEFT_DEVICE bool wait(const Signal& signal, int i = 0) const;
+  /// Element i is done: what the calling block wrote before is visible to who waits for it. By one block of a kernel.
+  WEFT_DEVICE void signal(const Signal& signal, int i = 0) const;
+  /// The same block of every rank has come here, and what they wrote before is visible. False: leave the kernel.
+  WEFT_DEVICE bool barrier() const;
+
+  WEFT_DEVICE uint32_t* flag(int at_peer, int slot, int from) const {
+    return reinterpret_cast<uint32_t*>(windows[at_peer] + flags) + slot * kMaxPeers + from;
+  }
+  WEFT_DEVICE bool await_all(int slot, uint32_t value, int element) const;
+  WEFT_DEVICE bool poll(const uint32_t* flag, uint32_t value, int from, int element) const;
+  WEFT_DEVICE void raise_all(int slot, uint32_t value) const;
+};
+
+}  // namespace weft

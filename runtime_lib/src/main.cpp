@@ -130,13 +130,13 @@ void check_size(const Executable& executable, const std::optional<Launched>& lau
 }
 
 int run(const Executable& executable, const Options& options, char** argv) {
-  if (options.help) return fputs(help_text(executable.name).c_str(), stdout), kOk;
+  if (options.help) return print_text(help_text(executable.name)), kOk;
   if (const std::optional<Child> child = find_parent(getenv); child.has_value()) {
     World world = attach_world(shape_of(executable, options), child->fd);
     return guarded_rank(executable, options, ImageFile(options.weights), world, child->rank);
   }
   const ImageFile file(options.weights);
-  if (options.info) return fputs(info_json(executable, file.manifest()).c_str(), stdout), kOk;
+  if (options.info) return print_text(info_json(executable, file.manifest())), kOk;
   check_options(executable, options);
   const WorldShape shape = shape_of(executable, options);
   if (options.ranks_as_threads || executable.world == 1) {

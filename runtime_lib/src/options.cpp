@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
@@ -20,10 +21,11 @@ struct Flag {
 };
 
 double number(const char* flag, Value value, double low, double high) {
+  const bool is_decimal = value.find_first_not_of("0123456789.eE+-") == std::string::npos;
   char* end = nullptr;
   const double out = strtod(value.c_str(), &end);
-  if (value.empty() || *end != '\0' || !(out >= low && out <= high))
-    fail(kUsage, "%s %s: a number from %g to %g is expected", flag, value.c_str(), low, high);
+  if (!is_decimal || *end != '\0' || !(out >= low && out <= high))
+    fail(kUsage, "%s %s: a number from %.10g to %.10g is expected", flag, value.c_str(), low, high);
   return out;
 }
 
@@ -42,16 +44,15 @@ void set_input(Options& o, Value value) {
 }
 
 void set_seed(Options& o, Value value) {
-  char* end = nullptr;
-  o.seed = strtoull(value.c_str(), &end, 10);
-  if (value.empty() || value[0] == '-' || *end != '\0')
-    fail(kUsage, "--random-inputs %s: a whole number is expected", value.c_str());
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), o.seed);
+  if (error != std::errc() || *end != '\0')
+    fail(kUsage, "--random-inputs %s: a whole number from 0 to 2^64 - 1 is expected", value.c_str());
   o.random_inputs = true;
 }
 
 void set_stall(Options& o, Value value) {
   const size_t colon = value.find(':');
-  if (colon == std::string::npos || colon + 1 == value.size())
+  if (colon == std::string::npos || colon == 0 || colon + 1 == value.size())
     fail(kUsage, "--stall %s: RANK:STEP is expected", value.c_str());
   o.stall_rank = whole("--stall", value.substr(0, colon), 0, 1 << 20);
   o.stall_step = value.substr(colon + 1);
@@ -97,22 +98,26 @@ const Flag& flag_of(std::string_view name) {
        did_you_mean(name, names).c_str());
 }
 
+void set(Options& options, const Flag& flag, Value value) {
+  if (value.empty()) fail(kUsage, "%s needs a value: %s", flag.name, flag.value);
+  flag.set(options, value);
+}
+
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
   Options out;
   for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
+    const std::string argument = argv[i] == std::string_view("-h") ? "--help" : argv[i];
     const size_t equals = argument.find('=');
     const Flag& flag = flag_of(argument.substr(0, equals));
     if (flag.value == nullptr) {
       if (equals != std::string::npos) fail(kUsage, "%s takes no value", flag.name);
       flag.set(out, "");
     } else if (equals != std::string::npos) {
-      flag.set(out, argument.substr(equals + 1));
+      set(out, flag, argument.substr(equals + 1));
     } else {
-      if (i + 1 == argc) fail(kUsage, "%s needs a value: %s", flag.name, flag.value);
-      flag.set(out, argv[++i]);
+      set(out, flag, i + 1 < argc ? argv[++i] : "");
     }
   }
   return out;

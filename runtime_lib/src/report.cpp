@@ -74,6 +74,16 @@ std::string info_json(const Executable& executable, std::string_view manifest) {
          "],\n \"manifest\": " + (manifest.empty() ? "null" : std::string(manifest)) + "\n}\n";
 }
 
+static void flush_output() {
+  if (fflush(stdout) != 0 || ferror(stdout) != 0)
+    fail(kWrongInput, "cannot write to standard output: %s", strerror(errno));
+}
+
+void print_text(const std::string& text) {
+  fputs(text.c_str(), stdout);
+  flush_output();
+}
+
 void print_report(const Executable& executable, const Options& options, const RunReport& report) {
   const Latency l = latency_of(report.latency_ms);
   const int n = int(report.latency_ms.size());
@@ -92,7 +102,7 @@ void print_report(const Executable& executable, const Options& options, const Ru
            l.p99);
     printf("peak memory of a rank: %.1f MiB\n", double(report.peak_bytes) / (1 << 20));
   }
-  fflush(stdout);
+  flush_output();
 }
 
 // ---- trace ----------------------------------------------------------------------------------------------------------
@@ -107,6 +117,12 @@ static std::string event_json(int rank, int stream, const Event& e) {
 
 static std::string part_name(const std::string& file, int rank) { return file + ".rank" + std::to_string(rank); }
 
+/// What was written last may fail only now, such as on a full disk.
+static void close_file(FILE* out, const std::string& file) {
+  const bool failed = ferror(out) != 0;
+  if (fclose(out) != 0 || failed) fail(kWrongInput, "cannot write %s: %s", file.c_str(), strerror(errno));
+}
+
 static void write_events(const RankState& rank, const std::string& file) {
   FILE* out = fopen(file.c_str(), "w");
   if (out == nullptr) fail(kWrongInput, "cannot write %s: %s", file.c_str(), strerror(errno));
@@ -117,7 +133,7 @@ static void write_events(const RankState& rank, const std::string& file) {
             rank.rank, s, json_string(rank.program.streams[s].name).c_str());
     for (const Event& event : rank.walks[s].trace) fprintf(out, ",\n%s", event_json(rank.rank, int(s), event).c_str());
   }
-  fclose(out);
+  close_file(out, file);
 }
 
 static void append_file(FILE* out, const std::string& file) {
@@ -141,7 +157,7 @@ void write_trace(RankState& rank, const std::string& file) {
       append_file(out, part_name(file, r));
     }
     fputs("\n]}\n", out);
-    fclose(out);
+    close_file(out, file);
   }
   rank.meet();
 }

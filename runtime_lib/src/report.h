@@ -16,6 +16,8 @@ struct RunReport {
 };
 
 std::string info_json(const Executable& executable, std::string_view manifest);
+/// To standard output, which may be a full disk.
+void print_text(const std::string& text);
 void print_report(const Executable& executable, const Options& options, const RunReport& report);
 
 /// All ranks: each writes its events beside FILE, rank 0 joins them.

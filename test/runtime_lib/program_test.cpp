@@ -288,7 +288,12 @@ TEST_CASE("program: wrong inputs and wrong use") {
         "this rank has no such step (did you mean 'cat'?); there are: cat, count");
   check("--random-inputs 1 --stall 1:cat", 2, "there is no rank 1; the program has 1");
   check("--iterations 0", 2, "--iterations 0");
+  check("--random-inputs 1 --json > /dev/full", 1, "cannot write to standard output");
+  check("--info > /dev/full", 1, "cannot write to standard output");
+  check("--random-inputs 1 --trace /dev/full", 1, "cannot write /dev/full");
+  check("--random-inputs 1 --load-state ''", 2, "--load-state needs a value: DIR");
   check("--frobnicate", 2, "unknown argument '--frobnicate'");
+  check("-h", 0, "--random-inputs SEED");
   check("--help", 0, "--random-inputs SEED");
   const Finished stateless =
       run("mlp1", "--random-inputs 1 --weights " + folder / "w.bin" + " --load-state " + folder.path);

@@ -1,8 +1,10 @@
 // The runtime surface of cuda programs: one GPU a rank. One host thread walks the program and issues every step to its
 // stream; nothing here waits for the device but `value`.
 #pragma once
+#include <functional>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "weft/peers.h"
 #include "weft/program.h"
@@ -29,38 +31,32 @@ struct Contraction {
   Epilogue epilogue = Epilogue::None;
 };
 
-/// A kernel as the runtime sees it. Emulated launches need to know how it is called.
+/// A kernel as the runtime launches it: the address of its stub on the host.
 struct KernelEntry {
-  using Call = void (*)(const void* address, void* const* arguments);
   const void* address;
-  Call call = nullptr;
-  const uint32_t* sizes = nullptr;  // of the arguments
-  int arguments = 0;
+#if defined(WEFT_EMULATE)
+  std::function<void()> (*bind)(const void* address, void** arguments);  // one thread of a launch
+#endif
 };
 
 namespace detail {
 #if defined(WEFT_EMULATE)
-template <class... P>
-struct KernelArguments {
-  static constexpr uint32_t kSizes[] = {uint32_t{sizeof(P)}..., 0};
-  template <size_t... I>
-  static void call(const void* address, void* const* arguments, std::index_sequence<I...>) {
-    reinterpret_cast<void (*)(P...)>(const_cast<void*>(address))(*static_cast<std::remove_cv_t<P>*>(arguments[I])...);
-  }
-  static void call(const void* address, [[maybe_unused]] void* const* arguments) {
-    call(address, arguments, std::index_sequence_for<P...>());
-  }
-};
+template <class... P, size_t... I>
+std::function<void()> bind_kernel(void (*kernel)(P...), void** arguments, std::index_sequence<I...>) {
+  return [kernel, values = std::tuple<std::remove_cv_t<P>...>(*static_cast<std::remove_cv_t<P>*>(arguments[I])...)] {
+    std::apply(kernel, values);
+  };
+}
 template <class... P>
 KernelEntry kernel_entry(void (*kernel)(P...)) {
-  static_assert((std::is_trivially_copyable_v<P> && ...));
-  using Arguments = KernelArguments<P...>;
-  return {reinterpret_cast<const void*>(kernel), &Arguments::call, Arguments::kSizes, int(sizeof...(P))};
+  return {reinterpret_cast<const void*>(kernel), [](const void* address, [[maybe_unused]] void** arguments) {
+            return bind_kernel(reinterpret_cast<void (*)(P...)>(const_cast<void*>(address)), arguments,
+                               std::index_sequence_for<P...>());
+          }};
 }
 #else
 template <class... P>
 KernelEntry kernel_entry(void (*kernel)(P...)) {
-  static_assert((std::is_trivially_copyable_v<P> && ...));
   return {reinterpret_cast<const void*>(kernel)};
 }
 #endif
@@ -69,6 +65,7 @@ KernelEntry kernel_entry(void (*kernel)(P...)) {
 template <class Start, class... P, class... A>
 void with_arguments(Start&& start, void (*kernel)(P...), A... arguments) {
   static_assert(sizeof...(P) == sizeof...(A), "as many arguments as the kernel has parameters");
+  static_assert((std::is_trivially_copyable_v<P> && ...), "arguments travel to the device as bytes");
   std::tuple<std::remove_cv_t<P>...> values(static_cast<std::remove_cv_t<P>>(arguments)...);
   std::apply(
       [&](auto&... value) {

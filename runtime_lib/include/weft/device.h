@@ -3,7 +3,6 @@
 #pragma once
 #if !defined(__CUDACC__)
 #include <cuda_runtime.h>
-#include <weft_emulation.h>
 #endif
 
 #include <algorithm>
@@ -26,8 +25,7 @@ WEFT_DEVICE T* shared() {
   __shared__ alignas(16) unsigned char memory[N * sizeof(T)];
   return reinterpret_cast<T*>(memory);
 #else
-  static const char site = 0;
-  return static_cast<T*>(emulation::shared_memory(&site, N * sizeof(T)));
+  return emulation::shared_array<T, N, Site>();
 #endif
 }
 
@@ -191,9 +189,9 @@ WEFT_DEVICE uint64_t clock_ns() {
 WEFT_DEVICE void pause() { __nanosleep(64); }
 #else
 using emulation::clock_ns;
+using emulation::load_acquire;
 using emulation::pause;
-inline uint32_t load_acquire(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
-inline void store_release(uint32_t* word, uint32_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
+using emulation::store_release;
 #endif
 
 /// Flags only grow, and may wrap around. Host memory is far: it is looked at now and then.
@@ -205,11 +203,12 @@ WEFT_DEVICE bool Peers::poll(const uint32_t* flag, uint32_t value, int from, int
     if (turn % kLook != 0) continue;
     if (load_acquire(&fault->leave) != 0) return false;
     if (clock_ns() < deadline) continue;
+    if (atomicExch(&fault->claimed, 1u) != 0) return false;  // another wait was first
     fault->step = step;
     fault->element = element;
     fault->peer = from;
-    store_release(&fault->leave, 1);
-    store_release(&fault->set, 1);
+    store_release(&fault->leave, 1u);
+    store_release(&fault->set, 1u);
     return false;
   }
   return true;

@@ -15,11 +15,12 @@ inline constexpr int kMaxPeers = 32;
 /// Blocks of a kernel that waits for peers: all must be resident.
 inline constexpr int kMaxPeerBlocks = 32;
 
-/// The first wait of a rank that ran out of time, or the first count over its bound: written by a kernel into host
-/// memory. With `leave` the host asks all waits to end.
+/// In host memory: the first wait of a rank that ran out of time, or its first count over the bound, written by a
+/// kernel. `leave` asks all waits to end.
 struct Fault {
-  uint32_t set, leave;
-  int32_t step, element, peer;  // peer: index in the group; -1: a count
+  uint32_t claimed, set, leave;
+  int32_t step, element, peer;  // peer: index in the group of the one awaited
+  int32_t name;                 // of a count: its number in the program; -1: a wait
   int64_t count, bound;
 };
 

@@ -1,14 +1,16 @@
 """./dev bench: the GPT-2 sample, compiled, beside ONNX Runtime at one and two threads.
 
-    gpt2_vs_ort.py [--layers 12 --width 768 --heads 12 --seq 128] [--threads 1,2] [--rounds 5 --iterations 10]
+    gpt2_vs_ort.py [--layers 12 --width 768 --heads 12 --seq 128] [--threads 1,2] [--rounds 10 --iterations 6]
                    [--schedule samples/gpt2/tp2.yaml]     also the scheduled program, one thread a rank
 
-Both are timed in turns, so that a machine that slows down slows both; a figure is the median over rounds of each
-round's median. The outputs are compared before anything is timed.
+All are timed in turns, every second round backwards, so that a machine that slows down slows all alike. A time is the
+median over rounds of each round's median; a ratio is the median over rounds of ours / theirs within one round. The
+outputs are compared before anything is timed, and the last line says how much of the machine others used meanwhile.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -22,6 +24,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = ROOT / "build" / "dev" / "weft"
 FOLDER = ROOT / "build" / "bench"
 VOCABULARY = 50257
+WARM_UP = 2
+PAUSE_SECONDS = 0.1  # threads of the one before that still spin for work have gone to sleep
+BUSY = 0.05  # with more than this share of the machine used by others, figures are worth little
 
 
 def run(*command):
@@ -64,38 +69,68 @@ def check_equal(name, program, tokens_file, expected):
 
 
 def time_program(program, tokens_file, threads, options):
-    text = run(program, "--input", f"input_ids={tokens_file}", "--threads", threads, "--warmup", 2,
+    text = run(program, "--input", f"input_ids={tokens_file}", "--threads", threads, "--warmup", WARM_UP,
                "--iterations", options.iterations, "--json")
     return json.loads(text)["latency_ms"]["median"]
 
 
 def time_session(runtime, feed, options):
     times = []
-    for iteration in range(options.iterations + 2):
+    for _ in range(WARM_UP + options.iterations):
         start = time.perf_counter()
         runtime.run(None, feed)
-        if iteration >= 2:
-            times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times)
+        times.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(times[WARM_UP:])
 
 
 def contenders(model, programs, tokens, tokens_file, options):
-    """Rows of (name, threads, function that times one round)."""
+    """Rows of (name, threads, function that times one round, row that it is compared with or None)."""
     rows = []
     for threads in options.threads:
         runtime = session(model, threads)
-        rows.append(("ONNX Runtime", threads, lambda runtime=runtime: time_session(runtime, {"input_ids": tokens}, options)))
+        feed = {"input_ids": tokens}
+        rows.append(("ONNX Runtime", threads, lambda r=runtime, f=feed: time_session(r, f, options), None))
         one = programs["one_rank"]
-        rows.append(("weft", threads, lambda t=threads: time_program(one, tokens_file, t, options)))
+        rows.append(("weft", threads, lambda t=threads: time_program(one, tokens_file, t, options), len(rows) - 1))
     for name, program in programs.items():
         if name != "one_rank":
-            rows.append((f"weft {name}", 1, lambda p=program: time_program(p, tokens_file, 1, options)))
+            rows.append((f"weft {name}", 1, lambda p=program: time_program(p, tokens_file, 1, options), None))
     return rows
+
+
+def time_round(rows, backwards):
+    times = [0.0] * len(rows)
+    order = range(len(rows))
+    for index in reversed(order) if backwards else order:
+        time.sleep(PAUSE_SECONDS)
+        times[index] = rows[index][2]()
+    return times
+
+
+def busy_seconds():
+    """CPU seconds of the whole machine so far, and those of this process with what it started."""
+    with open("/proc/stat") as file:
+        user, nice, system, _, _, irq, soft, steal = map(int, file.readline().split()[1:9])
+    own = os.times()
+    return np.array([(user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK"), sum(own[:4])])
+
+
+def print_table(rows, rounds, options):
+    print(f"\nGPT-2, {options.layers} layers of width {options.width}, 1 x {options.seq} tokens, fp32; milliseconds")
+    print(f"{'':<22}{'threads':>8}{'median':>9}{'best':>9}{'worst':>9}{'ratio':>8}")
+    for index, (name, threads, _, other) in enumerate(rows):
+        times = [each[index] for each in rounds]
+        line = f"{name:<22}{threads:>8}{statistics.median(times):>9.1f}{min(times):>9.1f}{max(times):>9.1f}"
+        if other is not None:
+            ratios = sorted(each[index] / each[other] for each in rounds)
+            line += f"{statistics.median(ratios):>8.2f}   {ratios[0]:.2f} .. {ratios[-1]:.2f}"
+        print(line)
+    print("ratio: weft's time / ONNX Runtime's at as many threads, in the same round; then the smallest and the largest")
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    sizes = (("layers", 12), ("width", 768), ("heads", 12), ("seq", 128), ("rounds", 5), ("iterations", 10))
+    sizes = (("layers", 12), ("width", 768), ("heads", 12), ("seq", 128), ("rounds", 10), ("iterations", 6))
     for name, default in sizes:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--threads", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2])
@@ -113,12 +148,14 @@ def main(arguments):
     for name, program in programs.items():
         check_equal(name, program, tokens_file, expected)
     rows = contenders(model, programs, tokens, tokens_file, options)
-    rounds = [[timer() for _, _, timer in rows] for _ in range(options.rounds)]
-    print(f"\nGPT-2, {options.layers} layers of width {options.width}, 1 x {options.seq} tokens, fp32; milliseconds")
-    print(f"{'':<22}{'threads':>8}{'median':>9}{'best':>9}{'worst':>9}")
-    for index, (name, threads, _) in enumerate(rows):
-        times = [each[index] for each in rounds]
-        print(f"{name:<22}{threads:>8}{statistics.median(times):>9.1f}{min(times):>9.1f}{max(times):>9.1f}")
+    busy, start = busy_seconds(), time.monotonic()
+    rounds = [time_round(rows, number % 2 == 1) for number in range(options.rounds)]
+    print_table(rows, rounds, options)
+    all_of_it, own = busy_seconds() - busy
+    seconds = time.monotonic() - start
+    share = max(0.0, all_of_it - own) / (seconds * os.cpu_count())
+    print(f"{options.rounds} rounds in {seconds:.0f} s; other processes used {share:.0%} of {os.cpu_count()} cores"
+          + (": run this again on a quiet machine" if share > BUSY else ""))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 // The verbs of the command line, and what becomes of errors that are nobody's input.
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
 #include <new>
 
@@ -29,12 +31,19 @@ int bug(const char* what) {
   return weft::kBug;
 }
 
+/// A result that did not reach its file is no result.
+int after_output(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "weft: error: cannot write to standard output: %s\n", std::strerror(errno));
+  return code == 0 ? 1 : code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
     const weft::CommandLine line = weft::parse_command_line(argc, argv, kVerbs, std::size(kVerbs));
-    return line.verb ? line.verb->run(line.options) : line.exit_code;
+    return after_output(line.verb ? line.verb->run(line.options) : line.exit_code);
   } catch (const weft::InternalError& error) {
     return bug(error.what());
   } catch (const std::bad_alloc&) {

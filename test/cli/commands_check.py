@@ -160,6 +160,9 @@ def check_ops():
     expect("version", harness.weft("--version"), 0, "weft ")
     expect("help", harness.weft("--help"), 0, "compile", "explain")
     expect("no-verb", harness.weft(), 2)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([harness.WEFT, "ops"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    harness.check("full-disk", done.returncode == 1 and "standard output" in done.stderr, f"exit {done.returncode}: {done.stderr[-300:]}")
     expect("unknown-verb", harness.weft("complie", MODEL), 2, "unknown verb 'complie', did you mean 'compile'?")
 
 

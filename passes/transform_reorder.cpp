@@ -36,6 +36,7 @@ class Reorder {
 
  private:
   bool read();
+  bool read_past();
   bool decide();
   bool settle_op(OpId id);
   bool find_live_out();
@@ -50,7 +51,6 @@ class Reorder {
     const auto at = new_.layouts.find(from);
     return at == new_.layouts.end() ? graph_.type(from).layout : at->second;
   }
-  bool depends(OpId id) const;
   template <class... Arguments>
   bool refuse(const char* id, std::string_view pattern, const Arguments&... arguments) {
     step_.diags.error(id, step_.loc, pattern, arguments...);
@@ -69,15 +69,13 @@ class Reorder {
 bool Reorder::read() {
   for (const Selector& s : what_.moved)
     for (OpId id : step_.select(s)) moved_.push_back(id);
-  std::vector<OpId> past = step_.select_all(what_.past);
-  for (OpId id : past)
-    if (!is_moved(id)) past_.insert(id), order_.push_back(id);
-  if (!step_.diags.ok() || moved_.empty() || past_.empty()) return false;
+  if (!step_.diags.ok() || moved_.empty()) return false;
   const OpKind wanted = what_.gather ? OpKind::AllGather : OpKind::AllReduce;
   for (OpId id : moved_)
     if (graph_.op(id).kind != wanted)
       return refuse("reorder-not-collective", "'{}' is {}, not {}", graph_.op(id).name, op_def(graph_.op(id)).name,
                     op_def(wanted).name);
+  if (!read_past()) return false;
   for (OpId id : moved_)
     for (const Use& use : graph_.value(graph_.result(id)).uses)
       if (!use.op || !is_past(use.op))
@@ -87,17 +85,31 @@ bool Reorder::read() {
   return true;
 }
 
-bool Reorder::depends(OpId id) const {
-  for (ValueId v : graph_.op(id).inputs)
-    if (v && (is_moved(graph_.producer(v)) || new_.layouts.contains(v))) return true;
-  return false;
+// Of a node, the parts that read what the collectives made; its constants, and views of its other operands, are the
+// same on either side and stay. A node without such a part has no place in `past`.
+bool Reorder::read_past() {
+  std::set<OpId> behind_moved(moved_.begin(), moved_.end());
+  for (OpId id : step_.select_all(what_.past)) {
+    if (is_moved(id)) continue;
+    const auto& inputs = graph_.op(id).inputs;
+    if (std::none_of(inputs.begin(), inputs.end(),
+                     [&](ValueId v) { return v && behind_moved.contains(graph_.producer(v)); }))
+      continue;
+    behind_moved.insert(id);
+    past_.insert(id), order_.push_back(id);
+  }
+  for (const Selector& s : what_.past) {
+    const std::vector<OpId> parts = step_.select(s);
+    if (!step_.diags.ok()) return false;
+    if (std::none_of(parts.begin(), parts.end(), [&](OpId id) { return behind_moved.contains(id); }))
+      return refuse("reorder-independent", "'{}' does not read what '{}' makes; leave it out of `past`",
+                    step_.name(s.text), graph_.op(moved_[0]).name);
+  }
+  return !past_.empty();
 }
 
 bool Reorder::settle_op(OpId id) {
   const Op& op = graph_.op(id);
-  if (!depends(id))
-    return refuse("reorder-independent", "'{}' does not read what '{}' makes; leave it out of `past`", op.name,
-                  graph_.op(moved_[0]).name);
   const bool plain = category(op) != Category::Collective && category(op) != Category::Region;
   if (!plain)
     return refuse("reorder-past-collective", "a collective does not move past '{}' ({})", op.name, op_def(op).name);

@@ -234,7 +234,10 @@ SplitStep ScheduleReader::split(const YamlNode& node) {
   SplitStep step;
   const auto into = [&](const YamlNode& list) {
     if (!values_.is_list(list, "into")) return;
-    for (const YamlNode& item : list.items) step.into.push_back(values_.word(item, "each entry of into").value_or(""));
+    for (const YamlNode& item : list.items) {
+      step.into.push_back(values_.word(item, "each entry of into").value_or(""));
+      step.into_locs.push_back(item.loc);
+    }
     if (step.into.size() != 2)
       diags().error("split-into", list.loc, "a split makes two ops, reduce-scatter and all-gather; into lists {}",
                     step.into.size());
@@ -271,7 +274,12 @@ FuseStep ScheduleReader::fuse(const YamlNode& node) {
   FuseStep step;
   values_.keys(node, "fuse",
                {{"ops", [&](const YamlNode& ops) { step.ops = selectors(ops, "ops"); }, true},
-                {"into", [&](const YamlNode& into) { step.into = values_.word(into, "into").value_or(""); }, true}});
+                {"into",
+                 [&](const YamlNode& into) {
+                   step.into = values_.word(into, "into").value_or("");
+                   step.into_loc = into.loc;
+                 },
+                 true}});
   return step;
 }
 
@@ -279,7 +287,10 @@ OverlapStep ScheduleReader::overlap(const YamlNode& node) {
   using Mechanism = OverlapStep::Mechanism;
   OverlapStep step;
   const auto chunks = [&](const YamlNode& k) {
-    step.chunks = static_cast<int>(values_.integer(k, "chunks", 1, kMostChunks).value_or(1));
+    const int64_t chunks = values_.integer(k, "chunks", 1, kMostChunks).value_or(2);
+    step.chunks = static_cast<int>(chunks);
+    if (chunks == 1)
+      diags().error("overlap-one-chunk", k.loc, "1 chunk is no overlap: nothing runs beside it; take 2 or more");
   };
   const auto mechanism = [&](const YamlNode& word) {
     const auto index = values_.choice(word, "mechanism", {"streams", "signal", "fused"});
@@ -359,7 +370,11 @@ void ScheduleReader::order(const YamlNode& node, PipelineRequest& to) {
 
 void ScheduleReader::pipeline(const YamlNode& node) {
   PipelineRequest request;
-  request.loc = node.loc;
+  request.loc = request.micro_batches_loc = request.order_loc = node.loc;
+  for (const auto& [key, value] : node.entries) {
+    if (key.text == "micro_batches") request.micro_batches_loc = key.loc;
+    if (key.text == "order") request.order_loc = key.loc;
+  }
   const auto stages = [&](const YamlNode& map) {
     values_.names(map, "stages", [&](const std::string& name, const YamlNode& key, const YamlNode& value) {
       stage(name, key, value, request);
@@ -404,7 +419,8 @@ void ScheduleReader::check_table(const PipelineRequest& pipeline) {
   for (const std::string& stage : known)
     for (int micro_batch = 0; micro_batch < pipeline.micro_batches; ++micro_batch)
       if (!seen.contains({stage, micro_batch})) {
-        diags().error("order-entry-missing", pipeline.loc, "the order lacks [{}, {}]", printable(stage), micro_batch);
+        diags().error("order-entry-missing", pipeline.order_loc, "the order lacks [{}, {}]", printable(stage),
+                      micro_batch);
         break;  // the first one of each stage says enough
       }
 }

@@ -41,6 +41,7 @@ struct SplitStep {
   Selector op;
   int dim = 0;
   std::vector<std::string> into;  // reduce-scatter, all-gather
+  std::vector<Loc> into_locs = {};
 };
 struct ReorderStep {
   bool gather = true;           // else all-reduces past linear ops
@@ -50,11 +51,12 @@ struct ReorderStep {
 struct FuseStep {
   std::vector<Selector> ops;
   std::string into;
+  Loc into_loc = {};
 };
 struct OverlapStep {
   enum class Mechanism { Streams, Signal, Fused };
   std::vector<Selector> ops;
-  int chunks = 1;
+  int chunks = 2;
   int dim = 0;
   Mechanism mechanism = Mechanism::Streams;
 };
@@ -88,6 +90,7 @@ struct PipelineRequest {
   Order order = Order::GPipe;
   std::vector<OrderEntry> table;
   Loc loc;
+  Loc micro_batches_loc, order_loc;  // where these stand; without `order:`, that of the pipeline
 };
 
 struct StateRequest {

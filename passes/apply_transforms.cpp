@@ -49,6 +49,24 @@ std::vector<OpId> StepContext::select_all(const std::vector<Selector>& selectors
   return ordered;
 }
 
+/// "the AllReduce 'b.sum'": what a selector of that name means now.
+static std::string bearer_text(const Graph& graph, const SelectableNames& names, const std::string& name) {
+  std::vector<OpId> ops = names.ops(name);
+  if (ops.empty())
+    for (ValueId v : names.values(name)) ops.push_back(graph.producer(v));
+  const Op& op = graph.op(ops.front());
+  if (op.kind == OpKind::Input) return "an input of the model";
+  if (op.kind == OpKind::Constant) return "a weight";
+  return op.name == name ? format("of an op ({})", op_def(op).name) : format("of a node or value ('{}')", op.name);
+}
+
+bool StepContext::is_free(const std::string& made, const Loc& loc) const {
+  if (!std::binary_search(names.all().begin(), names.all().end(), made)) return true;
+  diags.error("name-taken", loc, "'{}' is already the name {}; choose another one", made,
+              bearer_text(graph(), names, made));
+  return false;
+}
+
 namespace {
 
 std::vector<Selector> selectors_of(const TransformStep& step) {

@@ -71,6 +71,7 @@ void fuse_ops(const StepContext& step, const FuseStep& what) {
                      step.graph().op(plan.between).name);
     return;
   }
+  if (!step.is_free(step.name(what.into), what.into_loc.kind == Loc::Kind::None ? step.loc : what.into_loc)) return;
   contract(step.graph(), plan,
            {OpKind::Fused, {{"by", std::string("schedule")}}, step.name(what.into), step.transform});
 }

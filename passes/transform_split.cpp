@@ -61,6 +61,13 @@ void split_collective(const StepContext& step, const SplitStep& what) {
   }
   TensorType sliced = type;
   sliced.layout = *layout;
+  for (size_t i = 0; i < what.into.size(); ++i)
+    if (!step.is_free(step.name(what.into[i]), i < what.into_locs.size() ? what.into_locs[i] : step.loc)) return;
+  if (step.name(what.into[0]) == step.name(what.into[1])) {
+    step.diags.error("split-into-equal", step.loc, "the reduce-scatter and the all-gather are both to be named '{}'",
+                     step.name(what.into[0]));
+    return;
+  }
   const auto collective = [&](OpKind kind, ValueId from, const TensorType& to, const std::string& name) {
     NewOp made{kind, {from}, {to}, {{"axes", axes}}, {}, op.place, name, op.origins, step.transform, {}};
     if (kind == OpKind::ReduceScatter) made.attrs.push_back({"reduce", op.text("reduce")});

@@ -25,6 +25,8 @@ struct StepContext {
   /// The ops of several selectors, each once, in graph order, with the views and local slices that stand between them.
   std::vector<OpId> select_all(const std::vector<Selector>& selectors) const;
   std::string name(const std::string& text) const { return substitute(text, bindings); }
+  /// A name that a step is about to make is free; else reports at `loc` what has it.
+  bool is_free(const std::string& made, const Loc& loc) const;
 };
 
 /// all-reduce -> reduce-scatter + all-gather.

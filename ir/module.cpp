@@ -17,6 +17,17 @@ Mesh Module::mesh(const Graph& in, PlaceId place) const {
   return mesh;
 }
 
+void Module::note_folded(const Graph& in, ValueId value, const std::string& into) {
+  const Op& op = in.producer_op(value);
+  if (op.kind != OpKind::Constant) return;
+  std::vector<std::string> names{in.value(value).name, op.name};
+  for (OriginId origin : op.origins) names.push_back(origins[origin.index].name);
+  for (const std::string& name : names) {
+    std::vector<std::string>& known = folded[name];
+    if (name != into && std::find(known.begin(), known.end(), into) == known.end()) known.push_back(into);
+  }
+}
+
 Loc Module::loc(const Op& op) const {
   if (!op.origins.empty()) return origins[op.origins.front().index].loc;
   if (op.transform) return transforms[op.transform.index].loc;

@@ -1,5 +1,6 @@
 // Everything of one compilation between the readers and the Plan: the graph, its constants, the places it runs on.
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,6 +51,7 @@ struct Pipeline {
   std::vector<std::string> stages;
   int micro_batches = 1;
   std::vector<Entry> order;  // one list for all ranks; each runs the entries of its places
+  Loc loc;                   // of the order in the schedule
 };
 
 struct Module {
@@ -62,6 +64,8 @@ struct Module {
   std::vector<Transform> transforms;
   std::vector<State> states;
   std::optional<Pipeline> pipeline;
+  /// Names of weights and nodes whose values became part of others, and of which: selectors of a schedule ask.
+  std::map<std::string, std::vector<std::string>> folded;
   std::vector<std::string> remarks;  // choices made by passes, for `explain`
   int64_t seed = 0;
   bool per_rank = false;  // `view: per-rank`: inputs and outputs vary (L10)
@@ -70,6 +74,8 @@ struct Module {
   const Place& place(PlaceId id) const { return places[id.index]; }
   /// The axes of the layouts of a place's values in a graph of this module (regions add time axes).
   Mesh mesh(const Graph& in, PlaceId place) const;
+  /// The value was computed into `into` (a value's or a node's name): what a schedule that names it is told.
+  void note_folded(const Graph& in, ValueId value, const std::string& into);
   /// Where to point for an op: its first origin, else the transform that made it, else the model's file.
   Loc loc(const Op& op) const;
 };

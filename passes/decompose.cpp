@@ -30,6 +30,9 @@ bool replace(Module& module, Graph& graph, OpId id, Diags& diags) {
   const std::vector<ValueId> made = decompose_op(module, graph, id, &diags);
   if (made.empty()) return false;
   const std::vector<ValueId> results = graph.op(id).outputs;
+  // An operand that was read here, at compile time, is told apart from one that nothing ever read.
+  for (ValueId v : graph.op(id).inputs)
+    if (v && graph.value(v).uses.size() == 1) module.note_folded(graph, v, graph.op(id).name);
   for (size_t r = 0; r < results.size(); ++r) {
     if (r >= made.size() || !made[r]) {
       if (!is_used(graph, results[r])) continue;

@@ -55,6 +55,8 @@ void fold_op(Module& module, Graph& graph, OpId id) {
   for (size_t r = 0; r < op.outputs.size(); ++r) {
     if (graph.value(op.outputs[r]).uses.empty()) continue;
     const std::string name = graph.value(op.outputs[r]).name;
+    for (ValueId v : op.inputs)
+      if (v) module.note_folded(graph, v, name);
     const ConstantId constant = module.constants.add(name, results[r]);
     const OpId made = graph.add({OpKind::Constant,
                                  {},

@@ -86,6 +86,7 @@ bool TypeInference::absorb(OpId id, const ConstantOperand& operand) {
   if (single && tensor->size() != 1)
     return OpView(module_, graph_, op, &diags_)
         .fail("operand-not-scalar", "operand {} must have one element, not {}", operand.input, tensor->size());
+  module_.note_folded(graph_, op.inputs[operand.input], op.name);
   graph_.edit(id).set(operand.attr, as_attr(*tensor, operand.type));
   graph_.set_input(id, operand.input, {});
   while (!graph_.op(id).inputs.empty() && !graph_.op(id).inputs.back())

@@ -207,17 +207,55 @@ std::vector<ValueId> SelectableNames::select_values(const Selector& selector, co
   return found;
 }
 
+/// Where a folded name ended: followed through what was folded again, to names that can be selected or that no later
+/// constant took up.
+static std::set<std::string> folded_into(const Module& module, const std::vector<std::string>& selectable,
+                                         const std::string& name) {
+  std::set<std::string> ends, seen{name};
+  std::vector<std::string> front{name};
+  while (!front.empty()) {
+    const std::string at = front.back();
+    front.pop_back();
+    const auto next = module.folded.find(at);
+    const bool ends_here = std::binary_search(selectable.begin(), selectable.end(), at) || next == module.folded.end();
+    if (ends_here && at != name) {
+      ends.insert(at);
+      continue;
+    }
+    for (const std::string& into : next->second)
+      if (seen.insert(into).second) front.push_back(into);
+  }
+  return ends;
+}
+
 void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) const {
+  const std::vector<Piece> pieces = pieces_of(selector.text);
+  std::vector<std::string> candidates = all_;
+  for (const auto& [name, into] : module_.folded) {
+    candidates.push_back(name);
+    Bindings bound;
+    if (!match(pieces, 0, name, 0, bound)) continue;
+    const std::set<std::string> ends = folded_into(module_, all_, name);
+    if (ends.empty()) continue;
+    diags.error("selector-folded", selector.loc,
+                "'{}' was folded into '{}' when the model was compiled: it is no value of its own any more", name,
+                join({ends.begin(), ends.end()}, "', '"));
+    return;
+  }
   const auto known = std::find_if(module_.origins.begin(), module_.origins.end(),
                                   [&](const Origin& o) { return o.name == selector.text; });
   if (known != module_.origins.end()) {
-    diags.error("selector-folded", selector.loc,
-                "node '{}' ({}) was folded away or is not read: nothing is left to select", selector.text,
-                known->op_type);
+    diags.error("selector-unread", selector.loc, "nothing reads what node '{}' ({}) makes: it was removed",
+                selector.text, known->op_type);
     return;
   }
+  for (uint32_t c = 0; c < module_.constants.size(); ++c)
+    if (module_.constants[ConstantId{c}].name == selector.text) {
+      diags.error("selector-unread-weight", selector.loc, "nothing reads weight '{}': it was removed", selector.text);
+      return;
+    }
   diags.error("selector-unmatched", selector.loc, "'{}' matches no node or value{}", selector.text,
-              did_you_mean(selector.text, all_));
+              did_you_mean(selector.text, candidates));
 }
 
 }  // namespace weft

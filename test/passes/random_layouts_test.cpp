@@ -24,7 +24,7 @@ std::unique_ptr<Scheduled> run_random(uint32_t seed, bool scheduled, const char*
 bool is_refused_request(const Diags& diags) {
   for (const Diagnostic& d : diags.all())
     if (d.severity == Diagnostic::Severity::Error && d.id != "shard-indivisible" && d.id != "shard-illegal" &&
-        d.id != "selector-unmatched" && d.id != "selector-folded" && d.id != "shard-twice")
+        d.id != "selector-unmatched" && d.id != "selector-folded" && d.id != "selector-unread" && d.id != "shard-twice")
       return false;
   return true;
 }

@@ -16,13 +16,18 @@ struct Scope {
   std::string open;  // "for (int64_t i = 0; i < 8; ++i) {"; empty: no lines of its own
   std::string close = "}";
   std::string pragma;  // in front of `open`
+  /// Device kernels: all threads of a row run it together, and its values are the same on all of them.
+  bool uniform = true;
+  /// A loop whose iterations the threads of a row share.
+  bool shared = false;
   std::vector<std::string> lines;
   std::map<std::string, std::string> known;   // values that have a name here
   std::map<std::string, std::string> arrays;  // values that a finished loop of this scope has put into an array
   std::map<std::string, std::string> filled;  // those that this loop fills
 
   Scope() = default;
-  Scope(Scope* parent, std::string open) : parent(parent), depth(parent->depth + 1), open(std::move(open)) {}
+  Scope(Scope* parent, std::string open)
+      : parent(parent), depth(parent->depth + 1), open(std::move(open)), uniform(parent->uniform) {}
   void put(std::string line) { lines.push_back(std::move(line)); }
   /// Appends itself, indented, to the parent's lines.
   void finish();

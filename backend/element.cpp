@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/base/check.h"
 #include "ir/op_def.h"
 
 namespace weft {
@@ -105,8 +106,13 @@ void Elements::store(size_t number, const IndexList& index, const Element& eleme
   const Formal& formal = context_.kernel.formals[at_formal];
   const std::string& name = context_.formal_name(at_formal);
   const std::string at = "[" + scopes.text(context_.offset(formal, index)) + "] = " + element.text + ";";
-  if (!formal.window || !context_.reads_peers()) return scopes.current->put(name + at);
-  for (int64_t p = 0; p < context_.ranks(); ++p) scopes.current->put(name + "_at[" + std::to_string(p) + "]" + at);
+  // What all lanes of a row have, one of them stores.
+  const std::string who = !scopes.current->uniform || scopes.lanes == Lanes::Host ? ""
+                          : scopes.lanes == Lanes::Warp                           ? "if (weft::lane() == 0) "
+                                                                                  : "if (threadIdx.x == 0) ";
+  if (!formal.window || !context_.reads_peers()) return scopes.current->put(who + name + at);
+  for (int64_t p = 0; p < context_.ranks(); ++p)
+    scopes.current->put(who + name + "_at[" + std::to_string(p) + "]" + at);
 }
 
 static std::string constant_literal(const Tensor& tensor) {
@@ -178,10 +184,10 @@ struct ScalarText {
 
   std::string attribute(const std::string& name) const {
     const AttrValue* value = op.find(name);
-    if (!value) return "0";
-    if (const int64_t* whole = std::get_if<int64_t>(value)) return std::to_string(*whole);
-    if (const double* real = std::get_if<double>(value)) return real_literal(*real, DType::F64);
-    return "0";
+    if (const int64_t* whole = value ? std::get_if<int64_t>(value) : nullptr) return std::to_string(*whole);
+    const double* real = value ? std::get_if<double>(value) : nullptr;
+    WEFT_CHECK(real, "'$" + name + "' in the scalar text of " + op_def(op).name + " is no number of the op");
+    return real_literal(*real, DType::F64);
   }
   std::string placeholder(const std::string& word) const {
     if (word == "T") return compute_type(compute);
@@ -254,11 +260,35 @@ void Elements::keep(const std::string& key, const Element& element, DType dtype)
   if (!attempt_.kept.contains(key)) return;
   const std::string variable = loop.open.substr(13, loop.open.find(' ', 13) - 13);
   if (variable.find('_') != std::string::npos) return;  // one of several loops of an axis
+  if (scopes.lanes != Lanes::Host) return keep_shared(key, element, dtype, variable, std::stoll(bound));
   const std::string array = scopes.names.unique(element.text + "_row");
   Scope* row = loop.parent;
   row->put("alignas(64) " + std::string(compute_type(dtype)) + " " + array + "[" + bound + "];");
   element.scope->put(array + "[" + variable + "] = " + element.text + ";");
   element.scope->filled[key] = array + "[" + variable + "]";
+}
+
+/// The lane that keeps an element is the one that reads it: a warp has registers for it, a block shared memory.
+void Elements::keep_shared(const std::string& key, const Element& element, DType dtype, const std::string& variable,
+                           int64_t count) {
+  constexpr int64_t kMostSharedBytes = 40 * 1024;
+  const std::string type = compute_type(dtype);
+  if (!element.scope->shared) return;
+  std::string place;
+  const std::string array = scopes.names.unique(element.text + "_row");
+  if (scopes.lanes == Lanes::Warp) {
+    element.scope->parent->put(type + " " + array + "[" + std::to_string((count + 31) / 32) + "];");
+    place = array + "[" + variable + " / 32]";
+  } else {
+    const int64_t bytes = count * dtype_bytes(dtype);
+    if (shared_bytes_ + bytes > kMostSharedBytes) return;
+    shared_bytes_ += bytes;
+    element.scope->parent->put(type + "* const " + array + " = weft::shared<" + type + ", " + std::to_string(count) +
+                               ", " + std::to_string(shared_arrays_++) + ">();");
+    place = array + "[" + variable + "]";
+  }
+  element.scope->put(place + " = " + element.text + ";");
+  element.scope->filled[key] = place;
 }
 
 // ---- integers from data, and indices that may lie outside ----------------------------------------------------------
@@ -309,7 +339,7 @@ Elements::Inner Elements::open_dims(Scope* under, const TensorType& type, const 
     const std::string bound = context_.run_extent(type, static_cast<int>(runs[r][0]));
     Scope* parent = inner.loops.empty() ? under : &inner.loops.back().inner();
     const LoopAxis axis = scopes.fresh_axis("c", element_count(extents), bound, parent);
-    inner.loops.push_back(scopes.open(parent, axis, r + 1 == runs.size() ? pragma : ""));
+    inner.loops.push_back(scopes.open(parent, axis, r + 1 == runs.size() ? pragma : "", true));
     const IndexList at = unravel(inner.loops.back().index, extents);
     for (size_t i = 0; i < runs[r].size(); ++i) inner.at[runs[r][i]] = at[i];
   }

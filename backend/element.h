@@ -55,6 +55,8 @@ class Elements {
   /// `const float name = text;` in the scope of the element.
   Element named(ValueId value, Element element);
   void keep(const std::string& key, const Element& element, DType dtype);
+  void keep_shared(const std::string& key, const Element& element, DType dtype, const std::string& variable,
+                   int64_t count);
   /// An integer of run-time data as an index in [0, extent).
   IndexExpr data_index(const Element& element, const std::string& name, int64_t extent);
   /// The index brought into [0, extent), and the text of the condition that it is there already ("" if always).
@@ -63,14 +65,19 @@ class Elements {
   struct Inner {
     std::vector<LoopScopes::Open> loops;
     std::vector<IndexExpr> at;
+    bool shared() const { return !loops.empty() && loops[0].shared; }
   };
   Inner open_dims(Scope* under, const TensorType& type, const std::vector<int64_t>& dims, const std::string& pragma);
+  /// The lanes' values become one: "weft::block_sum".
+  std::string lanes_function(const std::string& reduction) const;
   void close(Inner& inner);
 
   KernelContext& context_;
   const Graph& body_;
   Attempt& attempt_;
   std::map<std::string, int> computed_;
+  int64_t shared_bytes_ = 0;
+  int shared_arrays_ = 0;
 };
 
 /// Indices of a view's operand for those of its result; nothing for Concat and Pad, whose elements depend on where they

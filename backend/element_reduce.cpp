@@ -83,8 +83,13 @@ Element Elements::reduction(ValueId value, const Op& op, const IndexList& index)
   const Element element = this->at(from, at);
   scopes.current->put(update_text(reduce, sum, element.text));
   close(inner);
+  if (inner.shared()) home->put(sum + " = " + lanes_function(reduce_name(reduce)) + "(" + sum + ");");
   bind(value, index, sum, home);
   return {sum, home};
+}
+
+std::string Elements::lanes_function(const std::string& reduction) const {
+  return (scopes.lanes == Lanes::Warp ? "weft::warp_" : "weft::block_") + reduction;
 }
 
 Element Elements::arg_reduction(ValueId value, const Op& op, const IndexList& index) {
@@ -107,6 +112,9 @@ Element Elements::arg_reduction(ValueId value, const Op& op, const IndexList& in
   scopes.current->put("if (" + element.text + better + best + ") " + best + " = " + element.text + ", " + where +
                       " = " + scopes.text(inner.at[axes[0]]) + ";");
   close(inner);
+  if (inner.shared())
+    home->put(lanes_function("best") + "<" + (largest ? "true" : "false") + ", " + (last ? "true" : "false") + ">(" +
+              best + ", " + where + ");");
   bind(value, index, where, home);
   return {where, home};
 }

@@ -14,6 +14,13 @@ namespace {
 /// Kernels of one file are compiled together; more than this and they are cut into several files, for parallel builds.
 constexpr size_t kFileBytes = 24000;
 
+/// "80;90" of sm_80, sm_90: CMake's word for what nvcc builds for.
+std::string cuda_archs(const Plan& plan) {
+  std::vector<std::string> numbers;
+  for (const std::string& arch : plan.target.archs) numbers.push_back(arch.substr(arch.find('_') + 1));
+  return join(numbers, ";");
+}
+
 std::vector<Params> line_items(const std::vector<std::string>& lines) {
   std::vector<Params> items;
   for (const std::string& line : lines) items.emplace_back().set("text", line);
@@ -30,7 +37,7 @@ std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names
                                      const std::vector<KernelText>& kernels) {
   std::map<std::string, std::vector<const KernelText*>> by_category;
   for (size_t k = 0; k < kernels.size(); ++k)
-    by_category[category_name(plan.kernels[k].category)].push_back(&kernels[k]);
+    if (kernels[k].call.empty()) by_category[category_name(plan.kernels[k].category)].push_back(&kernels[k]);
   std::vector<SourceFile> files;
   for (auto& [category, list] : by_category) {
     std::sort(list.begin(), list.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
@@ -38,13 +45,14 @@ std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names
     for (size_t from = 0; from < list.size();) {
       Params params;
       params.set("title", plain_title(category)).set("program", names.space);
+      params.set("header", is_cuda(plan) ? "device.h" : "kernel.h");
       size_t bytes = 0;
       for (; from < list.size() && (bytes == 0 || bytes + list[from]->text.size() <= kFileBytes); ++from) {
         params.list("kernels").emplace_back().set("text", list[from]->text);
         bytes += list[from]->text.size();
       }
       const std::string suffix = number++ ? "_" + std::to_string(number) : "";
-      files.push_back({"kernels/" + category + suffix + ".cpp", render_file("kernels.cpp", params)});
+      files.push_back({"kernels/" + category + suffix + (is_cuda(plan) ? ".cu" : ".cpp"), render_file("kernels.cpp", params)});
     }
   }
   return files;
@@ -105,7 +113,8 @@ class Emitter {
 
   std::string cmake_text(const std::vector<SourceFile>& files) const {
     Params params;
-    params.set("name", names_.space);
+    params.set("name", names_.space).set("target", is_cuda(plan_) ? "cuda" : "host");
+    params.set("languages", is_cuda(plan_) ? "CXX CUDA" : "CXX").set("archs", cuda_archs(plan_));
     for (const SourceFile& file : files) params.list("sources").emplace_back().set("path", file.path);
     return render_file("program_CMakeLists.txt", params);
   }
@@ -114,7 +123,7 @@ class Emitter {
     StepText steps(plan_, names_, kernels_, diags_);
     Params params;
     std::vector<std::string> layouts;
-    params.set("summary", summary(plan_)).set("name", names_.space);
+    params.set("summary", summary(plan_)).set("name", names_.space).set("target", is_cuda(plan_) ? "cuda" : "host");
     for (const std::string& line : declarations_.axes()) params.list("axes").emplace_back().set("line", line);
     params.lists["axes"];
     std::vector<std::string> mesh, streams;
@@ -132,7 +141,6 @@ class Emitter {
     params.lists["transfers"] = line_items(declarations_.transfers());
     params.lists["kernels"] = line_items(kernel_lines());
     for (size_t p = 0; p < plan_.programs.size(); ++p) params.list("programs").push_back(program(p, steps));
-    params.set("copies", steps.copies() ? "yes" : "");
     std::vector<std::string> states;
     for (const StateSlot& s : plan_.states)
       states.push_back("{" + string_literal(s.input) + ", " + string_literal(s.output) + "}");
@@ -145,7 +153,8 @@ class Emitter {
 
   std::vector<std::string> kernel_lines() const {
     std::vector<std::string> lines;
-    for (const KernelText& k : kernels_) lines.push_back(k.parameters + ";");
+    for (const KernelText& k : kernels_)
+      if (k.call.empty()) lines.push_back(k.parameters + ";");
     std::sort(lines.begin(), lines.end());
     return lines;
   }
@@ -297,7 +306,7 @@ std::string manifest_text(const Plan& plan) {
                       ", \"bytes\": " + std::to_string(b.bytes * b.depth) + ", \"live\": " + json_string(b.live) + "}");
   for (const Place& place : plan.places)
     for (const MeshAxis& axis : place.mesh) axes.push_back(json_string(axis.name) + ": " + std::to_string(axis.size));
-  return "{\n  \"target\": \"host\",\n  \"model\": " + json_string(plan.name) +
+  return std::string("{\n  \"target\": ") + (is_cuda(plan) ? "\"cuda\"" : "\"host\"") + ",\n  \"model\": " + json_string(plan.name) +
          ",\n  \"world\": " + std::to_string(plan.world) + ",\n  \"mesh\": {" + join(axes, ", ") +
          "},\n  \"steps\": " + json_list(steps, "  ") + ",\n  \"kernels\": " + json_list(kernels, "  ") +
          ",\n  \"buffers\": " + json_list(buffers, "  ") + "\n}\n";

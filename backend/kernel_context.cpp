@@ -156,6 +156,13 @@ std::string KernelContext::argument_name(const Argument& argument) const {
   return "";
 }
 
+/// What a kernel reads from memory when it starts; a host kernel is given the number itself.
+static bool is_indirect(const KernelContext& context, const Argument& argument) {
+  if (!context.is_device()) return false;
+  return argument.kind == Argument::Kind::Invocation ||
+         (argument.kind == Argument::Kind::Extent && context.kernel.extents[argument.number].axis < 0);
+}
+
 static const char* argument_type(Argument::Kind kind) {
   switch (kind) {
     case Argument::Kind::Team:
@@ -174,9 +181,29 @@ static const char* argument_type(Argument::Kind kind) {
   return "";
 }
 
-std::string KernelContext::parameters() const {
+std::vector<std::string> KernelContext::prologue() const {
+  std::vector<std::string> lines;
+  for (const Argument& a : arguments_)
+    if (is_indirect(*this, a)) lines.push_back("const " + std::string(argument_type(a.kind)) + argument_name(a) + " = *" + argument_name(a) + "_at;");
+  return lines;
+}
+
+void KernelContext::cover(int64_t blocks, int64_t threads) {
+  constexpr int64_t kMostBlocks = 65536;
+  blocks_ = std::clamp(blocks, blocks_, kMostBlocks);
+  threads_ = std::max(threads, threads_);
+  grid_ = "{.blocks = " + std::to_string(blocks_) + ", .threads = " + std::to_string(threads_) + "}";
+}
+
+std::string KernelContext::parameters(bool definition) const {
   std::vector<std::string> list;
-  for (const Argument& a : arguments_) list.push_back(argument_type(a.kind) + argument_name(a));
+  for (const Argument& a : arguments_) {
+    const std::string type = argument_type(a.kind), name = argument_name(a);
+    if (is_indirect(*this, a))
+      list.push_back("const " + type.substr(0, type.size() - 1) + "* " + name + "_at");
+    else
+      list.push_back((definition && a.kind == Argument::Kind::Peers ? "const __grid_constant__ " : "") + type + name);
+  }
   const size_t inputs = body.inputs().size();
   for (size_t i = 0; i < kernel.formals.size(); ++i) {
     const Formal& f = kernel.formals[i];

@@ -64,8 +64,8 @@ class KernelContext {
   const std::set<Argument>& arguments() const { return arguments_; }
   /// The name of an argument inside the kernel.
   std::string argument_name(const Argument& argument) const;
-  /// "(weft::Team& team, const float* x, float* y)", and the same as lines of a declaration.
-  std::string parameters() const;
+  /// "(weft::Team& team, const float* x, float* y)"; a device's definition says where a parameter lies.
+  std::string parameters(bool definition = false) const;
   /// Axes of the collectives in the body: the group of its peer table, and how many ranks that is.
   const std::vector<int64_t>& group() const { return group_; }
   int64_t ranks() const;
@@ -74,12 +74,22 @@ class KernelContext {
   /// Names of parameters; each attempt to write the body starts with a copy.
   Names names;
 
+  // ---- device kernels ---------------------------------------------------------------------------------------------
+  bool is_device() const { return plan.target.kind == Target::Kind::Cuda; }
+  /// The launch has at least as many blocks and threads; every loop is right for any grid.
+  void cover(int64_t blocks, int64_t threads);
+  const std::string& grid() const { return grid_; }
+  /// What the first lines of the body read from memory: lengths, the invocation.
+  std::vector<std::string> prologue() const;
+
  private:
   Diags& diags_;
   bool failed_ = false;
   std::vector<int64_t> group_;
   std::vector<std::string> formal_names_, extent_names_;
   std::set<Argument> arguments_;
+  int64_t blocks_ = 1, threads_ = 32;
+  std::string grid_ = "{.blocks = 1, .threads = 32}";
 };
 
 }  // namespace weft

@@ -26,6 +26,7 @@ class ScatterWriter {
     const size_t output = 0;
     const Formal& formal = context_.kernel.formals[static_cast<size_t>(context_.output_formal(output))];
     name_ = context_.formal_name(static_cast<size_t>(context_.output_formal(output)));
+    if (context_.is_device()) return columns(formal);
     std::vector<std::string> lines = copy_lines();
     const std::vector<std::string> updates = update_lines(formal);
     lines.insert(lines.end(), updates.begin(), updates.end());
@@ -64,6 +65,78 @@ class ScatterWriter {
     });
   }
 
+  /// Dimensions along which updates may meet: one thread does them in order, so that sums come out the same each time.
+  bool meets(size_t dim, size_t tuple) const {
+    return op_.kind == OpKind::ScatterND ? dim < tuple : dim == static_cast<size_t>(op_.integer("axis"));
+  }
+
+  /// On a device each thread has a column of the result: it copies the data, and then puts the updates of its column.
+  std::vector<std::string> columns(const Formal& formal) {
+    Attempt attempt;
+    std::vector<std::string> lines;
+    bool again = true;
+    for (int round = 0; again && round < 8 && !context_.failed(); ++round) {
+      Elements elements(context_, attempt);
+      elements.scopes.lanes = Lanes::Thread;
+      write_columns(elements, attempt, formal);
+      again = elements.again();
+      lines = elements.scopes.root.lines;
+    }
+    return lines;
+  }
+
+  /// Loops over some dimensions of a value, each inside the other, around what `body` writes.
+  template <class Body>
+  void loops_over(Elements& elements, Scope* under, const TensorType& type, const std::vector<size_t>& dims,
+                  IndexList& index, Body&& body) {
+    const Dims extents = context_.dims(type);
+    std::vector<LoopScopes::Open> loops;
+    for (size_t d : dims) {
+      Scope* parent = loops.empty() ? under : &loops.back().inner();
+      const std::string bound = context_.run_extent(type, static_cast<int>(d));
+      loops.push_back(elements.scopes.open(parent, elements.scopes.fresh_axis("k", extents[d], bound, parent)));
+      index[d] = loops.back().index;
+    }
+    body();
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) elements.scopes.close(*loop);
+  }
+
+  void write_columns(Elements& elements, const Attempt& attempt, const Formal& formal) {
+    const ValueId data = op_.inputs[0], updates = op_.inputs[2];
+    const TensorType &type = body_.type(data), &update_type = body_.type(updates);
+    const Dims dims = context_.dims(data), update_dims = context_.dims(updates);
+    const size_t tuple = op_.kind == OpKind::ScatterND ? static_cast<size_t>(context_.dims(op_.inputs[1]).back()) : 0;
+    const size_t lead = op_.kind == OpKind::ScatterND ? context_.dims(op_.inputs[1]).size() - 1 : 0;
+    OuterLoops outer;
+    std::vector<size_t> column, met, update_met;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      (meets(d, tuple) ? met : column).push_back(d);
+      if (!meets(d, tuple))
+        outer.axes.push_back({"i" + std::to_string(d), dims[d], context_.run_extent(type, static_cast<int>(d))});
+    }
+    OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context_);
+    IndexList index(dims.size()), update(update_dims.size());
+    for (size_t c = 0; c < column.size(); ++c) index[column[c]] = open.index[c];
+    loops_over(elements, &open.inner(), type, met, index,
+               [&] { elements.store(0, index, elements.at(data, index)); });
+    std::string inside;
+    for (size_t d : column) {
+      const size_t to = op_.kind == OpKind::ScatterND ? lead + d - tuple : d;
+      update[to] = index[d];
+      std::string bound = context_.run_extent(update_type, static_cast<int>(to));
+      if (bound.empty() && update_dims[to] >= dims[d]) continue;
+      if (bound.empty()) bound = std::to_string(update_dims[to]);
+      inside += (inside.empty() ? "" : " && ") + ("(" + elements.scopes.text(index[d]) + ") < " + bound);
+    }
+    for (size_t d = 0; d < update_dims.size(); ++d)
+      if (op_.kind == OpKind::ScatterND ? d < lead : meets(d, tuple)) update_met.push_back(d);
+    Scope part(&open.inner(), inside.empty() ? "{" : "if (" + inside + ") {");
+    elements.scopes.current = &part;
+    loops_over(elements, &part, update_type, update_met, update, [&] { put_update(elements, formal, update); });
+    part.finish();
+    close_outer(elements.scopes, open);
+  }
+
   /// The rank-local index of an entry, -1 where this rank does not hold it.
   std::string held_index(Elements& elements, const Element& raw, int dim) {
     const TensorType& type = body_.type(op_.inputs[0]);
@@ -85,37 +158,40 @@ class ScatterWriter {
   }
 
   std::vector<std::string> update_lines(const Formal& formal) {
+    const ValueId updates = op_.inputs[2];
+    return nest(body_.type(updates), context_.dims(updates),
+                [&](Elements& elements, const IndexList& index) { put_update(elements, formal, index); });
+  }
+
+  /// The update at `index` goes where its indices say.
+  void put_update(Elements& elements, const Formal& formal, const IndexList& index) {
     const ValueId indices = op_.inputs[1], updates = op_.inputs[2];
-    const bool nd = op_.kind == OpKind::ScatterND;
-    const Dims dims = context_.dims(updates), index_dims = context_.dims(indices),
-               data_dims = context_.dims(op_.inputs[0]);
-    const std::string reduction = op_.has("reduction") ? op_.text("reduction") : "none";
-    return nest(body_.type(updates), dims, [&](Elements& elements, const IndexList& index) {
-      IndexList to = index;
-      std::vector<std::string> places;
-      if (nd) {
-        const size_t tuple = static_cast<size_t>(index_dims.back()), lead = index_dims.size() - 1;
-        to.assign(data_dims.size(), 0);
-        for (size_t t = 0; t < tuple; ++t) {
-          IndexList at(index.begin(), index.begin() + static_cast<long>(lead));
-          at.push_back(static_cast<int64_t>(t));
-          places.push_back(held_index(elements, elements.at(indices, at), static_cast<int>(t)));
-          to[t] = index_variable(places.back(), 0, data_dims[t] - 1);
-        }
-        for (size_t d = tuple; d < data_dims.size(); ++d) to[d] = index[lead + d - tuple];
-      } else {
-        const size_t axis = static_cast<size_t>(op_.integer("axis"));
-        places.push_back(held_index(elements, elements.at(indices, index), static_cast<int>(axis)));
-        to[axis] = index_variable(places.back(), 0, data_dims[axis] - 1);
+    const Dims index_dims = context_.dims(indices), data_dims = context_.dims(op_.inputs[0]);
+    IndexList to = index;
+    std::vector<std::string> places;
+    if (op_.kind == OpKind::ScatterND) {
+      const size_t tuple = static_cast<size_t>(index_dims.back()), lead = index_dims.size() - 1;
+      to.assign(data_dims.size(), 0);
+      for (size_t t = 0; t < tuple; ++t) {
+        IndexList at(index.begin(), index.begin() + static_cast<long>(lead));
+        at.push_back(static_cast<int64_t>(t));
+        places.push_back(held_index(elements, elements.at(indices, at), static_cast<int>(t)));
+        to[t] = index_variable(places.back(), 0, data_dims[t] - 1);
       }
-      std::string held;
-      for (const std::string& place : places) held += (held.empty() ? "" : " && ") + place + " >= 0";
-      const std::string type = compute_type(formal.type.dtype);
-      const std::string update = elements.scopes.names.unique("update");
-      elements.scopes.current->put("const " + type + " " + update + " = " + elements.at(updates, index).text + ";");
-      const std::string place = name_ + "[" + elements.scopes.text(context_.offset(formal, to)) + "]";
-      elements.scopes.current->put("if (" + held + ") " + combine(reduction, place, update));
-    });
+      for (size_t d = tuple; d < data_dims.size(); ++d) to[d] = index[lead + d - tuple];
+    } else {
+      const size_t axis = static_cast<size_t>(op_.integer("axis"));
+      places.push_back(held_index(elements, elements.at(indices, index), static_cast<int>(axis)));
+      to[axis] = index_variable(places.back(), 0, data_dims[axis] - 1);
+    }
+    std::string held;
+    for (const std::string& place : places) held += (held.empty() ? "" : " && ") + place + " >= 0";
+    const std::string type = compute_type(formal.type.dtype);
+    const std::string update = elements.scopes.names.unique("update");
+    elements.scopes.current->put("const " + type + " " + update + " = " + elements.at(updates, index).text + ";");
+    const std::string place = name_ + "[" + elements.scopes.text(context_.offset(formal, to)) + "]";
+    const std::string reduction = op_.has("reduction") ? op_.text("reduction") : "none";
+    elements.scopes.current->put("if (" + held + ") " + combine(reduction, place, update));
   }
 
   KernelContext& context_;

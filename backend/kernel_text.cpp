@@ -40,7 +40,8 @@ static std::vector<std::string> with_peers(const KernelContext& context, std::ve
     fill += (fill.empty() ? "" : ", ") + name + "_at[p] = peers.at(p, " + name + ")";
   }
   if (!fill.empty()) lines.push_back("for (int p = 0; p < ranks; ++p) " + fill + ";");
-  lines.push_back("peers.barrier();");
+  // On a device a block leaves when the time is over; the host then reports the step.
+  lines.push_back(context.is_device() ? "if (!peers.barrier()) return;" : "peers.barrier();");
   lines.insert(lines.end(), body.begin(), body.end());
   lines.push_back("peers.barrier();");
   return lines;
@@ -49,7 +50,7 @@ static std::vector<std::string> with_peers(const KernelContext& context, std::ve
 static std::vector<std::string> body_lines(KernelContext& context) {
   if (has_kind(context.body, {OpKind::ScatterElements, OpKind::ScatterND})) return write_scatter(context);
   if (has_kind(context.body, {OpKind::MatMul, OpKind::Conv, OpKind::MaxPool, OpKind::AveragePool}) &&
-      !context.reads_peers())
+      !context.reads_peers() && !context.is_device())
     return write_contraction(context);
   return with_peers(context, write_nests(context));
 }
@@ -80,14 +81,24 @@ static std::string wrapped_head(const std::string& head, const std::string& para
 
 KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags) {
   KernelContext context(plan, kernel, diags);
-  const std::vector<std::string> lines = body_lines(context);
   KernelText text;
   text.name = name;
+  if (context.is_device())
+    if (const std::optional<std::string> call = write_library_call(context)) {
+      text.call = *call;
+      text.arguments.assign(context.arguments().begin(), context.arguments().end());
+      return text;
+    }
+  std::vector<std::string> lines = body_lines(context);
+  const std::vector<std::string> prologue = context.prologue();
+  lines.insert(lines.begin(), prologue.begin(), prologue.end());
   text.parameters = wrapped_head("void " + name, context.parameters());
+  text.grid = context.grid();
   text.arguments.assign(context.arguments().begin(), context.arguments().end());
   text.group = context.group();
   Params params;
-  params.set("nodes", comment_of(plan, kernel)).set("head", text.parameters).set("body", block_text(lines, 0));
+  const std::string head = context.is_device() ? wrapped_head("__global__ void " + name, context.parameters(true)) : text.parameters;
+  params.set("nodes", comment_of(plan, kernel)).set("head", head).set("body", block_text(lines, 0));
   text.text = render_file("kernel.cpp", params);
   return text;
 }

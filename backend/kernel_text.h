@@ -1,5 +1,7 @@
 // A kernel of the Plan as a C++ function.
 #pragma once
+#include <optional>
+
 #include "backend/kernel_context.h"
 
 namespace weft {
@@ -9,7 +11,9 @@ struct KernelText {
   std::string parameters;
   std::vector<Argument> arguments;  // in front of the operands
   std::vector<int64_t> group;       // axes of its peer table
-  std::string text;                 // comment and definition
+  std::string text;                 // comment and definition; none for a library's
+  std::string grid;                 // device: "{.blocks = 32, .threads = 256}"
+  std::string call;                 // a library's: "r.contract({...}, {{0}}, {{1}})" with operands and arguments named
 };
 
 /// Reports what cannot be lowered; the text is then of no use.
@@ -22,6 +26,9 @@ std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, s
 
 /// MatMul, convolution: through the packed micro-kernel where the operands' strides allow.
 std::vector<std::string> write_contraction(KernelContext& context);
+/// A library call in place of a kernel, with {{number}} for each operand and {{name}} for each argument; nothing where
+/// the library cannot do it.
+std::optional<std::string> write_library_call(KernelContext& context);
 /// Scatter.
 std::vector<std::string> write_scatter(KernelContext& context);
 

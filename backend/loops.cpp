@@ -44,11 +44,44 @@ void LoopScopes::declare_loop(const Loop& loop, const LoopAxis& axis, Scope* sco
   names.reserve(loop.variable);
 }
 
-LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const std::string& pragma) {
+void split_number(Scope& scope, const std::string& number, const std::vector<Loop>& loops) {
+  std::string rest = number;
+  for (size_t i = loops.size(); i-- > 0;) {
+    scope.put("const int64_t " + loops[i].variable + " = " + rest + (i ? " % " + loops[i].bound : "") + ";");
+    rest += " / " + loops[i].bound;
+  }
+}
+
+/// One loop over the whole axis, which the lanes take in turn.
+void LoopScopes::open_shared(Open& open, Scope* under, const LoopAxis& axis) {
+  std::string count = axis.bound.empty() ? std::to_string(axis.extent) : axis.bound;
+  const bool single = open.loops.size() == 1;
+  const std::string v = single ? open.loops[0].variable : axis.name + "_all";
+  const std::string first = lanes == Lanes::Warp ? "weft::lane()" : "threadIdx.x";
+  const std::string step = lanes == Lanes::Warp ? "32" : "blockDim.x";
+  open.shared = true;
+  open.scopes.push_back(std::make_unique<Scope>(
+      under, "for (int64_t " + v + " = " + first + "; " + v + " < " + count + "; " + v + " += " + step + ") {"));
+  Scope& scope = open.inner();
+  scope.uniform = false, scope.shared = single;
+  if (!single) split_number(scope, v, open.loops);
+  for (const Loop& loop : open.loops) {
+    open.hidden[loop.variable] = owners_.contains(loop.variable) ? owners_[loop.variable] : nullptr;
+    declare_loop(loop, axis, &scope);
+  }
+  current = &scope;
+}
+
+LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const std::string& pragma, bool may_share) {
   Open open;
   open.before = current;
   open.loops = cuts_.loops(axis);
   open.index = Cuts::index(open.loops);
+  const bool loops = axis.extent != 1 || !axis.bound.empty();
+  if (may_share && loops && under->uniform && (lanes == Lanes::Warp || lanes == Lanes::Block)) {
+    open_shared(open, under, axis);
+    return open;
+  }
   for (const Loop& loop : open.loops) {
     const std::string& v = loop.variable;
     const bool loops = loop.extent != 1 || !axis.bound.empty();
@@ -58,7 +91,7 @@ LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const std:
     open.hidden[v] = owners_.contains(v) ? owners_[v] : nullptr;
     declare_loop(loop, axis, open.scopes.back().get());
   }
-  if (open.inner().open != "{") open.inner().pragma = pragma;
+  if (open.inner().open != "{" && lanes == Lanes::Host) open.inner().pragma = pragma;
   current = &open.inner();
   return open;
 }

@@ -11,6 +11,10 @@
 
 namespace weft {
 
+struct Loop;
+/// "const int64_t c_0 = c / 64, ..." for the loops of an axis, taken apart from one running number.
+void split_number(Scope& scope, const std::string& number, const std::vector<Loop>& loops);
+
 /// One run of indices. Its loops, outer first, cover extent = product of their extents.
 struct LoopAxis {
   std::string name;
@@ -37,6 +41,10 @@ class Cuts {
   std::map<std::string, std::set<int64_t>> blocks_;
 };
 
+/// Who runs the iterations of a row together: on the host one thread, on a device the lanes of a warp or a block; for
+/// spaces without rows each thread has elements of its own.
+enum class Lanes : uint8_t { Host, Thread, Warp, Block };
+
 class LoopScopes {
  public:
   LoopScopes(KernelContext& context, Cuts& cuts);
@@ -47,17 +55,20 @@ class LoopScopes {
   Scope root;
   Scope* floor = &root;
   Scope* current = &root;
+  Lanes lanes = Lanes::Host;
 
   /// Loops opened inside `under`; the innermost becomes current.
   struct Open {
     std::vector<std::unique_ptr<Scope>> scopes;
     std::vector<Loop> loops;
     IndexExpr index;
+    bool shared = false;  // by the lanes of a row: a result of all needs a reduction over them
     Scope* before = nullptr;
     std::map<std::string, Scope*> hidden;
     Scope& inner() { return *scopes.back(); }
   };
-  Open open(Scope* under, const LoopAxis& axis, const std::string& pragma = "");
+  /// `may_share`: lanes may take iterations in turn.
+  Open open(Scope* under, const LoopAxis& axis, const std::string& pragma = "", bool may_share = false);
   void close(Open& open);
   /// Axis of that name and extent, renamed where one is open around `under`.
   LoopAxis fresh_axis(const std::string& name, int64_t extent, const std::string& bound, const Scope* under) const;
@@ -77,6 +88,7 @@ class LoopScopes {
 
  private:
   void ask_cuts(const IndexExpr& expr);
+  void open_shared(Open& open, Scope* under, const LoopAxis& axis);
 
   Cuts& cuts_;
   std::map<std::string, Scope*> owners_;

@@ -88,9 +88,49 @@ static void open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
   }
 }
 
+static int64_t whole_warps(int64_t threads) { return (threads + 31) / 32 * 32; }
+
+/// One loop over everything, which threads, warps or blocks take in turn.
+static void open_grid(LoopScopes& scopes, OpenOuter& open, const std::vector<OuterLoop>& loops, const OuterLoops& outer,
+                      KernelContext& context) {
+  const Lanes lanes = scopes.lanes;
+  int64_t count = 1;
+  std::string bound;
+  std::vector<Loop> parts;
+  for (const OuterLoop& l : loops) {
+    count *= l.loop.extent;
+    bound += (bound.empty() ? "" : " * ") + l.loop.bound;
+    parts.push_back(l.loop);
+  }
+  if (lanes == Lanes::Thread) context.cover((count + 255) / 256, std::min<int64_t>(whole_warps(count), 256));
+  if (lanes == Lanes::Warp) context.cover((count + 3) / 4, 128);
+  if (lanes == Lanes::Block) context.cover(count, std::clamp<int64_t>(whole_warps(outer.work), 32, 256));
+  if (loops.empty()) {
+    const bool row = lanes != Lanes::Thread;
+    open.scopes.push_back(std::make_unique<Scope>(&scopes.root, row ? "{" : "if (weft::thread() == 0) {"));
+    open.inner().uniform = row;
+    return;
+  }
+  const char* first = lanes == Lanes::Thread ? "weft::thread()" : lanes == Lanes::Warp ? "weft::warp()" : "blockIdx.x";
+  const char* step = lanes == Lanes::Thread ? "weft::threads()" : lanes == Lanes::Warp ? "weft::warps()" : "gridDim.x";
+  const std::string v = parts.size() == 1 ? parts[0].variable : lanes == Lanes::Thread ? "element" : "row_all";
+  open.scopes.push_back(std::make_unique<Scope>(
+      &scopes.root,
+      "for (int64_t " + v + " = " + first + "; " + v + " < " + bound + "; " + v + " += " + step + ") {"));
+  open.inner().uniform = lanes != Lanes::Thread;
+  if (parts.size() > 1) split_number(open.inner(), v, parts);
+  for (const OuterLoop& l : loops) scopes.declare_loop(l.loop, outer.axes[l.axis], &open.inner());
+}
+
 OpenOuter open_outer(LoopScopes& scopes, const OuterLoops& outer, const Cuts& cuts, KernelContext& context) {
   OpenOuter open;
   const std::vector<OuterLoop> loops = flatten(outer, cuts);
+  if (scopes.lanes != Lanes::Host) {
+    open_grid(scopes, open, loops, outer, context);
+    for (const LoopAxis& axis : outer.axes) open.index.push_back(Cuts::index(cuts.loops(axis)));
+    scopes.current = &open.inner();
+    return open;
+  }
   const size_t parallel = parallel_loops(loops, outer.work);
   if (parallel) open_team(scopes, open, loops, parallel, outer, context);
   for (size_t i = 0; i < loops.size(); ++i) {
@@ -305,7 +345,8 @@ static std::vector<IterationSpace> segments(KernelContext& context, const Iterat
 }
 
 /// A loop around statements without loops is a vector loop.
-static void mark_vector_loop(Scope& scope) {
+static void mark_vector_loop(const LoopScopes& scopes, Scope& scope) {
+  if (scopes.lanes != Lanes::Host) return;
   const auto nested = [](const std::string& line) { return line.find("for (") != std::string::npos; };
   if (scope.open.starts_with("for") && std::none_of(scope.lines.begin(), scope.lines.end(), nested))
     scope.pragma = "#pragma omp simd";
@@ -329,6 +370,13 @@ static void write_reductions(Elements& elements, KernelContext& context, const I
   }
 }
 
+/// Short rows are a warp's, long ones a block's.
+static Lanes lanes_for(const IterationSpace& space, int64_t row) {
+  constexpr int64_t kWarpRow = 256;
+  if (space.reduced.empty()) return Lanes::Thread;
+  return row <= kWarpRow ? Lanes::Warp : Lanes::Block;
+}
+
 static std::vector<std::string> write_space(KernelContext& context, const IterationSpace& space, Attempt& attempt,
                                             bool& again) {
   Elements elements(context, attempt);
@@ -336,6 +384,7 @@ static std::vector<std::string> write_space(KernelContext& context, const Iterat
   OuterLoops outer;
   for (const AxisRun& run : rows) outer.axes.push_back(run.axis);
   for (int64_t d : space.reduced) outer.work *= space.dims[d];
+  if (context.is_device()) elements.scopes.lanes = lanes_for(space, outer.work);
   OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context);
   IndexList index(space.dims.size());
   for (size_t r = 0; r < rows.size(); ++r) fill(index, rows[r], open.index[r], space);
@@ -345,13 +394,13 @@ static std::vector<std::string> write_space(KernelContext& context, const Iterat
     std::vector<LoopScopes::Open> inner;
     for (const AxisRun& run : axis_runs(context, space, true, "c")) {
       Scope* under = inner.empty() ? &open.inner() : &inner.back().inner();
-      inner.push_back(elements.scopes.open(under, run.axis, "#pragma omp simd"));
+      inner.push_back(elements.scopes.open(under, run.axis, "#pragma omp simd", true));
       fill(index, run, inner.back().index, space);
     }
     store_all(elements, context, space.outputs, &space.dims, index);
     for (auto loop = inner.rbegin(); loop != inner.rend(); ++loop) elements.scopes.close(*loop);
   }
-  mark_vector_loop(open.inner());
+  mark_vector_loop(elements.scopes, open.inner());
   close_outer(elements.scopes, open);
   again = elements.again();
   return elements.scopes.root.lines;
@@ -379,7 +428,7 @@ static std::vector<std::string> write_part(KernelContext& context, ValueId value
   for (size_t r = 0; r < runs.size(); ++r) fill(index, runs[r], open.index[r], space);
   const Element element = elements.at(value, index);
   open.inner().put(array + "[" + elements.scopes.text(linear_index(index, space.dims)) + "] = " + element.text + ";");
-  mark_vector_loop(open.inner());
+  mark_vector_loop(elements.scopes, open.inner());
   close_outer(elements.scopes, open);
   again = elements.again();
   return elements.scopes.root.lines;

@@ -4,7 +4,7 @@ namespace weft {
 
 ProgramNames::ProgramNames(const Plan& plan) : space(identifier(plan.name)) {
   Names names;
-  for (const char* word : {"copies", "states"}) names.reserve(word);
+  for (const char* word : {"states"}) names.reserve(word);
   names.reserve(space);
   for (const Kernel& kernel : plan.kernels) kernels.push_back(names.unique(kernel.name));
   for (const std::string& stream : plan.streams) streams.push_back(names.unique(stream));

@@ -8,6 +8,8 @@
 
 namespace weft {
 
+inline bool is_cuda(const Plan& plan) { return plan.target.kind == Target::Kind::Cuda; }
+
 struct ProgramNames {
   std::string space;                           // the namespace
   std::vector<std::vector<std::string>> axes;  // by place and axis

@@ -188,10 +188,10 @@ std::string StepText::argument(const LaunchStep& launch, const KernelText& text,
                "}.valid(r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(extent.axis)] + "))";
       size_t number = 0;
       for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].axis < 0;
-      return "*" + pointer(launch.extents[number].buffer);
+      return (is_cuda(plan_) ? "" : "*") + pointer(launch.extents[number].buffer);
     }
     case Argument::Kind::Invocation:
-      return "r.invocation()";
+      return is_cuda(plan_) ? "r.invocation_at()" : "r.invocation()";
     case Argument::Kind::Trip:
       return "0";
   }
@@ -225,21 +225,41 @@ void StepText::find_bounds(const std::vector<Step>& list) {
   }
 }
 
+std::string StepText::pointer(const Operand& operand) const {
+  return operand.weight ? "r[" + names_.weights[operand.weight.index] + "]" : pointer(operand.buffer);
+}
+
+/// A library's call with its operands and arguments put in.
+std::string StepText::filled_call(const LaunchStep& what, const KernelText& text) const {
+  const KernelContext context(plan_, plan_.kernel(what.kernel), diags_);
+  std::string call = text.call;
+  const auto put = [&](const std::string& name, const std::string& value) {
+    const std::string place = "{{" + name + "}}";
+    for (size_t at = call.find(place); at != std::string::npos; at = call.find(place, at + value.size()))
+      call.replace(at, place.size(), value);
+  };
+  for (size_t f = 0; f < what.operands.size(); ++f) put(std::to_string(f), pointer(what.operands[f]));
+  for (const Argument& a : text.arguments) put(context.argument_name(a), argument(what, text, a));
+  return call;
+}
+
 StepText::Lines StepText::launch(const LaunchStep& what) const {
   const KernelText& text = kernels_[what.kernel.index];
   const Kernel& kernel = plan_.kernel(what.kernel);
   std::vector<std::string> arguments;
   for (const Argument& a : text.arguments) arguments.push_back(argument(what, text, a));
   for (size_t f = 0; f < what.operands.size(); ++f) {
-    const Operand& operand = what.operands[f];
-    if (operand.weight)
-      arguments.push_back("r[" + names_.weights[operand.weight.index] + "]");
-    else if (kernel.formals[f].window && !text.group.empty())
-      arguments.push_back(handle(operand.buffer));
-    else
-      arguments.push_back(pointer(operand.buffer));
+    const bool by_peers = kernel.formals[f].window && !text.group.empty();
+    arguments.push_back(by_peers ? handle(what.operands[f].buffer) : pointer(what.operands[f]));
   }
-  Lines lines = {text.name + "(" + join(arguments, ", ") + ");"};
+  Lines lines;
+  if (!text.call.empty())
+    lines.push_back(filled_call(what, text));
+  else if (is_cuda(plan_))
+    lines.push_back(std::string("r.launch") + (text.group.empty() ? "" : "_resident") + "(" + text.name + ", " +
+                    text.grid + (arguments.empty() ? "" : ", ") + join(arguments, ", ") + ");");
+  else
+    lines.push_back(text.name + "(" + join(arguments, ", ") + ");");
   for (size_t f = kernel.body.inputs().size(); f < what.operands.size(); ++f) {
     const BufferId made = what.operands[f].buffer;
     const auto bound = bounds_.find(made.index);
@@ -248,7 +268,7 @@ StepText::Lines StepText::launch(const LaunchStep& what) const {
     std::string name = plan_.buffer(made).name;
     for (const Port& port : plan_.outputs)
       if (std::find(port.counts.begin(), port.counts.end(), made) != port.counts.end()) name = port.name;
-    lines.push_back("r.check_count(" + string_literal(name) + ", *" + pointer(made) + ", " +
+    lines.push_back("r.check_count(" + string_literal(name) + ", " + pointer(made) + ", " +
                     std::to_string(bound->second) + ");");
   }
   return lines;
@@ -259,17 +279,11 @@ StepText::Lines StepText::launch(const LaunchStep& what) const {
 StepText::Lines StepText::copy(const Step& s, const CopyStep& what) {
   const Buffer& from = plan_.buffer(what.from);
   const bool adds = std::any_of(s.accesses.begin(), s.accesses.end(), [](const Access& a) { return a.accumulate; });
-  if (!adds) {
-    copies_ = true;
-    return {"std::memcpy(" + pointer(what.to) + ", " + pointer(what.from) + ", " + count_text(from.dims()) +
-            " * sizeof(" + memory_type(from.type.dtype) + "));"};
-  }
+  const std::string operands = pointer(what.to) + ", " + pointer(what.from) + ", " + count_text(from.dims());
+  if (!adds) return {"r.copy(" + operands + ");"};
   // The first chunk begins the sum.
-  const std::string first = times_.empty() ? "0" : times_.back().variable, type = memory_type(from.type.dtype);
-  return {type + "* const sum = " + pointer(what.to) + ";",
-          "const " + type + "* const part = " + pointer(what.from) + ";",
-          "for (int64_t i = 0; i < " + count_text(from.dims()) + "; ++i) sum[i] = " + first +
-              " ? sum[i] + part[i] : part[i];"};
+  const std::string first = times_.empty() ? "true" : times_.back().variable + " == 0";
+  return {"r.accumulate(" + operands + ", " + first + ");"};
 }
 
 std::string StepText::exchange(const ExchangeBox& box) const {
@@ -296,38 +310,6 @@ std::string StepText::exchange(const ExchangeBox& box) const {
   return "weft::Exchange{" + join(parts, ", ") + "}";
 }
 
-/// Nothing is sent: a strided copy of this rank's part.
-StepText::Lines StepText::shard_slice(const CollectiveStep& step, const ExchangeBox& box) {
-  copies_ = true;
-  const std::string type = memory_type(plan_.buffer(step.from).type.dtype);
-  std::string from = pointer(step.from, chunk_offset(box.source_by_chunk, step));
-  std::string to = pointer(step.to, chunk_offset(box.target_by_chunk, step));
-  for (size_t a = 0; a < step.axes.size(); ++a)
-    if (box.source_by_me[a])
-      from += " + r.coordinate(" + names_.axes[step.place.index][static_cast<size_t>(step.axes[a])] + ") * " +
-              std::to_string(box.source_by_me[a]);
-  Lines lines;
-  const ExchangeBox::Dim& last = box.dims.back();
-  const bool run = last.source == 1 && last.target == 1 && box.by_me.dim < 0;
-  const size_t loops = box.dims.size() - (run ? 1 : 0);
-  std::string loop;
-  for (size_t d = 0; d < loops; ++d) {
-    const std::string v = "i" + std::to_string(d);
-    std::string bound = std::to_string(box.dims[d].extent);
-    if (box.by_me.dim == static_cast<int>(d))
-      bound = "weft::Clip{.extent = " + std::to_string(box.by_me.extent) +
-              ", .block = " + std::to_string(box.by_me.block) + "}.valid(r.coordinate(" +
-              names_.axes[step.place.index][static_cast<size_t>(step.axes[0])] + "))";
-    lines.push_back(std::string(2 * d, ' ') + "for (int64_t " + v + " = 0; " + v + " < " + bound + "; ++" + v + ")");
-    from += " + " + v + " * " + std::to_string(box.dims[d].source);
-    to += " + " + v + " * " + std::to_string(box.dims[d].target);
-  }
-  const std::string elements = run ? std::to_string(last.extent) : "1";
-  lines.push_back(std::string(2 * loops, ' ') + "std::memcpy(" + to + ", " + from + ", " + elements + " * sizeof(" +
-                  type + "));");
-  return lines;
-}
-
 StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) {
   const std::optional<ExchangeBox> box = exchange_box(what, plan_.places[what.place.index].mesh.size());
   if (!box || box->dims.size() > 6 || what.axes.size() > 4) {
@@ -337,9 +319,11 @@ StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) 
                  type_text(what.to_type, what.mesh));
     return {};
   }
-  if (what.kind == OpKind::ShardSlice) return shard_slice(what, *box);
   const std::string source = handle(what.from, chunk_offset(box->source_by_chunk, what));
   const std::string first = chunk_offset(box->target_by_chunk, what);
+  if (what.kind == OpKind::ShardSlice)
+    return {"r.take_slice(" + names_.group(what.place, what.axes) + ", r[" + source + "], " + pointer(what.to, first) +
+            ", " + exchange(*box) + ");"};
   const bool reduces = what.kind == OpKind::AllReduce || what.kind == OpKind::ReduceScatter;
   // A window on both sides: large ones are reduced part by part.
   const bool split = what.kind == OpKind::AllReduce && plan_.buffer(what.to).window;
@@ -394,7 +378,7 @@ StepText::Lines StepText::branch(const Step& s, const IfStep& choice) {
   std::set<int> streams = streams_in(choice.then_body);
   streams.merge(streams_in(choice.else_body));
   Lines lines = waits(s);
-  lines.push_back("if (*" + pointer(choice.condition) + ") {");
+  lines.push_back("if (r.value(" + pointer(choice.condition) + ")) {");
   indent_into(lines, steps(choice.then_body));
   if (!choice.else_body.empty()) {
     lines.push_back("} else {");
@@ -412,14 +396,14 @@ StepText::Lines StepText::loop(const Step& s, const LoopStep& trips) {
   const std::string v = loops_++ ? "trip" + std::to_string(loops_) : "trip";
   std::vector<std::string> goes_on;
   if (trips.trip_count)
-    goes_on.push_back(v + " < *" + pointer(trips.trip_count));
+    goes_on.push_back(v + " < r.value(" + pointer(trips.trip_count) + ")");
   else if (trips.max_trips)
     goes_on.push_back(v + " < " + std::to_string(trips.max_trips));
-  if (trips.condition) goes_on.push_back("*" + pointer(trips.condition));
+  if (trips.condition) goes_on.push_back("r.value(" + pointer(trips.condition) + ")");
   Lines lines = waits(s);
   lines.push_back("for (int64_t " + v + " = 0; " + join(goes_on, " && ") + "; ++" + v + ") {");
   if (trips.iteration) {
-    const std::string write = "*" + pointer(trips.iteration) + " = " + v + ";";
+    const std::string write = "r.set(" + pointer(trips.iteration) + ", " + v + ");";
     if (streams.size() == 1)
       lines.push_back("  " + write);
     else

@@ -14,8 +14,6 @@ class StepText {
 
   /// Lines without indentation of their own.
   std::vector<std::string> block(const Block& block);
-  /// Some step copies memory.
-  bool copies() const { return copies_; }
 
  private:
   using Lines = std::vector<std::string>;
@@ -30,11 +28,11 @@ class StepText {
   std::string head(const Step& step) const;
 
   Lines launch(const LaunchStep& launch) const;
+  std::string filled_call(const LaunchStep& launch, const KernelText& text) const;
   void find_bounds(const std::vector<Step>& steps);
   std::string argument(const LaunchStep& launch, const KernelText& kernel, const Argument& argument) const;
   Lines copy(const Step& step, const CopyStep& copy);
   Lines collective(const Step& step, const CollectiveStep& collective);
-  Lines shard_slice(const CollectiveStep& step, const ExchangeBox& box);
   std::string exchange(const ExchangeBox& box) const;
 
   /// The handle of a buffer: the instance of this chunk or micro-batch, `first` elements further.
@@ -42,6 +40,7 @@ class StepText {
   std::string pointer(BufferId buffer, const std::string& first = "") const {
     return "r[" + handle(buffer, first) + "]";
   }
+  std::string pointer(const Operand& operand) const;
   std::string chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk, const CollectiveStep& step) const;
   /// The loop variable of a time axis of a mesh.
   std::string time_variable(PlaceId place, const Mesh& mesh, int axis) const;
@@ -59,7 +58,6 @@ class StepText {
   };
   std::vector<Time> times_;             // enclosing loops over chunks and micro-batches, outer first
   std::map<uint32_t, int64_t> bounds_;  // of buffers that hold a run-time length: what it must not exceed
-  bool copies_ = false;
   int loops_ = 0;
 };
 

@@ -344,6 +344,20 @@ void store_condition(Module& module, Graph& graph, OpId loop) {
   graph.set_input(loop, 1, copy_of(graph, start ? start : add_true(module, graph, like, loop)));
 }
 
+/// The value whose memory it is: what Reshapes outside kernels lie upon.
+ValueId memory_of(const Graph& graph, ValueId v) {
+  while (is_kind(graph, v, OpKind::Reshape)) v = graph.producer_op(v).inputs[0];
+  return v;
+}
+
+/// A Transfer moves what one micro-batch made: a part of an input is copied first.
+void copy_moved_inputs(Graph& graph) {
+  for (OpId id : graph.order())
+    if (graph.op(id).kind == OpKind::Transfer &&
+        is_kind(graph, memory_of(graph, graph.op(id).inputs[0]), OpKind::Input))
+      graph.set_input(id, 0, copy_of(graph, graph.op(id).inputs[0]));
+}
+
 /// Constants that enter a collective, a condition or a loop's start must lie in a buffer.
 void copy_stored_operands(Module& module, Graph& graph) {
   for (OpId id : graph.order()) {
@@ -363,6 +377,17 @@ void copy_stored_operands(Module& module, Graph& graph) {
   }
 }
 
+/// A Transfer makes or reads it, through Reshapes: what it moves is one micro-batch's.
+bool is_moved(const Graph& graph, ValueId v) {
+  if (is_kind(graph, v, OpKind::Transfer)) return true;
+  const auto& uses = graph.value(v).uses;
+  return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+    if (!use.op) return false;
+    const Op& reader = graph.op(use.op);
+    return reader.kind == OpKind::Transfer || (reader.kind == OpKind::Reshape && is_moved(graph, reader.outputs[0]));
+  });
+}
+
 /// So must results; those of a region need a buffer of their own, but for what a loop hands on as it is.
 void copy_stored_results(const Module& module, Graph& graph, const Op* owner) {
   std::vector<ValueId> seen;
@@ -370,9 +395,10 @@ void copy_stored_results(const Module& module, Graph& graph, const Op* owner) {
     const ValueId v = graph.outputs()[i].value;
     const bool loop = owner && owner->kind == OpKind::Loop;
     if (loop && (graph.inputs()[i + 1] == v || (i == 0 && is_true(module, graph, v)))) continue;
-    const bool twice = owner && std::find(seen.begin(), seen.end(), v) != seen.end();
-    seen.push_back(v);
-    const bool lent = is_kind(graph, v, OpKind::Input) || is_kind(graph, v, OpKind::Transfer);
+    const ValueId memory = memory_of(graph, v);
+    const bool twice = owner && std::find(seen.begin(), seen.end(), memory) != seen.end();
+    seen.push_back(memory);
+    const bool lent = is_kind(graph, memory, OpKind::Input) || is_moved(graph, memory);
     if (is_kind(graph, v, OpKind::Constant) || (owner && (twice || lent))) graph.set_output(i, copy_of(graph, v));
   }
 }
@@ -404,16 +430,17 @@ void sink_constants(Graph& graph, OpId chunk) {
   }
 }
 
-void fuse(Module& module, Graph& graph, const Op* owner) {
+void fuse(Module& module, Graph& graph, const Op* owner, const Target& target) {
   copy_stored_operands(module, graph);
+  if (owner && owner->kind == OpKind::Chunk) copy_moved_inputs(graph);
   for (OpId id : graph.order()) {
     if (graph.op(id).kind == OpKind::Chunk) sink_constants(graph, id);
     Op& op = graph.edit(id);
     if (op.kind == OpKind::Fused) continue;
-    for (Graph& inner : op.regions) fuse(module, inner, &op);
+    for (Graph& inner : op.regions) fuse(module, inner, &op, target);
   }
   copy_stored_results(module, graph, owner);
-  const Fusion fusion = decide_fusion(graph, owner != nullptr);
+  const Fusion fusion = decide_fusion(graph, target, owner != nullptr);
   module.remarks.insert(module.remarks.end(), fusion.near_misses.begin(), fusion.near_misses.end());
   Graph fused = Rewriting(module, graph, fusion).run();
   graph = std::move(fused);
@@ -421,6 +448,6 @@ void fuse(Module& module, Graph& graph, const Op* owner) {
 
 }  // namespace
 
-void fuse_regions(Module& module, const Env&) { fuse(module, module.graph, nullptr); }
+void fuse_regions(Module& module, const Env& env) { fuse(module, module.graph, nullptr, env.target); }
 
 }  // namespace weft

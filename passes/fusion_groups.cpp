@@ -80,9 +80,10 @@ bool is_loading_kind(OpKind kind) {
 
 class Deciding {
  public:
-  Deciding(const Graph& graph, bool region)
+  Deciding(const Graph& graph, bool region, const Target& target)
       : graph_(graph),
         region_(region),
+        device_(target.kind == Target::Kind::Cuda),
         order_(graph.order()),
         node_of_(graph.op_capacity(), -1),
         quotient_(number_nodes()) {
@@ -240,6 +241,22 @@ class Deciding {
     OpId tail;
   };
 
+  /// What a device's library does behind a product: a bias over the columns, then Relu.
+  bool is_library_epilogue(OpId id, const Epilogue& before) const {
+    const auto has = [&](OpKind kind) {
+      return std::any_of(before.ops.begin(), before.ops.end(), [&](OpId b) { return op(b).kind == kind; });
+    };
+    if (has(OpKind::Relu)) return false;
+    if (op(id).kind != OpKind::Add) return op(id).kind == OpKind::Relu;
+    const Shape& shape = graph_.type(graph_.result(id)).shape;
+    const auto is_bias = [&](ValueId v) {
+      const Shape& bias = graph_.type(v).shape;
+      return !bias.empty() && bias.back() == shape.back() && !bias.back().count &&
+             std::all_of(bias.begin(), bias.end() - 1, [](const Extent& e) { return e.bound == 1; });
+    };
+    return !has(OpKind::Add) && (is_bias(op(id).inputs[0]) || is_bias(op(id).inputs[1]));
+  }
+
   bool fits_epilogue(OpId id, const LoopShape& loop, const std::set<OpId>& inside) const {
     if (!has_node(id) || category(op(id)) != Category::Pointwise || taken(id) || op(id).outputs.size() != 1)
       return false;
@@ -271,6 +288,7 @@ class Deciding {
       const OpId id = next.begin()->second;
       next.erase(next.begin());
       if (!fits_epilogue(id, loop, inside)) continue;
+      if (device_ && op(root).kind == OpKind::MatMul && !is_library_epilogue(id, found)) continue;
       for (ValueId v : op(id).inputs) {
         if (!v || !inside.contains(graph_.producer(v))) continue;
         const auto at = left_of(graph_.producer(v));
@@ -475,7 +493,7 @@ class Deciding {
   }
 
   const Graph& graph_;
-  const bool region_;
+  const bool region_, device_;
   const std::vector<OpId> order_;
   Fusion out_;
   std::vector<int> node_of_;
@@ -518,7 +536,9 @@ Category kernel_category(const Graph& body) {
   return has(Category::Index) && !has(Category::Pointwise) ? Category::Index : Category::Pointwise;
 }
 
-Fusion decide_fusion(const Graph& graph, bool region) { return Deciding(graph, region).run(); }
+Fusion decide_fusion(const Graph& graph, const Target& target, bool region) {
+  return Deciding(graph, region, target).run();
+}
 
 std::string fusion_text(const Graph& graph, const Fusion& fusion) {
   std::string text;

@@ -1,5 +1,5 @@
 // $title kernels.
-#include "weft/kernel.h"
+#include "weft/$header"
 
 namespace $program {
 

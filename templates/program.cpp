@@ -1,9 +1,5 @@
 // $summary
-//@ if copies
-#include <cstring>
-
-//@ end
-#include "weft/host.h"
+#include "weft/$target.h"
 
 namespace $name {
 

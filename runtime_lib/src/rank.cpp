@@ -219,10 +219,12 @@ void Rank::barrier(const Group& group) {
   }
 }
 
-void Rank::check_count(const char* value, int64_t count, int64_t bound) const {
-  if (count < 0 || count > bound)
-    fail(kWrongInput, "'%s' would have %ld elements, more than its bound of %ld", value, long(count), long(bound));
+void Rank::check_count(const char* value, const int64_t* count, int64_t bound) const {
+  if (*count < 0 || *count > bound)
+    fail(kWrongInput, "'%s' would have %ld elements, more than its bound of %ld", value, long(*count), long(bound));
 }
+
+void Rank::copy_bytes(void* to, const void* from, int64_t bytes) const { memcpy(to, from, size_t(bytes)); }
 
 void Rank::send_rows(const Transfer& t, int micro_batch) {
   const int ready = t.slot + micro_batch, pulled = t.slot + t.micro_batches + micro_batch;

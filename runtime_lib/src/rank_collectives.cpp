@@ -100,6 +100,24 @@ void Rank::reduce_small(const Group& g, ReduceOp op, DType dtype, int64_t src, i
   copy_box(Box(unpack.dims), element, walk_->scratch.data(), window(rank) + dst, 0, stride);
 }
 
+void Rank::take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) const {
+  const int me = g.index(rank);
+  const Box box = clipped(e, me, me);
+  const char* source = static_cast<const char*>(from) + offset(g, me, e.src_by_me) * element;
+  team_->parallel(box.count(), kGrain, [&](int64_t begin, int64_t end) {
+    copy_box(box, element, source, static_cast<char*>(to), begin, end);
+  });
+}
+
+void Rank::add(DType dtype, void* sum, const void* part, int64_t count, bool first) const {
+  const Dim line[kMaxDims] = {{count, 1, 1}};
+  const Box box(line);
+  const char* const sources[] = {static_cast<const char*>(first ? part : sum), static_cast<const char*>(part)};
+  team_->parallel(count, kGrain, [&](int64_t begin, int64_t end) {
+    reduce_box(box, ReduceOp::Sum, dtype, sources, first ? 1 : 2, static_cast<char*>(sum), begin, end);
+  });
+}
+
 void Rank::pull_from(const Group& g, int peer, int64_t element, int64_t src, void* dst, const Exchange& e) {
   const int me = g.index(rank);
   const Box box = clipped(e, me, peer);

@@ -102,7 +102,8 @@ TEST_CASE("signals: a wait for what never comes ends all ranks") {
 TEST_CASE("signals: a length beyond its bound ends all ranks as a wrong input") {
   CHECK(run_ranks({.count = 2}, [&](Rank& r) {
           r.step({0, "cat", ""}, [&] {
-            r.check_count("past", 6, r.rank == 0 ? 6 : 5);
+            const int64_t length = 6;
+            r.check_count("past", &length, r.rank == 0 ? 6 : 5);
             r.barrier(tp);
           });
         }) == kWrongInput);

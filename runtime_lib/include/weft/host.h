@@ -1,5 +1,7 @@
 // The runtime surface of host programs: one process per rank, one thread per stream, peers in shared memory.
 #pragma once
+#include <type_traits>
+
 #include "weft/program.h"
 #include "weft/team.h"
 
@@ -83,7 +85,32 @@ class Rank {
   void barrier(const Group& group);
   Peers peers(const Group& group) { return {this, group, group.index(rank), group.size()}; }
   /// A run-time length exceeds its bound: ends the program with exit 1, naming the value.
-  void check_count(const char* value, int64_t count, int64_t bound) const;
+  void check_count(const char* value, const int64_t* count, int64_t bound) const;
+
+  // ---- this rank's own memory -------------------------------------------------------------------------------------
+  template <class T>
+  void copy(T* to, const T* from, int64_t count) const {
+    copy_bytes(to, from, count * int64_t{sizeof(T)});
+  }
+  /// sum += part; with `first`, sum = part.
+  template <class T>
+  void accumulate(T* sum, const T* part, int64_t count, bool first) const {
+    add(dtype_of<T>(), sum, part, count, first);
+  }
+  /// This rank's slice (src_by_me, by_me) of a tensor that it holds whole.
+  template <class T>
+  void take_slice(const Group& g, const T* from, T* to, const Exchange& e) const {
+    take(g, element_bytes(dtype_of<T>()), from, to, e);
+  }
+  /// One element: predicates and trip counts.
+  template <class T>
+  T value(const T* at) const {
+    return *at;
+  }
+  template <class T>
+  void set(T* at, std::type_identity_t<T> value) const {
+    *at = value;
+  }
 
   // ---- collectives ------------------------------------------------------------------------------------------------
   // All ranks of the group call the same collective with the same arguments on the stream of the same number. Sources
@@ -166,6 +193,9 @@ class Rank {
   void pull_from(const Group& g, int peer, int64_t element, int64_t src, void* dst, const Exchange& e);
   void pull_root(const Group& g, int root, int64_t element, int64_t src, void* dst, const Exchange& e);
   void pull_table(const Group& g, std::span<const Message> table, int64_t element, int64_t src, void* dst);
+  void copy_bytes(void* to, const void* from, int64_t bytes) const;
+  void add(DType dtype, void* sum, const void* part, int64_t count, bool first) const;
+  void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) const;
   void send_rows(const Transfer& t, int micro_batch);
   void recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src, void* dst);
 

@@ -195,10 +195,11 @@ using emulation::store_release;
 #endif
 
 /// Flags only grow, and may wrap around. Host memory is far: it is looked at now and then.
-WEFT_DEVICE bool Peers::poll(const uint32_t* flag, uint32_t value, int from, int element) const {
+WEFT_DEVICE bool Peers::poll(int slot, uint32_t value, int from, int element) const {
   constexpr int kLook = 256;
+  const uint32_t* const word = flag(index, slot, ranks[from]);
   const uint64_t deadline = clock_ns() + timeout_ns;
-  for (int turn = 1; int32_t(load_acquire(flag) - value) < 0; ++turn) {
+  for (int turn = 1; int32_t(load_acquire(word) - value) < 0; ++turn) {
     pause();
     if (turn % kLook != 0) continue;
     if (load_acquire(&fault->leave) != 0) return false;
@@ -207,6 +208,7 @@ WEFT_DEVICE bool Peers::poll(const uint32_t* flag, uint32_t value, int from, int
     fault->step = step;
     fault->element = element;
     fault->peer = from;
+    fault->name = -1;
     store_release(&fault->leave, 1u);
     store_release(&fault->set, 1u);
     return false;
@@ -215,30 +217,34 @@ WEFT_DEVICE bool Peers::poll(const uint32_t* flag, uint32_t value, int from, int
 }
 
 /// Each thread waits for some peers; the block leaves together.
-WEFT_DEVICE bool Peers::await_all(int slot, uint32_t value, int element) const {
+WEFT_DEVICE bool Peers::await_slot(int slot, int element) const {
   bool late = false;
-  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) late |= !poll(flag(index, slot, p), value, p, element);
+  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) late |= !poll(slot, *epoch, p, element);
   return __syncthreads_or(late) == 0;
 }
 
-/// What the other threads of the block wrote is ordered by the barrier before, what they read by the release.
-WEFT_DEVICE void Peers::raise_all(int slot, uint32_t value) const {
+/// The fence and the barrier put what all threads of the block wrote before the releases.
+WEFT_DEVICE void Peers::raise_slot(int slot) const {
   __threadfence_system();
   __syncthreads();
-  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) store_release(flag(p, slot, index), value);
+  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) store_release(flag(p, slot, rank), *epoch);
 }
 
-WEFT_DEVICE bool Peers::wait(const Signal& signal, int i) const { return await_all(signal.slot + i, *epoch, i); }
+WEFT_DEVICE bool Peers::wait(const Signal& signal, int i) const { return await_slot(signal.slot + i, i); }
 
-WEFT_DEVICE void Peers::signal(const Signal& signal, int i) const { raise_all(signal.slot + i, *epoch); }
+WEFT_DEVICE void Peers::signal(const Signal& signal, int i) const { raise_slot(signal.slot + i); }
 
+/// Both ranks of a pair count the barriers that their blocks of one number have entered together on a stream: no slots
+/// to hand out, whatever the groups.
 WEFT_DEVICE bool Peers::barrier() const {
-  const int block = int(blockIdx.x);
-  const uint32_t value = barriers[block] + 1;
-  raise_all(barrier_slot + block, value);
-  const bool met = await_all(barrier_slot + block, value, 0);
-  if (threadIdx.x == 0) barriers[block] = value;
-  return met;
+  const int block = int(blockIdx.x), slot = barrier_slot + block;
+  uint32_t* const counts = barriers + block * world;
+  __threadfence_system();
+  __syncthreads();
+  bool late = false;
+  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) store_release(flag(p, slot, rank), ++counts[ranks[p]]);
+  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) late |= !poll(slot, counts[ranks[p]], p, 0);
+  return __syncthreads_or(late) == 0;
 }
 
 }  // namespace weft

@@ -26,12 +26,14 @@ struct Fault {
 
 struct Peers {
   int index, size;           // my index in the group, ranks in it
-  int step;                  // the step that this is for, as faults name it
-  int barrier_slot;          // flags of barrier(): one a block
+  int rank, world;           // my number in the world, ranks in it
+  int step;                  // what this is for, as faults name it
+  int barrier_slot;          // flags of barrier() on this stream: one a block
+  int ranks[kMaxPeers];      // by index in the group: numbers in the world
   char* windows[kMaxPeers];  // by index in the group
-  int64_t flags;             // offset in a window of its inbox: [slot][index of the rank that raised it]
+  int64_t flags;             // offset in a window of its inbox: [slot][rank in the world that raised it]
   const uint32_t* epoch;     // iterations started, in device memory, so that a captured graph can be replayed
-  uint32_t* barriers;        // [block]: barriers passed
+  uint32_t* barriers;        // [block][rank in the world]: barriers that this rank has entered with it on this stream
   Fault* fault;
   uint64_t timeout_ns;
 
@@ -46,12 +48,13 @@ struct Peers {
   /// The same block of every rank has come here, and what they wrote before is visible. False: leave the kernel.
   WEFT_DEVICE bool barrier() const;
 
-  WEFT_DEVICE uint32_t* flag(int at_peer, int slot, int from) const {
-    return reinterpret_cast<uint32_t*>(windows[at_peer] + flags) + slot * kMaxPeers + from;
+  /// The flag of a slot that a rank of the world raises, in the window of a peer.
+  WEFT_DEVICE uint32_t* flag(int peer, int slot, int from_rank) const {
+    return reinterpret_cast<uint32_t*>(windows[peer] + flags) + slot * world + from_rank;
   }
-  WEFT_DEVICE bool await_all(int slot, uint32_t value, int element) const;
-  WEFT_DEVICE bool poll(const uint32_t* flag, uint32_t value, int from, int element) const;
-  WEFT_DEVICE void raise_all(int slot, uint32_t value) const;
+  WEFT_DEVICE bool poll(int slot, uint32_t value, int from, int element) const;
+  WEFT_DEVICE bool await_slot(int slot, int element) const;
+  WEFT_DEVICE void raise_slot(int slot) const;
 };
 
 }  // namespace weft

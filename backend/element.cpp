@@ -149,13 +149,14 @@ Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   if (op.kind != OpKind::RandomUniform)
     return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
   context_.need({Argument::Kind::Invocation});
+  context_.need({Argument::Kind::Trip});
   IndexExpr element;
   const Dims strides = strides_of(type.dims());
   for (int d = 0; d < type.ndim(); ++d) element = element + global(d) * strides[d];
   const double low = op.real("low"), width = op.real("high") - low;
   const std::string draw = "weft::Random{.seed = " + std::to_string(static_cast<uint32_t>(context_.plan.seed)) +
                            "u, .node = " + std::to_string(op.integer("node")) +
-                           "u, .invocation = invocation}.uniform(" + scopes.text(element) + ")";
+                           "u, .trip = trip, .invocation = invocation}.uniform(" + scopes.text(element) + ")";
   const std::string text = real_literal(low, type.dtype) + " + " + real_literal(width, type.dtype) + " * " + draw;
   return named(value, {text, scopes.home({element})});
 }

@@ -1,0 +1,288 @@
+// Compiled without the thread sanitizer's instrumentation, like everything that all operations pass through.
+#include "scheduler.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "memory.h"
+
+namespace weft::emulation {
+
+namespace {
+
+/// A block on its way, with what belongs to its thread-sanitizer context.
+struct Running {
+  Block block;
+  Operation* operation = nullptr;
+};
+
+struct Worker {
+  Random random{1};
+  std::vector<Running*> live, idle;  // blocks that have begun, and finished ones to be used again
+  void* own = nullptr;               // thread-sanitizer contexts: of the OS thread, and of the operations that it runs
+  void* operations = nullptr;
+};
+
+class Scheduler {
+ public:
+  Scheduler();
+  void submit(Operation& operation, std::span<Operation* const> after);
+  void complete(Operation& operation);
+  void release_locked(Operation* operation);
+  void await(Operation& operation);
+  Lock lock;
+
+ private:
+  struct Chosen {
+    Operation* operation = nullptr;
+    uint64_t first_block = 0, blocks = 0;
+  };
+  void work(Worker& worker);
+  Chosen choose(Worker& worker, int64_t& sleep_ns);
+  bool may_begin(const Operation& operation) const;
+  void begin(Operation& operation);
+  void make_ready(Operation& operation);
+  void execute(Worker& worker, const Chosen& chosen);
+  bool advance(Running& running);
+  void finish_block(Operation& operation);
+
+  std::vector<Operation*> ready_;
+  Bell bell_;
+  Random random_;
+  int64_t resident_[8] = {};  // threads of resident kernels on each device
+  void* graveyard_ = nullptr;
+  int workers_;
+};
+
+thread_local Worker* the_worker = nullptr;
+
+/// Never destroyed: its threads run as long as the process.
+Scheduler& scheduler() {
+  static Scheduler& it = *new Scheduler;
+  return it;
+}
+
+Scheduler::Scheduler() : random_(knobs().seed) {
+  workers_ = knobs().workers > 0 ? knobs().workers : std::max(2, int(std::thread::hardware_concurrency()));
+  for (int i = 0; i < workers_; ++i)
+    std::thread([this, i] {
+      Worker worker;
+      worker.random = Random(knobs().seed * 977 + uint64_t(i));
+      the_worker = &worker;
+      work(worker);
+    }).detach();
+}
+
+// ---- the graph of operations ----------------------------------------------------------------------------------------
+
+void Scheduler::submit(Operation& operation, std::span<Operation* const> after) {
+  tsan_release(&operation.submitted);
+  const Guard guard(lock);
+  ++operation.references;  // until it is done
+  operation.edges.before.push_back(&operation.submitted);
+  operation.edges.after = &operation.completed;
+  for (Operation* other : after) {
+    if (other == nullptr) continue;
+    ++other->references;
+    operation.after.push_back(other);
+    operation.edges.before.push_back(&other->completed);
+    if (other->done.load(std::memory_order_relaxed)) continue;
+    other->before.push_back(&operation);
+    ++operation.waiting_for;
+  }
+  if (operation.kernel != nullptr) {
+    const dim3 grid = operation.kernel->grid;
+    operation.blocks = operation.blocks_left = uint64_t{grid.x} * grid.y * grid.z;
+  }
+  if (operation.waiting_for == 0) make_ready(operation);
+}
+
+void Scheduler::make_ready(Operation& operation) {
+  const int delay = knobs().delay_us;
+  if (delay > 0 && random_.below(4) == 0)
+    operation.not_before_ns = int64_t(clock_ns()) + int64_t(random_.below(uint64_t(delay) * 1000));
+  ready_.push_back(&operation);
+  bell_.ring();
+}
+
+void Scheduler::complete(Operation& operation) {
+  const Guard guard(lock);
+  operation.finished_ns = int64_t(clock_ns());
+  operation.done.store(true, std::memory_order_release);
+  for (Operation* other : operation.before)
+    if (--other->waiting_for == 0) make_ready(*other);
+  operation.before.clear();
+  for (Operation* other : operation.after) release_locked(other);
+  operation.after.clear();
+  if (operation.kernel != nullptr && operation.kernel->resident)
+    resident_[operation.device] -= int64_t(operation.blocks * operation.kernel->block.x);
+  release_locked(&operation);
+  bell_.ring();
+}
+
+/// What an operation holds is freed in a thread-sanitizer context of its own, behind the operation: the context of this
+/// OS thread would pass on what it learned.
+void Scheduler::release_locked(Operation* operation) {
+  if (operation == nullptr || --operation->references > 0) return;
+  if (kThreadSanitizer && graveyard_ == nullptr) graveyard_ = tsan_new_fiber();
+  void* const own = tsan_current();
+  tsan_switch(graveyard_);
+  tsan_acquire(&operation->submitted);
+  tsan_acquire(&operation->completed);
+  delete operation;
+  tsan_switch(own);
+}
+
+void Scheduler::await(Operation& operation) {
+  for (;;) {
+    const uint32_t seen = bell_.count();
+    if (operation.done.load(std::memory_order_acquire)) break;
+    bell_.wait(seen);
+  }
+  tsan_acquire(&operation.completed);
+}
+
+// ---- workers --------------------------------------------------------------------------------------------------------
+
+/// A resident kernel begins once there is room for all of its blocks.
+bool Scheduler::may_begin(const Operation& operation) const {
+  if (operation.kernel == nullptr || !operation.kernel->resident || operation.blocks_begun > 0) return true;
+  const int64_t threads = int64_t(operation.blocks * operation.kernel->block.x);
+  return resident_[operation.device] + threads <= int64_t{knobs().sms} * 2048;
+}
+
+void Scheduler::begin(Operation& operation) {
+  const Launch& kernel = *operation.kernel;
+  const bool shuffled = knobs().order == Order::Random;
+  operation.order = shuffled ? Permutation::shuffled(operation.blocks, random_) : Permutation{operation.blocks};
+  if (kernel.resident) resident_[operation.device] += int64_t(operation.blocks * kernel.block.x);
+}
+
+Scheduler::Chosen Scheduler::choose(Worker& worker, int64_t& sleep_ns) {
+  const Guard guard(lock);
+  const int64_t now = knobs().delay_us > 0 ? int64_t(clock_ns()) : 0;
+  const size_t turn = knobs().order == Order::Random && !ready_.empty() ? worker.random.below(ready_.size()) : 0;
+  for (size_t i = 0; i < ready_.size(); ++i) {
+    const size_t at = (turn + i) % ready_.size();
+    Operation& operation = *ready_[at];
+    if (operation.not_before_ns > now) {
+      sleep_ns = std::min(sleep_ns, operation.not_before_ns - now);
+      continue;
+    }
+    if (!may_begin(operation)) continue;
+    Chosen out{&operation};
+    if (operation.kernel != nullptr) {
+      if (operation.blocks_begun == 0) begin(operation);
+      const uint64_t left = operation.blocks - operation.blocks_begun;
+      out.first_block = operation.blocks_begun;
+      out.blocks = operation.kernel->resident ? 1 : std::clamp<uint64_t>(left / uint64_t(4 * workers_), 1, 64);
+      operation.blocks_begun += out.blocks;
+      if (operation.blocks_begun < operation.blocks) return out;
+    }
+    ready_.erase(ready_.begin() + int64_t(at));
+    return out;
+  }
+  return {};
+}
+
+void Scheduler::work(Worker& worker) {
+  worker.own = tsan_current();
+  worker.operations = tsan_new_fiber();
+  for (;;) {
+    const uint32_t seen = bell_.count();
+    int64_t sleep_ns = 1'000'000'000;
+    const Chosen chosen = choose(worker, sleep_ns);
+    if (chosen.operation != nullptr) execute(worker, chosen);
+    for (size_t i = 0; i < worker.live.size();)
+      if (advance(*worker.live[i])) {
+        worker.idle.push_back(worker.live[i]);
+        worker.live.erase(worker.live.begin() + int64_t(i));
+      } else {
+        ++i;
+      }
+    if (chosen.operation != nullptr) continue;
+    if (worker.live.empty())
+      bell_.wait(seen, sleep_ns);
+    else
+      sched_yield();
+  }
+}
+
+void Scheduler::execute(Worker& worker, const Chosen& chosen) {
+  Operation& operation = *chosen.operation;
+  if (operation.kernel == nullptr) {
+    bool finished = true;
+    if (operation.work != nullptr) run_as(operation, [&] { finished = (*operation.work)(operation); });
+    if (finished) {
+      tsan_switch(worker.operations);
+      tsan_release(&operation.completed);
+      tsan_switch(worker.own);
+      complete(operation);
+    }
+    return;
+  }
+  for (uint64_t b = 0; b < chosen.blocks; ++b) {
+    if (worker.idle.empty()) worker.idle.push_back(new Running);
+    Running& running = *worker.idle.back();
+    running.operation = &operation;
+    running.block.start(*operation.kernel, operation.edges, operation.order.at(chosen.first_block + b),
+                        worker.random.next());
+    if (advance(running)) continue;
+    worker.idle.pop_back();
+    worker.live.push_back(&running);
+  }
+}
+
+/// True: the block has finished.
+bool Scheduler::advance(Running& running) {
+  if (running.block.run() == Block::Result::Paused) return false;
+  finish_block(*running.operation);
+  return true;
+}
+
+void Scheduler::finish_block(Operation& operation) {
+  {
+    const Guard guard(lock);
+    if (--operation.blocks_left > 0) return;
+  }
+  char name[256];
+  check_red_zones(function_name(operation.kernel->function, name, sizeof name));
+  complete(operation);
+}
+
+}  // namespace
+
+void submit(Operation& operation, std::span<Operation* const> after) { scheduler().submit(operation, after); }
+void complete(Operation& operation) { scheduler().complete(operation); }
+void await(Operation& operation) { scheduler().await(operation); }
+
+void retain(Operation* operation) {
+  const Guard guard(scheduler().lock);
+  if (operation != nullptr) ++operation->references;
+}
+
+void release(Operation* operation) {
+  const Guard guard(scheduler().lock);
+  scheduler().release_locked(operation);
+}
+
+void run_as(Operation& operation, const std::function<void()>& body) {
+  tsan_switch(the_worker->operations);
+  for (const void* edge : operation.edges.before) tsan_acquire(edge);
+  body();
+  tsan_switch(the_worker->own);
+}
+
+int64_t resident_capacity(uint64_t threads) {
+  if (threads == 0 || threads > 1024) return 0;
+  return int64_t(std::min<uint64_t>(2048 / ((threads + 31) / 32 * 32), 32)) * knobs().sms;
+}
+
+Lock& state_lock() {
+  static Lock& it = *new Lock;
+  return it;
+}
+
+}  // namespace weft::emulation

@@ -68,6 +68,22 @@ class Stages {
     }
   }
 
+  /// What stages read of each other: the first value of each pair.
+  std::vector<StageRead> reads() const {
+    const Graph& graph = module_.graph;
+    std::map<std::pair<int, int>, StageRead> found;
+    for (OpId id : graph.order())
+      for (ValueId v : graph.op(id).inputs) {
+        const int from = v ? stage_of_[graph.producer(v).index] : -1, to = stage_of_[id.index];
+        if (from < 0 || from == to) continue;
+        const bool same_place = graph.producer_op(v).place == graph.op(id).place;
+        found.insert({{from, to}, {from, to, graph.value(v).name, graph.op(id).name, same_place}});
+      }
+    std::vector<StageRead> reads;
+    for (const auto& entry : found) reads.push_back(entry.second);
+    return reads;
+  }
+
  private:
   void assign_stage(int stage) {
     const SelectableNames names(module_, module_.graph);
@@ -102,25 +118,41 @@ class Stages {
   std::vector<int> stage_of_;
 };
 
-/// Each reader sees its operands in its own place: sources are loaded there, other values transferred, once a place.
+/// Each reader sees its operands in its own place: sources are loaded there, other values transferred, once a place. A
+/// transfer arrives in the stage that reads it first; stages that a table puts in varying orders have one each.
 class Movement {
  public:
-  explicit Movement(Module& module) : module_(module), graph_(module.graph) {}
+  explicit Movement(Module& module) : module_(module), graph_(module.graph) {
+    positions_.resize(module.pipeline->stages.size());
+    for (size_t at = 0; at < module.pipeline->order.size(); ++at)
+      positions_[static_cast<size_t>(module.pipeline->order[at].stage)].push_back(at);
+  }
 
   void run() {
     place_sources();
+    std::vector<OpId> readers;
     for (OpId id : graph_.order()) {
-      const Op& op = graph_.op(id);
-      if (category(op) == Category::Source || op.kind == OpKind::Transfer) continue;
-      const PlaceId place = op.place;
+      numbers_[id] = readers.size();
+      if (category(graph_.op(id)) != Category::Source) readers.push_back(id);
+    }
+    std::stable_sort(readers.begin(), readers.end(),
+                     [&](OpId a, OpId b) { return positions_[stage(a)][0] < positions_[stage(b)][0]; });
+    for (OpId id : readers)
       for (size_t i = 0; i < graph_.op(id).inputs.size(); ++i) {
         const ValueId v = graph_.op(id).inputs[i];
-        if (v && !(graph_.producer_op(v).place == place)) graph_.set_input(id, i, in_place(v, id));
+        if (v && !(graph_.producer_op(v).place == graph_.op(id).place)) graph_.set_input(id, i, in_place(v, id));
       }
-    }
   }
 
  private:
+  struct Moved {
+    ValueId value;
+    size_t stage;
+    size_t reader;  // number of the first reader in the graph
+  };
+
+  size_t stage(OpId id) const { return static_cast<size_t>(graph_.op(id).integer("stage")); }
+
   // A source first lives where its first reader is.
   void place_sources() {
     for (OpId id : graph_.order()) {
@@ -131,27 +163,47 @@ class Movement {
     }
   }
 
+  bool comes_first(size_t stage, size_t other) const {
+    for (size_t m = 0; m < positions_[stage].size(); ++m)
+      if (positions_[stage][m] > positions_[other][m]) return false;
+    return true;
+  }
+
   ValueId in_place(ValueId v, OpId reader) {
     const PlaceId place = graph_.op(reader).place;
-    const auto key = std::make_pair(v, place);
-    if (moved_.contains(key)) return moved_[key];
-    const Op source = graph_.producer_op(v);
-    const std::string name = graph_.value(v).name + ".to." + module_.place(place).name;
-    NewOp made;
-    if (category(source) == Category::Source) {
-      made = {source.kind, source.inputs, {graph_.type(v)}, source.attrs, {}, place, name, source.origins, {}, {name}};
-    } else {
-      made = {OpKind::Transfer, {v}, {graph_.type(v)}, {}, {}, place, name, source.origins, {}, {name}};
-      made.attrs.push_back({"stage", graph_.op(reader).integer_or("stage", 0)});
+    std::vector<Moved>& copies = moved_[{v, place}];
+    const bool is_source = category(graph_.producer_op(v)) == Category::Source;
+    for (Moved& copy : copies) {
+      if (!is_source && !comes_first(copy.stage, stage(reader))) continue;
+      if (!is_source && numbers_[reader] < copy.reader) {  // it stands before all its readers
+        graph_.move_before(graph_.producer(copy.value), reader);
+        copy.reader = numbers_[reader];
+      }
+      return copy.value;
     }
-    const OpId behind = category(source) == Category::Source ? graph_.producer(v) : OpId{};
-    const OpId id = graph_.add(std::move(made), behind ? graph_.next(behind) : reader);
-    return moved_[key] = graph_.result(id);
+    std::string name = graph_.value(v).name + ".to." + module_.place(place).name;
+    if (!copies.empty()) name += "." + module_.pipeline->stages[stage(reader)];
+    copies.push_back({add_copy(v, reader, name), stage(reader), numbers_[reader]});
+    return copies.back().value;
+  }
+
+  ValueId add_copy(ValueId v, OpId reader, const std::string& name) {
+    const PlaceId place = graph_.op(reader).place;
+    const Op source = graph_.producer_op(v);
+    NewOp made{source.kind, source.inputs, {graph_.type(v)}, source.attrs, {}, place, name, source.origins, {}, {name}};
+    if (category(source) == Category::Source)
+      return graph_.result(graph_.add(std::move(made), graph_.next(graph_.producer(v))));
+    made.kind = OpKind::Transfer;
+    made.inputs = {v};
+    made.attrs = {{"stage", graph_.op(reader).integer("stage")}};
+    return graph_.result(graph_.add(std::move(made), reader));
   }
 
   Module& module_;
   Graph& graph_;
-  std::map<std::pair<ValueId, PlaceId>, ValueId> moved_;
+  std::vector<std::vector<size_t>> positions_;  // of a stage's micro-batches in the order
+  std::map<OpId, size_t> numbers_;
+  std::map<std::pair<ValueId, PlaceId>, std::vector<Moved>> moved_;
 };
 
 /// Inputs loaded in several places are one port of the model: all copies carry its number.
@@ -175,10 +227,11 @@ void assign_places(Module& module, const Env& env) {
     return;
   }
   number_ports(graph);
-  Stages(module, env.schedule, env.diags).assign();
+  Stages stages(module, env.schedule, env.diags);
+  stages.assign();
   if (!env.diags.ok()) return;
-  Movement(module).run();
-  module.pipeline = pipeline_order(env.schedule, env.diags);
+  module.pipeline = pipeline_order(env.schedule, stages.reads(), env.diags);
+  if (module.pipeline) Movement(module).run();
 }
 
 }  // namespace weft

@@ -76,6 +76,8 @@ class Ranges {
       if (bodies.empty()) continue;
       const int own = static_cast<int>(nests_.size());
       nests_.push_back({nest, {}, false});
+      if (std::holds_alternative<LoopStep>(step.what))  // its condition and count are read again before each trip
+        for (const Access& access : step.accesses) uses_[access.buffer.index].push_back({at, own, block_, step.stream});
       std::set<int> streams;
       for (const auto* body : bodies) {
         walk(*body, own);

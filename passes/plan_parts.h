@@ -53,8 +53,11 @@ std::vector<Message> transfer_messages(const Module& module, const Graph& graph,
 
 // ---- plan_signals.cpp
 
-/// Streams of chunk bodies, and waits and raises between streams.
-void add_signals(Planning& planning);
+/// How much transfers are kept from waiting for each other: one stream for all sends and one for all recvs; one of each
+/// for each pair of blocks; and with memory for all micro-batches, so that no transfer waits for a reader.
+enum class Independence { Shared, PairOfBlocks, AllMicroBatches };
+/// Streams of chunk bodies and of transfers, and waits and raises between streams.
+void add_signals(Planning& planning, Independence independence);
 
 // ---- plan_memory.cpp
 

@@ -61,20 +61,23 @@ bool apart_in_time(const Step& a, const Step& b) {
 
 class Ordering {
  public:
-  explicit Ordering(Plan& plan) : plan_(plan) {}
+  Ordering(Plan& plan, Independence independence) : plan_(plan), independence_(independence) {}
 
   void run() {
     for (Block& block : plan_.blocks) order(block.steps, 1);
+    if (independence_ != Independence::Shared) part_transfers();
+    deepen_shared_memory();
     for (size_t t = 0; t < plan_.transfers.size(); ++t) order_transfer(static_cast<int>(t));
   }
 
  private:
-  int comm_stream() {
-    const auto at = std::find(plan_.streams.begin(), plan_.streams.end(), "comm");
+  int stream(const std::string& name) {
+    const auto at = std::find(plan_.streams.begin(), plan_.streams.end(), name);
     if (at != plan_.streams.end()) return static_cast<int>(at - plan_.streams.begin());
-    plan_.streams.push_back("comm");
+    plan_.streams.push_back(name);
     return static_cast<int>(plan_.streams.size()) - 1;
   }
+  int comm_stream() { return stream("comm"); }
 
   /// The one element of a signal, of a micro-batch if there are several.
   Per once() const { return plan_.micro_batches > 1 ? Per::MicroBatch : Per::Once; }
@@ -199,6 +202,32 @@ class Ordering {
     buffer.depth = std::min(std::max(buffer.depth, depth), plan_.micro_batches);
   }
 
+  /// A stream for the sends and one for the recvs of each pair of blocks: both blocks name them in the same order, so
+  /// that transfers of one pair never wait for another's.
+  void part_transfers() {
+    std::map<std::pair<size_t, size_t>, int> pairs;
+    for (size_t t = 0; t < plan_.transfers.size(); ++t) {
+      const Spot send = find_move<SendStep>(static_cast<int>(t)), recv = find_move<RecvStep>(static_cast<int>(t));
+      const int pair =
+          pairs.emplace(std::make_pair(send.block, recv.block), static_cast<int>(pairs.size()) + 1).first->second;
+      const std::string number = pair > 1 ? std::to_string(pair) : "";
+      step_at(send).stream = stream("send" + number);
+      step_at(recv).stream = stream("recv" + number);
+    }
+  }
+
+  /// Blocks of one place read each other's values where they lie: as many of them as micro-batches are between the
+  /// blocks.
+  void deepen_shared_memory() {
+    for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+      if (plan_.buffers[b].life != Life::MicroBatch) continue;
+      const std::vector<Spot> makers = users({b}, true);
+      for (const Spot& maker : makers)
+        for (const Spot& reader : users({b}, false))
+          if (reader.block != maker.block) deepen({b}, most_between(maker.block, reader.block));
+    }
+  }
+
   /// A send follows what made its source; who makes it again waits for the send of the instance before. A recv waits
   /// for the last reader of the instance before; the first reader waits for the recv.
   void order_transfer(int number) {
@@ -213,6 +242,8 @@ class Ordering {
         deepen(to, most_between(a, readers.back().block));
     deepen(to, most_between(readers.front().block, readers.back().block) + 1);
     for (const Spot& reader : users(from, false)) deepen(from, most_between(makers[0].block, reader.block));
+    if (independence_ == Independence::AllMicroBatches)
+      deepen(from, plan_.micro_batches), deepen(to, plan_.micro_batches);
 
     const auto wait = [&](Step& step, SignalId signal, int lag) {
       step.waits.push_back({signal, once(), lag, lag ? Wait::Reason::Reuse : Wait::Reason::Data, false});
@@ -367,10 +398,11 @@ class Ordering {
   }
 
   Plan& plan_;
+  const Independence independence_;
 };
 
 }  // namespace
 
-void add_signals(Planning& planning) { Ordering(planning.plan).run(); }
+void add_signals(Planning& planning, Independence independence) { Ordering(planning.plan, independence).run(); }
 
 }  // namespace weft

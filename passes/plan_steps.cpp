@@ -29,6 +29,7 @@ class StepWriter {
     make_blocks();
     std::vector<Step> steps;
     Scope scope(graph, steps);
+    scope.staged = module_.pipeline && module_.pipeline->micro_batches == 1;  // there is no Chunk then
     write(scope);
     if (!p_.diags.ok()) return;
     for (Port& port : p_.plan.inputs)

@@ -36,28 +36,29 @@ void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags)
     if (category(graph.op(id)) != Category::Source) ops.push_back(id);
   const std::map<ValueId, AxisState> seeds = batch_seeds(module, graph, k);
   if (seeds.empty()) {
-    diags.error("micro-batches-indivisible", schedule.pipeline->loc,
+    diags.error("micro-batches-indivisible", schedule.pipeline->micro_batches_loc,
                 "{} micro-batches do not divide the first dimension of any input", k);
     return;
   }
   const ChunkTyping typing = type_in_chunks(module, graph, ops, seeds, k);
   if (!typing.refusal.empty()) {
-    diags.error("micro-batches-reshard", schedule.pipeline->loc, "the model cannot run in {} micro-batches: {}", k,
-                typing.refusal);
+    diags.error("micro-batches-reshard", schedule.pipeline->micro_batches_loc,
+                "the model cannot run in {} micro-batches: {}", k, typing.refusal);
     return;
   }
   for (const Graph::Output& out : graph.outputs()) {
     const int time = static_cast<int>(module.mesh(graph, graph.producer_op(out.value).place).size());
     const bool depends = typing.inside.contains(out.value) && !typing.inside.at(out.value)[time].is(AxisState::Kind::R);
     if (!depends) {
-      diags.error("micro-batches-output", schedule.pipeline->loc, "output '{}' does not depend on the micro-batch",
-                  out.name);
+      diags.error("micro-batches-output", schedule.pipeline->micro_batches_loc,
+                  "output '{}' does not depend on the micro-batch", out.name);
       return;
     }
   }
   module.transforms.push_back({format("pipeline of {} micro-batches", k), schedule.pipeline->loc});
   const TransformId transform{static_cast<uint32_t>(module.transforms.size() - 1)};
-  make_chunk(module, typing, k, "pipeline", {{"mechanism", std::string("pipeline")}}, transform);
+  const OpId chunk = make_chunk(module, typing, k, "pipeline", {{"mechanism", std::string("pipeline")}}, transform);
+  graph.edit(chunk).place = {};  // its ops have places of their own
 }
 
 }  // namespace weft

@@ -49,14 +49,14 @@ std::vector<OpId> StepContext::select_all(const std::vector<Selector>& selectors
   return ordered;
 }
 
-/// "the AllReduce 'b.sum'": what a selector of that name means now.
+/// "of an op (AllReduce)": what a selector of that name means now.
 static std::string bearer_text(const Graph& graph, const SelectableNames& names, const std::string& name) {
   std::vector<OpId> ops = names.ops(name);
   if (ops.empty())
     for (ValueId v : names.values(name)) ops.push_back(graph.producer(v));
   const Op& op = graph.op(ops.front());
-  if (op.kind == OpKind::Input) return "an input of the model";
-  if (op.kind == OpKind::Constant) return "a weight";
+  if (op.kind == OpKind::Input) return "of an input of the model";
+  if (op.kind == OpKind::Constant) return "of a weight";
   return op.name == name ? format("of an op ({})", op_def(op).name) : format("of a node or value ('{}')", op.name);
 }
 

@@ -249,11 +249,6 @@ void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) c
                 selector.text, known->op_type);
     return;
   }
-  for (uint32_t c = 0; c < module_.constants.size(); ++c)
-    if (module_.constants[ConstantId{c}].name == selector.text) {
-      diags.error("selector-unread-weight", selector.loc, "nothing reads weight '{}': it was removed", selector.text);
-      return;
-    }
   diags.error("selector-unmatched", selector.loc, "'{}' matches no node or value{}", selector.text,
               did_you_mean(selector.text, candidates));
 }

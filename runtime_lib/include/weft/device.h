@@ -15,6 +15,15 @@
 
 namespace weft {
 
+// ---- threads of a launch --------------------------------------------------------------------------------------------
+// Numbers in the whole grid, and how many there are: loops take every so-manieth element or row, so any grid is right.
+
+WEFT_DEVICE int64_t thread() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
+WEFT_DEVICE int64_t threads() { return int64_t(gridDim.x) * blockDim.x; }
+WEFT_DEVICE int64_t warp() { return thread() / 32; }
+WEFT_DEVICE int64_t warps() { return threads() / 32; }
+WEFT_DEVICE int lane() { return int(threadIdx.x) % 32; }
+
 // ---- shared memory --------------------------------------------------------------------------------------------------
 
 /// N elements shared by the threads of a block: one allocation for each Site (and type) in a kernel. Emitted kernels

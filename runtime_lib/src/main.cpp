@@ -23,11 +23,12 @@ namespace weft {
 namespace {
 
 WorldShape shape_of(const Executable& executable, const Options& options) {
-  WorldShape shape{.ranks = executable.world, .staging_bytes = staging_bytes(executable, options)};
+  WorldShape shape{
+      .ranks = executable.world, .staging_bytes = staging_bytes(executable, options), .notes = kNotesOfRank};
   for (const Program& program : executable.programs) {
     shape.streams = std::max(shape.streams, int(program.streams.size()));
     shape.signals = std::max(shape.signals, program.signals);
-    shape.window_bytes = std::max(shape.window_bytes, program.window_bytes);
+    if (kWindowsInWorld) shape.window_bytes = std::max(shape.window_bytes, program.window_bytes);
   }
   return shape;
 }
@@ -46,12 +47,13 @@ RankOptions rank_options(const Options& options, int rank, int threads) {
           .timeout = options.timeout,
           .poison = options.poison,
           .trace = !options.trace.empty(),
+          .graph = !options.no_graph,
           .in_process = options.ranks_as_threads,
           .stall = options.stall_rank == rank ? options.stall_step : ""};
 }
 
 /// One invocation; returns its milliseconds, uploads not counted.
-double invoke(RankState& rank, Inputs& inputs, States& states, int invocation) {
+double invoke(RankBase& rank, Inputs& inputs, States& states, int invocation) {
   if (rank.options.poison) rank.poison(states.ranges());
   inputs.upload(invocation, states.lengths());
   rank.meet();
@@ -63,20 +65,22 @@ double invoke(RankState& rank, Inputs& inputs, States& states, int invocation) {
 }
 
 /// Everything one rank does.
-void run_rank(const Executable& executable, const Options& options, const ImageFile& file, World& world,
+void run_rank(const Executable& executable, const Options& options, const ImageFile& file, Target& target, World& world,
               int rank_number) {
   const Program& program = program_of(executable, rank_number);
   const int threads = options.threads > 0 ? options.threads : default_threads(executable.world);
   RunReport report{.threads = threads};
   world.rank(rank_number).pid.store(getpid());
-  RankState rank(executable, program, world, rank_number, file.map_image(program, rank_number), file.manifest(),
-                 rank_options(options, rank_number, threads));
+  const std::unique_ptr<RankBase> made =
+      target.make_rank(program, world, rank_number, file.map_image(program, rank_number), file.manifest(),
+                       rank_options(options, rank_number, threads));
+  RankBase& rank = *made;
   Inputs inputs(rank, options);
   States states(rank, options);
   states.reset();
   for (int i = 0; i < options.warmup; ++i) invoke(rank, inputs, states, 0);
   states.reset();
-  for (Walk& walk : rank.walks) walk.trace.clear();
+  rank.clear_trace();
   for (int i = 0; i < options.iterations; ++i) {
     rank.invocation = uint32_t(i);
     report.latency_ms.push_back(invoke(rank, inputs, states, i));
@@ -87,18 +91,33 @@ void run_rank(const Executable& executable, const Options& options, const ImageF
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   world.rank(rank_number).peak_bytes.store(usage.ru_maxrss * 1024);
+  world.rank(rank_number).device_bytes.store(rank.device_memory().total());
   rank.meet();
   if (rank_number != 0) return;
-  for (int r = 0; r < executable.world; ++r)
+  for (int r = 0; r < executable.world; ++r) {
     report.peak_bytes = std::max(report.peak_bytes, world.rank(r).peak_bytes.load());
+    report.device_bytes = std::max(report.device_bytes, world.rank(r).device_bytes.load());
+  }
   print_report(executable, options, report);
 }
 
 /// One rank with its errors; the exit code.
-int guarded_rank(const Executable& executable, const Options& options, const ImageFile& file, World& world, int rank) {
+int guarded_rank(const Executable& executable, const Options& options, const ImageFile& file, Target& target,
+                 World& world, int rank) {
   try {
-    run_rank(executable, options, file, world, rank);
+    run_rank(executable, options, file, target, world, rank);
     return kOk;
+  } catch (const Failure& failure) {
+    report_failure(executable.name, world, rank, failure);
+    return world.failure();
+  }
+}
+
+/// One rank as a process of its own.
+int run_process(const Executable& executable, const Options& options, const ImageFile& file, World& world, int rank) {
+  try {
+    const std::unique_ptr<Target> target = open_target(executable, 1);
+    return guarded_rank(executable, options, file, *target, world, rank);
   } catch (const Failure& failure) {
     report_failure(executable.name, world, rank, failure);
     return world.failure();
@@ -107,14 +126,15 @@ int guarded_rank(const Executable& executable, const Options& options, const Ima
 
 /// All ranks in this process.
 int run_threads(const Executable& executable, const Options& options, const ImageFile& file, const WorldShape& shape) {
+  const std::unique_ptr<Target> target = open_target(executable, shape.ranks);
   const size_t bytes = size_t(World::bytes_of(shape));
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) fail(kEnvironment, "cannot map %zu bytes of memory: %s", bytes, strerror(errno));
   World world(shape, static_cast<char*>(memory));
   std::vector<std::thread> ranks;
   for (int r = 1; r < shape.ranks; ++r)
-    ranks.emplace_back([&, r] { guarded_rank(executable, options, file, world, r); });
-  guarded_rank(executable, options, file, world, 0);
+    ranks.emplace_back([&, r] { guarded_rank(executable, options, file, *target, world, r); });
+  guarded_rank(executable, options, file, *target, world, 0);
   for (std::thread& rank : ranks) rank.join();
   const int code = world.failure();
   munmap(memory, bytes);
@@ -133,7 +153,7 @@ int run(const Executable& executable, const Options& options, char** argv) {
   if (options.help) return print_text(help_text(executable.name)), kOk;
   if (const std::optional<Child> child = find_parent(getenv); child.has_value()) {
     World world = attach_world(shape_of(executable, options), child->fd);
-    return guarded_rank(executable, options, ImageFile(options.weights), world, child->rank);
+    return run_process(executable, options, ImageFile(options.weights), world, child->rank);
   }
   const ImageFile file(options.weights);
   if (options.info) return print_text(info_json(executable, file.manifest())), kOk;
@@ -144,10 +164,13 @@ int run(const Executable& executable, const Options& options, char** argv) {
     return run_threads(executable, options, file, shape);
   }
   const std::optional<Launched> launched = find_launcher(getenv);
-  if (!launched.has_value()) return start_ranks(executable, shape, argv);
+  if (!launched.has_value()) {
+    open_target(executable, 0);  // so that what is missing is said once, and at once
+    return start_ranks(executable, shape, argv);
+  }
   check_size(executable, launched);
   World world = meet_in_segment(shape, *launched, options.timeout);
-  return guarded_rank(executable, options, file, world, launched->rank);
+  return run_process(executable, options, file, world, launched->rank);
 }
 
 }  // namespace

@@ -81,6 +81,8 @@ constexpr Flag kFlags[] = {
      [](Options& o, Value v) { o.save_state = v; }},
     {"--weights", "FILE", "the weights, where they are not in the executable (default: weights.bin beside it)",
      [](Options& o, Value v) { o.weights = v; }},
+    {"--no-graph", nullptr, "cuda: issue every step anew instead of replaying a captured graph",
+     [](Options& o, Value) { o.no_graph = true; }},
     {"--poison", nullptr, "for tests: memory is NaN at the start of each invocation",
      [](Options& o, Value) { o.poison = true; }},
     {"--stall", "RANK:STEP", "for tests: this rank stops in this step", set_stall},

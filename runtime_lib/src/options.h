@@ -18,7 +18,7 @@ struct Options {
   double timeout = 60;
   int stall_rank = -1;
   std::string stall_step;
-  bool json = false, info = false, help = false, poison = false, ranks_as_threads = false;
+  bool json = false, info = false, help = false, poison = false, no_graph = false, ranks_as_threads = false;
 };
 
 /// Throws Failure (usage).

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "rank.h"
+#include "rank_base.h"
 
 namespace weft {
 

@@ -9,8 +9,6 @@
 #include <cstring>
 
 #include "collectives.h"
-#include "manifest.h"
-#include "nearest.h"
 #include "wait.h"
 
 namespace weft {
@@ -26,7 +24,7 @@ static char* map_own(int64_t bytes) {
 
 RankState::RankState(const Executable& e, const Program& p, World& w, int r, const char* i, std::string_view m,
                      const RankOptions& o)
-    : executable(e), program(p), world(w), rank(r), image(i), manifest(m), options(o), walks(p.streams.size()) {
+    : RankBase(e, p, w, r, i, m, o), walks(p.streams.size()) {
   own = map_own(p.own_bytes);
   for (size_t s = 0; s < walks.size(); ++s) {
     walks[s].team = std::make_unique<Team>(p.streams[s].parallel ? o.threads : 1);
@@ -44,6 +42,8 @@ RankState::~RankState() {
 }
 
 char* RankState::at(const Range& range) const { return (range.in_window ? world.window(rank) : own) + range.offset; }
+
+void RankState::copy(const Range& to, const Range& from) { memcpy(at(to), at(from), size_t(to.bytes)); }
 
 void RankState::walk(int stream) {
   Rank view(*this, stream);
@@ -90,20 +90,6 @@ void RankState::rethrow() {
   if (!failures_.empty()) throw Failure{failures_.front().code, ""};
 }
 
-void RankState::meet() const {
-  constexpr double kPatience = 1;  // a rank that waits inside a step knows better what is missing: let it speak first
-  if (!world.meet(options.timeout + kPatience)) time_out(0, "the other ranks at the end of the iteration");
-}
-
-void report_failure(const char* name, const World& world, int rank, const Failure& failure) {
-  if (failure.text.empty() || !world.set_failure(rank, failure.code)) return;
-  if (world.shape.ranks == 1)
-    fprintf(stderr, "%s: error: %s\n", name, failure.text.c_str());
-  else
-    fprintf(stderr, "%s: rank %d: error: %s\n", name, rank, failure.text.c_str());
-  fflush(stderr);
-}
-
 void RankState::poison(const std::vector<Range>& keep) {
   std::vector<std::vector<char>> kept;
   for (const Range& range : keep) kept.emplace_back(at(range), at(range) + range.bytes);
@@ -116,36 +102,36 @@ void RankState::check_stalled() const {
   if (options.stall.empty()) return;
   std::set<std::string> names;
   for (const Walk& walk : walks) names.insert(walk.names.begin(), walk.names.end());
-  const std::vector<std::string> list(names.begin(), names.end());
-  fail(kUsage, "--stall %d:%s: this rank has no such step%s; there are: %s", rank, options.stall.c_str(),
-       did_you_mean(options.stall, list).c_str(), list_text(list).c_str());
+  no_such_step(names);
 }
 
-std::string RankState::describe_streams() const {
-  std::string out;
-  for (int r = 0; r < world.shape.ranks; ++r)
-    for (int s = 0; s < world.shape.streams; ++s) {
-      const std::string status = world.status(r, s);
-      if (status.empty()) continue;
-      const char* name = s < int(program.streams.size()) ? program.streams[size_t(s)].name : "another stream";
-      out += text("\n  rank %d, %s: %s", r, name, status.c_str());
-    }
-  return out;
+void RankState::clear_trace() {
+  for (Walk& walk : walks) walk.trace.clear();
 }
 
 void RankState::time_out(int stream, const std::string& awaited) const {
   const std::vector<Event>& steps = walks[size_t(stream)].steps;
-  std::string where = "outside of steps";
-  if (!steps.empty()) {
-    const Step& step = steps.back().step;
-    where = text("step %s (%s", step.name, step.nodes);
-    if (*step.transform != '\0') where += text("; %s", step.transform);
-    const std::string line = schedule_line(manifest, step.name);
-    if (!line.empty()) where += text("; %s", line.c_str());
-    where += ")";
+  RankBase::time_out(steps.empty() ? nullptr : &steps.back().step, awaited);
+}
+
+// ---- the target -----------------------------------------------------------------------------------------------------
+
+const bool kWindowsInWorld = true;
+const int kNotesOfRank = 0;
+
+namespace {
+struct HostTarget final : Target {
+  std::unique_ptr<RankBase> make_rank(const Program& program, World& world, int rank, const char* image,
+                                      std::string_view manifest, const RankOptions& options) override {
+    return std::make_unique<RankState>(executable, program, world, rank, image, manifest, options);
   }
-  fail(kTimedOut, "%s: waited %g s for %s; every rank is in:%s", where.c_str(), options.timeout, awaited.c_str(),
-       describe_streams().c_str());
+  explicit HostTarget(const Executable& e) : executable(e) {}
+  const Executable& executable;
+};
+}  // namespace
+
+std::unique_ptr<Target> open_target(const Executable& executable, int) {
+  return std::make_unique<HostTarget>(executable);
 }
 
 // ---- the surface ----------------------------------------------------------------------------------------------------
@@ -172,11 +158,7 @@ void Rank::enter(const Step& step, int64_t index) {
   walk_->steps.push_back({step, index, state_.options.trace ? now_ns() : 0, 0});
   if (state_.options.stall.empty()) return;
   if (state_.options.stall != step.name) return void(walk_->names.insert(step.name));
-  // Others time out first; where nobody waits for this step, it ends itself.
-  const int64_t end = now_ns() + int64_t((2 * state_.options.timeout + 5) * 1e9);
-  while (!state_.world.has_failed() && now_ns() < end) usleep(10'000);
-  if (!state_.world.has_failed()) fail(kTimedOut, "step %s was stalled, and nothing waited for it", step.name);
-  throw Failure{state_.world.failure(), ""};
+  state_.stall_in(step);
 }
 
 void Rank::leave() {

@@ -88,19 +88,23 @@ void print_report(const Executable& executable, const Options& options, const Ru
   const Latency l = latency_of(report.latency_ms);
   const int n = int(report.latency_ms.size());
   if (options.json) {
+    const std::string device =
+        report.device_bytes > 0 ? text(", \"device_memory_bytes\": %ld", long(report.device_bytes)) : "";
     printf(
         "{\"name\": %s, \"ranks\": %d, \"threads\": %d, \"iterations\": %d, \"warmup\": %d, "
         "\"latency_ms\": {\"median\": %.6g, \"mean\": %.6g, \"min\": %.6g, \"max\": %.6g, \"p90\": %.6g, \"p99\": "
         "%.6g}, "
-        "\"peak_memory_bytes\": %ld}\n",
+        "\"peak_memory_bytes\": %ld%s}\n",
         json_string(executable.name).c_str(), executable.world, report.threads, n, options.warmup, l.median, l.mean,
-        l.min, l.max, l.p90, l.p99, long(report.peak_bytes));
+        l.min, l.max, l.p90, l.p99, long(report.peak_bytes), device.c_str());
   } else if (options.is_timed) {
     printf("%s: %d ranks, %d threads each, %d iterations\n", executable.name, executable.world, report.threads, n);
     printf("%-10s %10s %10s %10s %10s %10s %10s\n", "", "median", "mean", "min", "max", "p90", "p99");
     printf("%-10s %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f\n", "latency ms", l.median, l.mean, l.min, l.max, l.p90,
            l.p99);
     printf("peak memory of a rank: %.1f MiB\n", double(report.peak_bytes) / (1 << 20));
+    if (report.device_bytes > 0)
+      printf("memory of a rank on its device: %.1f MiB\n", double(report.device_bytes) / (1 << 20));
   }
   flush_output();
 }
@@ -123,15 +127,15 @@ static void close_file(FILE* out, const std::string& file) {
   if (fclose(out) != 0 || failed) fail(kWrongInput, "cannot write %s: %s", file.c_str(), strerror(errno));
 }
 
-static void write_events(const RankState& rank, const std::string& file) {
+static void write_events(const RankBase& rank, const std::string& file) {
   FILE* out = fopen(file.c_str(), "w");
   if (out == nullptr) fail(kWrongInput, "cannot write %s: %s", file.c_str(), strerror(errno));
   fprintf(out, "{\"ph\": \"M\", \"pid\": %d, \"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}", rank.rank,
           rank.rank);
-  for (size_t s = 0; s < rank.walks.size(); ++s) {
+  for (size_t s = 0; s < rank.program.streams.size(); ++s) {
     fprintf(out, ",\n{\"ph\": \"M\", \"pid\": %d, \"tid\": %zu, \"name\": \"thread_name\", \"args\": {\"name\": %s}}",
             rank.rank, s, json_string(rank.program.streams[s].name).c_str());
-    for (const Event& event : rank.walks[s].trace) fprintf(out, ",\n%s", event_json(rank.rank, int(s), event).c_str());
+    for (const Event& event : rank.trace(int(s))) fprintf(out, ",\n%s", event_json(rank.rank, int(s), event).c_str());
   }
   close_file(out, file);
 }
@@ -145,7 +149,7 @@ static void append_file(FILE* out, const std::string& file) {
   unlink(file.c_str());
 }
 
-void write_trace(RankState& rank, const std::string& file) {
+void write_trace(RankBase& rank, const std::string& file) {
   write_events(rank, part_name(file, rank.rank));
   rank.meet();
   if (rank.rank == 0) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "options.h"
-#include "rank.h"
+#include "rank_base.h"
 
 namespace weft {
 
@@ -13,6 +13,7 @@ struct RunReport {
   int threads = 1;
   std::vector<double> latency_ms = {};  // of the measured invocations, as rank 0 saw them
   int64_t peak_bytes = 0;               // of the largest rank
+  int64_t device_bytes = 0;             // the same on its device
 };
 
 std::string info_json(const Executable& executable, std::string_view manifest);
@@ -21,6 +22,6 @@ void print_text(const std::string& text);
 void print_report(const Executable& executable, const Options& options, const RunReport& report);
 
 /// All ranks: each writes its events beside FILE, rank 0 joins them.
-void write_trace(RankState& rank, const std::string& file);
+void write_trace(RankBase& rank, const std::string& file);
 
 }  // namespace weft

@@ -13,8 +13,16 @@ namespace {
 Range range_of(const PortView& view) { return {view.port.in_window, view.port.offset, view.bytes()}; }
 Range range_of(const Bound& bound) { return {false, bound.count.offset, int64_t{sizeof(int64_t)}}; }
 
-int64_t& length_of(RankState& rank, const Bound& bound) {
-  return *reinterpret_cast<int64_t*>(rank.at(range_of(bound)));
+int64_t length_of(RankBase& rank, const Bound& bound) {
+  const Range range = range_of(bound);
+  rank.fetch(range);
+  return *reinterpret_cast<const int64_t*>(rank.at(range));
+}
+
+void set_length(RankBase& rank, const Bound& bound, int64_t length) {
+  const Range range = range_of(bound);
+  *reinterpret_cast<int64_t*>(rank.at(range)) = length;
+  rank.flush(range);
 }
 
 Part load_part(const PortView& view, const std::string& file) {
@@ -25,9 +33,11 @@ Part load_part(const PortView& view, const std::string& file) {
   return part;
 }
 
-void store_part(RankState& rank, const PortView& view, const Part& part) {
-  memcpy(rank.at(range_of(view)), part.bytes.data(), part.bytes.size());
-  for (size_t b = 0; b < part.lengths.size(); ++b) length_of(rank, view.port.layout.bounds[b]) = part.lengths[b];
+void store_part(RankBase& rank, const PortView& view, const Part& part) {
+  const Range range = range_of(view);
+  memcpy(rank.at(range), part.bytes.data(), part.bytes.size());
+  rank.flush(range);
+  for (size_t b = 0; b < part.lengths.size(); ++b) set_length(rank, view.port.layout.bounds[b], part.lengths[b]);
 }
 
 void check_length(const Port& port, const Bound& bound, int64_t length) {
@@ -41,7 +51,7 @@ void check_length(const Port& port, const Bound& bound, int64_t length) {
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
-Inputs::Inputs(RankState& rank, const Options& options) : rank_(rank), seed_(options.seed) {
+Inputs::Inputs(RankBase& rank, const Options& options) : rank_(rank), seed_(options.seed) {
   for (const Port& port : rank.program.inputs) {
     if (!holds(rank.program, port, rank.rank) || is_state_input(rank.executable, port.name)) continue;
     const auto given = options.inputs.find(port.name);
@@ -90,7 +100,7 @@ void Inputs::upload(int invocation, std::vector<Length> known) {
 
 // ---- states ---------------------------------------------------------------------------------------------------------
 
-static Part initial_part(const RankState& rank, const PortView& view, const Options& options) {
+static Part initial_part(const RankBase& rank, const PortView& view, const Options& options) {
   if (!options.load_state.empty()) return load_part(view, state_file(options.load_state, view.port.name));
   Part part{std::vector<char>(size_t(view.bytes())), std::vector<int64_t>(view.port.layout.bounds.size(), 0)};
   if (view.port.layout.initial >= 0) {
@@ -100,7 +110,7 @@ static Part initial_part(const RankState& rank, const PortView& view, const Opti
   return part;
 }
 
-States::States(RankState& rank, const Options& options) : rank_(rank) {
+States::States(RankBase& rank, const Options& options) : rank_(rank) {
   for (const State& state : rank.executable.states) {
     const Port* read = find_port(rank.program.inputs, state.input);
     if (read == nullptr || !holds(rank.program, *read, rank.rank)) continue;
@@ -119,12 +129,11 @@ void States::advance() {
     if (state.written == nullptr) continue;
     const Port &read = state.view.port, &written = *state.written;
     if (read.in_window != written.in_window || read.offset != written.offset)
-      memcpy(rank_.at(range_of(state.view)), rank_.at({written.in_window, written.offset, 0}),
-             size_t(state.view.bytes()));
+      rank_.copy(range_of(state.view), {written.in_window, written.offset, state.view.bytes()});
     for (size_t b = 0; b < read.layout.bounds.size(); ++b) {
       const int64_t length = length_of(rank_, written.layout.bounds[b]);
       check_length(written, written.layout.bounds[b], length);
-      length_of(rank_, read.layout.bounds[b]) = length;
+      set_length(rank_, read.layout.bounds[b], length);
     }
   }
 }
@@ -164,7 +173,7 @@ int64_t port_bytes(const Port& port) {
 }
 
 /// The shape at run time, from the lengths in this rank's buffers.
-std::vector<int64_t> shape_now(RankState& rank, const Port& port) {
+std::vector<int64_t> shape_now(RankBase& rank, const Port& port) {
   std::vector<int64_t> shape = file_shape(port);
   const size_t leading = shape.size() - size_t(port.shape.ndim);
   for (const Bound& bound : port.layout.bounds) {
@@ -176,7 +185,7 @@ std::vector<int64_t> shape_now(RankState& rank, const Port& port) {
 }
 
 /// All ranks: those that hold a part put it into the staging memory, and rank 0 writes the file.
-void write_tensor(RankState& rank, const Port& any, std::span<const Port> Program::*ports, const std::string& file) {
+void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program::*ports, const std::string& file) {
   Staging& staging = *reinterpret_cast<Staging*>(rank.world.staging());
   char* whole = rank.world.staging() + kStagingData;
   const Port* mine = find_port(rank.program.*ports, any.name);
@@ -184,6 +193,7 @@ void write_tensor(RankState& rank, const Port& any, std::span<const Port> Progra
   if (mine != nullptr && writes_part(rank.executable, *mine, ports, rank.rank)) {
     const PortView view(*mine, rank.rank);
     const std::vector<int64_t> shape = shape_now(rank, *mine);
+    rank.fetch(range_of(view));
     put_part(view, shape, rank.at(range_of(view)), whole);
     if (is_first_holder(rank.executable, *mine, ports, rank.rank)) std::copy(shape.begin(), shape.end(), staging.shape);
   }
@@ -207,7 +217,7 @@ int64_t staging_bytes(const Executable& executable, const Options& options) {
   return bytes == 0 ? 0 : bytes + kStagingData;
 }
 
-void write_tensors(RankState& rank, const Options& options) {
+void write_tensors(RankBase& rank, const Options& options) {
   if (!options.output_dir.empty()) {
     if (rank.rank == 0) make_folder(options.output_dir);
     for (const Port* port : distinct_ports(rank.executable, &Program::outputs))

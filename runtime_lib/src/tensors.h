@@ -24,7 +24,7 @@ struct Length {
 /// The inputs of one rank.
 class Inputs {
  public:
-  Inputs(RankState& rank, const Options& options);
+  Inputs(RankBase& rank, const Options& options);
   /// Puts the inputs of an invocation into their buffers (a program may have written over them). `known`: what the
   /// states say of lengths that they share with inputs.
   void upload(int invocation, std::vector<Length> known);
@@ -38,7 +38,7 @@ class Inputs {
   void load(Input& input, int invocation);
   static void agree(Input& input, std::vector<Length>& known);
 
-  RankState& rank_;
+  RankBase& rank_;
   uint64_t seed_;
   std::vector<Input> inputs_;
   int loaded_ = -1;
@@ -47,7 +47,7 @@ class Inputs {
 /// The states of one rank.
 class States {
  public:
-  States(RankState& rank, const Options& options);
+  States(RankBase& rank, const Options& options);
   /// Puts the initial values into the buffers.
   void reset();
   /// After an invocation: what was written becomes what is read next.
@@ -63,7 +63,7 @@ class States {
     const Port* written;
     Part initial;
   };
-  RankState& rank_;
+  RankBase& rank_;
   std::vector<Held> states_;
 };
 
@@ -71,6 +71,6 @@ class States {
 int64_t staging_bytes(const Executable& executable, const Options& options);
 
 /// All ranks together: assembles outputs and states; rank 0 writes the files.
-void write_tensors(RankState& rank, const Options& options);
+void write_tensors(RankBase& rank, const Options& options);
 
 }  // namespace weft

@@ -31,7 +31,7 @@ struct Carver {
 };
 
 struct Positions {
-  int64_t header, ranks, status, flags, ticks, windows, staging, end;
+  int64_t header, ranks, status, notes, flags, ticks, windows, staging, end;
   int64_t flag_stride, tick_stride, window_stride;
 };
 
@@ -45,6 +45,7 @@ Positions positions(const WorldShape& s, int64_t header_bytes) {
   p.header = carve.take(header_bytes, kLine);
   p.ranks = carve.take(ranks * int64_t{sizeof(RankSlot)}, kLine);
   p.status = carve.take(ranks * s.streams * int64_t{sizeof(Status)}, kLine);
+  p.notes = carve.take(ranks * s.notes * int64_t{sizeof(Note)}, kLine);
   p.flags = carve.take(ranks * p.flag_stride * word, kLine);
   p.ticks = carve.take(ranks * s.streams * p.tick_stride * word, kLine);
   p.windows = carve.take(ranks * p.window_stride, kPage);
@@ -65,6 +66,7 @@ World::World(const WorldShape& s, char* memory) : shape(s), memory_(memory) {
   header_ = reinterpret_cast<Header*>(memory + p.header);
   ranks_ = reinterpret_cast<RankSlot*>(memory + p.ranks);
   status_ = reinterpret_cast<Status*>(memory + p.status);
+  notes_ = reinterpret_cast<Note*>(memory + p.notes);
   flags_ = reinterpret_cast<Word*>(memory + p.flags);
   ticks_ = reinterpret_cast<Word*>(memory + p.ticks);
   windows_ = memory + p.windows;

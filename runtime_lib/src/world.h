@@ -17,6 +17,7 @@ static_assert(Word::is_always_lock_free);
 struct WorldShape {
   int ranks = 1, streams = 1, signals = 0;
   int64_t window_bytes = 0, staging_bytes = 0;
+  int notes = 0;  // of each rank
 };
 
 /// The step a stream is in, copied so that any rank can name it.
@@ -28,8 +29,16 @@ struct Status {
 
 struct RankSlot {
   std::atomic<int32_t> pid;
-  std::atomic<int64_t> peak_bytes;
+  std::atomic<int64_t> peak_bytes, device_bytes;
   Word sleepers;  // waiters on words that this rank raises
+};
+
+/// A few bytes that one rank leaves for others, found by a key.
+struct Note {
+  static constexpr int kBytes = 128;
+  Word ready;
+  uint64_t key;
+  char bytes[kBytes];
 };
 
 class World {
@@ -49,6 +58,9 @@ class World {
   Word& flag(int rank, int slot) const { return flags_[rank * flag_stride_ + slot]; }
   /// Barriers that `from` has entered with `to` on a stream.
   Word& tick(int from, int stream, int to) const { return ticks_[(from * shape.streams + stream) * tick_stride_ + to]; }
+
+  /// A rank's i-th note.
+  Note& note(int rank, int i) const { return notes_[rank * shape.notes + i]; }
 
   void set_status(int rank, int stream, const char* name, int64_t index) const;
   std::string status(int rank, int stream) const;
@@ -76,6 +88,7 @@ class World {
   Header* header_;
   RankSlot* ranks_;
   Status* status_;
+  Note* notes_;
   Word *flags_, *ticks_;
   char *windows_, *staging_;
   int64_t flag_stride_, tick_stride_, window_stride_;

@@ -1,0 +1,71 @@
+// What the ranks of all targets share: meeting, and how they say what went wrong.
+#include "rank_base.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "manifest.h"
+#include "nearest.h"
+#include "wait.h"
+
+namespace weft {
+
+RankBase::RankBase(const Executable& e, const Program& p, World& w, int r, const char* i, std::string_view m,
+                   const RankOptions& o)
+    : executable(e), program(p), world(w), rank(r), image(i), manifest(m), options(o) {}
+
+void RankBase::meet() const {
+  constexpr double kPatience = 1;  // a rank that waits inside a step knows better what is missing: let it speak first
+  if (!world.meet(options.timeout + kPatience)) time_out(nullptr, "the other ranks at the end of the iteration");
+}
+
+void report_failure(const char* name, const World& world, int rank, const Failure& failure) {
+  if (failure.text.empty() || !world.set_failure(rank, failure.code)) return;
+  if (world.shape.ranks == 1)
+    fprintf(stderr, "%s: error: %s\n", name, failure.text.c_str());
+  else
+    fprintf(stderr, "%s: rank %d: error: %s\n", name, rank, failure.text.c_str());
+  fflush(stderr);
+}
+
+static std::string describe_streams(const World& world, const Program& program) {
+  std::string out;
+  for (int r = 0; r < world.shape.ranks; ++r)
+    for (int s = 0; s < world.shape.streams; ++s) {
+      const std::string status = world.status(r, s);
+      if (status.empty()) continue;
+      const char* name = s < int(program.streams.size()) ? program.streams[size_t(s)].name : "another stream";
+      out += text("\n  rank %d, %s: %s", r, name, status.c_str());
+    }
+  return out;
+}
+
+void RankBase::time_out(const Step* step, const std::string& awaited) const {
+  std::string where = "outside of steps";
+  if (step != nullptr) {
+    where = text("step %s (%s", step->name, step->nodes);
+    if (*step->transform != '\0') where += text("; %s", step->transform);
+    const std::string line = schedule_line(manifest, step->name);
+    if (!line.empty()) where += text("; %s", line.c_str());
+    where += ")";
+  }
+  fail(kTimedOut, "%s: waited %g s for %s; every rank is in:%s", where.c_str(), options.timeout, awaited.c_str(),
+       describe_streams(world, program).c_str());
+}
+
+void RankBase::stall_in(const Step& step) const {
+  // Where nobody waits for this step, it ends itself.
+  const int64_t end = now_ns() + int64_t((2 * options.timeout + 5) * 1e9);
+  while (!world.has_failed() && now_ns() < end) usleep(10'000);
+  if (!world.has_failed()) fail(kTimedOut, "step %s was stalled, and nothing waited for it", step.name);
+  throw Failure{world.failure(), ""};
+}
+
+void RankBase::no_such_step(const std::set<std::string>& names) const {
+  const std::vector<std::string> list(names.begin(), names.end());
+  fail(kUsage, "--stall %d:%s: this rank has no such step%s; there are: %s", rank, options.stall.c_str(),
+       did_you_mean(options.stall, list).c_str(), list_text(list).c_str());
+}
+
+}  // namespace weft

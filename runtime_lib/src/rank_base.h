@@ -1,0 +1,106 @@
+// What main, tensors and reports need of a rank, whatever its target; and what a target adds to a process.
+#pragma once
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/program.h"
+#include "world.h"
+
+namespace weft {
+
+/// A step that has run, for --trace.
+struct Event {
+  const Step step;
+  int64_t index, begin_ns, end_ns;
+};
+
+/// What a rank is told from the command line.
+struct RankOptions {
+  int threads = 1;
+  double timeout = 60;
+  bool poison = false, trace = false;
+  bool graph = true;        // cuda: replay a captured graph
+  bool in_process = false;  // ranks are threads: a failure must not end the process
+  std::string stall = {};   // the step in which this rank stops, for tests
+};
+
+/// A byte range of a rank's own memory or window.
+struct Range {
+  bool in_window;
+  int64_t offset, bytes;
+};
+
+/// Bytes of a rank's memory on its device; all 0 where there is none.
+struct DeviceMemory {
+  int64_t own = 0, window = 0, weights = 0, scratch = 0;
+  int64_t total() const { return own + window + weights + scratch; }
+};
+
+/// Ends all ranks; of several failures the first is printed.
+void report_failure(const char* name, const World& world, int rank, const Failure& failure);
+
+struct RankBase {
+  RankBase(const Executable& executable, const Program& program, World& world, int rank, const char* image,
+           std::string_view manifest, const RankOptions& options);
+  virtual ~RankBase() = default;
+  RankBase(const RankBase&) = delete;
+  RankBase& operator=(const RankBase&) = delete;
+
+  /// Runs one invocation on all streams, and meets the other ranks. Throws what any stream threw.
+  virtual void iterate() = 0;
+  /// Fills own memory and window with NaN, except the kept ranges.
+  virtual void poison(const std::vector<Range>& keep) = 0;
+  /// The address of a range for the host: the memory itself, or a mirror of the device's.
+  virtual char* at(const Range& range) const = 0;
+  /// After writing at(range), and before reading it.
+  virtual void flush(const Range&) {}
+  virtual void fetch(const Range&) {}
+  /// Copies between equally long ranges.
+  virtual void copy(const Range& to, const Range& from) = 0;
+  virtual void check_stalled() const = 0;
+  /// What a stream has run since clear_trace.
+  virtual const std::vector<Event>& trace(int stream) const = 0;
+  virtual void clear_trace() = 0;
+  virtual DeviceMemory device_memory() const { return {}; }
+  /// Meets all ranks.
+  void meet() const;
+
+  const Executable& executable;
+  const Program& program;
+  World& world;
+  const int rank;
+  const char* const image;
+  const std::string_view manifest;
+  const RankOptions options;
+  uint32_t epoch = 0;       // iterations started: the value of a raised flag
+  uint32_t invocation = 0;  // counts as a user sees it: warm-up does not
+
+  /// Ends with exit 124: which step waited for what, and where every rank is.
+  [[noreturn]] void time_out(const Step* step, const std::string& awaited) const;
+  /// This rank is to stop in this step, for tests: others time out first.
+  [[noreturn]] void stall_in(const Step& step) const;
+  /// The step to stall in is none of these.
+  [[noreturn]] void no_such_step(const std::set<std::string>& names) const;
+};
+
+/// What one process needs of its target, shared by the ranks in it.
+struct Target {
+  virtual ~Target() = default;
+  virtual std::unique_ptr<RankBase> make_rank(const Program& program, World& world, int rank, const char* image,
+                                              std::string_view manifest, const RankOptions& options) = 0;
+};
+
+// Each target's library defines these.
+
+/// False where windows lie on devices: the segment that ranks share then has none.
+extern const bool kWindowsInWorld;
+/// Notes that a rank may leave for others, in that segment.
+extern const int kNotesOfRank;
+/// Throws (environment) where the machine lacks what `ranks_here` ranks of this process need. `ranks_here` 0: the ranks
+/// will be processes of their own.
+std::unique_ptr<Target> open_target(const Executable& executable, int ranks_here);
+
+}  // namespace weft

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// Attributes of views speak of global positions; slices begin and end at multiples of all blocks (DESIGN L5), so the
+/// Attributes of views speak of global positions; slices begin and end at multiples of all blocks (L5), so the
 /// local position is the global one divided by the sizes.
 static int64_t local(int64_t position, const TensorType& type, int dim, const Mesh& mesh) {
   return position / parts_of(type, dim, mesh);

@@ -32,7 +32,7 @@ struct Comparison {
   std::string detail;  // empty when well
 };
 
-/// The largest error by the metric of DESIGN section 11 that counts as equal.
+/// The largest error by the metric of ir/tensor.h that counts as equal.
 double tolerance_of(DType dtype);
 /// One output against what is expected.
 Comparison compare(const std::string& name, Tensor result, const Tensor& expected, std::optional<double> tolerance);

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// Exit codes of DESIGN section 9 that diagnostics do not give.
+/// Exit codes of README.md that diagnostics do not give.
 enum ExitCode : int { kUsage = 2, kToolchain = 4, kMismatch = 5, kEnvironment = 6, kBug = 70, kTimedOut = 124 };
 
 struct Options {

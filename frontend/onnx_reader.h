@@ -1,4 +1,4 @@
-// ONNX model -> Module (DESIGN section 3): generic over the op table.
+// ONNX model -> Module: generic over the op table.
 //
 // What the graph looks like afterwards:
 // - Inputs come first, as Input ops named like the model's inputs, with their types; then one ExtentOf for each bounded

@@ -1,4 +1,4 @@
-// Schedule YAML -> Schedule (DESIGN section 6). Checks all that can be known without the model: keys, types, ranges,
+// Schedule YAML -> Schedule (README.md). Checks all that can be known without the model: keys, types, ranges,
 // mesh axes, places, stages. All errors of a file are reported together.
 #pragma once
 #include <optional>

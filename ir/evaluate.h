@@ -1,4 +1,4 @@
-// Reference evaluation of a graph of any form on N virtual ranks inside one process (DESIGN section 11).
+// Reference evaluation of a graph of any form on N virtual ranks inside one process.
 #pragma once
 #include <functional>
 #include <optional>

@@ -1,4 +1,4 @@
-// Runs a Plan step by step on virtual ranks in one of its legal orders (DESIGN section 11): on bytes, with poison, so
+// Runs a Plan step by step on virtual ranks in one of its legal orders: on bytes, with poison, so
 // that a missing wait or a buffer that is too small shows in some order.
 #pragma once
 #include <string>

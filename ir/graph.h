@@ -1,4 +1,4 @@
-// SSA graph: ops and values in arenas, linked by ids, changed only through the methods of Graph (DESIGN section 3).
+// SSA graph: ops and values in arenas, linked by ids, changed only through the methods of Graph.
 #pragma once
 #include <initializer_list>
 #include <string>
@@ -139,7 +139,7 @@ class Graph {
   /// The live op of that name, or none.
   OpId find_op(std::string_view name) const;
 
-  /// Axes that enclosing Chunks add behind those of the place, outer first (DESIGN C1). Empty at the top.
+  /// Axes that enclosing Chunks add behind those of the place, outer first (C1). Empty at the top.
   Mesh time_axes;
 
  private:

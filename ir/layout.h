@@ -1,4 +1,4 @@
-// Digit algebra of slices (DESIGN L2, L8): which elements of a dimension a rank holds, and where.
+// Digit algebra of slices (L2, L8 of ir/README.md): which elements of a dimension a rank holds, and where.
 #pragma once
 #include <string>
 #include <vector>

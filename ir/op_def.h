@@ -1,4 +1,4 @@
-// The record of an op: everything the compiler knows of it, in one place (DESIGN section 3).
+// The record of an op: everything the compiler knows of it, in one place (ir/ops/README.md).
 #pragma once
 #include <optional>
 #include <span>
@@ -115,7 +115,7 @@ struct FactorRule {
 };
 using FactorFn = FactorRule (*)(const OpView& op);
 
-/// Philox draw position of a random op (DESIGN section 3).
+/// Philox draw position of a random op (ir/README.md, Randomness).
 struct RandomState {
   int64_t seed = 0;
   int64_t trip = 0;  // of the enclosing Loop

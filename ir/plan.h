@@ -1,4 +1,4 @@
-// The Plan: programs, blocks, steps, buffers, signals, kernels, weights (DESIGN section 7). Immutable once made, proved
+// The Plan: programs, blocks, steps, buffers, signals, kernels, weights (ir/README.md). Immutable once made, proved
 // before emission, and the only thing a backend sees.
 #pragma once
 #include <optional>

@@ -1,4 +1,4 @@
-// What the user asked for, exactly as the YAML says it: names, not graph nodes (DESIGN section 6). Read-only for
+// What the user asked for, exactly as the YAML says it: names, not graph nodes (README.md). Read-only for
 // passes.
 #pragma once
 #include <map>

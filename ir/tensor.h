@@ -62,7 +62,7 @@ class Index {
   int64_t left_, linear_ = 0;
 };
 
-/// Equality metric of DESIGN section 11: max|a-b| / max|b|; infinity where dtype, shape, NaNs or infinities differ.
+/// Equality metric everywhere: max|a-b| / max|b|; infinity where dtype, shape, NaNs or infinities differ.
 double relative_error(const Tensor& a, const Tensor& b);
 
 }  // namespace weft

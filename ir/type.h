@@ -1,4 +1,4 @@
-// Element types, extents, layouts over the ranks: what a value is (DESIGN sections 3 and 4).
+// Element types, extents, layouts over the ranks: what a value is (ir/README.md).
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -1,4 +1,4 @@
-// What a well-formed graph looks like in each form (DESIGN section 3). A violation is a bug of the pass before.
+// What a well-formed graph looks like in each form (passes/README.md, Forms). A violation is a bug of the pass before.
 #pragma once
 #include <string>
 #include <vector>

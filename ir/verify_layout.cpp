@@ -1,4 +1,4 @@
-// Layout rules of single ops, axis by axis. They restate DESIGN section 4 as conditions on what is there, where the
+// Layout rules of single ops, axis by axis. They restate L1-L10 as conditions on what is there, where the
 // layout pass decides what shall be there: neither shares code with the other.
 #include <algorithm>
 

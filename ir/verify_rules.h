@@ -28,7 +28,7 @@ class Findings {
   std::vector<std::string> lines_;
 };
 
-/// Operands and results of an op that is no region have layouts that the op's rule gives (DESIGN L1-L10).
+/// Operands and results of an op that is no region have layouts that the op's rule gives (L1-L10).
 void verify_layout(const Module& module, const Graph& graph, const Op& op, Findings& findings);
 /// A region's parameters and outputs have the layouts of what they stand for; a Chunk's add one axis of time (C1).
 void verify_region_layout(const Module& module, const Graph& graph, const Op& op, Findings& findings);

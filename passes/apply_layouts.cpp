@@ -1,4 +1,4 @@
-// Gives every value its layout in one forward pass and makes each reshard an explicit collective (DESIGN section 4).
+// Gives every value its layout in one forward pass and makes each reshard an explicit collective (L1-L10).
 //
 //   %h = MatMul(%x, %w) : f32[2, 64]            %w : f32[16, 64] [tp: S(1,32)]
 //   %y = MatMul(%h, %v) : f32[2, 16]     ->     %h = MatMul(%x, %w) : f32[2, 64] [tp: S(1,32)]

@@ -1,4 +1,4 @@
-// Types ops on the mesh with one more axis, run in time (DESIGN C1, C2), and contracts them into a Chunk.
+// Types ops on the mesh with one more axis, run in time (C1, C2 of passes/README.md), and contracts them into a Chunk.
 #include <algorithm>
 #include <set>
 

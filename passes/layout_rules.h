@@ -1,4 +1,4 @@
-// How an op passes layouts on (DESIGN L4, L5, L6, L10): the rule behind layout inference, reorder and overlap.
+// How an op passes layouts on (L4, L5, L6, L10 of ir/README.md): the rule behind layout inference, reorder and overlap.
 #pragma once
 #include <string>
 #include <vector>

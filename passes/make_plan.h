@@ -1,4 +1,4 @@
-// From the fused graph to the Plan (DESIGN section 7): kernels, weights, buffers, steps, signals, positions.
+// From the fused graph to the Plan (ir/README.md, P1-P8): kernels, weights, buffers, steps, signals, positions.
 #pragma once
 #include <optional>
 

@@ -1,4 +1,4 @@
-// The order in which stages run micro-batches: GPipe, 1F1B, or the table of the schedule (DESIGN P2).
+// The order in which stages run micro-batches: GPipe, 1F1B, or the table of the schedule (P2).
 #pragma once
 #include <optional>
 #include <string>

@@ -1,4 +1,4 @@
-// A Plan expanded for all ranks: what happens, and what happens before what (DESIGN P6).
+// A Plan expanded for all ranks: what happens, and what happens before what (P6).
 //   A rank's streams are lanes: one event behind the other. A collective is one node that joins its ranks; a kernel
 //   over the peer table starts alone and ends with its ranks; a send ends when its receivers have it. A For is expanded
 //   to its trips, a Loop to a few; both branches of an If stand one behind the other. An iteration begins and ends with

@@ -1,4 +1,4 @@
-// The proof before emission (DESIGN P6): a Plan is expanded for all ranks and checked for races, deadlocks and bounds.
+// The proof before emission (P6): a Plan is expanded for all ranks and checked for races, deadlocks and bounds.
 #pragma once
 #include <string>
 #include <vector>

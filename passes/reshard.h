@@ -1,4 +1,4 @@
-// Inserts the collectives that take a value from one layout to another (DESIGN L7).
+// Inserts the collectives that take a value from one layout to another (L7).
 #pragma once
 #include <map>
 #include <string>

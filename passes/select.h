@@ -1,5 +1,5 @@
 // Selectors of a schedule against a module: names with `{l}` variables and `*`, nodes, values, {uses: WEIGHT}
-// (DESIGN section 6).
+// (README.md, The schedule).
 #pragma once
 #include <map>
 #include <string>

@@ -1,4 +1,4 @@
-// What is known when the program is packed is stored in the layout its readers want: no slice at run time (DESIGN L7).
+// What is known when the program is packed is stored in the layout its readers want: no slice at run time (L7).
 #pragma once
 #include "ir/module.h"
 

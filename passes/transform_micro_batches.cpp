@@ -1,4 +1,4 @@
-// pipeline: the whole graph is one Chunk over the batch (DESIGN C6). Its ops keep their places; the order of (stage,
+// pipeline: the whole graph is one Chunk over the batch (C6). Its ops keep their places; the order of (stage,
 // micro-batch) pairs is a table of the Plan.
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // The steps of a schedule's `transform:` list, one function each; every refusal names the rule, the nodes and what
-// would make it legal (DESIGN sections 5 and 6).
+// would make it legal (README.md).
 #pragma once
 #include <map>
 

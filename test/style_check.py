@@ -14,7 +14,7 @@ import harness
 
 ROOT = harness.ROOT
 CODE = (".h", ".cpp", ".cu", ".cuh", ".def")
-# A folder may include these and the standard library (DESIGN section 2).
+# A folder may include these and the standard library.
 MAY_INCLUDE = {
     "ir": {"ir"},
     "frontend": {"frontend", "ir"},

@@ -65,7 +65,7 @@ class Diags {
   bool ok() const { return errors_ == 0; }
   int errors() const { return errors_; }
   const std::vector<Diagnostic>& all() const { return all_; }
-  /// 0, 1 (the input is wrong) or 3 (all errors are "-unsupported"): the lowest of several, see DESIGN section 9.
+  /// 0, 1 (the input is wrong) or 3 (all errors are "-unsupported"): the lowest of several, see README.md.
   int exit_code() const;
   /// All messages as the user sees them, with source lines and carets.
   std::string text() const;

@@ -48,7 +48,7 @@ const OpDef kShardSlice{.kind = OpKind::ShardSlice,
                         .category = Category::Collective,
                         .infer = infer_same};
 
-/// From the place of the operand's producer to the op's own place (DESIGN P1).
+/// From the place of the operand's producer to the op's own place (P1).
 const OpDef kTransfer{
     .kind = OpKind::Transfer, .name = "Transfer", .category = Category::Collective, .infer = infer_same};
 

@@ -1,5 +1,5 @@
 // Gather, GatherElements, GatherND. Along a sliced dimension of the data each rank looks up what it holds and gives 0
-// elsewhere, so that the sum over the ranks is the value (DESIGN L5); indices outside the tensor read 0 too.
+// elsewhere, so that the sum over the ranks is the value (L5); indices outside the tensor read 0 too.
 #include <algorithm>
 #include <utility>
 

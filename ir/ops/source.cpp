@@ -102,7 +102,7 @@ static bool import_random(Graph& graph, OpId id, int, const OpView& view) {
   Op& op = graph.edit(id);
   if (!op.has("node"))
     op.set("node", op.origins.empty() ? int64_t{0} : int64_t{view.module().origins[op.origins[0].index].index});
-  op.remove("seed");  // draws follow the schedule's seed (DESIGN section 3)
+  op.remove("seed");  // draws follow the schedule's seed
   return import_dtype(graph, id, "dtype", view);
 }
 

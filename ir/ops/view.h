@@ -5,7 +5,7 @@
 namespace weft {
 
 /// `dims` with the run-time lengths of the operand: a bounded dimension stays where an output dimension has the same
-/// bound and the same product of bounds to its left; else reports (DESIGN section 3).
+/// bound and the same product of bounds to its left; else reports.
 std::optional<Shape> reshaped(const OpView& op, const Dims& dims);
 
 /// One dimension of a Slice: `count` elements from `start` on, `step` apart.

@@ -1,4 +1,4 @@
-// Scatter, assemble and reshard on random layouts: the three agree on what a layout means (DESIGN L3).
+// Scatter, assemble and reshard on random layouts: the three agree on what a layout means (L3).
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The collectives that layouts make necessary, against the list at the end of DESIGN section 4.
+// The collectives that layouts make necessary for models of the usual kinds.
 #include "test/scheduled.h"
 
 using namespace weft;

@@ -1,4 +1,4 @@
-// Every small mistake that a planner could make, at every place of a Plan (DESIGN section 11).
+// Every small mistake that a planner could make, at every place of a Plan.
 #pragma once
 #include <functional>
 #include <string>

@@ -1,5 +1,5 @@
 // Random transforms on random laid-out graphs: what the rules accept computes the same; what they refuse, applied
-// blindly, differs or cannot be built, but for a few (DESIGN section 11).
+// blindly, differs or cannot be built, but for a few.
 #include <cstdlib>
 
 #include "ir/base/check.h"

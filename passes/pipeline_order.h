@@ -16,8 +16,8 @@ struct StageRead {
   bool same_place;  // through memory, without a transfer
 };
 
-/// One list for all ranks. Reports a table with missing, repeated or descending entries, or with a stage in front of one
-/// whose result it reads.
+/// One list for all ranks. Reports a table with missing, repeated or descending entries, or with a stage in front of
+/// one whose result it reads.
 std::optional<Pipeline> pipeline_order(const Schedule& schedule, const std::vector<StageRead>& reads, Diags& diags);
 
 }  // namespace weft

@@ -44,12 +44,16 @@ void append(cudaStream_t stream, Operation* operation, std::vector<Operation*> a
   replace(stream->last, operation);
 }
 
-cudaError_t record(cudaStream_t stream, CUgraphNode_st node) {
-  if (!stream->capture->valid) return cudaErrorStreamCaptureInvalidated;
+cudaError_t record(cudaStream_t stream, CUgraphNode_st node, Chain* chain) {
+  Capture* capture = stream->capture;
+  if (!capture->valid) return cudaErrorStreamCaptureInvalidated;
   node.after = stream->captured;
-  std::vector<CUgraphNode_st>& nodes = stream->capture->graph->nodes;
+  if (chain != nullptr && chain->capture == capture) node.after.push_back(chain->node);
+  std::vector<CUgraphNode_st>& nodes = capture->graph->nodes;
+  const int index = int(nodes.size());
   nodes.push_back(std::move(node));
-  stream->captured = {int(nodes.size()) - 1};
+  stream->captured = {index};
+  if (chain != nullptr) chain->capture = capture, chain->node = index;
   return cudaSuccess;
 }
 
@@ -68,14 +72,17 @@ bool breaks_a_capture(cudaStream_t stream) {
   return broken;
 }
 
-cudaError_t add(cudaStream_t stream, CUgraphNode_st node, Operation** added = nullptr) {
+cudaError_t add(cudaStream_t stream, CUgraphNode_st node, Chain* chain = nullptr, Operation** added = nullptr) {
   stream = resolve(stream);
   const Guard guard(state_lock());
   if (breaks_a_capture(stream)) return cudaErrorStreamCaptureInvalidated;
-  if (stream->capture != nullptr) return record(stream, std::move(node));
+  if (stream->capture != nullptr) return record(stream, std::move(node), chain);
   Operation* operation = new Operation;
   operation->work = std::move(node.work), operation->kernel = std::move(node.kernel);
-  append(stream, operation, predecessors(stream));
+  std::vector<Operation*> after = predecessors(stream);
+  if (chain != nullptr) after.push_back(chain->last);
+  append(stream, operation, after);
+  if (chain != nullptr) retain(operation), replace(chain->last, operation);
   if (added != nullptr) retain(*added = operation);
   return cudaSuccess;
 }
@@ -137,11 +144,11 @@ cudaError_t forbid_during_capture() {
   return error;
 }
 
-cudaError_t enqueue(cudaStream_t stream, Work work, bool wait) {
+cudaError_t enqueue(cudaStream_t stream, Work work, bool wait, Chain* chain) {
   CUgraphNode_st node;
   if (work) node.work = std::make_shared<const Work>(std::move(work));
   Operation* operation = nullptr;
-  const cudaError_t error = add(stream, std::move(node), wait ? &operation : nullptr);
+  const cudaError_t error = add(stream, std::move(node), chain, wait ? &operation : nullptr);
   if (operation != nullptr) {
     await(*operation);
     release(operation);

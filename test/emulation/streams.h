@@ -49,8 +49,15 @@ struct CUevent_st {
 
 namespace weft::emulation {
 
+/// Operations of several streams that come one after another, as they were issued: those of one communicator.
+struct Chain {
+  Operation* last = nullptr;
+  const Capture* capture = nullptr;  // of `node`
+  int node = 0;
+};
+
 /// Appends to a stream, or to its capture. `wait`: the calling thread waits for it too.
-cudaError_t enqueue(cudaStream_t stream, Work work, bool wait = false);
+cudaError_t enqueue(cudaStream_t stream, Work work, bool wait = false, Chain* chain = nullptr);
 /// Keeps the error for cudaGetLastError.
 cudaError_t result(cudaError_t error);
 /// The stream that a null handle means on the current device.

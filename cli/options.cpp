@@ -119,6 +119,8 @@ void understand(const Verb& verb, const Given& given, Options& options) {
     options.target.kind = Target::Kind::Cuda;
     options.target.archs = split(given.arch.empty() ? "sm_90" : given.arch, ',');
     return;
+  if (options.tolerance && !(*options.tolerance >= 0))
+    throw CLI::ValidationError("--tolerance takes a number that is not negative");
   }
   const std::optional<Target> target = host_target(given.arch.empty() ? kDefaultArch : given.arch);
   if (!target)

@@ -40,6 +40,7 @@ TEST_CASE("what is missing, unknown or malformed is a usage error") {
   CHECK(parse({}).exit_code == kUsage);
   CHECK(parse({"compyle"}).exit_code == kUsage);
   CHECK(parse({"compyle", "m.onnx", "-o", "p"}).exit_code == kUsage);
+  CHECK(parse({"verify", "m.onnx", "--tolerance", "-1"}).exit_code == kUsage);
   CHECK(parse({"compile", "-o", "p"}).exit_code == kUsage);
   CHECK(parse({"compile", "m.onnx"}).exit_code == kUsage);
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--dim", "batch"}).exit_code == kUsage);

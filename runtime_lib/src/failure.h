@@ -6,7 +6,15 @@
 namespace weft {
 
 /// Exit codes, shared with the compiler.
-enum ExitCode : int { kOk = 0, kWrongInput = 1, kUsage = 2, kUnsupported = 3, kEnvironment = 6, kBug = 70, kTimedOut = 124 };
+enum ExitCode : int {
+  kOk = 0,
+  kWrongInput = 1,
+  kUsage = 2,
+  kUnsupported = 3,
+  kEnvironment = 6,
+  kBug = 70,
+  kTimedOut = 124
+};
 
 struct Failure {
   int code;

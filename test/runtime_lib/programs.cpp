@@ -185,9 +185,7 @@ constexpr weft::Own<int64_t> length{0, 1}, next{length.end(), 1};
 constexpr weft::Own<float> keys{next.end(), kBound}, values{keys.end(), kBound}, mask{values.end(), kBound};
 
 void run(weft::Rank& r) {
-  r.step({0, "grow", "Concat grow"}, [&] {
-    r[next][0] = r[length][0] + 1;
-  });
+  r.step({0, "grow", "Concat grow"}, [&] { r[next][0] = r[length][0] + 1; });
 }
 
 constexpr int kRank0[] = {0}, kRank1[] = {1};

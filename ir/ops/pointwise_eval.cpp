@@ -76,6 +76,17 @@ struct Operands {
 };
 }  // namespace
 
+/// An op of any number of operands (Max, Min) is a chain of pairs; any other takes all of them at once.
+template <class T, class Pair>
+static T value_of(std::vector<T>& operands, bool is_chain, Pair value) {
+  if (!is_chain) return value(operands.data());
+  for (size_t i = 1; i < operands.size(); ++i) {
+    const T pair[] = {operands[0], operands[i]};
+    operands[0] = value(pair);
+  }
+  return operands[0];
+}
+
 void eval_pointwise(EvalContext& context) {
   const OpDef& def = op_def(context.op);
   const Operands operands(context);
@@ -85,6 +96,9 @@ void eval_pointwise(EvalContext& context) {
   Tensor result(context.result_dtypes[0], context.result_dims[0]);
   std::vector<double> reals(count);
   std::vector<int64_t> wholes(count);
+  const bool is_chain = def.inputs.max < 0;
+  const auto real_value = [&](const double* x) { return def.value(x, context.op); };
+  const auto whole_value = [&](const int64_t* x) { return def.whole(x, context.op, context.in(0).dtype); };
   for (Index at(result.dims); at.more(); at.next()) {
     for (size_t i = 0; i < count; ++i) {
       const int64_t from = at.dot(operands.strides[i]);
@@ -94,9 +108,9 @@ void eval_pointwise(EvalContext& context) {
         wholes[i] = operands.tensors[i]->whole[from];
     }
     if (real || !def.whole)
-      result.put(at.linear(), def.value(reals.data(), context.op));
+      result.put(at.linear(), value_of(reals, is_chain, real_value));
     else
-      result.put_whole(at.linear(), def.whole(wholes.data(), context.op, context.in(0).dtype));
+      result.put_whole(at.linear(), value_of(wholes, is_chain, whole_value));
   }
   context.results[0] = std::move(result);
 }

@@ -96,6 +96,23 @@ TEST_CASE("ops with a reference of their own agree with their decomposition") {
   }
 }
 
+TEST_CASE("the largest and smallest of any number of operands: the reference takes them all") {
+  const Tensor rows[] = {reals({3}, {1, 2, 3}), reals({3}, {3, 2, 1}), reals({3}, {0, 9, 2}), reals({1}, {-4})};
+  const std::vector<double> largest[] = {{1, 2, 3}, {3, 2, 3}, {3, 9, 3}, {3, 9, 3}};
+  const std::vector<double> smallest[] = {{1, 2, 3}, {1, 2, 1}, {0, 2, 1}, {-4, -4, -4}};
+  for (size_t count = 1; count <= 4; ++count)
+    for (const OpKind kind : {OpKind::Max, OpKind::Min}) {
+      OneOp one;
+      std::vector<ValueId> operands;
+      for (size_t i = 0; i < count; ++i) operands.push_back(one.input(rows[i]));
+      REQUIRE(one.add(kind, operands, {}));
+      const std::vector<double>& wanted = (kind == OpKind::Max ? largest : smallest)[count - 1];
+      CHECK(one.run()[0].real == wanted);
+      REQUIRE(one.decompose());
+      CHECK(one.run()[0].real == wanted);
+    }
+}
+
 TEST_CASE("a convolution with bias adds it behind") {
   OneOp one;
   REQUIRE(one.add(OpKind::Conv, {one.input(reals({1, 1, 3}, {1, 2, 3})), one.input(reals({2, 1, 2}, {1, 1, 1, -1})),

@@ -1,19 +1,19 @@
 # test: slow
 """Everything that runs, under sanitizers: the compiler's tests, the fixtures' programs on their ranks and the runtime
-under the address and undefined-behaviour ones, the collectives with ranks as threads under the thread sanitizer.
+under the address and undefined-behaviour ones; the collectives and programs with ranks as threads under the thread one.
 
 A fixture's program is what `weft verify` builds, runs and compares with the reference evaluation: a compiler of the name
 g++ stands first in PATH, adds the sanitizers, and links the runtime library that was built with them."""
 
+import contextlib
 import os
 import shutil
 
-import fixtures_check
+import numpy as np
 import unit_check
 
 import harness
 
-FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 WRAPPER = """#!/bin/sh
 # -s would take the names out of a report; optimising further only costs time here.
 for word; do
@@ -25,11 +25,22 @@ for word; do
   esac
   set -- "$@" "$word"
 done
-exec {compiler} {flags} "$@"
+exec {compiler} {flags} -fno-omit-frame-pointer "$@"
 """
+FLAGS = {"asan": "-fsanitize=address,undefined -fno-sanitize-recover=all", "tsan": "-fsanitize=thread"}
+MARKS = {"asan": [b"__asan_init", b"__ubsan_handle"], "tsan": [b"__tsan_init"]}
+FIXTURES = harness.ROOT / "test" / "fixtures"
+MLP = harness.ROOT / "samples" / "mlp"
+
+# Ranks as threads of one process: collectives, chunks on two streams, a loop around a collective, a pipeline.
+THREADED = ["mlp_column_row", "far_overlap", "loop_all_reduce", "two_places", "vocabulary_ragged"]
+
 # Random graphs of each kind; test/passes draws thousands without sanitizers.
 RANDOM_GRAPHS = "1000" if harness.FULL else "150"
-SAMPLES = {"mlp": ["tp2", "tp2_overlap", "dp2"]}
+SLOW_CASES = ["mutations at every site of every fixture", "mutations: two stages with a transfer",
+              "20000 ops fuse in about a second"]
+# The sanitizers write the folder's name into what they compile.
+OTHER_BYTES = "emit: the same plan gives the same executable in another folder"
 
 
 def build(preset, targets):
@@ -42,47 +53,83 @@ def build(preset, targets):
     return harness.check(f"{preset}/build", status == 0, (err + out)[-400:])
 
 
-def make_compiler(folder):
-    """The g++ of this folder is the real one with sanitizers."""
-    folder.mkdir()
-    wrapper = folder / "g++"
-    runtime = harness.ROOT / "build" / "asan" / "runtime_lib" / "libweft_runtime.a"
-    wrapper.write_text(WRAPPER.format(compiler=shutil.which("g++"), flags=FLAGS, runtime=runtime))
-    wrapper.chmod(0o755)
-    os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
+@contextlib.contextmanager
+def sanitizing_compiler(preset, folder):
+    """While this holds, g++ is the real one with sanitizers."""
+    tools, path = folder / f"{preset}_bin", os.environ["PATH"]
+    tools.mkdir()
+    runtime = harness.ROOT / "build" / preset / "runtime_lib" / "libweft_runtime.a"
+    (tools / "g++").write_text(WRAPPER.format(compiler=shutil.which("g++"), flags=FLAGS[preset], runtime=runtime))
+    (tools / "g++").chmod(0o755)
+    os.environ["PATH"] = f"{tools}:{path}"
+    yield
+    os.environ["PATH"] = path
 
 
-def is_instrumented(folder):
-    """Whether a program built this way holds the sanitizers at all: otherwise all below would pass for nothing."""
-    program = folder / "mlp"
-    status, _, err = harness.weft("compile", harness.ROOT / "samples" / "mlp" / "mlp.onnxtxt", "-o", program)
-    found = status == 0 and b"__asan_init" in program.read_bytes() and b"__ubsan_handle" in program.read_bytes()
-    return harness.check("programs/instrumented", found, f"exit {status}: {err[-300:]}")
+def compile_checked(preset, model, flags, program):
+    """Compiles, and sees to it that the program holds the sanitizers: otherwise it would pass for nothing."""
+    status, _, err = harness.weft("compile", model, *flags, "-o", program)
+    held = status == 0 and all(mark in program.read_bytes() for mark in MARKS[preset])
+    return harness.check(f"{preset}/programs/{program.name} is instrumented", held, f"exit {status}: {err[-300:]}")
 
 
-def check_programs():
-    folder = harness.scratch("sanitized")
-    make_compiler(folder / "bin")
-    if not is_instrumented(folder):
-        return
-    for model in sorted(fixtures_check.FIXTURES.glob("*.onnxtxt")):
-        fixtures_check.check_fixture(model, "programs/")
-    fixtures_check.check_kv_state()
-    for sample, schedules in SAMPLES.items():
-        home = harness.ROOT / "samples" / sample
-        flags = [flag for name in schedules for flag in ("--schedule", home / f"{name}.yaml")]
-        status, out, err = harness.weft("verify", home / f"{sample}.onnxtxt", *flags)
-        harness.check(f"programs/{sample}", status == 0, f"exit {status}: {(err or out)[-400:]}")
+def verify(name, model, schedules, wanted=0, diagnostic=""):
+    flags = [flag for schedule in schedules for flag in ("--schedule", schedule)]
+    status, out, err = harness.weft("verify", model, *flags)
+    harness.check(f"asan/programs/{name}", status == wanted and diagnostic in err, f"exit {status}: {(out + err)[-400:]}")
+
+
+def check_programs(folder):
+    compile_checked("asan", MLP / "mlp.onnxtxt", [], folder / "mlp")
+    for model in sorted(FIXTURES.glob("*.onnxtxt")):
+        if not model.stem.startswith("fail_"):
+            verify(model.stem, model, [model.with_suffix(".yaml")])
+    verify("mlp", MLP / "mlp.onnxtxt", sorted(MLP.glob("*.yaml")))
+
+
+def outputs_of(program, folder, *flags):
+    """What a program writes for random inputs, by file name; None and a failure if it does not end well."""
+    status, _, err = harness.run([program, "--random-inputs", "5", "--iterations", "3", "--output-dir", folder, *flags])
+    if not harness.check(f"tsan/programs/{folder.name}", status == 0, f"exit {status}: {err[-600:]}"):
+        return None
+    return {file.name: np.load(file) for file in folder.glob("*.npy")}
+
+
+def check_threads(folder):
+    for name in THREADED:
+        program = folder / f"{name}_threads"
+        model = FIXTURES / f"{name}.onnxtxt"
+        if not compile_checked("tsan", model, ["--schedule", model.with_suffix(".yaml")], program):
+            continue
+        threads = outputs_of(program, folder / f"{name} as threads", "--ranks-as-threads")
+        processes = outputs_of(program, folder / f"{name} as processes")
+        if threads and processes:
+            same = all(np.array_equal(threads[file], processes[file]) for file in processes)
+            harness.check(f"tsan/programs/{name} has the same bits", same, "threads and processes differ")
+
+
+def check_units():
+    os.environ["WEFT_RANDOM_GRAPHS"] = RANDOM_GRAPHS
+    left_out = [OTHER_BYTES] + ([] if harness.FULL else SLOW_CASES)
+    for case in left_out:
+        why = "sanitizers write paths into programs" if case == OTHER_BYTES else "minutes under sanitizers: in full"
+        harness.skipped(f"asan/weft_tests/{case.replace(': ', ', ')}", why)
+    # A comma would end a name there.
+    flags = ["--no-skipped-summary", "-tce=" + ",".join(case.replace("20000", "20*") for case in left_out)]
+    unit_check.run_executable(harness.ROOT / "build" / "asan" / "weft_tests", "asan/weft_tests", *flags)
 
 
 def main():
+    folder = harness.scratch("sanitized")
     if build("asan", ["weft_runtime", "runtime_tests", "weft_tests"]):
-        check_programs()
-        os.environ["WEFT_RANDOM_GRAPHS"] = RANDOM_GRAPHS
-        for target in ("runtime_tests", "weft_tests"):
-            unit_check.run_executable(harness.ROOT / "build" / "asan" / target, f"asan/{target}")
-    if build("tsan", ["runtime_tests"]):
+        unit_check.run_executable(harness.ROOT / "build" / "asan" / "runtime_tests", "asan/runtime_tests")
+        with sanitizing_compiler("asan", folder):
+            check_programs(folder)
+            check_units()
+    if build("tsan", ["weft_runtime", "runtime_tests"]):
         unit_check.run_executable(harness.ROOT / "build" / "tsan" / "runtime_tests", "tsan/runtime_tests")
+        with sanitizing_compiler("tsan", folder):
+            check_threads(folder)
 
 
 if __name__ == "__main__":

@@ -30,11 +30,11 @@ def first_failure(case):
     return "failed"
 
 
-def run_executable(executable, name):
+def run_executable(executable, name, *flags):
     if not executable.exists():
         harness.skipped(name, "not built")
         return
-    status, out, err = harness.run([executable, "--reporters=xml"], timeout=1200, cwd=harness.ROOT)
+    status, out, err = harness.run([executable, "--reporters=xml", *flags], timeout=1200, cwd=harness.ROOT)
     try:
         report_cases(name, out)
     except ElementTree.ParseError:

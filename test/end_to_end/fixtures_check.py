@@ -10,14 +10,14 @@ import numpy as np
 FIXTURES = harness.ROOT / "test" / "fixtures"
 
 
-def check_fixture(model, prefix=""):
+def check_fixture(model):
     schedule = model.with_suffix(".yaml")
     status, out, err = harness.weft("verify", model, "--schedule", schedule)
     if not model.stem.startswith("fail_"):
-        harness.check(f"{prefix}fixture/{model.stem}", status == 0, f"exit {status}: {(err or out)[-300:]}")
+        harness.check(f"fixture/{model.stem}", status == 0, f"exit {status}: {(err or out)[-300:]}")
         return
     wanted = re.search(r"\[([a-z-]+)\]", schedule.read_text()).group(1)
-    harness.check(f"{prefix}fixture/{model.stem}", status == 1 and f"[{wanted}]" in err, f"exit {status}: {err[-300:]}")
+    harness.check(f"fixture/{model.stem}", status == 1 and f"[{wanted}]" in err, f"exit {status}: {err[-300:]}")
 
 
 def build(name, schedule, folder):

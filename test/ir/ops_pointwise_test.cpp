@@ -187,7 +187,7 @@ TEST_CASE("every pointwise record has a row in this table") {
     if (def->category != Category::Pointwise) continue;
     const bool has_row =
         std::any_of(rows().begin(), rows().end(), [&](const Row& row) { return row.kind == def->kind; });
-    CHECK_MESSAGE(has_row, def->name << " has no row in test/ir/ops_pointwise_test.cpp");
+    CHECK_MESSAGE(has_row, std::string(def->name) << " has no row in test/ir/ops_pointwise_test.cpp");
   }
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("every name in a scalar text is an operand or a number of the record")
     for (const char* text : {def->scalar, def->scalar_int})
       for (const std::string& word : placeholders(text)) {
         const std::string fault = placeholder_fault(*def, word);
-        CHECK_MESSAGE(fault.empty(), def->name << ": " << fault);
+        CHECK_MESSAGE(fault.empty(), std::string(def->name) << ": " << fault);
       }
   OpDef wrong;
   wrong.attrs = {{"mode", AttrType::Text, "up"}, {"scale", AttrType::Real}};

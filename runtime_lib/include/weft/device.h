@@ -206,7 +206,7 @@ using emulation::store_release;
 /// Flags only grow, and may wrap around. Host memory is far: it is looked at now and then.
 WEFT_DEVICE bool Peers::poll(int slot, uint32_t value, int from, int element) const {
   constexpr int kLook = 256;
-  const uint32_t* const word = flag(index, slot, ranks[from]);
+  const uint32_t* const word = inbox + slot * world + ranks[from];
   const uint64_t deadline = clock_ns() + timeout_ns;
   for (int turn = 1; int32_t(load_acquire(word) - value) < 0; ++turn) {
     pause();
@@ -216,7 +216,7 @@ WEFT_DEVICE bool Peers::poll(int slot, uint32_t value, int from, int element) co
     if (atomicExch(&fault->claimed, 1u) != 0) return false;  // another wait was first
     fault->step = step;
     fault->element = element;
-    fault->peer = from;
+    fault->peer = ranks[from];
     fault->name = -1;
     store_release(&fault->leave, 1u);
     store_release(&fault->set, 1u);
@@ -236,7 +236,7 @@ WEFT_DEVICE bool Peers::await_slot(int slot, int element) const {
 WEFT_DEVICE void Peers::raise_slot(int slot) const {
   __threadfence_system();
   __syncthreads();
-  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) store_release(flag(p, slot, rank), *epoch);
+  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) store_release(flag(p, slot), *epoch);
 }
 
 WEFT_DEVICE bool Peers::wait(const Signal& signal, int i) const { return await_slot(signal.slot + i, i); }
@@ -251,8 +251,8 @@ WEFT_DEVICE bool Peers::barrier() const {
   __threadfence_system();
   __syncthreads();
   bool late = false;
-  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) store_release(flag(p, slot, rank), ++counts[ranks[p]]);
-  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) late |= !poll(slot, counts[ranks[p]], p, 0);
+  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) store_release(flag(p, slot), ++counts[ranks[p]]);
+  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) late |= !poll(slot, counts[ranks[p]], p, -1);
   return __syncthreads_or(late) == 0;
 }
 

@@ -19,7 +19,7 @@ inline constexpr int kMaxPeerBlocks = 32;
 /// kernel. `leave` asks all waits to end.
 struct Fault {
   uint32_t claimed, set, leave;
-  int32_t step, element, peer;  // peer: index in the group of the one awaited
+  int32_t step, element, peer;  // peer: the rank awaited; element -1: at a barrier
   int32_t name;                 // of a count: its number in the program; -1: a wait
   int64_t count, bound;
 };
@@ -31,7 +31,8 @@ struct Peers {
   int barrier_slot;          // flags of barrier() on this stream: one a block
   int ranks[kMaxPeers];      // by index in the group: numbers in the world
   char* windows[kMaxPeers];  // by index in the group
-  int64_t flags;             // offset in a window of its inbox: [slot][rank in the world that raised it]
+  uint32_t* inbox;           // flags in my window: [slot][rank in the world that raised it]
+  int64_t flags;             // offset in a window of its inbox
   const uint32_t* epoch;     // iterations started, in device memory, so that a captured graph can be replayed
   uint32_t* barriers;        // [block][rank in the world]: barriers that this rank has entered with it on this stream
   Fault* fault;
@@ -48,9 +49,9 @@ struct Peers {
   /// The same block of every rank has come here, and what they wrote before is visible. False: leave the kernel.
   WEFT_DEVICE bool barrier() const;
 
-  /// The flag of a slot that a rank of the world raises, in the window of a peer.
-  WEFT_DEVICE uint32_t* flag(int peer, int slot, int from_rank) const {
-    return reinterpret_cast<uint32_t*>(windows[peer] + flags) + slot * world + from_rank;
+  /// The flag that this rank raises in the window of a peer.
+  WEFT_DEVICE uint32_t* flag(int peer, int slot) const {
+    return reinterpret_cast<uint32_t*>(windows[peer] + flags) + slot * world + rank;
   }
   WEFT_DEVICE bool poll(int slot, uint32_t value, int from, int element) const;
   WEFT_DEVICE bool await_slot(int slot, int element) const;

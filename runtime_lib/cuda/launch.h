@@ -1,0 +1,36 @@
+// Errors of the CUDA runtime, and launches: the only file that knows how the emulation of tests starts a kernel.
+#pragma once
+#include <cuda_runtime.h>
+
+#include "failure.h"
+#include "weft/cuda.h"
+
+namespace weft {
+
+/// Throws where a call failed: exit 6 for what the machine lacks, else 70.
+void check_cuda(cudaError_t error, const char* what);
+
+/// Resident: all blocks run at the same time.
+inline void launch_kernel(cudaStream_t stream, const KernelEntry& kernel, Grid grid, void** arguments,
+                          bool resident = false) {
+#if defined(WEFT_EMULATE)
+  const cudaError_t error = emulation::launch(
+      {kernel.address, dim3(grid.blocks), dim3(grid.threads), 0, resident, kernel.bind(kernel.address, arguments)},
+      stream);
+#else
+  const cudaError_t error =
+      resident
+          ? cudaLaunchCooperativeKernel(kernel.address, dim3(grid.blocks), dim3(grid.threads), arguments, 0, stream)
+          : cudaLaunchKernel(kernel.address, dim3(grid.blocks), dim3(grid.threads), arguments, 0, stream);
+#endif
+  check_cuda(error, "the launch of a kernel");
+}
+
+/// The same with the arguments as they are.
+template <class... P, class... A>
+void launch_kernel(cudaStream_t stream, void (*kernel)(P...), Grid grid, A... arguments) {
+  detail::with_arguments([&](const KernelEntry& k, void** at) { launch_kernel(stream, k, grid, at); }, kernel,
+                         arguments...);
+}
+
+}  // namespace weft

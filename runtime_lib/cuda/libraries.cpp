@@ -1,0 +1,122 @@
+// Finds cuBLASLt and NCCL: where WEFT_CUDA_LIBRARIES says (folders, or the folder of the nvidia Python packages),
+// beside the executable, then wherever the loader looks.
+#include "libraries.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "failure.h"
+
+namespace weft {
+
+namespace {
+
+std::vector<std::string> folders() {
+  std::vector<std::string> out;
+  const char* list = getenv("WEFT_CUDA_LIBRARIES");
+  const std::string given = list == nullptr ? "" : list;
+  for (size_t begin = 0; begin < given.size();) {
+    const size_t end = std::min(given.find(':', begin), given.size());
+    const std::string folder = given.substr(begin, end - begin);
+    for (const char* below : {"", "/lib", "/cu13/lib", "/nccl/lib", "/cublas/lib"}) out.push_back(folder + below + "/");
+    begin = end + 1;
+  }
+  char path[4096];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  const std::string executable(path, n > 0 ? size_t(n) : 0);
+  out.push_back(executable.substr(0, executable.rfind('/') + 1));
+  out.push_back("");
+  return out;
+}
+
+void* open_library(const char* name) {
+  std::string first_error;
+  for (const std::string& folder : folders()) {
+    const std::string path = folder + name;
+    if (!folder.empty() && access(path.c_str(), R_OK) != 0) continue;
+    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    if (first_error.empty()) first_error = dlerror();
+  }
+  fail(kEnvironment, "%s cannot be opened: %s; name its folder in WEFT_CUDA_LIBRARIES or LD_LIBRARY_PATH", name,
+       first_error.c_str());
+}
+
+template <class F>
+void find(void* library, const char* name, F& function) {
+  function = reinterpret_cast<F>(dlsym(library, name));
+  if (function == nullptr) fail(kEnvironment, "%s is missing in its library: the library is too old", name);
+}
+
+void* nccl_library() {
+  static void* const library = open_library("libnccl.so.2");
+  return library;
+}
+
+CublasLt load_cublaslt() {
+  void* const library = open_library("libcublasLt.so.13");
+  CublasLt out;
+  find(library, "cublasLtGetVersion", out.version);
+  find(library, "cublasLtGetStatusString", out.status_text);
+  find(library, "cublasLtCreate", out.create);
+  find(library, "cublasLtDestroy", out.destroy);
+  find(library, "cublasLtMatmul", out.matmul);
+  find(library, "cublasLtMatmulAlgoGetHeuristic", out.heuristic);
+  find(library, "cublasLtMatmulDescCreate", out.create_matmul);
+  find(library, "cublasLtMatmulDescSetAttribute", out.set_matmul);
+  find(library, "cublasLtMatmulDescDestroy", out.destroy_matmul);
+  find(library, "cublasLtMatrixLayoutCreate", out.create_layout);
+  find(library, "cublasLtMatrixLayoutSetAttribute", out.set_layout);
+  find(library, "cublasLtMatrixLayoutDestroy", out.destroy_layout);
+  find(library, "cublasLtMatmulPreferenceCreate", out.create_preference);
+  find(library, "cublasLtMatmulPreferenceSetAttribute", out.set_preference);
+  find(library, "cublasLtMatmulPreferenceDestroy", out.destroy_preference);
+  return out;
+}
+
+Nccl load_nccl() {
+  void* const library = nccl_library();
+  Nccl out;
+  find(library, "ncclGetVersion", out.version);
+  int version = 0;
+  out.version(&version);
+  if (version < NCCL_VERSION_CODE)
+    fail(kEnvironment, "libnccl.so.2 is version %d.%d.%d; the program needs %d.%d.%d or later", version / 10000,
+         version / 100 % 100, version % 100, NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
+  find(library, "ncclGetErrorString", out.error_text);
+  find(library, "ncclGetUniqueId", out.unique_id);
+  find(library, "ncclCommInitRank", out.init_rank);
+  find(library, "ncclCommAbort", out.abort);
+  find(library, "ncclCommDestroy", out.destroy);
+  find(library, "ncclCommGetAsyncError", out.async_error);
+  find(library, "ncclAllReduce", out.all_reduce);
+  find(library, "ncclReduceScatter", out.reduce_scatter);
+  find(library, "ncclAllGather", out.all_gather);
+  find(library, "ncclBroadcast", out.broadcast);
+  find(library, "ncclReduce", out.reduce);
+  find(library, "ncclSend", out.send);
+  find(library, "ncclRecv", out.recv);
+  find(library, "ncclGroupStart", out.group_start);
+  find(library, "ncclGroupEnd", out.group_end);
+  find(library, "ncclMemAlloc", out.mem_alloc);
+  find(library, "ncclMemFree", out.mem_free);
+  return out;
+}
+
+}  // namespace
+
+const CublasLt& open_cublaslt() {
+  static const CublasLt table = load_cublaslt();
+  return table;
+}
+
+const Nccl& open_nccl() {
+  static const Nccl table = load_nccl();
+  return table;
+}
+
+void* nccl_symbol(const char* name) { return dlsym(nccl_library(), name); }
+
+}  // namespace weft

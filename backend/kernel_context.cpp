@@ -156,11 +156,17 @@ std::string KernelContext::argument_name(const Argument& argument) const {
   return "";
 }
 
-/// What a kernel reads from memory when it starts; a host kernel is given the number itself.
-static bool is_indirect(const KernelContext& context, const Argument& argument) {
-  if (!context.is_device()) return false;
-  return argument.kind == Argument::Kind::Invocation ||
-         (argument.kind == Argument::Kind::Extent && context.kernel.extents[argument.number].axis < 0);
+/// A length that an operand holds: a device kernel reads it there, a host kernel is given the number itself.
+static bool is_read(const KernelContext& context, const Argument& argument) {
+  return context.is_device() && argument.kind == Argument::Kind::Extent &&
+         context.kernel.extents[argument.number].axis < 0;
+}
+
+std::vector<Argument> KernelContext::passed_arguments() const {
+  std::vector<Argument> list;
+  for (const Argument& a : arguments_)
+    if (!is_read(*this, a)) list.push_back(a);
+  return list;
 }
 
 static const char* argument_type(Argument::Kind kind) {
@@ -183,8 +189,15 @@ static const char* argument_type(Argument::Kind kind) {
 
 std::vector<std::string> KernelContext::prologue() const {
   std::vector<std::string> lines;
-  for (const Argument& a : arguments_)
-    if (is_indirect(*this, a)) lines.push_back("const " + std::string(argument_type(a.kind)) + argument_name(a) + " = *" + argument_name(a) + "_at;");
+  for (const Argument& a : arguments_) {
+    const std::string name = argument_name(a);
+    if (is_read(*this, a)) {
+      const ValueId count = kernel.extents[a.number].count;
+      lines.push_back("const int64_t " + name + " = " + formal_names_[input_formal(count)] + "[0];");
+    } else if (is_device() && a.kind == Argument::Kind::Invocation) {
+      lines.push_back("const uint32_t " + name + " = *" + name + "_at;");
+    }
+  }
   return lines;
 }
 
@@ -197,10 +210,10 @@ void KernelContext::cover(int64_t blocks, int64_t threads) {
 
 std::string KernelContext::parameters(bool definition) const {
   std::vector<std::string> list;
-  for (const Argument& a : arguments_) {
+  for (const Argument& a : passed_arguments()) {
     const std::string type = argument_type(a.kind), name = argument_name(a);
-    if (is_indirect(*this, a))
-      list.push_back("const " + type.substr(0, type.size() - 1) + "* " + name + "_at");
+    if (is_device() && a.kind == Argument::Kind::Invocation)
+      list.push_back("const uint32_t* " + name + "_at");
     else
       list.push_back((definition && a.kind == Argument::Kind::Peers ? "const __grid_constant__ " : "") + type + name);
   }

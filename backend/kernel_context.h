@@ -61,7 +61,8 @@ class KernelContext {
   /// Names in the emitted function: the Plan's, made legal.
   const std::string& formal_name(size_t number) const { return formal_names_[number]; }
   void need(Argument argument) { arguments_.insert(argument); }
-  const std::set<Argument>& arguments() const { return arguments_; }
+  /// Those that a launch passes, in front of the operands.
+  std::vector<Argument> passed_arguments() const;
   /// The name of an argument inside the kernel.
   std::string argument_name(const Argument& argument) const;
   /// "(weft::Team& team, const float* x, float* y)"; a device's definition says where a parameter lies.

@@ -32,7 +32,10 @@ class LibraryCall {
   LibraryCall(KernelContext& context, ValueId root)
       : context_(context), body_(context.body), op_(body_.producer_op(root)), root_(root) {}
 
-  std::optional<std::string> text();
+  /// `block`: rows are taken in blocks of so many, which are one more dimension of the batch; 0: all at once.
+  std::optional<std::string> text(int64_t block);
+  /// The block that the rows of an operand or the result lie in, known after text(0).
+  int64_t block() const { return block_; }
 
  private:
   std::optional<Strided> tensor(ValueId value, IndexList at);
@@ -50,6 +53,7 @@ class LibraryCall {
   Strided a_, b_, y_;
   std::optional<Strided> bias_;
   bool relu_ = false;
+  int64_t block_ = 0;
   IndexList index_;  // of the product
   std::vector<BatchDim> batch_;
   int64_t m_ = 0, n_ = 0, k_ = 0;
@@ -157,27 +161,41 @@ std::string LibraryCall::operand(const Strided& tensor, const std::vector<std::s
   return text == "0" ? base : base + " + " + text;
 }
 
-/// One of both strides is 1; a dimension of one element may have any.
+/// One of both strides is 1; a dimension of one element may have any: the one it would have alone in memory.
 bool is_matrix(int64_t rows, int64_t columns, int64_t& row, int64_t& column) {
-  if (row == 1 || column == 1) return true;
-  if (columns == 1) return column = 1, true;
-  if (rows == 1) return row = 1, true;
-  return false;
+  if (columns == 1 && row != 1) column = 1;
+  if (rows == 1) row = column == 1 ? columns : 1;
+  return row == 1 || column == 1;
 }
 
-std::optional<std::string> LibraryCall::text() {
+/// Rows that lie in blocks, as those of a chunk do: how many rows a block has; 0 if they do not.
+int64_t row_block(const IndexExpr& offset, int64_t rows) {
+  for (const IndexExpr::Term& t : offset.terms()) {
+    const std::vector<IndexExpr::Term>& of = t.atom->of.terms();
+    const bool of_rows = t.atom->is_digit() && of.size() == 1 && of[0].atom->text == "m" && of[0].coefficient == 1;
+    const int64_t block = t.atom->divisor > 1 ? t.atom->divisor : t.atom->modulus;
+    if (of_rows && block > 1 && rows % block == 0) return block;
+  }
+  return 0;
+}
+
+std::optional<std::string> LibraryCall::text(int64_t block) {
   const TensorType &type = body_.type(root_), &a = body_.type(op_.inputs[0]), &b = body_.type(op_.inputs[1]);
-  const Dims dims = context_.dims(root_), a_dims = context_.dims(op_.inputs[0]), b_dims = context_.dims(op_.inputs[1]);
+  Dims dims = context_.dims(root_);
+  const Dims a_dims = context_.dims(op_.inputs[0]), b_dims = context_.dims(op_.inputs[1]);
   const size_t nd = dims.size();
   m_ = dims[nd - 2], n_ = dims[nd - 1], k_ = a_dims.back();
   if (element_count(dims) == 0 || k_ == 0) return {};
+  batch_.clear(), index_.clear(), bias_.reset(), relu_ = false;
   std::vector<std::string> variables;
   for (size_t d = 0; d + 2 < nd; ++d) {
     if (type.shape[d].count || !context_.run_extent(type, static_cast<int>(d)).empty()) return {};
     variables.push_back("b" + std::to_string(d));
     index_.push_back(index_variable(variables.back(), 0, dims[d] - 1));
   }
-  const IndexExpr m = index_variable("m", 0, m_ - 1), n = index_variable("n", 0, n_ - 1);
+  const IndexExpr n = index_variable("n", 0, n_ - 1);
+  IndexExpr m = index_variable("m", 0, (block ? block : m_) - 1);
+  if (block) m = index_variable("b_rows", 0, m_ / block - 1) * block + m;
   const IndexExpr k = index_variable("k", 0, k_ - 1);
   const auto operand_index = [&](const Dims& of, const IndexExpr& row, const IndexExpr& column) {
     IndexList at(of.size());
@@ -190,6 +208,9 @@ std::optional<std::string> LibraryCall::text() {
   index_.push_back(m), index_.push_back(n);
   if (!left || !right || !follow()) return {};
   a_ = *left, b_ = *right;
+  block_ = std::max(row_block(a_.offset, m_), row_block(y_.offset, m_));
+  dims.resize(nd - 2);
+  if (block) variables.emplace_back("b_rows"), dims.push_back(m_ / block);
   const auto read = [](const Strided& tensor, const char* variable, int64_t& stride) {
     const std::optional<int64_t> found = tensor.stride(variable);
     return found && ((stride = *found), true);
@@ -204,10 +225,13 @@ std::optional<std::string> LibraryCall::text() {
   const std::optional<std::string> plain_rows = extent(type, ny - 2, m_, true);
   if (!columns || !depth || !plain_rows) return {};
   const bool static_rows = *plain_rows == std::to_string(m_);
+  if (block && !static_rows) return {};
+  if (block) m_ = block;
   fold_batch(static_rows);
   if (batch_.size() > 2 || !is_matrix(m_, k_, a_row_, a_column_) || !is_matrix(k_, n_, b_row_, b_column_) ||
       (y_column_ != 1 && n_ != 1))
     return {};
+  if (m_ == 1) y_row_ = n_;
   const auto matrix = [&](int64_t row, int64_t column, int64_t BatchDim::*stride) {
     std::string text = "{" + std::to_string(row) + ", " + std::to_string(column);
     for (auto d = batch_.rbegin(); d != batch_.rend(); ++d) text += ", " + std::to_string((*d).*stride);
@@ -237,7 +261,9 @@ std::optional<std::string> write_library_call(KernelContext& context) {
     root = op.outputs[0];
   }
   if (!root || !is_float(context.body.type(root).dtype)) return {};
-  return LibraryCall(context, root).text();
+  LibraryCall call(context, root);
+  if (std::optional<std::string> text = call.text(0)) return text;
+  return call.block() ? call.text(call.block()) : std::nullopt;
 }
 
 }  // namespace weft

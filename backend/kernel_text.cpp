@@ -86,7 +86,7 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   if (context.is_device())
     if (const std::optional<std::string> call = write_library_call(context)) {
       text.call = *call;
-      text.arguments.assign(context.arguments().begin(), context.arguments().end());
+      text.arguments = context.passed_arguments();
       return text;
     }
   std::vector<std::string> lines = body_lines(context);
@@ -94,7 +94,7 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   lines.insert(lines.begin(), prologue.begin(), prologue.end());
   text.parameters = wrapped_head("void " + name, context.parameters());
   text.grid = context.grid();
-  text.arguments.assign(context.arguments().begin(), context.arguments().end());
+  text.arguments = context.passed_arguments();
   text.group = context.group();
   Params params;
   const std::string head = context.is_device() ? wrapped_head("__global__ void " + name, context.parameters(true)) : text.parameters;

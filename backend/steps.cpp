@@ -188,12 +188,12 @@ std::string StepText::argument(const LaunchStep& launch, const KernelText& text,
                "}.valid(r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(extent.axis)] + "))";
       size_t number = 0;
       for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].axis < 0;
-      return (is_cuda(plan_) ? "" : "*") + pointer(launch.extents[number].buffer);
+      return "*" + pointer(launch.extents[number].buffer);
     }
     case Argument::Kind::Invocation:
       return is_cuda(plan_) ? "r.invocation_at()" : "r.invocation()";
-    case Argument::Kind::Trip:
-      return "0";
+    case Argument::Kind::Trip:  // of the innermost loop
+      return loops_ == 0 ? "0" : "uint32_t(" + trip_variable() + ")";
   }
   return "";
 }
@@ -393,7 +393,8 @@ StepText::Lines StepText::branch(const Step& s, const IfStep& choice) {
 StepText::Lines StepText::loop(const Step& s, const LoopStep& trips) {
   std::set<int> streams = streams_in(trips.body);
   streams.insert(s.stream);
-  const std::string v = loops_++ ? "trip" + std::to_string(loops_) : "trip";
+  ++loops_;
+  const std::string v = trip_variable();
   std::vector<std::string> goes_on;
   if (trips.trip_count)
     goes_on.push_back(v + " < r.value(" + pointer(trips.trip_count) + ")");

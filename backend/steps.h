@@ -44,6 +44,8 @@ class StepText {
   std::string chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk, const CollectiveStep& step) const;
   /// The loop variable of a time axis of a mesh.
   std::string time_variable(PlaceId place, const Mesh& mesh, int axis) const;
+  /// The variable of the innermost Loop.
+  std::string trip_variable() const { return loops_ > 1 ? "trip" + std::to_string(loops_) : "trip"; }
   std::string index(SignalId signal, Per per, int lag) const;
   Lines waits(const Step& step) const;
   Lines raises(const Step& step) const;

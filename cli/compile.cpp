@@ -17,8 +17,6 @@ namespace weft {
 namespace {
 
 bool check_target(const Options& options, Diags& diags) {
-  if (options.target.kind == Target::Kind::Cuda)
-    diags.error("cuda-unsupported", {}, "this version compiles for --target host only");
   if (options.transport_mpi)
     diags.error("mpi-unsupported", {}, "this version has no --transport mpi: ranks must be on one machine");
   return diags.ok();

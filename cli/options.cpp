@@ -53,6 +53,14 @@ void add_model_flags(CLI::App& verb, Given& given) {
   add_list(verb, "--bind", given.binds, "INPUT=FILE.npy", "fixes an input at compile time");
 }
 
+/// "sm_80": below it there is no bfloat16 and no asynchronous copy.
+void check_cuda_arch(const std::string& arch) {
+  const std::string number = arch.starts_with("sm_") ? arch.substr(3) : "";
+  const bool digits = !number.empty() && number.size() <= 3 && number.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits || std::stoi(number) < 80)
+    throw CLI::ValidationError(format("--arch {}: sm_80, sm_90, sm_100 or the like is expected", arch));
+}
+
 void add_target_flags(CLI::App& verb, Given& given) {
   verb.add_option("--target", given.target, "host or cuda")
       ->check(CLI::IsMember({"host", "cuda"}))
@@ -111,16 +119,17 @@ void understand(const Verb& verb, const Given& given, Options& options) {
   parse_each(given.binds, options.binds, parse_bind_option);
   if (!(verb.flags & Verb::kVerify) && options.schedules.size() > 1)
     throw CLI::ValidationError(format("{} takes one --schedule", verb.name));
+  if (options.tolerance && !(*options.tolerance >= 0))
+    throw CLI::ValidationError("--tolerance takes a number that is not negative");
   options.emit_source = given.emit == "source";
   if ((verb.flags & Verb::kBuild) && options.output.empty() && options.stop_after.empty())
     throw CLI::ValidationError("-o PATH is required: where the result goes");
   if (given.transport == "mpi") options.transport_mpi = true;
   if (given.target == "cuda") {
     options.target.kind = Target::Kind::Cuda;
-    options.target.archs = split(given.arch.empty() ? "sm_90" : given.arch, ',');
+    options.target.archs = split(given.arch.empty() ? "sm_80,sm_90" : given.arch, ',');
+    for (const std::string& arch : options.target.archs) check_cuda_arch(arch);
     return;
-  if (options.tolerance && !(*options.tolerance >= 0))
-    throw CLI::ValidationError("--tolerance takes a number that is not negative");
   }
   const std::optional<Target> target = host_target(given.arch.empty() ? kDefaultArch : given.arch);
   if (!target)

@@ -137,10 +137,12 @@ class Walking {
     }
     lane.levels.pop_back();
     if (lane.levels.empty()) return;
-    if (owner && std::holds_alternative<LoopStep>(owner->what))
+    if (owner && std::holds_alternative<LoopStep>(owner->what)) {
       ++lane.trips[owner];
-    else
-      ++lane.levels.back().at;
+      return;
+    }
+    if (owner && owner->stream == lane.stream && is_control(*owner)) raise(lane, *owner);
+    ++lane.levels.back().at;
   }
 
   // ---- may a lane go on? -------------------------------------------------------------------------------------------
@@ -255,10 +257,14 @@ class Walking {
     if (lane.inside && !meeting_axes(step).empty())
       met_.insert({&step, lane.rank, lane.now.micro_batch, lane.now.time});
     lane.inside = false;
-    for (const Raise& raise : step.raises)
-      raised_.insert({raise.signal.index, lane.rank, element(lane, raise.per, plan_.signals[raise.signal.index], 0)});
+    raise(lane, step);
     ++lane.levels.back().at;
     settle(lane);
+  }
+
+  void raise(const Lane& lane, const Step& step) {
+    for (const Raise& raise : step.raises)
+      raised_.insert({raise.signal.index, lane.rank, element(lane, raise.per, plan_.signals[raise.signal.index], 0)});
   }
 
   void exchange(Lane& lane, const CollectiveStep& what) {
@@ -292,6 +298,7 @@ class Walking {
         other.levels.push_back({taken, &step, 0, 1, 0});
       } else {
         other.trips.erase(&step);
+        if (other.stream == step.stream) raise(other, step);
         ++other.levels.back().at;
       }
       other.now.trip = innermost_trip(other);

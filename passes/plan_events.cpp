@@ -98,21 +98,26 @@ void PlanEvents::expand(const std::vector<Step>& steps, Event at) {
       at.chunks.pop_back();
       continue;
     }
-    add_event(step, at);
-    if (const auto* loop = std::get_if<LoopStep>(&step.what)) {
+    const auto* loop = std::get_if<LoopStep>(&step.what);
+    const auto* branch = std::get_if<IfStep>(&step.what);
+    add_event(step, at, true, !loop && !branch);
+    if (loop) {
       const int64_t trips = loop->max_trips ? std::min<int64_t>(loop->max_trips, kLoopTrips) : kLoopTrips;
       for (int t = 0; t < trips; ++t) {
         expand(loop->body, at);
-        add_event(step, at);  // condition and count are read, the iteration is written again
+        add_event(step, at, true, t + 1 == trips);  // condition and count are read, the iteration is written again
       }
     }
-    if (const auto* branch = std::get_if<IfStep>(&step.what))
+    if (branch) {
       expand(second_branch_ ? branch->else_body : branch->then_body, at);
+      add_event(step, at, false, true);
+    }
   }
 }
 
-void PlanEvents::add_event(const Step& step, Event at) {
+void PlanEvents::add_event(const Step& step, Event at, bool touches, bool raises) {
   at.step = &step;
+  at.touches = touches, at.raises = raises;
   at.lane = at.rank * static_cast<int>(plan.streams.size()) + step.stream;
   lane_events_[at.lane].push_back(static_cast<int>(events.size()));
   events.push_back(std::move(at));
@@ -222,6 +227,7 @@ void PlanEvents::connect_signals() {
   std::map<std::tuple<uint32_t, int, int>, int> raised;  // signal, rank, element -> node
   for (const Event& event : events)
     for (const Raise& raise : event.step->raises) {
+      if (!event.raises) continue;
       const int element = event.element(raise.per, each(raise.signal), 0);
       if (!raised.insert({{raise.signal.index, event.rank, element}, event.end}).second)
         violate(format("'{}' raises element {} of '{}' again", event.step->name, element,

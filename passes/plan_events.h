@@ -19,6 +19,9 @@ struct Event {
   int micro_batch = 0;
   std::vector<int> chunks;   // coordinates of the time axes: the micro-batch if there are several, then enclosing Fors
   int start = -1, end = -1;  // nodes
+  // A Loop is an event before each trip and at its end, a branch one before and one behind: only the last one raises
+  // signals, and what stands behind a branch touches nothing.
+  bool touches = true, raises = true;
   /// Which element of a signal with `each` elements a micro-batch it means, `lag` earlier; negative: none.
   int element(Per per, int each, int lag) const;
 };
@@ -46,7 +49,7 @@ class PlanEvents {
  private:
   void expand_rank(int rank);
   void expand(const std::vector<Step>& steps, Event at);
-  void add_event(const Step& step, Event at);
+  void add_event(const Step& step, Event at, bool touches = true, bool raises = true);
   void order_lanes();
   void join_collectives();
   void join_transfers();

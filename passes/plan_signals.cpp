@@ -97,11 +97,13 @@ class Ordering {
     return step.accesses.empty() ? PlaceId{0} : plan_.buffer(step.accesses[0].buffer).place;
   }
 
-  /// The last step that is no loop or branch before position `at`, in its last chunk.
+  /// The last step on the stream before position `at`: of a For the one in its last chunk; another loop or a branch is
+  /// one step.
   Step* last_leaf(std::vector<Step>& steps, size_t at, int stream, int& count) {
     while (at-- > 0) {
       Step& step = steps[at];
-      if (is_leaf(step) && step.stream == stream) return &step;
+      const bool is_for = std::holds_alternative<ForStep>(step.what);
+      if (!is_for && step.stream == stream) return &step;
       if (auto* loop = std::get_if<ForStep>(&step.what)) {
         int inner = loop->trips;
         if (Step* found = last_leaf(loop->body, loop->body.size(), stream, inner)) {

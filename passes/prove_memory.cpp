@@ -139,7 +139,7 @@ class Walk {
     const Event& event = events_.events[e];
     const bool alone = event.start != event.end;  // not joined: a kernel that reaches its peers by itself
     for (const Access& access : event.step->accesses) {
-      if (access.write != write) continue;
+      if (access.write != write || !event.touches) continue;
       const Buffer& buffer = plan_.buffer(access.buffer);
       const bool exchanged = alone && !access.peers.empty();
       const Touch touch{e,

@@ -26,6 +26,17 @@ DIMS = {
 TOLERANCES = {"qdq_multi_consumer": "--tolerance=0.06"}
 
 
+# Language models and an image model that a user would try first: for these a refusal is a failure too.
+NEEDED = ["gpt2_past/gpt2_past", "bert_toy_optimized/bert_toy_optimized", "attention_past_state/attention_past_state",
+          "mnist_8/model"]
+
+
+def check_needed(results):
+    passed = {result.case for result in results if result.status == "passed"}
+    for name in NEEDED:
+        harness.check(f"needed/{name}", name in passed, "this model must compile and be right")
+
+
 def known_data(model, folder):
     """The data that came with a model as a folder of input_N and output_N, or None."""
     home = model.parent
@@ -63,6 +74,7 @@ def main():
     cases = [Case(f"{m.parent.name}/{m.stem}", m, data[m], TOLERANCES.get(m.parent.name, "")) for m in models if not reasons.get(m)]
     results = verify_many(cases, harness.scratch("cases_models"))
     report(results)
+    check_needed(results)
     check_floor("models", results)
 
 

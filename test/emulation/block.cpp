@@ -324,7 +324,7 @@ void Block::mismatch(const Thread& a, unsigned a_index, const Thread& b, unsigne
 }
 
 /// Nobody can run: some threads wait for others that have ended, or that wait elsewhere.
-void Block::report_stuck() const {
+void Block::report_stuck() {
   unsigned waits = count_, absent = count_;
   const bool at_barrier = arrived_ > 0;
   for (unsigned i = 0; i < count_; ++i) {
@@ -339,6 +339,7 @@ void Block::report_stuck() const {
     if (wanted && !here && absent == count_) absent = i;
   }
   const Thread& thread = threads_[waits];
+  current_ = waits;  // the one to name
   if (absent == count_)  // all wait in one warp, but not for the same mask
     fail("thread %u waits for lanes %08x at %s:%u, but they wait for other lanes", waits, thread.mask,
          thread.where.file_name(), thread.where.line());

@@ -64,7 +64,7 @@ class Block {
   void complete_exchange(Lanes& warp, unsigned mask, unsigned first);
   void check_shared() const;
   void finish();
-  [[noreturn]] void report_stuck() const;
+  [[noreturn]] void report_stuck();
   [[noreturn]] void mismatch(const Thread& a, unsigned a_index, const Thread& b, unsigned b_index) const;
 
   const Launch* launch_ = nullptr;

@@ -1,0 +1,81 @@
+// Mistakes in kernels and in the order of streams are noticed.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+namespace {
+
+struct Outcome {
+  int status;  // the exit status, or 128 + the signal
+  std::string text;
+};
+
+Outcome run_program(const std::string& name, const std::string& variables = "") {
+  char path[4096];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+  const std::string self(path, n > 0 ? size_t(n) : 0);
+  const std::string folder = self.substr(0, self.rfind('/'));
+  FILE* pipe = popen((variables + " exec '" + folder + "/emulation_programs' " + name + " 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Outcome out{};
+  char line[1024];
+  while (fgets(line, sizeof line, pipe) != nullptr) out.text += line;
+  const int status = pclose(pipe);
+  out.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return out;
+}
+
+void check_says(const std::string& name, const std::string& text) {
+  const Outcome out = run_program(name);
+  CAPTURE(out.text);
+  CHECK(out.status != 0);
+  CHECK(out.text.find(text) != std::string::npos);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kAddressSanitizer = true;
+#else
+constexpr bool kAddressSanitizer = false;
+#endif
+
+}  // namespace
+
+TEST_CASE("emulation: right programs pass under every seed") {
+  for (const char* name : {"right_shift", "right_streams"})
+    for (int seed = 0; seed < 4; ++seed) {
+      const Outcome out = run_program(name, "WEFT_EMULATION_DELAY_US=200 WEFT_EMULATION_SEED=" + std::to_string(seed));
+      CAPTURE(out.text);
+      CHECK(out.status == 0);
+    }
+}
+
+TEST_CASE("emulation: a dropped barrier shows, by NaN or as a race") {
+  for (int seed = 0; seed < 4; ++seed)
+    CHECK(run_program("dropped_barrier", "WEFT_EMULATION_SEED=" + std::to_string(seed)).status != 0);
+}
+
+TEST_CASE("emulation: a missing wait for an event shows, by NaN or as a race") {
+  for (int seed = 0; seed < 4; ++seed)
+    CHECK(
+        run_program("missing_wait", "WEFT_EMULATION_DELAY_US=500 WEFT_EMULATION_SEED=" + std::to_string(seed)).status !=
+        0);
+}
+
+TEST_CASE("emulation: an index beside shared or device memory") {
+  check_says("shared_index", kAddressSanitizer ? "use-after-poison" : "a write beside the 512 bytes");
+  check_says("device_index", kAddressSanitizer ? "heap-buffer-overflow" : "a write beside an allocation of 400 bytes");
+}
+
+TEST_CASE("emulation: divergent barriers name kernel, block and threads") {
+  check_says("some_leave", "divergent barrier: thread 0 waits at");
+  check_says("some_leave", "kernel mistakes::some_leave, block (");
+  check_says("some_leave", "but thread 70 has ended");
+  check_says("two_barriers", "meet at different places");
+  check_says("not_in_mask", "is not in its own mask 000000ff");
+  check_says("wrong_mask", "of the block meet at different places");
+}
+
+TEST_CASE("emulation: a thread that needs too much stack") { CHECK(run_program("deep_recursion").status != 0); }

@@ -2,7 +2,7 @@
 """Everything that runs, under sanitizers: the compiler's tests, the fixtures' programs on their ranks and the runtime
 under the address and undefined-behaviour ones; the collectives and programs with ranks as threads under the thread one.
 
-A fixture's program is what `weft verify` builds, runs and compares with the reference evaluation: a compiler of the name
+A fixture's program is what `weft verify` builds, runs and compares with the reference evaluation: a compiler named
 g++ stands first in PATH, adds the sanitizers, and links the runtime library that was built with them."""
 
 import contextlib
@@ -73,10 +73,10 @@ def compile_checked(preset, model, flags, program):
     return harness.check(f"{preset}/programs/{program.name} is instrumented", held, f"exit {status}: {err[-300:]}")
 
 
-def verify(name, model, schedules, wanted=0, diagnostic=""):
+def verify(name, model, schedules):
     flags = [flag for schedule in schedules for flag in ("--schedule", schedule)]
     status, out, err = harness.weft("verify", model, *flags)
-    harness.check(f"asan/programs/{name}", status == wanted and diagnostic in err, f"exit {status}: {(out + err)[-400:]}")
+    harness.check(f"asan/programs/{name}", status == 0, f"exit {status}: {(out + err)[-400:]}")
 
 
 def check_programs(folder):

@@ -1,10 +1,10 @@
 // $title kernels.
 #include "weft/$header"
 
-namespace $program {
+namespace model::$program {
 
 //@ for kernel in kernels
 $kernel.text
 
 //@ end
-}  // namespace $program
+}  // namespace model::$program

@@ -1,7 +1,7 @@
 // $summary
 #include "weft/$target.h"
 
-namespace $name {
+namespace model::$name {
 
 //@ for axis in axes
 $axis.line
@@ -110,6 +110,6 @@ constexpr weft::Executable kExecutable = {
     $executable
 };
 
-}  // namespace $name
+}  // namespace model::$name
 
-int main(int argc, char** argv) { return weft::main($name::kExecutable, argc, argv); }
+int main(int argc, char** argv) { return weft::main(model::$name::kExecutable, argc, argv); }

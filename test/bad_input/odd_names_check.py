@@ -57,7 +57,7 @@ def check_results(program, x):
 
 
 def main():
-    for stem in ("odd", "quote\"s", "comment *|| end", "größe", "class", "1"):
+    for stem in ("odd", "quote\"s", "comment *|| end", "größe", "class", "1", "nan", "time", "model"):
         model = FOLDER / f"{stem}.onnx"
         make(model)
         program = FOLDER / f"program_{stem}"

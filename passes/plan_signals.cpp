@@ -236,14 +236,17 @@ class Ordering {
     const BufferId from = plan_.transfers[number].from, to = plan_.transfers[number].to;
     const Spot send = find_move<SendStep>(number), recv = find_move<RecvStep>(number);
     const std::vector<Spot> makers = users(from, true), readers = users(to, false);
-    WEFT_CHECK(!makers.empty() && !readers.empty(), "transfer '" + plan_.transfers[number].name + "' moves nothing");
+    const bool loaded = makers.empty() && plan_.micro_batches == 1;  // an input, or a view of one
+    WEFT_CHECK((loaded || !makers.empty()) && !readers.empty(),
+               "transfer '" + plan_.transfers[number].name + "' moves nothing");
     deepen(from, kDepth);
     deepen(to, kDepth);
     for (size_t a = 0; a < plan_.blocks.size(); ++a)
       if (share_rank(a, readers.back().block) && share_rank(a, send.block))
         deepen(to, most_between(a, readers.back().block));
     deepen(to, most_between(readers.front().block, readers.back().block) + 1);
-    for (const Spot& reader : users(from, false)) deepen(from, most_between(makers[0].block, reader.block));
+    for (const Spot& maker : makers)
+      for (const Spot& reader : users(from, false)) deepen(from, most_between(maker.block, reader.block));
     if (independence_ == Independence::AllMicroBatches)
       deepen(from, plan_.micro_batches), deepen(to, plan_.micro_batches);
 
@@ -254,7 +257,7 @@ class Ordering {
       return signal_of(step_at(spot), plan_.blocks[spot.block].place, {}, 1);
     };
     const int deep_from = plan_.buffer(from).depth, deep_to = plan_.buffer(to).depth;
-    wait(step_at(send), done_by(makers.back()), 0);
+    if (!loaded) wait(step_at(send), done_by(makers.back()), 0);
     if (deep_from < plan_.micro_batches) wait(first_leaf(step_at(makers.front())), moved(send), deep_from);
     if (deep_to < plan_.micro_batches) wait(step_at(recv), done_by(readers.back()), deep_to);
     std::set<size_t> blocks;

@@ -381,6 +381,8 @@ unsigned warp_vote(unsigned mask, bool predicate, const Where& where) {
 int lane() { return here().lane(); }
 void* shared_memory(const void* key, size_t bytes, const char* what) { return here().shared(key, bytes, what); }
 
+void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
 void pause() {
   if (the_block != nullptr)
     the_block->pause();

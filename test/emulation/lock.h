@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "sanitizers.h"
+
 namespace weft::emulation {
 
 inline void futex_wait(std::atomic<uint32_t>& word, uint32_t value, const timespec* time = nullptr) {
@@ -37,6 +39,12 @@ struct Guard {
   ~Guard() { lock.unlock(); }
   Guard(const Guard&) = delete;
   Lock& lock;
+};
+
+/// For what is the emulation's own: even its memory is allocated and freed unseen.
+struct QuietGuard : Guard {
+  explicit QuietGuard(Lock& l) : Guard(l) { tsan_ignore_begin(); }
+  ~QuietGuard() { tsan_ignore_end(); }
 };
 
 /// Counts events; sleepers wait for the next one.

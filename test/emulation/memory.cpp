@@ -47,7 +47,7 @@ void* allocate(size_t bytes, Memory kind) {
   char* at = static_cast<char*>(memory) + kZone;
   memset(at, 0xff, bytes);
   if (kZone > 0) memset(at - kZone, kZoneByte, kZone), memset(at + bytes, kZoneByte, kZone);
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   allocations()[at] = {at, bytes, kind};
   return at;
 }
@@ -72,7 +72,7 @@ cudaError_t destroy(void* at, Memory kind) {
   if (const cudaError_t error = forbid_during_capture(); error != cudaSuccess) return result(error);
   for (int device = 0; device < knobs().devices; ++device) await_device(device);
   {
-    const Guard guard(state_lock());
+    const QuietGuard guard(state_lock());
     const auto found = allocations().find(static_cast<char*>(at));
     if (found == allocations().end() || found->second.kind != kind) return result(cudaErrorInvalidValue);
     check(found->second, "it was freed");
@@ -118,12 +118,12 @@ cudaError_t copy(const Copy& c, cudaMemcpyKind kind, cudaStream_t stream, bool w
 
 void check_red_zones(const char* after) {
   if (kZone == 0 || kThreadSanitizer) return;
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   for (const auto& [at, allocation] : allocations()) check(allocation, after);
 }
 
 Memory kind_of(const void* at) {
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   const Allocation* found = find(at);
   return found == nullptr ? Memory::Unknown : found->kind;
 }
@@ -144,20 +144,20 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
 }
 
 cudaError_t cudaHostRegister(void* at, size_t bytes, unsigned) {
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   allocations()[static_cast<char*>(at)] = {static_cast<char*>(at), bytes, Memory::Registered};
   return cudaSuccess;
 }
 
 cudaError_t cudaHostUnregister(void* at) {
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   return result(allocations().erase(static_cast<char*>(at)) == 1 ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *total = size_t{64} << 30;
   size_t used = 0;
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   for (const auto& [at, allocation] : allocations()) used += allocation.kind == Memory::Device ? allocation.bytes : 0;
   *free = *total - std::min(*total, used);
   return cudaSuccess;

@@ -68,7 +68,7 @@ struct Team {
   std::vector<Split> split;  // of the host-side meeting that is under way
   int gathered = 0, left = 0;
   std::map<int, std::shared_ptr<Team>> split_teams;
-  ncclWindow_t window = nullptr;
+  std::vector<ncclWindow_t> windows;
 };
 
 size_t size_of(ncclDataType_t type) {
@@ -217,7 +217,6 @@ using namespace weft::emulation;
 struct ncclWindow_vidmem {
   std::vector<char*> at;
   size_t bytes;
-  int users;
 };
 
 struct ncclComm {
@@ -326,7 +325,7 @@ ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const Call& c) {
 /// Unique ids are names: the first who comes with one makes the team.
 std::shared_ptr<Team> team_of(const ncclUniqueId& id, int ranks) {
   static auto& teams = *new std::map<std::string, std::shared_ptr<Team>>;
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   std::shared_ptr<Team>& team = teams[std::string(id.internal, sizeof id.internal)];
   if (team == nullptr) team = std::make_shared<Team>(ranks);
   return team;
@@ -487,13 +486,13 @@ ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device) { return *device = c
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* at, size_t bytes, ncclWindow_t* window, int) {
   if (kind_of(at) != Memory::Device) return refuse(ncclInvalidArgument, "a window must be device memory");
   const auto prepare = [](Team& team) {
-    team.window = new ncclWindow_vidmem{{}, team.split[0].bytes, team.size()};
+    ncclWindow_t window = team.windows.emplace_back(new ncclWindow_vidmem{{}, team.split[0].bytes});
     for (const Team::Split& s : team.split) {
-      team.window->at.push_back(static_cast<char*>(s.window));
+      window->at.push_back(static_cast<char*>(s.window));
       if (s.bytes != team.split[0].bytes) fail("the ranks of a communicator register windows of different sizes");
     }
   };
-  host_meeting(*comm, {0, 0, at, bytes}, prepare, [&](Team& team) { *window = team.window; });
+  host_meeting(*comm, {0, 0, at, bytes}, prepare, [&](Team& team) { *window = team.windows.back(); });
   return ncclSuccess;
 }
 

@@ -15,6 +15,8 @@ void* __tsan_get_current_fiber();
 void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 void __tsan_read_range(void* address, unsigned long bytes);
 void __tsan_write_range(void* address, unsigned long bytes);
+void __tsan_ignore_thread_begin();
+void __tsan_ignore_thread_end();
 }
 #endif
 
@@ -31,6 +33,8 @@ inline void* tsan_current() { return __tsan_get_current_fiber(); }
 inline void tsan_switch(void* fiber) { __tsan_switch_to_fiber(fiber, 1); }
 inline void tsan_reads(const void* at, size_t bytes) { __tsan_read_range(const_cast<void*>(at), bytes); }
 inline void tsan_writes(void* at, size_t bytes) { __tsan_write_range(at, bytes); }
+inline void tsan_ignore_begin() { __tsan_ignore_thread_begin(); }
+inline void tsan_ignore_end() { __tsan_ignore_thread_end(); }
 #else
 inline constexpr bool kThreadSanitizer = false;
 inline void tsan_acquire(const void*) {}
@@ -40,6 +44,8 @@ inline void* tsan_current() { return nullptr; }
 inline void tsan_switch(void*) {}
 inline void tsan_reads(const void*, size_t) {}
 inline void tsan_writes(void*, size_t) {}
+inline void tsan_ignore_begin() {}
+inline void tsan_ignore_end() {}
 #endif
 
 #if defined(WEFT_EMULATION_ASAN)

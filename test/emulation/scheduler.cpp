@@ -52,7 +52,6 @@ class Scheduler {
   Bell bell_;
   Random random_;
   int64_t resident_[8] = {};  // threads of resident kernels on each device
-  void* graveyard_ = nullptr;
   int workers_;
 };
 
@@ -79,7 +78,7 @@ Scheduler::Scheduler() : random_(knobs().seed) {
 
 void Scheduler::submit(Operation& operation, std::span<Operation* const> after) {
   tsan_release(&operation.submitted);
-  const Guard guard(lock);
+  const QuietGuard guard(lock);
   ++operation.references;  // until it is done
   operation.edges.before.push_back(&operation.submitted);
   operation.edges.after = &operation.completed;
@@ -108,7 +107,7 @@ void Scheduler::make_ready(Operation& operation) {
 }
 
 void Scheduler::complete(Operation& operation) {
-  const Guard guard(lock);
+  const QuietGuard guard(lock);
   operation.finished_ns = int64_t(clock_ns());
   operation.done.store(true, std::memory_order_release);
   for (Operation* other : operation.before)
@@ -122,17 +121,8 @@ void Scheduler::complete(Operation& operation) {
   bell_.ring();
 }
 
-/// What an operation holds is freed in a thread-sanitizer context of its own, behind the operation: the context of this
-/// OS thread would pass on what it learned.
 void Scheduler::release_locked(Operation* operation) {
-  if (operation == nullptr || --operation->references > 0) return;
-  if (kThreadSanitizer && graveyard_ == nullptr) graveyard_ = tsan_new_fiber();
-  void* const own = tsan_current();
-  tsan_switch(graveyard_);
-  tsan_acquire(&operation->submitted);
-  tsan_acquire(&operation->completed);
-  delete operation;
-  tsan_switch(own);
+  if (operation != nullptr && --operation->references == 0) delete operation;
 }
 
 void Scheduler::await(Operation& operation) {
@@ -161,7 +151,7 @@ void Scheduler::begin(Operation& operation) {
 }
 
 Scheduler::Chosen Scheduler::choose(Worker& worker, int64_t& sleep_ns) {
-  const Guard guard(lock);
+  const QuietGuard guard(lock);
   const int64_t now = knobs().delay_us > 0 ? int64_t(clock_ns()) : 0;
   const size_t turn = knobs().order == Order::Random && !ready_.empty() ? worker.random.below(ready_.size()) : 0;
   for (size_t i = 0; i < ready_.size(); ++i) {
@@ -244,7 +234,7 @@ bool Scheduler::advance(Running& running) {
 
 void Scheduler::finish_block(Operation& operation) {
   {
-    const Guard guard(lock);
+    const QuietGuard guard(lock);
     if (--operation.blocks_left > 0) return;
   }
   char name[256];
@@ -259,12 +249,12 @@ void complete(Operation& operation) { scheduler().complete(operation); }
 void await(Operation& operation) { scheduler().await(operation); }
 
 void retain(Operation* operation) {
-  const Guard guard(scheduler().lock);
+  const QuietGuard guard(scheduler().lock);
   if (operation != nullptr) ++operation->references;
 }
 
 void release(Operation* operation) {
-  const Guard guard(scheduler().lock);
+  const QuietGuard guard(scheduler().lock);
   scheduler().release_locked(operation);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 
 namespace weft::emulation {
 
@@ -12,6 +13,7 @@ constexpr int kDevices = 8;
 CUstream_st default_streams[kDevices];
 std::vector<cudaStream_t> all_streams;
 std::vector<Capture*> captures;
+std::deque<Capture> all_captures;  // the ended ones too: events may name them
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int the_device = 0;
 thread_local char thread_mark;
@@ -74,7 +76,7 @@ bool breaks_a_capture(cudaStream_t stream) {
 
 cudaError_t add(cudaStream_t stream, CUgraphNode_st node, Chain* chain = nullptr, Operation** added = nullptr) {
   stream = resolve(stream);
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   if (breaks_a_capture(stream)) return cudaErrorStreamCaptureInvalidated;
   if (stream->capture != nullptr) return record(stream, std::move(node), chain);
   Operation* operation = new Operation;
@@ -127,12 +129,12 @@ cudaStream_t resolve(cudaStream_t stream) {
 }
 
 bool is_capturing(cudaStream_t stream) {
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   return resolve(stream)->capture != nullptr;
 }
 
 cudaError_t forbid_during_capture() {
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   cudaError_t error = cudaSuccess;
   for (Capture* capture : captures) {
     const bool here = capture->thread == this_thread();
@@ -177,7 +179,7 @@ cudaError_t resident_blocks(int* blocks, unsigned threads, size_t) {
 void await_device(int device) {
   std::vector<Operation*> pending;
   {
-    const Guard guard(state_lock());
+    const QuietGuard guard(state_lock());
     pending.push_back(default_streams[device].last);
     for (const cudaStream_t stream : all_streams)
       if (stream->device == device) pending.push_back(stream->last);
@@ -301,7 +303,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   *stream = new CUstream_st;
   (*stream)->device = the_device;
   (*stream)->blocking = (flags & cudaStreamNonBlocking) == 0;
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   all_streams.push_back(*stream);
   return cudaSuccess;
 }
@@ -318,7 +320,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
   {
-    const Guard guard(state_lock());
+    const QuietGuard guard(state_lock());
     std::erase(all_streams, stream);
     replace(stream->last, nullptr);
   }
@@ -330,7 +332,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   stream = resolve(stream);
   Operation* last = nullptr;
   {
-    const Guard guard(state_lock());
+    const QuietGuard guard(state_lock());
     if (stream->capture != nullptr) return result(invalidate(stream, cudaErrorStreamCaptureUnsupported));
     retain(last = stream->last);
   }
@@ -341,7 +343,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   stream = resolve(stream);
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   if (stream->capture != nullptr) return result(invalidate(stream, cudaErrorStreamCaptureUnsupported));
   return stream->last == nullptr || stream->last->done.load() ? cudaSuccess : cudaErrorNotReady;
 }
@@ -350,7 +352,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
   stream = resolve(stream);
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   if (event->capture == nullptr) {
     if (stream->capture != nullptr) return result(invalidate(stream, cudaErrorStreamCaptureIsolation));
     if (event->operation == nullptr) return cudaSuccess;
@@ -391,7 +393,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
   stream = resolve(stream);
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   if (breaks_a_capture(stream)) return result(cudaErrorStreamCaptureInvalidated);
   event->capture = stream->capture;
   event->captured = stream->captured;
@@ -406,7 +408,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   Operation* operation = nullptr;
   {
-    const Guard guard(state_lock());
+    const QuietGuard guard(state_lock());
     if (event->capture != nullptr) return result(cudaErrorStreamCaptureUnsupported);
     retain(operation = event->operation);
   }
@@ -416,14 +418,14 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   if (event->capture != nullptr) return result(cudaErrorStreamCaptureUnsupported);
   if (event->operation == nullptr || event->operation->done.load()) return cudaSuccess;
   return cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   if (begin->operation == nullptr || end->operation == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (!begin->operation->done.load() || !end->operation->done.load()) return cudaErrorNotReady;
   *milliseconds = float(double(end->operation->finished_ns - begin->operation->finished_ns) * 1e-6);
@@ -434,9 +436,9 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   if (stream == nullptr) return result(cudaErrorStreamCaptureUnsupported);  // as the legacy default stream
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   if (stream->capture != nullptr) return result(cudaErrorStreamCaptureUnsupported);
-  stream->capture = new Capture{stream, mode, this_thread(), new CUgraph_st, {stream}};
+  stream->capture = &all_captures.emplace_back(Capture{stream, mode, this_thread(), new CUgraph_st, {stream}});
   stream->captured.clear();
   captures.push_back(stream->capture);
   return cudaSuccess;
@@ -454,7 +456,7 @@ static bool all_joined(const std::vector<CUgraphNode_st>& nodes, const std::vect
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = nullptr;
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   if (stream->capture == nullptr) return result(cudaErrorInvalidValue);
   Capture* capture = stream->capture;
   cudaError_t error = cudaSuccess;
@@ -465,7 +467,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     error = cudaErrorStreamCaptureUnjoined;
   for (const cudaStream_t captured : capture->streams) captured->capture = nullptr;
   std::erase(captures, capture);
-  capture->ended = true;  // it is kept: events may name it
+  capture->ended = true;
   if (error == cudaSuccess)
     *graph = capture->graph;
   else
@@ -475,7 +477,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   stream = resolve(stream);
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   *status = stream->capture == nullptr ? cudaStreamCaptureStatusNone
             : stream->capture->valid   ? cudaStreamCaptureStatusActive
                                        : cudaStreamCaptureStatusInvalidated;
@@ -498,7 +500,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess;
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   stream = resolve(stream);
-  const Guard guard(state_lock());
+  const QuietGuard guard(state_lock());
   if (stream->capture != nullptr) return result(invalidate(stream, cudaErrorNotSupported));
   std::vector<Operation*> before = predecessors(stream), running;
   before.push_back(exec->last);

@@ -42,6 +42,8 @@ uint64_t warp_exchange(Warp kind, unsigned mask, uint64_t value, int source, con
 /// Meets the lanes of `mask`; the bits of those whose predicate is not zero.
 unsigned warp_vote(unsigned mask, bool predicate, const Where& where);
 int lane();
+/// The thread sanitizer does not know fences: only released and acquired words are edges for it.
+void fence();
 
 template <class T>
 T shuffle(unsigned mask, T value, int source, const Where& where) {
@@ -108,10 +110,10 @@ inline int __all_sync(unsigned mask, int predicate, weft::emulation::Where where
   return weft::emulation::warp_vote(mask, predicate != 0, where) == mask;
 }
 
-inline void __threadfence_block() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline void __threadfence_block() { weft::emulation::fence(); }
 inline void __threadfence() {
   weft::emulation::perturb();
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  weft::emulation::fence();
 }
 inline void __threadfence_system() { __threadfence(); }
 inline void __nanosleep(unsigned) { weft::emulation::pause(); }

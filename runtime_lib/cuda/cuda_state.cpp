@@ -1,0 +1,443 @@
+#include "cuda_state.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "kernels.h"
+#include "wait.h"
+
+namespace weft {
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+Mirror::Mirror(int64_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  void* at = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) fail(kEnvironment, "cannot map %ld bytes of memory: %s", long(bytes), strerror(errno));
+  at_ = static_cast<char*>(at);
+}
+
+Mirror::~Mirror() {
+  if (at_ != nullptr) munmap(at_, size_t(bytes_));
+}
+
+static cudaEvent_t make_event(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  check_cuda(cudaEventCreateWithFlags(&event, flags), "an event");
+  return event;
+}
+
+/// What lies at the same place in the windows of all programs.
+struct WindowShape {
+  int64_t bytes = 0;
+  int signals = 0, streams = 1;
+};
+static WindowShape window_shape(const Executable& executable) {
+  WindowShape shape;
+  for (const Program& program : executable.programs) {
+    shape.bytes = std::max(shape.bytes, program.window_bytes);
+    shape.signals = std::max(shape.signals, program.signals);
+    shape.streams = std::max(shape.streams, int(program.streams.size()));
+  }
+  return shape;
+}
+
+CudaState::CudaState(const Executable& e, const Program& p, World& w, int r, const char* i, std::string_view m,
+                     const RankOptions& o, int device_number, Process& process)
+    : RankBase(e, p, w, r, i, m, o),
+      device(device_number),
+      process_(process),
+      own_mirror_(p.own_bytes),
+      window_mirror_(p.window_bytes) {
+  check_cuda(cudaSetDevice(device), "the device");
+  const size_t count = std::max<size_t>(1, p.streams.size());
+  streams.resize(count);
+  for (cudaStream_t& stream : streams)
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  for (size_t s = 0; s < count; ++s) joins_.push_back(make_event(cudaEventDisableTiming));
+  fork_ = make_event(cudaEventDisableTiming);
+  base_ = make_event(cudaEventDefault);
+  ticks.assign(count, std::vector<uint32_t>(size_t(w.shape.ranks), 0));
+  scratch_of_.resize(count);
+  progress_seen_.resize(count);
+  traces_.resize(count);
+  signal_events_.resize(size_t(p.signals));
+  signal_walks_.resize(size_t(p.signals));
+  fault = pinned<Fault>(1);
+  progress_ = pinned<uint32_t>(count);
+  landing_ = pinned<char>(8);
+
+  own_bytes_ = device_bytes(p.own_bytes, "own memory");
+  own = own_bytes_.get();
+  upload_weights();
+  const WindowShape shape = window_shape(e);
+  signals_ = shape.signals;
+  flag_slots_ = shape.signals + shape.streams * kMaxPeerBlocks;
+  flags_ = round_up(shape.bytes, kAlign);
+  const int64_t inbox = int64_t{flag_slots_} * w.shape.ranks * int64_t{sizeof(uint32_t)};
+  const int64_t counters = int64_t(count) * kMaxPeerBlocks * w.shape.ranks * int64_t{sizeof(uint32_t)};
+  word_bytes_ = device_bytes(kAlign + counters, "counters");
+  words = reinterpret_cast<IterationWords*>(word_bytes_.get());
+  transport_ = w.shape.ranks == 1 || o.in_process ? peer_transport(*this, process) : nccl_transport(*this);
+  window = transport_->make_window(flags_ + inbox);
+  check_cuda(cudaMemsetAsync(window + flags_, 0, size_t(inbox), streams[0]), "clearing flags");
+  check_cuda(cudaMemsetAsync(word_bytes_.get(), 0, size_t(kAlign + counters), streams[0]), "clearing counters");
+  check_cuda(cudaStreamSynchronize(streams[0]), "clearing flags");
+  transport_->open_windows();
+}
+
+CudaState::~CudaState() {
+  cudaSetDevice(device);
+  for (const cudaStream_t stream : streams) cudaStreamSynchronize(stream);
+  if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+  contractions.reset();
+  transport_.reset();
+  for (const cudaEvent_t event : joins_) cudaEventDestroy(event);
+  for (const cudaEvent_t event : signal_events_)
+    if (event != nullptr) cudaEventDestroy(event);
+  cudaEventDestroy(fork_);
+  cudaEventDestroy(base_);
+  for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
+}
+
+void CudaState::upload_weights() {
+  const int64_t bytes = program.image_bytes();
+  weight_bytes_ = device_bytes(bytes, "weights");
+  weights = weight_bytes_.get();
+  if (bytes > 0) copy_now(weight_bytes_.get(), image, bytes, cudaMemcpyHostToDevice);
+}
+
+DeviceMemory CudaState::device_memory() const {
+  const int64_t inbox = int64_t{flag_slots_} * world.shape.ranks * int64_t{sizeof(uint32_t)};
+  return {program.own_bytes, flags_ + inbox, program.image_bytes(), scratch_total_};
+}
+
+/// Returns when the bytes have arrived: a copy from pageable memory alone does not wait for that.
+void CudaState::copy_now(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
+  if (bytes == 0) return;
+  check_cuda(cudaMemcpyAsync(to, from, size_t(bytes), kind, streams[0]), "a copy");
+  check_cuda(cudaStreamSynchronize(streams[0]), "a copy");
+}
+
+static char* device_at(const CudaState& state, const Range& range) {
+  return (range.in_window ? state.window : state.own) + range.offset;
+}
+
+char* CudaState::at(const Range& range) const {
+  return (range.in_window ? window_mirror_ : own_mirror_).at() + range.offset;
+}
+void CudaState::flush(const Range& range) {
+  copy_now(device_at(*this, range), at(range), range.bytes, cudaMemcpyHostToDevice);
+}
+void CudaState::fetch(const Range& range) {
+  copy_now(at(range), device_at(*this, range), range.bytes, cudaMemcpyDeviceToHost);
+}
+void CudaState::copy(const Range& to, const Range& from) {
+  copy_now(device_at(*this, to), device_at(*this, from), to.bytes, cudaMemcpyDeviceToDevice);
+}
+
+void CudaState::poison(const std::vector<Range>& keep) {
+  for (const Range& range : keep) fetch(range);
+  if (program.own_bytes > 0) check_cuda(cudaMemsetAsync(own, 0xff, size_t(program.own_bytes), streams[0]), "poisoning");
+  if (program.window_bytes > 0)
+    check_cuda(cudaMemsetAsync(window, 0xff, size_t(program.window_bytes), streams[0]), "poisoning");
+  check_cuda(cudaStreamSynchronize(streams[0]), "poisoning");
+  for (const Range& range : keep) flush(range);
+}
+
+/// A larger one replaces a smaller one, which kernels may still use.
+char* CudaState::scratch(int64_t bytes) {
+  auto& [at, size] = scratch_of_[size_t(stream_number())];
+  if (bytes <= size) return at;
+  scratch_.push_back(device_bytes(bytes, "scratch memory"));
+  scratch_total_ += bytes;
+  at = scratch_.back().get();
+  size = bytes;
+  return at;
+}
+
+// ---- steps ----------------------------------------------------------------------------------------------------------
+
+int CudaState::stream_number() const {
+  if (open_.empty()) fail(kBug, "the program launches outside of steps");
+  return steps_[size_t(open_.back())].step.stream;
+}
+
+void CudaState::enter(const Step& step, int64_t index) {
+  const int number = int(steps_.size());
+  steps_.push_back({step, index});
+  world.set_status(rank, step.stream, step.name, index);
+  open_.push_back(number);
+  if (!options.stall.empty()) {
+    step_names_.insert(step.name);
+    if (options.stall == step.name) stall_in(step);
+  }
+  if (!options.trace) return;
+  IssuedStep& issued = steps_.back();
+  issued.begin = make_event(cudaEventDefault);
+  issued.end = make_event(cudaEventDefault);
+  check_cuda(cudaEventRecord(issued.begin, stream()), "an event");
+}
+
+void CudaState::leave() {
+  if (options.trace) check_cuda(cudaEventRecord(steps_[size_t(open_.back())].end, stream()), "an event");
+  open_.pop_back();
+}
+
+/// Outside of steps a signal stands for all streams.
+void CudaState::record_signal(int slot) {
+  cudaEvent_t& event = signal_events_[size_t(slot)];
+  if (event == nullptr) event = make_event(cudaEventDisableTiming);
+  if (open_.empty()) join(streams[0]);
+  check_cuda(cudaEventRecord(event, open_.empty() ? streams[0] : stream()), "an event");
+  signal_walks_[size_t(slot)] = walks_;
+}
+
+/// An event that was not recorded would let the stream pass.
+void CudaState::await_signal(int slot) {
+  if (signal_walks_[size_t(slot)] != walks_)
+    fail(kBug, "step %s waits for a signal that no step before it raises",
+         open_.empty() ? "(none)" : current_step()->name);
+  const cudaEvent_t event = signal_events_[size_t(slot)];
+  if (!open_.empty()) return check_cuda(cudaStreamWaitEvent(stream(), event, 0), "waiting for an event");
+  for (const cudaStream_t s : streams) check_cuda(cudaStreamWaitEvent(s, event, 0), "waiting for an event");
+}
+
+Peers CudaState::peers(const std::vector<int>& members) {
+  if (members.size() > size_t{kMaxPeers})
+    fail(kUnsupported, "kernels that reach %zu ranks are not supported: %d is the most", members.size(), kMaxPeers);
+  const int number = stream_number(), ranks = world.shape.ranks;
+  Peers out = {};
+  out.size = int(members.size());
+  out.rank = rank;
+  out.world = ranks;
+  out.step = open_.back();
+  out.barrier_slot = signals_ + number * kMaxPeerBlocks;
+  out.index = -1;
+  for (int p = 0; p < out.size; ++p) {
+    const int member = members[size_t(p)];
+    if (member == rank) out.index = p;
+    out.ranks[p] = member;
+    out.windows[p] = transport_->window_of(member);
+  }
+  out.inbox = reinterpret_cast<uint32_t*>(window + flags_);
+  out.flags = flags_;
+  out.epoch = &words->epoch;
+  out.barriers = reinterpret_cast<uint32_t*>(word_bytes_.get() + kAlign) + int64_t{number} * kMaxPeerBlocks * ranks;
+  out.fault = fault.get();
+  out.timeout_ns = uint64_t(options.timeout * 1e9);
+  return out;
+}
+
+int CudaState::number_of_count(const char* name) {
+  count_names_.push_back(name);
+  return int(count_names_.size()) - 1;
+}
+
+void CudaState::leave_capture() {
+  is_dynamic_ = true;
+  if (is_capturing_) throw NotCapturable{};
+}
+
+/// Outside of steps: once all streams are there.
+void CudaState::read(void* to, const void* at, size_t bytes) {
+  leave_capture();
+  if (open_.empty()) join(streams[0]);
+  const cudaStream_t on = open_.empty() ? streams[0] : stream();
+  check_cuda(cudaMemcpyAsync(landing_.get(), at, bytes, cudaMemcpyDeviceToHost, on), "reading a value");
+  await(on);
+  memcpy(to, landing_.get(), bytes);
+}
+
+void CudaState::mark_waiting(bool waits) {
+  mark_progress(stream(), progress_.get() + stream_number(), waits ? uint32_t(open_.back()) + 1 : 0);
+}
+
+// ---- iterations -----------------------------------------------------------------------------------------------------
+
+void CudaState::fork(cudaStream_t from) {
+  if (streams.size() == 1) return;
+  check_cuda(cudaEventRecord(fork_, from), "an event");
+  for (const cudaStream_t stream : streams)
+    if (stream != from) check_cuda(cudaStreamWaitEvent(stream, fork_, 0), "waiting for an event");
+}
+
+void CudaState::join(cudaStream_t into) {
+  for (size_t s = 0; s < streams.size(); ++s) {
+    if (streams[s] == into) continue;
+    check_cuda(cudaEventRecord(joins_[s], streams[s]), "an event");
+    check_cuda(cudaStreamWaitEvent(into, joins_[s], 0), "waiting for an event");
+  }
+}
+
+/// Issues every step once.
+void CudaState::walk() {
+  ++walks_;
+  steps_.clear();
+  open_.clear();
+  count_names_.clear();
+  fork(streams[0]);
+  Rank view(*this);
+  program.run(view);
+  join(streams[0]);
+}
+
+/// The first walk is eager: it chooses algorithms, makes communicators, loads kernels and takes scratch memory.
+bool CudaState::may_capture() const {
+  const bool meets_on_host = options.in_process && world.shape.ranks > 1;
+  return options.graph && !options.trace && options.stall.empty() && !meets_on_host && !is_dynamic_ && walks_ > 0;
+}
+
+void CudaState::capture() {
+  check_cuda(cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeThreadLocal), "beginning a graph");
+  is_capturing_ = true;
+  cudaGraph_t graph = nullptr;
+  try {
+    walk();
+  } catch (const NotCapturable&) {
+    is_capturing_ = false;
+    cudaStreamEndCapture(streams[0], &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    return;
+  }
+  is_capturing_ = false;
+  check_cuda(cudaStreamEndCapture(streams[0], &graph), "capturing a graph");
+  check_cuda(cudaGraphInstantiate(&graph_, graph, 0), "making a graph");
+  check_cuda(cudaGraphDestroy(graph), "making a graph");
+}
+
+void CudaState::run_iteration() {
+  if (options.trace) {
+    check_cuda(cudaEventRecord(base_, streams[0]), "an event");
+    check_cuda(cudaEventSynchronize(base_), "an event");
+    base_ns_ = now_ns();
+  }
+  store_words(streams[0], words, {epoch, invocation});
+  if (graph_ == nullptr && may_capture()) capture();
+  if (graph_ != nullptr)
+    check_cuda(cudaGraphLaunch(graph_, streams[0]), "the launch of a graph");
+  else
+    walk();
+  await(streams[0]);
+  if (options.trace) collect_trace();
+}
+
+/// In a process of its own a failure ends the rank at once: kernels may never end. Where ranks are threads, the others
+/// notice, and all waits on devices are told to end.
+void CudaState::iterate() {
+  check_cuda(cudaSetDevice(device), "the device");
+  ++epoch;
+  try {
+    run_iteration();
+  } catch (const Failure& failure) {
+    report_failure(executable.name, world, rank, failure);
+    if (!options.in_process) _exit(failure.code);
+    abandon();
+    throw Failure{failure.code, ""};
+  }
+  for (size_t s = 0; s < program.streams.size(); ++s) world.set_status(rank, int(s), "end of the iteration", 0);
+  meet();
+}
+
+void CudaState::abandon() {
+  __atomic_store_n(&fault->leave, 1, __ATOMIC_RELEASE);
+  if (is_capturing_) {
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(streams[0], &graph);
+    is_capturing_ = false;
+  }
+  for (const cudaStream_t stream : streams) cudaStreamSynchronize(stream);
+}
+
+// ---- watching -------------------------------------------------------------------------------------------------------
+
+/// Spins briefly, then looks every 50 us.
+void CudaState::await(cudaStream_t stream) {
+  constexpr int kSpins = 4096, kLook = 64;
+  for (int turn = 0;; ++turn) {
+    const cudaError_t error = cudaStreamQuery(stream);
+    if (error == cudaSuccess) break;
+    if (error != cudaErrorNotReady) check_cuda(error, "the kernels of this iteration");
+    if (turn == kSpins && open_.empty()) say_status();
+    if (turn % kLook == 0) watch();
+    if (turn < kSpins)
+      relax(turn);
+    else
+      usleep(50);
+  }
+  check_fault();
+}
+
+void CudaState::watch() {
+  check_fault();
+  if (world.has_failed()) throw Failure{world.failure(), ""};
+  transport_->poll();
+  check_progress();
+}
+
+void CudaState::check_fault() {
+  if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return;
+  if (fault->name >= 0)
+    fail(kWrongInput, "'%s' would have %ld elements, more than its bound of %ld", count_names_[size_t(fault->name)],
+         long(fault->count), long(fault->bound));
+  const std::string awaited = fault->element < 0 ? text("rank %d at a barrier", fault->peer)
+                                                 : text("element %d of rank %d", fault->element, fault->peer);
+  time_out(&steps_[size_t(fault->step)].step, awaited);
+}
+
+/// A library that waits for others does not say so by itself.
+void CudaState::check_progress() {
+  constexpr int64_t kPatience = 1'000'000'000;  // a wait inside a kernel knows better what is missing
+  const int64_t now = now_ns();
+  for (size_t s = 0; s < streams.size(); ++s) {
+    auto& [seen, since] = progress_seen_[s];
+    const uint32_t value = __atomic_load_n(progress_.get() + s, __ATOMIC_ACQUIRE);
+    if (value != seen || value == 0) seen = value, since = now;
+    if (value != 0 && now - since > int64_t(options.timeout * 1e9) + kPatience)
+      time_out(&steps_[value - 1].step, "the other ranks of its collective");
+  }
+}
+
+/// All is issued: where the streams are is known where they wait, or have nothing left.
+void CudaState::say_status() const {
+  for (size_t s = 0; s < program.streams.size(); ++s) {
+    const uint32_t waits = __atomic_load_n(progress_.get() + s, __ATOMIC_ACQUIRE);
+    const bool is_done = s > 0 && cudaStreamQuery(streams[s]) == cudaSuccess;
+    world.set_status(rank, int(s),
+                     waits != 0 ? steps_[waits - 1].step.name
+                     : is_done  ? "end of the iteration"
+                                : "issued kernels",
+                     0);
+  }
+}
+
+void CudaState::check_stalled() const {
+  if (!options.stall.empty()) no_such_step(step_names_);
+}
+
+// ---- trace ----------------------------------------------------------------------------------------------------------
+
+void CudaState::clear_trace() {
+  for (std::vector<Event>& trace : traces_) trace.clear();
+}
+
+void CudaState::collect_trace() {
+  const auto time_of = [&](cudaEvent_t event) {
+    float ms = 0;
+    check_cuda(cudaEventElapsedTime(&ms, base_, event), "the time of an event");
+    return base_ns_ + int64_t(double(ms) * 1e6);
+  };
+  for (IssuedStep& issued : steps_) {
+    traces_[size_t(issued.step.stream)].push_back(
+        {issued.step, issued.index, time_of(issued.begin), time_of(issued.end)});
+    cudaEventDestroy(issued.begin);
+    cudaEventDestroy(issued.end);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,140 @@
+// One rank behind the surface of weft/cuda.h: its memory on the device, its streams, and the thread that issues steps.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <map>
+#include <set>
+
+#include "memory.h"
+#include "rank_base.h"
+#include "transport.h"
+#include "weft/cuda.h"
+
+namespace weft {
+
+/// A step that has been issued, with the times of its begin and end on the device where they are wanted.
+struct IssuedStep {
+  Step step;
+  int64_t index;
+  cudaEvent_t begin = nullptr, end = nullptr;
+};
+
+/// Thrown through a walk that cannot be captured: it reads a value from the device.
+struct NotCapturable {};
+
+struct IterationWords;
+
+/// What contraction.cpp keeps for a rank.
+struct Contractions {
+  virtual ~Contractions() = default;
+};
+
+/// Memory of the host that mirrors the device's, touched only where it is used.
+class Mirror {
+ public:
+  explicit Mirror(int64_t bytes);
+  ~Mirror();
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+  char* at() const { return at_; }
+
+ private:
+  char* at_ = nullptr;
+  int64_t bytes_;
+};
+
+struct CudaState final : RankBase {
+  CudaState(const Executable& executable, const Program& program, World& world, int rank, const char* image,
+            std::string_view manifest, const RankOptions& options, int device, Process& process);
+  ~CudaState() override;
+
+  void iterate() override;
+  void poison(const std::vector<Range>& keep) override;
+  char* at(const Range& range) const override;
+  void flush(const Range& range) override;
+  void fetch(const Range& range) override;
+  void copy(const Range& to, const Range& from) override;
+  void check_stalled() const override;
+  const std::vector<Event>& trace(int stream) const override { return traces_[size_t(stream)]; }
+  void clear_trace() override;
+  DeviceMemory device_memory() const override;
+
+  // ---- for the surface and the transports -------------------------------------------------------------------------
+  /// The number of the current step's stream. Throws outside of steps.
+  int stream_number() const;
+  cudaStream_t stream() const { return streams[size_t(stream_number())]; }
+  const Step* current_step() const { return open_.empty() ? nullptr : &steps_[size_t(open_.back())].step; }
+  void enter(const Step& step, int64_t index);
+  void leave();
+  /// An event between streams of this rank, by slot.
+  void record_signal(int slot);
+  void await_signal(int slot);
+  Peers peers(const std::vector<int>& members);
+  /// Device memory of the current stream for as long as its next user comes.
+  char* scratch(int64_t bytes);
+  /// Copies from the device to the host, now.
+  void read(void* to, const void* at, size_t bytes);
+  /// A value that the host reads or writes is not part of a graph.
+  void leave_capture();
+  int number_of_count(const char* name);
+  /// Waits for a stream. Throws what goes wrong meanwhile.
+  void await(cudaStream_t stream);
+  [[noreturn]] void time_out_here(const std::string& awaited) const { time_out(current_step(), awaited); }
+  /// While NCCL waits for others, host memory says in which step; 0 afterwards.
+  void mark_waiting(bool waits);
+
+  const int device;
+  char *own = nullptr, *window = nullptr;
+  const char* weights = nullptr;
+  IterationWords* words = nullptr;
+  std::vector<cudaStream_t> streams;
+  std::vector<std::vector<uint32_t>> ticks;  // [stream][rank]: meetings on the host
+  Pinned<Fault> fault;
+  std::unique_ptr<Contractions> contractions;
+
+ private:
+  void upload_weights();
+  void walk();
+  void run_iteration();
+  void capture();
+  bool may_capture() const;
+  void fork(cudaStream_t from);
+  void join(cudaStream_t into);
+  void watch();
+  void check_fault();
+  void check_progress();
+  void say_status() const;
+  void abandon();
+  void copy_now(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind);
+  void collect_trace();
+
+  Process& process_;
+  std::unique_ptr<Transport> transport_;
+  int64_t flags_ = 0;  // offset of the inbox in every window
+  int flag_slots_ = 0, signals_ = 0;
+  DeviceBytes own_bytes_, weight_bytes_, word_bytes_;
+  Mirror own_mirror_, window_mirror_;
+  std::vector<DeviceBytes> scratch_;                   // all that was ever given
+  std::vector<std::pair<char*, int64_t>> scratch_of_;  // by stream: the largest
+  int64_t scratch_total_ = 0;
+  Pinned<uint32_t> progress_;                                // by stream: 1 + the step that waits in a library, or 0
+  Pinned<char> landing_;                                     // where read() gets its bytes
+  std::vector<std::pair<uint32_t, int64_t>> progress_seen_;  // by stream: the value, since when
+  cudaEvent_t fork_ = nullptr, base_ = nullptr;
+  int64_t base_ns_ = 0;
+  std::vector<cudaEvent_t> joins_, signal_events_;  // by stream; by slot
+  std::vector<uint32_t> signal_walks_;              // by slot: the walk that recorded it last
+  std::vector<IssuedStep> steps_;                   // of the last walk, by number
+  std::vector<int> open_;                           // entered and not left
+  std::vector<const char*> count_names_;
+  std::vector<std::vector<Event>> traces_;  // by stream
+  std::set<std::string> step_names_;
+  cudaGraphExec_t graph_ = nullptr;
+  uint32_t walks_ = 0;
+  bool is_capturing_ = false, is_dynamic_ = false;
+
+ public:
+  Transport& transport() { return *transport_; }
+};
+
+}  // namespace weft

@@ -1,0 +1,408 @@
+// Ranks that are processes: stock NCCL, with kernels that pack strided boxes before and unpack them behind. A
+// communicator for each group, and one for each direction between two ranks that transfer, made when it is first
+// needed, by its members only: the eager first iteration makes them all.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cuda_state.h"
+#include "kernels.h"
+#include "libraries.h"
+#include "wait.h"
+
+namespace weft {
+
+namespace {
+
+void check_nccl(ncclResult_t result, const char* what) {
+  if (result == ncclSuccess || result == ncclInProgress) return;
+  fail(result == ncclInternalError ? kBug : kEnvironment, "NCCL: %s: %s (NCCL_DEBUG=WARN says more)", what,
+       open_nccl().error_text(result));
+}
+
+/// Collectives of a group, or transfers in one direction: streams of their own need communicators of their own.
+enum class Use : uint64_t { Group, Transfer };
+
+uint64_t key_of(Use use, const std::vector<int>& members) {  // FNV-1a
+  uint64_t hash = 14695981039346656037u + uint64_t(use);
+  for (const int member : members) hash = (hash ^ uint64_t(member)) * 1099511628211u;
+  return hash;
+}
+
+ncclDataType_t number_type(DType dtype) {
+  switch (dtype) {
+    case DType::F32:
+      return ncclFloat32;
+    case DType::F64:
+      return ncclFloat64;
+    case DType::F16:
+      return ncclFloat16;
+    case DType::BF16:
+      return ncclBfloat16;
+    case DType::I8:
+      return ncclInt8;
+    case DType::I32:
+      return ncclInt32;
+    case DType::I64:
+      return ncclInt64;
+    case DType::U8:
+    case DType::Bool:
+      return ncclUint8;
+    case DType::U32:
+      return ncclUint32;
+    case DType::U64:
+      return ncclUint64;
+    case DType::I16:
+    case DType::U16:
+      break;
+  }
+  fail(kUnsupported, "NCCL has no reduction of %s; cast to a wider type before it", dtype_name(dtype));
+}
+
+/// Of booleans, 0 or 1, the sum is the largest and the product the smallest.
+ncclRedOp_t operation(ReduceOp op, DType dtype) {
+  const bool is_bool = dtype == DType::Bool;
+  switch (op) {
+    case ReduceOp::Sum:
+      return is_bool ? ncclMax : ncclSum;
+    case ReduceOp::Prod:
+      return is_bool ? ncclMin : ncclProd;
+    case ReduceOp::Max:
+      return ncclMax;
+    case ReduceOp::Min:
+      return ncclMin;
+  }
+  fail(kBug, "an unknown reduction");
+}
+
+bool is_line(const Exchange& e) {
+  const Box box(e.dims);
+  return box.ndim == 1 && box.dims[0].src_stride == 1 && box.dims[0].dst_stride == 1;
+}
+
+class NcclTransport final : public Transport {
+ public:
+  explicit NcclTransport(CudaState& state) : state_(state), nccl_(open_nccl()) {}
+  ~NcclTransport() override;
+
+  char* make_window(int64_t bytes) override;
+  void open_windows() override;
+  char* window_of(int rank) override;
+  void poll() override;
+  void barrier(const Group& g) override;
+  void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
+  void reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
+  void gather(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) override;
+  void exchange(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) override;
+  void broadcast(const Group& g, int root, DType dtype, int64_t src, void* dst, int64_t count) override;
+  void reduce(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count) override;
+  void move_table(const Group& g, std::span<const Message> table, DType dtype, int64_t src, void* dst) override;
+  void send(const Transfer& t, int micro_batch, DType dtype, int64_t src) override;
+  void recv(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst) override;
+
+ private:
+  ncclComm_t communicator(Use use, const std::vector<int>& members);
+  ncclComm_t communicator(const Group& g) { return communicator(Use::Group, members_of(g, state_.rank)); }
+  ncclUniqueId publish(uint64_t key);
+  ncclUniqueId look_up(int leader, uint64_t key);
+  /// Copies a box that starts `offset` elements behind a place.
+  void copy(const Exchange& e, int64_t element, const void* src, void* dst) {
+    copy_box(state_.stream(), Box(e.dims), element, src, dst);
+  }
+  /// A library call that waits for other ranks.
+  template <class Call>
+  void collective(const char* what, Call&& call) {
+    state_.mark_waiting(true);
+    check_nccl(call(), what);
+    state_.mark_waiting(false);
+  }
+
+  CudaState& state_;
+  const Nccl& nccl_;
+  std::map<std::pair<Use, std::vector<int>>, ncclComm_t> communicators_;
+  char* window_ = nullptr;
+  size_t window_bytes_ = 0;
+  std::vector<char*> windows_;  // by rank
+  std::string no_windows_;      // why peers are out of reach
+};
+
+// ---- start ----------------------------------------------------------------------------------------------------------
+
+NcclTransport::~NcclTransport() {
+  for (const auto& [members, communicator] : communicators_) nccl_.destroy(communicator);
+  if (window_ != nullptr) nccl_.mem_free(window_);
+}
+
+char* NcclTransport::make_window(int64_t bytes) {
+  void* at = nullptr;
+  window_bytes_ = size_t(round_up(bytes, kPage));
+  check_nccl(nccl_.mem_alloc(&at, window_bytes_), "memory for the window");
+  return window_ = static_cast<char*>(at);
+}
+
+void NcclTransport::open_windows() {
+  const int ranks = state_.world.shape.ranks;
+  std::vector<int> all;
+  for (int r = 0; r < ranks; ++r) all.push_back(r);
+  windows_.resize(size_t(ranks));
+  no_windows_ = lsa_addresses(nccl_, communicator(Use::Group, all), ranks, window_, window_bytes_, windows_.data());
+  state_.meet();
+}
+
+char* NcclTransport::window_of(int rank) {
+  if (rank == state_.rank) return window_;
+  if (!no_windows_.empty())
+    fail(kEnvironment, "step %s reaches into the memory of other GPUs: %s",
+         state_.current_step() == nullptr ? "(none)" : state_.current_step()->name, no_windows_.c_str());
+  return windows_[size_t(rank)];
+}
+
+ncclUniqueId NcclTransport::publish(uint64_t key) {
+  ncclUniqueId id;
+  static_assert(sizeof id == Note::kBytes);
+  check_nccl(nccl_.unique_id(&id), "an id");
+  for (int i = 0; i < state_.world.shape.notes; ++i) {
+    Note& note = state_.world.note(state_.rank, i);
+    if (note.ready.load(std::memory_order_relaxed) != 0) continue;
+    note.key = key;
+    memcpy(note.bytes, &id, sizeof id);
+    state_.world.raise(state_.rank, note.ready, 1);
+    return id;
+  }
+  fail(kUnsupported, "rank %d is the first of more than %d groups", state_.rank, state_.world.shape.notes);
+}
+
+ncclUniqueId NcclTransport::look_up(int leader, uint64_t key) {
+  const World& world = state_.world;
+  const int64_t deadline = now_ns() + int64_t(state_.options.timeout * 1e9);
+  while (now_ns() < deadline) {
+    for (int i = 0; i < world.shape.notes; ++i) {
+      const Note& note = world.note(leader, i);
+      if (note.ready.load(std::memory_order_acquire) == 0) break;
+      if (note.key != key) continue;
+      ncclUniqueId id;
+      memcpy(&id, note.bytes, sizeof id);
+      return id;
+    }
+    if (world.has_failed()) throw Failure{world.failure(), ""};
+    usleep(200);
+  }
+  state_.time_out_here(text("rank %d to make a communicator", leader));
+}
+
+ncclComm_t NcclTransport::communicator(Use use, const std::vector<int>& members) {
+  ncclComm_t& found = communicators_[{use, members}];
+  if (found != nullptr) return found;
+  const int me = int(std::find(members.begin(), members.end(), state_.rank) - members.begin());
+  const uint64_t key = key_of(use, members);
+  const ncclUniqueId id = me == 0 ? publish(key) : look_up(members[0], key);
+  check_nccl(nccl_.init_rank(&found, int(members.size()), id, me), "a communicator");
+  return found;
+}
+
+void NcclTransport::poll() {
+  for (const auto& [members, communicator] : communicators_) {
+    ncclResult_t error = ncclSuccess;
+    if (communicator == nullptr) continue;
+    check_nccl(nccl_.async_error(communicator, &error), "its state");
+    check_nccl(error, "a collective");
+  }
+}
+
+// ---- collectives ----------------------------------------------------------------------------------------------------
+
+void NcclTransport::barrier(const Group& g) {
+  char* const one = state_.scratch(kAlign);
+  const ncclComm_t all = communicator(g);
+  collective("a barrier", [&] { return nccl_.all_reduce(one, one, 1, ncclUint8, ncclMax, all, state_.stream()); });
+}
+
+void NcclTransport::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  const int64_t count = count_of(e.dims), element = element_bytes(dtype);
+  const ncclComm_t all = communicator(g);
+  const void* from = window_ + src;
+  void* to = dst;
+  const bool is_packed = is_line(e);
+  if (!is_packed) {
+    from = to = state_.scratch(count * element);
+    copy(packed(e, Side::Dst), element, window_ + src, to);
+  }
+  collective("an all-reduce", [&] {
+    return nccl_.all_reduce(from, to, size_t(count), number_type(dtype), operation(op, dtype), all, state_.stream());
+  });
+  if (!is_packed) copy(packed(e, Side::Src), element, to, dst);
+}
+
+void NcclTransport::reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  const int64_t count = count_of(e.dims), element = element_bytes(dtype);
+  const int n = g.size(), me = g.index(state_.rank);
+  const ncclComm_t all = communicator(g);
+  char *const slices = state_.scratch((n + 1) * count * element), *const mine = slices + n * count * element;
+  for (int p = 0; p < n; ++p)
+    copy(clipped(packed(e, Side::Dst), p, p), element, window_ + src + offset_of(g, p, e.src_by_me) * element,
+         slices + p * count * element);
+  collective("a reduce-scatter", [&] {
+    return nccl_.reduce_scatter(slices, mine, size_t(count), number_type(dtype), operation(op, dtype), all,
+                                state_.stream());
+  });
+  copy(clipped(packed(e, Side::Src), me, me), element, mine, dst);
+}
+
+void NcclTransport::gather(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  const int64_t count = count_of(e.dims), element = element_bytes(dtype), bytes = count * element;
+  const int n = g.size(), me = g.index(state_.rank);
+  const ncclComm_t all = communicator(g);
+  char *const parts = state_.scratch((n + 1) * bytes), *const mine = parts + n * bytes;
+  copy(clipped(packed(e, Side::Dst), me, me), element, window_ + src, mine);
+  collective("an all-gather",
+             [&] { return nccl_.all_gather(mine, parts, size_t(bytes), ncclUint8, all, state_.stream()); });
+  for (int p = 0; p < n; ++p)
+    copy(clipped(packed(e, Side::Src), me, p), element, parts + p * bytes,
+         static_cast<char*>(dst) + offset_of(g, p, e.dst_by_peer) * element);
+}
+
+void NcclTransport::exchange(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  const int64_t count = count_of(e.dims), element = element_bytes(dtype), bytes = count * element;
+  const int n = g.size(), me = g.index(state_.rank);
+  const ncclComm_t all = communicator(g);
+  const cudaStream_t stream = state_.stream();
+  char *const out = state_.scratch(2 * n * bytes), *const in = out + n * bytes;
+  for (int p = 0; p < n; ++p)
+    copy(clipped(packed(e, Side::Dst), p, me), element, window_ + src + offset_of(g, p, e.src_by_me) * element,
+         out + p * bytes);
+  collective("an all-to-all", [&] {
+    nccl_.group_start();
+    for (int p = 0; p < n; ++p) {
+      check_nccl(nccl_.send(out + p * bytes, size_t(bytes), ncclUint8, p, all, stream), "an all-to-all");
+      check_nccl(nccl_.recv(in + p * bytes, size_t(bytes), ncclUint8, p, all, stream), "an all-to-all");
+    }
+    return nccl_.group_end();
+  });
+  for (int p = 0; p < n; ++p)
+    copy(clipped(packed(e, Side::Src), me, p), element, in + p * bytes,
+         static_cast<char*>(dst) + offset_of(g, p, e.dst_by_peer) * element);
+}
+
+void NcclTransport::broadcast(const Group& g, int root, DType dtype, int64_t src, void* dst, int64_t count) {
+  const ncclComm_t all = communicator(g);
+  const size_t bytes = size_t(count * element_bytes(dtype));
+  collective("a broadcast",
+             [&] { return nccl_.broadcast(window_ + src, dst, bytes, ncclUint8, root, all, state_.stream()); });
+}
+
+void NcclTransport::reduce(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count) {
+  const ncclComm_t all = communicator(g);
+  collective("a reduction", [&] {
+    return nccl_.reduce(window_ + src, dst, size_t(count), number_type(dtype), operation(op, dtype), root, all,
+                        state_.stream());
+  });
+}
+
+// ---- messages -------------------------------------------------------------------------------------------------------
+
+/// The rows of one rank in a table, each packed in a part of the scratch memory.
+struct PackedRow {
+  const Message* message;
+  char* at;
+  size_t bytes;
+};
+
+std::vector<PackedRow> rows_of(std::span<const Message> table, int Message::*end, int rank, int64_t element) {
+  std::vector<PackedRow> out;
+  for (const Message& m : table)
+    if (m.*end == rank && m.from != m.to) out.push_back({&m, nullptr, size_t(count_of(m.dims) * element)});
+  return out;
+}
+
+int64_t bytes_of(const std::vector<PackedRow>& rows) {
+  int64_t bytes = 0;
+  for (const PackedRow& row : rows) bytes += round_up(int64_t(row.bytes), kAlign);
+  return bytes;
+}
+
+char* place(std::vector<PackedRow>& rows, char* at) {
+  for (PackedRow& row : rows) {
+    row.at = at;
+    at += round_up(int64_t(row.bytes), kAlign);
+  }
+  return at;
+}
+
+Exchange box_of(const Message& m) {
+  Exchange e;
+  std::copy(std::begin(m.dims), std::end(m.dims), e.dims);
+  return e;
+}
+
+void NcclTransport::move_table(const Group& g, std::span<const Message> table, DType dtype, int64_t src, void* dst) {
+  const int64_t element = element_bytes(dtype);
+  const cudaStream_t stream = state_.stream();
+  const std::vector<int> members = members_of(g, state_.rank);
+  const ncclComm_t all = communicator(Use::Group, members);
+  const auto index = [&](int rank) { return int(std::find(members.begin(), members.end(), rank) - members.begin()); };
+  char* const to = static_cast<char*>(dst);
+  std::vector<PackedRow> out = rows_of(table, &Message::from, state_.rank, element);
+  std::vector<PackedRow> in = rows_of(table, &Message::to, state_.rank, element);
+  place(in, place(out, state_.scratch(bytes_of(out) + bytes_of(in))));
+  for (const PackedRow& row : out)
+    copy(packed(box_of(*row.message), Side::Dst), element, window_ + src + row.message->src * element, row.at);
+  collective("a redistribution", [&] {
+    nccl_.group_start();
+    for (const PackedRow& row : out)
+      check_nccl(nccl_.send(row.at, row.bytes, ncclUint8, index(row.message->to), all, stream), "a redistribution");
+    for (const PackedRow& row : in)
+      check_nccl(nccl_.recv(row.at, row.bytes, ncclUint8, index(row.message->from), all, stream), "a redistribution");
+    return nccl_.group_end();
+  });
+  for (const PackedRow& row : in)
+    copy(packed(box_of(*row.message), Side::Src), element, row.at, to + row.message->dst * element);
+  for (const Message& m : table)
+    if (m.from == state_.rank && m.to == state_.rank)
+      copy(box_of(m), element, window_ + src + m.src * element, to + m.dst * element);
+}
+
+void NcclTransport::send(const Transfer& t, int, DType dtype, int64_t src) {
+  const int64_t element = element_bytes(dtype);
+  std::vector<PackedRow> rows = rows_of(t.messages, &Message::from, state_.rank, element);
+  if (rows.empty()) return;
+  place(rows, state_.scratch(bytes_of(rows)));
+  std::vector<ncclComm_t> to;
+  for (const PackedRow& row : rows) {
+    to.push_back(communicator(Use::Transfer, {row.message->from, row.message->to}));
+    copy(packed(box_of(*row.message), Side::Dst), element, window_ + src + row.message->src * element, row.at);
+  }
+  collective("a send", [&] {
+    nccl_.group_start();
+    for (size_t i = 0; i < rows.size(); ++i)
+      check_nccl(nccl_.send(rows[i].at, rows[i].bytes, ncclUint8, 1, to[i], state_.stream()), "a send");
+    return nccl_.group_end();
+  });
+}
+
+void NcclTransport::recv(const Transfer& t, int, DType dtype, int64_t src, void* dst) {
+  const int64_t element = element_bytes(dtype);
+  char* const to = static_cast<char*>(dst);
+  for (const Message& m : t.messages)
+    if (m.from == state_.rank && m.to == state_.rank)
+      copy(box_of(m), element, window_ + src + m.src * element, to + m.dst * element);
+  std::vector<PackedRow> rows = rows_of(t.messages, &Message::to, state_.rank, element);
+  if (rows.empty()) return;
+  place(rows, state_.scratch(bytes_of(rows)));
+  std::vector<ncclComm_t> from;
+  for (const PackedRow& row : rows) from.push_back(communicator(Use::Transfer, {row.message->from, row.message->to}));
+  collective("a receipt", [&] {
+    nccl_.group_start();
+    for (size_t i = 0; i < rows.size(); ++i)
+      check_nccl(nccl_.recv(rows[i].at, rows[i].bytes, ncclUint8, 0, from[i], state_.stream()), "a receipt");
+    return nccl_.group_end();
+  });
+  for (const PackedRow& row : rows)
+    copy(packed(box_of(*row.message), Side::Src), element, row.at, to + row.message->dst * element);
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> nccl_transport(CudaState& state) { return std::make_unique<NcclTransport>(state); }
+
+}  // namespace weft

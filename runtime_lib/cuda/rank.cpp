@@ -1,0 +1,111 @@
+// The surface of weft/cuda.h: what a program calls is issued to the stream of its step.
+#include <cstring>
+
+#include "cuda_state.h"
+#include "kernels.h"
+
+namespace weft {
+
+Rank::Rank(CudaState& state)
+    : rank(state.rank),
+      state_(state),
+      own_(state.own),
+      window_(state.window),
+      image_(state.weights),
+      invocation_(&state.words->invocation) {}
+
+void Rank::enter(const Step& step, int64_t index) { state_.enter(step, index); }
+void Rank::leave() { state_.leave(); }
+
+// ---- signals --------------------------------------------------------------------------------------------------------
+
+void Rank::signal(const Signal& signal, int i) {
+  if (signal.group.naxes == 0) return state_.record_signal(signal.slot + i);
+  raise_flags(state_.stream(), peers(signal.group), signal, i);
+}
+
+void Rank::wait(const Signal& signal, int i) {
+  if (signal.group.naxes == 0) return state_.await_signal(signal.slot + i);
+  await_flags(state_.stream(), peers(signal.group), signal, i);
+}
+
+void Rank::barrier(const Group& group) { state_.transport().barrier(group); }
+
+Peers Rank::peers(const Group& group) { return state_.peers(members_of(group, rank)); }
+
+void Rank::check_count(const char* value, int64_t* count, int64_t bound) {
+  weft::check_count(state_.stream(), count, bound, state_.number_of_count(value), state_.fault.get());
+}
+
+// ---- kernels --------------------------------------------------------------------------------------------------------
+
+void Rank::start(const KernelEntry& kernel, Grid grid, void** arguments) {
+  if (grid.blocks > 0) launch_kernel(state_.stream(), kernel, grid, arguments);
+}
+
+/// A cooperative launch fails where not all blocks fit at once.
+void Rank::start_resident(const KernelEntry& kernel, Grid grid, void** arguments) {
+  if (grid.blocks > unsigned{kMaxPeerBlocks})
+    fail(kBug, "a kernel that waits for peers has %u blocks; %d is the most", grid.blocks, kMaxPeerBlocks);
+  launch_kernel(state_.stream(), kernel, grid, arguments, true);
+}
+
+// ---- this rank's own memory -----------------------------------------------------------------------------------------
+
+void Rank::copy_bytes(void* to, const void* from, int64_t bytes) {
+  if (bytes == 0 || to == from) return;
+  check_cuda(cudaMemcpyAsync(to, from, size_t(bytes), cudaMemcpyDeviceToDevice, state_.stream()), "a copy");
+}
+
+void Rank::add(DType dtype, void* sum, const void* part, int64_t count, bool first) {
+  const Box line(line_of(count).dims);
+  const Sources sources = {{first ? part : sum, part}, first ? 1 : 2};
+  reduce_box(state_.stream(), line, ReduceOp::Sum, dtype, sources, sum);
+}
+
+void Rank::take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) {
+  const int me = g.index(rank);
+  const char* source = static_cast<const char*>(from) + offset_of(g, me, e.src_by_me) * element;
+  copy_box(state_.stream(), Box(clipped(e, me, me).dims), element, source, to);
+}
+
+void Rank::read(void* to, const void* at, size_t bytes) { state_.read(to, at, bytes); }
+
+void Rank::write(void* at, const void* from, size_t bytes) {
+  state_.leave_capture();
+  uint64_t bits = 0;
+  memcpy(&bits, from, bytes);
+  store_value(state_.stream(), at, bits, int(bytes));
+}
+
+// ---- collectives ----------------------------------------------------------------------------------------------------
+
+void Rank::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  state_.transport().reduce_all(g, op, dtype, src, dst, e);
+}
+void Rank::reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  state_.transport().reduce_slices(g, op, dtype, src, dst, e);
+}
+void Rank::gather(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  state_.transport().gather(g, dtype, src, dst, e);
+}
+void Rank::exchange(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  state_.transport().exchange(g, dtype, src, dst, e);
+}
+void Rank::broadcast_from(const Group& g, int root, DType dtype, int64_t src, void* dst, int64_t count) {
+  state_.transport().broadcast(g, root, dtype, src, dst, count);
+}
+void Rank::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count) {
+  state_.transport().reduce(g, root, op, dtype, src, dst, count);
+}
+void Rank::move_table(const Group& g, std::span<const Message> table, DType dtype, int64_t src, void* dst) {
+  state_.transport().move_table(g, table, dtype, src, dst);
+}
+void Rank::send_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src) {
+  state_.transport().send(t, micro_batch, dtype, src);
+}
+void Rank::recv_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst) {
+  state_.transport().recv(t, micro_batch, dtype, src, dst);
+}
+
+}  // namespace weft

@@ -339,7 +339,7 @@ void Block::report_stuck() {
     if (wanted && !here && absent == count_) absent = i;
   }
   const Thread& thread = threads_[waits];
-  current_ = waits;  // the one to name
+  current_ = waits;      // the one to name
   if (absent == count_)  // all wait in one warp, but not for the same mask
     fail("thread %u waits for lanes %08x at %s:%u, but they wait for other lanes", waits, thread.mask,
          thread.where.file_name(), thread.where.line());

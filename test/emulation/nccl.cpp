@@ -130,9 +130,17 @@ T combine(ncclRedOp_t op, T a, T b) {
 
 using Bytes = std::vector<char>;
 
+/// The emulation's own memory is hidden from the thread sanitizer, the ranks' is not.
+struct Seen {
+  Seen() { tsan_ignore_end(); }
+  ~Seen() { tsan_ignore_begin(); }
+};
+
 Bytes read(const void* from, size_t bytes) {
   Bytes out(bytes);
   if (bytes > 0) memcpy(out.data(), from, bytes);
+  const Seen seen;
+  tsan_reads(from, bytes);
   return out;
 }
 
@@ -155,6 +163,8 @@ Bytes reduce(const std::vector<Bytes>& inputs, const Call& call, size_t first, s
 
 void write(void* to, const char* from, size_t bytes) {
   if (bytes > 0) memcpy(to, from, bytes);
+  const Seen seen;
+  tsan_writes(to, bytes);
 }
 
 void check_alike(const std::vector<Waiting>& ranks) {
@@ -274,9 +284,9 @@ void arrive_message(ncclComm& comm, const Waiting& mine) {
 
 /// The work of one operation: all of its calls arrive; it is complete when the last of them is.
 bool arrive(ncclComm& comm, const std::vector<Call>& calls, Operation& operation) {
+  Team& team = *comm.team;
+  const QuietGuard guard(team.lock);
   Batch* batch = new Batch{&operation, int(calls.size())};
-  const std::shared_ptr<Team> team = comm.team;
-  const Guard guard(team->lock);
   for (const Call& call : calls) {
     if (call.kind == Kind::Send || call.kind == Kind::Recv)
       arrive_message(comm, {call, batch});
@@ -334,7 +344,7 @@ std::shared_ptr<Team> team_of(const ncclUniqueId& id, int ranks) {
 ncclResult_t join(ncclComm_t* out, const std::shared_ptr<Team>& team, int rank) {
   ncclComm_t comm = new ncclComm{team, rank, current_device(), {}};
   {
-    const Guard guard(team->lock);
+    const QuietGuard guard(team->lock);
     if (team->members[size_t(rank)] != nullptr) return refuse(ncclInvalidUsage, "two processes have the same rank");
     team->members[size_t(rank)] = comm;
     ++team->joined;
@@ -343,10 +353,10 @@ ncclResult_t join(ncclComm_t* out, const std::shared_ptr<Team>& team, int rank) 
   *out = comm;
   // In a group one thread makes several communicators: it cannot wait here.
   for (uint32_t seen = team->bell.count(); group_depth == 0; team->bell.wait(seen), seen = team->bell.count()) {
-    const Guard guard(team->lock);
+    const QuietGuard guard(team->lock);
     if (team->joined == team->size()) break;
   }
-  const Guard guard(team->lock);
+  const QuietGuard guard(team->lock);
   for (const ncclComm_t other : team->members)
     if (other != nullptr && other != comm && other->device == comm->device)
       return refuse(ncclInvalidUsage, "Duplicate GPU detected: two ranks of a communicator are on one device");
@@ -360,7 +370,7 @@ void host_meeting(ncclComm& comm, const Team::Split& entry, Prepare&& prepare, T
   for (bool brought = false;;) {
     const uint32_t seen = team.bell.count();
     {
-      const Guard guard(team.lock);
+      const QuietGuard guard(team.lock);
       if (!brought && team.left == 0) {
         team.split[size_t(comm.rank)] = entry;
         brought = true;
@@ -466,7 +476,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t) { return ncclSuccess; }
 /// What this rank waits for ends as it is; the others' operations go on waiting.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   Team& team = *comm->team;
-  const Guard guard(team.lock);
+  const QuietGuard guard(team.lock);
   for (auto& [number, meeting] : team.meetings) {
     Waiting& mine = meeting.ranks[size_t(comm->rank)];
     if (mine.batch != nullptr) finish(std::exchange(mine, {})), --meeting.arrived;

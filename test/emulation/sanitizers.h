@@ -11,6 +11,7 @@ extern "C" {
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
 void* __tsan_create_fiber(unsigned flags);
+void __tsan_destroy_fiber(void* fiber);
 void* __tsan_get_current_fiber();
 void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 void __tsan_read_range(void* address, unsigned long bytes);
@@ -28,6 +29,7 @@ inline constexpr bool kThreadSanitizer = true;
 inline void tsan_acquire(const void* at) { __tsan_acquire(const_cast<void*>(at)); }
 inline void tsan_release(const void* at) { __tsan_release(const_cast<void*>(at)); }
 inline void* tsan_new_fiber() { return __tsan_create_fiber(0); }
+inline void tsan_end_fiber(void* fiber) { __tsan_destroy_fiber(fiber); }
 inline void* tsan_current() { return __tsan_get_current_fiber(); }
 /// Without an edge between the two: edges are ours to state.
 inline void tsan_switch(void* fiber) { __tsan_switch_to_fiber(fiber, 1); }
@@ -40,6 +42,7 @@ inline constexpr bool kThreadSanitizer = false;
 inline void tsan_acquire(const void*) {}
 inline void tsan_release(const void*) {}
 inline void* tsan_new_fiber() { return nullptr; }
+inline void tsan_end_fiber(void*) {}
 inline void* tsan_current() { return nullptr; }
 inline void tsan_switch(void*) {}
 inline void tsan_reads(const void*, size_t) {}

@@ -21,8 +21,6 @@ struct Running {
 struct Worker {
   Random random{1};
   std::vector<Running*> live, idle;  // blocks that have begun, and finished ones to be used again
-  void* own = nullptr;               // thread-sanitizer contexts: of the OS thread, and of the operations that it runs
-  void* operations = nullptr;
 };
 
 class Scheduler {
@@ -55,8 +53,6 @@ class Scheduler {
   int workers_;
 };
 
-thread_local Worker* the_worker = nullptr;
-
 /// Never destroyed: its threads run as long as the process.
 Scheduler& scheduler() {
   static Scheduler& it = *new Scheduler;
@@ -69,7 +65,6 @@ Scheduler::Scheduler() : random_(knobs().seed) {
     std::thread([this, i] {
       Worker worker;
       worker.random = Random(knobs().seed * 977 + uint64_t(i));
-      the_worker = &worker;
       work(worker);
     }).detach();
 }
@@ -178,8 +173,6 @@ Scheduler::Chosen Scheduler::choose(Worker& worker, int64_t& sleep_ns) {
 }
 
 void Scheduler::work(Worker& worker) {
-  worker.own = tsan_current();
-  worker.operations = tsan_new_fiber();
   for (;;) {
     const uint32_t seen = bell_.count();
     int64_t sleep_ns = 1'000'000'000;
@@ -200,17 +193,22 @@ void Scheduler::work(Worker& worker) {
   }
 }
 
+/// In a thread-sanitizer context of its own: what this OS thread did before is not ordered before it.
+bool run_work(Operation& operation) {
+  void *const worker = tsan_current(), *const own = tsan_new_fiber();
+  tsan_switch(own);
+  for (const void* edge : operation.edges.before) tsan_acquire(edge);
+  const bool finished = operation.work == nullptr || (*operation.work)(operation);
+  if (finished) tsan_release(&operation.completed);
+  tsan_switch(worker);
+  tsan_end_fiber(own);
+  return finished;
+}
+
 void Scheduler::execute(Worker& worker, const Chosen& chosen) {
   Operation& operation = *chosen.operation;
   if (operation.kernel == nullptr) {
-    bool finished = true;
-    if (operation.work != nullptr) run_as(operation, [&] { finished = (*operation.work)(operation); });
-    if (finished) {
-      tsan_switch(worker.operations);
-      tsan_release(&operation.completed);
-      tsan_switch(worker.own);
-      complete(operation);
-    }
+    if (run_work(operation)) complete(operation);
     return;
   }
   for (uint64_t b = 0; b < chosen.blocks; ++b) {
@@ -256,13 +254,6 @@ void retain(Operation* operation) {
 void release(Operation* operation) {
   const QuietGuard guard(scheduler().lock);
   scheduler().release_locked(operation);
-}
-
-void run_as(Operation& operation, const std::function<void()>& body) {
-  tsan_switch(the_worker->operations);
-  for (const void* edge : operation.edges.before) tsan_acquire(edge);
-  body();
-  tsan_switch(the_worker->own);
 }
 
 int64_t resident_capacity(uint64_t threads) {

@@ -37,8 +37,6 @@ struct Operation {
 /// reference.
 void submit(Operation& operation, std::span<Operation* const> after);
 void complete(Operation& operation);
-/// Runs `body` as a part of the operation: in the eyes of the thread sanitizer behind everything that it waited for.
-void run_as(Operation& operation, const std::function<void()>& body);
 void retain(Operation* operation);
 void release(Operation* operation);
 /// Blocks the calling host thread.

@@ -126,7 +126,7 @@ TEST_CASE("emulation: shared and device memory are NaN at first") {
   const Buffer<int> nan(8);
   CHECK(nan.read() == std::vector<int>(8, -1));
   const Stream stream;
-  run(stream.handle, poisoned, 4, 32, nan.at);
+  run(stream.handle, poisoned, 1, 32, nan.at);
   stream.wait();
   CHECK(nan.read() == std::vector<int>(8, 1));
 }

@@ -20,7 +20,7 @@ __global__ void shift(const float* x, float* y) {
   const unsigned t = threadIdx.x;
   all[t + extra] = x[t];
   if (barrier) __syncthreads();
-  y[t] = all[(t + 1) % kThreads];
+  y[blockIdx.x * kThreads + t] = all[(t + 1) % kThreads];
 }
 
 __global__ void some_leave(float* y) {
@@ -63,12 +63,12 @@ __global__ void copy(const float* x, float* y, int n) {
 template <bool barrier, int extra = 0>
 int run_shift() {
   const std::vector<float> values = ramp(kThreads);
-  const Buffer<float> x(values), y(kThreads);
+  const Buffer<float> x(values), y(8 * kThreads);
   const Stream stream;
   run(stream.handle, shift<barrier, extra>, 8, kThreads, x.at, y.at);
   stream.wait();
   const std::vector<float> got = y.read();
-  for (size_t i = 0; i < kThreads; ++i)
+  for (size_t i = 0; i < got.size(); ++i)
     if (got[i] != values[(i + 1) % kThreads]) return 3;
   return 0;
 }

@@ -18,20 +18,25 @@ struct Mailbox {
   float* data[2];
 };
 
-/// Each of two ranks writes its part to both, raises its flag at the other, and adds what came.
-__global__ void exchange(const __grid_constant__ Mailbox box, int rank, uint32_t round, float* sum, int n) {
+/// A block raises its flag at the other rank, and waits for the one that the same block there raises here.
+void meet(const Mailbox& box, int rank, uint32_t value) {
   const int block = int(blockIdx.x);
-  for (int i = block * int(blockDim.x) + int(threadIdx.x); i < n; i += int(gridDim.x * blockDim.x))
-    box.data[1 - rank][i] = float(rank + 1) * float(i + int(round));
+  __threadfence_system();
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence_system();
-    weft::emulation::store_release(box.flags[1 - rank] + block, round);
-    while (weft::emulation::load_acquire(box.flags[rank] + block) < round) __nanosleep(64);
+    weft::emulation::store_release(box.flags[1 - rank] + block, value);
+    while (weft::emulation::load_acquire(box.flags[rank] + block) < value) __nanosleep(64);
   }
   __syncthreads();
-  for (int i = block * int(blockDim.x) + int(threadIdx.x); i < n; i += int(gridDim.x * blockDim.x))
-    sum[i] = box.data[rank][i];
+}
+
+/// Each of two ranks writes its part to the other, and copies what came.
+__global__ void exchange(const __grid_constant__ Mailbox box, int rank, uint32_t round, float* out, int n) {
+  const int first = int(blockIdx.x * blockDim.x + threadIdx.x), step = int(gridDim.x * blockDim.x);
+  for (int i = first; i < n; i += step) box.data[1 - rank][i] = float(rank + 1) * float(i + int(round));
+  meet(box, rank, 2 * round - 1);
+  for (int i = first; i < n; i += step) out[i] = box.data[rank][i];
+  meet(box, rank, 2 * round);  // the next round may write
 }
 
 constexpr int kCount = 4096;

@@ -128,14 +128,43 @@ class Compiles {
 std::string arch_of(const Plan& plan) { return plan.target.archs.empty() ? "x86-64-v3" : plan.target.archs[0]; }
 
 /// Paths are relative to the work folder, so that an executable does not depend on where it was built.
-Command compile_command(const Plan& plan, const BuildOptions& options, const fs::path& root, const std::string& file) {
+std::vector<std::string> path_flags(const BuildOptions& options, const fs::path& root, const std::string& file) {
+  return {"-frandom-seed=" + file, "-ffile-prefix-map=" + root.string() + "=.",
+          "-ffile-prefix-map=" + fs::absolute(options.runtime_dir).string() + "=runtime_lib"};
+}
+
+Command host_command(const Plan& plan, const BuildOptions& options, const fs::path& root, const std::string& file) {
   const bool kernel = file.starts_with("kernels/");
-  Command command = {options.compiler, "-std=c++20", kernel ? "-O3" : "-O1", "-march=" + arch_of(plan)};
+  const bool cuda = plan.target.kind == Target::Kind::Cuda;
+  Command command = {options.compiler, "-std=c++20", kernel ? "-O3" : "-O1"};
+  if (!cuda) command.push_back("-march=" + arch_of(plan));
   for (const char* flag : {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-w", "-pipe"})
     command.emplace_back(flag);
-  command.push_back("-frandom-seed=" + file);
-  command.push_back("-ffile-prefix-map=" + root.string() + "=.");
-  command.push_back("-ffile-prefix-map=" + fs::absolute(options.runtime_dir).string() + "=runtime_lib");
+  for (const std::string& flag : path_flags(options, root, file)) command.push_back(flag);
+  return command;
+}
+
+/// Code for each architecture, and for the newest also in a form that later GPUs' drivers translate.
+Command device_command(const Plan& plan, const BuildOptions& options, const fs::path& root, const std::string& file) {
+  Command command = {options.cuda_dir + "/bin/nvcc", "-std=c++20", "-O3", "-w", "--expt-relaxed-constexpr"};
+  command.insert(command.end(), {"--objdir-as-tempdir", "-ccbin", options.compiler});
+  for (const std::string& arch : plan.target.archs) {
+    const std::string number = arch.substr(3);
+    const bool last = &arch == &plan.target.archs.back();
+    command.push_back("-gencode=arch=compute_" + number + ",code=" + (last ? "[sm_" + number + ",compute_" + number + "]" : "sm_" + number));
+  }
+  for (const std::string& flag : path_flags(options, root, file)) {
+    command.emplace_back("-Xcompiler");
+    command.push_back(flag);
+  }
+  return command;
+}
+
+bool is_device_code(const std::string& path) { return path.ends_with(".cu"); }
+
+Command compile_command(const Plan& plan, const BuildOptions& options, const fs::path& root, const std::string& file) {
+  Command command =
+      is_device_code(file) ? device_command(plan, options, root, file) : host_command(plan, options, root, file);
   command.push_back("-I" + (fs::path(options.runtime_dir) / "include").string());
   for (const char* word : {"-c", "-o"}) command.emplace_back(word);
   command.push_back((root / (file + ".o")).string());
@@ -143,7 +172,7 @@ Command compile_command(const Plan& plan, const BuildOptions& options, const fs:
   return command;
 }
 
-bool is_code(const std::string& path) { return path.ends_with(".cpp"); }
+bool is_code(const std::string& path) { return path.ends_with(".cpp") || is_device_code(path); }
 
 BuildResult file_failed(Diags& diags, const std::string& path) {
   diags.error("write-failed", Loc::in_file(path), "cannot write the file: {}", std::strerror(errno));
@@ -169,9 +198,12 @@ BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& fi
   for (const SourceFile* file : order)
     compiles.run(compile_command(plan, options, root, file->path), file->path, (root / (file->path + ".log")).string());
   if (!compiles.finish()) return BuildResult::ToolchainFailed;
+  link.push_back(options.runtime_library);
+  if (plan.target.kind == Target::Kind::Cuda)
+    for (const char* word : {"-L", "-lcudart_static", "-lrt", "-ldl"})
+      link.push_back(word == std::string("-L") ? "-L" + options.cuda_dir + "/lib" : word);
   for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"})
     link.emplace_back(word);
-  link.insert(link.begin() + 3 + static_cast<long>(order.size()), options.runtime_library);
   compiles.run(link, fs::path(options.output).filename().string(), (root / "link.log").string());
   if (!compiles.finish()) return BuildResult::ToolchainFailed;
   std::string manifest;
@@ -189,7 +221,8 @@ BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>&
   std::error_code error;
   const fs::path runtime = root / "runtime_lib";
   fs::create_directories(runtime, error);
-  for (const char* part : {"include", "src", "CMakeLists.txt", "program.cmake"})
+  for (const char* part : {"include", "src", "cuda", "CMakeLists.txt", "program.cmake"})
+    if (plan.target.kind == Target::Kind::Cuda || part != std::string("cuda"))
     fs::copy(fs::path(options.runtime_dir) / part, runtime / part,
              fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
   if (error) {

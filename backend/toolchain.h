@@ -11,6 +11,7 @@ struct BuildOptions {
   std::string runtime_dir;      // runtime_lib: include/, src/, program.cmake
   std::string runtime_library;  // libweft_runtime.a
   std::string compiler = "g++";
+  std::string cuda_dir;  // bin/nvcc, include/, lib/; used for device programs only
   int jobs = 0;          // 0: as many as there are cores
   bool progress = true;  // a line for each file, on standard error
 };

@@ -78,12 +78,28 @@ int exit_code_of(BuildResult result) {
 
 }  // namespace
 
-std::optional<RuntimeLibrary> find_runtime(Diags& diags) {
+std::string find_cuda() {
+  std::vector<std::string> places;
+  const char* path = std::getenv("PATH");
+  for (const std::string& folder : split(path ? path : "", ':'))
+    places.push_back(fs::path(folder).parent_path().string());
+  if (const char* home = std::getenv("CUDA_HOME")) places.emplace_back(home);
+  places.emplace_back("/usr/local/cuda");
+  std::error_code error;
+  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+  if (*WEFT_BUILD_CUDA_DIR) places.push_back((here / WEFT_BUILD_CUDA_DIR).string());
+  for (const std::string& place : places)
+    if (is_executable(place + "/bin/nvcc")) return fs::weakly_canonical(place, error).string();
+  return "";
+}
+
+std::optional<RuntimeLibrary> find_runtime(Target::Kind target, Diags& diags) {
+  const std::string file = target == Target::Kind::Cuda ? "libweft_runtime_cuda.a" : "libweft_runtime.a";
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   const RuntimeLibrary places[] = {
-      {(here / WEFT_BUILD_RUNTIME_DIR).string(), (here / WEFT_BUILD_RUNTIME_LIBRARY).string()},
-      {(here / WEFT_INSTALLED_RUNTIME_DIR).string(), (here / WEFT_INSTALLED_RUNTIME_LIBRARY).string()}};
+      {(here / WEFT_BUILD_RUNTIME_DIR).string(), (here / WEFT_BUILD_LIBRARY_DIR / file).string()},
+      {(here / WEFT_INSTALLED_RUNTIME_DIR).string(), (here / WEFT_INSTALLED_LIBRARY_DIR / file).string()}};
   for (const RuntimeLibrary& place : places)
     if (fs::exists(place.folder + "/include/weft/host.h") && fs::exists(place.library)) return place;
   diags.error("no-runtime-library", {}, "the runtime library is neither at {} nor at {}", places[0].library,
@@ -106,8 +122,10 @@ bool check_output(const Options& options, Diags& diags) {
 }
 
 int build(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
-  const std::optional<RuntimeLibrary> runtime = find_runtime(diags);
-  const std::string compiler = find_compiler();
+  const std::optional<RuntimeLibrary> runtime = find_runtime(plan.target.kind, diags);
+  const std::string compiler = find_compiler(), cuda = find_cuda();
+  if (plan.target.kind == Target::Kind::Cuda && cuda.empty())
+    diags.error("no-cuda", {}, "there is no nvcc in PATH, CUDA_HOME or /usr/local/cuda; `weft doctor --target cuda` says more");
   if (compiler.empty())
     diags.error("no-compiler", {}, "neither g++ nor clang++ is in PATH; `weft doctor` says what is needed");
   const WorkFolder work;
@@ -120,6 +138,7 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
                            .runtime_dir = runtime->folder,
                            .runtime_library = runtime->library,
                            .compiler = compiler,
+                           .cuda_dir = cuda,
                            .jobs = 0,
                            .progress = !options.quiet};
   progress(options, format("compiling {} kernels with {}", plan.kernels.size(), compiler));
@@ -129,13 +148,14 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
 }
 
 int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
-  const std::optional<RuntimeLibrary> runtime = find_runtime(diags);
+  const std::optional<RuntimeLibrary> runtime = find_runtime(Target::Kind::Host, diags);
   if (!runtime) return kEnvironment;
   const BuildOptions build{.work_dir = options.output,
                            .output = options.output,
                            .runtime_dir = runtime->folder,
                            .runtime_library = runtime->library,
                            .compiler = "",
+                           .cuda_dir = "",
                            .jobs = 0,
                            .progress = false};
   return exit_code_of(write_source_folder(plan, files, build, diags));

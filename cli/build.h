@@ -15,9 +15,13 @@ namespace weft {
 /// The runtime library as this executable finds it: in the tree it was built from, or installed.
 struct RuntimeLibrary {
   std::string folder;   // include/, src/, program.cmake
-  std::string library;  // libweft_runtime.a
+  std::string library;  // libweft_runtime.a, or libweft_runtime_cuda.a
 };
-std::optional<RuntimeLibrary> find_runtime(Diags& diags);
+std::optional<RuntimeLibrary> find_runtime(Target::Kind target, Diags& diags);
+
+/// The CUDA toolkit: the folder above the nvcc in PATH, CUDA_HOME, /usr/local/cuda, or the one that ./dev installed.
+/// Empty if there is none.
+std::string find_cuda();
 
 /// The C++ compiler of emitted programs: g++, or clang++ where there is none. Empty if there is neither.
 std::string find_compiler();

@@ -248,7 +248,7 @@ void Batch::build_and_run(const std::vector<Ready*>& group) {
 
 void Batch::run() {
   Diags diags;
-  if (const std::optional<RuntimeLibrary> found = find_runtime(diags)) runtime_ = *found;
+  if (const std::optional<RuntimeLibrary> found = find_runtime(Target::Kind::Host, diags)) runtime_ = *found;
   std::vector<Ready> ready;
   for (size_t i = 0; i < cases_.size(); ++i) {
     report_.begins(i);

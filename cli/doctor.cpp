@@ -43,15 +43,15 @@ bool check_compiler(const Options& options) {
               ran.exit_code == 0 ? "runs " + arch + " programs" : "a program for " + arch + ": " + ending_text(ran));
 }
 
-bool check_library() {
+bool check_library(Target::Kind target) {
   Diags diags;
-  const std::optional<RuntimeLibrary> runtime = find_runtime(diags);
+  const std::optional<RuntimeLibrary> runtime = find_runtime(target, diags);
   return line("runtime library", runtime.has_value(), runtime ? runtime->library : diags.all().front().message);
 }
 
 bool check_host(const Options& options) {
   bool ok = check_compiler(options);
-  ok &= check_library();
+  ok &= check_library(Target::Kind::Host);
   const WorkFolder work;
   ok &= line("temporary folder", !work.path().empty(),
              work.path().empty() ? "none can be made below TMPDIR or /tmp" : work.path());
@@ -60,14 +60,25 @@ bool check_host(const Options& options) {
   return ok;
 }
 
+/// What building a cuda program needs; a GPU and its driver are wanted where it runs.
+bool check_cuda() {
+  const std::string compiler = find_compiler(), cuda = find_cuda();
+  bool ok = line("C++ compiler", !compiler.empty(), compiler.empty() ? "neither g++ nor clang++ is in PATH" : compiler);
+  if (!line("CUDA toolkit", !cuda.empty(), cuda.empty() ? "no nvcc in PATH, CUDA_HOME or /usr/local/cuda" : cuda))
+    return false;
+  const Finished version = run_program({cuda + "/bin/nvcc", "--version"}, kSeconds);
+  const size_t at = version.out.find("release ");
+  ok &= line("nvcc", at != std::string::npos, at == std::string::npos ? ending_text(version) : first_line(version.out.substr(at)));
+  ok &= check_library(Target::Kind::Cuda);
+  line("GPU", access("/dev/nvidia0", F_OK) == 0, access("/dev/nvidia0", F_OK) == 0 ? "/dev/nvidia0" : "none here; not needed to build");
+  return ok;
+}
+
 }  // namespace
 
 int run_doctor(const Options& options) {
-  if (options.target.kind == Target::Kind::Cuda) {
-    line("target cuda", false, "this version compiles for --target host only");
-    return 3;
-  }
-  return check_host(options) ? 0 : kEnvironment;
+  const bool ok = options.target.kind == Target::Kind::Cuda ? check_cuda() : check_host(options);
+  return ok ? 0 : kEnvironment;
 }
 
 }  // namespace weft

@@ -261,7 +261,8 @@ std::string Declarations::ports(const Program& program, const std::vector<Port>&
   std::vector<std::string> lines;
   for (size_t i = 0; i < ports.size(); ++i) {
     const Port& port = ports[i];
-    if (program.positions[port.buffer.index].kind == Position::Kind::Absent) continue;
+    const bool absent = program.positions[port.buffer.index].kind == Position::Kind::Absent;
+    if (absent || !holds(program, port.place)) continue;  // a window has its position in all programs
     const std::string name = "k" + prefix + std::to_string(i);
     std::vector<std::string> slices, bounds, fields, dims;
     std::vector<int> varying;
@@ -274,23 +275,14 @@ std::string Declarations::ports(const Program& program, const std::vector<Port>&
     }
     for (size_t d = 0; d < port.counts.size(); ++d)
       if (port.counts[d]) bounds.push_back("{" + std::to_string(d) + ", " + names_.buffers[port.counts[d].index] + "}");
-    std::vector<int> ranks;
-    for (int rank : program.ranks)
-      if (std::count(plan_.places[port.place.index].ranks.begin(), plan_.places[port.place.index].ranks.end(), rank))
-        ranks.push_back(rank);
     const auto field = [&](const std::string& type, const std::string& what, const std::vector<std::string>& rows) {
       if (rows.empty()) return;
       layouts.push_back("constexpr " + type + " " + name + what + "[] = {" + join(rows, ", ") + "};");
-      fields.push_back("." +
-                       std::string(what == "Slices"   ? "slices"
-                                   : what == "Bounds" ? "bounds"
-                                                      : "ranks") +
-                       " = " + name + what);
+      fields.push_back((what == "Slices" ? ".slices = " : ".bounds = ") + name + what);
     };
     field("weft::Slice", "Slices", slices);
     if (!varying.empty()) fields.push_back(".per_rank = " + names_.group(port.place, varying));
     field("weft::Bound", "Bounds", bounds);
-    if (ranks.size() != program.ranks.size()) field("int", "Ranks", {numbers_text(ranks)});
     for (int64_t d : port.type.dims()) dims.push_back(std::to_string(d));
     lines.push_back("{" + string_literal(port.name) + ", {" + join(dims, ", ") + "}, " +
                     names_.buffers[port.buffer.index] + (fields.empty() ? "" : ", {" + join(fields, ", ") + "}") +

@@ -218,7 +218,8 @@ class Emitter {
 
   bool has_port(const Program& program, const std::vector<Port>& ports) const {
     return std::any_of(ports.begin(), ports.end(), [&](const Port& port) {
-      return program.positions[port.buffer.index].kind != Position::Kind::Absent;
+      return program.positions[port.buffer.index].kind != Position::Kind::Absent &&
+             declarations_.holds(program, port.place);
     });
   }
 

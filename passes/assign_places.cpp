@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "ir/op_def.h"
 #include "passes/passes.h"
@@ -206,6 +207,20 @@ class Movement {
   std::map<std::pair<ValueId, PlaceId>, std::vector<Moved>> moved_;
 };
 
+/// Every rank of the schedule has a program to run.
+void check_idle_ranks(const Schedule& schedule, Diags& diags) {
+  std::set<int> busy;
+  for (const PlaceRequest& place : schedule.places)
+    for (const StageRequest& stage : schedule.pipeline->stages)
+      if (stage.place == place.name) busy.insert(place.ranks.begin(), place.ranks.end());
+  for (const PlaceRequest& place : schedule.places)
+    for (int rank : place.ranks)
+      if (busy.insert(rank).second)
+        diags.error("rank-without-stage", place.loc,
+                    "rank {} of place '{}' runs no stage: give one to the place, or leave the rank out", rank,
+                    place.name);
+}
+
 /// Inputs loaded in several places are one port of the model: all copies carry its number.
 void number_ports(Graph& graph) {
   int64_t port = 0;
@@ -229,6 +244,7 @@ void assign_places(Module& module, const Env& env) {
   number_ports(graph);
   Stages stages(module, env.schedule, env.diags);
   stages.assign();
+  check_idle_ranks(env.schedule, env.diags);
   if (!env.diags.ok()) return;
   module.pipeline = pipeline_order(env.schedule, stages.reads(), env.diags);
   if (module.pipeline) Movement(module).run();

@@ -21,7 +21,7 @@ p (float[4] x) => (float[4] y) <int64 k = {3}, int64 l = {2}>
 """
 PLACES = "a: {ranks: [0], mesh: {t: 1}}, b: {ranks: [1], mesh: {t: 1}}, c: {ranks: [0, 1], mesh: {t: 2}}"
 OVERLAPPING = "A: {place: a, nodes: [fc]}, B: {place: b, nodes: [act]}, C: {place: c, nodes: [res, end]}"
-ONE_PLACE = "A: {place: a, nodes: [fc, act]}, B: {place: a, nodes: [res, end]}"
+ONE_PLACE = "A: {place: c, nodes: [fc, act]}, B: {place: c, nodes: [res, end]}"
 TABLE = "[[A, 0], [A, 1], [B, 0], [C, 0], [B, 1], [C, 1]]"
 
 

@@ -62,7 +62,7 @@ TEST_CASE("stages with skip connections in places that overlap, in every order")
 TEST_CASE("stages share a place, in the order of the schedule or not") {
   const std::string places = kPlaces[0];
   const std::string forward = "A: {place: c, nodes: [fc, act]}, B: {place: c, nodes: [res, mid, end]}";
-  const std::string backward = "B: {place: b, nodes: [res, mid, end]}, A: {place: b, nodes: [fc, act]}";
+  const std::string backward = "B: {place: c, nodes: [res, mid, end]}, A: {place: c, nodes: [fc, act]}";
   for (const char* order : {"gpipe", "1f1b", "[[A, 0], [A, 1], [B, 0], [A, 2], [B, 1], [B, 2]]"}) {
     check_runs(kChain, pipeline(places, forward, 3, order));
     check_runs(kChain, pipeline(places, backward, 3, order));

@@ -1,12 +1,14 @@
 # Builds an emitted program:  weft_program(NAME TARGET SOURCES files...)
-# NAME is the executable; TARGET is host. weights.bin and manifest.json stay beside it.
+# NAME is the executable; TARGET is host or cuda. weights.bin and manifest.json stay beside it.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "kind of build" FORCE)
 endif()
-set(WEFT_ARCH "native" CACHE STRING "-march of the kernels, such as x86-64-v3 or x86-64-v4")
+set(WEFT_ARCH "native" CACHE STRING "-march of the kernels of host programs, such as x86-64-v3 or x86-64-v4")
 
 set(WEFT_RUNTIME_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 # What kernels need to vectorise; not -ffast-math, which would break masks of infinities and the range reductions.
@@ -14,15 +16,25 @@ set(WEFT_KERNEL_OPTIONS -O3 -march=${WEFT_ARCH} -fno-math-errno -fno-trapping-ma
 
 function(weft_program name target)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES")
-  if(NOT target STREQUAL "host")
-    message(FATAL_ERROR "weft_program: unknown target '${target}'; host is known")
+  if(NOT target MATCHES "^(host|cuda)$")
+    message(FATAL_ERROR "weft_program: unknown target '${target}'; host and cuda are known")
+  endif()
+  if(target STREQUAL "cuda" AND NOT CMAKE_CUDA_COMPILER)
+    message(FATAL_ERROR "weft_program: a cuda program needs project(... LANGUAGES CXX CUDA)")
   endif()
   if(NOT TARGET weft_runtime)
-    add_subdirectory(${WEFT_RUNTIME_FOLDER} ${CMAKE_BINARY_DIR}/weft_runtime)
+    add_subdirectory(${WEFT_RUNTIME_FOLDER} ${CMAKE_BINARY_DIR}/weft_runtime EXCLUDE_FROM_ALL)
   endif()
   add_executable(${name} ${arg_SOURCES})
-  target_compile_options(${name} PRIVATE ${WEFT_KERNEL_OPTIONS})
-  target_link_libraries(${name} PRIVATE weft_runtime -static-libstdc++ -static-libgcc)
+  if(target STREQUAL "cuda")
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O2>
+      $<$<COMPILE_LANGUAGE:CUDA>:-O3 --expt-relaxed-constexpr>)
+    target_link_libraries(${name} PRIVATE weft_runtime_cuda)
+  else()
+    target_compile_options(${name} PRIVATE ${WEFT_KERNEL_OPTIONS})
+    target_link_libraries(${name} PRIVATE weft_runtime)
+  endif()
+  target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
   foreach(file weights.bin manifest.json)
     if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${file})
       add_custom_command(TARGET ${name} POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink

@@ -509,11 +509,19 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* at, size_t bytes, ncc
 /// Kernels may still hold it: its few bytes stay.
 ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t) { return ncclSuccess; }
 
+ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements*, ncclDevComm* out) {
+  const int size = comm->team->size();
+  *out = {comm->rank, size, knobs().nvlink ? comm->rank : 0, knobs().nvlink ? size : 1};
+  return ncclSuccess;
+}
+ncclResult_t ncclDevCommDestroy(ncclComm_t, const ncclDevComm*) { return ncclSuccess; }
+
 void* ncclGetLsaPointer(ncclWindow_t window, size_t offset, int peer) {
   if (size_t(peer) >= window->at.size() || offset > window->bytes)
     fail("no byte %zu in a window of peer %d", offset, peer);
   return window->at[size_t(peer)] + offset;
 }
+/// Null where the peer is not in the domain.
 void* ncclGetPeerPointer(ncclWindow_t window, size_t offset, int peer) {
   return ncclGetLsaPointer(window, offset, peer);
 }

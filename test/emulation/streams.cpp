@@ -97,9 +97,11 @@ Knobs read_knobs() {
   };
   out.seed = uint64_t(number("WEFT_EMULATION_SEED", 1));
   out.workers = int(number("WEFT_EMULATION_WORKERS", 0));
-  out.devices = int(std::clamp<int64_t>(number("WEFT_EMULATION_DEVICES", 1), 1, kDevices));
+  out.nccl = number("WEFT_EMULATION_NCCL", 0) != 0;
+  out.devices = int(std::clamp<int64_t>(number("WEFT_EMULATION_DEVICES", out.nccl ? kDevices : 1), 1, kDevices));
   out.sms = int(number("WEFT_EMULATION_SMS", out.sms));
   out.delay_us = int(number("WEFT_EMULATION_DELAY_US", 0));
+  out.nvlink = number("WEFT_EMULATION_NVLINK", 1) != 0;
   if (const char* order = getenv("WEFT_EMULATION_ORDER")) {
     if (strcmp(order, "fixed") != 0 && strcmp(order, "random") != 0)
       fail("WEFT_EMULATION_ORDER is '%s'; random and fixed are known", order);

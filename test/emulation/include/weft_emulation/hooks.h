@@ -38,15 +38,17 @@ void store_release(T* at, T value) {
 
 enum class Order : uint8_t { Random, Fixed };
 
-/// Read once from WEFT_EMULATION_SEED, _ORDER (random, fixed), _WORKERS, _DEVICES, _SMS, _DELAY_US; tests set them
-/// between programs, while nothing runs.
+/// Read once from WEFT_EMULATION_SEED, _ORDER (random, fixed), _WORKERS, _DEVICES, _SMS, _DELAY_US, _NVLINK; tests set
+/// them between programs, while nothing runs.
 struct Knobs {
   uint64_t seed = 1;
   Order order = Order::Random;  // of operations that could start, of blocks, of the threads of a block
   int workers = 0;              // OS threads that run operations; 0: as many as processors, at least 2
-  int devices = 1;              // at most 8
+  int devices = 1;              // at most 8; with nccl all 8 unless set
   int sms = 132;                // multiprocessors of a device: 2048 threads or 32 blocks are resident on each
-  int delay_us = 0;             // longest time by which an operation or a polling thread is held up by chance
+  int delay_us = 0;             // longest time by which an operation is held up by chance
+  bool nvlink = true;           // NCCL's ranks reach each other's memory by loads and stores
+  bool nccl = false;            // ranks that are threads talk through NCCL, not through their common memory
 };
 Knobs& knobs();
 

@@ -125,7 +125,7 @@ class Compiles {
   bool failed_ = false;
 };
 
-std::string arch_of(const Plan& plan) { return plan.target.archs.empty() ? "x86-64-v3" : plan.target.archs[0]; }
+std::string arch_of(const Target& target) { return target.archs.empty() ? "x86-64-v3" : target.archs[0]; }
 
 /// Paths are relative to the work folder, so that an executable does not depend on where it was built.
 std::vector<std::string> path_flags(const BuildOptions& options, const fs::path& root, const std::string& file) {
@@ -133,11 +133,10 @@ std::vector<std::string> path_flags(const BuildOptions& options, const fs::path&
           "-ffile-prefix-map=" + fs::absolute(options.runtime_dir).string() + "=runtime_lib"};
 }
 
-Command host_command(const Plan& plan, const BuildOptions& options, const fs::path& root, const std::string& file) {
+Command host_command(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
   const bool kernel = file.starts_with("kernels/");
-  const bool cuda = plan.target.kind == Target::Kind::Cuda;
-  Command command = {options.compiler, "-std=c++20", kernel ? "-O3" : "-O1"};
-  if (!cuda) command.push_back("-march=" + arch_of(plan));
+  Command command = {options.compiler, "-std=c++20", kernel && !options.quick ? "-O3" : "-O1"};
+  if (target.kind == Target::Kind::Host) command.push_back("-march=" + arch_of(target));
   for (const char* flag : {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-w", "-pipe"})
     command.emplace_back(flag);
   for (const std::string& flag : path_flags(options, root, file)) command.push_back(flag);
@@ -145,12 +144,12 @@ Command host_command(const Plan& plan, const BuildOptions& options, const fs::pa
 }
 
 /// Code for each architecture, and for the newest also in a form that later GPUs' drivers translate.
-Command device_command(const Plan& plan, const BuildOptions& options, const fs::path& root, const std::string& file) {
+Command device_command(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
   Command command = {options.cuda_dir + "/bin/nvcc", "-std=c++20", "-O3", "-w", "--expt-relaxed-constexpr"};
   command.insert(command.end(), {"--objdir-as-tempdir", "-ccbin", options.compiler});
-  for (const std::string& arch : plan.target.archs) {
+  for (const std::string& arch : target.archs) {
     const std::string number = arch.substr(3);
-    const bool last = &arch == &plan.target.archs.back();
+    const bool last = &arch == &target.archs.back();
     command.push_back("-gencode=arch=compute_" + number + ",code=" + (last ? "[sm_" + number + ",compute_" + number + "]" : "sm_" + number));
   }
   for (const std::string& flag : path_flags(options, root, file)) {
@@ -162,9 +161,9 @@ Command device_command(const Plan& plan, const BuildOptions& options, const fs::
 
 bool is_device_code(const std::string& path) { return path.ends_with(".cu"); }
 
-Command compile_command(const Plan& plan, const BuildOptions& options, const fs::path& root, const std::string& file) {
+Command compile_command(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
   Command command =
-      is_device_code(file) ? device_command(plan, options, root, file) : host_command(plan, options, root, file);
+      is_device_code(file) ? device_command(target, options, root, file) : host_command(target, options, root, file);
   command.push_back("-I" + (fs::path(options.runtime_dir) / "include").string());
   for (const char* word : {"-c", "-o"}) command.emplace_back(word);
   command.push_back((root / (file + ".o")).string());
@@ -181,8 +180,8 @@ BuildResult file_failed(Diags& diags, const std::string& path) {
 
 }  // namespace
 
-BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
-                             Diags& diags) {
+BuildResult build_program(const Target& target, const std::vector<SourceFile>& files, const BuildOptions& options,
+                          Diags& diags) {
   const fs::path root = fs::absolute(options.work_dir);
   for (const SourceFile& file : files)
     if (!write_file(root / file.path, file.text)) return file_failed(diags, (root / file.path).string());
@@ -196,16 +195,22 @@ BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& fi
                    [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
   Compiles compiles(options, order.size() + 1, diags);
   for (const SourceFile* file : order)
-    compiles.run(compile_command(plan, options, root, file->path), file->path, (root / (file->path + ".log")).string());
+    compiles.run(compile_command(target, options, root, file->path), file->path, (root / (file->path + ".log")).string());
   if (!compiles.finish()) return BuildResult::ToolchainFailed;
   link.push_back(options.runtime_library);
-  if (plan.target.kind == Target::Kind::Cuda)
+  if (target.kind == Target::Kind::Cuda)
     for (const char* word : {"-L", "-lcudart_static", "-lrt", "-ldl"})
       link.push_back(word == std::string("-L") ? "-L" + options.cuda_dir + "/lib" : word);
   for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"})
     link.emplace_back(word);
   compiles.run(link, fs::path(options.output).filename().string(), (root / "link.log").string());
-  if (!compiles.finish()) return BuildResult::ToolchainFailed;
+  return compiles.finish() ? BuildResult::Built : BuildResult::ToolchainFailed;
+}
+
+BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
+                             Diags& diags) {
+  const BuildResult built = build_program(plan.target, files, options, diags);
+  if (built != BuildResult::Built) return built;
   std::string manifest;
   for (const SourceFile& file : files)
     if (file.path == "manifest.json") manifest = file.text;

@@ -12,12 +12,16 @@ struct BuildOptions {
   std::string runtime_library;  // libweft_runtime.a
   std::string compiler = "g++";
   std::string cuda_dir;  // bin/nvcc, include/, lib/; used for device programs only
+  bool quick = false;    // less optimisation: for programs that run once
   int jobs = 0;          // 0: as many as there are cores
   bool progress = true;  // a line for each file, on standard error
 };
 
 enum class BuildResult { Built, ToolchainFailed, FileFailed };
 
+/// Compiles and links: an executable without weights.
+BuildResult build_program(const Target& target, const std::vector<SourceFile>& files, const BuildOptions& options,
+                          Diags& diags);
 /// Compiles, links and appends. Reports `toolchain-failed` (exit 4) with the file and the end of the compiler's log.
 BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
                              Diags& diags);

@@ -5,6 +5,7 @@
 
 #include "backend/emit.h"
 #include "backend/pack.h"
+#include "backend/toolchain.h"
 #include "cli/build.h"
 #include "cli/comparison.h"
 #include "cli/compile.h"
@@ -16,7 +17,7 @@ namespace weft {
 
 namespace {
 
-constexpr double kRunSeconds = 60, kBuildSeconds = 600;
+constexpr double kRunSeconds = 60;
 // One compiler run for several cases saves reading the headers; one that is too long keeps a core from its share.
 constexpr size_t kGroupBytes = 250'000, kGroupCases = 48;
 
@@ -26,7 +27,7 @@ struct Ready {
   std::unique_ptr<Compilation> compilation;
   KnownData data;
   std::string space;  // its namespace, and its name in the executable
-  std::string text;
+  std::string program, kernels;  // text
   std::optional<double> tolerance;
 };
 
@@ -125,11 +126,11 @@ CaseResult CaseCompiler::evaluate_reference(const Compilation& c, const std::str
   return {"no_kernel", why};
 }
 
-/// All code of a program but its main.
-std::string joined_text(const std::vector<SourceFile>& files) {
+/// The program's file without its main, or all kernels.
+std::string joined_text(const std::vector<SourceFile>& files, bool kernels) {
   std::string text;
   for (const SourceFile& file : files) {
-    if (!file.path.ends_with(".cpp")) continue;
+    if (file.path.starts_with("kernels/") != kernels || !(file.path.ends_with(".cpp") || file.path.ends_with(".cu"))) continue;
     const size_t main_begin = file.text.rfind("\nint main(");
     text += file.text.substr(0, main_begin == std::string::npos ? file.text.size() : main_begin + 1);
   }
@@ -160,17 +161,17 @@ std::optional<Ready> CaseCompiler::compile(CaseResult& result) {
     result = evaluate_reference(*c, first_error(diags));
     return {};
   }
-  return Ready{0, std::move(c), std::move(data_), space_, joined_text(files), options_.tolerance};
+  return Ready{0, std::move(c), std::move(data_), space_, joined_text(files, false), joined_text(files, true), options_.tolerance};
 }
 
 // ---- building and running -------------------------------------------------------------------------------------------
 
 std::string group_text(const std::vector<Ready*>& group) {
   std::string text = "#include <cstring>\n";
-  for (const Ready* one : group) text += one->text + "\n";
+  for (const Ready* one : group) text += one->program + "\n";
   text += "int main(int argc, char** argv) {\n  const char* name = argc > 1 ? argv[1] : \"\";\n";
   for (const Ready* one : group)
-    text += format("  if (!strcmp(name, \"{}\")) return weft::main({}::kExecutable, argc - 1, argv + 1);\n", one->space,
+    text += format("  if (!strcmp(name, \"{}\")) return weft::main(model::{}::kExecutable, argc - 1, argv + 1);\n", one->space,
                    one->space);
   return text + "  return 2;\n}\n";
 }
@@ -196,17 +197,27 @@ class Batch {
 };
 
 bool Batch::build(const std::vector<Ready*>& group, const std::string& program, std::string& log) const {
-  const std::string source = program + ".cpp";
-  write_file(source, group_text(group));
-  const Finished finished =
-      run_program({find_compiler(), "-std=c++20", "-O1", "-march=" + options_.target.archs.front(), "-fno-math-errno",
-                   "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-w", "-pipe", "-I" + runtime_.folder + "/include",
-                   "-o", program, source, runtime_.library, "-pthread"},
-                  kBuildSeconds);
-  const size_t error = std::min(finished.err.find("error: "), finished.err.size());
-  log = error == finished.err.size() ? ending_text(finished)
-                                     : finished.err.substr(error, finished.err.find('\n', error) - error);
-  return finished.exit_code == 0;
+  // Kernels have a file of their own where another compiler reads them.
+  const bool cuda = options_.target.kind == Target::Kind::Cuda;
+  std::string kernels;
+  for (const Ready* one : group) kernels += one->kernels + "\n";
+  std::vector<SourceFile> files = {{"program.cpp", cuda ? group_text(group) : kernels + group_text(group)}};
+  if (cuda) files.push_back({"kernels/kernels.cu", kernels});
+  Diags diags;
+  const BuildOptions build{.work_dir = program + ".sources",
+                           .output = program,
+                           .runtime_dir = runtime_.folder,
+                           .runtime_library = runtime_.library,
+                           .compiler = find_compiler(),
+                           .cuda_dir = cuda ? find_cuda() : "",
+                           .quick = true,
+                           .jobs = 1,
+                           .progress = false};
+  const bool built = build_program(options_.target, files, build, diags) == BuildResult::Built;
+  const std::string all = built ? "" : diags.all().front().message;
+  const size_t error = std::min(all.find("error: "), all.size());
+  log = error == all.size() ? all : all.substr(error, all.find('\n', error) - error);
+  return built;
 }
 
 CaseResult Batch::run_case(const Ready& ready, const std::string& program) const {
@@ -248,7 +259,7 @@ void Batch::build_and_run(const std::vector<Ready*>& group) {
 
 void Batch::run() {
   Diags diags;
-  if (const std::optional<RuntimeLibrary> found = find_runtime(Target::Kind::Host, diags)) runtime_ = *found;
+  if (const std::optional<RuntimeLibrary> found = find_runtime(options_.target.kind, diags)) runtime_ = *found;
   std::vector<Ready> ready;
   for (size_t i = 0; i < cases_.size(); ++i) {
     report_.begins(i);
@@ -270,13 +281,13 @@ void Batch::run() {
   std::vector<Ready*> group;
   size_t bytes = 0;
   for (Ready& one : ready) {
-    if (!group.empty() && (bytes + one.text.size() > kGroupBytes || group.size() == kGroupCases)) {
+    if (!group.empty() && (bytes + one.program.size() + one.kernels.size() > kGroupBytes || group.size() == kGroupCases)) {
       build_and_run(group);
       group.clear();
       bytes = 0;
     }
     group.push_back(&one);
-    bytes += one.text.size();
+    bytes += one.program.size() + one.kernels.size();
   }
   if (!group.empty()) build_and_run(group);
 }

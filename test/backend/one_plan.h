@@ -242,8 +242,9 @@ inline BuildOptions build_options(const std::string& folder, const std::string& 
   return {.work_dir = folder + "/sources",
           .output = output,
           .runtime_dir = (here / WEFT_BUILD_RUNTIME_DIR).string(),
-          .runtime_library = (here / WEFT_BUILD_RUNTIME_LIBRARY).string(),
+          .runtime_library = (here / WEFT_BUILD_LIBRARY_DIR / "libweft_runtime.a").string(),
           .compiler = "g++",
+          .cuda_dir = "",
           .jobs = 2,
           .progress = false};
 }

@@ -256,9 +256,9 @@ void release(Operation* operation) {
   scheduler().release_locked(operation);
 }
 
-int64_t resident_capacity(uint64_t threads) {
+int resident_on_one(uint64_t threads) {
   if (threads == 0 || threads > 1024) return 0;
-  return int64_t(std::min<uint64_t>(2048 / ((threads + 31) / 32 * 32), 32)) * knobs().sms;
+  return int(std::min<uint64_t>(2048 / ((threads + 31) / 32 * 32), 32));
 }
 
 Lock& state_lock() {

@@ -42,8 +42,8 @@ void release(Operation* operation);
 /// Blocks the calling host thread.
 void await(Operation& operation);
 
-/// Blocks of this size that one device can hold at a time; 0: none.
-int64_t resident_capacity(uint64_t threads);
+/// Blocks of this size that one multiprocessor holds at a time.
+int resident_on_one(uint64_t threads);
 
 /// For state beside the scheduler's own: held briefly, never while something is awaited.
 Lock& state_lock();

@@ -166,7 +166,7 @@ cudaError_t launch(Launch launch, cudaStream_t stream) {
   if (threads == 0 || threads > 1024 || blocks == 0 || launch.grid.x > 0x7fffffff || launch.grid.y > 65535 ||
       launch.grid.z > 65535)
     return result(cudaErrorInvalidConfiguration);
-  if (launch.resident && int64_t(blocks) > resident_capacity(threads))
+  if (launch.resident && int64_t(blocks) > int64_t{resident_on_one(threads)} * knobs().sms)
     return result(cudaErrorCooperativeLaunchTooLarge);
   CUgraphNode_st node;
   node.kernel = std::make_shared<const Launch>(std::move(launch));
@@ -174,7 +174,7 @@ cudaError_t launch(Launch launch, cudaStream_t stream) {
 }
 
 cudaError_t resident_blocks(int* blocks, unsigned threads, size_t) {
-  *blocks = int(resident_capacity(threads) / knobs().sms);
+  *blocks = resident_on_one(threads);
   return cudaSuccess;
 }
 

@@ -1,31 +1,13 @@
 // Mistakes in kernels and in the order of streams are noticed.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <string>
+#include "processes.h"
 
 namespace {
 
-struct Outcome {
-  int status;  // the exit status, or 128 + the signal
-  std::string text;
-};
-
+/// One of the programs with a mistake.
 Outcome run_program(const std::string& name, const std::string& variables = "") {
-  char path[4096];
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-  const std::string self(path, n > 0 ? size_t(n) : 0);
-  const std::string folder = self.substr(0, self.rfind('/'));
-  FILE* pipe = popen((variables + " exec '" + folder + "/emulation_programs' " + name + " 2>&1").c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  Outcome out{};
-  char line[1024];
-  while (fgets(line, sizeof line, pipe) != nullptr) out.text += line;
-  const int status = pclose(pipe);
-  out.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return out;
+  return run_beside("emulation_programs", name, variables);
 }
 
 void check_says(const std::string& name, const std::string& text) {

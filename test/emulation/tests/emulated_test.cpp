@@ -103,6 +103,12 @@ TEST_CASE("emulation: a whole program over NCCL") {
   check_run("WEFT_EMULATION_NCCL=1 WEFT_EMULATION_DELAY_US=300");
   const Outcome out =
       run_beside("emulation_example", "--random-inputs 1", "WEFT_EMULATION_NCCL=1 WEFT_EMULATION_NVLINK=0");
+  CHECK(out.status == 6);
+  CHECK(out.text.find("not in one NVLink domain") != std::string::npos);
+}
+
+TEST_CASE("emulation: resident kernels need room for all of their blocks") {
+  const Outcome out = run_beside("emulation_example", "--random-inputs 1", "WEFT_EMULATION_SMS=0");
   CHECK(out.status != 0);
-  CHECK(out.text.find("blocks") != std::string::npos);
+  CHECK(out.text.find("too many blocks in cooperative launch") != std::string::npos);
 }

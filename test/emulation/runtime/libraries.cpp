@@ -78,7 +78,7 @@ extern "C" int __real_main(int argc, char** argv);
 extern "C" int __wrap_main(int argc, char** argv) {
   std::vector<char*> arguments(argv, argv + argc);
   static char flag[] = "--ranks-as-threads";
-  arguments.insert(arguments.begin() + (argc > 0 ? 1 : 0), flag);
+  arguments.push_back(flag);
   arguments.push_back(nullptr);
   return __real_main(int(arguments.size()) - 1, arguments.data());
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ir/op_def.h"
+#include "passes/graph_order.h"
 #include "passes/passes.h"
 #include "passes/stored_slices.h"
 #include "passes/transforms.h"
@@ -19,22 +20,28 @@ std::vector<OpId> StepContext::select(const Selector& selector) const {
   return found;
 }
 
+/// Whether a view or local slice is computed from outside for ops of a set alone.
+static bool is_view_for(const Graph& graph, OpId id, const std::set<OpId>& ops) {
+  const Op& op = graph.op(id);
+  if (category(op) != Category::View && op.kind != OpKind::ShardSlice) return false;
+  const auto& uses = graph.value(graph.result(id)).uses;
+  const bool only_inside =
+      std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return use.op && ops.contains(use.op); });
+  // A view of a weight stays outside: it is the weight that a kernel reads through it.
+  return only_inside && (op.kind == OpKind::ShardSlice || graph.producer_op(op.inputs[0]).kind != OpKind::Constant);
+}
+
 /// Views and local slices on the way between ops of a set, or computed from outside only for it, belong to it.
 static void add_views_between(const Graph& graph, std::set<OpId>& ops) {
-  const std::vector<OpId> order = graph.order();
-  const auto is_light = [&](OpId id) {
-    const Op& op = graph.op(id);
-    return category(op) == Category::View || op.kind == OpKind::ShardSlice;
-  };
-  for (auto at = order.rbegin(); at != order.rend(); ++at) {
-    if (ops.contains(*at) || !is_light(*at)) continue;
-    const auto& uses = graph.value(graph.result(*at)).uses;
-    const bool only_inside = !uses.empty() && std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
-      return use.op && ops.contains(use.op);
-    });
-    const Op& source = graph.producer_op(graph.op(*at).inputs[0]);
-    // A view of a weight stays outside: it is the weight that a kernel reads through it.
-    if (only_inside && (graph.op(*at).kind == OpKind::ShardSlice || source.kind != OpKind::Constant)) ops.insert(*at);
+  std::vector<OpId> front(ops.begin(), ops.end());
+  while (!front.empty()) {
+    const OpId reader = front.back();
+    front.pop_back();
+    for (ValueId v : graph.op(reader).inputs)
+      if (v && !ops.contains(graph.producer(v)) && is_view_for(graph, graph.producer(v), ops)) {
+        ops.insert(graph.producer(v));
+        front.push_back(graph.producer(v));
+      }
   }
 }
 
@@ -43,10 +50,7 @@ std::vector<OpId> StepContext::select_all(const std::vector<Selector>& selectors
   for (const Selector& selector : selectors)
     for (OpId id : select(selector)) ops.insert(id);
   add_views_between(graph(), ops);
-  std::vector<OpId> ordered;
-  for (OpId id : graph().order())
-    if (ops.contains(id)) ordered.push_back(id);
-  return ordered;
+  return in_graph_order(graph(), ops);
 }
 
 /// "of an op (AllReduce)": what a selector of that name means now.
@@ -61,7 +65,7 @@ static std::string bearer_text(const Graph& graph, const SelectableNames& names,
 }
 
 bool StepContext::is_free(const std::string& made, const Loc& loc) const {
-  if (!std::binary_search(names.all().begin(), names.all().end(), made)) return true;
+  if (!names.has(made)) return true;
   diags.error("name-taken", loc, "'{}' is already the name {}; choose another one", made,
               bearer_text(graph(), names, made));
   return false;
@@ -97,30 +101,34 @@ std::string citation(const TransformStep& step, const Bindings& bindings) {
   return "reorder " + cited_names(reorder.moved, bindings) + " past " + cited_names(reorder.past, bindings);
 }
 
-void apply_step(Module& module, const TransformStep& step, const Env& env) {
+void apply_step(Module& module, SelectableNames& names, const TransformStep& step, const Env& env) {
   Diags& diags = env.diags;
   const std::vector<Selector> selectors = selectors_of(step);
-  const std::vector<Bindings> instances = SelectableNames(module, module.graph).bindings(selectors);
-  if (instances.empty()) SelectableNames(module, module.graph).report_unmatched(selectors.front(), diags);
+  const std::vector<Bindings> instances = names.bindings(selectors);
+  if (instances.empty()) names.report_unmatched(selectors.front(), diags);
   for (const Bindings& bindings : instances) {
     module.transforms.push_back({citation(step, bindings), step.loc});
+    const size_t ops_before = module.graph.op_capacity();
     const TransformId id{static_cast<uint32_t>(module.transforms.size() - 1)};
-    const SelectableNames names(module, module.graph);  // an instance may have made names or removed them
     const StepContext context{module, diags, names, bindings, step.loc, id, env.unchecked};
     if (const auto* split = std::get_if<SplitStep>(&step.what)) split_collective(context, *split);
     if (const auto* reorder = std::get_if<ReorderStep>(&step.what)) reorder_collective(context, *reorder);
     if (const auto* fuse = std::get_if<FuseStep>(&step.what)) fuse_ops(context, *fuse);
     if (const auto* overlap = std::get_if<OverlapStep>(&step.what)) overlap_ops(context, *overlap);
     if (!diags.ok()) return;
-    store_sliced_sources(module, module.graph);
+    store_sliced_sources(module, module.graph, ops_before);
+    names.add_new_ops();
   }
+  store_sliced_sources(module, module.graph);  // what stood before may have lost its other readers
+  names.add_new_ops();
 }
 
 }  // namespace
 
 void apply_transforms(Module& module, const Env& env) {
+  SelectableNames names(module, module.graph);
   for (const TransformStep& step : env.schedule.transforms) {
-    apply_step(module, step, env);
+    apply_step(module, names, step, env);
     if (!env.diags.ok()) return;
   }
   if (module.pipeline && module.pipeline->micro_batches > 1) chunk_micro_batches(module, env.schedule, env.diags);

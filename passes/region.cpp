@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ir/base/check.h"
+#include "passes/graph_order.h"
 
 namespace weft {
 
@@ -38,10 +39,8 @@ void add_once(std::vector<ValueId>& values, ValueId v) {
 }  // namespace
 
 RegionPlan plan_region(const Graph& graph, const std::vector<OpId>& ops) {
-  RegionPlan plan;
   const std::set<OpId> inside(ops.begin(), ops.end());
-  for (OpId id = graph.first(); id && plan.ops.size() < inside.size(); id = graph.next(id))
-    if (inside.contains(id)) plan.ops.push_back(id);
+  RegionPlan plan{in_graph_order(graph, inside), {}, {}, {}};
   for (OpId id : plan.ops) {
     for (ValueId v : graph.op(id).inputs)
       if (v && !inside.contains(graph.producer(v))) add_once(plan.operands, v);

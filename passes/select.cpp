@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ir/op_def.h"
+#include "passes/graph_order.h"
 
 namespace weft {
 
@@ -90,34 +91,57 @@ std::string substitute(const std::string& text, const Bindings& bindings) {
 }
 
 SelectableNames::SelectableNames(const Module& module, const Graph& graph) : module_(module), graph_(graph) {
-  std::set<std::string> all;
-  for (OpId id : graph.order()) {
-    const Op& op = graph.op(id);
-    ops_.emplace(op.name, id);
-    all.insert(op.name);
-    // A reshard belongs to the node it stands behind, but that node's name does not mean it.
-    const bool own_name_only = category(op) == Category::Collective;
-    for (OriginId origin : op.origins) {
-      const std::string& node = module.origins[origin.index].name;
-      if (!own_name_only && node != op.name) ops_.emplace(node, id);
-      all.insert(node);
-    }
-    for (ValueId v : op.outputs) {
-      values_.emplace(graph.value(v).name, v);
-      all.insert(graph.value(v).name);
-    }
+  add_new_ops();
+}
+
+void SelectableNames::add_new_ops() {
+  for (; taken_ < graph_.op_capacity(); ++taken_) {
+    const OpId id{static_cast<uint32_t>(taken_)};
+    if (!graph_.is_live(id)) continue;
+    const Op& op = graph_.op(id);
+    std::set<std::string> names{op.name};
+    for (OriginId origin : op.origins) names.insert(module_.origins[origin.index].name);
+    for (ValueId v : op.outputs) names.insert(graph_.value(v).name);
+    for (const std::string& name : names) bearers_[name].push_back(id);
   }
-  all_.assign(all.begin(), all.end());
+}
+
+bool SelectableNames::is_borne(const Bearers::value_type& entry) const {
+  return std::any_of(entry.second.begin(), entry.second.end(), [&](OpId id) { return graph_.is_live(id); });
+}
+
+bool SelectableNames::has(const std::string& name) const {
+  const auto at = bearers_.find(name);
+  return at != bearers_.end() && is_borne(*at);
+}
+
+std::vector<std::string> SelectableNames::all() const {
+  std::vector<std::string> names;
+  for (const auto& entry : bearers_)
+    if (is_borne(entry)) names.push_back(entry.first);
+  return names;
+}
+
+bool SelectableNames::means(const std::string& name, OpId id) const {
+  const Op& op = graph_.op(id);
+  if (op.name == name) return true;
+  // A reshard belongs to the node it stands behind, but that node's name does not mean it.
+  if (category(op) == Category::Collective) return false;
+  return std::any_of(op.origins.begin(), op.origins.end(),
+                     [&](OriginId origin) { return module_.origins[origin.index].name == name; });
 }
 
 std::vector<OpId> SelectableNames::ops(const std::string& name) const {
-  std::vector<OpId> found;
-  for (auto [at, end] = ops_.equal_range(name); at != end; ++at) found.push_back(at->second);
-  return found;
+  const auto at = bearers_.find(name);
+  if (at == bearers_.end()) return {};
+  std::set<OpId> found;
+  for (OpId id : at->second)
+    if (graph_.is_live(id) && means(name, id)) found.insert(id);
+  return in_graph_order(graph_, found);
 }
 
 std::vector<ValueId> SelectableNames::values(const std::string& name) const {
-  if (const auto at = values_.find(name); at != values_.end()) return {at->second};
+  if (const ValueId value = graph_.find_value(name)) return {value};
   const std::vector<OpId> parts = ops(name);
   std::vector<ValueId> results;
   for (OpId id : parts)
@@ -131,16 +155,24 @@ std::vector<ValueId> SelectableNames::values(const std::string& name) const {
   return results;
 }
 
+/// Calls `found` with each name that matches and what its variables are then, in order of the names.
+template <class Found>
+void SelectableNames::for_each_match(const std::string& pattern, const Found& found) const {
+  const std::vector<Piece> pieces = pieces_of(pattern);
+  const bool starts_literal = !pieces.empty() && pieces.front().kind == Piece::Kind::Literal;
+  const std::string start = starts_literal ? pieces.front().text : "";
+  for (auto at = bearers_.lower_bound(start); at != bearers_.end() && at->first.starts_with(start); ++at) {
+    Bindings bound;
+    if (match(pieces, 0, at->first, 0, bound) && is_borne(*at)) found(at->first, std::move(bound));
+  }
+}
+
 std::vector<Bindings> SelectableNames::bindings(const std::vector<Selector>& selectors) const {
   const auto first = std::find_if(selectors.begin(), selectors.end(),
                                   [](const Selector& s) { return s.text.find('{') != std::string::npos; });
   if (first == selectors.end()) return {{}};
   std::vector<Bindings> found;
-  const std::vector<Piece> pieces = pieces_of(first->text);
-  for (const std::string& name : all_) {
-    Bindings bound;
-    if (match(pieces, 0, name, 0, bound)) found.push_back(std::move(bound));
-  }
+  for_each_match(first->text, [&](const std::string&, Bindings bound) { found.push_back(std::move(bound)); });
   std::sort(found.begin(), found.end(), bindings_less);
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
@@ -148,16 +180,9 @@ std::vector<Bindings> SelectableNames::bindings(const std::vector<Selector>& sel
 
 std::vector<std::string> SelectableNames::matches(const Selector& selector, const Bindings& bindings) const {
   const std::string text = substitute(selector.text, bindings);
-  if (!has_pattern(text)) {
-    const bool known = std::binary_search(all_.begin(), all_.end(), text);
-    return known ? std::vector<std::string>{text} : std::vector<std::string>{};
-  }
+  if (!has_pattern(text)) return has(text) ? std::vector<std::string>{text} : std::vector<std::string>{};
   std::vector<std::string> found;
-  const std::vector<Piece> pieces = pieces_of(text);
-  for (const std::string& name : all_) {
-    Bindings bound;
-    if (match(pieces, 0, name, 0, bound)) found.push_back(name);
-  }
+  for_each_match(text, [&](const std::string& name, const Bindings&) { found.push_back(name); });
   return found;
 }
 
@@ -187,10 +212,7 @@ std::vector<OpId> SelectableNames::select_ops(const Selector& selector, const Bi
       found.insert(readers.begin(), readers.end());
     }
   }
-  std::vector<OpId> ordered;
-  for (OpId id : graph_.order())
-    if (found.contains(id)) ordered.push_back(id);
-  return ordered;
+  return in_graph_order(graph_, found);
 }
 
 std::vector<ValueId> SelectableNames::select_values(const Selector& selector, const Bindings& bindings) const {
@@ -209,7 +231,7 @@ std::vector<ValueId> SelectableNames::select_values(const Selector& selector, co
 
 /// Where a folded name ended: followed through what was folded again, to names that can be selected or that no later
 /// constant took up.
-static std::set<std::string> folded_into(const Module& module, const std::vector<std::string>& selectable,
+static std::set<std::string> folded_into(const Module& module, const SelectableNames& selectable,
                                          const std::string& name) {
   std::set<std::string> ends, seen{name};
   std::vector<std::string> front{name};
@@ -217,7 +239,7 @@ static std::set<std::string> folded_into(const Module& module, const std::vector
     const std::string at = front.back();
     front.pop_back();
     const auto next = module.folded.find(at);
-    const bool ends_here = std::binary_search(selectable.begin(), selectable.end(), at) || next == module.folded.end();
+    const bool ends_here = selectable.has(at) || next == module.folded.end();
     if (ends_here && at != name) {
       ends.insert(at);
       continue;
@@ -230,12 +252,12 @@ static std::set<std::string> folded_into(const Module& module, const std::vector
 
 void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) const {
   const std::vector<Piece> pieces = pieces_of(selector.text);
-  std::vector<std::string> candidates = all_;
+  std::vector<std::string> candidates = all();
   for (const auto& [name, into] : module_.folded) {
     candidates.push_back(name);
     Bindings bound;
     if (!match(pieces, 0, name, 0, bound)) continue;
-    const std::set<std::string> ends = folded_into(module_, all_, name);
+    const std::set<std::string> ends = folded_into(module_, *this, name);
     if (ends.empty()) continue;
     diags.error("selector-folded", selector.loc,
                 "'{}' was folded into '{}' when the model was compiled: it is no value of its own any more", name,

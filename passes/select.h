@@ -15,17 +15,21 @@ using Bindings = std::map<std::string, std::string>;
 /// `text` with the bound variables replaced.
 std::string substitute(const std::string& text, const Bindings& bindings);
 
-/// What a name can mean in a module, built once.
+/// What a name can mean in a module: built once, then kept up to date with `add_new_ops`.
 class SelectableNames {
  public:
   SelectableNames(const Module& module, const Graph& graph);
+  /// Takes in the names of ops added since. Removed ops need no call; an op that was taken in keeps its names.
+  void add_new_ops();
 
   /// Ops meant by a name: an op's own name, or all ops of the node (or weight) of that name, in graph order.
   std::vector<OpId> ops(const std::string& name) const;
   /// The value meant by a name: a value's own name, else the results of the node of that name that others read.
   std::vector<ValueId> values(const std::string& name) const;
-  /// Every name that can be selected, for "did you mean".
-  const std::vector<std::string>& all() const { return all_; }
+  /// Whether a name can be selected.
+  bool has(const std::string& name) const;
+  /// Every name that can be selected, sorted.
+  std::vector<std::string> all() const;
 
   /// The bindings for which every selector of a step matches some name, one for each distinct text of the variables, in
   /// natural order (l = 2 before l = 10). One empty binding if there are no variables.
@@ -39,11 +43,16 @@ class SelectableNames {
   void report_unmatched(const Selector& selector, Diags& diags) const;
 
  private:
+  using Bearers = std::map<std::string, std::vector<OpId>>;
+  bool is_borne(const Bearers::value_type& entry) const;
+  bool means(const std::string& name, OpId id) const;
+  template <class Found>
+  void for_each_match(const std::string& pattern, const Found& found) const;
+
   const Module& module_;
   const Graph& graph_;
-  std::multimap<std::string, OpId> ops_;  // op names and node names
-  std::map<std::string, ValueId> values_;
-  std::vector<std::string> all_;
+  Bearers bearers_;   // ops by their own name, their nodes' and their values'; some may be gone from the graph
+  size_t taken_ = 0;  // of the graph's op ids
 };
 
 }  // namespace weft

@@ -1,6 +1,9 @@
 #include "passes/stored_slices.h"
 
+#include <set>
+
 #include "ir/op_def.h"
+#include "passes/graph_order.h"
 #include "passes/layout_rules.h"
 
 namespace weft {
@@ -14,9 +17,9 @@ class SourceSlicer {
  public:
   SourceSlicer(Module& module, Graph& graph) : module_(module), graph_(graph) {}
 
-  void run() {
-    for (OpId id : graph_.order()) {
-      for (Graph& region : graph_.edit(id).regions) SourceSlicer(module_, region).run();
+  void run(size_t first_op) {
+    for (OpId id : first_op ? added_since(first_op) : graph_.order()) {
+      for (Graph& region : graph_.edit(id).regions) SourceSlicer(module_, region).run(0);
       if (graph_.op(id).kind != OpKind::ShardSlice) continue;
       const ValueId whole = graph_.op(id).inputs[0], slice = graph_.op(id).outputs[0];
       if (!is_made_of_sources(whole, graph_.type(slice).layout)) continue;
@@ -26,6 +29,12 @@ class SourceSlicer {
   }
 
  private:
+  std::vector<OpId> added_since(size_t first_op) const {
+    std::set<OpId> added;
+    for (size_t i = first_op; i < graph_.op_capacity(); ++i)
+      if (const OpId id{static_cast<uint32_t>(i)}; graph_.is_live(id)) added.insert(id);
+    return in_graph_order(graph_, added);
+  }
   static bool is_source(const Op& op) {
     return op.kind == OpKind::Constant || op.kind == OpKind::Iota || op.kind == OpKind::RandomUniform;
   }
@@ -83,6 +92,6 @@ ValueId SourceSlicer::rebuild(ValueId v, const Layout& layout, OpId before) {
 
 }  // namespace
 
-void store_sliced_sources(Module& module, Graph& graph) { SourceSlicer(module, graph).run(); }
+void store_sliced_sources(Module& module, Graph& graph, size_t first_op) { SourceSlicer(module, graph).run(first_op); }
 
 }  // namespace weft

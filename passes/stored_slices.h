@@ -5,7 +5,8 @@
 namespace weft {
 
 /// Replaces local slices of constants, coordinate numbers and random draws, also behind transposes and pointwise ops of
-/// these alone, by sources that have the sliced layout.
-void store_sliced_sources(Module& module, Graph& graph);
+/// these alone, by sources that have the sliced layout. Of the slices at the top, looks only at ops added since the
+/// graph had `first_op` ids.
+void store_sliced_sources(Module& module, Graph& graph, size_t first_op = 0);
 
 }  // namespace weft

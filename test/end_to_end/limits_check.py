@@ -96,7 +96,7 @@ def node_count(model):
 def check_passes(folder):
     model = make_gpt2(folder, "deep", DEEP)
     nodes = node_count(model)
-    for schedule in (None, "tp2"):
+    for schedule in (None, "tp2", "tp2_overlap"):
         cost = cost_of("compile", model, *FEW_TOKENS, *schedule_flags(schedule), "--stop-after=fuse-regions")
         ok = cost.status == 0 and cost.seconds < PASSES_SECONDS and nodes >= DEEP_NODES
         figure = f"{nodes} nodes in {cost}, reading included; limit {PASSES_SECONDS} s"

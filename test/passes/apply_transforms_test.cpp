@@ -71,6 +71,24 @@ TEST_CASE("names that a step makes are as they are written, for each {l}") {
   CHECK(made->module->graph.find_op("agd"));
 }
 
+TEST_CASE("names follow what earlier steps and instances made and removed") {
+  const std::string tail = "[norm] y = LayerNormalization(p, s)";
+  const std::string fused = "  - reorder: {gather: ag, past: [norm]}\n  - fuse: {ops: [rs, norm, ag], into: ";
+  CHECK(prepare(model(tail), schedule(fused + "down.sum}\n"), "apply-transforms")->ok());
+  const auto gone = prepare(model(tail), schedule(fused + "far}\n  - fuse: {ops: [rs], into: again}\n"), "");
+  REQUIRE(!gone->ok());
+  CHECK(gone->diags.all()[0].id == "selector-unmatched");
+
+  const auto taken = prepare(
+      "<ir_version: 10, opset_import: [\"\" : 20]>\nm (float[8,4] x) => (float[8,4] y, float[8,4] z) "
+      "<float[4,4] v = random(1, 1.0), float[4,4] w = random(2, 1.0)> {[a0] y = MatMul(x, v)  [a1] z = MatMul(x, w)}",
+      "weft: 1\nmesh: {tp: 2}\nshard: {v: {tp: 0}, w: {tp: 0}}\ntransform:\n"
+      "  - split: {op: \"a{l}.sum\", dim: 0, into: [rs, \"ag{l}\"]}\n",
+      "");
+  REQUIRE(!taken->ok());
+  CHECK(taken->diags.all()[0].message.find("'rs' is already the name of an op (ReduceScatter)") == 0);
+}
+
 TEST_CASE("what became of a weight that was folded twice is where it ended") {
   const auto made = prepare(
       "<ir_version: 10, opset_import: [\"\" : 20]>\nm (float[4] x) => (float[4] y) <float[4] a = {1, 2, 3, 4}, "

@@ -1,0 +1,13 @@
+// The order of a few ops of a large graph, without a walk over all of it.
+#pragma once
+#include <set>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace weft {
+
+/// Live ops of one graph, in its order. Takes as long as the stretch that they stand in, not as the graph.
+std::vector<OpId> in_graph_order(const Graph& graph, const std::set<OpId>& ops);
+
+}  // namespace weft

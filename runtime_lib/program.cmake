@@ -3,8 +3,6 @@
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_CUDA_STANDARD 20)
-set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "kind of build" FORCE)
 endif()
@@ -25,9 +23,18 @@ function(weft_program name target)
   if(NOT TARGET weft_runtime)
     add_subdirectory(${WEFT_RUNTIME_FOLDER} ${CMAKE_BINARY_DIR}/weft_runtime EXCLUDE_FROM_ALL)
   endif()
+  if(target STREQUAL "cuda")
+    # The standard of C++ is CUDA's too, and not every CMake knows that nvcc speaks C++20: the flag is ours.
+    if(POLICY CMP0128)
+      cmake_policy(SET CMP0128 NEW)  # no flag for a standard that nobody asked for
+    endif()
+    foreach(property STANDARD STANDARD_REQUIRED EXTENSIONS)
+      unset(CMAKE_CXX_${property})
+    endforeach()
+  endif()
   add_executable(${name} ${arg_SOURCES})
   if(target STREQUAL "cuda")
-    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O2>
+    target_compile_options(${name} PRIVATE -std=c++20 $<$<COMPILE_LANGUAGE:CXX>:-O2>
       $<$<COMPILE_LANGUAGE:CUDA>:-O3 --expt-relaxed-constexpr>)
     target_link_libraries(${name} PRIVATE weft_runtime_cuda)
   else()

@@ -29,11 +29,12 @@ Case = collections.namedtuple("Case", "name model data flags", defaults=("",))
 Result = collections.namedtuple("Result", "case status detail")
 
 
-def verify_many(cases, folder):
-    """One Result for each case. A compiler that dies is started again without the cases it has answered."""
+def verify_many(cases, folder, compiler=None):
+    """One Result for each case. A compiler that dies is started again without the cases it has answered. `compiler`: an
+    Emulated, whose --target cuda is meant, else the build's own."""
     left, results, restarts = list(cases), [], 0
     while left:
-        answered, ending = run_once(left, folder)
+        answered, ending = run_once(left, folder, compiler)
         results += answered
         done = {result.case for result in answered}
         left = [case for case in left if case.name not in done]
@@ -47,13 +48,14 @@ def verify_many(cases, folder):
     return sorted(results, key=lambda result: order[result.case])
 
 
-def run_once(cases, folder):
+def run_once(cases, folder, compiler):
     listing = folder / "cases.txt"
     listing.write_text("".join("\t".join(map(str, case)).rstrip("\t") + "\n" for case in cases))
-    command = [harness.WEFT, "verify-many", "--list", listing, "--jobs", str(harness.JOBS)]
+    command = compiler.command("verify-many") if compiler else [harness.WEFT, "verify-many"]
+    command += ["--list", listing, "--jobs", str(harness.JOBS)]
     log = open(folder / "stderr.txt", "a+")
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=log, text=True,
-                               cwd=folder, start_new_session=True)
+                               cwd=folder, start_new_session=True, env=compiler.environment if compiler else None)
     timer = threading.Timer(120 + SECONDS_A_CASE * len(cases), lambda: os.killpg(process.pid, 9))
     timer.start()
     results = []

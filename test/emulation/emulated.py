@@ -1,0 +1,41 @@
+"""The compiler with --target cuda over the emulation: what it builds runs on the CPU.
+
+A folder beside the build's holds the compiler itself, the emulated runtime where the compiler looks for the real one,
+and a toolkit whose nvcc and g++ (toolkit/) compile kernels as C++.
+"""
+
+import os
+import pathlib
+import shutil
+
+import harness
+from emulate import libraries, sanitizer_flags
+
+TOOLKIT = pathlib.Path(__file__).resolve().parent / "toolkit"
+
+
+class Emulated:
+    """The compiler of one build, and the environment in which its toolchain is the emulation's."""
+
+    def __init__(self, build=harness.BUILD, weft=harness.WEFT):
+        self.folder = build.parent / f"{build.name}-emulated"
+        self.weft = self.folder / "weft"
+        binaries = self.folder / "toolkit" / "bin"
+        for part in (binaries, self.folder / "toolkit" / "lib", self.folder / "runtime_lib"):
+            part.mkdir(parents=True, exist_ok=True)
+        runtime, emulation = libraries(build)
+        shutil.copy(weft, self.weft)  # it finds its runtime from where it lies itself
+        shutil.copy(runtime, self.folder / "runtime_lib" / "libweft_runtime_cuda.a")
+        shutil.copy(emulation, self.folder / "toolkit" / "lib" / "libcudart_static.a")
+        for tool in ("g++", "nvcc"):
+            (binaries / tool).unlink(missing_ok=True)
+            (binaries / tool).symlink_to(TOOLKIT / tool)
+        self.environment = dict(os.environ, PATH=f"{binaries}:{os.environ['PATH']}",
+                                WEFT_EMULATION_FLAGS=" ".join(sanitizer_flags(build)))
+
+    def command(self, verb):
+        return [self.weft, verb, "--target", "cuda", "--arch", "sm_90"]
+
+    def run(self, verb, *arguments, **more):
+        """(exit code, stdout, stderr)."""
+        return harness.run([*self.command(verb), *arguments], env=self.environment, **more)

@@ -1,0 +1,70 @@
+# test: slow
+"""Emitted CUDA executed on the CPU: the emulation's own tests, every fixture, GPT-2 and Llama on 1, 2 and 4 ranks, and
+ONNX's operator cases, each against the reference evaluation or known results."""
+
+import sys
+
+import harness
+import unit_check
+
+sys.path[:0] = [str(harness.ROOT / "test" / folder) for folder in ("emulation", "conformance", "models")]
+from emulated import Emulated  # noqa: E402
+from run_node_cases import NODE_PACK, cases_of  # noqa: E402
+from verify_many import report, verify_many  # noqa: E402
+
+SAMPLES = harness.ROOT / "samples"
+
+
+def check_verify(emulated, name, *arguments):
+    status, out, err = emulated.run("verify", *arguments, "--quiet")
+    harness.check(name, status == 0, f"exit {status}: {(err or out)[-300:]}")
+
+
+def check_fixtures(emulated):
+    for model in sorted((harness.ROOT / "test" / "fixtures").glob("*.onnxtxt")):
+        if not model.stem.startswith("fail_"):
+            check_verify(emulated, f"fixture/{model.stem}", model, "--schedule", model.with_suffix(".yaml"))
+
+
+def make(script, path, *arguments):
+    status, _, err = harness.run([sys.executable, script, path, *arguments])
+    if status != 0:
+        raise RuntimeError(f"{script}: {err[-300:]}")
+    return path
+
+
+def check_models(emulated):
+    folder = harness.scratch("emulation")
+    gpt2 = make(SAMPLES / "gpt2" / "make.py", folder / "gpt2.onnx", "--layers", "4", "--width", "64", "--heads", "4",
+                "--vocab", "101", "--context", "32")
+    dims = ("--dim", "batch=2", "--dim", "seq=16")
+    check_verify(emulated, "gpt2/one rank", gpt2, *dims)
+    for schedule in ("tp2", "tp2_overlap", "tp4", "pipeline2"):
+        check_verify(emulated, f"gpt2/{schedule}", gpt2, *dims, "--schedule", SAMPLES / "gpt2" / f"{schedule}.yaml")
+    llama = make(harness.ROOT / "test" / "models" / "llama.py", folder / "llama.onnx")
+    for name, more in (("one rank", ()), ("tp2", ("--schedule", harness.ROOT / "test" / "models" / "llama_tp2.yaml"))):
+        check_verify(emulated, f"llama/{name}", llama, "--dim", "batch=2", "--dim", "seq=9", *more)
+
+
+def check_node_cases(emulated):
+    cases = cases_of(NODE_PACK)
+    if cases is None:
+        harness.skipped("node cases", "the corpus is not on this machine (WEFT_CORPUS)")
+        return
+    cases = cases if harness.FULL else cases[::3]
+    results = verify_many(cases, harness.scratch("emulated_cases"), emulated)
+    report([result for result in results if result.status in ("passed", "wrong", "failed")])
+    passed = sum(result.status == "passed" for result in results)
+    harness.measured("node cases/floor", passed >= 250, f"{passed} of {len(results)} passed, at least 250 are wanted")
+
+
+def main():
+    unit_check.run_executable(harness.BUILD / "emulation_tests", "emulation")
+    emulated = Emulated()
+    check_fixtures(emulated)
+    check_models(emulated)
+    check_node_cases(emulated)
+
+
+harness.need_weft()
+main()

@@ -52,7 +52,8 @@ std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names
         bytes += list[from]->text.size();
       }
       const std::string suffix = number++ ? "_" + std::to_string(number) : "";
-      files.push_back({"kernels/" + category + suffix + (is_cuda(plan) ? ".cu" : ".cpp"), render_file("kernels.cpp", params)});
+      files.push_back(
+          {"kernels/" + category + suffix + (is_cuda(plan) ? ".cu" : ".cpp"), render_file("kernels.cpp", params)});
     }
   }
   return files;
@@ -307,10 +308,10 @@ std::string manifest_text(const Plan& plan) {
                       ", \"bytes\": " + std::to_string(b.bytes * b.depth) + ", \"live\": " + json_string(b.live) + "}");
   for (const Place& place : plan.places)
     for (const MeshAxis& axis : place.mesh) axes.push_back(json_string(axis.name) + ": " + std::to_string(axis.size));
-  return std::string("{\n  \"target\": ") + (is_cuda(plan) ? "\"cuda\"" : "\"host\"") + ",\n  \"model\": " + json_string(plan.name) +
-         ",\n  \"world\": " + std::to_string(plan.world) + ",\n  \"mesh\": {" + join(axes, ", ") +
-         "},\n  \"steps\": " + json_list(steps, "  ") + ",\n  \"kernels\": " + json_list(kernels, "  ") +
-         ",\n  \"buffers\": " + json_list(buffers, "  ") + "\n}\n";
+  return std::string("{\n  \"target\": ") + (is_cuda(plan) ? "\"cuda\"" : "\"host\"") +
+         ",\n  \"model\": " + json_string(plan.name) + ",\n  \"world\": " + std::to_string(plan.world) +
+         ",\n  \"mesh\": {" + join(axes, ", ") + "},\n  \"steps\": " + json_list(steps, "  ") +
+         ",\n  \"kernels\": " + json_list(kernels, "  ") + ",\n  \"buffers\": " + json_list(buffers, "  ") + "\n}\n";
 }
 
 }  // namespace weft

@@ -117,8 +117,7 @@ class ScatterWriter {
     OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context_);
     IndexList index(dims.size()), update(update_dims.size());
     for (size_t c = 0; c < column.size(); ++c) index[column[c]] = open.index[c];
-    loops_over(elements, &open.inner(), type, met, index,
-               [&] { elements.store(0, index, elements.at(data, index)); });
+    loops_over(elements, &open.inner(), type, met, index, [&] { elements.store(0, index, elements.at(data, index)); });
     std::string inside;
     for (size_t d : column) {
       const size_t to = op_.kind == OpKind::ScatterND ? lead + d - tuple : d;

@@ -97,7 +97,8 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   text.arguments = context.passed_arguments();
   text.group = context.group();
   Params params;
-  const std::string head = context.is_device() ? wrapped_head("__global__ void " + name, context.parameters(true)) : text.parameters;
+  const std::string head =
+      context.is_device() ? wrapped_head("__global__ void " + name, context.parameters(true)) : text.parameters;
   params.set("nodes", comment_of(plan, kernel)).set("head", head).set("body", block_text(lines, 0));
   text.text = render_file("kernel.cpp", params);
   return text;

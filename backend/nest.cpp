@@ -115,8 +115,7 @@ static void open_grid(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
   const char* step = lanes == Lanes::Thread ? "weft::threads()" : lanes == Lanes::Warp ? "weft::warps()" : "gridDim.x";
   const std::string v = parts.size() == 1 ? parts[0].variable : lanes == Lanes::Thread ? "element" : "row_all";
   open.scopes.push_back(std::make_unique<Scope>(
-      &scopes.root,
-      "for (int64_t " + v + " = " + first + "; " + v + " < " + bound + "; " + v + " += " + step + ") {"));
+      &scopes.root, "for (int64_t " + v + " = " + first + "; " + v + " < " + bound + "; " + v + " += " + step + ") {"));
   open.inner().uniform = lanes != Lanes::Thread;
   if (parts.size() > 1) split_number(open.inner(), v, parts);
   for (const OuterLoop& l : loops) scopes.declare_loop(l.loop, outer.axes[l.axis], &open.inner());

@@ -144,13 +144,15 @@ Command host_command(const Target& target, const BuildOptions& options, const fs
 }
 
 /// Code for each architecture, and for the newest also in a form that later GPUs' drivers translate.
-Command device_command(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
+Command device_command(const Target& target, const BuildOptions& options, const fs::path& root,
+                       const std::string& file) {
   Command command = {options.cuda_dir + "/bin/nvcc", "-std=c++20", "-O3", "-w", "--expt-relaxed-constexpr"};
   command.insert(command.end(), {"--objdir-as-tempdir", "-ccbin", options.compiler});
   for (const std::string& arch : target.archs) {
     const std::string number = arch.substr(3);
     const bool last = &arch == &target.archs.back();
-    command.push_back("-gencode=arch=compute_" + number + ",code=" + (last ? "[sm_" + number + ",compute_" + number + "]" : "sm_" + number));
+    command.push_back("-gencode=arch=compute_" + number +
+                      ",code=" + (last ? "[sm_" + number + ",compute_" + number + "]" : "sm_" + number));
   }
   for (const std::string& flag : path_flags(options, root, file)) {
     command.emplace_back("-Xcompiler");
@@ -161,7 +163,8 @@ Command device_command(const Target& target, const BuildOptions& options, const 
 
 bool is_device_code(const std::string& path) { return path.ends_with(".cu"); }
 
-Command compile_command(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
+Command compile_command(const Target& target, const BuildOptions& options, const fs::path& root,
+                        const std::string& file) {
   Command command =
       is_device_code(file) ? device_command(target, options, root, file) : host_command(target, options, root, file);
   command.push_back("-I" + (fs::path(options.runtime_dir) / "include").string());
@@ -195,7 +198,8 @@ BuildResult build_program(const Target& target, const std::vector<SourceFile>& f
                    [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
   Compiles compiles(options, order.size() + 1, diags);
   for (const SourceFile* file : order)
-    compiles.run(compile_command(target, options, root, file->path), file->path, (root / (file->path + ".log")).string());
+    compiles.run(compile_command(target, options, root, file->path), file->path,
+                 (root / (file->path + ".log")).string());
   if (!compiles.finish()) return BuildResult::ToolchainFailed;
   link.push_back(options.runtime_library);
   if (target.kind == Target::Kind::Cuda)
@@ -228,8 +232,8 @@ BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>&
   fs::create_directories(runtime, error);
   for (const char* part : {"include", "src", "cuda", "CMakeLists.txt", "program.cmake"})
     if (plan.target.kind == Target::Kind::Cuda || part != std::string("cuda"))
-    fs::copy(fs::path(options.runtime_dir) / part, runtime / part,
-             fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
+      fs::copy(fs::path(options.runtime_dir) / part, runtime / part,
+               fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
   if (error) {
     diags.error("copy-failed", Loc::in_file(runtime.string()), "cannot copy the runtime library: {}", error.message());
     return BuildResult::FileFailed;

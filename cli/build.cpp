@@ -125,7 +125,8 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
   const std::optional<RuntimeLibrary> runtime = find_runtime(plan.target.kind, diags);
   const std::string compiler = find_compiler(), cuda = find_cuda();
   if (plan.target.kind == Target::Kind::Cuda && cuda.empty())
-    diags.error("no-cuda", {}, "there is no nvcc in PATH, CUDA_HOME or /usr/local/cuda; `weft doctor --target cuda` says more");
+    diags.error("no-cuda", {},
+                "there is no nvcc in PATH, CUDA_HOME or /usr/local/cuda; `weft doctor --target cuda` says more");
   if (compiler.empty())
     diags.error("no-compiler", {}, "neither g++ nor clang++ is in PATH; `weft doctor` says what is needed");
   const WorkFolder work;

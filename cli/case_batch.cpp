@@ -26,7 +26,7 @@ struct Ready {
   size_t number;
   std::unique_ptr<Compilation> compilation;
   KnownData data;
-  std::string space;  // its namespace, and its name in the executable
+  std::string space;             // its namespace, and its name in the executable
   std::string program, kernels;  // text
   std::optional<double> tolerance;
 };
@@ -130,7 +130,8 @@ CaseResult CaseCompiler::evaluate_reference(const Compilation& c, const std::str
 std::string joined_text(const std::vector<SourceFile>& files, bool kernels) {
   std::string text;
   for (const SourceFile& file : files) {
-    if (file.path.starts_with("kernels/") != kernels || !(file.path.ends_with(".cpp") || file.path.ends_with(".cu"))) continue;
+    if (file.path.starts_with("kernels/") != kernels || !(file.path.ends_with(".cpp") || file.path.ends_with(".cu")))
+      continue;
     const size_t main_begin = file.text.rfind("\nint main(");
     text += file.text.substr(0, main_begin == std::string::npos ? file.text.size() : main_begin + 1);
   }
@@ -161,7 +162,13 @@ std::optional<Ready> CaseCompiler::compile(CaseResult& result) {
     result = evaluate_reference(*c, first_error(diags));
     return {};
   }
-  return Ready{0, std::move(c), std::move(data_), space_, joined_text(files, false), joined_text(files, true), options_.tolerance};
+  return Ready{0,
+               std::move(c),
+               std::move(data_),
+               space_,
+               joined_text(files, false),
+               joined_text(files, true),
+               options_.tolerance};
 }
 
 // ---- building and running -------------------------------------------------------------------------------------------
@@ -171,8 +178,8 @@ std::string group_text(const std::vector<Ready*>& group) {
   for (const Ready* one : group) text += one->program + "\n";
   text += "int main(int argc, char** argv) {\n  const char* name = argc > 1 ? argv[1] : \"\";\n";
   for (const Ready* one : group)
-    text += format("  if (!strcmp(name, \"{}\")) return weft::main(model::{}::kExecutable, argc - 1, argv + 1);\n", one->space,
-                   one->space);
+    text += format("  if (!strcmp(name, \"{}\")) return weft::main(model::{}::kExecutable, argc - 1, argv + 1);\n",
+                   one->space, one->space);
   return text + "  return 2;\n}\n";
 }
 
@@ -281,7 +288,8 @@ void Batch::run() {
   std::vector<Ready*> group;
   size_t bytes = 0;
   for (Ready& one : ready) {
-    if (!group.empty() && (bytes + one.program.size() + one.kernels.size() > kGroupBytes || group.size() == kGroupCases)) {
+    if (!group.empty() &&
+        (bytes + one.program.size() + one.kernels.size() > kGroupBytes || group.size() == kGroupCases)) {
       build_and_run(group);
       group.clear();
       bytes = 0;

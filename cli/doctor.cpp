@@ -68,9 +68,11 @@ bool check_cuda() {
     return false;
   const Finished version = run_program({cuda + "/bin/nvcc", "--version"}, kSeconds);
   const size_t at = version.out.find("release ");
-  ok &= line("nvcc", at != std::string::npos, at == std::string::npos ? ending_text(version) : first_line(version.out.substr(at)));
+  ok &= line("nvcc", at != std::string::npos,
+             at == std::string::npos ? ending_text(version) : first_line(version.out.substr(at)));
   ok &= check_library(Target::Kind::Cuda);
-  line("GPU", access("/dev/nvidia0", F_OK) == 0, access("/dev/nvidia0", F_OK) == 0 ? "/dev/nvidia0" : "none here; not needed to build");
+  line("GPU", access("/dev/nvidia0", F_OK) == 0,
+       access("/dev/nvidia0", F_OK) == 0 ? "/dev/nvidia0" : "none here; not needed to build");
   return ok;
 }
 

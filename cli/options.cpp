@@ -56,7 +56,8 @@ void add_model_flags(CLI::App& verb, Given& given) {
 /// "sm_80": below it there is no bfloat16 and no asynchronous copy.
 void check_cuda_arch(const std::string& arch) {
   const std::string number = arch.starts_with("sm_") ? arch.substr(3) : "";
-  const bool digits = !number.empty() && number.size() <= 3 && number.find_first_not_of("0123456789") == std::string::npos;
+  const bool digits =
+      !number.empty() && number.size() <= 3 && number.find_first_not_of("0123456789") == std::string::npos;
   if (!digits || std::stoi(number) < 80)
     throw CLI::ValidationError(format("--arch {}: sm_80, sm_90, sm_100 or the like is expected", arch));
 }

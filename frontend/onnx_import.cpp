@@ -73,6 +73,24 @@ struct Refused {
   std::vector<std::string> nodes;
 };
 
+/// The operator of that name in another domain; "" if there is none.
+std::string elsewhere(const OnnxNode& node) {
+  for (const OpDef* def : all_op_defs()) {
+    std::vector<OnnxName> spellings = def->aliases;
+    spellings.insert(spellings.begin(), def->onnx);
+    for (const OnnxName& other : spellings)
+      if (node.op_type == other.name) return *other.domain ? format("{}.{}", other.domain, other.name) : other.name;
+  }
+  return "";
+}
+
+std::string why_refused(const OnnxNode& node) {
+  const OpDef* def = find_onnx_op(node.domain, node.op_type);
+  if (def) return node.overload.empty() ? format(" in opset {}, only from {} on", node.opset, since(*def, node)) : "";
+  const std::string other = elsewhere(node);
+  return other.empty() ? "" : format(", but {} is", other);
+}
+
 void collect_refused(const OnnxModel& model, const OnnxGraph& graph, int& index, std::vector<Refused>& refused) {
   for (const OnnxNode& node : graph.nodes) {
     const int at = index++;
@@ -81,12 +99,7 @@ void collect_refused(const OnnxModel& model, const OnnxGraph& graph, int& index,
     if (is_supported(node)) continue;
     const std::string op = full_op_name(node);
     auto known = std::find_if(refused.begin(), refused.end(), [&](const Refused& r) { return r.op == op; });
-    if (known == refused.end()) {
-      const OpDef* def = find_onnx_op(node.domain, node.op_type);
-      const std::string why =
-          def && node.overload.empty() ? format(" in opset {}, only from {} on", node.opset, since(*def, node)) : "";
-      known = refused.insert(refused.end(), {model.loc(node, at), op, why, {}});
-    }
+    if (known == refused.end()) known = refused.insert(refused.end(), {model.loc(node, at), op, why_refused(node), {}});
     known->nodes.push_back(format("'{}'", printable(shown_name(node))));
   }
 }

@@ -1,0 +1,136 @@
+// Every pointwise op on a few elements: one table, a row or more for each record, expected values written from ONNX's
+// definitions. The reference (test/ir/ops_pointwise_test.cpp) and the kernels (test/backend/pointwise_kernels_test.cpp)
+// both have to give them. A record without a row fails by name.
+#pragma once
+#include <limits>
+#include <vector>
+
+#include "test/ir/ops_test.h"
+
+namespace weft {
+
+struct PointwiseRow {
+  OpKind kind;
+  Attrs attrs;  // sorted by name
+  std::vector<Tensor> inputs;
+  Tensor expected;
+};
+
+inline const std::vector<PointwiseRow>& pointwise_rows() {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  // Operands and results of one dimension: f32, i64 and bool.
+  const auto real = [](std::vector<double> values) {
+    const auto n = static_cast<int64_t>(values.size());
+    return reals({n}, std::move(values));
+  };
+  const auto whole = [](std::vector<int64_t> values, DType dtype = DType::I64) {
+    const auto n = static_cast<int64_t>(values.size());
+    return wholes({n}, std::move(values), dtype);
+  };
+  const auto truth = [&](std::vector<int64_t> values) { return whole(std::move(values), DType::Bool); };
+  // One line a row, so that a row is found and added by its name.
+  // clang-format off
+  static const std::vector<PointwiseRow> kRows = {
+    // Arithmetic.
+    {OpKind::Add, {}, {real({7, -7, 0.5}), real({2, 2, -4})}, real({9.0, -5.0, -3.5})},
+    {OpKind::Sub, {}, {real({7, -7, 0.5}), real({2, 2, -4})}, real({5.0, -9.0, 4.5})},
+    {OpKind::Mul, {}, {real({7, -7, 0.5}), real({2, 2, -4})}, real({14.0, -14.0, -2.0})},
+    {OpKind::Div, {}, {real({7, -7, 0.5}), real({2, 2, -4})}, real({3.5, -3.5, -0.125})},
+    {OpKind::Max, {}, {real({7, -7, 0.5}), real({2, 2, -4})}, real({7.0, 2.0, 0.5})},
+    {OpKind::Min, {}, {real({7, -7, 0.5}), real({2, 2, -4})}, real({2.0, -7.0, -4.0})},
+    {OpKind::Add, {}, {whole({7, -7, 9}), whole({2, 2, -4})}, whole({9, -5, 5})},
+    {OpKind::Sub, {}, {whole({7, -7, 9}), whole({2, 2, -4})}, whole({5, -9, 13})},
+    {OpKind::Mul, {}, {whole({7, -7, 9}), whole({2, 2, -4})}, whole({14, -14, -36})},
+    {OpKind::Div, {}, {whole({7, -7, 9}), whole({2, 2, -4})}, whole({3, -3, -2})},
+    {OpKind::Max, {}, {whole({7, -7, 9}), whole({2, 2, -4})}, whole({7, 2, 9})},
+    {OpKind::Min, {}, {whole({7, -7, 9}), whole({2, 2, -4})}, whole({2, -7, -4})},
+    // Mod has the sign of the divisor; with fmod, as in C, of the dividend.
+    {OpKind::Mod, {}, {whole({7, -7, 7}), whole({3, 3, -3})}, whole({1, 2, -2})},
+    {OpKind::Mod, {{"fmod", int64_t{1}}}, {whole({7, -7, 7}), whole({3, 3, -3})}, whole({1, -1, 1})},
+    {OpKind::Mod, {{"fmod", int64_t{1}}}, {real({5.5, -5.5}), real({2, 2})}, real({1.5, -1.5})},
+    {OpKind::Pow, {}, {real({2, 9, 4}), real({10, 0.5, -1})}, real({1024, 3, 0.25})},
+    {OpKind::Pow, {}, {whole({2, -3}), whole({10, 3})}, whole({1024, -27})},
+    {OpKind::Neg, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({2.0, 0.5, -0.0, -0.5, -3.0})},
+    {OpKind::Abs, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({2.0, 0.5, 0.0, 0.5, 3.0})},
+    {OpKind::Sign, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-1.0, -1.0, 0.0, 1.0, 1.0})},
+    {OpKind::Reciprocal, {}, {real({-2, 0.5, 4})}, real({-0.5, 2.0, 0.25})},
+    {OpKind::Sqrt, {}, {real({0.25, 1, 2, 9})}, real({0.5, 1.0, 1.4142135623730951, 3.0})},
+    {OpKind::Identity, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-2.0, -0.5, 0.0, 0.5, 3.0})},
+    {OpKind::Abs, {}, {whole({-3, 0, 4})}, whole({3, 0, 4})},
+    {OpKind::Cast, {{"to", dtype_attr(DType::I64)}}, {real({-1.5, 0.5, 2.9})}, whole({-1, 0, 2})},
+    {OpKind::Cast, {{"to", dtype_attr(DType::Bool)}}, {real({-1.5, 0, 2})}, truth({1, 0, 1})},
+    // Rounding; Round takes halves to the even neighbour.
+    {OpKind::Ceil, {}, {real({-1.5, -0.5, 0.4, 0.5, 2.5})}, real({-1.0, 0.0, 1.0, 1.0, 3.0})},
+    {OpKind::Floor, {}, {real({-1.5, -0.5, 0.4, 0.5, 2.5})}, real({-2.0, -1.0, 0.0, 0.0, 2.0})},
+    {OpKind::Round, {}, {real({-1.5, -0.5, 0.4, 0.5, 2.5})}, real({-2.0, 0.0, 0.0, 0.0, 2.0})},
+    // Exponential and trigonometric functions.
+    {OpKind::Exp, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({0.1353352832366127, 0.6065306597126334, 1.0, 1.6487212707001282, 20.085536923187668})},
+    {OpKind::Log, {}, {real({0.25, 1, 2, 9})}, real({-1.3862943611198906, 0.0, 0.6931471805599453, 2.1972245773362196})},
+    {OpKind::Erf, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.9953222650189527, -0.5204998778130465, 0.0, 0.5204998778130465, 0.9999779095030014})},
+    {OpKind::Sin, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.9092974268256817, -0.479425538604203, 0.0, 0.479425538604203, 0.1411200080598672})},
+    {OpKind::Cos, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.4161468365471424, 0.8775825618903728, 1.0, 0.8775825618903728, -0.9899924966004454})},
+    {OpKind::Tan, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({2.185039863261519, -0.5463024898437905, 0.0, 0.5463024898437905, -0.1425465430742778})},
+    {OpKind::Sinh, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-3.626860407847019, -0.5210953054937474, 0.0, 0.5210953054937474, 10.017874927409903})},
+    {OpKind::Cosh, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({3.7621956910836314, 1.1276259652063807, 1.0, 1.1276259652063807, 10.067661995777765})},
+    {OpKind::Tanh, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.9640275800758169, -0.46211715726000974, 0.0, 0.46211715726000974, 0.9950547536867305})},
+    {OpKind::Atan, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-1.1071487177940904, -0.4636476090008061, 0.0, 0.4636476090008061, 1.2490457723982544})},
+    {OpKind::Asinh, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-1.4436354751788103, -0.48121182505960347, 0.0, 0.48121182505960347, 1.8184464592320668})},
+    {OpKind::Asin, {}, {real({-0.9, -0.5, 0, 0.5, 0.9})}, real({-1.1197695149986342, -0.5235987755982989, 0.0, 0.5235987755982989, 1.1197695149986342})},
+    {OpKind::Acos, {}, {real({-0.9, -0.5, 0, 0.5, 0.9})}, real({2.6905658417935308, 2.0943951023931957, 1.5707963267948966, 1.0471975511965979, 0.45102681179626236})},
+    {OpKind::Atanh, {}, {real({-0.9, -0.5, 0, 0.5, 0.9})}, real({-1.4722194895832204, -0.5493061443340548, 0.0, 0.5493061443340548, 1.4722194895832204})},
+    {OpKind::Acosh, {}, {real({1, 1.5, 4})}, real({0.0, 0.9624236501192069, 2.0634370688955608})},
+    // Activations, with their default attributes and, where they have any, with others.
+    {OpKind::Relu, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({0.0, 0.0, 0.0, 0.5, 3.0})},
+    {OpKind::Sigmoid, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({0.11920292202211755, 0.3775406687981454, 0.5, 0.6224593312018546, 0.9525741268224334})},
+    {OpKind::Softplus, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({0.1269280110429726, 0.4740769841801067, 0.6931471805599453, 0.9740769841801067, 3.048587351573742})},
+    {OpKind::Softsign, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.6666666666666666, -0.3333333333333333, 0.0, 0.3333333333333333, 0.75})},
+    {OpKind::Mish, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.2525014826957091, -0.22074377465173, 0.0, 0.3752452113048951, 2.9865350049679575})},
+    {OpKind::HardSwish, {}, {real({-4, -1, 0, 1, 4})}, real({-0.0, -0.33333333333333337, 0.0, 0.6666666666666666, 4.0})},
+    {OpKind::HardSigmoid, {}, {real({-4, -1, 0, 1, 4})}, real({0.0, 0.3, 0.5, 0.7, 1.0})},
+    {OpKind::HardSigmoid, {{"alpha", 0.5}, {"beta", 0.25}}, {real({-4, -1, 0, 1, 4})}, real({0.0, 0.0, 0.25, 0.75, 1.0})},
+    {OpKind::Swish, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.2384058440442351, -0.1887703343990727, 0.0, 0.3112296656009273, 2.8577223804673})},
+    {OpKind::Swish, {{"alpha", 2.0}}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.03597241992418312, -0.13447071068499755, 0.0, 0.36552928931500245, 2.992582130530096})},
+    {OpKind::Elu, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.8646647167633873, -0.3934693402873666, 0.0, 0.5, 3.0})},
+    {OpKind::Elu, {{"alpha", 2.0}}, {real({-2, -0.5, 0, 0.5, 3})}, real({-1.7293294335267746, -0.7869386805747332, 0.0, 0.5, 3.0})},
+    {OpKind::Celu, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.8646647167633873, -0.3934693402873666, 0.0, 0.5, 3.0})},
+    {OpKind::Celu, {{"alpha", 2.0}}, {real({-2, -0.5, 0, 0.5, 3})}, real({-1.2642411176571153, -0.44239843385719024, 0.0, 0.5, 3.0})},
+    {OpKind::Selu, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-1.5201664733475926, -0.6917581899652426, 0.0, 0.5253505110740662, 3.152103066444397})},
+    {OpKind::Selu, {{"alpha", 2.0}, {"gamma", 3.0}}, {real({-2, -0.5, 0, 0.5, 3})}, real({-5.187988300580324, -2.3608160417241995, 0.0, 1.5, 9.0})},
+    {OpKind::LeakyRelu, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.02, -0.005, 0.0, 0.5, 3.0})},
+    {OpKind::LeakyRelu, {{"alpha", 0.5}}, {real({-2, -0.5, 0, 0.5, 3})}, real({-1.0, -0.25, 0.0, 0.5, 3.0})},
+    {OpKind::PRelu, {}, {real({-2, -1, 3}), real({0.5, 2, 5})}, real({-1, -2, 3})},
+    {OpKind::ThresholdedRelu, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({0.0, 0.0, 0.0, 0.0, 3.0})},
+    {OpKind::ThresholdedRelu, {{"alpha", 0.25}}, {real({-2, -0.5, 0, 0.5, 3})}, real({0.0, 0.0, 0.0, 0.5, 3.0})},
+    {OpKind::Shrink, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-2.0, 0.0, 0.0, 0.0, 3.0})},
+    {OpKind::Shrink, {{"bias", 0.25}, {"lambd", 1.0}}, {real({-2, -0.5, 0, 0.5, 3})}, real({-1.75, 0.0, 0.0, 0.0, 2.75})},
+    // Comparisons and tests: NaN equals nothing.
+    {OpKind::Equal, {}, {real({1, 2, 3, kNaN}), real({2, 2, 2, kNaN})}, truth({0, 1, 0, 0})},
+    {OpKind::Equal, {}, {whole({1, 2, 3}), whole({2, 2, 2})}, truth({0, 1, 0})},
+    {OpKind::Greater, {}, {real({1, 2, 3, kNaN}), real({2, 2, 2, kNaN})}, truth({0, 0, 1, 0})},
+    {OpKind::Greater, {}, {whole({1, 2, 3}), whole({2, 2, 2})}, truth({0, 0, 1})},
+    {OpKind::GreaterOrEqual, {}, {real({1, 2, 3, kNaN}), real({2, 2, 2, kNaN})}, truth({0, 1, 1, 0})},
+    {OpKind::GreaterOrEqual, {}, {whole({1, 2, 3}), whole({2, 2, 2})}, truth({0, 1, 1})},
+    {OpKind::Less, {}, {real({1, 2, 3, kNaN}), real({2, 2, 2, kNaN})}, truth({1, 0, 0, 0})},
+    {OpKind::Less, {}, {whole({1, 2, 3}), whole({2, 2, 2})}, truth({1, 0, 0})},
+    {OpKind::LessOrEqual, {}, {real({1, 2, 3, kNaN}), real({2, 2, 2, kNaN})}, truth({1, 1, 0, 0})},
+    {OpKind::LessOrEqual, {}, {whole({1, 2, 3}), whole({2, 2, 2})}, truth({1, 1, 0})},
+    {OpKind::IsNaN, {}, {real({1, kNaN, kInfinity})}, truth({0, 1, 0})},
+    {OpKind::IsInf, {}, {real({1, kInfinity, -kInfinity, kNaN})}, truth({0, 1, 1, 0})},
+    {OpKind::IsInf, {{"detect_negative", int64_t{0}}}, {real({kInfinity, -kInfinity})}, truth({1, 0})},
+    // Logic, bits, selection.
+    {OpKind::And, {}, {truth({0, 0, 1, 1}), truth({0, 1, 0, 1})}, truth({0, 0, 0, 1})},
+    {OpKind::Or, {}, {truth({0, 0, 1, 1}), truth({0, 1, 0, 1})}, truth({0, 1, 1, 1})},
+    {OpKind::Xor, {}, {truth({0, 0, 1, 1}), truth({0, 1, 0, 1})}, truth({0, 1, 1, 0})},
+    {OpKind::Not, {}, {truth({0, 1})}, truth({1, 0})},
+    {OpKind::BitwiseAnd, {}, {whole({12, -1}), whole({10, 0})}, whole({8, 0})},
+    {OpKind::BitwiseOr, {}, {whole({12, -1}), whole({10, 0})}, whole({14, -1})},
+    {OpKind::BitwiseXor, {}, {whole({12, -1}), whole({10, 0})}, whole({6, -1})},
+    {OpKind::BitwiseNot, {}, {whole({0, 5, -1})}, whole({-1, -6, 0})},
+    {OpKind::Where, {}, {truth({1, 0, 1}), real({1, 2, 3}), real({-1, -2, -3})}, real({1, -2, 3})},
+  };
+  // clang-format on
+  return kRows;
+}
+
+}  // namespace weft

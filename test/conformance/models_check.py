@@ -78,5 +78,6 @@ def main():
     check_floor("models", results)
 
 
-harness.need_weft()
-main()
+if __name__ == "__main__":
+    harness.need_weft()
+    main()

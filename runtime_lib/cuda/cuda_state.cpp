@@ -351,6 +351,7 @@ void CudaState::abandon() {
     cudaStreamEndCapture(streams[0], &graph);
     is_capturing_ = false;
   }
+  transport_->abandon();
   for (const cudaStream_t stream : streams) cudaStreamSynchronize(stream);
 }
 

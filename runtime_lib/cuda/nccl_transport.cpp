@@ -90,6 +90,7 @@ class NcclTransport final : public Transport {
   void open_windows() override;
   char* window_of(int rank) override;
   void poll() override;
+  void abandon() override;
   void barrier(const Group& g) override;
   void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
   void reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
@@ -130,7 +131,8 @@ class NcclTransport final : public Transport {
 // ---- start ----------------------------------------------------------------------------------------------------------
 
 NcclTransport::~NcclTransport() {
-  for (const auto& [members, communicator] : communicators_) nccl_.destroy(communicator);
+  for (const auto& [members, communicator] : communicators_)
+    if (communicator != nullptr) nccl_.destroy(communicator);
   if (window_ != nullptr) nccl_.mem_free(window_);
 }
 
@@ -208,6 +210,12 @@ void NcclTransport::poll() {
     check_nccl(nccl_.async_error(communicator, &error), "its state");
     check_nccl(error, "a collective");
   }
+}
+
+void NcclTransport::abandon() {
+  for (const auto& [members, communicator] : communicators_)
+    if (communicator != nullptr) nccl_.abort(communicator);
+  communicators_.clear();
 }
 
 // ---- collectives ----------------------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ struct Transport {
   virtual char* window_of(int rank) = 0;
   /// Throws what went wrong meanwhile.
   virtual void poll() {}
+  /// Ends what waits for other ranks on the device.
+  virtual void abandon() {}
 
   virtual void barrier(const Group& g) = 0;
   virtual void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) = 0;

@@ -64,6 +64,14 @@ cudaError_t invalidate(cudaStream_t stream, cudaError_t error) {
   return error;
 }
 
+/// Who sees that it is done comes behind it, as one who waited.
+cudaError_t query(Operation* operation) {
+  if (operation == nullptr) return cudaSuccess;
+  if (!operation->done.load(std::memory_order_acquire)) return cudaErrorNotReady;
+  tsan_acquire(&operation->completed);
+  return cudaSuccess;
+}
+
 /// The default stream may not be used while a stream that waits for it is captured.
 bool breaks_a_capture(cudaStream_t stream) {
   bool broken = false;
@@ -347,7 +355,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   stream = resolve(stream);
   const QuietGuard guard(state_lock());
   if (stream->capture != nullptr) return result(invalidate(stream, cudaErrorStreamCaptureUnsupported));
-  return stream->last == nullptr || stream->last->done.load() ? cudaSuccess : cudaErrorNotReady;
+  return query(stream->last);
 }
 
 /// Adds a point behind the event to a stream, or takes the stream into the event's capture.
@@ -422,8 +430,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const QuietGuard guard(state_lock());
   if (event->capture != nullptr) return result(cudaErrorStreamCaptureUnsupported);
-  if (event->operation == nullptr || event->operation->done.load()) return cudaSuccess;
-  return cudaErrorNotReady;
+  return query(event->operation);
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {

@@ -58,6 +58,18 @@ Latency latency_of(std::vector<double> ms) {
           quantile(0.99)};
 }
 
+/// Of the rank that needs most of each.
+std::string memory_json(const Executable& executable) {
+  int64_t own = 0, window = 0, weights = 0;
+  for (const Program& program : executable.programs) {
+    own = std::max(own, program.own_bytes);
+    window = std::max(window, program.window_bytes);
+    weights = std::max(weights, program.image_bytes());
+  }
+  return text(" \"memory_bytes\": {\"own\": %ld, \"window\": %ld, \"weights\": %ld},\n", long(own), long(window),
+              long(weights));
+}
+
 }  // namespace
 
 std::string info_json(const Executable& executable, std::string_view manifest) {
@@ -70,8 +82,8 @@ std::string info_json(const Executable& executable, std::string_view manifest) {
   return text("{\n \"name\": %s,\n \"ranks\": %d,\n \"mesh\": [%s],\n", json_string(executable.name).c_str(),
               executable.world, axes.c_str()) +
          " \"inputs\": " + ports_json(executable, &Program::inputs) +
-         ",\n \"outputs\": " + ports_json(executable, &Program::outputs) + ",\n \"states\": [" + states +
-         "],\n \"manifest\": " + (manifest.empty() ? "null" : std::string(manifest)) + "\n}\n";
+         ",\n \"outputs\": " + ports_json(executable, &Program::outputs) + ",\n \"states\": [" + states + "],\n" +
+         memory_json(executable) + " \"manifest\": " + (manifest.empty() ? "null" : std::string(manifest)) + "\n}\n";
 }
 
 static void flush_output() {

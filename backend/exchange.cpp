@@ -128,6 +128,7 @@ class Geometry {
     // Ranks that meet over other axes than the ragged one hold equally much: they exchange whole blocks.
     const bool clips = is_ragged(step_.from_type.shape[d].bound, digits) && holds(step_.axes, digits[0].axis % kAfter);
     if (clips) {
+      if (step_.axes.size() > 1) return false;  // clips go by the index in the group
       (by_peer(digits[0]) ? box.by_peer : box.by_me) = {static_cast<int>(box.dims.size()) - 1,
                                                         step_.from_type.shape[d].bound, digits[0].block};
     }

@@ -46,7 +46,7 @@ class ContractionWriter {
   std::string first_operand(const Site& a) const;
   std::optional<std::vector<std::string>> packed(Shape shape);
   std::optional<std::vector<std::string>> batched(const Shape& shape);
-  std::string contraction_text(const Shape& shape) const;
+  std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;
   bool is_panels(ValueId value, const Formal*& formal, std::string& name) const;
 
   /// The geometry of a convolution as a weft::SlidingWindow, and what its loops run over.
@@ -130,9 +130,10 @@ IndexExpr ContractionWriter::column(int64_t n) const {
   return index_variable("n0", 0, n - 16, 16) + index_variable("j", 0, 15);
 }
 
-std::string ContractionWriter::contraction_text(const Shape& shape) const {
+std::string ContractionWriter::contraction_text(const Shape& shape, int64_t packed_k) const {
+  const bool shorter = packed_k && shape.k_text != std::to_string(packed_k);
   return "const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + shape.n_text + ", .k = " + shape.k_text +
-         "};";
+         (shorter ? ", .packed_k = " + std::to_string(packed_k) : "") + "};";
 }
 
 /// Where each value behind the product has the element of `index`. False if an output is not reached.
@@ -272,7 +273,7 @@ std::optional<std::vector<std::string>> ContractionWriter::packed(Shape s) {
   };
   if (!a || !usable(*a)) a = array_site(op_.inputs[0], a_index, "a_rows");
   context_.need({Argument::Kind::Team});
-  lines_.push_back(contraction_text(s));
+  lines_.push_back(contraction_text(s, b_dims[b_dims.size() - 2]));
   const std::string t = type();
   if (stride_of(a->offset, "m").affine)
     lines_.push_back("const auto rows = " + first_operand(*a) + ";");

@@ -58,8 +58,15 @@ bool is_product(const AxisState& outer, const AxisState& inner, int inner_size) 
   return outer.is(Kind::S) && inner.is(Kind::S) && outer.dim == inner.dim && outer.block == inner.block * inner_size;
 }
 
+/// One clip of an exchange follows one axis: slices of ragged dims are taken one after the other.
+bool is_ragged_slice(const TensorType& type, int axis, const Mesh& mesh) {
+  const int dim = type.layout[axis].dim;
+  return is_ragged(type.shape[dim].bound, digits_of(type.layout, dim, mesh));
+}
+
 /// Whether step b can join step a in one collective; the axes of the joined step, or nothing.
-std::vector<int> joined_axes(const Layout& before, const ReshardStep& a, const ReshardStep& b, const Mesh& mesh) {
+std::vector<int> joined_axes(const TensorType& from, const Layout& before, const ReshardStep& a, const ReshardStep& b,
+                             const Mesh& mesh) {
   if (a.kind != b.kind) return {};
   const int x = a.axes.back(), y = b.axes[0], first = a.axes[0];
   const auto product = [&](const Layout& layout, int outer, int inner) {
@@ -71,8 +78,11 @@ std::vector<int> joined_axes(const Layout& before, const ReshardStep& a, const R
     return axes;
   };
   switch (a.kind) {
-    case OpKind::ShardSlice:
-      return appended(true);
+    case OpKind::ShardSlice: {
+      const TensorType sliced{from.dtype, from.shape, b.layout};
+      const bool ragged = is_ragged_slice(sliced, first, mesh) || is_ragged_slice(sliced, y, mesh);
+      return ragged ? std::vector<int>{} : appended(true);
+    }
     case OpKind::AllReduce:
       return before[first].op == before[y].op ? appended(true) : std::vector<int>{};
     case OpKind::AllGather:
@@ -93,7 +103,8 @@ std::vector<ReshardStep> join_steps(const TensorType& from, const std::vector<Re
   std::vector<ReshardStep> joined;
   Layout before = from.layout;  // in front of joined.back()
   for (const ReshardStep& step : steps) {
-    const std::vector<int> axes = joined.empty() ? std::vector<int>{} : joined_axes(before, joined.back(), step, mesh);
+    std::vector<int> axes;
+    if (!joined.empty()) axes = joined_axes(from, before, joined.back(), step, mesh);
     if (!axes.empty()) {
       joined.back() = {step.kind, axes, step.layout};
       continue;

@@ -138,3 +138,10 @@ TEST_CASE("exchange: slices that do not nest are refused") {
   step.from_type = typed({18}, {{0, slice(0, 2)}}), step.to_type = typed({18}, {{0, slice(0, 3)}});
   CHECK(!exchange_box(step, 1).has_value());
 }
+
+TEST_CASE("exchange: a ragged slice over several axes at once is refused") {
+  CollectiveStep step{};
+  step.kind = OpKind::ShardSlice, step.axes = {0, 1}, step.mesh = {{"a", 2}, {"b", 2}};
+  step.from_type = typed({5, 6}, {}), step.to_type = typed({5, 6}, {{0, slice(1, 3)}, {1, slice(0, 3)}});
+  CHECK(!exchange_box(step, 2).has_value());
+}

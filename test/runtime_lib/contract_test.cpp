@@ -70,6 +70,16 @@ TEST_CASE("contract: packed operand, extents around the tile sizes") {
   check_packed<double>(team, 1, 16, 20, 1e-13);
 }
 
+TEST_CASE("contract: fewer steps than the operand was packed with") {
+  Team team(2);
+  const int64_t m = 7, n = 50, k = 21, packed_k = 24;
+  const std::vector<float> a = random_values<float>(m * k, 1), b = random_values<float>(packed_k * n, 2);
+  std::vector<float> packed(size_t(packed_count(n, packed_k))), y(size_t(m * n));
+  pack_panels(Unpacked<float>{b.data(), 1, n}, n, packed_k, packed.data());
+  contract(team, {m, n, k, packed_k}, Rows<float>{a.data(), k}, packed.data(), store_into(y, n));
+  CHECK(error_of(y, a.data(), b.data(), m, n, k) < 1e-5);
+}
+
 TEST_CASE("contract: the number of threads does not change a bit") {
   Team one(1), three(3);
   const int64_t m = 200, n = 70, k = 300;

@@ -14,9 +14,11 @@
 
 namespace weft {
 
-/// Extents of "m k, k n -> m n".
+/// Extents of "m k, k n -> m n". A packed second operand may have more steps than the product takes: a rank's ragged
+/// slice is packed with room for a whole block.
 struct Contraction {
   int64_t m, n, k;
+  int64_t packed_k = 0;  // steps of a panel; 0: k
 };
 inline constexpr int64_t kPanel = 16;
 
@@ -174,7 +176,7 @@ inline void put_row(int64_t m, int64_t n, int64_t columns, const T* sums, Put& p
 template <class T>
 struct PackedPanels {
   const T* data;
-  int64_t k;
+  int64_t k;  // steps of a panel, not of the product
   const T* at(int64_t n, int64_t k0, int64_t, int64_t) const { return data + n * k + k0 * kPanel; }
   int64_t panel_stride(int64_t) const { return k * kPanel; }
 };
@@ -308,7 +310,7 @@ decltype(auto) first_operand(const A& a) {
 template <class T, class A, class Put>
 void contract(Team& team, const Contraction c, const A& a, const T* b, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, 1, team.threads());
-  const detail::PackedPanels<T> panels{b, c.k};
+  const detail::PackedPanels<T> panels{b, c.packed_k ? c.packed_k : c.k};
   const auto& rows = detail::first_operand<T>(a);
   team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) detail::contract_item<T>(c, cut, rows, panels, i, put);

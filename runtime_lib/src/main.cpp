@@ -169,6 +169,7 @@ int run(const Executable& executable, const Options& options, char** argv) {
     return start_ranks(executable, shape, argv);
   }
   check_size(executable, launched);
+  open_target(executable, 1);  // what is missing is said before the ranks meet
   World world = meet_in_segment(shape, *launched, options.timeout);
   return run_process(executable, options, file, world, launched->rank);
 }

@@ -18,4 +18,16 @@ void check_cuda(cudaError_t error, const char* what) {
   }
 }
 
+#if !defined(WEFT_EMULATE)
+void check_resident(const void* kernel, Grid grid) {
+  int device = 0, processors = 0, blocks = 0;
+  check_cuda(cudaGetDevice(&device), "the device");
+  check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "the device");
+  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, int(grid.threads), 0), "a kernel");
+  if (int64_t{blocks} * processors < int64_t{grid.blocks})
+    fail(kEnvironment, "a kernel that waits for peers needs %u blocks at once; the device has room for %d", grid.blocks,
+         blocks * processors);
+}
+#endif
+
 }  // namespace weft

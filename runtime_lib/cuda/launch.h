@@ -10,7 +10,13 @@ namespace weft {
 /// Throws where a call failed: exit 6 for what the machine lacks, else 70.
 void check_cuda(cudaError_t error, const char* what);
 
-/// Resident: all blocks run at the same time.
+#if !defined(WEFT_EMULATE)
+/// Throws (environment) where the device has no room for all blocks at once.
+void check_resident(const void* kernel, Grid grid);
+#endif
+
+/// Resident: all blocks run at the same time. No cooperative launch, since such kernels of several ranks on one device
+/// may run one after another, and they wait for each other.
 inline void launch_kernel(cudaStream_t stream, const KernelEntry& kernel, Grid grid, void** arguments,
                           bool resident = false) {
 #if defined(WEFT_EMULATE)
@@ -18,10 +24,9 @@ inline void launch_kernel(cudaStream_t stream, const KernelEntry& kernel, Grid g
       {kernel.address, dim3(grid.blocks), dim3(grid.threads), 0, resident, kernel.bind(kernel.address, arguments)},
       stream);
 #else
+  if (resident) check_resident(kernel.address, grid);
   const cudaError_t error =
-      resident
-          ? cudaLaunchCooperativeKernel(kernel.address, dim3(grid.blocks), dim3(grid.threads), arguments, 0, stream)
-          : cudaLaunchKernel(kernel.address, dim3(grid.blocks), dim3(grid.threads), arguments, 0, stream);
+      cudaLaunchKernel(kernel.address, dim3(grid.blocks), dim3(grid.threads), arguments, 0, stream);
 #endif
   check_cuda(error, "the launch of a kernel");
 }

@@ -32,6 +32,14 @@ std::string loc_text(const Loc& loc) {
 
 // ---- values ---------------------------------------------------------------------------------------------------------
 
+/// The place of an op; a pipeline has none, but what makes its results has.
+PlaceId place_of(const Op& op, uint32_t result) {
+  if (op.place || op.regions.empty()) return op.place;
+  const Graph& body = op.regions[0];
+  const ValueId made = body.outputs()[result].value;
+  return place_of(body.producer_op(made), body.value(made).result);
+}
+
 struct ValueRow {
   std::string name, type, layout, made_by;
   bool replicated;
@@ -42,9 +50,9 @@ std::vector<ValueRow> value_rows(const Module& module) {
   walk(module.graph, [&](const Graph& graph, const Op& op) {
     // The parameters of a region have the layouts of its operands.
     if (&graph != &module.graph && op.kind == OpKind::Input) return;
-    const Mesh mesh = module.mesh(graph, op.place);
     for (const ValueId id : op.outputs) {
       const TensorType& type = graph.type(id);
+      const Mesh mesh = module.mesh(graph, place_of(op, graph.value(id).result));
       rows.push_back({graph.value(id).name, type_text({type.dtype, type.shape, {}}, mesh),
                       layout_text(type.layout, mesh), op_def(op).name, type.layout.is_replicated()});
     }

@@ -291,12 +291,14 @@ class Rewriting {
   std::unordered_map<ValueId, std::vector<ValueId>> late_counts_;
 };
 
-/// A Reshape to the same shape behind the value, which becomes a kernel that copies.
-ValueId copy_of(Graph& graph, ValueId v) {
+/// A Reshape to the same shape behind the value, which becomes a kernel that copies; in the stage of the value, or of
+/// its reader where the value has none.
+ValueId copy_of(Graph& graph, ValueId v, OpId reader = {}) {
   const Op like = graph.producer_op(v);
   const TensorType type = graph.type(v);
   Attrs attrs = {{"allowzero", int64_t{1}}, {"shape", type.dims()}};
-  if (like.has("stage")) attrs.push_back({"stage", like.integer("stage")});
+  const Op& in_stage = like.has("stage") || !reader ? like : graph.op(reader);
+  if (in_stage.has("stage")) attrs.push_back({"stage", in_stage.integer("stage")});
   return graph.result(graph.add({OpKind::Reshape,
                                  {v},
                                  {type},
@@ -341,7 +343,7 @@ void store_condition(Module& module, Graph& graph, OpId loop) {
     if (!body.value(inner).uses.empty()) body.replace_uses(inner, add_true(module, body, like, body.first()));
     return;
   }
-  graph.set_input(loop, 1, copy_of(graph, start ? start : add_true(module, graph, like, loop)));
+  graph.set_input(loop, 1, copy_of(graph, start ? start : add_true(module, graph, like, loop), loop));
 }
 
 /// The value whose memory it is: what Reshapes outside kernels lie upon.
@@ -368,12 +370,12 @@ void copy_stored_operands(Module& module, Graph& graph) {
       store_condition(module, graph, id);
       const ValueId trips = graph.op(id).inputs[0];  // no trips at all: not what a count of 0 means in the Plan
       if (is_kind(graph, trips, OpKind::Constant) && !is_true(module, graph, trips))
-        graph.set_input(id, 0, copy_of(graph, trips));
+        graph.set_input(id, 0, copy_of(graph, trips, id));
       first = 2, end = 2 + static_cast<size_t>(graph.op(id).integer("carried"));
     }
     for (size_t i = first; i < end; ++i)
       if (is_kind(graph, graph.op(id).inputs[i], OpKind::Constant))
-        graph.set_input(id, i, copy_of(graph, graph.op(id).inputs[i]));
+        graph.set_input(id, i, copy_of(graph, graph.op(id).inputs[i], id));
   }
 }
 

@@ -28,6 +28,12 @@ struct LoopShape {
   bool operator==(const LoopShape&) const = default;
 };
 
+/// What reads a value from memory without being a kernel.
+struct MemoryReader {
+  bool needs_own = false;  // the result of a region: a buffer of its own
+  bool moves = false;      // a Transfer: memory that its stage wrote, not another Transfer
+};
+
 LoopShape loop_shape(const TensorType& type, const Op& op) {
   LoopShape loop{op.place, op.integer_or("stage", 0), type.shape, {}};
   for (int a = 0; a < type.layout.size(); ++a)
@@ -135,9 +141,10 @@ class Deciding {
       const bool loads_only =
           category(o) == Category::Scan || (category(o) == Category::Index && o.kind != OpKind::Gather);
       if (category(o) == Category::Collective || category(o) == Category::Region || loads_only)
-        for (size_t i = 0; i < o.inputs.size(); ++i) store(o.inputs[i], reads_weights(o, i));
+        for (size_t i = 0; i < o.inputs.size(); ++i)
+          store(o.inputs[i], reads_weights(o, i), MemoryReader{false, o.kind == OpKind::Transfer});
     }
-    for (const Graph::Output& output : graph_.outputs()) store(output.value, false, region_);
+    for (const Graph::Output& output : graph_.outputs()) store(output.value, false, MemoryReader{region_, false});
     for (OpId id : order_)
       for (ValueId v : op(id).outputs)
         for (const Extent& e : graph_.type(v).shape)
@@ -153,8 +160,8 @@ class Deciding {
   }
 
   /// `value` is read from memory by something that is no kernel; constants lie in memory of their own kind, which not
-  /// all of these can read. `result`: of a region, which needs a buffer of its own.
-  void store(ValueId value, bool takes_weights, bool result = false) {
+  /// all of these can read.
+  void store(ValueId value, bool takes_weights, MemoryReader reader = {}) {
     while (value) {
       const OpId id = graph_.producer(value);
       const Op& o = op(id);
@@ -164,7 +171,8 @@ class Deciding {
       if (o.kind != OpKind::Reshape) return;
       const OpKind base = graph_.producer_op(o.inputs[0]).kind;
       if (known && !out_.alias[id.index]) return;
-      const bool lent = region_ && (base == OpKind::Input || (result && graph_.value(o.inputs[0]).uses.size() > 1));
+      const bool shared = reader.needs_own && graph_.value(o.inputs[0]).uses.size() > 1;
+      const bool lent = (region_ && (base == OpKind::Input || shared)) || (reader.moves && base == OpKind::Transfer);
       out_.alias[id.index] = takes_weights || (base != OpKind::Constant && !lent);
       if (!out_.alias[id.index]) return;
       value = o.inputs[0];

@@ -89,6 +89,38 @@ p (float[8,4] x) => (float[8,4] h, float[8,2,2] y, float[8,2,2] z) <int64[3] s =
   for (int micro_batches : {1, 2}) check_runs(model, pipeline(kPlaces[0], stages, micro_batches, "gpipe"));
 }
 
+TEST_CASE("a slice or a gather of a source runs in the stages that read it") {
+  const std::string one_then_two = "a: {ranks: [1], mesh: {u: 1}}, b: {ranks: [0, 1], mesh: {t: 2}}";
+  const auto model = [](const std::string& weight, const std::string& op) {
+    return "<ir_version: 10, opset_import: [\"\" : 20]>\np (float[8,8] x) => (float[8,8] y, float[8,8] z) <" + weight +
+           "> { [fc] h = Relu(x) [first] v = " + op + " [second] y = Add(v, x) [third] z = Mul(y, x) }";
+  };
+  const std::string stages =
+      "A: {place: a, nodes: [fc]}, B: {place: b, nodes: [first, second]}, C: {place: b, nodes: [third]}";
+  for (const int micro_batches : {1, 2}) {
+    const std::string sliced = "shard: {w: {t: 0}}\n" + pipeline(one_then_two, stages, micro_batches, "gpipe");
+    check_runs(model("float[8] w = random(1, 0.3)", "Add(h, w)"), sliced);
+    check_runs(model("bool[1,8] w = {1,0,1,0,1,0,1,0}", "Where(w, h, x)"), sliced);
+  }
+}
+
+TEST_CASE("a stage that only gives what it receives another shape sends it on") {
+  const std::string model = R"(<ir_version: 10, opset_import: ["" : 20]>
+p (float[4,8] x) => (float[4,1,8] z) <int64[1] axis = {1}>
+{ [fc] a = Relu(x)
+  [view] b = Unsqueeze(a, axis)
+  [act] c = Tanh(a)
+  [view2] d = Unsqueeze(c, axis)
+  [end] z = Add(b, d) })";
+  const std::string view_alone =
+      "A: {place: a, nodes: [fc]}, B: {place: b, nodes: [view]}, C: {place: c, nodes: [act, view2, end]}";
+  const std::string back =
+      "A: {place: a, nodes: [fc]}, B: {place: b, nodes: [view, act, view2]}, C: {place: a, nodes: [end]}";
+  for (const std::string& stages : {view_alone, back})
+    for (const char* places : kPlaces)
+      for (const int micro_batches : {1, 2}) check_runs(model, pipeline(places, stages, micro_batches, "gpipe"));
+}
+
 TEST_CASE("orders that read ahead and stages that wait for each other are refused at the order") {
   const std::string places = kPlaces[0];
   const std::string two = "A: {place: c, nodes: [fc, act]}, B: {place: c, nodes: [res, mid, end]}";

@@ -31,6 +31,8 @@ def check(name, model, schedule):
     (folder / "s.yaml").write_text(schedule)
     status, out, err = harness.weft("verify", folder / "m.onnxtxt", "--schedule", folder / "s.yaml")
     harness.check(f"pipelines/{name}", status == 0, f"exit {status}: {(err or out)[-300:]}")
+    status, out, err = harness.weft("explain", folder / "m.onnxtxt", "--schedule", folder / "s.yaml")
+    harness.check(f"pipelines/{name} explained", status == 0, f"exit {status}: {err[-300:]}")
 
 
 def pipeline(stages, micro_batches, order):
@@ -44,4 +46,5 @@ if __name__ == "__main__":
     check("table", CHAIN, pipeline(OVERLAPPING, 2, TABLE))
     check("one place", CHAIN, pipeline(ONE_PLACE, 4, "1f1b"))
     check("one micro-batch", CHAIN, pipeline(OVERLAPPING, 1, "gpipe"))
+    check("sliced output", CHAIN, "shard: {y: {t: 1}}\n" + pipeline(ONE_PLACE, 2, "gpipe"))
     check("draws in loops", DRAWS, "weft: 1\n")

@@ -165,7 +165,7 @@ def delay_flags(folder):
     for file in sorted(folder.glob("kernels/*.cu")):
         text = file.read_text().replace('#include "weft/device.h"', '#include "weft/device.h"\n#include "delays.h"', 1)
         text, count = re.subn(r"\bpeers\.(barrier|wait|signal)\(", r"weft_test::delayed(peers).\1(", text)
-        text = re.sub(r"(__global__ void [^{;]*\{\n)", r"\1  weft_test::delay();\n", text)
+        text = re.sub(r"(__global__ void [^{;]*\{\n)", r"\1  weft_test::delay_kernel();\n", text)
         file.write_text(text)
         flags += count
     if flags == 0:

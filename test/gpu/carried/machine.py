@@ -76,7 +76,7 @@ def build(arch, targets, jobs):
                  f"-DCMAKE_CUDA_COMPILER={nvcc}"]
     if headers:
         configure.append(f"-DWEFT_NCCL_INCLUDE_DIR={headers}")
-    if shutil.which("ninja"):
+    if shutil.which("ninja") and "CMAKE_GENERATOR" not in os.environ:
         configure += ["-G", "Ninja"]
     make = ["cmake", "--build", HERE / "build", "-j", jobs, *(["--target", *targets] if targets else [])]
     for name, command in (("configure", configure), ("build", make)):

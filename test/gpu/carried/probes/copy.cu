@@ -24,6 +24,6 @@ int main() {
   });
   check(cudaGetLastError(), "a launch");
   const double gigabytes = 2e-9 * double(kBytes);
-  printf("{\"copy_kernel_gb_s\": %.1f, \"copy_library_gb_s\": %.1f, \"launch_us\": %.2f}\n", gigabytes / (kernel * 1e-3),
-         gigabytes / (library * 1e-3), launches * 1e3 / kLaunches);
+  printf("{\"copy_kernel_gb_s\": %.1f, \"copy_library_gb_s\": %.1f, \"launch_us\": %.2f}\n",
+         gigabytes / (kernel * 1e-3), gigabytes / (library * 1e-3), launches * 1e3 / kLaunches);
 }

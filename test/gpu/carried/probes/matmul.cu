@@ -44,11 +44,13 @@ double tflops(cudaDataType_t type, int n) {
   check_lt(lt.create_matmul(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a product");
   check_lt(lt.create_layout(&layout, type, uint64_t(n), uint64_t(n), n), "a layout");
   check_lt(lt.create_preference(&preference), "a preference");
-  check_lt(lt.set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes, sizeof kWorkspaceBytes),
-           "a workspace");
+  check_lt(
+      lt.set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes, sizeof kWorkspaceBytes),
+      "a workspace");
   cublasLtMatmulHeuristicResult_t chosen = {};
   int found = 0;
-  check_lt(lt.heuristic(handle, product, layout, layout, layout, layout, preference, 1, &chosen, &found), "an algorithm");
+  check_lt(lt.heuristic(handle, product, layout, layout, layout, layout, preference, 1, &chosen, &found),
+           "an algorithm");
   const float one = 1, zero = 0;
   const float ms = best_ms(10, [&] {
     check_lt(lt.matmul(handle, product, &one, memory, layout, memory + count, layout, &zero, memory + 2 * count, layout,

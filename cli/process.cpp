@@ -26,7 +26,7 @@ namespace weft {
 
 namespace {
 
-constexpr size_t kKeptBytes = 64 * 1024;
+constexpr size_t kKeptBytes = size_t{64} * 1024;
 
 /// The folders to remove, and the process groups to end, when a signal ends this program.
 struct Cleanup {

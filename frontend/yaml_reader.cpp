@@ -97,7 +97,7 @@ void TreeBuilder::leaf(const YAML::Mark& mark, const std::string& tag, YAML::anc
   node.loc.length = static_cast<int>(std::clamp<size_t>(value.size() + (node.quoted ? 2 : 0), 1, 80));
   // A missing value ("key:") is marked behind its line.
   if (kind == YamlNode::Kind::Null && !open_.empty() && open_.back().has_key)
-    node.loc = open_.back().node.entries.back().first.loc;
+    node.loc = open_.back().node.entries.back().key.loc;
   attach(std::move(node));
 }
 
@@ -121,10 +121,10 @@ void TreeBuilder::attach(YamlNode node) {
   if (parent.node.kind == YamlNode::Kind::List) {
     parent.node.items.push_back(std::move(node));
   } else if (parent.has_key) {
-    parent.node.entries.back().second = std::move(node);
+    parent.node.entries.back().value = std::move(node);
     parent.has_key = false;
   } else {
-    parent.node.entries.emplace_back(std::move(node), YamlNode{});
+    parent.node.entries.push_back({std::move(node), {}});
     parent.has_key = true;
   }
 }

@@ -2,7 +2,6 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ir/base/diag.h"
@@ -15,10 +14,13 @@ struct YamlNode {
   std::string text;     // Scalar
   bool quoted = false;  // Scalar: cannot be read as a number
   Loc loc;
-  std::vector<YamlNode> items;                         // List
-  std::vector<std::pair<YamlNode, YamlNode>> entries;  // Map, in the order written
+  std::vector<YamlNode> items;            // List
+  std::vector<struct YamlEntry> entries;  // Map, in the order written
 
   bool is(Kind k) const { return kind == k; }
+};
+struct YamlEntry {
+  YamlNode key, value;
 };
 /// "a list", "a mapping": for messages.
 const char* kind_name(YamlNode::Kind kind);

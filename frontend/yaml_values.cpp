@@ -78,7 +78,7 @@ std::optional<int64_t> YamlValues::bytes(const YamlNode& node, const std::string
                 {"GiB", 1 << 30},
                 {"TiB", 1LL << 40},
                 {"KB", 1000},
-                {"MB", 1000 * 1000},
+                {"MB", 1000LL * 1000},
                 {"GB", 1000LL * 1000 * 1000},
                 {"TB", 1000LL * 1000 * 1000 * 1000}};
   const std::optional<std::string> text = word(node, what);

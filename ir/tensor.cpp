@@ -147,7 +147,7 @@ static void load_element(Tensor& t, int64_t i, const std::byte* p) {
       t.real[i] = bfloat16_to_double(load<uint16_t>(p));
       break;
     case DType::I8:
-      t.whole[i] = load<int8_t>(p);
+      t.whole[i] = wrap(t.dtype, load<uint8_t>(p));
       break;
     case DType::I16:
       t.whole[i] = load<int16_t>(p);

@@ -45,7 +45,8 @@ static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
   const Graph& body = op.op().regions[0];
   const size_t carried = static_cast<size_t>(int_of(op.op(), "carried"));
   for (size_t i = 0; i < carried; ++i) {
-    const TensorType type = output_type(body, 1 + i), initial = op.type(2 + static_cast<int>(i));
+    const TensorType type = output_type(body, 1 + i);
+    const TensorType& initial = op.type(2 + static_cast<int>(i));
     if (type.dtype != initial.dtype || type.shape != initial.shape)
       return op.fail("loop-carried-type-unsupported", "carried value {} changes its type from {} {} to {} {}", i,
                      dtype_name(initial.dtype), dims_text(initial.dims()), dtype_name(type.dtype),

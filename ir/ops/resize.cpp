@@ -184,7 +184,7 @@ ValueId resize_one(Builder& build, const Op& op, ValueId x, const ResizeAxis& a)
 
 std::vector<ValueId> decompose_resize(Builder& build, const OpView& op) {
   const std::vector<ResizeAxis> axes = *resize_axes(op);
-  const Op resize = op.op();
+  const Op& resize = op.op();
   const DType dtype = op.type(0).dtype;
   ValueId x = build.cast(resize.inputs[0], is_float(dtype) ? dtype : DType::F32);
   for (const ResizeAxis& a : axes) {

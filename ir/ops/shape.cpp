@@ -113,12 +113,12 @@ static void eval_range(EvalContext& context) {
 }
 
 static std::vector<ValueId> decompose_range(Builder& build, const OpView& op) {
-  const TensorType type = op.result_type(0);
+  const DType dtype = op.result_type(0).dtype;
   const double start = op.known(0)->at(0), delta = op.known(2)->at(0);
   return {build.op(OpKind::Iota, {},
                    {{"axis", int64_t{0}},
-                    {"dtype", dtype_attr(type.dtype)},
-                    {"shape", type.dims()},
+                    {"dtype", dtype_attr(dtype)},
+                    {"shape", op.result_type(0).dims()},
                     {"start", start},
                     {"step", delta}})};
 }
@@ -159,9 +159,9 @@ static void eval_constant_of_shape(EvalContext& context) {
 }
 
 static std::vector<ValueId> decompose_constant_of_shape(Builder& build, const OpView& op) {
-  const TensorType type = op.result_type(0);
-  const ValueId scalar = build.constant(Tensor::scalar(type.dtype, real_of(op.op(), "fill")));
-  return {type.shape.empty() ? scalar : build.op(OpKind::Expand, {scalar}, {{"shape", type.dims()}})};
+  const Dims dims = op.result_type(0).dims();
+  const ValueId scalar = build.constant(Tensor::scalar(op.result_type(0).dtype, real_of(op.op(), "fill")));
+  return {dims.empty() ? scalar : build.op(OpKind::Expand, {scalar}, {{"shape", dims}})};
 }
 
 /// ONNX's `value` tensor becomes `fill` and `dtype` on import.

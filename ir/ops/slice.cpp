@@ -122,7 +122,7 @@ static std::optional<std::vector<int64_t>> full_pads(const OpView& op) {
   if (axes->empty()) axes = range_of(0, ndim);
   if (pads.size() != 2 * axes->size())
     return op.fail("pad-lengths", "{} pads for {} axes", pads.size(), axes->size()), std::nullopt;
-  std::vector<int64_t> full(2 * ndim, 0);
+  std::vector<int64_t> full(size_t{2} * ndim, 0);
   for (size_t i = 0; i < axes->size(); ++i) {
     full[(*axes)[i]] = pads[i];
     full[ndim + (*axes)[i]] = pads[axes->size() + i];

@@ -40,9 +40,9 @@ static std::vector<ValueId> decompose_log_softmax(Builder& build, const OpView& 
 
 /// 1 at the first largest element, 0 elsewhere.
 static std::vector<ValueId> decompose_hardmax(Builder& build, const OpView& op) {
-  const TensorType type = op.type(0);
-  const Dims dims = type.dims();
-  const int64_t axis = from_front(int_of(op.op(), "axis"), type.ndim());
+  const DType dtype = op.type(0).dtype;
+  const Dims dims = op.dims(0);
+  const int64_t axis = from_front(int_of(op.op(), "axis"), op.type(0).ndim());
   ValueId x = op.op().inputs[0];
   const bool flat = int_of(op.op(), "flatten");
   const Dims two{element_count(Dims(dims.begin(), dims.begin() + axis)),
@@ -53,7 +53,7 @@ static std::vector<ValueId> decompose_hardmax(Builder& build, const OpView& op) 
   positions[along] = flat ? two[1] : dims[axis];
   const ValueId largest = build.op(OpKind::ArgMax, {x}, {{"axis", along}, {"keepdims", int64_t{1}}});
   const ValueId position = build.op(OpKind::Iota, {}, {{"axis", along}, {"shape", positions}});
-  const ValueId result = build.cast(build.op(OpKind::Equal, {position, largest}), type.dtype);
+  const ValueId result = build.cast(build.op(OpKind::Equal, {position, largest}), dtype);
   return {flat ? build.reshape(result, dims) : result};
 }
 

@@ -275,7 +275,7 @@ void NcclTransport::exchange(const Group& g, DType dtype, int64_t src, void* dst
   const int n = g.size(), me = g.index(state_.rank);
   const ncclComm_t all = communicator(g);
   const cudaStream_t stream = state_.stream();
-  char *const out = state_.scratch(2 * n * bytes), *const in = out + n * bytes;
+  char *const out = state_.scratch(n * bytes * 2), *const in = out + n * bytes;
   for (int p = 0; p < n; ++p)
     copy(clipped(packed(e, Side::Dst), p, me), element, window_ + src + offset_of(g, p, e.src_by_me) * element,
          out + p * bytes);

@@ -51,7 +51,7 @@ struct Peers {
 
   /// The flag that this rank raises in the window of a peer.
   WEFT_DEVICE uint32_t* flag(int peer, int slot) const {
-    return reinterpret_cast<uint32_t*>(windows[peer] + flags) + slot * world + rank;
+    return reinterpret_cast<uint32_t*>(windows[peer] + flags) + int64_t{slot} * world + rank;
   }
   WEFT_DEVICE bool poll(int slot, uint32_t value, int from, int element) const;
   WEFT_DEVICE bool await_slot(int slot, int element) const;

@@ -32,7 +32,27 @@ inline constexpr int warpSize = 32;
 
 namespace weft::emulation {
 
+#if defined(__cpp_lib_source_location)
 using Where = std::source_location;
+#else
+/// For tools whose parser is older than the library of the compiler.
+class Where {
+ public:
+  static constexpr Where current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    Where where;
+    where.file_ = file;
+    where.line_ = line;
+    return where;
+  }
+  constexpr const char* file_name() const { return file_; }
+  constexpr unsigned line() const { return line_; }
+  constexpr unsigned column() const { return 0; }
+
+ private:
+  const char* file_ = "";
+  unsigned line_ = 0;
+};
+#endif
 enum class Warp : uint8_t { Sync, Shuffle, Vote };
 enum class Reduce : uint8_t { None, Or, And, Count };
 

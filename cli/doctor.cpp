@@ -64,12 +64,13 @@ bool check_host(const Options& options) {
 bool check_cuda() {
   const std::string compiler = find_compiler(), cuda = find_cuda();
   bool ok = line("C++ compiler", !compiler.empty(), compiler.empty() ? "neither g++ nor clang++ is in PATH" : compiler);
-  if (!line("CUDA toolkit", !cuda.empty(), cuda.empty() ? "no nvcc in PATH, CUDA_HOME or /usr/local/cuda" : cuda))
-    return false;
-  const Finished version = run_program({cuda + "/bin/nvcc", "--version"}, kSeconds);
-  const size_t at = version.out.find("release ");
-  ok &= line("nvcc", at != std::string::npos,
-             at == std::string::npos ? ending_text(version) : first_line(version.out.substr(at)));
+  ok &= line("CUDA toolkit", !cuda.empty(), cuda.empty() ? "no nvcc in PATH, CUDA_HOME or /usr/local/cuda" : cuda);
+  if (!cuda.empty()) {
+    const Finished version = run_program({cuda + "/bin/nvcc", "--version"}, kSeconds);
+    const size_t at = version.out.find("release ");
+    ok &= line("nvcc", at != std::string::npos,
+               at == std::string::npos ? ending_text(version) : first_line(version.out.substr(at)));
+  }
   ok &= check_library(Target::Kind::Cuda);
   line("GPU", access("/dev/nvidia0", F_OK) == 0,
        access("/dev/nvidia0", F_OK) == 0 ? "/dev/nvidia0" : "none here; not needed to build");

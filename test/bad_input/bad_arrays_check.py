@@ -132,7 +132,8 @@ def check_compile_paths():
         ("shape-that-differs", ["-o", FOLDER / "p", "--shape", "x=3x2"], 1),
         ("bind-of-nobody", ["-o", FOLDER / "p", "--bind", f"q={FOLDER / 'good.npy'}"], 1),
         ("bind-without-file", ["-o", FOLDER / "p", "--bind", f"z={FOLDER / 'nowhere.npy'}"], 1),
-        ("cuda", ["-o", FOLDER / "p", "--target", "cuda"], 3),
+        ("unknown-cuda-arch", ["-o", FOLDER / "p", "--target", "cuda", "--arch", "foo"], 2),
+        ("old-cuda-arch", ["-o", FOLDER / "p", "--target", "cuda", "--arch", "sm_70"], 2),
         ("mpi", ["-o", FOLDER / "p", "--transport", "mpi"], 3),
     )
     for name, flags, wanted in rows:

@@ -122,9 +122,26 @@ def check_environment():
     harness.check("nothing-left", not (FOLDER / "lacking").exists(), "a failed compilation left an executable")
     expect("doctor", harness.weft("doctor", "--arch", "x86-64"), 0, "runtime library")
     expect("doctor/no-compiler", harness.weft("doctor", env=dict(os.environ, PATH="/nowhere")), 6, "missing")
-    expect("doctor/cuda", harness.weft("doctor", "--target", "cuda"), 3, "host only")
-    expect("cuda", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--target", "cuda"), 3, "[cuda-unsupported]")
     expect("mpi", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--transport", "mpi"), 3, "[mpi-unsupported]")
+
+
+def check_cuda_environment():
+    """On any machine: what building cuda programs needs is looked for, not a GPU."""
+    result = harness.weft("doctor", "--target", "cuda")
+    found = {name: re.search(rf"^(ok|missing) +{name} ", result[1], re.M) for name in ("CUDA toolkit", "runtime library")}
+    whole = all(line and line[1] == "ok" for line in found.values())
+    expect("doctor/cuda", result, 0 if whole else 6, *found, "GPU")
+    expect("cuda/source", harness.weft("compile", MODEL, "-o", FOLDER / "sources", "--target", "cuda", "--emit", "source"), 0)
+    harness.check("cuda/source/kernels", list((FOLDER / "sources").rglob("*.cu")), "no .cu file was written")
+    if os.path.exists("/usr/local/cuda/bin/nvcc"):
+        harness.skipped("no-cuda", "/usr/local/cuda is always looked at, and has an nvcc")
+        return
+    # A copy elsewhere: the build's own toolkit is out of its reach.
+    bare = {name: text for name, text in os.environ.items() if name != "CUDA_HOME"} | {"PATH": str(FOLDER / "nowhere")}
+    alone = FOLDER / "alone" / "bin" / "weft"
+    expect("doctor/no-cuda", harness.run([alone, "doctor", "--target", "cuda"], env=bare), 6, "no nvcc", "runtime library")
+    expect("no-cuda", harness.run([alone, "compile", MODEL, "-o", FOLDER / "lacking", "--target", "cuda"], env=bare), 6, "[no-cuda]")
+    harness.check("no-cuda/nothing-left", not (FOLDER / "lacking").exists(), "a refused compilation left a file")
 
 
 def check_interrupt():
@@ -174,5 +191,6 @@ check_verify()
 check_verify_many()
 check_progress()
 check_environment()
+check_cuda_environment()
 check_interrupt()
 check_ops()

@@ -30,8 +30,9 @@ def sanitizer_flags(build=BUILD):
     return [flag for flag in flags if flag.startswith(("-fsanitize", "-fno-sanitize", "-g"))]
 
 
-def build_program(folder, executable, build=BUILD, jobs=1):
-    """Returns the error text, empty if the executable was built. weights.bin and manifest.json are linked beside it."""
+def build_program(folder, executable, build=BUILD, jobs=1, objects_before=()):
+    """Returns the error text, empty if the executable was built. weights.bin and manifest.json are linked beside it.
+    `objects_before` stand in place of what the archives hold under the same names."""
     folder, executable = pathlib.Path(folder).resolve(), pathlib.Path(executable).resolve()
     archives = libraries(build)
     if archives is None:
@@ -46,8 +47,8 @@ def build_program(folder, executable, build=BUILD, jobs=1):
     error = run_all(commands, jobs)
     if error:
         return error
-    link = ["g++", *sanitizer_flags(build), "-o", executable, *[command[-1] for command in commands], *archives,
-            "-Wl,--wrap=main", "-rdynamic", "-pthread", "-ldl"]
+    link = ["g++", *sanitizer_flags(build), "-o", executable, *[command[-1] for command in commands], *objects_before,
+            *archives, "-Wl,--wrap=main", "-rdynamic", "-pthread", "-ldl"]
     error = run_all([link], 1)
     for name in ("weights.bin", "manifest.json"):
         beside = executable.parent / name

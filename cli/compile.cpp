@@ -47,6 +47,18 @@ bool run_passes(Compilation& c, const Options& options, Diags& diags) {
   }
 }
 
+/// Whether every rank's memory is within the schedule's limit.
+bool fits_memory(const Compilation& c, Diags& diags) {
+  const int64_t weights = c.plan.segments.empty() ? 0 : c.plan.segments.back().end;
+  for (const Program& program : c.plan.programs) {
+    const int64_t needed = program.own_bytes + program.window_bytes + weights;
+    if (c.target.memory == 0 || needed <= c.target.memory) continue;
+    diags.error("memory-limit", c.schedule.memory_loc, "rank {} needs {} bytes ({} of its weights), the limit is {}",
+                program.ranks[0], needed, weights, c.target.memory);
+  }
+  return diags.ok();
+}
+
 }  // namespace
 
 std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags) {
@@ -67,6 +79,7 @@ bool compile_plan(Compilation& c, const Options& options, Diags& diags) {
   std::optional<Plan> plan = make_plan(c.module, c.target, diags);
   if (!plan || !diags.ok()) return false;
   c.plan = std::move(*plan);
+  if (!fits_memory(c, diags)) return false;
   progress(options, "plan", watch.seconds());
   const Stopwatch proof;
   const std::vector<std::string> wrong = prove_plan(c.plan);

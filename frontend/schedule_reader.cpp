@@ -50,7 +50,6 @@ class ScheduleReader {
   void order_entry(const YamlNode& node, PipelineRequest& to);
   void check_stages();
   void check_table(const PipelineRequest& pipeline);
-  void kernels(const YamlNode& node);
 
   Diags& diags() { return values_.diags(); }
 
@@ -133,6 +132,11 @@ void ScheduleReader::dims(const YamlNode& node) {
 }
 
 bool ScheduleReader::axis_names(const YamlNode& key, AxisRequest& request) {
+  if (key.quoted && key.text.size() > 2 && key.text.front() == '[' && key.text.back() == ']') {
+    for (const std::string& name : weft::split(std::string_view(key.text).substr(1, key.text.size() - 2), ','))
+      request.axes.emplace_back(trim(name));
+    return true;
+  }
   if (!key.is(YamlNode::Kind::List)) {
     const auto name = values_.word(key, "a mesh axis");
     if (name) request.axes = {*name};
@@ -154,7 +158,7 @@ std::optional<AxisRequest> ScheduleReader::axis(const YamlNode& key, const YamlN
   const int errors = diags().errors();
   if (value.is(YamlNode::Kind::Map)) {
     const auto parts = [&](const YamlNode& node) {
-      request.parts = values_.integer(node, "parts", 1, INT64_MAX).value_or(1);
+      request.parts = values_.integer(node, "parts", 1, INT32_MAX).value_or(1);
     };
     values_.keys(value, what,
                  {{"dim", [&](const YamlNode& node) { request.dim = dim(node, "dim"); }, true}, {"parts", parts}});
@@ -425,18 +429,6 @@ void ScheduleReader::check_table(const PipelineRequest& pipeline) {
       }
 }
 
-void ScheduleReader::kernels(const YamlNode& node) {
-  values_.names(node, "kernels", [this](const std::string& name, const YamlNode& key, const YamlNode& value) {
-    KernelChoice choice{name, {}, key.loc};
-    values_.names(value, "kernel '" + printable(name) + "'",
-                  [&](const std::string& parameter, const YamlNode&, const YamlNode& numbers) {
-                    if (auto read = values_.integers(numbers, "'" + printable(parameter) + "'", INT32_MIN, INT32_MAX))
-                      choice.values[parameter] = std::move(*read);
-                  });
-    schedule_.kernels.push_back(std::move(choice));
-  });
-}
-
 Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
   schedule_.file = file;
   const YamlNode *mesh_node = nullptr, *places_node = nullptr, *shard_node = nullptr;
@@ -456,8 +448,11 @@ Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
   if (shard_node) shard(*shard_node);
   const auto done = [](const YamlNode&) {};
   const auto memory = [this](const YamlNode& node) {
-    values_.keys(node, "memory",
-                 {{"limit", [this](const YamlNode& n) { schedule_.memory_limit = values_.bytes(n, "limit"); }, true}});
+    const auto limit = [this](const YamlNode& n) {
+      schedule_.memory_limit = values_.bytes(n, "limit");
+      schedule_.memory_loc = n.loc;
+    };
+    values_.keys(node, "memory", {{"limit", limit, true}});
   };
   values_.keys(
       root, "a schedule",
@@ -475,7 +470,9 @@ Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
         }},
        {"seed", [this](const YamlNode& n) { schedule_.seed = values_.integer(n, "seed", 0, UINT32_MAX).value_or(0); }},
        {"memory", memory},
-       {"kernels", [this](const YamlNode& n) { kernels(n); }}});
+       {"kernels", [this](const YamlNode& n) {
+          diags().error("kernels-unsupported", n.loc, "this version has no tuned kernels to choose from");
+        }}});
   if (schedule_.pipeline) check_stages();
   if (schedule_.pipeline && schedule_.pipeline->order == PipelineRequest::Order::Table)
     check_table(*schedule_.pipeline);

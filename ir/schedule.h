@@ -107,13 +107,6 @@ struct DimRequest {
   Loc loc;
 };
 
-/// Tuned choices by kernel name: {tile: [64, 64, 32]}.
-struct KernelChoice {
-  std::string kernel;
-  std::map<std::string, std::vector<int64_t>> values;
-  Loc loc;
-};
-
 struct Schedule {
   std::string file;  // empty: no schedule, one rank
   Mesh mesh;         // `mesh:`; makes the one place "all"
@@ -126,7 +119,7 @@ struct Schedule {
   bool per_rank = false;
   int64_t seed = 0;
   std::optional<int64_t> memory_limit;  // bytes a rank
-  std::vector<KernelChoice> kernels;
+  Loc memory_loc;
 };
 
 }  // namespace weft

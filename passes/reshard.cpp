@@ -32,6 +32,16 @@ int priority(OpKind kind) {
   }
 }
 
+/// Every pair of ranks exchanges a box of one size: both slices of a dim are digits of its index, as if they nested.
+bool exchanges_boxes(const TensorType& at, const AxisState& to, int axis, const Mesh& mesh) {
+  const AxisState& from = at.layout[axis];
+  if (from.dim != to.dim) return true;
+  std::vector<Digit> digits = digits_of(at.layout, from.dim, mesh);
+  const auto finer = std::find_if(digits.begin(), digits.end(), [&](const Digit& d) { return d.block < to.block; });
+  digits.insert(finer, {axis, mesh[axis].size, to.block});
+  return check_slices(at.shape[from.dim].bound, digits).empty();
+}
+
 /// Depth-first over the orders of the axes still to change, by priority: the first legal one.
 bool find_order(const TensorType& at, const Layout& to, const Mesh& mesh, std::vector<int> left,
                 std::vector<ReshardStep>& steps) {
@@ -44,7 +54,9 @@ bool find_order(const TensorType& at, const Layout& to, const Mesh& mesh, std::v
     TensorType next = at;
     next.layout.set(axis, to[axis]);
     if (!check_layout(next, mesh).empty()) continue;
-    steps.push_back({kind_of(at.layout[axis], to[axis]), {axis}, next.layout});
+    const OpKind kind = kind_of(at.layout[axis], to[axis]);
+    if (kind == OpKind::AllToAll && !exchanges_boxes(at, to[axis], axis, mesh)) continue;
+    steps.push_back({kind, {axis}, next.layout});
     std::vector<int> rest = left;
     rest.erase(rest.begin() + static_cast<long>(i));
     if (find_order(next, to, mesh, rest, steps)) return true;

@@ -13,6 +13,13 @@ namespace {
 
 bool is_collective(const Op& op) { return category(op) == Category::Collective && op.kind != OpKind::ShardSlice; }
 
+/// What a kernel computes by element, from whatever else it computes.
+bool is_fusable(const Op& op) {
+  const Category c = category(op);
+  const bool scatter = op.kind == OpKind::ScatterElements || op.kind == OpKind::ScatterND;
+  return !is_collective(op) && !scatter && c != Category::Region && c != Category::Contraction;
+}
+
 /// What one kernel cannot hold; "" if it can.
 std::string cannot_fuse(const StepContext& step, const RegionPlan& plan) {
   const Graph& graph = step.graph();
@@ -20,12 +27,11 @@ std::string cannot_fuse(const StepContext& step, const RegionPlan& plan) {
   for (OpId id : plan.ops) {
     const Op& op = graph.op(id);
     if (!(op.place == graph.op(plan.ops[0]).place)) return format("'{}' runs in another place", op.name);
-    const Category c = category(op);
     if (op.kind == OpKind::ReduceScatter || op.kind == OpKind::AllReduce)
       ++reductions;
     else if (op.kind == OpKind::AllGather)
       ++gathers;
-    else if (is_collective(op) || c == Category::Region || c == Category::Contraction)
+    else if (!is_fusable(op))
       return format(
           "'{}' ({}) is neither pointwise, a view, a reduction of rows, a reduce-scatter, an all-reduce nor an "
           "all-gather",

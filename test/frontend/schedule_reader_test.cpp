@@ -23,7 +23,6 @@ state: {past_k: present_k}
 view: per-rank
 seed: 7
 memory: {limit: 70GiB}
-kernels: {mm: {tile: [64, 64, 32], stages: 3}}
 )");
   REQUIRE_MESSAGE(read.schedule, read.diags.text());
   const Schedule& s = *read.schedule;
@@ -50,8 +49,12 @@ kernels: {mm: {tile: [64, 64, 32], stages: 3}}
   CHECK(s.per_rank);
   CHECK(s.seed == 7);
   CHECK(s.memory_limit == int64_t{70} << 30);
-  CHECK(s.kernels[0].values.at("tile") == std::vector<int64_t>{64, 64, 32});
-  CHECK(s.kernels[0].values.at("stages") == std::vector<int64_t>{3});
+}
+
+TEST_CASE("a product of axes may be quoted") {
+  const ReadSchedule read = read_yaml_schedule("weft: 1\nmesh: {a: 2, b: 2}\nshard: {w: {\"[a, b]\": 1}}\n");
+  REQUIRE_MESSAGE(read.schedule, read.diags.text());
+  CHECK(read.schedule->shard[0].axes[0].axes == std::vector<std::string>{"a", "b"});
 }
 
 TEST_CASE("places and a pipeline") {
@@ -139,7 +142,8 @@ TEST_CASE("each mistake of a value") {
   CHECK(id("state: {a: \"\"}") == "schedule-empty");
   CHECK(id("view: local") == "schedule-word");
   CHECK(id("memory: {limit: 70 bananas}") == "schedule-bytes");
-  CHECK(id("kernels: {mm: {tile: wide}}") == "schedule-integer");
+  CHECK(id("kernels: {mm: {tile: [64, 64, 32]}}") == "kernels-unsupported");
+  CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: {dim: 0, parts: 4611686018427387904}}}") == "schedule-range");
 }
 
 TEST_CASE("each mistake of a transform") {

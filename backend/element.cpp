@@ -272,7 +272,7 @@ void Elements::keep(const std::string& key, const Element& element, DType dtype)
 /// The lane that keeps an element is the one that reads it: a warp has registers for it, a block shared memory.
 void Elements::keep_shared(const std::string& key, const Element& element, DType dtype, const std::string& variable,
                            int64_t count) {
-  constexpr int64_t kMostSharedBytes = 40 * 1024;
+  constexpr int64_t kMostSharedBytes = int64_t{40} * 1024;
   const std::string type = compute_type(dtype);
   if (!element.scope->shared) return;
   std::string place;

@@ -63,7 +63,7 @@ Element Elements::view(ValueId value, const Op& op, const IndexList& index) {
 
 Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {
   const size_t axis = static_cast<size_t>(op.integer("axis"));
-  const IndexExpr place = index[axis];
+  const IndexExpr& place = index[axis];
   IndexExpr start;
   std::string text;
   Scope* scope = scopes.home({place});

@@ -8,6 +8,7 @@ void Scope::finish() {
   if (block) parent->put(open);
   for (std::string& line : lines) parent->put(block && line[0] != '#' ? "  " + line : std::move(line));
   if (block) parent->put(close);
+  for (std::string& line : behind) parent->put(std::move(line));
   parent->arrays.merge(filled);
 }
 

@@ -21,6 +21,7 @@ struct Scope {
   /// A loop whose iterations the threads of a row share.
   bool shared = false;
   std::vector<std::string> lines;
+  std::vector<std::string> behind;            // stands behind the closed scope
   std::map<std::string, std::string> known;   // values that have a name here
   std::map<std::string, std::string> arrays;  // values that a finished loop of this scope has put into an array
   std::map<std::string, std::string> filled;  // those that this loop fills

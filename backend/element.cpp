@@ -91,8 +91,8 @@ Element Elements::load(ValueId value, const IndexList& index) {
   const IndexExpr offset = context_.offset(formal, index);
   std::string base = context_.formal_name(static_cast<size_t>(number));
   if (formal.window && context_.reads_peers()) base += "_at[" + (peer.empty() ? "peers.index" : peer) + "]";
-  std::string text = base + "[" + scopes.text(offset) + "]";
   const DType dtype = formal.type.dtype;
+  std::string text = is_vector(offset) ? vector_load(base, offset) : base + "[" + scopes.text(offset) + "]";
   if (dtype == DType::F16 || dtype == DType::BF16) text = "float(" + text + ")";
   Element element{text, scopes.home({offset})};
   if (element.scope == scopes.current || !peer.empty()) return element;
@@ -101,11 +101,45 @@ Element Elements::load(ValueId value, const IndexList& index) {
   return element;
 }
 
+/// The neighbours lie side by side from an address on that is a multiple of their size.
+bool Elements::is_vector(const IndexExpr& offset) const {
+  if (!vector_.scope || !stride_of(offset, vector_.variable).affine) return false;
+  if (stride_of(offset, vector_.variable).coefficient != 1) return false;
+  const IndexExpr first = substitute(offset, vector_.variable, 0);
+  if (scopes.home({first}) == vector_.scope) return false;
+  return first.constant() % vector_.width == 0 &&
+         std::all_of(first.terms().begin(), first.terms().end(),
+                     [&](const IndexExpr::Term& t) { return t.coefficient * t.atom->step % vector_.width == 0; });
+}
+
+std::string Elements::vector_load(const std::string& base, const IndexExpr& offset) {
+  Scope& around = *vector_.scope->parent;
+  const std::string first = scopes.text(substitute(offset, vector_.variable, 0));
+  std::string& name = around.known["vector:" + base + "+" + first];
+  if (name.empty()) {
+    name = scopes.names.unique(base + "_" + std::to_string(vector_.width));
+    around.put("const auto " + name + " = weft::load<" + std::to_string(vector_.width) + ">(" + base + " + " + first +
+               ");");
+  }
+  return name + "[" + vector_.variable + "]";
+}
+
+/// The element goes into a vector that is stored behind the loop.
+void Elements::vector_store(const std::string& base, DType dtype, const IndexExpr& offset, const Element& element) {
+  const std::string width = std::to_string(vector_.width), name = scopes.names.unique(base + "_" + width);
+  vector_.scope->parent->put("weft::Vector<" + std::string(memory_type(dtype)) + ", " + width + "> " + name + ";");
+  vector_.scope->put(name + "[" + vector_.variable + "] = " + element.text + ";");
+  const std::string first = scopes.text(substitute(offset, vector_.variable, 0));
+  vector_.scope->behind.push_back("weft::store(" + base + " + " + first + ", " + name + ");");
+}
+
 void Elements::store(size_t number, const IndexList& index, const Element& element) {
   const size_t at_formal = static_cast<size_t>(context_.output_formal(number));
   const Formal& formal = context_.kernel.formals[at_formal];
   const std::string& name = context_.formal_name(at_formal);
-  const std::string at = "[" + scopes.text(context_.offset(formal, index)) + "] = " + element.text + ";";
+  const IndexExpr offset = context_.offset(formal, index);
+  if (is_vector(offset)) return vector_store(name, formal.type.dtype, offset, element);
+  const std::string at = "[" + scopes.text(offset) + "] = " + element.text + ";";
   // What all lanes of a row have, one of them stores.
   const std::string who = !scopes.current->uniform || scopes.lanes == Lanes::Host ? ""
                           : scopes.lanes == Lanes::Warp                           ? "if (weft::lane() == 0) "

@@ -30,6 +30,9 @@ class Elements {
   void bind(ValueId value, const IndexList& index, const std::string& name, Scope* scope);
   /// output number `number` (an element of the value behind a last AllGather) = element.
   void store(size_t number, const IndexList& index, const Element& element);
+  /// Elements at `width` neighbouring values of a variable, whose loop is the current scope, are loaded and stored at
+  /// once.
+  void take_vectors(const std::string& variable, int64_t width) { vector_ = {variable, width, scopes.current}; }
   /// Reads of window operands inside at() go to this peer ("p" or "0"); empty: the rank's own.
   std::string peer;
   bool again() const { return scopes.again(); }
@@ -76,6 +79,16 @@ class Elements {
   const Graph& body_;
   Attempt& attempt_;
   std::map<std::string, int> computed_;
+  /// The loop over neighbours, if a thread takes several.
+  struct Vector {
+    std::string variable;
+    int64_t width = 1;
+    Scope* scope = nullptr;
+  };
+  bool is_vector(const IndexExpr& offset) const;
+  std::string vector_load(const std::string& base, const IndexExpr& offset);
+  void vector_store(const std::string& base, DType dtype, const IndexExpr& offset, const Element& element);
+  Vector vector_;
   int64_t shared_bytes_ = 0;
   int shared_arrays_ = 0;
 };
@@ -83,6 +96,14 @@ class Elements {
 /// Indices of a view's operand for those of its result; nothing for Concat and Pad, whose elements depend on where they
 /// are.
 std::optional<IndexList> view_index(const KernelContext& context, ValueId value, const IndexList& index);
+
+/// The formal, and where in it, that a chain of views reads for an element.
+struct Load {
+  size_t formal = 0;
+  IndexExpr offset;
+};
+/// Nothing where a Concat or Pad decides, or something is computed.
+std::optional<Load> load_of(KernelContext& context, ValueId value, IndexList index);
 
 /// Whether a pointwise op costs more than a few additions.
 bool is_expensive(const Op& op);

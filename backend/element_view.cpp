@@ -193,4 +193,16 @@ Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) 
       value, {held + " ? " + element.text + " : " + compute_type(dtype) + "(0)", scopes.deeper(scope, element.scope)});
 }
 
+std::optional<Load> load_of(KernelContext& context, ValueId value, IndexList index) {
+  while (context.body.producer_op(value).kind != OpKind::Input) {
+    if (category(context.body.producer_op(value)) != Category::View) return {};
+    const std::optional<IndexList> moved = view_index(context, value, index);
+    if (!moved) return {};
+    index = *moved;
+    value = context.body.producer_op(value).inputs[0];
+  }
+  const size_t formal = static_cast<size_t>(context.input_formal(value));
+  return Load{formal, context.offset(context.kernel.formals[formal], index)};
+}
+
 }  // namespace weft

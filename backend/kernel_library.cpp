@@ -61,17 +61,9 @@ class LibraryCall {
 };
 
 std::optional<Strided> LibraryCall::tensor(ValueId value, IndexList at) {
-  while (body_.producer_op(value).kind != OpKind::Input) {
-    if (category(body_.producer_op(value)) != Category::View) return {};
-    const std::optional<IndexList> moved = view_index(context_, value, at);
-    if (!moved) return {};
-    at = *moved;
-    value = body_.producer_op(value).inputs[0];
-  }
-  const size_t number = static_cast<size_t>(context_.input_formal(value));
-  const Formal& formal = context_.kernel.formals[number];
-  if (formal.type.dtype != body_.type(root_).dtype) return {};
-  return Strided{number, context_.offset(formal, at)};
+  const std::optional<Load> load = load_of(context_, value, std::move(at));
+  if (!load || context_.kernel.formals[load->formal].type.dtype != body_.type(root_).dtype) return {};
+  return Strided{load->formal, load->offset};
 }
 
 /// A bias: one number a column, the same for all rows.

@@ -29,6 +29,8 @@ std::vector<std::string> write_contraction(KernelContext& context);
 /// A library call in place of a kernel, with {{number}} for each operand and {{name}} for each argument; nothing where
 /// the library cannot do it.
 std::optional<std::string> write_library_call(KernelContext& context);
+/// A view through shared memory on a device; nothing where none is transposed.
+std::optional<std::vector<std::string>> write_transposition(KernelContext& context);
 /// Scatter.
 std::vector<std::string> write_scatter(KernelContext& context);
 

@@ -91,9 +91,11 @@ static void open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
 static int64_t whole_warps(int64_t threads) { return (threads + 31) / 32 * 32; }
 
 /// One loop over everything, which threads, warps or blocks take in turn.
-static void open_grid(LoopScopes& scopes, OpenOuter& open, const std::vector<OuterLoop>& loops, const OuterLoops& outer,
+static void open_grid(LoopScopes& scopes, OpenOuter& open, std::vector<OuterLoop> loops, const OuterLoops& outer,
                       KernelContext& context) {
   const Lanes lanes = scopes.lanes;
+  std::optional<OuterLoop> vector;
+  if (outer.vector > 1 && loops.back().loop.extent == outer.vector) vector = loops.back(), loops.pop_back();
   int64_t count = 1;
   std::string bound;
   std::vector<Loop> parts;
@@ -119,6 +121,12 @@ static void open_grid(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
   open.inner().uniform = lanes != Lanes::Thread;
   if (parts.size() > 1) split_number(open.inner(), v, parts);
   for (const OuterLoop& l : loops) scopes.declare_loop(l.loop, outer.axes[l.axis], &open.inner());
+  if (!vector) return;
+  const std::string& n = vector->loop.variable;
+  open.scopes.push_back(std::make_unique<Scope>(
+      &open.inner(), "for (int64_t " + n + " = 0; " + n + " < " + vector->loop.bound + "; ++" + n + ") {"));
+  open.inner().pragma = "#pragma unroll";
+  scopes.declare_loop(vector->loop, outer.axes[vector->axis], &open.inner());
 }
 
 OpenOuter open_outer(LoopScopes& scopes, const OuterLoops& outer, const Cuts& cuts, KernelContext& context) {
@@ -369,6 +377,23 @@ static void write_reductions(Elements& elements, KernelContext& context, const I
   }
 }
 
+/// How many neighbours of the innermost dimension a thread takes together, so that 16 bytes are moved at once: for
+/// kernels that only move and compute elements, over spaces that are worth it.
+static int64_t vector_width(const KernelContext& context, const IterationSpace& space) {
+  constexpr int64_t kLeastElements = 4096;
+  if (space.dims.empty() || context.reads_peers()) return 1;
+  int64_t bytes = 1, count = 1;
+  for (size_t d = 0; d < space.dims.size(); ++d) count *= space.extent_of(static_cast<int64_t>(d));
+  for (size_t o : space.outputs)
+    bytes = std::max(bytes, dtype_bytes(context.body.type(computed_value(context, o)).dtype));
+  for (OpId id : context.body.order()) {
+    const Category c = category(context.body.op(id));
+    if (c != Category::Pointwise && c != Category::View && c != Category::Source && c != Category::Index) return 1;
+  }
+  const int64_t width = 16 / bytes, last = space.extent_of(static_cast<int64_t>(space.dims.size()) - 1);
+  return count >= kLeastElements && last % width == 0 ? width : 1;
+}
+
 /// Short rows are a warp's, long ones a block's.
 static Lanes lanes_for(const IterationSpace& space, int64_t row) {
   constexpr int64_t kWarpRow = 256;
@@ -384,7 +409,13 @@ static std::vector<std::string> write_space(KernelContext& context, const Iterat
   for (const AxisRun& run : rows) outer.axes.push_back(run.axis);
   for (int64_t d : space.reduced) outer.work *= space.dims[d];
   if (context.is_device()) elements.scopes.lanes = lanes_for(space, outer.work);
+  if (elements.scopes.lanes == Lanes::Thread) outer.vector = vector_width(context, space);
+  if (outer.vector > 1) {
+    attempt.cuts.add(outer.axes.back(), outer.vector);
+    if (attempt.cuts.loops(outer.axes.back()).back().extent != outer.vector) outer.vector = 1;
+  }
   OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context);
+  if (outer.vector > 1) elements.take_vectors(attempt.cuts.loops(outer.axes.back()).back().variable, outer.vector);
   IndexList index(space.dims.size());
   for (size_t r = 0; r < rows.size(); ++r) fill(index, rows[r], open.index[r], space);
   write_reductions(elements, context, space, index);

@@ -13,7 +13,8 @@ std::vector<std::string> write_array(KernelContext& context, ValueId value, cons
 /// Loops of an iteration space, handed to a team where there is work for one.
 struct OuterLoops {
   std::vector<LoopAxis> axes;
-  int64_t work = 1;  // elements inside one iteration of all axes
+  int64_t work = 1;    // elements inside one iteration of all axes
+  int64_t vector = 1;  // device: neighbours of the last axis that a thread takes together
 };
 struct OpenOuter {
   std::vector<std::unique_ptr<Scope>> scopes;

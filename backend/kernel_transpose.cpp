@@ -1,0 +1,100 @@
+// Views that change which dimension is contiguous, on a device: tiles of 32 x 32 go through shared memory, so that both
+// sides are moved in whole rows.
+#include "backend/kernel_text.h"
+#include "backend/nest.h"
+#include "ir/op_def.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kTile = 32;
+
+/// What is transposed: dimension `row` of the result is contiguous in the operand, the last one in the result.
+struct Transposition {
+  size_t row = 0;
+  Load from;
+};
+
+bool only_views(const KernelContext& context) {
+  for (OpId id : context.body.order()) {
+    const Op& op = context.body.op(id);
+    if (op.kind != OpKind::Input && category(op) != Category::View) return false;
+  }
+  return context.body.outputs().size() == 1 && context.kernel.extents.empty();
+}
+
+/// Variables named o0, o1, ... for the dimensions of the result.
+IndexList result_index(const Dims& dims) {
+  IndexList index;
+  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("o" + std::to_string(d), 0, dims[d] - 1));
+  return index;
+}
+
+std::optional<Transposition> find_transposition(KernelContext& context, const Dims& dims) {
+  const std::optional<Load> load = load_of(context, context.body.outputs()[0].value, result_index(dims));
+  if (!load || dims.size() < 2 || dims.back() < kTile / 4) return {};
+  const size_t last = dims.size() - 1;
+  const auto stride = [&](size_t d) { return stride_of(load->offset, "o" + std::to_string(d)); };
+  if (!stride(last).affine || stride(last).coefficient == 1) return {};
+  for (size_t d = 0; d < last; ++d)
+    if (stride(d).affine && stride(d).coefficient == 1 && dims[d] >= kTile / 4) return Transposition{d, *load};
+  return {};
+}
+
+std::string tiles(int64_t extent) { return std::to_string((extent + kTile - 1) / kTile); }
+
+}  // namespace
+
+std::optional<std::vector<std::string>> write_transposition(KernelContext& context) {
+  constexpr int64_t kLeastElements = 4096;
+  if (!only_views(context)) return {};
+  const Dims dims = context.dims(context.body.outputs()[0].value);
+  if (element_count(dims) < kLeastElements) return {};
+  const std::optional<Transposition> found = find_transposition(context, dims);
+  if (!found) return {};
+  const size_t row = found->row, last = dims.size() - 1;
+  const Formal& to = context.kernel.formals[static_cast<size_t>(context.output_formal(0))];
+  const std::string type = memory_type(to.type.dtype), rows = std::to_string(dims[row]);
+  const std::string columns = std::to_string(dims[last]);
+  int64_t others = 1;
+  std::vector<Loop> parts;
+  for (size_t d = 0; d < last; ++d) {
+    if (d == row || dims[d] == 1) continue;
+    others *= dims[d];
+    parts.push_back({"o" + std::to_string(d), dims[d], std::to_string(dims[d]), "", 1});
+  }
+  IndexList index = result_index(dims);
+  for (size_t d = 0; d < last; ++d)
+    if (dims[d] == 1) index[d] = 0;
+  const std::string source = context.formal_name(found->from.formal) + "[" +
+                             load_of(context, context.body.outputs()[0].value, index)->offset.text() + "]";
+  const std::string target =
+      context.formal_name(static_cast<size_t>(context.output_formal(0))) + "[" + context.offset(to, index).text() + "]";
+  const int64_t blocks = others * ((dims[row] + kTile - 1) / kTile) * ((dims[last] + kTile - 1) / kTile);
+  context.cover(blocks, 256);
+  const std::string r = "o" + std::to_string(row), c = "o" + std::to_string(last);
+  Scope root,
+      loop(&root, "for (int64_t block = blockIdx.x; block < " + std::to_string(blocks) + "; block += gridDim.x) {");
+  root.put("// Tiles of 32 x 32: rows of the operand come in, rows of the result go out.");
+  root.put(type + "* const tile = weft::shared<" + type + ", 32 * 33, 0>();");
+  loop.put("const int64_t column = block % " + tiles(dims[last]) + " * 32, row = block / " + tiles(dims[last]) + " % " +
+           tiles(dims[row]) + " * 32;");
+  if (!parts.empty()) {
+    loop.put("const int64_t other = block / " + std::to_string(blocks / others) + ";");
+    split_number(loop, "other", parts);
+  }
+  const auto pass = [&](const std::string& row_at, const std::string& column_at, const std::string& statement) {
+    Scope inner(&loop, "for (int64_t k = threadIdx.x / 32; k < 32; k += blockDim.x / 32) {");
+    inner.put("const int64_t " + r + " = row + " + row_at + ", " + c + " = column + " + column_at + ";");
+    inner.put("if (" + r + " < " + rows + " && " + c + " < " + columns + ") " + statement);
+    inner.finish();
+    loop.put("__syncthreads();");
+  };
+  pass("weft::lane()", "k", "tile[k * 33 + weft::lane()] = " + source + ";");
+  pass("k", "weft::lane()", target + " = tile[weft::lane() * 33 + k];");
+  loop.finish();
+  return root.lines;
+}
+
+}  // namespace weft

@@ -276,14 +276,21 @@ StepText::Lines StepText::launch(const LaunchStep& what) const {
 
 // ---- copies and collectives ----------------------------------------------------------------------------------------
 
+/// "weft::ReduceOp::Sum".
+static std::string reduction(ReduceOp op) {
+  static constexpr const char* kOps[] = {"Sum", "Max", "Min", "Prod"};
+  return std::string("weft::ReduceOp::") + kOps[static_cast<int>(op)];
+}
+
 StepText::Lines StepText::copy(const Step& s, const CopyStep& what) {
   const Buffer& from = plan_.buffer(what.from);
   const bool adds = std::any_of(s.accesses.begin(), s.accesses.end(), [](const Access& a) { return a.accumulate; });
   const std::string operands = pointer(what.to) + ", " + pointer(what.from) + ", " + count_text(from.dims());
   if (!adds) return {"r.copy(" + operands + ");"};
-  // The first chunk begins the sum.
+  // The first chunk begins the total.
   const std::string first = times_.empty() ? "true" : times_.back().variable + " == 0";
-  return {"r.accumulate(" + operands + ", " + first + ");"};
+  const ReduceOp op = from.type.layout[static_cast<int>(from.mesh.size()) - 1].op;
+  return {"r.accumulate(" + reduction(op) + ", " + operands + ", " + first + ");"};
 }
 
 std::string StepText::exchange(const ExchangeBox& box) const {
@@ -327,15 +334,14 @@ StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) 
   const bool reduces = what.kind == OpKind::AllReduce || what.kind == OpKind::ReduceScatter;
   // A window on both sides: large ones are reduced part by part.
   const bool split = what.kind == OpKind::AllReduce && plan_.buffer(what.to).window;
-  static constexpr const char* kOps[] = {"Sum", "Max", "Min", "Prod"};
   const char* call = what.kind == OpKind::AllReduce       ? "all_reduce"
                      : what.kind == OpKind::ReduceScatter ? "reduce_scatter"
                      : what.kind == OpKind::AllGather     ? "all_gather"
                                                           : "all_to_all";
   const bool counted = what.kind == OpKind::AllReduce && box->is_whole();
   return {std::string("r.") + call + "(" + names_.group(what.place, what.axes) + ", " +
-          (reduces ? std::string("weft::ReduceOp::") + kOps[static_cast<int>(what.reduce)] + ", " : "") + source +
-          ", " + (split ? handle(what.to, first) : pointer(what.to, first)) + ", " +
+          (reduces ? reduction(what.reduce) + ", " : "") + source + ", " +
+          (split ? handle(what.to, first) : pointer(what.to, first)) + ", " +
           (counted ? count_text({box->elements()}) : exchange(*box)) + ");"};
 }
 

@@ -42,7 +42,7 @@ std::string access_text(const Plan& plan, const Access& access) {
   for (const PartDigit& digit : access.part)
     text += format("[dim {} div {} mod {} = axis {}]", digit.dim, digit.block, digit.size, digit.axis);
   if (!access.peers.empty()) text += " of all " + axes_text(access.peers, buffer.mesh);
-  return access.accumulate ? "sum " + text : text;
+  return access.accumulate ? "onto " + text : text;
 }
 
 std::string list_text(const std::vector<std::string>& items) { return items.empty() ? "-" : join(items, ", "); }

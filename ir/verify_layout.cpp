@@ -309,8 +309,7 @@ struct RegionRule {
 };
 
 void RegionRule::check_time(const AxisState& inside, bool result, const std::string& name) const {
-  const bool accumulated = inside.is(Kind::P) && (inside.op == ReduceOp::Sum || inside.op == ReduceOp::Max);
-  const bool legal = result ? inside.is(Kind::S) || accumulated : inside.is(Kind::R) || inside.is(Kind::S);
+  const bool legal = result ? inside.is(Kind::S) || inside.is(Kind::P) : inside.is(Kind::R) || inside.is(Kind::S);
   if (!legal) findings.add(op, "'{}' is {} over the chunks", name, state_text(inside));
 }
 

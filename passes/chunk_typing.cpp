@@ -28,6 +28,7 @@ class Typing {
       check_operands(id);
       if (!out_.refusal.empty()) break;
     }
+    if (out_.refusal.empty() && !unchecked_) check_shared_operands();
     return std::move(out_);
   }
 
@@ -51,6 +52,7 @@ class Typing {
   void type_settled(OpId id);
   void record(OpId id, ValueId result, Layout layout);
   void check_operands(OpId id);
+  void check_shared_operands();
   bool demand(ValueId v, AxisState state, int time);
 
   const Module& module_;
@@ -87,6 +89,22 @@ void Typing::check_operands(OpId id) {
     type.layout = needed->second;
     if (const std::string wrong = check_layout(type, mesh(graph_.producer_op(op.inputs[i]))); !wrong.empty())
       out_.refusal = format("'{}' cannot be cut into chunks: {}", graph_.value(op.inputs[i]).name, wrong);
+  }
+}
+
+// A value from outside enters once: all that read it read all of it, or the same slices.
+void Typing::check_shared_operands() {
+  std::map<ValueId, std::pair<OpId, AxisState>> readers;
+  for (const auto& [slot, needed] : out_.operands) {
+    const Op& op = graph_.op(slot.first);
+    const ValueId v = op.inputs[slot.second];
+    if (made_.contains(v)) continue;
+    const AxisState state = needed[static_cast<int>(module_.mesh(graph_, graph_.producer_op(v).place).size())];
+    const auto& [other, first] = readers.emplace(v, std::pair{slot.first, state}).first->second;
+    if (first == state) continue;
+    out_.refusal = format("'{}' is {} over the chunks for '{}', but {} for '{}'; leave one of these out",
+                          graph_.value(v).name, state_text(first), graph_.op(other).name, state_text(state), op.name);
+    return;
   }
 }
 
@@ -250,10 +268,9 @@ OpId make_chunk(Module& module, const ChunkTyping& typing, int chunks, const std
   const RegionPlan plan = plan_region(graph, typing.ops);
   std::vector<Layout> parameters;
   for (ValueId v : plan.operands) {
-    // Readers agree, or one reads all and another a part of it: then the part is asked for where it is read.
     Layout layout = graph.type(v).layout;
     for (const auto& [slot, needed] : typing.operands)
-      if (graph.op(slot.first).inputs[slot.second] == v) layout = needed;
+      if (graph.op(slot.first).inputs[slot.second] == v) layout = needed;  // all readers agree
     parameters.push_back(layout);
   }
   attrs.push_back({"chunks", static_cast<int64_t>(chunks)});

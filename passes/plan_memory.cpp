@@ -1,6 +1,7 @@
 // Positions of buffers: live ranges over the order of steps, memory reused where they do not meet.
-//   A buffer's range spans its accesses; a loop that it outlives counts as one step. In loops on several streams chunks
-//   overlap, so what belongs to such a loop is live all through it. Inputs, outputs and states do not share memory.
+//   A buffer's range spans its accesses; a loop that it outlives counts as one step (inputs and outputs outlive all).
+//   In loops on several streams chunks overlap, so what belongs to such a loop is live all through it. Inputs, outputs
+//   and states do not share memory.
 #include <algorithm>
 #include <set>
 
@@ -33,7 +34,13 @@ struct Use {
 
 class Ranges {
  public:
-  explicit Ranges(const Plan& plan) : plan_(plan), uses_(plan.buffers.size()) {
+  explicit Ranges(const Plan& plan) : plan_(plan), uses_(plan.buffers.size()), is_port_(plan.buffers.size()) {
+    for (const auto* ports : {&plan.inputs, &plan.outputs})
+      for (const Port& port : *ports) {
+        is_port_[port.buffer.index] = true;
+        for (BufferId count : port.counts)
+          if (count) is_port_[count.index] = true;
+      }
     names_.push_back("input");
     for (block_ = 0; block_ < plan.blocks.size(); ++block_) walk(plan.blocks[block_].steps, -1);
     names_.push_back("output");
@@ -51,7 +58,7 @@ class Ranges {
     for (const Use& use : uses)  // blocks follow one another in an order of their own
       if (use.block != uses[0].block || (plan_.blocks.size() > 1 && use.stream)) range.add(1, end() - 1);
     if (range.used()) return range;
-    int home = uses[0].nest;
+    int home = is_port_[buffer] ? -1 : uses[0].nest;
     for (const Use& use : uses) home = common(home, use.nest);
     for (const Use& use : uses) {
       const int child = child_of(home, use.nest);
@@ -104,6 +111,7 @@ class Ranges {
   std::vector<std::string> names_;
   std::vector<Nest> nests_;
   std::vector<std::vector<Use>> uses_;
+  std::vector<bool> is_port_;
   size_t block_ = 0;
 };
 

@@ -32,6 +32,8 @@ class StepWriter {
     scope.staged = module_.pipeline && module_.pipeline->micro_batches == 1;  // there is no Chunk then
     write(scope);
     if (!p_.diags.ok()) return;
+    for (Block& block : p_.plan.blocks)
+      if (!block.place) block.place = PlaceId{0};  // a stage of views that the kernels of others do has no steps
     for (Port& port : p_.plan.inputs)
       for (size_t d = 0; d < port.type.shape.size(); ++d)
         if (port.type.shape[d].count) port.counts[d] = scope[port.type.shape[d].count].buffer;
@@ -367,20 +369,26 @@ class StepWriter {
     Scope body(graph, loop.body);
     body.staged = pipeline;
     for (size_t i = 0; i < op.inputs.size(); ++i) body[graph.inputs()[i]] = scope[op.inputs[i]];
-    std::vector<std::pair<ValueId, BufferId>> sums;
+    struct Total {
+      ValueId part;
+      BufferId buffer;
+      ReduceOp op;
+    };
+    std::vector<Total> totals;
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       result_buffer(scope, op.outputs[i]);
       const ValueId made = graph.outputs()[i].value;
       const int time = static_cast<int>(module_.place(place_of(graph, made)).mesh.size() + graph.time_axes.size()) - 1;
-      if (!graph.type(made).layout[time].is(AxisState::Kind::P))
+      const AxisState state = graph.type(made).layout[time];
+      if (!state.is(AxisState::Kind::P))
         bind_result(body, made, scope[op.outputs[i]]);
       else
-        sums.push_back({made, scope[op.outputs[i]].buffer});
+        totals.push_back({made, scope[op.outputs[i]].buffer, state.op});
     }
     write(body);
-    for (const auto& [made, sum] : sums) {
+    for (const auto& [made, total, reduce] : totals) {
       if (pipeline) body.steps = &block_of(graph, graph.producer_op(made)).steps;
-      add_copy(body, op, graph.value(made).name + ".sum", body[made].buffer, sum, true);
+      add_copy(body, op, graph.value(made).name + "." + reduce_name(reduce), body[made].buffer, total, true);
     }
     if (pipeline) return;
     step.what = std::move(loop);

@@ -27,6 +27,7 @@ struct Touch {
   uint32_t buffer;
   int64_t instance;  // of all chunks and micro-batches
   bool write;
+  bool reads;      // a read, or a write that accumulates onto what earlier chunks wrote
   bool exchanged;  // by a kernel over the peer table
   Part part;
 };
@@ -148,6 +149,7 @@ class Walk {
                         access.buffer.index,
                         instance_of(buffer, event),
                         write,
+                        !write || (access.accumulate && !event.chunks.empty() && event.chunks.back() > 0),
                         exchanged,
                         part_of(access, event, buffer.place)};
       if (!exchanged) {
@@ -165,12 +167,12 @@ class Walk {
                            plan_.buffers[touch.buffer].name, rank));
       return;
     }
-    if (!touch.write && !is_written(m, touch))
+    if (touch.reads && !is_written(m, touch))
       wrong_.insert(format("{} reads '{}' before it is written", name(touch.event), plan_.buffers[touch.buffer].name));
     const auto [first, last] = pieces_of(m, rank, touch.buffer, touch.instance);
     for (size_t p = first; p < last; ++p) {
       check_races(m.pieces[p], touch, rank);
-      if (!touch.write && (m.pieces[p].owner != touch.buffer || m.pieces[p].instance != touch.instance))
+      if (touch.reads && (m.pieces[p].owner != touch.buffer || m.pieces[p].instance != touch.instance))
         wrong_.insert(
             format("{} reads '{}' after it was overwritten", name(touch.event), plan_.buffers[touch.buffer].name));
       if (touch.write) overwrite(m, m.pieces[p], touch);
@@ -282,7 +284,7 @@ class Walk {
       const auto [first, last] = pieces_of(m, rank, id.index, 0);
       for (size_t p = first; p < last; ++p)
         if (m.pieces[p].owner != id.index) return false;
-      const Touch read{0, 0, 0, id.index, 0, false, false, {}};
+      const Touch read{0, 0, 0, id.index, 0, false, true, false, {}};
       return is_written(m, read);
     };
     for (const Port& port : plan_.outputs)

@@ -66,6 +66,18 @@ int64_t smallest_block(const Module& module, const Graph& graph, const ChunkTypi
   return any ? smallest : 0;
 }
 
+/// Why results that leave the region cannot: one that is the same in every chunk is no part of anything (C1).
+std::string leaving_refusal(const Module& module, const Graph& graph, const RegionPlan& plan,
+                            const ChunkTyping& typing) {
+  for (ValueId v : plan.results) {
+    const Op& op = graph.producer_op(v);
+    const int time = static_cast<int>(module.mesh(graph, op.place).size());
+    if (const Layout& layout = typing.inside.at(v); !layout[time].is(Kind::S) && !layout[time].is(Kind::P))
+      return format("'{}' does not depend on the chunk, but its result is read outside; leave it out", op.name);
+  }
+  return "";
+}
+
 }  // namespace
 
 void overlap_ops(const StepContext& step, const OverlapStep& what) {
@@ -98,10 +110,11 @@ void overlap_ops(const StepContext& step, const OverlapStep& what) {
     if (block % what.chunks || graph.type(result).shape[what.dim].count) continue;
     divisible = true;
     for (const auto& seeds : candidate_seeds(graph, first, extent, block / what.chunks)) {
-      const ChunkTyping typing = type_in_chunks(step.module, graph, ops, seeds, what.chunks, step.unchecked);
+      ChunkTyping typing = type_in_chunks(step.module, graph, ops, seeds, what.chunks, step.unchecked);
       const int time = static_cast<int>(step.module.mesh(graph, first.place).size());
       const bool cuts_dim = typing.inside.contains(result) &&
                             typing.inside.at(result)[time] == AxisState::sliced(what.dim, block / what.chunks);
+      if (typing.refusal.empty() && !step.unchecked) typing.refusal = leaving_refusal(step.module, graph, plan, typing);
       if (!typing.refusal.empty() && cuts_dim) refusal = typing.refusal;
       if (!typing.refusal.empty() || !cuts_dim) continue;
       const int64_t smallest = smallest_block(step.module, graph, typing, result);

@@ -43,7 +43,7 @@ void Rank::start(const KernelEntry& kernel, Grid grid, void** arguments) {
   if (grid.blocks > 0) launch_kernel(state_.stream(), kernel, grid, arguments);
 }
 
-/// A cooperative launch fails where not all blocks fit at once.
+/// Refused where not all blocks fit at once.
 void Rank::start_resident(const KernelEntry& kernel, Grid grid, void** arguments) {
   if (grid.blocks > unsigned{kMaxPeerBlocks})
     fail(kBug, "a kernel that waits for peers has %u blocks; %d is the most", grid.blocks, kMaxPeerBlocks);
@@ -57,10 +57,10 @@ void Rank::copy_bytes(void* to, const void* from, int64_t bytes) {
   check_cuda(cudaMemcpyAsync(to, from, size_t(bytes), cudaMemcpyDeviceToDevice, state_.stream()), "a copy");
 }
 
-void Rank::add(DType dtype, void* sum, const void* part, int64_t count, bool first) {
+void Rank::reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) {
   const Box line(line_of(count).dims);
-  const Sources sources = {{first ? part : sum, part}, first ? 1 : 2};
-  reduce_box(state_.stream(), line, ReduceOp::Sum, dtype, sources, sum);
+  const Sources sources = {{first ? part : total, part}, first ? 1 : 2};
+  reduce_box(state_.stream(), line, op, dtype, sources, total);
 }
 
 void Rank::take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) {

@@ -109,12 +109,12 @@ void Rank::take(const Group& g, int64_t element, const void* from, void* to, con
   });
 }
 
-void Rank::add(DType dtype, void* sum, const void* part, int64_t count, bool first) const {
+void Rank::reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) const {
   const Dim line[kMaxDims] = {{count, 1, 1}};
   const Box box(line);
-  const char* const sources[] = {static_cast<const char*>(first ? part : sum), static_cast<const char*>(part)};
+  const char* const sources[] = {static_cast<const char*>(first ? part : total), static_cast<const char*>(part)};
   team_->parallel(count, kGrain, [&](int64_t begin, int64_t end) {
-    reduce_box(box, ReduceOp::Sum, dtype, sources, first ? 1 : 2, static_cast<char*>(sum), begin, end);
+    reduce_box(box, op, dtype, sources, first ? 1 : 2, static_cast<char*>(total), begin, end);
   });
 }
 

@@ -166,7 +166,7 @@ TEST_CASE("cuda steps: values and numbers that the host reads and writes keep a 
     for (int64_t trip = 0; trip < r.value(r[trips]); ++trip) {
       r.step({0, "body", "Loop body"}, trip, [&] {
         r.set(r[part], trip + 1);
-        r.accumulate(r[sum], r[part], 1, trip == 0);
+        r.accumulate(ReduceOp::Sum, r[sum], r[part], 1, trip == 0);
       });
     }
     wrong += r.value(r[sum]) != 10;

@@ -151,10 +151,10 @@ class Rank {
   void copy(T* to, const T* from, int64_t count) {
     copy_bytes(to, from, count * int64_t{sizeof(T)});
   }
-  /// sum += part; with `first`, sum = part.
+  /// total = op(total, part); with `first`, total = part.
   template <class T>
-  void accumulate(T* sum, const T* part, int64_t count, bool first) {
-    add(dtype_of<T>(), sum, part, count, first);
+  void accumulate(ReduceOp op, T* total, const T* part, int64_t count, bool first) {
+    reduce_into(op, dtype_of<T>(), total, part, count, first);
   }
   /// This rank's slice (src_by_me, by_me) of a tensor that it holds whole.
   template <class T>
@@ -236,7 +236,7 @@ class Rank {
   void start_resident(const KernelEntry& kernel, Grid grid, void** arguments);
   void contract(const Contraction& c, DType dtype, const void* a, const void* b, const void* bias, void* y);
   void copy_bytes(void* to, const void* from, int64_t bytes);
-  void add(DType dtype, void* sum, const void* part, int64_t count, bool first);
+  void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first);
   void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e);
   void read(void* to, const void* at, size_t bytes);
   void write(void* at, const void* from, size_t bytes);

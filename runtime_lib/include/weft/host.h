@@ -92,10 +92,10 @@ class Rank {
   void copy(T* to, const T* from, int64_t count) const {
     copy_bytes(to, from, count * int64_t{sizeof(T)});
   }
-  /// sum += part; with `first`, sum = part.
+  /// total = op(total, part); with `first`, total = part.
   template <class T>
-  void accumulate(T* sum, const T* part, int64_t count, bool first) const {
-    add(dtype_of<T>(), sum, part, count, first);
+  void accumulate(ReduceOp op, T* total, const T* part, int64_t count, bool first) const {
+    reduce_into(op, dtype_of<T>(), total, part, count, first);
   }
   /// This rank's slice (src_by_me, by_me) of a tensor that it holds whole.
   template <class T>
@@ -194,7 +194,7 @@ class Rank {
   void pull_root(const Group& g, int root, int64_t element, int64_t src, void* dst, const Exchange& e);
   void pull_table(const Group& g, std::span<const Message> table, int64_t element, int64_t src, void* dst);
   void copy_bytes(void* to, const void* from, int64_t bytes) const;
-  void add(DType dtype, void* sum, const void* part, int64_t count, bool first) const;
+  void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) const;
   void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) const;
   void send_rows(const Transfer& t, int micro_batch);
   void recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src, void* dst);

@@ -24,6 +24,24 @@ WEFT_DEVICE int64_t warp() { return thread() / 32; }
 WEFT_DEVICE int64_t warps() { return threads() / 32; }
 WEFT_DEVICE int lane() { return int(threadIdx.x) % 32; }
 
+// ---- vectors --------------------------------------------------------------------------------------------------------
+
+/// Neighbouring elements that are moved at once; their address is a multiple of their size.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Vector {
+  T elements[N];
+  WEFT_DEVICE T& operator[](int64_t i) { return elements[i]; }
+  WEFT_DEVICE const T& operator[](int64_t i) const { return elements[i]; }
+};
+template <int N, class T>
+WEFT_DEVICE Vector<T, N> load(const T* from) {
+  return *reinterpret_cast<const Vector<T, N>*>(from);
+}
+template <class T, int N>
+WEFT_DEVICE void store(T* to, const Vector<T, N>& vector) {
+  *reinterpret_cast<Vector<T, N>*>(to) = vector;
+}
+
 // ---- shared memory --------------------------------------------------------------------------------------------------
 
 /// N elements shared by the threads of a block: one allocation for each Site (and type) in a kernel. Emitted kernels

@@ -31,7 +31,7 @@ struct LoopShape {
 /// What reads a value from memory without being a kernel.
 struct MemoryReader {
   bool needs_own = false;  // the result of a region: a buffer of its own
-  bool moves = false;      // a Transfer: memory that its stage wrote, not another Transfer
+  bool sends_on = false;   // a Transfer or a result: memory that its stage wrote, not another Transfer
 };
 
 LoopShape loop_shape(const TensorType& type, const Op& op) {
@@ -144,7 +144,7 @@ class Deciding {
         for (size_t i = 0; i < o.inputs.size(); ++i)
           store(o.inputs[i], reads_weights(o, i), MemoryReader{false, o.kind == OpKind::Transfer});
     }
-    for (const Graph::Output& output : graph_.outputs()) store(output.value, false, MemoryReader{region_, false});
+    for (const Graph::Output& output : graph_.outputs()) store(output.value, false, MemoryReader{region_, true});
     for (OpId id : order_)
       for (ValueId v : op(id).outputs)
         for (const Extent& e : graph_.type(v).shape)
@@ -172,7 +172,7 @@ class Deciding {
       const OpKind base = graph_.producer_op(o.inputs[0]).kind;
       if (known && !out_.alias[id.index]) return;
       const bool shared = reader.needs_own && graph_.value(o.inputs[0]).uses.size() > 1;
-      const bool lent = (region_ && (base == OpKind::Input || shared)) || (reader.moves && base == OpKind::Transfer);
+      const bool lent = (region_ && (base == OpKind::Input || shared)) || (reader.sends_on && base == OpKind::Transfer);
       out_.alias[id.index] = takes_weights || (base != OpKind::Constant && !lent);
       if (!out_.alias[id.index]) return;
       value = o.inputs[0];

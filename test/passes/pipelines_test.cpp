@@ -104,9 +104,9 @@ TEST_CASE("a slice or a gather of a source runs in the stages that read it") {
   }
 }
 
-TEST_CASE("a stage that only gives what it receives another shape sends it on") {
+TEST_CASE("a stage that only gives what it receives another shape") {
   const std::string model = R"(<ir_version: 10, opset_import: ["" : 20]>
-p (float[4,8] x) => (float[4,1,8] z) <int64[1] axis = {1}>
+p (float[4,8] x) => (float[4,1,8] z, float[4,1,8] d) <int64[1] axis = {1}>
 { [fc] a = Relu(x)
   [view] b = Unsqueeze(a, axis)
   [act] c = Tanh(a)
@@ -116,7 +116,13 @@ p (float[4,8] x) => (float[4,1,8] z) <int64[1] axis = {1}>
       "A: {place: a, nodes: [fc]}, B: {place: b, nodes: [view]}, C: {place: c, nodes: [act, view2, end]}";
   const std::string back =
       "A: {place: a, nodes: [fc]}, B: {place: b, nodes: [view, act, view2]}, C: {place: a, nodes: [end]}";
-  for (const std::string& stages : {view_alone, back})
+  const std::string result =
+      "A: {place: a, nodes: [fc]}, B: {place: b, nodes: [view, act]}, C: {place: c, nodes: [view2]}, "
+      "D: {place: b, nodes: [end]}";
+  const std::string nothing =
+      "A: {place: a, nodes: [fc]}, B: {place: b, nodes: [act]}, C: {place: b, nodes: [view]}, "
+      "D: {place: b, nodes: [view2, end]}";
+  for (const std::string& stages : {view_alone, back, result, nothing})
     for (const char* places : kPlaces)
       for (const int micro_batches : {1, 2}) check_runs(model, pipeline(places, stages, micro_batches, "gpipe"));
 }

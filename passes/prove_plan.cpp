@@ -23,6 +23,7 @@ class Checks {
   std::vector<std::string> run() {
     check_positions();
     check_weights();
+    if (plan_.micro_batches > 1) trips_ = {plan_.micro_batches};
     for (const Block& block : plan_.blocks) check_steps(block.steps);
     check_order();
     for (const TransferTable& table : plan_.transfers) check_transfer(table);
@@ -144,7 +145,20 @@ class Checks {
       if (const auto* launch = std::get_if<LaunchStep>(&step.what)) check_launch(step, *launch);
       if (const auto* what = std::get_if<CollectiveStep>(&step.what)) check_collective(step, *what);
       if (const auto* copy = std::get_if<CopyStep>(&step.what)) check_copy(step, *copy);
+      const auto* loop = std::get_if<ForStep>(&step.what);
+      if (loop) trips_.push_back(loop->trips);
       for (const auto* body : bodies_of(step)) check_steps(*body);
+      if (loop) trips_.pop_back();
+    }
+  }
+
+  /// The loops around a step make as many trips as its axes of time have chunks: an accumulation lacks nothing.
+  void check_trips(const Step& step, PlaceId place, const Mesh& mesh) {
+    const size_t axes = mesh.size() - plan_.places[place.index].mesh.size();
+    if (axes > trips_.size()) return wrong("'{}' has {} axes of time in {} loops", step.name, axes, trips_.size());
+    for (size_t t = 0; t < axes; ++t) {
+      const int trips = trips_[trips_.size() - axes + t], chunks = mesh[mesh.size() - axes + t].size;
+      if (trips != chunks) wrong("'{}' is one of {} chunks, its loop makes {} trips", step.name, chunks, trips);
     }
   }
 
@@ -169,6 +183,7 @@ class Checks {
     const Kernel& kernel = plan_.kernel(launch.kernel);
     if (kernel.formals.size() != launch.operands.size())
       return wrong("'{}' binds {} operands", step.name, launch.operands.size());
+    check_trips(step, kernel.place, kernel.mesh);
     for (size_t f = 0; f < kernel.formals.size(); ++f) {
       const Formal& formal = kernel.formals[f];
       const Operand& operand = launch.operands[f];
@@ -210,6 +225,7 @@ class Checks {
   }
 
   void check_collective(const Step& step, const CollectiveStep& what) {
+    check_trips(step, what.place, what.mesh);
     check_access(step, what.from, false);
     check_access(step, what.to, true);
     check_size(step, what.from, what.from_type, what.from_whole_over, what.mesh);
@@ -232,6 +248,7 @@ class Checks {
   }
 
   const Plan& plan_;
+  std::vector<int> trips_;  // of the loops around a step, outer first
   std::vector<std::string> wrong_;
 };
 

@@ -15,7 +15,8 @@ struct Chosen {
   bool on[4096] = {};
   Chosen() {
     const char* at = std::getenv("WEFT_MUTATIONS");
-    for (char* end = nullptr; at != nullptr && *at != 0; at = *end == ',' ? end + 1 : end) on[std::strtoul(at, &end, 10)] = true;
+    for (char* end = nullptr; at != nullptr && *at != 0; at = *end == ',' ? end + 1 : end)
+      on[std::strtoul(at, &end, 10)] = true;
   }
 };
 inline const Chosen chosen;
@@ -64,7 +65,8 @@ class Mutator:
         spans = {}
         for pattern, alternatives in rules:
             for match in re.compile(pattern).finditer(text, begin, len(text) if end is None else end):
-                spans.setdefault(match.span("site" if "site" in match.groupdict() else 0), []).extend(alternatives(match))
+                span = match.span("site" if "site" in match.groupdict() else 0)
+                spans.setdefault(span, []).extend(alternatives(match))
         for (start, stop), alternatives in sorted(spans.items(), reverse=True):
             old = text[start:stop]
             switched = f"weft::Grid{old}" if old.startswith("{") else old
@@ -147,7 +149,8 @@ def grid_alternatives(match):
         return Alternative(kind, f"weft::Grid{{{other}, {per_block}}}", expect)
 
     if match["launch"] == "launch":
-        return [grid("any grid", "same", other) for other in (1, 2, 5, blocks * 7 + 3) if other != blocks]
+        others = {1, 2, 5, blocks * 7 + 3} - {blocks}
+        return [grid("any grid", "same", other) for other in sorted(others)]
     fitting = [grid("any resident grid", "same", other) for other in (2, 5, 32)]
     return [*fitting, grid("grid too large", "refused", 33), grid("grid too large", "refused", 3, 1024)]
 
@@ -167,10 +170,10 @@ def with_each_copy(text):
 def mutate_program(mutator, text):
     rules = [
         (r"\br\.(wait|signal)\((\w+), ([^;]+)\);", signal_alternatives(text)),
-        (r"\bchunk >= (\d+)", lambda match: [Alternative("missing wait", f"chunk >= {int(match[1]) + 1}")]),
-        (r"\bchunk % 2\b", replaced("wrong offset", "(chunk + 1) % 2")),
-        (r"r\.(?P<launch>launch|launch_resident)\(\w+, (?P<site>\{\.blocks = (?P<blocks>\d+), \.threads = (?P<threads>\d+)\})",
-         grid_alternatives),
+        (r"\b(chunk|mb) >= (\d+)", lambda match: [Alternative("missing wait", f"{match[1]} >= {int(match[2]) + 1}")]),
+        (r"\b(chunk|mb) % 2\b", replaced("wrong offset", r"(\1 + 1) % 2")),
+        (r"r\.(?P<launch>launch|launch_resident)\(\w+, (?P<site>\{\.blocks = (?P<blocks>\d+), "
+         r"\.threads = (?P<threads>\d+)\})", grid_alternatives),
     ]
     return '#include <algorithm>\n#include "weft/mutation.h"\n' + mutator.mutate("program.cpp", text, rules)
 
@@ -198,8 +201,8 @@ def mutate_kernels(mutator, file, text):
     ]
     text = mutator.mutate(file, text, rules)
     for begin, end in transposes(text):
-        text = mutator.mutate(file, text, [(r"(?<= = )(\w+)\[([^\[\]]+)\]", replaced("wrong offset", r"\1[\2 + 1]"))],
-                              begin, end)
+        loads = [(r"(?<= = )(\w+)\[([^\[\]]+)\]", replaced("wrong offset", r"\1[\2 + 1]"))]
+        text = mutator.mutate(file, text, loads, begin, end)
     return text
 
 

@@ -1,6 +1,6 @@
 # test: slow
-"""Mistakes in emitted cuda programs, one at a time, each of which the emulation must notice: by a wrong result, an abort,
-a time-out, an error or a report of the thread sanitizer. Some are harmless; they are named here with the reason."""
+"""Mistakes in emitted cuda programs, one at a time, each of which the emulation must notice: by a wrong result, an
+abort, a time-out, an error or a report of the thread sanitizer. Harmless ones are named here with the reason."""
 
 import collections
 import concurrent.futures
@@ -23,8 +23,9 @@ from emulation_sanitizers_check import alike, emit, host_outputs  # noqa: E402
 
 FIXTURES = harness.ROOT / "test" / "fixtures"
 MLP = harness.ROOT / "samples" / "mlp"
-PROGRAMS = [(FIXTURES / "far_overlap.onnxtxt", FIXTURES / "far_overlap.yaml"), (MLP / "mlp.onnxtxt", MLP / "tp2_overlap.yaml")]
-IN_FULL = [(FIXTURES / f"{name}.onnxtxt", FIXTURES / f"{name}.yaml") for name in ("loop_all_reduce", "two_places")]
+PROGRAMS = [(FIXTURES / "far_overlap.onnxtxt", FIXTURES / "far_overlap.yaml"),
+            (MLP / "mlp.onnxtxt", MLP / "tp2_overlap.yaml")]
+IN_FULL = [(FIXTURES / "loop_all_reduce.onnxtxt", FIXTURES / "loop_all_reduce.yaml")]
 RUN = ["--random-inputs", "5", "--iterations", "4", "--poison"]
 
 ROWS = """<ir_version: 10, opset_import: ["" : 20]>
@@ -38,14 +39,19 @@ rows (float[6,600] x, float[70,90] t) => (float[6,600] y, float[90,70] turned)
 """
 
 # Mutations that change nothing: parts of their names, and why.
+NO_DATA = "this word carries no data: who sees it set ends its wait, nothing else"
 EQUIVALENT = {
-    "if (!peers.barrier()) return; -> nothing": "the step has waited for a flag that each rank raises after its part of this "
-    "chunk, and after the whole iteration before; and no kernel here reads what another wrote in the same chunk",
-    "-> peers.at((p + 1) % ranks, ": "two ranks: the sum of two is the same either way round, and both get the same row",
-    "-> mutation::load_relaxed(&fault->leave)": "this word carries no data: who sees it set ends its wait, nothing else",
-    "-> mutation::store_relaxed(&fault->leave, 1u)": "this word carries no data: who sees it set ends its wait, nothing else",
-    "raise_slot __syncthreads(); -> nothing": "the kernel that raises flags writes nothing before: its threads are ordered by the stream",
-    "await_slot __syncthreads_or(late) == 0 -> !late": "the kernel that waits for flags does nothing after, and ends only with its last thread",
+    "if (!peers.barrier()) return; -> nothing":
+        "the step has waited for a flag that each rank raises after its part of this chunk, and after the whole iteration "
+        "before; no kernel here reads what another wrote in the same chunk",
+    "-> peers.at((p + 1) % ranks, ":
+        "two ranks: the sum of two is the same either way round, and both get the same row",
+    "-> mutation::load_relaxed(&fault->leave)": NO_DATA,
+    "-> mutation::store_relaxed(&fault->leave, 1u)": NO_DATA,
+    "raise_slot __syncthreads(); -> nothing":
+        "the kernel that raises flags writes nothing before: its threads are ordered by the stream",
+    "await_slot __syncthreads_or(late) == 0 -> !late":
+        "the kernel that waits for flags does nothing after, and ends only with its last thread",
 }
 
 
@@ -157,9 +163,9 @@ def runtime_kernels(source, folder):
     for kind, build in BUILDS.items():
         objects[kind] = folder / f"{kind}_kernels.o"
         includes = [word for part in ("include", "src", "cuda") for word in ("-I", lib / part)]
-        commands.append(["g++", "-std=c++20", "-O2", "-w", "-fwrapv", "-DWEFT_EMULATE", "-I", emulate.ROOT / "test/emulation/include",
-                         *includes, *emulate.sanitizer_flags(build), "-x", "c++", "-c", lib / "cuda" / "kernels.cu", "-o",
-                         objects[kind]])
+        flags = ["-std=c++20", "-O2", "-w", "-fwrapv", "-DWEFT_EMULATE", *emulate.sanitizer_flags(build)]
+        includes += ["-I", emulate.ROOT / "test" / "emulation" / "include"]
+        commands.append(["g++", *flags, *includes, "-x", "c++", "-c", lib / "cuda" / "kernels.cu", "-o", objects[kind]])
     return objects, emulate.run_all(commands, harness.JOBS)
 
 
@@ -203,7 +209,8 @@ def judge(program, mutation, original, folder):
         word, text, _ = program.run(mutation.number, SMALL_DEVICE, folder)
         return mutation, "refused", "" if word == "error" else f"not an error: {word} {text[-300:]}"
     if reason_of(program, mutation):
-        return mutation, "equivalent", unchanged(program, mutation, SEEDS + (SEARCH[3:] if harness.FULL else SEARCH[4:5]), original, folder)
+        runs = SEEDS + (SEARCH[3:] if harness.FULL else SEARCH[4:5])
+        return mutation, "equivalent", unchanged(program, mutation, runs, original, folder)
     word, _ = first_catch(program, mutation, folder)
     return mutation, word, "" if word else "nothing notices it"
 

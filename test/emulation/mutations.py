@@ -156,7 +156,7 @@ def grid_alternatives(match):
 
 
 def with_each_copy(text):
-    """Replicated outputs also as each rank's copy, so that all of them are compared; only where the mesh has one axis."""
+    """Replicated outputs also as the copy of each rank, so that all are compared; where the mesh has one axis."""
     axes = re.findall(r"constexpr weft::Axis (\w+)\{", text)
     if len(axes) != 1:
         return text

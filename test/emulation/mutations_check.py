@@ -42,7 +42,7 @@ rows (float[6,600] x, float[70,90] t) => (float[6,600] y, float[90,70] turned)
 NO_DATA = "this word carries no data: who sees it set ends its wait, nothing else"
 EQUIVALENT = {
     "if (!peers.barrier()) return; -> nothing":
-        "the step has waited for a flag that each rank raises after its part of this chunk, and after the whole iteration "
+        "the step has waited for a flag that each rank raises after its part of this chunk, and after the iteration "
         "before; no kernel here reads what another wrote in the same chunk",
     "-> peers.at((p + 1) % ranks, ":
         "two ranks: the sum of two is the same either way round, and both get the same row",
@@ -250,6 +250,9 @@ def main():
     models = [*PROGRAMS, *harness.FULL * IN_FULL, (folder / "rows.onnxtxt", folder / "rows.yaml")]
     programs = [mutated(model.stem, model, schedule, folder) for model, schedule in models]
     programs = [program for program in programs if program is not None]
+    names = [f"{program.name}/{mutation.name}" for program in programs for mutation in program.mutations]
+    unused = [part for part in EQUIVALENT if not any(part in name for name in names)]
+    harness.check("equivalents/each is a mutation", not unused, f"no mutation is {unused}")
     kernels, error = runtime_kernels(programs[0].source, folder)
     for program in programs:
         error = error or program.build(kernels)

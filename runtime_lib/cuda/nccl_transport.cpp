@@ -119,8 +119,16 @@ class NcclTransport final : public Transport {
     state_.mark_waiting(false);
   }
 
+  /// What a rank sends to itself in a micro-batch of a transfer, between its two streams.
+  struct Handed {
+    DeviceBytes memory;
+    cudaEvent_t given = nullptr;
+  };
+  Handed& handed(const Transfer& t, int micro_batch, int64_t element);
+
   CudaState& state_;
   const Nccl& nccl_;
+  std::map<std::pair<int, int>, Handed> handed_;  // by the transfer's slot and the micro-batch
   std::map<std::pair<Use, std::vector<int>>, ncclComm_t> communicators_;
   char* window_ = nullptr;
   size_t window_bytes_ = 0;
@@ -133,6 +141,7 @@ class NcclTransport final : public Transport {
 NcclTransport::~NcclTransport() {
   for (const auto& [members, communicator] : communicators_)
     if (communicator != nullptr) nccl_.destroy(communicator);
+  for (const auto& [key, own] : handed_) cudaEventDestroy(own.given);
   if (window_ != nullptr) nccl_.mem_free(window_);
 }
 
@@ -370,8 +379,38 @@ void NcclTransport::move_table(const Group& g, std::span<const Message> table, D
       copy(box_of(m), element, window_ + src + m.src * element, to + m.dst * element);
 }
 
-void NcclTransport::send(const Transfer& t, int, DType dtype, int64_t src) {
+/// A rank's messages to itself, and where each lies in the memory between.
+template <class F>
+void for_each_own(const Transfer& t, int rank, int64_t element, F&& f) {
+  int64_t at = 0;
+  for (const Message& m : t.messages) {
+    if (m.from != rank || m.to != rank) continue;
+    f(m, at);
+    at += round_up(count_of(m.dims) * element, kAlign);
+  }
+}
+
+NcclTransport::Handed& NcclTransport::handed(const Transfer& t, int micro_batch, int64_t element) {
+  Handed& found = handed_[{t.slot, micro_batch}];
+  if (found.given != nullptr) return found;
+  int64_t bytes = 0;
+  for_each_own(t, state_.rank, element, [&](const Message& m, int64_t at) { bytes = at + count_of(m.dims) * element; });
+  found.memory = device_bytes(bytes, "what a rank sends to itself");
+  check_cuda(cudaEventCreateWithFlags(&found.given, cudaEventDisableTiming), "an event");
+  return found;
+}
+
+/// Its own messages a rank takes out of the window at once: behind a send the window may be written again. An iteration
+/// has one send of a micro-batch, and iterations do not overlap: the memory between is free then.
+void NcclTransport::send(const Transfer& t, int micro_batch, DType dtype, int64_t src) {
   const int64_t element = element_bytes(dtype);
+  bool has_own = false;
+  for_each_own(t, state_.rank, element, [&](const Message& m, int64_t at) {
+    copy(packed(box_of(m), Side::Dst), element, window_ + src + m.src * element,
+         handed(t, micro_batch, element).memory.get() + at);
+    has_own = true;
+  });
+  if (has_own) check_cuda(cudaEventRecord(handed(t, micro_batch, element).given, state_.stream()), "a send to itself");
   std::vector<PackedRow> rows = rows_of(t.messages, &Message::from, state_.rank, element);
   if (rows.empty()) return;
   place(rows, state_.scratch(bytes_of(rows)));
@@ -388,12 +427,14 @@ void NcclTransport::send(const Transfer& t, int, DType dtype, int64_t src) {
   });
 }
 
-void NcclTransport::recv(const Transfer& t, int, DType dtype, int64_t src, void* dst) {
+void NcclTransport::recv(const Transfer& t, int micro_batch, DType dtype, int64_t, void* dst) {
   const int64_t element = element_bytes(dtype);
   char* const to = static_cast<char*>(dst);
-  for (const Message& m : t.messages)
-    if (m.from == state_.rank && m.to == state_.rank)
-      copy(box_of(m), element, window_ + src + m.src * element, to + m.dst * element);
+  for_each_own(t, state_.rank, element, [&](const Message& m, int64_t at) {
+    const Handed& from = handed(t, micro_batch, element);
+    if (at == 0) check_cuda(cudaStreamWaitEvent(state_.stream(), from.given, 0), "a receipt from itself");
+    copy(packed(box_of(m), Side::Src), element, from.memory.get() + at, to + m.dst * element);
+  });
   std::vector<PackedRow> rows = rows_of(t.messages, &Message::to, state_.rank, element);
   if (rows.empty()) return;
   place(rows, state_.scratch(bytes_of(rows)));

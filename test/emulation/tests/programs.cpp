@@ -94,7 +94,7 @@ int run_beside() {
 int run_deep() {
   const Buffer<float> y(1);
   const Stream stream;
-  run(stream.handle, deep_recursion, 1, 1, y.at, 2000);
+  run(stream.handle, deep_recursion, 1, 1, y.at, 400);
   return 0;
 }
 

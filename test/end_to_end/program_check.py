@@ -79,7 +79,7 @@ def check_emitted_source(folder):
     listing = [sorted(p.relative_to(folder / n) for p in (folder / n).rglob("*") if p.is_file()) for n in ("first", "second")]
     differing = [str(p) for p in listing[0] if (folder / "first" / p).read_bytes() != (folder / "second" / p).read_bytes()]
     harness.check("source/deterministic", listing[0] == listing[1] and not differing, f"differ: {differing}")
-    steps = (["cmake", "-S", folder / "first", "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release"],
+    steps = (["cmake", "-S", folder / "first", "-B", folder / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"],
              ["cmake", "--build", folder / "build", "-j", str(harness.JOBS)])
     for step in steps:
         status, out, err = harness.run(step)

@@ -57,9 +57,10 @@ void RankState::guarded_walk(int stream) {
   try {
     walk(stream);
   } catch (const Failure& failure) {
+    // Another stream sees the failure as soon as it is set, and must not end the process before it is printed.
+    const std::lock_guard lock(failure_mutex_);
     report_failure(executable.name, world, rank, failure);
     if (!options.in_process) _exit(failure.code);
-    const std::lock_guard lock(failure_mutex_);
     failures_.push_back(failure);
   }
 }

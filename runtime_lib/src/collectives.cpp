@@ -84,7 +84,8 @@ A combine(A a, A b) {
   if constexpr (op == ReduceOp::Min) return a < b || a != a ? a : b;
   if constexpr (std::is_same_v<A, bool>) return op == ReduceOp::Sum ? a || b : a && b;
   if constexpr (std::is_integral_v<A> && !std::is_same_v<A, bool>) {  // unsigned, so that an overflow wraps
-    const uint64_t x = uint64_t(a), y = uint64_t(b);
+    using Unsigned = std::make_unsigned_t<A>;
+    const uint64_t x = Unsigned(a), y = Unsigned(b);
     return A(op == ReduceOp::Sum ? x + y : x * y);
   }
   return op == ReduceOp::Sum ? A(a + b) : A(a * b);

@@ -9,8 +9,9 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kGrain = 16384;            // elements that are worth a thread
-constexpr int64_t kSplitBytes = 128 * 1024;  // below, pulling everything from everyone is quicker than another barrier
+constexpr int64_t kGrain = 16384;  // elements that are worth a thread
+constexpr int64_t kSplitBytes =
+    int64_t{128} * 1024;  // below, pulling everything from everyone is quicker than another barrier
 
 int64_t offset(const Group& group, int index, const int64_t (&strides)[kMaxGroupAxes]) {
   int64_t sum = 0;

@@ -60,7 +60,7 @@ Team::~Team() {
 void Team::run(int64_t count, int64_t grain, Call call, void* body) {
   Shared& s = *shared_;
   if (s.busy) return call(body, 0, count);  // a loop inside a loop body
-  constexpr int kChunksPerThread = 8;       // lets a busy neighbour take less without doubling the time
+  constexpr int64_t kChunksPerThread = 8;   // lets a busy neighbour take less without doubling the time
   s.busy = true;
   s.call = call;
   s.body = body;

@@ -94,7 +94,7 @@ std::string World::status(int rank, int stream) const {
   char name[Status::kWords * 8 + 1] = {};
   for (int word = 0; word < Status::kWords; ++word) {
     const uint64_t letters = status.text[word].load(std::memory_order_relaxed);
-    memcpy(name + word * 8, &letters, 8);
+    memcpy(name + ptrdiff_t{word} * 8, &letters, 8);
     if (memchr(&letters, 0, 8) != nullptr) break;
   }
   const int64_t index = status.index.load(std::memory_order_relaxed);

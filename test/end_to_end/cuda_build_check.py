@@ -111,7 +111,7 @@ def check_large(compiler, folder):
     model = gpt2_small(folder)
     dims = ["--dim", "batch=1", "--dim", "seq=128"]
     start = time.monotonic()
-    build(model, [*dims, "--schedule", GPT2 / "tp2.yaml"], folder / "gpt2_tp2")
+    build(model, [*dims, "--schedule", GPT2 / "tp2.yaml"], folder / "gpt2_small_tp2")
     seconds = time.monotonic() - start
     harness.measured("gpt2 12 layers", seconds < COMPILE_SECONDS, f"{seconds:.1f} s for one architecture; limit {COMPILE_SECONDS} s")
     pack = harness.corpus_pack("models")
@@ -120,7 +120,7 @@ def check_large(compiler, folder):
         return
     for name in NEEDED:
         flags = [f"--dim={dim}={length}" for dim, length in DIMS.get(name.split("/")[0], {}).items()]
-        check_program(compiler, f"model/{name}", pack / f"{name}.onnx", flags, folder)
+        check_program(compiler, f"model/{name}", pack / "models" / f"{name}.onnx", flags, folder)
 
 
 def main():

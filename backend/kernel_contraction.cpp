@@ -83,19 +83,12 @@ std::string address(const Site& site, const std::vector<std::string>& without) {
 }
 
 std::optional<Site> ContractionWriter::site(ValueId value, const IndexList& index) {
-  IndexList at = index;
-  while (body_.producer_op(value).kind != OpKind::Input) {
-    if (category(body_.producer_op(value)) != Category::View) return {};
-    const std::optional<IndexList> moved = view_index(context_, value, at);
-    if (!moved) return {};
-    at = *moved;
-    value = body_.producer_op(value).inputs[0];
-  }
-  const int number = context_.input_formal(value);
-  const Formal& formal = context_.kernel.formals[static_cast<size_t>(number)];
+  const std::optional<Load> load = load_of(context_, value, index);
+  if (!load) return {};
+  const Formal& formal = context_.kernel.formals[load->formal];
   if (std::string(memory_type(formal.type.dtype)) != type() || formal.packing.kind != Packing::Kind::RowMajor)
     return {};
-  return Site{context_.formal_name(static_cast<size_t>(number)), context_.offset(formal, at), &formal};
+  return Site{context_.formal_name(load->formal), load->offset, &formal};
 }
 
 /// The one number that every element of an operand is, if it is so.

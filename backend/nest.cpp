@@ -80,12 +80,9 @@ static void open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
   const std::string v = single ? loops[0].loop.variable : "task";
   open.scopes.push_back(
       std::make_unique<Scope>(&open.inner(), "for (int64_t " + v + " = begin; " + v + " < end; ++" + v + ") {"));
-  std::string rest = "task";
-  for (size_t i = parallel; !single && i-- > 0;) {
-    const std::string& bound = loops[i].loop.bound;
-    open.inner().put("const int64_t " + loops[i].loop.variable + " = " + rest + (i ? " % " + bound : "") + ";");
-    rest = (rest == "task" ? rest : rest) + " / " + bound;
-  }
+  std::vector<Loop> parts;
+  for (size_t i = 0; !single && i < parallel; ++i) parts.push_back(loops[i].loop);
+  split_number(open.inner(), "task", parts);
 }
 
 static int64_t whole_warps(int64_t threads) { return (threads + 31) / 32 * 32; }

@@ -62,6 +62,7 @@ def check_node_cases(emulated):
 
 def main():
     unit_check.run_executable(harness.BUILD / "emulation_tests", "emulation")
+    unit_check.run_executable(harness.BUILD / "cuda_runtime_tests", "cuda_runtime")
     emulated = Emulated()
     check_fixtures(emulated)
     check_models(emulated)

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "geometry.h"
 #include "weft/cuda.h"
 
 namespace weft {
@@ -61,16 +62,5 @@ std::unique_ptr<Transport> peer_transport(CudaState& state, Process& process);
 std::unique_ptr<Transport> nccl_transport(CudaState& state);
 
 // ---- geometry -------------------------------------------------------------------------------------------------------
-
-/// sum_a coordinate of `index` on axis a * strides[a].
-int64_t offset_of(const Group& group, int index, const int64_t (&strides)[kMaxGroupAxes]);
-/// The dims of an exchange with a peer, cut to what both sides really hold.
-Exchange clipped(const Exchange& e, int me, int peer);
-/// The dims of an exchange packed on one side.
-enum class Side { Src, Dst };
-Exchange packed(Exchange e, Side side);
-int64_t count_of(const Dim (&dims)[kMaxDims]);
-Exchange line_of(int64_t count);
-std::vector<int> members_of(const Group& group, int rank);
 
 }  // namespace weft

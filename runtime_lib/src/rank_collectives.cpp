@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "collectives.h"
+#include "geometry.h"
 #include "rank.h"
 
 namespace weft {
@@ -13,19 +14,7 @@ constexpr int64_t kGrain = 16384;  // elements that are worth a thread
 constexpr int64_t kSplitBytes =
     int64_t{128} * 1024;  // below, pulling everything from everyone is quicker than another barrier
 
-int64_t offset(const Group& group, int index, const int64_t (&strides)[kMaxGroupAxes]) {
-  int64_t sum = 0;
-  for (int a = 0; a < group.naxes; ++a) sum += group.coordinate(index, a) * strides[a];
-  return sum;
-}
-
-/// The box of an exchange with peer p, cut to what both sides really hold.
-Box clipped(const Exchange& e, int me, int peer) {
-  Exchange cut = e;
-  if (e.by_me.dim >= 0) cut.dims[e.by_me.dim].extent = e.by_me.valid(me);
-  if (e.by_peer.dim >= 0) cut.dims[e.by_peer.dim].extent = e.by_peer.valid(peer);
-  return Box(cut.dims);
-}
+Box box_with(const Exchange& e, int me, int peer) { return Box(clipped(e, me, peer).dims); }
 
 std::vector<const char*> sources_of(const Rank& rank, const Group& group, int64_t src) {
   std::vector<const char*> out;
@@ -38,8 +27,8 @@ std::vector<const char*> sources_of(const Rank& rank, const Group& group, int64_
 void Rank::reduce_here(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
   const int me = g.index(rank);
   const std::vector<const char*> sources =
-      sources_of(*this, g, src + offset(g, me, e.src_by_me) * element_bytes(dtype));
-  const Box box = clipped(e, me, me);
+      sources_of(*this, g, src + offset_of(g, me, e.src_by_me) * element_bytes(dtype));
+  const Box box = box_with(e, me, me);
   team_->parallel(box.count(), kGrain, [&](int64_t begin, int64_t end) {
     reduce_box(box, op, dtype, sources.data(), g.size(), static_cast<char*>(dst), begin, end);
   });
@@ -88,23 +77,18 @@ void Rank::reduce_split(const Group& g, ReduceOp op, DType dtype, int64_t src, i
 /// A result that is also a source may be written only when all peers have read it.
 void Rank::reduce_small(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst, const Exchange& e) {
   const int64_t element = element_bytes(dtype);
-  Exchange packed = e, unpack = e;
-  int64_t stride = 1;
-  for (int d = kMaxDims - 1; d >= 0; --d) {
-    packed.dims[d].dst_stride = unpack.dims[d].src_stride = stride;
-    stride *= e.dims[d].extent;
-  }
-  walk_->scratch.resize(size_t(stride * element));
+  const int64_t count = count_of(e.dims);
+  walk_->scratch.resize(size_t(count * element));
   barrier(g);
-  reduce_here(g, op, dtype, src, walk_->scratch.data(), packed);
+  reduce_here(g, op, dtype, src, walk_->scratch.data(), packed(e, Side::Dst));
   barrier(g);
-  copy_box(Box(unpack.dims), element, walk_->scratch.data(), window(rank) + dst, 0, stride);
+  copy_box(Box(packed(e, Side::Src).dims), element, walk_->scratch.data(), window(rank) + dst, 0, count);
 }
 
 void Rank::take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) const {
   const int me = g.index(rank);
-  const Box box = clipped(e, me, me);
-  const char* source = static_cast<const char*>(from) + offset(g, me, e.src_by_me) * element;
+  const Box box = box_with(e, me, me);
+  const char* source = static_cast<const char*>(from) + offset_of(g, me, e.src_by_me) * element;
   team_->parallel(box.count(), kGrain, [&](int64_t begin, int64_t end) {
     copy_box(box, element, source, static_cast<char*>(to), begin, end);
   });
@@ -121,9 +105,9 @@ void Rank::reduce_into(ReduceOp op, DType dtype, void* total, const void* part, 
 
 void Rank::pull_from(const Group& g, int peer, int64_t element, int64_t src, void* dst, const Exchange& e) {
   const int me = g.index(rank);
-  const Box box = clipped(e, me, peer);
-  const char* from = window(g.peer(rank, peer)) + src + offset(g, me, e.src_by_me) * element;
-  char* to = static_cast<char*>(dst) + offset(g, peer, e.dst_by_peer) * element;
+  const Box box = box_with(e, me, peer);
+  const char* from = window(g.peer(rank, peer)) + src + offset_of(g, me, e.src_by_me) * element;
+  char* to = static_cast<char*>(dst) + offset_of(g, peer, e.dst_by_peer) * element;
   if (from == to) return;  // a root that broadcasts in place
   team_->parallel(box.count(), kGrain,
                   [&](int64_t begin, int64_t end) { copy_box(box, element, from, to, begin, end); });

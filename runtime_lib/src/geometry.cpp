@@ -1,5 +1,4 @@
-// The geometry of exchanges, as transports need it.
-#include "transport.h"
+#include "geometry.h"
 
 namespace weft {
 

@@ -1,10 +1,8 @@
 # test: slow
-"""The emulation's tests and emitted cuda programs under the address and thread sanitizers; then one program without one
-of its waits or signals at a time, which the thread sanitizer, or a result, must notice."""
+"""The emulation's tests and emitted cuda programs under the address and thread sanitizers."""
 
 import os
 import pathlib
-import re
 import shutil
 import sys
 
@@ -63,27 +61,6 @@ def check_program(preset, source, folder, wanted):
         harness.check(f"{name}/order {number}", status == 0 and alike(got, wanted), f"exit {status}: {text[-800:]}")
 
 
-def check_mutants(source, folder, wanted):
-    """Each line that orders steps is left out once."""
-    lines = (source / "program.cpp").read_text().split("\n")
-    for number, line in enumerate(lines):
-        if not re.search(r"\br\.(wait|signal)\(", line):
-            continue
-        mutant = folder / "mutant"
-        shutil.rmtree(mutant, ignore_errors=True)
-        shutil.copytree(source, mutant, symlinks=True)
-        kept = re.sub(r"(if \(.*\) )?\br\.(wait|signal)\([^;]*;", "", line)
-        (mutant / "program.cpp").write_text("\n".join([*lines[:number], kept, *lines[number + 1:]]))
-        name = f"mutants/{source.name} line {number + 1}"
-        error = build("tsan", mutant, folder / "mutated")
-        if error:
-            harness.failed(name, error[-300:])
-            continue
-        outcomes = [run(folder / "mutated", folder / "got", dict(ORDERS[1], WEFT_EMULATION_SEED=str(seed))) for seed in (1, 2)]
-        noticed = any(status != 0 or not alike(got, wanted) for status, _, got in outcomes)
-        harness.check(name, noticed, f"nothing notices that '{line.strip()}' is missing")
-
-
 def main():
     folder = harness.scratch("emulation_sanitizers")
     built = [preset for preset in ("asan", "tsan")
@@ -99,8 +76,6 @@ def main():
         wanted = host_outputs(model, schedule, place)
         for preset in built:
             check_program(preset, source, place, wanted)
-        if schedule.stem == "tp2_overlap" and "tsan" in built:
-            check_mutants(source, place, wanted)
 
 
 if __name__ == "__main__":

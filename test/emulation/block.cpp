@@ -43,7 +43,7 @@ static uint3 extent_of(const dim3& d) { return {d.x, d.y, d.z}; }
 
 Block::~Block() {
   for (Thread& thread : threads_)
-    if (thread.stack != nullptr) munmap(thread.stack, kStackBytes);
+    if (thread.stack != nullptr) free_stack(thread.stack);
   if (arena_ != nullptr) munmap(arena_, kArenaBytes);
 }
 
@@ -149,7 +149,6 @@ void Block::thread_main() {
 
 void Block::end_thread(unsigned index) {
   Thread& thread = threads_[index];
-  if (stack_overflowed(thread.stack)) fail("a thread used more than %zu bytes of stack", kStackBytes);
   asan_unpoison(thread.stack, kStackBytes);
   thread.fiber.stack = nullptr;
   if (kThreadSanitizer) return;

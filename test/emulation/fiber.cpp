@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -93,18 +95,23 @@ void fiber_started([[maybe_unused]] Fiber& from) {
 #endif
 }
 
-static constexpr uint64_t kMark = 0x5745465446494245;
+// Below a stack lie pages that nothing may touch, more of them than a frame of emitted code is large: a stack that
+// overflows ends the process there, before it writes into another thread's. Each such pair counts as two of the 65,530
+// mappings that Linux gives a process by default: with more stacks than half of that, the later ones go without.
+static constexpr size_t kGuardBytes = 64 * 1024;
+static constexpr int kGuarded = 16 * 1024;
 
 char* new_stack() {
-  void* at = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) {
-    fprintf(stderr, "emulation: no memory for another stack\n");
+  static std::atomic<int> count = 0;
+  const size_t bytes = kGuardBytes + kStackBytes;
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED || (count++ < kGuarded && mprotect(at, kGuardBytes, PROT_NONE) != 0)) {
+    fprintf(stderr, "emulation: no memory for another stack: %s\n", strerror(errno));
     abort();
   }
-  memcpy(at, &kMark, sizeof kMark);
-  return static_cast<char*>(at);
+  return static_cast<char*>(at) + kGuardBytes;
 }
 
-bool stack_overflowed(const char* stack) { return memcmp(stack, &kMark, sizeof kMark) != 0; }
+void free_stack(char* stack) { munmap(stack - kGuardBytes, kGuardBytes + kStackBytes); }
 
 }  // namespace weft::emulation

@@ -22,8 +22,8 @@ void switch_fiber(Fiber& from, Fiber& to, bool ends = false);
 /// To be called first in an entry: `from` is the fiber that switched here.
 void fiber_started(Fiber& from);
 
-/// A stack of kStackBytes. The lowest bytes hold a mark that shows an overflow.
+/// A stack of kStackBytes: its lowest byte. Touching what lies below it ends the process.
 char* new_stack();
-bool stack_overflowed(const char* stack);
+void free_stack(char* stack);
 
 }  // namespace weft::emulation

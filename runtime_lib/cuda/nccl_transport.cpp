@@ -173,27 +173,18 @@ ncclUniqueId NcclTransport::publish(uint64_t key) {
   ncclUniqueId id;
   static_assert(sizeof id == Note::kBytes);
   check_nccl(nccl_.unique_id(&id), "an id");
-  for (int i = 0; i < state_.world.shape.notes; ++i) {
-    Note& note = state_.world.note(state_.rank, i);
-    if (note.ready.load(std::memory_order_relaxed) != 0) continue;
-    note.key = key;
-    memcpy(note.bytes, &id, sizeof id);
-    state_.world.raise(state_.rank, note.ready, 1);
-    return id;
-  }
-  fail(kUnsupported, "rank %d is the first of more than %d groups", state_.rank, state_.world.shape.notes);
+  if (!state_.world.leave_note(state_.rank, key, id.internal))
+    fail(kUnsupported, "rank %d is the first of more than %d groups", state_.rank, state_.world.shape.notes);
+  return id;
 }
 
 ncclUniqueId NcclTransport::look_up(int leader, uint64_t key) {
   const World& world = state_.world;
   const int64_t deadline = now_ns() + int64_t(state_.options.timeout * 1e9);
   while (now_ns() < deadline) {
-    for (int i = 0; i < world.shape.notes; ++i) {
-      const Note& note = world.note(leader, i);
-      if (note.ready.load(std::memory_order_acquire) == 0) break;
-      if (note.key != key) continue;
+    if (const Note* note = world.find_note(leader, key)) {
       ncclUniqueId id;
-      memcpy(&id, note.bytes, sizeof id);
+      memcpy(&id, note->bytes, sizeof id);
       return id;
     }
     if (world.has_failed()) throw Failure{world.failure(), ""};

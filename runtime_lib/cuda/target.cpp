@@ -3,6 +3,7 @@
 
 #include "cuda_state.h"
 #include "libraries.h"
+#include "relay.h"
 
 namespace weft {
 
@@ -19,7 +20,8 @@ struct CudaTarget final : Target {
 
   std::unique_ptr<RankBase> make_rank(const Program& program, World& world, int rank, const char* image,
                                       std::string_view manifest, const RankOptions& options) override {
-    return std::make_unique<CudaState>(executable, program, world, rank, image, manifest, options, rank % devices,
+    const int place = world.relay == nullptr ? rank : world.relay->local_rank();
+    return std::make_unique<CudaState>(executable, program, world, rank, image, manifest, options, place % devices,
                                        process);
   }
 

@@ -113,8 +113,7 @@ int agent_of(const Launcher& launcher) {
 /// Of this launcher's own variables only: those of another one may lie around, and differ from rank to rank.
 std::string job_of(const Launcher& launcher, const Environment& env) {
   const char* name = first_set(launcher.job, env);
-  if (name == nullptr && &launcher == &kTorchrun)
-    fail(kEnvironment, "RANK and WORLD_SIZE are set, but MASTER_PORT is not: ranks cannot find each other");
+  if (name == nullptr && &launcher == &kTorchrun) return "";
   std::string job = launcher.name;
   job += name != nullptr ? "-" + std::string(env(name)) : "-of-" + std::to_string(agent_of(launcher));
   if (const char* step = env("SLURM_STEP_ID"); step != nullptr && &launcher == &kSlurm) job += "-" + std::string(step);
@@ -123,9 +122,13 @@ std::string job_of(const Launcher& launcher, const Environment& env) {
   return job;
 }
 
-int machines_of(const Launcher& launcher, const Environment& env) {
-  const char* name = first_set(launcher.machines, env);
-  return name == nullptr ? 1 : number_in(name, env(name));
+Machines machines_of(const Launcher& launcher, int size, const Environment& env) {
+  const char *local = launcher.local != nullptr ? env(launcher.local) : nullptr,
+             *count = first_set(launcher.machines, env);
+  if (local != nullptr && number_in(launcher.local, local) != size) return Machines::Several;
+  if (count != nullptr && number_in(count, env(count)) > 1) return Machines::Several;
+  const bool is_told_root = &launcher == &kTorchrun && env("MASTER_ADDR") != nullptr;
+  return is_told_root && local == nullptr ? Machines::Unsaid : Machines::One;
 }
 
 /// What a launcher has set of rank and size.
@@ -159,12 +162,10 @@ std::optional<Launched> find_launcher(const Environment& env) {
   if (setting->is_half())
     fail(kEnvironment, "%s is set, but %s is not: the environment of %s is incomplete",
          setting->rank ? l.rank : setting->size, setting->rank ? l.size[0] : l.rank, l.name);
-  const Launched out{number_in(l.rank, env(l.rank)), number_in(setting->size, env(setting->size)), job_of(l, env),
-                     l.command};
+  Launched out{number_in(l.rank, env(l.rank)), number_in(setting->size, env(setting->size)), "", l.command};
   if (out.rank >= out.size) fail(kEnvironment, "%s=%d is not below %s=%d", l.rank, out.rank, setting->size, out.size);
-  const char* local = l.local != nullptr ? env(l.local) : nullptr;
-  if ((local != nullptr && number_in(l.local, local) != out.size) || machines_of(l, env) > 1)
-    fail(kEnvironment, "the ranks are on several machines: compile with --transport mpi");
+  out.machines = machines_of(l, out.size, env);
+  if (out.machines != Machines::Several) out.job = job_of(l, env);
   return out;
 }
 
@@ -216,6 +217,8 @@ static std::optional<World> try_join(const std::string& name, const WorldShape& 
 }
 
 World meet_in_segment(const WorldShape& shape, const Launched& launched, double timeout) {
+  if (launched.job.empty())
+    fail(kEnvironment, "RANK and WORLD_SIZE are set, but MASTER_PORT is not: ranks cannot find each other");
   const std::string name = text("/weft-%d-%s", int(getuid()), launched.job.c_str());
   const int64_t deadline = now_ns() + int64_t(timeout * 1e9);
   const uint32_t others = uint32_t(shape.ranks - 1);

@@ -12,15 +12,18 @@ namespace weft {
 
 using Environment = std::function<const char*(const char* name)>;  // getenv, or a table in tests
 
+/// What a launcher says of the machines of its job. Unsaid: variables set by hand, with the address of rank 0.
+enum class Machines { One, Several, Unsaid };
+
 /// This process as one rank of a launcher's job.
 struct Launched {
   int rank, size;
-  std::string job;      // names the job on this machine
+  std::string job;      // names the job on this machine; empty where nothing does, or there are several machines
   const char* command;  // that starts such jobs
+  Machines machines = Machines::One;
 };
 
-/// Empty if no launcher started this process. Throws Failure (environment) on half-set variables and on several
-/// machines.
+/// Empty if no launcher started this process. Throws Failure (environment) on half-set variables.
 std::optional<Launched> find_launcher(const Environment& environment);
 
 /// A mapped shared segment that lives as long as the process.

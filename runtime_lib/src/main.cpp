@@ -14,6 +14,7 @@
 #include "checks.h"
 #include "image_file.h"
 #include "launch.h"
+#include "relay.h"
 #include "report.h"
 #include "tensors.h"
 #include "wait.h"
@@ -141,6 +142,37 @@ int run_threads(const Executable& executable, const Options& options, const Imag
   return code;
 }
 
+/// Programs whose ranks share memory are on one machine.
+bool is_apart(const Launched& launched, const Options& options) {
+  return kRelayAlways || launched.machines == Machines::Several || !options.root.empty() ||
+         (launched.machines == Machines::Unsaid && !kWindowsInWorld);
+}
+
+/// What tells programs apart that do not work together.
+uint64_t digest_of(const WorldShape& shape, std::string_view manifest) {  // FNV-1a
+  uint64_t hash = 14695981039346656037u;
+  const auto add = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
+  for (const int64_t n : {int64_t{shape.ranks}, int64_t{shape.streams}, int64_t{shape.signals}, shape.staging_bytes})
+    add(uint64_t(n));
+  for (const char c : manifest) add(uint8_t(c));
+  return hash;
+}
+
+/// A rank of a job on several machines: the memory that ranks share is a copy of its own here.
+int run_apart(const Executable& executable, const Options& options, const ImageFile& file, const WorldShape& shape,
+              const Launched& launched) {
+  const size_t bytes = size_t(World::bytes_of(shape));
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) fail(kEnvironment, "cannot map %zu bytes of memory: %s", bytes, strerror(errno));
+  World world(shape, static_cast<char*>(memory));
+  const Job job{executable.name, digest_of(shape, file.manifest()), options.timeout};
+  const std::unique_ptr<Relay> relay = open_relay(job, world, launched, options.root);
+  world.relay = relay.get();
+  const int code = run_process(executable, options, file, world, launched.rank);
+  if (code == kOk) relay->close();
+  return code;
+}
+
 void check_size(const Executable& executable, const std::optional<Launched>& launched) {
   if (!launched || launched->size == executable.world) return;
   const int ranks = executable.world;
@@ -165,11 +197,15 @@ int run(const Executable& executable, const Options& options, char** argv) {
   }
   const std::optional<Launched> launched = find_launcher(getenv);
   if (!launched.has_value()) {
+    if (!options.root.empty())
+      fail(kEnvironment,
+           "--root is for ranks that a launcher starts: RANK and WORLD_SIZE, or such variables, are not set");
     open_target(executable, 0);  // so that what is missing is said once, and at once
     return start_ranks(executable, shape, argv);
   }
   check_size(executable, launched);
   open_target(executable, 1);  // what is missing is said before the ranks meet
+  if (is_apart(*launched, options)) return run_apart(executable, options, file, shape, *launched);
   World world = meet_in_segment(shape, *launched, options.timeout);
   return run_process(executable, options, file, world, launched->rank);
 }
@@ -180,7 +216,7 @@ int main(const Executable& executable, int argc, char** argv) {
   try {
     return run(executable, parse_options(argc, argv), argv);
   } catch (const Failure& failure) {
-    fprintf(stderr, "%s: error: %s\n", executable.name, failure.text.c_str());
+    if (!failure.text.empty()) fprintf(stderr, "%s: error: %s\n", executable.name, failure.text.c_str());
     return failure.code;
   }
 }

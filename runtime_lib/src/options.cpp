@@ -6,6 +6,7 @@
 
 #include "failure.h"
 #include "nearest.h"
+#include "root.h"
 
 namespace weft {
 
@@ -75,6 +76,9 @@ constexpr Flag kFlags[] = {
     {"--info", nullptr, "print inputs, outputs, mesh and manifest as JSON", [](Options& o, Value) { o.info = true; }},
     {"--timeout", "SECONDS", "how long a rank waits for another (default 60)",
      [](Options& o, Value v) { o.timeout = number("--timeout", v, 0.001, 1e6); }},
+    {"--root", "HOST:PORT",
+     "cuda, on several machines: where rank 0 is (default: MASTER_ADDR and MASTER_PORT, or Slurm)",
+     [](Options& o, Value v) { o.root = parse_root("--root", v, kUsage).text(); }},
     {"--load-state", "DIR", "states begin as DIR/NAME.npy, by the name of their input",
      [](Options& o, Value v) { o.load_state = v; }},
     {"--save-state", "DIR", "write the states after the last invocation",

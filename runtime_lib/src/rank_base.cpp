@@ -21,7 +21,7 @@ void RankBase::meet() const {
 }
 
 void report_failure(const char* name, const World& world, int rank, const Failure& failure) {
-  if (failure.text.empty() || !world.set_failure(rank, failure.code)) return;
+  if (failure.text.empty() || !world.set_failure(rank, failure.code, failure.text)) return;
   if (world.shape.ranks == 1)
     fprintf(stderr, "%s: error: %s\n", name, failure.text.c_str());
   else

@@ -5,6 +5,7 @@
 
 #include "checks.h"
 #include "npy.h"
+#include "relay.h"
 
 namespace weft {
 
@@ -184,23 +185,62 @@ std::vector<int64_t> shape_now(RankBase& rank, const Port& port) {
   return shape;
 }
 
-/// All ranks: those that hold a part put it into the staging memory, and rank 0 writes the file.
+char* whole_of(const World& world) { return world.staging() + kStagingData; }
+Staging& staging_of(const World& world) { return *reinterpret_cast<Staging*>(world.staging()); }
+
+/// The port that a rank holds of this name; nullptr: none.
+const Port* held_port(const Executable& executable, const char* name, std::span<const Port> Program::*ports, int rank) {
+  const Program& program = program_of(executable, rank);
+  const Port* port = find_port(program.*ports, name);
+  return port != nullptr && holds(program, *port, rank) ? port : nullptr;
+}
+
+/// A part on its way to rank 0 of another machine: the shape, then the buffer.
+std::vector<char> pack_part(const PortView& view, const std::vector<int64_t>& shape, const char* buffer) {
+  Staging head = {};
+  std::copy(shape.begin(), shape.end(), head.shape);
+  std::vector<char> out(sizeof head + size_t(view.bytes()));
+  memcpy(out.data(), &head, sizeof head);
+  memcpy(out.data() + sizeof head, buffer, size_t(view.bytes()));
+  return out;
+}
+
+void place_part(const RankBase& rank, const Delivery& part, const char* name, std::span<const Port> Program::*ports) {
+  const Port* port = held_port(rank.executable, name, ports, part.from);
+  const size_t head = sizeof(Staging);
+  if (port == nullptr || part.bytes.size() != head + size_t(PortView(*port, part.from).bytes()))
+    fail(kBug, "rank %d sent %zu bytes that are no part of '%s'", part.from, part.bytes.size(), name);
+  Staging staging;
+  memcpy(&staging, part.bytes.data(), head);
+  const std::vector<int64_t> shape(staging.shape, staging.shape + file_shape(*port).size());
+  put_part(PortView(*port, part.from), shape, part.bytes.data() + head, whole_of(rank.world));
+  if (is_first_holder(rank.executable, *port, ports, part.from)) staging_of(rank.world) = staging;
+}
+
+/// Puts this rank's part into the staging memory, or sends it to rank 0's.
+void give_part(RankBase& rank, const Port& mine, std::span<const Port> Program::*ports) {
+  const PortView view(mine, rank.rank);
+  const std::vector<int64_t> shape = shape_now(rank, mine);
+  const Range range = range_of(view);
+  rank.fetch(range);
+  if (rank.world.relay != nullptr && rank.rank != 0)
+    return rank.world.relay->deliver(pack_part(view, shape, rank.at(range)));
+  put_part(view, shape, rank.at(range), whole_of(rank.world));
+  if (is_first_holder(rank.executable, mine, ports, rank.rank))
+    std::copy(shape.begin(), shape.end(), staging_of(rank.world).shape);
+}
+
+/// All ranks: those that hold a part give it, and rank 0 writes the file.
 void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program::*ports, const std::string& file) {
-  Staging& staging = *reinterpret_cast<Staging*>(rank.world.staging());
-  char* whole = rank.world.staging() + kStagingData;
-  const Port* mine = find_port(rank.program.*ports, any.name);
-  if (mine != nullptr && !holds(rank.program, *mine, rank.rank)) mine = nullptr;
-  if (mine != nullptr && writes_part(rank.executable, *mine, ports, rank.rank)) {
-    const PortView view(*mine, rank.rank);
-    const std::vector<int64_t> shape = shape_now(rank, *mine);
-    rank.fetch(range_of(view));
-    put_part(view, shape, rank.at(range_of(view)), whole);
-    if (is_first_holder(rank.executable, *mine, ports, rank.rank)) std::copy(shape.begin(), shape.end(), staging.shape);
-  }
+  const Port* mine = held_port(rank.executable, any.name, ports, rank.rank);
+  if (mine != nullptr && writes_part(rank.executable, *mine, ports, rank.rank)) give_part(rank, *mine, ports);
   rank.meet();
   if (rank.rank == 0) {
+    if (rank.world.relay != nullptr)
+      for (const Delivery& part : rank.world.relay->take_deliveries()) place_part(rank, part, any.name, ports);
+    const Staging& staging = staging_of(rank.world);
     const std::vector<int64_t> shape(staging.shape, staging.shape + file_shape(any).size());
-    write_npy(file, any.dtype, shape, whole);
+    write_npy(file, any.dtype, shape, whole_of(rank.world));
   }
   rank.meet();
 }

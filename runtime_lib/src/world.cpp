@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "relay.h"
 #include "wait.h"
 
 namespace weft {
@@ -128,8 +129,36 @@ bool World::await(int rank, Word& word, uint32_t value, double timeout) const {
   return reached;
 }
 
+bool World::leave_note(int rank, uint64_t key, const char* bytes) const {
+  if (!copy_note(rank, key, bytes)) return false;
+  if (relay != nullptr) relay->tell_note(key, bytes);
+  return true;
+}
+
+bool World::copy_note(int rank, uint64_t key, const char* bytes) const {
+  for (int i = 0; i < shape.notes; ++i) {
+    Note& mine = note(rank, i);
+    if (mine.ready.load(std::memory_order_relaxed) != 0) continue;
+    mine.key = key;
+    memcpy(mine.bytes, bytes, Note::kBytes);
+    raise(rank, mine.ready, 1);
+    return true;
+  }
+  return false;
+}
+
+const Note* World::find_note(int rank, uint64_t key) const {
+  for (int i = 0; i < shape.notes; ++i) {
+    const Note& left = note(rank, i);
+    if (left.ready.load(std::memory_order_acquire) == 0) return nullptr;
+    if (left.key == key) return &left;
+  }
+  return nullptr;
+}
+
 bool World::meet(double timeout) const {
   if (shape.ranks == 1) return true;
+  if (relay != nullptr) return relay->meet(timeout);
   const uint32_t generation = header_->generation.load(std::memory_order_acquire);
   if (header_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == uint32_t(shape.ranks)) {
     header_->arrived.store(0, std::memory_order_relaxed);
@@ -139,7 +168,13 @@ bool World::meet(double timeout) const {
   return await(0, header_->generation, generation + 1, timeout);
 }
 
-bool World::set_failure(int rank, int code) const {
+bool World::set_failure(int rank, int code, const std::string& text) const {
+  if (!note_failure(rank, code)) return false;
+  if (relay != nullptr) relay->tell_failure(rank, code, text);
+  return true;
+}
+
+bool World::note_failure(int rank, int code) const {
   uint64_t none = 0;
   return header_->failure.compare_exchange_strong(none, uint64_t(rank + 1) << 32 | uint32_t(code));
 }

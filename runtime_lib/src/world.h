@@ -41,6 +41,8 @@ struct Note {
   char bytes[kBytes];
 };
 
+struct Relay;
+
 class World {
  public:
   /// `memory` has bytes_of(shape) bytes, zero at the beginning.
@@ -48,6 +50,7 @@ class World {
   static int64_t bytes_of(const WorldShape& shape);
 
   const WorldShape shape;
+  Relay* relay = nullptr;  // where this memory is a copy of this process alone: the way to the other ranks
 
   char* memory() const { return memory_; }
   char* window(int rank) const { return windows_ + rank * window_stride_; }
@@ -61,6 +64,12 @@ class World {
 
   /// A rank's i-th note.
   Note& note(int rank, int i) const { return notes_[rank * shape.notes + i]; }
+  /// Leaves a note of kBytes for the others; false: `rank` has left as many as it may.
+  bool leave_note(int rank, uint64_t key, const char* bytes) const;
+  /// The same in this memory alone.
+  bool copy_note(int rank, uint64_t key, const char* bytes) const;
+  /// What `rank` has left under this key; nullptr: nothing yet.
+  const Note* find_note(int rank, uint64_t key) const;
 
   void set_status(int rank, int stream, const char* name, int64_t index) const;
   std::string status(int rank, int stream) const;
@@ -72,8 +81,10 @@ class World {
   /// All ranks meet. Called by one thread of each. False: the time is over.
   bool meet(double timeout) const;
 
-  /// Ends all ranks; true for the first failure, which is the one to report.
-  bool set_failure(int rank, int code) const;
+  /// Ends all ranks; true for the first failure, which is the one to report. `text` is for ranks on other machines.
+  bool set_failure(int rank, int code, const std::string& text = "") const;
+  /// The same in this memory alone.
+  bool note_failure(int rank, int code) const;
   /// The exit code of the first failure, 0 if none.
   int failure() const;
   bool has_failed() const { return failure() != 0; }

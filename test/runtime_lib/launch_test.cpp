@@ -7,6 +7,7 @@
 
 #include "runtime_lib/src/manifest.h"
 #include "runtime_lib/src/options.h"
+#include "runtime_lib/src/root.h"
 
 using namespace weft;
 
@@ -21,7 +22,11 @@ std::string launcher_text(const Table& table) {
   };
   try {
     const std::optional<Launched> launched = find_launcher(environment);
-    return launched ? text("%d of %d in %s", launched->rank, launched->size, launched->job.c_str()) : "none";
+    if (!launched) return "none";
+    if (launched->machines == Machines::Several)
+      return text("%d of %d on several machines", launched->rank, launched->size);
+    return text("%d of %d in %s%s", launched->rank, launched->size, launched->job.c_str(),
+                launched->machines == Machines::Unsaid ? "?" : "");
   } catch (const Failure& failure) {
     return text("exit %d", failure.code);
   }
@@ -54,12 +59,15 @@ TEST_CASE("launch: environments of launchers") {
        "1 of 4 in Open_MPI-a_b_1"},
       {{{"OMPI_COMM_WORLD_RANK", "1"}}, "exit 6"},
       {{{"OMPI_COMM_WORLD_SIZE", "4"}}, "exit 6"},
-      {{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}, "exit 6"},
+      {{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
+       "1 of 4 on several machines"},
       {{{"OMPI_COMM_WORLD_RANK", "x"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, "exit 6"},
       {{{"OMPI_COMM_WORLD_RANK", "4"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, "exit 6"},
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", "j"}}, "0 of 2 in PMI-j"},
-      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", "j"}, {"MPI_LOCALNRANKS", "1"}}, "exit 6"},
-      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", "j"}, {"SLURM_STEP_NUM_NODES", "2"}}, "exit 6"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", "j"}, {"MPI_LOCALNRANKS", "1"}},
+       "0 of 2 on several machines"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", "j"}, {"SLURM_STEP_NUM_NODES", "2"}},
+       "0 of 2 on several machines"},
       {{{"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}},
        "3 of 4 in Slurm-9-0"},
       {{{"SLURM_JOB_ID", "9"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}, "none"},  // inside a batch script
@@ -69,11 +77,14 @@ TEST_CASE("launch: environments of launchers") {
         {"SLURM_PROCID", "1"},
         {"SLURM_NTASKS", "4"},
         {"SLURM_NNODES", "2"}},
-       "exit 6"},
+       "1 of 4 on several machines"},
       {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}},
        "1 of 2 in torchrun-29500"},
-      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "1"}, {"MASTER_PORT", "29500"}}, "exit 6"},
-      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "exit 6"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "1"}, {"MASTER_PORT", "29500"}},
+       "1 of 2 on several machines"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}},
+       "1 of 2 in torchrun-29500?"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "1 of 2 in "},  // exit 6 where they meet: bad_ranks_check.py
       {{{"RANK", "1"}}, "exit 6"},
       {{{"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}}, "exit 6"},
       // What lies around of another launcher does not name the job, nor is it half an environment.
@@ -113,6 +124,56 @@ TEST_CASE("launch: environments of launchers") {
   for (const Row& row : rows) CHECK(launcher_text(row.table) == row.expected);
 }
 
+TEST_CASE("launch: where rank 0 is") {
+  const auto root_text = [](const char* flag, const Table& table) {
+    const Environment environment = [&](const char* name) -> const char* {
+      const auto found = table.find(name);
+      return found == table.end() ? nullptr : found->second.c_str();
+    };
+    try {
+      return find_root(flag, Launched{1, 2, "", ""}, environment).text();
+    } catch (const Failure& failure) {
+      return text("exit %d", failure.code);
+    }
+  };
+  struct Row {
+    const char* flag;
+    Table table;
+    const char* expected;
+  };
+  const Table slurm = {{"SLURM_JOB_ID", "1002"}, {"SLURM_STEP_ID", "3"}, {"SLURM_STEP_NODELIST", "gpu[07-09,12],b1"}};
+  const Row rows[] = {
+      {"a.b:12", slurm, "a.b:12"},
+      {"10.0.0.1:65535", {}, "10.0.0.1:65535"},
+      {"[fe80::1%eth0]:80", {}, "[fe80::1%eth0]:80"},
+      {"fe80::1:80", {}, "exit 2"},
+      {"[fe80::1]", {}, "exit 2"},
+      {"[fe80::1:80", {}, "exit 2"},
+      {"a:b:1", {}, "exit 2"},
+      {":80", {}, "exit 2"},
+      {"a", {}, "exit 2"},
+      {"a:", {}, "exit 2"},
+      {"a:0", {}, "exit 2"},
+      {"a:65536", {}, "exit 2"},
+      {"a:1x", {}, "exit 2"},
+      {"", {{"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}}, "n1:29500"},
+      {"", {{"MASTER_ADDR", "::1"}, {"MASTER_PORT", "29500"}}, "[::1]:29500"},
+      {"", {{"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}, "n1:29501"},
+      {"", {{"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "False"}}, "n1:29500"},
+      {"", {{"MASTER_ADDR", "n1"}, {"MASTER_PORT", "x"}}, "exit 6"},
+      {"", {{"MASTER_ADDR", "n1"}}, "exit 6"},
+      {"", {{"MASTER_PORT", "29500"}}, "exit 6"},
+      {"", {}, "exit 6"},
+      {"", slurm, "gpu07:24035"},
+      {"", {{"SLURM_JOB_ID", "1002"}, {"SLURM_JOB_NODELIST", "x"}}, "x:24032"},
+      {"", {{"SLURM_JOB_ID", "1002"}, {"SLURM_JOB_NODELIST", "x["}}, "exit 6"},
+      {"", {{"SLURM_JOB_NODELIST", "x"}}, "exit 6"},
+  };
+  for (const Row& row : rows) CHECK(root_text(row.flag, row.table) == row.expected);
+  CHECK(first_node("a1,a2") == "a1");
+  CHECK(first_node("rack[2,4]n[001-128]-ib,z") == "rack2n001-ib");
+}
+
 TEST_CASE("launch: the command line") {
   const Options o = parse({"--input", "x=a=b.npy", "--input=y=c.npy", "--threads=3", "--timeout", "0.5",
                            "--random-inputs", "7", "--stall", "1:a:b", "--json"});
@@ -148,6 +209,7 @@ TEST_CASE("launch: the command line") {
                                              {"--random-inputs", "-3"},
                                              {"--stall", "1"},
                                              {"--stall", "x:y"},
+                                             {"--root", "a"},
                                              {"--iteration"},
                                              {"x.npy"}})
     CHECK(code_of(wrong) == kUsage);

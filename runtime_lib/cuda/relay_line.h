@@ -1,0 +1,111 @@
+// Frames between two ranks over one TCP connection.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "root.h"
+
+namespace weft {
+
+/// A file descriptor that is closed by its owner.
+class Socket {
+ public:
+  explicit Socket(int fd = -1) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket();
+  int fd() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+/// On all addresses of this machine. Throws (environment).
+Socket listen_at(const Root& root);
+/// Not open where nobody has come.
+Socket accept_at(const Socket& listener);
+/// One attempt at every address of the host, until `deadline` (now_ns). Not open: `why` says more. Throws (environment)
+/// where the host has no address.
+Socket dial(const Root& root, int64_t deadline, std::string& why);
+/// Waits until something can be read. False: not within `ns`.
+bool await_readable(int fd, int64_t ns);
+
+enum class FrameKind : uint32_t {
+  Hello,
+  Welcome,
+  Refusal,
+  Start,
+  Beat,
+  Status,
+  Note,
+  Meet,
+  Go,
+  Delivery,
+  Failure,
+  Bye
+};
+
+struct Frame {
+  FrameKind kind;
+  int rank;  // that it tells of
+  const char* data;
+  size_t bytes;
+  /// The data as a plain struct; empty: they are none.
+  template <class T>
+  std::optional<T> as() const {
+    T out;
+    if (bytes != sizeof out) return std::nullopt;
+    memcpy(&out, data, sizeof out);
+    return out;
+  }
+};
+
+/// One end of a connection. Any thread sends, one receives.
+class Line {
+ public:
+  explicit Line(Socket socket);
+
+  /// False: the other end is gone, or has taken nothing for `patience` seconds.
+  bool send(FrameKind kind, int rank, const void* data, size_t bytes);
+  template <class T>
+  bool send(FrameKind kind, int rank, const T& plain) {
+    return send(kind, rank, &plain, sizeof plain);
+  }
+  /// Nothing more will be sent.
+  void finish();
+
+  enum class Got { More, End, Nonsense };
+  /// Hands on the frames that have come, none of more than `most` bytes.
+  Got receive(size_t most, const std::function<void(const Frame&)>& take);
+
+  int fd() const { return socket_.fd(); }
+  int64_t heard_ns() const { return heard_ns_; }
+  /// A large frame has come in part.
+  bool is_amid() const { return filled_ > 0 && wanted_ > kBlock; }
+
+  double patience = 60;
+  std::atomic<bool> has_ended{false};  // nothing comes any more
+  bool said_bye = false;
+
+ private:
+  static constexpr size_t kBlock = 65536;
+
+  bool send_bytes(const char* data, size_t bytes);
+  Got take_frames(size_t most, const std::function<void(const Frame&)>& take);
+
+  Socket socket_;
+  std::mutex sending_;
+  std::vector<char> inbox_;
+  size_t filled_ = 0, wanted_ = 0;
+  int64_t heard_ns_;
+};
+
+}  // namespace weft

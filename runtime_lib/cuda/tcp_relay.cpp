@@ -1,0 +1,203 @@
+#include "tcp_relay.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "wait.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint32_t kVersion = 1;
+constexpr int64_t kTurn = 50'000'000;  // of the service, ns
+
+/// What a Status frame carries before the step's name.
+struct StatusHead {
+  int32_t stream;
+};
+
+struct NoteFrame {
+  uint64_t key;
+  char bytes[Note::kBytes];
+};
+
+constexpr size_t kMostBeside = size_t{1} << 30;  // traces
+
+void copy_text(const std::string& from, char* to, size_t size) {
+  memset(to, 0, size);
+  memcpy(to, from.data(), std::min(from.size(), size - 1));
+}
+
+std::string boot_id() {
+  char line[64] = {};
+  FILE* file = fopen("/proc/sys/kernel/random/boot_id", "r");
+  if (file == nullptr) return "";
+  const bool is_read = fgets(line, sizeof line, file) != nullptr;
+  fclose(file);
+  return is_read ? line : "";
+}
+
+}  // namespace
+
+Hello own_hello(const Job& job, const World& world) {
+  Hello out = {kVersion, world.shape.ranks, job.digest, {}, {}};
+  char host[sizeof out.host] = {};
+  if (gethostname(host, sizeof host - 1) != 0) strcpy(host, "?");
+  copy_text(host, out.host, sizeof out.host);
+  // Containers of one machine have names of their own, and GPUs of their own.
+  copy_text(std::string(host) + " " + boot_id(), out.machine, sizeof out.machine);
+  return out;
+}
+
+TcpRelay::TcpRelay(const Job& job, const World& world, int rank)
+    : job_(job), world_(world), rank_(rank), names_(size_t(world.shape.ranks)), told_(size_t(world.shape.streams)) {}
+
+TcpRelay::~TcpRelay() { stop_service(); }
+
+int TcpRelay::local_rank() const {
+  int before = 0;
+  for (int r = 0; r < rank_; ++r) before += strcmp(names_[size_t(r)].machine, names_[size_t(rank_)].machine) == 0;
+  return before;
+}
+
+std::string TcpRelay::name_of(int rank) const {
+  const char* host = names_[size_t(rank)].host;
+  return *host == '\0' ? text("rank %d", rank) : text("rank %d on %s", rank, host);
+}
+
+size_t TcpRelay::most_bytes() const { return size_t(world_.shape.staging_bytes) + kMostBeside; }
+
+// ---- meetings -------------------------------------------------------------------------------------------------------
+
+TcpRelay::Arrival TcpRelay::arrival(uint32_t meeting) const {
+  const RankSlot& mine = world_.rank(rank_);
+  return {meeting, mine.peak_bytes.load(), mine.device_bytes.load()};
+}
+
+void TcpRelay::pass_meeting(uint32_t meeting) {
+  const std::lock_guard guard(mutex_);
+  met_ = meeting;
+  changed_.notify_all();
+}
+
+/// While bytes of a delivery are on their way somewhere, the others wait for longer.
+bool TcpRelay::meet(double timeout) {
+  const uint32_t meeting = ++meetings_;
+  const int64_t begin = now_ns();
+  arrive(meeting);
+  std::unique_lock lock(mutex_);
+  while (int32_t(met_ - meeting) < 0) {
+    if (world_.has_failed()) throw Failure{world_.failure(), ""};
+    if (now_ns() - std::max(begin, busy_ns_.load()) > int64_t(timeout * 1e9)) return false;
+    changed_.wait_for(lock, std::chrono::nanoseconds(kTurn));
+  }
+  return true;
+}
+
+// ---- what others say ------------------------------------------------------------------------------------------------
+
+void TcpRelay::take_status(const Frame& frame) const {
+  StatusHead head = {};
+  if (frame.bytes < sizeof head) return;
+  memcpy(&head, frame.data, sizeof head);
+  if (head.stream < 0 || head.stream >= world_.shape.streams) return;
+  const std::string step(frame.data + sizeof head, frame.bytes - sizeof head);
+  world_.set_status(frame.rank, head.stream, step.c_str(), 0);
+}
+
+void TcpRelay::take_note(const Frame& frame) const {
+  const std::optional<NoteFrame> note = frame.as<NoteFrame>();
+  if (note) world_.copy_note(frame.rank, note->key, note->bytes);
+}
+
+/// Says it once on each machine: their output may go to different places.
+void TcpRelay::take_failure(const Frame& frame) {
+  FailureHead head = {};
+  if (frame.bytes < sizeof head) return;
+  memcpy(&head, frame.data, sizeof head);
+  const std::string why(frame.data + sizeof head, frame.bytes - sizeof head);
+  if (!world_.note_failure(frame.rank, head.code)) return;
+  const bool is_elsewhere = strcmp(names_[size_t(frame.rank)].machine, names_[size_t(rank_)].machine) != 0;
+  if (is_elsewhere && local_rank() == 0)
+    fprintf(stderr, "%s: rank %d: ends with %s: %s\n", job_.program, rank_, name_of(frame.rank).c_str(), why.c_str());
+  changed_.notify_all();
+}
+
+void TcpRelay::fail_all(int code, const std::string& why) {
+  if (is_closing_ || !world_.note_failure(rank_, code)) return;
+  tell_failure(rank_, code, why);
+  fprintf(stderr, "%s: rank %d: error: %s\n", job_.program, rank_, why.c_str());
+  changed_.notify_all();
+}
+
+// ---- the service ----------------------------------------------------------------------------------------------------
+
+void TcpRelay::start_service() {
+  service_ = std::thread([this] { run_service(); });
+}
+
+void TcpRelay::stop_service() {
+  stops_ = true;
+  if (service_.joinable()) service_.join();
+}
+
+void TcpRelay::run_service() {
+  while (!stops_) {
+    serve(std::min(kTurn, beat_ns(job_)));
+    say_alive();
+    end_late_process();
+  }
+}
+
+void TcpRelay::say_alive() {
+  const int64_t now = now_ns(), rare = 1 + world_.shape.ranks / 32;
+  if (now - said_ns_ < rare * beat_ns(job_) / 4) return;
+  said_ns_ = now;
+  for (int s = 0; s < world_.shape.streams; ++s) tell_status(s);
+  const char busy = now - busy_ns_.load() < beat_ns(job_);
+  send_all(FrameKind::Beat, rank_, &busy, sizeof busy);
+}
+
+void TcpRelay::tell_status(int stream) {
+  const std::string step = world_.status(rank_, stream);
+  if (step == told_[size_t(stream)]) return;
+  told_[size_t(stream)] = step;
+  const StatusHead head{stream};
+  std::vector<char> data(sizeof head + step.size());
+  memcpy(data.data(), &head, sizeof head);
+  memcpy(data.data() + sizeof head, step.data(), step.size());
+  send_all(FrameKind::Status, rank_, data.data(), data.size());
+}
+
+/// The main thread may wait inside a library for a rank that is gone.
+void TcpRelay::end_late_process() {
+  constexpr int64_t kGrace = 2'000'000'000;
+  if (!world_.has_failed()) return;
+  if (failed_ns_ == 0) failed_ns_ = now_ns();
+  if (now_ns() - failed_ns_ > kGrace) _exit(world_.failure());
+}
+
+/// Both ends read until the other has closed: nothing that was sent is lost.
+void TcpRelay::close() {
+  constexpr int64_t kGrace = 2'000'000'000;
+  is_closing_ = true;
+  send_all(FrameKind::Bye, rank_, nullptr, 0);
+  stop_service();
+  finish_all();
+  for (const int64_t end = now_ns() + kGrace; !all_ended() && now_ns() < end;) serve(kTurn);
+}
+
+const bool kRelayAlways = false;
+
+std::unique_ptr<Relay> open_relay(const Job& job, const World& world, const Launched& launched,
+                                  const std::string& flag) {
+  const Root root = find_root(flag, launched, getenv);
+  return launched.rank == 0 ? join_as_hub(job, world, root) : join_as_spoke(job, world, launched.rank, root);
+}
+
+}  // namespace weft

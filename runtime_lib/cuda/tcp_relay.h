@@ -1,0 +1,103 @@
+// The relay over TCP, as a star: every rank has a connection to rank 0, which tells each what the others say. A thread
+// of every process receives, says that it lives, and ends the process where the main thread does not after a failure.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <thread>
+
+#include "relay.h"
+#include "relay_line.h"
+
+namespace weft {
+
+/// How a rank introduces itself.
+struct Hello {
+  uint32_t version;
+  int32_t ranks;
+  uint64_t digest;
+  char host[64];      // its name in messages
+  char machine[128];  // what tells machines apart
+};
+
+class TcpRelay : public Relay {
+ public:
+  TcpRelay(const Job& job, const World& world, int rank);
+  ~TcpRelay() override;
+
+  bool meet(double timeout) override;
+  int64_t clock_offset() const override { return clock_offset_; }
+  int local_rank() const override;
+  void close() override;
+
+ protected:
+  /// Every rank's host and machine, by rank.
+  using Names = std::vector<Hello>;
+
+  /// This rank has come to meet the others.
+  virtual void arrive(uint32_t meeting) = 0;
+  /// One turn of the service: waits for at most `ns` for something to read, and reads it.
+  virtual void serve(int64_t ns) = 0;
+  /// To all that this rank has a connection to; false for one that is gone.
+  virtual void send_all(FrameKind kind, int rank, const void* data, size_t bytes) = 0;
+  /// All that this rank has a connection to have ended theirs.
+  virtual bool all_ended() const = 0;
+  virtual void finish_all() = 0;
+
+  void start_service();
+  void stop_service();
+  /// Copies what another rank has said of itself into this segment.
+  void take_status(const Frame& frame) const;
+  void take_note(const Frame& frame) const;
+  void take_failure(const Frame& frame);
+  void pass_meeting(uint32_t meeting);
+  /// What this rank says at a meeting.
+  struct Arrival {
+    uint32_t meeting;
+    int64_t peak_bytes, device_bytes;
+  };
+  Arrival arrival(uint32_t meeting) const;
+  /// Ends all ranks, and says why.
+  void fail_all(int code, const std::string& text);
+  std::string name_of(int rank) const;
+  size_t most_bytes() const;
+
+  const Job job_;
+  const World& world_;
+  const int rank_;
+  Names names_;
+  int64_t clock_offset_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint32_t met_ = 0;                     // meetings that all have reached
+  std::atomic<int64_t> busy_ns_{0};      // when bytes of a delivery came last, anywhere
+  std::atomic<bool> is_closing_{false};  // all is done
+
+ private:
+  void run_service();
+  void say_alive();
+  void tell_status(int stream);
+  void end_late_process();
+
+  std::thread service_;
+  std::atomic<bool> stops_{false};
+  uint32_t meetings_ = 0;          // that this rank has come to
+  std::vector<std::string> told_;  // by stream
+  int64_t said_ns_ = 0, failed_ns_ = 0;
+};
+
+/// Who this process is. Throws nothing: a machine without a name is one all the same.
+Hello own_hello(const Job& job, const World& world);
+/// Failures from elsewhere: what a Failure frame carries before its text.
+struct FailureHead {
+  int32_t code;
+};
+
+std::unique_ptr<Relay> join_as_hub(const Job& job, const World& world, const Root& root);
+std::unique_ptr<Relay> join_as_spoke(const Job& job, const World& world, int rank, const Root& root);
+
+/// How often a rank says that it lives, and how long it may say nothing.
+inline int64_t beat_ns(const Job& job) { return int64_t(std::min(1.0, job.timeout / 5) * 1e9); }
+inline int64_t silence_ns(const Job& job) { return int64_t((job.timeout + 2) * 1e9); }
+constexpr size_t kSmallFrame = 4096;
+
+}  // namespace weft

@@ -1,10 +1,11 @@
 // Products that a device library computes: all strides of both operands and the result are constants, and what follows
-// is at most a bias over the columns and a Relu.
+// is at most a bias over the columns, then a Relu or the tanh form of Gelu.
 #include <algorithm>
 
 #include "backend/kernel_text.h"
 #include "backend/nest.h"
 #include "ir/op_def.h"
+#include "ir/tanh_gelu.h"
 
 namespace weft {
 
@@ -40,6 +41,7 @@ class LibraryCall {
  private:
   std::optional<Strided> tensor(ValueId value, IndexList at);
   bool follow();
+  std::optional<ValueId> activated(ValueId value);
   bool take_bias(const Op& op, ValueId product, const IndexList& at);
   std::optional<std::string> extent(const TensorType& type, int dim, int64_t size, bool whole_is_fine);
   bool read_batch(const std::vector<std::string>& variables, const Dims& extents);
@@ -52,7 +54,7 @@ class LibraryCall {
   const ValueId root_;
   Strided a_, b_, y_;
   std::optional<Strided> bias_;
-  bool relu_ = false;
+  std::string activation_;  // "Relu", "Gelu"; empty: none
   int64_t block_ = 0;
   IndexList index_;  // of the product
   std::vector<BatchDim> batch_;
@@ -69,7 +71,7 @@ std::optional<Strided> LibraryCall::tensor(ValueId value, IndexList at) {
 /// A bias: one number a column, the same for all rows.
 bool LibraryCall::take_bias(const Op& op, ValueId product, const IndexList& at) {
   const ValueId other = op.inputs[0] == product ? op.inputs[1] : op.inputs[0];
-  if (bias_ || relu_ || other == product) return false;
+  if (bias_ || !activation_.empty() || other == product) return false;
   const Dims dims = context_.dims(other);
   if (dims.empty() || dims.size() > at.size()) return false;
   IndexList index(dims.size());
@@ -81,20 +83,36 @@ bool LibraryCall::take_bias(const Op& op, ValueId product, const IndexList& at) 
   return bias_->stride("n") == 1 || n_ == 1;
 }
 
+/// The value behind an activation of `value`; nothing where there is none, or one already.
+std::optional<ValueId> LibraryCall::activated(ValueId value) {
+  const std::vector<Use>& uses = body_.value(value).uses;
+  if (!activation_.empty()) return {};
+  if (uses.size() == 1 && uses[0].op && body_.op(uses[0].op).kind == OpKind::Relu) {
+    activation_ = "Relu";
+    return body_.result(uses[0].op);
+  }
+  const std::optional<TanhGelu> gelu = find_tanh_gelu(body_, *context_.plan.constants, value);
+  if (!gelu || !gelu->is_alone) return {};
+  activation_ = "Gelu";
+  return gelu->result;
+}
+
 /// From the product to the kernel's one output.
 bool LibraryCall::follow() {
   if (body_.outputs().size() != 1) return false;
   ValueId value = root_;
   IndexList at = index_;
   while (value != body_.outputs()[0].value) {
+    if (const std::optional<ValueId> behind = activated(value)) {
+      value = *behind;
+      continue;
+    }
     const std::vector<Use>& uses = body_.value(value).uses;
     if (uses.size() != 1 || !uses[0].op) return false;
     const Op& op = body_.op(uses[0].op);
     const ValueId next = op.outputs[0];
     if (op.kind == OpKind::Add && context_.dims(next) == context_.dims(value)) {
       if (!take_bias(op, value, at)) return false;
-    } else if (op.kind == OpKind::Relu && !relu_) {
-      relu_ = true;
     } else if (op.kind == OpKind::Reshape) {
       at = unravel(linear_index(at, context_.dims(value)), context_.dims(next));
     } else if (op.kind == OpKind::Transpose) {
@@ -178,7 +196,7 @@ std::optional<std::string> LibraryCall::text(int64_t block) {
   const size_t nd = dims.size();
   m_ = dims[nd - 2], n_ = dims[nd - 1], k_ = a_dims.back();
   if (element_count(dims) == 0 || k_ == 0) return {};
-  batch_.clear(), index_.clear(), bias_.reset(), relu_ = false;
+  batch_.clear(), index_.clear(), bias_.reset(), activation_.clear();
   std::vector<std::string> variables;
   for (size_t d = 0; d + 2 < nd; ++d) {
     if (type.shape[d].count || !context_.run_extent(type, static_cast<int>(d)).empty()) return {};
@@ -234,8 +252,8 @@ std::optional<std::string> LibraryCall::text(int64_t block) {
                      ", .b = " + matrix(b_row_, b_column_, &BatchDim::b) + ", .y = " + matrix(y_row_, 1, &BatchDim::y);
   if (!batch_.empty()) call += ", .batch = " + std::to_string(batch_.back().extent);
   if (batch_.size() > 1) call += ", .outer = " + std::to_string(batch_[0].extent);
-  const char* epilogue = bias_ ? relu_ ? "BiasRelu" : "Bias" : relu_ ? "Relu" : nullptr;
-  if (epilogue) call += std::string(", .epilogue = weft::Epilogue::") + epilogue;
+  const std::string epilogue = (bias_ ? "Bias" : "") + activation_;
+  if (!epilogue.empty()) call += ", .epilogue = weft::Epilogue::" + epilogue;
   for (const char* variable : {"m", "n", "k"}) variables.emplace_back(variable);
   return call + "}, " + operand(a_, variables) + ", " + operand(b_, variables) + ", " +
          (bias_ ? operand(*bias_, variables) : "nullptr") + ", " + operand(y_, variables) + ");";

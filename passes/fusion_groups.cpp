@@ -10,6 +10,7 @@
 #include <set>
 
 #include "ir/base/check.h"
+#include "ir/tanh_gelu.h"
 #include "passes/quotient.h"
 
 namespace weft {
@@ -86,8 +87,9 @@ bool is_loading_kind(OpKind kind) {
 
 class Deciding {
  public:
-  Deciding(const Graph& graph, bool region, const Target& target)
+  Deciding(const Graph& graph, const Constants& constants, bool region, const Target& target)
       : graph_(graph),
+        constants_(constants),
         region_(region),
         device_(target.kind == Target::Kind::Cuda),
         order_(graph.order()),
@@ -249,22 +251,6 @@ class Deciding {
     OpId tail;
   };
 
-  /// What a device's library does behind a product: a bias over the columns, then Relu.
-  bool is_library_epilogue(OpId id, const Epilogue& before) const {
-    const auto has = [&](OpKind kind) {
-      return std::any_of(before.ops.begin(), before.ops.end(), [&](OpId b) { return op(b).kind == kind; });
-    };
-    if (has(OpKind::Relu)) return false;
-    if (op(id).kind != OpKind::Add) return op(id).kind == OpKind::Relu;
-    const Shape& shape = graph_.type(graph_.result(id)).shape;
-    const auto is_bias = [&](ValueId v) {
-      const Shape& bias = graph_.type(v).shape;
-      return !bias.empty() && bias.back() == shape.back() && !bias.back().count &&
-             std::all_of(bias.begin(), bias.end() - 1, [](const Extent& e) { return e.bound == 1; });
-    };
-    return !has(OpKind::Add) && (is_bias(op(id).inputs[0]) || is_bias(op(id).inputs[1]));
-  }
-
   bool fits_epilogue(OpId id, const LoopShape& loop, const std::set<OpId>& inside) const {
     if (!has_node(id) || category(op(id)) != Category::Pointwise || taken(id) || op(id).outputs.size() != 1)
       return false;
@@ -296,7 +282,6 @@ class Deciding {
       const OpId id = next.begin()->second;
       next.erase(next.begin());
       if (!fits_epilogue(id, loop, inside)) continue;
-      if (device_ && op(root).kind == OpKind::MatMul && !is_library_epilogue(id, found)) continue;
       for (ValueId v : op(id).inputs) {
         if (!v || !inside.contains(graph_.producer(v))) continue;
         const auto at = left_of(graph_.producer(v));
@@ -313,11 +298,48 @@ class Deciding {
     return found;
   }
 
+  /// One number a column, the same for all rows.
+  bool is_bias(ValueId value, ValueId of) const {
+    const Shape &bias = graph_.type(value).shape, &shape = graph_.type(of).shape;
+    return !bias.empty() && bias.back() == shape.back() && !bias.back().count &&
+           std::all_of(bias.begin(), bias.end() - 1, [](const Extent& e) { return e.bound == 1; });
+  }
+
+  /// The op that does something to `value` that a device's library can do behind a product: adds a bias, or is a Relu.
+  OpId library_step(ValueId value, OpKind kind) const {
+    for (const Use& use : graph_.value(value).uses) {
+      if (!use.op || op(use.op).kind != kind) continue;
+      if (kind != OpKind::Add || is_bias(op(use.op).inputs[1 - use.input], value)) return use.op;
+    }
+    return {};
+  }
+
+  /// What a device's library does behind a product: a bias over the columns, then Relu or the tanh form of Gelu.
+  Epilogue library_epilogue(OpId root) const {
+    Epilogue found{{}, 0, root};
+    const LoopShape loop = loop_of(root);
+    const auto append = [&](const std::vector<OpId>& ops, bool is_alone) {
+      const std::set<OpId> inside(ops.begin(), ops.end());
+      if (!std::all_of(ops.begin(), ops.end(), [&](OpId id) { return fits_epilogue(id, loop, inside); })) return false;
+      found.ops.insert(found.ops.end(), ops.begin(), ops.end());
+      if (is_alone) found.kept = found.ops.size(), found.tail = ops.back();
+      return is_alone;
+    };
+    const auto result = [&] { return graph_.result(found.tail); };
+    for (OpKind kind : {OpKind::Add, OpKind::Relu})
+      if (const OpId id = library_step(result(), kind))
+        if (!append({id}, graph_.value(result()).uses.size() == 1) || kind == OpKind::Relu) return found;
+    if (const std::optional<TanhGelu> gelu = find_tanh_gelu(graph_, constants_, result()))
+      append(gelu->ops, gelu->is_alone);
+    return found;
+  }
+
   void grow_contraction(OpId root) {
     if (taken(root)) return;
     const int g = start(root, Category::Contraction);
     if (op(root).outputs.size() != 1) return;
-    const Epilogue epilogue = find_epilogue(root);
+    const bool by_library = device_ && op(root).kind == OpKind::MatMul;
+    const Epilogue epilogue = by_library ? library_epilogue(root) : find_epilogue(root);
     for (size_t i = 0; i < epilogue.kept; ++i) {
       const bool merged = merge(root, epilogue.ops[i]);
       WEFT_CHECK(merged, "an epilogue with one result made a cycle at '" + op(epilogue.ops[i]).name + "'");
@@ -501,6 +523,7 @@ class Deciding {
   }
 
   const Graph& graph_;
+  const Constants& constants_;
   const bool region_, device_;
   const std::vector<OpId> order_;
   Fusion out_;
@@ -544,8 +567,8 @@ Category kernel_category(const Graph& body) {
   return has(Category::Index) && !has(Category::Pointwise) ? Category::Index : Category::Pointwise;
 }
 
-Fusion decide_fusion(const Graph& graph, const Target& target, bool region) {
-  return Deciding(graph, region, target).run();
+Fusion decide_fusion(const Graph& graph, const Constants& constants, const Target& target, bool region) {
+  return Deciding(graph, constants, region, target).run();
 }
 
 std::string fusion_text(const Graph& graph, const Fusion& fusion) {

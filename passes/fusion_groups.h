@@ -33,7 +33,7 @@ bool is_literal(const Graph& graph, const Op& op);
 bool is_carried_along(const Graph& graph, const Fusion& fusion, OpId id);
 
 /// `region`: the results of the graph must not be its parameters' memory.
-Fusion decide_fusion(const Graph& graph, const Target& target, bool region = false);
+Fusion decide_fusion(const Graph& graph, const Constants& constants, const Target& target, bool region = false);
 /// One line a kernel, then the near misses.
 std::string fusion_text(const Graph& graph, const Fusion& fusion);
 

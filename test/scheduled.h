@@ -27,8 +27,9 @@ struct Scheduled {
 };
 
 inline std::unique_ptr<Scheduled> prepare(const std::string& model, const std::string& yaml,
-                                          const std::string& stop_after) {
+                                          const std::string& stop_after, Target target = {}) {
   auto made = std::make_unique<Scheduled>();
+  made->target = std::move(target);
   if (!yaml.empty()) {
     std::optional<Schedule> schedule = read_schedule_text("s.yaml", yaml, made->diags);
     if (!schedule) return made;

@@ -37,6 +37,66 @@ TEST_CASE("two contractions added: the later one takes the sum") {
   CHECK((text == "contraction: MatMul; contraction: MatMul Add; "));
 }
 
+namespace {
+
+/// The kernels of y = f(x w) on a device, which takes products to a library; `what` computes y from a.
+std::string on_device(const std::string& what, const std::string& type = "float", const std::string& results = "y") {
+  const std::string t = type + "[4,4] ";
+  std::string outputs = t + "y";
+  if (results != "y") outputs += ", " + t + results;
+  Target cuda;
+  cuda.kind = Target::Kind::Cuda;
+  return fused(
+      model("(" + t + "x) => (" + outputs + ") <" + t + "w = random(1, 1.0), " + type + "[4] b = random(2, 1.0), " +
+                type + " half = {0.5}, " + type + " one = {1.0}, " + type + " three = {3.0}, " + type +
+                " root = {0.7978845608}, " + type + " cubic = {0.044715}, " + type + " other = {0.0448}>",
+            "a = MatMul(x, w)  " + what),
+      "", cuda);
+}
+
+/// The product alone, with something behind it that stays out.
+bool is_apart(const std::string& kernels, const std::string& product = "MatMul") {
+  return kernels.find("contraction: " + product + "; pointwise: ") == 0;
+}
+
+}  // namespace
+
+TEST_CASE("a device's library adds a bias and takes Relu or the tanh form of Gelu, however it is spelled") {
+  CHECK(on_device("c = Add(a, b)  y = Relu(c)") == "contraction: MatMul Add Relu; ");
+  const char* const kSpellings[] = {
+      "y = Gelu<approximate = \"tanh\">(a)", "c = Add(b, a)  y = Gelu<approximate = \"tanh\">(c)",
+      "p = Pow(a, three)  s = Mul(cubic, p)  i = Add(a, s)  r = Mul(i, root)  t = Tanh(r)  g = Add(t, one)  "
+      "h = Mul(a, g)  y = Mul(half, h)",
+      "q = Mul(a, a)  s = Mul(q, cubic)  f = Add(one, s)  u = Mul(a, root)  r = Mul(u, f)  t = Tanh(r)  "
+      "h = Mul(a, half)  m = Mul(h, t)  y = Add(m, h)"};
+  for (const char* spelling : kSpellings) {
+    INFO(spelling);
+    const std::string kernels = on_device(spelling);
+    CHECK(kernels.find("contraction: MatMul ") == 0);
+    CHECK(kernels.find("pointwise") == std::string::npos);
+  }
+  CHECK(on_device("y = Gelu<approximate = \"tanh\">(a)", "float16").find("pointwise") == std::string::npos);
+}
+
+TEST_CASE("near miss: what is not the tanh form of Gelu stays out of a library's product") {
+  CHECK(is_apart(on_device("y = Gelu(a)")));  // with erf
+  CHECK(is_apart(on_device("c = Add(a, b)  y = Gelu(c)"), "MatMul Add"));
+  const auto spelled = [](const std::string& cubic, const std::string& one) {
+    return "p = Pow(a, three)  s = Mul(" + cubic + ", p)  i = Add(a, s)  r = Mul(i, root)  t = Tanh(r)  g = Add(t, " +
+           one + ")  h = Mul(a, g)  y = Mul(half, h)";
+  };
+  CHECK_FALSE(is_apart(on_device(spelled("cubic", "one"))));
+  CHECK(is_apart(on_device(spelled("other", "one"))));
+  CHECK(is_apart(on_device(spelled("cubic", "half"))));
+  // Others read the product, or something on the way.
+  CHECK(is_apart(on_device("y = Gelu<approximate = \"tanh\">(a)  z = Neg(a)", "float", "z")));
+  CHECK(is_apart(on_device(spelled("cubic", "one") + "  z = Neg(t)", "float", "z")));
+  CHECK(is_apart(on_device("c = Relu(a)  y = Add(c, b)"), "MatMul Relu"));
+  // Constants that a narrow type has rounded are the same; in double they must be right.
+  CHECK_FALSE(is_apart(on_device(spelled("cubic", "one"), "float16")));
+  CHECK(is_apart(on_device(spelled("cubic", "one"), "double")));
+}
+
 TEST_CASE("softmax and layer normalisation are one kernel each") {
   CHECK(fused(model("(float[2,8] x) => (float[2,8] y)", "y = Softmax(x)")) ==
         "reduction: ReduceMax Sub Exp ReduceSum Div; ");
@@ -128,7 +188,7 @@ TEST_CASE("20,000 ops fuse in about a second") {
   INFO(made->diags.text());
   REQUIRE(made->ok());
   const auto start = std::chrono::steady_clock::now();
-  const Fusion fusion = decide_fusion(made->module->graph, Target{});
+  const Fusion fusion = decide_fusion(made->module->graph, made->module->constants, Target{});
   CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < 3);
   CHECK(fusion.groups.size() < 2000);
 }

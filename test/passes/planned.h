@@ -43,8 +43,8 @@ inline std::string kernels_text(const Graph& graph) {
   return text;
 }
 
-inline std::string fused(const std::string& model, const std::string& yaml = "") {
-  const auto made = prepare(model, yaml, "fuse-regions");
+inline std::string fused(const std::string& model, const std::string& yaml = "", Target target = {}) {
+  const auto made = prepare(model, yaml, "fuse-regions", std::move(target));
   INFO(made->diags.text());
   REQUIRE(made->ok());
   return kernels_text(made->module->graph);

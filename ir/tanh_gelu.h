@@ -1,0 +1,20 @@
+// Recognises the tanh form of Gelu among pointwise ops, where the decomposition left it or an exporter spelled it out.
+#pragma once
+#include <optional>
+
+#include "ir/constants.h"
+#include "ir/graph.h"
+
+namespace weft {
+
+struct TanhGelu {
+  ValueId result;
+  std::vector<OpId> ops;  // operands first
+  bool is_alone = false;  // nothing else reads x or what lies between x and the result
+};
+
+/// The ops that compute x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) from `x`, in whatever order and grouping;
+/// other constants, beyond what the type of x rounds, are another function.
+std::optional<TanhGelu> find_tanh_gelu(const Graph& graph, const Constants& constants, ValueId x);
+
+}  // namespace weft

@@ -40,6 +40,8 @@ class PlanEvents {
 
   /// Whether node a is complete before node b begins.
   bool before(int a, int b) const { return a != b && clock_of(b, place_[a].first) >= place_[a].second; }
+  /// Nodes that wait for `node` directly; some stand there twice.
+  const std::vector<int>& successors(int node) const { return successors_[node]; }
   const Coordinates& coordinates(PlaceId place, int rank) const;
   /// The ranks that differ from `rank` on these axes only, itself among them, in the order of the place.
   std::vector<int> group(PlaceId place, const std::vector<int>& axes, int rank) const;

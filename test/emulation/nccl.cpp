@@ -1,226 +1,13 @@
-// Collectives among threads: the last rank that comes moves the data of all, then every rank's operation is complete.
+// NCCL's functions among ranks that are threads (nccl_team) or processes (nccl_remote).
 #include "include/nccl.h"
 
-#include <cmath>
 #include <cstring>
-#include <deque>
-#include <map>
 #include <string>
 
 #include "include/nccl_device.h"
 #include "memory.h"
-#include "streams.h"
-#include "weft/numeric.h"
-
-namespace weft::emulation {
-
-namespace {
-
-enum class Kind { AllReduce, ReduceScatter, AllGather, AllToAll, Reduce, Broadcast, Send, Recv };
-constexpr const char* kKindNames[] = {"all-reduce", "reduce-scatter", "all-gather", "all-to-all",
-                                      "reduce",     "broadcast",      "send",       "recv"};
-
-/// One call. `peer` is the root, or the other rank of a send or recv.
-struct Call {
-  Kind kind;
-  const void* from;
-  void* to;
-  size_t count;
-  ncclDataType_t type;
-  ncclRedOp_t op = ncclSum;
-  int peer = 0;
-};
-
-/// The calls of one operation that are not complete yet.
-struct Batch {
-  Operation* operation;
-  int left;
-};
-
-struct Waiting {
-  Call call;
-  Batch* batch;
-};
-
-struct Meeting {
-  std::vector<Waiting> ranks;
-  int arrived = 0;
-};
-
-/// What the ranks of one communicator share.
-struct Team {
-  explicit Team(int n) : members(size_t(n)), executed(size_t(n), 0), split(size_t(n)) {}
-  int size() const { return int(members.size()); }
-
-  Lock lock;
-  Bell bell;
-  std::vector<ncclComm_t> members;
-  int joined = 0;
-  std::vector<uint64_t> executed;                                   // collectives that each rank has begun
-  std::map<uint64_t, Meeting> meetings;                             // by their number
-  std::map<std::pair<int, int>, std::deque<Waiting>> sends, recvs;  // by (from, to)
-
-  struct Split {
-    int color = 0, key = 0;
-    void* window = nullptr;
-    size_t bytes = 0;
-  };
-  std::vector<Split> split;  // of the host-side meeting that is under way
-  int gathered = 0, left = 0;
-  std::map<int, std::shared_ptr<Team>> split_teams;
-  std::vector<ncclWindow_t> windows;
-};
-
-size_t size_of(ncclDataType_t type) {
-  switch (type) {
-    case ncclInt8:
-    case ncclUint8:
-      return 1;
-    case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
-    case ncclInt32:
-    case ncclUint32:
-    case ncclFloat32:
-      return 4;
-    default:
-      return 8;
-  }
-}
-
-template <class F>
-void with_type(ncclDataType_t type, F&& f) {
-  switch (type) {
-    case ncclInt8:
-      return f(int8_t(), int8_t());
-    case ncclUint8:
-      return f(uint8_t(), uint8_t());
-    case ncclInt32:
-      return f(int32_t(), int32_t());
-    case ncclUint32:
-      return f(uint32_t(), uint32_t());
-    case ncclInt64:
-      return f(int64_t(), int64_t());
-    case ncclUint64:
-      return f(uint64_t(), uint64_t());
-    case ncclFloat16:
-      return f(half(0.0f), 0.0f);
-    case ncclFloat32:
-      return f(0.0f, 0.0f);
-    case ncclFloat64:
-      return f(0.0, 0.0);
-    case ncclBfloat16:
-      return f(bfloat16(0.0f), 0.0f);
-  }
-}
-
-template <class T>
-T combine(ncclRedOp_t op, T a, T b) {
-  switch (op) {
-    case ncclProd:
-      return T(a * b);
-    case ncclMax:
-      return a > b || a != a ? a : b;
-    case ncclMin:
-      return a < b || a != a ? a : b;
-    default:
-      return T(a + b);
-  }
-}
-
-using Bytes = std::vector<char>;
-
-/// The emulation's own memory is hidden from the thread sanitizer, the ranks' is not.
-struct Seen {
-  Seen() { tsan_ignore_end(); }
-  ~Seen() { tsan_ignore_begin(); }
-};
-
-Bytes read(const void* from, size_t bytes) {
-  Bytes out(bytes);
-  if (bytes > 0) memcpy(out.data(), from, bytes);
-  const Seen seen;
-  tsan_reads(from, bytes);
-  return out;
-}
-
-/// The reduction over ranks, in their order, of `count` elements from element `first` on.
-Bytes reduce(const std::vector<Bytes>& inputs, const Call& call, size_t first, size_t count) {
-  Bytes out(count * size_of(call.type));
-  with_type(call.type, [&](auto stored, auto wide) {
-    using T = decltype(stored);
-    using Wide = decltype(wide);
-    for (size_t i = 0; i < count; ++i) {
-      Wide sum = Wide(reinterpret_cast<const T*>(inputs[0].data())[first + i]);
-      for (size_t r = 1; r < inputs.size(); ++r)
-        sum = combine<Wide>(call.op, sum, Wide(reinterpret_cast<const T*>(inputs[r].data())[first + i]));
-      if (call.op == ncclAvg) sum = Wide(sum / Wide(inputs.size()));
-      reinterpret_cast<T*>(out.data())[i] = T(sum);
-    }
-  });
-  return out;
-}
-
-void write(void* to, const char* from, size_t bytes) {
-  if (bytes > 0) memcpy(to, from, bytes);
-  const Seen seen;
-  tsan_writes(to, bytes);
-}
-
-void check_alike(const std::vector<Waiting>& ranks) {
-  const Call& first = ranks[0].call;
-  for (size_t r = 1; r < ranks.size(); ++r) {
-    const Call& call = ranks[r].call;
-    if (call.kind != first.kind || call.count != first.count || call.type != first.type || call.op != first.op ||
-        call.peer != first.peer)
-      fail("rank 0 of a communicator calls %s of %zu elements where rank %zu calls %s of %zu",
-           kKindNames[int(first.kind)], first.count, r, kKindNames[int(call.kind)], call.count);
-  }
-}
-
-/// Reads all inputs before it writes: ranks may work in place.
-void move_data(const std::vector<Waiting>& ranks) {
-  check_alike(ranks);
-  const Call& first = ranks[0].call;
-  const size_t n = ranks.size(), unit = size_of(first.type), bytes = first.count * unit;
-  const bool per_rank = first.kind == Kind::ReduceScatter || first.kind == Kind::AllToAll;
-  std::vector<Bytes> inputs;
-  for (size_t r = 0; r < n; ++r) {
-    const bool unused = first.kind == Kind::Broadcast && int(r) != first.peer;
-    inputs.push_back(read(ranks[r].call.from, unused ? 0 : per_rank ? bytes * n : bytes));
-  }
-  Bytes sum;
-  if (first.kind == Kind::AllReduce || first.kind == Kind::Reduce) sum = reduce(inputs, first, 0, first.count);
-  for (size_t r = 0; r < n; ++r) {
-    char* to = static_cast<char*>(ranks[r].call.to);
-    switch (first.kind) {
-      case Kind::AllReduce:
-        write(to, sum.data(), bytes);
-        break;
-      case Kind::Reduce:
-        if (int(r) == first.peer) write(to, sum.data(), bytes);
-        break;
-      case Kind::Broadcast:
-        write(to, inputs[size_t(first.peer)].data(), bytes);
-        break;
-      case Kind::ReduceScatter:
-        write(to, reduce(inputs, first, r * first.count, first.count).data(), bytes);
-        break;
-      case Kind::AllGather:
-        for (size_t p = 0; p < n; ++p) write(to + p * bytes, inputs[p].data(), bytes);
-        break;
-      case Kind::AllToAll:
-        for (size_t p = 0; p < n; ++p) write(to + p * bytes, inputs[p].data() + r * bytes, bytes);
-        break;
-      case Kind::Send:
-      case Kind::Recv:
-        break;
-    }
-  }
-}
-
-}  // namespace
-}  // namespace weft::emulation
+#include "nccl_remote.h"
+#include "nccl_team.h"
 
 using namespace weft::emulation;
 
@@ -229,72 +16,18 @@ struct ncclWindow_vidmem {
   size_t bytes;
 };
 
+/// One of team and remote is there.
 struct ncclComm {
   std::shared_ptr<Team> team;
   int rank, device;
   Chain chain;
+  std::shared_ptr<RemoteTeam> remote;
+  int size() const { return team != nullptr ? team->size() : remote->size; }
 };
 
 namespace weft::emulation {
 
 namespace {
-
-/// With the team's lock held. What the ranks did before happens before what they do after.
-void finish(const Waiting& waiting) {
-  tsan_release(&waiting.batch->operation->completed);
-  if (--waiting.batch->left > 0) return;
-  complete(*waiting.batch->operation);
-  delete waiting.batch;
-}
-
-void learn(const Waiting& waiting) {
-  for (const void* edge : waiting.batch->operation->edges.before) tsan_acquire(edge);
-}
-
-void arrive_collective(ncclComm& comm, const Waiting& mine) {
-  Team& team = *comm.team;
-  const uint64_t number = team.executed[size_t(comm.rank)]++;
-  Meeting& meeting = team.meetings[number];
-  if (meeting.ranks.empty()) meeting.ranks.resize(size_t(team.size()));
-  meeting.ranks[size_t(comm.rank)] = mine;
-  if (++meeting.arrived < team.size()) return;
-  for (const Waiting& rank : meeting.ranks) learn(rank);
-  move_data(meeting.ranks);
-  for (const Waiting& rank : meeting.ranks) finish(rank);
-  team.meetings.erase(number);
-}
-
-void arrive_message(ncclComm& comm, const Waiting& mine) {
-  Team& team = *comm.team;
-  const bool sends = mine.call.kind == Kind::Send;
-  const auto key = sends ? std::pair(comm.rank, mine.call.peer) : std::pair(mine.call.peer, comm.rank);
-  (sends ? team.sends : team.recvs)[key].push_back(mine);
-  std::deque<Waiting>&from = team.sends[key], &to = team.recvs[key];
-  if (from.empty() || to.empty()) return;
-  const Waiting sender = from.front(), receiver = to.front();
-  from.pop_front(), to.pop_front();
-  const size_t bytes = sender.call.count * size_of(sender.call.type);
-  if (bytes != receiver.call.count * size_of(receiver.call.type))
-    fail("rank %d sends %zu bytes to rank %d, which receives %zu", key.first, bytes, key.second,
-         receiver.call.count * size_of(receiver.call.type));
-  learn(sender), learn(receiver);
-  write(receiver.call.to, read(sender.call.from, bytes).data(), bytes);
-  finish(sender), finish(receiver);
-}
-
-/// The work of one operation: all of its calls arrive; it is complete when the last of them is.
-bool arrive(ncclComm& comm, const std::vector<Call>& calls, Operation& operation) {
-  Team& team = *comm.team;
-  const QuietGuard guard(team.lock);
-  Batch* batch = new Batch{&operation, int(calls.size())};
-  for (const Call& call : calls) {
-    if (call.kind == Kind::Send || call.kind == Kind::Recv)
-      arrive_message(comm, {call, batch});
-    else
-      arrive_collective(comm, {call, batch});
-  }
-  return false;
-}
 
 struct Queued {
   ncclComm_t comm;
@@ -311,14 +44,20 @@ ncclResult_t refuse(ncclResult_t result, const char* why) {
 }
 
 ncclResult_t issue(ncclComm_t comm, cudaStream_t stream, std::vector<Call> calls) {
-  const auto work = [comm, calls = std::move(calls)](Operation& operation) { return arrive(*comm, calls, operation); };
+  const auto work = [comm, calls = std::move(calls)](Operation& operation) {
+    if (comm->remote != nullptr)
+      comm->remote->arrive(calls, operation);
+    else
+      arrive(*comm->team, comm->rank, calls, new Batch{&operation, int(calls.size())});
+    return false;
+  };
   const cudaError_t error = enqueue(stream, work, false, &comm->chain);
   return error == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
 }
 
 ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const Call& c) {
   if (comm == nullptr) return refuse(ncclInvalidArgument, "no communicator");
-  if (c.peer < 0 || c.peer >= comm->team->size()) return refuse(ncclInvalidArgument, "no such rank");
+  if (c.peer < 0 || c.peer >= comm->size()) return refuse(ncclInvalidArgument, "no such rank");
   if (c.count == 0 && c.kind != Kind::Send && c.kind != Kind::Recv) return ncclSuccess;
   if (group_depth == 0) return issue(comm, stream, {c});
   for (Queued& q : queued)
@@ -332,17 +71,8 @@ ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const Call& c) {
   return ncclSuccess;
 }
 
-/// Unique ids are names: the first who comes with one makes the team.
-std::shared_ptr<Team> team_of(const ncclUniqueId& id, int ranks) {
-  static auto& teams = *new std::map<std::string, std::shared_ptr<Team>>;
-  const QuietGuard guard(state_lock());
-  std::shared_ptr<Team>& team = teams[std::string(id.internal, sizeof id.internal)];
-  if (team == nullptr) team = std::make_shared<Team>(ranks);
-  return team;
-}
-
 ncclResult_t join(ncclComm_t* out, const std::shared_ptr<Team>& team, int rank) {
-  ncclComm_t comm = new ncclComm{team, rank, current_device(), {}};
+  ncclComm_t comm = new ncclComm{team, rank, current_device(), {}, nullptr};
   {
     const QuietGuard guard(team->lock);
     if (team->members[size_t(rank)] != nullptr) return refuse(ncclInvalidUsage, "two processes have the same rank");
@@ -444,12 +174,19 @@ ncclResult_t ncclMemFree(void* at) { return cudaFree(at) == cudaSuccess ? ncclSu
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   static std::atomic<int> count{0};
   *id = {};
+  if (knobs().processes) return make_remote_id(id), ncclSuccess;
   snprintf(id->internal, sizeof id->internal, "emulated communicator %d", count.fetch_add(1));
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   if (ranks < 1 || rank < 0 || rank >= ranks) return refuse(ncclInvalidArgument, "no such rank");
+  if (knobs().processes) {
+    std::string why;
+    std::shared_ptr<RemoteTeam> remote = join_remote(id, ranks, rank, current_device(), why);
+    if (remote == nullptr) return refuse(ncclInvalidUsage, why.c_str());
+    return *comm = new ncclComm{nullptr, rank, current_device(), {}, std::move(remote)}, ncclSuccess;
+  }
   const std::shared_ptr<Team> team = team_of(id, ranks);
   if (team->size() != ranks) return refuse(ncclInvalidUsage, "the ranks do not agree on their number");
   return join(comm, team, rank);
@@ -459,6 +196,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* split, ncclConfig_t*) {
+  if (comm->remote != nullptr) return refuse(ncclInvalidUsage, "the emulation splits no communicator of processes");
   std::shared_ptr<Team> team;
   int rank = 0;
   *split = nullptr;
@@ -473,27 +211,24 @@ ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 /// It may still be named by operations and graphs: its few bytes stay.
 ncclResult_t ncclCommDestroy(ncclComm_t) { return ncclSuccess; }
 
-/// What this rank waits for ends as it is; the others' operations go on waiting.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  Team& team = *comm->team;
-  const QuietGuard guard(team.lock);
-  for (auto& [number, meeting] : team.meetings) {
-    Waiting& mine = meeting.ranks[size_t(comm->rank)];
-    if (mine.batch != nullptr) finish(std::exchange(mine, {})), --meeting.arrived;
-  }
-  for (auto* queues : {&team.sends, &team.recvs})
-    for (auto& [key, waiting] : *queues)
-      if ((queues == &team.sends ? key.first : key.second) == comm->rank)
-        while (!waiting.empty()) finish(waiting.front()), waiting.pop_front();
+  if (comm->remote != nullptr)
+    comm->remote->leave();
+  else
+    leave(*comm->team, comm->rank);
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* error) { return *error = ncclSuccess; }
-ncclResult_t ncclCommCount(ncclComm_t comm, int* count) { return *count = comm->team->size(), ncclSuccess; }
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  *error = comm->remote != nullptr && comm->remote->is_broken() ? ncclRemoteError : ncclSuccess;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommCount(ncclComm_t comm, int* count) { return *count = comm->size(), ncclSuccess; }
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) { return *rank = comm->rank, ncclSuccess; }
 ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device) { return *device = comm->device, ncclSuccess; }
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* at, size_t bytes, ncclWindow_t* window, int) {
+  if (comm->remote != nullptr) return *window = nullptr, ncclSuccess;  // peers are out of reach
   if (kind_of(at) != Memory::Device) return refuse(ncclInvalidArgument, "a window must be device memory");
   const auto prepare = [](Team& team) {
     ncclWindow_t window = team.windows.emplace_back(new ncclWindow_vidmem{{}, team.split[0].bytes});
@@ -510,8 +245,9 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* at, size_t bytes, ncc
 ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t) { return ncclSuccess; }
 
 ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements*, ncclDevComm* out) {
-  const int size = comm->team->size();
-  *out = {comm->rank, size, knobs().nvlink ? comm->rank : 0, knobs().nvlink ? size : 1};
+  const int size = comm->size();
+  const bool is_near = knobs().nvlink && comm->remote == nullptr;
+  *out = {comm->rank, size, is_near ? comm->rank : 0, is_near ? size : 1};
   return ncclSuccess;
 }
 ncclResult_t ncclDevCommDestroy(ncclComm_t, const ncclDevComm*) { return ncclSuccess; }

@@ -106,6 +106,7 @@ Knobs read_knobs() {
   out.seed = uint64_t(number("WEFT_EMULATION_SEED", 1));
   out.workers = int(number("WEFT_EMULATION_WORKERS", 0));
   out.nccl = number("WEFT_EMULATION_NCCL", 0) != 0;
+  out.processes = number("WEFT_EMULATION_PROCESSES", 0) != 0;
   out.devices = int(std::clamp<int64_t>(number("WEFT_EMULATION_DEVICES", out.nccl ? kDevices : 1), 1, kDevices));
   out.sms = int(number("WEFT_EMULATION_SMS", out.sms));
   out.delay_us = int(number("WEFT_EMULATION_DELAY_US", 0));

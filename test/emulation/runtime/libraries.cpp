@@ -73,9 +73,10 @@ void* nccl_symbol(const char* name) {
 
 }  // namespace weft
 
-// The linker calls these: every emulated program has the flag.
+// The linker calls these: every emulated program has the flag, unless its ranks are to be processes.
 extern "C" int __real_main(int argc, char** argv);
 extern "C" int __wrap_main(int argc, char** argv) {
+  if (weft::emulation::knobs().processes) return __real_main(argc, argv);
   std::vector<char*> arguments(argv, argv + argc);
   static char flag[] = "--ranks-as-threads";
   arguments.push_back(flag);

@@ -49,6 +49,7 @@ struct Knobs {
   int delay_us = 0;             // longest time by which an operation is held up by chance
   bool nvlink = true;           // NCCL's ranks reach each other's memory by loads and stores
   bool nccl = false;            // ranks that are threads talk through NCCL, not through their common memory
+  bool processes = false;       // ranks are processes, and talk through NCCL
 };
 Knobs& knobs();
 

@@ -1,5 +1,7 @@
 #include "backend/kernel_text.h"
 
+#include <map>
+
 #include "backend/code.h"
 #include "backend/nest.h"
 #include "backend/render.h"
@@ -25,6 +27,22 @@ static bool has_kind(const Graph& body, std::initializer_list<OpKind> kinds) {
   return false;
 }
 
+/// What comes to a rank from its peers, by the type in memory: a --link of the program takes its time.
+static std::vector<std::string> received_lines(const KernelContext& context) {
+  std::map<std::string, int64_t> counts;
+  for (OpId id : context.body.order()) {
+    const Op& op = context.body.op(id);
+    if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) continue;
+    // Peers write their slices of a gathered value here; parts of a reduction are read, as many as this rank sums.
+    const ValueId part = op.kind == OpKind::AllGather ? op.inputs[0] : context.body.result(id);
+    counts[memory_type(context.body.type(part).dtype)] += (context.ranks() - 1) * element_count(context.dims(part));
+  }
+  std::vector<std::string> lines;
+  for (const auto& [type, count] : counts)
+    lines.push_back("peers.received<" + type + ">(" + std::to_string(count) + ");");
+  return lines;
+}
+
 /// Peers' copies of the window operands, and the meeting of all ranks before and after.
 static std::vector<std::string> with_peers(const KernelContext& context, std::vector<std::string> body) {
   if (!context.reads_peers()) return body;
@@ -43,6 +61,8 @@ static std::vector<std::string> with_peers(const KernelContext& context, std::ve
   // On a device a block leaves when the time is over; the host then reports the step.
   lines.push_back(context.is_device() ? "if (!peers.barrier()) return;" : "peers.barrier();");
   lines.insert(lines.end(), body.begin(), body.end());
+  if (!context.is_device())
+    for (std::string& line : received_lines(context)) lines.push_back(std::move(line));
   lines.push_back("peers.barrier();");
   return lines;
 }

@@ -229,10 +229,32 @@ void check_tensors(const Executable& executable, const Options& options) {
   dims.check();
 }
 
+/// What is to overlap has streams of its own, and half an invocation has no result.
+void check_overlap(const Executable& executable, const Options& options) {
+  if (!options.measures_overlap) return;
+  for (const char* flag : {"--output-dir", "--save-state"})
+    if (!(flag == std::string_view("--output-dir") ? options.output_dir : options.save_state).empty())
+      fail(kUsage, "--overlap only measures: %s cannot be given with it", flag);
+  if (!kWindowsInWorld) fail(kUsage, "--overlap: only host programs can time computation and communication alone");
+  for (const Program& program : executable.programs) {
+    const auto parallel =
+        std::count_if(program.streams.begin(), program.streams.end(), [](auto& s) { return s.parallel; });
+    if (parallel > 0 && parallel < std::ssize(program.streams)) return;
+  }
+  fail(kUsage, "--overlap: this program has no stream beside that of its computation; the schedule overlaps nothing");
+}
+
+void check_link(const Options& options) {
+  if (options.link.is_limited() && !kWindowsInWorld)
+    fail(kUsage, "--link: only host programs whose ranks share memory can be slowed");
+}
+
 }  // namespace
 
 void check_options(const Executable& executable, const Options& options) {
   check_stall(executable, options);
+  check_overlap(executable, options);
+  check_link(options);
   check_states(executable, options);
   check_inputs(executable, options);
   check_tensors(executable, options);

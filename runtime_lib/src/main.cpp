@@ -50,7 +50,8 @@ RankOptions rank_options(const Options& options, int rank, int threads) {
           .trace = !options.trace.empty(),
           .graph = !options.no_graph,
           .in_process = options.ranks_as_threads,
-          .stall = options.stall_rank == rank ? options.stall_step : ""};
+          .stall = options.stall_rank == rank ? options.stall_step : "",
+          .link = options.link};
 }
 
 /// One invocation; returns its milliseconds, uploads not counted.
@@ -63,6 +64,19 @@ double invoke(RankBase& rank, Inputs& inputs, States& states, int invocation) {
   const double ms = double(now_ns() - begin) / 1e6;
   states.advance();
   return ms;
+}
+
+/// Computation alone and communication alone, in turns with the whole: a machine that slows down slows all three. The
+/// states begin anew, since half an invocation leaves them wrong.
+void time_parts(RankBase& rank, Inputs& inputs, States& states, RunReport& report) {
+  const int invocation = int(rank.invocation);
+  for (const auto& [portion, times] : {std::pair{Portion::Computation, &report.computation_ms},
+                                       std::pair{Portion::Communication, &report.communication_ms}}) {
+    rank.portion = portion;
+    times->push_back(invoke(rank, inputs, states, invocation));
+    states.reset();
+  }
+  rank.portion = Portion::Whole;
 }
 
 /// Everything one rank does.
@@ -84,6 +98,7 @@ void run_rank(const Executable& executable, const Options& options, const ImageF
   rank.clear_trace();
   for (int i = 0; i < options.iterations; ++i) {
     rank.invocation = uint32_t(i);
+    if (options.measures_overlap) time_parts(rank, inputs, states, report);
     report.latency_ms.push_back(invoke(rank, inputs, states, i));
   }
   rank.check_stalled();

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "link.h"
+
 namespace weft {
 
 struct Options {
@@ -18,6 +20,8 @@ struct Options {
   double timeout = 60;
   int stall_rank = -1;
   std::string stall_step;
+  LinkSpeed link;
+  bool measures_overlap = false;
   bool json = false, info = false, help = false, poison = false, no_graph = false, ranks_as_threads = false;
 };
 

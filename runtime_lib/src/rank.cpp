@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "collectives.h"
+#include "geometry.h"
 #include "wait.h"
 
 namespace weft {
@@ -24,7 +25,7 @@ static char* map_own(int64_t bytes) {
 
 RankState::RankState(const Executable& e, const Program& p, World& w, int r, const char* i, std::string_view m,
                      const RankOptions& o)
-    : RankBase(e, p, w, r, i, m, o), walks(p.streams.size()) {
+    : RankBase(e, p, w, r, i, m, o), link(o.link), walks(p.streams.size()) {
   own = map_own(p.own_bytes);
   for (size_t s = 0; s < walks.size(); ++s) {
     walks[s].team = std::make_unique<Team>(p.streams[s].parallel ? o.threads : 1);
@@ -46,6 +47,8 @@ char* RankState::at(const Range& range) const { return (range.in_window ? world.
 void RankState::copy(const Range& to, const Range& from) { memcpy(at(to), at(from), size_t(to.bytes)); }
 
 void RankState::walk(int stream) {
+  const Portion of_stream = program.streams[size_t(stream)].parallel ? Portion::Computation : Portion::Communication;
+  if (portion != Portion::Whole && portion != of_stream) return;
   Rank view(*this, stream);
   program.run(view);
   world.set_status(rank, stream, "end of the iteration", 0);
@@ -177,6 +180,7 @@ void Rank::signal(const Signal& signal, int i) {
 }
 
 void Rank::await_flag(int of_rank, int slot, const char* what, int i) {
+  if (state_.portion != Portion::Whole) return;
   if (state_.world.await(of_rank, state_.world.flag(of_rank, slot), state_.epoch, state_.options.timeout)) return;
   state_.time_out(stream, text("%s %d of rank %d", what, i, of_rank));
 }
@@ -200,6 +204,11 @@ void Rank::barrier(const Group& group) {
     if (!world.await(peer, world.tick(peer, stream, rank), walk_->ticks[size_t(peer)], state_.options.timeout))
       state_.time_out(stream, text("rank %d at a barrier", peer));
   }
+  if (state_.link.speed.is_limited() && group.size() > 1) walk_->clock.meet(state_.link);
+}
+
+void Rank::received(int64_t bytes) {
+  if (state_.link.speed.is_limited()) walk_->clock.receive(state_.link, bytes);
 }
 
 void Rank::check_count(const char* value, const int64_t* count, int64_t bound) const {
@@ -226,7 +235,9 @@ void Rank::recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_
     if (m.to != rank) continue;
     is_receiver = true;
     await_flag(m.from, ready, "micro-batch", micro_batch);
+    if (state_.link.speed.is_limited() && m.from != rank) walk_->clock.meet(state_.link);
     copy_message(m, element, window(m.from) + src, static_cast<char*>(dst));
+    if (m.from != rank) received(count_of(m.dims) * element);
   }
   if (is_receiver) state_.world.raise(rank, state_.world.flag(rank, pulled), state_.epoch);
 }

@@ -21,6 +21,7 @@ struct Walk {
   std::vector<Event> trace;
   std::set<std::string> names;  // of the steps that have run, kept where one of them is to stall
   std::vector<char> scratch;    // of a small reduction in place
+  LinkClock clock;
 };
 
 struct RankState final : RankBase {
@@ -39,6 +40,7 @@ struct RankState final : RankBase {
   [[noreturn]] void time_out(int stream, const std::string& awaited) const;
 
   char* own = nullptr;
+  Link link;
   std::vector<Walk> walks;  // one a stream
 
  private:

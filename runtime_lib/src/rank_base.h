@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "link.h"
 #include "weft/program.h"
 #include "world.h"
 
@@ -17,6 +18,10 @@ struct Event {
   int64_t index, begin_ns, end_ns;
 };
 
+/// Which steps an invocation runs: all, or those of the parallel stream alone, or those of all others alone. What is
+/// not there is not waited for: only time comes of it.
+enum class Portion : uint8_t { Whole, Computation, Communication };
+
 /// What a rank is told from the command line.
 struct RankOptions {
   int threads = 1;
@@ -25,6 +30,7 @@ struct RankOptions {
   bool graph = true;        // cuda: replay a captured graph
   bool in_process = false;  // ranks are threads: a failure must not end the process
   std::string stall = {};   // the step in which this rank stops, for tests
+  LinkSpeed link = {};
 };
 
 /// A byte range of a rank's own memory or window.
@@ -75,8 +81,9 @@ struct RankBase {
   const char* const image;
   const std::string_view manifest;
   const RankOptions options;
-  uint32_t epoch = 0;       // iterations started: the value of a raised flag
-  uint32_t invocation = 0;  // counts as a user sees it: warm-up does not
+  uint32_t epoch = 0;                // iterations started: the value of a raised flag
+  uint32_t invocation = 0;           // counts as a user sees it: warm-up does not
+  Portion portion = Portion::Whole;  // of the next iterations
 
   /// Ends with exit 124: which step waited for what, and where every rank is.
   [[noreturn]] void time_out(const Step* step, const std::string& awaited) const;

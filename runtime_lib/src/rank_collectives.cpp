@@ -32,6 +32,7 @@ void Rank::reduce_here(const Group& g, ReduceOp op, DType dtype, int64_t src, vo
   team_->parallel(box.count(), kGrain, [&](int64_t begin, int64_t end) {
     reduce_box(box, op, dtype, sources.data(), g.size(), static_cast<char*>(dst), begin, end);
   });
+  received((g.size() - 1) * box.count() * element_bytes(dtype));
 }
 
 void Rank::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
@@ -60,6 +61,7 @@ void Rank::reduce_split(const Group& g, ReduceOp op, DType dtype, int64_t src, i
   team_->parallel(part(me + 1) - part(me), kGrain, [&](int64_t begin, int64_t end) {
     reduce_box(box, op, dtype, sources.data(), n, mine, part(me) + begin, part(me) + end);
   });
+  received((n - 1) * (part(me + 1) - part(me)) * element);
   barrier(g);
   Dim same[kMaxDims] = {};
   for (int d = 0; d < kMaxDims; ++d) same[d] = {e.dims[d].extent, e.dims[d].dst_stride, e.dims[d].dst_stride};
@@ -71,6 +73,7 @@ void Rank::reduce_split(const Group& g, ReduceOp op, DType dtype, int64_t src, i
       copy_box(whole, element, theirs, mine, part(p) + begin, part(p) + end);
     });
   }
+  received((count - (part(me + 1) - part(me))) * element);
   barrier(g);
 }
 
@@ -111,6 +114,7 @@ void Rank::pull_from(const Group& g, int peer, int64_t element, int64_t src, voi
   if (from == to) return;  // a root that broadcasts in place
   team_->parallel(box.count(), kGrain,
                   [&](int64_t begin, int64_t end) { copy_box(box, element, from, to, begin, end); });
+  if (peer != me) received(box.count() * element);
 }
 
 void Rank::pull(const Group& g, int64_t element, int64_t src, void* dst, const Exchange& e) {
@@ -128,8 +132,11 @@ void Rank::pull_root(const Group& g, int root, int64_t element, int64_t src, voi
 
 void Rank::pull_table(const Group& g, std::span<const Message> table, int64_t element, int64_t src, void* dst) {
   barrier(g);
-  for (const Message& m : table)
-    if (m.to == rank) copy_message(m, element, window(m.from) + src, static_cast<char*>(dst));
+  for (const Message& m : table) {
+    if (m.to != rank) continue;
+    copy_message(m, element, window(m.from) + src, static_cast<char*>(dst));
+    if (m.from != rank) received(count_of(m.dims) * element);
+  }
   barrier(g);
 }
 

@@ -96,6 +96,33 @@ void print_text(const std::string& text) {
   flush_output();
 }
 
+namespace {
+/// Medians, and how much of the shorter of the two was hidden behind the other.
+struct Overlap {
+  double computation, communication, both;
+  double hidden() const { return (computation + communication - both) / std::min(computation, communication); }
+};
+
+Overlap overlap_of(const RunReport& report) {
+  return {latency_of(report.computation_ms).median, latency_of(report.communication_ms).median,
+          latency_of(report.latency_ms).median};
+}
+
+std::string overlap_json(const RunReport& report) {
+  if (report.computation_ms.empty()) return "";
+  const Overlap o = overlap_of(report);
+  return text(", \"overlap\": {\"computation_ms\": %.6g, \"communication_ms\": %.6g, \"hidden\": %.4g}", o.computation,
+              o.communication, o.hidden());
+}
+
+void print_overlap(const RunReport& report) {
+  if (report.computation_ms.empty()) return;
+  const Overlap o = overlap_of(report);
+  printf("alone: computation %.3f ms, communication %.3f ms; hidden: %.0f %% of the shorter\n", o.computation,
+         o.communication, 100 * o.hidden());
+}
+}  // namespace
+
 void print_report(const Executable& executable, const Options& options, const RunReport& report) {
   const Latency l = latency_of(report.latency_ms);
   const int n = int(report.latency_ms.size());
@@ -106,14 +133,15 @@ void print_report(const Executable& executable, const Options& options, const Ru
         "{\"name\": %s, \"ranks\": %d, \"threads\": %d, \"iterations\": %d, \"warmup\": %d, "
         "\"latency_ms\": {\"median\": %.6g, \"mean\": %.6g, \"min\": %.6g, \"max\": %.6g, \"p90\": %.6g, \"p99\": "
         "%.6g}, "
-        "\"peak_memory_bytes\": %ld%s}\n",
+        "\"peak_memory_bytes\": %ld%s%s}\n",
         json_string(executable.name).c_str(), executable.world, report.threads, n, options.warmup, l.median, l.mean,
-        l.min, l.max, l.p90, l.p99, long(report.peak_bytes), device.c_str());
+        l.min, l.max, l.p90, l.p99, long(report.peak_bytes), device.c_str(), overlap_json(report).c_str());
   } else if (options.is_timed) {
     printf("%s: %d ranks, %d threads each, %d iterations\n", executable.name, executable.world, report.threads, n);
     printf("%-10s %10s %10s %10s %10s %10s %10s\n", "", "median", "mean", "min", "max", "p90", "p99");
     printf("%-10s %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f\n", "latency ms", l.median, l.mean, l.min, l.max, l.p90,
            l.p99);
+    print_overlap(report);
     printf("peak memory of a rank: %.1f MiB\n", double(report.peak_bytes) / (1 << 20));
     if (report.device_bytes > 0)
       printf("memory of a rank on its device: %.1f MiB\n", double(report.device_bytes) / (1 << 20));

@@ -11,9 +11,10 @@ namespace weft {
 
 struct RunReport {
   int threads = 1;
-  std::vector<double> latency_ms = {};  // of the measured invocations, as rank 0 saw them
-  int64_t peak_bytes = 0;               // of the largest rank
-  int64_t device_bytes = 0;             // the same on its device
+  std::vector<double> latency_ms = {};                             // of the measured invocations, as rank 0 saw them
+  std::vector<double> computation_ms = {}, communication_ms = {};  // --overlap: alone
+  int64_t peak_bytes = 0;                                          // of the largest rank
+  int64_t device_bytes = 0;                                        // the same on its device
 };
 
 std::string info_json(const Executable& executable, std::string_view manifest);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -161,6 +162,28 @@ TEST_CASE("program: an MLP on 1, 2 and 4 ranks, as processes and as threads") {
   }
 }
 
+TEST_CASE("program: a slow link gives the same bits, and what overlaps can be measured") {
+  const Folder folder;
+  write_file(folder / "w.bin", packed_weights(2));
+  const std::string flags = "--random-inputs 1 --weights " + folder / "w.bin";
+  const Finished quick = run("mlp2", flags + " --output-dir " + folder / "quick");
+  const Finished slow = run("mlp2", flags + " --link 100KB/s,20ms --output-dir " + folder / "slow");
+  CHECK(quick.code == 0);
+  CHECK(slow.code == 0);
+  CHECK(slow.seconds > 0.04);  // a barrier before and after
+  CHECK(read_file(folder / "quick/y.npy") == read_file(folder / "slow/y.npy"));
+  CHECK(!read_file(folder / "slow/y.npy").empty());
+
+  const Finished both = run("mlp2", flags + " --link 1GB/s,5ms --overlap --iterations 3 --json");
+  CHECK(both.code == 0);
+  const char* key = "\"communication_ms\": ";
+  REQUIRE(contains(both, key));
+  CHECK(atof(both.text.c_str() + both.text.find(key) + strlen(key)) > 10);  // the barriers of communication alone
+  CHECK(contains(both, "\"hidden\": "));
+  for (const char* flag : {"--output-dir", "--save-state"})
+    CHECK(run("mlp2", flags + " --overlap " + flag + " " + folder.path).code == 2);
+}
+
 TEST_CASE("program: weights and manifest behind the executable") {
   const Folder folder;
   std::string bytes = read_file(programs());
@@ -292,6 +315,9 @@ TEST_CASE("program: wrong inputs and wrong use") {
   check("--info > /dev/full", 1, "cannot write to standard output");
   check("--random-inputs 1 --trace /dev/full", 1, "cannot write /dev/full");
   check("--random-inputs 1 --load-state ''", 2, "--load-state needs a value: DIR");
+  check("--random-inputs 1 --link fast", 2, "--link fast: BANDWIDTH[,LATENCY] is expected");
+  check("--random-inputs 1 --link 1GB/s,50", 2, "--link 1GB/s,50: BANDWIDTH[,LATENCY] is expected");
+  check("--random-inputs 1 --overlap", 2, "no stream beside that of its computation");
   check("--frobnicate", 2, "unknown argument '--frobnicate'");
   check("-h", 0, "--random-inputs SEED");
   check("--help", 0, "--random-inputs SEED");

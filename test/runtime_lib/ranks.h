@@ -18,6 +18,7 @@ struct Ranks {
   int64_t own_bytes = 4 << 20, window_bytes = 4 << 20;
   int signals = 64, streams = 1, iterations = 1;
   double timeout = 20;
+  weft::LinkSpeed link = {};
 };
 
 inline const Body*& current_body() {  // a program's run is a plain function
@@ -43,7 +44,7 @@ inline int run_ranks(const Ranks& ranks, const Body& body) {
   const auto run_rank = [&](int number) {
     try {
       weft::RankState state(executable, program, world, number, nullptr, "",
-                            {.threads = 2, .timeout = ranks.timeout, .in_process = true});
+                            {.threads = 2, .timeout = ranks.timeout, .in_process = true, .link = ranks.link});
       for (int i = 0; i < ranks.iterations; ++i) state.iterate();
     } catch (const weft::Failure& failure) {
       weft::report_failure("test", world, number, failure);

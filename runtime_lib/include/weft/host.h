@@ -26,6 +26,10 @@ struct Peers {
   void signal(const Signal& signal, int i = 0) const;
   /// All ranks of the group have come here, and what they wrote before is visible. On the stream's thread only.
   void barrier() const;
+  /// `count` elements came to this rank since the barrier, read from peers or written by them: takes the time of the
+  /// run's --link, if there is one. On the stream's thread only.
+  template <class T>
+  void received(int64_t count) const;
 };
 
 /// One rank as one of its streams sees it: every stream's thread walks `run` with a Rank of its own.
@@ -83,6 +87,8 @@ class Rank {
   void wait(const Signal& signal, int i = 0);
   /// All ranks of the group have come here on this stream.
   void barrier(const Group& group);
+  /// `bytes` came from peers since the last barrier: see Peers::received.
+  void received(int64_t bytes);
   Peers peers(const Group& group) { return {this, group, group.index(rank), group.size()}; }
   /// A run-time length exceeds its bound: ends the program with exit 1, naming the value.
   void check_count(const char* value, const int64_t* count, int64_t bound) const;
@@ -215,5 +221,9 @@ T* Peers::at(int peer, Window<T> b) const {
 inline void Peers::wait(const Signal& signal, int i) const { owner->wait(signal, i); }
 inline void Peers::signal(const Signal& signal, int i) const { owner->signal(signal, i); }
 inline void Peers::barrier() const { owner->barrier(group); }
+template <class T>
+void Peers::received(int64_t count) const {
+  owner->received(count * element_bytes(dtype_of<T>()));
+}
 
 }  // namespace weft

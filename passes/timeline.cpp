@@ -75,7 +75,7 @@ class Prediction {
   };
   struct Drawn {
     TimelineBox box;
-    int node;  // with which it ends
+    int first, last;  // nodes: what made it wait, and with which it ends
   };
 
   void name_lanes();
@@ -170,7 +170,7 @@ void Prediction::draw(int number) {
   box.begin = sends ? end.end - cost.seconds : end.begin;
   box.end = end.end;
   box.at = place_in_loops(plan_, event);
-  drawn_.push_back({std::move(box), event.end});
+  drawn_.push_back({std::move(box), sends ? event.start : event.end, event.end});
 }
 
 /// By lane and time: two steps of one lane never run at once.
@@ -179,7 +179,7 @@ void Prediction::sort_boxes() {
     return std::pair(a.box.lane, a.box.begin) < std::pair(b.box.lane, b.box.begin);
   });
   box_of_node_.assign(static_cast<size_t>(events_.nodes), -1);
-  for (size_t i = 0; i < drawn_.size(); ++i) box_of_node_[static_cast<size_t>(drawn_[i].node)] = static_cast<int>(i);
+  for (size_t i = 0; i < drawn_.size(); ++i) box_of_node_[static_cast<size_t>(drawn_[i].last)] = static_cast<int>(i);
 }
 
 /// What a node waited for longest, of what is drawn: the begin of a kernel that meets its peers is not.
@@ -194,7 +194,7 @@ void Prediction::note_waits() {
     TimelineBox& box = drawn_[i].box;
     const bool follows = i > 0 && drawn_[i - 1].box.lane == box.lane;
     box.ready = std::min(box.begin, follows ? drawn_[i - 1].box.end : 0);
-    const int other = awaited_box(drawn_[i].node);
+    const int other = awaited_box(drawn_[i].first);
     const bool waited = other >= 0 && box.begin > box.ready;
     if (waited && drawn_[static_cast<size_t>(other)].box.lane != box.lane) box.awaited = other;
   }
@@ -209,7 +209,7 @@ void Prediction::mark_critical() {
   std::vector<bool> critical(static_cast<size_t>(events_.nodes), false);
   int node = *std::max_element(events_.order.begin(), events_.order.end(), ends_earlier);
   for (; node >= 0; node = moments_[static_cast<size_t>(node)].awaited) critical[static_cast<size_t>(node)] = true;
-  for (Drawn& drawn : drawn_) drawn.box.critical = critical[static_cast<size_t>(drawn.node)];
+  for (Drawn& drawn : drawn_) drawn.box.critical = critical[static_cast<size_t>(drawn.last)];
 }
 
 void Prediction::note_limits() {

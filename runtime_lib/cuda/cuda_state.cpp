@@ -183,6 +183,15 @@ void CudaState::enter(const Step& step, int64_t index) {
   check_cuda(cudaEventRecord(issued.begin, stream()), "an event");
 }
 
+void CudaState::note_waited() {
+  if (options.trace && !open_.empty())
+    check_cuda(cudaEventRecord(steps_[size_t(open_.back())].begin, stream()), "an event");
+}
+
+void CudaState::note_exchange() {
+  if (!open_.empty()) steps_[size_t(open_.back())].communicates = true;
+}
+
 void CudaState::leave() {
   if (options.trace) check_cuda(cudaEventRecord(steps_[size_t(open_.back())].end, stream()), "an event");
   open_.pop_back();
@@ -435,7 +444,7 @@ void CudaState::collect_trace() {
   };
   for (IssuedStep& issued : steps_) {
     traces_[size_t(issued.step.stream)].push_back(
-        {issued.step, issued.index, time_of(issued.begin), time_of(issued.end)});
+        {issued.step, issued.index, time_of(issued.begin), time_of(issued.end), 0, invocation, issued.communicates});
     cudaEventDestroy(issued.begin);
     cudaEventDestroy(issued.end);
   }

@@ -17,6 +17,7 @@ struct IssuedStep {
   Step step;
   int64_t index;
   cudaEvent_t begin = nullptr, end = nullptr;
+  bool communicates = false;
 };
 
 /// Thrown through a walk that cannot be captured: it reads a value from the device.
@@ -134,7 +135,13 @@ struct CudaState final : RankBase {
   bool is_capturing_ = false, is_dynamic_ = false;
 
  public:
-  Transport& transport() { return *transport_; }
+  Transport& transport() {
+    note_exchange();
+    return *transport_;
+  }
+  /// For --trace: the open step has waited until here; it communicates.
+  void note_waited();
+  void note_exchange();
 };
 
 }  // namespace weft

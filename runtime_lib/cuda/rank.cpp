@@ -21,17 +21,24 @@ void Rank::leave() { state_.leave(); }
 
 void Rank::signal(const Signal& signal, int i) {
   if (signal.group.naxes == 0) return state_.record_signal(signal.slot + i);
-  raise_flags(state_.stream(), peers(signal.group), signal, i);
+  raise_flags(state_.stream(), state_.peers(members_of(signal.group, rank)), signal, i);
 }
 
 void Rank::wait(const Signal& signal, int i) {
-  if (signal.group.naxes == 0) return state_.await_signal(signal.slot + i);
-  await_flags(state_.stream(), peers(signal.group), signal, i);
+  if (signal.group.naxes == 0)
+    state_.await_signal(signal.slot + i);
+  else
+    await_flags(state_.stream(), state_.peers(members_of(signal.group, rank)), signal, i);
+  state_.note_waited();
 }
 
 void Rank::barrier(const Group& group) { state_.transport().barrier(group); }
 
-Peers Rank::peers(const Group& group) { return state_.peers(members_of(group, rank)); }
+/// For a kernel that reaches other ranks' memory.
+Peers Rank::peers(const Group& group) {
+  state_.note_exchange();
+  return state_.peers(members_of(group, rank));
+}
 
 void Rank::check_count(const char* value, int64_t* count, int64_t bound) {
   weft::check_count(state_.stream(), count, bound, state_.number_of_count(value), state_.fault.get());

@@ -166,8 +166,9 @@ void Rank::enter(const Step& step, int64_t index) {
 }
 
 void Rank::leave() {
-  if (state_.options.trace) {
+  if (state_.options.trace && state_.portion == Portion::Whole) {
     walk_->steps.back().end_ns = now_ns();
+    walk_->steps.back().invocation = state_.invocation;
     walk_->trace.push_back(walk_->steps.back());
   }
   walk_->steps.pop_back();
@@ -175,12 +176,35 @@ void Rank::leave() {
   state_.world.set_status(rank, stream, walk_->steps.back().step.name, walk_->steps.back().index);
 }
 
+namespace {
+/// For --trace: the open step waits as long as this stands.
+class Waiting {
+ public:
+  Waiting(const RankState& state, Walk& walk)
+      : walk_(walk), begin_ns_(state.options.trace && !walk.steps.empty() ? now_ns() : 0) {}
+  ~Waiting() {
+    if (begin_ns_ != 0) walk_.steps.back().waited_ns += now_ns() - begin_ns_;
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  Walk& walk_;
+  const int64_t begin_ns_;
+};
+
+void note_exchange(Walk& walk) {
+  if (!walk.steps.empty()) walk.steps.back().communicates = true;
+}
+}  // namespace
+
 void Rank::signal(const Signal& signal, int i) {
   state_.world.raise(rank, state_.world.flag(rank, signal.slot + i), state_.epoch);
 }
 
 void Rank::await_flag(int of_rank, int slot, const char* what, int i) {
   if (state_.portion != Portion::Whole) return;
+  const Waiting waiting(state_, *walk_);
   if (state_.world.await(of_rank, state_.world.flag(of_rank, slot), state_.epoch, state_.options.timeout)) return;
   state_.time_out(stream, text("%s %d of rank %d", what, i, of_rank));
 }
@@ -193,6 +217,7 @@ void Rank::wait(const Signal& signal, int i) {
 /// Both ranks of a pair count the barriers they have entered together on a stream: no slots to hand out, whatever the
 /// groups.
 void Rank::barrier(const Group& group) {
+  note_exchange(*walk_);
   World& world = state_.world;
   for (int p = 0, n = group.size(); p < n; ++p) {
     const int peer = group.peer(rank, p);
@@ -201,6 +226,7 @@ void Rank::barrier(const Group& group) {
   for (int p = 0, n = group.size(); p < n; ++p) {
     const int peer = group.peer(rank, p);
     if (peer == rank) continue;
+    const Waiting waiting(state_, *walk_);
     if (!world.await(peer, world.tick(peer, stream, rank), walk_->ticks[size_t(peer)], state_.options.timeout))
       state_.time_out(stream, text("rank %d at a barrier", peer));
   }
@@ -223,6 +249,7 @@ void Rank::send_rows(const Transfer& t, int micro_batch) {
   bool is_sender = false;
   for (const Message& m : t.messages) is_sender |= m.from == rank;
   if (!is_sender) return;
+  note_exchange(*walk_);
   state_.world.raise(rank, state_.world.flag(rank, ready), state_.epoch);
   for (const Message& m : t.messages)
     if (m.from == rank) await_flag(m.to, pulled, "receipt of micro-batch", micro_batch);
@@ -234,6 +261,7 @@ void Rank::recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_
   for (const Message& m : t.messages) {
     if (m.to != rank) continue;
     is_receiver = true;
+    note_exchange(*walk_);
     await_flag(m.from, ready, "micro-batch", micro_batch);
     if (state_.link.speed.is_limited() && m.from != rank) walk_->clock.meet(state_.link);
     copy_message(m, element, window(m.from) + src, static_cast<char*>(dst));

@@ -16,6 +16,9 @@ namespace weft {
 struct Event {
   const Step step;
   int64_t index, begin_ns, end_ns;
+  int64_t waited_ns = 0;  // of that, for signals and for other ranks to come; on a device it begins behind its waits
+  uint32_t invocation = 0;
+  bool communicates = false;
 };
 
 /// Which steps an invocation runs: all, or those of the parallel stream alone, or those of all others alone. What is

@@ -151,12 +151,15 @@ void print_report(const Executable& executable, const Options& options, const Ru
 
 // ---- trace ----------------------------------------------------------------------------------------------------------
 
-static std::string event_json(int rank, int stream, const Event& e) {
+/// What is not on the stream of the computation communicates, and so does what met other ranks there.
+static std::string event_json(int rank, int stream, bool computes, const Event& e) {
   return text(
-      "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"name\": %s, \"args\": {\"nodes\": %s, "
-      "\"transform\": %s, \"index\": %ld}}",
-      rank, stream, double(e.begin_ns) / 1e3, double(e.end_ns - e.begin_ns) / 1e3, json_string(e.step.name).c_str(),
-      json_string(e.step.nodes).c_str(), json_string(e.step.transform).c_str(), long(e.index));
+      "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"cat\": \"%s\", \"name\": %s, \"args\": "
+      "{\"nodes\": %s, \"transform\": %s, \"index\": %ld, \"iteration\": %u, \"waited\": %.3f}}",
+      rank, stream, double(e.begin_ns) / 1e3, double(e.end_ns - e.begin_ns) / 1e3,
+      computes && !e.communicates ? "computation" : "communication", json_string(e.step.name).c_str(),
+      json_string(e.step.nodes).c_str(), json_string(e.step.transform).c_str(), long(e.index), e.invocation,
+      double(e.waited_ns) / 1e3);
 }
 
 static std::string part_name(const std::string& file, int rank) { return file + ".rank" + std::to_string(rank); }
@@ -175,7 +178,8 @@ static void write_events(const RankBase& rank, const std::string& file) {
   for (size_t s = 0; s < rank.program.streams.size(); ++s) {
     fprintf(out, ",\n{\"ph\": \"M\", \"pid\": %d, \"tid\": %zu, \"name\": \"thread_name\", \"args\": {\"name\": %s}}",
             rank.rank, s, json_string(rank.program.streams[s].name).c_str());
-    for (const Event& event : rank.trace(int(s))) fprintf(out, ",\n%s", event_json(rank.rank, int(s), event).c_str());
+    for (const Event& event : rank.trace(int(s)))
+      fprintf(out, ",\n%s", event_json(rank.rank, int(s), rank.program.streams[s].parallel, event).c_str());
   }
   close_file(out, file);
 }

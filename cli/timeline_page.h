@@ -1,0 +1,14 @@
+// A timeline as one HTML file that needs nothing else: lanes in SVG, tables, the theme of the reader's system.
+#pragma once
+#include <string>
+
+#include "passes/timeline.h"
+
+namespace weft {
+
+/// The page. Steps too small to be seen are drawn as one box, so that it stays small whatever runs.
+std::string timeline_page(const Timeline& timeline);
+/// Text for an element or an attribute: printable, and nothing that HTML reads.
+std::string html_text(const std::string& text);
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+// A timeline for people: what every stream does when, which steps take longest, what is hidden. And as JSON.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "passes/timeline.h"
+
+namespace weft {
+
+/// "12.3 us".
+std::string time_text(double seconds);
+/// "1.3 million", "25 G": a rate or a count with its prefix.
+std::string metric_text(double number);
+
+/// "2.36 MOP, 1.1 KiB, 256 bytes by link".
+std::string work_text(const Work& work);
+
+/// A step over one iteration, on the rank on which it takes longest.
+struct StepTotal {
+  int step = 0, runs = 0;
+  double seconds = 0;
+};
+/// Longest first.
+std::vector<StepTotal> step_totals(const Timeline& timeline);
+
+/// Ranks that run the same steps on the same streams, in the same order.
+struct RankClass {
+  std::vector<int> ranks;
+  std::vector<int> lanes;  // of the first of them; those on which something runs
+};
+std::vector<RankClass> rank_classes(const Timeline& timeline);
+/// "rank 3", "ranks 0 to 3", "ranks 0, 2, 4".
+std::string ranks_text(const std::vector<int>& ranks);
+
+/// One sentence: all of it, what computes, what communicates, what is hidden.
+std::string summary_text(const Timeline& timeline);
+/// For a terminal of 100 columns.
+std::string timeline_text(const Timeline& timeline);
+/// The figures of summary_text and of every step.
+std::string timeline_json(const Timeline& timeline);
+
+}  // namespace weft

@@ -8,6 +8,7 @@
 #include "cli/compile.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "cli/timeline.h"
 #include "ir/plan_text.h"
 #include "passes/reshard.h"
 #include "passes/select.h"
@@ -80,28 +81,6 @@ int group_size(const Op& op, const Mesh& mesh) {
   if (const AttrValue* axes = op.find("axes"))
     for (const int64_t axis : std::get<std::vector<int64_t>>(*axes)) size *= mesh[static_cast<size_t>(axis)].size;
   return size;
-}
-
-/// What a rank sends in a direct exchange; `part` and `whole` in bytes.
-int64_t bytes_sent(OpKind kind, int64_t before, int64_t after, int ranks) {
-  switch (kind) {
-    case OpKind::AllReduce:
-      return 2 * before * (ranks - 1) / ranks;
-    case OpKind::ReduceScatter:
-      return before * (ranks - 1) / ranks;
-    case OpKind::AllGather:
-      return after * (ranks - 1) / ranks;
-    case OpKind::AllToAll:
-      return before * (ranks - 1) / ranks;
-    case OpKind::Transfer:
-      return after;
-    default:
-      return 0;
-  }
-}
-
-int64_t local_bytes(const TensorType& type, const Mesh& mesh) {
-  return element_count(buffer_dims(type, mesh)) * dtype_bytes(type.dtype);
 }
 
 std::string what_text(const Op& op, const Mesh& mesh) {
@@ -195,8 +174,7 @@ KernelRow kernel_row(const Plan& plan, const Kernel& kernel) {
   std::vector<std::string> ops;
   for (OpId id = kernel.body.first(); id; id = kernel.body.next(id))
     if (category(kernel.body.op(id)) != Category::Source) ops.push_back(op_def(kernel.body.op(id)).name);
-  int64_t bytes = 0;
-  for (const Formal& formal : kernel.formals) bytes += local_bytes(formal.type, kernel.mesh);
+  const int64_t bytes = moved_bytes(kernel);
   return {kernel.name,
           category_name(kernel.category),
           join(ops, " "),
@@ -283,7 +261,7 @@ void print_places(const Plan& plan) {
 
 // ---- all of it ------------------------------------------------------------------------------------------------------
 
-void print_text(const Module& scheduled, const Compilation& c) {
+void print_text(const Module& scheduled, const Compilation& c, const Timeline& timeline) {
   print_places(c.plan);
   if (c.plan.world > 1 || !scheduled.transforms.empty()) {
     print_collectives(collective_rows(scheduled));
@@ -294,11 +272,12 @@ void print_text(const Module& scheduled, const Compilation& c) {
   print_kernels(c.plan);
   print_streams(c.plan);
   print_memory(c.plan);
+  std::printf("%s", timeline_text(timeline).c_str());
   if (!c.module.remarks.empty()) std::printf("choices and near misses:\n");
   for (const std::string& remark : c.module.remarks) std::printf("  %s\n", printable(remark).c_str());
 }
 
-void print_json(const Module& scheduled, const Compilation& c) {
+void print_json(const Module& scheduled, const Compilation& c, const Timeline& timeline) {
   std::vector<std::string> values, collectives, kernels, streams;
   for (const ValueRow& row : value_rows(scheduled))
     values.push_back(json_object({{"name", json_string(row.name)},
@@ -330,9 +309,9 @@ void print_json(const Module& scheduled, const Compilation& c) {
   std::printf("{\"name\": %s, \"ranks\": %d, \"bit_equal\": %s, \"weight_bytes\": %ld,\n \"values\": %s,\n",
               json_string(c.plan.name).c_str(), c.plan.world, cuts_reductions(scheduled) ? "false" : "true",
               static_cast<long>(weight_bytes(c.plan)), json_lines(values).c_str());
-  std::printf(" \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"remarks\": %s}\n",
+  std::printf(" \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"timeline\": %s,\n \"remarks\": %s}\n",
               json_lines(collectives).c_str(), json_lines(kernels).c_str(), json_list(streams).c_str(),
-              json_strings(c.module.remarks).c_str());
+              timeline_json(timeline).c_str(), json_strings(c.module.remarks).c_str());
 }
 
 }  // namespace
@@ -352,10 +331,12 @@ int run_explain(const Options& options) {
   Diags whole;
   const std::unique_ptr<Compilation> compiled = compile_graph(options, whole);
   if (!compiled || !compile_plan(*compiled, options, whole)) return finish(whole);
+  const Timeline timeline = predicted_timeline(*compiled, options);
   if (options.json)
-    print_json(scheduled->module, *compiled);
+    print_json(scheduled->module, *compiled, timeline);
   else
-    print_text(scheduled->module, *compiled);
+    print_text(scheduled->module, *compiled, timeline);
+  if (!options.page.empty()) write_page(options.page, timeline, whole);
   return finish(whole);
 }
 

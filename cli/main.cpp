@@ -17,6 +17,7 @@ constexpr Verb kVerbs[] = {
     {"inspect", "shows inputs, outputs, dims and operators of a model", Verb::kModel | Verb::kJson, weft::run_inspect},
     {"explain", "shows layouts, collectives, kernels and what moves", Verb::kModel | Verb::kJson | Verb::kExplain,
      weft::run_explain},
+    {"trace", "shows what was measured: when each stream ran what", Verb::kTrace | Verb::kJson, weft::run_trace},
     {"verify", "compiles, runs and compares with known results", Verb::kModel | Verb::kVerify, weft::run_verify},
     {"verify-many", "the same of a list of cases", Verb::kTarget | Verb::kMany, weft::run_verify_many},
     {"ops", "lists the operators that are read", Verb::kJson | Verb::kOps, weft::run_ops},

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "passes/cost_model.h"
 #include "passes/pass.h"
 #include "weft_build_config.h"
 
@@ -26,7 +27,7 @@ int native_vector_floats() { return 4; }
 
 /// The flags as text, before they are understood.
 struct Given {
-  std::vector<std::string> dims, shapes, binds;
+  std::vector<std::string> dims, shapes, binds, ceilings;
   std::string target = "host", arch, transport = "local", emit = "exe";
 };
 
@@ -43,7 +44,7 @@ void parse_each(const std::vector<std::string>& texts, std::vector<Result>& resu
 
 /// An option that may be given several times, with one value each time.
 CLI::Option* add_list(CLI::App& verb, const char* name, std::vector<std::string>& values, const char* type,
-                      const char* help) {
+                      const std::string& help) {
   return verb.add_option(name, values, help)->type_name(type)->allow_extra_args(false)->take_all();
 }
 
@@ -88,6 +89,26 @@ void add_build_flags(CLI::App& verb, Given& given, Options& options) {
   verb.add_option("--report", options.report, "writes what was made, as JSON")->type_name("FILE.json");
 }
 
+void add_explain_flags(CLI::App& verb, Given& given, Options& options) {
+  verb.add_flag("--names", options.names, "lists every name that a schedule can select");
+  add_list(verb, "--ceiling", given.ceilings, "NAME=X",
+           "replaces what the prediction takes for the target: " + join(ceiling_names(), ", "));
+}
+
+void add_trace_flags(CLI::App& verb, Options& options) {
+  verb.add_option("FILE", options.traces, "what executables wrote with --trace: all ranks of one run")
+      ->required()
+      ->type_name("");
+  verb.add_option("--iteration", options.iteration, "a number from 0 on, median, or all")
+      ->check([](const std::string& text) {
+        const bool digits = text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
+        return text == "median" || text == "all" || (digits && !text.empty()) ? ""
+                                                                              : "a number, median or all is expected";
+      })
+      ->type_name("WHICH")
+      ->capture_default_str();
+}
+
 void add_flags(CLI::App& app, const Verb& verb, Given& given, Options& options) {
   const auto takes = [&](unsigned flags) { return (verb.flags & flags) != 0; };
   if (takes(Verb::kModel)) {
@@ -99,7 +120,10 @@ void add_flags(CLI::App& app, const Verb& verb, Given& given, Options& options) 
   if (takes(Verb::kModel)) app.add_flag("--quiet", options.quiet, "no lines of progress on standard error");
   if (takes(Verb::kBuild)) add_build_flags(app, given, options);
   if (takes(Verb::kJson)) app.add_flag("--json", options.json, "prints JSON");
-  if (takes(Verb::kExplain)) app.add_flag("--names", options.names, "lists every name that a schedule can select");
+  if (takes(Verb::kExplain)) add_explain_flags(app, given, options);
+  if (takes(Verb::kTrace)) add_trace_flags(app, options);
+  if (takes(Verb::kExplain | Verb::kTrace))
+    app.add_option("--page", options.page, "writes the timeline as a page for a browser")->type_name("FILE.html");
   if (takes(Verb::kOps)) app.add_flag("--markdown", options.markdown, "prints a Markdown table");
   if (takes(Verb::kVerify)) {
     app.add_option("--data", options.data, "a folder of input_N and output_N, .npy or .pb")->type_name("DIR");
@@ -113,11 +137,28 @@ void add_flags(CLI::App& app, const Verb& verb, Given& given, Options& options) 
   }
 }
 
+/// "link=1.25e9".
+std::pair<std::string, double> parse_ceiling(const std::string& text) {
+  const size_t at = text.find('=');
+  const std::string name = text.substr(0, at);
+  Ceilings any;
+  if (!find_ceiling(any, name))
+    throw CLI::ValidationError(
+        format("--ceiling {}: there is no ceiling '{}'{}", text, name, did_you_mean(name, ceiling_names())));
+  const bool may_be_zero = name == "latency" || name == "step";
+  double value = 0;
+  if (at == std::string::npos || !CLI::detail::lexical_cast(text.substr(at + 1), value) || value > 1e30 ||
+      !(may_be_zero ? value >= 0 : value > 0))
+    throw CLI::ValidationError(format("--ceiling {}: {}=NUMBER is expected", text, name));
+  return {name, value};
+}
+
 /// What CLI11 cannot check: it throws what CLI11 throws.
 void understand(const Verb& verb, const Given& given, Options& options) {
   parse_each(given.dims, options.dims, parse_dim_option);
   parse_each(given.shapes, options.shapes, parse_shape_option);
   parse_each(given.binds, options.binds, parse_bind_option);
+  for (const std::string& text : given.ceilings) options.ceilings.push_back(parse_ceiling(text));
   if (!(verb.flags & Verb::kVerify) && options.schedules.size() > 1)
     throw CLI::ValidationError(format("{} takes one --schedule", verb.name));
   if (options.tolerance && !(*options.tolerance >= 0))

@@ -40,7 +40,11 @@ struct Options {
   std::string data;       // verify
   std::optional<double> tolerance;
   bool taps = false;
-  std::string list;  // verify-many
+  std::string page;                 // explain, trace: a timeline as HTML
+  std::vector<std::string> traces;  // trace
+  std::string iteration = "median";
+  std::vector<std::pair<std::string, double>> ceilings;  // explain: what replaces the target's
+  std::string list;                                      // verify-many
   int jobs = 1;
 };
 
@@ -54,7 +58,8 @@ struct Verb {
     kOps = 16,
     kVerify = 32,
     kMany = 64,
-    kTarget = 128
+    kTarget = 128,
+    kTrace = 1024
   };
   const char* name;
   const char* help;

@@ -25,10 +25,11 @@ static char* map_own(int64_t bytes) {
 
 RankState::RankState(const Executable& e, const Program& p, World& w, int r, const char* i, std::string_view m,
                      const RankOptions& o)
-    : RankBase(e, p, w, r, i, m, o), link(o.link), walks(p.streams.size()) {
+    : RankBase(e, p, w, r, i, m, o), network(static_cast<Network*>(w.relay)), link(o.link), walks(p.streams.size()) {
   own = map_own(p.own_bytes);
   for (size_t s = 0; s < walks.size(); ++s) {
     walks[s].team = std::make_unique<Team>(p.streams[s].parallel ? o.threads : 1);
+    if (network != nullptr) walks[s].messages = std::make_unique<Messages>(*this, *network, int(s), *walks[s].team);
     walks[s].ticks.assign(size_t(w.shape.ranks), 0);
   }
   for (size_t s = 1; s < walks.size(); ++s) threads_.emplace_back([this, s] { serve(int(s)); });
@@ -54,6 +55,11 @@ void RankState::walk(int stream) {
   world.set_status(rank, stream, "end of the iteration", 0);
 }
 
+[[noreturn]] void RankState::leave(int code) const {
+  if (network != nullptr) network->abort(code);
+  _exit(code);
+}
+
 /// A failure in a process ends it at once, since other streams may be deep in a kernel; where ranks are threads, it is
 /// kept.
 void RankState::guarded_walk(int stream) {
@@ -63,7 +69,7 @@ void RankState::guarded_walk(int stream) {
     // Another stream sees the failure as soon as it is set, and must not end the process before it is printed.
     const std::lock_guard lock(failure_mutex_);
     report_failure(executable.name, world, rank, failure);
-    if (!options.in_process) _exit(failure.code);
+    if (!options.in_process) leave(failure.code);
     failures_.push_back(failure);
   }
 }
@@ -199,7 +205,11 @@ void note_exchange(Walk& walk) {
 }  // namespace
 
 void Rank::signal(const Signal& signal, int i) {
-  state_.world.raise(rank, state_.world.flag(rank, signal.slot + i), state_.epoch);
+  Word& flag = state_.world.flag(rank, signal.slot + i);
+  state_.world.raise(rank, flag, state_.epoch);
+  if (state_.network == nullptr) return;
+  for (int p = 0, n = signal.group.size(); p < n; ++p)
+    if (const int peer = signal.group.peer(rank, p); peer != rank) state_.network->post(peer, flag, state_.epoch);
 }
 
 void Rank::await_flag(int of_rank, int slot, const char* what, int i) {
@@ -221,7 +231,10 @@ void Rank::barrier(const Group& group) {
   World& world = state_.world;
   for (int p = 0, n = group.size(); p < n; ++p) {
     const int peer = group.peer(rank, p);
-    if (peer != rank) world.raise(rank, world.tick(rank, stream, peer), ++walk_->ticks[size_t(peer)]);
+    if (peer == rank) continue;
+    Word& tick = world.tick(rank, stream, peer);
+    world.raise(rank, tick, ++walk_->ticks[size_t(peer)]);
+    if (state_.network != nullptr) state_.network->post(peer, tick, tick);
   }
   for (int p = 0, n = group.size(); p < n; ++p) {
     const int peer = group.peer(rank, p);
@@ -244,15 +257,18 @@ void Rank::check_count(const char* value, const int64_t* count, int64_t bound) c
 
 void Rank::copy_bytes(void* to, const void* from, int64_t bytes) const { memcpy(to, from, size_t(bytes)); }
 
-void Rank::send_rows(const Transfer& t, int micro_batch) {
+bool Rank::shares_memory_with(int peer) const { return peer == rank || state_.network == nullptr; }
+
+void Rank::send_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src) {
   const int ready = t.slot + micro_batch, pulled = t.slot + t.micro_batches + micro_batch;
   bool is_sender = false;
   for (const Message& m : t.messages) is_sender |= m.from == rank;
   if (!is_sender) return;
   note_exchange(*walk_);
   state_.world.raise(rank, state_.world.flag(rank, ready), state_.epoch);
+  if (walk_->messages) walk_->messages->send_rows(t, micro_batch, element, src);
   for (const Message& m : t.messages)
-    if (m.from == rank) await_flag(m.to, pulled, "receipt of micro-batch", micro_batch);
+    if (m.from == rank && shares_memory_with(m.to)) await_flag(m.to, pulled, "receipt of micro-batch", micro_batch);
 }
 
 void Rank::recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src, void* dst) {
@@ -262,11 +278,13 @@ void Rank::recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_
     if (m.to != rank) continue;
     is_receiver = true;
     note_exchange(*walk_);
+    if (!shares_memory_with(m.from)) continue;
     await_flag(m.from, ready, "micro-batch", micro_batch);
     if (state_.link.speed.is_limited() && m.from != rank) walk_->clock.meet(state_.link);
     copy_message(m, element, window(m.from) + src, static_cast<char*>(dst));
     if (m.from != rank) received(count_of(m.dims) * element);
   }
+  if (walk_->messages) walk_->messages->recv_rows(t, micro_batch, element, static_cast<char*>(dst));
   if (is_receiver) state_.world.raise(rank, state_.world.flag(rank, pulled), state_.epoch);
 }
 

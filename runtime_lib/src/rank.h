@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "messages.h"
 #include "rank_base.h"
 #include "weft/host.h"
 
@@ -16,8 +17,9 @@ namespace weft {
 /// One stream's position in the program.
 struct Walk {
   std::unique_ptr<Team> team;
-  std::vector<uint32_t> ticks;  // barriers entered with each rank
-  std::vector<Event> steps;     // entered and not yet left, outer first
+  std::unique_ptr<Messages> messages;  // where ranks share no memory
+  std::vector<uint32_t> ticks;         // barriers entered with each rank
+  std::vector<Event> steps;            // entered and not yet left, outer first
   std::vector<Event> trace;
   std::set<std::string> names;  // of the steps that have run, kept where one of them is to stall
   std::vector<char> scratch;    // of a small reduction in place
@@ -40,6 +42,7 @@ struct RankState final : RankBase {
   [[noreturn]] void time_out(int stream, const std::string& awaited) const;
 
   char* own = nullptr;
+  Network* const network;  // nullptr: the ranks share their memory
   Link link;
   std::vector<Walk> walks;  // one a stream
 
@@ -48,6 +51,7 @@ struct RankState final : RankBase {
   void guarded_walk(int stream);
   void serve(int stream);
   void rethrow();
+  [[noreturn]] void leave(int code) const;
 
   std::vector<std::thread> threads_;  // of all streams but the first
   Word started_{0}, done_{0}, sleepers_{0};

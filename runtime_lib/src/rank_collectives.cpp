@@ -1,5 +1,5 @@
-// Plain collectives between the ranks of one machine: each rank pulls from the windows of its peers, between two
-// barriers.
+// Plain collectives: between the ranks of one machine each pulls from the windows of its peers, between two barriers;
+// ranks that share no memory send messages.
 #include <vector>
 
 #include "collectives.h"
@@ -36,18 +36,21 @@ void Rank::reduce_here(const Group& g, ReduceOp op, DType dtype, int64_t src, vo
 }
 
 void Rank::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  if (walk_->messages) return walk_->messages->reduce_all(g, op, dtype, src, static_cast<char*>(dst), e);
   barrier(g);
   reduce_here(g, op, dtype, src, dst, e);
   barrier(g);
 }
 
 void Rank::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  if (walk_->messages) return walk_->messages->reduce_root(g, root, op, dtype, src, static_cast<char*>(dst), e);
   barrier(g);
   if (g.index(rank) == root) reduce_here(g, op, dtype, src, dst, e);
   barrier(g);
 }
 
 void Rank::reduce_split(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst, const Exchange& e) {
+  if (walk_->messages) return walk_->messages->reduce_all(g, op, dtype, src, window(rank) + dst, e);
   const int n = g.size(), me = g.index(rank);
   const int64_t element = element_bytes(dtype);
   const Box box(e.dims);
@@ -118,6 +121,7 @@ void Rank::pull_from(const Group& g, int peer, int64_t element, int64_t src, voi
 }
 
 void Rank::pull(const Group& g, int64_t element, int64_t src, void* dst, const Exchange& e) {
+  if (walk_->messages) return walk_->messages->pull(g, element, src, static_cast<char*>(dst), e);
   const int n = g.size(), me = g.index(rank);
   barrier(g);
   for (int step = 0; step < n; ++step) pull_from(g, (me + step) % n, element, src, dst, e);
@@ -125,12 +129,14 @@ void Rank::pull(const Group& g, int64_t element, int64_t src, void* dst, const E
 }
 
 void Rank::pull_root(const Group& g, int root, int64_t element, int64_t src, void* dst, const Exchange& e) {
+  if (walk_->messages) return walk_->messages->pull_root(g, root, element, src, static_cast<char*>(dst), e);
   barrier(g);
   pull_from(g, root, element, src, dst, e);
   barrier(g);
 }
 
 void Rank::pull_table(const Group& g, std::span<const Message> table, int64_t element, int64_t src, void* dst) {
+  if (walk_->messages) return walk_->messages->pull_table(table, element, src, static_cast<char*>(dst));
   barrier(g);
   for (const Message& m : table) {
     if (m.to != rank) continue;

@@ -1,5 +1,5 @@
-// Host programs share memory: their ranks are on one machine. An executable that links another relay leaves this file in
-// the library.
+// Host programs share memory: their ranks are on one machine. An executable that links another relay leaves this file
+// in the library.
 #include "relay.h"
 
 namespace weft {

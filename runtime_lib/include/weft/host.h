@@ -177,8 +177,8 @@ class Rank {
   /// The rows of this rank are ready in src; returns when their receivers have pulled them. Ranks without rows return
   /// at once.
   template <class T>
-  void send(const Transfer& t, int micro_batch, [[maybe_unused]] Window<T> src) {
-    send_rows(t, micro_batch);
+  void send(const Transfer& t, int micro_batch, Window<T> src) {
+    send_rows(t, micro_batch, element_bytes(dtype_of<T>()), src.offset);
   }
   /// Pulls this rank's rows, in table order, from the senders' src (the same window part as in their send) to dst.
   template <class T>
@@ -189,6 +189,7 @@ class Rank {
  private:
   void enter(const Step& step, int64_t index);
   void leave();
+  bool shares_memory_with(int peer) const;
   void await_flag(int of_rank, int slot, const char* what, int i);
   void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e);
   void reduce_split(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst, const Exchange& e);
@@ -202,7 +203,7 @@ class Rank {
   void copy_bytes(void* to, const void* from, int64_t bytes) const;
   void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) const;
   void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) const;
-  void send_rows(const Transfer& t, int micro_batch);
+  void send_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src);
   void recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src, void* dst);
 
   RankState& state_;

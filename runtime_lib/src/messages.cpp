@@ -1,0 +1,249 @@
+#include "messages.h"
+
+#include "collectives.h"
+#include "rank.h"
+#include "wait.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kGrain = 16384;      // elements that are worth a thread
+constexpr int64_t kSplitBytes = 8192;  // below, another message costs more than the bytes that it saves
+
+/// Whether the elements of a side lie behind one another, in the order of the box.
+bool is_line(const Exchange& e, Side side) {
+  const Box box(packed(e, side == Side::Src ? Side::Dst : Side::Src).dims);
+  return box.ndim == 1 && (side == Side::Src ? box.dims[0].src_stride : box.dims[0].dst_stride) == 1;
+}
+
+/// Whether every rank takes the same box.
+bool is_whole(const Exchange& e) {
+  for (const int64_t stride : e.src_by_me)
+    if (stride != 0) return false;
+  return e.by_me.dim < 0;
+}
+
+Exchange box_of(const Message& m) {
+  Exchange e;
+  std::copy(m.dims, m.dims + kMaxDims, e.dims);
+  return e;
+}
+
+}  // namespace
+
+// ---- packing --------------------------------------------------------------------------------------------------------
+
+char* Messages::room(int64_t bytes) {
+  if (rooms_taken_ == rooms_.size()) rooms_.emplace_back();
+  std::vector<char>& room = rooms_[rooms_taken_++];
+  if (int64_t(room.size()) < bytes) room.resize(size_t(bytes));
+  return room.data();
+}
+
+void Messages::copy(const Exchange& e, int64_t element, const char* from, char* to) const {
+  const Box box(e.dims);
+  team_.parallel(box.count(), kGrain,
+                 [&](int64_t begin, int64_t end) { copy_box(box, element, from, to, begin, end); });
+}
+
+/// Where the source box lies without gaps: where it is, or packed.
+char* Messages::packed_part(const char* from, const Exchange& e, int64_t element) {
+  if (is_line(e, Side::Src)) return const_cast<char*>(from);
+  char* out = room(count_of(e.dims) * element);
+  copy(packed(e, Side::Dst), element, from, out);
+  return out;
+}
+
+void Messages::add_out(int rank, char* bytes, int64_t size) {
+  if (size > 0) out_.push_back({rank, bytes, size});
+}
+
+void Messages::add_in(int rank, char* bytes, int64_t size) {
+  if (size > 0) in_.push_back({rank, bytes, size});
+}
+
+/// Receives a box: where it belongs, or packed until all has come.
+void Messages::take_in(int rank, char* to, const Exchange& e, int64_t element) {
+  const int64_t bytes = count_of(e.dims) * element;
+  if (is_line(e, Side::Dst)) return add_in(rank, to, bytes);
+  char* packed_bytes = room(bytes);
+  add_in(rank, packed_bytes, bytes);
+  arrivals_.push_back({packed_bytes, to, packed(e, Side::Src)});
+}
+
+/// Polls, since no progress is made without, and leaves the core to those who compute.
+void Messages::await(Network::Traffic& traffic) const {
+  const int64_t deadline = now_ns() + int64_t(state_.options.timeout * 1e9);
+  for (int turn = 0; !traffic.is_done(); ++turn) {
+    if (state_.world.has_failed()) throw Failure{state_.world.failure(), ""};
+    if (now_ns() > deadline) state_.time_out(stream_, "messages with " + traffic.awaited());
+    back_off(turn);
+  }
+}
+
+/// All that was added goes and comes.
+void Messages::deliver(int lane, int tag) {
+  if (!out_.empty() || !in_.empty()) await(*network_.start(lane, tag, out_, in_));
+  out_.clear();
+  in_.clear();
+}
+
+/// The end of a collective.
+void Messages::unpack(int64_t element) {
+  for (const Arrival& arrival : arrivals_) copy(arrival.e, element, arrival.bytes, arrival.to);
+  arrivals_.clear();
+  rooms_taken_ = 0;
+}
+
+// ---- reductions -----------------------------------------------------------------------------------------------------
+
+void Messages::send_slices(const Group& g, int64_t element, int64_t src, const Exchange& e) {
+  const int me = g.index(state_.rank);
+  for (int step = 1; step < g.size(); ++step) {  // each rank begins with another peer
+    const int p = (me + step) % g.size();
+    const Exchange theirs = clipped(e, p, me);
+    const char* from = state_.world.window(state_.rank) + src + offset_of(g, p, e.src_by_me) * element;
+    add_out(g.peer(state_.rank, p), packed_part(from, theirs, element), count_of(theirs.dims) * element);
+  }
+}
+
+void Messages::reduce(int n, ReduceOp op, DType dtype, const char* const* sources, char* dst, const Exchange& e) const {
+  const Box box(e.dims);
+  team_.parallel(box.count(), kGrain,
+                 [&](int64_t begin, int64_t end) { reduce_box(box, op, dtype, sources, n, dst, begin, end); });
+}
+
+void Messages::reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e) {
+  const int me = g.index(state_.rank);
+  const int64_t element = element_bytes(dtype);
+  const Exchange mine = clipped(e, me, me);
+  const char* own = state_.world.window(state_.rank) + src + offset_of(g, me, e.src_by_me) * element;
+  send_slices(g, element, src, e);
+  std::vector<const char*> sources;
+  for (int p = 0; p < g.size(); ++p) {
+    const int64_t bytes = count_of(mine.dims) * element;
+    char* part = p == me ? packed_part(own, mine, element) : room(bytes);
+    if (p != me) add_in(g.peer(state_.rank, p), part, bytes);
+    sources.push_back(part);
+  }
+  deliver(stream_, 0);
+  reduce(g.size(), op, dtype, sources.data(), dst, packed(mine, Side::Src));
+  unpack(element);
+}
+
+/// Part by part: each rank reduces one, and sends it to all.
+void Messages::reduce_parts(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e) {
+  const int n = g.size(), me = g.index(state_.rank);
+  const int64_t element = element_bytes(dtype), count = count_of(e.dims);
+  const auto part = [&](int p) { return count * p / n * element; };
+  const auto size = [&](int p) { return part(p + 1) - part(p); };
+  char* source = packed_part(state_.world.window(state_.rank) + src, e, element);
+  std::vector<const char*> sources;
+  for (int p = 0; p < n; ++p) {
+    char* in = p == me ? source + part(me) : room(size(me));
+    sources.push_back(in);
+    if (p == me) continue;
+    add_out(g.peer(state_.rank, p), source + part(p), size(p));
+    add_in(g.peer(state_.rank, p), in, size(me));
+  }
+  deliver(stream_, 0);
+  char* result = is_line(e, Side::Dst) ? dst : room(count * element);
+  reduce(n, op, dtype, sources.data(), result + part(me), line_of(size(me) / element));
+  for (int p = 0; p < n; ++p) {
+    if (p == me) continue;
+    add_out(g.peer(state_.rank, p), result + part(me), size(me));
+    add_in(g.peer(state_.rank, p), result + part(p), size(p));
+  }
+  deliver(stream_, 0);
+  if (result != dst) arrivals_.push_back({result, dst, packed(e, Side::Src)});
+  unpack(element);
+}
+
+void Messages::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e) {
+  const bool is_large = count_of(e.dims) * element_bytes(dtype) >= kSplitBytes;
+  const bool in_parts = g.size() > 1 && is_large && is_whole(e);
+  in_parts ? reduce_parts(g, op, dtype, src, dst, e) : reduce_slices(g, op, dtype, src, dst, e);
+}
+
+void Messages::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, char* dst,
+                           const Exchange& e) {
+  const int me = g.index(state_.rank);
+  const int64_t element = element_bytes(dtype), bytes = count_of(e.dims) * element;
+  char* own = packed_part(state_.world.window(state_.rank) + src, e, element);
+  if (me != root) add_out(g.peer(state_.rank, root), own, bytes);
+  std::vector<const char*> sources;
+  for (int p = 0; p < g.size() && me == root; ++p) {
+    char* part = p == me ? own : room(bytes);
+    if (p != me) add_in(g.peer(state_.rank, p), part, bytes);
+    sources.push_back(part);
+  }
+  deliver(stream_, 0);
+  if (me == root) reduce(g.size(), op, dtype, sources.data(), dst, packed(e, Side::Src));
+  unpack(element);
+}
+
+// ---- moves ----------------------------------------------------------------------------------------------------------
+
+void Messages::pull(const Group& g, int64_t element, int64_t src, char* dst, const Exchange& e) {
+  const int n = g.size(), me = g.index(state_.rank);
+  send_slices(g, element, src, e);
+  for (int step = 1; step < n; ++step) {
+    const int p = (me + step) % n;
+    take_in(g.peer(state_.rank, p), dst + offset_of(g, p, e.dst_by_peer) * element, clipped(e, me, p), element);
+  }
+  deliver(stream_, 0);
+  const char* own = state_.world.window(state_.rank) + src + offset_of(g, me, e.src_by_me) * element;
+  copy(clipped(e, me, me), element, own, dst + offset_of(g, me, e.dst_by_peer) * element);
+  unpack(element);
+}
+
+void Messages::pull_root(const Group& g, int root, int64_t element, int64_t src, char* dst, const Exchange& e) {
+  const int me = g.index(state_.rank);
+  const char* own = state_.world.window(state_.rank) + src;
+  if (me == root)
+    send_slices(g, element, src, e);
+  else
+    take_in(g.peer(state_.rank, root), dst, clipped(e, me, root), element);
+  deliver(stream_, 0);
+  if (me == root && own != dst) copy(clipped(e, me, me), element, own, dst);  // else it is there
+  unpack(element);
+}
+
+void Messages::pull_table(std::span<const Message> table, int64_t element, int64_t src, char* dst) {
+  const int me = state_.rank;
+  const char* own = state_.world.window(me) + src;
+  for (const Message& m : table) {
+    if (m.from == me && m.to != me)
+      add_out(m.to, packed_part(own + m.src * element, box_of(m), element), count_of(m.dims) * element);
+    if (m.to == me && m.from != me) take_in(m.from, dst + m.dst * element, box_of(m), element);
+  }
+  deliver(stream_, 0);
+  for (const Message& m : table)
+    if (m.from == me && m.to == me) copy_message(m, element, own, dst);
+  unpack(element);
+}
+
+// ---- transfers ------------------------------------------------------------------------------------------------------
+
+// A send and its recv are on streams of their own, so they meet by the number of the transfer's flag.
+
+int Messages::transfer_lane() const { return state_.world.shape.streams; }
+
+void Messages::send_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src) {
+  const char* own = state_.world.window(state_.rank) + src;
+  for (const Message& m : t.messages)
+    if (m.from == state_.rank && m.to != state_.rank)
+      add_out(m.to, packed_part(own + m.src * element, box_of(m), element), count_of(m.dims) * element);
+  deliver(transfer_lane(), t.slot + micro_batch);
+  unpack(element);
+}
+
+void Messages::recv_rows(const Transfer& t, int micro_batch, int64_t element, char* dst) {
+  for (const Message& m : t.messages)
+    if (m.to == state_.rank && m.from != state_.rank) take_in(m.from, dst + m.dst * element, box_of(m), element);
+  deliver(transfer_lane(), t.slot + micro_batch);
+  unpack(element);
+}
+
+}  // namespace weft

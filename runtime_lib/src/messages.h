@@ -1,0 +1,64 @@
+// The collectives and transfers of ranks that share no memory: what peers take is packed and sent, and what they send
+// is reduced or unpacked. No barriers: a source may be written again when its messages have gone, and nobody reads a
+// window from afar.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "geometry.h"
+#include "network.h"
+#include "weft/host.h"
+
+namespace weft {
+
+/// Of one stream of a rank.
+class Messages {
+ public:
+  Messages(RankState& state, Network& network, int stream, Team& team)
+      : state_(state), network_(network), stream_(stream), team_(team) {}
+
+  /// dst = reduction over the peers of this rank's slice of src; dst may be src where the slice is all of it.
+  void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e);
+  void reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e);
+  void pull(const Group& g, int64_t element, int64_t src, char* dst, const Exchange& e);
+  void pull_root(const Group& g, int root, int64_t element, int64_t src, char* dst, const Exchange& e);
+  void pull_table(std::span<const Message> table, int64_t element, int64_t src, char* dst);
+  /// Of the rows between two ranks.
+  void send_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src);
+  void recv_rows(const Transfer& t, int micro_batch, int64_t element, char* dst);
+
+ private:
+  /// A box of received bytes, and where it goes.
+  struct Arrival {
+    const char* bytes;
+    char* to;
+    Exchange e;
+  };
+
+  char* room(int64_t bytes);
+  char* packed_part(const char* from, const Exchange& e, int64_t element);
+  void add_out(int rank, char* bytes, int64_t size);
+  void add_in(int rank, char* bytes, int64_t size);
+  void take_in(int rank, char* to, const Exchange& e, int64_t element);
+  void copy(const Exchange& e, int64_t element, const char* from, char* to) const;
+  void deliver(int lane, int tag);
+  void await(Network::Traffic& traffic) const;
+  void unpack(int64_t element);
+  int transfer_lane() const;
+
+  void send_slices(const Group& g, int64_t element, int64_t src, const Exchange& e);
+  void reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e);
+  void reduce_parts(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e);
+  void reduce(int n, ReduceOp op, DType dtype, const char* const* sources, char* dst, const Exchange& e) const;
+
+  RankState& state_;
+  Network& network_;
+  const int stream_;
+  Team& team_;
+  std::vector<Parcel> out_, in_;
+  std::vector<Arrival> arrivals_;
+  std::vector<std::vector<char>> rooms_;  // kept, since fresh memory costs page faults
+  size_t rooms_taken_ = 0;
+};
+
+}  // namespace weft

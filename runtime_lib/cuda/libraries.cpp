@@ -32,31 +32,36 @@ std::vector<std::string> folders() {
   return out;
 }
 
-void* open_library(const char* name) {
-  std::string first_error;
+/// What lies in a named folder and cannot be opened is an error: another version elsewhere is not what was meant.
+void* open_handle(const char* name) {
   for (const std::string& folder : folders()) {
     const std::string path = folder + name;
     if (!folder.empty() && access(path.c_str(), R_OK) != 0) continue;
     if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    if (first_error.empty()) first_error = dlerror();
+    break;
   }
   fail(kEnvironment, "%s cannot be opened: %s; name its folder in WEFT_CUDA_LIBRARIES or LD_LIBRARY_PATH", name,
-       first_error.c_str());
+       dlerror());
 }
+
+struct Library {
+  const char* name;
+  void* handle;
+};
 
 template <class F>
-void find(void* library, const char* name, F& function) {
-  function = reinterpret_cast<F>(dlsym(library, name));
-  if (function == nullptr) fail(kEnvironment, "%s is missing in its library: the library is too old", name);
+void find(const Library& library, const char* name, F& function) {
+  function = reinterpret_cast<F>(dlsym(library.handle, name));
+  if (function == nullptr) fail(kEnvironment, "%s is missing in %s: the library is too old", name, library.name);
 }
 
-void* nccl_library() {
-  static void* const library = open_library("libnccl.so.2");
+const Library& nccl_library() {
+  static const Library library{"libnccl.so.2", open_handle("libnccl.so.2")};
   return library;
 }
 
 CublasLt load_cublaslt() {
-  void* const library = open_library("libcublasLt.so.13");
+  const Library library{"libcublasLt.so.13", open_handle("libcublasLt.so.13")};
   CublasLt out;
   find(library, "cublasLtGetVersion", out.version);
   find(library, "cublasLtGetStatusString", out.status_text);
@@ -77,7 +82,7 @@ CublasLt load_cublaslt() {
 }
 
 Nccl load_nccl() {
-  void* const library = nccl_library();
+  const Library& library = nccl_library();
   Nccl out;
   find(library, "ncclGetVersion", out.version);
   int version = 0;
@@ -117,6 +122,6 @@ const Nccl& open_nccl() {
   return table;
 }
 
-void* nccl_symbol(const char* name) { return dlsym(nccl_library(), name); }
+void* nccl_symbol(const char* name) { return dlsym(nccl_library().handle, name); }
 
 }  // namespace weft

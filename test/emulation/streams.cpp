@@ -107,7 +107,8 @@ Knobs read_knobs() {
   out.workers = int(number("WEFT_EMULATION_WORKERS", 0));
   out.nccl = number("WEFT_EMULATION_NCCL", 0) != 0;
   out.processes = number("WEFT_EMULATION_PROCESSES", 0) != 0;
-  out.devices = int(std::clamp<int64_t>(number("WEFT_EMULATION_DEVICES", out.nccl ? kDevices : 1), 1, kDevices));
+  out.devices = int(std::clamp<int64_t>(number("WEFT_EMULATION_DEVICES", out.nccl ? kDevices : 1), 0, kDevices));
+  out.driver = int(number("WEFT_EMULATION_DRIVER", CUDART_VERSION));
   out.sms = int(number("WEFT_EMULATION_SMS", out.sms));
   out.delay_us = int(number("WEFT_EMULATION_DELAY_US", 0));
   out.nvlink = number("WEFT_EMULATION_NVLINK", 1) != 0;
@@ -251,8 +252,11 @@ cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); 
 cudaError_t cudaPeekAtLastError() { return last_error; }
 
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
-cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
-cudaError_t cudaGetDeviceCount(int* count) { return *count = knobs().devices, cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int* version) { return *version = knobs().driver, cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = knobs().devices;
+  return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
 cudaError_t cudaGetDevice(int* device) { return *device = the_device, cudaSuccess; }
 cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 

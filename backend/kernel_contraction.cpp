@@ -3,8 +3,10 @@
 // the product is computed where its sums are put: pointwise ops, and views that only move elements.
 #include <algorithm>
 
+#include "backend/epilogue.h"
 #include "backend/kernel_text.h"
 #include "backend/nest.h"
+#include "backend/window_geometry.h"
 #include "ir/op_def.h"
 
 namespace weft {
@@ -21,7 +23,7 @@ struct Site {
 class ContractionWriter {
  public:
   ContractionWriter(KernelContext& context, ValueId root)
-      : context_(context), body_(context.body), op_(body_.producer_op(root)), root_(root) {}
+      : context_(context), body_(context.body), op_(body_.producer_op(root)), root_(root), behind_(context, root) {}
 
   /// Nothing where this way of computing it does not fit.
   std::optional<std::vector<std::string>> matmul();
@@ -41,25 +43,15 @@ class ContractionWriter {
   Site array_site(ValueId value, const IndexList& index, const char* role);
   std::optional<std::string> splat(ValueId value) const;
   bool extents(Shape& shape);
-  bool forward(const IndexList& index);
-  std::vector<std::string> put(const Shape& shape, const IndexList& result, const std::string& head);
+  std::vector<std::string> put(const Shape& shape, const std::string& head);
   std::string first_operand(const Site& a) const;
   std::optional<std::vector<std::string>> packed(Shape shape);
   std::optional<std::vector<std::string>> batched(const Shape& shape);
   std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;
   bool is_panels(ValueId value, const Formal*& formal, std::string& name) const;
 
-  /// The geometry of a convolution as a weft::SlidingWindow, and what its loops run over.
-  struct Geometry {
-    int64_t batch, groups, channels, filters, taps, outputs;  // channels and filters of one group
-    Dims out;
-    bool plain;  // taps of one element, no padding, no stride
-    std::string text;
-  };
-  std::optional<Geometry> geometry() const;
   Site planes();
-  std::vector<std::string> unfolded(const Geometry& g, const Shape& shape, const IndexList& result, const Site& x,
-                                    const Site& w);
+  std::vector<std::string> unfolded(const WindowGeometry& g, const Shape& shape, const Site& x, const Site& w);
 
   IndexExpr column(int64_t n) const;
   const char* type() const { return compute_type(body_.type(root_).dtype); }
@@ -71,7 +63,7 @@ class ContractionWriter {
   std::string sum_text_ = "sums[j]";
   bool panels_ = true;              // columns come 16 at a time, from multiples of 16
   std::vector<std::string> lines_;  // in front of the contraction
-  std::vector<std::optional<IndexList>> placed_;
+  Epilogue behind_;
 };
 
 /// An address: "x + m * 768".
@@ -129,33 +121,8 @@ std::string ContractionWriter::contraction_text(const Shape& shape, int64_t pack
          (shorter ? ", .packed_k = " + std::to_string(packed_k) : "") + "};";
 }
 
-/// Where each value behind the product has the element of `index`. False if an output is not reached.
-bool ContractionWriter::forward(const IndexList& index) {
-  placed_.assign(body_.value_capacity(), {});
-  placed_[root_.index] = index;
-  for (OpId id : body_.order()) {
-    const Op& op = body_.op(id);
-    if (op.outputs.size() != 1 || op.inputs.empty() || placed_[op.outputs[0].index]) continue;
-    std::optional<IndexList>& to = placed_[op.outputs[0].index];
-    const Dims dims = context_.dims(op.outputs[0]);
-    if (category(op) == Category::Pointwise) {
-      for (ValueId input : op.inputs)
-        if (!to && placed_[input.index] && context_.dims(input) == dims) to = placed_[input.index];
-    } else if (category(op) == Category::View && placed_[op.inputs[0].index]) {
-      const IndexList& from = *placed_[op.inputs[0].index];
-      if (op.kind == OpKind::Reshape) to = unravel(linear_index(from, context_.dims(op.inputs[0])), dims);
-      if (op.kind != OpKind::Transpose) continue;
-      IndexList moved(from.size());
-      for (size_t d = 0; d < from.size(); ++d) moved[d] = from[static_cast<size_t>(op.ints("perm")[d])];
-      to = moved;
-    }
-  }
-  return std::all_of(body_.outputs().begin(), body_.outputs().end(),
-                     [&](const Graph::Output& o) { return placed_[o.value.index].has_value(); });
-}
-
 /// The lambda that takes one row of up to 16 sums.
-std::vector<std::string> ContractionWriter::put(const Shape& shape, const IndexList& result, const std::string& head) {
+std::vector<std::string> ContractionWriter::put(const Shape& shape, const std::string& head) {
   Attempt attempt;
   Elements elements(context_, attempt);
   LoopScopes& scopes = elements.scopes;
@@ -170,16 +137,7 @@ std::vector<std::string> ContractionWriter::put(const Shape& shape, const IndexL
   scopes.current = &loop;
   const std::string sum = scopes.names.unique(last_component(body_.value(root_).name));
   loop.put(std::string("const ") + type() + " " + sum + " = " + sum_text_ + ";");
-  elements.bind(root_, result, sum, &loop);
-  for (OpId id : body_.order()) {
-    const Op& op = body_.op(id);
-    if (category(op) != Category::View || !placed_[op.outputs[0].index]) continue;
-    const Element element = elements.at(op.inputs[0], *placed_[op.inputs[0].index]);
-    elements.bind(op.outputs[0], *placed_[op.outputs[0].index], element.text, element.scope);
-  }
-  std::vector<Element> values;
-  for (const Graph::Output& o : body_.outputs()) values.push_back(elements.at(o.value, *placed_[o.value.index]));
-  for (size_t o = 0; o < values.size(); ++o) elements.store(o, *placed_[body_.outputs()[o].value.index], values[o]);
+  behind_.write(elements, sum);
   const auto nested = [](const std::string& line) { return line.find("for (") != std::string::npos; };
   if (std::any_of(loop.lines.begin(), loop.lines.end(), nested)) loop.pragma.clear();
   loop.finish();
@@ -258,7 +216,7 @@ std::optional<std::vector<std::string>> ContractionWriter::packed(Shape s) {
   a_index.erase(a_index.begin(), a_index.begin() + static_cast<long>(a_index.size() - a_dims.size()));
   for (size_t d = 0; d < a_dims.size(); ++d)
     if (a_dims[d] == 1) a_index[d] = 0;
-  if (!forward(result)) return {};
+  if (!behind_.reach(result)) return {};
   std::optional<Site> a = site(op_.inputs[0], a_index);
   const auto usable = [&](const Site& at) {
     const Stride ks = stride_of(at.offset, "k");
@@ -273,9 +231,8 @@ std::optional<std::vector<std::string>> ContractionWriter::packed(Shape s) {
   else
     lines_.push_back("const auto rows = [&](int64_t m) { return " + address(*a, {"k"}) + "; };");
   const std::vector<std::string> epilogue =
-      put(s, result,
-          "weft::contract<" + t + ">(team, extents, rows, " + name + ", [&](int64_t m, int64_t n0, auto width, const " +
-              t + "* sums) {");
+      put(s, "weft::contract<" + t + ">(team, extents, rows, " + name +
+                 ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }
@@ -295,7 +252,7 @@ std::optional<std::vector<std::string>> ContractionWriter::batched(const Shape& 
   };
   IndexList result = lead;
   result.push_back(m), result.push_back(column(s.n));
-  if (!forward(result)) return {};
+  if (!behind_.reach(result)) return {};
   const IndexList a_index = operand_index(op_.inputs[0], m, k), b_index = operand_index(op_.inputs[1], k, n);
   std::optional<Site> a = site(op_.inputs[0], a_index), b = site(op_.inputs[1], b_index);
   if (!a || !stride_of(a->offset, "m").affine || !stride_of(a->offset, "k").affine)
@@ -310,10 +267,9 @@ std::optional<std::vector<std::string>> ContractionWriter::batched(const Shape& 
                    address(*b, {"n", "k"}) + ", " + std::to_string(stride_of(b->offset, "n").coefficient) + ", " +
                    std::to_string(stride_of(b->offset, "k").coefficient) + "}; };");
   const std::vector<std::string> epilogue = put(
-      s, result,
-      "weft::contract_batch<" + t + ">(team, " + s.batch_text +
-          ", extents, rows, columns, [&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " +
-          t + "* sums) {");
+      s, "weft::contract_batch<" + t + ">(team, " + s.batch_text +
+             ", extents, rows, columns, [&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " +
+             t + "* sums) {");
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }
@@ -331,39 +287,6 @@ std::optional<std::vector<std::string>> ContractionWriter::matmul() {
 
 // ---- convolution ---------------------------------------------------------------------------------------------------
 
-/// Three numbers of spatial dimensions as text, `fill` where there are fewer.
-static std::string triple(const std::vector<int64_t>& numbers, int64_t fill) {
-  std::vector<std::string> texts;
-  for (size_t d = numbers.size(); d < 3; ++d) texts.push_back(std::to_string(fill));
-  for (int64_t n : numbers) texts.push_back(std::to_string(n));
-  return "{" + join(texts, ", ") + "}";
-}
-
-std::optional<ContractionWriter::Geometry> ContractionWriter::geometry() const {
-  const Dims x = context_.dims(op_.inputs[0]), y = context_.dims(root_);
-  const bool conv = op_.kind == OpKind::Conv;
-  Dims w = conv ? context_.dims(op_.inputs[1]) : op_.ints("kernel_shape");
-  if (!conv) w.insert(w.begin(), {x[1], 1});  // one filter of one channel for each
-  const size_t spatial = w.size() - 2;
-  if (w.size() < 3 || spatial > 3 || op_.inputs.size() > 2 || element_count(x) == 0 || element_count(y) == 0) return {};
-  const auto ints = [&](const char* name, int64_t otherwise, size_t count) {
-    return op_.has(name) && !op_.ints(name).empty() ? op_.ints(name) : std::vector<int64_t>(count, otherwise);
-  };
-  const std::vector<int64_t> strides = ints("strides", 1, spatial), dilations = ints("dilations", 1, spatial);
-  const std::vector<int64_t> pads = ints("pads", 0, 2 * spatial),
-                             before(pads.begin(), pads.begin() + static_cast<long>(spatial));
-  const Dims in(x.begin() + 2, x.end()), taps(w.begin() + 2, w.end());
-  Geometry g{};
-  g.out.assign(y.begin() + 2, y.end());
-  g.batch = x[0], g.channels = w[1], g.groups = x[1] / w[1], g.filters = w[0] / g.groups;
-  g.taps = element_count(taps), g.outputs = element_count(g.out);
-  g.plain = g.taps == 1 && in == g.out && element_count(strides) == 1;
-  g.text = "constexpr weft::SlidingWindow window{.in = " + triple(in, 1) + ", .out = " + triple(g.out, 1) +
-           ", .taps = " + triple(taps, 1) + ", .stride = " + triple(strides, 1) +
-           ", .dilation = " + triple(dilations, 1) + ", .pad = " + triple(before, 0) + "};";
-  return g;
-}
-
 /// The input, whole and row-major.
 Site ContractionWriter::planes() {
   const Dims dims = context_.dims(op_.inputs[0]);
@@ -376,7 +299,7 @@ Site ContractionWriter::planes() {
 
 /// Max and average of windows, a row of outputs at a time.
 std::optional<std::vector<std::string>> ContractionWriter::pool() {
-  const std::optional<Geometry> g = geometry();
+  const std::optional<WindowGeometry> g = window_geometry(context_, root_);
   const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
   // A window that hangs over the padding is counted in part.
   if (!g || (padded && op_.integer_or("ceil_mode", 0)) || op_.outputs.size() > 1) return {};
@@ -385,7 +308,7 @@ std::optional<std::vector<std::string>> ContractionWriter::pool() {
   const IndexExpr plane = index_variable("batch", 0, planes_count - 1);
   IndexList result = {quotient(plane, g->groups), remainder(plane, g->groups)};
   for (const IndexExpr& at : unravel(column(g->outputs), g->out)) result.push_back(at);
-  if (!forward(result)) return {};
+  if (!behind_.reach(result)) return {};
   const Site x = planes();
   context_.need({Argument::Kind::Team});
   const std::string t = type(), limits = "std::numeric_limits<" + t + ">::infinity()";
@@ -395,18 +318,17 @@ std::optional<std::vector<std::string>> ContractionWriter::pool() {
               : padded ? "sums[j] / " + t + "(" + std::to_string(g->taps) + ")"
                        : "sums[j] / taps[j]";
   const std::vector<std::string> epilogue =
-      put(shape, result,
-          "weft::pool_planes<" + t + ">(team, window, " + std::to_string(planes_count) + ", " + x.base + ", " +
-              (largest ? "-" + limits : t + "(0)") + ", [](" + t + " a, " + t + " b) { return " +
-              (largest ? "weft::maximum(a, b)" : "a + b") +
-              "; }, [&]([[maybe_unused]] int64_t batch, int64_t, int64_t n0, auto width, const " + t +
-              "* sums, [[maybe_unused]] const " + t + "* taps) {");
+      put(shape, "weft::pool_planes<" + t + ">(team, window, " + std::to_string(planes_count) + ", " + x.base + ", " +
+                     (largest ? "-" + limits : t + "(0)") + ", [](" + t + " a, " + t + " b) { return " +
+                     (largest ? "weft::maximum(a, b)" : "a + b") +
+                     "; }, [&]([[maybe_unused]] int64_t batch, int64_t, int64_t n0, auto width, const " + t +
+                     "* sums, [[maybe_unused]] const " + t + "* taps) {");
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }
 
 std::optional<std::vector<std::string>> ContractionWriter::convolution() {
-  const std::optional<Geometry> g = geometry();
+  const std::optional<WindowGeometry> g = window_geometry(context_, root_);
   if (!g) return {};
   const int64_t depth = g->channels * g->taps, batch = g->batch * g->groups;
   const bool single = g->channels == 1 && !g->plain;
@@ -418,7 +340,7 @@ std::optional<std::vector<std::string>> ContractionWriter::convolution() {
   for (const IndexExpr& at : unravel(column(g->outputs), g->out)) result.push_back(at);
   const Dims w_dims = context_.dims(op_.inputs[1]);
   for (const IndexExpr& at : unravel(k, Dims(w_dims.begin() + 1, w_dims.end()))) w_index.push_back(at);
-  if (!forward(result)) return {};
+  if (!behind_.reach(result)) return {};
   std::optional<Site> w = site(op_.inputs[1], w_index);
   const auto is_plain = [](const Site& at) {
     return stride_of(at.offset, "k").affine && stride_of(at.offset, "m").affine;
@@ -446,30 +368,29 @@ std::optional<std::vector<std::string>> ContractionWriter::convolution() {
       const std::string first = std::to_string(i * g->groups), move = i ? " + " + first + " * window.in_count()" : "";
       const std::string put_head =
           i ? "[&](int64_t group, int64_t m, int64_t n0, auto width, const " + t + "* sums) {" : head;
-      epilogue = put(shape, result,
-                     "weft::convolve_planes<" + t + ">(team, window, " + std::to_string(g->groups) + ", " +
-                         std::to_string(g->filters) + ", " + x.base + move + ", " + address(*w, {"batch", "m", "k"}) +
-                         ", " + put_head);
+      epilogue = put(shape, "weft::convolve_planes<" + t + ">(team, window, " + std::to_string(g->groups) + ", " +
+                                std::to_string(g->filters) + ", " + x.base + move + ", " +
+                                address(*w, {"batch", "m", "k"}) + ", " + put_head);
       if (i) epilogue.insert(epilogue.begin() + 1, "  const int64_t batch = group + " + first + ";");
       lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
     }
     return lines_;
   }
-  if (!g->plain) return unfolded(*g, shape, result, x, *w);
+  if (!g->plain) return unfolded(*g, shape, x, *w);
   lines_.push_back(contraction_text(shape));
   lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(*w) + "; };");
   lines_.push_back("const auto panels = [&](int64_t batch) { return weft::Unpacked<" + t + ">{" + x.base +
                    " + batch * " + std::to_string(depth * g->outputs) + ", 1, " + std::to_string(g->outputs) + "}; };");
-  epilogue = put(shape, result,
-                 "weft::contract_batch<" + t + ">(team, " + std::to_string(batch) + ", extents, rows, panels, " + head);
+  epilogue =
+      put(shape, "weft::contract_batch<" + t + ">(team, " + std::to_string(batch) + ", extents, rows, panels, " + head);
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }
 
 /// Each image and group: its columns in panels, then the product with the filters; some panels at a time, so that they
 /// stay in a near cache.
-std::vector<std::string> ContractionWriter::unfolded(const Geometry& g, const Shape& shape, const IndexList& result,
-                                                     const Site& x, const Site& w) {
+std::vector<std::string> ContractionWriter::unfolded(const WindowGeometry& g, const Shape& shape, const Site& x,
+                                                     const Site& w) {
   constexpr int64_t kBlockElements = 262144;
   const std::string t = type(), array = context_.names.unique("columns_16");
   const int64_t panels = (g.outputs + 15) / 16,
@@ -491,9 +412,8 @@ std::vector<std::string> ContractionWriter::unfolded(const Geometry& g, const Sh
                  " + batch * " + std::to_string(g.channels) + " * window.in_count(), " + first + ", " + count + ", " +
                  array + ".get());");
   std::vector<std::string> epilogue =
-      put(shape, result,
-          "weft::contract<" + t + ">(team, extents, rows, " + array + ".get(), [&](int64_t m, int64_t " +
-              (whole ? "n0" : "column") + ", auto width, const " + t + "* sums) {");
+      put(shape, "weft::contract<" + t + ">(team, extents, rows, " + array + ".get(), [&](int64_t m, int64_t " +
+                     (whole ? "n0" : "column") + ", auto width, const " + t + "* sums) {");
   if (!whole) epilogue.insert(epilogue.begin() + 1, "  const int64_t n0 = first * 16 + column;");
   for (const std::string& line : epilogue) body.push_back(line[0] == '#' ? line : indent + line);
   if (!whole) body.push_back("}");
@@ -504,18 +424,6 @@ std::vector<std::string> ContractionWriter::unfolded(const Geometry& g, const Sh
 }
 
 }  // namespace
-
-static ValueId contraction_of(const Graph& body) {
-  ValueId found;
-  for (OpId id : body.order()) {
-    const Op& op = body.op(id);
-    if (category(op) == Category::Pointwise || category(op) == Category::View || category(op) == Category::Source)
-      continue;
-    if (found || category(op) != Category::Contraction) return {};
-    found = op.outputs[0];
-  }
-  return found;
-}
 
 std::vector<std::string> write_contraction(KernelContext& context) {
   const ValueId root = contraction_of(context.body);

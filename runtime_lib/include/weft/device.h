@@ -275,3 +275,5 @@ WEFT_DEVICE bool Peers::barrier() const {
 }
 
 }  // namespace weft
+
+#include "weft/device_convolution.h"

@@ -1,0 +1,27 @@
+// The geometry of a convolution or pool in its spatial dimensions.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+namespace weft {
+
+/// Three spatial dimensions, leading ones of extent 1 where there are fewer.
+struct SlidingWindow {
+  int64_t in[3], out[3], taps[3], stride[3], dilation[3], pad[3];
+
+  constexpr int64_t in_count() const { return in[0] * in[1] * in[2]; }
+  constexpr int64_t out_count() const { return out[0] * out[1] * out[2]; }
+  constexpr int64_t tap_count() const { return taps[0] * taps[1] * taps[2]; }
+  /// Input position of a tap, outside [0, in) in the padding.
+  constexpr int64_t at(int d, int64_t o, int64_t tap) const { return o * stride[d] + tap * dilation[d] - pad[d]; }
+  /// The outputs first .. last along the last dimension whose tap lies inside the input.
+  constexpr void inside(int64_t tap, int64_t& first, int64_t& last) const {
+    const int64_t shift = tap * dilation[2] - pad[2];
+    first = shift >= 0 ? 0 : (-shift + stride[2] - 1) / stride[2];
+    last = in[2] - 1 - shift < 0 ? 0 : (in[2] - 1 - shift) / stride[2] + 1;
+    last = std::min(last, out[2]);
+    first = std::min(first, last);
+  }
+};
+
+}  // namespace weft

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -18,8 +19,14 @@ struct Scope {
   std::string pragma;  // in front of `open`
   /// Device kernels: all threads of a row run it together, and its values are the same on all of them.
   bool uniform = true;
-  /// A loop whose iterations the threads of a row share.
-  bool shared = false;
+  /// Device kernels: a loop over a row whose iterations lanes take in turn, and where a lane keeps what it computed in
+  /// one of them for the next loop over the row: in an array of its own, or in one of the row.
+  struct Keeping {
+    Scope* loop = nullptr;  // outermost of the row's loops
+    int64_t count = 0, lane_count = 0;
+    std::string at, lane_at;
+  };
+  std::optional<Keeping> keeping;
   std::vector<std::string> lines;
   std::vector<std::string> behind;            // stands behind the closed scope
   std::map<std::string, std::string> known;   // values that have a name here

@@ -103,34 +103,36 @@ Element Elements::load(ValueId value, const IndexList& index) {
 
 /// The neighbours lie side by side from an address on that is a multiple of their size.
 bool Elements::is_vector(const IndexExpr& offset) const {
-  if (!vector_.scope || !stride_of(offset, vector_.variable).affine) return false;
-  if (stride_of(offset, vector_.variable).coefficient != 1) return false;
-  const IndexExpr first = substitute(offset, vector_.variable, 0);
-  if (scopes.home({first}) == vector_.scope) return false;
-  return first.constant() % vector_.width == 0 &&
+  if (!scopes.vector.scope) return false;
+  const Stride stride = stride_of(offset, scopes.vector.variable);
+  if (!stride.affine || stride.coefficient != 1) return false;
+  const IndexExpr first = substitute(offset, scopes.vector.variable, 0);
+  if (scopes.home({first})->depth >= scopes.vector.scope->depth) return false;  // loaded in front of the loop
+  return first.constant() % scopes.vector.width == 0 &&
          std::all_of(first.terms().begin(), first.terms().end(),
-                     [&](const IndexExpr::Term& t) { return t.coefficient * t.atom->step % vector_.width == 0; });
+                     [&](const IndexExpr::Term& t) { return t.coefficient * t.atom->step % scopes.vector.width == 0; });
 }
 
 std::string Elements::vector_load(const std::string& base, const IndexExpr& offset) {
-  Scope& around = *vector_.scope->parent;
-  const std::string first = scopes.text(substitute(offset, vector_.variable, 0));
+  Scope& around = *scopes.vector.scope->parent;
+  const std::string first = scopes.text(substitute(offset, scopes.vector.variable, 0));
   std::string& name = around.known["vector:" + base + "+" + first];
   if (name.empty()) {
-    name = scopes.names.unique(base + "_" + std::to_string(vector_.width));
-    around.put("const auto " + name + " = weft::load<" + std::to_string(vector_.width) + ">(" + base + " + " + first +
-               ");");
+    name = scopes.names.unique(base + "_" + std::to_string(scopes.vector.width));
+    around.put("const auto " + name + " = weft::load<" + std::to_string(scopes.vector.width) + ">(" + base + " + " +
+               first + ");");
   }
-  return name + "[" + vector_.variable + "]";
+  return name + "[" + scopes.vector.variable + "]";
 }
 
 /// The element goes into a vector that is stored behind the loop.
 void Elements::vector_store(const std::string& base, DType dtype, const IndexExpr& offset, const Element& element) {
-  const std::string width = std::to_string(vector_.width), name = scopes.names.unique(base + "_" + width);
-  vector_.scope->parent->put("weft::Vector<" + std::string(memory_type(dtype)) + ", " + width + "> " + name + ";");
-  vector_.scope->put(name + "[" + vector_.variable + "] = " + element.text + ";");
-  const std::string first = scopes.text(substitute(offset, vector_.variable, 0));
-  vector_.scope->behind.push_back("weft::store(" + base + " + " + first + ", " + name + ");");
+  const std::string width = std::to_string(scopes.vector.width), name = scopes.names.unique(base + "_" + width);
+  scopes.vector.scope->parent->put("weft::Vector<" + std::string(memory_type(dtype)) + ", " + width + "> " + name +
+                                   ";");
+  scopes.vector.scope->put(name + "[" + scopes.vector.variable + "] = " + element.text + ";");
+  const std::string first = scopes.text(substitute(offset, scopes.vector.variable, 0));
+  scopes.vector.scope->behind.push_back("weft::store(" + base + " + " + first + ", " + name + ");");
 }
 
 void Elements::store(size_t number, const IndexList& index, const Element& element) {
@@ -285,45 +287,49 @@ Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index,
 
 void Elements::keep(const std::string& key, const Element& element, DType dtype) {
   if (element.scope != scopes.current || element.scope == scopes.floor) return;
+  if (scopes.lanes == Lanes::Host)
+    keep_on_host(key, element, dtype);
+  else if (element.scope->keeping && is_kept(key))
+    keep_on_lanes(key, element, dtype);
+}
+
+/// What several loops over a row compute; that is known only in the next attempt.
+bool Elements::is_kept(const std::string& key) {
+  if (++computed_[key] == 2 && attempt_.kept.insert(key).second) scopes.ask_again();
+  return attempt_.kept.contains(key);
+}
+
+void Elements::keep_on_host(const std::string& key, const Element& element, DType dtype) {
   const Scope& loop = *element.scope;
   // Only a plain loop over a row: `for (int64_t c = 0; c < 768; ++c) {` directly inside the row's scope.
   const size_t from = loop.open.find("< ");
   if (from == std::string::npos) return;
   const std::string bound = loop.open.substr(from + 2, loop.open.find(';', from) - from - 2);
-  if (bound.find_first_not_of("0123456789") != std::string::npos || bound.size() > 4) return;
-  if (++computed_[key] == 2 && attempt_.kept.insert(key).second) scopes.ask_again();
-  if (!attempt_.kept.contains(key)) return;
+  if (bound.find_first_not_of("0123456789") != std::string::npos || bound.size() > 4 || !is_kept(key)) return;
   const std::string variable = loop.open.substr(13, loop.open.find(' ', 13) - 13);
   if (variable.find('_') != std::string::npos) return;  // one of several loops of an axis
-  if (scopes.lanes != Lanes::Host) return keep_shared(key, element, dtype, variable, std::stoll(bound));
   const std::string array = scopes.names.unique(element.text + "_row");
-  Scope* row = loop.parent;
-  row->put("alignas(64) " + std::string(compute_type(dtype)) + " " + array + "[" + bound + "];");
+  loop.parent->put("alignas(64) " + std::string(compute_type(dtype)) + " " + array + "[" + bound + "];");
   element.scope->put(array + "[" + variable + "] = " + element.text + ";");
   element.scope->filled[key] = array + "[" + variable + "]";
 }
 
 /// The lane that keeps an element is the one that reads it: a warp has registers for it, a block shared memory.
-void Elements::keep_shared(const std::string& key, const Element& element, DType dtype, const std::string& variable,
-                           int64_t count) {
+void Elements::keep_on_lanes(const std::string& key, const Element& element, DType dtype) {
   constexpr int64_t kMostSharedBytes = int64_t{40} * 1024;
-  const std::string type = compute_type(dtype);
-  if (!element.scope->shared) return;
-  std::string place;
+  const Scope::Keeping& keeping = *element.scope->keeping;
+  const std::string type = compute_type(dtype), count = std::to_string(keeping.count);
+  const bool in_warp = scopes.lanes == Lanes::Warp;
+  const int64_t bytes = in_warp ? 0 : keeping.count * dtype_bytes(dtype);
+  if (shared_bytes_ + bytes > kMostSharedBytes) return;
+  shared_bytes_ += bytes;
   const std::string array = scopes.names.unique(element.text + "_row");
-  if (scopes.lanes == Lanes::Warp) {
-    element.scope->parent->put(type + " " + array + "[" + std::to_string((count + 31) / 32) + "];");
-    place = array + "[" + variable + " / 32]";
-  } else {
-    const int64_t bytes = count * dtype_bytes(dtype);
-    if (shared_bytes_ + bytes > kMostSharedBytes) return;
-    shared_bytes_ += bytes;
-    element.scope->parent->put(type + "* const " + array + " = weft::shared<" + type + ", " + std::to_string(count) +
-                               ", " + std::to_string(shared_arrays_++) + ">();");
-    place = array + "[" + variable + "]";
-  }
+  keeping.loop->parent->put(in_warp ? type + " " + array + "[" + std::to_string(keeping.lane_count) + "];"
+                                    : type + "* const " + array + " = weft::shared<" + type + ", " + count + ", " +
+                                          std::to_string(shared_arrays_++) + ">();");
+  const std::string place = array + "[" + (in_warp ? keeping.lane_at : keeping.at) + "]";
   element.scope->put(place + " = " + element.text + ";");
-  element.scope->filled[key] = place;
+  keeping.loop->filled[key] = place;
 }
 
 // ---- integers from data, and indices that may lie outside ----------------------------------------------------------

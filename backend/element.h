@@ -30,9 +30,6 @@ class Elements {
   void bind(ValueId value, const IndexList& index, const std::string& name, Scope* scope);
   /// output number `number` (an element of the value behind a last AllGather) = element.
   void store(size_t number, const IndexList& index, const Element& element);
-  /// Elements at `width` neighbouring values of a variable, whose loop is the current scope, are loaded and stored at
-  /// once.
-  void take_vectors(const std::string& variable, int64_t width) { vector_ = {variable, width, scopes.current}; }
   /// Reads of window operands inside at() go to this peer ("p" or "0"); empty: the rank's own.
   std::string peer;
   bool again() const { return scopes.again(); }
@@ -58,8 +55,9 @@ class Elements {
   /// `const float name = text;` in the scope of the element.
   Element named(ValueId value, Element element);
   void keep(const std::string& key, const Element& element, DType dtype);
-  void keep_shared(const std::string& key, const Element& element, DType dtype, const std::string& variable,
-                   int64_t count);
+  bool is_kept(const std::string& key);
+  void keep_on_host(const std::string& key, const Element& element, DType dtype);
+  void keep_on_lanes(const std::string& key, const Element& element, DType dtype);
   /// An integer of run-time data as an index in [0, extent).
   IndexExpr data_index(const Element& element, const std::string& name, int64_t extent);
   /// The index brought into [0, extent), and the text of the condition that it is there already ("" if always).
@@ -79,16 +77,9 @@ class Elements {
   const Graph& body_;
   Attempt& attempt_;
   std::map<std::string, int> computed_;
-  /// The loop over neighbours, if a thread takes several.
-  struct Vector {
-    std::string variable;
-    int64_t width = 1;
-    Scope* scope = nullptr;
-  };
   bool is_vector(const IndexExpr& offset) const;
   std::string vector_load(const std::string& base, const IndexExpr& offset);
   void vector_store(const std::string& base, DType dtype, const IndexExpr& offset, const Element& element);
-  Vector vector_;
   int64_t shared_bytes_ = 0;
   int shared_arrays_ = 0;
 };

@@ -52,33 +52,53 @@ void split_number(Scope& scope, const std::string& number, const std::vector<Loo
   }
 }
 
-/// One loop over the whole axis, which the lanes take in turn.
+/// One loop over the whole axis, which the lanes take in turn: an element each, or neighbours.
 void LoopScopes::open_shared(Open& open, Scope* under, const LoopAxis& axis) {
-  std::string count = axis.bound.empty() ? std::to_string(axis.extent) : axis.bound;
-  const bool single = open.loops.size() == 1;
-  const std::string v = single ? open.loops[0].variable : axis.name + "_all";
+  std::vector<Loop> loops = open.loops;
+  const bool is_vector = row_vector > 1 && loops.size() > 1 && loops.back().extent == row_vector;
+  const int64_t width = is_vector ? row_vector : 1, turns = axis.extent / width;
+  if (is_vector) loops.pop_back();
+  const std::string bound = axis.bound.empty() ? std::to_string(turns) : axis.bound;
+  const std::string v = loops.size() == 1 ? loops[0].variable : axis.name + "_all";
   const std::string first = lanes == Lanes::Warp ? "weft::lane()" : "threadIdx.x";
   const std::string step = lanes == Lanes::Warp ? "32" : "blockDim.x";
   open.shared = true;
   open.scopes.push_back(std::make_unique<Scope>(
-      under, "for (int64_t " + v + " = " + first + "; " + v + " < " + count + "; " + v + " += " + step + ") {"));
+      under, "for (int64_t " + v + " = " + first + "; " + v + " < " + bound + "; " + v + " += " + step + ") {"));
   Scope& scope = open.inner();
-  scope.uniform = false, scope.shared = single;
-  if (!single) split_number(scope, v, open.loops);
-  for (const Loop& loop : open.loops) {
-    open.hidden[loop.variable] = owners_.contains(loop.variable) ? owners_[loop.variable] : nullptr;
-    declare_loop(loop, axis, &scope);
+  scope.uniform = false;
+  if (loops.size() > 1) split_number(scope, v, loops);
+  for (const Loop& loop : open.loops) open.hidden[loop.variable] = owners_[loop.variable];
+  for (const Loop& loop : loops) declare_loop(loop, axis, &scope);
+  Scope::Keeping keeping{&scope, axis.extent, (turns + 31) / 32 * width, v, v + " / 32"};
+  if (is_vector) {
+    open_neighbours(open.scopes, open.loops.back(), axis);
+    const std::string& n = open.loops.back().variable;
+    keeping.at = n + " * " + std::to_string(turns) + " + " + v;  // neighbouring lanes, neighbouring banks
+    keeping.lane_at = v + " / 32 * " + std::to_string(width) + " + " + n;
   }
-  current = &scope;
+  if (axis.bound.empty()) open.inner().keeping = keeping;
+  current = &open.inner();
+}
+
+void LoopScopes::open_neighbours(std::vector<std::unique_ptr<Scope>>& scopes, const Loop& loop, const LoopAxis& axis) {
+  const std::string& n = loop.variable;
+  scopes.push_back(std::make_unique<Scope>(
+      scopes.back().get(), "for (int64_t " + n + " = 0; " + n + " < " + loop.bound + "; ++" + n + ") {"));
+  scopes.back()->pragma = "#pragma unroll";
+  declare_loop(loop, axis, scopes.back().get());
+  vector = {n, loop.extent, scopes.back().get()};
 }
 
 LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const std::string& pragma, bool may_share) {
   Open open;
-  open.before = current;
+  open.before = current, open.vector_before = vector;
+  const bool loops = axis.extent != 1 || !axis.bound.empty();
+  const bool shares = may_share && loops && under->uniform && (lanes == Lanes::Warp || lanes == Lanes::Block);
+  if (shares && row_vector > 1) cuts_.add(axis, row_vector);
   open.loops = cuts_.loops(axis);
   open.index = Cuts::index(open.loops);
-  const bool loops = axis.extent != 1 || !axis.bound.empty();
-  if (may_share && loops && under->uniform && (lanes == Lanes::Warp || lanes == Lanes::Block)) {
+  if (shares) {
     open_shared(open, under, axis);
     return open;
   }
@@ -97,12 +117,12 @@ LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const std:
 }
 
 void LoopScopes::close(Open& open) {
-  // A loop around another loop is not a vector loop, and the pragmas do not nest.
+  // A loop around another loop is not a vector loop, and the host's pragmas do not nest.
   for (const std::string& line : open.inner().lines)
-    if (line.find("for (") != std::string::npos) open.inner().pragma.clear();
+    if (lanes == Lanes::Host && line.find("for (") != std::string::npos) open.inner().pragma.clear();
   for (auto scope = open.scopes.rbegin(); scope != open.scopes.rend(); ++scope) (*scope)->finish();
   for (const auto& [variable, owner] : open.hidden) owners_[variable] = owner;
-  current = open.before;
+  current = open.before, vector = open.vector_before;
 }
 
 LoopAxis LoopScopes::fresh_axis(const std::string& name, int64_t extent, const std::string& bound,

@@ -57,6 +57,16 @@ class LoopScopes {
   Scope* current = &root;
   Lanes lanes = Lanes::Host;
 
+  /// The loop over neighbours that a thread loads and stores at once, if one is open.
+  struct Vector {
+    std::string variable;
+    int64_t width = 1;
+    Scope* scope = nullptr;
+  };
+  Vector vector;
+  /// Device kernels: how many neighbours of a row a lane takes together.
+  int64_t row_vector = 1;
+
   /// Loops opened inside `under`; the innermost becomes current.
   struct Open {
     std::vector<std::unique_ptr<Scope>> scopes;
@@ -64,12 +74,15 @@ class LoopScopes {
     IndexExpr index;
     bool shared = false;  // by the lanes of a row: a result of all needs a reduction over them
     Scope* before = nullptr;
+    Vector vector_before;
     std::map<std::string, Scope*> hidden;
     Scope& inner() { return *scopes.back(); }
   };
   /// `may_share`: lanes may take iterations in turn.
   Open open(Scope* under, const LoopAxis& axis, const std::string& pragma = "", bool may_share = false);
   void close(Open& open);
+  /// The innermost loop of a device kernel: over neighbours that a thread loads and stores at once.
+  void open_neighbours(std::vector<std::unique_ptr<Scope>>& scopes, const Loop& loop, const LoopAxis& axis);
   /// Axis of that name and extent, renamed where one is open around `under`.
   LoopAxis fresh_axis(const std::string& name, int64_t extent, const std::string& bound, const Scope* under) const;
 

@@ -103,7 +103,8 @@ static void open_grid(LoopScopes& scopes, OpenOuter& open, std::vector<OuterLoop
   }
   if (lanes == Lanes::Thread) context.cover((count + 255) / 256, std::min<int64_t>(whole_warps(count), 256));
   if (lanes == Lanes::Warp) context.cover((count + 3) / 4, 128);
-  if (lanes == Lanes::Block) context.cover(count, std::clamp<int64_t>(whole_warps(outer.work), 32, 256));
+  if (lanes == Lanes::Block)
+    context.cover(count, std::clamp<int64_t>(whole_warps(outer.work / scopes.row_vector), 32, 256));
   if (loops.empty()) {
     const bool row = lanes != Lanes::Thread;
     open.scopes.push_back(std::make_unique<Scope>(&scopes.root, row ? "{" : "if (weft::thread() == 0) {"));
@@ -119,11 +120,7 @@ static void open_grid(LoopScopes& scopes, OpenOuter& open, std::vector<OuterLoop
   if (parts.size() > 1) split_number(open.inner(), v, parts);
   for (const OuterLoop& l : loops) scopes.declare_loop(l.loop, outer.axes[l.axis], &open.inner());
   if (!vector) return;
-  const std::string& n = vector->loop.variable;
-  open.scopes.push_back(std::make_unique<Scope>(
-      &open.inner(), "for (int64_t " + n + " = 0; " + n + " < " + vector->loop.bound + "; ++" + n + ") {"));
-  open.inner().pragma = "#pragma unroll";
-  scopes.declare_loop(vector->loop, outer.axes[vector->axis], &open.inner());
+  scopes.open_neighbours(open.scopes, vector->loop, outer.axes[vector->axis]);
 }
 
 OpenOuter open_outer(LoopScopes& scopes, const OuterLoops& outer, const Cuts& cuts, KernelContext& context) {
@@ -391,6 +388,20 @@ static int64_t vector_width(const KernelContext& context, const IterationSpace& 
   return count >= kLeastElements && last % width == 0 ? width : 1;
 }
 
+/// The same for the elements of a row, where all of them lie side by side and every lane of a warp has some.
+static int64_t row_vector_width(const KernelContext& context, const IterationSpace& space, int64_t row) {
+  const int64_t ndim = static_cast<int64_t>(space.dims.size()),
+                first = ndim - static_cast<int64_t>(space.reduced.size());
+  if (space.reduced.empty() || context.reads_peers()) return 1;
+  if (*std::min_element(space.reduced.begin(), space.reduced.end()) < first) return 1;
+  int64_t bytes = 1;
+  for (const Formal& formal : context.kernel.formals)
+    if (!formal.type.shape.empty() && context.dims(formal.type).back() == space.dims.back())
+      bytes = std::max(bytes, dtype_bytes(formal.type.dtype));
+  const int64_t width = 16 / bytes;
+  return row % width == 0 && row / width >= 32 ? width : 1;
+}
+
 /// Short rows are a warp's, long ones a block's.
 static Lanes lanes_for(const IterationSpace& space, int64_t row) {
   constexpr int64_t kWarpRow = 256;
@@ -407,12 +418,12 @@ static std::vector<std::string> write_space(KernelContext& context, const Iterat
   for (int64_t d : space.reduced) outer.work *= space.dims[d];
   if (context.is_device()) elements.scopes.lanes = lanes_for(space, outer.work);
   if (elements.scopes.lanes == Lanes::Thread) outer.vector = vector_width(context, space);
+  if (elements.scopes.lanes != Lanes::Host) elements.scopes.row_vector = row_vector_width(context, space, outer.work);
   if (outer.vector > 1) {
     attempt.cuts.add(outer.axes.back(), outer.vector);
     if (attempt.cuts.loops(outer.axes.back()).back().extent != outer.vector) outer.vector = 1;
   }
   OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context);
-  if (outer.vector > 1) elements.take_vectors(attempt.cuts.loops(outer.axes.back()).back().variable, outer.vector);
   IndexList index(space.dims.size());
   for (size_t r = 0; r < rows.size(); ++r) fill(index, rows[r], open.index[r], space);
   write_reductions(elements, context, space, index);

@@ -174,6 +174,21 @@ Command compile_command(const Target& target, const BuildOptions& options, const
   return command;
 }
 
+/// The runtime library's part that talks MPI. It is compiled with the program, since each MPI has its own headers.
+struct NetworkPart {
+  std::string name, object;
+  Command command;
+};
+NetworkPart network_part(const Target& target, const BuildOptions& options, const fs::path& root) {
+  const std::string name = "mpi_network.cpp";
+  const fs::path runtime = options.runtime_dir;
+  NetworkPart part{name, (root / (name + ".o")).string(), host_command(target, options, root, name)};
+  for (const std::string& flag : options.mpi_flags) part.command.push_back(flag);
+  for (const char* folder : {"include", "src"}) part.command.push_back("-I" + (runtime / folder).string());
+  part.command.insert(part.command.end(), {"-c", "-o", part.object, (runtime / "mpi" / name).string()});
+  return part;
+}
+
 bool is_code(const std::string& path) { return path.ends_with(".cpp") || is_device_code(path); }
 
 BuildResult file_failed(Diags& diags, const std::string& path) {
@@ -196,12 +211,19 @@ BuildResult build_program(const Target& target, const std::vector<SourceFile>& f
   for (const SourceFile* file : order) link.push_back((root / (file->path + ".o")).string());
   std::stable_sort(order.begin(), order.end(),
                    [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
-  Compiles compiles(options, order.size() + 1, diags);
+  const bool has_network = !options.mpi_flags.empty();
+  Compiles compiles(options, order.size() + 1 + has_network, diags);
+  if (has_network) {
+    const NetworkPart part = network_part(target, options, root);
+    compiles.run(part.command, part.name, part.object + ".log");
+    link.push_back(part.object);
+  }
   for (const SourceFile* file : order)
     compiles.run(compile_command(target, options, root, file->path), file->path,
                  (root / (file->path + ".log")).string());
   if (!compiles.finish()) return BuildResult::ToolchainFailed;
   link.push_back(options.runtime_library);
+  link.insert(link.end(), options.mpi_flags.begin(), options.mpi_flags.end());
   if (target.kind == Target::Kind::Cuda)
     for (const char* word : {"-L", "-lcudart_static", "-lrt", "-ldl"})
       link.push_back(word == std::string("-L") ? "-L" + options.cuda_dir + "/lib" : word);
@@ -230,8 +252,9 @@ BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>&
   std::error_code error;
   const fs::path runtime = root / "runtime_lib";
   fs::create_directories(runtime, error);
-  for (const char* part : {"include", "src", "cuda", "CMakeLists.txt", "program.cmake"})
-    if (plan.target.kind == Target::Kind::Cuda || part != std::string("cuda"))
+  const std::string other = plan.target.kind == Target::Kind::Cuda ? "mpi" : "cuda";
+  for (const char* part : {"include", "src", "cuda", "mpi", "CMakeLists.txt", "program.cmake"})
+    if (part != other)
       fs::copy(fs::path(options.runtime_dir) / part, runtime / part,
                fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
   if (error) {

@@ -113,6 +113,16 @@ std::string find_compiler() {
   return "";
 }
 
+std::vector<std::string> find_mpi(const std::string& wrapper) {
+  const Finished shown = run_program({wrapper, "-show"}, 60);
+  if (shown.exit_code != 0) return {};
+  std::vector<std::string> words;
+  for (const std::string& word : split(shown.out.substr(0, shown.out.find('\n')), ' '))
+    if (!word.empty()) words.push_back(word);
+  if (!words.empty()) words.erase(words.begin());  // the compiler
+  return words;
+}
+
 bool check_output(const Options& options, Diags& diags) {
   if (!options.stop_after.empty()) return true;
   const std::string problem = options.emit_source ? folder_problem(options.output) : output_problem(options.output);
@@ -129,6 +139,10 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
                 "there is no nvcc in PATH, CUDA_HOME or /usr/local/cuda; `weft doctor --target cuda` says more");
   if (compiler.empty())
     diags.error("no-compiler", {}, "neither g++ nor clang++ is in PATH; `weft doctor` says what is needed");
+  const std::vector<std::string> mpi = options.transport_mpi ? find_mpi(options.mpicc) : std::vector<std::string>{};
+  if (options.transport_mpi && mpi.empty())
+    diags.error("no-mpi", {}, "'{} -show' does not say how to compile for MPI (Debian: apt-get install libopenmpi-dev)",
+                printable(options.mpicc));
   const WorkFolder work;
   if (work.path().empty())
     diags.error("no-work-folder", {}, "no folder can be made below TMPDIR or /tmp: {}", std::strerror(errno));
@@ -139,6 +153,7 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
                            .runtime_dir = runtime->folder,
                            .runtime_library = runtime->library,
                            .compiler = compiler,
+                           .mpi_flags = mpi,
                            .cuda_dir = cuda,
                            .jobs = 0,
                            .progress = !options.quiet};
@@ -156,6 +171,7 @@ int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const 
                            .runtime_dir = runtime->folder,
                            .runtime_library = runtime->library,
                            .compiler = "",
+                           .mpi_flags = {},
                            .cuda_dir = "",
                            .jobs = 0,
                            .progress = false};

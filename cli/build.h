@@ -26,6 +26,9 @@ std::string find_cuda();
 /// The C++ compiler of emitted programs: g++, or clang++ where there is none. Empty if there is neither.
 std::string find_compiler();
 
+/// What the compiler wrapper of an MPI adds to the commands that compile and link; empty if it cannot be run.
+std::vector<std::string> find_mpi(const std::string& wrapper);
+
 /// Reports before the work starts where its result cannot be written.
 bool check_output(const Options& options, Diags& diags);
 

@@ -17,8 +17,8 @@ namespace weft {
 namespace {
 
 bool check_target(const Options& options, Diags& diags) {
-  if (options.transport_mpi)
-    diags.error("mpi-unsupported", {}, "this version has no --transport mpi: ranks must be on one machine");
+  if (options.transport_mpi && options.target.kind == Target::Kind::Cuda)
+    diags.error("mpi-unsupported", {}, "--transport mpi is for --target host: ranks with GPUs use NCCL");
   return diags.ok();
 }
 
@@ -59,6 +59,27 @@ bool fits_memory(const Compilation& c, Diags& diags) {
   return diags.ok();
 }
 
+bool reads_peers(const Kernel& kernel) {
+  for (const OpId id : kernel.body.order()) {
+    const Op& op = kernel.body.op(id);
+    if (category(op) == Category::Collective && op.kind != OpKind::ShardSlice) return true;
+  }
+  return false;
+}
+
+/// A kernel over the peer table reads the memory of other ranks, which must then be there.
+bool check_transport(const Compilation& c, const Options& options, Diags& diags) {
+  if (!options.transport_mpi) return true;
+  for (const Kernel& kernel : c.plan.kernels)
+    if (reads_peers(kernel))
+      diags.error("mpi-fused-unsupported", {},
+                  "step '{}' ({}) reads the memory of other ranks inside a kernel, which --transport mpi cannot: leave "
+                  "the collective out of the fusion",
+                  printable(kernel.users.empty() ? kernel.name : kernel.users.front()),
+                  kernel.transform.empty() ? "fused" : kernel.transform);
+  return diags.ok();
+}
+
 }  // namespace
 
 std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags) {
@@ -79,7 +100,7 @@ bool compile_plan(Compilation& c, const Options& options, Diags& diags) {
   std::optional<Plan> plan = make_plan(c.module, c.target, diags);
   if (!plan || !diags.ok()) return false;
   c.plan = std::move(*plan);
-  if (!fits_memory(c, diags)) return false;
+  if (!fits_memory(c, diags) || !check_transport(c, options, diags)) return false;
   progress(options, "plan", watch.seconds());
   const Stopwatch proof;
   const std::vector<std::string> wrong = prove_plan(c.plan);

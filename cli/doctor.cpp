@@ -49,9 +49,20 @@ bool check_library(Target::Kind target) {
   return line("runtime library", runtime.has_value(), runtime ? runtime->library : diags.all().front().message);
 }
 
+/// Wanted with --transport mpi only.
+bool check_mpi(const Options& options) {
+  const std::vector<std::string> flags = find_mpi(options.mpicc);
+  const std::string install = options.mpicc +
+                              " cannot be run; for --transport mpi only (Debian: apt-get install "
+                              "libopenmpi-dev openmpi-bin, or mpich libmpich-dev and --mpicc mpicc.mpich)";
+  return line("MPI", !flags.empty(), flags.empty() ? install : options.mpicc + ": " + join(flags, " "));
+}
+
 bool check_host(const Options& options) {
   bool ok = check_compiler(options);
   ok &= check_library(Target::Kind::Host);
+  const bool has_mpi = check_mpi(options);
+  ok &= has_mpi || !options.transport_mpi;
   const WorkFolder work;
   ok &= line("temporary folder", !work.path().empty(),
              work.path().empty() ? "none can be made below TMPDIR or /tmp" : work.path());

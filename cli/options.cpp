@@ -63,7 +63,7 @@ void check_cuda_arch(const std::string& arch) {
     throw CLI::ValidationError(format("--arch {}: sm_80, sm_90, sm_100 or the like is expected", arch));
 }
 
-void add_target_flags(CLI::App& verb, Given& given) {
+void add_target_flags(CLI::App& verb, Given& given, Options& options) {
   verb.add_option("--target", given.target, "host or cuda")
       ->check(CLI::IsMember({"host", "cuda"}))
       ->capture_default_str();
@@ -71,6 +71,9 @@ void add_target_flags(CLI::App& verb, Given& given) {
       ->type_name("LIST");
   verb.add_option("--transport", given.transport, "how host ranks talk across machines")
       ->check(CLI::IsMember({"local", "mpi"}))
+      ->capture_default_str();
+  verb.add_option("--mpicc", options.mpicc, "the compiler wrapper of the MPI to build for")
+      ->type_name("COMMAND")
       ->capture_default_str();
 }
 
@@ -116,7 +119,7 @@ void add_flags(CLI::App& app, const Verb& verb, Given& given, Options& options) 
     add_model_flags(app, given);
     add_list(app, "--schedule", options.schedules, "FILE", "YAML; without it, one rank");
   }
-  if (takes(Verb::kModel | Verb::kTarget)) add_target_flags(app, given);
+  if (takes(Verb::kModel | Verb::kTarget)) add_target_flags(app, given, options);
   if (takes(Verb::kModel)) app.add_flag("--quiet", options.quiet, "no lines of progress on standard error");
   if (takes(Verb::kBuild)) add_build_flags(app, given, options);
   if (takes(Verb::kJson)) app.add_flag("--json", options.json, "prints JSON");

@@ -22,6 +22,7 @@ struct Options {
   std::vector<BindRequest> binds;
   Target target;
   bool transport_mpi = false;
+  std::string mpicc = "mpicc";
 
   // What to make of it.
   std::string output;

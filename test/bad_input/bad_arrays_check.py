@@ -134,7 +134,7 @@ def check_compile_paths():
         ("bind-without-file", ["-o", FOLDER / "p", "--bind", f"z={FOLDER / 'nowhere.npy'}"], 1),
         ("unknown-cuda-arch", ["-o", FOLDER / "p", "--target", "cuda", "--arch", "foo"], 2),
         ("old-cuda-arch", ["-o", FOLDER / "p", "--target", "cuda", "--arch", "sm_70"], 2),
-        ("mpi", ["-o", FOLDER / "p", "--transport", "mpi"], 3),
+        ("mpi-on-cuda", ["-o", FOLDER / "p", "--transport", "mpi", "--target", "cuda"], 3),
     )
     for name, flags, wanted in rows:
         status, _, err = harness.weft("compile", MODEL, *flags, timeout=60)

@@ -122,7 +122,8 @@ def check_environment():
     harness.check("nothing-left", not (FOLDER / "lacking").exists(), "a failed compilation left an executable")
     expect("doctor", harness.weft("doctor", "--arch", "x86-64"), 0, "runtime library")
     expect("doctor/no-compiler", harness.weft("doctor", env=dict(os.environ, PATH="/nowhere")), 6, "missing")
-    expect("mpi", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--transport", "mpi"), 3, "[mpi-unsupported]")
+    expect("mpi", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--transport", "mpi", "--mpicc", "none"), 6, "[no-mpi]")
+    expect("doctor/no-mpi", harness.weft("doctor", "--transport", "mpi", "--mpicc", "none"), 6, "none cannot be run")
 
 
 def check_cuda_environment():

@@ -25,10 +25,6 @@ struct Drawn {
   std::vector<std::string> names;
 };
 
-std::string cut(const std::string& text, size_t most) {
-  return text.size() <= most ? text : text.substr(0, most - 3) + "...";
-}
-
 std::string fixed(double value, const char* pattern) {
   char text[40];
   std::snprintf(text, sizeof text, pattern, value);
@@ -128,7 +124,7 @@ void Page::add_lanes() {
     if (is_first && rank >= 0) y += kGap;
     if (is_first) rank = at.rank, ++number;
     top_[static_cast<size_t>(lane)] = y;
-    const std::string name = is_first ? format("rank {}", rank) : "", stream = html_text(cut(at.stream, 40));
+    const std::string name = is_first ? format("rank {}", rank) : "", stream = html_text(shortened(at.stream, 40));
     Params row;
     row.set("top_px", format("{}px", y - 1)).set("rank", name).set("stream", stream);
     params_.list("lanes").push_back(std::move(row));
@@ -220,7 +216,7 @@ std::string Page::tip(const Drawn& drawn) const {
   if (!of.what.empty()) rows.push_back(of.what);
   rows.push_back(time_text(box.end - box.begin) + " from " + time_text(box.begin) + " on, " +
                  lane_name(line_.lanes[static_cast<size_t>(box.lane)]));
-  if (!of.nodes.empty()) rows.push_back("nodes: " + cut(of.nodes, 200));
+  if (!of.nodes.empty()) rows.push_back("nodes: " + shortened(of.nodes, 200));
   if (!of.transform.empty()) rows.push_back(of.transform + (of.where.empty() ? "" : " (" + of.where + ")"));
   if (of.is_counted) rows.push_back(work_text(of.cost.work) + "; bound by " + bound_name(of.cost.bound));
   if (box.begin > box.ready) rows.push_back("waited " + time_text(box.begin - box.ready));
@@ -280,7 +276,9 @@ void Page::add_steps() {
     const TimelineStep& of = line_.steps[static_cast<size_t>(totals[i].step)];
     Params row;
     row.set("color", of.communicates ? "--exchange-0" : "--compute-0");
-    row.set("name", html_text(of.name)).set("what", html_text(of.what)).set("nodes", html_text(cut(of.nodes, 300)));
+    row.set("name", html_text(of.name))
+        .set("what", html_text(of.what))
+        .set("nodes", html_text(shortened(of.nodes, 300)));
     row.set("transform", html_text(of.transform + (of.where.empty() ? "" : " (" + of.where + ")")));
     row.set("runs", std::to_string(totals[i].runs)).set("time", time_text(totals[i].seconds));
     row.set("share", percent(totals[i].seconds, line_.seconds));

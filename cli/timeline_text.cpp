@@ -72,10 +72,6 @@ std::string lanes_text(const Timeline& timeline) {
   return text;
 }
 
-std::string cut(const std::string& text, size_t most) {
-  return text.size() <= most ? text : text.substr(0, most - 3) + "...";
-}
-
 std::string longest_text(const Timeline& timeline) {
   const std::vector<StepTotal> totals = step_totals(timeline);
   std::vector<std::vector<std::string>> rows;
@@ -86,7 +82,7 @@ std::string longest_text(const Timeline& timeline) {
                     step.communicates ? "communication" : "computation",
                     step.is_counted ? work_text(step.cost.work) : "",
                     step.is_counted ? bound_name(step.cost.bound) : ""});
-    for (std::string& cell : rows.back()) cell = cut(cell, 36);
+    for (std::string& cell : rows.back()) cell = shortened(cell, 36);
   }
   const size_t all = totals.size();
   return format("  longest steps{} (runs and time on one rank, share of the whole{}):\n",
@@ -96,6 +92,10 @@ std::string longest_text(const Timeline& timeline) {
 }
 
 }  // namespace
+
+std::string shortened(const std::string& text, size_t most) {
+  return text.size() <= most ? text : text.substr(0, most - 3) + "...";
+}
 
 std::string time_text(double seconds) {
   const std::pair<double, const char*> units[] = {{1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1, "s"}};

@@ -12,6 +12,9 @@ std::string time_text(double seconds);
 /// "1.3 million", "25 G": a rate or a count with its prefix.
 std::string metric_text(double number);
 
+/// At most so many characters, "..." at the end where some are left out.
+std::string shortened(const std::string& text, size_t most);
+
 /// "2.36 MOP, 1.1 KiB, 256 bytes by link".
 std::string work_text(const Work& work);
 

@@ -24,6 +24,7 @@ class Link {
   int64_t arrival(int64_t ready_ns, int64_t bytes);
 
   const LinkSpeed speed;
+  std::atomic<int64_t> received_bytes{0};  // so far, whatever the speed
 
  private:
   std::atomic<int64_t> free_ns_{0};

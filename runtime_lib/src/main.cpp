@@ -99,7 +99,9 @@ void run_rank(const Executable& executable, const Options& options, const ImageF
   for (int i = 0; i < options.iterations; ++i) {
     rank.invocation = uint32_t(i);
     if (options.measures_overlap) time_parts(rank, inputs, states, report);
+    const int64_t before = rank.received_bytes();
     report.latency_ms.push_back(invoke(rank, inputs, states, i));
+    world.rank(rank_number).received_bytes.store(rank.received_bytes() - before);
   }
   rank.check_stalled();
   write_tensors(rank, options);
@@ -113,6 +115,7 @@ void run_rank(const Executable& executable, const Options& options, const ImageF
   for (int r = 0; r < executable.world; ++r) {
     report.peak_bytes = std::max(report.peak_bytes, world.rank(r).peak_bytes.load());
     report.device_bytes = std::max(report.device_bytes, world.rank(r).device_bytes.load());
+    report.received_bytes = std::max(report.received_bytes, world.rank(r).received_bytes.load());
   }
   print_report(executable, options, report);
 }

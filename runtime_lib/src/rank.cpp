@@ -10,6 +10,7 @@
 
 #include "collectives.h"
 #include "geometry.h"
+#include "turns.h"
 #include "wait.h"
 
 namespace weft {
@@ -26,6 +27,7 @@ static char* map_own(int64_t bytes) {
 RankState::RankState(const Executable& e, const Program& p, World& w, int r, const char* i, std::string_view m,
                      const RankOptions& o)
     : RankBase(e, p, w, r, i, m, o), network(static_cast<Network*>(w.relay)), link(o.link), walks(p.streams.size()) {
+  if (network != nullptr && o.link.is_limited()) fail(kUsage, "--link: the ranks of this program share no memory");
   own = map_own(p.own_bytes);
   for (size_t s = 0; s < walks.size(); ++s) {
     walks[s].team = std::make_unique<Team>(p.streams[s].parallel ? o.threads : 1);
@@ -75,6 +77,7 @@ void RankState::guarded_walk(int stream) {
 }
 
 void RankState::serve(int stream) {
+  if (!program.streams[size_t(stream)].parallel) take_short_turns();
   for (uint32_t seen = 0;; ++seen) {
     await_change(started_, seen, sleepers_, kShortSpin);
     if (stop_) return;
@@ -247,6 +250,7 @@ void Rank::barrier(const Group& group) {
 }
 
 void Rank::received(int64_t bytes) {
+  state_.link.received_bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (state_.link.speed.is_limited()) walk_->clock.receive(state_.link, bytes);
 }
 

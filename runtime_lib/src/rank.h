@@ -39,6 +39,7 @@ struct RankState final : RankBase {
   void check_stalled() const override;
   const std::vector<Event>& trace(int stream) const override { return walks[size_t(stream)].trace; }
   void clear_trace() override;
+  int64_t received_bytes() const override { return link.received_bytes; }
   [[noreturn]] void time_out(int stream, const std::string& awaited) const;
 
   char* own = nullptr;

@@ -74,6 +74,8 @@ struct RankBase {
   virtual const std::vector<Event>& trace(int stream) const = 0;
   virtual void clear_trace() = 0;
   virtual DeviceMemory device_memory() const { return {}; }
+  /// What came from peers through shared memory so far.
+  virtual int64_t received_bytes() const { return 0; }
   /// Meets all ranks.
   void meet() const;
 

@@ -108,6 +108,10 @@ Overlap overlap_of(const RunReport& report) {
           latency_of(report.latency_ms).median};
 }
 
+std::string received_json(const RunReport& report) {
+  return report.received_bytes == 0 ? "" : text(", \"received_bytes\": %ld", long(report.received_bytes));
+}
+
 std::string overlap_json(const RunReport& report) {
   if (report.computation_ms.empty()) return "";
   const Overlap o = overlap_of(report);
@@ -133,14 +137,17 @@ void print_report(const Executable& executable, const Options& options, const Ru
         "{\"name\": %s, \"ranks\": %d, \"threads\": %d, \"iterations\": %d, \"warmup\": %d, "
         "\"latency_ms\": {\"median\": %.6g, \"mean\": %.6g, \"min\": %.6g, \"max\": %.6g, \"p90\": %.6g, \"p99\": "
         "%.6g}, "
-        "\"peak_memory_bytes\": %ld%s%s}\n",
+        "\"peak_memory_bytes\": %ld%s%s%s}\n",
         json_string(executable.name).c_str(), executable.world, report.threads, n, options.warmup, l.median, l.mean,
-        l.min, l.max, l.p90, l.p99, long(report.peak_bytes), device.c_str(), overlap_json(report).c_str());
+        l.min, l.max, l.p90, l.p99, long(report.peak_bytes), device.c_str(), received_json(report).c_str(),
+        overlap_json(report).c_str());
   } else if (options.is_timed) {
     printf("%s: %d ranks, %d threads each, %d iterations\n", executable.name, executable.world, report.threads, n);
     printf("%-10s %10s %10s %10s %10s %10s %10s\n", "", "median", "mean", "min", "max", "p90", "p99");
     printf("%-10s %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f\n", "latency ms", l.median, l.mean, l.min, l.max, l.p90,
            l.p99);
+    if (report.received_bytes > 0)
+      printf("received by a rank: %.3f MiB an iteration\n", double(report.received_bytes) / (1 << 20));
     print_overlap(report);
     printf("peak memory of a rank: %.1f MiB\n", double(report.peak_bytes) / (1 << 20));
     if (report.device_bytes > 0)

@@ -15,6 +15,7 @@ struct RunReport {
   std::vector<double> computation_ms = {}, communication_ms = {};  // --overlap: alone
   int64_t peak_bytes = 0;                                          // of the largest rank
   int64_t device_bytes = 0;                                        // the same on its device
+  int64_t received_bytes = 0;  // from peers in one invocation, through shared memory: of the rank with the most
 };
 
 std::string info_json(const Executable& executable, std::string_view manifest);

@@ -29,7 +29,7 @@ struct Status {
 
 struct RankSlot {
   std::atomic<int32_t> pid;
-  std::atomic<int64_t> peak_bytes, device_bytes;
+  std::atomic<int64_t> peak_bytes, device_bytes, received_bytes;
   Word sleepers;  // waiters on words that this rank raises
 };
 

@@ -180,6 +180,7 @@ TEST_CASE("program: a slow link gives the same bits, and what overlaps can be me
   REQUIRE(contains(both, key));
   CHECK(atof(both.text.c_str() + both.text.find(key) + strlen(key)) > 10);  // the barriers of communication alone
   CHECK(contains(both, "\"hidden\": "));
+  CHECK(contains(both, "\"received_bytes\": 256"));  // half of the sum: the other rank's part of it
   for (const char* flag : {"--output-dir", "--save-state"})
     CHECK(run("mlp2", flags + " --overlap " + flag + " " + folder.path).code == 2);
 }

@@ -20,13 +20,14 @@ import time
 import numpy as np
 import onnxruntime
 
+from load import BUSY, Load
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = ROOT / "build" / "dev" / "weft"
 FOLDER = ROOT / "build" / "bench"
 VOCABULARY = 50257
 WARM_UP = 2
 PAUSE_SECONDS = 0.1  # threads of the one before that still spin for work have gone to sleep
-BUSY = 0.05  # with more than this share of the machine used by others, figures are worth little
 
 
 def run(*command):
@@ -107,14 +108,6 @@ def time_round(rows, backwards):
     return times
 
 
-def busy_seconds():
-    """CPU seconds of the whole machine so far, and those of this process with what it started."""
-    with open("/proc/stat") as file:
-        user, nice, system, _, _, irq, soft, steal = map(int, file.readline().split()[1:9])
-    own = os.times()
-    return np.array([(user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK"), sum(own[:4])])
-
-
 def print_table(rows, rounds, options):
     print(f"\nGPT-2, {options.layers} layers of width {options.width}, 1 x {options.seq} tokens, fp32; milliseconds")
     print(f"{'':<22}{'threads':>8}{'median':>9}{'best':>9}{'worst':>9}{'ratio':>8}")
@@ -148,14 +141,11 @@ def main(arguments):
     for name, program in programs.items():
         check_equal(name, program, tokens_file, expected)
     rows = contenders(model, programs, tokens, tokens_file, options)
-    busy, start = busy_seconds(), time.monotonic()
+    load, start = Load(), time.monotonic()
     rounds = [time_round(rows, number % 2 == 1) for number in range(options.rounds)]
     print_table(rows, rounds, options)
-    all_of_it, own = busy_seconds() - busy
-    seconds = time.monotonic() - start
-    share = max(0.0, all_of_it - own) / (seconds * os.cpu_count())
-    print(f"{options.rounds} rounds in {seconds:.0f} s; other processes used {share:.0%} of {os.cpu_count()} cores"
-          + (": run this again on a quiet machine" if share > BUSY else ""))
+    print(f"{options.rounds} rounds in {time.monotonic() - start:.0f} s; {load}"
+          + (": run this again on a quiet machine" if load.of_others() > BUSY else ""))
 
 
 if __name__ == "__main__":

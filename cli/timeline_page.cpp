@@ -44,11 +44,15 @@ class Page {
     choose_lanes();
     add_cards();
     add_lanes();
-    add_ticks();
-    add_waits();
-    add_boxes();
-    add_ranks();
-    add_steps();
+    for (const char* list : {"ticks", "waits", "boxes", "ranks", "steps"}) params_.list(list);
+    params_.set("has_critical", "").set("work_title", "");
+    if (has_time(line_)) {
+      add_ticks();
+      add_waits();
+      add_boxes();
+      add_ranks();
+      add_steps();
+    }
     add_notes();
     return render_file("timeline.html", params_);
   }
@@ -144,7 +148,6 @@ void Page::add_lanes() {
 /// At 1, 2 or 5 times a power of ten, about ten of them.
 void Page::add_ticks() {
   std::vector<Params>& ticks = params_.list("ticks");
-  if (line_.seconds <= 0) return;
   const double rough = line_.seconds / 10, power = std::pow(10, std::floor(std::log10(rough)));
   const double unit = rough / power < 1.5   ? power
                       : rough / power < 3.5 ? 2 * power

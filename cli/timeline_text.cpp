@@ -93,6 +93,8 @@ std::string longest_text(const Timeline& timeline) {
 
 }  // namespace
 
+bool has_time(const Timeline& timeline) { return !timeline.boxes.empty() && timeline.seconds > 1e-12; }
+
 std::string shortened(const std::string& text, size_t most) {
   return text.size() <= most ? text : text.substr(0, most - 3) + "...";
 }
@@ -179,7 +181,7 @@ std::string summary_text(const Timeline& timeline) {
 std::string timeline_text(const Timeline& timeline) {
   std::string text = "timeline, " + printable(timeline.source) + "\n";
   for (const std::string& note : timeline.notes) text += "  " + printable(note) + "\n";
-  if (timeline.boxes.empty()) return text + "  nothing runs\n";
+  if (!has_time(timeline)) return text + "  nothing runs\n";
   text += "  " + summary_text(timeline) + "\n" + lanes_text(timeline);
   return text + "  (# computes, = communicates)\n" + longest_text(timeline);
 }

@@ -110,6 +110,17 @@ TEST_CASE("a lane fits a terminal, and shows what fills most of a column") {
   CHECK(static_cast<double>(count_of(communicates, "=")) == doctest::Approx(columns * 3 / 8).epsilon(0.05));
 }
 
+TEST_CASE("a timeline in which nothing takes time") {
+  Timeline line = two_ranks("comm");
+  for (TimelineBox& box : line.boxes) box.ready = box.begin = box.end = 0;
+  for (const double seconds : {0., 1e-310}) {
+    line.seconds = seconds;
+    CHECK(timeline_text(line).find("nothing runs") != std::string::npos);
+    CHECK(timeline_page(line).find("nan") == std::string::npos);
+  }
+  CHECK(timeline_page({}).find("</html>") != std::string::npos);
+}
+
 TEST_CASE("nothing in a name breaks out of the page") {
   const std::string name = "</title></script><b a='1' b=\"2\">&amp;\x01\xff$x";
   const std::string page = timeline_page(two_ranks(name));

@@ -23,7 +23,7 @@ std::string number_text(double value) {
   return text;
 }
 
-/// What fills most of a part of a lane: '#' computes, '=' communicates, '.' waits or has nothing to do.
+/// What fills a part of a lane: '#' computes, '=' communicates, ':' less than half of it, '.' nothing.
 std::string bar_text(const Timeline& timeline, int lane, size_t columns) {
   std::vector<double> computes(columns, 0), communicates(columns, 0);
   const double width = timeline.seconds / static_cast<double>(columns);
@@ -40,7 +40,7 @@ std::string bar_text(const Timeline& timeline, int lane, size_t columns) {
   std::string bar;
   for (size_t c = 0; c < columns; ++c) {
     const double busy = computes[c] + communicates[c];
-    bar += busy < width / 2 ? '.' : computes[c] >= communicates[c] ? '#' : '=';
+    bar += busy <= 0 ? '.' : busy < width / 2 ? ':' : computes[c] >= communicates[c] ? '#' : '=';
   }
   return bar;
 }
@@ -135,8 +135,10 @@ std::vector<StepTotal> step_totals(const Timeline& timeline) {
     if (total.seconds > longest[key.first].seconds) longest[key.first] = total;
   std::vector<StepTotal> totals;
   for (const auto& [step, total] : longest) totals.push_back(total);
-  std::stable_sort(totals.begin(), totals.end(),
-                   [](const StepTotal& a, const StepTotal& b) { return a.seconds > b.seconds; });
+  // Equal steps add up to times that differ in their last bits: they keep their order.
+  std::stable_sort(totals.begin(), totals.end(), [](const StepTotal& a, const StepTotal& b) {
+    return std::llround(a.seconds * 1e12) > std::llround(b.seconds * 1e12);
+  });
   return totals;
 }
 
@@ -183,7 +185,7 @@ std::string timeline_text(const Timeline& timeline) {
   for (const std::string& note : timeline.notes) text += "  " + printable(note) + "\n";
   if (!has_time(timeline)) return text + "  nothing runs\n";
   text += "  " + summary_text(timeline) + "\n" + lanes_text(timeline);
-  return text + "  (# computes, = communicates)\n" + longest_text(timeline);
+  return text + "  (# computes, = communicates, : less than half of the time)\n" + longest_text(timeline);
 }
 
 std::string timeline_json(const Timeline& timeline) {

@@ -1,5 +1,5 @@
-// Collectives over ranks that are threads: every type and operation, ragged slices, groups of several axes, any order
-// of ranks.
+// Collectives over ranks that are threads, through shared memory and through messages: every type and operation, ragged
+// slices, groups of several axes, any order of ranks.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 using namespace weft;
 using weft_test::Ranks;
-using weft_test::run_ranks;
+using weft_test::run_both_ways;
 
 namespace {
 
@@ -55,7 +55,7 @@ int64_t wrong_reductions(int ranks, ReduceOp op, int64_t count) {
   const auto check = [&](const T* got) {
     for (int64_t i = 0; i < count; ++i) wrong += got[i] != expected<T>(op, ranks, i);
   };
-  const int code = run_ranks({.count = ranks}, [&](Rank& r) {
+  const int code = run_both_ways({.count = ranks}, [&](Rank& r) {
     const Group g = all_ranks(ranks);
     for (int64_t i = 0; i < count; ++i) r[src][i] = value_of<T>(r.rank, i);
     r.all_reduce(g, op, src, r[own], count);
@@ -105,7 +105,7 @@ TEST_CASE("collectives: one rank, and more ranks than cores") {
 TEST_CASE("collectives: halves are summed in float and rounded once") {
   Wrong wrong{0};
   const Window<half> x{0, 1};
-  run_ranks({.count = 3}, [&](Rank& r) {
+  run_both_ways({.count = 3}, [&](Rank& r) {
     r[x][0] = r.rank == 0 ? half(2048.0f) : half(1.0f);  // 2048 + 1 is 2048 in half
     r.all_reduce(all_ranks(3), ReduceOp::Sum, x, x, 1);
     wrong += float(r[x][0]) != 2050;
@@ -116,7 +116,7 @@ TEST_CASE("collectives: halves are summed in float and rounded once") {
 TEST_CASE("collectives: NaN wins a maximum") {
   Wrong wrong{0};
   const Window<float> x{0, 1};
-  run_ranks({.count = 3}, [&](Rank& r) {
+  run_both_ways({.count = 3}, [&](Rank& r) {
     r[x][0] = r.rank == 1 ? NAN : float(r.rank);
     r.all_reduce(all_ranks(3), ReduceOp::Max, x, x, 1);
     wrong += !std::isnan(r[x][0]);
@@ -131,7 +131,7 @@ TEST_CASE("collectives: reduce-scatter and all-gather of a ragged dimension") {
   Wrong wrong{0};
   const Window<float> whole{0, kRows * kColumns}, part{whole.end(), kRows * kBlock};
   const Own<float> gathered{0, kRows * kColumns};
-  run_ranks({.count = kCount}, [&](Rank& r) {
+  run_both_ways({.count = kCount}, [&](Rank& r) {
     const Group g = all_ranks(kCount);
     for (int64_t i = 0; i < whole.count; ++i) r[whole][i] = float(i) * float(r.rank + 1);
     std::fill_n(r[part], part.count, -1.0f);
@@ -160,7 +160,7 @@ TEST_CASE("collectives: all-to-all over two axes of a place in any order") {
   Wrong wrong{0};
   const Window<int32_t> rows{0, kPart * kSide};
   const Own<int32_t> columns{0, kSide * kPart};
-  run_ranks({.count = 4}, [&](Rank& r) {
+  run_both_ways({.count = 4}, [&](Rank& r) {
     const Group g{outer, inner};
     const int me = r.index(g);
     for (int64_t i = 0; i < rows.count; ++i) r[rows][i] = int32_t(me * rows.count + i);
@@ -177,7 +177,7 @@ TEST_CASE("collectives: all-to-all over two axes of a place in any order") {
 TEST_CASE("collectives: groups of a permuted place are where the place's list says") {
   Wrong wrong{0};
   const Window<float> x{0, 1};
-  run_ranks({.count = 4}, [&](Rank& r) {
+  run_both_ways({.count = 4}, [&](Rank& r) {
     r[x][0] = float(1 << r.rank);
     r.all_reduce(inner, ReduceOp::Sum, x, x, 1);  // pairs {2, 0} and {3, 1}
     wrong += r[x][0] != (r.rank % 2 == 0 ? 5 : 10);
@@ -193,7 +193,7 @@ TEST_CASE("collectives: broadcast, reduce to a root, and a table of messages") {
   Wrong wrong{0};
   const Window<int64_t> x{0, 2};
   const Own<int64_t> y{0, 3};
-  run_ranks({.count = 3}, [&](Rank& r) {
+  run_both_ways({.count = 3}, [&](Rank& r) {
     const Group g = all_ranks(3);
     r[x][0] = r.rank, r[x][1] = 10 + r.rank;
     r.reduce(g, 1, ReduceOp::Sum, x, r[y], 2);
@@ -211,7 +211,7 @@ TEST_CASE("collectives: a strided all-reduce leaves the rest alone") {
   Wrong wrong{0};
   constexpr int64_t kRows = 800, kWidth = 100, kUsed = 60;  // large enough to go in parts
   const Window<float> x{0, kRows * kWidth};
-  run_ranks({.count = 3}, [&](Rank& r) {
+  run_both_ways({.count = 3}, [&](Rank& r) {
     std::fill_n(r[x], x.count, 1.0f);
     r.all_reduce(all_ranks(3), ReduceOp::Sum, x, x, {.dims = {{kRows, kWidth, kWidth}, {kUsed, 1, 1}}});
     for (int64_t i = 0; i < x.count; ++i) wrong += r[x][i] != (i % kWidth < kUsed ? 3 : 1);

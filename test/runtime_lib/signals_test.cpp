@@ -4,6 +4,7 @@
 #include "ranks.h"
 
 using namespace weft;
+using weft_test::run_both_ways;
 using weft_test::run_ranks;
 
 namespace {
@@ -64,7 +65,7 @@ TEST_CASE("signals: transfers with strides, copies and two micro-batches in flig
   std::atomic<int> wrong{0};
   const Window<int> from{0, 4 * 2};
   const Own<int> to{0, 4 * kBatches};
-  const int code = run_ranks({.count = 3, .streams = 3, .iterations = 20}, [&](Rank& r) {
+  const int code = run_both_ways({.count = 3, .streams = 3, .iterations = 20}, [&](Rank& r) {
     for (int b = 0; b < kBatches; ++b) {
       const auto buffer = from.part(b % 2 * 4, 4);
       if (r.rank < 2) {
@@ -91,7 +92,7 @@ TEST_CASE("signals: transfers with strides, copies and two micro-batches in flig
 }
 
 TEST_CASE("signals: a wait for what never comes ends all ranks") {
-  CHECK(run_ranks({.count = 3, .streams = 2, .timeout = 0.2}, [&](Rank& r) {
+  CHECK(run_both_ways({.count = 3, .streams = 2, .timeout = 0.2}, [&](Rank& r) {
           r.step({1, "forgotten", "Add x"}, [&] {
             if (r.rank == 1) r.wait(local, 3);
           });

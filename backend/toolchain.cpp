@@ -211,9 +211,8 @@ BuildResult build_program(const Target& target, const std::vector<SourceFile>& f
   for (const SourceFile* file : order) link.push_back((root / (file->path + ".o")).string());
   std::stable_sort(order.begin(), order.end(),
                    [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
-  const bool has_network = !options.mpi_flags.empty();
-  Compiles compiles(options, order.size() + 1 + has_network, diags);
-  if (has_network) {
+  Compiles compiles(options, order.size() + 1 + options.over_mpi, diags);
+  if (options.over_mpi) {
     const NetworkPart part = network_part(target, options, root);
     compiles.run(part.command, part.name, part.object + ".log");
     link.push_back(part.object);
@@ -261,6 +260,11 @@ BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>&
     diags.error("copy-failed", Loc::in_file(runtime.string()), "cannot copy the runtime library: {}", error.message());
     return BuildResult::FileFailed;
   }
+  const fs::path transport = runtime / "transport.cmake";
+  if (!options.over_mpi)
+    fs::remove(transport, error);  // of sources that lay here before
+  else if (!write_file(transport, "set(WEFT_TRANSPORT mpi CACHE STRING \"how ranks talk: local or mpi\")\n"))
+    return file_failed(diags, transport.string());
   if (weights_bytes(plan) == 0) return BuildResult::Built;
   const std::string path = (root / "weights.bin").string();
   std::FILE* file = std::fopen(path.c_str(), "wb");

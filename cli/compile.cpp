@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/pass_output.h"
 #include "cli/process.h"
+#include "cli/transport.h"
 #include "frontend/schedule_reader.h"
 #include "ir/base/check.h"
 #include "passes/make_plan.h"
@@ -59,27 +60,6 @@ bool fits_memory(const Compilation& c, Diags& diags) {
   return diags.ok();
 }
 
-bool reads_peers(const Kernel& kernel) {
-  for (const OpId id : kernel.body.order()) {
-    const Op& op = kernel.body.op(id);
-    if (category(op) == Category::Collective && op.kind != OpKind::ShardSlice) return true;
-  }
-  return false;
-}
-
-/// A kernel over the peer table reads the memory of other ranks, which must then be there.
-bool check_transport(const Compilation& c, const Options& options, Diags& diags) {
-  if (!options.transport_mpi) return true;
-  for (const Kernel& kernel : c.plan.kernels)
-    if (reads_peers(kernel))
-      diags.error("mpi-fused-unsupported", {},
-                  "step '{}' ({}) reads the memory of other ranks inside a kernel, which --transport mpi cannot: leave "
-                  "the collective out of the fusion",
-                  printable(kernel.users.empty() ? kernel.name : kernel.users.front()),
-                  kernel.transform.empty() ? "fused" : kernel.transform);
-  return diags.ok();
-}
-
 }  // namespace
 
 std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags) {
@@ -100,7 +80,8 @@ bool compile_plan(Compilation& c, const Options& options, Diags& diags) {
   std::optional<Plan> plan = make_plan(c.module, c.target, diags);
   if (!plan || !diags.ok()) return false;
   c.plan = std::move(*plan);
-  if (!fits_memory(c, diags) || !check_transport(c, options, diags)) return false;
+  if (!fits_memory(c, diags)) return false;
+  if (options.transport_mpi && !check_mpi_plan(c.plan, diags)) return false;
   progress(options, "plan", watch.seconds());
   const Stopwatch proof;
   const std::vector<std::string> wrong = prove_plan(c.plan);

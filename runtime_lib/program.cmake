@@ -9,8 +9,18 @@ endif()
 set(WEFT_ARCH "native" CACHE STRING "-march of the kernels of host programs, such as x86-64-v3 or x86-64-v4")
 
 set(WEFT_RUNTIME_FOLDER ${CMAKE_CURRENT_LIST_DIR})
+include(${CMAKE_CURRENT_LIST_DIR}/transport.cmake OPTIONAL)  # what the sources were emitted for
+set(WEFT_TRANSPORT "local" CACHE STRING "how ranks of host programs talk: local (one machine) or mpi")
 # What kernels need to vectorise; not -ffast-math, which would break masks of infinities and the range reductions.
 set(WEFT_KERNEL_OPTIONS -O3 -march=${WEFT_ARCH} -fno-math-errno -fno-trapping-math -fwrapv -fopenmp-simd)
+
+# Ranks of several machines: the network over the MPI that CMake finds (MPI_HOME, MPI_CXX_COMPILER choose another).
+function(weft_use_mpi name)
+  find_package(MPI REQUIRED COMPONENTS CXX)
+  target_sources(${name} PRIVATE ${WEFT_RUNTIME_FOLDER}/mpi/mpi_network.cpp)
+  target_include_directories(${name} PRIVATE ${WEFT_RUNTIME_FOLDER}/src)
+  target_link_libraries(${name} PRIVATE MPI::MPI_CXX)
+endfunction()
 
 function(weft_program name target)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES")
@@ -39,6 +49,9 @@ function(weft_program name target)
     target_link_libraries(${name} PRIVATE weft_runtime_cuda)
   else()
     target_compile_options(${name} PRIVATE ${WEFT_KERNEL_OPTIONS})
+    if(WEFT_TRANSPORT STREQUAL "mpi")
+      weft_use_mpi(${name})
+    endif()
     target_link_libraries(${name} PRIVATE weft_runtime)
   endif()
   target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)

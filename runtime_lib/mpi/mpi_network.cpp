@@ -83,7 +83,10 @@ MPI_Comm duplicate() {
 /// Parcels under way; a large one is several messages.
 class MpiTraffic final : public Network::Traffic {
  public:
-  explicit MpiTraffic(const MpiNetwork& network) : network_(network) {}
+  explicit MpiTraffic(MpiNetwork& network) : network_(network) {}
+  ~MpiTraffic() override { network_.forget(*this); }
+  MpiTraffic(const MpiTraffic&) = delete;
+  MpiTraffic& operator=(const MpiTraffic&) = delete;
 
   void send(const Parcel& parcel, int tag, MPI_Comm lane) {
     for (int64_t at = 0; at < parcel.size; at += kMost)
@@ -99,14 +102,18 @@ class MpiTraffic final : public Network::Traffic {
   }
 
   bool is_done() override {
-    int done = 0;
-    const int code = MPI_Testall(int(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE);
+    int done = 0, code = MPI_SUCCESS;
+    {
+      const std::lock_guard lock(mutex_);
+      code = MPI_Testall(int(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE);
+    }
     if (code != MPI_SUCCESS)
       fail(kEnvironment, "%s cannot be reached: %s", awaited().c_str(), error_text(code).c_str());
     return done != 0;
   }
 
   std::string awaited() const override {
+    const std::lock_guard lock(mutex_);
     std::string out;
     for (size_t i = 0; i < requests_.size(); ++i) {
       int done = 0;
@@ -123,7 +130,8 @@ class MpiTraffic final : public Network::Traffic {
     return &requests_.emplace_back(MPI_REQUEST_NULL);
   }
 
-  const MpiNetwork& network_;
+  MpiNetwork& network_;
+  mutable std::mutex mutex_;  // the thread that ends this process asks what is awaited
   std::vector<MPI_Request> requests_;
   std::vector<int> ranks_;
 };
@@ -265,7 +273,14 @@ std::unique_ptr<Network::Traffic> MpiNetwork::start(int lane, int tag, std::span
   auto traffic = std::make_unique<MpiTraffic>(*this);
   for (const Parcel& parcel : in) traffic->receive(parcel, tag, lanes_[size_t(lane)]);
   for (const Parcel& parcel : out) traffic->send(parcel, tag, lanes_[size_t(lane)]);
+  const std::lock_guard lock(traffic_mutex_);
+  under_way_.insert(traffic.get());
   return traffic;
+}
+
+void MpiNetwork::forget(const Traffic& traffic) {
+  const std::lock_guard lock(traffic_mutex_);
+  under_way_.erase(&traffic);
 }
 
 // ---- meetings -------------------------------------------------------------------------------------------------------
@@ -397,13 +412,17 @@ void MpiNetwork::await_end_signal() {
   while (sigtimedwait(&end, nullptr, &kSlice) != SIGTERM)
     if (stop_) return;
   if (world_.has_failed()) _exit(world_.failure());
-  std::string where;
+  std::string where, awaited;
+  const auto add = [](std::string& list, const std::string& what) { list += (list.empty() ? "" : "; ") + what; };
   for (int s = 0; s < world_.shape.streams; ++s)
-    if (const std::string step = world_.status(rank_, s); !step.empty()) where += (where.empty() ? "" : "; ") + step;
+    if (const std::string step = world_.status(rank_, s); !step.empty()) add(where, step);
+  const std::lock_guard lock(traffic_mutex_);
+  for (const Traffic* traffic : under_way_) add(awaited, traffic->awaited());
   fprintf(stderr,
-          "%s: %s: error: the launcher ended this rank, as it does where another rank or machine is gone; it "
-          "was in: %s\n",
-          program_.c_str(), name_of(rank_).c_str(), where.empty() ? "its start" : where.c_str());
+          "%s: %s: error: the launcher ended this rank, as it does where another rank or machine is gone; it was in %s "
+          "and waited for %s\n",
+          program_.c_str(), name_of(rank_).c_str(), where.empty() ? "its start" : where.c_str(),
+          awaited.empty() ? "no messages" : awaited.c_str());
   _exit(kEnvironment);
 }
 

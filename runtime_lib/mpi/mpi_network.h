@@ -8,6 +8,7 @@
 #include <atomic>
 #include <list>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -35,6 +36,8 @@ class MpiNetwork final : public Network {
 
   /// "rank 2 on HOST".
   std::string name_of(int rank) const;
+  /// This traffic is over.
+  void forget(const Traffic& traffic);
 
  private:
   /// News under way: words, failures, deliveries, which nobody expects.
@@ -69,7 +72,8 @@ class MpiNetwork final : public Network {
   int64_t clock_offset_ = 0;
   int local_rank_ = 0;
 
-  std::mutex sending_mutex_, deliveries_mutex_;
+  std::mutex sending_mutex_, deliveries_mutex_, traffic_mutex_;
+  std::set<const Traffic*> under_way_;
   std::list<Sending> sendings_;
   std::vector<Delivery> deliveries_;
   std::vector<int64_t> delivered_;          // of each rank, as far as they have come

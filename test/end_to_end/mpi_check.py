@@ -181,6 +181,20 @@ def check_refusals():
     harness.check("refused/no-mpi", status == 6 and "[no-mpi]" in err, f"exit {status}: {err[-300:]}")
 
 
+def check_sources(mpi):
+    """Emitted sources build by themselves, for the MPI that CMake finds."""
+    folder, build, label = FOLDER / "sources", FOLDER / "sources_build", f"{mpi.name}/sources"
+    harness.weft("compile", SAMPLES / "mlp" / "mlp.onnxtxt", "--schedule", SAMPLES / "mlp" / "tp2.yaml", "--emit", "source",
+                 "-o", folder, "--transport", "mpi", "--quiet")
+    for command in (["cmake", "-S", folder, "-B", build, f"-DMPI_CXX_COMPILER={mpi.mpicc.replace('mpicc', 'mpicxx')}"],
+                    ["cmake", "--build", build]):
+        status, out, err = harness.run(command)
+        if status != 0:
+            return harness.failed(label, f"{command[1]}: {(err or out)[-400:]}")
+    job = run_job(mpi.command(2, [build / "mlp", "--random-inputs", "5", "--timeout", "60"]))
+    harness.check(label, job.code == 0, job.shown())
+
+
 if __name__ == "__main__":
     harness.need_weft()
     installed = [mpi for mpi in MPIS if not mpi.missing()]
@@ -194,4 +208,6 @@ if __name__ == "__main__":
             check_results(mpi, case)
         check_failures(mpi)
         check_environments(mpi, next((other for other in installed if other is not mpi), None))
+    if installed:
+        check_sources(installed[0])
     harness.scratch("mpi")  # weights

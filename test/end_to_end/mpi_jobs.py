@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import harness
@@ -67,19 +68,25 @@ class Ended:
 
 
 def run_job(command, timeout=120, meanwhile=None, **environment):
-    """Runs a launcher and calls meanwhile() once it has begun."""
+    """Runs a launcher and calls meanwhile() once it has begun. Its output goes to files: what a launcher leaves behind on
+    a machine that is cut off holds its end of a pipe for long."""
     begin = time.monotonic()
-    process = subprocess.Popen([str(word) for word in command], env=plain_environment(**environment), text=True,
-                               errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-    try:
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen([str(word) for word in command], env=plain_environment(**environment),
+                                   stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
         if meanwhile:
             meanwhile()
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
-        err += f"\nno end after {timeout} s"
-    return Ended(process.returncode, out, err, time.monotonic() - begin)
+        late = ""
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            late = f"\nno end after {timeout} s"
+        seconds = time.monotonic() - begin
+        for file in (out, err):
+            file.seek(0)
+        return Ended(process.returncode, out.read(), err.read() + late, seconds)
 
 
 def same_files(folder, expected):

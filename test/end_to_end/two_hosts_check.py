@@ -1,0 +1,150 @@
+# test: slow
+"""Two machines of two ranks each under each MPI: network namespaces that a cable of 1 Gbit/s joins. The results are
+right, computation hides communication, and a machine that dies or falls silent ends all ranks in time."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+import harness
+from mpi_jobs import MPIS, Cable, compile_for, plain_environment, run_job, same_files
+
+FOLDER = harness.scratch("two_hosts")
+ROWS, WIDTH, HIDDEN = 2048, 1024, 4096
+TIMEOUT = 5
+SLACK = 25  # what starting a job on two machines takes on a busy one
+WANTED = 0.6  # of the shorter of computation and communication is hidden
+SCHEDULE = """weft: 1
+mesh: {tp: 4}
+shard:
+  fc_weight:   {tp: 1}
+  proj_weight: {tp: 0}
+transform:
+  - overlap: {ops: [fc, fc_add, act, proj, proj.sum], chunks: 8, dim: 0, mechanism: streams}
+"""
+
+
+def make_program(mpi):
+    model, schedule = FOLDER / "mlp.onnx", FOLDER / "overlap.yaml"
+    schedule.write_text(SCHEDULE)
+    status, _, err = harness.run([sys.executable, harness.ROOT / "test" / "models" / "mlp.py", model, "--rows", ROWS,
+                                  "--width", WIDTH, "--hidden", HIDDEN])
+    if status != 0:
+        raise RuntimeError(f"mlp.py failed: {err[-300:]}")
+    program = FOLDER / f"mlp_{mpi.name}"
+    return program if compile_for(mpi, model, schedule, program, "--arch", "native") else None
+
+
+def on_cable(mpi, cable, words):
+    return cable.on_first([str(word) for word in mpi.command(4, words, cable)])
+
+
+def check_results(mpi, cable, program):
+    label, outputs = f"{mpi.name}/four-ranks", {way: FOLDER / f"{mpi.name}.{way}" for way in ("memory", "cable")}
+    common = [program, "--random-inputs", "5"]
+    status, _, err = harness.run([*common, "--output-dir", outputs["memory"]], env=plain_environment())
+    if status != 0:
+        return harness.failed(label, f"without a launcher: exit {status}: {err[-300:]}")
+    job = run_job(on_cable(mpi, cable, [*common, "--output-dir", outputs["cable"]]))
+    harness.check(label, job.code == 0 and same_files(outputs["cable"], outputs["memory"]), job.shown())
+
+
+def time_overlap(mpi, cable, program):
+    """(job, computation, communication, together) in ms, each alone and together timed in turns of one run."""
+    words = [program, "--random-inputs", "5", "--warmup", "2", "--iterations", "20", "--threads", "1", "--overlap", "--json"]
+    job = run_job(on_cable(mpi, cable, words), timeout=300)
+    told = [json.loads(line) for line in job.out.splitlines() if line.startswith("{")]
+    if job.code != 0 or not told:
+        return job, 0, 0, 0
+    parts = told[0]["overlap"]
+    return job, parts["computation_ms"], parts["communication_ms"], told[0]["latency_ms"]["median"]
+
+
+def check_overlap(mpi, cable, program, tries=3):
+    """Where the machine is busy, computation takes too long to say anything."""
+    label, figure = f"{mpi.name}/hidden", ""
+    for _ in range(tries):
+        job, computation, communication, together = time_overlap(mpi, cable, program)
+        if not together:
+            return harness.failed(label, job.shown())
+        hidden = (computation + communication - together) / min(computation, communication)
+        figure = (f"computation {computation:.0f} ms, communication {communication:.0f} ms, together {together:.0f} ms: "
+                  f"{100 * hidden:.0f} % of the shorter hidden")
+        if max(computation, communication) <= 2 * min(computation, communication):
+            return harness.measured(label, hidden >= WANTED, figure)
+    harness.skipped(label, f"the two are too unlike on this machine: {figure}")
+
+
+def check_ends(label, job, codes):
+    """Every rank that can still speak ends in time, and says in one line whom it missed."""
+    lines = job.says()
+    told = [line for line in lines if "beta" in line or "another rank or machine is gone" in line]
+    ok = job.code in codes and job.seconds < TIMEOUT + SLACK and told and len(told) <= 2
+    harness.measured(label, ok, f"exit {job.code} after {job.seconds:.1f} s: {told[0][:150]}" if ok else job.shown())
+
+
+def check_failures(mpi, cable, program):
+    words = [program, "--random-inputs", "5", "--iterations", "1000000", "--timeout", TIMEOUT]
+    _, second = cable.spaces
+
+    def after_start(act):
+        def run():
+            for _ in range(200):
+                time.sleep(0.1)
+                if sum(name_of(pid) == program.name[:15] for pid in cable.processes(second)) == 2:
+                    time.sleep(3)
+                    return act()
+        return run
+
+    def kill_all():
+        for pid in cable.processes(second):
+            if name_of(pid) == program.name[:15]:
+                os.kill(pid, signal.SIGKILL)
+
+    def left_over():
+        """Ranks that did not end."""
+        return [pid for space in cable.spaces for pid in cable.processes(space) if name_of(pid) == program.name[:15]]
+
+    for name, act, codes in (("killed-ranks", kill_all, range(1, 256)),
+                             ("dead-machine", lambda: cable.kill_machine(second), range(1, 256)),
+                             ("silent-machine", cable.cut, range(1, 256))):
+        job = run_job(on_cable(mpi, cable, words), timeout=TIMEOUT + SLACK + 10, meanwhile=after_start(act))
+        time.sleep(1)
+        harness.check(f"{mpi.name}/{name}/no-rank-left", not left_over(), f"{left_over()} after {job.shown()}")
+        if name != "killed-ranks":
+            check_ends(f"{mpi.name}/{name}", job, codes)
+        cable.remove()
+        cable.lay()
+
+
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as comm:
+            return comm.read().strip()
+    except OSError:
+        return ""
+
+
+def check_mpi(mpi, cable):
+    program = make_program(mpi)
+    if not program:
+        return
+    check_results(mpi, cable, program)
+    check_overlap(mpi, cable, program)
+    check_failures(mpi, cable, program)
+
+
+if __name__ == "__main__":
+    harness.need_weft()
+    if Cable.missing():
+        harness.skipped("two-hosts", Cable.missing())
+        sys.exit(0)
+    cable = Cable(FOLDER)
+    try:
+        cable.lay()
+        for mpi in MPIS:
+            harness.skipped(mpi.name, mpi.missing()) if mpi.missing() else check_mpi(mpi, cable)
+    finally:
+        cable.remove()

@@ -18,7 +18,8 @@ import emulate  # noqa: E402
 FIXTURES = harness.ROOT / "test" / "fixtures"
 MLP = harness.ROOT / "samples" / "mlp"
 PROGRAMS = [(MLP / "mlp.onnxtxt", MLP / "tp2_overlap.yaml"), (MLP / "mlp.onnxtxt", MLP / "dp2.yaml")] + [
-    (FIXTURES / f"{name}.onnxtxt", FIXTURES / f"{name}.yaml") for name in ("far_overlap", "loop_all_reduce", "two_places")]
+    (FIXTURES / f"{name}.onnxtxt", FIXTURES / f"{name}.yaml")
+    for name in ("far_overlap", "loop_all_reduce", "two_places", "convolutions", "rows")]
 ORDERS = [{}, {"WEFT_EMULATION_SEED": "7", "WEFT_EMULATION_DELAY_US": "300"}, {"WEFT_EMULATION_NCCL": "1"}]
 RUN = ["--random-inputs", "5", "--iterations", "3", "--poison", "--timeout", "20"]
 

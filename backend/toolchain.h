@@ -11,12 +11,12 @@ struct BuildOptions {
   std::string runtime_dir;      // runtime_lib: include/, src/, program.cmake
   std::string runtime_library;  // libweft_runtime.a
   std::string compiler = "g++";
-  bool over_mpi = false;               // else the ranks of host programs share memory
-  std::vector<std::string> mpi_flags;  // what compiles and links programs of an MPI
-  std::string cuda_dir;                // bin/nvcc, include/, lib/; used for device programs only
-  bool quick = false;                  // less optimisation: for programs that run once
-  int jobs = 0;                        // 0: as many as there are cores
-  bool progress = true;                // a line for each file, on standard error
+  bool over_mpi = false;                    // else the ranks of host programs share memory
+  std::vector<std::string> mpi_flags = {};  // what compiles and links programs of an MPI
+  std::string cuda_dir;                     // bin/nvcc, include/, lib/; used for device programs only
+  bool quick = false;                       // less optimisation: for programs that run once
+  int jobs = 0;                             // 0: as many as there are cores
+  bool progress = true;                     // a line for each file, on standard error
 };
 
 enum class BuildResult { Built, ToolchainFailed, FileFailed };

@@ -165,6 +165,7 @@ std::optional<Launched> find_launcher(const Environment& env) {
   Launched out{number_in(l.rank, env(l.rank)), number_in(setting->size, env(setting->size)), "", l.command};
   if (out.rank >= out.size) fail(kEnvironment, "%s=%d is not below %s=%d", l.rank, out.rank, setting->size, out.size);
   out.machines = machines_of(l, out.size, env);
+  if (l.local != nullptr && env(l.local) != nullptr) out.ranks_here = number_in(l.local, env(l.local));
   if (out.machines != Machines::Several) out.job = job_of(l, env);
   return out;
 }

@@ -38,9 +38,10 @@ WorldShape shape_of(const Executable& executable, const Options& options) {
 int default_threads(int ranks) {
   cpu_set_t set;
   const int bound = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  const bool is_own_share = getenv("WEFT_RANK") == nullptr && bound < int(sysconf(_SC_NPROCESSORS_ONLN)) && ranks > 1 &&
-                            find_launcher(getenv).has_value();
-  return std::max(1, is_own_share ? bound : bound / ranks);
+  const std::optional<Launched> launched =
+      getenv("WEFT_RANK") == nullptr && ranks > 1 ? find_launcher(getenv) : std::nullopt;
+  if (launched && bound < int(sysconf(_SC_NPROCESSORS_ONLN))) return std::max(1, bound);
+  return std::max(1, bound / (launched && launched->ranks_here > 0 ? launched->ranks_here : ranks));
 }
 
 RankOptions rank_options(const Options& options, int rank, int threads) {
@@ -179,6 +180,7 @@ uint64_t digest_of(const WorldShape& shape, std::string_view manifest) {  // FNV
 /// A rank of a job on several machines: the memory that ranks share is a copy of its own here.
 int run_apart(const Executable& executable, const Options& options, const ImageFile& file, const WorldShape& shape,
               const Launched& launched) {
+  if (options.link.is_limited()) fail(kUsage, "--link is for ranks that share memory; these have links of their own");
   const size_t bytes = size_t(World::bytes_of(shape));
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) fail(kEnvironment, "cannot map %zu bytes of memory: %s", bytes, strerror(errno));

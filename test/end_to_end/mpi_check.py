@@ -111,6 +111,9 @@ def check_failures(mpi):
     job = run_job([*mpi.command(2, [program]), "--input", "x=none.npy"])
     harness.check(f"{mpi.name}/no-input", job.code == 1, job.shown())
 
+    job = run_job(mpi.command(2, [*common, "--link", "1GB/s"]))
+    harness.check(f"{mpi.name}/link", job.code == 2 and "--link is for ranks that share memory" in job.err, job.shown())
+
     def kill_rank():
         for _ in range(100):
             time.sleep(0.1)

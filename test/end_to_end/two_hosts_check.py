@@ -4,6 +4,7 @@ right, computation hides communication, and a machine that dies or falls silent 
 
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -14,7 +15,7 @@ from mpi_jobs import MPIS, Cable, compile_for, plain_environment, run_job, same_
 FOLDER = harness.scratch("two_hosts")
 ROWS, WIDTH, HIDDEN = 2048, 1024, 4096
 TIMEOUT = 5
-SLACK = 25  # what starting a job on two machines takes on a busy one
+SLACK = 10  # what else ranks take to end on a busy machine
 WANTED = 0.6  # of the shorter of computation and communication is hidden
 SCHEDULE = """weft: 1
 mesh: {tp: 4}
@@ -77,12 +78,12 @@ def check_overlap(mpi, cable, program, tries=3):
     harness.skipped(label, f"the two are too unlike on this machine: {figure}")
 
 
-def check_ends(label, job, codes):
-    """Every rank that can still speak ends in time, and says in one line whom it missed."""
-    lines = job.says()
-    told = [line for line in lines if "beta" in line or "another rank or machine is gone" in line]
-    ok = job.code in codes and job.seconds < TIMEOUT + SLACK and told and len(told) <= 2
-    harness.measured(label, ok, f"exit {job.code} after {job.seconds:.1f} s: {told[0][:150]}" if ok else job.shown())
+def check_ends(label, job):
+    """The ranks of the first machine end in time, and say in one line each whom they missed. The launcher itself may wait
+    for the machine that is gone."""
+    told = [line for line in job.says() if "on alpha" in line or re.match(r"\S+: rank [01]: ", line)]
+    ok = job.code != 0 and 1 <= len(told) <= 2 and all("on beta" in line for line in told)
+    harness.measured(label, ok, f"exit {job.code} after {job.seconds:.1f} s: {told[0][:200]}" if ok else job.shown())
 
 
 def check_failures(mpi, cable, program):
@@ -91,10 +92,11 @@ def check_failures(mpi, cable, program):
 
     def after_start(act):
         def run():
-            for _ in range(200):
+            """Once both ranks of the second machine are at work."""
+            for _ in range(300):
                 time.sleep(0.1)
-                if sum(name_of(pid) == program.name[:15] for pid in cable.processes(second)) == 2:
-                    time.sleep(3)
+                ranks = [pid for pid in cable.processes(second) if name_of(pid) == program.name[:15]]
+                if len(ranks) == 2 and all(seconds_of(pid) > 1 for pid in ranks):
                     return act()
         return run
 
@@ -107,14 +109,12 @@ def check_failures(mpi, cable, program):
         """Ranks that did not end."""
         return [pid for space in cable.spaces for pid in cable.processes(space) if name_of(pid) == program.name[:15]]
 
-    for name, act, codes in (("killed-ranks", kill_all, range(1, 256)),
-                             ("dead-machine", lambda: cable.kill_machine(second), range(1, 256)),
-                             ("silent-machine", cable.cut, range(1, 256))):
-        job = run_job(on_cable(mpi, cable, words), timeout=TIMEOUT + SLACK + 10, meanwhile=after_start(act))
-        time.sleep(1)
+    for name, act in (("killed-ranks", kill_all), ("dead-machine", lambda: cable.kill_machine(second)),
+                      ("silent-machine", cable.cut)):
+        job = run_job(on_cable(mpi, cable, words), timeout=TIMEOUT + SLACK, meanwhile=after_start(act))
         harness.check(f"{mpi.name}/{name}/no-rank-left", not left_over(), f"{left_over()} after {job.shown()}")
         if name != "killed-ranks":
-            check_ends(f"{mpi.name}/{name}", job, codes)
+            check_ends(f"{mpi.name}/{name}", job)
         cable.remove()
         cable.lay()
 
@@ -125,6 +125,15 @@ def name_of(pid):
             return comm.read().strip()
     except OSError:
         return ""
+
+
+def seconds_of(pid):
+    """What a process has computed so far."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return int(stat.read().rsplit(")", 1)[1].split()[11]) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return 0
 
 
 def check_mpi(mpi, cable):

@@ -1,0 +1,188 @@
+"""./dev bench overlap: what splitting, fusing and overlapping gain on the host, sample by sample.
+
+    overlap.py [--case NAME]... [--rounds 30 --iterations 8] [--link 100MB/s,20us | --link none]
+
+Each schedule of a sample beside the first, plain one, first through shared memory alone, then over a link (--link of the
+programs). Without --link its bandwidth is such that what the plain schedule receives takes as long as the plain program
+takes without a link.
+
+A round runs every schedule once, every second round backwards. `time` is the median over rounds of each round's median;
+`speed-up` the median over rounds of plain / this in one round, with the 95 % interval of that median (order statistics,
+nothing assumed of the distribution). `KB` is what a rank receives. `hidden` is what --overlap reports over the link, the
+median of three runs; a schedule whose communication has no stream of its own hides none.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+from load import BUSY, Load
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+WEFT = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build" / "dev")) / "weft"
+FOLDER = ROOT / "build" / "bench" / "overlap"
+SAMPLES, MODELS = ROOT / "samples", ROOT / "test" / "models"
+WARM_UP = 2
+PAUSE_SECONDS = 0.02  # threads of the one before have gone to sleep
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    model: pathlib.Path  # a text model, or a script that writes one
+    schedules: list  # the plain one first
+    flags: list = dataclasses.field(default_factory=list)  # of the script
+    dims: dict = dataclasses.field(default_factory=dict)
+    mesh: list = dataclasses.field(default_factory=list)
+
+
+def schedules(sample, *names):
+    return [SAMPLES / sample / f"{name}.yaml" for name in names]
+
+
+def optimizer(sample, title, n):
+    names = ("ar_c", "rs_c_ag", "sliced", "fused", "overlapped")
+    return Case(f"{sample} {title}", SAMPLES / sample / f"{sample}.onnxtxt", schedules(sample, *names),
+                dims={"replicas": 2, "n": n}, mesh=["dp=2"])
+
+
+def tail(sample, *flags):
+    return Case(sample, SAMPLES / sample / "make.py",
+                schedules(sample, "mm_ar_c", "mm_rs_c_ag", "fused", "overlapped"), flags=list(flags),
+                dims={"batch": 2, "seq": 256}, mesh=["tp=2"])
+
+
+def mlp_prefix(name, verbs):
+    """samples/mlp/tp2_overlap.yaml with these transforms of it alone."""
+    lines = (SAMPLES / "mlp" / "tp2_overlap.yaml").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith("  - ") or line[4:].split(":")[0] in verbs]
+    path = FOLDER / "mlp_schedules" / f"{name}.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(kept))
+    return path
+
+
+def cases():
+    mlp = [SAMPLES / "mlp" / "tp2.yaml", mlp_prefix("split", ["split", "reorder"]),
+           mlp_prefix("fused", ["split", "reorder", "fuse"]), SAMPLES / "mlp" / "tp2_overlap.yaml",
+           MODELS / "mlp_tp2_overlap.yaml"]
+    return [
+        Case("mlp", MODELS / "mlp.py", mlp, flags=["--rows", "512", "--width", "512", "--hidden", "2048"]),
+        optimizer("adam", "64K", 1 << 16), optimizer("adam", "1M", 1 << 20), optimizer("adam", "4M", 1 << 22),
+        optimizer("lamb", "64K", 1 << 16), optimizer("lamb", "1M", 1 << 20), optimizer("lamb", "4M", 1 << 22),
+        tail("attention_tail", "--hidden", "768"), tail("mlp_block", "--hidden", "512", "--inner", "2048"),
+    ]
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=FOLDER)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def build(case):
+    """Rows of (name of the schedule, program)."""
+    stem = case.name.replace(" ", "_")
+    model = case.model
+    if model.suffix == ".py":
+        model = FOLDER / f"{stem}{'.onnx' if case.model.parent == MODELS else '.onnxtxt'}"
+        run(sys.executable, case.model, model, *case.flags)
+    dims = [word for name, size in case.dims.items() for word in ("--dim", f"{name}={size}")]
+    mesh = [word for axis in case.mesh for word in ("--mesh", axis)]
+    rows = []
+    for schedule in case.schedules:
+        program = FOLDER / f"{stem}_{schedule.stem}"
+        run(WEFT, "compile", model, *dims, *mesh, "--schedule", schedule, "-o", program)
+        rows.append((schedule.stem, program))
+    return rows
+
+
+def report_of(program, options, *flags):
+    time.sleep(PAUSE_SECONDS)
+    return json.loads(run(program, "--random-inputs", "1", "--warmup", WARM_UP, "--iterations", options.iterations,
+                          "--json", *flags))
+
+
+def time_round(rows, options, link, backwards):
+    times = [0.0] * len(rows)
+    for index in reversed(range(len(rows))) if backwards else range(len(rows)):
+        times[index] = report_of(rows[index][1], options, *link)["latency_ms"]["median"]
+    return times
+
+
+def median_interval(values):
+    """The median, and order statistics between which the true one lies with 95 % probability."""
+    values, n = sorted(values), len(values)
+    below = max(0, math.floor((n - 1.96 * math.sqrt(n)) / 2))
+    return statistics.median(values), values[below], values[n - 1 - below]
+
+
+def has_streams(program):
+    """Whether its communication runs beside its computation: --overlap says exit 2 where it does not."""
+    command = [str(program), "--random-inputs", "1", "--overlap"]
+    code = subprocess.run(command, capture_output=True, cwd=FOLDER).returncode
+    if code not in (0, 2):
+        sys.exit(f"{' '.join(command)}: exit {code}")
+    return code == 0
+
+
+def hidden(program, options, link):
+    if not link or not has_streams(program):
+        return "-"
+    shares = [report_of(program, options, "--overlap", *link)["overlap"]["hidden"] for _ in range(3)]
+    return f"{statistics.median(shares):.0%}"
+
+
+def print_table(rows, rounds, options, link):
+    print(f"  {'schedule':<22}{'ms':>9}{'KB':>9}{'hidden':>8}{'speed-up':>10}   95 %")
+    for index, (name, program) in enumerate(rows):
+        received = report_of(program, options).get("received_bytes", 0) / 1e3
+        line = f"  {name:<22}{statistics.median(each[index] for each in rounds):>9.3f}{received:>9.0f}"
+        line += f"{hidden(program, options, link):>8}"
+        if index > 0:
+            middle, low, high = median_interval([each[0] / each[index] for each in rounds])
+            line += f"{middle:>10.2f}   {low:.2f} .. {high:.2f}"
+        print(line, flush=True)
+
+
+def measure(title, rows, options, link):
+    load = Load()
+    rounds = [time_round(rows, options, link, number % 2 == 1) for number in range(options.rounds)]
+    print(f"{title}; {options.rounds} rounds; {load}" + (": a disturbed measurement" if load.of_others() > BUSY else ""))
+    print_table(rows, rounds, options, link)
+
+
+def link_for(program, options):
+    """Over which what it receives takes as long as it takes without a link."""
+    report = report_of(program, options)
+    return f"{report['received_bytes'] / report['latency_ms']['median'] / 1e3:.1f}MB/s"
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", action="append", default=[], help="adam, or \"adam 1M\"; may be repeated")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--iterations", type=int, default=8)
+    parser.add_argument("--link", default="")
+    options = parser.parse_args(arguments)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for case in cases():
+        if options.case and not {case.name, case.name.split()[0]} & set(options.case):
+            continue
+        rows = build(case)
+        measure(f"{case.name}, shared memory", rows, options, [])
+        if options.link != "none":
+            speed = options.link or link_for(rows[0][1], options)
+            measure(f"{case.name}, {speed}", rows, options, ["--link", speed])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

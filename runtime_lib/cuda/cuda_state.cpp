@@ -47,9 +47,10 @@ static WindowShape window_shape(const Executable& executable) {
 }
 
 CudaState::CudaState(const Executable& e, const Program& p, World& w, int r, const char* i, std::string_view m,
-                     const RankOptions& o, int device_number, Process& process)
+                     const RankOptions& o, const DevicePlace& place, Process& process)
     : RankBase(e, p, w, r, i, m, o),
-      device(device_number),
+      device(place.device),
+      sharers(place.sharers),
       process_(process),
       own_mirror_(p.own_bytes),
       window_mirror_(p.window_bytes) {
@@ -149,12 +150,16 @@ void CudaState::poison(const std::vector<Range>& keep) {
   for (const Range& range : keep) flush(range);
 }
 
+DeviceBytes CudaState::kept_bytes(int64_t bytes, const char* what) {
+  scratch_total_ += bytes;
+  return device_bytes(bytes, what);
+}
+
 /// A larger one replaces a smaller one, which kernels may still use.
 char* CudaState::scratch(int64_t bytes) {
   auto& [at, size] = scratch_of_[size_t(stream_number())];
   if (bytes <= size) return at;
-  scratch_.push_back(device_bytes(bytes, "scratch memory"));
-  scratch_total_ += bytes;
+  scratch_.push_back(kept_bytes(bytes, "scratch memory"));
   at = scratch_.back().get();
   size = bytes;
   return at;

@@ -25,6 +25,11 @@ struct NotCapturable {};
 
 struct IterationWords;
 
+/// A rank's GPU, and how many ranks of its process use it.
+struct DevicePlace {
+  int device, sharers;
+};
+
 /// What contraction.cpp keeps for a rank.
 struct Contractions {
   virtual ~Contractions() = default;
@@ -46,7 +51,7 @@ class Mirror {
 
 struct CudaState final : RankBase {
   CudaState(const Executable& executable, const Program& program, World& world, int rank, const char* image,
-            std::string_view manifest, const RankOptions& options, int device, Process& process);
+            std::string_view manifest, const RankOptions& options, const DevicePlace& place, Process& process);
   ~CudaState() override;
 
   void iterate() override;
@@ -73,6 +78,8 @@ struct CudaState final : RankBase {
   Peers peers(const std::vector<int>& members);
   /// Device memory of the current stream for as long as its next user comes.
   char* scratch(int64_t bytes);
+  /// Device memory that the caller keeps as long as the rank is there.
+  DeviceBytes kept_bytes(int64_t bytes, const char* what);
   /// Copies from the device to the host, now.
   void read(void* to, const void* at, size_t bytes);
   /// A value that the host reads or writes is not part of a graph.
@@ -84,7 +91,7 @@ struct CudaState final : RankBase {
   /// While NCCL waits for others, host memory says in which step; 0 afterwards.
   void mark_waiting(bool waits);
 
-  const int device;
+  const int device, sharers;
   char *own = nullptr, *window = nullptr;
   const char* weights = nullptr;
   IterationWords* words = nullptr;

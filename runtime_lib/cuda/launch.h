@@ -11,20 +11,21 @@ namespace weft {
 void check_cuda(cudaError_t error, const char* what);
 
 #if !defined(WEFT_EMULATE)
-/// Throws (environment) where the device has no room for all blocks at once.
-void check_resident(const void* kernel, Grid grid);
+/// Throws (environment) where the device has no room for all blocks of all ranks that share it at once.
+void check_resident(const void* kernel, Grid grid, int sharers);
 #endif
 
-/// Resident: all blocks run at the same time. No cooperative launch, since such kernels of several ranks on one device
-/// may run one after another, and they wait for each other.
+/// Resident: all blocks run at the same time, also those of the `sharers` ranks that share the device; 0: they need
+/// not. No cooperative launch, since such kernels of several ranks on one device may run one after another, and they
+/// wait for each other.
 inline void launch_kernel(cudaStream_t stream, const KernelEntry& kernel, Grid grid, void** arguments,
-                          bool resident = false) {
+                          int sharers = 0) {
 #if defined(WEFT_EMULATE)
   const cudaError_t error = emulation::launch(
-      {kernel.address, dim3(grid.blocks), dim3(grid.threads), 0, resident, kernel.bind(kernel.address, arguments)},
+      {kernel.address, dim3(grid.blocks), dim3(grid.threads), 0, sharers > 0, kernel.bind(kernel.address, arguments)},
       stream);
 #else
-  if (resident) check_resident(kernel.address, grid);
+  if (sharers > 0) check_resident(kernel.address, grid, sharers);
   const cudaError_t error =
       cudaLaunchKernel(kernel.address, dim3(grid.blocks), dim3(grid.threads), arguments, 0, stream);
 #endif

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "cuda_state.h"
 #include "kernels.h"
 #include "libraries.h"
+#include "nccl_watchdog.h"
 #include "wait.h"
 
 namespace weft {
@@ -57,8 +59,11 @@ ncclDataType_t number_type(DType dtype) {
     case DType::U16:
       break;
   }
-  fail(kUnsupported, "NCCL has no reduction of %s; cast to a wider type before it", dtype_name(dtype));
+  fail(kBug, "NCCL has no reduction of %s", dtype_name(dtype));
 }
+
+/// What NCCL does not reduce, the ranks gather and reduce themselves.
+bool has_reduction(DType dtype) { return dtype != DType::I16 && dtype != DType::U16; }
 
 /// Of booleans, 0 or 1, the sum is the largest and the product the smallest.
 ncclRedOp_t operation(ReduceOp op, DType dtype) {
@@ -83,7 +88,7 @@ bool is_line(const Exchange& e) {
 
 class NcclTransport final : public Transport {
  public:
-  explicit NcclTransport(CudaState& state) : state_(state), nccl_(open_nccl()) {}
+  explicit NcclTransport(CudaState& state) : state_(state), nccl_(open_nccl()), watchdog_(state) {}
   ~NcclTransport() override;
 
   char* make_window(int64_t bytes) override;
@@ -115,9 +120,16 @@ class NcclTransport final : public Transport {
   template <class Call>
   void collective(const char* what, Call&& call) {
     state_.mark_waiting(true);
-    check_nccl(call(), what);
+    {
+      const NcclWatchdog::Call inside(watchdog_, what);
+      check_nccl(call(), what);
+    }
     state_.mark_waiting(false);
   }
+  /// The parts of all ranks, packed one behind another, in scratch memory; a collective for what NCCL cannot reduce.
+  char* all_parts(const Group& g, DType dtype, int64_t src, const Exchange& e);
+  void swap_parts(const Group& g, char* out, char* in, int64_t bytes);
+  void reduce_parts(ReduceOp op, DType dtype, char* parts, int n, int64_t count, void* to);
 
   /// What a rank sends to itself in a micro-batch of a transfer, between its two streams.
   struct Handed {
@@ -128,6 +140,7 @@ class NcclTransport final : public Transport {
 
   CudaState& state_;
   const Nccl& nccl_;
+  NcclWatchdog watchdog_;
   std::map<std::pair<int, int>, Handed> handed_;  // by the transfer's slot and the micro-batch
   std::map<std::pair<Use, std::vector<int>>, ncclComm_t> communicators_;
   char* window_ = nullptr;
@@ -138,9 +151,12 @@ class NcclTransport final : public Transport {
 
 // ---- start ----------------------------------------------------------------------------------------------------------
 
+/// Behind a failure the others may be gone: taking leave of them would wait for them.
 NcclTransport::~NcclTransport() {
+  const bool is_well = std::uncaught_exceptions() == 0 && !state_.world.has_failed();
+  const NcclWatchdog::Call inside(watchdog_, "the end of a communicator");
   for (const auto& [members, communicator] : communicators_)
-    if (communicator != nullptr) nccl_.destroy(communicator);
+    if (communicator != nullptr) is_well ? nccl_.destroy(communicator) : nccl_.abort(communicator);
   for (const auto& [key, own] : handed_) cudaEventDestroy(own.given);
   if (window_ != nullptr) nccl_.mem_free(window_);
 }
@@ -157,7 +173,11 @@ void NcclTransport::open_windows() {
   std::vector<int> all;
   for (int r = 0; r < ranks; ++r) all.push_back(r);
   windows_.resize(size_t(ranks));
-  no_windows_ = lsa_addresses(nccl_, communicator(Use::Group, all), ranks, window_, window_bytes_, windows_.data());
+  const ncclComm_t world = communicator(Use::Group, all);
+  {
+    const NcclWatchdog::Call inside(watchdog_, "the registration of windows");
+    no_windows_ = lsa_addresses(nccl_, world, ranks, window_, window_bytes_, windows_.data());
+  }
   state_.meet();
 }
 
@@ -199,7 +219,12 @@ ncclComm_t NcclTransport::communicator(Use use, const std::vector<int>& members)
   const int me = int(std::find(members.begin(), members.end(), state_.rank) - members.begin());
   const uint64_t key = key_of(use, members);
   const ncclUniqueId id = me == 0 ? publish(key) : look_up(members[0], key);
-  check_nccl(nccl_.init_rank(&found, int(members.size()), id, me), "a communicator");
+  const NcclWatchdog::Call inside(watchdog_, "making a communicator");
+  const ncclResult_t made = nccl_.init_rank(&found, int(members.size()), id, me);
+  if (made == ncclInvalidUsage)
+    fail(kEnvironment, "NCCL: a communicator of %zu ranks: %s; is GPU %d of this machine another rank's, too?",
+         members.size(), nccl_.error_text(made), state_.device);
+  check_nccl(made, "a communicator");
   return found;
 }
 
@@ -226,8 +251,34 @@ void NcclTransport::barrier(const Group& g) {
   collective("a barrier", [&] { return nccl_.all_reduce(one, one, 1, ncclUint8, ncclMax, all, state_.stream()); });
 }
 
+char* NcclTransport::all_parts(const Group& g, DType dtype, int64_t src, const Exchange& e) {
+  const int64_t element = element_bytes(dtype), bytes = count_of(e.dims) * element;
+  const int n = g.size();
+  const ncclComm_t all = communicator(g);
+  char *const parts = state_.scratch((n + 1) * bytes), *const mine = parts + n * bytes;
+  copy(packed(e, Side::Dst), element, window_ + src, mine);
+  collective("a reduction",
+             [&] { return nccl_.all_gather(mine, parts, size_t(bytes), ncclUint8, all, state_.stream()); });
+  return parts;
+}
+
+/// In the order of ranks, so that all have the same.
+void NcclTransport::reduce_parts(ReduceOp op, DType dtype, char* parts, int n, int64_t count, void* to) {
+  if (n > kMaxPeers)
+    fail(kUnsupported, "reductions of %s over %d ranks are not supported: %d is the most", dtype_name(dtype), n,
+         kMaxPeers);
+  Sources sources;
+  for (int p = 0; p < n; ++p) sources.at[sources.count++] = parts + p * count * element_bytes(dtype);
+  reduce_box(state_.stream(), Box(line_of(count).dims), op, dtype, sources, to);
+}
+
 void NcclTransport::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
   const int64_t count = count_of(e.dims), element = element_bytes(dtype);
+  if (!has_reduction(dtype)) {
+    char* const parts = all_parts(g, dtype, src, e);
+    reduce_parts(op, dtype, parts, g.size(), count, parts);
+    return copy(packed(e, Side::Src), element, parts, dst);
+  }
   const ncclComm_t all = communicator(g);
   const void* from = window_ + src;
   void* to = dst;
@@ -246,10 +297,17 @@ void NcclTransport::reduce_slices(const Group& g, ReduceOp op, DType dtype, int6
   const int64_t count = count_of(e.dims), element = element_bytes(dtype);
   const int n = g.size(), me = g.index(state_.rank);
   const ncclComm_t all = communicator(g);
-  char *const slices = state_.scratch((n + 1) * count * element), *const mine = slices + n * count * element;
+  const int room = has_reduction(dtype) ? n + 1 : 2 * n + 1;
+  char *const slices = state_.scratch(room * count * element), *const mine = slices + n * count * element;
   for (int p = 0; p < n; ++p)
     copy(clipped(packed(e, Side::Dst), p, p), element, window_ + src + offset_of(g, p, e.src_by_me) * element,
          slices + p * count * element);
+  if (!has_reduction(dtype)) {
+    char* const parts = mine + count * element;
+    swap_parts(g, slices, parts, count * element);
+    reduce_parts(op, dtype, parts, n, count, mine);
+    return copy(clipped(packed(e, Side::Src), me, me), element, mine, dst);
+  }
   collective("a reduce-scatter", [&] {
     return nccl_.reduce_scatter(slices, mine, size_t(count), number_type(dtype), operation(op, dtype), all,
                                 state_.stream());
@@ -270,23 +328,28 @@ void NcclTransport::gather(const Group& g, DType dtype, int64_t src, void* dst, 
          static_cast<char*>(dst) + offset_of(g, p, e.dst_by_peer) * element);
 }
 
-void NcclTransport::exchange(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) {
-  const int64_t count = count_of(e.dims), element = element_bytes(dtype), bytes = count * element;
-  const int n = g.size(), me = g.index(state_.rank);
+/// Part p of `out` goes to rank p of the group, whose part for this rank comes to part p of `in`.
+void NcclTransport::swap_parts(const Group& g, char* out, char* in, int64_t bytes) {
   const ncclComm_t all = communicator(g);
   const cudaStream_t stream = state_.stream();
-  char *const out = state_.scratch(n * bytes * 2), *const in = out + n * bytes;
-  for (int p = 0; p < n; ++p)
-    copy(clipped(packed(e, Side::Dst), p, me), element, window_ + src + offset_of(g, p, e.src_by_me) * element,
-         out + p * bytes);
   collective("an all-to-all", [&] {
     nccl_.group_start();
-    for (int p = 0; p < n; ++p) {
+    for (int p = 0; p < g.size(); ++p) {
       check_nccl(nccl_.send(out + p * bytes, size_t(bytes), ncclUint8, p, all, stream), "an all-to-all");
       check_nccl(nccl_.recv(in + p * bytes, size_t(bytes), ncclUint8, p, all, stream), "an all-to-all");
     }
     return nccl_.group_end();
   });
+}
+
+void NcclTransport::exchange(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  const int64_t count = count_of(e.dims), element = element_bytes(dtype), bytes = count * element;
+  const int n = g.size(), me = g.index(state_.rank);
+  char *const out = state_.scratch(n * bytes * 2), *const in = out + n * bytes;
+  for (int p = 0; p < n; ++p)
+    copy(clipped(packed(e, Side::Dst), p, me), element, window_ + src + offset_of(g, p, e.src_by_me) * element,
+         out + p * bytes);
+  swap_parts(g, out, in, bytes);
   for (int p = 0; p < n; ++p)
     copy(clipped(packed(e, Side::Src), me, p), element, in + p * bytes,
          static_cast<char*>(dst) + offset_of(g, p, e.dst_by_peer) * element);
@@ -300,6 +363,11 @@ void NcclTransport::broadcast(const Group& g, int root, DType dtype, int64_t src
 }
 
 void NcclTransport::reduce(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count) {
+  if (!has_reduction(dtype)) {
+    char* const parts = all_parts(g, dtype, src, line_of(count));
+    if (g.index(state_.rank) == root) reduce_parts(op, dtype, parts, g.size(), count, dst);
+    return;
+  }
   const ncclComm_t all = communicator(g);
   collective("a reduction", [&] {
     return nccl_.reduce(window_ + src, dst, size_t(count), number_type(dtype), operation(op, dtype), root, all,
@@ -386,7 +454,7 @@ NcclTransport::Handed& NcclTransport::handed(const Transfer& t, int micro_batch,
   if (found.given != nullptr) return found;
   int64_t bytes = 0;
   for_each_own(t, state_.rank, element, [&](const Message& m, int64_t at) { bytes = at + count_of(m.dims) * element; });
-  found.memory = device_bytes(bytes, "what a rank sends to itself");
+  found.memory = state_.kept_bytes(bytes, "what a rank sends to itself");
   check_cuda(cudaEventCreateWithFlags(&found.given, cudaEventDisableTiming), "an event");
   return found;
 }

@@ -54,7 +54,7 @@ void Rank::start(const KernelEntry& kernel, Grid grid, void** arguments) {
 void Rank::start_resident(const KernelEntry& kernel, Grid grid, void** arguments) {
   if (grid.blocks > unsigned{kMaxPeerBlocks})
     fail(kBug, "a kernel that waits for peers has %u blocks; %d is the most", grid.blocks, kMaxPeerBlocks);
-  launch_kernel(state_.stream(), kernel, grid, arguments, true);
+  launch_kernel(state_.stream(), kernel, grid, arguments, state_.sharers);
 }
 
 // ---- this rank's own memory -----------------------------------------------------------------------------------------

@@ -21,8 +21,9 @@ struct CudaTarget final : Target {
   std::unique_ptr<RankBase> make_rank(const Program& program, World& world, int rank, const char* image,
                                       std::string_view manifest, const RankOptions& options) override {
     const int place = world.relay == nullptr ? rank : world.relay->local_rank();
-    return std::make_unique<CudaState>(executable, program, world, rank, image, manifest, options, place % devices,
-                                       process);
+    const int sharers = options.in_process ? (executable.world + devices - 1) / devices : 1;
+    return std::make_unique<CudaState>(executable, program, world, rank, image, manifest, options,
+                                       DevicePlace{place % devices, sharers}, process);
   }
 
   const Executable& executable;
@@ -30,8 +31,10 @@ struct CudaTarget final : Target {
   Process process;
 };
 
-/// Kernels that wait for each other must not wait for the loading of another, nor share a queue.
+/// Kernels that wait for each other must not wait for the loading of another, nor share a queue. Those of several
+/// communicators start in the order in which the host issues them, which is the program's on all ranks.
 void set_environment() {
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }

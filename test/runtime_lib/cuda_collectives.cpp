@@ -60,8 +60,6 @@ int64_t wrong_reductions(int ranks, ReduceOp op, int64_t count) {
   return wrong + code;
 }
 
-bool over_nccl() { return getenv("WEFT_EMULATION_NCCL") != nullptr; }
-
 template <class T>
 void check_type(int ranks) {
   CAPTURE(dtype_name(dtype_of<T>()));
@@ -85,14 +83,29 @@ TEST_CASE("cuda collectives: all-reduce for every type and operation") {
     check_type<uint32_t>(ranks);
     check_type<uint64_t>(ranks);
     check_type<bool>(ranks);
-    if (over_nccl()) continue;
     check_type<int16_t>(ranks);
     check_type<uint16_t>(ranks);
   }
 }
 
-TEST_CASE("cuda collectives: NCCL has no reduction of 16-bit integers") {
-  if (over_nccl()) CHECK(wrong_reductions<int16_t>(2, ReduceOp::Sum, 8) == 3);
+TEST_CASE("cuda collectives: 16-bit integers, which NCCL does not reduce, scattered and to one rank") {
+  constexpr int64_t kPart = 5;
+  constexpr int kCount = 3, kRoot = 1;
+  const Window<int16_t> whole{0, kPart * kCount};
+  const Own<int16_t> part{0, kPart}, all{part.end(), kPart * kCount};
+  Wrong wrong{0};
+  const auto sum = [](int64_t i) { return int16_t(30000 + i + (30000 + 2 * i) + (30000 + 3 * i)); };  // wraps around
+  const int code = run_step({.count = kCount}, [&](Rank& r) {
+    const Group g = all_ranks(kCount);
+    put(r[whole], filled<int16_t>(whole.count, [&](int64_t i) { return int16_t(30000 + i * (r.rank + 1)); }));
+    r.reduce_scatter(g, ReduceOp::Sum, whole, r[part], {.dims = {{kPart, 1, 1}}, .src_by_me = {kPart}});
+    r.reduce(g, kRoot, ReduceOp::Sum, whole, r[all], whole.count);
+    const std::vector<int16_t> mine = get(r, r[part], kPart), sums = get(r, r[all], whole.count);
+    for (int64_t i = 0; i < kPart; ++i) wrong += mine[size_t(i)] != sum(r.rank * kPart + i);
+    for (int64_t i = 0; i < whole.count && r.rank == kRoot; ++i) wrong += sums[size_t(i)] != sum(i);
+  });
+  CHECK(code == 0);
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("cuda collectives: reduce-scatter and all-gather of a ragged dimension") {

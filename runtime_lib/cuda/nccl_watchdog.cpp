@@ -1,0 +1,47 @@
+#include "nccl_watchdog.h"
+
+#include <unistd.h>
+
+#include "wait.h"
+
+namespace weft {
+
+NcclWatchdog::NcclWatchdog(const CudaState& state) : state_(state) {
+  if (!state.options.in_process) thread_ = std::thread([this] { watch(); });
+}
+
+NcclWatchdog::~NcclWatchdog() {
+  {
+    const std::lock_guard guard(mutex_);
+    stops_ = true;
+  }
+  stop_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+NcclWatchdog::Call::Call(NcclWatchdog& watchdog, const char* what) : watchdog_(watchdog) {
+  watchdog.what_ = what;
+  watchdog.since_ns_ = now_ns();
+}
+
+void NcclWatchdog::watch() {
+  std::unique_lock lock(mutex_);
+  while (!stop_.wait_for(lock, std::chrono::milliseconds(50), [&] { return stops_; }))
+    if (const int64_t since = since_ns_; since != 0) look(since);
+}
+
+/// Behind a failure elsewhere the rank's thread has a moment to come out by itself.
+void NcclWatchdog::look(int64_t since_ns) {
+  constexpr int64_t kGrace = 1'000'000'000;
+  const int64_t inside = now_ns() - since_ns;
+  if (inside > kGrace && state_.world.has_failed()) _exit(state_.world.failure());
+  if (inside < int64_t(state_.options.timeout * 1e9)) return;
+  try {
+    state_.time_out_here(text("the other ranks: NCCL does not come back from %s", what_.load()));
+  } catch (const Failure& failure) {
+    report_failure(state_.executable.name, state_.world, state_.rank, failure);
+  }
+  _exit(state_.world.failure());
+}
+
+}  // namespace weft

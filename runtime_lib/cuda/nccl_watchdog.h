@@ -1,0 +1,44 @@
+// NCCL's calls on the host wait for other ranks, some of them without a bound: to make a communicator, or to connect at
+// the first message. Where the rank is a process of its own, a thread ends it when that takes too long, or when another
+// rank has failed: nothing else gets it out of there.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "cuda_state.h"
+
+namespace weft {
+
+class NcclWatchdog {
+ public:
+  explicit NcclWatchdog(const CudaState& state);
+  ~NcclWatchdog();
+
+  /// While it lives, the rank's thread is inside NCCL.
+  class Call {
+   public:
+    Call(NcclWatchdog& watchdog, const char* what);
+    ~Call() { watchdog_.since_ns_ = 0; }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    NcclWatchdog& watchdog_;
+  };
+
+ private:
+  void watch();
+  void look(int64_t since_ns);
+
+  const CudaState& state_;
+  std::atomic<int64_t> since_ns_{0};
+  std::atomic<const char*> what_{nullptr};
+  std::mutex mutex_;
+  std::condition_variable stop_;
+  bool stops_ = false;
+  std::thread thread_;
+};
+
+}  // namespace weft

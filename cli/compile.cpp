@@ -25,7 +25,11 @@ bool check_target(const Options& options, Diags& diags) {
 
 std::optional<Schedule> read_schedule(const Options& options, Diags& diags) {
   if (options.schedules.empty()) return Schedule{};
-  return read_schedule(options.schedules.front(), diags);
+  std::optional<Schedule> schedule = read_schedule(options.schedules.front(), diags);
+  if (!schedule) return {};
+  resize_mesh(*schedule, options.mesh, diags);
+  if (!diags.ok()) return {};
+  return schedule;
 }
 
 ReadOptions read_options(const Options& options, const Schedule& schedule) {

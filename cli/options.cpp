@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "frontend/schedule_reader.h"
 #include "passes/cost_model.h"
 #include "passes/pass.h"
 #include "weft_build_config.h"
@@ -27,7 +28,7 @@ int native_vector_floats() { return 4; }
 
 /// The flags as text, before they are understood.
 struct Given {
-  std::vector<std::string> dims, shapes, binds, ceilings;
+  std::vector<std::string> dims, shapes, binds, mesh, ceilings;
   std::string target = "host", arch, transport = "local", emit = "exe";
 };
 
@@ -118,6 +119,7 @@ void add_flags(CLI::App& app, const Verb& verb, Given& given, Options& options) 
     app.add_option("MODEL", options.model, ".onnx, or .onnxtxt (ONNX text syntax)")->required()->type_name("");
     add_model_flags(app, given);
     add_list(app, "--schedule", options.schedules, "FILE", "YAML; without it, one rank");
+    add_list(app, "--mesh", given.mesh, "AXIS=N", "gives an axis of the schedule's mesh another size");
   }
   if (takes(Verb::kModel | Verb::kTarget)) add_target_flags(app, given, options);
   if (takes(Verb::kModel)) app.add_flag("--quiet", options.quiet, "no lines of progress on standard error");
@@ -162,6 +164,9 @@ void understand(const Verb& verb, const Given& given, Options& options) {
   parse_each(given.shapes, options.shapes, parse_shape_option);
   parse_each(given.binds, options.binds, parse_bind_option);
   for (const std::string& text : given.ceilings) options.ceilings.push_back(parse_ceiling(text));
+  parse_each(given.mesh, options.mesh, parse_mesh_option);
+  if (!options.mesh.empty() && options.schedules.empty())
+    throw CLI::ValidationError("--mesh changes a schedule's mesh: it needs --schedule");
   if (!(verb.flags & Verb::kVerify) && options.schedules.size() > 1)
     throw CLI::ValidationError(format("{} takes one --schedule", verb.name));
   if (options.tolerance && !(*options.tolerance >= 0))

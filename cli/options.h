@@ -17,6 +17,7 @@ struct Options {
   // What to compile.
   std::string model;
   std::vector<std::string> schedules;  // verify takes several, the other verbs one at most
+  std::vector<MeshAxis> mesh;          // sizes that replace the schedule's
   std::vector<DimRequest> dims;
   std::vector<ShapeRequest> shapes;
   std::vector<BindRequest> binds;

@@ -1,6 +1,7 @@
 #include "frontend/schedule_reader.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "frontend/mapped_file.h"
@@ -480,6 +481,40 @@ Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
 }
 
 }  // namespace
+
+std::optional<MeshAxis> parse_mesh_option(const std::string& text, Diags& diags) {
+  const size_t equals = text.find('=');
+  MeshAxis axis{text.substr(0, equals), 0};
+  if (equals != std::string::npos) {
+    const char* last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data() + equals + 1, last, axis.size);
+    if (error == std::errc() && end == last && axis.size >= 1 && axis.size <= kMostRanks && !axis.name.empty())
+      return axis;
+  }
+  diags.error("mesh-option", {}, "--mesh takes AXIS=4, a number of ranks up to {}, not '{}'", kMostRanks,
+              printable(text));
+  return {};
+}
+
+void resize_mesh(Schedule& schedule, const std::vector<MeshAxis>& sizes, Diags& diags) {
+  std::vector<std::string> known;
+  for (const MeshAxis& axis : schedule.mesh) known.push_back(axis.name);
+  for (const MeshAxis& wanted : sizes) {
+    const Loc loc = Loc::in_file(format("--mesh {}={}", wanted.name, wanted.size));
+    const auto axis = std::find(known.begin(), known.end(), wanted.name);
+    if (known.empty())
+      diags.error("mesh-option-no-mesh", loc, "{} has no mesh whose axes could have other sizes", schedule.file);
+    else if (axis == known.end())
+      diags.error("unknown-mesh-axis", loc, "{} has no mesh axis '{}'{}", schedule.file, printable(wanted.name),
+                  did_you_mean(wanted.name, known));
+    else
+      schedule.mesh[static_cast<size_t>(axis - known.begin())].size = wanted.size;
+  }
+  int64_t ranks = 1;
+  for (const MeshAxis& axis : schedule.mesh) ranks = std::min(ranks * axis.size, kMostRanks + 1);
+  if (ranks > kMostRanks)
+    diags.error("mesh-size", Loc::in_file(schedule.file), "mesh has more than {} ranks", kMostRanks);
+}
 
 std::optional<Schedule> read_schedule_text(const std::string& name, const std::string& text, Diags& diags) {
   const int errors = diags.errors();

@@ -306,8 +306,21 @@ void GraphLayout::lay_loop(OpId id) {
 
 // ---- what is stored sliced -----------------------------------------------------------------------------------------
 
-/// A state that all its readers slice alike is stored sliced; the output that feeds it has the same layout.
-void store_sliced_states(Module& module) {
+/// Whether a request for a value, if there is one, leaves it free to have `layout`: it says nothing of the axes that
+/// slice.
+bool leaves_free(const LayoutRequests& requests, ValueId value, const Layout& layout, const Mesh& mesh) {
+  const auto request = requests.results.find(value);
+  if (request == requests.results.end()) return true;
+  for (const AxisRequest& entry : *request->second.axes)
+    for (const std::string& axis : entry.axes)
+      for (int a = 0; a < layout.size(); ++a)
+        if (mesh[a].name == axis && layout[a].is(Kind::S)) return false;
+  return true;
+}
+
+/// A state that all its readers slice alike is stored sliced, unless the schedule says how it lies; the output that
+/// feeds it has the same layout.
+void store_sliced_states(Module& module, const LayoutRequests& requests) {
   Graph& graph = module.graph;
   for (const State& state : module.states) {
     const ValueId input = graph.find_value(state.input);
@@ -323,6 +336,7 @@ void store_sliced_states(Module& module) {
         common = graph.type(graph.result(use.op)).layout;
     }
     if (!alike || !common) continue;
+    if (!leaves_free(requests, input, *common, module.mesh(graph, graph.producer_op(input).place))) continue;
     TensorType type = graph.type(input);
     type.layout = *common;
     graph.retype(input, type);
@@ -352,8 +366,11 @@ void apply_layouts(Module& module, const Env& env) {
   if (!env.diags.ok()) return;
   GraphLayout(module, module.graph, env).run();
   if (!env.diags.ok()) return;
+  std::vector<bool> matched;
+  Diags reported;  // by GraphLayout
+  const LayoutRequests requests = bind_requests(module, module.graph, env.schedule, matched, reported);
   store_sliced_sources(module, module.graph);
-  store_sliced_states(module);
+  store_sliced_states(module, requests);
   match_state_outputs(module);
   if (module.pipeline) give_reshards_stages(module);
 }

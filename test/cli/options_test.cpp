@@ -44,6 +44,8 @@ TEST_CASE("what is missing, unknown or malformed is a usage error") {
   CHECK(parse({"compile", "-o", "p"}).exit_code == kUsage);
   CHECK(parse({"compile", "m.onnx"}).exit_code == kUsage);
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--dim", "batch"}).exit_code == kUsage);
+  CHECK(parse({"compile", "m.onnx", "-o", "p", "--schedule", "s", "--mesh", "tp"}).exit_code == kUsage);
+  CHECK(parse({"compile", "m.onnx", "-o", "p", "--mesh", "tp=2"}).exit_code == kUsage);
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--stop-after", "nothing"}).exit_code == kUsage);
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--arch", "z80"}).exit_code == kUsage);
 }

@@ -110,6 +110,28 @@ TEST_CASE("each mistake of the text") {
   CHECK(diags.all()[0].id == "schedule-file");
 }
 
+TEST_CASE("--mesh gives axes of a schedule other sizes") {
+  const auto resized = [](const char* yaml, const std::vector<std::string>& texts, Mesh& mesh) {
+    ReadSchedule read = read_yaml_schedule(std::string("weft: 1\n") + yaml);
+    std::vector<MeshAxis> sizes;
+    for (const std::string& text : texts)
+      if (const auto axis = parse_mesh_option(text, read.diags)) sizes.push_back(*axis);
+    if (read.diags.ok()) resize_mesh(*read.schedule, sizes, read.diags);
+    mesh = read.schedule->mesh;
+    return read.ids();
+  };
+  Mesh mesh;
+  CHECK(resized("mesh: {dp: 2, tp: 4}", {"tp=8"}, mesh) == "");
+  CHECK(mesh == Mesh{{"dp", 2}, {"tp", 8}});
+  CHECK(resized("mesh: {dp: 2, tp: 4}", {"tp=8", "dp=1"}, mesh) == "");
+  CHECK(mesh == Mesh{{"dp", 1}, {"tp", 8}});
+  CHECK(resized("mesh: {tp: 4}", {"tq=8"}, mesh) == "unknown-mesh-axis");
+  CHECK(resized("places: {a: {ranks: [0]}}", {"tp=8"}, mesh) == "mesh-option-no-mesh");
+  CHECK(resized("mesh: {dp: 2, tp: 4}", {"dp=60000"}, mesh) == "mesh-size");
+  for (const char* wrong : {"tp", "tp=", "=2", "tp=0", "tp=-1", "tp=2x", "tp=65537", "tp=99999999999"})
+    CHECK(resized("mesh: {tp: 4}", {wrong}, mesh) == "mesh-option");
+}
+
 TEST_CASE("an alias of a refused anchor is never expanded") {
   CHECK(read_yaml_schedule("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n").ids() == "yaml-anchor");
 }

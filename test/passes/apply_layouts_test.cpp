@@ -146,6 +146,18 @@ const Pattern kPatterns[] = {
        d = Mul(grad, rate)
        new_w = Sub(w, d)
      })"},
+    {"a state that is whole by request", "mesh: {dp: 4}\nshard: {g: {dp: 0}, s: {dp: 0}, m: {dp: R}}\nstate: {m: n}",
+     "AllGather 1, ReduceScatter 1",
+     R"(momentum (float[4,8] g, float[8] m) => (float[8] n) <int64[1] axis = {0}> {
+       s = ReduceSum<keepdims = 0>(g, axis)
+       n = Add(s, m)
+     })"},
+    {"a state that is sliced as it is read", "mesh: {dp: 4}\nshard: {g: {dp: 0}, s: {dp: 0}}\nstate: {m: n}",
+     "ReduceScatter 1",
+     R"(momentum (float[4,8] g, float[8] m) => (float[8] n) <int64[1] axis = {0}> {
+       s = ReduceSum<keepdims = 0>(g, axis)
+       n = Add(s, m)
+     })"},
     {"FSDP layer",
      "mesh: {dp: 2}\nshard: {x: {dp: 0}, wq: {dp: 0}, wk: {dp: 0}, wv: {dp: 0}, wo: {dp: 0}, w1: {dp: 0}, w2: {dp: 0}, "
      "wq.use: {dp: R}, wk.use: {dp: R}, wv.use: {dp: R}, wo.use: {dp: R}, w1.use: {dp: R}, w2.use: {dp: R}}",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "backend/code.h"
 #include "backend/declarations.h"
@@ -96,6 +97,7 @@ class Emitter {
     std::vector<SourceFile> files = {{"program.cpp", program_text()}};
     if (!diags_.ok()) return {};
     for (SourceFile& file : kernel_files(plan_, names_, kernels_)) files.push_back(std::move(file));
+    if (!chunk_kernels_.empty()) files.push_back({"kernels/chunks.cpp", chunk_kernels_text()});
     files.push_back({"CMakeLists.txt", cmake_text(files)});
     files.push_back({"manifest.json", manifest_text(plan_)});
     return files;
@@ -122,6 +124,10 @@ class Emitter {
 
   std::string program_text() {
     StepText steps(plan_, names_, kernels_, diags_);
+    std::vector<Params> programs;
+    for (size_t p = 0; p < plan_.programs.size(); ++p) programs.push_back(program(p, steps));
+    chunk_kernels_ = steps.chunk_kernels();
+    called_by_chunks_ = steps.called_by_chunks();
     Params params;
     std::vector<std::string> layouts;
     params.set("summary", summary(plan_)).set("name", names_.space).set("target", is_cuda(plan_) ? "cuda" : "host");
@@ -141,7 +147,7 @@ class Emitter {
     params.lists["signals"] = line_items(declarations_.signals());
     params.lists["transfers"] = line_items(declarations_.transfers());
     params.lists["kernels"] = line_items(kernel_lines());
-    for (size_t p = 0; p < plan_.programs.size(); ++p) params.list("programs").push_back(program(p, steps));
+    params.lists["programs"] = std::move(programs);
     std::vector<std::string> states;
     for (const StateSlot& s : plan_.states)
       states.push_back("{" + string_literal(s.input) + ", " + string_literal(s.output) + "}");
@@ -156,8 +162,18 @@ class Emitter {
     std::vector<std::string> lines;
     for (const KernelText& k : kernels_)
       if (k.call.empty()) lines.push_back(k.parameters + ";");
+    for (const KernelText& k : chunk_kernels_) lines.push_back(k.parameters + ";");
     std::sort(lines.begin(), lines.end());
     return lines;
+  }
+
+  /// The loops over chunks that are one kernel, behind the declarations of what they call.
+  std::string chunk_kernels_text() const {
+    Params params;
+    params.set("title", "Chunk").set("program", names_.space).set("header", "kernel.h");
+    params.list("kernels").emplace_back().set("text", join({called_by_chunks_.begin(), called_by_chunks_.end()}, "\n"));
+    for (const KernelText& k : chunk_kernels_) params.list("kernels").emplace_back().set("text", k.text);
+    return render_file("kernels.cpp", params);
   }
 
   /// Windows have one position in all programs: each from the first that has it.
@@ -255,7 +271,8 @@ class Emitter {
   Diags& diags_;
   const ProgramNames names_;
   const Declarations declarations_;
-  std::vector<KernelText> kernels_;
+  std::vector<KernelText> kernels_, chunk_kernels_;
+  std::set<std::string> called_by_chunks_;
 };
 
 }  // namespace

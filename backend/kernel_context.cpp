@@ -169,7 +169,7 @@ std::vector<Argument> KernelContext::passed_arguments() const {
   return list;
 }
 
-static const char* argument_type(Argument::Kind kind) {
+const char* argument_type(Argument::Kind kind) {
   switch (kind) {
     case Argument::Kind::Team:
       return "weft::Team& ";

@@ -26,6 +26,9 @@ struct Argument {
   auto operator<=>(const Argument&) const = default;
 };
 
+/// "int ", "weft::Peers ": the type of a parameter for it.
+const char* argument_type(Argument::Kind kind);
+
 class KernelContext {
  public:
   KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags);

@@ -84,8 +84,7 @@ static std::string comment_of(const Plan& plan, const Kernel& kernel) {
   return comment_text(nodes_text(plan, kernel.origins, 100) + transform);
 }
 
-/// A parameter list in lines of at most 120 columns.
-static std::string wrapped_head(const std::string& head, const std::string& parameters) {
+std::string wrapped_head(const std::string& head, const std::string& parameters) {
   const std::string indent(head.size() + 1, ' ');
   std::string text = head + "(", line = text;
   for (size_t from = 0; from < parameters.size();) {

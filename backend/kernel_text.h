@@ -22,6 +22,9 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
 /// "MatMul h.0.mlp.c_fc, Add h.0.mlp.bias", at most `limit` characters.
 std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, size_t limit);
 
+/// "void NAME(PARAMETERS)" in lines of at most 120 columns, from "void NAME".
+std::string wrapped_head(const std::string& head, const std::string& parameters);
+
 // ---- bodies by category: the statements inside the function
 
 /// MatMul, convolution: through the packed micro-kernel where the operands' strides allow.

@@ -3,7 +3,7 @@
 namespace weft {
 
 ProgramNames::ProgramNames(const Plan& plan) : space(identifier(plan.name)) {
-  Names names;
+  Names& names = taken;
   for (const char* word : {"states"}) names.reserve(word);
   names.reserve(space);
   for (const Kernel& kernel : plan.kernels) kernels.push_back(names.unique(kernel.name));

@@ -15,6 +15,7 @@ struct ProgramNames {
   std::vector<std::vector<std::string>> axes;  // by place and axis
   std::vector<std::string> streams, buffers, weights, signals, transfers, blocks;
   std::vector<std::string> kernels;  // by kernel
+  Names taken;                       // all of them
 
   explicit ProgramNames(const Plan& plan);
   /// "tp", "{tp, dp}", "{}": axes of a place as an argument.

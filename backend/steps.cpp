@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/chunk_kernel.h"
 #include "backend/code.h"
+#include "backend/render.h"
 
 namespace weft {
 
@@ -94,14 +96,16 @@ StepText::Lines StepText::wrapped(const Step& s, const Lines& body) const {
 
 // ---- memory --------------------------------------------------------------------------------------------------------
 
+std::string StepText::instance_offset(const Buffer& buffer) const {
+  if (buffer.depth <= 1 || times_.empty()) return "";
+  const std::string variable = buffer.life == Life::MicroBatch ? times_.front().variable : times_.back().variable;
+  return variable + " % " + std::to_string(buffer.depth) + " * " +
+         std::to_string(buffer.bytes / dtype_bytes(buffer.type.dtype));
+}
+
 std::string StepText::handle(BufferId id, const std::string& first) const {
   const Buffer& buffer = plan_.buffer(id);
-  std::string at;
-  if (buffer.depth > 1 && !times_.empty()) {
-    const std::string variable = buffer.life == Life::MicroBatch ? times_.front().variable : times_.back().variable;
-    at = variable + " % " + std::to_string(buffer.depth) + " * " +
-         std::to_string(buffer.bytes / dtype_bytes(buffer.type.dtype));
-  }
+  std::string at = instance_offset(buffer);
   if (!first.empty()) at += (at.empty() ? "" : " + ") + first;
   const std::string& name = names_.buffers[id.index];
   return at.empty() ? name : name + ".part(" + at + ", " + count_text(buffer.dims()) + ")";
@@ -143,11 +147,16 @@ std::string StepText::index(SignalId id, Per per, int lag) const {
   return text.empty() ? inside : text + " + " + inside;
 }
 
-StepText::Lines StepText::waits(const Step& s) const {
+StepText::SignalCall StepText::of_rank(const std::string& call) const {
+  return [this, call](SignalId id, const std::string& at) {
+    return "r." + call + "(" + names_.signals[id.index] + (at.empty() ? "" : ", " + at) + ");";
+  };
+}
+
+StepText::Lines StepText::waits(const Step& s, const SignalCall& wait_for) const {
   Lines lines;
   for (const Wait& wait : s.waits) {
-    const std::string at = index(wait.signal, wait.per, wait.lag);
-    const std::string call = "r.wait(" + names_.signals[wait.signal.index] + (at.empty() ? "" : ", " + at) + ");";
+    const std::string call = wait_for(wait.signal, index(wait.signal, wait.per, wait.lag));
     const Time* time = times_.empty() || wait.per == Per::Once ? nullptr
                        : wait.per == Per::MicroBatch           ? &times_.front()
                                                                : &times_.back();
@@ -157,12 +166,9 @@ StepText::Lines StepText::waits(const Step& s) const {
   return lines;
 }
 
-StepText::Lines StepText::raises(const Step& s) const {
+StepText::Lines StepText::raises(const Step& s, const SignalCall& raise_it) const {
   Lines lines;
-  for (const Raise& raise : s.raises) {
-    const std::string at = index(raise.signal, raise.per, 0);
-    lines.push_back("r.signal(" + names_.signals[raise.signal.index] + (at.empty() ? "" : ", " + at) + ");");
-  }
+  for (const Raise& raise : s.raises) lines.push_back(raise_it(raise.signal, index(raise.signal, raise.per, 0)));
   return lines;
 }
 
@@ -366,16 +372,82 @@ static std::set<int> streams_in(const std::vector<Step>& steps) {
   return streams;
 }
 
+static std::string loop_head(const std::string& v, int trips) {
+  return "for (int " + v + " = 0; " + v + " < " + std::to_string(trips) + "; ++" + v + ") {";
+}
+
+/// The axes over which a step meets other ranks, as an argument; "" where it does not.
+std::string StepText::group_of(const Step& s) const {
+  if (const auto* what = std::get_if<CollectiveStep>(&s.what)) return names_.group(what->place, what->axes);
+  const auto* launch = std::get_if<LaunchStep>(&s.what);
+  if (!launch) return "";
+  const std::vector<int64_t>& axes = kernels_[launch->kernel.index].group;
+  return axes.empty() ? "" : names_.group(plan_.kernel(launch->kernel).place, {axes.begin(), axes.end()});
+}
+
 StepText::Lines StepText::for_loop(const Step& s, const ForStep& loop) {
   const std::string v =
       times_.empty() || times_.back().variable == "mb" ? "chunk" : "chunk" + std::to_string(times_.size());
+  if (loop.mechanism != Mechanism::Streams) return one_kernel(s, loop, v);
   times_.push_back({v, loop.trips});
   Lines lines = waits(s);
-  lines.push_back("for (int " + v + " = 0; " + v + " < " + std::to_string(loop.trips) + "; ++" + v + ") {");
+  lines.push_back(loop_head(times_.back().variable, times_.back().trips));
   indent_into(lines, steps(loop.body));
   lines.push_back("}");
   times_.pop_back();
   return lines;
+}
+
+/// A step that runs the loop as a kernel, and a loop of the steps on other streams.
+StepText::Lines StepText::one_kernel(const Step& s, const ForStep& loop, const std::string& variable) {
+  if (is_cuda(plan_)) {
+    diags_.error("overlap-mechanism-unsupported", s.transform_loc,
+                 "'{}': loops over chunks as one kernel are not built for cuda yet; take mechanism: streams",
+                 printable(s.name));
+    return {};
+  }
+  std::vector<const Step*> inside;
+  std::vector<Step> beside;
+  std::string group;
+  for (const Step& step : loop.body) {
+    if (step.stream == s.stream)
+      inside.push_back(&step);
+    else
+      beside.push_back(step);
+    if (group.empty()) group = group_of(step);
+  }
+  times_.push_back({variable, loop.trips});
+  const std::string call = chunk_kernel_call(s, ChunkKernel(*this, inside, group));
+  Lines lines = {loop_head(times_.back().variable, times_.back().trips)};
+  indent_into(lines, steps(beside));
+  lines.push_back("}");
+  times_.pop_back();
+  if (beside.empty()) return wrapped(s, {call});
+  const Lines kernel = wrapped(s, {call});
+  lines.insert(lines.begin(), kernel.begin(), kernel.end());
+  return lines;
+}
+
+/// The call of the function that makes the innermost loop, which is written the first time.
+std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel) {
+  Lines body = {loop_head(times_.back().variable, times_.back().trips)};
+  indent_into(body, kernel.lines());
+  body.push_back("}");
+  const std::string parameters = join(kernel.parameters(), ", ");
+  std::string& name = chunk_kernel_names_[parameters + block_text(body, 0)];
+  if (name.empty()) {
+    name = free_names_.unique(kernel.name());
+    KernelText text;
+    text.name = name;
+    text.parameters = wrapped_head("void " + name, parameters);
+    const std::string comment = nodes_text(plan_, s.origins, 100) + (s.transform.empty() ? "" : "; " + s.transform);
+    Params params;
+    params.set("nodes", comment_text(comment)).set("head", text.parameters).set("body", block_text(body, 0));
+    text.text = render_file("kernel.cpp", params);
+    chunk_kernels_.push_back(std::move(text));
+    for (KernelId id : kernel.called()) called_by_chunks_.insert(kernels_[id.index].parameters + ";");
+  }
+  return name + "(" + join(kernel.arguments(), ", ") + ");";
 }
 
 /// The body belongs to one stream: one step, whose body holds the inner steps. Else every stream walks it, and what it

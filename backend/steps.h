@@ -1,26 +1,38 @@
 // The steps of a block as statements of its function.
 #pragma once
+#include <functional>
+#include <set>
+
 #include "backend/exchange.h"
 #include "backend/program_names.h"
 
 namespace weft {
 
+class ChunkKernel;
+
 class StepText {
  public:
   StepText(const Plan& plan, const ProgramNames& names, const std::vector<KernelText>& kernels, Diags& diags)
-      : plan_(plan), names_(names), kernels_(kernels), diags_(diags) {
+      : plan_(plan), names_(names), kernels_(kernels), diags_(diags), free_names_(names.taken) {
     for (const Block& block : plan.blocks) find_bounds(block.steps);
   }
 
   /// Lines without indentation of their own.
   std::vector<std::string> block(const Block& block);
+  /// The functions of loops over chunks that are one kernel, and the declarations of what they call.
+  const std::vector<KernelText>& chunk_kernels() const { return chunk_kernels_; }
+  const std::set<std::string>& called_by_chunks() const { return called_by_chunks_; }
 
  private:
+  friend class ChunkKernel;
   using Lines = std::vector<std::string>;
   Lines steps(const std::vector<Step>& steps);
   Lines step(const Step& step);
   Lines leaf(const Step& step);
   Lines for_loop(const Step& step, const ForStep& loop);
+  Lines one_kernel(const Step& step, const ForStep& loop, const std::string& variable);
+  std::string chunk_kernel_call(const Step& step, const ChunkKernel& kernel);
+  std::string group_of(const Step& step) const;
   Lines branch(const Step& step, const IfStep& branch);
   Lines loop(const Step& step, const LoopStep& loop);
   /// `r.step({...}, [&] { body });` around statements.
@@ -37,6 +49,8 @@ class StepText {
 
   /// The handle of a buffer: the instance of this chunk or micro-batch, `first` elements further.
   std::string handle(BufferId buffer, const std::string& first = "") const;
+  /// "chunk % 2 * 128": where the instance of this chunk or micro-batch begins; "" where there is one.
+  std::string instance_offset(const Buffer& buffer) const;
   std::string pointer(BufferId buffer, const std::string& first = "") const {
     return "r[" + handle(buffer, first) + "]";
   }
@@ -47,8 +61,13 @@ class StepText {
   /// The variable of the innermost Loop.
   std::string trip_variable() const { return loops_ > 1 ? "trip" + std::to_string(loops_) : "trip"; }
   std::string index(SignalId signal, Per per, int lag) const;
-  Lines waits(const Step& step) const;
-  Lines raises(const Step& step) const;
+  /// The statement that waits for or raises element `at` of a signal.
+  using SignalCall = std::function<std::string(SignalId, const std::string& at)>;
+  SignalCall of_rank(const std::string& call) const;
+  Lines waits(const Step& step) const { return waits(step, of_rank("wait")); }
+  Lines waits(const Step& step, const SignalCall& wait) const;
+  Lines raises(const Step& step) const { return raises(step, of_rank("signal")); }
+  Lines raises(const Step& step, const SignalCall& raise) const;
 
   const Plan& plan_;
   const ProgramNames& names_;
@@ -61,6 +80,10 @@ class StepText {
   std::vector<Time> times_;             // enclosing loops over chunks and micro-batches, outer first
   std::map<uint32_t, int64_t> bounds_;  // of buffers that hold a run-time length: what it must not exceed
   int loops_ = 0;
+  Names free_names_;
+  std::vector<KernelText> chunk_kernels_;
+  std::map<std::string, std::string> chunk_kernel_names_;  // by parameters and statements
+  std::set<std::string> called_by_chunks_;
 };
 
 }  // namespace weft

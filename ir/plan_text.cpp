@@ -171,7 +171,10 @@ std::string step_kind(const Plan& plan, const Step& step) {
     }
     std::string operator()(const SendStep& s) const { return "send " + plan.transfers[s.transfer].name; }
     std::string operator()(const RecvStep& s) const { return "recv " + plan.transfers[s.transfer].name; }
-    std::string operator()(const ForStep& s) const { return format("for {} chunks", s.trips); }
+    std::string operator()(const ForStep& s) const {
+      static constexpr const char* kHow[] = {"", ", what computes as one kernel", ", all as one kernel"};
+      return format("for {} chunks{}", s.trips, kHow[static_cast<int>(s.mechanism)]);
+    }
     std::string operator()(const IfStep& s) const { return "if " + plan.buffer(s.condition).name; }
     std::string operator()(const LoopStep&) const { return "loop"; }
   };

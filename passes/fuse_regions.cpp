@@ -373,8 +373,10 @@ void copy_stored_operands(Module& module, Graph& graph) {
         graph.set_input(id, 0, copy_of(graph, trips, id));
       first = 2, end = 2 + static_cast<size_t>(graph.op(id).integer("carried"));
     }
+    const bool holds = op.kind == OpKind::Fused || op.kind == OpKind::Chunk;
+    if (holds) end = op.inputs.size();
     for (size_t i = first; i < end; ++i)
-      if (is_kind(graph, graph.op(id).inputs[i], OpKind::Constant))
+      if (is_kind(graph, graph.op(id).inputs[i], OpKind::Constant) && (!holds || !reads_weights(graph.op(id), i)))
         graph.set_input(id, i, copy_of(graph, graph.op(id).inputs[i], id));
   }
 }

@@ -65,13 +65,6 @@ std::vector<int64_t> axes_of(const Op& op) {
   return {op.integer("axis")};
 }
 
-/// Whether an op that is no kernel takes a constant as this operand; else it must lie in a buffer.
-bool reads_weights(const Op& op, size_t input) {
-  if (op.kind == OpKind::Loop) return input >= 2 + static_cast<size_t>(op.integer("carried"));
-  if (op.kind == OpKind::If) return input > 0;
-  return category(op) != Category::Collective;
-}
-
 /// Ops that a pointwise kernel evaluates element by element, but whose operands it must load.
 bool is_loading_kind(OpKind kind) {
   switch (kind) {
@@ -565,6 +558,28 @@ Category kernel_category(const Graph& body) {
   for (Category c : {Category::Collective, Category::Contraction, Category::Reduction, Category::Scan})
     if (has(c)) return c;
   return has(Category::Index) && !has(Category::Pointwise) ? Category::Index : Category::Pointwise;
+}
+
+bool is_exchanged(const Graph& body, ValueId v, bool in_kernel) {
+  const auto& uses = body.value(v).uses;
+  return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+    if (!use.op) return false;
+    const Op& op = body.op(use.op);
+    if (category(op) == Category::Collective) return !in_kernel || op.kind != OpKind::ShardSlice;
+    if (op.kind == OpKind::Fused) return is_exchanged(op.regions[0], op.regions[0].inputs()[use.input]);
+    const bool passes =
+        op.kind == OpKind::Reshape || (in_kernel && (category(op) == Category::View || op.kind == OpKind::Cast));
+    return passes && std::any_of(op.outputs.begin(), op.outputs.end(),
+                                 [&](ValueId result) { return is_exchanged(body, result, in_kernel); });
+  });
+}
+
+bool reads_weights(const Op& op, size_t input) {
+  if (op.kind == OpKind::Loop) return input >= 2 + static_cast<size_t>(op.integer("carried"));
+  if (op.kind == OpKind::If) return input > 0;
+  if (op.kind == OpKind::Fused || op.kind == OpKind::Chunk)
+    return !is_exchanged(op.regions[0], op.regions[0].inputs()[input], op.kind == OpKind::Fused);
+  return category(op) != Category::Collective;
 }
 
 Fusion decide_fusion(const Graph& graph, const Constants& constants, const Target& target, bool region) {

@@ -193,19 +193,6 @@ std::vector<int> whole_over(const TensorType& type, const Held& held, size_t pla
   return axes;
 }
 
-/// Whether a collective of the body reads the value directly (through views) from the peers.
-bool is_exchanged(const Graph& body, ValueId value) {
-  for (const Use& use : body.value(value).uses) {
-    if (!use.op) continue;
-    const Op& op = body.op(use.op);
-    if (category(op) == Category::Collective && op.kind != OpKind::ShardSlice) return true;
-    if (category(op) == Category::View)
-      for (ValueId v : op.outputs)
-        if (is_exchanged(body, v)) return true;
-  }
-  return false;
-}
-
 bool is_gathered(const Graph& body, ValueId value) {
   const Op& op = body.producer_op(value);
   if (op.kind == OpKind::AllGather || op.kind == OpKind::AllReduce || op.kind == OpKind::AllToAll) return true;

@@ -5,11 +5,14 @@
 //   the order of steps is that of one stream. A kernel that reads its peers' windows waits inside for a signal that all
 //   of them raise: everything before that signal on every rank is done. It ends with a meeting of its ranks, so that
 //   what it read may be overwritten behind it.
+//   Mechanism signal orders a loop alike, and what computes is one kernel that raises and awaits inside; with mechanism
+//   fused all of the loop is one kernel on one stream, in which one chunk follows the other.
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "ir/base/check.h"
+#include "ir/plan_text.h"
 #include "passes/plan_parts.h"
 
 namespace weft {
@@ -61,13 +64,15 @@ bool apart_in_time(const Step& a, const Step& b) {
 
 class Ordering {
  public:
-  Ordering(Plan& plan, Independence independence) : plan_(plan), independence_(independence) {}
+  Ordering(Plan& plan, Diags& diags, Independence independence)
+      : plan_(plan), diags_(diags), independence_(independence) {}
 
   void run() {
     for (Block& block : plan_.blocks) order(block.steps, 1);
     if (independence_ != Independence::Shared) part_transfers();
     deepen_shared_memory();
     for (size_t t = 0; t < plan_.transfers.size(); ++t) order_transfer(static_cast<int>(t));
+    for (Block& block : plan_.blocks) enter_kernels(block.steps);
   }
 
  private:
@@ -274,8 +279,8 @@ class Ordering {
         order_loop(body, static_cast<size_t>(&inner - body.data()), *nested);
     const auto meets = [&](const Step& s) { return meets_ranks(plan_, s); };
     const bool flat = std::all_of(body.begin(), body.end(), is_leaf);
-    const bool overlaps = flat && loop.trips > 1 && std::any_of(body.begin(), body.end(), meets) &&
-                          !std::all_of(body.begin(), body.end(), meets);
+    const bool overlaps = loop.mechanism != Mechanism::Fused && flat && loop.trips > 1 &&
+                          std::any_of(body.begin(), body.end(), meets) && !std::all_of(body.begin(), body.end(), meets);
     if (overlaps) {
       const int comm = comm_stream();
       for (Step& s : body) s.stream = meets(s) ? comm : kCompute;
@@ -284,6 +289,27 @@ class Ordering {
     }
     for (size_t w = 0; w < body.size(); ++w) wait_for_peers(steps, at, body, w, loop.trips);
     if (overlaps) fork_and_join(steps, at, loop);
+  }
+
+  /// The steps of a loop's own stream may be one kernel: it waits and raises by itself, so all of them must be kernels.
+  void enter_kernels(std::vector<Step>& steps) {
+    for (Step& step : steps) {
+      for (std::vector<Step>* body : bodies_of(step)) enter_kernels(*body);
+      auto* loop = std::get_if<ForStep>(&step.what);
+      if (!loop || loop->mechanism == Mechanism::Streams) continue;
+      for (Step& inner : loop->body)
+        if (inner.stream == step.stream) enter_kernel(inner, step.transform_loc);
+    }
+  }
+
+  void enter_kernel(Step& step, const Loc& loc) {
+    if (!kernel_of(plan_, step))
+      diags_.error("overlap-step-unsupported", loc,
+                   "'{}' ({}) is no kernel, and this mechanism makes one kernel of what computes; take mechanism: "
+                   "streams",
+                   step.name, step_kind(plan_, step));
+    for (Wait& wait : step.waits) wait.in_kernel = true;
+    for (Raise& raise : step.raises) raise.in_kernel = true;
   }
 
   /// Two instances of what steps of both streams use and only this loop knows.
@@ -360,11 +386,23 @@ class Ordering {
       body[w].waits.push_back(
           {signal_of(target, place_of(target), axes, trips), Per::Chunk, 0, Wait::Reason::Data, true});
     }
+    for (size_t t = w + 1; t < body.size(); ++t)
+      wait_for_readers(body, w, t, axes, last.contains(body[t].stream), trips);
     if (!last.empty()) return;
     int count = 1;
     if (Step* before = last_leaf(steps, at, kCompute, count))
       body[w].waits.push_back(
           {signal_of(*before, place_of(*before), axes, count), once(), 0, Wait::Reason::Data, true});
+  }
+
+  /// What a kernel writes into the windows of its peers they may still read as it was some chunks ago, in a step behind
+  /// it: unless it waits for a later step of that stream on all ranks, it waits for this one.
+  void wait_for_readers(std::vector<Step>& body, size_t w, size_t t, const std::vector<int>& axes, bool is_awaited,
+                        int trips) {
+    BufferId buffer;
+    if (is_awaited || !conflict(body[w], body[t], &buffer) || apart_in_time(body[w], body[t])) return;
+    body[w].waits.push_back({signal_of(body[t], place_of(body[t]), axes, trips), Per::Chunk, plan_.buffer(buffer).depth,
+                             Wait::Reason::Reuse, true});
   }
 
   static bool waits_for_stream(const std::vector<Step>& body, const Step& step, int stream) {
@@ -403,11 +441,14 @@ class Ordering {
   }
 
   Plan& plan_;
+  Diags& diags_;
   const Independence independence_;
 };
 
 }  // namespace
 
-void add_signals(Planning& planning, Independence independence) { Ordering(planning.plan, independence).run(); }
+void add_signals(Planning& planning, Independence independence) {
+  Ordering(planning.plan, planning.diags, independence).run();
+}
 
 }  // namespace weft

@@ -285,6 +285,8 @@ class StepWriter {
   void write_collective(Scope& scope, const Op& op) {
     const ValueId from = op.inputs[0], to = op.outputs[0];
     const Held source = scope[from];
+    WEFT_CHECK(bool(source.buffer),
+               "'" + op.name + "' reads '" + scope.graph.value(from).name + "', which has no buffer");
     const BufferId target = result_buffer(scope, to);
     CollectiveStep what{};
     what.kind = op.kind;
@@ -363,9 +365,12 @@ class StepWriter {
 
   void write_chunk(Scope& scope, const Op& op) {
     const Graph& graph = op.regions[0];
-    const bool pipeline = op.has("mechanism") && op.text("mechanism") == "pipeline";
+    const std::string how = op.has("mechanism") ? op.text("mechanism") : "streams";
+    const bool pipeline = how == "pipeline";
     Step step = new_step(op);
     ForStep loop{graph.time_axes.back().size, {}};
+    if (how == "signal") loop.mechanism = Mechanism::Signal;
+    if (how == "fused") loop.mechanism = Mechanism::Fused;
     Scope body(graph, loop.body);
     body.staged = pipeline;
     for (size_t i = 0; i < op.inputs.size(); ++i) body[graph.inputs()[i]] = scope[op.inputs[i]];

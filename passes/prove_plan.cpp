@@ -146,9 +146,27 @@ class Checks {
       if (const auto* what = std::get_if<CollectiveStep>(&step.what)) check_collective(step, *what);
       if (const auto* copy = std::get_if<CopyStep>(&step.what)) check_copy(step, *copy);
       const auto* loop = std::get_if<ForStep>(&step.what);
+      if (loop && loop->mechanism != Mechanism::Streams) check_one_kernel(step, *loop);
       if (loop) trips_.push_back(loop->trips);
       for (const auto* body : bodies_of(step)) check_steps(*body);
       if (loop) trips_.pop_back();
+    }
+  }
+
+  /// The steps of the loop's stream are kernels, which wait and raise inside; a fused loop has no others.
+  void check_one_kernel(const Step& step, const ForStep& loop) {
+    for (const Step& inner : loop.body) {
+      if (inner.stream != step.stream) {
+        if (loop.mechanism == Mechanism::Fused) wrong("'{}' runs beside the kernel of '{}'", inner.name, step.name);
+        continue;
+      }
+      if (!std::holds_alternative<LaunchStep>(inner.what))
+        wrong("'{}' is a part of a kernel but computes nothing", inner.name);
+      const bool waits =
+          std::any_of(inner.waits.begin(), inner.waits.end(), [](const Wait& w) { return !w.in_kernel; });
+      const bool raises =
+          std::any_of(inner.raises.begin(), inner.raises.end(), [](const Raise& r) { return !r.in_kernel; });
+      if (waits || raises) wrong("'{}' is a part of a kernel but waits or raises outside", inner.name);
     }
   }
 

@@ -5,7 +5,12 @@
 //   %ag = Fused(%y, %b) {...}    ->        %y = MatMul(%x, %w) : [tp: P(sum), chunk: S(0,16)]
 //                                          %ag = Fused(%y, %b) : [chunk: S(0,16)] }
 //
-// Legal iff the body types on the mesh with the time axis without any reshard on it (C2).
+// Legal iff the body types on the mesh with the time axis without any reshard on it (C2). `mechanism` says what runs
+// the chunks: streams, a step each; signal, one kernel for what computes, which raises or awaits a flag for each chunk;
+// fused, one kernel for all, for which collectives become kernels over the peer table.
+//
+// All ranks take the chunks in one order. A chunk holds a part of every rank's slice (C3), so that in each all ranks
+// have something to send: an order that begins elsewhere on each rank would only make them wait for each other.
 #include <algorithm>
 #include <set>
 
@@ -17,6 +22,78 @@ namespace weft {
 namespace {
 
 using Kind = AxisState::Kind;
+using Mechanism = OverlapStep::Mechanism;
+
+const char* mechanism_name(Mechanism mechanism) {
+  static constexpr const char* kNames[] = {"streams", "signal", "fused"};
+  return kNames[static_cast<int>(mechanism)];
+}
+
+bool is_exchange(const Op& op) { return category(op) == Category::Collective && op.kind != OpKind::ShardSlice; }
+
+/// A collective, or a kernel around one.
+bool meets_ranks(const Op& op) {
+  if (op.kind != OpKind::Fused) return is_exchange(op);
+  const std::vector<OpId> body = op.regions[0].order();
+  return std::any_of(body.begin(), body.end(), [&](OpId id) { return is_exchange(op.regions[0].op(id)); });
+}
+
+/// Whether an op gives a kernel something to compute.
+bool computes(const Op& op) {
+  const Category c = category(op);
+  return c != Category::Source && c != Category::View && c != Category::Collective && !meets_ranks(op);
+}
+
+/// A kernel over the peer table does what this collective does.
+bool can_be_kernel(const StepContext& step, const Op& op) {
+  if (op.kind != OpKind::AllReduce && op.kind != OpKind::ReduceScatter && op.kind != OpKind::AllGather) return false;
+  const Mesh mesh = step.module.mesh(step.graph(), op.place);
+  for (ValueId v : {op.inputs[0], op.outputs[0]})
+    for (int d = 0; d < step.graph().type(v).ndim(); ++d)
+      if (is_ragged(step.graph().type(v).shape[d].bound, digits_of(step.graph().type(v).layout, d, mesh))) return false;
+  return true;
+}
+
+/// What signal and fused ask of the ops; reports what is missing.
+bool can_be_kernels(const StepContext& step, const OverlapStep& what, const std::vector<OpId>& ops) {
+  if (what.mechanism == Mechanism::Streams) return true;
+  const Graph& graph = step.graph();
+  const char* name = mechanism_name(what.mechanism);
+  const auto any = [&](bool (*is)(const Op&)) {
+    return std::any_of(ops.begin(), ops.end(), [&](OpId id) { return is(graph.op(id)); });
+  };
+  const char* missing = !any(meets_ranks) ? "collective" : !any(computes) ? "computation" : nullptr;
+  if (missing) {
+    step.diags.error("overlap-one-sided", step.loc,
+                     "mechanism: {} joins a computation and a collective, and there is no {} among these ops", name,
+                     missing);
+    return false;
+  }
+  for (OpId id : ops) {
+    const Op& op = graph.op(id);
+    if (what.mechanism != Mechanism::Fused || !is_exchange(op) || can_be_kernel(step, op)) continue;
+    step.diags.error("overlap-collective-unsupported", step.loc,
+                     "mechanism: fused cannot make a kernel of '{}' ({}): only of all-reduces, reduce-scatters and "
+                     "all-gathers of even slices; take mechanism: signal",
+                     op.name, op_def(op).name);
+    return false;
+  }
+  return true;
+}
+
+/// Each collective that stands alone becomes a kernel over the peer table, of the same name.
+void make_collective_kernels(const StepContext& step, std::vector<OpId>& ops, OpId& first) {
+  Graph& graph = step.graph();
+  for (OpId& id : ops) {
+    if (!is_exchange(graph.op(id))) continue;
+    const std::string name = graph.op(id).name;
+    const OpId made = contract(graph, plan_region(graph, {id}),
+                               {OpKind::Fused, {{"by", std::string("schedule")}}, name + "/kernel", step.transform});
+    graph.rename_op(made, name);
+    if (id == first) first = made;
+    id = made;
+  }
+}
 
 /// Blocks with which the chunked dim may be cut: the extent, and every block with which the mesh slices a dim (C3 takes
 /// the smallest that fits).
@@ -39,11 +116,14 @@ std::vector<int64_t> candidate_blocks(const Graph& graph, const std::vector<OpId
 }
 
 /// The operands of the first op that have the dim to cut, as seeds of the typing; every operand is tried alone, because
-/// the op's rule slices the others to agree.
+/// the op's rule slices the others to agree. What is a local slice is cut where it is still whole.
 std::vector<std::map<ValueId, AxisState>> candidate_seeds(const Graph& graph, const Op& first, int64_t extent,
                                                           int64_t block) {
   std::vector<std::map<ValueId, AxisState>> seeds;
-  for (ValueId v : first.inputs)
+  std::vector<ValueId> values = first.inputs;
+  for (ValueId& v : values)
+    while (v && graph.producer_op(v).kind == OpKind::ShardSlice) v = graph.producer_op(v).inputs[0];
+  for (ValueId v : values)
     for (int d = 0; v && d < graph.type(v).ndim(); ++d)
       if (graph.type(v).shape[d].bound % block == 0 && graph.type(v).shape[d].bound >= extent)
         seeds.push_back({{v, AxisState::sliced(d, block)}});
@@ -78,62 +158,83 @@ std::string leaving_refusal(const Module& module, const Graph& graph, const Regi
   return "";
 }
 
+/// What the ops must be before their layouts are looked at; reports what they are not.
+bool can_overlap(const StepContext& step, const OverlapStep& what, const Op& first, const RegionPlan& plan) {
+  const int ndim = step.graph().type(first.outputs[0]).ndim();
+  if (what.dim < 0 || what.dim >= ndim) {
+    step.diags.error("overlap-dim", step.loc, "'{}' has {} dimensions, there is no dimension {}", first.name, ndim,
+                     what.dim);
+    return false;
+  }
+  if (plan.between) {
+    step.diags.error("overlap-not-convex", step.loc,
+                     "'{}' stands between these ops: it reads one and another reads it; list it too or leave one out",
+                     step.graph().op(plan.between).name);
+    return false;
+  }
+  return can_be_kernels(step, what, plan.ops);
+}
+
+/// A typing of the ops in chunks, or why there is none.
+struct Search {
+  std::optional<ChunkTyping> typing;
+  bool divisible = false;
+  std::string refusal;
+};
+
+Search find_typing(const StepContext& step, const OverlapStep& what, const RegionPlan& plan, OpId first_id) {
+  const Graph& graph = step.graph();
+  const Op& first = graph.op(first_id);
+  const ValueId result = first.outputs[0];
+  const int time = static_cast<int>(step.module.mesh(graph, first.place).size());
+  const int64_t extent = graph.type(result).shape[what.dim].bound;
+  Search search;
+  for (int64_t block : candidate_blocks(graph, plan.ops, extent)) {
+    if (block % what.chunks || graph.type(result).shape[what.dim].count) continue;
+    search.divisible = true;
+    for (const auto& seeds : candidate_seeds(graph, first, extent, block / what.chunks)) {
+      ChunkTyping typing = type_in_chunks(step.module, graph, plan.ops, seeds, what.chunks, step.unchecked);
+      const bool cuts_dim = typing.inside.contains(result) &&
+                            typing.inside.at(result)[time] == AxisState::sliced(what.dim, block / what.chunks);
+      if (typing.refusal.empty() && !step.unchecked) typing.refusal = leaving_refusal(step.module, graph, plan, typing);
+      if (!typing.refusal.empty() && cuts_dim) search.refusal = typing.refusal;
+      if (!typing.refusal.empty() || !cuts_dim) continue;
+      const int64_t smallest = smallest_block(step.module, graph, typing, result);
+      if (smallest && smallest != block) continue;
+      search.typing = std::move(typing);
+      return search;
+    }
+  }
+  return search;
+}
+
+void report(const StepContext& step, const OverlapStep& what, const Search& search, const Op& first) {
+  if (!search.divisible)
+    step.diags.error("overlap-indivisible", step.loc,
+                     "{} chunks do not divide the slices of dimension {} of '{}' (extent {})", what.chunks, what.dim,
+                     first.name, step.graph().type(first.outputs[0]).shape[what.dim].bound);
+  else if (search.refusal.empty())
+    step.diags.error("overlap-dim-not-parallel", step.loc, "dimension {} of '{}' cannot be computed in parts", what.dim,
+                     first.name);
+  else
+    step.diags.error("overlap-reshard", step.loc, "these ops cannot run in chunks: {}", search.refusal);
+}
+
 }  // namespace
 
 void overlap_ops(const StepContext& step, const OverlapStep& what) {
   Graph& graph = step.graph();
-  const std::vector<OpId> ops = step.select_all(what.ops);
+  std::vector<OpId> ops = step.select_all(what.ops);
   if (ops.empty() || !step.diags.ok()) return;
-  const std::vector<OpId> named = step.select(what.ops.front());
-  const Op& first = graph.op(named.front());
-  const ValueId result = first.outputs[0];
-  if (what.mechanism != OverlapStep::Mechanism::Streams) {
-    step.diags.error("overlap-mechanism-unsupported", step.loc, "only mechanism: streams is built so far");
-    return;
-  }
-  if (what.dim < 0 || what.dim >= graph.type(result).ndim()) {
-    step.diags.error("overlap-dim", step.loc, "'{}' has {} dimensions, there is no dimension {}", first.name,
-                     graph.type(result).ndim(), what.dim);
-    return;
-  }
+  OpId first = step.select(what.ops.front()).front();
+  if (!can_overlap(step, what, graph.op(first), plan_region(graph, ops))) return;
+  if (what.mechanism == Mechanism::Fused) make_collective_kernels(step, ops, first);
   const RegionPlan plan = plan_region(graph, ops);
-  if (plan.between) {
-    step.diags.error("overlap-not-convex", step.loc,
-                     "'{}' stands between these ops: it reads one and another reads it; list it too or leave one out",
-                     graph.op(plan.between).name);
-    return;
-  }
-  const int64_t extent = graph.type(result).shape[what.dim].bound;
-  std::string refusal;
-  bool divisible = false;
-  for (int64_t block : candidate_blocks(graph, ops, extent)) {
-    if (block % what.chunks || graph.type(result).shape[what.dim].count) continue;
-    divisible = true;
-    for (const auto& seeds : candidate_seeds(graph, first, extent, block / what.chunks)) {
-      ChunkTyping typing = type_in_chunks(step.module, graph, ops, seeds, what.chunks, step.unchecked);
-      const int time = static_cast<int>(step.module.mesh(graph, first.place).size());
-      const bool cuts_dim = typing.inside.contains(result) &&
-                            typing.inside.at(result)[time] == AxisState::sliced(what.dim, block / what.chunks);
-      if (typing.refusal.empty() && !step.unchecked) typing.refusal = leaving_refusal(step.module, graph, plan, typing);
-      if (!typing.refusal.empty() && cuts_dim) refusal = typing.refusal;
-      if (!typing.refusal.empty() || !cuts_dim) continue;
-      const int64_t smallest = smallest_block(step.module, graph, typing, result);
-      if (smallest && smallest != block) continue;
-      const Attrs attrs = {{"mechanism", std::string("streams")}};
-      make_chunk(step.module, typing, what.chunks, step.module.transforms[step.transform.index].text, attrs,
-                 step.transform, step.unchecked);
-      return;
-    }
-  }
-  if (!divisible)
-    step.diags.error("overlap-indivisible", step.loc,
-                     "{} chunks do not divide the slices of dimension {} of '{}' (extent {})", what.chunks, what.dim,
-                     first.name, extent);
-  else if (refusal.empty())
-    step.diags.error("overlap-dim-not-parallel", step.loc, "dimension {} of '{}' cannot be computed in parts", what.dim,
-                     first.name);
-  else
-    step.diags.error("overlap-reshard", step.loc, "these ops cannot run in chunks: {}", refusal);
+  const Search search = find_typing(step, what, plan, first);
+  if (!search.typing) return report(step, what, search, graph.op(first));
+  const Attrs attrs = {{"mechanism", std::string(mechanism_name(what.mechanism))}};
+  make_chunk(step.module, *search.typing, what.chunks, step.module.transforms[step.transform.index].text, attrs,
+             step.transform, step.unchecked);
 }
 
 }  // namespace weft

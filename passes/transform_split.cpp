@@ -36,7 +36,8 @@ void split_collective(const StepContext& step, const SplitStep& what) {
   if (selected.empty()) return;
   if (selected.size() > 1 || graph.op(selected[0]).kind != OpKind::AllReduce) {
     step.diags.error("split-not-all-reduce", what.op.loc,
-                     "split takes one all-reduce; '{}' is {}; `explain --names` lists the collectives",
+                     "split takes one all-reduce; '{}' is {}; `explain --names` lists the collectives, and `overlap` "
+                     "cuts any of them into chunks",
                      step.name(what.op.text), selected.size() > 1 ? "several ops" : op_def(graph.op(selected[0])).name);
     return;
   }

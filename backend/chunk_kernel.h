@@ -1,0 +1,60 @@
+// A loop over chunks as one kernel: a function that calls those of its steps chunk by chunk, and raises and awaits the
+// flags of chunks in between.
+//
+//   void proj_far_chunks(weft::Team& team, weft::Peers peers, ..., weft::Signal proj_ready) {
+//     for (int chunk = 0; chunk < 4; ++chunk) {
+//       proj(team, chunk, a, w2, p + chunk % 2 * 128);
+//       peers.signal(proj_ready, chunk);
+//       peers.wait(proj_ready, chunk);
+//       far(peers, chunk, ...);
+//     }
+//   }
+#pragma once
+#include <map>
+#include <set>
+
+#include "backend/naming.h"
+#include "backend/steps.h"
+
+namespace weft {
+
+class ChunkKernel {
+ public:
+  /// `text` stands inside the loop whose trips the kernel makes, `steps` are its launches in order; flags are those of
+  /// a peer table of `group`.
+  ChunkKernel(const StepText& text, const std::vector<const Step*>& steps, const std::string& group);
+
+  /// The parameters of the function, and what the loop's step passes for them.
+  std::vector<std::string> parameters() const;
+  const std::vector<std::string>& arguments() const { return order_; }
+  /// What is done in a chunk.
+  const std::vector<std::string>& lines() const { return lines_; }
+  /// What the function is called where nothing else is; equal loops share one.
+  std::string name() const;
+  /// The kernels whose functions it calls.
+  const std::vector<KernelId>& called() const { return called_; }
+
+ private:
+  struct Parameter {
+    std::string type, name;
+  };
+  /// The name of the parameter that is passed `argument`, made the first time.
+  std::string parameter(const std::string& type, const std::string& wanted, const std::string& argument);
+  std::string passed(const LaunchStep& launch, const Argument& argument);
+  std::string passed(const LaunchStep& launch, size_t formal);
+  void add(const Step& step);
+  /// The text, in which variables of loops around this one are parameters.
+  std::string with_outer(const std::string& text);
+
+  const StepText& text_;
+  const Plan& plan_;
+  std::map<std::string, Parameter> parameters_;  // by what is passed
+  std::vector<std::string> order_;               // what is passed, in order
+  std::set<std::string> written_;                // of what is passed
+  Names taken_;
+  std::string peers_;  // the parameter
+  std::vector<KernelId> called_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace weft

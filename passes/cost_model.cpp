@@ -1,7 +1,6 @@
 #include "passes/cost_model.h"
 
 #include <algorithm>
-#include <array>
 
 #include "ir/op_def.h"
 
@@ -18,90 +17,22 @@ struct Row {
 };
 
 // Host rows are one core and were measured: f32 and memory of x86-64-v3 on a Zen 3 core (peak of its two FMA units,
-// reading from DRAM), of v4 on a Sapphire Rapids core (peak, copying). The oldest has half of v3's width and no FMA.
-// link and latency are an all-reduce of 2 ranks through shared memory: 4 MiB in 159 us, 4 bytes in 0.4 us; a step that
-// does nothing was timed in a trace. A polynomial for exp takes 0.25 ns an element at 211 GFLOP/s: 50 operations.
-// Other rows are NVIDIA's data sheets of the product named: dense rates, f32 and f64 outside of tensor cores, NVLink
-// (PCIe for L40S) in one direction. step and latency are guesses there: a launch in a replayed graph, a small NCCL
-// call.
-const std::array kTable = {
-    Row{Target::Kind::Host,
-        4,
-        {.machine = "one core with SSE2",
-         .f32 = 25e9,
-         .f64 = 12.5e9,
-         .f16 = 25e9,
-         .memory = 19.5e9,
-         .link = 26e9,
-         .latency = 0.4e-6,
-         .step = 0.2e-6,
-         .function = 50}},
-    Row{Target::Kind::Host,
-        8,
-        {.machine = "one core with AVX2",
-         .f32 = 101e9,
-         .f64 = 50e9,
-         .f16 = 101e9,
-         .memory = 19.5e9,
-         .link = 26e9,
-         .latency = 0.4e-6,
-         .step = 0.2e-6,
-         .function = 50}},
-    Row{Target::Kind::Host,
-        16,
-        {.machine = "one core with AVX-512",
-         .f32 = 211e9,
-         .f64 = 105e9,
-         .f16 = 211e9,
-         .memory = 22e9,
-         .link = 26e9,
-         .latency = 0.4e-6,
-         .step = 0.2e-6,
-         .function = 50}},
-    Row{Target::Kind::Cuda,
-        80,
-        {.machine = "A100 SXM 80 GB",
-         .f32 = 19.5e12,
-         .f64 = 9.7e12,
-         .f16 = 312e12,
-         .memory = 2.039e12,
-         .link = 300e9,
-         .latency = 10e-6,
-         .step = 2e-6,
-         .function = 16}},
-    Row{Target::Kind::Cuda,
-        89,
-        {.machine = "L40S",
-         .f32 = 91.6e12,
-         .f64 = 1.4e12,
-         .f16 = 362e12,
-         .memory = 864e9,
-         .link = 32e9,
-         .latency = 10e-6,
-         .step = 2e-6,
-         .function = 16}},
-    Row{Target::Kind::Cuda,
-        90,
-        {.machine = "H100 SXM",
-         .f32 = 67e12,
-         .f64 = 34e12,
-         .f16 = 989e12,
-         .memory = 3.35e12,
-         .link = 450e9,
-         .latency = 10e-6,
-         .step = 2e-6,
-         .function = 16}},
-    Row{Target::Kind::Cuda,
-        100,
-        {.machine = "B200 SXM",
-         .f32 = 80e12,
-         .f64 = 40e12,
-         .f16 = 2250e12,
-         .memory = 8e12,
-         .link = 900e9,
-         .latency = 10e-6,
-         .step = 2e-6,
-         .function = 16}},
+// reading from DRAM), of v4 on a core with AVX-512 and AMX (peak, copying). The oldest has half of v3's width and no
+// FMA. link and latency are an all-reduce of 2 ranks through shared memory: 4 MiB in 159 us, 4 bytes in 0.4 us; the
+// shortest step of a trace, a product of 512 operations, takes 70 ns. A polynomial for exp takes 0.25 ns an element at
+// 211 GFLOP/s: 50 operations. Other rows are NVIDIA's data sheets of the product named: dense rates, f32 and f64
+// outside of tensor cores, NVLink (PCIe for L40S) in one direction. step and latency are guesses there: a launch in a
+// replayed graph, a small NCCL call.
+//
+//  machine, f32, f64, f16, memory, link, latency, step, function
+const Row kTable[] = {
+    {Target::Kind::Host, 4, {"one core with SSE2", 25e9, 12.5e9, 25e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50}},
+    {Target::Kind::Host, 8, {"one core with AVX2", 101e9, 50e9, 101e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50}},
+    {Target::Kind::Host, 16, {"one core with AVX-512", 211e9, 105e9, 211e9, 22e9, 26e9, 0.4e-6, 0.05e-6, 50}},
+    {Target::Kind::Cuda, 80, {"A100 SXM 80 GB", 19.5e12, 9.7e12, 312e12, 2039e9, 300e9, 10e-6, 2e-6, 16}},
+    {Target::Kind::Cuda, 89, {"L40S", 91.6e12, 1.4e12, 362e12, 864e9, 32e9, 10e-6, 2e-6, 16}},
+    {Target::Kind::Cuda, 90, {"H100 SXM", 67e12, 34e12, 989e12, 3350e9, 450e9, 10e-6, 2e-6, 16}},
+    {Target::Kind::Cuda, 100, {"B200 SXM", 80e12, 40e12, 2250e12, 8000e9, 900e9, 10e-6, 2e-6, 16}},
 };
 
 /// The newest of the target's archs: what is built for several runs best there.

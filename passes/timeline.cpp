@@ -226,7 +226,8 @@ void Prediction::note_limits() {
 
 double BusyTimes::hidden() const {
   const double shorter = std::min(computation, communication);
-  return shorter > 0 ? (communication + computation - both) / shorter : 0;
+  // Sums of times may differ in their last bits.
+  return shorter > 0 ? std::max(0., communication + computation - both) / shorter : 0;
 }
 
 std::vector<BusyTimes> busy_times(const Timeline& timeline) {

@@ -88,15 +88,15 @@ class MpiTraffic final : public Network::Traffic {
   MpiTraffic(const MpiTraffic&) = delete;
   MpiTraffic& operator=(const MpiTraffic&) = delete;
 
-  void send(const Parcel& parcel, int tag, MPI_Comm lane) {
+  void send(const Parcel& parcel, int tag, MPI_Comm comm) {
     for (int64_t at = 0; at < parcel.size; at += kMost)
-      check_mpi(MPI_Isend(parcel.bytes + at, int(std::min(kMost, parcel.size - at)), MPI_BYTE, parcel.rank, tag, lane,
+      check_mpi(MPI_Isend(parcel.bytes + at, int(std::min(kMost, parcel.size - at)), MPI_BYTE, parcel.rank, tag, comm,
                           add(parcel.rank)),
                 "a send");
   }
-  void receive(const Parcel& parcel, int tag, MPI_Comm lane) {
+  void receive(const Parcel& parcel, int tag, MPI_Comm comm) {
     for (int64_t at = 0; at < parcel.size; at += kMost)
-      check_mpi(MPI_Irecv(parcel.bytes + at, int(std::min(kMost, parcel.size - at)), MPI_BYTE, parcel.rank, tag, lane,
+      check_mpi(MPI_Irecv(parcel.bytes + at, int(std::min(kMost, parcel.size - at)), MPI_BYTE, parcel.rank, tag, comm,
                           add(parcel.rank)),
                 "a receive");
   }
@@ -155,7 +155,7 @@ MpiNetwork::MpiNetwork(const Job& job, const World& world, int rank)
       machines_(size_t(ranks_)),
       delivered_(size_t(ranks_)),
       partial_(size_t(ranks_)),
-      figures_(size_t(ranks_) + 1) {
+      figures_(size_t(ranks_)) {
   sigset_t end;  // blocked in all threads, so that one of ours takes it
   sigemptyset(&end);
   sigaddset(&end, SIGTERM);
@@ -275,9 +275,14 @@ void MpiNetwork::abort(int code) {
 
 std::unique_ptr<Network::Traffic> MpiNetwork::start(int lane, int tag, std::span<const Parcel> out,
                                                     std::span<const Parcel> in) {
+  return begin(lanes_[size_t(lane)], tag, out, in);
+}
+
+std::unique_ptr<Network::Traffic> MpiNetwork::begin(MPI_Comm comm, int tag, std::span<const Parcel> out,
+                                                    std::span<const Parcel> in) {
   auto traffic = std::make_unique<MpiTraffic>(*this);
-  for (const Parcel& parcel : in) traffic->receive(parcel, tag, lanes_[size_t(lane)]);
-  for (const Parcel& parcel : out) traffic->send(parcel, tag, lanes_[size_t(lane)]);
+  for (const Parcel& parcel : in) traffic->receive(parcel, tag, comm);
+  for (const Parcel& parcel : out) traffic->send(parcel, tag, comm);
   const std::lock_guard lock(traffic_mutex_);
   under_way_.insert(traffic.get());
   return traffic;
@@ -297,21 +302,24 @@ bool MpiNetwork::has_deliveries() {
   return true;
 }
 
+/// From each rank to each, so that it is known who is missing.
 bool MpiNetwork::meet(double timeout) {
   const RankSlot& slot = world_.rank(rank_);
-  Figures& mine = figures_.back();
-  mine = {slot.peak_bytes.load(), slot.device_bytes.load(), deliveries_made_};
-  constexpr int kNumbers = sizeof(Figures) / sizeof(int64_t);
-  MPI_Request request;
-  check_mpi(MPI_Iallgather(&mine, kNumbers, MPI_INT64_T, figures_.data(), kNumbers, MPI_INT64_T, meetings_, &request),
-            "a meeting");
+  const auto bytes_of = [this](int r) { return reinterpret_cast<char*>(&figures_[size_t(r)]); };
+  figures_[size_t(rank_)] = {slot.peak_bytes.load(), slot.device_bytes.load(), deliveries_made_};
+  std::vector<Parcel> out, in;
+  for (int r = 0; r < ranks_; ++r) {
+    if (r == rank_) continue;
+    out.push_back({r, bytes_of(rank_), sizeof(Figures)});
+    in.push_back({r, bytes_of(r), sizeof(Figures)});
+  }
+  const std::unique_ptr<Traffic> traffic = begin(meetings_, 0, out, in);
   const int64_t deadline = now_ns() + int64_t(timeout * 1e9);
-  int done = 0;
-  for (int turn = 0;; ++turn) {
-    if (done == 0) check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "a meeting");
-    if (done != 0 && (rank_ != 0 || has_deliveries())) break;
+  for (int turn = 0; !traffic->is_done() || (rank_ == 0 && !has_deliveries()); ++turn) {
     if (world_.has_failed()) throw Failure{world_.failure(), ""};
-    if (now_ns() > deadline) return false;
+    if (now_ns() > deadline)
+      fail(kTimedOut, "outside of steps: waited %g s for %s to come where all ranks meet", timeout,
+           traffic->awaited().c_str());
     back_off(turn);
   }
   for (int r = 0; r < ranks_; ++r) {

@@ -53,6 +53,7 @@ class MpiNetwork final : public Network {
   void join(const Job& job);
   void look_around();
   void compare_clocks(int other, int rounds);
+  std::unique_ptr<Traffic> begin(MPI_Comm comm, int tag, std::span<const Parcel> out, std::span<const Parcel> in);
   void stop();
   bool has_deliveries();
   void send_news(int to, int tag, const void* data, size_t size);
@@ -78,7 +79,7 @@ class MpiNetwork final : public Network {
   std::vector<Delivery> deliveries_;
   std::vector<int64_t> delivered_;          // of each rank, as far as they have come
   std::vector<std::vector<char>> partial_;  // the beginnings of deliveries, by rank
-  std::vector<Figures> figures_;            // of the last meeting, by rank; then this rank's
+  std::vector<Figures> figures_;            // of the last meeting, by rank
   std::atomic<int64_t> deliveries_made_{0};
   std::atomic<bool> stop_{false};
   bool is_closed_ = false;

@@ -1,6 +1,6 @@
 // Convolutions on a device as products through shared memory (weft/device_convolution.h): the block's tile is chosen
 // here, what follows the convolution is computed where its sums are put. One filter a channel has nothing to share:
-// that, and operands that are not whole and row-major, are plain loops.
+// that, and operands that do not lie row-major, are plain loops.
 #include <algorithm>
 
 #include "backend/epilogue.h"
@@ -33,16 +33,21 @@ Tile choose_tile(const WindowGeometry& g, DType dtype) {
   return std::end(kTiles)[-1];
 }
 
-/// The name of an operand that lies whole and row-major in memory, in the convolution's type.
-std::optional<std::string> whole_operand(KernelContext& context, ValueId value, DType dtype) {
+/// The address of an operand that lies row-major in memory, in the convolution's type: all of it, or a chunk.
+std::optional<std::string> operand_address(KernelContext& context, ValueId value, DType dtype) {
   const Dims dims = context.dims(value);
   IndexList index;
   for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
   const std::optional<Load> load = load_of(context, value, index);
-  if (!load || !(load->offset == linear_index(index, dims))) return {};
+  if (!load) return {};
   const Formal& formal = context.kernel.formals[load->formal];
-  if (formal.type.dtype != dtype || formal.packing.kind != Packing::Kind::RowMajor) return {};
-  return context.formal_name(load->formal);
+  IndexExpr first = load->offset;
+  for (size_t d = 0; d < dims.size(); ++d) first = substitute(first, "x" + std::to_string(d), 0);
+  if (!(load->offset == first + linear_index(index, dims)) || formal.type.dtype != dtype ||
+      formal.packing.kind != Packing::Kind::RowMajor)
+    return {};
+  const std::string& name = context.formal_name(load->formal);
+  return first == 0 ? name : name + " + " + first.text();
 }
 
 /// What the runtime counts in 32 bits.
@@ -86,8 +91,8 @@ std::optional<std::vector<std::string>> write_device_convolution(KernelContext& 
   const DType dtype = context.body.type(root).dtype;
   const std::optional<WindowGeometry> g = window_geometry(context, root);
   if (!g || !is_float(dtype) || !is_small(*g) || (g->channels == 1 && g->groups > 1)) return {};
-  const std::optional<std::string> x = whole_operand(context, op.inputs[0], dtype);
-  const std::optional<std::string> w = whole_operand(context, op.inputs[1], dtype);
+  const std::optional<std::string> x = operand_address(context, op.inputs[0], dtype);
+  const std::optional<std::string> w = operand_address(context, op.inputs[1], dtype);
   Epilogue behind(context, root);
   IndexList index = {index_variable("batch", 0, g->batch - 1), index_variable("m", 0, g->groups * g->filters - 1)};
   for (const IndexExpr& at : unravel(index_variable("n", 0, g->outputs - 1), g->out)) index.push_back(at);

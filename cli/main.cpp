@@ -19,6 +19,7 @@ constexpr Verb kVerbs[] = {
      weft::run_explain},
     {"trace", "shows what was measured: when each stream ran what", Verb::kTrace | Verb::kJson, weft::run_trace},
     {"verify", "compiles, runs and compares with known results", Verb::kModel | Verb::kVerify, weft::run_verify},
+    {"tune", "tries transforms and writes the fastest schedule", Verb::kModel | Verb::kTune, weft::run_tune},
     {"verify-many", "the same of a list of cases", Verb::kTarget | Verb::kMany, weft::run_verify_many},
     {"ops", "lists the operators that are read", Verb::kJson | Verb::kOps, weft::run_ops},
     {"doctor", "says what is missing on this machine", Verb::kTarget, weft::run_doctor},

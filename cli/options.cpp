@@ -29,7 +29,7 @@ int native_vector_floats() { return 4; }
 /// The flags as text, before they are understood.
 struct Given {
   std::vector<std::string> dims, shapes, binds, mesh, ceilings;
-  std::string target = "host", arch, transport = "local", emit = "exe";
+  std::string target = "host", arch, transport = "local", emit = "exe", run_args;
 };
 
 /// Calls parse(text, diags) and turns what it reports into a usage error.
@@ -93,6 +93,22 @@ void add_build_flags(CLI::App& verb, Given& given, Options& options) {
   verb.add_option("--report", options.report, "writes what was made, as JSON")->type_name("FILE.json");
 }
 
+void add_tune_flags(CLI::App& verb, Given& given, Options& options) {
+  verb.add_option("-o", options.output, "the schedule that was fastest")->required()->type_name("FILE.yaml");
+  add_list(verb, "--collective", options.collectives, "NAME",
+           "a collective of the schedule, as explain names it; without it, all of them");
+  verb.add_option("--chunks", options.chunks, "chunk counts to try")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 1024))
+      ->type_name("LIST")
+      ->default_str("2,4,8");
+  verb.add_option("--run-args", given.run_args, "arguments for the executables that are timed, split at blanks")
+      ->type_name("TEXT");
+  verb.add_option("--pairs", options.pairs, "runs of the winner and of the unchanged schedule, in turns")
+      ->check(CLI::Range(10, 10000))
+      ->capture_default_str();
+}
+
 void add_explain_flags(CLI::App& verb, Given& given, Options& options) {
   verb.add_flag("--names", options.names, "lists every name that a schedule can select");
   add_list(verb, "--ceiling", given.ceilings, "NAME=X",
@@ -130,10 +146,12 @@ void add_flags(CLI::App& app, const Verb& verb, Given& given, Options& options) 
   if (takes(Verb::kExplain | Verb::kTrace))
     app.add_option("--page", options.page, "writes the timeline as a page for a browser")->type_name("FILE.html");
   if (takes(Verb::kOps)) app.add_flag("--markdown", options.markdown, "prints a Markdown table");
-  if (takes(Verb::kVerify)) {
-    app.add_option("--data", options.data, "a folder of input_N and output_N, .npy or .pb")->type_name("DIR");
+  if (takes(Verb::kTune)) add_tune_flags(app, given, options);
+  if (takes(Verb::kVerify | Verb::kTune))
     app.add_option("--tolerance", options.tolerance, "largest max|a-b| / max|b| of floating-point outputs")
         ->type_name("X");
+  if (takes(Verb::kVerify)) {
+    app.add_option("--data", options.data, "a folder of input_N and output_N, .npy or .pb")->type_name("DIR");
     app.add_flag("--taps", options.taps, "on a mismatch, names the first value between kernels that differs");
   }
   if (takes(Verb::kMany)) {
@@ -163,8 +181,8 @@ void understand(const Verb& verb, const Given& given, Options& options) {
   parse_each(given.dims, options.dims, parse_dim_option);
   parse_each(given.shapes, options.shapes, parse_shape_option);
   parse_each(given.binds, options.binds, parse_bind_option);
-  for (const std::string& text : given.ceilings) options.ceilings.push_back(parse_ceiling(text));
   parse_each(given.mesh, options.mesh, parse_mesh_option);
+  for (const std::string& text : given.ceilings) options.ceilings.push_back(parse_ceiling(text));
   if (!options.mesh.empty() && options.schedules.empty())
     throw CLI::ValidationError("--mesh changes a schedule's mesh: it needs --schedule");
   if (!(verb.flags & Verb::kVerify) && options.schedules.size() > 1)
@@ -174,6 +192,12 @@ void understand(const Verb& verb, const Given& given, Options& options) {
   options.emit_source = given.emit == "source";
   if ((verb.flags & Verb::kBuild) && options.output.empty() && options.stop_after.empty())
     throw CLI::ValidationError("-o PATH is required: where the result goes");
+  if (verb.flags & Verb::kTune) {
+    if (options.schedules.empty()) throw CLI::ValidationError("tune needs --schedule: the mesh, and where weights lie");
+    if (options.chunks.empty()) options.chunks = {2, 4, 8};
+    for (const std::string& word : split(given.run_args, ' '))
+      if (!word.empty()) options.run_args.push_back(word);
+  }
   if (given.transport == "mpi") options.transport_mpi = true;
   if (given.target == "cuda") {
     options.target.kind = Target::Kind::Cuda;

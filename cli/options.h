@@ -48,6 +48,10 @@ struct Options {
   std::vector<std::pair<std::string, double>> ceilings;  // explain: what replaces the target's
   std::string list;                                      // verify-many
   int jobs = 1;
+  std::vector<std::string> collectives;  // tune
+  std::vector<int> chunks;
+  std::vector<std::string> run_args;
+  int pairs = 30;
 };
 
 /// A verb of the command line: which flags it takes, and what it does.
@@ -61,6 +65,7 @@ struct Verb {
     kVerify = 32,
     kMany = 64,
     kTarget = 128,
+    kTune = 512,
     kTrace = 1024
   };
   const char* name;

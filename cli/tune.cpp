@@ -1,0 +1,285 @@
+// `weft tune`: tries the transforms that are legal for a model's collectives on the machine at hand, and writes the
+// schedule that was fastest. A candidate is a schedule file like any other, so that what was tried is what is replayed.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/build.h"
+#include "cli/commands.h"
+#include "cli/comparison.h"
+#include "cli/compile.h"
+#include "cli/process.h"
+#include "cli/table.h"
+#include "frontend/schedule_writer.h"
+#include "frontend/tensor_file.h"
+#include "passes/transform_candidates.h"
+
+namespace weft {
+
+namespace {
+
+constexpr double kRunSeconds = 600;
+constexpr double kMeasuredMs = 50;  // a run is timed for about so long
+constexpr size_t kHeatRounds = 3;   // before the slower half of the candidates is dropped
+
+/// A candidate on its way: a schedule, its executable, and how long that takes.
+struct Trial {
+  std::string what;
+  std::vector<TransformStep> steps;
+  std::string program;        // empty: it did not come so far as to be timed
+  std::string result;         // for the table
+  std::vector<double> ms;     // of a run, median
+  std::vector<double> ratio;  // to the first trial, in the same round
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n == 0 ? NAN : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/// The geometric mean of ratios and the ends of its 95 % interval (normal approximation).
+struct Interval {
+  double mean, low, high;
+};
+Interval interval_of(const std::vector<double>& ratios) {
+  const double n = static_cast<double>(ratios.size());
+  double sum = 0, squares = 0;
+  for (const double r : ratios) sum += std::log(r);
+  for (const double r : ratios) squares += (std::log(r) - sum / n) * (std::log(r) - sum / n);
+  const double half = ratios.size() < 2 ? HUGE_VAL : 1.96 * std::sqrt(squares / (n - 1) / n);
+  return {std::exp(sum / n), std::exp(sum / n - half), std::exp(sum / n + half)};
+}
+
+std::string decimals(double value, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+class Tuner {
+ public:
+  explicit Tuner(const Options& options) : options_(options) {}
+
+  int run(Diags& diags);
+
+ private:
+  bool read(Diags& diags);
+  std::unique_ptr<Compilation> lay_out(const std::vector<TransformStep>& steps, Diags& diags) const;
+  std::string schedule_file(const std::vector<TransformStep>& steps, Diags& diags) const;
+  bool choose_collectives(Diags& diags);
+  bool tune(const std::string& collective, Diags& diags);
+  void build(Trial& trial);
+  std::string first_difference(const Trial& trial, const Trial& reference);
+  double time(const Trial& trial, int iterations);
+  void run_round(std::vector<Trial*>& runners);
+  Trial* race(std::vector<Trial>& trials);
+  bool is_faster(Trial& winner, Trial& reference);
+  void add_rows(const std::string& collective, const std::vector<Trial>& trials, const Trial* chosen);
+  int write(Diags& diags) const;
+
+  const Options& options_;
+  WorkFolder work_;
+  std::string base_;  // the schedule's text
+  std::vector<std::string> collectives_;
+  std::vector<TransformStep> chosen_;
+  std::vector<std::string> outputs_;
+  int built_ = 0, iterations_ = 3;
+  std::vector<std::vector<std::string>> rows_ = {{"collective", "transforms", "ms", "of the first", "result"}};
+};
+
+/// The schedule's text; reports where steps cannot be added to it.
+bool Tuner::read(Diags& diags) {
+  base_ = read_file(options_.schedules.front()).value_or("");
+  schedule_file({}, diags);
+  return diags.ok();
+}
+
+/// A file with the base schedule and further steps; "" after reporting.
+std::string Tuner::schedule_file(const std::vector<TransformStep>& steps, Diags& diags) const {
+  const std::optional<std::string> text = with_transforms(options_.schedules.front(), base_, steps, diags);
+  if (!text) return "";
+  const std::string path = work_.path() + "/candidate.yaml";
+  if (const std::string why = write_file(path, *text); !why.empty())
+    diags.error("output-path", Loc::in_file(path), "{}", why);
+  return path;
+}
+
+std::unique_ptr<Compilation> Tuner::lay_out(const std::vector<TransformStep>& steps, Diags& diags) const {
+  Options until = options_;
+  until.stop_after = "apply-transforms";
+  until.quiet = true;
+  if (!steps.empty()) until.schedules = {schedule_file(steps, diags)};
+  return diags.ok() ? compile_graph(until, diags) : nullptr;
+}
+
+bool Tuner::choose_collectives(Diags& diags) {
+  const std::unique_ptr<Compilation> c = lay_out({}, diags);
+  if (!c) return false;
+  for (const auto& output : c->module.graph.outputs()) outputs_.push_back(output.name);
+  const std::vector<std::string> known = tunable_collectives(c->module);
+  collectives_ = options_.collectives.empty() ? known : options_.collectives;
+  const Loc loc = Loc::in_file(options_.schedules.front());
+  if (known.empty()) diags.error("tune-no-collective", loc, "under this schedule the model has no collective to tune");
+  for (const std::string& name : collectives_)
+    if (transform_candidates(c->module, name, {}, [](const auto&) { return false; }).empty())
+      diags.error("tune-no-collective", loc, "'{}' is no collective of the model under this schedule{}; there are: {}",
+                  printable(name), did_you_mean(name, known), printable(join(known, ", ")));
+  return diags.ok();
+}
+
+void Tuner::build(Trial& trial) {
+  Diags diags;
+  Options options = options_;
+  options.quiet = true;
+  options.schedules = {schedule_file(trial.steps, diags)};
+  options.output = format("{}/{}", work_.path(), built_++);
+  const std::unique_ptr<Compilation> c = diags.ok() ? compile_graph(options, diags) : nullptr;
+  if (c && compile_plan(*c, options, diags) && compile_program(*c, options, diags) == 0)
+    trial.program = options.output;
+  else
+    trial.result = "not built: " + (diags.all().empty() ? "the compiler failed" : diags.all().front().id);
+}
+
+/// One untimed run, whose outputs must be those of the reference; why it is out of the race, or "".
+std::string Tuner::first_difference(const Trial& trial, const Trial& reference) {
+  std::vector<std::string> command{trial.program, "--random-inputs", "1", "--output-dir", trial.program + "_out"};
+  command.insert(command.end(), options_.run_args.begin(), options_.run_args.end());
+  const Finished finished = run_program(command, kRunSeconds);
+  if (finished.exit_code != 0) return ending_text(finished) + ": " + std::string(trim(finished.err));
+  for (const std::string& name : outputs_) {
+    Diags diags;
+    const auto tensor_of = [&](const Trial& t) {
+      return read_tensor_file(format("{}_out/{}.npy", t.program, output_file_name(name)), diags);
+    };
+    const std::optional<Tensor> result = tensor_of(trial), expected = tensor_of(reference);
+    if (!result || !expected) return diags.all().front().message;
+    const Comparison comparison = compare(name, *result, *expected, options_.tolerance);
+    if (comparison.exit_code != 0) return comparison.detail;
+  }
+  return "";
+}
+
+/// Milliseconds of an invocation; NaN where the program failed.
+double Tuner::time(const Trial& trial, int iterations) {
+  std::vector<std::string> command{trial.program, "--random-inputs", "1", "--warmup", "2", "--json"};
+  command.insert(command.end(), {"--iterations", std::to_string(iterations)});
+  command.insert(command.end(), options_.run_args.begin(), options_.run_args.end());
+  const Finished finished = run_program(command, kRunSeconds);
+  constexpr std::string_view kKey = "\"median\": ";
+  const size_t at = finished.out.find(kKey);
+  return finished.exit_code != 0 || at == std::string::npos ? NAN : std::atof(finished.out.c_str() + at + kKey.size());
+}
+
+/// Each runner once, the first of them being what the others are compared with. One that fails is out.
+void Tuner::run_round(std::vector<Trial*>& runners) {
+  for (Trial* trial : runners) {
+    trial->ms.push_back(time(*trial, iterations_));
+    trial->ratio.push_back(trial->ms.back() / runners.front()->ms.back());
+    if (!std::isfinite(trial->ratio.back())) trial->result = "failed while it was timed";
+  }
+  std::erase_if(runners, [](const Trial* trial) { return !trial->result.empty(); });
+}
+
+/// Rounds of all, of the faster half, of a quarter: the last one beside the first trial. None: all others failed.
+Trial* Tuner::race(std::vector<Trial>& trials) {
+  std::vector<Trial*> runners;
+  for (Trial& trial : trials)
+    if (!trial.program.empty() && trial.result.empty()) runners.push_back(&trial);
+  while (runners.size() > 1) {
+    progress(options_, format("{} candidates, {} rounds", runners.size(), kHeatRounds));
+    for (size_t round = 0; round < kHeatRounds; ++round) run_round(runners);
+    if (runners.size() <= 2) break;
+    std::stable_sort(runners.begin() + 1, runners.end(),
+                     [](const Trial* a, const Trial* b) { return median(a->ratio) < median(b->ratio); });
+    runners.resize(1 + (runners.size() - 1 + 1) / 2);
+  }
+  return runners.size() > 1 ? runners[1] : nullptr;
+}
+
+/// Pairs of runs; faster only if the whole interval of the ratio says so.
+bool Tuner::is_faster(Trial& winner, Trial& reference) {
+  winner.ratio.clear();
+  progress(options_, format("{} pairs with '{}'", options_.pairs, winner.what));
+  std::vector<Trial*> runners{&reference, &winner};
+  for (int pair = 0; pair < options_.pairs && runners.size() == 2; ++pair) run_round(runners);
+  return runners.size() == 2 && interval_of(winner.ratio).high < 1;
+}
+
+void Tuner::add_rows(const std::string& collective, const std::vector<Trial>& trials, const Trial* chosen) {
+  for (const Trial& trial : trials) {
+    std::string ratio = trial.ratio.empty() ? "" : decimals(median(trial.ratio), 3);
+    if (trial.ratio.size() >= static_cast<size_t>(options_.pairs)) {
+      const Interval i = interval_of(trial.ratio);
+      ratio = format("{} ({} .. {})", decimals(i.mean, 3), decimals(i.low, 3), decimals(i.high, 3));
+    }
+    rows_.push_back({printable(collective), trial.what, trial.ms.empty() ? "" : decimals(median(trial.ms), 3),
+                     &trial == &trials.front() ? "" : ratio, &trial == chosen ? "chosen" : trial.result});
+  }
+}
+
+bool Tuner::tune(const std::string& collective, Diags& diags) {
+  const std::unique_ptr<Compilation> c = lay_out(chosen_, diags);
+  if (!c) return false;
+  const auto after_chosen = [&](const std::vector<TransformStep>& steps) {
+    std::vector<TransformStep> all = chosen_;
+    all.insert(all.end(), steps.begin(), steps.end());
+    return all;
+  };
+  const IsLegal is_legal = [&](const std::vector<TransformStep>& steps) {
+    Diags refused;
+    return lay_out(after_chosen(steps), refused) != nullptr;
+  };
+  std::vector<Trial> trials;
+  for (const Candidate& candidate : transform_candidates(c->module, collective, options_.chunks, is_legal))
+    trials.push_back({candidate.what, after_chosen(candidate.steps), "", "", {}, {}});
+  for (Trial& trial : trials) {
+    progress(options_, format("{}: building {} of {}, {}", printable(collective), &trial - trials.data() + 1,
+                              trials.size(), trial.what));
+    build(trial);
+    if (!trial.program.empty()) trial.result = first_difference(trial, trials.front());
+  }
+  Trial& reference = trials.front();
+  if (!reference.result.empty()) {
+    diags.error("tune-run", Loc::in_file(options_.schedules.front()), "the schedule itself does not run: {}",
+                reference.result);
+    return false;
+  }
+  iterations_ = static_cast<int>(std::clamp(kMeasuredMs / time(reference, 3), 3.0, 200.0));
+  Trial* winner = race(trials);
+  if (winner && !is_faster(*winner, reference)) winner = nullptr;
+  add_rows(collective, trials, winner ? winner : &reference);
+  if (winner) chosen_ = winner->steps;
+  return true;
+}
+
+int Tuner::write(Diags& diags) const {
+  const std::string table = table_text(rows_);
+  std::fputs(table.c_str(), stdout);
+  std::string text = "# What was tried, the time of an invocation, and its ratio to the first of its collective:\n";
+  for (const std::string& line : split(table, '\n'))
+    if (!line.empty()) text += "#" + line + "\n";
+  const std::optional<std::string> schedule = with_transforms(options_.schedules.front(), base_, chosen_, diags);
+  if (!schedule) return finish(diags);
+  if (const std::string why = write_file(options_.output, text + *schedule); !why.empty())
+    diags.error("output-path", Loc::in_file(options_.output), "{}", why);
+  return finish(diags);
+}
+
+int Tuner::run(Diags& diags) {
+  if (!check_output(options_, diags) || !choose_collectives(diags) || !read(diags)) return finish(diags);
+  for (const std::string& collective : collectives_)
+    if (!tune(collective, diags)) return finish(diags);
+  return write(diags);
+}
+
+}  // namespace
+
+int run_tune(const Options& options) {
+  Diags diags;
+  return Tuner(options).run(diags);
+}
+
+}  // namespace weft

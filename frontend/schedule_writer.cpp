@@ -1,0 +1,126 @@
+#include "frontend/schedule_writer.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "frontend/yaml_reader.h"
+
+namespace weft {
+
+namespace {
+
+/// A double-quoted scalar: the one style that holds every name.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned char>(c));
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    out += c == '"' || c == '\\' ? std::string("\\") + c : control ? std::string(escaped) : std::string(1, c);
+  }
+  return out + "\"";
+}
+
+std::string selector_text(const Selector& selector) {
+  return selector.kind == Selector::Kind::Uses ? "{uses: " + quoted(selector.text) + "}" : quoted(selector.text);
+}
+
+std::string list_text(const std::vector<std::string>& items) { return "[" + join(items, ", ") + "]"; }
+
+std::string selectors_text(const std::vector<Selector>& selectors) {
+  std::vector<std::string> items;
+  for (const Selector& selector : selectors) items.push_back(selector_text(selector));
+  return list_text(items);
+}
+
+std::string text_of(const SplitStep& step) {
+  std::vector<std::string> into;
+  for (const std::string& name : step.into) into.push_back(quoted(name));
+  return format("split: {op: {}, dim: {}, into: {}}", selector_text(step.op), step.dim, list_text(into));
+}
+
+std::string text_of(const ReorderStep& step) {
+  const std::string moved =
+      step.gather ? "gather: " + selector_text(step.moved.front()) : "reduce: " + selectors_text(step.moved);
+  return format("reorder: {{}, past: {}}", moved, selectors_text(step.past));
+}
+
+std::string text_of(const FuseStep& step) {
+  return format("fuse: {ops: {}, into: {}}", selectors_text(step.ops), quoted(step.into));
+}
+
+std::string text_of(const OverlapStep& step) {
+  constexpr const char* kMechanisms[] = {"streams", "signal", "fused"};
+  return format("overlap: {ops: {}, chunks: {}, dim: {}, mechanism: {}}", selectors_text(step.ops), step.chunks,
+                step.dim, kMechanisms[static_cast<size_t>(step.mechanism)]);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines = split(text, '\n');
+  if (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+bool says_nothing(const std::string& line) {
+  const size_t first = line.find_first_not_of(" \t\r");
+  return first == std::string::npos || line[first] == '#';
+}
+
+/// Where new items go: the number of the lines before them, and their indentation.
+struct Slot {
+  size_t line;
+  std::string indent;
+};
+
+/// Behind the last line of the section that begins at `entry`, before the next key.
+size_t end_of_section(const YamlNode& root, const YamlEntry& entry, const std::vector<std::string>& lines) {
+  size_t end = lines.size();
+  for (const YamlEntry& other : root.entries)
+    if (other.key.loc.line > entry.key.loc.line) end = std::min(end, static_cast<size_t>(other.key.loc.line) - 1);
+  while (end > static_cast<size_t>(entry.key.loc.line) && says_nothing(lines[end - 1])) --end;
+  return end;
+}
+
+std::optional<Slot> find_slot(const YamlNode& root, const YamlEntry& entry, const std::vector<std::string>& lines,
+                              Diags& diags) {
+  const size_t end = end_of_section(root, entry, lines);
+  if (entry.value.is(YamlNode::Kind::Null)) return Slot{end, "  "};
+  const size_t line = static_cast<size_t>(entry.value.items.empty() ? 0 : entry.value.items.front().loc.line);
+  const size_t dash = line == 0 ? std::string::npos : lines[line - 1].find_first_not_of(' ');
+  if (dash != std::string::npos && lines[line - 1][dash] == '-') return Slot{end, std::string(dash, ' ')};
+  diags.error("schedule-style", entry.key.loc,
+              "steps can be added only to a list with a line and a dash for each step");
+  return {};
+}
+
+}  // namespace
+
+std::string transform_text(const TransformStep& step) {
+  return std::visit([](const auto& what) { return text_of(what); }, step.what);
+}
+
+std::optional<std::string> with_transforms(const std::string& file, const std::string& text,
+                                           const std::vector<TransformStep>& steps, Diags& diags) {
+  const std::optional<YamlNode> root = read_yaml(file, text, diags);
+  if (!root) return {};
+  std::vector<std::string> lines = lines_of(text);
+  std::optional<Slot> slot = Slot{lines.size(), "  "};
+  bool has_list = false;
+  for (const YamlEntry& entry : root->entries) {
+    if (entry.key.loc.column != 1) {
+      diags.error("schedule-style", entry.key.loc, "steps can be added only to a schedule with a line for each key");
+      return {};
+    }
+    if (entry.key.text != "transform") continue;
+    has_list = true;
+    slot = find_slot(*root, entry, lines, diags);
+  }
+  if (!slot) return {};
+  std::vector<std::string> added;
+  if (!has_list && !steps.empty()) added.push_back("transform:");
+  for (const TransformStep& step : steps) added.push_back(slot->indent + "- " + transform_text(step));
+  lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(slot->line), added.begin(), added.end());
+  return join(lines, "\n") + "\n";
+}
+
+}  // namespace weft

@@ -1,0 +1,254 @@
+#include "passes/transform_candidates.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/op_def.h"
+#include "passes/select.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kMostFollowers = 64;
+
+/// A name as a pattern over layers: its first run of digits is `{l}`.
+struct LayerPattern {
+  std::string before, number;
+
+  explicit LayerPattern(const std::string& name) {
+    const size_t first = name.find_first_of("0123456789");
+    if (first == std::string::npos) return;
+    const size_t end = std::min(name.find_first_not_of("0123456789", first), name.size());
+    before = name.substr(0, first), number = name.substr(first, end - first);
+  }
+  /// "h.3.mlp.bias" of layer 3 -> "h.{l}.mlp.bias"; a name of no layer, or of another one, stays.
+  std::string of(const std::string& name) const {
+    const std::string start = before + number;
+    const bool same =
+        !number.empty() && name.starts_with(start) && !isdigit(name[std::min(start.size(), name.size() - 1)]);
+    return same ? before + "{l}" + name.substr(start.size()) : name;
+  }
+};
+
+bool can_be_selected(const std::string& name) {
+  return !name.empty() && name.find_first_of("*{}") == std::string::npos;
+}
+
+bool is_tunable(const Op& op) {
+  return category(op) == Category::Collective && op.kind != OpKind::ShardSlice && can_be_selected(op.name) &&
+         !op.outputs.empty();
+}
+
+/// One collective, or one of each layer, and what stands around it in the first layer.
+class Neighbourhood {
+ public:
+  Neighbourhood(const Module& module, const std::string& collective, const std::vector<int>& chunks,
+                const IsLegal& is_legal)
+      : graph_(module.graph), names_(module, module.graph), name_(collective), chunks_(chunks), is_legal_(is_legal) {}
+
+  std::vector<Candidate> candidates();
+
+ private:
+  using Mechanism = OverlapStep::Mechanism;
+
+  bool find();
+  Selector selector(const std::string& name) const { return {Selector::Kind::Name, name, {}}; }
+  std::vector<Selector> selectors(const std::vector<std::string>& names) const;
+  std::string selectable(OpId id) const;
+  std::string contraction_before() const;
+  std::string contraction_behind() const;
+  std::vector<std::string> readers() const;
+  std::vector<std::string> followers() const;
+  std::vector<std::string> longest_past(const std::vector<TransformStep>& steps, const std::string& gather) const;
+  void offer(const std::string& what, const std::vector<TransformStep>& steps);
+  void offer_overlaps(const std::string& what, const std::vector<TransformStep>& steps,
+                      const std::vector<std::string>& ops);
+  void offer_splits();
+  void offer_split(int dim);
+
+  const Graph& graph_;
+  const SelectableNames names_;
+  const std::string name_;
+  const std::vector<int>& chunks_;
+  const IsLegal& is_legal_;
+  OpId op_;
+  LayerPattern layer_{""};
+  std::vector<Candidate> found_;
+};
+
+bool Neighbourhood::find() {
+  const std::vector<Bindings> instances = names_.bindings({selector(name_)});
+  if (instances.empty()) return false;
+  const std::vector<OpId> ops = names_.select_ops(selector(name_), instances.front());
+  if (ops.empty() || !is_tunable(graph_.op(ops.front()))) return false;
+  op_ = ops.front();
+  if (name_.find("{l}") != std::string::npos) layer_ = LayerPattern(graph_.op(op_).name);
+  return true;
+}
+
+std::vector<Selector> Neighbourhood::selectors(const std::vector<std::string>& names) const {
+  std::vector<Selector> all;
+  for (const std::string& name : names) all.push_back(selector(name));
+  return all;
+}
+
+/// The name by which a step can speak of an op in every layer; "" where there is none.
+std::string Neighbourhood::selectable(OpId id) const {
+  const std::string& name = graph_.op(id).name;
+  const std::vector<OpId> meant = can_be_selected(name) ? names_.ops(name) : std::vector<OpId>{};
+  if (std::find(meant.begin(), meant.end(), id) == meant.end()) return "";
+  const std::string pattern = layer_.of(name);
+  // A step of every layer that names one op of one layer would move it again and again.
+  return pattern == name && name_.find('{') != std::string::npos ? "" : pattern;
+}
+
+std::string Neighbourhood::contraction_before() const {
+  OpId at = graph_.producer(graph_.op(op_).inputs[0]);
+  while (category(graph_.op(at)) == Category::View) at = graph_.producer(graph_.op(at).inputs[0]);
+  return category(graph_.op(at)) == Category::Contraction ? selectable(at) : "";
+}
+
+std::string Neighbourhood::contraction_behind() const {
+  for (const Use& use : graph_.value(graph_.result(op_)).uses)
+    if (use.op && category(graph_.op(use.op)) == Category::Contraction) return selectable(use.op);
+  return "";
+}
+
+std::vector<std::string> Neighbourhood::readers() const {
+  std::vector<std::string> names;
+  for (const Use& use : graph_.value(graph_.result(op_)).uses) {
+    const std::string name = use.op ? selectable(use.op) : "";
+    if (name.empty()) return {};
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+/// Ops computed from the collective's result up to the next contraction, collective or region, in graph order.
+std::vector<std::string> Neighbourhood::followers() const {
+  std::set<ValueId> made{graph_.result(op_)};
+  std::vector<std::string> names;
+  for (OpId id = graph_.next(op_); id && names.size() < kMostFollowers; id = graph_.next(id)) {
+    const Op& op = graph_.op(id);
+    const bool reads =
+        std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return v && made.contains(v); });
+    const Category kind = category(op);
+    if (!reads || kind == Category::Contraction || kind == Category::Collective || kind == Category::Region) continue;
+    const std::string name = selectable(id);
+    if (name.empty()) continue;
+    made.insert(op.outputs.begin(), op.outputs.end());
+    if (kind != Category::View && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+/// The readers, which an all-gather moves past together, and then what else can run on slices, one by one.
+std::vector<std::string> Neighbourhood::longest_past(const std::vector<TransformStep>& steps,
+                                                     const std::string& gather) const {
+  std::vector<std::string> past = readers();
+  const auto legal = [&](const std::vector<std::string>& names) {
+    std::vector<TransformStep> tried = steps;
+    tried.push_back({ReorderStep{true, {selector(gather)}, selectors(names)}, {}});
+    return is_legal_(tried);
+  };
+  if (past.empty() || !legal(past)) return {};
+  for (const std::string& name : followers()) {
+    if (std::find(past.begin(), past.end(), name) != past.end()) continue;
+    past.push_back(name);
+    if (!legal(past)) past.pop_back();
+  }
+  return past;
+}
+
+void Neighbourhood::offer(const std::string& what, const std::vector<TransformStep>& steps) {
+  found_.push_back({what, steps});
+}
+
+void Neighbourhood::offer_overlaps(const std::string& what, const std::vector<TransformStep>& steps,
+                                   const std::vector<std::string>& ops) {
+  const int dims = graph_.type(graph_.result(op_)).ndim();
+  for (const Mechanism mechanism : {Mechanism::Streams, Mechanism::Signal, Mechanism::Fused})
+    for (int dim = 0; dim < dims; ++dim)
+      for (const int count : chunks_) {
+        std::vector<TransformStep> tried = steps;
+        tried.push_back({OverlapStep{selectors(ops), count, dim, mechanism}, {}});
+        if (!is_legal_(tried)) continue;
+        constexpr const char* kNames[] = {"streams", "signal", "fused"};
+        offer(format("{}{}overlap {} dim {} {}", what, what.empty() ? "" : ", ", count, dim,
+                     kNames[static_cast<size_t>(mechanism)]),
+              tried);
+      }
+}
+
+void Neighbourhood::offer_split(int dim) {
+  const std::string scatter = name_ + ".rs", gather = name_ + ".ag", fused = name_ + ".fused";
+  std::vector<TransformStep> steps{{SplitStep{selector(name_), dim, {scatter, gather}}, {}}};
+  if (!is_legal_(steps)) return;
+  std::string what = format("split {}", dim);
+  offer(what, steps);
+  const std::string producer = contraction_before();
+  if (!producer.empty()) offer_overlaps(what, steps, {producer, scatter});
+  const std::vector<std::string> past = longest_past(steps, gather);
+  if (past.empty()) return;
+  steps.push_back({ReorderStep{true, {selector(gather)}, selectors(past)}, {}});
+  what += format(", reorder past {}", past.size());
+  offer(what, steps);
+  std::vector<std::string> chain{scatter};
+  chain.insert(chain.end(), past.begin(), past.end());
+  chain.push_back(gather);
+  steps.push_back({FuseStep{selectors(chain), fused}, {}});
+  if (!is_legal_(steps)) return;
+  what += ", fuse";
+  offer(what, steps);
+  if (!producer.empty()) offer_overlaps(what, steps, {producer, fused});
+}
+
+void Neighbourhood::offer_splits() {
+  const int dims = graph_.type(graph_.result(op_)).ndim();
+  for (int dim = 0; dim < dims; ++dim) offer_split(dim);
+}
+
+std::vector<Candidate> Neighbourhood::candidates() {
+  if (!find()) return {};
+  offer("as it is", {});
+  const std::string before = contraction_before(), behind = contraction_behind();
+  if (!before.empty()) offer_overlaps("", {}, {before, name_});
+  if (!behind.empty()) offer_overlaps("", {}, {name_, behind});
+  if (graph_.op(op_).kind == OpKind::AllReduce) offer_splits();
+  return std::move(found_);
+}
+
+}  // namespace
+
+std::vector<std::string> tunable_collectives(const Module& module) {
+  const Graph& graph = module.graph;
+  const SelectableNames names(module, graph);
+  const auto key_of = [&](OpId id) {
+    const Op& op = graph.op(id);
+    return std::pair{LayerPattern(op.name).of(op.name),
+                     op_def(op).name + type_text(graph.type(graph.result(id)), module.mesh(graph, op.place))};
+  };
+  std::map<std::pair<std::string, std::string>, size_t> alike;
+  for (OpId id = graph.first(); id; id = graph.next(id))
+    if (is_tunable(graph.op(id))) ++alike[key_of(id)];
+  std::vector<std::string> found;
+  for (OpId id = graph.first(); id; id = graph.next(id)) {
+    if (!is_tunable(graph.op(id))) continue;
+    const auto key = key_of(id);
+    // A pattern that also matches others would tune those with it.
+    const Selector pattern{Selector::Kind::Name, key.first, {}};
+    const bool is_layered = alike[key] > 1 && names.bindings({pattern}).size() == alike[key];
+    const std::string name = is_layered ? key.first : graph.op(id).name;
+    if (std::find(found.begin(), found.end(), name) == found.end()) found.push_back(name);
+  }
+  return found;
+}
+
+std::vector<Candidate> transform_candidates(const Module& module, const std::string& collective,
+                                            const std::vector<int>& chunks, const IsLegal& is_legal) {
+  return Neighbourhood(module, collective, chunks, is_legal).candidates();
+}
+
+}  // namespace weft

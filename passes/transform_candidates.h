@@ -1,0 +1,33 @@
+// What a tuner may try for one collective: the sequences of split, reorder, fuse and overlap that CoCoNet's autotuner
+// builds (notes in passes/README.md), as steps that stand behind those of the user's schedule.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/schedule.h"
+
+namespace weft {
+
+/// Steps for one collective; none: it stays as it is.
+struct Candidate {
+  std::string what;  // "split 1, reorder past 2, fuse, overlap 4 signal"
+  std::vector<TransformStep> steps;
+};
+
+/// Collectives that a schedule can name, equal ones of all layers as one: "h.{l}.mlp.c_proj.sum". In graph order.
+std::vector<std::string> tunable_collectives(const Module& module);
+
+/// Whether the steps can be applied behind those that the schedule has.
+using IsLegal = std::function<bool(const std::vector<TransformStep>&)>;
+
+/// All legal candidates for a name of tunable_collectives, the empty one first. `module` is laid out and has gone
+/// through the schedule's own transforms; `chunks` are the chunk counts to try. An all-reduce is split along each of
+/// its dimensions, its all-gather moved past as many of the ops behind it as the rules allow, all of that fused, and
+/// each of these overlapped with the contraction that feeds it; other collectives are overlapped with the contractions
+/// that feed or read them.
+std::vector<Candidate> transform_candidates(const Module& module, const std::string& collective,
+                                            const std::vector<int>& chunks, const IsLegal& is_legal);
+
+}  // namespace weft

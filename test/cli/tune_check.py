@@ -1,0 +1,71 @@
+# test: slow
+"""`weft tune`: over a slow link it finds a schedule that hides communication, and what it writes can be compiled."""
+
+import harness
+
+FOLDER = harness.scratch("tune")
+SAMPLE = harness.ROOT / "samples" / "mlp"
+LAYER = """<ir_version: 10, opset_import: ["" : 20]>
+layer (float[256,256] x) => (float[256,256] y)
+<float[256,1024] up_weight = random(1, 0.05), float[1024,256] down_weight = random(2, 0.05), float[256] b = random(3, 1.0)>
+{ [up] u = MatMul(x, up_weight)
+  [act] a = Relu(u)
+  [down] d = MatMul(a, down_weight)
+  [bias] c = Add(d, b)
+  [residual] y = Add(c, x) }
+"""
+SCHEDULE = """weft: 1  # two ranks
+mesh: {tp: 2}
+shard: {up_weight: {tp: 1}, down_weight: {tp: 0}}
+"""
+
+
+def expect(name, result, wanted, *texts):
+    status, out, err = result
+    missing = [text for text in texts if text not in out + err]
+    harness.check(name, status == wanted and not missing, f"exit {status}, not {wanted}; lacks {missing}: {(err or out)[-300:]}")
+    return status == wanted
+
+
+def tune(*arguments, model=SAMPLE / "mlp.onnxtxt", schedule=SAMPLE / "tp2.yaml", output=FOLDER / "none.yaml"):
+    return harness.weft("tune", model, "--schedule", schedule, "-o", output, *arguments)
+
+
+def check_slow_link():
+    """The link takes about as long as the products: overlap has much to gain, and nothing else comes near."""
+    (FOLDER / "layer.onnxtxt").write_text(LAYER)
+    (FOLDER / "plain.yaml").write_text(SCHEDULE)
+    best = FOLDER / "best.yaml"
+    result = tune("--chunks", "4", "--pairs", "10", "--run-args", "--link 60MB/s --threads 1", "--collective", "down.sum",
+                  model=FOLDER / "layer.onnxtxt", schedule=FOLDER / "plain.yaml", output=best)
+    if not expect("slow link", result, 0, "as it is", "split 0, reorder past 2, fuse", "overlap 4 dim 0", "chosen"):
+        return
+    text = best.read_text()
+    harness.check("slow link/finds overlap", "  - overlap: {" in text, text)
+    harness.check("slow link/keeps the schedule and adds the table", SCHEDULE in text and "# What was tried" in text, text)
+    expect("slow link/right", harness.weft("verify", FOLDER / "layer.onnxtxt", "--schedule", best), 0, "ok")
+    programs = [FOLDER / "first", FOLDER / "second"]
+    for program in programs:
+        expect(f"slow link/replay {program.name}",
+               harness.weft("compile", FOLDER / "layer.onnxtxt", "--schedule", best, "-o", program), 0)
+    harness.check("slow link/equal bytes", programs[0].read_bytes() == programs[1].read_bytes(), "the executables differ")
+
+
+def check_mistakes():
+    expect("no schedule", harness.weft("tune", SAMPLE / "mlp.onnxtxt", "-o", FOLDER / "x.yaml"), 2, "--schedule")
+    expect("a chunk count", tune("--chunks", "1"), 2, "--chunks")
+    expect("no such collective", tune("--collective", "proj.summ"), 1, "did you mean 'proj.sum'", "[tune-no-collective]")
+    expect("a folder for output", tune(output=FOLDER), 1, "[output-path]")
+    alone = FOLDER / "alone.yaml"
+    alone.write_text("weft: 1\nmesh: {tp: 1}\n")
+    expect("one rank", tune(schedule=alone), 1, "[tune-no-collective]")
+    flow = FOLDER / "flow.yaml"
+    flow.write_text("{weft: 1, mesh: {tp: 2}, shard: {fc_weight: {tp: 1}, proj_weight: {tp: 0}}}\n")
+    expect("flow style", tune(schedule=flow), 1, "[schedule-style]", "flow.yaml:1:2")
+    expect("no such file", tune(schedule=FOLDER / "absent.yaml"), 1, "absent.yaml")
+    expect("a schedule that does not run", tune("--run-args", "--no-such-flag"), 1, "[tune-run]", "--no-such-flag")
+
+
+harness.need_weft()
+check_mistakes()
+check_slow_link()

@@ -1,0 +1,60 @@
+// Transforms written into schedules: what is written is what the reader reads, and the rest stays as it was.
+#include "frontend/schedule_writer.h"
+
+#include <doctest/doctest.h>
+
+#include "reading.h"
+
+using namespace weft;
+
+namespace {
+
+Selector named(const std::string& name) { return {Selector::Kind::Name, name, {}}; }
+
+std::vector<TransformStep> all_kinds() {
+  return {{SplitStep{named("h.{l}.sum"), 1, {"rs{l}", "ag{l}"}}, {}},
+          {ReorderStep{true, {named("ag{l}")}, {named("a \"b\" \\ c"), named("caf\xc3\xa9: #x")}}, {}},
+          {ReorderStep{false, {named("p"), named("q")}, {named("add")}}, {}},
+          {FuseStep{{named("rs{l}"), {Selector::Kind::Uses, "w", {}}}, "far{l}"}, {}},
+          {OverlapStep{{named("mm"), named("far{l}")}, 8, 2, OverlapStep::Mechanism::Signal}, {}}};
+}
+
+std::string added(const std::string& text, const std::vector<TransformStep>& steps) {
+  Diags diags;
+  const std::optional<std::string> made = with_transforms("s.yaml", text, steps, diags);
+  return made ? *made : diags.all().front().id;
+}
+
+const std::vector<TransformStep> kOne = {{FuseStep{{named("a")}, "b"}, {}}};
+const std::string kOneLine = "- fuse: {ops: [\"a\"], into: \"b\"}\n";
+
+}  // namespace
+
+TEST_CASE("what is written is read back") {
+  const ReadSchedule read = read_yaml_schedule(added("weft: 1\nmesh: {tp: 2}\n", all_kinds()));
+  REQUIRE_MESSAGE(read.schedule, read.diags.text());
+  const std::vector<TransformStep>& steps = read.schedule->transforms;
+  REQUIRE(steps.size() == all_kinds().size());
+  for (size_t i = 0; i < steps.size(); ++i) CHECK(transform_text(steps[i]) == transform_text(all_kinds()[i]));
+  CHECK(std::get<ReorderStep>(steps[1].what).past[0].text == "a \"b\" \\ c");
+  CHECK(std::get<ReorderStep>(steps[1].what).past[1].text == "caf\xc3\xa9: #x");
+  CHECK(std::get<OverlapStep>(steps[4].what).mechanism == OverlapStep::Mechanism::Signal);
+}
+
+TEST_CASE("a list is made where there is none") {
+  CHECK(added("weft: 1 # one\nmesh: {tp: 2}", kOne) == "weft: 1 # one\nmesh: {tp: 2}\ntransform:\n  " + kOneLine);
+  CHECK(added("weft: 1\n", {}) == "weft: 1\n");
+}
+
+TEST_CASE("steps stand behind those of the list, before what follows it") {
+  const std::string head = "weft: 1\ntransform:  # why\n    # first\n    - fuse: {ops: [x],\n            into: y}\n";
+  const std::string tail = "\n# the seed\nseed: 3\n";
+  CHECK(added(head + tail, kOne) == head + "    " + kOneLine + tail);
+  CHECK(added("weft: 1\ntransform:\nseed: 3\n", kOne) == "weft: 1\ntransform:\n  " + kOneLine + "seed: 3\n");
+}
+
+TEST_CASE("a style that has no place for a line is refused") {
+  CHECK(added("{weft: 1, mesh: {tp: 2}}\n", kOne) == "schedule-style");
+  CHECK(added("weft: 1\ntransform: [{fuse: {ops: [x], into: y}}]\n", kOne) == "schedule-style");
+  CHECK(added("weft: 1\ntransform: [\n  {fuse: {ops: [x], into: y}}]\n", kOne) == "schedule-style");
+}

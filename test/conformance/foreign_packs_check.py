@@ -16,6 +16,21 @@ from verify_many import Case, check_floor, report, verify_many
 RANDOM_OPS = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 PACKS = ("ort_testdata_models_MIT", "migraphx_onnx_MIT")
 
+# Where two right programs differ by more than the metric allows, and why.
+CANCELLED = "fp16 rounding of inputs that cancel is all that is left in the output"
+NOT_COMPARED = {
+    "fusion/layer_norm_with_cast_3": CANCELLED,
+    "fusion/layer_norm_with_cast_4": CANCELLED,
+    "transform/dropout": "the mask of an inference before opset 12 is not specified",
+}
+# -10000 added in fp32 leaves a masked score three digits; a quotient whose divisor nearly cancels has no more.
+THREE_DIGITS = "--tolerance=1e-3"
+ROUNDED = {
+    "fusion/attention_past_unidir": THREE_DIGITS,
+    "fusion/attention_past_no_unidir": THREE_DIGITS,
+    "testdata/layout_transform_reshape": THREE_DIGITS,
+}
+
 
 def chosen(pack):
     folder = harness.corpus_pack(pack)
@@ -35,8 +50,14 @@ def draws(model):
     return False
 
 
+def of_model(table, model):
+    return next((value for end, value in table.items() if str(model.with_suffix("")).endswith(end)), None)
+
+
 def tolerance(model):
     """Wider where values are rounded to 16 or 8 bits on the way: one rounding the other way is that much."""
+    if of_model(ROUNDED, model):
+        return of_model(ROUNDED, model)
     model = onnx.load(model, load_external_data=False)
     half = onnx.TensorProto.FLOAT16
     typed = [*model.graph.input, *model.graph.output, *model.graph.value_info]
@@ -60,7 +81,11 @@ def check_pack(pack):
     data = harness.ROOT / "build" / "corpus" / "references" / pack
     reasons = make_references([(model, data / name_of(pack, model), []) for model in models])
     known = [m for m in models if reasons[m] is None and not draws(m)]
-    cases = [Case(name_of(pack, m), m, data / name_of(pack, m), tolerance(m)) for m in known]
+    for model in known:
+        if of_model(NOT_COMPARED, model):
+            harness.skipped(name_of(pack, model), of_model(NOT_COMPARED, model))
+    cases = [Case(name_of(pack, m), m, data / name_of(pack, m), tolerance(m))
+             for m in known if not of_model(NOT_COMPARED, m)]
     results = verify_many(cases, harness.scratch(f"cases_{pack}"))
     report(results)
     check_broken(pack, [model for model in models if model not in known], reasons)

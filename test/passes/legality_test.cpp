@@ -1,5 +1,6 @@
 // The rules of the transforms as a table: a last step that each must refuse, by its id, where the step stands, with the
 // nodes named; and beside it the nearest case that it must let pass, which computes what one rank does.
+#include "passes/make_plan.h"
 #include "test/scheduled.h"
 
 using namespace weft;
@@ -311,3 +312,23 @@ TEST_CASE("legality: split") { check_rules(split_rules()); }
 TEST_CASE("legality: reorder") { check_rules(reorder_rules()); }
 TEST_CASE("legality: fuse") { check_rules(fuse_rules()); }
 TEST_CASE("legality: overlap") { check_rules(overlap_rules()); }
+
+TEST_CASE("legality: a loop that is one kernel holds kernels") {
+  const auto plan_in = [](const std::string& mechanism) {
+    const Case partial{
+        kGathered, kRows, {"overlap: {ops: [act.gather, fc], chunks: 2, dim: 1, mechanism: " + mechanism + "}"}};
+    auto made = prepare(partial.model, yaml_of(partial), "");
+    INFO(made->diags.text());
+    REQUIRE(made->ok());
+    make_plan(*made->module, made->target, made->diags);
+    return made;
+  };
+  CHECK(plan_in("streams")->ok());  // each chunk adds its part of the sums
+  const auto refused = plan_in("signal");
+  INFO(refused->diags.text());
+  REQUIRE(!refused->ok());
+  CHECK(refused->diags.all()[0].id == "overlap-step-unsupported");
+  CHECK(refused->diags.all()[0].message.find("h.sum") != std::string::npos);
+  CHECK(refused->diags.all()[0].loc.line == 5);
+  CHECK(refused->diags.exit_code() == 3);
+}

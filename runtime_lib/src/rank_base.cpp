@@ -50,7 +50,7 @@ void RankBase::time_out(const Step* step, const std::string& awaited) const {
     if (!line.empty()) where += text("; %s", line.c_str());
     where += ")";
   }
-  fail(kTimedOut, "%s: waited %g s for %s; every rank is in:%s", where.c_str(), options.timeout, awaited.c_str(),
+  fail(kTimedOut, "%s: waited %g s for %s; ranks are in:%s", where.c_str(), options.timeout, awaited.c_str(),
        describe_streams(world, program).c_str());
 }
 

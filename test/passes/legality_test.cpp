@@ -56,6 +56,32 @@ std::vector<std::string> operator+(std::vector<std::string> steps, const std::st
   return steps;
 }
 
+const std::vector<Rule>& layout_rules() {
+  static const std::vector<Rule> kRules = {
+      {"an axis cuts one dim of a value",
+       {kNeg, "mesh: {dp: 2, tp: 2}\nshard: {w: {tp: 0, [tp, dp]: 1}}\n", {}},
+       "shard-axis-repeated",
+       {"w", "tp"},
+       {kNeg, "mesh: {dp: 2, tp: 2}\nshard: {w: {tp: 0, dp: 1}}\n", {}}},
+      {"the dim exists",
+       {kNeg, "mesh: {tp: 2}\nshard: {w: {tp: 2}}\n", {}},
+       "shard-dim",
+       {"w"},
+       {kNeg, "mesh: {tp: 2}\nshard: {w: {tp: 1}}\n", {}}},
+      {"blocks divide the extent",
+       {kNeg, "mesh: {tp: 2}\nshard: {v: {tp: {dim: 1, parts: 3}}}\n", {}},
+       "shard-indivisible",
+       {"v", "tp"},
+       {kNeg, "mesh: {tp: 2}\nshard: {v: {tp: {dim: 1, parts: 2}}}\n", {}}},
+      {"uneven slices are alone on their dim",
+       {kNeg, "mesh: {dp: 2, tp: 3}\nshard: {v: {dp: 1, tp: 1}}\n", {}},
+       "shard-indivisible",
+       {"v", "tp"},
+       {kNeg, "mesh: {dp: 2, tp: 3}\nshard: {v: {dp: 0, tp: 1}}\n", {}}},
+  };
+  return kRules;
+}
+
 const std::vector<Rule>& split_rules() {
   static const std::vector<Rule> kRules = {
       {"an all-reduce is split",
@@ -274,7 +300,7 @@ const std::vector<Rule>& overlap_rules() {
 }
 
 std::string yaml_of(const Case& c) {
-  std::string yaml = "weft: 1\n" + c.setup + "transform:\n";
+  std::string yaml = "weft: 1\n" + c.setup + (c.steps.empty() ? "" : "transform:\n");
   for (const std::string& step : c.steps) yaml += "  - " + step + "\n";
   return yaml;
 }
@@ -287,11 +313,11 @@ void check_refused(const Rule& rule) {
   const Diagnostic& refusal = made->diags.all()[0];
   CHECK(refusal.id == rule.id);
   for (const std::string& name : rule.named) CHECK(refusal.message.find(name) != std::string::npos);
-  const std::string setup = "weft: 1\n" + rule.refused.setup + "transform:\n";
-  const auto lines = std::count(setup.begin(), setup.end(), '\n') + static_cast<long>(rule.refused.steps.size());
+  const std::string yaml = yaml_of(rule.refused);
+  const auto lines = std::count(yaml.begin(), yaml.end(), '\n');
   CHECK(refusal.loc.kind == Loc::Kind::Text);
-  CHECK(refusal.loc.line == lines);
-  CHECK(refusal.loc.column >= 5);  // the step, or the name in it
+  CHECK(refusal.loc.line == lines);  // the last step, or the layouts
+  CHECK(refusal.loc.column >= 5);    // the step, or the name in it
 }
 
 void check_rules(const std::vector<Rule>& rules) {
@@ -308,6 +334,7 @@ void check_rules(const std::vector<Rule>& rules) {
 
 }  // namespace
 
+TEST_CASE("legality: layouts") { check_rules(layout_rules()); }
 TEST_CASE("legality: split") { check_rules(split_rules()); }
 TEST_CASE("legality: reorder") { check_rules(reorder_rules()); }
 TEST_CASE("legality: fuse") { check_rules(fuse_rules()); }

@@ -217,6 +217,7 @@ void Hub::take(int from, const Frame& frame) {
       if (const std::optional<Arrival> arrival = frame.as<Arrival>()) {
         world_.rank(from).peak_bytes.store(arrival->peak_bytes);
         world_.rank(from).device_bytes.store(arrival->device_bytes);
+        world_.rank(from).received_bytes.store(arrival->received_bytes);
         take_arrival(from, arrival->meeting);
       }
       return;

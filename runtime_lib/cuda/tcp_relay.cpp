@@ -76,7 +76,7 @@ size_t TcpRelay::most_bytes() const { return size_t(world_.shape.staging_bytes) 
 
 TcpRelay::Arrival TcpRelay::arrival(uint32_t meeting) const {
   const RankSlot& mine = world_.rank(rank_);
-  return {meeting, mine.peak_bytes.load(), mine.device_bytes.load()};
+  return {meeting, mine.peak_bytes.load(), mine.device_bytes.load(), mine.received_bytes.load()};
 }
 
 void TcpRelay::pass_meeting(uint32_t meeting) {

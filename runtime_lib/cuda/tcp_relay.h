@@ -53,7 +53,7 @@ class TcpRelay : public Relay {
   /// What this rank says at a meeting.
   struct Arrival {
     uint32_t meeting;
-    int64_t peak_bytes, device_bytes;
+    int64_t peak_bytes, device_bytes, received_bytes;
   };
   Arrival arrival(uint32_t meeting) const;
   /// Ends all ranks, and says why.

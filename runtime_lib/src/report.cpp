@@ -11,6 +11,7 @@
 
 #include "manifest.h"
 #include "ports.h"
+#include "relay.h"
 
 namespace weft {
 
@@ -159,11 +160,11 @@ void print_report(const Executable& executable, const Options& options, const Ru
 // ---- trace ----------------------------------------------------------------------------------------------------------
 
 /// What is not on the stream of the computation communicates, and so does what met other ranks there.
-static std::string event_json(int rank, int stream, bool computes, const Event& e) {
+static std::string event_json(int rank, int stream, bool computes, const Event& e, int64_t offset_ns) {
   return text(
       "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"cat\": \"%s\", \"name\": %s, \"args\": "
       "{\"nodes\": %s, \"transform\": %s, \"index\": %ld, \"iteration\": %u, \"waited\": %.3f}}",
-      rank, stream, double(e.begin_ns) / 1e3, double(e.end_ns - e.begin_ns) / 1e3,
+      rank, stream, double(e.begin_ns + offset_ns) / 1e3, double(e.end_ns - e.begin_ns) / 1e3,
       computes && !e.communicates ? "computation" : "communication", json_string(e.step.name).c_str(),
       json_string(e.step.nodes).c_str(), json_string(e.step.transform).c_str(), long(e.index), e.invocation,
       double(e.waited_ns) / 1e3);
@@ -177,18 +178,34 @@ static void close_file(FILE* out, const std::string& file) {
   if (fclose(out) != 0 || failed) fail(kWrongInput, "cannot write %s: %s", file.c_str(), strerror(errno));
 }
 
-static void write_events(const RankBase& rank, const std::string& file) {
+/// On rank 0's clock.
+static std::string events_text(const RankBase& rank) {
+  const int64_t offset_ns = rank.world.relay == nullptr ? 0 : rank.world.relay->clock_offset();
+  std::string out = text("{\"ph\": \"M\", \"pid\": %d, \"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}",
+                         rank.rank, rank.rank);
+  for (size_t s = 0; s < rank.program.streams.size(); ++s) {
+    out += text(",\n{\"ph\": \"M\", \"pid\": %d, \"tid\": %zu, \"name\": \"thread_name\", \"args\": {\"name\": %s}}",
+                rank.rank, s, json_string(rank.program.streams[s].name).c_str());
+    for (const Event& event : rank.trace(int(s)))
+      out += ",\n" + event_json(rank.rank, int(s), rank.program.streams[s].parallel, event, offset_ns);
+  }
+  return out;
+}
+
+static void write_text(const std::string& text, const std::string& file) {
   FILE* out = fopen(file.c_str(), "w");
   if (out == nullptr) fail(kWrongInput, "cannot write %s: %s", file.c_str(), strerror(errno));
-  fprintf(out, "{\"ph\": \"M\", \"pid\": %d, \"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}", rank.rank,
-          rank.rank);
-  for (size_t s = 0; s < rank.program.streams.size(); ++s) {
-    fprintf(out, ",\n{\"ph\": \"M\", \"pid\": %d, \"tid\": %zu, \"name\": \"thread_name\", \"args\": {\"name\": %s}}",
-            rank.rank, s, json_string(rank.program.streams[s].name).c_str());
-    for (const Event& event : rank.trace(int(s)))
-      fprintf(out, ",\n%s", event_json(rank.rank, int(s), rank.program.streams[s].parallel, event).c_str());
-  }
+  fwrite(text.data(), 1, text.size(), out);
   close_file(out, file);
+}
+
+/// Beside FILE; from another machine by way of rank 0, which has it behind the next meeting.
+static void give_events(const RankBase& rank, const std::string& file) {
+  const std::string text = events_text(rank);
+  if (rank.world.relay != nullptr && rank.rank != 0)
+    rank.world.relay->deliver({text.begin(), text.end()});
+  else
+    write_text(text, part_name(file, rank.rank));
 }
 
 static void append_file(FILE* out, const std::string& file) {
@@ -201,9 +218,12 @@ static void append_file(FILE* out, const std::string& file) {
 }
 
 void write_trace(RankBase& rank, const std::string& file) {
-  write_events(rank, part_name(file, rank.rank));
+  give_events(rank, file);
   rank.meet();
   if (rank.rank == 0) {
+    if (rank.world.relay != nullptr)
+      for (const Delivery& part : rank.world.relay->take_deliveries())
+        write_text({part.bytes.begin(), part.bytes.end()}, part_name(file, part.from));
     FILE* out = fopen(file.c_str(), "w");
     if (out == nullptr) fail(kWrongInput, "cannot write %s: %s", file.c_str(), strerror(errno));
     fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", out);

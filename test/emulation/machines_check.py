@@ -23,7 +23,9 @@ sys.path.insert(0, str(harness.ROOT / "test" / "emulation"))
 from emulated import Emulated  # noqa: E402
 
 FOLDER = harness.scratch("machines")
+OWN = FOLDER / "own"  # each machine has its own files there
 FIXTURES = harness.ROOT / "test" / "fixtures"
+MLP = harness.ROOT / "samples" / "mlp"
 LAUNCHERS = ("OMPI_", "PMI", "PMIX_", "SLURM_", "MASTER_", "WORLD_SIZE", "RANK", "LOCAL_", "WEFT_", "TORCHELASTIC_")
 TIMEOUT = 3  # seconds that a rank waits for another
 SLACK = 5  # what a busy machine adds
@@ -64,26 +66,41 @@ class Rank:
 
 
 class Here:
-    """All ranks on this machine; rank 0 is found by --root."""
+    """All ranks on this machine, which the launcher calls several; rank 0 is found by --root."""
 
-    name, size = "here", 1
+    name = "here"
 
     def __init__(self):
         self.root = f"localhost:{free_port()}"
+
+    def local(self, size):
+        return 1
 
     def prefix(self, rank):
         return ()
 
 
+class OneMachine(Here):
+    """All ranks on this machine, as the launcher says: they share memory."""
+
+    name = "one machine"
+
+    def local(self, size):
+        return size
+
+
 class Cable:
     """Two network namespaces, joined; even ranks on alpha, odd ranks on beta."""
 
-    name, size = "two machines", 2
+    name = "two machines"
     hosts = ("alpha", "beta")
 
     def __init__(self):
         self.spaces = [f"weft{os.getpid()}{host}" for host in self.hosts]
         self.root = "10.77.0.1:29500"
+
+    def local(self, size):
+        return size // 2
 
     def lay(self):
         for space in self.spaces:
@@ -101,7 +118,9 @@ class Cable:
 
     def prefix(self, rank):
         space, host = self.spaces[rank % 2], self.hosts[rank % 2]
-        return "ip", "netns", "exec", space, "unshare", "-u", "sh", "-c", f'hostname {host}; exec "$@"', "sh"
+        files = f"mount -t tmpfs none {OWN}; " if host == "beta" else ""
+        script = f'hostname {host}; {files}exec "$@"'
+        return "ip", "netns", "exec", space, "unshare", "-u", "-m", "sh", "-c", script, "sh"
 
     def cut(self):
         self.ip("-n", self.spaces[0], "link", "set", "cable", "down")
@@ -117,8 +136,8 @@ class Cable:
 def start(where, program, arguments, size, ranks=None, variables=None, root=True, timeout=TIMEOUT):
     """The ranks of a job, or some of them."""
     words = [program, *arguments, "--timeout", timeout, *(["--root", where.root] if root else [])]
-    local = size // where.size if where.size > 1 else 1
-    return [Rank(words, rank, size, local, variables or {}, where.prefix(rank)) for rank in (ranks or range(size))]
+    return [Rank(words, rank, size, where.local(size), variables or {}, where.prefix(rank))
+            for rank in (ranks or range(size))]
 
 
 def shown(ranks):
@@ -147,7 +166,7 @@ def check_results(where, name, program, size, arguments=(), variables=None, root
     """What the ranks write together is what threads write, to the bit."""
     label = f"{where.name}/{name}"
     common = ["--random-inputs", "5", "--iterations", "4", *arguments]
-    expected, outputs = FOLDER / f"{program.name}.expected", FOLDER / f"{program.name}.outputs"
+    expected, outputs = FOLDER / f"{program.name}.expected", OWN / f"{program.name}.outputs"
     for folder in (expected, outputs):
         shutil.rmtree(folder, ignore_errors=True)
     status, _, err = harness.run([program, *common, "--output-dir", expected],
@@ -175,9 +194,8 @@ def check_states(where, program):
 
 
 def check_trace(where, program, size):
-    file = FOLDER / "trace.json"
+    file = OWN / "trace.json"
     file.unlink(missing_ok=True)
-    # Each machine has a folder of its own, as machines do: only rank 0's is looked at.
     ranks = start(where, program, ["--random-inputs", "5", "--trace", file], size, timeout=20)
     ok = all([rank.end().code == 0 for rank in ranks])
     events = json.loads(file.read_text())["traceEvents"] if ok else []
@@ -310,6 +328,19 @@ def check_stalled(where, program, size, step):
     harness.measured(f"{where.name}/a stalled rank", ok and said, figure)
 
 
+def check_late(program):
+    """Ranks on one machine: half of a group waits inside NCCL for the other half to make their communicator."""
+    begin = time.monotonic()
+    environment = dict(os.environ, WEFT_EMULATION_PROCESSES="1", WEFT_EMULATION_DEVICES="4")
+    status, _, err = harness.run([program, "--random-inputs", "5", "--timeout", TIMEOUT, "--stall", "1:proj.sum"],
+                                 env=environment, timeout=60)
+    seconds = time.monotonic() - begin
+    said = "rank 0: error: step proj.sum" in err and "NCCL does not come back from making a communicator" in err
+    ok = status == 124 and said and seconds < TIMEOUT + SLACK
+    figure = f"{seconds:.1f} s" if ok else f"exit {status}: {err[-300:]}"
+    harness.measured("a communicator that is not made", ok, figure)
+
+
 def running(where, program, size):
     ranks = start(where, program, ["--random-inputs", "5", "--iterations", "1000000000"], size)
     time.sleep(2)
@@ -327,6 +358,21 @@ def check_killed(where, program, size, victim):
     lines = [line for rank in others for line in rank.err.strip().splitlines()]
     harness.measured(f"{where.name}/rank {victim} is killed", ended and lines and len(lines) <= len(others),
                      f"{seconds:.1f} s: {lines[:1]}" if ended else shown(others))
+
+
+def check_killed_beside(program):
+    """Nobody sees a launched rank die but NCCL: its asynchronous error is noticed."""
+    where, variables = OneMachine(), {"MASTER_PORT": str(free_port())}
+    arguments = ["--random-inputs", "5", "--iterations", "1000000000"]
+    ranks = start(where, program, arguments, 2, variables=variables, root=False, timeout=30)
+    time.sleep(2)
+    os.killpg(ranks[1].process.pid, signal.SIGKILL)
+    begin = time.monotonic()
+    for rank in ranks:
+        rank.end()
+    seconds, left = time.monotonic() - begin, ranks[0]
+    ok = left.code == 6 and "NCCL: a collective: remote process exited" in left.err and seconds < SLACK
+    harness.measured(f"{where.name}/rank 1 is killed", ok, f"{seconds:.1f} s" if ok else shown(ranks))
 
 
 def check_stopped(where, program, size, victim):
@@ -359,10 +405,13 @@ def check_cut(cable, program, size):
 # ---- main -----------------------------------------------------------------------------------------------------------
 
 
-def build(emulated, name):
-    folder = harness.ROOT / "samples" / "mlp" if name == "mlp_tp2" else FIXTURES
-    model = folder / ("mlp.onnxtxt" if name == "mlp_tp2" else f"{name}.onnxtxt")
-    schedule = folder / ("tp2.yaml" if name == "mlp_tp2" else f"{name}.yaml")
+MESH = """weft: 1
+mesh: {dp: 2, tp: 2}
+shard: {fc_weight: {tp: 1}, proj_weight: {tp: 0}, x: {dp: 0}}
+"""
+
+
+def build(emulated, name, model, schedule):
     program = FOLDER / name
     status, _, err = emulated.run("compile", model, "--schedule", schedule, "-o", program, "--quiet")
     if status != 0:
@@ -376,10 +425,11 @@ def first_collective(program):
     return next(step["name"] for step in steps if "kernel" not in step or step["name"].endswith(".sum"))
 
 
-def check_here(mlp, places, state):
+def check_here(mlp, mesh, places, state):
     where = Here()
     check_addresses(where, mlp)
-    check_results(where, "four ranks", places, 4)
+    check_results(where, "two programs", places, 4)
+    check_results(where, "slices", mesh, 4)
     check_states(where, state)
     check_strangers(where, mlp)
     check_absent(where, mlp)
@@ -388,16 +438,20 @@ def check_here(mlp, places, state):
     check_occupied(where, mlp)
     check_killed(where, mlp, 2, 1)
     check_stalled(where, mlp, 2, first_collective(mlp))
+    check_late(mesh)
+    check_results(OneMachine(), "launched", mlp, 2, variables={"MASTER_PORT": str(free_port())}, root=False)
+    check_killed_beside(mlp)
 
 
-def check_two_machines(mlp, places, state):
+def check_two_machines(mlp, mesh, places, state):
     if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None:
         harness.skipped("two machines", "network namespaces need root, ip and unshare")
         return
     cable = Cable()
     try:
         cable.lay()
-        check_results(cable, "four ranks", places, 4)
+        check_results(cable, "two programs", places, 4)
+        check_results(cable, "slices", mesh, 4)
         variables = {"MASTER_ADDR": "10.77.0.1", "MASTER_PORT": "29501"}
         check_results(cable, "by MASTER_ADDR", mlp, 2, variables=variables, root=False)
         cable.root = "[fd77::1]:29502"
@@ -415,8 +469,13 @@ def check_two_machines(mlp, places, state):
 
 
 def main():
+    OWN.mkdir()
     emulated = Emulated()
-    programs = [build(emulated, name) for name in ("mlp_tp2", "two_places", "kv_state")]
+    (FOLDER / "mesh.yaml").write_text(MESH)
+    programs = [build(emulated, "mlp_tp2", MLP / "mlp.onnxtxt", MLP / "tp2.yaml"),
+                build(emulated, "mlp_mesh", MLP / "mlp.onnxtxt", FOLDER / "mesh.yaml"),
+                *(build(emulated, name, FIXTURES / f"{name}.onnxtxt", FIXTURES / f"{name}.yaml")
+                  for name in ("two_places", "kv_state"))]
     check_here(*programs)
     check_two_machines(*programs)
 

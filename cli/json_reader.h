@@ -29,7 +29,11 @@ class JsonReader {
   /// Nothing may follow the value.
   void end();
 
-  size_t at() const { return at_; }
+  /// Where the next value begins.
+  size_t next() {
+    peek();
+    return at_;
+  }
   /// Reports at an offset of the text, and throws.
   [[noreturn]] void refuse(size_t at, const std::string& message);
 

@@ -45,7 +45,7 @@ class Page {
     add_cards();
     add_lanes();
     for (const char* list : {"ticks", "waits", "boxes", "ranks", "steps"}) params_.list(list);
-    params_.set("has_critical", "").set("work_title", "");
+    params_.set("has_critical", "").set("has_links", "").set("work_title", "");
     if (has_time(line_)) {
       add_ticks();
       add_waits();
@@ -180,7 +180,9 @@ void Page::add_waits() {
     add("wait", box->ready, box->begin, top(box->lane) + 9, top(box->lane) + 9);
     if (box->awaited < 0) continue;
     const TimelineBox& other = line_.boxes[static_cast<size_t>(box->awaited)];
-    if (is_shown(other.lane)) add("link", other.end, box->begin, top(other.lane) + 9, top(box->lane) + 9);
+    if (!is_shown(other.lane)) continue;
+    params_.set("has_links", "yes");
+    add("link", other.end, box->begin, top(other.lane) + 9, top(box->lane) + 9);
   }
 }
 

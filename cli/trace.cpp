@@ -37,7 +37,9 @@ int run_trace(const Options& options) {
   if (!trace) return finish(diags);
   std::optional<Timeline> timeline = chosen(*trace, options, diags);
   if (!timeline) return finish(diags);
-  timeline->title = join(options.traces, ", ");
+  std::vector<std::string> names;
+  for (const std::string& file : options.traces) names.push_back(file.substr(file.rfind('/') + 1));
+  timeline->title = join(names, ", ");
   timeline->notes.push_back(
       "a step counts without the time in which it waited for a signal, or for other ranks to come");
   if (options.json)

@@ -86,7 +86,7 @@ void TraceReader::arguments(JsonReader& json, Entry& e) {
 
 Entry TraceReader::entry(JsonReader& json) {
   Entry e;
-  e.at = json.at();
+  e.at = json.next();
   json.object([&](const std::string& key) {
     if (key == "ph")
       e.phase = json.string();

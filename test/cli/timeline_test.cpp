@@ -202,6 +202,8 @@ TEST_CASE("what is no trace is refused where it goes wrong") {
 
 TEST_CASE("an event that lacks something is refused") {
   CHECK(refusal(trace_of({R"({"ph": "X", "pid": 0})"})).find(":2:1: error: this event lacks one of") == 0);
+  const std::string good = event(0, 0, 1, 1, "a", computes(0));
+  CHECK(refusal(trace_of({good, R"({"ph": "X"})"})).find(":3:1: error: this event lacks one of") == 0);
   CHECK(refusal(trace_of({event(0, 0, 1, 1, "a", R"("args": {})")})).find("neither that it is") != std::string::npos);
   CHECK(refusal(trace_of({event(0, 0, 1, 1, "a", R"("cat": "computation")")})).find("its 'iteration'") !=
         std::string::npos);

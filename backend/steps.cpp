@@ -6,6 +6,7 @@
 #include "backend/chunk_kernel.h"
 #include "backend/code.h"
 #include "backend/render.h"
+#include "ir/exchange_types.h"
 
 namespace weft {
 
@@ -323,6 +324,15 @@ std::string StepText::exchange(const ExchangeBox& box) const {
   return "weft::Exchange{" + join(parts, ", ") + "}";
 }
 
+/// A broadcast; or a reduction, whose result is the operand itself on all ranks but the root.
+StepText::Lines StepText::rooted(const CollectiveStep& what, const std::string& source, const std::string& count) {
+  const std::string group = names_.group(what.place, what.axes) + ", " + std::to_string(what.root) + ", ";
+  const std::string target = pointer(what.to);
+  if (what.kind == OpKind::Broadcast) return {"r.broadcast(" + group + source + ", " + target + ", " + count + ");"};
+  return {"r.copy(" + target + ", " + pointer(what.from) + ", " + count + ");",
+          "r.reduce(" + group + reduction(what.reduce) + ", " + source + ", " + target + ", " + count + ");"};
+}
+
 StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) {
   const std::optional<ExchangeBox> box = exchange_box(what, plan_.places[what.place.index].mesh.size());
   if (!box || box->dims.size() > 6 || what.axes.size() > 4) {
@@ -337,6 +347,7 @@ StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) 
   if (what.kind == OpKind::ShardSlice)
     return {"r.take_slice(" + names_.group(what.place, what.axes) + ", r[" + source + "], " + pointer(what.to, first) +
             ", " + exchange(*box) + ");"};
+  if (has_root(what.kind)) return rooted(what, source, count_text({box->elements()}));
   const bool reduces = what.kind == OpKind::AllReduce || what.kind == OpKind::ReduceScatter;
   // A window on both sides: large ones are reduced part by part.
   const bool split = what.kind == OpKind::AllReduce && plan_.buffer(what.to).window;

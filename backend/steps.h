@@ -45,6 +45,7 @@ class StepText {
   std::string argument(const LaunchStep& launch, const KernelText& kernel, const Argument& argument) const;
   Lines copy(const Step& step, const CopyStep& copy);
   Lines collective(const Step& step, const CollectiveStep& collective);
+  Lines rooted(const CollectiveStep& collective, const std::string& source, const std::string& count);
   std::string exchange(const ExchangeBox& box) const;
 
   /// The handle of a buffer: the instance of this chunk or micro-batch, `first` elements further.

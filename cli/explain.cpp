@@ -9,6 +9,7 @@
 #include "cli/json.h"
 #include "cli/table.h"
 #include "cli/timeline.h"
+#include "ir/exchange_types.h"
 #include "ir/plan_text.h"
 #include "passes/reshard.h"
 #include "passes/select.h"
@@ -75,13 +76,6 @@ struct CollectiveRow {
   std::string name, what, from, to, because;
   int64_t bytes = 0;  // that a rank sends in one invocation
 };
-
-int group_size(const Op& op, const Mesh& mesh) {
-  int size = 1;
-  if (const AttrValue* axes = op.find("axes"))
-    for (const int64_t axis : std::get<std::vector<int64_t>>(*axes)) size *= mesh[static_cast<size_t>(axis)].size;
-  return size;
-}
 
 std::string what_text(const Op& op, const Mesh& mesh) {
   std::vector<std::string> axes;

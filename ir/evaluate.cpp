@@ -221,8 +221,24 @@ bool Frame::run_collective(const Op& op) {
     return fail(op, "the operand is in another place");
   const std::optional<ReduceOp> reduce = parse_reduce(op.has("reduce") ? op.text("reduce") : "sum");
   if (!reduce) return fail(op, "unknown reduction");
-  store(op.outputs[0],
-        reshard_now(pointers(operand), op.place, graph_.type(op.inputs[0]), graph_.type(op.outputs[0]), *reduce));
+  const TensorType& result = graph_.type(op.outputs[0]);
+  const ExchangeTypes types = exchange_types(op, graph_.type(op.inputs[0]), result, mesh(op.place));
+  if (has_root(op.kind)) {
+    const Rooted rooted{op.kind, op.ints("axes"), static_cast<int>(op.integer("root")), *reduce};
+    store(op.outputs[0], exchange_rooted(pointers(operand), types.from, rooted, mesh(op.place)));
+    return true;
+  }
+  if (!joins_tensors(op)) {
+    store(op.outputs[0], reshard_now(pointers(operand), op.place, types.from, types.to, *reduce));
+    return true;
+  }
+  // The same elements under the dimensions of the joined tensor, and back.
+  Locals parts = operand;
+  for (size_t rank = 0; rank < parts.size(); ++rank)
+    parts[rank].dims = local_dims(types.from, mesh(op.place), coordinates(op.place, static_cast<int>(rank)));
+  Locals made = reshard_now(pointers(parts), op.place, types.from, types.to, *reduce);
+  for (Tensor& tensor : made) tensor.dims = result.dims();
+  store(op.outputs[0], std::move(made));
   return true;
 }
 

@@ -331,6 +331,31 @@ Locals reshard(const Locals& locals, const TensorType& from, const TensorType& t
   return reshard_some(pointers(locals), from, to, mesh, all_ranks(mesh), varying);
 }
 
+Locals exchange_rooted(const std::vector<const Tensor*>& sources, const TensorType& from, const Rooted& rooted,
+                       const Mesh& mesh) {
+  TensorType reduced = from;
+  Mesh group;
+  for (const int64_t axis : rooted.axes) {
+    group.push_back(mesh[static_cast<size_t>(axis)]);
+    reduced.layout.set(static_cast<int>(axis), {});
+  }
+  const Coordinates root_in_group = coordinates_of(group, rooted.root);
+  Locals made;
+  for (size_t rank = 0; rank < sources.size(); ++rank) {
+    if (!sources[rank]) continue;
+    Coordinates root = coordinates_of(mesh, static_cast<int>(rank));
+    for (size_t i = 0; i < group.size(); ++i) root[static_cast<size_t>(rooted.axes[i])] = root_in_group[i];
+    const int root_rank = index_of(mesh, root);
+    if (rooted.kind == OpKind::Broadcast)
+      made.push_back(*sources[static_cast<size_t>(root_rank)]);
+    else if (root_rank == static_cast<int>(rank))
+      made.push_back(reshard_some(sources, from, reduced, mesh, {root_rank}, rooted.reduce)[0]);
+    else
+      made.push_back(*sources[rank]);
+  }
+  return made;
+}
+
 Locals scatter(const Tensor& global, const TensorType& type, const Mesh& mesh) {
   const std::vector<int> axes = varying_axes(type);
   const int ranks = mesh_size(mesh);

@@ -67,6 +67,8 @@ class OpView {
   const Op& op() const { return op_; }
   const Graph& graph() const { return graph_; }
   const Module& module() const { return module_; }
+  /// The same view of an op that stands for this one.
+  OpView with(const Op& op) const { return {module_, graph_, op, diags_}; }
   int inputs() const { return static_cast<int>(op_.inputs.size()); }
   bool has(int input) const { return input < inputs() && bool(op_.inputs[input]); }
   const TensorType& type(int input) const { return graph_.type(op_.inputs[input]); }

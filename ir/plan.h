@@ -182,13 +182,14 @@ struct CopyStep {
   BufferId from, to;  // equal types
 };
 struct CollectiveStep {
-  OpKind kind;  // AllReduce, ReduceScatter, AllGather, AllToAll, ShardSlice
+  OpKind kind;  // AllReduce, ReduceScatter, AllGather, AllToAll, Broadcast, Reduce, ShardSlice
   ReduceOp reduce = ReduceOp::Sum;
+  int root = 0;           // Broadcast, Reduce: which rank of the group gives or gets
   std::vector<int> axes;  // of the place
   PlaceId place;
   Mesh mesh;
   BufferId from, to;
-  TensorType from_type, to_type;                    // layouts before and after, on mesh
+  TensorType from_type, to_type;                    // layouts before and after, on mesh (ir/exchange_types.h)
   std::vector<int> from_whole_over, to_whole_over;  // as in Formal
 };
 /// A send stands in the source's block, its recv in the target's.

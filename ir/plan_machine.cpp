@@ -333,6 +333,16 @@ void PlanMachine::copy(int rank, const CopyStep& step, const std::vector<Access>
   write(rank, step.to, all, value, now);
 }
 
+/// What the ranks at `targets` of the step's mesh hold behind it.
+static Locals exchanged(const std::vector<const Tensor*>& sources, const std::vector<int>& targets,
+                        const CollectiveStep& step) {
+  if (!has_root(step.kind)) return reshard_some(sources, step.from_type, step.to_type, step.mesh, targets, step.reduce);
+  std::vector<const Tensor*> group(sources.size(), nullptr);
+  for (int target : targets) group[static_cast<size_t>(target)] = sources[static_cast<size_t>(target)];
+  const Rooted rooted{step.kind, {step.axes.begin(), step.axes.end()}, step.root, step.reduce};
+  return exchange_rooted(group, step.from_type, rooted, step.mesh);
+}
+
 void PlanMachine::exchange(const std::vector<int>& ranks, const CollectiveStep& step, const Now& now) {
   const Place& place = plan_.places[step.place.index];
   std::vector<Tensor> held(static_cast<size_t>(place.size()));
@@ -350,7 +360,7 @@ void PlanMachine::exchange(const std::vector<int>& ranks, const CollectiveStep& 
     if (here) targets.push_back(index_of(step.mesh, c)), at.push_back(c);
   }
   if (!error.empty()) return;
-  const Locals results = reshard_some(sources, step.from_type, step.to_type, step.mesh, targets, step.reduce);
+  const Locals results = exchanged(sources, targets, step);
   for (size_t r = 0; r < ranks.size(); ++r) {
     const Spread to = spread(step.to_type, step.to_whole_over, step.mesh, at[r], step.to_type.dims());
     write(ranks[r], step.to, to, results[r], now);

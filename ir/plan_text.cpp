@@ -1,6 +1,7 @@
 #include "ir/plan_text.h"
 
 #include "ir/base/text.h"
+#include "ir/exchange_types.h"
 
 namespace weft {
 
@@ -165,9 +166,10 @@ std::string step_kind(const Plan& plan, const Step& step) {
     std::string operator()(const LaunchStep& s) const { return "launch " + plan.kernel(s.kernel).name; }
     std::string operator()(const CopyStep&) const { return "copy"; }
     std::string operator()(const CollectiveStep& s) const {
-      const bool reduces = s.kind == OpKind::AllReduce || s.kind == OpKind::ReduceScatter;
-      return format("{}{} over {}", op_def(s.kind).name, reduces ? std::string(" ") + reduce_name(s.reduce) : "",
-                    axes_text(s.axes, s.mesh));
+      const bool reduces = s.kind == OpKind::AllReduce || s.kind == OpKind::ReduceScatter || s.kind == OpKind::Reduce;
+      const std::string root = has_root(s.kind) ? format(" of root {}", s.root) : "";
+      return format("{}{} over {}{}", op_def(s.kind).name, reduces ? std::string(" ") + reduce_name(s.reduce) : "",
+                    axes_text(s.axes, s.mesh), root);
     }
     std::string operator()(const SendStep& s) const { return "send " + plan.transfers[s.transfer].name; }
     std::string operator()(const RecvStep& s) const { return "recv " + plan.transfers[s.transfer].name; }

@@ -2,6 +2,7 @@
 // layout pass decides what shall be there: neither shares code with the other.
 #include <algorithm>
 
+#include "ir/exchange_types.h"
 #include "ir/local_op.h"
 #include "ir/op_def.h"
 #include "ir/verify_rules.h"
@@ -214,14 +215,32 @@ bool is_step(OpKind kind, const AxisState& from, const AxisState& to, std::optio
     case OpKind::AllReduce:
       return to.is(Kind::R) && (from.is(Kind::V) || (from.is(Kind::P) && from.op == reduce));
     case OpKind::ReduceScatter:
-      return from.is(Kind::P) && from.op == reduce && to.is(Kind::S);
+      return to.is(Kind::S) && (from.is(Kind::V) || (from.is(Kind::P) && from.op == reduce));
+    case OpKind::Broadcast:
+      return from.is(Kind::V) && to.is(Kind::R);
+    case OpKind::Reduce:
+      return from.is(Kind::V) && to.is(Kind::V);
     default:
       return false;
   }
 }
 
-void check_collective(const Graph& graph, const Op& op, const Mesh& mesh, Findings& findings) {
-  const TensorType &from = graph.type(op.inputs[0]), &to = graph.type(op.outputs[0]);
+// L10: a model's collective takes copies, equal or not, and knows how many ranks it joins.
+void check_model_collective(const Graph& graph, const Op& op, const Mesh& mesh, Findings& findings) {
+  const Layout &from = graph.type(op.inputs[0]).layout, &to = graph.type(op.outputs[0]).layout;
+  const bool makes_copies = op.kind == OpKind::AllGather || op.kind == OpKind::Broadcast;
+  for (const int64_t axis : op.ints("axes")) {
+    const AxisState before = from[static_cast<int>(axis)], after = to[static_cast<int>(axis)];
+    if (before.is(Kind::S) || before.is(Kind::P) || !(after == (makes_copies ? AxisState{} : AxisState::varying())))
+      findings.add(op, "the ranks' tensors cannot go from {} to {}", state_text(before), state_text(after));
+  }
+  if (op.integer_or("group_size", group_size(op, mesh)) != group_size(op, mesh))
+    findings.add(op, "joins {} ranks, its axes have {}", op.integer("group_size"), group_size(op, mesh));
+  if (op.has("root") && op.integer("root") >= group_size(op, mesh))
+    findings.add(op, "the group has no rank {}", op.integer("root"));
+}
+
+void check_collective(const Module& module, const Graph& graph, const Op& op, const Mesh& mesh, Findings& findings) {
   if (!op.has("axes")) return findings.add(op, "lacks attribute 'axes'");
   const std::vector<int64_t>& axes = op.ints("axes");
   const std::optional<ReduceOp> reduce = op.has("reduce") ? parse_reduce(op.text("reduce")) : std::nullopt;
@@ -229,6 +248,10 @@ void check_collective(const Graph& graph, const Op& op, const Mesh& mesh, Findin
   for (int64_t axis : axes)
     if (axis < 0 || axis >= static_cast<int64_t>(place_axes))
       return findings.add(op, "axis {} is not the place's", axis);
+  if (joins_tensors(op) || has_root(op.kind)) check_model_collective(graph, op, mesh, findings);
+  // Equal copies are a case of unrelated ones only where a model says so.
+  const ExchangeTypes types = exchange_types(op, graph.type(op.inputs[0]), graph.type(op.outputs[0]), mesh);
+  const TensorType &from = module.per_rank ? types.from : graph.type(op.inputs[0]), &to = types.to;
   for (size_t a = 0; a < mesh.size(); ++a) {
     const AxisState before = from.layout[static_cast<int>(a)], after = to.layout[static_cast<int>(a)];
     const bool listed = std::find(axes.begin(), axes.end(), static_cast<int64_t>(a)) != axes.end();
@@ -274,7 +297,7 @@ void verify_layout(const Module& module, const Graph& graph, const Op& op, Findi
   for (ValueId v : op.inputs)
     if (v && !(place_of(graph, v) == op.place))
       return findings.add(op, "operand '{}' is in another place", graph.value(v).name);
-  if (category(op) == Category::Collective) return check_collective(graph, op, mesh, findings);
+  if (category(op) == Category::Collective) return check_collective(module, graph, op, mesh, findings);
   if (category(op) == Category::Source) return check_source(graph, op, mesh, findings);
   const bool view = category(op) == Category::View;
   FactorRule factors;

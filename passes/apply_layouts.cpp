@@ -49,6 +49,7 @@ class GraphLayout {
   void lay_loop(OpId id);
   std::vector<Layout> lay_region(Graph& region, const std::vector<Layout>& parameters);
   void finish_result(ValueId value, Layout layout);
+  bool may_be_laid_out(const Layout& layout, const LayoutRequest& request, const Op& op);
   bool require_replicated(OpId id, size_t input, const char* what);
 
   Mesh mesh(const Op& op) const { return module_.mesh(graph_, op.place); }
@@ -93,6 +94,7 @@ ValueId GraphLayout::fetch(ValueId v) {
   const ValueId value = latest(v);
   const auto use = requests_.uses.find(v);
   if (use == requests_.uses.end()) return value;
+  if (!may_be_laid_out(graph_.type(value).layout, use->second, graph_.producer_op(value))) return value;
   const std::optional<Layout> wanted =
       requested_layout(use->second, graph_.type(value), mesh(graph_.producer_op(value)), diags_);
   return wanted ? resharder_.reshard(value, *wanted) : value;
@@ -112,11 +114,21 @@ void GraphLayout::finish_result(ValueId value, Layout layout) {
   Layout target = layout;
   for (int a = 0; a < layout.size(); ++a)
     if (layout[a].is(Kind::P)) target.set(a, {});
+  if (request && !may_be_laid_out(layout, *request, op)) return;
   if (request) {
     const std::optional<Layout> wanted = requested_layout(*request, graph_.type(value), mesh(op), diags_);
     if (wanted) target = *wanted;
   }
   if (!(target == layout)) latest_[value] = resharder_.reshard(value, target);
+}
+
+// L10: no reshard makes one tensor of what each rank has by itself; how it would is the model's to say.
+bool GraphLayout::may_be_laid_out(const Layout& layout, const LayoutRequest& request, const Op& op) {
+  if (!layout.has(Kind::V)) return true;
+  diags_.error("shard-of-varying", request.axes->front().loc,
+               "'{}' is {}: each rank has its own, and only a collective of the model joins them", request.value,
+               layout_text(layout, mesh(op)));
+  return false;
 }
 
 void GraphLayout::lay_source(OpId id) {
@@ -171,35 +183,23 @@ void GraphLayout::lay_transfer(OpId id) {
   finish_result(op.outputs[0], layout);
 }
 
-// An all-reduce that the model brings joins what varies over all axes of the place.
+// L10: it takes copies, equal or not, and makes equal ones, or others that vary, on the axes that bind-collectives
+// found.
 void GraphLayout::lay_model_collective(OpId id) {
   const ValueId from = fetch(graph_.op(id).inputs[0]);
   graph_.set_input(id, 0, from);
   const Op& op = graph_.op(id);
-  const Mesh axes_of_place = mesh(op);
-  std::vector<int64_t> axes;
-  for (size_t a = 0; a < axes_of_place.size(); ++a)
-    if (axes_of_place[a].size > 1) axes.push_back(static_cast<int64_t>(a));
-  for (int64_t a : axes)
-    if (!graph_.type(from).layout[static_cast<int>(a)].is(Kind::V)) {
-      diags_.error("collective-of-replicated", module_.loc(op),
-                   "'{}' is the same on all ranks of axis '{}': a collective of the model takes values that vary "
-                   "(declare `view: per-rank`)",
-                   graph_.value(from).name, axes_of_place[static_cast<size_t>(a)].name);
-      return;
-    }
-  if (op.kind != OpKind::AllReduce) {
-    diags_.error("model-collective-unsupported", module_.loc(op), "only all-reduce may come from a model, not {}",
-                 op_def(op).name);
+  Layout layout = graph_.type(from).layout;
+  if (layout.has(Kind::S) || layout.has(Kind::P)) {
+    diags_.error("collective-of-slices", module_.loc(op),
+                 "'{}' is {}: a collective of the model takes what each rank has by itself; leave it out of `shard`",
+                 graph_.value(from).name, layout_text(layout, mesh(op)));
     return;
   }
-  if (axes.empty()) {
-    latest_[op.outputs[0]] = from;
-    set_layout(op.outputs[0], {});
-    return;
-  }
-  graph_.edit(id).set("axes", axes);
-  finish_result(graph_.op(id).outputs[0], {});
+  const bool alike = op.kind == OpKind::AllReduce || op.kind == OpKind::AllGather || op.kind == OpKind::Broadcast;
+  for (const int64_t axis : op.ints("axes"))
+    layout.set(static_cast<int>(axis), alike ? AxisState{} : AxisState::varying());
+  finish_result(op.outputs[0], layout);
 }
 
 std::vector<Layout> GraphLayout::lay_region(Graph& region, const std::vector<Layout>& parameters) {

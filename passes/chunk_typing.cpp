@@ -3,6 +3,7 @@
 #include <set>
 
 #include "ir/base/check.h"
+#include "ir/exchange_types.h"
 #include "passes/layout_rules.h"
 #include "passes/region.h"
 #include "passes/transforms.h"
@@ -131,6 +132,11 @@ bool Typing::demand(ValueId v, AxisState state, int time) {
 // A collective leaves the time axis as it is.
 void Typing::type_collective(OpId id) {
   const Op& op = graph_.op(id);
+  if (joins_tensors(op) || has_root(op.kind)) {
+    out_.refusal =
+        format("'{}' ({}) joins what each rank has by itself, which chunks would cut", op.name, op_def(op).name);
+    return;
+  }
   const int time = static_cast<int>(
       module_.mesh(graph_, op.kind == OpKind::Transfer ? graph_.producer_op(op.inputs[0]).place : op.place).size());
   const int result_time = static_cast<int>(mesh(op).size()) - 1;

@@ -9,6 +9,7 @@ void bind_states(Module& module, const Env& env);
 void fold_constants(Module& module, const Env& env);
 void decompose(Module& module, const Env& env);
 void assign_places(Module& module, const Env& env);
+void bind_collectives(Module& module, const Env& env);
 void apply_layouts(Module& module, const Env& env);
 void apply_transforms(Module& module, const Env& env);
 void fuse_regions(Module& module, const Env& env);

@@ -14,6 +14,8 @@ constexpr Pass kPipeline[] = {
      Form::Typed},
     {"decompose", "composite ops are primitives", decompose, Form::Decomposed},
     {"assign-places", "every op has a place; Transfers take values between them", assign_places, Form::Decomposed},
+    {"bind-collectives", "collectives that the model brings have one operand and know their axes of the mesh",
+     bind_collectives, Form::Decomposed},
     {"apply-layouts", "every value has the layout asked for; reshards are explicit collectives", apply_layouts,
      Form::Laid},
     {"apply-transforms", "the schedule's splits, reorders, fusions and overlaps are in the graph", apply_transforms,

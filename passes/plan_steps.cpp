@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/base/check.h"
+#include "ir/exchange_types.h"
 #include "ir/op_def.h"
 #include "passes/plan_parts.h"
 
@@ -291,13 +292,15 @@ class StepWriter {
     CollectiveStep what{};
     what.kind = op.kind;
     if (op.has("reduce")) what.reduce = *parse_reduce(op.text("reduce"));
+    what.root = static_cast<int>(op.integer_or("root", 0));
     what.axes = axes_of(op);
     what.place = op.place;
     what.mesh = p_.mesh(scope.graph, op.place);
     what.from = source.buffer;
     what.to = target;
-    what.from_type = scope.graph.type(from);
-    what.to_type = scope.graph.type(to);
+    ExchangeTypes types = exchange_types(op, scope.graph.type(from), scope.graph.type(to), what.mesh);
+    what.from_type = std::move(types.from);
+    what.to_type = std::move(types.to);
     what.from_whole_over = whole_over(scope, from, source, op);
     what.to_whole_over = whole_over(scope, to, scope[to], op);
     Step step = new_step(op);

@@ -160,7 +160,7 @@ class Checks {
         if (loop.mechanism == Mechanism::Fused) wrong("'{}' runs beside the kernel of '{}'", inner.name, step.name);
         continue;
       }
-      if (!std::holds_alternative<LaunchStep>(inner.what))
+      if (!std::holds_alternative<LaunchStep>(inner.what) && !std::holds_alternative<CopyStep>(inner.what))
         wrong("'{}' is a part of a kernel but computes nothing", inner.name);
       const bool waits =
           std::any_of(inner.waits.begin(), inner.waits.end(), [](const Wait& w) { return !w.in_kernel; });
@@ -235,6 +235,10 @@ class Checks {
         return from.is(Kind::S) && to.is(Kind::R);
       case OpKind::AllToAll:
         return from.is(Kind::S) && to.is(Kind::S);
+      case OpKind::Broadcast:
+        return from.is(Kind::V) && to.is(Kind::R);
+      case OpKind::Reduce:
+        return from.is(Kind::V) && to.is(Kind::V);
       case OpKind::ShardSlice:
         return from.is(Kind::R) && to.is(Kind::S);
       default:

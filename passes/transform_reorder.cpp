@@ -75,6 +75,11 @@ bool Reorder::read() {
     if (graph_.op(id).kind != wanted)
       return refuse("reorder-not-collective", "'{}' is {}, not {}", graph_.op(id).name, op_def(graph_.op(id)).name,
                     op_def(wanted).name);
+  for (OpId id : moved_)
+    if (graph_.type(graph_.op(id).inputs[0]).layout.has(Kind::V))
+      return refuse("reorder-varying",
+                    "'{}' joins what each rank has by itself: the ops behind it would run on other values",
+                    graph_.op(id).name);
   if (!read_past()) return false;
   for (OpId id : moved_)
     for (const Use& use : graph_.value(graph_.result(id)).uses)

@@ -1,0 +1,27 @@
+// What a collective does to the memory of its ranks, as two layouts of one value: the common language of collectives
+// that the compiler inserts and of those that a model brings (L10).
+//
+// To a model each rank has a tensor of its own, and a collective joins or cuts them along a dimension. The same bytes
+// are slices of one larger tensor: AllGather of f32[2, 8] [tp: V] along dimension 0 on four ranks is the all-gather of
+// f32[8, 8] [tp: S(0,2)].
+#pragma once
+#include "ir/graph.h"
+
+namespace weft {
+
+struct ExchangeTypes {
+  TensorType from, to;
+};
+
+/// Whether the op joins or cuts the ranks' own tensors: a collective of a model whose operand and result have different
+/// shapes, or the same shape with other elements.
+bool joins_tensors(const Op& op);
+/// Broadcast, or Reduce: one rank of each group gives or gets.
+bool has_root(OpKind kind);
+/// The types between which memory is exchanged, for operand and result types on `mesh`. Equal copies (R) on the axes of
+/// the op are taken as copies that may differ (V) where the op is a model's.
+ExchangeTypes exchange_types(const Op& op, const TensorType& operand, const TensorType& result, const Mesh& mesh);
+/// Ranks of one group: the product of the sizes of the op's axes; 1 of an op without any.
+int group_size(const Op& op, const Mesh& mesh);
+
+}  // namespace weft

@@ -71,7 +71,7 @@ std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags)
   std::optional<Schedule> schedule = read_schedule(options, diags);
   if (!schedule) return nullptr;
   const Stopwatch watch;
-  std::optional<Module> module = read_onnx(read_options(options, *schedule), diags);
+  std::optional<Module> module = read_onnx(read_options(options, *schedule), diags, &*schedule);
   progress(options, "read " + printable(options.model), watch.seconds());
   if (!module) return nullptr;
   auto c = std::make_unique<Compilation>(Compilation{std::move(*schedule), std::move(*module), options.target, {}, {}});

@@ -50,6 +50,35 @@ struct OnnxAttr {
 /// "int", "list of floats": for messages.
 const char* attr_kind_name(OnnxAttr::Kind kind);
 
+/// A part of a sharded axis: `extent` elements (0: not said, or a symbol) in `shards` parts.
+struct OnnxAxisShards {
+  int64_t extent = 0;
+  int64_t shards = 1;
+};
+/// An axis of a tensor, fused of several dims where there are several parts.
+struct OnnxShardedAxis {
+  int64_t axis = 0;
+  std::vector<OnnxAxisShards> parts;
+};
+/// Where the shards of an operand or a result of a node lie: shard k, row-major over the axes, on devices[k], which may
+/// stand for a group of devices with a copy each.
+struct OnnxSharding {
+  std::string tensor;
+  std::vector<int64_t> devices;
+  std::map<int64_t, std::vector<int64_t>> groups;
+  std::vector<OnnxShardedAxis> axes;
+};
+/// What a node says of one configuration.
+struct OnnxNodeDevices {
+  std::string configuration;
+  std::vector<OnnxSharding> shardings;
+  std::optional<int64_t> stage;
+};
+struct OnnxConfiguration {
+  std::string name;
+  int64_t devices = 0;
+};
+
 struct OnnxNode {
   std::string name;
   std::string op_type;
@@ -58,9 +87,9 @@ struct OnnxNode {
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
   std::vector<OnnxAttr> attrs;
-  int opset = 0;           // of its domain; 0 until the opsets were resolved
-  bool annotated = false;  // carries device configurations
-  int line = 0;            // of a text model, else 0
+  std::vector<OnnxNodeDevices> devices;
+  int opset = 0;  // of its domain; 0 until the opsets were resolved
+  int line = 0;   // of a text model, else 0
   int column = 0;
 
   const OnnxAttr* find(std::string_view attr) const;
@@ -109,7 +138,7 @@ struct OnnxModel {
   std::map<std::string, int64_t> opsets;  // domain to version
   OnnxGraph graph;
   std::vector<OnnxFunction> functions;
-  int device_configurations = 0;
+  std::vector<OnnxConfiguration> configurations;
   std::vector<std::string> lines;  // of a text model
   /// What the tensors' spans point into.
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory;

@@ -191,6 +191,29 @@ OnnxAttr Converter::attr(const onnx::AttributeProto& from) {
   return to;
 }
 
+OnnxSharding sharding_of(const onnx::ShardingSpecProto& from) {
+  OnnxSharding to;
+  to.tensor = from.tensor_name();
+  to.devices.assign(from.device().begin(), from.device().end());
+  for (const auto& group : from.index_to_device_group_map())
+    to.groups[group.key()].assign(group.value().begin(), group.value().end());
+  for (const auto& dim : from.sharded_dim()) {
+    OnnxShardedAxis axis{dim.axis(), {}};
+    for (const auto& part : dim.simple_sharding())
+      axis.parts.push_back({part.has_dim_value() ? part.dim_value() : 0, part.num_shards()});
+    to.axes.push_back(std::move(axis));
+  }
+  return to;
+}
+
+OnnxNodeDevices devices_of(const onnx::NodeDeviceConfigurationProto& from) {
+  OnnxNodeDevices to;
+  to.configuration = from.configuration_id();
+  for (const auto& spec : from.sharding_spec()) to.shardings.push_back(sharding_of(spec));
+  if (from.has_pipeline_stage()) to.stage = from.pipeline_stage();
+  return to;
+}
+
 OnnxNode Converter::node(const onnx::NodeProto& from) {
   OnnxNode to;
   to.name = from.name();
@@ -200,7 +223,7 @@ OnnxNode Converter::node(const onnx::NodeProto& from) {
   to.inputs.assign(from.input().begin(), from.input().end());
   to.outputs.assign(from.output().begin(), from.output().end());
   for (const auto& a : from.attribute()) to.attrs.push_back(attr(a));
-  to.annotated = from.device_configurations_size() > 0;
+  for (const auto& d : from.device_configurations()) to.devices.push_back(devices_of(d));
   return to;
 }
 
@@ -331,7 +354,7 @@ std::optional<OnnxModel> read_onnx_binary(const std::string& path, Diags& diags)
   model.ir_version = from.ir_version();
   model.producer = from.producer_name();
   model.opsets = opsets_of(from.opset_import());
-  model.device_configurations = from.configuration_size();
+  for (const auto& c : from.configuration()) model.configurations.push_back({c.name(), c.num_devices()});
   model.graph = convert.graph(from.graph());
   for (const auto& f : from.functions()) model.functions.push_back(convert.function(f));
   return model;

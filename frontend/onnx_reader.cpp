@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "frontend/device_annotations.h"
 #include "frontend/inline_functions.h"
+#include "frontend/join_messages.h"
 #include "frontend/mapped_file.h"
 #include "frontend/onnx_import.h"
 #include "frontend/onnx_proto.h"
@@ -28,9 +30,6 @@ bool check_versions(const OnnxModel& model, Diags& diags) {
   if (version && (version < kOldestOpset || version > kNewestOpset))
     diags.error("opset-unsupported", loc, "the model uses opset {} of ai.onnx, this reads {} to {}", version,
                 kOldestOpset, kNewestOpset);
-  if (model.device_configurations > 0)
-    diags.warning("device-configuration", loc,
-                  "the model's device configurations are not read yet; layouts come from the schedule");
   return errors == diags.errors();
 }
 
@@ -95,10 +94,6 @@ bool check_initialisers(const OnnxModel& model, const OnnxGraph& graph, Diags& d
   return ok;
 }
 
-bool is_annotated(const std::vector<OnnxNode>& nodes) {
-  return std::any_of(nodes.begin(), nodes.end(), [](const OnnxNode& node) { return node.annotated; });
-}
-
 std::string identifier_of(const std::string& path) {
   std::string stem = path.substr(path.rfind('/') + 1);
   stem = stem.substr(0, stem.find('.'));
@@ -117,12 +112,15 @@ std::optional<OnnxModel> load(const std::string& path, Diags& diags) {
   return {};
 }
 
-std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options, Diags& diags) {
-  if (!check_versions(model, diags) || !inline_functions(model, diags) || !check_domains(model, diags)) return {};
-  if (is_annotated(model.graph.nodes) && model.device_configurations == 0)
-    diags.warning("device-annotation", Loc::in_file(model.file), "the nodes' device annotations are not read yet");
+/// With a schedule, what the model's annotations say goes into it.
+std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options, Schedule* schedule, Diags& diags) {
+  const bool per_rank = schedule && schedule->per_rank;
+  if (!check_versions(model, diags) || !inline_functions(model, diags) || !join_messages(model, per_rank, diags) ||
+      !check_domains(model, diags))
+    return {};
   drop_repeated_constants(model, model.graph, diags);
   sort_nodes(model.graph);
+  if (schedule && !read_annotations(model, *schedule, diags)) return {};
   Module module;
   module.file = model.file;
   module.name = identifier_of(model.file);
@@ -140,16 +138,17 @@ std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options,
 
 }  // namespace
 
-std::optional<Module> read_onnx(const ReadOptions& options, Diags& diags) {
+std::optional<Module> read_onnx(const ReadOptions& options, Diags& diags, Schedule* schedule) {
   std::optional<OnnxModel> model = load(options.path, diags);
   if (!model) return {};
-  return import_model(*model, options, diags);
+  return import_model(*model, options, schedule, diags);
 }
 
-std::optional<Module> read_onnx_source(const std::string& text, const ReadOptions& options, Diags& diags) {
+std::optional<Module> read_onnx_source(const std::string& text, const ReadOptions& options, Diags& diags,
+                                       Schedule* schedule) {
   std::optional<OnnxModel> model = read_onnx_text(options.path, text, diags);
   if (!model) return {};
-  return import_model(*model, options, diags);
+  return import_model(*model, options, schedule, diags);
 }
 
 static std::string type_text(const OnnxValue& value) {
@@ -176,6 +175,8 @@ static void count_ops(const std::vector<OnnxNode>& nodes, ModelSummary& summary)
 std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags) {
   std::optional<OnnxModel> model = load(path, diags);
   if (!model || !inline_functions(*model, diags)) return {};
+  Diags unmatched;  // those nodes are not supported, which the summary says of others too
+  join_messages(*model, false, unmatched);
   std::vector<std::string> missing;
   resolve_opsets(*model, model->graph.nodes, missing);
   ModelSummary summary{model->ir_version, model->producer, model->opsets, {}, {}, {}, {}, {}, 0};

@@ -42,10 +42,11 @@ struct ReadOptions {
   std::vector<BindRequest> binds;
 };
 
-/// Nothing after reporting.
-std::optional<Module> read_onnx(const ReadOptions& options, Diags& diags);
+/// Nothing after reporting. What the model's device annotations say is added to `schedule`; null: they are not read.
+std::optional<Module> read_onnx(const ReadOptions& options, Diags& diags, Schedule* schedule = nullptr);
 /// The same of a model in ONNX text syntax; `options.path` names it in messages and locates external data.
-std::optional<Module> read_onnx_source(const std::string& text, const ReadOptions& options, Diags& diags);
+std::optional<Module> read_onnx_source(const std::string& text, const ReadOptions& options, Diags& diags,
+                                       Schedule* schedule = nullptr);
 
 /// "seq=128", "seq=1,128", "seq<=1024": what --dim takes. Nothing after reporting.
 std::optional<DimRequest> parse_dim_option(const std::string& text, Diags& diags);

@@ -203,6 +203,7 @@ OnnxNode OnnxTextParser::node() {
   expect("(", "before the operands");
   node.inputs = ids(")", true);
   if (token().is("<")) attrs(node.attrs);
+  while (eat("@")) node.devices.push_back(node_devices());
   return node;
 }
 
@@ -343,6 +344,8 @@ void OnnxTextParser::header_entry(const std::string& key, std::map<std::string, 
     into->overload = text("an overload");
   else if (!into && key == "ir_version")
     model_.ir_version = whole("an IR version");
+  else if (!into && key == "configuration")
+    configurations();
   else if (!into && key == "producer_name")
     model_.producer = text("a name");
   else if (!into && key == "producer_version")

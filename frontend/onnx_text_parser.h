@@ -1,4 +1,5 @@
-// The parser of the ONNX text syntax: onnx_text.cpp has graphs, nodes and attributes, onnx_text_tensor.cpp the tensors.
+// The parser of the ONNX text syntax: onnx_text.cpp has graphs, nodes and attributes, onnx_text_tensor.cpp the tensors,
+// onnx_text_devices.cpp device annotations.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -60,6 +61,12 @@ class OnnxTextParser {
   void attr_list(OnnxAttr& attr);
   void declared(OnnxAttr& attr, const std::string& type, const TextToken& at);
   void function();
+  // onnx_text_devices.cpp
+  void configurations();
+  OnnxNodeDevices node_devices();
+  OnnxSharding sharding();
+  OnnxShardedAxis sharded_axis();
+  void sharding_devices(OnnxSharding& sharding);
 
   OnnxTensor initialiser(const OnnxValue& type, const TextToken& at);
   OnnxTensor attr_tensor();

@@ -469,6 +469,11 @@ Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
         [this](const YamlNode& n) {
           schedule_.per_rank = values_.choice(n, "view", {"global", "per-rank"}) == size_t{1};
         }},
+       {"annotations",
+        [this](const YamlNode& n) {
+          schedule_.annotations = values_.word(n, "annotations").value_or("");
+          schedule_.annotations_loc = n.loc;
+        }},
        {"seed", [this](const YamlNode& n) { schedule_.seed = values_.integer(n, "seed", 0, UINT32_MAX).value_or(0); }},
        {"memory", memory},
        {"kernels", [this](const YamlNode& n) {

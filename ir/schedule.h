@@ -117,6 +117,10 @@ struct Schedule {
   std::vector<StateRequest> states;
   std::optional<PipelineRequest> pipeline;
   bool per_rank = false;
+  /// Which device annotations of the model are read: those of the configuration of that name, "none", or "": what the
+  /// model has.
+  std::string annotations;
+  Loc annotations_loc;
   int64_t seed = 0;
   std::optional<int64_t> memory_limit;  // bytes a rank
   Loc memory_loc;

@@ -35,7 +35,7 @@ inline std::unique_ptr<Scheduled> prepare(const std::string& model, const std::s
     if (!schedule) return made;
     made->schedule = std::move(*schedule);
   }
-  made->module = read_onnx_source(model, {"model.onnxtxt", made->schedule.dims, {}, {}}, made->diags);
+  made->module = read_onnx_source(model, {"model.onnxtxt", made->schedule.dims, {}, {}}, made->diags, &made->schedule);
   if (!made->module) return made;
   RunOptions options;
   options.stop_after = stop_after;

@@ -198,16 +198,51 @@ TEST_CASE("no damaged byte crashes the reader") {
     }
 }
 
-TEST_CASE("sparse initializers, annotations, configurations") {
+TEST_CASE("sparse initializers") {
   onnx::ModelProto model = add_model();
-  weight_of(model).set_raw_data(three());
-  model.mutable_graph()->mutable_node(0)->add_device_configurations();
-  CHECK(read_binary(model.SerializeAsString()).ids() == "device-annotation");
-  model.add_configuration()->set_name("two");
-  CHECK(read_binary(model.SerializeAsString()).ids() == "device-configuration");
   model.mutable_graph()->clear_initializer();
   model.mutable_graph()->add_sparse_initializer()->mutable_values()->set_name("w");
-  CHECK(read_binary(model.SerializeAsString()).ids() == "device-configuration sparse-initializer-unsupported");
+  CHECK(read_binary(model.SerializeAsString()).ids() == "sparse-initializer-unsupported");
+}
+
+TEST_CASE("device annotations of a binary model are those of its text") {
+  onnx::ModelProto model = add_model();
+  weight_of(model).set_raw_data(three());
+  onnx::DeviceConfigurationProto& configuration = *model.add_configuration();
+  configuration.set_name("two");
+  configuration.set_num_devices(2);
+  onnx::NodeDeviceConfigurationProto& node = *model.mutable_graph()->mutable_node(0)->add_device_configurations();
+  node.set_configuration_id("two");
+  onnx::ShardingSpecProto& w = *node.add_sharding_spec();
+  w.set_tensor_name("w");
+  for (const int64_t device : {0, 1}) w.add_device(device);
+  onnx::ShardedDimProto& dim = *w.add_sharded_dim();
+  dim.set_axis(-1);
+  dim.add_simple_sharding()->set_num_shards(2);
+  onnx::ShardingSpecProto& y = *node.add_sharding_spec();
+  y.set_tensor_name("y");
+  y.add_device(-7);
+  onnx::IntIntListEntryProto& group = *y.add_index_to_device_group_map();
+  group.set_key(-7);
+  for (const int64_t device : {0, 1}) group.add_value(device);
+
+  const Folder folder;
+  Diags diags;
+  Schedule schedule;
+  const ReadOptions options{folder.write("m.onnx", model.SerializeAsString()), {}, {}, {}};
+  REQUIRE(read_onnx(options, diags, &schedule));
+  CHECK(schedule.mesh == Mesh{{"d0", 2}});
+  REQUIRE(schedule.shard.size() == 2);
+  CHECK(schedule.shard[0].target.text == "w");
+  CHECK(schedule.shard[0].axes[0].dim == -1);
+  CHECK(schedule.shard[1].target.text == "y");
+  CHECK(schedule.shard[1].axes[0].replicated);
+  node.set_pipeline_stage(3);
+  Schedule staged;
+  REQUIRE(read_onnx({folder.write("s.onnx", model.SerializeAsString()), {}, {}, {}}, diags, &staged));
+  REQUIRE(staged.pipeline);
+  CHECK(staged.pipeline->stages[0].name == "stage3");
+  CHECK(staged.places[0].ranks == std::vector{0, 1});
 }
 
 TEST_CASE(".npy files come back as written") {

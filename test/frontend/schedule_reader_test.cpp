@@ -21,6 +21,7 @@ transform:
   - overlap: {ops: [c_proj, far], chunks: 8, dim: 0, mechanism: signal}
 state: {past_k: present_k}
 view: per-rank
+annotations: four
 seed: 7
 memory: {limit: 70GiB}
 )");
@@ -47,6 +48,7 @@ memory: {limit: 70GiB}
   CHECK(s.transforms[4].loc.line == 13);
   CHECK(s.states[0].output == "present_k");
   CHECK(s.per_rank);
+  CHECK(s.annotations == "four");
   CHECK(s.seed == 7);
   CHECK(s.memory_limit == int64_t{70} << 30);
 }
@@ -163,6 +165,7 @@ TEST_CASE("each mistake of a value") {
   CHECK(id("state: {a: c, b: c}") == "state-output-repeated");
   CHECK(id("state: {a: \"\"}") == "schedule-empty");
   CHECK(id("view: local") == "schedule-word");
+  CHECK(id("annotations: \"\"") == "schedule-empty");
   CHECK(id("memory: {limit: 70 bananas}") == "schedule-bytes");
   CHECK(id("kernels: {mm: {tile: [64, 64, 32]}}") == "kernels-unsupported");
   CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: {dim: 0, parts: 4611686018427387904}}}") == "schedule-range");

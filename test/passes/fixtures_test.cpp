@@ -14,7 +14,7 @@ namespace {
 
 /// The settings that change what is computed, without mesh, places and layouts.
 std::string one_rank_schedule(const Schedule& schedule) {
-  std::string yaml = "weft: 1\nseed: " + std::to_string(schedule.seed) + "\n";
+  std::string yaml = "weft: 1\nannotations: none\nseed: " + std::to_string(schedule.seed) + "\n";
   for (const StateRequest& s : schedule.states)
     yaml += (yaml.find("state:") == std::string::npos ? "state:\n" : "") + ("  " + s.input + ": " + s.output) + "\n";
   for (const DimRequest& d : schedule.dims)

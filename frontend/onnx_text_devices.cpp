@@ -1,0 +1,83 @@
+// Device annotations in text models. ONNX's text syntax has none; this one's are, behind a node's operands,
+//
+//   @ four stage 1 { w [1: 4] [0, 1, 2, 3], x [] [{0, 1, 2, 3}], qkv [1: (3: 1, 64: 4)] [0, 1, 2, 3] }
+//
+// the configuration, the pipeline stage, and for each tensor its sharded axes and the devices of its shards, a group in
+// braces. The model's header has `configuration: ["four" : 4]`.
+#include "frontend/onnx_text_parser.h"
+
+namespace weft {
+
+void OnnxTextParser::configurations() {
+  expect("[", "before the configurations");
+  do {
+    const std::string name = text("the name of a configuration");
+    expect(":", "behind the name");
+    model_.configurations.push_back({name, whole("the number of devices")});
+  } while (eat(","));
+  expect("]", "behind the configurations");
+}
+
+/// 1: 4, or of fused dims 1: (3: 1, 64: 4) with their lengths.
+OnnxShardedAxis OnnxTextParser::sharded_axis() {
+  OnnxShardedAxis axis;
+  axis.axis = whole("an axis");
+  expect(":", "behind the axis");
+  if (!eat("(")) {
+    axis.parts.push_back({0, whole("a number of shards")});
+    return axis;
+  }
+  do {
+    const int64_t extent = whole("the length of a fused dim");
+    expect(":", "behind the length");
+    axis.parts.push_back({extent, whole("a number of shards")});
+  } while (eat(","));
+  expect(")", "behind the fused dims");
+  return axis;
+}
+
+/// Device numbers; a group gets a key of its own, as ONNX has it.
+void OnnxTextParser::sharding_devices(OnnxSharding& sharding) {
+  expect("[", "before the devices");
+  do {
+    if (!eat("{")) {
+      sharding.devices.push_back(whole("a device"));
+      continue;
+    }
+    const int64_t key = -1 - static_cast<int64_t>(sharding.groups.size());
+    sharding.devices.push_back(key);
+    do sharding.groups[key].push_back(whole("a device"));
+    while (eat(","));
+    expect("}", "behind the group");
+  } while (eat(","));
+  expect("]", "behind the devices");
+}
+
+OnnxSharding OnnxTextParser::sharding() {
+  OnnxSharding made;
+  made.tensor = id("the name of a tensor");
+  expect("[", "before the sharded axes");
+  if (!eat("]")) {
+    do made.axes.push_back(sharded_axis());
+    while (eat(","));
+    expect("]", "behind the sharded axes");
+  }
+  sharding_devices(made);
+  return made;
+}
+
+OnnxNodeDevices OnnxTextParser::node_devices() {
+  OnnxNodeDevices made;
+  made.configuration = id("the name of a configuration");
+  if (is_name("stage")) {
+    take();
+    made.stage = whole("a pipeline stage");
+  }
+  if (!eat("{")) return made;
+  do made.shardings.push_back(sharding());
+  while (eat(","));
+  expect("}", "behind the sharding specs");
+  return made;
+}
+
+}  // namespace weft

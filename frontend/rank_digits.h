@@ -1,0 +1,33 @@
+// Shards on devices as digits of ranks: the part of device annotations that is arithmetic.
+#pragma once
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "frontend/onnx_model.h"
+#include "ir/schedule.h"
+
+namespace weft {
+
+/// A dimension in `size` shards, each of `parts` blocks; the rank at position p of the place has shard
+/// (p div stride) mod size.
+struct ShardDigit {
+  int dim;
+  int64_t parts;
+  int64_t size;
+  int64_t stride;
+};
+
+/// Adds the devices of a spec, groups resolved. False after reporting.
+bool collect_devices(const OnnxSharding& sharding, int64_t devices, const Loc& loc, std::set<int>& ranks, Diags& diags);
+/// Nothing after reporting.
+std::optional<std::vector<ShardDigit>> shard_digits(const OnnxSharding& sharding, const std::vector<int>& ranks,
+                                                    const Loc& loc, Diags& diags);
+/// The coarsest mesh of that many ranks that has the cuts (strides, and where digits begin anew), with axes d0, d1, ...
+/// outer first; or `given`, if that is a mesh and has them. Nothing if there is none.
+std::optional<Mesh> mesh_of(std::set<int64_t> cuts, int64_t ranks, const Mesh& given);
+/// The digits as axes of the mesh; all other axes replicate. False after reporting.
+bool axis_requests(const std::vector<ShardDigit>& digits, const Mesh& mesh, const Loc& loc,
+                   std::vector<AxisRequest>& axes, Diags& diags);
+
+}  // namespace weft

@@ -41,7 +41,7 @@ int run_trace(const Options& options) {
   for (const std::string& file : options.traces) names.push_back(file.substr(file.rfind('/') + 1));
   timeline->title = join(names, ", ");
   timeline->notes.push_back(
-      "a step counts without the time in which it waited for a signal, or for other ranks to come");
+      "a step counts without the time in which it waited for signals, and on the host for other ranks to come");
   if (options.json)
     std::printf("%s\n", timeline_json(*timeline).c_str());
   else

@@ -7,12 +7,13 @@ namespace weft {
 ChunkKernel::ChunkKernel(const StepText& text, const std::vector<const Step*>& steps, const std::string& group)
     : text_(text), plan_(text.plan_) {
   for (const StepText::Time& time : text.times_) taken_.reserve(time.variable);
-  for (const Step* step : steps) taken_.reserve(text.kernels_[std::get<LaunchStep>(step->what).kernel.index].name);
+  for (const Step* step : steps)
+    if (const auto* launch = std::get_if<LaunchStep>(&step->what))
+      taken_.reserve(text.kernels_[launch->kernel.index].name);
   // What kernels are given beside operands comes first.
-  for (const Step* step : steps) {
-    const auto& launch = std::get<LaunchStep>(step->what);
-    for (const Argument& a : text.kernels_[launch.kernel.index].arguments) passed(launch, a);
-  }
+  for (const Step* step : steps)
+    if (const auto* launch = std::get_if<LaunchStep>(&step->what))
+      for (const Argument& a : text.kernels_[launch->kernel.index].arguments) passed(*launch, a);
   peers_ = parameter("weft::Peers ", "peers", "r.peers(" + group + ")");
   for (const Step* step : steps) add(*step);
 }
@@ -42,29 +43,68 @@ std::string ChunkKernel::passed(const LaunchStep& launch, const Argument& argume
   return parameter(argument_type(argument.kind), context.argument_name(argument), value);
 }
 
+std::string ChunkKernel::pointer(BufferId id, const std::string& wanted, bool written) {
+  const Buffer& buffer = plan_.buffer(id);
+  const std::string passed = "r[" + whole(id) + "]", first = instance(buffer);
+  const std::string name = parameter(std::string(memory_type(buffer.type.dtype)) + "* ", wanted, passed);
+  if (written) written_.insert(passed);
+  return first.empty() ? name : name + " + " + first;
+}
+
+std::string ChunkKernel::whole(BufferId id) const {
+  return instance(plan_.buffer(id)).empty() ? text_.handle(id) : text_.names_.buffers[id.index];
+}
+
+/// The instance of a chunk is found inside; that of a micro-batch is the same for all of them.
+std::string ChunkKernel::instance(const Buffer& buffer) const {
+  return buffer.life == Life::MicroBatch ? "" : text_.instance_offset(buffer);
+}
+
 std::string ChunkKernel::passed(const LaunchStep& launch, size_t number) {
   const Kernel& kernel = plan_.kernel(launch.kernel);
   const Formal& formal = kernel.formals[number];
   const Operand& operand = launch.operands[number];
   const std::string type = memory_type(formal.type.dtype), wanted = identifier(formal.name);
   if (operand.weight) return parameter("const " + type + "* ", wanted, text_.pointer(operand));
+  const bool by_peers = formal.window && !text_.kernels_[launch.kernel.index].group.empty();
+  if (!by_peers) return pointer(operand.buffer, wanted, number >= kernel.body.inputs().size());
   const Buffer& buffer = plan_.buffer(operand.buffer);
-  // The instance of a chunk is found inside; all else is the same for all of them.
-  const bool inside = buffer.depth > 1 && buffer.life != Life::MicroBatch;
-  const std::string handle = inside ? text_.names_.buffers[operand.buffer.index] : text_.handle(operand.buffer);
-  const std::string first = inside ? text_.instance_offset(buffer) : "";
-  if (formal.window && !text_.kernels_[launch.kernel.index].group.empty()) {
-    const std::string name = parameter("weft::Window<" + type + "> ", wanted, handle);
-    return inside ? name + ".part(" + first + ", " + count_text(buffer.dims()) + ")" : name;
-  }
-  const std::string name = parameter(type + "* ", wanted, "r[" + handle + "]");
-  if (number >= kernel.body.inputs().size()) written_.insert("r[" + handle + "]");
-  return inside ? name + " + " + first : name;
+  const std::string name = parameter("weft::Window<" + type + "> ", wanted, whole(operand.buffer));
+  const std::string first = instance(buffer);
+  return first.empty() ? name : name + ".part(" + first + ", " + count_text(buffer.dims()) + ")";
+}
+
+void ChunkKernel::launch(const LaunchStep& launch) {
+  const KernelText& kernel = text_.kernels_[launch.kernel.index];
+  std::vector<std::string> arguments;
+  for (const Argument& a : kernel.arguments) arguments.push_back(passed(launch, a));
+  for (size_t f = 0; f < launch.operands.size(); ++f) arguments.push_back(passed(launch, f));
+  lines_.push_back(kernel.name + "(" + join(arguments, ", ") + ");");
+  called_.push_back(launch.kernel);
+}
+
+/// A chunk's part joins the total; the first one begins it.
+void ChunkKernel::accumulate(const CopyStep& copy) {
+  const Buffer& from = plan_.buffer(copy.from);
+  const ReduceOp op = from.type.layout[static_cast<int>(from.mesh.size()) - 1].op;
+  const auto element = [](const std::string& at) {
+    return (at.find(' ') == std::string::npos ? at : "(" + at + ")") + "[i]";
+  };
+  const std::string part = element(pointer(copy.from, "part", false)), total = element(pointer(copy.to, "total", true));
+  const std::string compute = compute_type(from.type.dtype), memory = memory_type(from.type.dtype);
+  const bool converts = compute != memory;
+  const std::string a = converts ? compute + "(" + total + ")" : total,
+                    b = converts ? compute + "(" + part + ")" : part;
+  const std::string sum = op == ReduceOp::Sum    ? a + " + " + b
+                          : op == ReduceOp::Prod ? a + " * " + b
+                          : op == ReduceOp::Max  ? "weft::maximum(" + a + ", " + b + ")"
+                                                 : "weft::minimum(" + a + ", " + b + ")";
+  lines_.push_back("for (int64_t i = 0; i < " + count_text(from.dims()) + "; ++i)");
+  lines_.push_back("  " + total + " = " + text_.times_.back().variable + " == 0 ? " + part + " : " +
+                   (converts ? memory + "(" + sum + ")" : sum) + ";");
 }
 
 void ChunkKernel::add(const Step& step) {
-  const auto& launch = std::get<LaunchStep>(step.what);
-  const KernelText& kernel = text_.kernels_[launch.kernel.index];
   const auto by_peers = [&](const std::string& call) {
     return [this, call](SignalId id, const std::string& at) {
       const std::string what = identifier(last_component(plan_.signals[id.index].name));
@@ -73,18 +113,17 @@ void ChunkKernel::add(const Step& step) {
     };
   };
   for (std::string& line : text_.waits(step, by_peers("wait"))) lines_.push_back(std::move(line));
-  std::vector<std::string> arguments;
-  for (const Argument& a : kernel.arguments) arguments.push_back(passed(launch, a));
-  for (size_t f = 0; f < launch.operands.size(); ++f) arguments.push_back(passed(launch, f));
-  lines_.push_back(kernel.name + "(" + join(arguments, ", ") + ");");
+  if (const auto* copy = std::get_if<CopyStep>(&step.what))
+    accumulate(*copy);
+  else
+    launch(std::get<LaunchStep>(step.what));
   for (std::string& line : text_.raises(step, by_peers("signal"))) lines_.push_back(std::move(line));
-  called_.push_back(launch.kernel);
 }
 
 std::string ChunkKernel::name() const {
-  std::vector<std::string> names;
-  for (KernelId id : called_) names.push_back(text_.kernels_[id.index].name);
-  return join(names, "_") + "_chunks";
+  const std::string &first = text_.kernels_[called_.front().index].name,
+                    &last = text_.kernels_[called_.back().index].name;
+  return (called_.size() == 1 ? first : first + "_to_" + last) + "_chunks";
 }
 
 std::vector<std::string> ChunkKernel::parameters() const {

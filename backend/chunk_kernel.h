@@ -1,7 +1,7 @@
 // A loop over chunks as one kernel: a function that calls those of its steps chunk by chunk, and raises and awaits the
 // flags of chunks in between.
 //
-//   void proj_far_chunks(weft::Team& team, weft::Peers peers, ..., weft::Signal proj_ready) {
+//   void proj_to_far_chunks(weft::Team& team, weft::Peers peers, ..., weft::Signal proj_ready) {
 //     for (int chunk = 0; chunk < 4; ++chunk) {
 //       proj(team, chunk, a, w2, p + chunk % 2 * 128);
 //       peers.signal(proj_ready, chunk);
@@ -20,8 +20,8 @@ namespace weft {
 
 class ChunkKernel {
  public:
-  /// `text` stands inside the loop whose trips the kernel makes, `steps` are its launches in order; flags are those of
-  /// a peer table of `group`.
+  /// `text` stands inside the loop whose trips the kernel makes, `steps` are its launches in order, and what they
+  /// accumulate; flags are those of a peer table of `group`.
   ChunkKernel(const StepText& text, const std::vector<const Step*>& steps, const std::string& group);
 
   /// The parameters of the function, and what the loop's step passes for them.
@@ -42,7 +42,12 @@ class ChunkKernel {
   std::string parameter(const std::string& type, const std::string& wanted, const std::string& argument);
   std::string passed(const LaunchStep& launch, const Argument& argument);
   std::string passed(const LaunchStep& launch, size_t formal);
+  std::string pointer(BufferId buffer, const std::string& wanted, bool written);
+  std::string whole(BufferId buffer) const;
+  std::string instance(const Buffer& buffer) const;
   void add(const Step& step);
+  void launch(const LaunchStep& launch);
+  void accumulate(const CopyStep& copy);
   /// The text, in which variables of loops around this one are parameters.
   std::string with_outer(const std::string& text);
 

@@ -41,6 +41,11 @@ bool meets_ranks(const Plan& plan, const Step& step) {
   return (what && what->kind != OpKind::ShardSlice) || !peer_axes(plan, step).empty();
 }
 
+bool accumulates(const Step& step) {
+  return std::holds_alternative<CopyStep>(step.what) &&
+         std::any_of(step.accesses.begin(), step.accesses.end(), [](const Access& a) { return a.accumulate; });
+}
+
 bool is_leaf(const Step& step) { return bodies_of(step).empty(); }
 
 /// Both touch the same elements: one writes, and no time digit tells them apart.
@@ -291,7 +296,8 @@ class Ordering {
     if (overlaps) fork_and_join(steps, at, loop);
   }
 
-  /// The steps of a loop's own stream may be one kernel: it waits and raises by itself, so all of them must be kernels.
+  /// The steps of a loop's own stream may be one kernel: it waits and raises by itself, so all of them must be kernels,
+  /// or add a chunk's part to a total.
   void enter_kernels(std::vector<Step>& steps) {
     for (Step& step : steps) {
       for (std::vector<Step>* body : bodies_of(step)) enter_kernels(*body);
@@ -303,7 +309,7 @@ class Ordering {
   }
 
   void enter_kernel(Step& step, const Loc& loc) {
-    if (!kernel_of(plan_, step))
+    if (!kernel_of(plan_, step) && !accumulates(step))
       diags_.error("overlap-step-unsupported", loc,
                    "'{}' ({}) is no kernel, and this mechanism makes one kernel of what computes; take mechanism: "
                    "streams",

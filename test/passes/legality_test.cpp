@@ -342,20 +342,21 @@ TEST_CASE("legality: overlap") { check_rules(overlap_rules()); }
 
 TEST_CASE("legality: a loop that is one kernel holds kernels") {
   const auto plan_in = [](const std::string& mechanism) {
-    const Case partial{
-        kGathered, kRows, {"overlap: {ops: [act.gather, fc], chunks: 2, dim: 1, mechanism: " + mechanism + "}"}};
-    auto made = prepare(partial.model, yaml_of(partial), "");
+    const Case sliced{sum_and("[act] q = Relu(p)  [tanh] y = Tanh(q)"),
+                      "mesh: {tp: 2}\nshard: {v: {tp: 1}, w: {tp: 0}, q.use: {tp: 1}}\n",
+                      {"overlap: {ops: [down, down.sum, act, tanh], chunks: 2, dim: 0, mechanism: " + mechanism + "}"}};
+    auto made = prepare(sliced.model, yaml_of(sliced), "");
     INFO(made->diags.text());
     REQUIRE(made->ok());
     make_plan(*made->module, made->target, made->diags);
     return made;
   };
-  CHECK(plan_in("streams")->ok());  // each chunk adds its part of the sums
+  CHECK(plan_in("streams")->ok());
   const auto refused = plan_in("signal");
   INFO(refused->diags.text());
   REQUIRE(!refused->ok());
   CHECK(refused->diags.all()[0].id == "overlap-step-unsupported");
-  CHECK(refused->diags.all()[0].message.find("h.sum") != std::string::npos);
+  CHECK(refused->diags.all()[0].message.find("act.slice") != std::string::npos);
   CHECK(refused->diags.all()[0].loc.line == 5);
   CHECK(refused->diags.exit_code() == 3);
 }

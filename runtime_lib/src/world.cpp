@@ -1,6 +1,9 @@
 #include "world.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <thread>
 
@@ -107,12 +110,23 @@ void World::raise(int rank, Word& word, uint32_t value) const {
   if (ranks_[rank].sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(word, Scope::Machine);
 }
 
+/// A rank whose process is no longer there; -1: none.
+int World::gone_rank() const {
+  for (int r = 0; r < shape.ranks; ++r) {
+    const int pid = ranks_[r].pid.load(std::memory_order_relaxed);
+    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) return r;
+  }
+  return -1;
+}
+
 bool World::await(int rank, Word& word, uint32_t value, double timeout) const {
   for (int spin = 0; spin < spins_; ++spin) {
     if (has_reached(word.load(std::memory_order_acquire), value)) return true;
     relax(spin);
   }
-  constexpr int64_t kSlice = 50'000'000;  // how soon a failure elsewhere is noticed
+  constexpr int64_t kSlice = 50'000'000;   // how soon a failure elsewhere is noticed
+  constexpr int64_t kGrace = 200'000'000;  // for who started a rank that is gone, to say what became of it
+  int64_t gone_at = INT64_MAX;
   const int64_t deadline = now_ns() + int64_t(timeout * 1e9);
   Word& sleepers = ranks_[rank].sleepers;
   sleepers.fetch_add(1, std::memory_order_seq_cst);
@@ -121,11 +135,13 @@ bool World::await(int rank, Word& word, uint32_t value, double timeout) const {
     const uint32_t seen = word.load(std::memory_order_seq_cst);
     reached = has_reached(seen, value);
     const int64_t left = deadline - now_ns();
-    if (reached || left <= 0 || has_failed()) break;
+    if (reached || left <= 0 || has_failed() || now_ns() > gone_at) break;
+    if (gone_at == INT64_MAX && gone_rank() >= 0) gone_at = now_ns() + kGrace;
     futex_sleep(word, seen, std::min(left, kSlice), Scope::Machine);
   }
   sleepers.fetch_sub(1, std::memory_order_relaxed);
   if (!reached && has_failed()) throw Failure{failure(), ""};
+  if (!reached && now_ns() > gone_at) fail(kEnvironment, "rank %d ended without a word: it was killed", gone_rank());
   return reached;
 }
 

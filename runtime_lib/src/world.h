@@ -95,6 +95,8 @@ class World {
 
  private:
   struct Header;
+  int gone_rank() const;
+
   char* memory_;
   Header* header_;
   RankSlot* ranks_;

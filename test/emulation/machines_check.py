@@ -360,19 +360,22 @@ def check_killed(where, program, size, victim):
                      f"{seconds:.1f} s: {lines[:1]}" if ended else shown(others))
 
 
-def check_killed_beside(program):
-    """Nobody sees a launched rank die but NCCL: its asynchronous error is noticed."""
-    where, variables = OneMachine(), {"MASTER_PORT": str(free_port())}
-    arguments = ["--random-inputs", "5", "--iterations", "1000000000"]
-    ranks = start(where, program, arguments, 2, variables=variables, root=False, timeout=30)
-    time.sleep(2)
-    os.killpg(ranks[1].process.pid, signal.SIGKILL)
-    begin = time.monotonic()
-    for rank in ranks:
-        rank.end()
-    seconds, left = time.monotonic() - begin, ranks[0]
-    ok = left.code == 6 and "NCCL: a collective: remote process exited" in left.err and seconds < SLACK
-    harness.measured(f"{where.name}/rank 1 is killed", ok, f"{seconds:.1f} s" if ok else shown(ranks))
+def check_killed_beside(program, step):
+    """Nobody tells that a launched rank died: those who meet it notice, or NCCL says so asynchronously."""
+    where = OneMachine()
+    cases = (("between steps", ["--iterations", "1000000000"], "error: "),
+             ("in a collective", ["--stall", f"1:{step}"], "NCCL: a collective: remote process exited"))
+    for name, more, said in cases:
+        variables, arguments = {"MASTER_PORT": str(free_port())}, ["--random-inputs", "5", *more]
+        ranks = start(where, program, arguments, 2, variables=variables, root=False, timeout=30)
+        time.sleep(2)
+        os.killpg(ranks[1].process.pid, signal.SIGKILL)
+        begin = time.monotonic()
+        for rank in ranks:
+            rank.end()
+        seconds, left = time.monotonic() - begin, ranks[0]
+        ok = left.code == 6 and said in left.err and seconds < SLACK
+        harness.measured(f"{where.name}/rank 1 is killed {name}", ok, f"{seconds:.1f} s" if ok else shown(ranks))
 
 
 def check_stopped(where, program, size, victim):
@@ -440,7 +443,7 @@ def check_here(mlp, mesh, places, state):
     check_stalled(where, mlp, 2, first_collective(mlp))
     check_late(mesh)
     check_results(OneMachine(), "launched", mlp, 2, variables={"MASTER_PORT": str(free_port())}, root=False)
-    check_killed_beside(mlp)
+    check_killed_beside(mlp, first_collective(mlp))
 
 
 def check_two_machines(mlp, mesh, places, state):

@@ -109,7 +109,10 @@ void reduce_run(const char* const* sources, int n, int64_t src, char* to, int64_
         for (int64_t i = 0; i < block; ++i) sum[i] = combine<op, A>(sum[i], A(in[i * d.src_stride]));
     }
     T* out = reinterpret_cast<T*>(to) + dst + first * d.dst_stride;
-    for (int64_t i = 0; i < block; ++i) out[i * d.dst_stride] = T(sum[i]);
+    if (d.dst_stride == 1)
+      for (int64_t i = 0; i < block; ++i) out[i] = T(sum[i]);
+    else
+      for (int64_t i = 0; i < block; ++i) out[i * d.dst_stride] = T(sum[i]);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/exchange_types.h"
 #include "ir/op_def.h"
 
 namespace weft {
@@ -128,18 +129,10 @@ void count_operations(const OpView& op, const Mesh& mesh, double function, Work&
   }
 }
 
-/// Ranks of one group.
-int joined_ranks(const Op& op, const Mesh& mesh) {
-  int size = 1;
-  if (const AttrValue* axes = op.find("axes"))
-    for (const int64_t axis : std::get<std::vector<int64_t>>(*axes)) size *= mesh[static_cast<size_t>(axis)].size;
-  return size;
-}
-
 void count_exchange(const Graph& body, const Op& op, const Mesh& mesh, Work& work) {
   if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) return;
   work.link_bytes += bytes_sent(op.kind, local_bytes(body.type(op.inputs[0]), mesh),
-                                local_bytes(body.type(op.outputs[0]), mesh), joined_ranks(op, mesh));
+                                local_bytes(body.type(op.outputs[0]), mesh), group_size(op, mesh));
   work.meetings = 1;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ir/base/text.h"
 #include "ir/plan_text.h"
@@ -51,9 +52,26 @@ std::string place_in_loops(const Plan& plan, const Event& event) {
   return join(parts, ", ");
 }
 
+/// Steps that are part of one kernel for all chunks of their loop.
+void collect_fused(const Plan& plan, const std::vector<Step>& steps, Mechanism mechanism,
+                   std::set<const Step*>& fused) {
+  for (const Step& step : steps) {
+    const bool computes = !communicates(plan, step);
+    if (mechanism == Mechanism::Fused || (mechanism == Mechanism::Signal && computes)) fused.insert(&step);
+    if (const auto* loop = std::get_if<ForStep>(&step.what)) collect_fused(plan, loop->body, loop->mechanism, fused);
+    if (const auto* loop = std::get_if<LoopStep>(&step.what))
+      collect_fused(plan, loop->body, Mechanism::Streams, fused);
+    if (const auto* branch = std::get_if<IfStep>(&step.what))
+      for (const auto* body : {&branch->then_body, &branch->else_body})
+        collect_fused(plan, *body, Mechanism::Streams, fused);
+  }
+}
+
 class Prediction {
  public:
-  Prediction(const Plan& plan, const CostModel& model) : plan_(plan), model_(model), events_(plan, false) {}
+  Prediction(const Plan& plan, const CostModel& model) : plan_(plan), model_(model), events_(plan, false) {
+    for (const Block& block : plan.blocks) collect_fused(plan, block.steps, Mechanism::Streams, fused_);
+  }
 
   Timeline run() {
     name_lanes();
@@ -99,6 +117,7 @@ class Prediction {
   std::vector<Drawn> drawn_;
   std::vector<int> box_of_node_;  // a box that ends with it, -1: none does
   std::map<const Step*, int> numbers_;
+  std::set<const Step*> fused_;
 };
 
 void Prediction::name_lanes() {
@@ -113,6 +132,8 @@ void Prediction::cost_events() {
   std::map<std::pair<int, int>, double> sent;  // the longest of a transfer and micro-batch
   for (const Event& event : events_.events) {
     costs_.push_back(model_.of(*event.step, event.rank));
+    // The first chunk began the kernel.
+    if (fused_.contains(event.step) && event.chunks.back() > 0) costs_.back().seconds -= model_.ceilings().step;
     if (const auto* send = std::get_if<SendStep>(&event.step->what)) {
       double& longest = sent[{send->transfer, event.micro_batch}];
       longest = std::max(longest, costs_.back().seconds);

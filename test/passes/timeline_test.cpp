@@ -54,6 +54,19 @@ TEST_CASE("four chunks: each sum runs beside the next product, which has two buf
   CHECK(busy.hidden() == doctest::Approx(0.5));  // (12 + 6 - 15) / 6
 }
 
+TEST_CASE("one kernel for all chunks is launched once") {
+  std::string yaml = kTp2Overlap;
+  yaml.replace(yaml.find("mechanism: streams"), 18, "mechanism: signal");
+  const Planned made = plan_of(kMlp, yaml);
+  const Ceilings ceilings{"a test", 1e30, 1e30, 1e30, 512, 1e30, 2, 1, 1};  // a chunk of proj moves 512 bytes
+  const Timeline line = predict_timeline(made.plan, CostModel(made.plan, *made.scheduled->module, ceilings));
+  for (const TimelineBox& box : line.boxes) {
+    const std::string& name = line.steps[static_cast<size_t>(box.step)].name;
+    if (name == "proj") CHECK(box.end - box.begin == doctest::Approx(box.at == "chunk 0" ? 2 : 1));
+    if (name == "far") CHECK(box.end - box.begin == doctest::Approx(3 + 416. / 512));
+  }
+}
+
 TEST_CASE("a wait names what it waited for, and the longest chain has no gap") {
   const Timeline line = timeline_of(kMlp, kTp2Streams);
   double end = 0;

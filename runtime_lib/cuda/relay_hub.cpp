@@ -23,8 +23,6 @@ class Hub final : public TcpRelay {
   /// Waits for all ranks, and starts them.
   void gather(const Root& root);
 
-  void tell_failure(int rank, int code, const std::string& text) override;
-  void tell_note(uint64_t key, const char* bytes) override;
   void deliver(const std::vector<char>& bytes) override;
   std::vector<Delivery> take_deliveries() override;
 
@@ -156,21 +154,6 @@ void Hub::send_all(FrameKind kind, int rank, const void* data, size_t bytes) {
 }
 
 void Hub::pass_on(int from, const Frame& frame) { send_all(frame.kind, from, frame.data, frame.bytes); }
-
-void Hub::tell_failure(int rank, int code, const std::string& why) {
-  const FailureHead head{code};
-  std::vector<char> data(sizeof head + std::min(why.size(), kSmallFrame / 2));
-  memcpy(data.data(), &head, sizeof head);
-  memcpy(data.data() + sizeof head, why.data(), data.size() - sizeof head);
-  send_all(FrameKind::Failure, rank, data.data(), data.size());
-}
-
-void Hub::tell_note(uint64_t key, const char* bytes) {
-  char data[sizeof key + Note::kBytes];
-  memcpy(data, &key, sizeof key);
-  memcpy(data + sizeof key, bytes, Note::kBytes);
-  send_all(FrameKind::Note, 0, data, sizeof data);
-}
 
 void Hub::deliver(const std::vector<char>& bytes) {
   const std::lock_guard guard(mutex_);

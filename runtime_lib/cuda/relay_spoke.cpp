@@ -21,8 +21,6 @@ class Spoke final : public TcpRelay {
   /// Finds rank 0, and waits until it has all ranks.
   void join();
 
-  void tell_failure(int rank, int code, const std::string& text) override;
-  void tell_note(uint64_t key, const char* bytes) override;
   void deliver(const std::vector<char>& bytes) override;
   std::vector<Delivery> take_deliveries() override { return {}; }
 
@@ -100,21 +98,6 @@ void Spoke::join() {
 // ---- what is said ---------------------------------------------------------------------------------------------------
 
 void Spoke::send_all(FrameKind kind, int rank, const void* data, size_t bytes) { line_->send(kind, rank, data, bytes); }
-
-void Spoke::tell_failure(int rank, int code, const std::string& why) {
-  const FailureHead head{code};
-  std::vector<char> data(sizeof head + std::min(why.size(), kSmallFrame / 2));
-  memcpy(data.data(), &head, sizeof head);
-  memcpy(data.data() + sizeof head, why.data(), data.size() - sizeof head);
-  line_->send(FrameKind::Failure, rank, data.data(), data.size());
-}
-
-void Spoke::tell_note(uint64_t key, const char* bytes) {
-  char data[sizeof key + Note::kBytes];
-  memcpy(data, &key, sizeof key);
-  memcpy(data + sizeof key, bytes, Note::kBytes);
-  line_->send(FrameKind::Note, rank_, data, sizeof data);
-}
 
 void Spoke::deliver(const std::vector<char>& bytes) {
   if (!line_->send(FrameKind::Delivery, rank_, bytes.data(), bytes.size()))

@@ -21,6 +21,11 @@ struct StatusHead {
   int32_t stream;
 };
 
+/// And a Failure frame before its text.
+struct FailureHead {
+  int32_t code;
+};
+
 struct NoteFrame {
   uint64_t key;
   char bytes[Note::kBytes];
@@ -87,6 +92,7 @@ void TcpRelay::pass_meeting(uint32_t meeting) {
 
 /// While bytes of a delivery are on their way somewhere, the others wait for longer.
 bool TcpRelay::meet(double timeout) {
+  if (world_.has_failed()) throw Failure{world_.failure(), ""};
   const uint32_t meeting = ++meetings_;
   const int64_t begin = now_ns();
   arrive(meeting);
@@ -97,6 +103,22 @@ bool TcpRelay::meet(double timeout) {
     changed_.wait_for(lock, std::chrono::nanoseconds(kTurn));
   }
   return true;
+}
+
+// ---- what this rank says --------------------------------------------------------------------------------------------
+
+void TcpRelay::tell_failure(int rank, int code, const std::string& why) {
+  const FailureHead head{code};
+  std::vector<char> data(sizeof head + std::min(why.size(), kSmallFrame / 2));
+  memcpy(data.data(), &head, sizeof head);
+  memcpy(data.data() + sizeof head, why.data(), data.size() - sizeof head);
+  send_all(FrameKind::Failure, rank, data.data(), data.size());
+}
+
+void TcpRelay::tell_note(uint64_t key, const char* bytes) {
+  NoteFrame note{key, {}};
+  memcpy(note.bytes, bytes, sizeof note.bytes);
+  send_all(FrameKind::Note, rank_, &note, sizeof note);
 }
 
 // ---- what others say ------------------------------------------------------------------------------------------------

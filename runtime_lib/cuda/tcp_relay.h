@@ -2,7 +2,6 @@
 // of every process receives, says that it lives, and ends the process where the main thread does not after a failure.
 #pragma once
 #include <condition_variable>
-#include <deque>
 #include <thread>
 
 #include "relay.h"
@@ -25,6 +24,8 @@ class TcpRelay : public Relay {
   ~TcpRelay() override;
 
   bool meet(double timeout) override;
+  void tell_failure(int rank, int code, const std::string& text) override;
+  void tell_note(uint64_t key, const char* bytes) override;
   int64_t clock_offset() const override { return clock_offset_; }
   int local_rank() const override;
   void close() override;
@@ -87,11 +88,6 @@ class TcpRelay : public Relay {
 
 /// Who this process is. Throws nothing: a machine without a name is one all the same.
 Hello own_hello(const Job& job, const World& world);
-/// Failures from elsewhere: what a Failure frame carries before its text.
-struct FailureHead {
-  int32_t code;
-};
-
 std::unique_ptr<Relay> join_as_hub(const Job& job, const World& world, const Root& root);
 std::unique_ptr<Relay> join_as_spoke(const Job& job, const World& world, int rank, const Root& root);
 

@@ -49,10 +49,12 @@ std::string library_name() {
 /// Ends the process where calls of MPI that cannot be polled take too long.
 class Bounded {
  public:
+  /// Without a message it is no failure.
   Bounded(std::string message, double seconds)
       : thread_([this, text = std::move(message), seconds] {
           std::unique_lock lock(mutex_);
           if (over_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return is_over_; })) return;
+          if (text.empty()) _exit(kOk);
           fprintf(stderr, "%s\n", text.c_str());
           _exit(kTimedOut);
         }) {}
@@ -248,14 +250,20 @@ void MpiNetwork::compare_clocks(int other, int rounds) {
   }
 }
 
+/// All is done when the ranks have met for the last time. MPI_Finalize of MPICH may still wait for good, where a rank
+/// has left it before its answers to another were on their way: then this process ends without.
 void MpiNetwork::close() {
-  const Bounded bounded(
-      text("%s: rank %d: error: waited %g s for the other ranks to leave", program_.c_str(), rank_, timeout_),
-      timeout_);
   stop();
-  while (!forget_sent()) sleep_ns(kNewsEvery);
-  MPI_Finalize();
+  {
+    const Bounded bounded(
+        text("%s: rank %d: error: waited %g s for its last messages to go", program_.c_str(), rank_, timeout_),
+        timeout_);
+    while (!forget_sent()) sleep_ns(kNewsEvery);
+  }
   is_closed_ = true;
+  constexpr double kPatience = 10;
+  const Bounded bounded("", kPatience);
+  MPI_Finalize();
 }
 
 void MpiNetwork::abort(int code) {

@@ -13,7 +13,8 @@ import harness
 from mpi_jobs import MPIS, Cable, compile_for, plain_environment, run_job, same_files
 
 FOLDER = harness.scratch("two_hosts")
-ROWS, WIDTH, HIDDEN = 2048, 1024, 4096
+ROWS, WIDTH = 2048, 1024
+HIDDEN = (4096, 1024)  # the computation of one of them is about as long as its communication, however busy the machine
 TIMEOUT = 8
 SLACK = 10  # what else ranks take to end on a busy machine
 WANTED = 0.6  # of the shorter of computation and communication is hidden
@@ -27,14 +28,14 @@ transform:
 """
 
 
-def make_program(mpi):
+def make_program(mpi, hidden):
     model, schedule = FOLDER / "mlp.onnx", FOLDER / "overlap.yaml"
     schedule.write_text(SCHEDULE)
     status, _, err = harness.run([sys.executable, harness.ROOT / "test" / "models" / "mlp.py", model, "--rows", ROWS,
-                                  "--width", WIDTH, "--hidden", HIDDEN])
+                                  "--width", WIDTH, "--hidden", hidden])
     if status != 0:
         raise RuntimeError(f"mlp.py failed: {err[-300:]}")
-    program = FOLDER / f"mlp_{mpi.name}"
+    program = FOLDER / f"mlp_{mpi.name}_{hidden}"
     return program if compile_for(mpi, model, schedule, program, "--arch", "native") else None
 
 
@@ -63,10 +64,10 @@ def time_overlap(mpi, cable, program):
     return job, parts["computation_ms"], parts["communication_ms"], told[0]["latency_ms"]["median"]
 
 
-def check_overlap(mpi, cable, program, tries=3):
-    """Where the machine is busy, computation takes too long to say anything."""
+def check_overlap(mpi, cable, programs):
+    """Of the first program whose computation and communication are within a factor of two."""
     label, figure = f"{mpi.name}/hidden", ""
-    for _ in range(tries):
+    for program in programs:
         job, computation, communication, together = time_overlap(mpi, cable, program)
         if not together:
             return harness.failed(label, job.shown())
@@ -137,12 +138,12 @@ def seconds_of(pid):
 
 
 def check_mpi(mpi, cable):
-    program = make_program(mpi)
-    if not program:
+    programs = [make_program(mpi, hidden) for hidden in HIDDEN]
+    if not all(programs):
         return
-    check_results(mpi, cable, program)
-    check_overlap(mpi, cable, program)
-    check_failures(mpi, cable, program)
+    check_results(mpi, cable, programs[0])
+    check_overlap(mpi, cable, programs)
+    check_failures(mpi, cable, programs[-1])
 
 
 if __name__ == "__main__":

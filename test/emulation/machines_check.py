@@ -43,8 +43,9 @@ class Rank:
 
     def __init__(self, command, rank, size, local, variables, prefix=()):
         kept = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
-        environment = dict(kept, WEFT_EMULATION_PROCESSES="1", WEFT_EMULATION_WORKERS="2", WEFT_EMULATION_DEVICES="8",
-                           RANK=str(rank), WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(local), **variables)
+        environment = {**kept, "WEFT_EMULATION_PROCESSES": "1", "WEFT_EMULATION_WORKERS": "2",
+                       "WEFT_EMULATION_DEVICES": "8", "RANK": str(rank), "WORLD_SIZE": str(size),
+                       "LOCAL_WORLD_SIZE": str(local), **variables}
         self.begin = time.monotonic()
         self.process = subprocess.Popen([str(word) for word in (*prefix, *command)], env=environment, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
@@ -360,6 +361,16 @@ def check_killed(where, program, size, victim):
                      f"{seconds:.1f} s: {lines[:1]}" if ended else shown(others))
 
 
+def check_shared_gpu(program):
+    """Two launched ranks on a machine with one GPU."""
+    for where, root in ((OneMachine(), False), (Here(), True)):
+        variables = {"WEFT_EMULATION_DEVICES": "1", "MASTER_PORT": str(free_port())}
+        ranks = start(where, program, ["--random-inputs", "5"], 2, variables=variables, root=root)
+        ok = all([rank.end().code == 6 and rank.seconds < SLACK for rank in ranks])
+        said = any("is GPU 0 of this machine another rank's, too?" in rank.err for rank in ranks)
+        harness.check(f"{where.name}/one GPU for two ranks", ok and said, shown(ranks))
+
+
 def check_killed_beside(program, step):
     """Nobody tells that a launched rank died: those who meet it notice, or NCCL says so asynchronously."""
     where = OneMachine()
@@ -443,6 +454,7 @@ def check_here(mlp, mesh, places, state):
     check_stalled(where, mlp, 2, first_collective(mlp))
     check_late(mesh)
     check_results(OneMachine(), "launched", mlp, 2, variables={"MASTER_PORT": str(free_port())}, root=False)
+    check_shared_gpu(mlp)
     check_killed_beside(mlp, first_collective(mlp))
 
 

@@ -38,7 +38,7 @@ class TcpRelay : public Relay {
   virtual void arrive(uint32_t meeting) = 0;
   /// One turn of the service: waits for at most `ns` for something to read, and reads it.
   virtual void serve(int64_t ns) = 0;
-  /// To all that this rank has a connection to; false for one that is gone.
+  /// To all that this rank has a connection to, but the one it tells of.
   virtual void send_all(FrameKind kind, int rank, const void* data, size_t bytes) = 0;
   /// All that this rank has a connection to have ended theirs.
   virtual bool all_ended() const = 0;

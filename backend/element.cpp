@@ -90,7 +90,8 @@ Element Elements::load(ValueId value, const IndexList& index) {
   const Formal& formal = context_.kernel.formals[number];
   const IndexExpr offset = context_.offset(formal, index);
   std::string base = context_.formal_name(static_cast<size_t>(number));
-  if (formal.window && context_.reads_peers()) base += "_at[" + (peer.empty() ? "peers.index" : peer) + "]";
+  if (formal.window && context_.reads_peers())
+    base = context_.peer_copy(static_cast<size_t>(number), peer.empty() ? -1 : std::stoll(peer));
   const DType dtype = formal.type.dtype;
   std::string text = is_vector(offset) ? vector_load(base, offset) : base + "[" + scopes.text(offset) + "]";
   if (dtype == DType::F16 || dtype == DType::BF16) text = "float(" + text + ")";
@@ -147,8 +148,7 @@ void Elements::store(size_t number, const IndexList& index, const Element& eleme
                           : scopes.lanes == Lanes::Warp                           ? "if (weft::lane() == 0) "
                                                                                   : "if (threadIdx.x == 0) ";
   if (!formal.window || !context_.reads_peers()) return scopes.current->put(who + name + at);
-  for (int64_t p = 0; p < context_.ranks(); ++p)
-    scopes.current->put(who + name + "_at[" + std::to_string(p) + "]" + at);
+  for (int64_t p = 0; p < context_.ranks(); ++p) scopes.current->put(who + context_.peer_copy(at_formal, p) + at);
 }
 
 static std::string constant_literal(const Tensor& tensor) {

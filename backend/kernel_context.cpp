@@ -66,7 +66,18 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
     group_ = op.ints("axes");
   }
   // The operands' names for the peers' copies.
-  for (const std::string& name : formal_names_) names.reserve(name + "_at");
+  for (const std::string& name : formal_names_) {
+    names.reserve(name + "_at");
+    for (int64_t p = -1; !is_device() && p < ranks(); ++p)
+      names.reserve(name + "_at" + (p < 0 ? "_own" : std::to_string(p)));
+  }
+}
+
+std::string KernelContext::peer_copy(size_t number, int64_t peer) const {
+  const std::string name = formal_names_[number] + "_at";
+  // A host compiler vectorises over pointers, not over what it must load from an array of them each time.
+  if (!is_device()) return name + (peer < 0 ? "_own" : std::to_string(peer));
+  return name + "[" + (peer < 0 ? "peers.index" : std::to_string(peer)) + "]";
 }
 
 int64_t KernelContext::ranks() const {

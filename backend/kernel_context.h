@@ -63,6 +63,8 @@ class KernelContext {
 
   /// Names in the emitted function: the Plan's, made legal.
   const std::string& formal_name(size_t number) const { return formal_names_[number]; }
+  /// A window operand as the peer with this index in the group has it; -1: as this rank has it.
+  std::string peer_copy(size_t number, int64_t peer) const;
   void need(Argument argument) { arguments_.insert(argument); }
   /// Those that a launch passes, in front of the operands.
   std::vector<Argument> passed_arguments() const;

@@ -1,5 +1,6 @@
 #include "backend/kernel_text.h"
 
+#include <algorithm>
 #include <map>
 
 #include "backend/code.h"
@@ -43,21 +44,43 @@ static std::vector<std::string> received_lines(const KernelContext& context) {
   return lines;
 }
 
-/// Peers' copies of the window operands, and the meeting of all ranks before and after.
-static std::vector<std::string> with_peers(const KernelContext& context, std::vector<std::string> body) {
-  if (!context.reads_peers()) return body;
+static std::string window_type(const KernelContext& context, size_t formal) {
+  const bool is_input = formal < context.body.inputs().size();
+  return (is_input ? "const " : "") + std::string(memory_type(context.kernel.formals[formal].type.dtype)) + "*";
+}
+
+/// Peers' copies of the window operands: a pointer for each that the body names.
+static std::vector<std::string> peer_pointers(const KernelContext& context, const std::vector<std::string>& body) {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < context.kernel.formals.size(); ++i)
+    for (int64_t p = -1; context.kernel.formals[i].window && p < context.ranks(); ++p) {
+      const std::string name = context.peer_copy(i, p);
+      const auto has_name = [&](const std::string& line) { return line.find(name) != std::string::npos; };
+      if (std::none_of(body.begin(), body.end(), has_name)) continue;
+      lines.push_back(window_type(context, i) + " const " + name + " = peers.at(" +
+                      (p < 0 ? "peers.index" : std::to_string(p)) + ", " + context.formal_name(i) + ");");
+    }
+  return lines;
+}
+
+/// The same as tables, which a device's kernel keeps in registers.
+static std::vector<std::string> peer_tables(const KernelContext& context) {
   std::vector<std::string> lines = {"constexpr int ranks = " + std::to_string(context.ranks()) + ";"};
   std::string fill;
-  const size_t inputs = context.body.inputs().size();
   for (size_t i = 0; i < context.kernel.formals.size(); ++i) {
-    const Formal& f = context.kernel.formals[i];
-    if (!f.window) continue;
+    if (!context.kernel.formals[i].window) continue;
     const std::string& name = context.formal_name(i);
-    lines.push_back((i < inputs ? "const " : "") + std::string(memory_type(f.type.dtype)) + "* " + name +
-                    "_at[ranks];");
+    lines.push_back(window_type(context, i) + " " + name + "_at[ranks];");
     fill += (fill.empty() ? "" : ", ") + name + "_at[p] = peers.at(p, " + name + ")";
   }
   if (!fill.empty()) lines.push_back("for (int p = 0; p < ranks; ++p) " + fill + ";");
+  return lines;
+}
+
+/// A body between two meetings of all ranks.
+static std::vector<std::string> with_peers(const KernelContext& context, std::vector<std::string> body) {
+  if (!context.reads_peers()) return body;
+  std::vector<std::string> lines = context.is_device() ? peer_tables(context) : peer_pointers(context, body);
   // On a device a block leaves when the time is over; the host then reports the step.
   lines.push_back(context.is_device() ? "if (!peers.barrier()) return;" : "peers.barrier();");
   lines.insert(lines.end(), body.begin(), body.end());

@@ -59,6 +59,11 @@ std::string decimals(double value, int digits) {
   return text;
 }
 
+void write_schedule(const std::string& path, const std::string& text, Diags& diags) {
+  if (const std::string why = write_file(path, text); !why.empty())
+    diags.error("tune-file", Loc::in_file(path), "the schedule cannot be written: {}", why);
+}
+
 class Tuner {
  public:
   explicit Tuner(const Options& options) : options_(options) {}
@@ -102,8 +107,7 @@ std::string Tuner::schedule_file(const std::vector<TransformStep>& steps, Diags&
   const std::optional<std::string> text = with_transforms(options_.schedules.front(), base_, steps, diags);
   if (!text) return "";
   const std::string path = work_.path() + "/candidate.yaml";
-  if (const std::string why = write_file(path, *text); !why.empty())
-    diags.error("output-path", Loc::in_file(path), "{}", why);
+  write_schedule(path, *text, diags);
   return path;
 }
 
@@ -240,13 +244,12 @@ bool Tuner::tune(const std::string& collective, Diags& diags) {
                               trials.size(), trial.what));
     build(trial);
     if (!trial.program.empty()) trial.result = first_difference(trial, trials.front());
-  }
-  Trial& reference = trials.front();
-  if (!reference.result.empty()) {
+    if (trials.front().result.empty()) continue;
     diags.error("tune-run", Loc::in_file(options_.schedules.front()), "the schedule itself does not run: {}",
-                reference.result);
+                trials.front().result);
     return false;
   }
+  Trial& reference = trials.front();
   iterations_ = static_cast<int>(std::clamp(kMeasuredMs / time(reference, 3), 3.0, 200.0));
   Trial* winner = race(trials);
   if (winner && !is_faster(*winner, reference)) winner = nullptr;
@@ -263,8 +266,7 @@ int Tuner::write(Diags& diags) const {
     if (!line.empty()) text += "#" + line + "\n";
   const std::optional<std::string> schedule = with_transforms(options_.schedules.front(), base_, chosen_, diags);
   if (!schedule) return finish(diags);
-  if (const std::string why = write_file(options_.output, text + *schedule); !why.empty())
-    diags.error("output-path", Loc::in_file(options_.output), "{}", why);
+  write_schedule(options_.output, text + *schedule, diags);
   return finish(diags);
 }
 

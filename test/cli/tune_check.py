@@ -6,8 +6,8 @@ import harness
 FOLDER = harness.scratch("tune")
 SAMPLE = harness.ROOT / "samples" / "mlp"
 LAYER = """<ir_version: 10, opset_import: ["" : 20]>
-layer (float[256,256] x) => (float[256,256] y)
-<float[256,1024] up_weight = random(1, 0.05), float[1024,256] down_weight = random(2, 0.05), float[256] b = random(3, 1.0)>
+layer (float[256,255] x) => (float[256,255] y)
+<float[255,1024] up_weight = random(1, 0.05), float[1024,255] down_weight = random(2, 0.05), float[255] b = random(3, 1.0)>
 { [up] u = MatMul(x, up_weight)
   [act] a = Relu(u)
   [down] d = MatMul(a, down_weight)
@@ -32,7 +32,8 @@ def tune(*arguments, model=SAMPLE / "mlp.onnxtxt", schedule=SAMPLE / "tp2.yaml",
 
 
 def check_slow_link():
-    """The link takes about as long as the products: overlap has much to gain, and nothing else comes near."""
+    """The link takes about as long as the products: overlap has much to gain, and nothing else comes near. Columns
+    cannot be cut, which keeps the candidates few."""
     (FOLDER / "layer.onnxtxt").write_text(LAYER)
     (FOLDER / "plain.yaml").write_text(SCHEDULE)
     best = FOLDER / "best.yaml"

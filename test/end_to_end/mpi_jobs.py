@@ -135,6 +135,8 @@ class Cable:
             self.run("ip", "-n", space, "link", "set", "lo", "up")
             self.run("ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", self.interface, "root", "tbf", "rate",
                      self.rate, "burst", "256kb", "latency", "50ms")
+        for space in self.spaces.values():
+            self.await_up(space)
         # What a launcher calls as ssh: options, a host, then words for a shell.
         cases = "\n".join(f"{address}|{self.hosts[address]}) space={space} name={self.hosts[address]} ;;"
                           for address, space in self.spaces.items())
@@ -146,6 +148,14 @@ class Cable:
     @staticmethod
     def run(*words):
         subprocess.run(words, check=True, capture_output=True)
+
+    def await_up(self, space):
+        """A new interface is up a moment after it was asked to be."""
+        for _ in range(100):
+            _, out, _ = harness.run(["ip", "-n", space, "-br", "link", "show", self.interface])
+            if " UP " in out:
+                return
+            time.sleep(0.1)
 
     def names(self):
         first, second = self.spaces

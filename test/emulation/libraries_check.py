@@ -11,12 +11,13 @@ import time
 
 import harness
 
-sys.path.insert(0, str(harness.ROOT / "test" / "emulation"))
+sys.path[:0] = [str(harness.ROOT / "test" / folder) for folder in ("emulation", "end_to_end")]
 import emulate  # noqa: E402
+import mpi_jobs  # noqa: E402
 
 FOLDER = harness.scratch("libraries")
 MLP = harness.ROOT / "samples" / "mlp"
-LAUNCHERS = ("OMPI_", "PMI", "PMIX_", "SLURM_", "MASTER_", "WORLD_SIZE", "RANK", "LOCAL_", "WEFT_", "TORCHELASTIC_")
+LAUNCHERS = (*mpi_jobs.LAUNCHERS, "WEFT_", "TORCHELASTIC_")
 SECONDS = 1  # from the start to the end
 
 NCCL_VERSION = 'extern "C" int ncclGetVersion(int* version) {{ *version = {}; return 0; }}\n'

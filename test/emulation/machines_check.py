@@ -2,8 +2,8 @@
 """Ranks of cuda programs on several machines, over the emulation: how they find rank 0, what they write, and how all of
 them end where one does not come, is a stranger, dies or falls silent.
 
-Machines are network namespaces joined by a cable, each with a host name of its own; that needs root. What goes without
-runs on this machine, where `--root` makes the ranks meet as if they were on several."""
+Machines are network namespaces joined by a cable (mpi_jobs.py); that needs root. What goes without runs on this
+machine, where `--root` makes the ranks meet as if they were on several."""
 
 import contextlib
 import filecmp
@@ -19,14 +19,15 @@ import time
 
 import harness
 
-sys.path.insert(0, str(harness.ROOT / "test" / "emulation"))
+sys.path[:0] = [str(harness.ROOT / "test" / folder) for folder in ("emulation", "end_to_end")]
+import mpi_jobs  # noqa: E402
 from emulated import Emulated  # noqa: E402
 
 FOLDER = harness.scratch("machines")
 OWN = FOLDER / "own"  # each machine has its own files there
 FIXTURES = harness.ROOT / "test" / "fixtures"
 MLP = harness.ROOT / "samples" / "mlp"
-LAUNCHERS = ("OMPI_", "PMI", "PMIX_", "SLURM_", "MASTER_", "WORLD_SIZE", "RANK", "LOCAL_", "WEFT_", "TORCHELASTIC_")
+LAUNCHERS = (*mpi_jobs.LAUNCHERS, "WEFT_", "TORCHELASTIC_")
 TIMEOUT = 3  # seconds that a rank waits for another
 SLACK = 5  # what a busy machine adds
 BEHIND = 3  # seconds after the time-out in which a rank that is told must end
@@ -90,48 +91,32 @@ class OneMachine(Here):
         return size
 
 
-class Cable:
-    """Two network namespaces, joined; even ranks on alpha, odd ranks on beta."""
+class Apart(mpi_jobs.Cable):
+    """Two machines with addresses of both families and files of their own; even ranks on alpha, odd ranks on beta."""
 
     name = "two machines"
-    hosts = ("alpha", "beta")
 
     def __init__(self):
-        self.spaces = [f"weft{os.getpid()}{host}" for host in self.hosts]
-        self.root = "10.77.0.1:29500"
+        super().__init__(FOLDER)
+        self.address = next(iter(self.spaces))
+        self.root = f"{self.address}:29500"
 
     def local(self, size):
         return size // 2
 
     def lay(self):
-        for space in self.spaces:
-            self.ip("netns", "add", space)
-        self.ip("link", "add", "cable", "netns", self.spaces[0], "type", "veth", "peer", "name", "cable", "netns",
-                self.spaces[1])
-        for number, space in enumerate(self.spaces, 1):
-            self.ip("-n", space, "addr", "add", f"10.77.0.{number}/24", "dev", "cable")
-            self.ip("-n", space, "addr", "add", f"fd77::{number}/64", "dev", "cable", "nodad")
-            self.ip("-n", space, "link", "set", "cable", "up")
-            self.ip("-n", space, "link", "set", "lo", "up")
-
-    def ip(self, *words):
-        subprocess.run(["ip", *words], check=True, capture_output=True)
+        super().lay()
+        for number, space in enumerate(self.spaces.values(), 1):
+            self.run("ip", "-n", space, "addr", "add", f"fd77::{number}/64", "dev", self.interface, "nodad")
 
     def prefix(self, rank):
-        space, host = self.spaces[rank % 2], self.hosts[rank % 2]
-        files = f"mount -t tmpfs none {OWN}; " if host == "beta" else ""
-        script = f'hostname {host}; {files}exec "$@"'
+        address, space = list(self.spaces.items())[rank % 2]
+        files = f"mount -t tmpfs none {OWN}; " if rank % 2 else ""
+        script = f'hostname {self.hosts[address]}; {files}exec "$@"'
         return "ip", "netns", "exec", space, "unshare", "-u", "-m", "sh", "-c", script, "sh"
 
-    def cut(self):
-        self.ip("-n", self.spaces[0], "link", "set", "cable", "down")
-
     def join(self):
-        self.ip("-n", self.spaces[0], "link", "set", "cable", "up")
-
-    def remove(self):
-        for space in self.spaces:
-            subprocess.run(["ip", "netns", "del", space], capture_output=True)
+        self.run("ip", "-n", self.spaces[self.address], "link", "set", self.interface, "up")
 
 
 def start(where, program, arguments, size, ranks=None, variables=None, root=True, timeout=TIMEOUT):
@@ -459,15 +444,16 @@ def check_here(mlp, mesh, places, state):
 
 
 def check_two_machines(mlp, mesh, places, state):
-    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None:
-        harness.skipped("two machines", "network namespaces need root, ip and unshare")
+    missing = Apart.missing()
+    if missing:
+        harness.skipped("two machines", missing)
         return
-    cable = Cable()
+    cable = Apart()
     try:
         cable.lay()
         check_results(cable, "two programs", places, 4)
         check_results(cable, "slices", mesh, 4)
-        variables = {"MASTER_ADDR": "10.77.0.1", "MASTER_PORT": "29501"}
+        variables = {"MASTER_ADDR": cable.address, "MASTER_PORT": "29501"}
         check_results(cable, "by MASTER_ADDR", mlp, 2, variables=variables, root=False)
         cable.root = "[fd77::1]:29502"
         check_results(cable, "by an IPv6 address", mlp, 2)

@@ -375,9 +375,14 @@ void copy_stored_operands(Module& module, Graph& graph) {
     }
     const bool holds = op.kind == OpKind::Fused || op.kind == OpKind::Chunk;
     if (holds) end = op.inputs.size();
-    for (size_t i = first; i < end; ++i)
-      if (is_kind(graph, graph.op(id).inputs[i], OpKind::Constant) && (!holds || !reads_weights(graph.op(id), i)))
-        graph.set_input(id, i, copy_of(graph, graph.op(id).inputs[i], id));
+    for (size_t i = first; i < end; ++i) {
+      const Op& reader = graph.op(id);
+      if (!is_kind(graph, reader.inputs[i], OpKind::Constant) || (holds && reads_weights(reader, i))) continue;
+      // What a Chunk reads whole is copied inside, by the stage that needs it.
+      const bool sinks = reader.kind == OpKind::Chunk &&
+                         graph.type(reader.inputs[i]) == reader.regions[0].type(reader.regions[0].inputs()[i]);
+      if (!sinks) graph.set_input(id, i, copy_of(graph, reader.inputs[i], id));
+    }
   }
 }
 

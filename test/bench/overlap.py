@@ -78,6 +78,12 @@ def cases():
         optimizer("adam", "64K", 1 << 16), optimizer("adam", "1M", 1 << 20), optimizer("adam", "4M", 1 << 22),
         optimizer("lamb", "64K", 1 << 16), optimizer("lamb", "1M", 1 << 20), optimizer("lamb", "4M", 1 << 22),
         tail("attention_tail", "--hidden", "768"), tail("mlp_block", "--hidden", "512", "--inner", "2048"),
+        Case("moe", SAMPLES / "moe" / "make.py", schedules("moe", "replicated", "experts", "exchanged", "overlapped"),
+             flags=["--width", "256", "--inner", "1024"], dims={"groups": 4, "tokens": 256}, mesh=["ep=2"]),
+        # Four ranks, whatever the cores: two in each of two stages.
+        Case("pipeline_boundary", SAMPLES / "pipeline_boundary" / "make.py",
+             schedules("pipeline_boundary", "ar_p2p", "rs_p2p_ag", "overlapped", "overlapped_fused"),
+             flags=["--hidden", "512", "--inner", "1024"], dims={"batch": 4, "seq": 128}),
     ]
 
 

@@ -87,16 +87,6 @@ std::vector<Tensor> Verifier::inputs_in_order(const Module& module, const KnownD
   return inputs;
 }
 
-/// The shape of a port's file: copies that differ between ranks (V) have a leading dimension each.
-Dims file_dims(const TensorType& type, const Mesh& mesh) {
-  Dims dims;
-  for (size_t a = 0; a < mesh.size(); ++a)
-    if (type.layout[static_cast<int>(a)].is(AxisState::Kind::V)) dims.push_back(mesh[a].size);
-  const Dims own = type.dims();
-  dims.insert(dims.end(), own.begin(), own.end());
-  return dims;
-}
-
 /// The length of a state that grows must leave room: half of its bound.
 TensorType with_room(TensorType type) {
   for (Extent& e : type.shape)
@@ -115,7 +105,7 @@ KnownData Verifier::known_data(const Compilation& c, const Options& options, Dia
     const bool is_state = std::any_of(c.module.states.begin(), c.module.states.end(),
                                       [&](const State& state) { return state.input == name; });
     const TensorType type = is_state ? with_room(c.module.graph.type(id)) : c.module.graph.type(id);
-    data.inputs.emplace(name, seeded_tensor(name, type.dtype, file_dims(type, mesh), kSeed));
+    data.inputs.emplace(name, seeded_tensor(name, type.dtype, stacked_dims(type, mesh), kSeed));
   }
   std::unique_ptr<Compilation> source;
   if (!c.schedule.per_rank) {

@@ -29,6 +29,7 @@ class MessageJoin {
       if (is_message(nodes[n], "Recv")) check(n, ends_[tag_of(nodes[n])].recvs);
     }
     if (ends_.empty()) return true;
+    if (diags_.errors() != errors) return false;
     for (const auto& [tag, ends] : ends_) check_pair(tag, ends);
     if (diags_.errors() != errors) return false;
     replace();

@@ -75,7 +75,7 @@ std::optional<std::vector<int64_t>> shards_of(const OnnxSharding& sharding, cons
 int64_t stride_of(const std::vector<int64_t>& values, int64_t size) {
   const auto first = std::find(values.begin(), values.end(), int64_t{1});
   const auto stride = static_cast<int64_t>(first - values.begin());
-  if (first == values.end() || static_cast<int64_t>(values.size()) % (stride * size)) return 0;
+  if (first == values.end() || stride == 0 || static_cast<int64_t>(values.size()) % (stride * size)) return 0;
   for (size_t p = 0; p < values.size(); ++p)
     if (values[p] != static_cast<int64_t>(p) / stride % size) return 0;
   return stride;

@@ -269,17 +269,12 @@ bool Frame::run_transfer(const Op& op) {
 static std::string check_input(const Tensor& tensor, const TensorType& type, const Mesh& mesh) {
   if (tensor.dtype != type.dtype)
     return format("has element type {}, expected {}", dtype_name(tensor.dtype), dtype_name(type.dtype));
-  Dims dims;
-  for (int a = 0; a < type.layout.size(); ++a)
-    if (type.layout[a].is(AxisState::Kind::V)) dims.push_back(mesh[a].size);
-  bool fits = tensor.dims.size() == dims.size() + type.shape.size();
-  for (size_t d = 0; fits && d < tensor.dims.size(); ++d) {
-    if (d < dims.size())
-      fits = tensor.dims[d] == dims[d];
-    else if (const Extent& extent = type.shape[d - dims.size()]; extent.count)
-      fits = tensor.dims[d] <= extent.bound;
-    else
-      fits = tensor.dims[d] == extent.bound;
+  const Dims dims = stacked_dims(type, mesh);
+  const size_t copies = dims.size() - type.shape.size();
+  bool fits = tensor.dims.size() == dims.size();
+  for (size_t d = 0; fits && d < dims.size(); ++d) {
+    const bool grows = d >= copies && type.shape[d - copies].count;
+    fits = grows ? tensor.dims[d] <= dims[d] : tensor.dims[d] == dims[d];
   }
   return fits ? "" : format("has shape {}, expected {}", dims_text(tensor.dims), type_text(type, mesh));
 }

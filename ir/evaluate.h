@@ -13,8 +13,10 @@ namespace weft {
 /// One local tensor for each rank of a value's place, in the place's order.
 using Locals = std::vector<Tensor>;
 
+/// The shape of a value as one tensor: copies that vary (V) stand along a leading dim, in the order of their ranks.
+Dims stacked_dims(const TensorType& type, const Mesh& mesh);
 /// The local tensors of a global one. `type` says how it is laid out on `mesh`; P holds the value at coordinate 0 and
-/// the identity elsewhere; each V expects a leading dim of the axis' size (in mesh order), which is dropped. Dims of
+/// the identity elsewhere; copies that vary (V) stand along a leading dim (stacked_dims), which is dropped. Dims of
 /// run-time length have that of `global`.
 Locals scatter(const Tensor& global, const TensorType& type, const Mesh& mesh);
 /// The global tensor (L3): S puts elements at their indices, R demands equal coordinates, P reduces, V stacks. On

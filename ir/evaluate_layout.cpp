@@ -264,6 +264,12 @@ TensorType gathered(const TensorType& type) {
   return all;
 }
 
+int64_t copies_of(const std::vector<int>& axes, const Mesh& mesh) {
+  int64_t copies = 1;
+  for (int a : axes) copies *= mesh[static_cast<size_t>(a)].size;
+  return copies;
+}
+
 /// Position of a rank's copy in a stack over the V axes.
 int64_t copy_number(const std::vector<int>& axes, const Mesh& mesh, const Coordinates& at) {
   int64_t number = 0;
@@ -271,8 +277,8 @@ int64_t copy_number(const std::vector<int>& axes, const Mesh& mesh, const Coordi
   return number;
 }
 
-Tensor unstack(const Tensor& stack, size_t leading, int64_t number) {
-  Tensor copy(stack.dtype, Dims(stack.dims.begin() + static_cast<long>(leading), stack.dims.end()));
+Tensor unstack(const Tensor& stack, int64_t number) {
+  Tensor copy(stack.dtype, Dims(stack.dims.begin() + 1, stack.dims.end()));
   for (int64_t i = 0; i < copy.size(); ++i) copy.copy_element(i, stack, number * copy.size() + i);
   return copy;
 }
@@ -356,13 +362,19 @@ Locals exchange_rooted(const std::vector<const Tensor*>& sources, const TensorTy
   return made;
 }
 
+Dims stacked_dims(const TensorType& type, const Mesh& mesh) {
+  Dims dims = type.dims();
+  if (const std::vector<int> axes = varying_axes(type); !axes.empty()) dims.insert(dims.begin(), copies_of(axes, mesh));
+  return dims;
+}
+
 Locals scatter(const Tensor& global, const TensorType& type, const Mesh& mesh) {
   const std::vector<int> axes = varying_axes(type);
   const int ranks = mesh_size(mesh);
   if (axes.empty()) return reshard_all(std::vector<const Tensor*>(ranks, &global), gathered(type), type, mesh);
   Locals copies;
   for (int rank = 0; rank < ranks; ++rank)
-    copies.push_back(unstack(global, axes.size(), copy_number(axes, mesh, coordinates_of(mesh, rank))));
+    copies.push_back(unstack(global, copy_number(axes, mesh, coordinates_of(mesh, rank))));
   return reshard(copies, gathered(type), type, mesh);
 }
 
@@ -373,9 +385,8 @@ std::optional<Tensor> assemble(const Locals& locals, const TensorType& type, con
   const std::vector<int> axes = varying_axes(type);
   const Locals whole = reshard(locals, type, gathered(type), mesh);
   if (axes.empty()) return whole[0];
-  Dims dims;
-  for (int a : axes) dims.push_back(mesh[a].size);
-  dims.insert(dims.end(), whole[0].dims.begin(), whole[0].dims.end());
+  Dims dims = whole[0].dims;
+  dims.insert(dims.begin(), copies_of(axes, mesh));
   Tensor stack(type.dtype, dims);
   const int64_t each = whole[0].size();
   for (size_t rank = 0; rank < whole.size(); ++rank) {

@@ -11,15 +11,6 @@ namespace weft {
 
 using Kind = AxisState::Kind;
 
-static Dims stacked_dims(const TensorType& type, const Mesh& mesh) {
-  Dims dims;
-  for (int a = 0; a < type.layout.size(); ++a)
-    if (type.layout[a].is(Kind::V)) dims.push_back(mesh[a].size);
-  const Dims own = type.dims();
-  dims.insert(dims.end(), own.begin(), own.end());
-  return dims;
-}
-
 TEST_CASE("evaluate: assemble undoes scatter") {
   Random random(1);
   int ragged = 0, nested = 0, varying = 0;

@@ -83,10 +83,8 @@ const Meaning kMeanings[] = {
 };
 
 Tensor counted(const Module& module) {
-  TensorType type = module.graph.type(module.graph.inputs()[0]);
-  const Mesh mesh = module.places[0].mesh;
-  for (int a = type.layout.size() - 1; a >= 0; --a) type.shape.insert(type.shape.begin(), {mesh[a].size, {}});
-  Tensor x(type.dtype, type.dims());
+  const TensorType& type = module.graph.type(module.graph.inputs()[0]);
+  Tensor x(type.dtype, stacked_dims(type, module.places[0].mesh));
   for (int64_t i = 0; i < x.size(); ++i) x.real[i] = static_cast<double>(i);
   return x;
 }
@@ -158,7 +156,7 @@ TEST_CASE("a model's collectives that cannot be are refused by name") {
     CAPTURE(row.nodes);
     const bool two = std::string(row.nodes).starts_with("y, z");
     const std::string dtype = std::string(row.input).substr(0, std::string(row.input).find('['));
-    const auto made = prepare(model(row.input, row.nodes, dtype + "[...] y" + (two ? ", " + dtype + "[...] z" : "")),
+    const auto made = prepare(model(row.input, row.nodes, dtype + "[] y" + (two ? ", " + dtype + "[] z" : "")),
                               "weft: 1\n" + std::string(row.yaml), "");
     INFO(made->diags.text());
     REQUIRE(!made->diags.all().empty());

@@ -59,11 +59,8 @@ inline std::vector<Tensor> port_inputs(const Plan& plan) {
     const uint32_t seed = seeds.emplace(name, static_cast<uint32_t>(seeds.size()) + 1).first->second;
     TensorType type = port.type;
     for (Extent& e : type.shape)
-      if (e.count) e = {e.bound / 2, {}};              // a state needs room to grow
-    for (int a = type.layout.size() - 1; a >= 0; --a)  // copies that differ have a leading dim
-      if (type.layout[a].is(AxisState::Kind::V))
-        type.shape.insert(type.shape.begin(), {port.mesh[static_cast<size_t>(a)].size, {}});
-    inputs.push_back(seeded_tensor(type, seed));
+      if (e.count) e = {e.bound / 2, {}};  // a state needs room to grow
+    inputs.push_back(seeded_tensor({type.dtype, shape_of(stacked_dims(type, port.mesh)), {}}, seed));
   }
   return inputs;
 }

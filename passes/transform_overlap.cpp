@@ -95,8 +95,8 @@ void make_collective_kernels(const StepContext& step, std::vector<OpId>& ops, Op
   }
 }
 
-/// Blocks with which the chunked dim may be cut: the extent, and every block with which the mesh slices a dim (C3 takes
-/// the smallest that fits).
+/// Blocks with which the chunked dim may be cut, large ones first, so that a chunk is in few pieces: the extent, and
+/// every block with which the mesh slices a dim (C3 takes the smallest on the chunked dim, if there is one).
 std::vector<int64_t> candidate_blocks(const Graph& graph, const std::vector<OpId>& ops, int64_t extent) {
   std::set<int64_t> blocks{extent};
   const auto add = [&](const Graph& g, ValueId v) {
@@ -112,7 +112,7 @@ std::vector<int64_t> candidate_blocks(const Graph& graph, const std::vector<OpId
       for (OpId inner : region.order())
         for (ValueId v : region.op(inner).outputs) add(region, v);
   }
-  return {blocks.begin(), blocks.end()};
+  return {blocks.rbegin(), blocks.rend()};
 }
 
 /// The operands of the first op that have the dim to cut, as seeds of the typing; every operand is tried alone, because
@@ -192,12 +192,13 @@ Search find_typing(const StepContext& step, const OverlapStep& what, const Regio
   for (int64_t block : candidate_blocks(graph, plan.ops, extent)) {
     if (block % what.chunks || graph.type(result).shape[what.dim].count) continue;
     search.divisible = true;
+    const bool told = !search.refusal.empty();
     for (const auto& seeds : candidate_seeds(graph, first, extent, block / what.chunks)) {
       ChunkTyping typing = type_in_chunks(step.module, graph, plan.ops, seeds, what.chunks, step.unchecked);
       const bool cuts_dim = typing.inside.contains(result) &&
                             typing.inside.at(result)[time] == AxisState::sliced(what.dim, block / what.chunks);
       if (typing.refusal.empty() && !step.unchecked) typing.refusal = leaving_refusal(step.module, graph, plan, typing);
-      if (!typing.refusal.empty() && cuts_dim) search.refusal = typing.refusal;
+      if (!typing.refusal.empty() && cuts_dim && !told) search.refusal = typing.refusal;
       if (!typing.refusal.empty() || !cuts_dim) continue;
       const int64_t smallest = smallest_block(step.module, graph, typing, result);
       if (smallest && smallest != block) continue;

@@ -296,6 +296,13 @@ std::unique_ptr<Network::Traffic> MpiNetwork::begin(MPI_Comm comm, int tag, std:
   return traffic;
 }
 
+std::string MpiNetwork::awaited() {
+  const std::lock_guard lock(traffic_mutex_);
+  std::string out;
+  for (const Traffic* traffic : under_way_) out += (out.empty() ? "" : "; ") + traffic->awaited();
+  return out;
+}
+
 void MpiNetwork::forget(const Traffic& traffic) {
   const std::lock_guard lock(traffic_mutex_);
   under_way_.erase(&traffic);
@@ -433,17 +440,15 @@ void MpiNetwork::await_end_signal() {
   while (sigtimedwait(&end, nullptr, &kSlice) != SIGTERM)
     if (stop_) return;
   if (world_.has_failed()) _exit(world_.failure());
-  std::string where, awaited;
-  const auto add = [](std::string& list, const std::string& what) { list += (list.empty() ? "" : "; ") + what; };
+  std::string where;
   for (int s = 0; s < world_.shape.streams; ++s)
-    if (const std::string step = world_.status(rank_, s); !step.empty()) add(where, step);
-  const std::lock_guard lock(traffic_mutex_);
-  for (const Traffic* traffic : under_way_) add(awaited, traffic->awaited());
+    if (const std::string step = world_.status(rank_, s); !step.empty()) where += (where.empty() ? "" : "; ") + step;
+  const std::string missing = awaited();
   fprintf(stderr,
           "%s: %s: error: the launcher ended this rank, as it does where another rank or machine is gone; it was in %s "
           "and waited for %s\n",
           program_.c_str(), name_of(rank_).c_str(), where.empty() ? "its start" : where.c_str(),
-          awaited.empty() ? "no messages" : awaited.c_str());
+          missing.empty() ? "no messages" : missing.c_str());
   _exit(kEnvironment);
 }
 

@@ -23,6 +23,7 @@ class MpiNetwork final : public Network {
 
   std::unique_ptr<Traffic> start(int lane, int tag, std::span<const Parcel> out, std::span<const Parcel> in) override;
   void post(int to, const Word& word, uint32_t value) override;
+  std::string awaited() override;
   [[noreturn]] void abort(int code) override;
 
   bool meet(double timeout) override;

@@ -33,6 +33,8 @@ struct Network : Relay {
                                          std::span<const Parcel> in) = 0;
   /// Stores a word of this rank in the other rank's copy of the segment too, and wakes who waits for it there.
   virtual void post(int to, const Word& word, uint32_t value) = 0;
+  /// The ranks whose parcels are under way, as text; empty: none.
+  virtual std::string awaited() { return ""; }
   /// Ends this process and, through the launcher, all others.
   [[noreturn]] virtual void abort(int code) = 0;
 };

@@ -124,7 +124,12 @@ void RankState::clear_trace() {
 
 void RankState::time_out(int stream, const std::string& awaited) const {
   const std::vector<Event>& steps = walks[size_t(stream)].steps;
-  RankBase::time_out(steps.empty() ? nullptr : &steps.back().step, awaited);
+  // What another stream of this rank does not bring may be what that stream waits for.
+  const bool is_told = network == nullptr || awaited.starts_with("messages");
+  const std::string missing = is_told ? "" : network->awaited();
+  RankBase::time_out(
+      steps.empty() ? nullptr : &steps.back().step,
+      missing.empty() ? awaited : text("%s (under way: messages with %s)", awaited.c_str(), missing.c_str()));
 }
 
 // ---- the target -----------------------------------------------------------------------------------------------------

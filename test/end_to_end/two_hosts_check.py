@@ -113,6 +113,10 @@ def check_failures(mpi, cable, program):
     for name, act in (("killed-ranks", kill_all), ("dead-machine", lambda: cable.kill_machine(second)),
                       ("silent-machine", cable.cut)):
         job = run_job(on_cable(mpi, cable, words), timeout=TIMEOUT + SLACK, meanwhile=after_start(act))
+        for _ in range((TIMEOUT + SLACK) * 10):
+            if not left_over():
+                break
+            time.sleep(0.1)
         harness.check(f"{mpi.name}/{name}/no-rank-left", not left_over(), f"{left_over()} after {job.shown()}")
         if name != "killed-ranks":
             check_ends(f"{mpi.name}/{name}", job)

@@ -282,7 +282,9 @@ void* Block::shared(const void* key, size_t bytes, const char* what) {
   fill(at + bytes, room - bytes + kRedZone, kZoneWord);
   asan_poison(zone, kRedZone);
   asan_poison(at + bytes, room - bytes + kRedZone);
+  tsan_ignore_begin();  // the list is the emulation's own, and outlives the threads that add to it
   shared_.push_back({key, what, at, bytes});
+  tsan_ignore_end();
   return at;
 }
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <latch>
 #include <thread>
 
 #include "runtime_lib/cuda/relay_line.h"
@@ -102,9 +103,12 @@ TEST_CASE("cuda relay: a failure on one rank is every rank's") {
 }
 
 TEST_CASE("cuda relay: a meeting is bounded") {
+  std::latch both_waited(2);  // one that leaves first would be what the other ends of
   const auto body = [&](const World& world, Relay&, int rank) {
     if (rank == 2) return;
-    if (!world.meet(0.3)) fail(kTimedOut, "nobody came");
+    const bool met = world.meet(0.3);
+    both_waited.arrive_and_wait();
+    if (!met) fail(kTimedOut, "nobody came");
   };
   const std::vector<std::string> ends = run_all(5, body);
   CHECK(ends[0].starts_with("exit 124"));

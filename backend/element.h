@@ -66,7 +66,10 @@ class Elements {
   struct Inner {
     std::vector<LoopScopes::Open> loops;
     std::vector<IndexExpr> at;
-    bool shared() const { return !loops.empty() && loops[0].shared; }
+    /// By the lanes of a row: at most one run of dimensions is, and not the first where that is of one element.
+    bool shared() const {
+      return std::any_of(loops.begin(), loops.end(), [](const LoopScopes::Open& loop) { return loop.shared; });
+    }
   };
   Inner open_dims(Scope* under, const TensorType& type, const std::vector<int64_t>& dims, const std::string& pragma);
   /// The lanes' values become one: "weft::block_sum".

@@ -51,9 +51,11 @@ std::string whole_literal(int64_t value, DType dtype) {
 KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags)
     : plan(plan), kernel(kernel), body(kernel.body), diags_(diags) {
   for (const char* word :
-       {"team",    "peers", "begin",  "end",  "invocation", "trip",   "n0",     "m",     "batch", "width", "sums", "p",
-        "extents", "first", "column", "rows", "columns",    "panels", "window", "group", "ranks", "j",     "n"})
+       {"team",  "peers", "begin",   "end",     "invocation", "trip", "n0",      "m",      "batch",  "width",
+        "sums",  "p",     "extents", "first",   "column",     "rows", "columns", "panels", "window", "group",
+        "ranks", "j",     "n",       "element", "row_all",    "tile", "block",   "other"})
     names.reserve(word);
+  for (int d = 0; is_device() && d < 8; ++d) names.reserve("o" + std::to_string(d));
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
   for (const Formal& f : kernel.formals) formal_names_.push_back(names.unique(f.name));
   for (const RunExtent& e : kernel.extents) extent_names_.push_back(names.unique(e.name));
@@ -214,7 +216,7 @@ std::vector<std::string> KernelContext::prologue() const {
 
 void KernelContext::cover(int64_t blocks, int64_t threads) {
   constexpr int64_t kMostBlocks = 65536;
-  blocks_ = std::clamp(blocks, blocks_, kMostBlocks);
+  blocks_ = std::clamp(blocks, blocks_, group_.empty() ? kMostBlocks : kMostPeerBlocks);
   threads_ = std::max(threads, threads_);
   grid_ = "{.blocks = " + std::to_string(blocks_) + ", .threads = " + std::to_string(threads_) + "}";
 }

@@ -29,6 +29,9 @@ struct Argument {
 /// "int ", "weft::Peers ": the type of a parameter for it.
 const char* argument_type(Argument::Kind kind);
 
+/// Blocks of a kernel that waits for peers, all of which must be resident: kMaxPeerBlocks of weft/peers.h.
+inline constexpr int64_t kMostPeerBlocks = 32;
+
 class KernelContext {
  public:
   KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags);

@@ -171,11 +171,12 @@ std::string LibraryCall::operand(const Strided& tensor, const std::vector<std::s
   return text == "0" ? base : base + " + " + text;
 }
 
-/// One of both strides is 1; a dimension of one element may have any: the one it would have alone in memory.
+/// One of both strides is 1 and the other leaves room for a line, so that neither a repeated nor a reversed dimension
+/// is one. A dimension of one element may have any stride: it gets the one that it would have alone in memory.
 bool is_matrix(int64_t rows, int64_t columns, int64_t& row, int64_t& column) {
-  if (columns == 1 && row != 1) column = 1;
+  if (columns == 1) column = row == 1 ? rows : 1;
   if (rows == 1) row = column == 1 ? columns : 1;
-  return row == 1 || column == 1;
+  return (column == 1 && row >= columns) || (row == 1 && column >= rows);
 }
 
 /// Rows that lie in blocks, as those of a chunk do: how many rows a block has; 0 if they do not.
@@ -238,8 +239,10 @@ std::optional<std::string> LibraryCall::text(int64_t block) {
   if (block && !static_rows) return {};
   if (block) m_ = block;
   fold_batch(static_rows);
-  if (batch_.size() > 2 || !is_matrix(m_, k_, a_row_, a_column_) || !is_matrix(k_, n_, b_row_, b_column_) ||
-      (y_column_ != 1 && n_ != 1))
+  const bool is_reversed =
+      std::any_of(batch_.begin(), batch_.end(), [](const BatchDim& d) { return d.a < 0 || d.b < 0; });
+  if (batch_.size() > 2 || is_reversed || !is_matrix(m_, k_, a_row_, a_column_) ||
+      !is_matrix(k_, n_, b_row_, b_column_) || (y_column_ != 1 && n_ != 1))
     return {};
   if (m_ == 1) y_row_ = n_;
   const auto matrix = [&](int64_t row, int64_t column, int64_t BatchDim::*stride) {

@@ -74,25 +74,26 @@ std::optional<std::vector<std::string>> write_transposition(KernelContext& conte
   const int64_t blocks = others * ((dims[row] + kTile - 1) / kTile) * ((dims[last] + kTile - 1) / kTile);
   context.cover(blocks, 256);
   const std::string r = "o" + std::to_string(row), c = "o" + std::to_string(last);
+  const std::string row_name = context.names.unique("row"), k = context.names.unique("k");
   Scope root,
       loop(&root, "for (int64_t block = blockIdx.x; block < " + std::to_string(blocks) + "; block += gridDim.x) {");
   root.put("// Tiles of 32 x 32: rows of the operand come in, rows of the result go out.");
   root.put(type + "* const tile = weft::shared<" + type + ", 32 * 33, 0>();");
-  loop.put("const int64_t column = block % " + tiles(dims[last]) + " * 32, row = block / " + tiles(dims[last]) + " % " +
-           tiles(dims[row]) + " * 32;");
+  loop.put("const int64_t column = block % " + tiles(dims[last]) + " * 32, " + row_name + " = block / " +
+           tiles(dims[last]) + " % " + tiles(dims[row]) + " * 32;");
   if (!parts.empty()) {
     loop.put("const int64_t other = block / " + std::to_string(blocks / others) + ";");
     split_number(loop, "other", parts);
   }
   const auto pass = [&](const std::string& row_at, const std::string& column_at, const std::string& statement) {
-    Scope inner(&loop, "for (int64_t k = threadIdx.x / 32; k < 32; k += blockDim.x / 32) {");
-    inner.put("const int64_t " + r + " = row + " + row_at + ", " + c + " = column + " + column_at + ";");
+    Scope inner(&loop, "for (int64_t " + k + " = threadIdx.x / 32; " + k + " < 32; " + k + " += blockDim.x / 32) {");
+    inner.put("const int64_t " + r + " = " + row_name + " + " + row_at + ", " + c + " = column + " + column_at + ";");
     inner.put("if (" + r + " < " + rows + " && " + c + " < " + columns + ") " + statement);
     inner.finish();
     loop.put("__syncthreads();");
   };
-  pass("weft::lane()", "k", "tile[k * 33 + weft::lane()] = " + source + ";");
-  pass("k", "weft::lane()", target + " = tile[weft::lane() * 33 + k];");
+  pass("weft::lane()", k, "tile[" + k + " * 33 + weft::lane()] = " + source + ";");
+  pass(k, "weft::lane()", target + " = tile[weft::lane() * 33 + " + k + "];");
   loop.finish();
   return root.lines;
 }

@@ -41,8 +41,14 @@ static constexpr std::string_view kWords[] = {
     "xor",          "xor_eq",
 };
 
+/// Of kernels on a device.
+static constexpr std::string_view kDeviceWords[] = {"blockDim", "blockIdx", "gridDim", "threadIdx", "warpSize"};
+
 static bool is_word(const std::string& name) {
-  return std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords);
+  const auto has = [&](const auto& words) {
+    return std::find(std::begin(words), std::end(words), name) != std::end(words);
+  };
+  return has(kWords) || has(kDeviceWords);
 }
 
 /// M_PI, EINTR, SYS_read: system headers define so many that a list would never be whole.

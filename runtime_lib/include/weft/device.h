@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "weft/math.h"
 #include "weft/peers.h"
@@ -89,11 +90,17 @@ struct Minimum {
   }
 };
 
+/// The value of the lane whose number differs in `distance`. Shuffles have 4 or 8 bytes: less travels in an int.
+template <class T>
+WEFT_DEVICE T exchanged(T value, int distance) {
+  using Carrier = std::conditional_t<(sizeof(T) < 4), int, T>;
+  return T(__shfl_xor_sync(0xffffffffu, Carrier(value), distance));
+}
+
 /// Lanes that differ in one bit exchange their values: both sides combine the same two, hence agree.
 template <class Combine, class T>
 WEFT_DEVICE T warp_reduce(T value) {
-  for (int distance = kWarp / 2; distance > 0; distance /= 2)
-    value = Combine()(value, T(__shfl_xor_sync(0xffffffffu, value, distance)));
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) value = Combine()(value, exchanged(value, distance));
   return value;
 }
 
@@ -167,8 +174,7 @@ WEFT_DEVICE Best<T> better(Best<T> a, Best<T> b) {
 template <bool largest, bool last, class T>
 WEFT_DEVICE Best<T> warp_better(Best<T> mine) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    const Best<T> other = {T(__shfl_xor_sync(0xffffffffu, mine.value, distance)),
-                           int64_t(__shfl_xor_sync(0xffffffffu, mine.index, distance))};
+    const Best<T> other = {exchanged(mine.value, distance), exchanged(mine.index, distance)};
     mine = better<largest, last>(mine, other);
   }
   return mine;

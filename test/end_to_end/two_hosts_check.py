@@ -1,4 +1,4 @@
-# test: slow
+# test: full
 """Two machines of two ranks each under each MPI: network namespaces that a cable of 1 Gbit/s joins. The results are
 right, computation hides communication, and a machine that dies or falls silent ends all ranks in time."""
 

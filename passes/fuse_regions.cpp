@@ -363,18 +363,18 @@ void copy_moved_inputs(Graph& graph) {
 /// Constants that enter a collective, a condition or a loop's start must lie in a buffer.
 void copy_stored_operands(Module& module, Graph& graph) {
   for (OpId id : graph.order()) {
-    const Op& op = graph.op(id);
+    const OpKind kind = graph.op(id).kind;  // what is added may move the op itself
     size_t first = 0, end = 0;
-    if (category(op) == Category::Collective || op.kind == OpKind::If) end = 1;
-    if (op.kind == OpKind::Loop) {
+    if (category(graph.op(id)) == Category::Collective || kind == OpKind::If) end = 1;
+    if (kind == OpKind::Loop) {
       store_condition(module, graph, id);
       const ValueId trips = graph.op(id).inputs[0];  // no trips at all: not what a count of 0 means in the Plan
       if (is_kind(graph, trips, OpKind::Constant) && !is_true(module, graph, trips))
         graph.set_input(id, 0, copy_of(graph, trips, id));
       first = 2, end = 2 + static_cast<size_t>(graph.op(id).integer("carried"));
     }
-    const bool holds = op.kind == OpKind::Fused || op.kind == OpKind::Chunk;
-    if (holds) end = op.inputs.size();
+    const bool holds = kind == OpKind::Fused || kind == OpKind::Chunk;
+    if (holds) end = graph.op(id).inputs.size();
     for (size_t i = first; i < end; ++i) {
       const Op& reader = graph.op(id);
       if (!is_kind(graph, reader.inputs[i], OpKind::Constant) || (holds && reads_weights(reader, i))) continue;

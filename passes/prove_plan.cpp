@@ -246,8 +246,18 @@ class Checks {
     }
   }
 
+  /// It says that it reads the copies of the ranks that it joins: where all copies vary, types do not tell which those
+  /// are.
+  void check_peers(const Step& step, const CollectiveStep& what) {
+    const std::vector<int> joined = what.kind == OpKind::ShardSlice ? std::vector<int>{} : what.axes;
+    for (const Access& access : step.accesses)
+      if (access.buffer == what.from && !access.write && access.peers != joined)
+        wrong("'{}' joins other ranks than those whose '{}' it reads", step.name, plan_.buffer(what.from).name);
+  }
+
   void check_collective(const Step& step, const CollectiveStep& what) {
     check_trips(step, what.place, what.mesh);
+    check_peers(step, what);
     check_access(step, what.from, false);
     check_access(step, what.to, true);
     check_size(step, what.from, what.from_type, what.from_whole_over, what.mesh);

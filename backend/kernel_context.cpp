@@ -55,7 +55,8 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
         "sums",  "p",     "extents", "first",   "column",     "rows", "columns", "panels", "window", "group",
         "ranks", "j",     "n",       "element", "row_all",    "tile", "block",   "other"})
     names.reserve(word);
-  for (int d = 0; is_device() && d < 8; ++d) names.reserve("o" + std::to_string(d));
+  constexpr int kTransposedDims = 8;  // whose loop variables have fixed names
+  for (int d = 0; is_device() && d < kTransposedDims; ++d) names.reserve("o" + std::to_string(d));
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
   for (const Formal& f : kernel.formals) formal_names_.push_back(names.unique(f.name));
   for (const RunExtent& e : kernel.extents) extent_names_.push_back(names.unique(e.name));

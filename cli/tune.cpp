@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 
 #include "cli/build.h"
 #include "cli/commands.h"
 #include "cli/comparison.h"
 #include "cli/compile.h"
+#include "cli/json_reader.h"
 #include "cli/process.h"
 #include "cli/table.h"
 #include "frontend/schedule_writer.h"
@@ -57,6 +56,25 @@ std::string decimals(double value, int digits) {
   char text[32];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
+}
+
+/// latency_ms.median of what an executable prints with --json; NaN if it prints something else.
+double median_of_report(const std::string& text) {
+  double found = NAN;
+  Diags diags;
+  JsonReader json("report", text, diags);
+  try {
+    json.object([&](const std::string& key) {
+      if (key != "latency_ms") return json.skip();
+      json.object([&](const std::string& figure) {
+        if (figure != "median") return json.skip();
+        found = json.number();
+      });
+    });
+  } catch (const JsonRefusal&) {
+    return NAN;
+  }
+  return found;
 }
 
 void write_schedule(const std::string& path, const std::string& text, Diags& diags) {
@@ -172,9 +190,7 @@ double Tuner::time(const Trial& trial, int iterations) {
   command.insert(command.end(), {"--iterations", std::to_string(iterations)});
   command.insert(command.end(), options_.run_args.begin(), options_.run_args.end());
   const Finished finished = run_program(command, kRunSeconds);
-  constexpr std::string_view kKey = "\"median\": ";
-  const size_t at = finished.out.find(kKey);
-  return finished.exit_code != 0 || at == std::string::npos ? NAN : std::atof(finished.out.c_str() + at + kKey.size());
+  return finished.exit_code == 0 ? median_of_report(finished.out) : NAN;
 }
 
 /// Each runner once, the first of them being what the others are compared with. One that fails is out.

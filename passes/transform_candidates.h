@@ -1,5 +1,5 @@
-// What a tuner may try for one collective: the sequences of split, reorder, fuse and overlap that CoCoNet's autotuner
-// builds (notes in passes/README.md), as steps that stand behind those of the user's schedule.
+// What a tuner may try for one collective: sequences of split, reorder, fuse and overlap, as CoCoNet's autotuner builds
+// them, that stand behind the steps of the user's schedule.
 #pragma once
 #include <functional>
 #include <string>

@@ -10,6 +10,9 @@ A round runs every schedule once, every second round backwards. `time` is the me
 `speed-up` the median over rounds of plain / this in one round, with the 95 % interval of that median (order statistics,
 nothing assumed of the distribution). `KB` is what a rank receives. `hidden` is what --overlap reports over the link, the
 median of three runs; a schedule whose communication has no stream of its own hides none.
+
+A case's last schedule is its best. At the end stands how it did at each size, and which were slower than plain beyond doubt
+(the interval below 1): that is exit 1.
 """
 
 import argparse
@@ -53,10 +56,12 @@ def optimizer(sample, title, n):
                 dims={"replicas": 2, "n": n}, mesh=["dp=2"])
 
 
-def tail(sample, *flags):
-    return Case(sample, SAMPLES / sample / "make.py",
-                schedules(sample, "mm_ar_c", "mm_rs_c_ag", "fused", "overlapped"), flags=list(flags),
-                dims={"batch": 2, "seq": 256}, mesh=["tp=2"])
+def tails(sample, *sizes):
+    """The end of a transformer's half layer at sizes of (seq, hidden, further sizes of the script by name)."""
+    names = ("mm_ar_c", "mm_rs_c_ag", "fused", "overlapped")
+    return [Case(f"{sample} {seq}x{hidden}", SAMPLES / sample / "make.py", schedules(sample, *names),
+                 flags=["--hidden", str(hidden), *more], dims={"batch": 2, "seq": seq}, mesh=["tp=2"])
+            for seq, hidden, *more in sizes]
 
 
 def mlp_prefix(name, verbs):
@@ -77,7 +82,9 @@ def cases():
         Case("mlp", MODELS / "mlp.py", mlp, flags=["--rows", "512", "--width", "512", "--hidden", "2048"]),
         optimizer("adam", "64K", 1 << 16), optimizer("adam", "1M", 1 << 20), optimizer("adam", "4M", 1 << 22),
         optimizer("lamb", "64K", 1 << 16), optimizer("lamb", "1M", 1 << 20), optimizer("lamb", "4M", 1 << 22),
-        tail("attention_tail", "--hidden", "768"), tail("mlp_block", "--hidden", "512", "--inner", "2048"),
+        *tails("attention_tail", (64, 512), (128, 768), (256, 768), (256, 1024), (512, 1024)),
+        *tails("mlp_block", (64, 256, "--inner", "1024"), (128, 256, "--inner", "1024"), (128, 512, "--inner", "2048"),
+               (256, 512, "--inner", "2048"), (256, 768, "--inner", "3072")),
         Case("moe", SAMPLES / "moe" / "make.py", schedules("moe", "replicated", "experts", "exchanged", "overlapped"),
              flags=["--width", "256", "--inner", "1024"], dims={"groups": 4, "tokens": 256}, mesh=["ep=2"]),
         # Four ranks, whatever the cores: two in each of two stages.
@@ -148,28 +155,43 @@ def hidden(program, options, link):
 
 
 def print_table(rows, rounds, options, link):
+    """Returns the interval of the last one's speed-up."""
     print(f"  {'schedule':<22}{'ms':>9}{'KB':>9}{'hidden':>8}{'speed-up':>10}   95 %")
     for index, (name, program) in enumerate(rows):
         received = report_of(program, options).get("received_bytes", 0) / 1e3
         line = f"  {name:<22}{statistics.median(each[index] for each in rounds):>9.3f}{received:>9.0f}"
         line += f"{hidden(program, options, link):>8}"
         if index > 0:
-            middle, low, high = median_interval([each[0] / each[index] for each in rounds])
+            middle, low, high = interval = median_interval([each[0] / each[index] for each in rounds])
             line += f"{middle:>10.2f}   {low:.2f} .. {high:.2f}"
         print(line, flush=True)
+    return interval
 
 
 def measure(title, rows, options, link):
     load = Load()
     rounds = [time_round(rows, options, link, number % 2 == 1) for number in range(options.rounds)]
     print(f"{title}; {options.rounds} rounds; {load}" + (": a disturbed measurement" if load.of_others() > BUSY else ""))
-    print_table(rows, rounds, options, link)
+    return print_table(rows, rounds, options, link)
 
 
 def link_for(program, options):
     """Over which what it receives takes as long as it takes without a link."""
     report = report_of(program, options)
     return f"{report['received_bytes'] / report['latency_ms']['median'] / 1e3:.1f}MB/s"
+
+
+def judge(results):
+    """Prints how the best schedules did; the number of those that are slower than the plain one."""
+    for medium in sorted({medium for _, medium in results}, reverse=True):
+        print(f"best schedules, {medium}")
+        for sample in dict.fromkeys(title.split()[0] for title, _ in results):
+            gains = [gain for (title, by), gain in results.items() if title.split()[0] == sample and by == medium]
+            line = f"  {sample:<22}faster at {sum(low > 1 for _, low, _ in gains)} of {len(gains)} sizes:"
+            print(line + "".join(f" {middle:.2f}" for middle, _, _ in gains))
+    slower = [f"{title}, {medium}" for (title, medium), (_, _, high) in results.items() if high < 1]
+    print(f"slower than plain: {'; '.join(slower) or 'none'}")
+    return len(slower)
 
 
 def main(arguments):
@@ -180,15 +202,17 @@ def main(arguments):
     parser.add_argument("--link", default="")
     options = parser.parse_args(arguments)
     FOLDER.mkdir(parents=True, exist_ok=True)
+    results = {}
     for case in cases():
         if options.case and not {case.name, case.name.split()[0]} & set(options.case):
             continue
         rows = build(case)
-        measure(f"{case.name}, shared memory", rows, options, [])
+        results[case.name, "shared memory"] = measure(f"{case.name}, shared memory", rows, options, [])
         if options.link != "none":
             speed = options.link or link_for(rows[0][1], options)
-            measure(f"{case.name}, {speed}", rows, options, ["--link", speed])
+            results[case.name, "link"] = measure(f"{case.name}, {speed}", rows, options, ["--link", speed])
+    return 1 if judge(results) else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

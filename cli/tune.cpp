@@ -82,6 +82,15 @@ void write_schedule(const std::string& path, const std::string& text, Diags& dia
     diags.error("tune-file", Loc::in_file(path), "the schedule cannot be written: {}", why);
 }
 
+/// The coarsest rounding in the model: where one kernel keeps what others would store, even its fp32 results differ so
+/// far.
+double coarsest_tolerance(const Graph& graph) {
+  double coarsest = 0;
+  for (OpId id = graph.first(); id; id = graph.next(id))
+    for (ValueId v : graph.op(id).outputs) coarsest = std::max(coarsest, tolerance_of(graph.type(v).dtype));
+  return coarsest;
+}
+
 class Tuner {
  public:
   explicit Tuner(const Options& options) : options_(options) {}
@@ -104,12 +113,13 @@ class Tuner {
   int write(Diags& diags) const;
 
   const Options& options_;
+  double tolerance_ = 0;
   WorkFolder work_;
   std::string base_;  // the schedule's text
   std::vector<std::string> collectives_;
   std::vector<TransformStep> chosen_;
   std::vector<std::string> outputs_;
-  int built_ = 0, iterations_ = 3;
+  int built_ = 0, iterations_ = 3, rounds_ = 0;
   std::vector<std::vector<std::string>> rows_ = {{"collective", "transforms", "ms", "of the first", "result"}};
 };
 
@@ -141,6 +151,7 @@ bool Tuner::choose_collectives(Diags& diags) {
   const std::unique_ptr<Compilation> c = lay_out({}, diags);
   if (!c) return false;
   for (const auto& output : c->module.graph.outputs()) outputs_.push_back(output.name);
+  tolerance_ = options_.tolerance.value_or(coarsest_tolerance(c->module.graph));
   const std::vector<std::string> known = tunable_collectives(c->module);
   collectives_ = options_.collectives.empty() ? known : options_.collectives;
   const Loc loc = Loc::in_file(options_.schedules.front());
@@ -178,7 +189,7 @@ std::string Tuner::first_difference(const Trial& trial, const Trial& reference) 
     };
     const std::optional<Tensor> result = tensor_of(trial), expected = tensor_of(reference);
     if (!result || !expected) return diags.all().front().message;
-    const Comparison comparison = compare(name, *result, *expected, options_.tolerance);
+    const Comparison comparison = compare(name, *result, *expected, tolerance_);
     if (comparison.exit_code != 0) return comparison.detail;
   }
   return "";
@@ -193,10 +204,13 @@ double Tuner::time(const Trial& trial, int iterations) {
   return finished.exit_code == 0 ? median_of_report(finished.out) : NAN;
 }
 
-/// Each runner once, the first of them being what the others are compared with. One that fails is out.
+/// Each runner once, every second round backwards, since who runs first may find the machine cooler. The first of them
+/// is what the others are compared with. One that fails is out.
 void Tuner::run_round(std::vector<Trial*>& runners) {
+  std::vector<Trial*> order = runners;
+  if (++rounds_ % 2 == 0) std::reverse(order.begin(), order.end());
+  for (Trial* trial : order) trial->ms.push_back(time(*trial, iterations_));
   for (Trial* trial : runners) {
-    trial->ms.push_back(time(*trial, iterations_));
     trial->ratio.push_back(trial->ms.back() / runners.front()->ms.back());
     if (!std::isfinite(trial->ratio.back())) trial->result = "failed while it was timed";
   }
@@ -255,6 +269,10 @@ bool Tuner::tune(const std::string& collective, Diags& diags) {
   std::vector<Trial> trials;
   for (const Candidate& candidate : transform_candidates(c->module, collective, options_.chunks, is_legal))
     trials.push_back({candidate.what, after_chosen(candidate.steps), "", "", {}, {}});
+  if (trials.empty()) {
+    rows_.push_back({printable(collective), "part of what was chosen above", "", "", ""});
+    return true;
+  }
   for (Trial& trial : trials) {
     progress(options_, format("{}: building {} of {}, {}", printable(collective), &trial - trials.data() + 1,
                               trials.size(), trial.what));

@@ -57,16 +57,25 @@ class Neighbourhood {
   Selector selector(const std::string& name) const { return {Selector::Kind::Name, name, {}}; }
   std::vector<Selector> selectors(const std::vector<std::string>& names) const;
   std::string selectable(OpId id) const;
-  std::string contraction_before() const;
+  std::vector<std::vector<std::string>> producers() const;
   std::string contraction_behind() const;
   std::vector<std::string> readers() const;
   std::vector<std::string> followers() const;
+  std::vector<std::string> gathers_of(const std::vector<std::string>& computed) const;
+  std::vector<std::string> leaders() const;
+  using AreLegal = std::function<bool(const std::vector<std::string>&)>;
+  static std::vector<std::string> grown(std::vector<std::string> names, const std::vector<std::string>& more,
+                                        const AreLegal& legal);
   std::vector<std::string> longest_past(const std::vector<TransformStep>& steps, const std::string& gather) const;
   void offer(const std::string& what, const std::vector<TransformStep>& steps);
   void offer_overlaps(const std::string& what, const std::vector<TransformStep>& steps,
-                      const std::vector<std::string>& ops);
+                      const std::vector<std::string>& ops, const std::string& from = "");
+  void offer_overlaps_of_producers(const std::string& what, const std::vector<TransformStep>& steps,
+                                   const std::vector<std::string>& ops);
   void offer_splits();
   void offer_split(int dim);
+  void offer_fused();
+  void offer_long_overlaps();
 
   const Graph& graph_;
   const SelectableNames names_;
@@ -104,10 +113,31 @@ std::string Neighbourhood::selectable(OpId id) const {
   return pattern == name && name_.find('{') != std::string::npos ? "" : pattern;
 }
 
-std::string Neighbourhood::contraction_before() const {
-  OpId at = graph_.producer(graph_.op(op_).inputs[0]);
-  while (category(graph_.op(at)) == Category::View) at = graph_.producer(graph_.op(at).inputs[0]);
-  return category(graph_.op(at)) == Category::Contraction ? selectable(at) : "";
+/// The op behind views, and what views read.
+OpId behind_views(const Graph& graph, ValueId v) {
+  while (category(graph.producer_op(v)) == Category::View) v = graph.producer_op(v).inputs[0];
+  return graph.producer(v);
+}
+
+/// What computes the collective's operand, as chains that a chunk can run through: the contraction or reduction alone,
+/// and everything from the contraction in front of it on. Empty where nothing of that kind feeds the collective.
+std::vector<std::vector<std::string>> Neighbourhood::producers() const {
+  const OpId last = behind_views(graph_, graph_.op(op_).inputs[0]);
+  const Category kind = category(graph_.op(last));
+  if (selectable(last).empty() || (kind != Category::Contraction && kind != Category::Reduction)) return {};
+  std::vector<std::string> chain{selectable(last)};
+  std::vector<std::vector<std::string>> chains{chain};
+  for (OpId at = last; chain.size() < kMostFollowers;) {
+    at = behind_views(graph_, graph_.op(at).inputs[0]);
+    const Category before = category(graph_.op(at));
+    const std::string name = selectable(at);
+    if (name.empty() || (before != Category::Pointwise && before != Category::Contraction)) break;
+    if (name != chain.front()) chain.insert(chain.begin(), name);
+    if (before != Category::Contraction) continue;
+    chains.push_back(chain);
+    break;
+  }
+  return chains;
 }
 
 std::string Neighbourhood::contraction_behind() const {
@@ -144,6 +174,47 @@ std::vector<std::string> Neighbourhood::followers() const {
   return names;
 }
 
+/// All-gathers of what these ops compute.
+std::vector<std::string> Neighbourhood::gathers_of(const std::vector<std::string>& computed) const {
+  std::vector<std::string> names;
+  for (OpId id = graph_.next(op_); id; id = graph_.next(id)) {
+    if (graph_.op(id).kind != OpKind::AllGather || selectable(id).empty()) continue;
+    const std::string from = selectable(behind_views(graph_, graph_.op(id).inputs[0]));
+    if (std::find(computed.begin(), computed.end(), from) != computed.end()) names.push_back(selectable(id));
+  }
+  return names;
+}
+
+/// Ops from which the collective's operand is computed, back to a contraction, collective or region; nearest first.
+std::vector<std::string> Neighbourhood::leaders() const {
+  std::set<ValueId> needed{graph_.op(op_).inputs[0]};
+  std::vector<std::string> names;
+  for (OpId id = graph_.previous(op_); id && names.size() < kMostFollowers; id = graph_.previous(id)) {
+    const Op& op = graph_.op(id);
+    const bool feeds = std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return needed.contains(v); });
+    const Category kind = category(op);
+    if (!feeds || (kind != Category::Pointwise && kind != Category::Reduction && kind != Category::View)) continue;
+    const std::string name = selectable(id);
+    if (name.empty()) continue;
+    needed.insert(op.inputs.begin(), op.inputs.end());
+    if (kind != Category::View && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+/// The names with all of the others, or else with those that can join one after the other.
+std::vector<std::string> Neighbourhood::grown(std::vector<std::string> names, const std::vector<std::string>& more,
+                                              const AreLegal& legal) {
+  std::vector<std::string> all = names;
+  all.insert(all.end(), more.begin(), more.end());
+  if (legal(all)) return all;
+  for (const std::string& name : more) {
+    names.push_back(name);
+    if (!legal(names)) names.pop_back();
+  }
+  return names;
+}
+
 /// The readers, which an all-gather moves past together, and then what else can run on slices, one by one.
 std::vector<std::string> Neighbourhood::longest_past(const std::vector<TransformStep>& steps,
                                                      const std::string& gather) const {
@@ -154,12 +225,9 @@ std::vector<std::string> Neighbourhood::longest_past(const std::vector<Transform
     return is_legal_(tried);
   };
   if (past.empty() || !legal(past)) return {};
-  for (const std::string& name : followers()) {
-    if (std::find(past.begin(), past.end(), name) != past.end()) continue;
-    past.push_back(name);
-    if (!legal(past)) past.pop_back();
-  }
-  return past;
+  std::vector<std::string> more = followers();
+  std::erase_if(more, [&](const auto& name) { return std::find(past.begin(), past.end(), name) != past.end(); });
+  return grown(std::move(past), more, legal);
 }
 
 void Neighbourhood::offer(const std::string& what, const std::vector<TransformStep>& steps) {
@@ -167,7 +235,7 @@ void Neighbourhood::offer(const std::string& what, const std::vector<TransformSt
 }
 
 void Neighbourhood::offer_overlaps(const std::string& what, const std::vector<TransformStep>& steps,
-                                   const std::vector<std::string>& ops) {
+                                   const std::vector<std::string>& ops, const std::string& from) {
   const int dims = graph_.type(graph_.result(op_)).ndim();
   for (const Mechanism mechanism : {Mechanism::Streams, Mechanism::Signal, Mechanism::Fused})
     for (int dim = 0; dim < dims; ++dim)
@@ -176,10 +244,20 @@ void Neighbourhood::offer_overlaps(const std::string& what, const std::vector<Tr
         tried.push_back({OverlapStep{selectors(ops), count, dim, mechanism}, {}});
         if (!is_legal_(tried)) continue;
         constexpr const char* kNames[] = {"streams", "signal", "fused"};
-        offer(format("{}{}overlap {} dim {} {}", what, what.empty() ? "" : ", ", count, dim,
+        offer(format("{}{}overlap{} {} dim {} {}", what, what.empty() ? "" : ", ", from, count, dim,
                      kNames[static_cast<size_t>(mechanism)]),
               tried);
       }
+}
+
+/// These ops, and behind each chain that feeds the collective.
+void Neighbourhood::offer_overlaps_of_producers(const std::string& what, const std::vector<TransformStep>& steps,
+                                                const std::vector<std::string>& ops) {
+  for (std::vector<std::string> chain : producers()) {
+    const std::string from = chain.size() == 1 ? "" : " from " + chain.front();
+    chain.insert(chain.end(), ops.begin(), ops.end());
+    offer_overlaps(what, steps, chain, from);
+  }
 }
 
 void Neighbourhood::offer_split(int dim) {
@@ -188,8 +266,7 @@ void Neighbourhood::offer_split(int dim) {
   if (!is_legal_(steps)) return;
   std::string what = format("split {}", dim);
   offer(what, steps);
-  const std::string producer = contraction_before();
-  if (!producer.empty()) offer_overlaps(what, steps, {producer, scatter});
+  offer_overlaps_of_producers(what, steps, {scatter});
   const std::vector<std::string> past = longest_past(steps, gather);
   if (past.empty()) return;
   steps.push_back({ReorderStep{true, {selector(gather)}, selectors(past)}, {}});
@@ -202,7 +279,7 @@ void Neighbourhood::offer_split(int dim) {
   if (!is_legal_(steps)) return;
   what += ", fuse";
   offer(what, steps);
-  if (!producer.empty()) offer_overlaps(what, steps, {producer, fused});
+  offer_overlaps_of_producers(what, steps, {fused});
 }
 
 void Neighbourhood::offer_splits() {
@@ -210,13 +287,60 @@ void Neighbourhood::offer_splits() {
   for (int dim = 0; dim < dims; ++dim) offer_split(dim);
 }
 
+/// A reduce-scatter with what is computed from the slices and the all-gathers of that as one kernel; an all-gather with
+/// what computes its slices.
+void Neighbourhood::offer_fused() {
+  std::vector<std::string> more;
+  if (graph_.op(op_).kind == OpKind::AllGather) {
+    more = leaders();
+  } else {
+    more = followers();
+    const std::vector<std::string> gathers = gathers_of(more);
+    more.insert(more.end(), gathers.begin(), gathers.end());
+  }
+  const std::string fused = name_ + ".fused";
+  const auto steps_of = [&](const std::vector<std::string>& names) {
+    return std::vector<TransformStep>{{FuseStep{selectors(names), fused}, {}}};
+  };
+  const std::vector<std::string> chain =
+      grown({name_}, more, [&](const auto& names) { return is_legal_(steps_of(names)); });
+  if (chain.size() == 1) return;
+  const std::string what = format("fuse {}", chain.size());
+  offer(what, steps_of(chain));
+  offer_overlaps_of_producers(what, steps_of(chain), {fused});
+}
+
+/// The collective with all that can run in the same chunks behind it, or in front of an all-gather.
+void Neighbourhood::offer_long_overlaps() {
+  const bool gathers = graph_.op(op_).kind == OpKind::AllGather;
+  for (const int count : chunks_) {
+    const auto legal = [&](const std::vector<std::string>& names) {
+      return is_legal_({{OverlapStep{selectors(names), count, 0, Mechanism::Streams}, {}}});
+    };
+    std::vector<std::vector<std::string>> starts = producers();
+    if (starts.empty()) starts.push_back({});
+    for (std::vector<std::string>& start : starts) {
+      start.push_back(name_);
+      const std::vector<std::string> chain = grown(start, gathers ? leaders() : followers(), legal);
+      if (chain.size() > start.size() && legal(chain))
+        offer(format("overlap {} ops from {}, {} dim 0 streams", chain.size(), chain.front(), count),
+              {{OverlapStep{selectors(chain), count, 0, Mechanism::Streams}, {}}});
+    }
+  }
+}
+
 std::vector<Candidate> Neighbourhood::candidates() {
   if (!find()) return {};
   offer("as it is", {});
-  const std::string before = contraction_before(), behind = contraction_behind();
-  if (!before.empty()) offer_overlaps("", {}, {before, name_});
+  const std::string behind = contraction_behind();
+  offer_overlaps_of_producers("", {}, {name_});
   if (!behind.empty()) offer_overlaps("", {}, {name_, behind});
-  if (graph_.op(op_).kind == OpKind::AllReduce) offer_splits();
+  const OpKind kind = graph_.op(op_).kind;
+  if (kind == OpKind::AllReduce) offer_splits();
+  if (kind == OpKind::ReduceScatter || kind == OpKind::AllGather) {
+    offer_fused();
+    offer_long_overlaps();
+  }
   return std::move(found_);
 }
 

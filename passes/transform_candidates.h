@@ -22,11 +22,13 @@ std::vector<std::string> tunable_collectives(const Module& module);
 /// Whether the steps can be applied behind those that the schedule has.
 using IsLegal = std::function<bool(const std::vector<TransformStep>&)>;
 
-/// All legal candidates for a name of tunable_collectives, the empty one first. `module` is laid out and has gone
-/// through the schedule's own transforms; `chunks` are the chunk counts to try. An all-reduce is split along each of
-/// its dimensions, its all-gather moved past as many of the ops behind it as the rules allow, all of that fused, and
-/// each of these overlapped with the contraction that feeds it; other collectives are overlapped with the contractions
-/// that feed or read them.
+/// All legal candidates for a name of tunable_collectives, the empty one first; none at all where the module no longer
+/// has that collective. `module` is laid out and has gone through the schedule's own transforms; `chunks` are the chunk
+/// counts to try. An all-reduce is split along each of its dimensions, its all-gather moved past as many of the ops
+/// behind it as the rules allow, and all of that fused. A reduce-scatter is fused with what is computed from the slices
+/// and gathered again, an all-gather with what computes its slices. Each of these, and each collective as it is, is
+/// overlapped with the contraction or reduction that feeds it, with the chain that begins at the contraction before
+/// that, with a contraction that reads it, and with all that can run in its chunks.
 std::vector<Candidate> transform_candidates(const Module& module, const std::string& collective,
                                             const std::vector<int>& chunks, const IsLegal& is_legal);
 

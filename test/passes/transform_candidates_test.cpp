@@ -23,20 +23,36 @@ m (float[8,4] x) => (float[8,2] y) <float[4,8] v0 = random(1, 1.0), float[8,4] w
 const char* const kTp2Layers =
     "weft: 1\nmesh: {tp: 2}\nshard: {v0: {tp: 1}, w0: {tp: 0}, v1: {tp: 1}, w1: {tp: 0}, v2: {tp: 1}, w2: {tp: 0}}\n";
 
-std::string text_with(const std::vector<TransformStep>& steps) {
-  Diags diags;
-  return with_transforms("s.yaml", kTp2Layers, steps, diags).value_or("");
-}
+/// The gradient of each rank's rows is reduced to slices, which are updated and gathered.
+const char* const kUpdate = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[2,8] grads, float[8] old) => (float[8] y) <int64[1] axis = {0}, float rate = {0.1}> {
+  [grad] g = ReduceSum<keepdims = 0>(grads, axis)  [step] s = Mul(g, rate)  [new] n = Sub(old, s)  [out] y = Relu(n)
+})";
+const char* const kSlicedUpdate =
+    "weft: 1\nmesh: {dp: 2}\nshard: {grads: {dp: 0}, grad: {dp: 0}, old: {dp: 0}, y: {dp: R}}\n";
 
-bool is_legal(const std::vector<TransformStep>& steps) {
-  return prepare(kLayers, text_with(steps), "apply-transforms")->ok();
-}
+/// A model and the schedule that candidates are added to.
+struct Tuned {
+  const char *model = kLayers, *schedule = kTp2Layers;
 
-std::vector<Candidate> candidates(const std::string& collective, const std::vector<int>& chunks, const IsLegal& legal) {
-  const auto made = prepare(kLayers, kTp2Layers, "apply-transforms");
-  REQUIRE_MESSAGE(made->ok(), made->diags.text());
-  return transform_candidates(*made->module, collective, chunks, legal);
-}
+  std::string text_with(const std::vector<TransformStep>& steps) const {
+    Diags diags;
+    return with_transforms("s.yaml", schedule, steps, diags).value_or("");
+  }
+  IsLegal rules() const {
+    return [this](const auto& steps) { return prepare(model, text_with(steps), "apply-transforms")->ok(); };
+  }
+  std::vector<Candidate> candidates(const std::string& collective, const std::vector<int>& chunks,
+                                    const IsLegal& legal) const {
+    const auto made = prepare(model, schedule, "apply-transforms");
+    REQUIRE_MESSAGE(made->ok(), made->diags.text());
+    return transform_candidates(*made->module, collective, chunks, legal);
+  }
+  std::vector<Candidate> candidates(const std::string& collective, const std::vector<int>& chunks) const {
+    return candidates(collective, chunks, rules());
+  }
+};
+const Tuned kLayered, kUpdated{kUpdate, kSlicedUpdate};
 
 std::set<std::string> names(const std::vector<Candidate>& all) {
   std::set<std::string> found;
@@ -53,28 +69,46 @@ TEST_CASE("equal collectives of all layers are one name, another one keeps its o
 }
 
 TEST_CASE("an all-reduce is split, moved past what follows, fused and overlapped, in every layer") {
-  const std::vector<Candidate> found = candidates("h{l}_down.sum", {2}, is_legal);
+  const std::vector<Candidate> found = kLayered.candidates("h{l}_down.sum", {2});
   const std::set<std::string> what = names(found);
   for (const char* wanted : {"as it is", "overlap 2 dim 0 streams", "split 0", "split 1, reorder past 2",
-                             "split 0, reorder past 2, fuse", "split 0, reorder past 2, fuse, overlap 2 dim 0 streams"})
-    CHECK_MESSAGE(what.contains(wanted), wanted);
+                             "split 0, reorder past 2, fuse", "split 0, reorder past 2, fuse, overlap 2 dim 0 streams",
+                             "split 0, reorder past 2, fuse, overlap from h{l}_up 2 dim 0 streams"})
+    CHECK_MESSAGE(what.contains(wanted), std::string(wanted));
   CHECK(found.front().steps.empty());
   CHECK(what.size() == found.size());
 }
 
+TEST_CASE("a reduce-scatter is fused with what becomes of the slices and overlapped with what feeds it") {
+  const std::vector<Candidate> found = kUpdated.candidates("grad.scatter", {2});
+  const std::set<std::string> what = names(found);
+  for (const char* wanted : {"fuse 5", "fuse 5, overlap 2 dim 0 streams", "fuse 5, overlap 2 dim 0 fused",
+                             "overlap 5 ops from grad, 2 dim 0 streams"})
+    CHECK_MESSAGE(what.contains(wanted), std::string(wanted));
+  CHECK(what.size() == found.size());
+}
+
+TEST_CASE("an all-gather is fused and overlapped with what computes its slices") {
+  const std::set<std::string> what = names(kUpdated.candidates("out.gather", {2}));
+  for (const char* wanted : {"fuse 4", "overlap 4 ops from out.gather, 2 dim 0 streams"})
+    CHECK_MESSAGE(what.contains(wanted), std::string(wanted));
+}
+
 TEST_CASE("every candidate computes what the schedule computes") {
-  for (const std::string collective : {"h{l}_down.sum", "last2_down.sum"})
-    for (const Candidate& candidate : candidates(collective, {2, 4}, is_legal)) {
+  using Case = std::pair<const Tuned*, std::string>;
+  for (const auto& [tuned, collective] : {Case{&kLayered, "h{l}_down.sum"}, Case{&kLayered, "last2_down.sum"},
+                                          Case{&kUpdated, "grad.scatter"}, Case{&kUpdated, "out.gather"}})
+    for (const Candidate& candidate : tuned->candidates(collective, {2, 4})) {
       CAPTURE(collective);
       CAPTURE(candidate.what);
-      CHECK(error_against_one_rank(kLayers, text_with(candidate.steps), "apply-transforms") < 2e-5);
+      CHECK(error_against_one_rank(tuned->model, tuned->text_with(candidate.steps), "apply-transforms") < 2e-5);
     }
 }
 
 TEST_CASE("what the transforms refuse is not offered") {
-  CHECK(candidates("h{l}_down.sum", {3}, is_legal).size() < candidates("h{l}_down.sum", {2}, is_legal).size());
+  CHECK(kLayered.candidates("h{l}_down.sum", {3}).size() < kLayered.candidates("h{l}_down.sum", {2}).size());
   const auto none = [](const std::vector<TransformStep>&) { return false; };
-  CHECK(names(candidates("h{l}_down.sum", {2}, none)) == std::set<std::string>{"as it is"});
-  CHECK(candidates("h{l}_down", {2}, is_legal).empty());
-  CHECK(candidates("nothing", {2}, is_legal).empty());
+  CHECK(names(kLayered.candidates("h{l}_down.sum", {2}, none)) == std::set<std::string>{"as it is"});
+  CHECK(kLayered.candidates("h{l}_down", {2}).empty());
+  CHECK(kLayered.candidates("nothing", {2}).empty());
 }

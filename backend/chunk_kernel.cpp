@@ -5,15 +5,14 @@
 namespace weft {
 
 ChunkKernel::ChunkKernel(const StepText& text, const std::vector<const Step*>& steps, const std::string& group)
-    : text_(text), plan_(text.plan_) {
+    : text_(text), plan_(text.plan_), on_device_(is_cuda(text.plan_)) {
   for (const StepText::Time& time : text.times_) taken_.reserve(time.variable);
   for (const Step* step : steps)
-    if (const auto* launch = std::get_if<LaunchStep>(&step->what))
-      taken_.reserve(text.kernels_[launch->kernel.index].name);
+    if (const auto* launch = std::get_if<LaunchStep>(&step->what)) taken_.reserve(text.called(launch->kernel).name);
   // What kernels are given beside operands comes first.
   for (const Step* step : steps)
     if (const auto* launch = std::get_if<LaunchStep>(&step->what))
-      for (const Argument& a : text.kernels_[launch->kernel.index].arguments) passed(*launch, a);
+      for (const Argument& a : text.called(launch->kernel).arguments) passed(*launch, a);
   peers_ = parameter("weft::Peers ", "peers", "r.peers(" + group + ")");
   for (const Step* step : steps) add(*step);
 }
@@ -38,7 +37,7 @@ std::string ChunkKernel::with_outer(const std::string& text) {
 
 std::string ChunkKernel::passed(const LaunchStep& launch, const Argument& argument) {
   const KernelContext context(plan_, plan_.kernel(launch.kernel), text_.diags_);
-  const std::string value = text_.argument(launch, text_.kernels_[launch.kernel.index], argument);
+  const std::string value = text_.argument(launch, text_.called(launch.kernel), argument);
   if (argument.kind == Argument::Kind::Chunk) return with_outer(value);
   return parameter(argument_type(argument.kind), context.argument_name(argument), value);
 }
@@ -66,7 +65,7 @@ std::string ChunkKernel::passed(const LaunchStep& launch, size_t number) {
   const Operand& operand = launch.operands[number];
   const std::string type = memory_type(formal.type.dtype), wanted = identifier(formal.name);
   if (operand.weight) return parameter("const " + type + "* ", wanted, text_.pointer(operand));
-  const bool by_peers = formal.window && !text_.kernels_[launch.kernel.index].group.empty();
+  const bool by_peers = formal.window && !text_.called(launch.kernel).group.empty();
   if (!by_peers) return pointer(operand.buffer, wanted, number >= kernel.body.inputs().size());
   const Buffer& buffer = plan_.buffer(operand.buffer);
   const std::string name = parameter("weft::Window<" + type + "> ", wanted, whole(operand.buffer));
@@ -75,11 +74,13 @@ std::string ChunkKernel::passed(const LaunchStep& launch, size_t number) {
 }
 
 void ChunkKernel::launch(const LaunchStep& launch) {
-  const KernelText& kernel = text_.kernels_[launch.kernel.index];
+  const KernelText& kernel = text_.called(launch.kernel);
   std::vector<std::string> arguments;
   for (const Argument& a : kernel.arguments) arguments.push_back(passed(launch, a));
   for (size_t f = 0; f < launch.operands.size(); ++f) arguments.push_back(passed(launch, f));
-  lines_.push_back(kernel.name + "(" + join(arguments, ", ") + ");");
+  const std::string call = kernel.name + "(" + join(arguments, ", ") + ")";
+  lines_.push_back(on_device_ && !kernel.group.empty() ? "if (!" + call + ") return;" : call + ";");
+  blocks_ = std::max(blocks_, kernel.blocks);
   called_.push_back(launch.kernel);
 }
 
@@ -99,39 +100,58 @@ void ChunkKernel::accumulate(const CopyStep& copy) {
                           : op == ReduceOp::Prod ? a + " * " + b
                           : op == ReduceOp::Max  ? "weft::maximum(" + a + ", " + b + ")"
                                                  : "weft::minimum(" + a + ", " + b + ")";
-  lines_.push_back("for (int64_t i = 0; i < " + count_text(from.dims()) + "; ++i)");
+  const std::string count = count_text(from.dims());
+  lines_.push_back(on_device_ ? "for (int64_t i = weft::thread(); i < " + count + "; i += weft::threads())"
+                              : "for (int64_t i = 0; i < " + count + "; ++i)");
   lines_.push_back("  " + total + " = " + text_.times_.back().variable + " == 0 ? " + part + " : " +
                    (converts ? memory + "(" + sum + ")" : sum) + ";");
 }
 
+/// Flags of other ranks than those of the kernel's own table have a table of theirs.
+std::string ChunkKernel::of_peers(const std::string& call, SignalId id, const std::string& at) {
+  const Signal& signal = plan_.signals[id.index];
+  std::string table = peers_;
+  if (on_device_ && !signal.axes.empty())
+    table = parameter("weft::Peers ", "peers", "r.peers(" + text_.names_.group(signal.place, signal.axes) + ")");
+  const std::string name =
+      parameter("weft::Signal ", identifier(last_component(signal.name)), text_.names_.signals[id.index]);
+  return table + "." + call + "(" + name + (at.empty() ? "" : ", " + with_outer(at)) + ")";
+}
+
+std::string ChunkKernel::wait(SignalId id, const std::string& at, const std::string& condition) {
+  const std::string call = of_peers("wait", id, at);
+  if (on_device_) return "if (" + (condition.empty() ? "" : condition + " && ") + "!" + call + ") return;";
+  return (condition.empty() ? "" : "if (" + condition + ") ") + call + ";";
+}
+
+std::string ChunkKernel::raise(SignalId id, const std::string& at) {
+  return (on_device_ ? "if (blockIdx.x == 0) " : "") + of_peers("signal", id, at) + ";";
+}
+
 void ChunkKernel::add(const Step& step) {
-  const auto by_peers = [&](const std::string& call) {
-    return [this, call](SignalId id, const std::string& at) {
-      const std::string what = identifier(last_component(plan_.signals[id.index].name));
-      const std::string name = parameter("weft::Signal ", what, text_.names_.signals[id.index]);
-      return peers_ + "." + call + "(" + name + (at.empty() ? "" : ", " + with_outer(at)) + ");";
-    };
-  };
-  for (std::string& line : text_.waits(step, by_peers("wait"))) lines_.push_back(std::move(line));
+  const auto wait_for = [&](SignalId id, const std::string& at, const std::string& late) { return wait(id, at, late); };
+  const auto raise_it = [&](SignalId id, const std::string& at, const std::string&) { return raise(id, at); };
+  for (std::string& line : text_.waits(step, wait_for)) lines_.push_back(std::move(line));
   if (const auto* copy = std::get_if<CopyStep>(&step.what))
     accumulate(*copy);
   else
     launch(std::get<LaunchStep>(step.what));
-  for (std::string& line : text_.raises(step, by_peers("signal"))) lines_.push_back(std::move(line));
+  if (on_device_) lines_.push_back("if (!" + peers_ + ".meet()) return;");
+  for (std::string& line : text_.raises(step, raise_it)) lines_.push_back(std::move(line));
 }
 
 std::string ChunkKernel::name() const {
-  const std::string &first = text_.kernels_[called_.front().index].name,
-                    &last = text_.kernels_[called_.back().index].name;
+  const std::string &first = text_.called(called_.front()).name, &last = text_.called(called_.back()).name;
   return (called_.size() == 1 ? first : first + "_to_" + last) + "_chunks";
 }
 
-std::vector<std::string> ChunkKernel::parameters() const {
+std::vector<std::string> ChunkKernel::parameters(bool definition) const {
   std::vector<std::string> list;
   for (const std::string& key : order_) {
     const Parameter& p = parameters_.at(key);
     const bool only_read = p.type.ends_with("* ") && !p.type.starts_with("const ") && !written_.contains(key);
-    list.push_back((only_read ? "const " : "") + p.type + p.name);
+    const bool is_table = definition && p.type == "weft::Peers ";
+    list.push_back((is_table ? "const __grid_constant__ " : only_read ? "const " : "") + p.type + p.name);
   }
   return list;
 }

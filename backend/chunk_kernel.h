@@ -9,6 +9,9 @@
 //       far(peers, chunk, ...);
 //     }
 //   }
+//
+// On a device all blocks of the kernel take a step together, and meet behind it: what comes next may read what any of
+// them wrote, and write what any of them read. Then one block raises the step's flags; each block awaits flags itself.
 #pragma once
 #include <map>
 #include <set>
@@ -25,12 +28,14 @@ class ChunkKernel {
   ChunkKernel(const StepText& text, const std::vector<const Step*>& steps, const std::string& group);
 
   /// The parameters of the function, and what the loop's step passes for them.
-  std::vector<std::string> parameters() const;
+  std::vector<std::string> parameters(bool definition = false) const;
   const std::vector<std::string>& arguments() const { return order_; }
   /// What is done in a chunk.
   const std::vector<std::string>& lines() const { return lines_; }
   /// What the function is called where nothing else is; equal loops share one.
   std::string name() const;
+  /// Blocks on a device: as many as the largest of the steps has work for, of those that can wait for each other.
+  int64_t blocks() const { return blocks_; }
   /// The kernels whose functions it calls.
   const std::vector<KernelId>& called() const { return called_; }
 
@@ -48,11 +53,17 @@ class ChunkKernel {
   void add(const Step& step);
   void launch(const LaunchStep& launch);
   void accumulate(const CopyStep& copy);
+  std::string wait(SignalId id, const std::string& at, const std::string& condition);
+  std::string raise(SignalId id, const std::string& at);
+  /// "peers.wait(ready, chunk)"
+  std::string of_peers(const std::string& call, SignalId id, const std::string& at);
   /// The text, in which variables of loops around this one are parameters.
   std::string with_outer(const std::string& text);
 
   const StepText& text_;
   const Plan& plan_;
+  const bool on_device_;
+  int64_t blocks_ = 1;
   std::map<std::string, Parameter> parameters_;  // by what is passed
   std::vector<std::string> order_;               // what is passed, in order
   std::set<std::string> written_;                // of what is passed

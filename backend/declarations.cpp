@@ -1,6 +1,7 @@
 #include "backend/declarations.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ir/base/check.h"
 
@@ -147,13 +148,30 @@ std::string Declarations::signal_count() const {
   return plan_.signals.empty() ? "0" : names_.signals.back() + ".end()";
 }
 
+/// Signals between streams of one rank that the kernel of a loop over chunks raises or awaits.
+static void find_in_kernel(const Plan& plan, const std::vector<Step>& steps, std::set<uint32_t>& found) {
+  for (const Step& step : steps) {
+    for (const Raise& raise : step.raises)
+      if (raise.in_kernel) found.insert(raise.signal.index);
+    for (const Wait& wait : step.waits)
+      if (wait.in_kernel) found.insert(wait.signal.index);
+    for (const std::vector<Step>* body : inner_steps(step)) find_in_kernel(plan, *body, found);
+  }
+}
+
 std::vector<std::string> Declarations::signals() const {
+  std::set<uint32_t> in_kernel;
+  if (is_cuda(plan_))
+    for (const Block& block : plan_.blocks) find_in_kernel(plan_, block.steps, in_kernel);
   std::vector<std::string> lines;
   for (size_t s = 0; s < plan_.signals.size(); ++s) {
     const Signal& signal = plan_.signals[s];
     lines.push_back("constexpr weft::Signal " + names_.signals[s] + "{" + (s ? names_.signals[s - 1] + ".end()" : "0") +
                     ", " + std::to_string(signal.count) +
-                    (signal.axes.empty() ? "" : ", " + names_.group(signal.place, signal.axes)) + "};");
+                    (!signal.axes.empty()                           ? ", " + names_.group(signal.place, signal.axes)
+                     : in_kernel.contains(static_cast<uint32_t>(s)) ? ", {}, true"
+                                                                    : "") +
+                    "};");
   }
   return lines;
 }

@@ -38,7 +38,7 @@ std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names
                                      const std::vector<KernelText>& kernels) {
   std::map<std::string, std::vector<const KernelText*>> by_category;
   for (size_t k = 0; k < kernels.size(); ++k)
-    if (kernels[k].call.empty()) by_category[category_name(plan.kernels[k].category)].push_back(&kernels[k]);
+    if (!kernels[k].text.empty()) by_category[category_name(plan.kernels[k].category)].push_back(&kernels[k]);
   std::vector<SourceFile> files;
   for (auto& [category, list] : by_category) {
     std::sort(list.begin(), list.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
@@ -97,7 +97,8 @@ class Emitter {
     std::vector<SourceFile> files = {{"program.cpp", program_text()}};
     if (!diags_.ok()) return {};
     for (SourceFile& file : kernel_files(plan_, names_, kernels_)) files.push_back(std::move(file));
-    if (!chunk_kernels_.empty()) files.push_back({"kernels/chunks.cpp", chunk_kernels_text()});
+    if (!chunk_kernels_.empty())
+      files.push_back({is_cuda(plan_) ? "kernels/chunks.cu" : "kernels/chunks.cpp", chunk_kernels_text()});
     files.push_back({"CMakeLists.txt", cmake_text(files)});
     files.push_back({"manifest.json", manifest_text(plan_)});
     return files;
@@ -128,6 +129,8 @@ class Emitter {
     for (size_t p = 0; p < plan_.programs.size(); ++p) programs.push_back(program(p, steps));
     chunk_kernels_ = steps.chunk_kernels();
     called_by_chunks_ = steps.called_by_chunks();
+    for (uint32_t k = 0; is_cuda(plan_) && k < kernels_.size(); ++k)
+      if (!steps.is_launched({k})) kernels_[k].text.clear();
     Params params;
     std::vector<std::string> layouts;
     params.set("summary", summary(plan_)).set("name", names_.space).set("target", is_cuda(plan_) ? "cuda" : "host");
@@ -161,17 +164,18 @@ class Emitter {
   std::vector<std::string> kernel_lines() const {
     std::vector<std::string> lines;
     for (const KernelText& k : kernels_)
-      if (k.call.empty()) lines.push_back(k.parameters + ";");
+      if (!k.text.empty()) lines.push_back(k.parameters + ";");
     for (const KernelText& k : chunk_kernels_) lines.push_back(k.parameters + ";");
     std::sort(lines.begin(), lines.end());
     return lines;
   }
 
-  /// The loops over chunks that are one kernel, behind the declarations of what they call.
+  /// The loops over chunks that are one kernel, behind what they call.
   std::string chunk_kernels_text() const {
     Params params;
-    params.set("title", "Chunk").set("program", names_.space).set("header", "kernel.h");
-    params.list("kernels").emplace_back().set("text", join({called_by_chunks_.begin(), called_by_chunks_.end()}, "\n"));
+    params.set("title", "Chunk").set("program", names_.space).set("header", is_cuda(plan_) ? "device.h" : "kernel.h");
+    const std::vector<std::string> called(called_by_chunks_.begin(), called_by_chunks_.end());
+    params.list("kernels").emplace_back().set("text", join(called, "\n"));
     for (const KernelText& k : chunk_kernels_) params.list("kernels").emplace_back().set("text", k.text);
     return render_file("kernels.cpp", params);
   }

@@ -48,8 +48,8 @@ std::string whole_literal(int64_t value, DType dtype) {
   return value < 0 && !wide ? "(" + text + ")" : text;
 }
 
-KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags)
-    : plan(plan), kernel(kernel), body(kernel.body), diags_(diags) {
+KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, Written written)
+    : plan(plan), kernel(kernel), body(kernel.body), diags_(diags), written_(written) {
   for (const char* word :
        {"team",  "peers", "begin",   "end",     "invocation", "trip", "n0",      "m",      "batch",  "width",
         "sums",  "p",     "extents", "first",   "column",     "rows", "columns", "panels", "window", "group",
@@ -217,9 +217,12 @@ std::vector<std::string> KernelContext::prologue() const {
 
 void KernelContext::cover(int64_t blocks, int64_t threads) {
   constexpr int64_t kMostBlocks = 65536;
-  blocks_ = std::clamp(blocks, blocks_, group_.empty() ? kMostBlocks : kMostPeerBlocks);
+  if (is_in_chunks()) {
+    blocks = std::max(blocks, blocks * threads / kChunkThreads);
+    threads = kChunkThreads;
+  }
+  blocks_ = std::clamp(blocks, blocks_, group_.empty() && !is_in_chunks() ? kMostBlocks : kMostPeerBlocks);
   threads_ = std::max(threads, threads_);
-  grid_ = "{.blocks = " + std::to_string(blocks_) + ", .threads = " + std::to_string(threads_) + "}";
 }
 
 std::string KernelContext::parameters(bool definition) const {
@@ -228,8 +231,10 @@ std::string KernelContext::parameters(bool definition) const {
     const std::string type = argument_type(a.kind), name = argument_name(a);
     if (is_device() && a.kind == Argument::Kind::Invocation)
       list.push_back("const uint32_t* " + name + "_at");
+    else if (definition && is_device() && a.kind == Argument::Kind::Peers)
+      list.push_back(is_in_chunks() ? "const weft::Peers& " + name : "const __grid_constant__ " + type + name);
     else
-      list.push_back((definition && a.kind == Argument::Kind::Peers ? "const __grid_constant__ " : "") + type + name);
+      list.push_back(type + name);
   }
   const size_t inputs = body.inputs().size();
   for (size_t i = 0; i < kernel.formals.size(); ++i) {

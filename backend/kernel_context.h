@@ -31,10 +31,16 @@ const char* argument_type(Argument::Kind kind);
 
 /// Blocks of a kernel that waits for peers, all of which must be resident: kMaxPeerBlocks of weft/peers.h.
 inline constexpr int64_t kMostPeerBlocks = 32;
+/// Threads of each block of a loop over chunks that is one kernel on a device, whatever it calls.
+inline constexpr int64_t kChunkThreads = 128;
+
+/// What a kernel is written as: a kernel that is launched (on the host a function), or what the kernel of a loop over
+/// chunks calls, which on a device is another kind of function.
+enum class Written : uint8_t { Kernel, InChunks };
 
 class KernelContext {
  public:
-  KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags);
+  KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, Written written = Written::Kernel);
 
   const Plan& plan;
   const Kernel& kernel;
@@ -73,7 +79,7 @@ class KernelContext {
   std::vector<Argument> passed_arguments() const;
   /// The name of an argument inside the kernel.
   std::string argument_name(const Argument& argument) const;
-  /// "(weft::Team& team, const float* x, float* y)"; a device's definition says where a parameter lies.
+  /// "weft::Team& team, const float* x, float* y"; a device's definition says where its peer table lies.
   std::string parameters(bool definition = false) const;
   /// Axes of the collectives in the body: the group of its peer table, and how many ranks that is.
   const std::vector<int64_t>& group() const { return group_; }
@@ -85,20 +91,23 @@ class KernelContext {
 
   // ---- device kernels ---------------------------------------------------------------------------------------------
   bool is_device() const { return plan.target.kind == Target::Kind::Cuda; }
+  /// Called by the kernel of a loop over chunks, all of whose blocks are resident.
+  bool is_in_chunks() const { return is_device() && written_ == Written::InChunks; }
   /// The launch has at least as many blocks and threads; every loop is right for any grid.
   void cover(int64_t blocks, int64_t threads);
-  const std::string& grid() const { return grid_; }
+  int64_t blocks() const { return blocks_; }
+  int64_t threads() const { return threads_; }
   /// What the first lines of the body read from memory: lengths, the invocation.
   std::vector<std::string> prologue() const;
 
  private:
   Diags& diags_;
+  const Written written_;
   bool failed_ = false;
   std::vector<int64_t> group_;
   std::vector<std::string> formal_names_, extent_names_;
   std::set<Argument> arguments_;
   int64_t blocks_ = 1, threads_ = 32;
-  std::string grid_ = "{.blocks = 1, .threads = 32}";
 };
 
 }  // namespace weft

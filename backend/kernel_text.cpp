@@ -82,11 +82,13 @@ static std::vector<std::string> with_peers(const KernelContext& context, std::ve
   if (!context.reads_peers()) return body;
   std::vector<std::string> lines = context.is_device() ? peer_tables(context) : peer_pointers(context, body);
   // On a device a block leaves when the time is over; the host then reports the step.
-  lines.push_back(context.is_device() ? "if (!peers.barrier()) return;" : "peers.barrier();");
+  lines.push_back(context.is_in_chunks() ? "if (!peers.barrier()) return false;"
+                  : context.is_device()  ? "if (!peers.barrier()) return;"
+                                         : "peers.barrier();");
   lines.insert(lines.end(), body.begin(), body.end());
   if (!context.is_device())
     for (std::string& line : received_lines(context)) lines.push_back(std::move(line));
-  lines.push_back("peers.barrier();");
+  lines.push_back(context.is_in_chunks() ? "return peers.barrier();" : "peers.barrier();");
   return lines;
 }
 
@@ -125,11 +127,20 @@ std::string wrapped_head(const std::string& head, const std::string& parameters)
   return text + ")";
 }
 
-KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags) {
-  KernelContext context(plan, kernel, diags);
+/// What a device calls a kernel, or the function that a kernel calls.
+static std::string device_head(const KernelContext& context, const std::string& name) {
+  const std::string kind = !context.is_in_chunks() ? "__global__ void "
+                           : context.reads_peers() ? "static WEFT_DEVICE bool "
+                                                   : "static WEFT_DEVICE void ";
+  return wrapped_head(kind + name, context.parameters(true));
+}
+
+KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags,
+                        Written written) {
+  KernelContext context(plan, kernel, diags, written);
   KernelText text;
   text.name = name;
-  if (context.is_device())
+  if (context.is_device() && !context.is_in_chunks())
     if (const std::optional<std::string> call = write_library_call(context)) {
       text.call = *call;
       text.arguments = context.passed_arguments();
@@ -139,12 +150,11 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   const std::vector<std::string> prologue = context.prologue();
   lines.insert(lines.begin(), prologue.begin(), prologue.end());
   text.parameters = wrapped_head("void " + name, context.parameters());
-  text.grid = context.grid();
+  text.blocks = context.blocks(), text.threads = context.threads();
   text.arguments = context.passed_arguments();
   text.group = context.group();
   Params params;
-  const std::string head =
-      context.is_device() ? wrapped_head("__global__ void " + name, context.parameters(true)) : text.parameters;
+  const std::string head = context.is_device() ? device_head(context, name) : text.parameters;
   params.set("nodes", comment_of(plan, kernel)).set("head", head).set("body", block_text(lines, 0));
   text.text = render_file("kernel.cpp", params);
   return text;

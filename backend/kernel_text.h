@@ -12,12 +12,13 @@ struct KernelText {
   std::vector<Argument> arguments;  // in front of the operands
   std::vector<int64_t> group;       // axes of its peer table
   std::string text;                 // comment and definition; none for a library's
-  std::string grid;                 // device: "{.blocks = 32, .threads = 256}"
+  int64_t blocks = 1, threads = 1;  // device: what it is launched with
   std::string call;                 // a library's: "r.contract({...}, {{0}}, {{1}})" with operands and arguments named
 };
 
-/// Reports what cannot be lowered; the text is then of no use.
-KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags);
+/// Reports what cannot be lowered; the text is then of no use. In a loop over chunks a device has no library's calls.
+KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags,
+                        Written written = Written::Kernel);
 
 /// "MatMul h.0.mlp.c_fc, Add h.0.mlp.bias", at most `limit` characters.
 std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, size_t limit);

@@ -2,6 +2,13 @@
 
 namespace weft {
 
+std::vector<const std::vector<Step>*> inner_steps(const Step& step) {
+  if (const auto* f = std::get_if<ForStep>(&step.what)) return {&f->body};
+  if (const auto* i = std::get_if<IfStep>(&step.what)) return {&i->then_body, &i->else_body};
+  if (const auto* l = std::get_if<LoopStep>(&step.what)) return {&l->body};
+  return {};
+}
+
 ProgramNames::ProgramNames(const Plan& plan) : space(identifier(plan.name)) {
   Names& names = taken;
   for (const char* word : {"states"}) names.reserve(word);

@@ -10,6 +10,9 @@ namespace weft {
 
 inline bool is_cuda(const Plan& plan) { return plan.target.kind == Target::Kind::Cuda; }
 
+/// The steps inside a step.
+std::vector<const std::vector<Step>*> inner_steps(const Step& step);
+
 struct ProgramNames {
   std::string space;                           // the namespace
   std::vector<std::vector<std::string>> axes;  // by place and axis

@@ -149,27 +149,28 @@ std::string StepText::index(SignalId id, Per per, int lag) const {
 }
 
 StepText::SignalCall StepText::of_rank(const std::string& call) const {
-  return [this, call](SignalId id, const std::string& at) {
-    return "r." + call + "(" + names_.signals[id.index] + (at.empty() ? "" : ", " + at) + ");";
+  return [this, call](SignalId id, const std::string& at, const std::string& condition) {
+    return (condition.empty() ? "" : "if (" + condition + ") ") + "r." + call + "(" + names_.signals[id.index] +
+           (at.empty() ? "" : ", " + at) + ");";
   };
 }
 
 StepText::Lines StepText::waits(const Step& s, const SignalCall& wait_for) const {
   Lines lines;
   for (const Wait& wait : s.waits) {
-    const std::string call = wait_for(wait.signal, index(wait.signal, wait.per, wait.lag));
     const Time* time = times_.empty() || wait.per == Per::Once ? nullptr
                        : wait.per == Per::MicroBatch           ? &times_.front()
                                                                : &times_.back();
     const bool late = wait.lag && time;
-    lines.push_back(late ? "if (" + time->variable + " >= " + std::to_string(wait.lag) + ") " + call : call);
+    lines.push_back(wait_for(wait.signal, index(wait.signal, wait.per, wait.lag),
+                             late ? time->variable + " >= " + std::to_string(wait.lag) : ""));
   }
   return lines;
 }
 
 StepText::Lines StepText::raises(const Step& s, const SignalCall& raise_it) const {
   Lines lines;
-  for (const Raise& raise : s.raises) lines.push_back(raise_it(raise.signal, index(raise.signal, raise.per, 0)));
+  for (const Raise& raise : s.raises) lines.push_back(raise_it(raise.signal, index(raise.signal, raise.per, 0), ""));
   return lines;
 }
 
@@ -205,18 +206,10 @@ std::string StepText::argument(const LaunchStep& launch, const KernelText& text,
   return "";
 }
 
-/// The steps inside a step.
-static std::vector<const std::vector<Step>*> bodies_of(const Step& s) {
-  if (const auto* f = std::get_if<ForStep>(&s.what)) return {&f->body};
-  if (const auto* i = std::get_if<IfStep>(&s.what)) return {&i->then_body, &i->else_body};
-  if (const auto* l = std::get_if<LoopStep>(&s.what)) return {&l->body};
-  return {};
-}
-
 /// A length that a kernel reads may not exceed the smallest bound of the dimensions that have it.
 void StepText::find_bounds(const std::vector<Step>& list) {
   for (const Step& s : list) {
-    for (const std::vector<Step>* body : bodies_of(s)) find_bounds(*body);
+    for (const std::vector<Step>* body : inner_steps(s)) find_bounds(*body);
     const auto* what = std::get_if<LaunchStep>(&s.what);
     if (!what || what->extents.empty()) continue;
     const Graph& body = plan_.kernel(what->kernel).body;
@@ -250,7 +243,15 @@ std::string StepText::filled_call(const LaunchStep& what, const KernelText& text
   return call;
 }
 
-StepText::Lines StepText::launch(const LaunchStep& what) const {
+/// The call of a kernel on a device; one that waits for others in between must be resident.
+static std::string launch_call(const KernelText& kernel, bool resident, const std::vector<std::string>& arguments) {
+  return std::string("r.launch") + (resident ? "_resident" : "") + "(" + kernel.name +
+         ", {.blocks = " + std::to_string(kernel.blocks) + ", .threads = " + std::to_string(kernel.threads) + "}" +
+         (arguments.empty() ? "" : ", ") + join(arguments, ", ") + ");";
+}
+
+StepText::Lines StepText::launch(const LaunchStep& what) {
+  launched_.insert(what.kernel.index);
   const KernelText& text = kernels_[what.kernel.index];
   const Kernel& kernel = plan_.kernel(what.kernel);
   std::vector<std::string> arguments;
@@ -263,8 +264,7 @@ StepText::Lines StepText::launch(const LaunchStep& what) const {
   if (!text.call.empty())
     lines.push_back(filled_call(what, text));
   else if (is_cuda(plan_))
-    lines.push_back(std::string("r.launch") + (text.group.empty() ? "" : "_resident") + "(" + text.name + ", " +
-                    text.grid + (arguments.empty() ? "" : ", ") + join(arguments, ", ") + ");");
+    lines.push_back(launch_call(text, !text.group.empty(), arguments));
   else
     lines.push_back(text.name + "(" + join(arguments, ", ") + ");");
   for (size_t f = kernel.body.inputs().size(); f < what.operands.size(); ++f) {
@@ -376,7 +376,7 @@ static void indent_into(std::vector<std::string>& lines, const std::vector<std::
 static std::set<int> streams_in(const std::vector<Step>& steps) {
   std::set<int> streams;
   for (const Step& s : steps) {
-    const std::vector<const std::vector<Step>*> bodies = bodies_of(s);
+    const std::vector<const std::vector<Step>*> bodies = inner_steps(s);
     if (bodies.empty()) streams.insert(s.stream);
     for (const auto* body : bodies) streams.merge(streams_in(*body));
   }
@@ -409,26 +409,50 @@ StepText::Lines StepText::for_loop(const Step& s, const ForStep& loop) {
   return lines;
 }
 
+/// The ranks whose flags a kernel of a loop raises and awaits, as an argument. On a device these are those that it
+/// meets itself, for a library may do what is beside it: at least this rank, for its own streams.
+std::string StepText::group_of_table(const ForStep& loop, const std::vector<const Step*>& inside) const {
+  if (!is_cuda(plan_)) {
+    for (const Step& step : loop.body)
+      if (const std::string group = group_of(step); !group.empty()) return group;
+    return "";
+  }
+  for (const Step* step : inside) {
+    if (const std::string group = group_of(*step); !group.empty()) return group;
+    for (const Raise& raise : step->raises)
+      if (const Signal& signal = plan_.signals[raise.signal.index]; !signal.axes.empty())
+        return names_.group(signal.place, signal.axes);
+  }
+  return "{}";
+}
+
+const KernelText& StepText::called(KernelId kernel) const {
+  const auto function = functions_.find(kernel.index);
+  return function == functions_.end() ? kernels_[kernel.index] : function->second;
+}
+
+/// A device's kernels are not called: loops over chunks have functions instead.
+void StepText::write_called(const Step& step) {
+  const auto* launch = std::get_if<LaunchStep>(&step.what);
+  if (!launch || !is_cuda(plan_) || functions_.contains(launch->kernel.index)) return;
+  const Kernel& kernel = plan_.kernel(launch->kernel);
+  functions_[launch->kernel.index] =
+      write_kernel(plan_, kernel, kernels_[launch->kernel.index].name, diags_, Written::InChunks);
+}
+
 /// A step that runs the loop as a kernel, and a loop of the steps on other streams.
 StepText::Lines StepText::one_kernel(const Step& s, const ForStep& loop, const std::string& variable) {
-  if (is_cuda(plan_)) {
-    diags_.error("overlap-mechanism-unsupported", s.transform_loc,
-                 "'{}': loops over chunks as one kernel are not built for cuda yet; take mechanism: streams",
-                 printable(s.name));
-    return {};
-  }
   std::vector<const Step*> inside;
   std::vector<Step> beside;
-  std::string group;
   for (const Step& step : loop.body) {
     if (step.stream == s.stream)
       inside.push_back(&step);
     else
       beside.push_back(step);
-    if (group.empty()) group = group_of(step);
   }
   times_.push_back({variable, loop.trips});
-  const std::string call = chunk_kernel_call(s, ChunkKernel(*this, inside, group));
+  for (const Step* step : inside) write_called(*step);
+  const std::string call = chunk_kernel_call(s, ChunkKernel(*this, inside, group_of_table(loop, inside)));
   Lines lines = {loop_head(times_.back().variable, times_.back().trips)};
   indent_into(lines, steps(beside));
   lines.push_back("}");
@@ -444,20 +468,26 @@ std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel
   Lines body = {loop_head(times_.back().variable, times_.back().trips)};
   indent_into(body, kernel.lines());
   body.push_back("}");
-  const std::string parameters = join(kernel.parameters(), ", ");
-  std::string& name = chunk_kernel_names_[parameters + block_text(body, 0)];
-  if (name.empty()) {
-    name = free_names_.unique(kernel.name());
-    KernelText text;
-    text.name = name;
-    text.parameters = wrapped_head("void " + name, parameters);
+  const std::string declared = join(kernel.parameters(), ", ");
+  std::string& name = chunk_kernel_names_[declared + block_text(body, 0)];
+  const bool is_new = name.empty();
+  if (is_new) name = free_names_.unique(kernel.name());
+  KernelText text;
+  text.name = name;
+  text.blocks = kernel.blocks(), text.threads = kChunkThreads;
+  if (is_new) {
+    text.parameters = wrapped_head("void " + name, declared);
     const std::string comment = nodes_text(plan_, s.origins, 100) + (s.transform.empty() ? "" : "; " + s.transform);
+    const std::string defined = join(kernel.parameters(true), ", ");
+    const std::string head = is_cuda(plan_) ? wrapped_head("__global__ void " + name, defined) : text.parameters;
     Params params;
-    params.set("nodes", comment_text(comment)).set("head", text.parameters).set("body", block_text(body, 0));
+    params.set("nodes", comment_text(comment)).set("head", head).set("body", block_text(body, 0));
     text.text = render_file("kernel.cpp", params);
-    chunk_kernels_.push_back(std::move(text));
-    for (KernelId id : kernel.called()) called_by_chunks_.insert(kernels_[id.index].parameters + ";");
+    chunk_kernels_.push_back(text);
+    for (KernelId id : kernel.called())
+      called_by_chunks_.insert(is_cuda(plan_) ? called(id).text : called(id).parameters + ";");
   }
+  if (is_cuda(plan_)) return launch_call(text, true, kernel.arguments());
   return name + "(" + join(kernel.arguments(), ", ") + ");";
 }
 

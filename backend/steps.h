@@ -19,9 +19,11 @@ class StepText {
 
   /// Lines without indentation of their own.
   std::vector<std::string> block(const Block& block);
-  /// The functions of loops over chunks that are one kernel, and the declarations of what they call.
+  /// The functions of loops over chunks that are one kernel, and what they call: declarations, or a device's functions.
   const std::vector<KernelText>& chunk_kernels() const { return chunk_kernels_; }
   const std::set<std::string>& called_by_chunks() const { return called_by_chunks_; }
+  /// Whether a step launches the kernel: on a device, one that only loops over chunks call is none.
+  bool is_launched(KernelId kernel) const { return launched_.contains(kernel.index); }
 
  private:
   friend class ChunkKernel;
@@ -32,14 +34,18 @@ class StepText {
   Lines for_loop(const Step& step, const ForStep& loop);
   Lines one_kernel(const Step& step, const ForStep& loop, const std::string& variable);
   std::string chunk_kernel_call(const Step& step, const ChunkKernel& kernel);
+  /// What the kernel of a loop over chunks calls for a kernel of its body.
+  const KernelText& called(KernelId kernel) const;
+  void write_called(const Step& step);
   std::string group_of(const Step& step) const;
+  std::string group_of_table(const ForStep& loop, const std::vector<const Step*>& inside) const;
   Lines branch(const Step& step, const IfStep& branch);
   Lines loop(const Step& step, const LoopStep& loop);
   /// `r.step({...}, [&] { body });` around statements.
   Lines wrapped(const Step& step, const Lines& body) const;
   std::string head(const Step& step) const;
 
-  Lines launch(const LaunchStep& launch) const;
+  Lines launch(const LaunchStep& launch);
   std::string filled_call(const LaunchStep& launch, const KernelText& text) const;
   void find_bounds(const std::vector<Step>& steps);
   std::string argument(const LaunchStep& launch, const KernelText& kernel, const Argument& argument) const;
@@ -62,8 +68,8 @@ class StepText {
   /// The variable of the innermost Loop.
   std::string trip_variable() const { return loops_ > 1 ? "trip" + std::to_string(loops_) : "trip"; }
   std::string index(SignalId signal, Per per, int lag) const;
-  /// The statement that waits for or raises element `at` of a signal.
-  using SignalCall = std::function<std::string(SignalId, const std::string& at)>;
+  /// The statement that waits for or raises element `at` of a signal, where the condition holds ("": always).
+  using SignalCall = std::function<std::string(SignalId, const std::string& at, const std::string& condition)>;
   SignalCall of_rank(const std::string& call) const;
   Lines waits(const Step& step) const { return waits(step, of_rank("wait")); }
   Lines waits(const Step& step, const SignalCall& wait) const;
@@ -85,6 +91,8 @@ class StepText {
   std::vector<KernelText> chunk_kernels_;
   std::map<std::string, std::string> chunk_kernel_names_;  // by parameters and statements
   std::set<std::string> called_by_chunks_;
+  std::map<uint32_t, KernelText> functions_;  // device: what loops over chunks call, by kernel
+  std::set<uint32_t> launched_;
 };
 
 }  // namespace weft

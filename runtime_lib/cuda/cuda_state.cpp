@@ -80,7 +80,7 @@ CudaState::CudaState(const Executable& e, const Program& p, World& w, int r, con
   flag_slots_ = shape.signals + shape.streams * kMaxPeerBlocks;
   flags_ = round_up(shape.bytes, kAlign);
   const int64_t inbox = int64_t{flag_slots_} * w.shape.ranks * int64_t{sizeof(uint32_t)};
-  const int64_t counters = int64_t(count) * kMaxPeerBlocks * w.shape.ranks * int64_t{sizeof(uint32_t)};
+  const int64_t counters = int64_t(count) * counters_of_stream() * int64_t{sizeof(uint32_t)};
   word_bytes_ = device_bytes(kAlign + counters, "counters");
   words = reinterpret_cast<IterationWords*>(word_bytes_.get());
   transport_ = w.shape.ranks == 1 || o.in_process ? peer_transport(*this, process) : nccl_transport(*this);
@@ -224,11 +224,11 @@ void CudaState::await_signal(int slot) {
 Peers CudaState::peers(const std::vector<int>& members) {
   if (members.size() > size_t{kMaxPeers})
     fail(kUnsupported, "kernels that reach %zu ranks are not supported: %d is the most", members.size(), kMaxPeers);
-  const int number = stream_number(), ranks = world.shape.ranks;
+  const int number = stream_number();
   Peers out = {};
   out.size = int(members.size());
   out.rank = rank;
-  out.world = ranks;
+  out.world = world.shape.ranks;
   out.step = open_.back();
   out.barrier_slot = signals_ + number * kMaxPeerBlocks;
   out.index = -1;
@@ -241,7 +241,8 @@ Peers CudaState::peers(const std::vector<int>& members) {
   out.inbox = reinterpret_cast<uint32_t*>(window + flags_);
   out.flags = flags_;
   out.epoch = &words->epoch;
-  out.barriers = reinterpret_cast<uint32_t*>(word_bytes_.get() + kAlign) + int64_t{number} * kMaxPeerBlocks * ranks;
+  out.meetings = reinterpret_cast<uint32_t*>(word_bytes_.get() + kAlign) + number * counters_of_stream();
+  out.barriers = out.meetings + kMeetingWords;
   out.fault = fault.get();
   out.timeout_ns = uint64_t(options.timeout * 1e9);
   return out;
@@ -400,8 +401,10 @@ void CudaState::check_fault() {
   if (fault->name >= 0)
     fail(kWrongInput, "'%s' would have %ld elements, more than its bound of %ld", count_names_[size_t(fault->name)],
          long(fault->count), long(fault->bound));
-  const std::string awaited = fault->element < 0 ? text("rank %d at a barrier", fault->peer)
-                                                 : text("element %d of rank %d", fault->element, fault->peer);
+  const std::string awaited = fault->element == kAtBarrier ? text("rank %d at a barrier", fault->peer)
+                              : fault->element == kOfBlocks
+                                  ? std::string("the other blocks of its kernel")
+                                  : text("element %d of rank %d", fault->element, fault->peer);
   time_out(&steps_[size_t(fault->step)].step, awaited);
 }
 

@@ -120,6 +120,9 @@ struct CudaState final : RankBase {
   std::unique_ptr<Transport> transport_;
   int64_t flags_ = 0;  // offset of the inbox in every window
   int flag_slots_ = 0, signals_ = 0;
+  /// Words in which a stream's kernels count: meetings of their blocks, then barriers by block and rank.
+  static constexpr int kMeetingWords = 2;
+  int64_t counters_of_stream() const { return kMeetingWords + int64_t{kMaxPeerBlocks} * world.shape.ranks; }
   DeviceBytes own_bytes_, weight_bytes_, word_bytes_;
   Mirror own_mirror_, window_mirror_;
   std::vector<DeviceBytes> scratch_;                   // all that was ever given

@@ -19,13 +19,23 @@ void Rank::leave() { state_.leave(); }
 
 // ---- signals --------------------------------------------------------------------------------------------------------
 
+/// An event does between streams; what a kernel raises or awaits by itself is a flag.
+static bool is_event(const Signal& signal) { return signal.group.naxes == 0 && !signal.in_kernel; }
+
+/// A graph does not promise that two of its branches run at once, as a kernel needs that awaits another branch.
+static void keep_streams(CudaState& state, const Signal& signal) {
+  if (signal.in_kernel) state.leave_capture();
+}
+
 void Rank::signal(const Signal& signal, int i) {
-  if (signal.group.naxes == 0) return state_.record_signal(signal.slot + i);
+  if (is_event(signal)) return state_.record_signal(signal.slot + i);
+  keep_streams(state_, signal);
   raise_flags(state_.stream(), state_.peers(members_of(signal.group, rank)), signal, i);
 }
 
 void Rank::wait(const Signal& signal, int i) {
-  if (signal.group.naxes == 0)
+  keep_streams(state_, signal);
+  if (is_event(signal))
     state_.await_signal(signal.slot + i);
   else
     await_flags(state_.stream(), state_.peers(members_of(signal.group, rank)), signal, i);

@@ -48,9 +48,9 @@ EQUIVALENT = {
         "two ranks: the sum of two is the same either way round, and both get the same row",
     "-> mutation::load_relaxed(&fault->leave)": NO_DATA,
     "-> mutation::store_relaxed(&fault->leave, 1u)": NO_DATA,
-    "raise_slot __syncthreads(); -> nothing":
+    " signal __syncthreads(); -> nothing":
         "the kernel that raises flags writes nothing before: its threads are ordered by the stream",
-    "await_slot __syncthreads_or(late) == 0 -> !late":
+    " wait __syncthreads_or(late) == 0 -> !late":
         "the kernel that waits for flags does nothing after, and ends only with its last thread",
 }
 

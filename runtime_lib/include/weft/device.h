@@ -214,6 +214,12 @@ WEFT_DEVICE uint32_t load_acquire(const uint32_t* word) {
 WEFT_DEVICE void store_release(uint32_t* word, uint32_t value) {
   asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
 }
+/// Of the blocks of one device: what all who added before have written is visible.
+WEFT_DEVICE uint32_t add_acquire_release(uint32_t* word, uint32_t value) {
+  uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(word), "r"(value) : "memory");
+  return before;
+}
 WEFT_DEVICE uint64_t clock_ns() {
   uint64_t time;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
@@ -221,17 +227,17 @@ WEFT_DEVICE uint64_t clock_ns() {
 }
 WEFT_DEVICE void pause() { __nanosleep(64); }
 #else
+using emulation::add_acquire_release;
 using emulation::clock_ns;
 using emulation::load_acquire;
 using emulation::pause;
 using emulation::store_release;
 #endif
 
-/// Flags only grow, and may wrap around. Host memory is far: it is looked at now and then.
-WEFT_DEVICE bool Peers::poll(int slot, uint32_t value, int from, int element) const {
+/// Words only grow, and may wrap around. Host memory is far: it is looked at now and then.
+WEFT_DEVICE bool Peers::poll(const uint32_t* word, uint32_t value, int peer, int element, uint64_t limit_ns) const {
   constexpr int kLook = 256;
-  const uint32_t* const word = inbox + slot * world + ranks[from];
-  const uint64_t deadline = clock_ns() + timeout_ns;
+  const uint64_t deadline = clock_ns() + limit_ns;
   for (int turn = 1; int32_t(load_acquire(word) - value) < 0; ++turn) {
     pause();
     if (turn % kLook != 0) continue;
@@ -240,7 +246,7 @@ WEFT_DEVICE bool Peers::poll(int slot, uint32_t value, int from, int element) co
     if (atomicExch(&fault->claimed, 1u) != 0) return false;  // another wait was first
     fault->step = step;
     fault->element = element;
-    fault->peer = ranks[from];
+    fault->peer = peer;
     fault->name = -1;
     store_release(&fault->leave, 1u);
     store_release(&fault->set, 1u);
@@ -249,23 +255,43 @@ WEFT_DEVICE bool Peers::poll(int slot, uint32_t value, int from, int element) co
   return true;
 }
 
+WEFT_DEVICE bool Peers::poll_flag(int slot, uint32_t value, int from, int element) const {
+  return poll(inbox + slot * world + ranks[from], value, ranks[from], element, timeout_ns);
+}
+
 /// Each thread waits for some peers; the block leaves together.
-WEFT_DEVICE bool Peers::await_slot(int slot, int element) const {
+WEFT_DEVICE bool Peers::wait(const Signal& signal, int i) const {
   bool late = false;
-  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) late |= !poll(slot, *epoch, p, element);
+  for (int p = first(signal) + int(threadIdx.x); p < end(signal); p += int(blockDim.x))
+    late |= !poll_flag(signal.slot + i, *epoch, p, i);
   return __syncthreads_or(late) == 0;
 }
 
 /// The fence and the barrier put what all threads of the block wrote before the releases.
-WEFT_DEVICE void Peers::raise_slot(int slot) const {
+WEFT_DEVICE void Peers::signal(const Signal& signal, int i) const {
   __threadfence_system();
   __syncthreads();
-  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) store_release(flag(p, slot), *epoch);
+  for (int p = first(signal) + int(threadIdx.x); p < end(signal); p += int(blockDim.x))
+    store_release(flag(p, signal.slot + i), *epoch);
 }
 
-WEFT_DEVICE bool Peers::wait(const Signal& signal, int i) const { return await_slot(signal.slot + i, i); }
-
-WEFT_DEVICE void Peers::signal(const Signal& signal, int i) const { raise_slot(signal.slot + i); }
+/// The last block to come ends the meeting, and leaves the words as the next one needs them, of whatever kernel. A
+/// block that does not come waits for a peer: that wait is to run out of time first, since it knows what is missing.
+WEFT_DEVICE bool Peers::meet() const {
+  __syncthreads();
+  bool late = false;
+  if (threadIdx.x == 0) {
+    uint32_t *const come = meetings, *const over = meetings + 1;
+    const uint32_t next = *over + 1;
+    if (add_acquire_release(come, 1u) + 1 == gridDim.x) {
+      *come = 0;
+      store_release(over, next);
+    } else {
+      late = !poll(over, next, rank, kOfBlocks, 2 * timeout_ns);
+    }
+  }
+  return __syncthreads_or(late) == 0;
+}
 
 /// Both ranks of a pair count the barriers that their blocks of one number have entered together on a stream: no slots
 /// to hand out, whatever the groups.
@@ -276,7 +302,8 @@ WEFT_DEVICE bool Peers::barrier() const {
   __syncthreads();
   bool late = false;
   for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) store_release(flag(p, slot), ++counts[ranks[p]]);
-  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x)) late |= !poll(slot, counts[ranks[p]], p, -1);
+  for (int p = int(threadIdx.x); p < size; p += int(blockDim.x))
+    late |= !poll_flag(slot, counts[ranks[p]], p, kAtBarrier);
   return __syncthreads_or(late) == 0;
 }
 

@@ -15,11 +15,14 @@ inline constexpr int kMaxPeers = 32;
 /// Blocks of a kernel that waits for peers: all must be resident.
 inline constexpr int kMaxPeerBlocks = 32;
 
+/// What is awaited where it is no element of a signal: the peers at a barrier, the other blocks of the kernel.
+inline constexpr int32_t kAtBarrier = -1, kOfBlocks = -2;
+
 /// In host memory: the first wait of a rank that ran out of time, or its first count over the bound, written by a
 /// kernel. `leave` asks all waits to end.
 struct Fault {
   uint32_t claimed, set, leave;
-  int32_t step, element, peer;  // peer: the rank awaited; element -1: at a barrier
+  int32_t step, element, peer;  // peer: the rank awaited; element: kAtBarrier, kOfBlocks or that of a signal
   int32_t name;                 // of a count: its number in the program; -1: a wait
   int64_t count, bound;
 };
@@ -35,6 +38,7 @@ struct Peers {
   int64_t flags;             // offset in a window of its inbox
   const uint32_t* epoch;     // iterations started, in device memory, so that a captured graph can be replayed
   uint32_t* barriers;        // [block][rank in the world]: barriers that this rank has entered with it on this stream
+  uint32_t* meetings;        // of the blocks of this stream's kernels: those that have come to one, those that are over
   Fault* fault;
   uint64_t timeout_ns;
 
@@ -42,10 +46,13 @@ struct Peers {
   WEFT_DEVICE T* at(int peer, Window<T> buffer) const {
     return reinterpret_cast<T*>(windows[peer] + buffer.offset);
   }
-  /// The whole block waits until every rank of the group has raised element i in this iteration. False: leave.
+  /// The whole block waits until every rank of the group has raised element i in this iteration, or this rank where it
+  /// is between its streams. False: leave.
   WEFT_DEVICE bool wait(const Signal& signal, int i = 0) const;
   /// Element i is done: what the calling block wrote before is visible to who waits for it. By one block of a kernel.
   WEFT_DEVICE void signal(const Signal& signal, int i = 0) const;
+  /// All blocks of this kernel have come here, and what they wrote before is visible. False: leave the kernel.
+  WEFT_DEVICE bool meet() const;
   /// The same block of every rank has come here, and what they wrote before is visible. False: leave the kernel.
   WEFT_DEVICE bool barrier() const;
 
@@ -53,9 +60,12 @@ struct Peers {
   WEFT_DEVICE uint32_t* flag(int peer, int slot) const {
     return reinterpret_cast<uint32_t*>(windows[peer] + flags) + int64_t{slot} * world + rank;
   }
-  WEFT_DEVICE bool poll(int slot, uint32_t value, int from, int element) const;
-  WEFT_DEVICE bool await_slot(int slot, int element) const;
-  WEFT_DEVICE void raise_slot(int slot) const;
+  /// Waits until a word that `peer` (in the world) counts up has come to the value. False: leave.
+  WEFT_DEVICE bool poll(const uint32_t* word, uint32_t value, int peer, int element, uint64_t limit_ns) const;
+  WEFT_DEVICE bool poll_flag(int slot, uint32_t value, int from, int element) const;
+  /// The peers whose flags a signal has: from the first one up to the end.
+  WEFT_DEVICE int first(const Signal& signal) const { return signal.in_kernel ? index : 0; }
+  WEFT_DEVICE int end(const Signal& signal) const { return signal.in_kernel ? index + 1 : size; }
 };
 
 }  // namespace weft

@@ -95,6 +95,7 @@ struct Weight : Place<T> {};
 struct Signal {
   int slot, count;
   Group group = {};
+  bool in_kernel = false;  // on a device, without a group: a flag of this rank, which a kernel raises or awaits
   constexpr int end() const { return slot + count; }
 };
 

@@ -36,6 +36,13 @@ void store_release(T* at, T value) {
   std::atomic_ref<T>(*at).store(value, std::memory_order_release);
 }
 
+/// The value before.
+template <class T>
+T add_acquire_release(T* at, T value) {
+  perturb();
+  return std::atomic_ref<T>(*at).fetch_add(value, std::memory_order_acq_rel);
+}
+
 enum class Order : uint8_t { Random, Fixed };
 
 /// Read once from WEFT_EMULATION_SEED, _ORDER (random, fixed), _WORKERS, _DEVICES, _SMS, _DELAY_US, _NVLINK; tests set

@@ -76,6 +76,15 @@ class Bounded {
   std::thread thread_;
 };
 
+/// srun tells MPI of the ranks only where it is asked to, and not every MPI says so where it is not.
+void check_srun(const Launched& launched) {
+  if (!launched.is_bare_srun) return;
+  fail(kEnvironment,
+       "srun has not told %s of the ranks: start it with srun --mpi=pmix or srun --mpi=pmi2 (srun --mpi=list says what "
+       "there is), or with the launcher of that MPI",
+       library_name().c_str());
+}
+
 MPI_Comm duplicate() {
   MPI_Comm out = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &out), "no communicator");
@@ -145,6 +154,7 @@ class MpiTraffic final : public Network::Traffic {
 const bool kRelayAlways = true;
 
 std::unique_ptr<Relay> open_relay(const Job& job, const World& world, const Launched& launched, const std::string&) {
+  check_srun(launched);
   return std::make_unique<MpiNetwork>(job, world, launched.rank);
 }
 

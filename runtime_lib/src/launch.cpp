@@ -57,6 +57,9 @@ constexpr Launcher kLaunchers[] = {
 constexpr const Launcher& kTorchrun = kLaunchers[2];
 constexpr const Launcher& kSlurm = kLaunchers[3];
 
+/// What srun sets besides its own where it is told which PMI to speak; with PMI 2 the launcher above is found.
+constexpr const char* kRanksOfPmi[] = {"PMIX_RANK", "PALS_RANKID"};
+
 constexpr const char *kRankVariable = "WEFT_RANK", *kSegmentVariable = "WEFT_SEGMENT";
 
 int number_in(const char* name, const char* value) {
@@ -167,6 +170,7 @@ std::optional<Launched> find_launcher(const Environment& env) {
   out.machines = machines_of(l, out.size, env);
   if (l.local != nullptr && env(l.local) != nullptr) out.ranks_here = number_in(l.local, env(l.local));
   if (out.machines != Machines::Several) out.job = job_of(l, env);
+  out.is_bare_srun = &l == &kSlurm && first_set(kRanksOfPmi, env) == nullptr;
   return out;
 }
 

@@ -159,9 +159,11 @@ def check_environments(mpi, other):
     words = [program, "--random-inputs", "5", "--timeout", TIMEOUT]
     slurm = {"SLURM_PROCID": "0", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_JOB_ID": "7",
              "SLURM_STEP_NUM_NODES": "2"}
+    pmi = {"PMI_RANK": "0", "PMI_SIZE": "2"}
     for name, variables, word in (("half-set", {"OMPI_COMM_WORLD_SIZE": "2"}, "OMPI_COMM_WORLD_RANK is not"),
                                   ("half-set-slurm", {"SLURM_PROCID": "0", "SLURM_STEP_ID": "0"}, "is not"),
-                                  ("no-launcher", slurm, "start it with the launcher of that MPI")):
+                                  ("bare-srun", slurm, "srun --mpi=pmix"),
+                                  ("no-launcher", pmi, "start it with the launcher of that MPI")):
         job = run_job(words, **variables)
         harness.check(f"{mpi.name}/{name}", job.code == 6 and word in job.err, job.shown())
     job = run_job(mpi.command(2, words), **slurm)

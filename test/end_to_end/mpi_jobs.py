@@ -1,13 +1,17 @@
 """The MPIs that are installed, and jobs that their launchers start, here or on two machines that a cable joins."""
 
+import atexit
+import ctypes
 import dataclasses
 import filecmp
+import json
 import os
 import pathlib
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -24,7 +28,9 @@ class Mpi:
     mpirun: str
     packages: str
     flags: list  # of every job: more ranks than cores, and none bound to a core
-    on_hosts: list  # of a job on several machines: filled in by Cable.mpi_flags
+    on_hosts: list  # of a job on several machines: filled in from Cable.names
+    pmi: str  # how srun tells the ranks of each other
+    variables: dict  # of ranks that srun starts on several machines, filled in likewise
 
     def missing(self):
         """Why this MPI cannot be used; empty if it can."""
@@ -40,10 +46,12 @@ MPIS = [
     Mpi("openmpi", "mpicc.openmpi", "mpirun.openmpi", "libopenmpi-dev openmpi-bin",
         ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"],
         ["--host", "{first}:2,{second}:2", "--map-by", "slot", "--mca", "plm_rsh_agent", "{agent}",
-         "--mca", "btl_tcp_if_include", "{net}", "--mca", "oob_tcp_if_include", "{net}"]),
+         "--mca", "btl_tcp_if_include", "{net}", "--mca", "oob_tcp_if_include", "{net}"],
+        "pmix", {"OMPI_MCA_btl_tcp_if_include": "{net}"}),
     Mpi("mpich", "mpicc.mpich", "mpiexec.mpich", "mpich libmpich-dev", ["-bind-to", "none"],
         ["-hosts", "{first}:2,{second}:2", "-launcher", "ssh", "-launcher-exec", "{agent}", "-iface", "{interface}",
-         "-genv", "UCX_NET_DEVICES", "{interface}", "-genv", "UCX_TLS", "tcp,self"]),
+         "-genv", "UCX_NET_DEVICES", "{interface}", "-genv", "UCX_TLS", "tcp,self"],
+        "pmi2", {"UCX_NET_DEVICES": "{interface}", "UCX_TLS": "tcp,self"}),
 ]
 
 
@@ -67,13 +75,20 @@ class Ended:
         return [line for line in self.err.splitlines() if re.match(r"\S+: rank \d+", line)]
 
 
+def end_with_parent():
+    """In a child before its exec: a test that is killed leaves no job behind."""
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def run_job(command, timeout=120, meanwhile=None, **environment):
     """Runs a launcher and calls meanwhile() once it has begun. Its output goes to files: what a launcher leaves behind on
     a machine that is cut off holds its end of a pipe for long."""
     begin = time.monotonic()
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen([str(word) for word in command], env=plain_environment(**environment),
-                                   stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+                                   stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
+                                   preexec_fn=end_with_parent)
         if meanwhile:
             meanwhile()
         late = ""
@@ -110,6 +125,8 @@ class Cable:
     def __init__(self, folder):
         self.spaces = {address: f"weft{os.getpid()}{host}" for address, host in self.hosts.items()}
         self.agent = folder / "agent"
+        atexit.register(self.remove)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is registered runs
 
     @staticmethod
     def missing():
@@ -118,12 +135,22 @@ class Cable:
         absent = [tool for tool in ("ip", "tc", "unshare") if not shutil.which(tool)]
         if absent:
             return f"no {', '.join(absent)} (Debian: apt-get install iproute2 util-linux)"
-        probe = f"weftprobe{os.getpid()}"
+        probe = f"weft{os.getpid()}probe"
         status, _, err = harness.run(["ip", "netns", "add", probe])
-        harness.run(["ip", "netns", "del", probe])
-        return f"no network namespaces here: {err}" if status else ""
+        if status != 0:
+            return f"no network namespaces here: {err}"
+        status, _, err = harness.run(Cable.slowed(probe, "lo"))
+        remove_space(probe)
+        return f"no slow links here: {err}" if status else ""
+
+    @classmethod
+    def slowed(cls, space, interface):
+        """The command that gives an interface the cable's rate."""
+        return ["ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", interface, "root", "tbf", "rate", cls.rate,
+                "burst", "256kb", "latency", "50ms"]
 
     def lay(self):
+        self.sweep()
         first, second = self.spaces.values()
         for space in (first, second):
             self.run("ip", "netns", "add", space)
@@ -133,8 +160,7 @@ class Cable:
             self.run("ip", "-n", space, "addr", "add", f"{address}/24", "dev", self.interface)
             self.run("ip", "-n", space, "link", "set", self.interface, "up")
             self.run("ip", "-n", space, "link", "set", "lo", "up")
-            self.run("ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", self.interface, "root", "tbf", "rate",
-                     self.rate, "burst", "256kb", "latency", "50ms")
+            self.run(*self.slowed(space, self.interface))
         for space in self.spaces.values():
             self.await_up(space)
         # What a launcher calls as ssh: options, a host, then words for a shell.
@@ -161,33 +187,63 @@ class Cable:
         first, second = self.spaces
         return {"first": first, "second": second, "agent": self.agent, "net": self.net, "interface": self.interface}
 
+    def on(self, address, words):
+        """A command as a machine runs it."""
+        return ["ip", "netns", "exec", self.spaces[address], "unshare", "-u", "sh", "-c",
+                f'hostname {self.hosts[address]}; exec "$@"', "sh", *words]
+
     def on_first(self, words):
-        """A command as the first machine runs it."""
-        address, space = next(iter(self.spaces.items()))
-        return ["ip", "netns", "exec", space, "unshare", "-u", "sh", "-c", f'hostname {self.hosts[address]}; exec "$@"',
-                "sh", *words]
+        return self.on(next(iter(self.spaces)), words)
+
+    def sent(self):
+        """Bytes that the first machine has put on the cable."""
+        _, out, _ = harness.run(["ip", "-n", next(iter(self.spaces.values())), "-j", "-s", "link", "show", self.interface])
+        return json.loads(out)[0]["stats64"]["tx"]["bytes"]
 
     def processes(self, address):
-        _, out, _ = harness.run(["ip", "netns", "pids", self.spaces[address]])
-        return [int(pid) for pid in out.split()]
+        return processes_in(self.spaces[address])
 
     def kill_machine(self, address):
         """The machine is gone: nothing on it runs, nothing comes from it."""
         self.cut()
-        for pid in self.processes(address):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        kill_all(self.spaces[address])
 
     def cut(self):
         self.run("ip", "-n", next(iter(self.spaces.values())), "link", "set", self.interface, "down")
 
     def remove(self):
-        for address, space in self.spaces.items():
-            for pid in self.processes(address):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            subprocess.run(["ip", "netns", "del", space], capture_output=True)
+        for space in self.spaces.values():
+            remove_space(space)
+
+    @classmethod
+    def sweep(cls):
+        """Removes what tests left that were killed: the name of a space says whose it is."""
+        _, out, _ = harness.run(["ip", "netns", "list"])
+        names = "|".join(cls.hosts.values())
+        for space, owner in re.findall(rf"^(weft(\d+)(?:{names}|probe))\b", out, re.M):
+            if not pathlib.Path("/proc", owner).exists():
+                remove_space(space)
+
+
+def processes_in(space):
+    _, out, _ = harness.run(["ip", "netns", "pids", space])
+    return [int(pid) for pid in out.split()]
+
+
+def kill_all(space):
+    """Again until nothing is left: what is killed may just have started another."""
+    for _ in range(100):
+        pids = processes_in(space)
+        if not pids:
+            return
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.02)
+
+
+def remove_space(space):
+    kill_all(space)
+    harness.run(["ip", "netns", "del", space])

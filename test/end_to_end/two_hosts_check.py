@@ -1,23 +1,25 @@
-# test: full
-"""Two machines of two ranks each under each MPI: network namespaces that a cable of 1 Gbit/s joins. The results are
-right, computation hides communication, and a machine that dies or falls silent ends all ranks in time."""
+# test: slow
+"""Two machines of two ranks each, as network namespaces that a cable of 1 Gbit/s joins, under each MPI: started by
+mpirun or srun the results are right, computation hides communication, and a machine that dies or falls silent in the
+middle of a collective ends every rank in time, with a line that names it."""
 
 import json
-import os
 import re
-import signal
 import sys
 import time
 
 import harness
 from mpi_jobs import MPIS, Cable, compile_for, plain_environment, run_job, same_files
+from slurm import Cluster
 
 FOLDER = harness.scratch("two_hosts")
-ROWS, WIDTH = 2048, 1024
-HIDDEN = (4096, 1024)  # the computation of one of them is about as long as its communication, however busy the machine
-TIMEOUT = 8
-SLACK = 10  # what else ranks take to end on a busy machine
+ROWS, WIDTH = 1024, 1024
+HIDDEN = 2048  # on two cores the computation is about as long as the communication
+TIMEOUT = 3  # seconds that a rank waits for another
+SLACK = 5  # what else ranks take to end on a busy machine
 WANTED = 0.6  # of the shorter of computation and communication is hidden
+ATTEMPTS = 3  # others' work on this machine only makes it less
+EXCHANGED = 50_000_000  # bytes that one machine sends in three iterations
 SCHEDULE = """weft: 1
 mesh: {tp: 4}
 shard:
@@ -26,37 +28,59 @@ shard:
 transform:
   - overlap: {ops: [fc, fc_add, act, proj, proj.sum], chunks: 8, dim: 0, mechanism: streams}
 """
+# Runs a rank and notes its exit code, whoever launched it.
+NOTING = """#!/bin/sh
+trap : TERM
+"$@"
+code=$?
+echo $code > "$0.${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$SLURM_PROCID}}"
+exit $code
+"""
+
+
+class Launcher:
+    """Starts four ranks on both machines: an MPI's own launcher, or srun where there is a cluster."""
+
+    def __init__(self, mpi, cable, cluster=None):
+        self.mpi, self.cable, self.cluster = mpi, cable, cluster
+        self.name = f"{mpi.name}/srun" if cluster else mpi.name
+
+    def run(self, words, **more):
+        if self.cluster:
+            return self.cluster.run(4, words, self.mpi, **more)
+        command = self.mpi.command(4, words, self.cable)
+        return run_job(self.cable.on_first([str(word) for word in command]), **more)
 
 
 def make_program(mpi, hidden):
-    model, schedule = FOLDER / "mlp.onnx", FOLDER / "overlap.yaml"
+    """The MLP of this hidden width for this MPI; None after a failure was reported."""
+    model, schedule, program = (FOLDER / name for name in (f"mlp_{hidden}.onnx", "overlap.yaml", f"{mpi.name}_{hidden}"))
     schedule.write_text(SCHEDULE)
     status, _, err = harness.run([sys.executable, harness.ROOT / "test" / "models" / "mlp.py", model, "--rows", ROWS,
                                   "--width", WIDTH, "--hidden", hidden])
     if status != 0:
         raise RuntimeError(f"mlp.py failed: {err[-300:]}")
-    program = FOLDER / f"mlp_{mpi.name}_{hidden}"
     return program if compile_for(mpi, model, schedule, program, "--arch", "native") else None
 
 
-def on_cable(mpi, cable, words):
-    return cable.on_first([str(word) for word in mpi.command(4, words, cable)])
+# ---- results and figures --------------------------------------------------------------------------------------------
 
 
-def check_results(mpi, cable, program):
-    label, outputs = f"{mpi.name}/four-ranks", {way: FOLDER / f"{mpi.name}.{way}" for way in ("memory", "cable")}
+def check_results(launcher, program):
+    """Over the cable and through the memory of one machine, to the bit."""
+    label, outputs = f"{launcher.name}/four-ranks", {way: FOLDER / f"{program.name}.{way}" for way in ("memory", "cable")}
     common = [program, "--random-inputs", "5"]
     status, _, err = harness.run([*common, "--output-dir", outputs["memory"]], env=plain_environment())
     if status != 0:
         return harness.failed(label, f"without a launcher: exit {status}: {err[-300:]}")
-    job = run_job(on_cable(mpi, cable, [*common, "--output-dir", outputs["cable"]]))
+    job = launcher.run([*common, "--output-dir", outputs["cable"]])
     harness.check(label, job.code == 0 and same_files(outputs["cable"], outputs["memory"]), job.shown())
 
 
-def time_overlap(mpi, cable, program):
+def time_overlap(launcher, program):
     """(job, computation, communication, together) in ms, each alone and together timed in turns of one run."""
-    words = [program, "--random-inputs", "5", "--warmup", "2", "--iterations", "20", "--threads", "1", "--overlap", "--json"]
-    job = run_job(on_cable(mpi, cable, words), timeout=300)
+    job = launcher.run([program, "--random-inputs", "5", "--warmup", "1", "--iterations", "10", "--threads", "1",
+                        "--overlap", "--json"])
     told = [json.loads(line) for line in job.out.splitlines() if line.startswith("{")]
     if job.code != 0 or not told:
         return job, 0, 0, 0
@@ -64,64 +88,30 @@ def time_overlap(mpi, cable, program):
     return job, parts["computation_ms"], parts["communication_ms"], told[0]["latency_ms"]["median"]
 
 
-def check_overlap(mpi, cable, programs):
-    """Of the first program whose computation and communication are within a factor of two."""
-    label, figure = f"{mpi.name}/hidden", ""
-    for program in programs:
-        job, computation, communication, together = time_overlap(mpi, cable, program)
+def check_overlap(launcher, program):
+    """The best of a few runs. Where the two are more unlike than a factor of two, another width makes them alike."""
+    label, hidden_width = f"{launcher.name}/hidden", HIDDEN
+    for attempt in range(1, ATTEMPTS + 1):
+        job, computation, communication, together = time_overlap(launcher, program)
         if not together:
             return harness.failed(label, job.shown())
         hidden = (computation + communication - together) / min(computation, communication)
         figure = (f"computation {computation:.0f} ms, communication {communication:.0f} ms, together {together:.0f} ms: "
-                  f"{100 * hidden:.0f} % of the shorter hidden")
-        if max(computation, communication) <= 2 * min(computation, communication):
+                  f"{100 * hidden:.0f} % of the shorter hidden, run {attempt}")
+        if max(computation, communication) > 2 * min(computation, communication):
+            hidden_width = max(256, round(hidden_width * communication / computation / 256) * 256)
+            program = make_program(launcher.mpi, hidden_width)
+        elif hidden >= WANTED or attempt == ATTEMPTS:
             return harness.measured(label, hidden >= WANTED, figure)
-    harness.skipped(label, f"the two are too unlike on this machine: {figure}")
+    harness.failed(label, f"no width makes the two alike: {figure}")
 
 
-def check_ends(label, job):
-    """The ranks of the first machine end in time, and say in one line each whom they missed. The launcher itself may wait
-    for the machine that is gone."""
-    told = [line for line in job.says() if "on alpha" in line or re.match(r"\S+: rank [01]: ", line)]
-    ok = job.code != 0 and 1 <= len(told) <= 2 and all("on beta" in line for line in told)
-    harness.measured(label, ok, f"exit {job.code} after {job.seconds:.1f} s: {told[0][:200]}" if ok else job.shown())
+# ---- failures -------------------------------------------------------------------------------------------------------
 
 
-def check_failures(mpi, cable, program):
-    words = [program, "--random-inputs", "5", "--iterations", "1000000", "--timeout", TIMEOUT]
-    _, second = cable.spaces
-
-    def after_start(act):
-        def run():
-            """Once both ranks of the second machine are at work."""
-            for _ in range(600):
-                time.sleep(0.1)
-                ranks = [pid for pid in cable.processes(second) if name_of(pid) == program.name[:15]]
-                if len(ranks) == 2 and all(seconds_of(pid) > 2.5 for pid in ranks):
-                    return act()
-        return run
-
-    def kill_all():
-        for pid in cable.processes(second):
-            if name_of(pid) == program.name[:15]:
-                os.kill(pid, signal.SIGKILL)
-
-    def left_over():
-        """Ranks that did not end."""
-        return [pid for space in cable.spaces for pid in cable.processes(space) if name_of(pid) == program.name[:15]]
-
-    for name, act in (("killed-ranks", kill_all), ("dead-machine", lambda: cable.kill_machine(second)),
-                      ("silent-machine", cable.cut)):
-        job = run_job(on_cable(mpi, cable, words), timeout=TIMEOUT + SLACK, meanwhile=after_start(act))
-        for _ in range((TIMEOUT + SLACK) * 10):
-            if not left_over():
-                break
-            time.sleep(0.1)
-        harness.check(f"{mpi.name}/{name}/no-rank-left", not left_over(), f"{left_over()} after {job.shown()}")
-        if name != "killed-ranks":
-            check_ends(f"{mpi.name}/{name}", job)
-        cable.remove()
-        cable.lay()
+def ranks_of(program, cable):
+    """Processes of the program on both machines."""
+    return [pid for space in cable.spaces for pid in cable.processes(space) if name_of(pid) == program.name[:15]]
 
 
 def name_of(pid):
@@ -132,33 +122,102 @@ def name_of(pid):
         return ""
 
 
-def seconds_of(pid):
-    """What a process has computed so far."""
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return int(stat.read().rsplit(")", 1)[1].split()[11]) / os.sysconf("SC_CLK_TCK")
-    except OSError:
-        return 0
+class Blow:
+    """What befalls the second machine once the ranks have exchanged for a while, and how long they live on."""
+
+    def __init__(self, cable, program, act):
+        self.cable, self.program, self.act = cable, program, act
+        self.before, self.seconds, self.left = cable.sent(), None, []
+
+    def __call__(self):
+        for _ in range(200):
+            if self.cable.sent() > self.before + EXCHANGED:
+                break
+            time.sleep(0.05)
+        else:
+            return  # they never did
+        self.act()
+        begin = time.monotonic()
+        while (left := ranks_of(self.program, self.cable)) and time.monotonic() < begin + TIMEOUT + SLACK:
+            time.sleep(0.05)
+        self.seconds, self.left = time.monotonic() - begin, left
+
+
+def check_failure(launcher, program, name, act):
+    """All ranks end in time. Those that their launcher does not kill first end with 124 or 6, and those of the first
+    machine say, each in one line at most, that they missed the second. The launcher itself may wait for it for long."""
+    noting = FOLDER / "noting"
+    for note in FOLDER.glob("noting.*"):
+        note.unlink()
+    noting.write_text(NOTING)
+    noting.chmod(0o755)
+    blow = Blow(launcher.cable, program, act)
+    words = [noting, program, "--random-inputs", "5", "--iterations", "1000000", "--timeout", TIMEOUT]
+    job = launcher.run(words, timeout=2, meanwhile=blow)
+    codes = {note.suffix[1:]: note.read_text().strip() for note in FOLDER.glob("noting.*")}
+    told = [line for line in job.says() if "on alpha" in line or re.match(r"\S+: rank [01]: ", line)]
+    named = 1 <= len(told) <= 2 and all("on beta" in line for line in told)
+    ok = blow.seconds is not None and not blow.left and named and set(codes.values()) <= {"124", "6"}
+    figure = f"{blow.seconds} s, exit codes by rank {codes}, left {blow.left}: {job.shown()}"
+    harness.measured(f"{launcher.name}/{name}", ok, f"{blow.seconds:.1f} s: {told[0][:160]}" if ok else figure)
+    launcher.cable.remove()
+    launcher.cable.lay()
 
 
 def check_mpi(mpi, cable):
-    programs = [make_program(mpi, hidden) for hidden in HIDDEN]
-    if not all(programs):
+    program = make_program(mpi, HIDDEN)
+    if not program:
         return
-    check_results(mpi, cable, programs[0])
-    check_overlap(mpi, cable, programs)
-    check_failures(mpi, cable, programs[-1])
+    launcher, second = Launcher(mpi, cable), list(cable.spaces)[1]
+    check_results(launcher, program)
+    check_overlap(launcher, program)
+    check_failure(launcher, program, "dead-machine", lambda: cable.kill_machine(second))
+    check_failure(launcher, program, "silent-machine", cable.cut)
+
+
+# ---- srun -----------------------------------------------------------------------------------------------------------
+
+
+def check_srun(mpi, cable, cluster):
+    program, launcher, second = FOLDER / f"{mpi.name}_{HIDDEN}", Launcher(mpi, cable, cluster), list(cable.spaces)[1]
+    if not program.exists():
+        return
+    if not cluster.start():
+        return harness.failed(f"{mpi.name}/srun", f"no cluster: {cluster.log()}")
+    check_results(launcher, program)
+    job = cluster.run(4, [program, "--random-inputs", "5"], machines=2)
+    harness.check(f"{mpi.name}/srun/no-pmi", job.code == 6 and "srun --mpi=pmix" in job.err, job.shown())
+    check_failure(launcher, program, "dead-machine", lambda: cable.kill_machine(second))
+
+
+def check_local(cluster):
+    """A program without a transport meets on one machine, and says what it lacks on two."""
+    program, mlp = FOLDER / "local", harness.ROOT / "samples" / "mlp"
+    status, _, err = harness.weft("compile", mlp / "mlp.onnxtxt", "--schedule", mlp / "tp2.yaml", "-o", program, "--quiet")
+    if status != 0:
+        return harness.failed("srun/local", err)
+    cluster.start()
+    job = cluster.run(2, [program, "--random-inputs", "5"], machines=1)
+    harness.check("srun/one-machine", job.code == 0, job.shown())
+    job = cluster.run(2, [program, "--random-inputs", "5"], machines=2)
+    harness.check("srun/no-transport", job.code == 6 and "--transport mpi" in job.err, job.shown())
+
+
+def main():
+    if missing := Cable.missing():
+        return harness.skipped("two-hosts", missing)
+    cable = Cable(FOLDER)
+    cluster, no_cluster = Cluster(cable, FOLDER / "slurm"), Cluster.missing()
+    cable.lay()
+    for mpi in MPIS:
+        harness.skipped(mpi.name, mpi.missing()) if mpi.missing() else check_mpi(mpi, cable)
+    if no_cluster:
+        return harness.skipped("srun", no_cluster)
+    check_local(cluster)
+    for mpi in MPIS:
+        harness.skipped(f"{mpi.name}/srun", mpi.missing()) if mpi.missing() else check_srun(mpi, cable, cluster)
 
 
 if __name__ == "__main__":
     harness.need_weft()
-    if Cable.missing():
-        harness.skipped("two-hosts", Cable.missing())
-        sys.exit(0)
-    cable = Cable(FOLDER)
-    try:
-        cable.lay()
-        for mpi in MPIS:
-            harness.skipped(mpi.name, mpi.missing()) if mpi.missing() else check_mpi(mpi, cable)
-    finally:
-        cable.remove()
+    main()

@@ -15,13 +15,17 @@ namespace {
 
 using Table = std::map<std::string, std::string>;
 
-std::string launcher_text(const Table& table) {
-  const Environment environment = [&](const char* name) -> const char* {
+/// As long as the table lives.
+Environment from(const Table& table) {
+  return [&](const char* name) -> const char* {
     const auto found = table.find(name);
     return found == table.end() ? nullptr : found->second.c_str();
   };
+}
+
+std::string launcher_text(const Table& table) {
   try {
-    const std::optional<Launched> launched = find_launcher(environment);
+    const std::optional<Launched> launched = find_launcher(from(table));
     if (!launched) return "none";
     if (launched->machines == Machines::Several)
       return text("%d of %d on several machines", launched->rank, launched->size);
@@ -124,14 +128,20 @@ TEST_CASE("launch: environments of launchers") {
   for (const Row& row : rows) CHECK(launcher_text(row.table) == row.expected);
 }
 
+TEST_CASE("launch: srun speaks PMI to its ranks, or does not") {
+  const Table plain = {{"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}};
+  Table pmix = plain, pmi2 = plain;
+  pmix["PMIX_RANK"] = "1";
+  pmi2.insert({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}});
+  CHECK(find_launcher(from(plain))->is_bare_srun);
+  CHECK_FALSE(find_launcher(from(pmix))->is_bare_srun);
+  CHECK_FALSE(find_launcher(from(pmi2))->is_bare_srun);
+}
+
 TEST_CASE("launch: where rank 0 is") {
   const auto root_text = [](const char* flag, const Table& table) {
-    const Environment environment = [&](const char* name) -> const char* {
-      const auto found = table.find(name);
-      return found == table.end() ? nullptr : found->second.c_str();
-    };
     try {
-      return find_root(flag, Launched{1, 2, "", ""}, environment).text();
+      return find_root(flag, Launched{1, 2, "", ""}, from(table)).text();
     } catch (const Failure& failure) {
       return text("exit %d", failure.code);
     }

@@ -39,6 +39,8 @@ std::string ChunkKernel::passed(const LaunchStep& launch, const Argument& argume
   const KernelContext context(plan_, plan_.kernel(launch.kernel), text_.diags_);
   const std::string value = text_.argument(launch, text_.called(launch.kernel), argument);
   if (argument.kind == Argument::Kind::Chunk) return with_outer(value);
+  if (on_device_ && argument.kind == Argument::Kind::Invocation)  // which a device reads where it lies
+    return parameter("const uint32_t* ", "invocation_at", value);
   return parameter(argument_type(argument.kind), context.argument_name(argument), value);
 }
 

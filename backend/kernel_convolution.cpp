@@ -1,9 +1,6 @@
-// Convolutions on a device as products through shared memory (weft/device_convolution.h): the block's tile is chosen
-// here, what follows the convolution is computed where its sums are put. One filter a channel has nothing to share:
-// that, and operands that do not lie row-major, are plain loops.
-#include <algorithm>
-
-#include "backend/epilogue.h"
+// Convolutions on a device as products through shared memory (weft/device_convolution.h). One filter a channel has
+// nothing to share: that, and operands that do not lie row-major, are plain loops.
+#include "backend/device_tile.h"
 #include "backend/kernel_text.h"
 #include "backend/window_geometry.h"
 #include "ir/op_def.h"
@@ -11,27 +8,6 @@
 namespace weft {
 
 namespace {
-
-/// Filters and outputs of a tile, and of one thread.
-struct Tile {
-  int64_t m, n, thread_m, thread_n;
-  int64_t threads() const { return m / thread_m * (n / thread_n); }
-  int64_t count(const WindowGeometry& g) const {
-    return g.groups * ((g.filters + m - 1) / m) * ((g.batch * g.outputs + n - 1) / n);
-  }
-};
-
-/// The largest tile that filters fill by more than half, and of which there is one for each multiprocessor of a large
-/// device; else the smallest.
-Tile choose_tile(const WindowGeometry& g, DType dtype) {
-  constexpr Tile kTiles[] = {{128, 128, 8, 8}, {64, 64, 8, 4}, {32, 64, 4, 4}, {16, 64, 4, 2}};
-  constexpr int64_t kMultiprocessors = 132;
-  for (const Tile& tile : kTiles) {
-    const bool fits = dtype != DType::F64 || tile.m < 128;  // doubles take twice the registers
-    if (fits && 2 * g.filters > tile.m && tile.count(g) >= kMultiprocessors) return tile;
-  }
-  return std::end(kTiles)[-1];
-}
 
 /// The address of an operand that lies row-major in memory, in the convolution's type: all of it, or a chunk.
 std::optional<std::string> operand_address(KernelContext& context, ValueId value, DType dtype) {
@@ -57,31 +33,6 @@ bool is_small(const WindowGeometry& g) {
          g.filters * g.channels * g.taps < kMost;
 }
 
-/// The lambda that takes a sum, as the last argument of `call`.
-std::vector<std::string> put_lines(KernelContext& context, ValueId root, const Epilogue& behind,
-                                   const std::string& call) {
-  Attempt attempt;
-  Elements elements(context, attempt);
-  LoopScopes& scopes = elements.scopes;
-  const std::string sum = scopes.names.unique(std::string(last_component(context.body.value(root).name)) + "_sum");
-  Scope put(&scopes.root, call + ", [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t m, int64_t n, " +
-                              compute_type(context.body.type(root).dtype) + " " + sum + ") {");
-  put.close = "});";
-  put.uniform = false;
-  scopes.lanes = Lanes::Thread;
-  scopes.floor = scopes.current = &put;
-  for (const char* variable : {"batch", "m", "n"}) scopes.own(variable, &put);
-  behind.write(elements, sum);
-  put.finish();
-  return scopes.root.lines;
-}
-
-std::string list_text(std::initializer_list<int64_t> numbers) {
-  std::vector<std::string> texts;
-  for (int64_t n : numbers) texts.push_back(std::to_string(n));
-  return join(texts, ", ");
-}
-
 }  // namespace
 
 std::optional<std::vector<std::string>> write_device_convolution(KernelContext& context) {
@@ -97,17 +48,15 @@ std::optional<std::vector<std::string>> write_device_convolution(KernelContext& 
   IndexList index = {index_variable("batch", 0, g->batch - 1), index_variable("m", 0, g->groups * g->filters - 1)};
   for (const IndexExpr& at : unravel(index_variable("n", 0, g->outputs - 1), g->out)) index.push_back(at);
   if (!x || !w || !behind.reach(index)) return {};
-  const Tile tile = choose_tile(*g, dtype);
-  context.cover(tile.count(*g), tile.threads());
+  const Tile tile = choose_tile(context, {g->groups, g->filters, g->batch * g->outputs}, dtype);
   const std::string shape = context.names.unique("convolution"), tile_name = context.names.unique("Tile");
   std::vector<std::string> lines = {g->text,
                                     "constexpr weft::Convolution " + shape + "{.batch = " + std::to_string(g->batch) +
                                         ", .groups = " + std::to_string(g->groups) +
                                         ", .channels = " + std::to_string(g->channels) +
                                         ", .filters = " + std::to_string(g->filters) + "};",
-                                    "using " + tile_name + " = weft::ConvolutionTile<" +
-                                        list_text({tile.m, tile.n, tile.thread_m, tile.thread_n}) + ">;"};
-  const std::vector<std::string> put = put_lines(
+                                    "using " + tile_name + " = " + tile.text() + ";"};
+  const std::vector<std::string> put = put_sums(
       context, root, behind,
       "weft::convolve<" + tile_name + ", " + compute_type(dtype) + ">(window, " + shape + ", " + *x + ", " + *w);
   lines.insert(lines.end(), put.begin(), put.end());

@@ -96,6 +96,8 @@ static std::vector<std::string> body_lines(KernelContext& context) {
   if (context.is_device()) {
     if (std::optional<std::vector<std::string>> lines = write_transposition(context)) return *lines;
     if (std::optional<std::vector<std::string>> lines = write_device_convolution(context)) return *lines;
+    if (context.is_in_chunks())
+      if (std::optional<std::vector<std::string>> lines = write_device_product(context)) return *lines;
   }
   if (has_kind(context.body, {OpKind::ScatterElements, OpKind::ScatterND})) return write_scatter(context);
   if (has_kind(context.body, {OpKind::MatMul, OpKind::Conv, OpKind::MaxPool, OpKind::AveragePool}) &&

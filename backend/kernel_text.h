@@ -35,6 +35,9 @@ std::vector<std::string> write_contraction(KernelContext& context);
 std::optional<std::string> write_library_call(KernelContext& context);
 /// A view through shared memory on a device; nothing where none is transposed.
 std::optional<std::vector<std::string>> write_transposition(KernelContext& context);
+/// A product in a loop over chunks that is one kernel of a device; nothing where it is none of floats, or has an extent
+/// that only the run knows.
+std::optional<std::vector<std::string>> write_device_product(KernelContext& context);
 /// A convolution on a device; nothing where plain loops are as good, or its operands do not lie as it reads them.
 std::optional<std::vector<std::string>> write_device_convolution(KernelContext& context);
 /// Scatter.

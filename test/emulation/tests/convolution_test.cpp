@@ -5,7 +5,7 @@
 #include "weft/device.h"
 
 using weft::Convolution;
-using weft::ConvolutionTile;
+using weft::ProductTile;
 using weft::SlidingWindow;
 
 namespace {
@@ -105,8 +105,8 @@ void check_tile() {
 }  // namespace
 
 TEST_CASE("device convolutions: every tile against the definition") {
-  check_tile<ConvolutionTile<16, 64, 4, 2>>();
-  check_tile<ConvolutionTile<32, 64, 4, 4>>();
-  check_tile<ConvolutionTile<64, 64, 8, 4>>();
-  check_tile<ConvolutionTile<128, 128, 8, 8>>();
+  check_tile<ProductTile<16, 64, 4, 2>>();
+  check_tile<ProductTile<32, 64, 4, 4>>();
+  check_tile<ProductTile<64, 64, 8, 4>>();
+  check_tile<ProductTile<128, 128, 8, 8>>();
 }

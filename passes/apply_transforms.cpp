@@ -45,10 +45,20 @@ static void add_views_between(const Graph& graph, std::set<OpId>& ops) {
   }
 }
 
+/// What is there and not computed: an input, a weight. A single number is a part of what reads it.
+static bool is_stored(const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  return op.kind == OpKind::Input || (op.kind == OpKind::Constant && graph.type(op.outputs[0]).count() > 1);
+}
+
 std::vector<OpId> StepContext::select_all(const std::vector<Selector>& selectors) const {
   std::set<OpId> ops;
   for (const Selector& selector : selectors)
-    for (OpId id : select(selector)) ops.insert(id);
+    for (OpId id : select(selector))
+      if (!is_stored(graph(), id)) ops.insert(id);
+  if (ops.empty() && diags.ok())
+    diags.error("transform-no-op", loc, "'{}' is an input or a weight: name the ops that read it",
+                name(selectors.front().text));
   add_views_between(graph(), ops);
   return in_graph_order(graph(), ops);
 }

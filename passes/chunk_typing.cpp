@@ -1,4 +1,9 @@
 // Types ops on the mesh with one more axis, run in time (C1, C2 of passes/README.md), and contracts them into a Chunk.
+//
+// States go forward from what is cut; where an op then reads a slice of a value that is made whole inside, the slice is
+// asked of the op that makes it, and so backwards to what comes from outside or from nothing (constants, index
+// patterns, draws). The ops are typed again until no op asks for more: the last of these passes is a forward typing
+// that is consistent, whatever was asked on the way.
 #include <algorithm>
 #include <set>
 
@@ -21,14 +26,12 @@ class Typing {
       : module_(module), graph_(graph), seeds_(seeds), chunks_(chunks), unchecked_(unchecked) {}
 
   ChunkTyping run(const std::vector<OpId>& ops) {
-    out_.ops = ops;
     for (OpId id : ops)
       for (ValueId v : graph_.op(id).outputs) made_.insert(v);
-    for (OpId id : ops) {
-      type_op(id);
-      check_operands(id);
-      if (!out_.refusal.empty()) break;
-    }
+    for (const auto& [value, state] : seeds_)
+      if (made_.contains(value) && state.is(Kind::S)) asked_.insert({value, {state, ""}});
+    do pass(ops);
+    while (asked_more_);
     if (out_.refusal.empty() && !unchecked_) check_shared_operands();
     return std::move(out_);
   }
@@ -47,14 +50,33 @@ class Typing {
       layout.set(static_cast<int>(module_.mesh(graph_, graph_.producer_op(v).place).size()), seed->second);
     return layout;
   }
+  /// Types the ops once, as far as none is refused.
+  void pass(const std::vector<OpId>& ops) {
+    asked_more_ = false;
+    out_ = {};
+    out_.ops = ops;
+    for (OpId id : ops) {
+      type_op(id);
+      check_operands(id);
+      if (!out_.refusal.empty()) return;
+      ++out_.typed;
+    }
+  }
   void type_op(OpId id);
   void type_collective(OpId id);
   void type_fused(OpId id);
   void type_settled(OpId id);
+  void type_source(OpId id);
+  std::optional<Settled> settle_asked(const Op& op, const Mesh& axes, const std::vector<Layout>& now, Settled forward);
+  void refuse_whole(ValueId v, const std::string& reader);
+  AxisState asked(ValueId v) const {
+    const auto at = asked_.find(v);
+    return at == asked_.end() ? AxisState{} : at->second.state;
+  }
   void record(OpId id, ValueId result, Layout layout);
   void check_operands(OpId id);
   void check_shared_operands();
-  bool demand(ValueId v, AxisState state, int time);
+  bool demand(ValueId v, AxisState state, const std::string& reader);
 
   const Module& module_;
   const Graph& graph_;
@@ -62,6 +84,12 @@ class Typing {
   const int chunks_;
   const bool unchecked_;
   std::set<ValueId> made_;
+  struct Asked {
+    AxisState state;
+    std::string reader;  // "": a seed
+  };
+  std::map<ValueId, Asked> asked_;  // slices of values made inside
+  bool asked_more_ = false;
   ChunkTyping out_;
 };
 
@@ -73,10 +101,7 @@ void Typing::type_op(OpId id) {
     out_.refusal = format("'{}' ({}) cannot run in chunks", op.name, op_def(op).name);
     return;
   }
-  if (category(op) == Category::Source) {
-    record(id, op.outputs[0], graph_.type(op.outputs[0]).layout);
-    return;
-  }
+  if (category(op) == Category::Source) return type_source(id);
   type_settled(id);
 }
 
@@ -118,15 +143,29 @@ void Typing::record(OpId id, ValueId result, Layout layout) {
   out_.inside[result] = std::move(layout);
 }
 
-// A slice of a chunk is asked of a value that is whole: free where it comes from outside, also through a local slice.
-bool Typing::demand(ValueId v, AxisState state, int time) {
+// A slice of a chunk is asked of a value that is whole: free where it comes from outside; what is made inside is made
+// in slices the next time. False where another reader has asked for another slice, or it was asked for in vain.
+bool Typing::demand(ValueId v, AxisState state, const std::string& reader) {
   if (!made_.contains(v)) return true;
-  const OpId producer = graph_.producer(v);
-  if (graph_.op(producer).kind != OpKind::ShardSlice || graph_.value(v).uses.size() > 1) return false;
-  if (!demand(graph_.op(producer).inputs[0], state, time)) return false;
-  out_.inside.at(v).set(time, state);
-  out_.operands.at({producer, 0}).set(time, state);
-  return true;
+  const auto [at, is_new] = asked_.insert({v, {state, reader}});
+  asked_more_ |= is_new;
+  return at->second.state == state && asked_more_;
+}
+
+void Typing::refuse_whole(ValueId v, const std::string& reader) {
+  out_.refusal =
+      format("'{}' does not depend on the chunk, but '{}' reads a slice of it", graph_.value(v).name, reader);
+}
+
+// An element of a draw or of an index pattern knows its position, so that it can be made in any slices; what is stored
+// is read as it lies.
+void Typing::type_source(OpId id) {
+  const Op& op = graph_.op(id);
+  const ValueId made = op.outputs[0];
+  if (asked(made).is(Kind::S) && !op_def(op).factors && !unchecked_) return refuse_whole(made, asked_.at(made).reader);
+  Layout layout = graph_.type(made).layout;
+  layout.set(static_cast<int>(mesh(op).size()) - 1, asked(made));
+  record(id, made, layout);
 }
 
 // A collective leaves the time axis as it is.
@@ -140,12 +179,16 @@ void Typing::type_collective(OpId id) {
   const int time = static_cast<int>(
       module_.mesh(graph_, op.kind == OpKind::Transfer ? graph_.producer_op(op.inputs[0]).place : op.place).size());
   const int result_time = static_cast<int>(mesh(op).size()) - 1;
-  const Layout from = arriving(op.inputs[0]);
+  Layout from = arriving(op.inputs[0]);
   const bool reduces = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
   if (from[time].is(Kind::P) && !(reduces && op.text("reduce") == "sum" && from[time].op == ReduceOp::Sum)) {
     out_.refusal =
         format("'{}' would move partial sums over the chunks: only what accumulates after it may be partial", op.name);
     return;
+  }
+  if (const AxisState slice = asked(op.outputs[0]); slice.is(Kind::S) && from[time].is(Kind::R)) {
+    if (!demand(op.inputs[0], slice, op.name)) return refuse_whole(op.inputs[0], op.name);
+    from.set(time, slice);
   }
   Layout to = graph_.type(op.outputs[0]).layout;
   to.set(result_time, from[time]);
@@ -160,11 +203,14 @@ void Typing::type_fused(OpId id) {
   std::map<ValueId, AxisState> seeds;
   const int time = static_cast<int>(mesh(op).size()) - 1;
   for (size_t i = 0; i < op.inputs.size(); ++i) seeds[body.inputs()[i]] = arriving(op.inputs[i])[time];
+  for (size_t r = 0; r < op.outputs.size(); ++r)
+    if (asked(op.outputs[r]).is(Kind::S)) seeds.insert({body.outputs()[r].value, asked(op.outputs[r])});
   std::vector<OpId> ops;
   for (OpId inner : body.order())
     if (body.op(inner).kind != OpKind::Input) ops.push_back(inner);
   const ChunkTyping inner = Typing(module_, body, seeds, chunks_, unchecked_).run(ops);
   out_.refusal = inner.refusal;
+  out_.typed += inner.typed;
   if (!out_.refusal.empty()) return;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     Layout layout = graph_.type(op.inputs[i]).layout;
@@ -172,14 +218,40 @@ void Typing::type_fused(OpId id) {
     for (const auto& [slot, needed] : inner.operands)
       if (body.op(slot.first).inputs[slot.second] == body.inputs()[i] && needed[time].is(Kind::S))
         layout.set(time, needed[time]);
-    if (!(layout == arriving(op.inputs[i])) && !demand(op.inputs[i], layout[time], time)) {
-      out_.refusal = format("'{}' does not depend on the chunk, but '{}' reads a slice of it",
-                            graph_.value(op.inputs[i]).name, op.name);
-      return;
-    }
+    if (!(layout == arriving(op.inputs[i])) && !demand(op.inputs[i], layout[time], op.name))
+      return refuse_whole(op.inputs[i], op.name);
     out_.operands[{id, static_cast<uint32_t>(i)}] = layout;
   }
   for (size_t r = 0; r < op.outputs.size(); ++r) record(id, op.outputs[r], inner.inside.at(body.outputs()[r].value));
+}
+
+/// What a rule that does not look would cut: every operand along the dim of the result, where it has that extent.
+static Settled cut_blindly(const Graph& graph, const Op& op, size_t result, int axis, AxisState state,
+                           Settled settled) {
+  const int64_t extent = graph.type(op.outputs[result]).shape[state.dim].bound;
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (op.inputs[i] && graph.type(op.inputs[i]).ndim() > state.dim &&
+        graph.type(op.inputs[i]).shape[state.dim].bound == extent)
+      settled.operands[i].set(axis, state);
+  settled.results[result].set(axis, state);
+  return settled;
+}
+
+/// How the op settles where slices of its results are asked for; none after a refusal.
+std::optional<Settled> Typing::settle_asked(const Op& op, const Mesh& axes, const std::vector<Layout>& now,
+                                            Settled forward) {
+  const int time = static_cast<int>(axes.size()) - 1;
+  for (size_t r = 0; r < op.outputs.size(); ++r) {
+    const AxisState slice = asked(op.outputs[r]);
+    if (!slice.is(Kind::S) || !forward.results[r][time].is(Kind::R)) continue;
+    std::optional<Settled> found = settle_for(OpView(module_, graph_, op), axes, now, time, r, slice);
+    if (!found && !unchecked_) {
+      refuse_whole(op.outputs[r], asked_.at(op.outputs[r]).reader);
+      return {};
+    }
+    forward = found ? std::move(*found) : cut_blindly(graph_, op, r, time, slice, std::move(forward));
+  }
+  return forward;
 }
 
 void Typing::type_settled(OpId id) {
@@ -188,20 +260,20 @@ void Typing::type_settled(OpId id) {
   const int time = static_cast<int>(axes.size()) - 1;
   std::vector<Layout> now;
   for (ValueId v : op.inputs) now.push_back(v ? arriving(v) : Layout{});
-  const Settled settled = settle(OpView(module_, graph_, op), axes, now);
+  const std::optional<Settled> found = settle_asked(op, axes, now, settle(OpView(module_, graph_, op), axes, now));
+  if (!found) return;
+  const Settled& settled = *found;
   for (size_t i = 0; i < now.size(); ++i) {
     if (!op.inputs[i]) continue;
     const AxisState before = now[i][time], after = settled.operands[i][time];
-    const bool local = before.is(Kind::R) && after.is(Kind::S) && demand(op.inputs[i], after, time);
+    const bool local = before.is(Kind::R) && after.is(Kind::S) && demand(op.inputs[i], after, op.name);
     if (!(before == after) && !local && unchecked_) continue;
     if (!(before == after) && !local) {
-      out_.refusal = before.is(Kind::R) ? format("'{}' does not depend on the chunk, but '{}' reads a slice of it",
-                                                 graph_.value(op.inputs[i]).name, op.name)
-                     : before.is(Kind::P)
-                         ? format("'{}' is not linear in '{}', which is a partial sum over the chunks", op.name,
-                                  graph_.value(op.inputs[i]).name)
-                         : format("'{}' needs all of '{}' along dimension {}, which is cut into chunks", op.name,
-                                  graph_.value(op.inputs[i]).name, before.dim);
+      if (before.is(Kind::R)) return refuse_whole(op.inputs[i], op.name);
+      out_.refusal = before.is(Kind::P) ? format("'{}' is not linear in '{}', which is a partial sum over the chunks",
+                                                 op.name, graph_.value(op.inputs[i]).name)
+                                        : format("'{}' needs all of '{}' along dimension {}, which is cut into chunks",
+                                                 op.name, graph_.value(op.inputs[i]).name, before.dim);
       return;
     }
     out_.operands[{id, static_cast<uint32_t>(i)}] = settled.operands[i];
@@ -215,9 +287,13 @@ void Typing::type_settled(OpId id) {
   }
 }
 
+/// The layouts with which a region's values enter and leave it in chunks.
+struct RegionLayouts {
+  std::vector<Layout> parameters, results;
+};
+
 /// Gives the values of a region the types of its body in chunks.
-void retype_in_chunks(const Module& module, Graph& region, const std::vector<Layout>& parameters, int chunks,
-                      bool unchecked) {
+void retype_in_chunks(const Module& module, Graph& region, const RegionLayouts& edges, int chunks, bool unchecked) {
   region.time_axes.push_back({"chunk", chunks});
   const auto set = [&](ValueId v, const Layout& layout) {
     TensorType type = region.type(v);
@@ -228,11 +304,14 @@ void retype_in_chunks(const Module& module, Graph& region, const std::vector<Lay
   std::vector<OpId> ops;
   Graph before = region;  // typed as it was, without the time axis
   before.time_axes.pop_back();
-  for (size_t p = 0; p < parameters.size(); ++p) {
-    const ValueId v = region.inputs()[p];
-    seeds[v] = parameters[p][static_cast<int>(module.mesh(before, before.producer_op(v).place).size())];
-    set(v, parameters[p]);
+  const auto seed = [&](ValueId v, const Layout& layout) {
+    seeds.insert({v, layout[static_cast<int>(module.mesh(before, before.producer_op(v).place).size())]});
+  };
+  for (size_t p = 0; p < edges.parameters.size(); ++p) {
+    seed(region.inputs()[p], edges.parameters[p]);
+    set(region.inputs()[p], edges.parameters[p]);
   }
+  for (size_t r = 0; r < edges.results.size(); ++r) seed(region.outputs()[r].value, edges.results[r]);
   for (OpId id : region.order())
     if (region.op(id).kind != OpKind::Input) ops.push_back(id);
   const ChunkTyping typing = Typing(module, before, seeds, chunks, unchecked).run(ops);
@@ -240,10 +319,11 @@ void retype_in_chunks(const Module& module, Graph& region, const std::vector<Lay
   for (const auto& [value, layout] : typing.inside) set(value, layout);
   for (OpId id : ops)
     for (Graph& inner : region.edit(id).regions) {
-      std::vector<Layout> inner_parameters;
+      RegionLayouts inner_edges;
       for (uint32_t i = 0; i < region.op(id).inputs.size(); ++i)
-        inner_parameters.push_back(typing.operands.at({id, i}));
-      retype_in_chunks(module, inner, inner_parameters, chunks, unchecked);
+        inner_edges.parameters.push_back(typing.operands.at({id, i}));
+      for (ValueId v : region.op(id).outputs) inner_edges.results.push_back(typing.inside.at(v));
+      retype_in_chunks(module, inner, inner_edges, chunks, unchecked);
     }
 }
 
@@ -272,16 +352,17 @@ OpId make_chunk(Module& module, const ChunkTyping& typing, int chunks, const std
                 TransformId transform, bool unchecked) {
   Graph& graph = module.graph;
   const RegionPlan plan = plan_region(graph, typing.ops);
-  std::vector<Layout> parameters;
+  RegionLayouts edges;
+  for (ValueId v : plan.results) edges.results.push_back(typing.inside.at(v));
   for (ValueId v : plan.operands) {
     Layout layout = graph.type(v).layout;
     for (const auto& [slot, needed] : typing.operands)
       if (graph.op(slot.first).inputs[slot.second] == v) layout = needed;  // all readers agree
-    parameters.push_back(layout);
+    edges.parameters.push_back(layout);
   }
   attrs.push_back({"chunks", static_cast<int64_t>(chunks)});
   const OpId id = contract(graph, plan, {OpKind::Chunk, std::move(attrs), name, transform});
-  retype_in_chunks(module, graph.edit(id).regions[0], parameters, chunks, unchecked);
+  retype_in_chunks(module, graph.edit(id).regions[0], edges, chunks, unchecked);
   return id;
 }
 

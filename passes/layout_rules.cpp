@@ -258,4 +258,29 @@ Settled settle(const OpView& op, const Mesh& mesh, const std::vector<Layout>& ar
   return Settling(op, mesh, arriving).run();
 }
 
+/// The block with which dim `dim` of an operand would be sliced where `wanted` comes of it; settling decides whether it
+/// does. None: no whole block.
+static std::optional<int64_t> block_before(const OpView& op, int operand, int dim, size_t result, AxisState wanted) {
+  const Dims from = op.dims(operand), to = op.result_type(static_cast<int>(result)).dims();
+  if (op.op().kind == OpKind::Slice) return wanted.block * op.op().ints("steps")[dim];
+  if (op.op().kind != OpKind::Reshape) return wanted.block;
+  const auto right_of = [](const Dims& dims, int d) { return element_count({dims.begin() + d + 1, dims.end()}); };
+  const int64_t step = wanted.block * right_of(to, wanted.dim), right = right_of(from, dim);
+  return right > 0 && step % right == 0 ? std::optional(step / right) : std::nullopt;
+}
+
+std::optional<Settled> settle_for(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving, int axis,
+                                  size_t result, AxisState wanted) {
+  for (int i = 0; i < op.inputs(); ++i)
+    for (int d = 0; op.has(i) && d < op.type(i).ndim(); ++d) {
+      const std::optional<int64_t> block = block_before(op, i, d, result, wanted);
+      if (!block || *block < 1) continue;
+      std::vector<Layout> tried = arriving;
+      tried[i].set(axis, AxisState::sliced(d, *block));
+      Settled settled = settle(op, mesh, tried);
+      if (settled.refusal.empty() && settled.results[result][axis] == wanted) return settled;
+    }
+  return {};
+}
+
 }  // namespace weft

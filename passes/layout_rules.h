@@ -1,5 +1,6 @@
 // How an op passes layouts on (L4, L5, L6, L10 of ir/README.md): the rule behind layout inference, reorder and overlap.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,5 +19,10 @@ struct Settled {
 /// Settles the axes of `mesh` in order for an op with a factor rule or of category View; `arriving` has one layout an
 /// operand. Region, Collective and Source ops are not settled here.
 Settled settle(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving);
+
+/// The same backwards, for one axis on which nothing is sliced yet: how the op settles when the slice of an operand
+/// makes `wanted` of a result. None where no slice of an operand does.
+std::optional<Settled> settle_for(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving, int axis,
+                                  size_t result, AxisState wanted);
 
 }  // namespace weft

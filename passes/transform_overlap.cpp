@@ -12,6 +12,7 @@
 // All ranks take the chunks in one order. A chunk holds a part of every rank's slice (C3), so that in each all ranks
 // have something to send: an order that begins elsewhere on each rank would only make them wait for each other.
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "passes/region.h"
@@ -81,16 +82,17 @@ bool can_be_kernels(const StepContext& step, const OverlapStep& what, const std:
   return true;
 }
 
-/// Each collective that stands alone becomes a kernel over the peer table, of the same name.
-void make_collective_kernels(const StepContext& step, std::vector<OpId>& ops, OpId& first) {
+/// Each collective that stands alone becomes a kernel over the peer table, of the same name; `counted` follows.
+void make_collective_kernels(const StepContext& step, std::vector<OpId>& ops, ValueId& counted) {
   Graph& graph = step.graph();
   for (OpId& id : ops) {
     if (!is_exchange(graph.op(id))) continue;
     const std::string name = graph.op(id).name;
+    const bool makes_counted = graph.producer(counted) == id;
     const OpId made = contract(graph, plan_region(graph, {id}),
                                {OpKind::Fused, {{"by", std::string("schedule")}}, name + "/kernel", step.transform});
     graph.rename_op(made, name);
-    if (id == first) first = made;
+    if (makes_counted) counted = graph.result(made);
     id = made;
   }
 }
@@ -115,19 +117,15 @@ std::vector<int64_t> candidate_blocks(const Graph& graph, const std::vector<OpId
   return {blocks.rbegin(), blocks.rend()};
 }
 
-/// The operands of the first op that have the dim to cut, as seeds of the typing; every operand is tried alone, because
-/// the op's rule slices the others to agree. What is a local slice is cut where it is still whole.
-std::vector<std::map<ValueId, AxisState>> candidate_seeds(const Graph& graph, const Op& first, int64_t extent,
-                                                          int64_t block) {
-  std::vector<std::map<ValueId, AxisState>> seeds;
-  std::vector<ValueId> values = first.inputs;
-  for (ValueId& v : values)
-    while (v && graph.producer_op(v).kind == OpKind::ShardSlice) v = graph.producer_op(v).inputs[0];
-  for (ValueId v : values)
-    for (int d = 0; v && d < graph.type(v).ndim(); ++d)
-      if (graph.type(v).shape[d].bound % block == 0 && graph.type(v).shape[d].bound >= extent)
-        seeds.push_back({{v, AxisState::sliced(d, block)}});
-  return seeds;
+/// The result whose dim the chunks cut: that of the first node listed, however many parts it has. None: it is an input
+/// or a weight.
+ValueId counted_result(const Graph& graph, const std::vector<OpId>& ops, const std::vector<OpId>& named) {
+  OpId last;
+  for (OpId id : named) {
+    if (std::find(ops.begin(), ops.end(), id) == ops.end()) continue;
+    if (!last || graph.op(id).origins == graph.op(last).origins) last = id;
+  }
+  return last ? graph.op(last).outputs[0] : ValueId{};
 }
 
 /// The smallest mesh block on a dim that the chunks cut, in the body: C3's b.
@@ -159,11 +157,17 @@ std::string leaving_refusal(const Module& module, const Graph& graph, const Regi
 }
 
 /// What the ops must be before their layouts are looked at; reports what they are not.
-bool can_overlap(const StepContext& step, const OverlapStep& what, const Op& first, const RegionPlan& plan) {
-  const int ndim = step.graph().type(first.outputs[0]).ndim();
+bool can_overlap(const StepContext& step, const OverlapStep& what, ValueId counted, const RegionPlan& plan) {
+  if (!counted) {
+    step.diags.error("overlap-dim", step.loc,
+                     "`dim` counts in what the first of `ops` makes, and '{}' is an input or a weight",
+                     step.name(what.ops.front().text));
+    return false;
+  }
+  const int ndim = step.graph().type(counted).ndim();
   if (what.dim < 0 || what.dim >= ndim) {
-    step.diags.error("overlap-dim", step.loc, "'{}' has {} dimensions, there is no dimension {}", first.name, ndim,
-                     what.dim);
+    step.diags.error("overlap-dim", step.loc, "'{}' has {} dimensions, there is no dimension {}",
+                     step.name(what.ops.front().text), ndim, what.dim);
     return false;
   }
   if (plan.between) {
@@ -175,48 +179,62 @@ bool can_overlap(const StepContext& step, const OverlapStep& what, const Op& fir
   return can_be_kernels(step, what, plan.ops);
 }
 
-/// A typing of the ops in chunks, or why there is none.
+/// A typing of the ops in chunks, or why there is none: what refused the candidate that came furthest.
 struct Search {
   std::optional<ChunkTyping> typing;
   bool divisible = false;
   std::string refusal;
+  size_t typed = 0;  // ops of that candidate
 };
 
-Search find_typing(const StepContext& step, const OverlapStep& what, const RegionPlan& plan, OpId first_id) {
+Search find_typing(const StepContext& step, const OverlapStep& what, const RegionPlan& plan, ValueId counted) {
   const Graph& graph = step.graph();
-  const Op& first = graph.op(first_id);
-  const ValueId result = first.outputs[0];
-  const int time = static_cast<int>(step.module.mesh(graph, first.place).size());
-  const int64_t extent = graph.type(result).shape[what.dim].bound;
+  const int time = static_cast<int>(step.module.mesh(graph, graph.producer_op(counted).place).size());
+  const Extent extent = graph.type(counted).shape[what.dim];
   Search search;
-  for (int64_t block : candidate_blocks(graph, plan.ops, extent)) {
-    if (block % what.chunks || graph.type(result).shape[what.dim].count) continue;
+  for (int64_t block : candidate_blocks(graph, plan.ops, extent.bound)) {
+    if (block % what.chunks || extent.count) continue;
     search.divisible = true;
-    const bool told = !search.refusal.empty();
-    for (const auto& seeds : candidate_seeds(graph, first, extent, block / what.chunks)) {
-      ChunkTyping typing = type_in_chunks(step.module, graph, plan.ops, seeds, what.chunks, step.unchecked);
-      const bool cuts_dim = typing.inside.contains(result) &&
-                            typing.inside.at(result)[time] == AxisState::sliced(what.dim, block / what.chunks);
-      if (typing.refusal.empty() && !step.unchecked) typing.refusal = leaving_refusal(step.module, graph, plan, typing);
-      if (!typing.refusal.empty() && cuts_dim && !told) search.refusal = typing.refusal;
-      if (!typing.refusal.empty() || !cuts_dim) continue;
-      const int64_t smallest = smallest_block(step.module, graph, typing, result);
-      if (smallest && smallest != block) continue;
-      search.typing = std::move(typing);
-      return search;
-    }
+    const AxisState slice = AxisState::sliced(what.dim, block / what.chunks);
+    ChunkTyping typing = type_in_chunks(step.module, graph, plan.ops, {{counted, slice}}, what.chunks, step.unchecked);
+    if (!typing.inside.contains(counted) || !(typing.inside.at(counted)[time] == slice)) continue;
+    if (typing.refusal.empty() && !step.unchecked) typing.refusal = leaving_refusal(step.module, graph, plan, typing);
+    if (!typing.refusal.empty() && (search.refusal.empty() || typing.typed > search.typed))
+      search.refusal = typing.refusal, search.typed = typing.typed;
+    if (!typing.refusal.empty()) continue;
+    const int64_t smallest = smallest_block(step.module, graph, typing, counted);
+    if (smallest && smallest != block) continue;
+    search.typing = std::move(typing);
+    return search;
   }
   return search;
 }
 
-void report(const StepContext& step, const OverlapStep& what, const Search& search, const Op& first) {
+/// The ops without the views of what comes from outside: these can stay there, where chunks do not cut them.
+std::vector<OpId> without_front_views(const Graph& graph, const std::vector<OpId>& ops, ValueId counted) {
+  std::set<OpId> front;
+  for (OpId id : ops) {
+    const Op& op = graph.op(id);
+    const bool from_outside = std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) {
+      return !v || front.contains(graph.producer(v)) ||
+             std::find(ops.begin(), ops.end(), graph.producer(v)) == ops.end();
+    });
+    if (category(op) == Category::View && from_outside && op.outputs[0] != counted) front.insert(id);
+  }
+  std::vector<OpId> behind;
+  std::copy_if(ops.begin(), ops.end(), std::back_inserter(behind), [&](OpId id) { return !front.contains(id); });
+  return behind;
+}
+
+void report(const StepContext& step, const OverlapStep& what, const Search& search, ValueId counted) {
+  const std::string first = step.name(what.ops.front().text);
   if (!search.divisible)
     step.diags.error("overlap-indivisible", step.loc,
                      "{} chunks do not divide the slices of dimension {} of '{}' (extent {})", what.chunks, what.dim,
-                     first.name, step.graph().type(first.outputs[0]).shape[what.dim].bound);
+                     first, step.graph().type(counted).shape[what.dim].bound);
   else if (search.refusal.empty())
     step.diags.error("overlap-dim-not-parallel", step.loc, "dimension {} of '{}' cannot be computed in parts", what.dim,
-                     first.name);
+                     first);
   else
     step.diags.error("overlap-reshard", step.loc, "these ops cannot run in chunks: {}", search.refusal);
 }
@@ -227,12 +245,14 @@ void overlap_ops(const StepContext& step, const OverlapStep& what) {
   Graph& graph = step.graph();
   std::vector<OpId> ops = step.select_all(what.ops);
   if (ops.empty() || !step.diags.ok()) return;
-  OpId first = step.select(what.ops.front()).front();
-  if (!can_overlap(step, what, graph.op(first), plan_region(graph, ops))) return;
-  if (what.mechanism == Mechanism::Fused) make_collective_kernels(step, ops, first);
-  const RegionPlan plan = plan_region(graph, ops);
-  const Search search = find_typing(step, what, plan, first);
-  if (!search.typing) return report(step, what, search, graph.op(first));
+  ValueId counted = counted_result(graph, ops, step.select(what.ops.front()));
+  if (!can_overlap(step, what, counted, plan_region(graph, ops))) return;
+  if (what.mechanism == Mechanism::Fused) make_collective_kernels(step, ops, counted);
+  Search search = find_typing(step, what, plan_region(graph, ops), counted);
+  const std::vector<OpId> behind = without_front_views(graph, ops, counted);
+  if (!search.typing && behind.size() < ops.size())
+    search.typing = find_typing(step, what, plan_region(graph, behind), counted).typing;
+  if (!search.typing) return report(step, what, search, counted);
   const Attrs attrs = {{"mechanism", std::string(mechanism_name(what.mechanism))}};
   make_chunk(step.module, *search.typing, what.chunks, step.module.transforms[step.transform.index].text, attrs,
              step.transform, step.unchecked);

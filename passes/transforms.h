@@ -22,7 +22,8 @@ struct StepContext {
   Graph& graph() const { return module.graph; }
   /// The ops of a selector in this instance; reports and returns none where it matches nothing.
   std::vector<OpId> select(const Selector& selector) const;
-  /// The ops of several selectors, each once, in graph order, with the views and local slices that stand between them.
+  /// The ops of several selectors, each once, in graph order, with the views and local slices that stand between them,
+  /// without the inputs and weights that a pattern also meets. Reports and returns none where nothing else is named.
   std::vector<OpId> select_all(const std::vector<Selector>& selectors) const;
   std::string name(const std::string& text) const { return substitute(text, bindings); }
   /// A name that a step is about to make is free; else reports at `loc` what has it.
@@ -46,10 +47,11 @@ struct ChunkTyping {
   std::map<ValueId, Layout> inside;  // of values made by the ops
   /// Of operands from outside, as each op reads them: one entry for each (op, input).
   std::map<std::pair<OpId, uint32_t>, Layout> operands;
+  size_t typed = 0;     // how many ops were, in that order, before one was refused
   std::string refusal;  // "" when the body types without a reshard on the time axis (C2)
 };
-/// Types `ops` on the mesh with one more axis of size `chunks`, starting from slices of `seeds` (values read or made by
-/// the ops). Nothing is changed.
+/// Types `ops` on the mesh with one more axis of size `chunks`: values of `seeds` that come from outside arrive so,
+/// those that the ops make are asked for so. Nothing is changed.
 ChunkTyping type_in_chunks(const Module& module, const Graph& graph, const std::vector<OpId>& ops,
                            const std::map<ValueId, AxisState>& seeds, int chunks, bool unchecked = false);
 /// Contracts typed ops into a Chunk op; the id of the op.

@@ -236,6 +236,15 @@ const std::vector<Rule>& fuse_rules() {
 
 const std::vector<Rule>& overlap_rules() {
   const std::string chain = sum_and("[a] q = Neg(p)  [b] u = Exp(q)  [c] y = Add(u, q)");
+  const std::string drawn =
+      sum_and("[draw] u = RandomUniform<shape = [8, 4]>()  [run] c = CumSum(u, zero)  [add] y = Add(p, c)");
+  const std::string square = sum_and(
+      "[draw] u = RandomUniform<shape = [8, 8]>()  [left] y = MatMul(u, p)  [turn] q = Transpose<perm = [1, 0]>(p)  "
+      "[right] z = MatMul(q, u)",
+      "float[8,4] y, float[4,8] z");
+  const std::string turned =
+      "<ir_version: 10, opset_import: [\"\" : 20]>\nm (float[4,8] x) => (float[8,6] y) <float[4,6] w = random(1, 1.0)> "
+      "{[gemm] h = Gemm<transA = 1>(x, w)  [neg] y = Neg(h)}";
   static const std::vector<Rule> kRules = {
       {"the dim exists",
        {kNeg, kSum, {"overlap: {ops: [down, down.sum], chunks: 2, dim: 2}"}},
@@ -295,6 +304,31 @@ const std::vector<Rule>& overlap_rules() {
        "overlap-reshard",
        {"bias", "h"},
        {kGathered, kRows, {"overlap: {ops: [act.gather, fc, bias], chunks: 2, dim: 0}"}}},
+      {"what depends on no chunk is made in slices, if it can be",
+       {drawn, kSum, {"overlap: {ops: [down, down.sum, draw, run, add], chunks: 2, dim: 0}"}},
+       "overlap-reshard",
+       {"c", "add"},
+       {drawn, kSum, {"overlap: {ops: [down, down.sum, draw, run, add], chunks: 2, dim: 1}"}}},
+      {"all that read it want the same slices",
+       {square, kSum, {"overlap: {ops: [down, down.sum, draw, left, turn, right], chunks: 2, dim: 0}"}},
+       "overlap-reshard",
+       {"u", "right"},
+       {square, kSum, {"overlap: {ops: [down, down.sum, draw, left, turn, right], chunks: 2, dim: 1}"}}},
+      {"dim is that of the node's result, not of its first part",
+       {turned, "mesh: {tp: 2}\n", {"overlap: {ops: [gemm, neg], chunks: 4, dim: 1}"}},
+       "overlap-indivisible",
+       {"gemm", "6"},
+       {turned, "mesh: {tp: 2}\n", {"overlap: {ops: [gemm, neg], chunks: 3, dim: 1}"}}},
+      {"something is computed",
+       {kNeg, kSum, {"overlap: {ops: [x, w], chunks: 2, dim: 0}"}},
+       "transform-no-op",
+       {"x"},
+       {kNeg, kSum, {"overlap: {ops: [down, down.sum, w], chunks: 2, dim: 0}"}}},
+      {"dim is counted in something computed",
+       {kNeg, kSum, {"overlap: {ops: [x, down, down.sum], chunks: 2, dim: 0}"}},
+       "overlap-dim",
+       {"x"},
+       {kNeg, kSum, {"overlap: {ops: [down, down.sum, x], chunks: 2, dim: 0}"}}},
   };
   return kRules;
 }
@@ -339,6 +373,25 @@ TEST_CASE("legality: split") { check_rules(split_rules()); }
 TEST_CASE("legality: reorder") { check_rules(reorder_rules()); }
 TEST_CASE("legality: fuse") { check_rules(fuse_rules()); }
 TEST_CASE("legality: overlap") { check_rules(overlap_rules()); }
+
+TEST_CASE("legality: a view in front of the chunks is cut with them, or stays outside") {
+  const std::string model =
+      "<ir_version: 10, opset_import: [\"\" : 20]>\nm (float[6,4] x) => (float[8,3] y) <int64[2] shape = {8, 3}> "
+      "{[fold] t = Reshape(x, shape)  [neg] y = Neg(t)}";
+  const auto parameter_dims = [&](int chunks) {
+    const std::string yaml =
+        "weft: 1\nmesh: {tp: 2}\ntransform:\n  - overlap: {ops: [neg], chunks: " + std::to_string(chunks) +
+        ", dim: 0}\n";
+    const auto made = prepare(model, yaml, "apply-transforms");
+    INFO(made->diags.text());
+    REQUIRE(made->ok());
+    CHECK(error_against_one_rank(model, yaml, "apply-transforms") < 2e-5);
+    const Graph& graph = made->module->graph;
+    return graph.type(graph.producer_op(graph.outputs()[0].value).inputs[0]).dims();
+  };
+  CHECK(parameter_dims(2) == Dims{6, 4});
+  CHECK(parameter_dims(4) == Dims{8, 3});  // two rows of 3 are no rows of 4
+}
 
 TEST_CASE("legality: a loop that is one kernel holds kernels") {
   const auto plan_in = [](const std::string& mechanism) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <random>
 
+#include "ir/builder.h"
 #include "ir/text_form.h"
 #include "test/scheduled.h"
 
@@ -79,7 +80,7 @@ class RandomModel {
     const ValueId x = dice_.chance(60) ? values_.back() : any();
     const Dims d = dims(x);
     const int n = static_cast<int>(d.size());
-    switch (dice_.roll(13)) {
+    switch (dice_.roll(15)) {
       case 0:
         return keep(op(dice_.pick<OpKind>({OpKind::Neg, OpKind::Relu, OpKind::Tanh, OpKind::Sigmoid}), {x}));
       case 1:
@@ -105,6 +106,9 @@ class RandomModel {
         return add_concat(x);
       case 11:
         return add_gather(x);
+      case 12:
+      case 13:
+        return add_side(x);
       default:
         return keep(op(OpKind::Add, {x, weight({d.back()})}));
     }
@@ -118,6 +122,21 @@ class RandomModel {
       if (dims(v) == dims(x)) alike.push_back(v);
     const ValueId y = dice_.pick(alike);
     keep(op(dice_.pick<OpKind>({OpKind::Add, OpKind::Sub, OpKind::Mul}), {x, y}));
+  }
+  /// Something of x's shape, or that of a part of it, which depends on no input: a draw or an index pattern, and an op
+  /// or view on it.
+  void add_side(ValueId x) {
+    Dims d = dims(x);
+    if (dice_.chance(30)) d[static_cast<size_t>(dice_.roll(static_cast<int>(d.size())))] = 1;
+    const bool flat = dice_.chance(30);
+    const std::vector<int64_t> shape = flat ? std::vector<int64_t>{element_count(d)} : d;
+    const Attrs attrs = {{"dtype", dtype_attr(DType::F32)}, {"shape", shape}};
+    ValueId side = dice_.chance(70) ? op(OpKind::RandomUniform, {}, attrs) : op(OpKind::Iota, {}, attrs);
+    if (flat) side = op(OpKind::Reshape, {side}, {{"shape", std::vector<int64_t>(d)}});
+    if (dice_.chance(60)) side = op(dice_.pick<OpKind>({OpKind::Tanh, OpKind::Sigmoid}), {side});
+    if (dice_.chance(20)) side = op(OpKind::Softmax, {side}, {{"axis", int64_t{-1}}});
+    keep(op(dice_.pick<OpKind>({OpKind::Add, OpKind::Mul}), {x, side}));
+    if (dice_.chance(20)) keep(side);
   }
   void add_transpose(ValueId x) {
     std::vector<int64_t> perm;

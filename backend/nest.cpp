@@ -64,8 +64,35 @@ static size_t parallel_loops(const std::vector<OuterLoop>& loops, int64_t work) 
   return loops.size();
 }
 
-static void open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<OuterLoop>& loops, size_t parallel,
+/// A range of tasks as runs of the last loop, which stays one that can vectorise:
+///
+///   for (int64_t task = begin, next; task < end; task = next) {
+///     const int64_t first = task % 4096;
+///     next = std::min(end, task - first + 4096);
+///     const int64_t row = task / 4096;
+///     for (int64_t c = first; c < first + (next - task); ++c) {
+static void open_runs(LoopScopes& scopes, OpenOuter& open, const std::vector<OuterLoop>& loops,
+                      const OuterLoops& outer) {
+  const OuterLoop& last = loops.back();
+  open.scopes.push_back(
+      std::make_unique<Scope>(&open.inner(), "for (int64_t task = begin, next; task < end; task = next) {"));
+  Scope& turn = open.inner();
+  turn.put("const int64_t first = task % " + last.loop.bound + ";");
+  turn.put("next = std::min(end, task - first + " + last.loop.bound + ");");
+  std::vector<Loop> before;
+  for (size_t i = 0; i + 1 < loops.size(); ++i) before.push_back(loops[i].loop);
+  split_number(turn, "task / " + last.loop.bound, before);
+  for (size_t i = 0; i + 1 < loops.size(); ++i) scopes.declare_loop(loops[i].loop, outer.axes[loops[i].axis], &turn);
+  const std::string& v = last.loop.variable;
+  open.scopes.push_back(std::make_unique<Scope>(
+      &turn, "for (int64_t " + v + " = first; " + v + " < first + (next - task); ++" + v + ") {"));
+  scopes.declare_loop(last.loop, outer.axes[last.axis], &open.inner());
+}
+
+/// Hands the leading loops to the team and opens them; true if that is all of them, declared too.
+static bool open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<OuterLoop>& loops, size_t parallel,
                       const OuterLoops& outer, KernelContext& context) {
+  constexpr int64_t kLeastRun = 64;
   context.need({Argument::Kind::Team});
   int64_t inside = outer.work;
   for (size_t i = parallel; i < loops.size(); ++i) inside *= loops[i].loop.extent;
@@ -77,12 +104,17 @@ static void open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
   open.inner().close = "});";
   scopes.floor = &open.inner();
   const bool single = parallel == 1;
+  if (!single && parallel == loops.size() && loops.back().loop.extent >= kLeastRun) {
+    open_runs(scopes, open, loops, outer);
+    return true;
+  }
   const std::string v = single ? loops[0].loop.variable : "task";
   open.scopes.push_back(
       std::make_unique<Scope>(&open.inner(), "for (int64_t " + v + " = begin; " + v + " < end; ++" + v + ") {"));
   std::vector<Loop> parts;
   for (size_t i = 0; !single && i < parallel; ++i) parts.push_back(loops[i].loop);
   split_number(open.inner(), "task", parts);
+  return false;
 }
 
 static int64_t whole_warps(int64_t threads) { return (threads + 31) / 32 * 32; }
@@ -133,8 +165,8 @@ OpenOuter open_outer(LoopScopes& scopes, const OuterLoops& outer, const Cuts& cu
     return open;
   }
   const size_t parallel = parallel_loops(loops, outer.work);
-  if (parallel) open_team(scopes, open, loops, parallel, outer, context);
-  for (size_t i = 0; i < loops.size(); ++i) {
+  const bool is_open = parallel && open_team(scopes, open, loops, parallel, outer, context);
+  for (size_t i = 0; !is_open && i < loops.size(); ++i) {
     const Loop& loop = loops[i].loop;
     if (i >= parallel) {
       Scope* parent = open.scopes.empty() ? &scopes.root : &open.inner();

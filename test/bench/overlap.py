@@ -102,19 +102,26 @@ def run(*command):
     return done.stdout
 
 
-def build(case):
-    """Rows of (name of the schedule, program)."""
-    stem = case.name.replace(" ", "_")
-    model = case.model
-    if model.suffix == ".py":
-        model = FOLDER / f"{stem}{'.onnx' if case.model.parent == MODELS else '.onnxtxt'}"
-        run(sys.executable, case.model, model, *case.flags)
+def model_of(case):
+    """The model's file, written if a script has to."""
+    if case.model.suffix != ".py":
+        return case.model
+    model = FOLDER / f"{case.name.replace(' ', '_')}{'.onnx' if case.model.parent == MODELS else '.onnxtxt'}"
+    run(sys.executable, case.model, model, *case.flags)
+    return model
+
+
+def model_flags(case):
     dims = [word for name, size in case.dims.items() for word in ("--dim", f"{name}={size}")]
-    mesh = [word for axis in case.mesh for word in ("--mesh", axis)]
-    rows = []
-    for schedule in case.schedules:
-        program = FOLDER / f"{stem}_{schedule.stem}"
-        run(WEFT, "compile", model, *dims, *mesh, "--schedule", schedule, "-o", program)
+    return dims + [word for axis in case.mesh for word in ("--mesh", axis)]
+
+
+def build(case, schedules=(), suffix=""):
+    """Rows of (name of the schedule, program), of all schedules or of these."""
+    model, stem, rows = model_of(case), case.name.replace(" ", "_"), []
+    for schedule in schedules or case.schedules:
+        program = FOLDER / f"{stem}_{schedule.stem}{suffix}"
+        run(WEFT, "compile", model, *model_flags(case), "--schedule", schedule, "-o", program)
         rows.append((schedule.stem, program))
     return rows
 

@@ -193,9 +193,10 @@ std::vector<int> whole_over(const TensorType& type, const Held& held, size_t pla
   return axes;
 }
 
+/// Whether each rank brings a part of it to all; of an all-reduce each computes all, for itself.
 bool is_gathered(const Graph& body, ValueId value) {
   const Op& op = body.producer_op(value);
-  if (op.kind == OpKind::AllGather || op.kind == OpKind::AllReduce || op.kind == OpKind::AllToAll) return true;
+  if (op.kind == OpKind::AllGather || op.kind == OpKind::AllToAll) return true;
   return category(op) == Category::View && is_gathered(body, op.inputs[0]);
 }
 

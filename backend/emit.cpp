@@ -118,7 +118,8 @@ class Emitter {
   std::string cmake_text(const std::vector<SourceFile>& files) const {
     Params params;
     params.set("name", names_.space).set("target", is_cuda(plan_) ? "cuda" : "host");
-    params.set("languages", is_cuda(plan_) ? "CXX CUDA" : "CXX").set("archs", cuda_archs(plan_));
+    params.set("languages", is_cuda(plan_) ? "CXX CUDA" : "CXX").set("archs", is_cuda(plan_) ? cuda_archs(plan_) : "");
+    params.set("arch", is_cuda(plan_) || plan_.target.archs.empty() ? "" : plan_.target.archs.front());
     for (const SourceFile& file : files) params.list("sources").emplace_back().set("path", file.path);
     return render_file("program_CMakeLists.txt", params);
   }

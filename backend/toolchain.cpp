@@ -243,6 +243,13 @@ BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& fi
   return BuildResult::Built;
 }
 
+static std::string transport_text(const BuildOptions& options) {
+  std::string text = "set(WEFT_TRANSPORT mpi CACHE STRING \"how ranks talk: local or mpi\")\n";
+  if (!options.mpicc.empty())
+    text += "set(MPI_CXX_COMPILER [[" + options.mpicc + "]] CACHE STRING \"the compiler wrapper of the MPI\")\n";
+  return text;
+}
+
 BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
                                 Diags& diags) {
   const fs::path root = options.output;
@@ -263,7 +270,7 @@ BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>&
   const fs::path transport = runtime / "transport.cmake";
   if (!options.over_mpi)
     fs::remove(transport, error);  // of sources that lay here before
-  else if (!write_file(transport, "set(WEFT_TRANSPORT mpi CACHE STRING \"how ranks talk: local or mpi\")\n"))
+  else if (!write_file(transport, transport_text(options)))
     return file_failed(diags, transport.string());
   if (weights_bytes(plan) == 0) return BuildResult::Built;
   const std::string path = (root / "weights.bin").string();

@@ -13,6 +13,7 @@ struct BuildOptions {
   std::string compiler = "g++";
   bool over_mpi = false;                    // else the ranks of host programs share memory
   std::vector<std::string> mpi_flags = {};  // what compiles and links programs of an MPI
+  std::string mpicc = "";                   // the wrapper of the MPI that sources are for; empty: any that CMake finds
   std::string cuda_dir;                     // bin/nvcc, include/, lib/; used for device programs only
   bool quick = false;                       // less optimisation: for programs that run once
   int jobs = 0;                             // 0: as many as there are cores

@@ -174,6 +174,7 @@ int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const 
                            .compiler = "",
                            .over_mpi = options.transport_mpi,
                            .mpi_flags = {},
+                           .mpicc = options.mpicc == Options().mpicc ? "" : options.mpicc,
                            .cuda_dir = "",
                            .jobs = 0,
                            .progress = false};

@@ -16,6 +16,7 @@ set(WEFT_KERNEL_OPTIONS -O3 -march=${WEFT_ARCH} -fno-math-errno -fno-trapping-ma
 
 # Ranks of several machines: the network over the MPI that CMake finds (MPI_HOME, MPI_CXX_COMPILER choose another).
 function(weft_use_mpi name)
+  set(MPI_CXX_SKIP_MPICXX ON)  # no C++ bindings: a wrapper of C compilers will do
   find_package(MPI REQUIRED COMPONENTS CXX)
   target_sources(${name} PRIVATE ${WEFT_RUNTIME_FOLDER}/mpi/mpi_network.cpp)
   target_include_directories(${name} PRIVATE ${WEFT_RUNTIME_FOLDER}/src)

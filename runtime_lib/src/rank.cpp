@@ -206,10 +206,6 @@ class Waiting {
   Walk& walk_;
   const int64_t begin_ns_;
 };
-
-void note_exchange(Walk& walk) {
-  if (!walk.steps.empty()) walk.steps.back().communicates = true;
-}
 }  // namespace
 
 void Rank::signal(const Signal& signal, int i) {
@@ -235,7 +231,7 @@ void Rank::wait(const Signal& signal, int i) {
 /// Both ranks of a pair count the barriers they have entered together on a stream: no slots to hand out, whatever the
 /// groups.
 void Rank::barrier(const Group& group) {
-  note_exchange(*walk_);
+  walk_->note_exchange();
   World& world = state_.world;
   for (int p = 0, n = group.size(); p < n; ++p) {
     const int peer = group.peer(rank, p);
@@ -273,7 +269,7 @@ void Rank::send_rows(const Transfer& t, int micro_batch, int64_t element, int64_
   bool is_sender = false;
   for (const Message& m : t.messages) is_sender |= m.from == rank;
   if (!is_sender) return;
-  note_exchange(*walk_);
+  walk_->note_exchange();
   state_.world.raise(rank, state_.world.flag(rank, ready), state_.epoch);
   if (walk_->messages) walk_->messages->send_rows(t, micro_batch, element, src);
   for (const Message& m : t.messages)
@@ -286,7 +282,7 @@ void Rank::recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_
   for (const Message& m : t.messages) {
     if (m.to != rank) continue;
     is_receiver = true;
-    note_exchange(*walk_);
+    walk_->note_exchange();
     if (!shares_memory_with(m.from)) continue;
     await_flag(m.from, ready, "micro-batch", micro_batch);
     if (state_.link.speed.is_limited() && m.from != rank) walk_->clock.meet(state_.link);

@@ -16,6 +16,11 @@ namespace weft {
 
 /// One stream's position in the program.
 struct Walk {
+  /// For --trace: the open step communicates.
+  void note_exchange() {
+    if (!steps.empty()) steps.back().communicates = true;
+  }
+
   std::unique_ptr<Team> team;
   std::unique_ptr<Messages> messages;  // where ranks share no memory
   std::vector<uint32_t> ticks;         // barriers entered with each rank

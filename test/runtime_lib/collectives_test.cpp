@@ -218,3 +218,32 @@ TEST_CASE("collectives: a strided all-reduce leaves the rest alone") {
   });
   CHECK(wrong == 0);
 }
+
+TEST_CASE("collectives: each is communication in a trace, on the stream of the computation too") {
+  static constexpr Message kTable[] = {{0, 1, 0, 0, {{2, 1, 1}}}};
+  const Group all = all_ranks(2);
+  const Window<float> src{0, 8}, copy{src.end(), 8};
+  const Own<float> own{0, 16};
+  const Exchange halves{.dims = {{4, 1, 1}}, .src_by_me = {4}}, gathered{.dims = {{4, 1, 1}}, .dst_by_peer = {4}};
+  const std::function<void(Rank&)> collectives[] = {
+      [&](Rank& r) { r.all_reduce(all, ReduceOp::Sum, src, r[own], 8); },
+      [&](Rank& r) { r.all_reduce(all, ReduceOp::Sum, src, copy, 8); },
+      [&](Rank& r) { r.reduce_scatter(all, ReduceOp::Sum, src, r[own], halves); },
+      [&](Rank& r) { r.all_gather(all, src, r[own], gathered); },
+      [&](Rank& r) { r.broadcast(all, 0, src, r[own], 8); },
+      [&](Rank& r) { r.reduce(all, 0, ReduceOp::Sum, src, r[own], 8); },
+      [&](Rank& r) { r.redistribute(all, kTable, src, r[own]); },
+  };
+  Wrong wrong{0}, events{0};
+  const auto look = [&](const RankState& state) {
+    for (const Event& event : state.trace(0)) ++events, wrong += event.communicates != (event.index >= 0);
+  };
+  const int code = run_both_ways({.traced = look}, [&](Rank& r) {
+    r.step({0, "compute", ""}, -1, [&] { r[own][0] = 1; });
+    for (size_t i = 0; i < std::size(collectives); ++i)
+      r.step({0, "exchange", ""}, int64_t(i), [&] { collectives[i](r); });
+  });
+  CHECK(code == 0);
+  CHECK(wrong == 0);
+  CHECK(events == int64_t(2 * 2 * (1 + std::size(collectives))));
+}

@@ -21,7 +21,8 @@ struct Ranks {
   int signals = 64, streams = 1, iterations = 1;
   double timeout = 20;
   weft::LinkSpeed link = {};
-  bool apart = false;  // each has a memory of its own, and they send messages
+  bool apart = false;                                       // each has a memory of its own, and they send messages
+  std::function<void(const weft::RankState&)> traced = {};  // called with each rank and its trace at the end
 };
 
 /// The memory of all ranks, or of one that is apart.
@@ -70,8 +71,13 @@ inline int run_ranks(const Ranks& ranks, const Body& body) {
     weft::World& world = *post.worlds[ranks.apart ? size_t(number) : 0];
     try {
       weft::RankState state(executable, program, world, number, nullptr, "",
-                            {.threads = 2, .timeout = ranks.timeout, .in_process = true, .link = ranks.link});
+                            {.threads = 2,
+                             .timeout = ranks.timeout,
+                             .trace = ranks.traced != nullptr,
+                             .in_process = true,
+                             .link = ranks.link});
       for (int i = 0; i < ranks.iterations; ++i) state.iterate();
+      if (ranks.traced) ranks.traced(state);
     } catch (const weft::Failure& failure) {
       weft::report_failure("test", world, number, failure);
     }

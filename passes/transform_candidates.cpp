@@ -46,7 +46,12 @@ class Neighbourhood {
  public:
   Neighbourhood(const Module& module, const std::string& collective, const std::vector<int>& chunks,
                 const IsLegal& is_legal)
-      : graph_(module.graph), names_(module, module.graph), name_(collective), chunks_(chunks), is_legal_(is_legal) {}
+      : module_(module),
+        graph_(module.graph),
+        names_(module, module.graph),
+        name_(collective),
+        chunks_(chunks),
+        is_legal_(is_legal) {}
 
   std::vector<Candidate> candidates();
 
@@ -77,6 +82,7 @@ class Neighbourhood {
   void offer_fused();
   void offer_long_overlaps();
 
+  const Module& module_;
   const Graph& graph_;
   const SelectableNames names_;
   const std::string name_;
@@ -103,9 +109,12 @@ std::vector<Selector> Neighbourhood::selectors(const std::vector<std::string>& n
   return all;
 }
 
-/// The name by which a step can speak of an op in every layer; "" where there is none.
+/// The name by which a step can speak of an op in every layer, of its node rather than its own; "" where there is none.
 std::string Neighbourhood::selectable(OpId id) const {
-  const std::string& name = graph_.op(id).name;
+  const Op& op = graph_.op(id);
+  const bool is_of_node = op.origins.size() == 1 && category(op) != Category::Collective;
+  const std::string& node = is_of_node ? module_.origins[op.origins[0].index].name : op.name;
+  const std::string& name = names_.has(node) ? node : op.name;
   const std::vector<OpId> meant = can_be_selected(name) ? names_.ops(name) : std::vector<OpId>{};
   if (std::find(meant.begin(), meant.end(), id) == meant.end()) return "";
   const std::string pattern = layer_.of(name);

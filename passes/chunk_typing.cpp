@@ -6,6 +6,7 @@
 // that is consistent, whatever was asked on the way.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "ir/base/check.h"
 #include "ir/exchange_types.h"
@@ -23,16 +24,23 @@ class Typing {
  public:
   Typing(const Module& module, const Graph& graph, const std::map<ValueId, AxisState>& seeds, int chunks,
          bool unchecked)
-      : module_(module), graph_(graph), seeds_(seeds), chunks_(chunks), unchecked_(unchecked) {}
+      : module_(module), graph_(graph), seeds_(seeds), chunks_(chunks), unchecked_(unchecked) {
+    std::erase_if(seeds_, [](const auto& seed) { return seed.second.is(Kind::R); });
+  }
 
   ChunkTyping run(const std::vector<OpId>& ops) {
     for (OpId id : ops)
       for (ValueId v : graph_.op(id).outputs) made_.insert(v);
     for (const auto& [value, state] : seeds_)
       if (made_.contains(value) && state.is(Kind::S)) asked_.insert({value, {state, ""}});
-    do pass(ops);
-    while (asked_more_);
-    if (out_.refusal.empty() && !unchecked_) check_shared_operands();
+    type(ops);
+    while (out_.refusal.empty() && !unchecked_) {
+      const std::optional<std::pair<ValueId, AxisState>> cut = differing_operand();
+      if (!cut || !seeds_.insert(*cut).second) break;
+      const std::string differs = std::exchange(out_.refusal, "");
+      type(ops);
+      if (!out_.refusal.empty()) out_.refusal = differs;
+    }
     return std::move(out_);
   }
 
@@ -49,6 +57,11 @@ class Typing {
     if (seed != seeds_.end())
       layout.set(static_cast<int>(module_.mesh(graph_, graph_.producer_op(v).place).size()), seed->second);
     return layout;
+  }
+  /// Types the ops until none asks for more.
+  void type(const std::vector<OpId>& ops) {
+    do pass(ops);
+    while (asked_more_);
   }
   /// Types the ops once, as far as none is refused.
   void pass(const std::vector<OpId>& ops) {
@@ -75,12 +88,12 @@ class Typing {
   }
   void record(OpId id, ValueId result, Layout layout);
   void check_operands(OpId id);
-  void check_shared_operands();
+  std::optional<std::pair<ValueId, AxisState>> differing_operand();
   bool demand(ValueId v, AxisState state, const std::string& reader);
 
   const Module& module_;
   const Graph& graph_;
-  const std::map<ValueId, AxisState>& seeds_;
+  std::map<ValueId, AxisState> seeds_;  // of values from outside, how they arrive
   const int chunks_;
   const bool unchecked_;
   std::set<ValueId> made_;
@@ -118,8 +131,9 @@ void Typing::check_operands(OpId id) {
   }
 }
 
-// A value from outside enters once: all that read it read all of it, or the same slices.
-void Typing::check_shared_operands() {
+/// A value from outside enters once: all that read it read all of it, or the same slices. Refuses where they do not;
+/// what some read whole and others in slices may then be cut for all: the value and the slices.
+std::optional<std::pair<ValueId, AxisState>> Typing::differing_operand() {
   std::map<ValueId, std::pair<OpId, AxisState>> readers;
   for (const auto& [slot, needed] : out_.operands) {
     const Op& op = graph_.op(slot.first);
@@ -130,8 +144,9 @@ void Typing::check_shared_operands() {
     if (first == state) continue;
     out_.refusal = format("'{}' is {} over the chunks for '{}', but {} for '{}'; leave one of these out",
                           graph_.value(v).name, state_text(first), graph_.op(other).name, state_text(state), op.name);
-    return;
+    return std::pair{v, first.is(Kind::S) ? first : state};
   }
+  return {};
 }
 
 void Typing::record(OpId id, ValueId result, Layout layout) {

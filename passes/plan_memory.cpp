@@ -1,11 +1,13 @@
 // Positions of buffers: live ranges over the order of steps, memory reused where they do not meet.
 //   A buffer's range spans its accesses; a loop that it outlives counts as one step (inputs and outputs outlive all).
-//   In loops on several streams chunks overlap, so what belongs to such a loop is live all through it. Inputs, outputs
-//   and states do not share memory.
+//   In loops on several streams chunks overlap, and so they do where a step touches the memory of other ranks, which
+//   are not in the same chunk: what belongs to such a loop is live all through it. Inputs, outputs and states do not
+//   share memory.
 #include <algorithm>
 #include <set>
 
 #include "ir/base/check.h"
+#include "passes/plan_events.h"
 #include "passes/plan_parts.h"
 
 namespace weft {
@@ -23,7 +25,7 @@ struct Range {
 struct Nest {
   int parent;  // -1: none
   Range range;
-  bool streams = false;  // steps on several streams
+  bool overlaps = false;  // chunks do
 };
 
 struct Use {
@@ -68,7 +70,7 @@ class Ranges {
         range.add(use.at, use.at);
     }
     for (int nest = home; nest >= 0; nest = nests_[nest].parent)
-      if (nests_[nest].streams) range.add(nests_[nest].range);
+      if (nests_[nest].overlaps) range.add(nests_[nest].range);
     return range;
   }
   std::string text(const Range& range) const { return names_[range.first] + " .. " + names_[range.last]; }
@@ -86,12 +88,16 @@ class Ranges {
       if (std::holds_alternative<LoopStep>(step.what))  // its condition and count are read again before each trip
         for (const Access& access : step.accesses) uses_[access.buffer.index].push_back({at, own, block_, step.stream});
       std::set<int> streams;
+      bool meets_ranks = false;
       for (const auto* body : bodies) {
         walk(*body, own);
-        for (const Step& inner : *body) streams.insert(inner.stream);
+        for (const Step& inner : *body) {
+          streams.insert(inner.stream);
+          meets_ranks |= !meeting_axes(plan_, inner).empty();
+        }
       }
       nests_[own].range.add(at, static_cast<int>(names_.size()) - 1);
-      nests_[own].streams = streams.size() > 1;
+      nests_[own].overlaps = streams.size() > 1 || meets_ranks;
     }
   }
   int common(int a, int b) const {

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "cli/json_reader.h"
+#include "cli/json_items.h"
 #include "cli/process.h"
 
 namespace weft {
@@ -16,10 +16,29 @@ constexpr int kMostRanks = 1 << 16, kMostStreams = 1 << 10, kMostIterations = 1 
 
 /// One entry of "traceEvents".
 struct Entry {
-  size_t at = 0;  // in the text
   std::string phase, name, category, nodes, transform, meant;
   int rank = -1, stream = -1, iteration = -1, index = 0;
   double begin = 0, length = -1, waited = 0;  // microseconds
+};
+
+/// Reads whole numbers of an entry; why() says what was none.
+class WholeNumbers {
+ public:
+  explicit WholeNumbers(const JsonItem& item) : item_(item) {}
+
+  /// Unchanged where the entry has no such member.
+  void take(const char* path, int least, int most, int& to) {
+    const double value = item_.number(path, to);
+    if (value >= least && value <= most && value == static_cast<int>(value))
+      to = static_cast<int>(value);
+    else if (item_.numbers.count(path) != 0)
+      why_ = format("'{}' of this event is no whole number from {} to {}", path, least, most);
+  }
+  const std::string& why() const { return why_; }
+
+ private:
+  const JsonItem& item_;
+  std::string why_;
 };
 
 class TraceReader {
@@ -35,9 +54,8 @@ class TraceReader {
     int iteration;
   };
 
-  Entry entry(JsonReader& json);
-  void arguments(JsonReader& json, Entry& entry);
-  void add(JsonReader& json, const Entry& entry);
+  std::string take(const JsonItem& item);
+  std::string add(const Entry& entry);
   int lane(int rank, int stream);
   int step(const Entry& entry);
   void order_lanes();
@@ -65,64 +83,39 @@ int TraceReader::step(const Entry& e) {
   return at->second;
 }
 
-void TraceReader::arguments(JsonReader& json, Entry& e) {
-  json.object([&](const std::string& key) {
-    if (key == "nodes")
-      e.nodes = json.string();
-    else if (key == "transform")
-      e.transform = json.string();
-    else if (key == "name")
-      e.meant = json.string();
-    else if (key == "index")
-      e.index = json.whole(std::numeric_limits<int>::min(), std::numeric_limits<int>::max());
-    else if (key == "iteration")
-      e.iteration = json.whole(0, kMostIterations);
-    else if (key == "waited")
-      e.waited = json.number();
-    else
-      json.skip();
-  });
-}
-
-Entry TraceReader::entry(JsonReader& json) {
+/// Why the entry is refused, or "".
+std::string TraceReader::take(const JsonItem& item) {
   Entry e;
-  e.at = json.next();
-  json.object([&](const std::string& key) {
-    if (key == "ph")
-      e.phase = json.string();
-    else if (key == "name")
-      e.name = json.string();
-    else if (key == "cat")
-      e.category = json.string();
-    else if (key == "pid")
-      e.rank = json.whole(0, kMostRanks);
-    else if (key == "tid")
-      e.stream = json.whole(0, kMostStreams);
-    else if (key == "ts")
-      e.begin = json.number();
-    else if (key == "dur")
-      e.length = json.number();
-    else if (key == "args")
-      arguments(json, e);
-    else
-      json.skip();
-  });
-  return e;
+  WholeNumbers whole(item);
+  whole.take("pid", 0, kMostRanks, e.rank);
+  whole.take("tid", 0, kMostStreams, e.stream);
+  whole.take("args.iteration", 0, kMostIterations, e.iteration);
+  whole.take("args.index", std::numeric_limits<int>::min(), std::numeric_limits<int>::max(), e.index);
+  if (!whole.why().empty()) return whole.why();
+  e.phase = item.string("ph");
+  e.name = item.string("name");
+  e.category = item.string("cat");
+  e.nodes = item.string("args.nodes");
+  e.transform = item.string("args.transform");
+  e.meant = item.string("args.name");
+  e.begin = item.number("ts", 0);
+  e.length = item.number("dur", -1);
+  e.waited = item.number("args.waited", 0);
+  return add(e);
 }
 
-void TraceReader::add(JsonReader& json, const Entry& e) {
+std::string TraceReader::add(const Entry& e) {
   if (e.phase == "M" && e.name == "thread_name" && e.rank >= 0 && e.stream >= 0)
     line_.lanes[static_cast<size_t>(lane(e.rank, e.stream))].stream = e.meant;
-  if (e.phase != "X") return;
-  if (e.rank < 0 || e.stream < 0 || e.length < 0) json.refuse(e.at, "this event lacks one of 'pid', 'tid', 'dur'");
+  if (e.phase != "X") return "";
+  if (e.rank < 0 || e.stream < 0 || e.length < 0) return "this event lacks one of 'pid', 'tid', 'dur'";
   if (e.category != "computation" && e.category != "communication")
-    json.refuse(e.at,
-                "this event says neither that it is 'computation' nor that it is 'communication': its file is no "
-                "--trace of this version");
-  if (e.iteration < 0) json.refuse(e.at, "this event lacks its 'iteration'");
-  if (e.waited < 0 || e.waited > e.length) json.refuse(e.at, "this event waited longer than it ran");
+    return "this event says neither that it is 'computation' nor that it is 'communication': its file is no --trace of "
+           "this version";
+  if (e.iteration < 0) return "this event lacks its 'iteration'";
+  if (e.waited < 0 || e.waited > e.length) return "this event waited longer than it ran";
   const size_t before = file_of_rank_.insert({e.rank, files_.size()}).first->second;
-  if (before != files_.size()) json.refuse(e.at, format("rank {} is also in {}", e.rank, printable(files_[before])));
+  if (before != files_.size()) return format("rank {} is also in {}", e.rank, files_[before]);
   Run run;
   run.box.lane = lane(e.rank, e.stream);
   run.box.step = step(e);
@@ -132,6 +125,7 @@ void TraceReader::add(JsonReader& json, const Entry& e) {
   if (e.index != 0) run.box.at = format("index {}", e.index);
   run.iteration = e.iteration;
   runs_.push_back(std::move(run));
+  return "";
 }
 
 bool TraceReader::read(const std::string& file) {
@@ -140,19 +134,9 @@ bool TraceReader::read(const std::string& file) {
     diags_.error("trace-file", Loc::in_file(file), "the trace cannot be read");
     return false;
   }
-  JsonReader json(file, *text, diags_);
-  try {
-    bool has_events = false;
-    json.object([&](const std::string& key) {
-      if (key != "traceEvents") return json.skip();
-      has_events = true;
-      json.list([&] { add(json, entry(json)); });
-    });
-    json.end();
-    if (!has_events) json.refuse(0, "there is no list 'traceEvents'");
-  } catch (const JsonRefusal&) {
+  if (!read_json_list(
+          file, *text, "traceEvents", [&](const JsonItem& item) { return take(item); }, diags_))
     return false;
-  }
   files_.push_back(file);
   return true;
 }

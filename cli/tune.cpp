@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/comparison.h"
 #include "cli/compile.h"
-#include "cli/json_reader.h"
+#include "cli/json_items.h"
 #include "cli/process.h"
 #include "cli/table.h"
 #include "frontend/schedule_writer.h"
@@ -56,25 +56,6 @@ std::string decimals(double value, int digits) {
   char text[32];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
-}
-
-/// latency_ms.median of what an executable prints with --json; NaN if it prints something else.
-double median_of_report(const std::string& text) {
-  double found = NAN;
-  Diags diags;
-  JsonReader json("report", text, diags);
-  try {
-    json.object([&](const std::string& key) {
-      if (key != "latency_ms") return json.skip();
-      json.object([&](const std::string& figure) {
-        if (figure != "median") return json.skip();
-        found = json.number();
-      });
-    });
-  } catch (const JsonRefusal&) {
-    return NAN;
-  }
-  return found;
 }
 
 void write_schedule(const std::string& path, const std::string& text, Diags& diags) {
@@ -201,7 +182,7 @@ double Tuner::time(const Trial& trial, int iterations) {
   command.insert(command.end(), {"--iterations", std::to_string(iterations)});
   command.insert(command.end(), options_.run_args.begin(), options_.run_args.end());
   const Finished finished = run_program(command, kRunSeconds);
-  return finished.exit_code == 0 ? median_of_report(finished.out) : NAN;
+  return finished.exit_code == 0 ? read_json_object(finished.out).number("latency_ms.median", NAN) : NAN;
 }
 
 /// Each runner once, every second round backwards, since who runs first may find the machine cooler. The first of them

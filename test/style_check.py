@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "cli": {"cli", "frontend", "passes", "backend", "ir"},
     "runtime_lib": {"weft"},
 }
-FOREIGN = {"onnx.pb.h": "frontend", "google/": "frontend", "yaml-cpp/": "frontend", "CLI/": "cli"}
+FOREIGN = {"onnx.pb.h": "frontend", "google/": "frontend", "yaml-cpp/": "frontend", "CLI/": "cli", "nlohmann/": "cli"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', re.M)
 # A diagnostic id is the first literal of an error, warning or refusal, as in diags.error("unknown-mesh-axis", ...).
 DIAGNOSTIC = re.compile(r'\b(?:error|warning|unsupported|refuse)\(\s*"([a-z0-9]+(?:-[a-z0-9]+)+)"')

@@ -188,15 +188,19 @@ TEST_CASE("traces of several files are one run's: a rank stands in one of them")
 }
 
 TEST_CASE("what is no trace is refused where it goes wrong") {
-  CHECK(refusal("") == ":1:1: error: the text ends where '{' is expected [trace-text]");
+  CHECK(refusal("").find(":1:1: error: ") == 0);
   CHECK(refusal("{}") == ":1:1: error: there is no list 'traceEvents' [trace-text]");
-  CHECK(refusal("{\"traceEvents\": 7}") == ":1:17: error: '[' is expected [trace-text]");
-  CHECK(refusal("{\"traceEvents\": [\n{\"ph\": \"X") == ":2:8: error: a string without an end [trace-text]");
-  CHECK(refusal("{\"traceEvents\": []} x") == ":1:21: error: something follows the end of the value [trace-text]");
-  CHECK(refusal("{\"traceEvents\": [{\"ph\": \"\\q\"}]}") == ":1:27: error: there is no such escape [trace-text]");
-  CHECK(refusal("{\"a\": " + std::string(100, '[')) == ":1:71: error: nested more than 64 deep [trace-text]");
-  CHECK(refusal("{\"traceEvents\": [{\"pid\": 1.5}]}").find("a whole number from 0 to") != std::string::npos);
-  CHECK(refusal("{\"traceEvents\": [{\"dur\": nan}]}").find("a number is expected") != std::string::npos);
+  CHECK(refusal("{\"traceEvents\": 7}") == ":1:1: error: there is no list 'traceEvents' [trace-text]");
+  CHECK(refusal("{\"a\": {\"traceEvents\": []}}") == ":1:1: error: there is no list 'traceEvents' [trace-text]");
+  CHECK(refusal("{\"traceEvents\": [\n{\"ph\": \"X") ==
+        ":2:10: error: syntax error while parsing value - invalid string: missing closing quote [trace-text]");
+  CHECK(refusal("{\"traceEvents\": []} x").find(":1:21: error: syntax error while parsing value") == 0);
+  CHECK(refusal("{\"traceEvents\": [{\"ph\": \"\\q\"}]}").find(":1:27: error: ") == 0);
+  CHECK(refusal("{\"a\": " + std::string(100000, '[')).find("unexpected end of input") != std::string::npos);
+  CHECK(refusal("{\"traceEvents\": [{\"pid\": 1.5}]}") ==
+        ":1:18: error: 'pid' of this event is no whole number from 0 to 65536 [trace-text]");
+  CHECK(refusal("{\"traceEvents\": [{\"dur\": nan}]}").find("invalid literal") != std::string::npos);
+  CHECK(refusal("{\"traceEvents\": [{\"dur\": 1e999}]}").find("number overflow") != std::string::npos);
   CHECK(refusal(trace_of({})).find("the trace holds no step") != std::string::npos);
 }
 

@@ -1,0 +1,178 @@
+#include "cli/json_items.h"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace weft {
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// Through a text; says how far it has come, which nlohmann-json tells of errors only.
+struct Cursor {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  reference operator*() const { return *at; }
+  Cursor& operator++() {
+    *reached = ++at;
+    return *this;
+  }
+  bool operator==(const Cursor& other) const { return at == other.at; }
+  bool operator!=(const Cursor& other) const { return at != other.at; }
+
+  const char* at;
+  const char** reached;
+};
+
+/// "[json.exception.parse_error.101] parse error at line 1, column 2: what; last read: 'x'": only what.
+std::string reason_of(const std::string& text) {
+  size_t begin = text.find("] "), end = text.rfind("; last read: ");
+  begin = begin == std::string::npos ? 0 : begin + 2;
+  if (text.compare(begin, 11, "parse error") == 0) begin = text.find(": ", begin) + 2;
+  return text.substr(begin, end == std::string::npos ? end : end - begin);
+}
+
+/// Gathers objects that lie at one depth; what lies outside of them is passed over.
+class Gatherer final : public nlohmann::json_sax<Json> {
+ public:
+  using Take = std::function<std::string(const JsonItem&)>;
+
+  /// Objects that are items of the member `list` of the outermost object, or where that is empty, the outermost itself.
+  Gatherer(std::string_view text, std::string list, Take take)
+      : text_(text), list_(std::move(list)), take_(std::move(take)) {}
+
+  /// False: it ended early, and why() and where() say more.
+  bool run() {
+    const char* const end = text_.data() + text_.size();
+    reached_ = text_.data();
+    nlohmann::json_sax<Json>* const handler = this;
+    return Json::sax_parse(Cursor{reached_, &reached_}, Cursor{end, &reached_}, handler);
+  }
+  bool has_list() const { return has_list_; }
+  const std::string& why() const { return why_; }
+  size_t where() const { return where_; }
+
+ private:
+  struct Level {
+    bool is_list;
+    std::string path;  // of what stands in it, from the item on
+    std::string key;
+  };
+
+  size_t offset() const { return static_cast<size_t>(reached_ - text_.data()); }
+  bool is_at_item() const {
+    if (list_.empty()) return levels_.empty();
+    return levels_.size() == 2 && !levels_[0].is_list && levels_[0].key == list_ && levels_[1].is_list;
+  }
+  std::string path() const {
+    const Level& level = levels_.back();
+    return level.path.empty() ? level.key : level.path + "." + level.key;
+  }
+  size_t depth_of_item() const { return list_.empty() ? 0 : 2; }
+
+  bool enter(bool is_list) {
+    const bool begins = !is_list && is_at_item();
+    if (is_list && levels_.size() == 1 && levels_[0].key == list_) has_list_ = true;
+    std::string below = in_item_ ? path() : "";
+    if (begins) item_ = JsonItem{offset() - 1, {}, {}}, in_item_ = true;
+    levels_.push_back({is_list, std::move(below), is_list ? "[]" : ""});
+    return true;
+  }
+  bool leave() {
+    levels_.pop_back();
+    if (!in_item_ || levels_.size() != depth_of_item()) return true;
+    in_item_ = false;
+    why_ = take_(item_);
+    where_ = item_.at;
+    return why_.empty();
+  }
+  bool take_number(double value) {
+    if (in_item_) item_.numbers[path()] = value;
+    return true;
+  }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t value) override { return take_number(static_cast<double>(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return take_number(static_cast<double>(value)); }
+  bool number_float(number_float_t value, const string_t&) override { return take_number(value); }
+  bool string(string_t& value) override {
+    if (in_item_) item_.strings[path()] = value;
+    return true;
+  }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return enter(false); }
+  bool key(string_t& value) override {
+    levels_.back().key = value;
+    return true;
+  }
+  bool end_object() override { return leave(); }
+  bool start_array(std::size_t) override { return enter(true); }
+  bool end_array() override { return leave(); }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
+    why_ = reason_of(error.what());
+    where_ = position == 0 ? 0 : position - 1;
+    return false;
+  }
+
+  const std::string_view text_;
+  const std::string list_;
+  const Take take_;
+  const char* reached_ = nullptr;
+  std::vector<Level> levels_;  // open objects and lists
+  bool in_item_ = false, has_list_ = false;
+  JsonItem item_;
+  std::string why_;
+  size_t where_ = 0;
+};
+
+Loc place_in(const std::string& file, std::string_view text, size_t at) {
+  constexpr size_t kLongestLine = 200;  // that a message shows
+  at = std::min(at, text.size());
+  const std::string_view before = text.substr(0, at);
+  const size_t begin = before.rfind('\n') + 1;  // npos + 1 is 0
+  const std::string_view line = text.substr(begin, text.find('\n', at) - begin);
+  const int number = 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n'));
+  const std::string shown = line.size() > kLongestLine ? "" : printable(line);
+  const size_t column = shown.empty() ? at - begin : printable(text.substr(begin, at - begin)).size();
+  return Loc::text(file, number, 1 + static_cast<int>(column), shown);
+}
+
+}  // namespace
+
+std::string JsonItem::string(const std::string& path) const {
+  const auto found = strings.find(path);
+  return found == strings.end() ? "" : found->second;
+}
+
+double JsonItem::number(const std::string& path, double otherwise) const {
+  const auto found = numbers.find(path);
+  return found == numbers.end() ? otherwise : found->second;
+}
+
+bool read_json_list(const std::string& file, std::string_view text, const std::string& list,
+                    const std::function<std::string(const JsonItem&)>& take, Diags& diags) {
+  Gatherer gatherer(text, list, take);
+  const bool is_whole = gatherer.run();
+  if (is_whole && gatherer.has_list()) return true;
+  diags.error("trace-text", place_in(file, text, gatherer.where()), "{}",
+              is_whole ? format("there is no list '{}'", list) : printable(gatherer.why()));
+  return false;
+}
+
+JsonItem read_json_object(std::string_view text) {
+  JsonItem object;
+  Gatherer gatherer(text, "", [&](const JsonItem& item) {
+    object = item;
+    return std::string();
+  });
+  return gatherer.run() ? object : JsonItem{};
+}
+
+}  // namespace weft

@@ -440,6 +440,18 @@ void StepText::write_called(const Step& step) {
       write_kernel(plan_, kernel, kernels_[launch->kernel.index].name, diags_, Written::InChunks);
 }
 
+/// What a device's library must not make while a kernel waits for its collectives.
+StepText::Lines StepText::preparations(const std::vector<Step>& steps) const {
+  Lines lines;
+  for (const Step& step : steps) {
+    const auto* what = std::get_if<CollectiveStep>(&step.what);
+    if (!what || what->kind == OpKind::ShardSlice) continue;
+    const std::string line = "r.prepare(" + names_.group(what->place, what->axes) + ");";
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+  }
+  return lines;
+}
+
 /// A step that runs the loop as a kernel, and a loop of the steps on other streams.
 StepText::Lines StepText::one_kernel(const Step& s, const ForStep& loop, const std::string& variable) {
   std::vector<const Step*> inside;
@@ -457,8 +469,10 @@ StepText::Lines StepText::one_kernel(const Step& s, const ForStep& loop, const s
   indent_into(lines, steps(beside));
   lines.push_back("}");
   times_.pop_back();
-  if (beside.empty()) return wrapped(s, {call});
-  const Lines kernel = wrapped(s, {call});
+  Lines launch = is_cuda(plan_) ? preparations(beside) : Lines();
+  launch.push_back(call);
+  const Lines kernel = wrapped(s, launch);
+  if (beside.empty()) return kernel;
   lines.insert(lines.begin(), kernel.begin(), kernel.end());
   return lines;
 }

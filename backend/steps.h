@@ -33,6 +33,7 @@ class StepText {
   Lines leaf(const Step& step);
   Lines for_loop(const Step& step, const ForStep& loop);
   Lines one_kernel(const Step& step, const ForStep& loop, const std::string& variable);
+  Lines preparations(const std::vector<Step>& steps) const;
   std::string chunk_kernel_call(const Step& step, const ChunkKernel& kernel);
   /// What the kernel of a loop over chunks calls for a kernel of its body.
   const KernelText& called(KernelId kernel) const;

@@ -76,6 +76,7 @@ struct CudaState final : RankBase {
   void record_signal(int slot);
   void await_signal(int slot);
   Peers peers(const std::vector<int>& members);
+  void prepare(const Group& group) { transport_->prepare(group); }
   /// Device memory of the current stream for as long as its next user comes.
   char* scratch(int64_t bytes);
   /// Device memory that the caller keeps as long as the rank is there.

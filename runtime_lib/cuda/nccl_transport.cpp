@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <set>
 
 #include "cuda_state.h"
 #include "kernels.h"
@@ -96,6 +97,7 @@ class NcclTransport final : public Transport {
   char* window_of(int rank) override;
   void poll() override;
   void abandon() override;
+  void prepare(const Group& g) override;
   void barrier(const Group& g) override;
   void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
   void reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
@@ -143,6 +145,7 @@ class NcclTransport final : public Transport {
   NcclWatchdog watchdog_;
   std::map<std::pair<int, int>, Handed> handed_;  // by the transfer's slot and the micro-batch
   std::map<std::pair<Use, std::vector<int>>, ncclComm_t> communicators_;
+  std::set<std::vector<int>> prepared_;
   char* window_ = nullptr;
   size_t window_bytes_ = 0;
   std::vector<char*> windows_;  // by rank
@@ -244,6 +247,12 @@ void NcclTransport::abandon() {
 }
 
 // ---- collectives ----------------------------------------------------------------------------------------------------
+
+void NcclTransport::prepare(const Group& g) {
+  if (!prepared_.insert(members_of(g, state_.rank)).second) return;
+  barrier(g);
+  state_.await(state_.stream());
+}
 
 void NcclTransport::barrier(const Group& g) {
   char* const one = state_.scratch(kAlign);

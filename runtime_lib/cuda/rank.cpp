@@ -44,9 +44,11 @@ void Rank::wait(const Signal& signal, int i) {
 
 void Rank::barrier(const Group& group) { state_.transport().barrier(group); }
 
-/// For a kernel that reaches other ranks' memory.
+void Rank::prepare(const Group& group) { state_.prepare(group); }
+
+/// For a kernel that reaches other ranks' memory; a rank alone in its group raises flags for its own streams.
 Peers Rank::peers(const Group& group) {
-  state_.note_exchange();
+  if (group.size() > 1) state_.note_exchange();
   return state_.peers(members_of(group, rank));
 }
 

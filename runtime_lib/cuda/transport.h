@@ -31,6 +31,8 @@ struct Transport {
   /// Ends what waits for other ranks on the device.
   virtual void abandon() {}
 
+  /// Nothing is left to be made at the first collective of a group.
+  virtual void prepare(const Group&) {}
   virtual void barrier(const Group& g) = 0;
   virtual void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) = 0;
   virtual void reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) = 0;

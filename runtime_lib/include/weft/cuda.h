@@ -125,6 +125,9 @@ class Rank {
   void wait(const Signal& signal, int i = 0);
   /// All ranks of the group have come here on this stream.
   void barrier(const Group& group);
+  /// Before a kernel that awaits this rank's other streams: what a library makes at its first collective of a group is
+  /// made now, since it may wait for the device.
+  void prepare(const Group& group);
   Peers peers(const Group& group);
   /// A run-time length that exceeds its bound ends the program with exit 1 after the iteration, naming the value.
   void check_count(const char* value, int64_t* count, int64_t bound);

@@ -6,7 +6,6 @@
 // that is consistent, whatever was asked on the way.
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "ir/base/check.h"
 #include "ir/exchange_types.h"
@@ -37,9 +36,9 @@ class Typing {
     while (out_.refusal.empty() && !unchecked_) {
       const std::optional<std::pair<ValueId, AxisState>> cut = differing_operand();
       if (!cut || !seeds_.insert(*cut).second) break;
-      const std::string differs = std::exchange(out_.refusal, "");
+      ChunkTyping differs = out_;
       type(ops);
-      if (!out_.refusal.empty()) out_.refusal = differs;
+      if (!out_.refusal.empty()) out_ = std::move(differs);
     }
     return std::move(out_);
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 
 #include "manifest.h"
@@ -128,6 +129,14 @@ void print_overlap(const RunReport& report) {
 }
 }  // namespace
 
+std::string size_text(int64_t bytes) {
+  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) value /= 1024, ++unit;
+  return text(unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+}
+
 void print_report(const Executable& executable, const Options& options, const RunReport& report) {
   const Latency l = latency_of(report.latency_ms);
   const int n = int(report.latency_ms.size());
@@ -148,11 +157,10 @@ void print_report(const Executable& executable, const Options& options, const Ru
     printf("%-10s %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f\n", "latency ms", l.median, l.mean, l.min, l.max, l.p90,
            l.p99);
     if (report.received_bytes > 0)
-      printf("received by a rank: %.3f MiB an iteration\n", double(report.received_bytes) / (1 << 20));
+      printf("received by a rank: %s an iteration\n", size_text(report.received_bytes).c_str());
     print_overlap(report);
-    printf("peak memory of a rank: %.1f MiB\n", double(report.peak_bytes) / (1 << 20));
-    if (report.device_bytes > 0)
-      printf("memory of a rank on its device: %.1f MiB\n", double(report.device_bytes) / (1 << 20));
+    printf("peak memory of a rank: %s\n", size_text(report.peak_bytes).c_str());
+    if (report.device_bytes > 0) printf("memory of a rank on its device: %s\n", size_text(report.device_bytes).c_str());
   }
   flush_output();
 }

@@ -21,6 +21,8 @@ struct RunReport {
 std::string info_json(const Executable& executable, std::string_view manifest);
 /// To standard output, which may be a full disk.
 void print_text(const std::string& text);
+/// "512 bytes", "12.3 KiB".
+std::string size_text(int64_t bytes);
 void print_report(const Executable& executable, const Options& options, const RunReport& report);
 
 /// All ranks: each writes its events beside FILE, rank 0 joins them.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime_lib/src/npy.h"
+#include "runtime_lib/src/report.h"
 #include "runtime_lib/src/tensors.h"
 #include "weft/contract.h"
 #include "weft/image.h"
@@ -144,6 +145,14 @@ std::vector<float> read_floats(const std::string& file, const std::vector<int64_
 }
 
 }  // namespace
+
+TEST_CASE("programs: sizes for people") {
+  CHECK(size_text(0) == "0 bytes");
+  CHECK(size_text(1023) == "1023 bytes");
+  CHECK(size_text(1536) == "1.5 KiB");
+  CHECK(size_text(int64_t{1} << 20) == "1.0 MiB");
+  CHECK(size_text(int64_t{1} << 60) == "1048576.0 TiB");
+}
 
 TEST_CASE("program: an MLP on 1, 2 and 4 ranks, as processes and as threads") {
   const Folder folder;

@@ -19,7 +19,8 @@ FIXTURES = harness.ROOT / "test" / "fixtures"
 MLP = harness.ROOT / "samples" / "mlp"
 PROGRAMS = [(MLP / "mlp.onnxtxt", MLP / "tp2_overlap.yaml"), (MLP / "mlp.onnxtxt", MLP / "dp2.yaml")] + [
     (FIXTURES / f"{name}.onnxtxt", FIXTURES / f"{name}.yaml")
-    for name in ("far_overlap", "loop_all_reduce", "two_places", "convolutions", "rows")]
+    for name in ("far_overlap", "loop_all_reduce", "two_places", "convolutions", "rows", "overlap_fused", "overlap_blocks",
+                 "overlap_blocks_signal", "overlap_accumulate")]
 ORDERS = [{}, {"WEFT_EMULATION_SEED": "7", "WEFT_EMULATION_DELAY_US": "300"}, {"WEFT_EMULATION_NCCL": "1"}]
 RUN = ["--random-inputs", "5", "--iterations", "3", "--poison", "--timeout", "20"]
 

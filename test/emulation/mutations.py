@@ -27,6 +27,11 @@ T load_relaxed(const T* at) {
   return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 template <class T>
+T add_relaxed(T* at, T value) {
+  weft::emulation::perturb();
+  return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
+}
+template <class T>
 void store_relaxed(T* at, std::type_identity_t<T> value) {
   weft::emulation::perturb();
   __atomic_store_n(at, value, __ATOMIC_RELAXED);
@@ -41,6 +46,9 @@ class Mutation:
     kind: str
     name: str  # FILE:LINE FUNCTION what stands there -> what becomes of it
     expect: str  # caught; same: no output bit changes; refused: an error says so
+
+    def function(self):
+        return self.name.split()[1]
 
     def is_one_block(self):
         return self.kind == "any grid" and "-> weft::Grid{1," in self.name
@@ -108,12 +116,14 @@ FLAG_RULES = [
     (r"__syncthreads\(\);", left_out("dropped barrier")),
     (r"__syncthreads_or\(late\) == 0", replaced("dropped barrier", "!late")),
     (r"load_acquire\(([^()]*)\)", replaced("relaxed flag", r"mutation::load_relaxed(\1)")),
+    (r"add_acquire_release\(([^()]*)\)", replaced("relaxed flag", r"mutation::add_relaxed(\1)")),
+    (r"\*come = 0;", left_out("meeting not over")),
     (r"store_release\(((?:[^()]|\([^()]*\))*)\)", replaced("relaxed flag", r"mutation::store_relaxed(\1)")),
 ]
 
 
 def mutate_device(text):
-    """(text, mutations of block reductions, mutations of flags and barriers between ranks)."""
+    """(text, mutations of block reductions, mutations of flags, barriers between ranks and meetings of blocks)."""
     flags, reductions = Mutator(), Mutator(100)
     text = flags.mutate("device.h", text, FLAG_RULES, text.index("WEFT_DEVICE bool Peers::poll"))
     begin = text.index("WEFT_DEVICE T block_reduce")
@@ -151,7 +161,8 @@ def grid_alternatives(match):
     if match["launch"] == "launch":
         others = {1, 2, 5, blocks * 7 + 3} - {blocks}
         return [grid("any grid", "same", other) for other in sorted(others)]
-    fitting = [grid("any resident grid", "same", other) for other in (2, 5, 32)]
+    most = min(32, 2048 // threads)  # of two ranks, as threads that the sanitizer can hold
+    fitting = [grid("any resident grid", "same", other) for other in (2, 5, most)]
     return [*fitting, grid("grid too large", "refused", 33), grid("grid too large", "refused", 3, 1024)]
 
 
@@ -189,11 +200,23 @@ def peer_alternatives(match):
     return [Alternative("wrong peer", f"peers.at({peer}, {match[1]})") for peer in ("(p + 1) % ranks", "peers.index")]
 
 
+def raise_alternatives(match):
+    signal, index = match.groups()
+    wrong = [] if index is None else [
+        Alternative("wrong flag number", f"if (blockIdx.x == 0) peers.signal({signal}, {index} + 1);")]
+    return [Alternative("missing signal", ""), *wrong]
+
+
 def mutate_kernels(mutator, file, text):
     shared = re.findall(r"(\w+) = weft::shared<", text)
     rules = [
         (r"__syncthreads\(\);", left_out("dropped barrier")),
         (r"if \(!peers\.barrier\(\)\) return;|(?<=  )peers\.barrier\(\);", left_out("dropped barrier")),
+        (r"if \(!peers\.barrier\(\)\) return false;|if \(!peers\.meet\(\)\) return;", left_out("dropped barrier")),
+        (r"return peers\.barrier\(\);", replaced("dropped barrier", "return true;")),
+        (r"if \([^()]*!peers\.wait\([^()]*\)\) return;", left_out("missing wait")),
+        (r"if \(blockIdx\.x == 0\) peers\.signal\((\w+)(?:, (\w+))?\);", raise_alternatives),
+        (r"\bchunk % 2\b", replaced("wrong offset", "(chunk + 1) % 2")),
         (r"peers\.at\(p, (\w+)\)", peer_alternatives),
         (r"\b(\w+_at)\[(\d+)\](?=\[)", other_peer),
         (r"\b(\w+_index)(?= [*%])", replaced("wrong offset", r"(\1 ^ 1)")),

@@ -15,6 +15,8 @@ void rows(const float* x, float* mean, float* largest, int64_t* where, int64_t c
 void count_up(const uint32_t* invocation, int64_t* sum);
 void set_count(int64_t* at, int64_t value);
 void all_reduce(Peers peers, Signal ready, Window<float> x, Window<float> y);
+void sum_steps(Peers peers, Signal given, Signal taken, int steps, int64_t count, const float* from, float* doubled,
+               float* sum);
 }  // namespace cuda_kernels
 
 namespace {
@@ -195,6 +197,43 @@ TEST_CASE("cuda steps: a fused kernel over the peer table") {
     CHECK(code == 0);
     CHECK(wrong == 0);
   }
+}
+
+TEST_CASE("cuda steps: a kernel takes steps with another stream of its rank, and stays out of graphs") {
+  constexpr int kSteps = 4, kCount = 100;
+  const Own<float> x{0, kCount}, from{x.end(), kCount}, doubled{from.end(), kCount}, sum{doubled.end(), kCount};
+  const Signal given{0, kSteps, {}, true}, taken{given.end(), kSteps, {}, true};
+  const auto run = [&](unsigned blocks, int last_given, double timeout, int& walks) {
+    Wrong wrong{0};
+    const int code = run_ranks({.count = 1, .streams = 2, .iterations = 3, .timeout = timeout}, [&](Rank& r) {
+      if (walks++ == 0) put(r[x], filled<float>(kCount, [](int64_t i) { return float(i); }));
+      r.step({0, "steps", "Mul steps", "overlap"}, [&] {
+        r.prepare({});
+        r.launch_resident(cuda_kernels::sum_steps, {.blocks = blocks, .threads = 32}, r.peers({}), given, taken, kSteps,
+                          kCount, r[from], r[doubled], r[sum]);
+      });
+      for (int step = 0; step < kSteps; ++step)
+        r.step({1, "give", "Mul give", "overlap"}, step, [&] {
+          if (step >= 1) r.wait(taken, step - 1);
+          r.launch(cuda_kernels::scale, {.blocks = 1, .threads = 64}, r[x], r[from], kCount, step + 1);
+          if (step <= last_given) r.signal(given, step);
+        });
+      if (walks < 3) return;  // what the host reads is in no graph either
+      r.step({0, "read", "Mul read"}, [&] {
+        const std::vector<float> got = get(r, r[sum], kCount);
+        for (int i = 0; i < kCount; ++i) wrong += got[size_t(i)] != float(20 * (kCount - 1 - i));
+      });
+    });
+    CHECK(wrong == 0);
+    return code;
+  };
+  for (const unsigned blocks : {1u, 3u, 32u}) {
+    int walks = 0;
+    CHECK(run(blocks, kSteps, 20, walks) == 0);
+    CHECK(walks == 3);
+  }
+  int walks = 0;
+  CHECK(run(3, 1, 0.2, walks) == 124);
 }
 
 TEST_CASE("cuda steps: a slice of an own buffer; a barrier; one rank's slice of a ragged dim") {

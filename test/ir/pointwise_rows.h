@@ -16,23 +16,28 @@ struct PointwiseRow {
   Tensor expected;
 };
 
-inline const std::vector<PointwiseRow>& pointwise_rows() {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  // Operands and results of one dimension: f32, i64 and bool.
-  const auto real = [](std::vector<double> values) {
-    const auto n = static_cast<int64_t>(values.size());
-    return reals({n}, std::move(values));
-  };
-  const auto whole = [](std::vector<int64_t> values, DType dtype = DType::I64) {
-    const auto n = static_cast<int64_t>(values.size());
-    return wholes({n}, std::move(values), dtype);
-  };
-  const auto truth = [&](std::vector<int64_t> values) { return whole(std::move(values), DType::Bool); };
-  // One line a row, so that a row is found and added by its name.
-  // clang-format off
-  static const std::vector<PointwiseRow> kRows = {
-    // Arithmetic.
+namespace pointwise {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Operands and results of one dimension: f32, i64 and bool.
+inline Tensor real(std::vector<double> values) {
+  const auto n = static_cast<int64_t>(values.size());
+  return reals({n}, std::move(values));
+}
+inline Tensor whole(std::vector<int64_t> values, DType dtype = DType::I64) {
+  const auto n = static_cast<int64_t>(values.size());
+  return wholes({n}, std::move(values), dtype);
+}
+inline Tensor truth(std::vector<int64_t> values) { return whole(std::move(values), DType::Bool); }
+
+// One line a row, so that a row is found and added by its name.
+// clang-format off
+
+/// Arithmetic.
+inline std::vector<PointwiseRow> arithmetic_rows() {
+  return {
     {OpKind::Add, {}, {real({7, -7, 0.5}), real({2, 2, -4})}, real({9.0, -5.0, -3.5})},
     {OpKind::Sub, {}, {real({7, -7, 0.5}), real({2, 2, -4})}, real({5.0, -9.0, 4.5})},
     {OpKind::Mul, {}, {real({7, -7, 0.5}), real({2, 2, -4})}, real({14.0, -14.0, -2.0})},
@@ -60,11 +65,21 @@ inline const std::vector<PointwiseRow>& pointwise_rows() {
     {OpKind::Abs, {}, {whole({-3, 0, 4})}, whole({3, 0, 4})},
     {OpKind::Cast, {{"to", dtype_attr(DType::I64)}}, {real({-1.5, 0.5, 2.9})}, whole({-1, 0, 2})},
     {OpKind::Cast, {{"to", dtype_attr(DType::Bool)}}, {real({-1.5, 0, 2})}, truth({1, 0, 1})},
-    // Rounding; Round takes halves to the even neighbour.
+  };
+}
+
+/// Rounding; Round takes halves to the even neighbour.
+inline std::vector<PointwiseRow> rounding_rows() {
+  return {
     {OpKind::Ceil, {}, {real({-1.5, -0.5, 0.4, 0.5, 2.5})}, real({-1.0, 0.0, 1.0, 1.0, 3.0})},
     {OpKind::Floor, {}, {real({-1.5, -0.5, 0.4, 0.5, 2.5})}, real({-2.0, -1.0, 0.0, 0.0, 2.0})},
     {OpKind::Round, {}, {real({-1.5, -0.5, 0.4, 0.5, 2.5})}, real({-2.0, 0.0, 0.0, 0.0, 2.0})},
-    // Exponential and trigonometric functions.
+  };
+}
+
+/// Exponential and trigonometric functions.
+inline std::vector<PointwiseRow> function_rows() {
+  return {
     {OpKind::Exp, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({0.1353352832366127, 0.6065306597126334, 1.0, 1.6487212707001282, 20.085536923187668})},
     {OpKind::Log, {}, {real({0.25, 1, 2, 9})}, real({-1.3862943611198906, 0.0, 0.6931471805599453, 2.1972245773362196})},
     {OpKind::Erf, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-0.9953222650189527, -0.5204998778130465, 0.0, 0.5204998778130465, 0.9999779095030014})},
@@ -80,7 +95,12 @@ inline const std::vector<PointwiseRow>& pointwise_rows() {
     {OpKind::Acos, {}, {real({-0.9, -0.5, 0, 0.5, 0.9})}, real({2.6905658417935308, 2.0943951023931957, 1.5707963267948966, 1.0471975511965979, 0.45102681179626236})},
     {OpKind::Atanh, {}, {real({-0.9, -0.5, 0, 0.5, 0.9})}, real({-1.4722194895832204, -0.5493061443340548, 0.0, 0.5493061443340548, 1.4722194895832204})},
     {OpKind::Acosh, {}, {real({1, 1.5, 4})}, real({0.0, 0.9624236501192069, 2.0634370688955608})},
-    // Activations, with their default attributes and, where they have any, with others.
+  };
+}
+
+/// Activations, with their default attributes and, where they have any, with others.
+inline std::vector<PointwiseRow> activation_rows() {
+  return {
     {OpKind::Relu, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({0.0, 0.0, 0.0, 0.5, 3.0})},
     {OpKind::Sigmoid, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({0.11920292202211755, 0.3775406687981454, 0.5, 0.6224593312018546, 0.9525741268224334})},
     {OpKind::Softplus, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({0.1269280110429726, 0.4740769841801067, 0.6931471805599453, 0.9740769841801067, 3.048587351573742})},
@@ -104,7 +124,12 @@ inline const std::vector<PointwiseRow>& pointwise_rows() {
     {OpKind::ThresholdedRelu, {{"alpha", 0.25}}, {real({-2, -0.5, 0, 0.5, 3})}, real({0.0, 0.0, 0.0, 0.5, 3.0})},
     {OpKind::Shrink, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-2.0, 0.0, 0.0, 0.0, 3.0})},
     {OpKind::Shrink, {{"bias", 0.25}, {"lambd", 1.0}}, {real({-2, -0.5, 0, 0.5, 3})}, real({-1.75, 0.0, 0.0, 0.0, 2.75})},
-    // Comparisons and tests: NaN equals nothing.
+  };
+}
+
+/// Comparisons and tests: NaN equals nothing.
+inline std::vector<PointwiseRow> comparison_rows() {
+  return {
     {OpKind::Equal, {}, {real({1, 2, 3, kNaN}), real({2, 2, 2, kNaN})}, truth({0, 1, 0, 0})},
     {OpKind::Equal, {}, {whole({1, 2, 3}), whole({2, 2, 2})}, truth({0, 1, 0})},
     {OpKind::Greater, {}, {real({1, 2, 3, kNaN}), real({2, 2, 2, kNaN})}, truth({0, 0, 1, 0})},
@@ -118,7 +143,12 @@ inline const std::vector<PointwiseRow>& pointwise_rows() {
     {OpKind::IsNaN, {}, {real({1, kNaN, kInfinity})}, truth({0, 1, 0})},
     {OpKind::IsInf, {}, {real({1, kInfinity, -kInfinity, kNaN})}, truth({0, 1, 1, 0})},
     {OpKind::IsInf, {{"detect_negative", int64_t{0}}}, {real({kInfinity, -kInfinity})}, truth({1, 0})},
-    // Logic, bits, selection.
+  };
+}
+
+/// Logic, bits, selection.
+inline std::vector<PointwiseRow> selection_rows() {
+  return {
     {OpKind::And, {}, {truth({0, 0, 1, 1}), truth({0, 1, 0, 1})}, truth({0, 0, 0, 1})},
     {OpKind::Or, {}, {truth({0, 0, 1, 1}), truth({0, 1, 0, 1})}, truth({0, 1, 1, 1})},
     {OpKind::Xor, {}, {truth({0, 0, 1, 1}), truth({0, 1, 0, 1})}, truth({0, 1, 1, 0})},
@@ -129,7 +159,22 @@ inline const std::vector<PointwiseRow>& pointwise_rows() {
     {OpKind::BitwiseNot, {}, {whole({0, 5, -1})}, whole({-1, -6, 0})},
     {OpKind::Where, {}, {truth({1, 0, 1}), real({1, 2, 3}), real({-1, -2, -3})}, real({1, -2, 3})},
   };
-  // clang-format on
+}
+
+// clang-format on
+
+}  // namespace pointwise
+
+/// All of them.
+inline const std::vector<PointwiseRow>& pointwise_rows() {
+  using namespace pointwise;
+  static const std::vector<PointwiseRow> kRows = [] {
+    std::vector<PointwiseRow> all;
+    for (const auto rows :
+         {arithmetic_rows, rounding_rows, function_rows, activation_rows, comparison_rows, selection_rows})
+      for (PointwiseRow& row : rows()) all.push_back(std::move(row));
+    return all;
+  }();
   return kRows;
 }
 

@@ -10,6 +10,11 @@ std::string Tile::text() const {
   return "weft::ProductTile<" + join(texts, ", ") + ">";
 }
 
+/// In the kernel of a loop over chunks tiles of several products lie side by side in 48 KiB.
+static bool is_for_chunks(const Tile& tile, DType dtype) {
+  return tile.threads() == kChunkThreads && (tile.m == 16 || (tile.m == 64 && dtype != DType::F64));
+}
+
 Tile choose_tile(KernelContext& context, const Tiled& product, DType dtype) {
   constexpr Tile kTiles[] = {{128, 128, 8, 8}, {64, 64, 8, 4}, {32, 64, 4, 4}, {16, 64, 4, 2}};
   constexpr int64_t kMultiprocessors = 132;
@@ -20,8 +25,8 @@ Tile choose_tile(KernelContext& context, const Tiled& product, DType dtype) {
   Tile best = std::end(kTiles)[-1];
   for (const Tile& tile : kTiles) {
     const bool has_registers = dtype != DType::F64 || tile.m < 128;  // doubles take twice as many
-    const bool has_threads = !context.is_in_chunks() || tile.threads() == kChunkThreads;
-    if (!has_registers || !has_threads || 2 * product.rows <= tile.m || count(tile) < wanted) continue;
+    const bool has_room = !context.is_in_chunks() || is_for_chunks(tile, dtype);
+    if (!has_registers || !has_room || 2 * product.rows <= tile.m || count(tile) < wanted) continue;
     best = tile;
     break;
   }

@@ -55,6 +55,7 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
         "sums",  "p",     "extents", "first",   "column",     "rows", "columns", "panels", "window", "group",
         "ranks", "j",     "n",       "element", "row_all",    "tile", "block",   "other"})
     names.reserve(word);
+  if (is_in_chunks()) names.reserve("k");  // of a product
   constexpr int kTransposedDims = 8;  // whose loop variables have fixed names
   for (int d = 0; is_device() && d < kTransposedDims; ++d) names.reserve("o" + std::to_string(d));
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");

@@ -59,7 +59,6 @@ std::optional<std::vector<std::string>> write_device_product(KernelContext& cont
   const Tile tile = choose_tile(context, product, dtype);
   const std::string shape = context.names.unique("product"), tile_name = context.names.unique("Tile");
   const std::string left = context.names.unique("left"), right = context.names.unique("right");
-  context.names.reserve("k");
   std::vector<std::string> lines = {"constexpr weft::Product " + shape + "{.batch = " + std::to_string(product.batch) +
                                         ", .rows = " + std::to_string(product.rows) +
                                         ", .columns = " + std::to_string(product.columns) +

@@ -49,6 +49,8 @@ EQUIVALENT = {
         "two ranks: the sum of two is the same either way round, and both get the same row",
     "-> mutation::load_relaxed(&fault->leave)": NO_DATA,
     "-> mutation::store_relaxed(&fault->leave, 1u)": NO_DATA,
+    "r.wait(act_gather_done, 3)":
+        "the kernel before it on this stream has waited for the same flag",
     " signal __syncthreads(); -> nothing":
         "the kernel that raises flags writes nothing before: its threads are ordered by the stream",
     " wait __syncthreads_or(late) == 0 -> !late":

@@ -56,7 +56,7 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
         "ranks", "j",     "n",       "element", "row_all",    "tile", "block",   "other"})
     names.reserve(word);
   if (is_in_chunks()) names.reserve("k");  // of a product
-  constexpr int kTransposedDims = 8;  // whose loop variables have fixed names
+  constexpr int kTransposedDims = 8;       // whose loop variables have fixed names
   for (int d = 0; is_device() && d < kTransposedDims; ++d) names.reserve("o" + std::to_string(d));
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
   for (const Formal& f : kernel.formals) formal_names_.push_back(names.unique(f.name));

@@ -1,7 +1,7 @@
 # test: slow
 """The workloads of samples/ under every schedule there, on 2 and on 4 ranks: what one rank without a schedule computes,
 bit by bit where `explain` claims that. The optimizers on one rank against their formulas, the others against the
-reference evaluation."""
+reference evaluation. Overlapped schedules also with the other mechanisms."""
 
 import dataclasses
 import json
@@ -36,6 +36,7 @@ class Workload:
     cases: list
     sizes: list = dataclasses.field(default_factory=list)  # flags of make.py
     states: dict = dataclasses.field(default_factory=dict)
+    mechanisms: list = dataclasses.field(default_factory=list)  # that overlapped.yaml can have beside its own
 
 
 def optimizer_cases(formula):
@@ -98,14 +99,17 @@ def meshes(axis):
 
 
 WORKLOADS = [
-    Workload("adam", meshes("dp"), OPTIMIZER_DIMS, optimizer_cases(steps_of(adam)), states=OPTIMIZER_STATES),
-    Workload("lamb", meshes("dp"), OPTIMIZER_DIMS, optimizer_cases(steps_of(lamb)), states=OPTIMIZER_STATES),
+    Workload("adam", meshes("dp"), OPTIMIZER_DIMS, optimizer_cases(steps_of(adam)), states=OPTIMIZER_STATES,
+             mechanisms=["signal", "fused"]),
+    Workload("lamb", meshes("dp"), OPTIMIZER_DIMS, optimizer_cases(steps_of(lamb)), states=OPTIMIZER_STATES,
+             mechanisms=["signal", "fused"]),
     Workload("attention_tail", meshes("tp"), BATCH_SEQ,
-             seeded_case({"context": TOKENS, "residual": TOKENS}, np.float16), ["--hidden", HIDDEN]),
-    Workload("mlp_block", meshes("tp"), BATCH_SEQ, seeded_case({"x": TOKENS}, np.float16), SIZED),
+             seeded_case({"context": TOKENS, "residual": TOKENS}, np.float16), ["--hidden", HIDDEN], mechanisms=["signal", "fused"]),
+    Workload("mlp_block", meshes("tp"), BATCH_SEQ, seeded_case({"x": TOKENS}, np.float16), SIZED,
+             mechanisms=["signal", "fused"]),
     Workload("pipeline_boundary", [[]], BATCH_SEQ, seeded_case({"x": TOKENS}, np.float16), SIZED),
     Workload("moe", meshes("ep"), {"groups": 4, "tokens": 16}, seeded_case({"x": (4, 16, HIDDEN)}, np.float32),
-             ["--width", HIDDEN, "--inner", INNER, "--experts", EXPERTS, "--capacity", 8]),
+             ["--width", HIDDEN, "--inner", INNER, "--experts", EXPERTS, "--capacity", 8], mechanisms=["signal"]),
 ]
 
 
@@ -165,18 +169,18 @@ def compare(name, have, want, bit_equal):
 class Check:
     """One workload: its model, its inputs, and what one rank makes of them."""
 
-    def __init__(self, workload):
+    def __init__(self, workload, group="workloads"):
         self.workload = workload
-        self.folder = harness.scratch(f"workloads_{workload.name}")
+        self.folder = harness.scratch(f"{group}_{workload.name}")
         self.model = make_model(workload, self.folder)
         self.dims = [f"--dim={name}={length}" for name, length in workload.dims.items()]
         self.arguments = {case.name: write_inputs(case, self.folder / case.name) for case in workload.cases}
         self.wanted = {}
 
-    def outputs(self, name, flags):
+    def outputs(self, name, flags, compiler=harness.weft):
         """By case, of one build; none after reporting."""
         program = self.folder / name.replace("/", "_")
-        status, _, err = harness.weft("compile", self.model, *self.dims, *flags, "-o", program)
+        status, _, err = compiler("compile", self.model, *self.dims, *flags, "-o", program)
         if status != 0:
             harness.failed(f"{self.workload.name}/{name}", f"exit {status}: {err[-400:]}")
             return {}
@@ -203,23 +207,34 @@ class Check:
             harness.check(f"{self.workload.name}/one rank/evaluated", status == 0, f"exit {status}: {(out + err)[-400:]}")
         return len(self.wanted) == len(self.workload.cases)
 
+    def schedules(self):
+        """The sample's files, and overlapped.yaml with each other mechanism."""
+        files = sorted((SAMPLES / self.workload.name).glob("*.yaml"))
+        for mechanism in self.workload.mechanisms:
+            text = (SAMPLES / self.workload.name / "overlapped.yaml").read_text()
+            other = self.folder / f"overlapped_{mechanism}.yaml"
+            other.write_text(text.replace("mechanism: streams", f"mechanism: {mechanism}"))
+            files.append(other)
+        return files
+
+    def is_bit_equal(self, name, flags):
+        """What explain claims; None after reporting."""
+        status, out, err = harness.weft("explain", self.model, *self.dims, *flags, "--json")
+        if harness.check(f"{self.workload.name}/{name}/explain", status == 0, f"exit {status}: {err[-300:]}"):
+            return json.loads(out)["bit_equal"]
+        return None
+
     def schedule(self, file, mesh):
         name = file.stem + "".join(f" {flag}" for flag in mesh if flag != "--mesh")
         flags = ["--schedule", file, *mesh]
-        found = self.outputs(name, flags)
-        if not found:
-            return
-        status, out, err = harness.weft("explain", self.model, *self.dims, *flags, "--json")
-        if status != 0:
-            harness.failed(f"{self.workload.name}/{name}/explain", f"exit {status}: {err[-300:]}")
-            return
+        found, bit_equal = self.outputs(name, flags), self.is_bit_equal(name, flags)
         for case, outputs in found.items():
-            compare(f"{self.workload.name}/{name}/{case}", outputs, self.wanted[case], json.loads(out)["bit_equal"])
+            compare(f"{self.workload.name}/{name}/{case}", outputs, self.wanted[case], bit_equal)
 
     def run(self):
         if not self.one_rank():
             return
-        for file in sorted((SAMPLES / self.workload.name).glob("*.yaml")):
+        for file in self.schedules():
             for mesh in self.workload.meshes:
                 self.schedule(file, mesh)
 

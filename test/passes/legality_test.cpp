@@ -236,15 +236,6 @@ const std::vector<Rule>& fuse_rules() {
 
 const std::vector<Rule>& overlap_rules() {
   const std::string chain = sum_and("[a] q = Neg(p)  [b] u = Exp(q)  [c] y = Add(u, q)");
-  const std::string drawn =
-      sum_and("[draw] u = RandomUniform<shape = [8, 4]>()  [run] c = CumSum(u, zero)  [add] y = Add(p, c)");
-  const std::string square = sum_and(
-      "[draw] u = RandomUniform<shape = [8, 8]>()  [left] y = MatMul(u, p)  [turn] q = Transpose<perm = [1, 0]>(p)  "
-      "[right] z = MatMul(q, u)",
-      "float[8,4] y, float[4,8] z");
-  const std::string turned =
-      "<ir_version: 10, opset_import: [\"\" : 20]>\nm (float[4,8] x) => (float[8,6] y) <float[4,6] w = random(1, 1.0)> "
-      "{[gemm] h = Gemm<transA = 1>(x, w)  [neg] y = Neg(h)}";
   static const std::vector<Rule> kRules = {
       {"the dim exists",
        {kNeg, kSum, {"overlap: {ops: [down, down.sum], chunks: 2, dim: 2}"}},
@@ -299,6 +290,32 @@ const std::vector<Rule>& overlap_rules() {
        "overlap-collective-unsupported",
        {"act.exchange", "AllToAll"},
        {kExperts, kTokens, {"overlap: {ops: [act.exchange, experts], chunks: 2, dim: 1, mechanism: signal}"}}},
+      {"something is computed",
+       {kNeg, kSum, {"overlap: {ops: [x, w], chunks: 2, dim: 0}"}},
+       "transform-no-op",
+       {"x"},
+       {kNeg, kSum, {"overlap: {ops: [down, down.sum, w], chunks: 2, dim: 0}"}}},
+      {"dim is counted in something computed",
+       {kNeg, kSum, {"overlap: {ops: [x, down, down.sum], chunks: 2, dim: 0}"}},
+       "overlap-dim",
+       {"x"},
+       {kNeg, kSum, {"overlap: {ops: [down, down.sum, x], chunks: 2, dim: 0}"}}},
+  };
+  return kRules;
+}
+
+/// Who is made whole, and who in slices.
+const std::vector<Rule>& overlap_slice_rules() {
+  const std::string drawn =
+      sum_and("[draw] u = RandomUniform<shape = [8, 4]>()  [run] c = CumSum(u, zero)  [add] y = Add(p, c)");
+  const std::string square = sum_and(
+      "[draw] u = RandomUniform<shape = [8, 8]>()  [left] y = MatMul(u, p)  [turn] q = Transpose<perm = [1, 0]>(p)  "
+      "[right] z = MatMul(q, u)",
+      "float[8,4] y, float[4,8] z");
+  const std::string turned =
+      "<ir_version: 10, opset_import: [\"\" : 20]>\nm (float[4,8] x) => (float[8,6] y) <float[4,6] w = random(1, 1.0)> "
+      "{[gemm] h = Gemm<transA = 1>(x, w)  [neg] y = Neg(h)}";
+  static const std::vector<Rule> kRules = {
       {"what accumulates over the chunks meets no whole values",
        {kGathered, kRows, {"overlap: {ops: [act.gather, fc, bias], chunks: 2, dim: 1}"}},
        "overlap-reshard",
@@ -329,16 +346,6 @@ const std::vector<Rule>& overlap_rules() {
        "overlap-indivisible",
        {"gemm", "6"},
        {turned, "mesh: {tp: 2}\n", {"overlap: {ops: [gemm, neg], chunks: 3, dim: 1}"}}},
-      {"something is computed",
-       {kNeg, kSum, {"overlap: {ops: [x, w], chunks: 2, dim: 0}"}},
-       "transform-no-op",
-       {"x"},
-       {kNeg, kSum, {"overlap: {ops: [down, down.sum, w], chunks: 2, dim: 0}"}}},
-      {"dim is counted in something computed",
-       {kNeg, kSum, {"overlap: {ops: [x, down, down.sum], chunks: 2, dim: 0}"}},
-       "overlap-dim",
-       {"x"},
-       {kNeg, kSum, {"overlap: {ops: [down, down.sum, x], chunks: 2, dim: 0}"}}},
   };
   return kRules;
 }
@@ -383,6 +390,7 @@ TEST_CASE("legality: split") { check_rules(split_rules()); }
 TEST_CASE("legality: reorder") { check_rules(reorder_rules()); }
 TEST_CASE("legality: fuse") { check_rules(fuse_rules()); }
 TEST_CASE("legality: overlap") { check_rules(overlap_rules()); }
+TEST_CASE("legality: overlap, slices") { check_rules(overlap_slice_rules()); }
 
 TEST_CASE("legality: a view in front of the chunks is cut with them, or stays outside") {
   const std::string model =

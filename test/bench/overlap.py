@@ -87,7 +87,7 @@ def cases():
         *tails("mlp_block", (64, 256, "--inner", "1024"), (128, 256, "--inner", "1024"), (128, 512, "--inner", "2048"),
                (256, 512, "--inner", "2048"), (256, 768, "--inner", "3072")),
         Case("moe", SAMPLES / "moe" / "make.py", schedules("moe", "replicated", "experts", "exchanged", "overlapped"),
-             flags=["--width", "256", "--inner", "1024"], dims={"groups": 4, "tokens": 256}, mesh=["ep=2"]),
+             flags=["--width", "128", "--inner", "512", "--capacity", "40"], dims={"groups": 4, "tokens": 128}, mesh=["ep=2"]),
         # Four ranks, whatever the cores: two in each of two stages.
         Case("pipeline_boundary", SAMPLES / "pipeline_boundary" / "make.py",
              schedules("pipeline_boundary", "ar_p2p", "rs_p2p_ag", "overlapped", "overlapped_fused"),

@@ -166,12 +166,12 @@ std::vector<std::string> Declarations::signals() const {
   std::vector<std::string> lines;
   for (size_t s = 0; s < plan_.signals.size(); ++s) {
     const Signal& signal = plan_.signals[s];
-    lines.push_back("constexpr weft::Signal " + names_.signals[s] + "{" + (s ? names_.signals[s - 1] + ".end()" : "0") +
-                    ", " + std::to_string(signal.count) +
-                    (!signal.axes.empty()                           ? ", " + names_.group(signal.place, signal.axes)
-                     : in_kernel.contains(static_cast<uint32_t>(s)) ? ", {}, true"
-                                                                    : "") +
-                    "};");
+    const std::string slot = s ? names_.signals[s - 1] + ".end()" : "0", count = std::to_string(signal.count);
+    const std::string group = signal.axes.empty() ? "" : ", " + names_.group(signal.place, signal.axes);
+    const bool is_flag = group.empty() && in_kernel.contains(static_cast<uint32_t>(s));
+    lines.push_back("constexpr weft::Signal " + names_.signals[s] +
+                    (is_flag ? "{.slot = " + slot + ", .count = " + count + ", .in_kernel = true};"
+                             : "{" + slot + ", " + count + group + "};"));
   }
   return lines;
 }

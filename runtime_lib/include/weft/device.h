@@ -217,7 +217,7 @@ WEFT_DEVICE void store_release(uint32_t* word, uint32_t value) {
 /// Of the blocks of one device: what all who added before have written is visible.
 WEFT_DEVICE uint32_t add_acquire_release(uint32_t* word, uint32_t value) {
   uint32_t before;
-  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(word), "r"(value) : "memory");
+  asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(word), "r"(value) : "memory");
   return before;
 }
 WEFT_DEVICE uint64_t clock_ns() {

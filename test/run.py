@@ -1,11 +1,15 @@
-"""The test driver: finds test/**/*_check.py, runs them one after another, counts their lines.
+"""The test driver: finds test/**/*_check.py, runs them, counts their lines.
 
     run.py            fast and slow groups          run.py fast|full     by label
     run.py GROUP...   only these groups             run.py list          the groups and their labels
 The last line is `N passed, N failed, N skipped`; the exit code is 1 if a case failed.
+
+Groups run one after another, so that what they time is theirs. Those that only take long say `# test: LABEL, lane NAME`:
+at the end the lanes run beside each other, the groups of one lane (which share a build) still one after another.
 """
 
 import collections
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -18,6 +22,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LABELS = ("fast", "slow", "full")
 SHOWN = 600  # characters of a failure; build/test/GROUP.log holds all
+HEAD = re.compile(rf"^# test: ({'|'.join(LABELS)})(?:, lane (\w+))?$")
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]*(?::[^ ][^:]*)*)(?:: (.*))?$")
 
 
@@ -26,6 +31,7 @@ class Group:
     name: str
     label: str
     script: pathlib.Path
+    lane: str = ""
     passed: int = 0
     failures: list = dataclasses.field(default_factory=list)
     skips: list = dataclasses.field(default_factory=list)
@@ -35,15 +41,25 @@ class Group:
 def find_groups():
     groups = []
     for script in sorted((ROOT / "test").glob("**/*_check.py")):
-        head = script.read_text().split("\n")[:5]
-        label = next((line.split(":")[1].strip() for line in head if line.startswith("# test:")), None)
-        if label not in LABELS:
+        head = next(filter(None, map(HEAD.match, script.read_text().split("\n")[:5])), None)
+        if not head:
             sys.exit(f"{script}: one of its first five lines must be '# test: LABEL', LABEL one of {', '.join(LABELS)}")
-        groups.append(Group(script.stem.removesuffix("_check"), label, script))
+        groups.append(Group(script.stem.removesuffix("_check"), head[1], script, head[2] or ""))
     return groups
 
 
+def run_groups(groups, level):
+    lanes = collections.defaultdict(list)
+    for group in groups:
+        lanes[group.lane].append(group)
+    for group in lanes.pop("", []):
+        run_group(group, level)
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(lanes))) as pool:
+        list(pool.map(lambda lane: [run_group(group, level) for group in lane], lanes.values()))
+
+
 def run_group(group, level):
+    print(f"-- {group.name}", flush=True)
     environment = dict(os.environ, WEFT_TEST_LABEL=level, PYTHONPATH=str(ROOT / "test"), PYTHONUNBUFFERED="1")
     log = ROOT / "build" / "test" / f"{group.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -121,9 +137,7 @@ def main(arguments):
         return 2
     chosen = [g for g in groups if g.name in wanted] if wanted else [
         g for g in groups if LABELS.index(g.label) <= LABELS.index(level)]
-    for group in chosen:
-        print(f"-- {group.name}", flush=True)
-        run_group(group, level)
+    run_groups(chosen, level)
     print_table(chosen)
     write_report(chosen)
     failures = sum(len(group.failures) for group in chosen)

@@ -1,4 +1,4 @@
-# test: slow
+# test: slow, lane sanitized
 """Everything that runs, under sanitizers: the compiler's tests, the fixtures' programs on their ranks and the runtime
 under the address and undefined-behaviour ones; the collectives and programs with ranks as threads under the thread one.
 

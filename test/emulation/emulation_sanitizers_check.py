@@ -1,4 +1,4 @@
-# test: slow
+# test: slow, lane sanitized
 """The emulation's tests and emitted cuda programs under the address and thread sanitizers."""
 
 import os

@@ -49,6 +49,9 @@ EQUIVALENT = {
         "two ranks: the sum of two is the same either way round, and both get the same row",
     "-> mutation::load_relaxed(&fault->leave)": NO_DATA,
     "-> mutation::store_relaxed(&fault->leave, 1u)": NO_DATA,
+    "soft_chunks if (!peers.wait(":
+        "the step that waits begins with a barrier of the same ranks, each of which has raised the flag before",
+    "soft_chunks if (chunk >= 1 && !peers.wait(": "the same",
     "r.wait(act_gather_done, 3)":
         "the kernel before it on this stream has waited for the same flag",
     " signal __syncthreads(); -> nothing":
@@ -158,8 +161,9 @@ def mutated(name, model, schedule, folder):
     program.has_peers = "peers.barrier" in kernels
     program.in_chunks = "peers.meet" in kernels
     # In a kernel of both, each step that reads from peers begins with a barrier: waits for flags only come before it.
-    called = program.has_peers * ["poll", "barrier"] + program.in_chunks * ["meet"]
-    called += (not program.has_peers or not program.in_chunks) * ["wait", "signal"]
+    called = program.has_peers * ["barrier"] + program.in_chunks * ["meet"]
+    called += (program.has_peers != program.in_chunks) * ["wait", "signal"]
+    called += (program.has_peers and not program.in_chunks) * ["poll"]
     program.mutations += [mutation for mutation in flags if mutation.function() in called]
     program.mutations += mutator.mutations
     return program

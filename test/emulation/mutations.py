@@ -94,7 +94,7 @@ class Mutator:
 
 def place_of(file, text, at):
     """FILE:LINE and the function on the device."""
-    functions = re.findall(r"^(?:WEFT_DEVICE|__global__)[^\n]*?(\w+)\(", text[:at], re.MULTILINE)
+    functions = re.findall(r"^(?:static )?(?:WEFT_DEVICE|__global__)[^\n]*?(\w+)\(", text[:at], re.MULTILINE)
     return f"{file}:{text.count(chr(10), 0, at) + 1}" + (f" {functions[-1]}" if functions else "")
 
 

@@ -52,6 +52,10 @@ EQUIVALENT = {
     "soft_chunks if (!peers.wait(":
         "the step that waits begins with a barrier of the same ranks, each of which has raised the flag before",
     "soft_chunks if (chunk >= 1 && !peers.wait(": "the same",
+    "if (!peers.barrier()) return false; -> nothing":
+        "the same the other way round: the kernel has waited for the flag of each rank",
+    "proj_sum return peers.barrier(); -> return true;":
+        "another step meets the same ranks before what this one read is written again",
     "r.wait(act_gather_done, 3)":
         "the kernel before it on this stream has waited for the same flag",
     " signal __syncthreads(); -> nothing":
@@ -59,8 +63,8 @@ EQUIVALENT = {
     " wait __syncthreads_or(late) == 0 -> !late":
         "the kernel that waits for flags does nothing after, and ends only with its last thread",
 }
-# Of these, what is a mistake in a kernel that goes on after it has waited.
-CAUGHT_IN_CHUNKS = {" wait __syncthreads_or(late) == 0 -> !late"}
+# Names like these that are mistakes: a kernel that goes on after it has waited, a part that only one rank has.
+CAUGHT = (r"overlap_blocks_signal/.* wait __syncthreads_or", r"act_gather peers\.at\(p, a\)")
 
 
 @dataclasses.dataclass
@@ -91,7 +95,6 @@ class Program:
         self.mutations = []
         self.executables = {}
         self.has_peers = False  # a kernel meets those of other ranks
-        self.in_chunks = False  # a kernel takes several steps
 
     def build(self, kernels):
         """Error text; `kernels`: the runtime's own kernels with the same device.h, by kind."""
@@ -159,11 +162,11 @@ def mutated(name, model, schedule, folder):
     if "weft::block_" in kernels:
         program.mutations += reductions
     program.has_peers = "peers.barrier" in kernels
-    program.in_chunks = "peers.meet" in kernels
+    in_chunks = "peers.meet" in kernels
     # In a kernel of both, each step that reads from peers begins with a barrier: waits for flags only come before it.
-    called = program.has_peers * ["barrier"] + program.in_chunks * ["meet"]
-    called += (program.has_peers != program.in_chunks) * ["wait", "signal"]
-    called += (program.has_peers and not program.in_chunks) * ["poll"]
+    called = program.has_peers * ["barrier"] + in_chunks * ["meet"]
+    called += (program.has_peers != in_chunks) * ["wait", "signal"]
+    called += (program.has_peers and not in_chunks) * ["poll"]
     program.mutations += [mutation for mutation in flags if mutation.function() in called]
     program.mutations += mutator.mutations
     return program
@@ -191,8 +194,9 @@ def same_bits(got, wanted):
 
 def reason_of(program, mutation):
     name = f"{program.name}/{mutation.name}"
-    caught = CAUGHT_IN_CHUNKS if program.in_chunks else set()
-    return next((part for part in EQUIVALENT if part in name and part not in caught), None)
+    if any(re.search(pattern, name) for pattern in CAUGHT):
+        return None
+    return next((part for part in EQUIVALENT if part in name), None)
 
 
 def first_catch(program, mutation, folder):

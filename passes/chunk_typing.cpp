@@ -301,9 +301,10 @@ void Typing::type_settled(OpId id) {
   }
 }
 
-/// The layouts with which a region's values enter and leave it in chunks.
+/// The layouts with which a region's values enter and leave it in chunks, or those of all that its ops make, in order:
+/// a draw that is added up over the chunks is asked for in slices by no result.
 struct RegionLayouts {
-  std::vector<Layout> parameters, results;
+  std::vector<Layout> parameters, results, made;
 };
 
 /// Gives the values of a region the types of its body in chunks.
@@ -326,6 +327,10 @@ void retype_in_chunks(const Module& module, Graph& region, const RegionLayouts& 
     set(region.inputs()[p], edges.parameters[p]);
   }
   for (size_t r = 0; r < edges.results.size(); ++r) seed(region.outputs()[r].value, edges.results[r]);
+  auto made = edges.made.begin();
+  for (OpId id : region.order())
+    for (ValueId v : region.op(id).outputs)
+      if (region.op(id).kind != OpKind::Input && made != edges.made.end()) seed(v, *made++);
   for (OpId id : region.order())
     if (region.op(id).kind != OpKind::Input) ops.push_back(id);
   const ChunkTyping typing = Typing(module, before, seeds, chunks, unchecked).run(ops);
@@ -367,7 +372,8 @@ OpId make_chunk(Module& module, const ChunkTyping& typing, int chunks, const std
   Graph& graph = module.graph;
   const RegionPlan plan = plan_region(graph, typing.ops);
   RegionLayouts edges;
-  for (ValueId v : plan.results) edges.results.push_back(typing.inside.at(v));
+  for (OpId id : plan.ops)
+    for (ValueId v : graph.op(id).outputs) edges.made.push_back(typing.inside.at(v));
   for (ValueId v : plan.operands) {
     Layout layout = graph.type(v).layout;
     for (const auto& [slot, needed] : typing.operands)

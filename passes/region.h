@@ -10,7 +10,7 @@ namespace weft {
 /// A set of ops of one graph, as a region would see it.
 struct RegionPlan {
   std::vector<OpId> ops;          // in graph order
-  std::vector<ValueId> operands;  // values from outside, each once, in order of first use
+  std::vector<ValueId> operands;  // values from outside, each once: run-time lengths, then in order of first use
   std::vector<ValueId> results;   // values made inside that are read outside
   OpId between;                   // an op outside that lies on a path from the set to itself: not convex
 };

@@ -133,11 +133,33 @@ void apply_step(Module& module, SelectableNames& names, const TransformStep& ste
   names.add_new_ops();
 }
 
+/// A mesh of one rank: what several ranks would exchange is not there.
+bool is_one_rank(const Module& module) {
+  return module.places.size() == 1 && module.places[0].ranks.size() == 1 && !module.places[0].mesh.empty();
+}
+
+/// Whether a selector of the step means nothing now.
+bool names_nothing(const SelectableNames& names, const TransformStep& step) {
+  const std::vector<Selector> selectors = selectors_of(step);
+  const std::vector<Bindings> instances = names.bindings(selectors);
+  const auto is_unmatched = [&](const Bindings& bindings) {
+    return std::any_of(selectors.begin(), selectors.end(),
+                       [&](const Selector& s) { return names.select_ops(s, bindings).empty(); });
+  };
+  return instances.empty() || std::any_of(instances.begin(), instances.end(), is_unmatched);
+}
+
 }  // namespace
 
 void apply_transforms(Module& module, const Env& env) {
   SelectableNames names(module, module.graph);
   for (const TransformStep& step : env.schedule.transforms) {
+    if (is_one_rank(module) && names_nothing(names, step)) {
+      env.diags.warning("transform-one-rank", step.loc,
+                        "on one rank there are no collectives: this step names one, or what a step left out would have "
+                        "made, and is left out");
+      continue;
+    }
     apply_step(module, names, step, env);
     if (!env.diags.ok()) return;
   }

@@ -1,5 +1,5 @@
 # test: slow, lane plain
-"""The workloads of samples/ under every schedule there, on 2 and on 4 ranks: what one rank without a schedule computes,
+"""The workloads of samples/ under every schedule there, on 1, 2 and 4 ranks: what one rank without a schedule computes,
 bit by bit where `explain` claims that. The optimizers on one rank against their formulas, the others against the
 reference evaluation. Overlapped schedules also with the other mechanisms."""
 
@@ -95,7 +95,7 @@ SIZED = ["--hidden", HIDDEN, "--inner", INNER]
 
 
 def meshes(axis):
-    return [["--mesh", f"{axis}={ranks}"] for ranks in (2, 4)]
+    return [["--mesh", f"{axis}={ranks}"] for ranks in (1, 2, 4)]
 
 
 WORKLOADS = [

@@ -99,3 +99,22 @@ TEST_CASE("what became of a weight that was folded twice is where it ended") {
   CHECK(made->diags.all()[0].id == "selector-folded");
   CHECK(made->diags.all()[0].message.find("'a' was folded into 'd'") == 0);
 }
+
+TEST_CASE("on one rank, steps that name what several ranks exchange are left out and warned of") {
+  const std::string text = model("[bias] b = Add(p, s)  [act] y = Relu(b)");
+  const auto yaml = [](const char* ranks, const char* last) {
+    return "weft: 1\nmesh: {tp: " + std::string(ranks) +
+           "}\nshard: {v: {tp: 1}, w: {tp: 0}}\ntransform:\n  - split: {op: down.sum, dim: 0, into: [rs, ag]}\n"
+           "  - fuse: {ops: [rs, bias, act, ag], into: far}\n  - " +
+           last + "\n";
+  };
+  const auto one = prepare(text, yaml("1", "fuse: {ops: [bias, act], into: tail}"), "apply-transforms");
+  INFO(one->diags.text());
+  REQUIRE(one->ok());
+  REQUIRE(one->diags.all().size() == 2);
+  for (const Diagnostic& d : one->diags.all()) CHECK(d.id == "transform-one-rank");
+  CHECK(one->module->transforms.size() == 1);
+  CHECK(one->diags.all()[1].loc.line == 6);
+  const auto two = prepare(text, yaml("2", "fuse: {ops: [rs, bais], into: tail}"), "apply-transforms");
+  CHECK(!two->ok());
+}

@@ -210,8 +210,9 @@ Search find_typing(const StepContext& step, const OverlapStep& what, const Regio
   return search;
 }
 
-/// The ops without the views of what comes from outside: these can stay there, where chunks do not cut them.
-std::vector<OpId> without_front_views(const Graph& graph, const std::vector<OpId>& ops, ValueId counted) {
+/// The ops without those in front that only give another form to what comes from outside.
+std::vector<OpId> without_front(const Graph& graph, const std::vector<OpId>& ops, ValueId counted,
+                                bool (*can_stay)(const Op&)) {
   std::set<OpId> front;
   for (OpId id : ops) {
     const Op& op = graph.op(id);
@@ -219,12 +220,18 @@ std::vector<OpId> without_front_views(const Graph& graph, const std::vector<OpId
       return !v || front.contains(graph.producer(v)) ||
              std::find(ops.begin(), ops.end(), graph.producer(v)) == ops.end();
     });
-    if (category(op) == Category::View && from_outside && op.outputs[0] != counted) front.insert(id);
+    if (can_stay(op) && from_outside && op.outputs[0] != counted) front.insert(id);
   }
   std::vector<OpId> behind;
   std::copy_if(ops.begin(), ops.end(), std::back_inserter(behind), [&](OpId id) { return !front.contains(id); });
   return behind;
 }
+
+/// Views can stay outside, where chunks do not cut them.
+bool is_view(const Op& op) { return category(op) == Category::View; }
+
+/// A rank's slice of what it has is neither computation nor exchange: a step of its own, no part of a kernel.
+bool is_local_slice(const Op& op) { return op.kind == OpKind::ShardSlice; }
 
 void report(const StepContext& step, const OverlapStep& what, const Search& search, ValueId counted) {
   const std::string first = step.name(what.ops.front().text);
@@ -246,10 +253,11 @@ void overlap_ops(const StepContext& step, const OverlapStep& what) {
   std::vector<OpId> ops = step.select_all(what.ops);
   if (ops.empty() || !step.diags.ok()) return;
   ValueId counted = counted_result(graph, ops, step.select(what.ops.front()));
+  if (counted && what.mechanism != Mechanism::Streams) ops = without_front(graph, ops, counted, is_local_slice);
   if (!can_overlap(step, what, counted, plan_region(graph, ops))) return;
   if (what.mechanism == Mechanism::Fused) make_collective_kernels(step, ops, counted);
   Search search = find_typing(step, what, plan_region(graph, ops), counted);
-  const std::vector<OpId> behind = without_front_views(graph, ops, counted);
+  const std::vector<OpId> behind = without_front(graph, ops, counted, is_view);
   if (!search.typing && behind.size() < ops.size())
     search.typing = find_typing(step, what, plan_region(graph, behind), counted).typing;
   if (!search.typing) return report(step, what, search, counted);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "ir/op_def.h"
@@ -119,11 +120,82 @@ class Stages {
   std::vector<int> stage_of_;
 };
 
+/// A run-time length is known where the input that has it is loaded, and is not sent: all that has it runs in one
+/// place, and so does all that has another length of that input.
+class LengthPlaces {
+ public:
+  LengthPlaces(const Module& module, const Schedule& schedule, Diags& diags)
+      : module_(module), schedule_(schedule), diags_(diags) {}
+
+  /// Reports what runs elsewhere.
+  void check() {
+    const Graph& graph = module_.graph;
+    for (OpId id : graph.order()) {
+      const Op& op = graph.op(id);
+      if (category(op) == Category::Source) continue;
+      for (ValueId v : op.inputs) {
+        if (!v) continue;
+        if (graph.producer_op(v).kind == OpKind::ExtentOf) use(v, id);
+        use_lengths(v, id);
+      }
+      for (ValueId v : op.outputs) use_lengths(v, id);
+    }
+  }
+
+  /// Where the run-time lengths of an input are used; none if nowhere.
+  std::optional<PlaceId> place(ValueId input) const {
+    std::optional<PlaceId> found;
+    const auto look = [&](ValueId key) {
+      if (const auto at = first_.find(key); at != first_.end()) found = module_.graph.op(at->second).place;
+    };
+    look(input);
+    for (const Extent& extent : module_.graph.type(input).shape)
+      if (extent.count) look(known_with(extent.count));
+    return found;
+  }
+
+ private:
+  ValueId known_with(ValueId length) const {
+    const Op& made = module_.graph.producer_op(length);
+    return made.kind == OpKind::ExtentOf ? made.inputs[0] : length;
+  }
+
+  void use_lengths(ValueId v, OpId user) {
+    for (const Extent& extent : module_.graph.type(v).shape)
+      if (extent.count) use(extent.count, user);
+  }
+
+  void use(ValueId length, OpId user) {
+    const Graph& graph = module_.graph;
+    const ValueId key = known_with(length);
+    const bool is_read = category(graph.producer_op(key)) == Category::Source;
+    const OpId first = first_.emplace(key, is_read ? user : graph.producer(key)).first->second;
+    if (graph.op(first).place == graph.op(user).place || !reported_.insert(key).second) return;
+    const StageRequest &here = stage(first), &there = stage(user);
+    diags_
+        .error("pipeline-run-time-length-unsupported", there.loc,
+               "'{}' of stage '{}' has the run-time length '{}', which is known in another place only, that of '{}' of "
+               "stage '{}': lengths are not sent; give both stages one place, or pin the dimension",
+               graph.op(user).name, there.name, graph.value(length).name, graph.op(first).name, here.name)
+        .note(here.loc, "stage '{}' is here", here.name);
+  }
+
+  const StageRequest& stage(OpId id) const {
+    return schedule_.pipeline->stages[static_cast<size_t>(module_.graph.op(id).integer("stage"))];
+  }
+
+  const Module& module_;
+  const Schedule& schedule_;
+  Diags& diags_;
+  std::map<ValueId, OpId> first_;  // by what a length is known with: the first op that has it
+  std::set<ValueId> reported_;
+};
+
 /// Each reader sees its operands in its own place: sources are loaded there, other values transferred, once a place. A
 /// transfer arrives in the stage that reads it first; stages that a table puts in varying orders have one each.
 class Movement {
  public:
-  explicit Movement(Module& module) : module_(module), graph_(module.graph) {
+  Movement(Module& module, const LengthPlaces& lengths) : module_(module), graph_(module.graph), lengths_(lengths) {
     positions_.resize(module.pipeline->stages.size());
     for (size_t at = 0; at < module.pipeline->order.size(); ++at)
       positions_[static_cast<size_t>(module.pipeline->order[at].stage)].push_back(at);
@@ -154,14 +226,22 @@ class Movement {
 
   size_t stage(OpId id) const { return static_cast<size_t>(graph_.op(id).integer("stage")); }
 
-  // A source first lives where its first reader is.
+  // A source first lives where its first reader is, a length where the input is that has it.
   void place_sources() {
     for (OpId id : graph_.order()) {
-      if (category(graph_.op(id)) != Category::Source) continue;
-      const auto& uses = graph_.value(graph_.result(id)).uses;
-      const bool read = !uses.empty() && uses.front().op;
-      graph_.edit(id).place = read ? graph_.op(uses.front().op).place : PlaceId{0};
+      const Op& op = graph_.op(id);
+      if (category(op) != Category::Source) continue;
+      const PlaceId place = op.kind == OpKind::ExtentOf
+                                ? graph_.producer_op(op.inputs[0]).place
+                                : lengths_.place(graph_.result(id)).value_or(place_of_first_reader(id));
+      graph_.edit(id).place = place;
     }
+  }
+
+  PlaceId place_of_first_reader(OpId source) const {
+    const auto& uses = graph_.value(graph_.result(source)).uses;
+    const bool read = !uses.empty() && uses.front().op && graph_.op(uses.front().op).kind != OpKind::ExtentOf;
+    return read ? graph_.op(uses.front().op).place : PlaceId{0};
   }
 
   bool comes_first(size_t stage, size_t other) const {
@@ -202,6 +282,7 @@ class Movement {
 
   Module& module_;
   Graph& graph_;
+  const LengthPlaces& lengths_;
   std::vector<std::vector<size_t>> positions_;  // of a stage's micro-batches in the order
   std::map<OpId, size_t> numbers_;
   std::map<std::pair<ValueId, PlaceId>, std::vector<Moved>> moved_;
@@ -246,8 +327,11 @@ void assign_places(Module& module, const Env& env) {
   stages.assign();
   check_idle_ranks(env.schedule, env.diags);
   if (!env.diags.ok()) return;
+  LengthPlaces lengths(module, env.schedule, env.diags);
+  lengths.check();
+  if (!env.diags.ok()) return;
   module.pipeline = pipeline_order(env.schedule, stages.reads(), env.diags);
-  if (module.pipeline) Movement(module).run();
+  if (module.pipeline) Movement(module, lengths).run();
 }
 
 }  // namespace weft

@@ -49,6 +49,7 @@ EQUIVALENT = {
         "two ranks: the sum of two is the same either way round, and both get the same row",
     "-> mutation::load_relaxed(&fault->leave)": NO_DATA,
     "-> mutation::store_relaxed(&fault->leave, 1u)": NO_DATA,
+    "act_gather peers.at(p, a) -> peers.at(peers.index, ": "a rank gathers its own slice: its own pointer is all it reads",
     "soft_chunks if (!peers.wait(":
         "the step that waits begins with a barrier of the same ranks, each of which has raised the flag before",
     "soft_chunks if (chunk >= 1 && !peers.wait(": "the same",
@@ -64,7 +65,7 @@ EQUIVALENT = {
         "the kernel that waits for flags does nothing after, and ends only with its last thread",
 }
 # Names like these that are mistakes: a kernel that goes on after it has waited, a part that only one rank has.
-CAUGHT = (r"overlap_blocks_signal/.* wait __syncthreads_or", r"act_gather peers\.at\(p, a\)")
+CAUGHT = (r"overlap_blocks_signal/.* wait __syncthreads_or", r"act_gather peers\.at\(p, a\) -> peers\.at\(\(p")
 
 
 @dataclasses.dataclass

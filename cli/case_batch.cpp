@@ -28,7 +28,7 @@ struct Ready {
   KnownData data;
   std::string space;             // its namespace, and its name in the executable
   std::string program, kernels;  // text
-  std::optional<double> tolerance;
+  double tolerance;
 };
 
 std::string first_error(const Diags& diags) {
@@ -120,7 +120,8 @@ CaseResult CaseCompiler::evaluate_reference(const Compilation& c, const std::str
   if (!result.error.empty()) return {"wrong", "reference: " + result.error};
   for (size_t i = 0; i < result.outputs.size(); ++i) {
     const std::string& name = c.module.graph.outputs()[i].name;
-    const Comparison one = compare(name, result.outputs[i], data_.outputs.at(name), options_.tolerance);
+    const Comparison one =
+        compare(name, result.outputs[i], data_.outputs.at(name), tolerance_of(options_, c.module.graph));
     if (!one.detail.empty()) return {"wrong", "reference: " + one.detail};
   }
   return {"no_kernel", why};
@@ -162,13 +163,9 @@ std::optional<Ready> CaseCompiler::compile(CaseResult& result) {
     result = evaluate_reference(*c, first_error(diags));
     return {};
   }
-  return Ready{0,
-               std::move(c),
-               std::move(data_),
-               space_,
-               joined_text(files, false),
-               joined_text(files, true),
-               options_.tolerance};
+  const double tolerance = tolerance_of(options_, c->module.graph);
+  return Ready{0,        std::move(c), std::move(data_), space_, joined_text(files, false), joined_text(files, true),
+               tolerance};
 }
 
 // ---- building and running -------------------------------------------------------------------------------------------

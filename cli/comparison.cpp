@@ -164,7 +164,21 @@ double tolerance_of(DType dtype) {
   }
 }
 
-Comparison compare(const std::string& name, Tensor result, const Tensor& expected, std::optional<double> tolerance) {
+static double coarsest_tolerance(const Graph& graph) {
+  double coarsest = 0;
+  for (OpId id = graph.first(); id; id = graph.next(id)) {
+    const Op& op = graph.op(id);
+    for (const Graph& region : op.regions) coarsest = std::max(coarsest, coarsest_tolerance(region));
+    for (const ValueId v : op.outputs) coarsest = std::max(coarsest, tolerance_of(graph.type(v).dtype));
+  }
+  return coarsest;
+}
+
+double tolerance_of(const Options& options, const Graph& graph) {
+  return options.tolerance.value_or(coarsest_tolerance(graph));
+}
+
+Comparison compare(const std::string& name, Tensor result, const Tensor& expected, double tolerance) {
   read_as(result, expected.dtype);
   Comparison comparison;
   if (result.dtype != expected.dtype || result.dims != expected.dims) {
@@ -172,7 +186,7 @@ Comparison compare(const std::string& name, Tensor result, const Tensor& expecte
     comparison.detail = format("output '{}' is {}, expected {}", printable(name), type_of(result), type_of(expected));
   } else {
     comparison.error = relative_error(result, expected);
-    const double limit = is_float(expected.dtype) ? tolerance.value_or(tolerance_of(expected.dtype)) : 0;
+    const double limit = is_float(expected.dtype) ? tolerance : 0;
     if (!(comparison.error <= limit)) comparison.detail = difference_text(name, result, expected, comparison.error);
   }
   if (!comparison.detail.empty()) comparison.exit_code = kMismatch;
@@ -194,7 +208,7 @@ Comparison run_on(std::vector<std::string> command, const Plan& plan, const Know
   return failure;
 }
 
-Comparison compare_output(const Plan& plan, const std::string& name, Tensor expected, std::optional<double> tolerance,
+Comparison compare_output(const Plan& plan, const std::string& name, Tensor expected, double tolerance,
                           const std::string& folder) {
   for (const Port& port : plan.outputs)
     if (port.name == name) read_as(expected, port.type.dtype);
@@ -205,7 +219,7 @@ Comparison compare_output(const Plan& plan, const std::string& name, Tensor expe
 }
 
 Comparison run_and_compare(const std::vector<std::string>& command, const Plan& plan, const KnownData& data,
-                           std::optional<double> tolerance, const std::string& folder, double seconds) {
+                           double tolerance, const std::string& folder, double seconds) {
   Comparison all = run_on(command, plan, data, folder, seconds);
   if (all.exit_code != 0) return all;
   for (const auto& [name, expected] : data.outputs) {

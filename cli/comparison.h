@@ -5,10 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "ir/graph.h"
 #include "ir/plan.h"
 #include "ir/tensor.h"
 
 namespace weft {
+
+struct Options;
 
 /// Global tensors by the names of the model's inputs and outputs.
 struct KnownData {
@@ -32,20 +35,24 @@ struct Comparison {
   std::string detail;  // empty when well
 };
 
-/// The largest error by the metric of ir/tensor.h that counts as equal.
+/// The largest error by the metric of ir/tensor.h that counts as equal for results rounded to a type.
 double tolerance_of(DType dtype);
-/// One output against what is expected.
-Comparison compare(const std::string& name, Tensor result, const Tensor& expected, std::optional<double> tolerance);
+/// What --tolerance says, else that of the coarsest rounding in the graph, whatever the type of the outputs: where one
+/// program keeps in registers what another stores, or adds up in another order, what is rounded differs in its last
+/// bit, and so do fp32 values behind it.
+double tolerance_of(const Options& options, const Graph& graph);
+/// One output against what is expected; the tolerance is for floats.
+Comparison compare(const std::string& name, Tensor result, const Tensor& expected, double tolerance);
 
 /// Runs `command` with the inputs and states of the plan; outputs go to FOLDER/out. Only exit code and detail are set.
 Comparison run_on(std::vector<std::string> command, const Plan& plan, const KnownData& data, const std::string& folder,
                   double seconds);
 /// An output in FOLDER/out against what is expected.
-Comparison compare_output(const Plan& plan, const std::string& name, Tensor expected, std::optional<double> tolerance,
+Comparison compare_output(const Plan& plan, const std::string& name, Tensor expected, double tolerance,
                           const std::string& folder);
 /// Both, for all outputs: the largest error, the first difference.
 Comparison run_and_compare(const std::vector<std::string>& command, const Plan& plan, const KnownData& data,
-                           std::optional<double> tolerance, const std::string& folder, double seconds);
+                           double tolerance, const std::string& folder, double seconds);
 
 /// "1.2e-06", or why there is no number.
 std::string error_text(double error);

@@ -63,15 +63,6 @@ void write_schedule(const std::string& path, const std::string& text, Diags& dia
     diags.error("tune-file", Loc::in_file(path), "the schedule cannot be written: {}", why);
 }
 
-/// The coarsest rounding in the model: where one kernel keeps what others would store, even its fp32 results differ so
-/// far.
-double coarsest_tolerance(const Graph& graph) {
-  double coarsest = 0;
-  for (OpId id = graph.first(); id; id = graph.next(id))
-    for (ValueId v : graph.op(id).outputs) coarsest = std::max(coarsest, tolerance_of(graph.type(v).dtype));
-  return coarsest;
-}
-
 class Tuner {
  public:
   explicit Tuner(const Options& options) : options_(options) {}
@@ -104,11 +95,11 @@ class Tuner {
   std::vector<std::vector<std::string>> rows_ = {{"collective", "transforms", "ms", "of the first", "result"}};
 };
 
-/// The schedule's text; reports where steps cannot be added to it.
+/// The schedule's text; reports where steps cannot be added to it: any step, else all candidates would fail in turn.
 bool Tuner::read(Diags& diags) {
   base_ = read_file(options_.schedules.front()).value_or("");
-  schedule_file({}, diags);
-  return diags.ok();
+  const TransformStep any{FuseStep{{}, "any"}, {}};
+  return with_transforms(options_.schedules.front(), base_, {any}, diags).has_value();
 }
 
 /// A file with the base schedule and further steps; "" after reporting.
@@ -132,7 +123,7 @@ bool Tuner::choose_collectives(Diags& diags) {
   const std::unique_ptr<Compilation> c = lay_out({}, diags);
   if (!c) return false;
   for (const auto& output : c->module.graph.outputs()) outputs_.push_back(output.name);
-  tolerance_ = options_.tolerance.value_or(coarsest_tolerance(c->module.graph));
+  tolerance_ = tolerance_of(options_, c->module.graph);
   const std::vector<std::string> known = tunable_collectives(c->module);
   collectives_ = options_.collectives.empty() ? known : options_.collectives;
   const Loc loc = Loc::in_file(options_.schedules.front());

@@ -147,8 +147,8 @@ std::string Verifier::first_difference(const Compilation& c, const std::vector<V
   for (size_t i = 0; i < taps.size(); ++i) {
     // The taps are the last outputs.
     const size_t output = outputs.size() - taps.size() + i;
-    const Comparison comparison =
-        compare_output(c.plan, outputs[output].name, result.outputs[output], options_.tolerance, folder);
+    const Comparison comparison = compare_output(c.plan, outputs[output].name, result.outputs[output],
+                                                 tolerance_of(options_, c.module.graph), folder);
     if (comparison.detail.empty()) continue;
     const Op& op = c.module.graph.producer_op(taps[i]);
     std::vector<std::string> nodes;
@@ -216,7 +216,7 @@ Row& Verifier::fill(Row& row, const std::string& schedule, int number) {
   const KnownData data = known_data(*c, options, diags);
   if (const int code = finish(diags); code != 0) return row.ends(code, "no reference");
   const Comparison comparison =
-      run_and_compare({options.output}, c->plan, data, options.tolerance, folder, kRunSeconds);
+      run_and_compare({options.output}, c->plan, data, tolerance_of(options, c->module.graph), folder, kRunSeconds);
   row.error = comparison.exit_code == 0 || comparison.exit_code == kMismatch ? error_text(comparison.error) : "-";
   if (comparison.exit_code == 0) return row.ends(0, "ok");
   std::fprintf(stderr, "%s: error: %s\n", printable(row.name).c_str(), comparison.detail.c_str());

@@ -8,6 +8,7 @@
 
 #include "cli/options.h"
 #include "cli/process.h"
+#include "test/scheduled.h"
 
 namespace weft {
 
@@ -18,20 +19,38 @@ static Tensor reals(std::vector<double> values, DType dtype = DType::F32) {
 }
 
 TEST_CASE("errors are relative to the largest element") {
-  CHECK(compare("y", reals({100, 0.005}), reals({100, 0}), {}).detail.empty());
-  CHECK(compare("y", reals({100, 0.05}), reals({100, 0}), {}).exit_code == kMismatch);
+  CHECK(compare("y", reals({100, 0.005}), reals({100, 0}), 1e-4).detail.empty());
+  CHECK(compare("y", reals({100, 0.05}), reals({100, 0}), 1e-4).exit_code == kMismatch);
   CHECK(compare("y", reals({100, 0.05}), reals({100, 0}), 1e-2).exit_code == 0);
-  CHECK(compare("y", reals({NAN, 1}), reals({NAN, 1}), {}).detail.empty());
-  CHECK(compare("y", reals({NAN, 1}), reals({1, 1}), {}).exit_code == kMismatch);
+  CHECK(compare("y", reals({NAN, 1}), reals({NAN, 1}), 1e-4).detail.empty());
+  CHECK(compare("y", reals({NAN, 1}), reals({1, 1}), 1e-4).exit_code == kMismatch);
+}
+
+TEST_CASE("the coarsest rounding in the model counts, wherever it stands, unless the command line says otherwise") {
+  const auto tolerance = [](const std::string& to, const Options& options) {
+    const auto made =
+        test::prepare("<ir_version: 10, opset_import: [\"\" : 20]>\nm (float[4] x) => (float[4] y)\n" +
+                          ("{ c = Cast<to = " + to + ">(x) d = Mul(c, c) e = Cast<to = 1>(d) y = Neg(e) }"),
+                      "", "");
+    REQUIRE_MESSAGE(made->ok(), made->diags.text());
+    return tolerance_of(options, made->module->graph);
+  };
+  CHECK(tolerance("1", {}) == 1e-4);
+  CHECK(tolerance("7", {}) == 1e-4);
+  CHECK(tolerance("10", {}) == 5e-3);
+  CHECK(tolerance("16", {}) == 2e-2);
+  Options stated;
+  stated.tolerance = 1e-6;
+  CHECK(tolerance("10", stated) == 1e-6);
 }
 
 TEST_CASE("another type or shape is a mismatch that says so") {
-  CHECK(compare("y", reals({1}), reals({1, 2}), {}).detail == "output 'y' is f32[1], expected f32[2]");
-  CHECK(compare("y", reals({1}, DType::F64), reals({1}), {}).exit_code == kMismatch);
+  CHECK(compare("y", reals({1}), reals({1, 2}), 1e-4).detail == "output 'y' is f32[1], expected f32[2]");
+  CHECK(compare("y", reals({1}, DType::F64), reals({1}), 1e-4).exit_code == kMismatch);
 }
 
 TEST_CASE("what differs is named with its place and both values") {
-  const auto detail = [](const Tensor& a, const Tensor& b) { return compare("y", a, b, {}).detail; };
+  const auto detail = [](const Tensor& a, const Tensor& b) { return compare("y", a, b, 1e-4).detail; };
   Tensor result(DType::F32, {2, 2}), expected(DType::F32, {2, 2});
   result.real = {1, 2, NAN, INFINITY};
   expected.real = {1, 9, 0.5, 4};

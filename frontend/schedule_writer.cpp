@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "frontend/yaml_reader.h"
 
@@ -55,8 +56,10 @@ std::string text_of(const OverlapStep& step) {
                 step.dim, kMechanisms[static_cast<size_t>(step.mechanism)]);
 }
 
+/// Without the byte order mark.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines = split(text, '\n');
+  if (text.starts_with(kByteOrderMark)) lines.front().erase(0, kByteOrderMark.size());
   if (!lines.empty() && lines.back().empty()) lines.pop_back();
   return lines;
 }
@@ -64,6 +67,14 @@ std::vector<std::string> lines_of(const std::string& text) {
 bool says_nothing(const std::string& line) {
   const size_t first = line.find_first_not_of(" \t\r");
   return first == std::string::npos || line[first] == '#';
+}
+
+/// The lines of the document: those before "...", behind which nothing but comments can stand.
+size_t end_of_document(const std::vector<std::string>& lines) {
+  const auto ends = [](const std::string& line) {
+    return line.starts_with("...") && (line.size() == 3 || std::strchr(" \t\r", line[3]));
+  };
+  return static_cast<size_t>(std::find_if(lines.begin(), lines.end(), ends) - lines.begin());
 }
 
 /// Where new items go: the number of the lines before them, and their indentation.
@@ -74,7 +85,7 @@ struct Slot {
 
 /// Behind the last line of the section that begins at `entry`, before the next key.
 size_t end_of_section(const YamlNode& root, const YamlEntry& entry, const std::vector<std::string>& lines) {
-  size_t end = lines.size();
+  size_t end = end_of_document(lines);
   for (const YamlEntry& other : root.entries)
     if (other.key.loc.line > entry.key.loc.line) end = std::min(end, static_cast<size_t>(other.key.loc.line) - 1);
   while (end > static_cast<size_t>(entry.key.loc.line) && says_nothing(lines[end - 1])) --end;
@@ -85,12 +96,26 @@ std::optional<Slot> find_slot(const YamlNode& root, const YamlEntry& entry, cons
                               Diags& diags) {
   const size_t end = end_of_section(root, entry, lines);
   if (entry.value.is(YamlNode::Kind::Null)) return Slot{end, "  "};
-  const size_t line = static_cast<size_t>(entry.value.items.empty() ? 0 : entry.value.items.front().loc.line);
-  const size_t dash = line == 0 ? std::string::npos : lines[line - 1].find_first_not_of(' ');
-  if (dash != std::string::npos && lines[line - 1][dash] == '-') return Slot{end, std::string(dash, ' ')};
+  // Behind a dash there may be no more than a comment: what an item says can begin on a later line.
+  const auto first = std::find_if_not(lines.begin() + entry.key.loc.line, lines.end(), says_nothing);
+  const size_t dash = first == lines.end() ? 0 : first->find_first_not_of(' ');
+  if (first != lines.end() && (*first)[dash] == '-') return Slot{end, std::string(dash, ' ')};
   diags.error("schedule-style", entry.key.loc,
               "steps can be added only to a list with a line and a dash for each step");
   return {};
+}
+
+size_t count_steps(const YamlNode& root) {
+  for (const YamlEntry& entry : root.entries)
+    if (entry.key.text == "transform") return entry.value.items.size();
+  return 0;
+}
+
+/// Whether the text is a schedule with so many steps: there are styles in which a further line breaks it.
+bool has_steps(const std::string& file, const std::string& text, size_t count) {
+  Diags ignored;
+  const std::optional<YamlNode> root = read_yaml(file, text, ignored);
+  return root && count_steps(*root) == count;
 }
 
 }  // namespace
@@ -104,7 +129,7 @@ std::optional<std::string> with_transforms(const std::string& file, const std::s
   const std::optional<YamlNode> root = read_yaml(file, text, diags);
   if (!root) return {};
   std::vector<std::string> lines = lines_of(text);
-  std::optional<Slot> slot = Slot{lines.size(), "  "};
+  std::optional<Slot> slot = Slot{end_of_document(lines), "  "};
   bool has_list = false;
   for (const YamlEntry& entry : root->entries) {
     if (entry.key.loc.column != 1) {
@@ -120,7 +145,10 @@ std::optional<std::string> with_transforms(const std::string& file, const std::s
   if (!has_list && !steps.empty()) added.push_back("transform:");
   for (const TransformStep& step : steps) added.push_back(slot->indent + "- " + transform_text(step));
   lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(slot->line), added.begin(), added.end());
-  return join(lines, "\n") + "\n";
+  const std::string made = join(lines, "\n") + "\n";
+  if (has_steps(file, made, count_steps(*root) + steps.size())) return made;
+  diags.error("schedule-style", Loc::in_file(file), "with a step added to 'transform' the schedule cannot be read");
+  return {};
 }
 
 }  // namespace weft

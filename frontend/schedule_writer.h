@@ -11,8 +11,9 @@ namespace weft {
 /// One step as an item of a `transform:` list, as the reader takes it: `split: {op: "y.sum", dim: 0, into: [...]}`.
 std::string transform_text(const TransformStep& step);
 
-/// The text of a schedule with `steps` behind those of its `transform:` list; comments and all else stay as they are.
-/// Nothing after reporting: the schedule must be in block style, a line a key and a step.
+/// The text of a schedule with `steps` behind those of its `transform:` list; comments and all else stay as they are,
+/// but for a byte order mark, so that more can be written before it. Nothing after reporting: the schedule must be in
+/// block style, a line a key and a step.
 std::optional<std::string> with_transforms(const std::string& file, const std::string& text,
                                            const std::vector<TransformStep>& steps, Diags& diags);
 

@@ -223,7 +223,7 @@ std::optional<YamlNode> read_yaml(const std::string& file, const std::string& gi
     diags.error("yaml-size", Loc::in_file(file), "the file has {} bytes; a schedule has at most 4 MiB", given.size());
     return {};
   }
-  const std::string text = given.starts_with("\xEF\xBB\xBF") ? given.substr(3) : given;
+  const std::string text = given.starts_with(kByteOrderMark) ? given.substr(kByteOrderMark.size()) : given;
   std::vector<std::string> lines = split(text, '\n');
   for (std::string& line : lines)
     if (line.ends_with('\r')) line.pop_back();

@@ -25,6 +25,9 @@ struct YamlEntry {
 /// "a list", "a mapping": for messages.
 const char* kind_name(YamlNode::Kind kind);
 
+/// May stand before the text of a file.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 /// One document of UTF-8 text of at most 4 MiB, nested at most 32 deep, without anchors, aliases, tags, tabs in the
 /// indentation, or repeated keys. Nothing after reporting.
 std::optional<YamlNode> read_yaml(const std::string& file, const std::string& text, Diags& diags);

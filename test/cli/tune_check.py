@@ -33,7 +33,8 @@ def check_slow_link():
     """The link takes about as long as the product: overlap has much to gain, and nothing else comes near. Columns
     cannot be cut, which keeps the candidates few."""
     (FOLDER / "layer.onnxtxt").write_text(LAYER)
-    (FOLDER / "plain.yaml").write_text(SCHEDULE)
+    # The mark before the text, and the line that ends it, must not stay where they were.
+    (FOLDER / "plain.yaml").write_text("\ufeff" + SCHEDULE + "...\n", encoding="utf-8")
     best = FOLDER / "best.yaml"
     result = tune("--chunks", "4", "--pairs", "10", "--run-args", "--link 150MB/s --threads 1", "--collective", "down.sum",
                   model=FOLDER / "layer.onnxtxt", schedule=FOLDER / "plain.yaml", output=best)
@@ -61,6 +62,9 @@ def check_mistakes():
     flow = FOLDER / "flow.yaml"
     flow.write_text("{weft: 1, mesh: {tp: 2}, shard: {fc_weight: {tp: 1}, proj_weight: {tp: 0}}}\n")
     expect("flow style", tune(schedule=flow), 1, "[schedule-style]", "flow.yaml:1:2")
+    empty = FOLDER / "empty.yaml"
+    empty.write_text("weft: 1\nmesh: {tp: 2}\nshard: {fc_weight: {tp: 1}, proj_weight: {tp: 0}}\ntransform: []\n")
+    expect("an empty list in brackets", tune(schedule=empty), 1, "[schedule-style]", "empty.yaml:4:1")
     expect("no such file", tune(schedule=FOLDER / "absent.yaml"), 1, "absent.yaml")
     expect("a schedule that does not run", tune("--run-args", "--no-such-flag"), 1, "[tune-run]", "--no-such-flag")
 

@@ -53,8 +53,30 @@ TEST_CASE("steps stand behind those of the list, before what follows it") {
   CHECK(added("weft: 1\ntransform:\nseed: 3\n", kOne) == "weft: 1\ntransform:\n  " + kOneLine + "seed: 3\n");
 }
 
+TEST_CASE("steps stand before the end of the document, and what follows it stays") {
+  const std::string ends[] = {"...\n", "...\r\n# the end\n", "... # why\n...\n"};
+  for (const std::string& end : ends) {
+    CHECK(added("weft: 1\n" + end, kOne) == "weft: 1\ntransform:\n  " + kOneLine + end);
+    const std::string list = "transform:\n- fuse: {ops: [x], into: ...y}\n";
+    CHECK(added(list + "# more\n" + end, kOne) == list + kOneLine + "# more\n" + end);
+  }
+}
+
+TEST_CASE("a byte order mark is left out") {
+  const ReadSchedule read = read_yaml_schedule("\xEF\xBB\xBFweft: 1\nmesh: {tp: 2}\n");
+  CHECK_MESSAGE(read.schedule, read.diags.text());
+  CHECK(added("\xEF\xBB\xBFweft: 1\n", kOne) == "weft: 1\ntransform:\n  " + kOneLine);
+}
+
+TEST_CASE("a step may begin on a line behind that of its dash") {
+  const std::string list = "transform:\n # all\n   - # first\n\n     fuse: {ops: [x], into: y}\n";
+  CHECK(added(list + "seed: 3\n", kOne) == list + "   " + kOneLine + "seed: 3\n");
+}
+
 TEST_CASE("a style that has no place for a line is refused") {
   CHECK(added("{weft: 1, mesh: {tp: 2}}\n", kOne) == "schedule-style");
   CHECK(added("weft: 1\ntransform: [{fuse: {ops: [x], into: y}}]\n", kOne) == "schedule-style");
+  CHECK(added("weft: 1\ntransform: ~\n", kOne) == "schedule-style");
+  CHECK(added("weft: 1\ntransform: []\n", kOne) == "schedule-style");
   CHECK(added("weft: 1\ntransform: [\n  {fuse: {ops: [x], into: y}}]\n", kOne) == "schedule-style");
 }

@@ -250,6 +250,15 @@ static std::set<std::string> folded_into(const Module& module, const SelectableN
   return ends;
 }
 
+OpId SelectableNames::find_holder(const Selector& selector) const {
+  for (OpId id = graph_.first(); id; id = graph_.next(id))
+    for (const Graph& region : graph_.op(id).regions) {
+      const SelectableNames inside(module_, region);
+      if (!inside.matches(selector, {}).empty() || inside.find_holder(selector)) return id;
+    }
+  return {};
+}
+
 void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) const {
   const std::vector<Piece> pieces = pieces_of(selector.text);
   std::vector<std::string> candidates = all();
@@ -262,6 +271,12 @@ void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) c
     diags.error("selector-folded", selector.loc,
                 "'{}' was folded into '{}' when the model was compiled: it is no value of its own any more", name,
                 join({ends.begin(), ends.end()}, "', '"));
+    return;
+  }
+  if (const OpId holder = find_holder(selector)) {
+    diags.error("selector-inside", selector.loc,
+                "'{}' lies inside node '{}' ({}): of a schedule, only 'shard' reaches into branches and loops",
+                selector.text, graph_.op(holder).name, op_def(graph_.op(holder)).name);
     return;
   }
   const auto known = std::find_if(module_.origins.begin(), module_.origins.end(),

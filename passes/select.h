@@ -46,6 +46,8 @@ class SelectableNames {
   using Bearers = std::map<std::string, std::vector<OpId>>;
   bool is_borne(const Bearers::value_type& entry) const;
   bool means(const std::string& name, OpId id) const;
+  /// The op in whose regions a selector would match; none where it would not.
+  OpId find_holder(const Selector& selector) const;
   template <class Found>
   void for_each_match(const std::string& pattern, const Found& found) const;
 

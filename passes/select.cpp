@@ -274,9 +274,11 @@ void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) c
     return;
   }
   if (const OpId holder = find_holder(selector)) {
-    diags.error("selector-inside", selector.loc,
-                "'{}' lies inside node '{}' ({}): of a schedule, only 'shard' reaches into branches and loops",
-                selector.text, graph_.op(holder).name, op_def(graph_.op(holder)).name);
+    const Op& op = graph_.op(holder);
+    const bool is_made = op.kind == OpKind::Fused || op.kind == OpKind::Chunk;
+    diags.error("selector-inside", selector.loc, "'{}' lies inside {} '{}' ({}): {}", selector.text,
+                is_made ? "what an earlier step made," : "node", op.name, op_def(op).name,
+                is_made ? "name that" : "of a schedule, only 'shard' reaches into branches and loops");
     return;
   }
   const auto known = std::find_if(module_.origins.begin(), module_.origins.end(),

@@ -77,7 +77,8 @@ TEST_CASE("names follow what earlier steps and instances made and removed") {
   CHECK(prepare(model(tail), schedule(fused + "down.sum}\n"), "apply-transforms")->ok());
   const auto gone = prepare(model(tail), schedule(fused + "far}\n  - fuse: {ops: [rs], into: again}\n"), "");
   REQUIRE(!gone->ok());
-  CHECK(gone->diags.all()[0].id == "selector-unmatched");
+  CHECK(gone->diags.all()[0].id == "selector-inside");
+  CHECK(gone->diags.all()[0].message == "'rs' lies inside what an earlier step made, 'far' (Fused): name that");
 
   const auto taken = prepare(
       "<ir_version: 10, opset_import: [\"\" : 20]>\nm (float[8,4] x) => (float[8,4] y, float[8,4] z) "

@@ -388,7 +388,7 @@ def check_stopped(where, program, size, victim):
 
 
 def check_cut(cable, program, size):
-    """Both ends of a cable that is cut end by themselves."""
+    """Both ends of a cable that is cut end by themselves; one that sees a neighbour end first may say so instead (6)."""
     ranks = running(cable, program, size)
     cable.cut()
     begin = time.monotonic()
@@ -396,7 +396,8 @@ def check_cut(cable, program, size):
         rank.end()
     seconds = time.monotonic() - begin
     cable.join()
-    ok = all(rank.code == 124 for rank in ranks) and all(rank.err.strip() for rank in ranks[:2])
+    codes = {rank.code for rank in ranks}
+    ok = 124 in codes <= {6, 124} and all(rank.err.strip() for rank in ranks[:2])
     ok = ok and seconds < TIMEOUT + BEHIND + SLACK
     harness.measured(f"{cable.name}/a cut cable", ok, f"{seconds:.1f} s" if ok else shown(ranks))
 

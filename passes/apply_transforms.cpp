@@ -133,28 +133,55 @@ void apply_step(Module& module, SelectableNames& names, const TransformStep& ste
   names.add_new_ops();
 }
 
-/// A mesh of one rank: what several ranks would exchange is not there.
-bool is_one_rank(const Module& module) {
-  return module.places.size() == 1 && module.places[0].ranks.size() == 1 && !module.places[0].mesh.empty();
-}
+/// Steps that have nothing to do on one rank, where nothing is exchanged: those that name a collective, or what such a
+/// step would have made. A name that is neither is a mistake on one rank too.
+class LeftOut {
+ public:
+  LeftOut(const Module& module, const SelectableNames& names) : names_(names) {
+    const bool is_one_place = module.places.size() == 1 && !module.places[0].mesh.empty();
+    is_one_rank_ = is_one_place && module.places[0].ranks.size() == 1;
+  }
 
-/// Whether a selector of the step means nothing now.
-bool names_nothing(const SelectableNames& names, const TransformStep& step) {
-  const std::vector<Selector> selectors = selectors_of(step);
-  const std::vector<Bindings> instances = names.bindings(selectors);
-  const auto is_unmatched = [&](const Bindings& bindings) {
-    return std::any_of(selectors.begin(), selectors.end(),
-                       [&](const Selector& s) { return names.select_ops(s, bindings).empty(); });
-  };
-  return instances.empty() || std::any_of(instances.begin(), instances.end(), is_unmatched);
-}
+  bool takes(const TransformStep& step) {
+    if (!is_one_rank_) return false;
+    bool names_exchanged = false;
+    for (const Selector& selector : selectors_of(step)) {
+      if (means_something(selector)) continue;
+      if (!is_exchanged(selector)) return false;
+      names_exchanged = true;
+    }
+    if (!names_exchanged) return false;
+    if (const auto* split = std::get_if<SplitStep>(&step.what)) made_.insert(split->into.begin(), split->into.end());
+    if (const auto* fuse = std::get_if<FuseStep>(&step.what)) made_.insert(fuse->into);
+    return true;
+  }
+
+ private:
+  bool means_something(const Selector& selector) const {
+    const std::vector<Bindings> instances = names_.bindings({selector});
+    return std::any_of(instances.begin(), instances.end(),
+                       [&](const Bindings& bindings) { return !names_.select_ops(selector, bindings).empty(); });
+  }
+  /// "down.sum" where there is a 'down', or what a step before would have made.
+  bool is_exchanged(const Selector& selector) const {
+    const size_t dot = selector.text.rfind('.');
+    const bool is_of_node =
+        dot != std::string::npos && means_something({Selector::Kind::Name, selector.text.substr(0, dot), selector.loc});
+    return made_.contains(selector.text) || is_of_node;
+  }
+
+  const SelectableNames& names_;
+  bool is_one_rank_ = false;
+  std::set<std::string> made_;
+};
 
 }  // namespace
 
 void apply_transforms(Module& module, const Env& env) {
   SelectableNames names(module, module.graph);
+  LeftOut left_out(module, names);
   for (const TransformStep& step : env.schedule.transforms) {
-    if (is_one_rank(module) && names_nothing(names, step)) {
+    if (left_out.takes(step)) {
       env.diags.warning("transform-one-rank", step.loc,
                         "on one rank there are no collectives: this step names one, or what a step left out would have "
                         "made, and is left out");

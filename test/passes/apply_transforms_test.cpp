@@ -116,6 +116,7 @@ TEST_CASE("on one rank, steps that name what several ranks exchange are left out
   for (const Diagnostic& d : one->diags.all()) CHECK(d.id == "transform-one-rank");
   CHECK(one->module->transforms.size() == 1);
   CHECK(one->diags.all()[1].loc.line == 6);
-  const auto two = prepare(text, yaml("2", "fuse: {ops: [rs, bais], into: tail}"), "apply-transforms");
-  CHECK(!two->ok());
+  const auto mistaken = prepare(text, yaml("1", "fuse: {ops: [far, bais], into: tail}"), "apply-transforms");
+  REQUIRE(!mistaken->ok());
+  CHECK(mistaken->diags.text().find("'bais' matches no node") != std::string::npos);
 }

@@ -16,8 +16,8 @@ constexpr int64_t kSplitBytes =
 
 Box box_with(const Exchange& e, int me, int peer) { return Box(clipped(e, me, peer).dims); }
 
-/// What sends the messages of a collective; nullptr where its ranks share memory.
-Messages* messages_of(Walk& walk) {
+/// Notes that the step communicates; gives what sends its messages, nullptr where its ranks share memory.
+Messages* begin_exchange(Walk& walk) {
   walk.note_exchange();
   return walk.messages.get();
 }
@@ -42,7 +42,7 @@ void Rank::reduce_here(const Group& g, ReduceOp op, DType dtype, int64_t src, vo
 }
 
 void Rank::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
-  if (Messages* messages = messages_of(*walk_))
+  if (Messages* messages = begin_exchange(*walk_))
     return messages->reduce_all(g, op, dtype, src, static_cast<char*>(dst), e);
   barrier(g);
   reduce_here(g, op, dtype, src, dst, e);
@@ -50,7 +50,7 @@ void Rank::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, voi
 }
 
 void Rank::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
-  if (Messages* messages = messages_of(*walk_))
+  if (Messages* messages = begin_exchange(*walk_))
     return messages->reduce_root(g, root, op, dtype, src, static_cast<char*>(dst), e);
   barrier(g);
   if (g.index(rank) == root) reduce_here(g, op, dtype, src, dst, e);
@@ -58,7 +58,8 @@ void Rank::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64
 }
 
 void Rank::reduce_split(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst, const Exchange& e) {
-  if (Messages* messages = messages_of(*walk_)) return messages->reduce_all(g, op, dtype, src, window(rank) + dst, e);
+  if (Messages* messages = begin_exchange(*walk_))
+    return messages->reduce_all(g, op, dtype, src, window(rank) + dst, e);
   const int n = g.size(), me = g.index(rank);
   const int64_t element = element_bytes(dtype);
   const Box box(e.dims);
@@ -129,7 +130,7 @@ void Rank::pull_from(const Group& g, int peer, int64_t element, int64_t src, voi
 }
 
 void Rank::pull(const Group& g, int64_t element, int64_t src, void* dst, const Exchange& e) {
-  if (Messages* messages = messages_of(*walk_)) return messages->pull(g, element, src, static_cast<char*>(dst), e);
+  if (Messages* messages = begin_exchange(*walk_)) return messages->pull(g, element, src, static_cast<char*>(dst), e);
   const int n = g.size(), me = g.index(rank);
   barrier(g);
   for (int step = 0; step < n; ++step) pull_from(g, (me + step) % n, element, src, dst, e);
@@ -137,7 +138,7 @@ void Rank::pull(const Group& g, int64_t element, int64_t src, void* dst, const E
 }
 
 void Rank::pull_root(const Group& g, int root, int64_t element, int64_t src, void* dst, const Exchange& e) {
-  if (Messages* messages = messages_of(*walk_))
+  if (Messages* messages = begin_exchange(*walk_))
     return messages->pull_root(g, root, element, src, static_cast<char*>(dst), e);
   barrier(g);
   pull_from(g, root, element, src, dst, e);
@@ -145,7 +146,7 @@ void Rank::pull_root(const Group& g, int root, int64_t element, int64_t src, voi
 }
 
 void Rank::pull_table(const Group& g, std::span<const Message> table, int64_t element, int64_t src, void* dst) {
-  if (Messages* messages = messages_of(*walk_))
+  if (Messages* messages = begin_exchange(*walk_))
     return messages->pull_table(table, element, src, static_cast<char*>(dst));
   barrier(g);
   for (const Message& m : table) {

@@ -28,12 +28,13 @@ shard:
 transform:
   - overlap: {ops: [fc, fc_add, act, proj, proj.sum], chunks: 8, dim: 0, mechanism: streams}
 """
-# Runs a rank and notes its exit code, whoever launched it.
+# Runs a rank and notes its exit code, whoever launched it: whole or, where the launcher kills this shell too, not at all.
 NOTING = """#!/bin/sh
 trap : TERM
 "$@"
 code=$?
-echo $code > "$0.${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$SLURM_PROCID}}"
+note="$0.${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$SLURM_PROCID}}"
+echo $code > "$note.part" && mv "$note.part" "$note"
 exit $code
 """
 
@@ -154,7 +155,7 @@ def check_failure(launcher, program, name, act):
     blow = Blow(launcher.cable, program, act)
     words = [noting, program, "--random-inputs", "5", "--iterations", "1000000", "--timeout", TIMEOUT]
     job = launcher.run(words, timeout=2, meanwhile=blow)
-    codes = {note.suffix[1:]: note.read_text().strip() for note in FOLDER.glob("noting.*")}
+    codes = {note.suffix[1:]: note.read_text().strip() for note in FOLDER.glob("noting.*[0-9]")}
     told = [line for line in job.says() if "on alpha" in line or re.match(r"\S+: rank [01]: ", line)]
     named = 1 <= len(told) <= 2 and all("on beta" in line for line in told)
     ok = blow.seconds is not None and not blow.left and named and set(codes.values()) <= {"124", "6"}

@@ -63,17 +63,21 @@ static std::vector<std::string> peer_pointers(const KernelContext& context, cons
   return lines;
 }
 
-/// The same as tables, which a device's kernel keeps in registers.
+/// The same as tables, which a device's kernel keeps in registers. What is written to all peers begins with the rank's
+/// own copy and goes round from there: no two ranks store to the same one at a time.
 static std::vector<std::string> peer_tables(const KernelContext& context) {
   std::vector<std::string> lines = {"constexpr int ranks = " + std::to_string(context.ranks()) + ";"};
-  std::string fill;
+  const size_t inputs = context.body.inputs().size();
+  std::vector<std::string> fill;
   for (size_t i = 0; i < context.kernel.formals.size(); ++i) {
     if (!context.kernel.formals[i].window) continue;
-    const std::string& name = context.formal_name(i);
+    const std::string &name = context.formal_name(i), peer = i < inputs ? "p" : "(peers.index + p) % ranks";
     lines.push_back(window_type(context, i) + " " + name + "_at[ranks];");
-    fill += (fill.empty() ? "" : ", ") + name + "_at[p] = peers.at(p, " + name + ")";
+    fill.push_back("  " + name + "_at[p] = peers.at(" + peer + ", " + name + ");");
   }
-  if (!fill.empty()) lines.push_back("for (int p = 0; p < ranks; ++p) " + fill + ";");
+  lines.push_back("for (int p = 0; p < ranks; ++p) {");
+  lines.insert(lines.end(), fill.begin(), fill.end());
+  lines.push_back("}");
   return lines;
 }
 

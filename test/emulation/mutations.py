@@ -221,6 +221,7 @@ def mutate_kernels(mutator, file, text):
         (r"if \(blockIdx\.x == 0\) peers\.signal\((\w+)(?:, (\w+))?\);", raise_alternatives),
         (r"\bchunk % 2\b", replaced("wrong offset", "(chunk + 1) % 2")),
         (r"peers\.at\(p, (\w+)\)", peer_alternatives),
+        (r"peers\.at\(\(peers\.index \+ p\) % ranks, (\w+)\)", replaced("wrong peer", r"peers.at(peers.index, \1)")),
         (r"\b(\w+_at)\[(\d+)\](?=\[)", other_peer),
         (r"\b(\w+_index)(?= [*%])", replaced("wrong offset", r"(\1 ^ 1)")),
         *((rf"\b{name}\[([^\[\]]*)\]", replaced("shared index", rf"{name}[\1 + 1]")) for name in shared),

@@ -4,10 +4,13 @@
 
 namespace weft {
 
-std::string Tile::text() const {
+std::string Tile::text(DType dtype) const {
+  const bool by_warps = is_16_bit_float(dtype);
   std::vector<std::string> texts;
-  for (int64_t n : {m, n, thread_m, thread_n}) texts.push_back(std::to_string(n));
-  return "weft::ProductTile<" + join(texts, ", ") + ">";
+  if (by_warps) texts.push_back(memory_type(dtype));
+  for (int64_t n : {m, n, by_warps ? warp_m : thread_m, by_warps ? warp_n : thread_n})
+    texts.push_back(std::to_string(n));
+  return (by_warps ? "weft::TensorTile<" : "weft::ProductTile<") + join(texts, ", ") + ">";
 }
 
 /// In the kernel of a loop over chunks tiles of several products lie side by side in 48 KiB.
@@ -16,7 +19,8 @@ static bool is_for_chunks(const Tile& tile, DType dtype) {
 }
 
 Tile choose_tile(KernelContext& context, const Tiled& product, DType dtype) {
-  constexpr Tile kTiles[] = {{128, 128, 8, 8}, {64, 64, 8, 4}, {32, 64, 4, 4}, {16, 64, 4, 2}};
+  constexpr Tile kTiles[] = {
+      {128, 128, 8, 8, 64, 32}, {64, 64, 8, 4, 32, 32}, {32, 64, 4, 4, 16, 32}, {16, 64, 4, 2, 16, 16}};
   constexpr int64_t kMultiprocessors = 132;
   const int64_t wanted = context.is_in_chunks() ? kMostPeerBlocks : kMultiprocessors;
   const auto count = [&](const Tile& tile) {

@@ -4,12 +4,12 @@
 
 namespace weft {
 
-/// Rows and columns of a tile, and of one thread.
+/// Rows and columns of a tile, of one thread, and of one warp where tensor cores compute it.
 struct Tile {
-  int64_t m, n, thread_m, thread_n;
+  int64_t m, n, thread_m, thread_n, warp_m, warp_n;
   int64_t threads() const { return m / thread_m * (n / thread_n); }
-  /// "weft::ProductTile<16, 64, 4, 2>"
-  std::string text() const;
+  /// "weft::ProductTile<16, 64, 4, 2>"; of 16-bit floats "weft::TensorTile<weft::half, 16, 64, 16, 16>"
+  std::string text(DType dtype) const;
 };
 
 /// How many products of how many rows and columns.

@@ -94,7 +94,7 @@ Element Elements::load(ValueId value, const IndexList& index) {
     base = context_.peer_copy(static_cast<size_t>(number), peer.empty() ? -1 : std::stoll(peer));
   const DType dtype = formal.type.dtype;
   std::string text = is_vector(offset) ? vector_load(base, offset) : base + "[" + scopes.text(offset) + "]";
-  if (dtype == DType::F16 || dtype == DType::BF16) text = "float(" + text + ")";
+  if (is_16_bit_float(dtype)) text = "float(" + text + ")";
   Element element{text, scopes.home({offset})};
   if (element.scope == scopes.current || !peer.empty()) return element;
   element = named(value, element);

@@ -34,6 +34,19 @@ std::string plain_title(const std::string& category) {
   return title;
 }
 
+/// A file of kernels. The toolkit's warp matrix functions take long to compile: only who calls them includes them.
+std::string kernels_text(const Plan& plan, const ProgramNames& names, const std::string& title,
+                         const std::vector<std::string>& texts) {
+  Params params;
+  params.set("title", title).set("program", names.space);
+  params.list("headers").emplace_back().set("name", is_cuda(plan) ? "device.h" : "kernel.h");
+  if (std::any_of(texts.begin(), texts.end(),
+                  [](const std::string& text) { return text.find("weft::TensorTile<") != text.npos; }))
+    params.list("headers").emplace_back().set("name", "tensor_cores.h");
+  for (const std::string& text : texts) params.list("kernels").emplace_back().set("text", text);
+  return render_file("kernels.cpp", params);
+}
+
 std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names,
                                      const std::vector<KernelText>& kernels) {
   std::map<std::string, std::vector<const KernelText*>> by_category;
@@ -44,17 +57,15 @@ std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names
     std::sort(list.begin(), list.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
     size_t number = 0;
     for (size_t from = 0; from < list.size();) {
-      Params params;
-      params.set("title", plain_title(category)).set("program", names.space);
-      params.set("header", is_cuda(plan) ? "device.h" : "kernel.h");
+      std::vector<std::string> texts;
       size_t bytes = 0;
       for (; from < list.size() && (bytes == 0 || bytes + list[from]->text.size() <= kFileBytes); ++from) {
-        params.list("kernels").emplace_back().set("text", list[from]->text);
+        texts.push_back(list[from]->text);
         bytes += list[from]->text.size();
       }
       const std::string suffix = number++ ? "_" + std::to_string(number) : "";
-      files.push_back(
-          {"kernels/" + category + suffix + (is_cuda(plan) ? ".cu" : ".cpp"), render_file("kernels.cpp", params)});
+      files.push_back({"kernels/" + category + suffix + (is_cuda(plan) ? ".cu" : ".cpp"),
+                       kernels_text(plan, names, plain_title(category), texts)});
     }
   }
   return files;
@@ -173,12 +184,10 @@ class Emitter {
 
   /// The loops over chunks that are one kernel, behind what they call.
   std::string chunk_kernels_text() const {
-    Params params;
-    params.set("title", "Chunk").set("program", names_.space).set("header", is_cuda(plan_) ? "device.h" : "kernel.h");
     const std::vector<std::string> called(called_by_chunks_.begin(), called_by_chunks_.end());
-    params.list("kernels").emplace_back().set("text", join(called, "\n"));
-    for (const KernelText& k : chunk_kernels_) params.list("kernels").emplace_back().set("text", k.text);
-    return render_file("kernels.cpp", params);
+    std::vector<std::string> texts = {join(called, "\n")};
+    for (const KernelText& k : chunk_kernels_) texts.push_back(k.text);
+    return kernels_text(plan_, names_, "Chunk", texts);
   }
 
   /// Windows have one position in all programs: each from the first that has it.

@@ -15,9 +15,9 @@ const char* memory_type(DType dtype) {
   return kNames[static_cast<int>(dtype)];
 }
 
-const char* compute_type(DType dtype) {
-  return dtype == DType::F16 || dtype == DType::BF16 ? "float" : memory_type(dtype);
-}
+bool is_16_bit_float(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
+
+const char* compute_type(DType dtype) { return is_16_bit_float(dtype) ? "float" : memory_type(dtype); }
 
 std::string real_literal(double value, DType dtype) {
   const std::string type = compute_type(dtype);

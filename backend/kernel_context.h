@@ -14,6 +14,7 @@ namespace weft {
 /// The C++ type of an element in memory, and of a local variable that holds one (float for the 16-bit floats).
 const char* memory_type(DType dtype);
 const char* compute_type(DType dtype);
+bool is_16_bit_float(DType dtype);
 /// A number as a literal of the compute type.
 std::string real_literal(double value, DType dtype);
 std::string whole_literal(int64_t value, DType dtype);

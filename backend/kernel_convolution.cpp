@@ -55,7 +55,7 @@ std::optional<std::vector<std::string>> write_device_convolution(KernelContext& 
                                         ", .groups = " + std::to_string(g->groups) +
                                         ", .channels = " + std::to_string(g->channels) +
                                         ", .filters = " + std::to_string(g->filters) + "};",
-                                    "using " + tile_name + " = " + tile.text() + ";"};
+                                    "using " + tile_name + " = " + tile.text(dtype) + ";"};
   const std::vector<std::string> put = put_sums(
       context, root, behind,
       "weft::convolve<" + tile_name + ", " + compute_type(dtype) + ">(window, " + shape + ", " + *x + ", " + *w);

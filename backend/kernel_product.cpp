@@ -9,6 +9,18 @@ namespace weft {
 
 namespace {
 
+/// Without the conversion of what is only loaded: the lambda returns what memory holds.
+std::string unconverted(const std::string& element) {
+  const std::string head = "float(";
+  if (!element.starts_with(head)) return element;
+  size_t close = head.size();
+  for (int open = 1; close < element.size(); ++close) {
+    open += element[close] == '(' ? 1 : element[close] == ')' ? -1 : 0;
+    if (open == 0) break;
+  }
+  return close + 1 == element.size() ? element.substr(head.size(), close - head.size()) : element;
+}
+
 /// The lambda that gives an element of an operand.
 std::vector<std::string> operand_lines(KernelContext& context, ValueId value, const IndexList& index,
                                        const std::string& name, const char* row, const char* column) {
@@ -16,14 +28,15 @@ std::vector<std::string> operand_lines(KernelContext& context, ValueId value, co
   Elements elements(context, attempt);
   LoopScopes& scopes = elements.scopes;
   Scope body(&scopes.root, "const auto " + name + " = [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t " +
-                               row + ", [[maybe_unused]] int64_t " + column + ") {");
+                               row + ", [[maybe_unused]] int64_t " + column + ") -> " +
+                               memory_type(context.body.type(value).dtype) + " {");
   body.close = "};";
   body.uniform = false;
   scopes.lanes = Lanes::Thread;
   scopes.floor = scopes.current = &body;
   for (const char* variable : {"batch", row, column}) scopes.own(variable, &body);
   const Element element = elements.at(value, index);
-  body.put(std::string("return ") + compute_type(context.body.type(value).dtype) + "(" + element.text + ");");
+  body.put("return " + unconverted(element.text) + ";");
   body.finish();
   return scopes.root.lines;
 }
@@ -63,7 +76,7 @@ std::optional<std::vector<std::string>> write_device_product(KernelContext& cont
                                         ", .rows = " + std::to_string(product.rows) +
                                         ", .columns = " + std::to_string(product.columns) +
                                         ", .depth = " + std::to_string(a.back()) + "};",
-                                    "using " + tile_name + " = " + tile.text() + ";"};
+                                    "using " + tile_name + " = " + tile.text(dtype) + ";"};
   const auto append = [&](const std::vector<std::string>& more) {
     lines.insert(lines.end(), more.begin(), more.end());
   };

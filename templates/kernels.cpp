@@ -1,5 +1,7 @@
 // $title kernels.
-#include "weft/$header"
+//@ for header in headers
+#include "weft/$header.name"
+//@ end
 
 namespace model::$program {
 

@@ -50,7 +50,7 @@ WEFT_DEVICE void store(T* to, const Vector<T, N>& vector) {
 template <class T, int N, int Site>
 WEFT_DEVICE T* shared() {
 #if defined(__CUDACC__)
-  __shared__ alignas(16) unsigned char memory[N * sizeof(T)];
+  __shared__ alignas(32) unsigned char memory[N * sizeof(T)];
   return reinterpret_cast<T*>(memory);
 #else
   return emulation::shared_array<T, N, Site>();

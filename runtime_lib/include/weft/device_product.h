@@ -14,12 +14,19 @@
 
 namespace weft {
 
+namespace detail {
+template <class Tile, class Sum>
+class ThreadSums;
+}  // namespace detail
+
 /// What a block computes at once: M rows by N columns, of which a thread has ThreadM x ThreadN.
 template <int M, int N, int ThreadM, int ThreadN>
 struct ProductTile {
   static constexpr int kM = M, kN = N, kThreadM = ThreadM, kThreadN = ThreadN;
   static constexpr int kK = 16;  // products between two barriers
   static constexpr int kColumns = N / ThreadN, kThreads = M / ThreadM * kColumns;
+  template <class Sum>
+  using Sums = detail::ThreadSums<ProductTile, Sum>;
 };
 
 /// `batch` products of rows x depth by depth x columns.
@@ -30,79 +37,34 @@ struct Product {
 
 namespace detail {
 
-/// A block at work on one tile. Two buffers in shared memory: one is read while the next products come in. `rows.at(m,
-/// k)` is an element of row m of the tile, `columns.at(k)` one of the column that is the thread's own while elements
-/// come in; both are zero outside of the operand.
-template <class Tile, class Sum, class Rows, class Columns>
-class ProductBlock {
+/// The sums of a block's tile, by thread. Of both operands there are two buffers in shared memory: one is read while
+/// the next products come in.
+template <class Tile, class Sum>
+class ThreadSums {
  public:
-  WEFT_DEVICE ProductBlock(int depth, Rows& rows, Columns& columns)
-      : depth_(depth),
-        rows_(rows),
-        columns_(columns),
-        kept_rows_(shared<Sum, 2 * kRowElements, -3>()),
-        kept_columns_(shared<Sum, 2 * kColumnElements, -4>()) {}
-
-  /// The sums of the tile at which both operands stand.
-  WEFT_DEVICE void sum() {
-    WEFT_UNROLL
-    for (int e = 0; e < kSums; ++e) sums_[e] = 0;
-    fetch(0);
-    keep(0);
-    __syncthreads();
-    for (int k = 0; k < depth_; k += Tile::kK) {
-      const int now = k / Tile::kK % 2;
-      const bool goes_on = k + Tile::kK < depth_;
-      if (goes_on) fetch(k + Tile::kK);
-      multiply(now);
-      if (goes_on) keep(1 - now);
-      __syncthreads();
-    }
-  }
-
-  /// Calls f(row of the tile, column of the tile, sum) for this thread's share.
-  template <class F>
-  WEFT_DEVICE void each(F&& f) const {
-    const int row = int(threadIdx.x) / Tile::kColumns * Tile::kThreadM, column = int(threadIdx.x) % Tile::kColumns;
-    WEFT_UNROLL
-    for (int e = 0; e < kSums; ++e) f(row + e / Tile::kThreadN, column + e % Tile::kThreadN * Tile::kColumns, sums_[e]);
-  }
-
-  /// The column of the tile whose elements the thread brings in.
-  static WEFT_DEVICE int own_column() { return int(threadIdx.x) % Tile::kN; }
-
- private:
   // Rows are padded, against bank conflicts while they are stored by columns.
   static constexpr int kRowStride = Tile::kM + 4, kRowElements = Tile::kK * kRowStride;
-  static constexpr int kColumnElements = Tile::kK * Tile::kN, kSums = Tile::kThreadM * Tile::kThreadN;
-  static constexpr int kRowLoads = Tile::kM * Tile::kK / Tile::kThreads;
-  static constexpr int kColumnLoads = Tile::kN * Tile::kK / Tile::kThreads, kColumnStep = Tile::kThreads / Tile::kN;
-  static_assert(Tile::kThreads % Tile::kN == 0 && Tile::kThreads % Tile::kK == 0 && Tile::kThreadM % 4 == 0);
+  static constexpr int kColumnElements = Tile::kK * Tile::kN,
+                       kBytes = 2 * (kRowElements + kColumnElements) * sizeof(Sum);
 
-  WEFT_DEVICE void fetch(int k) {
+  WEFT_DEVICE explicit ThreadSums(unsigned char* memory)
+      : rows_(reinterpret_cast<Sum*>(memory)), columns_(rows_ + 2 * kRowElements) {}
+
+  WEFT_DEVICE void clear() {
     WEFT_UNROLL
-    for (int i = 0; i < kRowLoads; ++i)
-      next_rows_[i] =
-          rows_.at(int(threadIdx.x) / Tile::kK + i * (Tile::kThreads / Tile::kK), k + int(threadIdx.x) % Tile::kK);
-    WEFT_UNROLL
-    for (int i = 0; i < kColumnLoads; ++i)
-      next_columns_[i] = columns_.at(k + int(threadIdx.x) / Tile::kN + i * kColumnStep);
+    for (int e = 0; e < kSums; ++e) sums_[e] = 0;
+  }
+  WEFT_DEVICE void keep_row(int buffer, int m, int k, Sum value) {
+    rows_[buffer * kRowElements + k * kRowStride + m] = value;
+  }
+  WEFT_DEVICE void keep_column(int buffer, int k, int n, Sum value) {
+    columns_[buffer * kColumnElements + k * Tile::kN + n] = value;
   }
 
-  WEFT_DEVICE void keep(int buffer) {
-    Sum* const rows = kept_rows_ + buffer * kRowElements + int(threadIdx.x) % Tile::kK * kRowStride;
-    WEFT_UNROLL
-    for (int i = 0; i < kRowLoads; ++i)
-      rows[int(threadIdx.x) / Tile::kK + i * (Tile::kThreads / Tile::kK)] = Sum(next_rows_[i]);
-    Sum* const columns = kept_columns_ + buffer * kColumnElements + int(threadIdx.x);
-    WEFT_UNROLL
-    for (int i = 0; i < kColumnLoads; ++i) columns[i * Tile::kThreads] = Sum(next_columns_[i]);
-  }
-
-  WEFT_DEVICE void multiply(int buffer) {
+  WEFT_DEVICE void add(int buffer) {
     constexpr int kWidth = 16 / int(sizeof(Sum));
-    const Sum* rows = kept_rows_ + buffer * kRowElements + int(threadIdx.x) / Tile::kColumns * Tile::kThreadM;
-    const Sum* columns = kept_columns_ + buffer * kColumnElements + int(threadIdx.x) % Tile::kColumns;
+    const Sum* rows = rows_ + buffer * kRowElements + int(threadIdx.x) / Tile::kColumns * Tile::kThreadM;
+    const Sum* columns = columns_ + buffer * kColumnElements + int(threadIdx.x) % Tile::kColumns;
     WEFT_UNROLL
     for (int k = 0; k < Tile::kK; ++k) {
       alignas(16) Sum a[Tile::kThreadM];
@@ -116,50 +78,131 @@ class ProductBlock {
     }
   }
 
-  const int depth_;
-  Rows& rows_;
-  Columns& columns_;
-  Sum *const kept_rows_, *const kept_columns_;
-  decltype(std::declval<Rows&>().at(0, 0)) next_rows_[kRowLoads];
-  decltype(std::declval<Columns&>().at(0)) next_columns_[kColumnLoads];
+  template <class F>
+  WEFT_DEVICE void each(F&& f) const {
+    const int row = int(threadIdx.x) / Tile::kColumns * Tile::kThreadM, column = int(threadIdx.x) % Tile::kColumns;
+    WEFT_UNROLL
+    for (int e = 0; e < kSums; ++e) f(row + e / Tile::kThreadN, column + e % Tile::kThreadN * Tile::kColumns, sums_[e]);
+  }
+
+ private:
+  static constexpr int kSums = Tile::kThreadM * Tile::kThreadN;
+  static_assert(Tile::kThreadM % 4 == 0);
+
+  Sum *const rows_, *const columns_;
   Sum sums_[kSums];  // by row and column
 };
 
+/// Products of a kernel come one after another: they share this much memory, if that is enough for them.
+inline constexpr int kProductRoom = 21 * 1024;
+
+/// A block at work on one tile. `rows.at(m, k)` is an element of row m of the tile, `columns.at(k)` one of the column
+/// that is the thread's own while elements come in; both are zero outside of the operand.
+template <class Tile, class Sum, class Rows, class Columns>
+class ProductBlock {
+ public:
+  WEFT_DEVICE ProductBlock(int depth, Rows& rows, Columns& columns)
+      : depth_(depth),
+        rows_(rows),
+        columns_(columns),
+        sums_(shared<unsigned char, (Sums::kBytes > kProductRoom ? Sums::kBytes : kProductRoom), -3>()) {}
+
+  /// The sums of the tile at which both operands stand.
+  WEFT_DEVICE void sum() {
+    fetch(0);
+    sums_.clear();
+    keep(0);
+    __syncthreads();
+    for (int k = 0; k < depth_; k += Tile::kK) {
+      const int now = k / Tile::kK % 2;
+      const bool goes_on = k + Tile::kK < depth_;
+      if (goes_on) fetch(k + Tile::kK);
+      sums_.add(now);
+      if (goes_on) keep(1 - now);
+      __syncthreads();
+    }
+  }
+
+  /// Calls f(row of the tile, column of the tile, sum) for this thread's share.
+  template <class F>
+  WEFT_DEVICE void each(F&& f) {
+    sums_.each(f);
+  }
+
+  /// The column of the tile whose elements the thread brings in.
+  static WEFT_DEVICE int own_column() { return int(threadIdx.x) % Tile::kN; }
+
+ private:
+  using Sums = typename Tile::template Sums<Sum>;
+  static constexpr int kRowLoads = Tile::kM * Tile::kK / Tile::kThreads, kRowStep = Tile::kThreads / Tile::kK;
+  static constexpr int kColumnLoads = Tile::kN * Tile::kK / Tile::kThreads, kColumnStep = Tile::kThreads / Tile::kN;
+  static_assert(Tile::kThreads % Tile::kN == 0 && Tile::kThreads % Tile::kK == 0);
+
+  WEFT_DEVICE static int first_row() { return int(threadIdx.x) / Tile::kK; }
+  WEFT_DEVICE static int own_k() { return int(threadIdx.x) % Tile::kK; }
+  WEFT_DEVICE static int first_k() { return int(threadIdx.x) / Tile::kN; }
+
+  WEFT_DEVICE void fetch(int k) {
+    WEFT_UNROLL
+    for (int i = 0; i < kRowLoads; ++i) next_rows_[i] = rows_.at(first_row() + i * kRowStep, k + own_k());
+    WEFT_UNROLL
+    for (int i = 0; i < kColumnLoads; ++i) next_columns_[i] = columns_.at(k + first_k() + i * kColumnStep);
+  }
+
+  WEFT_DEVICE void keep(int buffer) {
+    WEFT_UNROLL
+    for (int i = 0; i < kRowLoads; ++i) sums_.keep_row(buffer, first_row() + i * kRowStep, own_k(), next_rows_[i]);
+    WEFT_UNROLL
+    for (int i = 0; i < kColumnLoads; ++i)
+      sums_.keep_column(buffer, first_k() + i * kColumnStep, own_column(), next_columns_[i]);
+  }
+
+  const int depth_;
+  Rows& rows_;
+  Columns& columns_;
+  Sums sums_;
+  decltype(std::declval<Rows&>().at(0, 0)) next_rows_[kRowLoads];
+  decltype(std::declval<Columns&>().at(0)) next_columns_[kColumnLoads];
+};
+
 /// Rows of the first operand from `first` on, elements as a function of batch, row and k.
-template <class Sum, class Element>
+template <class Element>
 struct ProductRows {
+  using T = std::invoke_result_t<Element, int64_t, int64_t, int64_t>;
   const Product& product;
   Element element;
   int64_t batch = 0, first = 0;
 
-  WEFT_DEVICE Sum at(int m, int k) const {
-    return first + m < product.rows && k < product.depth ? element(batch, first + m, int64_t(k)) : Sum(0);
+  WEFT_DEVICE T at(int m, int k) const {
+    return first + m < product.rows && k < product.depth ? element(batch, first + m, int64_t(k)) : T(0.0f);
   }
 };
 
 /// One column of the second operand, elements as a function of batch, k and column.
-template <class Sum, class Element>
+template <class Element>
 struct ProductColumn {
+  using T = std::invoke_result_t<Element, int64_t, int64_t, int64_t>;
   const Product& product;
   Element element;
   int64_t batch = 0, column = 0;
 
-  WEFT_DEVICE Sum at(int k) const {
-    return column < product.columns && k < product.depth ? element(batch, int64_t(k), column) : Sum(0);
+  WEFT_DEVICE T at(int k) const {
+    return column < product.columns && k < product.depth ? element(batch, int64_t(k), column) : T(0.0f);
   }
 };
 
 }  // namespace detail
 
 /// y[batch][row][column] by put(batch, row, column, sum), for each of them once: the sum over k of left(batch, row, k)
-/// times right(batch, k, column), which have the type Sum: float for 16-bit floats. Blocks have Tile::kThreads threads
-/// and take tiles in turn; sums are taken in the order of k, whatever the grid.
+/// times right(batch, k, column), which have the type Sum, with a TensorTile its own. Blocks have Tile::kThreads
+/// threads and take tiles in turn; sums are taken in the order of k (of every 16, with tensor cores), whatever the
+/// grid.
 template <class Tile, class Sum, class Left, class Right, class Put>
 WEFT_DEVICE void multiply(const Product& product, Left&& left, Right&& right, Put&& put) {
   const int64_t row_tiles = (product.rows + Tile::kM - 1) / Tile::kM;
   const int64_t column_tiles = (product.columns + Tile::kN - 1) / Tile::kN;
-  detail::ProductRows<Sum, Left&> rows{product, left};
-  detail::ProductColumn<Sum, Right&> columns{product, right};
+  detail::ProductRows<Left&> rows{product, left};
+  detail::ProductColumn<Right&> columns{product, right};
   detail::ProductBlock<Tile, Sum, decltype(rows), decltype(columns)> block(product.depth, rows, columns);
   for (int64_t tile = blockIdx.x; tile < product.batch * row_tiles * column_tiles; tile += gridDim.x) {
     const int64_t batch = tile / (row_tiles * column_tiles), first_column = tile / row_tiles % column_tiles * Tile::kN;

@@ -2,10 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "device.h"
-#include "weft/device.h"
+#include "tiles.h"
 
 using weft::Convolution;
-using weft::ProductTile;
 using weft::SlidingWindow;
 
 namespace {
@@ -65,13 +64,6 @@ double convolved(const Shape& s, const std::vector<T>& x, const std::vector<T>& 
   return sum;
 }
 
-template <class T>
-std::vector<T> values(int64_t count) {
-  std::vector<T> out;
-  for (int64_t i = 0; i < count; ++i) out.push_back(T(float(i * 7 % 23) / 16 - 0.6875f));
-  return out;
-}
-
 template <class Tile, class Sum, class T>
 void check(const Shape& s, unsigned blocks) {
   const auto& [window, c] = s;
@@ -91,22 +83,19 @@ void check(const Shape& s, unsigned blocks) {
   CHECK(puts_at.read() == std::vector<int>(count, 1));
 }
 
-template <class Tile>
-void check_tile() {
+template <class Tiles>
+void check_tiles(Tiles) {
   for (const Shape& s : kShapes) {
-    INFO("filters " << s.convolution.filters << ", tile " << Tile::kM << " x " << Tile::kN);
-    for (unsigned blocks : {1u, 3u, 40u}) check<Tile, float, float>(s, blocks);
-    check<Tile, float, weft::half>(s, 5);
-    check<Tile, float, weft::bfloat16>(s, 5);
-    if constexpr (Tile::kM < 128) check<Tile, double, double>(s, 5);
+    INFO("filters " << s.convolution.filters << ", tile " << Tiles::kM << " x " << Tiles::kN);
+    for (unsigned blocks : {1u, 3u, 40u}) check<typename Tiles::Threads, float, float>(s, blocks);
+    check<typename Tiles::template Warps<weft::half>, float, weft::half>(s, 5);
+    check<typename Tiles::template Warps<weft::bfloat16>, float, weft::bfloat16>(s, 5);
+    if constexpr (Tiles::kM < 128) check<typename Tiles::Threads, double, double>(s, 5);
   }
 }
 
 }  // namespace
 
 TEST_CASE("device convolutions: every tile against the definition") {
-  check_tile<ProductTile<16, 64, 4, 2>>();
-  check_tile<ProductTile<32, 64, 4, 4>>();
-  check_tile<ProductTile<64, 64, 8, 4>>();
-  check_tile<ProductTile<128, 128, 8, 8>>();
+  for_each_tiles([](auto tiles) { check_tiles(tiles); });
 }

@@ -2,10 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "device.h"
-#include "weft/device.h"
+#include "tiles.h"
 
 using weft::Product;
-using weft::ProductTile;
 
 namespace {
 
@@ -15,23 +14,16 @@ const Product kProducts[] = {{1, 16, 64, 16}, {3, 5, 70, 1}, {2, 33, 7, 37}, {1,
 template <class Tile, class Sum, class T>
 __global__ void multiply(Product product, const T* left, const T* right, Sum* y, int* puts) {
   const auto of_left = [&](int64_t batch, int64_t m, int64_t k) {
-    return Sum(left[(batch * product.rows + m) * product.depth + k]);
+    return left[(batch * product.rows + m) * product.depth + k];
   };
   const auto of_right = [&](int64_t batch, int64_t k, int64_t n) {
-    return Sum(right[(batch * product.columns + n) * product.depth + k]);
+    return right[(batch * product.columns + n) * product.depth + k];
   };
   weft::multiply<Tile, Sum>(product, of_left, of_right, [&](int64_t batch, int64_t m, int64_t n, Sum sum) {
     const int64_t at = (batch * product.rows + m) * product.columns + n;
     y[at] = sum;
     atomicAdd(puts + at, 1);
   });
-}
-
-template <class T>
-std::vector<T> values(int64_t count) {
-  std::vector<T> out;
-  for (int64_t i = 0; i < count; ++i) out.push_back(T(float(i * 7 % 23) / 16 - 0.6875f));
-  return out;
 }
 
 /// By its definition, in double.
@@ -61,22 +53,19 @@ void check(const Product& p, unsigned blocks) {
   CHECK(puts_at.read() == std::vector<int>(count, 1));
 }
 
-template <class Tile>
-void check_tile() {
+template <class Tiles>
+void check_tiles(Tiles) {
   for (const Product& p : kProducts) {
-    INFO("rows " << p.rows << ", tile " << Tile::kM << " x " << Tile::kN);
-    for (unsigned blocks : {1u, 3u, 40u}) check<Tile, float, float>(p, blocks);
-    check<Tile, float, weft::half>(p, 5);
-    check<Tile, float, weft::bfloat16>(p, 5);
-    if constexpr (Tile::kM < 128) check<Tile, double, double>(p, 5);
+    INFO("rows " << p.rows << ", tile " << Tiles::kM << " x " << Tiles::kN);
+    for (unsigned blocks : {1u, 3u, 40u}) check<typename Tiles::Threads, float, float>(p, blocks);
+    check<typename Tiles::template Warps<weft::half>, float, weft::half>(p, 5);
+    check<typename Tiles::template Warps<weft::bfloat16>, float, weft::bfloat16>(p, 5);
+    if constexpr (Tiles::kM < 128) check<typename Tiles::Threads, double, double>(p, 5);
   }
 }
 
 }  // namespace
 
 TEST_CASE("device products: every tile against the definition") {
-  check_tile<ProductTile<16, 64, 4, 2>>();
-  check_tile<ProductTile<32, 64, 4, 4>>();
-  check_tile<ProductTile<64, 64, 8, 4>>();
-  check_tile<ProductTile<128, 128, 8, 8>>();
+  for_each_tiles([](auto tiles) { check_tiles(tiles); });
 }

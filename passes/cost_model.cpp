@@ -23,17 +23,18 @@ struct Row {
 // shortest step of a trace, a product of 512 operations, takes 70 ns. A polynomial for exp takes 0.25 ns an element at
 // 211 GFLOP/s: 50 operations. Other rows are NVIDIA's data sheets of the product named: dense rates, f32 and f64
 // outside of tensor cores, NVLink (PCIe for L40S) in one direction. step and latency are guesses there: a launch in a
-// replayed graph, a small NCCL call.
+// replayed graph, a small NCCL call. A kernel of a loop over chunks has 32 blocks: so many of the product's
+// multiprocessors (108, 142, 132, 148).
 //
-//  machine, f32, f64, f16, memory, link, latency, step, function
+//  machine, f32, f64, f16, memory, link, latency, step, function, chunked
 const Row kTable[] = {
-    {Target::Kind::Host, 4, {"one core with SSE2", 25e9, 12.5e9, 25e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50}},
-    {Target::Kind::Host, 8, {"one core with AVX2", 101e9, 50e9, 101e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50}},
-    {Target::Kind::Host, 16, {"one core with AVX-512", 211e9, 105e9, 211e9, 22e9, 26e9, 0.4e-6, 0.05e-6, 50}},
-    {Target::Kind::Cuda, 80, {"A100 SXM 80 GB", 19.5e12, 9.7e12, 312e12, 2039e9, 300e9, 10e-6, 2e-6, 16}},
-    {Target::Kind::Cuda, 89, {"L40S", 91.6e12, 1.4e12, 362e12, 864e9, 32e9, 10e-6, 2e-6, 16}},
-    {Target::Kind::Cuda, 90, {"H100 SXM", 67e12, 34e12, 989e12, 3350e9, 450e9, 10e-6, 2e-6, 16}},
-    {Target::Kind::Cuda, 100, {"B200 SXM", 80e12, 40e12, 2250e12, 8000e9, 900e9, 10e-6, 2e-6, 16}},
+    {Target::Kind::Host, 4, {"one core with SSE2", 25e9, 12.5e9, 25e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {Target::Kind::Host, 8, {"one core with AVX2", 101e9, 50e9, 101e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {Target::Kind::Host, 16, {"one core with AVX-512", 211e9, 105e9, 211e9, 22e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {Target::Kind::Cuda, 80, {"A100 SXM 80 GB", 19.5e12, 9.7e12, 312e12, 2039e9, 300e9, 10e-6, 2e-6, 16, 32. / 108}},
+    {Target::Kind::Cuda, 89, {"L40S", 91.6e12, 1.4e12, 362e12, 864e9, 32e9, 10e-6, 2e-6, 16, 32. / 142}},
+    {Target::Kind::Cuda, 90, {"H100 SXM", 67e12, 34e12, 989e12, 3350e9, 450e9, 10e-6, 2e-6, 16, 32. / 132}},
+    {Target::Kind::Cuda, 100, {"B200 SXM", 80e12, 40e12, 2250e12, 8000e9, 900e9, 10e-6, 2e-6, 16, 32. / 148}},
 };
 
 /// The newest of the target's archs: what is built for several runs best there.
@@ -51,7 +52,7 @@ struct Named {
 constexpr Named kNamed[] = {
     {"f32", &Ceilings::f32},       {"f64", &Ceilings::f64},           {"f16", &Ceilings::f16},
     {"memory", &Ceilings::memory}, {"link", &Ceilings::link},         {"latency", &Ceilings::latency},
-    {"step", &Ceilings::step},     {"function", &Ceilings::function},
+    {"step", &Ceilings::step},     {"function", &Ceilings::function}, {"chunked", &Ceilings::chunked},
 };
 
 // ---- operations
@@ -284,13 +285,20 @@ int64_t moved_bytes(const Kernel& kernel) {
   return bytes;
 }
 
+/// What a kernel can do that has only a part of the machine.
+static Ceilings part_of(Ceilings ceilings) {
+  for (double Ceilings::*rate : {&Ceilings::f32, &Ceilings::f64, &Ceilings::f16, &Ceilings::memory})
+    ceilings.*rate *= ceilings.chunked;
+  return ceilings;
+}
+
 CostModel::CostModel(const Plan& plan, const Module& module, Ceilings ceilings)
-    : plan_(plan), ceilings_(std::move(ceilings)) {
+    : plan_(plan), ceilings_(std::move(ceilings)), chunked_(part_of(ceilings_)) {
   for (const Kernel& kernel : plan.kernels) kernels_.push_back(kernel_work(module, kernel, ceilings_.function));
 }
 
-StepCost CostModel::of(const Step& step, int rank) const {
-  const auto cost = [&](const Work& work) { return cost_of(work, ceilings_); };
+StepCost CostModel::of(const Step& step, int rank, bool chunked) const {
+  const auto cost = [&](const Work& work) { return cost_of(work, chunked ? chunked_ : ceilings_); };
   if (const auto* launch = std::get_if<LaunchStep>(&step.what)) return cost(kernels_[launch->kernel.index]);
   if (const auto* copy = std::get_if<CopyStep>(&step.what)) return cost(copy_work(plan_.buffer(copy->to)));
   if (const auto* collective = std::get_if<CollectiveStep>(&step.what)) return cost(collective_work(*collective));

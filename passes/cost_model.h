@@ -21,6 +21,7 @@ struct Ceilings {
   double latency = 0;   // seconds until ranks that meet go on
   double step = 0;      // seconds of a step that does nothing
   double function = 0;  // operations that exp, tanh and the like count as
+  double chunked = 1;   // the part of the machine that the one kernel of a loop over chunks has
 };
 /// The row of the table for a target. A GPU without one takes that of the nearest older kind; `machine` says which.
 Ceilings ceilings_of(const Target& target);
@@ -60,13 +61,13 @@ class CostModel {
   CostModel(const Plan& plan, const Module& module, Ceilings ceilings);
 
   /// A send is what leaves the rank, a recv what comes to it. Nothing for a step that holds others, and for a transfer
-  /// in which the rank has no part.
-  StepCost of(const Step& step, int rank) const;
+  /// in which the rank has no part. `chunked`: inside the one kernel of a loop over chunks.
+  StepCost of(const Step& step, int rank, bool chunked = false) const;
   const Ceilings& ceilings() const { return ceilings_; }
 
  private:
   const Plan& plan_;
-  const Ceilings ceilings_;
+  const Ceilings ceilings_, chunked_;
   std::vector<Work> kernels_;  // by KernelId
 };
 

@@ -131,9 +131,10 @@ void Prediction::cost_events() {
   seconds_.assign(static_cast<size_t>(events_.nodes), 0);
   std::map<std::pair<int, int>, double> sent;  // the longest of a transfer and micro-batch
   for (const Event& event : events_.events) {
-    costs_.push_back(model_.of(*event.step, event.rank));
+    const bool fused = fused_.contains(event.step);
+    costs_.push_back(model_.of(*event.step, event.rank, fused));
     // The first chunk began the kernel.
-    if (fused_.contains(event.step) && event.chunks.back() > 0) costs_.back().seconds -= model_.ceilings().step;
+    if (fused && event.chunks.back() > 0) costs_.back().seconds -= model_.ceilings().step;
     if (const auto* send = std::get_if<SendStep>(&event.step->what)) {
       double& longest = sent[{send->transfer, event.micro_batch}];
       longest = std::max(longest, costs_.back().seconds);

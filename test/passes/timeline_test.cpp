@@ -65,6 +65,11 @@ TEST_CASE("one kernel for all chunks is launched once") {
     if (name == "proj") CHECK(box.end - box.begin == doctest::Approx(box.at == "chunk 0" ? 2 : 1));
     if (name == "far") CHECK(box.end - box.begin == doctest::Approx(3 + 416. / 512));
   }
+  Ceilings few = ceilings;
+  few.chunked = 0.5;
+  for (const TimelineBox& box : predict_timeline(made.plan, CostModel(made.plan, *made.scheduled->module, few)).boxes)
+    if (line.steps[static_cast<size_t>(box.step)].name == "proj" && box.at == "chunk 1")
+      CHECK(box.end - box.begin == doctest::Approx(2));
 }
 
 TEST_CASE("a wait names what it waited for, and the longest chain has no gap") {

@@ -5,7 +5,8 @@
 The last line is `N passed, N failed, N skipped`; the exit code is 1 if a case failed.
 
 Groups run one after another, so that what they time is theirs. Those that only take long say `# test: LABEL, lane NAME`:
-at the end the lanes run beside each other, the groups of one lane (which share a build) still one after another.
+at the end the lanes run beside each other, the groups of one lane still one after another. Two lanes that take about
+equally long keep two cores busy.
 """
 
 import collections

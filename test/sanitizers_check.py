@@ -1,4 +1,4 @@
-# test: slow, lane sanitized
+# test: slow, lane sanitizers
 """Everything that runs, under sanitizers: the compiler's tests, the fixtures' programs on their ranks and the runtime
 under the address and undefined-behaviour ones; the collectives and programs with ranks as threads under the thread one.
 
@@ -6,6 +6,7 @@ A fixture's program is what `weft verify` builds, runs and compares with the ref
 g++ stands first in PATH, adds the sanitizers, and links the runtime library that was built with them."""
 
 import contextlib
+import fcntl
 import os
 import shutil
 
@@ -20,7 +21,7 @@ for word; do
   shift
   case $word in
     -s) continue ;;
-    -O3) word=-O1 ;;
+    -O3) word=-Og ;;
     */libweft_runtime.a) word={runtime} ;;
   esac
   set -- "$@" "$word"
@@ -43,7 +44,20 @@ SLOW_CASES = ["mutations at every site of every fixture", "mutations: two stages
 OTHER_BYTES = "emit: the same plan gives the same executable in another folder"
 
 
+@contextlib.contextmanager
+def alone(preset):
+    """While this holds, no other group builds the preset: they may run beside each other."""
+    with (harness.ROOT / "build" / f"{preset}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def build(preset, targets):
+    with alone(preset):
+        return build_alone(preset, targets)
+
+
+def build_alone(preset, targets):
     cache = (harness.BUILD / "CMakeCache.txt").read_text()
     proto = next(line for line in cache.split("\n") if line.startswith("WEFT_ONNX_PROTO")).split("=", 1)[1]
     status, out, err = harness.run(["cmake", "--preset", preset, f"-DWEFT_ONNX_PROTO={proto}"], cwd=harness.ROOT)

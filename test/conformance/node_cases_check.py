@@ -1,4 +1,4 @@
-# test: slow, lane plain
+# test: slow, lane programs
 """ONNX's operator cases, and the cases that PyTorch's converter left in ONNX."""
 
 import harness

@@ -1,4 +1,4 @@
-# test: slow, lane sanitized
+# test: slow, lane programs
 """The emulation's tests and emitted cuda programs under the address and thread sanitizers."""
 
 import os

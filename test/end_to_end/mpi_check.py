@@ -2,6 +2,7 @@
 """Programs of `--transport mpi` on one machine, under each MPI that is installed: the same bits as ranks that share
 memory (what the same executable does without a launcher), and how all ranks end where one fails."""
 
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -212,8 +213,8 @@ if __name__ == "__main__":
     check_refusals()
     table = list(cases())
     for mpi in installed:
-        for case in table:
-            check_results(mpi, case)
+        with concurrent.futures.ThreadPoolExecutor(harness.JOBS) as pool:
+            list(pool.map(lambda case: check_results(mpi, case), table))
         check_sources(mpi)
         check_failures(mpi)
         check_environments(mpi, next((other for other in installed if other is not mpi), None))

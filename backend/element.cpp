@@ -316,18 +316,19 @@ void Elements::keep_on_host(const std::string& key, const Element& element, DTyp
 
 /// The lane that keeps an element is the one that reads it: a warp has registers for it, a block shared memory.
 void Elements::keep_on_lanes(const std::string& key, const Element& element, DType dtype) {
-  // Of the 48 KiB that a kernel has; in a loop over chunks it holds the tiles of products too.
+  // Of the 48 KiB that a kernel has; in a loop over chunks it holds the tiles of products too (weft::step_room).
   const int64_t most_shared_bytes = (context_.is_in_chunks() ? 8 : 40) * int64_t{1024};
   const Scope::Keeping& keeping = *element.scope->keeping;
   const std::string type = compute_type(dtype), count = std::to_string(keeping.count);
   const bool in_warp = scopes.lanes == Lanes::Warp;
-  const int64_t bytes = in_warp ? 0 : keeping.count * dtype_bytes(dtype);
-  if (shared_bytes_ + bytes > most_shared_bytes) return;
+  const int64_t element_bytes = is_16_bit_float(dtype) ? 4 : dtype_bytes(dtype);  // as computed
+  const int64_t first = shared_bytes_, bytes = in_warp ? 0 : (keeping.count * element_bytes + 15) / 16 * 16;
+  if (first + bytes > most_shared_bytes) return;
   shared_bytes_ += bytes;
   const std::string array = scopes.names.unique(element.text + "_row");
   keeping.loop->parent->put(in_warp ? type + " " + array + "[" + std::to_string(keeping.lane_count) + "];"
-                                    : type + "* const " + array + " = weft::shared<" + type + ", " + count + ", " +
-                                          std::to_string(shared_arrays_++) + ">();");
+                                    : type + "* const " + array + " = " +
+                                          context_.shared_array(type, count, shared_arrays_++, first) + ";");
   const std::string place = array + "[" + (in_warp ? keeping.lane_at : keeping.at) + "]";
   element.scope->put(place + " = " + element.text + ";");
   keeping.loop->filled[key] = place;

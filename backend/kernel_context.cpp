@@ -84,6 +84,12 @@ std::string KernelContext::peer_copy(size_t number, int64_t peer) const {
   return name + "[" + (peer < 0 ? "peers.index" : std::to_string(peer)) + "]";
 }
 
+std::string KernelContext::shared_array(const std::string& type, const std::string& count, int site,
+                                        int64_t first) const {
+  if (is_in_chunks()) return "weft::step_room<" + type + ">(" + std::to_string(first) + ")";
+  return "weft::shared<" + type + ", " + count + ", " + std::to_string(site) + ">()";
+}
+
 int64_t KernelContext::ranks() const {
   int64_t ranks = 1;
   for (int64_t axis : group_) ranks *= kernel.mesh[axis].size;

@@ -75,6 +75,9 @@ class KernelContext {
   const std::string& formal_name(size_t number) const { return formal_names_[number]; }
   /// A window operand as the peer with this index in the group has it; -1: as this rank has it.
   std::string peer_copy(size_t number, int64_t peer) const;
+  /// An array that the threads of a block share, the site-th of the kernel; in a loop over chunks from byte `first` on
+  /// of what its steps share.
+  std::string shared_array(const std::string& type, const std::string& count, int site, int64_t first) const;
   void need(Argument argument) { arguments_.insert(argument); }
   /// Those that a launch passes, in front of the operands.
   std::vector<Argument> passed_arguments() const;

@@ -78,7 +78,7 @@ std::optional<std::vector<std::string>> write_transposition(KernelContext& conte
   Scope root,
       loop(&root, "for (int64_t block = blockIdx.x; block < " + std::to_string(blocks) + "; block += gridDim.x) {");
   root.put("// Tiles of 32 x 32: rows of the operand come in, rows of the result go out.");
-  root.put(type + "* const tile = weft::shared<" + type + ", 32 * 33, 0>();");
+  root.put(type + "* const tile = " + context.shared_array(type, "32 * 33", 0, 0) + ";");
   loop.put("const int64_t column = block % " + tiles(dims[last]) + " * 32, " + row_name + " = block / " +
            tiles(dims[last]) + " % " + tiles(dims[row]) + " * 32;");
   if (!parts.empty()) {

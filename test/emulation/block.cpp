@@ -22,6 +22,7 @@ static thread_local std::vector<char*> free_stacks;
 Block* current_block() { return the_block; }
 
 static constexpr size_t kArenaBytes = 232 * 1024, kRedZone = 64;
+static constexpr size_t kMostShared = 48 * 1024;  // that a kernel declares
 static constexpr uint64_t kZoneWord = 0xa5a5a5a5a5a5a5a5;
 
 /// A store that no sanitizer takes for one of the program.
@@ -58,7 +59,7 @@ void Block::start(const Launch& launch, const Edges& edges, uint64_t index, uint
   for (unsigned w = 0; w < warps_.size(); ++w)
     warps_[w].ready = count_ - w * 32 >= 32 ? ~0u : (1u << (count_ - w * 32)) - 1;
   shared_.clear();
-  arena_used_ = 0;
+  arena_used_ = shared_bytes_ = 0;
   // New pages have no history: the next block's use of the same bytes is no race with this one's.
   if (arena_ == nullptr || kThreadSanitizer) {
     void* at = mmap(arena_, kArenaBytes, PROT_READ | PROT_WRITE,
@@ -272,7 +273,9 @@ void* Block::shared(const void* key, size_t bytes, const char* what) {
   for (const Shared& s : shared_)
     if (s.key == key) return s.at;
   const size_t room = (bytes + 127) / 128 * 128;
-  if (arena_used_ + room + 2 * kRedZone > kArenaBytes) fail("more than %zu bytes of shared memory", kArenaBytes);
+  if ((shared_bytes_ += bytes) > kMostShared)
+    fail("%zu bytes of shared memory, and a kernel has %zu: %s", shared_bytes_, kMostShared, what);
+  if (arena_used_ + room + 2 * kRedZone > kArenaBytes) fail("too many arrays in shared memory");
   char* zone = arena_ + arena_used_;
   char* at = zone + kRedZone;
   arena_used_ += kRedZone + room;  // the zone behind is the next one's zone before

@@ -84,7 +84,7 @@ class Block {
 
   std::vector<Shared> shared_;
   char* arena_ = nullptr;
-  size_t arena_used_ = 0;
+  size_t arena_used_ = 0, shared_bytes_ = 0;
 };
 
 /// The block whose thread runs on this OS thread, or null.

@@ -208,7 +208,7 @@ def raise_alternatives(match):
 
 
 def mutate_kernels(mutator, file, text):
-    shared = re.findall(r"(\w+) = weft::shared<", text)
+    shared = re.findall(r"(\w+) = weft::(?:shared|step_room)<", text)
     # In a long loop many meetings come before what the last step read is written again.
     last = r"(?!\n  \})" if text.count("peers.meet()") > 2 else ""
     rules = [

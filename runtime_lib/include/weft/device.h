@@ -57,6 +57,16 @@ WEFT_DEVICE T* shared() {
 #endif
 }
 
+/// What the steps of a loop over chunks keep there, one step after another: all threads of the block meet in between.
+/// The largest is a tile that is transposed, of 8-byte elements.
+inline constexpr int kStepRoom = 32 * 33 * 8;
+
+/// From byte `first` on, a multiple of 16.
+template <class T>
+WEFT_DEVICE T* step_room(int first) {
+  return reinterpret_cast<T*>(shared<unsigned char, kStepRoom, -5>() + first);
+}
+
 // ---- reductions -----------------------------------------------------------------------------------------------------
 // Every thread passes its value and gets the result; the same bits on all threads. A block has a multiple of 32
 // threads, at most 1024. T is float, double, or an integer of 32 or 64 bits.

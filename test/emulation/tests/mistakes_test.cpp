@@ -51,6 +51,10 @@ TEST_CASE("emulation: an index beside shared or device memory") {
   check_says("device_index", kAddressSanitizer ? "heap-buffer-overflow" : "a write beside an allocation of 400 bytes");
 }
 
+TEST_CASE("emulation: more shared memory than a kernel may declare") {
+  check_says("much_shared", "52000 bytes of shared memory, and a kernel has 49152");
+}
+
 TEST_CASE("emulation: divergent barriers name kernel, block and threads") {
   check_says("some_leave", "divergent barrier: thread 0 waits at");
   check_says("some_leave", "kernel mistakes::some_leave, block (");

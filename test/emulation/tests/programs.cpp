@@ -23,6 +23,8 @@ __global__ void shift(const float* x, float* y) {
   y[blockIdx.x * kThreads + t] = all[(t + 1) % kThreads];
 }
 
+__global__ void much_shared(float* y) { *y = *shared_array<float, 6000, 0>() + *shared_array<float, 7000, 0>(); }
+
 __global__ void some_leave(float* y) {
   if (threadIdx.x == 70) return;
   __syncthreads();
@@ -123,17 +125,12 @@ const struct {
   const char* name;
   int (*run)();
 } kPrograms[] = {
-    {"right_shift", run_shift<true>},
-    {"dropped_barrier", run_shift<false>},
-    {"shared_index", run_shift<true, 1>},
-    {"some_leave", on_buffer<some_leave>},
-    {"two_barriers", on_buffer<two_barriers>},
-    {"wrong_mask", on_buffer<wrong_mask>},
-    {"not_in_mask", on_buffer<not_in_mask>},
-    {"device_index", run_beside},
-    {"deep_recursion", run_deep},
-    {"right_streams", run_streams<true>},
-    {"missing_wait", run_streams<false>},
+    {"right_shift", run_shift<true>},      {"dropped_barrier", run_shift<false>},
+    {"shared_index", run_shift<true, 1>},  {"much_shared", on_buffer<much_shared>},
+    {"some_leave", on_buffer<some_leave>}, {"two_barriers", on_buffer<two_barriers>},
+    {"wrong_mask", on_buffer<wrong_mask>}, {"not_in_mask", on_buffer<not_in_mask>},
+    {"device_index", run_beside},          {"deep_recursion", run_deep},
+    {"right_streams", run_streams<true>},  {"missing_wait", run_streams<false>},
 };
 
 }  // namespace mistakes

@@ -170,7 +170,8 @@ std::pair<std::string, double> parse_ceiling(const std::string& text) {
         format("--ceiling {}: there is no ceiling '{}'{}", text, name, did_you_mean(name, ceiling_names())));
   const bool may_be_zero = name == "latency" || name == "step";
   double value = 0;
-  if (at == std::string::npos || !CLI::detail::lexical_cast(text.substr(at + 1), value) || value > 1e30 ||
+  const double most = name == "chunked" ? 1 : 1e30;
+  if (at == std::string::npos || !CLI::detail::lexical_cast(text.substr(at + 1), value) || value > most ||
       !(may_be_zero ? value >= 0 : value > 0))
     throw CLI::ValidationError(format("--ceiling {}: {}=NUMBER is expected", text, name));
   return {name, value};

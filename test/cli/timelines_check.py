@@ -67,6 +67,7 @@ def check_json():
     expect("ceiling/unknown", harness.weft("explain", MODEL, "--ceiling", "lnik=1"), 2, "did you mean 'link'?")
     for value in ("", "=", "=-1", "=0", "=fast", "=nan", "=inf", "=1x"):
         expect(f"ceiling/link{value}", harness.weft("explain", MODEL, "--ceiling", f"link{value}"), 2, "link=NUMBER")
+    expect("ceiling/chunked=2", harness.weft("explain", MODEL, "--ceiling", "chunked=2"), 2, "chunked=NUMBER")
     expect("page/no-file", harness.weft("explain", MODEL, "--page", FOLDER), 1, "[page-file]")
 
 

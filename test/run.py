@@ -5,8 +5,8 @@
 The last line is `N passed, N failed, N skipped`; the exit code is 1 if a case failed.
 
 Groups run one after another, so that what they time is theirs. Those that only take long say `# test: LABEL, lane NAME`:
-at the end the lanes run beside each other, the groups of one lane still one after another. Two lanes that take about
-equally long keep two cores busy.
+at the end the lanes run beside each other, the groups of one lane still one after another, those with `lane NAME last`
+behind the others. Two lanes that take about equally long keep two cores busy.
 """
 
 import collections
@@ -23,7 +23,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LABELS = ("fast", "slow", "full")
 SHOWN = 600  # characters of a failure; build/test/GROUP.log holds all
-HEAD = re.compile(rf"^# test: ({'|'.join(LABELS)})(?:, lane (\w+))?$")
+HEAD = re.compile(rf"^# test: ({'|'.join(LABELS)})(?:, lane (\w+)( last)?)?$")
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]*(?::[^ ][^:]*)*)(?:: (.*))?$")
 
 
@@ -33,6 +33,7 @@ class Group:
     label: str
     script: pathlib.Path
     lane: str = ""
+    is_last: bool = False
     passed: int = 0
     failures: list = dataclasses.field(default_factory=list)
     skips: list = dataclasses.field(default_factory=list)
@@ -45,8 +46,8 @@ def find_groups():
         head = next(filter(None, map(HEAD.match, script.read_text().split("\n")[:5])), None)
         if not head:
             sys.exit(f"{script}: one of its first five lines must be '# test: LABEL', LABEL one of {', '.join(LABELS)}")
-        groups.append(Group(script.stem.removesuffix("_check"), head[1], script, head[2] or ""))
-    return groups
+        groups.append(Group(script.stem.removesuffix("_check"), head[1], script, head[2] or "", bool(head[3])))
+    return sorted(groups, key=lambda group: group.is_last)
 
 
 def run_groups(groups, level):

@@ -1,4 +1,4 @@
-# test: slow, lane programs
+# test: slow, lane programs last
 """The emulation's tests and emitted cuda programs under the address and thread sanitizers."""
 
 import os

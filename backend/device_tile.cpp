@@ -13,7 +13,7 @@ std::string Tile::text(DType dtype) const {
   return (by_warps ? "weft::TensorTile<" : "weft::ProductTile<") + join(texts, ", ") + ">";
 }
 
-/// In the kernel of a loop over chunks tiles of several products lie side by side in 48 KiB.
+/// In the kernel of a loop over chunks a tile has the kernel's threads, and fits into what its products share.
 static bool is_for_chunks(const Tile& tile, DType dtype) {
   return tile.threads() == kChunkThreads && (tile.m == 16 || (tile.m == 64 && dtype != DType::F64));
 }

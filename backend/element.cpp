@@ -94,8 +94,9 @@ Element Elements::load(ValueId value, const IndexList& index) {
     base = context_.peer_copy(static_cast<size_t>(number), peer.empty() ? -1 : std::stoll(peer));
   const DType dtype = formal.type.dtype;
   std::string text = is_vector(offset) ? vector_load(base, offset) : base + "[" + scopes.text(offset) + "]";
+  const std::string loaded = text;
   if (is_16_bit_float(dtype)) text = "float(" + text + ")";
-  Element element{text, scopes.home({offset})};
+  Element element{text, scopes.home({offset}), loaded};
   if (element.scope == scopes.current || !peer.empty()) return element;
   element = named(value, element);
   bind(value, index, element.text, element.scope);

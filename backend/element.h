@@ -10,6 +10,7 @@ namespace weft {
 struct Element {
   std::string text;
   Scope* scope;
+  std::string loaded = {};  // of what is only loaded: the same without a conversion to the compute type
 };
 
 /// What one attempt to write a kernel leaves for the next one.

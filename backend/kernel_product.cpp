@@ -9,18 +9,6 @@ namespace weft {
 
 namespace {
 
-/// Without the conversion of what is only loaded: the lambda returns what memory holds.
-std::string unconverted(const std::string& element) {
-  const std::string head = "float(";
-  if (!element.starts_with(head)) return element;
-  size_t close = head.size();
-  for (int open = 1; close < element.size(); ++close) {
-    open += element[close] == '(' ? 1 : element[close] == ')' ? -1 : 0;
-    if (open == 0) break;
-  }
-  return close + 1 == element.size() ? element.substr(head.size(), close - head.size()) : element;
-}
-
 /// The lambda that gives an element of an operand.
 std::vector<std::string> operand_lines(KernelContext& context, ValueId value, const IndexList& index,
                                        const std::string& name, const char* row, const char* column) {
@@ -36,7 +24,7 @@ std::vector<std::string> operand_lines(KernelContext& context, ValueId value, co
   scopes.floor = scopes.current = &body;
   for (const char* variable : {"batch", row, column}) scopes.own(variable, &body);
   const Element element = elements.at(value, index);
-  body.put("return " + unconverted(element.text) + ";");
+  body.put("return " + (element.loaded.empty() ? element.text : element.loaded) + ";");
   body.finish();
   return scopes.root.lines;
 }

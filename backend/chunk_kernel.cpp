@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weftc {
 
 ChunkKernel::ChunkKernel(const StepText& text, const std::vector<const Step*>& steps, const std::string& group)
     : text_(text), plan_(text.plan_), on_device_(is_cuda(text.plan_)) {
@@ -22,7 +22,7 @@ std::string ChunkKernel::parameter(const std::string& type, const std::string& w
   order_.push_back(argument);
   const std::string name = taken_.has(wanted) ? taken_.unique(wanted) : wanted;
   taken_.reserve(name);
-  return parameters_.emplace(argument, Parameter{type, name}).first->second.name;
+  return parameters_.emplace(argument, ChunkParameter{type, name}).first->second.name;
 }
 
 std::string ChunkKernel::with_outer(const std::string& text) {
@@ -30,7 +30,7 @@ std::string ChunkKernel::with_outer(const std::string& text) {
     const std::string& variable = text_.times_[t].variable;
     if (text.find(variable) == std::string::npos || parameters_.contains(variable)) continue;
     order_.push_back(variable);
-    parameters_.emplace(variable, Parameter{"int ", variable});
+    parameters_.emplace(variable, ChunkParameter{"int ", variable});
   }
   return text;
 }
@@ -63,7 +63,7 @@ std::string ChunkKernel::instance(const Buffer& buffer) const {
 
 std::string ChunkKernel::passed(const LaunchStep& launch, size_t number) {
   const Kernel& kernel = plan_.kernel(launch.kernel);
-  const Formal& formal = kernel.formals[number];
+  const Parameter& formal = kernel.parameters[number];
   const Operand& operand = launch.operands[number];
   const std::string type = memory_type(formal.type.dtype), wanted = identifier(formal.name);
   if (operand.weight) return parameter("const " + type + "* ", wanted, text_.pointer(operand));
@@ -150,7 +150,7 @@ std::string ChunkKernel::name() const {
 std::vector<std::string> ChunkKernel::parameters(bool definition) const {
   std::vector<std::string> list;
   for (const std::string& key : order_) {
-    const Parameter& p = parameters_.at(key);
+    const ChunkParameter& p = parameters_.at(key);
     const bool only_read = p.type.ends_with("* ") && !p.type.starts_with("const ") && !written_.contains(key);
     const bool is_table = definition && p.type == "weft::Peers ";
     list.push_back((is_table ? "const __grid_constant__ " : only_read ? "const " : "") + p.type + p.name);
@@ -158,4 +158,4 @@ std::vector<std::string> ChunkKernel::parameters(bool definition) const {
   return list;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -19,7 +19,7 @@
 #include "backend/naming.h"
 #include "backend/steps.h"
 
-namespace weft {
+namespace weftc {
 
 class ChunkKernel {
  public:
@@ -40,7 +40,7 @@ class ChunkKernel {
   const std::vector<KernelId>& called() const { return called_; }
 
  private:
-  struct Parameter {
+  struct ChunkParameter {
     std::string type, name;
   };
   /// The name of the parameter that is passed `argument`, made the first time.
@@ -64,13 +64,13 @@ class ChunkKernel {
   const Plan& plan_;
   const bool on_device_;
   int64_t blocks_ = 1;
-  std::map<std::string, Parameter> parameters_;  // by what is passed
-  std::vector<std::string> order_;               // what is passed, in order
-  std::set<std::string> written_;                // of what is passed
+  std::map<std::string, ChunkParameter> parameters_;  // by what is passed
+  std::vector<std::string> order_;                    // what is passed, in order
+  std::set<std::string> written_;                     // of what is passed
   Names taken_;
   std::string peers_;  // the parameter
   std::vector<KernelId> called_;
   std::vector<std::string> lines_;
 };
 
-}  // namespace weft
+}  // namespace weftc

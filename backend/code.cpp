@@ -1,6 +1,6 @@
 #include "backend/code.h"
 
-namespace weft {
+namespace weftc {
 
 void Scope::finish() {
   const bool block = !open.empty();
@@ -19,4 +19,4 @@ std::string block_text(const std::vector<std::string>& lines, int spaces) {
   return text;
 }
 
-}  // namespace weft
+}  // namespace weftc

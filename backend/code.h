@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-namespace weft {
+namespace weftc {
 
 /// A loop or block under construction. Its text joins the parent when it is closed; what is put into the parent before
 /// that stands in front of it.
@@ -21,12 +21,12 @@ struct Scope {
   bool uniform = true;
   /// Device kernels: a loop over a row whose iterations lanes take in turn, and where a lane keeps what it computed in
   /// one of them for the next loop over the row: in an array of its own, or in one of the row.
-  struct Keeping {
+  struct RowArray {
     Scope* loop = nullptr;  // outermost of the row's loops
     int64_t count = 0, lane_count = 0;
     std::string at, lane_at;
   };
-  std::optional<Keeping> keeping;
+  std::optional<RowArray> keeping;
   std::vector<std::string> lines;
   std::vector<std::string> behind;            // stands behind the closed scope
   std::map<std::string, std::string> known;   // values that have a name here
@@ -44,4 +44,4 @@ struct Scope {
 /// The text of lines, each indented by `spaces`, wrapped nowhere.
 std::string block_text(const std::vector<std::string>& lines, int spaces);
 
-}  // namespace weft
+}  // namespace weftc

@@ -5,11 +5,9 @@
 
 #include "ir/base/check.h"
 
-namespace weft {
+namespace weftc {
 
 static constexpr int64_t kPage = 4096;
-
-// ---- segments of the weights file ----------------------------------------------------------------------------------
 
 int64_t segment_begin(const Plan& plan, size_t segment) {
   return segment ? round_up_to(plan.segments[segment - 1].end, kPage) : 0;
@@ -51,8 +49,6 @@ int64_t Declarations::image_begin(const Program& program, size_t segment) const 
   return at;
 }
 
-// ---- axes ----------------------------------------------------------------------------------------------------------
-
 static bool is_everyone(const Plan& plan, const Place& place) {
   for (int i = 0; i < place.size(); ++i)
     if (place.ranks[i] != i) return false;
@@ -85,8 +81,6 @@ std::vector<std::string> Declarations::axes() const {
   }
   return lines;
 }
-
-// ---- buffers -------------------------------------------------------------------------------------------------------
 
 static int64_t buffer_elements(const Buffer& buffer) {
   if (buffer.depth > 1) return buffer.depth * (buffer.bytes / dtype_bytes(buffer.type.dtype));
@@ -140,8 +134,6 @@ std::vector<std::string> Declarations::buffers(const Program& program, bool wind
   for (size_t b = 0; b < plan_.buffers.size(); ++b) add(add, b);
   return lines;
 }
-
-// ---- signals, transfers --------------------------------------------------------------------------------------------
 
 std::string Declarations::signal_count() const {
   if (!plan_.transfers.empty()) return names_.transfers.back() + ".end()";
@@ -217,8 +209,6 @@ std::vector<std::string> Declarations::transfers() const {
   return lines;
 }
 
-// ---- weights -------------------------------------------------------------------------------------------------------
-
 std::vector<std::string> Declarations::weights(const Program& program) const {
   std::vector<std::string> lines;
   const Weight* last = nullptr;
@@ -272,8 +262,6 @@ std::string Declarations::segments(const Program& program) const {
   return join(parts, ", ");
 }
 
-// ---- ports ---------------------------------------------------------------------------------------------------------
-
 std::string Declarations::ports(const Program& program, const std::vector<Port>& ports, const std::string& prefix,
                                 std::vector<std::string>& layouts) const {
   std::vector<std::string> lines;
@@ -309,4 +297,4 @@ std::string Declarations::ports(const Program& program, const std::vector<Port>&
   return join(lines, "\n");
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,7 +3,7 @@
 #include "backend/program_names.h"
 #include "backend/render.h"
 
-namespace weft {
+namespace weftc {
 
 /// What a program's text declares, as lines.
 class Declarations {
@@ -44,4 +44,4 @@ int segment_slices(const Plan& plan, const Segment& segment);
 /// Elements of a weight as packed.
 int64_t packed_elements(const Plan& plan, const Weight& weight);
 
-}  // namespace weft
+}  // namespace weftc

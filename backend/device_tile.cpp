@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weftc {
 
 std::string Tile::text(DType dtype) const {
   const bool by_warps = is_16_bit_float(dtype);
@@ -56,4 +56,4 @@ std::vector<std::string> put_sums(KernelContext& context, ValueId root, const Ep
   return scopes.root.lines;
 }
 
-}  // namespace weft
+}  // namespace weftc

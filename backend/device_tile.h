@@ -2,7 +2,7 @@
 #pragma once
 #include "backend/epilogue.h"
 
-namespace weft {
+namespace weftc {
 
 /// Rows and columns of a tile, of one thread, and of one warp where tensor cores compute it.
 struct Tile {
@@ -26,4 +26,4 @@ Tile choose_tile(KernelContext& context, const Tiled& product, DType dtype);
 std::vector<std::string> put_sums(KernelContext& context, ValueId root, const Epilogue& behind,
                                   const std::string& call);
 
-}  // namespace weft
+}  // namespace weftc

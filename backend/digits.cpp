@@ -1,6 +1,6 @@
 #include "backend/digits.h"
 
-namespace weft {
+namespace weftc {
 
 IndexExpr with_digits(const IndexExpr& index, const std::vector<Digit>& digits, const std::function<bool(int)>& whole,
                       const CoordinateFn& coordinate) {
@@ -37,4 +37,4 @@ int64_t parts_of(const TensorType& type, int dim, const Mesh& mesh) {
   return parts;
 }
 
-}  // namespace weft
+}  // namespace weftc

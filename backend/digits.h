@@ -5,7 +5,7 @@
 #include "backend/index_expr.h"
 #include "ir/layout.h"
 
-namespace weft {
+namespace weftc {
 
 /// The coordinate on a mesh axis as an expression: a run-time argument of the kernel.
 using CoordinateFn = std::function<IndexExpr(int axis)>;
@@ -23,4 +23,4 @@ std::vector<IndexExpr> digits_at(const IndexExpr& index, const std::vector<Digit
 /// By how much slicing shortens a dimension.
 int64_t parts_of(const TensorType& type, int dim, const Mesh& mesh);
 
-}  // namespace weft
+}  // namespace weftc

@@ -5,7 +5,7 @@
 #include "ir/base/check.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 Elements::Elements(KernelContext& context, Attempt& attempt)
     : scopes(context, attempt.cuts), context_(context), body_(context.body), attempt_(attempt) {}
@@ -87,12 +87,12 @@ static bool is_word(const std::string& text) {
 
 Element Elements::load(ValueId value, const IndexList& index) {
   const int number = context_.input_formal(value);
-  const Formal& formal = context_.kernel.formals[number];
-  const IndexExpr offset = context_.offset(formal, index);
-  std::string base = context_.formal_name(static_cast<size_t>(number));
-  if (formal.window && context_.reads_peers())
+  const Parameter& parameter = context_.kernel.parameters[number];
+  const IndexExpr offset = context_.offset(parameter, index);
+  std::string base = context_.parameter_name(static_cast<size_t>(number));
+  if (parameter.window && context_.reads_peers())
     base = context_.peer_copy(static_cast<size_t>(number), peer.empty() ? -1 : std::stoll(peer));
-  const DType dtype = formal.type.dtype;
+  const DType dtype = parameter.type.dtype;
   std::string text = is_vector(offset) ? vector_load(base, offset) : base + "[" + scopes.text(offset) + "]";
   const std::string loaded = text;
   if (is_16_bit_float(dtype)) text = "float(" + text + ")";
@@ -138,22 +138,22 @@ void Elements::vector_store(const std::string& base, DType dtype, const IndexExp
 }
 
 void Elements::store(size_t number, const IndexList& index, const Element& element) {
-  const size_t at_formal = static_cast<size_t>(context_.output_formal(number));
-  const Formal& formal = context_.kernel.formals[at_formal];
-  const std::string& name = context_.formal_name(at_formal);
-  const IndexExpr offset = context_.offset(formal, index);
-  if (is_vector(offset)) return vector_store(name, formal.type.dtype, offset, element);
+  const size_t at_parameter = static_cast<size_t>(context_.output_parameter(number));
+  const Parameter& parameter = context_.kernel.parameters[at_parameter];
+  const std::string& name = context_.parameter_name(at_parameter);
+  const IndexExpr offset = context_.offset(parameter, index);
+  if (is_vector(offset)) return vector_store(name, parameter.type.dtype, offset, element);
   const std::string at = "[" + scopes.text(offset) + "] = " + element.text + ";";
   // What all lanes of a row have, one of them stores.
   const std::string who = !scopes.current->uniform || scopes.lanes == Lanes::Host ? ""
                           : scopes.lanes == Lanes::Warp                           ? "if (weft::lane() == 0) "
                                                                                   : "if (threadIdx.x == 0) ";
-  if (!formal.window || !context_.reads_peers()) return scopes.current->put(who + name + at);
-  for (int64_t p = 0; p < context_.ranks(); ++p) scopes.current->put(who + context_.peer_copy(at_formal, p) + at);
+  if (!parameter.window || !context_.reads_peers()) return scopes.current->put(who + name + at);
+  for (int64_t p = 0; p < context_.ranks(); ++p) scopes.current->put(who + context_.peer_copy(at_parameter, p) + at);
 }
 
 static std::string constant_literal(const Tensor& tensor) {
-  return tensor.is_real() ? real_literal(tensor.real[0], tensor.dtype) : whole_literal(tensor.whole[0], tensor.dtype);
+  return tensor.is_real() ? real_literal(tensor.real[0], tensor.dtype) : int_literal(tensor.integers[0], tensor.dtype);
 }
 
 /// "start + step * i" of an Iota, in its own dtype.
@@ -197,8 +197,6 @@ Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   const std::string text = real_literal(low, type.dtype) + " + " + real_literal(width, type.dtype) + " * " + draw;
   return named(value, {text, scopes.home({element})});
 }
-
-// ---- pointwise -----------------------------------------------------------------------------------------------------
 
 bool is_expensive(const Op& op) {
   const char* text = op_def(op).scalar;
@@ -319,7 +317,7 @@ void Elements::keep_on_host(const std::string& key, const Element& element, DTyp
 void Elements::keep_on_lanes(const std::string& key, const Element& element, DType dtype) {
   // Of the 48 KiB that a kernel has; in a loop over chunks it holds the tiles of products too (weft::step_room).
   const int64_t most_shared_bytes = (context_.is_in_chunks() ? 8 : 40) * int64_t{1024};
-  const Scope::Keeping& keeping = *element.scope->keeping;
+  const Scope::RowArray& keeping = *element.scope->keeping;
   const std::string type = compute_type(dtype), count = std::to_string(keeping.count);
   const bool in_warp = scopes.lanes == Lanes::Warp;
   const int64_t element_bytes = is_16_bit_float(dtype) ? 4 : dtype_bytes(dtype);  // as computed
@@ -334,8 +332,6 @@ void Elements::keep_on_lanes(const std::string& key, const Element& element, DTy
   element.scope->put(place + " = " + element.text + ";");
   keeping.loop->filled[key] = place;
 }
-
-// ---- integers from data, and indices that may lie outside ----------------------------------------------------------
 
 IndexExpr Elements::data_index(const Element& element, const std::string& name, int64_t extent) {
   const std::string variable = scopes.names.unique(name + "_index");
@@ -358,8 +354,6 @@ IndexExpr Elements::clamped(const IndexExpr& index, int64_t extent, std::string&
   const std::string limited = "std::clamp<int64_t>(" + text + ", 0, " + std::to_string(extent - 1) + ")";
   return data_index({limited, scope}, "inner", extent);
 }
-
-// ---- loops over dimensions -----------------------------------------------------------------------------------------
 
 Elements::Inner Elements::open_dims(Scope* under, const TensorType& type, const std::vector<int64_t>& dims,
                                     const std::string& pragma) {
@@ -394,4 +388,4 @@ void Elements::close(Inner& inner) {
   for (auto loop = inner.loops.rbegin(); loop != inner.loops.rend(); ++loop) scopes.close(*loop);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 #pragma once
 #include "backend/loops.h"
 
-namespace weft {
+namespace weftc {
 
 /// Text of an element, and the innermost scope that it depends on.
 struct Element {
@@ -92,9 +92,9 @@ class Elements {
 /// are.
 std::optional<IndexList> view_index(const KernelContext& context, ValueId value, const IndexList& index);
 
-/// The formal, and where in it, that a chain of views reads for an element.
+/// The parameter, and where in it, that a chain of views reads for an element.
 struct Load {
-  size_t formal = 0;
+  size_t parameter = 0;
   IndexExpr offset;
 };
 /// Nothing where a Concat or Pad decides, or something is computed.
@@ -103,4 +103,4 @@ std::optional<Load> load_of(KernelContext& context, ValueId value, IndexList ind
 /// Whether a pointwise op costs more than a few additions.
 bool is_expensive(const Op& op);
 
-}  // namespace weft
+}  // namespace weftc

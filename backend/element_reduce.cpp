@@ -4,7 +4,7 @@
 #include "backend/element.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 static ReduceOp reduce_of(OpKind kind) {
   switch (kind) {
@@ -240,8 +240,6 @@ Element Elements::scan(ValueId value, const Op& op, const IndexList& index) {
   return {sum, home};
 }
 
-// ---- peers ---------------------------------------------------------------------------------------------------------
-
 /// The reduction over the peers' parts, in their order: the same bits on every rank.
 Element Elements::from_peers(const Op& op, const IndexList& index) {
   context_.need({Argument::Kind::Peers});
@@ -280,4 +278,4 @@ Element Elements::collective(ValueId value, const Op& op, const IndexList& index
   return result;
 }
 
-}  // namespace weft
+}  // namespace weftc

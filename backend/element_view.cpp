@@ -4,7 +4,7 @@
 #include "backend/element.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 /// Attributes of views speak of global positions; slices begin and end at multiples of all blocks (L5), so the
 /// local position is the global one divided by the sizes.
@@ -123,7 +123,7 @@ Element Elements::pad(ValueId value, const Op& op, const IndexList& index) {
   const DType dtype = body_.type(value).dtype;
   const double fill = op.find("value") ? op.real("value") : 0;
   const std::string filler =
-      is_float(dtype) ? real_literal(fill, dtype) : whole_literal(static_cast<int64_t>(fill), dtype);
+      is_float(dtype) ? real_literal(fill, dtype) : int_literal(static_cast<int64_t>(fill), dtype);
   if (inside == "false") return {filler, scopes.floor};
   const Element element = this->at(from, at);
   if (inside.empty()) return element;
@@ -132,8 +132,6 @@ Element Elements::pad(ValueId value, const Op& op, const IndexList& index) {
   bind(value, index, result.text, result.scope);
   return result;
 }
-
-// ---- gather --------------------------------------------------------------------------------------------------------
 
 /// An index from data as a position in [0, extent): negative ones count from the end.
 static std::string wrapped(const std::string& index, const std::string& extent, int64_t bound) {
@@ -201,8 +199,8 @@ std::optional<Load> load_of(KernelContext& context, ValueId value, IndexList ind
     index = *moved;
     value = context.body.producer_op(value).inputs[0];
   }
-  const size_t formal = static_cast<size_t>(context.input_formal(value));
-  return Load{formal, context.offset(context.kernel.formals[formal], index)};
+  const size_t parameter = static_cast<size_t>(context.input_formal(value));
+  return Load{parameter, context.offset(context.kernel.parameters[parameter], index)};
 }
 
-}  // namespace weft
+}  // namespace weftc

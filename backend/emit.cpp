@@ -8,7 +8,7 @@
 #include "backend/declarations.h"
 #include "backend/steps.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -293,8 +293,6 @@ class Emitter {
 
 std::vector<SourceFile> emit(const Plan& plan, Diags& diags) { return Emitter(plan, diags).run(); }
 
-// ---- manifest ------------------------------------------------------------------------------------------------------
-
 namespace {
 std::string json_list(const std::vector<std::string>& items, const std::string& indent) {
   if (items.empty()) return "[]";
@@ -345,4 +343,4 @@ std::string manifest_text(const Plan& plan) {
          ",\n  \"kernels\": " + json_list(kernels, "  ") + ",\n  \"buffers\": " + json_list(buffers, "  ") + "\n}\n";
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -5,7 +5,7 @@
 
 #include "ir/plan.h"
 
-namespace weft {
+namespace weftc {
 
 struct SourceFile {
   std::string path;  // relative, with '/'
@@ -18,4 +18,4 @@ std::vector<SourceFile> emit(const Plan& plan, Diags& diags);
 /// manifest.json: what the text leaves out; where each step came from.
 std::string manifest_text(const Plan& plan);
 
-}  // namespace weft
+}  // namespace weftc

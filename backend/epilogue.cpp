@@ -4,7 +4,7 @@
 
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 ValueId contraction_of(const Graph& body) {
   ValueId found;
@@ -55,4 +55,4 @@ void Epilogue::write(Elements& elements, const std::string& sum) const {
   for (size_t o = 0; o < values.size(); ++o) elements.store(o, *placed_[body_.outputs()[o].value.index], values[o]);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,7 +3,7 @@
 #pragma once
 #include "backend/element.h"
 
-namespace weft {
+namespace weftc {
 
 /// The result of the one contraction of a body; nothing where there are several, or other loops.
 ValueId contraction_of(const Graph& body);
@@ -25,4 +25,4 @@ class Epilogue {
   std::vector<std::optional<IndexList>> placed_;  // by value
 };
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -192,7 +192,7 @@ int64_t ExchangeBox::elements() const {
   return n;
 }
 
-bool ExchangeBox::is_whole() const {
+bool ExchangeBox::is_identity() const {
   return dims.size() == 1 && dims[0].source == 1 && dims[0].target == 1 && by_peer.dim < 0 && by_me.dim < 0;
 }
 
@@ -200,4 +200,4 @@ std::optional<ExchangeBox> exchange_box(const CollectiveStep& step, size_t place
   return Geometry(step, place_axes).box();
 }
 
-}  // namespace weft
+}  // namespace weftc

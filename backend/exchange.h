@@ -5,7 +5,7 @@
 #include "backend/digits.h"
 #include "ir/plan.h"
 
-namespace weft {
+namespace weftc {
 
 /// For all i_d < extent_d:  dst[first + sum i_d * dst_d + sum of peer coordinates] = src[...] (weft/types.h).
 struct ExchangeBox {
@@ -25,10 +25,10 @@ struct ExchangeBox {
 
   int64_t elements() const;
   /// One run of elements, the same on both sides: a plain count does.
-  bool is_whole() const;
+  bool is_identity() const;
 };
 
 /// Nothing if the slices do not nest.
 std::optional<ExchangeBox> exchange_box(const CollectiveStep& step, size_t place_axes);
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace weft {
+namespace weftc {
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
@@ -284,4 +284,4 @@ IndexExpr substitute(const IndexExpr& expr, const std::string& variable, const I
   return result;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace weft {
+namespace weftc {
 
 struct Atom;
 using AtomPtr = std::shared_ptr<const Atom>;
@@ -80,4 +80,4 @@ std::vector<AtomPtr> variables_of(const IndexExpr& expr);
 /// The expression with a variable replaced.
 IndexExpr substitute(const IndexExpr& expr, const std::string& variable, const IndexExpr& by);
 
-}  // namespace weft
+}  // namespace weftc

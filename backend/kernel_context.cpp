@@ -6,7 +6,7 @@
 #include "ir/base/check.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 const char* memory_type(DType dtype) {
   static constexpr const char* kNames[] = {"float",    "double",   "weft::half", "weft::bfloat16", "int8_t",
@@ -39,7 +39,7 @@ std::string real_literal(double value, DType dtype) {
   return text[0] == '-' ? "(" + text + ")" : text;
 }
 
-std::string whole_literal(int64_t value, DType dtype) {
+std::string int_literal(int64_t value, DType dtype) {
   if (dtype == DType::Bool) return value ? "true" : "false";
   if (dtype == DType::U64) return std::to_string(static_cast<uint64_t>(value)) + "u";
   if (value == INT64_MIN) return "INT64_MIN";
@@ -59,7 +59,7 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
   constexpr int kTransposedDims = 8;       // whose loop variables have fixed names
   for (int d = 0; is_device() && d < kTransposedDims; ++d) names.reserve("o" + std::to_string(d));
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
-  for (const Formal& f : kernel.formals) formal_names_.push_back(names.unique(f.name));
+  for (const Parameter& f : kernel.parameters) parameter_names_.push_back(names.unique(f.name));
   for (const RunExtent& e : kernel.extents) extent_names_.push_back(names.unique(e.name));
   for (OpId id : body.order()) {
     const Op& op = body.op(id);
@@ -70,7 +70,7 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
     group_ = op.ints("axes");
   }
   // The operands' names for the peers' copies.
-  for (const std::string& name : formal_names_) {
+  for (const std::string& name : parameter_names_) {
     names.reserve(name + "_at");
     for (int64_t p = -1; !is_device() && p < ranks(); ++p)
       names.reserve(name + "_at" + (p < 0 ? "_own" : std::to_string(p)));
@@ -78,7 +78,7 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
 }
 
 std::string KernelContext::peer_copy(size_t number, int64_t peer) const {
-  const std::string name = formal_names_[number] + "_at";
+  const std::string name = parameter_names_[number] + "_at";
   // A host compiler vectorises over pointers, not over what it must load from an array of them each time.
   if (!is_device()) return name + (peer < 0 ? "_own" : std::to_string(peer));
   return name + "[" + (peer < 0 ? "peers.index" : std::to_string(peer)) + "]";
@@ -140,21 +140,21 @@ static IndexExpr panel_offset(const Packing& packing, const Dims& dims, const In
          remainder(index[n_dim], width);
 }
 
-IndexExpr KernelContext::offset(const Formal& formal, const IndexList& index) {
+IndexExpr KernelContext::offset(const Parameter& parameter, const IndexList& index) {
   IndexList at = index;
   Dims dims;
   const auto whole = [&](int axis) {
-    return std::find(formal.whole_over.begin(), formal.whole_over.end(), axis) != formal.whole_over.end();
+    return std::find(parameter.whole_over.begin(), parameter.whole_over.end(), axis) != parameter.whole_over.end();
   };
-  for (int d = 0; d < formal.type.ndim(); ++d) {
-    const std::vector<Digit> digits = this->digits(formal.type, d);
-    int64_t extent = buffer_extent(formal.type.shape[d].bound, digits);
+  for (int d = 0; d < parameter.type.ndim(); ++d) {
+    const std::vector<Digit> digits = this->digits(parameter.type, d);
+    int64_t extent = buffer_extent(parameter.type.shape[d].bound, digits);
     for (const Digit& digit : digits)
       if (whole(digit.axis)) extent *= digit.size;
     at[d] = with_digits(index[d], digits, whole, coordinates());
     dims.push_back(extent);
   }
-  if (formal.packing.kind == Packing::Kind::Panels) return panel_offset(formal.packing, dims, at);
+  if (parameter.packing.kind == Packing::Kind::Panels) return panel_offset(parameter.packing, dims, at);
   return linear_index(at, dims);
 }
 
@@ -214,7 +214,7 @@ std::vector<std::string> KernelContext::prologue() const {
     const std::string name = argument_name(a);
     if (is_read(*this, a)) {
       const ValueId count = kernel.extents[a.number].count;
-      lines.push_back("const int64_t " + name + " = " + formal_names_[input_formal(count)] + "[0];");
+      lines.push_back("const int64_t " + name + " = " + parameter_names_[input_formal(count)] + "[0];");
     } else if (is_device() && a.kind == Argument::Kind::Invocation) {
       lines.push_back("const uint32_t " + name + " = *" + name + "_at;");
     }
@@ -244,15 +244,15 @@ std::string KernelContext::parameters(bool definition) const {
       list.push_back(type + name);
   }
   const size_t inputs = body.inputs().size();
-  for (size_t i = 0; i < kernel.formals.size(); ++i) {
-    const Formal& f = kernel.formals[i];
+  for (size_t i = 0; i < kernel.parameters.size(); ++i) {
+    const Parameter& f = kernel.parameters[i];
     const std::string type = memory_type(f.type.dtype);
     if (f.window && reads_peers())
-      list.push_back("weft::Window<" + type + "> " + formal_names_[i]);
+      list.push_back("weft::Window<" + type + "> " + parameter_names_[i]);
     else
-      list.push_back((i < inputs ? "const " : "") + type + "* " + formal_names_[i]);
+      list.push_back((i < inputs ? "const " : "") + type + "* " + parameter_names_[i]);
   }
   return join(list, ", ");
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -9,7 +9,7 @@
 #include "backend/naming.h"
 #include "ir/plan.h"
 
-namespace weft {
+namespace weftc {
 
 /// The C++ type of an element in memory, and of a local variable that holds one (float for the 16-bit floats).
 const char* memory_type(DType dtype);
@@ -17,9 +17,9 @@ const char* compute_type(DType dtype);
 bool is_16_bit_float(DType dtype);
 /// A number as a literal of the compute type.
 std::string real_literal(double value, DType dtype);
-std::string whole_literal(int64_t value, DType dtype);
+std::string int_literal(int64_t value, DType dtype);
 
-/// An argument of an emitted kernel that is not one of its formals.
+/// An argument of an emitted kernel that is not one of its parameters.
 struct Argument {
   enum class Kind : uint8_t { Team, Peers, Chunk, Coordinate, Extent, Invocation, Trip };
   Kind kind;
@@ -65,14 +65,14 @@ class KernelContext {
   CoordinateFn coordinates() {
     return [this](int axis) { return coordinate(axis); };
   }
-  /// Position of an element in the memory of a formal.
-  IndexExpr offset(const Formal& formal, const IndexList& index);
-  /// The formal of an Input, or of output `number`.
+  /// Position of an element in the memory of a parameter.
+  IndexExpr offset(const Parameter& parameter, const IndexList& index);
+  /// The parameter of an Input, or of output `number`.
   int input_formal(ValueId input) const;
-  int output_formal(size_t number) const { return static_cast<int>(body.inputs().size() + number); }
+  int output_parameter(size_t number) const { return static_cast<int>(body.inputs().size() + number); }
 
   /// Names in the emitted function: the Plan's, made legal.
-  const std::string& formal_name(size_t number) const { return formal_names_[number]; }
+  const std::string& parameter_name(size_t number) const { return parameter_names_[number]; }
   /// A window operand as the peer with this index in the group has it; -1: as this rank has it.
   std::string peer_copy(size_t number, int64_t peer) const;
   /// An array that the threads of a block share, the site-th of the kernel; in a loop over chunks from byte `first` on
@@ -93,7 +93,6 @@ class KernelContext {
   /// Names of parameters; each attempt to write the body starts with a copy.
   Names names;
 
-  // ---- device kernels ---------------------------------------------------------------------------------------------
   bool is_device() const { return plan.target.kind == Target::Kind::Cuda; }
   /// Called by the kernel of a loop over chunks, all of whose blocks are resident.
   bool is_in_chunks() const { return is_device() && written_ == Written::InChunks; }
@@ -109,9 +108,9 @@ class KernelContext {
   const Written written_;
   bool failed_ = false;
   std::vector<int64_t> group_;
-  std::vector<std::string> formal_names_, extent_names_;
+  std::vector<std::string> parameter_names_, extent_names_;
   std::set<Argument> arguments_;
   int64_t blocks_ = 1, threads_ = 32;
 };
 
-}  // namespace weft
+}  // namespace weftc

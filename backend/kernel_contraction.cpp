@@ -9,7 +9,7 @@
 #include "backend/window_geometry.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -17,7 +17,7 @@ namespace {
 struct Site {
   std::string base;
   IndexExpr offset;
-  const Formal* formal = nullptr;
+  const Parameter* parameter = nullptr;
 };
 
 class ContractionWriter {
@@ -39,7 +39,7 @@ class ContractionWriter {
   };
 
   std::optional<Site> site(ValueId value, const IndexList& index);
-  Site whole_array(ValueId value, const IndexList& index, const char* role);
+  Site contiguous_array(ValueId value, const IndexList& index, const char* role);
   Site array_site(ValueId value, const IndexList& index, const char* role);
   std::optional<std::string> splat(ValueId value) const;
   bool extents(Shape& shape);
@@ -48,7 +48,7 @@ class ContractionWriter {
   std::optional<std::vector<std::string>> packed(Shape shape);
   std::optional<std::vector<std::string>> batched(const Shape& shape);
   std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;
-  bool is_panels(ValueId value, const Formal*& formal, std::string& name) const;
+  bool is_panels(ValueId value, const Parameter*& parameter, std::string& name) const;
 
   Site planes();
   std::vector<std::string> unfolded(const WindowGeometry& g, const Shape& shape, const Site& x, const Site& w);
@@ -77,10 +77,10 @@ std::string address(const Site& site, const std::vector<std::string>& without) {
 std::optional<Site> ContractionWriter::site(ValueId value, const IndexList& index) {
   const std::optional<Load> load = load_of(context_, value, index);
   if (!load) return {};
-  const Formal& formal = context_.kernel.formals[load->formal];
-  if (std::string(memory_type(formal.type.dtype)) != type() || formal.packing.kind != Packing::Kind::RowMajor)
+  const Parameter& parameter = context_.kernel.parameters[load->parameter];
+  if (std::string(memory_type(parameter.type.dtype)) != type() || parameter.packing.kind != Packing::Kind::RowMajor)
     return {};
-  return Site{context_.formal_name(load->formal), load->offset, &formal};
+  return Site{context_.parameter_name(load->parameter), load->offset, &parameter};
 }
 
 /// The one number that every element of an operand is, if it is so.
@@ -94,7 +94,7 @@ std::optional<std::string> ContractionWriter::splat(ValueId value) const {
 }
 
 /// All elements of an operand, computed into an array first.
-Site ContractionWriter::whole_array(ValueId value, const IndexList& index, const char* role) {
+Site ContractionWriter::contiguous_array(ValueId value, const IndexList& index, const char* role) {
   const std::string array = context_.names.unique(role);
   const std::vector<std::string> fill = write_array(context_, value, array);
   lines_.insert(lines_.end(), fill.begin(), fill.end());
@@ -104,7 +104,7 @@ Site ContractionWriter::whole_array(ValueId value, const IndexList& index, const
 /// The same, or one element where all are equal.
 Site ContractionWriter::array_site(ValueId value, const IndexList& index, const char* role) {
   const std::optional<std::string> number = splat(value);
-  if (!number) return whole_array(value, index, role);
+  if (!number) return contiguous_array(value, index, role);
   const std::string array = context_.names.unique(role);
   lines_.push_back(std::string("const ") + type() + " " + array + "[] = {" + *number + "};");
   return {array, 0, nullptr};
@@ -181,23 +181,23 @@ bool ContractionWriter::extents(Shape& s) {
 }
 
 /// A weight in panels, as it is or transposed by the view that its packing undoes.
-bool ContractionWriter::is_panels(ValueId value, const Formal*& formal, std::string& name) const {
+bool ContractionWriter::is_panels(ValueId value, const Parameter*& parameter, std::string& name) const {
   const Op& op = body_.producer_op(value);
   const bool transposed = op.kind == OpKind::Transpose;
   const ValueId from = transposed ? op.inputs[0] : value;
   if (body_.producer_op(from).kind != OpKind::Input) return false;
   const size_t number = static_cast<size_t>(context_.input_formal(from));
-  formal = &context_.kernel.formals[number];
-  name = context_.formal_name(number);
-  return formal->packing.kind == Packing::Kind::Panels && formal->packing.transposed == transposed &&
-         formal->whole_over.empty() && formal->packing.width == 16;
+  parameter = &context_.kernel.parameters[number];
+  name = context_.parameter_name(number);
+  return parameter->packing.kind == Packing::Kind::Panels && parameter->packing.transposed == transposed &&
+         parameter->whole_over.empty() && parameter->packing.width == 16;
 }
 
 /// The second operand is a packed weight, the same for all of the batch: batch and rows are one.
 std::optional<std::vector<std::string>> ContractionWriter::packed(Shape s) {
-  const Formal* formal = nullptr;
+  const Parameter* parameter = nullptr;
   std::string name;
-  if (!is_panels(op_.inputs[1], formal, name)) return {};
+  if (!is_panels(op_.inputs[1], parameter, name)) return {};
   const Dims b_dims = context_.dims(op_.inputs[1]);
   if (element_count({b_dims.begin(), b_dims.end() - 2}) != 1) return {};
   const Dims a_dims = context_.dims(op_.inputs[0]);
@@ -278,14 +278,12 @@ std::optional<std::vector<std::string>> ContractionWriter::matmul() {
   Shape shape;
   if (!extents(shape)) return {};
   if (auto lines = packed(shape)) return lines;
-  const Formal* formal = nullptr;
+  const Parameter* parameter = nullptr;
   std::string name;
-  if (is_panels(op_.inputs[1], formal, name)) return {};
+  if (is_panels(op_.inputs[1], parameter, name)) return {};
   lines_.clear();
   return batched(shape);
 }
-
-// ---- convolution ---------------------------------------------------------------------------------------------------
 
 /// The input, whole and row-major.
 Site ContractionWriter::planes() {
@@ -294,7 +292,7 @@ Site ContractionWriter::planes() {
   for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
   const std::optional<Site> found = site(op_.inputs[0], index);
   if (found && found->offset == linear_index(index, dims)) return *found;
-  return whole_array(op_.inputs[0], index, "planes");
+  return contiguous_array(op_.inputs[0], index, "planes");
 }
 
 /// Max and average of windows, a row of outputs at a time.
@@ -346,7 +344,7 @@ std::optional<std::vector<std::string>> ContractionWriter::convolution() {
     return stride_of(at.offset, "k").affine && stride_of(at.offset, "m").affine;
   };
   if (!w || !is_plain(*w) || (single && stride_of(w->offset, "k").coefficient != (depth == 1 ? 0 : 1)))
-    w = single ? whole_array(op_.inputs[1], w_index, "filters") : array_site(op_.inputs[1], w_index, "filters");
+    w = single ? contiguous_array(op_.inputs[1], w_index, "filters") : array_site(op_.inputs[1], w_index, "filters");
   const Site x = planes();
   context_.need({Argument::Kind::Team});
   const std::string t = type();
@@ -438,4 +436,4 @@ std::vector<std::string> write_contraction(KernelContext& context) {
   return write_nests(context);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -5,7 +5,7 @@
 #include "backend/window_geometry.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -16,13 +16,13 @@ std::optional<std::string> operand_address(KernelContext& context, ValueId value
   for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
   const std::optional<Load> load = load_of(context, value, index);
   if (!load) return {};
-  const Formal& formal = context.kernel.formals[load->formal];
+  const Parameter& parameter = context.kernel.parameters[load->parameter];
   IndexExpr first = load->offset;
   for (size_t d = 0; d < dims.size(); ++d) first = substitute(first, "x" + std::to_string(d), 0);
-  if (!(load->offset == first + linear_index(index, dims)) || formal.type.dtype != dtype ||
-      formal.packing.kind != Packing::Kind::RowMajor)
+  if (!(load->offset == first + linear_index(index, dims)) || parameter.type.dtype != dtype ||
+      parameter.packing.kind != Packing::Kind::RowMajor)
     return {};
-  const std::string& name = context.formal_name(load->formal);
+  const std::string& name = context.parameter_name(load->parameter);
   return first == 0 ? name : name + " + " + first.text();
 }
 
@@ -63,4 +63,4 @@ std::optional<std::vector<std::string>> write_device_convolution(KernelContext& 
   return lines;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -7,13 +7,13 @@
 #include "ir/op_def.h"
 #include "ir/tanh_gelu.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
-/// A formal as a strided tensor over "batch, m, n, k".
+/// A parameter as a strided tensor over "batch, m, n, k".
 struct Strided {
-  size_t formal = 0;
+  size_t parameter = 0;
   IndexExpr offset;
 
   /// Of one variable; nothing where it is inside a division.
@@ -43,7 +43,7 @@ class LibraryCall {
   bool follow();
   std::optional<ValueId> activated(ValueId value);
   bool take_bias(const Op& op, ValueId product, const IndexList& at);
-  std::optional<std::string> extent(const TensorType& type, int dim, int64_t size, bool whole_is_fine);
+  std::optional<std::string> extent(const TensorType& type, int dim, int64_t size, bool bound_is_fine);
   bool read_batch(const std::vector<std::string>& variables, const Dims& extents);
   void fold_batch(bool static_rows);
   std::string operand(const Strided& tensor, const std::vector<std::string>& variables) const;
@@ -64,8 +64,8 @@ class LibraryCall {
 
 std::optional<Strided> LibraryCall::tensor(ValueId value, IndexList at) {
   const std::optional<Load> load = load_of(context_, value, std::move(at));
-  if (!load || context_.kernel.formals[load->formal].type.dtype != body_.type(root_).dtype) return {};
-  return Strided{load->formal, load->offset};
+  if (!load || context_.kernel.parameters[load->parameter].type.dtype != body_.type(root_).dtype) return {};
+  return Strided{load->parameter, load->offset};
 }
 
 /// A bias: one number a column, the same for all rows.
@@ -124,14 +124,14 @@ bool LibraryCall::follow() {
     }
     value = next;
   }
-  const size_t formal = static_cast<size_t>(context_.output_formal(0));
-  y_ = {formal, context_.offset(context_.kernel.formals[formal], at)};
-  return context_.kernel.formals[formal].type.dtype == body_.type(root_).dtype;
+  const size_t parameter = static_cast<size_t>(context_.output_parameter(0));
+  y_ = {parameter, context_.offset(context_.kernel.parameters[parameter], at)};
+  return context_.kernel.parameters[parameter].type.dtype == body_.type(root_).dtype;
 }
 
 /// An extent as text. A length that only the device knows stands for its bound where rows behind it do no harm.
-std::optional<std::string> LibraryCall::extent(const TensorType& type, int dim, int64_t size, bool whole_is_fine) {
-  if (type.shape[dim].count) return whole_is_fine ? std::optional<std::string>(std::to_string(size)) : std::nullopt;
+std::optional<std::string> LibraryCall::extent(const TensorType& type, int dim, int64_t size, bool bound_is_fine) {
+  if (type.shape[dim].count) return bound_is_fine ? std::optional<std::string>(std::to_string(size)) : std::nullopt;
   const std::string ragged = context_.run_extent(type, dim);
   return ragged.empty() ? std::to_string(size) : "{{" + ragged + "}}";
 }
@@ -167,7 +167,7 @@ std::string LibraryCall::operand(const Strided& tensor, const std::vector<std::s
   for (const std::string& variable : variables) offset = substitute(offset, variable, 0);
   for (const AtomPtr& atom : variables_of(offset))
     offset = substitute(offset, atom->text, index_variable("{{" + atom->text + "}}", atom->low, atom->high));
-  const std::string text = offset.text(), base = "{{" + std::to_string(tensor.formal) + "}}";
+  const std::string text = offset.text(), base = "{{" + std::to_string(tensor.parameter) + "}}";
   return text == "0" ? base : base + " + " + text;
 }
 
@@ -279,4 +279,4 @@ std::optional<std::string> write_library_call(KernelContext& context) {
   return call.block() ? call.text(call.block()) : std::nullopt;
 }
 
-}  // namespace weft
+}  // namespace weftc

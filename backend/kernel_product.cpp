@@ -5,7 +5,7 @@
 #include "backend/kernel_text.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -76,4 +76,4 @@ std::optional<std::vector<std::string>> write_device_product(KernelContext& cont
   return lines;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -5,7 +5,7 @@
 #include "backend/nest.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -24,11 +24,11 @@ class ScatterWriter {
 
   std::vector<std::string> run() {
     const size_t output = 0;
-    const Formal& formal = context_.kernel.formals[static_cast<size_t>(context_.output_formal(output))];
-    name_ = context_.formal_name(static_cast<size_t>(context_.output_formal(output)));
-    if (context_.is_device()) return columns(formal);
+    const Parameter& parameter = context_.kernel.parameters[static_cast<size_t>(context_.output_parameter(output))];
+    name_ = context_.parameter_name(static_cast<size_t>(context_.output_parameter(output)));
+    if (context_.is_device()) return columns(parameter);
     std::vector<std::string> lines = copy_lines();
-    const std::vector<std::string> updates = update_lines(formal);
+    const std::vector<std::string> updates = update_lines(parameter);
     lines.insert(lines.end(), updates.begin(), updates.end());
     return lines;
   }
@@ -71,14 +71,14 @@ class ScatterWriter {
   }
 
   /// On a device each thread has a column of the result: it copies the data, and then puts the updates of its column.
-  std::vector<std::string> columns(const Formal& formal) {
+  std::vector<std::string> columns(const Parameter& parameter) {
     Attempt attempt;
     std::vector<std::string> lines;
     bool again = true;
     for (int round = 0; again && round < 8 && !context_.failed(); ++round) {
       Elements elements(context_, attempt);
       elements.scopes.lanes = Lanes::Thread;
-      write_columns(elements, attempt, formal);
+      write_columns(elements, attempt, parameter);
       again = elements.again();
       lines = elements.scopes.root.lines;
     }
@@ -101,7 +101,7 @@ class ScatterWriter {
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) elements.scopes.close(*loop);
   }
 
-  void write_columns(Elements& elements, const Attempt& attempt, const Formal& formal) {
+  void write_columns(Elements& elements, const Attempt& attempt, const Parameter& parameter) {
     const ValueId data = op_.inputs[0], updates = op_.inputs[2];
     const TensorType &type = body_.type(data), &update_type = body_.type(updates);
     const Dims dims = context_.dims(data), update_dims = context_.dims(updates);
@@ -131,7 +131,7 @@ class ScatterWriter {
       if (op_.kind == OpKind::ScatterND ? d < lead : meets(d, tuple)) update_met.push_back(d);
     Scope part(&open.inner(), inside.empty() ? "{" : "if (" + inside + ") {");
     elements.scopes.current = &part;
-    loops_over(elements, &part, update_type, update_met, update, [&] { put_update(elements, formal, update); });
+    loops_over(elements, &part, update_type, update_met, update, [&] { put_update(elements, parameter, update); });
     part.finish();
     close_outer(elements.scopes, open);
   }
@@ -156,14 +156,14 @@ class ScatterWriter {
     return local;
   }
 
-  std::vector<std::string> update_lines(const Formal& formal) {
+  std::vector<std::string> update_lines(const Parameter& parameter) {
     const ValueId updates = op_.inputs[2];
     return nest(body_.type(updates), context_.dims(updates),
-                [&](Elements& elements, const IndexList& index) { put_update(elements, formal, index); });
+                [&](Elements& elements, const IndexList& index) { put_update(elements, parameter, index); });
   }
 
   /// The update at `index` goes where its indices say.
-  void put_update(Elements& elements, const Formal& formal, const IndexList& index) {
+  void put_update(Elements& elements, const Parameter& parameter, const IndexList& index) {
     const ValueId indices = op_.inputs[1], updates = op_.inputs[2];
     const Dims index_dims = context_.dims(indices), data_dims = context_.dims(op_.inputs[0]);
     IndexList to = index;
@@ -185,10 +185,10 @@ class ScatterWriter {
     }
     std::string held;
     for (const std::string& place : places) held += (held.empty() ? "" : " && ") + place + " >= 0";
-    const std::string type = compute_type(formal.type.dtype);
+    const std::string type = compute_type(parameter.type.dtype);
     const std::string update = elements.scopes.names.unique("update");
     elements.scopes.current->put("const " + type + " " + update + " = " + elements.at(updates, index).text + ";");
-    const std::string place = name_ + "[" + elements.scopes.text(context_.offset(formal, to)) + "]";
+    const std::string place = name_ + "[" + elements.scopes.text(context_.offset(parameter, to)) + "]";
     const std::string reduction = op_.has("reduction") ? op_.text("reduction") : "none";
     elements.scopes.current->put("if (" + held + ") " + combine(reduction, place, update));
   }
@@ -214,4 +214,4 @@ std::vector<std::string> write_scatter(KernelContext& context) {
   return ScatterWriter(context, op).run();
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -8,7 +8,7 @@
 #include "backend/render.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, size_t limit) {
   std::string text;
@@ -44,21 +44,21 @@ static std::vector<std::string> received_lines(const KernelContext& context) {
   return lines;
 }
 
-static std::string window_type(const KernelContext& context, size_t formal) {
-  const bool is_input = formal < context.body.inputs().size();
-  return (is_input ? "const " : "") + std::string(memory_type(context.kernel.formals[formal].type.dtype)) + "*";
+static std::string window_type(const KernelContext& context, size_t parameter) {
+  const bool is_input = parameter < context.body.inputs().size();
+  return (is_input ? "const " : "") + std::string(memory_type(context.kernel.parameters[parameter].type.dtype)) + "*";
 }
 
 /// Peers' copies of the window operands: a pointer for each that the body names.
 static std::vector<std::string> peer_pointers(const KernelContext& context, const std::vector<std::string>& body) {
   std::vector<std::string> lines;
-  for (size_t i = 0; i < context.kernel.formals.size(); ++i)
-    for (int64_t p = -1; context.kernel.formals[i].window && p < context.ranks(); ++p) {
+  for (size_t i = 0; i < context.kernel.parameters.size(); ++i)
+    for (int64_t p = -1; context.kernel.parameters[i].window && p < context.ranks(); ++p) {
       const std::string name = context.peer_copy(i, p);
       const auto has_name = [&](const std::string& line) { return line.find(name) != std::string::npos; };
       if (std::none_of(body.begin(), body.end(), has_name)) continue;
       lines.push_back(window_type(context, i) + " const " + name + " = peers.at(" +
-                      (p < 0 ? "peers.index" : std::to_string(p)) + ", " + context.formal_name(i) + ");");
+                      (p < 0 ? "peers.index" : std::to_string(p)) + ", " + context.parameter_name(i) + ");");
     }
   return lines;
 }
@@ -69,9 +69,9 @@ static std::vector<std::string> peer_tables(const KernelContext& context) {
   std::vector<std::string> lines = {"constexpr int ranks = " + std::to_string(context.ranks()) + ";"};
   const size_t inputs = context.body.inputs().size();
   std::vector<std::string> fill;
-  for (size_t i = 0; i < context.kernel.formals.size(); ++i) {
-    if (!context.kernel.formals[i].window) continue;
-    const std::string &name = context.formal_name(i), peer = i < inputs ? "p" : "(peers.index + p) % ranks";
+  for (size_t i = 0; i < context.kernel.parameters.size(); ++i) {
+    if (!context.kernel.parameters[i].window) continue;
+    const std::string &name = context.parameter_name(i), peer = i < inputs ? "p" : "(peers.index + p) % ranks";
     lines.push_back(window_type(context, i) + " " + name + "_at[ranks];");
     fill.push_back("  " + name + "_at[p] = peers.at(" + peer + ", " + name + ");");
   }
@@ -166,4 +166,4 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   return text;
 }
 
-}  // namespace weft
+}  // namespace weftc

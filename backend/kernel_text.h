@@ -4,7 +4,7 @@
 
 #include "backend/kernel_context.h"
 
-namespace weft {
+namespace weftc {
 
 struct KernelText {
   std::string name;  // legal and unique in the program
@@ -26,8 +26,6 @@ std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, s
 /// "void NAME(PARAMETERS)" in lines of at most 120 columns, from "void NAME".
 std::string wrapped_head(const std::string& head, const std::string& parameters);
 
-// ---- bodies by category: the statements inside the function
-
 /// MatMul, convolution: through the packed micro-kernel where the operands' strides allow.
 std::vector<std::string> write_contraction(KernelContext& context);
 /// A library call in place of a kernel, with {{number}} for each operand and {{name}} for each argument; nothing where
@@ -43,4 +41,4 @@ std::optional<std::vector<std::string>> write_device_convolution(KernelContext& 
 /// Scatter.
 std::vector<std::string> write_scatter(KernelContext& context);
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 #include "backend/nest.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -54,7 +54,7 @@ std::optional<std::vector<std::string>> write_transposition(KernelContext& conte
   const std::optional<Transposition> found = find_transposition(context, dims);
   if (!found) return {};
   const size_t row = found->row, last = dims.size() - 1;
-  const Formal& to = context.kernel.formals[static_cast<size_t>(context.output_formal(0))];
+  const Parameter& to = context.kernel.parameters[static_cast<size_t>(context.output_parameter(0))];
   const std::string type = memory_type(to.type.dtype), rows = std::to_string(dims[row]);
   const std::string columns = std::to_string(dims[last]);
   int64_t others = 1;
@@ -67,10 +67,10 @@ std::optional<std::vector<std::string>> write_transposition(KernelContext& conte
   IndexList index = result_index(dims);
   for (size_t d = 0; d < last; ++d)
     if (dims[d] == 1) index[d] = 0;
-  const std::string source = context.formal_name(found->from.formal) + "[" +
+  const std::string source = context.parameter_name(found->from.parameter) + "[" +
                              load_of(context, context.body.outputs()[0].value, index)->offset.text() + "]";
-  const std::string target =
-      context.formal_name(static_cast<size_t>(context.output_formal(0))) + "[" + context.offset(to, index).text() + "]";
+  const std::string target = context.parameter_name(static_cast<size_t>(context.output_parameter(0))) + "[" +
+                             context.offset(to, index).text() + "]";
   const int64_t blocks = others * ((dims[row] + kTile - 1) / kTile) * ((dims[last] + kTile - 1) / kTile);
   context.cover(blocks, 256);
   const std::string r = "o" + std::to_string(row), c = "o" + std::to_string(last);
@@ -98,4 +98,4 @@ std::optional<std::vector<std::string>> write_transposition(KernelContext& conte
   return root.lines;
 }
 
-}  // namespace weft
+}  // namespace weftc

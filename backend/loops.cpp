@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weftc {
 
 bool Cuts::add(const LoopAxis& axis, int64_t block) {
   if (block <= 1 || block >= axis.extent || axis.extent % block || !axis.bound.empty()) return false;
@@ -70,7 +70,7 @@ void LoopScopes::open_shared(Open& open, Scope* under, const LoopAxis& axis) {
   if (loops.size() > 1) split_number(scope, v, loops);
   for (const Loop& loop : open.loops) open.hidden[loop.variable] = owners_[loop.variable];
   for (const Loop& loop : loops) declare_loop(loop, axis, &scope);
-  Scope::Keeping keeping{&scope, axis.extent, (turns + 31) / 32 * width, v, v + " / 32"};
+  Scope::RowArray keeping{&scope, axis.extent, (turns + 31) / 32 * width, v, v + " / 32"};
   if (is_vector) {
     open_neighbours(open.scopes, open.loops.back(), axis);
     const std::string& n = open.loops.back().variable;
@@ -172,4 +172,4 @@ std::string LoopScopes::text(const IndexExpr& expr) {
   return expr.text();
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -9,7 +9,7 @@
 #include "backend/code.h"
 #include "backend/kernel_context.h"
 
-namespace weft {
+namespace weftc {
 
 struct Loop;
 /// "const int64_t c_0 = c / 64, ..." for the loops of an axis, taken apart from one running number.
@@ -109,4 +109,4 @@ class LoopScopes {
   bool again_ = false;
 };
 
-}  // namespace weft
+}  // namespace weftc

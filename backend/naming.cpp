@@ -4,7 +4,7 @@
 #include <cctype>
 #include <iterator>
 
-namespace weft {
+namespace weftc {
 
 /// Sorted. C++ words, names of the C library that a header could define, words of emitted code.
 static constexpr std::string_view kWords[] = {
@@ -124,4 +124,4 @@ std::string Names::unique(std::string_view text) {
   return tried;
 }
 
-}  // namespace weft
+}  // namespace weftc

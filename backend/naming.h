@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace weft {
+namespace weftc {
 
 /// A legal C++ identifier made from any text: "h.0/c_fc:0" -> "h_0_c_fc_0". Never a keyword, a reserved name, or a word
 /// that emitted code uses itself.
@@ -30,4 +30,4 @@ class Names {
   std::set<std::string> taken_;
 };
 
-}  // namespace weft
+}  // namespace weftc

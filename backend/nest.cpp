@@ -4,7 +4,7 @@
 
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 /// Below this many elements another thread costs more than it saves.
 static constexpr int64_t kTaskWork = 8192;
@@ -34,8 +34,6 @@ std::optional<IndexList> place_in(const KernelContext& context, ValueId output, 
   for (size_t d = 0; d < moved.size(); ++d) moved[d] = (*at)[static_cast<size_t>(op.ints("perm")[d])];
   return moved;
 }
-
-// ---- outer loops ---------------------------------------------------------------------------------------------------
 
 namespace {
 struct OuterLoop {
@@ -186,8 +184,6 @@ void close_outer(LoopScopes& scopes, OpenOuter& open) {
   for (auto scope = open.scopes.rbegin(); scope != open.scopes.rend(); ++scope) (*scope)->finish();
   scopes.current = scopes.floor = &scopes.root;
 }
-
-// ---- spaces --------------------------------------------------------------------------------------------------------
 
 namespace {
 /// An iteration space: the dims of a value, those that reductions of the body run over, and the outputs stored in it.
@@ -427,9 +423,9 @@ static int64_t row_vector_width(const KernelContext& context, const IterationSpa
   if (space.reduced.empty() || context.reads_peers()) return 1;
   if (*std::min_element(space.reduced.begin(), space.reduced.end()) < first) return 1;
   int64_t bytes = 1;
-  for (const Formal& formal : context.kernel.formals)
-    if (!formal.type.shape.empty() && context.dims(formal.type).back() == space.dims.back())
-      bytes = std::max(bytes, dtype_bytes(formal.type.dtype));
+  for (const Parameter& parameter : context.kernel.parameters)
+    if (!parameter.type.shape.empty() && context.dims(parameter.type).back() == space.dims.back())
+      bytes = std::max(bytes, dtype_bytes(parameter.type.dtype));
   const int64_t width = 16 / bytes;
   return row % width == 0 && row / width >= 32 ? width : 1;
 }
@@ -539,4 +535,4 @@ std::vector<std::string> write_nests(KernelContext& context) {
   return lines;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 #pragma once
 #include "backend/element.h"
 
-namespace weft {
+namespace weftc {
 
 /// The statements of a kernel's body, or nothing after refusing. Every output is written whole.
 std::vector<std::string> write_nests(KernelContext& context);
@@ -29,4 +29,4 @@ void close_outer(LoopScopes& scopes, OpenOuter& open);
 std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const Dims& space,
                                   const IndexList& index);
 
-}  // namespace weft
+}  // namespace weftc

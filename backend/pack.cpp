@@ -6,7 +6,7 @@
 #include "backend/declarations.h"
 #include "ir/base/check.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -201,4 +201,4 @@ bool append_image(const Plan& plan, const std::string& manifest, const std::stri
   return out.ok() && std::fflush(file.get()) == 0;
 }
 
-}  // namespace weft
+}  // namespace weftc

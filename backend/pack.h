@@ -5,7 +5,7 @@
 
 #include "ir/plan.h"
 
-namespace weft {
+namespace weftc {
 
 int64_t weights_bytes(const Plan& plan);
 /// Writes all segments, each slice page aligned, at memory speed; false if the file cannot be written.
@@ -13,4 +13,4 @@ bool write_weights(const Plan& plan, std::FILE* file);
 /// Behind a linked program: weights, manifest, footer.
 bool append_image(const Plan& plan, const std::string& manifest, const std::string& executable);
 
-}  // namespace weft
+}  // namespace weftc

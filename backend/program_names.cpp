@@ -1,6 +1,6 @@
 #include "backend/program_names.h"
 
-namespace weft {
+namespace weftc {
 
 std::vector<const std::vector<Step>*> inner_steps(const Step& step) {
   if (const auto* f = std::get_if<ForStep>(&step.what)) return {&f->body};
@@ -42,4 +42,4 @@ std::string count_text(const Dims& dims) {
 
 int64_t round_up_to(int64_t number, int64_t unit) { return (number + unit - 1) / unit * unit; }
 
-}  // namespace weft
+}  // namespace weftc

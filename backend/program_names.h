@@ -6,7 +6,7 @@
 
 #include "backend/kernel_text.h"
 
-namespace weft {
+namespace weftc {
 
 inline bool is_cuda(const Plan& plan) { return plan.target.kind == Target::Kind::Cuda; }
 
@@ -29,4 +29,4 @@ struct ProgramNames {
 std::string count_text(const Dims& dims);
 int64_t round_up_to(int64_t number, int64_t unit);
 
-}  // namespace weft
+}  // namespace weftc

@@ -6,7 +6,7 @@
 #include "ir/base/check.h"
 #include "ir/base/text.h"
 
-namespace weft {
+namespace weftc {
 
 Params& Params::set(const std::string& name, std::string text) {
   texts[name] = std::move(text);
@@ -179,4 +179,4 @@ std::string render_file(std::string_view name, const Params& params) {
   return render(text, params);
 }
 
-}  // namespace weft
+}  // namespace weftc

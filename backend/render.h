@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace weft {
+namespace weftc {
 
 /// Parameters of one template, or of one item of a list.
 struct Params {
@@ -24,4 +24,4 @@ std::string render(std::string_view text, const Params& params);
 /// The same for a file of templates/.
 std::string render_file(std::string_view name, const Params& params);
 
-}  // namespace weft
+}  // namespace weftc

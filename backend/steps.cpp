@@ -8,7 +8,7 @@
 #include "backend/render.h"
 #include "ir/exchange_types.h"
 
-namespace weft {
+namespace weftc {
 
 std::vector<std::string> StepText::block(const Block& block) {
   times_.clear();
@@ -54,8 +54,6 @@ StepText::Lines StepText::leaf(const Step& s) {
   return {};
 }
 
-// ---- r.step --------------------------------------------------------------------------------------------------------
-
 std::string StepText::head(const Step& s) const {
   std::string text = "r.step({" + names_.streams[static_cast<size_t>(s.stream)] + ", " + string_literal(s.name);
   const size_t room = text.size() + s.transform.size() < 60 ? 100 - text.size() - s.transform.size() : 40;
@@ -95,8 +93,6 @@ StepText::Lines StepText::wrapped(const Step& s, const Lines& body) const {
   return lines;
 }
 
-// ---- memory --------------------------------------------------------------------------------------------------------
-
 std::string StepText::instance_offset(const Buffer& buffer) const {
   if (buffer.depth <= 1 || times_.empty()) return "";
   const std::string variable = buffer.life == Life::MicroBatch ? times_.front().variable : times_.back().variable;
@@ -127,8 +123,6 @@ std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& b
     text += (text.empty() ? "" : " + ") + time_variable(step.place, step.mesh, axis) + " * " + std::to_string(stride);
   return text;
 }
-
-// ---- signals -------------------------------------------------------------------------------------------------------
 
 /// A signal has `count` / micro-batches elements a micro-batch: Once and MicroBatch mean the last of them.
 std::string StepText::index(SignalId id, Per per, int lag) const {
@@ -173,8 +167,6 @@ StepText::Lines StepText::raises(const Step& s, const SignalCall& raise_it) cons
   for (const Raise& raise : s.raises) lines.push_back(raise_it(raise.signal, index(raise.signal, raise.per, 0), ""));
   return lines;
 }
-
-// ---- launch --------------------------------------------------------------------------------------------------------
 
 std::string StepText::argument(const LaunchStep& launch, const KernelText& text, const Argument& argument) const {
   const Kernel& kernel = plan_.kernel(launch.kernel);
@@ -257,7 +249,7 @@ StepText::Lines StepText::launch(const LaunchStep& what) {
   std::vector<std::string> arguments;
   for (const Argument& a : text.arguments) arguments.push_back(argument(what, text, a));
   for (size_t f = 0; f < what.operands.size(); ++f) {
-    const bool by_peers = kernel.formals[f].window && !text.group.empty();
+    const bool by_peers = kernel.parameters[f].window && !text.group.empty();
     arguments.push_back(by_peers ? handle(what.operands[f].buffer) : pointer(what.operands[f]));
   }
   Lines lines;
@@ -280,8 +272,6 @@ StepText::Lines StepText::launch(const LaunchStep& what) {
   }
   return lines;
 }
-
-// ---- copies and collectives ----------------------------------------------------------------------------------------
 
 /// "weft::ReduceOp::Sum".
 static std::string reduction(ReduceOp op) {
@@ -355,14 +345,12 @@ StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) 
                      : what.kind == OpKind::ReduceScatter ? "reduce_scatter"
                      : what.kind == OpKind::AllGather     ? "all_gather"
                                                           : "all_to_all";
-  const bool counted = what.kind == OpKind::AllReduce && box->is_whole();
+  const bool counted = what.kind == OpKind::AllReduce && box->is_identity();
   return {std::string("r.") + call + "(" + names_.group(what.place, what.axes) + ", " +
           (reduces ? reduction(what.reduce) + ", " : "") + source + ", " +
           (split ? handle(what.to, first) : pointer(what.to, first)) + ", " +
           (counted ? count_text({box->elements()}) : exchange(*box)) + ");"};
 }
-
-// ---- control -------------------------------------------------------------------------------------------------------
 
 static void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
   lines.insert(lines.end(), more.begin(), more.end());
@@ -550,4 +538,4 @@ StepText::Lines StepText::loop(const Step& s, const LoopStep& trips) {
   return streams.size() == 1 ? wrapped(s, lines) : lines;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -6,7 +6,7 @@
 #include "backend/exchange.h"
 #include "backend/program_names.h"
 
-namespace weft {
+namespace weftc {
 
 class ChunkKernel;
 
@@ -96,4 +96,4 @@ class StepText {
   std::set<uint32_t> launched_;
 };
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 #pragma once
 #include <string_view>
 
-namespace weft {
+namespace weftc {
 /// The text of templates/NAME; empty if there is no such template.
 std::string_view template_text(std::string_view name);
-}  // namespace weft
+}  // namespace weftc

@@ -14,7 +14,7 @@
 
 #include "backend/pack.h"
 
-namespace weft {
+namespace weftc {
 
 namespace fs = std::filesystem;
 
@@ -280,4 +280,4 @@ BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>&
   return written ? BuildResult::Built : file_failed(diags, path);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,7 +3,7 @@
 #pragma once
 #include "backend/emit.h"
 
-namespace weft {
+namespace weftc {
 
 struct BuildOptions {
   std::string work_dir;         // sources, objects and logs; made if it is not there
@@ -32,4 +32,4 @@ BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& fi
 BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
                                 Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

@@ -1,6 +1,6 @@
 #include "backend/window_geometry.h"
 
-namespace weft {
+namespace weftc {
 
 /// Three numbers of spatial dimensions as text, `fill` where there are fewer.
 static std::string triple(const std::vector<int64_t>& numbers, int64_t fill) {
@@ -36,4 +36,4 @@ std::optional<WindowGeometry> window_geometry(const KernelContext& context, Valu
   return g;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 #pragma once
 #include "backend/kernel_context.h"
 
-namespace weft {
+namespace weftc {
 
 struct WindowGeometry {
   int64_t batch, groups, channels, filters, taps, inputs, outputs;  // channels and filters of one group
@@ -14,4 +14,4 @@ struct WindowGeometry {
 /// Nothing for more than three spatial dimensions, and where there are no elements.
 std::optional<WindowGeometry> window_geometry(const KernelContext& context, ValueId root);
 
-}  // namespace weft
+}  // namespace weftc

@@ -15,7 +15,7 @@
 #include "cli/table.h"
 #include "weft_build_config.h"
 
-namespace weft {
+namespace weftc {
 
 namespace fs = std::filesystem;
 
@@ -207,4 +207,4 @@ void report_build(const Compilation& c, const Options& options, double seconds, 
     diags.error("report-file", Loc::in_file(options.report), "the report cannot be written: {}", error);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -10,7 +10,7 @@
 #include "cli/compile.h"
 #include "cli/options.h"
 
-namespace weft {
+namespace weftc {
 
 /// The runtime library as this executable finds it: in the tree it was built from, or installed.
 struct RuntimeLibrary {
@@ -48,4 +48,4 @@ class Stopwatch {
 /// One line on what was made, and --report.
 void report_build(const Compilation& compilation, const Options& options, double seconds, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

@@ -11,9 +11,9 @@
 #include "cli/compile.h"
 #include "cli/process.h"
 #include "ir/base/check.h"
-#include "ir/evaluate.h"
+#include "ir/evaluate/evaluate.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -168,8 +168,6 @@ std::optional<Ready> CaseCompiler::compile(CaseResult& result) {
                tolerance};
 }
 
-// ---- building and running -------------------------------------------------------------------------------------------
-
 std::string group_text(const std::vector<Ready*>& group) {
   std::string text = "#include <cstring>\n";
   for (const Ready* one : group) text += one->program + "\n";
@@ -303,4 +301,4 @@ void run_batch(const Options& options, const std::vector<ManyCase>& cases, const
   Batch(options, cases, report).run();
 }
 
-}  // namespace weft
+}  // namespace weftc

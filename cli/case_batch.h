@@ -7,7 +7,7 @@
 
 #include "cli/options.h"
 
-namespace weft {
+namespace weftc {
 
 /// A line of the list.
 struct ManyCase {
@@ -28,4 +28,4 @@ struct BatchReport {
 
 void run_batch(const Options& options, const std::vector<ManyCase>& cases, const BatchReport& report);
 
-}  // namespace weft
+}  // namespace weftc

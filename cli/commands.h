@@ -3,7 +3,7 @@
 #include "cli/options.h"
 #include "ir/base/diag.h"
 
-namespace weft {
+namespace weftc {
 
 int run_compile(const Options& options);
 int run_inspect(const Options& options);
@@ -18,4 +18,4 @@ int run_doctor(const Options& options);
 /// Prints the messages on standard error and gives the exit code that they stand for.
 int finish(const Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

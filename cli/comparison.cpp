@@ -9,7 +9,7 @@
 #include "cli/process.h"
 #include "frontend/tensor_file.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -78,7 +78,7 @@ bool is_finite(const Tensor& tensor, int64_t i) { return !tensor.is_real() || st
 
 /// Elements that no tolerance makes equal: NaN or infinity on one side only, integers that differ.
 bool are_apart(const Tensor& a, const Tensor& b, int64_t i) {
-  if (!a.is_real()) return a.whole[i] != b.whole[i];
+  if (!a.is_real()) return a.integers[i] != b.integers[i];
   if (is_finite(a, i) && is_finite(b, i)) return false;
   return std::isnan(a.real[i]) ? !std::isnan(b.real[i]) : a.real[i] != b.real[i];
 }
@@ -96,7 +96,7 @@ int64_t worst_element(const Tensor& a, const Tensor& b) {
 }
 
 std::string element_text(const Tensor& tensor, int64_t i) {
-  if (!tensor.is_real()) return std::to_string(tensor.whole[i]);
+  if (!tensor.is_real()) return std::to_string(tensor.integers[i]);
   if (std::isnan(tensor.real[i])) return "nan";  // without its sign
   char text[32];
   std::snprintf(text, sizeof text, "%.8g", tensor.real[i]);
@@ -145,7 +145,7 @@ Tensor seeded_tensor(const std::string& name, DType dtype, const Dims& dims, uin
     if (tensor.is_real())
       tensor.put(i, round_to(dtype, static_cast<double>(bits >> 40) * 0x1p-23 - 1.0));
     else
-      tensor.put_whole(i, static_cast<int64_t>(bits >> 63));
+      tensor.put_int(i, static_cast<int64_t>(bits >> 63));
   }
   return tensor;
 }
@@ -247,4 +247,4 @@ std::string output_file_name(const std::string& name) {
   return file;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -9,7 +9,7 @@
 #include "ir/plan.h"
 #include "ir/tensor.h"
 
-namespace weft {
+namespace weftc {
 
 struct Options;
 
@@ -60,4 +60,4 @@ std::string error_text(double error);
 /// A name as the executable makes a file's name of it.
 std::string output_file_name(const std::string& name);
 
-}  // namespace weft
+}  // namespace weftc

@@ -10,10 +10,10 @@
 #include "cli/transport.h"
 #include "frontend/schedule_reader.h"
 #include "ir/base/check.h"
-#include "passes/make_plan.h"
-#include "passes/prove_plan.h"
+#include "passes/plan/make_plan.h"
+#include "passes/proof/prove_plan.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -115,4 +115,4 @@ int run_compile(const Options& options) {
   return code != 0 ? code : reported;
 }
 
-}  // namespace weft
+}  // namespace weftc

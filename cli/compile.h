@@ -7,7 +7,7 @@
 #include "ir/plan.h"
 #include "passes/runner.h"
 
-namespace weft {
+namespace weftc {
 
 /// What one compilation has made so far. It stays where it is: the plan refers to the module's constants.
 struct Compilation {
@@ -25,4 +25,4 @@ bool compile_plan(Compilation& compilation, const Options& options, Diags& diags
 /// And the executable, or the folder of sources. The exit code, after reporting.
 int compile_program(const Compilation& compilation, const Options& options, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

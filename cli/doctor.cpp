@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/process.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -95,4 +95,4 @@ int run_doctor(const Options& options) {
   return ok ? 0 : kEnvironment;
 }
 
-}  // namespace weft
+}  // namespace weftc

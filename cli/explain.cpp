@@ -10,11 +10,11 @@
 #include "cli/table.h"
 #include "cli/timeline.h"
 #include "ir/exchange_types.h"
-#include "ir/plan_text.h"
-#include "passes/reshard.h"
+#include "ir/text/plan_text.h"
+#include "passes/layout/reshard.h"
 #include "passes/select.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -31,8 +31,6 @@ void walk(const Graph& graph, const std::function<void(const Graph&, const Op&)>
 std::string loc_text(const Loc& loc) {
   return loc.kind == Loc::Kind::Text ? format("{}:{}:{}", printable(loc.file), loc.line, loc.column) : "";
 }
-
-// ---- values ---------------------------------------------------------------------------------------------------------
 
 /// The place of an op; a pipeline has none, but what makes its results has.
 PlaceId place_of(const Op& op, uint32_t result) {
@@ -69,8 +67,6 @@ void print_values(const std::vector<ValueRow>& rows) {
   std::printf("layouts: %zu values, %zu replicated; the others:\n%s", rows.size(), rows.size() - cells.size(),
               table_text(cells).c_str());
 }
-
-// ---- collectives ----------------------------------------------------------------------------------------------------
 
 struct CollectiveRow {
   std::string name, what, from, to, because;
@@ -144,8 +140,6 @@ bool cuts_reductions(const Module& module) {
   });
   return cut;
 }
-
-// ---- the plan -------------------------------------------------------------------------------------------------------
 
 struct KernelRow {
   std::string name, category, ops, nodes, transform;
@@ -253,8 +247,6 @@ void print_places(const Plan& plan) {
   }
 }
 
-// ---- all of it ------------------------------------------------------------------------------------------------------
-
 void print_text(const Module& scheduled, const Compilation& c, const Timeline& timeline) {
   print_places(c.plan);
   if (c.plan.world > 1 || !scheduled.transforms.empty()) {
@@ -334,4 +326,4 @@ int run_explain(const Options& options) {
   return finish(whole);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -7,7 +7,7 @@
 #include "cli/table.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -141,4 +141,4 @@ int run_ops(const Options& options) {
   return 0;
 }
 
-}  // namespace weft
+}  // namespace weftc

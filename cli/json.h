@@ -7,7 +7,7 @@
 #include "backend/naming.h"
 #include "ir/base/text.h"
 
-namespace weft {
+namespace weftc {
 
 inline std::string json_list(const std::vector<std::string>& items) { return "[" + join(items, ", ") + "]"; }
 
@@ -34,4 +34,4 @@ inline std::string json_strings(const std::vector<std::string>& texts) {
   return json_list(items);
 }
 
-}  // namespace weft
+}  // namespace weftc

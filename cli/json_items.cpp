@@ -4,7 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -159,10 +159,10 @@ double JsonItem::number(const std::string& path, double otherwise) const {
 bool read_json_list(const std::string& file, std::string_view text, const std::string& list,
                     const std::function<std::string(const JsonItem&)>& take, Diags& diags) {
   Gatherer gatherer(text, list, take);
-  const bool is_whole = gatherer.run();
-  if (is_whole && gatherer.has_list()) return true;
+  const bool is_complete = gatherer.run();
+  if (is_complete && gatherer.has_list()) return true;
   diags.error("trace-text", place_in(file, text, gatherer.where()), "{}",
-              is_whole ? format("there is no list '{}'", list) : printable(gatherer.why()));
+              is_complete ? format("there is no list '{}'", list) : printable(gatherer.why()));
   return false;
 }
 
@@ -175,4 +175,4 @@ JsonItem read_json_object(std::string_view text) {
   return gatherer.run() ? object : JsonItem{};
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -8,7 +8,7 @@
 
 #include "ir/base/diag.h"
 
-namespace weft {
+namespace weftc {
 
 /// An object without its structure: numbers and strings by path, such as "args.iteration".
 struct JsonItem {
@@ -30,4 +30,4 @@ bool read_json_list(const std::string& file, std::string_view text, const std::s
 /// A whole text that is one object; without any values if it is none.
 JsonItem read_json_object(std::string_view text);
 
-}  // namespace weft
+}  // namespace weftc

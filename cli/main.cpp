@@ -10,19 +10,19 @@
 
 namespace {
 
-using weft::Verb;
+using weftc::Verb;
 
 constexpr Verb kVerbs[] = {
-    {"compile", "makes an executable of a model and a schedule", Verb::kModel | Verb::kBuild, weft::run_compile},
-    {"inspect", "shows inputs, outputs, dims and operators of a model", Verb::kModel | Verb::kJson, weft::run_inspect},
+    {"compile", "makes an executable of a model and a schedule", Verb::kModel | Verb::kBuild, weftc::run_compile},
+    {"inspect", "shows inputs, outputs, dims and operators of a model", Verb::kModel | Verb::kJson, weftc::run_inspect},
     {"explain", "shows layouts, collectives, kernels and what moves", Verb::kModel | Verb::kJson | Verb::kExplain,
-     weft::run_explain},
-    {"trace", "shows what was measured: when each stream ran what", Verb::kTrace | Verb::kJson, weft::run_trace},
-    {"verify", "compiles, runs and compares with known results", Verb::kModel | Verb::kVerify, weft::run_verify},
-    {"tune", "tries transforms and writes the fastest schedule", Verb::kModel | Verb::kTune, weft::run_tune},
-    {"verify-many", "the same of a list of cases", Verb::kTarget | Verb::kMany, weft::run_verify_many},
-    {"ops", "lists the operators that are read", Verb::kJson | Verb::kOps, weft::run_ops},
-    {"doctor", "says what is missing on this machine", Verb::kTarget, weft::run_doctor},
+     weftc::run_explain},
+    {"trace", "shows what was measured: when each stream ran what", Verb::kTrace | Verb::kJson, weftc::run_trace},
+    {"verify", "compiles, runs and compares with known results", Verb::kModel | Verb::kVerify, weftc::run_verify},
+    {"tune", "tries transforms and writes the fastest schedule", Verb::kModel | Verb::kTune, weftc::run_tune},
+    {"verify-many", "the same of a list of cases", Verb::kTarget | Verb::kMany, weftc::run_verify_many},
+    {"ops", "lists the operators that are read", Verb::kJson | Verb::kOps, weftc::run_ops},
+    {"doctor", "says what is missing on this machine", Verb::kTarget, weftc::run_doctor},
 };
 
 int bug(const char* what) {
@@ -30,7 +30,7 @@ int bug(const char* what) {
                "weft: internal error: %s\n"
                "This is a bug of weft; please report it with the model, the schedule and the command.\n",
                what);
-  return weft::kBug;
+  return weftc::kBug;
 }
 
 /// A result that did not reach its file is no result.
@@ -44,13 +44,13 @@ int after_output(int code) {
 
 int main(int argc, char** argv) {
   try {
-    const weft::CommandLine line = weft::parse_command_line(argc, argv, kVerbs, std::size(kVerbs));
+    const weftc::CommandLine line = weftc::parse_command_line(argc, argv, kVerbs, std::size(kVerbs));
     return after_output(line.verb ? line.verb->run(line.options) : line.exit_code);
-  } catch (const weft::InternalError& error) {
+  } catch (const weftc::InternalError& error) {
     return bug(error.what());
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "weft: error: out of memory\n");
-    return weft::kEnvironment;
+    return weftc::kEnvironment;
   } catch (const std::exception& error) {
     return bug(error.what());
   }

@@ -4,11 +4,11 @@
 #include <cstdio>
 
 #include "frontend/schedule_reader.h"
-#include "passes/cost_model.h"
+#include "passes/cost/cost_model.h"
 #include "passes/pass.h"
 #include "weft_build_config.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -27,7 +27,7 @@ int native_vector_floats() { return 4; }
 #endif
 
 /// The flags as text, before they are understood.
-struct Given {
+struct FlagTexts {
   std::vector<std::string> dims, shapes, binds, mesh, ceilings;
   std::string target = "host", arch, transport = "local", emit = "exe", run_args;
 };
@@ -49,7 +49,7 @@ CLI::Option* add_list(CLI::App& verb, const char* name, std::vector<std::string>
   return verb.add_option(name, values, help)->type_name(type)->allow_extra_args(false)->take_all();
 }
 
-void add_model_flags(CLI::App& verb, Given& given) {
+void add_model_flags(CLI::App& verb, FlagTexts& given) {
   add_list(verb, "--dim", given.dims, "NAME=N", "NAME=128 pins a symbolic dim, NAME<=1024 bounds it");
   add_list(verb, "--shape", given.shapes, "INPUT=1x3x224x224", "pins unnamed dims of an input");
   add_list(verb, "--bind", given.binds, "INPUT=FILE.npy", "fixes an input at compile time");
@@ -64,7 +64,7 @@ void check_cuda_arch(const std::string& arch) {
     throw CLI::ValidationError(format("--arch {}: sm_80, sm_90, sm_100 or the like is expected", arch));
 }
 
-void add_target_flags(CLI::App& verb, Given& given, Options& options) {
+void add_target_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_option("--target", given.target, "host or cuda")
       ->check(CLI::IsMember({"host", "cuda"}))
       ->capture_default_str();
@@ -78,7 +78,7 @@ void add_target_flags(CLI::App& verb, Given& given, Options& options) {
       ->capture_default_str();
 }
 
-void add_build_flags(CLI::App& verb, Given& given, Options& options) {
+void add_build_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_option("-o", options.output, "the executable, or the folder with --emit source")->type_name("PATH");
   verb.add_option("--emit", given.emit, "what to make")->check(CLI::IsMember({"exe", "source"}))->capture_default_str();
   verb.add_option("--dump-dir", options.dump_dir, "writes the graph after every pass")->type_name("DIR");
@@ -93,7 +93,7 @@ void add_build_flags(CLI::App& verb, Given& given, Options& options) {
   verb.add_option("--report", options.report, "writes what was made, as JSON")->type_name("FILE.json");
 }
 
-void add_tune_flags(CLI::App& verb, Given& given, Options& options) {
+void add_tune_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_option("-o", options.output, "the schedule that was fastest")->required()->type_name("FILE.yaml");
   add_list(verb, "--collective", options.collectives, "NAME",
            "a collective of the schedule, as explain names it; without it, all of them");
@@ -109,7 +109,7 @@ void add_tune_flags(CLI::App& verb, Given& given, Options& options) {
       ->capture_default_str();
 }
 
-void add_explain_flags(CLI::App& verb, Given& given, Options& options) {
+void add_explain_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_flag("--names", options.names, "lists every name that a schedule can select");
   add_list(verb, "--ceiling", given.ceilings, "NAME=X",
            "replaces what the prediction takes for the target: " + join(ceiling_names(), ", "));
@@ -129,7 +129,7 @@ void add_trace_flags(CLI::App& verb, Options& options) {
       ->capture_default_str();
 }
 
-void add_flags(CLI::App& app, const Verb& verb, Given& given, Options& options) {
+void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& options) {
   const auto takes = [&](unsigned flags) { return (verb.flags & flags) != 0; };
   if (takes(Verb::kModel)) {
     app.add_option("MODEL", options.model, ".onnx, or .onnxtxt (ONNX text syntax)")->required()->type_name("");
@@ -178,7 +178,7 @@ std::pair<std::string, double> parse_ceiling(const std::string& text) {
 }
 
 /// What CLI11 cannot check: it throws what CLI11 throws.
-void understand(const Verb& verb, const Given& given, Options& options) {
+void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   parse_each(given.dims, options.dims, parse_dim_option);
   parse_each(given.shapes, options.shapes, parse_shape_option);
   parse_each(given.binds, options.binds, parse_bind_option);
@@ -243,7 +243,7 @@ CommandLine parse_command_line(int argc, const char* const* argv, const Verb* ve
     line.exit_code = kUsage;
     return line;
   }
-  std::vector<Given> given(count);
+  std::vector<FlagTexts> given(count);
   std::vector<CLI::App*> apps;
   for (size_t i = 0; i < count; ++i) {
     apps.push_back(app.add_subcommand(verbs[i].name, verbs[i].help));
@@ -265,7 +265,7 @@ CommandLine parse_command_line(int argc, const char* const* argv, const Verb* ve
 
 bool parse_model_flags(const std::vector<std::string>& flags, Options& options, std::string& why) {
   CLI::App app;
-  Given given;
+  FlagTexts given;
   add_model_flags(app, given);
   app.add_option("--tolerance", options.tolerance);
   try {
@@ -281,4 +281,4 @@ bool parse_model_flags(const std::vector<std::string>& flags, Options& options, 
   }
 }
 
-}  // namespace weft
+}  // namespace weftc

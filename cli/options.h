@@ -8,7 +8,7 @@
 #include "frontend/onnx_reader.h"
 #include "ir/target.h"
 
-namespace weft {
+namespace weftc {
 
 /// Exit codes of README.md that diagnostics do not give.
 enum ExitCode : int { kUsage = 2, kToolchain = 4, kMismatch = 5, kEnvironment = 6, kBug = 70, kTimedOut = 124 };
@@ -90,4 +90,4 @@ std::optional<Target> host_target(const std::string& arch);
 /// with `why`.
 bool parse_model_flags(const std::vector<std::string>& flags, Options& options, std::string& why);
 
-}  // namespace weft
+}  // namespace weftc

@@ -5,9 +5,9 @@
 
 #include "cli/process.h"
 #include "cli/table.h"
-#include "ir/plan_text.h"
+#include "ir/text/plan_text.h"
 
-namespace weft {
+namespace weftc {
 
 static std::string fixed(double number, const char* pattern) {
   char text[32];
@@ -44,4 +44,4 @@ bool show_plan(const Options& options, const Plan& plan, Diags& diags) {
   return options.dump_dir.empty() || dump(options.dump_dir + "/plan.txt", print_plan(plan), diags);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,11 +4,11 @@
 #include "ir/plan.h"
 #include "passes/runner.h"
 
-namespace weft {
+namespace weftc {
 
 /// --print-ir-after on standard output, --dump-dir, --time-passes. False after reporting a file that cannot be written.
 bool show_passes(const Options& options, const RunReport& report, Diags& diags);
 /// --dump-dir: the plan beside the graphs.
 bool show_plan(const Options& options, const Plan& plan, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

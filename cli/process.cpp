@@ -22,7 +22,7 @@
 #include "cli/options.h"
 #include "ir/base/text.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -236,4 +236,4 @@ void progress(const Options& options, const std::string& stage, double seconds) 
   if (seconds >= kWorthALine) progress(options, stage + text);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace weft {
+namespace weftc {
 
 struct Options;
 
@@ -43,4 +43,4 @@ void progress(const Options& options, const std::string& line);
 /// The same for what is done already, if it took long enough to be worth a line.
 void progress(const Options& options, const std::string& stage, double seconds);
 
-}  // namespace weft
+}  // namespace weftc

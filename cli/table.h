@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace weft {
+namespace weftc {
 
 /// Rows of cells as aligned lines, indented by two blanks; the last column is as long as it is.
 inline std::string table_text(const std::vector<std::vector<std::string>>& rows) {
@@ -39,4 +39,4 @@ inline std::string bytes_text(int64_t bytes) {
   return text;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,7 +3,7 @@
 #include "cli/process.h"
 #include "cli/timeline_page.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -30,4 +30,4 @@ bool write_page(const std::string& path, const Timeline& timeline, Diags& diags)
   return error.empty();
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,11 +3,11 @@
 #include "cli/compile.h"
 #include "cli/timeline_text.h"
 
-namespace weft {
+namespace weftc {
 
 /// Of a compiled plan, on the ceilings of its target and what --ceiling replaces.
 Timeline predicted_timeline(const Compilation& compilation, const Options& options);
 /// Writes the page; false after reporting.
 bool write_page(const std::string& path, const Timeline& timeline, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

@@ -7,7 +7,7 @@
 #include "cli/table.h"
 #include "cli/timeline_text.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -18,7 +18,7 @@ constexpr double kPixels = 16 * 1200;  // of the widest zoom on a common screen
 constexpr int kHead = 26, kLane = 22, kGap = 10;
 
 /// One box, or several neighbours of a lane too small to be told apart.
-struct Drawn {
+struct PageBox {
   const TimelineBox* first;
   double begin, end;
   int count = 1;
@@ -68,9 +68,9 @@ class Page {
   void add_steps();
   void add_notes();
   void card(const std::string& label, const std::string& value, const std::string& more);
-  std::vector<Drawn> merged(double resolution) const;
-  std::string tip(const Drawn& drawn) const;
-  std::string tip_of_many(const Drawn& drawn) const;
+  std::vector<PageBox> merged(double resolution) const;
+  std::string tip(const PageBox& drawn) const;
+  std::string tip_of_many(const PageBox& drawn) const;
   const TimelineStep& step(const TimelineBox& box) const { return line_.steps[static_cast<size_t>(box.step)]; }
   bool is_shown(int lane) const { return top_[static_cast<size_t>(lane)] >= 0; }
   int top(int lane) const { return top_[static_cast<size_t>(lane)]; }
@@ -186,12 +186,12 @@ void Page::add_waits() {
   }
 }
 
-std::vector<Drawn> Page::merged(double resolution) const {
-  std::vector<Drawn> drawn;
+std::vector<PageBox> Page::merged(double resolution) const {
+  std::vector<PageBox> drawn;
   for (const TimelineBox& box : line_.boxes) {
     if (!is_shown(box.lane)) continue;
     const bool is_small = box.end - box.begin < resolution;
-    Drawn* last = drawn.empty() ? nullptr : &drawn.back();
+    PageBox* last = drawn.empty() ? nullptr : &drawn.back();
     const bool joins = last && is_small && last->end - last->begin < resolution && last->first->lane == box.lane &&
                        step(*last->first).communicates == step(box).communicates && box.begin - last->end < resolution;
     if (!joins) {
@@ -206,14 +206,14 @@ std::vector<Drawn> Page::merged(double resolution) const {
   return drawn;
 }
 
-std::string Page::tip_of_many(const Drawn& drawn) const {
+std::string Page::tip_of_many(const PageBox& drawn) const {
   std::string text =
       format("{} steps: {}{}\n", drawn.count, join(drawn.names, ", "), drawn.names.size() > 4 ? ", ..." : "");
   return text + time_text(drawn.end - drawn.begin) + " from " + time_text(drawn.begin) + " on, " +
          lane_name(line_.lanes[static_cast<size_t>(drawn.first->lane)]);
 }
 
-std::string Page::tip(const Drawn& drawn) const {
+std::string Page::tip(const PageBox& drawn) const {
   if (drawn.count > 1) return tip_of_many(drawn);
   const TimelineBox& box = *drawn.first;
   const TimelineStep& of = step(box);
@@ -235,10 +235,10 @@ std::string Page::tip(const Drawn& drawn) const {
 void Page::add_boxes() {
   std::vector<Params>& boxes = params_.list("boxes");
   double resolution = line_.seconds / kPixels;
-  std::vector<Drawn> drawn = merged(resolution);
+  std::vector<PageBox> drawn = merged(resolution);
   while (drawn.size() > kMostBoxes) drawn = merged(resolution *= 2);
   bool has_critical = false;
-  for (const Drawn& one : drawn) {
+  for (const PageBox& one : drawn) {
     const TimelineBox& box = *one.first;
     const std::string kind = step(box).communicates ? "m" : "c";
     const bool has_name = one.end - one.begin > line_.seconds / 600;
@@ -342,4 +342,4 @@ std::string html_text(const std::string& text) {
 
 std::string timeline_page(const Timeline& timeline) { return Page(timeline).run(); }
 
-}  // namespace weft
+}  // namespace weftc

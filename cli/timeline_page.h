@@ -2,13 +2,13 @@
 #pragma once
 #include <string>
 
-#include "passes/timeline.h"
+#include "passes/cost/timeline.h"
 
-namespace weft {
+namespace weftc {
 
 /// The page. Steps too small to be seen are drawn as one box, so that it stays small whatever runs.
 std::string timeline_page(const Timeline& timeline);
 /// Text for an element or an attribute: printable, and nothing that HTML reads.
 std::string html_text(const std::string& text);
 
-}  // namespace weft
+}  // namespace weftc

@@ -8,7 +8,7 @@
 #include "cli/json.h"
 #include "cli/table.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -18,8 +18,8 @@ constexpr size_t kMostClasses = 12;
 
 std::string number_text(double value) {
   char text[40];
-  const bool is_whole = value < 1000 && value == std::floor(value);
-  std::snprintf(text, sizeof text, is_whole || value >= 99.95 ? "%.0f" : value >= 9.995 ? "%.1f" : "%.2f", value);
+  const bool is_int = value < 1000 && value == std::floor(value);
+  std::snprintf(text, sizeof text, is_int || value >= 99.95 ? "%.0f" : value >= 9.995 ? "%.1f" : "%.2f", value);
   return text;
 }
 
@@ -206,4 +206,4 @@ std::string timeline_json(const Timeline& timeline) {
                       {"steps", json_list(steps)}});
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "passes/timeline.h"
+#include "passes/cost/timeline.h"
 
-namespace weft {
+namespace weftc {
 
 /// "12.3 us".
 std::string time_text(double seconds);
@@ -45,4 +45,4 @@ std::string timeline_text(const Timeline& timeline);
 /// The figures of summary_text and of every step.
 std::string timeline_json(const Timeline& timeline);
 
-}  // namespace weft
+}  // namespace weftc

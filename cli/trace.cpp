@@ -5,7 +5,7 @@
 #include "cli/timeline.h"
 #include "cli/trace_file.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -50,4 +50,4 @@ int run_trace(const Options& options) {
   return finish(diags);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -8,7 +8,7 @@
 #include "cli/json_items.h"
 #include "cli/process.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -22,9 +22,9 @@ struct Entry {
 };
 
 /// Reads whole numbers of an entry; why() says what was none.
-class WholeNumbers {
+class IntegerReader {
  public:
-  explicit WholeNumbers(const JsonItem& item) : item_(item) {}
+  explicit IntegerReader(const JsonItem& item) : item_(item) {}
 
   /// Unchanged where the entry has no such member.
   void take(const char* path, int least, int most, int& to) {
@@ -86,7 +86,7 @@ int TraceReader::step(const Entry& e) {
 /// Why the entry is refused, or "".
 std::string TraceReader::take(const JsonItem& item) {
   Entry e;
-  WholeNumbers whole(item);
+  IntegerReader whole(item);
   whole.take("pid", 0, kMostRanks, e.rank);
   whole.take("tid", 0, kMostStreams, e.stream);
   whole.take("args.iteration", 0, kMostIterations, e.iteration);
@@ -223,4 +223,4 @@ Timeline iteration_of(const Trace& trace, int number) {
   return one;
 }
 
-}  // namespace weft
+}  // namespace weftc

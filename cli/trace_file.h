@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "ir/base/diag.h"
-#include "passes/timeline.h"
+#include "passes/cost/timeline.h"
 
-namespace weft {
+namespace weftc {
 
 /// Steps as they ran on all ranks, over several iterations.
 struct Trace {
@@ -27,4 +27,4 @@ int median_iteration(const Trace& trace);
 /// One iteration, its first begin at 0.
 Timeline iteration_of(const Trace& trace, int number);
 
-}  // namespace weft
+}  // namespace weftc

@@ -1,6 +1,6 @@
 #include "cli/transport.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -53,4 +53,4 @@ bool check_mpi_plan(const Plan& plan, Diags& diags) {
   return diags.ok();
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -13,9 +13,9 @@
 #include "cli/table.h"
 #include "frontend/schedule_writer.h"
 #include "frontend/tensor_file.h"
-#include "passes/transform_candidates.h"
+#include "passes/transform/transform_candidates.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -290,4 +290,4 @@ int run_tune(const Options& options) {
   return Tuner(options).run(diags);
 }
 
-}  // namespace weft
+}  // namespace weftc

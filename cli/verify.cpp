@@ -10,9 +10,9 @@
 #include "cli/compile.h"
 #include "cli/process.h"
 #include "cli/table.h"
-#include "ir/evaluate.h"
+#include "ir/evaluate/evaluate.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -244,4 +244,4 @@ int run_verify(const Options& options) {
   return exit_code;
 }
 
-}  // namespace weft
+}  // namespace weftc

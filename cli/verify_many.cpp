@@ -19,7 +19,7 @@
 #include "cli/json.h"
 #include "cli/process.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -212,4 +212,4 @@ int run_verify_many(const Options& options) {
   return 0;
 }
 
-}  // namespace weft
+}  // namespace weftc

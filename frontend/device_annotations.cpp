@@ -6,14 +6,14 @@
 #include "frontend/onnx_import.h"
 #include "frontend/rank_digits.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
 constexpr int64_t kMostDevices = 1 << 16;
 
 /// One node's word on one tensor, on the axes of the place that the node runs at.
-struct Reading {
+struct ShardingNote {
   const OnnxSharding* sharding;
   Loc loc;
   bool made;  // the node's result, else an operand
@@ -27,7 +27,7 @@ struct StageReadings {
   std::string place;
   std::vector<int> ranks;
   std::vector<const OnnxNode*> nodes;
-  std::vector<Reading> readings;
+  std::vector<ShardingNote> readings;
   Mesh mesh;
 };
 
@@ -75,7 +75,7 @@ class AnnotationReader {
   void make_pipeline();
   void make_entries();
   void add_entries(const StageReadings& stage, const std::string& tensor);
-  void add_entry(const std::string& target, bool use, const Reading& reading);
+  void add_entry(const std::string& target, bool use, const ShardingNote& reading);
   std::string name_in(const StageReadings& stage, const std::string& tensor) const;
 
   const OnnxModel& model_;
@@ -193,7 +193,7 @@ bool AnnotationReader::check_conflicts() {
 /// The devices of a stage are those of its specs; without any, one device a stage.
 bool AnnotationReader::find_ranks(StageReadings& stage) {
   std::set<int> ranks;
-  for (const Reading& reading : stage.readings)
+  for (const ShardingNote& reading : stage.readings)
     if (!collect_devices(*reading.sharding, chosen_->devices, reading.loc, ranks, diags_)) return false;
   if (!stage.stage)
     for (int rank = 0; rank < chosen_->devices; ++rank) ranks.insert(rank);
@@ -209,7 +209,7 @@ bool AnnotationReader::find_ranks(StageReadings& stage) {
 bool AnnotationReader::place(StageReadings& stage) {
   if (!find_ranks(stage)) return false;
   std::set<int64_t> cuts;
-  for (Reading& reading : stage.readings) {
+  for (ShardingNote& reading : stage.readings) {
     std::optional<std::vector<ShardDigit>> digits = shard_digits(*reading.sharding, stage.ranks, reading.loc, diags_);
     if (!digits) return false;
     reading.digits = std::move(*digits);
@@ -222,7 +222,7 @@ bool AnnotationReader::place(StageReadings& stage) {
                 stage.readings.empty() ? "" : printable(stage.readings.front().sharding->tensor), stage.ranks.size(),
                 schedule_.mesh.empty() ? "" : " with the axes of the schedule's mesh");
   stage.mesh = *mesh;
-  for (Reading& reading : stage.readings)
+  for (ShardingNote& reading : stage.readings)
     if (!axis_requests(reading.digits, stage.mesh, reading.loc, reading.axes, diags_)) return false;
   return true;
 }
@@ -257,16 +257,16 @@ void AnnotationReader::make_entries() {
   }
   for (const StageReadings& stage : stages_) {
     std::set<std::string> tensors;
-    for (const Reading& reading : stage.readings)
+    for (const ShardingNote& reading : stage.readings)
       if (tensors.insert(reading.sharding->tensor).second) add_entries(stage, reading.sharding->tensor);
   }
 }
 
 void AnnotationReader::add_entries(const StageReadings& stage, const std::string& tensor) {
-  const Reading *made = nullptr, *read = nullptr;
-  for (const Reading& reading : stage.readings) {
+  const ShardingNote *made = nullptr, *read = nullptr;
+  for (const ShardingNote& reading : stage.readings) {
     if (reading.sharding->tensor != tensor) continue;
-    const Reading*& first = reading.made ? made : read;
+    const ShardingNote*& first = reading.made ? made : read;
     if (first && !same_axes(first->axes, reading.axes)) {
       diags_
           .error("annotation-readers-unsupported", reading.loc,
@@ -283,7 +283,7 @@ void AnnotationReader::add_entries(const StageReadings& stage, const std::string
   if (read && made && !same_axes(made->axes, read->axes)) add_entry(name, true, *read);
 }
 
-void AnnotationReader::add_entry(const std::string& target, bool use, const Reading& reading) {
+void AnnotationReader::add_entry(const std::string& target, bool use, const ShardingNote& reading) {
   if (reading.axes.empty()) return;  // one rank
   for (const ShardEntry& entry : schedule_.shard) {
     if (entry.target.text != target || entry.use != use) continue;
@@ -305,4 +305,4 @@ bool read_annotations(const OnnxModel& model, Schedule& schedule, Diags& diags) 
   return AnnotationReader(model, schedule, diags).run();
 }
 
-}  // namespace weft
+}  // namespace weftc

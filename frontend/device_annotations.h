@@ -4,10 +4,10 @@
 #include "frontend/onnx_model.h"
 #include "ir/schedule.h"
 
-namespace weft {
+namespace weftc {
 
 /// Adds what the nodes say of the configuration that `schedule.annotations` names, or of the model's only one. False
 /// after reporting.
 bool read_annotations(const OnnxModel& model, Schedule& schedule, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,7 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -228,4 +228,4 @@ bool Inliner::run() {
 
 bool inline_functions(OnnxModel& model, Diags& diags) { return model.functions.empty() || Inliner(model, diags).run(); }
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,11 +2,11 @@
 #pragma once
 #include "frontend/onnx_model.h"
 
-namespace weft {
+namespace weftc {
 
 /// Replaces every call, also inside bodies and subgraphs. Names from a body get the call's name and "/" in front;
 /// references to the function's attributes become the call's values or the defaults. Nodes of a body keep the opsets
 /// that the function imports. False after reporting (recursion, too many operands, an explosion).
 bool inline_functions(OnnxModel& model, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -14,7 +14,7 @@ bool is_message(const OnnxNode& node, const char* type) {
 
 int64_t tag_of(const OnnxNode& node) {
   const OnnxAttr* tag = node.find("tag");
-  return tag ? tag->whole : 0;  // old files have the attribute without a value
+  return tag ? tag->integer : 0;  // old files have the attribute without a value
 }
 
 class MessageJoin {
@@ -132,4 +132,4 @@ class MessageJoin {
 
 bool join_messages(OnnxModel& model, bool per_rank, Diags& diags) { return MessageJoin(model, per_rank, diags).run(); }
 
-}  // namespace weft
+}  // namespace weftc

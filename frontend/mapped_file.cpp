@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace weft {
+namespace weftc {
 
 static MappedFile failed(std::string why) {
   MappedFile file;
@@ -103,4 +103,4 @@ MappedFile map_beneath(const std::string& file, const std::string& location) {
   return failed(std::strerror(code));
 }
 
-}  // namespace weft
+}  // namespace weftc

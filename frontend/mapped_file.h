@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-namespace weft {
+namespace weftc {
 
 struct MappedFile {
   std::span<const std::byte> bytes;
@@ -20,4 +20,4 @@ MappedFile map_descriptor(int descriptor);
 /// Opens `location` (relative) beneath the folder of `file`, never outside it, also not through symbolic links.
 MappedFile map_beneath(const std::string& file, const std::string& location);
 
-}  // namespace weft
+}  // namespace weftc

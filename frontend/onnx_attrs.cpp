@@ -4,7 +4,7 @@
 
 #include "frontend/onnx_import.h"
 
-namespace weft {
+namespace weftc {
 
 static OnnxAttr::Kind kind_of(AttrType type) {
   switch (type) {
@@ -33,7 +33,7 @@ static bool is_of(const OnnxAttr& attr, AttrType type) {
 static std::optional<AttrValue> value_of(ImportState& state, const OnnxAttr& attr, AttrType type, const Loc& loc) {
   switch (type) {
     case AttrType::Int:
-      return attr.whole;
+      return attr.integer;
     case AttrType::Real:
       return attr.real;
     case AttrType::Text:
@@ -126,7 +126,7 @@ static std::optional<Tensor> plain_constant(const OnnxAttr& attr) {
   const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
   if (attr.name == "value_int" && attr.kind == OnnxAttr::Kind::Int) {
     Tensor tensor(DType::I64, {});
-    tensor.whole = {attr.whole};
+    tensor.integers = {attr.integer};
     return tensor;
   }
   if (attr.name == "value_float" && attr.kind == OnnxAttr::Kind::Real) return Tensor::scalar(DType::F32, attr.real);
@@ -156,4 +156,4 @@ std::optional<ConstantId> import_constant_node(ImportState& state, const OnnxNod
   return {};
 }
 
-}  // namespace weft
+}  // namespace weftc

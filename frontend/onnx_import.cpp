@@ -5,7 +5,7 @@
 
 #include "frontend/sort_nodes.h"
 
-namespace weft {
+namespace weftc {
 
 ImportScope::ImportScope(const OnnxGraph& source, Graph& graph, ImportScope* parent)
     : source(source), graph(graph), parent(parent) {
@@ -456,4 +456,4 @@ bool import_graph(ImportState& state, ImportScope& scope) {
   return nodes && outputs;
 }
 
-}  // namespace weft
+}  // namespace weftc

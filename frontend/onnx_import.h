@@ -7,7 +7,7 @@
 #include "frontend/tensor_bytes.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 /// A graph or subgraph being imported, and the names that are visible in it.
 struct ImportScope {
@@ -68,4 +68,4 @@ bool check_supported(const OnnxModel& model, Diags& diags);
 /// "Gelu" or "com.microsoft.Gelu".
 std::string full_op_name(const OnnxNode& node);
 
-}  // namespace weft
+}  // namespace weftc

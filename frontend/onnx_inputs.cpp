@@ -5,7 +5,7 @@
 #include "frontend/onnx_import.h"
 #include "frontend/tensor_file.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -300,4 +300,4 @@ bool import_inputs(ImportState& state, const ReadOptions& options, ImportScope& 
   return InputImporter(state, options, scope).run();
 }
 
-}  // namespace weft
+}  // namespace weftc

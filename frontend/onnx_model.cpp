@@ -1,6 +1,6 @@
 #include "frontend/onnx_model.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 struct ElementType {
@@ -82,4 +82,4 @@ Loc OnnxModel::loc(const OnnxNode& node, int index) const {
   return Loc::in_node(file, shown_name(node), node.op_type, index);
 }
 
-}  // namespace weft
+}  // namespace weftc

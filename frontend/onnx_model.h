@@ -12,7 +12,7 @@
 #include "ir/base/diag.h"
 #include "ir/type.h"
 
-namespace weft {
+namespace weftc {
 
 /// Where a tensor's bytes are, if not in the model: external_data of ONNX.
 struct ExternalBytes {
@@ -38,7 +38,7 @@ struct OnnxAttr {
   std::string name;
   Kind kind = Kind::Int;
   std::string reference;  // of a function body: the function's attribute that stands here
-  int64_t whole = 0;
+  int64_t integer = 0;
   double real = 0;
   std::string text;
   std::vector<int64_t> ints;
@@ -158,4 +158,4 @@ int element_type_of_name(std::string_view name);
 /// Name of a node for messages: its own, or its first output's.
 std::string shown_name(const OnnxNode& node);
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,9 +4,9 @@
 
 #include "frontend/onnx_reader.h"
 
-namespace weft {
+namespace weftc {
 
-static std::optional<int64_t> whole_number(std::string_view text) {
+static std::optional<int64_t> parse_int(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
@@ -21,7 +21,7 @@ std::optional<DimRequest> parse_dim_option(const std::string& text, Diags& diags
     request.bounded = text[equals - 1] == '<';
     request.name = text.substr(0, equals - (request.bounded ? 1 : 0));
     for (const std::string& part : split(std::string_view(text).substr(equals + 1), ',')) {
-      const std::optional<int64_t> value = whole_number(part);
+      const std::optional<int64_t> value = parse_int(part);
       if (!value || *value < 0) {
         request.values.clear();
         break;
@@ -45,7 +45,7 @@ std::optional<ShapeRequest> parse_shape_option(const std::string& text, Diags& d
   bool right = equals != std::string::npos && equals > 0;
   if (right && text.substr(equals + 1) != "scalar") {
     for (const std::string& part : split(std::string_view(text).substr(equals + 1), 'x')) {
-      const std::optional<int64_t> value = whole_number(part);
+      const std::optional<int64_t> value = parse_int(part);
       right &= value && *value >= 0;
       request.dims.push_back(value.value_or(0));
     }
@@ -66,4 +66,4 @@ std::optional<BindRequest> parse_bind_option(const std::string& text, Diags& dia
   return {};
 }
 
-}  // namespace weft
+}  // namespace weftc

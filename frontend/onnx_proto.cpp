@@ -6,7 +6,7 @@
 #include "frontend/mapped_file.h"
 #include "onnx.pb.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -145,7 +145,7 @@ OnnxAttr Converter::attr(const onnx::AttributeProto& from) {
     case Proto::INT:
     case Proto::UNDEFINED:
       to.kind = OnnxAttr::Kind::Int;
-      to.whole = from.i();
+      to.integer = from.i();
       break;
     case Proto::STRING:
       to.kind = OnnxAttr::Kind::Text;
@@ -376,4 +376,4 @@ std::optional<OnnxTensor> read_tensor_proto(const std::string& path, OnnxModel& 
   return Converter(memory).tensor(keep(memory, std::move(parsed)));
 }
 
-}  // namespace weft
+}  // namespace weftc

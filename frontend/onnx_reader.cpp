@@ -11,7 +11,7 @@
 #include "frontend/onnx_text.h"
 #include "frontend/sort_nodes.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -200,4 +200,4 @@ std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags
   return summary;
 }
 
-}  // namespace weft
+}  // namespace weftc

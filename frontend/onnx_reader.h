@@ -22,7 +22,7 @@
 #include "ir/module.h"
 #include "ir/schedule.h"
 
-namespace weft {
+namespace weftc {
 
 /// --shape INPUT=1x3x224x224
 struct ShapeRequest {
@@ -73,4 +73,4 @@ struct ModelSummary {
 };
 std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

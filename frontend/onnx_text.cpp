@@ -5,7 +5,7 @@
 
 #include "frontend/onnx_text_parser.h"
 
-namespace weft {
+namespace weftc {
 
 static constexpr int kDeepest = 64;
 
@@ -226,7 +226,7 @@ void OnnxTextParser::declared(OnnxAttr& attr, const std::string& type, const Tex
   if (kind == kKinds.end()) fail("model-text-attribute-type", at, "'" + printable(type) + "' is no attribute type");
   const bool empty = attr.kind == Kind::Ints && attr.ints.empty();
   if (attr.kind == Kind::Int && kind->second == Kind::Real)
-    attr.real = static_cast<double>(attr.whole);
+    attr.real = static_cast<double>(attr.integer);
   else if (attr.kind == Kind::Ints && kind->second == Kind::Reals)
     attr.reals.assign(attr.ints.begin(), attr.ints.end());
   else if (attr.kind != kind->second && !empty && attr.reference.empty())
@@ -255,7 +255,7 @@ void OnnxTextParser::attr_value(OnnxAttr& attr) {
     attr_list(attr);
   } else if (token().kind == TextToken::Kind::Int) {
     attr.kind = Kind::Int;
-    attr.whole = whole("an integer");
+    attr.integer = whole("an integer");
   } else if (at_number()) {
     attr.kind = Kind::Real;
     // ONNX stores a float; so does this, that both forms of a model mean the same.
@@ -289,10 +289,10 @@ void OnnxTextParser::attr_list(OnnxAttr& attr) {
   } else {
     do {
       if (token().kind == TextToken::Kind::Real || is_special(token())) attr.kind = Kind::Reals;
-      const bool is_whole = token().kind == TextToken::Kind::Int;
+      const bool is_int = token().kind == TextToken::Kind::Int;
       const size_t before = at_;
-      attr.ints.push_back(is_whole ? whole("a number") : 0);
-      if (is_whole) at_ = before;
+      attr.ints.push_back(is_int ? whole("a number") : 0);
+      if (is_int) at_ = before;
       attr.reals.push_back(static_cast<double>(static_cast<float>(real("a number"))));
     } while (eat(","));
     if (attr.kind == Kind::Ints)
@@ -425,4 +425,4 @@ std::optional<OnnxModel> read_onnx_text(const std::string& file, const std::stri
   }
 }
 
-}  // namespace weft
+}  // namespace weftc

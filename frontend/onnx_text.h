@@ -5,7 +5,7 @@
 
 #include "frontend/onnx_model.h"
 
-namespace weft {
+namespace weftc {
 
 /// Reads a model in ONNX's text syntax, as onnx.parser does, with one addition: an initialiser may be written
 ///     float[256, 1024] w = random(7, 0.02)
@@ -17,4 +17,4 @@ std::optional<OnnxModel> read_onnx_text(const std::string& file, const std::stri
 /// That generator's element `index`.
 double random_weight(uint32_t seed, uint64_t index, double scale);
 
-}  // namespace weft
+}  // namespace weftc

@@ -6,7 +6,7 @@
 // braces. The model's header has `configuration: ["four" : 4]`.
 #include "frontend/onnx_text_parser.h"
 
-namespace weft {
+namespace weftc {
 
 void OnnxTextParser::configurations() {
   expect("[", "before the configurations");
@@ -80,4 +80,4 @@ OnnxNodeDevices OnnxTextParser::node_devices() {
   return made;
 }
 
-}  // namespace weft
+}  // namespace weftc

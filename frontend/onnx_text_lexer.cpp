@@ -2,7 +2,7 @@
 
 #include "ir/base/text.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -131,4 +131,4 @@ std::vector<TextToken> tokens_of(std::string_view text) {
   return tokens;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace weft {
+namespace weftc {
 
 struct TextToken {
   enum class Kind { Name, Int, Real, Text, Mark, Bad, End };
@@ -19,4 +19,4 @@ struct TextToken {
 /// All tokens up to End, or up to the first Bad one. '#' starts a comment.
 std::vector<TextToken> tokens_of(std::string_view text);
 
-}  // namespace weft
+}  // namespace weftc

@@ -9,7 +9,7 @@
 #include "frontend/onnx_model.h"
 #include "frontend/onnx_text_lexer.h"
 
-namespace weft {
+namespace weftc {
 
 /// Thrown at the first mistake and caught by read_onnx_text: a broken text has no sensible rest.
 struct OnnxTextError {
@@ -71,7 +71,7 @@ class OnnxTextParser {
   OnnxTensor initialiser(const OnnxValue& type, const TextToken& at);
   OnnxTensor attr_tensor();
   void elements(OnnxTensor& tensor, DType dtype, const TextToken& at);
-  void element(std::vector<double>& reals, std::vector<int64_t>& wholes, DType dtype);
+  void element(std::vector<double>& reals, std::vector<int64_t>& ints, DType dtype);
   void random(OnnxTensor& tensor, DType dtype);
   void external(OnnxTensor& tensor);
   void skip_strings();
@@ -86,4 +86,4 @@ class OnnxTextParser {
 /// Whether the token is a float without digits: inf, infinity, nan, with or without a sign.
 bool is_special(const TextToken& token);
 
-}  // namespace weft
+}  // namespace weftc

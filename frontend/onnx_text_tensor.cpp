@@ -6,7 +6,7 @@
 #include "frontend/tensor_bytes.h"
 #include "ir/tensor.h"
 
-namespace weft {
+namespace weftc {
 
 static constexpr int64_t kMostRandom = int64_t{1} << 30;
 
@@ -24,13 +24,13 @@ double random_weight(uint32_t seed, uint64_t index, double scale) {
   return (counter[0] >> 8) * 0x1p-24 * 2 * scale - scale;
 }
 
-void OnnxTextParser::element(std::vector<double>& reals, std::vector<int64_t>& wholes, DType dtype) {
+void OnnxTextParser::element(std::vector<double>& reals, std::vector<int64_t>& ints, DType dtype) {
   if (is_float(dtype)) {
     reals.push_back(real("a number"));
     return;
   }
   if (dtype == DType::Bool && (is_name("true") || is_name("false"))) {
-    wholes.push_back(take().text == "true");
+    ints.push_back(take().text == "true");
     return;
   }
   const TextToken at = token();
@@ -38,18 +38,18 @@ void OnnxTextParser::element(std::vector<double>& reals, std::vector<int64_t>& w
   // A 64-bit unsigned value above 2^63 cannot be written.
   const bool fits = dtype == DType::U64 ? value >= 0 : wrap(dtype, value) == value;
   if (!fits) fail("model-text-range", at, format("'{}' does not fit {}", value, dtype_name(dtype)));
-  wholes.push_back(value);
+  ints.push_back(value);
 }
 
 void OnnxTextParser::elements(OnnxTensor& tensor, DType dtype, const TextToken& at) {
   Tensor values;
   values.dtype = dtype;
   if (!token().is("}")) {
-    do element(values.real, values.whole, dtype);
+    do element(values.real, values.integers, dtype);
     while (eat(","));
   }
   expect("}", "behind the values");
-  const size_t given = is_float(dtype) ? values.real.size() : values.whole.size();
+  const size_t given = is_float(dtype) ? values.real.size() : values.integers.size();
   const std::optional<int64_t> needed = checked_count(tensor.dims);
   if (!needed || static_cast<int64_t>(given) != *needed)
     fail("model-text-count", at, format("{} values are given for shape {}", given, dims_text(tensor.dims)));
@@ -141,4 +141,4 @@ OnnxTensor OnnxTextParser::attr_tensor() {
   return initialiser(type, at);
 }
 
-}  // namespace weft
+}  // namespace weftc

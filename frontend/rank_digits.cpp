@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -173,4 +173,4 @@ bool axis_requests(const std::vector<ShardDigit>& digits, const Mesh& mesh, cons
   return true;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -7,7 +7,7 @@
 #include "frontend/onnx_model.h"
 #include "ir/schedule.h"
 
-namespace weft {
+namespace weftc {
 
 /// A dimension in `size` shards, each of `parts` blocks; the rank at position p of the place has shard
 /// (p div stride) mod size.
@@ -30,4 +30,4 @@ std::optional<Mesh> mesh_of(std::set<int64_t> cuts, int64_t ranks, const Mesh& g
 bool axis_requests(const std::vector<ShardDigit>& digits, const Mesh& mesh, const Loc& loc,
                    std::vector<AxisRequest>& axes, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

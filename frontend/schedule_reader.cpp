@@ -7,7 +7,7 @@
 #include "frontend/mapped_file.h"
 #include "frontend/yaml_values.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -134,7 +134,7 @@ void ScheduleReader::dims(const YamlNode& node) {
 
 bool ScheduleReader::axis_names(const YamlNode& key, AxisRequest& request) {
   if (key.quoted && key.text.size() > 2 && key.text.front() == '[' && key.text.back() == ']') {
-    for (const std::string& name : weft::split(std::string_view(key.text).substr(1, key.text.size() - 2), ','))
+    for (const std::string& name : weftc::split(std::string_view(key.text).substr(1, key.text.size() - 2), ','))
       request.axes.emplace_back(trim(name));
     return true;
   }
@@ -543,4 +543,4 @@ std::optional<Schedule> read_schedule(const std::string& path, Diags& diags) {
   return {};
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -6,7 +6,7 @@
 
 #include "ir/schedule.h"
 
-namespace weft {
+namespace weftc {
 
 /// Nothing after reporting.
 std::optional<Schedule> read_schedule(const std::string& path, Diags& diags);
@@ -18,4 +18,4 @@ std::optional<MeshAxis> parse_mesh_option(const std::string& text, Diags& diags)
 /// does not have.
 void resize_mesh(Schedule& schedule, const std::vector<MeshAxis>& sizes, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

@@ -6,7 +6,7 @@
 
 #include "frontend/yaml_reader.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -151,4 +151,4 @@ std::optional<std::string> with_transforms(const std::string& file, const std::s
   return {};
 }
 
-}  // namespace weft
+}  // namespace weftc

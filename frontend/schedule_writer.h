@@ -6,7 +6,7 @@
 
 #include "ir/schedule.h"
 
-namespace weft {
+namespace weftc {
 
 /// One step as an item of a `transform:` list, as the reader takes it: `split: {op: "y.sum", dim: 0, into: [...]}`.
 std::string transform_text(const TransformStep& step);
@@ -17,4 +17,4 @@ std::string transform_text(const TransformStep& step);
 std::optional<std::string> with_transforms(const std::string& file, const std::string& text,
                                            const std::vector<TransformStep>& steps, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

@@ -7,7 +7,7 @@
 
 #include "frontend/onnx_import.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -36,7 +36,7 @@ class FreeNames {
 };
 
 /// The nodes of one graph by their numbers: who waits for whom.
-struct Waiting {
+struct NodeReaders {
   std::vector<std::vector<size_t>> readers;  // of each node
   std::vector<size_t> missing;               // how many nodes each node still waits for
 };
@@ -50,12 +50,12 @@ std::vector<std::string> names_read(const OnnxNode& node) {
   return names;
 }
 
-Waiting waiting_of(const std::vector<OnnxNode>& nodes) {
+NodeReaders waiting_of(const std::vector<OnnxNode>& nodes) {
   std::unordered_map<std::string, size_t> makers;
   for (size_t n = 0; n < nodes.size(); ++n)
     for (const std::string& output : nodes[n].outputs)
       if (!output.empty()) makers.emplace(output, n);
-  Waiting waiting{std::vector<std::vector<size_t>>(nodes.size()), std::vector<size_t>(nodes.size())};
+  NodeReaders waiting{std::vector<std::vector<size_t>>(nodes.size()), std::vector<size_t>(nodes.size())};
   for (size_t n = 0; n < nodes.size(); ++n)
     for (const std::string& name : names_read(nodes[n])) {
       const auto maker = makers.find(name);
@@ -67,7 +67,7 @@ Waiting waiting_of(const std::vector<OnnxNode>& nodes) {
 }
 
 /// Of the nodes that may come next always the first in the file.
-std::vector<size_t> sorted_order(Waiting waiting) {
+std::vector<size_t> sorted_order(NodeReaders waiting) {
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
   const size_t count = waiting.missing.size();
   for (size_t n = 0; n < count; ++n)
@@ -128,4 +128,4 @@ void drop_repeated_constants(const OnnxModel& model, OnnxGraph& graph, Diags& di
       for (OnnxGraph& nested : attr.graphs) drop_repeated_constants(model, nested, diags);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -6,7 +6,7 @@
 
 #include "frontend/onnx_model.h"
 
-namespace weft {
+namespace weftc {
 
 /// The names that subgraphs take from outside, in order of first use. Their nodes are sorted.
 std::vector<std::string> free_names(const std::vector<const OnnxGraph*>& graphs);
@@ -19,4 +19,4 @@ void sort_nodes(OnnxGraph& graph);
 /// all readers, and so do we, with a warning.
 void drop_repeated_constants(const OnnxModel& model, OnnxGraph& graph, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 
 #include "frontend/mapped_file.h"
 
-namespace weft {
+namespace weftc {
 
 std::optional<int64_t> checked_count(const Dims& dims) {
   // A zero among the dims makes no room for absurd others: they would overflow where strides are computed.
@@ -97,4 +97,4 @@ std::optional<std::span<const std::byte>> TensorBytes::file(const std::string& l
   return mapped.bytes;
 }
 
-}  // namespace weft
+}  // namespace weftc

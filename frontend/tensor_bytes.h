@@ -6,7 +6,7 @@
 
 #include "frontend/onnx_model.h"
 
-namespace weft {
+namespace weftc {
 
 /// Finds the bytes of tensors. External files are mapped once, opened beneath the model's folder only.
 class TensorBytes {
@@ -32,4 +32,4 @@ inline constexpr int64_t kMostElements = int64_t{1} << 40;
 /// Elements of a tensor of these dims; nothing if a dim is negative or there are more than kMostElements.
 std::optional<int64_t> checked_count(const Dims& dims);
 
-}  // namespace weft
+}  // namespace weftc

@@ -10,7 +10,7 @@
 #include "frontend/onnx_proto.h"
 #include "frontend/tensor_bytes.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -206,4 +206,4 @@ bool read_as(Tensor& tensor, DType wanted) {
   return true;
 }
 
-}  // namespace weft
+}  // namespace weftc

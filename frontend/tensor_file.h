@@ -6,7 +6,7 @@
 #include "ir/base/diag.h"
 #include "ir/tensor.h"
 
-namespace weft {
+namespace weftc {
 
 /// Reads FILE.npy or FILE.pb (a TensorProto), by the name's ending; nothing after reporting.
 std::optional<Tensor> read_tensor_file(const std::string& path, Diags& diags);
@@ -16,4 +16,4 @@ bool write_npy(const std::string& path, const Tensor& tensor, Diags& diags);
 /// .npy has no bf16: u16 bit patterns become bf16 where that is wanted. False if `tensor` is of another type.
 bool read_as(Tensor& tensor, DType wanted);
 
-}  // namespace weft
+}  // namespace weftc

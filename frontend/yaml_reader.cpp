@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -247,4 +247,4 @@ std::optional<YamlNode> read_yaml(const std::string& file, const std::string& gi
   return {};
 }
 
-}  // namespace weft
+}  // namespace weftc

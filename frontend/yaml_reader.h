@@ -6,7 +6,7 @@
 
 #include "ir/base/diag.h"
 
-namespace weft {
+namespace weftc {
 
 struct YamlNode {
   enum class Kind { Null, Scalar, List, Map };
@@ -32,4 +32,4 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 /// indentation, or repeated keys. Nothing after reporting.
 std::optional<YamlNode> read_yaml(const std::string& file, const std::string& text, Diags& diags);
 
-}  // namespace weft
+}  // namespace weftc

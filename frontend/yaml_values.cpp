@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace weft {
+namespace weftc {
 
 bool YamlValues::has_kind(const YamlNode& node, YamlNode::Kind kind, const std::string& what) {
   if (node.is(kind)) return true;
@@ -17,7 +17,7 @@ std::optional<std::string> YamlValues::word(const YamlNode& node, const std::str
   return {};
 }
 
-static std::optional<int64_t> whole_number(std::string_view text) {
+static std::optional<int64_t> parse_int(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
@@ -26,7 +26,7 @@ static std::optional<int64_t> whole_number(std::string_view text) {
 
 std::optional<int64_t> YamlValues::integer(const YamlNode& node, const std::string& what, int64_t least, int64_t most) {
   if (!has_kind(node, YamlNode::Kind::Scalar, what)) return {};
-  const std::optional<int64_t> value = node.quoted ? std::nullopt : whole_number(node.text);
+  const std::optional<int64_t> value = node.quoted ? std::nullopt : parse_int(node.text);
   if (!value) {
     diags_.error("schedule-integer", node.loc, "{} must be an integer, not '{}'", what, printable(node.text));
     return {};
@@ -122,4 +122,4 @@ void YamlValues::names(
     if (const std::optional<std::string> name = word(key, "a key of " + what)) read(*name, key, value);
 }
 
-}  // namespace weft
+}  // namespace weftc

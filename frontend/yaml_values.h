@@ -7,7 +7,7 @@
 
 #include "frontend/yaml_reader.h"
 
-namespace weft {
+namespace weftc {
 
 class YamlValues {
  public:
@@ -46,4 +46,4 @@ class YamlValues {
   Diags& diags_;
 };
 
-}  // namespace weft
+}  // namespace weftc

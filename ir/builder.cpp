@@ -3,7 +3,7 @@
 #include "ir/base/check.h"
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 int64_t dtype_attr(DType dtype) { return static_cast<int64_t>(dtype); }
 
@@ -66,4 +66,4 @@ ValueId Builder::reduce(OpKind kind, ValueId x, const std::vector<int64_t>& axes
   return op(kind, {x}, {{"axes", axes}, {"keepdims", int64_t{keepdims}}});
 }
 
-}  // namespace weft
+}  // namespace weftc

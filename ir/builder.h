@@ -5,7 +5,7 @@
 
 #include "ir/module.h"
 
-namespace weft {
+namespace weftc {
 
 class Builder {
  public:
@@ -47,4 +47,4 @@ class Builder {
 int64_t dtype_attr(DType dtype);
 DType dtype_of_attr(int64_t value);
 
-}  // namespace weft
+}  // namespace weftc

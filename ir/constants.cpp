@@ -1,6 +1,6 @@
 #include "ir/constants.h"
 
-namespace weft {
+namespace weftc {
 
 ConstantId Constants::add(std::string name, const Tensor& tensor) {
   return add(std::move(name), tensor.dtype, tensor.dims, tensor_to_bytes(tensor));
@@ -21,4 +21,4 @@ Tensor Constants::tensor(ConstantId id) const {
   return tensor_from_bytes(c.dtype, c.dims, c.bytes);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -9,7 +9,7 @@
 #include "ir/ids.h"
 #include "ir/tensor.h"
 
-namespace weft {
+namespace weftc {
 
 struct Constant {
   std::string name;  // the initialiser's, or the node's that made it
@@ -39,4 +39,4 @@ class Constants {
   std::vector<std::unique_ptr<void, void (*)(void*)>> kept_;
 };
 
-}  // namespace weft
+}  // namespace weftc

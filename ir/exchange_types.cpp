@@ -1,6 +1,6 @@
 #include "ir/exchange_types.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -72,4 +72,4 @@ ExchangeTypes exchange_types(const Op& op, const TensorType& operand, const Tens
   return {copies ? varying(operand, axes) : operand, result};
 }
 
-}  // namespace weft
+}  // namespace weftc

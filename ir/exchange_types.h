@@ -7,7 +7,7 @@
 #pragma once
 #include "ir/graph.h"
 
-namespace weft {
+namespace weftc {
 
 struct ExchangeTypes {
   TensorType from, to;
@@ -24,4 +24,4 @@ ExchangeTypes exchange_types(const Op& op, const TensorType& operand, const Tens
 /// Ranks of one group: the product of the sizes of the op's axes; 1 of an op without any.
 int group_size(const Op& op, const Mesh& mesh);
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 
 #include "ir/base/check.h"
 
-namespace weft {
+namespace weftc {
 
 const AttrValue* Op::find(std::string_view attr) const {
   for (const Attr& a : attrs)
@@ -225,4 +225,4 @@ OpId Graph::find_op(std::string_view name) const {
   return at == op_names_.end() ? OpId{} : OpId{at->second};
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -11,7 +11,7 @@
 #include "ir/op_kind.h"
 #include "ir/type.h"
 
-namespace weft {
+namespace weftc {
 
 class Graph;
 
@@ -163,4 +163,4 @@ class Graph {
   std::unordered_map<std::string, uint32_t> value_names_, op_names_;
 };
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 #pragma once
 #include "ir/base/id.h"
 
-namespace weft {
+namespace weftc {
 
 using OpId = Id<struct OpTag>;
 using ValueId = Id<struct ValueTag>;
@@ -15,4 +15,4 @@ using BufferId = Id<struct BufferTag>;
 using SignalId = Id<struct SignalTag>;
 using WeightId = Id<struct WeightTag>;
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 
 #include "ir/base/text.h"
 
-namespace weft {
+namespace weftc {
 
 int mesh_size(const Mesh& mesh) {
   int n = 1;
@@ -138,4 +138,4 @@ std::string type_text(const TensorType& type, const Mesh& mesh) {
   return type.layout.is_replicated() ? text : text + " " + layout_text(type.layout, mesh);
 }
 
-}  // namespace weft
+}  // namespace weftc

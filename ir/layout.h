@@ -5,7 +5,7 @@
 
 #include "ir/type.h"
 
-namespace weft {
+namespace weftc {
 
 /// An axis of a place, or the time axis of a Chunk.
 struct MeshAxis {
@@ -60,4 +60,4 @@ std::string layout_text(const Layout& layout, const Mesh& mesh);
 /// "f32[2, 64, 256]" followed by the layout when it is not replicated.
 std::string type_text(const TensorType& type, const Mesh& mesh);
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -83,4 +83,4 @@ PlaceId place_of(const Graph& graph, ValueId value) {
   return output < region.outputs().size() ? place_of(region, region.outputs()[output].value) : op.place;
 }
 
-}  // namespace weft
+}  // namespace weftc

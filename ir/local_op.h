@@ -3,7 +3,7 @@
 #pragma once
 #include "ir/module.h"
 
-namespace weft {
+namespace weftc {
 
 /// `op` as the rank at `coordinates` (of the place, then of the time axes) runs it on local tensors: boundaries of
 /// Slice and Pad, shapes of Reshape, Expand and the like. Run-time lengths stay at their bounds.
@@ -14,4 +14,4 @@ bool needs_localize(const Graph& graph, const Op& op);
 /// region's output.
 PlaceId place_of(const Graph& graph, ValueId value);
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weftc {
 
 int Module::world() const {
   int largest = 0;
@@ -34,4 +34,4 @@ Loc Module::loc(const Op& op) const {
   return Loc::in_file(file);
 }
 
-}  // namespace weft
+}  // namespace weftc

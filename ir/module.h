@@ -10,7 +10,7 @@
 #include "ir/graph.h"
 #include "ir/layout.h"
 
-namespace weft {
+namespace weftc {
 
 /// Where code runs: an ordered list of ranks with named axes (row-major: the last axis varies fastest).
 struct Place {
@@ -80,4 +80,4 @@ struct Module {
   Loc loc(const Op& op) const;
 };
 
-}  // namespace weft
+}  // namespace weftc

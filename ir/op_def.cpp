@@ -7,7 +7,7 @@
 #include "ir/builder.h"
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 static constexpr const OpDef* kAllOps[] = {
 #define WEFT_OP(kind) &k##kind,
@@ -208,4 +208,4 @@ FactorRule factor_rule(const OpView& op) {
   return def.category == Category::Pointwise ? pointwise_rule(op) : FactorRule{};
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -10,7 +10,7 @@
 #include "ir/module.h"
 #include "ir/tensor.h"
 
-namespace weft {
+namespace weftc {
 
 /// How an op is lowered. Passes and backends switch over this, never over the op.
 ///   Pointwise    one element of each result from one element of each (broadcast) operand
@@ -163,7 +163,7 @@ using ImportFn = bool (*)(Graph& graph, OpId op, int opset, const OpView& view);
 /// The value of a pointwise op on element values: the reference, in double.
 using ScalarFn = double (*)(const double* operands, const Op& op);
 /// The same on integers and bool, exact; `dtype` is the first operand's.
-using WholeFn = int64_t (*)(const int64_t* operands, const Op& op, DType dtype);
+using IntFn = int64_t (*)(const int64_t* operands, const Op& op, DType dtype);
 
 /// A question about one op: of a record with `decompose`, whether it needs none (Max of two operands, MatMul of
 /// matrices); of one with `linear`, whether it holds (Cast between floats, Pad with 0).
@@ -199,7 +199,7 @@ struct OpDef {
   const char* scalar = nullptr;
   const char* scalar_int = nullptr;  // for integer and bool operands, where it differs
   ScalarFn value = nullptr;          // Pointwise: what `scalar` means, for the reference
-  WholeFn whole = nullptr;           // the same for integers; null: the op takes no integers
+  IntFn int_value = nullptr;         // the same for integers; null: the op takes no integers
   EvalFn eval = nullptr;
   DecomposeFn decompose = nullptr;  // non-null: the decompose pass replaces the op, unless is_primitive says otherwise
   QuestionFn is_primitive = nullptr;
@@ -232,4 +232,4 @@ FactorRule factor_rule(const OpView& op);
 /// NumPy broadcasting of several shapes; nullopt where extents differ and neither is 1.
 std::optional<Shape> broadcast(const std::vector<Shape>& shapes);
 
-}  // namespace weft
+}  // namespace weftc

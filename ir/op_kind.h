@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace weft {
+namespace weftc {
 
 enum class OpKind : uint16_t {
 #define WEFT_OP(kind) kind,
@@ -10,4 +10,4 @@ enum class OpKind : uint16_t {
 #undef WEFT_OP
 };
 
-}  // namespace weft
+}  // namespace weftc

@@ -10,9 +10,7 @@
 #include "ir/op_def.h"
 #include "ir/target.h"
 
-namespace weft {
-
-// ---- memory --------------------------------------------------------------------------------------------------------
+namespace weftc {
 
 enum class Space : uint8_t { Device, Pinned, Host, File };
 enum class Life : uint8_t { Step, Chunk, MicroBatch, Run, State };
@@ -72,10 +70,8 @@ struct Segment {
   int64_t end = 0;  // bytes, in the rank's image
 };
 
-// ---- kernels -------------------------------------------------------------------------------------------------------
-
 /// One operand of a kernel: an input or output of its body.
-struct Formal {
+struct Parameter {
   std::string name;  // C++ identifier, unique in the kernel
   TensorType type;   // as in the body: global shape, layout on the kernel's mesh
   /// Time axes (indices into the kernel's mesh) over which the operand's memory is whole: the kernel indexes its chunk.
@@ -85,7 +81,7 @@ struct Formal {
   bool weight = false;
   Packing packing;  // weights
 
-  bool operator==(const Formal&) const = default;
+  bool operator==(const Parameter&) const = default;
 };
 
 /// A run-time extent of a kernel: passed as an int64_t argument.
@@ -107,15 +103,13 @@ struct Kernel {
   Category category;  // Pointwise, Reduction, Contraction, Index, Scan, Collective
   Graph body;
   PlaceId place;
-  Mesh mesh;                    // place axes, then time axes
-  std::vector<Formal> formals;  // inputs, then outputs
+  Mesh mesh;                          // place axes, then time axes
+  std::vector<Parameter> parameters;  // inputs, then outputs
   std::vector<RunExtent> extents;
   std::vector<OriginId> origins;   // of the first user
   std::string transform;           // "fuse into far", "" if none
   std::vector<std::string> users;  // step names, in order
 };
-
-// ---- steps ---------------------------------------------------------------------------------------------------------
 
 /// Elements of a buffer: those whose index of `dim` has (index div block) mod size == the coordinate on mesh axis
 /// `axis` (a place axis: the rank's own coordinate; a time axis: the chunk).
@@ -190,7 +184,7 @@ struct CollectiveStep {
   Mesh mesh;
   BufferId from, to;
   TensorType from_type, to_type;                    // layouts before and after, on mesh (ir/exchange_types.h)
-  std::vector<int> from_whole_over, to_whole_over;  // as in Formal
+  std::vector<int> from_whole_over, to_whole_over;  // as in Parameter
 };
 /// A send stands in the source's block, its recv in the target's.
 struct SendStep {
@@ -236,8 +230,6 @@ struct TransferTable {
   BufferId from, to;
   std::vector<Message> messages;
 };
-
-// ---- programs ------------------------------------------------------------------------------------------------------
 
 /// The ops of one place with one (stage, phase), emitted as one function.
 struct Block {
@@ -300,4 +292,4 @@ struct Plan {
   const Weight& weight(WeightId id) const { return weights[id.index]; }
 };
 
-}  // namespace weft
+}  // namespace weftc

@@ -10,7 +10,7 @@
 #include "ir/base/diag.h"
 #include "ir/layout.h"
 
-namespace weft {
+namespace weftc {
 
 /// A node name, a value name, `{uses: WEIGHT}` or a name made by an earlier step; may hold `{l}`-style variables and
 /// `*`.
@@ -126,4 +126,4 @@ struct Schedule {
   Loc memory_loc;
 };
 
-}  // namespace weft
+}  // namespace weftc

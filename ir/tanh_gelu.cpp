@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -56,9 +56,9 @@ bool is_near(const Polynomial& p, const Polynomial& wanted, DType dtype) {
          });
 }
 
-class Reading {
+class GeluMatcher {
  public:
-  Reading(const Graph& graph, const Constants& constants, ValueId x) : graph_(graph), constants_(constants), x_(x) {
+  GeluMatcher(const Graph& graph, const Constants& constants, ValueId x) : graph_(graph), constants_(constants), x_(x) {
     known_[x] = {{{1, 0}, 1}};
   }
 
@@ -79,7 +79,7 @@ class Reading {
     const Op& op = graph_.producer_op(value);
     if (op.kind != OpKind::Constant || graph_.type(value).count() != 1) return {};
     const Tensor tensor = constants_.tensor(op.constant("value"));
-    return number(tensor.is_real() ? tensor.real[0] : static_cast<double>(tensor.whole[0]));
+    return number(tensor.is_real() ? tensor.real[0] : static_cast<double>(tensor.integers[0]));
   }
 
   /// True if the op's result became known now.
@@ -162,7 +162,7 @@ class Reading {
 }  // namespace
 
 std::optional<TanhGelu> find_tanh_gelu(const Graph& graph, const Constants& constants, ValueId x) {
-  return Reading(graph, constants, x).run();
+  return GeluMatcher(graph, constants, x).run();
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -5,7 +5,7 @@
 #include "ir/constants.h"
 #include "ir/graph.h"
 
-namespace weft {
+namespace weftc {
 
 struct TanhGelu {
   ValueId result;
@@ -17,4 +17,4 @@ struct TanhGelu {
 /// other constants, beyond what the type of x rounds, are another function.
 std::optional<TanhGelu> find_tanh_gelu(const Graph& graph, const Constants& constants, ValueId x);
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace weft {
+namespace weftc {
 
 struct Target {
   enum class Kind : uint8_t { Host, Cuda };
@@ -14,4 +14,4 @@ struct Target {
   int64_t memory = 0;              // bytes a rank may use; 0: not limited
 };
 
-}  // namespace weft
+}  // namespace weftc

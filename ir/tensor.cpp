@@ -8,13 +8,13 @@
 
 #include "ir/base/check.h"
 
-namespace weft {
+namespace weftc {
 
 Tensor::Tensor(DType type, Dims shape) : dtype(type), dims(std::move(shape)) {
   if (is_real())
     real.assign(size(), 0);
   else
-    whole.assign(size(), 0);
+    integers.assign(size(), 0);
 }
 
 Tensor Tensor::scalar(DType dtype, double value) {
@@ -25,7 +25,7 @@ Tensor Tensor::scalar(DType dtype, double value) {
 
 Tensor Tensor::ints(const std::vector<int64_t>& values) {
   Tensor t(DType::I64, {static_cast<int64_t>(values.size())});
-  t.whole = values;
+  t.integers = values;
   return t;
 }
 
@@ -60,28 +60,28 @@ void Tensor::put(int64_t i, double value) {
   if (is_real()) {
     real[i] = value;
   } else if (dtype == DType::Bool) {
-    whole[i] = value != 0;
+    integers[i] = value != 0;
   } else if (dtype == DType::U64 && value >= 9223372036854775808.0) {
-    whole[i] = static_cast<int64_t>(value >= 18446744073709551616.0 ? UINT64_MAX : static_cast<uint64_t>(value));
+    integers[i] = static_cast<int64_t>(value >= 18446744073709551616.0 ? UINT64_MAX : static_cast<uint64_t>(value));
   } else if (value >= -9223372036854775808.0 && value < 9223372036854775808.0) {
-    whole[i] = wrap(dtype, static_cast<int64_t>(value));
+    integers[i] = wrap(dtype, static_cast<int64_t>(value));
   } else {
-    whole[i] = wrap(dtype, INT64_MIN);  // what x86 conversions give for NaN and out-of-range values
+    integers[i] = wrap(dtype, INT64_MIN);  // what x86 conversions give for NaN and out-of-range values
   }
 }
 
-void Tensor::put_whole(int64_t i, int64_t value) {
+void Tensor::put_int(int64_t i, int64_t value) {
   if (is_real())
     real[i] = static_cast<double>(value);
   else
-    whole[i] = wrap(dtype, value);
+    integers[i] = wrap(dtype, value);
 }
 
 void Tensor::copy_element(int64_t i, const Tensor& source, int64_t from) {
   if (is_real())
     real[i] = source.real[from];
   else
-    whole[i] = source.whole[from];
+    integers[i] = source.integers[from];
 }
 
 double half_to_double(uint16_t bits) {
@@ -147,29 +147,29 @@ static void load_element(Tensor& t, int64_t i, const std::byte* p) {
       t.real[i] = bfloat16_to_double(load<uint16_t>(p));
       break;
     case DType::I8:
-      t.whole[i] = wrap(t.dtype, load<uint8_t>(p));
+      t.integers[i] = wrap(t.dtype, load<uint8_t>(p));
       break;
     case DType::I16:
-      t.whole[i] = load<int16_t>(p);
+      t.integers[i] = load<int16_t>(p);
       break;
     case DType::I32:
-      t.whole[i] = load<int32_t>(p);
+      t.integers[i] = load<int32_t>(p);
       break;
     case DType::I64:
     case DType::U64:
-      t.whole[i] = load<int64_t>(p);
+      t.integers[i] = load<int64_t>(p);
       break;
     case DType::U8:
-      t.whole[i] = load<uint8_t>(p);
+      t.integers[i] = load<uint8_t>(p);
       break;
     case DType::U16:
-      t.whole[i] = load<uint16_t>(p);
+      t.integers[i] = load<uint16_t>(p);
       break;
     case DType::U32:
-      t.whole[i] = load<uint32_t>(p);
+      t.integers[i] = load<uint32_t>(p);
       break;
     case DType::Bool:
-      t.whole[i] = load<uint8_t>(p) != 0;
+      t.integers[i] = load<uint8_t>(p) != 0;
       break;
   }
 }
@@ -196,7 +196,7 @@ std::vector<std::byte> tensor_to_bytes(const Tensor& t) {
       const uint16_t bits = t.dtype == DType::F16 ? double_to_half(t.real[i]) : double_to_bfloat16(t.real[i]);
       std::memcpy(p, &bits, 2);
     } else {
-      std::memcpy(p, &t.whole[i], width);  // little endian: the low bytes come first
+      std::memcpy(p, &t.integers[i], width);  // little endian: the low bytes come first
     }
   }
   return bytes;
@@ -223,7 +223,7 @@ double relative_error(const Tensor& a, const Tensor& b) {
   double largest = 0, difference = 0;
   for (int64_t i = 0; i < a.size(); ++i) {
     if (!a.is_real()) {
-      if (a.whole[i] != b.whole[i]) return different;
+      if (a.integers[i] != b.integers[i]) return different;
       continue;
     }
     const double x = a.real[i], y = b.real[i];
@@ -239,4 +239,4 @@ double relative_error(const Tensor& a, const Tensor& b) {
   return largest > 0 ? difference / largest : difference;
 }
 
-}  // namespace weft
+}  // namespace weftc

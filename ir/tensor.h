@@ -6,14 +6,14 @@
 
 #include "ir/type.h"
 
-namespace weft {
+namespace weftc {
 
-/// Row-major. Floating types live in `real` (double precision between ops), integers and bool in `whole`.
+/// Row-major. Floating types live in `real` (double precision between ops), integers and bool in `integers`.
 struct Tensor {
   DType dtype = DType::F32;
   Dims dims;
   std::vector<double> real;
-  std::vector<int64_t> whole;
+  std::vector<int64_t> integers;
 
   Tensor() = default;
   /// Zero-filled.
@@ -23,12 +23,12 @@ struct Tensor {
 
   int64_t size() const { return element_count(dims); }
   bool is_real() const { return is_float(dtype); }
-  /// Any element as a double (int64 above 2^53 loses bits; whole_at does not).
-  double at(int64_t i) const { return is_real() ? real[i] : static_cast<double>(whole[i]); }
-  int64_t whole_at(int64_t i) const { return is_real() ? static_cast<int64_t>(real[i]) : whole[i]; }
+  /// Any element as a double (int64 above 2^53 loses bits; int_at does not).
+  double at(int64_t i) const { return is_real() ? real[i] : static_cast<double>(integers[i]); }
+  int64_t int_at(int64_t i) const { return is_real() ? static_cast<int64_t>(real[i]) : integers[i]; }
   /// Stores a value; integers wrap to the width of dtype, bool becomes 0 or 1.
   void put(int64_t i, double value);
-  void put_whole(int64_t i, int64_t value);
+  void put_int(int64_t i, int64_t value);
   /// Element `from` of `source` (same dtype) to element `i`.
   void copy_element(int64_t i, const Tensor& source, int64_t from);
 };
@@ -65,4 +65,4 @@ class Index {
 /// Equality metric everywhere: max|a-b| / max|b|; infinity where dtype, shape, NaNs or infinities differ.
 double relative_error(const Tensor& a, const Tensor& b);
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <limits>
 
-namespace weft {
+namespace weftc {
 
 namespace {
 struct DTypeRow {
@@ -98,4 +98,4 @@ bool Layout::has(AxisState::Kind kind) const {
   return std::any_of(axes_.begin(), axes_.end(), [&](const AxisState& s) { return s.is(kind); });
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -8,7 +8,7 @@
 
 #include "ir/ids.h"
 
-namespace weft {
+namespace weftc {
 
 enum class DType : uint8_t { F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
 
@@ -86,4 +86,4 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
-}  // namespace weft
+}  // namespace weftc

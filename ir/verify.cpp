@@ -6,7 +6,7 @@
 #include "ir/op_def.h"
 #include "ir/verify_rules.h"
 
-namespace weft {
+namespace weftc {
 
 const char* form_name(Form form) {
   static constexpr const char* kNames[] = {"imported", "typed", "decomposed", "laid out", "scheduled", "fused"};
@@ -66,8 +66,6 @@ void Verifier::graph(const Graph& graph, const Op* owner) {
   counts(graph, position);
   for (OpId id = graph.first(); id && !findings_.full(); id = graph.next(id)) op(graph, id, owner);
 }
-
-// ---- structure -----------------------------------------------------------------------------------------------------
 
 void Verifier::links(const Graph& graph, OpId id, const std::vector<int>& position) {
   const Op& op = graph.op(id);
@@ -162,8 +160,6 @@ void Verifier::arity(const Op& op) {
     if (spec.required && !op.has(spec.name)) findings_.add(op, "lacks attribute '{}'", spec.name);
 }
 
-// ---- regions -------------------------------------------------------------------------------------------------------
-
 size_t region_count(const Op& op) { return category(op) != Category::Region ? 0 : op.kind == OpKind::If ? 2 : 1; }
 
 void Verifier::regions(const Graph& graph, const Op& op) {
@@ -185,8 +181,6 @@ void Verifier::regions(const Graph& graph, const Op& op) {
     this->graph(region, &op);
   }
 }
-
-// ---- types ---------------------------------------------------------------------------------------------------------
 
 bool same_extents(const TensorType& a, const TensorType& b) {
   if (a.dtype != b.dtype || a.ndim() != b.ndim()) return false;
@@ -232,8 +226,6 @@ void Verifier::types(const Graph& graph, const Op& op) {
                     r < results.size() ? type_text(results[r], {}) : "none");
 }
 
-// ---- forms ---------------------------------------------------------------------------------------------------------
-
 /// Ops that stand outside of kernels: nothing is computed in them.
 bool is_no_kernel(const Op& op) {
   switch (op.kind) {
@@ -278,4 +270,4 @@ void Verifier::op(const Graph& graph, OpId id, const Op* owner) {
 
 std::vector<std::string> verify(const Module& module, Form form) { return Verifier(module, form).run(); }
 
-}  // namespace weft
+}  // namespace weftc

@@ -5,7 +5,7 @@
 
 #include "ir/module.h"
 
-namespace weft {
+namespace weftc {
 
 /// Imported: as read. Typed: every value has dtype and shape. Decomposed: no Composite op is left. Laid: every op's
 /// operands and results have layouts that its rule gives. Scheduled: Laid, with Chunks. Fused: every op that computes
@@ -16,4 +16,4 @@ const char* form_name(Form form);
 /// Everything that is wrong, one line each; empty when well.
 std::vector<std::string> verify(const Module& module, Form form);
 
-}  // namespace weft
+}  // namespace weftc

@@ -7,7 +7,7 @@
 #include "ir/op_def.h"
 #include "ir/verify_rules.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -117,8 +117,6 @@ void AxisRule::check_operands(int factor, int64_t block) const {
   }
 }
 
-// ---- L5: which element a coordinate holds is the same before and behind a view -------------------------------------
-
 int64_t product_right_of(const Dims& dims, int dim) {
   int64_t product = 1;
   for (size_t d = static_cast<size_t>(dim) + 1; d < dims.size(); ++d) product *= dims[d];
@@ -200,8 +198,6 @@ void AxisRule::check_view() const {
       return wrong("{} does not become {} by this op", state_text(before), state_text(after));
   }
 }
-
-// ---- collectives ---------------------------------------------------------------------------------------------------
 
 /// Whether a collective may take one axis from one state to another.
 bool is_step(OpKind kind, const AxisState& from, const AxisState& to, std::optional<ReduceOp> reduce) {
@@ -309,8 +305,6 @@ void verify_layout(const Module& module, const Graph& graph, const Op& op, Findi
   }
 }
 
-// ---- regions -------------------------------------------------------------------------------------------------------
-
 /// Copies that are equal are a case of copies that may differ.
 static bool fits(const AxisState& given, const AxisState& expected) {
   return given == expected || (given.is(Kind::R) && expected.is(Kind::V));
@@ -400,4 +394,4 @@ void verify_region_layout(const Module& module, const Graph& graph, const Op& op
   }
 }
 
-}  // namespace weft
+}  // namespace weftc

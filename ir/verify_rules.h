@@ -7,7 +7,7 @@
 #include "ir/module.h"
 #include "ir/verify.h"
 
-namespace weft {
+namespace weftc {
 
 /// What is wrong, one line each. After some hundred lines nothing more is said.
 class Findings {
@@ -33,4 +33,4 @@ void verify_layout(const Module& module, const Graph& graph, const Op& op, Findi
 /// A region's parameters and outputs have the layouts of what they stand for; a Chunk's add one axis of time (C1).
 void verify_region_layout(const Module& module, const Graph& graph, const Op& op, Findings& findings);
 
-}  // namespace weft
+}  // namespace weftc

@@ -7,7 +7,7 @@
 #include "ir/op_def.h"
 #include "passes/runner.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -104,4 +104,4 @@ void clean_up(Graph& graph) {
 
 void clean_up(Module& module) { clean_up(module.graph); }
 
-}  // namespace weft
+}  // namespace weftc

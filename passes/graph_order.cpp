@@ -4,7 +4,7 @@
 
 #include "ir/base/check.h"
 
-namespace weft {
+namespace weftc {
 
 // Outwards from one of them, both ways, until all are met.
 std::vector<OpId> in_graph_order(const Graph& graph, const std::set<OpId>& ops) {
@@ -21,4 +21,4 @@ std::vector<OpId> in_graph_order(const Graph& graph, const std::set<OpId>& ops) 
   return {met.begin(), met.end()};
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -5,9 +5,9 @@
 
 #include "ir/graph.h"
 
-namespace weft {
+namespace weftc {
 
 /// Live ops of one graph, in its order. Takes as long as the stretch that they stand in, not as the graph.
 std::vector<OpId> in_graph_order(const Graph& graph, const std::set<OpId>& ops);
 
-}  // namespace weft
+}  // namespace weftc

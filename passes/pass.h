@@ -7,7 +7,7 @@
 #include "ir/target.h"
 #include "ir/verify.h"
 
-namespace weft {
+namespace weftc {
 
 /// All that a pass may look at beside the module.
 struct Env {
@@ -28,4 +28,4 @@ struct Pass {
 /// The compiler's middle, in order.
 std::span<const Pass> pipeline();
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 #pragma once
 #include "passes/pass.h"
 
-namespace weft {
+namespace weftc {
 
 void infer_types(Module& module, const Env& env);
 void bind_states(Module& module, const Env& env);
@@ -14,4 +14,4 @@ void apply_layouts(Module& module, const Env& env);
 void apply_transforms(Module& module, const Env& env);
 void fuse_regions(Module& module, const Env& env);
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,7 +3,7 @@
 
 #include "passes/passes.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 constexpr Pass kPipeline[] = {
@@ -26,4 +26,4 @@ constexpr Pass kPipeline[] = {
 
 std::span<const Pass> pipeline() { return {kPipeline, std::size(kPipeline)}; }
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,9 +4,9 @@
 #include <chrono>
 
 #include "ir/base/check.h"
-#include "ir/text_form.h"
+#include "ir/text/text_form.h"
 
-namespace weft {
+namespace weftc {
 
 static double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -43,4 +43,4 @@ bool run_pipeline(Module& module, const Env& env, const RunOptions& options, Run
   return true;
 }
 
-}  // namespace weft
+}  // namespace weftc

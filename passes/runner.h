@@ -5,7 +5,7 @@
 
 #include "passes/pass.h"
 
-namespace weft {
+namespace weftc {
 
 struct RunOptions {
   std::vector<std::string> print_after;  // pass names; their graphs go to `printed`
@@ -30,4 +30,4 @@ bool run_pipeline(Module& module, const Env& env, const RunOptions& options, Run
 /// passes.
 void clean_up(Module& module);
 
-}  // namespace weft
+}  // namespace weftc

@@ -6,7 +6,7 @@
 #include "ir/op_def.h"
 #include "passes/graph_order.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -292,4 +292,4 @@ void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) c
               did_you_mean(selector.text, candidates));
 }
 
-}  // namespace weft
+}  // namespace weftc

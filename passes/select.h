@@ -8,7 +8,7 @@
 #include "ir/module.h"
 #include "ir/schedule.h"
 
-namespace weft {
+namespace weftc {
 
 /// Texts bound to the `{...}` variables of a step.
 using Bindings = std::map<std::string, std::string>;
@@ -57,4 +57,4 @@ class SelectableNames {
   size_t taken_ = 0;  // of the graph's op ids
 };
 
-}  // namespace weft
+}  // namespace weftc

@@ -13,7 +13,7 @@ foreach(name IN LISTS NAMES)
 endforeach()
 file(WRITE "${OUTPUT}.new" "#include \"backend/template_text.h\"
 
-namespace weft {
+namespace weftc {
 namespace {
 ${arrays}
 struct Entry {

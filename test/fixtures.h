@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::test {
+namespace weftc::test {
 
 inline std::string read_file(const std::filesystem::path& path) {
   std::ostringstream text;
@@ -33,4 +33,4 @@ inline Fixture read_fixture(const std::string& name) {
   return {read_file(folder / (name + ".onnxtxt")), read_file(folder / (name + ".yaml"))};
 }
 
-}  // namespace weft::test
+}  // namespace weftc::test

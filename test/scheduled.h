@@ -9,11 +9,11 @@
 
 #include "frontend/onnx_reader.h"
 #include "frontend/schedule_reader.h"
-#include "ir/evaluate.h"
+#include "ir/evaluate/evaluate.h"
 #include "ir/op_def.h"
 #include "passes/runner.h"
 
-namespace weft::test {
+namespace weftc::test {
 
 /// A module after the passes up to `stop_after` (all of them if empty), with everything that was reported.
 struct Scheduled {
@@ -52,7 +52,7 @@ inline Tensor seeded_tensor(const TensorType& type, uint32_t seed) {
     if (t.is_real())
       t.real[i] = static_cast<float>(static_cast<double>(state >> 8) / (1 << 23) - 1);
     else
-      t.put_whole(i, state >> 30);
+      t.put_int(i, state >> 30);
   }
   return t;
 }
@@ -107,4 +107,4 @@ inline double error_against_one_rank(const std::string& model, const std::string
   return worst;
 }
 
-}  // namespace weft::test
+}  // namespace weftc::test

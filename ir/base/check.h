@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace weft {
+namespace weftc {
 
 /// Thrown by WEFT_CHECK; caught once, in cli/main.cpp, which asks for a report and exits with 70.
 struct InternalError : std::logic_error {
@@ -14,10 +14,10 @@ struct InternalError : std::logic_error {
   throw InternalError(std::string(file) + ":" + std::to_string(line) + ": " + what);
 }
 
-}  // namespace weft
+}  // namespace weftc
 
 /// Holds, or it is our bug. `what` is a std::string expression, evaluated only on failure.
-#define WEFT_CHECK(condition, what)                                        \
-  do {                                                                     \
-    if (!(condition)) ::weft::check_failed(__FILE_NAME__, __LINE__, what); \
+#define WEFT_CHECK(condition, what)                                         \
+  do {                                                                      \
+    if (!(condition)) ::weftc::check_failed(__FILE_NAME__, __LINE__, what); \
   } while (false)

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weftc {
 
 Loc Loc::text(std::string file, int line, int column, std::string source, int length) {
   Loc loc;
@@ -84,4 +84,4 @@ std::string Diags::text() const {
   return out;
 }
 
-}  // namespace weft
+}  // namespace weftc

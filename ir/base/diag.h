@@ -5,7 +5,7 @@
 
 #include "ir/base/text.h"
 
-namespace weft {
+namespace weftc {
 
 /// Where a thing was said: a position in a text file, a node of an ONNX model, or nowhere.
 struct Loc {
@@ -77,4 +77,4 @@ class Diags {
   int errors_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weftc

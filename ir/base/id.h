@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace weft {
+namespace weftc {
 
 template <class Tag>
 struct Id {
@@ -14,9 +14,9 @@ struct Id {
   constexpr auto operator<=>(const Id&) const = default;
 };
 
-}  // namespace weft
+}  // namespace weftc
 
 template <class Tag>
-struct std::hash<weft::Id<Tag>> {
-  size_t operator()(weft::Id<Tag> id) const noexcept { return id.index; }
+struct std::hash<weftc::Id<Tag>> {
+  size_t operator()(weftc::Id<Tag> id) const noexcept { return id.index; }
 };

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <numeric>
 
-namespace weft {
+namespace weftc {
 
 std::string format_strings(std::string_view pattern, std::span<const std::string> arguments) {
   std::string out;
@@ -164,4 +164,4 @@ bool unquote(std::string_view quoted, std::string& text) {
   return true;
 }
 
-}  // namespace weft
+}  // namespace weftc

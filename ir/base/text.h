@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace weft {
+namespace weftc {
 
 /// Replaces each "{}" of `pattern` by the next argument (strings and integers).
 std::string format_strings(std::string_view pattern, std::span<const std::string> arguments);
@@ -45,4 +45,4 @@ std::string printable(std::string_view text);
 std::string quote(std::string_view text);
 bool unquote(std::string_view quoted, std::string& text);
 
-}  // namespace weft
+}  // namespace weftc

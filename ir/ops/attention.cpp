@@ -3,7 +3,7 @@
 
 #include "ir/ops/composite.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -198,4 +198,4 @@ const OpDef kAttention{.kind = OpKind::Attention,
                        .infer = infer_attention,
                        .decompose = [](Builder& build, const OpView& op) { return Attention(build, op).run(); }};
 
-}  // namespace weft
+}  // namespace weftc

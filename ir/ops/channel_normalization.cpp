@@ -4,7 +4,7 @@
 
 #include "ir/ops/composite.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -203,4 +203,4 @@ const OpDef kLpNormalization{.kind = OpKind::LpNormalization,
                              .infer = infer_lp,
                              .decompose = decompose_lp};
 
-}  // namespace weft
+}  // namespace weftc

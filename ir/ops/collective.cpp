@@ -6,7 +6,7 @@
 // have neither.
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -258,4 +258,4 @@ const OpDef kShardSlice{.kind = OpKind::ShardSlice,
 const OpDef kTransfer{
     .kind = OpKind::Transfer, .name = "Transfer", .category = Category::Collective, .infer = infer_same};
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 #pragma once
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 /// Sum times 1/count; a run-time length divides.
 ValueId mean(Builder& build, ValueId x, const std::vector<int64_t>& axes, bool keepdims);
@@ -18,4 +18,4 @@ inline ValueId subtract(Builder& build, ValueId a, ValueId b) { return build.op(
 inline ValueId multiply(Builder& build, ValueId a, ValueId b) { return build.op(OpKind::Mul, {a, b}); }
 inline ValueId divide(Builder& build, ValueId a, ValueId b) { return build.op(OpKind::Div, {a, b}); }
 
-}  // namespace weft
+}  // namespace weftc

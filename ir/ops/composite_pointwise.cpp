@@ -4,7 +4,7 @@
 #include "ir/ops/composite.h"
 #include "ir/ops/pointwise.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -235,4 +235,4 @@ const OpDef kOneHot{.kind = OpKind::OneHot,
                     .infer = infer_one_hot,
                     .decompose = decompose_one_hot};
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 #include "ir/ops/composite.h"
 #include "ir/ops/reduction.h"
 
-namespace weft {
+namespace weftc {
 
 ValueId mean(Builder& build, ValueId x, const std::vector<int64_t>& axes, bool keepdims) {
   const TensorType type = build.type(x);
@@ -140,4 +140,4 @@ const OpDef kMean{.kind = OpKind::Mean,
                   .infer = infer_broadcast,
                   .decompose = decompose_variadic_mean};
 
-}  // namespace weft
+}  // namespace weftc

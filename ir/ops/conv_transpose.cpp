@@ -3,7 +3,7 @@
 
 #include "ir/ops/window.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -137,4 +137,4 @@ OpDef conv_transpose() {
 
 const OpDef kConvTranspose = conv_transpose();
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 // legal.
 #include "ir/ops/window.h"
 
-namespace weft {
+namespace weftc {
 
 static Dims kernel_of(const Dims& weights) { return Dims(weights.begin() + 2, weights.end()); }
 
@@ -129,4 +129,4 @@ static OpDef conv() {
 /// Canonical: kernel_shape, strides, dilations and pads (all befores first) complete. Two or more spatial dimensions.
 const OpDef kConv = conv();
 
-}  // namespace weft
+}  // namespace weftc

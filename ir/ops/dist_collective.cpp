@@ -2,7 +2,7 @@
 // the first dimension. It becomes the collective that it names.
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -91,4 +91,4 @@ const OpDef kDistCollective{.kind = OpKind::DistCollective,
                             .infer = infer_dist_collective,
                             .decompose = decompose_dist_collective};
 
-}  // namespace weft
+}  // namespace weftc

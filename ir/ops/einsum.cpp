@@ -4,7 +4,7 @@
 
 #include "ir/ops/composite.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -228,4 +228,4 @@ const OpDef kEinsum{.kind = OpKind::Einsum,
                     .infer = infer_einsum,
                     .decompose = decompose_einsum};
 
-}  // namespace weft
+}  // namespace weftc

@@ -5,7 +5,7 @@
 
 #include "ir/ops/index.h"
 
-namespace weft {
+namespace weftc {
 
 HeldIndices::HeldIndices(const EvalContext& context, int input, int dim) {
   const Tensor& x = context.in(input);
@@ -71,7 +71,7 @@ static void eval_gather(EvalContext& context) {
   int64_t to = 0;
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < indices.size(); ++i) {
-      const int64_t at = held.local(indices.whole[i]);
+      const int64_t at = held.local(indices.integers[i]);
       for (int64_t k = 0; k < inner; ++k, ++to)
         if (at >= 0) result.copy_element(to, x, (o * x.dims[axis] + at) * inner + k);
     }
@@ -133,7 +133,7 @@ static void eval_gather_elements(EvalContext& context) {
   const int64_t stride = strides.empty() ? 0 : std::exchange(strides[axis], 0);
   Tensor result(x.dtype, context.result_dims[0]);
   for (Index at(indices.dims); at.more(); at.next()) {
-    const int64_t from = held.local(indices.whole[at.linear()]);
+    const int64_t from = held.local(indices.integers[at.linear()]);
     if (from >= 0) result.copy_element(at.linear(), x, at.dot(strides) + from * stride);
   }
   context.results[0] = std::move(result);
@@ -204,7 +204,7 @@ static void eval_gather_nd(EvalContext& context) {
     int64_t from = t / (tuples / std::max<int64_t>(batches, 1)) * batch_stride;
     bool inside = true;
     for (int i = 0; i < tuple; ++i) {
-      const int64_t extent = x.dims[batch + i], index = from_front(indices.whole[t * tuple + i], extent);
+      const int64_t extent = x.dims[batch + i], index = from_front(indices.integers[t * tuple + i], extent);
       inside = inside && index >= 0 && index < extent;
       from += index * strides[batch + i];
     }
@@ -224,4 +224,4 @@ const OpDef kGatherND{.kind = OpKind::GatherND,
                       .linear = {{0}},
                       .eval = eval_gather_nd};
 
-}  // namespace weft
+}  // namespace weftc

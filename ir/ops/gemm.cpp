@@ -1,7 +1,7 @@
 // Gemm and FusedMatMul: scaled matrix products of transposed operands.
 #include "ir/ops/composite.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -100,4 +100,4 @@ const OpDef kFusedMatMul{.kind = OpKind::FusedMatMul,
                          .infer = infer_fused_matmul,
                          .decompose = decompose_fused_matmul};
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 /// Where a rank holds the global indices of one dimension of an operand.
 class HeldIndices {
@@ -22,4 +22,4 @@ class HeldIndices {
 /// Operand `input` has an integer type, else reports.
 bool integer_operand(const OpView& op, int input);
 
-}  // namespace weft
+}  // namespace weftc

@@ -1,7 +1,7 @@
 // NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: N, C, further dims against class numbers of N, further dims.
 #include "ir/ops/composite.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -81,4 +81,4 @@ const OpDef kNegativeLogLikelihoodLoss =
 const OpDef kSoftmaxCrossEntropyLoss =
     loss(OpKind::SoftmaxCrossEntropyLoss, "SoftmaxCrossEntropyLoss", 2, decompose_cross_entropy);
 
-}  // namespace weft
+}  // namespace weftc

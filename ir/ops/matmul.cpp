@@ -1,7 +1,7 @@
 // Matrix products with NumPy's broadcasting of the leading dimensions.
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 static Shape batch_of(const Shape& shape) { return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2); }
 
@@ -66,13 +66,13 @@ static void multiply(const Matrices& a, int64_t a_at, const Matrices& b, int64_t
         if (real)
           sum += a.tensor.real[left] * b.tensor.real[right];
         else
-          whole += static_cast<uint64_t>(a.tensor.whole[left]) * static_cast<uint64_t>(b.tensor.whole[right]);
+          whole += static_cast<uint64_t>(a.tensor.integers[left]) * static_cast<uint64_t>(b.tensor.integers[right]);
       }
       const int64_t to = at + m * b.columns + n;
       if (real)
         result.real[to] = sum;
       else
-        result.put_whole(to, static_cast<int64_t>(whole));
+        result.put_int(to, static_cast<int64_t>(whole));
     }
 }
 
@@ -112,4 +112,4 @@ const OpDef kMatMul{
     .is_primitive = [](const OpView& op) { return op.type(0).ndim() > 1 && op.type(1).ndim() > 1; },
 };
 
-}  // namespace weft
+}  // namespace weftc

@@ -1,7 +1,7 @@
 // Normalisations over trailing dimensions (LayerNormalization, RMSNormalization and what ONNX Runtime adds to them).
 #include "ir/ops/composite.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -156,4 +156,4 @@ const OpDef kSkipSimplifiedLayerNormalization =
     skip_normalization(OpKind::SkipSimplifiedLayerNormalization, "SkipSimplifiedLayerNormalization", 4,
                        [](Builder& build, const OpView& op) { return decompose_skip(build, op, false); });
 
-}  // namespace weft
+}  // namespace weftc

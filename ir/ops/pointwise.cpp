@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace weft {
+namespace weftc {
 
 #define REAL(expression) [](const double* x, const Op& op) -> double { return (void)op, (expression); }
 #define WHOLE(expression) \
@@ -19,7 +19,7 @@ struct Row {
   const char* scalar;
   ScalarFn value = nullptr;
   const char* scalar_int = nullptr;
-  WholeFn whole = nullptr;
+  IntFn int_value = nullptr;
   std::vector<AttrSpec> attrs = {};
 };
 
@@ -35,7 +35,7 @@ OpDef pointwise(Row row, int inputs, InferFn infer) {
   def.scalar = row.scalar;
   def.scalar_int = row.scalar_int;
   def.value = row.value;
-  def.whole = row.whole;
+  def.int_value = row.int_value;
   def.eval = eval_pointwise;
   return def;
 }
@@ -100,7 +100,7 @@ OpDef identity() {
 
 OpDef power() {
   OpDef def = pointwise({OpKind::Pow, "Pow", "std::pow($0, $T($1))", REAL(std::pow(x[0], x[1])), "weft::power($0, $1)",
-                         WHOLE(whole_power(x[0], x[1]))},
+                         WHOLE(int_power(x[0], x[1]))},
                         2, infer_power);
   def.decompose = decompose_power;
   def.is_primitive = [](const OpView& op) { return !simple_exponent(op); };
@@ -133,7 +133,7 @@ OpDef modulo() {
                          "std::fmod($0, $1)",
                          REAL(std::fmod(x[0], x[1])),
                          "$fmod ? weft::int_rem<$T>($0, $1) : weft::int_mod<$T>($0, $1)",
-                         WHOLE(whole_modulo(x[0], x[1], int_of(op, "fmod"), dtype)),
+                         WHOLE(int_modulo(x[0], x[1], int_of(op, "fmod"), dtype)),
                          {{"fmod", AttrType::Int, 0}}},
                         2, infer_modulo);
   return def;
@@ -148,7 +148,7 @@ bool is_float_division(const OpView& op) { return is_float(op.type(0).dtype); }
 
 OpDef division() {
   OpDef def = binary({OpKind::Div, "Div", "$0 / $1", REAL(x[0] / x[1]), "weft::int_div<$T>($0, $1)",
-                      WHOLE(whole_divide(x[0], x[1], dtype))});
+                      WHOLE(int_divide(x[0], x[1], dtype))});
   def.linear = {{0}};
   def.is_linear = is_float_division;
   return def;
@@ -158,24 +158,24 @@ OpDef division() {
 
 // Arithmetic.
 const OpDef kAdd =
-    linear(binary({OpKind::Add, "Add", "$0 + $1", REAL(x[0] + x[1]), nullptr, WHOLE(whole_add(x[0], x[1]))}), {{0, 1}});
+    linear(binary({OpKind::Add, "Add", "$0 + $1", REAL(x[0] + x[1]), nullptr, WHOLE(int_add(x[0], x[1]))}), {{0, 1}});
 const OpDef kSub = linear(
-    binary({OpKind::Sub, "Sub", "$0 - $1", REAL(x[0] - x[1]), nullptr, WHOLE(whole_subtract(x[0], x[1]))}), {{0, 1}});
+    binary({OpKind::Sub, "Sub", "$0 - $1", REAL(x[0] - x[1]), nullptr, WHOLE(int_subtract(x[0], x[1]))}), {{0, 1}});
 const OpDef kMul = linear(
-    binary({OpKind::Mul, "Mul", "$0 * $1", REAL(x[0] * x[1]), nullptr, WHOLE(whole_multiply(x[0], x[1]))}), {{0}, {1}});
+    binary({OpKind::Mul, "Mul", "$0 * $1", REAL(x[0] * x[1]), nullptr, WHOLE(int_multiply(x[0], x[1]))}), {{0}, {1}});
 const OpDef kNeg =
-    linear(unary({OpKind::Neg, "Neg", "-($0)", REAL(-x[0]), nullptr, WHOLE(whole_subtract(0, x[0]))}), {{0}});
+    linear(unary({OpKind::Neg, "Neg", "-($0)", REAL(-x[0]), nullptr, WHOLE(int_subtract(0, x[0]))}), {{0}});
 const OpDef kDiv = division();
 const OpDef kMod = modulo();
 const OpDef kPow = power();
 const OpDef kMax = variadic(binary({OpKind::Max, "Max", "weft::maximum<$T>($0, $1)", REAL(real_max(x[0], x[1])),
-                                    nullptr, WHOLE(whole_less(x[0], x[1], dtype) ? x[1] : x[0])}));
+                                    nullptr, WHOLE(int_less(x[0], x[1], dtype) ? x[1] : x[0])}));
 const OpDef kMin = variadic(binary({OpKind::Min, "Min", "weft::minimum<$T>($0, $1)", REAL(real_min(x[0], x[1])),
-                                    nullptr, WHOLE(whole_less(x[1], x[0], dtype) ? x[1] : x[0])}));
+                                    nullptr, WHOLE(int_less(x[1], x[0], dtype) ? x[1] : x[0])}));
 const OpDef kAbs = unary({OpKind::Abs, "Abs", "std::fabs($0)", REAL(std::fabs(x[0])), "$0 < $T(0) ? $T(0) - $0 : $0",
-                          WHOLE(x[0] < 0 && dtype != DType::U64 ? whole_subtract(0, x[0]) : x[0])});
+                          WHOLE(x[0] < 0 && dtype != DType::U64 ? int_subtract(0, x[0]) : x[0])});
 const OpDef kSign = unary({OpKind::Sign, "Sign", "$T(($0 > $T(0)) - ($0 < $T(0)))", REAL((x[0] > 0) - (x[0] < 0)),
-                           nullptr, WHOLE(whole_less(0, x[0], dtype) - whole_less(x[0], 0, dtype))});
+                           nullptr, WHOLE(int_less(0, x[0], dtype) - int_less(x[0], 0, dtype))});
 const OpDef kReciprocal = unary({OpKind::Reciprocal, "Reciprocal", "$T(1) / $0", REAL(1 / x[0])});
 const OpDef kSqrt = unary({OpKind::Sqrt, "Sqrt", "std::sqrt($0)", REAL(std::sqrt(x[0]))});
 const OpDef kIdentity = identity();
@@ -261,7 +261,7 @@ const OpDef kLeakyRelu = unary({OpKind::LeakyRelu,
                                 nullptr,
                                 {{"alpha", AttrType::Real, 0.01}}});
 const OpDef kPRelu = binary({OpKind::PRelu, "PRelu", "$0 < $T(0) ? $1 * $0 : $0", REAL(x[0] < 0 ? x[1] * x[0] : x[0]),
-                             nullptr, WHOLE(whole_less(x[0], 0, dtype) ? whole_multiply(x[1], x[0]) : x[0])});
+                             nullptr, WHOLE(int_less(x[0], 0, dtype) ? int_multiply(x[1], x[0]) : x[0])});
 const OpDef kThresholdedRelu = unary({OpKind::ThresholdedRelu,
                                       "ThresholdedRelu",
                                       "$0 > $T($alpha) ? $0 : $T(0)",
@@ -282,13 +282,13 @@ const OpDef kShrink = unary({OpKind::Shrink,
 // Comparisons and tests.
 const OpDef kEqual = compare({OpKind::Equal, "Equal", "$0 == $1", REAL(x[0] == x[1]), nullptr, WHOLE(x[0] == x[1])});
 const OpDef kGreater =
-    compare({OpKind::Greater, "Greater", "$0 > $1", REAL(x[0] > x[1]), nullptr, WHOLE(whole_less(x[1], x[0], dtype))});
+    compare({OpKind::Greater, "Greater", "$0 > $1", REAL(x[0] > x[1]), nullptr, WHOLE(int_less(x[1], x[0], dtype))});
 const OpDef kGreaterOrEqual = compare({OpKind::GreaterOrEqual, "GreaterOrEqual", "$0 >= $1", REAL(x[0] >= x[1]),
-                                       nullptr, WHOLE(!whole_less(x[0], x[1], dtype))});
+                                       nullptr, WHOLE(!int_less(x[0], x[1], dtype))});
 const OpDef kLess =
-    compare({OpKind::Less, "Less", "$0 < $1", REAL(x[0] < x[1]), nullptr, WHOLE(whole_less(x[0], x[1], dtype))});
-const OpDef kLessOrEqual = compare({OpKind::LessOrEqual, "LessOrEqual", "$0 <= $1", REAL(x[0] <= x[1]), nullptr,
-                                    WHOLE(!whole_less(x[1], x[0], dtype))});
+    compare({OpKind::Less, "Less", "$0 < $1", REAL(x[0] < x[1]), nullptr, WHOLE(int_less(x[0], x[1], dtype))});
+const OpDef kLessOrEqual = compare(
+    {OpKind::LessOrEqual, "LessOrEqual", "$0 <= $1", REAL(x[0] <= x[1]), nullptr, WHOLE(!int_less(x[1], x[0], dtype))});
 const OpDef kIsNaN = test({OpKind::IsNaN, "IsNaN", "$0 != $0", REAL(std::isnan(x[0]))});
 const OpDef kIsInf = test({OpKind::IsInf,
                            "IsInf",
@@ -312,4 +312,4 @@ const OpDef kWhere = linear(pointwise({OpKind::Where, "Where", "$0 ? $1 : $2", R
                                       3, infer_select),
                             {{1, 2}});
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,9 +2,9 @@
 #pragma once
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
-/// Applies `value` or `whole` of the record to every element.
+/// Applies `value` or `int_value` of the record to every element.
 void eval_pointwise(EvalContext& context);
 void eval_cast(EvalContext& context);
 
@@ -17,17 +17,17 @@ bool infer_select(const OpView& op, std::vector<TensorType>& results);      // W
 bool infer_cast(const OpView& op, std::vector<TensorType>& results);
 
 // Integer arithmetic without undefined behaviour, as the functions of weft/math.h have it.
-int64_t whole_add(int64_t a, int64_t b);
-int64_t whole_subtract(int64_t a, int64_t b);
-int64_t whole_multiply(int64_t a, int64_t b);
-int64_t whole_divide(int64_t a, int64_t b, DType dtype);               // truncates; 0 where b is 0
-int64_t whole_modulo(int64_t a, int64_t b, bool c_like, DType dtype);  // sign of b, or of a as in C; 0 where b is 0
-int64_t whole_power(int64_t base, int64_t exponent);                   // wraps; negative exponents truncate
-bool whole_less(int64_t a, int64_t b, DType dtype);
+int64_t int_add(int64_t a, int64_t b);
+int64_t int_subtract(int64_t a, int64_t b);
+int64_t int_multiply(int64_t a, int64_t b);
+int64_t int_divide(int64_t a, int64_t b, DType dtype);               // truncates; 0 where b is 0
+int64_t int_modulo(int64_t a, int64_t b, bool c_like, DType dtype);  // sign of b, or of a as in C; 0 where b is 0
+int64_t int_power(int64_t base, int64_t exponent);                   // wraps; negative exponents truncate
+bool int_less(int64_t a, int64_t b, DType dtype);
 
 // As NumPy: NaN if either is.
 double real_max(double a, double b);
 double real_min(double a, double b);
 double softplus(double x);
 
-}  // namespace weft
+}  // namespace weftc

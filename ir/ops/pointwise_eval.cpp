@@ -3,7 +3,7 @@
 
 #include "ir/ops/pointwise.h"
 
-namespace weft {
+namespace weftc {
 
 static bool infer_mixed(const OpView& op, DType result, std::vector<TensorType>& results) {
   std::vector<Shape> shapes;
@@ -23,7 +23,7 @@ bool infer_broadcast(const OpView& op, std::vector<TensorType>& results) {
 }
 
 bool infer_arithmetic(const OpView& op, std::vector<TensorType>& results) {
-  if (!op_def(op.op()).whole && !is_real_operand(op, 0)) return false;
+  if (!op_def(op.op()).int_value && !is_real_operand(op, 0)) return false;
   return infer_broadcast(op, results);
 }
 
@@ -95,28 +95,28 @@ void eval_pointwise(EvalContext& context) {
   for (const Tensor* tensor : operands.tensors) real = real || tensor->is_real();
   Tensor result(context.result_dtypes[0], context.result_dims[0]);
   std::vector<double> reals(count);
-  std::vector<int64_t> wholes(count);
+  std::vector<int64_t> ints(count);
   const bool is_chain = def.inputs.max < 0;
   const auto real_value = [&](const double* x) { return def.value(x, context.op); };
-  const auto whole_value = [&](const int64_t* x) { return def.whole(x, context.op, context.in(0).dtype); };
+  const auto int_value = [&](const int64_t* x) { return def.int_value(x, context.op, context.in(0).dtype); };
   for (Index at(result.dims); at.more(); at.next()) {
     for (size_t i = 0; i < count; ++i) {
       const int64_t from = at.dot(operands.strides[i]);
-      if (real || !def.whole)
+      if (real || !def.int_value)
         reals[i] = operands.tensors[i]->at(from);
       else
-        wholes[i] = operands.tensors[i]->whole[from];
+        ints[i] = operands.tensors[i]->integers[from];
     }
-    if (real || !def.whole)
+    if (real || !def.int_value)
       result.put(at.linear(), value_of(reals, is_chain, real_value));
     else
-      result.put_whole(at.linear(), value_of(wholes, is_chain, whole_value));
+      result.put_int(at.linear(), value_of(ints, is_chain, int_value));
   }
   context.results[0] = std::move(result);
 }
 
 static double unsigned_value(const Tensor& tensor, int64_t i) {
-  return tensor.dtype == DType::U64 ? static_cast<double>(static_cast<uint64_t>(tensor.whole[i])) : tensor.at(i);
+  return tensor.dtype == DType::U64 ? static_cast<double>(static_cast<uint64_t>(tensor.integers[i])) : tensor.at(i);
 }
 
 /// Towards zero, as weft::cast has it: what does not fit 64 bits, and NaN, is the smallest 64-bit integer. The low bits
@@ -134,47 +134,47 @@ void eval_cast(EvalContext& context) {
     if (result.is_real())
       result.real[i] = from.dtype == result.dtype ? from.real[i] : round_to(result.dtype, unsigned_value(from, i));
     else if (!from.is_real())
-      result.put_whole(i, from.whole[i]);
+      result.put_int(i, from.integers[i]);
     else if (result.dtype == DType::Bool)
-      result.whole[i] = from.real[i] != 0;
+      result.integers[i] = from.real[i] != 0;
     else
-      result.put_whole(i, truncated(result.dtype, from.real[i]));
+      result.put_int(i, truncated(result.dtype, from.real[i]));
   }
   context.results[0] = std::move(result);
 }
 
-int64_t whole_add(int64_t a, int64_t b) {
+int64_t int_add(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
-int64_t whole_subtract(int64_t a, int64_t b) {
+int64_t int_subtract(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
-int64_t whole_multiply(int64_t a, int64_t b) {
+int64_t int_multiply(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
-int64_t whole_divide(int64_t a, int64_t b, DType dtype) {
+int64_t int_divide(int64_t a, int64_t b, DType dtype) {
   if (b == 0) return 0;
   if (dtype == DType::U64) return static_cast<int64_t>(static_cast<uint64_t>(a) / static_cast<uint64_t>(b));
-  return b == -1 ? whole_subtract(0, a) : a / b;
+  return b == -1 ? int_subtract(0, a) : a / b;
 }
 
-int64_t whole_modulo(int64_t a, int64_t b, bool c_like, DType dtype) {
+int64_t int_modulo(int64_t a, int64_t b, bool c_like, DType dtype) {
   if (b == 0 || b == -1) return dtype == DType::U64 && b == -1 ? (a == -1 ? 0 : a) : 0;
   if (dtype == DType::U64) return static_cast<int64_t>(static_cast<uint64_t>(a) % static_cast<uint64_t>(b));
   const int64_t remainder = a % b;
   return !c_like && remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
 }
 
-int64_t whole_power(int64_t base, int64_t exponent) {
+int64_t int_power(int64_t base, int64_t exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
   int64_t result = 1;
-  for (; exponent; exponent >>= 1, base = whole_multiply(base, base))
-    if (exponent & 1) result = whole_multiply(result, base);
+  for (; exponent; exponent >>= 1, base = int_multiply(base, base))
+    if (exponent & 1) result = int_multiply(result, base);
   return result;
 }
 
-bool whole_less(int64_t a, int64_t b, DType dtype) {
+bool int_less(int64_t a, int64_t b, DType dtype) {
   return dtype == DType::U64 ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
 }
 
@@ -182,4 +182,4 @@ double real_max(double a, double b) { return std::isnan(a) ? a : std::isnan(b) |
 double real_min(double a, double b) { return std::isnan(a) ? a : std::isnan(b) || b < a ? b : a; }
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 
 #include "ir/ops/window.h"
 
-namespace weft {
+namespace weftc {
 
 static bool infer_pool(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 3) || !is_fixed(op, 0)) return false;
@@ -132,4 +132,4 @@ const OpDef kGlobalMaxPool{.kind = OpKind::GlobalMaxPool,
                            .infer = infer_global_pool,
                            .decompose = decompose_global_pool<OpKind::ReduceMax>};
 
-}  // namespace weft
+}  // namespace weftc

@@ -4,7 +4,7 @@
 
 #include "ir/ops/composite.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -112,4 +112,4 @@ const OpDef kQuantizeLinear =
 const OpDef kDequantizeLinear =
     quantization(OpKind::DequantizeLinear, "DequantizeLinear", infer_dequantize, decompose_dequantize);
 
-}  // namespace weft
+}  // namespace weftc

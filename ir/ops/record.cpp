@@ -4,7 +4,7 @@
 #include <cctype>
 #include <numeric>
 
-namespace weft {
+namespace weftc {
 
 static const AttrValue* find_or_default(const Op& op, std::string_view attr) {
   if (const AttrValue* value = op.find(attr)) return value;
@@ -161,4 +161,4 @@ Dims broadcast_strides(const Dims& dims, int ndim) {
   return aligned;
 }
 
-}  // namespace weft
+}  // namespace weftc

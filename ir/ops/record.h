@@ -4,7 +4,7 @@
 #include "ir/builder.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 #define WEFT_OP(kind) extern const OpDef k##kind;
 #include "ir/ops.def"
@@ -56,4 +56,4 @@ void fill_defaults(Op& op);
 /// Row-major strides of `dims` aligned right to `ndim` dimensions, 0 where the extent is 1 or missing.
 Dims broadcast_strides(const Dims& dims, int ndim);
 
-}  // namespace weft
+}  // namespace weftc

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace weft {
+namespace weftc {
 
 std::optional<std::vector<int64_t>> reduced_axes(const OpView& op) {
   const int ndim = op.type(0).ndim();
@@ -67,7 +67,7 @@ static FactorRule factors_reduction(const OpView& op) {
   return reduction_rule(op, *reduced_axes(op), {0, Factor::Role::Reduce, kReduce});
 }
 
-static int64_t whole_identity(ReduceOp reduce, DType dtype) {
+static int64_t int_identity(ReduceOp reduce, DType dtype) {
   const bool is_signed = is_signed_int(dtype);
   const int bits = static_cast<int>(dtype_bytes(dtype)) * 8;
   switch (reduce) {
@@ -83,7 +83,7 @@ static int64_t whole_identity(ReduceOp reduce, DType dtype) {
   return 0;
 }
 
-static int64_t combine_whole(ReduceOp reduce, int64_t a, int64_t b, DType dtype) {
+static int64_t combine_int(ReduceOp reduce, int64_t a, int64_t b, DType dtype) {
   const bool less = dtype == DType::U64 ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
   switch (reduce) {
     case ReduceOp::Sum:
@@ -134,13 +134,13 @@ static void eval_reduction(EvalContext& context) {
   const Dims strides = result_strides(x.dims, axes);
   Tensor result(x.dtype, context.result_dims[0]);
   std::fill(result.real.begin(), result.real.end(), reduce_identity(kReduce));
-  std::fill(result.whole.begin(), result.whole.end(), x.is_real() ? 0 : whole_identity(kReduce, x.dtype));
+  std::fill(result.integers.begin(), result.integers.end(), x.is_real() ? 0 : int_identity(kReduce, x.dtype));
   for (Index at(x.dims); at.more(); at.next()) {
     const int64_t to = at.dot(strides);
     if (x.is_real())
       result.real[to] = combine_real(kReduce, result.real[to], x.real[at.linear()]);
     else
-      result.put_whole(to, combine_whole(kReduce, result.whole[to], x.whole[at.linear()], x.dtype));
+      result.put_int(to, combine_int(kReduce, result.integers[to], x.integers[at.linear()], x.dtype));
   }
   context.results[0] = std::move(result);
 }
@@ -195,7 +195,7 @@ static void eval_arg(EvalContext& context) {
     const bool better = kLargest ? value > best[to] : value < best[to];
     if (!better && !(last && value == best[to])) continue;
     best[to] = value;
-    result.whole[to] = at[static_cast<int>(axis)];
+    result.integers[to] = at[static_cast<int>(axis)];
   }
   context.results[0] = std::move(result);
 }
@@ -218,4 +218,4 @@ static OpDef arg_reduction(OpKind kind, const char* name) {
 const OpDef kArgMax = arg_reduction<true>(OpKind::ArgMax, "ArgMax");
 const OpDef kArgMin = arg_reduction<false>(OpKind::ArgMin, "ArgMin");
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 #pragma once
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 inline std::vector<AttrSpec> reduction_attrs() {
   return {{"axes", AttrType::Ints}, {"keepdims", AttrType::Int, 1}, {"noop_with_empty_axes", AttrType::Int, 0}};
@@ -14,4 +14,4 @@ std::optional<std::vector<int64_t>> reduced_axes(const OpView& op);
 bool infer_reduction(const OpView& op, std::vector<TensorType>& results);
 void canonical_reduction(Op& op, const OpView& view);
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,7 +2,7 @@
 // infer-types types the region first). Parameters correspond to the op's inputs, see Op in graph.h.
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 static TensorType output_type(const Graph& region, size_t output) {
   TensorType type = region.type(region.outputs()[output].value);
@@ -58,7 +58,7 @@ static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
   if (!trips) return op.fail("loop-scan-unsupported", "scan outputs need a trip count known at compile time");
   for (size_t i = 1 + carried; i < body.outputs().size(); ++i) {
     TensorType type = output_type(body, i);
-    type.shape.insert(type.shape.begin(), {trips->whole_at(0), {}});
+    type.shape.insert(type.shape.begin(), {trips->int_at(0), {}});
     results.push_back(type);
   }
   return true;
@@ -92,4 +92,4 @@ const OpDef kFused{.kind = OpKind::Fused,
                    .category = Category::Region,
                    .infer = infer_body};
 
-}  // namespace weft
+}  // namespace weftc

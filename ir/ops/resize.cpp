@@ -6,7 +6,7 @@
 
 #include "ir/ops/composite.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -157,8 +157,8 @@ ValueId resize_one(Builder& build, const Op& op, ValueId x, const ResizeAxis& a)
     const double at = source_position(a, coordinates, i);
     taps.push_back(taps_at(op, a, at));
     most = std::max(most, taps.back().size());
-    outside.whole[i] = coordinates == "tf_crop_and_resize" && (at < 0 || at > static_cast<double>(a.in - 1));
-    any_outside = any_outside || outside.whole[i];
+    outside.integers[i] = coordinates == "tf_crop_and_resize" && (at < 0 || at > static_cast<double>(a.in - 1));
+    any_outside = any_outside || outside.integers[i];
   }
   Dims column(build.type(x).ndim() - a.axis, 1);
   column[0] = a.out;
@@ -219,4 +219,4 @@ const OpDef kResize{
     .infer = infer_resize,
     .decompose = decompose_resize};
 
-}  // namespace weft
+}  // namespace weftc

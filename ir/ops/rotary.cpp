@@ -1,7 +1,7 @@
 // RotaryEmbedding (opset 23): pairs of elements of each head are turned by an angle that depends on the position.
 #include "ir/ops/composite.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -101,4 +101,4 @@ const OpDef kRotaryEmbedding{.kind = OpKind::RotaryEmbedding,
                              .infer = infer_rotary,
                              .decompose = decompose_rotary};
 
-}  // namespace weft
+}  // namespace weftc

@@ -1,7 +1,7 @@
 // Running values along one axis.
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 static bool infer_cumsum(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "axis", "axis") || !op.axis("axis", op.type(0).ndim())) return false;
@@ -33,13 +33,13 @@ static void eval_cumsum(EvalContext& context) {
     for (int64_t i = 0; i < count; ++i) {
       const int64_t to = at.dot(strides) + (reverse ? count - 1 - i : i) * stride;
       if (exclusive && x.is_real()) result.real[to] = sum;
-      if (exclusive && !x.is_real()) result.put_whole(to, static_cast<int64_t>(whole));
+      if (exclusive && !x.is_real()) result.put_int(to, static_cast<int64_t>(whole));
       if (x.is_real())
         sum += x.real[to];
       else
-        whole += static_cast<uint64_t>(x.whole[to]);
+        whole += static_cast<uint64_t>(x.integers[to]);
       if (!exclusive && x.is_real()) result.real[to] = sum;
-      if (!exclusive && !x.is_real()) result.put_whole(to, static_cast<int64_t>(whole));
+      if (!exclusive && !x.is_real()) result.put_int(to, static_cast<int64_t>(whole));
     }
   }
   context.results[0] = std::move(result);
@@ -58,4 +58,4 @@ const OpDef kCumSum{.kind = OpKind::CumSum,
                     .linear = {{0}},
                     .eval = eval_cumsum};
 
-}  // namespace weft
+}  // namespace weftc

@@ -6,7 +6,7 @@
 #include "ir/ops/index.h"
 #include "ir/ops/pointwise.h"
 
-namespace weft {
+namespace weftc {
 
 static bool check_scatter(const OpView& op) {
   const std::string& reduction = text_of(op.op(), "reduction");
@@ -27,12 +27,12 @@ static void combine(Tensor& data, int64_t to, const Tensor& updates, int64_t fro
     a = reduction == "add" ? a + b : reduction == "mul" ? a * b : reduction == "max" ? real_max(a, b) : real_min(a, b);
     return;
   }
-  const int64_t a = data.whole[to], b = updates.whole[from];
-  const bool less = whole_less(a, b, data.dtype);
-  data.put_whole(to, reduction == "add"   ? whole_add(a, b)
-                     : reduction == "mul" ? whole_multiply(a, b)
-                     : reduction == "max" ? (less ? b : a)
-                                          : (less ? a : b));
+  const int64_t a = data.integers[to], b = updates.integers[from];
+  const bool less = int_less(a, b, data.dtype);
+  data.put_int(to, reduction == "add"   ? int_add(a, b)
+                   : reduction == "mul" ? int_multiply(a, b)
+                   : reduction == "max" ? (less ? b : a)
+                                        : (less ? a : b));
 }
 
 static bool infer_scatter_elements(const OpView& op, std::vector<TensorType>& results) {
@@ -70,7 +70,7 @@ static void eval_scatter_elements(EvalContext& context) {
   Dims strides = strides_of(result.dims);
   const int64_t stride = std::exchange(strides[axis], 0);
   for (Index at(indices.dims); at.more(); at.next()) {
-    const int64_t to = held.local(indices.whole[at.linear()]);
+    const int64_t to = held.local(indices.integers[at.linear()]);
     if (to >= 0) combine(result, at.dot(strides) + to * stride, updates, at.linear(), reduction);
   }
   context.results[0] = std::move(result);
@@ -133,7 +133,7 @@ static void eval_scatter_nd(EvalContext& context) {
   for (int64_t t = 0; t < indices.size() / tuple; ++t) {
     int64_t to = 0;
     for (int d = 0; d < tuple && to >= 0; ++d) {
-      const int64_t at = held[d].local(indices.whole[t * tuple + d]);
+      const int64_t at = held[d].local(indices.integers[t * tuple + d]);
       to = at < 0 ? -1 : to + at * strides[d];
     }
     for (int64_t k = 0; k < inner && to >= 0; ++k) combine(result, to + k, updates, t * inner + k, reduction);
@@ -151,4 +151,4 @@ const OpDef kScatterND{.kind = OpKind::ScatterND,
                        .factors = factors_scatter_nd,
                        .eval = eval_scatter_nd};
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,7 +3,7 @@
 
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 /// The dimensions that a Shape with `start` and `end` gives: [first, last).
 static std::pair<int64_t, int64_t> shape_part(const Op& op, int64_t ndim) {
@@ -57,7 +57,7 @@ static bool infer_size(const OpView&, std::vector<TensorType>& results) {
 static void eval_size(EvalContext& context) {
   const Dims& dims = context.global_input_dims.empty() ? context.in(0).dims : context.global_input_dims[0];
   Tensor result(DType::I64, {});
-  result.whole[0] = element_count(dims);
+  result.integers[0] = element_count(dims);
   context.results[0] = std::move(result);
 }
 
@@ -107,7 +107,7 @@ static void eval_range(EvalContext& context) {
     if (result.is_real())
       result.real[i] = start.real[0] + delta.real[0] * static_cast<double>(at);
     else
-      result.put_whole(i, start.whole[0] + delta.whole[0] * at);
+      result.put_int(i, start.integers[0] + delta.integers[0] * at);
   }
   context.results[0] = std::move(result);
 }
@@ -146,9 +146,9 @@ static bool import_constant_of_shape(Graph& graph, OpId id, int, const OpView& v
 static bool infer_constant_of_shape(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<Tensor> shape = op.known(0);
   if (!shape) return is_known(op, 0, "shape", "shape");
-  for (int64_t extent : shape->whole)
+  for (int64_t extent : shape->integers)
     if (extent < 0) return op.fail("constant-of-shape-extent", "the shape has the negative extent {}", extent);
-  results = {{dtype_of_attr(int_of(op.op(), "dtype")), shape_of(shape->whole), {}}};
+  results = {{dtype_of_attr(int_of(op.op(), "dtype")), shape_of(shape->integers), {}}};
   return true;
 }
 
@@ -176,4 +176,4 @@ const OpDef kConstantOfShape{.kind = OpKind::ConstantOfShape,
                              .eval = eval_constant_of_shape,
                              .decompose = decompose_constant_of_shape};
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,7 +3,7 @@
 
 #include "ir/ops/view.h"
 
-namespace weft {
+namespace weftc {
 
 /// ONNX clamps starts and ends into the dimension, differently for the two directions.
 static SliceDim clamp(int64_t start, int64_t end, int64_t step, int64_t extent) {
@@ -209,4 +209,4 @@ const OpDef kPad{
         [](const OpView& op) { return text_of(op.op(), "mode") != "constant" || real_of(op.op(), "value") == 0; },
     .eval = eval_pad};
 
-}  // namespace weft
+}  // namespace weftc

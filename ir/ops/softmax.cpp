@@ -1,7 +1,7 @@
 // Softmax, LogSoftmax, Hardmax. Before opset 13 they work on the operand flattened to two dimensions at `axis`.
 #include "ir/ops/composite.h"
 
-namespace weft {
+namespace weftc {
 
 static bool import_softmax(Graph& graph, OpId id, int opset, const OpView& view) {
   Op& op = graph.edit(id);
@@ -74,4 +74,4 @@ const OpDef kSoftmax = softmax(OpKind::Softmax, "Softmax", decompose_softmax);
 const OpDef kLogSoftmax = softmax(OpKind::LogSoftmax, "LogSoftmax", decompose_log_softmax);
 const OpDef kHardmax = softmax(OpKind::Hardmax, "Hardmax", decompose_hardmax);
 
-}  // namespace weft
+}  // namespace weftc

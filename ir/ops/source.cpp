@@ -1,7 +1,7 @@
 // Ops that make values from nothing: inputs, constants, index patterns, random draws, run-time lengths.
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 /// The reader or the transform that made the op set the type.
 static bool infer_input(const OpView& op, std::vector<TensorType>& results) {
@@ -133,7 +133,7 @@ static void eval_extent_of(EvalContext& context) {
   const int64_t axis = int_of(context.op, "axis");
   const Dims& dims = context.global_input_dims.empty() ? context.in(0).dims : context.global_input_dims[0];
   Tensor result(DType::I64, {});
-  result.whole[0] = dims[from_front(axis, static_cast<int64_t>(dims.size()))];
+  result.integers[0] = dims[from_front(axis, static_cast<int64_t>(dims.size()))];
   context.results[0] = std::move(result);
 }
 
@@ -157,4 +157,4 @@ const OpDef kExtentOf{.kind = OpKind::ExtentOf,
                       .decompose = decompose_extent_of,
                       .is_primitive = [](const OpView& op) { return extent_asked(op).count == op.op().outputs[0]; }};
 
-}  // namespace weft
+}  // namespace weftc

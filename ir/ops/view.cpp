@@ -5,7 +5,7 @@
 
 #include "ir/base/check.h"
 
-namespace weft {
+namespace weftc {
 
 /// The output dimension that takes over bounded dimension `d` of the operand, or -1.
 static int heir(const Shape& from, size_t d, const Dims& to) {
@@ -276,4 +276,4 @@ const OpDef kTile{.kind = OpKind::Tile,
                   .linear = {{0}},
                   .eval = eval_tile};
 
-}  // namespace weft
+}  // namespace weftc

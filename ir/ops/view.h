@@ -2,7 +2,7 @@
 #pragma once
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 /// `dims` with the run-time lengths of the operand: a bounded dimension stays where an output dimension has the same
 /// bound and the same product of bounds to its left; else reports.
@@ -18,4 +18,4 @@ std::optional<std::vector<SliceDim>> slice_dims(const OpView& op);
 /// Attributes of a Slice of a tensor of these dims that takes [start, end) of `axis`.
 Attrs slice_of(const Dims& dims, int64_t axis, int64_t start, int64_t end);
 
-}  // namespace weft
+}  // namespace weftc

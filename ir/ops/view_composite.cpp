@@ -4,7 +4,7 @@
 
 #include "ir/ops/view.h"
 
-namespace weft {
+namespace weftc {
 
 static void copy_linear(EvalContext& context) {
   Tensor result = context.in(0);
@@ -213,4 +213,4 @@ const OpDef kSpaceToDepth{
     .infer = [](const OpView& op, std::vector<TensorType>& results) { return infer_blocks(op, true, results); },
     .decompose = decompose_space_to_depth};
 
-}  // namespace weft
+}  // namespace weftc

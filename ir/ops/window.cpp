@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weftc {
 
 static bool check_lengths(const OpView& op, size_t ndim) {
   for (const char* attr : {"kernel_shape", "strides", "dilations", "pads"}) {
@@ -102,4 +102,4 @@ int64_t window_source(const Window& window, const Dims& in_strides, const Index&
   return from;
 }
 
-}  // namespace weft
+}  // namespace weftc

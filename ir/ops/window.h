@@ -2,7 +2,7 @@
 #pragma once
 #include "ir/ops/record.h"
 
-namespace weft {
+namespace weftc {
 
 /// One spatial dimension: output position o reads o*stride - before + k*dilation for k < kernel.
 struct WindowDim {
@@ -31,4 +31,4 @@ inline std::vector<AttrSpec> window_attrs() {
 /// The linear position in the spatial dims that output `at` reads with window index `k`, or -1 in the padding.
 int64_t window_source(const Window& window, const Dims& in_strides, const Index& at, const Index& k, int first_dim);
 
-}  // namespace weft
+}  // namespace weftc

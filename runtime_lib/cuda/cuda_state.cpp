@@ -12,8 +12,6 @@
 
 namespace weft {
 
-// ---- memory ---------------------------------------------------------------------------------------------------------
-
 Mirror::Mirror(int64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   void* at = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -165,8 +163,6 @@ char* CudaState::scratch(int64_t bytes) {
   return at;
 }
 
-// ---- steps ----------------------------------------------------------------------------------------------------------
-
 int CudaState::stream_number() const {
   if (open_.empty()) fail(kBug, "the program launches outside of steps");
   return steps_[size_t(open_.back())].step.stream;
@@ -272,8 +268,6 @@ void CudaState::mark_waiting(bool waits) {
   mark_progress(stream(), progress_.get() + stream_number(), waits ? uint32_t(open_.back()) + 1 : 0);
 }
 
-// ---- iterations -----------------------------------------------------------------------------------------------------
-
 void CudaState::fork(cudaStream_t from) {
   if (streams.size() == 1) return;
   check_cuda(cudaEventRecord(fork_, from), "an event");
@@ -370,8 +364,6 @@ void CudaState::abandon() {
   for (const cudaStream_t stream : streams) cudaStreamSynchronize(stream);
 }
 
-// ---- watching -------------------------------------------------------------------------------------------------------
-
 /// Spins briefly, then looks every 50 us.
 void CudaState::await(cudaStream_t stream) {
   constexpr int kSpins = 4096, kLook = 64;
@@ -437,8 +429,6 @@ void CudaState::say_status() const {
 void CudaState::check_stalled() const {
   if (!options.stall.empty()) no_such_step(step_names_);
 }
-
-// ---- trace ----------------------------------------------------------------------------------------------------------
 
 void CudaState::clear_trace() {
   for (std::vector<Event>& trace : traces_) trace.clear();

@@ -65,7 +65,6 @@ struct CudaState final : RankBase {
   void clear_trace() override;
   DeviceMemory device_memory() const override;
 
-  // ---- for the surface and the transports -------------------------------------------------------------------------
   /// The number of the current step's stream. Throws outside of steps.
   int stream_number() const;
   cudaStream_t stream() const { return streams[size_t(stream_number())]; }

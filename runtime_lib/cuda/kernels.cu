@@ -130,8 +130,6 @@ __global__ void epilogue(const __grid_constant__ Contraction c, const T* bias, T
 
 using namespace kernels;
 
-// ---- copies ---------------------------------------------------------------------------------------------------------
-
 template <class T>
 static void copy_elements(cudaStream_t stream, const Box& box, const void* src, void* dst) {
   launch_kernel(stream, kernels::copy<T>, grid_of(box.count()), box, box.count(), static_cast<const T*>(src),
@@ -154,8 +152,6 @@ void copy_box(cudaStream_t stream, const Box& box, int64_t element, const void* 
       return copy_elements<uint64_t>(stream, box, src, dst);
   }
 }
-
-// ---- types ----------------------------------------------------------------------------------------------------------
 
 /// Calls f(T()) for the type of a tag.
 template <class F>
@@ -233,8 +229,6 @@ void apply_epilogue(cudaStream_t stream, const Contraction& c, DType dtype, cons
       fail(kBug, "a contraction of %s", dtype_name(dtype));
   }
 }
-
-// ---- words and flags ------------------------------------------------------------------------------------------------
 
 void store_words(cudaStream_t stream, IterationWords* words, IterationWords values) {
   launch_kernel(stream, kernels::store_words, {}, words, values);

@@ -152,8 +152,6 @@ class NcclTransport final : public Transport {
   std::string no_windows_;      // why peers are out of reach
 };
 
-// ---- start ----------------------------------------------------------------------------------------------------------
-
 /// Behind a failure the others may be gone: taking leave of them would wait for them.
 NcclTransport::~NcclTransport() {
   const bool is_well = std::uncaught_exceptions() == 0 && !state_.world.has_failed();
@@ -245,8 +243,6 @@ void NcclTransport::abandon() {
     if (communicator != nullptr) nccl_.abort(communicator);
   communicators_.clear();
 }
-
-// ---- collectives ----------------------------------------------------------------------------------------------------
 
 void NcclTransport::prepare(const Group& g) {
   if (!prepared_.insert(members_of(g, state_.rank)).second) return;
@@ -383,8 +379,6 @@ void NcclTransport::reduce(const Group& g, int root, ReduceOp op, DType dtype, i
                         state_.stream());
   });
 }
-
-// ---- messages -------------------------------------------------------------------------------------------------------
 
 /// The rows of one rank in a table, each packed in a part of the scratch memory.
 struct PackedRow {

@@ -172,7 +172,6 @@ void PeerTransport::move_table(const Group& g, std::span<const Message> table, D
   meet(g, Process::When::Done);
 }
 
-// ---- transfers ------------------------------------------------------------------------------------------------------
 // Sender and receiver need not come in one order, so they meet on the device: by flags.
 
 /// The other ends of this rank's rows, each once.

@@ -17,8 +17,6 @@ Rank::Rank(CudaState& state)
 void Rank::enter(const Step& step, int64_t index) { state_.enter(step, index); }
 void Rank::leave() { state_.leave(); }
 
-// ---- signals --------------------------------------------------------------------------------------------------------
-
 /// An event does between streams; what a kernel raises or awaits by itself is a flag.
 static bool is_event(const Signal& signal) { return signal.group.naxes == 0 && !signal.in_kernel; }
 
@@ -56,8 +54,6 @@ void Rank::check_count(const char* value, int64_t* count, int64_t bound) {
   weft::check_count(state_.stream(), count, bound, state_.number_of_count(value), state_.fault.get());
 }
 
-// ---- kernels --------------------------------------------------------------------------------------------------------
-
 void Rank::start(const KernelEntry& kernel, Grid grid, void** arguments) {
   if (grid.blocks > 0) launch_kernel(state_.stream(), kernel, grid, arguments);
 }
@@ -68,8 +64,6 @@ void Rank::start_resident(const KernelEntry& kernel, Grid grid, void** arguments
     fail(kBug, "a kernel that waits for peers has %u blocks; %d is the most", grid.blocks, kMaxPeerBlocks);
   launch_kernel(state_.stream(), kernel, grid, arguments, state_.sharers);
 }
-
-// ---- this rank's own memory -----------------------------------------------------------------------------------------
 
 void Rank::copy_bytes(void* to, const void* from, int64_t bytes) {
   if (bytes == 0 || to == from) return;
@@ -96,8 +90,6 @@ void Rank::write(void* at, const void* from, size_t bytes) {
   memcpy(&bits, from, bytes);
   store_value(state_.stream(), at, bits, int(bytes));
 }
-
-// ---- collectives ----------------------------------------------------------------------------------------------------
 
 void Rank::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
   state_.transport().reduce_all(g, op, dtype, src, dst, e);

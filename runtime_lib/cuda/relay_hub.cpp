@@ -62,8 +62,6 @@ class Hub final : public TcpRelay {
   int64_t begin_ns_ = 0;
 };
 
-// ---- taking in ------------------------------------------------------------------------------------------------------
-
 std::vector<int> Hub::missing() const {
   std::vector<int> out;
   for (size_t r = 1; r < lines_.size(); ++r)
@@ -145,8 +143,6 @@ void Hub::gather(const Root& root) {
   send_all(FrameKind::Start, 0, names_.data(), names_.size() * sizeof names_[0]);
   start_service();
 }
-
-// ---- passing on -----------------------------------------------------------------------------------------------------
 
 void Hub::send_all(FrameKind kind, int rank, const void* data, size_t bytes) {
   for (size_t r = 1; r < lines_.size(); ++r)

@@ -26,8 +26,6 @@ Socket::~Socket() {
   if (fd_ >= 0) close(fd_);
 }
 
-// ---- connections ----------------------------------------------------------------------------------------------------
-
 namespace {
 
 void set_flag(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
@@ -106,8 +104,6 @@ Socket dial(const Root& root, int64_t deadline, std::string& why) {
 }
 
 bool await_readable(int fd, int64_t ns) { return poll_for(fd, POLLIN, ns); }
-
-// ---- frames ---------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -46,8 +46,6 @@ class Spoke final : public TcpRelay {
   std::string refusal_;
 };
 
-// ---- joining --------------------------------------------------------------------------------------------------------
-
 /// One attempt to be let in.
 bool Spoke::knock() {
   Socket socket = dial(root_, deadline_, why_);
@@ -94,8 +92,6 @@ void Spoke::join() {
   await_start();
   start_service();
 }
-
-// ---- what is said ---------------------------------------------------------------------------------------------------
 
 void Spoke::send_all(FrameKind kind, int rank, const void* data, size_t bytes) { line_->send(kind, rank, data, bytes); }
 

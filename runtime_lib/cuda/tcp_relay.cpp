@@ -77,8 +77,6 @@ std::string TcpRelay::name_of(int rank) const {
 
 size_t TcpRelay::most_bytes() const { return size_t(world_.shape.staging_bytes) + kMostBeside; }
 
-// ---- meetings -------------------------------------------------------------------------------------------------------
-
 TcpRelay::Arrival TcpRelay::arrival(uint32_t meeting) const {
   const RankSlot& mine = world_.rank(rank_);
   return {meeting, mine.peak_bytes.load(), mine.device_bytes.load(), mine.received_bytes.load()};
@@ -105,8 +103,6 @@ bool TcpRelay::meet(double timeout) {
   return true;
 }
 
-// ---- what this rank says --------------------------------------------------------------------------------------------
-
 void TcpRelay::tell_failure(int rank, int code, const std::string& why) {
   const FailureHead head{code};
   std::vector<char> data(sizeof head + std::min(why.size(), kSmallFrame / 2));
@@ -120,8 +116,6 @@ void TcpRelay::tell_note(uint64_t key, const char* bytes) {
   memcpy(note.bytes, bytes, sizeof note.bytes);
   send_all(FrameKind::Note, rank_, &note, sizeof note);
 }
-
-// ---- what others say ------------------------------------------------------------------------------------------------
 
 void TcpRelay::take_status(const Frame& frame) const {
   StatusHead head = {};
@@ -156,8 +150,6 @@ void TcpRelay::fail_all(int code, const std::string& why) {
   fprintf(stderr, "%s: rank %d: error: %s\n", job_.program, rank_, why.c_str());
   changed_.notify_all();
 }
-
-// ---- the service ----------------------------------------------------------------------------------------------------
 
 void TcpRelay::start_service() {
   service_ = std::thread([this] { run_service(); });

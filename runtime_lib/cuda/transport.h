@@ -63,6 +63,4 @@ struct Process {
 std::unique_ptr<Transport> peer_transport(CudaState& state, Process& process);
 std::unique_ptr<Transport> nccl_transport(CudaState& state);
 
-// ---- geometry -------------------------------------------------------------------------------------------------------
-
 }  // namespace weft

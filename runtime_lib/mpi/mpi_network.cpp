@@ -149,8 +149,6 @@ class MpiTraffic final : public Network::Traffic {
 
 }  // namespace
 
-// ---- joining and leaving --------------------------------------------------------------------------------------------
-
 const bool kRelayAlways = true;
 
 std::unique_ptr<Relay> open_relay(const Job& job, const World& world, const Launched& launched, const std::string&) {
@@ -289,8 +287,6 @@ void MpiNetwork::abort(int code) {
   _exit(code);
 }
 
-// ---- parcels --------------------------------------------------------------------------------------------------------
-
 std::unique_ptr<Network::Traffic> MpiNetwork::start(int lane, int tag, std::span<const Parcel> out,
                                                     std::span<const Parcel> in) {
   return begin(lanes_[size_t(lane)], tag, out, in);
@@ -317,8 +313,6 @@ void MpiNetwork::forget(const Traffic& traffic) {
   const std::lock_guard lock(traffic_mutex_);
   under_way_.erase(&traffic);
 }
-
-// ---- meetings -------------------------------------------------------------------------------------------------------
 
 bool MpiNetwork::has_deliveries() {
   const std::lock_guard lock(deliveries_mutex_);
@@ -354,19 +348,17 @@ bool MpiNetwork::meet(double timeout) {
   return true;
 }
 
-// ---- news -----------------------------------------------------------------------------------------------------------
-
 void MpiNetwork::send_news(int to, int tag, const void* data, size_t size) {
   const std::lock_guard lock(sending_mutex_);
   const char* bytes = static_cast<const char*>(data);
-  Sending& sending = sendings_.emplace_back(Sending{std::vector<char>(bytes, bytes + size), MPI_REQUEST_NULL});
+  PendingSend& sending = sendings_.emplace_back(PendingSend{std::vector<char>(bytes, bytes + size), MPI_REQUEST_NULL});
   check_mpi(MPI_Isend(sending.bytes.data(), int(size), MPI_BYTE, to, tag, news_, &sending.request), "news");
 }
 
 /// Whether all has gone.
 bool MpiNetwork::forget_sent() {
   const std::lock_guard lock(sending_mutex_);
-  std::erase_if(sendings_, [](Sending& sending) {
+  std::erase_if(sendings_, [](PendingSend& sending) {
     int done = 0;
     return MPI_Test(&sending.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
   });
@@ -438,8 +430,6 @@ void MpiNetwork::serve() {
     sleep_ns(kNewsEvery);
   }
 }
-
-// ---- the end that others bring --------------------------------------------------------------------------------------
 
 /// A launcher that loses a machine ends the ranks on the others: each says where that met it.
 void MpiNetwork::await_end_signal() {

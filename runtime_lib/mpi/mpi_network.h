@@ -42,7 +42,7 @@ class MpiNetwork final : public Network {
 
  private:
   /// News under way: words, failures, deliveries, which nobody expects.
-  struct Sending {
+  struct PendingSend {
     std::vector<char> bytes;
     MPI_Request request;
   };
@@ -76,7 +76,7 @@ class MpiNetwork final : public Network {
 
   std::mutex sending_mutex_, deliveries_mutex_, traffic_mutex_;
   std::set<const Traffic*> under_way_;
-  std::list<Sending> sendings_;
+  std::list<PendingSend> sendings_;
   std::vector<Delivery> deliveries_;
   std::vector<int64_t> delivered_;          // of each rank, as far as they have come
   std::vector<std::vector<char>> partial_;  // the beginnings of deliveries, by rank

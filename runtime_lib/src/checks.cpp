@@ -61,8 +61,6 @@ std::vector<int64_t> lengths_of(const Port& port, const std::vector<int64_t>& sh
 
 namespace {
 
-// ---- names ----------------------------------------------------------------------------------------------------------
-
 std::vector<const Port*> plain_inputs(const Executable& executable) {
   std::vector<const Port*> ports = distinct_ports(executable, &Program::inputs);
   std::erase_if(ports, [&](const Port* port) { return is_state_input(executable, port->name); });
@@ -92,8 +90,6 @@ void check_stall(const Executable& executable, const Options& options) {
     fail(kUsage, "--stall %d:%s: there is no rank %d; the program has %d, counted from 0", options.stall_rank,
          options.stall_step.c_str(), options.stall_rank, executable.world);
 }
-
-// ---- places ---------------------------------------------------------------------------------------------------------
 
 void check_states(const Executable& executable, const Options& options) {
   if (!options.load_state.empty()) {
@@ -142,8 +138,6 @@ void check_file_names(const Executable& executable, std::span<const Port> Progra
            port->name, other->first.c_str());
   }
 }
-
-// ---- lengths --------------------------------------------------------------------------------------------------------
 
 /// One bounded dimension of an input or state as one program holds it, and what the first invocation will find there.
 struct Claim {

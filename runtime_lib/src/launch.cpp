@@ -135,7 +135,7 @@ Machines machines_of(const Launcher& launcher, int size, const Environment& env)
 }
 
 /// What a launcher has set of rank and size.
-struct Setting {
+struct LauncherVariables {
   const Launcher& launcher;
   const char *rank, *size;  // nullptr: not set
   bool is_full() const { return rank != nullptr && size != nullptr; }
@@ -144,12 +144,12 @@ struct Setting {
 
 /// The first launcher that has set both. RANK and WORLD_SIZE are names that scripts use as well: one of them alone is
 /// an error only where no other launcher speaks.
-std::optional<Setting> find_setting(const Environment& env) {
-  std::optional<Setting> half;
+std::optional<LauncherVariables> find_setting(const Environment& env) {
+  std::optional<LauncherVariables> half;
   for (const Launcher& l : kLaunchers) {
     if (is_no_launch(l, env)) continue;
     const char* size = first_set(l.size, env);
-    const Setting setting{l, env(l.rank) == nullptr ? nullptr : l.rank, size};
+    const LauncherVariables setting{l, env(l.rank) == nullptr ? nullptr : l.rank, size};
     if (setting.is_full() && (!half || &half->launcher == &kTorchrun)) return setting;
     if (setting.is_half() && !half) half.emplace(setting);
   }
@@ -159,7 +159,7 @@ std::optional<Setting> find_setting(const Environment& env) {
 }  // namespace
 
 std::optional<Launched> find_launcher(const Environment& env) {
-  const std::optional<Setting> setting = find_setting(env);
+  const std::optional<LauncherVariables> setting = find_setting(env);
   if (!setting) return std::nullopt;
   const Launcher& l = setting->launcher;
   if (setting->is_half())
@@ -243,8 +243,6 @@ World meet_in_segment(const WorldShape& shape, const Launched& launched, double 
   if (came != others) fail(kTimedOut, "rank 0 waited %g s; %u of %u other ranks came", timeout, came, others);
   return world;
 }
-
-// ---- starting the ranks ourselves -----------------------------------------------------------------------------------
 
 namespace {
 

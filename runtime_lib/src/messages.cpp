@@ -32,8 +32,6 @@ Exchange box_of(const Message& m) {
 
 }  // namespace
 
-// ---- packing --------------------------------------------------------------------------------------------------------
-
 char* Messages::room(int64_t bytes) {
   if (rooms_taken_ == rooms_.size()) rooms_.emplace_back();
   std::vector<char>& room = rooms_[rooms_taken_++];
@@ -95,8 +93,6 @@ void Messages::unpack(int64_t element) {
   arrivals_.clear();
   rooms_taken_ = 0;
 }
-
-// ---- reductions -----------------------------------------------------------------------------------------------------
 
 void Messages::send_slices(const Group& g, int64_t element, int64_t src, const Exchange& e) {
   const int me = g.index(state_.rank);
@@ -183,8 +179,6 @@ void Messages::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, i
   unpack(element);
 }
 
-// ---- moves ----------------------------------------------------------------------------------------------------------
-
 void Messages::pull(const Group& g, int64_t element, int64_t src, char* dst, const Exchange& e) {
   const int n = g.size(), me = g.index(state_.rank);
   send_slices(g, element, src, e);
@@ -223,8 +217,6 @@ void Messages::pull_table(std::span<const Message> table, int64_t element, int64
     if (m.from == me && m.to == me) copy_message(m, element, own, dst);
   unpack(element);
 }
-
-// ---- transfers ------------------------------------------------------------------------------------------------------
 
 // A send and its recv are on streams of their own, so they meet by the number of the transfer's flag.
 

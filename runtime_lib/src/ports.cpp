@@ -156,8 +156,6 @@ void take_random(const PortView& view, uint64_t seed, char* buffer) {
   }
 }
 
-// ---- programs and ports by rank -------------------------------------------------------------------------------------
-
 static bool contains(std::span<const int> ranks, int rank) {
   return ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }

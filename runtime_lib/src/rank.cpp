@@ -132,8 +132,6 @@ void RankState::time_out(int stream, const std::string& awaited) const {
       missing.empty() ? awaited : text("%s (under way: messages with %s)", awaited.c_str(), missing.c_str()));
 }
 
-// ---- the target -----------------------------------------------------------------------------------------------------
-
 const bool kWindowsInWorld = true;
 const int kNotesOfRank = 0;
 
@@ -151,8 +149,6 @@ struct HostTarget final : Target {
 std::unique_ptr<Target> open_target(const Executable& executable, int) {
   return std::make_unique<HostTarget>(executable);
 }
-
-// ---- the surface ----------------------------------------------------------------------------------------------------
 
 Rank::Rank(RankState& state, int s)
     : rank(state.rank),
@@ -192,15 +188,15 @@ void Rank::leave() {
 
 namespace {
 /// For --trace: the open step waits as long as this stands.
-class Waiting {
+class WaitTimer {
  public:
-  Waiting(const RankState& state, Walk& walk)
+  WaitTimer(const RankState& state, Walk& walk)
       : walk_(walk), begin_ns_(state.options.trace && !walk.steps.empty() ? now_ns() : 0) {}
-  ~Waiting() {
+  ~WaitTimer() {
     if (begin_ns_ != 0) walk_.steps.back().waited_ns += now_ns() - begin_ns_;
   }
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
+  WaitTimer(const WaitTimer&) = delete;
+  WaitTimer& operator=(const WaitTimer&) = delete;
 
  private:
   Walk& walk_;
@@ -218,7 +214,7 @@ void Rank::signal(const Signal& signal, int i) {
 
 void Rank::await_flag(int of_rank, int slot, const char* what, int i) {
   if (state_.portion != Portion::Whole) return;
-  const Waiting waiting(state_, *walk_);
+  const WaitTimer waiting(state_, *walk_);
   if (state_.world.await(of_rank, state_.world.flag(of_rank, slot), state_.epoch, state_.options.timeout)) return;
   state_.time_out(stream, text("%s %d of rank %d", what, i, of_rank));
 }
@@ -243,7 +239,7 @@ void Rank::barrier(const Group& group) {
   for (int p = 0, n = group.size(); p < n; ++p) {
     const int peer = group.peer(rank, p);
     if (peer == rank) continue;
-    const Waiting waiting(state_, *walk_);
+    const WaitTimer waiting(state_, *walk_);
     if (!world.await(peer, world.tick(peer, stream, rank), walk_->ticks[size_t(peer)], state_.options.timeout))
       state_.time_out(stream, text("rank %d at a barrier", peer));
   }

@@ -165,8 +165,6 @@ void print_report(const Executable& executable, const Options& options, const Ru
   flush_output();
 }
 
-// ---- trace ----------------------------------------------------------------------------------------------------------
-
 /// What is not on the stream of the computation communicates, and so does what met other ranks there.
 static std::string event_json(int rank, int stream, bool computes, const Event& e, int64_t offset_ns) {
   return text(

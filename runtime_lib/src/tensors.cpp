@@ -50,8 +50,6 @@ void check_length(const Port& port, const Bound& bound, int64_t length) {
 
 }  // namespace
 
-// ---- inputs ---------------------------------------------------------------------------------------------------------
-
 Inputs::Inputs(RankBase& rank, const Options& options) : rank_(rank), seed_(options.seed) {
   for (const Port& port : rank.program.inputs) {
     if (!holds(rank.program, port, rank.rank) || is_state_input(rank.executable, port.name)) continue;
@@ -99,8 +97,6 @@ void Inputs::upload(int invocation, std::vector<Length> known) {
   loaded_ = invocation;
 }
 
-// ---- states ---------------------------------------------------------------------------------------------------------
-
 static Part initial_part(const RankBase& rank, const PortView& view, const Options& options) {
   if (!options.load_state.empty()) return load_part(view, state_file(options.load_state, view.port.name));
   Part part{std::vector<char>(size_t(view.bytes())), std::vector<int64_t>(view.port.layout.bounds.size(), 0)};
@@ -115,18 +111,18 @@ States::States(RankBase& rank, const Options& options) : rank_(rank) {
   for (const State& state : rank.executable.states) {
     const Port* read = find_port(rank.program.inputs, state.input);
     if (read == nullptr || !holds(rank.program, *read, rank.rank)) continue;
-    Held held{PortView(*read, rank.rank), find_port(rank.program.outputs, state.output), {}};
+    StateTensor held{PortView(*read, rank.rank), find_port(rank.program.outputs, state.output), {}};
     held.initial = initial_part(rank, held.view, options);
     states_.push_back(std::move(held));
   }
 }
 
 void States::reset() {
-  for (const Held& state : states_) store_part(rank_, state.view, state.initial);
+  for (const StateTensor& state : states_) store_part(rank_, state.view, state.initial);
 }
 
 void States::advance() {
-  for (const Held& state : states_) {
+  for (const StateTensor& state : states_) {
     if (state.written == nullptr) continue;
     const Port &read = state.view.port, &written = *state.written;
     if (read.in_window != written.in_window || read.offset != written.offset)
@@ -141,7 +137,7 @@ void States::advance() {
 
 std::vector<Length> States::lengths() const {
   std::vector<Length> out;
-  for (const Held& state : states_)
+  for (const StateTensor& state : states_)
     for (const Bound& bound : state.view.port.layout.bounds)
       out.push_back({bound.count.offset, length_of(rank_, bound), state.view.port.name});
   return out;
@@ -149,23 +145,21 @@ std::vector<Length> States::lengths() const {
 
 std::vector<Range> States::ranges() const {
   std::vector<Range> out;
-  for (const Held& state : states_) {
+  for (const StateTensor& state : states_) {
     out.push_back(range_of(state.view));
     for (const Bound& bound : state.view.port.layout.bounds) out.push_back(range_of(bound));
   }
   return out;
 }
 
-// ---- files ----------------------------------------------------------------------------------------------------------
-
 namespace {
 
 /// The staging memory: the shape of the tensor being assembled, then its elements.
-struct Staging {
+struct StagingArea {
   int64_t shape[kMaxPortDims + 1];
 };
 constexpr int64_t kStagingData = kPage;
-static_assert(sizeof(Staging) <= kStagingData);
+static_assert(sizeof(StagingArea) <= kStagingData);
 
 int64_t port_bytes(const Port& port) {
   int64_t n = element_bytes(port.dtype);
@@ -186,7 +180,7 @@ std::vector<int64_t> shape_now(RankBase& rank, const Port& port) {
 }
 
 char* whole_of(const World& world) { return world.staging() + kStagingData; }
-Staging& staging_of(const World& world) { return *reinterpret_cast<Staging*>(world.staging()); }
+StagingArea& staging_of(const World& world) { return *reinterpret_cast<StagingArea*>(world.staging()); }
 
 /// The port that a rank holds of this name; nullptr: none.
 const Port* held_port(const Executable& executable, const char* name, std::span<const Port> Program::*ports, int rank) {
@@ -197,7 +191,7 @@ const Port* held_port(const Executable& executable, const char* name, std::span<
 
 /// A part on its way to rank 0 of another machine: the shape, then the buffer.
 std::vector<char> pack_part(const PortView& view, const std::vector<int64_t>& shape, const char* buffer) {
-  Staging head = {};
+  StagingArea head = {};
   std::copy(shape.begin(), shape.end(), head.shape);
   std::vector<char> out(sizeof head + size_t(view.bytes()));
   memcpy(out.data(), &head, sizeof head);
@@ -207,10 +201,10 @@ std::vector<char> pack_part(const PortView& view, const std::vector<int64_t>& sh
 
 void place_part(const RankBase& rank, const Delivery& part, const char* name, std::span<const Port> Program::*ports) {
   const Port* port = held_port(rank.executable, name, ports, part.from);
-  const size_t head = sizeof(Staging);
+  const size_t head = sizeof(StagingArea);
   if (port == nullptr || part.bytes.size() != head + size_t(PortView(*port, part.from).bytes()))
     fail(kBug, "rank %d sent %zu bytes that are no part of '%s'", part.from, part.bytes.size(), name);
-  Staging staging;
+  StagingArea staging;
   memcpy(&staging, part.bytes.data(), head);
   const std::vector<int64_t> shape(staging.shape, staging.shape + file_shape(*port).size());
   put_part(PortView(*port, part.from), shape, part.bytes.data() + head, whole_of(rank.world));
@@ -238,7 +232,7 @@ void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program
   if (rank.rank == 0) {
     if (rank.world.relay != nullptr)
       for (const Delivery& part : rank.world.relay->take_deliveries()) place_part(rank, part, any.name, ports);
-    const Staging& staging = staging_of(rank.world);
+    const StagingArea& staging = staging_of(rank.world);
     const std::vector<int64_t> shape(staging.shape, staging.shape + file_shape(any).size());
     write_npy(file, any.dtype, shape, whole_of(rank.world));
   }

@@ -58,13 +58,13 @@ class States {
   std::vector<Range> ranges() const;
 
  private:
-  struct Held {
+  struct StateTensor {
     PortView view;
     const Port* written;
     Part initial;
   };
   RankBase& rank_;
-  std::vector<Held> states_;
+  std::vector<StateTensor> states_;
 };
 
 /// Bytes of shared memory needed to assemble what the options ask for.

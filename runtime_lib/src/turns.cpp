@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 /// The kernel's struct sched_attr, which not every C library declares, and whose own header clashes with <sched.h>.
-struct Scheduling {
+struct SchedulingAttributes {
   uint32_t size, policy;
   uint64_t flags;
   int32_t nice;
@@ -21,7 +21,7 @@ struct Scheduling {
 
 void take_short_turns() {
   constexpr uint64_t kTurn = 100'000;  // ns: the shortest that the kernel grants
-  Scheduling mine = {};
+  SchedulingAttributes mine = {};
   if (syscall(SYS_sched_getattr, 0, &mine, sizeof mine, 0) != 0 || mine.policy != SCHED_OTHER) return;
   mine.size = sizeof mine;
   mine.runtime = kTurn;

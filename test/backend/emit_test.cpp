@@ -1,8 +1,8 @@
 // What the emitter and the toolchain refuse, and that equal plans give equal bytes.
 #include "test/backend/one_plan.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 
@@ -43,7 +43,7 @@ TEST_CASE("emit: the same plan gives the same executable in another folder") {
 
 TEST_CASE("emit: a scatter whose result is used in the same kernel is refused") {
   KernelCase c("scattered");
-  const ValueId x = c.reals("x", {8}), at = c.wholes("at", {3}, 0, 7), u = c.reals("u", {3});
+  const ValueId x = c.reals("x", {8}), at = c.ints("at", {3}, 0, 7), u = c.reals("u", {3});
   c.output(c.op(OpKind::Neg, {c.op(OpKind::ScatterElements, {x, at, u},
                                    {{"axis", int64_t{0}}, {"reduction", std::string("none")}})}));
   std::vector<KernelCase> cases;

@@ -3,9 +3,9 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/evaluate.h"
+#include "ir/evaluate/evaluate.h"
 
-using namespace weft;
+using namespace weftc;
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "ir/type.h"
 
-using namespace weft;
+using namespace weftc;
 
 namespace {
 using Values = std::map<std::string, int64_t>;

@@ -1,8 +1,8 @@
 // Emitted kernels compute what the reference evaluation computes: one program of many small kernels.
 #include "test/backend/one_plan.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 
@@ -25,7 +25,7 @@ KernelCase pointwise() {
 }
 KernelCase half_and_whole() {
   KernelCase c("half_and_whole");
-  const ValueId x = c.reals("x", {40}, DType::F16), i = c.wholes("i", {40}, -9, 9, DType::I32);
+  const ValueId x = c.reals("x", {40}, DType::F16), i = c.ints("i", {40}, -9, 9, DType::I32);
   c.output(c.op(OpKind::Add, {x, x}), "y");
   c.output(c.op(OpKind::Mul, {i, i}), "z");
   c.tolerance = 1e-3;
@@ -56,7 +56,7 @@ KernelCase joined() {
 }
 KernelCase looked_up() {
   KernelCase c("looked_up");
-  const ValueId table = c.reals("table", {30, 20}), ids = c.wholes("ids", {2, 7}, -30, 29);
+  const ValueId table = c.reals("table", {30, 20}), ids = c.ints("ids", {2, 7}, -30, 29);
   const ValueId rows = c.op(OpKind::Gather, {table, ids}, {{"axis", int64_t{0}}});
   c.output(c.op(OpKind::Mul, {rows, c.constant(2)}));
   return c;
@@ -181,7 +181,7 @@ KernelCase running() {
 }
 KernelCase scattered() {
   KernelCase c("scattered");
-  const ValueId x = c.reals("x", {8, 5}), at = c.wholes("at", {3, 5}, 0, 7), u = c.reals("u", {3, 5});
+  const ValueId x = c.reals("x", {8, 5}), at = c.ints("at", {3, 5}, 0, 7), u = c.reals("u", {3, 5});
   c.output(c.op(OpKind::ScatterElements, {x, at, u}, {{"axis", int64_t{0}}, {"reduction", std::string("add")}}));
   return c;
 }

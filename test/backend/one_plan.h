@@ -12,11 +12,11 @@
 
 #include "backend/toolchain.h"
 #include "ir/builder.h"
-#include "ir/evaluate.h"
+#include "ir/evaluate/evaluate.h"
 #include "ir/op_def.h"
 #include "weft_build_config.h"
 
-namespace weft::test {
+namespace weftc::test {
 
 /// One kernel: a graph, the values of its inputs, and which of them are weights.
 struct KernelCase {
@@ -51,10 +51,10 @@ struct KernelCase {
                 double high = 1) {
     return parameter(value, random_reals(dims, dtype, low, high));
   }
-  ValueId wholes(const std::string& value, const Dims& dims, int64_t low, int64_t high, DType dtype = DType::I64) {
+  ValueId ints(const std::string& value, const Dims& dims, int64_t low, int64_t high, DType dtype = DType::I64) {
     Tensor tensor(dtype, dims);
     for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor.put_whole(i, low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1)));
+      tensor.put_int(i, low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1)));
     return parameter(value, std::move(tensor));
   }
   ValueId weight(const std::string& value, const Dims& dims, Packing packing = {}) {
@@ -82,8 +82,6 @@ struct KernelCase {
   std::mt19937 random_{7};
 };
 
-// ---- .npy ----------------------------------------------------------------------------------------------------------
-
 inline void write_npy(const std::string& path, const Tensor& tensor) {
   static constexpr const char* kTypes[] = {"<f4", "<f8", "<f2", "<u2", "|i1", "<i2", "<i4",
                                            "<i8", "|u1", "<u2", "<u4", "<u8", "|b1"};
@@ -108,8 +106,6 @@ inline Tensor read_npy(const std::string& path, DType dtype, const Dims& dims) {
   if (text.size() < bytes + 10) return Tensor(dtype, {0});
   return tensor_from_bytes(dtype, dims, std::as_bytes(std::span(text)).last(bytes));
 }
-
-// ---- the plan ------------------------------------------------------------------------------------------------------
 
 struct PlanOfCases {
   Plan plan;
@@ -180,7 +176,7 @@ inline void add_case(PlanOfCases& made, KernelCase& from, size_t number) {
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
     const std::string port = from.name + "." + value.name;
-    kernel.formals.push_back({value.name, value.type, {}, false, bool(from.is_weight[i]), from.packings[i]});
+    kernel.parameters.push_back({value.name, value.type, {}, false, bool(from.is_weight[i]), from.packings[i]});
     if (from.is_weight[i]) {
       launch.operands.push_back({{}, add_weight(made, port, from, i, value.type)});
       continue;
@@ -193,7 +189,7 @@ inline void add_case(PlanOfCases& made, KernelCase& from, size_t number) {
   for (const Graph::Output& output : graph.outputs()) {
     const std::string port = from.name + "." + output.name;
     const TensorType& type = graph.type(output.value);
-    kernel.formals.push_back({output.name, type, {}, false, false, {}});
+    kernel.parameters.push_back({output.name, type, {}, false, false, {}});
     const BufferId buffer = add_buffer(plan, port, type);
     launch.operands.push_back({buffer, {}});
     plan.outputs.push_back({port, type, {}, PlaceId{0}, buffer, {}});
@@ -221,8 +217,6 @@ inline std::unique_ptr<PlanOfCases> plan_of(std::vector<KernelCase>& cases) {
   plan.constants = &made->constants;
   return made;
 }
-
-// ---- building and comparing ----------------------------------------------------------------------------------------
 
 /// A folder of its own, removed at the end of scope.
 struct TestFolder {
@@ -306,4 +300,4 @@ inline void check_cases(std::vector<KernelCase> cases) {
   for (size_t c = 0; c < cases.size(); ++c) compare_case(cases[c], *made, c, folder.path);
 }
 
-}  // namespace weft::test
+}  // namespace weftc::test

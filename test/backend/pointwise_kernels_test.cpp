@@ -5,8 +5,8 @@
 #include "test/backend/one_plan.h"
 #include "test/ir/pointwise_rows.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 
@@ -18,7 +18,7 @@ Tensor repeated(const Tensor& once) {
     if (once.is_real())
       many.put(i, once.at(i % once.size()));
     else
-      many.put_whole(i, once.whole_at(i % once.size()));
+      many.put_int(i, once.int_at(i % once.size()));
   return many;
 }
 

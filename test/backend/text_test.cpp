@@ -5,7 +5,7 @@
 #include "backend/render.h"
 #include "ir/base/check.h"
 
-using namespace weft;
+using namespace weftc;
 
 TEST_CASE("naming: identifiers are legal whatever the model calls things") {
   CHECK(identifier("h.0.mlp.c_fc") == "h_0_mlp_c_fc");

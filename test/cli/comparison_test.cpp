@@ -10,7 +10,7 @@
 #include "cli/process.h"
 #include "test/scheduled.h"
 
-namespace weft {
+namespace weftc {
 
 static Tensor reals(std::vector<double> values, DType dtype = DType::F32) {
   Tensor tensor(dtype, {static_cast<int64_t>(values.size())});
@@ -90,4 +90,4 @@ TEST_CASE("work folders go with their owner") {
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-using namespace weft;
+using namespace weftc;
 
 TEST_CASE("an object's values are found by their paths") {
   const JsonItem report = read_json_object(

@@ -5,7 +5,7 @@
 
 #include <iterator>
 
-namespace weft {
+namespace weftc {
 
 static int run_nothing(const Options&) { return 0; }
 
@@ -66,4 +66,4 @@ TEST_CASE("flags of a list's line") {
   CHECK_FALSE(why.empty());
 }
 
-}  // namespace weft
+}  // namespace weftc

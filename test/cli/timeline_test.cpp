@@ -9,7 +9,7 @@
 #include "cli/timeline_text.h"
 #include "cli/trace_file.h"
 
-using namespace weft;
+using namespace weftc;
 
 namespace {
 

@@ -40,8 +40,6 @@ static uint3 position(uint64_t i, const dim3& extent) {
 
 static uint3 extent_of(const dim3& d) { return {d.x, d.y, d.z}; }
 
-// ---- a block's life -------------------------------------------------------------------------------------------------
-
 Block::~Block() {
   for (Thread& thread : threads_)
     if (thread.stack != nullptr) free_stack(thread.stack);
@@ -176,8 +174,6 @@ void Block::finish() {
   check_shared();
 }
 
-// ---- barriers and warp functions ------------------------------------------------------------------------------------
-
 static bool same_place(const Where& a, const Where& b) {
   if (a.line() != b.line() || a.column() != b.column()) return false;
   return a.file_name() == b.file_name() || __builtin_strcmp(a.file_name(), b.file_name()) == 0;
@@ -267,8 +263,6 @@ void Block::complete_exchange(Lanes& warp, unsigned mask, unsigned first) {
   warp.ready |= mask & ~(1u << current_ % 32);
 }
 
-// ---- shared memory --------------------------------------------------------------------------------------------------
-
 void* Block::shared(const void* key, size_t bytes, const char* what) {
   for (const Shared& s : shared_)
     if (s.key == key) return s.at;
@@ -299,8 +293,6 @@ void Block::check_shared() const {
         fail("a write beside the %zu bytes of %s", s.bytes, s.what);
   }
 }
-
-// ---- complaints -----------------------------------------------------------------------------------------------------
 
 const char* function_name(const void* function, char* text, size_t size) {
   Dl_info info = {};
@@ -369,8 +361,6 @@ void fail(const char* format, ...) {
   fflush(stderr);
   abort();
 }
-
-// ---- the kernel language --------------------------------------------------------------------------------------------
 
 static Block& here() {
   if (the_block == nullptr) fail("a device function was called outside of a kernel");

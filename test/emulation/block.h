@@ -23,7 +23,6 @@ class Block {
   /// Runs until all threads have ended, or until those that are left poll for something.
   Result run();
 
-  // ---- called by the running thread ---------------------------------------------------------------------------------
   int barrier(Reduce reduce, int predicate, const Where& where);
   uint64_t exchange(Warp kind, unsigned mask, uint64_t value, int source, const Where& where);
   void pause();

@@ -69,8 +69,6 @@ struct RemoteCall {
 /// What the switch answers instead of the number of an operation: a rank is gone.
 constexpr uint64_t kBroken = 0;
 
-// ---- the switch -----------------------------------------------------------------------------------------------------
-
 /// The connections of a team.
 struct Port {
   Lock lock;
@@ -196,8 +194,6 @@ void make_remote_id(ncclUniqueId* id) {
   static std::atomic<int> count{0};
   snprintf(id->internal, sizeof id->internal, "%s %d communicator %d", own_address().c_str(), port, count.fetch_add(1));
 }
-
-// ---- a rank ---------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<RemoteTeam> join_remote(const ncclUniqueId& id, int ranks, int rank, int device, std::string& why) {
   char host[64];

@@ -69,8 +69,6 @@ Scheduler::Scheduler() : random_(knobs().seed) {
     }).detach();
 }
 
-// ---- the graph of operations ----------------------------------------------------------------------------------------
-
 void Scheduler::submit(Operation& operation, std::span<Operation* const> after) {
   tsan_release(&operation.submitted);
   const QuietGuard guard(lock);
@@ -128,8 +126,6 @@ void Scheduler::await(Operation& operation) {
   }
   tsan_acquire(&operation.completed);
 }
-
-// ---- workers --------------------------------------------------------------------------------------------------------
 
 /// A resident kernel begins once there is room for all of its blocks.
 bool Scheduler::may_begin(const Operation& operation) const {

@@ -21,7 +21,6 @@ struct Operation {
   std::shared_ptr<const Work> work;      // either
   std::shared_ptr<const Launch> kernel;  // or; neither: a point that others wait for
 
-  // ---- the scheduler's --------------------------------------------------------------------------------------------
   std::atomic<bool> done{false};
   int64_t finished_ns = 0;
   int references = 1, waiting_for = 0;

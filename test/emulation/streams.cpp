@@ -208,8 +208,6 @@ void await_device(int device) {
 
 using namespace weft::emulation;
 
-// ---- devices and errors ---------------------------------------------------------------------------------------------
-
 static constexpr struct {
   cudaError_t code;
   const char *name, *text;
@@ -310,8 +308,6 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
   return result(peer == the_device || peer >= knobs().devices ? cudaErrorInvalidDevice : cudaSuccess);
 }
 
-// ---- streams --------------------------------------------------------------------------------------------------------
-
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
@@ -393,8 +389,6 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   return enqueue(stream, [=](Operation&) { return function(data), true; });
 }
 
-// ---- events ---------------------------------------------------------------------------------------------------------
-
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return *event = new CUevent_st, cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
 
@@ -445,8 +439,6 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
   *milliseconds = float(double(end->operation->finished_ns - begin->operation->finished_ns) * 1e-6);
   return cudaSuccess;
 }
-
-// ---- graphs ---------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   if (stream == nullptr) return result(cudaErrorStreamCaptureUnsupported);  // as the legacy default stream

@@ -3,7 +3,7 @@
 
 #include "reading.h"
 
-using namespace weft;
+using namespace weftc;
 
 static ReadModel read_call(const std::string& nodes, const std::string& functions) {
   return read_graph("(float[2] x) => (float[2] y) { " + nodes + " }\n" + functions);

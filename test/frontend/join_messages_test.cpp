@@ -3,7 +3,7 @@
 
 #include "reading.h"
 
-using namespace weft;
+using namespace weftc;
 
 namespace {
 

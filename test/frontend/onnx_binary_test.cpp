@@ -10,7 +10,7 @@
 #include "onnx.pb.h"
 #include "reading.h"
 
-using namespace weft;
+using namespace weftc;
 namespace fs = std::filesystem;
 
 namespace {

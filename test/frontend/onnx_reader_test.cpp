@@ -3,7 +3,7 @@
 
 #include "reading.h"
 
-using namespace weft;
+using namespace weftc;
 
 TEST_CASE("open dims are listed together, with what pins them") {
   const ReadModel read = read_graph("(float[N, seq, 4] x, float[N, ?] y, float[] z) => (float[4] o) { o = Relu(x) }");

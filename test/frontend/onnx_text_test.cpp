@@ -5,7 +5,7 @@
 
 #include "reading.h"
 
-using namespace weft;
+using namespace weftc;
 
 TEST_CASE("a text model becomes a graph") {
   const ReadModel read = read_graph(R"((float[2, 3] x) => (float[2, 4] y)

@@ -7,7 +7,7 @@
 #include "frontend/schedule_reader.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 struct ReadModel {
   std::optional<Module> module;
@@ -74,4 +74,4 @@ inline ReadSchedule read_yaml_schedule(const std::string& text) {
   return read;
 }
 
-}  // namespace weft
+}  // namespace weftc

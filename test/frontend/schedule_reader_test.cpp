@@ -3,7 +3,7 @@
 
 #include "reading.h"
 
-using namespace weft;
+using namespace weftc;
 
 TEST_CASE("the whole grammar") {
   const ReadSchedule read = read_yaml_schedule(R"(weft: 1

@@ -5,7 +5,7 @@
 
 #include "reading.h"
 
-using namespace weft;
+using namespace weftc;
 
 namespace {
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/evaluate.h"
+#include "ir/evaluate/evaluate.h"
 #include "test/ir/random_layout.h"
 
-namespace weft {
+namespace weftc {
 
 using Kind = AxisState::Kind;
 
@@ -45,7 +45,7 @@ TEST_CASE("evaluate: local tensors hold the elements at their indices") {
     TensorType type{DType::I64, shape_of({12, 5}), {}};
     random_layout(random, type, mesh, {.partial = false, .varying = false});
     Tensor global(DType::I64, {12, 5});
-    for (int64_t i = 0; i < global.size(); ++i) global.whole[i] = i;
+    for (int64_t i = 0; i < global.size(); ++i) global.integers[i] = i;
     const Locals locals = scatter(global, type, mesh);
     for (int rank = 0; rank < mesh_size(mesh); ++rank) {
       const Coordinates at = coordinates_of(mesh, rank);
@@ -53,7 +53,7 @@ TEST_CASE("evaluate: local tensors hold the elements at their indices") {
       const auto columns = held_indices(5, digits_of(type.layout, 1, mesh), at);
       REQUIRE(locals[rank].dims == local_dims(type, mesh, at));
       for (Index i(locals[rank].dims); i.more(); i.next())
-        REQUIRE(locals[rank].whole[i.linear()] == rows[i[0]] * 5 + columns[i[1]]);
+        REQUIRE(locals[rank].integers[i.linear()] == rows[i[0]] * 5 + columns[i[1]]);
     }
   }
 }
@@ -135,15 +135,15 @@ TEST_CASE("evaluate: assemble demands equal copies and says which differ") {
 TEST_CASE("evaluate: the identity of max and min is right for integers") {
   Tensor t(DType::I8, {1});
   fill_identity(t, ReduceOp::Max);
-  CHECK(t.whole[0] == -128);
+  CHECK(t.integers[0] == -128);
   fill_identity(t, ReduceOp::Min);
-  CHECK(t.whole[0] == 127);
+  CHECK(t.integers[0] == 127);
   Tensor u(DType::U64, {1});
   fill_identity(u, ReduceOp::Min);
   Tensor five(DType::U64, {1});
-  five.whole[0] = 5;
+  five.integers[0] = 5;
   accumulate(u, 0, five, 0, ReduceOp::Min);
-  CHECK(u.whole[0] == 5);
+  CHECK(u.integers[0] == 5);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -1,14 +1,14 @@
 // Evaluation on virtual ranks, on graphs in text form: each is run on its ranks and compared with what it must give.
-#include "ir/evaluate.h"
+#include "ir/evaluate/evaluate.h"
 
 #include <doctest/doctest.h>
 
 #include <chrono>
 
-#include "ir/text_form.h"
+#include "ir/text/text_form.h"
 #include "test/ir/random_layout.h"
 
-namespace weft {
+namespace weftc {
 
 static Module parsed(const std::string& text) {
   Diags diags;
@@ -121,7 +121,7 @@ TEST_CASE("evaluate: lookup in a sliced table is a partial sum") {
       return %y
     })");
   Tensor ids(DType::I64, {3});
-  ids.whole = {4, 0, 3};
+  ids.integers = {4, 0, 3};
   CHECK(run(m, {reals({5, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), ids})[0].real == std::vector<double>{8, 9, 0, 1, 6, 7});
 }
 
@@ -170,8 +170,6 @@ TEST_CASE("evaluate: inputs loaded in two places are one port") {
   CHECK(out[1].real == std::vector<double>{1, 1});
   CHECK_FALSE(evaluate(m, {reals({2}, {0, 0}), reals({2}, {0, 0})}).error.empty());
 }
-
-// ---- regions -------------------------------------------------------------------------------------------------------
 
 // C3: the mesh slices rows in blocks of 4, time cuts each of these in two: a chunk is two blocks of 2 rows.
 TEST_CASE("evaluate: Chunk over a dimension that the mesh slices too, with an accumulated result") {
@@ -290,7 +288,7 @@ TEST_CASE("evaluate: If takes one branch; ranks that disagree are an error") {
   CHECK(run(with(""), {Tensor::scalar(DType::Bool, 1), x})[0].real == std::vector<double>{1, 2});
   CHECK(run(with(""), {Tensor::scalar(DType::Bool, 0), x})[0].real == std::vector<double>{-1, -2});
   Tensor both(DType::Bool, {2});
-  both.whole = {0, 1};
+  both.integers = {0, 1};
   CHECK(evaluate(with(" [tp: V]"), {both, x}).error == "'y' (If): the condition differs between ranks");
 }
 
@@ -360,8 +358,6 @@ TEST_CASE("evaluate: draws differ by trip and by invocation, and not by layout")
   CHECK_FALSE(same_elements(evaluate(sliced, {x}, later).outputs[0], two));
 }
 
-// ---- run-time lengths and states -----------------------------------------------------------------------------------
-
 static const char* const kCache = R"(constant #0 "one" i64[] = [1]
     place @all [0, 1] {tp: 2}
     state "past" -> "present"
@@ -415,8 +411,6 @@ TEST_CASE("evaluate: wrong inputs are named") {
         "input 'x' has element type f64, expected f32");
 }
 
-// ---- the oracle itself ---------------------------------------------------------------------------------------------
-
 TEST_CASE("evaluate: a wrong layout is found, not hidden") {
   // The sum over a sliced dimension is partial; typed as replicated, the copies differ.
   const Module m = parsed(R"(place @all [0, 1] {tp: 2}
@@ -458,4 +452,4 @@ TEST_CASE("evaluate: small graphs evaluate fast enough for thousands in a test")
   CHECK(seconds < 4);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -7,7 +7,7 @@
 #include "ir/verify.h"
 #include "test/ir/random_layout.h"
 
-namespace weft {
+namespace weftc {
 
 static ValueId add(Graph& graph, OpKind kind, std::vector<ValueId> inputs, const std::string& name, OpId before = {}) {
   return graph.result(graph.add({kind, std::move(inputs), {TensorType{}}, {}, {}, {}, name, {}, {}, {}}, before));
@@ -104,4 +104,4 @@ TEST_CASE("graph: random changes leave it well formed") {
   }
 }
 
-}  // namespace weft
+}  // namespace weftc

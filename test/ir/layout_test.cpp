@@ -5,7 +5,7 @@
 
 #include "test/ir/random_layout.h"
 
-namespace weft {
+namespace weftc {
 
 static std::vector<Coordinates> all_coordinates(const Mesh& mesh) {
   std::vector<Coordinates> all;
@@ -116,4 +116,4 @@ TEST_CASE("layout: text") {
   CHECK(type.layout == Layout{});
 }
 
-}  // namespace weft
+}  // namespace weftc

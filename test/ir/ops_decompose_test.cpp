@@ -5,7 +5,7 @@
 
 #include "ops_test.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 using Axes = std::vector<int64_t>;
@@ -39,7 +39,7 @@ TEST_CASE("composite ops give what ONNX says") {
        reals({1, 3}, {11, 23, 35})},
       {OpKind::Clip, {row, reals({}, {2})}, {}, reals({1, 3}, {2, 2, 4})},
       {OpKind::Trilu, {reals({2, 2}, {1, kNan, 3, 4})}, {{"upper", int64_t{0}}}, reals({2, 2}, {1, 0, 3, 4})},
-      {OpKind::OneHot, {wholes({3}, {-1, 0, 7}), reals({2}, {0, 5})}, {}, reals({0}, {})},
+      {OpKind::OneHot, {ints({3}, {-1, 0, 7}), reals({2}, {0, 5})}, {}, reals({0}, {})},
       {OpKind::Einsum,
        {reals({2, 2}, {1, 2, 3, 4}), reals({2, 2}, {1, 0, 0, 2})},
        {{"equation", std::string("ij,kj->ki")}},
@@ -129,18 +129,18 @@ TEST_CASE("dropout keeps its operand in inference and scales the rest in trainin
   const std::vector<Tensor> y = one.run();
   int kept = 0;
   for (int i = 0; i < 64; ++i) {
-    CHECK(y[0].real[i] == (y[1].whole[i] ? 4 : 0));
-    kept += static_cast<int>(y[1].whole[i]);
+    CHECK(y[0].real[i] == (y[1].integers[i] ? 4 : 0));
+    kept += static_cast<int>(y[1].integers[i]);
   }
   CHECK((kept > 4 && kept < 32));
 }
 
 TEST_CASE("a shape that is known at run time only is refused by name") {
   OneOp one;
-  CHECK(!one.add(OpKind::Reshape, {one.input(reals({2}, {1, 2})), one.input(wholes({1}, {2}))}));
+  CHECK(!one.add(OpKind::Reshape, {one.input(reals({2}, {1, 2})), one.input(ints({1}, {2}))}));
   CHECK(one.diags.all()[0].id == "reshape-shape-runtime-unsupported");
   CHECK(one.diags.all()[0].message.find("'x_2'") != std::string::npos);
   CHECK(one.diags.exit_code() == 3);
 }
 
-}  // namespace weft
+}  // namespace weftc

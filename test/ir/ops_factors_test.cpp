@@ -6,7 +6,7 @@
 
 #include "ops_test.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -115,10 +115,10 @@ struct Case {
 }  // namespace
 
 TEST_CASE("factors pass and reduce as the rules say") {
-  const Tensor indices = wholes({3}, {3, -1, 0}), pairs = wholes({2, 4}, {0, 3, 1, 1, 2, 2, 0, 3});
+  const Tensor indices = ints({3}, {3, -1, 0}), pairs = ints({2, 4}, {0, 3, 1, 1, 2, 2, 0, 3});
   const Case cases[] = {
       {OpKind::Add, {ramp({2, 4}), ramp({4})}},
-      {OpKind::Where, {wholes({2, 1}, {1, 0}, DType::Bool), ramp({2, 4}), ramp({1, 4})}},
+      {OpKind::Where, {ints({2, 1}, {1, 0}, DType::Bool), ramp({2, 4}), ramp({1, 4})}},
       {OpKind::MatMul, {ramp({2, 4, 6}), ramp({6, 4})}},
       {OpKind::MatMul, {ramp({2, 1, 4, 6}), ramp({3, 6, 2})}},
       {OpKind::ReduceSum, {ramp({4, 6})}, {{"axes", Axes{1}}}},
@@ -132,11 +132,11 @@ TEST_CASE("factors pass and reduce as the rules say") {
       {OpKind::Gather, {ramp({2, 4, 6}), indices}, {{"axis", int64_t{1}}}},
       {OpKind::GatherElements, {ramp({2, 4}), pairs}, {{"axis", int64_t{1}}}},
       {OpKind::GatherElements, {ramp({4, 4}), pairs}, {{"axis", int64_t{0}}}},
-      {OpKind::GatherND, {ramp({2, 4, 6}), wholes({2, 3, 1}, {0, 1, 2, 3, 3, 0})}, {{"batch_dims", int64_t{1}}}},
+      {OpKind::GatherND, {ramp({2, 4, 6}), ints({2, 3, 1}, {0, 1, 2, 3, 3, 0})}, {{"batch_dims", int64_t{1}}}},
       {OpKind::ScatterElements,
        {ramp({2, 4}), pairs, ramp({2, 4})},
        {{"axis", int64_t{1}}, {"reduction", std::string("add")}}},
-      {OpKind::ScatterND, {ramp({4, 6}), wholes({2, 1}, {3, -4}), ramp({2, 6})}},
+      {OpKind::ScatterND, {ramp({4, 6}), ints({2, 1}, {3, -4}), ramp({2, 6})}},
       {OpKind::CumSum, {ramp({4, 6})}, {{"axis", int64_t{1}}, {"reverse", int64_t{1}}}},
       {OpKind::Iota, {}, {{"shape", Axes{4, 6}}, {"axis", int64_t{1}}, {"start", 2.0}}},
       {OpKind::RandomUniform, {}, {{"shape", Axes{4, 6}}, {"node", int64_t{3}}}},
@@ -151,4 +151,4 @@ TEST_CASE("factors pass and reduce as the rules say") {
   }
 }
 
-}  // namespace weft
+}  // namespace weftc

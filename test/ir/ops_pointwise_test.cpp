@@ -5,7 +5,7 @@
 
 #include "test/ir/pointwise_rows.h"
 
-namespace weft {
+namespace weftc {
 
 namespace {
 
@@ -76,4 +76,4 @@ TEST_CASE("every name in a scalar text is an operand or a number of the record")
   CHECK(placeholder_fault(wrong, "scale") == "attribute 'scale' may be absent: give it a default");
 }
 
-}  // namespace weft
+}  // namespace weftc

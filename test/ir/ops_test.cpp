@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-namespace weft {
+namespace weftc {
 
 TEST_CASE("every record stands at its kind and has what its category needs") {
   for (const OpDef* def : all_op_defs()) {
@@ -36,9 +36,8 @@ TEST_CASE("shapes that do not broadcast are refused") {
 
 TEST_CASE("integer division truncates and does not trap") {
   OneOp one;
-  REQUIRE(
-      one.add(OpKind::Div, {one.input(wholes({4}, {-7, 7, 1, INT64_MIN})), one.input(wholes({4}, {2, -2, 0, -1}))}));
-  CHECK(one.run()[0].whole == std::vector<int64_t>{-3, -3, 0, INT64_MIN});
+  REQUIRE(one.add(OpKind::Div, {one.input(ints({4}, {-7, 7, 1, INT64_MIN})), one.input(ints({4}, {2, -2, 0, -1}))}));
+  CHECK(one.run()[0].integers == std::vector<int64_t>{-3, -3, 0, INT64_MIN});
 }
 
 TEST_CASE("matrix products broadcast their leading dimensions") {
@@ -92,7 +91,7 @@ TEST_CASE("a slice may run backwards") {
 TEST_CASE("a run-time length survives what keeps its dimension whole") {
   OneOp one;
   const ValueId x = one.input(reals({1, 8, 4}, std::vector<double>(32)));
-  const ValueId count = one.input(wholes({}, {5}));
+  const ValueId count = one.input(ints({}, {5}));
   TensorType type = one.module.graph.type(x);
   type.shape[1].count = count;
   one.module.graph.retype(x, type);
@@ -116,4 +115,4 @@ TEST_CASE("random draws depend on the global element index only") {
   for (double v : all.real) CHECK((v >= 0 && v < 1));
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -6,16 +6,16 @@
 #include "ir/builder.h"
 #include "ir/op_def.h"
 
-namespace weft {
+namespace weftc {
 
 inline Tensor reals(Dims dims, std::vector<double> values, DType dtype = DType::F32) {
   Tensor t(dtype, std::move(dims));
   t.real = std::move(values);
   return t;
 }
-inline Tensor wholes(Dims dims, std::vector<int64_t> values, DType dtype = DType::I64) {
+inline Tensor ints(Dims dims, std::vector<int64_t> values, DType dtype = DType::I64) {
   Tensor t(dtype, std::move(dims));
-  t.whole = std::move(values);
+  t.integers = std::move(values);
   return t;
 }
 
@@ -101,4 +101,4 @@ struct OneOp {
   }
 };
 
-}  // namespace weft
+}  // namespace weftc

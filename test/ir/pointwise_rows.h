@@ -7,7 +7,7 @@
 
 #include "test/ir/ops_test.h"
 
-namespace weft {
+namespace weftc {
 
 struct PointwiseRow {
   OpKind kind;
@@ -28,7 +28,7 @@ inline Tensor real(std::vector<double> values) {
 }
 inline Tensor whole(std::vector<int64_t> values, DType dtype = DType::I64) {
   const auto n = static_cast<int64_t>(values.size());
-  return wholes({n}, std::move(values), dtype);
+  return ints({n}, std::move(values), dtype);
 }
 inline Tensor truth(std::vector<int64_t> values) { return whole(std::move(values), DType::Bool); }
 
@@ -178,4 +178,4 @@ inline const std::vector<PointwiseRow>& pointwise_rows() {
   return kRows;
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -2,9 +2,9 @@
 #pragma once
 #include <random>
 
-#include "ir/evaluate.h"
+#include "ir/evaluate/evaluate.h"
 
-namespace weft {
+namespace weftc {
 
 class Random {
  public:
@@ -78,7 +78,7 @@ inline void random_layout(Random& random, TensorType& type, const Mesh& mesh, La
 inline Tensor random_tensor(Random& random, DType dtype, const Dims& dims) {
   Tensor tensor(dtype, dims);
   for (int64_t i = 0; i < tensor.size(); ++i)
-    tensor.put_whole(i, random.between(dtype == DType::Bool ? 0 : -4, dtype == DType::Bool ? 1 : 5));
+    tensor.put_int(i, random.between(dtype == DType::Bool ? 0 : -4, dtype == DType::Bool ? 1 : 5));
   return tensor;
 }
 
@@ -88,4 +88,4 @@ inline std::string describe(const TensorType& type, const Mesh& mesh) {
   return text + ", " + type_text(type, mesh);
 }
 
-}  // namespace weft
+}  // namespace weftc

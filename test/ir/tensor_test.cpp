@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace weft {
+namespace weftc {
 
 TEST_CASE("tensor: every half and bfloat16 survives a round trip") {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
@@ -48,7 +48,7 @@ TEST_CASE("tensor: integers wrap, bool is 0 or 1") {
   CHECK(wrap(DType::Bool, 7) == 1);
   Tensor t(DType::U64, {1});
   t.put(0, 1e30);
-  CHECK(static_cast<uint64_t>(t.whole[0]) == UINT64_MAX);
+  CHECK(static_cast<uint64_t>(t.integers[0]) == UINT64_MAX);
 }
 
 TEST_CASE("tensor: an empty extent has no elements, a scalar has one") {
@@ -85,4 +85,4 @@ TEST_CASE("tensor: relative error is over the largest element, infinite where sp
   CHECK(relative_error(tiny, zero) == 1e-9);
 }
 
-}  // namespace weft
+}  // namespace weftc

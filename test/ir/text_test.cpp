@@ -3,10 +3,10 @@
 
 #include <limits>
 
-#include "ir/text_form.h"
+#include "ir/text/text_form.h"
 #include "test/ir/random_layout.h"
 
-namespace weft {
+namespace weftc {
 
 static const char* const kEverything = R"(module "m\x01" file "dir/m.onnx" seed -3 per-rank
 place @all [0, 1, 2, 3] {dp: 2, "a b": 2}
@@ -73,7 +73,7 @@ TEST_CASE("text: what was read is in the module") {
   CHECK(m->seed == -3);
   CHECK(m->per_rank);
   CHECK(m->states[0].loc.line == 4);
-  CHECK(m->constants.tensor(ConstantId{2}).whole[0] == -1);
+  CHECK(m->constants.tensor(ConstantId{2}).integers[0] == -1);
   CHECK(m->constants.tensor(ConstantId{5}).size() == 100);
   CHECK(m->pipeline->order[2].stage == 1);
   const Graph& g = m->graph;
@@ -221,4 +221,4 @@ TEST_CASE("text: any prefix and any changed byte is refused or read, never a cra
   }
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -9,7 +9,7 @@
 #include "ir/verify.h"
 #include "test/ir/random_layout.h"
 
-namespace weft {
+namespace weftc {
 
 using Kind = AxisState::Kind;
 
@@ -100,7 +100,7 @@ class Trial {
       const TensorType& type = module.graph.type(v);
       inputs.push_back(random_tensor(random, type.dtype, type.dims()));
       if (type.dtype == DType::I64)
-        for (int64_t& i : inputs.back().whole) i = random.between(0, 4);
+        for (int64_t& i : inputs.back().integers) i = random.between(0, 4);
     }
     return inputs;
   }
@@ -284,4 +284,4 @@ TEST_CASE("verify: layout rules are sound on two axes") {
   CHECK(tally.accepted > 300);
 }
 
-}  // namespace weft
+}  // namespace weftc

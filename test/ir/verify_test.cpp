@@ -5,9 +5,9 @@
 
 #include <chrono>
 
-#include "ir/text_form.h"
+#include "ir/text/text_form.h"
 
-namespace weft {
+namespace weftc {
 
 static Module parsed(const std::string& text) {
   Diags diags;
@@ -142,8 +142,6 @@ TEST_CASE("verify: collectives take axes from state to state") {
         "'y' (Transfer): a partial or varying value is sent");
 }
 
-// ---- regions -------------------------------------------------------------------------------------------------------
-
 static std::string chunk(const std::string& inside, const std::string& result, const std::string& outside,
                          const std::string& chunks = "2") {
   return finding("%x = Input() : f32[8] @all\n%y = Chunk(%x) {chunks = " + chunks + "} : " + outside +
@@ -218,4 +216,4 @@ TEST_CASE("verify: twenty thousand nodes take a moment") {
   CHECK(seconds < 1);
 }
 
-}  // namespace weft
+}  // namespace weftc

@@ -1,8 +1,8 @@
 // The collectives that layouts make necessary for models of the usual kinds.
 #include "test/scheduled.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

@@ -1,8 +1,8 @@
 // What the transforms accept and make; what they refuse stands in test/bad_input/transform.
 #include "test/scheduled.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

@@ -1,10 +1,10 @@
 // What steps are counted with: operations, bytes and messages, against numbers found by hand.
-#include "passes/cost_model.h"
+#include "passes/cost/cost_model.h"
 
 #include "test/passes/planned.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

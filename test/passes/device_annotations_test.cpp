@@ -3,8 +3,8 @@
 #include "test/fixtures.h"
 #include "test/passes/planned.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

@@ -2,13 +2,13 @@
 // ranks to what one rank computes.
 #include "test/fixtures.h"
 
-#include "ir/text_form.h"
-#include "passes/make_plan.h"
-#include "passes/prove_plan.h"
+#include "ir/text/text_form.h"
+#include "passes/plan/make_plan.h"
+#include "passes/proof/prove_plan.h"
 #include "test/scheduled.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

@@ -1,11 +1,11 @@
 // What becomes one kernel, and what nearly does.
 #include <chrono>
 
-#include "passes/quotient.h"
+#include "passes/fusion/quotient.h"
 #include "test/passes/planned.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

@@ -1,10 +1,10 @@
 // The rules of the transforms as a table: a last step that each must refuse, by its id, where the step stands, with the
 // nodes named; and beside it the nearest case that it must let pass, which computes what one rank does.
-#include "passes/make_plan.h"
+#include "passes/plan/make_plan.h"
 #include "test/scheduled.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "ir/plan.h"
-#include "passes/plan_parts.h"
+#include "passes/plan/plan_parts.h"
 
-namespace weft::test {
+namespace weftc::test {
 
 struct Mutation {
   std::string text;
@@ -122,4 +122,4 @@ inline std::vector<Mutation> mutations_of(const Plan& plan) {
   return made;
 }
 
-}  // namespace weft::test
+}  // namespace weftc::test

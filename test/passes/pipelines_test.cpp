@@ -1,8 +1,8 @@
 // Pipelines over places that overlap, and what stages, orders and loops may be: proved, and run as one rank does.
 #include "test/passes/planned.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

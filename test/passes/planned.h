@@ -1,13 +1,13 @@
 // A model and a schedule, brought to a Plan.
 #pragma once
-#include "ir/evaluate_plan.h"
-#include "ir/plan_text.h"
-#include "passes/fusion_groups.h"
-#include "passes/make_plan.h"
-#include "passes/prove_plan.h"
+#include "ir/evaluate/evaluate_plan.h"
+#include "ir/text/plan_text.h"
+#include "passes/fusion/fusion_groups.h"
+#include "passes/plan/make_plan.h"
+#include "passes/proof/prove_plan.h"
 #include "test/scheduled.h"
 
-namespace weft::test {
+namespace weftc::test {
 
 struct Planned {
   std::unique_ptr<Scheduled> scheduled;  // owns the constants
@@ -72,8 +72,6 @@ inline bool same_outputs(const PlanRun& a, const PlanRun& b) {
   return true;
 }
 
-// ---- models that several tests use ----
-
 inline const char* const kMlp = R"(<ir_version: 8, opset_import: ["" : 20]>
 mlp (float[16,8] x) => (float[16,8] residual)
 <float[8,16] fc_weight = random(1, 0.5), float[16] fc_bias = random(2, 0.5),
@@ -127,4 +125,4 @@ pipeline:
   order: 1f1b
 )";
 
-}  // namespace weft::test
+}  // namespace weftc::test

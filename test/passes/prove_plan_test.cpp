@@ -1,5 +1,5 @@
 // The proof: silent on right Plans, and each mutation is caught, or changes no bit in 200 orders.
-#include "passes/prove_plan.h"
+#include "passes/proof/prove_plan.h"
 
 #include <algorithm>
 #include <future>
@@ -9,8 +9,8 @@
 #include "test/passes/mutate_plan.h"
 #include "test/passes/planned.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

@@ -3,10 +3,10 @@
 #include <random>
 
 #include "ir/builder.h"
-#include "ir/text_form.h"
+#include "ir/text/text_form.h"
 #include "test/scheduled.h"
 
-namespace weft::test {
+namespace weftc::test {
 
 /// Deterministic choices from a seed.
 class Dice {
@@ -181,7 +181,7 @@ class RandomModel {
     const int64_t axis = dice_.roll(static_cast<int>(d.size()));
     Tensor indices(DType::I64, {dice_.pick<int64_t>({2, 4, 6})});
     for (int64_t i = 0; i < indices.size(); ++i)
-      indices.put_whole(i, dice_.roll(static_cast<int>(d[static_cast<size_t>(axis)])));
+      indices.put_int(i, dice_.roll(static_cast<int>(d[static_cast<size_t>(axis)])));
     keep(op(OpKind::Gather, {x, constant(indices, "i")}, {{"axis", axis}}));
   }
 
@@ -241,4 +241,4 @@ inline Schedule random_schedule(Dice& dice, const Module& module) {
   return schedule;
 }
 
-}  // namespace weft::test
+}  // namespace weftc::test

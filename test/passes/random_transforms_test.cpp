@@ -7,8 +7,8 @@
 #include "test/passes/planned.h"
 #include "test/passes/random_model.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

@@ -1,10 +1,10 @@
 // Predicted timelines against ones drawn by hand: a step takes 1 second, a meeting of ranks 2 more.
-#include "passes/timeline.h"
+#include "passes/cost/timeline.h"
 
 #include "test/passes/planned.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

@@ -1,13 +1,13 @@
 // What a tuner is offered: found by rules that do not look at legality, and kept only where the transforms accept it.
-#include "passes/transform_candidates.h"
+#include "passes/transform/transform_candidates.h"
 
 #include <set>
 
 #include "frontend/schedule_writer.h"
 #include "test/passes/planned.h"
 
-using namespace weft;
-using namespace weft::test;
+using namespace weftc;
+using namespace weftc::test;
 
 namespace {
 

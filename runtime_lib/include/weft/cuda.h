@@ -85,7 +85,6 @@ class Rank {
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
-  // ---- memory: addresses on the device ----------------------------------------------------------------------------
   template <class T>
   T* operator[](Own<T> b) const {
     return reinterpret_cast<T*>(own_ + b.offset);
@@ -99,13 +98,11 @@ class Rank {
     return reinterpret_cast<const T*>(image_ + w.offset);
   }
 
-  // ---- where and when ---------------------------------------------------------------------------------------------
   int index(const Group& group) const { return group.index(rank); }
   int coordinate(const Axis& axis) const { return axis.coordinate(rank); }
   /// The number of the invocation, in device memory: the last word of a random number's counter.
   const uint32_t* invocation_at() const { return invocation_; }
 
-  // ---- steps and signals ------------------------------------------------------------------------------------------
   /// Issues what `body` launches to the step's stream. Bodies may hold further steps of the same stream. What stands
   /// outside steps concerns all streams.
   template <class Body>
@@ -132,7 +129,6 @@ class Rank {
   /// A run-time length that exceeds its bound ends the program with exit 1 after the iteration, naming the value.
   void check_count(const char* value, int64_t* count, int64_t bound);
 
-  // ---- kernels ----------------------------------------------------------------------------------------------------
   template <class... P, class... A>
   void launch(void (*kernel)(P...), Grid grid, A... arguments) {
     detail::with_arguments([&](const KernelEntry& k, void** at) { start(k, grid, at); }, kernel, arguments...);
@@ -149,7 +145,6 @@ class Rank {
     contract(c, dtype_of<T>(), a, b, bias, y);
   }
 
-  // ---- this rank's own memory -------------------------------------------------------------------------------------
   template <class T>
   void copy(T* to, const T* from, int64_t count) {
     copy_bytes(to, from, count * int64_t{sizeof(T)});
@@ -176,7 +171,6 @@ class Rank {
     write(at, &value, sizeof(T));
   }
 
-  // ---- collectives ------------------------------------------------------------------------------------------------
   // As those of weft/host.h, but asynchronous on the step's stream.
 
   template <class T>
@@ -222,7 +216,6 @@ class Rank {
     move_table(g, table, dtype_of<T>(), src.offset, dst);
   }
 
-  // ---- transfers between places -----------------------------------------------------------------------------------
   template <class T>
   void send(const Transfer& t, int micro_batch, Window<T> src) {
     send_rows(t, micro_batch, dtype_of<T>(), src.offset);

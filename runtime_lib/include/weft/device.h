@@ -16,7 +16,6 @@
 
 namespace weft {
 
-// ---- threads of a launch --------------------------------------------------------------------------------------------
 // Numbers in the whole grid, and how many there are: loops take every so-manieth element or row, so any grid is right.
 
 WEFT_DEVICE int64_t thread() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
@@ -24,8 +23,6 @@ WEFT_DEVICE int64_t threads() { return int64_t(gridDim.x) * blockDim.x; }
 WEFT_DEVICE int64_t warp() { return thread() / 32; }
 WEFT_DEVICE int64_t warps() { return threads() / 32; }
 WEFT_DEVICE int lane() { return int(threadIdx.x) % 32; }
-
-// ---- vectors --------------------------------------------------------------------------------------------------------
 
 /// Neighbouring elements that are moved at once; their address is a multiple of their size.
 template <class T, int N>
@@ -42,8 +39,6 @@ template <class T, int N>
 WEFT_DEVICE void store(T* to, const Vector<T, N>& vector) {
   *reinterpret_cast<Vector<T, N>*>(to) = vector;
 }
-
-// ---- shared memory --------------------------------------------------------------------------------------------------
 
 /// N elements shared by the threads of a block: one allocation for each Site (and type) in a kernel. Emitted kernels
 /// number their sites from 0; the functions below use negative ones.
@@ -67,7 +62,6 @@ WEFT_DEVICE T* step_room(int first) {
   return reinterpret_cast<T*>(shared<unsigned char, kStepRoom, -5>() + first);
 }
 
-// ---- reductions -----------------------------------------------------------------------------------------------------
 // Every thread passes its value and gets the result; the same bits on all threads. A block has a multiple of 32
 // threads, at most 1024. T is float, double, or an integer of 32 or 64 bits.
 
@@ -212,7 +206,6 @@ WEFT_DEVICE Best<T> block_best(T& value, int64_t& index) {
   return best;
 }
 
-// ---- flags ----------------------------------------------------------------------------------------------------------
 // Release and acquire over the whole machine: flags lie in windows of other devices, faults in host memory.
 
 #if defined(__CUDACC__)

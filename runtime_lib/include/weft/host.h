@@ -43,7 +43,6 @@ class Rank {
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
-  // ---- memory -----------------------------------------------------------------------------------------------------
   template <class T>
   T* operator[](Own<T> b) const {
     return reinterpret_cast<T*>(own_ + b.offset);
@@ -59,7 +58,6 @@ class Rank {
   /// The window of another rank of the world.
   char* window(int of_rank) const { return windows_ + of_rank * window_stride_; }
 
-  // ---- where and when ---------------------------------------------------------------------------------------------
   int index(const Group& group) const { return group.index(rank); }
   int coordinate(const Axis& axis) const { return axis.coordinate(rank); }
   /// 0 for the first invocation (warm-up included); the last word of a random number's counter.
@@ -67,7 +65,6 @@ class Rank {
   /// The threads of this stream: all --threads of the rank for a parallel stream, else only the calling thread.
   Team& team() const { return *team_; }
 
-  // ---- steps and signals ------------------------------------------------------------------------------------------
   /// Runs `body` if this is the step's stream. A body may loop and hold further steps of the same stream. What stands
   /// outside steps runs on every stream's thread: so a predicate or trip count is awaited there, by all streams.
   template <class Body>
@@ -93,7 +90,6 @@ class Rank {
   /// A run-time length exceeds its bound: ends the program with exit 1, naming the value.
   void check_count(const char* value, const int64_t* count, int64_t bound) const;
 
-  // ---- this rank's own memory -------------------------------------------------------------------------------------
   template <class T>
   void copy(T* to, const T* from, int64_t count) const {
     copy_bytes(to, from, count * int64_t{sizeof(T)});
@@ -118,7 +114,6 @@ class Rank {
     *at = value;
   }
 
-  // ---- collectives ------------------------------------------------------------------------------------------------
   // All ranks of the group call the same collective with the same arguments on the stream of the same number. Sources
   // are windows and must be complete on the calling stream; on return the destination is complete and every source may
   // be overwritten. A destination may not overlap a source unless that is said. Reductions are done in the order of the
@@ -173,7 +168,6 @@ class Rank {
     pull_table(g, table, element_bytes(dtype_of<T>()), src.offset, dst);
   }
 
-  // ---- transfers between places -----------------------------------------------------------------------------------
   /// The rows of this rank are ready in src; returns when their receivers have pulled them. Ranks without rows return
   /// at once.
   template <class T>

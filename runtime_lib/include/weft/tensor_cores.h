@@ -6,7 +6,6 @@
 
 namespace weft {
 
-// ---- fragments ------------------------------------------------------------------------------------------------------
 // Matrices of 16 x 16. All lanes of a warp call what has to do with them together; which lane holds which element is
 // not told.
 
@@ -42,8 +41,6 @@ WEFT_DEVICE void load(Fragment& fragment, const T* from, int stride) {
 }
 
 }  // namespace tensor
-
-// ---- tiles ----------------------------------------------------------------------------------------------------------
 
 namespace detail {
 template <class Tile, class T>

@@ -139,8 +139,6 @@ inline void __threadfence_system() { __threadfence(); }
 inline void __nanosleep(unsigned) { weft::emulation::pause(); }
 [[noreturn]] inline void __trap() { weft::emulation::fail("__trap()"); }
 
-// ---- atomics --------------------------------------------------------------------------------------------------------
-
 namespace weft::emulation {
 /// Relaxed, as on the device: the value before.
 template <class T, class Next>
@@ -189,8 +187,6 @@ T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> val
   std::atomic_ref<T>(*at).compare_exchange_strong(expected, value, std::memory_order_relaxed);
   return expected;
 }
-
-// ---- scalar functions -----------------------------------------------------------------------------------------------
 
 template <class T>
 T __ldg(const T* at) {

@@ -1,0 +1,370 @@
+#include "ir/evaluate/plan_machine.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ir/base/check.h"
+#include "ir/base/text.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr std::byte kPoison{0xff};  // NaN in every float type, -1 in whole numbers
+
+bool is_exchange(const Op& op) { return category(op) == Category::Collective && op.kind != OpKind::ShardSlice; }
+
+std::vector<int> exchange_axes(const Graph& body) {
+  for (OpId id = body.first(); id; id = body.next(id))
+    if (is_exchange(body.op(id))) return {body.op(id).ints("axes").begin(), body.op(id).ints("axes").end()};
+  return {};
+}
+
+}  // namespace
+
+PlanMachine::PlanMachine(const Plan& plan, int64_t invocation)
+    : plan_(plan), invocation_(invocation), ranks_(plan.world) {
+  module_.name = plan.name;
+  module_.places = plan.places;
+  module_.origins = plan.origins;
+  module_.seed = plan.seed;
+  for (uint32_t c = 0; c < plan.constants->size(); ++c) {
+    const Constant& constant = (*plan.constants)[ConstantId{c}];
+    module_.constants.add_view(constant.name, constant.dtype, constant.dims, constant.bytes);
+  }
+  for (const Program& program : plan.programs)
+    for (int rank : program.ranks) {
+      ranks_[rank].own.assign(static_cast<size_t>(program.own_bytes), kPoison);
+      ranks_[rank].window.assign(static_cast<size_t>(program.window_bytes), kPoison);
+      ranks_[rank].program = &program;
+    }
+}
+
+int PlanMachine::index_in(PlaceId place, int rank) const {
+  const std::vector<int>& ranks = plan_.places[place.index].ranks;
+  const auto at = std::find(ranks.begin(), ranks.end(), rank);
+  return at == ranks.end() ? -1 : static_cast<int>(at - ranks.begin());
+}
+
+std::vector<int> PlanMachine::group(PlaceId place, const std::vector<int>& axes, int rank) const {
+  const Coordinates own = place_coordinates(place, rank);
+  std::vector<int> ranks;
+  for (int other : plan_.places[place.index].ranks) {
+    const Coordinates theirs = place_coordinates(place, other);
+    bool same = true;
+    for (size_t a = 0; a < own.size(); ++a)
+      same = same && (own[a] == theirs[a] || std::find(axes.begin(), axes.end(), static_cast<int>(a)) != axes.end());
+    if (same) ranks.push_back(other);
+  }
+  return ranks;
+}
+
+std::byte* PlanMachine::address(int rank, BufferId id, const Now& now) {
+  const Buffer& buffer = plan_.buffer(id);
+  int64_t instance = 0;
+  if (buffer.depth > 1)
+    instance = buffer.life == Life::MicroBatch ? now.micro_batch : now.time.empty() ? 0 : now.time.back();
+  Rank& at = ranks_[rank];
+  return (buffer.window ? at.window : at.own).data() + at.program->positions[id.index].offset +
+         instance % buffer.depth * buffer.bytes;
+}
+
+PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh,
+                                        const Coordinates& at, const Dims& lengths) const {
+  TensorType memory = type;
+  for (int axis : whole) memory.layout.set(axis, {});
+  Spread made{{}, {}, strides_of(buffer_dims(memory, mesh))};
+  for (int d = 0; d < type.ndim(); ++d) {
+    const int64_t extent = type.shape[d].bound;
+    const std::vector<int64_t> held = held_indices(extent, digits_of(type.layout, d, mesh), at);
+    const std::vector<int64_t> all = held_indices(extent, digits_of(memory.layout, d, mesh), at);
+    std::vector<int64_t> positions;
+    for (int64_t index : held)
+      if (static_cast<int64_t>(positions.size()) < lengths[d])
+        positions.push_back(std::lower_bound(all.begin(), all.end(), index) - all.begin());
+    made.dims.push_back(static_cast<int64_t>(positions.size()));
+    made.at.push_back(std::move(positions));
+  }
+  return made;
+}
+
+bool PlanMachine::fits(BufferId id, const Spread& spread, DType dtype) {
+  int64_t last = 0;
+  for (size_t d = 0; d < spread.dims.size(); ++d) {
+    if (spread.dims[d] == 0) return true;
+    last += spread.at[d].back() * spread.strides[d];
+  }
+  if ((last + 1) * dtype_bytes(dtype) <= plan_.buffer(id).bytes) return true;
+  error = format("'{}' is too small", plan_.buffer(id).name);
+  return false;
+}
+
+Tensor PlanMachine::read(int rank, BufferId id, const Spread& from, DType dtype, const Now& now) {
+  Tensor tensor(dtype, from.dims);
+  if (!fits(id, from, dtype)) return tensor;
+  const int64_t size = dtype_bytes(dtype);
+  std::vector<std::byte> bytes(static_cast<size_t>(tensor.size() * size));
+  const std::byte* base = address(rank, id, now);
+  for (Index at(from.dims); at.more(); at.next()) {
+    int64_t element = 0;
+    for (size_t d = 0; d < from.dims.size(); ++d)
+      element += from.at[d][static_cast<size_t>(at[static_cast<int>(d)])] * from.strides[d];
+    std::memcpy(bytes.data() + at.linear() * size, base + element * size, static_cast<size_t>(size));
+  }
+  return tensor_from_bytes(dtype, from.dims, bytes);
+}
+
+void PlanMachine::write(int rank, BufferId id, const Spread& to, const Tensor& tensor, const Now& now) {
+  if (!fits(id, to, tensor.dtype)) return;
+  if (tensor.dims != to.dims) {
+    error = format("'{}' takes {} elements, not {}", plan_.buffer(id).name, dims_text(to.dims), dims_text(tensor.dims));
+    return;
+  }
+  const std::vector<std::byte> bytes = tensor_to_bytes(tensor);
+  const int64_t size = dtype_bytes(tensor.dtype);
+  std::byte* base = address(rank, id, now);
+  for (Index at(to.dims); at.more(); at.next()) {
+    int64_t element = 0;
+    for (size_t d = 0; d < to.dims.size(); ++d)
+      element += to.at[d][static_cast<size_t>(at[static_cast<int>(d)])] * to.strides[d];
+    std::memcpy(base + element * size, bytes.data() + at.linear() * size, static_cast<size_t>(size));
+  }
+}
+
+int64_t PlanMachine::number(int rank, BufferId id, const Now& now) {
+  return read(rank, id, {{}, {}, {}}, plan_.buffer(id).type.dtype, now).int_at(0);
+}
+
+void PlanMachine::put_number(int rank, BufferId id, int64_t value, const Now& now) {
+  Tensor tensor(plan_.buffer(id).type.dtype, {});
+  tensor.put_int(0, value);
+  write(rank, id, {{}, {}, {}}, tensor, now);
+}
+
+void PlanMachine::load(const Port& port, const Tensor& global) {
+  const Locals locals = scatter(global, port.type, port.mesh);
+  // Leading dims hold the copies of ranks whose values are their own.
+  const Dims lengths(global.dims.end() - port.type.ndim(), global.dims.end());
+  const Place& place = plan_.places[port.place.index];
+  for (int i = 0; i < place.size(); ++i) {
+    const Spread to = spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths);
+    write(place.ranks[i], port.buffer, to, locals[static_cast<size_t>(i)], {});
+    for (size_t d = 0; d < port.counts.size(); ++d)
+      if (port.counts[d]) put_number(place.ranks[i], port.counts[d], lengths[d], {});
+  }
+}
+
+Tensor PlanMachine::assemble_port(const Port& port) {
+  const Place& place = plan_.places[port.place.index];
+  Dims lengths = port.type.dims();
+  for (size_t d = 0; d < port.counts.size(); ++d)
+    if (port.counts[d]) lengths[d] = std::clamp<int64_t>(number(place.ranks[0], port.counts[d], {}), 0, lengths[d]);
+  Locals locals;
+  for (int i = 0; i < place.size(); ++i)
+    locals.push_back(read(place.ranks[i], port.buffer,
+                          spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths), port.type.dtype,
+                          {}));
+  std::string why;
+  std::optional<Tensor> global = assemble(locals, port.type, port.mesh, why);
+  if (!global) error = format("output '{}': {}", port.name, why);
+  return global ? *global : Tensor(port.type.dtype, port.type.dims());
+}
+
+Tensor PlanMachine::weight_part(int rank, WeightId id, const Spread& from, DType dtype) {
+  const Weight& weight = plan_.weight(id);
+  auto at = weights_.find(id.index);
+  if (at == weights_.end()) {
+    Tensor whole = module_.constants.tensor(weight.constant);
+    whole.dims = weight.type.dims();
+    at = weights_.emplace(id.index, scatter(whole, weight.type, plan_.places[weight.place.index].mesh)).first;
+  }
+  const Tensor& local = at->second[static_cast<size_t>(index_in(weight.place, rank))];
+  const Dims strides = strides_of(local.dims);  // the memory of a weight is its local slice
+  Tensor part(dtype, from.dims);
+  for (Index i(from.dims); i.more(); i.next()) {
+    int64_t element = 0;
+    for (size_t d = 0; d < from.dims.size(); ++d)
+      element += from.at[d][static_cast<size_t>(i[static_cast<int>(d)])] * strides[d];
+    part.copy_element(i.linear(), local, element);
+  }
+  return part;
+}
+
+/// Bounds, or the run-time lengths that the launch passes.
+Dims PlanMachine::lengths_of(int rank, const Kernel& kernel, const LaunchStep& step, const TensorType& type,
+                             const Now& now) {
+  Dims lengths = type.dims();
+  for (int d = 0; d < type.ndim(); ++d) {
+    if (!type.shape[d].count) continue;
+    size_t next = 0;
+    for (const RunExtent& extent : kernel.extents) {
+      if (!extent.count) continue;
+      if (extent.count == type.shape[d].count)
+        lengths[d] = std::clamp<int64_t>(number(rank, step.extents[next].buffer, now), 0, lengths[d]);
+      ++next;
+    }
+  }
+  return lengths;
+}
+
+/// The operands as all ranks of the place have them. Only those of the runner matter, and what it reads of its peers.
+void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& now, std::vector<Locals>& locals) {
+  const Kernel& kernel = plan_.kernel(step.kernel);
+  const Place& place = plan_.places[kernel.place.index];
+  const std::vector<int> peers = group(kernel.place, exchange_axes(kernel.body), runner);
+  for (size_t f = 0; f < kernel.body.inputs().size(); ++f) {
+    const Parameter& parameter = kernel.parameters[f];
+    const Dims lengths = lengths_of(runner, kernel, step, parameter.type, now);
+    Locals values;
+    for (int i = 0; i < place.size(); ++i) {
+      Coordinates at = coordinates_of(place.mesh, i);
+      at.insert(at.end(), now.time.begin(), now.time.end());
+      const Spread from = spread(parameter.type, parameter.whole_over, kernel.mesh, at, lengths);
+      // Lengths are the runner's for all, so that what the others hold has a shape.
+      const int rank = parameter.type.ndim() == 0 && !parameter.window ? runner : place.ranks[i];
+      const bool reads =
+          rank == runner || (parameter.window && std::find(peers.begin(), peers.end(), rank) != peers.end());
+      if (step.operands[f].weight)
+        values.push_back(weight_part(rank, step.operands[f].weight, from, parameter.type.dtype));
+      else
+        values.push_back(reads ? read(rank, step.operands[f].buffer, from, parameter.type.dtype, now)
+                               : Tensor(parameter.type.dtype, from.dims));
+    }
+    locals.push_back(std::move(values));
+  }
+}
+
+void PlanMachine::launch(int rank, const LaunchStep& step, const Now& now) {
+  const Kernel& kernel = plan_.kernel(step.kernel);
+  std::vector<Locals> operands;
+  read_operands(rank, step, now, operands);
+  if (!error.empty()) return;
+  EvalOptions options;
+  Evaluation evaluation{module_, options, {plan_.seed, now.trip, invocation_}, {}};
+  Frame frame(evaluation, kernel.body, now.time);
+  std::vector<const Locals*> bound;
+  for (const Locals& l : operands) bound.push_back(&l);
+  frame.bind_inputs(bound);
+  if (!frame.run(false)) {
+    error = evaluation.error;
+    return;
+  }
+  store_results(rank, step, now, frame);
+}
+
+void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now, Frame& frame) {
+  const Kernel& kernel = plan_.kernel(step.kernel);
+  const size_t inputs = kernel.body.inputs().size(), self = static_cast<size_t>(index_in(kernel.place, rank));
+  Coordinates at = place_coordinates(kernel.place, rank);
+  at.insert(at.end(), now.time.begin(), now.time.end());
+  for (size_t o = 0; o < kernel.body.outputs().size(); ++o) {
+    const Parameter& parameter = kernel.parameters[inputs + o];
+    const Tensor& mine = frame.output(o)[self];
+    if (parameter.window) {
+      store_gathered(rank, step, o, now, mine);
+      continue;
+    }
+    const Spread to = spread(parameter.type, parameter.whole_over, kernel.mesh, at,
+                             lengths_of(rank, kernel, step, parameter.type, now));
+    write(rank, step.operands[inputs + o].buffer, to, mine, now);
+  }
+}
+
+/// The rank's own slice goes to all its peers; theirs come from them. Without a gather at the end each rank has it all.
+void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output, const Now& now, const Tensor& mine) {
+  const Kernel& kernel = plan_.kernel(step.kernel);
+  const Graph& body = kernel.body;
+  const size_t inputs = body.inputs().size();
+  const Parameter& parameter = kernel.parameters[inputs + output];
+  const Op& last = body.producer_op(body.outputs()[output].value);
+  Coordinates at = place_coordinates(kernel.place, rank);
+  at.insert(at.end(), now.time.begin(), now.time.end());
+  const bool gathers = last.kind == OpKind::AllGather;
+  const TensorType& slice = gathers ? body.type(last.inputs[0]) : parameter.type;
+  const Dims lengths = parameter.type.dims();
+  // Where my slice lies in the result, and in the memory of each peer.
+  TensorType whole = parameter.type;
+  const Spread in_result = spread(slice, gathers ? exchange_axes(body) : std::vector<int>{}, kernel.mesh, at, lengths);
+  std::vector<int> axes = parameter.whole_over;
+  if (gathers)
+    for (int axis : exchange_axes(body)) axes.push_back(axis);
+  const Spread in_memory = spread(slice, axes, kernel.mesh, at, lengths);
+  Tensor part(mine.dtype, in_result.dims);
+  const Dims strides = strides_of(mine.dims);
+  for (Index i(in_result.dims); i.more(); i.next()) {
+    int64_t element = 0;
+    for (size_t d = 0; d < in_result.dims.size(); ++d)
+      element += in_result.at[d][static_cast<size_t>(i[static_cast<int>(d)])] * strides[d];
+    part.copy_element(i.linear(), mine, element);
+  }
+  const BufferId buffer = step.operands[inputs + output].buffer;
+  if (!gathers) return write(rank, buffer, in_memory, part, now);
+  for (int peer : group(kernel.place, exchange_axes(body), rank)) write(peer, buffer, in_memory, part, now);
+}
+
+void PlanMachine::copy(int rank, const CopyStep& step, const std::vector<Access>& accesses, const Now& now) {
+  const Buffer& from = plan_.buffer(step.from);
+  const Dims dims = from.dims();
+  Spread all{dims, {}, strides_of(dims)};
+  for (int64_t extent : dims) {
+    all.at.emplace_back();
+    for (int64_t i = 0; i < extent; ++i) all.at.back().push_back(i);
+  }
+  Tensor value = read(rank, step.from, all, from.type.dtype, now);
+  const bool adds = std::any_of(accesses.begin(), accesses.end(), [](const Access& a) { return a.accumulate; });
+  if (adds && !now.time.empty() && now.time.back() > 0) {
+    Tensor sum = read(rank, step.to, all, from.type.dtype, now);
+    const int time = static_cast<int>(from.mesh.size()) - 1;
+    for (int64_t i = 0; i < sum.size(); ++i) accumulate(sum, i, value, i, from.type.layout[time].op);
+    value = std::move(sum);
+  }
+  write(rank, step.to, all, value, now);
+}
+
+/// What the ranks at `targets` of the step's mesh hold behind it.
+static Locals exchanged(const std::vector<const Tensor*>& sources, const std::vector<int>& targets,
+                        const CollectiveStep& step) {
+  if (!has_root(step.kind)) return reshard_some(sources, step.from_type, step.to_type, step.mesh, targets, step.reduce);
+  std::vector<const Tensor*> group(sources.size(), nullptr);
+  for (int target : targets) group[static_cast<size_t>(target)] = sources[static_cast<size_t>(target)];
+  const Rooted rooted{step.kind, {step.axes.begin(), step.axes.end()}, step.root, step.reduce};
+  return exchange_rooted(group, step.from_type, rooted, step.mesh);
+}
+
+void PlanMachine::exchange(const std::vector<int>& ranks, const CollectiveStep& step, const Now& now) {
+  const Place& place = plan_.places[step.place.index];
+  std::vector<Tensor> held(static_cast<size_t>(place.size()));
+  std::vector<const Tensor*> sources(static_cast<size_t>(mesh_size(step.mesh)), nullptr);
+  std::vector<int> targets;
+  std::vector<Coordinates> at;
+  for (int i = 0; i < place.size(); ++i) {
+    Coordinates c = coordinates_of(place.mesh, i);
+    c.insert(c.end(), now.time.begin(), now.time.end());
+    const Spread from = spread(step.from_type, step.from_whole_over, step.mesh, c, step.from_type.dims());
+    const bool here = std::find(ranks.begin(), ranks.end(), place.ranks[i]) != ranks.end();
+    held[i] = here ? read(place.ranks[i], step.from, from, step.from_type.dtype, now)
+                   : Tensor(step.from_type.dtype, from.dims);
+    sources[static_cast<size_t>(index_of(step.mesh, c))] = &held[i];
+    if (here) targets.push_back(index_of(step.mesh, c)), at.push_back(c);
+  }
+  if (!error.empty()) return;
+  const Locals results = exchanged(sources, targets, step);
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const Spread to = spread(step.to_type, step.to_whole_over, step.mesh, at[r], step.to_type.dims());
+    write(ranks[r], step.to, to, results[r], now);
+  }
+}
+
+void PlanMachine::pull(int rank, const TransferTable& table, const Now& now) {
+  const int64_t size = dtype_bytes(plan_.buffer(table.from).type.dtype);
+  for (const Message& m : table.messages) {
+    if (m.to != rank) continue;
+    const std::byte* from = address(m.from, table.from, now);
+    std::byte* to = address(rank, table.to, now);
+    for (Index i(m.extents); i.more(); i.next())
+      std::memcpy(to + (m.target + i.dot(m.target_strides)) * size, from + (m.source + i.dot(m.source_strides)) * size,
+                  static_cast<size_t>(size));
+  }
+}
+
+}  // namespace weftc

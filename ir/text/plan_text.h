@@ -1,0 +1,15 @@
+// A Plan as text, for tests and --dump-dir. Deterministic.
+#pragma once
+#include <string>
+
+#include "ir/plan.h"
+
+namespace weftc {
+
+std::string print_plan(const Plan& plan);
+/// One step (and those inside it), indented by `indent` levels.
+std::string step_text(const Plan& plan, const Step& step, int indent = 0);
+/// What a step does, without the steps inside: "launch h_c_fc", "all-reduce", "copy".
+std::string step_kind(const Plan& plan, const Step& step);
+
+}  // namespace weftc

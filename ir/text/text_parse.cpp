@@ -1,0 +1,250 @@
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+
+#include "ir/base/text.h"
+#include "ir/text/text_form.h"
+#include "ir/text/text_parser.h"
+
+namespace weftc {
+
+using Kind = Token::Kind;
+
+// Text is read with care for what it would allocate.
+static constexpr int64_t kMostRanks = 1 << 20;
+static constexpr int64_t kMostZeros = int64_t{1} << 28;
+static constexpr int64_t kMostListed = int64_t{1} << 20;
+
+bool TextParser::accept(Kind kind, std::string_view text) {
+  if (!next_is(kind, text)) return false;
+  lexer_.take();
+  return true;
+}
+
+bool TextParser::expect(Kind kind, std::string_view text) {
+  if (accept(kind, text)) return true;
+  return fail(lexer_.peek(), format("expected '{}', but there is '{}'", text, printable(lexer_.peek().text)));
+}
+
+bool TextParser::expect_any(Kind kind, const char* what, Token& token) {
+  if (lexer_.peek().kind != kind)
+    return fail(lexer_.peek(), format("expected {}, but there is '{}'", what, printable(lexer_.peek().text)));
+  token = lexer_.take();
+  return true;
+}
+
+bool parse_integer(const std::string& text, int64_t& number) {
+  char* end = nullptr;
+  errno = 0;
+  number = std::strtoll(text.c_str(), &end, 10);
+  return !text.empty() && *end == '\0' && errno == 0;
+}
+
+bool TextParser::integer(int64_t& number) {
+  Token token;
+  if (!expect_any(Kind::Number, "a number", token)) return false;
+  return parse_integer(token.text, number) || fail(token, format("'{}' is no integer of 64 bits", token.text));
+}
+
+bool TextParser::small(int& number) {
+  const Token token = lexer_.peek();
+  int64_t value = 0;
+  if (!integer(value)) return false;
+  number = static_cast<int>(value);
+  return (value >= 0 && value < 1 << 30) || fail(token, format("{} is not possible here", value));
+}
+
+bool TextParser::text(std::string& into) {
+  Token token;
+  if (!expect_any(Kind::Text, "a quoted string", token)) return false;
+  into = token.text;
+  return true;
+}
+
+bool TextParser::real(DType dtype, double& number) {
+  const Token token = lexer_.take();
+  char* end = nullptr;
+  number = std::strtod(token.text.c_str(), &end);  // knows inf and nan
+  if (token.text.empty() || *end != '\0') return fail(token, format("'{}' is no number", printable(token.text)));
+  number = round_to(dtype, number);
+  return true;
+}
+
+bool TextParser::head() {
+  if (!expect(Kind::Word, "module") || !text(module_.name)) return false;
+  if (!expect(Kind::Word, "file") || !text(module_.file)) return false;
+  if (!expect(Kind::Word, "seed") || !integer(module_.seed)) return false;
+  module_.per_rank = accept(Kind::Word, "per-rank");
+  return true;
+}
+
+bool TextParser::mesh(Mesh& mesh) {
+  return expect(Kind::Sign, "{") && list("}", [&] {
+           const Token name = lexer_.take();
+           if (name.kind != Kind::Word && name.kind != Kind::Text) return fail(name, "expected the name of an axis");
+           int64_t size = 0;
+           if (!expect(Kind::Sign, ":") || !integer(size)) return false;
+           // So many that their product is no number of ranks any more.
+           if (size < 1 || size > kMostRanks / mesh_size(mesh))
+             return fail(name, format("axis '{}' has size {}", printable(name.text), size));
+           mesh.push_back({name.text, static_cast<int>(size)});
+           return true;
+         });
+}
+
+bool TextParser::place() {
+  Token name;
+  Place place;
+  if (!expect_any(Kind::Place, "a place", name) || !expect(Kind::Sign, "[")) return false;
+  place.name = name.text;
+  const auto rank = [&] { return small(place.ranks.emplace_back()); };
+  if (!list("]", rank) || !mesh(place.mesh)) return false;
+  if (mesh_size(place.mesh) != place.size())
+    return fail(name, format("the mesh of place '{}' does not have {} ranks", printable(place.name), place.size()));
+  module_.places.push_back(std::move(place));
+  return true;
+}
+
+bool TextParser::location(Loc& loc) {
+  if (!accept(Kind::Word, "at")) return true;
+  std::string file;
+  int64_t line = 0, column = 0;
+  if (!text(file) || !expect(Kind::Sign, ":") || !integer(line) || !expect(Kind::Sign, ":") || !integer(column))
+    return false;
+  loc = Loc::text(file, static_cast<int>(line), static_cast<int>(column));
+  return true;
+}
+
+bool TextParser::state() {
+  State state;
+  if (!text(state.input) || !expect(Kind::Sign, "->") || !text(state.output) || !location(state.loc)) return false;
+  module_.states.push_back(std::move(state));
+  return true;
+}
+
+bool TextParser::pipeline() {
+  Pipeline pipeline;
+  const auto stage = [&] { return text(pipeline.stages.emplace_back()); };
+  const auto entry = [&] {
+    Pipeline::Entry& made = pipeline.order.emplace_back();
+    return small(made.stage) && small(made.micro_batch);
+  };
+  if (!expect(Kind::Sign, "[") || !list("]", stage) || !expect(Kind::Word, "micro-batches")) return false;
+  if (!small(pipeline.micro_batches) || !expect(Kind::Word, "order")) return false;
+  if (!expect(Kind::Sign, "[") || !list("]", entry)) return false;
+  module_.pipeline = std::move(pipeline);
+  return true;
+}
+
+bool TextParser::constant() {
+  Token number;
+  std::string name;
+  ParsedType type;
+  if (!expect_any(Kind::Numbered, "the constant's number", number)) return false;
+  if (number.text != std::to_string(module_.constants.size()))
+    return fail(number, format("constants are numbered in order: this is #{}", module_.constants.size()));
+  if (!text(name) || !this->type(type) || !expect(Kind::Sign, "=")) return false;
+  if (!type.counts.empty() || !type.states.empty())
+    return fail(number, "a constant has neither layout nor run-time length");
+  const int64_t count = type.type.count();
+  const bool zero_filled = next_is(Kind::Sign, "...");
+  if (count > (zero_filled ? kMostZeros : kMostListed)) return fail(number, "this constant has too many elements");
+  if (accept(Kind::Sign, "...")) {
+    const std::vector<std::byte> zeros(static_cast<size_t>(count * dtype_bytes(type.type.dtype)));
+    module_.constants.add(name, type.type.dtype, type.type.dims(), zeros);
+    return true;
+  }
+  Tensor tensor(type.type.dtype, type.type.dims());
+  if (!constant_elements(tensor)) return false;
+  module_.constants.add(name, tensor);
+  return true;
+}
+
+bool TextParser::constant_elements(Tensor& tensor) {
+  const Token open = lexer_.peek();
+  int64_t count = 0;
+  const auto element = [&] {
+    if (count >= tensor.size()) return fail(lexer_.peek(), format("more than {} elements", tensor.size()));
+    const int64_t at = count++;
+    if (tensor.is_real()) return real(tensor.dtype, tensor.real[at]);
+    Token token;
+    if (!expect_any(Kind::Number, "a number", token)) return false;
+    errno = 0;
+    char* end = nullptr;
+    // Values of u64 above the signed range are written unsigned.
+    const bool high = tensor.dtype == DType::U64 && token.text[0] != '-';
+    const int64_t value = high ? static_cast<int64_t>(std::strtoull(token.text.c_str(), &end, 10))
+                               : std::strtoll(token.text.c_str(), &end, 10);
+    if (*end != '\0' || errno) return fail(token, format("'{}' is no integer", token.text));
+    tensor.put_int(at, value);
+    return true;
+  };
+  if (!expect(Kind::Sign, "[") || !list("]", element)) return false;
+  return count == tensor.size() || fail(open, format("{} elements given for {}", count, tensor.size()));
+}
+
+bool TextParser::origin() {
+  int64_t number = 0, index = 0;
+  Origin origin;
+  const Token at = lexer_.peek();
+  if (!integer(number) || !text(origin.name) || !text(origin.op_type) || !integer(index)) return false;
+  if (number != static_cast<int64_t>(module_.origins.size()))
+    return fail(at, format("origins are numbered in order: this is {}", module_.origins.size()));
+  origin.index = static_cast<int>(index);
+  origin.loc = Loc::in_node(module_.file, origin.name, origin.op_type, origin.index);
+  module_.origins.push_back(std::move(origin));
+  return true;
+}
+
+bool TextParser::transform() {
+  int64_t number = 0;
+  Transform transform;
+  const Token at = lexer_.peek();
+  if (!integer(number) || !text(transform.text) || !location(transform.loc)) return false;
+  if (number != static_cast<int64_t>(module_.transforms.size()))
+    return fail(at, format("transforms are numbered in order: this is {}", module_.transforms.size()));
+  module_.transforms.push_back(std::move(transform));
+  return true;
+}
+
+bool TextParser::check_numbers() {
+  if (most_constant_ >= static_cast<int64_t>(module_.constants.size()))
+    return fail(last_constant_, format("there is no constant #{}", most_constant_));
+  if (most_origin_ >= static_cast<int64_t>(module_.origins.size()))
+    return fail(last_origin_, format("there is no origin {}", most_origin_));
+  if (most_transform_ >= static_cast<int64_t>(module_.transforms.size()))
+    return fail(last_transform_, format("there is no transform {}", most_transform_));
+  return true;
+}
+
+std::optional<Module> TextParser::module() {
+  bool good = head();
+  while (good && lexer_.peek().kind != Kind::End) {
+    const Token word = lexer_.take();
+    if (word.is(Kind::Word, "place"))
+      good = place();
+    else if (word.is(Kind::Word, "state"))
+      good = state();
+    else if (word.is(Kind::Word, "pipeline"))
+      good = pipeline();
+    else if (word.is(Kind::Word, "constant"))
+      good = constant();
+    else if (word.is(Kind::Word, "graph"))
+      good = expect(Kind::Sign, "{") && graph(module_.graph);
+    else if (word.is(Kind::Word, "origin"))
+      good = origin();
+    else if (word.is(Kind::Word, "transform"))
+      good = transform();
+    else
+      good = fail(word, "expected place, state, pipeline, constant, graph, origin or transform");
+  }
+  if (!good || !check_numbers() || !lexer_.ok()) return {};
+  return std::move(module_);
+}
+
+std::optional<Module> parse_module(const std::string& name, const std::string& text, Diags& diags) {
+  return TextParser(name, text, diags).module();
+}
+
+}  // namespace weftc

@@ -1,0 +1,259 @@
+// The graph part of the text form: ops, their types and regions.
+#include <algorithm>
+
+#include "ir/base/text.h"
+#include "ir/local_op.h"
+#include "ir/op_def.h"
+#include "ir/text/text_parser.h"
+
+namespace weftc {
+
+using Kind = Token::Kind;
+
+// What follows multiplies extents.
+static constexpr int64_t kMostElements = int64_t{1} << 48;
+
+/// Behind the opening brace, up to and with the closing one.
+bool TextParser::graph(Graph& graph) {
+  std::vector<PendingCount> outer = std::move(pending_);
+  pending_.clear();
+  if (accept(Kind::Word, "time") && !mesh(graph.time_axes)) return false;
+  while (!next_is(Kind::Word, "return"))
+    if (!op(graph)) return false;
+  lexer_.take();
+  if (!returns(graph) || !expect(Kind::Sign, "}")) return false;
+  for (const PendingCount& pending : pending_) {
+    TensorType type = graph.type(pending.value);
+    if (!value_named(graph, pending.count, type.shape[pending.dim].count)) return false;
+    graph.retype(pending.value, std::move(type));
+  }
+  pending_ = std::move(outer);
+  return true;
+}
+
+bool TextParser::value_named(const Graph& graph, const Token& name, ValueId& value) {
+  value = graph.find_value(name.text);
+  return value || fail(name, format("there is no value '{}' here", printable(name.text)));
+}
+
+bool TextParser::returns(Graph& graph) {
+  while (lexer_.peek().kind == Kind::Value) {
+    const Token token = lexer_.take();
+    ValueId value;
+    if (!value_named(graph, token, value)) return false;
+    std::string name = token.text;
+    if (lexer_.peek().kind == Kind::Text) name = lexer_.take().text;
+    graph.add_output(value, name);
+    if (!accept(Kind::Sign, ",")) break;
+  }
+  return true;
+}
+
+bool TextParser::op(Graph& graph) {
+  NewOp made;
+  std::vector<Token> names;
+  std::vector<ParsedType> results;
+  if (!result_names(made, names)) return false;
+  Token record;
+  if (!expect_any(Kind::Word, "the name of an op", record)) return false;
+  const std::optional<OpKind> kind = parse_op_kind(record.text);
+  if (!kind) return fail(record, format("there is no op '{}'", printable(record.text)));
+  made.kind = *kind;
+  if (!operands(graph, made) || !attrs(made) || !types(results, names.size())) return false;
+  made.name = names.empty() ? "" : names[0].text;
+  if (!tail(made)) return false;
+  if (made.name.empty()) return fail(record, "an op without results needs a name");
+  if (graph.find_op(made.name)) return fail(record, format("there is already an op '{}'", printable(made.name)));
+  return regions(made) && add(graph, std::move(made), names, results);
+}
+
+bool TextParser::result_names(NewOp& made, std::vector<Token>& names) {
+  if (lexer_.peek().kind != Kind::Value) return true;
+  do {
+    Token name;
+    if (!expect_any(Kind::Value, "a value", name)) return false;
+    made.result_names.push_back(name.text);
+    names.push_back(name);
+  } while (accept(Kind::Sign, ","));
+  return expect(Kind::Sign, "=");
+}
+
+bool TextParser::operands(const Graph& graph, NewOp& made) {
+  return expect(Kind::Sign, "(") && list(")", [&] {
+           if (accept(Kind::Word, "_")) return made.inputs.push_back({}), true;
+           Token name;
+           if (!expect_any(Kind::Value, "a value or _", name)) return false;
+           return value_named(graph, name, made.inputs.emplace_back());
+         });
+}
+
+bool TextParser::attrs(NewOp& made) {
+  if (!accept(Kind::Sign, "{")) return true;
+  return list("}", [&] {
+    Token name;
+    if (!expect_any(Kind::Word, "the name of an attribute", name) || !expect(Kind::Sign, "=")) return false;
+    for (const Attr& attr : made.attrs)
+      if (attr.name == name.text) return fail(name, format("attribute '{}' stands twice", name.text));
+    made.attrs.push_back({name.text, {}});
+    return attr_value(made.attrs.back().value);
+  });
+}
+
+static bool is_real_text(const std::string& text) { return text.find_first_of(".einf") != std::string::npos; }
+
+bool TextParser::attr_value(AttrValue& value) {
+  const Token token = lexer_.peek();
+  if (token.kind == Kind::Text) return value = lexer_.take().text, true;
+  if (token.kind == Kind::Numbered) {
+    lexer_.take();
+    int64_t number = 0;
+    if (!parse_integer(token.text, number) || number < 0 || number >= UINT32_MAX)
+      return fail(token, "no constant's number");
+    if (number > most_constant_) most_constant_ = number, last_constant_ = token;
+    value = ConstantId{static_cast<uint32_t>(number)};
+    return true;
+  }
+  if (accept(Kind::Word, "real"))
+    return value = std::vector<double>{}, expect(Kind::Sign, "[") && expect(Kind::Sign, "]");
+  if (accept(Kind::Sign, "[")) return attr_list(value);
+  if (token.kind != Kind::Number && token.kind != Kind::Word) return fail(token, "expected the value of an attribute");
+  if (!is_real_text(token.text)) {
+    int64_t number = 0;
+    return integer(number) && (value = number, true);
+  }
+  double number = 0;
+  return real(DType::F64, number) && (value = number, true);
+}
+
+bool TextParser::attr_list(AttrValue& value) {
+  std::vector<int64_t> ints;
+  std::vector<double> reals;
+  const bool is_real = is_real_text(lexer_.peek().text);
+  const auto item = [&] { return is_real ? real(DType::F64, reals.emplace_back()) : integer(ints.emplace_back()); };
+  if (!list("]", item)) return false;
+  if (is_real)
+    value = std::move(reals);
+  else
+    value = std::move(ints);
+  return true;
+}
+
+bool TextParser::types(std::vector<ParsedType>& types, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (!expect(Kind::Sign, i ? "," : ":") || !type(types.emplace_back())) return false;
+  return true;
+}
+
+bool TextParser::type(ParsedType& parsed) {
+  Token name;
+  if (!expect_any(Kind::Word, "an element type", name)) return false;
+  const std::optional<DType> dtype = parse_dtype(name.text);
+  if (!dtype) return fail(name, format("there is no element type '{}'", printable(name.text)));
+  parsed.type.dtype = *dtype;
+  int64_t elements = 1;
+  const auto extent = [&] {
+    const bool bounded = accept(Kind::Sign, "<=");
+    Extent made;
+    Token count;
+    if (!integer(made.bound)) return false;
+    if (made.bound < 0) return fail(name, "an extent is negative");
+    const int64_t bound = std::max<int64_t>(made.bound, 1);
+    if (bound > kMostElements / elements) return fail(name, "this shape has too many elements");
+    elements *= bound;
+    if (bounded && !expect_any(Kind::Value, "the value that counts", count)) return false;
+    if (bounded) parsed.counts.emplace_back(parsed.type.ndim(), count);
+    parsed.type.shape.push_back(made);
+    return true;
+  };
+  if (!expect(Kind::Sign, "[") || !list("]", extent)) return false;
+  if (!accept(Kind::Sign, "[")) return true;
+  return list("]", [&] {
+    const Token axis = lexer_.take();
+    if (axis.kind != Kind::Word && axis.kind != Kind::Text && axis.kind != Kind::Numbered)
+      return fail(axis, "expected the name of an axis");
+    parsed.states.emplace_back(axis, AxisState{});
+    return expect(Kind::Sign, ":") && axis_state(parsed.states.back().second);
+  });
+}
+
+bool TextParser::axis_state(AxisState& state) {
+  Token kind;
+  if (!expect_any(Kind::Word, "R, S(dim,block), P(op) or V", kind)) return false;
+  if (kind.text == "R") return true;
+  if (kind.text == "V") return state = AxisState::varying(), true;
+  if (kind.text == "P") {
+    Token op;
+    if (!expect(Kind::Sign, "(") || !expect_any(Kind::Word, "a reduction", op)) return false;
+    const std::optional<ReduceOp> reduce = parse_reduce(op.text);
+    if (!reduce) return fail(op, format("there is no reduction '{}'", printable(op.text)));
+    state = AxisState::partial(*reduce);
+    return expect(Kind::Sign, ")");
+  }
+  if (kind.text != "S") return fail(kind, "expected R, S(dim,block), P(op) or V");
+  int64_t dim = 0, block = 0;
+  if (!expect(Kind::Sign, "(") || !integer(dim) || !expect(Kind::Sign, ",") || !integer(block)) return false;
+  if (dim < 0 || dim > 64 || block < 1) return fail(kind, "a slice is S(dim,block) with a block of at least 1");
+  state = AxisState::sliced(static_cast<int>(dim), block);
+  return expect(Kind::Sign, ")");
+}
+
+bool TextParser::tail(NewOp& made) {
+  if (lexer_.peek().kind == Kind::Place) {
+    const Token name = lexer_.take();
+    for (size_t i = 0; i < module_.places.size() && !made.place; ++i)
+      if (module_.places[i].name == name.text) made.place = PlaceId{static_cast<uint32_t>(i)};
+    if (!made.place) return fail(name, format("there is no place '{}'", printable(name.text)));
+  }
+  if (lexer_.peek().kind == Kind::Text) made.name = lexer_.take().text;
+  const auto number = [&](int64_t& most, Token& last, auto& id) {
+    const Token token = lexer_.peek();
+    int64_t value = 0;
+    if (!integer(value)) return false;
+    if (value < 0 || value >= UINT32_MAX) return fail(token, "no number of a table");
+    if (value > most) most = value, last = token;
+    id.index = static_cast<uint32_t>(value);
+    return true;
+  };
+  if (accept(Kind::Word, "from")) do {
+      if (!number(most_origin_, last_origin_, made.origins.emplace_back())) return false;
+    } while (accept(Kind::Sign, ","));
+  return !accept(Kind::Word, "by") || number(most_transform_, last_transform_, made.transform);
+}
+
+bool TextParser::regions(NewOp& made) {
+  while (accept(Kind::Sign, "{"))
+    if (!graph(made.regions.emplace_back())) return false;
+  return true;
+}
+
+bool TextParser::add(Graph& graph, NewOp made, const std::vector<Token>& names, const std::vector<ParsedType>& types) {
+  for (const Token& name : names)
+    if (graph.find_value(name.text)) return fail(name, format("there is already a value '{}'", printable(name.text)));
+  for (const ParsedType& type : types) made.results.push_back(type.type);
+  const OpId id = graph.add(std::move(made));
+  for (size_t r = 0; r < names.size(); ++r) {
+    const ValueId value = graph.op(id).outputs[r];
+    if (!lay_out(graph, value, types[r])) return false;
+    for (const auto& [dim, count] : types[r].counts) pending_.push_back({value, dim, count});
+  }
+  return true;
+}
+
+bool TextParser::lay_out(Graph& graph, ValueId value, const ParsedType& parsed) {
+  if (parsed.states.empty()) return true;
+  const Mesh mesh = module_.mesh(graph, place_of(graph, value));
+  TensorType type = parsed.type;
+  for (const auto& [axis, state] : parsed.states) {
+    int64_t index = -1;
+    if (axis.kind == Kind::Numbered && (!parse_integer(axis.text, index) || index >= 64))
+      return fail(axis, "no axis number");
+    for (size_t a = 0; a < mesh.size() && index < 0; ++a)
+      if (mesh[a].name == axis.text) index = static_cast<int64_t>(a);
+    if (index < 0) return fail(axis, format("there is no axis '{}' here", printable(axis.text)));
+    type.layout.set(static_cast<int>(index), state);
+  }
+  graph.retype(value, std::move(type));
+  return true;
+}
+
+}  // namespace weftc

@@ -1,0 +1,94 @@
+// Inside of the text form's parser: recursive descent over tokens. A type is kept as written until what it refers to is
+// known: axes need the place, counts may be values that come later.
+#pragma once
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/text/text_lex.h"
+
+namespace weftc {
+
+struct ParsedType {
+  TensorType type;                            // without counts and layout
+  std::vector<std::pair<int, Token>> counts;  // dim, value
+  std::vector<std::pair<Token, AxisState>> states;
+};
+
+class TextParser {
+ public:
+  TextParser(const std::string& file, const std::string& text, Diags& diags) : lexer_(file, text, diags) {}
+  std::optional<Module> module();
+
+ private:
+  // Words.
+  bool fail(const Token& at, const std::string& message) { return lexer_.fail(at, message); }
+  bool next_is(Token::Kind kind, std::string_view text) const { return lexer_.peek().is(kind, text); }
+  bool accept(Token::Kind kind, std::string_view text);
+  bool expect(Token::Kind kind, std::string_view text);
+  bool expect_any(Token::Kind kind, const char* what, Token& token);
+  bool integer(int64_t& number);
+  bool small(int& number);
+  bool text(std::string& into);
+  bool real(DType dtype, double& number);
+  /// Items up to the closing sign, separated by commas; the opening one is already read.
+  template <class Item>
+  bool list(std::string_view close, Item item) {
+    if (accept(Token::Kind::Sign, close)) return true;
+    while (item()) {
+      if (accept(Token::Kind::Sign, close)) return true;
+      if (!expect(Token::Kind::Sign, ",")) return false;
+    }
+    return false;
+  }
+
+  // Tables.
+  bool head();
+  bool place();
+  bool state();
+  bool pipeline();
+  bool constant();
+  bool constant_elements(Tensor& tensor);
+  bool origin();
+  bool transform();
+  bool location(Loc& loc);
+  bool mesh(Mesh& mesh);
+  bool check_numbers();
+
+  // Graphs.
+  bool graph(Graph& graph);
+  bool op(Graph& graph);
+  bool result_names(NewOp& made, std::vector<Token>& names);
+  bool operands(const Graph& graph, NewOp& made);
+  bool attrs(NewOp& made);
+  bool attr_value(AttrValue& value);
+  bool attr_list(AttrValue& value);
+  bool types(std::vector<ParsedType>& types, size_t count);
+  bool type(ParsedType& parsed);
+  bool axis_state(AxisState& state);
+  bool tail(NewOp& made);
+  bool regions(NewOp& made);
+  bool add(Graph& graph, NewOp made, const std::vector<Token>& names, const std::vector<ParsedType>& types);
+  bool lay_out(Graph& graph, ValueId value, const ParsedType& parsed);
+  bool returns(Graph& graph);
+  bool value_named(const Graph& graph, const Token& name, ValueId& value);
+
+  struct PendingCount {
+    ValueId value;
+    int dim;
+    Token count;
+  };
+
+  Lexer lexer_;
+  Module module_;
+  std::vector<PendingCount> pending_;                   // of the graph being read
+  Token last_constant_, last_origin_, last_transform_;  // the largest number that was mentioned
+  int64_t most_constant_ = -1, most_origin_ = -1, most_transform_ = -1;
+};
+
+/// All of `text` is one integer of 64 bits.
+bool parse_integer(const std::string& text, int64_t& number);
+
+}  // namespace weftc

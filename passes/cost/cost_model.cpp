@@ -1,0 +1,306 @@
+#include "passes/cost/cost_model.h"
+
+#include <algorithm>
+
+#include "ir/exchange_types.h"
+#include "ir/op_def.h"
+
+namespace weftc {
+
+namespace {
+
+struct Row {
+  Target::Kind kind;
+  int level;  // host: floats in a vector register; cuda: the arch's number
+  Ceilings ceilings;
+};
+
+// Host rows are one core and were measured: f32 and memory of x86-64-v3 on a Zen 3 core (peak of its two FMA units,
+// reading from DRAM), of v4 on a core with AVX-512 and AMX (peak, copying). The oldest has half of v3's width and no
+// FMA. link and latency are an all-reduce of 2 ranks through shared memory: 4 MiB in 159 us, 4 bytes in 0.4 us; the
+// shortest step of a trace, a product of 512 operations, takes 70 ns. A polynomial for exp takes 0.25 ns an element at
+// 211 GFLOP/s: 50 operations. Other rows are NVIDIA's data sheets of the product named: dense rates, f32 and f64
+// outside of tensor cores, NVLink (PCIe for L40S) in one direction. step and latency are guesses there: a launch in a
+// replayed graph, a small NCCL call. A kernel of a loop over chunks has 32 blocks: so many of the product's
+// multiprocessors (108, 142, 132, 148).
+//
+//  machine, f32, f64, f16, memory, link, latency, step, function, chunked
+const Row kTable[] = {
+    {Target::Kind::Host, 4, {"one core with SSE2", 25e9, 12.5e9, 25e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {Target::Kind::Host, 8, {"one core with AVX2", 101e9, 50e9, 101e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {Target::Kind::Host, 16, {"one core with AVX-512", 211e9, 105e9, 211e9, 22e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {Target::Kind::Cuda, 80, {"A100 SXM 80 GB", 19.5e12, 9.7e12, 312e12, 2039e9, 300e9, 10e-6, 2e-6, 16, 32. / 108}},
+    {Target::Kind::Cuda, 89, {"L40S", 91.6e12, 1.4e12, 362e12, 864e9, 32e9, 10e-6, 2e-6, 16, 32. / 142}},
+    {Target::Kind::Cuda, 90, {"H100 SXM", 67e12, 34e12, 989e12, 3350e9, 450e9, 10e-6, 2e-6, 16, 32. / 132}},
+    {Target::Kind::Cuda, 100, {"B200 SXM", 80e12, 40e12, 2250e12, 8000e9, 900e9, 10e-6, 2e-6, 16, 32. / 148}},
+};
+
+/// The newest of the target's archs: what is built for several runs best there.
+int level_of(const Target& target) {
+  if (target.kind == Target::Kind::Host) return target.vector_floats;
+  int level = 0;
+  for (const std::string& arch : target.archs) level = std::max(level, std::atoi(arch.c_str() + 3));
+  return level;
+}
+
+struct Named {
+  const char* name;
+  double Ceilings::*ceiling;
+};
+constexpr Named kNamed[] = {
+    {"f32", &Ceilings::f32},       {"f64", &Ceilings::f64},           {"f16", &Ceilings::f16},
+    {"memory", &Ceilings::memory}, {"link", &Ceilings::link},         {"latency", &Ceilings::latency},
+    {"step", &Ceilings::step},     {"function", &Ceilings::function}, {"chunked", &Ceilings::chunked},
+};
+
+/// Elements of a rank's part along one loop: ops that join slices see the smallest of them.
+int64_t local_loop(const OpView& op, const FactorRule& rule, int factor, const Mesh& mesh) {
+  int64_t extent = rule.factors[static_cast<size_t>(factor)].extent;
+  const auto visit = [&](const TensorType& type, const std::vector<int>& factors) {
+    for (size_t d = 0; d < factors.size(); ++d)
+      if (factors[d] == factor)
+        extent =
+            std::min(extent, buffer_extent(type.shape[d].bound, digits_of(type.layout, static_cast<int>(d), mesh)));
+  };
+  for (size_t i = 0; i < rule.inputs.size(); ++i)
+    if (op.has(static_cast<int>(i))) visit(op.type(static_cast<int>(i)), rule.inputs[i]);
+  for (size_t i = 0; i < rule.outputs.size(); ++i) visit(op.result_type(static_cast<int>(i)), rule.outputs[i]);
+  return extent;
+}
+
+bool has_factor(const std::vector<std::vector<int>>& sides, size_t from, int factor) {
+  for (size_t i = from; i < sides.size(); ++i)
+    if (std::find(sides[i].begin(), sides[i].end(), factor) != sides[i].end()) return true;
+  return false;
+}
+
+/// How often the innermost statement of an op runs on a rank. The spatial loops of a windowed operand are those of its
+/// result and of the window, which pooling has as an attribute.
+double points_of(const OpView& op, const Mesh& mesh) {
+  const FactorRule rule = factor_rule(op);
+  const bool contracts = category(op.op()) == Category::Contraction;
+  double points = 1;
+  for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
+    const bool in_window = contracts && rule.factors[static_cast<size_t>(f)].role == Factor::Role::Whole &&
+                           !has_factor(rule.outputs, 0, f) && !has_factor(rule.inputs, 1, f);
+    if (!in_window) points *= static_cast<double>(local_loop(op, rule, f, mesh));
+  }
+  if (contracts && op.inputs() == 1)
+    for (const int64_t extent : op.op().ints("kernel_shape")) points *= static_cast<double>(extent);
+  return points;
+}
+
+/// Whether one element takes a polynomial or a library function.
+bool calls_function(const OpDef& def) {
+  if (!def.scalar) return false;
+  const std::string_view text = def.scalar;
+  for (const char* name : {"exp(", "log(", "erf(", "power(", "sin", "cos", "tan", "sigmoid(", "softplus("})
+    if (text.find(name) != std::string_view::npos) return true;
+  return false;
+}
+
+void count_operations(const OpView& op, const Mesh& mesh, double function, Work& work) {
+  const Category kind = category(op.op());
+  const DType dtype = op.inputs() > 0 ? op.type(0).dtype : op.result_type(0).dtype;
+  double& total = dtype == DType::F64                                                           ? work.f64
+                  : kind == Category::Contraction && dtype_bytes(dtype) == 2 && is_float(dtype) ? work.f16
+                                                                                                : work.f32;
+  switch (kind) {
+    case Category::Contraction:
+      total += 2 * points_of(op, mesh);
+      break;
+    case Category::Pointwise:
+      total += points_of(op, mesh) * (calls_function(op_def(op.op())) ? function : 1);
+      break;
+    case Category::Reduction:
+    case Category::Scan:
+      total += points_of(op, mesh);
+      break;
+    case Category::View:
+    case Category::Index:
+    case Category::Region:
+    case Category::Collective:
+    case Category::Source:
+    case Category::Composite:
+      break;
+  }
+}
+
+void count_exchange(const Graph& body, const Op& op, const Mesh& mesh, Work& work) {
+  if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) return;
+  work.link_bytes += bytes_sent(op.kind, local_bytes(body.type(op.inputs[0]), mesh),
+                                local_bytes(body.type(op.outputs[0]), mesh), group_size(op, mesh));
+  work.meetings = 1;
+}
+
+Work kernel_work(const Module& module, const Kernel& kernel, double function) {
+  Work work;
+  work.bytes = moved_bytes(kernel);
+  for (const OpId id : kernel.body.order()) {
+    count_operations(OpView(module, kernel.body, kernel.body.op(id)), kernel.mesh, function, work);
+    count_exchange(kernel.body, kernel.body.op(id), kernel.mesh, work);
+  }
+  return work;
+}
+
+/// What is looked up in an input that no op reads otherwise; -1 if one does.
+int64_t looked_up_bytes(const Kernel& kernel, ValueId input) {
+  int64_t bytes = 0;
+  for (const Use& use : kernel.body.value(input).uses) {
+    if (!use.op || use.input != 0 || category(kernel.body.op(use.op)) != Category::Index) return -1;
+    bytes += local_bytes(kernel.body.type(kernel.body.result(use.op)), kernel.mesh);
+  }
+  return bytes;
+}
+
+Work copy_work(const Buffer& to) {
+  Work work;
+  work.bytes = 2 * local_bytes(to.type, to.mesh);
+  return work;
+}
+
+Work collective_work(const CollectiveStep& step) {
+  const int64_t before = local_bytes(step.from_type, step.mesh), after = local_bytes(step.to_type, step.mesh);
+  int ranks = 1;
+  for (const int axis : step.axes) ranks *= step.mesh[static_cast<size_t>(axis)].size;
+  Work work;
+  if (step.kind == OpKind::ShardSlice) {
+    work.bytes = 2 * after;
+    return work;
+  }
+  work.bytes = before + after;
+  work.link_bytes = bytes_sent(step.kind, before, after, ranks);
+  work.meetings = 1;
+  return work;
+}
+
+/// Messages that leave a rank, or come to it; what stays there is copied by the receiver.
+Work transfer_work(const Plan& plan, int transfer, int rank, bool sends) {
+  const TransferTable& table = plan.transfers[static_cast<size_t>(transfer)];
+  const int64_t element = dtype_bytes(plan.buffer(table.from).type.dtype);
+  Work work;
+  for (const Message& m : table.messages) {
+    const int64_t bytes = element_count(m.extents) * element;
+    if ((sends ? m.from : m.to) != rank) continue;
+    if (m.from != m.to) work.link_bytes += bytes, work.meetings = 1;
+    if (!sends) work.bytes += m.from == m.to ? 2 * bytes : bytes;
+  }
+  return work;
+}
+
+}  // namespace
+
+Ceilings ceilings_of(const Target& target) {
+  const int level = level_of(target);
+  const Ceilings* found = nullptr;
+  for (const Row& row : kTable)
+    if (row.kind == target.kind && (row.level <= level || !found)) found = &row.ceilings;
+  return *found;
+}
+
+double* find_ceiling(Ceilings& ceilings, std::string_view name) {
+  for (const Named& named : kNamed)
+    if (name == named.name) return &(ceilings.*named.ceiling);
+  return nullptr;
+}
+
+const std::vector<std::string>& ceiling_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Named& named : kNamed) all.push_back(named.name);
+    return all;
+  }();
+  return names;
+}
+
+const char* bound_name(Bound bound) {
+  switch (bound) {
+    case Bound::Step:
+      return "step";
+    case Bound::Latency:
+      return "latency";
+    case Bound::Compute:
+      return "compute";
+    case Bound::Memory:
+      return "memory";
+    case Bound::Link:
+      return "link";
+  }
+  return "";
+}
+
+StepCost cost_of(const Work& work, const Ceilings& c) {
+  const std::pair<double, Bound> parts[] = {
+      {work.f32 / c.f32 + work.f64 / c.f64 + work.f16 / c.f16, Bound::Compute},
+      {static_cast<double>(work.bytes) / c.memory, Bound::Memory},
+      {static_cast<double>(work.link_bytes) / c.link, Bound::Link},
+  };
+  auto largest = *std::max_element(std::begin(parts), std::end(parts));
+  const double latency = work.meetings * c.latency;
+  StepCost cost{work, c.step + latency + largest.first, largest.second};
+  if (largest.first < std::max(c.step, latency)) cost.bound = latency > c.step ? Bound::Latency : Bound::Step;
+  return cost;
+}
+
+int64_t local_bytes(const TensorType& type, const Mesh& mesh) {
+  return element_count(buffer_dims(type, mesh)) * dtype_bytes(type.dtype);
+}
+
+int64_t bytes_sent(OpKind kind, int64_t before, int64_t after, int ranks) {
+  switch (kind) {
+    case OpKind::AllReduce:
+      return 2 * before * (ranks - 1) / ranks;
+    case OpKind::ReduceScatter:
+    case OpKind::AllToAll:
+      return before * (ranks - 1) / ranks;
+    case OpKind::AllGather:
+      return after * (ranks - 1) / ranks;
+    case OpKind::Broadcast:  // of the group's mean: one rank sends or gets what all hold
+      return after * (ranks - 1) / ranks;
+    case OpKind::Reduce:
+      return before * (ranks - 1) / ranks;
+    case OpKind::Transfer:
+      return after;
+    default:
+      return 0;
+  }
+}
+
+int64_t moved_bytes(const Kernel& kernel) {
+  int64_t bytes = 0;
+  size_t input = 0;
+  for (const Parameter& formal : kernel.parameters) {
+    const int64_t all = local_bytes(formal.type, kernel.mesh);
+    const int64_t looked_up =
+        input < kernel.body.inputs().size() ? looked_up_bytes(kernel, kernel.body.inputs()[input]) : -1;
+    bytes += looked_up < 0 ? all : std::min(all, looked_up);
+    ++input;
+  }
+  return bytes;
+}
+
+/// What a kernel can do that has only a part of the machine.
+static Ceilings part_of(Ceilings ceilings) {
+  for (double Ceilings::*rate : {&Ceilings::f32, &Ceilings::f64, &Ceilings::f16, &Ceilings::memory})
+    ceilings.*rate *= ceilings.chunked;
+  return ceilings;
+}
+
+CostModel::CostModel(const Plan& plan, const Module& module, Ceilings ceilings)
+    : plan_(plan), ceilings_(std::move(ceilings)), chunked_(part_of(ceilings_)) {
+  for (const Kernel& kernel : plan.kernels) kernels_.push_back(kernel_work(module, kernel, ceilings_.function));
+}
+
+StepCost CostModel::of(const Step& step, int rank, bool chunked) const {
+  const auto cost = [&](const Work& work) { return cost_of(work, chunked ? chunked_ : ceilings_); };
+  if (const auto* launch = std::get_if<LaunchStep>(&step.what)) return cost(kernels_[launch->kernel.index]);
+  if (const auto* copy = std::get_if<CopyStep>(&step.what)) return cost(copy_work(plan_.buffer(copy->to)));
+  if (const auto* collective = std::get_if<CollectiveStep>(&step.what)) return cost(collective_work(*collective));
+  const auto* send = std::get_if<SendStep>(&step.what);
+  const auto* recv = std::get_if<RecvStep>(&step.what);
+  if (!send && !recv) return {};
+  const Work work = transfer_work(plan_, send ? send->transfer : recv->transfer, rank, send != nullptr);
+  return work.bytes + work.link_bytes > 0 ? cost(work) : StepCost{};
+}
+
+}  // namespace weftc

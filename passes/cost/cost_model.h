@@ -1,0 +1,74 @@
+// What a step takes at best on the Plan's target: its work, counted from factor rules and types, over what the machine
+// can do at most. A lower bound: caches, contention between streams and imperfect kernels are left out (README.md).
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace weftc {
+
+/// What the machine of one rank can do at most: operations, bytes and seconds.
+struct Ceilings {
+  std::string machine;  // whose figures these are
+  double f32 = 0;       // operations a second on f32 and on whole numbers; all that is no product
+  double f64 = 0;       // on f64
+  double f16 = 0;       // products of f16 and bf16
+  double memory = 0;    // bytes a second, read and written together
+  double link = 0;      // bytes a second that a rank sends, and as many that it takes in
+  double latency = 0;   // seconds until ranks that meet go on
+  double step = 0;      // seconds of a step that does nothing
+  double function = 0;  // operations that exp, tanh and the like count as
+  double chunked = 1;   // the part of the machine that the one kernel of a loop over chunks has
+};
+/// The row of the table for a target. A GPU without one takes that of the nearest older kind; `machine` says which.
+Ceilings ceilings_of(const Target& target);
+/// The ceiling of that name, to be changed; null for a name that there is not.
+double* find_ceiling(Ceilings& ceilings, std::string_view name);
+/// The names that find_ceiling knows.
+const std::vector<std::string>& ceiling_names();
+
+/// What one step does on one rank, on the fullest where slices are ragged.
+struct Work {
+  double f32 = 0, f64 = 0, f16 = 0;  // operations; a multiplication with its addition is two
+  int64_t bytes = 0;                 // from and to the rank's memory
+  int64_t link_bytes = 0;            // to other ranks, or from them
+  int meetings = 0;                  // with other ranks
+};
+/// What a step waits for most.
+enum class Bound : uint8_t { Step, Latency, Compute, Memory, Link };
+const char* bound_name(Bound bound);
+struct StepCost {
+  Work work;
+  double seconds = 0;
+  Bound bound = Bound::Step;
+};
+StepCost cost_of(const Work& work, const Ceilings& ceilings);
+
+/// Bytes that one launch reads and writes. Of a table that is only looked up in, what is looked up.
+int64_t moved_bytes(const Kernel& kernel);
+/// What a rank sends in a direct exchange; `before` and `after` are the bytes of its operand and its result.
+int64_t bytes_sent(OpKind kind, int64_t before, int64_t after, int ranks);
+/// Bytes of a rank's part of a value.
+int64_t local_bytes(const TensorType& type, const Mesh& mesh);
+
+/// The costs of a Plan's steps.
+class CostModel {
+ public:
+  /// `module` is the one the plan was made of: kernels refer to its constants.
+  CostModel(const Plan& plan, const Module& module, Ceilings ceilings);
+
+  /// A send is what leaves the rank, a recv what comes to it. Nothing for a step that holds others, and for a transfer
+  /// in which the rank has no part. `chunked`: inside the one kernel of a loop over chunks.
+  StepCost of(const Step& step, int rank, bool chunked = false) const;
+  const Ceilings& ceilings() const { return ceilings_; }
+
+ private:
+  const Plan& plan_;
+  const Ceilings ceilings_, chunked_;
+  std::vector<Work> kernels_;  // by KernelId
+};
+
+}  // namespace weftc

@@ -1,0 +1,376 @@
+// Gives every value its layout in one forward pass and makes each reshard an explicit collective (L1-L10).
+//
+//   %h = MatMul(%x, %w) : f32[2, 64]            %w : f32[16, 64] [tp: S(1,32)]
+//   %y = MatMul(%h, %v) : f32[2, 16]     ->     %h = MatMul(%x, %w) : f32[2, 64] [tp: S(1,32)]
+//                                               %y = MatMul(%h, %v) : f32[2, 16] [tp: P(sum)]
+//                                               %y.sum = AllReduce(%y) {axes = [0]} : f32[2, 16]
+//
+// Deterministic and without search: what the schedule does not ask for follows from what arrives.
+#include <algorithm>
+
+#include "ir/op_def.h"
+#include "passes/layout/layout_requests.h"
+#include "passes/layout/layout_rules.h"
+#include "passes/layout/reshard.h"
+#include "passes/layout/stored_slices.h"
+#include "passes/passes.h"
+
+namespace weftc {
+
+namespace {
+
+using Kind = AxisState::Kind;
+
+/// Lays out one graph; regions get their own.
+class GraphLayout {
+ public:
+  GraphLayout(Module& module, Graph& graph, const Env& env)
+      : module_(module), graph_(graph), env_(env), diags_(env.diags), resharder_(module, graph) {
+    std::vector<bool> matched;
+    requests_ = bind_requests(module, graph, env.schedule, matched, env.diags);
+  }
+
+  void run() {
+    for (OpId id : graph_.order()) lay(id);
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) graph_.set_output(i, latest(graph_.outputs()[i].value));
+  }
+  /// Brings an output of the graph to a layout.
+  void set_output_layout(size_t output, const Layout& to) {
+    graph_.set_output(output, resharder_.reshard(graph_.outputs()[output].value, to));
+  }
+
+ private:
+  void lay(OpId id);
+  void lay_source(OpId id);
+  void lay_settled(OpId id);
+  void lay_transfer(OpId id);
+  void lay_model_collective(OpId id);
+  void lay_if(OpId id);
+  void lay_loop(OpId id);
+  std::vector<Layout> lay_region(Graph& region, const std::vector<Layout>& parameters);
+  void finish_result(ValueId value, Layout layout);
+  bool may_be_laid_out(const Layout& layout, const LayoutRequest& request, const Op& op);
+  bool require_replicated(OpId id, size_t input, const char* what);
+
+  Mesh mesh(const Op& op) const { return module_.mesh(graph_, op.place); }
+  bool is_top() const { return &graph_ == &module_.graph; }
+  /// What readers see of a value: behind its reduction and requests.
+  ValueId latest(ValueId v) const {
+    const auto at = latest_.find(v);
+    return at == latest_.end() ? v : at->second;
+  }
+  ValueId fetch(ValueId v);
+  void set_layout(ValueId v, Layout layout) {
+    TensorType type = graph_.type(v);
+    type.layout = std::move(layout);
+    graph_.retype(v, std::move(type));
+  }
+
+  Module& module_;
+  Graph& graph_;
+  const Env& env_;
+  LayoutRequests requests_;
+  Diags& diags_;
+  Resharder resharder_;
+  std::map<ValueId, ValueId> latest_;
+};
+
+void GraphLayout::lay(OpId id) {
+  const Op& op = graph_.op(id);
+  switch (category(op)) {
+    case Category::Source:
+      return lay_source(id);
+    case Category::Collective:
+      return op.kind == OpKind::Transfer ? lay_transfer(id) : lay_model_collective(id);
+    case Category::Region:
+      return op.kind == OpKind::If ? lay_if(id) : lay_loop(id);
+    default:
+      return lay_settled(id);
+  }
+}
+
+ValueId GraphLayout::fetch(ValueId v) {
+  if (!v) return v;
+  const ValueId value = latest(v);
+  const auto use = requests_.uses.find(v);
+  if (use == requests_.uses.end()) return value;
+  if (!may_be_laid_out(graph_.type(value).layout, use->second, graph_.producer_op(value))) return value;
+  const std::optional<Layout> wanted =
+      requested_layout(use->second, graph_.type(value), mesh(graph_.producer_op(value)), diags_);
+  return wanted ? resharder_.reshard(value, *wanted) : value;
+}
+
+// A value arrives with what its op made of it: a P is reduced here, a request is met here.
+void GraphLayout::finish_result(ValueId value, Layout layout) {
+  set_layout(value, layout);
+  const Op& op = graph_.producer_op(value);
+  const LayoutRequest* request = nullptr;
+  if (const auto own = requests_.results.find(value); own != requests_.results.end()) request = &own->second;
+  for (OriginId origin : op.origins) {
+    const auto node = requests_.nodes.find(origin);
+    const bool inside = node != requests_.nodes.end() && node->second.first == graph_.type(value).dims();
+    if (!request && inside && layout.has(Kind::P)) request = &node->second.second;
+  }
+  Layout target = layout;
+  for (int a = 0; a < layout.size(); ++a)
+    if (layout[a].is(Kind::P)) target.set(a, {});
+  if (request && !may_be_laid_out(layout, *request, op)) return;
+  if (request) {
+    const std::optional<Layout> wanted = requested_layout(*request, graph_.type(value), mesh(op), diags_);
+    if (wanted) target = *wanted;
+  }
+  if (!(target == layout)) latest_[value] = resharder_.reshard(value, target);
+}
+
+// L10: no reshard makes one tensor of what each rank has by itself; how it would is the model's to say.
+bool GraphLayout::may_be_laid_out(const Layout& layout, const LayoutRequest& request, const Op& op) {
+  if (!layout.has(Kind::V)) return true;
+  diags_.error("shard-of-varying", request.axes->front().loc,
+               "'{}' is {}: each rank has its own, and only a collective of the model joins them", request.value,
+               layout_text(layout, mesh(op)));
+  return false;
+}
+
+void GraphLayout::lay_source(OpId id) {
+  const Op& op = graph_.op(id);
+  const ValueId value = op.outputs[0];
+  Layout layout = graph_.type(value).layout;  // a region's parameters have theirs already
+  if (is_top() && op.kind == OpKind::Input && module_.per_rank)
+    for (size_t a = 0; a < mesh(op).size(); ++a)
+      if (mesh(op)[a].size > 1) layout.set(static_cast<int>(a), AxisState::varying());
+  const bool parameter = op.kind == OpKind::Input && !is_top();  // laid out where the operand is
+  if (!parameter && requests_.results.contains(value)) {
+    const LayoutRequest& request = requests_.results.at(value);
+    if (const auto wanted = requested_layout(request, graph_.type(value), mesh(op), diags_)) layout = *wanted;
+  }
+  set_layout(value, layout);
+}
+
+void GraphLayout::lay_settled(OpId id) {
+  std::vector<Layout> arriving;
+  std::vector<ValueId> operands;
+  for (ValueId v : graph_.op(id).inputs) {
+    operands.push_back(fetch(v));
+    arriving.push_back(v ? graph_.type(operands.back()).layout : Layout{});
+  }
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (!(operands[i] == graph_.op(id).inputs[i])) graph_.set_input(id, i, operands[i]);
+  const Op& op = graph_.op(id);
+  const OpLayouts settled = settle(OpView(module_, graph_, op), mesh(op), arriving);
+  if (!settled.refusal.empty()) {
+    diags_.error("layout-varying", module_.loc(op), "{}", settled.refusal);
+    return;
+  }
+  module_.remarks.insert(module_.remarks.end(), settled.remarks.begin(), settled.remarks.end());
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (operands[i] && !(arriving[i] == settled.operands[i]))
+      graph_.set_input(id, i, resharder_.reshard(operands[i], settled.operands[i]));
+  const std::vector<ValueId> results = graph_.op(id).outputs;
+  for (size_t r = 0; r < results.size(); ++r) finish_result(results[r], settled.results[r]);
+}
+
+// Axes of the same name and size on both places keep their slices; the rest arrives whole.
+void GraphLayout::lay_transfer(OpId id) {
+  const ValueId from = fetch(graph_.op(id).inputs[0]);
+  graph_.set_input(id, 0, from);
+  const Op& op = graph_.op(id);
+  const Mesh source = mesh(graph_.producer_op(from)), target = mesh(op);
+  Layout layout;
+  for (size_t a = 0; a < target.size(); ++a)
+    for (size_t s = 0; s < source.size(); ++s)
+      if (source[s] == target[a] && graph_.type(from).layout[static_cast<int>(s)].is(Kind::S))
+        layout.set(static_cast<int>(a), graph_.type(from).layout[static_cast<int>(s)]);
+  finish_result(op.outputs[0], layout);
+}
+
+// L10: it takes copies, equal or not, and makes equal ones, or others that vary, on the axes that bind-collectives
+// found.
+void GraphLayout::lay_model_collective(OpId id) {
+  const ValueId from = fetch(graph_.op(id).inputs[0]);
+  graph_.set_input(id, 0, from);
+  const Op& op = graph_.op(id);
+  Layout layout = graph_.type(from).layout;
+  if (layout.has(Kind::S) || layout.has(Kind::P)) {
+    diags_.error("collective-of-slices", module_.loc(op),
+                 "'{}' is {}: a collective of the model takes what each rank has by itself; leave it out of `shard`",
+                 graph_.value(from).name, layout_text(layout, mesh(op)));
+    return;
+  }
+  const bool alike = op.kind == OpKind::AllReduce || op.kind == OpKind::AllGather || op.kind == OpKind::Broadcast;
+  for (const int64_t axis : op.ints("axes"))
+    layout.set(static_cast<int>(axis), alike ? AxisState{} : AxisState::varying());
+  finish_result(op.outputs[0], layout);
+}
+
+std::vector<Layout> GraphLayout::lay_region(Graph& region, const std::vector<Layout>& parameters) {
+  for (size_t i = 0; i < region.inputs().size(); ++i) {
+    TensorType type = region.type(region.inputs()[i]);
+    type.layout = parameters[i];
+    region.retype(region.inputs()[i], type);
+  }
+  GraphLayout(module_, region, env_).run();
+  std::vector<Layout> results;
+  for (const Graph::Output& out : region.outputs()) results.push_back(region.type(out.value).layout);
+  return results;
+}
+
+bool GraphLayout::require_replicated(OpId id, size_t input, const char* what) {
+  const Op& op = graph_.op(id);
+  if (input >= op.inputs.size() || !op.inputs[input]) return true;
+  const ValueId v = fetch(op.inputs[input]);
+  if (graph_.type(v).layout.has(Kind::V)) {
+    diags_.error("predicate-varies", module_.loc(op),
+                 "the {} '{}' may differ between ranks; a collective must make it the same on all of them", what,
+                 graph_.value(v).name);
+    return false;
+  }
+  graph_.set_input(id, input, resharder_.reshard(v, {}));
+  return true;
+}
+
+/// The layout that both branches can have: where they differ, R (V if one varies).
+Layout join(const Layout& x, const Layout& y) {
+  Layout joined;
+  for (int a = 0; a < std::max(x.size(), y.size()); ++a) {
+    if (x[a] == y[a])
+      joined.set(a, x[a]);
+    else if (x[a].is(Kind::V) || y[a].is(Kind::V))
+      joined.set(a, AxisState::varying());
+  }
+  return joined;
+}
+
+/// R where a value that varies is expected needs no reshard: equal copies are a case of unrelated ones.
+Layout reachable(const Layout& from, const Layout& to) {
+  Layout layout = to;
+  for (int a = 0; a < to.size(); ++a)
+    if (to[a].is(Kind::V) && from[a].is(Kind::R)) layout.set(a, {});
+  return layout;
+}
+
+void reshard_outputs(Module& module, Graph& region, size_t first, const std::vector<Layout>& to) {
+  Resharder resharder(module, region);
+  for (size_t i = 0; i < to.size(); ++i) {
+    const ValueId v = region.outputs()[first + i].value;
+    region.set_output(first + i, resharder.reshard(v, reachable(region.type(v).layout, to[i])));
+  }
+}
+
+void GraphLayout::lay_if(OpId id) {
+  if (!require_replicated(id, 0, "condition")) return;
+  std::vector<Layout> captures;
+  for (size_t i = 1; i < graph_.op(id).inputs.size(); ++i) {
+    graph_.set_input(id, i, fetch(graph_.op(id).inputs[i]));
+    captures.push_back(graph_.type(graph_.op(id).inputs[i]).layout);
+  }
+  std::vector<Graph>& regions = graph_.edit(id).regions;
+  std::vector<Layout> results = lay_region(regions[0], captures);
+  const std::vector<Layout> other = lay_region(regions[1], captures);
+  for (size_t i = 0; i < results.size(); ++i) results[i] = join(results[i], other[i]);
+  for (Graph& region : regions) reshard_outputs(module_, region, 0, results);
+  const std::vector<ValueId> outputs = graph_.op(id).outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) finish_result(outputs[i], results[i]);
+}
+
+// Carried values keep the layout they enter with; what a trip stacks is shifted by the new leading dim.
+void GraphLayout::lay_loop(OpId id) {
+  if (!require_replicated(id, 0, "trip count") || !require_replicated(id, 1, "condition")) return;
+  std::vector<Layout> parameters{{}, {}};
+  for (size_t i = 2; i < graph_.op(id).inputs.size(); ++i) {
+    graph_.set_input(id, i, fetch(graph_.op(id).inputs[i]));
+    Layout layout = graph_.type(graph_.op(id).inputs[i]).layout;
+    if (module_.per_rank)
+      for (size_t a = 0; a < mesh(graph_.op(id)).size(); ++a)
+        if (mesh(graph_.op(id))[a].size > 1) layout.set(static_cast<int>(a), AxisState::varying());
+    parameters.push_back(layout);
+  }
+  Graph& body = graph_.edit(id).regions[0];
+  std::vector<Layout> results = lay_region(body, parameters);
+  const std::vector<ValueId> outputs = graph_.op(id).outputs;
+  const size_t carried = static_cast<size_t>(graph_.op(id).integer_or("carried", static_cast<int64_t>(outputs.size())));
+  if (results[0].has(Kind::V)) {
+    diags_.error("predicate-varies", module_.loc(graph_.op(id)), "the loop's condition may differ between ranks");
+    return;
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) results[i + 1] = i < carried ? parameters[i + 2] : results[i + 1];
+  results[0] = {};
+  reshard_outputs(module_, body, 0, results);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Layout layout = results[i + 1];
+    if (i >= carried)
+      for (int a = 0; a < layout.size(); ++a)
+        if (layout[a].is(Kind::S)) layout.set(a, AxisState::sliced(layout[a].dim + 1, layout[a].block));
+    finish_result(outputs[i], layout);
+  }
+}
+
+/// Whether a request for a value, if there is one, leaves it free to have `layout`: it says nothing of the axes that
+/// slice.
+bool leaves_free(const LayoutRequests& requests, ValueId value, const Layout& layout, const Mesh& mesh) {
+  const auto request = requests.results.find(value);
+  if (request == requests.results.end()) return true;
+  for (const AxisRequest& entry : *request->second.axes)
+    for (const std::string& axis : entry.axes)
+      for (int a = 0; a < layout.size(); ++a)
+        if (mesh[a].name == axis && layout[a].is(Kind::S)) return false;
+  return true;
+}
+
+/// A state that all its readers slice alike is stored sliced, unless the schedule says how it lies; the output that
+/// feeds it has the same layout.
+void store_sliced_states(Module& module, const LayoutRequests& requests) {
+  Graph& graph = module.graph;
+  for (const State& state : module.states) {
+    const ValueId input = graph.find_value(state.input);
+    const std::vector<Use> uses = graph.value(input).uses;
+    std::optional<Layout> common;
+    bool alike = !uses.empty();
+    for (const Use& use : uses) {
+      if (use.op && graph.op(use.op).kind == OpKind::ExtentOf) continue;  // a dim with a run-time length is not sliced
+      const bool slices = use.op && graph.op(use.op).kind == OpKind::ShardSlice;
+      if (!slices || (common && !(*common == graph.type(graph.result(use.op)).layout)))
+        alike = false;
+      else
+        common = graph.type(graph.result(use.op)).layout;
+    }
+    if (!alike || !common) continue;
+    if (!leaves_free(requests, input, *common, module.mesh(graph, graph.producer_op(input).place))) continue;
+    TensorType type = graph.type(input);
+    type.layout = *common;
+    graph.retype(input, type);
+    for (const Use& use : uses) {
+      if (graph.op(use.op).kind == OpKind::ExtentOf) continue;
+      graph.replace_uses(graph.result(use.op), input);
+      graph.erase(use.op);
+    }
+  }
+}
+
+void match_state_outputs(Module& module) {
+  Graph& graph = module.graph;
+  Resharder resharder(module, graph);
+  for (const State& state : module.states) {
+    const ValueId input = graph.find_value(state.input);
+    for (size_t i = 0; i < graph.outputs().size(); ++i)
+      if (graph.outputs()[i].name == state.output)
+        graph.set_output(i, resharder.reshard(graph.outputs()[i].value, graph.type(input).layout));
+  }
+}
+
+}  // namespace
+
+void apply_layouts(Module& module, const Env& env) {
+  report_unmatched_requests(module, env.schedule, env.diags);
+  if (!env.diags.ok()) return;
+  GraphLayout(module, module.graph, env).run();
+  if (!env.diags.ok()) return;
+  std::vector<bool> matched;
+  Diags reported;  // by GraphLayout
+  const LayoutRequests requests = bind_requests(module, module.graph, env.schedule, matched, reported);
+  store_sliced_sources(module, module.graph);
+  store_sliced_states(module, requests);
+  match_state_outputs(module);
+  if (module.pipeline) give_reshards_stages(module);
+}
+
+}  // namespace weftc

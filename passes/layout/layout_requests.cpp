@@ -1,0 +1,154 @@
+#include "passes/layout/layout_requests.h"
+
+#include <algorithm>
+
+#include "passes/select.h"
+
+namespace weftc {
+
+namespace {
+
+using Kind = AxisState::Kind;
+
+void bind(const Graph& graph, const ShardEntry& entry, ValueId value, LayoutRequests& requests, Diags& diags) {
+  const Value& v = graph.value(value);
+  const LayoutRequest request{&entry.axes, v.name};
+  auto& table = entry.use ? requests.uses : requests.results;
+  if (!table.emplace(value, request).second)
+    diags.error("shard-twice", entry.target.loc, "the layout of '{}' is asked for twice", v.name);
+  if (entry.use) return;
+  for (OriginId origin : graph.producer_op(value).origins)
+    requests.nodes.emplace(origin, std::make_pair(v.type.dims(), request));
+}
+
+int find_axis(const Mesh& mesh, const std::string& name) {
+  for (size_t a = 0; a < mesh.size(); ++a)
+    if (mesh[a].name == name) return static_cast<int>(a);
+  return -1;
+}
+
+/// One axis to slice, as read from an entry.
+struct AxisSlice {
+  int axis;
+  int dim;
+  int64_t parts;
+  const Loc* loc;
+};
+
+/// The slicing axes of an entry, outer first: products as listed, entries in mesh order. False after reporting.
+bool read_request(const LayoutRequest& request, const TensorType& arriving, const Mesh& mesh, Layout& layout,
+                  std::vector<AxisSlice>& wanted, Diags& diags) {
+  std::vector<std::pair<int, std::vector<AxisSlice>>> entries;
+  for (const AxisRequest& r : *request.axes) {
+    std::vector<AxisSlice> entry;
+    int64_t parts = r.parts;
+    const int dim = r.dim < 0 ? r.dim + arriving.ndim() : r.dim;
+    for (const std::string& name : r.axes) {
+      const int axis = find_axis(mesh, name);
+      if (axis < 0) {
+        std::vector<std::string> names;
+        for (const MeshAxis& a : mesh) names.push_back(a.name);
+        diags.error("axis-not-in-place", r.loc, "unknown mesh axis '{}' for '{}', whose place has axes '{}'", name,
+                    request.value, join(names, "', '"));
+        return false;
+      }
+      if (mesh[axis].size == 1) continue;
+      layout.set(axis, {});
+      if (!r.replicated) entry.push_back({axis, dim, parts, &r.loc});
+    }
+    if (!r.replicated && (dim < 0 || dim >= arriving.ndim())) {
+      diags.error("shard-dim", r.loc, "'{}' has {} dimensions, there is no dimension {} to slice", request.value,
+                  arriving.ndim(), r.dim);
+      return false;
+    }
+    if (!entry.empty()) entries.emplace_back(entry.front().axis, std::move(entry));
+  }
+  std::stable_sort(entries.begin(), entries.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  for (auto& [axis, entry] : entries) wanted.insert(wanted.end(), entry.begin(), entry.end());
+  return true;
+}
+
+bool slice_one(const LayoutRequest& request, const TensorType& type, const Mesh& mesh, const AxisSlice& w,
+               std::map<int, int64_t>& inside, Layout& layout, Diags& diags) {
+  const int64_t extent = type.shape[w.dim].bound;
+  if (type.shape[w.dim].count) {
+    diags.error("shard-run-time-dim", *w.loc, "dimension {} of '{}' has a run-time length and cannot be sliced", w.dim,
+                request.value);
+    return false;
+  }
+  if (!inside.contains(w.dim)) {
+    int64_t block = extent;
+    for (const Digit& d : digits_of(layout, w.dim, mesh)) block = std::min(block, d.block);
+    inside[w.dim] = block;
+  }
+  int64_t& block = inside[w.dim];
+  const int64_t pieces = mesh[w.axis].size * w.parts;
+  const bool alone = block == extent && w.parts == 1;
+  if (block % pieces == 0)
+    block /= pieces;
+  else if (alone)
+    block = (extent + pieces - 1) / pieces;
+  else {
+    diags.error("shard-indivisible", *w.loc,
+                "blocks of {} of dimension {} of '{}' cannot be cut into {} slices (axis '{}' has {} ranks); "
+                "a finer mesh, for example {tp0: 2, tp1: 2} with the product [tp0, tp1], may fit",
+                block, w.dim, request.value, pieces, mesh[w.axis].name, mesh[w.axis].size);
+    return false;
+  }
+  layout.set(w.axis, AxisState::sliced(w.dim, block));
+  return true;
+}
+
+}  // namespace
+
+LayoutRequests bind_requests(const Module& module, const Graph& graph, const Schedule& schedule,
+                             std::vector<bool>& matched, Diags& diags) {
+  LayoutRequests requests;
+  const SelectableNames names(module, graph);
+  matched.resize(schedule.shard.size());
+  for (size_t e = 0; e < schedule.shard.size(); ++e)
+    for (const Bindings& bindings : names.bindings({schedule.shard[e].target}))
+      for (ValueId value : names.select_values(schedule.shard[e].target, bindings)) {
+        bind(graph, schedule.shard[e], value, requests, diags);
+        matched[e] = true;
+      }
+  return requests;
+}
+
+static void mark_matched(const Module& module, const Graph& graph, const Schedule& schedule,
+                         std::vector<bool>& matched) {
+  Diags ignored;  // asked twice: reported when the graph is laid out
+  bind_requests(module, graph, schedule, matched, ignored);
+  for (OpId id : graph.order())
+    for (const Graph& region : graph.op(id).regions) mark_matched(module, region, schedule, matched);
+}
+
+void report_unmatched_requests(const Module& module, const Schedule& schedule, Diags& diags) {
+  std::vector<bool> matched;
+  mark_matched(module, module.graph, schedule, matched);
+  const SelectableNames names(module, module.graph);
+  for (size_t e = 0; e < schedule.shard.size(); ++e)
+    if (!matched[e]) names.report_unmatched(schedule.shard[e].target, diags);
+}
+
+std::optional<Layout> requested_layout(const LayoutRequest& request, const TensorType& arriving, const Mesh& mesh,
+                                       Diags& diags) {
+  Layout layout = arriving.layout;
+  for (int a = 0; a < arriving.layout.size(); ++a)
+    if (layout[a].is(Kind::P)) layout.set(a, {});
+  std::vector<AxisSlice> wanted;
+  if (!read_request(request, arriving, mesh, layout, wanted, diags)) return {};
+  std::map<int, int64_t> inside;
+  for (const AxisSlice& w : wanted)
+    if (!slice_one(request, arriving, mesh, w, inside, layout, diags)) return {};
+  TensorType type = arriving;
+  type.layout = layout;
+  if (const std::string wrong = check_layout(type, mesh); !wrong.empty()) {
+    diags.error("shard-illegal", request.axes->front().loc, "'{}' cannot have the layout {}: {}", request.value,
+                layout_text(layout, mesh), wrong);
+    return {};
+  }
+  return layout;
+}
+
+}  // namespace weftc

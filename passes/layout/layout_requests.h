@@ -1,0 +1,36 @@
+// The `shard` entries of a schedule, bound to the values of a module.
+#pragma once
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/schedule.h"
+
+namespace weftc {
+
+/// What one entry asks of a layout.
+struct LayoutRequest {
+  const std::vector<AxisRequest>* axes;
+  std::string value;  // for messages
+};
+
+struct LayoutRequests {
+  std::map<ValueId, LayoutRequest> results;  // of values
+  std::map<ValueId, LayoutRequest> uses;     // of what readers of a value get
+  /// By node: the dims of its final result and what a P made inside it is reduced to.
+  std::map<OriginId, std::pair<Dims, LayoutRequest>> nodes;
+};
+/// Resolves the selectors of `shard` in one graph (the module's or a region's); reports values asked twice. Entries
+/// that match are marked in `matched`.
+LayoutRequests bind_requests(const Module& module, const Graph& graph, const Schedule& schedule,
+                             std::vector<bool>& matched, Diags& diags);
+/// Reports the entries that match in no graph of the module.
+void report_unmatched_requests(const Module& module, const Schedule& schedule, Diags& diags);
+
+/// `arriving` with the request met: axes it does not name stay (P becomes R), slices it makes lie inside those already
+/// there (L2). Nothing after reporting.
+std::optional<Layout> requested_layout(const LayoutRequest& request, const TensorType& arriving, const Mesh& mesh,
+                                       Diags& diags);
+
+}  // namespace weftc

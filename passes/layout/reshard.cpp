@@ -1,0 +1,219 @@
+#include "passes/layout/reshard.h"
+
+#include <algorithm>
+
+#include "ir/base/check.h"
+#include "ir/op_def.h"
+
+namespace weftc {
+
+namespace {
+
+using Kind = AxisState::Kind;
+
+OpKind kind_of(const AxisState& from, const AxisState& to) {
+  if (from.is(Kind::R)) return OpKind::ShardSlice;
+  if (from.is(Kind::S)) return to.is(Kind::R) ? OpKind::AllGather : OpKind::AllToAll;
+  return to.is(Kind::R) ? OpKind::AllReduce : OpKind::ReduceScatter;
+}
+
+int priority(OpKind kind) {
+  switch (kind) {
+    case OpKind::ShardSlice:
+      return 0;
+    case OpKind::ReduceScatter:
+      return 1;
+    case OpKind::AllReduce:
+      return 2;
+    case OpKind::AllToAll:
+      return 3;
+    default:
+      return 4;
+  }
+}
+
+/// Every pair of ranks exchanges a box of one size: both slices of a dim are digits of its index, as if they nested.
+bool exchanges_boxes(const TensorType& at, const AxisState& to, int axis, const Mesh& mesh) {
+  const AxisState& from = at.layout[axis];
+  if (from.dim != to.dim) return true;
+  std::vector<Digit> digits = digits_of(at.layout, from.dim, mesh);
+  const auto finer = std::find_if(digits.begin(), digits.end(), [&](const Digit& d) { return d.block < to.block; });
+  digits.insert(finer, {axis, mesh[axis].size, to.block});
+  return check_slices(at.shape[from.dim].bound, digits).empty();
+}
+
+/// Depth-first over the orders of the axes still to change, by priority: the first legal one.
+bool find_order(const TensorType& at, const Layout& to, const Mesh& mesh, std::vector<int> left,
+                std::vector<ReshardStep>& steps) {
+  if (left.empty()) return true;
+  std::stable_sort(left.begin(), left.end(), [&](int x, int y) {
+    return priority(kind_of(at.layout[x], to[x])) < priority(kind_of(at.layout[y], to[y]));
+  });
+  for (size_t i = 0; i < left.size(); ++i) {
+    const int axis = left[i];
+    TensorType next = at;
+    next.layout.set(axis, to[axis]);
+    if (!check_layout(next, mesh).empty()) continue;
+    const OpKind kind = kind_of(at.layout[axis], to[axis]);
+    if (kind == OpKind::AllToAll && !exchanges_boxes(at, to[axis], axis, mesh)) continue;
+    steps.push_back({kind, {axis}, next.layout});
+    std::vector<int> rest = left;
+    rest.erase(rest.begin() + static_cast<long>(i));
+    if (find_order(next, to, mesh, rest, steps)) return true;
+    steps.pop_back();
+  }
+  return false;
+}
+
+/// Two slices of one dim that are one slice over the product of their axes, outer first.
+bool is_product(const AxisState& outer, const AxisState& inner, int inner_size) {
+  return outer.is(Kind::S) && inner.is(Kind::S) && outer.dim == inner.dim && outer.block == inner.block * inner_size;
+}
+
+/// One clip of an exchange follows one axis: slices of ragged dims are taken one after the other.
+bool is_ragged_slice(const TensorType& type, int axis, const Mesh& mesh) {
+  const int dim = type.layout[axis].dim;
+  return is_ragged(type.shape[dim].bound, digits_of(type.layout, dim, mesh));
+}
+
+/// Whether step b can join step a in one collective; the axes of the joined step, or nothing.
+std::vector<int> joined_axes(const TensorType& from, const Layout& before, const ReshardStep& a, const ReshardStep& b,
+                             const Mesh& mesh) {
+  if (a.kind != b.kind) return {};
+  const int x = a.axes.back(), y = b.axes[0], first = a.axes[0];
+  const auto product = [&](const Layout& layout, int outer, int inner) {
+    return is_product(layout[outer], layout[inner], mesh[inner].size);
+  };
+  const auto appended = [&](bool behind) {
+    std::vector<int> axes = a.axes;
+    axes.insert(behind ? axes.end() : axes.begin(), y);
+    return axes;
+  };
+  switch (a.kind) {
+    case OpKind::ShardSlice: {
+      const TensorType sliced{from.dtype, from.shape, b.layout};
+      const bool ragged = is_ragged_slice(sliced, first, mesh) || is_ragged_slice(sliced, y, mesh);
+      return ragged ? std::vector<int>{} : appended(true);
+    }
+    case OpKind::AllReduce:
+      return before[first].op == before[y].op ? appended(true) : std::vector<int>{};
+    case OpKind::AllGather:
+      if (product(before, x, y)) return appended(true);
+      return product(before, y, first) ? appended(false) : std::vector<int>{};
+    case OpKind::ReduceScatter:
+      if (before[first].op != before[y].op) return {};
+      if (product(b.layout, x, y)) return appended(true);
+      return product(b.layout, y, first) ? appended(false) : std::vector<int>{};
+    case OpKind::AllToAll:
+      return product(before, x, y) && product(b.layout, x, y) ? appended(true) : std::vector<int>{};
+    default:
+      return {};
+  }
+}
+
+std::vector<ReshardStep> join_steps(const TensorType& from, const std::vector<ReshardStep>& steps, const Mesh& mesh) {
+  std::vector<ReshardStep> joined;
+  Layout before = from.layout;  // in front of joined.back()
+  for (const ReshardStep& step : steps) {
+    std::vector<int> axes;
+    if (!joined.empty()) axes = joined_axes(from, before, joined.back(), step, mesh);
+    if (!axes.empty()) {
+      joined.back() = {step.kind, axes, step.layout};
+      continue;
+    }
+    if (!joined.empty()) before = joined.back().layout;
+    joined.push_back(step);
+  }
+  return joined;
+}
+
+const char* suffix_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::AllReduce:
+      return "sum";
+    case OpKind::ReduceScatter:
+      return "scatter";
+    case OpKind::AllGather:
+      return "gather";
+    case OpKind::AllToAll:
+      return "exchange";
+    default:
+      return "slice";
+  }
+}
+
+}  // namespace
+
+std::vector<ReshardStep> reshard_steps(const TensorType& from, const Layout& to, const Mesh& mesh) {
+  std::vector<int> left;
+  for (int a = 0; a < static_cast<int>(mesh.size()); ++a)
+    if (!(from.layout[a] == to[a])) left.push_back(a);
+  std::vector<ReshardStep> steps;
+  if (find_order(from, to, mesh, left, steps)) return join_steps(from, steps, mesh);
+  // No order is legal: bring the sliced axes to R first, one after the other, until the rest can be ordered.
+  TensorType at = from;
+  for (int axis : left) {
+    if (!at.layout[axis].is(Kind::S)) continue;
+    TensorType gathered = at;
+    gathered.layout.set(axis, {});
+    if (!check_layout(gathered, mesh).empty()) continue;
+    std::vector<ReshardStep> rest = reshard_steps(gathered, to, mesh);
+    rest.insert(rest.begin(), {OpKind::AllGather, {axis}, gathered.layout});
+    return rest;
+  }
+  WEFT_CHECK(false, "no reshard from " + layout_text(from.layout, mesh) + " to " + layout_text(to, mesh));
+}
+
+std::string node_name(const Module& module, const Op& op) {
+  return op.origins.empty() ? op.name : module.origins[op.origins.front().index].name;
+}
+
+std::string Resharder::name_of(ValueId value, const ReshardStep& step, const Mesh& mesh) {
+  const Op& producer = graph_.producer_op(value);
+  const bool source = category(producer) == Category::Source;
+  std::string name = source || producer.origins.empty() ? graph_.value(value).name : node_name(module_, producer);
+  name += std::string(".") + suffix_of(step.kind);
+  if (graph_.find_op(name))
+    for (int axis : step.axes) name += "." + mesh[axis].name;
+  return name;
+}
+
+// An input's run-time length is read off it, behind it: what is made of the input stands behind both.
+OpId Resharder::made_at(ValueId value) const {
+  OpId at = graph_.producer(value);
+  if (graph_.op(at).kind != OpKind::Input) return at;
+  for (const Extent& e : graph_.type(value).shape)
+    if (e.count) at = graph_.producer(e.count);
+  return at;
+}
+
+ValueId Resharder::insert(ValueId value, const ReshardStep& step, const Mesh& mesh) {
+  const Op& producer = graph_.producer_op(value);
+  TensorType type = graph_.type(value);
+  NewOp made{step.kind, {value}, {}, {}, {}, producer.place, name_of(value, step, mesh), producer.origins, {}, {}};
+  made.attrs.push_back({"axes", std::vector<int64_t>(step.axes.begin(), step.axes.end())});
+  if (step.kind == OpKind::AllReduce || step.kind == OpKind::ReduceScatter)
+    made.attrs.push_back({"reduce", std::string(reduce_name(type.layout[step.axes[0]].op))});
+  type.layout = step.layout;
+  made.results.push_back(std::move(type));
+  const auto behind = last_behind_.find(value);
+  const OpId previous = behind == last_behind_.end() ? made_at(value) : behind->second;
+  const OpId id = graph_.add(std::move(made), graph_.next(previous));
+  last_behind_[value] = id;
+  return graph_.result(id);
+}
+
+ValueId Resharder::reshard(ValueId value, const Layout& to) {
+  const TensorType& type = graph_.type(value);
+  if (type.layout == to) return value;
+  const Mesh mesh = module_.mesh(graph_, graph_.producer_op(value).place);
+  ValueId at = value;
+  for (const ReshardStep& step : reshard_steps(type, to, mesh)) {
+    const auto key = std::make_pair(at, layout_text(step.layout, mesh));
+    const auto found = made_.find(key);
+    at = found != made_.end() ? found->second : (made_[key] = insert(at, step, mesh));
+  }
+  return at;
+}
+
+}  // namespace weftc

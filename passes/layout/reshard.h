@@ -1,0 +1,49 @@
+// Inserts the collectives that take a value from one layout to another (L7).
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace weftc {
+
+/// One collective on the way: what happens on which axes (outer first), and the layout behind it.
+struct ReshardStep {
+  OpKind kind;
+  std::vector<int> axes;
+  Layout layout;
+};
+/// The first order of axes whose every step is legal, slices first, gathers last; where none is, one axis goes through
+/// R.
+std::vector<ReshardStep> reshard_steps(const TensorType& from, const Layout& to, const Mesh& mesh);
+
+/// The name of an op's node: the first origin's, else its own.
+std::string node_name(const Module& module, const Op& op);
+
+/// A reshard runs in the stage of what it reads. An input or a constant has none: there each stage that reads the
+/// reshard has its own.
+void give_reshards_stages(Module& module);
+
+/// Makes reshards behind their producers and shares them between readers of one value.
+class Resharder {
+ public:
+  Resharder(Module& module, Graph& graph) : module_(module), graph_(graph) {}
+
+  /// `value` in layout `to`; the value itself if it has that layout.
+  ValueId reshard(ValueId value, const Layout& to);
+
+ private:
+  ValueId insert(ValueId value, const ReshardStep& step, const Mesh& mesh);
+  OpId made_at(ValueId value) const;
+  std::string name_of(ValueId value, const ReshardStep& step, const Mesh& mesh);
+
+  Module& module_;
+  Graph& graph_;
+  std::map<std::pair<ValueId, std::string>, ValueId> made_;
+  // Steps that follow one another stay in that order behind the producer.
+  std::map<ValueId, OpId> last_behind_;
+};
+
+}  // namespace weftc

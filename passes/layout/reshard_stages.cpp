@@ -1,0 +1,69 @@
+// The stages of reshards: a pipeline runs every op in one.
+#include "ir/op_def.h"
+#include "passes/layout/reshard.h"
+
+namespace weftc {
+
+namespace {
+
+class ReshardStages {
+ public:
+  explicit ReshardStages(Module& module) : module_(module), graph_(module.graph) {}
+
+  void run() {
+    const std::vector<OpId> order = graph_.order();
+    for (OpId id : order)
+      if (lacks_stage(id)) follow_operand(id);
+    for (auto at = order.rbegin(); at != order.rend(); ++at)  // readers first
+      if (lacks_stage(*at)) follow_readers(*at);
+  }
+
+ private:
+  bool lacks_stage(OpId id) const {
+    const Op& op = graph_.op(id);
+    return category(op) == Category::Collective && !op.has("stage");
+  }
+
+  void follow_operand(OpId id) {
+    const Op& producer = graph_.producer_op(graph_.op(id).inputs[0]);
+    if (producer.has("stage")) graph_.edit(id).set("stage", producer.integer("stage"));
+  }
+
+  void follow_readers(OpId id) {
+    std::map<int64_t, std::vector<Use>> readers;
+    for (const Use& use : graph_.value(graph_.result(id)).uses)
+      if (use.op) readers[graph_.op(use.op).integer("stage")].push_back(use);
+    if (readers.empty()) readers[first_stage_of(graph_.op(id).place)];
+    graph_.edit(id).set("stage", readers.begin()->first);
+    for (auto at = std::next(readers.begin()); at != readers.end(); ++at) {
+      const ValueId own = repeat(id, at->first);
+      for (const Use& use : at->second) graph_.set_input(use.op, use.input, own);
+    }
+  }
+
+  ValueId repeat(OpId id, int64_t stage) {
+    const Op op = graph_.op(id);
+    const std::string name = op.name + "." + module_.pipeline->stages[static_cast<size_t>(stage)];
+    NewOp made{op.kind,      op.inputs, {graph_.type(op.outputs[0])}, op.attrs, {}, op.place, name, op.origins,
+               op.transform, {}};
+    const OpId copy = graph_.add(std::move(made), graph_.next(id));
+    graph_.edit(copy).set("stage", stage);
+    return graph_.result(copy);
+  }
+
+  /// Of what only the model's outputs read: a stage in its place.
+  int64_t first_stage_of(PlaceId place) const {
+    for (OpId id : graph_.order())
+      if (graph_.op(id).place == place && graph_.op(id).has("stage")) return graph_.op(id).integer("stage");
+    return 0;
+  }
+
+  Module& module_;
+  Graph& graph_;
+};
+
+}  // namespace
+
+void give_reshards_stages(Module& module) { ReshardStages(module).run(); }
+
+}  // namespace weftc

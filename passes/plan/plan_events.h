@@ -1,0 +1,83 @@
+// A Plan expanded for all ranks: what happens, and what happens before what (P6).
+//   A rank's streams are lanes: one event behind the other. A collective is one node that joins its ranks; a kernel
+//   over the peer table starts alone and ends with its ranks; a send ends when its receivers have it. A For is expanded
+//   to its trips, a Loop to a few; both branches of an If stand one behind the other. An iteration begins and ends with
+//   a meeting of all ranks, so that one iteration is enough.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace weftc {
+
+/// One step on one rank, at one point of the enclosing loops.
+struct Event {
+  const Step* step = nullptr;
+  int rank = 0, lane = 0;
+  int micro_batch = 0;
+  std::vector<int> chunks;   // coordinates of the time axes: the micro-batch if there are several, then enclosing Fors
+  int start = -1, end = -1;  // nodes
+  // A Loop is an event before each trip and at its end, a branch one before and one behind: only the last one raises
+  // signals, and what stands behind a branch touches nothing.
+  bool touches = true, raises = true;
+  /// Which element of a signal with `each` elements a micro-batch it means, `lag` earlier; negative: none.
+  int element(Per per, int each, int lag) const;
+};
+
+class PlanEvents {
+ public:
+  /// Every If takes its first branch, or all take their second.
+  PlanEvents(const Plan& plan, bool second_branch);
+
+  const Plan& plan;
+  std::vector<Event> events;
+  std::vector<std::string> violations;
+  /// Nodes in an order in which all predecessors come first; shorter than `nodes` if there is a cycle.
+  std::vector<int> order;
+  int nodes = 0;
+
+  /// Whether node a is complete before node b begins.
+  bool before(int a, int b) const { return a != b && clock_of(b, place_[a].first) >= place_[a].second; }
+  /// Nodes that wait for `node` directly; some stand there twice.
+  const std::vector<int>& successors(int node) const { return successors_[node]; }
+  const Coordinates& coordinates(PlaceId place, int rank) const;
+  /// The ranks that differ from `rank` on these axes only, itself among them, in the order of the place.
+  std::vector<int> group(PlaceId place, const std::vector<int>& axes, int rank) const;
+  /// Steps that wait for each other.
+  std::string cycle_text() const;
+
+ private:
+  void expand_rank(int rank);
+  void expand(const std::vector<Step>& steps, Event at);
+  void add_event(const Step& step, Event at, bool touches = true, bool raises = true);
+  void order_lanes();
+  void join_collectives();
+  void join_transfers();
+  void connect_signals();
+  void sort();
+  void run_clocks();
+  int add_node();
+  void add_edge(int from, int to);
+  int clock_of(int node, int lane) const {
+    return clocks_[static_cast<size_t>(node) * static_cast<size_t>(lanes_) + static_cast<size_t>(lane)];
+  }
+  bool holds(PlaceId place, int rank) const;
+  void violate(std::string text) { violations.push_back(std::move(text)); }
+
+  const bool second_branch_;
+  int lanes_ = 0;
+  std::vector<std::vector<int>> lane_events_;
+  std::vector<std::vector<int>> successors_;
+  std::vector<int> predecessors_;                         // how many
+  std::vector<std::pair<int, int>> place_;                // of a node: a lane, its number there
+  std::vector<std::vector<std::pair<int, int>>> places_;  // of a node: all of them
+  std::vector<int> clocks_;
+  std::map<std::pair<uint32_t, int>, Coordinates> coordinates_;  // by place and rank
+};
+
+/// Axes over which a kernel meets its peers; empty for all other steps.
+std::vector<int> meeting_axes(const Plan& plan, const Step& step);
+
+}  // namespace weftc

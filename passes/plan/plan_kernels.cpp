@@ -1,0 +1,362 @@
+// Kernels and weights of a Plan: equal ones once, named after their first users.
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <set>
+
+#include "ir/base/check.h"
+#include "passes/fusion/fusion_groups.h"
+#include "passes/plan/plan_parts.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr int kPanelWidth = 16;
+constexpr int64_t kPage = 4096;
+
+void append(std::string& key, int64_t number) { key += std::to_string(number) + ","; }
+
+/// Values of a body by number instead of name.
+class BodyKey {
+ public:
+  BodyKey(const Module& module, const Graph& body) : module_(module), body_(body), number_(body.value_capacity(), -1) {
+    for (OpId id = body.first(); id; id = body.next(id)) add_op(body.op(id));
+    key_ += "->";
+    for (const Graph::Output& output : body.outputs()) append(key_, number_[output.value.index]);
+  }
+  void add_type(const TensorType& type) {
+    append(key_, static_cast<int>(type.dtype));
+    for (const Extent& e : type.shape) append(key_, e.bound), append(key_, e.count ? number_[e.count.index] : -1);
+    for (int a = 0; a < type.layout.size(); ++a) key_ += state_text(type.layout[a]) + ";";
+    key_ += "|";
+  }
+  std::string& text() { return key_; }
+
+ private:
+  void add_op(const Op& op) {
+    key_ += op_def(op).name;
+    key_ += '(';
+    for (ValueId v : op.inputs) append(key_, v ? number_[v.index] : -1);
+    for (const Attr& attr : op.attrs) add_attr(attr);
+    key_ += ')';
+    for (ValueId v : op.outputs) number_[v.index] = values_++;
+    for (ValueId v : op.outputs) add_type(body_.type(v));
+  }
+  void add_attr(const Attr& attr) {
+    key_ += attr.name + "=";
+    std::visit(
+        [&](const auto& value) {
+          using T = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, std::string>)
+            key_ += quote(value);
+          else if constexpr (std::is_same_v<T, ConstantId>)
+            add_bytes(module_.constants[value].bytes);
+          else if constexpr (std::is_same_v<T, int64_t>)
+            append(key_, value);
+          else if constexpr (std::is_same_v<T, double>)
+            add_double(value);
+          else
+            for (const auto item : value) add_number(item);
+        },
+        attr.value);
+    key_ += ';';
+  }
+  void add_number(int64_t item) { append(key_, item); }
+  void add_number(double item) { add_double(item); }
+  void add_double(double value) { key_.append(reinterpret_cast<const char*>(&value), sizeof value); }
+  void add_bytes(std::span<const std::byte> bytes) {
+    key_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+
+  const Module& module_;
+  const Graph& body_;
+  std::vector<int> number_;
+  int values_ = 0;
+  std::string key_;
+};
+
+std::string kernel_key(const PlanDraft& planning, const Kernel& kernel) {
+  BodyKey key(planning.module, kernel.body);
+  for (const Parameter& f : kernel.parameters) {
+    for (int axis : f.whole_over) append(key.text(), axis);
+    append(key.text(), f.window + 2 * f.weight + 4 * static_cast<int>(f.packing.kind) + 8 * f.packing.transposed);
+  }
+  append(key.text(), kernel.place.index);
+  for (const MeshAxis& axis : kernel.mesh) append(key.text(), axis.size);
+  return std::move(key.text());
+}
+
+std::vector<std::string> components(const std::string& name) {
+  std::vector<std::string> parts(1);
+  for (char c : name) {
+    if (c == '/' || c == '.' || c == ':')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  std::erase(parts, "");
+  return parts;
+}
+
+bool all_digits(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+std::string legal(const std::vector<std::string>& parts) {
+  std::string name = join(parts, "_");
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name = "k_" + name;
+  return name;
+}
+
+/// "h.0.mlp.c_fc" -> "h_mlp_c_fc".
+std::string without_digits(const std::string& name) {
+  std::vector<std::string> parts = components(name);
+  std::erase_if(parts, all_digits);
+  return legal(parts);
+}
+
+std::string kernel_name(PlanDraft& planning, const std::string& root) {
+  for (const std::string& name : {without_digits(root), legal(components(root))})
+    if (planning.kernel_names[name]++ == 0) return name;
+  const std::string full = legal(components(root));
+  for (int i = 2;; ++i) {
+    const std::string name = full + "_" + std::to_string(i);
+    if (planning.kernel_names[name]++ == 0) return name;
+  }
+}
+
+/// The value's name without what it shares with the kernel's, and without numbers.
+std::string parameter_name(const std::string& value, const std::string& root, std::set<std::string>& taken) {
+  std::vector<std::string> parts = components(value);
+  const std::vector<std::string> prefix = components(root);
+  size_t shared = 0;
+  while (shared + 1 < parts.size() && shared < prefix.size() && parts[shared] == prefix[shared]) ++shared;
+  parts.erase(parts.begin(), parts.begin() + static_cast<long>(shared));
+  std::vector<std::string> wordy = parts;
+  std::erase_if(wordy, all_digits);
+  const std::string name = legal(wordy.empty() ? parts : wordy);
+  for (int i = 1;; ++i) {
+    const std::string unique = i == 1 ? name : name + "_" + std::to_string(i);
+    if (taken.insert(unique).second) return unique;
+  }
+}
+
+/// The only op that reads a value of the body.
+const Op* only_reader(const Graph& body, ValueId value, uint32_t& input) {
+  const auto& uses = body.value(value).uses;
+  if (uses.size() != 1 || !uses[0].op) return nullptr;
+  input = uses[0].input;
+  return &body.op(uses[0].op);
+}
+
+bool swaps_last_two(const Op& op, int ndim) {
+  if (op.kind != OpKind::Transpose) return false;
+  const std::vector<int64_t>& perm = op.ints("perm");
+  for (int d = 0; d < ndim - 2; ++d)
+    if (perm[d] != d) return false;
+  return perm[ndim - 2] == ndim - 1 && perm[ndim - 1] == ndim - 2;
+}
+
+/// Panels for the second operand of a contraction, as it is or transposed; else row-major.
+Packing packing_of(const Target& target, const Graph& body, ValueId weight) {
+  const TensorType& type = body.type(weight);
+  if (target.kind != Target::Kind::Host || type.ndim() < 2) return {};
+  if (type.dtype != DType::F32 && type.dtype != DType::F64) return {};
+  uint32_t input = 0;
+  const Op* reader = only_reader(body, weight, input);
+  const bool transposed = reader && swaps_last_two(*reader, type.ndim());
+  if (transposed) reader = only_reader(body, reader->outputs[0], input);
+  if (!reader || reader->kind != OpKind::MatMul || input != 1) return {};
+  return {Packing::Kind::Panels, kPanelWidth, transposed};
+}
+
+/// Time axes on which the body sees a slice but the memory is whole.
+std::vector<int> whole_over(const TensorType& type, const ValueMemory& held, size_t place_axes, size_t mesh_axes) {
+  std::vector<int> axes;
+  for (size_t a = place_axes; a < mesh_axes; ++a) {
+    const int axis = static_cast<int>(a);
+    const bool sliced = type.layout[axis].is(AxisState::Kind::S);
+    if (sliced && !held.type.layout[axis].is(AxisState::Kind::S)) axes.push_back(axis);
+  }
+  return axes;
+}
+
+/// Whether each rank brings a part of it to all; of an all-reduce each computes all, for itself.
+bool is_gathered(const Graph& body, ValueId value) {
+  const Op& op = body.producer_op(value);
+  if (op.kind == OpKind::AllGather || op.kind == OpKind::AllToAll) return true;
+  return category(op) == Category::View && is_gathered(body, op.inputs[0]);
+}
+
+void make_formals(const PlanDraft& planning, Kernel& kernel, const std::string& root,
+                  const std::vector<ValueMemory>& held) {
+  const size_t place_axes = planning.module.place(kernel.place).mesh.size();
+  std::set<std::string> taken;
+  const Graph& body = kernel.body;
+  const auto add = [&](ValueId v, const std::string& name) {
+    const ValueMemory& at = held[kernel.parameters.size()];
+    Parameter parameter{parameter_name(name, root, taken), body.type(v), {}, false, bool(at.constant), {}};
+    parameter.whole_over = whole_over(parameter.type, at, place_axes, kernel.mesh.size());
+    kernel.parameters.push_back(std::move(parameter));
+  };
+  for (ValueId v : body.inputs()) {
+    add(v, body.value(v).name);
+    Parameter& parameter = kernel.parameters.back();
+    parameter.window = is_exchanged(body, v);
+    if (parameter.weight && parameter.whole_over.empty()) parameter.packing = packing_of(planning.plan.target, body, v);
+  }
+  for (const Graph::Output& output : body.outputs()) {
+    add(output.value, output.name);
+    kernel.parameters.back().window = is_gathered(body, output.value);
+  }
+}
+
+void make_extents(Kernel& kernel) {
+  const Graph& body = kernel.body;
+  std::set<ValueId> counts;
+  for (OpId id = body.first(); id; id = body.next(id))
+    for (ValueId v : body.op(id).outputs)
+      for (int d = 0; d < body.type(v).ndim(); ++d) {
+        const Extent& e = body.type(v).shape[d];
+        if (e.count && counts.insert(e.count).second)
+          kernel.extents.push_back({legal(components(body.value(e.count).name)), -1, 0, 0, e.count});
+        const std::vector<Digit> digits = digits_of(body.type(v).layout, d, kernel.mesh);
+        if (!is_ragged(e.bound, digits)) continue;
+        const RunExtent ragged{"valid_" + std::to_string(e.bound), digits[0].axis, e.bound, digits[0].block, {}};
+        if (std::find(kernel.extents.begin(), kernel.extents.end(), ragged) == kernel.extents.end())
+          kernel.extents.push_back(ragged);
+      }
+}
+
+std::string layout_key(const TensorType& type) {
+  std::string key;
+  for (int a = 0; a < type.layout.size(); ++a) key += state_text(type.layout[a]) + ";";
+  return key;
+}
+
+/// One constant for all with the same dtype, dims and bytes.
+ConstantId equal_constant(PlanDraft& planning, ConstantId id) {
+  const Constants& constants = planning.module.constants;
+  const Constant& c = constants[id];
+  std::string key = dims_text(c.dims) + dtype_name(c.dtype) + ":";
+  const size_t step = std::max<size_t>(1, c.bytes.size() / 512);
+  for (size_t i = 0; i < c.bytes.size(); i += step) key += static_cast<char>(c.bytes[i]);
+  for (int same = 0;; ++same) {
+    const auto [at, fresh] = planning.equal_constants.emplace(key + "#" + std::to_string(same), id);
+    const Constant& other = constants[at->second];
+    if (fresh || at->second == id ||
+        (other.bytes.size() == c.bytes.size() && std::memcmp(other.bytes.data(), c.bytes.data(), c.bytes.size()) == 0))
+      return at->second;
+  }
+}
+
+int64_t packed_bytes(const Weight& weight, const Mesh& mesh) {
+  const Dims dims = buffer_dims(weight.type, mesh);
+  int64_t count = element_count(dims);
+  if (weight.packing.kind == Packing::Kind::Panels) {
+    const int64_t rows = dims[dims.size() - 2], columns = dims.back();
+    const int64_t n = weight.packing.transposed ? rows : columns, width = weight.packing.width;
+    if (n) count = count / n * ((n + width - 1) / width * width);
+  }
+  return count * dtype_bytes(weight.type.dtype);
+}
+
+std::vector<int> sliced_axes(const Weight& weight) {
+  std::vector<int> axes;
+  for (int a = 0; a < weight.type.layout.size(); ++a)
+    if (weight.type.layout[a].is(AxisState::Kind::S)) axes.push_back(a);
+  return axes;
+}
+
+int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+void renumber_weights(std::vector<Step>& steps, const std::vector<uint32_t>& now) {
+  for (Step& step : steps) {
+    if (auto* launch = std::get_if<LaunchStep>(&step.what))
+      for (Operand& operand : launch->operands)
+        if (operand.weight) operand.weight = {now[operand.weight.index]};
+    for (std::vector<Step>* body : bodies_of(step)) renumber_weights(*body, now);
+  }
+}
+
+}  // namespace
+
+KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused, const std::vector<ValueMemory>& held) {
+  Kernel kernel;
+  kernel.body = fused.regions[0];
+  kernel.category = kernel_category(kernel.body);
+  kernel.place = fused.place;
+  kernel.mesh = planning.mesh(graph, fused.place);
+  make_formals(planning, kernel, fused.name, held);
+  make_extents(kernel);
+  const auto [at, fresh] = planning.kernels.emplace(kernel_key(planning, kernel),
+                                                    KernelId{static_cast<uint32_t>(planning.plan.kernels.size())});
+  if (fresh) {
+    kernel.name = kernel_name(planning, fused.name);
+    kernel.origins = fused.origins;
+    if (fused.transform) kernel.transform = planning.module.transforms[fused.transform.index].text;
+    planning.plan.kernels.push_back(std::move(kernel));
+  }
+  planning.plan.kernels[at->second.index].users.push_back(fused.name);
+  return at->second;
+}
+
+WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kernel& kernel, size_t parameter) {
+  const ConstantId constant = equal_constant(planning, held.constant);
+  const Packing packing = kernel.parameters[parameter].packing;
+  TensorType type = kernel.parameters[parameter].type;  // a Reshape outside kernels changes the constant's shape only
+  const int place_axes = static_cast<int>(planning.module.place(kernel.place).mesh.size());
+  for (int a = type.layout.size() - 1; a >= place_axes; --a) type.layout.set(a, {});
+  const std::string key = format("{} {} {} {} {} {}", constant.index, kernel.place.index, dims_text(type.dims()),
+                                 layout_key(type), static_cast<int>(packing.kind), packing.transposed);
+  const auto [at, fresh] = planning.weights.emplace(key, WeightId{static_cast<uint32_t>(planning.plan.weights.size())});
+  if (fresh) {
+    Weight weight{planning.module.constants[constant].name, constant, type, kernel.place, packing, 0, 0, 0};
+    weight.bytes = packed_bytes(weight, planning.module.place(kernel.place).mesh);
+    planning.plan.weights.push_back(std::move(weight));
+  }
+  return at->second;
+}
+
+void place_weights(PlanDraft& planning) {
+  Plan& plan = planning.plan;
+  std::vector<std::pair<PlaceId, std::vector<int>>> keys;  // of segments, in order of first use
+  std::vector<uint32_t> order;
+  for (Weight& weight : plan.weights) {
+    const auto key = std::make_pair(weight.place, sliced_axes(weight));
+    auto at = std::find(keys.begin(), keys.end(), key);
+    if (at == keys.end()) at = keys.insert(keys.end(), key);
+    weight.segment = static_cast<int>(at - keys.begin());
+  }
+  // Replicated ones first, so that they are one run at the start of every image.
+  std::vector<int> rank(keys.size()), sorted(keys.size());
+  for (size_t s = 0; s < keys.size(); ++s) sorted[s] = static_cast<int>(s);
+  std::stable_sort(sorted.begin(), sorted.end(), [&](int a, int b) {
+    if (!(keys[a].first == keys[b].first)) return keys[a].first < keys[b].first;
+    return keys[a].second < keys[b].second;
+  });
+  for (size_t s = 0; s < keys.size(); ++s) rank[sorted[s]] = static_cast<int>(s);
+  std::vector<uint32_t> now(plan.weights.size());
+  int64_t end = 0;
+  std::vector<Weight> placed;
+  for (size_t s = 0; s < sorted.size(); ++s) {
+    end = round_up(end, kPage);
+    for (size_t w = 0; w < plan.weights.size(); ++w) {
+      if (rank[plan.weights[w].segment] != static_cast<int>(s)) continue;
+      now[w] = static_cast<uint32_t>(placed.size());
+      placed.push_back(plan.weights[w]);
+      placed.back().segment = static_cast<int>(s);
+      placed.back().offset = end;
+      end = round_up(end + placed.back().bytes, kBufferAlign);
+    }
+    plan.segments.push_back(
+        {keys[sorted[s]].first, keys[sorted[s]].second, placed.back().offset + placed.back().bytes});
+  }
+  plan.weights = std::move(placed);
+  for (Block& block : plan.blocks) renumber_weights(block.steps, now);
+}
+
+}  // namespace weftc

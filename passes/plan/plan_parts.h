@@ -1,0 +1,61 @@
+// What the files of make_plan share.
+#pragma once
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace weftc {
+
+/// Where a value lies: in a buffer or among the weights; neither: nothing reads it from memory.
+struct ValueMemory {
+  BufferId buffer;
+  ConstantId constant;  // a weight is made for each packing that readers want
+  TensorType type;      // of the memory: a Reshape outside kernels gives the value another one
+};
+
+/// A Plan under construction.
+struct PlanDraft {
+  const Module& module;
+  Diags& diags;
+  Plan plan;
+
+  // Interned kernels by what they do, weights by constant, layout and packing.
+  std::unordered_map<std::string, KernelId> kernels;
+  std::unordered_map<std::string, WeightId> weights;
+  std::unordered_map<std::string, ConstantId> equal_constants;
+  std::map<std::string, int> kernel_names;
+
+  Mesh mesh(const Graph& graph, PlaceId place) const { return module.mesh(graph, place); }
+};
+
+/// The kernel of a Fused op whose operands and results lie as `held` says (inputs, then outputs).
+KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused, const std::vector<ValueMemory>& held);
+/// The weight that parameter `number` of the kernel reads.
+WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kernel& kernel, size_t parameter);
+/// Segments, offsets and order of the weights, when all are known; renumbers them.
+void place_weights(PlanDraft& planning);
+
+/// Ports, buffers and the steps of all blocks.
+void write_steps(PlanDraft& planning);
+
+/// What each rank of the target place gets from whom: every element it holds exactly once.
+std::vector<Message> transfer_messages(const Module& module, const Graph& graph, PlaceId from_place,
+                                       const TensorType& from, PlaceId to_place, const TensorType& to);
+
+/// How much transfers are kept from waiting for each other: one stream for all sends and one for all recvs; one of each
+/// for each pair of blocks; and with memory for all micro-batches, so that no transfer waits for a reader.
+enum class Independence { Shared, PairOfBlocks, AllMicroBatches };
+/// Streams of chunk bodies and of transfers, and waits and raises between streams.
+void add_signals(PlanDraft& planning, Independence independence);
+
+/// States in place, live ranges, positions and programs.
+void place_buffers(PlanDraft& planning);
+
+/// The steps inside a step: of a for, an if, a loop.
+std::vector<const std::vector<Step>*> bodies_of(const Step& step);
+std::vector<std::vector<Step>*> bodies_of(Step& step);
+
+}  // namespace weftc

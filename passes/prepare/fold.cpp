@@ -1,0 +1,79 @@
+#include "passes/prepare/fold.h"
+
+#include "ir/op_def.h"
+
+namespace weftc {
+
+bool is_foldable(const Module&, const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  if (!op_def(op).eval || op.kind == OpKind::RandomUniform || category(op) == Category::Region ||
+      category(op) == Category::Collective || category(op) == Category::Source)
+    return false;
+  for (ValueId v : op.outputs)
+    if (!is_static(graph.type(v).shape)) return false;
+  if (op.kind == OpKind::Shape || op.kind == OpKind::Size) return is_static(graph.type(op.inputs[0]).shape);
+  bool any = false;
+  for (ValueId v : op.inputs) {
+    if (!v) continue;
+    if (graph.producer_op(v).kind != OpKind::Constant) return false;
+    any = true;
+  }
+  return any;
+}
+
+/// Only a type is read of the operand of Shape and Size: a tensor without elements' values stands in.
+static Tensor stand_in(const TensorType& type) {
+  Tensor t;
+  t.dtype = type.dtype;
+  t.dims = type.dims();
+  return t;
+}
+
+void fold_op(Module& module, Graph& graph, OpId id) {
+  const Op op = graph.op(id);
+  std::vector<Tensor> operands, results(op.outputs.size());
+  EvalContext context{op, {}, {}, {}, results, {}, {}, {}, {}, {}};
+  operands.reserve(op.inputs.size());
+  for (ValueId v : op.inputs) {
+    if (!v) {
+      context.inputs.push_back(nullptr);
+      context.global_input_dims.push_back({});
+      continue;
+    }
+    const Op& source = graph.producer_op(v);
+    const bool constant = source.kind == OpKind::Constant;
+    operands.push_back(constant ? module.constants.tensor(source.constant("value")) : stand_in(graph.type(v)));
+    context.inputs.push_back(&operands.back());
+    context.global_input_dims.push_back(operands.back().dims);
+  }
+  for (ValueId v : op.outputs) {
+    context.result_dims.push_back(graph.type(v).dims());
+    context.result_dtypes.push_back(graph.type(v).dtype);
+    context.global_dims.push_back(graph.type(v).dims());
+  }
+  op_def(op).eval(context);
+  for (size_t r = 0; r < op.outputs.size(); ++r) {
+    if (graph.value(op.outputs[r]).uses.empty()) continue;
+    const std::string name = graph.value(op.outputs[r]).name;
+    for (ValueId v : op.inputs)
+      if (v) module.note_folded(graph, v, name);
+    const ConstantId constant = module.constants.add(name, results[r]);
+    const OpId made = graph.add({OpKind::Constant,
+                                 {},
+                                 {graph.type(op.outputs[r])},
+                                 {{"value", constant}},
+                                 {},
+                                 op.place,
+                                 name,
+                                 op.origins,
+                                 op.transform,
+                                 {}},
+                                id);
+    graph.replace_uses(op.outputs[r], graph.result(made));
+    graph.rename(op.outputs[r], name + "/folded");
+    graph.rename(graph.result(made), name);
+  }
+  graph.erase(id);
+}
+
+}  // namespace weftc

@@ -1,0 +1,12 @@
+// Evaluates an op whose operands are constants, on one rank.
+#pragma once
+#include "ir/module.h"
+
+namespace weftc {
+
+/// All operands are Constants (Shape and Size ask only for a static type) and the op computes from nothing else.
+bool is_foldable(const Module& module, const Graph& graph, OpId id);
+/// Replaces the op by Constants that keep its results' names. The op must be foldable and typed.
+void fold_op(Module& module, Graph& graph, OpId id);
+
+}  // namespace weftc

@@ -1,0 +1,259 @@
+// Types every value, in order, and brings operands that shapes depend on into attributes.
+//
+//   %s = Shape(%x)                              %y = Reshape(%x) {shape = [8, 64]} : f32[8, 64]
+//   %y = Reshape(%x, %s2)  with %s2 from %s ->
+//
+// Exporters compute shapes with Shape, Gather and Concat: integers are folded here, as soon as they are known, because
+// the types behind them need the values. An If on a known condition is replaced by its branch.
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "ir/op_def.h"
+#include "passes/passes.h"
+#include "passes/prepare/fold.h"
+
+namespace weftc {
+
+namespace {
+
+// Folding larger tensors here would only slow the pass down: no shape has so many dimensions.
+constexpr int64_t kLargestShapeData = 1 << 16;
+
+class TypeInference {
+ public:
+  TypeInference(Module& module, Graph& graph, Diags& diags) : module_(module), graph_(graph), diags_(diags) {}
+
+  void run() {
+    for (OpId id : graph_.order()) {
+      if (!graph_.is_live(id) || graph_.op(id).kind == OpKind::Input) continue;
+      if (has_untyped_operand(id)) {
+        mark_untyped(id);
+        continue;
+      }
+      if (!infer(id)) mark_untyped(id);
+    }
+  }
+
+ private:
+  bool infer(OpId id);
+  bool infer_region_bodies(OpId id);
+  bool absorb_constants(OpId id);
+  bool absorb(OpId id, const ConstantOperand& operand);
+  bool take_known_branch(OpId id);
+  void sum_counts(OpId id);
+  std::optional<int64_t> state_bound(ValueId value, size_t axis) const;
+  bool is_small(OpId id) const;
+
+  // One error is enough: what depends on a value without a type is passed over.
+  bool has_untyped_operand(OpId id) const {
+    const auto& inputs = graph_.op(id).inputs;
+    return std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return v && untyped(v); });
+  }
+  bool untyped(ValueId v) const { return v.index < untyped_.size() && untyped_[v.index]; }
+  void mark_untyped(OpId id) {
+    untyped_.resize(graph_.value_capacity());
+    for (ValueId v : graph_.op(id).outputs) untyped_[v.index] = true;
+  }
+
+  Module& module_;
+  Graph& graph_;
+  Diags& diags_;
+  std::vector<bool> untyped_;
+};
+
+AttrValue as_attr(const Tensor& tensor, AttrType type) {
+  std::vector<int64_t> ints;
+  std::vector<double> reals;
+  for (int64_t i = 0; i < tensor.size(); ++i) ints.push_back(tensor.int_at(i)), reals.push_back(tensor.at(i));
+  switch (type) {
+    case AttrType::Int:
+      return ints.at(0);
+    case AttrType::Real:
+      return reals.at(0);
+    case AttrType::Reals:
+      return reals;
+    default:
+      return ints;
+  }
+}
+
+bool TypeInference::absorb(OpId id, const ConstantOperand& operand) {
+  const Op& op = graph_.op(id);
+  if (operand.input >= static_cast<int>(op.inputs.size()) || !op.inputs[operand.input]) return true;
+  const std::optional<Tensor> tensor = OpView(module_, graph_, op, &diags_).known(operand.input);
+  if (!tensor) return true;
+  const bool single = operand.type == AttrType::Int || operand.type == AttrType::Real;
+  if (single && tensor->size() != 1)
+    return OpView(module_, graph_, op, &diags_)
+        .fail("operand-not-scalar", "operand {} must have one element, not {}", operand.input, tensor->size());
+  module_.note_folded(graph_, op.inputs[operand.input], op.name);
+  graph_.edit(id).set(operand.attr, as_attr(*tensor, operand.type));
+  graph_.set_input(id, operand.input, {});
+  while (!graph_.op(id).inputs.empty() && !graph_.op(id).inputs.back())
+    graph_.remove_input(id, graph_.op(id).inputs.size() - 1);
+  return true;
+}
+
+bool TypeInference::absorb_constants(OpId id) {
+  for (const ConstantOperand& operand : op_def(graph_.op(id)).constant_operands)
+    if (!absorb(id, operand)) return false;
+  return true;
+}
+
+bool TypeInference::is_small(OpId id) const {
+  const Op& op = graph_.op(id);
+  return std::all_of(op.outputs.begin(), op.outputs.end(),
+                     [&](ValueId v) { return graph_.type(v).count() <= kLargestShapeData; });
+}
+
+bool is_shape_data(const Graph& graph, const Op& op) {
+  return std::all_of(op.outputs.begin(), op.outputs.end(),
+                     [&](ValueId v) { return !is_float(graph.type(v).dtype) || graph.type(v).count() <= 16; });
+}
+
+// The parameters of If's branches are all operands but the condition; of Loop's body: the iteration, then the operands
+// without the trip count.
+bool TypeInference::infer_region_bodies(OpId id) {
+  const int errors = diags_.errors();
+  const bool loop = graph_.op(id).kind == OpKind::Loop;
+  for (Graph& region : graph_.edit(id).regions) {
+    for (size_t p = 0; p < region.inputs().size(); ++p) {
+      if (loop && p < 2) {
+        region.retype(region.inputs()[p], {p ? DType::Bool : DType::I64, {}, {}});
+        continue;
+      }
+      const size_t operand = loop ? p : p + 1;
+      region.retype(region.inputs()[p], graph_.type(graph_.op(id).inputs[operand]));
+    }
+    TypeInference(module_, region, diags_).run();
+  }
+  return diags_.errors() == errors;
+}
+
+/// Copies a region's ops in front of `before`, with parameters replaced by `arguments`; the values of its outputs.
+std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std::vector<ValueId>& arguments,
+                                   OpId before) {
+  std::vector<ValueId> mapped(region.value_capacity());
+  for (size_t p = 0; p < arguments.size(); ++p) mapped[region.inputs()[p].index] = arguments[p];
+  for (OpId id : region.order()) {
+    const Op& op = region.op(id);
+    if (op.kind == OpKind::Input) continue;
+    NewOp copy{op.kind, {}, {}, op.attrs, op.regions, op.place, op.name, op.origins, op.transform, {}};
+    for (ValueId v : op.inputs) copy.inputs.push_back(v ? mapped[v.index] : ValueId{});
+    for (ValueId v : op.outputs) {
+      copy.results.push_back(region.type(v));
+      copy.result_names.push_back(region.value(v).name);
+    }
+    const OpId made = graph.add(std::move(copy), before);
+    for (size_t r = 0; r < op.outputs.size(); ++r) mapped[op.outputs[r].index] = graph.op(made).outputs[r];
+  }
+  std::vector<ValueId> results;
+  for (const Graph::Output& out : region.outputs()) results.push_back(mapped[out.value.index]);
+  return results;
+}
+
+bool TypeInference::take_known_branch(OpId id) {
+  const Op& op = graph_.op(id);
+  if (op.kind != OpKind::If) return false;
+  const std::optional<Tensor> condition = OpView(module_, graph_, op).known(0);
+  if (!condition || condition->size() != 1) return false;
+  const Graph region = op.regions[condition->int_at(0) ? 0 : 1];
+  const OpId after = graph_.next(id);
+  OpId first = graph_.previous(id);
+  const std::vector<ValueId> results = inline_region(graph_, region, {op.inputs.begin() + 1, op.inputs.end()}, id);
+  const std::vector<ValueId> outputs = graph_.op(id).outputs;
+  for (size_t r = 0; r < outputs.size(); ++r) {
+    const std::string name = graph_.value(outputs[r]).name;
+    graph_.replace_uses(outputs[r], results[r]);
+    const auto& captures = graph_.op(id).inputs;
+    if (std::find(captures.begin(), captures.end(), results[r]) != captures.end()) continue;
+    graph_.rename(outputs[r], name + "/if");
+    graph_.rename(results[r], name);
+  }
+  graph_.erase(id);
+  first = first ? graph_.next(first) : graph_.first();
+  for (OpId at = first; at && !(at == after);) {
+    const OpId next = graph_.next(at);
+    if (!has_untyped_operand(at) && !infer(at)) mark_untyped(at);
+    at = next;
+  }
+  return true;
+}
+
+// The length of a Concat on a run-time dim is the sum of its operands' lengths.
+void TypeInference::sum_counts(OpId id) {
+  const Op& op = graph_.op(id);
+  if (op.kind != OpKind::Concat) return;
+  const size_t axis = static_cast<size_t>(op.integer("axis"));
+  const std::vector<ValueId> operands = op.inputs;
+  const ValueId result = op.outputs[0];
+  bool dynamic = false;
+  for (ValueId v : operands) dynamic |= bool(graph_.type(v).shape[axis].count);
+  if (!dynamic) return;
+  const Op like = op;
+  Builder build(module_, graph_, id, like);
+  ValueId sum;
+  int64_t fixed = 0;
+  for (ValueId v : operands) {
+    const Extent extent = graph_.type(v).shape[axis];
+    if (!extent.count)
+      fixed += extent.bound;
+    else
+      sum = sum ? build.op(OpKind::Add, {sum, extent.count}) : extent.count;
+  }
+  if (fixed) sum = build.op(OpKind::Add, {sum, build.constant(Tensor::scalar(DType::I64, static_cast<double>(fixed)))});
+  TensorType type = graph_.type(result);
+  type.shape[axis].count = sum;
+  if (const std::optional<int64_t> bound = state_bound(result, axis)) type.shape[axis].bound = *bound;
+  graph_.retype(result, type);
+}
+
+// A cache that grows has the bound of the state it is written back to; a longer one is an error at run time.
+std::optional<int64_t> TypeInference::state_bound(ValueId value, size_t axis) const {
+  for (const State& state : module_.states)
+    for (const Graph::Output& out : graph_.outputs())
+      if (out.name == state.output && out.value == value)
+        return graph_.type(graph_.find_value(state.input)).shape[axis].bound;
+  return {};
+}
+
+bool TypeInference::infer(OpId id) {
+  if (category(graph_.op(id)) == Category::Region) {
+    if (take_known_branch(id)) return true;
+    if (!infer_region_bodies(id)) return false;
+  }
+  if (!absorb_constants(id)) return false;
+  if (!infer_op(module_, graph_, id, &diags_)) return false;
+  sum_counts(id);
+  if (is_foldable(module_, graph_, id) && is_small(id) && is_shape_data(graph_, graph_.op(id)))
+    fold_op(module_, graph_, id);
+  return true;
+}
+
+bool same_storage(const TensorType& a, const TensorType& b) {
+  if (a.dtype != b.dtype || a.dims() != b.dims()) return false;
+  for (int d = 0; d < a.ndim(); ++d)
+    if (bool(a.shape[d].count) != bool(b.shape[d].count)) return false;
+  return true;
+}
+
+void check_states(const Module& module, Diags& diags) {
+  const Graph& graph = module.graph;
+  for (const State& state : module.states)
+    for (const Graph::Output& out : graph.outputs()) {
+      const TensorType& input = graph.type(graph.find_value(state.input));
+      const TensorType& output = graph.type(out.value);
+      if (out.name == state.output && !same_storage(input, output))
+        diags.error("state-type", state.loc, "'{}' is {} but '{}' is {}: a state's input and output are one buffer",
+                    state.input, type_text(input, {}), state.output, type_text(output, {}));
+    }
+}
+
+}  // namespace
+
+void infer_types(Module& module, const Env& env) {
+  TypeInference(module, module.graph, env.diags).run();
+  if (env.diags.ok()) check_states(module, env.diags);
+}
+
+}  // namespace weftc

@@ -1,0 +1,312 @@
+// Walks the events in order and keeps, for each piece of each rank's memory, who touched it last and whose value it
+// holds.
+#include "passes/proof/prove_memory.h"
+
+#include <algorithm>
+#include <set>
+
+namespace weftc {
+
+namespace {
+
+/// A digit of an access, with the coordinate it means.
+struct PlacedDigit {
+  int dim;
+  int64_t block;
+  int size, coordinate;
+  bool same_key(const PlacedDigit& o) const { return dim == o.dim && block == o.block && size == o.size; }
+  bool operator==(const PlacedDigit&) const = default;
+  auto operator<=>(const PlacedDigit&) const = default;
+};
+using Part = std::vector<PlacedDigit>;
+
+/// One access of one event to the memory of one rank.
+struct Touch {
+  int event;
+  int start, end;
+  uint32_t buffer;
+  int64_t instance;  // of all chunks and micro-batches
+  bool write;
+  bool reads;      // a read, or a write that accumulates onto what earlier chunks wrote
+  bool exchanged;  // by a kernel over the peer table
+  Part part;
+};
+
+bool is_apart(const Touch& a, const Touch& b) {
+  if (a.buffer != b.buffer || a.instance != b.instance) return false;
+  for (const PlacedDigit& x : a.part)
+    for (const PlacedDigit& y : b.part)
+      if (x.same_key(y) && x.coordinate != y.coordinate) return true;
+  return false;
+}
+
+/// Bytes between two boundaries of buffers.
+struct Piece {
+  int64_t owner = -1;  // buffer whose value it holds
+  int64_t instance = 0;
+  std::vector<Touch> touches;
+};
+
+/// One memory (own or window) of one rank.
+struct Memory {
+  std::vector<int64_t> cuts;
+  std::vector<Piece> pieces;
+  std::map<std::pair<uint32_t, int64_t>, std::set<Part>> written;  // by buffer and instance
+};
+
+class Walk {
+ public:
+  explicit Walk(const PlanEvents& events)
+      : events_(events), plan_(events.plan), memories_(static_cast<size_t>(plan_.world) * 2) {}
+
+  std::vector<std::string> run() {
+    for (const Program& program : plan_.programs)
+      for (int rank : program.ranks) program_of_[rank] = &program;
+    for (int rank = 0; rank < plan_.world; ++rank) cut_memories(rank);
+    load_inputs();
+    std::vector<std::vector<int>> starting(events_.nodes), ending(events_.nodes);
+    for (int e = 0; e < static_cast<int>(events_.events.size()); ++e) {
+      starting[events_.events[e].start].push_back(e);
+      ending[events_.events[e].end].push_back(e);
+    }
+    for (int node : events_.order) {
+      for (int e : starting[node]) touch_all(e, false);
+      for (int e : ending[node]) touch_all(e, true);
+      if (wrong_.size() > 40) break;
+    }
+    if (wrong_.empty()) check_ports();
+    return {wrong_.begin(), wrong_.end()};
+  }
+
+ private:
+  Memory& memory(int rank, bool window) { return memories_[static_cast<size_t>(rank) * 2 + window]; }
+  const Position& position(int rank, uint32_t buffer) const { return program_of_.at(rank)->positions[buffer]; }
+
+  void cut_memories(int rank) {
+    for (int window = 0; window < 2; ++window) {
+      Memory& m = memory(rank, window);
+      for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+        const Buffer& buffer = plan_.buffers[b];
+        if (buffer.window != bool(window) || position(rank, b).kind == Position::Kind::Absent) continue;
+        for (int i = 0; i <= buffer.depth; ++i) m.cuts.push_back(position(rank, b).offset + i * buffer.bytes);
+      }
+      std::sort(m.cuts.begin(), m.cuts.end());
+      m.cuts.erase(std::unique(m.cuts.begin(), m.cuts.end()), m.cuts.end());
+      m.pieces.resize(m.cuts.size());
+    }
+  }
+
+  /// The pieces of an instance of a buffer.
+  std::pair<size_t, size_t> pieces_of(const Memory& m, int rank, uint32_t b, int64_t instance) const {
+    const Buffer& buffer = plan_.buffers[b];
+    const int64_t at = position(rank, b).offset + (buffer.depth > 1 ? instance % buffer.depth : 0) * buffer.bytes;
+    const auto first = std::lower_bound(m.cuts.begin(), m.cuts.end(), at);
+    const auto last = std::lower_bound(first, m.cuts.end(), at + buffer.bytes);
+    return {first - m.cuts.begin(), last - m.cuts.begin()};
+  }
+
+  std::string name(int event) const {
+    const Event& e = events_.events[event];
+    std::string text = "'" + e.step->name + "'";
+    for (int c : e.chunks) text += format("[{}]", c);
+    return text + format(" on rank {}", e.rank);
+  }
+
+  int64_t instance_of(const Buffer& buffer, const Event& event) const {
+    if (buffer.life == Life::MicroBatch) return event.micro_batch;
+    if (buffer.life != Life::Chunk) return 0;
+    const size_t axes = buffer.mesh.size() - plan_.places[buffer.place.index].mesh.size();
+    int64_t instance = 0;
+    for (size_t a = 0; a < axes && a < event.chunks.size(); ++a)
+      instance = instance * buffer.mesh[buffer.mesh.size() - axes + a].size + event.chunks[a];
+    return instance;
+  }
+
+  Part part_of(const Access& access, const Event& event, PlaceId place) const {
+    Part part;
+    const int place_axes = static_cast<int>(plan_.places[place.index].mesh.size());
+    for (const PartDigit& d : access.part) {
+      const int coordinate = d.axis < place_axes ? events_.coordinates(place, event.rank)[d.axis]
+                                                 : event.chunks[static_cast<size_t>(d.axis - place_axes)];
+      part.push_back({d.dim, d.block, d.size, coordinate});
+    }
+    std::sort(part.begin(), part.end());
+    return part;
+  }
+
+  void touch_all(int e, bool write) {
+    const Event& event = events_.events[e];
+    const bool alone = event.start != event.end;  // not joined: a kernel that reaches its peers by itself
+    for (const Access& access : event.step->accesses) {
+      if (access.write != write || !event.touches) continue;
+      const Buffer& buffer = plan_.buffer(access.buffer);
+      const bool exchanged = alone && !access.peers.empty();
+      const Touch touch{e,
+                        event.start,
+                        event.end,
+                        access.buffer.index,
+                        instance_of(buffer, event),
+                        write,
+                        !write || (access.accumulate && !event.chunks.empty() && event.chunks.back() > 0),
+                        exchanged,
+                        part_of(access, event, buffer.place)};
+      if (!exchanged) {
+        touch_one(event.rank, touch);
+        continue;
+      }
+      for (int rank : events_.group(buffer.place, access.peers, event.rank)) touch_one(rank, touch);
+    }
+  }
+
+  void touch_one(int rank, const Touch& touch) {
+    Memory& m = memory(rank, plan_.buffers[touch.buffer].window);
+    if (position(rank, touch.buffer).kind == Position::Kind::Absent) {
+      wrong_.insert(format("{} uses '{}', which rank {} does not hold", name(touch.event),
+                           plan_.buffers[touch.buffer].name, rank));
+      return;
+    }
+    if (touch.reads && !is_written(m, touch))
+      wrong_.insert(format("{} reads '{}' before it is written", name(touch.event), plan_.buffers[touch.buffer].name));
+    const auto [first, last] = pieces_of(m, rank, touch.buffer, touch.instance);
+    for (size_t p = first; p < last; ++p) {
+      check_races(m.pieces[p], touch, rank);
+      if (touch.reads && (m.pieces[p].owner != touch.buffer || m.pieces[p].instance != touch.instance))
+        wrong_.insert(
+            format("{} reads '{}' after it was overwritten", name(touch.event), plan_.buffers[touch.buffer].name));
+      if (touch.write) overwrite(m, m.pieces[p], touch);
+      record(m.pieces[p], touch);
+    }
+    if (touch.write) m.written[{touch.buffer, touch.instance}].insert(touch.part);
+  }
+
+  /// Another value in a piece of its memory: what was written of the old one is not whole any more.
+  void overwrite(Memory& m, Piece& piece, const Touch& touch) {
+    if (piece.owner >= 0 && (piece.owner != touch.buffer || piece.instance != touch.instance))
+      m.written.erase({static_cast<uint32_t>(piece.owner), piece.instance});
+    piece.owner = touch.buffer;
+    piece.instance = touch.instance;
+  }
+
+  bool is_excused(const Touch& a, const Touch& b) const {
+    const bool same_kernel = a.exchanged && b.exchanged && a.end == b.end;  // its ranks touch their own slices
+    if (a.event != b.event)
+      return (same_kernel && a.buffer == b.buffer) || (a.start == b.start && a.end == b.end && a.start == a.end);
+    if (a.buffer == b.buffer) return true;
+    // In place: only where each element is read before it is written.
+    const auto* what = std::get_if<CollectiveStep>(&events_.events[a.event].step->what);
+    return what && what->kind == OpKind::AllReduce;
+  }
+
+  void check_races(const Piece& piece, const Touch& touch, int rank) {
+    for (const Touch& other : piece.touches) {
+      if (!other.write && !touch.write) continue;
+      if (is_apart(other, touch) || events_.before(other.end, touch.start) || is_excused(other, touch)) continue;
+      const bool same = other.buffer == touch.buffer;
+      wrong_.insert(format("{} and {} touch {} of rank {} in no order", name(other.event), name(touch.event),
+                           same ? "'" + plan_.buffers[touch.buffer].name + "'"
+                                : "the memory of '" + plan_.buffers[other.buffer].name + "' and '" +
+                                      plan_.buffers[touch.buffer].name + "'",
+                           rank));
+    }
+  }
+
+  /// Later accesses that come behind this one also come behind those that it covers.
+  void record(Piece& piece, const Touch& touch) {
+    std::erase_if(piece.touches, [&](const Touch& other) {
+      if (other.write && !touch.write) return false;
+      if (!touch.part.empty() &&
+          !(touch.buffer == other.buffer && touch.instance == other.instance && touch.part == other.part))
+        return false;
+      return events_.before(other.end, touch.start);
+    });
+    piece.touches.push_back(touch);
+  }
+
+  /// All of what is read was written: as a whole, or by parts that together cover it.
+  bool is_written(const Memory& m, const Touch& read) const {
+    const auto at = m.written.find({read.buffer, read.instance});
+    if (at == m.written.end()) return false;
+    std::map<std::vector<std::tuple<int, int64_t, int>>, std::set<std::vector<int>>> families;
+    for (const Part& part : at->second) {
+      if (part.empty()) return true;
+      std::vector<std::tuple<int, int64_t, int>> keys;
+      std::vector<int> coordinates;
+      bool fits = true;
+      for (const PlacedDigit& d : part) {
+        const auto same =
+            std::find_if(read.part.begin(), read.part.end(), [&](const PlacedDigit& r) { return r.same_key(d); });
+        if (same != read.part.end()) {
+          fits = fits && same->coordinate == d.coordinate;
+          continue;
+        }
+        keys.push_back({d.dim, d.block, d.size});
+        coordinates.push_back(d.coordinate);
+      }
+      if (fits) families[keys].insert(coordinates);
+    }
+    for (const auto& [keys, found] : families) {
+      size_t needed = 1;
+      for (const auto& key : keys) needed *= static_cast<size_t>(std::get<2>(key));
+      if (found.size() == needed) return true;
+    }
+    return false;
+  }
+
+  void load(int rank, BufferId id) {
+    Memory& m = memory(rank, plan_.buffer(id).window);
+    const auto [first, last] = pieces_of(m, rank, id.index, 0);
+    for (size_t p = first; p < last; ++p) m.pieces[p].owner = id.index;
+    m.written[{id.index, 0}].insert(Part{});
+  }
+
+  template <class F>
+  void for_each_holder(PlaceId place, F&& f) {
+    for (int rank : plan_.places[place.index].ranks) f(rank);
+  }
+
+  void load_inputs() {
+    for (const Port& port : plan_.inputs)
+      for_each_holder(port.place, [&](int rank) {
+        load(rank, port.buffer);
+        for (BufferId count : port.counts)
+          if (count) load(rank, count);
+      });
+  }
+
+  /// Outputs are there at the end; inputs, which the next iteration reads again, are still there.
+  void check_ports() {
+    const auto holds = [&](int rank, BufferId id) {
+      Memory& m = memory(rank, plan_.buffer(id).window);
+      const auto [first, last] = pieces_of(m, rank, id.index, 0);
+      for (size_t p = first; p < last; ++p)
+        if (m.pieces[p].owner != id.index) return false;
+      const Touch read{0, 0, 0, id.index, 0, false, true, false, {}};
+      return is_written(m, read);
+    };
+    for (const Port& port : plan_.outputs)
+      for_each_holder(port.place, [&](int rank) {
+        if (!holds(rank, port.buffer))
+          wrong_.insert(format("output '{}' is not whole on rank {} at the end", port.name, rank));
+      });
+    for (const Port& port : plan_.inputs) {
+      const bool is_state = std::any_of(plan_.states.begin(), plan_.states.end(),
+                                        [&](const StateSlot& s) { return s.input == port.name; });
+      for_each_holder(port.place, [&](int rank) {
+        if (!is_state && !holds(rank, port.buffer))
+          wrong_.insert(format("input '{}' is overwritten on rank {}", port.name, rank));
+      });
+    }
+  }
+
+  const PlanEvents& events_;
+  const Plan& plan_;
+  std::vector<Memory> memories_;
+  std::map<int, const Program*> program_of_;
+  std::set<std::string> wrong_;
+};
+
+}  // namespace
+
+std::vector<std::string> prove_memory(const PlanEvents& events) { return Walk(events).run(); }
+
+}  // namespace weftc

@@ -1,0 +1,14 @@
+// The part of the proof that looks at memory: no two conflicting accesses without a path between them, every read finds
+// what was written for it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "passes/plan/plan_events.h"
+
+namespace weftc {
+
+/// `events` must be without violations and acyclic.
+std::vector<std::string> prove_memory(const PlanEvents& events);
+
+}  // namespace weftc

@@ -1,0 +1,318 @@
+// What a Plan must hold on its own: sizes, bounds, collectives that do what they say. Then the proof over its events.
+#include "passes/proof/prove_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/text/plan_text.h"
+#include "passes/plan/plan_parts.h"
+#include "passes/proof/prove_memory.h"
+
+namespace weftc {
+
+namespace {
+
+using Kind = AxisState::Kind;
+constexpr size_t kMostShown = 20;
+
+class Checks {
+ public:
+  explicit Checks(const Plan& plan) : plan_(plan) {}
+
+  std::vector<std::string> run() {
+    check_positions();
+    check_weights();
+    if (plan_.micro_batches > 1) trips_ = {plan_.micro_batches};
+    for (const Block& block : plan_.blocks) check_steps(block.steps);
+    check_order();
+    for (const TransferTable& table : plan_.transfers) check_transfer(table);
+    return std::move(wrong_);
+  }
+
+ private:
+  template <class... Arguments>
+  void wrong(std::string_view pattern, const Arguments&... arguments) {
+    wrong_.push_back(format(pattern, arguments...));
+  }
+
+  void check_positions() {
+    for (const Program& program : plan_.programs) {
+      for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+        const Buffer& buffer = plan_.buffers[b];
+        const Position& position = program.positions[b];
+        if (position.kind == Position::Kind::Absent) continue;
+        const int64_t end = position.offset + buffer.bytes * buffer.depth;
+        if (position.offset < 0 || end > (buffer.window ? program.window_bytes : program.own_bytes))
+          wrong("buffer '{}' ends at {}, behind its memory", buffer.name, end);
+        check_symbolic(program, buffer, position);
+        const Position& first = plan_.programs[0].positions[b];
+        if (buffer.window && first.kind != Position::Kind::Absent && first.offset != position.offset)
+          wrong("window '{}' lies at {} and at {} in two programs", buffer.name, first.offset, position.offset);
+      }
+      const int64_t image = plan_.segments.empty() ? 0 : plan_.segments.back().end;
+      const int64_t peak = program.own_bytes + program.window_bytes + image;
+      if (plan_.target.memory && peak > plan_.target.memory)
+        wrong("rank {} needs {} bytes of {}", program.ranks[0], peak, plan_.target.memory);
+    }
+  }
+
+  void check_symbolic(const Program& program, const Buffer& buffer, const Position& position) {
+    int64_t offset = 0;
+    if (position.kind != Position::Kind::Start) {
+      const Buffer& of = plan_.buffer(position.of);
+      offset = program.positions[position.of.index].offset;
+      if (position.kind == Position::Kind::EndOf) offset += of.bytes * of.depth;
+      if (of.window != buffer.window) wrong("buffer '{}' is placed by one in another memory", buffer.name);
+    }
+    if (offset != position.offset)
+      wrong("buffer '{}' is at {}, its position says {}", buffer.name, position.offset, offset);
+  }
+
+  void check_weights() {
+    int64_t end = 0;
+    for (const Weight& weight : plan_.weights) {
+      if (weight.offset < end) wrong("weight '{}' overlaps the one before it", weight.name);
+      end = weight.offset + weight.bytes;
+      if (end > plan_.segments[weight.segment].end) wrong("weight '{}' ends behind its segment", weight.name);
+    }
+  }
+
+  void check_order() {
+    std::set<std::pair<int, int>> seen;
+    for (const OrderedBlock& entry : plan_.order)
+      if (!seen.insert({entry.block, entry.micro_batch}).second)
+        wrong("block '{}' runs micro-batch {} twice", plan_.blocks[entry.block].name, entry.micro_batch);
+    for (int b = 0; b < static_cast<int>(plan_.blocks.size()); ++b)
+      for (int m = 0; m < plan_.micro_batches; ++m)
+        if (!seen.contains({b, m})) wrong("block '{}' never runs micro-batch {}", plan_.blocks[b].name, m);
+  }
+
+  /// Global position of an element of a rank's buffer; -1 behind its end, or if the rank has no such buffer.
+  int64_t global_position(const Buffer& buffer, int rank, int64_t local) const {
+    const Place& place = plan_.places[buffer.place.index];
+    const auto at = std::find(place.ranks.begin(), place.ranks.end(), rank);
+    if (at == place.ranks.end() || local < 0) return -1;
+    Coordinates coordinates = coordinates_of(place.mesh, static_cast<int>(at - place.ranks.begin()));
+    coordinates.resize(buffer.mesh.size(), 0);
+    const Dims dims = buffer.dims(), strides = strides_of(dims), global = strides_of(buffer.type.dims());
+    if (local >= element_count(dims)) return -1;
+    int64_t position = 0;
+    for (int d = 0; d < buffer.type.ndim(); ++d) {
+      const std::vector<int64_t> held =
+          held_indices(buffer.type.shape[d].bound, digits_of(buffer.type.layout, d, buffer.mesh), coordinates);
+      const int64_t index = local / strides[d] % dims[d];
+      if (index >= static_cast<int64_t>(held.size())) return -1;
+      position += held[static_cast<size_t>(index)] * global[d];
+    }
+    return position;
+  }
+
+  int64_t held_elements(const Buffer& buffer, int rank) const {
+    const Place& place = plan_.places[buffer.place.index];
+    const auto at = std::find(place.ranks.begin(), place.ranks.end(), rank);
+    Coordinates coordinates = coordinates_of(place.mesh, static_cast<int>(at - place.ranks.begin()));
+    coordinates.resize(buffer.mesh.size(), 0);
+    return element_count(local_dims(buffer.type, buffer.mesh, coordinates));
+  }
+
+  /// Both ends of each box mean the same elements, and all boxes to a rank together are what it holds.
+  void check_transfer(const TransferTable& table) {
+    const Buffer &from = plan_.buffer(table.from), &to = plan_.buffer(table.to);
+    std::map<int, int64_t> received;
+    for (const Message& m : table.messages) {
+      Dims ends;
+      for (int64_t extent : m.extents) ends.push_back(extent - 1);
+      int64_t source = m.source, target = m.target;
+      for (size_t d = 0; d < ends.size(); ++d)
+        source += ends[d] * m.source_strides[d], target += ends[d] * m.target_strides[d];
+      const int64_t first = global_position(from, m.from, m.source), last = global_position(from, m.from, source);
+      if (first < 0 || last < 0 || first != global_position(to, m.to, m.target) ||
+          last != global_position(to, m.to, target))
+        wrong("transfer '{}' takes other elements from rank {} than rank {} needs", table.name, m.from, m.to);
+      received[m.to] += element_count(m.extents);
+    }
+    for (int rank : plan_.places[to.place.index].ranks)
+      if (received[rank] != held_elements(to, rank))
+        wrong("transfer '{}' brings {} elements to rank {}, which needs {}", table.name, received[rank], rank,
+              held_elements(to, rank));
+  }
+
+  void check_steps(const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+      if (const auto* launch = std::get_if<LaunchStep>(&step.what)) check_launch(step, *launch);
+      if (const auto* what = std::get_if<CollectiveStep>(&step.what)) check_collective(step, *what);
+      if (const auto* copy = std::get_if<CopyStep>(&step.what)) check_copy(step, *copy);
+      const auto* loop = std::get_if<ForStep>(&step.what);
+      if (loop && loop->mechanism != Mechanism::Streams) check_one_kernel(step, *loop);
+      if (loop) trips_.push_back(loop->trips);
+      for (const auto* body : bodies_of(step)) check_steps(*body);
+      if (loop) trips_.pop_back();
+    }
+  }
+
+  /// The steps of the loop's stream are kernels, which wait and raise inside; a fused loop has no others.
+  void check_one_kernel(const Step& step, const ForStep& loop) {
+    for (const Step& inner : loop.body) {
+      if (inner.stream != step.stream) {
+        if (loop.mechanism == Mechanism::Fused) wrong("'{}' runs beside the kernel of '{}'", inner.name, step.name);
+        continue;
+      }
+      if (!std::holds_alternative<LaunchStep>(inner.what) && !std::holds_alternative<CopyStep>(inner.what))
+        wrong("'{}' is a part of a kernel but computes nothing", inner.name);
+      const bool waits =
+          std::any_of(inner.waits.begin(), inner.waits.end(), [](const Wait& w) { return !w.in_kernel; });
+      const bool raises =
+          std::any_of(inner.raises.begin(), inner.raises.end(), [](const Raise& r) { return !r.in_kernel; });
+      if (waits || raises) wrong("'{}' is a part of a kernel but waits or raises outside", inner.name);
+    }
+  }
+
+  /// The loops around a step make as many trips as its axes of time have chunks: an accumulation lacks nothing.
+  void check_trips(const Step& step, PlaceId place, const Mesh& mesh) {
+    const size_t axes = mesh.size() - plan_.places[place.index].mesh.size();
+    if (axes > trips_.size()) return wrong("'{}' has {} axes of time in {} loops", step.name, axes, trips_.size());
+    for (size_t t = 0; t < axes; ++t) {
+      const int trips = trips_[trips_.size() - axes + t], chunks = mesh[mesh.size() - axes + t].size;
+      if (trips != chunks) wrong("'{}' is one of {} chunks, its loop makes {} trips", step.name, chunks, trips);
+    }
+  }
+
+  /// The step says that it touches the buffer.
+  void check_access(const Step& step, BufferId buffer, bool write) {
+    for (const Access& access : step.accesses)
+      if (access.buffer == buffer && access.write == write) return;
+    wrong("'{}' {} '{}' but does not say so", step.name, write ? "writes" : "reads", plan_.buffer(buffer).name);
+  }
+
+  /// What the type needs fits into an instance of the buffer; `whole`: axes of time over which the memory is not cut.
+  void check_size(const Step& step, BufferId id, TensorType type, const std::vector<int>& whole, const Mesh& mesh) {
+    const Buffer& buffer = plan_.buffer(id);
+    for (int axis : whole) type.layout.set(axis, {});
+    const int64_t bytes = element_count(buffer_dims(type, mesh)) * dtype_bytes(type.dtype);
+    if (bytes > buffer.bytes)
+      wrong("'{}' needs {} bytes of '{}', which has {}", step.name, bytes, buffer.name, buffer.bytes);
+    if (type.dtype != buffer.type.dtype) wrong("'{}' takes '{}' as another element type", step.name, buffer.name);
+  }
+
+  void check_launch(const Step& step, const LaunchStep& launch) {
+    const Kernel& kernel = plan_.kernel(launch.kernel);
+    if (kernel.parameters.size() != launch.operands.size())
+      return wrong("'{}' binds {} operands", step.name, launch.operands.size());
+    check_trips(step, kernel.place, kernel.mesh);
+    for (size_t f = 0; f < kernel.parameters.size(); ++f) {
+      const Parameter& parameter = kernel.parameters[f];
+      const Operand& operand = launch.operands[f];
+      if (operand.weight) {
+        if (!parameter.weight || !(plan_.weight(operand.weight).packing == parameter.packing))
+          wrong("'{}' reads weight '{}' in another packing", step.name, plan_.weight(operand.weight).name);
+        continue;
+      }
+      check_access(step, operand.buffer, f >= kernel.body.inputs().size());
+      check_size(step, operand.buffer, parameter.type, parameter.whole_over, kernel.mesh);
+      if (parameter.window && !plan_.buffer(operand.buffer).window)
+        wrong("'{}' lets peers reach '{}', which is no window", step.name, plan_.buffer(operand.buffer).name);
+    }
+  }
+
+  void check_copy(const Step& step, const CopyStep& copy) {
+    check_access(step, copy.from, false);
+    check_access(step, copy.to, true);
+    const Buffer &from = plan_.buffer(copy.from), &to = plan_.buffer(copy.to);
+    if (from.bytes > to.bytes || from.type.dtype != to.type.dtype)
+      wrong("'{}' copies '{}' to '{}', which differ", step.name, from.name, to.name);
+  }
+
+  static bool does(OpKind kind, const AxisState& from, const AxisState& to) {
+    switch (kind) {
+      case OpKind::AllReduce:
+        return (from.is(Kind::P) || from.is(Kind::V)) && to.is(Kind::R);
+      case OpKind::ReduceScatter:
+        return (from.is(Kind::P) || from.is(Kind::V)) && to.is(Kind::S);
+      case OpKind::AllGather:
+        return from.is(Kind::S) && to.is(Kind::R);
+      case OpKind::AllToAll:
+        return from.is(Kind::S) && to.is(Kind::S);
+      case OpKind::Broadcast:
+        return from.is(Kind::V) && to.is(Kind::R);
+      case OpKind::Reduce:
+        return from.is(Kind::V) && to.is(Kind::V);
+      case OpKind::ShardSlice:
+        return from.is(Kind::R) && to.is(Kind::S);
+      default:
+        return false;
+    }
+  }
+
+  /// It says that it reads the copies of the ranks that it joins: where all copies vary, types do not tell which those
+  /// are.
+  void check_peers(const Step& step, const CollectiveStep& what) {
+    const std::vector<int> joined = what.kind == OpKind::ShardSlice ? std::vector<int>{} : what.axes;
+    for (const Access& access : step.accesses)
+      if (access.buffer == what.from && !access.write && access.peers != joined)
+        wrong("'{}' joins other ranks than those whose '{}' it reads", step.name, plan_.buffer(what.from).name);
+  }
+
+  void check_collective(const Step& step, const CollectiveStep& what) {
+    check_trips(step, what.place, what.mesh);
+    check_peers(step, what);
+    check_access(step, what.from, false);
+    check_access(step, what.to, true);
+    check_size(step, what.from, what.from_type, what.from_whole_over, what.mesh);
+    check_size(step, what.to, what.to_type, what.to_whole_over, what.mesh);
+    if (what.kind != OpKind::ShardSlice && !plan_.buffer(what.from).window)
+      wrong("peers read '{}' in '{}', which is no window", plan_.buffer(what.from).name, step.name);
+    const int place_axes = static_cast<int>(plan_.places[what.place.index].mesh.size());
+    for (int a = 0; a < static_cast<int>(what.mesh.size()); ++a) {
+      const AxisState from = what.from_type.layout[a], to = what.to_type.layout[a];
+      const bool listed = std::find(what.axes.begin(), what.axes.end(), a) != what.axes.end();
+      if (!listed && !(from == to))
+        wrong("'{}' changes axis '{}', which it does not join", step.name, what.mesh[a].name);
+      if (listed && (a >= place_axes || !does(what.kind, from, to)))
+        wrong("'{}' does not take axis '{}' from {} to {}", step.name, what.mesh[a].name, state_text(from),
+              state_text(to));
+      if (listed && from.is(Kind::P) && from.op != what.reduce)
+        wrong("'{}' reduces by {}, its operand is a partial {}", step.name, reduce_name(what.reduce),
+              reduce_name(from.op));
+    }
+  }
+
+  const Plan& plan_;
+  std::vector<int> trips_;  // of the loops around a step, outer first
+  std::vector<std::string> wrong_;
+};
+
+}  // namespace
+
+static std::vector<std::string> prove_events(const Plan& plan, bool second_branch) {
+  const PlanEvents events(plan, second_branch);
+  if (!events.violations.empty()) return events.violations;
+  if (static_cast<int>(events.order.size()) < events.nodes) return {"a cycle: " + events.cycle_text()};
+  return prove_memory(events);
+}
+
+static bool has_branch(const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+    if (std::holds_alternative<IfStep>(step.what)) return true;
+    const auto bodies = bodies_of(step);
+    return std::any_of(bodies.begin(), bodies.end(), [](const auto* body) { return has_branch(*body); });
+  });
+}
+
+static bool has_branch(const Plan& plan) {
+  return std::any_of(plan.blocks.begin(), plan.blocks.end(),
+                     [](const Block& block) { return has_branch(block.steps); });
+}
+
+std::vector<std::string> prove_plan(const Plan& plan) {
+  std::vector<std::string> wrong = Checks(plan).run();
+  if (wrong.empty()) wrong = prove_events(plan, false);
+  if (wrong.empty() && has_branch(plan)) wrong = prove_events(plan, true);
+  std::vector<std::string> shown;
+  std::set<std::string> seen;
+  for (std::string& line : wrong)
+    if (shown.size() < kMostShown && seen.insert(line).second) shown.push_back(std::move(line));
+  return shown;
+}
+
+}  // namespace weftc

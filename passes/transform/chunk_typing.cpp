@@ -1,0 +1,391 @@
+// Types ops on the mesh with one more axis, run in time (C1, C2 of passes/README.md), and contracts them into a Chunk.
+//
+// States go forward from what is cut; where an op then reads a slice of a value that is made whole inside, the slice is
+// asked of the op that makes it, and so backwards to what comes from outside or from nothing (constants, index
+// patterns, draws). The ops are typed again until no op asks for more: the last of these passes is a forward typing
+// that is consistent, whatever was asked on the way.
+#include <algorithm>
+#include <set>
+
+#include "ir/base/check.h"
+#include "ir/exchange_types.h"
+#include "passes/layout/layout_rules.h"
+#include "passes/transform/region.h"
+#include "passes/transform/transforms.h"
+
+namespace weftc {
+
+namespace {
+
+using Kind = AxisState::Kind;
+
+class ChunkTyper {
+ public:
+  ChunkTyper(const Module& module, const Graph& graph, const std::map<ValueId, AxisState>& seeds, int chunks,
+             bool unchecked)
+      : module_(module), graph_(graph), seeds_(seeds), chunks_(chunks), unchecked_(unchecked) {
+    std::erase_if(seeds_, [](const auto& seed) { return seed.second.is(Kind::R); });
+  }
+
+  ChunkTypes run(const std::vector<OpId>& ops) {
+    for (OpId id : ops)
+      for (ValueId v : graph_.op(id).outputs) made_.insert(v);
+    for (const auto& [value, state] : seeds_)
+      if (made_.contains(value) && state.is(Kind::S)) asked_.insert({value, {state, ""}});
+    type(ops);
+    while (out_.refusal.empty() && !unchecked_) {
+      const std::optional<std::pair<ValueId, AxisState>> cut = differing_operand();
+      if (!cut || !seeds_.insert(*cut).second) break;
+      ChunkTypes differs = out_;
+      type(ops);
+      if (!out_.refusal.empty()) out_ = std::move(differs);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  Mesh mesh(const Op& op) const {
+    Mesh mesh = module_.mesh(graph_, op.place);
+    mesh.push_back({"chunk", chunks_});
+    return mesh;
+  }
+  Layout arriving(ValueId v) const {
+    if (const auto at = out_.inside.find(v); at != out_.inside.end()) return at->second;
+    Layout layout = graph_.type(v).layout;
+    const auto seed = seeds_.find(v);
+    if (seed != seeds_.end())
+      layout.set(static_cast<int>(module_.mesh(graph_, graph_.producer_op(v).place).size()), seed->second);
+    return layout;
+  }
+  /// Types the ops until none asks for more.
+  void type(const std::vector<OpId>& ops) {
+    do pass(ops);
+    while (asked_more_);
+  }
+  /// Types the ops once, as far as none is refused.
+  void pass(const std::vector<OpId>& ops) {
+    asked_more_ = false;
+    out_ = {};
+    out_.ops = ops;
+    for (OpId id : ops) {
+      type_op(id);
+      check_operands(id);
+      if (!out_.refusal.empty()) return;
+      ++out_.typed;
+    }
+  }
+  void type_op(OpId id);
+  void type_collective(OpId id);
+  void type_fused(OpId id);
+  void type_settled(OpId id);
+  void type_source(OpId id);
+  std::optional<OpLayouts> settle_asked(const Op& op, const Mesh& axes, const std::vector<Layout>& now,
+                                        OpLayouts forward);
+  void refuse_unsliced(ValueId v, const std::string& reader);
+  AxisState asked(ValueId v) const {
+    const auto at = asked_.find(v);
+    return at == asked_.end() ? AxisState{} : at->second.state;
+  }
+  void record(OpId id, ValueId result, Layout layout);
+  void check_operands(OpId id);
+  std::optional<std::pair<ValueId, AxisState>> differing_operand();
+  bool demand(ValueId v, AxisState state, const std::string& reader);
+
+  const Module& module_;
+  const Graph& graph_;
+  std::map<ValueId, AxisState> seeds_;  // of values from outside, how they arrive
+  const int chunks_;
+  const bool unchecked_;
+  std::set<ValueId> made_;
+  struct SliceRequest {
+    AxisState state;
+    std::string reader;  // "": a seed
+  };
+  std::map<ValueId, SliceRequest> asked_;  // slices of values made inside
+  bool asked_more_ = false;
+  ChunkTypes out_;
+};
+
+void ChunkTyper::type_op(OpId id) {
+  const Op& op = graph_.op(id);
+  if (op.kind == OpKind::Fused) return type_fused(id);
+  if (category(op) == Category::Collective) return type_collective(id);
+  if (category(op) == Category::Region) {
+    out_.refusal = format("'{}' ({}) cannot run in chunks", op.name, op_def(op).name);
+    return;
+  }
+  if (category(op) == Category::Source) return type_source(id);
+  type_settled(id);
+}
+
+// What comes from outside is cut by the chunks beside the slices it has.
+void ChunkTyper::check_operands(OpId id) {
+  const Op& op = graph_.op(id);
+  for (uint32_t i = 0; i < op.inputs.size() && out_.refusal.empty(); ++i) {
+    const auto needed = out_.operands.find({id, i});
+    if (needed == out_.operands.end()) continue;
+    TensorType type = graph_.type(op.inputs[i]);
+    type.layout = needed->second;
+    if (const std::string wrong = check_layout(type, mesh(graph_.producer_op(op.inputs[i]))); !wrong.empty())
+      out_.refusal = format("'{}' cannot be cut into chunks: {}", graph_.value(op.inputs[i]).name, wrong);
+  }
+}
+
+/// A value from outside enters once: all that read it read all of it, or the same slices. Refuses where they do not;
+/// what some read whole and others in slices may then be cut for all: the value and the slices.
+std::optional<std::pair<ValueId, AxisState>> ChunkTyper::differing_operand() {
+  std::map<ValueId, std::pair<OpId, AxisState>> readers;
+  for (const auto& [slot, needed] : out_.operands) {
+    const Op& op = graph_.op(slot.first);
+    const ValueId v = op.inputs[slot.second];
+    if (made_.contains(v)) continue;
+    const AxisState state = needed[static_cast<int>(module_.mesh(graph_, graph_.producer_op(v).place).size())];
+    const auto& [other, first] = readers.emplace(v, std::pair{slot.first, state}).first->second;
+    if (first == state) continue;
+    out_.refusal = format("'{}' is {} over the chunks for '{}', but {} for '{}'; leave one of these out",
+                          graph_.value(v).name, state_text(first), graph_.op(other).name, state_text(state), op.name);
+    return std::pair{v, first.is(Kind::S) ? first : state};
+  }
+  return {};
+}
+
+void ChunkTyper::record(OpId id, ValueId result, Layout layout) {
+  TensorType type = graph_.type(result);
+  type.layout = layout;
+  const Mesh axes = mesh(graph_.op(id));
+  if (const std::string wrong = check_layout(type, axes); !wrong.empty())
+    out_.refusal = format("the result of '{}' cannot be cut into chunks: {}", graph_.op(id).name, wrong);
+  out_.inside[result] = std::move(layout);
+}
+
+// A slice of a chunk is asked of a value that is whole: free where it comes from outside; what is made inside is made
+// in slices the next time. False where another reader has asked for another slice, or it was asked for in vain.
+bool ChunkTyper::demand(ValueId v, AxisState state, const std::string& reader) {
+  if (!made_.contains(v)) return true;
+  const auto [at, is_new] = asked_.insert({v, {state, reader}});
+  asked_more_ |= is_new;
+  return at->second.state == state && asked_more_;
+}
+
+void ChunkTyper::refuse_unsliced(ValueId v, const std::string& reader) {
+  out_.refusal =
+      format("'{}' does not depend on the chunk, but '{}' reads a slice of it", graph_.value(v).name, reader);
+}
+
+// An element of a draw or of an index pattern knows its position, so that it can be made in any slices; what is stored
+// is read as it lies.
+void ChunkTyper::type_source(OpId id) {
+  const Op& op = graph_.op(id);
+  const ValueId made = op.outputs[0];
+  if (asked(made).is(Kind::S) && !op_def(op).factors && !unchecked_)
+    return refuse_unsliced(made, asked_.at(made).reader);
+  Layout layout = graph_.type(made).layout;
+  layout.set(static_cast<int>(mesh(op).size()) - 1, asked(made));
+  record(id, made, layout);
+}
+
+// A collective leaves the time axis as it is.
+void ChunkTyper::type_collective(OpId id) {
+  const Op& op = graph_.op(id);
+  if (joins_tensors(op) || has_root(op.kind)) {
+    out_.refusal =
+        format("'{}' ({}) joins what each rank has by itself, which chunks would cut", op.name, op_def(op).name);
+    return;
+  }
+  const int time = static_cast<int>(
+      module_.mesh(graph_, op.kind == OpKind::Transfer ? graph_.producer_op(op.inputs[0]).place : op.place).size());
+  const int result_time = static_cast<int>(mesh(op).size()) - 1;
+  Layout from = arriving(op.inputs[0]);
+  const bool reduces = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
+  if (from[time].is(Kind::P) && !(reduces && op.text("reduce") == "sum" && from[time].op == ReduceOp::Sum)) {
+    out_.refusal =
+        format("'{}' would move partial sums over the chunks: only what accumulates after it may be partial", op.name);
+    return;
+  }
+  if (const AxisState slice = asked(op.outputs[0]); slice.is(Kind::S) && from[time].is(Kind::R)) {
+    if (!demand(op.inputs[0], slice, op.name)) return refuse_unsliced(op.inputs[0], op.name);
+    from.set(time, slice);
+  }
+  Layout to = graph_.type(op.outputs[0]).layout;
+  to.set(result_time, from[time]);
+  out_.operands[{id, 0}] = from;
+  record(id, op.outputs[0], to);
+}
+
+// A region that a step before made: its ops are typed like any others.
+void ChunkTyper::type_fused(OpId id) {
+  const Op& op = graph_.op(id);
+  const Graph& body = op.regions[0];
+  std::map<ValueId, AxisState> seeds;
+  const int time = static_cast<int>(mesh(op).size()) - 1;
+  for (size_t i = 0; i < op.inputs.size(); ++i) seeds[body.inputs()[i]] = arriving(op.inputs[i])[time];
+  for (size_t r = 0; r < op.outputs.size(); ++r)
+    if (asked(op.outputs[r]).is(Kind::S)) seeds.insert({body.outputs()[r].value, asked(op.outputs[r])});
+  std::vector<OpId> ops;
+  for (OpId inner : body.order())
+    if (body.op(inner).kind != OpKind::Input) ops.push_back(inner);
+  const ChunkTypes inner = ChunkTyper(module_, body, seeds, chunks_, unchecked_).run(ops);
+  out_.refusal = inner.refusal;
+  out_.typed += inner.typed;
+  if (!out_.refusal.empty()) return;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    Layout layout = graph_.type(op.inputs[i]).layout;
+    layout.set(time, seeds[body.inputs()[i]]);
+    for (const auto& [slot, needed] : inner.operands)
+      if (body.op(slot.first).inputs[slot.second] == body.inputs()[i] && needed[time].is(Kind::S))
+        layout.set(time, needed[time]);
+    if (!(layout == arriving(op.inputs[i])) && !demand(op.inputs[i], layout[time], op.name))
+      return refuse_unsliced(op.inputs[i], op.name);
+    out_.operands[{id, static_cast<uint32_t>(i)}] = layout;
+  }
+  for (size_t r = 0; r < op.outputs.size(); ++r) record(id, op.outputs[r], inner.inside.at(body.outputs()[r].value));
+}
+
+/// What a rule that does not look would cut: every operand along the dim of the result, where it has that extent.
+static OpLayouts cut_blindly(const Graph& graph, const Op& op, size_t result, int axis, AxisState state,
+                             OpLayouts settled) {
+  const int64_t extent = graph.type(op.outputs[result]).shape[state.dim].bound;
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (op.inputs[i] && graph.type(op.inputs[i]).ndim() > state.dim &&
+        graph.type(op.inputs[i]).shape[state.dim].bound == extent)
+      settled.operands[i].set(axis, state);
+  settled.results[result].set(axis, state);
+  return settled;
+}
+
+/// How the op settles where slices of its results are asked for; none after a refusal.
+std::optional<OpLayouts> ChunkTyper::settle_asked(const Op& op, const Mesh& axes, const std::vector<Layout>& now,
+                                                  OpLayouts forward) {
+  const int time = static_cast<int>(axes.size()) - 1;
+  for (size_t r = 0; r < op.outputs.size(); ++r) {
+    const AxisState slice = asked(op.outputs[r]);
+    if (!slice.is(Kind::S) || !forward.results[r][time].is(Kind::R)) continue;
+    std::optional<OpLayouts> found = settle_for(OpView(module_, graph_, op), axes, now, time, r, slice);
+    if (!found && !unchecked_) {
+      refuse_unsliced(op.outputs[r], asked_.at(op.outputs[r]).reader);
+      return {};
+    }
+    forward = found ? std::move(*found) : cut_blindly(graph_, op, r, time, slice, std::move(forward));
+  }
+  return forward;
+}
+
+void ChunkTyper::type_settled(OpId id) {
+  const Op& op = graph_.op(id);
+  const Mesh axes = mesh(op);
+  const int time = static_cast<int>(axes.size()) - 1;
+  std::vector<Layout> now;
+  for (ValueId v : op.inputs) now.push_back(v ? arriving(v) : Layout{});
+  const std::optional<OpLayouts> found = settle_asked(op, axes, now, settle(OpView(module_, graph_, op), axes, now));
+  if (!found) return;
+  const OpLayouts& settled = *found;
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (!op.inputs[i]) continue;
+    const AxisState before = now[i][time], after = settled.operands[i][time];
+    const bool local = before.is(Kind::R) && after.is(Kind::S) && demand(op.inputs[i], after, op.name);
+    if (!(before == after) && !local && unchecked_) continue;
+    if (!(before == after) && !local) {
+      if (before.is(Kind::R)) return refuse_unsliced(op.inputs[i], op.name);
+      out_.refusal = before.is(Kind::P) ? format("'{}' is not linear in '{}', which is a partial sum over the chunks",
+                                                 op.name, graph_.value(op.inputs[i]).name)
+                                        : format("'{}' needs all of '{}' along dimension {}, which is cut into chunks",
+                                                 op.name, graph_.value(op.inputs[i]).name, before.dim);
+      return;
+    }
+    out_.operands[{id, static_cast<uint32_t>(i)}] = settled.operands[i];
+  }
+  for (size_t r = 0; r < op.outputs.size(); ++r) {
+    Layout layout = settled.results[r];
+    const auto carried =
+        unchecked_ && layout[time].is(Kind::R) ? carried_blindly(graph_, op, r, time, now) : std::nullopt;
+    if (carried) layout.set(time, *carried);
+    record(id, op.outputs[r], layout);
+  }
+}
+
+/// The layouts with which a region's values enter and leave it in chunks, or those of all that its ops make, in order:
+/// a draw that is added up over the chunks is asked for in slices by no result.
+struct RegionLayouts {
+  std::vector<Layout> parameters, results, made;
+};
+
+/// Gives the values of a region the types of its body in chunks.
+void retype_in_chunks(const Module& module, Graph& region, const RegionLayouts& edges, int chunks, bool unchecked) {
+  region.time_axes.push_back({"chunk", chunks});
+  const auto set = [&](ValueId v, const Layout& layout) {
+    TensorType type = region.type(v);
+    type.layout = layout;
+    region.retype(v, type);
+  };
+  std::map<ValueId, AxisState> seeds;
+  std::vector<OpId> ops;
+  Graph before = region;  // typed as it was, without the time axis
+  before.time_axes.pop_back();
+  const auto seed = [&](ValueId v, const Layout& layout) {
+    seeds.insert({v, layout[static_cast<int>(module.mesh(before, before.producer_op(v).place).size())]});
+  };
+  for (size_t p = 0; p < edges.parameters.size(); ++p) {
+    seed(region.inputs()[p], edges.parameters[p]);
+    set(region.inputs()[p], edges.parameters[p]);
+  }
+  for (size_t r = 0; r < edges.results.size(); ++r) seed(region.outputs()[r].value, edges.results[r]);
+  auto made = edges.made.begin();
+  for (OpId id : region.order())
+    for (ValueId v : region.op(id).outputs)
+      if (region.op(id).kind != OpKind::Input && made != edges.made.end()) seed(v, *made++);
+  for (OpId id : region.order())
+    if (region.op(id).kind != OpKind::Input) ops.push_back(id);
+  const ChunkTypes typing = ChunkTyper(module, before, seeds, chunks, unchecked).run(ops);
+  WEFT_CHECK(typing.refusal.empty(), "a chunk that was typed does not type again: " + typing.refusal);
+  for (const auto& [value, layout] : typing.inside) set(value, layout);
+  for (OpId id : ops)
+    for (Graph& inner : region.edit(id).regions) {
+      RegionLayouts inner_edges;
+      for (uint32_t i = 0; i < region.op(id).inputs.size(); ++i)
+        inner_edges.parameters.push_back(typing.operands.at({id, i}));
+      for (ValueId v : region.op(id).outputs) inner_edges.results.push_back(typing.inside.at(v));
+      retype_in_chunks(module, inner, inner_edges, chunks, unchecked);
+    }
+}
+
+}  // namespace
+
+std::optional<AxisState> carried_blindly(const Graph& graph, const Op& op, size_t result, int axis,
+                                         const std::vector<Layout>& arriving) {
+  const Dims to = graph.type(op.outputs[result]).dims();
+  for (size_t i = 0; i < arriving.size(); ++i) {
+    const AxisState state = arriving[i][axis];
+    if (state.is(Kind::P)) return state;
+    if (!state.is(Kind::S)) continue;
+    const Dims from = graph.type(op.inputs[i]).dims();
+    const size_t dim = static_cast<size_t>(state.dim);
+    if (dim < to.size() && to[dim] == from[dim]) return state;
+  }
+  return {};
+}
+
+ChunkTypes type_in_chunks(const Module& module, const Graph& graph, const std::vector<OpId>& ops,
+                          const std::map<ValueId, AxisState>& seeds, int chunks, bool unchecked) {
+  return ChunkTyper(module, graph, seeds, chunks, unchecked).run(ops);
+}
+
+OpId make_chunk(Module& module, const ChunkTypes& typing, int chunks, const std::string& name, Attrs attrs,
+                TransformId transform, bool unchecked) {
+  Graph& graph = module.graph;
+  const RegionPlan plan = plan_region(graph, typing.ops);
+  RegionLayouts edges;
+  for (OpId id : plan.ops)
+    for (ValueId v : graph.op(id).outputs) edges.made.push_back(typing.inside.at(v));
+  for (ValueId v : plan.operands) {
+    Layout layout = graph.type(v).layout;
+    for (const auto& [slot, needed] : typing.operands)
+      if (graph.op(slot.first).inputs[slot.second] == v) layout = needed;  // all readers agree
+    edges.parameters.push_back(layout);
+  }
+  attrs.push_back({"chunks", static_cast<int64_t>(chunks)});
+  const OpId id = contract(graph, plan, {OpKind::Chunk, std::move(attrs), name, transform});
+  retype_in_chunks(module, graph.edit(id).regions[0], edges, chunks, unchecked);
+  return id;
+}
+
+}  // namespace weftc

@@ -1,0 +1,135 @@
+#include "passes/transform/region.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/base/check.h"
+#include "passes/graph_order.h"
+
+namespace weftc {
+
+namespace {
+
+/// Ops from the first to the last of the set that are outside it but depend on it.
+std::vector<OpId> dependents_between(const Graph& graph, const std::set<OpId>& inside, OpId first, OpId last) {
+  std::set<OpId> depends = inside;
+  std::vector<OpId> found;
+  for (OpId id = first;; id = graph.next(id)) {
+    const auto& inputs = graph.op(id).inputs;
+    const bool reads =
+        std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return v && depends.contains(graph.producer(v)); });
+    if (!inside.contains(id) && reads) {
+      depends.insert(id);
+      found.push_back(id);
+    }
+    if (id == last) return found;
+  }
+}
+
+bool reads_any(const Graph& graph, OpId id, const std::vector<OpId>& producers) {
+  for (ValueId v : graph.op(id).inputs)
+    if (v && std::find(producers.begin(), producers.end(), graph.producer(v)) != producers.end()) return true;
+  return false;
+}
+
+void add_once(std::vector<ValueId>& values, ValueId v) {
+  if (std::find(values.begin(), values.end(), v) == values.end()) values.push_back(v);
+}
+
+/// The run-time lengths that a value's type speaks of, made outside the set.
+void add_lengths(const Graph& graph, const std::set<OpId>& inside, ValueId v, std::vector<ValueId>& values) {
+  for (const Extent& extent : graph.type(v).shape)
+    if (extent.count && !inside.contains(graph.producer(extent.count))) add_once(values, extent.count);
+}
+
+/// The same type, its run-time lengths being those of the region.
+TensorType type_inside(TensorType type, const std::vector<ValueId>& mapped) {
+  for (Extent& extent : type.shape) {
+    if (!extent.count) continue;
+    extent.count = mapped[extent.count.index];
+    WEFT_CHECK(bool(extent.count), "a region's run-time length is made behind what has it");
+  }
+  return type;
+}
+
+}  // namespace
+
+RegionPlan plan_region(const Graph& graph, const std::vector<OpId>& ops) {
+  const std::set<OpId> inside(ops.begin(), ops.end());
+  RegionPlan plan{in_graph_order(graph, inside), {}, {}, {}};
+  for (OpId id : plan.ops) {
+    for (ValueId v : graph.op(id).inputs)
+      if (v && !inside.contains(graph.producer(v))) add_once(plan.operands, v);
+    for (ValueId v : graph.op(id).outputs) {
+      const auto& uses = graph.value(v).uses;
+      if (std::any_of(uses.begin(), uses.end(), [&](const Use& u) { return !u.op || !inside.contains(u.op); }))
+        plan.results.push_back(v);
+    }
+  }
+  std::vector<ValueId> lengths;
+  for (ValueId v : plan.operands) add_lengths(graph, inside, v, lengths);
+  for (OpId id : plan.ops)
+    for (ValueId v : graph.op(id).outputs) add_lengths(graph, inside, v, lengths);
+  std::erase_if(plan.operands,
+                [&](ValueId v) { return std::find(lengths.begin(), lengths.end(), v) != lengths.end(); });
+  plan.operands.insert(plan.operands.begin(), lengths.begin(), lengths.end());
+  const std::vector<OpId> dependents = dependents_between(graph, inside, plan.ops.front(), plan.ops.back());
+  for (OpId id : plan.ops)
+    for (OpId outside : dependents)
+      if (!plan.between && reads_any(graph, id, {outside})) plan.between = outside;
+  return plan;
+}
+
+/// Copies the set into a region; `mapped` gives the region's value of each outside or inside value.
+static Graph copy_region(const Graph& graph, const RegionPlan& plan) {
+  Graph region;
+  region.time_axes = graph.time_axes;
+  std::vector<ValueId> mapped(graph.value_capacity());
+  for (ValueId v : plan.operands) {
+    const std::string& name = graph.value(v).name;
+    const PlaceId place = graph.producer_op(v).place;
+    const TensorType type = type_inside(graph.type(v), mapped);
+    const OpId parameter = region.add({OpKind::Input, {}, {type}, {}, {}, place, name, {}, {}, {name}});
+    mapped[v.index] = region.result(parameter);
+  }
+  for (OpId id : plan.ops) {
+    const Op& op = graph.op(id);
+    NewOp copy{op.kind, {}, {}, op.attrs, op.regions, op.place, op.name, op.origins, op.transform, {}};
+    for (ValueId v : op.inputs) copy.inputs.push_back(v ? mapped[v.index] : ValueId{});
+    for (ValueId v : op.outputs) {
+      copy.results.push_back(type_inside(graph.type(v), mapped));
+      copy.result_names.push_back(graph.value(v).name);
+    }
+    const OpId made = region.add(std::move(copy));
+    for (size_t r = 0; r < op.outputs.size(); ++r) mapped[op.outputs[r].index] = region.op(made).outputs[r];
+  }
+  for (ValueId v : plan.results) region.add_output(mapped[v.index], graph.value(v).name);
+  return region;
+}
+
+OpId contract(Graph& graph, const RegionPlan& plan, RegionOp made) {
+  WEFT_CHECK(!plan.between, "contracting a set that is not convex");
+  const std::set<OpId> inside(plan.ops.begin(), plan.ops.end());
+  // What depends on the set goes behind it; the region then stands where its last op stood.
+  const OpId last = plan.ops.back(), behind = graph.next(last);
+  for (OpId id : dependents_between(graph, inside, plan.ops.front(), last)) graph.move_before(id, behind);
+  NewOp op{made.kind, plan.operands,  {}, std::move(made.attrs), {}, graph.op(last).place, made.name,
+           {},        made.transform, {}};
+  for (OpId id : plan.ops) {
+    const auto& origins = graph.op(id).origins;
+    op.origins.insert(op.origins.end(), origins.begin(), origins.end());
+  }
+  std::vector<std::string> names;
+  for (ValueId v : plan.results) {
+    op.results.push_back(graph.type(v));
+    names.push_back(graph.value(v).name);
+  }
+  op.regions.push_back(copy_region(graph, plan));
+  const OpId id = graph.add(std::move(op), graph.next(last));
+  for (size_t r = 0; r < plan.results.size(); ++r) graph.replace_uses(plan.results[r], graph.op(id).outputs[r]);
+  for (auto at = plan.ops.rbegin(); at != plan.ops.rend(); ++at) graph.erase(*at);
+  for (size_t r = 0; r < names.size(); ++r) graph.rename(graph.op(id).outputs[r], names[r]);
+  return id;
+}
+
+}  // namespace weftc

@@ -1,0 +1,64 @@
+// pipeline: the whole graph is one Chunk over the batch (C6). Its ops keep their places; the order of (stage,
+// micro-batch) pairs is a table of the Plan.
+#include <algorithm>
+
+#include "passes/transform/transforms.h"
+
+namespace weftc {
+
+namespace {
+
+bool is_state(const Module& module, const std::string& input) {
+  return std::any_of(module.states.begin(), module.states.end(), [&](const State& s) { return s.input == input; });
+}
+
+/// Inputs are cut along dim 0, inside the slices already there.
+std::map<ValueId, AxisState> batch_seeds(const Module& module, const Graph& graph, int micro_batches) {
+  std::map<ValueId, AxisState> seeds;
+  for (ValueId v : graph.inputs()) {
+    const TensorType& type = graph.type(v);
+    if (type.shape.empty() || type.shape[0].count || is_state(module, graph.value(v).name)) continue;
+    const Mesh mesh = module.mesh(graph, graph.producer_op(v).place);
+    int64_t block = type.shape[0].bound;
+    for (const Digit& d : digits_of(type.layout, 0, mesh)) block = std::min(block, d.block);
+    if (block % micro_batches == 0) seeds[v] = AxisState::sliced(0, block / micro_batches);
+  }
+  return seeds;
+}
+
+}  // namespace
+
+void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags) {
+  Graph& graph = module.graph;
+  const int k = module.pipeline->micro_batches;
+  std::vector<OpId> ops;
+  for (OpId id : graph.order())
+    if (category(graph.op(id)) != Category::Source) ops.push_back(id);
+  const std::map<ValueId, AxisState> seeds = batch_seeds(module, graph, k);
+  if (seeds.empty()) {
+    diags.error("micro-batches-indivisible", schedule.pipeline->micro_batches_loc,
+                "{} micro-batches do not divide the first dimension of any input", k);
+    return;
+  }
+  const ChunkTypes typing = type_in_chunks(module, graph, ops, seeds, k);
+  if (!typing.refusal.empty()) {
+    diags.error("micro-batches-reshard", schedule.pipeline->micro_batches_loc,
+                "the model cannot run in {} micro-batches: {}", k, typing.refusal);
+    return;
+  }
+  for (const Graph::Output& out : graph.outputs()) {
+    const int time = static_cast<int>(module.mesh(graph, graph.producer_op(out.value).place).size());
+    const bool depends = typing.inside.contains(out.value) && !typing.inside.at(out.value)[time].is(AxisState::Kind::R);
+    if (!depends) {
+      diags.error("micro-batches-output", schedule.pipeline->micro_batches_loc,
+                  "output '{}' does not depend on the micro-batch", out.name);
+      return;
+    }
+  }
+  module.transforms.push_back({format("pipeline of {} micro-batches", k), schedule.pipeline->loc});
+  const TransformId transform{static_cast<uint32_t>(module.transforms.size() - 1)};
+  const OpId chunk = make_chunk(module, typing, k, "pipeline", {{"mechanism", std::string("pipeline")}}, transform);
+  graph.edit(chunk).place = {};  // its ops have places of their own
+}
+
+}  // namespace weftc

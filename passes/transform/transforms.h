@@ -1,0 +1,65 @@
+// The steps of a schedule's `transform:` list, one function each; every refusal names the rule, the nodes and what
+// would make it legal (README.md).
+#pragma once
+#include <map>
+
+#include "ir/op_def.h"
+#include "passes/pass.h"
+#include "passes/select.h"
+
+namespace weftc {
+
+/// One instance of a step: the texts of its variables, where it stands, and how it will be cited.
+struct StepContext {
+  Module& module;
+  Diags& diags;
+  const SelectableNames& names;
+  const Bindings& bindings;
+  const Loc& loc;
+  TransformId transform;
+  bool unchecked = false;  // Env::unchecked
+
+  Graph& graph() const { return module.graph; }
+  /// The ops of a selector in this instance; reports and returns none where it matches nothing.
+  std::vector<OpId> select(const Selector& selector) const;
+  /// The ops of several selectors, each once, in graph order, with the views and local slices that stand between them,
+  /// without the inputs and weights that a pattern also meets. Reports and returns none where nothing else is named.
+  std::vector<OpId> select_all(const std::vector<Selector>& selectors) const;
+  std::string name(const std::string& text) const { return substitute(text, bindings); }
+  /// A name that a step is about to make is free; else reports at `loc` what has it.
+  bool is_free(const std::string& made, const Loc& loc) const;
+};
+
+/// all-reduce -> reduce-scatter + all-gather.
+void split_collective(const StepContext& step, const SplitStep& what);
+/// Moves an all-gather behind ops that can run on its slices, or all-reduces behind linear ops.
+void reorder_collective(const StepContext& step, const ReorderStep& what);
+/// Makes one region, hence one kernel, of ops and at most one reduction and one all-gather around them.
+void fuse_ops(const StepContext& step, const FuseStep& what);
+/// Runs ops in chunks of one dim, so that their parts on different streams overlap.
+void overlap_ops(const StepContext& step, const OverlapStep& what);
+/// The whole graph as one Chunk over micro-batches (`pipeline:`).
+void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags);
+
+/// The state with which ops of a body run in chunks: the layouts of their values with the time axis.
+struct ChunkTypes {
+  std::vector<OpId> ops;             // in graph order
+  std::map<ValueId, Layout> inside;  // of values made by the ops
+  /// Of operands from outside, as each op reads them: one entry for each (op, input).
+  std::map<std::pair<OpId, uint32_t>, Layout> operands;
+  size_t typed = 0;     // how many ops were, in that order, before one was refused
+  std::string refusal;  // "" when the body types without a reshard on the time axis (C2)
+};
+/// Types `ops` on the mesh with one more axis of size `chunks`: values of `seeds` that come from outside arrive so,
+/// those that the ops make are asked for so. Nothing is changed.
+ChunkTypes type_in_chunks(const Module& module, const Graph& graph, const std::vector<OpId>& ops,
+                          const std::map<ValueId, AxisState>& seeds, int chunks, bool unchecked = false);
+/// Contracts typed ops into a Chunk op; the id of the op.
+OpId make_chunk(Module& module, const ChunkTypes& typing, int chunks, const std::string& name, Attrs attrs,
+                TransformId transform, bool unchecked = false);
+/// What a rule that does not look would carry on: the first operand's state of an axis, where the result has that dim.
+/// Nothing where the result cannot have it.
+std::optional<AxisState> carried_blindly(const Graph& graph, const Op& op, size_t result, int axis,
+                                         const std::vector<Layout>& arriving);
+
+}  // namespace weftc

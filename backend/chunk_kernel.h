@@ -16,8 +16,8 @@
 #include <map>
 #include <set>
 
-#include "backend/naming.h"
 #include "backend/steps.h"
+#include "ir/base/naming.h"
 
 namespace weftc {
 

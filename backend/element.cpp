@@ -86,7 +86,7 @@ static bool is_word(const std::string& text) {
 }
 
 Element Elements::load(ValueId value, const IndexList& index) {
-  const int number = context_.input_formal(value);
+  const size_t number = context_.input_parameter(value);
   const Parameter& parameter = context_.kernel.parameters[number];
   const IndexExpr offset = context_.offset(parameter, index);
   std::string base = context_.parameter_name(static_cast<size_t>(number));

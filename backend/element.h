@@ -88,18 +88,6 @@ class Elements {
   int shared_arrays_ = 0;
 };
 
-/// Indices of a view's operand for those of its result; nothing for Concat and Pad, whose elements depend on where they
-/// are.
-std::optional<IndexList> view_index(const KernelContext& context, ValueId value, const IndexList& index);
-
-/// The parameter, and where in it, that a chain of views reads for an element.
-struct Load {
-  size_t parameter = 0;
-  IndexExpr offset;
-};
-/// Nothing where a Concat or Pad decides, or something is computed.
-std::optional<Load> load_of(KernelContext& context, ValueId value, IndexList index);
-
 /// Whether a pointwise op costs more than a few additions.
 bool is_expensive(const Op& op);
 

@@ -6,58 +6,10 @@
 
 namespace weftc {
 
-/// Attributes of views speak of global positions; slices begin and end at multiples of all blocks (L5), so the
-/// local position is the global one divided by the sizes.
-static int64_t local(int64_t position, const TensorType& type, int dim, const Mesh& mesh) {
-  return position / parts_of(type, dim, mesh);
-}
-
-static IndexList expanded(const IndexList& index, const Dims& operand) {
-  IndexList at(operand.size());
-  const size_t offset = index.size() - operand.size();
-  for (size_t d = 0; d < operand.size(); ++d) at[d] = operand[d] == 1 ? IndexExpr(0) : index[offset + d];
-  return at;
-}
-
-std::optional<IndexList> view_index(const KernelContext& context, ValueId value, const IndexList& index) {
-  const Op& op = context.body.producer_op(value);
-  const TensorType& type = context.body.type(op.inputs[0]);
-  const Dims from_dims = context.dims(op.inputs[0]);
-  IndexList at = index;
-  switch (op.kind) {
-    case OpKind::Reshape:
-    case OpKind::Squeeze:
-    case OpKind::Unsqueeze:
-    case OpKind::Flatten:
-      return unravel(linear_index(index, context.dims(value)), from_dims);
-    case OpKind::Transpose:
-      for (size_t d = 0; d < index.size(); ++d) at[static_cast<size_t>(op.ints("perm")[d])] = index[d];
-      return at;
-    case OpKind::Expand:
-      return expanded(index, from_dims);
-    case OpKind::Slice:
-      for (int d = 0; d < type.ndim(); ++d)
-        at[d] = index[d] * op.ints("steps")[d] + local(op.ints("starts")[d], type, d, context.kernel.mesh);
-      return at;
-    case OpKind::Tile:
-      for (size_t d = 0; d < index.size(); ++d)
-        at[d] = from_dims[d] == 1 ? IndexExpr(0) : remainder(index[d], from_dims[d]);
-      return at;
-    case OpKind::Split: {
-      const size_t axis = static_cast<size_t>(op.integer("axis"));
-      for (uint32_t r = 0; r < context.body.value(value).result; ++r)
-        at[axis] = at[axis] + context.dims(op.outputs[r])[axis];
-      return at;
-    }
-    default:
-      return {};
-  }
-}
-
 Element Elements::view(ValueId value, const Op& op, const IndexList& index) {
   if (op.kind == OpKind::Concat) return concat(value, op, index);
   if (op.kind == OpKind::Pad) return pad(value, op, index);
-  if (const std::optional<IndexList> at = view_index(context_, value, index)) return this->at(op.inputs[0], *at);
+  if (const std::optional<IndexList> at = context_.view_index(value, index)) return this->at(op.inputs[0], *at);
   return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
 }
 
@@ -112,7 +64,7 @@ Element Elements::pad(ValueId value, const Op& op, const IndexList& index) {
   std::string inside;
   IndexList at = index;
   for (int d = 0; d < type.ndim(); ++d) {
-    const IndexExpr place = index[d] - local(op.ints("pads")[d], type, d, context_.kernel.mesh);
+    const IndexExpr place = index[d] - local_position(op.ints("pads")[d], type, d, context_.kernel.mesh);
     const bool certain = place.low() >= 0 && place.high() < dims[d];
     if (certain || mode == "constant")
       at[d] = dims[d] ? clamped(place, dims[d], inside) : IndexExpr(0);
@@ -189,18 +141,6 @@ Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) 
   const DType dtype = body_.type(value).dtype;
   return named(
       value, {held + " ? " + element.text + " : " + compute_type(dtype) + "(0)", scopes.deeper(scope, element.scope)});
-}
-
-std::optional<Load> load_of(KernelContext& context, ValueId value, IndexList index) {
-  while (context.body.producer_op(value).kind != OpKind::Input) {
-    if (category(context.body.producer_op(value)) != Category::View) return {};
-    const std::optional<IndexList> moved = view_index(context, value, index);
-    if (!moved) return {};
-    index = *moved;
-    value = context.body.producer_op(value).inputs[0];
-  }
-  const size_t parameter = static_cast<size_t>(context.input_formal(value));
-  return Load{parameter, context.offset(context.kernel.parameters[parameter], index)};
 }
 
 }  // namespace weftc

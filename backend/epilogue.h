@@ -5,9 +5,6 @@
 
 namespace weftc {
 
-/// The result of the one contraction of a body; nothing where there are several, or other loops.
-ValueId contraction_of(const Graph& body);
-
 class Epilogue {
  public:
   Epilogue(KernelContext& context, ValueId root) : context_(context), body_(context.body), root_(root) {}

@@ -2,7 +2,7 @@
 #pragma once
 #include <optional>
 
-#include "backend/digits.h"
+#include "ir/kernel/digits.h"
 #include "ir/plan.h"
 
 namespace weftc {

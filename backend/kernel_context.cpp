@@ -49,7 +49,7 @@ std::string int_literal(int64_t value, DType dtype) {
 }
 
 KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, Written written)
-    : plan(plan), kernel(kernel), body(kernel.body), diags_(diags), written_(written) {
+    : KernelBody(kernel, plan.places[kernel.place.index].mesh.size()), plan(plan), diags_(diags), written_(written) {
   for (const char* word :
        {"team",  "peers", "begin",   "end",     "invocation", "trip", "n0",      "m",      "batch",  "width",
         "sums",  "p",     "extents", "first",   "column",     "rows", "columns", "panels", "window", "group",
@@ -65,9 +65,8 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
     const Op& op = body.op(id);
     if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) continue;
     need({Argument::Kind::Peers});
-    if (!group_.empty() && group_ != op.ints("axes"))
+    if (op.ints("axes") != group())
       refuse("kernel-groups-unsupported", op, "collectives over different axes in one kernel");
-    group_ = op.ints("axes");
   }
   // The operands' names for the peers' copies.
   for (const std::string& name : parameter_names_) {
@@ -90,12 +89,6 @@ std::string KernelContext::shared_array(const std::string& type, const std::stri
   return "weft::shared<" + type + ", " + count + ", " + std::to_string(site) + ">()";
 }
 
-int64_t KernelContext::ranks() const {
-  int64_t ranks = 1;
-  for (int64_t axis : group_) ranks *= kernel.mesh[axis].size;
-  return ranks;
-}
-
 void KernelContext::refuse(std::string id, const Op& op, const std::string& what) {
   failed_ = true;
   const std::vector<OriginId>& origins = op.origins.empty() ? kernel.origins : op.origins;
@@ -103,59 +96,17 @@ void KernelContext::refuse(std::string id, const Op& op, const std::string& what
   diags_.error(std::move(id), loc, "'{}' (in kernel '{}'): {}", printable(op.name), kernel.name, what);
 }
 
-std::string KernelContext::run_extent(const TensorType& type, int dim) {
-  const Extent& extent = type.shape[dim];
-  const std::vector<Digit> digits = this->digits(type, dim);
-  const bool ragged = is_ragged(extent.bound, digits);
-  if (!extent.count && !ragged) return "";
-  for (size_t i = 0; i < kernel.extents.size(); ++i) {
-    const RunExtent& e = kernel.extents[i];
-    const bool same = extent.count ? e.axis < 0 && e.count == extent.count
-                                   : e.axis == digits[0].axis && e.extent == extent.bound && e.block == digits[0].block;
-    if (!same) continue;
-    need({Argument::Kind::Extent, static_cast<int>(i)});
-    return extent_names_[i];
-  }
-  check_failed(__FILE_NAME__, __LINE__, "kernel '" + kernel.name + "' lacks a run-time extent");
+std::string KernelContext::run_extent(const TensorType& type, int dim) const {
+  const std::optional<size_t> number = run_extent_of(type, dim);
+  if (!number) return "";
+  need({Argument::Kind::Extent, static_cast<int>(*number)});
+  return extent_names_[*number];
 }
 
-IndexExpr KernelContext::coordinate(int axis) {
-  const Argument argument{is_time(axis) ? Argument::Kind::Chunk : Argument::Kind::Coordinate, axis};
+IndexExpr KernelContext::coordinate(int axis) const {
+  const Argument argument{is_time_axis(axis) ? Argument::Kind::Chunk : Argument::Kind::Coordinate, axis};
   if (kernel.mesh[axis].size > 1) need(argument);
-  return index_variable(argument_name(argument), 0, kernel.mesh[axis].size - 1);
-}
-
-int KernelContext::input_formal(ValueId input) const {
-  const std::vector<ValueId>& inputs = body.inputs();
-  return static_cast<int>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin());
-}
-
-/// Position of matrix element (k, n) of batch `lead` in panels.
-static IndexExpr panel_offset(const Packing& packing, const Dims& dims, const IndexList& index) {
-  const size_t nd = dims.size();
-  const size_t k_dim = packing.transposed ? nd - 1 : nd - 2, n_dim = packing.transposed ? nd - 2 : nd - 1;
-  const int64_t width = packing.width, k = dims[k_dim], panels = (dims[n_dim] + width - 1) / width;
-  const IndexExpr lead = linear_index({index.begin(), index.end() - 2}, {dims.begin(), dims.end() - 2});
-  return lead * (panels * k * width) + quotient(index[n_dim], width) * (k * width) + index[k_dim] * width +
-         remainder(index[n_dim], width);
-}
-
-IndexExpr KernelContext::offset(const Parameter& parameter, const IndexList& index) {
-  IndexList at = index;
-  Dims dims;
-  const auto whole = [&](int axis) {
-    return std::find(parameter.whole_over.begin(), parameter.whole_over.end(), axis) != parameter.whole_over.end();
-  };
-  for (int d = 0; d < parameter.type.ndim(); ++d) {
-    const std::vector<Digit> digits = this->digits(parameter.type, d);
-    int64_t extent = buffer_extent(parameter.type.shape[d].bound, digits);
-    for (const Digit& digit : digits)
-      if (whole(digit.axis)) extent *= digit.size;
-    at[d] = with_digits(index[d], digits, whole, coordinates());
-    dims.push_back(extent);
-  }
-  if (parameter.packing.kind == Packing::Kind::Panels) return panel_offset(parameter.packing, dims, at);
-  return linear_index(at, dims);
+  return KernelBody::coordinate(axis);
 }
 
 std::string KernelContext::argument_name(const Argument& argument) const {
@@ -166,7 +117,7 @@ std::string KernelContext::argument_name(const Argument& argument) const {
       return "peers";
     case Argument::Kind::Chunk:
     case Argument::Kind::Coordinate:
-      return identifier(kernel.mesh[argument.number].name) + "_index";
+      return coordinate_name(argument.number);
     case Argument::Kind::Extent:
       return extent_names_[argument.number];
     case Argument::Kind::Invocation:
@@ -214,7 +165,7 @@ std::vector<std::string> KernelContext::prologue() const {
     const std::string name = argument_name(a);
     if (is_read(*this, a)) {
       const ValueId count = kernel.extents[a.number].count;
-      lines.push_back("const int64_t " + name + " = " + parameter_names_[input_formal(count)] + "[0];");
+      lines.push_back("const int64_t " + name + " = " + parameter_names_[input_parameter(count)] + "[0];");
     } else if (is_device() && a.kind == Argument::Kind::Invocation) {
       lines.push_back("const uint32_t " + name + " = *" + name + "_at;");
     }
@@ -228,7 +179,7 @@ void KernelContext::cover(int64_t blocks, int64_t threads) {
     blocks = std::max(blocks, blocks * threads / kChunkThreads);
     threads = kChunkThreads;
   }
-  blocks_ = std::clamp(blocks, blocks_, group_.empty() && !is_in_chunks() ? kMostBlocks : kMostPeerBlocks);
+  blocks_ = std::clamp(blocks, blocks_, group().empty() && !is_in_chunks() ? kMostBlocks : kMostPeerBlocks);
   threads_ = std::max(threads, threads_);
 }
 

@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/digits.h"
-#include "backend/naming.h"
-#include "ir/plan.h"
+#include "ir/base/naming.h"
+#include "ir/kernel/kernel_body.h"
 
 namespace weftc {
 
@@ -39,37 +38,25 @@ inline constexpr int64_t kChunkThreads = 128;
 /// chunks calls, which on a device is another kind of function.
 enum class Written : uint8_t { Kernel, InChunks };
 
-class KernelContext {
+class KernelContext : public KernelBody {
  public:
   KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, Written written = Written::Kernel);
 
   const Plan& plan;
-  const Kernel& kernel;
-  const Graph& body;
 
   /// Reports `id` at the op's origin; the kernel gives no text.
   void refuse(std::string id, const Op& op, const std::string& what);
   bool failed() const { return failed_; }
 
-  /// Extents on this rank, in this chunk: bounds.
-  Dims dims(ValueId value) const { return buffer_dims(body.type(value), kernel.mesh); }
-  Dims dims(const TensorType& type) const { return buffer_dims(type, kernel.mesh); }
-  std::vector<Digit> digits(const TensorType& type, int dim) const { return digits_of(type.layout, dim, kernel.mesh); }
-  bool is_time(int axis) const { return axis >= static_cast<int>(place().mesh.size()); }
   const Place& place() const { return plan.places[kernel.place.index]; }
 
   /// The run-time length of a dimension as a kernel argument; nothing where it is static.
-  std::string run_extent(const TensorType& type, int dim);
-  /// The coordinate on a mesh axis: this rank's, or the chunk.
-  IndexExpr coordinate(int axis);
-  CoordinateFn coordinates() {
+  std::string run_extent(const TensorType& type, int dim) const;
+  /// Notes that the kernel needs the coordinate as an argument.
+  IndexExpr coordinate(int axis) const override;
+  CoordinateFn coordinates() const {
     return [this](int axis) { return coordinate(axis); };
   }
-  /// Position of an element in the memory of a parameter.
-  IndexExpr offset(const Parameter& parameter, const IndexList& index);
-  /// The parameter of an Input, or of output `number`.
-  int input_formal(ValueId input) const;
-  int output_parameter(size_t number) const { return static_cast<int>(body.inputs().size() + number); }
 
   /// Names in the emitted function: the Plan's, made legal.
   const std::string& parameter_name(size_t number) const { return parameter_names_[number]; }
@@ -78,16 +65,13 @@ class KernelContext {
   /// An array that the threads of a block share, the site-th of the kernel; in a loop over chunks from byte `first` on
   /// of what its steps share.
   std::string shared_array(const std::string& type, const std::string& count, int site, int64_t first) const;
-  void need(Argument argument) { arguments_.insert(argument); }
+  void need(Argument argument) const { arguments_.insert(argument); }
   /// Those that a launch passes, in front of the operands.
   std::vector<Argument> passed_arguments() const;
   /// The name of an argument inside the kernel.
   std::string argument_name(const Argument& argument) const;
   /// "weft::Team& team, const float* x, float* y"; a device's definition says where its peer table lies.
   std::string parameters(bool definition = false) const;
-  /// Axes of the collectives in the body: the group of its peer table, and how many ranks that is.
-  const std::vector<int64_t>& group() const { return group_; }
-  int64_t ranks() const;
   bool reads_peers() const { return arguments_.contains({Argument::Kind::Peers, -1}); }
 
   /// Names of parameters; each attempt to write the body starts with a copy.
@@ -107,9 +91,8 @@ class KernelContext {
   Diags& diags_;
   const Written written_;
   bool failed_ = false;
-  std::vector<int64_t> group_;
   std::vector<std::string> parameter_names_, extent_names_;
-  std::set<Argument> arguments_;
+  mutable std::set<Argument> arguments_;  // what the text has turned out to need
   int64_t blocks_ = 1, threads_ = 32;
 };
 

@@ -6,7 +6,6 @@
 #include "backend/epilogue.h"
 #include "backend/kernel_text.h"
 #include "backend/nest.h"
-#include "backend/window_geometry.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -75,7 +74,7 @@ std::string address(const Site& site, const std::vector<std::string>& without) {
 }
 
 std::optional<Site> ContractionWriter::site(ValueId value, const IndexList& index) {
-  const std::optional<Load> load = load_of(context_, value, index);
+  const std::optional<Load> load = context_.load_of(value, index);
   if (!load) return {};
   const Parameter& parameter = context_.kernel.parameters[load->parameter];
   if (std::string(memory_type(parameter.type.dtype)) != type() || parameter.packing.kind != Packing::Kind::RowMajor)
@@ -186,7 +185,7 @@ bool ContractionWriter::is_panels(ValueId value, const Parameter*& parameter, st
   const bool transposed = op.kind == OpKind::Transpose;
   const ValueId from = transposed ? op.inputs[0] : value;
   if (body_.producer_op(from).kind != OpKind::Input) return false;
-  const size_t number = static_cast<size_t>(context_.input_formal(from));
+  const size_t number = context_.input_parameter(from);
   parameter = &context_.kernel.parameters[number];
   name = context_.parameter_name(number);
   return parameter->packing.kind == Packing::Kind::Panels && parameter->packing.transposed == transposed &&
@@ -310,7 +309,7 @@ std::optional<std::vector<std::string>> ContractionWriter::pool() {
   const Site x = planes();
   context_.need({Argument::Kind::Team});
   const std::string t = type(), limits = "std::numeric_limits<" + t + ">::infinity()";
-  lines_.push_back(g->text);
+  lines_.push_back(window_line(*g));
   const Shape shape{{planes_count}, 1, g->outputs, 1, "", "", "", ""};
   sum_text_ = largest  ? "sums[j]"
               : padded ? "sums[j] / " + t + "(" + std::to_string(g->taps) + ")"
@@ -358,7 +357,7 @@ std::optional<std::vector<std::string>> ContractionWriter::convolution() {
                     std::to_string(depth)};
   const std::string head =
       "[&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " + t + "* sums) {";
-  if (!g->plain) lines_.push_back(g->text);
+  if (!g->plain) lines_.push_back(window_line(*g));
   std::vector<std::string> epilogue;
   if (single) {
     // The filters of all groups lie one behind the other.

@@ -2,7 +2,6 @@
 // nothing to share: that, and operands that do not lie row-major, are plain loops.
 #include "backend/device_tile.h"
 #include "backend/kernel_text.h"
-#include "backend/window_geometry.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -14,7 +13,7 @@ std::optional<std::string> operand_address(KernelContext& context, ValueId value
   const Dims dims = context.dims(value);
   IndexList index;
   for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
-  const std::optional<Load> load = load_of(context, value, index);
+  const std::optional<Load> load = context.load_of(value, index);
   if (!load) return {};
   const Parameter& parameter = context.kernel.parameters[load->parameter];
   IndexExpr first = load->offset;
@@ -50,7 +49,7 @@ std::optional<std::vector<std::string>> write_device_convolution(KernelContext& 
   if (!x || !w || !behind.reach(index)) return {};
   const Tile tile = choose_tile(context, {g->groups, g->filters, g->batch * g->outputs}, dtype);
   const std::string shape = context.names.unique("convolution"), tile_name = context.names.unique("Tile");
-  std::vector<std::string> lines = {g->text,
+  std::vector<std::string> lines = {window_line(*g),
                                     "constexpr weft::Convolution " + shape + "{.batch = " + std::to_string(g->batch) +
                                         ", .groups = " + std::to_string(g->groups) +
                                         ", .channels = " + std::to_string(g->channels) +

@@ -63,7 +63,7 @@ class LibraryCall {
 };
 
 std::optional<Strided> LibraryCall::tensor(ValueId value, IndexList at) {
-  const std::optional<Load> load = load_of(context_, value, std::move(at));
+  const std::optional<Load> load = context_.load_of(value, std::move(at));
   if (!load || context_.kernel.parameters[load->parameter].type.dtype != body_.type(root_).dtype) return {};
   return Strided{load->parameter, load->offset};
 }
@@ -124,7 +124,7 @@ bool LibraryCall::follow() {
     }
     value = next;
   }
-  const size_t parameter = static_cast<size_t>(context_.output_parameter(0));
+  const size_t parameter = context_.output_parameter(0);
   y_ = {parameter, context_.offset(context_.kernel.parameters[parameter], at)};
   return context_.kernel.parameters[parameter].type.dtype == body_.type(root_).dtype;
 }

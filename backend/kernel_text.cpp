@@ -21,6 +21,19 @@ std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, s
   return text;
 }
 
+/// Three numbers of spatial dimensions as text, `fill` where there are fewer.
+static std::string triple(const Dims& numbers, int64_t fill) {
+  std::vector<std::string> texts(3 - numbers.size(), std::to_string(fill));
+  for (int64_t n : numbers) texts.push_back(std::to_string(n));
+  return "{" + join(texts, ", ") + "}";
+}
+
+std::string window_line(const WindowGeometry& g) {
+  return "constexpr weft::SlidingWindow window{.in = " + triple(g.in, 1) + ", .out = " + triple(g.out, 1) +
+         ", .taps = " + triple(g.window, 1) + ", .stride = " + triple(g.stride, 1) +
+         ", .dilation = " + triple(g.dilation, 1) + ", .pad = " + triple(g.before, 0) + "};";
+}
+
 static bool has_kind(const Graph& body, std::initializer_list<OpKind> kinds) {
   for (OpId id : body.order())
     for (OpKind kind : kinds)

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "backend/kernel_context.h"
+#include "ir/kernel/window_geometry.h"
 
 namespace weftc {
 
@@ -19,6 +20,9 @@ struct KernelText {
 /// Reports what cannot be lowered; the text is then of no use. In a loop over chunks a device has no library's calls.
 KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags,
                         Written written = Written::Kernel);
+
+/// "constexpr weft::SlidingWindow window{...};"
+std::string window_line(const WindowGeometry& geometry);
 
 /// "MatMul h.0.mlp.c_fc, Add h.0.mlp.bias", at most `limit` characters.
 std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, size_t limit);

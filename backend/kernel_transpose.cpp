@@ -32,7 +32,7 @@ IndexList result_index(const Dims& dims) {
 }
 
 std::optional<Transposition> find_transposition(KernelContext& context, const Dims& dims) {
-  const std::optional<Load> load = load_of(context, context.body.outputs()[0].value, result_index(dims));
+  const std::optional<Load> load = context.load_of(context.body.outputs()[0].value, result_index(dims));
   if (!load || dims.size() < 2 || dims.back() < kTile / 4) return {};
   const size_t last = dims.size() - 1;
   const auto stride = [&](size_t d) { return stride_of(load->offset, "o" + std::to_string(d)); };
@@ -54,7 +54,7 @@ std::optional<std::vector<std::string>> write_transposition(KernelContext& conte
   const std::optional<Transposition> found = find_transposition(context, dims);
   if (!found) return {};
   const size_t row = found->row, last = dims.size() - 1;
-  const Parameter& to = context.kernel.parameters[static_cast<size_t>(context.output_parameter(0))];
+  const Parameter& to = context.kernel.parameters[context.output_parameter(0)];
   const std::string type = memory_type(to.type.dtype), rows = std::to_string(dims[row]);
   const std::string columns = std::to_string(dims[last]);
   int64_t others = 1;
@@ -68,9 +68,9 @@ std::optional<std::vector<std::string>> write_transposition(KernelContext& conte
   for (size_t d = 0; d < last; ++d)
     if (dims[d] == 1) index[d] = 0;
   const std::string source = context.parameter_name(found->from.parameter) + "[" +
-                             load_of(context, context.body.outputs()[0].value, index)->offset.text() + "]";
-  const std::string target = context.parameter_name(static_cast<size_t>(context.output_parameter(0))) + "[" +
-                             context.offset(to, index).text() + "]";
+                             context.load_of(context.body.outputs()[0].value, index)->offset.text() + "]";
+  const std::string target =
+      context.parameter_name(context.output_parameter(0)) + "[" + context.offset(to, index).text() + "]";
   const int64_t blocks = others * ((dims[row] + kTile - 1) / kTile) * ((dims[last] + kTile - 1) / kTile);
   context.cover(blocks, 256);
   const std::string r = "o" + std::to_string(row), c = "o" + std::to_string(last);

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/naming.h"
+#include "ir/base/naming.h"
 #include "ir/base/text.h"
 
 namespace weftc {

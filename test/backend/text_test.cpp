@@ -1,9 +1,9 @@
 // Names in emitted text, and the template engine.
 #include <doctest/doctest.h>
 
-#include "backend/naming.h"
 #include "backend/render.h"
 #include "ir/base/check.h"
+#include "ir/base/naming.h"
 
 using namespace weftc;
 

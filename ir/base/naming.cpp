@@ -1,4 +1,4 @@
-#include "backend/naming.h"
+#include "ir/base/naming.h"
 
 #include <algorithm>
 #include <cctype>

@@ -2,7 +2,7 @@
 #pragma once
 #include <functional>
 
-#include "backend/index_expr.h"
+#include "ir/kernel/index_expr.h"
 #include "ir/layout.h"
 
 namespace weftc {

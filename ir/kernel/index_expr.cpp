@@ -1,4 +1,4 @@
-#include "backend/index_expr.h"
+#include "ir/kernel/index_expr.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,5 +1,5 @@
 // The index algebra against brute force: random sums, digits, and chains of reshapes and transposes.
-#include "backend/index_expr.h"
+#include "ir/kernel/index_expr.h"
 
 #include <doctest/doctest.h>
 

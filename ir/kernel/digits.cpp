@@ -1,4 +1,4 @@
-#include "backend/digits.h"
+#include "ir/kernel/digits.h"
 
 namespace weftc {
 

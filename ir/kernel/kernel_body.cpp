@@ -1,0 +1,176 @@
+#include "ir/kernel/kernel_body.h"
+
+#include <algorithm>
+
+#include "ir/base/check.h"
+#include "ir/base/naming.h"
+#include "ir/op_def.h"
+
+namespace weftc {
+
+std::optional<size_t> KernelBody::run_extent_of(const TensorType& type, int dim) const {
+  const Extent& extent = type.shape[dim];
+  const std::vector<Digit> digits = this->digits(type, dim);
+  if (!extent.count && !is_ragged(extent.bound, digits)) return {};
+  for (size_t i = 0; i < kernel.extents.size(); ++i) {
+    const RunExtent& e = kernel.extents[i];
+    const bool same = extent.count ? e.axis < 0 && e.count == extent.count
+                                   : e.axis == digits[0].axis && e.extent == extent.bound && e.block == digits[0].block;
+    if (same) return i;
+  }
+  check_failed(__FILE_NAME__, __LINE__, "kernel '" + kernel.name + "' lacks a run-time extent");
+}
+
+std::string KernelBody::coordinate_name(int axis) const { return identifier(kernel.mesh[axis].name) + "_index"; }
+
+IndexExpr KernelBody::coordinate(int axis) const {
+  return index_variable(coordinate_name(axis), 0, kernel.mesh[axis].size - 1);
+}
+
+/// Position of matrix element (k, n) of batch `lead` in panels.
+static IndexExpr panel_offset(const Packing& packing, const Dims& dims, const IndexList& index) {
+  const size_t nd = dims.size();
+  const size_t k_dim = packing.transposed ? nd - 1 : nd - 2, n_dim = packing.transposed ? nd - 2 : nd - 1;
+  const int64_t width = packing.width, k = dims[k_dim], panels = (dims[n_dim] + width - 1) / width;
+  const IndexExpr lead = linear_index({index.begin(), index.end() - 2}, {dims.begin(), dims.end() - 2});
+  return lead * (panels * k * width) + quotient(index[n_dim], width) * (k * width) + index[k_dim] * width +
+         remainder(index[n_dim], width);
+}
+
+IndexExpr KernelBody::offset(const Parameter& parameter, const IndexList& index) const {
+  IndexList at = index;
+  Dims dims;
+  const auto is_unsliced = [&](int axis) {
+    return std::find(parameter.whole_over.begin(), parameter.whole_over.end(), axis) != parameter.whole_over.end();
+  };
+  for (int d = 0; d < parameter.type.ndim(); ++d) {
+    const std::vector<Digit> digits = this->digits(parameter.type, d);
+    int64_t extent = buffer_extent(parameter.type.shape[d].bound, digits);
+    for (const Digit& digit : digits)
+      if (is_unsliced(digit.axis)) extent *= digit.size;
+    at[d] = with_digits(index[d], digits, is_unsliced, [this](int axis) { return coordinate(axis); });
+    dims.push_back(extent);
+  }
+  if (parameter.packing.kind == Packing::Kind::Panels) return panel_offset(parameter.packing, dims, at);
+  return linear_index(at, dims);
+}
+
+size_t KernelBody::input_parameter(ValueId input) const {
+  const std::vector<ValueId>& inputs = body.inputs();
+  return static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin());
+}
+
+int64_t local_position(int64_t position, const TensorType& type, int dim, const Mesh& mesh) {
+  return position / parts_of(type, dim, mesh);
+}
+
+static IndexList expanded(const IndexList& index, const Dims& operand) {
+  IndexList at(operand.size());
+  const size_t offset = index.size() - operand.size();
+  for (size_t d = 0; d < operand.size(); ++d) at[d] = operand[d] == 1 ? IndexExpr(0) : index[offset + d];
+  return at;
+}
+
+std::optional<IndexList> KernelBody::view_index(ValueId value, const IndexList& index) const {
+  const Op& op = body.producer_op(value);
+  if (category(op) != Category::View) return {};
+  const TensorType& type = body.type(op.inputs[0]);
+  const Dims from_dims = dims(op.inputs[0]);
+  IndexList at = index;
+  switch (op.kind) {
+    case OpKind::Reshape:
+    case OpKind::Squeeze:
+    case OpKind::Unsqueeze:
+    case OpKind::Flatten:
+      return unravel(linear_index(index, dims(value)), from_dims);
+    case OpKind::Transpose:
+      for (size_t d = 0; d < index.size(); ++d) at[static_cast<size_t>(op.ints("perm")[d])] = index[d];
+      return at;
+    case OpKind::Expand:
+      return expanded(index, from_dims);
+    case OpKind::Slice:
+      for (int d = 0; d < type.ndim(); ++d)
+        at[d] = index[d] * op.ints("steps")[d] + local_position(op.ints("starts")[d], type, d, kernel.mesh);
+      return at;
+    case OpKind::Tile:
+      for (size_t d = 0; d < index.size(); ++d)
+        at[d] = from_dims[d] == 1 ? IndexExpr(0) : remainder(index[d], from_dims[d]);
+      return at;
+    case OpKind::Split: {
+      const size_t axis = static_cast<size_t>(op.integer("axis"));
+      for (uint32_t r = 0; r < body.value(value).result; ++r) at[axis] = at[axis] + dims(op.outputs[r])[axis];
+      return at;
+    }
+    default:
+      return {};
+  }
+}
+
+std::optional<Load> KernelBody::load_of(ValueId value, IndexList index) const {
+  while (body.producer_op(value).kind != OpKind::Input) {
+    const std::optional<IndexList> moved = view_index(value, index);
+    if (!moved) return {};
+    index = *moved;
+    value = body.producer_op(value).inputs[0];
+  }
+  const size_t parameter = input_parameter(value);
+  return Load{parameter, offset(kernel.parameters[parameter], index)};
+}
+
+std::vector<int64_t> KernelBody::group() const {
+  for (OpId id = body.first(); id; id = body.next(id)) {
+    const Op& op = body.op(id);
+    if (category(op) == Category::Collective && op.kind != OpKind::ShardSlice) return op.ints("axes");
+  }
+  return {};
+}
+
+int64_t KernelBody::ranks() const {
+  int64_t ranks = 1;
+  for (int64_t axis : group()) ranks *= kernel.mesh[axis].size;
+  return ranks;
+}
+
+ValueId contraction_of(const Graph& body) {
+  ValueId found;
+  for (OpId id = body.first(); id; id = body.next(id)) {
+    const Op& op = body.op(id);
+    if (category(op) == Category::Pointwise || category(op) == Category::View || category(op) == Category::Source)
+      continue;
+    if (found || category(op) != Category::Contraction) return {};
+    found = op.outputs[0];
+  }
+  return found;
+}
+
+static std::optional<IndexList> moved_by(const KernelBody& body, const Op& op, const IndexList& from) {
+  if (op.kind == OpKind::Reshape) return unravel(linear_index(from, body.dims(op.inputs[0])), body.dims(op.outputs[0]));
+  if (op.kind != OpKind::Transpose) return {};
+  IndexList moved(from.size());
+  for (size_t d = 0; d < from.size(); ++d) moved[d] = from[static_cast<size_t>(op.ints("perm")[d])];
+  return moved;
+}
+
+std::optional<std::vector<std::optional<IndexList>>> indices_behind(const KernelBody& body, ValueId root,
+                                                                    const IndexList& index) {
+  const Graph& graph = body.body;
+  std::vector<std::optional<IndexList>> found(graph.value_capacity());
+  found[root.index] = index;
+  for (OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    if (op.outputs.size() != 1 || op.inputs.empty() || found[op.outputs[0].index]) continue;
+    std::optional<IndexList>& to = found[op.outputs[0].index];
+    const Dims dims = body.dims(op.outputs[0]);
+    if (category(op) == Category::Pointwise) {
+      for (ValueId input : op.inputs)
+        if (!to && found[input.index] && body.dims(input) == dims) to = found[input.index];
+    } else if (category(op) == Category::View && found[op.inputs[0].index]) {
+      to = moved_by(body, op, *found[op.inputs[0].index]);
+    }
+  }
+  for (const Graph::Output& output : graph.outputs())
+    if (!found[output.value.index]) return {};
+  return found;
+}
+
+}  // namespace weftc

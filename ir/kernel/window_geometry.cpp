@@ -1,0 +1,28 @@
+#include "ir/kernel/window_geometry.h"
+
+namespace weftc {
+
+std::optional<WindowGeometry> window_geometry(const KernelBody& body, ValueId root) {
+  const Op& op = body.body.producer_op(root);
+  const Dims x = body.dims(op.inputs[0]), y = body.dims(root);
+  const bool conv = op.kind == OpKind::Conv;
+  Dims w = conv ? body.dims(op.inputs[1]) : op.ints("kernel_shape");
+  if (!conv) w.insert(w.begin(), {x[1], 1});  // one filter of one channel for each
+  const size_t spatial = w.size() - 2;
+  if (w.size() < 3 || spatial > 3 || op.inputs.size() > 2 || element_count(x) == 0 || element_count(y) == 0) return {};
+  const auto ints = [&](const char* name, int64_t otherwise, size_t count) {
+    return op.has(name) && !op.ints(name).empty() ? op.ints(name) : std::vector<int64_t>(count, otherwise);
+  };
+  const std::vector<int64_t> strides = ints("strides", 1, spatial), dilations = ints("dilations", 1, spatial);
+  const std::vector<int64_t> pads = ints("pads", 0, 2 * spatial),
+                             before(pads.begin(), pads.begin() + static_cast<long>(spatial));
+  WindowGeometry g{};
+  g.in.assign(x.begin() + 2, x.end()), g.out.assign(y.begin() + 2, y.end()), g.window.assign(w.begin() + 2, w.end());
+  g.stride = strides, g.dilation = dilations, g.before = before;
+  g.batch = x[0], g.channels = w[1], g.groups = x[1] / w[1], g.filters = w[0] / g.groups;
+  g.taps = element_count(g.window), g.inputs = element_count(g.in), g.outputs = element_count(g.out);
+  g.plain = g.taps == 1 && g.in == g.out && element_count(strides) == 1;
+  return g;
+}
+
+}  // namespace weftc

@@ -321,6 +321,14 @@ void step_rows(const Plan& plan, const std::vector<Step>& steps, std::vector<std
     if (const auto* l = std::get_if<LoopStep>(&s.what)) step_rows(plan, l->body, rows);
   }
 }
+
+/// How a kernel is computed, and why no better way fits.
+std::string strategy_fields(const Kernel& kernel) {
+  std::string fields = "\"strategy\": " + json_string(strategy_text(kernel.strategy));
+  if (kernel.in_chunks) fields += ", \"in_chunks\": " + json_string(strategy_text(*kernel.in_chunks));
+  const std::string why = reason_text(kernel.strategy);
+  return why.empty() ? fields : fields + ", \"why\": " + json_string(why);
+}
 }  // namespace
 
 std::string manifest_text(const Plan& plan) {
@@ -329,8 +337,9 @@ std::string manifest_text(const Plan& plan) {
   for (const Kernel& k : plan.kernels) {
     std::vector<std::string> users;
     for (const std::string& user : k.users) users.push_back(json_string(user));
-    kernels.push_back("{\"name\": " + json_string(k.name) + ", \"category\": " +
-                      json_string(category_name(k.category)) + ", \"steps\": [" + join(users, ", ") + "]}");
+    kernels.push_back("{\"name\": " + json_string(k.name) +
+                      ", \"category\": " + json_string(category_name(k.category)) + ", " + strategy_fields(k) +
+                      ", \"steps\": [" + join(users, ", ") + "]}");
   }
   for (const Buffer& b : plan.buffers)
     buffers.push_back("{\"name\": " + json_string(b.name) + ", \"memory\": " + (b.window ? "\"window\"" : "\"own\"") +

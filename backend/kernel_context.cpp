@@ -48,8 +48,8 @@ std::string int_literal(int64_t value, DType dtype) {
   return value < 0 && !wide ? "(" + text + ")" : text;
 }
 
-KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, Written written)
-    : KernelBody(kernel, plan.places[kernel.place.index].mesh.size()), plan(plan), diags_(diags), written_(written) {
+KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, KernelUse use)
+    : KernelBody(kernel, plan.places[kernel.place.index].mesh.size()), plan(plan), diags_(diags), use_(use) {
   for (const char* word :
        {"team",  "peers", "begin",   "end",     "invocation", "trip", "n0",      "m",      "batch",  "width",
         "sums",  "p",     "extents", "first",   "column",     "rows", "columns", "panels", "window", "group",
@@ -98,9 +98,12 @@ void KernelContext::refuse(std::string id, const Op& op, const std::string& what
 
 std::string KernelContext::run_extent(const TensorType& type, int dim) const {
   const std::optional<size_t> number = run_extent_of(type, dim);
-  if (!number) return "";
-  need({Argument::Kind::Extent, static_cast<int>(*number)});
-  return extent_names_[*number];
+  return number ? extent_argument(*number) : "";
+}
+
+std::string KernelContext::extent_argument(size_t number) const {
+  need({Argument::Kind::Extent, static_cast<int>(number)});
+  return extent_names_[number];
 }
 
 IndexExpr KernelContext::coordinate(int axis) const {
@@ -176,10 +179,10 @@ std::vector<std::string> KernelContext::prologue() const {
 void KernelContext::cover(int64_t blocks, int64_t threads) {
   constexpr int64_t kMostBlocks = 65536;
   if (is_in_chunks()) {
-    blocks = std::max(blocks, blocks * threads / kChunkThreads);
-    threads = kChunkThreads;
+    blocks = std::max(blocks, blocks * threads / plan.target.chunk_threads);
+    threads = plan.target.chunk_threads;
   }
-  blocks_ = std::clamp(blocks, blocks_, group().empty() && !is_in_chunks() ? kMostBlocks : kMostPeerBlocks);
+  blocks_ = std::clamp(blocks, blocks_, group().empty() && !is_in_chunks() ? kMostBlocks : plan.target.resident_blocks);
   threads_ = std::max(threads, threads_);
 }
 

@@ -29,18 +29,9 @@ struct Argument {
 /// "int ", "weft::Peers ": the type of a parameter for it.
 const char* argument_type(Argument::Kind kind);
 
-/// Blocks of a kernel that waits for peers, all of which must be resident: kMaxPeerBlocks of weft/peers.h.
-inline constexpr int64_t kMostPeerBlocks = 32;
-/// Threads of each block of a loop over chunks that is one kernel on a device, whatever it calls.
-inline constexpr int64_t kChunkThreads = 128;
-
-/// What a kernel is written as: a kernel that is launched (on the host a function), or what the kernel of a loop over
-/// chunks calls, which on a device is another kind of function.
-enum class Written : uint8_t { Kernel, InChunks };
-
 class KernelContext : public KernelBody {
  public:
-  KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, Written written = Written::Kernel);
+  KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, KernelUse use = KernelUse::Launched);
 
   const Plan& plan;
 
@@ -77,9 +68,13 @@ class KernelContext : public KernelBody {
   /// Names of parameters; each attempt to write the body starts with a copy.
   Names names;
 
-  bool is_device() const { return plan.target.kind == Target::Kind::Cuda; }
+  bool is_device() const { return plan.target.is_device(); }
   /// Called by the kernel of a loop over chunks, all of whose blocks are resident.
-  bool is_in_chunks() const { return is_device() && written_ == Written::InChunks; }
+  bool is_in_chunks() const { return is_device() && use_ == KernelUse::InChunks; }
+  /// How the body is computed where it is used so.
+  const Strategy& strategy() const { return is_in_chunks() ? *kernel.in_chunks : kernel.strategy; }
+  /// The kernel's argument for one of its run-time extents.
+  std::string extent_argument(size_t number) const;
   /// The launch has at least as many blocks and threads; every loop is right for any grid.
   void cover(int64_t blocks, int64_t threads);
   int64_t blocks() const { return blocks_; }
@@ -89,7 +84,7 @@ class KernelContext : public KernelBody {
 
  private:
   Diags& diags_;
-  const Written written_;
+  const KernelUse use_;
   bool failed_ = false;
   std::vector<std::string> parameter_names_, extent_names_;
   mutable std::set<Argument> arguments_;  // what the text has turned out to need

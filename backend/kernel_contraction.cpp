@@ -21,13 +21,20 @@ struct Site {
 
 class ContractionWriter {
  public:
-  ContractionWriter(KernelContext& context, ValueId root)
-      : context_(context), body_(context.body), op_(body_.producer_op(root)), root_(root), behind_(context, root) {}
+  explicit ContractionWriter(KernelContext& context)
+      : context_(context),
+        body_(context.body),
+        root_(contraction_of(context.body)),
+        op_(body_.producer_op(root_)),
+        behind_(context, root_) {}
 
-  /// Nothing where this way of computing it does not fit.
-  std::optional<std::vector<std::string>> matmul();
-  std::optional<std::vector<std::string>> convolution();
-  std::optional<std::vector<std::string>> pool();
+  // One for each strategy, which has found it legal.
+  std::vector<std::string> packed(const PackedProduct& strategy);
+  std::vector<std::string> strided();
+  std::vector<std::string> plane_convolution();
+  std::vector<std::string> point_convolution();
+  std::vector<std::string> unfolded(const UnfoldedConvolution& strategy);
+  std::vector<std::string> pool();
 
  private:
   /// Extents and run-time texts of "batch m k, batch k n".
@@ -41,24 +48,27 @@ class ContractionWriter {
   Site contiguous_array(ValueId value, const IndexList& index, const char* role);
   Site array_site(ValueId value, const IndexList& index, const char* role);
   std::optional<std::string> splat(ValueId value) const;
-  bool extents(Shape& shape);
+  Shape extents();
   std::vector<std::string> put(const Shape& shape, const std::string& head);
   std::string first_operand(const Site& a) const;
-  std::optional<std::vector<std::string>> packed(Shape shape);
-  std::optional<std::vector<std::string>> batched(const Shape& shape);
   std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;
-  bool is_panels(ValueId value, const Parameter*& parameter, std::string& name) const;
 
+  /// What the convolutions share: geometry, extents, the filters as an operand, and where their results go.
+  struct Filters {
+    WindowGeometry geometry;
+    Shape shape;
+    Site w;
+  };
+  Filters filters(bool is_plane);
   Site planes();
-  std::vector<std::string> unfolded(const WindowGeometry& g, const Shape& shape, const Site& x, const Site& w);
 
   IndexExpr column(int64_t n) const;
   const char* type() const { return compute_type(body_.type(root_).dtype); }
 
   KernelContext& context_;
   const Graph& body_;
-  const Op& op_;
   const ValueId root_;
+  const Op& op_;
   std::string sum_text_ = "sums[j]";
   bool panels_ = true;              // columns come 16 at a time, from multiples of 16
   std::vector<std::string> lines_;  // in front of the contraction
@@ -158,7 +168,8 @@ static std::string bound_text(KernelContext& context, const TensorType& type, in
   return bound.empty() ? std::to_string(extent) : bound;
 }
 
-bool ContractionWriter::extents(Shape& s) {
+ContractionWriter::Shape ContractionWriter::extents() {
+  Shape s;
   const TensorType &type = body_.type(root_), &a = body_.type(op_.inputs[0]), &b = body_.type(op_.inputs[1]);
   const Dims dims = context_.dims(root_);
   const int nd = type.ndim();
@@ -173,35 +184,18 @@ bool ContractionWriter::extents(Shape& s) {
   for (int d = 0; d < nd - 2; ++d) {
     const std::string bound = context_.run_extent(type, d);
     if (bound.empty()) continue;
-    if (d) return false;  // its index could not be taken apart
     s.batch_text = bound + " * " + std::to_string(element_count({s.batch.begin() + 1, s.batch.end()}));
   }
-  return s.m > 0 && s.n > 0 && s.k > 0 && element_count(s.batch) > 0;
-}
-
-/// A weight in panels, as it is or transposed by the view that its packing undoes.
-bool ContractionWriter::is_panels(ValueId value, const Parameter*& parameter, std::string& name) const {
-  const Op& op = body_.producer_op(value);
-  const bool transposed = op.kind == OpKind::Transpose;
-  const ValueId from = transposed ? op.inputs[0] : value;
-  if (body_.producer_op(from).kind != OpKind::Input) return false;
-  const size_t number = context_.input_parameter(from);
-  parameter = &context_.kernel.parameters[number];
-  name = context_.parameter_name(number);
-  return parameter->packing.kind == Packing::Kind::Panels && parameter->packing.transposed == transposed &&
-         parameter->whole_over.empty() && parameter->packing.width == 16;
+  return s;
 }
 
 /// The second operand is a packed weight, the same for all of the batch: batch and rows are one.
-std::optional<std::vector<std::string>> ContractionWriter::packed(Shape s) {
-  const Parameter* parameter = nullptr;
-  std::string name;
-  if (!is_panels(op_.inputs[1], parameter, name)) return {};
+std::vector<std::string> ContractionWriter::packed(const PackedProduct& strategy) {
+  Shape s = extents();
+  const std::string& name = context_.parameter_name(strategy.weight);
   const Dims b_dims = context_.dims(op_.inputs[1]);
-  if (element_count({b_dims.begin(), b_dims.end() - 2}) != 1) return {};
   const Dims a_dims = context_.dims(op_.inputs[0]);
   const bool run_rows = s.m_text != std::to_string(s.m);
-  if (run_rows && element_count(s.batch) != 1) return {};
   if (!run_rows)
     s.m_text = s.batch_text == std::to_string(element_count(s.batch)) ? std::to_string(element_count(s.batch) * s.m)
                                                                       : s.batch_text + " * " + std::to_string(s.m);
@@ -215,7 +209,7 @@ std::optional<std::vector<std::string>> ContractionWriter::packed(Shape s) {
   a_index.erase(a_index.begin(), a_index.begin() + static_cast<long>(a_index.size() - a_dims.size()));
   for (size_t d = 0; d < a_dims.size(); ++d)
     if (a_dims[d] == 1) a_index[d] = 0;
-  if (!behind_.reach(result)) return {};
+  behind_.reach(result);
   std::optional<Site> a = site(op_.inputs[0], a_index);
   const auto usable = [&](const Site& at) {
     const Stride ks = stride_of(at.offset, "k");
@@ -236,7 +230,8 @@ std::optional<std::vector<std::string>> ContractionWriter::packed(Shape s) {
   return lines_;
 }
 
-std::optional<std::vector<std::string>> ContractionWriter::batched(const Shape& s) {
+std::vector<std::string> ContractionWriter::strided() {
+  const Shape s = extents();
   const IndexExpr m = index_variable("m", 0, s.m - 1), k = index_variable("k", 0, s.k - 1);
   const IndexExpr n = index_variable("n", 0, s.n - 1);
   const int64_t count = element_count(s.batch);
@@ -251,7 +246,7 @@ std::optional<std::vector<std::string>> ContractionWriter::batched(const Shape& 
   };
   IndexList result = lead;
   result.push_back(m), result.push_back(column(s.n));
-  if (!behind_.reach(result)) return {};
+  behind_.reach(result);
   const IndexList a_index = operand_index(op_.inputs[0], m, k), b_index = operand_index(op_.inputs[1], k, n);
   std::optional<Site> a = site(op_.inputs[0], a_index), b = site(op_.inputs[1], b_index);
   if (!a || !stride_of(a->offset, "m").affine || !stride_of(a->offset, "k").affine)
@@ -273,18 +268,7 @@ std::optional<std::vector<std::string>> ContractionWriter::batched(const Shape& 
   return lines_;
 }
 
-std::optional<std::vector<std::string>> ContractionWriter::matmul() {
-  Shape shape;
-  if (!extents(shape)) return {};
-  if (auto lines = packed(shape)) return lines;
-  const Parameter* parameter = nullptr;
-  std::string name;
-  if (is_panels(op_.inputs[1], parameter, name)) return {};
-  lines_.clear();
-  return batched(shape);
-}
-
-/// The input, whole and row-major.
+/// All of the input, row-major.
 Site ContractionWriter::planes() {
   const Dims dims = context_.dims(op_.inputs[0]);
   IndexList index;
@@ -295,24 +279,22 @@ Site ContractionWriter::planes() {
 }
 
 /// Max and average of windows, a row of outputs at a time.
-std::optional<std::vector<std::string>> ContractionWriter::pool() {
-  const std::optional<WindowGeometry> g = window_geometry(context_, root_);
+std::vector<std::string> ContractionWriter::pool() {
+  const WindowGeometry g = *window_geometry(context_, root_);
   const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
-  // A window that hangs over the padding is counted in part.
-  if (!g || (padded && op_.integer_or("ceil_mode", 0)) || op_.outputs.size() > 1) return {};
   panels_ = false;
-  const int64_t planes_count = g->batch * g->groups;
+  const int64_t planes_count = g.batch * g.groups;
   const IndexExpr plane = index_variable("batch", 0, planes_count - 1);
-  IndexList result = {quotient(plane, g->groups), remainder(plane, g->groups)};
-  for (const IndexExpr& at : unravel(column(g->outputs), g->out)) result.push_back(at);
-  if (!behind_.reach(result)) return {};
+  IndexList result = {quotient(plane, g.groups), remainder(plane, g.groups)};
+  for (const IndexExpr& at : unravel(column(g.outputs), g.out)) result.push_back(at);
+  behind_.reach(result);
   const Site x = planes();
   context_.need({Argument::Kind::Team});
   const std::string t = type(), limits = "std::numeric_limits<" + t + ">::infinity()";
-  lines_.push_back(window_line(*g));
-  const Shape shape{{planes_count}, 1, g->outputs, 1, "", "", "", ""};
+  lines_.push_back(window_line(g));
+  const Shape shape{{planes_count}, 1, g.outputs, 1, "", "", "", ""};
   sum_text_ = largest  ? "sums[j]"
-              : padded ? "sums[j] / " + t + "(" + std::to_string(g->taps) + ")"
+              : padded ? "sums[j] / " + t + "(" + std::to_string(g.taps) + ")"
                        : "sums[j] / taps[j]";
   const std::vector<std::string> epilogue =
       put(shape, "weft::pool_planes<" + t + ">(team, window, " + std::to_string(planes_count) + ", " + x.base + ", " +
@@ -324,85 +306,97 @@ std::optional<std::vector<std::string>> ContractionWriter::pool() {
   return lines_;
 }
 
-std::optional<std::vector<std::string>> ContractionWriter::convolution() {
-  const std::optional<WindowGeometry> g = window_geometry(context_, root_);
-  if (!g) return {};
-  const int64_t depth = g->channels * g->taps, batch = g->batch * g->groups;
-  const bool single = g->channels == 1 && !g->plain;
-  panels_ = !single;
-  const IndexExpr b = index_variable("batch", 0, batch - 1), m = index_variable("m", 0, g->filters - 1);
-  const IndexExpr k = index_variable("k", 0, depth - 1), n = index_variable("n", 0, g->outputs - 1);
-  const IndexExpr group = remainder(b, g->groups), image = quotient(b, g->groups);
-  IndexList result = {image, group * g->filters + m}, w_index = {group * g->filters + m};
-  for (const IndexExpr& at : unravel(column(g->outputs), g->out)) result.push_back(at);
+/// "[&](batch, m, n0, width, sums) {": what is done with a row of sums of a convolution.
+std::string put_head(const char* type, const char* batch, const char* column) {
+  return std::string("[&](") + batch + ", int64_t m, int64_t " + column + ", auto width, const " + type + "* sums) {";
+}
+
+ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
+  const WindowGeometry g = *window_geometry(context_, root_);
+  const int64_t depth = g.channels * g.taps, batch = g.batch * g.groups;
+  panels_ = !is_plane;
+  const IndexExpr b = index_variable("batch", 0, batch - 1), m = index_variable("m", 0, g.filters - 1);
+  const IndexExpr k = index_variable("k", 0, depth - 1);
+  const IndexExpr group = remainder(b, g.groups), image = quotient(b, g.groups);
+  IndexList result = {image, group * g.filters + m}, w_index = {group * g.filters + m};
+  for (const IndexExpr& at : unravel(column(g.outputs), g.out)) result.push_back(at);
   const Dims w_dims = context_.dims(op_.inputs[1]);
   for (const IndexExpr& at : unravel(k, Dims(w_dims.begin() + 1, w_dims.end()))) w_index.push_back(at);
-  if (!behind_.reach(result)) return {};
+  behind_.reach(result);
   std::optional<Site> w = site(op_.inputs[1], w_index);
   const auto is_plain = [](const Site& at) {
     return stride_of(at.offset, "k").affine && stride_of(at.offset, "m").affine;
   };
-  if (!w || !is_plain(*w) || (single && stride_of(w->offset, "k").coefficient != (depth == 1 ? 0 : 1)))
-    w = single ? contiguous_array(op_.inputs[1], w_index, "filters") : array_site(op_.inputs[1], w_index, "filters");
+  const bool is_dense = w && (!is_plane || stride_of(w->offset, "k").coefficient == (depth == 1 ? 0 : 1));
+  if (!w || !is_plain(*w) || !is_dense)
+    w = is_plane ? contiguous_array(op_.inputs[1], w_index, "filters") : array_site(op_.inputs[1], w_index, "filters");
+  const Shape shape{{batch},
+                    g.filters,
+                    g.outputs,
+                    depth,
+                    "",
+                    std::to_string(g.filters),
+                    std::to_string(g.outputs),
+                    std::to_string(depth)};
+  return {g, shape, *w};
+}
+
+/// The filters of all groups lie one behind the other.
+std::vector<std::string> ContractionWriter::plane_convolution() {
+  const auto [g, shape, w] = filters(true);
   const Site x = planes();
   context_.need({Argument::Kind::Team});
   const std::string t = type();
-  const Shape shape{{batch},
-                    g->filters,
-                    g->outputs,
-                    depth,
-                    "",
-                    std::to_string(g->filters),
-                    std::to_string(g->outputs),
-                    std::to_string(depth)};
-  const std::string head =
-      "[&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " + t + "* sums) {";
-  if (!g->plain) lines_.push_back(window_line(*g));
-  std::vector<std::string> epilogue;
-  if (single) {
-    // The filters of all groups lie one behind the other.
-    for (int64_t i = 0; i < g->batch; ++i) {
-      const std::string first = std::to_string(i * g->groups), move = i ? " + " + first + " * window.in_count()" : "";
-      const std::string put_head =
-          i ? "[&](int64_t group, int64_t m, int64_t n0, auto width, const " + t + "* sums) {" : head;
-      epilogue = put(shape, "weft::convolve_planes<" + t + ">(team, window, " + std::to_string(g->groups) + ", " +
-                                std::to_string(g->filters) + ", " + x.base + move + ", " +
-                                address(*w, {"batch", "m", "k"}) + ", " + put_head);
-      if (i) epilogue.insert(epilogue.begin() + 1, "  const int64_t batch = group + " + first + ";");
-      lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
-    }
-    return lines_;
+  lines_.push_back(window_line(g));
+  for (int64_t i = 0; i < g.batch; ++i) {
+    const std::string first = std::to_string(i * g.groups), move = i ? " + " + first + " * window.in_count()" : "";
+    const std::string head = put_head(type(), i ? "int64_t group" : "[[maybe_unused]] int64_t batch", "n0");
+    std::vector<std::string> epilogue =
+        put(shape, "weft::convolve_planes<" + t + ">(team, window, " + std::to_string(g.groups) + ", " +
+                       std::to_string(g.filters) + ", " + x.base + move + ", " + address(w, {"batch", "m", "k"}) +
+                       ", " + head);
+    if (i) epilogue.insert(epilogue.begin() + 1, "  const int64_t batch = group + " + first + ";");
+    lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   }
-  if (!g->plain) return unfolded(*g, shape, x, *w);
+  return lines_;
+}
+
+std::vector<std::string> ContractionWriter::point_convolution() {
+  const auto [g, shape, w] = filters(false);
+  const Site x = planes();
+  context_.need({Argument::Kind::Team});
+  const std::string t = type();
   lines_.push_back(contraction_text(shape));
-  lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(*w) + "; };");
+  lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(w) + "; };");
   lines_.push_back("const auto panels = [&](int64_t batch) { return weft::Unpacked<" + t + ">{" + x.base +
-                   " + batch * " + std::to_string(depth * g->outputs) + ", 1, " + std::to_string(g->outputs) + "}; };");
-  epilogue =
-      put(shape, "weft::contract_batch<" + t + ">(team, " + std::to_string(batch) + ", extents, rows, panels, " + head);
+                   " + batch * " + std::to_string(shape.k * g.outputs) + ", 1, " + std::to_string(g.outputs) + "}; };");
+  const std::vector<std::string> epilogue =
+      put(shape, "weft::contract_batch<" + t + ">(team, " + std::to_string(g.batch * g.groups) +
+                     ", extents, rows, panels, " + put_head(type(), "[[maybe_unused]] int64_t batch", "n0"));
   lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
   return lines_;
 }
 
-/// Each image and group: its columns in panels, then the product with the filters; some panels at a time, so that they
-/// stay in a near cache.
-std::vector<std::string> ContractionWriter::unfolded(const WindowGeometry& g, const Shape& shape, const Site& x,
-                                                     const Site& w) {
-  constexpr int64_t kBlockElements = 262144;
+/// Each image and group: its columns in panels, then the product with the filters; some panels at a time.
+std::vector<std::string> ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
+  const auto [g, shape, w] = filters(false);
+  const Site x = planes();
+  context_.need({Argument::Kind::Team});
+  lines_.push_back(window_line(g));
   const std::string t = type(), array = context_.names.unique("columns_16");
-  const int64_t panels = (g.outputs + 15) / 16,
-                block = std::clamp<int64_t>(kBlockElements / (16 * shape.k), 4, panels < 4 ? 4 : panels);
-  const bool whole = block >= panels;
+  const int64_t panels = (g.outputs + 15) / 16, block = strategy.panels;
+  const bool at_once = block >= panels;
   const std::string n = std::to_string(g.outputs), step = std::to_string(block);
   lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" +
-                   std::to_string(std::min(block, panels) * 16 * shape.k) + "]);");
+                   std::to_string(block * 16 * shape.k) + "]);");
   std::vector<std::string> body = {"const auto rows = " + first_operand(w) + ";"};
-  if (!whole)
+  if (!at_once)
     body.push_back("for (int64_t first = 0; first < " + std::to_string(panels) + "; first += " + step + ") {");
-  const std::string indent = whole ? "" : "  ", first = whole ? "0" : "first";
+  const std::string indent = at_once ? "" : "  ", first = at_once ? "0" : "first";
   const std::string count =
-      whole ? std::to_string(panels) : "std::min<int64_t>(" + step + ", " + std::to_string(panels) + " - first)";
-  const std::string width = whole ? n : "std::min<int64_t>(" + std::to_string(block * 16) + ", " + n + " - first * 16)";
+      at_once ? std::to_string(panels) : "std::min<int64_t>(" + step + ", " + std::to_string(panels) + " - first)";
+  const std::string width =
+      at_once ? n : "std::min<int64_t>(" + std::to_string(block * 16) + ", " + n + " - first * 16)";
   body.push_back(indent + "const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + width +
                  ", .k = " + shape.k_text + "};");
   body.push_back(indent + "weft::unfold<" + t + ">(team, window, " + std::to_string(g.channels) + ", " + x.base +
@@ -410,10 +404,10 @@ std::vector<std::string> ContractionWriter::unfolded(const WindowGeometry& g, co
                  array + ".get());");
   std::vector<std::string> epilogue =
       put(shape, "weft::contract<" + t + ">(team, extents, rows, " + array + ".get(), [&](int64_t m, int64_t " +
-                     (whole ? "n0" : "column") + ", auto width, const " + t + "* sums) {");
-  if (!whole) epilogue.insert(epilogue.begin() + 1, "  const int64_t n0 = first * 16 + column;");
+                     (at_once ? "n0" : "column") + ", auto width, const " + t + "* sums) {");
+  if (!at_once) epilogue.insert(epilogue.begin() + 1, "  const int64_t n0 = first * 16 + column;");
   for (const std::string& line : epilogue) body.push_back(line[0] == '#' ? line : indent + line);
-  if (!whole) body.push_back("}");
+  if (!at_once) body.push_back("}");
   lines_.push_back("for (int64_t batch = 0; batch < " + std::to_string(g.batch * g.groups) + "; ++batch) {");
   for (const std::string& line : body) lines_.push_back(line[0] == '#' ? line : "  " + line);
   lines_.push_back("}");
@@ -422,17 +416,24 @@ std::vector<std::string> ContractionWriter::unfolded(const WindowGeometry& g, co
 
 }  // namespace
 
-std::vector<std::string> write_contraction(KernelContext& context) {
-  const ValueId root = contraction_of(context.body);
-  if (root && is_float(context.body.type(root).dtype)) {
-    ContractionWriter writer(context, root);
-    const OpKind kind = context.body.producer_op(root).kind;
-    if (auto lines = kind == OpKind::MatMul ? writer.matmul()
-                     : kind == OpKind::Conv ? writer.convolution()
-                                            : writer.pool())
-      return *lines;
-  }
-  return write_nests(context);
+std::vector<std::string> write_packed_product(KernelContext& context, const PackedProduct& strategy) {
+  return ContractionWriter(context).packed(strategy);
 }
+
+std::vector<std::string> write_strided_product(KernelContext& context) { return ContractionWriter(context).strided(); }
+
+std::vector<std::string> write_plane_convolution(KernelContext& context) {
+  return ContractionWriter(context).plane_convolution();
+}
+
+std::vector<std::string> write_point_convolution(KernelContext& context) {
+  return ContractionWriter(context).point_convolution();
+}
+
+std::vector<std::string> write_unfolded_convolution(KernelContext& context, const UnfoldedConvolution& strategy) {
+  return ContractionWriter(context).unfolded(strategy);
+}
+
+std::vector<std::string> write_window_reduction(KernelContext& context) { return ContractionWriter(context).pool(); }
 
 }  // namespace weftc

@@ -1,6 +1,6 @@
 // Products of floats inside the kernel of a loop over chunks, through shared memory (weft/device_product.h): their
 // operands are functions of row, column and k, so that views and computations in front of them are done as elements
-// come in. Alone a product is a library's call (`kernel_library`).
+// come in.
 #include "backend/device_tile.h"
 #include "backend/kernel_text.h"
 #include "ir/op_def.h"
@@ -40,31 +40,28 @@ IndexList operand_index(const Dims& dims, const IndexList& lead, const IndexExpr
 
 }  // namespace
 
-std::optional<std::vector<std::string>> write_device_product(KernelContext& context) {
-  constexpr int64_t kMostDepth = int64_t{1} << 30;  // which the runtime counts in 32 bits
+std::vector<std::string> write_tiled_product(KernelContext& context, const TiledProduct& strategy) {
   const ValueId root = contraction_of(context.body);
-  if (!root || context.body.producer_op(root).kind != OpKind::MatMul || !context.kernel.extents.empty()) return {};
   const Op& op = context.body.producer_op(root);
   const DType dtype = context.body.type(root).dtype;
   const Dims dims = context.dims(root), a = context.dims(op.inputs[0]), b = context.dims(op.inputs[1]);
-  if (!is_float(dtype) || element_count(dims) == 0 || a.back() == 0 || a.back() >= kMostDepth) return {};
   const Dims batch(dims.begin(), dims.end() - 2);
-  const Tiled product{element_count(batch), dims[dims.size() - 2], dims.back()};
-  const IndexExpr m = index_variable("m", 0, product.rows - 1), n = index_variable("n", 0, product.columns - 1);
+  const int64_t matrices = element_count(batch), rows = dims[dims.size() - 2], columns = dims.back();
+  const IndexExpr m = index_variable("m", 0, rows - 1), n = index_variable("n", 0, columns - 1);
   const IndexExpr k = index_variable("k", 0, a.back() - 1);
-  const IndexList lead = unravel(index_variable("batch", 0, product.batch - 1), batch);
+  const IndexList lead = unravel(index_variable("batch", 0, matrices - 1), batch);
   IndexList result = lead;
   result.push_back(m), result.push_back(n);
   Epilogue behind(context, root);
-  if (!behind.reach(result)) return {};
-  const Tile tile = choose_tile(context, product, dtype);
+  behind.reach(result);
   const std::string shape = context.names.unique("product"), tile_name = context.names.unique("Tile");
   const std::string left = context.names.unique("left"), right = context.names.unique("right");
-  std::vector<std::string> lines = {"constexpr weft::Product " + shape + "{.batch = " + std::to_string(product.batch) +
-                                        ", .rows = " + std::to_string(product.rows) +
-                                        ", .columns = " + std::to_string(product.columns) +
-                                        ", .depth = " + std::to_string(a.back()) + "};",
-                                    "using " + tile_name + " = " + tile.text(dtype) + ";"};
+  std::vector<std::string> lines = {
+      "constexpr weft::Product " + shape + "{.batch = " + std::to_string(matrices) +
+          ", .rows = " + std::to_string(rows) + ", .columns = " + std::to_string(columns) +
+          ", .depth = " + std::to_string(a.back()) + "};",
+      "using " + tile_name + " = " +
+          tile_text(context, strategy.tile, tiles_of(strategy.tile, matrices, rows, columns), dtype) + ";"};
   const auto append = [&](const std::vector<std::string>& more) {
     lines.insert(lines.end(), more.begin(), more.end());
   };

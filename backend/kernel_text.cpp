@@ -6,6 +6,7 @@
 #include "backend/code.h"
 #include "backend/nest.h"
 #include "backend/render.h"
+#include "ir/base/check.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -32,13 +33,6 @@ std::string window_line(const WindowGeometry& g) {
   return "constexpr weft::SlidingWindow window{.in = " + triple(g.in, 1) + ", .out = " + triple(g.out, 1) +
          ", .taps = " + triple(g.window, 1) + ", .stride = " + triple(g.stride, 1) +
          ", .dilation = " + triple(g.dilation, 1) + ", .pad = " + triple(g.before, 0) + "};";
-}
-
-static bool has_kind(const Graph& body, std::initializer_list<OpKind> kinds) {
-  for (OpId id : body.order())
-    for (OpKind kind : kinds)
-      if (body.op(id).kind == kind) return true;
-  return false;
 }
 
 /// What comes to a rank from its peers, by the type in memory: a --link of the program takes its time.
@@ -109,19 +103,36 @@ static std::vector<std::string> with_peers(const KernelContext& context, std::ve
   return lines;
 }
 
-static std::vector<std::string> body_lines(KernelContext& context) {
-  if (context.is_device()) {
-    if (std::optional<std::vector<std::string>> lines = write_transposition(context)) return *lines;
-    if (std::optional<std::vector<std::string>> lines = write_device_convolution(context)) return *lines;
-    if (context.is_in_chunks())
-      if (std::optional<std::vector<std::string>> lines = write_device_product(context)) return *lines;
+namespace {
+/// The statements of a body by its strategy. Loops over elements are write_nests, whatever they compute.
+struct BodyWriter {
+  KernelContext& context;
+
+  using Lines = std::vector<std::string>;
+  Lines operator()(const PackedProduct& s) const { return write_packed_product(context, s); }
+  Lines operator()(const StridedProduct&) const { return write_strided_product(context); }
+  Lines operator()(const PlaneConvolution&) const { return on_host(write_plane_convolution); }
+  Lines operator()(const PointConvolution&) const { return write_point_convolution(context); }
+  Lines operator()(const UnfoldedConvolution& s) const { return write_unfolded_convolution(context, s); }
+  Lines operator()(const WindowReduction&) const { return on_host(write_window_reduction); }
+  Lines operator()(const TiledProduct& s) const { return write_tiled_product(context, s); }
+  Lines operator()(const TiledConvolution& s) const { return write_tiled_convolution(context, s); }
+  Lines operator()(const Transposition& s) const { return write_transposition(context, s); }
+  Lines operator()(const Scatter&) const { return write_scatter(context); }
+  Lines operator()(const PeerExchange&) const { return with_peers(context, write_nests(context)); }
+  Lines operator()(const Rows&) const { return write_nests(context); }
+  Lines operator()(const Elementwise&) const { return write_nests(context); }
+  Lines operator()(const PlainLoops&) const { return with_peers(context, write_nests(context)); }
+  Lines operator()(const LibraryProduct&) const {
+    check_failed(__FILE_NAME__, __LINE__, "a library's product has no body");
   }
-  if (has_kind(context.body, {OpKind::ScatterElements, OpKind::ScatterND})) return write_scatter(context);
-  if (has_kind(context.body, {OpKind::MatMul, OpKind::Conv, OpKind::MaxPool, OpKind::AveragePool}) &&
-      !context.reads_peers() && !context.is_device())
-    return write_contraction(context);
-  return with_peers(context, write_nests(context));
-}
+
+  /// A device computes windows of one channel element by element: neighbouring threads read neighbouring windows.
+  Lines on_host(Lines (*write)(KernelContext&)) const {
+    return context.is_device() ? write_nests(context) : write(context);
+  }
+};
+}  // namespace
 
 static std::string comment_of(const Plan& plan, const Kernel& kernel) {
   const std::string transform = kernel.transform.empty() ? "" : "; " + kernel.transform;
@@ -154,18 +165,16 @@ static std::string device_head(const KernelContext& context, const std::string& 
   return wrapped_head(kind + name, context.parameters(true));
 }
 
-KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags,
-                        Written written) {
-  KernelContext context(plan, kernel, diags, written);
+KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags, KernelUse use) {
+  KernelContext context(plan, kernel, diags, use);
   KernelText text;
   text.name = name;
-  if (context.is_device() && !context.is_in_chunks())
-    if (const std::optional<std::string> call = write_library_call(context)) {
-      text.call = *call;
-      text.arguments = context.passed_arguments();
-      return text;
-    }
-  std::vector<std::string> lines = body_lines(context);
+  if (const auto* product = std::get_if<LibraryProduct>(&context.strategy())) {
+    text.call = write_library_call(context, *product);
+    text.arguments = context.passed_arguments();
+    return text;
+  }
+  std::vector<std::string> lines = std::visit(BodyWriter{context}, context.strategy());
   const std::vector<std::string> prologue = context.prologue();
   lines.insert(lines.begin(), prologue.begin(), prologue.end());
   text.parameters = wrapped_head("void " + name, context.parameters());

@@ -19,7 +19,7 @@ struct KernelText {
 
 /// Reports what cannot be lowered; the text is then of no use. In a loop over chunks a device has no library's calls.
 KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags,
-                        Written written = Written::Kernel);
+                        KernelUse use = KernelUse::Launched);
 
 /// "constexpr weft::SlidingWindow window{...};"
 std::string window_line(const WindowGeometry& geometry);
@@ -30,19 +30,18 @@ std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, s
 /// "void NAME(PARAMETERS)" in lines of at most 120 columns, from "void NAME".
 std::string wrapped_head(const std::string& head, const std::string& parameters);
 
-/// MatMul, convolution: through the packed micro-kernel where the operands' strides allow.
-std::vector<std::string> write_contraction(KernelContext& context);
-/// A library call in place of a kernel, with {{number}} for each operand and {{name}} for each argument; nothing where
-/// the library cannot do it.
-std::optional<std::string> write_library_call(KernelContext& context);
-/// A view through shared memory on a device; nothing where none is transposed.
-std::optional<std::vector<std::string>> write_transposition(KernelContext& context);
-/// A product in a loop over chunks that is one kernel of a device; nothing where it is none of floats, or has an extent
-/// that only the run knows.
-std::optional<std::vector<std::string>> write_device_product(KernelContext& context);
-/// A convolution on a device; nothing where plain loops are as good, or its operands do not lie as it reads them.
-std::optional<std::vector<std::string>> write_device_convolution(KernelContext& context);
-/// Scatter.
+/// One function a strategy.
+std::vector<std::string> write_packed_product(KernelContext& context, const PackedProduct& strategy);
+std::vector<std::string> write_strided_product(KernelContext& context);
+std::vector<std::string> write_plane_convolution(KernelContext& context);
+std::vector<std::string> write_point_convolution(KernelContext& context);
+std::vector<std::string> write_unfolded_convolution(KernelContext& context, const UnfoldedConvolution& strategy);
+std::vector<std::string> write_window_reduction(KernelContext& context);
+std::vector<std::string> write_tiled_product(KernelContext& context, const TiledProduct& strategy);
+std::vector<std::string> write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy);
+std::vector<std::string> write_transposition(KernelContext& context, const Transposition& strategy);
 std::vector<std::string> write_scatter(KernelContext& context);
+/// The call that stands in place of a kernel, with {{number}} for each operand and {{name}} for each argument.
+std::string write_library_call(KernelContext& context, const LibraryProduct& product);
 
 }  // namespace weftc

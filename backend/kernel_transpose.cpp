@@ -10,20 +10,6 @@ namespace {
 
 constexpr int64_t kTile = 32;
 
-/// What is transposed: dimension `row` of the result is contiguous in the operand, the last one in the result.
-struct Transposition {
-  size_t row = 0;
-  Load from;
-};
-
-bool only_views(const KernelContext& context) {
-  for (OpId id : context.body.order()) {
-    const Op& op = context.body.op(id);
-    if (op.kind != OpKind::Input && category(op) != Category::View) return false;
-  }
-  return context.body.outputs().size() == 1 && context.kernel.extents.empty();
-}
-
 /// Variables named o0, o1, ... for the dimensions of the result.
 IndexList result_index(const Dims& dims) {
   IndexList index;
@@ -31,29 +17,14 @@ IndexList result_index(const Dims& dims) {
   return index;
 }
 
-std::optional<Transposition> find_transposition(KernelContext& context, const Dims& dims) {
-  const std::optional<Load> load = context.load_of(context.body.outputs()[0].value, result_index(dims));
-  if (!load || dims.size() < 2 || dims.back() < kTile / 4) return {};
-  const size_t last = dims.size() - 1;
-  const auto stride = [&](size_t d) { return stride_of(load->offset, "o" + std::to_string(d)); };
-  if (!stride(last).affine || stride(last).coefficient == 1) return {};
-  for (size_t d = 0; d < last; ++d)
-    if (stride(d).affine && stride(d).coefficient == 1 && dims[d] >= kTile / 4) return Transposition{d, *load};
-  return {};
-}
-
 std::string tiles(int64_t extent) { return std::to_string((extent + kTile - 1) / kTile); }
 
 }  // namespace
 
-std::optional<std::vector<std::string>> write_transposition(KernelContext& context) {
-  constexpr int64_t kLeastElements = 4096;
-  if (!only_views(context)) return {};
-  const Dims dims = context.dims(context.body.outputs()[0].value);
-  if (element_count(dims) < kLeastElements) return {};
-  const std::optional<Transposition> found = find_transposition(context, dims);
-  if (!found) return {};
-  const size_t row = found->row, last = dims.size() - 1;
+std::vector<std::string> write_transposition(KernelContext& context, const Transposition& strategy) {
+  const ValueId result = context.body.outputs()[0].value;
+  const Dims dims = context.dims(result);
+  const size_t row = strategy.row, last = dims.size() - 1;
   const Parameter& to = context.kernel.parameters[context.output_parameter(0)];
   const std::string type = memory_type(to.type.dtype), rows = std::to_string(dims[row]);
   const std::string columns = std::to_string(dims[last]);
@@ -67,8 +38,8 @@ std::optional<std::vector<std::string>> write_transposition(KernelContext& conte
   IndexList index = result_index(dims);
   for (size_t d = 0; d < last; ++d)
     if (dims[d] == 1) index[d] = 0;
-  const std::string source = context.parameter_name(found->from.parameter) + "[" +
-                             context.load_of(context.body.outputs()[0].value, index)->offset.text() + "]";
+  const Load from = *context.load_of(result, index);
+  const std::string source = context.parameter_name(from.parameter) + "[" + from.offset.text() + "]";
   const std::string target =
       context.parameter_name(context.output_parameter(0)) + "[" + context.offset(to, index).text() + "]";
   const int64_t blocks = others * ((dims[row] + kTile - 1) / kTile) * ((dims[last] + kTile - 1) / kTile);

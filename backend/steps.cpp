@@ -425,7 +425,7 @@ void StepText::write_called(const Step& step) {
   if (!launch || !is_cuda(plan_) || functions_.contains(launch->kernel.index)) return;
   const Kernel& kernel = plan_.kernel(launch->kernel);
   functions_[launch->kernel.index] =
-      write_kernel(plan_, kernel, kernels_[launch->kernel.index].name, diags_, Written::InChunks);
+      write_kernel(plan_, kernel, kernels_[launch->kernel.index].name, diags_, KernelUse::InChunks);
 }
 
 /// What a device's library must not make while a kernel waits for its collectives.
@@ -476,7 +476,7 @@ std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel
   if (is_new) name = free_names_.unique(kernel.name());
   KernelText text;
   text.name = name;
-  text.blocks = kernel.blocks(), text.threads = kChunkThreads;
+  text.blocks = kernel.blocks(), text.threads = plan_.target.chunk_threads;
   if (is_new) {
     text.parameters = wrapped_head("void " + name, declared);
     const std::string comment = nodes_text(plan_, s.origins, 100) + (s.transform.empty() ? "" : "; " + s.transform);

@@ -142,7 +142,7 @@ bool cuts_reductions(const Module& module) {
 }
 
 struct KernelRow {
-  std::string name, category, ops, nodes, transform;
+  std::string name, category, strategy, why, ops, nodes, transform;
   size_t users;
   int64_t bytes;  // read and written by one launch
 };
@@ -165,6 +165,8 @@ KernelRow kernel_row(const Plan& plan, const Kernel& kernel) {
   const int64_t bytes = moved_bytes(kernel);
   return {kernel.name,
           category_name(kernel.category),
+          strategy_text(kernel.strategy),
+          reason_text(kernel.strategy),
           join(ops, " "),
           nodes_of(plan, kernel),
           kernel.transform,
@@ -178,11 +180,20 @@ void print_kernels(const Plan& plan) {
   for (const Kernel& kernel : plan.kernels) {
     const KernelRow row = kernel_row(plan, kernel);
     bytes += row.bytes * static_cast<int64_t>(row.users);
-    cells.push_back({row.name, row.category, format("x{}", row.users), bytes_text(row.bytes),
+    cells.push_back({row.name, row.strategy, format("x{}", row.users), bytes_text(row.bytes),
                      row.nodes + (row.transform.empty() ? "" : "; " + row.transform)});
   }
   std::printf("kernels: %zu, they move %s on a rank in an invocation\n%s", plan.kernels.size(),
               bytes_text(bytes).c_str(), table_text(cells).c_str());
+}
+
+/// What the passes noted, and why kernels run as plain loops.
+std::vector<std::string> remarks_of(const Compilation& c) {
+  std::vector<std::string> remarks = c.module.remarks;
+  for (const Kernel& kernel : c.plan.kernels)
+    if (const std::string why = reason_text(kernel.strategy); !why.empty())
+      remarks.push_back(format("kernel '{}' runs as plain loops: {}", kernel.name, why));
+  return remarks;
 }
 
 void count_steps(const std::vector<Step>& steps, std::vector<std::pair<int, int>>& counts) {
@@ -259,8 +270,9 @@ void print_text(const Module& scheduled, const Compilation& c, const Timeline& t
   print_streams(c.plan);
   print_memory(c.plan);
   std::printf("%s", timeline_text(timeline).c_str());
-  if (!c.module.remarks.empty()) std::printf("choices and near misses:\n");
-  for (const std::string& remark : c.module.remarks) std::printf("  %s\n", printable(remark).c_str());
+  const std::vector<std::string> remarks = remarks_of(c);
+  if (!remarks.empty()) std::printf("choices and near misses:\n");
+  for (const std::string& remark : remarks) std::printf("  %s\n", printable(remark).c_str());
 }
 
 void print_json(const Module& scheduled, const Compilation& c, const Timeline& timeline) {
@@ -281,6 +293,8 @@ void print_json(const Module& scheduled, const Compilation& c, const Timeline& t
     const KernelRow row = kernel_row(c.plan, kernel);
     kernels.push_back(json_object({{"name", json_string(row.name)},
                                    {"category", json_string(row.category)},
+                                   {"strategy", json_string(row.strategy)},
+                                   {"why", json_string(row.why)},
                                    {"ops", json_string(row.ops)},
                                    {"nodes", json_string(row.nodes)},
                                    {"transform", json_string(row.transform)},
@@ -297,7 +311,7 @@ void print_json(const Module& scheduled, const Compilation& c, const Timeline& t
               static_cast<long>(weight_bytes(c.plan)), json_lines(values).c_str());
   std::printf(" \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"timeline\": %s,\n \"remarks\": %s}\n",
               json_lines(collectives).c_str(), json_lines(kernels).c_str(), json_list(streams).c_str(),
-              timeline_json(timeline).c_str(), json_strings(c.module.remarks).c_str());
+              timeline_json(timeline).c_str(), json_strings(remarks_of(c)).c_str());
 }
 
 }  // namespace

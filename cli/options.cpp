@@ -201,8 +201,7 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   }
   if (given.transport == "mpi") options.transport_mpi = true;
   if (given.target == "cuda") {
-    options.target.kind = Target::Kind::Cuda;
-    options.target.archs = split(given.arch.empty() ? "sm_80,sm_90" : given.arch, ',');
+    options.target = cuda_target(split(given.arch.empty() ? "sm_80,sm_90" : given.arch, ','));
     for (const std::string& arch : options.target.archs) check_cuda_arch(arch);
     return;
   }
@@ -217,8 +216,8 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
 
 std::optional<Target> host_target(const std::string& arch) {
   for (const HostArch& known : kHostArchs)
-    if (arch == known.name) return Target{Target::Kind::Host, {arch}, known.vector_floats, 0};
-  if (arch == "native") return Target{Target::Kind::Host, {arch}, native_vector_floats(), 0};
+    if (arch == known.name) return host_target(arch, known.vector_floats);
+  if (arch == "native") return host_target(arch, native_vector_floats());
   return {};
 }
 

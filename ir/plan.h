@@ -8,6 +8,7 @@
 
 #include "ir/module.h"
 #include "ir/op_def.h"
+#include "ir/strategy.h"
 #include "ir/target.h"
 
 namespace weftc {
@@ -109,6 +110,9 @@ struct Kernel {
   std::vector<OriginId> origins;   // of the first user
   std::string transform;           // "fuse into far", "" if none
   std::vector<std::string> users;  // step names, in order
+  Strategy strategy;               // how it is computed where it is launched
+  /// How the one kernel of a loop over chunks computes it, on a target where that is another way than a launch.
+  std::optional<Strategy> in_chunks;
 };
 
 /// Elements of a buffer: those whose index of `dim` has (index div block) mod size == the coordinate on mesh axis

@@ -1,4 +1,4 @@
-// What a Plan is built for.
+// What a Plan is built for, as capabilities: passes read these and never ask which target it is.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,11 +7,26 @@
 namespace weftc {
 
 struct Target {
+  /// For the command line, the backend's dialects and the cost model's table of machines only.
   enum class Kind : uint8_t { Host, Cuda };
   Kind kind = Kind::Host;
   std::vector<std::string> archs;  // host: one -march value; cuda: sm_80, ...
-  int vector_floats = 8;           // host: floats in a vector register
   int64_t memory = 0;              // bytes a rank may use; 0: not limited
+
+  int vector_floats = 8;          // floats in a vector register
+  int panel_width = 16;           // columns of a packed weight's panels; 0: kernels read weights row-major
+  int warp = 0;                   // threads that run in step; 0: kernels are functions that a core runs
+  int64_t resident_blocks = 0;    // device: of a kernel whose blocks wait for each other, or for peers
+  int64_t chunk_threads = 0;      // device: of each block of a loop over chunks that is one kernel
+  int64_t multiprocessors = 0;    // device: what has to have a block for the device to be full
+  bool library_products = false;  // a library multiplies matrices, then adds a bias, then does a Relu or the tanh Gelu
+
+  bool is_device() const { return warp > 0; }
 };
+
+/// A core with registers of `vector_floats` floats.
+Target host_target(std::string arch, int vector_floats);
+/// GPUs with CUDA; cuBLASLt is the library.
+Target cuda_target(std::vector<std::string> archs);
 
 }  // namespace weftc

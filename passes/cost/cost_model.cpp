@@ -279,6 +279,16 @@ int64_t moved_bytes(const Kernel& kernel) {
   return bytes;
 }
 
+double contraction_operations(const Module& module, const Kernel& kernel) {
+  double operations = 0;
+  for (OpId id = kernel.body.first(); id; id = kernel.body.next(id)) {
+    const OpKind kind = kernel.body.op(id).kind;
+    if (kind == OpKind::MatMul || kind == OpKind::Conv)
+      operations += 2 * points_of(OpView(module, kernel.body, kernel.body.op(id)), kernel.mesh);
+  }
+  return operations;
+}
+
 /// What a kernel can do that has only a part of the machine.
 static Ceilings part_of(Ceilings ceilings) {
   for (double Ceilings::*rate : {&Ceilings::f32, &Ceilings::f64, &Ceilings::f16, &Ceilings::memory})

@@ -47,6 +47,8 @@ struct StepCost {
 };
 StepCost cost_of(const Work& work, const Ceilings& ceilings);
 
+/// Operations of the products and convolutions of one launch; a multiplication with its addition is two.
+double contraction_operations(const Module& module, const Kernel& kernel);
 /// Bytes that one launch reads and writes. Of a table that is only looked up in, what is looked up.
 int64_t moved_bytes(const Kernel& kernel);
 /// What a rank sends in a direct exchange; `before` and `after` are the bytes of its operand and its result.

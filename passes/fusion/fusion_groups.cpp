@@ -10,8 +10,8 @@
 #include <set>
 
 #include "ir/base/check.h"
-#include "ir/tanh_gelu.h"
 #include "passes/fusion/quotient.h"
+#include "passes/strategy/library_epilogue.h"
 
 namespace weftc {
 
@@ -84,7 +84,7 @@ class FusionPlanner {
       : graph_(graph),
         constants_(constants),
         region_(region),
-        device_(target.kind == Target::Kind::Cuda),
+        library_(target.library_products),
         order_(graph.order()),
         node_of_(graph.op_capacity(), -1),
         quotient_(number_nodes()) {
@@ -289,39 +289,21 @@ class FusionPlanner {
     return found;
   }
 
-  /// One number a column, the same for all rows.
-  bool is_bias(ValueId value, ValueId of) const {
-    const Shape &bias = graph_.type(value).shape, &shape = graph_.type(of).shape;
-    return !bias.empty() && bias.back() == shape.back() && !bias.back().count &&
-           std::all_of(bias.begin(), bias.end() - 1, [](const Extent& e) { return e.bound == 1; });
-  }
-
-  /// The op that does something to `value` that a device's library can do behind a product: adds a bias, or is a Relu.
-  OpId library_step(ValueId value, OpKind kind) const {
-    for (const Use& use : graph_.value(value).uses) {
-      if (!use.op || op(use.op).kind != kind) continue;
-      if (kind != OpKind::Add || is_bias(op(use.op).inputs[1 - use.input], value)) return use.op;
-    }
-    return {};
-  }
-
-  /// What a device's library does behind a product: a bias over the columns, then Relu or the tanh form of Gelu.
+  /// What a device's library does behind a product.
   Epilogue library_epilogue(OpId root) const {
     Epilogue found{{}, 0, root};
     const LoopShape loop = loop_of(root);
-    const auto append = [&](const std::vector<OpId>& ops, bool is_alone) {
-      const std::set<OpId> inside(ops.begin(), ops.end());
-      if (!std::all_of(ops.begin(), ops.end(), [&](OpId id) { return fits_epilogue(id, loop, inside); })) return false;
-      found.ops.insert(found.ops.end(), ops.begin(), ops.end());
-      if (is_alone) found.kept = found.ops.size(), found.tail = ops.back();
-      return is_alone;
-    };
-    const auto result = [&] { return graph_.result(found.tail); };
-    for (OpKind kind : {OpKind::Add, OpKind::Relu})
-      if (const OpId id = library_step(result(), kind))
-        if (!append({id}, graph_.value(result()).uses.size() == 1) || kind == OpKind::Relu) return found;
-    if (const std::optional<TanhGelu> gelu = find_tanh_gelu(graph_, constants_, result()))
-      append(gelu->ops, gelu->is_alone);
+    std::vector<EpilogueStep> steps;
+    while (std::optional<EpilogueStep> step =
+               next_epilogue_step(graph_, constants_, graph_.result(found.tail), steps)) {
+      const std::set<OpId> inside(step->ops.begin(), step->ops.end());
+      if (!std::all_of(step->ops.begin(), step->ops.end(), [&](OpId id) { return fits_epilogue(id, loop, inside); }))
+        break;
+      found.ops.insert(found.ops.end(), step->ops.begin(), step->ops.end());
+      if (!step->is_alone) break;
+      found.kept = found.ops.size(), found.tail = step->ops.back();
+      steps.push_back(std::move(*step));
+    }
     return found;
   }
 
@@ -329,7 +311,7 @@ class FusionPlanner {
     if (taken(root)) return;
     const int g = start(root, Category::Contraction);
     if (op(root).outputs.size() != 1) return;
-    const bool by_library = device_ && op(root).kind == OpKind::MatMul;
+    const bool by_library = library_ && op(root).kind == OpKind::MatMul;
     const Epilogue epilogue = by_library ? library_epilogue(root) : find_epilogue(root);
     for (size_t i = 0; i < epilogue.kept; ++i) {
       const bool merged = merge(root, epilogue.ops[i]);
@@ -509,7 +491,7 @@ class FusionPlanner {
 
   const Graph& graph_;
   const Constants& constants_;
-  const bool region_, device_;
+  const bool region_, library_;
   const std::vector<OpId> order_;
   Fusion out_;
   std::vector<int> node_of_;

@@ -94,6 +94,7 @@ std::optional<Plan> make_plan(const Module& module, const Target& target, Diags&
   make_programs(plan);
   write_steps(planning);
   if (!diags.ok()) return {};
+  choose_kernels(planning);
   place_weights(planning);
   order_steps(planning);
   if (!diags.ok()) return {};

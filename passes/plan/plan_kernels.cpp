@@ -12,7 +12,6 @@ namespace weftc {
 
 namespace {
 
-constexpr int kPanelWidth = 16;
 constexpr int64_t kPage = 4096;
 
 void append(std::string& key, int64_t number) { key += std::to_string(number) + ","; }
@@ -80,7 +79,8 @@ std::string kernel_key(const PlanDraft& planning, const Kernel& kernel) {
   BodyKey key(planning.module, kernel.body);
   for (const Parameter& f : kernel.parameters) {
     for (int axis : f.whole_over) append(key.text(), axis);
-    append(key.text(), f.window + 2 * f.weight + 4 * static_cast<int>(f.packing.kind) + 8 * f.packing.transposed);
+    append(key.text(), f.window);
+    append(key.text(), f.weight);
   }
   append(key.text(), kernel.place.index);
   for (const MeshAxis& axis : kernel.mesh) append(key.text(), axis.size);
@@ -144,35 +144,6 @@ std::string parameter_name(const std::string& value, const std::string& root, st
   }
 }
 
-/// The only op that reads a value of the body.
-const Op* only_reader(const Graph& body, ValueId value, uint32_t& input) {
-  const auto& uses = body.value(value).uses;
-  if (uses.size() != 1 || !uses[0].op) return nullptr;
-  input = uses[0].input;
-  return &body.op(uses[0].op);
-}
-
-bool swaps_last_two(const Op& op, int ndim) {
-  if (op.kind != OpKind::Transpose) return false;
-  const std::vector<int64_t>& perm = op.ints("perm");
-  for (int d = 0; d < ndim - 2; ++d)
-    if (perm[d] != d) return false;
-  return perm[ndim - 2] == ndim - 1 && perm[ndim - 1] == ndim - 2;
-}
-
-/// Panels for the second operand of a contraction, as it is or transposed; else row-major.
-Packing packing_of(const Target& target, const Graph& body, ValueId weight) {
-  const TensorType& type = body.type(weight);
-  if (target.kind != Target::Kind::Host || type.ndim() < 2) return {};
-  if (type.dtype != DType::F32 && type.dtype != DType::F64) return {};
-  uint32_t input = 0;
-  const Op* reader = only_reader(body, weight, input);
-  const bool transposed = reader && swaps_last_two(*reader, type.ndim());
-  if (transposed) reader = only_reader(body, reader->outputs[0], input);
-  if (!reader || reader->kind != OpKind::MatMul || input != 1) return {};
-  return {Packing::Kind::Panels, kPanelWidth, transposed};
-}
-
 /// Time axes on which the body sees a slice but the memory is whole.
 std::vector<int> whole_over(const TensorType& type, const ValueMemory& held, size_t place_axes, size_t mesh_axes) {
   std::vector<int> axes;
@@ -206,7 +177,6 @@ void make_formals(const PlanDraft& planning, Kernel& kernel, const std::string& 
     add(v, body.value(v).name);
     Parameter& parameter = kernel.parameters.back();
     parameter.window = is_exchanged(body, v);
-    if (parameter.weight && parameter.whole_over.empty()) parameter.packing = packing_of(planning.plan.target, body, v);
   }
   for (const Graph::Output& output : body.outputs()) {
     add(output.value, output.name);
@@ -273,6 +243,43 @@ std::vector<int> sliced_axes(const Weight& weight) {
 
 int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
+/// Each use of a weight gets the weight packed as its kernel wants it: one weight for each packing, in order of use.
+class WeightPacker {
+ public:
+  explicit WeightPacker(Plan& plan) : plan_(plan) {}
+
+  void run() {
+    for (Block& block : plan_.blocks) pack_uses(block.steps);
+    plan_.weights = std::move(packed_);
+  }
+
+ private:
+  void pack_uses(std::vector<Step>& steps) {
+    for (Step& step : steps) {
+      if (auto* launch = std::get_if<LaunchStep>(&step.what))
+        for (size_t f = 0; f < launch->operands.size(); ++f)
+          if (WeightId& weight = launch->operands[f].weight)
+            weight = packed(weight, plan_.kernel(launch->kernel).parameters[f].packing);
+      for (std::vector<Step>* body : bodies_of(step)) pack_uses(*body);
+    }
+  }
+
+  WeightId packed(WeightId id, const Packing& packing) {
+    const auto [at, fresh] = made_.emplace(std::make_tuple(id.index, packing.kind, packing.width, packing.transposed),
+                                           WeightId{static_cast<uint32_t>(packed_.size())});
+    if (!fresh) return at->second;
+    Weight weight = plan_.weight(id);
+    weight.packing = packing;
+    weight.bytes = packed_bytes(weight, plan_.places[weight.place.index].mesh);
+    packed_.push_back(std::move(weight));
+    return at->second;
+  }
+
+  Plan& plan_;
+  std::vector<Weight> packed_;
+  std::map<std::tuple<uint32_t, Packing::Kind, int, bool>, WeightId> made_;
+};
+
 void renumber_weights(std::vector<Step>& steps, const std::vector<uint32_t>& now) {
   for (Step& step : steps) {
     if (auto* launch = std::get_if<LaunchStep>(&step.what))
@@ -306,23 +313,21 @@ KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused,
 
 WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kernel& kernel, size_t parameter) {
   const ConstantId constant = equal_constant(planning, held.constant);
-  const Packing packing = kernel.parameters[parameter].packing;
   TensorType type = kernel.parameters[parameter].type;  // a Reshape outside kernels changes the constant's shape only
   const int place_axes = static_cast<int>(planning.module.place(kernel.place).mesh.size());
   for (int a = type.layout.size() - 1; a >= place_axes; --a) type.layout.set(a, {});
-  const std::string key = format("{} {} {} {} {} {}", constant.index, kernel.place.index, dims_text(type.dims()),
-                                 layout_key(type), static_cast<int>(packing.kind), packing.transposed);
+  const std::string key =
+      format("{} {} {} {}", constant.index, kernel.place.index, dims_text(type.dims()), layout_key(type));
   const auto [at, fresh] = planning.weights.emplace(key, WeightId{static_cast<uint32_t>(planning.plan.weights.size())});
-  if (fresh) {
-    Weight weight{planning.module.constants[constant].name, constant, type, kernel.place, packing, 0, 0, 0};
-    weight.bytes = packed_bytes(weight, planning.module.place(kernel.place).mesh);
-    planning.plan.weights.push_back(std::move(weight));
-  }
+  if (fresh)
+    planning.plan.weights.push_back(
+        {planning.module.constants[constant].name, constant, type, kernel.place, {}, 0, 0, 0});
   return at->second;
 }
 
 void place_weights(PlanDraft& planning) {
   Plan& plan = planning.plan;
+  WeightPacker(plan).run();
   std::vector<std::pair<PlaceId, std::vector<int>>> keys;  // of segments, in order of first use
   std::vector<uint32_t> order;
   for (Weight& weight : plan.weights) {

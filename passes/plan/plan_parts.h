@@ -22,7 +22,7 @@ struct PlanDraft {
   Diags& diags;
   Plan plan;
 
-  // Interned kernels by what they do, weights by constant, layout and packing.
+  // Interned kernels by what they do, weights by constant and layout.
   std::unordered_map<std::string, KernelId> kernels;
   std::unordered_map<std::string, WeightId> weights;
   std::unordered_map<std::string, ConstantId> equal_constants;
@@ -33,9 +33,11 @@ struct PlanDraft {
 
 /// The kernel of a Fused op whose operands and results lie as `held` says (inputs, then outputs).
 KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused, const std::vector<ValueMemory>& held);
-/// The weight that parameter `number` of the kernel reads.
+/// The weight that parameter `number` of the kernel reads, not yet packed.
 WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kernel& kernel, size_t parameter);
-/// Segments, offsets and order of the weights, when all are known; renumbers them.
+/// Chooses how each kernel is computed, and with that how its weights are packed.
+void choose_kernels(PlanDraft& planning);
+/// Packs weights as kernels want them; segments, offsets and order; renumbers them.
 void place_weights(PlanDraft& planning);
 
 /// Ports, buffers and the steps of all blocks.

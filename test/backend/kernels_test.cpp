@@ -6,9 +6,6 @@ using namespace weftc::test;
 
 namespace {
 
-constexpr Packing kPanels{Packing::Kind::Panels, 16, false};
-constexpr Packing kPanelsTransposed{Packing::Kind::Panels, 16, true};
-
 Attrs axes(std::vector<int64_t> list, int64_t keepdims) {
   return {{"axes", std::move(list)}, {"keepdims", keepdims}, {"noop_with_empty_axes", int64_t{0}}};
 }
@@ -92,13 +89,13 @@ KernelCase middle() {
 }
 KernelCase dense(const char* name, const Dims& x_dims, int64_t k, int64_t n) {
   KernelCase c(name);
-  const ValueId x = c.reals("x", x_dims), w = c.weight("w", {k, n}, kPanels), b = c.weight("b", {n});
+  const ValueId x = c.reals("x", x_dims), w = c.weight("w", {k, n}), b = c.weight("b", {n});
   c.output(c.op(OpKind::Relu, {c.op(OpKind::Add, {c.op(OpKind::MatMul, {x, w}), b})}));
   return c;
 }
 KernelCase tied() {
   KernelCase c("tied");
-  const ValueId x = c.reals("x", {9, 24}), w = c.weight("w", {37, 24}, kPanelsTransposed);
+  const ValueId x = c.reals("x", {9, 24}), w = c.weight("w", {37, 24});
   c.output(c.op(OpKind::MatMul, {x, c.op(OpKind::Transpose, {w}, perm({1, 0}))}));
   return c;
 }
@@ -121,7 +118,7 @@ KernelCase mixed() {
 }
 KernelCase prologue() {
   KernelCase c("prologue");
-  const ValueId x = c.reals("x", {12, 20}), w = c.weight("w", {20, 19}, kPanels);
+  const ValueId x = c.reals("x", {12, 20}), w = c.weight("w", {20, 19});
   c.output(c.op(OpKind::MatMul, {c.op(OpKind::Exp, {x}), w}));
   return c;
 }

@@ -14,6 +14,7 @@
 #include "ir/builder.h"
 #include "ir/evaluate/evaluate.h"
 #include "ir/op_def.h"
+#include "passes/strategy/strategy_rules.h"
 #include "weft_build_config.h"
 
 namespace weftc::test {
@@ -24,7 +25,6 @@ struct KernelCase {
   Module module;
   std::vector<Tensor> inputs;
   std::vector<bool> is_weight;
-  std::vector<Packing> packings;
   double tolerance = 2e-6;
   std::vector<Tensor> expected;  // of each output; empty: what the reference evaluation gives
 
@@ -32,7 +32,7 @@ struct KernelCase {
     module.name = "cases";
     module.places = {{"all", {0}, {}}};
   }
-  ValueId parameter(const std::string& value, Tensor tensor, bool weight = false, Packing packing = {}) {
+  ValueId parameter(const std::string& value, Tensor tensor, bool weight = false) {
     const OpId id = module.graph.add({.kind = OpKind::Input,
                                       .inputs = {},
                                       .results = {{tensor.dtype, shape_of(tensor.dims), {}}},
@@ -44,7 +44,7 @@ struct KernelCase {
                                       .transform = {},
                                       .result_names = {value}});
     inputs.push_back(std::move(tensor));
-    is_weight.push_back(weight), packings.push_back(packing);
+    is_weight.push_back(weight);
     return module.graph.result(id);
   }
   ValueId reals(const std::string& value, const Dims& dims, DType dtype = DType::F32, double low = -1,
@@ -57,8 +57,8 @@ struct KernelCase {
       tensor.put_int(i, low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1)));
     return parameter(value, std::move(tensor));
   }
-  ValueId weight(const std::string& value, const Dims& dims, Packing packing = {}) {
-    return parameter(value, random_reals(dims, DType::F32, -1, 1), true, packing);
+  ValueId weight(const std::string& value, const Dims& dims) {
+    return parameter(value, random_reals(dims, DType::F32, -1, 1), true);
   }
   ValueId op(OpKind kind, std::vector<ValueId> operands, Attrs attrs = {}) {
     Op like{};
@@ -127,15 +127,9 @@ inline BufferId add_buffer(Plan& plan, const std::string& name, const TensorType
 }
 
 inline WeightId add_weight(PlanOfCases& made, const std::string& name, const KernelCase& from, size_t input,
-                           const TensorType& type) {
+                           const TensorType& type, const Packing& packing) {
   Plan& plan = made.plan;
-  Weight weight{name,
-                made.constants.add(name, from.inputs[input]),
-                type,
-                PlaceId{0},
-                from.packings[input],
-                0,
-                plan.segments[0].end,
+  Weight weight{name, made.constants.add(name, from.inputs[input]), type, PlaceId{0}, packing, 0, plan.segments[0].end,
                 0};
   Dims dims = type.dims();
   if (weight.packing.kind == Packing::Kind::Panels) {
@@ -172,13 +166,19 @@ inline void add_case(PlanOfCases& made, KernelCase& from, size_t number) {
     if (graph.op(id).kind == OpKind::Constant)
       kernel.body.edit(id).set(
           "value", made.constants.add(from.name, from.module.constants.tensor(graph.op(id).constant("value"))));
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const Value& value = graph.value(graph.inputs()[i]);
+    kernel.parameters.push_back({value.name, value.type, {}, false, bool(from.is_weight[i]), {}});
+  }
+  for (const Graph::Output& output : graph.outputs())
+    kernel.parameters.push_back({output.name, graph.type(output.value), {}, false, false, {}});
+  set_strategy(kernel, choose_strategy({KernelBody(kernel, 0), made.constants, plan.target}));
   LaunchStep launch{KernelId{static_cast<uint32_t>(plan.kernels.size())}, {}, {}};
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
     const std::string port = from.name + "." + value.name;
-    kernel.parameters.push_back({value.name, value.type, {}, false, bool(from.is_weight[i]), from.packings[i]});
     if (from.is_weight[i]) {
-      launch.operands.push_back({{}, add_weight(made, port, from, i, value.type)});
+      launch.operands.push_back({{}, add_weight(made, port, from, i, value.type, kernel.parameters[i].packing)});
       continue;
     }
     const BufferId buffer = add_buffer(plan, port, value.type);
@@ -189,7 +189,6 @@ inline void add_case(PlanOfCases& made, KernelCase& from, size_t number) {
   for (const Graph::Output& output : graph.outputs()) {
     const std::string port = from.name + "." + output.name;
     const TensorType& type = graph.type(output.value);
-    kernel.parameters.push_back({output.name, type, {}, false, false, {}});
     const BufferId buffer = add_buffer(plan, port, type);
     launch.operands.push_back({buffer, {}});
     plan.outputs.push_back({port, type, {}, PlaceId{0}, buffer, {}});

@@ -79,7 +79,7 @@ TEST_CASE("fixtures are planned and proved for both targets") {
     const auto made = prepare(fixture.model, fixture.yaml, "");
     INFO(made->diags.text());
     REQUIRE(made->ok());
-    for (const Target& target : {Target{}, Target{Target::Kind::Cuda, {"sm_90"}, 0, 0}}) {
+    for (const Target& target : {Target{}, cuda_target({"sm_90"})}) {
       const std::optional<Plan> plan = make_plan(*made->module, target, made->diags);
       INFO(made->diags.text());
       REQUIRE(plan);

@@ -44,8 +44,7 @@ std::string on_device(const std::string& what, const std::string& type = "float"
   const std::string t = type + "[4,4] ";
   std::string outputs = t + "y";
   if (results != "y") outputs += ", " + t + results;
-  Target cuda;
-  cuda.kind = Target::Kind::Cuda;
+  const Target cuda = cuda_target({"sm_90"});
   return fused(
       model("(" + t + "x) => (" + outputs + ") <" + t + "w = random(1, 1.0), " + type + "[4] b = random(2, 1.0), " +
                 type + " half = {0.5}, " + type + " one = {1.0}, " + type + " three = {3.0}, " + type +

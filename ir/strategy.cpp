@@ -1,0 +1,64 @@
+#include "ir/strategy.h"
+
+#include "ir/base/text.h"
+
+namespace weftc {
+
+namespace {
+
+// In the order of the variant.
+constexpr const char* kNames[] = {"plain-loops",
+                                  "library-product",
+                                  "packed-product",
+                                  "strided-product",
+                                  "plane-convolution",
+                                  "point-convolution",
+                                  "unfolded-convolution",
+                                  "window-reduction",
+                                  "tiled-product",
+                                  "tiled-convolution",
+                                  "transposition",
+                                  "scatter",
+                                  "rows",
+                                  "elementwise",
+                                  "peer-exchange"};
+static_assert(std::size(kNames) == std::variant_size_v<Strategy>);
+
+std::string tile_text(const Tile& tile) { return format(" {}x{}", tile.m, tile.n); }
+
+struct ParameterText {
+  std::string operator()(const LibraryProduct& s) const {
+    std::vector<std::string> behind;
+    if (s.bias) behind.emplace_back("bias");
+    if (s.activation != Activation::None) behind.emplace_back(s.activation == Activation::Relu ? "relu" : "gelu");
+    return behind.empty() ? "" : " + " + join(behind, " + ");
+  }
+  std::string operator()(const PackedProduct& s) const { return format(" panels {}", s.width); }
+  std::string operator()(const UnfoldedConvolution& s) const { return format(" {} panels", s.panels); }
+  std::string operator()(const TiledProduct& s) const { return tile_text(s.tile); }
+  std::string operator()(const TiledConvolution& s) const { return tile_text(s.tile); }
+  std::string operator()(const Rows& s) const {
+    return s.team == RowTeam::Thread ? "" : s.team == RowTeam::Warp ? " by warp" : " by block";
+  }
+  template <class Other>
+  std::string operator()(const Other&) const {
+    return "";
+  }
+};
+
+}  // namespace
+
+const char* strategy_name(const Strategy& strategy) { return kNames[strategy.index()]; }
+
+std::string strategy_text(const Strategy& strategy) {
+  return strategy_name(strategy) + std::visit(ParameterText{}, strategy);
+}
+
+std::string reason_text(const Strategy& strategy) {
+  const auto* plain = std::get_if<PlainLoops>(&strategy);
+  return plain ? plain->why : "";
+}
+
+std::vector<std::string> strategy_names() { return {std::begin(kNames), std::end(kNames)}; }
+
+}  // namespace weftc

@@ -1,0 +1,116 @@
+// How a kernel is computed: one of a closed set, chosen when the Plan is made (passes/strategy), written by the
+// backend, read by the cost model, explain, the manifest and tests. Nothing of it is decided while text is written.
+#pragma once
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/kernel/index_expr.h"
+
+namespace weftc {
+
+/// Rows and columns of the tile of a block, of one thread, and of one warp where tensor cores compute it.
+struct Tile {
+  int64_t m, n, thread_m, thread_n, warp_m, warp_n;
+  int64_t threads() const { return m / thread_m * (n / thread_n); }
+  bool operator==(const Tile&) const = default;
+};
+
+/// What a library does behind a product, after the bias.
+enum class Activation : uint8_t { None, Relu, Gelu };
+
+/// A product that a device's library computes: y[b, m, n] = activation(sum over k of a[b, m, k] * b[b, k, n] +
+/// bias[n]).
+struct LibraryProduct {
+  /// A number, or at most that many: what run-time extent `run` of the kernel says.
+  struct Extent {
+    int64_t bound = 1;
+    std::optional<size_t> run;
+  };
+  /// Where the first element is, and by how many elements the next row, the next column and the next of each dimension
+  /// of the batch follow.
+  struct Operand {
+    size_t parameter = 0;
+    IndexExpr first;  // of the coordinates on the kernel's mesh
+    int64_t row = 0, column = 0;
+    std::vector<int64_t> batch;
+  };
+  Extent m, n, k;
+  std::vector<int64_t> batch;  // at most two, outer first
+  Operand a, b, y;
+  std::optional<Operand> bias;  // one element a column
+  Activation activation = Activation::None;
+};
+
+/// Host: the second operand is a weight in panels of `width` columns, packed when the executable is built.
+struct PackedProduct {
+  size_t weight = 0;  // the parameter
+  int width = 16;
+  bool transposed = false;  // the weight is (n, k): the view in front of the product is undone by the packing
+};
+/// Host: the second operand is brought into panels each time, a few columns at once.
+struct StridedProduct {};
+/// Host: one filter a channel, a row of outputs at a time.
+struct PlaneConvolution {};
+/// Host: windows of one element: a product of the filters and the planes.
+struct PointConvolution {};
+/// Host: windows are brought into panels each time, `panels` of them at once, then multiplied with the filters.
+struct UnfoldedConvolution {
+  int64_t panels = 0;
+};
+/// Host: the largest element or the sum of each window, a row of outputs at a time.
+struct WindowReduction {};
+/// Device: our own product through shared memory, whose operands and result may be any elements.
+struct TiledProduct {
+  Tile tile{};
+};
+/// Device: the same for a convolution, whose windows are gathered as they are needed.
+struct TiledConvolution {
+  Tile tile{};
+};
+/// Device: tiles of 32 x 32 elements are turned in shared memory. Dimension `row` of the result is the one that is
+/// contiguous in the operand.
+struct Transposition {
+  size_t row = 0;
+};
+/// The data is copied, then updates go where their indices say, in order.
+struct Scatter {};
+/// Who takes the elements of a row: one thread, the threads of a warp, or those of a block.
+enum class RowTeam : uint8_t { Thread, Warp, Block };
+/// Reductions over the elements of a row, with what is computed before, between and behind them.
+struct Rows {
+  RowTeam team = RowTeam::Thread;
+};
+/// Elements of one shape, each by itself: computations, views, look-ups.
+struct Elementwise {};
+/// Collectives over the peer table of a rank group, with what is computed on the slices.
+struct PeerExchange {};
+/// A loop an operand dimension, one element at a time: right for every body, fast for none of those that have a better
+/// strategy in principle; `why` says what stood against each.
+struct PlainLoops {
+  std::string why;
+};
+
+using Strategy = std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, PlaneConvolution,
+                              PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct, TiledConvolution,
+                              Transposition, Scatter, Rows, Elementwise, PeerExchange>;
+
+/// On a device short rows are a warp's, long ones a block's.
+inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }
+
+/// Where a kernel is used: launched (on the host a function), or called by the one kernel of a loop over chunks, which
+/// on a device is another kind of function: no library can be called there, and it has the blocks and threads of its
+/// caller.
+enum class KernelUse : uint8_t { Launched, InChunks };
+
+/// "packed-product": as schedules, explain and the manifest name it.
+const char* strategy_name(const Strategy& strategy);
+/// The name with its parameters: "tiled-product 64x64".
+std::string strategy_text(const Strategy& strategy);
+/// What stood against everything better than plain loops; empty for other strategies.
+std::string reason_text(const Strategy& strategy);
+/// All names, in the order of the variant.
+std::vector<std::string> strategy_names();
+
+}  // namespace weftc

@@ -1,0 +1,56 @@
+// The table of strategies, best first. A kernel gets the first one that is legal for it.
+#include "ir/op_def.h"
+#include "passes/strategy/strategy_rules.h"
+
+namespace weftc {
+
+namespace {
+
+struct Rule {
+  const char* name;  // as strategy_name has it
+  Verdict (*ask)(const StrategyContext&);
+};
+
+constexpr Rule kRules[] = {
+    {"transposition", transposition},
+    {"peer-exchange", peer_exchange},
+    {"scatter", scatter},
+    {"library-product", library_product},
+    {"tiled-product", tiled_product},
+    {"tiled-convolution", tiled_convolution},
+    {"packed-product", packed_product},
+    {"strided-product", strided_product},
+    {"plane-convolution", plane_convolution},
+    {"point-convolution", point_convolution},
+    {"unfolded-convolution", unfolded_convolution},
+    {"window-reduction", window_reduction},
+    {"rows", rows},
+    {"elementwise", elementwise},
+};
+
+}  // namespace
+
+Strategy choose_strategy(const StrategyContext& context) {
+  std::vector<std::string> reasons;
+  for (const Rule& rule : kRules) {
+    Verdict verdict = rule.ask(context);
+    if (verdict.strategy) return std::move(*verdict.strategy);
+    if (!verdict.why.empty()) reasons.push_back(format("no {}: {}", rule.name, verdict.why));
+  }
+  return PlainLoops{join(reasons, "; ")};
+}
+
+void set_strategy(Kernel& kernel, Strategy strategy) {
+  kernel.strategy = std::move(strategy);
+  if (const auto* packed = std::get_if<PackedProduct>(&kernel.strategy))
+    kernel.parameters[packed->weight].packing = {Packing::Kind::Panels, packed->width, packed->transposed};
+}
+
+std::optional<Verdict> ask_strategy(const std::string& name, const StrategyContext& context) {
+  if (name == strategy_name(PlainLoops{})) return Verdict{PlainLoops{"the schedule asks for it"}, ""};
+  for (const Rule& rule : kRules)
+    if (name == rule.name) return rule.ask(context);
+  return {};
+}
+
+}  // namespace weftc

@@ -1,0 +1,126 @@
+// Convolutions and pools.
+#include <algorithm>
+
+#include "ir/kernel/window_geometry.h"
+#include "ir/op_def.h"
+#include "passes/strategy/strategy_rules.h"
+
+namespace weftc {
+
+namespace {
+
+/// The one op of the body that moves a window, with its geometry; or why there is none.
+struct WindowOp {
+  ValueId root;
+  WindowGeometry geometry;
+};
+
+bool has_window(const Graph& body) {
+  for (OpId id = body.first(); id; id = body.next(id)) {
+    const OpKind kind = body.op(id).kind;
+    if (kind == OpKind::Conv || kind == OpKind::MaxPool || kind == OpKind::AveragePool) return true;
+  }
+  return false;
+}
+
+std::optional<WindowOp> window_of(const KernelBody& body, std::string& why) {
+  const ValueId root = contraction_of(body.body);
+  why = "the kernel has several loops that sum, or it is not of floats";
+  if (!root || !is_float(body.body.type(root).dtype)) return {};
+  why = "the window has more than three dimensions, or nothing in it";
+  const std::optional<WindowGeometry> geometry = window_geometry(body, root);
+  if (!geometry) return {};
+  why = "a result is not reached from the sums by views and pointwise ops";
+  if (!indices_behind(body, root, IndexList(body.dims(root).size()))) return {};
+  why = "";
+  return WindowOp{root, *geometry};
+}
+
+/// A convolution for the host, or the reason why the body has none; nothing where it is none at all.
+std::optional<WindowOp> host_convolution(const StrategyContext& context, std::string& why) {
+  if (context.target.is_device() || !has_window(context.body.body)) return {};
+  std::optional<WindowOp> found = window_of(context.body, why);
+  const bool is_convolution = found && context.body.body.producer_op(found->root).kind == OpKind::Conv;
+  return is_convolution ? found : std::nullopt;
+}
+
+bool has_one_channel_a_group(const WindowGeometry& g) { return g.channels == 1 && !g.plain; }
+
+/// Whether an operand lies row-major in memory as `dtype`: all of it, or a chunk.
+bool is_row_major(const KernelBody& body, ValueId value, DType dtype) {
+  const Dims dims = body.dims(value);
+  IndexList index;
+  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
+  const std::optional<Load> load = body.load_of(value, index);
+  if (!load) return false;
+  IndexExpr first = load->offset;
+  for (size_t d = 0; d < dims.size(); ++d) first = substitute(first, "x" + std::to_string(d), 0);
+  return load->offset == first + linear_index(index, dims) &&
+         body.kernel.parameters[load->parameter].type.dtype == dtype;
+}
+
+/// What the runtime counts in 32 bits.
+bool is_small(const WindowGeometry& g) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  return g.channels * g.taps < kMost && g.channels * g.inputs < kMost && g.outputs < kMost &&
+         g.filters * g.channels * g.taps < kMost;
+}
+
+}  // namespace
+
+Verdict tiled_convolution(const StrategyContext& context) {
+  if (!context.target.is_device() || !has_window(context.body.body)) return {};
+  std::string why;
+  const KernelBody& body = context.body;
+  const std::optional<WindowOp> found = window_of(body, why);
+  if (!found) return refused(why);
+  const Op& op = body.body.producer_op(found->root);
+  if (op.kind != OpKind::Conv) return {};
+  const WindowGeometry& g = found->geometry;
+  const DType dtype = body.body.type(found->root).dtype;
+  if (g.channels == 1 && g.groups > 1) return refused("filters of one channel share nothing");
+  if (!body.kernel.extents.empty()) return refused("it has a run-time length");
+  if (!is_small(g)) return refused("its extents do not fit 32 bits");
+  if (!is_row_major(body, op.inputs[0], dtype) || !is_row_major(body, op.inputs[1], dtype))
+    return refused("an operand is computed, or read through a view");
+  return {TiledConvolution{choose_tile(context, g.groups, g.filters, g.batch * g.outputs, dtype)}, ""};
+}
+
+Verdict plane_convolution(const StrategyContext& context) {
+  std::string why;
+  const std::optional<WindowOp> found = host_convolution(context, why);
+  if (!found) return {{}, why};
+  return has_one_channel_a_group(found->geometry) ? Verdict{PlaneConvolution{}, ""} : Verdict{};
+}
+
+Verdict point_convolution(const StrategyContext& context) {
+  std::string why;
+  const std::optional<WindowOp> found = host_convolution(context, why);
+  return found && found->geometry.plain ? Verdict{PointConvolution{}, ""} : Verdict{};
+}
+
+Verdict unfolded_convolution(const StrategyContext& context) {
+  constexpr int64_t kBlockElements = 262144;  // of what is unfolded at once, so that it stays in a near cache
+  std::string why;
+  const std::optional<WindowOp> found = host_convolution(context, why);
+  if (!found) return {};
+  const WindowGeometry& g = found->geometry;
+  const int64_t panels = (g.outputs + 15) / 16, depth = g.channels * g.taps;
+  const int64_t block = std::clamp<int64_t>(kBlockElements / (16 * depth), 4, std::max<int64_t>(4, panels));
+  return {UnfoldedConvolution{std::min(block, panels)}, ""};
+}
+
+Verdict window_reduction(const StrategyContext& context) {
+  if (context.target.is_device() || !has_window(context.body.body)) return {};
+  std::string why;
+  const std::optional<WindowOp> found = window_of(context.body, why);
+  if (!found) return refused(why);
+  const Op& op = context.body.body.producer_op(found->root);
+  if (op.kind == OpKind::Conv) return {};
+  if (op.outputs.size() > 1) return refused("the indices of the largest elements are asked for");
+  if (op.integer_or("count_include_pad", 0) != 0 && op.integer_or("ceil_mode", 0) != 0)
+    return refused("a window that hangs over the padding is counted in part");
+  return {WindowReduction{}, ""};
+}
+
+}  // namespace weftc

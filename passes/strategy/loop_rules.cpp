@@ -1,0 +1,83 @@
+// Kernels that are loops over elements: views that turn a tensor, scatters, exchanges over the peer table, rows, and
+// elements each by itself.
+#include <algorithm>
+
+#include "ir/op_def.h"
+#include "passes/strategy/strategy_rules.h"
+
+namespace weftc {
+
+namespace {
+
+bool has(const Graph& body, std::initializer_list<Category> categories) {
+  for (OpId id = body.first(); id; id = body.next(id))
+    if (std::find(categories.begin(), categories.end(), category(body.op(id))) != categories.end()) return true;
+  return false;
+}
+
+bool only_views(const KernelBody& body) {
+  for (OpId id = body.body.first(); id; id = body.body.next(id)) {
+    const Op& op = body.body.op(id);
+    if (op.kind != OpKind::Input && category(op) != Category::View) return false;
+  }
+  return body.body.outputs().size() == 1 && body.kernel.extents.empty();
+}
+
+/// The full shape of the first reduction: how many elements a row of it has.
+int64_t row_elements(const KernelBody& body) {
+  for (OpId id = body.body.first(); id; id = body.body.next(id)) {
+    const Op& op = body.body.op(id);
+    if (category(op) != Category::Reduction || !op.has("axes") || op.ints("axes").empty()) continue;
+    const Dims dims = body.dims(op.inputs[0]);
+    int64_t elements = 1;
+    for (int64_t d : op.ints("axes")) elements *= dims[static_cast<size_t>(d)];
+    return elements;
+  }
+  return 1;
+}
+
+}  // namespace
+
+Verdict transposition(const StrategyContext& context) {
+  constexpr int64_t kLeastElements = 4096, kLeastExtent = 8;
+  const KernelBody& body = context.body;
+  if (!context.target.is_device() || !only_views(body)) return {};
+  const ValueId result = body.body.outputs()[0].value;
+  const Dims dims = body.dims(result);
+  if (element_count(dims) < kLeastElements || dims.size() < 2 || dims.back() < kLeastExtent) return {};
+  IndexList index;
+  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("o" + std::to_string(d), 0, dims[d] - 1));
+  const std::optional<Load> load = body.load_of(result, index);
+  if (!load) return {};
+  const auto stride = [&](size_t d) { return stride_of(load->offset, "o" + std::to_string(d)); };
+  const size_t last = dims.size() - 1;
+  if (!stride(last).affine || stride(last).coefficient == 1) return {};
+  for (size_t d = 0; d < last; ++d)
+    if (stride(d).affine && stride(d).coefficient == 1 && dims[d] >= kLeastExtent) return {Transposition{d}, ""};
+  return {};
+}
+
+Verdict scatter(const StrategyContext& context) {
+  const Graph& body = context.body.body;
+  for (OpId id = body.first(); id; id = body.next(id))
+    if (body.op(id).kind == OpKind::ScatterElements || body.op(id).kind == OpKind::ScatterND) return {Scatter{}, ""};
+  return {};
+}
+
+Verdict peer_exchange(const StrategyContext& context) {
+  const bool exchanges = !context.body.group().empty() && !has(context.body.body, {Category::Contraction});
+  return exchanges ? Verdict{PeerExchange{}, ""} : Verdict{};
+}
+
+Verdict rows(const StrategyContext& context) {
+  const Graph& body = context.body.body;
+  if (!has(body, {Category::Reduction}) || has(body, {Category::Contraction, Category::Scan})) return {};
+  return {Rows{context.target.is_device() ? device_row_team(row_elements(context.body)) : RowTeam::Thread}, ""};
+}
+
+Verdict elementwise(const StrategyContext& context) {
+  if (has(context.body.body, {Category::Contraction, Category::Reduction, Category::Scan})) return {};
+  return {Elementwise{}, ""};
+}
+
+}  // namespace weftc

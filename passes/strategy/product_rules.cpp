@@ -1,0 +1,118 @@
+// Products of two matrices: on the host a product with a packed weight, or with an operand that is brought into panels
+// each time; on a device tiles through shared memory.
+#include "ir/op_def.h"
+#include "passes/strategy/strategy_rules.h"
+
+namespace weftc {
+
+namespace {
+
+/// The result of the body's MatMul of floats; none where it has none, or other loops as well.
+ValueId product_of(const Graph& body) {
+  const ValueId root = contraction_of(body);
+  const bool is_product = root && body.producer_op(root).kind == OpKind::MatMul;
+  return is_product && is_float(body.type(root).dtype) ? root : ValueId{};
+}
+
+/// Whether the body has a MatMul at all: other strategies need no reason why they are none.
+bool has_product(const Graph& body) {
+  for (OpId id = body.first(); id; id = body.next(id))
+    if (body.op(id).kind == OpKind::MatMul) return true;
+  return false;
+}
+
+/// What stands against every strategy for one product; empty: nothing.
+std::string general_refusal(const StrategyContext& context) {
+  const KernelBody& body = context.body;
+  const ValueId root = product_of(body.body);
+  if (!root) return "the kernel has several loops that sum, or its product is not of floats";
+  const Op& op = body.body.producer_op(root);
+  if (element_count(body.dims(root)) == 0 || body.dims(op.inputs[0]).back() == 0) return "it has no elements";
+  const IndexList zeros(body.dims(root).size());
+  if (!indices_behind(body, root, zeros)) return "a result is not reached from the product by views and pointwise ops";
+  return "";
+}
+
+/// A dimension of the batch behind the first has a run-time length: its index cannot be taken apart.
+bool has_inner_run_batch(const KernelBody& body, ValueId root) {
+  const TensorType& type = body.body.type(root);
+  for (int d = 1; d < type.ndim() - 2; ++d)
+    if (body.run_extent_of(type, d)) return true;
+  return false;
+}
+
+bool swaps_last_two(const Op& op, int ndim) {
+  if (op.kind != OpKind::Transpose) return false;
+  const std::vector<int64_t>& perm = op.ints("perm");
+  for (int d = 0; d < ndim - 2; ++d)
+    if (perm[d] != d) return false;
+  return perm[ndim - 2] == ndim - 1 && perm[ndim - 1] == ndim - 2;
+}
+
+const Op* only_reader(const Graph& body, ValueId value) {
+  const std::vector<Use>& uses = body.value(value).uses;
+  return uses.size() == 1 && uses[0].op ? &body.op(uses[0].op) : nullptr;
+}
+
+/// The second operand as a weight in panels; nothing where it is no weight, or others read it too.
+std::optional<PackedProduct> packed_weight(const StrategyContext& context, const Op& product) {
+  const Graph& body = context.body.body;
+  const ValueId operand = product.inputs[1];
+  const Op& view = body.producer_op(operand);
+  const bool transposed = swaps_last_two(view, body.type(operand).ndim());
+  const ValueId weight = transposed ? view.inputs[0] : operand;
+  if (body.producer_op(weight).kind != OpKind::Input || !only_reader(body, weight) || !only_reader(body, operand))
+    return {};
+  const size_t number = context.body.input_parameter(weight);
+  const Parameter& parameter = context.body.kernel.parameters[number];
+  if (!parameter.weight || !parameter.whole_over.empty()) return {};
+  return PackedProduct{number, context.target.panel_width, transposed};
+}
+
+}  // namespace
+
+Verdict packed_product(const StrategyContext& context) {
+  if (context.target.panel_width == 0 || !has_product(context.body.body)) return {};
+  if (std::string why = general_refusal(context); !why.empty()) return refused(why);
+  const KernelBody& body = context.body;
+  const ValueId root = product_of(body.body);
+  const Op& product = body.body.producer_op(root);
+  const TensorType& type = body.body.type(root);
+  if (type.dtype != DType::F32 && type.dtype != DType::F64) return refused("it is of 16-bit floats");
+  const std::optional<PackedProduct> packed = packed_weight(context, product);
+  if (!packed) return refused("the second operand is no weight that only this product reads");
+  if (has_inner_run_batch(body, root))
+    return refused("a dimension of the batch behind the first has a run-time length");
+  const Dims dims = body.dims(root), weight = body.dims(product.inputs[1]);
+  const int64_t batch = element_count({dims.begin(), dims.end() - 2});
+  if (body.run_extent_of(type, type.ndim() - 2) && batch != 1)
+    return refused("the rows of each matrix of the batch have a run-time length");
+  if (element_count({weight.begin(), weight.end() - 2}) != 1)
+    return refused("the weight has a matrix for each of the batch");
+  return {*packed, ""};
+}
+
+Verdict strided_product(const StrategyContext& context) {
+  if (context.target.is_device() || !has_product(context.body.body)) return {};
+  if (std::string why = general_refusal(context); !why.empty()) return refused(why);
+  if (has_inner_run_batch(context.body, product_of(context.body.body)))
+    return refused("a dimension of the batch behind the first has a run-time length");
+  return {StridedProduct{}, ""};
+}
+
+Verdict tiled_product(const StrategyContext& context) {
+  constexpr int64_t kMostDepth = int64_t{1} << 30;  // which the runtime counts in 32 bits
+  if (!context.target.is_device() || !has_product(context.body.body)) return {};
+  if (context.use == KernelUse::Launched) return {};
+  if (std::string why = general_refusal(context); !why.empty()) return refused(why);
+  if (!context.body.kernel.extents.empty()) return refused("it has a run-time length");
+  const KernelBody& body = context.body;
+  const ValueId root = product_of(body.body);
+  const Dims dims = body.dims(root);
+  if (body.dims(body.body.producer_op(root).inputs[0]).back() >= kMostDepth) return refused("k does not fit 32 bits");
+  const int64_t batch = element_count({dims.begin(), dims.end() - 2});
+  return {TiledProduct{choose_tile(context, batch, dims[dims.size() - 2], dims.back(), body.body.type(root).dtype)},
+          ""};
+}
+
+}  // namespace weftc

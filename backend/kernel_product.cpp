@@ -38,6 +38,18 @@ IndexList operand_index(const Dims& dims, const IndexList& lead, const IndexExpr
   return index;
 }
 
+std::string run_or_static(KernelContext& context, const TensorType& type, int dim, int64_t extent) {
+  const std::string length = context.run_extent(type, dim);
+  return length.empty() ? std::to_string(extent) : length;
+}
+
+/// How many matrices there are, of which the first dimension may have a run-time length.
+std::string batch_text(KernelContext& context, const TensorType& type, const Dims& batch) {
+  const std::string length = batch.empty() ? "" : context.run_extent(type, 0);
+  if (length.empty()) return std::to_string(element_count(batch));
+  return length + " * " + std::to_string(element_count({batch.begin() + 1, batch.end()}));
+}
+
 }  // namespace
 
 std::vector<std::string> write_tiled_product(KernelContext& context, const TiledProduct& strategy) {
@@ -56,10 +68,16 @@ std::vector<std::string> write_tiled_product(KernelContext& context, const Tiled
   behind.reach(result);
   const std::string shape = context.names.unique("product"), tile_name = context.names.unique("Tile");
   const std::string left = context.names.unique("left"), right = context.names.unique("right");
+  const TensorType &type = context.body.type(root), &left_type = context.body.type(op.inputs[0]);
+  const int nd = type.ndim();
+  const std::string depth = run_or_static(context, left_type, left_type.ndim() - 1, a.back());
+  const std::string row_count = run_or_static(context, type, nd - 2, rows);
+  const std::string column_count = run_or_static(context, type, nd - 1, columns);
+  const bool is_static = context.kernel.extents.empty();
   std::vector<std::string> lines = {
-      "constexpr weft::Product " + shape + "{.batch = " + std::to_string(matrices) +
-          ", .rows = " + std::to_string(rows) + ", .columns = " + std::to_string(columns) +
-          ", .depth = " + std::to_string(a.back()) + "};",
+      std::string(is_static ? "constexpr" : "const") + " weft::Product " + shape +
+          "{.batch = " + batch_text(context, type, batch) + ", .rows = " + row_count + ", .columns = " + column_count +
+          ", .depth = " + (is_static ? depth : "static_cast<int>(" + depth + ")") + "};",
       "using " + tile_name + " = " +
           tile_text(context, strategy.tile, tiles_of(strategy.tile, matrices, rows, columns), dtype) + ";"};
   const auto append = [&](const std::vector<std::string>& more) {

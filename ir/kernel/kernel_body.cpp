@@ -131,6 +131,22 @@ int64_t KernelBody::ranks() const {
   return ranks;
 }
 
+std::vector<RunExtent> run_extents_of(const Graph& body, const Mesh& mesh) {
+  std::vector<RunExtent> extents;
+  const auto add = [&](const RunExtent& extent) {
+    if (std::find(extents.begin(), extents.end(), extent) == extents.end()) extents.push_back(extent);
+  };
+  for (OpId id = body.first(); id; id = body.next(id))
+    for (ValueId v : body.op(id).outputs)
+      for (int d = 0; d < body.type(v).ndim(); ++d) {
+        const Extent& e = body.type(v).shape[d];
+        if (e.count) add({"", -1, 0, 0, e.count});
+        const std::vector<Digit> digits = digits_of(body.type(v).layout, d, mesh);
+        if (is_ragged(e.bound, digits)) add({"", digits[0].axis, e.bound, digits[0].block, {}});
+      }
+  return extents;
+}
+
 ValueId contraction_of(const Graph& body) {
   ValueId found;
   for (OpId id = body.first(); id; id = body.next(id)) {

@@ -57,6 +57,9 @@ class KernelBody {
   const int place_axes_;
 };
 
+/// The run-time extents of a body on a mesh, each once and without a name: counts, and valid elements of ragged slices.
+std::vector<RunExtent> run_extents_of(const Graph& body, const Mesh& mesh);
+
 /// The result of the one contraction of a body; nothing where there are several, or other loops.
 ValueId contraction_of(const Graph& body);
 

@@ -443,7 +443,7 @@ void fuse(Module& module, Graph& graph, const Op* owner, const Target& target) {
     for (Graph& inner : op.regions) fuse(module, inner, &op, target);
   }
   copy_stored_results(module, graph, owner);
-  const Fusion fusion = decide_fusion(graph, module.constants, target, owner != nullptr);
+  const Fusion fusion = decide_fusion(module, graph, target, owner != nullptr);
   module.remarks.insert(module.remarks.end(), fusion.near_misses.begin(), fusion.near_misses.end());
   Graph fused = KernelOutliner(module, graph, fusion).run();
   graph = std::move(fused);

@@ -11,7 +11,9 @@
 
 #include "ir/base/check.h"
 #include "passes/fusion/quotient.h"
+#include "passes/fusion/trial_kernel.h"
 #include "passes/strategy/library_epilogue.h"
+#include "passes/strategy/strategy_rules.h"
 
 namespace weftc {
 
@@ -80,11 +82,11 @@ bool is_loading_kind(OpKind kind) {
 
 class FusionPlanner {
  public:
-  FusionPlanner(const Graph& graph, const Constants& constants, bool region, const Target& target)
-      : graph_(graph),
-        constants_(constants),
+  FusionPlanner(const Module& module, const Graph& graph, bool region, const Target& target)
+      : module_(module),
+        graph_(graph),
+        target_(target),
         region_(region),
-        library_(target.library_products),
         order_(graph.order()),
         node_of_(graph.op_capacity(), -1),
         quotient_(number_nodes()) {
@@ -295,7 +297,7 @@ class FusionPlanner {
     const LoopShape loop = loop_of(root);
     std::vector<EpilogueStep> steps;
     while (std::optional<EpilogueStep> step =
-               next_epilogue_step(graph_, constants_, graph_.result(found.tail), steps)) {
+               next_epilogue_step(graph_, module_.constants, graph_.result(found.tail), steps)) {
       const std::set<OpId> inside(step->ops.begin(), step->ops.end());
       if (!std::all_of(step->ops.begin(), step->ops.end(), [&](OpId id) { return fits_epilogue(id, loop, inside); }))
         break;
@@ -311,7 +313,7 @@ class FusionPlanner {
     if (taken(root)) return;
     const int g = start(root, Category::Contraction);
     if (op(root).outputs.size() != 1) return;
-    const bool by_library = library_ && op(root).kind == OpKind::MatMul;
+    const bool by_library = is_library_product({root});
     const Epilogue epilogue = by_library ? library_epilogue(root) : find_epilogue(root);
     for (size_t i = 0; i < epilogue.kept; ++i) {
       const bool merged = merge(root, epilogue.ops[i]);
@@ -320,11 +322,20 @@ class FusionPlanner {
     }
     for (size_t i = epilogue.kept; i < epilogue.ops.size() && i <= epilogue.kept; ++i)
       miss(epilogue.ops[i], g, "a value before it has other readers");
-    absorb_views(epilogue.tail, g);
+    absorb_views(epilogue.tail, g, by_library);
   }
 
-  /// Reshapes and transpositions of the result that nothing else reads, if that saves a strided load.
-  void absorb_views(OpId tail, int g) {
+  /// Whether a kernel of these ops would be a library's call.
+  bool is_library_product(const std::vector<OpId>& members) const {
+    if (!target_.library_products || op(members.front()).kind != OpKind::MatMul) return false;
+    const Kernel kernel = trial_kernel(module_, graph_, members);
+    const KernelBody body(kernel, kernel.mesh.size() - graph_.time_axes.size());
+    return library_product({body, module_.constants, target_}).strategy.has_value();
+  }
+
+  /// Reshapes and transpositions of the result that nothing else reads, if that saves a strided load: as many as leave
+  /// a library's product one.
+  void absorb_views(OpId tail, int g, bool by_library) {
     std::vector<OpId> chain;
     size_t kept = 0;
     for (ValueId v = graph_.result(tail); graph_.value(v).uses.size() == 1;) {
@@ -335,6 +346,9 @@ class FusionPlanner {
       v = graph_.result(id);
     }
     if (kept && kept < chain.size() && !has_node(chain.back())) kept = chain.size();
+    while (by_library && kept > 0 && !is_library_product(with_views(g, chain, kept))) --kept;
+    const auto ends = [&] { return op(chain[kept - 1]).kind == OpKind::Transpose || !has_node(chain[kept - 1]); };
+    while (kept > 0 && !ends()) --kept;
     for (size_t i = 0; i < kept; ++i) {
       if (has_node(chain[i])) {
         if (!merge(tail, chain[i])) return;
@@ -343,6 +357,12 @@ class FusionPlanner {
       }
       put(chain[i], g);
     }
+  }
+
+  std::vector<OpId> with_views(int g, const std::vector<OpId>& chain, size_t count) const {
+    std::vector<OpId> members = out_.groups[g].members;
+    members.insert(members.end(), chain.begin(), chain.begin() + static_cast<long>(count));
+    return members;
   }
 
   enum class Part : uint8_t { None, Full, Kept, Dropped };
@@ -489,9 +509,10 @@ class FusionPlanner {
       for (OpId id : out_.groups[g].members) out_.group_of[id.index] = static_cast<int>(g);
   }
 
+  const Module& module_;
   const Graph& graph_;
-  const Constants& constants_;
-  const bool region_, library_;
+  const Target& target_;
+  const bool region_;
   const std::vector<OpId> order_;
   Fusion out_;
   std::vector<int> node_of_;
@@ -556,8 +577,8 @@ bool reads_weights(const Op& op, size_t input) {
   return category(op) != Category::Collective;
 }
 
-Fusion decide_fusion(const Graph& graph, const Constants& constants, const Target& target, bool region) {
-  return FusionPlanner(graph, constants, region, target).run();
+Fusion decide_fusion(const Module& module, const Graph& graph, const Target& target, bool region) {
+  return FusionPlanner(module, graph, region, target).run();
 }
 
 std::string fusion_text(const Graph& graph, const Fusion& fusion) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/module.h"
 #include "ir/op_def.h"
 #include "ir/target.h"
 
@@ -39,7 +40,7 @@ bool reads_weights(const Op& op, size_t input);
 bool is_carried_along(const Graph& graph, const Fusion& fusion, OpId id);
 
 /// `region`: the results of the graph must not be its parameters' memory.
-Fusion decide_fusion(const Graph& graph, const Constants& constants, const Target& target, bool region = false);
+Fusion decide_fusion(const Module& module, const Graph& graph, const Target& target, bool region = false);
 /// One line a kernel, then the near misses.
 std::string fusion_text(const Graph& graph, const Fusion& fusion);
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/base/check.h"
+#include "ir/kernel/kernel_body.h"
 #include "passes/fusion/fusion_groups.h"
 #include "passes/plan/plan_parts.h"
 
@@ -185,20 +186,10 @@ void make_formals(const PlanDraft& planning, Kernel& kernel, const std::string& 
 }
 
 void make_extents(Kernel& kernel) {
-  const Graph& body = kernel.body;
-  std::set<ValueId> counts;
-  for (OpId id = body.first(); id; id = body.next(id))
-    for (ValueId v : body.op(id).outputs)
-      for (int d = 0; d < body.type(v).ndim(); ++d) {
-        const Extent& e = body.type(v).shape[d];
-        if (e.count && counts.insert(e.count).second)
-          kernel.extents.push_back({legal(components(body.value(e.count).name)), -1, 0, 0, e.count});
-        const std::vector<Digit> digits = digits_of(body.type(v).layout, d, kernel.mesh);
-        if (!is_ragged(e.bound, digits)) continue;
-        const RunExtent ragged{"valid_" + std::to_string(e.bound), digits[0].axis, e.bound, digits[0].block, {}};
-        if (std::find(kernel.extents.begin(), kernel.extents.end(), ragged) == kernel.extents.end())
-          kernel.extents.push_back(ragged);
-      }
+  kernel.extents = run_extents_of(kernel.body, kernel.mesh);
+  for (RunExtent& extent : kernel.extents)
+    extent.name = extent.count ? legal(components(kernel.body.value(extent.count).name))
+                               : "valid_" + std::to_string(extent.extent);
 }
 
 std::string layout_key(const TensorType& type) {

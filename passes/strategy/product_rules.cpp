@@ -103,11 +103,11 @@ Verdict strided_product(const StrategyContext& context) {
 Verdict tiled_product(const StrategyContext& context) {
   constexpr int64_t kMostDepth = int64_t{1} << 30;  // which the runtime counts in 32 bits
   if (!context.target.is_device() || !has_product(context.body.body)) return {};
-  if (context.use == KernelUse::Launched) return {};
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
-  if (!context.body.kernel.extents.empty()) return refused("it has a run-time length");
   const KernelBody& body = context.body;
   const ValueId root = product_of(body.body);
+  if (has_inner_run_batch(body, root))
+    return refused("a dimension of the batch behind the first has a run-time length");
   const Dims dims = body.dims(root);
   if (body.dims(body.body.producer_op(root).inputs[0]).back() >= kMostDepth) return refused("k does not fit 32 bits");
   const int64_t batch = element_count({dims.begin(), dims.end() - 2});

@@ -1,0 +1,94 @@
+#include "passes/fusion/trial_kernel.h"
+
+#include <set>
+#include <unordered_map>
+
+#include "ir/kernel/kernel_body.h"
+#include "passes/fusion/fusion_groups.h"
+
+namespace weftc {
+
+namespace {
+
+/// Copies ops into the body of a new kernel, operands first.
+class BodyCopy {
+ public:
+  BodyCopy(const Graph& graph, const std::vector<OpId>& members)
+      : graph_(graph), members_(members.begin(), members.end()) {
+    body_.time_axes = graph.time_axes;
+    for (OpId id : members)
+      for (ValueId v : graph.op(id).inputs)
+        if (v) load(v);
+    for (OpId id : members) {
+      for (ValueId v : graph.op(id).inputs)
+        if (v) bring(v);
+      copy(id);
+    }
+    const ValueId result = graph.result(members.back());
+    body_.add_output(values_.at(result), graph.value(result).name);
+  }
+  Graph take() { return std::move(body_); }
+
+ private:
+  bool comes_along(OpId id) const {
+    const Op& op = graph_.op(id);
+    return is_load_view(op) || is_literal(graph_, op) || op.kind == OpKind::Iota;
+  }
+
+  /// Adds an Input for each value in memory that `value` is made of.
+  void load(ValueId value) {
+    const OpId id = graph_.producer(value);
+    if (values_.contains(value) || members_.contains(id)) return;
+    for (const Extent& e : graph_.type(value).shape)
+      if (e.count && e.count != value) load(e.count);
+    if (!comes_along(id)) return add(graph_.op(id), OpKind::Input, {value});
+    for (ValueId v : graph_.op(id).inputs) load(v);
+  }
+
+  void bring(ValueId value) {
+    const OpId id = graph_.producer(value);
+    if (values_.contains(value) || members_.contains(id)) return;
+    for (ValueId v : graph_.op(id).inputs) bring(v);
+    copy(id);
+  }
+
+  void copy(OpId id) { add(graph_.op(id), graph_.op(id).kind, graph_.op(id).outputs); }
+
+  void add(const Op& op, OpKind kind, const std::vector<ValueId>& results) {
+    const bool is_input = kind == OpKind::Input;
+    NewOp made{kind, {}, {}, is_input ? Attrs{} : op.attrs, {}, op.place, op.name, {}, {}, {}};
+    for (ValueId v : op.inputs)
+      if (!is_input) made.inputs.push_back(v ? values_.at(v) : ValueId{});
+    for (ValueId v : results) {
+      TensorType type = graph_.type(v);
+      for (Extent& e : type.shape)
+        if (e.count) e.count = e.count == v ? ValueId{} : values_.at(e.count);
+      made.results.push_back(std::move(type));
+      made.result_names.push_back(graph_.value(v).name);
+    }
+    const OpId id = body_.add(std::move(made));
+    for (size_t r = 0; r < results.size(); ++r) values_[results[r]] = body_.op(id).outputs[r];
+  }
+
+  const Graph& graph_;
+  const std::set<OpId> members_;
+  Graph body_;
+  std::unordered_map<ValueId, ValueId> values_;
+};
+
+}  // namespace
+
+Kernel trial_kernel(const Module& module, const Graph& graph, const std::vector<OpId>& members) {
+  Kernel kernel;
+  kernel.body = BodyCopy(graph, members).take();
+  kernel.place = graph.op(members.front()).place;
+  kernel.mesh = module.mesh(graph, kernel.place);
+  for (ValueId v : kernel.body.inputs())
+    kernel.parameters.push_back({kernel.body.value(v).name, kernel.body.type(v), {}, false, false, {}});
+  for (const Graph::Output& output : kernel.body.outputs())
+    kernel.parameters.push_back({output.name, kernel.body.type(output.value), {}, false, false, {}});
+  kernel.extents = run_extents_of(kernel.body, kernel.mesh);
+  return kernel;
+}
+
+}  // namespace weftc

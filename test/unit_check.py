@@ -42,6 +42,16 @@ def run_executable(executable, name, *flags):
         harness.failed(name, f"exit {status}: {(err or out)[-400:]}")
 
 
+def has_instructions(feature):
+    with open("/proc/cpuinfo") as file:
+        return any(line.startswith("flags") and feature in line.split() for line in file)
+
+
 if __name__ == "__main__":
     for each in ("weft_tests", "runtime_tests"):
         run_executable(harness.BUILD / each, each)
+    for each, feature in (("kernel_tests_v3", "avx2"), ("kernel_tests_v4", "avx512vl")):
+        if has_instructions(feature):
+            run_executable(harness.BUILD / each, each)
+        else:
+            harness.skipped(each, f"this processor has no {feature}")

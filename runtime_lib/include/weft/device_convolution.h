@@ -6,12 +6,6 @@
 
 namespace weft {
 
-/// Groups of `filters` filters over `channels` channels each. Channels, filters and outputs of one image of one group
-/// are counted in 32 bits.
-struct Convolution {
-  int64_t batch, groups, channels, filters;
-};
-
 namespace detail {
 
 /// Filters of one group from `first` on; an element is one channel's tap.
@@ -81,7 +75,7 @@ class GatheredColumn {
 
 /// y[image][filter][output] by put(image, filter, output, sum), for each of them once: x[image][channel][input] and
 /// w[filter][channel][tap] row by row. Sums are of type Sum, for 16-bit floats float. Blocks have Tile::kThreads
-/// threads and take tiles in turn.
+/// threads and take tiles in turn. Channels, filters and outputs of one image of one group are counted in 32 bits.
 template <class Tile, class Sum, class T, class Put>
 WEFT_DEVICE void convolve(const SlidingWindow& window, const Convolution& c, const T* x, const T* w, Put&& put) {
   const int64_t outputs = window.out_count(), columns = c.batch * outputs;

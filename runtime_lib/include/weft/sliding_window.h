@@ -24,4 +24,9 @@ struct SlidingWindow {
   }
 };
 
+/// Groups of `filters` filters over `channels` channels each.
+struct Convolution {
+  int64_t batch, groups, channels, filters;
+};
+
 }  // namespace weft

@@ -1,0 +1,321 @@
+// Convolution without unfolding: images lie with their channels innermost, filters in the panels of contract.h.
+//
+//   x        [batch][z][y][x][groups * channels]
+//   filters  [groups][ceil(filters / 16)][z taps][y taps][x taps][channels][16], zero padded in the last panel
+//   result   put(m, n0, width, sums) as in contract.h: m counts the outputs of all images, n0 the filters of all groups
+//
+// A tile of outputs is a product of matrices whose rows are read where they lie: the taps of a row of the image, times
+// their channels, are one run of memory. An image with padding is first copied into one with a border of zeros, so
+// that no tile asks for the border. Each sum adds its terms in the order of its taps and channels, whatever the tile,
+// the number of threads or the instruction set.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "weft/contract.h"
+#include "weft/sliding_window.h"
+
+namespace weft {
+
+/// Elements of the packed filters.
+constexpr int64_t packed_filter_count(const SlidingWindow& w, const Convolution& c) {
+  return c.groups * packed_count(c.filters, w.tap_count() * c.channels);
+}
+
+/// Packs filters that lie [groups * filters][channels][taps]: what the compiler does with constants.
+template <class T>
+void pack_filters(const SlidingWindow& w, const Convolution& c, const T* filters, T* out) {
+  const int64_t taps = w.tap_count();
+  for (int64_t group = 0; group < c.groups; ++group)
+    for (int64_t first = 0; first < c.filters; first += kPanel)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        for (int64_t channel = 0; channel < c.channels; ++channel)
+          for (int64_t j = 0; j < kPanel; ++j)
+            *out++ = first + j < c.filters
+                         ? filters[((group * c.filters + first + j) * c.channels + channel) * taps + tap]
+                         : T(0);
+}
+
+namespace detail {
+
+/// The image that tiles read: its extents are what the outputs reach, no more.
+struct BorderedImage {
+  int64_t extent[3], channels;
+  constexpr int64_t count() const { return extent[0] * extent[1] * extent[2] * channels; }
+};
+
+constexpr bool reads_border(const SlidingWindow& w) {
+  for (int d = 0; d < 3; ++d)
+    if (w.pad[d] > 0 || w.at(d, w.out[d] - 1, w.taps[d] - 1) >= w.in[d]) return true;
+  return false;
+}
+
+constexpr BorderedImage bordered_image(const SlidingWindow& w, const Convolution& c) {
+  BorderedImage image{{}, c.groups * c.channels};
+  for (int d = 0; d < 3; ++d)
+    image.extent[d] = reads_border(w) ? w.at(d, w.out[d] - 1, w.taps[d] - 1) + w.pad[d] + 1 : w.in[d];
+  return image;
+}
+
+/// Images that are copied and computed at a time: small ones together, so that the filters are read once for them.
+constexpr int64_t images_at_a_time(const SlidingWindow& w, const Convolution& c) {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  return std::clamp<int64_t>(kMost / std::max<int64_t>(1, bordered_image(w, c).count()), 1, std::max<int64_t>(1, c.batch));
+}
+
+/// One row of the bordered image, zero outside of the input.
+template <class T>
+inline void copy_row(const SlidingWindow& w, const BorderedImage& to, int64_t z, int64_t y, const T* x, T* out) {
+  const int64_t end = to.extent[2] * to.channels;
+  const int64_t from_z = z - w.pad[0], from_y = y - w.pad[1];
+  const bool is_inside = from_z >= 0 && from_z < w.in[0] && from_y >= 0 && from_y < w.in[1];
+  const int64_t before = is_inside ? std::min(end, w.pad[2] * to.channels) : end;
+  const int64_t copied = std::min(end - before, w.in[2] * to.channels);
+  std::fill(out, out + before, T(0));
+  if (!is_inside) return;
+  const T* from = x + (from_z * w.in[1] + from_y) * w.in[2] * to.channels;
+  std::copy(from, from + copied, out + before);
+  std::fill(out + before + copied, out + end, T(0));
+}
+
+template <class T>
+void add_border(Team& team, const SlidingWindow& w, const BorderedImage& to, int64_t images, const T* x, T* out) {
+  const int64_t rows = to.extent[0] * to.extent[1], row = to.extent[2] * to.channels;
+  const int64_t image = w.in_count() * to.channels;
+  team.parallel(images * rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row)),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i)
+                    copy_row(w, to, i % rows / to.extent[1], i % to.extent[1], x + i / rows * image, out + i * row);
+                });
+}
+
+/// Where the terms of an output lie behind the first one: `total` runs of `length` elements. The next run begins
+/// `step` elements behind the one before, and `row_turn` or `plane_turn` more where a row or plane of taps ends.
+struct TapRuns {
+  int64_t total, length, step;
+  int64_t in_row, row_turn;
+  int64_t in_plane, plane_turn;  // rows of taps
+};
+
+/// Neighbouring taps of a row are one run if nothing lies between their channels.
+constexpr TapRuns tap_runs(const SlidingWindow& w, const Convolution& c, const BorderedImage& image) {
+  const bool joined = c.groups == 1 && (w.dilation[2] == 1 || w.taps[2] == 1);
+  const int64_t in_row = joined ? 1 : w.taps[2], step = w.dilation[2] * image.channels;
+  const int64_t row = w.dilation[1] * image.extent[2] * image.channels;
+  const int64_t plane = w.dilation[0] * image.extent[1] * image.extent[2] * image.channels;
+  return {.total = w.taps[0] * w.taps[1] * in_row,
+          .length = joined ? w.taps[2] * c.channels : c.channels,
+          .step = step,
+          .in_row = in_row,
+          .row_turn = row - in_row * step,
+          .in_plane = w.taps[1],
+          .plane_turn = plane - w.taps[1] * row};
+}
+
+template <class T>
+struct OutputTile {
+  static constexpr int kPanels = Simd<T>::kPanels;
+  /// Rows that keep the vector units busy. With 12 rows of 512 bits the addresses do not fit into registers, and rows
+  /// 4 KB apart do not fit into the first cache, which holds 8 lines of one address modulo 4 KB.
+  static constexpr int kRows = kVectorBytes == 64 ? 8 : Simd<T>::kRows;
+};
+
+/// sums[r][c] of R outputs and P panels. `first[r]` is the place of an output's first term.
+template <class T, int R, int P>
+[[gnu::noinline]] void output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
+                                   int64_t panel_stride, T* sums, Prefetch<T> next) {
+  using S = Simd<T>;
+  using Vector = typename S::Vector;
+  constexpr int V = S::kPanelVectors;
+  Vector sum[R][P * V] = {};
+  const T *row[R], *panel[P];
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) panel[p] = b + p * panel_stride;
+  const auto multiply = [&](int64_t i) __attribute__((always_inline)) {
+    Vector column[P * V];
+#pragma GCC unroll 16
+    for (int v = 0; v < P * V; ++v)
+      column[v] = *reinterpret_cast<const Vector*>(panel[v / V] + i * kPanel + v % V * S::kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const T value = row[r][i];
+#pragma GCC unroll 16
+      for (int v = 0; v < P * V; ++v) sum[r][v] += value * column[v];
+    }
+  };
+  const auto advance = [&](int64_t steps) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) panel[p] += steps * kPanel;
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) row[r] += steps;
+  };
+  int64_t taps = 0, rows = 0;
+  for (int64_t run = runs.total; run > 0; --run) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) row[r] = x + first[r];
+    int64_t left = runs.length;
+    for (; left >= 4; left -= 4) {
+      __builtin_prefetch(next.at, 0, 2);
+      next.at += next.bytes;
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) multiply(i);
+      advance(4);
+    }
+    for (; left > 0; --left) multiply(0), advance(1);
+    x += runs.step;
+    if (++taps < runs.in_row) continue;
+    taps = 0, x += runs.row_turn;
+    if (++rows < runs.in_plane) continue;
+    rows = 0, x += runs.plane_turn;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+    for (int v = 0; v < P * V; ++v) *reinterpret_cast<Vector*>(sums + r * P * kPanel + v * S::kLanes) = sum[r][v];
+}
+
+/// Calls the tile of `rows` rows, 1 .. R.
+template <class T, int R, int P>
+void output_tile_of(int64_t rows, const T* x, const int64_t* first, const TapRuns& runs, const T* b,
+                    int64_t panel_stride, T* sums, Prefetch<T> next) {
+  if constexpr (R > 1)
+    if (rows < R) return output_tile_of<T, R - 1, P>(rows, x, first, runs, b, panel_stride, sums, next);
+  output_tile<T, R, P>(x, first, runs, b, panel_stride, sums, next);
+}
+
+/// Outputs m0 .. m1 of some images: where the first term of each lies.
+inline void find_first_terms(const SlidingWindow& w, const BorderedImage& image, int64_t m0, int64_t m1,
+                             int64_t* first) {
+  int64_t at[3] = {m0 / (w.out[1] * w.out[2]) % w.out[0], m0 / w.out[2] % w.out[1], m0 % w.out[2]};
+  int64_t number = m0 / w.out_count();
+  for (int64_t m = m0; m < m1; ++m) {
+    const int64_t row = at[0] * w.stride[0] * image.extent[1] + at[1] * w.stride[1];
+    *first++ = number * image.count() + (row * image.extent[2] + at[2] * w.stride[2]) * image.channels;
+    if (++at[2] < w.out[2]) continue;
+    at[2] = 0;
+    if (++at[1] < w.out[1]) continue;
+    at[1] = 0;
+    if (++at[0] < w.out[0]) continue;
+    at[0] = 0, ++number;
+  }
+}
+
+/// Some images, and how their outputs are cut into items: blocks of outputs, then pairs of panels of all groups.
+template <class T>
+struct ConvolutionItems {
+  static constexpr int kRows = OutputTile<T>::kRows, kPanels = OutputTile<T>::kPanels;
+  static constexpr int64_t kMostOutputs = 240;
+
+  const SlidingWindow& window;
+  const Convolution& shape;
+  const BorderedImage image;
+  const TapRuns runs;
+  const int64_t outputs, depth, blocks, panel_groups, grain;
+
+  ConvolutionItems(const SlidingWindow& w, const Convolution& c, int64_t images, int threads)
+      : window(w),
+        shape(c),
+        image(bordered_image(w, c)),
+        runs(tap_runs(w, c, image)),
+        outputs(images * w.out_count()),
+        depth(w.tap_count() * c.channels),
+        blocks(block_count(threads)),
+        panel_groups((c.filters + kPanels * kPanel - 1) / (kPanels * kPanel)),
+        grain(least_items()) {}
+
+  int64_t count() const { return blocks * shape.groups * panel_groups; }
+  int64_t first_output(int64_t block) const { return outputs * block / blocks; }
+
+ private:
+  int64_t block_count(int threads) const {
+    const int64_t least = (outputs + kMostOutputs - 1) / kMostOutputs;
+    const int64_t wanted = threads == 1 ? 1 : 4 * threads;
+    const int64_t columns = shape.groups * ((shape.filters + kPanels * kPanel - 1) / (kPanels * kPanel));
+    const int64_t useful = std::max<int64_t>(1, outputs / (2 * kRows));
+    return std::max(least, std::min(useful, wanted / std::max<int64_t>(1, columns)));
+  }
+  /// Items that take 2 us or more.
+  int64_t least_items() const {
+    const int64_t work = 2 * kPanels * kPanel * depth * (outputs / std::max<int64_t>(1, blocks) + 1);
+    return std::max<int64_t>(1, 200000 / std::max<int64_t>(1, work));
+  }
+};
+
+/// Outputs m0 .. m1 of P panels, in even tiles.
+template <class T, int P, class Put, class Ahead>
+void convolve_block(const ConvolutionItems<T>& items, const T* x, const int64_t* first, const T* panel, int64_t m0,
+                    int64_t m1, int64_t n0, int64_t columns, Put& put, Ahead& ahead) {
+  constexpr int R = OutputTile<T>::kRows, W = P * int(kPanel);
+  alignas(64) T sums[R * W];
+  const int64_t tiles = (m1 - m0 + R - 1) / R, panel_stride = items.depth * kPanel;
+  const int64_t bytes = panel_stride * P * int64_t{sizeof(T)}, steps = std::max<int64_t>(1, items.depth / 4);
+  const int64_t least = (m1 - m0) / tiles, larger = (m1 - m0) % tiles;
+  Prefetch<T> next{reinterpret_cast<const char*>(panel) + bytes, bytes / (steps * tiles) + 1};
+  for (int64_t t = 0; t < tiles; ++t, next.at += next.bytes * steps) {
+    const int64_t rows = least + (t < larger);
+    for (int64_t r = 0; r < rows; ++r) ahead(m0 + r, n0, columns);
+    output_tile_of<T, R, P>(rows, x, first, items.runs, panel, panel_stride, sums, next);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t n = 0; n < columns; n += kPanel)
+        put_row(m0 + r, n0 + n, std::min(kPanel, columns - n), sums + r * W + n, put);
+    m0 += rows, first += rows;
+  }
+}
+
+template <class T, class Put, class Ahead>
+void convolve_items(const ConvolutionItems<T>& items, const T* x, const T* filters, int64_t begin, int64_t end,
+                    Put& put, Ahead& ahead) {
+  constexpr int64_t kWidth = ConvolutionItems<T>::kPanels * kPanel;
+  const Convolution& c = items.shape;
+  const int64_t columns = c.groups * items.panel_groups, panels = (c.filters + kPanel - 1) / kPanel;
+  int64_t first[ConvolutionItems<T>::kMostOutputs + 1], found = -1;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t block = i / columns, group = i % columns / items.panel_groups, n = i % items.panel_groups * kWidth;
+    const int64_t m0 = items.first_output(block), m1 = items.first_output(block + 1);
+    if (found != block) find_first_terms(items.window, items.image, m0, m1, first);
+    found = block;
+    const T* panel = filters + (group * panels * kPanel + n) * items.depth;
+    const T* from = x + group * c.channels;
+    const int64_t n0 = group * c.filters + n, width = std::min(kWidth, c.filters - n);
+    if (kWidth > kPanel && width <= kPanel)
+      convolve_block<T, 1>(items, from, first, panel, m0, m1, n0, width, put, ahead);
+    else
+      convolve_block<T, ConvolutionItems<T>::kPanels>(items, from, first, panel, m0, m1, n0, width, put, ahead);
+  }
+}
+
+}  // namespace detail
+
+/// Elements of scratch memory that `convolve` wants: none without padding.
+constexpr int64_t border_count(const SlidingWindow& w, const Convolution& c) {
+  return detail::reads_border(w) ? detail::images_at_a_time(w, c) * detail::bordered_image(w, c).count() : 0;
+}
+
+/// Prefetches nothing.
+struct NothingAhead {
+  void operator()(int64_t, int64_t, int64_t) const {}
+};
+
+/// Calls put for each output and up to 16 filters, once. `bordered` holds border_count elements. Before the sums of
+/// output m and of `width` filters from n0 on, up to 32, are computed, ahead(m, n0, width) may prefetch what put writes
+/// or adds: results larger than the second cache are written 1.5 times as fast.
+template <class T, class Put, class Ahead = NothingAhead>
+void convolve(Team& team, const SlidingWindow& window, const Convolution& c, const T* x, const T* filters, T* bordered,
+              Put&& put, Ahead&& ahead = {}) {
+  if (c.batch * window.out_count() == 0) return;  // a rank without rows
+  const bool copies = detail::reads_border(window);
+  const int64_t at_a_time = copies ? detail::images_at_a_time(window, c) : c.batch;
+  for (int64_t image = 0; image < c.batch; image += at_a_time) {
+    const int64_t images = std::min(at_a_time, c.batch - image), m0 = image * window.out_count();
+    const detail::ConvolutionItems<T> items(window, c, images, team.threads());
+    const T* from = x + image * window.in_count() * c.groups * c.channels;
+    if (copies) detail::add_border(team, window, items.image, images, from, bordered);
+    auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(m0 + m, n0, width, sums); };
+    auto ahead_here = [&](int64_t m, int64_t n0, int64_t width) { ahead(m0 + m, n0, width); };
+    team.parallel(items.count(), items.grain, [&](int64_t begin, int64_t end) {
+      detail::convolve_items<T>(items, copies ? bordered : from, filters, begin, end, put_here, ahead_here);
+    });
+  }
+}
+
+}  // namespace weft

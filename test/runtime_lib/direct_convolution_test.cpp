@@ -1,0 +1,209 @@
+// Convolutions and pools over images with their channels innermost, against plain loops in double over random shapes.
+#include "weft/direct_convolution.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "weft/channels_last.h"
+
+using namespace weft;
+
+namespace {
+
+using Numbers = std::mt19937;
+
+int64_t pick(Numbers& numbers, int64_t least, int64_t most) {
+  return std::uniform_int_distribution<int64_t>(least, most)(numbers);
+}
+
+template <class T>
+std::vector<T> random_values(Numbers& numbers, int64_t count) {
+  std::vector<T> out;
+  for (int64_t i = 0; i < count; ++i) out.push_back(std::uniform_real_distribution<T>(-1, 1)(numbers));
+  return out;
+}
+
+/// Up to three dimensions that have an output each; rows are long enough for whole tiles.
+SlidingWindow random_window(Numbers& numbers) {
+  SlidingWindow w{};
+  const int64_t unused = pick(numbers, 0, 2);
+  for (int d = 0; d < 3; ++d) {
+    w.in[d] = w.out[d] = w.taps[d] = w.stride[d] = w.dilation[d] = 1;
+    if (d < unused) continue;
+    w.taps[d] = pick(numbers, 1, 4), w.stride[d] = pick(numbers, 1, 3), w.dilation[d] = pick(numbers, 1, 2);
+    w.pad[d] = pick(numbers, 0, 3);
+    const int64_t reach = (w.taps[d] - 1) * w.dilation[d] + 1, after = pick(numbers, 0, 3);
+    w.in[d] = pick(numbers, std::max<int64_t>(1, reach - w.pad[d] - after), d == 2 ? 25 : 7);
+    w.in[d] = std::max(w.in[d], std::max<int64_t>(1, reach - w.pad[d] - after));
+    w.out[d] = (w.in[d] + w.pad[d] + after - reach) / w.stride[d] + 1;
+  }
+  return w;
+}
+
+/// Calls f(tap, input position) for the taps of an output that lie inside.
+template <class F>
+void each_tap(const SlidingWindow& w, int64_t output, F&& f) {
+  for (int64_t tap = 0; tap < w.tap_count(); ++tap) {
+    const int64_t z = w.at(0, output / (w.out[1] * w.out[2]), tap / (w.taps[1] * w.taps[2]));
+    const int64_t y = w.at(1, output / w.out[2] % w.out[1], tap / w.taps[2] % w.taps[1]);
+    const int64_t x = w.at(2, output % w.out[2], tap % w.taps[2]);
+    if (z < 0 || z >= w.in[0] || y < 0 || y >= w.in[1] || x < 0 || x >= w.in[2]) continue;
+    f(tap, (z * w.in[1] + y) * w.in[2] + x);
+  }
+}
+
+template <class T>
+std::vector<double> plain_convolution(const SlidingWindow& w, const Convolution& c, const std::vector<T>& x,
+                                      const std::vector<T>& filters) {
+  std::vector<double> y;
+  for (int64_t m = 0; m < c.batch * w.out_count(); ++m)
+    for (int64_t n = 0; n < c.groups * c.filters; ++n) {
+      double sum = 0;
+      each_tap(w, m % w.out_count(), [&](int64_t tap, int64_t at) {
+        const int64_t pixel = m / w.out_count() * w.in_count() + at;
+        for (int64_t channel = 0; channel < c.channels; ++channel)
+          sum += double(x[size_t((pixel * c.groups + n / c.filters) * c.channels + channel)]) *
+                 double(filters[size_t((n * c.channels + channel) * w.tap_count() + tap)]);
+      });
+      y.push_back(sum);
+    }
+  return y;
+}
+
+template <class T>
+double largest_error(const std::vector<T>& got, const std::vector<double>& want) {
+  REQUIRE(got.size() == want.size());
+  double error = 0;
+  for (size_t i = 0; i < got.size(); ++i) error = std::max(error, std::fabs(want[i] - double(got[i])));
+  return error;
+}
+
+/// What `convolve` puts, added to zeros: a result that is put twice would show.
+template <class T>
+std::vector<T> convolved(Team& team, const SlidingWindow& w, const Convolution& c, const std::vector<T>& x,
+                         const std::vector<T>& filters) {
+  std::vector<T> packed(size_t(packed_filter_count(w, c))), bordered(size_t(border_count(w, c)), T(7));
+  pack_filters(w, c, filters.data(), packed.data());
+  std::vector<T> y(size_t(c.batch * w.out_count() * c.groups * c.filters));
+  std::vector<char> announced(y.size());
+  convolve(
+      team, w, c, x.data(), packed.data(), bordered.data(),
+      [&](int64_t m, int64_t n0, auto width, const T* sums) {
+        for (int64_t j = 0; j < width; ++j) {
+          const size_t at = size_t(m * c.groups * c.filters + n0 + j);
+          y[at] += announced[at] == 1 ? sums[j] : std::numeric_limits<T>::quiet_NaN();
+        }
+      },
+      [&](int64_t m, int64_t n0, int64_t width) {
+        for (int64_t j = 0; j < width; ++j) announced[size_t(m * c.groups * c.filters + n0 + j)] += 1;
+      });
+  return y;
+}
+
+template <class T>
+void check_convolution(Team& team, const SlidingWindow& w, const Convolution& c, Numbers& numbers, double bound) {
+  const std::vector<T> x = random_values<T>(numbers, c.batch * w.in_count() * c.groups * c.channels);
+  const std::vector<T> filters = random_values<T>(numbers, c.groups * c.filters * c.channels * w.tap_count());
+  CHECK(largest_error(convolved(team, w, c, x, filters), plain_convolution(w, c, x, filters)) < bound);
+}
+
+constexpr SlidingWindow kSquare = {{1, 9, 9}, {1, 9, 9}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}};
+
+}  // namespace
+
+TEST_CASE("direct convolution: random windows, groups and channels") {
+  Team team(2);
+  Numbers numbers(1);
+  for (int i = 0; i < 150; ++i) {
+    CAPTURE(i);
+    const SlidingWindow window = random_window(numbers);
+    const Convolution shape{pick(numbers, 1, 2), pick(numbers, 1, 3), pick(numbers, 1, 9), pick(numbers, 1, 50)};
+    check_convolution<float>(team, window, shape, numbers, 1e-4);
+  }
+  check_convolution<double>(team, kSquare, {2, 2, 5, 33}, numbers, 1e-12);
+}
+
+TEST_CASE("direct convolution: more outputs than a block, images that are copied one by one") {
+  Team team(3);
+  Numbers numbers(2);
+  const SlidingWindow wide{{1, 40, 41}, {1, 40, 41}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}};
+  check_convolution<float>(team, wide, {1, 1, 3, 17}, numbers, 1e-4);
+  const SlidingWindow point{{1, 700, 900}, {1, 2, 2}, {1, 1, 2}, {1, 699, 899}, {1, 1, 1}, {0, 0, 1}};
+  REQUIRE(border_count(point, {3, 1, 2, 4}) < 2 * 700 * 900 * 2);
+  check_convolution<float>(team, point, {3, 1, 2, 4}, numbers, 1e-5);
+}
+
+TEST_CASE("direct convolution: a sum does not depend on threads, other filters or other outputs") {
+  Team one(1), three(3);
+  Numbers numbers(3);
+  const Convolution shape{2, 1, 40, 48};
+  const auto x = random_values<float>(numbers, 2 * kSquare.in_count() * 40);
+  const auto filters = random_values<float>(numbers, 48 * 40 * 9);
+  const std::vector<float> y = convolved(one, kSquare, shape, x, filters);
+  CHECK(convolved(three, kSquare, shape, x, filters) == y);
+  const std::vector<float> few = convolved(one, kSquare, {2, 1, 40, 5}, x, filters);
+  for (size_t i = 0; i < few.size(); ++i) REQUIRE(few[i] == y[i / 5 * 48 + i % 5]);
+  const std::vector<float> second = convolved(one, kSquare, {1, 1, 40, 48}, {x.begin() + 81 * 40, x.end()}, filters);
+  CHECK(std::equal(second.begin(), second.end(), y.begin() + 81 * 48));
+}
+
+TEST_CASE("direct convolution: no outputs, no work") {
+  Team team(2);
+  SlidingWindow window = kSquare;
+  CHECK(convolved<float>(team, window, {0, 1, 2, 3}, {}, std::vector<float>(2 * 3 * 9)).empty());
+  CHECK(border_count(SlidingWindow{{1, 3, 4}, {1, 2, 4}, {1, 1, 1}, {1, 2, 1}, {1, 1, 1}, {0, 0, 0}}, {2, 1, 5, 3}) == 0);
+}
+
+TEST_CASE("channels last: one filter a channel, random windows") {
+  Team team(2);
+  Numbers numbers(4);
+  for (int i = 0; i < 150; ++i) {
+    CAPTURE(i);
+    const SlidingWindow w = random_window(numbers);
+    const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, 40);
+    const auto x = random_values<float>(numbers, batch * w.in_count() * channels);
+    const auto filters = random_values<float>(numbers, channels * w.tap_count());
+    std::vector<float> packed(filters.size()), y(size_t(batch * w.out_count() * channels));
+    pack_channel_filters(w, channels, filters.data(), packed.data());
+    convolve_channels(team, w, batch, channels, x.data(), packed.data(),
+                      [&](int64_t m, int64_t n0, auto width, const float* sums) {
+                        for (int64_t j = 0; j < width; ++j) y[size_t(m * channels + n0 + j)] += sums[j];
+                      });
+    CHECK(largest_error(y, plain_convolution(w, {batch, channels, 1, 1}, x, filters)) < 1e-5);
+  }
+}
+
+TEST_CASE("channels last: pools know how many taps lie inside") {
+  Team team(2);
+  Numbers numbers(5);
+  for (int i = 0; i < 100; ++i) {
+    CAPTURE(i);
+    const SlidingWindow w = random_window(numbers);
+    const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, 150);
+    const auto x = random_values<float>(numbers, batch * w.in_count() * channels);
+    std::vector<float> largest(size_t(batch * w.out_count() * channels)), taps(largest.size());
+    pool_channels(
+        team, w, batch, channels, x.data(), -2.0f, [](float a, float b) { return a > b ? a : b; },
+        [&](int64_t m, int64_t n0, auto width, const float* results, int64_t inside) {
+          for (int64_t j = 0; j < width; ++j) {
+            largest[size_t(m * channels + n0 + j)] += results[j];
+            taps[size_t(m * channels + n0 + j)] += float(inside);
+          }
+        });
+    for (int64_t at = 0; at < batch * w.out_count() * channels; ++at) {
+      float want = -2;
+      int64_t inside = 0;
+      each_tap(w, at / channels % w.out_count(), [&](int64_t, int64_t position) {
+        const int64_t pixel = at / channels / w.out_count() * w.in_count() + position;
+        want = std::max(want, x[size_t(pixel * channels + at % channels)]);
+        ++inside;
+      });
+      REQUIRE(largest[size_t(at)] == want);
+      REQUIRE(taps[size_t(at)] == float(inside));
+    }
+  }
+}

@@ -1,5 +1,5 @@
-// One convolution with bias and Relu, called from convolution.py: the kernel that emitted programs call, with buffers of
-// its own.
+// One convolution with bias and Relu, called from convolution.py: the kernel that emitted programs call, with buffers
+// of its own.
 #include <sys/mman.h>
 
 #include <chrono>
@@ -71,9 +71,7 @@ Layer* make_layer(const int64_t* numbers, const float* x, const float* filters, 
   layer->filters.resize(size_t(weft::packed_filter_count(layer->window, layer->shape)));
   weft::pack_filters(layer->window, layer->shape, filters, layer->filters.data());
   layer->bias.assign(bias, bias + groups * per_group);
-  const auto reserve = [](Floats& memory, int64_t count) {
-    memory.resize(std::max(memory.size(), size_t(count)));
-  };
+  const auto reserve = [](Floats& memory, int64_t count) { memory.resize(std::max(memory.size(), size_t(count))); };
   reserve(image, batch * layer->window.in_count() * groups * channels);
   reserve(bordered, weft::border_count(layer->window, layer->shape));
   reserve(y, batch * layer->window.out_count() * groups * per_group);

@@ -155,7 +155,8 @@ TEST_CASE("direct convolution: no outputs, no work") {
   Team team(2);
   SlidingWindow window = kSquare;
   CHECK(convolved<float>(team, window, {0, 1, 2, 3}, {}, std::vector<float>(2 * 3 * 9)).empty());
-  CHECK(border_count(SlidingWindow{{1, 3, 4}, {1, 2, 4}, {1, 1, 1}, {1, 2, 1}, {1, 1, 1}, {0, 0, 0}}, {2, 1, 5, 3}) == 0);
+  CHECK(border_count(SlidingWindow{{1, 3, 4}, {1, 2, 4}, {1, 1, 1}, {1, 2, 1}, {1, 1, 1}, {0, 0, 0}}, {2, 1, 5, 3}) ==
+        0);
 }
 
 TEST_CASE("channels last: one filter a channel, random windows") {

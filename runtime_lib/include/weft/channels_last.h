@@ -90,8 +90,8 @@ void neighbour_sums(const WindowRow& row, const T* x, const T* filters, int64_t 
 
 /// The last few channels, where a vector would read beyond.
 template <class T>
-void few_channel_sums(const WindowRow& row, const T* x, const T* filters, int64_t output, TapRange along,
-                      int64_t width, T* sums) {
+void few_channel_sums(const WindowRow& row, const T* x, const T* filters, int64_t output, TapRange along, int64_t width,
+                      T* sums) {
   std::fill(sums, sums + kPanel, T(0));
   row.each_row([&](int64_t before, int64_t tap) {
     for (int64_t t = along.first; t < along.last; ++t) {

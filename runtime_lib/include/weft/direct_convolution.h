@@ -60,7 +60,8 @@ constexpr BorderedImage bordered_image(const SlidingWindow& w, const Convolution
 /// Images that are copied and computed at a time: small ones together, so that the filters are read once for them.
 constexpr int64_t images_at_a_time(const SlidingWindow& w, const Convolution& c) {
   constexpr int64_t kMost = int64_t{1} << 20;
-  return std::clamp<int64_t>(kMost / std::max<int64_t>(1, bordered_image(w, c).count()), 1, std::max<int64_t>(1, c.batch));
+  return std::clamp<int64_t>(kMost / std::max<int64_t>(1, bordered_image(w, c).count()), 1,
+                             std::max<int64_t>(1, c.batch));
 }
 
 /// One row of the bordered image, zero outside of the input.
@@ -118,6 +119,8 @@ struct OutputTile {
   /// Rows that keep the vector units busy. With 12 rows of 512 bits the addresses do not fit into registers, and rows
   /// 4 KB apart do not fit into the first cache, which holds 8 lines of one address modulo 4 KB.
   static constexpr int kRows = kVectorBytes == 64 ? 8 : Simd<T>::kRows;
+  /// Terms of one round of the loop. Of few rows a round must be longer to be worth its jump and its additions.
+  static constexpr int kSteps = kVectorBytes == 64 ? 4 : 8;
 };
 
 /// sums[r][c] of R outputs and P panels. `first[r]` is the place of an output's first term.
@@ -126,7 +129,7 @@ template <class T, int R, int P>
                                    int64_t panel_stride, T* sums, Prefetch<T> next) {
   using S = Simd<T>;
   using Vector = typename S::Vector;
-  constexpr int V = S::kPanelVectors;
+  constexpr int V = S::kPanelVectors, kSteps = OutputTile<T>::kSteps;
   Vector sum[R][P * V] = {};
   const T *row[R], *panel[P];
 #pragma GCC unroll 16
@@ -154,12 +157,12 @@ template <class T, int R, int P>
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) row[r] = x + first[r];
     int64_t left = runs.length;
-    for (; left >= 4; left -= 4) {
+    for (; left >= kSteps; left -= kSteps) {
       __builtin_prefetch(next.at, 0, 2);
       next.at += next.bytes;
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) multiply(i);
-      advance(4);
+#pragma GCC unroll 8
+      for (int i = 0; i < kSteps; ++i) multiply(i);
+      advance(kSteps);
     }
     for (; left > 0; --left) multiply(0), advance(1);
     x += runs.step;
@@ -248,7 +251,8 @@ void convolve_block(const ConvolutionItems<T>& items, const T* x, const int64_t*
   constexpr int R = OutputTile<T>::kRows, W = P * int(kPanel);
   alignas(64) T sums[R * W];
   const int64_t tiles = (m1 - m0 + R - 1) / R, panel_stride = items.depth * kPanel;
-  const int64_t bytes = panel_stride * P * int64_t{sizeof(T)}, steps = std::max<int64_t>(1, items.depth / 4);
+  const int64_t bytes = panel_stride * P * int64_t{sizeof(T)},
+                steps = std::max<int64_t>(1, items.depth / OutputTile<T>::kSteps);
   const int64_t least = (m1 - m0) / tiles, larger = (m1 - m0) % tiles;
   Prefetch<T> next{reinterpret_cast<const char*>(panel) + bytes, bytes / (steps * tiles) + 1};
   for (int64_t t = 0; t < tiles; ++t, next.at += next.bytes * steps) {

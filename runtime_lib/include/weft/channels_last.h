@@ -21,33 +21,37 @@ struct TapRange {
 };
 inline TapRange taps_inside(const SlidingWindow& w, int d, int64_t output) {
   const int64_t begin = w.at(d, output, 0), step = w.dilation[d];
+  if (begin >= 0 && begin + (w.taps[d] - 1) * step < w.in[d]) return {0, w.taps[d]};  // most, without a division
   const int64_t first = begin >= 0 ? 0 : std::min(w.taps[d], (-begin + step - 1) / step);
   const int64_t last = begin >= w.in[d] ? 0 : std::min(w.taps[d], (w.in[d] - 1 - begin) / step + 1);
   return {first, std::max(first, last)};
 }
 
-/// One row of outputs: the image it reads, and the taps of z and y that lie inside.
+/// One row of outputs: which rows of the image and of the filters it reads. Places count elements.
 struct WindowRow {
   const SlidingWindow& window;
   int64_t channels;
-  int64_t origin[2];  // input position of tap 0
-  TapRange z, y;
+  TapRange z, y;                    // the taps that lie inside
+  int64_t image, filter;            // where the first row of taps begins
+  int64_t image_step, filter_step;  // from one row of taps to the next
+  int64_t image_turn, filter_turn;  // added behind the last row of a plane of taps
 
   WindowRow(const SlidingWindow& w, int64_t c, int64_t row)
-      : window(w),
-        channels(c),
-        origin{w.at(0, row / w.out[1], 0), w.at(1, row % w.out[1], 0)},
-        z(taps_inside(w, 0, row / w.out[1])),
-        y(taps_inside(w, 1, row % w.out[1])) {}
+      : window(w), channels(c), z(taps_inside(w, 0, row / w.out[1])), y(taps_inside(w, 1, row % w.out[1])) {
+    const int64_t rows = y.last - y.first, image_row = w.in[2] * c;
+    filter_step = w.taps[2] * c, image_step = w.dilation[1] * image_row;
+    filter = (z.first * w.taps[1] + y.first) * filter_step;
+    image = (w.at(0, row / w.out[1], z.first) * w.in[1] + w.at(1, row % w.out[1], y.first)) * image_row;
+    filter_turn = w.taps[1] * filter_step - rows * filter_step;
+    image_turn = w.dilation[0] * w.in[1] * image_row - rows * image_step;
+  }
 
-  /// Calls f(elements before the input's row in the image, first tap of the row) for each row of taps.
+  /// Calls f(begin of the row in the image, begin of its taps in the filters) for each row of taps.
   template <class F>
   void each_row(F&& f) const {
-    for (int64_t tz = z.first; tz < z.last; ++tz)
-      for (int64_t ty = y.first; ty < y.last; ++ty) {
-        const int64_t at_z = origin[0] + tz * window.dilation[0], at_y = origin[1] + ty * window.dilation[1];
-        f((at_z * window.in[1] + at_y) * window.in[2] * channels, (tz * window.taps[1] + ty) * window.taps[2]);
-      }
+    int64_t from = image, taps = filter;
+    for (int64_t i = z.first; i < z.last; ++i, from += image_turn, taps += filter_turn)
+      for (int64_t j = y.first; j < y.last; ++j, from += image_step, taps += filter_step) f(from, taps);
   }
 };
 
@@ -59,30 +63,43 @@ void each_window_row(const SlidingWindow& w, int64_t channels, int64_t begin, in
     f(WindowRow(w, channels, i % rows), i / rows * w.in_count() * channels, i * w.out[2]);
 }
 
-inline constexpr int kNeighbours = 4;
+/// Outputs side by side that keep the vector units busy.
+template <class T>
+inline constexpr int kNeighbours = 8 / Simd<T>::kPanelVectors > 2 ? 8 / Simd<T>::kPanelVectors : 2;
 
-/// Sums of 16 channels of U neighbouring outputs from `output` on, whose taps along x are the same ones.
+/// Adds the taps of one row to sums of 16 channels of U neighbouring outputs.
+template <class T, int U, class Sums>
+[[gnu::always_inline]] inline void add_taps(const T* from, int64_t stride, int64_t step, const T* factors,
+                                            int64_t channels, auto taps, Sums& sum) {
+  using S = Simd<T>;
+  using Vector = typename S::Vector;
+  for (int64_t t = 0; t < taps; ++t, from += step, factors += channels)
+#pragma GCC unroll 4
+    for (int v = 0; v < S::kPanelVectors; ++v) {
+      const Vector factor = *reinterpret_cast<const Vector*>(factors + v * S::kLanes);
+#pragma GCC unroll 8
+      for (int u = 0; u < U; ++u)
+        sum[u][v] += *reinterpret_cast<const Vector*>(from + u * stride + v * S::kLanes) * factor;
+    }
+}
+
+/// Sums of 16 channels of U neighbouring outputs from `output` on, whose taps along x are the same ones. `taps` is how
+/// many, a constant where it is 3.
 template <class T, int U>
-void neighbour_sums(const WindowRow& row, const T* x, const T* filters, int64_t output, TapRange along, T* sums) {
+void neighbour_sums(const WindowRow& row, const T* x, const T* filters, int64_t output, TapRange along, auto taps,
+                    T* sums) {
   using S = Simd<T>;
   using Vector = typename S::Vector;
   constexpr int V = S::kPanelVectors;
   const SlidingWindow& w = row.window;
   const int64_t pixel = row.channels, stride = w.stride[2] * pixel, step = w.dilation[2] * pixel;
   Vector sum[U][V] = {};
-  row.each_row([&](int64_t before, int64_t tap) {
-    const T* from = x + before + w.at(2, output, along.first) * pixel;
-    const T* factor = filters + (tap + along.first) * pixel;
-    for (int64_t t = along.first; t < along.last; ++t, from += step, factor += pixel)
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) {
-        const Vector f = *reinterpret_cast<const Vector*>(factor + v * S::kLanes);
-#pragma GCC unroll 4
-        for (int u = 0; u < U; ++u)
-          sum[u][v] += *reinterpret_cast<const Vector*>(from + u * stride + v * S::kLanes) * f;
-      }
+  x += w.at(2, output, along.first) * pixel;
+  filters += along.first * pixel;
+  row.each_row([&](int64_t from, int64_t factors) __attribute__((always_inline)) {
+    add_taps<T, U>(x + from, stride, step, filters + factors, pixel, taps, sum);
   });
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int u = 0; u < U; ++u)
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) *reinterpret_cast<Vector*>(sums + u * kPanel + v * S::kLanes) = sum[u][v];
@@ -93,37 +110,45 @@ template <class T>
 void few_channel_sums(const WindowRow& row, const T* x, const T* filters, int64_t output, TapRange along, int64_t width,
                       T* sums) {
   std::fill(sums, sums + kPanel, T(0));
-  row.each_row([&](int64_t before, int64_t tap) {
+  row.each_row([&](int64_t image, int64_t factors) {
     for (int64_t t = along.first; t < along.last; ++t) {
-      const T* from = x + before + row.window.at(2, output, t) * row.channels;
-      const T* factor = filters + (tap + t) * row.channels;
+      const T* from = x + image + row.window.at(2, output, t) * row.channels;
+      const T* factor = filters + factors + t * row.channels;
 #pragma omp simd
       for (int64_t j = 0; j < width; ++j) sums[j] += from[j] * factor[j];
     }
   });
 }
 
+/// U, or half as many, ... outputs of 16 channels from `output` on: as many as have all taps inside, or one. Returns
+/// how many.
+template <class T, int U>
+int64_t several_sums(const WindowRow& row, const T* x, const T* filters, int64_t output, TapRange along, T* sums) {
+  const SlidingWindow& w = row.window;
+  const int64_t behind = output + U - 1, taps = along.last - along.first;
+  if constexpr (U > 1)
+    if (behind >= w.out[2] || taps < w.taps[2] || w.at(2, behind, w.taps[2] - 1) >= w.in[2])
+      return several_sums<T, U / 2>(row, x, filters, output, along, sums);
+  if (taps == 3)
+    neighbour_sums<T, U>(row, x, filters, output, along, std::integral_constant<int64_t, 3>{}, sums);
+  else
+    neighbour_sums<T, U>(row, x, filters, output, along, taps, sums);
+  return U;
+}
+
 /// One row of outputs, all channels.
 template <class T, class Put>
 void convolve_row(const WindowRow& row, const T* x, const T* filters, int64_t m, Put& put) {
-  const SlidingWindow& w = row.window;
-  alignas(64) T sums[kNeighbours * kPanel];
+  alignas(64) T sums[kNeighbours<T> * kPanel];
   for (int64_t n = 0; n < row.channels; n += kPanel) {
     const int64_t width = std::min(kPanel, row.channels - n);
-    for (int64_t o = 0; o < w.out[2];) {
-      const TapRange along = taps_inside(w, 2, o);
-      const int64_t behind = o + kNeighbours - 1;
-      const bool together = width == kPanel && behind < w.out[2] && along.first == 0 && along.last == w.taps[2] &&
-                            w.at(2, behind, w.taps[2] - 1) < w.in[2];
-      const int64_t outputs = together ? kNeighbours : 1;
-      if (together)
-        neighbour_sums<T, kNeighbours>(row, x + n, filters + n, o, along, sums);
-      else if (width == kPanel)
-        neighbour_sums<T, 1>(row, x + n, filters + n, o, along, sums);
+    for (int64_t o = 0, outputs = 1; o < row.window.out[2]; o += outputs) {
+      const TapRange along = taps_inside(row.window, 2, o);
+      if (width == kPanel)
+        outputs = several_sums<T, kNeighbours<T>>(row, x + n, filters + n, o, along, sums);
       else
         few_channel_sums(row, x + n, filters + n, o, along, width, sums);
       for (int64_t u = 0; u < outputs; ++u) put_row(m + o + u, n, width, sums + u * kPanel, put);
-      o += outputs;
     }
   }
 }
@@ -139,9 +164,9 @@ void pool_output(const WindowRow& row, const T* x, T identity, int64_t output, i
   for (int64_t n = 0; n < row.channels; n += kWidth) {
     const int64_t width = std::min(kWidth, row.channels - n);
     std::fill(results, results + kWidth, identity);
-    row.each_row([&](int64_t before, int64_t) {
+    row.each_row([&](int64_t image, int64_t) {
       for (int64_t t = along.first; t < along.last; ++t) {
-        const T* from = x + before + w.at(2, output, t) * row.channels + n;
+        const T* from = x + image + w.at(2, output, t) * row.channels + n;
 #pragma omp simd
         for (int64_t j = 0; j < width; ++j) results[j] = combine(results[j], from[j]);
       }

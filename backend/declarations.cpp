@@ -28,12 +28,7 @@ std::vector<int64_t> segment_files(const Plan& plan) {
 }
 
 int64_t packed_elements(const Plan& plan, const Weight& weight) {
-  Dims dims = buffer_dims(weight.type, plan.places[weight.place.index].mesh);
-  if (weight.packing.kind == Packing::Kind::Panels) {
-    int64_t& n = dims[dims.size() - (weight.packing.transposed ? 2 : 1)];
-    n = round_up_to(n, weight.packing.width);
-  }
-  return element_count(dims);
+  return weight.storage.elements(buffer_dims(weight.type, plan.places[weight.place.index].mesh));
 }
 
 bool Declarations::holds(const Program& program, PlaceId place) const {

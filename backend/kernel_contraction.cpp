@@ -87,8 +87,7 @@ std::optional<Site> ContractionWriter::site(ValueId value, const IndexList& inde
   const std::optional<Load> load = context_.load_of(value, index);
   if (!load) return {};
   const Parameter& parameter = context_.kernel.parameters[load->parameter];
-  if (std::string(memory_type(parameter.type.dtype)) != type() || parameter.packing.kind != Packing::Kind::RowMajor)
-    return {};
+  if (std::string(memory_type(parameter.type.dtype)) != type()) return {};
   return Site{context_.parameter_name(load->parameter), load->offset, &parameter};
 }
 

@@ -43,6 +43,16 @@ struct Slice {
       if (offsets[d][i] != offsets[d][i - 1] + stride) return false;
     return static_cast<int64_t>(offsets[d].size()) == dims[d];
   }
+  /// Where the element of these indices lies, leaving out one dimension; nothing in the room behind a short slice.
+  std::optional<int64_t> offset_but(const std::vector<int64_t>& index, size_t without) const {
+    int64_t sum = 0;
+    for (size_t d = 0; d < index.size(); ++d) {
+      if (d == without) continue;
+      if (index[d] >= static_cast<int64_t>(offsets[d].size())) return {};
+      sum += offsets[d][static_cast<size_t>(index[d])];
+    }
+    return sum;
+  }
 };
 
 Slice slice_of(const Weight& weight, const Mesh& mesh, const Coordinates& coordinates) {
@@ -79,43 +89,31 @@ void write_row_major(const Slice& slice, const char* data, int64_t element, Outp
   }
 }
 
-/// The columns of a panel group from each row, one behind the other in memory, so that every cache line is read once.
+/// The elements of a slice in the order in which they are stored, zeros in the padding and behind a short slice.
 template <class T>
-void pack_group(const Slice& slice, const T* data, size_t k_dim, size_t n_dim, int64_t first, int64_t panels, int width,
-                T* out) {
-  const std::vector<int64_t>&k_offsets = slice.offsets[k_dim], &n_offsets = slice.offsets[n_dim];
-  const int64_t k = slice.dims[k_dim];
-  const int64_t columns = std::min<int64_t>(panels * width, static_cast<int64_t>(n_offsets.size()) - first * width);
-  if (n_dim < k_dim) {
-    for (int64_t c = 0; c < columns; ++c)
-      for (size_t i = 0; i < k_offsets.size(); ++i)
-        out[(c / width * k + static_cast<int64_t>(i)) * width + c % width] =
-            data[n_offsets[static_cast<size_t>(first * width + c)] + k_offsets[i]];
-    return;
-  }
-  for (size_t i = 0; i < k_offsets.size(); ++i)
-    for (int64_t c = 0; c < columns; ++c)
-      out[(c / width * k + static_cast<int64_t>(i)) * width + c % width] =
-          data[k_offsets[i] + n_offsets[static_cast<size_t>(first * width + c)]];
-}
-
-template <class T>
-void write_panels(const Slice& slice, const Packing& packing, const T* data, Output& out) {
-  const size_t nd = slice.dims.size();
-  const size_t k_dim = nd - (packing.transposed ? 1 : 2), n_dim = nd - (packing.transposed ? 2 : 1);
-  const int64_t k = slice.dims[k_dim], panels = (slice.dims[n_dim] + packing.width - 1) / packing.width;
-  constexpr int64_t kGroup = 16;
-  std::vector<T> group(static_cast<size_t>(kGroup * k * packing.width));
-  for (Index at(Dims(slice.dims.begin(), slice.dims.end() - 2)); at.more(); at.next()) {
-    const T* matrix = data;
-    for (size_t d = 0; d + 2 < nd; ++d) matrix += slice.offsets[d][static_cast<size_t>(at[static_cast<int>(d)])];
-    for (int64_t first = 0; first < panels; first += kGroup) {
-      const int64_t count = std::min(kGroup, panels - first);
-      std::fill(group.begin(), group.end(), T(0));
-      pack_group(slice, matrix, k_dim, n_dim, first, count, packing.width, group.data());
-      out.write(group.data(), count * k * packing.width * static_cast<int64_t>(sizeof(T)));
+void write_stored(const Slice& slice, const Storage& storage, const T* data, Output& out) {
+  constexpr size_t kBuffered = 65536;
+  const size_t last = storage.parts.size() - 1, run_dim = static_cast<size_t>(storage.parts[last].dim);
+  Dims outer;
+  for (size_t p = 0; p < last; ++p) outer.push_back(storage.extent(p, slice.dims));
+  const int64_t run = storage.extent(last, slice.dims), step = storage.parts[last].block;
+  std::vector<T> stored;
+  std::vector<int64_t> index(slice.dims.size());
+  for (Index at(outer); at.more(); at.next()) {
+    std::fill(index.begin(), index.end(), 0);
+    for (size_t p = 0; p < last; ++p)
+      index[static_cast<size_t>(storage.parts[p].dim)] += at[static_cast<int>(p)] * storage.parts[p].block;
+    const std::vector<int64_t>& offsets = slice.offsets[run_dim];
+    const std::optional<int64_t> base = slice.offset_but(index, run_dim);
+    for (int64_t j = 0; j < run; ++j) {
+      const size_t i = static_cast<size_t>(index[run_dim] + j * step);
+      stored.push_back(base && i < offsets.size() ? data[*base + offsets[i]] : T(0));
     }
+    if (stored.size() < kBuffered) continue;
+    out.write(stored.data(), static_cast<int64_t>(stored.size() * sizeof(T)));
+    stored.clear();
   }
+  out.write(stored.data(), static_cast<int64_t>(stored.size() * sizeof(T)));
 }
 
 void write_weight(const Weight& weight, const Constant& constant, const Mesh& mesh, const Coordinates& at,
@@ -123,11 +121,11 @@ void write_weight(const Weight& weight, const Constant& constant, const Mesh& me
   const Slice slice = slice_of(weight, mesh, at);
   const auto* data = reinterpret_cast<const char*>(constant.bytes.data());
   const int64_t element = dtype_bytes(weight.type.dtype);
-  if (weight.packing.kind == Packing::Kind::RowMajor) return write_row_major(slice, data, element, out);
-  if (element == 4) return write_panels(slice, weight.packing, reinterpret_cast<const uint32_t*>(data), out);
-  if (element == 8) return write_panels(slice, weight.packing, reinterpret_cast<const uint64_t*>(data), out);
-  WEFT_CHECK(element == 2, "panels of one-byte elements");
-  write_panels(slice, weight.packing, reinterpret_cast<const uint16_t*>(data), out);
+  if (weight.storage.is_row_major()) return write_row_major(slice, data, element, out);
+  if (element == 8) return write_stored(slice, weight.storage, reinterpret_cast<const uint64_t*>(data), out);
+  if (element == 4) return write_stored(slice, weight.storage, reinterpret_cast<const uint32_t*>(data), out);
+  if (element == 2) return write_stored(slice, weight.storage, reinterpret_cast<const uint16_t*>(data), out);
+  write_stored(slice, weight.storage, reinterpret_cast<const uint8_t*>(data), out);
 }
 
 /// Coordinates on all axes of a place for the slice of that number.

@@ -8,6 +8,7 @@
 
 #include "ir/module.h"
 #include "ir/op_def.h"
+#include "ir/storage.h"
 #include "ir/strategy.h"
 #include "ir/target.h"
 
@@ -29,6 +30,7 @@ struct Buffer {
   Space space = Space::Device;
   Life life = Life::Run;
   std::string live;  // "h.0.ln_2 .. h.0.mlp.c_fc": first and last step, for readers
+  Storage storage;
 
   Dims dims() const { return buffer_dims(type, mesh); }
 };
@@ -42,27 +44,16 @@ struct Position {
   int64_t offset = 0;  // resolved, bytes
 };
 
-/// How a weight's elements lie: row-major, or as the second operand of contractions: the matrix of the last two dims
-/// (k, n) - or (n, k) if `transposed` - in panels [ceil(n / width)][k][width], zero padded, one such matrix for each
-/// index of the leading dims.
-struct Packing {
-  enum class Kind : uint8_t { RowMajor, Panels };
-  Kind kind = Kind::RowMajor;
-  int width = 0;
-  bool transposed = false;
-  bool operator==(const Packing&) const = default;
-};
-
 /// A constant in each rank's image: its local slice, packed.
 struct Weight {
   std::string name;
   ConstantId constant;
   TensorType type;
   PlaceId place;
-  Packing packing;
+  Storage storage;
   int segment = 0;
   int64_t offset = 0;  // bytes, in the rank's image
-  int64_t bytes = 0;   // of one rank's slice
+  int64_t bytes = 0;   // of one rank's slice, with padding
 };
 /// Weights sliced over the same axes (of one place; empty: on all ranks alike). Page aligned.
 struct Segment {
@@ -80,7 +71,7 @@ struct Parameter {
   std::vector<int> whole_over;
   bool window = false;  // a collective inside the kernel reaches it on all peers
   bool weight = false;
-  Packing packing;  // weights
+  Storage storage;  // of its memory
 
   bool operator==(const Parameter&) const = default;
 };

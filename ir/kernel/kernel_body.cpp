@@ -27,16 +27,6 @@ IndexExpr KernelBody::coordinate(int axis) const {
   return index_variable(coordinate_name(axis), 0, kernel.mesh[axis].size - 1);
 }
 
-/// Position of matrix element (k, n) of batch `lead` in panels.
-static IndexExpr panel_offset(const Packing& packing, const Dims& dims, const IndexList& index) {
-  const size_t nd = dims.size();
-  const size_t k_dim = packing.transposed ? nd - 1 : nd - 2, n_dim = packing.transposed ? nd - 2 : nd - 1;
-  const int64_t width = packing.width, k = dims[k_dim], panels = (dims[n_dim] + width - 1) / width;
-  const IndexExpr lead = linear_index({index.begin(), index.end() - 2}, {dims.begin(), dims.end() - 2});
-  return lead * (panels * k * width) + quotient(index[n_dim], width) * (k * width) + index[k_dim] * width +
-         remainder(index[n_dim], width);
-}
-
 IndexExpr KernelBody::offset(const Parameter& parameter, const IndexList& index) const {
   IndexList at = index;
   Dims dims;
@@ -51,8 +41,7 @@ IndexExpr KernelBody::offset(const Parameter& parameter, const IndexList& index)
     at[d] = with_digits(index[d], digits, is_unsliced, [this](int axis) { return coordinate(axis); });
     dims.push_back(extent);
   }
-  if (parameter.packing.kind == Packing::Kind::Panels) return panel_offset(parameter.packing, dims, at);
-  return linear_index(at, dims);
+  return parameter.storage.offset(dims, at);
 }
 
 size_t KernelBody::input_parameter(ValueId input) const {

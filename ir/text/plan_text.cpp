@@ -127,8 +127,7 @@ std::string weights_text(const Plan& plan) {
     text += format("  {}: {}, segment {}, at {}, {} bytes", weight.name,
                    type_text(weight.type, plan.places[weight.place.index].mesh), weight.segment, weight.offset,
                    weight.bytes);
-    if (weight.packing.kind == Packing::Kind::Panels)
-      text += format(", panels of {}{}", weight.packing.width, weight.packing.transposed ? ", transposed" : "");
+    if (!weight.storage.is_row_major()) text += ", stored " + weight.storage.text();
     text += "\n";
   }
   for (size_t s = 0; s < plan.segments.size(); ++s)

@@ -214,17 +214,6 @@ ConstantId equal_constant(PlanDraft& planning, ConstantId id) {
   }
 }
 
-int64_t packed_bytes(const Weight& weight, const Mesh& mesh) {
-  const Dims dims = buffer_dims(weight.type, mesh);
-  int64_t count = element_count(dims);
-  if (weight.packing.kind == Packing::Kind::Panels) {
-    const int64_t rows = dims[dims.size() - 2], columns = dims.back();
-    const int64_t n = weight.packing.transposed ? rows : columns, width = weight.packing.width;
-    if (n) count = count / n * ((n + width - 1) / width * width);
-  }
-  return count * dtype_bytes(weight.type.dtype);
-}
-
 std::vector<int> sliced_axes(const Weight& weight) {
   std::vector<int> axes;
   for (int a = 0; a < weight.type.layout.size(); ++a)
@@ -234,7 +223,7 @@ std::vector<int> sliced_axes(const Weight& weight) {
 
 int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// Each use of a weight gets the weight packed as its kernel wants it: one weight for each packing, in order of use.
+/// Each use of a weight gets the weight packed as its kernel wants it: one weight for each storage, in order of use.
 class WeightPacker {
  public:
   explicit WeightPacker(Plan& plan) : plan_(plan) {}
@@ -250,25 +239,26 @@ class WeightPacker {
       if (auto* launch = std::get_if<LaunchStep>(&step.what))
         for (size_t f = 0; f < launch->operands.size(); ++f)
           if (WeightId& weight = launch->operands[f].weight)
-            weight = packed(weight, plan_.kernel(launch->kernel).parameters[f].packing);
+            weight = packed(weight, plan_.kernel(launch->kernel).parameters[f].storage);
       for (std::vector<Step>* body : bodies_of(step)) pack_uses(*body);
     }
   }
 
-  WeightId packed(WeightId id, const Packing& packing) {
-    const auto [at, fresh] = made_.emplace(std::make_tuple(id.index, packing.kind, packing.width, packing.transposed),
-                                           WeightId{static_cast<uint32_t>(packed_.size())});
+  WeightId packed(WeightId id, const Storage& storage) {
+    const auto [at, fresh] =
+        made_.emplace(std::make_pair(id.index, storage.text()), WeightId{static_cast<uint32_t>(packed_.size())});
     if (!fresh) return at->second;
     Weight weight = plan_.weight(id);
-    weight.packing = packing;
-    weight.bytes = packed_bytes(weight, plan_.places[weight.place.index].mesh);
+    weight.storage = storage;
+    weight.bytes = storage.elements(buffer_dims(weight.type, plan_.places[weight.place.index].mesh)) *
+                   dtype_bytes(weight.type.dtype);
     packed_.push_back(std::move(weight));
     return at->second;
   }
 
   Plan& plan_;
   std::vector<Weight> packed_;
-  std::map<std::tuple<uint32_t, Packing::Kind, int, bool>, WeightId> made_;
+  std::map<std::pair<uint32_t, std::string>, WeightId> made_;
 };
 
 void renumber_weights(std::vector<Step>& steps, const std::vector<uint32_t>& now) {

@@ -204,12 +204,14 @@ class Checks {
       const Parameter& parameter = kernel.parameters[f];
       const Operand& operand = launch.operands[f];
       if (operand.weight) {
-        if (!parameter.weight || !(plan_.weight(operand.weight).packing == parameter.packing))
-          wrong("'{}' reads weight '{}' in another packing", step.name, plan_.weight(operand.weight).name);
+        if (!parameter.weight || !(plan_.weight(operand.weight).storage == parameter.storage))
+          wrong("'{}' reads weight '{}' stored in another way", step.name, plan_.weight(operand.weight).name);
         continue;
       }
       check_access(step, operand.buffer, f >= kernel.body.inputs().size());
       check_size(step, operand.buffer, parameter.type, parameter.whole_over, kernel.mesh);
+      if (!(plan_.buffer(operand.buffer).storage == parameter.storage))
+        wrong("'{}' takes '{}' as stored in another way", step.name, plan_.buffer(operand.buffer).name);
       if (parameter.window && !plan_.buffer(operand.buffer).window)
         wrong("'{}' lets peers reach '{}', which is no window", step.name, plan_.buffer(operand.buffer).name);
     }

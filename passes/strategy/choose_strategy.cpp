@@ -40,10 +40,16 @@ Strategy choose_strategy(const StrategyContext& context) {
   return PlainLoops{join(reasons, "; ")};
 }
 
+/// The panels of a weight (k, n), or (n, k) where the packing transposes.
+static Storage panels_of(const PackedProduct& packed, int ndim) {
+  const int k_dim = ndim - (packed.transposed ? 1 : 2), n_dim = ndim - (packed.transposed ? 2 : 1);
+  return Storage::panels(ndim, k_dim, n_dim, packed.width);
+}
+
 void set_strategy(Kernel& kernel, Strategy strategy) {
   kernel.strategy = std::move(strategy);
   if (const auto* packed = std::get_if<PackedProduct>(&kernel.strategy))
-    kernel.parameters[packed->weight].packing = {Packing::Kind::Panels, packed->width, packed->transposed};
+    kernel.parameters[packed->weight].storage = panels_of(*packed, kernel.parameters[packed->weight].type.ndim());
 }
 
 std::optional<Verdict> ask_strategy(const std::string& name, const StrategyContext& context) {

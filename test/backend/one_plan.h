@@ -117,7 +117,7 @@ struct PlanOfCases {
 inline int64_t aligned(int64_t bytes) { return (bytes + kBufferAlign - 1) / kBufferAlign * kBufferAlign; }
 
 inline BufferId add_buffer(Plan& plan, const std::string& name, const TensorType& type) {
-  Buffer buffer{name, type, {}, PlaceId{0}, 0, 1, false, Space::Device, Life::Run, {}};
+  Buffer buffer{name, type, {}, PlaceId{0}, 0, 1, false, Space::Device, Life::Run, {}, {}};
   buffer.bytes = std::max<int64_t>(kBufferAlign, aligned(type.count() * dtype_bytes(type.dtype)));
   Program& program = plan.programs[0];
   program.positions.push_back({Position::Kind::EndOf, {}, program.own_bytes});
@@ -127,16 +127,11 @@ inline BufferId add_buffer(Plan& plan, const std::string& name, const TensorType
 }
 
 inline WeightId add_weight(PlanOfCases& made, const std::string& name, const KernelCase& from, size_t input,
-                           const TensorType& type, const Packing& packing) {
+                           const TensorType& type, const Storage& storage) {
   Plan& plan = made.plan;
-  Weight weight{name, made.constants.add(name, from.inputs[input]), type, PlaceId{0}, packing, 0, plan.segments[0].end,
+  Weight weight{name, made.constants.add(name, from.inputs[input]), type, PlaceId{0}, storage, 0, plan.segments[0].end,
                 0};
-  Dims dims = type.dims();
-  if (weight.packing.kind == Packing::Kind::Panels) {
-    int64_t& n = dims[dims.size() - (weight.packing.transposed ? 2 : 1)];
-    n = (n + 15) / 16 * 16;
-  }
-  weight.bytes = element_count(dims) * dtype_bytes(type.dtype);
+  weight.bytes = storage.elements(type.dims()) * dtype_bytes(type.dtype);
   plan.segments[0].end = weight.offset + aligned(weight.bytes);
   plan.weights.push_back(std::move(weight));
   return {static_cast<uint32_t>(plan.weights.size() - 1)};
@@ -178,7 +173,7 @@ inline void add_case(PlanOfCases& made, KernelCase& from, size_t number) {
     const Value& value = graph.value(graph.inputs()[i]);
     const std::string port = from.name + "." + value.name;
     if (from.is_weight[i]) {
-      launch.operands.push_back({{}, add_weight(made, port, from, i, value.type, kernel.parameters[i].packing)});
+      launch.operands.push_back({{}, add_weight(made, port, from, i, value.type, kernel.parameters[i].storage)});
       continue;
     }
     const BufferId buffer = add_buffer(plan, port, value.type);

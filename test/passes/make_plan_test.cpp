@@ -51,8 +51,8 @@ TEST_CASE("one rank: contractions, weights in panels, one stream") {
   CHECK(made.plan.streams == std::vector<std::string>{"compute"});
   REQUIRE(made.plan.kernels.size() == 2);
   CHECK(made.plan.kernels[0].name == "fc");
-  CHECK(made.plan.weights[0].packing.kind == Packing::Kind::Panels);
-  CHECK(made.plan.weights[1].packing.kind == Packing::Kind::RowMajor);
+  CHECK(made.plan.weights[0].storage.text() == "1/16 0 1%16");
+  CHECK(made.plan.weights[1].storage.is_row_major());
   check_runs(kMlp, "", 1);
 }
 
@@ -72,7 +72,7 @@ m (int64[4] ids) => (float[4,9] y) <float[9,8] wte = random(1, 0.5)>
 { a = Gather(wte, ids)  t = Transpose<perm = [1, 0]>(wte)  y = MatMul(a, t) })");
   INFO(print_plan(made.plan));
   REQUIRE(made.plan.weights.size() == 2);
-  CHECK(made.plan.weights[1].packing.transposed);
+  CHECK(made.plan.weights[1].storage.text() == "0/16 1 0%16");
 }
 
 TEST_CASE("schedules of an MLP run as one rank does") {

@@ -1,0 +1,71 @@
+#include "ir/storage.h"
+
+#include "ir/base/text.h"
+
+namespace weftc {
+
+/// The next coarser block of the dimension of a part; 0: the part is its coarsest.
+static int64_t coarser_block(const std::vector<Storage::Part>& parts, size_t part) {
+  int64_t coarser = 0;
+  for (const Storage::Part& p : parts)
+    if (p.dim == parts[part].dim && p.block > parts[part].block && (coarser == 0 || p.block < coarser))
+      coarser = p.block;
+  return coarser;
+}
+
+Storage Storage::permuted(const std::vector<int>& order) {
+  Storage storage;
+  for (int dim : order) storage.parts.push_back({dim, 1});
+  return storage;
+}
+
+Storage Storage::panels(int ndim, int k_dim, int n_dim, int64_t width) {
+  Storage storage;
+  for (int d = 0; d < ndim; ++d)
+    if (d != k_dim && d != n_dim) storage.parts.push_back({d, 1});
+  storage.parts.push_back({n_dim, width});
+  storage.parts.push_back({k_dim, 1});
+  storage.parts.push_back({n_dim, 1});
+  return storage;
+}
+
+int64_t Storage::extent(size_t part, const Dims& dims) const {
+  const auto [dim, block] = parts[part];
+  const int64_t coarser = coarser_block(parts, part), size = dims[static_cast<size_t>(dim)];
+  return coarser ? coarser / block : (size + block - 1) / block;
+}
+
+int64_t Storage::elements(const Dims& dims) const {
+  if (is_row_major()) return element_count(dims);
+  int64_t count = 1;
+  for (size_t p = 0; p < parts.size(); ++p) count *= extent(p, dims);
+  return count;
+}
+
+IndexExpr Storage::offset(const Dims& dims, const IndexList& index) const {
+  if (is_row_major()) return linear_index(index, dims);
+  IndexExpr position;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const int64_t coarser = coarser_block(parts, p);
+    const IndexExpr& of = index[static_cast<size_t>(parts[p].dim)];
+    const bool is_all = coarser == 0 && parts[p].block == 1;
+    const IndexExpr value = is_all ? of : digit(of, parts[p].block, coarser ? coarser / parts[p].block : 0);
+    position = position * extent(p, dims) + value;
+  }
+  return position;
+}
+
+std::string Storage::text() const {
+  if (is_row_major()) return "row-major";
+  std::vector<std::string> texts;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const int64_t coarser = coarser_block(parts, p);
+    std::string text = std::to_string(parts[p].dim);
+    if (parts[p].block > 1) text += "/" + std::to_string(parts[p].block);
+    if (coarser) text += "%" + std::to_string(coarser / parts[p].block);
+    texts.push_back(text);
+  }
+  return join(texts, " ");
+}
+
+}  // namespace weftc

@@ -1,0 +1,44 @@
+// How the elements of a tensor lie in memory: the order of its dimensions, and blocks of them. One type for weights and
+// buffers; it changes neither shape nor layout. Chosen after fusion by what the strategies of kernels want.
+//
+//   [k, n] row-major                        0 1          position of (k, n) = k * N + n
+//   panels of 16 columns                    1/16 0 1%16  (n / 16) * (K * 16) + k * 16 + n % 16, columns padded with
+//   zeros an image [n, c, h, w] by its channels   0 2 3 1
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/kernel/index_expr.h"
+#include "ir/type.h"
+
+namespace weftc {
+
+struct Storage {
+  /// A digit of a dimension's index: index / block, below the next coarser block of the same dimension.
+  struct Part {
+    int dim = 0;
+    int64_t block = 1;
+    bool operator==(const Part&) const = default;
+  };
+  std::vector<Part> parts;  // outer first; empty: row-major
+
+  bool is_row_major() const { return parts.empty(); }
+  bool operator==(const Storage&) const = default;
+
+  /// Dimensions in another order, outer first.
+  static Storage permuted(const std::vector<int>& order);
+  /// The matrix of dimensions k and n in panels of `width` columns, each with all of its rows; one such matrix for each
+  /// index of the other dimensions.
+  static Storage panels(int ndim, int k_dim, int n_dim, int64_t width);
+
+  /// How many values the part has in a tensor of `dims`; the last block of a dimension may be padded.
+  int64_t extent(size_t part, const Dims& dims) const;
+  /// Elements of room.
+  int64_t elements(const Dims& dims) const;
+  /// The position of an element.
+  IndexExpr offset(const Dims& dims, const IndexList& index) const;
+  /// "row-major"; "1/16 0 1%16". Equal storages, and no others, have equal texts.
+  std::string text() const;
+};
+
+}  // namespace weftc

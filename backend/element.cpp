@@ -198,11 +198,6 @@ Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   return named(value, {text, scopes.home({element})});
 }
 
-bool is_expensive(const Op& op) {
-  const char* text = op_def(op).scalar;
-  return text && (std::string_view(text).find("weft::") != std::string_view::npos || op.kind == OpKind::Div);
-}
-
 /// The index of an operand that is broadcast to the result.
 static IndexList broadcast_index(const IndexList& index, const Dims& operand) {
   IndexList at(operand.size());
@@ -280,7 +275,7 @@ Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index,
   // The 16-bit floats are computed in float and rounded when stored; integers wrap to their width.
   const Element result = named(value, {text.fill(pattern), scope});
   bind(value, index, result.text, result.scope);
-  if (is_expensive(op)) keep(key, result, body_.type(value).dtype);
+  if (def.cost != ScalarCost::Cheap) keep(key, result, body_.type(value).dtype);
   return result;
 }
 

@@ -88,7 +88,4 @@ class Elements {
   int shared_arrays_ = 0;
 };
 
-/// Whether a pointwise op costs more than a few additions.
-bool is_expensive(const Op& op);
-
 }  // namespace weftc

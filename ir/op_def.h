@@ -175,6 +175,13 @@ struct OnnxName {
   const char* domain = "";  // "" is ai.onnx
 };
 
+/// What one element of a pointwise op takes.
+enum class ScalarCost : uint8_t {
+  Cheap,     // a few additions: computed again wherever it is read
+  Moderate,  // a division, a root, a conversion
+  Function   // a polynomial or a library function
+};
+
 struct OpDef {
   OpKind kind;
   const char* name;                    // in text form; equal to the ONNX name where there is one
@@ -198,8 +205,9 @@ struct OpDef {
   /// $name an attribute as a literal. Functions of weft/math.h by name.
   const char* scalar = nullptr;
   const char* scalar_int = nullptr;  // for integer and bool operands, where it differs
-  ScalarFn value = nullptr;          // Pointwise: what `scalar` means, for the reference
-  IntFn int_value = nullptr;         // the same for integers; null: the op takes no integers
+  ScalarCost cost = ScalarCost::Cheap;
+  ScalarFn value = nullptr;   // Pointwise: what `scalar` means, for the reference
+  IntFn int_value = nullptr;  // the same for integers; null: the op takes no integers
   EvalFn eval = nullptr;
   DecomposeFn decompose = nullptr;  // non-null: the decompose pass replaces the op, unless is_primitive says otherwise
   QuestionFn is_primitive = nullptr;

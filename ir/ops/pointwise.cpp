@@ -47,6 +47,16 @@ OpDef test(Row row) { return pointwise(std::move(row), 1, infer_compare); }
 OpDef logical(Row row, int inputs) { return pointwise(std::move(row), inputs, infer_logical); }
 OpDef bits(Row row, int inputs) { return pointwise(std::move(row), inputs, infer_bits); }
 
+OpDef moderate(OpDef def) {
+  def.cost = ScalarCost::Moderate;
+  return def;
+}
+
+OpDef function(OpDef def) {
+  def.cost = ScalarCost::Function;
+  return def;
+}
+
 OpDef linear(OpDef def, std::vector<std::vector<int>> groups) {
   def.linear = std::move(groups);
   return def;
@@ -102,6 +112,7 @@ OpDef power() {
   OpDef def = pointwise({OpKind::Pow, "Pow", "std::pow($0, $T($1))", REAL(std::pow(x[0], x[1])), "weft::power($0, $1)",
                          WHOLE(int_power(x[0], x[1]))},
                         2, infer_power);
+  def.cost = ScalarCost::Function;
   def.decompose = decompose_power;
   def.is_primitive = [](const OpView& op) { return !simple_exponent(op); };
   return def;
@@ -112,6 +123,7 @@ bool import_cast(Graph& graph, OpId id, int, const OpView& view) { return import
 OpDef cast() {
   OpDef def = pointwise({OpKind::Cast, "Cast", "weft::cast<$R>($0)"}, 1, infer_cast);
   def.attrs = {{"to", AttrType::Int, {}, true}, {"saturate", AttrType::Int, 1}, {"round_mode", AttrType::Text, "up"}};
+  def.cost = ScalarCost::Moderate;
   def.import = import_cast;
   def.eval = eval_cast;
   def.linear = {{0}};
@@ -136,6 +148,7 @@ OpDef modulo() {
                          WHOLE(int_modulo(x[0], x[1], int_of(op, "fmod"), dtype)),
                          {{"fmod", AttrType::Int, 0}}},
                         2, infer_modulo);
+  def.cost = ScalarCost::Moderate;
   return def;
 }
 
@@ -149,6 +162,7 @@ bool is_float_division(const OpView& op) { return is_float(op.type(0).dtype); }
 OpDef division() {
   OpDef def = binary({OpKind::Div, "Div", "$0 / $1", REAL(x[0] / x[1]), "weft::int_div<$T>($0, $1)",
                       WHOLE(int_divide(x[0], x[1], dtype))});
+  def.cost = ScalarCost::Moderate;
   def.linear = {{0}};
   def.is_linear = is_float_division;
   return def;
@@ -168,16 +182,18 @@ const OpDef kNeg =
 const OpDef kDiv = division();
 const OpDef kMod = modulo();
 const OpDef kPow = power();
-const OpDef kMax = variadic(binary({OpKind::Max, "Max", "weft::maximum<$T>($0, $1)", REAL(real_max(x[0], x[1])),
-                                    nullptr, WHOLE(int_less(x[0], x[1], dtype) ? x[1] : x[0])}));
-const OpDef kMin = variadic(binary({OpKind::Min, "Min", "weft::minimum<$T>($0, $1)", REAL(real_min(x[0], x[1])),
-                                    nullptr, WHOLE(int_less(x[1], x[0], dtype) ? x[1] : x[0])}));
+const OpDef kMax =
+    moderate(variadic(binary({OpKind::Max, "Max", "weft::maximum<$T>($0, $1)", REAL(real_max(x[0], x[1])), nullptr,
+                              WHOLE(int_less(x[0], x[1], dtype) ? x[1] : x[0])})));
+const OpDef kMin =
+    moderate(variadic(binary({OpKind::Min, "Min", "weft::minimum<$T>($0, $1)", REAL(real_min(x[0], x[1])), nullptr,
+                              WHOLE(int_less(x[1], x[0], dtype) ? x[1] : x[0])})));
 const OpDef kAbs = unary({OpKind::Abs, "Abs", "std::fabs($0)", REAL(std::fabs(x[0])), "$0 < $T(0) ? $T(0) - $0 : $0",
                           WHOLE(x[0] < 0 && dtype != DType::U64 ? int_subtract(0, x[0]) : x[0])});
 const OpDef kSign = unary({OpKind::Sign, "Sign", "$T(($0 > $T(0)) - ($0 < $T(0)))", REAL((x[0] > 0) - (x[0] < 0)),
                            nullptr, WHOLE(int_less(0, x[0], dtype) - int_less(x[0], 0, dtype))});
-const OpDef kReciprocal = unary({OpKind::Reciprocal, "Reciprocal", "$T(1) / $0", REAL(1 / x[0])});
-const OpDef kSqrt = unary({OpKind::Sqrt, "Sqrt", "std::sqrt($0)", REAL(std::sqrt(x[0]))});
+const OpDef kReciprocal = moderate(unary({OpKind::Reciprocal, "Reciprocal", "$T(1) / $0", REAL(1 / x[0])}));
+const OpDef kSqrt = moderate(unary({OpKind::Sqrt, "Sqrt", "std::sqrt($0)", REAL(std::sqrt(x[0]))}));
 const OpDef kIdentity = identity();
 const OpDef kCast = cast();
 
@@ -187,72 +203,74 @@ const OpDef kFloor = unary({OpKind::Floor, "Floor", "std::floor($0)", REAL(std::
 const OpDef kRound = unary({OpKind::Round, "Round", "std::nearbyint($0)", REAL(std::nearbyint(x[0]))});
 
 // Exponential and trigonometric functions.
-const OpDef kExp = unary({OpKind::Exp, "Exp", "weft::exp($0)", REAL(std::exp(x[0]))});
-const OpDef kLog = unary({OpKind::Log, "Log", "weft::log($0)", REAL(std::log(x[0]))});
-const OpDef kErf = unary({OpKind::Erf, "Erf", "weft::erf($0)", REAL(std::erf(x[0]))});
-const OpDef kSin = unary({OpKind::Sin, "Sin", "std::sin($0)", REAL(std::sin(x[0]))});
-const OpDef kCos = unary({OpKind::Cos, "Cos", "std::cos($0)", REAL(std::cos(x[0]))});
-const OpDef kTan = unary({OpKind::Tan, "Tan", "std::tan($0)", REAL(std::tan(x[0]))});
-const OpDef kAsin = unary({OpKind::Asin, "Asin", "std::asin($0)", REAL(std::asin(x[0]))});
-const OpDef kAcos = unary({OpKind::Acos, "Acos", "std::acos($0)", REAL(std::acos(x[0]))});
-const OpDef kAtan = unary({OpKind::Atan, "Atan", "std::atan($0)", REAL(std::atan(x[0]))});
-const OpDef kSinh = unary({OpKind::Sinh, "Sinh", "std::sinh($0)", REAL(std::sinh(x[0]))});
-const OpDef kCosh = unary({OpKind::Cosh, "Cosh", "std::cosh($0)", REAL(std::cosh(x[0]))});
-const OpDef kTanh = unary({OpKind::Tanh, "Tanh", "weft::tanh($0)", REAL(std::tanh(x[0]))});
-const OpDef kAsinh = unary({OpKind::Asinh, "Asinh", "std::asinh($0)", REAL(std::asinh(x[0]))});
-const OpDef kAcosh = unary({OpKind::Acosh, "Acosh", "std::acosh($0)", REAL(std::acosh(x[0]))});
-const OpDef kAtanh = unary({OpKind::Atanh, "Atanh", "std::atanh($0)", REAL(std::atanh(x[0]))});
+const OpDef kExp = function(unary({OpKind::Exp, "Exp", "weft::exp($0)", REAL(std::exp(x[0]))}));
+const OpDef kLog = function(unary({OpKind::Log, "Log", "weft::log($0)", REAL(std::log(x[0]))}));
+const OpDef kErf = function(unary({OpKind::Erf, "Erf", "weft::erf($0)", REAL(std::erf(x[0]))}));
+const OpDef kSin = function(unary({OpKind::Sin, "Sin", "std::sin($0)", REAL(std::sin(x[0]))}));
+const OpDef kCos = function(unary({OpKind::Cos, "Cos", "std::cos($0)", REAL(std::cos(x[0]))}));
+const OpDef kTan = function(unary({OpKind::Tan, "Tan", "std::tan($0)", REAL(std::tan(x[0]))}));
+const OpDef kAsin = function(unary({OpKind::Asin, "Asin", "std::asin($0)", REAL(std::asin(x[0]))}));
+const OpDef kAcos = function(unary({OpKind::Acos, "Acos", "std::acos($0)", REAL(std::acos(x[0]))}));
+const OpDef kAtan = function(unary({OpKind::Atan, "Atan", "std::atan($0)", REAL(std::atan(x[0]))}));
+const OpDef kSinh = function(unary({OpKind::Sinh, "Sinh", "std::sinh($0)", REAL(std::sinh(x[0]))}));
+const OpDef kCosh = function(unary({OpKind::Cosh, "Cosh", "std::cosh($0)", REAL(std::cosh(x[0]))}));
+const OpDef kTanh = function(unary({OpKind::Tanh, "Tanh", "weft::tanh($0)", REAL(std::tanh(x[0]))}));
+const OpDef kAsinh = function(unary({OpKind::Asinh, "Asinh", "std::asinh($0)", REAL(std::asinh(x[0]))}));
+const OpDef kAcosh = function(unary({OpKind::Acosh, "Acosh", "std::acosh($0)", REAL(std::acosh(x[0]))}));
+const OpDef kAtanh = function(unary({OpKind::Atanh, "Atanh", "std::atanh($0)", REAL(std::atanh(x[0]))}));
 
 // Activations.
 const OpDef kRelu = unary({OpKind::Relu, "Relu", "$0 < $T(0) ? $T(0) : $0", REAL(x[0] < 0 ? 0 : x[0]), nullptr,
                            WHOLE(x[0] < 0 && dtype != DType::U64 ? 0 : x[0])});
-const OpDef kSigmoid = unary({OpKind::Sigmoid, "Sigmoid", "weft::sigmoid($0)", REAL(1 / (1 + std::exp(-x[0])))});
-const OpDef kSoftplus = unary({OpKind::Softplus, "Softplus", "weft::softplus($0)", REAL(softplus(x[0]))});
+const OpDef kSigmoid =
+    function(unary({OpKind::Sigmoid, "Sigmoid", "weft::sigmoid($0)", REAL(1 / (1 + std::exp(-x[0])))}));
+const OpDef kSoftplus = function(unary({OpKind::Softplus, "Softplus", "weft::softplus($0)", REAL(softplus(x[0]))}));
 const OpDef kSoftsign =
-    unary({OpKind::Softsign, "Softsign", "$0 / ($T(1) + std::fabs($0))", REAL(x[0] / (1 + std::fabs(x[0])))});
-const OpDef kMish =
-    unary({OpKind::Mish, "Mish", "$0 * weft::tanh(weft::softplus($0))", REAL(x[0] * std::tanh(softplus(x[0])))});
-const OpDef kHardSwish = unary({OpKind::HardSwish, "HardSwish",
-                                "$0 * weft::maximum<$T>(weft::minimum<$T>($0 / $T(6) + $T(0.5), $T(1)), $T(0))",
-                                REAL(x[0] * real_max(0, real_min(1, x[0] / 6 + 0.5)))});
-const OpDef kHardSigmoid = unary({OpKind::HardSigmoid,
-                                  "HardSigmoid",
-                                  "weft::maximum<$T>(weft::minimum<$T>($T($alpha) * $0 + $T($beta), $T(1)), $T(0))",
-                                  REAL(real_max(0, real_min(1, real_of(op, "alpha") * x[0] + real_of(op, "beta")))),
-                                  nullptr,
-                                  nullptr,
-                                  {{"alpha", AttrType::Real, 0.2}, {"beta", AttrType::Real, 0.5}}});
-const OpDef kSwish = unary({OpKind::Swish,
-                            "Swish",
-                            "$0 * weft::sigmoid($T($alpha) * $0)",
-                            REAL(x[0] / (1 + std::exp(-real_of(op, "alpha") * x[0]))),
-                            nullptr,
-                            nullptr,
-                            {{"alpha", AttrType::Real, 1.0}}});
-const OpDef kElu = unary({OpKind::Elu,
-                          "Elu",
-                          "$0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0) - $T(1))",
-                          REAL(elu(x[0], real_of(op, "alpha"))),
-                          nullptr,
-                          nullptr,
-                          {{"alpha", AttrType::Real, 1.0}}});
+    moderate(unary({OpKind::Softsign, "Softsign", "$0 / ($T(1) + std::fabs($0))", REAL(x[0] / (1 + std::fabs(x[0])))}));
+const OpDef kMish = function(
+    unary({OpKind::Mish, "Mish", "$0 * weft::tanh(weft::softplus($0))", REAL(x[0] * std::tanh(softplus(x[0])))}));
+const OpDef kHardSwish = moderate(unary(
+    {OpKind::HardSwish, "HardSwish", "$0 * weft::maximum<$T>(weft::minimum<$T>($0 / $T(6) + $T(0.5), $T(1)), $T(0))",
+     REAL(x[0] * real_max(0, real_min(1, x[0] / 6 + 0.5)))}));
+const OpDef kHardSigmoid =
+    moderate(unary({OpKind::HardSigmoid,
+                    "HardSigmoid",
+                    "weft::maximum<$T>(weft::minimum<$T>($T($alpha) * $0 + $T($beta), $T(1)), $T(0))",
+                    REAL(real_max(0, real_min(1, real_of(op, "alpha") * x[0] + real_of(op, "beta")))),
+                    nullptr,
+                    nullptr,
+                    {{"alpha", AttrType::Real, 0.2}, {"beta", AttrType::Real, 0.5}}}));
+const OpDef kSwish = function(unary({OpKind::Swish,
+                                     "Swish",
+                                     "$0 * weft::sigmoid($T($alpha) * $0)",
+                                     REAL(x[0] / (1 + std::exp(-real_of(op, "alpha") * x[0]))),
+                                     nullptr,
+                                     nullptr,
+                                     {{"alpha", AttrType::Real, 1.0}}}));
+const OpDef kElu = function(unary({OpKind::Elu,
+                                   "Elu",
+                                   "$0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0) - $T(1))",
+                                   REAL(elu(x[0], real_of(op, "alpha"))),
+                                   nullptr,
+                                   nullptr,
+                                   {{"alpha", AttrType::Real, 1.0}}}));
 const OpDef kCelu =
-    pointwise({OpKind::Celu,
-               "Celu",
-               "$0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0 / $T($alpha)) - $T(1))",
-               REAL(x[0] > 0 ? x[0] : real_of(op, "alpha") * (std::exp(x[0] / real_of(op, "alpha")) - 1)),
-               nullptr,
-               nullptr,
-               {{"alpha", AttrType::Real, 1.0}}},
-              1, infer_celu);
-const OpDef kSelu = unary(
+    function(pointwise({OpKind::Celu,
+                        "Celu",
+                        "$0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0 / $T($alpha)) - $T(1))",
+                        REAL(x[0] > 0 ? x[0] : real_of(op, "alpha") * (std::exp(x[0] / real_of(op, "alpha")) - 1)),
+                        nullptr,
+                        nullptr,
+                        {{"alpha", AttrType::Real, 1.0}}},
+                       1, infer_celu));
+const OpDef kSelu = function(unary(
     {OpKind::Selu,
      "Selu",
      "$T($gamma) * ($0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0) - $T(1)))",
      REAL(real_of(op, "gamma") * elu(x[0], real_of(op, "alpha"))),
      nullptr,
      nullptr,
-     {{"alpha", AttrType::Real, 1.67326319217681884765625}, {"gamma", AttrType::Real, 1.05070102214813232421875}}});
+     {{"alpha", AttrType::Real, 1.67326319217681884765625}, {"gamma", AttrType::Real, 1.05070102214813232421875}}}));
 const OpDef kLeakyRelu = unary({OpKind::LeakyRelu,
                                 "LeakyRelu",
                                 "$0 < $T(0) ? $T($alpha) * $0 : $0",

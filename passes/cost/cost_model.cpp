@@ -90,15 +90,6 @@ double points_of(const OpView& op, const Mesh& mesh) {
   return points;
 }
 
-/// Whether one element takes a polynomial or a library function.
-bool calls_function(const OpDef& def) {
-  if (!def.scalar) return false;
-  const std::string_view text = def.scalar;
-  for (const char* name : {"exp(", "log(", "erf(", "power(", "sin", "cos", "tan", "sigmoid(", "softplus("})
-    if (text.find(name) != std::string_view::npos) return true;
-  return false;
-}
-
 void count_operations(const OpView& op, const Mesh& mesh, double function, Work& work) {
   const Category kind = category(op.op());
   const DType dtype = op.inputs() > 0 ? op.type(0).dtype : op.result_type(0).dtype;
@@ -110,7 +101,7 @@ void count_operations(const OpView& op, const Mesh& mesh, double function, Work&
       total += 2 * points_of(op, mesh);
       break;
     case Category::Pointwise:
-      total += points_of(op, mesh) * (calls_function(op_def(op.op())) ? function : 1);
+      total += points_of(op, mesh) * (op_def(op.op()).cost == ScalarCost::Function ? function : 1);
       break;
     case Category::Reduction:
     case Category::Scan:

@@ -115,3 +115,11 @@ TEST_CASE("ceilings by name") {
   CHECK(c.latency == 7);
   CHECK_FALSE(find_ceiling(c, "speed"));
 }
+
+TEST_CASE("a function counts its operations, a test of an element none of them") {
+  const std::string type = "(float[4] x) => (float[4] y)";
+  CHECK(work_of(model(type, "y = Sin(x)"), "", "y").f32 == 4 * 50);
+  CHECK(work_of(model("(float[4] x, float[4] p) => (float[4] y)", "y = Pow(x, p)"), "", "y").f32 == 4 * 50);
+  CHECK(work_of(model("(float[4] x) => (bool[4] y)", "y = IsInf(x)"), "", "y").f32 == 4);
+  CHECK(work_of(model(type, "y = Sqrt(x)"), "", "y").f32 == 4);
+}

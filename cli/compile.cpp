@@ -40,7 +40,7 @@ ReadOptions read_options(const Options& options, const Schedule& schedule) {
 
 /// What the passes printed is wanted most where one of them broke.
 bool run_passes(Compilation& c, const Options& options, Diags& diags) {
-  const RunOptions run{options.print_ir_after, options.stop_after, !options.dump_dir.empty()};
+  const RunOptions run{options.print_ir_after, options.stop_after, !options.dump_dir.empty(), options.skip_passes};
   try {
     const bool done = run_pipeline(c.module, {c.schedule, c.target, diags}, run, c.passes);
     for (const PassReport& pass : c.passes.passes) progress(options, "pass " + pass.name, pass.seconds);

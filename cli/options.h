@@ -31,6 +31,7 @@ struct Options {
   std::string dump_dir;
   std::vector<std::string> print_ir_after;
   std::string stop_after;
+  std::vector<std::string> skip_passes;  // set by verbs, not by a flag
   bool time_passes = false;
   std::string report;
   bool quiet = false;  // no progress

@@ -94,8 +94,8 @@ TensorType with_room(TensorType type) {
   return type;
 }
 
-/// What --data said, or seeded inputs and what the reference makes of them: of the graph before layouts, on one rank;
-/// of the whole where ranks have inputs of their own.
+/// What --data said, or seeded inputs and what the reference makes of them: of the graph before layouts, as the model
+/// has it (no rule has simplified it), on one rank; of the compiled graph where ranks have inputs of their own.
 KnownData Verifier::known_data(const Compilation& c, const Options& options, Diags& diags) const {
   if (data_) return *data_;
   KnownData data;
@@ -111,6 +111,7 @@ KnownData Verifier::known_data(const Compilation& c, const Options& options, Dia
   if (!c.schedule.per_rank) {
     Options until = options;
     until.stop_after = "decompose";
+    until.skip_passes = {"simplify"};
     source = compile_graph(until, diags);
     if (!source) return data;
   }

@@ -18,8 +18,11 @@ Mesh Module::mesh(const Graph& in, PlaceId place) const {
 }
 
 void Module::note_folded(const Graph& in, ValueId value, const std::string& into) {
+  if (in.producer_op(value).kind == OpKind::Constant) note_replaced(in, value, into);
+}
+
+void Module::note_replaced(const Graph& in, ValueId value, const std::string& into) {
   const Op& op = in.producer_op(value);
-  if (op.kind != OpKind::Constant) return;
   std::vector<std::string> names{in.value(value).name, op.name};
   for (OriginId origin : op.origins) names.push_back(origins[origin.index].name);
   for (const std::string& name : names) {

@@ -74,8 +74,11 @@ struct Module {
   const Place& place(PlaceId id) const { return places[id.index]; }
   /// The axes of the layouts of a place's values in a graph of this module (regions add time axes).
   Mesh mesh(const Graph& in, PlaceId place) const;
-  /// The value was computed into `into` (a value's or a node's name): what a schedule that names it is told.
+  /// The Constant's value was computed into `into` (a value's or a node's name): what a schedule that names it is told.
+  /// Nothing happens for other values.
   void note_folded(const Graph& in, ValueId value, const std::string& into);
+  /// The same of a value of any op: `into` stands for it and for the op.
+  void note_replaced(const Graph& in, ValueId value, const std::string& into);
   /// Where to point for an op: its first origin, else the transform that made it, else the model's file.
   Loc loc(const Op& op) const;
 };

@@ -7,6 +7,7 @@ namespace weftc {
 void infer_types(Module& module, const Env& env);
 void bind_states(Module& module, const Env& env);
 void fold_constants(Module& module, const Env& env);
+void simplify(Module& module, const Env& env);
 void decompose(Module& module, const Env& env);
 void assign_places(Module& module, const Env& env);
 void bind_collectives(Module& module, const Env& env);

@@ -12,6 +12,7 @@ constexpr Pass kPipeline[] = {
      Form::Typed},
     {"fold-constants", "no op has only constant operands, but for views that kernels read", fold_constants,
      Form::Typed},
+    {"simplify", "no rule of passes/simplify fires", simplify, Form::Typed},
     {"decompose", "composite ops are primitives", decompose, Form::Decomposed},
     {"assign-places", "every op has a place; Transfers take values between them", assign_places, Form::Decomposed},
     {"bind-collectives", "collectives that the model brings have one operand and know their axes of the mesh",

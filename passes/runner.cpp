@@ -27,6 +27,7 @@ static bool wants_print(const RunOptions& options, const Pass& pass) {
 
 bool run_pipeline(Module& module, const Env& env, const RunOptions& options, RunReport& report) {
   for (const Pass& pass : pipeline()) {
+    if (std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end()) continue;
     const auto start = std::chrono::steady_clock::now();
     pass.run(module, env);
     if (!env.diags.ok()) return false;

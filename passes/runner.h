@@ -11,6 +11,7 @@ struct RunOptions {
   std::vector<std::string> print_after;  // pass names; their graphs go to `printed`
   std::string stop_after;                // last pass to run; empty: all
   bool keep_all = false;                 // print after every pass (--dump-dir)
+  std::vector<std::string> skip;         // passes that the graph is right without
 };
 struct PassReport {
   std::string name;

@@ -1,0 +1,105 @@
+// Rewrite rules as records: what a rule looks for, when it fires, and what it puts in place of what it found.
+//
+//   // -(-x)  ->  x
+//   {"double-negation", op(OpKind::Neg, {op(OpKind::Neg, {any("x")})}), nullptr,
+//    [](Rewriter&, const Match& match) { return match["x"]; }}
+//
+// Laws. A rule goes one way, and what it puts is never worse: fewer ops, then fewer elements moved, and no result less
+// precise than before. The line of algebra above a rule is required. `when` changes nothing. There is no rule for
+// commutation: the matcher tries both orders of the operands of Add and Mul. Each rule has a test in which it fires and
+// a near miss. What cannot be written so is a pass.
+#pragma once
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ir/builder.h"
+
+namespace weftc {
+
+/// What a rule looks for, from the result back to the operands.
+struct Pattern {
+  std::vector<OpKind> kinds;      // the op that makes the value is one of these; none: any value
+  std::vector<Pattern> operands;  // of the op, from the first on; operands behind them are not looked at
+  std::string name;               // under which Match knows the value
+  bool is_read_once = false;      // by one operand of one op, or by one output
+
+  Pattern as(std::string bound) const;
+  Pattern read_once() const;
+};
+Pattern any(std::string name);
+Pattern constant(std::string name);
+Pattern op(OpKind kind, std::vector<Pattern> operands);
+/// An op of one of several kinds.
+Pattern op(std::vector<OpKind> kinds, std::vector<Pattern> operands);
+
+/// Where a pattern was found. The root is the op that the rule replaces.
+class Match {
+ public:
+  Match(const Module& module, const Graph& graph, OpId root) : module_(module), graph_(graph), root_(root) {}
+
+  /// The value that the pattern of that name stands for.
+  ValueId operator[](std::string_view name) const;
+  const TensorType& type(std::string_view name) const { return graph_.type((*this)[name]); }
+  /// The op that makes the named value.
+  const Op& op(std::string_view name) const { return graph_.producer_op((*this)[name]); }
+  const Op& root() const { return graph_.op(root_); }
+  const TensorType& root_type() const { return graph_.type(root().outputs[0]); }
+  /// The elements of a value that a Constant makes.
+  Tensor tensor(ValueId value) const;
+  bool is_constant(ValueId value) const { return graph_.producer_op(value).kind == OpKind::Constant; }
+  /// Whether an op like this one is legal and its result has the type of the root's.
+  bool fits_root(const Op& changed) const;
+  /// All ops that the pattern names by kind, the root first.
+  const std::vector<OpId>& ops() const { return ops_; }
+  const Graph& graph() const { return graph_; }
+
+  /// Matches the pattern from a value on, adding to what is known; a pattern that does not match leaves nothing behind.
+  bool add(const Pattern& pattern, ValueId value);
+
+ private:
+  bool add_operands(const std::vector<Pattern>& patterns, const std::vector<ValueId>& operands);
+  bool is_read_once(ValueId value) const { return graph_.value(value).uses.size() == 1; }
+
+  const Module& module_;
+  const Graph& graph_;
+  OpId root_;
+  std::vector<std::pair<std::string, ValueId>> named_;
+  std::vector<OpId> ops_;
+};
+
+/// What a rule writes with. New ops stand in front of the root, with its place, and the origins of all matched ops.
+class Rewriter {
+ public:
+  Rewriter(Module& module, Graph& graph, const Match& match);
+
+  ValueId op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {});
+  ValueId constant(const Tensor& tensor) { return build_.constant(tensor); }
+  /// Gives a constant that only one matched op reads other elements; it keeps its name and type.
+  void change(ValueId constant, const Tensor& tensor);
+
+ private:
+  Builder build_;
+};
+
+struct Rule {
+  const char* name;
+  Pattern find;
+  bool (*when)(const Match& match);  // null: always
+  ValueId (*put)(Rewriter& write, const Match& match);
+};
+
+/// How often each rule fired.
+using RuleCounts = std::vector<std::pair<const Rule*, int>>;
+
+/// Applies rules bottom-up, in all regions, until none fires; where `may_join` says no, the matched ops stay apart.
+/// Rules that never come to an end are an internal error. Names that are gone are told to the module
+/// (Module::note_replaced).
+RuleCounts rewrite(
+    Module& module, std::span<const Rule> rules,
+    const std::function<bool(const Match&)>& may_join = [](const Match&) { return true; });
+
+}  // namespace weftc

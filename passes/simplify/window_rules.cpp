@@ -1,0 +1,81 @@
+// Rules that give a border in front of a window op to the op itself, so that the border is never written to memory.
+//
+// A convolution skips what lies in its border, where it would have multiplied zeros by weights: for an infinite weight,
+// which makes those products NaN, the results differ.
+#include <algorithm>
+#include <limits>
+
+#include "ir/ops/record.h"
+#include "passes/simplify/rules.h"
+
+namespace weftc {
+
+namespace {
+
+/// The Pad adds `value` around the spatial dimensions and cuts nothing.
+bool is_spatial_border(const Match& match, double value) {
+  const Op& pad = match.op("pad");
+  if (text_of(pad, "mode") != "constant" || real_of(pad, "value") != value || pad.inputs.size() != 1) return false;
+  const std::vector<int64_t>& pads = pad.ints("pads");
+  const size_t ndim = pads.size() / 2;
+  const auto is_zero = [&](size_t d) { return pads[d] == 0 && pads[ndim + d] == 0; };
+  return is_zero(0) && is_zero(1) && std::none_of(pads.begin(), pads.end(), [](int64_t n) { return n < 0; });
+}
+
+/// The root on what was padded, with the border among its own pads.
+Op with_border(const Match& match) {
+  Op window = match.root();
+  window.inputs[0] = match["x"];
+  const std::vector<int64_t>& border = match.op("pad").ints("pads");
+  std::vector<int64_t> pads = window.ints("pads");
+  const size_t spatial = pads.size() / 2, ndim = spatial + 2;
+  for (size_t d = 0; d < spatial; ++d) {
+    pads[d] += border[2 + d];
+    pads[spatial + d] += border[ndim + 2 + d];
+  }
+  window.set("pads", pads);
+  return window;
+}
+
+/// `fits_root`: with ceil_mode, a last window may start in the border, where an op with own pads leaves it out.
+bool is_zero_border(const Match& match) { return is_spatial_border(match, 0) && match.fits_root(with_border(match)); }
+
+bool is_border_of_mean(const Match& match) {
+  const std::vector<int64_t>& own = match.root().ints("pads");
+  const bool has_pads = std::any_of(own.begin(), own.end(), [](int64_t n) { return n != 0; });
+  return (int_of(match.root(), "count_include_pad") || !has_pads) && is_zero_border(match);
+}
+
+bool is_border_of_maximum(const Match& match) {
+  return is_float(match.type("x").dtype) && is_spatial_border(match, -std::numeric_limits<double>::infinity()) &&
+         match.fits_root(with_border(match));
+}
+
+ValueId put_window(Rewriter& write, const Match& match) {
+  const Op window = with_border(match);
+  return write.op(window.kind, window.inputs, window.attrs);
+}
+
+ValueId put_mean(Rewriter& write, const Match& match) {
+  Op window = with_border(match);
+  window.set("count_include_pad", int64_t{1});
+  return write.op(window.kind, window.inputs, window.attrs);
+}
+
+Pattern border() { return op(OpKind::Pad, {any("x")}).as("pad").read_once(); }
+
+}  // namespace
+
+std::span<const Rule> window_rules() {
+  static const std::vector<Rule> rules{
+      // Conv(Pad(x), w)  ->  Conv(x, w) with pads  where the border is zeros
+      {"pad-into-convolution", op(OpKind::Conv, {border()}), is_zero_border, put_window},
+      // AveragePool(Pad(x))  ->  AveragePool(x) with pads that count  where the border is zeros
+      {"pad-into-average-pool", op(OpKind::AveragePool, {border()}), is_border_of_mean, put_mean},
+      // MaxPool(Pad(x))  ->  MaxPool(x) with pads  where the border is -inf
+      {"pad-into-max-pool", op(OpKind::MaxPool, {border()}), is_border_of_maximum, put_window},
+  };
+  return rules;
+}
+
+}  // namespace weftc

@@ -135,7 +135,8 @@ class SimplifiableModel {
   }
   void add_border(ValueId x) {
     std::vector<int64_t> pads(8, 0);
-    for (const size_t d : {2, 3, 6, 7}) pads[d] = dice_.roll(3) - (dice_.chance(10) ? 1 : 0);
+    const Dims dims = module_.graph.type(x).dims();
+    for (const size_t d : {2, 3, 6, 7}) pads[d] = dice_.roll(3) - (dice_.chance(10) && dims[d % 4] > 2 ? 1 : 0);
     if (dice_.chance(10)) pads[0] = 1;
     const double value = dice_.pick<double>({0, 0, 0, -std::numeric_limits<double>::infinity(), 1});
     keep(op(OpKind::Pad, {x}, {{"pads", pads}, {"value", value}}));
@@ -192,6 +193,7 @@ TEST_CASE("random graphs compute the same when they are simplified") {
     CAPTURE(seed);
     const Module source = SimplifiableModel(seed).take();
     Module plain = source_copy(source), simple = source_copy(source);
+    clean_up(simple);  // as the runner does after each pass: a dead op would count as a reader
     run(simple, simplify);
     for (const std::string& remark : simple.remarks) ++fired[remark.substr(0, remark.find(" ("))];
     CHECK(verify(simple, Form::Typed).empty());
@@ -212,7 +214,7 @@ TEST_CASE("random graphs compute the same when they are simplified") {
   }
   for (const std::span<const Rule> rules : {arithmetic_rules(), view_rules(), window_rules(), weight_rules()})
     for (const Rule& rule : rules) {
-      CAPTURE(rule.name);
+      CAPTURE(std::string(rule.name));
       CHECK(fired.contains("simplify: " + std::string(rule.name)));
     }
 }

@@ -138,7 +138,7 @@ bool has_fixed_channels(const Match& match) { return !match.type("x").shape[1].c
 
 ValueId put_affine(Rewriter& write, const Match& match) {
   const Affine affine = normalization(match);
-  const TensorType& x = match.type("x");
+  const TensorType x = match.type("x");
   Dims dims(static_cast<size_t>(x.ndim() - 1), 1);
   dims[0] = x.shape[1].bound;
   Tensor factor(x.dtype, dims), shift(x.dtype, dims);

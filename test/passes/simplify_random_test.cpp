@@ -1,9 +1,9 @@
 // Random graphs of what the rules of `simplify` look for: simplified or not, they compute the same.
 #include <algorithm>
 
-#include "passes/passes.h"
 #include "passes/simplify/rules.h"
 #include "test/passes/random_model.h"
+#include "test/passes/simplify_cases.h"
 
 using namespace weftc;
 using namespace weftc::test;
@@ -168,16 +168,6 @@ class SimplifiableModel {
   int counter_ = 0;
 };
 
-void run(Module& module, void (*pass)(Module&, const Env&)) {
-  const Schedule schedule;
-  const Target target;
-  Diags diags;
-  pass(module, {schedule, target, diags});
-  INFO(diags.text());
-  REQUIRE(diags.ok());
-  clean_up(module);
-}
-
 /// The reference rounds only in casts: where a pair of casts through 16 bits is gone, so is a rounding.
 double tolerance(const Module& module) {
   for (OpId id : module.graph.order())
@@ -194,16 +184,16 @@ TEST_CASE("random graphs compute the same when they are simplified") {
     const Module source = SimplifiableModel(seed).take();
     Module plain = source_copy(source), simple = source_copy(source);
     clean_up(simple);  // as the runner does after each pass: a dead op would count as a reader
-    run(simple, simplify);
+    run_pass(simple, simplify);
     for (const std::string& remark : simple.remarks) ++fired[remark.substr(0, remark.find(" ("))];
     CHECK(verify(simple, Form::Typed).empty());
     INFO(print_module(source));
     INFO(print_module(simple));
     const size_t remarks = simple.remarks.size();
-    run(simple, simplify);
+    run_pass(simple, simplify);
     CHECK(simple.remarks.size() == remarks);  // the first run came to an end
-    run(plain, decompose);
-    run(simple, decompose);
+    run_pass(plain, decompose);
+    run_pass(simple, decompose);
     const std::vector<Tensor> inputs = seeded_inputs(plain);
     const EvalResult a = evaluate(simple, inputs), b = evaluate(plain, inputs);
     REQUIRE(a.error == "");

@@ -6,7 +6,7 @@ std::string tile_text(KernelContext& context, const Tile& tile, int64_t count, D
   context.cover(count, tile.threads());
   const bool by_warps = is_16_bit_float(dtype);
   std::vector<std::string> texts;
-  if (by_warps) texts.push_back(memory_type(dtype));
+  if (by_warps) context.need_tensor_cores(), texts.push_back(memory_type(dtype));
   for (int64_t n : {tile.m, tile.n, by_warps ? tile.warp_m : tile.thread_m, by_warps ? tile.warp_n : tile.thread_n})
     texts.push_back(std::to_string(n));
   return (by_warps ? "weft::TensorTile<" : "weft::ProductTile<") + join(texts, ", ") + ">";
@@ -16,22 +16,21 @@ int64_t tiles_of(const Tile& tile, int64_t batch, int64_t rows, int64_t columns)
   return batch * ((rows + tile.m - 1) / tile.m) * ((columns + tile.n - 1) / tile.n);
 }
 
-std::vector<std::string> put_sums(KernelContext& context, ValueId root, const Epilogue& behind,
+Statements put_sums(KernelContext& context, ValueId root, const Epilogue& behind,
                                   const std::string& call) {
   Attempt attempt;
   Elements elements(context, attempt);
   LoopScopes& scopes = elements.scopes;
   const std::string sum = scopes.names.unique(std::string(last_component(context.body.value(root).name)) + "_sum");
-  Scope put(&scopes.root, call + ", [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t m, int64_t n, " +
-                              compute_type(context.body.type(root).dtype) + " " + sum + ") {");
-  put.close = "});";
+  Scope put(&scopes.root, Callback{call + ", [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t m, int64_t n, " +
+                                   compute_type(context.body.type(root).dtype) + " " + sum + ") {"});
   put.uniform = false;
   scopes.lanes = Lanes::Thread;
   scopes.floor = scopes.current = &put;
   for (const char* variable : {"batch", "m", "n"}) scopes.own(variable, &put);
   behind.write(elements, sum);
   put.finish();
-  return scopes.root.lines;
+  return scopes.root.take_body();
 }
 
 }  // namespace weftc

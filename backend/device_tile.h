@@ -12,7 +12,6 @@ int64_t tiles_of(const Tile& tile, int64_t batch, int64_t rows, int64_t columns)
 
 /// The call with a lambda as its last argument, which takes a sum by batch, row m and column n, and computes what is
 /// behind the contraction. `call` has no closing parenthesis.
-std::vector<std::string> put_sums(KernelContext& context, ValueId root, const Epilogue& behind,
-                                  const std::string& call);
+Statements put_sums(KernelContext& context, ValueId root, const Epilogue& behind, const std::string& call);
 
 }  // namespace weftc

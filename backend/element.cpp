@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/print.h"
 #include "ir/base/check.h"
 #include "ir/op_def.h"
 
@@ -12,7 +13,7 @@ Elements::Elements(KernelContext& context, Attempt& attempt)
 
 Element Elements::fail(const char* id, const Op& op, const std::string& what) {
   context_.refuse(id, op, what);
-  return {"0", scopes.floor};
+  return {literal("0"), scopes.floor};
 }
 
 static std::string key_of(ValueId value, const IndexList& index, const std::string& peer) {
@@ -32,8 +33,8 @@ Element Elements::at(ValueId value, const IndexList& index) {
   return compute(value, index, key);
 }
 
-void Elements::bind(ValueId value, const IndexList& index, const std::string& name, Scope* scope) {
-  scope->known[key_of(value, index, peer)] = name;
+void Elements::bind(ValueId value, const IndexList& index, const Expr& expr, Scope* scope) {
+  scope->known[key_of(value, index, peer)] = expr;
 }
 
 Element Elements::compute(ValueId value, const IndexList& index, const std::string& key) {
@@ -72,17 +73,11 @@ static bool looks_like_loop(const std::string& name) {
 }
 
 Element Elements::named(ValueId value, Element element) {
-  std::string name = identifier(last_component(body_.value(value).name));
-  if (looks_like_loop(name)) name += "_value";
-  name = scopes.names.unique(name);
-  element.scope->put("const " + std::string(compute_type(body_.type(value).dtype)) + " " + name + " = " + element.text +
-                     ";");
-  return {name, element.scope};
-}
-
-static bool is_word(const std::string& text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; });
+  std::string local = identifier(last_component(body_.value(value).name));
+  if (looks_like_loop(local)) local += "_value";
+  local = scopes.names.unique(local);
+  element.scope->put(Let{compute_type(body_.type(value).dtype), local, element.expr});
+  return {name(local), element.scope};
 }
 
 Element Elements::load(ValueId value, const IndexList& index) {
@@ -93,14 +88,12 @@ Element Elements::load(ValueId value, const IndexList& index) {
   if (parameter.window && context_.reads_peers())
     base = context_.peer_copy(static_cast<size_t>(number), peer.empty() ? -1 : std::stoll(peer));
   const DType dtype = parameter.type.dtype;
-  std::string text = is_vector(offset) ? vector_load(base, offset) : base + "[" + scopes.text(offset) + "]";
-  const std::string loaded = text;
-  if (is_16_bit_float(dtype)) text = "float(" + text + ")";
-  Element element{text, scopes.home({offset}), loaded};
-  if (element.scope == scopes.current || !peer.empty()) return element;
-  element = named(value, element);
-  bind(value, index, element.text, element.scope);
-  return element;
+  const Expr loaded = is_vector(offset) ? vector_load(base, offset) : weftc::element(base, scopes.at(offset));
+  Element result{is_16_bit_float(dtype) ? call("float", {loaded}) : loaded, scopes.home({offset}), loaded};
+  if (result.scope == scopes.current || !peer.empty()) return result;
+  result = named(value, result);
+  bind(value, index, result.expr, result.scope);
+  return result;
 }
 
 /// The neighbours lie side by side from an address on that is a multiple of their size.
@@ -115,41 +108,45 @@ bool Elements::is_vector(const IndexExpr& offset) const {
                      [&](const IndexExpr::Term& t) { return t.coefficient * t.atom->step % scopes.vector.width == 0; });
 }
 
-std::string Elements::vector_load(const std::string& base, const IndexExpr& offset) {
+Expr Elements::vector_load(const std::string& base, const IndexExpr& offset) {
   Scope& around = *scopes.vector.scope->parent;
-  const std::string first = scopes.text(substitute(offset, scopes.vector.variable, 0));
-  std::string& name = around.known["vector:" + base + "+" + first];
-  if (name.empty()) {
-    name = scopes.names.unique(base + "_" + std::to_string(scopes.vector.width));
-    around.put("const auto " + name + " = weft::load<" + std::to_string(scopes.vector.width) + ">(" + base + " + " +
-               first + ");");
+  const IndexExpr first = substitute(offset, scopes.vector.variable, 0);
+  scopes.ask_cuts(first);
+  Expr& vector = around.known["vector:" + base + "+" + first.text()];
+  if (vector.empty()) {
+    const std::string width = std::to_string(scopes.vector.width);
+    vector = name(scopes.names.unique(base + "_" + width));
+    around.put(Let{"auto", vector.node().text, call("weft::load<" + width + ">", {address(base, first)})});
   }
-  return name + "[" + scopes.vector.variable + "]";
+  return weftc::element(vector.node().text, name(scopes.vector.variable));
 }
 
 /// The element goes into a vector that is stored behind the loop.
 void Elements::vector_store(const std::string& base, DType dtype, const IndexExpr& offset, const Element& element) {
-  const std::string width = std::to_string(scopes.vector.width), name = scopes.names.unique(base + "_" + width);
-  scopes.vector.scope->parent->put("weft::Vector<" + std::string(memory_type(dtype)) + ", " + width + "> " + name +
-                                   ";");
-  scopes.vector.scope->put(name + "[" + scopes.vector.variable + "] = " + element.text + ";");
-  const std::string first = scopes.text(substitute(offset, scopes.vector.variable, 0));
-  scopes.vector.scope->behind.push_back("weft::store(" + base + " + " + first + ", " + name + ");");
+  const std::string width = std::to_string(scopes.vector.width), vector = scopes.names.unique(base + "_" + width);
+  const std::string type = "weft::Vector<" + std::string(memory_type(dtype)) + ", " + width + ">";
+  scopes.vector.scope->parent->put(Let{type, vector, {}, true});
+  scopes.vector.scope->put(Store{weftc::element(vector, name(scopes.vector.variable)), element.expr});
+  const IndexExpr first = substitute(offset, scopes.vector.variable, 0);
+  scopes.ask_cuts(first);
+  scopes.vector.scope->put_behind(Line{text_of(call("weft::store", {address(base, first), name(vector)})) + ";"});
 }
 
 void Elements::store(size_t number, const IndexList& index, const Element& element) {
   const size_t at_parameter = static_cast<size_t>(context_.output_parameter(number));
   const Parameter& parameter = context_.kernel.parameters[at_parameter];
-  const std::string& name = context_.parameter_name(at_parameter);
+  const std::string& base = context_.parameter_name(at_parameter);
   const IndexExpr offset = context_.offset(parameter, index);
-  if (is_vector(offset)) return vector_store(name, parameter.type.dtype, offset, element);
-  const std::string at = "[" + scopes.text(offset) + "] = " + element.text + ";";
+  if (is_vector(offset)) return vector_store(base, parameter.type.dtype, offset, element);
+  const Expr at = scopes.at(offset);
   // What all lanes of a row have, one of them stores.
-  const std::string who = !scopes.current->uniform || scopes.lanes == Lanes::Host ? ""
-                          : scopes.lanes == Lanes::Warp                           ? "if (weft::lane() == 0) "
-                                                                                  : "if (threadIdx.x == 0) ";
-  if (!parameter.window || !context_.reads_peers()) return scopes.current->put(who + name + at);
-  for (int64_t p = 0; p < context_.ranks(); ++p) scopes.current->put(who + context_.peer_copy(at_parameter, p) + at);
+  const bool is_common = scopes.current->uniform && scopes.lanes != Lanes::Host;
+  const auto put = [&](const std::string& to) {
+    Store store{weftc::element(to, at), element.expr};
+    scopes.current->put(is_common ? Statement(OneLane{lanes_loop(scopes.lanes), {store}}) : Statement(store));
+  };
+  if (!parameter.window || !context_.reads_peers()) return put(base);
+  for (int64_t p = 0; p < context_.ranks(); ++p) put(context_.peer_copy(at_parameter, p));
 }
 
 static std::string constant_literal(const Tensor& tensor) {
@@ -157,14 +154,14 @@ static std::string constant_literal(const Tensor& tensor) {
 }
 
 /// "start + step * i" of an Iota, in its own dtype.
-static std::string iota_text(const Op& op, DType dtype, const std::string& index) {
+static Expr iota(const Op& op, DType dtype, const Expr& index) {
   const double start = op.real("start"), step = op.real("step");
-  if (is_float(dtype)) {
-    const std::string type = compute_type(dtype);
-    return type + "(" + shortest(start) + " + " + shortest(step) + " * double(" + index + "))";
-  }
-  return std::string(memory_type(dtype)) + "(" + std::to_string(static_cast<int64_t>(start)) + " + " +
-         std::to_string(static_cast<int64_t>(step)) + " * (" + index + "))";
+  const std::string type = is_float(dtype) ? compute_type(dtype) : memory_type(dtype);
+  const auto number = [&](double value) {
+    return literal(is_float(dtype) ? shortest(value) : std::to_string(static_cast<int64_t>(value)));
+  };
+  const Expr i = is_float(dtype) ? call("double", {index}) : index;
+  return call(type, {binary(number(start), "+", binary(number(step), "*", i))});
 }
 
 Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
@@ -177,11 +174,11 @@ Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   if (op.kind == OpKind::Constant) {
     if (type.count() != 1)
       return fail("kernel-constant-unsupported", op, "a constant of several elements inside a kernel");
-    return {constant_literal(context_.plan.constants->tensor(op.constant("value"))), scopes.floor};
+    return {literal(constant_literal(context_.plan.constants->tensor(op.constant("value")))), scopes.floor};
   }
   if (op.kind == OpKind::Iota) {
     const IndexExpr at = global(static_cast<int>(op.integer("axis")));
-    return {iota_text(op, type.dtype, scopes.text(at)), scopes.home({at})};
+    return {iota(op, type.dtype, scopes.at(at)), scopes.home({at})};
   }
   if (op.kind != OpKind::RandomUniform)
     return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
@@ -191,11 +188,12 @@ Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   const Dims strides = strides_of(type.dims());
   for (int d = 0; d < type.ndim(); ++d) element = element + global(d) * strides[d];
   const double low = op.real("low"), width = op.real("high") - low;
-  const std::string draw = "weft::Random{.seed = " + std::to_string(static_cast<uint32_t>(context_.plan.seed)) +
-                           "u, .node = " + std::to_string(op.integer("node")) +
-                           "u, .trip = trip, .invocation = invocation}.uniform(" + scopes.text(element) + ")";
-  const std::string text = real_literal(low, type.dtype) + " + " + real_literal(width, type.dtype) + " * " + draw;
-  return named(value, {text, scopes.home({element})});
+  const std::string generator = "weft::Random{.seed = " + std::to_string(static_cast<uint32_t>(context_.plan.seed)) +
+                                "u, .node = " + std::to_string(op.integer("node")) +
+                                "u, .trip = trip, .invocation = invocation}.uniform";
+  const Expr draw = call(generator, {scopes.at(element)});
+  const auto number = [&](double value) { return literal(real_literal(value, type.dtype)); };
+  return named(value, {binary(number(low), "+", binary(number(width), "*", draw)), scopes.home({element})});
 }
 
 /// The index of an operand that is broadcast to the result.
@@ -206,45 +204,31 @@ static IndexList broadcast_index(const IndexList& index, const Dims& operand) {
   return at;
 }
 
-namespace {
-/// What the placeholders of a scalar expression stand for.
-struct ScalarText {
-  const Op& op;
-  std::vector<std::string> operands;
-  DType compute, result;
+/// A number of the op as a literal: an attribute that its scalar expression names.
+static std::string attribute_literal(const Op& op, const std::string& word) {
+  const AttrValue* value = op.find(word);
+  if (const int64_t* integer = value ? std::get_if<int64_t>(value) : nullptr) return std::to_string(*integer);
+  const double* real = value ? std::get_if<double>(value) : nullptr;
+  WEFT_CHECK(real, "'$" + word + "' in the scalar text of " + op_def(op).name + " is no number of the op");
+  return real_literal(*real, DType::F64);
+}
 
-  std::string attribute(const std::string& name) const {
-    const AttrValue* value = op.find(name);
-    if (const int64_t* whole = value ? std::get_if<int64_t>(value) : nullptr) return std::to_string(*whole);
-    const double* real = value ? std::get_if<double>(value) : nullptr;
-    WEFT_CHECK(real, "'$" + name + "' in the scalar text of " + op_def(op).name + " is no number of the op");
-    return real_literal(*real, DType::F64);
-  }
-  std::string placeholder(const std::string& word) const {
-    if (word == "T") return compute_type(compute);
-    if (word == "R") return memory_type(result);
-    if (isdigit(static_cast<unsigned char>(word[0]))) return operands[static_cast<size_t>(std::stoi(word))];
-    return attribute(word);
-  }
-  std::string fill(std::string_view pattern) const {
-    std::string text;
-    for (size_t i = 0; i < pattern.size(); ++i) {
-      if (pattern[i] != '$') {
-        text += pattern[i];
-        continue;
-      }
-      std::string word;
-      const bool number = i + 1 < pattern.size() && isdigit(static_cast<unsigned char>(pattern[i + 1]));
-      while (i + 1 < pattern.size() &&
-             (number ? isdigit(static_cast<unsigned char>(pattern[i + 1])) != 0
-                     : isalpha(static_cast<unsigned char>(pattern[i + 1])) || pattern[i + 1] == '_'))
-        word += pattern[++i];
-      text += placeholder(word);
+/// The op's scalar expression with its types and attributes filled in: operands are its only placeholders.
+static std::string scalar_pattern(const Op& op, std::string_view scalar, DType compute, DType result) {
+  std::string text;
+  for (size_t i = 0; i < scalar.size(); ++i) {
+    const char next = i + 1 < scalar.size() ? scalar[i + 1] : ' ';
+    if (scalar[i] != '$' || isdigit(static_cast<unsigned char>(next))) {
+      text += scalar[i];
+      continue;
     }
-    return text;
+    std::string word;
+    while (i + 1 < scalar.size() && (isalpha(static_cast<unsigned char>(scalar[i + 1])) || scalar[i + 1] == '_'))
+      word += scalar[++i];
+    text += word == "T" ? compute_type(compute) : word == "R" ? memory_type(result) : attribute_literal(op, word);
   }
-};
-}  // namespace
+  return text;
+}
 
 static size_t uses_of_operand(std::string_view pattern, size_t number) {
   const std::string word = "$" + std::to_string(number);
@@ -255,26 +239,25 @@ static size_t uses_of_operand(std::string_view pattern, size_t number) {
 
 Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index, const std::string& key) {
   const OpDef& def = op_def(op);
-  ScalarText text{op, {}, DType::Bool, body_.type(value).dtype};
+  DType compute = DType::Bool;
   for (ValueId input : op.inputs)
-    if (text.compute == DType::Bool) text.compute = body_.type(input).dtype;
-  const bool whole = !is_float(text.compute) && def.scalar_int;
-  const char* pattern = whole ? def.scalar_int : def.scalar;
-  if (!pattern)
+    if (compute == DType::Bool) compute = body_.type(input).dtype;
+  const bool is_integer = !is_float(compute) && def.scalar_int;
+  const char* scalar = is_integer ? def.scalar_int : def.scalar;
+  if (!scalar)
     return fail("kernel-op-unsupported", op, std::string(def.name) + " has no scalar expression for this type");
   Scope* scope = scopes.floor;
+  std::vector<Expr> operands;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     Element operand = at(op.inputs[i], broadcast_index(index, context_.dims(op.inputs[i])));
-    if (!is_word(operand.text) && uses_of_operand(pattern, i) > 1) {
-      operand = named(op.inputs[i], operand);
-    }
-    const bool bare = is_word(operand.text) || operand.text.find(' ') == std::string::npos;
+    if (!operand.expr.is_simple() && uses_of_operand(scalar, i) > 1) operand = named(op.inputs[i], operand);
     scope = scopes.deeper(scope, operand.scope);
-    text.operands.push_back(bare ? operand.text : "(" + operand.text + ")");
+    operands.push_back(operand.expr);
   }
   // The 16-bit floats are computed in float and rounded when stored; integers wrap to their width.
-  const Element result = named(value, {text.fill(pattern), scope});
-  bind(value, index, result.text, result.scope);
+  const std::string text = scalar_pattern(op, scalar, compute, body_.type(value).dtype);
+  const Element result = named(value, {pattern(text, operands, Binding::Choice), scope});
+  bind(value, index, result.expr, result.scope);
   if (def.cost != ScalarCost::Cheap) keep(key, result, body_.type(value).dtype);
   return result;
 }
@@ -294,18 +277,20 @@ bool Elements::is_kept(const std::string& key) {
 }
 
 void Elements::keep_on_host(const std::string& key, const Element& element, DType dtype) {
-  const Scope& loop = *element.scope;
-  // Only a plain loop over a row: `for (int64_t c = 0; c < 768; ++c) {` directly inside the row's scope.
-  const size_t from = loop.open.find("< ");
-  if (from == std::string::npos) return;
-  const std::string bound = loop.open.substr(from + 2, loop.open.find(';', from) - from - 2);
-  if (bound.find_first_not_of("0123456789") != std::string::npos || bound.size() > 4 || !is_kept(key)) return;
-  const std::string variable = loop.open.substr(13, loop.open.find(' ', 13) - 13);
-  if (variable.find('_') != std::string::npos) return;  // one of several loops of an axis
-  const std::string array = scopes.names.unique(element.text + "_row");
-  loop.parent->put("alignas(64) " + std::string(compute_type(dtype)) + " " + array + "[" + bound + "];");
-  element.scope->put(array + "[" + variable + "] = " + element.text + ";");
-  element.scope->filled[key] = array + "[" + variable + "]";
+  constexpr int64_t kMostElements = 9999;
+  // Only a plain loop over a row, one that no cut has made several of, directly inside the row's scope.
+  Scope& scope = *element.scope;
+  const For* loop = scope.loop();
+  if (!loop || scopes.is_cut(loop->variable)) return;
+  const Expr::Node& bound = loop->bound.node();
+  if (bound.kind != Expr::Node::Kind::Index || !bound.index.is_constant()) return;
+  const int64_t count = bound.index.constant();
+  if (count > kMostElements || !is_kept(key)) return;
+  const std::string array = scopes.names.unique(element.expr.node().text + "_row");
+  scope.parent->put(LocalArray{compute_type(dtype), array, count, true});
+  const Expr place = weftc::element(array, name(loop->variable));
+  scope.put(Store{place, element.expr});
+  scope.filled[key] = place;
 }
 
 /// The lane that keeps an element is the one that reads it: a warp has registers for it, a block shared memory.
@@ -313,45 +298,46 @@ void Elements::keep_on_lanes(const std::string& key, const Element& element, DTy
   // Of the 48 KiB that a kernel has; in a loop over chunks it holds the tiles of products too (weft::step_room).
   const int64_t most_shared_bytes = (context_.is_in_chunks() ? 8 : 40) * int64_t{1024};
   const Scope::RowArray& keeping = *element.scope->keeping;
-  const std::string type = compute_type(dtype), count = std::to_string(keeping.count);
+  const std::string type = compute_type(dtype);
   const bool in_warp = scopes.lanes == Lanes::Warp;
   const int64_t element_bytes = is_16_bit_float(dtype) ? 4 : dtype_bytes(dtype);  // as computed
   const int64_t first = shared_bytes_, bytes = in_warp ? 0 : (keeping.count * element_bytes + 15) / 16 * 16;
   if (first + bytes > most_shared_bytes) return;
   shared_bytes_ += bytes;
-  const std::string array = scopes.names.unique(element.text + "_row");
-  keeping.loop->parent->put(in_warp ? type + " " + array + "[" + std::to_string(keeping.lane_count) + "];"
-                                    : type + "* const " + array + " = " +
-                                          context_.shared_array(type, count, shared_arrays_++, first) + ";");
-  const std::string place = array + "[" + (in_warp ? keeping.lane_at : keeping.at) + "]";
-  element.scope->put(place + " = " + element.text + ";");
+  const std::string array = scopes.names.unique(element.expr.node().text + "_row");
+  if (in_warp) {
+    keeping.loop->parent->put(LocalArray{type, array, keeping.lane_count});
+  } else {
+    const std::string count = std::to_string(keeping.count);
+    keeping.loop->parent->put(
+        Let{type + "* const", array, literal(context_.shared_array(type, count, shared_arrays_++, first)), true});
+  }
+  const Expr place = weftc::element(array, in_warp ? keeping.lane_at : keeping.at);
+  element.scope->put(Store{place, element.expr});
   keeping.loop->filled[key] = place;
 }
 
-IndexExpr Elements::data_index(const Element& element, const std::string& name, int64_t extent) {
-  const std::string variable = scopes.names.unique(name + "_index");
-  element.scope->put("const int64_t " + variable + " = " + element.text + ";");
+IndexExpr Elements::data_index(const Element& element, const std::string& wanted, int64_t extent) {
+  const std::string variable = scopes.names.unique(wanted + "_index");
+  element.scope->put(Let{"int64_t", variable, element.expr});
   scopes.own(variable, element.scope);
   return index_variable(variable, 0, std::max<int64_t>(extent - 1, 0));
 }
 
-IndexExpr Elements::clamped(const IndexExpr& index, int64_t extent, std::string& inside) {
+IndexExpr Elements::clamped(const IndexExpr& index, int64_t extent, std::vector<Expr>& inside) {
   if (index.low() >= 0 && index.high() < extent) return index;
   if (index.is_constant()) {  // never inside
-    inside += inside.empty() ? "false" : " && false";
+    inside.push_back(literal("false"));
     return std::clamp<int64_t>(index.constant(), 0, extent - 1);
   }
-  const std::string text = scopes.text(index);
-  Scope* scope = scopes.home({index});
-  if (index.low() < 0) inside += (inside.empty() ? "" : " && ") + std::string("(") + text + ") >= 0";
-  if (index.high() >= extent)
-    inside += (inside.empty() ? "" : " && ") + std::string("(") + text + ") < " + std::to_string(extent);
-  const std::string limited = "std::clamp<int64_t>(" + text + ", 0, " + std::to_string(extent - 1) + ")";
-  return data_index({limited, scope}, "inner", extent);
+  const Expr at = scopes.at(index);
+  if (index.low() < 0) inside.push_back(binary(at, ">=", 0));
+  if (index.high() >= extent) inside.push_back(binary(at, "<", extent));
+  return data_index({call("std::clamp<int64_t>", {at, 0, extent - 1}), scopes.home({index})}, "inner", extent);
 }
 
 Elements::Inner Elements::open_dims(Scope* under, const TensorType& type, const std::vector<int64_t>& dims,
-                                    const std::string& pragma) {
+                                    const For& like) {
   Inner inner;
   inner.at.resize(type.shape.size());
   const Dims local = context_.dims(type);
@@ -369,10 +355,10 @@ Elements::Inner Elements::open_dims(Scope* under, const TensorType& type, const 
   for (size_t r = 0; r < runs.size(); ++r) {
     Dims extents;
     for (int64_t d : runs[r]) extents.push_back(local[d]);
-    const std::string bound = context_.run_extent(type, static_cast<int>(runs[r][0]));
+    const Expr bound = run_bound(context_, type, static_cast<size_t>(runs[r][0]));
     Scope* parent = inner.loops.empty() ? under : &inner.loops.back().inner();
     const LoopAxis axis = scopes.fresh_axis("c", element_count(extents), bound, parent);
-    inner.loops.push_back(scopes.open(parent, axis, r + 1 == runs.size() ? pragma : "", true));
+    inner.loops.push_back(scopes.open(parent, axis, r + 1 == runs.size() ? like : For{}, true));
     const IndexList at = unravel(inner.loops.back().index, extents);
     for (size_t i = 0; i < runs[r].size(); ++i) inner.at[runs[r][i]] = at[i];
   }

@@ -6,11 +6,11 @@
 
 namespace weftc {
 
-/// Text of an element, and the innermost scope that it depends on.
+/// The expression of an element, and the innermost scope that it depends on.
 struct Element {
-  std::string text;
+  Expr expr;
   Scope* scope;
-  std::string loaded = {};  // of what is only loaded: the same without a conversion to the compute type
+  Expr loaded = {};  // of what is only loaded: the same without a conversion to the compute type
 };
 
 /// What one attempt to write a kernel leaves for the next one.
@@ -28,7 +28,7 @@ class Elements {
   /// The element of `value` at local indices.
   Element at(ValueId value, const IndexList& index);
   /// From now on the element is that variable of `scope`.
-  void bind(ValueId value, const IndexList& index, const std::string& name, Scope* scope);
+  void bind(ValueId value, const IndexList& index, const Expr& expr, Scope* scope);
   /// output number `number` (an element of the value behind a last AllGather) = element.
   void store(size_t number, const IndexList& index, const Element& element);
   /// Reads of window operands inside at() go to this peer ("p" or "0"); empty: the rank's own.
@@ -53,7 +53,7 @@ class Elements {
   Element from_peers(const Op& op, const IndexList& index);
   Element fail(const char* id, const Op& op, const std::string& what);
 
-  /// `const float name = text;` in the scope of the element.
+  /// `const float name = expression;` in the scope of the element.
   Element named(ValueId value, Element element);
   void keep(const std::string& key, const Element& element, DType dtype);
   bool is_kept(const std::string& key);
@@ -61,8 +61,8 @@ class Elements {
   void keep_on_lanes(const std::string& key, const Element& element, DType dtype);
   /// An integer of run-time data as an index in [0, extent).
   IndexExpr data_index(const Element& element, const std::string& name, int64_t extent);
-  /// The index brought into [0, extent), and the text of the condition that it is there already ("" if always).
-  IndexExpr clamped(const IndexExpr& index, int64_t extent, std::string& inside);
+  /// The index brought into [0, extent); adds the conditions under which it is there already.
+  IndexExpr clamped(const IndexExpr& index, int64_t extent, std::vector<Expr>& inside);
   /// Loops over some dimensions of a value of local `dims`; fills their entries of `index`.
   struct Inner {
     std::vector<LoopScopes::Open> loops;
@@ -72,7 +72,7 @@ class Elements {
       return std::any_of(loops.begin(), loops.end(), [](const LoopScopes::Open& loop) { return loop.shared; });
     }
   };
-  Inner open_dims(Scope* under, const TensorType& type, const std::vector<int64_t>& dims, const std::string& pragma);
+  Inner open_dims(Scope* under, const TensorType& type, const std::vector<int64_t>& dims, const For& like);
   /// The lanes' values become one: "weft::block_sum".
   std::string lanes_function(const std::string& reduction) const;
   void close(Inner& inner);
@@ -82,7 +82,7 @@ class Elements {
   Attempt& attempt_;
   std::map<std::string, int> computed_;
   bool is_vector(const IndexExpr& offset) const;
-  std::string vector_load(const std::string& base, const IndexExpr& offset);
+  Expr vector_load(const std::string& base, const IndexExpr& offset);
   void vector_store(const std::string& base, DType dtype, const IndexExpr& offset, const Element& element);
   int64_t shared_bytes_ = 0;
   int shared_arrays_ = 0;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/element.h"
+#include "backend/print.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -19,41 +20,20 @@ static ReduceOp reduce_of(OpKind kind) {
   }
 }
 
-static std::string identity_text(ReduceOp reduce, DType dtype) {
-  if (reduce == ReduceOp::Sum) return std::string(compute_type(dtype)) + "(0)";
-  if (reduce == ReduceOp::Prod) return std::string(compute_type(dtype)) + "(1)";
+static Expr identity_of(ReduceOp reduce, DType dtype) {
+  if (reduce == ReduceOp::Sum) return literal(std::string(compute_type(dtype)) + "(0)");
+  if (reduce == ReduceOp::Prod) return literal(std::string(compute_type(dtype)) + "(1)");
   const std::string limits = "std::numeric_limits<" + std::string(compute_type(dtype)) + ">::";
-  if (is_float(dtype)) return (reduce == ReduceOp::Max ? "-" : "") + limits + "infinity()";
-  return limits + (reduce == ReduceOp::Max ? "lowest()" : "max()");
+  if (is_float(dtype)) return literal((reduce == ReduceOp::Max ? "-" : "") + limits + "infinity()");
+  return literal(limits + (reduce == ReduceOp::Max ? "lowest()" : "max()"));
 }
 
-static std::string update_text(ReduceOp reduce, const std::string& sum, const std::string& element) {
-  switch (reduce) {
-    case ReduceOp::Sum:
-      return sum + " += " + element + ";";
-    case ReduceOp::Prod:
-      return sum + " *= " + element + ";";
-    case ReduceOp::Max:
-      return sum + " = weft::maximum(" + sum + ", " + element + ");";
-    case ReduceOp::Min:
-      return sum + " = weft::minimum(" + sum + ", " + element + ");";
-  }
-  return "";
-}
-
-/// The loop's iterations may be taken together: lanes keep their own partial results.
-static std::string simd_reduction(ReduceOp reduce, const std::string& sum, DType dtype) {
-  switch (reduce) {
-    case ReduceOp::Sum:
-      return "#pragma omp simd reduction(+ : " + sum + ")";
-    case ReduceOp::Prod:
-      return "#pragma omp simd reduction(* : " + sum + ")";
-    case ReduceOp::Max:
-      return is_float(dtype) ? "#pragma omp simd reduction(weft_maximum : " + sum + ")" : "";
-    case ReduceOp::Min:
-      return is_float(dtype) ? "#pragma omp simd reduction(weft_minimum : " + sum + ")" : "";
-  }
-  return "";
+/// The loop's iterations may be taken together: lanes keep their own partial results. OpenMP has no reduction of the
+/// extremes of integers here.
+static For vector_reduction(ReduceOp reduce, const std::string& sum, DType dtype) {
+  const bool is_extreme = reduce == ReduceOp::Max || reduce == ReduceOp::Min;
+  if (is_extreme && !is_float(dtype)) return {};
+  return For{.kind = LoopKind::Vector, .accumulator = For::Accumulator{reduce, sum}};
 }
 
 /// Indices of the operand with those of the kept dimensions filled in.
@@ -77,15 +57,15 @@ Element Elements::reduction(ValueId value, const Op& op, const IndexList& index)
   Scope* home = scopes.home(at);
   const std::string sum =
       scopes.names.unique(std::string(last_component(body_.value(value).name)) + "_" + reduce_name(reduce));
-  home->put(std::string(compute_type(type.dtype)) + " " + sum + " = " + identity_text(reduce, type.dtype) + ";");
-  Inner inner = open_dims(home, type, axes, simd_reduction(reduce, sum, type.dtype));
+  home->put(Let{compute_type(type.dtype), sum, identity_of(reduce, type.dtype), true});
+  Inner inner = open_dims(home, type, axes, vector_reduction(reduce, sum, type.dtype));
   for (int64_t d : axes) at[d] = inner.at[d];
   const Element element = this->at(from, at);
-  scopes.current->put(update_text(reduce, sum, element.text));
+  scopes.current->put(Reduce{reduce, name(sum), element.expr});
   close(inner);
-  if (inner.shared()) home->put(sum + " = " + lanes_function(reduce_name(reduce)) + "(" + sum + ");");
-  bind(value, index, sum, home);
-  return {sum, home};
+  if (inner.shared()) home->put(Store{name(sum), call(lanes_function(reduce_name(reduce)), {name(sum)})});
+  bind(value, index, name(sum), home);
+  return {name(sum), home};
 }
 
 std::string Elements::lanes_function(const std::string& reduction) const {
@@ -99,22 +79,23 @@ Element Elements::arg_reduction(ValueId value, const Op& op, const IndexList& in
   const bool largest = op.kind == OpKind::ArgMax, last = op.integer_or("select_last_index", 0) != 0;
   IndexList at = kept_index(index, type.shape.size(), axes, op.integer("keepdims") != 0);
   Scope* home = scopes.home(at);
-  const std::string name(last_component(body_.value(value).name));
-  const std::string best = scopes.names.unique(name + "_best"), where = scopes.names.unique(name + "_at");
-  home->put(std::string(compute_type(type.dtype)) + " " + best + " = " +
-            identity_text(largest ? ReduceOp::Max : ReduceOp::Min, type.dtype) + ";");
-  home->put("int64_t " + where + " = 0;");
-  Inner inner = open_dims(home, type, axes, "");
+  const std::string local(last_component(body_.value(value).name));
+  const Expr best = name(scopes.names.unique(local + "_best")), where = name(scopes.names.unique(local + "_at"));
+  const Expr identity = identity_of(largest ? ReduceOp::Max : ReduceOp::Min, type.dtype);
+  home->put(Let{compute_type(type.dtype), best.node().text, identity, true});
+  home->put(Let{"int64_t", where.node().text, 0, true});
+  Inner inner = open_dims(home, type, axes, {});
   at[axes[0]] = inner.at[axes[0]];
   Element element = this->at(from, at);
-  if (element.text.find('[') != std::string::npos) element = named(from, element);
-  const std::string better = std::string(largest ? " >" : " <") + (last ? "= " : " ");
-  scopes.current->put("if (" + element.text + better + best + ") " + best + " = " + element.text + ", " + where +
-                      " = " + scopes.text(inner.at[axes[0]]) + ";");
+  if (!element.expr.is_simple()) element = named(from, element);
+  const std::string better = std::string(largest ? ">" : "<") + (last ? "=" : "");
+  scopes.current->put(
+      If{binary(element.expr, better, best), {Store{best, element.expr}, Store{where, scopes.at(inner.at[axes[0]])}}});
   close(inner);
-  if (inner.shared())
-    home->put(lanes_function("best") + "<" + (largest ? "true" : "false") + ", " + (last ? "true" : "false") + ">(" +
-              best + ", " + where + ");");
+  if (inner.shared()) {
+    const std::string order = std::string(largest ? "true" : "false") + (last ? ", true" : ", false");
+    home->put(text_of(call(lanes_function("best") + "<" + order + ">", {best, where})) + ";");
+  }
   bind(value, index, where, home);
   return {where, home};
 }
@@ -130,17 +111,17 @@ Element Elements::product(ValueId value, const Op& op, const IndexList& index) {
   Scope* home = scopes.home(index);
   const DType dtype = body_.type(value).dtype;
   const std::string sum = scopes.names.unique(std::string(last_component(body_.value(value).name)) + "_sum");
-  home->put(std::string(compute_type(dtype)) + " " + sum + " = 0;");
-  std::string bound = context_.run_extent(a, static_cast<int>(na) - 1);
-  if (bound.empty()) bound = context_.run_extent(b, static_cast<int>(nb) - 2);
+  home->put(Let{compute_type(dtype), sum, 0, true});
+  Expr bound = run_bound(context_, a, na - 1);
+  if (bound.empty()) bound = run_bound(context_, b, nb - 2);
   const LoopAxis axis = scopes.fresh_axis("k", a_dims[na - 1], bound, home);
-  LoopScopes::Open k = scopes.open(home, axis, is_float(dtype) ? simd_reduction(ReduceOp::Sum, sum, dtype) : "");
+  LoopScopes::Open k = scopes.open(home, axis, is_float(dtype) ? vector_reduction(ReduceOp::Sum, sum, dtype) : For{});
   a_at[na - 1] = b_at[nb - 2] = k.index;
   const Element left = at(op.inputs[0], a_at), right = at(op.inputs[1], b_at);
-  scopes.current->put(sum + " += " + left.text + " * " + right.text + ";");
+  scopes.current->put(Reduce{ReduceOp::Sum, name(sum), binary(left.expr, "*", right.expr)});
   scopes.close(k);
-  bind(value, index, sum, home);
-  return {sum, home};
+  bind(value, index, name(sum), home);
+  return {name(sum), home};
 }
 
 namespace {
@@ -175,17 +156,17 @@ Element Elements::window(ValueId value, const Op& op, const IndexList& index) {
   const DType dtype = body_.type(value).dtype;
   const ReduceOp reduce = largest ? ReduceOp::Max : ReduceOp::Sum;
   Scope* home = scopes.home(index);
-  const std::string name(last_component(body_.value(value).name));
-  const std::string sum = scopes.names.unique(name + "_" + reduce_name(reduce));
-  home->put(std::string(compute_type(dtype)) + " " + sum + " = " + identity_text(reduce, dtype) + ";");
+  const std::string local(last_component(body_.value(value).name));
+  const Expr sum = name(scopes.names.unique(local + "_" + reduce_name(reduce)));
+  home->put(Let{compute_type(dtype), sum.node().text, identity_of(reduce, dtype), true});
   const bool count = !conv && !largest;
-  const std::string taps = count ? scopes.names.unique(name + "_taps") : "";
-  if (count) home->put("int64_t " + taps + " = 0;");
+  const Expr taps = count ? name(scopes.names.unique(local + "_taps")) : Expr();
+  if (count) home->put(Let{"int64_t", taps.node().text, 0, true});
   IndexList x_at = index, w_at = {index[1]};
   std::vector<LoopScopes::Open> loops;
   const auto loop = [&](int64_t extent) {
     Scope* under = loops.empty() ? home : &loops.back().inner();
-    loops.push_back(scopes.open(under, scopes.fresh_axis("tap", extent, "", under)));
+    loops.push_back(scopes.open(under, scopes.fresh_axis("tap", extent, {}, under)));
     return loops.back().index;
   };
   if (conv) {
@@ -193,27 +174,28 @@ Element Elements::window(ValueId value, const Op& op, const IndexList& index) {
     w_at.push_back(loop(w_dims[1]));
     x_at[1] = (groups == 1 ? IndexExpr(0) : quotient(index[1], out) * w_dims[1]) + w_at[1];
   }
-  std::string inside, counted;
+  std::vector<Expr> inside, counted;
   for (size_t d = 0; d < spatial; ++d) {
     const IndexExpr tap = loop(kernel[d]);
     w_at.push_back(tap);
     const IndexExpr place = index[2 + d] * w.strides[d] + tap * w.dilations[d] - w.pads[d];
     x_at[2 + d] = clamped(place, x_dims[2 + d], inside);
     if (place.high() >= x_dims[2 + d] + w.pads[spatial + d])
-      counted += (counted.empty() ? "" : " && ") + std::string("(") + scopes.text(place) + ") < " +
-                 std::to_string(x_dims[2 + d] + w.pads[spatial + d]);
+      counted.push_back(binary(scopes.at(place), "<", x_dims[2 + d] + w.pads[spatial + d]));
   }
   const bool with_pads = count && op.integer_or("count_include_pad", 0);
-  const std::string when = with_pads ? counted : inside;
-  if (count) scopes.current->put((when.empty() ? "++" : "if (" + when + ") ++") + taps + ";");
+  const auto put = [&](const std::vector<Expr>& conditions, Reduce update) {
+    scopes.current->put(conditions.empty() ? Statement(update) : Statement(If{all_of(conditions), {update}}));
+  };
+  if (count) put(with_pads ? counted : inside, {ReduceOp::Sum, taps, 1});
   Element element = at(x, x_at);
-  if (conv) element.text += " * " + at(op.inputs[1], w_at).text;
-  if (largest && element.text.find('[') != std::string::npos) element = named(x, element);
-  scopes.current->put((inside.empty() ? "" : "if (" + inside + ") ") + update_text(reduce, sum, element.text));
+  if (conv) element.expr = binary(element.expr, "*", at(op.inputs[1], w_at).expr);
+  if (largest && !element.expr.is_simple()) element = named(x, element);
+  put(inside, {reduce, sum, element.expr});
   for (auto l = loops.rbegin(); l != loops.rend(); ++l) scopes.close(*l);
   Element result{sum, home};
-  if (count) result = named(value, {sum + " / " + compute_type(dtype) + "(" + taps + ")", home});
-  bind(value, index, result.text, home);
+  if (count) result = named(value, {binary(sum, "/", call(compute_type(dtype), {taps})), home});
+  bind(value, index, result.expr, home);
   return result;
 }
 
@@ -224,20 +206,21 @@ Element Elements::scan(ValueId value, const Op& op, const IndexList& index) {
   const int64_t extent = context_.dims(op.inputs[0])[axis];
   Scope* home = scopes.home(index);
   const std::string sum = scopes.names.unique(std::string(last_component(body_.value(value).name)) + "_sum");
-  home->put(std::string(compute_type(type.dtype)) + " " + sum + " = 0;");
+  home->put(Let{compute_type(type.dtype), sum, 0, true});
   // The elements before this one, or behind it.
-  std::string length = context_.run_extent(type, axis);
-  if (length.empty()) length = std::to_string(extent);
-  const std::string here = scopes.text(index[axis]);
-  const std::string count =
-      reverse ? length + " - (" + here + ")" + (exclusive ? " - 1" : "") : here + (exclusive ? "" : " + 1");
+  Expr length = run_bound(context_, type, static_cast<size_t>(axis));
+  if (length.empty()) length = extent;
+  const Expr here = scopes.at(index[axis]);
+  Expr count = reverse ? binary(length, "-", here) : here;
+  if (reverse && exclusive) count = binary(count, "-", 1);
+  if (!reverse && !exclusive) count = binary(count, "+", 1);
   LoopScopes::Open k = scopes.open(home, scopes.fresh_axis("k", extent, count, home));
   IndexList at = index;
   at[axis] = reverse ? index[axis] + k.index + (exclusive ? 1 : 0) : k.index;
-  scopes.current->put(sum + " += " + this->at(op.inputs[0], at).text + ";");
+  scopes.current->put(Reduce{ReduceOp::Sum, name(sum), this->at(op.inputs[0], at).expr});
   scopes.close(k);
-  bind(value, index, sum, home);
-  return {sum, home};
+  bind(value, index, name(sum), home);
+  return {name(sum), home};
 }
 
 /// The reduction over the peers' parts, in their order: the same bits on every rank.
@@ -246,20 +229,19 @@ Element Elements::from_peers(const Op& op, const IndexList& index) {
   const ReduceOp reduce = parse_reduce(op.text("reduce")).value_or(ReduceOp::Sum);
   int64_t ranks = 1;
   for (int64_t axis : op.ints("axes")) ranks *= context_.kernel.mesh[axis].size;
-  std::string text;
-  Scope* scope = scopes.current;
+  Expr result;
   for (int64_t p = 0; p < ranks; ++p) {
     peer = std::to_string(p);
-    const std::string element = at(op.inputs[0], index).text;
+    const Expr element = at(op.inputs[0], index).expr;
     if (p == 0)
-      text = element;
+      result = element;
     else if (reduce == ReduceOp::Sum || reduce == ReduceOp::Prod)
-      text += (reduce == ReduceOp::Sum ? " + " : " * ") + element;
+      result = binary(result, reduce == ReduceOp::Sum ? "+" : "*", element);
     else
-      text = std::string(reduce == ReduceOp::Max ? "weft::maximum(" : "weft::minimum(") + text + ", " + element + ")";
+      result = call(reduce == ReduceOp::Max ? "weft::maximum" : "weft::minimum", {result, element});
   }
   peer.clear();
-  return {text, scope};
+  return {result, scopes.current};
 }
 
 Element Elements::collective(ValueId value, const Op& op, const IndexList& index) {
@@ -274,7 +256,7 @@ Element Elements::collective(ValueId value, const Op& op, const IndexList& index
   if (op.kind != OpKind::ReduceScatter && op.kind != OpKind::AllReduce)
     return fail("kernel-collective-unsupported", op, std::string(op_def(op).name) + " inside a kernel");
   const Element result = named(value, from_peers(op, at));
-  bind(value, index, result.text, result.scope);
+  bind(value, index, result.expr, result.scope);
   return result;
 }
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "backend/code.h"
 #include "backend/declarations.h"
+#include "backend/print.h"
 #include "backend/steps.h"
 
 namespace weftc {
@@ -36,13 +36,11 @@ std::string plain_title(const std::string& category) {
 
 /// A file of kernels. The toolkit's warp matrix functions take long to compile: only who calls them includes them.
 std::string kernels_text(const Plan& plan, const ProgramNames& names, const std::string& title,
-                         const std::vector<std::string>& texts) {
+                         const std::vector<std::string>& texts, bool has_tensor_cores) {
   Params params;
   params.set("title", title).set("program", names.space);
   params.list("headers").emplace_back().set("name", is_cuda(plan) ? "device.h" : "kernel.h");
-  if (std::any_of(texts.begin(), texts.end(),
-                  [](const std::string& text) { return text.find("weft::TensorTile<") != text.npos; }))
-    params.list("headers").emplace_back().set("name", "tensor_cores.h");
+  if (has_tensor_cores) params.list("headers").emplace_back().set("name", "tensor_cores.h");
   for (const std::string& text : texts) params.list("kernels").emplace_back().set("text", text);
   return render_file("kernels.cpp", params);
 }
@@ -59,13 +57,15 @@ std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names
     for (size_t from = 0; from < list.size();) {
       std::vector<std::string> texts;
       size_t bytes = 0;
+      bool has_tensor_cores = false;
       for (; from < list.size() && (bytes == 0 || bytes + list[from]->text.size() <= kFileBytes); ++from) {
         texts.push_back(list[from]->text);
         bytes += list[from]->text.size();
+        has_tensor_cores |= list[from]->has_tensor_cores;
       }
       const std::string suffix = number++ ? "_" + std::to_string(number) : "";
       files.push_back({"kernels/" + category + suffix + (is_cuda(plan) ? ".cu" : ".cpp"),
-                       kernels_text(plan, names, plain_title(category), texts)});
+                       kernels_text(plan, names, plain_title(category), texts, has_tensor_cores)});
     }
   }
   return files;
@@ -187,7 +187,9 @@ class Emitter {
     const std::vector<std::string> called(called_by_chunks_.begin(), called_by_chunks_.end());
     std::vector<std::string> texts = {join(called, "\n")};
     for (const KernelText& k : chunk_kernels_) texts.push_back(k.text);
-    return kernels_text(plan_, names_, "Chunk", texts);
+    const bool has_tensor_cores = std::any_of(chunk_kernels_.begin(), chunk_kernels_.end(),
+                                              [](const KernelText& k) { return k.has_tensor_cores; });
+    return kernels_text(plan_, names_, "Chunk", texts, has_tensor_cores);
   }
 
   /// Windows have one position in all programs: each from the first that has it.
@@ -221,7 +223,7 @@ class Emitter {
       if (!declarations_.holds(program, plan_.blocks[b].place)) continue;
       const std::string head =
           single ? "run(weft::Rank& r)" : block_name(static_cast<int>(b)) + "(weft::Rank& r, [[maybe_unused]] int mb)";
-      params.list("blocks").emplace_back().set("head", head).set("body", block_text(steps.block(plan_.blocks[b]), 0));
+      params.list("blocks").emplace_back().set("head", head).set("body", joined_lines(steps.block(plan_.blocks[b])));
     }
     for (const OrderedBlock& turn : plan_.order)
       if (!single && declarations_.holds(program, plan_.blocks[static_cast<size_t>(turn.block)].place))

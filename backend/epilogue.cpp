@@ -13,12 +13,12 @@ bool Epilogue::reach(const IndexList& index) {
 }
 
 void Epilogue::write(Elements& elements, const std::string& sum) const {
-  elements.bind(root_, *placed_[root_.index], sum, elements.scopes.current);
+  elements.bind(root_, *placed_[root_.index], name(sum), elements.scopes.current);
   for (OpId id : body_.order()) {
     const Op& op = body_.op(id);
     if (category(op) != Category::View || !placed_[op.outputs[0].index]) continue;
     const Element element = elements.at(op.inputs[0], *placed_[op.inputs[0].index]);
-    elements.bind(op.outputs[0], *placed_[op.outputs[0].index], element.text, element.scope);
+    elements.bind(op.outputs[0], *placed_[op.outputs[0].index], element.expr, element.scope);
   }
   std::vector<Element> values;
   for (const Graph::Output& o : body_.outputs()) values.push_back(elements.at(o.value, *placed_[o.value.index]));

@@ -76,7 +76,12 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
   }
 }
 
-std::string KernelContext::peer_copy(size_t number, int64_t peer) const {
+std::string KernelContext::peer_copy(size_t number, int64_t peer) {
+  used_peer_copies_.emplace(number, peer);
+  return peer_copy_name(number, peer);
+}
+
+std::string KernelContext::peer_copy_name(size_t number, int64_t peer) const {
   const std::string name = parameter_names_[number] + "_at";
   // A host compiler vectorises over pointers, not over what it must load from an array of them each time.
   if (!is_device()) return name + (peer < 0 ? "_own" : std::to_string(peer));
@@ -162,18 +167,18 @@ const char* argument_type(Argument::Kind kind) {
   return "";
 }
 
-std::vector<std::string> KernelContext::prologue() const {
-  std::vector<std::string> lines;
+Statements KernelContext::prologue() const {
+  Statements statements;
   for (const Argument& a : arguments_) {
-    const std::string name = argument_name(a);
+    const std::string local = argument_name(a);
     if (is_read(*this, a)) {
       const ValueId count = kernel.extents[a.number].count;
-      lines.push_back("const int64_t " + name + " = " + parameter_names_[input_parameter(count)] + "[0];");
+      statements.push_back(Let{"int64_t", local, element(parameter_names_[input_parameter(count)], 0)});
     } else if (is_device() && a.kind == Argument::Kind::Invocation) {
-      lines.push_back("const uint32_t " + name + " = *" + name + "_at;");
+      statements.push_back(Let{"uint32_t", local, name("*" + local + "_at")});
     }
   }
-  return lines;
+  return statements;
 }
 
 void KernelContext::cover(int64_t blocks, int64_t threads) {
@@ -186,7 +191,7 @@ void KernelContext::cover(int64_t blocks, int64_t threads) {
   threads_ = std::max(threads, threads_);
 }
 
-std::string KernelContext::parameters(bool definition) const {
+std::vector<std::string> KernelContext::parameters(bool definition) const {
   std::vector<std::string> list;
   for (const Argument& a : passed_arguments()) {
     const std::string type = argument_type(a.kind), name = argument_name(a);
@@ -206,7 +211,7 @@ std::string KernelContext::parameters(bool definition) const {
     else
       list.push_back((i < inputs ? "const " : "") + type + "* " + parameter_names_[i]);
   }
-  return join(list, ", ");
+  return list;
 }
 
 }  // namespace weftc

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/statement.h"
 #include "ir/base/naming.h"
 #include "ir/kernel/kernel_body.h"
 
@@ -52,7 +53,10 @@ class KernelContext : public KernelBody {
   /// Names in the emitted function: the Plan's, made legal.
   const std::string& parameter_name(size_t number) const { return parameter_names_[number]; }
   /// A window operand as the peer with this index in the group has it; -1: as this rank has it.
-  std::string peer_copy(size_t number, int64_t peer) const;
+  std::string peer_copy(size_t number, int64_t peer);
+  std::string peer_copy_name(size_t number, int64_t peer) const;
+  /// Those that peer_copy() has been asked for.
+  const std::set<std::pair<size_t, int64_t>>& used_peer_copies() const { return used_peer_copies_; }
   /// An array that the threads of a block share, the site-th of the kernel; in a loop over chunks from byte `first` on
   /// of what its steps share.
   std::string shared_array(const std::string& type, const std::string& count, int site, int64_t first) const;
@@ -62,7 +66,7 @@ class KernelContext : public KernelBody {
   /// The name of an argument inside the kernel.
   std::string argument_name(const Argument& argument) const;
   /// "weft::Team& team, const float* x, float* y"; a device's definition says where its peer table lies.
-  std::string parameters(bool definition = false) const;
+  std::vector<std::string> parameters(bool definition = false) const;
   bool reads_peers() const { return arguments_.contains({Argument::Kind::Peers, -1}); }
 
   /// Names of parameters; each attempt to write the body starts with a copy.
@@ -80,12 +84,16 @@ class KernelContext : public KernelBody {
   int64_t blocks() const { return blocks_; }
   int64_t threads() const { return threads_; }
   /// What the first lines of the body read from memory: lengths, the invocation.
-  std::vector<std::string> prologue() const;
+  Statements prologue() const;
+  /// The text calls warp matrix functions, whose header takes long to compile.
+  void need_tensor_cores() { has_tensor_cores_ = true; }
+  bool has_tensor_cores() const { return has_tensor_cores_; }
 
  private:
   Diags& diags_;
   const KernelUse use_;
-  bool failed_ = false;
+  bool failed_ = false, has_tensor_cores_ = false;
+  std::set<std::pair<size_t, int64_t>> used_peer_copies_;
   std::vector<std::string> parameter_names_, extent_names_;
   mutable std::set<Argument> arguments_;  // what the text has turned out to need
   int64_t blocks_ = 1, threads_ = 32;

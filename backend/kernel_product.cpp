@@ -3,6 +3,7 @@
 // come in.
 #include "backend/device_tile.h"
 #include "backend/kernel_text.h"
+#include "backend/print.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -10,23 +11,23 @@ namespace weftc {
 namespace {
 
 /// The lambda that gives an element of an operand.
-std::vector<std::string> operand_lines(KernelContext& context, ValueId value, const IndexList& index,
+Statements operand_lines(KernelContext& context, ValueId value, const IndexList& index,
                                        const std::string& name, const char* row, const char* column) {
   Attempt attempt;
   Elements elements(context, attempt);
   LoopScopes& scopes = elements.scopes;
-  Scope body(&scopes.root, "const auto " + name + " = [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t " +
+  Scope body(&scopes.root, Callback{"const auto " + name + " = [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t " +
                                row + ", [[maybe_unused]] int64_t " + column + ") -> " +
-                               memory_type(context.body.type(value).dtype) + " {");
-  body.close = "};";
+                               memory_type(context.body.type(value).dtype) + " {",
+                           {}, "};"});
   body.uniform = false;
   scopes.lanes = Lanes::Thread;
   scopes.floor = scopes.current = &body;
   for (const char* variable : {"batch", row, column}) scopes.own(variable, &body);
   const Element element = elements.at(value, index);
-  body.put("return " + (element.loaded.empty() ? element.text : element.loaded) + ";");
+  body.put("return " + text_of(element.loaded.empty() ? element.expr : element.loaded) + ";");
   body.finish();
-  return scopes.root.lines;
+  return scopes.root.take_body();
 }
 
 /// The index of an operand's element, whose leading dimensions may be fewer than the product's, or of extent 1.
@@ -52,7 +53,7 @@ std::string batch_text(KernelContext& context, const TensorType& type, const Dim
 
 }  // namespace
 
-std::vector<std::string> write_tiled_product(KernelContext& context, const TiledProduct& strategy) {
+Statements write_tiled_product(KernelContext& context, const TiledProduct& strategy) {
   const ValueId root = contraction_of(context.body);
   const Op& op = context.body.producer_op(root);
   const DType dtype = context.body.type(root).dtype;
@@ -74,18 +75,15 @@ std::vector<std::string> write_tiled_product(KernelContext& context, const Tiled
   const std::string row_count = run_or_static(context, type, nd - 2, rows);
   const std::string column_count = run_or_static(context, type, nd - 1, columns);
   const bool is_static = context.kernel.extents.empty();
-  std::vector<std::string> lines = {
+  Statements lines = {
       std::string(is_static ? "constexpr" : "const") + " weft::Product " + shape +
           "{.batch = " + batch_text(context, type, batch) + ", .rows = " + row_count + ", .columns = " + column_count +
           ", .depth = " + (is_static ? depth : "static_cast<int>(" + depth + ")") + "};",
       "using " + tile_name + " = " +
           tile_text(context, strategy.tile, tiles_of(strategy.tile, matrices, rows, columns), dtype) + ";"};
-  const auto append = [&](const std::vector<std::string>& more) {
-    lines.insert(lines.end(), more.begin(), more.end());
-  };
-  append(operand_lines(context, op.inputs[0], operand_index(a, lead, m, k), left, "m", "k"));
-  append(operand_lines(context, op.inputs[1], operand_index(b, lead, k, n), right, "k", "n"));
-  append(
+  append(lines, operand_lines(context, op.inputs[0], operand_index(a, lead, m, k), left, "m", "k"));
+  append(lines, operand_lines(context, op.inputs[1], operand_index(b, lead, k, n), right, "k", "n"));
+  append(lines,
       put_sums(context, root, behind,
                "weft::multiply<" + tile_name + ", " + compute_type(dtype) + ">(" + shape + ", " + left + ", " + right));
   return lines;

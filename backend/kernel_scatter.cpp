@@ -9,36 +9,37 @@ namespace weftc {
 
 namespace {
 
-/// "y[at] += update;" for the op's reduction.
-std::string combine(const std::string& reduction, const std::string& place, const std::string& update) {
-  if (reduction == "add") return place + " = " + place + " + " + update + ";";
-  if (reduction == "mul") return place + " = " + place + " * " + update + ";";
-  if (reduction == "max") return place + " = weft::maximum<decltype(+" + update + ")>(" + place + ", " + update + ");";
-  if (reduction == "min") return place + " = weft::minimum<decltype(+" + update + ")>(" + place + ", " + update + ");";
-  return place + " = " + update + ";";
+/// What an element becomes when the op's reduction puts an update to it.
+Expr combined(const std::string& reduction, const Expr& element, const std::string& update) {
+  const Expr value = name(update);
+  if (reduction == "add") return binary(element, "+", value);
+  if (reduction == "mul") return binary(element, "*", value);
+  const std::string type = "<decltype(+" + update + ")>";
+  if (reduction == "max") return call("weft::maximum" + type, {element, value});
+  if (reduction == "min") return call("weft::minimum" + type, {element, value});
+  return value;
 }
 
 class ScatterWriter {
  public:
   ScatterWriter(KernelContext& context, const Op& op) : context_(context), body_(context.body), op_(op) {}
 
-  std::vector<std::string> run() {
+  Statements run() {
     const size_t output = 0;
     const Parameter& parameter = context_.kernel.parameters[static_cast<size_t>(context_.output_parameter(output))];
     name_ = context_.parameter_name(static_cast<size_t>(context_.output_parameter(output)));
     if (context_.is_device()) return columns(parameter);
-    std::vector<std::string> lines = copy_lines();
-    const std::vector<std::string> updates = update_lines(parameter);
-    lines.insert(lines.end(), updates.begin(), updates.end());
-    return lines;
+    Statements statements = copy_data();
+    append(statements, put_updates(parameter));
+    return statements;
   }
 
  private:
   /// All elements of a value, one nest; `store` gives the statement.
   template <class Store>
-  std::vector<std::string> nest(const TensorType& type, const Dims& dims, Store&& store) {
+  Statements nest(const TensorType& type, const Dims& dims, Store&& store) {
     Attempt attempt;
-    std::vector<std::string> lines;
+    Statements statements;
     bool again = true;
     for (int round = 0; again && round < 8 && !context_.failed(); ++round) {
       Elements elements(context_, attempt);
@@ -46,19 +47,19 @@ class ScatterWriter {
       std::vector<LoopScopes::Open> loops;
       for (size_t d = 0; d < dims.size(); ++d) {
         Scope* under = loops.empty() ? &elements.scopes.root : &loops.back().inner();
-        const std::string bound = context_.run_extent(type, static_cast<int>(d));
+        const Expr bound = run_bound(context_, type, d);
         loops.push_back(elements.scopes.open(under, elements.scopes.fresh_axis("i", dims[d], bound, under)));
         index.push_back(loops.back().index);
       }
       store(elements, index);
       for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) elements.scopes.close(*loop);
       again = elements.again();
-      lines = elements.scopes.root.lines;
+      statements = elements.scopes.root.take_body();
     }
-    return lines;
+    return statements;
   }
 
-  std::vector<std::string> copy_lines() {
+  Statements copy_data() {
     const ValueId data = op_.inputs[0];
     return nest(body_.type(data), context_.dims(data), [&](Elements& elements, const IndexList& index) {
       elements.store(0, index, elements.at(data, index));
@@ -71,18 +72,18 @@ class ScatterWriter {
   }
 
   /// On a device each thread has a column of the result: it copies the data, and then puts the updates of its column.
-  std::vector<std::string> columns(const Parameter& parameter) {
+  Statements columns(const Parameter& parameter) {
     Attempt attempt;
-    std::vector<std::string> lines;
+    Statements statements;
     bool again = true;
     for (int round = 0; again && round < 8 && !context_.failed(); ++round) {
       Elements elements(context_, attempt);
       elements.scopes.lanes = Lanes::Thread;
       write_columns(elements, attempt, parameter);
       again = elements.again();
-      lines = elements.scopes.root.lines;
+      statements = elements.scopes.root.take_body();
     }
-    return lines;
+    return statements;
   }
 
   /// Loops over some dimensions of a value, each inside the other, around what `body` writes.
@@ -93,7 +94,7 @@ class ScatterWriter {
     std::vector<LoopScopes::Open> loops;
     for (size_t d : dims) {
       Scope* parent = loops.empty() ? under : &loops.back().inner();
-      const std::string bound = context_.run_extent(type, static_cast<int>(d));
+      const Expr bound = run_bound(context_, type, d);
       loops.push_back(elements.scopes.open(parent, elements.scopes.fresh_axis("k", extents[d], bound, parent)));
       index[d] = loops.back().index;
     }
@@ -111,25 +112,24 @@ class ScatterWriter {
     std::vector<size_t> column, met, update_met;
     for (size_t d = 0; d < dims.size(); ++d) {
       (meets(d, tuple) ? met : column).push_back(d);
-      if (!meets(d, tuple))
-        outer.axes.push_back({"i" + std::to_string(d), dims[d], context_.run_extent(type, static_cast<int>(d))});
+      if (!meets(d, tuple)) outer.axes.push_back({"i" + std::to_string(d), dims[d], run_bound(context_, type, d)});
     }
     OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context_);
     IndexList index(dims.size()), update(update_dims.size());
     for (size_t c = 0; c < column.size(); ++c) index[column[c]] = open.index[c];
     loops_over(elements, &open.inner(), type, met, index, [&] { elements.store(0, index, elements.at(data, index)); });
-    std::string inside;
+    std::vector<Expr> inside;
     for (size_t d : column) {
       const size_t to = op_.kind == OpKind::ScatterND ? lead + d - tuple : d;
       update[to] = index[d];
-      std::string bound = context_.run_extent(update_type, static_cast<int>(to));
+      Expr bound = run_bound(context_, update_type, to);
       if (bound.empty() && update_dims[to] >= dims[d]) continue;
-      if (bound.empty()) bound = std::to_string(update_dims[to]);
-      inside += (inside.empty() ? "" : " && ") + ("(" + elements.scopes.text(index[d]) + ") < " + bound);
+      if (bound.empty()) bound = update_dims[to];
+      inside.push_back(binary(elements.scopes.at(index[d]), "<", bound));
     }
     for (size_t d = 0; d < update_dims.size(); ++d)
       if (op_.kind == OpKind::ScatterND ? d < lead : meets(d, tuple)) update_met.push_back(d);
-    Scope part(&open.inner(), inside.empty() ? "{" : "if (" + inside + ") {");
+    Scope part(&open.inner(), inside.empty() ? Statement(Braces{}) : Statement(If{all_of(inside)}));
     elements.scopes.current = &part;
     loops_over(elements, &part, update_type, update_met, update, [&] { put_update(elements, parameter, update); });
     part.finish();
@@ -141,22 +141,22 @@ class ScatterWriter {
     const TensorType& type = body_.type(op_.inputs[0]);
     LoopScopes& scopes = elements.scopes;
     Scope* scope = scopes.current;
-    const std::string extent = std::to_string(type.shape[static_cast<size_t>(dim)].bound);
-    const std::string entry = scopes.names.unique("entry"), global = scopes.names.unique("at");
-    scope->put("const int64_t " + entry + " = " + raw.text + ";");
-    scope->put("const int64_t " + global + " = " + entry + " < 0 ? " + entry + " + " + extent + " : " + entry + ";");
-    std::string held = global + " >= 0 && " + global + " < " + extent;
+    const int64_t extent = type.shape[static_cast<size_t>(dim)].bound;
+    const Expr entry = name(scopes.names.unique("entry")), global = name(scopes.names.unique("at"));
+    scope->put(Let{"int64_t", entry.node().text, raw.expr});
+    scope->put(Let{"int64_t", global.node().text, choice(binary(entry, "<", 0), binary(entry, "+", extent), entry)});
+    std::vector<Expr> held = {binary(global, ">=", 0), binary(global, "<", extent)};
     const std::vector<Digit> digits = context_.digits(type, dim);
-    const IndexExpr at = index_variable(global, 0, type.shape[static_cast<size_t>(dim)].bound - 1);
+    const IndexExpr at = index_variable(global.node().text, 0, extent - 1);
     const std::vector<IndexExpr> coordinates = digits_at(at, digits);
     for (size_t i = 0; i < digits.size(); ++i)
-      held += " && " + coordinates[i].text() + " == " + context_.coordinate(digits[i].axis).text();
+      held.push_back(binary(coordinates[i], "==", context_.coordinate(digits[i].axis)));
     const std::string local = scopes.names.unique("place");
-    scope->put("const int64_t " + local + " = " + held + " ? " + without_digits(at, digits).text() + " : -1;");
+    scope->put(Let{"int64_t", local, choice(all_of(held), without_digits(at, digits), -1)});
     return local;
   }
 
-  std::vector<std::string> update_lines(const Parameter& parameter) {
+  Statements put_updates(const Parameter& parameter) {
     const ValueId updates = op_.inputs[2];
     return nest(body_.type(updates), context_.dims(updates),
                 [&](Elements& elements, const IndexList& index) { put_update(elements, parameter, index); });
@@ -183,14 +183,14 @@ class ScatterWriter {
       places.push_back(held_index(elements, elements.at(indices, index), static_cast<int>(axis)));
       to[axis] = index_variable(places.back(), 0, data_dims[axis] - 1);
     }
-    std::string held;
-    for (const std::string& place : places) held += (held.empty() ? "" : " && ") + place + " >= 0";
-    const std::string type = compute_type(parameter.type.dtype);
+    std::vector<Expr> held;
+    for (const std::string& place : places) held.push_back(binary(name(place), ">=", 0));
     const std::string update = elements.scopes.names.unique("update");
-    elements.scopes.current->put("const " + type + " " + update + " = " + elements.at(updates, index).text + ";");
-    const std::string place = name_ + "[" + elements.scopes.text(context_.offset(parameter, to)) + "]";
+    Scope& scope = *elements.scopes.current;
+    scope.put(Let{compute_type(parameter.type.dtype), update, elements.at(updates, index).expr});
+    const Expr place = element(name_, elements.scopes.at(context_.offset(parameter, to)));
     const std::string reduction = op_.has("reduction") ? op_.text("reduction") : "none";
-    elements.scopes.current->put("if (" + held + ") " + combine(reduction, place, update));
+    scope.put(If{all_of(held), {Store{place, combined(reduction, place, update)}}});
   }
 
   KernelContext& context_;
@@ -201,7 +201,7 @@ class ScatterWriter {
 
 }  // namespace
 
-std::vector<std::string> write_scatter(KernelContext& context) {
+Statements write_scatter(KernelContext& context) {
   const Graph& body = context.body;
   OpId scatter;
   for (OpId id : body.order())

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "backend/code.h"
 #include "backend/nest.h"
+#include "backend/print.h"
 #include "backend/render.h"
 #include "ir/base/check.h"
 #include "ir/op_def.h"
@@ -36,7 +36,7 @@ std::string window_line(const WindowGeometry& g) {
 }
 
 /// What comes to a rank from its peers, by the type in memory: a --link of the program takes its time.
-static std::vector<std::string> received_lines(const KernelContext& context) {
+static Statements received_bytes(const KernelContext& context) {
   std::map<std::string, int64_t> counts;
   for (OpId id : context.body.order()) {
     const Op& op = context.body.op(id);
@@ -45,10 +45,10 @@ static std::vector<std::string> received_lines(const KernelContext& context) {
     const ValueId part = op.kind == OpKind::AllGather ? op.inputs[0] : context.body.result(id);
     counts[memory_type(context.body.type(part).dtype)] += (context.ranks() - 1) * element_count(context.dims(part));
   }
-  std::vector<std::string> lines;
+  Statements statements;
   for (const auto& [type, count] : counts)
-    lines.push_back("peers.received<" + type + ">(" + std::to_string(count) + ");");
-  return lines;
+    statements.push_back("peers.received<" + type + ">(" + std::to_string(count) + ");");
+  return statements;
 }
 
 static std::string window_type(const KernelContext& context, size_t parameter) {
@@ -57,50 +57,46 @@ static std::string window_type(const KernelContext& context, size_t parameter) {
 }
 
 /// Peers' copies of the window operands: a pointer for each that the body names.
-static std::vector<std::string> peer_pointers(const KernelContext& context, const std::vector<std::string>& body) {
-  std::vector<std::string> lines;
-  for (size_t i = 0; i < context.kernel.parameters.size(); ++i)
-    for (int64_t p = -1; context.kernel.parameters[i].window && p < context.ranks(); ++p) {
-      const std::string name = context.peer_copy(i, p);
-      const auto has_name = [&](const std::string& line) { return line.find(name) != std::string::npos; };
-      if (std::none_of(body.begin(), body.end(), has_name)) continue;
-      lines.push_back(window_type(context, i) + " const " + name + " = peers.at(" +
-                      (p < 0 ? "peers.index" : std::to_string(p)) + ", " + context.parameter_name(i) + ");");
-    }
-  return lines;
+static Statements peer_pointers(const KernelContext& context) {
+  Statements statements;
+  for (const auto& [parameter, peer] : context.used_peer_copies()) {
+    const std::string rank = peer < 0 ? "peers.index" : std::to_string(peer);
+    statements.push_back(Let{window_type(context, parameter) + " const", context.peer_copy_name(parameter, peer),
+                             call("peers.at", {name(rank), name(context.parameter_name(parameter))}), true});
+  }
+  return statements;
 }
 
 /// The same as tables, which a device's kernel keeps in registers. What is written to all peers begins with the rank's
 /// own copy and goes round from there: no two ranks store to the same one at a time.
-static std::vector<std::string> peer_tables(const KernelContext& context) {
-  std::vector<std::string> lines = {"constexpr int ranks = " + std::to_string(context.ranks()) + ";"};
-  const size_t inputs = context.body.inputs().size();
-  std::vector<std::string> fill;
+static Statements peer_tables(const KernelContext& context) {
+  Statements statements = {"constexpr int ranks = " + std::to_string(context.ranks()) + ";"};
+  For fill{.variable = "p", .bound = name("ranks"), .type = "int"};
   for (size_t i = 0; i < context.kernel.parameters.size(); ++i) {
     if (!context.kernel.parameters[i].window) continue;
-    const std::string &name = context.parameter_name(i), peer = i < inputs ? "p" : "(peers.index + p) % ranks";
-    lines.push_back(window_type(context, i) + " " + name + "_at[ranks];");
-    fill.push_back("  " + name + "_at[p] = peers.at(" + peer + ", " + name + ");");
+    const std::string& window = context.parameter_name(i);
+    const Expr p = name("p"), peer = i < context.body.inputs().size()
+                                         ? p
+                                         : binary(binary(name("peers.index"), "+", p), "%", name("ranks"));
+    statements.push_back(window_type(context, i) + " " + window + "_at[ranks];");
+    fill.body.push_back(Store{element(window + "_at", p), call("peers.at", {peer, name(window)})});
   }
-  lines.push_back("for (int p = 0; p < ranks; ++p) {");
-  lines.insert(lines.end(), fill.begin(), fill.end());
-  lines.push_back("}");
-  return lines;
+  statements.push_back(std::move(fill));
+  return statements;
 }
 
-/// A body between two meetings of all ranks.
-static std::vector<std::string> with_peers(const KernelContext& context, std::vector<std::string> body) {
+/// A body between two barriers of all ranks.
+static Statements with_peers(const KernelContext& context, Statements body) {
   if (!context.reads_peers()) return body;
-  std::vector<std::string> lines = context.is_device() ? peer_tables(context) : peer_pointers(context, body);
+  Statements statements = context.is_device() ? peer_tables(context) : peer_pointers(context);
   // On a device a block leaves when the time is over; the host then reports the step.
-  lines.push_back(context.is_in_chunks() ? "if (!peers.barrier()) return false;"
-                  : context.is_device()  ? "if (!peers.barrier()) return;"
-                                         : "peers.barrier();");
-  lines.insert(lines.end(), body.begin(), body.end());
-  if (!context.is_device())
-    for (std::string& line : received_lines(context)) lines.push_back(std::move(line));
-  lines.push_back(context.is_in_chunks() ? "return peers.barrier();" : "peers.barrier();");
-  return lines;
+  statements.push_back(context.is_in_chunks() ? "if (!peers.barrier()) return false;"
+                       : context.is_device()  ? "if (!peers.barrier()) return;"
+                                              : "peers.barrier();");
+  append(statements, std::move(body));
+  if (!context.is_device()) append(statements, received_bytes(context));
+  statements.push_back(context.is_in_chunks() ? "return peers.barrier();" : "peers.barrier();");
+  return statements;
 }
 
 namespace {
@@ -108,27 +104,26 @@ namespace {
 struct BodyWriter {
   KernelContext& context;
 
-  using Lines = std::vector<std::string>;
-  Lines operator()(const PackedProduct& s) const { return write_packed_product(context, s); }
-  Lines operator()(const StridedProduct&) const { return write_strided_product(context); }
-  Lines operator()(const PlaneConvolution&) const { return on_host(write_plane_convolution); }
-  Lines operator()(const PointConvolution&) const { return write_point_convolution(context); }
-  Lines operator()(const UnfoldedConvolution& s) const { return write_unfolded_convolution(context, s); }
-  Lines operator()(const WindowReduction&) const { return on_host(write_window_reduction); }
-  Lines operator()(const TiledProduct& s) const { return write_tiled_product(context, s); }
-  Lines operator()(const TiledConvolution& s) const { return write_tiled_convolution(context, s); }
-  Lines operator()(const Transposition& s) const { return write_transposition(context, s); }
-  Lines operator()(const Scatter&) const { return write_scatter(context); }
-  Lines operator()(const PeerExchange&) const { return with_peers(context, write_nests(context)); }
-  Lines operator()(const Rows&) const { return write_nests(context); }
-  Lines operator()(const Elementwise&) const { return write_nests(context); }
-  Lines operator()(const PlainLoops&) const { return with_peers(context, write_nests(context)); }
-  Lines operator()(const LibraryProduct&) const {
+  Statements operator()(const PackedProduct& s) const { return write_packed_product(context, s); }
+  Statements operator()(const StridedProduct&) const { return write_strided_product(context); }
+  Statements operator()(const PlaneConvolution&) const { return on_host(write_plane_convolution); }
+  Statements operator()(const PointConvolution&) const { return write_point_convolution(context); }
+  Statements operator()(const UnfoldedConvolution& s) const { return write_unfolded_convolution(context, s); }
+  Statements operator()(const WindowReduction&) const { return on_host(write_window_reduction); }
+  Statements operator()(const TiledProduct& s) const { return write_tiled_product(context, s); }
+  Statements operator()(const TiledConvolution& s) const { return write_tiled_convolution(context, s); }
+  Statements operator()(const Transposition& s) const { return write_transposition(context, s); }
+  Statements operator()(const Scatter&) const { return write_scatter(context); }
+  Statements operator()(const PeerExchange&) const { return with_peers(context, write_nests(context)); }
+  Statements operator()(const Rows&) const { return write_nests(context); }
+  Statements operator()(const Elementwise&) const { return write_nests(context); }
+  Statements operator()(const PlainLoops&) const { return with_peers(context, write_nests(context)); }
+  Statements operator()(const LibraryProduct&) const {
     check_failed(__FILE_NAME__, __LINE__, "a library's product has no body");
   }
 
   /// A device computes windows of one channel element by element: neighbouring threads read neighbouring windows.
-  Lines on_host(Lines (*write)(KernelContext&)) const {
+  Statements on_host(Statements (*write)(KernelContext&)) const {
     return context.is_device() ? write_nests(context) : write(context);
   }
 };
@@ -139,22 +134,21 @@ static std::string comment_of(const Plan& plan, const Kernel& kernel) {
   return comment_text(nodes_text(plan, kernel.origins, 100) + transform);
 }
 
-std::string wrapped_head(const std::string& head, const std::string& parameters) {
+std::string wrapped_head(const std::string& head, const std::vector<std::string>& parameters) {
   const std::string indent(head.size() + 1, ' ');
-  std::string text = head + "(", line = text;
-  for (size_t from = 0; from < parameters.size();) {
-    size_t to = parameters.find(", ", from);
-    to = to == std::string::npos ? parameters.size() : to + 2;
-    const std::string part = parameters.substr(from, to - from);
-    if (line.size() + part.size() > 118 && line.size() > indent.size()) {
-      while (text.back() == ' ') text.pop_back();
-      text += "\n" + indent;
-      line = indent;
+  std::string text = head + "(";
+  size_t column = text.size();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::string part = parameters[i] + (i + 1 < parameters.size() ? "," : ")");
+    if (i && column + 1 + part.size() > 117) {
+      text += "\n" + indent + part;
+      column = indent.size() + part.size();
+    } else {
+      text += (i ? " " : "") + part;
+      column += (i ? 1 : 0) + part.size();
     }
-    text += part, line += part;
-    from = to;
   }
-  return text + ")";
+  return parameters.empty() ? text + ")" : text;
 }
 
 /// What a device calls a kernel, or the function that a kernel calls.
@@ -174,16 +168,18 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
     text.arguments = context.passed_arguments();
     return text;
   }
-  std::vector<std::string> lines = std::visit(BodyWriter{context}, context.strategy());
-  const std::vector<std::string> prologue = context.prologue();
-  lines.insert(lines.begin(), prologue.begin(), prologue.end());
+  Statements body = std::visit(BodyWriter{context}, context.strategy());
+  Statements statements = context.prologue();
+  append(statements, std::move(body));
+  const std::string lines = joined_lines(lines_of(statements, context.is_device() ? device_dialect() : host_dialect()));
   text.parameters = wrapped_head("void " + name, context.parameters());
   text.blocks = context.blocks(), text.threads = context.threads();
   text.arguments = context.passed_arguments();
   text.group = context.group();
+  text.has_tensor_cores = context.has_tensor_cores();
   Params params;
   const std::string head = context.is_device() ? device_head(context, name) : text.parameters;
-  params.set("nodes", comment_of(plan, kernel)).set("head", head).set("body", block_text(lines, 0));
+  params.set("nodes", comment_of(plan, kernel)).set("head", head).set("body", lines);
   text.text = render_file("kernel.cpp", params);
   return text;
 }

@@ -14,6 +14,7 @@ struct KernelText {
   std::vector<int64_t> group;       // axes of its peer table
   std::string text;                 // comment and definition; none for a library's
   int64_t blocks = 1, threads = 1;  // device: what it is launched with
+  bool has_tensor_cores = false;    // needs weft/tensor_cores.h
   std::string call;                 // a library's: "r.contract({...}, {{0}}, {{1}})" with operands and arguments named
 };
 
@@ -28,19 +29,19 @@ std::string window_line(const WindowGeometry& geometry);
 std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, size_t limit);
 
 /// "void NAME(PARAMETERS)" in lines of at most 120 columns, from "void NAME".
-std::string wrapped_head(const std::string& head, const std::string& parameters);
+std::string wrapped_head(const std::string& head, const std::vector<std::string>& parameters);
 
 /// One function a strategy.
-std::vector<std::string> write_packed_product(KernelContext& context, const PackedProduct& strategy);
-std::vector<std::string> write_strided_product(KernelContext& context);
-std::vector<std::string> write_plane_convolution(KernelContext& context);
-std::vector<std::string> write_point_convolution(KernelContext& context);
-std::vector<std::string> write_unfolded_convolution(KernelContext& context, const UnfoldedConvolution& strategy);
-std::vector<std::string> write_window_reduction(KernelContext& context);
-std::vector<std::string> write_tiled_product(KernelContext& context, const TiledProduct& strategy);
-std::vector<std::string> write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy);
-std::vector<std::string> write_transposition(KernelContext& context, const Transposition& strategy);
-std::vector<std::string> write_scatter(KernelContext& context);
+Statements write_packed_product(KernelContext& context, const PackedProduct& strategy);
+Statements write_strided_product(KernelContext& context);
+Statements write_plane_convolution(KernelContext& context);
+Statements write_point_convolution(KernelContext& context);
+Statements write_unfolded_convolution(KernelContext& context, const UnfoldedConvolution& strategy);
+Statements write_window_reduction(KernelContext& context);
+Statements write_tiled_product(KernelContext& context, const TiledProduct& strategy);
+Statements write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy);
+Statements write_transposition(KernelContext& context, const Transposition& strategy);
+Statements write_scatter(KernelContext& context);
 /// The call that stands in place of a kernel, with {{number}} for each operand and {{name}} for each argument.
 std::string write_library_call(KernelContext& context, const LibraryProduct& product);
 

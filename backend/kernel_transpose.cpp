@@ -17,56 +17,61 @@ IndexList result_index(const Dims& dims) {
   return index;
 }
 
-std::string tiles(int64_t extent) { return std::to_string((extent + kTile - 1) / kTile); }
+int64_t tiles(int64_t extent) { return (extent + kTile - 1) / kTile; }
 
 }  // namespace
 
-std::vector<std::string> write_transposition(KernelContext& context, const Transposition& strategy) {
+Statements write_transposition(KernelContext& context, const Transposition& strategy) {
   const ValueId result = context.body.outputs()[0].value;
   const Dims dims = context.dims(result);
   const size_t row = strategy.row, last = dims.size() - 1;
   const Parameter& to = context.kernel.parameters[context.output_parameter(0)];
-  const std::string type = memory_type(to.type.dtype), rows = std::to_string(dims[row]);
-  const std::string columns = std::to_string(dims[last]);
+  const std::string type = memory_type(to.type.dtype);
   int64_t others = 1;
   std::vector<Loop> parts;
   for (size_t d = 0; d < last; ++d) {
     if (d == row || dims[d] == 1) continue;
     others *= dims[d];
-    parts.push_back({"o" + std::to_string(d), dims[d], std::to_string(dims[d]), "", 1});
+    parts.push_back({"o" + std::to_string(d), dims[d], dims[d], "", 1});
   }
   IndexList index = result_index(dims);
   for (size_t d = 0; d < last; ++d)
     if (dims[d] == 1) index[d] = 0;
   const Load from = *context.load_of(result, index);
-  const std::string source = context.parameter_name(from.parameter) + "[" + from.offset.text() + "]";
-  const std::string target =
-      context.parameter_name(context.output_parameter(0)) + "[" + context.offset(to, index).text() + "]";
-  const int64_t blocks = others * ((dims[row] + kTile - 1) / kTile) * ((dims[last] + kTile - 1) / kTile);
+  const Expr source = element(context.parameter_name(from.parameter), from.offset);
+  const Expr target = element(context.parameter_name(context.output_parameter(0)), context.offset(to, index));
+  const int64_t blocks = others * tiles(dims[row]) * tiles(dims[last]);
   context.cover(blocks, 256);
   const std::string r = "o" + std::to_string(row), c = "o" + std::to_string(last);
-  const std::string row_name = context.names.unique("row"), k = context.names.unique("k");
-  Scope root,
-      loop(&root, "for (int64_t block = blockIdx.x; block < " + std::to_string(blocks) + "; block += gridDim.x) {");
+  const std::string first_row = context.names.unique("row"), k = context.names.unique("k");
+  const Expr block = name("block");
+  Scope root, loop(&root, For{.kind = LoopKind::Blocks, .variable = "block", .bound = blocks});
   root.put("// Tiles of 32 x 32: rows of the operand come in, rows of the result go out.");
-  root.put(type + "* const tile = " + context.shared_array(type, "32 * 33", 0, 0) + ";");
-  loop.put("const int64_t column = block % " + tiles(dims[last]) + " * 32, " + row_name + " = block / " +
-           tiles(dims[last]) + " % " + tiles(dims[row]) + " * 32;");
+  root.put(Let{type + "* const", "tile", literal(context.shared_array(type, "32 * 33", 0, 0)), true});
+  const Expr tile_row = binary(binary(block, "/", tiles(dims[last])), "%", tiles(dims[row]));
+  loop.put(Let{"int64_t", "column", binary(binary(block, "%", tiles(dims[last])), "*", kTile)});
+  loop.put(Let{"int64_t", first_row, binary(tile_row, "*", kTile)});
   if (!parts.empty()) {
-    loop.put("const int64_t other = block / " + std::to_string(blocks / others) + ";");
-    split_number(loop, "other", parts);
+    loop.put(Let{"int64_t", "other", binary(block, "/", blocks / others)});
+    split_number(loop, name("other"), parts);
   }
-  const auto pass = [&](const std::string& row_at, const std::string& column_at, const std::string& statement) {
-    Scope inner(&loop, "for (int64_t " + k + " = threadIdx.x / 32; " + k + " < 32; " + k + " += blockDim.x / 32) {");
-    inner.put("const int64_t " + r + " = " + row_name + " + " + row_at + ", " + c + " = column + " + column_at + ";");
-    inner.put("if (" + r + " < " + rows + " && " + c + " < " + columns + ") " + statement);
+  const Expr lane = name("weft::lane()"), turn = name(k);
+  const auto pass = [&](const Expr& row_at, const Expr& column_at, Store move) {
+    Scope inner(&loop, For{.kind = LoopKind::BlockWarps, .variable = k, .bound = kTile});
+    inner.put(Let{"int64_t", r, binary(name(first_row), "+", row_at)});
+    inner.put(Let{"int64_t", c, binary(name("column"), "+", column_at)});
+    const Expr inside = all_of({binary(name(r), "<", dims[row]), binary(name(c), "<", dims[last])});
+    inner.put(If{inside, {std::move(move)}});
     inner.finish();
-    loop.put("__syncthreads();");
+    loop.put(BlockBarrier{});
   };
-  pass("weft::lane()", k, "tile[" + k + " * 33 + weft::lane()] = " + source + ";");
-  pass(k, "weft::lane()", target + " = tile[weft::lane() * 33 + " + k + "];");
+  const auto in_tile = [](const Expr& tile_row, const Expr& column) {
+    return element("tile", binary(binary(tile_row, "*", kTile + 1), "+", column));
+  };
+  pass(lane, turn, {in_tile(turn, lane), source});
+  pass(turn, lane, {target, in_tile(lane, turn)});
   loop.finish();
-  return root.lines;
+  return root.take_body();
 }
 
 }  // namespace weftc

@@ -21,12 +21,11 @@ std::vector<Loop> Cuts::loops(const LoopAxis& axis) const {
   if (at != blocks_.end())
     for (auto block = at->second.rbegin(); block != at->second.rend(); ++block) {
       const int64_t extent = above / *block;
-      loops.push_back(
-          {axis.name + "_" + std::to_string(loops.size()), extent, std::to_string(extent), axis.name, *block});
+      loops.push_back({axis.name + "_" + std::to_string(loops.size()), extent, extent, axis.name, *block});
       above = *block;
     }
   const std::string name = loops.empty() ? axis.name : axis.name + "_" + std::to_string(loops.size());
-  loops.push_back({name, above, std::to_string(above), axis.name, 1});
+  loops.push_back({name, above, above, axis.name, 1});
   return loops;
 }
 
@@ -44,13 +43,20 @@ void LoopScopes::declare_loop(const Loop& loop, const LoopAxis& axis, Scope* sco
   names.reserve(loop.variable);
 }
 
-void split_number(Scope& scope, const std::string& number, const std::vector<Loop>& loops) {
-  std::string rest = number;
+void split_number(Scope& scope, const Expr& number, const std::vector<Loop>& loops) {
+  Expr rest = number;
   for (size_t i = loops.size(); i-- > 0;) {
-    scope.put("const int64_t " + loops[i].variable + " = " + rest + (i ? " % " + loops[i].bound : "") + ";");
-    rest += " / " + loops[i].bound;
+    scope.put(Let{"int64_t", loops[i].variable, i ? binary(rest, "%", loops[i].bound) : rest});
+    rest = binary(rest, "/", loops[i].bound);
   }
 }
+
+Expr run_bound(KernelContext& context, const TensorType& type, size_t dim) {
+  const std::string bound = context.run_extent(type, static_cast<int>(dim));
+  return bound.empty() ? Expr() : name(bound);
+}
+
+LoopKind lanes_loop(Lanes lanes) { return lanes == Lanes::Warp ? LoopKind::Lanes : LoopKind::BlockThreads; }
 
 /// One loop over the whole axis, which the lanes take in turn: an element each, or neighbours.
 void LoopScopes::open_shared(Open& open, Scope* under, const LoopAxis& axis) {
@@ -58,39 +64,36 @@ void LoopScopes::open_shared(Open& open, Scope* under, const LoopAxis& axis) {
   const bool is_vector = row_vector > 1 && loops.size() > 1 && loops.back().extent == row_vector;
   const int64_t width = is_vector ? row_vector : 1, turns = axis.extent / width;
   if (is_vector) loops.pop_back();
-  const std::string bound = axis.bound.empty() ? std::to_string(turns) : axis.bound;
   const std::string v = loops.size() == 1 ? loops[0].variable : axis.name + "_all";
-  const std::string first = lanes == Lanes::Warp ? "weft::lane()" : "threadIdx.x";
-  const std::string step = lanes == Lanes::Warp ? "32" : "blockDim.x";
+  const LoopKind kind = lanes_loop(lanes);
   open.shared = true;
   open.scopes.push_back(std::make_unique<Scope>(
-      under, "for (int64_t " + v + " = " + first + "; " + v + " < " + bound + "; " + v + " += " + step + ") {"));
+      under, For{.kind = kind, .variable = v, .bound = axis.bound.empty() ? Expr(turns) : axis.bound}));
   Scope& scope = open.inner();
   scope.uniform = false;
-  if (loops.size() > 1) split_number(scope, v, loops);
+  if (loops.size() > 1) split_number(scope, name(v), loops);
   for (const Loop& loop : open.loops) open.hidden[loop.variable] = owners_[loop.variable];
   for (const Loop& loop : loops) declare_loop(loop, axis, &scope);
-  Scope::RowArray keeping{&scope, axis.extent, (turns + 31) / 32 * width, v, v + " / 32"};
+  const Expr turn = binary(name(v), "/", 32);
+  Scope::RowArray keeping{&scope, axis.extent, (turns + 31) / 32 * width, name(v), turn};
   if (is_vector) {
     open_neighbours(open.scopes, open.loops.back(), axis);
-    const std::string& n = open.loops.back().variable;
-    keeping.at = n + " * " + std::to_string(turns) + " + " + v;  // neighbouring lanes, neighbouring banks
-    keeping.lane_at = v + " / 32 * " + std::to_string(width) + " + " + n;
+    const Expr n = name(open.loops.back().variable);
+    keeping.at = binary(binary(n, "*", turns), "+", name(v));  // neighbouring lanes, neighbouring banks
+    keeping.lane_at = binary(binary(turn, "*", width), "+", n);
   }
   if (axis.bound.empty()) open.inner().keeping = keeping;
   current = &open.inner();
 }
 
 void LoopScopes::open_neighbours(std::vector<std::unique_ptr<Scope>>& scopes, const Loop& loop, const LoopAxis& axis) {
-  const std::string& n = loop.variable;
   scopes.push_back(std::make_unique<Scope>(
-      scopes.back().get(), "for (int64_t " + n + " = 0; " + n + " < " + loop.bound + "; ++" + n + ") {"));
-  scopes.back()->pragma = "#pragma unroll";
+      scopes.back().get(), For{.kind = LoopKind::Unrolled, .variable = loop.variable, .bound = loop.bound}));
   declare_loop(loop, axis, scopes.back().get());
-  vector = {n, loop.extent, scopes.back().get()};
+  vector = {loop.variable, loop.extent, scopes.back().get()};
 }
 
-LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const std::string& pragma, bool may_share) {
+LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const For& like, bool may_share) {
   Open open;
   open.before = current, open.vector_before = vector;
   const bool loops = axis.extent != 1 || !axis.bound.empty();
@@ -106,28 +109,26 @@ LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const std:
     const std::string& v = loop.variable;
     const bool loops = loop.extent != 1 || !axis.bound.empty();
     Scope* parent = open.scopes.empty() ? under : open.scopes.back().get();
-    open.scopes.push_back(std::make_unique<Scope>(
-        parent, loops ? "for (int64_t " + v + " = 0; " + v + " < " + loop.bound + "; ++" + v + ") {" : "{"));
+    const bool innermost = &loop == &open.loops.back();
+    For node = innermost ? like : For{};
+    node.variable = v, node.bound = loop.bound;
+    open.scopes.push_back(std::make_unique<Scope>(parent, loops ? Statement(std::move(node)) : Statement(Braces{})));
     open.hidden[v] = owners_.contains(v) ? owners_[v] : nullptr;
     declare_loop(loop, axis, open.scopes.back().get());
   }
-  if (open.inner().open != "{" && lanes == Lanes::Host) open.inner().pragma = pragma;
   current = &open.inner();
   return open;
 }
 
 void LoopScopes::close(Open& open) {
-  // A loop around another loop is not a vector loop, and the host's pragmas do not nest.
-  for (const std::string& line : open.inner().lines)
-    if (lanes == Lanes::Host && line.find("for (") != std::string::npos) open.inner().pragma.clear();
   for (auto scope = open.scopes.rbegin(); scope != open.scopes.rend(); ++scope) (*scope)->finish();
   for (const auto& [variable, owner] : open.hidden) owners_[variable] = owner;
   current = open.before, vector = open.vector_before;
 }
 
-LoopAxis LoopScopes::fresh_axis(const std::string& name, int64_t extent, const std::string& bound,
+LoopAxis LoopScopes::fresh_axis(const std::string& wanted, int64_t extent, const Expr& bound,
                                 const Scope* under) const {
-  LoopAxis axis{context.names.has(name) ? name + "_at" : name, extent, bound};
+  LoopAxis axis{context.names.has(wanted) ? wanted + "_at" : wanted, extent, bound};
   const auto is_open = [&](const std::string& tried) {
     for (const auto& [variable, owner] : owners_) {
       if (!owner || (variable != tried && !variable.starts_with(tried + "_"))) continue;
@@ -167,9 +168,9 @@ void LoopScopes::ask_cuts(const IndexExpr& expr) {
   }
 }
 
-std::string LoopScopes::text(const IndexExpr& expr) {
+Expr LoopScopes::at(const IndexExpr& expr) {
   ask_cuts(expr);
-  return expr.text();
+  return expr;
 }
 
 }  // namespace weftc

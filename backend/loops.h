@@ -6,25 +6,25 @@
 #include <map>
 #include <set>
 
-#include "backend/code.h"
 #include "backend/kernel_context.h"
+#include "backend/scope.h"
 
 namespace weftc {
 
 struct Loop;
 /// "const int64_t c_0 = c / 64, ..." for the loops of an axis, taken apart from one running number.
-void split_number(Scope& scope, const std::string& number, const std::vector<Loop>& loops);
+void split_number(Scope& scope, const Expr& number, const std::vector<Loop>& loops);
 
 /// One run of indices. Its loops, outer first, cover extent = product of their extents.
 struct LoopAxis {
   std::string name;
   int64_t extent = 1;
-  std::string bound;  // run-time length; empty: the extent
+  Expr bound = {};  // run-time length; empty: the extent
 };
 struct Loop {
   std::string variable;
   int64_t extent;
-  std::string bound;  // C++ text
+  Expr bound;
   std::string axis;
   int64_t unit;  // by how much the axis moves in one step
 };
@@ -44,6 +44,11 @@ class Cuts {
 /// Who runs the iterations of a row together: on the host one thread, on a device the lanes of a warp or a block; for
 /// spaces without rows each thread has elements of its own.
 enum class Lanes : uint8_t { Host, Thread, Warp, Block };
+
+/// The run-time length of a dimension; empty where it is static.
+Expr run_bound(KernelContext& context, const TensorType& type, size_t dim);
+/// The loop kind in which one of the lanes stands for all.
+LoopKind lanes_loop(Lanes lanes);
 
 class LoopScopes {
  public:
@@ -78,13 +83,15 @@ class LoopScopes {
     std::map<std::string, Scope*> hidden;
     Scope& inner() { return *scopes.back(); }
   };
-  /// `may_share`: lanes may take iterations in turn.
-  Open open(Scope* under, const LoopAxis& axis, const std::string& pragma = "", bool may_share = false);
+  /// `like`: the kind of the innermost loop, and its accumulator. `may_share`: lanes may take iterations in turn.
+  Open open(Scope* under, const LoopAxis& axis, const For& like = {}, bool may_share = false);
   void close(Open& open);
   /// The innermost loop of a device kernel: over neighbours that a thread loads and stores at once.
   void open_neighbours(std::vector<std::unique_ptr<Scope>>& scopes, const Loop& loop, const LoopAxis& axis);
+  /// Whether a loop variable is one of several of its axis.
+  bool is_cut(const std::string& variable) const { return loops_.at(variable).second.name != variable; }
   /// Axis of that name and extent, renamed where one is open around `under`.
-  LoopAxis fresh_axis(const std::string& name, int64_t extent, const std::string& bound, const Scope* under) const;
+  LoopAxis fresh_axis(const std::string& name, int64_t extent, const Expr& bound, const Scope* under) const;
 
   void own(const std::string& variable, Scope* scope) { owners_[variable] = scope; }
   /// The innermost scope that the variables of the expressions live in.
@@ -93,14 +100,14 @@ class LoopScopes {
   /// Registers a loop variable that open() did not make.
   void declare_loop(const Loop& loop, const LoopAxis& axis, Scope* scope);
 
-  /// C++ text of an index in emitted code; asks for the cuts that would remove its digits.
-  std::string text(const IndexExpr& expr);
+  /// An index as an expression of emitted code; asks for the cuts that would remove its digits.
+  Expr at(const IndexExpr& expr);
+  void ask_cuts(const IndexExpr& expr);
   /// A cut was asked for: write the kernel again.
   bool again() const { return again_; }
   void ask_again() { again_ = true; }
 
  private:
-  void ask_cuts(const IndexExpr& expr);
   void open_shared(Open& open, Scope* under, const LoopAxis& axis);
 
   Cuts& cuts_;

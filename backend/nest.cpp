@@ -62,6 +62,13 @@ static size_t parallel_loops(const std::vector<OuterLoop>& loops, int64_t work) 
   return loops.size();
 }
 
+/// How many iterations nested loops have together.
+static Expr product_of(const std::vector<OuterLoop>& loops, size_t count) {
+  Expr product;
+  for (size_t i = 0; i < count; ++i) product = i ? binary(product, "*", loops[i].loop.bound) : loops[i].loop.bound;
+  return product;
+}
+
 /// A range of tasks as runs of the last loop, which stays one that can vectorise:
 ///
 ///   for (int64_t task = begin, next; task < end; task = next) {
@@ -71,20 +78,17 @@ static size_t parallel_loops(const std::vector<OuterLoop>& loops, int64_t work) 
 ///     for (int64_t c = first; c < first + (next - task); ++c) {
 static void open_runs(LoopScopes& scopes, OpenOuter& open, const std::vector<OuterLoop>& loops,
                       const OuterLoops& outer) {
-  const OuterLoop& last = loops.back();
-  open.scopes.push_back(
-      std::make_unique<Scope>(&open.inner(), "for (int64_t task = begin, next; task < end; task = next) {"));
+  const Loop& last = loops.back().loop;
+  open.scopes.push_back(std::make_unique<Scope>(&open.inner(), TeamRuns{.run = last.bound, .body = {}}));
   Scope& turn = open.inner();
-  turn.put("const int64_t first = task % " + last.loop.bound + ";");
-  turn.put("next = std::min(end, task - first + " + last.loop.bound + ");");
   std::vector<Loop> before;
   for (size_t i = 0; i + 1 < loops.size(); ++i) before.push_back(loops[i].loop);
-  split_number(turn, "task / " + last.loop.bound, before);
+  split_number(turn, binary(name("task"), "/", last.bound), before);
   for (size_t i = 0; i + 1 < loops.size(); ++i) scopes.declare_loop(loops[i].loop, outer.axes[loops[i].axis], &turn);
-  const std::string& v = last.loop.variable;
-  open.scopes.push_back(std::make_unique<Scope>(
-      &turn, "for (int64_t " + v + " = first; " + v + " < first + (next - task); ++" + v + ") {"));
-  scopes.declare_loop(last.loop, outer.axes[last.axis], &open.inner());
+  const Expr end = binary(name("first"), "+", binary(name("next"), "-", name("task")));
+  open.scopes.push_back(
+      std::make_unique<Scope>(&turn, For{.variable = last.variable, .bound = end, .first = name("first")}));
+  scopes.declare_loop(last, outer.axes[loops.back().axis], &open.inner());
 }
 
 /// Hands the leading loops to the team and opens them; true if that is all of them, declared too.
@@ -94,12 +98,9 @@ static bool open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
   context.need({Argument::Kind::Team});
   int64_t inside = outer.work;
   for (size_t i = parallel; i < loops.size(); ++i) inside *= loops[i].loop.extent;
-  std::string count;
-  for (size_t i = 0; i < parallel; ++i) count += (i ? " * " : "") + loops[i].loop.bound;
-  const std::string grain = std::to_string(std::max<int64_t>(1, kTaskWork / inside));
+  const int64_t grain = std::max<int64_t>(1, kTaskWork / inside);
   open.scopes.push_back(std::make_unique<Scope>(
-      &scopes.root, "team.parallel(" + count + ", " + grain + ", [&](int64_t begin, int64_t end) {"));
-  open.inner().close = "});";
+      &scopes.root, TeamTasks{.count = product_of(loops, parallel), .grain = grain, .body = {}}));
   scopes.floor = &open.inner();
   const bool single = parallel == 1;
   if (!single && parallel == loops.size() && loops.back().loop.extent >= kLeastRun) {
@@ -108,10 +109,10 @@ static bool open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
   }
   const std::string v = single ? loops[0].loop.variable : "task";
   open.scopes.push_back(
-      std::make_unique<Scope>(&open.inner(), "for (int64_t " + v + " = begin; " + v + " < end; ++" + v + ") {"));
+      std::make_unique<Scope>(&open.inner(), For{.variable = v, .bound = name("end"), .first = name("begin")}));
   std::vector<Loop> parts;
   for (size_t i = 0; !single && i < parallel; ++i) parts.push_back(loops[i].loop);
-  split_number(open.inner(), "task", parts);
+  split_number(open.inner(), name("task"), parts);
   return false;
 }
 
@@ -124,11 +125,9 @@ static void open_grid(LoopScopes& scopes, OpenOuter& open, std::vector<OuterLoop
   std::optional<OuterLoop> vector;
   if (outer.vector > 1 && loops.back().loop.extent == outer.vector) vector = loops.back(), loops.pop_back();
   int64_t count = 1;
-  std::string bound;
   std::vector<Loop> parts;
   for (const OuterLoop& l : loops) {
     count *= l.loop.extent;
-    bound += (bound.empty() ? "" : " * ") + l.loop.bound;
     parts.push_back(l.loop);
   }
   if (lanes == Lanes::Thread) context.cover((count + 255) / 256, std::min<int64_t>(whole_warps(count), 256));
@@ -137,17 +136,19 @@ static void open_grid(LoopScopes& scopes, OpenOuter& open, std::vector<OuterLoop
     context.cover(count, std::clamp<int64_t>(whole_warps(outer.work / scopes.row_vector), 32, 256));
   if (loops.empty()) {
     const bool row = lanes != Lanes::Thread;
-    open.scopes.push_back(std::make_unique<Scope>(&scopes.root, row ? "{" : "if (weft::thread() == 0) {"));
+    const Statement once = row ? Statement(Braces{}) : Statement(OneLane{.lanes = LoopKind::Threads, .body = {}});
+    open.scopes.push_back(std::make_unique<Scope>(&scopes.root, once));
     open.inner().uniform = row;
     return;
   }
-  const char* first = lanes == Lanes::Thread ? "weft::thread()" : lanes == Lanes::Warp ? "weft::warp()" : "blockIdx.x";
-  const char* step = lanes == Lanes::Thread ? "weft::threads()" : lanes == Lanes::Warp ? "weft::warps()" : "gridDim.x";
+  const LoopKind kind = lanes == Lanes::Thread ? LoopKind::Threads
+                        : lanes == Lanes::Warp ? LoopKind::Warps
+                                               : LoopKind::Blocks;
   const std::string v = parts.size() == 1 ? parts[0].variable : lanes == Lanes::Thread ? "element" : "row_all";
   open.scopes.push_back(std::make_unique<Scope>(
-      &scopes.root, "for (int64_t " + v + " = " + first + "; " + v + " < " + bound + "; " + v + " += " + step + ") {"));
+      &scopes.root, For{.kind = kind, .variable = v, .bound = product_of(loops, loops.size())}));
   open.inner().uniform = lanes != Lanes::Thread;
-  if (parts.size() > 1) split_number(open.inner(), v, parts);
+  if (parts.size() > 1) split_number(open.inner(), name(v), parts);
   for (const OuterLoop& l : loops) scopes.declare_loop(l.loop, outer.axes[l.axis], &open.inner());
   if (!vector) return;
   scopes.open_neighbours(open.scopes, vector->loop, outer.axes[vector->axis]);
@@ -168,13 +169,11 @@ OpenOuter open_outer(LoopScopes& scopes, const OuterLoops& outer, const Cuts& cu
     const Loop& loop = loops[i].loop;
     if (i >= parallel) {
       Scope* parent = open.scopes.empty() ? &scopes.root : &open.inner();
-      const std::string& v = loop.variable;
-      open.scopes.push_back(std::make_unique<Scope>(
-          parent, "for (int64_t " + v + " = 0; " + v + " < " + loop.bound + "; ++" + v + ") {"));
+      open.scopes.push_back(std::make_unique<Scope>(parent, For{.variable = loop.variable, .bound = loop.bound}));
     }
     scopes.declare_loop(loop, outer.axes[loops[i].axis], &open.inner());
   }
-  if (open.scopes.empty()) open.scopes.push_back(std::make_unique<Scope>(&scopes.root, "{"));
+  if (open.scopes.empty()) open.scopes.push_back(std::make_unique<Scope>(&scopes.root, Braces{}));
   for (const LoopAxis& axis : outer.axes) open.index.push_back(Cuts::index(cuts.loops(axis)));
   scopes.current = &open.inner();
   return open;
@@ -257,19 +256,19 @@ struct AxisRun {
   std::vector<int64_t> dims;
 };
 std::vector<AxisRun> axis_runs(KernelContext& context, const IterationSpace& space, bool reduced,
-                               const std::string& name) {
+                               const std::string& prefix) {
   std::vector<AxisRun> runs;
   bool joins = false;
   for (int64_t d = 0; d < static_cast<int64_t>(space.dims.size()); ++d) {
     const bool is_reduced = std::find(space.reduced.begin(), space.reduced.end(), d) != space.reduced.end();
     if (is_reduced != reduced) continue;
-    const std::string bound = context.run_extent(space.type, static_cast<int>(d));
+    const Expr bound = run_bound(context, space.type, static_cast<size_t>(d));
     if (bound.empty() && joins) {
       runs.back().axis.extent *= space.extent_of(d);
       runs.back().dims.push_back(d);
       continue;
     }
-    std::string unique = name + (runs.empty() ? "" : std::to_string(runs.size() + 1));
+    std::string unique = prefix + (runs.empty() ? "" : std::to_string(runs.size() + 1));
     if (context.names.has(unique)) unique += "_at";
     runs.push_back({{unique, space.extent_of(d), bound}, {d}});
     joins = bound.empty();
@@ -373,14 +372,6 @@ static std::vector<IterationSpace> segments(KernelContext& context, const Iterat
   return parts.size() == 1 ? std::vector<IterationSpace>{space} : parts;
 }
 
-/// A loop around statements without loops is a vector loop.
-static void mark_vector_loop(const LoopScopes& scopes, Scope& scope) {
-  if (scopes.lanes != Lanes::Host) return;
-  const auto nested = [](const std::string& line) { return line.find("for (") != std::string::npos; };
-  if (scope.open.starts_with("for") && std::none_of(scope.lines.begin(), scope.lines.end(), nested))
-    scope.pragma = "#pragma omp simd";
-}
-
 /// The reductions of a row, in order, before anything reads them: each loop may then use what those before it have
 /// kept.
 static void write_reductions(Elements& elements, KernelContext& context, const IterationSpace& space,
@@ -437,8 +428,7 @@ static Lanes lanes_for(const IterationSpace& space, int64_t row) {
   return row <= kWarpRow ? Lanes::Warp : Lanes::Block;
 }
 
-static std::vector<std::string> write_space(KernelContext& context, const IterationSpace& space, Attempt& attempt,
-                                            bool& again) {
+static Statements write_space(KernelContext& context, const IterationSpace& space, Attempt& attempt, bool& again) {
   Elements elements(context, attempt);
   const std::vector<AxisRun> rows = axis_runs(context, space, false, space.reduced.empty() ? "i" : "row");
   OuterLoops outer;
@@ -460,31 +450,29 @@ static std::vector<std::string> write_space(KernelContext& context, const Iterat
     std::vector<LoopScopes::Open> inner;
     for (const AxisRun& run : axis_runs(context, space, true, "c")) {
       Scope* under = inner.empty() ? &open.inner() : &inner.back().inner();
-      inner.push_back(elements.scopes.open(under, run.axis, "#pragma omp simd", true));
+      inner.push_back(elements.scopes.open(under, run.axis, {.kind = LoopKind::Vector}, true));
       fill(index, run, inner.back().index, space);
     }
     store_all(elements, context, space.outputs, &space.dims, index);
     for (auto loop = inner.rbegin(); loop != inner.rend(); ++loop) elements.scopes.close(*loop);
   }
-  mark_vector_loop(elements.scopes, open.inner());
+  if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host) loop->kind = LoopKind::Vector;
   close_outer(elements.scopes, open);
   again = elements.again();
-  return elements.scopes.root.lines;
+  return elements.scopes.root.take_body();
 }
 
-/// Adds the text of one part. Statements outside its loops get a block of their own: each part names its values afresh.
-static void append_part(std::vector<std::string>& lines, const std::vector<std::string>& part) {
-  const auto declares = [](const std::string& line) {
-    return line[0] != ' ' && line[0] != '#' && line.find(" = ") != std::string::npos && !line.starts_with("for");
-  };
-  const bool block = std::any_of(part.begin(), part.end(), declares);
-  if (block) lines.push_back("{");
-  for (const std::string& line : part) lines.push_back(block && line[0] != '#' ? "  " + line : line);
-  if (block) lines.push_back("}");
+/// Adds the statements of one part. Those outside its loops get a block of their own: each part names its values
+/// afresh.
+static void append_part(Statements& statements, Statements part) {
+  if (has_declaration(part))
+    statements.push_back(Braces{std::move(part)});
+  else
+    append(statements, std::move(part));
 }
 
-static std::vector<std::string> write_part(KernelContext& context, ValueId value, const std::string& array,
-                                           const IterationSpace& space, Attempt& attempt, bool& again) {
+static Statements write_part(KernelContext& context, ValueId value, const std::string& array,
+                             const IterationSpace& space, Attempt& attempt, bool& again) {
   Elements elements(context, attempt);
   const std::vector<AxisRun> runs = axis_runs(context, space, false, "i");
   OuterLoops outer;
@@ -493,46 +481,46 @@ static std::vector<std::string> write_part(KernelContext& context, ValueId value
   IndexList index(space.dims.size());
   for (size_t r = 0; r < runs.size(); ++r) fill(index, runs[r], open.index[r], space);
   const Element element = elements.at(value, index);
-  open.inner().put(array + "[" + elements.scopes.text(linear_index(index, space.dims)) + "] = " + element.text + ";");
-  mark_vector_loop(elements.scopes, open.inner());
+  const Expr at = elements.scopes.at(linear_index(index, space.dims));
+  open.inner().put(Store{weftc::element(array, at), element.expr});
+  if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host) loop->kind = LoopKind::Vector;
   close_outer(elements.scopes, open);
   again = elements.again();
-  return elements.scopes.root.lines;
+  return elements.scopes.root.take_body();
 }
 
-std::vector<std::string> write_array(KernelContext& context, ValueId value, const std::string& array) {
+Statements write_array(KernelContext& context, ValueId value, const std::string& array) {
   const IterationSpace whole{context.body.type(value), context.dims(value), {}, {}, {}, {}, {}};
-  std::vector<std::string> lines;
+  const std::string type = compute_type(whole.type.dtype);
+  Statements statements = {"const std::unique_ptr<" + type + "[]> " + array + "(new " + type + "[" +
+                           std::to_string(std::max<int64_t>(1, element_count(whole.dims))) + "]);"};
   for (const IterationSpace& space : segments(context, whole)) {
     Attempt attempt;
     bool again = true;
-    std::vector<std::string> part;
+    Statements part;
     for (int round = 0; again && round < 8 && !context.failed(); ++round)
       part = write_part(context, value, array, space, attempt, again);
-    append_part(lines, part);
+    append_part(statements, std::move(part));
   }
-  const std::string type = compute_type(whole.type.dtype);
-  lines.insert(lines.begin(), "const std::unique_ptr<" + type + "[]> " + array + "(new " + type + "[" +
-                                  std::to_string(std::max<int64_t>(1, element_count(whole.dims))) + "]);");
-  return lines;
+  return statements;
 }
 
-std::vector<std::string> write_nests(KernelContext& context) {
+Statements write_nests(KernelContext& context) {
   std::vector<IterationSpace> parts;
   for (const IterationSpace& whole : spaces_of(context))
     for (IterationSpace& part : segments(context, whole)) parts.push_back(std::move(part));
-  std::vector<std::string> lines;
+  Statements statements;
   for (const IterationSpace& space : parts) {
     Attempt attempt;
     bool again = true;
-    std::vector<std::string> part;
+    Statements part;
     // Each round adds a cut or a kept value, so this ends; eight rounds are more than any chain of views needs.
     for (int round = 0; again && round < 8 && !context.failed(); ++round)
       part = write_space(context, space, attempt, again);
     if (parts.size() == 1) return part;
-    append_part(lines, part);
+    append_part(statements, std::move(part));
   }
-  return lines;
+  return statements;
 }
 
 }  // namespace weftc

@@ -5,10 +5,10 @@
 namespace weftc {
 
 /// The statements of a kernel's body, or nothing after refusing. Every output is written whole.
-std::vector<std::string> write_nests(KernelContext& context);
+Statements write_nests(KernelContext& context);
 
 /// Statements that compute all elements of a value into a new row-major array `array` of its compute type.
-std::vector<std::string> write_array(KernelContext& context, ValueId value, const std::string& array);
+Statements write_array(KernelContext& context, ValueId value, const std::string& array);
 
 /// Loops of an iteration space, handed to a team where there is work for one.
 struct OuterLoops {

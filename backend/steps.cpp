@@ -4,7 +4,7 @@
 #include <set>
 
 #include "backend/chunk_kernel.h"
-#include "backend/code.h"
+#include "backend/print.h"
 #include "backend/render.h"
 #include "ir/exchange_types.h"
 
@@ -471,19 +471,19 @@ std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel
   indent_into(body, kernel.lines());
   body.push_back("}");
   const std::string declared = join(kernel.parameters(), ", ");
-  std::string& name = chunk_kernel_names_[declared + block_text(body, 0)];
+  std::string& name = chunk_kernel_names_[declared + joined_lines(body)];
   const bool is_new = name.empty();
   if (is_new) name = free_names_.unique(kernel.name());
   KernelText text;
   text.name = name;
   text.blocks = kernel.blocks(), text.threads = plan_.target.chunk_threads;
+  for (KernelId id : kernel.called()) text.has_tensor_cores |= called(id).has_tensor_cores;
   if (is_new) {
-    text.parameters = wrapped_head("void " + name, declared);
+    text.parameters = wrapped_head("void " + name, kernel.parameters());
     const std::string comment = nodes_text(plan_, s.origins, 100) + (s.transform.empty() ? "" : "; " + s.transform);
-    const std::string defined = join(kernel.parameters(true), ", ");
-    const std::string head = is_cuda(plan_) ? wrapped_head("__global__ void " + name, defined) : text.parameters;
+    const std::string head = is_cuda(plan_) ? wrapped_head("__global__ void " + name, kernel.parameters(true)) : text.parameters;
     Params params;
-    params.set("nodes", comment_text(comment)).set("head", head).set("body", block_text(body, 0));
+    params.set("nodes", comment_text(comment)).set("head", head).set("body", joined_lines(body));
     text.text = render_file("kernel.cpp", params);
     chunk_kernels_.push_back(text);
     for (KernelId id : kernel.called())

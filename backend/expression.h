@@ -1,0 +1,75 @@
+// Scalar expressions of emitted code as trees: names and literals, index expressions, elements of arrays, and patterns
+// with operands. Only the printer makes text of them, and decides where parentheses stand.
+//
+//   element("x", row * 768 + c)                       x[row * 768 + c]
+//   binary(name("y"), "*", binary(a, "+", b))         y * (a + b)
+//   call("weft::maximum", {name("y_max"), a})         weft::maximum(y_max, a)
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/kernel/index_expr.h"
+
+namespace weftc {
+
+/// How tightly an expression holds together, loosest first. An operand that is looser than its place needs
+/// parentheses.
+enum class Binding : uint8_t { Choice, Or, And, Comparison, Sum, Product, Prefix, Primary };
+
+class Expr {
+ public:
+  struct Operand;
+  struct Node;
+
+  Expr() = default;
+  Expr(const IndexExpr& index);
+  Expr(int64_t number) : Expr(IndexExpr(number)) {}
+  explicit Expr(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+
+  bool empty() const { return !node_; }
+  /// A name or a literal, which may stand in several places at no cost.
+  bool is_simple() const;
+  const Node& node() const { return *node_; }
+
+ private:
+  std::shared_ptr<const Node> node_;
+};
+
+struct Expr::Operand {
+  Expr expr;
+  Binding needs = Binding::Primary;  // looser ones get parentheses
+};
+
+struct Expr::Node {
+  enum class Kind : uint8_t {
+    Simple,   // `text`: a name or a literal
+    Index,    // `index`
+    Pattern,  // `text`, in which $0, $1 ... stand for the operands
+  };
+  Kind kind;
+  std::string text;
+  IndexExpr index;
+  std::vector<Operand> operands;
+  Binding binding = Binding::Primary;
+};
+
+/// A variable, or anything that reads like one.
+Expr name(std::string text);
+Expr literal(std::string text);
+/// base[index]
+Expr element(const std::string& base, const Expr& index);
+/// base + offset: where an element lies; the base alone where the offset is 0.
+Expr address(const std::string& base, const IndexExpr& offset);
+/// function(a, b)
+Expr call(const std::string& function, const std::vector<Expr>& arguments);
+/// A pattern in which each operand is put in parentheses unless it is primary; the whole binds as `binding` says.
+Expr pattern(std::string text, const std::vector<Expr>& operands, Binding binding);
+/// a + b, a * b, a / b % c, a < b: operators of C++ that bind to the left.
+Expr binary(const Expr& a, const std::string& op, const Expr& b);
+/// condition ? a : b
+Expr choice(const Expr& condition, const Expr& a, const Expr& b);
+/// a && b && c; empty for none.
+Expr all_of(const std::vector<Expr>& conditions);
+
+}  // namespace weftc

@@ -1,0 +1,33 @@
+// Statements and expressions as C++: one dialect for the host, one for a device.
+#pragma once
+#include "backend/statement.h"
+
+namespace weftc {
+
+/// C++ text of an expression.
+std::string text_of(const Expr& expr);
+
+/// What differs between targets in the text of a loop nest.
+class Dialect {
+ public:
+  virtual ~Dialect() = default;
+  /// A line in front of the loop, or nothing.
+  virtual std::string pragma(const For& loop) const = 0;
+  /// The first iteration of the loop that a thread runs, and by how much it steps.
+  virtual std::string first(LoopKind kind) const = 0;
+  virtual std::string step(LoopKind kind) const = 0;
+  /// True for one of those that run a loop of this kind.
+  virtual std::string is_first(LoopKind kind) const = 0;
+  virtual std::string barrier() const = 0;
+};
+
+const Dialect& host_dialect();
+const Dialect& device_dialect();
+
+/// One line for each statement without a body, indented by two columns for each level.
+std::vector<std::string> lines_of(const Statements& statements, const Dialect& dialect);
+
+/// The lines as one text.
+std::string joined_lines(const std::vector<std::string>& lines);
+
+}  // namespace weftc

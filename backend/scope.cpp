@@ -1,0 +1,12 @@
+#include "backend/scope.h"
+
+namespace weftc {
+
+void Scope::finish() {
+  *node_->body() = std::move(body_);
+  parent->put(std::move(*node_));
+  append(parent->body_, std::move(behind_));
+  parent->arrays.merge(filled);
+}
+
+}  // namespace weftc

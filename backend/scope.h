@@ -1,0 +1,47 @@
+// Statements under construction as a tree of scopes, so that a statement can be put as far out as its operands allow.
+#pragma once
+#include <map>
+
+#include "backend/statement.h"
+
+namespace weftc {
+
+/// A loop or block under construction. It joins the parent when it is closed; what is put into the parent before that
+/// stands in front of it.
+struct Scope {
+  Scope* parent = nullptr;
+  int depth = 0;
+  /// Device kernels: all threads of a row run it together, and its values are the same on all of them.
+  bool uniform = true;
+  /// Device kernels: a loop over a row whose iterations lanes take in turn, and where a lane keeps what it computed in
+  /// one of them for the next loop over the row: in an array of its own, or in one of the row.
+  struct RowArray {
+    Scope* loop = nullptr;  // outermost of the row's loops
+    int64_t count = 0, lane_count = 0;
+    Expr at, lane_at;
+  };
+  std::optional<RowArray> keeping;
+  std::map<std::string, Expr> known;   // values that have a name here
+  std::map<std::string, Expr> arrays;  // values that a finished loop of this scope has put into an array
+  std::map<std::string, Expr> filled;  // those that this loop fills
+
+  Scope() = default;
+  Scope(Scope* parent, Statement node)
+      : parent(parent), depth(parent->depth + 1), uniform(parent->uniform), node_(std::move(node)) {}
+
+  void put(Statement statement) { body_.push_back(std::move(statement)); }
+  /// Stands behind the closed scope.
+  void put_behind(Statement statement) { behind_.push_back(std::move(statement)); }
+  const Statements& body() const { return body_; }
+  Statements take_body() { return std::move(body_); }
+  /// The loop that this is; null for another block.
+  For* loop() { return node_ ? std::get_if<For>(&node_->what) : nullptr; }
+  /// Joins the parent's statements.
+  void finish();
+
+ private:
+  std::optional<Statement> node_;  // what it is when closed; nothing for the outermost scope
+  Statements body_, behind_;
+};
+
+}  // namespace weftc

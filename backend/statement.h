@@ -1,0 +1,133 @@
+// Statements of emitted code as trees: a loop nest before it is text. Generators build them, the printer (print.h)
+// makes C++ of them. What is asked of code that is not yet printed (whether it loops, what it declares) is asked of the
+// tree.
+#pragma once
+#include <optional>
+#include <variant>
+
+#include "backend/expression.h"
+#include "ir/layout.h"
+
+namespace weftc {
+
+struct Statement;
+using Statements = std::vector<Statement>;
+
+/// `const float y = value;`, or a variable that later statements change.
+struct Let {
+  std::string type, name;
+  Expr value;  // empty: none yet
+  bool is_mutable = false;
+};
+/// `alignas(64) float y_row[768];`
+struct LocalArray {
+  std::string type, name;
+  int64_t count = 0;
+  bool is_aligned = false;
+};
+/// `y[i] = value;`
+struct Store {
+  Expr to, value;
+};
+/// `y_sum += value;`: the accumulator takes one more element.
+struct Reduce {
+  ReduceOp op = ReduceOp::Sum;
+  Expr into;
+  Expr value;
+};
+/// Threads of a block wait for each other.
+struct BlockBarrier {};
+/// A call of the runtime or a declaration that no other statement says, as a line of C++.
+struct Line {
+  std::string text;
+};
+
+/// Who runs the iterations of a loop.
+enum class LoopKind : uint8_t {
+  Serial,        // one thread
+  Vector,        // one thread, several at once where the loop contains no other
+  Unrolled,      // one thread, whose registers hold what each iteration computes
+  Threads,       // all threads of the grid take them in turn
+  Warps,         // all warps of the grid
+  Blocks,        // all blocks of the grid
+  Lanes,         // the lanes of a warp
+  BlockThreads,  // the threads of a block
+  BlockWarps,    // the warps of a block
+};
+
+struct For {
+  /// The accumulator of a vector loop: each lane has one of its own.
+  struct Accumulator {
+    ReduceOp op;
+    std::string name;
+  };
+  LoopKind kind = LoopKind::Serial;
+  std::string variable = {};
+  Expr bound = {};
+  Expr first = 0;
+  Expr step = 1;  // for loops of one thread; the others step by the number of those who take turns
+  std::string type = "int64_t";
+  std::optional<Accumulator> accumulator = {};
+  Statements body = {};
+};
+/// Tasks [0, count), of which threads of the team take ranges [begin, end) of at least `grain`.
+struct TeamTasks {
+  Expr count;
+  int64_t grain = 1;
+  Statements body = {};
+};
+/// A team's range of tasks as runs of at most `run` that begin at `first` inside a multiple of it: the run ends before
+/// task `next`.
+struct TeamRuns {
+  Expr run;
+  Statements body = {};
+};
+struct If {
+  Expr condition;
+  Statements body = {};
+};
+/// What all lanes of a row have in common, one of them does.
+struct OneLane {
+  LoopKind lanes = LoopKind::Lanes;  // Lanes, BlockThreads, or Threads: one of the whole grid
+  Statements body = {};
+};
+/// A call whose last argument is a lambda: `head` ends with its brace, `close` is what stands behind the body.
+struct Callback {
+  std::string head;
+  Statements body = {};
+  std::string close = "});";
+};
+/// Braces around declarations of their own.
+struct Braces {
+  Statements body = {};
+};
+
+namespace detail {
+template <class T, class V>
+constexpr bool is_alternative = false;
+template <class T, class... Nodes>
+constexpr bool is_alternative<T, std::variant<Nodes...>> = (std::is_same_v<T, Nodes> || ...);
+}  // namespace detail
+
+struct Statement {
+  using Variant = std::variant<Let, LocalArray, Store, Reduce, BlockBarrier, Line, For, TeamTasks, TeamRuns, If,
+                               OneLane, Callback, Braces>;
+  Variant what;
+
+  template <class T>
+  requires detail::is_alternative<std::remove_cvref_t<T>, Variant> Statement(T&& node) : what(std::forward<T>(node)) {}
+  Statement(std::string line) : what(Line{std::move(line)}) {}
+  Statement(const char* line) : what(Line{line}) {}
+
+  /// The statements inside; null for a statement that has none.
+  Statements* body();
+  const Statements* body() const { return const_cast<Statement*>(this)->body(); }
+};
+
+/// Whether there is a loop among the statements, at any depth.
+bool has_loop(const Statements& statements);
+/// Whether one of the statements, not those inside them, declares a name.
+bool has_declaration(const Statements& statements);
+void append(Statements& statements, Statements more);
+
+}  // namespace weftc

@@ -25,22 +25,23 @@ std::string ChunkKernel::parameter(const std::string& type, const std::string& w
   return parameters_.emplace(argument, ChunkParameter{type, name}).first->second.name;
 }
 
-std::string ChunkKernel::with_outer(const std::string& text) {
-  for (size_t t = 0; t + 1 < text_.times_.size(); ++t) {
-    const std::string& variable = text_.times_[t].variable;
-    if (text.find(variable) == std::string::npos || parameters_.contains(variable)) continue;
-    order_.push_back(variable);
-    parameters_.emplace(variable, ChunkParameter{"int ", variable});
+IndexExpr ChunkKernel::with_outer(const IndexExpr& index) {
+  for (const AtomPtr& atom : variables_of(index)) {
+    if (atom->text == text_.times_.back().variable || parameters_.contains(atom->text)) continue;
+    order_.push_back(atom->text);
+    parameters_.emplace(atom->text, ChunkParameter{"int ", atom->text});
   }
-  return text;
+  return index;
 }
 
 std::string ChunkKernel::passed(const LaunchStep& launch, const Argument& argument) {
-  const KernelContext context(plan_, plan_.kernel(launch.kernel), text_.diags_);
+  const Kernel& kernel = plan_.kernel(launch.kernel);
+  if (argument.kind == Argument::Kind::Chunk)
+    return with_outer(text_.time_index(kernel.place, kernel.mesh, argument.number)).text();
   const std::string value = text_.argument(launch, text_.called(launch.kernel), argument);
-  if (argument.kind == Argument::Kind::Chunk) return with_outer(value);
   if (on_device_ && argument.kind == Argument::Kind::Invocation)  // which a device reads where it lies
     return parameter("const uint32_t* ", "invocation_at", value);
+  const KernelContext context(plan_, kernel, text_.diags_);
   return parameter(argument_type(argument.kind), context.argument_name(argument), value);
 }
 
@@ -110,29 +111,33 @@ void ChunkKernel::accumulate(const CopyStep& copy) {
 }
 
 /// Flags of other ranks than those of the kernel's own table have a table of theirs.
-std::string ChunkKernel::of_peers(const std::string& call, SignalId id, const std::string& at) {
+std::string ChunkKernel::of_peers(const std::string& call, SignalId id, const std::optional<IndexExpr>& at) {
   const Signal& signal = plan_.signals[id.index];
   std::string table = peers_;
   if (on_device_ && !signal.axes.empty())
     table = parameter("weft::Peers ", "peers", "r.peers(" + text_.names_.group(signal.place, signal.axes) + ")");
   const std::string name =
       parameter("weft::Signal ", identifier(last_component(signal.name)), text_.names_.signals[id.index]);
-  return table + "." + call + "(" + name + (at.empty() ? "" : ", " + with_outer(at)) + ")";
+  return table + "." + call + "(" + name + (at ? ", " + with_outer(*at).text() : "") + ")";
 }
 
-std::string ChunkKernel::wait(SignalId id, const std::string& at, const std::string& condition) {
+std::string ChunkKernel::wait(SignalId id, const std::optional<IndexExpr>& at, const std::string& condition) {
   const std::string call = of_peers("wait", id, at);
   if (on_device_) return "if (" + (condition.empty() ? "" : condition + " && ") + "!" + call + ") return;";
   return (condition.empty() ? "" : "if (" + condition + ") ") + call + ";";
 }
 
-std::string ChunkKernel::raise(SignalId id, const std::string& at) {
+std::string ChunkKernel::raise(SignalId id, const std::optional<IndexExpr>& at) {
   return (on_device_ ? "if (blockIdx.x == 0) " : "") + of_peers("signal", id, at) + ";";
 }
 
 void ChunkKernel::add(const Step& step) {
-  const auto wait_for = [&](SignalId id, const std::string& at, const std::string& late) { return wait(id, at, late); };
-  const auto raise_it = [&](SignalId id, const std::string& at, const std::string&) { return raise(id, at); };
+  const auto wait_for = [&](SignalId id, const std::optional<IndexExpr>& at, const std::string& late) {
+    return wait(id, at, late);
+  };
+  const auto raise_it = [&](SignalId id, const std::optional<IndexExpr>& at, const std::string&) {
+    return raise(id, at);
+  };
   for (std::string& line : text_.waits(step, wait_for)) lines_.push_back(std::move(line));
   if (const auto* copy = std::get_if<CopyStep>(&step.what))
     accumulate(*copy);

@@ -53,12 +53,12 @@ class ChunkKernel {
   void add(const Step& step);
   void launch(const LaunchStep& launch);
   void accumulate(const CopyStep& copy);
-  std::string wait(SignalId id, const std::string& at, const std::string& condition);
-  std::string raise(SignalId id, const std::string& at);
+  std::string wait(SignalId id, const std::optional<IndexExpr>& at, const std::string& condition);
+  std::string raise(SignalId id, const std::optional<IndexExpr>& at);
   /// "peers.wait(ready, chunk)"
-  std::string of_peers(const std::string& call, SignalId id, const std::string& at);
-  /// The text, in which variables of loops around this one are parameters.
-  std::string with_outer(const std::string& text);
+  std::string of_peers(const std::string& call, SignalId id, const std::optional<IndexExpr>& at);
+  /// The index, whose variables of loops around this one are parameters now.
+  IndexExpr with_outer(const IndexExpr& index);
 
   const StepText& text_;
   const Plan& plan_;

@@ -16,14 +16,14 @@ int64_t tiles_of(const Tile& tile, int64_t batch, int64_t rows, int64_t columns)
   return batch * ((rows + tile.m - 1) / tile.m) * ((columns + tile.n - 1) / tile.n);
 }
 
-Statements put_sums(KernelContext& context, ValueId root, const Epilogue& behind,
-                                  const std::string& call) {
-  Attempt attempt;
-  Elements elements(context, attempt);
+Statements put_sums(KernelContext& context, ValueId root, const Epilogue& behind, const std::string& call) {
+  Cuts cuts;
+  Elements elements(context, cuts);
   LoopScopes& scopes = elements.scopes;
   const std::string sum = scopes.names.unique(std::string(last_component(context.body.value(root).name)) + "_sum");
-  Scope put(&scopes.root, Callback{call + ", [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t m, int64_t n, " +
-                                   compute_type(context.body.type(root).dtype) + " " + sum + ") {"});
+  Scope put(&scopes.root,
+            Callback{call + ", [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t m, int64_t n, " +
+                     compute_type(context.body.type(root).dtype) + " " + sum + ") {"});
   put.uniform = false;
   scopes.lanes = Lanes::Thread;
   scopes.floor = scopes.current = &put;

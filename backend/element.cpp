@@ -8,8 +8,18 @@
 
 namespace weftc {
 
-Elements::Elements(KernelContext& context, Attempt& attempt)
-    : scopes(context, attempt.cuts), context_(context), body_(context.body), attempt_(attempt) {}
+Elements::Elements(KernelContext& context, Cuts& cuts)
+    : scopes(context, cuts), context_(context), body_(context.body) {}
+
+Statements build_nest(KernelContext& context, const std::function<void(Elements& elements, Cuts& cuts)>& build) {
+  Cuts cuts;
+  // Each turn adds a cut, of which an axis has as many as its extent has factors.
+  while (true) {
+    Elements elements(context, cuts);
+    build(elements, cuts);
+    if (!elements.scopes.wants_cut() || context.failed()) return elements.scopes.root.take_body();
+  }
+}
 
 Element Elements::fail(const char* id, const Op& op, const std::string& what) {
   context_.refuse(id, op, what);
@@ -18,7 +28,8 @@ Element Elements::fail(const char* id, const Op& op, const std::string& what) {
 
 static std::string key_of(ValueId value, const IndexList& index, const std::string& peer) {
   std::string key = std::to_string(value.index) + peer;
-  for (const IndexExpr& expr : index) key += ":" + expr.text();
+  // A loop variable of the same name may run further in another loop.
+  for (const IndexExpr& expr : index) key += ":" + expr.text() + "<" + std::to_string(expr.high());
   return key;
 }
 
@@ -27,8 +38,9 @@ Element Elements::at(ValueId value, const IndexList& index) {
   for (Scope* s = scopes.current; s; s = s->parent) {
     const auto known = s->known.find(key);
     if (known != s->known.end()) return {known->second, s};
-    const auto array = s->arrays.find(key);
-    if (array != s->arrays.end()) return {array->second, scopes.home(index)};
+    const auto row = s->row_values.find(key);
+    if (row == s->row_values.end()) continue;
+    if (const Expr place = kept(*row->second); !place.empty()) return {place, scopes.home(index)};
   }
   return compute(value, index, key);
 }
@@ -64,18 +76,8 @@ Element Elements::compute(ValueId value, const IndexList& index, const std::stri
   return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
 }
 
-/// Whether a local of this name could be taken for a loop variable: letters and digits of "c2_0", "row".
-static bool looks_like_loop(const std::string& name) {
-  static constexpr std::string_view kAxes[] = {"i", "c", "k", "row", "x", "j", "tap", "peer", "p"};
-  const size_t letters = name.find_first_of("0123456789_");
-  return std::find(std::begin(kAxes), std::end(kAxes), std::string_view(name).substr(0, letters)) != std::end(kAxes) &&
-         name.find_first_not_of("0123456789_", std::min(letters, name.size())) == std::string::npos;
-}
-
 Element Elements::named(ValueId value, Element element) {
-  std::string local = identifier(last_component(body_.value(value).name));
-  if (looks_like_loop(local)) local += "_value";
-  local = scopes.names.unique(local);
+  const std::string local = scopes.names.unique(last_component(body_.value(value).name));
   element.scope->put(Let{compute_type(body_.type(value).dtype), local, element.expr});
   return {name(local), element.scope};
 }
@@ -258,63 +260,42 @@ Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index,
   const std::string text = scalar_pattern(op, scalar, compute, body_.type(value).dtype);
   const Element result = named(value, {pattern(text, operands, Binding::Choice), scope});
   bind(value, index, result.expr, result.scope);
-  if (def.cost != ScalarCost::Cheap) keep(key, result, body_.type(value).dtype);
+  if (def.cost != ScalarCost::Cheap) offer(key, result, body_.type(value).dtype);
   return result;
 }
 
-void Elements::keep(const std::string& key, const Element& element, DType dtype) {
-  if (element.scope != scopes.current || element.scope == scopes.floor) return;
-  if (scopes.lanes == Lanes::Host)
-    keep_on_host(key, element, dtype);
-  else if (element.scope->keeping && is_kept(key))
-    keep_on_lanes(key, element, dtype);
-}
-
-/// What several loops over a row compute; that is known only in the next attempt.
-bool Elements::is_kept(const std::string& key) {
-  if (++computed_[key] == 2 && attempt_.kept.insert(key).second) scopes.ask_again();
-  return attempt_.kept.contains(key);
-}
-
-void Elements::keep_on_host(const std::string& key, const Element& element, DType dtype) {
-  constexpr int64_t kMostElements = 9999;
-  // Only a plain loop over a row, one that no cut has made several of, directly inside the row's scope.
+void Elements::offer(const std::string& key, const Element& element, DType dtype) {
   Scope& scope = *element.scope;
-  const For* loop = scope.loop();
-  if (!loop || scopes.is_cut(loop->variable)) return;
-  const Expr::Node& bound = loop->bound.node();
-  if (bound.kind != Expr::Node::Kind::Index || !bound.index.is_constant()) return;
-  const int64_t count = bound.index.constant();
-  if (count > kMostElements || !is_kept(key)) return;
-  const std::string array = scopes.names.unique(element.expr.node().text + "_row");
-  scope.parent->put(LocalArray{compute_type(dtype), array, count, true});
-  const Expr place = weftc::element(array, name(loop->variable));
-  scope.put(Store{place, element.expr});
-  scope.filled[key] = place;
+  if (element.scope != scopes.current || !scope.keeping) return;
+  const int64_t bytes = is_16_bit_float(dtype) ? 4 : dtype_bytes(dtype);  // as computed
+  const auto value =
+      std::make_shared<Scope::RowValue>(Scope::RowValue{element.expr, compute_type(dtype), bytes, *scope.keeping});
+  scope.keeping->loop->parent->put(value->declaration);
+  scope.put(value->store);
+  scope.keeping->loop->computed[key] = value;
 }
 
 /// The lane that keeps an element is the one that reads it: a warp has registers for it, a block shared memory.
-void Elements::keep_on_lanes(const std::string& key, const Element& element, DType dtype) {
+Expr Elements::kept(Scope::RowValue& value) {
+  if (!value.place.empty()) return value.place;
   // Of the 48 KiB that a kernel has; in a loop over chunks it holds the tiles of products too (weft::step_room).
   const int64_t most_shared_bytes = (context_.is_in_chunks() ? 8 : 40) * int64_t{1024};
-  const Scope::RowArray& keeping = *element.scope->keeping;
-  const std::string type = compute_type(dtype);
-  const bool in_warp = scopes.lanes == Lanes::Warp;
-  const int64_t element_bytes = is_16_bit_float(dtype) ? 4 : dtype_bytes(dtype);  // as computed
-  const int64_t first = shared_bytes_, bytes = in_warp ? 0 : (keeping.count * element_bytes + 15) / 16 * 16;
-  if (first + bytes > most_shared_bytes) return;
+  const Scope::RowArray& array = value.array;
+  const bool in_warp = scopes.lanes == Lanes::Warp, in_block = scopes.lanes == Lanes::Block;
+  const int64_t first = shared_bytes_, bytes = in_block ? (array.count * value.element_bytes + 15) / 16 * 16 : 0;
+  if (first + bytes > most_shared_bytes) return {};
   shared_bytes_ += bytes;
-  const std::string array = scopes.names.unique(element.expr.node().text + "_row");
-  if (in_warp) {
-    keeping.loop->parent->put(LocalArray{type, array, keeping.lane_count});
-  } else {
-    const std::string count = std::to_string(keeping.count);
-    keeping.loop->parent->put(
-        Let{type + "* const", array, literal(context_.shared_array(type, count, shared_arrays_++, first)), true});
-  }
-  const Expr place = weftc::element(array, in_warp ? keeping.lane_at : keeping.at);
-  element.scope->put(Store{place, element.expr});
-  keeping.loop->filled[key] = place;
+  const std::string local = scopes.names.unique(value.value.node().text + "_row");
+  const Statement declaration =
+      in_block
+          ? Statement(Let{
+                value.type + "* const", local,
+                literal(context_.shared_array(value.type, std::to_string(array.count), shared_arrays_++, first)), true})
+          : Statement(LocalArray{value.type, local, in_warp ? array.lane_count : array.count, !in_warp});
+  value.place = weftc::element(local, in_warp ? array.lane_at : array.at);
+  value.declaration.statements->push_back(declaration);
+  value.store.statements->push_back(Store{value.place, value.value});
+  return value.place;
 }
 
 IndexExpr Elements::data_index(const Element& element, const std::string& wanted, int64_t extent) {

@@ -2,6 +2,8 @@
 // look-ups down to loads. A statement stands in the outermost scope in which its indices are known, so that what a row
 // needs once is computed once.
 #pragma once
+#include <functional>
+
 #include "backend/loops.h"
 
 namespace weftc {
@@ -13,15 +15,9 @@ struct Element {
   Expr loaded = {};  // of what is only loaded: the same without a conversion to the compute type
 };
 
-/// What one attempt to write a kernel leaves for the next one.
-struct Attempt {
-  Cuts cuts;
-  std::set<std::string> kept;  // values that several loops over a row read: kept in an array
-};
-
 class Elements {
  public:
-  Elements(KernelContext& context, Attempt& attempt);
+  Elements(KernelContext& context, Cuts& cuts);
 
   LoopScopes scopes;
 
@@ -33,7 +29,6 @@ class Elements {
   void store(size_t number, const IndexList& index, const Element& element);
   /// Reads of window operands inside at() go to this peer ("p" or "0"); empty: the rank's own.
   std::string peer;
-  bool again() const { return scopes.again(); }
 
  private:
   Element compute(ValueId value, const IndexList& index, const std::string& key);
@@ -55,10 +50,10 @@ class Elements {
 
   /// `const float name = expression;` in the scope of the element.
   Element named(ValueId value, Element element);
-  void keep(const std::string& key, const Element& element, DType dtype);
-  bool is_kept(const std::string& key);
-  void keep_on_host(const std::string& key, const Element& element, DType dtype);
-  void keep_on_lanes(const std::string& key, const Element& element, DType dtype);
+  /// Lets a later loop over the same row have the element of this one.
+  void offer(const std::string& key, const Element& element, DType dtype);
+  /// Where a value that an earlier loop has offered is kept from now on; empty where there is no room for it.
+  Expr kept(Scope::RowValue& value);
   /// An integer of run-time data as an index in [0, extent).
   IndexExpr data_index(const Element& element, const std::string& name, int64_t extent);
   /// The index brought into [0, extent); adds the conditions under which it is there already.
@@ -79,13 +74,15 @@ class Elements {
 
   KernelContext& context_;
   const Graph& body_;
-  Attempt& attempt_;
-  std::map<std::string, int> computed_;
   bool is_vector(const IndexExpr& offset) const;
   Expr vector_load(const std::string& base, const IndexExpr& offset);
   void vector_store(const std::string& base, DType dtype, const IndexExpr& offset, const Element& element);
   int64_t shared_bytes_ = 0;
   int shared_arrays_ = 0;
 };
+
+/// The statements of a nest. `build` opens its loops and closes them; where an index asks for a cut, the loops are
+/// built with it.
+Statements build_nest(KernelContext& context, const std::function<void(Elements& elements, Cuts& cuts)>& build);
 
 }  // namespace weftc

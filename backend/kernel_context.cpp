@@ -48,16 +48,28 @@ std::string int_literal(int64_t value, DType dtype) {
   return value < 0 && !wide ? "(" + text + ")" : text;
 }
 
+/// What the writers of a strategy call the parameters of lambdas that they pass to the runtime's functions, and what
+/// stands beside them: a kernel's parameters have other names.
+static std::vector<const char*> lambda_names(const Strategy& strategy) {
+  static const std::vector<const char*> kHost = {"m",      "n",       "n0",    "j",       "batch", "group",
+                                                 "width",  "sums",    "taps",  "extents", "rows",  "window",
+                                                 "panels", "columns", "first", "column"};
+  static const std::vector<const char*> kDevice = {"m", "n", "k", "batch", "window"};
+  const bool is_host =
+      std::holds_alternative<PackedProduct>(strategy) || std::holds_alternative<StridedProduct>(strategy) ||
+      std::holds_alternative<PlaneConvolution>(strategy) || std::holds_alternative<PointConvolution>(strategy) ||
+      std::holds_alternative<UnfoldedConvolution>(strategy) || std::holds_alternative<WindowReduction>(strategy);
+  const bool is_device =
+      std::holds_alternative<TiledProduct>(strategy) || std::holds_alternative<TiledConvolution>(strategy);
+  return is_host ? kHost : is_device ? kDevice : std::vector<const char*>();
+}
+
 KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, KernelUse use)
     : KernelBody(kernel, plan.places[kernel.place.index].mesh.size()), plan(plan), diags_(diags), use_(use) {
-  for (const char* word :
-       {"team",  "peers", "begin",   "end",     "invocation", "trip", "n0",      "m",      "batch",  "width",
-        "sums",  "p",     "extents", "first",   "column",     "rows", "columns", "panels", "window", "group",
-        "ranks", "j",     "n",       "element", "row_all",    "tile", "block",   "other"})
-    names.reserve(word);
-  if (is_in_chunks()) names.reserve("k");  // of a product
-  constexpr int kTransposedDims = 8;       // whose loop variables have fixed names
-  for (int d = 0; is_device() && d < kTransposedDims; ++d) names.reserve("o" + std::to_string(d));
+  using Kind = Argument::Kind;
+  for (Kind kind : {Kind::Team, Kind::Peers, Kind::Invocation, Kind::Trip}) names.reserve(argument_name({kind}));
+  names.reserve(argument_name({Kind::Invocation}) + "_at");
+  for (const char* local : lambda_names(strategy())) names.reserve(local);
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
   for (const Parameter& f : kernel.parameters) parameter_names_.push_back(names.unique(f.name));
   for (const RunExtent& e : kernel.extents) extent_names_.push_back(names.unique(e.name));

@@ -29,12 +29,12 @@ class ContractionWriter {
         behind_(context, root_) {}
 
   // One for each strategy, which has found it legal.
-  std::vector<std::string> packed(const PackedProduct& strategy);
-  std::vector<std::string> strided();
-  std::vector<std::string> plane_convolution();
-  std::vector<std::string> point_convolution();
-  std::vector<std::string> unfolded(const UnfoldedConvolution& strategy);
-  std::vector<std::string> pool();
+  Statements packed(const PackedProduct& strategy);
+  Statements strided();
+  Statements plane_convolution();
+  Statements point_convolution();
+  Statements unfolded(const UnfoldedConvolution& strategy);
+  Statements pool();
 
  private:
   /// Extents and run-time texts of "batch m k, batch k n".
@@ -49,7 +49,7 @@ class ContractionWriter {
   Site array_site(ValueId value, const IndexList& index, const char* role);
   std::optional<std::string> splat(ValueId value) const;
   Shape extents();
-  std::vector<std::string> put(const Shape& shape, const std::string& head);
+  Statements put(const Shape& shape, const std::string& head);
   std::string first_operand(const Site& a) const;
   std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;
 
@@ -70,8 +70,8 @@ class ContractionWriter {
   const ValueId root_;
   const Op& op_;
   std::string sum_text_ = "sums[j]";
-  bool panels_ = true;              // columns come 16 at a time, from multiples of 16
-  std::vector<std::string> lines_;  // in front of the contraction
+  bool panels_ = true;  // columns come 16 at a time, from multiples of 16
+  Statements lines_;    // in front of the contraction
   Epilogue behind_;
 };
 
@@ -104,8 +104,7 @@ std::optional<std::string> ContractionWriter::splat(ValueId value) const {
 /// All elements of an operand, computed into an array first.
 Site ContractionWriter::contiguous_array(ValueId value, const IndexList& index, const char* role) {
   const std::string array = context_.names.unique(role);
-  const std::vector<std::string> fill = write_array(context_, value, array);
-  lines_.insert(lines_.end(), fill.begin(), fill.end());
+  append(lines_, write_array(context_, value, array));
   return {array + ".get()", linear_index(index, context_.dims(value)), nullptr};
 }
 
@@ -129,28 +128,30 @@ std::string ContractionWriter::contraction_text(const Shape& shape, int64_t pack
          (shorter ? ", .packed_k = " + std::to_string(packed_k) : "") + "};";
 }
 
+/// Puts a statement first into the lambda that takes sums.
+static void add_in_front(Statements& epilogue, Statement statement) {
+  Statements& body = *epilogue.front().body();
+  body.insert(body.begin(), std::move(statement));
+}
+
 /// The lambda that takes one row of up to 16 sums.
-std::vector<std::string> ContractionWriter::put(const Shape& shape, const std::string& head) {
-  Attempt attempt;
-  Elements elements(context_, attempt);
+Statements ContractionWriter::put(const Shape& shape, const std::string& head) {
+  Cuts cuts;
+  Elements elements(context_, cuts);
   LoopScopes& scopes = elements.scopes;
-  Scope row(&scopes.root, head);
-  row.close = "});";
+  Scope row(&scopes.root, Callback{head});
   scopes.floor = &row;
   for (const char* variable : {"m", "n0", "batch"}) scopes.own(variable, &row);
-  Scope loop(&row, "for (int64_t j = 0; j < width; ++j) {");
-  loop.pragma = "#pragma omp simd";
+  Scope loop(&row, For{.kind = LoopKind::Vector, .variable = "j", .bound = name("width")});
   for (const char* variable : {"j", "n"}) scopes.own(variable, &loop), scopes.names.reserve(variable);
-  if (shape.n % 16 || !panels_) loop.put("const int64_t n = n0 + j;");
+  if (shape.n % 16 || !panels_) loop.put(Let{"int64_t", "n", binary(name("n0"), "+", name("j"))});
   scopes.current = &loop;
   const std::string sum = scopes.names.unique(last_component(body_.value(root_).name));
-  loop.put(std::string("const ") + type() + " " + sum + " = " + sum_text_ + ";");
+  loop.put(Let{type(), sum, name(sum_text_)});
   behind_.write(elements, sum);
-  const auto nested = [](const std::string& line) { return line.find("for (") != std::string::npos; };
-  if (std::any_of(loop.lines.begin(), loop.lines.end(), nested)) loop.pragma.clear();
   loop.finish();
   row.finish();
-  return scopes.root.lines;
+  return scopes.root.take_body();
 }
 
 std::string ContractionWriter::first_operand(const Site& a) const {
@@ -189,7 +190,7 @@ ContractionWriter::Shape ContractionWriter::extents() {
 }
 
 /// The second operand is a packed weight, the same for all of the batch: batch and rows are one.
-std::vector<std::string> ContractionWriter::packed(const PackedProduct& strategy) {
+Statements ContractionWriter::packed(const PackedProduct& strategy) {
   Shape s = extents();
   const std::string& name = context_.parameter_name(strategy.weight);
   const Dims b_dims = context_.dims(op_.inputs[1]);
@@ -222,14 +223,13 @@ std::vector<std::string> ContractionWriter::packed(const PackedProduct& strategy
     lines_.push_back("const auto rows = " + first_operand(*a) + ";");
   else
     lines_.push_back("const auto rows = [&](int64_t m) { return " + address(*a, {"k"}) + "; };");
-  const std::vector<std::string> epilogue =
-      put(s, "weft::contract<" + t + ">(team, extents, rows, " + name +
-                 ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
-  lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
+  Statements epilogue = put(s, "weft::contract<" + t + ">(team, extents, rows, " + name +
+                                   ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+  append(lines_, std::move(epilogue));
   return lines_;
 }
 
-std::vector<std::string> ContractionWriter::strided() {
+Statements ContractionWriter::strided() {
   const Shape s = extents();
   const IndexExpr m = index_variable("m", 0, s.m - 1), k = index_variable("k", 0, s.k - 1);
   const IndexExpr n = index_variable("n", 0, s.n - 1);
@@ -259,11 +259,11 @@ std::vector<std::string> ContractionWriter::strided() {
   lines_.push_back("const auto columns = [&]([[maybe_unused]] int64_t batch) { return weft::Unpacked<" + t + ">{" +
                    address(*b, {"n", "k"}) + ", " + std::to_string(stride_of(b->offset, "n").coefficient) + ", " +
                    std::to_string(stride_of(b->offset, "k").coefficient) + "}; };");
-  const std::vector<std::string> epilogue = put(
+  Statements epilogue = put(
       s, "weft::contract_batch<" + t + ">(team, " + s.batch_text +
              ", extents, rows, columns, [&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " +
              t + "* sums) {");
-  lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
+  append(lines_, std::move(epilogue));
   return lines_;
 }
 
@@ -278,7 +278,7 @@ Site ContractionWriter::planes() {
 }
 
 /// Max and average of windows, a row of outputs at a time.
-std::vector<std::string> ContractionWriter::pool() {
+Statements ContractionWriter::pool() {
   const WindowGeometry g = *window_geometry(context_, root_);
   const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
   panels_ = false;
@@ -295,13 +295,13 @@ std::vector<std::string> ContractionWriter::pool() {
   sum_text_ = largest  ? "sums[j]"
               : padded ? "sums[j] / " + t + "(" + std::to_string(g.taps) + ")"
                        : "sums[j] / taps[j]";
-  const std::vector<std::string> epilogue =
+  Statements epilogue =
       put(shape, "weft::pool_planes<" + t + ">(team, window, " + std::to_string(planes_count) + ", " + x.base + ", " +
                      (largest ? "-" + limits : t + "(0)") + ", [](" + t + " a, " + t + " b) { return " +
                      (largest ? "weft::maximum(a, b)" : "a + b") +
                      "; }, [&]([[maybe_unused]] int64_t batch, int64_t, int64_t n0, auto width, const " + t +
                      "* sums, [[maybe_unused]] const " + t + "* taps) {");
-  lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
+  append(lines_, std::move(epilogue));
   return lines_;
 }
 
@@ -341,7 +341,7 @@ ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
 }
 
 /// The filters of all groups lie one behind the other.
-std::vector<std::string> ContractionWriter::plane_convolution() {
+Statements ContractionWriter::plane_convolution() {
   const auto [g, shape, w] = filters(true);
   const Site x = planes();
   context_.need({Argument::Kind::Team});
@@ -350,17 +350,16 @@ std::vector<std::string> ContractionWriter::plane_convolution() {
   for (int64_t i = 0; i < g.batch; ++i) {
     const std::string first = std::to_string(i * g.groups), move = i ? " + " + first + " * window.in_count()" : "";
     const std::string head = put_head(type(), i ? "int64_t group" : "[[maybe_unused]] int64_t batch", "n0");
-    std::vector<std::string> epilogue =
-        put(shape, "weft::convolve_planes<" + t + ">(team, window, " + std::to_string(g.groups) + ", " +
-                       std::to_string(g.filters) + ", " + x.base + move + ", " + address(w, {"batch", "m", "k"}) +
-                       ", " + head);
-    if (i) epilogue.insert(epilogue.begin() + 1, "  const int64_t batch = group + " + first + ";");
-    lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
+    Statements epilogue = put(shape, "weft::convolve_planes<" + t + ">(team, window, " + std::to_string(g.groups) +
+                                         ", " + std::to_string(g.filters) + ", " + x.base + move + ", " +
+                                         address(w, {"batch", "m", "k"}) + ", " + head);
+    if (i) add_in_front(epilogue, "const int64_t batch = group + " + first + ";");
+    append(lines_, std::move(epilogue));
   }
   return lines_;
 }
 
-std::vector<std::string> ContractionWriter::point_convolution() {
+Statements ContractionWriter::point_convolution() {
   const auto [g, shape, w] = filters(false);
   const Site x = planes();
   context_.need({Argument::Kind::Team});
@@ -369,15 +368,15 @@ std::vector<std::string> ContractionWriter::point_convolution() {
   lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(w) + "; };");
   lines_.push_back("const auto panels = [&](int64_t batch) { return weft::Unpacked<" + t + ">{" + x.base +
                    " + batch * " + std::to_string(shape.k * g.outputs) + ", 1, " + std::to_string(g.outputs) + "}; };");
-  const std::vector<std::string> epilogue =
+  Statements epilogue =
       put(shape, "weft::contract_batch<" + t + ">(team, " + std::to_string(g.batch * g.groups) +
                      ", extents, rows, panels, " + put_head(type(), "[[maybe_unused]] int64_t batch", "n0"));
-  lines_.insert(lines_.end(), epilogue.begin(), epilogue.end());
+  append(lines_, std::move(epilogue));
   return lines_;
 }
 
 /// Each image and group: its columns in panels, then the product with the filters; some panels at a time.
-std::vector<std::string> ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
+Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
   const auto [g, shape, w] = filters(false);
   const Site x = planes();
   context_.need({Argument::Kind::Team});
@@ -388,51 +387,48 @@ std::vector<std::string> ContractionWriter::unfolded(const UnfoldedConvolution& 
   const std::string n = std::to_string(g.outputs), step = std::to_string(block);
   lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" +
                    std::to_string(block * 16 * shape.k) + "]);");
-  std::vector<std::string> body = {"const auto rows = " + first_operand(w) + ";"};
-  if (!at_once)
-    body.push_back("for (int64_t first = 0; first < " + std::to_string(panels) + "; first += " + step + ") {");
-  const std::string indent = at_once ? "" : "  ", first = at_once ? "0" : "first";
+  Statements body;
+  const std::string first = at_once ? "0" : "first";
   const std::string count =
       at_once ? std::to_string(panels) : "std::min<int64_t>(" + step + ", " + std::to_string(panels) + " - first)";
   const std::string width =
       at_once ? n : "std::min<int64_t>(" + std::to_string(block * 16) + ", " + n + " - first * 16)";
-  body.push_back(indent + "const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + width +
-                 ", .k = " + shape.k_text + "};");
-  body.push_back(indent + "weft::unfold<" + t + ">(team, window, " + std::to_string(g.channels) + ", " + x.base +
-                 " + batch * " + std::to_string(g.channels) + " * window.in_count(), " + first + ", " + count + ", " +
-                 array + ".get());");
-  std::vector<std::string> epilogue =
+  body.push_back("const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + width + ", .k = " + shape.k_text +
+                 "};");
+  body.push_back("weft::unfold<" + t + ">(team, window, " + std::to_string(g.channels) + ", " + x.base + " + batch * " +
+                 std::to_string(g.channels) + " * window.in_count(), " + first + ", " + count + ", " + array +
+                 ".get());");
+  Statements epilogue =
       put(shape, "weft::contract<" + t + ">(team, extents, rows, " + array + ".get(), [&](int64_t m, int64_t " +
                      (at_once ? "n0" : "column") + ", auto width, const " + t + "* sums) {");
-  if (!at_once) epilogue.insert(epilogue.begin() + 1, "  const int64_t n0 = first * 16 + column;");
-  for (const std::string& line : epilogue) body.push_back(line[0] == '#' ? line : indent + line);
-  if (!at_once) body.push_back("}");
-  lines_.push_back("for (int64_t batch = 0; batch < " + std::to_string(g.batch * g.groups) + "; ++batch) {");
-  for (const std::string& line : body) lines_.push_back(line[0] == '#' ? line : "  " + line);
-  lines_.push_back("}");
+  if (!at_once) add_in_front(epilogue, "const int64_t n0 = first * 16 + column;");
+  append(body, std::move(epilogue));
+  For images{.variable = "batch", .bound = g.batch * g.groups};
+  images.body = {"const auto rows = " + first_operand(w) + ";"};
+  if (at_once)
+    append(images.body, std::move(body));
+  else
+    images.body.push_back(For{.variable = "first", .bound = panels, .step = block, .body = std::move(body)});
+  lines_.push_back(std::move(images));
   return lines_;
 }
 
 }  // namespace
 
-std::vector<std::string> write_packed_product(KernelContext& context, const PackedProduct& strategy) {
+Statements write_packed_product(KernelContext& context, const PackedProduct& strategy) {
   return ContractionWriter(context).packed(strategy);
 }
 
-std::vector<std::string> write_strided_product(KernelContext& context) { return ContractionWriter(context).strided(); }
+Statements write_strided_product(KernelContext& context) { return ContractionWriter(context).strided(); }
 
-std::vector<std::string> write_plane_convolution(KernelContext& context) {
-  return ContractionWriter(context).plane_convolution();
-}
+Statements write_plane_convolution(KernelContext& context) { return ContractionWriter(context).plane_convolution(); }
 
-std::vector<std::string> write_point_convolution(KernelContext& context) {
-  return ContractionWriter(context).point_convolution();
-}
+Statements write_point_convolution(KernelContext& context) { return ContractionWriter(context).point_convolution(); }
 
-std::vector<std::string> write_unfolded_convolution(KernelContext& context, const UnfoldedConvolution& strategy) {
+Statements write_unfolded_convolution(KernelContext& context, const UnfoldedConvolution& strategy) {
   return ContractionWriter(context).unfolded(strategy);
 }
 
-std::vector<std::string> write_window_reduction(KernelContext& context) { return ContractionWriter(context).pool(); }
+Statements write_window_reduction(KernelContext& context) { return ContractionWriter(context).pool(); }
 
 }  // namespace weftc

@@ -21,7 +21,7 @@ std::string operand_address(KernelContext& context, ValueId value) {
 
 }  // namespace
 
-std::vector<std::string> write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy) {
+Statements write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy) {
   const ValueId root = contraction_of(context.body);
   const Op& op = context.body.producer_op(root);
   const DType dtype = context.body.type(root).dtype;
@@ -33,16 +33,14 @@ std::vector<std::string> write_tiled_convolution(KernelContext& context, const T
   behind.reach(index);
   const int64_t count = tiles_of(strategy.tile, g.groups, g.filters, g.batch * g.outputs);
   const std::string shape = context.names.unique("convolution"), tile_name = context.names.unique("Tile");
-  std::vector<std::string> lines = {
-      window_line(g),
-      "constexpr weft::Convolution " + shape + "{.batch = " + std::to_string(g.batch) +
-          ", .groups = " + std::to_string(g.groups) + ", .channels = " + std::to_string(g.channels) +
-          ", .filters = " + std::to_string(g.filters) + "};",
-      "using " + tile_name + " = " + tile_text(context, strategy.tile, count, dtype) + ";"};
-  const std::vector<std::string> put =
-      put_sums(context, root, behind,
-               "weft::convolve<" + tile_name + ", " + compute_type(dtype) + ">(window, " + shape + ", " + x + ", " + w);
-  lines.insert(lines.end(), put.begin(), put.end());
+  Statements lines = {window_line(g),
+                      "constexpr weft::Convolution " + shape + "{.batch = " + std::to_string(g.batch) +
+                          ", .groups = " + std::to_string(g.groups) + ", .channels = " + std::to_string(g.channels) +
+                          ", .filters = " + std::to_string(g.filters) + "};",
+                      "using " + tile_name + " = " + tile_text(context, strategy.tile, count, dtype) + ";"};
+  append(lines, put_sums(context, root, behind,
+                         "weft::convolve<" + tile_name + ", " + compute_type(dtype) + ">(window, " + shape + ", " + x +
+                             ", " + w));
   return lines;
 }
 

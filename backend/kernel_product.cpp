@@ -11,15 +11,17 @@ namespace weftc {
 namespace {
 
 /// The lambda that gives an element of an operand.
-Statements operand_lines(KernelContext& context, ValueId value, const IndexList& index,
-                                       const std::string& name, const char* row, const char* column) {
-  Attempt attempt;
-  Elements elements(context, attempt);
+Statements operand_lines(KernelContext& context, ValueId value, const IndexList& index, const std::string& name,
+                         const char* row, const char* column) {
+  Cuts cuts;
+  Elements elements(context, cuts);
   LoopScopes& scopes = elements.scopes;
-  Scope body(&scopes.root, Callback{"const auto " + name + " = [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t " +
-                               row + ", [[maybe_unused]] int64_t " + column + ") -> " +
-                               memory_type(context.body.type(value).dtype) + " {",
-                           {}, "};"});
+  Scope body(&scopes.root,
+             Callback{"const auto " + name + " = [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t " + row +
+                          ", [[maybe_unused]] int64_t " + column + ") -> " +
+                          memory_type(context.body.type(value).dtype) + " {",
+                      {},
+                      "};"});
   body.uniform = false;
   scopes.lanes = Lanes::Thread;
   scopes.floor = scopes.current = &body;
@@ -83,9 +85,9 @@ Statements write_tiled_product(KernelContext& context, const TiledProduct& strat
           tile_text(context, strategy.tile, tiles_of(strategy.tile, matrices, rows, columns), dtype) + ";"};
   append(lines, operand_lines(context, op.inputs[0], operand_index(a, lead, m, k), left, "m", "k"));
   append(lines, operand_lines(context, op.inputs[1], operand_index(b, lead, k, n), right, "k", "n"));
-  append(lines,
-      put_sums(context, root, behind,
-               "weft::multiply<" + tile_name + ", " + compute_type(dtype) + ">(" + shape + ", " + left + ", " + right));
+  append(lines, put_sums(context, root, behind,
+                         "weft::multiply<" + tile_name + ", " + compute_type(dtype) + ">(" + shape + ", " + left +
+                             ", " + right));
   return lines;
 }
 

@@ -38,11 +38,7 @@ class ScatterWriter {
   /// All elements of a value, one nest; `store` gives the statement.
   template <class Store>
   Statements nest(const TensorType& type, const Dims& dims, Store&& store) {
-    Attempt attempt;
-    Statements statements;
-    bool again = true;
-    for (int round = 0; again && round < 8 && !context_.failed(); ++round) {
-      Elements elements(context_, attempt);
+    return build_nest(context_, [&](Elements& elements, Cuts&) {
       IndexList index;
       std::vector<LoopScopes::Open> loops;
       for (size_t d = 0; d < dims.size(); ++d) {
@@ -53,10 +49,7 @@ class ScatterWriter {
       }
       store(elements, index);
       for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) elements.scopes.close(*loop);
-      again = elements.again();
-      statements = elements.scopes.root.take_body();
-    }
-    return statements;
+    });
   }
 
   Statements copy_data() {
@@ -73,17 +66,10 @@ class ScatterWriter {
 
   /// On a device each thread has a column of the result: it copies the data, and then puts the updates of its column.
   Statements columns(const Parameter& parameter) {
-    Attempt attempt;
-    Statements statements;
-    bool again = true;
-    for (int round = 0; again && round < 8 && !context_.failed(); ++round) {
-      Elements elements(context_, attempt);
+    return build_nest(context_, [&](Elements& elements, Cuts& cuts) {
       elements.scopes.lanes = Lanes::Thread;
-      write_columns(elements, attempt, parameter);
-      again = elements.again();
-      statements = elements.scopes.root.take_body();
-    }
-    return statements;
+      write_columns(elements, cuts, parameter);
+    });
   }
 
   /// Loops over some dimensions of a value, each inside the other, around what `body` writes.
@@ -102,7 +88,7 @@ class ScatterWriter {
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) elements.scopes.close(*loop);
   }
 
-  void write_columns(Elements& elements, const Attempt& attempt, const Parameter& parameter) {
+  void write_columns(Elements& elements, const Cuts& cuts, const Parameter& parameter) {
     const ValueId data = op_.inputs[0], updates = op_.inputs[2];
     const TensorType &type = body_.type(data), &update_type = body_.type(updates);
     const Dims dims = context_.dims(data), update_dims = context_.dims(updates);
@@ -114,7 +100,7 @@ class ScatterWriter {
       (meets(d, tuple) ? met : column).push_back(d);
       if (!meets(d, tuple)) outer.axes.push_back({"i" + std::to_string(d), dims[d], run_bound(context_, type, d)});
     }
-    OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context_);
+    OpenOuter open = open_outer(elements.scopes, outer, cuts, context_);
     IndexList index(dims.size()), update(update_dims.size());
     for (size_t c = 0; c < column.size(); ++c) index[column[c]] = open.index[c];
     loops_over(elements, &open.inner(), type, met, index, [&] { elements.store(0, index, elements.at(data, index)); });

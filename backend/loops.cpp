@@ -116,6 +116,9 @@ LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const For&
     open.hidden[v] = owners_.contains(v) ? owners_[v] : nullptr;
     declare_loop(loop, axis, open.scopes.back().get());
   }
+  constexpr int64_t kMostKept = 9999;
+  if (lanes == Lanes::Host && loops && axis.bound.empty() && open.loops.size() == 1 && axis.extent <= kMostKept)
+    open.inner().keeping = Scope::RowArray{&open.inner(), axis.extent, 0, name(open.loops[0].variable), {}};
   current = &open.inner();
   return open;
 }
@@ -128,18 +131,25 @@ void LoopScopes::close(Open& open) {
 
 LoopAxis LoopScopes::fresh_axis(const std::string& wanted, int64_t extent, const Expr& bound,
                                 const Scope* under) const {
-  LoopAxis axis{context.names.has(wanted) ? wanted + "_at" : wanted, extent, bound};
-  const auto is_open = [&](const std::string& tried) {
-    for (const auto& [variable, owner] : owners_) {
-      if (!owner || (variable != tried && !variable.starts_with(tried + "_"))) continue;
-      for (const Scope* s = under; s; s = s->parent)
-        if (s == owner) return true;
-    }
+  const auto is_open = [&](const std::string& variable) {
+    const auto owner = owners_.find(variable);
+    for (const Scope* s = under; s && owner != owners_.end(); s = s->parent)
+      if (s == owner->second) return true;
     return false;
   };
-  const std::string plain = axis.name;
-  for (int n = 2; is_open(axis.name); ++n) axis.name = plain + std::to_string(n);
-  return axis;
+  // Loops one behind the other may have the same variable, which is no other local's.
+  const auto is_free = [&](const std::string& variable) { return !names.has(variable) || loops_.contains(variable); };
+  const auto is_axis_open = [&](const std::string& axis) {
+    return std::any_of(loops_.begin(), loops_.end(),
+                       [&](const auto& loop) { return loop.second.second.name == axis && is_open(loop.first); });
+  };
+  LoopAxis axis{wanted, extent, bound};
+  for (int n = 2;; axis.name = wanted + std::to_string(n++)) {
+    const std::vector<Loop> loops = cuts_.loops(axis);
+    if (is_free(axis.name) && !is_axis_open(axis.name) &&
+        std::all_of(loops.begin(), loops.end(), [&](const Loop& loop) { return is_free(loop.variable); }))
+      return axis;
+  }
 }
 
 Scope* LoopScopes::home(const IndexList& index) const {
@@ -163,8 +173,8 @@ void LoopScopes::ask_cuts(const IndexExpr& expr) {
       continue;
     }
     const auto& [loop, axis] = at->second;
-    again_ |= cuts_.add(axis, atom.divisor * loop.unit);
-    if (atom.modulus) again_ |= cuts_.add(axis, atom.divisor * atom.modulus * loop.unit);
+    wants_cut_ |= cuts_.add(axis, atom.divisor * loop.unit);
+    if (atom.modulus) wants_cut_ |= cuts_.add(axis, atom.divisor * atom.modulus * loop.unit);
   }
 }
 

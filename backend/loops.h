@@ -1,6 +1,5 @@
 // Loop axes of a kernel under construction, and the scopes that are open. An axis is cut into several loops where an
-// index expression would otherwise need a division: cuts are asked for while the text is written, and the text is
-// written again.
+// index expression would otherwise need a division.
 #pragma once
 #include <deque>
 #include <map>
@@ -88,8 +87,6 @@ class LoopScopes {
   void close(Open& open);
   /// The innermost loop of a device kernel: over neighbours that a thread loads and stores at once.
   void open_neighbours(std::vector<std::unique_ptr<Scope>>& scopes, const Loop& loop, const LoopAxis& axis);
-  /// Whether a loop variable is one of several of its axis.
-  bool is_cut(const std::string& variable) const { return loops_.at(variable).second.name != variable; }
   /// Axis of that name and extent, renamed where one is open around `under`.
   LoopAxis fresh_axis(const std::string& name, int64_t extent, const Expr& bound, const Scope* under) const;
 
@@ -103,9 +100,8 @@ class LoopScopes {
   /// An index as an expression of emitted code; asks for the cuts that would remove its digits.
   Expr at(const IndexExpr& expr);
   void ask_cuts(const IndexExpr& expr);
-  /// A cut was asked for: write the kernel again.
-  bool again() const { return again_; }
-  void ask_again() { again_ = true; }
+  /// A cut was asked for that the loops do not have.
+  bool wants_cut() const { return wants_cut_; }
 
  private:
   void open_shared(Open& open, Scope* under, const LoopAxis& axis);
@@ -113,7 +109,7 @@ class LoopScopes {
   Cuts& cuts_;
   std::map<std::string, Scope*> owners_;
   std::map<std::string, std::pair<Loop, LoopAxis>> loops_;
-  bool again_ = false;
+  bool wants_cut_ = false;
 };
 
 }  // namespace weftc

@@ -144,7 +144,8 @@ static void open_grid(LoopScopes& scopes, OpenOuter& open, std::vector<OuterLoop
   const LoopKind kind = lanes == Lanes::Thread ? LoopKind::Threads
                         : lanes == Lanes::Warp ? LoopKind::Warps
                                                : LoopKind::Blocks;
-  const std::string v = parts.size() == 1 ? parts[0].variable : lanes == Lanes::Thread ? "element" : "row_all";
+  const std::string v =
+      parts.size() == 1 ? parts[0].variable : scopes.names.unique(lanes == Lanes::Thread ? "element" : "row_all");
   open.scopes.push_back(std::make_unique<Scope>(
       &scopes.root, For{.kind = kind, .variable = v, .bound = product_of(loops, loops.size())}));
   open.inner().uniform = lanes != Lanes::Thread;
@@ -428,8 +429,7 @@ static Lanes lanes_for(const IterationSpace& space, int64_t row) {
   return row <= kWarpRow ? Lanes::Warp : Lanes::Block;
 }
 
-static Statements write_space(KernelContext& context, const IterationSpace& space, Attempt& attempt, bool& again) {
-  Elements elements(context, attempt);
+static void build_space(KernelContext& context, const IterationSpace& space, Elements& elements, Cuts& cuts) {
   const std::vector<AxisRun> rows = axis_runs(context, space, false, space.reduced.empty() ? "i" : "row");
   OuterLoops outer;
   for (const AxisRun& run : rows) outer.axes.push_back(run.axis);
@@ -438,10 +438,10 @@ static Statements write_space(KernelContext& context, const IterationSpace& spac
   if (elements.scopes.lanes == Lanes::Thread) outer.vector = vector_width(context, space);
   if (elements.scopes.lanes != Lanes::Host) elements.scopes.row_vector = row_vector_width(context, space, outer.work);
   if (outer.vector > 1) {
-    attempt.cuts.add(outer.axes.back(), outer.vector);
-    if (attempt.cuts.loops(outer.axes.back()).back().extent != outer.vector) outer.vector = 1;
+    cuts.add(outer.axes.back(), outer.vector);
+    if (cuts.loops(outer.axes.back()).back().extent != outer.vector) outer.vector = 1;
   }
-  OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context);
+  OpenOuter open = open_outer(elements.scopes, outer, cuts, context);
   IndexList index(space.dims.size());
   for (size_t r = 0; r < rows.size(); ++r) fill(index, rows[r], open.index[r], space);
   write_reductions(elements, context, space, index);
@@ -458,8 +458,6 @@ static Statements write_space(KernelContext& context, const IterationSpace& spac
   }
   if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host) loop->kind = LoopKind::Vector;
   close_outer(elements.scopes, open);
-  again = elements.again();
-  return elements.scopes.root.take_body();
 }
 
 /// Adds the statements of one part. Those outside its loops get a block of their own: each part names its values
@@ -471,13 +469,12 @@ static void append_part(Statements& statements, Statements part) {
     append(statements, std::move(part));
 }
 
-static Statements write_part(KernelContext& context, ValueId value, const std::string& array,
-                             const IterationSpace& space, Attempt& attempt, bool& again) {
-  Elements elements(context, attempt);
+static void build_array(KernelContext& context, ValueId value, const std::string& array, const IterationSpace& space,
+                        Elements& elements, const Cuts& cuts) {
   const std::vector<AxisRun> runs = axis_runs(context, space, false, "i");
   OuterLoops outer;
   for (const AxisRun& run : runs) outer.axes.push_back(run.axis);
-  OpenOuter open = open_outer(elements.scopes, outer, attempt.cuts, context);
+  OpenOuter open = open_outer(elements.scopes, outer, cuts, context);
   IndexList index(space.dims.size());
   for (size_t r = 0; r < runs.size(); ++r) fill(index, runs[r], open.index[r], space);
   const Element element = elements.at(value, index);
@@ -485,8 +482,6 @@ static Statements write_part(KernelContext& context, ValueId value, const std::s
   open.inner().put(Store{weftc::element(array, at), element.expr});
   if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host) loop->kind = LoopKind::Vector;
   close_outer(elements.scopes, open);
-  again = elements.again();
-  return elements.scopes.root.take_body();
 }
 
 Statements write_array(KernelContext& context, ValueId value, const std::string& array) {
@@ -494,14 +489,10 @@ Statements write_array(KernelContext& context, ValueId value, const std::string&
   const std::string type = compute_type(whole.type.dtype);
   Statements statements = {"const std::unique_ptr<" + type + "[]> " + array + "(new " + type + "[" +
                            std::to_string(std::max<int64_t>(1, element_count(whole.dims))) + "]);"};
-  for (const IterationSpace& space : segments(context, whole)) {
-    Attempt attempt;
-    bool again = true;
-    Statements part;
-    for (int round = 0; again && round < 8 && !context.failed(); ++round)
-      part = write_part(context, value, array, space, attempt, again);
-    append_part(statements, std::move(part));
-  }
+  for (const IterationSpace& space : segments(context, whole))
+    append_part(statements, build_nest(context, [&](Elements& elements, Cuts& cuts) {
+                  build_array(context, value, array, space, elements, cuts);
+                }));
   return statements;
 }
 
@@ -511,12 +502,8 @@ Statements write_nests(KernelContext& context) {
     for (IterationSpace& part : segments(context, whole)) parts.push_back(std::move(part));
   Statements statements;
   for (const IterationSpace& space : parts) {
-    Attempt attempt;
-    bool again = true;
-    Statements part;
-    // Each round adds a cut or a kept value, so this ends; eight rounds are more than any chain of views needs.
-    for (int round = 0; again && round < 8 && !context.failed(); ++round)
-      part = write_space(context, space, attempt, again);
+    Statements part =
+        build_nest(context, [&](Elements& elements, Cuts& cuts) { build_space(context, space, elements, cuts); });
     if (parts.size() == 1) return part;
     append_part(statements, std::move(part));
   }

@@ -149,6 +149,7 @@ class Printer {
   void print(const If& branch) { put_conditional(text_of(branch.condition), branch.body); }
   void print(const OneLane& one) { put_conditional(dialect_.is_first(one.lanes), one.body); }
   void print(const Callback& callback) { put_block(callback.head, callback.body, callback.close); }
+  void print(const Later& later) { print(*later.statements); }
   void print(const Braces& block) { put_block("{", block.body); }
 
   const Dialect& dialect_;

@@ -6,7 +6,7 @@ void Scope::finish() {
   *node_->body() = std::move(body_);
   parent->put(std::move(*node_));
   append(parent->body_, std::move(behind_));
-  parent->arrays.merge(filled);
+  parent->row_values.merge(computed);
 }
 
 }  // namespace weftc

@@ -13,17 +13,27 @@ struct Scope {
   int depth = 0;
   /// Device kernels: all threads of a row run it together, and its values are the same on all of them.
   bool uniform = true;
-  /// Device kernels: a loop over a row whose iterations lanes take in turn, and where a lane keeps what it computed in
-  /// one of them for the next loop over the row: in an array of its own, or in one of the row.
+  /// A loop over a row, and where what it computes in each iteration is kept for the next loop over the row: in an
+  /// array of the row, or on a device in one of a lane's own.
   struct RowArray {
     Scope* loop = nullptr;  // outermost of the row's loops
     int64_t count = 0, lane_count = 0;
     Expr at, lane_at;
   };
   std::optional<RowArray> keeping;
-  std::map<std::string, Expr> known;   // values that have a name here
-  std::map<std::string, Expr> arrays;  // values that a finished loop of this scope has put into an array
-  std::map<std::string, Expr> filled;  // those that this loop fills
+  /// A value that a loop over a row computes. It is kept once a later loop asks for it.
+  struct RowValue {
+    Expr value;  // inside the loop
+    std::string type;
+    int64_t element_bytes = 0;
+    RowArray array;
+    Expr place = {};                     // in the array, once it is kept
+    Later declaration = {}, store = {};  // in front of the row's loops, and inside
+  };
+  using RowValues = std::map<std::string, std::shared_ptr<RowValue>>;
+  std::map<std::string, Expr> known;  // values that have a name here
+  RowValues computed;                 // by this loop
+  RowValues row_values;               // by loops of this scope that are closed
 
   Scope() = default;
   Scope(Scope* parent, Statement node)

@@ -10,6 +10,8 @@ Statements* Statement::body() {
       [](auto& node) -> Statements* {
         if constexpr (requires { node.body; })
           return &node.body;
+        else if constexpr (requires { node.statements; })
+          return node.statements.get();
         else
           return nullptr;
       },
@@ -25,7 +27,9 @@ bool has_loop(const Statements& statements) {
 
 bool has_declaration(const Statements& statements) {
   return std::any_of(statements.begin(), statements.end(), [](const Statement& s) {
-    return std::holds_alternative<Let>(s.what) || std::holds_alternative<LocalArray>(s.what);
+    const Later* later = std::get_if<Later>(&s.what);
+    return std::holds_alternative<Let>(s.what) || std::holds_alternative<LocalArray>(s.what) ||
+           (later && has_declaration(*later->statements));
   });
 }
 

@@ -101,6 +101,11 @@ struct Callback {
 struct Braces {
   Statements body = {};
 };
+/// A place for statements that are not known yet, and may never be: what keeps a value for a later loop is written when
+/// that loop asks for the value. Copies are one place.
+struct Later {
+  std::shared_ptr<Statements> statements = std::make_shared<Statements>();
+};
 
 namespace detail {
 template <class T, class V>
@@ -111,7 +116,7 @@ constexpr bool is_alternative<T, std::variant<Nodes...>> = (std::is_same_v<T, No
 
 struct Statement {
   using Variant = std::variant<Let, LocalArray, Store, Reduce, BlockBarrier, Line, For, TeamTasks, TeamRuns, If,
-                               OneLane, Callback, Braces>;
+                               OneLane, Callback, Braces, Later>;
   Variant what;
 
   template <class T>

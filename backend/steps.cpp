@@ -108,44 +108,37 @@ std::string StepText::handle(BufferId id, const std::string& first) const {
   return at.empty() ? name : name + ".part(" + at + ", " + count_text(buffer.dims()) + ")";
 }
 
-std::string StepText::time_variable(PlaceId place, const Mesh& mesh, int axis) const {
+IndexExpr StepText::time_index(PlaceId place, const Mesh& mesh, int axis) const {
   const size_t first = plan_.places[place.index].mesh.size();
   const size_t time = static_cast<size_t>(axis) - first, count = mesh.size() - first;
   // The innermost time axes of the mesh are the innermost loops.
   const size_t skip = times_.size() > count ? times_.size() - count : 0;
-  return time + skip < times_.size() ? times_[time + skip].variable : "0";
+  return time + skip < times_.size() ? time_index(times_[time + skip]) : 0;
 }
 
 std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk,
                                    const CollectiveStep& step) const {
   std::string text;
   for (const auto& [axis, stride] : by_chunk)
-    text += (text.empty() ? "" : " + ") + time_variable(step.place, step.mesh, axis) + " * " + std::to_string(stride);
+    text +=
+        (text.empty() ? "" : " + ") + time_index(step.place, step.mesh, axis).text() + " * " + std::to_string(stride);
   return text;
 }
 
 /// A signal has `count` / micro-batches elements a micro-batch: Once and MicroBatch mean the last of them.
-std::string StepText::index(SignalId id, Per per, int lag) const {
-  const bool batches = plan_.micro_batches > 1;
+std::optional<IndexExpr> StepText::index(SignalId id, Per per, int lag) const {
+  const bool batches = plan_.micro_batches > 1, chunk = per == Per::Chunk && !times_.empty();
   const int each = plan_.signals[id.index].count / std::max(1, plan_.micro_batches);
-  const bool chunk = per == Per::Chunk && !times_.empty();
-  const auto late = [&](const std::string& variable) {
-    return lag ? variable + " - " + std::to_string(lag) : variable;
-  };
-  std::string text;
-  if (batches) {
-    text = per == Per::MicroBatch ? late("mb") : "mb";
-    if (each > 1) text = (text == "mb" ? text : "(" + text + ")") + " * " + std::to_string(each);
-  }
-  const std::string inside = chunk ? late(times_.back().variable) : each > 1 ? std::to_string(each - 1) : "";
-  if (inside.empty()) return text;
-  return text.empty() ? inside : text + " + " + inside;
+  if (!batches && !chunk && each == 1) return {};
+  IndexExpr index = batches ? (time_index(times_.front()) - (per == Per::MicroBatch ? lag : 0)) * each : 0;
+  if (chunk) return index + time_index(times_.back()) - lag;
+  return index + (each - 1);
 }
 
 StepText::SignalCall StepText::of_rank(const std::string& call) const {
-  return [this, call](SignalId id, const std::string& at, const std::string& condition) {
+  return [this, call](SignalId id, const std::optional<IndexExpr>& at, const std::string& condition) {
     return (condition.empty() ? "" : "if (" + condition + ") ") + "r." + call + "(" + names_.signals[id.index] +
-           (at.empty() ? "" : ", " + at) + ");";
+           (at ? ", " + at->text() : "") + ");";
   };
 }
 
@@ -178,7 +171,7 @@ std::string StepText::argument(const LaunchStep& launch, const KernelText& text,
       return "r.peers(" + names_.group(kernel.place, axes) + ")";
     }
     case Argument::Kind::Chunk:
-      return time_variable(kernel.place, kernel.mesh, argument.number);
+      return time_index(kernel.place, kernel.mesh, argument.number).text();
     case Argument::Kind::Coordinate:
       return "r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(argument.number)] + ")";
     case Argument::Kind::Extent: {
@@ -481,7 +474,8 @@ std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel
   if (is_new) {
     text.parameters = wrapped_head("void " + name, kernel.parameters());
     const std::string comment = nodes_text(plan_, s.origins, 100) + (s.transform.empty() ? "" : "; " + s.transform);
-    const std::string head = is_cuda(plan_) ? wrapped_head("__global__ void " + name, kernel.parameters(true)) : text.parameters;
+    const std::string head =
+        is_cuda(plan_) ? wrapped_head("__global__ void " + name, kernel.parameters(true)) : text.parameters;
     Params params;
     params.set("nodes", comment_text(comment)).set("head", head).set("body", joined_lines(body));
     text.text = render_file("kernel.cpp", params);

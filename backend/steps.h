@@ -28,6 +28,11 @@ class StepText {
  private:
   friend class ChunkKernel;
   using Lines = std::vector<std::string>;
+  /// A loop over chunks or micro-batches.
+  struct Time {
+    std::string variable;
+    int trips;
+  };
   Lines steps(const std::vector<Step>& steps);
   Lines step(const Step& step);
   Lines leaf(const Step& step);
@@ -64,13 +69,17 @@ class StepText {
   }
   std::string pointer(const Operand& operand) const;
   std::string chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk, const CollectiveStep& step) const;
-  /// The loop variable of a time axis of a mesh.
-  std::string time_variable(PlaceId place, const Mesh& mesh, int axis) const;
+  /// The iteration of the loop over a time axis of a mesh.
+  IndexExpr time_index(PlaceId place, const Mesh& mesh, int axis) const;
   /// The variable of the innermost Loop.
   std::string trip_variable() const { return loops_ > 1 ? "trip" + std::to_string(loops_) : "trip"; }
-  std::string index(SignalId signal, Per per, int lag) const;
+  /// The element of a signal that a wait or raise means; nothing where it has only one.
+  std::optional<IndexExpr> index(SignalId signal, Per per, int lag) const;
+  /// The iteration of an enclosing loop.
+  static IndexExpr time_index(const Time& time) { return index_variable(time.variable, 0, time.trips - 1); }
   /// The statement that waits for or raises element `at` of a signal, where the condition holds ("": always).
-  using SignalCall = std::function<std::string(SignalId, const std::string& at, const std::string& condition)>;
+  using SignalCall =
+      std::function<std::string(SignalId, const std::optional<IndexExpr>& at, const std::string& condition)>;
   SignalCall of_rank(const std::string& call) const;
   Lines waits(const Step& step) const { return waits(step, of_rank("wait")); }
   Lines waits(const Step& step, const SignalCall& wait) const;
@@ -81,10 +90,6 @@ class StepText {
   const ProgramNames& names_;
   const std::vector<KernelText>& kernels_;
   Diags& diags_;
-  struct Time {
-    std::string variable;
-    int trips;
-  };
   std::vector<Time> times_;             // enclosing loops over chunks and micro-batches, outer first
   std::map<uint32_t, int64_t> bounds_;  // of buffers that hold a run-time length: what it must not exceed
   int loops_ = 0;

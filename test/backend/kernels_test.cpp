@@ -78,6 +78,19 @@ KernelCase norm() {
   c.output(mean, "mean");
   return c;
 }
+/// Two loops over a row, of which the second goes further: what the first has computed is too short for it.
+KernelCase front_and_all() {
+  KernelCase c("front_and_all");
+  const ValueId x = c.reals("x", {6, 64}), exp = c.op(OpKind::Exp, {x});
+  const ValueId front = c.op(OpKind::Slice, {exp},
+                             {{"axes", std::vector<int64_t>{1}},
+                              {"ends", std::vector<int64_t>{6, 24}},
+                              {"starts", std::vector<int64_t>{0, 0}},
+                              {"steps", std::vector<int64_t>{1, 1}}});
+  const ValueId part = c.op(OpKind::ReduceSum, {front}, axes({1}, 1));
+  c.output(c.op(OpKind::Div, {part, c.op(OpKind::ReduceSum, {exp}, axes({1}, 1))}));
+  return c;
+}
 KernelCase middle() {
   KernelCase c("middle");
   const ValueId x = c.reals("x", {5, 12, 7});
@@ -199,7 +212,7 @@ TEST_CASE("kernels: pointwise, views, look-ups") {
 
 TEST_CASE("kernels: reductions, scans, scatter") {
   std::vector<KernelCase> cases;
-  for (KernelCase (*make)() : {softmax, norm, middle, running, scattered}) cases.push_back(make());
+  for (KernelCase (*make)() : {softmax, norm, front_and_all, middle, running, scattered}) cases.push_back(make());
   check_cases(std::move(cases));
 }
 

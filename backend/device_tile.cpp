@@ -6,7 +6,7 @@ std::string tile_text(KernelContext& context, const Tile& tile, int64_t count, D
   context.cover(count, tile.threads());
   const bool by_warps = is_16_bit_float(dtype);
   std::vector<std::string> texts;
-  if (by_warps) context.need_tensor_cores(), texts.push_back(memory_type(dtype));
+  if (by_warps) context.need_header("tensor_cores.h"), texts.push_back(memory_type(dtype));
   for (int64_t n : {tile.m, tile.n, by_warps ? tile.warp_m : tile.thread_m, by_warps ? tile.warp_n : tile.thread_n})
     texts.push_back(std::to_string(n));
   return (by_warps ? "weft::TensorTile<" : "weft::ProductTile<") + join(texts, ", ") + ">";

@@ -34,13 +34,13 @@ std::string plain_title(const std::string& category) {
   return title;
 }
 
-/// A file of kernels. The toolkit's warp matrix functions take long to compile: only who calls them includes them.
+/// A file of kernels. Headers that take long to compile are included only by who calls them.
 std::string kernels_text(const Plan& plan, const ProgramNames& names, const std::string& title,
-                         const std::vector<std::string>& texts, bool has_tensor_cores) {
+                         const std::vector<std::string>& texts, const std::set<std::string>& headers) {
   Params params;
   params.set("title", title).set("program", names.space);
   params.list("headers").emplace_back().set("name", is_cuda(plan) ? "device.h" : "kernel.h");
-  if (has_tensor_cores) params.list("headers").emplace_back().set("name", "tensor_cores.h");
+  for (const std::string& header : headers) params.list("headers").emplace_back().set("name", header);
   for (const std::string& text : texts) params.list("kernels").emplace_back().set("text", text);
   return render_file("kernels.cpp", params);
 }
@@ -57,15 +57,15 @@ std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names
     for (size_t from = 0; from < list.size();) {
       std::vector<std::string> texts;
       size_t bytes = 0;
-      bool has_tensor_cores = false;
+      std::set<std::string> headers;
       for (; from < list.size() && (bytes == 0 || bytes + list[from]->text.size() <= kFileBytes); ++from) {
         texts.push_back(list[from]->text);
         bytes += list[from]->text.size();
-        has_tensor_cores |= list[from]->has_tensor_cores;
+        headers.insert(list[from]->headers.begin(), list[from]->headers.end());
       }
       const std::string suffix = number++ ? "_" + std::to_string(number) : "";
       files.push_back({"kernels/" + category + suffix + (is_cuda(plan) ? ".cu" : ".cpp"),
-                       kernels_text(plan, names, plain_title(category), texts, has_tensor_cores)});
+                       kernels_text(plan, names, plain_title(category), texts, headers)});
     }
   }
   return files;
@@ -187,9 +187,9 @@ class Emitter {
     const std::vector<std::string> called(called_by_chunks_.begin(), called_by_chunks_.end());
     std::vector<std::string> texts = {join(called, "\n")};
     for (const KernelText& k : chunk_kernels_) texts.push_back(k.text);
-    const bool has_tensor_cores = std::any_of(chunk_kernels_.begin(), chunk_kernels_.end(),
-                                              [](const KernelText& k) { return k.has_tensor_cores; });
-    return kernels_text(plan_, names_, "Chunk", texts, has_tensor_cores);
+    std::set<std::string> headers;
+    for (const KernelText& k : chunk_kernels_) headers.insert(k.headers.begin(), k.headers.end());
+    return kernels_text(plan_, names_, "Chunk", texts, headers);
   }
 
   /// Windows have one position in all programs: each from the first that has it.

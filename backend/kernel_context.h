@@ -86,13 +86,15 @@ class KernelContext : public KernelBody {
   /// What the first lines of the body read from memory: lengths, the invocation.
   Statements prologue() const;
   /// The text calls warp matrix functions, whose header takes long to compile.
-  void need_tensor_cores() { has_tensor_cores_ = true; }
-  bool has_tensor_cores() const { return has_tensor_cores_; }
+  /// A header of the runtime that not every file of kernels includes.
+  void need_header(const char* header) { headers_.insert(header); }
+  const std::set<std::string>& headers() const { return headers_; }
 
  private:
   Diags& diags_;
   const KernelUse use_;
-  bool failed_ = false, has_tensor_cores_ = false;
+  bool failed_ = false;
+  std::set<std::string> headers_;
   std::set<std::pair<size_t, int64_t>> used_peer_copies_;
   std::vector<std::string> parameter_names_, extent_names_;
   mutable std::set<Argument> arguments_;  // what the text has turned out to need

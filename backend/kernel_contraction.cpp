@@ -31,10 +31,12 @@ class ContractionWriter {
   // One for each strategy, which has found it legal.
   Statements packed(const PackedProduct& strategy);
   Statements strided();
+  Statements direct_convolution(const DirectConvolution& strategy);
   Statements plane_convolution();
   Statements point_convolution();
   Statements unfolded(const UnfoldedConvolution& strategy);
   Statements pool();
+  Statements pool_channels();
 
  private:
   /// Extents and run-time texts of "batch m k, batch k n".
@@ -61,6 +63,10 @@ class ContractionWriter {
   };
   Filters filters(bool is_plane);
   Site planes();
+  std::string image(bool copies);
+  IndexList channels_last_index(const WindowGeometry& g, int64_t channels) const;
+  bool put_ahead(const IndexList& result, const std::string& lambda);
+  std::string pool_call(bool largest) const;
 
   IndexExpr column(int64_t n) const;
   const char* type() const { return compute_type(body_.type(root_).dtype); }
@@ -277,6 +283,92 @@ Site ContractionWriter::planes() {
   return contiguous_array(op_.inputs[0], index, "planes");
 }
 
+/// The image with its channels innermost: where it lies so, else brought into that order.
+std::string ContractionWriter::image(bool copies) {
+  const ValueId value = op_.inputs[0];
+  const Dims dims = context_.dims(value);
+  IndexList index;
+  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
+  if (!copies) return address(*site(value, index), {"x0", "x1", "x2", "x3", "x4"});
+  const std::string array = context_.names.unique("image");
+  append(lines_, write_array(context_, value, array, Storage::channels_last(static_cast<int>(dims.size()))));
+  return array + ".get()";
+}
+
+/// The element of output m, counted over all images, and channel n.
+IndexList ContractionWriter::channels_last_index(const WindowGeometry& g, int64_t channels) const {
+  const IndexExpr m = index_variable("m", 0, g.batch * g.outputs - 1);
+  IndexList index = {quotient(m, g.outputs), column(channels)};
+  for (const IndexExpr& at : unravel(remainder(m, g.outputs), g.out)) index.push_back(at);
+  return index;
+}
+
+/// Prefetches what will be written, where neighbouring channels are neighbours in memory; false if they are not.
+bool ContractionWriter::put_ahead(const IndexList& result, const std::string& lambda) {
+  if (body_.outputs().size() != 1 || context_.dims(body_.outputs()[0].value) != context_.dims(root_)) return false;
+  const size_t parameter = context_.output_parameter(0);
+  const IndexExpr offset = context_.offset(context_.kernel.parameters[parameter], result);
+  const Stride m = stride_of(offset, "m"), n = stride_of(offset, "n0"), j = stride_of(offset, "j");
+  if (!m.affine || n.coefficient != 1 || j.coefficient != 1) return false;
+  For loop{.variable = "j", .bound = name("width"), .step = 16};
+  loop.body = {"__builtin_prefetch(" + context_.parameter_name(parameter) + " + " + offset.text() + ", 1);"};
+  Callback made{"const auto " + lambda + " = [&](int64_t m, int64_t n0, int64_t width) {", {std::move(loop)}, "};"};
+  lines_.push_back(std::move(made));
+  return true;
+}
+
+/// A product whose rows are windows of the image, read where they lie.
+Statements ContractionWriter::direct_convolution(const DirectConvolution& strategy) {
+  const WindowGeometry g = *window_geometry(context_, root_);
+  const int64_t filters = g.groups * g.filters;
+  context_.need_header("direct_convolution.h");
+  const IndexList result = channels_last_index(g, filters);
+  behind_.reach(result);
+  const std::string x = image(strategy.copies_image), t = type(), border = context_.names.unique("bordered");
+  context_.need({Argument::Kind::Team});
+  lines_.push_back(window_line(g));
+  lines_.push_back("constexpr weft::Convolution convolution{.batch = " + std::to_string(g.batch) +
+                   ", .groups = " + std::to_string(g.groups) + ", .channels = " + std::to_string(g.channels) +
+                   ", .filters = " + std::to_string(g.filters) + "};");
+  lines_.push_back("const std::unique_ptr<" + t + "[]> " + border + "(new " + t +
+                   "[weft::border_count(window, convolution)]);");
+  const std::string ahead = context_.names.unique("ahead");
+  const bool is_ahead = put_ahead(result, ahead);
+  const Shape shape{{}, g.batch * g.outputs, filters, 1, "", "", "", ""};
+  Statements epilogue = put(shape, "weft::convolve<" + t + ">(team, window, convolution, " + x + ", " +
+                                       context_.parameter_name(strategy.filters) + ", " + border +
+                                       ".get(), [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+  if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
+  append(lines_, std::move(epilogue));
+  return lines_;
+}
+
+std::string ContractionWriter::pool_call(bool largest) const {
+  const std::string t = type(), limits = "std::numeric_limits<" + t + ">::infinity()";
+  return (largest ? "-" + limits : t + "(0)") + ", [](" + t + " a, " + t + " b) { return " +
+         (largest ? "weft::maximum(a, b)" : "a + b") + "; }, ";
+}
+
+/// Max and average of windows, some channels of one output at a time.
+Statements ContractionWriter::pool_channels() {
+  const WindowGeometry g = *window_geometry(context_, root_);
+  const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
+  behind_.reach(channels_last_index(g, g.groups));
+  context_.need_header("channels_last.h");
+  const std::string x = image(false), t = type();
+  context_.need({Argument::Kind::Team});
+  lines_.push_back(window_line(g));
+  const Shape shape{{}, g.batch * g.outputs, g.groups, 1, "", "", "", ""};
+  sum_text_ = largest  ? "sums[j]"
+              : padded ? "sums[j] / " + t + "(" + std::to_string(g.taps) + ")"
+                       : "sums[j] / " + t + "(taps)";
+  append(lines_, put(shape, "weft::pool_channels<" + t + ">(team, window, " + std::to_string(g.batch) + ", " +
+                                std::to_string(g.groups) + ", " + x + ", " + pool_call(largest) +
+                                "[&](int64_t m, int64_t n0, auto width, const " + t +
+                                "* sums, [[maybe_unused]] int64_t taps) {"));
+  return lines_;
+}
+
 /// Max and average of windows, a row of outputs at a time.
 Statements ContractionWriter::pool() {
   const WindowGeometry g = *window_geometry(context_, root_);
@@ -289,18 +381,16 @@ Statements ContractionWriter::pool() {
   behind_.reach(result);
   const Site x = planes();
   context_.need({Argument::Kind::Team});
-  const std::string t = type(), limits = "std::numeric_limits<" + t + ">::infinity()";
+  const std::string t = type();
   lines_.push_back(window_line(g));
   const Shape shape{{planes_count}, 1, g.outputs, 1, "", "", "", ""};
   sum_text_ = largest  ? "sums[j]"
               : padded ? "sums[j] / " + t + "(" + std::to_string(g.taps) + ")"
                        : "sums[j] / taps[j]";
-  Statements epilogue =
-      put(shape, "weft::pool_planes<" + t + ">(team, window, " + std::to_string(planes_count) + ", " + x.base + ", " +
-                     (largest ? "-" + limits : t + "(0)") + ", [](" + t + " a, " + t + " b) { return " +
-                     (largest ? "weft::maximum(a, b)" : "a + b") +
-                     "; }, [&]([[maybe_unused]] int64_t batch, int64_t, int64_t n0, auto width, const " + t +
-                     "* sums, [[maybe_unused]] const " + t + "* taps) {");
+  Statements epilogue = put(shape, "weft::pool_planes<" + t + ">(team, window, " + std::to_string(planes_count) + ", " +
+                                       x.base + ", " + pool_call(largest) +
+                                       "[&]([[maybe_unused]] int64_t batch, int64_t, int64_t n0, auto width, const " +
+                                       t + "* sums, [[maybe_unused]] const " + t + "* taps) {");
   append(lines_, std::move(epilogue));
   return lines_;
 }
@@ -421,6 +511,10 @@ Statements write_packed_product(KernelContext& context, const PackedProduct& str
 
 Statements write_strided_product(KernelContext& context) { return ContractionWriter(context).strided(); }
 
+Statements write_direct_convolution(KernelContext& context, const DirectConvolution& strategy) {
+  return ContractionWriter(context).direct_convolution(strategy);
+}
+
 Statements write_plane_convolution(KernelContext& context) { return ContractionWriter(context).plane_convolution(); }
 
 Statements write_point_convolution(KernelContext& context) { return ContractionWriter(context).point_convolution(); }
@@ -429,6 +523,9 @@ Statements write_unfolded_convolution(KernelContext& context, const UnfoldedConv
   return ContractionWriter(context).unfolded(strategy);
 }
 
-Statements write_window_reduction(KernelContext& context) { return ContractionWriter(context).pool(); }
+Statements write_window_reduction(KernelContext& context, const WindowReduction& strategy) {
+  ContractionWriter writer(context);
+  return strategy.channels_last ? writer.pool_channels() : writer.pool();
+}
 
 }  // namespace weftc

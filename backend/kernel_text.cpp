@@ -105,10 +105,16 @@ struct BodyWriter {
 
   Statements operator()(const PackedProduct& s) const { return write_packed_product(context, s); }
   Statements operator()(const StridedProduct&) const { return write_strided_product(context); }
-  Statements operator()(const PlaneConvolution&) const { return on_host(write_plane_convolution); }
+  Statements operator()(const DirectConvolution& s) const { return write_direct_convolution(context, s); }
+  /// A device computes windows of one channel element by element: neighbouring threads read neighbouring windows.
+  Statements operator()(const PlaneConvolution&) const {
+    return context.is_device() ? write_nests(context) : write_plane_convolution(context);
+  }
   Statements operator()(const PointConvolution&) const { return write_point_convolution(context); }
   Statements operator()(const UnfoldedConvolution& s) const { return write_unfolded_convolution(context, s); }
-  Statements operator()(const WindowReduction&) const { return on_host(write_window_reduction); }
+  Statements operator()(const WindowReduction& s) const {
+    return context.is_device() ? write_nests(context) : write_window_reduction(context, s);
+  }
   Statements operator()(const TiledProduct& s) const { return write_tiled_product(context, s); }
   Statements operator()(const TiledConvolution& s) const { return write_tiled_convolution(context, s); }
   Statements operator()(const Transposition& s) const { return write_transposition(context, s); }
@@ -119,11 +125,6 @@ struct BodyWriter {
   Statements operator()(const PlainLoops&) const { return with_peers(context, write_nests(context)); }
   Statements operator()(const LibraryProduct&) const {
     check_failed(__FILE_NAME__, __LINE__, "a library's product has no body");
-  }
-
-  /// A device computes windows of one channel element by element: neighbouring threads read neighbouring windows.
-  Statements on_host(Statements (*write)(KernelContext&)) const {
-    return context.is_device() ? write_nests(context) : write(context);
   }
 };
 }  // namespace
@@ -175,7 +176,7 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   text.blocks = context.blocks(), text.threads = context.threads();
   text.arguments = context.passed_arguments();
   text.group = context.group();
-  text.has_tensor_cores = context.has_tensor_cores();
+  text.headers = context.headers();
   Params params;
   const std::string head = context.is_device() ? device_head(context, name) : text.parameters;
   params.set("nodes", comment_of(plan, kernel)).set("head", head).set("body", lines);

@@ -14,7 +14,7 @@ struct KernelText {
   std::vector<int64_t> group;       // axes of its peer table
   std::string text;                 // comment and definition; none for a library's
   int64_t blocks = 1, threads = 1;  // device: what it is launched with
-  bool has_tensor_cores = false;    // needs weft/tensor_cores.h
+  std::set<std::string> headers;    // of the runtime, beside those of every file
   std::string call;                 // a library's: "r.contract({...}, {{0}}, {{1}})" with operands and arguments named
 };
 
@@ -34,10 +34,11 @@ std::string wrapped_head(const std::string& head, const std::vector<std::string>
 /// One function a strategy.
 Statements write_packed_product(KernelContext& context, const PackedProduct& strategy);
 Statements write_strided_product(KernelContext& context);
+Statements write_direct_convolution(KernelContext& context, const DirectConvolution& strategy);
 Statements write_plane_convolution(KernelContext& context);
 Statements write_point_convolution(KernelContext& context);
 Statements write_unfolded_convolution(KernelContext& context, const UnfoldedConvolution& strategy);
-Statements write_window_reduction(KernelContext& context);
+Statements write_window_reduction(KernelContext& context, const WindowReduction& strategy);
 Statements write_tiled_product(KernelContext& context, const TiledProduct& strategy);
 Statements write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy);
 Statements write_transposition(KernelContext& context, const Transposition& strategy);

@@ -256,11 +256,21 @@ struct AxisRun {
   LoopAxis axis;
   std::vector<int64_t> dims;
 };
+/// The dimensions of a space as its first output has them in memory, so that neighbouring iterations store neighbours.
+std::vector<int64_t> loop_order(const KernelContext& context, const IterationSpace& space) {
+  std::vector<int64_t> order(space.dims.size());
+  for (size_t d = 0; d < order.size(); ++d) order[d] = static_cast<int64_t>(d);
+  if (space.outputs.empty()) return order;
+  const Parameter& to = context.kernel.parameters[context.output_parameter(space.outputs[0])];
+  if (to.storage.parts.size() != order.size() || context.dims(to.type) != space.dims) return order;
+  for (size_t d = 0; d < order.size(); ++d) order[d] = to.storage.parts[d].dim;
+  return order;
+}
 std::vector<AxisRun> axis_runs(KernelContext& context, const IterationSpace& space, bool reduced,
                                const std::string& prefix) {
   std::vector<AxisRun> runs;
   bool joins = false;
-  for (int64_t d = 0; d < static_cast<int64_t>(space.dims.size()); ++d) {
+  for (int64_t d : loop_order(context, space)) {
     const bool is_reduced = std::find(space.reduced.begin(), space.reduced.end(), d) != space.reduced.end();
     if (is_reduced != reduced) continue;
     const Expr bound = run_bound(context, space.type, static_cast<size_t>(d));
@@ -470,7 +480,7 @@ static void append_part(Statements& statements, Statements part) {
 }
 
 static void build_array(KernelContext& context, ValueId value, const std::string& array, const IterationSpace& space,
-                        Elements& elements, const Cuts& cuts) {
+                        const Storage& storage, Elements& elements, const Cuts& cuts) {
   const std::vector<AxisRun> runs = axis_runs(context, space, false, "i");
   OuterLoops outer;
   for (const AxisRun& run : runs) outer.axes.push_back(run.axis);
@@ -478,20 +488,20 @@ static void build_array(KernelContext& context, ValueId value, const std::string
   IndexList index(space.dims.size());
   for (size_t r = 0; r < runs.size(); ++r) fill(index, runs[r], open.index[r], space);
   const Element element = elements.at(value, index);
-  const Expr at = elements.scopes.at(linear_index(index, space.dims));
+  const Expr at = elements.scopes.at(storage.offset(space.dims, index));
   open.inner().put(Store{weftc::element(array, at), element.expr});
   if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host) loop->kind = LoopKind::Vector;
   close_outer(elements.scopes, open);
 }
 
-Statements write_array(KernelContext& context, ValueId value, const std::string& array) {
+Statements write_array(KernelContext& context, ValueId value, const std::string& array, const Storage& storage) {
   const IterationSpace whole{context.body.type(value), context.dims(value), {}, {}, {}, {}, {}};
   const std::string type = compute_type(whole.type.dtype);
   Statements statements = {"const std::unique_ptr<" + type + "[]> " + array + "(new " + type + "[" +
                            std::to_string(std::max<int64_t>(1, element_count(whole.dims))) + "]);"};
   for (const IterationSpace& space : segments(context, whole))
     append_part(statements, build_nest(context, [&](Elements& elements, Cuts& cuts) {
-                  build_array(context, value, array, space, elements, cuts);
+                  build_array(context, value, array, space, storage, elements, cuts);
                 }));
   return statements;
 }

@@ -7,8 +7,8 @@ namespace weftc {
 /// The statements of a kernel's body, or nothing after refusing. Every output is written whole.
 Statements write_nests(KernelContext& context);
 
-/// Statements that compute all elements of a value into a new row-major array `array` of its compute type.
-Statements write_array(KernelContext& context, ValueId value, const std::string& array);
+/// Statements that compute all elements of a value into a new array `array` of its compute type, stored so.
+Statements write_array(KernelContext& context, ValueId value, const std::string& array, const Storage& storage = {});
 
 /// Loops of an iteration space, handed to a team where there is work for one.
 struct OuterLoops {

@@ -470,7 +470,7 @@ std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel
   KernelText text;
   text.name = name;
   text.blocks = kernel.blocks(), text.threads = plan_.target.chunk_threads;
-  for (KernelId id : kernel.called()) text.has_tensor_cores |= called(id).has_tensor_cores;
+  for (KernelId id : kernel.called()) text.headers.insert(called(id).headers.begin(), called(id).headers.end());
   if (is_new) {
     text.parameters = wrapped_head("void " + name, kernel.parameters());
     const std::string comment = nodes_text(plan_, s.origins, 100) + (s.transform.empty() ? "" : "; " + s.transform);

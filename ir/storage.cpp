@@ -19,6 +19,13 @@ Storage Storage::permuted(const std::vector<int>& order) {
   return storage;
 }
 
+Storage Storage::channels_last(int ndim) {
+  std::vector<int> order = {0};
+  for (int d = 2; d < ndim; ++d) order.push_back(d);
+  order.push_back(1);
+  return permuted(order);
+}
+
 Storage Storage::panels(int ndim, int k_dim, int n_dim, int64_t width) {
   Storage storage;
   for (int d = 0; d < ndim; ++d)

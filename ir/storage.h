@@ -27,6 +27,8 @@ struct Storage {
 
   /// Dimensions in another order, outer first.
   static Storage permuted(const std::vector<int>& order);
+  /// An image [n, c, ...] with its channels innermost.
+  static Storage channels_last(int ndim);
   /// The matrix of dimensions k and n in panels of `width` columns, each with all of its rows; one such matrix for each
   /// index of the other dimensions.
   static Storage panels(int ndim, int k_dim, int n_dim, int64_t width);

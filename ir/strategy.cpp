@@ -11,6 +11,7 @@ constexpr const char* kNames[] = {"plain-loops",
                                   "library-product",
                                   "packed-product",
                                   "strided-product",
+                                  "direct-convolution",
                                   "plane-convolution",
                                   "point-convolution",
                                   "unfolded-convolution",
@@ -34,6 +35,8 @@ struct ParameterText {
     return behind.empty() ? "" : " + " + join(behind, " + ");
   }
   std::string operator()(const PackedProduct& s) const { return format(" panels {}", s.width); }
+  std::string operator()(const DirectConvolution& s) const { return s.copies_image ? ", image transposed first" : ""; }
+  std::string operator()(const WindowReduction& s) const { return s.channels_last ? " channels last" : ""; }
   std::string operator()(const UnfoldedConvolution& s) const { return format(" {} panels", s.panels); }
   std::string operator()(const TiledProduct& s) const { return tile_text(s.tile); }
   std::string operator()(const TiledConvolution& s) const { return tile_text(s.tile); }

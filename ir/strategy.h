@@ -51,6 +51,12 @@ struct PackedProduct {
 };
 /// Host: the second operand is brought into panels each time, a few columns at once.
 struct StridedProduct {};
+/// Host: an image whose channels lie innermost, windows read where they lie, times filters in panels of 16 that are
+/// packed when the executable is built (weft/direct_convolution.h).
+struct DirectConvolution {
+  size_t filters = 0;        // the parameter
+  bool copies_image = true;  // the image does not lie so: it is brought into that order first
+};
 /// Host: one filter a channel, a row of outputs at a time.
 struct PlaneConvolution {};
 /// Host: windows of one element: a product of the filters and the planes.
@@ -59,8 +65,11 @@ struct PointConvolution {};
 struct UnfoldedConvolution {
   int64_t panels = 0;
 };
-/// Host: the largest element or the sum of each window, a row of outputs at a time.
-struct WindowReduction {};
+/// Host: the largest element or the sum of each window, a row of outputs at a time; or some channels at a time, where
+/// these lie innermost.
+struct WindowReduction {
+  bool channels_last = false;
+};
 /// Device: our own product through shared memory, whose operands and result may be any elements.
 struct TiledProduct {
   Tile tile{};
@@ -92,9 +101,9 @@ struct PlainLoops {
   std::string why;
 };
 
-using Strategy = std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, PlaneConvolution,
-                              PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct, TiledConvolution,
-                              Transposition, Scatter, Rows, Elementwise, PeerExchange>;
+using Strategy = std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution,
+                              PlaneConvolution, PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct,
+                              TiledConvolution, Transposition, Scatter, Rows, Elementwise, PeerExchange>;
 
 /// On a device short rows are a warp's, long ones a block's.
 inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }

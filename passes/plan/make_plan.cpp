@@ -95,6 +95,7 @@ std::optional<Plan> make_plan(const Module& module, const Target& target, Diags&
   write_steps(planning);
   if (!diags.ok()) return {};
   choose_kernels(planning);
+  choose_storage(planning);
   place_weights(planning);
   order_steps(planning);
   if (!diags.ok()) return {};

@@ -37,6 +37,8 @@ KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused,
 WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kernel& kernel, size_t parameter);
 /// Chooses how each kernel is computed, and with that how its weights are packed.
 void choose_kernels(PlanDraft& planning);
+/// Chooses how buffers lie in memory, by what the kernels want that read and write them.
+void choose_storage(PlanDraft& planning);
 /// Packs weights as kernels want them; segments, offsets and order; renumbers them.
 void place_weights(PlanDraft& planning);
 

@@ -20,6 +20,7 @@ constexpr Rule kRules[] = {
     {"tiled-convolution", tiled_convolution},
     {"packed-product", packed_product},
     {"strided-product", strided_product},
+    {"direct-convolution", direct_convolution},
     {"plane-convolution", plane_convolution},
     {"point-convolution", point_convolution},
     {"unfolded-convolution", unfolded_convolution},
@@ -46,10 +47,24 @@ static Storage panels_of(const PackedProduct& packed, int ndim) {
   return Storage::panels(ndim, k_dim, n_dim, packed.width);
 }
 
+/// Filters [n, c, taps...] in panels of 16 of them, the channels of each tap side by side.
+static Storage filter_panels(int ndim) {
+  Storage storage;
+  storage.parts.push_back({0, 16});
+  for (int d = 2; d < ndim; ++d) storage.parts.push_back({d, 1});
+  storage.parts.push_back({1, 1});
+  storage.parts.push_back({0, 1});
+  return storage;
+}
+
 void set_strategy(Kernel& kernel, Strategy strategy) {
   kernel.strategy = std::move(strategy);
   if (const auto* packed = std::get_if<PackedProduct>(&kernel.strategy))
     kernel.parameters[packed->weight].storage = panels_of(*packed, kernel.parameters[packed->weight].type.ndim());
+  if (const auto* direct = std::get_if<DirectConvolution>(&kernel.strategy)) {
+    Parameter& filters = kernel.parameters[direct->filters];
+    filters.storage = filter_panels(filters.type.ndim());
+  }
 }
 
 std::optional<Verdict> ask_strategy(const std::string& name, const StrategyContext& context) {

@@ -86,6 +86,28 @@ Verdict tiled_convolution(const StrategyContext& context) {
   return {TiledConvolution{choose_tile(context, g.groups, g.filters, g.batch * g.outputs, dtype)}, ""};
 }
 
+Verdict direct_convolution(const StrategyContext& context) {
+  constexpr int64_t kPanel = 16;
+  std::string why;
+  const std::optional<WindowOp> found = host_convolution(context, why);
+  if (!found) return {};
+  const KernelBody& body = context.body;
+  const Op& op = body.body.producer_op(found->root);
+  const WindowGeometry& g = found->geometry;
+  const DType dtype = body.body.type(found->root).dtype;
+  if (has_one_channel_a_group(g)) return refused("filters of one channel share nothing");
+  if (dtype != DType::F32 && dtype != DType::F64) return refused("it is of 16-bit floats");
+  if (!body.kernel.extents.empty()) return refused("it has a run-time length");
+  if (g.groups > 1 && g.filters % kPanel) return refused("the filters of a group do not fill panels of 16");
+  if (std::any_of(g.before.begin(), g.before.end(), [](int64_t pad) { return pad < 0; }))
+    return refused("its padding is negative");
+  const ValueId w = op.inputs[1];
+  const bool is_weight = body.body.producer_op(w).kind == OpKind::Input && body.body.value(w).uses.size() == 1 &&
+                         body.kernel.parameters[body.input_parameter(w)].weight;
+  if (!is_weight) return refused("the filters are no weight that only this convolution reads");
+  return {DirectConvolution{body.input_parameter(w), true}, ""};
+}
+
 Verdict plane_convolution(const StrategyContext& context) {
   std::string why;
   const std::optional<WindowOp> found = host_convolution(context, why);

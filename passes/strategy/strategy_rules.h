@@ -32,6 +32,7 @@ Verdict library_product(const StrategyContext& context);
 Verdict tiled_product(const StrategyContext& context);
 Verdict packed_product(const StrategyContext& context);
 Verdict strided_product(const StrategyContext& context);
+Verdict direct_convolution(const StrategyContext& context);
 Verdict plane_convolution(const StrategyContext& context);
 Verdict point_convolution(const StrategyContext& context);
 Verdict unfolded_convolution(const StrategyContext& context);

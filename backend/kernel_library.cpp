@@ -1,13 +1,15 @@
 // Calls of a device's library in place of kernels of our own.
 #include "backend/kernel_text.h"
+#include "backend/print.h"
 
 namespace weftc {
 
 namespace {
 
 /// An extent of the product: a number, or the argument that holds it.
-std::string extent_text(KernelContext& context, const LibraryProduct::Extent& extent) {
-  return extent.run ? "{{" + context.extent_argument(*extent.run) + "}}" : std::to_string(extent.bound);
+std::string extent_text(const CallSite& site, const LibraryProduct::Extent& extent) {
+  if (!extent.run) return std::to_string(extent.bound);
+  return site.argument({Argument::Kind::Extent, static_cast<int>(*extent.run)});
 }
 
 /// "{768, 1, 98304}": the strides of rows, columns, and the batch's dimensions from the inner one.
@@ -17,20 +19,19 @@ std::string strides_text(const LibraryProduct::Operand& operand) {
   return "{" + join(strides, ", ") + "}";
 }
 
-/// "{{0}} + {{tp_index}} * 64": where the operand's first element is.
-std::string address_text(KernelContext& context, const LibraryProduct::Operand& operand) {
+/// "r[x] + r.coordinate(kTp) * 64": where the operand's first element is.
+std::string address_text(const KernelContext& context, const CallSite& site, const LibraryProduct::Operand& operand) {
   IndexExpr first = operand.first;
   for (int axis = 0; axis < static_cast<int>(context.kernel.mesh.size()); ++axis) {
-    const std::string name = context.coordinate_name(axis);
+    const std::string variable = context.coordinate_name(axis);
     for (const AtomPtr& atom : variables_of(first)) {
-      if (atom->text != name) continue;
-      context.coordinate(axis);
-      first = substitute(first, name, index_variable("{{" + name + "}}", atom->low, atom->high));
+      if (atom->text != variable) continue;
+      const Argument::Kind kind = context.is_time_axis(axis) ? Argument::Kind::Chunk : Argument::Kind::Coordinate;
+      first = substitute(first, variable, index_variable(site.argument({kind, axis}), atom->low, atom->high));
       break;
     }
   }
-  const std::string text = first.text(), base = "{{" + std::to_string(operand.parameter) + "}}";
-  return text == "0" ? base : base + " + " + text;
+  return text_of(address(site.operand(operand.parameter), first));
 }
 
 std::string epilogue_text(const LibraryProduct& product) {
@@ -41,16 +42,16 @@ std::string epilogue_text(const LibraryProduct& product) {
 
 }  // namespace
 
-std::string write_library_call(KernelContext& context, const LibraryProduct& product) {
-  std::string call = "r.contract({.m = " + extent_text(context, product.m) +
-                     ", .n = " + extent_text(context, product.n) + ", .k = " + extent_text(context, product.k) +
-                     ", .a = " + strides_text(product.a) + ", .b = " + strides_text(product.b) +
-                     ", .y = " + strides_text(product.y);
+std::string library_call(const KernelContext& context, const LibraryProduct& product, const CallSite& site) {
+  std::string call = "r.contract({.m = " + extent_text(site, product.m) + ", .n = " + extent_text(site, product.n) +
+                     ", .k = " + extent_text(site, product.k) + ", .a = " + strides_text(product.a) +
+                     ", .b = " + strides_text(product.b) + ", .y = " + strides_text(product.y);
   if (!product.batch.empty()) call += ", .batch = " + std::to_string(product.batch.back());
   if (product.batch.size() > 1) call += ", .outer = " + std::to_string(product.batch.front());
-  return call + epilogue_text(product) + "}, " + address_text(context, product.a) + ", " +
-         address_text(context, product.b) + ", " + (product.bias ? address_text(context, *product.bias) : "nullptr") +
-         ", " + address_text(context, product.y) + ");";
+  return call + epilogue_text(product) + "}, " + address_text(context, site, product.a) + ", " +
+         address_text(context, site, product.b) + ", " +
+         (product.bias ? address_text(context, site, *product.bias) : "nullptr") + ", " +
+         address_text(context, site, product.y) + ");";
 }
 
 }  // namespace weftc

@@ -163,11 +163,7 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   KernelContext context(plan, kernel, diags, use);
   KernelText text;
   text.name = name;
-  if (const auto* product = std::get_if<LibraryProduct>(&context.strategy())) {
-    text.call = write_library_call(context, *product);
-    text.arguments = context.passed_arguments();
-    return text;
-  }
+  if (std::holds_alternative<LibraryProduct>(context.strategy())) return text;
   Statements body = std::visit(BodyWriter{context}, context.strategy());
   Statements statements = context.prologue();
   append(statements, std::move(body));

@@ -1,5 +1,6 @@
 // A kernel of the Plan as a C++ function.
 #pragma once
+#include <functional>
 #include <optional>
 
 #include "backend/kernel_context.h"
@@ -15,7 +16,6 @@ struct KernelText {
   std::string text;                 // comment and definition; none for a library's
   int64_t blocks = 1, threads = 1;  // device: what it is launched with
   std::set<std::string> headers;    // of the runtime, beside those of every file
-  std::string call;                 // a library's: "r.contract({...}, {{0}}, {{1}})" with operands and arguments named
 };
 
 /// Reports what cannot be lowered; the text is then of no use. In a loop over chunks a device has no library's calls.
@@ -43,7 +43,12 @@ Statements write_tiled_product(KernelContext& context, const TiledProduct& strat
 Statements write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy);
 Statements write_transposition(KernelContext& context, const Transposition& strategy);
 Statements write_scatter(KernelContext& context);
-/// The call that stands in place of a kernel, with {{number}} for each operand and {{name}} for each argument.
-std::string write_library_call(KernelContext& context, const LibraryProduct& product);
+/// What a step passes to a kernel.
+struct CallSite {
+  std::function<std::string(size_t parameter)> operand;
+  std::function<std::string(const Argument&)> argument;
+};
+/// The call of a library that stands in place of a kernel.
+std::string library_call(const KernelContext& context, const LibraryProduct& product, const CallSite& site);
 
 }  // namespace weftc

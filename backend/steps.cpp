@@ -214,18 +214,14 @@ std::string StepText::pointer(const Operand& operand) const {
   return operand.weight ? "r[" + names_.weights[operand.weight.index] + "]" : pointer(operand.buffer);
 }
 
-/// A library's call with its operands and arguments put in.
-std::string StepText::filled_call(const LaunchStep& what, const KernelText& text) const {
-  const KernelContext context(plan_, plan_.kernel(what.kernel), diags_);
-  std::string call = text.call;
-  const auto put = [&](const std::string& name, const std::string& value) {
-    const std::string place = "{{" + name + "}}";
-    for (size_t at = call.find(place); at != std::string::npos; at = call.find(place, at + value.size()))
-      call.replace(at, place.size(), value);
-  };
-  for (size_t f = 0; f < what.operands.size(); ++f) put(std::to_string(f), pointer(what.operands[f]));
-  for (const Argument& a : text.arguments) put(context.argument_name(a), argument(what, text, a));
-  return call;
+/// The call of a library, or nothing where the kernel is one of the program's own.
+std::optional<std::string> StepText::library_step(const LaunchStep& what, const KernelText& text) const {
+  const Kernel& kernel = plan_.kernel(what.kernel);
+  const auto* product = std::get_if<LibraryProduct>(&kernel.strategy);
+  if (!product) return {};
+  const CallSite site{[&](size_t parameter) { return pointer(what.operands[parameter]); },
+                      [&](const Argument& a) { return argument(what, text, a); }};
+  return library_call(KernelContext(plan_, kernel, diags_), *product, site);
 }
 
 /// The call of a kernel on a device; one that waits for others in between must be resident.
@@ -246,8 +242,8 @@ StepText::Lines StepText::launch(const LaunchStep& what) {
     arguments.push_back(by_peers ? handle(what.operands[f].buffer) : pointer(what.operands[f]));
   }
   Lines lines;
-  if (!text.call.empty())
-    lines.push_back(filled_call(what, text));
+  if (const std::optional<std::string> call = library_step(what, text))
+    lines.push_back(*call);
   else if (is_cuda(plan_))
     lines.push_back(launch_call(text, !text.group.empty(), arguments));
   else

@@ -52,7 +52,7 @@ class StepText {
   std::string head(const Step& step) const;
 
   Lines launch(const LaunchStep& launch);
-  std::string filled_call(const LaunchStep& launch, const KernelText& text) const;
+  std::optional<std::string> library_step(const LaunchStep& launch, const KernelText& text) const;
   void find_bounds(const std::vector<Step>& steps);
   std::string argument(const LaunchStep& launch, const KernelText& kernel, const Argument& argument) const;
   Lines copy(const Step& step, const CopyStep& copy);

@@ -70,6 +70,7 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
   for (Kind kind : {Kind::Team, Kind::Peers, Kind::Invocation, Kind::Trip}) names.reserve(argument_name({kind}));
   names.reserve(argument_name({Kind::Invocation}) + "_at");
   for (const char* local : lambda_names(strategy())) names.reserve(local);
+  if (!group().empty()) names.reserve("ranks"), names.reserve("p");  // of the table of peers' copies
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
   for (const Parameter& f : kernel.parameters) parameter_names_.push_back(names.unique(f.name));
   for (const RunExtent& e : kernel.extents) extent_names_.push_back(names.unique(e.name));

@@ -69,15 +69,15 @@ static Statements peer_pointers(const KernelContext& context) {
 
 /// The same as tables, which a device's kernel keeps in registers. What is written to all peers begins with the rank's
 /// own copy and goes round from there: no two ranks store to the same one at a time.
-static Statements peer_tables(KernelContext& context) {
-  const Expr ranks = name(context.names.unique("ranks")), p = name(context.names.unique("p"));
-  Statements statements = {"constexpr int " + ranks.node().text + " = " + std::to_string(context.ranks()) + ";"};
-  For fill{.variable = p.node().text, .bound = ranks, .type = "int"};
+static Statements peer_tables(const KernelContext& context) {
+  const Expr ranks = name("ranks"), p = name("p");
+  Statements statements = {"constexpr int ranks = " + std::to_string(context.ranks()) + ";"};
+  For fill{.variable = "p", .bound = ranks, .type = "int"};
   for (size_t i = 0; i < context.kernel.parameters.size(); ++i) {
     if (!context.kernel.parameters[i].window) continue;
     const std::string& window = context.parameter_name(i);
     const Expr peer = i < context.body.inputs().size() ? p : binary(binary(name("peers.index"), "+", p), "%", ranks);
-    statements.push_back(window_type(context, i) + " " + window + "_at[" + ranks.node().text + "];");
+    statements.push_back(window_type(context, i) + " " + window + "_at[ranks];");
     fill.body.push_back(Store{element(window + "_at", p), call("peers.at", {peer, name(window)})});
   }
   statements.push_back(std::move(fill));
@@ -85,7 +85,7 @@ static Statements peer_tables(KernelContext& context) {
 }
 
 /// A body between two barriers of all ranks.
-static Statements with_peers(KernelContext& context, Statements body) {
+static Statements with_peers(const KernelContext& context, Statements body) {
   if (!context.reads_peers()) return body;
   Statements statements = context.is_device() ? peer_tables(context) : peer_pointers(context);
   // On a device a block leaves when the time is over; the host then reports the step.

@@ -84,9 +84,9 @@ KernelCase front_and_all() {
   const ValueId x = c.reals("x", {6, 64}), exp = c.op(OpKind::Exp, {x});
   const ValueId front = c.op(OpKind::Slice, {exp},
                              {{"axes", std::vector<int64_t>{1}},
-                              {"ends", std::vector<int64_t>{6, 24}},
-                              {"starts", std::vector<int64_t>{0, 0}},
-                              {"steps", std::vector<int64_t>{1, 1}}});
+                              {"ends", std::vector<int64_t>{24}},
+                              {"starts", std::vector<int64_t>{0}},
+                              {"steps", std::vector<int64_t>{1}}});
   const ValueId part = c.op(OpKind::ReduceSum, {front}, axes({1}, 1));
   c.output(c.op(OpKind::Div, {part, c.op(OpKind::ReduceSum, {exp}, axes({1}, 1))}));
   return c;

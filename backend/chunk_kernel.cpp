@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/print.h"
+
 namespace weftc {
 
 ChunkKernel::ChunkKernel(const StepText& text, const std::vector<const Step*>& steps, const std::string& group)
@@ -13,16 +15,17 @@ ChunkKernel::ChunkKernel(const StepText& text, const std::vector<const Step*>& s
   for (const Step* step : steps)
     if (const auto* launch = std::get_if<LaunchStep>(&step->what))
       for (const Argument& a : text.called(launch->kernel).arguments) passed(*launch, a);
-  peers_ = parameter("weft::Peers ", "peers", "r.peers(" + group + ")");
+  peers_ = parameter("weft::Peers ", "peers", "r.peers(" + group + ")", Role::Peers);
   for (const Step* step : steps) add(*step);
 }
 
-std::string ChunkKernel::parameter(const std::string& type, const std::string& wanted, const std::string& argument) {
+std::string ChunkKernel::parameter(const std::string& type, const std::string& wanted, const std::string& argument,
+                                   Role role) {
   if (const auto at = parameters_.find(argument); at != parameters_.end()) return at->second.name;
   order_.push_back(argument);
   const std::string name = taken_.has(wanted) ? taken_.unique(wanted) : wanted;
   taken_.reserve(name);
-  return parameters_.emplace(argument, ChunkParameter{type, name}).first->second.name;
+  return parameters_.emplace(argument, ChunkParameter{type, name, role}).first->second.name;
 }
 
 IndexExpr ChunkKernel::with_outer(const IndexExpr& index) {
@@ -42,15 +45,16 @@ std::string ChunkKernel::passed(const LaunchStep& launch, const Argument& argume
   if (on_device_ && argument.kind == Argument::Kind::Invocation)  // which a device reads where it lies
     return parameter("const uint32_t* ", "invocation_at", value);
   const KernelContext context(plan_, kernel, text_.diags_);
-  return parameter(argument_type(argument.kind), context.argument_name(argument), value);
+  const Role role = argument.kind == Argument::Kind::Peers ? Role::Peers : Role::Value;
+  return parameter(argument_type(argument.kind), context.argument_name(argument), value, role);
 }
 
-std::string ChunkKernel::pointer(BufferId id, const std::string& wanted, bool written) {
+Expr ChunkKernel::pointer(BufferId id, const std::string& wanted, bool written) {
   const Buffer& buffer = plan_.buffer(id);
   const std::string passed = "r[" + whole(id) + "]", first = instance(buffer);
-  const std::string name = parameter(std::string(memory_type(buffer.type.dtype)) + "* ", wanted, passed);
+  const Expr base = weftc::name(parameter(std::string(memory_type(buffer.type.dtype)) + "* ", wanted, passed, Role::Buffer));
   if (written) written_.insert(passed);
-  return first.empty() ? name : name + " + " + first;
+  return first.empty() ? base : binary(base, "+", weftc::name(first));
 }
 
 std::string ChunkKernel::whole(BufferId id) const {
@@ -69,11 +73,11 @@ std::string ChunkKernel::passed(const LaunchStep& launch, size_t number) {
   const std::string type = memory_type(formal.type.dtype), wanted = identifier(formal.name);
   if (operand.weight) return parameter("const " + type + "* ", wanted, text_.pointer(operand));
   const bool by_peers = formal.window && !text_.called(launch.kernel).group.empty();
-  if (!by_peers) return pointer(operand.buffer, wanted, number >= kernel.body.inputs().size());
+  if (!by_peers) return text_of(pointer(operand.buffer, wanted, number >= kernel.body.inputs().size()));
   const Buffer& buffer = plan_.buffer(operand.buffer);
-  const std::string name = parameter("weft::Window<" + type + "> ", wanted, whole(operand.buffer));
+  const std::string window = parameter("weft::Window<" + type + "> ", wanted, whole(operand.buffer));
   const std::string first = instance(buffer);
-  return first.empty() ? name : name + ".part(" + first + ", " + count_text(buffer.dims()) + ")";
+  return first.empty() ? window : window + ".part(" + first + ", " + count_text(buffer.dims()) + ")";
 }
 
 void ChunkKernel::launch(const LaunchStep& launch) {
@@ -82,7 +86,7 @@ void ChunkKernel::launch(const LaunchStep& launch) {
   for (const Argument& a : kernel.arguments) arguments.push_back(passed(launch, a));
   for (size_t f = 0; f < launch.operands.size(); ++f) arguments.push_back(passed(launch, f));
   const std::string call = kernel.name + "(" + join(arguments, ", ") + ")";
-  lines_.push_back(on_device_ && !kernel.group.empty() ? "if (!" + call + ") return;" : call + ";");
+  body_.push_back(on_device_ && !kernel.group.empty() ? "if (!" + call + ") return;" : call + ";");
   blocks_ = std::max(blocks_, kernel.blocks);
   called_.push_back(launch.kernel);
 }
@@ -91,23 +95,21 @@ void ChunkKernel::launch(const LaunchStep& launch) {
 void ChunkKernel::accumulate(const CopyStep& copy) {
   const Buffer& from = plan_.buffer(copy.from);
   const ReduceOp op = from.type.layout[static_cast<int>(from.mesh.size()) - 1].op;
-  const auto element = [](const std::string& at) {
-    return (at.find(' ') == std::string::npos ? at : "(" + at + ")") + "[i]";
-  };
-  const std::string part = element(pointer(copy.from, "part", false)), total = element(pointer(copy.to, "total", true));
+  const auto element = [](const Expr& pointer) { return pattern("$0[$1]", {pointer, weftc::name("i")}, Binding::Primary); };
+  const Expr part = element(pointer(copy.from, "part", false)), total = element(pointer(copy.to, "total", true));
   const std::string compute = compute_type(from.type.dtype), memory = memory_type(from.type.dtype);
   const bool converts = compute != memory;
-  const std::string a = converts ? compute + "(" + total + ")" : total,
-                    b = converts ? compute + "(" + part + ")" : part;
-  const std::string sum = op == ReduceOp::Sum    ? a + " + " + b
-                          : op == ReduceOp::Prod ? a + " * " + b
-                          : op == ReduceOp::Max  ? "weft::maximum(" + a + ", " + b + ")"
-                                                 : "weft::minimum(" + a + ", " + b + ")";
-  const std::string count = count_text(from.dims());
-  lines_.push_back(on_device_ ? "for (int64_t i = weft::thread(); i < " + count + "; i += weft::threads())"
-                              : "for (int64_t i = 0; i < " + count + "; ++i)");
-  lines_.push_back("  " + total + " = " + text_.times_.back().variable + " == 0 ? " + part + " : " +
-                   (converts ? memory + "(" + sum + ")" : sum) + ";");
+  const Expr a = converts ? call(compute, {total}) : total, b = converts ? call(compute, {part}) : part;
+  const Expr sum = op == ReduceOp::Sum    ? binary(a, "+", b)
+                   : op == ReduceOp::Prod ? binary(a, "*", b)
+                   : op == ReduceOp::Max  ? call("weft::maximum", {a, b})
+                                          : call("weft::minimum", {a, b});
+  const Expr is_first = binary(weftc::name(text_.times_.back().variable), "==", 0);
+  For loop{.kind = on_device_ ? LoopKind::Threads : LoopKind::Serial,
+           .variable = "i",
+           .bound = weftc::name(count_text(from.dims()))};
+  loop.body = {Store{total, choice(is_first, part, converts ? call(memory, {sum}) : sum)}};
+  body_.push_back(std::move(loop));
 }
 
 /// Flags of other ranks than those of the kernel's own table have a table of theirs.
@@ -115,7 +117,8 @@ std::string ChunkKernel::of_peers(const std::string& call, SignalId id, const st
   const Signal& signal = plan_.signals[id.index];
   std::string table = peers_;
   if (on_device_ && !signal.axes.empty())
-    table = parameter("weft::Peers ", "peers", "r.peers(" + text_.names_.group(signal.place, signal.axes) + ")");
+    table = parameter("weft::Peers ", "peers", "r.peers(" + text_.names_.group(signal.place, signal.axes) + ")",
+                      Role::Peers);
   const std::string name =
       parameter("weft::Signal ", identifier(last_component(signal.name)), text_.names_.signals[id.index]);
   return table + "." + call + "(" + name + (at ? ", " + with_outer(*at).text() : "") + ")";
@@ -138,13 +141,13 @@ void ChunkKernel::add(const Step& step) {
   const auto raise_it = [&](SignalId id, const std::optional<IndexExpr>& at, const std::string&) {
     return raise(id, at);
   };
-  for (std::string& line : text_.waits(step, wait_for)) lines_.push_back(std::move(line));
+  for (std::string& line : text_.waits(step, wait_for)) body_.push_back(std::move(line));
   if (const auto* copy = std::get_if<CopyStep>(&step.what))
     accumulate(*copy);
   else
     launch(std::get<LaunchStep>(step.what));
-  if (on_device_) lines_.push_back("if (!" + peers_ + ".meet()) return;");
-  for (std::string& line : text_.raises(step, raise_it)) lines_.push_back(std::move(line));
+  if (on_device_) body_.push_back("if (!" + peers_ + ".meet()) return;");
+  for (std::string& line : text_.raises(step, raise_it)) body_.push_back(std::move(line));
 }
 
 std::string ChunkKernel::name() const {
@@ -156,8 +159,8 @@ std::vector<std::string> ChunkKernel::parameters(bool definition) const {
   std::vector<std::string> list;
   for (const std::string& key : order_) {
     const ChunkParameter& p = parameters_.at(key);
-    const bool only_read = p.type.ends_with("* ") && !p.type.starts_with("const ") && !written_.contains(key);
-    const bool is_table = definition && p.type == "weft::Peers ";
+    const bool only_read = p.role == Role::Buffer && !written_.contains(key);
+    const bool is_table = definition && p.role == Role::Peers;
     list.push_back((is_table ? "const __grid_constant__ " : only_read ? "const " : "") + p.type + p.name);
   }
   return list;

@@ -16,6 +16,7 @@
 #include <map>
 #include <set>
 
+#include "backend/statement.h"
 #include "backend/steps.h"
 #include "ir/base/naming.h"
 
@@ -31,7 +32,7 @@ class ChunkKernel {
   std::vector<std::string> parameters(bool definition = false) const;
   const std::vector<std::string>& arguments() const { return order_; }
   /// What is done in a chunk.
-  const std::vector<std::string>& lines() const { return lines_; }
+  const Statements& body() const { return body_; }
   /// What the function is called where nothing else is; equal loops share one.
   std::string name() const;
   /// Blocks on a device: as many as the largest of the steps has work for, of those that can wait for each other.
@@ -40,14 +41,18 @@ class ChunkKernel {
   const std::vector<KernelId>& called() const { return called_; }
 
  private:
+  /// A buffer that the kernel only reads is const; a device's definition says where a table of peers lies.
+  enum class Role : uint8_t { Value, Buffer, Peers };
   struct ChunkParameter {
     std::string type, name;
+    Role role = Role::Value;
   };
   /// The name of the parameter that is passed `argument`, made the first time.
-  std::string parameter(const std::string& type, const std::string& wanted, const std::string& argument);
+  std::string parameter(const std::string& type, const std::string& wanted, const std::string& argument,
+                        Role role = Role::Value);
   std::string passed(const LaunchStep& launch, const Argument& argument);
   std::string passed(const LaunchStep& launch, size_t formal);
-  std::string pointer(BufferId buffer, const std::string& wanted, bool written);
+  Expr pointer(BufferId buffer, const std::string& wanted, bool written);
   std::string whole(BufferId buffer) const;
   std::string instance(const Buffer& buffer) const;
   void add(const Step& step);
@@ -70,7 +75,7 @@ class ChunkKernel {
   Names taken_;
   std::string peers_;  // the parameter
   std::vector<KernelId> called_;
-  std::vector<std::string> lines_;
+  Statements body_;
 };
 
 }  // namespace weftc

@@ -456,11 +456,11 @@ StepText::Lines StepText::one_kernel(const Step& s, const ForStep& loop, const s
 
 /// The call of the function that makes the innermost loop, which is written the first time.
 std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel) {
-  Lines body = {loop_head(times_.back().variable, times_.back().trips)};
-  indent_into(body, kernel.lines());
-  body.push_back("}");
+  const For loop{
+      .variable = times_.back().variable, .bound = times_.back().trips, .type = "int", .body = kernel.body()};
+  const std::string body = joined_lines(lines_of({loop}, is_cuda(plan_) ? device_dialect() : host_dialect()));
   const std::string declared = join(kernel.parameters(), ", ");
-  std::string& name = chunk_kernel_names_[declared + joined_lines(body)];
+  std::string& name = chunk_kernel_names_[declared + body];
   const bool is_new = name.empty();
   if (is_new) name = free_names_.unique(kernel.name());
   KernelText text;
@@ -473,7 +473,7 @@ std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel
     const std::string head =
         is_cuda(plan_) ? wrapped_head("__global__ void " + name, kernel.parameters(true)) : text.parameters;
     Params params;
-    params.set("nodes", comment_text(comment)).set("head", head).set("body", joined_lines(body));
+    params.set("nodes", comment_text(comment)).set("head", head).set("body", body);
     text.text = render_file("kernel.cpp", params);
     chunk_kernels_.push_back(text);
     for (KernelId id : kernel.called())

@@ -76,19 +76,4 @@ TEST_CASE("every name in a scalar text is an operand or a number of the record")
   CHECK(placeholder_fault(wrong, "scale") == "attribute 'scale' may be absent: give it a default");
 }
 
-TEST_CASE("what a pointwise op costs agrees with its expression") {
-  const auto calls = [](const std::string& text, std::initializer_list<const char*> names) {
-    return std::any_of(names.begin(), names.end(), [&](const char* name) { return text.find(name) != text.npos; });
-  };
-  for (const OpDef* def : all_op_defs()) {
-    if (!def->scalar) continue;
-    INFO(def->name);
-    const std::string text = def->scalar;
-    const bool function =
-        calls(text, {"exp(", "log(", "erf(", "pow(", "fmod(", "sin", "cos", "tan", "sigmoid(", "softplus("});
-    const bool moderate = calls(text, {" / ", "sqrt(", "cast<"});
-    CHECK(def->cost == (function ? ScalarCost::Function : moderate ? ScalarCost::Moderate : ScalarCost::Cheap));
-  }
-}
-
 }  // namespace weftc

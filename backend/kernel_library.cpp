@@ -34,24 +34,27 @@ std::string address_text(const KernelContext& context, const CallSite& site, con
   return text_of(address(site.operand(operand.parameter), first));
 }
 
-std::string epilogue_text(const LibraryProduct& product) {
-  std::string name = product.bias ? "Bias" : "";
-  if (product.activation != Activation::None) name += product.activation == Activation::Relu ? "Relu" : "Gelu";
-  return name.empty() ? "" : ", .epilogue = weft::Epilogue::" + name;
+/// "BiasGelu"; empty: nothing behind the product.
+std::string epilogue_name(const LibraryProduct& product) {
+  const std::string bias = product.bias ? "Bias" : "";
+  if (product.activation == Activation::None) return bias;
+  return bias + (product.activation == Activation::Relu ? "Relu" : "Gelu");
 }
 
 }  // namespace
 
 std::string library_call(const KernelContext& context, const LibraryProduct& product, const CallSite& site) {
-  std::string call = "r.contract({.m = " + extent_text(site, product.m) + ", .n = " + extent_text(site, product.n) +
-                     ", .k = " + extent_text(site, product.k) + ", .a = " + strides_text(product.a) +
-                     ", .b = " + strides_text(product.b) + ", .y = " + strides_text(product.y);
-  if (!product.batch.empty()) call += ", .batch = " + std::to_string(product.batch.back());
-  if (product.batch.size() > 1) call += ", .outer = " + std::to_string(product.batch.front());
-  return call + epilogue_text(product) + "}, " + address_text(context, site, product.a) + ", " +
-         address_text(context, site, product.b) + ", " +
-         (product.bias ? address_text(context, site, *product.bias) : "nullptr") + ", " +
-         address_text(context, site, product.y) + ");";
+  std::vector<std::string> fields = {".m = " + extent_text(site, product.m), ".n = " + extent_text(site, product.n),
+                                     ".k = " + extent_text(site, product.k), ".a = " + strides_text(product.a),
+                                     ".b = " + strides_text(product.b),      ".y = " + strides_text(product.y)};
+  if (!product.batch.empty()) fields.push_back(".batch = " + std::to_string(product.batch.back()));
+  if (product.batch.size() > 1) fields.push_back(".outer = " + std::to_string(product.batch.front()));
+  if (const std::string epilogue = epilogue_name(product); !epilogue.empty())
+    fields.push_back(".epilogue = weft::Epilogue::" + epilogue);
+  const auto address = [&](const LibraryProduct::Operand& operand) { return address_text(context, site, operand); };
+  const std::vector<std::string> arguments = {"{" + join(fields, kComma) + "}", address(product.a), address(product.b),
+                                              product.bias ? address(*product.bias) : "nullptr", address(product.y)};
+  return "r.contract(" + join(arguments, kComma) + ");";
 }
 
 }  // namespace weftc

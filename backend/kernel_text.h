@@ -43,6 +43,11 @@ Statements write_tiled_product(KernelContext& context, const TiledProduct& strat
 Statements write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy);
 Statements write_transposition(KernelContext& context, const Transposition& strategy);
 Statements write_scatter(KernelContext& context);
+/// A comma behind which the line of a step may be broken: a character that no name or literal contains stands for the
+/// space.
+inline constexpr char kBreak = '\v';
+inline constexpr const char* kComma = ",\v";
+
 /// What a step passes to a kernel.
 struct CallSite {
   std::function<std::string(size_t parameter)> operand;

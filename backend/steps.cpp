@@ -10,10 +10,18 @@
 
 namespace weftc {
 
+/// The line as it is printed.
+static std::string plain(std::string line) {
+  std::replace(line.begin(), line.end(), kBreak, ' ');
+  return line;
+}
+
 std::vector<std::string> StepText::block(const Block& block) {
   times_.clear();
   if (plan_.micro_batches > 1) times_.push_back({"mb", plan_.micro_batches});
-  return steps(block.steps);
+  Lines lines = steps(block.steps);
+  for (std::string& line : lines) line = plain(line);
+  return lines;
 }
 
 StepText::Lines StepText::steps(const std::vector<Step>& list) {
@@ -43,49 +51,44 @@ StepText::Lines StepText::leaf(const Step& s) {
   if (const auto* what = std::get_if<CollectiveStep>(&s.what)) return collective(s, *what);
   if (const auto* what = std::get_if<SendStep>(&s.what)) {
     const TransferTable& table = plan_.transfers[static_cast<size_t>(what->transfer)];
-    return {"r.send(" + names_.transfers[static_cast<size_t>(what->transfer)] + ", " + mb + ", " + handle(table.from) +
-            ");"};
+    return {"r.send(" + names_.transfers[static_cast<size_t>(what->transfer)] + kComma + mb + kComma +
+            handle(table.from) + ");"};
   }
   if (const auto* what = std::get_if<RecvStep>(&s.what)) {
     const TransferTable& table = plan_.transfers[static_cast<size_t>(what->transfer)];
-    return {"r.recv(" + names_.transfers[static_cast<size_t>(what->transfer)] + ", " + mb + ", " + handle(table.from) +
-            ", " + pointer(table.to) + ");"};
+    return {"r.recv(" + names_.transfers[static_cast<size_t>(what->transfer)] + kComma + mb + kComma +
+            handle(table.from) + kComma + pointer(table.to) + ");"};
   }
   return {};
 }
 
 std::string StepText::head(const Step& s) const {
-  std::string text = "r.step({" + names_.streams[static_cast<size_t>(s.stream)] + ", " + string_literal(s.name);
+  std::string text = "r.step({" + names_.streams[static_cast<size_t>(s.stream)] + kComma + string_literal(s.name);
   const size_t room = text.size() + s.transform.size() < 60 ? 100 - text.size() - s.transform.size() : 40;
-  text += ", " + string_literal(nodes_text(plan_, s.origins, room));
-  if (!s.transform.empty()) text += ", " + string_literal(s.transform);
-  return text + "}, " + (times_.empty() ? "" : times_.back().variable + ", ") + "[&] {";
+  text += kComma + string_literal(nodes_text(plan_, s.origins, room));
+  if (!s.transform.empty()) text += kComma + string_literal(s.transform);
+  return text + "}" + kComma + (times_.empty() ? "" : times_.back().variable + kComma) + "[&] {";
 }
 
-/// Breaks a call behind a comma where it is longer than a line.
+/// Breaks a call behind an argument where it is longer than a line.
 static std::vector<std::string> broken(const std::string& line, size_t limit) {
-  if (line.size() <= limit) return {line};
   const size_t open = line.find('(');
   const std::string indent(open == std::string::npos || open > 60 ? 4 : open + 1, ' ');
   std::vector<std::string> lines;
   std::string rest = line;
   while (rest.size() > limit) {
-    size_t at = rest.rfind(", ", limit - 1);
-    // Not inside a string literal.
-    while (at != std::string::npos && at > indent.size() &&
-           std::count(rest.begin(), rest.begin() + static_cast<long>(at), '"') % 2)
-      at = rest.rfind(", ", at - 1);
+    const size_t at = rest.rfind(kBreak, limit);
     if (at == std::string::npos || at <= indent.size()) break;
-    lines.push_back(rest.substr(0, at + 1));
-    rest = indent + rest.substr(at + 2);
+    lines.push_back(plain(rest.substr(0, at)));
+    rest = indent + rest.substr(at + 1);
   }
-  lines.push_back(rest);
+  lines.push_back(plain(rest));
   return lines;
 }
 
 StepText::Lines StepText::wrapped(const Step& s, const Lines& body) const {
   const std::string first = head(s);
-  if (body.size() == 1 && first.size() + body[0].size() + 5 <= 116) return {first + " " + body[0] + " });"};
+  if (body.size() == 1 && first.size() + body[0].size() + 5 <= 116) return {plain(first + " " + body[0] + " });")};
   Lines lines = broken(first, 116);
   for (const std::string& line : body)
     for (const std::string& part : broken(line, 114)) lines.push_back("  " + part);
@@ -105,7 +108,7 @@ std::string StepText::handle(BufferId id, const std::string& first) const {
   std::string at = instance_offset(buffer);
   if (!first.empty()) at += (at.empty() ? "" : " + ") + first;
   const std::string& name = names_.buffers[id.index];
-  return at.empty() ? name : name + ".part(" + at + ", " + count_text(buffer.dims()) + ")";
+  return at.empty() ? name : name + ".part(" + at + kComma + count_text(buffer.dims()) + ")";
 }
 
 IndexExpr StepText::time_index(PlaceId place, const Mesh& mesh, int axis) const {
@@ -138,7 +141,7 @@ std::optional<IndexExpr> StepText::index(SignalId id, Per per, int lag) const {
 StepText::SignalCall StepText::of_rank(const std::string& call) const {
   return [this, call](SignalId id, const std::optional<IndexExpr>& at, const std::string& condition) {
     return (condition.empty() ? "" : "if (" + condition + ") ") + "r." + call + "(" + names_.signals[id.index] +
-           (at ? ", " + at->text() : "") + ");";
+           (at ? kComma + at->text() : "") + ");";
   };
 }
 
@@ -228,7 +231,7 @@ std::optional<std::string> StepText::library_step(const LaunchStep& what, const 
 static std::string launch_call(const KernelText& kernel, bool resident, const std::vector<std::string>& arguments) {
   return std::string("r.launch") + (resident ? "_resident" : "") + "(" + kernel.name +
          ", {.blocks = " + std::to_string(kernel.blocks) + ", .threads = " + std::to_string(kernel.threads) + "}" +
-         (arguments.empty() ? "" : ", ") + join(arguments, ", ") + ");";
+         (arguments.empty() ? "" : kComma) + join(arguments, kComma) + ");";
 }
 
 StepText::Lines StepText::launch(const LaunchStep& what) {
@@ -247,7 +250,7 @@ StepText::Lines StepText::launch(const LaunchStep& what) {
   else if (is_cuda(plan_))
     lines.push_back(launch_call(text, !text.group.empty(), arguments));
   else
-    lines.push_back(text.name + "(" + join(arguments, ", ") + ");");
+    lines.push_back(text.name + "(" + join(arguments, kComma) + ");");
   for (size_t f = kernel.body.inputs().size(); f < what.operands.size(); ++f) {
     const BufferId made = what.operands[f].buffer;
     const auto bound = bounds_.find(made.index);
@@ -256,7 +259,7 @@ StepText::Lines StepText::launch(const LaunchStep& what) {
     std::string name = plan_.buffer(made).name;
     for (const Port& port : plan_.outputs)
       if (std::find(port.counts.begin(), port.counts.end(), made) != port.counts.end()) name = port.name;
-    lines.push_back("r.check_count(" + string_literal(name) + ", " + pointer(made) + ", " +
+    lines.push_back("r.check_count(" + string_literal(name) + kComma + pointer(made) + kComma +
                     std::to_string(bound->second) + ");");
   }
   return lines;
@@ -271,45 +274,46 @@ static std::string reduction(ReduceOp op) {
 StepText::Lines StepText::copy(const Step& s, const CopyStep& what) {
   const Buffer& from = plan_.buffer(what.from);
   const bool adds = std::any_of(s.accesses.begin(), s.accesses.end(), [](const Access& a) { return a.accumulate; });
-  const std::string operands = pointer(what.to) + ", " + pointer(what.from) + ", " + count_text(from.dims());
+  const std::string operands = pointer(what.to) + kComma + pointer(what.from) + kComma + count_text(from.dims());
   if (!adds) return {"r.copy(" + operands + ");"};
   // The first chunk begins the total.
   const std::string first = times_.empty() ? "true" : times_.back().variable + " == 0";
   const ReduceOp op = from.type.layout[static_cast<int>(from.mesh.size()) - 1].op;
-  return {"r.accumulate(" + reduction(op) + ", " + operands + ", " + first + ");"};
+  return {"r.accumulate(" + reduction(op) + kComma + operands + kComma + first + ");"};
 }
 
 std::string StepText::exchange(const ExchangeBox& box) const {
   std::vector<std::string> dims, parts;
   for (const ExchangeBox::Dim& d : box.dims)
-    dims.push_back("{" + std::to_string(d.extent) + ", " + std::to_string(d.source) + ", " + std::to_string(d.target) +
-                   "}");
-  parts.push_back(".dims = {" + join(dims, ", ") + "}");
+    dims.push_back("{" + std::to_string(d.extent) + kComma + std::to_string(d.source) + kComma +
+                   std::to_string(d.target) + "}");
+  parts.push_back(".dims = {" + join(dims, kComma) + "}");
   const auto list = [&](const char* name, const std::vector<int64_t>& numbers) {
     if (std::all_of(numbers.begin(), numbers.end(), [](int64_t n) { return n == 0; })) return;
     std::vector<std::string> texts;
     for (int64_t n : numbers) texts.push_back(std::to_string(n));
-    parts.push_back(std::string(".") + name + " = {" + join(texts, ", ") + "}");
+    parts.push_back(std::string(".") + name + " = {" + join(texts, kComma) + "}");
   };
   list("src_by_me", box.source_by_me);
   list("dst_by_peer", box.target_by_peer);
   const auto clip = [&](const char* name, const ExchangeBox::Clip& c) {
     if (c.dim < 0) return;
-    parts.push_back(std::string(".") + name + " = {" + std::to_string(c.dim) + ", " + std::to_string(c.extent) + ", " +
-                    std::to_string(c.block) + "}");
+    parts.push_back(std::string(".") + name + " = {" + std::to_string(c.dim) + kComma + std::to_string(c.extent) +
+                    kComma + std::to_string(c.block) + "}");
   };
   clip("by_peer", box.by_peer);
   clip("by_me", box.by_me);
-  return "weft::Exchange{" + join(parts, ", ") + "}";
+  return "weft::Exchange{" + join(parts, kComma) + "}";
 }
 
 /// A broadcast; or a reduction, whose result is the operand itself on all ranks but the root.
 StepText::Lines StepText::rooted(const CollectiveStep& what, const std::string& source, const std::string& count) {
-  const std::string group = names_.group(what.place, what.axes) + ", " + std::to_string(what.root) + ", ";
+  const std::string group = names_.group(what.place, what.axes) + kComma + std::to_string(what.root) + kComma;
   const std::string target = pointer(what.to);
-  if (what.kind == OpKind::Broadcast) return {"r.broadcast(" + group + source + ", " + target + ", " + count + ");"};
-  return {"r.copy(" + target + ", " + pointer(what.from) + ", " + count + ");",
-          "r.reduce(" + group + reduction(what.reduce) + ", " + source + ", " + target + ", " + count + ");"};
+  if (what.kind == OpKind::Broadcast)
+    return {"r.broadcast(" + group + source + kComma + target + kComma + count + ");"};
+  return {"r.copy(" + target + kComma + pointer(what.from) + kComma + count + ");",
+          "r.reduce(" + group + reduction(what.reduce) + kComma + source + kComma + target + kComma + count + ");"};
 }
 
 StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) {
@@ -324,8 +328,8 @@ StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) 
   const std::string source = handle(what.from, chunk_offset(box->source_by_chunk, what));
   const std::string first = chunk_offset(box->target_by_chunk, what);
   if (what.kind == OpKind::ShardSlice)
-    return {"r.take_slice(" + names_.group(what.place, what.axes) + ", r[" + source + "], " + pointer(what.to, first) +
-            ", " + exchange(*box) + ");"};
+    return {"r.take_slice(" + names_.group(what.place, what.axes) + kComma + "r[" + source + "]" + kComma +
+            pointer(what.to, first) + kComma + exchange(*box) + ");"};
   if (has_root(what.kind)) return rooted(what, source, count_text({box->elements()}));
   const bool reduces = what.kind == OpKind::AllReduce || what.kind == OpKind::ReduceScatter;
   // A window on both sides: large ones are reduced part by part.
@@ -335,9 +339,9 @@ StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) 
                      : what.kind == OpKind::AllGather     ? "all_gather"
                                                           : "all_to_all";
   const bool counted = what.kind == OpKind::AllReduce && box->is_identity();
-  return {std::string("r.") + call + "(" + names_.group(what.place, what.axes) + ", " +
-          (reduces ? reduction(what.reduce) + ", " : "") + source + ", " +
-          (split ? handle(what.to, first) : pointer(what.to, first)) + ", " +
+  return {std::string("r.") + call + "(" + names_.group(what.place, what.axes) + kComma +
+          (reduces ? reduction(what.reduce) + kComma : "") + source + kComma +
+          (split ? handle(what.to, first) : pointer(what.to, first)) + kComma +
           (counted ? count_text({box->elements()}) : exchange(*box)) + ");"};
 }
 
@@ -480,7 +484,7 @@ std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel
       called_by_chunks_.insert(is_cuda(plan_) ? called(id).text : called(id).parameters + ";");
   }
   if (is_cuda(plan_)) return launch_call(text, true, kernel.arguments());
-  return name + "(" + join(kernel.arguments(), ", ") + ");";
+  return name + "(" + join(kernel.arguments(), kComma) + ");";
 }
 
 /// The body belongs to one stream: one step, whose body holds the inner steps. Else every stream walks it, and what it
@@ -515,7 +519,7 @@ StepText::Lines StepText::loop(const Step& s, const LoopStep& trips) {
   Lines lines = waits(s);
   lines.push_back("for (int64_t " + v + " = 0; " + join(goes_on, " && ") + "; ++" + v + ") {");
   if (trips.iteration) {
-    const std::string write = "r.set(" + pointer(trips.iteration) + ", " + v + ");";
+    const std::string write = "r.set(" + pointer(trips.iteration) + kComma + v + ");";
     if (streams.size() == 1)
       lines.push_back("  " + write);
     else

@@ -52,7 +52,8 @@ std::string ChunkKernel::passed(const LaunchStep& launch, const Argument& argume
 Expr ChunkKernel::pointer(BufferId id, const std::string& wanted, bool written) {
   const Buffer& buffer = plan_.buffer(id);
   const std::string passed = "r[" + whole(id) + "]", first = instance(buffer);
-  const Expr base = weftc::name(parameter(std::string(memory_type(buffer.type.dtype)) + "* ", wanted, passed, Role::Buffer));
+  const Expr base =
+      weftc::name(parameter(std::string(memory_type(buffer.type.dtype)) + "* ", wanted, passed, Role::Buffer));
   if (written) written_.insert(passed);
   return first.empty() ? base : binary(base, "+", weftc::name(first));
 }
@@ -95,7 +96,9 @@ void ChunkKernel::launch(const LaunchStep& launch) {
 void ChunkKernel::accumulate(const CopyStep& copy) {
   const Buffer& from = plan_.buffer(copy.from);
   const ReduceOp op = from.type.layout[static_cast<int>(from.mesh.size()) - 1].op;
-  const auto element = [](const Expr& pointer) { return pattern("$0[$1]", {pointer, weftc::name("i")}, Binding::Primary); };
+  const auto element = [](const Expr& pointer) {
+    return pattern("$0[$1]", {pointer, weftc::name("i")}, Binding::Primary);
+  };
   const Expr part = element(pointer(copy.from, "part", false)), total = element(pointer(copy.to, "total", true));
   const std::string compute = compute_type(from.type.dtype), memory = memory_type(from.type.dtype);
   const bool converts = compute != memory;

@@ -71,6 +71,17 @@ class Elements {
   /// The lanes' values become one: "weft::block_sum".
   std::string lanes_function(const std::string& reduction) const;
   void close(Inner& inner);
+  /// Loops over the taps of a window: the indices of the operand and of the filter, and the conditions under which a
+  /// tap lies in the operand, and in its padding too.
+  struct WindowLoops {
+    std::vector<LoopScopes::Open> loops;
+    IndexList x, w;
+    std::vector<Expr> inside = {}, padded = {};
+  };
+  WindowLoops open_window(ValueId value, const Op& op, const IndexList& index, Scope* home);
+  /// The index of a dimension that an entry names, and the condition under which this rank holds it, if not always.
+  IndexExpr entry_index(ValueId indices, const Element& entry, const TensorType& type, int dim,
+                        std::vector<Expr>& held);
 
   KernelContext& context_;
   const Graph& body_;

@@ -143,16 +143,38 @@ Window window_of(const Op& op, const Dims& kernel) {
 }
 }  // namespace
 
+Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const IndexList& index, Scope* home) {
+  const bool conv = op.kind == OpKind::Conv;
+  const Dims x_dims = context_.dims(op.inputs[0]), w_dims = conv ? context_.dims(op.inputs[1]) : Dims{};
+  const Dims kernel = conv ? Dims(w_dims.begin() + 2, w_dims.end()) : op.ints("kernel_shape");
+  const Window w = window_of(op, kernel);
+  WindowLoops window{.loops = {}, .x = index, .w = {index[1]}};
+  const auto loop = [&](int64_t extent) {
+    Scope* under = window.loops.empty() ? home : &window.loops.back().inner();
+    window.loops.push_back(scopes.open(under, scopes.fresh_axis("tap", extent, {}, under)));
+    return window.loops.back().index;
+  };
+  if (conv) {
+    const int64_t groups = x_dims[1] / w_dims[1], out = context_.dims(value)[1] / groups;
+    window.w.push_back(loop(w_dims[1]));
+    window.x[1] = (groups == 1 ? IndexExpr(0) : quotient(index[1], out) * w_dims[1]) + window.w[1];
+  }
+  for (size_t d = 0; d < kernel.size(); ++d) {
+    const IndexExpr tap = loop(kernel[d]);
+    window.w.push_back(tap);
+    const IndexExpr position = index[2 + d] * w.strides[d] + tap * w.dilations[d] - w.pads[d];
+    window.x[2 + d] = clamped(position, x_dims[2 + d], window.inside);
+    const int64_t end = x_dims[2 + d] + w.pads[kernel.size() + d];
+    if (position.high() >= end) window.padded.push_back(binary(scopes.at(position), "<", end));
+  }
+  return window;
+}
+
 Element Elements::window(ValueId value, const Op& op, const IndexList& index) {
   const bool conv = op.kind == OpKind::Conv, largest = op.kind == OpKind::MaxPool;
   if (!conv && !largest && op.kind != OpKind::AveragePool)
     return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
   if (body_.value(value).result) return fail("maxpool-indices-unsupported", op, "the indices of MaxPool");
-  const ValueId x = op.inputs[0];
-  const Dims x_dims = context_.dims(x), w_dims = conv ? context_.dims(op.inputs[1]) : Dims{};
-  const Dims kernel = conv ? Dims(w_dims.begin() + 2, w_dims.end()) : op.ints("kernel_shape");
-  const Window w = window_of(op, kernel);
-  const size_t spatial = kernel.size();
   const DType dtype = body_.type(value).dtype;
   const ReduceOp reduce = largest ? ReduceOp::Max : ReduceOp::Sum;
   Scope* home = scopes.home(index);
@@ -162,37 +184,16 @@ Element Elements::window(ValueId value, const Op& op, const IndexList& index) {
   const bool count = !conv && !largest;
   const Expr taps = count ? name(scopes.names.unique(local + "_taps")) : Expr();
   if (count) home->put(Let{"int64_t", taps.node().text, 0, true});
-  IndexList x_at = index, w_at = {index[1]};
-  std::vector<LoopScopes::Open> loops;
-  const auto loop = [&](int64_t extent) {
-    Scope* under = loops.empty() ? home : &loops.back().inner();
-    loops.push_back(scopes.open(under, scopes.fresh_axis("tap", extent, {}, under)));
-    return loops.back().index;
-  };
-  if (conv) {
-    const int64_t groups = x_dims[1] / w_dims[1], out = context_.dims(value)[1] / groups;
-    w_at.push_back(loop(w_dims[1]));
-    x_at[1] = (groups == 1 ? IndexExpr(0) : quotient(index[1], out) * w_dims[1]) + w_at[1];
-  }
-  std::vector<Expr> inside, counted;
-  for (size_t d = 0; d < spatial; ++d) {
-    const IndexExpr tap = loop(kernel[d]);
-    w_at.push_back(tap);
-    const IndexExpr place = index[2 + d] * w.strides[d] + tap * w.dilations[d] - w.pads[d];
-    x_at[2 + d] = clamped(place, x_dims[2 + d], inside);
-    if (place.high() >= x_dims[2 + d] + w.pads[spatial + d])
-      counted.push_back(binary(scopes.at(place), "<", x_dims[2 + d] + w.pads[spatial + d]));
-  }
-  const bool with_pads = count && op.integer_or("count_include_pad", 0);
+  WindowLoops window = open_window(value, op, index, home);
   const auto put = [&](const std::vector<Expr>& conditions, Reduce update) {
     scopes.current->put(conditions.empty() ? Statement(update) : Statement(If{all_of(conditions), {update}}));
   };
-  if (count) put(with_pads ? counted : inside, {ReduceOp::Sum, taps, 1});
-  Element element = at(x, x_at);
-  if (conv) element.expr = binary(element.expr, "*", at(op.inputs[1], w_at).expr);
-  if (largest && !element.expr.is_simple()) element = named(x, element);
-  put(inside, {reduce, sum, element.expr});
-  for (auto l = loops.rbegin(); l != loops.rend(); ++l) scopes.close(*l);
+  if (count) put(op.integer_or("count_include_pad", 0) ? window.padded : window.inside, {ReduceOp::Sum, taps, 1});
+  Element element = at(op.inputs[0], window.x);
+  if (conv) element.expr = binary(element.expr, "*", at(op.inputs[1], window.w).expr);
+  if (largest && !element.expr.is_simple()) element = named(op.inputs[0], element);
+  put(window.inside, {reduce, sum, element.expr});
+  for (auto loop = window.loops.rbegin(); loop != window.loops.rend(); ++loop) scopes.close(*loop);
   Element result{sum, home};
   if (count) result = named(value, {binary(sum, "/", call(compute_type(dtype), {taps})), home});
   bind(value, index, result.expr, home);

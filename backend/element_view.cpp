@@ -97,6 +97,27 @@ static Expr wrapped(const Expr& index, const Expr& extent, int64_t bound) {
                                       std::max<int64_t>(bound - 1, 0)});
 }
 
+IndexExpr Elements::entry_index(ValueId indices, const Element& entry, const TensorType& type, int dim,
+                                std::vector<Expr>& held) {
+  const std::vector<Digit> digits = context_.digits(type, dim);
+  const int64_t bound = type.shape[dim].bound;
+  const Expr length = digits.empty() ? run_bound(context_, type, static_cast<size_t>(dim)) : Expr();
+  const std::string local = identifier(last_component(body_.value(indices).name));
+  const IndexExpr global =
+      data_index({wrapped(entry.expr, length.empty() ? Expr(bound) : length, bound), entry.scope}, local, bound);
+  if (digits.empty()) return global;
+  // Only the rank that holds the element reads it; the others give 0, and the sum over the ranks is the element.
+  const std::vector<IndexExpr> coordinates = digits_at(global, digits);
+  std::vector<Expr> mine;
+  for (size_t i = 0; i < digits.size(); ++i)
+    mine.push_back(binary(scopes.at(coordinates[i]), "==", context_.coordinate(digits[i].axis)));
+  const Expr flag = name(scopes.names.unique(local + "_held"));
+  entry.scope->put(Let{"bool", flag.node().text, all_of(mine)});
+  held.push_back(flag);
+  return data_index({choice(flag, scopes.at(without_digits(global, digits)), 0), entry.scope}, local + "_local",
+                    buffer_extent(bound, digits));
+}
+
 Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) {
   const bool elements = op.kind == OpKind::GatherElements, nd = op.kind == OpKind::GatherND;
   if (op.kind != OpKind::Gather && !elements && !nd)
@@ -116,30 +137,13 @@ Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) 
     at[d] = index[elements ? d : nd ? count - 1 + d - axis - tuple : d - 1 + count];
   std::vector<Expr> held;
   Scope* scope = scopes.floor;
-  for (int t = 0; t < tuple; ++t) {
+  for (int e = 0; e < tuple; ++e) {
     IndexList entry = where;
-    if (nd) entry.push_back(t);
+    if (nd) entry.push_back(e);
     Element raw = this->at(indices, entry);
     if (!raw.expr.is_simple()) raw = named(indices, raw);
-    const std::vector<Digit> digits = context_.digits(type, axis + t);
-    const int64_t bound = type.shape[axis + t].bound;
-    const Expr length = digits.empty() ? run_bound(context_, type, static_cast<size_t>(axis + t)) : Expr();
-    const std::string local = identifier(last_component(body_.value(indices).name));
-    const IndexExpr global =
-        data_index({wrapped(raw.expr, length.empty() ? Expr(bound) : length, bound), raw.scope}, local, bound);
     scope = scopes.deeper(scope, raw.scope);
-    at[axis + t] = global;
-    if (digits.empty()) continue;
-    // Only the rank that holds the element reads it; the others give 0, and the sum over the ranks is the element.
-    const std::vector<IndexExpr> coordinates = digits_at(global, digits);
-    std::vector<Expr> mine;
-    for (size_t i = 0; i < digits.size(); ++i)
-      mine.push_back(binary(scopes.at(coordinates[i]), "==", context_.coordinate(digits[i].axis)));
-    const Expr flag = name(scopes.names.unique(local + "_held"));
-    raw.scope->put(Let{"bool", flag.node().text, all_of(mine)});
-    held.push_back(flag);
-    at[axis + t] = data_index({choice(flag, scopes.at(without_digits(global, digits)), 0), raw.scope}, local + "_local",
-                              buffer_extent(bound, digits));
+    at[axis + e] = entry_index(indices, raw, type, axis + e, held);
   }
   const Element element = this->at(data, at);
   if (held.empty()) return element;

@@ -69,7 +69,7 @@ class KernelContext : public KernelBody {
   std::vector<std::string> parameters(bool definition = false) const;
   bool reads_peers() const { return arguments_.contains({Argument::Kind::Peers, -1}); }
 
-  /// Names of parameters; each attempt to write the body starts with a copy.
+  /// Names of parameters and of what stands around a nest; each nest starts with a copy.
   Names names;
 
   bool is_device() const { return plan.target.is_device(); }

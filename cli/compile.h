@@ -2,21 +2,10 @@
 #pragma once
 #include <memory>
 
-#include "backend/emit.h"
+#include "cli/compilation.h"
 #include "cli/options.h"
-#include "ir/plan.h"
-#include "passes/runner.h"
 
 namespace weftc {
-
-/// What one compilation has made so far. It stays where it is: the plan refers to the module's constants.
-struct Compilation {
-  Schedule schedule;
-  Module module;
-  Target target;
-  RunReport passes;
-  Plan plan;
-};
 
 /// Schedule, model, passes; up to `--stop-after`. Nothing after reporting.
 std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags);

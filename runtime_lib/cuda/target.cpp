@@ -3,7 +3,7 @@
 
 #include "cuda_state.h"
 #include "libraries.h"
-#include "relay.h"
+#include "open_relay.h"
 
 namespace weft {
 

@@ -4,7 +4,7 @@
 #include <condition_variable>
 #include <thread>
 
-#include "relay.h"
+#include "open_relay.h"
 #include "relay_line.h"
 
 namespace weft {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "network.h"
+#include "open_relay.h"
 
 namespace weft {
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "options.h"
 #include "world.h"
 
 namespace weft {

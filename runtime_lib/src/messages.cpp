@@ -1,7 +1,6 @@
 #include "messages.h"
 
 #include "collectives.h"
-#include "rank.h"
 #include "wait.h"
 
 namespace weft {
@@ -72,10 +71,10 @@ void Messages::take_in(int rank, char* to, const Exchange& e, int64_t element) {
 
 /// Polls, since no progress is made without, and leaves the core to those who compute.
 void Messages::await(Network::Traffic& traffic) const {
-  const int64_t deadline = now_ns() + int64_t(state_.options.timeout * 1e9);
+  const int64_t deadline = now_ns() + int64_t(rank_.options.timeout * 1e9);
   for (int turn = 0; !traffic.is_done(); ++turn) {
-    if (state_.world.has_failed()) throw Failure{state_.world.failure(), ""};
-    if (now_ns() > deadline) state_.time_out(stream_, "messages with " + traffic.awaited());
+    if (rank_.world.has_failed()) throw Failure{rank_.world.failure(), ""};
+    if (now_ns() > deadline) time_out_("messages with " + traffic.awaited());
     back_off(turn);
   }
 }
@@ -95,12 +94,12 @@ void Messages::unpack(int64_t element) {
 }
 
 void Messages::send_slices(const Group& g, int64_t element, int64_t src, const Exchange& e) {
-  const int me = g.index(state_.rank);
+  const int me = g.index(rank_.rank);
   for (int step = 1; step < g.size(); ++step) {  // each rank begins with another peer
     const int p = (me + step) % g.size();
     const Exchange theirs = clipped(e, p, me);
-    const char* from = state_.world.window(state_.rank) + src + offset_of(g, p, e.src_by_me) * element;
-    add_out(g.peer(state_.rank, p), packed_part(from, theirs, element), count_of(theirs.dims) * element);
+    const char* from = rank_.world.window(rank_.rank) + src + offset_of(g, p, e.src_by_me) * element;
+    add_out(g.peer(rank_.rank, p), packed_part(from, theirs, element), count_of(theirs.dims) * element);
   }
 }
 
@@ -111,16 +110,16 @@ void Messages::reduce(int n, ReduceOp op, DType dtype, const char* const* source
 }
 
 void Messages::reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e) {
-  const int me = g.index(state_.rank);
+  const int me = g.index(rank_.rank);
   const int64_t element = element_bytes(dtype);
   const Exchange mine = clipped(e, me, me);
-  const char* own = state_.world.window(state_.rank) + src + offset_of(g, me, e.src_by_me) * element;
+  const char* own = rank_.world.window(rank_.rank) + src + offset_of(g, me, e.src_by_me) * element;
   send_slices(g, element, src, e);
   std::vector<const char*> sources;
   for (int p = 0; p < g.size(); ++p) {
     const int64_t bytes = count_of(mine.dims) * element;
     char* part = p == me ? packed_part(own, mine, element) : room(bytes);
-    if (p != me) add_in(g.peer(state_.rank, p), part, bytes);
+    if (p != me) add_in(g.peer(rank_.rank, p), part, bytes);
     sources.push_back(part);
   }
   deliver(stream_, 0);
@@ -130,26 +129,26 @@ void Messages::reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t s
 
 /// Part by part: each rank reduces one, and sends it to all.
 void Messages::reduce_parts(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e) {
-  const int n = g.size(), me = g.index(state_.rank);
+  const int n = g.size(), me = g.index(rank_.rank);
   const int64_t element = element_bytes(dtype), count = count_of(e.dims);
   const auto part = [&](int p) { return count * p / n * element; };
   const auto size = [&](int p) { return part(p + 1) - part(p); };
-  char* source = packed_part(state_.world.window(state_.rank) + src, e, element);
+  char* source = packed_part(rank_.world.window(rank_.rank) + src, e, element);
   std::vector<const char*> sources;
   for (int p = 0; p < n; ++p) {
     char* in = p == me ? source + part(me) : room(size(me));
     sources.push_back(in);
     if (p == me) continue;
-    add_out(g.peer(state_.rank, p), source + part(p), size(p));
-    add_in(g.peer(state_.rank, p), in, size(me));
+    add_out(g.peer(rank_.rank, p), source + part(p), size(p));
+    add_in(g.peer(rank_.rank, p), in, size(me));
   }
   deliver(stream_, 0);
   char* result = is_line(e, Side::Dst) ? dst : room(count * element);
   reduce(n, op, dtype, sources.data(), result + part(me), line_of(size(me) / element));
   for (int p = 0; p < n; ++p) {
     if (p == me) continue;
-    add_out(g.peer(state_.rank, p), result + part(me), size(me));
-    add_in(g.peer(state_.rank, p), result + part(p), size(p));
+    add_out(g.peer(rank_.rank, p), result + part(me), size(me));
+    add_in(g.peer(rank_.rank, p), result + part(p), size(p));
   }
   deliver(stream_, 0);
   if (result != dst) arrivals_.push_back({result, dst, packed(e, Side::Src)});
@@ -164,14 +163,14 @@ void Messages::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src,
 
 void Messages::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, char* dst,
                            const Exchange& e) {
-  const int me = g.index(state_.rank);
+  const int me = g.index(rank_.rank);
   const int64_t element = element_bytes(dtype), bytes = count_of(e.dims) * element;
-  char* own = packed_part(state_.world.window(state_.rank) + src, e, element);
-  if (me != root) add_out(g.peer(state_.rank, root), own, bytes);
+  char* own = packed_part(rank_.world.window(rank_.rank) + src, e, element);
+  if (me != root) add_out(g.peer(rank_.rank, root), own, bytes);
   std::vector<const char*> sources;
   for (int p = 0; p < g.size() && me == root; ++p) {
     char* part = p == me ? own : room(bytes);
-    if (p != me) add_in(g.peer(state_.rank, p), part, bytes);
+    if (p != me) add_in(g.peer(rank_.rank, p), part, bytes);
     sources.push_back(part);
   }
   deliver(stream_, 0);
@@ -180,33 +179,33 @@ void Messages::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, i
 }
 
 void Messages::pull(const Group& g, int64_t element, int64_t src, char* dst, const Exchange& e) {
-  const int n = g.size(), me = g.index(state_.rank);
+  const int n = g.size(), me = g.index(rank_.rank);
   send_slices(g, element, src, e);
   for (int step = 1; step < n; ++step) {
     const int p = (me + step) % n;
-    take_in(g.peer(state_.rank, p), dst + offset_of(g, p, e.dst_by_peer) * element, clipped(e, me, p), element);
+    take_in(g.peer(rank_.rank, p), dst + offset_of(g, p, e.dst_by_peer) * element, clipped(e, me, p), element);
   }
   deliver(stream_, 0);
-  const char* own = state_.world.window(state_.rank) + src + offset_of(g, me, e.src_by_me) * element;
+  const char* own = rank_.world.window(rank_.rank) + src + offset_of(g, me, e.src_by_me) * element;
   copy(clipped(e, me, me), element, own, dst + offset_of(g, me, e.dst_by_peer) * element);
   unpack(element);
 }
 
 void Messages::pull_root(const Group& g, int root, int64_t element, int64_t src, char* dst, const Exchange& e) {
-  const int me = g.index(state_.rank);
-  const char* own = state_.world.window(state_.rank) + src;
+  const int me = g.index(rank_.rank);
+  const char* own = rank_.world.window(rank_.rank) + src;
   if (me == root)
     send_slices(g, element, src, e);
   else
-    take_in(g.peer(state_.rank, root), dst, clipped(e, me, root), element);
+    take_in(g.peer(rank_.rank, root), dst, clipped(e, me, root), element);
   deliver(stream_, 0);
   if (me == root && own != dst) copy(clipped(e, me, me), element, own, dst);  // else it is there
   unpack(element);
 }
 
 void Messages::pull_table(std::span<const Message> table, int64_t element, int64_t src, char* dst) {
-  const int me = state_.rank;
-  const char* own = state_.world.window(me) + src;
+  const int me = rank_.rank;
+  const char* own = rank_.world.window(me) + src;
   for (const Message& m : table) {
     if (m.from == me && m.to != me)
       add_out(m.to, packed_part(own + m.src * element, box_of(m), element), count_of(m.dims) * element);
@@ -220,12 +219,12 @@ void Messages::pull_table(std::span<const Message> table, int64_t element, int64
 
 // A send and its recv are on streams of their own, so they meet by the number of the transfer's flag.
 
-int Messages::transfer_lane() const { return state_.world.shape.streams; }
+int Messages::transfer_lane() const { return rank_.world.shape.streams; }
 
 void Messages::send_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src) {
-  const char* own = state_.world.window(state_.rank) + src;
+  const char* own = rank_.world.window(rank_.rank) + src;
   for (const Message& m : t.messages)
-    if (m.from == state_.rank && m.to != state_.rank)
+    if (m.from == rank_.rank && m.to != rank_.rank)
       add_out(m.to, packed_part(own + m.src * element, box_of(m), element), count_of(m.dims) * element);
   deliver(transfer_lane(), t.slot + micro_batch);
   unpack(element);
@@ -233,7 +232,7 @@ void Messages::send_rows(const Transfer& t, int micro_batch, int64_t element, in
 
 void Messages::recv_rows(const Transfer& t, int micro_batch, int64_t element, char* dst) {
   for (const Message& m : t.messages)
-    if (m.to == state_.rank && m.from != state_.rank) take_in(m.from, dst + m.dst * element, box_of(m), element);
+    if (m.to == rank_.rank && m.from != rank_.rank) take_in(m.from, dst + m.dst * element, box_of(m), element);
   deliver(transfer_lane(), t.slot + micro_batch);
   unpack(element);
 }

@@ -2,11 +2,13 @@
 // is reduced or unpacked. No barriers: a source may be written again when its messages have gone, and nobody reads a
 // window from afar.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "geometry.h"
 #include "network.h"
+#include "rank_base.h"
 #include "weft/host.h"
 
 namespace weft {
@@ -14,8 +16,10 @@ namespace weft {
 /// Of one stream of a rank.
 class Messages {
  public:
-  Messages(RankState& state, Network& network, int stream, Team& team)
-      : state_(state), network_(network), stream_(stream), team_(team) {}
+  /// `time_out` is called where what is awaited does not come in time, with its name, and throws.
+  Messages(const RankBase& rank, Network& network, int stream, Team& team,
+           std::function<void(const std::string&)> time_out)
+      : rank_(rank), network_(network), stream_(stream), team_(team), time_out_(std::move(time_out)) {}
 
   /// dst = reduction over the peers of this rank's slice of src; dst may be src where the slice is all of it.
   void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e);
@@ -51,10 +55,11 @@ class Messages {
   void reduce_parts(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e);
   void reduce(int n, ReduceOp op, DType dtype, const char* const* sources, char* dst, const Exchange& e) const;
 
-  RankState& state_;
+  const RankBase& rank_;
   Network& network_;
   const int stream_;
   Team& team_;
+  const std::function<void(const std::string&)> time_out_;
   std::vector<Parcel> out_, in_;
   std::vector<Arrival> arrivals_;
   std::vector<std::vector<char>> rooms_;  // kept, since fresh memory costs page faults

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "relay.h"
+#include "world.h"
 
 namespace weft {
 

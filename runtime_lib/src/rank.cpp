@@ -31,7 +31,9 @@ RankState::RankState(const Executable& e, const Program& p, World& w, int r, con
   own = map_own(p.own_bytes);
   for (size_t s = 0; s < walks.size(); ++s) {
     walks[s].team = std::make_unique<Team>(p.streams[s].parallel ? o.threads : 1);
-    if (network != nullptr) walks[s].messages = std::make_unique<Messages>(*this, *network, int(s), *walks[s].team);
+    if (network != nullptr)
+      walks[s].messages = std::make_unique<Messages>(*this, *network, int(s), *walks[s].team,
+                                                     [this, s](const std::string& what) { time_out(int(s), what); });
     walks[s].ticks.assign(size_t(w.shape.ranks), 0);
   }
   for (size_t s = 1; s < walks.size(); ++s) threads_.emplace_back([this, s] { serve(int(s)); });

@@ -1,11 +1,8 @@
 // Ranks on several machines: each has a copy of the segment of its own, and a relay keeps the copies alike.
 #pragma once
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <vector>
-
-#include "root.h"
-#include "world.h"
 
 namespace weft {
 
@@ -33,20 +30,5 @@ struct Relay {
   /// All is well and done: a connection that ends is no failure from here on.
   virtual void close() = 0;
 };
-
-/// What all ranks of a job must agree on, and how they name themselves in messages.
-struct Job {
-  const char* program;
-  uint64_t digest;  // of what makes two programs work together
-  double timeout;
-};
-
-/// Whether the ranks of one machine meet by the relay as well, where a launcher started them.
-extern const bool kRelayAlways;
-/// Joins the ranks of `world`, a copy that only this process has; `root` is what --root says, or empty. Each target's
-/// library defines it. Throws Failure where ranks do not come in time (timed out), or are none of this program's
-/// (environment).
-std::unique_ptr<Relay> open_relay(const Job& job, const World& world, const Launched& launched,
-                                  const std::string& root);
 
 }  // namespace weft

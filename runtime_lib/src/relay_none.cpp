@@ -1,6 +1,7 @@
 // Host programs share memory: their ranks are on one machine. An executable that links another relay leaves this file
 // in the library.
-#include "relay.h"
+#include "failure.h"
+#include "open_relay.h"
 
 namespace weft {
 

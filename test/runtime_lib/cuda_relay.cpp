@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "runtime_lib/cuda/relay_line.h"
-#include "runtime_lib/src/relay.h"
+#include "runtime_lib/src/open_relay.h"
 
 using namespace weft;
 

@@ -3,14 +3,9 @@
 #pragma once
 #include <utility>
 
-#include "weft/device.h"
+#include "weft/grid.h"
 
-// Arrays of a thread stay in registers only where every loop over them is unrolled.
-#if defined(__CUDACC__)
-#define WEFT_UNROLL _Pragma("unroll")
-#else
-#define WEFT_UNROLL
-#endif
+// Arrays of a thread stay in registers only where every loop over them is unrolled: hence WEFT_UNROLL.
 
 namespace weft {
 

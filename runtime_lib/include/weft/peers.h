@@ -1,13 +1,8 @@
 // The peer table of cuda programs: how a kernel reaches the windows of the other ranks of one group. Passed to kernels
 // by value. Its waits are defined in weft/device.h.
 #pragma once
+#include "weft/device_macros.h"
 #include "weft/types.h"
-
-#if defined(__CUDACC__)
-#define WEFT_DEVICE __device__ __forceinline__
-#else
-#define WEFT_DEVICE inline
-#endif
 
 namespace weft {
 

@@ -1,8 +1,12 @@
 #include "backend/pack.h"
 
+#include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <memory>
+#include <utility>
 
+#include "backend/checksum.h"
 #include "backend/declarations.h"
 #include "ir/base/check.h"
 
@@ -16,20 +20,30 @@ class Output {
  public:
   explicit Output(std::FILE* file) : file_(file) {}
   void write(const void* bytes, int64_t count) {
-    ok_ = ok_ && std::fwrite(bytes, 1, static_cast<size_t>(count), file_) == static_cast<size_t>(count);
+    if (error_ == 0 && std::fwrite(bytes, 1, static_cast<size_t>(count), file_) != static_cast<size_t>(count))
+      error_ = errno;
     at_ += count;
+    crc_ = crc32c(crc_, bytes, static_cast<size_t>(count));
   }
   void pad_to(int64_t position) {
     static constexpr char kZeros[kPage] = {};
     while (at_ < position) write(kZeros, std::min(kPage, position - at_));
   }
   int64_t at() const { return at_; }
-  bool ok() const { return ok_; }
+  /// The checksum of what was written since this was asked last.
+  uint32_t take_checksum() { return std::exchange(crc_, 0); }
+  /// False where not all could be written; errno says why.
+  bool finish() {
+    if (error_ == 0 && std::fflush(file_) != 0) error_ = errno;
+    errno = error_;
+    return error_ == 0;
+  }
 
  private:
   std::FILE* file_;
   int64_t at_ = 0;
-  bool ok_ = true;
+  uint32_t crc_ = 0;
+  int error_ = 0;
 };
 
 /// Where the elements of a rank's slice lie in the constant: an offset for each local index of each dimension.
@@ -139,35 +153,70 @@ Coordinates slice_coordinates(const Mesh& mesh, const std::vector<int>& axes, in
   return coordinates;
 }
 
-void write_segments(const Plan& plan, Output& out, int64_t base) {
-  const std::vector<int64_t> files = segment_files(plan);
-  for (size_t s = 0; s < plan.segments.size(); ++s) {
-    const Segment& segment = plan.segments[s];
-    const Mesh& mesh = plan.places[segment.place.index].mesh;
-    const int slices = segment_slices(plan, segment);
-    const int64_t begin = segment_begin(plan, s), bytes = (files[s + 1] - files[s]) / slices;
-    for (int i = 0; i < slices; ++i) {
-      const int64_t start = base + files[s] + i * bytes;
-      out.pad_to(start);
-      for (const Weight& weight : plan.weights) {
-        if (weight.segment != static_cast<int>(s)) continue;
-        // An equal packing that another weight has brought already.
-        if (start + weight.offset - begin < out.at()) continue;
-        out.pad_to(start + weight.offset - begin);
-        write_weight(weight, (*plan.constants)[weight.constant], mesh, slice_coordinates(mesh, segment.axes, i), out);
-      }
-    }
-  }
-  out.pad_to(base + files.back());
-}
-
-/// The last bytes of an executable (weft/image.h).
+/// The checksum of one slice of a segment, and the last bytes of a file of weights (weft/image.h).
+struct Checksum {
+  uint64_t begin, bytes;
+  uint32_t crc, zero;
+};
+static_assert(sizeof(Checksum) == 24);
 struct Footer {
-  char magic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '1'};
-  uint64_t weights_offset, weights_bytes, manifest_offset, manifest_bytes;
-  uint64_t reserved[3] = {};
+  char magic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '2'};
+  uint64_t weights_offset, weights_bytes, manifest_offset, manifest_bytes, checksums_offset, checksums;
+  uint32_t crc = 0, zero = 0;
 };
 static_assert(sizeof(Footer) == 64);
+
+void write_slice(const Plan& plan, size_t segment, const Coordinates& coordinates, int64_t start, Output& out) {
+  const Mesh& mesh = plan.places[plan.segments[segment].place.index].mesh;
+  const int64_t begin = segment_begin(plan, segment);
+  for (const Weight& weight : plan.weights) {
+    if (weight.segment != static_cast<int>(segment)) continue;
+    // An equal packing that another weight has brought already.
+    if (start + weight.offset - begin < out.at()) continue;
+    out.pad_to(start + weight.offset - begin);
+    write_weight(weight, (*plan.constants)[weight.constant], mesh, coordinates, out);
+  }
+}
+
+/// All slices of all segments from position `base` on; what is to be written behind them.
+std::vector<Checksum> write_segments(const Plan& plan, Output& out, int64_t base) {
+  const std::vector<int64_t> files = segment_files(plan);
+  std::vector<Checksum> checksums;
+  for (size_t s = 0; s < plan.segments.size(); ++s) {
+    const Mesh& mesh = plan.places[plan.segments[s].place.index].mesh;
+    const int slices = segment_slices(plan, plan.segments[s]);
+    const int64_t bytes = (files[s + 1] - files[s]) / slices;
+    for (int i = 0; i < slices; ++i) {
+      const int64_t start = files[s] + i * bytes;
+      out.pad_to(base + start);
+      out.take_checksum();
+      write_slice(plan, s, slice_coordinates(mesh, plan.segments[s].axes, i), base + start, out);
+      out.pad_to(base + start + bytes);
+      checksums.push_back({static_cast<uint64_t>(start), static_cast<uint64_t>(bytes), out.take_checksum(), 0});
+    }
+  }
+  return checksums;
+}
+
+/// Weights, manifest, checksums and footer, from position `first` of a file whose byte 0 is position `-before`.
+bool write_image(const Plan& plan, const std::string& manifest, int64_t before, int64_t first, Output& out) {
+  out.pad_to(first);
+  const std::vector<Checksum> checksums = write_segments(plan, out, first);
+  Footer footer;
+  footer.weights_offset = static_cast<uint64_t>(before + first);
+  footer.weights_bytes = static_cast<uint64_t>(out.at() - first);
+  footer.manifest_offset = static_cast<uint64_t>(before + out.at());
+  footer.manifest_bytes = manifest.size();
+  footer.checksums_offset = footer.manifest_offset + manifest.size();
+  footer.checksums = checksums.size();
+  out.take_checksum();
+  out.write(manifest.data(), static_cast<int64_t>(manifest.size()));
+  out.write(checksums.data(), static_cast<int64_t>(checksums.size() * sizeof(Checksum)));
+  out.write(&footer, offsetof(Footer, crc));
+  footer.crc = out.take_checksum();
+  out.write(&footer.crc, sizeof footer - offsetof(Footer, crc));
+  return out.finish();
+}
 
 }  // namespace
 
@@ -175,8 +224,7 @@ int64_t weights_bytes(const Plan& plan) { return segment_files(plan).back(); }
 
 bool write_weights(const Plan& plan, std::FILE* file) {
   Output out(file);
-  write_segments(plan, out, 0);
-  return out.ok() && std::fflush(file) == 0;
+  return write_image(plan, "", 0, 0, out);
 }
 
 bool append_image(const Plan& plan, const std::string& manifest, const std::string& executable) {
@@ -186,17 +234,7 @@ bool append_image(const Plan& plan, const std::string& manifest, const std::stri
   const int64_t program = std::ftell(file.get());
   Output out(file.get());
   // Positions of `out` count from the end of the program.
-  const int64_t first = round_up_to(program, kPage) - program;
-  out.pad_to(first);
-  write_segments(plan, out, first);
-  Footer footer;
-  footer.weights_offset = static_cast<uint64_t>(program + first);
-  footer.weights_bytes = static_cast<uint64_t>(out.at() - first);
-  footer.manifest_offset = static_cast<uint64_t>(program + out.at());
-  footer.manifest_bytes = manifest.size();
-  out.write(manifest.data(), static_cast<int64_t>(manifest.size()));
-  out.write(&footer, sizeof footer);
-  return out.ok() && std::fflush(file.get()) == 0;
+  return write_image(plan, manifest, program, round_up_to(program, kPage) - program, out);
 }
 
 }  // namespace weftc

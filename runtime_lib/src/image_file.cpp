@@ -1,5 +1,6 @@
 #include "image_file.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -9,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "checksum.h"
 #include "failure.h"
-#include "weft/image.h"
 
 namespace weft {
 
@@ -36,51 +37,118 @@ static std::string folder_of_this_program() {
   return all.substr(0, all.rfind('/') + 1);
 }
 
-ImageFile::ImageFile(const std::string& weights) {
+/// Where the linked program ends in its file; 0 where that cannot be told.
+static int64_t end_of_program(int fd) {
+  const std::string bytes = read_at(fd, 0, sizeof(Elf64_Ehdr));
+  Elf64_Ehdr header = {};
+  if (bytes.size() != sizeof header || memcmp(bytes.data(), ELFMAG, SELFMAG) != 0) return 0;
+  memcpy(&header, bytes.data(), sizeof header);
+  const int64_t table_bytes = int64_t{header.e_shnum} * int64_t{sizeof(Elf64_Shdr)};
+  int64_t end = int64_t(header.e_shoff) + table_bytes;
+  const std::string table = read_at(fd, int64_t(header.e_shoff), table_bytes);
+  for (size_t at = 0; at < table.size(); at += sizeof(Elf64_Shdr)) {
+    Elf64_Shdr section;
+    memcpy(&section, table.data() + at, sizeof section);
+    if (section.sh_type != SHT_NOBITS) end = std::max(end, int64_t(section.sh_offset + section.sh_size));
+  }
+  return end;
+}
+
+ImageFile::ImageFile(const std::string& weights, bool checks_all) : checks_all_(checks_all) {
   const std::string folder = folder_of_this_program();
-  if (!weights.empty()) {
-    open_beside(weights, folder + "manifest.json");
-    if (fd_ < 0) fail(kWrongInput, "%s: %s", weights.c_str(), strerror(errno));
+  if (weights.empty()) {
+    open_executable();
     return;
   }
-  open_appended("/proc/self/exe");
-  if (weights_offset_ == 0 && manifest_.empty()) open_beside(folder + "weights.bin", folder + "manifest.json");
+  open_beside(weights, folder + "manifest.json");
+  if (fd_ < 0) fail(kWrongInput, "%s: %s", weights.c_str(), strerror(errno));
 }
 
 ImageFile::~ImageFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-void ImageFile::open_appended(const std::string& path) {
-  fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const int64_t size = file_bytes(fd_);
-  Footer footer = {};
-  const std::string bytes =
-      size >= int64_t{sizeof footer} ? read_at(fd_, size - int64_t{sizeof footer}, sizeof footer) : "";
-  if (bytes.size() != sizeof footer || memcmp(bytes.data(), kImageMagic, sizeof kImageMagic) != 0) return;
-  memcpy(&footer, bytes.data(), sizeof footer);
-  const auto lies_inside = [&](uint64_t offset, uint64_t length) {
-    return offset <= uint64_t(size) && length <= uint64_t(size) - offset;
-  };
-  if (!lies_inside(footer.weights_offset, footer.weights_bytes) || footer.weights_offset % kPage != 0 ||
-      !lies_inside(footer.manifest_offset, footer.manifest_bytes))
-    fail(kEnvironment, "the executable is damaged: its weights do not lie inside it");
+/// Nothing stands behind a program that was built from emitted sources: then the weights lie beside it.
+void ImageFile::open_executable() {
+  fd_ = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   path_ = "the executable";
-  weights_offset_ = int64_t(footer.weights_offset);
-  weights_bytes_ = int64_t(footer.weights_bytes);
-  manifest_ = read_at(fd_, int64_t(footer.manifest_offset), int64_t(footer.manifest_bytes));
+  if (read_footer()) return;
+  if (file_bytes(fd_) > end_of_program(fd_))
+    fail(kEnvironment, "%s is damaged: it does not end as it was written, so it was cut or changed", path_.c_str());
+  const std::string folder = folder_of_this_program();
+  open_beside(folder + "weights.bin", folder + "manifest.json");
 }
 
 void ImageFile::open_beside(const std::string& weights, const std::string& manifest) {
   if (fd_ >= 0) close(fd_);
   path_ = weights;
   const int manifest_fd = open(manifest.c_str(), O_RDONLY | O_CLOEXEC);
+  std::string text;
   if (manifest_fd >= 0) {
-    manifest_ = read_at(manifest_fd, 0, file_bytes(manifest_fd));
+    text = read_at(manifest_fd, 0, file_bytes(manifest_fd));
     close(manifest_fd);
   }
   fd_ = open(weights.c_str(), O_RDONLY | O_CLOEXEC);
-  weights_bytes_ = fd_ >= 0 ? file_bytes(fd_) : 0;
+  if (fd_ >= 0 && !read_footer())
+    fail(kEnvironment, "%s is damaged: it does not end as weights do, so it was cut or is another file", path_.c_str());
+  manifest_ = text;
+}
+
+/// False where the file does not end in a footer.
+bool ImageFile::read_footer() {
+  const int64_t size = file_bytes(fd_);
+  Footer footer = {};
+  const std::string bytes =
+      size >= int64_t{sizeof footer} ? read_at(fd_, size - int64_t{sizeof footer}, sizeof footer) : "";
+  if (bytes.size() != sizeof footer || memcmp(bytes.data(), kImageMagic, sizeof kImageMagic) != 0) return false;
+  memcpy(&footer, bytes.data(), sizeof footer);
+  const auto lies_inside = [&](uint64_t offset, uint64_t length) {
+    return offset <= uint64_t(size) && length <= uint64_t(size) - offset;
+  };
+  if (!lies_inside(footer.weights_offset, footer.weights_bytes) || footer.weights_offset % kPage != 0 ||
+      !lies_inside(footer.manifest_offset, footer.manifest_bytes) || footer.checksums > uint64_t(size) ||
+      !lies_inside(footer.checksums_offset, footer.checksums * sizeof(Checksum)))
+    fail(kEnvironment, "%s is damaged: its weights do not lie inside it", path_.c_str());
+  weights_offset_ = int64_t(footer.weights_offset);
+  read_checksums(footer);
+  return true;
+}
+
+void ImageFile::read_checksums(const Footer& footer) {
+  manifest_ = read_at(fd_, int64_t(footer.manifest_offset), int64_t(footer.manifest_bytes));
+  const std::string table =
+      read_at(fd_, int64_t(footer.checksums_offset), int64_t(footer.checksums * sizeof(Checksum)));
+  uint32_t crc = crc32c(crc32c(0, manifest_.data(), manifest_.size()), table.data(), table.size());
+  crc = crc32c(crc, &footer, offsetof(Footer, crc));
+  if (crc != footer.crc || footer.zero != 0)
+    fail(kEnvironment, "%s is damaged: its manifest and table of weights have another checksum than when written",
+         path_.c_str());
+  checksums_.resize(footer.checksums);
+  memcpy(checksums_.data(), table.data(), table.size());
+}
+
+const Checksum& ImageFile::checksum_of(int64_t begin, int64_t bytes) const {
+  for (const Checksum& checksum : checksums_)
+    if (checksum.begin == uint64_t(begin) && checksum.bytes == uint64_t(bytes)) return checksum;
+  fail(kWrongInput, "%s: no slice of weights has bytes %ld to %ld, which the program needs: they are another program's",
+       path_.c_str(), long(begin), long(begin + bytes));
+}
+
+static std::string axes_text(const Group& group) {
+  std::string out;
+  for (int a = 0; a < group.naxes; ++a) out += (a > 0 ? "*" : "") + std::string(group.axes[a].name);
+  return out.empty() ? "" : " over " + out;
+}
+
+void ImageFile::map_slice(char* to, int64_t begin, int64_t bytes, const std::string& name) const {
+  if (bytes == 0) return;
+  const Checksum& checksum = checksum_of(begin, bytes);
+  if (mmap(to, size_t(bytes), PROT_READ, MAP_PRIVATE | MAP_FIXED, fd_, weights_offset_ + begin) == MAP_FAILED)
+    fail(kEnvironment, "cannot map %ld bytes of weights: %s", long(bytes), strerror(errno));
+  if (!checks_all_ && bytes > kCheckedBytes) return;
+  if (crc32c(0, to, size_t(bytes)) == checksum.crc) return;
+  fail(kEnvironment, "%s is damaged: %s (%ld bytes from byte %ld) has another checksum than when it was written",
+       path_.c_str(), name.c_str(), long(bytes), long(weights_offset_ + begin));
 }
 
 const char* ImageFile::map_image(const Program& program, int rank) const {
@@ -94,15 +162,11 @@ const char* ImageFile::map_image(const Program& program, int rank) const {
   int64_t begin = 0, file = 0;
   for (const Segment& segment : program.weights) {
     const int64_t length = round_up(segment.end, kPage) - begin;
+    const int slice = segment.sliced.index(rank);
     if (segment.file >= 0) file = segment.file;
-    const int64_t at = file + segment.sliced.index(rank) * length;
-    // The last slice of a weights file may end inside its page.
-    if (at + (segment.end - begin) > weights_bytes_)
-      fail(kWrongInput, "%s: %ld bytes of weights; the program needs %ld", path_.c_str(), long(weights_bytes_),
-           long(at + segment.end - begin));
-    if (length > 0 && mmap(image + begin, size_t(length), PROT_READ, MAP_PRIVATE | MAP_FIXED, fd_,
-                           weights_offset_ + at) == MAP_FAILED)
-      fail(kEnvironment, "cannot map %ld bytes of weights: %s", long(length), strerror(errno));
+    map_slice(image + begin, file + slice * length, length,
+              text("slice %d of weight segment %td%s", slice, &segment - program.weights.data(),
+                   axes_text(segment.sliced).c_str()));
     begin += length;
     file += segment.sliced.size() * length;
   }

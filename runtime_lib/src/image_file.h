@@ -1,17 +1,25 @@
-// Weights and manifest: found behind the executable or beside it, mapped slice by slice (weft/image.h has the layout).
+// Weights and manifest: found behind the executable or beside it, mapped slice by slice, and checked against their
+// checksums (weft/image.h has the layout).
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "weft/image.h"
 #include "weft/program.h"
 
 namespace weft {
 
+/// Slices of up to this many bytes are checked whenever they are mapped, larger ones with --check only: 1 GiB takes
+/// 0.12 s with the instruction that processors since 2008 have for it (measured on a Zen 4 server).
+inline constexpr int64_t kCheckedBytes = int64_t{1} << 30;
+
 /// The weights and the manifest of an executable, wherever they lie.
 class ImageFile {
  public:
-  /// `weights` names a file of weights; empty: the executable itself, else weights.bin beside it.
-  explicit ImageFile(const std::string& weights);
+  /// `weights` names a file of weights; empty: the executable itself, else weights.bin beside it. `checks_all`: slices
+  /// of any size are checked. Throws Failure (environment) where a file was cut or has other bytes than were written.
+  explicit ImageFile(const std::string& weights, bool checks_all = false);
   ~ImageFile();
   ImageFile(const ImageFile&) = delete;
   ImageFile& operator=(const ImageFile&) = delete;
@@ -21,12 +29,18 @@ class ImageFile {
   const char* map_image(const Program& program, int rank) const;
 
  private:
-  void open_appended(const std::string& path);
+  void open_executable();
   void open_beside(const std::string& weights, const std::string& manifest);
+  bool read_footer();
+  void read_checksums(const Footer& footer);
+  const Checksum& checksum_of(int64_t begin, int64_t bytes) const;
+  void map_slice(char* to, int64_t begin, int64_t bytes, const std::string& name) const;
 
+  const bool checks_all_;
   int fd_ = -1;
-  int64_t weights_offset_ = 0, weights_bytes_ = 0;
+  int64_t weights_offset_ = 0;
   std::string path_, manifest_;
+  std::vector<Checksum> checksums_;
 };
 
 }  // namespace weft

@@ -14,7 +14,7 @@
 #include "checks.h"
 #include "image_file.h"
 #include "launch.h"
-#include "relay.h"
+#include "open_relay.h"
 #include "report.h"
 #include "tensors.h"
 #include "wait.h"
@@ -205,9 +205,9 @@ int run(const Executable& executable, const Options& options, char** argv) {
   if (options.help) return print_text(help_text(executable.name)), kOk;
   if (const std::optional<Child> child = find_parent(getenv); child.has_value()) {
     World world = attach_world(shape_of(executable, options), child->fd);
-    return run_process(executable, options, ImageFile(options.weights), world, child->rank);
+    return run_process(executable, options, ImageFile(options.weights, options.check), world, child->rank);
   }
-  const ImageFile file(options.weights);
+  const ImageFile file(options.weights, options.check);
   if (options.info) return print_text(info_json(executable, file.manifest())), kOk;
   check_options(executable, options);
   const WorldShape shape = shape_of(executable, options);

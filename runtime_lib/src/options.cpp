@@ -87,6 +87,8 @@ constexpr Flag kFlags[] = {
      [](Options& o, Value v) { o.save_state = v; }},
     {"--weights", "FILE", "the weights, where they are not in the executable (default: weights.bin beside it)",
      [](Options& o, Value v) { o.weights = v; }},
+    {"--check", nullptr, "compare all weights with their checksums first (else only slices of up to 1 GiB)",
+     [](Options& o, Value) { o.check = true; }},
     {"--no-graph", nullptr, "cuda: issue every step anew instead of replaying a captured graph",
      [](Options& o, Value) { o.no_graph = true; }},
     {"--link", "BANDWIDTH[,LATENCY]",

@@ -22,6 +22,7 @@ struct Options {
   std::string stall_step;
   LinkSpeed link;
   bool measures_overlap = false;
+  bool check = false;  // every slice of the weights, whatever its size
   bool json = false, info = false, help = false, poison = false, no_graph = false, ranks_as_threads = false;
 };
 

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
+#include <memory>
 
 #include "manifest.h"
 #include "nearest.h"
@@ -15,9 +17,23 @@ RankBase::RankBase(const Executable& e, const Program& p, World& w, int r, const
                    const RankOptions& o)
     : executable(e), program(p), world(w), rank(r), image(i), manifest(m), options(o) {}
 
+/// Those that have come less often than this rank to where all wait for each other; empty where nothing is known of
+/// them.
+static std::string missing_ranks(const World& world, int rank) {
+  const uint32_t mine = world.rank(rank).arrivals.load();
+  std::string out;
+  for (int r = 0; r < world.shape.ranks; ++r)
+    if (world.relay == nullptr && world.rank(r).arrivals.load() != mine)
+      out += (out.empty() ? "rank " : ", rank ") + std::to_string(r);
+  return out;
+}
+
 void RankBase::meet() const {
   constexpr double kPatience = 1;  // a rank that waits inside a step knows better what is missing: let it speak first
-  if (!world.meet(options.timeout + kPatience)) time_out(nullptr, "the other ranks at the end of the iteration");
+  world.rank(rank).arrivals.fetch_add(1);
+  if (world.meet(options.timeout + kPatience)) return;
+  const std::string missing = missing_ranks(world, rank);
+  time_out(nullptr, (missing.empty() ? "the other ranks" : missing) + " at the end of the iteration");
 }
 
 void report_failure(const char* name, const World& world, int rank, const Failure& failure) {
@@ -29,15 +45,28 @@ void report_failure(const char* name, const World& world, int rank, const Failur
   fflush(stderr);
 }
 
+/// A debugger or a signal may have stopped a rank's process: then it can say nothing for itself.
+static bool is_stopped(int pid) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(text("/proc/%d/stat", pid).c_str(), "r"), fclose);
+  char line[512] = {};
+  if (pid <= 0 || file == nullptr || fgets(line, sizeof line, file.get()) == nullptr) return false;
+  const char* name_end = strrchr(line, ')');  // "PID (NAME) STATE ..."
+  return name_end != nullptr && (name_end[2] == 'T' || name_end[2] == 't');
+}
+
 static std::string describe_streams(const World& world, const Program& program) {
   std::string out;
-  for (int r = 0; r < world.shape.ranks; ++r)
+  for (int r = 0; r < world.shape.ranks; ++r) {
+    const int pid = world.rank(r).pid.load();
+    if (world.relay == nullptr && is_stopped(pid))
+      out += text("\n  rank %d is silent: its process %d is stopped (kill -CONT %d)", r, pid, pid);
     for (int s = 0; s < world.shape.streams; ++s) {
       const std::string status = world.status(r, s);
       if (status.empty()) continue;
       const char* name = s < int(program.streams.size()) ? program.streams[size_t(s)].name : "another stream";
       out += text("\n  rank %d, %s: %s", r, name, status.c_str());
     }
+  }
   return out;
 }
 

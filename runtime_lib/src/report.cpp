@@ -8,9 +8,13 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <map>
+#include <memory>
 #include <numeric>
+#include <optional>
 
 #include "manifest.h"
+#include "output_file.h"
 #include "ports.h"
 #include "relay.h"
 
@@ -90,7 +94,7 @@ std::string info_json(const Executable& executable, std::string_view manifest) {
 
 static void flush_output() {
   if (fflush(stdout) != 0 || ferror(stdout) != 0)
-    fail(kWrongInput, "cannot write to standard output: %s", strerror(errno));
+    fail(kEnvironment, "cannot write to standard output: %s", strerror(errno));
 }
 
 void print_text(const std::string& text) {
@@ -101,13 +105,25 @@ void print_text(const std::string& text) {
 namespace {
 /// Medians, and how much of the shorter of the two was hidden behind the other.
 struct Overlap {
-  double computation, communication, both;
-  double hidden() const { return (computation + communication - both) / std::min(computation, communication); }
+  double computation, communication, hidden;
+  double low, high;  // between these lies what half of the rounds or more say
+  /// The rounds agree, and it is a share: what is hidden can be told from what the machine does beside.
+  bool is_measurable() const { return high - low <= 1 && hidden >= -1 && hidden <= 1.5; }
 };
 
 Overlap overlap_of(const RunReport& report) {
-  return {latency_of(report.computation_ms).median, latency_of(report.communication_ms).median,
-          latency_of(report.latency_ms).median};
+  Overlap out{};
+  out.computation = latency_of(report.computation_ms).median;
+  out.communication = latency_of(report.communication_ms).median;
+  const double shorter = std::min(out.computation, out.communication);
+  std::vector<double> rounds;
+  for (size_t i = 0; i < report.latency_ms.size(); ++i)
+    rounds.push_back((report.computation_ms[i] + report.communication_ms[i] - report.latency_ms[i]) / shorter);
+  std::sort(rounds.begin(), rounds.end());
+  const size_t edge = rounds.size() / 4;
+  out.low = rounds[edge], out.high = rounds[rounds.size() - 1 - edge];
+  out.hidden = (out.computation + out.communication - latency_of(report.latency_ms).median) / shorter;
+  return out;
 }
 
 std::string received_json(const RunReport& report) {
@@ -117,17 +133,22 @@ std::string received_json(const RunReport& report) {
 std::string overlap_json(const RunReport& report) {
   if (report.computation_ms.empty()) return "";
   const Overlap o = overlap_of(report);
-  return text(", \"overlap\": {\"computation_ms\": %.6g, \"communication_ms\": %.6g, \"hidden\": %.4g}", o.computation,
-              o.communication, o.hidden());
+  const std::string hidden = o.is_measurable() ? text("%.4g", o.hidden) : "null";
+  return text(
+      ", \"overlap\": {\"computation_ms\": %.6g, \"communication_ms\": %.6g, \"hidden\": %s, \"hidden_low\": "
+      "%.4g, \"hidden_high\": %.4g}",
+      o.computation, o.communication, hidden.c_str(), o.low, o.high);
 }
 
-void print_overlap(const RunReport& report) {
-  if (report.computation_ms.empty()) return;
-  const Overlap o = overlap_of(report);
-  printf("alone: computation %.3f ms, communication %.3f ms; hidden: %.0f %% of the shorter\n", o.computation,
-         o.communication, 100 * o.hidden());
-}
 }  // namespace
+
+std::string overlap_text(const RunReport& report) {
+  if (report.computation_ms.empty()) return "";
+  const Overlap o = overlap_of(report);
+  const std::string hidden = o.is_measurable() ? text("%.0f %% of the shorter", 100 * o.hidden) : "not measurable";
+  return text("alone: computation %.3f ms, communication %.3f ms; hidden: %s (half of the rounds: %.0f to %.0f %%)\n",
+              o.computation, o.communication, hidden.c_str(), 100 * o.low, 100 * o.high);
+}
 
 std::string size_text(int64_t bytes) {
   constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -158,7 +179,7 @@ void print_report(const Executable& executable, const Options& options, const Ru
            l.p99);
     if (report.received_bytes > 0)
       printf("received by a rank: %s an iteration\n", size_text(report.received_bytes).c_str());
-    print_overlap(report);
+    fputs(overlap_text(report).c_str(), stdout);
     printf("peak memory of a rank: %s\n", size_text(report.peak_bytes).c_str());
     if (report.device_bytes > 0) printf("memory of a rank on its device: %s\n", size_text(report.device_bytes).c_str());
   }
@@ -178,12 +199,6 @@ static std::string event_json(int rank, int stream, bool computes, const Event& 
 
 static std::string part_name(const std::string& file, int rank) { return file + ".rank" + std::to_string(rank); }
 
-/// What was written last may fail only now, such as on a full disk.
-static void close_file(FILE* out, const std::string& file) {
-  const bool failed = ferror(out) != 0;
-  if (fclose(out) != 0 || failed) fail(kWrongInput, "cannot write %s: %s", file.c_str(), strerror(errno));
-}
-
 /// On rank 0's clock.
 static std::string events_text(const RankBase& rank) {
   const int64_t offset_ns = rank.world.relay == nullptr ? 0 : rank.world.relay->clock_offset();
@@ -198,48 +213,57 @@ static std::string events_text(const RankBase& rank) {
   return out;
 }
 
-static void write_text(const std::string& text, const std::string& file) {
-  FILE* out = fopen(file.c_str(), "w");
-  if (out == nullptr) fail(kWrongInput, "cannot write %s: %s", file.c_str(), strerror(errno));
-  fwrite(text.data(), 1, text.size(), out);
-  close_file(out, file);
-}
+/// The events of a rank in a file beside FILE, from where rank 0 takes them: there only as long as this stands.
+class EventsFile {
+ public:
+  EventsFile(const RankBase& rank, const std::string& file) : name_(part_name(file, rank.rank)) {
+    OutputFile out(name_);
+    out.write(events_text(rank));
+    out.finish();
+  }
+  ~EventsFile() { unlink(name_.c_str()); }
+  EventsFile(const EventsFile&) = delete;
+  EventsFile& operator=(const EventsFile&) = delete;
 
-/// Beside FILE; from another machine by way of rank 0, which has it behind the next meeting.
-static void give_events(const RankBase& rank, const std::string& file) {
-  const std::string text = events_text(rank);
-  if (rank.world.relay != nullptr && rank.rank != 0)
-    rank.world.relay->deliver({text.begin(), text.end()});
-  else
-    write_text(text, part_name(file, rank.rank));
-}
+ private:
+  const std::string name_;
+};
 
-static void append_file(FILE* out, const std::string& file) {
-  FILE* in = fopen(file.c_str(), "r");
-  if (in == nullptr) fail(kWrongInput, "cannot read %s: %s", file.c_str(), strerror(errno));
+static void append_file(OutputFile& out, const std::string& file) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> in(fopen(file.c_str(), "r"), fclose);
+  if (in == nullptr) fail(kEnvironment, "cannot read %s: %s", file.c_str(), strerror(errno));
   char block[65536];
-  for (size_t n; (n = fread(block, 1, sizeof block, in)) > 0;) fwrite(block, 1, n, out);
-  fclose(in);
-  unlink(file.c_str());
+  for (size_t n; (n = fread(block, 1, sizeof block, in.get())) > 0;) out.write({block, n});
+}
+
+/// From files beside FILE, or from what ranks on other machines have sent.
+static void join_events(const RankBase& rank, const std::string& file) {
+  std::map<int, std::vector<char>> sent;
+  if (rank.world.relay != nullptr)
+    for (Delivery& part : rank.world.relay->take_deliveries()) sent[part.from] = std::move(part.bytes);
+  OutputFile out(file);
+  out.write("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+  for (int r = 0; r < rank.world.shape.ranks; ++r) {
+    if (r > 0) out.write(",\n");
+    if (const auto part = sent.find(r); part != sent.end())
+      out.write({part->second.data(), part->second.size()});
+    else
+      append_file(out, part_name(file, r));
+  }
+  out.write("\n]}\n");
+  out.finish();
 }
 
 void write_trace(RankBase& rank, const std::string& file) {
-  give_events(rank, file);
-  rank.meet();
-  if (rank.rank == 0) {
-    if (rank.world.relay != nullptr)
-      for (const Delivery& part : rank.world.relay->take_deliveries())
-        write_text({part.bytes.begin(), part.bytes.end()}, part_name(file, part.from));
-    FILE* out = fopen(file.c_str(), "w");
-    if (out == nullptr) fail(kWrongInput, "cannot write %s: %s", file.c_str(), strerror(errno));
-    fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", out);
-    for (int r = 0; r < rank.world.shape.ranks; ++r) {
-      if (r > 0) fputs(",\n", out);
-      append_file(out, part_name(file, r));
-    }
-    fputs("\n]}\n", out);
-    close_file(out, file);
+  std::optional<EventsFile> mine;
+  if (rank.world.relay != nullptr && rank.rank != 0) {
+    const std::string events = events_text(rank);
+    rank.world.relay->deliver({events.begin(), events.end()});
+  } else {
+    mine.emplace(rank, file);
   }
+  rank.meet();
+  if (rank.rank == 0) join_events(rank, file);
   rank.meet();
 }
 

@@ -19,6 +19,8 @@ struct RunReport {
 };
 
 std::string info_json(const Executable& executable, std::string_view manifest);
+/// What --overlap measured, as a line; empty without it.
+std::string overlap_text(const RunReport& report);
 /// To standard output, which may be a full disk.
 void print_text(const std::string& text);
 /// "512 bytes", "12.3 KiB".

@@ -31,6 +31,7 @@ struct RankSlot {
   std::atomic<int32_t> pid;
   std::atomic<int64_t> peak_bytes, device_bytes, received_bytes;
   Word sleepers;  // waiters on words that this rank raises
+  Word arrivals;  // how often it has come to where all ranks wait for each other
 };
 
 /// A few bytes that one rank leaves for others, found by a key.

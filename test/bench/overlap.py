@@ -161,7 +161,8 @@ def hidden(program, options, link):
     if not link or not has_streams(program):
         return "-"
     shares = [report_of(program, options, "--overlap", *link)["overlap"]["hidden"] for _ in range(3)]
-    return f"{statistics.median(shares):.0%}"
+    measurable = [share for share in shares if share is not None]
+    return f"{statistics.median(measurable):.0%}" if measurable else "-"
 
 
 def print_table(rows, rounds, options, link):

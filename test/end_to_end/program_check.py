@@ -55,7 +55,7 @@ def check_flags(program):
 def check_refusals(program, folder):
     """Wrong use ends with the exit code that says whose fault it was, and never with a signal."""
     np.save(folder / "narrow.npy", INPUT[:, :3])
-    np.save(folder / "double.npy", INPUT.astype(np.float64))
+    np.save(folder / "double.npy", INPUT + np.float64(1e-12))
     (folder / "not.npy").write_text("not an array")
     rows = (
         ("no-such-flag", ["--no-such-flag"], 2),

@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
+#include <vector>
 
 using namespace weft;
 
@@ -78,11 +80,12 @@ TEST_CASE("npy: bad files are refused") {
   CHECK(contains(error_of("PK\3\4 an archive", DType::F32), "not a .npy file"));
   CHECK(contains(error_of(npy_bytes(header("<f4", "(2,)"), 8, 9), DType::F32), "version 9"));
   CHECK(contains(error_of(npy_bytes(header("<f4", "(2,)"), 8).substr(0, 40), DType::F32), "ends inside"));
-  CHECK(contains(error_of(npy_bytes(header("<f4", "(2,)", "True"), 8), DType::F32), "Fortran"));
+  CHECK(contains(error_of(npy_bytes(header("<f4", "(2,)", "Maybe"), 8), DType::F32), "neither True nor False"));
   CHECK(contains(error_of(npy_bytes(header(">f4", "(2,)"), 8), DType::F32), "big endian"));
-  CHECK(contains(error_of(npy_bytes(header("<f8", "(2,)"), 16), DType::F32), "'<f4' (f32) is expected"));
+  CHECK(contains(error_of(npy_bytes(header("<i8", "(2,)"), 16), DType::F32), "'<f4' (f32) is expected"));
+  CHECK(contains(error_of(npy_bytes(header("<f4", "(2,)"), 8), DType::I64), "'<i8' (i64) is expected"));
   CHECK(contains(error_of(npy_bytes(header("<f4", "(3,)"), 8), DType::F32),
-                 "8 bytes of elements; shape 3 of f32 needs 12"));
+                 "8 bytes of elements; shape 3 of '<f4' needs 12"));
   CHECK(contains(error_of(npy_bytes(header("<f4", "(1,)"), 8), DType::F32), "needs 4"));
   CHECK(contains(error_of(npy_bytes(header("<f4", "(99999999999999999999,)"), 8), DType::F32), "too large"));
   CHECK(contains(error_of(npy_bytes(header("<f4", "(4611686018427387904, 8)"), 8), DType::F32), "needs more than"));
@@ -94,4 +97,57 @@ TEST_CASE("npy: bad files are refused") {
   CHECK(contains(error_of(npy_bytes("", 0), DType::F32), "expected '{'"));
   CHECK_THROWS_AS(NpyFile("no such file.npy", DType::F32), Failure);
   CHECK_THROWS_AS(NpyFile("/", DType::F32), Failure);
+}
+
+namespace {
+
+/// A file of these elements of another type, read as `dtype`.
+template <class T>
+std::string file_of(const std::string& descr, const std::vector<T>& values, const std::string& shape,
+                    const char* fortran = "False") {
+  return npy_bytes(header(descr, shape, fortran), 0) +
+         std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+template <class T>
+std::vector<T> read_as(const std::string& bytes, DType dtype, size_t count) {
+  const TemporaryFile file;
+  file.write(bytes);
+  const NpyFile npy(file.name, dtype);
+  const T* data = reinterpret_cast<const T*>(npy.data());
+  return {data, data + count};
+}
+
+}  // namespace
+
+TEST_CASE("npy: Fortran order is turned, and other widths are converted where no value changes") {
+  const std::vector<float> columns = {1, 4, 2, 5, 3, 6}, rows = {1, 2, 3, 4, 5, 6};
+  CHECK(read_as<float>(file_of("<f4", columns, "(2, 3)", "True"), DType::F32, 6) == rows);
+  CHECK(read_as<double>(file_of("<f4", columns, "(2, 3)", "True"), DType::F64, 6) ==
+        std::vector<double>(rows.begin(), rows.end()));
+  CHECK(read_as<float>(file_of<double>("<f8", {0.5, -3, 65536}, "(3,)"), DType::F32, 2) ==
+        std::vector<float>{0.5f, -3});
+  CHECK(read_as<int64_t>(file_of<int32_t>("<i4", {-7, 9}, "(2,)"), DType::I64, 2) == std::vector<int64_t>{-7, 9});
+  CHECK(read_as<uint8_t>(file_of<int64_t>("<i8", {255, 0}, "(2,)"), DType::U8, 2) == std::vector<uint8_t>{255, 0});
+  CHECK(read_as<uint64_t>(file_of<uint64_t>("=u8", {~uint64_t{0}}, "(1,)"), DType::U64, 1)[0] == ~uint64_t{0});
+  CHECK(read_as<uint8_t>(file_of<int64_t>("<i8", {1, 0}, "(2,)"), DType::Bool, 2) == std::vector<uint8_t>{1, 0});
+  CHECK(read_as<uint16_t>(file_of<float>("<f4", {1, -2}, "(2,)"), DType::BF16, 2) ==
+        std::vector<uint16_t>{0x3f80, 0xc000});
+  CHECK(read_as<uint16_t>(file_of<double>("<f8", {1, NAN}, "(2,)"), DType::F16, 1)[0] == 0x3c00);
+  CHECK(read_as<uint16_t>(file_of<uint16_t>("<u2", {0x7fc1}, "(1,)"), DType::BF16, 1)[0] == 0x7fc1);
+}
+
+TEST_CASE("npy: the first value that would change is named") {
+  CHECK(contains(error_of(file_of<double>("<f8", {0.5, 0.25, 0.1, 0.7}, "(2, 2)"), DType::F32),
+                 "element [1, 0] is 0.1, which f32 does not hold; '<f4' is expected"));
+  CHECK(contains(error_of(file_of<double>("<f8", {0.5, 0.1, 0.25, 0.7}, "(2, 2)", "True"), DType::F32),
+                 "element [1, 0] is 0.1"));
+  CHECK(contains(error_of(file_of<double>("<f8", {1e300}, "()"), DType::F32), "element [] is 1e+300"));
+  CHECK(
+      contains(error_of(file_of<int64_t>("<i8", {1, 3'000'000'000}, "(2,)"), DType::I32), "element [1] is 3000000000"));
+  CHECK(contains(error_of(file_of<int8_t>("|i1", {-1}, "(1,)"), DType::U64), "element [0] is -1, which u64"));
+  CHECK(contains(error_of(file_of<uint64_t>("<u8", {~uint64_t{0}}, "(1,)"), DType::I64), "is 18446744073709551615"));
+  CHECK(contains(error_of(file_of<int32_t>("<i4", {2}, "(1,)"), DType::Bool), "element [0] is 2"));
+  CHECK(contains(error_of(file_of<float>("<f4", {1.0009765f}, "(1,)"), DType::BF16), "which bf16 does not hold"));
+  CHECK(contains(error_of(file_of<double>("<f8", {65536}, "(1,)"), DType::F16), "which f16 does not hold"));
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime_lib/src/checksum.h"
 #include "runtime_lib/src/npy.h"
 #include "runtime_lib/src/report.h"
 #include "runtime_lib/src/tensors.h"
@@ -90,8 +91,8 @@ constexpr int64_t kRows = 8, kWidth = 16, kHidden = 32;
 
 float weight(int which, int64_t i) { return Random{7, uint32_t(which)}.uniform(i) - 0.5f; }
 
-/// What a packer makes of the MLP's weights for `ranks` ranks: see weft/image.h.
-std::string packed_weights(int ranks) {
+/// The slices of the MLP's weights for `ranks` ranks, one behind the other.
+std::string packed_slices(int ranks) {
   std::vector<float> w1, w2;
   for (int64_t i = 0; i < kWidth * kHidden; ++i) w1.push_back(weight(1, i)), w2.push_back(weight(2, i));
   const int64_t part = kHidden / ranks;
@@ -108,6 +109,30 @@ std::string packed_weights(int ranks) {
   }
   return out;
 }
+
+std::string bytes_of(const auto& value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
+
+/// What a packer puts behind a program of `before` bytes (0: into a file of weights): see weft/image.h.
+std::string image_of(int ranks, size_t before, const std::string& manifest) {
+  const std::string weights = packed_slices(ranks);
+  std::string checksums;
+  const uint64_t length = weights.size() / size_t(ranks);
+  for (uint64_t r = 0; r < uint64_t(ranks); ++r)
+    checksums += bytes_of(Checksum{r * length, length, crc32c(0, weights.data() + r * length, length)});
+  Footer footer = {};
+  std::copy(std::begin(kImageMagic), std::end(kImageMagic), footer.magic);
+  footer.weights_offset = before;
+  footer.weights_bytes = weights.size();
+  footer.manifest_offset = before + weights.size();
+  footer.manifest_bytes = manifest.size();
+  footer.checksums_offset = footer.manifest_offset + manifest.size();
+  footer.checksums = uint64_t(ranks);
+  const std::string sealed = manifest + checksums + bytes_of(footer).substr(0, offsetof(Footer, crc));
+  footer.crc = crc32c(0, sealed.data(), sealed.size());
+  return weights + manifest + checksums + bytes_of(footer);
+}
+
+std::string packed_weights(int ranks) { return image_of(ranks, 0, ""); }
 
 double mlp_error(const NpyFile& x, const NpyFile& y) {
   const float *in = reinterpret_cast<const float*>(x.data()), *out = reinterpret_cast<const float*>(y.data());
@@ -198,26 +223,56 @@ TEST_CASE("program: weights and manifest behind the executable") {
   const Folder folder;
   std::string bytes = read_file(programs());
   bytes.resize(size_t(round_up(int64_t(bytes.size()), kPage)));
-  const std::string weights = packed_weights(2),
-                    manifest = R"({"steps": [{"name": "proj", "schedule": "s.yaml:4:3"}]})";
-  Footer footer = {};
-  std::copy(std::begin(kImageMagic), std::end(kImageMagic), footer.magic);
-  footer.weights_offset = bytes.size();
-  footer.weights_bytes = weights.size();
-  footer.manifest_offset = bytes.size() + weights.size();
-  footer.manifest_bytes = manifest.size();
-  bytes += weights + manifest + std::string(reinterpret_cast<const char*>(&footer), sizeof footer);
-  write_file(folder / "model", bytes);
-  REQUIRE(chmod((folder / "model").c_str(), 0755) == 0);
+  bytes += image_of(2, bytes.size(), R"({"steps": [{"name": "proj", "schedule": "s.yaml:4:3"}]})");
   const std::string model = folder / "model --random-inputs 1 ";
+  const auto write_model = [&](const std::string& content) {
+    remove((folder / "model").c_str());
+    write_file(folder / "model", content);
+    REQUIRE(chmod((folder / "model").c_str(), 0755) == 0);
+  };
+  write_model(bytes);
   CHECK(shell("mlp2", model).code == 0);
   CHECK(contains(shell("mlp2", model + "--info"), "\"schedule\": \"s.yaml:4:3\""));
   const Finished stalled = shell("mlp2", model + "--stall 1:proj --timeout 0.3");
   CHECK(stalled.code == 124);
-  footer.weights_bytes = 1 << 30;
-  write_file(folder / "model", bytes.substr(0, bytes.size() - sizeof footer) +
-                                   std::string(reinterpret_cast<const char*>(&footer), sizeof footer));
-  CHECK(shell("mlp2", model).code == 6);
+  for (const size_t cut : {size_t{1}, size_t{64}, size_t{5000}}) {
+    write_model(bytes.substr(0, bytes.size() - cut));
+    const Finished done = shell("mlp2", model);
+    CHECK(done.code == 6);
+    CHECK_MESSAGE(contains(done, "the executable is damaged: it does not end as it was written, so it was cut"),
+                  done.text);
+  }
+}
+
+TEST_CASE("program: a byte of the weights that changed is found, and its slice is named") {
+  const Folder folder;
+  const std::string weights = packed_weights(2), flags = "--random-inputs 1 --weights " + folder / "w.bin";
+  const size_t slice = packed_slices(2).size() / 2, table = 2 * slice, step = weights.size() / 37;
+  for (size_t at = 0; at < weights.size(); at += at < table ? step : 3) {
+    std::string changed = weights;
+    changed[at] = char(changed[at] ^ 4);
+    write_file(folder / "w.bin", changed);
+    const Finished done = run("mlp2", flags);
+    CHECK_MESSAGE(done.code == 6, "byte " << at << ": " << done.text);
+    const char* wanted = at < slice   ? "slice 0 of weight segment 0 over tp"
+                         : at < table ? "slice 1 of weight segment 0 over tp"
+                                      : "is damaged: ";
+    CHECK_MESSAGE(contains(done, wanted), done.text);
+  }
+  write_file(folder / "w.bin", weights.substr(0, slice));
+  const Finished cut = run("mlp2", flags);
+  CHECK(cut.code == 6);
+  CHECK_MESSAGE(contains(cut, "w.bin is damaged: it does not end as weights do, so it was cut"), cut.text);
+  write_file(folder / "w.bin", weights);
+  CHECK(run("mlp2", flags + " --check").code == 0);
+}
+
+TEST_CASE("checksum: the instruction and the table agree with the standard's example") {
+  const std::string digits = "123456789", text = packed_slices(1).substr(0, 1003);
+  CHECK(crc32c(0, digits.data(), digits.size()) == 0xe3069283u);
+  CHECK(crc32c_by_table(0, digits.data(), digits.size()) == 0xe3069283u);
+  CHECK(crc32c(0, text.data(), text.size()) == crc32c_by_table(0, text.data(), text.size()));
+  CHECK(crc32c(crc32c(0, text.data(), 500), text.data() + 500, 503) == crc32c(0, text.data(), text.size()));
 }
 
 TEST_CASE("program: two stages with micro-batches") {
@@ -321,9 +376,9 @@ TEST_CASE("program: wrong inputs and wrong use") {
         "this rank has no such step (did you mean 'cat'?); there are: cat, count");
   check("--random-inputs 1 --stall 1:cat", 2, "there is no rank 1; the program has 1");
   check("--iterations 0", 2, "--iterations 0");
-  check("--random-inputs 1 --json > /dev/full", 1, "cannot write to standard output");
-  check("--info > /dev/full", 1, "cannot write to standard output");
-  check("--random-inputs 1 --trace /dev/full", 1, "cannot write /dev/full");
+  check("--random-inputs 1 --json > /dev/full", 6, "cannot write to standard output");
+  check("--info > /dev/full", 6, "cannot write to standard output");
+  check("--random-inputs 1 --trace /dev/full", 6, "cannot write /dev/full");
   check("--random-inputs 1 --load-state ''", 2, "--load-state needs a value: DIR");
   check("--random-inputs 1 --link fast", 2, "--link fast: BANDWIDTH[,LATENCY] is expected");
   check("--random-inputs 1 --link 1GB/s,50", 2, "--link 1GB/s,50: BANDWIDTH[,LATENCY] is expected");
@@ -338,9 +393,27 @@ TEST_CASE("program: wrong inputs and wrong use") {
   const Finished none = run("mlp2", "--random-inputs 1");
   CHECK(none.code == 1);
   CHECK(contains(none, "the weights are missing"));
-  write_file(folder / "short.bin", packed_weights(2).substr(0, 4096));
-  CHECK(contains(run("mlp2", "--random-inputs 1 --weights " + folder / "short.bin"),
-                 "bytes of weights; the program needs"));
+  const Finished foreign = run("mlp2", "--random-inputs 1 --weights " + folder / "w.bin");
+  CHECK(foreign.code == 1);
+  CHECK_MESSAGE(contains(foreign, "which the program needs: they are another program's"), foreign.text);
+}
+
+TEST_CASE("program: what cannot be written whole is not written at all, and what was there stays") {
+  const Folder folder;
+  write_file(folder / "w.bin", packed_weights(1));
+  const std::string limited = "trap '' XFSZ; ulimit -f 1; $P --random-inputs 1 --weights " + folder / "w.bin";
+  write_file(folder / "y.npy", "as it was");
+  write_file(folder / "t.json", "as it was");
+  const Finished output = shell("mlp1", limited + " --output-dir " + folder.path);
+  CHECK(output.code == 6);
+  CHECK_MESSAGE(contains(output, ("cannot write " + folder / "y.npy: File too large").c_str()), output.text);
+  const Finished trace = shell("mlp1", limited + " --trace " + folder / "t.json");
+  CHECK(trace.code == 6);
+  CHECK_MESSAGE(contains(trace, "t.json"), trace.text);
+  CHECK(read_file(folder / "y.npy") == "as it was");
+  CHECK(read_file(folder / "t.json") == "as it was");
+  CHECK(shell("", "ls " + folder.path).text == "t.json\nw.bin\ny.npy\n");
+  CHECK(run("mlp1", "--random-inputs 1 --weights " + folder / "w.bin" + " --trace /dev/null").code == 0);
 }
 
 TEST_CASE("program: a stalled rank ends all in time, and the report says who is where") {
@@ -354,6 +427,31 @@ TEST_CASE("program: a stalled rank ends all in time, and the report says who is 
     CHECK(contains(done, "waited 0.5 s"));
     CHECK(done.seconds < 10);
   }
+}
+
+TEST_CASE("program: a rank whose process is stopped is named where the others run out of time") {
+  const Folder folder;
+  write_file(folder / "w.bin", packed_weights(2));
+  const Finished done =
+      shell("mlp2", "$P --random-inputs 1 --iterations 1000000 --timeout 0.5 --weights " + folder / "w.bin" +
+                        " & parent=$!; sleep 0.6; kill -STOP $(pgrep -P $parent | tail -n 1); wait $parent");
+  CHECK(done.code == 124);
+  CHECK_MESSAGE(contains(done, "waited 0.5 s for "), done.text);
+  CHECK_MESSAGE(contains(done, "rank 1 is silent: its process "), done.text);
+  CHECK(done.seconds < 10);
+}
+
+TEST_CASE("report: what is hidden is told only where the rounds agree") {
+  RunReport report{.latency_ms = {6, 6, 6, 6}, .computation_ms = {5, 5, 5, 5}, .communication_ms = {2, 2, 2, 2}};
+  CHECK(
+      overlap_text(report) ==
+      "alone: computation 5.000 ms, communication 2.000 ms; hidden: 50 % of the shorter (half of the rounds: 50 to 50 "
+      "%)\n");
+  report.communication_ms = {0.01, 0.01, 0.01, 0.01};
+  report.latency_ms = {5.1, 5.06, 4.9, 5.07};
+  CHECK(overlap_text(report).find("hidden: not measurable (half of the rounds: -") != std::string::npos);
+  report.latency_ms = {5.064, 5.064, 5.064, 5.064};  // steadily slower by more than there is to hide
+  CHECK(overlap_text(report).find("hidden: not measurable (half of the rounds: -540 to -540 %)") != std::string::npos);
 }
 
 TEST_CASE("program: a killed rank ends all with exit 6, and is named") {

@@ -6,26 +6,39 @@
 //   E .. W                        zeros up to the next multiple of 4096
 //   W .. W + weights_bytes        the weights; every segment slice begins at a multiple of 4096 from W
 //   M .. M + manifest_bytes       manifest.json as UTF-8 text (any alignment, M >= W + weights_bytes)
+//   C .. C + checksums * 24       one Checksum for each slice, in the order of the slices
 //   the last 64 bytes             Footer
 //
-// All numbers are little endian. With emitted sources there is no footer: weights.bin (the same bytes as W ..) and
-// manifest.json lie beside the executable, or are named by --weights FILE.
+// All numbers are little endian. With emitted sources weights.bin lies beside the executable, or is named by --weights
+// FILE: the same bytes from W on, without the manifest (W = 0), which lies beside it as manifest.json.
 //
 // Inside the weights: Segment i of a program covers bytes [begin, end) of a rank's image, begin = 0 or the previous
 // segment's end rounded up to 4096. Its slices have round_up(end - begin, 4096) bytes each and lie one behind the other
 // in the order of the group's index, from byte Segment::file (or behind the previous segment's last slice).
+//
+// Checksums are CRC-32C (Castagnoli). A file without a footer was cut short: the footer is written last.
 #pragma once
 #include <cstdint>
 
 namespace weft {
 
-inline constexpr char kImageMagic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '1'};
+inline constexpr char kImageMagic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '2'};
+
+/// Of the bytes [begin, begin + bytes) of the weights: one slice of a segment.
+struct Checksum {
+  uint64_t begin, bytes;
+  uint32_t crc;
+  uint32_t zero = 0;
+};
+static_assert(sizeof(Checksum) == 24);
 
 struct Footer {
-  char magic[8];                           // "WEFTIMG1"
+  char magic[8];                           // "WEFTIMG2"
   uint64_t weights_offset, weights_bytes;  // from the start of the file; the offset is a multiple of 4096
   uint64_t manifest_offset, manifest_bytes;
-  uint64_t reserved[3];  // zero
+  uint64_t checksums_offset, checksums;  // how many
+  uint32_t crc;                          // of the manifest, the checksums, and the footer up to here, in this order
+  uint32_t zero;
 };
 static_assert(sizeof(Footer) == 64);
 

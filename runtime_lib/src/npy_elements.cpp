@@ -1,0 +1,211 @@
+#include "npy_elements.h"
+
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "failure.h"
+
+namespace weft {
+
+namespace {
+
+/// Wide enough for every integer of 64 bits, with a sign or without.
+using Integer = __int128;
+
+struct TypeRow {
+  DType dtype;
+  const char* descr;
+};
+// bfloat16 has no name of its own there and travels as its bit pattern.
+constexpr TypeRow kTypes[] = {{DType::F32, "<f4"}, {DType::F64, "<f8"}, {DType::F16, "<f2"}, {DType::BF16, "<u2"},
+                              {DType::I8, "|i1"},  {DType::I16, "<i2"}, {DType::I32, "<i4"}, {DType::I64, "<i8"},
+                              {DType::U8, "|u1"},  {DType::U16, "<u2"}, {DType::U32, "<u4"}, {DType::U64, "<u8"},
+                              {DType::Bool, "|b1"}};
+
+bool is_float(DType dtype) {
+  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::F16 || dtype == DType::BF16;
+}
+
+/// "<f4" and "=f4" say the same, and so do "|i1" and "<i1".
+bool is_same_type(const std::string& a, const std::string& b) {
+  return a == b || (a.size() == 3 && a.substr(1) == b.substr(1) && a[0] != '>' && b[0] != '>');
+}
+
+/// What a file's elements are, where they may be other than the port's; never BF16, which no file names.
+std::optional<DType> type_of(const std::string& descr) {
+  for (const TypeRow& row : kTypes)
+    if (row.dtype != DType::BF16 && is_same_type(descr, row.descr)) return row.dtype;
+  return std::nullopt;
+}
+
+template <class T, class Wide>
+struct Elements {
+  static Wide load(const char* at) {
+    T value;
+    memcpy(static_cast<void*>(&value), at, sizeof value);
+    return Wide(value);
+  }
+  /// False where the value does not come back.
+  static bool store(Wide wide, char* at) {
+    if constexpr (std::numeric_limits<T>::is_integer)
+      if (wide < Wide(std::numeric_limits<T>::min()) || wide > Wide(std::numeric_limits<T>::max())) return false;
+    const T value = [&] {
+      if constexpr (sizeof(T) == 2 && !std::numeric_limits<T>::is_integer)
+        return T(float(wide));
+      else
+        return T(wide);
+    }();
+    memcpy(at, &value, sizeof value);
+    return Wide(value) == wide || wide != wide;
+  }
+};
+
+/// How elements of one type are read and written by way of the widest of their kind.
+template <class Wide>
+struct Access {
+  Wide (*load)(const char* at);
+  bool (*store)(Wide value, char* at);
+};
+
+template <class T, class Wide>
+constexpr Access<Wide> access_as() {
+  return {Elements<T, Wide>::load, Elements<T, Wide>::store};
+}
+
+Access<double> float_access(DType dtype) {
+  switch (dtype) {
+    case DType::F16:
+      return access_as<half, double>();
+    case DType::BF16:
+      return access_as<bfloat16, double>();
+    case DType::F64:
+      return access_as<double, double>();
+    default:
+      return access_as<float, double>();
+  }
+}
+
+Access<Integer> integer_access(DType dtype) {
+  switch (dtype) {
+    case DType::I8:
+      return access_as<int8_t, Integer>();
+    case DType::I16:
+      return access_as<int16_t, Integer>();
+    case DType::I32:
+      return access_as<int32_t, Integer>();
+    case DType::I64:
+      return access_as<int64_t, Integer>();
+    case DType::U8:
+      return access_as<uint8_t, Integer>();
+    case DType::U16:
+      return access_as<uint16_t, Integer>();
+    case DType::U32:
+      return access_as<uint32_t, Integer>();
+    case DType::U64:
+      return access_as<uint64_t, Integer>();
+    default:
+      // As a byte: a file may hold others than 0 and 1.
+      return {Elements<uint8_t, Integer>::load, Elements<bool, Integer>::store};
+  }
+}
+
+/// In the fewest digits that tell it from all others.
+template <class Number>
+std::string shortest_text(Number value) {
+  char out[40];
+  return {out, std::to_chars(out, out + sizeof out, value).ptr};
+}
+std::string number_text(double value) { return shortest_text(value); }
+std::string number_text(Integer value) {
+  return value < 0 ? shortest_text(int64_t(value)) : shortest_text(uint64_t(value));
+}
+
+/// Walks a tensor in C order, with the place of each element in a file of either order.
+class FileWalk {
+ public:
+  explicit FileWalk(const NpyHeader& header) : shape_(header.shape), at_(shape_.size()), strides_(shape_.size()) {
+    int64_t stride = 1;
+    for (size_t i = 0; i < shape_.size(); ++i) {
+      const size_t d = header.is_fortran ? i : shape_.size() - 1 - i;
+      strides_[d] = stride;
+      stride *= shape_[d];
+    }
+    count_ = stride;
+  }
+  int64_t count() const { return count_; }
+  int64_t place() const { return place_; }
+  void next() {
+    for (size_t d = shape_.size(); d-- > 0;) {
+      place_ += strides_[d];
+      if (++at_[d] < shape_[d]) return;
+      place_ -= strides_[d] * shape_[d];
+      at_[d] = 0;
+    }
+  }
+  /// "[1, 2]".
+  std::string text() const {
+    std::string out;
+    for (const int64_t i : at_) out += (out.empty() ? "" : ", ") + std::to_string(i);
+    return "[" + out + "]";
+  }
+
+ private:
+  const std::vector<int64_t>& shape_;
+  std::vector<int64_t> at_, strides_;
+  int64_t count_ = 0, place_ = 0;
+};
+
+template <class Wide>
+std::vector<char> convert(const NpyHeader& header, std::string_view elements, int64_t width, Access<Wide> from,
+                          DType dtype, Access<Wide> to, const std::string& file) {
+  FileWalk walk(header);
+  const int64_t bytes = element_bytes(dtype);
+  std::vector<char> out(size_t(walk.count() * bytes));
+  for (int64_t i = 0; i < walk.count(); ++i, walk.next()) {
+    const Wide value = from.load(elements.data() + walk.place() * width);
+    if (!to.store(value, out.data() + i * bytes))
+      fail(kWrongInput, "%s: element %s is %s, which %s does not hold; '%s' is expected", file.c_str(),
+           walk.text().c_str(), number_text(value).c_str(), dtype_name(dtype), npy_type(dtype));
+  }
+  return out;
+}
+
+/// The type of the file's elements; that of the port where they are its bit patterns.
+std::optional<DType> source_type(const NpyHeader& header, DType dtype) {
+  if (is_same_type(header.descr, npy_type(dtype))) return dtype;
+  const std::optional<DType> from = type_of(header.descr);
+  return from && is_float(*from) == is_float(dtype) ? from : std::nullopt;
+}
+
+}  // namespace
+
+const char* npy_type(DType dtype) {
+  for (const TypeRow& row : kTypes)
+    if (row.dtype == dtype) return row.descr;
+  return "";
+}
+
+int64_t npy_element_bytes(const NpyHeader& header, DType dtype, const std::string& file) {
+  if (const std::optional<DType> from = source_type(header, dtype)) return element_bytes(*from);
+  if (header.descr.starts_with('>'))
+    fail(kWrongInput, "%s: big endian elements '%s'; '%s' is expected", file.c_str(), header.descr.c_str(),
+         npy_type(dtype));
+  fail(kWrongInput, "%s: elements are '%s'; '%s' (%s) is expected", file.c_str(), header.descr.c_str(), npy_type(dtype),
+       dtype_name(dtype));
+}
+
+bool is_stored_as(const NpyHeader& header, DType dtype) {
+  return !header.is_fortran && is_same_type(header.descr, npy_type(dtype));
+}
+
+std::vector<char> converted_elements(const NpyHeader& header, std::string_view elements, DType dtype,
+                                     const std::string& file) {
+  const DType from = *source_type(header, dtype);
+  const int64_t width = element_bytes(from);
+  if (is_float(dtype)) return convert(header, elements, width, float_access(from), dtype, float_access(dtype), file);
+  return convert(header, elements, width, integer_access(from), dtype, integer_access(dtype), file);
+}
+
+}  // namespace weft

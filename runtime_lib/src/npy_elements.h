@@ -1,0 +1,27 @@
+// Elements of .npy files that are not as a port has them: in Fortran order, or of another width of the same kind.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "npy_header.h"
+#include "weft/numeric.h"
+
+namespace weft {
+
+/// The element type that .npy files of this type have, such as "<f4".
+const char* npy_type(DType dtype);
+
+/// Bytes of an element of the file; throws Failure (wrong input) that names `file` where no such elements can become
+/// `dtype`: integers (and bool) become integers of any width, floats become floats.
+int64_t npy_element_bytes(const NpyHeader& header, DType dtype, const std::string& file);
+
+/// Whether the elements are stored just as `dtype` in C order.
+bool is_stored_as(const NpyHeader& header, DType dtype);
+
+/// The elements as `dtype` in C order. Throws Failure (wrong input) that names the first one that would not keep its
+/// value.
+std::vector<char> converted_elements(const NpyHeader& header, std::string_view elements, DType dtype,
+                                     const std::string& file);
+
+}  // namespace weft

@@ -10,9 +10,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "backend/pack.h"
+#include "ir/base/children.h"
+#include "ir/base/output_file.h"
 
 namespace weftc {
 
@@ -29,19 +32,15 @@ struct Job {
   std::chrono::steady_clock::time_point begin;
 };
 
-/// Starts a command whose output goes to a file; -1 if that fails.
-pid_t start(const Command& command, const std::string& log) {
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  const pid_t child = fork();
-  if (child != 0) return child;
-  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  if (out >= 0) dup2(out, 1), dup2(out, 2);
-  execvp(arguments[0], arguments.data());
-  const std::string failure = std::string("cannot run ") + arguments[0] + ": " + std::strerror(errno) + "\n";
-  [[maybe_unused]] const ssize_t written = write(2, failure.data(), failure.size());
-  _exit(127);
+/// Starts a command whose output goes to a file; nothing where that fails (errno says why).
+std::optional<pid_t> start(const Command& command, const std::string& log) {
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (out < 0) return {};
+  const std::optional<pid_t> child = start_child(command, out, out);
+  const int error = errno;
+  close(out);
+  errno = error;
+  return child;
 }
 
 std::string read_file(const std::string& path) {
@@ -49,20 +48,24 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-bool write_file(const fs::path& path, const std::string& text) {
-  std::error_code error;
-  fs::create_directories(path.parent_path(), error);
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.flush();
-  return out.good();
-}
-
 /// The first lines of a compiler's log: what it complains about stands there.
 std::string log_head(const std::string& log) {
   size_t end = 0;
   for (int lines = 0; lines < 20 && end != std::string::npos; ++lines) end = log.find('\n', end ? end + 1 : 0);
   return log.substr(0, std::min<size_t>(end, 4000));
+}
+
+/// What a compiler that failed has printed; without a word from it, how it ended and whether its files had room.
+std::string complaint(const Job& job, int status) {
+  std::string log = log_head(read_file(job.log));
+  if (!log.empty()) return log;
+  const fs::path folder = fs::path(job.log).parent_path();
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  const std::string ended =
+      WIFSIGNALED(status) ? format("signal {}", WTERMSIG(status)) : format("exit code {}", WEXITSTATUS(status));
+  return format("it printed nothing and ended with {}; {} has {} MB left\n", ended, folder.string(),
+                error ? 0 : space.available / 1'000'000);
 }
 
 class Compiles {
@@ -74,9 +77,9 @@ class Compiles {
   /// Runs a command when a place is free.
   void run(const Command& command, const std::string& file, const std::string& log) {
     while (running_.size() >= jobs_) wait_one();
-    const pid_t child = start(command, log);
-    if (child < 0) return fail(file, std::string("cannot start a process: ") + std::strerror(errno));
-    running_[child] = {file, log, std::chrono::steady_clock::now()};
+    const std::optional<pid_t> child = start(command, log);
+    if (!child) return fail(file, format("{} cannot be started: {}", command[0], std::strerror(errno)));
+    running_[*child] = {file, log, std::chrono::steady_clock::now()};
   }
   bool finish() {
     while (!running_.empty()) wait_one();
@@ -85,23 +88,16 @@ class Compiles {
 
  private:
   void wait_one() {
-    int status = 0;
-    pid_t child = -1;
     // Only our own children: a library that is linked with us may have others.
-    for (const auto& [pid, job] : running_)
-      if (waitpid(pid, &status, WNOHANG) == pid) child = pid;
-    if (child < 0) {
-      child = running_.begin()->first;
-      if (running_.size() > 1) {
-        usleep(2000);
-        return;
-      }
-      waitpid(child, &status, 0);
+    for (const auto& [child, job] : running_) {
+      const std::optional<int> status = end_of_child(child, running_.size() == 1);
+      if (!status) continue;
+      const Job ended = job;
+      running_.erase(child);
+      return WIFEXITED(*status) && WEXITSTATUS(*status) == 0 ? show(ended)
+                                                             : fail(ended.file, complaint(ended, *status));
     }
-    const Job job = running_[child];
-    running_.erase(child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status)) return fail(job.file, log_head(read_file(job.log)));
-    show(job);
+    usleep(2000);
   }
   /// A line for each file that is done; the last is the executable.
   void show(const Job& job) {
@@ -111,9 +107,9 @@ class Compiles {
       fprintf(stderr, "weft: [%zu/%zu] %s %s  %.1f s\n", done_, count_, done_ == count_ ? "link" : "compile",
               job.file.c_str(), seconds);
   }
-  void fail(const std::string& file, const std::string& log) {
+  void fail(const std::string& file, const std::string& why) {
     failed_ = true;
-    diags_.error("toolchain-failed", Loc::in_file(file), "the compiler failed:\n{}", log);
+    diags_.error("toolchain-failed", Loc::in_file(file), "the compiler failed:\n{}", why);
   }
 
   const BuildOptions& options_;
@@ -191,9 +187,21 @@ NetworkPart network_part(const Target& target, const BuildOptions& options, cons
 
 bool is_code(const std::string& path) { return path.ends_with(".cpp") || is_device_code(path); }
 
-BuildResult file_failed(Diags& diags, const std::string& path) {
-  diags.error("write-failed", Loc::in_file(path), "cannot write the file: {}", std::strerror(errno));
+BuildResult file_failed(Diags& diags, const std::string& path, const std::string& why) {
+  diags.error("file-unwritable", Loc::in_file(path), "the file cannot be written: {}", why);
   return BuildResult::FileFailed;
+}
+
+/// All sources below a folder; false after reporting.
+bool write_sources(const std::vector<SourceFile>& files, const fs::path& root, Diags& diags) {
+  for (const SourceFile& file : files) {
+    const std::string path = (root / file.path).string();
+    if (const std::string why = write_file(path, file.text); !why.empty()) {
+      file_failed(diags, path, why);
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -201,8 +209,7 @@ BuildResult file_failed(Diags& diags, const std::string& path) {
 BuildResult build_program(const Target& target, const std::vector<SourceFile>& files, const BuildOptions& options,
                           Diags& diags) {
   const fs::path root = fs::absolute(options.work_dir);
-  for (const SourceFile& file : files)
-    if (!write_file(root / file.path, file.text)) return file_failed(diags, (root / file.path).string());
+  if (!write_sources(files, root, diags)) return BuildResult::FileFailed;
   Command link = {options.compiler, "-o", options.output};
   // Large files first, so that the last core is not left alone with one.
   std::vector<const SourceFile*> order;
@@ -239,8 +246,8 @@ BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& fi
   std::string manifest;
   for (const SourceFile& file : files)
     if (file.path == "manifest.json") manifest = file.text;
-  if (!append_image(plan, manifest, options.output)) return file_failed(diags, options.output);
-  return BuildResult::Built;
+  if (append_image(plan, manifest, options.output)) return BuildResult::Built;
+  return file_failed(diags, options.output, std::strerror(errno));
 }
 
 static std::string transport_text(const BuildOptions& options) {
@@ -253,8 +260,7 @@ static std::string transport_text(const BuildOptions& options) {
 BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
                                 Diags& diags) {
   const fs::path root = options.output;
-  for (const SourceFile& file : files)
-    if (!write_file(root / file.path, file.text)) return file_failed(diags, (root / file.path).string());
+  if (!write_sources(files, root, diags)) return BuildResult::FileFailed;
   std::error_code error;
   const fs::path runtime = root / "runtime_lib";
   fs::create_directories(runtime, error);
@@ -263,21 +269,18 @@ BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>&
     if (part != other)
       fs::copy(fs::path(options.runtime_dir) / part, runtime / part,
                fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
-  if (error) {
-    diags.error("copy-failed", Loc::in_file(runtime.string()), "cannot copy the runtime library: {}", error.message());
-    return BuildResult::FileFailed;
-  }
+  if (error) return file_failed(diags, runtime.string(), error.message());
   const fs::path transport = runtime / "transport.cmake";
   if (!options.over_mpi)
     fs::remove(transport, error);  // of sources that lay here before
-  else if (!write_file(transport, transport_text(options)))
-    return file_failed(diags, transport.string());
+  else if (const std::string why = write_file(transport, transport_text(options)); !why.empty())
+    return file_failed(diags, transport.string(), why);
   if (weights_bytes(plan) == 0) return BuildResult::Built;
   const std::string path = (root / "weights.bin").string();
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  const bool written = file && write_weights(plan, file);
-  if (file) std::fclose(file);
-  return written ? BuildResult::Built : file_failed(diags, path);
+  OutputFile file(path);
+  if (file.file()) write_weights(plan, file.file());
+  const std::string why = file.finish();
+  return why.empty() ? BuildResult::Built : file_failed(diags, path, why);
 }
 
 }  // namespace weftc

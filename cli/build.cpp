@@ -3,16 +3,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
-#include "backend/pack.h"
 #include "backend/toolchain.h"
-#include "cli/json.h"
 #include "cli/process.h"
-#include "cli/table.h"
 #include "weft_build_config.h"
 
 namespace weftc {
@@ -30,27 +26,52 @@ bool in_path(const std::string& program) {
   return false;
 }
 
-/// Where the file goes must be a folder that can be written to; a path that is there must be a plain file.
-std::string output_problem(const std::string& path) {
+/// Such as a pipe or /dev/null: written as it stands, never replaced.
+bool is_special(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (fs::is_directory(status)) return "it is a folder";
-  if (fs::exists(status) && !fs::is_regular_file(status)) return "it is not a plain file";
-  fs::path folder = fs::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  if (!fs::is_directory(folder, error)) return format("there is no folder '{}'", printable(folder.string()));
-  return access(folder.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-std::string folder_problem(const std::string& path) {
+/// Why a result cannot be written; no id: it can.
+struct Problem {
+  std::string id, text;
+};
+
+Problem unless_writable(const std::string& path) {
+  if (access(path.c_str(), W_OK) == 0) return {};
+  return {"output-unwritable", std::strerror(errno)};
+}
+
+/// Where the file goes must be a folder that can be written to.
+Problem output_problem(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return {"output-path", "it is a folder"};
+  if (is_special(path)) return unless_writable(path);
+  fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  if (fs::is_directory(folder, error)) return unless_writable(folder);
+  return {"output-path", format("there is no folder '{}'", printable(folder.string()))};
+}
+
+Problem folder_problem(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) return error.message();
-  return access(path.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
+  if (error) return {"output-path", error.message()};
+  return unless_writable(path);
+}
+
+bool copy_into(const std::string& from, const std::string& to, Diags& diags) {
+  OutputFile out(to);
+  out.write(read_file(from).value_or(""));
+  const std::string why = out.finish();
+  if (!why.empty()) diags.error("output-unwritable", Loc::in_file(to), "the executable cannot be written: {}", why);
+  return why.empty();
 }
 
 /// Moves a finished file to its place in one step, so that nobody meets half an executable.
 bool move_to(const std::string& from, const std::string& to, Diags& diags) {
+  if (is_special(to)) return copy_into(from, to, diags);
   std::error_code error;
   fs::rename(from, to, error);
   if (!error) return true;
@@ -59,7 +80,7 @@ bool move_to(const std::string& from, const std::string& to, Diags& diags) {
   fs::copy_file(from, beside, fs::copy_options::overwrite_existing, error);
   if (!error) fs::rename(beside, to, error);
   if (!error) return true;
-  diags.error("output-file", Loc::in_file(to), "the executable cannot be written: {}", error.message());
+  diags.error("output-unwritable", Loc::in_file(to), "the executable cannot be written: {}", error.message());
   fs::remove(beside, error);
   return false;
 }
@@ -71,7 +92,7 @@ int exit_code_of(BuildResult result) {
     case BuildResult::ToolchainFailed:
       return kToolchain;
     case BuildResult::FileFailed:
-      return 1;
+      return kEnvironment;
   }
   return kBug;
 }
@@ -93,17 +114,31 @@ std::string find_cuda() {
   return "";
 }
 
+/// The files of a runtime library that are not there.
+static std::string missing_of(const RuntimeLibrary& place) {
+  std::vector<std::string> missing;
+  for (const std::string& path :
+       {place.library, place.folder + "/include/weft/host.h", place.folder + "/program.cmake"})
+    if (!fs::exists(path)) missing.push_back(path);
+  return join(missing, " and no ");
+}
+
 std::optional<RuntimeLibrary> find_runtime(Target::Kind target, Diags& diags) {
   const std::string file = target == Target::Kind::Cuda ? "libweft_runtime_cuda.a" : "libweft_runtime.a";
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  const RuntimeLibrary places[] = {
-      {(here / WEFT_BUILD_RUNTIME_DIR).string(), (here / WEFT_BUILD_LIBRARY_DIR / file).string()},
-      {(here / WEFT_INSTALLED_RUNTIME_DIR).string(), (here / WEFT_INSTALLED_LIBRARY_DIR / file).string()}};
-  for (const RuntimeLibrary& place : places)
-    if (fs::exists(place.folder + "/include/weft/host.h") && fs::exists(place.library)) return place;
-  diags.error("no-runtime-library", {}, "the runtime library is neither at {} nor at {}", places[0].library,
-              places[1].library);
+  const auto at = [&](const char* path) { return (here / path).lexically_normal().string(); };
+  const RuntimeLibrary places[] = {{at(WEFT_BUILD_RUNTIME_DIR), at(WEFT_BUILD_LIBRARY_DIR) + "/" + file},
+                                   {at(WEFT_INSTALLED_RUNTIME_DIR), at(WEFT_INSTALLED_LIBRARY_DIR) + "/" + file}};
+  std::string missing[2];
+  for (size_t i = 0; i < 2; ++i) {
+    missing[i] = missing_of(places[i]);
+    if (missing[i].empty()) return places[i];
+  }
+  diags.error("no-runtime-library", {},
+              "the runtime library is incomplete. Beside a compiler in its build folder is no {}; beside an installed "
+              "one is no {}",
+              missing[0], missing[1]);
   return {};
 }
 
@@ -125,10 +160,10 @@ std::vector<std::string> find_mpi(const std::string& wrapper) {
 
 bool check_output(const Options& options, Diags& diags) {
   if (!options.stop_after.empty()) return true;
-  const std::string problem = options.emit_source ? folder_problem(options.output) : output_problem(options.output);
-  if (!problem.empty())
-    diags.error("output-path", Loc::in_file(options.output), "the result cannot be written here: {}", problem);
-  return problem.empty();
+  const Problem problem = options.emit_source ? folder_problem(options.output) : output_problem(options.output);
+  if (problem.id.empty()) return true;
+  diags.error(problem.id, Loc::in_file(options.output), "the result cannot be written here: {}", problem.text);
+  return false;
 }
 
 int build(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
@@ -161,7 +196,7 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
   progress(options, format("compiling {} kernels with {}", plan.kernels.size(), compiler));
   const int code = exit_code_of(build_executable(plan, files, build, diags));
   if (code != 0) return code;
-  return move_to(program, options.output, diags) ? 0 : 1;
+  return move_to(program, options.output, diags) ? 0 : kEnvironment;
 }
 
 int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
@@ -179,32 +214,6 @@ int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const 
                            .jobs = 0,
                            .progress = false};
   return exit_code_of(write_source_folder(plan, files, build, diags));
-}
-
-void report_build(const Compilation& c, const Options& options, double seconds, Diags& diags) {
-  char time[32];
-  std::snprintf(time, sizeof time, "%.1f", seconds);
-  std::printf("%s: %d rank%s, %zu kernels, %s of weights, compiled in %s s\n", options.output.c_str(), c.plan.world,
-              c.plan.world == 1 ? "" : "s", c.plan.kernels.size(), bytes_text(weights_bytes(c.plan)).c_str(), time);
-  if (options.report.empty()) return;
-  std::vector<std::string> passes;
-  for (const PassReport& pass : c.passes.passes)
-    passes.push_back(json_object(
-        {{"name", json_string(pass.name)}, {"seconds", shortest(pass.seconds)}, {"ops", std::to_string(pass.ops)}}));
-  const std::string error =
-      write_file(options.report,
-                 json_object({{"model", json_string(options.model)},
-                              {"schedule", options.schedules.empty() ? "null" : json_string(options.schedules.front())},
-                              {"output", json_string(options.output)},
-                              {"ranks", std::to_string(c.plan.world)},
-                              {"kernels", std::to_string(c.plan.kernels.size())},
-                              {"weights_bytes", std::to_string(weights_bytes(c.plan))},
-                              {"seconds", time},
-                              {"passes", json_list(passes)},
-                              {"warnings", std::to_string(diags.all().size())}}) +
-                     "\n");
-  if (!error.empty())
-    diags.error("report-file", Loc::in_file(options.report), "the report cannot be written: {}", error);
 }
 
 }  // namespace weftc

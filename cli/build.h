@@ -1,14 +1,13 @@
 // From emitted sources to what the user asked for: where the runtime library lies, the toolchain, the result in its
 // place.
 #pragma once
-#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/emit.h"
-#include "cli/compile.h"
 #include "cli/options.h"
+#include "ir/plan.h"
 
 namespace weftc {
 
@@ -36,16 +35,5 @@ bool check_output(const Options& options, Diags& diags);
 int build(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags);
 /// The folder options.output, which builds without Weft.
 int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags);
-
-class Stopwatch {
- public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-/// One line on what was made, and --report.
-void report_build(const Compilation& compilation, const Options& options, double seconds, Diags& diags);
 
 }  // namespace weftc

@@ -227,11 +227,9 @@ CaseResult Batch::run_case(const Ready& ready, const std::string& program) const
   std::vector<std::string> command = {program, ready.space, "--timeout", "20", "--threads", "1"};
   if (weights_bytes(ready.compilation->plan) > 0) {
     const std::string path = folder + "/weights.bin";
-    write_file(path, "");
-    std::FILE* file = std::fopen(path.c_str(), "wb");
-    const bool written = file && write_weights(ready.compilation->plan, file);
-    if (file) std::fclose(file);
-    if (!written) return {"failed", "the weights cannot be written"};
+    OutputFile file(path);
+    if (file.file()) write_weights(ready.compilation->plan, file.file());
+    if (const std::string why = file.finish(); !why.empty()) return {"failed", "the weights cannot be written: " + why};
     command.insert(command.end(), {"--weights", path});
   }
   const Comparison comparison =

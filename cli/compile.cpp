@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli/build.h"
+#include "cli/build_report.h"
 #include "cli/commands.h"
 #include "cli/pass_output.h"
 #include "cli/process.h"
@@ -25,7 +26,11 @@ bool check_target(const Options& options, Diags& diags) {
 
 std::optional<Schedule> read_schedule(const Options& options, Diags& diags) {
   if (options.schedules.empty()) return Schedule{};
-  std::optional<Schedule> schedule = read_schedule(options.schedules.front(), diags);
+  const std::string& path = options.schedules.front();
+  const auto piped = options.piped_schedules.find(path);
+  std::optional<Schedule> schedule = piped == options.piped_schedules.end()
+                                         ? read_schedule(path, diags)
+                                         : read_schedule_text(path, piped->second, diags);
   if (!schedule) return {};
   resize_mesh(*schedule, options.mesh, diags);
   if (!diags.ok()) return {};

@@ -37,7 +37,7 @@ int bug(const char* what) {
 int after_output(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   std::fprintf(stderr, "weft: error: cannot write to standard output: %s\n", std::strerror(errno));
-  return code == 0 ? 1 : code;
+  return code == 0 ? weftc::kEnvironment : code;
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 
+#include "frontend/mapped_file.h"
 #include "frontend/schedule_reader.h"
 #include "passes/cost/cost_model.h"
 #include "passes/pass.h"
@@ -177,12 +179,23 @@ std::pair<std::string, double> parse_ceiling(const std::string& text) {
   return {name, value};
 }
 
+/// A pipe is read here, once, since verbs may read a schedule several times.
+void read_piped_schedules(Options& options) {
+  for (const std::string& path : options.schedules) {
+    std::error_code error;
+    if (!std::filesystem::is_fifo(path, error) || options.piped_schedules.contains(path)) continue;
+    const MappedFile file = map_file(path);
+    options.piped_schedules[path] = {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()};
+  }
+}
+
 /// What CLI11 cannot check: it throws what CLI11 throws.
 void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   parse_each(given.dims, options.dims, parse_dim_option);
   parse_each(given.shapes, options.shapes, parse_shape_option);
   parse_each(given.binds, options.binds, parse_bind_option);
   parse_each(given.mesh, options.mesh, parse_mesh_option);
+  read_piped_schedules(options);
   for (const std::string& text : given.ceilings) options.ceilings.push_back(parse_ceiling(text));
   if (!options.mesh.empty() && options.schedules.empty())
     throw CLI::ValidationError("--mesh changes a schedule's mesh: it needs --schedule");

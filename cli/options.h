@@ -1,6 +1,7 @@
 // The command line: one struct, one function that fills it.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,8 +17,9 @@ enum ExitCode : int { kUsage = 2, kToolchain = 4, kMismatch = 5, kEnvironment = 
 struct Options {
   // What to compile.
   std::string model;
-  std::vector<std::string> schedules;  // verify takes several, the other verbs one at most
-  std::vector<MeshAxis> mesh;          // sizes that replace the schedule's
+  std::vector<std::string> schedules;                  // verify takes several, the other verbs one at most
+  std::map<std::string, std::string> piped_schedules;  // the text of those that can be read once only
+  std::vector<MeshAxis> mesh;                          // sizes that replace the schedule's
   std::vector<DimRequest> dims;
   std::vector<ShapeRequest> shapes;
   std::vector<BindRequest> binds;

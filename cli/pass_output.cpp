@@ -17,7 +17,7 @@ static std::string fixed(double number, const char* pattern) {
 
 static bool dump(const std::string& path, const std::string& text, Diags& diags) {
   const std::string error = write_file(path, text);
-  if (!error.empty()) diags.error("dump-file", Loc::in_file(path), "the file cannot be written: {}", error);
+  if (!error.empty()) diags.error("dump-unwritable", Loc::in_file(path), "the file cannot be written: {}", error);
   return error.empty();
 }
 

@@ -2,22 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <mutex>
-#include <set>
 #include <sstream>
-#include <thread>
 
 #include "cli/options.h"
 #include "ir/base/text.h"
@@ -27,64 +19,6 @@ namespace weftc {
 namespace {
 
 constexpr size_t kKeptBytes = size_t{64} * 1024;
-
-/// The folders to remove, and the process groups to end, when a signal ends this program.
-struct Cleanup {
-  std::mutex mutex;
-  std::set<std::string> folders;
-  std::set<pid_t> groups;
-};
-Cleanup& cleanup() {
-  static Cleanup instance;
-  return instance;
-}
-
-/// Again while something, such as a compiler that is just ending, still puts files there.
-void remove_folder(const std::string& path) {
-  std::error_code error;
-  for (int attempt = 0; attempt < 20; ++attempt) {
-    std::filesystem::remove_all(path, error);
-    if (!std::filesystem::exists(path, error)) return;
-    usleep(10'000);
-  }
-}
-
-[[noreturn]] void end_by_signal(int number) {
-  Cleanup& all = cleanup();
-  const std::lock_guard lock(all.mutex);
-  for (const pid_t group : all.groups) kill(-group, SIGKILL);
-  for (const std::string& folder : all.folders) remove_folder(folder);
-  signal(number, SIG_DFL);
-  kill(getpid(), number);
-  _exit(128 + number);
-}
-
-int signal_pipe[2] = {-1, -1};
-
-void on_signal(int number) {
-  const int error = errno;
-  const unsigned char byte = static_cast<unsigned char>(number);
-  [[maybe_unused]] const ssize_t written = write(signal_pipe[1], &byte, 1);
-  errno = error;
-}
-
-/// Removing folders is no work for a signal handler: a thread does it, told through a pipe. After a fork the child has
-/// neither that thread nor a pipe of its own, so it starts again. Programs that we run have the default handlers.
-void watch_signals() {
-  static pid_t watched_by = 0;
-  if (watched_by == getpid() || pipe2(signal_pipe, O_CLOEXEC) != 0) return;
-  watched_by = getpid();
-  std::thread([] {
-    unsigned char number = 0;
-    while (read(signal_pipe[0], &number, 1) < 0 && errno == EINTR) {
-    }
-    end_by_signal(number);
-  }).detach();
-  struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
-}
 
 struct Pipe {
   int read_end = -1, write_end = -1;
@@ -101,27 +35,6 @@ struct Pipe {
     write_end = -1;
   }
 };
-
-/// Starts the program in a process group of its own; 0 if it cannot be started.
-pid_t start(const std::vector<std::string>& command, const Pipe& out, const Pipe& err) {
-  std::vector<char*> arguments;
-  for (const std::string& part : command) arguments.push_back(const_cast<char*>(part.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.write_end, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.write_end, STDERR_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  pid_t pid = 0;
-  const int error = posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  return error == 0 ? pid : 0;
-}
 
 /// Reads what is there; false at the end of the stream.
 bool drain(int fd, std::string& text) {
@@ -150,36 +63,6 @@ bool collect(const Pipe& out, const Pipe& err, Finished& finished, double second
 
 }  // namespace
 
-WorkFolder::WorkFolder() {
-  watch_signals();
-  const char* root = std::getenv("TMPDIR");
-  std::string pattern = std::string(root != nullptr && *root != '\0' ? root : "/tmp") + "/weft-XXXXXX";
-  const std::lock_guard lock(cleanup().mutex);
-  if (mkdtemp(pattern.data()) == nullptr) return;
-  path_ = pattern;
-  cleanup().folders.insert(path_);
-}
-
-WorkFolder::~WorkFolder() {
-  if (path_.empty()) return;
-  // Two threads that remove one folder get into each other's way.
-  const std::lock_guard lock(cleanup().mutex);
-  remove_folder(path_);
-  cleanup().folders.erase(path_);
-}
-
-std::string write_file(const std::string& path, const std::string& text) {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) return error.message();
-  FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return std::strerror(errno);
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = std::fclose(file) == 0;
-  return written && closed ? "" : std::strerror(errno);
-}
-
 std::optional<std::string> read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return {};
@@ -192,26 +75,16 @@ std::optional<std::string> read_file(const std::string& path) {
 Finished run_program(const std::vector<std::string>& command, double seconds) {
   Finished finished;
   Pipe out, err;
-  const pid_t pid = start(command, out, err);
-  if (pid == 0) {
+  const std::optional<pid_t> child = start_child(command, out.write_end, err.write_end);
+  if (!child) {
     finished.exit_code = 127;
     return finished;
-  }
-  {
-    const std::lock_guard lock(cleanup().mutex);
-    cleanup().groups.insert(pid);
   }
   out.close_write();
   err.close_write();
   const bool in_time = collect(out, err, finished, seconds);
-  if (!in_time) kill(-pid, SIGKILL);
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  {
-    const std::lock_guard lock(cleanup().mutex);
-    cleanup().groups.erase(pid);
-  }
+  if (!in_time) kill_child(*child);
+  const int status = end_of_child(*child, true).value_or(0);
   finished.exit_code = !in_time              ? 124
                        : WIFEXITED(status)   ? WEXITSTATUS(status)
                        : WIFSIGNALED(status) ? 128 + WTERMSIG(status)

@@ -1,30 +1,16 @@
-// What the command line does with the machine: temporary folders that do not outlive it, files, other programs.
+// What the command line does with the machine: files, other programs, lines of progress.
 #pragma once
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "ir/base/children.h"
+#include "ir/base/output_file.h"
+
 namespace weftc {
 
 struct Options;
 
-/// A folder of its own below TMPDIR, removed with all it holds: at the end of scope, and when an interrupt, a hang-up
-/// or a termination signal ends the program.
-class WorkFolder {
- public:
-  WorkFolder();
-  ~WorkFolder();
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  /// Empty if none could be made.
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-/// Writes a whole file, and the folders above it; an error text, or "".
-std::string write_file(const std::string& path, const std::string& text);
 /// The file's text; nothing if it cannot be read.
 std::optional<std::string> read_file(const std::string& path);
 

@@ -26,7 +26,7 @@ Timeline predicted_timeline(const Compilation& c, const Options& options) {
 
 bool write_page(const std::string& path, const Timeline& timeline, Diags& diags) {
   const std::string error = write_file(path, timeline_page(timeline));
-  if (!error.empty()) diags.error("page-file", Loc::in_file(path), "the page cannot be written: {}", error);
+  if (!error.empty()) diags.error("page-unwritable", Loc::in_file(path), "the page cannot be written: {}", error);
   return error.empty();
 }
 

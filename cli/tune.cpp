@@ -60,7 +60,7 @@ std::string decimals(double value, int digits) {
 
 void write_schedule(const std::string& path, const std::string& text, Diags& diags) {
   if (const std::string why = write_file(path, text); !why.empty())
-    diags.error("tune-file", Loc::in_file(path), "the schedule cannot be written: {}", why);
+    diags.error("schedule-unwritable", Loc::in_file(path), "the schedule cannot be written: {}", why);
 }
 
 class Tuner {
@@ -97,9 +97,11 @@ class Tuner {
 
 /// The schedule's text; reports where steps cannot be added to it: any step, else all candidates would fail in turn.
 bool Tuner::read(Diags& diags) {
-  base_ = read_file(options_.schedules.front()).value_or("");
+  const std::string& path = options_.schedules.front();
+  const auto piped = options_.piped_schedules.find(path);
+  base_ = piped == options_.piped_schedules.end() ? read_file(path).value_or("") : piped->second;
   const TransformStep any{FuseStep{{}, "any"}, {}};
-  return with_transforms(options_.schedules.front(), base_, {any}, diags).has_value();
+  return with_transforms(path, base_, {any}, diags).has_value();
 }
 
 /// A file with the base schedule and further steps; "" after reporting.

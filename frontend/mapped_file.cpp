@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,6 +11,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <string_view>
 
 namespace weftc {
@@ -27,9 +30,35 @@ struct Mapping {
 };
 }  // namespace
 
+/// All that comes through a pipe, read into memory of its own. The descriptor does not block: a named pipe to which
+/// nobody writes is empty.
+static MappedFile read_pipe(int descriptor) {
+  auto bytes = std::make_unique<std::string>();
+  char block[65536];
+  for (;;) {
+    const ssize_t count = read(descriptor, block, sizeof block);
+    if (count == 0) break;
+    if (count > 0) bytes->append(block, static_cast<size_t>(count));
+    if (count > 0 || errno == EINTR) continue;
+    if (errno != EAGAIN) return failed(std::strerror(errno));
+    pollfd more{descriptor, POLLIN, 0};
+    poll(&more, 1, -1);
+  }
+  MappedFile file;
+  file.bytes = std::as_bytes(std::span(*bytes));
+  file.memory = {bytes.release(), [](void* p) { delete static_cast<std::string*>(p); }};
+  return file;
+}
+
 MappedFile map_descriptor(int descriptor) {
   struct stat status {};
-  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+  const bool is_known = fstat(descriptor, &status) == 0;
+  if (is_known && S_ISFIFO(status.st_mode)) {
+    MappedFile file = read_pipe(descriptor);
+    close(descriptor);
+    return file;
+  }
+  if (!is_known || !S_ISREG(status.st_mode)) {
     close(descriptor);
     return failed("not a regular file");
   }
@@ -53,7 +82,7 @@ MappedFile map_descriptor(int descriptor) {
   return file;
 }
 
-// O_NONBLOCK: a named pipe must not block the compiler before it is refused.
+// O_NONBLOCK: a named pipe to which nobody writes must not block the compiler.
 static constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
 MappedFile map_file(const std::string& path) {

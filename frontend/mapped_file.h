@@ -1,4 +1,4 @@
-// Read-only file mappings.
+// Files as bytes: mapped, or read where they are pipes.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -13,7 +13,7 @@ struct MappedFile {
   std::string error;  // why there is none: "no such file or directory"
 };
 
-/// Maps a regular file. On failure `error` says why.
+/// Maps a regular file; reads a pipe to its end. On failure `error` says why.
 MappedFile map_file(const std::string& path);
 /// The same of an open descriptor, which it closes.
 MappedFile map_descriptor(int descriptor);

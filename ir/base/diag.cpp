@@ -40,9 +40,8 @@ int Diags::exit_code() const {
   int code = 0;
   for (const Diagnostic& d : all_) {
     if (d.severity != Diagnostic::Severity::Error) continue;
-    const bool unsupported = d.id.ends_with("-unsupported");
-    if (!unsupported) return 1;
-    code = 3;
+    const int of_this = d.id.ends_with("-unsupported") ? 3 : d.id.ends_with("-unwritable") ? 6 : 1;
+    code = code == 0 ? of_this : std::min(code, of_this);
   }
   return code;
 }

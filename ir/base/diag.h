@@ -25,7 +25,7 @@ struct Loc {
   static Loc in_file(std::string file);
 };
 
-/// One message. `id` is stable and unique at its emit site; ids ending in "-unsupported" mean exit code 3.
+/// One message. `id` is stable, one for each emit site; "-unsupported" at its end is exit code 3, "-unwritable" 6.
 struct Diagnostic {
   enum class Severity { Error, Warning, Note };
   Severity severity;
@@ -65,7 +65,7 @@ class Diags {
   bool ok() const { return errors_ == 0; }
   int errors() const { return errors_; }
   const std::vector<Diagnostic>& all() const { return all_; }
-  /// 0, 1 (the input is wrong) or 3 (all errors are "-unsupported"): the lowest of several, see README.md.
+  /// The lowest of what the errors' ids stand for (README.md); 1 for most: the input is wrong. 0 without errors.
   int exit_code() const;
   /// All messages as the user sees them, with source lines and carets.
   std::string text() const;

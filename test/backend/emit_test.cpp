@@ -90,7 +90,7 @@ TEST_CASE("toolchain: a failing compiler is reported with its log (toolchain-fai
   CHECK(diags.text().find("broken") != std::string::npos);
 }
 
-TEST_CASE("toolchain: an output that cannot be written is reported (write-failed)") {
+TEST_CASE("toolchain: an output that cannot be written is reported (file-unwritable)") {
   std::vector<KernelCase> cases;
   cases.push_back(adding());
   const std::unique_ptr<PlanOfCases> made = plan_of(cases);
@@ -98,10 +98,10 @@ TEST_CASE("toolchain: an output that cannot be written is reported (write-failed
   const std::vector<SourceFile> files = emit(made->plan, diags);
   BuildOptions options = build_options("/proc/none", "/proc/none/x");
   CHECK(build_executable(made->plan, files, options, diags) == BuildResult::FileFailed);
-  CHECK(ids(diags) == "write-failed ");
+  CHECK(ids(diags) == "file-unwritable ");
   const TestFolder folder;
   options.output = folder.path, options.runtime_dir = folder.path + "/none";
   Diags copies;
   CHECK(write_source_folder(made->plan, files, options, copies) == BuildResult::FileFailed);
-  CHECK(ids(copies) == "copy-failed ");
+  CHECK(ids(copies) == "file-unwritable ");
 }

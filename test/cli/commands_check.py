@@ -3,7 +3,9 @@
 
 import json
 import os
+import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -56,8 +58,8 @@ def check_looking_inside():
     report = json.loads((FOLDER / "report.json").read_text()) if status == 0 else {}
     harness.check("report", report.get("ranks") == 1 and report.get("passes"), report)
     (FOLDER / "file").write_text("")
-    expect("dump-dir/below-a-file", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--dump-dir", FOLDER / "file" / "d"), 1, "[dump-file]")
-    expect("report/full-disk", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--report", "/dev/full"), 1, "[report-file]")
+    expect("dump-dir/below-a-file", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--dump-dir", FOLDER / "file" / "d"), 6, "[dump-unwritable]")
+    expect("report/full-disk", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--report", "/dev/full"), 6, "[report-unwritable]")
 
 
 def check_verify():
@@ -114,7 +116,12 @@ def check_environment():
     alone = FOLDER / "alone" / "bin" / "weft"
     alone.parent.mkdir(parents=True)
     shutil.copy(harness.WEFT, alone)
-    expect("no-runtime-library", harness.run([alone, "compile", MODEL, "-o", FOLDER / "p"]), 6, "[no-runtime-library]")
+    library = FOLDER / "alone" / "lib" / "libweft_runtime.a"
+    header = FOLDER / "alone" / "share" / "weft" / "runtime_lib" / "include" / "weft" / "host.h"
+    expect("no-runtime-library", harness.run([alone, "compile", MODEL, "-o", FOLDER / "p"]), 6, "[no-runtime-library]", f"no {library} and no {header}")
+    library.parent.mkdir()
+    library.write_text("")
+    expect("no-runtime-headers", harness.run([alone, "compile", MODEL, "-o", FOLDER / "p"]), 6, f"installed one is no {header}")
     fake = tools / "g++"
     fake.write_text("#!/bin/sh\necho 'no more memory today' >&2\nexit 1\n")
     fake.chmod(0o755)
@@ -144,29 +151,85 @@ def check_cuda_environment():
     harness.check("no-cuda/nothing-left", not (FOLDER / "lacking").exists(), "a refused compilation left a file")
 
 
+def limited_to(size):
+    """For a process that can write no file larger than this, as if the disk were full."""
+    def apply():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return apply
+
+
+def check_full_disk():
+    """What cannot be written whole is not written at all, and what was there stays."""
+    folder = FOLDER / "full"
+    folder.mkdir()
+    page, program = folder / "page.html", folder / "program"
+    page.write_text("as it was")
+    expect("full-disk/page", harness.weft("explain", MODEL, "--page", page, preexec_fn=limited_to(4096)), 6, "[page-unwritable]", "File too large")
+    expect("full-disk/source", harness.weft("compile", MODEL, "--emit", "source", "-o", folder / "sources", preexec_fn=limited_to(2000)), 6,
+           "[file-unwritable]", "File too large")
+    expect("full-disk/link", harness.weft("compile", MODEL, "-o", program, preexec_fn=limited_to(150_000)), 4, "[toolchain-failed]", "File too large")
+    left = sorted(path.name for path in folder.rglob("*") if path.is_file() and (path.parent == folder or ".part" in path.name))
+    harness.check("full-disk/left", left == ["page.html"] and page.read_text() == "as it was", left)
+    silent = folder / "tools"
+    silent.mkdir()
+    (silent / "g++").write_text("#!/bin/sh\nkill -9 $$\n")
+    (silent / "g++").chmod(0o755)
+    environment = dict(os.environ, PATH=f"{silent}:{os.environ['PATH']}")
+    expect("silent-toolchain", harness.weft("compile", MODEL, "-o", program, env=environment), 4, "printed nothing and ended with signal 9", "MB left")
+
+
+def check_special_files():
+    """Results into what is no plain file, schedules out of it."""
+    expect("to-null", harness.weft("compile", MODEL, "-o", "/dev/null", "--quiet"), 0)
+    harness.check("to-null/stays", not os.path.isfile("/dev/null"), "/dev/null was replaced")
+    text = SCHEDULE.read_text()
+    for verb, more in (("explain", []), ("verify", []), ("compile", ["-o", FOLDER / "piped"])):
+        result = harness.weft(verb, MODEL, "--schedule", "/dev/stdin", *more, input=text)
+        expect(f"schedule-from-pipe/{verb}", result, 0, "2 ranks" if verb == "compile" else "/dev/stdin" if verb == "verify" else "proj.sum")
+    expect("schedule-from-pipe/wrong", harness.weft("explain", MODEL, "--schedule", "/dev/stdin", input="weft: 1\nmsh: {}\n"), 1, "/dev/stdin:2:1")
+
+
 def check_interrupt():
-    """Ctrl-C while the C++ compiler runs: nothing is left in the temporary folder, and no process."""
-    tools, temporary = FOLDER / "slow", FOLDER / "tmp"
+    """Ctrl-C, and a termination of the compiler alone, while g++ runs: nothing is left in the temporary folder, and no process."""
+    tools = FOLDER / "slow"
     tools.mkdir()
-    temporary.mkdir()
-    (tools / "g++").write_text("#!/bin/sh\nexec sleep 31.4159\n")
+    (tools / "g++").write_text("#!/bin/sh\nsleep 31.4159 &\nwait\n")
     (tools / "g++").chmod(0o755)
+    for name, number, end in (("interrupt", signal.SIGINT, os.killpg), ("terminate", signal.SIGTERM, os.kill)):
+        check_signal(name, number, end, tools)
+
+
+def sleepers():
+    """Processes that the slow g++ has started."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes() == b"sleep\x0031.4159\x00":
+                found.append(path.parent.name)
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+def check_signal(name, number, end, tools):
+    temporary = FOLDER / f"tmp_{name}"
+    temporary.mkdir()
     environment = dict(os.environ, PATH=f"{tools}:{os.environ['PATH']}", TMPDIR=str(temporary))
     process = subprocess.Popen([harness.WEFT, "compile", MODEL, "-o", FOLDER / "p"], env=environment, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True)
-    for _ in range(500):
-        if list(temporary.glob("*/sources/*.cpp")):
+    for _ in range(2000):
+        if sleepers():
             break
         time.sleep(0.01)
-    time.sleep(0.3)
-    os.killpg(process.pid, signal.SIGINT)
+    end(process.pid, number)
     try:
         status = process.wait(timeout=10)
     except subprocess.TimeoutExpired:
         process.kill()
         status = "none"
-    left = [path.name for path in temporary.iterdir()]
-    harness.check("interrupt", status == -signal.SIGINT and not left, f"exit {status}, left {left}")
+    left = [path.name for path in temporary.iterdir()] + sleepers()
+    harness.check(name, status == -number and not left, f"exit {status}, left {left}")
 
 
 def check_ops():
@@ -179,7 +242,7 @@ def check_ops():
     expect("no-verb", harness.weft(), 2)
     with open("/dev/full", "w") as full:
         done = subprocess.run([harness.WEFT, "ops"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-    harness.check("full-disk", done.returncode == 1 and "standard output" in done.stderr, f"exit {done.returncode}: {done.stderr[-300:]}")
+    harness.check("full-disk", done.returncode == 6 and "standard output" in done.stderr, f"exit {done.returncode}: {done.stderr[-300:]}")
     expect("unknown-verb", harness.weft("complie", MODEL), 2, "unknown verb 'complie', did you mean 'compile'?")
 
 
@@ -192,5 +255,7 @@ check_verify_many()
 check_progress()
 check_environment()
 check_cuda_environment()
+check_full_disk()
+check_special_files()
 check_interrupt()
 check_ops()

@@ -68,7 +68,7 @@ def check_json():
     for value in ("", "=", "=-1", "=0", "=fast", "=nan", "=inf", "=1x"):
         expect(f"ceiling/link{value}", harness.weft("explain", MODEL, "--ceiling", f"link{value}"), 2, "link=NUMBER")
     expect("ceiling/chunked=2", harness.weft("explain", MODEL, "--ceiling", "chunked=2"), 2, "chunked=NUMBER")
-    expect("page/no-file", harness.weft("explain", MODEL, "--page", FOLDER), 1, "[page-file]")
+    expect("page/no-file", harness.weft("explain", MODEL, "--page", FOLDER), 6, "[page-unwritable]")
 
 
 def check_hostile_names():

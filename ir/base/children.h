@@ -1,0 +1,35 @@
+// Programs that this one runs, and its temporary folders: both end with it, also when a signal ends it.
+#pragma once
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weftc {
+
+/// A folder of its own below TMPDIR, removed with all it holds: at the end of scope, and when an interrupt, a hang-up
+/// or a termination signal ends this program.
+class WorkFolder {
+ public:
+  WorkFolder();
+  ~WorkFolder();
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  /// Empty if none could be made.
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Starts a program with its standard output and error in these descriptors; nothing where it cannot be started (errno
+/// says why). It is in a process group of its own, so that an interrupt from the terminal reaches it only through this
+/// program, which then ends the whole group.
+std::optional<pid_t> start_child(const std::vector<std::string>& command, int out, int err);
+/// The child's status (see waitpid) once it has ended; nothing while it runs. With `waits`, waits for its end.
+std::optional<int> end_of_child(pid_t child, bool waits);
+/// Ends the child and all that it started; end_of_child is still to be called.
+void kill_child(pid_t child);
+
+}  // namespace weftc

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/compile.h"
 #include "cli/json.h"
+#include "cli/layers.h"
 #include "cli/table.h"
 #include "cli/timeline.h"
 #include "ir/exchange_types.h"
@@ -65,7 +66,7 @@ void print_values(const std::vector<ValueRow>& rows) {
   for (const ValueRow& row : rows)
     if (!row.replicated) cells.push_back({printable(row.name), row.type, row.layout, row.made_by});
   std::printf("layouts: %zu values, %zu replicated; the others:\n%s", rows.size(), rows.size() - cells.size(),
-              table_text(cells).c_str());
+              table_text(fold_layers(cells, {0})).c_str());
 }
 
 struct CollectiveRow {
@@ -129,7 +130,7 @@ void print_collectives(const std::vector<CollectiveRow>& rows) {
     bytes += row.bytes;
   }
   std::printf("collectives: %zu, a rank sends %s in an invocation\n%s", rows.size(), bytes_text(bytes).c_str(),
-              table_text(cells).c_str());
+              table_text(fold_layers(cells, {0, 4})).c_str());
 }
 
 /// Whether any sum, maximum ... is put together from parts of ranks or chunks.
@@ -270,9 +271,11 @@ void print_text(const Module& scheduled, const Compilation& c, const Timeline& t
   print_streams(c.plan);
   print_memory(c.plan);
   std::printf("%s", timeline_text(timeline).c_str());
-  const std::vector<std::string> remarks = remarks_of(c);
+  Rows remarks;
+  for (const std::string& remark : remarks_of(c)) remarks.push_back({printable(remark)});
   if (!remarks.empty()) std::printf("choices and near misses:\n");
-  for (const std::string& remark : remarks) std::printf("  %s\n", printable(remark).c_str());
+  for (const std::vector<std::string>& row : fold_layers(remarks, {0}))
+    std::printf("  %s\n", (row[0] + (row.size() > 1 && !row[1].empty() ? " (" + row[1] + ")" : "")).c_str());
 }
 
 void print_json(const Module& scheduled, const Compilation& c, const Timeline& timeline) {

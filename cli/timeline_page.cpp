@@ -1,9 +1,11 @@
 #include "cli/timeline_page.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "backend/render.h"
+#include "cli/layers.h"
 #include "cli/table.h"
 #include "cli/timeline_text.h"
 
@@ -35,9 +37,26 @@ std::string percent(double part, double whole) { return fixed(whole > 0 ? 100 * 
 
 std::string lane_name(const TimelineLane& lane) { return format("{} of rank {}", lane.stream, lane.rank); }
 
+/// "#2.0 " for "micro-batch 2, chunk 0"; "" for a box that is run once.
+std::string turn_text(const std::string& at) {
+  std::string out;
+  for (size_t i = 0; i < at.size(); ++i)
+    if (std::isdigit(static_cast<unsigned char>(at[i])))
+      out += at[i];
+    else if (!out.empty() && std::isdigit(static_cast<unsigned char>(at[i - 1])))
+      out += '.';
+  return out.empty() ? "" : "#" + out + " ";
+}
+
+std::vector<std::string> step_names(const Timeline& timeline) {
+  std::vector<std::string> names;
+  for (const TimelineStep& step : timeline.steps) names.push_back(step.name);
+  return names;
+}
+
 class Page {
  public:
-  explicit Page(const Timeline& timeline) : line_(timeline) {}
+  explicit Page(const Timeline& timeline) : line_(timeline), labels_(name_ends(step_names(timeline))) {}
 
   std::string run() {
     params_.set("title", html_text(line_.title)).set("source", html_text(line_.source));
@@ -45,7 +64,7 @@ class Page {
     add_cards();
     add_lanes();
     for (const char* list : {"ticks", "waits", "boxes", "ranks", "steps"}) params_.list(list);
-    params_.set("has_critical", "").set("has_links", "").set("work_title", "");
+    params_.set("has_critical", "").set("has_turns", "").set("has_links", "").set("work_title", "");
     if (has_time(line_)) {
       add_ticks();
       add_waits();
@@ -69,6 +88,7 @@ class Page {
   void add_notes();
   void card(const std::string& label, const std::string& value, const std::string& more);
   std::vector<PageBox> merged(double resolution) const;
+  std::string label(const PageBox& drawn) const;
   std::string tip(const PageBox& drawn) const;
   std::string tip_of_many(const PageBox& drawn) const;
   const TimelineStep& step(const TimelineBox& box) const { return line_.steps[static_cast<size_t>(box.step)]; }
@@ -77,6 +97,7 @@ class Page {
   std::string x(double seconds) const { return fixed(100 * seconds / line_.seconds, "%.4f%%"); }
 
   const Timeline& line_;
+  const std::vector<std::string> labels_;  // of steps: how boxes are named, where there is little room
   Params params_;
   std::vector<int> top_;  // of a lane, in pixels; -1: not shown
   std::vector<int> lanes_;
@@ -156,6 +177,7 @@ void Page::add_ticks() {
   for (int i = 0; i * unit < line_.seconds * 0.97; ++i) {
     Params tick;
     tick.set("x", x(i * unit)).set("label", i == 0 ? "0" : time_text(i * unit));
+    tick.set("class", i % 4 == 0 ? "always" : i % 2 == 0 ? "half" : "full");
     ticks.push_back(std::move(tick));
   }
 }
@@ -232,28 +254,34 @@ std::string Page::tip(const PageBox& drawn) const {
   return join(rows, "\n");
 }
 
+std::string Page::label(const PageBox& drawn) const {
+  if (drawn.count > 1) return format("{} steps", drawn.count);
+  return turn_text(drawn.first->at) + labels_[static_cast<size_t>(drawn.first->step)];
+}
+
 void Page::add_boxes() {
   std::vector<Params>& boxes = params_.list("boxes");
   double resolution = line_.seconds / kPixels;
   std::vector<PageBox> drawn = merged(resolution);
   while (drawn.size() > kMostBoxes) drawn = merged(resolution *= 2);
-  bool has_critical = false;
+  bool has_critical = false, has_turns = false;
   for (const PageBox& one : drawn) {
     const TimelineBox& box = *one.first;
     const std::string kind = step(box).communicates ? "m" : "c";
     const bool has_name = one.end - one.begin > line_.seconds / 600;
     const bool critical = box.critical && one.count == 1;
     has_critical |= critical;
+    has_turns |= !box.at.empty();
     Params item;
     item.set("x", x(one.begin)).set("width", x(std::max(one.end - one.begin, line_.seconds / kPixels)));
     item.set("y", std::to_string(top(box.lane))).set("foot", std::to_string(top(box.lane) + 15));
     item.set("class", format("box {}{}{}", kind, box.step % (kind == "m" ? 2 : 4), has_name ? " wide-box" : ""));
     item.set("critical", critical ? "yes" : "");
-    item.set("name", has_name ? html_text(one.count > 1 ? format("{} steps", one.count) : step(box).name) : "");
+    item.set("name", has_name ? html_text(label(one)) : "");
     item.set("tip", html_text(tip(one)));
     boxes.push_back(std::move(item));
   }
-  params_.set("has_critical", has_critical ? "yes" : "");
+  params_.set("has_critical", has_critical ? "yes" : "").set("has_turns", has_turns ? "yes" : "");
 }
 
 void Page::add_ranks() {

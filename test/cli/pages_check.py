@@ -69,6 +69,67 @@ def check_without_boxes(page):
         harness.check("without-boxes/lanes", not lanes(picture, empty.read_text()), "lanes without boxes")
 
 
+# Puts into the page's body which of its texts lie on each other, as far as they are not cut off by what they stand in.
+OVERLAPS = """<script>
+// An svg in an svg says of itself where its contents are, not where it ends.
+const room_of = (element) => {
+  const rect = element.getBoundingClientRect();
+  if (!element.ownerSVGElement) return rect;
+  const whole = element.ownerSVGElement.getBoundingClientRect(), left = whole.left + element.x.baseVal.value;
+  return {left, right: left + element.width.baseVal.value, top: rect.top, bottom: rect.bottom};
+};
+const texts = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (let node; (node = walker.nextNode());) {
+  if (!node.data.trim() || node.parentElement.closest("title, script, style, .sizer")) continue;
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  for (const line of range.getClientRects()) {
+    let [left, top, right, bottom] = [line.left, line.top, line.right, line.bottom];
+    for (let around = node.parentElement; around; around = around.parentElement) {
+      const cuts = around.tagName === "svg" || getComputedStyle(around).overflowX !== "visible";
+      if (!cuts) continue;
+      const room = room_of(around);
+      left = Math.max(left, room.left); top = Math.max(top, room.top);
+      right = Math.min(right, room.right); bottom = Math.min(bottom, room.bottom);
+    }
+    if (right - left > 1 && bottom - top > 1) texts.push({text: node.data.trim(), left, top, right, bottom});
+  }
+}
+const found = [];
+texts.forEach((a, i) => texts.slice(i + 1).forEach((b) => {
+  const across = Math.min(a.right, b.right) - Math.max(a.left, b.left), down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+  if (across > 1 && down > 3) found.push(a.text + " on " + b.text);
+}));
+document.body.innerHTML = "TEXTS " + texts.length + " WIDTH " + innerWidth + " OVERLAPS [" + found.join("; ") + "]";
+</script></body>"""
+
+
+def overlaps(page, width):
+    """(how many texts are seen, which of them lie on each other) in a window so wide."""
+    probe = page.with_name(f"{page.stem}_probe.html")
+    probe.write_text(page.read_text().replace("</body>", OVERLAPS))
+    flags = ["--no-sandbox", "--disable-gpu", f"--window-size={width},1000", "--dump-dom"]
+    status, out, err = harness.run([BROWSER, "--headless", *flags, probe.resolve().as_uri()], timeout=120)
+    said = re.search(r"TEXTS (\d+) WIDTH (\d+) OVERLAPS \[(.*)\]", out, re.DOTALL)
+    if not said or int(said[2]) != width:
+        return 0, f"exit {status}, {said and said[2]} pixels: {(err or out)[-300:]}"
+    return int(said[1]), said[3]
+
+
+def check_widths(page):
+    for width in (500, 800, 1400):
+        seen, lying = overlaps(page, width)
+        harness.check(f"{page.stem}/texts/{width}", seen > 30 and not lying, f"{seen} texts; {lying}")
+
+
+def check_overlaps_are_found(page):
+    """With ticks that say much more than they have room for, texts lie on each other."""
+    crowded = page.with_name("crowded.html")
+    crowded.write_text(re.sub(r'(dx="3" y="14">)', r"\1a very long label of a tick, ", page.read_text()))
+    harness.check("crowded/texts", overlaps(crowded, 500)[1] != "", "no overlap is found")
+
+
 def make_pages():
     """The predicted page, and the measured one of a run."""
     program, trace = FOLDER / "mlp", FOLDER / "trace.json"
@@ -92,5 +153,7 @@ else:
     pages = make_pages()
     for each in pages:
         check_page(each)
+        check_widths(each)
     if pages:
         check_without_boxes(pages[0])
+        check_overlaps_are_found(pages[0])

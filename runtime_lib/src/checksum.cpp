@@ -43,9 +43,17 @@ uint32_t crc32c_by_table(uint32_t crc, const void* bytes, size_t count) {
   return ~crc;
 }
 
+bool has_crc32c_instruction() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("sse4.2");
+#else
+  return false;
+#endif
+}
+
 uint32_t crc32c(uint32_t crc, const void* bytes, size_t count) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return crc32c_by_instruction(crc, static_cast<const char*>(bytes), count);
+  if (has_crc32c_instruction()) return crc32c_by_instruction(crc, static_cast<const char*>(bytes), count);
 #endif
   return crc32c_by_table(crc, bytes, count);
 }

@@ -140,12 +140,16 @@ static std::string axes_text(const Group& group) {
   return out.empty() ? "" : " over " + out;
 }
 
+/// Slices of up to this size are compared whenever they are mapped: in 0.12 s (a Zen 4 server), or 0.15 s without the
+/// instruction.
+static int64_t checked_bytes() { return has_crc32c_instruction() ? int64_t{1} << 30 : int64_t{64} << 20; }
+
 void ImageFile::map_slice(char* to, int64_t begin, int64_t bytes, const std::string& name) const {
   if (bytes == 0) return;
   const Checksum& checksum = checksum_of(begin, bytes);
   if (mmap(to, size_t(bytes), PROT_READ, MAP_PRIVATE | MAP_FIXED, fd_, weights_offset_ + begin) == MAP_FAILED)
     fail(kEnvironment, "cannot map %ld bytes of weights: %s", long(bytes), strerror(errno));
-  if (!checks_all_ && bytes > kCheckedBytes) return;
+  if (!checks_all_ && bytes > checked_bytes()) return;
   if (crc32c(0, to, size_t(bytes)) == checksum.crc) return;
   fail(kEnvironment, "%s is damaged: %s (%ld bytes from byte %ld) has another checksum than when it was written",
        path_.c_str(), name.c_str(), long(bytes), long(weights_offset_ + begin));

@@ -149,7 +149,7 @@ void ChunkKernel::add(const Step& step) {
     accumulate(*copy);
   else
     launch(std::get<LaunchStep>(step.what));
-  if (on_device_) body_.push_back("if (!" + peers_ + ".meet()) return;");
+  if (on_device_) body_.push_back("if (!" + peers_ + ".block_barrier()) return;");
   for (std::string& line : text_.raises(step, raise_it)) body_.push_back(std::move(line));
 }
 

@@ -208,9 +208,9 @@ void CudaState::record_signal(int slot) {
 }
 
 /// An event that was not recorded would let the stream pass.
-void CudaState::await_signal(int slot) {
+void CudaState::wait_for_signal(int slot) {
   if (signal_walks_[size_t(slot)] != walks_)
-    fail(kBug, "step %s waits for a signal that no step before it raises",
+    fail(kBug, "step %s waits for a signal that no step before it sets",
          open_.empty() ? "(none)" : current_step()->name);
   const cudaEvent_t event = signal_events_[size_t(slot)];
   if (!open_.empty()) return check_cuda(cudaStreamWaitEvent(stream(), event, 0), "waiting for an event");
@@ -237,8 +237,8 @@ Peers CudaState::peers(const std::vector<int>& members) {
   out.inbox = reinterpret_cast<uint32_t*>(window + flags_);
   out.flags = flags_;
   out.epoch = &words->epoch;
-  out.meetings = reinterpret_cast<uint32_t*>(word_bytes_.get() + kAlign) + number * counters_of_stream();
-  out.barriers = out.meetings + kMeetingWords;
+  out.block_words = reinterpret_cast<uint32_t*>(word_bytes_.get() + kAlign) + number * counters_of_stream();
+  out.barriers = out.block_words + kBlockWords;
   out.fault = fault.get();
   out.timeout_ns = uint64_t(options.timeout * 1e9);
   return out;
@@ -260,7 +260,7 @@ void CudaState::read(void* to, const void* at, size_t bytes) {
   if (open_.empty()) join(streams[0]);
   const cudaStream_t on = open_.empty() ? streams[0] : stream();
   check_cuda(cudaMemcpyAsync(landing_.get(), at, bytes, cudaMemcpyDeviceToHost, on), "reading a value");
-  await(on);
+  wait_for(on);
   memcpy(to, landing_.get(), bytes);
 }
 
@@ -297,8 +297,8 @@ void CudaState::walk() {
 
 /// The first walk is eager: it chooses algorithms, makes communicators, loads kernels and takes scratch memory.
 bool CudaState::may_capture() const {
-  const bool meets_on_host = options.in_process && world.shape.ranks > 1;
-  return options.graph && !options.trace && options.stall.empty() && !meets_on_host && !is_dynamic_ && walks_ > 0;
+  const bool has_host_barriers = options.in_process && world.shape.ranks > 1;
+  return options.graph && !options.trace && options.stall.empty() && !has_host_barriers && !is_dynamic_ && walks_ > 0;
 }
 
 void CudaState::capture() {
@@ -332,7 +332,7 @@ void CudaState::run_iteration() {
     check_cuda(cudaGraphLaunch(graph_, streams[0]), "the launch of a graph");
   else
     walk();
-  await(streams[0]);
+  wait_for(streams[0]);
   if (options.trace) collect_trace();
 }
 
@@ -350,7 +350,7 @@ void CudaState::iterate() {
     throw Failure{failure.code, ""};
   }
   for (size_t s = 0; s < program.streams.size(); ++s) world.set_status(rank, int(s), "end of the iteration", 0);
-  meet();
+  barrier();
 }
 
 void CudaState::abandon() {
@@ -365,7 +365,7 @@ void CudaState::abandon() {
 }
 
 /// Spins briefly, then looks every 50 us.
-void CudaState::await(cudaStream_t stream) {
+void CudaState::wait_for(cudaStream_t stream) {
   constexpr int kSpins = 4096, kLook = 64;
   for (int turn = 0;; ++turn) {
     const cudaError_t error = cudaStreamQuery(stream);

@@ -73,7 +73,7 @@ struct CudaState final : RankBase {
   void leave();
   /// An event between streams of this rank, by slot.
   void record_signal(int slot);
-  void await_signal(int slot);
+  void wait_for_signal(int slot);
   Peers peers(const std::vector<int>& members);
   void prepare(const Group& group) { transport_->prepare(group); }
   /// Device memory of the current stream for as long as its next user comes.
@@ -86,7 +86,7 @@ struct CudaState final : RankBase {
   void leave_capture();
   int number_of_count(const char* name);
   /// Waits for a stream. Throws what goes wrong meanwhile.
-  void await(cudaStream_t stream);
+  void wait_for(cudaStream_t stream);
   [[noreturn]] void time_out_here(const std::string& awaited) const { time_out(current_step(), awaited); }
   /// While NCCL waits for others, host memory says in which step; 0 afterwards.
   void mark_waiting(bool waits);
@@ -96,7 +96,7 @@ struct CudaState final : RankBase {
   const char* weights = nullptr;
   IterationWords* words = nullptr;
   std::vector<cudaStream_t> streams;
-  std::vector<std::vector<uint32_t>> ticks;  // [stream][rank]: meetings on the host
+  std::vector<std::vector<uint32_t>> ticks;  // [stream][rank]: barriers on the host
   Pinned<Fault> fault;
   std::unique_ptr<Contractions> contractions;
 
@@ -120,9 +120,9 @@ struct CudaState final : RankBase {
   std::unique_ptr<Transport> transport_;
   int64_t flags_ = 0;  // offset of the inbox in every window
   int flag_slots_ = 0, signals_ = 0;
-  /// Words in which a stream's kernels count: meetings of their blocks, then barriers by block and rank.
-  static constexpr int kMeetingWords = 2;
-  int64_t counters_of_stream() const { return kMeetingWords + int64_t{kMaxPeerBlocks} * world.shape.ranks; }
+  /// Words in which a stream's kernels count: barriers of their blocks, then barriers by block and rank.
+  static constexpr int kBlockWords = 2;
+  int64_t counters_of_stream() const { return kBlockWords + int64_t{kMaxPeerBlocks} * world.shape.ranks; }
   DeviceBytes own_bytes_, weight_bytes_, word_bytes_;
   Mirror own_mirror_, window_mirror_;
   std::vector<DeviceBytes> scratch_;                   // all that was ever given

@@ -101,13 +101,13 @@ __global__ void check_count(int64_t* at, int64_t bound, int name, Fault* fault) 
 
 __global__ void mark(uint32_t* progress, uint32_t value) { store_release(progress, value); }
 
-__global__ void raise(const __grid_constant__ Peers peers, const __grid_constant__ Signal signal, int i) {
+__global__ void signal(const __grid_constant__ Peers peers, const __grid_constant__ Signal signal, int i) {
   peers.signal(signal, i);
 }
-__global__ void await(const __grid_constant__ Peers peers, const __grid_constant__ Signal signal, int i) {
+__global__ void wait(const __grid_constant__ Peers peers, const __grid_constant__ Signal signal, int i) {
   peers.wait(signal, i);
 }
-__global__ void meet(const __grid_constant__ Peers peers) { peers.barrier(); }
+__global__ void barrier(const __grid_constant__ Peers peers) { peers.barrier(); }
 
 template <class T>
 __global__ void epilogue(const __grid_constant__ Contraction c, const T* bias, T* y, bool is_empty) {
@@ -257,14 +257,14 @@ void mark_progress(cudaStream_t stream, uint32_t* progress, uint32_t value) {
 
 constexpr Grid kOneWarp = {1, kMaxPeers};
 
-void raise_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i) {
-  launch_kernel(stream, kernels::raise, kOneWarp, peers, signal, i);
+void signal_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i) {
+  launch_kernel(stream, kernels::signal, kOneWarp, peers, signal, i);
 }
 
-void await_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i) {
-  launch_kernel(stream, kernels::await, kOneWarp, peers, signal, i);
+void wait_for_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i) {
+  launch_kernel(stream, kernels::wait, kOneWarp, peers, signal, i);
 }
 
-void meet_peers(cudaStream_t stream, const Peers& peers) { launch_kernel(stream, kernels::meet, kOneWarp, peers); }
+void peer_barrier(cudaStream_t stream, const Peers& peers) { launch_kernel(stream, kernels::barrier, kOneWarp, peers); }
 
 }  // namespace weft

@@ -30,9 +30,9 @@ void check_count(cudaStream_t stream, int64_t* at, int64_t bound, int name, Faul
 /// Says in host memory what the stream has come to.
 void mark_progress(cudaStream_t stream, uint32_t* progress, uint32_t value);
 
-void raise_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i);
-void await_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i);
-void meet_peers(cudaStream_t stream, const Peers& peers);
+void signal_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i);
+void wait_for_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i);
+void peer_barrier(cudaStream_t stream, const Peers& peers);
 
 /// y = epilogue(y + bias), or of 0 where nothing was summed: what no library does.
 void apply_epilogue(cudaStream_t stream, const Contraction& c, DType dtype, const void* bias, void* y, bool is_empty);

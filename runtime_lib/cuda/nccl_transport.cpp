@@ -179,7 +179,7 @@ void NcclTransport::open_windows() {
     const NcclWatchdog::Call inside(watchdog_, "the registration of windows");
     no_windows_ = lsa_addresses(nccl_, world, ranks, window_, window_bytes_, windows_.data());
   }
-  state_.meet();
+  state_.barrier();
 }
 
 char* NcclTransport::window_of(int rank) {
@@ -247,7 +247,7 @@ void NcclTransport::abandon() {
 void NcclTransport::prepare(const Group& g) {
   if (!prepared_.insert(members_of(g, state_.rank)).second) return;
   barrier(g);
-  state_.await(state_.stream());
+  state_.wait_for(state_.stream());
 }
 
 void NcclTransport::barrier(const Group& g) {

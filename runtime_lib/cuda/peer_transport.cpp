@@ -1,5 +1,5 @@
 // Ranks that are threads of one process, or one rank alone: every window is an address here. A collective is: all have
-// come, pull by kernels, all are done. Ranks meet on the host, their streams by events; no kernel waits.
+// come, pull by kernels, all are done. Barriers are on the host, streams are ordered by events; no kernel waits.
 #include <algorithm>
 
 #include "cuda_state.h"
@@ -30,7 +30,7 @@ class PeerTransport final : public Transport {
   }
   void open_windows() override;
   char* window_of(int rank) override { return windows_[size_t(rank)]; }
-  void barrier(const Group& g) override { meet(g, Process::When::Ready); }
+  void barrier(const Group& g) override { pass_barrier(g, Process::When::Ready); }
   void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
   void reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
   void gather(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) override {
@@ -46,8 +46,8 @@ class PeerTransport final : public Transport {
   void recv(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst) override;
 
  private:
-  void meet(const Group& g, Process::When when);
-  void meet_on_host(const std::vector<int>& members);
+  void pass_barrier(const Group& g, Process::When when);
+  void host_barrier(const std::vector<int>& members);
   void pull(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e);
   void pull_from(const Group& g, int peer, int64_t element, int64_t src, void* dst, const Exchange& e);
   Sources sources_of(const Group& g, int64_t offset) const;
@@ -78,30 +78,30 @@ void PeerTransport::open_windows() {
     const std::lock_guard lock(process_.mutex);
     process_.windows[size_t(state_.rank)] = window_.get();
   }
-  state_.meet();
+  state_.barrier();
   windows_ = process_.windows;  // complete, and never changed again
 }
 
-/// Both ranks of a pair count their meetings on a stream.
-void PeerTransport::meet_on_host(const std::vector<int>& members) {
+/// Both ranks of a pair count their barriers on a stream.
+void PeerTransport::host_barrier(const std::vector<int>& members) {
   World& world = state_.world;
   const int stream = state_.stream_number(), me = state_.rank;
   std::vector<uint32_t>& ticks = state_.ticks[size_t(stream)];
   for (const int peer : members)
-    if (peer != me) world.raise(me, world.tick(me, stream, peer), ++ticks[size_t(peer)]);
+    if (peer != me) world.signal(me, world.tick(me, stream, peer), ++ticks[size_t(peer)]);
   for (const int peer : members)
-    if (peer != me && !world.await(peer, world.tick(peer, stream, me), ticks[size_t(peer)], state_.options.timeout))
+    if (peer != me && !world.wait(peer, world.tick(peer, stream, me), ticks[size_t(peer)], state_.options.timeout))
       state_.time_out_here(text("rank %d at its collective", peer));
 }
 
-/// After the meeting on the host all events are recorded. One is recorded again only two meetings later.
-void PeerTransport::meet(const Group& g, Process::When when) {
+/// After the barrier on the host all events are recorded. One is recorded again only two barriers later.
+void PeerTransport::pass_barrier(const Group& g, Process::When when) {
   if (g.size() == 1) return;
   const std::vector<int> members = members_of(g, state_.rank);
   const int number = state_.stream_number();
   const auto event_of = [&](int rank) { return process_.event({rank, number, members, when}); };
   check_cuda(cudaEventRecord(event_of(state_.rank), state_.stream()), "an event");
-  meet_on_host(members);
+  host_barrier(members);
   for (const int peer : members)
     if (peer != state_.rank)
       check_cuda(cudaStreamWaitEvent(state_.stream(), event_of(peer), 0), "waiting for an event");
@@ -119,25 +119,25 @@ Sources PeerTransport::sources_of(const Group& g, int64_t offset) const {
 void PeerTransport::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
   const int64_t element = element_bytes(dtype);
   char* const sum = state_.scratch(count_of(e.dims) * element);
-  meet(g, Process::When::Ready);
+  pass_barrier(g, Process::When::Ready);
   reduce_box(state_.stream(), Box(packed(e, Side::Dst).dims), op, dtype, sources_of(g, src), sum);
-  meet(g, Process::When::Done);
+  pass_barrier(g, Process::When::Done);
   copy_box(state_.stream(), Box(packed(e, Side::Src).dims), element, sum, dst);
 }
 
 void PeerTransport::reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
   const int me = g.index(state_.rank);
   const int64_t first = src + offset_of(g, me, e.src_by_me) * element_bytes(dtype);
-  meet(g, Process::When::Ready);
+  pass_barrier(g, Process::When::Ready);
   reduce_box(state_.stream(), Box(clipped(e, me, me).dims), op, dtype, sources_of(g, first), dst);
-  meet(g, Process::When::Done);
+  pass_barrier(g, Process::When::Done);
 }
 
 void PeerTransport::reduce(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count) {
-  meet(g, Process::When::Ready);
+  pass_barrier(g, Process::When::Ready);
   if (g.index(state_.rank) == root)
     reduce_box(state_.stream(), Box(line_of(count).dims), op, dtype, sources_of(g, src), dst);
-  meet(g, Process::When::Done);
+  pass_barrier(g, Process::When::Done);
 }
 
 void PeerTransport::pull_from(const Group& g, int peer, int64_t element, int64_t src, void* dst, const Exchange& e) {
@@ -149,15 +149,15 @@ void PeerTransport::pull_from(const Group& g, int peer, int64_t element, int64_t
 
 void PeerTransport::pull(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) {
   const int n = g.size(), me = g.index(state_.rank);
-  meet(g, Process::When::Ready);
+  pass_barrier(g, Process::When::Ready);
   for (int step = 0; step < n; ++step) pull_from(g, (me + step) % n, element_bytes(dtype), src, dst, e);
-  meet(g, Process::When::Done);
+  pass_barrier(g, Process::When::Done);
 }
 
 void PeerTransport::broadcast(const Group& g, int root, DType dtype, int64_t src, void* dst, int64_t count) {
-  meet(g, Process::When::Ready);
+  pass_barrier(g, Process::When::Ready);
   pull_from(g, root, element_bytes(dtype), src, dst, line_of(count));
-  meet(g, Process::When::Done);
+  pass_barrier(g, Process::When::Done);
 }
 
 /// One message, from the sender's window part to a buffer.
@@ -166,13 +166,13 @@ void pull_message(cudaStream_t stream, const Message& m, int64_t element, const 
 }
 
 void PeerTransport::move_table(const Group& g, std::span<const Message> table, DType dtype, int64_t src, void* dst) {
-  meet(g, Process::When::Ready);
+  pass_barrier(g, Process::When::Ready);
   for (const Message& m : table)
     if (m.to == state_.rank) pull_message(state_.stream(), m, element_bytes(dtype), at(m.from, src), dst);
-  meet(g, Process::When::Done);
+  pass_barrier(g, Process::When::Done);
 }
 
-// Sender and receiver need not come in one order, so they meet on the device: by flags.
+// Sender and receiver need not come in one order, so they wait on the device: for flags.
 
 /// The other ends of this rank's rows, each once.
 std::vector<int> partners(const Transfer& t, int Message::*mine, int Message::*theirs, int rank) {
@@ -187,8 +187,8 @@ void PeerTransport::send(const Transfer& t, int micro_batch, DType, int64_t) {
   if (receivers.empty()) return;
   const Peers peers = state_.peers(receivers);
   const Signal ready{t.slot, t.micro_batches}, pulled{t.slot + t.micro_batches, t.micro_batches};
-  raise_flags(state_.stream(), peers, ready, micro_batch);
-  await_flags(state_.stream(), peers, pulled, micro_batch);
+  signal_flags(state_.stream(), peers, ready, micro_batch);
+  wait_for_flags(state_.stream(), peers, pulled, micro_batch);
 }
 
 void PeerTransport::recv(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst) {
@@ -196,10 +196,10 @@ void PeerTransport::recv(const Transfer& t, int micro_batch, DType dtype, int64_
   if (senders.empty()) return;
   const Peers peers = state_.peers(senders);
   const Signal ready{t.slot, t.micro_batches}, pulled{t.slot + t.micro_batches, t.micro_batches};
-  await_flags(state_.stream(), peers, ready, micro_batch);
+  wait_for_flags(state_.stream(), peers, ready, micro_batch);
   for (const Message& m : t.messages)
     if (m.to == state_.rank) pull_message(state_.stream(), m, element_bytes(dtype), at(m.from, src), dst);
-  raise_flags(state_.stream(), peers, pulled, micro_batch);
+  signal_flags(state_.stream(), peers, pulled, micro_batch);
 }
 
 }  // namespace

@@ -17,10 +17,10 @@ Rank::Rank(CudaState& state)
 void Rank::enter(const Step& step, int64_t index) { state_.enter(step, index); }
 void Rank::leave() { state_.leave(); }
 
-/// An event does between streams; what a kernel raises or awaits by itself is a flag.
+/// An event does between streams; what a kernel signals or waits for by itself is a flag.
 static bool is_event(const Signal& signal) { return signal.group.naxes == 0 && !signal.in_kernel; }
 
-/// A graph does not promise that two of its branches run at once, as a kernel needs that awaits another branch.
+/// A graph does not promise that two of its branches run at once, as a kernel needs that waits for another branch.
 static void keep_streams(CudaState& state, const Signal& signal) {
   if (signal.in_kernel) state.leave_capture();
 }
@@ -28,15 +28,15 @@ static void keep_streams(CudaState& state, const Signal& signal) {
 void Rank::signal(const Signal& signal, int i) {
   if (is_event(signal)) return state_.record_signal(signal.slot + i);
   keep_streams(state_, signal);
-  raise_flags(state_.stream(), state_.peers(members_of(signal.group, rank)), signal, i);
+  signal_flags(state_.stream(), state_.peers(members_of(signal.group, rank)), signal, i);
 }
 
 void Rank::wait(const Signal& signal, int i) {
   keep_streams(state_, signal);
   if (is_event(signal))
-    state_.await_signal(signal.slot + i);
+    state_.wait_for_signal(signal.slot + i);
   else
-    await_flags(state_.stream(), state_.peers(members_of(signal.group, rank)), signal, i);
+    wait_for_flags(state_.stream(), state_.peers(members_of(signal.group, rank)), signal, i);
   state_.note_waited();
 }
 
@@ -44,7 +44,7 @@ void Rank::barrier(const Group& group) { state_.transport().barrier(group); }
 
 void Rank::prepare(const Group& group) { state_.prepare(group); }
 
-/// For a kernel that reaches other ranks' memory; a rank alone in its group raises flags for its own streams.
+/// For a kernel that reaches other ranks' memory; a rank alone in its group signals flags for its own streams.
 Peers Rank::peers(const Group& group) {
   if (group.size() > 1) state_.note_exchange();
   return state_.peers(members_of(group, rank));

@@ -27,7 +27,7 @@ class Hub final : public TcpRelay {
   std::vector<Delivery> take_deliveries() override;
 
  protected:
-  void arrive(uint32_t meeting) override { take_arrival(0, meeting); }
+  void arrive(uint32_t number) override { take_arrival(0, number); }
   void serve(int64_t ns) override;
   void send_all(FrameKind kind, int rank, const void* data, size_t bytes) override;
   bool all_ended() const override;
@@ -52,12 +52,12 @@ class Hub final : public TcpRelay {
   void read_lines();
   void look_at(int rank);
   void take(int from, const Frame& frame);
-  void take_arrival(int rank, uint32_t meeting);
+  void take_arrival(int rank, uint32_t number);
   void pass_on(int from, const Frame& frame);
 
   std::vector<std::unique_ptr<Line>> lines_;  // by rank; none of its own
   std::list<Guest> guests_;
-  std::vector<uint32_t> arrived_;  // by rank: meetings it has come to
+  std::vector<uint32_t> arrived_;  // by rank: barriers it has entered
   std::vector<Delivery> deliveries_;
   int64_t begin_ns_ = 0;
 };
@@ -161,15 +161,15 @@ std::vector<Delivery> Hub::take_deliveries() {
   return std::exchange(deliveries_, {});
 }
 
-void Hub::take_arrival(int rank, uint32_t meeting) {
+void Hub::take_arrival(int rank, uint32_t number) {
   {
     const std::lock_guard guard(mutex_);
-    arrived_[size_t(rank)] = meeting;
+    arrived_[size_t(rank)] = number;
     for (const uint32_t other : arrived_)
-      if (int32_t(other - meeting) < 0) return;
+      if (int32_t(other - number) < 0) return;
   }
-  send_all(FrameKind::Go, 0, &meeting, sizeof meeting);
-  pass_meeting(meeting);
+  send_all(FrameKind::Go, 0, &number, sizeof number);
+  end_barrier(number);
 }
 
 void Hub::take(int from, const Frame& frame) {
@@ -192,12 +192,12 @@ void Hub::take(int from, const Frame& frame) {
       deliveries_.push_back({from, {frame.data, frame.data + frame.bytes}});
       return;
     }
-    case FrameKind::Meet:
+    case FrameKind::Barrier:
       if (const std::optional<Arrival> arrival = frame.as<Arrival>()) {
         world_.rank(from).peak_bytes.store(arrival->peak_bytes);
         world_.rank(from).device_bytes.store(arrival->device_bytes);
         world_.rank(from).received_bytes.store(arrival->received_bytes);
-        take_arrival(from, arrival->meeting);
+        take_arrival(from, arrival->number);
       }
       return;
     default:

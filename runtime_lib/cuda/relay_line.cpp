@@ -103,7 +103,7 @@ Socket dial(const Root& root, int64_t deadline, std::string& why) {
   return Socket();
 }
 
-bool await_readable(int fd, int64_t ns) { return poll_for(fd, POLLIN, ns); }
+bool wait_readable(int fd, int64_t ns) { return poll_for(fd, POLLIN, ns); }
 
 namespace {
 

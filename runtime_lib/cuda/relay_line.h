@@ -36,7 +36,7 @@ Socket accept_at(const Socket& listener);
 /// where the host has no address.
 Socket dial(const Root& root, int64_t deadline, std::string& why);
 /// Waits until something can be read. False: not within `ns`.
-bool await_readable(int fd, int64_t ns);
+bool wait_readable(int fd, int64_t ns);
 
 enum class FrameKind : uint32_t {
   Hello,
@@ -46,7 +46,7 @@ enum class FrameKind : uint32_t {
   Beat,
   Status,
   Note,
-  Meet,
+  Barrier,
   Go,
   Delivery,
   Failure,

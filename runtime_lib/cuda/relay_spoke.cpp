@@ -25,7 +25,7 @@ class Spoke final : public TcpRelay {
   std::vector<Delivery> take_deliveries() override { return {}; }
 
  protected:
-  void arrive(uint32_t meeting) override;
+  void arrive(uint32_t number) override;
   void serve(int64_t ns) override;
   void send_all(FrameKind kind, int rank, const void* data, size_t bytes) override;
   bool all_ended() const override { return line_->has_ended; }
@@ -33,8 +33,8 @@ class Spoke final : public TcpRelay {
 
  private:
   bool knock();
-  bool await_welcome();
-  void await_start();
+  bool wait_for_welcome();
+  void wait_for_start();
   void take(const Frame& frame);
 
   const Root root_;
@@ -54,10 +54,10 @@ bool Spoke::knock() {
   line_->patience = job_.timeout;
   asked_ns_ = now_ns();
   if (!line_->send(FrameKind::Hello, rank_, names_[size_t(rank_)])) return why_ = "the connection broke", false;
-  return await_welcome();
+  return wait_for_welcome();
 }
 
-bool Spoke::await_welcome() {
+bool Spoke::wait_for_welcome() {
   while (now_ns() < deadline_) {
     serve(50'000'000);
     if (!refusal_.empty())
@@ -68,7 +68,7 @@ bool Spoke::await_welcome() {
   return why_ = "no answer", false;
 }
 
-void Spoke::await_start() {
+void Spoke::wait_for_start() {
   const int64_t patience = 2'000'000'000;  // rank 0 knows better who is missing
   while (!is_started_ && !world_.has_failed()) {
     serve(50'000'000);
@@ -89,7 +89,7 @@ void Spoke::join() {
            root_.source.c_str(), why_.c_str());
     usleep(100'000);
   }
-  await_start();
+  wait_for_start();
   start_service();
 }
 
@@ -100,7 +100,7 @@ void Spoke::deliver(const std::vector<char>& bytes) {
     fail(kEnvironment, "rank 0 at %s is gone", root_.text().c_str());
 }
 
-void Spoke::arrive(uint32_t meeting) { line_->send(FrameKind::Meet, rank_, arrival(meeting)); }
+void Spoke::arrive(uint32_t number) { line_->send(FrameKind::Barrier, rank_, arrival(number)); }
 
 void Spoke::take(const Frame& frame) {
   if (frame.rank < 0 || frame.rank >= world_.shape.ranks) return;
@@ -129,7 +129,7 @@ void Spoke::take(const Frame& frame) {
     case FrameKind::Failure:
       return take_failure(frame);
     case FrameKind::Go:
-      if (const std::optional<uint32_t> meeting = frame.as<uint32_t>()) pass_meeting(*meeting);
+      if (const std::optional<uint32_t> number = frame.as<uint32_t>()) end_barrier(*number);
       return;
     case FrameKind::Bye:
       line_->said_bye = true;
@@ -143,7 +143,7 @@ void Spoke::take(const Frame& frame) {
 void Spoke::serve(int64_t ns) {
   const size_t most = size_t(world_.shape.ranks) * sizeof(Hello) + kSmallFrame;
   if (line_->has_ended) return void(usleep(useconds_t(ns / 1000)));
-  await_readable(line_->fd(), ns);
+  wait_readable(line_->fd(), ns);
   const Line::Got got = line_->receive(most, [&](const Frame& frame) { take(frame); });
   if (got == Line::Got::Nonsense)
     fail_all(kEnvironment,

@@ -77,25 +77,25 @@ std::string TcpRelay::name_of(int rank) const {
 
 size_t TcpRelay::most_bytes() const { return size_t(world_.shape.staging_bytes) + kMostBeside; }
 
-TcpRelay::Arrival TcpRelay::arrival(uint32_t meeting) const {
+TcpRelay::Arrival TcpRelay::arrival(uint32_t number) const {
   const RankSlot& mine = world_.rank(rank_);
-  return {meeting, mine.peak_bytes.load(), mine.device_bytes.load(), mine.received_bytes.load()};
+  return {number, mine.peak_bytes.load(), mine.device_bytes.load(), mine.received_bytes.load()};
 }
 
-void TcpRelay::pass_meeting(uint32_t meeting) {
+void TcpRelay::end_barrier(uint32_t number) {
   const std::lock_guard guard(mutex_);
-  met_ = meeting;
+  ended_ = number;
   changed_.notify_all();
 }
 
 /// While bytes of a delivery are on their way somewhere, the others wait for longer.
-bool TcpRelay::meet(double timeout) {
+bool TcpRelay::barrier(double timeout) {
   if (world_.has_failed()) throw Failure{world_.failure(), ""};
-  const uint32_t meeting = ++meetings_;
+  const uint32_t number = ++barriers_;
   const int64_t begin = now_ns();
-  arrive(meeting);
+  arrive(number);
   std::unique_lock lock(mutex_);
-  while (int32_t(met_ - meeting) < 0) {
+  while (int32_t(ended_ - number) < 0) {
     if (world_.has_failed()) throw Failure{world_.failure(), ""};
     if (now_ns() - std::max(begin, busy_ns_.load()) > int64_t(timeout * 1e9)) return false;
     changed_.wait_for(lock, std::chrono::nanoseconds(kTurn));

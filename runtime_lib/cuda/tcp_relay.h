@@ -23,7 +23,7 @@ class TcpRelay : public Relay {
   TcpRelay(const Job& job, const World& world, int rank);
   ~TcpRelay() override;
 
-  bool meet(double timeout) override;
+  bool barrier(double timeout) override;
   void tell_failure(int rank, int code, const std::string& text) override;
   void tell_note(uint64_t key, const char* bytes) override;
   int64_t clock_offset() const override { return clock_offset_; }
@@ -34,8 +34,8 @@ class TcpRelay : public Relay {
   /// Every rank's host and machine, by rank.
   using Names = std::vector<Hello>;
 
-  /// This rank has come to meet the others.
-  virtual void arrive(uint32_t meeting) = 0;
+  /// This rank has entered a barrier.
+  virtual void arrive(uint32_t number) = 0;
   /// One turn of the service: waits for at most `ns` for something to read, and reads it.
   virtual void serve(int64_t ns) = 0;
   /// To all that this rank has a connection to, but the one it tells of.
@@ -50,13 +50,13 @@ class TcpRelay : public Relay {
   void take_status(const Frame& frame) const;
   void take_note(const Frame& frame) const;
   void take_failure(const Frame& frame);
-  void pass_meeting(uint32_t meeting);
-  /// What this rank says at a meeting.
+  void end_barrier(uint32_t number);
+  /// What this rank says at a barrier.
   struct Arrival {
-    uint32_t meeting;
+    uint32_t number;
     int64_t peak_bytes, device_bytes, received_bytes;
   };
-  Arrival arrival(uint32_t meeting) const;
+  Arrival arrival(uint32_t number) const;
   /// Ends all ranks, and says why.
   void fail_all(int code, const std::string& text);
   std::string name_of(int rank) const;
@@ -69,7 +69,7 @@ class TcpRelay : public Relay {
   int64_t clock_offset_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint32_t met_ = 0;                     // meetings that all have reached
+  uint32_t ended_ = 0;                   // barriers that all have entered
   std::atomic<int64_t> busy_ns_{0};      // when bytes of a delivery came last, anywhere
   std::atomic<bool> is_closing_{false};  // all is done
 
@@ -81,7 +81,7 @@ class TcpRelay : public Relay {
 
   std::thread service_;
   std::atomic<bool> stops_{false};
-  uint32_t meetings_ = 0;          // that this rank has come to
+  uint32_t barriers_ = 0;          // that this rank has entered
   std::vector<std::string> told_;  // by stream
   int64_t said_ns_ = 0, failed_ns_ = 0;
 };

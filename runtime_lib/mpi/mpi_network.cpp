@@ -173,7 +173,7 @@ MpiNetwork::MpiNetwork(const Job& job, const World& world, int rank)
   join(job);
   look_around();
   server_ = std::thread([this] { serve(); });
-  signals_ = std::thread([this] { await_end_signal(); });
+  signals_ = std::thread([this] { wait_for_end_signal(); });
 }
 
 MpiNetwork::~MpiNetwork() {
@@ -210,7 +210,7 @@ void MpiNetwork::join(const Job& job) {
     if (digests[size_t(r)] != digests[0]) fail(kEnvironment, "rank %d runs another program than rank 0", r);
   for (int lane = 0; lane <= world_.shape.streams; ++lane) lanes_.push_back(duplicate());
   news_ = duplicate();
-  meetings_ = duplicate();
+  barriers_ = duplicate();
 }
 
 /// Who is where, and what the clocks of the machines say.
@@ -224,13 +224,13 @@ void MpiNetwork::look_around() {
   MPI_Get_processor_name(name, &length);
   name[kName - 1] = '\0';
   std::vector<char> names(size_t(ranks_) * kName);
-  check_mpi(MPI_Allgather(name, kName, MPI_CHAR, names.data(), kName, MPI_CHAR, meetings_), "names of machines");
+  check_mpi(MPI_Allgather(name, kName, MPI_CHAR, names.data(), kName, MPI_CHAR, barriers_), "names of machines");
   for (int r = 0; r < ranks_; ++r) machines_[size_t(r)] = names.data() + ptrdiff_t{r} * kName;
   for (int r = 0; r < rank_; ++r) local_rank_ += machines_[size_t(r)] == machines_[size_t(rank_)];
   // Connections are made now, while a missing one still says so.
   for (int step = 1; step < ranks_; ++step)
     check_mpi(MPI_Sendrecv(nullptr, 0, MPI_BYTE, (rank_ + step) % ranks_, 0, nullptr, 0, MPI_BYTE,
-                           (rank_ + ranks_ - step) % ranks_, 0, meetings_, MPI_STATUS_IGNORE),
+                           (rank_ + ranks_ - step) % ranks_, 0, barriers_, MPI_STATUS_IGNORE),
               "a first message");
   constexpr int kRounds = 5;
   for (int r = 1; r < ranks_; ++r)
@@ -243,14 +243,14 @@ void MpiNetwork::compare_clocks(int other, int rounds) {
   for (int i = 0; i < rounds; ++i) {
     int64_t theirs = 0;
     if (rank_ == 0) {
-      check_mpi(MPI_Recv(nullptr, 0, MPI_BYTE, other, 0, meetings_, MPI_STATUS_IGNORE), "clocks");
+      check_mpi(MPI_Recv(nullptr, 0, MPI_BYTE, other, 0, barriers_, MPI_STATUS_IGNORE), "clocks");
       const int64_t now = now_ns();
-      check_mpi(MPI_Send(&now, 1, MPI_INT64_T, other, 0, meetings_), "clocks");
+      check_mpi(MPI_Send(&now, 1, MPI_INT64_T, other, 0, barriers_), "clocks");
       continue;
     }
     const int64_t begin = now_ns();
-    check_mpi(MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, meetings_), "clocks");
-    check_mpi(MPI_Recv(&theirs, 1, MPI_INT64_T, 0, 0, meetings_, MPI_STATUS_IGNORE), "clocks");
+    check_mpi(MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, barriers_), "clocks");
+    check_mpi(MPI_Recv(&theirs, 1, MPI_INT64_T, 0, 0, barriers_, MPI_STATUS_IGNORE), "clocks");
     const int64_t trip = now_ns() - begin;
     if (trip >= shortest) continue;
     shortest = trip;
@@ -258,7 +258,7 @@ void MpiNetwork::compare_clocks(int other, int rounds) {
   }
 }
 
-/// All is done when the ranks have met for the last time. MPI_Finalize of MPICH may still wait for good, where a rank
+/// All is done when the ranks have passed the last barrier. MPI_Finalize of MPICH may still wait for good, where a rank
 /// has left it before its answers to another were on their way: then this process ends without.
 void MpiNetwork::close() {
   stop();
@@ -322,7 +322,7 @@ bool MpiNetwork::has_deliveries() {
 }
 
 /// From each rank to each, so that it is known who is missing.
-bool MpiNetwork::meet(double timeout) {
+bool MpiNetwork::barrier(double timeout) {
   const RankSlot& slot = world_.rank(rank_);
   const auto bytes_of = [this](int r) { return reinterpret_cast<char*>(&figures_[size_t(r)]); };
   figures_[size_t(rank_)] = {slot.peak_bytes.load(), slot.device_bytes.load(), deliveries_made_};
@@ -332,12 +332,12 @@ bool MpiNetwork::meet(double timeout) {
     out.push_back({r, bytes_of(rank_), sizeof(Figures)});
     in.push_back({r, bytes_of(r), sizeof(Figures)});
   }
-  const std::unique_ptr<Traffic> traffic = begin(meetings_, 0, out, in);
+  const std::unique_ptr<Traffic> traffic = begin(barriers_, 0, out, in);
   const int64_t deadline = now_ns() + int64_t(timeout * 1e9);
   for (int turn = 0; !traffic->is_done() || (rank_ == 0 && !has_deliveries()); ++turn) {
     if (world_.has_failed()) throw Failure{world_.failure(), ""};
     if (now_ns() > deadline)
-      fail(kTimedOut, "outside of steps: waited %g s for %s to come where all ranks meet", timeout,
+      fail(kTimedOut, "outside of steps: waited %g s for %s to come to the barrier of all ranks", timeout,
            traffic->awaited().c_str());
     back_off(turn);
   }
@@ -396,7 +396,7 @@ void MpiNetwork::take_one(int from, int tag, const std::vector<char>& bytes) {
   } else if (tag == kWordTag) {
     WordNews news = {};
     memcpy(&news, bytes.data(), sizeof news);
-    world_.raise(from, *reinterpret_cast<Word*>(world_.memory() + news.offset), news.value);
+    world_.signal(from, *reinterpret_cast<Word*>(world_.memory() + news.offset), news.value);
   } else {
     const std::lock_guard lock(deliveries_mutex_);
     std::vector<char>& whole = partial_[size_t(from)];
@@ -431,8 +431,8 @@ void MpiNetwork::serve() {
   }
 }
 
-/// A launcher that loses a machine ends the ranks on the others: each says where that met it.
-void MpiNetwork::await_end_signal() {
+/// A launcher that loses a machine ends the ranks on the others: each says where it was then.
+void MpiNetwork::wait_for_end_signal() {
   sigset_t end;
   sigemptyset(&end);
   sigaddset(&end, SIGTERM);

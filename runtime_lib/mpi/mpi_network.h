@@ -1,5 +1,5 @@
 // The network over MPI: one communicator a lane, so that streams may call at the same time, one for words and pieces
-// that nobody expects, and one for meetings.
+// that nobody expects, and one for barriers.
 #pragma once
 #define OMPI_SKIP_MPICXX  // the C++ bindings that the standard has dropped
 #define MPICH_SKIP_MPICXX
@@ -27,7 +27,7 @@ class MpiNetwork final : public Network {
   std::string awaited() override;
   [[noreturn]] void abort(int code) override;
 
-  bool meet(double timeout) override;
+  bool barrier(double timeout) override;
   void tell_failure(int rank, int code, const std::string& text) override;
   void tell_note(uint64_t, const char*) override {}  // of device programs
   void deliver(const std::vector<char>& bytes) override;
@@ -47,7 +47,7 @@ class MpiNetwork final : public Network {
     std::vector<char> bytes;
     MPI_Request request;
   };
-  /// What a rank says at a meeting.
+  /// What a rank says at a barrier.
   struct Figures {
     int64_t peak_bytes, device_bytes, deliveries;
   };
@@ -63,14 +63,14 @@ class MpiNetwork final : public Network {
   bool take_news();
   void take_one(int from, int tag, const std::vector<char>& bytes);
   void serve();
-  void await_end_signal();
+  void wait_for_end_signal();
 
   const std::string program_;
   const World world_;
   const int rank_, ranks_;
   const double timeout_;
   std::vector<MPI_Comm> lanes_;
-  MPI_Comm news_ = MPI_COMM_NULL, meetings_ = MPI_COMM_NULL;
+  MPI_Comm news_ = MPI_COMM_NULL, barriers_ = MPI_COMM_NULL;
   std::vector<std::string> machines_;  // by rank
   int64_t clock_offset_ = 0;
   int local_rank_ = 0;
@@ -81,7 +81,7 @@ class MpiNetwork final : public Network {
   std::vector<Delivery> deliveries_;
   std::vector<int64_t> delivered_;          // of each rank, as far as they have come
   std::vector<std::vector<char>> partial_;  // the beginnings of deliveries, by rank
-  std::vector<Figures> figures_;            // of the last meeting, by rank
+  std::vector<Figures> figures_;            // of the last barrier, by rank
   std::atomic<int64_t> deliveries_made_{0};
   std::atomic<bool> stop_{false};
   bool is_closed_ = false;

@@ -221,7 +221,7 @@ static std::optional<World> try_join(const std::string& name, const WorldShape& 
   return std::nullopt;
 }
 
-World meet_in_segment(const WorldShape& shape, const Launched& launched, double timeout) {
+World join_segment(const WorldShape& shape, const Launched& launched, double timeout) {
   if (launched.job.empty())
     fail(kEnvironment, "RANK and WORLD_SIZE are set, but MASTER_PORT is not: ranks cannot find each other");
   const std::string name = text("/weft-%d-%s", int(getuid()), launched.job.c_str());
@@ -277,7 +277,7 @@ int code_of(const Executable& executable, const World& world, int rank, int stat
 }
 
 /// Waits for all ranks. Once one has failed, the others notice at their next wait; those that do not are killed.
-int await_ranks(const Executable& executable, const World& world, std::vector<pid_t> ranks) {
+int wait_for_ranks(const Executable& executable, const World& world, std::vector<pid_t> ranks) {
   constexpr int64_t kGrace = 2'000'000'000;
   int first_code = kOk;
   size_t left = ranks.size();
@@ -319,7 +319,7 @@ int start_ranks(const Executable& executable, const WorldShape& shape, char** ar
     throw;
   }
   close(fd);
-  return await_ranks(executable, world, ranks);
+  return wait_for_ranks(executable, world, ranks);
 }
 
 }  // namespace weft

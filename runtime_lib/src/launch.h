@@ -30,7 +30,7 @@ std::optional<Launched> find_launcher(const Environment& environment);
 /// A mapped shared segment that lives as long as the process.
 World attach_world(const WorldShape& shape, int fd);
 /// Rank 0 makes the segment of a launcher's job, the others find it.
-World meet_in_segment(const WorldShape& shape, const Launched& launched, double timeout);
+World join_segment(const WorldShape& shape, const Launched& launched, double timeout);
 
 /// A rank started by start_ranks: its number and the segment's descriptor.
 struct Child {

@@ -58,7 +58,7 @@ int64_t Link::arrival(int64_t ready_ns, int64_t bytes) {
   return end;
 }
 
-void LinkClock::meet(const Link& link) {
+void LinkClock::add_latency(const Link& link) {
   ready_ns_ = now_ns() - behind_ns_ + link.speed.latency_ns;
   sleep_until(ready_ns_);
 }

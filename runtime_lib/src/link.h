@@ -36,14 +36,14 @@ class Link {
 class LinkClock {
  public:
   /// A message or a barrier between ranks has ended: its latency passes.
-  void meet(const Link& link);
-  /// `bytes` have come from peers since the last meeting.
+  void add_latency(const Link& link);
+  /// `bytes` have come from peers since the last latency.
   void receive(Link& link, int64_t bytes);
 
  private:
   void sleep_until(int64_t due_ns);
 
-  int64_t ready_ns_ = 0;   // the end of the last meeting, in the link's time
+  int64_t ready_ns_ = 0;   // the end of the last latency, in the link's time
   int64_t behind_ns_ = 0;  // the machine's time less the link's
 };
 

@@ -59,7 +59,7 @@ RankOptions rank_options(const Options& options, int rank, int threads) {
 double invoke(RankBase& rank, Inputs& inputs, States& states, int invocation) {
   if (rank.options.poison) rank.poison(states.ranges());
   inputs.upload(invocation, states.lengths());
-  rank.meet();
+  rank.barrier();
   const int64_t begin = now_ns();
   rank.iterate();
   const double ms = double(now_ns() - begin) / 1e6;
@@ -111,7 +111,7 @@ void run_rank(const Executable& executable, const Options& options, const ImageF
   getrusage(RUSAGE_SELF, &usage);
   world.rank(rank_number).peak_bytes.store(usage.ru_maxrss * 1024);
   world.rank(rank_number).device_bytes.store(rank.device_memory().total());
-  rank.meet();
+  rank.barrier();
   if (rank_number != 0) return;
   for (int r = 0; r < executable.world; ++r) {
     report.peak_bytes = std::max(report.peak_bytes, world.rank(r).peak_bytes.load());
@@ -224,9 +224,9 @@ int run(const Executable& executable, const Options& options, char** argv) {
     return start_ranks(executable, shape, argv);
   }
   check_size(executable, launched);
-  open_target(executable, 1);  // what is missing is said before the ranks meet
+  open_target(executable, 1);  // what is missing is said before the ranks wait for each other
   if (is_apart(*launched, options)) return run_apart(executable, options, file, shape, *launched);
-  World world = meet_in_segment(shape, *launched, options.timeout);
+  World world = join_segment(shape, *launched, options.timeout);
   return run_process(executable, options, file, world, launched->rank);
 }
 

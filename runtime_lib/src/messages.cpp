@@ -70,7 +70,7 @@ void Messages::take_in(int rank, char* to, const Exchange& e, int64_t element) {
 }
 
 /// Polls, since no progress is made without, and leaves the core to those who compute.
-void Messages::await(Network::Traffic& traffic) const {
+void Messages::wait_for(Network::Traffic& traffic) const {
   const int64_t deadline = now_ns() + int64_t(rank_.options.timeout * 1e9);
   for (int turn = 0; !traffic.is_done(); ++turn) {
     if (rank_.world.has_failed()) throw Failure{rank_.world.failure(), ""};
@@ -81,7 +81,7 @@ void Messages::await(Network::Traffic& traffic) const {
 
 /// All that was added goes and comes.
 void Messages::deliver(int lane, int tag) {
-  if (!out_.empty() || !in_.empty()) await(*network_.start(lane, tag, out_, in_));
+  if (!out_.empty() || !in_.empty()) wait_for(*network_.start(lane, tag, out_, in_));
   out_.clear();
   in_.clear();
 }
@@ -217,7 +217,7 @@ void Messages::pull_table(std::span<const Message> table, int64_t element, int64
   unpack(element);
 }
 
-// A send and its recv are on streams of their own, so they meet by the number of the transfer's flag.
+// A send and its recv are on streams of their own, so they find each other by the number of the transfer's flag.
 
 int Messages::transfer_lane() const { return rank_.world.shape.streams; }
 

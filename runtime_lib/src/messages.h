@@ -46,7 +46,7 @@ class Messages {
   void take_in(int rank, char* to, const Exchange& e, int64_t element);
   void copy(const Exchange& e, int64_t element, const char* from, char* to) const;
   void deliver(int lane, int tag);
-  void await(Network::Traffic& traffic) const;
+  void wait_for(Network::Traffic& traffic) const;
   void unpack(int64_t element);
   int transfer_lane() const;
 

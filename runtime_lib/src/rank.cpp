@@ -81,7 +81,7 @@ void RankState::guarded_walk(int stream) {
 void RankState::serve(int stream) {
   if (!program.streams[size_t(stream)].parallel) take_short_turns();
   for (uint32_t seen = 0;; ++seen) {
-    await_change(started_, seen, sleepers_, kShortSpin);
+    wait_for_change(started_, seen, sleepers_, kShortSpin);
     if (stop_) return;
     guarded_walk(stream);
     done_.fetch_add(1, std::memory_order_release);
@@ -98,7 +98,7 @@ void RankState::iterate() {
   for (uint32_t done; (done = done_.load(std::memory_order_acquire)) != threads_.size();)
     futex_sleep(done_, done, 1'000'000'000, Scope::Process);
   rethrow();
-  meet();
+  barrier();
 }
 
 void RankState::rethrow() {
@@ -208,22 +208,22 @@ class WaitTimer {
 
 void Rank::signal(const Signal& signal, int i) {
   Word& flag = state_.world.flag(rank, signal.slot + i);
-  state_.world.raise(rank, flag, state_.epoch);
+  state_.world.signal(rank, flag, state_.epoch);
   if (state_.network == nullptr) return;
   for (int p = 0, n = signal.group.size(); p < n; ++p)
     if (const int peer = signal.group.peer(rank, p); peer != rank) state_.network->post(peer, flag, state_.epoch);
 }
 
-void Rank::await_flag(int of_rank, int slot, const char* what, int i) {
+void Rank::wait_for_flag(int of_rank, int slot, const char* what, int i) {
   if (state_.portion != Portion::Whole) return;
   const WaitTimer waiting(state_, *walk_);
-  if (state_.world.await(of_rank, state_.world.flag(of_rank, slot), state_.epoch, state_.options.timeout)) return;
+  if (state_.world.wait(of_rank, state_.world.flag(of_rank, slot), state_.epoch, state_.options.timeout)) return;
   state_.time_out(stream, text("%s %d of rank %d", what, i, of_rank));
 }
 
 void Rank::wait(const Signal& signal, int i) {
   for (int p = 0, n = signal.group.size(); p < n; ++p)
-    await_flag(signal.group.peer(rank, p), signal.slot + i, "element", i);
+    wait_for_flag(signal.group.peer(rank, p), signal.slot + i, "element", i);
 }
 
 /// Both ranks of a pair count the barriers they have entered together on a stream: no slots to hand out, whatever the
@@ -235,17 +235,17 @@ void Rank::barrier(const Group& group) {
     const int peer = group.peer(rank, p);
     if (peer == rank) continue;
     Word& tick = world.tick(rank, stream, peer);
-    world.raise(rank, tick, ++walk_->ticks[size_t(peer)]);
+    world.signal(rank, tick, ++walk_->ticks[size_t(peer)]);
     if (state_.network != nullptr) state_.network->post(peer, tick, tick);
   }
   for (int p = 0, n = group.size(); p < n; ++p) {
     const int peer = group.peer(rank, p);
     if (peer == rank) continue;
     const WaitTimer waiting(state_, *walk_);
-    if (!world.await(peer, world.tick(peer, stream, rank), walk_->ticks[size_t(peer)], state_.options.timeout))
+    if (!world.wait(peer, world.tick(peer, stream, rank), walk_->ticks[size_t(peer)], state_.options.timeout))
       state_.time_out(stream, text("rank %d at a barrier", peer));
   }
-  if (state_.link.speed.is_limited() && group.size() > 1) walk_->clock.meet(state_.link);
+  if (state_.link.speed.is_limited() && group.size() > 1) walk_->clock.add_latency(state_.link);
 }
 
 void Rank::received(int64_t bytes) {
@@ -268,10 +268,10 @@ void Rank::send_rows(const Transfer& t, int micro_batch, int64_t element, int64_
   for (const Message& m : t.messages) is_sender |= m.from == rank;
   if (!is_sender) return;
   walk_->note_exchange();
-  state_.world.raise(rank, state_.world.flag(rank, ready), state_.epoch);
+  state_.world.signal(rank, state_.world.flag(rank, ready), state_.epoch);
   if (walk_->messages) walk_->messages->send_rows(t, micro_batch, element, src);
   for (const Message& m : t.messages)
-    if (m.from == rank && shares_memory_with(m.to)) await_flag(m.to, pulled, "receipt of micro-batch", micro_batch);
+    if (m.from == rank && shares_memory_with(m.to)) wait_for_flag(m.to, pulled, "receipt of micro-batch", micro_batch);
 }
 
 void Rank::recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src, void* dst) {
@@ -282,13 +282,13 @@ void Rank::recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_
     is_receiver = true;
     walk_->note_exchange();
     if (!shares_memory_with(m.from)) continue;
-    await_flag(m.from, ready, "micro-batch", micro_batch);
-    if (state_.link.speed.is_limited() && m.from != rank) walk_->clock.meet(state_.link);
+    wait_for_flag(m.from, ready, "micro-batch", micro_batch);
+    if (state_.link.speed.is_limited() && m.from != rank) walk_->clock.add_latency(state_.link);
     copy_message(m, element, window(m.from) + src, static_cast<char*>(dst));
     if (m.from != rank) received(count_of(m.dims) * element);
   }
   if (walk_->messages) walk_->messages->recv_rows(t, micro_batch, element, static_cast<char*>(dst));
-  if (is_receiver) state_.world.raise(rank, state_.world.flag(rank, pulled), state_.epoch);
+  if (is_receiver) state_.world.signal(rank, state_.world.flag(rank, pulled), state_.epoch);
 }
 
 }  // namespace weft

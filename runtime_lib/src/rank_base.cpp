@@ -1,4 +1,4 @@
-// What the ranks of all targets share: meeting, and how they say what went wrong.
+// What the ranks of all targets share: their barrier, and how they say what went wrong.
 #include "rank_base.h"
 
 #include <unistd.h>
@@ -28,10 +28,10 @@ static std::string missing_ranks(const World& world, int rank) {
   return out;
 }
 
-void RankBase::meet() const {
+void RankBase::barrier() const {
   constexpr double kPatience = 1;  // a rank that waits inside a step knows better what is missing: let it speak first
   world.rank(rank).arrivals.fetch_add(1);
-  if (world.meet(options.timeout + kPatience)) return;
+  if (world.barrier(options.timeout + kPatience)) return;
   const std::string missing = missing_ranks(world, rank);
   time_out(nullptr, (missing.empty() ? "the other ranks" : missing) + " at the end of the iteration");
 }

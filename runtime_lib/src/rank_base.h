@@ -58,7 +58,7 @@ struct RankBase {
   RankBase(const RankBase&) = delete;
   RankBase& operator=(const RankBase&) = delete;
 
-  /// Runs one invocation on all streams, and meets the other ranks. Throws what any stream threw.
+  /// Runs one invocation on all streams, and enters the barrier of all ranks. Throws what any stream threw.
   virtual void iterate() = 0;
   /// Fills own memory and window with NaN, except the kept ranges.
   virtual void poison(const std::vector<Range>& keep) = 0;
@@ -76,8 +76,8 @@ struct RankBase {
   virtual DeviceMemory device_memory() const { return {}; }
   /// What came from peers through shared memory so far.
   virtual int64_t received_bytes() const { return 0; }
-  /// Meets all ranks.
-  void meet() const;
+  /// The barrier of all ranks.
+  void barrier() const;
 
   const Executable& executable;
   const Program& program;
@@ -86,7 +86,7 @@ struct RankBase {
   const char* const image;
   const std::string_view manifest;
   const RankOptions options;
-  uint32_t epoch = 0;                // iterations started: the value of a raised flag
+  uint32_t epoch = 0;                // iterations started: the value of a signalled flag
   uint32_t invocation = 0;           // counts as a user sees it: warm-up does not
   Portion portion = Portion::Whole;  // of the next iterations
 

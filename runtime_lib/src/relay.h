@@ -14,12 +14,12 @@ struct Delivery {
 
 struct Relay {
   virtual ~Relay() = default;
-  /// World::meet, with the figures of every rank's slot.
-  virtual bool meet(double timeout) = 0;
+  /// World::barrier, with the figures of every rank's slot.
+  virtual bool barrier(double timeout) = 0;
   virtual void tell_failure(int rank, int code, const std::string& text) = 0;
   /// This rank has left a note.
   virtual void tell_note(uint64_t key, const char* bytes) = 0;
-  /// To rank 0, which has it behind the next meeting.
+  /// To rank 0, which has it behind the next barrier.
   virtual void deliver(const std::vector<char>& bytes) = 0;
   /// On rank 0: what has come since it asked last.
   virtual std::vector<Delivery> take_deliveries() = 0;

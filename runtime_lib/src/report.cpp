@@ -186,7 +186,7 @@ void print_report(const Executable& executable, const Options& options, const Ru
   flush_output();
 }
 
-/// What is not on the stream of the computation communicates, and so does what met other ranks there.
+/// What is not on the stream of the computation communicates, and so does what exchanged with other ranks there.
 static std::string event_json(int rank, int stream, bool computes, const Event& e, int64_t offset_ns) {
   return text(
       "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"cat\": \"%s\", \"name\": %s, \"args\": "
@@ -262,9 +262,9 @@ void write_trace(RankBase& rank, const std::string& file) {
   } else {
     mine.emplace(rank, file);
   }
-  rank.meet();
+  rank.barrier();
   if (rank.rank == 0) join_events(rank, file);
-  rank.meet();
+  rank.barrier();
 }
 
 }  // namespace weft

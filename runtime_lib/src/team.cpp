@@ -1,4 +1,5 @@
-// The threads of one stream: workers wait for a loop, take chunks by an atomic counter, and meet at its end.
+// The threads of one stream: workers wait for a loop, take chunks by an atomic counter, and wait for each other at its
+// end.
 #include "weft/team.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ struct Team::Shared {
   }
   void work(int spins) {
     for (uint32_t seen = 0;; ++seen) {
-      await_change(generation, seen, sleepers, spins);
+      wait_for_change(generation, seen, sleepers, spins);
       if (stop) return;
       take_chunks();
       finished.fetch_add(1, std::memory_order_release);

@@ -228,7 +228,7 @@ void give_part(RankBase& rank, const Port& mine, std::span<const Port> Program::
 void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program::*ports, const std::string& file) {
   const Port* mine = held_port(rank.executable, any.name, ports, rank.rank);
   if (mine != nullptr && writes_part(rank.executable, *mine, ports, rank.rank)) give_part(rank, *mine, ports);
-  rank.meet();
+  rank.barrier();
   if (rank.rank == 0) {
     if (rank.world.relay != nullptr)
       for (const Delivery& part : rank.world.relay->take_deliveries()) place_part(rank, part, any.name, ports);
@@ -236,7 +236,7 @@ void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program
     const std::vector<int64_t> shape(staging.shape, staging.shape + file_shape(any).size());
     write_npy(file, any.dtype, shape, whole_of(rank.world));
   }
-  rank.meet();
+  rank.barrier();
 }
 
 }  // namespace

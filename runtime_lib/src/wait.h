@@ -64,7 +64,7 @@ inline void futex_wake_all(std::atomic<uint32_t>& word, Scope scope) {
 }
 
 /// Waits inside one process until the word is no longer `old`. The writer wakes when `sleepers` is not 0.
-inline void await_change(std::atomic<uint32_t>& word, uint32_t old, std::atomic<uint32_t>& sleepers, int spins) {
+inline void wait_for_change(std::atomic<uint32_t>& word, uint32_t old, std::atomic<uint32_t>& sleepers, int spins) {
   for (int spin = 0; spin < spins; ++spin) {
     if (word.load(std::memory_order_acquire) != old) return;
     relax(spin);

@@ -105,7 +105,7 @@ std::string World::status(int rank, int stream) const {
   return index == 0 ? name : text("%s [%ld]", name, long(index));
 }
 
-void World::raise(int rank, Word& word, uint32_t value) const {
+void World::signal(int rank, Word& word, uint32_t value) const {
   word.store(value, std::memory_order_seq_cst);
   if (ranks_[rank].sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(word, Scope::Machine);
 }
@@ -119,7 +119,7 @@ int World::gone_rank() const {
   return -1;
 }
 
-bool World::await(int rank, Word& word, uint32_t value, double timeout) const {
+bool World::wait(int rank, Word& word, uint32_t value, double timeout) const {
   for (int spin = 0; spin < spins_; ++spin) {
     if (has_reached(word.load(std::memory_order_acquire), value)) return true;
     relax(spin);
@@ -157,7 +157,7 @@ bool World::copy_note(int rank, uint64_t key, const char* bytes) const {
     if (mine.ready.load(std::memory_order_relaxed) != 0) continue;
     mine.key = key;
     memcpy(mine.bytes, bytes, Note::kBytes);
-    raise(rank, mine.ready, 1);
+    signal(rank, mine.ready, 1);
     return true;
   }
   return false;
@@ -172,16 +172,16 @@ const Note* World::find_note(int rank, uint64_t key) const {
   return nullptr;
 }
 
-bool World::meet(double timeout) const {
+bool World::barrier(double timeout) const {
   if (shape.ranks == 1) return true;
-  if (relay != nullptr) return relay->meet(timeout);
+  if (relay != nullptr) return relay->barrier(timeout);
   const uint32_t generation = header_->generation.load(std::memory_order_acquire);
   if (header_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == uint32_t(shape.ranks)) {
     header_->arrived.store(0, std::memory_order_relaxed);
-    raise(0, header_->generation, generation + 1);
+    signal(0, header_->generation, generation + 1);
     return true;
   }
-  return await(0, header_->generation, generation + 1, timeout);
+  return wait(0, header_->generation, generation + 1, timeout);
 }
 
 bool World::set_failure(int rank, int code, const std::string& text) const {

@@ -30,7 +30,7 @@ struct Status {
 struct RankSlot {
   std::atomic<int32_t> pid;
   std::atomic<int64_t> peak_bytes, device_bytes, received_bytes;
-  Word sleepers;  // waiters on words that this rank raises
+  Word sleepers;  // waiters on words that this rank signals
   Word arrivals;  // how often it has come to where all ranks wait for each other
 };
 
@@ -58,7 +58,7 @@ class World {
   int64_t window_stride() const { return window_stride_; }
   char* staging() const { return staging_; }
   RankSlot& rank(int rank) const { return ranks_[rank]; }
-  /// Flags of signals and transfers: raised by one rank, awaited by others.
+  /// Flags of signals and transfers: signalled by one rank, waited for by others.
   Word& flag(int rank, int slot) const { return flags_[rank * flag_stride_ + slot]; }
   /// Barriers that `from` has entered with `to` on a stream.
   Word& tick(int from, int stream, int to) const { return ticks_[(from * shape.streams + stream) * tick_stride_ + to]; }
@@ -75,12 +75,12 @@ class World {
   void set_status(int rank, int stream, const char* name, int64_t index) const;
   std::string status(int rank, int stream) const;
 
-  /// Stores a word that `rank` raises, and wakes who waits for it.
-  void raise(int rank, Word& word, uint32_t value) const;
+  /// Stores a word that `rank` signals, and wakes who waits for it.
+  void signal(int rank, Word& word, uint32_t value) const;
   /// Waits until the word of `rank` has reached `value`. False: the time is over. Throws when another rank has failed.
-  bool await(int rank, Word& word, uint32_t value, double timeout) const;
-  /// All ranks meet. Called by one thread of each. False: the time is over.
-  bool meet(double timeout) const;
+  bool wait(int rank, Word& word, uint32_t value, double timeout) const;
+  /// A barrier of all ranks, entered by one thread of each. False: the time is over.
+  bool barrier(double timeout) const;
 
   /// Ends all ranks; true for the first failure, which is the one to report. `text` is for ranks on other machines.
   bool set_failure(int rank, int code, const std::string& text = "") const;

@@ -171,6 +171,7 @@ def check_full_disk():
     expect("full-disk/link", harness.weft("compile", MODEL, "-o", program, preexec_fn=limited_to(150_000)), 4, "[toolchain-failed]", "File too large")
     left = sorted(path.name for path in folder.rglob("*") if path.is_file() and (path.parent == folder or ".part" in path.name))
     harness.check("full-disk/left", left == ["page.html"] and page.read_text() == "as it was", left)
+    expect("unwritable-folder", harness.weft("compile", MODEL, "-o", "/proc/weft_program", "--quiet"), 6, "[output-unwritable]")
     silent = folder / "tools"
     silent.mkdir()
     (silent / "g++").write_text("#!/bin/sh\nkill -9 $$\n")

@@ -117,13 +117,13 @@ FLAG_RULES = [
     (r"__syncthreads_or\(late\) == 0", replaced("dropped barrier", "!late")),
     (r"load_acquire\(([^()]*)\)", replaced("relaxed flag", r"mutation::load_relaxed(\1)")),
     (r"add_acquire_release\(([^()]*)\)", replaced("relaxed flag", r"mutation::add_relaxed(\1)")),
-    (r"\*come = 0;", left_out("meeting not over")),
+    (r"\*come = 0;", left_out("barrier not over")),
     (r"store_release\(((?:[^()]|\([^()]*\))*)\)", replaced("relaxed flag", r"mutation::store_relaxed(\1)")),
 ]
 
 
 def mutate_device(text):
-    """(text, mutations of block reductions, mutations of flags, barriers between ranks and meetings of blocks)."""
+    """(text, mutations of block reductions, mutations of flags, barriers between ranks and of blocks)."""
     flags, reductions = Mutator(), Mutator(100)
     text = flags.mutate("device.h", text, FLAG_RULES, text.index("WEFT_DEVICE bool Peers::poll"))
     begin = text.index("WEFT_DEVICE T block_reduce")
@@ -200,7 +200,7 @@ def peer_alternatives(match):
     return [Alternative("wrong peer", f"peers.at({peer}, {match[1]})") for peer in ("(p + 1) % ranks", "peers.index")]
 
 
-def raise_alternatives(match):
+def signal_of_kernel_alternatives(match):
     signal, index = match.groups()
     wrong = [] if index is None else [
         Alternative("wrong flag number", f"if (blockIdx.x == 0) peers.signal({signal}, {index} + 1);")]
@@ -209,16 +209,16 @@ def raise_alternatives(match):
 
 def mutate_kernels(mutator, file, text):
     shared = re.findall(r"(\w+) = weft::(?:shared|step_room)<", text)
-    # In a long loop many meetings come before what the last step read is written again.
-    last = r"(?!\n  \})" if text.count("peers.meet()") > 2 else ""
+    # In a long loop many barriers come before what the last step read is written again.
+    last = r"(?!\n  \})" if text.count("peers.block_barrier()") > 2 else ""
     rules = [
         (r"__syncthreads\(\);", left_out("dropped barrier")),
         (r"if \(!peers\.barrier\(\)\) return;|(?<=  )peers\.barrier\(\);", left_out("dropped barrier")),
         (r"if \(!peers\.barrier\(\)\) return false;", left_out("dropped barrier")),
-        (rf"if \(!peers\.meet\(\)\) return;{last}", left_out("dropped barrier")),
+        (rf"if \(!peers\.block_barrier\(\)\) return;{last}", left_out("dropped barrier")),
         (r"return peers\.barrier\(\);", replaced("dropped barrier", "return true;")),
         (r"if \([^()]*!peers\.wait\([^()]*\)\) return;", left_out("missing wait")),
-        (r"if \(blockIdx\.x == 0\) peers\.signal\((\w+)(?:, (\w+))?\);", raise_alternatives),
+        (r"if \(blockIdx\.x == 0\) peers\.signal\((\w+)(?:, (\w+))?\);", signal_of_kernel_alternatives),
         (r"\bchunk % 2\b", replaced("wrong offset", "(chunk + 1) % 2")),
         (r"peers\.at\(p, (\w+)\)", peer_alternatives),
         (r"peers\.at\(\(peers\.index \+ p\) % ranks, (\w+)\)", replaced("wrong peer", r"peers.at(peers.index, \1)")),

@@ -164,9 +164,9 @@ def mutated(name, model, schedule, folder):
     if "weft::block_" in kernels:
         program.mutations += reductions
     program.has_peers = "peers.barrier" in kernels
-    in_chunks = "peers.meet" in kernels
+    in_chunks = "peers.block_barrier" in kernels
     # In a kernel of both, each step that reads from peers begins with a barrier: waits for flags only come before it.
-    called = program.has_peers * ["barrier"] + in_chunks * ["meet"]
+    called = program.has_peers * ["barrier"] + in_chunks * ["block_barrier"]
     called += (program.has_peers != in_chunks) * ["wait", "signal"]
     called += (program.has_peers and not in_chunks) * ["poll"]
     program.mutations += [mutation for mutation in flags if mutation.function() in called]

@@ -28,7 +28,7 @@ __global__ void count_up(const uint32_t* invocation, int64_t* sum) { *sum += *in
 
 __global__ void set_count(int64_t* at, int64_t value) { *at = value; }
 
-/// Sums a part of the windows that the peers have raised, and stores it to all of them.
+/// Sums a part of the windows that the peers have signalled, and stores it to all of them.
 __global__ void all_reduce(const __grid_constant__ weft::Peers peers, weft::Signal ready, weft::Window<float> x,
                            weft::Window<float> y) {
   if (!peers.wait(ready)) return;
@@ -41,18 +41,18 @@ __global__ void all_reduce(const __grid_constant__ weft::Peers peers, weft::Sign
   peers.barrier();
 }
 
-/// Each step takes what another stream gives, and sums what the other blocks have made of it. Without the last meeting
+/// Each step takes what another stream gives, and sums what the other blocks have made of it. Without the last barrier
 /// a block would run ahead, and without the flags the streams.
 __global__ void sum_steps(const __grid_constant__ weft::Peers peers, weft::Signal given, weft::Signal taken, int steps,
                           int64_t count, const float* from, float* doubled, float* sum) {
   for (int step = 0; step < steps; ++step) {
     if (!peers.wait(given, step)) return;
     for (int64_t i = weft::thread(); i < count; i += weft::threads()) doubled[i] = 2 * from[i];
-    if (!peers.meet()) return;
+    if (!peers.block_barrier()) return;
     if (blockIdx.x == 0) peers.signal(taken, step);
     for (int64_t i = weft::thread(); i < count; i += weft::threads())
       sum[i] = (step == 0 ? 0 : sum[i]) + doubled[count - 1 - i];
-    if (!peers.meet()) return;
+    if (!peers.block_barrier()) return;
   }
 }
 

@@ -59,22 +59,22 @@ std::vector<std::string> run_all(double timeout, const Body& body) {
 
 }  // namespace
 
-TEST_CASE("cuda relay: meetings, notes, figures, deliveries") {
+TEST_CASE("cuda relay: barriers, notes, figures, deliveries") {
   constexpr int kMeetings = 200;
   std::atomic<int> arrived{0}, wrong{0};
   const auto body = [&](const World& world, Relay& relay, int rank) {
     for (int i = 1; i <= kMeetings; ++i) {
       arrived.fetch_add(1);
-      wrong += !world.meet(20);
+      wrong += !world.barrier(20);
       wrong += arrived.load() < i * kShape.ranks;
-      wrong += !world.meet(20);
+      wrong += !world.barrier(20);
     }
     char bytes[Note::kBytes] = {};
     bytes[0] = char('a' + rank);
     wrong += !world.leave_note(rank, uint64_t(100 + rank), bytes);
     world.rank(rank).peak_bytes = 1000 + rank;
     if (rank != 0) relay.deliver(std::vector<char>(size_t(rank) << 24, char(rank)));
-    wrong += !world.meet(20);
+    wrong += !world.barrier(20);
     for (int r = 0; r < kShape.ranks; ++r) {
       while (world.find_note(r, uint64_t(100 + r)) == nullptr) usleep(100);
       wrong += world.find_note(r, uint64_t(100 + r))->bytes[0] != 'a' + r;
@@ -94,21 +94,21 @@ TEST_CASE("cuda relay: meetings, notes, figures, deliveries") {
 TEST_CASE("cuda relay: a failure on one rank is every rank's") {
   for (int failing = 0; failing < kShape.ranks; ++failing) {
     const auto body = [&](const World& world, Relay&, int rank) {
-      world.meet(20);
+      world.barrier(20);
       if (rank == failing) world.set_failure(rank, 3, "a reason");
-      while (true) world.meet(20);
+      while (true) world.barrier(20);
     };
     for (const std::string& end : run_all(20, body)) CHECK(end == "exit 3 ");
   }
 }
 
-TEST_CASE("cuda relay: a meeting is bounded") {
+TEST_CASE("cuda relay: a barrier is bounded") {
   std::latch both_waited(2);  // one that leaves first would be what the other ends of
   const auto body = [&](const World& world, Relay&, int rank) {
     if (rank == 2) return;
-    const bool met = world.meet(0.3);
+    const bool all_came = world.barrier(0.3);
     both_waited.arrive_and_wait();
-    if (!met) fail(kTimedOut, "nobody came");
+    if (!all_came) fail(kTimedOut, "nobody came");
   };
   const std::vector<std::string> ends = run_all(5, body);
   CHECK(ends[0].starts_with("exit 124"));
@@ -122,7 +122,7 @@ TEST_CASE("cuda relay: frames come whole and in order, and nonsense is known by 
   constexpr size_t kLarge = 3 << 20;
   std::thread sender([&] {
     for (int i = 0; i < 50; ++i)
-      left.send(FrameKind::Meet, i, std::vector<char>(size_t(i) * 7, 'x').data(), size_t(i) * 7);
+      left.send(FrameKind::Barrier, i, std::vector<char>(size_t(i) * 7, 'x').data(), size_t(i) * 7);
     left.send(FrameKind::Delivery, 1, std::vector<char>(kLarge, 'y').data(), kLarge);
     left.send(FrameKind::Bye, 2, nullptr, 0);
   });
@@ -130,9 +130,9 @@ TEST_CASE("cuda relay: frames come whole and in order, and nonsense is known by 
   size_t large = 0;
   bool is_over = false;
   while (!is_over) {
-    await_readable(right.fd(), 1'000'000'000);
+    wait_readable(right.fd(), 1'000'000'000);
     right.receive(kLarge, [&](const Frame& frame) {
-      if (frame.kind == FrameKind::Meet) next += frame.rank == next && frame.bytes == size_t(next) * 7;
+      if (frame.kind == FrameKind::Barrier) next += frame.rank == next && frame.bytes == size_t(next) * 7;
       if (frame.kind == FrameKind::Delivery) large = frame.bytes;
       is_over = frame.kind == FrameKind::Bye;
     });

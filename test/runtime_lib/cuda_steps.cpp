@@ -264,7 +264,7 @@ TEST_CASE("cuda steps: a count over its bound is the input's fault, after the it
   CHECK(run(6) == 1);
 }
 
-TEST_CASE("cuda steps: a flag that nobody raises times out; so does a collective that a rank does not enter") {
+TEST_CASE("cuda steps: a flag that nobody signals times out; so does a collective that a rank does not enter") {
   const Signal flag{0, 1, all_ranks(2)};
   const auto code_without = [&](int missing) {
     return run_ranks({.count = 2, .timeout = 0.2}, [&, missing](Rank& r) {

@@ -88,7 +88,8 @@ TEST_CASE("launch: environments of launchers") {
        "1 of 2 on several machines"},
       {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}},
        "1 of 2 in torchrun-29500?"},
-      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "1 of 2 in "},  // exit 6 where they meet: bad_ranks_check.py
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}},
+       "1 of 2 in "},  // exit 6 where they wait for each other: bad_ranks_check.py
       {{{"RANK", "1"}}, "exit 6"},
       {{{"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}}, "exit 6"},
       // What lies around of another launcher does not name the job, nor is it half an environment.

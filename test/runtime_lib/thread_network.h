@@ -20,7 +20,7 @@ struct Post {
   std::mutex mutex;
   std::map<Key, std::deque<std::vector<char>>> parcels;
   std::vector<weft::World*> worlds;
-  int arrived = 0, meetings = 0;
+  int arrived = 0, barriers = 0;
 };
 
 class ThreadNetwork final : public weft::Network {
@@ -36,22 +36,22 @@ class ThreadNetwork final : public weft::Network {
   void post(int to, const weft::Word& word, uint32_t value) override {
     const int64_t offset = reinterpret_cast<const char*>(&word) - post_.worlds[size_t(rank_)]->memory();
     const weft::World& theirs = *post_.worlds[size_t(to)];
-    theirs.raise(rank_, *reinterpret_cast<weft::Word*>(theirs.memory() + offset), value);
+    theirs.signal(rank_, *reinterpret_cast<weft::Word*>(theirs.memory() + offset), value);
   }
   [[noreturn]] void abort(int code) override { _exit(code); }
 
-  bool meet(double timeout) override {
+  bool barrier(double timeout) override {
     const int64_t deadline = weft::now_ns() + int64_t(timeout * 1e9);
     int before = 0;
     {
       const std::lock_guard lock(post_.mutex);
-      before = post_.meetings;
-      if (++post_.arrived == int(post_.worlds.size())) post_.arrived = 0, ++post_.meetings;
+      before = post_.barriers;
+      if (++post_.arrived == int(post_.worlds.size())) post_.arrived = 0, ++post_.barriers;
     }
     for (int turn = 0; weft::now_ns() < deadline; ++turn) {
       {
         const std::lock_guard lock(post_.mutex);
-        if (post_.meetings != before) return true;
+        if (post_.barriers != before) return true;
       }
       const weft::World& world = *post_.worlds[size_t(rank_)];
       if (world.has_failed()) throw weft::Failure{world.failure(), ""};

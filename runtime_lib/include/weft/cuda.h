@@ -118,12 +118,12 @@ class Rank {
   /// Element i of the signal is done once the stream has come here. Without a group it is an event between streams of
   /// this rank, with one a flag in the window of every rank of the group.
   void signal(const Signal& signal, int i = 0);
-  /// The stream waits for element i, raised by every rank of the signal's group.
+  /// The stream waits for element i, signalled by every rank of the signal's group.
   void wait(const Signal& signal, int i = 0);
   /// All ranks of the group have come here on this stream.
   void barrier(const Group& group);
-  /// Before a kernel that awaits this rank's other streams: what a library makes at its first collective of a group is
-  /// made now, since it may wait for the device.
+  /// Before a kernel that waits for this rank's other streams: what a library makes at its first collective of a group
+  /// is made now, since it may wait for the device.
   void prepare(const Group& group);
   Peers peers(const Group& group);
   /// A run-time length that exceeds its bound ends the program with exit 1 after the iteration, naming the value.

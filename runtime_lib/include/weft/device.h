@@ -229,13 +229,13 @@ WEFT_DEVICE void Peers::signal(const Signal& signal, int i) const {
     store_release(flag(p, signal.slot + i), *epoch);
 }
 
-/// The last block to come ends the meeting, and leaves the words as the next one needs them, of whatever kernel. A
+/// The last block to come ends the barrier, and leaves the words as the next one needs them, of whatever kernel. A
 /// block that does not come waits for a peer: that wait is to run out of time first, since it knows what is missing.
-WEFT_DEVICE bool Peers::meet() const {
+WEFT_DEVICE bool Peers::block_barrier() const {
   __syncthreads();
   bool late = false;
   if (threadIdx.x == 0) {
-    uint32_t *const come = meetings, *const over = meetings + 1;
+    uint32_t *const come = block_words, *const over = block_words + 1;
     const uint32_t next = *over + 1;
     if (add_acquire_release(come, 1u) + 1 == gridDim.x) {
       *come = 0;

@@ -191,7 +191,7 @@ struct ProductColumn {
 /// y[batch][row][column] by put(batch, row, column, sum), for each of them once: the sum over k of left(batch, row, k)
 /// times right(batch, k, column), which have the type Sum, with a TensorTile its own. Blocks have Tile::kThreads
 /// threads and take tiles in turn; sums are taken in the order of k (of every 16, with tensor cores), whatever the
-/// grid. All threads of a block meet between two products.
+/// grid. A barrier of the block stands between two products.
 template <class Tile, class Sum, class Left, class Right, class Put>
 WEFT_DEVICE void multiply(const Product& product, Left&& left, Right&& right, Put&& put) {
   const int64_t row_tiles = (product.rows + Tile::kM - 1) / Tile::kM;

@@ -47,7 +47,7 @@ WEFT_DEVICE T* shared() {
 #endif
 }
 
-/// What the steps of a loop over chunks keep there, one step after another: all threads of the block meet in between.
+/// What the steps of a loop over chunks keep there, one step after another: with a barrier of the block in between.
 /// The largest is a tile that is transposed, of 8-byte elements.
 inline constexpr int kStepRoom = 32 * 33 * 8;
 

@@ -20,7 +20,8 @@ struct Peers {
 
   template <class T>
   T* at(int peer, Window<T> buffer) const;
-  /// Waits until every rank of the signal's group has raised element i in this iteration. On the stream's thread only.
+  /// Waits until every rank of the signal's group has signalled element i in this iteration. On the stream's thread
+  /// only.
   void wait(const Signal& signal, int i = 0) const;
   /// Element i is done: from any thread.
   void signal(const Signal& signal, int i = 0) const;
@@ -66,7 +67,7 @@ class Rank {
   Team& team() const { return *team_; }
 
   /// Runs `body` if this is the step's stream. A body may loop and hold further steps of the same stream. What stands
-  /// outside steps runs on every stream's thread: so a predicate or trip count is awaited there, by all streams.
+  /// outside steps runs on every stream's thread: so all streams wait there for a predicate or trip count.
   template <class Body>
   void step(const Step& step, Body&& body) {
     this->step(step, 0, static_cast<Body&&>(body));
@@ -80,7 +81,7 @@ class Rank {
   }
   /// Element i of the signal is done in this iteration. From any thread.
   void signal(const Signal& signal, int i = 0);
-  /// Waits until element i is raised, by every rank of the signal's group.
+  /// Waits until element i is signalled by every rank of the signal's group.
   void wait(const Signal& signal, int i = 0);
   /// All ranks of the group have come here on this stream.
   void barrier(const Group& group);
@@ -184,7 +185,7 @@ class Rank {
   void enter(const Step& step, int64_t index);
   void leave();
   bool shares_memory_with(int peer) const;
-  void await_flag(int of_rank, int slot, const char* what, int i);
+  void wait_for_flag(int of_rank, int slot, const char* what, int i);
   void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e);
   void reduce_split(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst, const Exchange& e);
   void reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e);

@@ -10,8 +10,8 @@
 #include "weft/contract.h"
 #include "weft/host.h"
 #include "weft/math.h"
+#include "weft/planes.h"
 #include "weft/random.h"
-#include "weft/window.h"
 
 // Vector reductions in which NaN wins.
 #pragma omp declare reduction(weft_maximum                                \

@@ -10,7 +10,7 @@ inline constexpr int kMaxPeers = 32;
 /// Blocks of a kernel that waits for peers: all must be resident.
 inline constexpr int kMaxPeerBlocks = 32;
 
-/// What is awaited where it is no element of a signal: the peers at a barrier, the other blocks of the kernel.
+/// What a wait is for where it is no element of a signal: the peers at a barrier, the other blocks of the kernel.
 inline constexpr int32_t kAtBarrier = -1, kOfBlocks = -2;
 
 /// In host memory: the first wait of a rank that ran out of time, or its first count over the bound, written by a
@@ -29,11 +29,11 @@ struct Peers {
   int barrier_slot;          // flags of barrier() on this stream: one a block
   int ranks[kMaxPeers];      // by index in the group: numbers in the world
   char* windows[kMaxPeers];  // by index in the group
-  uint32_t* inbox;           // flags in my window: [slot][rank in the world that raised it]
+  uint32_t* inbox;           // flags in my window: [slot][rank in the world that signalled it]
   int64_t flags;             // offset in a window of its inbox
   const uint32_t* epoch;     // iterations started, in device memory, so that a captured graph can be replayed
   uint32_t* barriers;        // [block][rank in the world]: barriers that this rank has entered with it on this stream
-  uint32_t* meetings;        // of the blocks of this stream's kernels: those that have come to one, those that are over
+  uint32_t* block_words;     // of the blocks of this stream's kernels: those that have come to one, those that are over
   Fault* fault;
   uint64_t timeout_ns;
 
@@ -41,17 +41,17 @@ struct Peers {
   WEFT_DEVICE T* at(int peer, Window<T> buffer) const {
     return reinterpret_cast<T*>(windows[peer] + buffer.offset);
   }
-  /// The whole block waits until every rank of the group has raised element i in this iteration, or this rank where it
-  /// is between its streams. False: leave.
+  /// The whole block waits until every rank of the group has signalled element i in this iteration, or this rank where
+  /// it is between its streams. False: leave.
   WEFT_DEVICE bool wait(const Signal& signal, int i = 0) const;
   /// Element i is done: what the calling block wrote before is visible to who waits for it. By one block of a kernel.
   WEFT_DEVICE void signal(const Signal& signal, int i = 0) const;
   /// All blocks of this kernel have come here, and what they wrote before is visible. False: leave the kernel.
-  WEFT_DEVICE bool meet() const;
+  WEFT_DEVICE bool block_barrier() const;
   /// The same block of every rank has come here, and what they wrote before is visible. False: leave the kernel.
   WEFT_DEVICE bool barrier() const;
 
-  /// The flag that this rank raises in the window of a peer.
+  /// The flag that this rank signals in the window of a peer.
   WEFT_DEVICE uint32_t* flag(int peer, int slot) const {
     return reinterpret_cast<uint32_t*>(windows[peer] + flags) + int64_t{slot} * world + rank;
   }

@@ -1,4 +1,4 @@
-// Windows of convolutions: the columns that make one a product of matrices, and convolutions of single channels.
+// What host kernels do to planes under a sliding window: unfold them into products of matrices, pool, convolve.
 #pragma once
 #include <algorithm>
 #include <cstdint>

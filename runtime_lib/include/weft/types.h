@@ -89,13 +89,13 @@ struct Window : Place<T> {
 template <class T>
 struct Weight : Place<T> {};
 
-/// `count` flags: "element i is done in this iteration". Raised once an element and iteration. With a group each rank
-/// of the group raises its own, and a wait is for all of them; without a group it orders two streams of one rank. The
-/// slots of a signal with a group are the same in all programs of an executable.
+/// `count` flags: "element i is done in this iteration". Signalled once an element and iteration. With a group each
+/// rank of the group signals its own, and a wait is for all of them; without a group it orders two streams of one rank.
+/// The slots of a signal with a group are the same in all programs of an executable.
 struct Signal {
   int slot, count;
   Group group = {};
-  bool in_kernel = false;  // on a device, without a group: a flag of this rank, which a kernel raises or awaits
+  bool in_kernel = false;  // on a device, without a group: a flag of this rank, which a kernel signals or waits for
   constexpr int end() const { return slot + count; }
 };
 

@@ -38,6 +38,7 @@ class Group:
     failures: list = dataclasses.field(default_factory=list)
     skips: list = dataclasses.field(default_factory=list)
     seconds: float = 0.0
+    processor_seconds: float = 0.0
 
 
 def find_groups():
@@ -75,8 +76,10 @@ def run_group(group, level):
         for line in process.stdout:
             out.write(line)
             take_line(group, line.rstrip("\n"), tail)
-    status = process.wait()
+    _, status, used = os.wait4(process.pid, 0)
+    status = process.returncode = os.waitstatus_to_exitcode(status)
     group.seconds = time.monotonic() - start
+    group.processor_seconds = used.ru_utime + used.ru_stime
     if status != 0 and not group.failures:
         group.failures.append((group.name, f"exited with {status}"))
         print(f"FAIL {group.name}: exited with {status}; its last lines:")
@@ -102,9 +105,9 @@ def take_line(group, line, tail):
 
 
 def print_table(groups):
-    print(f"\n{'group':<22}{'label':<7}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
+    print(f"\n{'group':<22}{'label':<7}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}{'of cores':>10}")
     for group in groups:
-        counts = f"{group.passed:>8}{len(group.failures):>8}{len(group.skips):>9}{group.seconds:>9.1f}"
+        counts = f"{group.passed:>8}{len(group.failures):>8}{len(group.skips):>9}{group.seconds:>9.1f}{group.processor_seconds:>10.1f}"
         print(f"{group.name:<22}{group.label:<7}{counts}")
     reasons = collections.Counter((group.name, reason) for group in groups for _, reason in group.skips)
     if reasons:
@@ -118,7 +121,7 @@ def print_table(groups):
 def write_report(groups):
     report = [
         {"group": g.name, "label": g.label, "passed": g.passed, "failed": g.failures, "skipped": g.skips,
-         "seconds": round(g.seconds, 1)}
+         "seconds": round(g.seconds, 1), "processor_seconds": round(g.processor_seconds, 1)}
         for g in groups
     ]
     path = ROOT / "build" / "test" / "report.json"

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "backend/pack.h"
+#include "backend/precompiled.h"
 #include "ir/base/children.h"
 #include "ir/base/output_file.h"
 
@@ -129,12 +130,22 @@ std::vector<std::string> path_flags(const BuildOptions& options, const fs::path&
           "-ffile-prefix-map=" + fs::absolute(options.runtime_dir).string() + "=runtime_lib"};
 }
 
-Command host_command(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
-  const bool kernel = file.starts_with("kernels/");
+/// The compiler and the flags that all files of a kind share.
+Command host_compiler(const Target& target, const BuildOptions& options, bool kernel) {
   Command command = {options.compiler, "-std=c++20", kernel && !options.quick ? "-O3" : "-O1"};
   if (target.kind == Target::Kind::Host) command.push_back("-march=" + arch_of(target));
   for (const char* flag : {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-w", "-pipe"})
     command.emplace_back(flag);
+  return command;
+}
+
+Command host_command(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
+  Command command = host_compiler(target, options, file.starts_with("kernels/"));
+  if (target.kind == Target::Kind::Host && !options.precompiled.empty()) {
+    const std::string include = (fs::path(options.runtime_dir) / "include").string();
+    const std::string headers = precompiled_headers(options.precompiled, command, include);
+    if (!headers.empty()) command.push_back("-I" + headers);
+  }
   for (const std::string& flag : path_flags(options, root, file)) command.push_back(flag);
   return command;
 }

@@ -148,6 +148,11 @@ std::string find_compiler() {
   return "";
 }
 
+std::string precompiled_folder() {
+  const char* folder = std::getenv("WEFT_PRECOMPILED_HEADERS");
+  return folder ? folder : "";
+}
+
 std::vector<std::string> find_mpi(const std::string& wrapper) {
   const Finished shown = run_program({wrapper, "-show"}, 60);
   if (shown.exit_code != 0) return {};
@@ -191,6 +196,7 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
                            .over_mpi = options.transport_mpi,
                            .mpi_flags = mpi,
                            .cuda_dir = cuda,
+                           .precompiled = precompiled_folder(),
                            .jobs = 0,
                            .progress = !options.quiet};
   progress(options, format("compiling {} kernels with {}", plan.kernels.size(), compiler));

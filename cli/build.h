@@ -25,6 +25,9 @@ std::string find_cuda();
 /// The C++ compiler of emitted programs: g++, or clang++ where there is none. Empty if there is neither.
 std::string find_compiler();
 
+/// The folder that WEFT_PRECOMPILED_HEADERS names: for those who build many programs in a row. Empty if there is none.
+std::string precompiled_folder();
+
 /// What the compiler wrapper of an MPI adds to the commands that compile and link; empty if it cannot be run.
 std::vector<std::string> find_mpi(const std::string& wrapper);
 

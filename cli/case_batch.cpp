@@ -212,6 +212,7 @@ bool Batch::build(const std::vector<Ready*>& group, const std::string& program, 
                            .runtime_library = runtime_.library,
                            .compiler = find_compiler(),
                            .cuda_dir = cuda ? find_cuda() : "",
+                           .precompiled = precompiled_folder(),
                            .quick = true,
                            .jobs = 1,
                            .progress = false};

@@ -64,6 +64,7 @@ def run_groups(groups, level):
 def run_group(group, level):
     print(f"-- {group.name}", flush=True)
     environment = dict(os.environ, WEFT_TEST_LABEL=level, PYTHONPATH=str(ROOT / "test"), PYTHONUNBUFFERED="1")
+    environment.setdefault("WEFT_PRECOMPILED_HEADERS", str(ROOT / "build" / "test" / "precompiled"))
     log = ROOT / "build" / "test" / f"{group.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()

@@ -41,7 +41,7 @@ RANDOM_GRAPHS = "1000" if harness.FULL else "150"
 SLOW_CASES = ["mutations at every site of every fixture", "mutations: two stages with a transfer",
               "20000 ops fuse in about a second"]
 # The sanitizers write the folder's name into what they compile.
-OTHER_BYTES = "emit: the same plan gives the same executable in another folder"
+OTHER_BYTES = "emit: the same plan gives the same executable in another folder*"
 
 
 def build(preset, targets):
@@ -69,9 +69,11 @@ def sanitizing_compiler(preset, folder):
     runtime = harness.ROOT / "build" / preset / "runtime_lib" / "libweft_runtime.a"
     (tools / "g++").write_text(WRAPPER.format(compiler=shutil.which("g++"), flags=FLAGS[preset], runtime=runtime))
     (tools / "g++").chmod(0o755)
-    os.environ["PATH"] = f"{tools}:{path}"
+    headers = os.environ.get("WEFT_PRECOMPILED_HEADERS", "")
+    # Other flags than those that the compiler knows of need precompiled headers of their own.
+    os.environ.update(PATH=f"{tools}:{path}", WEFT_PRECOMPILED_HEADERS=str(folder / f"{preset}_headers"))
     yield
-    os.environ["PATH"] = path
+    os.environ.update(PATH=path, WEFT_PRECOMPILED_HEADERS=headers)
 
 
 def compile_checked(preset, model, flags, program):

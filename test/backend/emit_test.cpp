@@ -25,20 +25,27 @@ std::string bytes_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("emit: the same plan gives the same executable in another folder") {
+TEST_CASE("emit: the same plan gives the same executable in another folder, and with precompiled headers") {
   std::string first;
-  for (int round = 0; round < 2; ++round) {
+  const TestFolder headers;
+  for (int round = 0; round < 3; ++round) {
     std::vector<KernelCase> cases;
     cases.push_back(adding());
     const std::unique_ptr<PlanOfCases> made = plan_of(cases);
     Diags diags;
     const TestFolder folder;
-    REQUIRE(build_executable(made->plan, emit(made->plan, diags), build_options(folder.path, folder.path + "/x"),
-                             diags) == BuildResult::Built);
+    BuildOptions options = build_options(folder.path, folder.path + "/x");
+    if (round == 2) options.precompiled = headers.path;
+    REQUIRE(build_executable(made->plan, emit(made->plan, diags), options, diags) == BuildResult::Built);
     const std::string bytes = bytes_of(folder.path + "/x");
     if (round) CHECK(bytes == first);
     first = bytes;
   }
+  // One folder for the flags of kernels and one for those of the program.
+  size_t made = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(headers.path))
+    made += std::filesystem::exists(folder.path() / "weft" / "kernel.h.gch");
+  CHECK(made == 2);
 }
 
 TEST_CASE("emit: a scatter whose result is used in the same kernel is refused") {

@@ -1,0 +1,77 @@
+#include "backend/precompiled.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "ir/base/text.h"
+
+namespace weftc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// What emitted host programs include: kernel files the first, program.cpp the second.
+constexpr const char* kHeaders[] = {"weft/kernel.h", "weft/host.h"};
+
+/// GCC does not notice that a header has changed since: its text is part of the folder's name.
+std::string key_of(const std::vector<std::string>& command, const fs::path& include) {
+  std::vector<fs::path> headers;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(include))
+    if (entry.is_regular_file()) headers.push_back(entry.path());
+  std::sort(headers.begin(), headers.end());
+  std::string all = join(command, " ") + " " + include.string();
+  for (const fs::path& header : headers) {
+    std::ifstream in(header, std::ios::binary);
+    all += "\n" + header.string() + "\n";
+    all.append(std::istreambuf_iterator<char>(in), {});
+  }
+  return format("{}", std::hash<std::string>()(all));
+}
+
+/// Runs a command and says whether it ended well; what it prints is left out.
+bool succeeds(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  for (const int stream : {1, 2}) posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_WRONLY, 0);
+  pid_t child = 0;
+  const bool started = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ) == 0;
+  posix_spawn_file_actions_destroy(&actions);
+  int status = 0;
+  return started && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace
+
+std::string precompiled_headers(const std::string& cache, const std::vector<std::string>& command,
+                                const std::string& include) {
+  const fs::path folder = fs::absolute(cache) / key_of(command, include);
+  std::error_code error;
+  if (fs::exists(folder, error)) return folder.string();
+  // Several compilers may make the same folder at once: each its own, and the first gives it its name.
+  const fs::path own = format("{}.{}", folder.string(), getpid());
+  fs::create_directories(own / "weft", error);
+  for (const char* header : kHeaders) {
+    std::vector<std::string> make = command;
+    const std::string to = (own / header).string() + ".gch", from = (fs::path(include) / header).string();
+    make.insert(make.end(), {"-I" + include, "-x", "c++-header", "-o", to, from});
+    if (!error && succeeds(make)) continue;
+    fs::remove_all(own, error);
+    return "";
+  }
+  fs::rename(own, folder, error);
+  if (error) fs::remove_all(own, error);
+  return fs::exists(folder, error) ? folder.string() : "";
+}
+
+}  // namespace weftc

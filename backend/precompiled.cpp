@@ -65,6 +65,8 @@ std::string precompiled_headers(const std::string& cache, const std::vector<std:
     std::vector<std::string> make = command;
     const std::string to = (own / header).string() + ".gch", from = (fs::path(include) / header).string();
     make.insert(make.end(), {"-I" + include, "-x", "c++-header", "-o", to, from});
+    // A second #include of the header in a file finds this folder again, and wants the text.
+    fs::create_symlink(fs::absolute(from), own / header, error);
     if (!error && succeeds(make)) continue;
     fs::remove_all(own, error);
     return "";

@@ -10,6 +10,7 @@
 #include "cli/comparison.h"
 #include "cli/compile.h"
 #include "cli/process.h"
+#include "cli/reference.h"
 #include "ir/base/check.h"
 #include "ir/evaluate/evaluate.h"
 
@@ -18,6 +19,7 @@ namespace weftc {
 namespace {
 
 constexpr double kRunSeconds = 60;
+constexpr const char* kNoData = "-";  // in place of a folder: seeded inputs and the reference evaluation
 // One compiler run for several cases saves reading the headers; one that is too long keeps a core from its share.
 constexpr size_t kGroupBytes = 250'000, kGroupCases = 48;
 
@@ -58,6 +60,7 @@ class CaseCompiler {
   std::optional<Ready> compile(CaseResult& result);
 
  private:
+  bool has_data() const { return case_.data != kNoData; }
   bool read_data(Diags& diags);
   std::unique_ptr<Compilation> compile_pinned(Diags& diags);
   bool bind_inputs(Options& options, int level) const;
@@ -114,9 +117,7 @@ std::unique_ptr<Compilation> CaseCompiler::compile_pinned(Diags& diags) {
 
 /// Without a kernel the graph can still be right.
 CaseResult CaseCompiler::evaluate_reference(const Compilation& c, const std::string& why) const {
-  std::vector<Tensor> inputs;
-  for (const ValueId id : c.module.graph.inputs()) inputs.push_back(data_.inputs.at(c.module.graph.value(id).name));
-  const EvalResult result = evaluate(c.module, inputs);
+  const EvalResult result = evaluate(c.module, inputs_in_order(c.module, data_));
   if (!result.error.empty()) return {"wrong", "reference: " + result.error};
   for (size_t i = 0; i < result.outputs.size(); ++i) {
     const std::string& name = c.module.graph.outputs()[i].name;
@@ -148,9 +149,14 @@ std::optional<Ready> CaseCompiler::compile(CaseResult& result) {
     return {};
   }
   std::unique_ptr<Compilation> c;
-  if (read_data(diags)) c = compile_pinned(diags);
+  if (!has_data()) {
+    c = compile_graph(options_, diags);
+    if (c) data_ = reference_data(*c, options_, diags);
+  } else if (read_data(diags)) {
+    c = compile_pinned(diags);
+  }
   if (c) c->module.name = space_;
-  if (!c || !compile_plan(*c, options_, diags)) {
+  if (!c || !diags.ok() || !compile_plan(*c, options_, diags)) {
     result = {"refused", first_error(diags)};
     return {};
   }
@@ -168,12 +174,14 @@ std::optional<Ready> CaseCompiler::compile(CaseResult& result) {
                tolerance};
 }
 
+/// Its first argument says which case it is. What that case's arguments begin with is the case's name again, and stays
+/// so in the ranks that the program starts by executing itself.
 std::string group_text(const std::vector<Ready*>& group) {
   std::string text = "#include <cstring>\n";
   for (const Ready* one : group) text += one->program + "\n";
-  text += "int main(int argc, char** argv) {\n  const char* name = argc > 1 ? argv[1] : \"\";\n";
+  text += "int main(int argc, char** argv) {\n  if (argc > 1 && strncmp(argv[0], \"case_\", 5)) --argc, ++argv;\n";
   for (const Ready* one : group)
-    text += format("  if (!strcmp(name, \"{}\")) return weft::main(model::{}::kExecutable, argc - 1, argv + 1);\n",
+    text += format("  if (!strcmp(argv[0], \"{}\")) return weft::main(model::{}::kExecutable, argc, argv);\n",
                    one->space, one->space);
   return text + "  return 2;\n}\n";
 }
@@ -226,6 +234,7 @@ bool Batch::build(const std::vector<Ready*>& group, const std::string& program, 
 CaseResult Batch::run_case(const Ready& ready, const std::string& program) const {
   const std::string folder = work_.path() + "/" + ready.space;
   std::vector<std::string> command = {program, ready.space, "--timeout", "20", "--threads", "1"};
+  command.insert(command.end(), options_.run_args.begin(), options_.run_args.end());
   if (weights_bytes(ready.compilation->plan) > 0) {
     const std::string path = folder + "/weights.bin";
     OutputFile file(path);

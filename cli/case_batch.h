@@ -15,7 +15,7 @@ struct ManyCase {
   std::vector<std::string> flags;
 };
 
-/// "passed", "refused", "no_kernel", "wrong", "failed"; see test/conformance/verify_many.py.
+/// "passed", "refused", "no_kernel", "wrong", "failed"; see test/verify_many.py.
 struct CaseResult {
   std::string status, detail;
 };

@@ -159,6 +159,7 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
   if (takes(Verb::kMany)) {
     app.add_option("--list", options.list, "a file with a case a line")->required()->type_name("FILE");
     app.add_option("--jobs", options.jobs, "processes")->check(CLI::Range(1, 1024))->capture_default_str();
+    app.add_option("--run-args", given.run_args, "arguments for every program, split at blanks")->type_name("TEXT");
   }
 }
 
@@ -209,9 +210,9 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   if (verb.flags & Verb::kTune) {
     if (options.schedules.empty()) throw CLI::ValidationError("tune needs --schedule: the mesh, and where weights lie");
     if (options.chunks.empty()) options.chunks = {2, 4, 8};
-    for (const std::string& word : split(given.run_args, ' '))
-      if (!word.empty()) options.run_args.push_back(word);
   }
+  for (const std::string& word : split(given.run_args, ' '))
+    if (!word.empty()) options.run_args.push_back(word);
   if (given.transport == "mpi") options.transport_mpi = true;
   if (given.target == "cuda") {
     options.target = cuda_target(split(given.arch.empty() ? "sm_80,sm_90" : given.arch, ','));
@@ -280,6 +281,7 @@ bool parse_model_flags(const std::vector<std::string>& flags, Options& options, 
   FlagTexts given;
   add_model_flags(app, given);
   app.add_option("--tolerance", options.tolerance);
+  add_list(app, "--schedule", options.schedules, "FILE", "");
   try {
     // CLI11 takes the arguments from the back.
     app.parse(std::vector<std::string>(flags.rbegin(), flags.rend()));

@@ -53,7 +53,7 @@ struct Options {
   int jobs = 1;
   std::vector<std::string> collectives;  // tune
   std::vector<int> chunks;
-  std::vector<std::string> run_args;
+  std::vector<std::string> run_args;  // verify-many too
   int pairs = 30;
 };
 
@@ -89,8 +89,8 @@ CommandLine parse_command_line(int argc, const char* const* argv, const Verb* ve
 /// A host target by its -march name; nothing if it is not one that is known.
 std::optional<Target> host_target(const std::string& arch);
 
-/// The flags of one line of a list, of those that say what to compile (--dim, --shape, --bind), and --tolerance. False
-/// with `why`.
+/// The flags of one line of a list, of those that say what to compile (--dim, --shape, --bind, --schedule), and
+/// --tolerance. False with `why`.
 bool parse_model_flags(const std::vector<std::string>& flags, Options& options, std::string& why);
 
 }  // namespace weftc

@@ -9,6 +9,7 @@
 #include "cli/comparison.h"
 #include "cli/compile.h"
 #include "cli/process.h"
+#include "cli/reference.h"
 #include "cli/table.h"
 #include "ir/evaluate/evaluate.h"
 
@@ -16,7 +17,6 @@ namespace weftc {
 
 namespace {
 
-constexpr uint64_t kSeed = 1;
 constexpr double kRunSeconds = 600;
 
 struct Row {
@@ -41,8 +41,6 @@ class Verifier {
  private:
   Row& fill(Row& row, const std::string& schedule, int number);
   std::unique_ptr<Compilation> compile(Options& options, Diags& diags) const;
-  KnownData known_data(const Compilation& c, const Options& options, Diags& diags) const;
-  std::vector<Tensor> inputs_in_order(const Module& module, const KnownData& data) const;
   std::string find_divergence(const Options& options, const KnownData& data, const std::string& folder) const;
   std::string first_difference(const Compilation& c, const std::vector<ValueId>& taps, const KnownData& data,
                                const std::string& program, const std::string& folder) const;
@@ -79,51 +77,6 @@ std::unique_ptr<Compilation> Verifier::compile(Options& options, Diags& diags) c
   }
   diags = std::move(first);
   return c;
-}
-
-std::vector<Tensor> Verifier::inputs_in_order(const Module& module, const KnownData& data) const {
-  std::vector<Tensor> inputs;
-  for (const ValueId id : module.graph.inputs()) inputs.push_back(data.inputs.at(module.graph.value(id).name));
-  return inputs;
-}
-
-/// The length of a state that grows must leave room: half of its bound.
-TensorType with_room(TensorType type) {
-  for (Extent& e : type.shape)
-    if (e.count) e = {e.bound / 2, {}};
-  return type;
-}
-
-/// What --data said, or seeded inputs and what the reference makes of them: of the graph before layouts, as the model
-/// has it (no rule has simplified it), on one rank; of the compiled graph where ranks have inputs of their own.
-KnownData Verifier::known_data(const Compilation& c, const Options& options, Diags& diags) const {
-  if (data_) return *data_;
-  KnownData data;
-  for (const ValueId id : c.module.graph.inputs()) {
-    const Mesh mesh = c.module.mesh(c.module.graph, c.module.graph.producer_op(id).place);
-    const std::string& name = c.module.graph.value(id).name;
-    const bool is_state = std::any_of(c.module.states.begin(), c.module.states.end(),
-                                      [&](const State& state) { return state.input == name; });
-    const TensorType type = is_state ? with_room(c.module.graph.type(id)) : c.module.graph.type(id);
-    data.inputs.emplace(name, seeded_tensor(name, type.dtype, stacked_dims(type, mesh), kSeed));
-  }
-  std::unique_ptr<Compilation> source;
-  if (!c.schedule.per_rank) {
-    Options until = options;
-    until.stop_after = "decompose";
-    until.skip_passes = {"simplify"};
-    source = compile_graph(until, diags);
-    if (!source) return data;
-  }
-  const Module& reference = source ? source->module : c.module;
-  const EvalResult result = evaluate(reference, inputs_in_order(reference, data));
-  if (!result.error.empty()) {
-    diags.error("reference", Loc::in_file(options.model), "the reference evaluation failed: {}", result.error);
-    return data;
-  }
-  for (size_t i = 0; i < result.outputs.size(); ++i)
-    data.outputs.emplace(reference.graph.outputs()[i].name, result.outputs[i]);
-  return data;
 }
 
 /// The values that lie in memory between kernels and have a global meaning become outputs tap_0, tap_1 ...
@@ -214,7 +167,7 @@ Row& Verifier::fill(Row& row, const std::string& schedule, int number) {
     return row.ends(code, "not built");
   }
   if (!data_) progress(options, "evaluating the reference");
-  const KnownData data = known_data(*c, options, diags);
+  const KnownData data = data_ ? *data_ : reference_data(*c, options, diags);
   if (const int code = finish(diags); code != 0) return row.ends(code, "no reference");
   const Comparison comparison =
       run_and_compare({options.output}, c->plan, data, tolerance_of(options, c->module.graph), folder, kRunSeconds);

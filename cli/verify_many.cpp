@@ -1,5 +1,5 @@
 // `weft verify-many`: a list of cases in batches, each in a process of its own, so that a case that takes the compiler
-// down is one failed case. test/conformance/verify_many.py has the protocol.
+// down is one failed case. test/verify_many.py has the protocol.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

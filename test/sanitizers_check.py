@@ -1,8 +1,9 @@
 # test: slow, lane sanitizers
-"""Everything that runs, under sanitizers: the compiler's tests, the fixtures' programs on their ranks and the runtime
-under the address and undefined-behaviour ones; the collectives and programs with ranks as threads under the thread one.
+"""Everything that runs, under sanitizers: a third of the fixtures' programs (`full`: all, and the compiler's tests) and the
+runtime under the address and undefined-behaviour ones; another third with ranks as threads, and the runtime, under the
+thread one.
 
-A fixture's program is what `weft verify` builds, runs and compares with the reference evaluation: a compiler named
+A fixture's program is what `weft verify-many` builds, runs and compares with the reference evaluation: a compiler named
 g++ stands first in PATH, adds the sanitizers, and links the runtime library that was built with them."""
 
 import contextlib
@@ -14,6 +15,7 @@ import numpy as np
 import unit_check
 
 import harness
+from fixture_turns import FIXTURES, fixtures_of, verify_fixtures
 
 WRAPPER = """#!/bin/sh
 # -s would take the names out of a report; optimising further only costs time here.
@@ -30,18 +32,15 @@ exec {compiler} {flags} -fno-omit-frame-pointer "$@"
 """
 FLAGS = {"asan": "-fsanitize=address,undefined -fno-sanitize-recover=all", "tsan": "-fsanitize=thread"}
 MARKS = {"asan": [b"__asan_init", b"__ubsan_handle"], "tsan": [b"__tsan_init"]}
-FIXTURES = harness.ROOT / "test" / "fixtures"
 MLP = harness.ROOT / "samples" / "mlp"
 
 # Ranks as threads of one process: collectives, chunks on two streams, a loop around a collective, a pipeline.
 THREADED = ["mlp_column_row", "far_overlap", "loop_all_reduce", "two_places", "vocabulary_ragged"]
 
 # Random graphs of each kind; test/passes draws thousands without sanitizers.
-RANDOM_GRAPHS = "1000" if harness.FULL else "150"
-SLOW_CASES = ["mutations at every site of every fixture", "mutations: two stages with a transfer",
-              "20000 ops fuse in about a second"]
+RANDOM_GRAPHS = "1000"
 # The sanitizers write the folder's name into what they compile.
-OTHER_BYTES = "emit: the same plan gives the same executable in another folder*"
+OTHER_BYTES = "emit: the same plan gives the same executable*"
 
 
 def build(preset, targets):
@@ -83,18 +82,9 @@ def compile_checked(preset, model, flags, program):
     return harness.check(f"{preset}/programs/{program.name} is instrumented", held, f"exit {status}: {err[-300:]}")
 
 
-def verify(name, model, schedules):
-    flags = [flag for schedule in schedules for flag in ("--schedule", schedule)]
-    status, out, err = harness.weft("verify", model, *flags)
-    harness.check(f"asan/programs/{name}", status == 0, f"exit {status}: {(out + err)[-400:]}")
-
-
 def check_programs(folder):
     compile_checked("asan", MLP / "mlp.onnxtxt", [], folder / "mlp")
-    for model in sorted(FIXTURES.glob("*.onnxtxt")):
-        if not model.stem.startswith("fail_"):
-            verify(model.stem, model, [model.with_suffix(".yaml")])
-    verify("mlp", MLP / "mlp.onnxtxt", sorted(MLP.glob("*.yaml")))
+    verify_fixtures(fixtures_of("asan"), "asan/fixture")
 
 
 def outputs_of(program, folder, *flags):
@@ -106,7 +96,8 @@ def outputs_of(program, folder, *flags):
 
 
 def check_threads(folder):
-    for name in THREADED:
+    verify_fixtures(fixtures_of("tsan"), "tsan/fixture", run_args="--ranks-as-threads")
+    for name in THREADED if harness.FULL else THREADED[:1]:
         program = folder / f"{name}_threads"
         model = FIXTURES / f"{name}.onnxtxt"
         if not compile_checked("tsan", model, ["--schedule", model.with_suffix(".yaml")], program):
@@ -120,22 +111,20 @@ def check_threads(folder):
 
 def check_units():
     os.environ["WEFT_RANDOM_GRAPHS"] = RANDOM_GRAPHS
-    left_out = [OTHER_BYTES] + ([] if harness.FULL else SLOW_CASES)
-    for case in left_out:
-        why = "sanitizers write paths into programs" if case == OTHER_BYTES else "minutes under sanitizers: in full"
-        harness.skipped(f"asan/weft_tests/{case.replace(': ', ', ')}", why)
+    harness.skipped(f"asan/weft_tests/{OTHER_BYTES.replace(': ', ', ')}", "sanitizers write paths into programs")
     # A comma would end a name there.
-    flags = ["--no-skipped-summary", "-tce=" + ",".join(case.replace("20000", "20*") for case in left_out)]
+    flags = ["--no-skipped-summary", "-tce=" + OTHER_BYTES]
     unit_check.run_executable(harness.ROOT / "build" / "asan" / "weft_tests", "asan/weft_tests", *flags)
 
 
 def main():
     folder = harness.scratch("sanitized")
-    if build("asan", ["weft_runtime", "runtime_tests", "weft_tests"]):
+    if build("asan", ["weft_runtime", "runtime_tests", *harness.FULL * ["weft_tests"]]):
         unit_check.run_executable(harness.ROOT / "build" / "asan" / "runtime_tests", "asan/runtime_tests")
         with sanitizing_compiler("asan", folder):
             check_programs(folder)
-            check_units()
+            if harness.FULL:
+                check_units()
     if build("tsan", ["weft_runtime", "runtime_tests"]):
         unit_check.run_executable(harness.ROOT / "build" / "tsan" / "runtime_tests", "tsan/runtime_tests")
         with sanitizing_compiler("tsan", folder):

@@ -1,16 +1,17 @@
 # test: slow
-"""Emitted CUDA executed on the CPU: the emulation's own tests, every fixture, GPT-2 and Llama on 1, 2 and 4 ranks, and
-ONNX's operator cases, each against the reference evaluation or known results."""
+"""Emitted CUDA executed on the CPU: the emulation's own tests, a third of the fixtures (`full`: all), GPT-2 and Llama on 1,
+2 and 4 ranks, and ONNX's operator cases, each against the reference evaluation or known results."""
 
 import sys
 
 import harness
 import unit_check
+from fixture_turns import fixtures_of, verify_fixtures
+from verify_many import report, verify_many
 
 sys.path[:0] = [str(harness.ROOT / "test" / folder) for folder in ("emulation", "conformance", "models")]
 from emulated import Emulated  # noqa: E402
 from run_node_cases import NODE_PACK, cases_of  # noqa: E402
-from verify_many import report, verify_many  # noqa: E402
 
 SAMPLES = harness.ROOT / "samples"
 
@@ -18,14 +19,6 @@ SAMPLES = harness.ROOT / "samples"
 def check_verify(emulated, name, *arguments):
     status, out, err = emulated.run("verify", *arguments, "--quiet")
     harness.check(name, status == 0, f"exit {status}: {(err or out)[-300:]}")
-
-
-def check_fixtures(emulated):
-    for model in sorted((harness.ROOT / "test" / "fixtures").glob("*.onnxtxt")):
-        schedule = model.with_suffix(".yaml")
-        if model.stem.startswith("fail_"):
-            continue
-        check_verify(emulated, f"fixture/{model.stem}", model, "--schedule", schedule)
 
 
 def make(script, path, *arguments):
@@ -66,7 +59,7 @@ def main():
     unit_check.run_executable(harness.BUILD / "emulation_tests", "emulation")
     unit_check.run_executable(harness.BUILD / "cuda_runtime_tests", "cuda_runtime")
     emulated = Emulated()
-    check_fixtures(emulated)
+    verify_fixtures(fixtures_of("emulation"), "fixture", emulated)
     check_models(emulated)
     check_node_cases(emulated)
 

@@ -1,7 +1,7 @@
 """Many models against known results in one compiler run: `weft verify-many --list FILE --jobs N`.
 
-FILE has one case a line: name, model, data folder (input_N and output_N as .pb or .npy) and further flags (those of
-models and --tolerance), with tabs between them. Open dims and inputs that determine a shape are pinned from the data. The
+FILE has one case a line: name, model, data folder (input_N and output_N as .pb or .npy; `-` for seeded inputs and the
+reference evaluation) and further flags (those of models, --schedule and --tolerance), with tabs between them. Open dims and inputs that determine a shape are pinned from the data. The
 compiler prints one JSON object a case, as soon as it knows: {"case": name, "status": S, "detail": text}; S is one of
 
     passed     compiled, ran, equal within tolerance
@@ -14,13 +14,10 @@ compiler prints one JSON object a case, as soon as it knows: {"case": name, "sta
 import collections
 import json
 import os
-import pathlib
 import subprocess
-import sys
 import threading
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-import harness  # noqa: E402
+import harness
 
 SECONDS_A_CASE = 60
 MAX_RESTARTS = 20
@@ -29,12 +26,12 @@ Case = collections.namedtuple("Case", "name model data flags", defaults=("",))
 Result = collections.namedtuple("Result", "case status detail")
 
 
-def verify_many(cases, folder, compiler=None):
+def verify_many(cases, folder, compiler=None, run_args=""):
     """One Result for each case. A compiler that dies is started again without the cases it has answered. `compiler`: an
-    Emulated, whose --target cuda is meant, else the build's own."""
+    Emulated, whose --target cuda is meant, else the build's own. `run_args`: of each program."""
     left, results, restarts = list(cases), [], 0
     while left:
-        answered, ending = run_once(left, folder, compiler)
+        answered, ending = run_once(left, folder, compiler, run_args)
         results += answered
         done = {result.case for result in answered}
         left = [case for case in left if case.name not in done]
@@ -48,11 +45,12 @@ def verify_many(cases, folder, compiler=None):
     return sorted(results, key=lambda result: order[result.case])
 
 
-def run_once(cases, folder, compiler):
+def run_once(cases, folder, compiler, run_args):
     listing = folder / "cases.txt"
     listing.write_text("".join("\t".join(map(str, case)).rstrip("\t") + "\n" for case in cases))
     command = compiler.command("verify-many") if compiler else [harness.WEFT, "verify-many"]
     command += ["--list", listing, "--jobs", str(harness.JOBS)]
+    command += ["--run-args", run_args] if run_args else []
     log = open(folder / "stderr.txt", "a+")
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=log, text=True,
                                cwd=folder, start_new_session=True, env=compiler.environment if compiler else None)
@@ -84,7 +82,7 @@ def report(results):
 
 def check_floor(pack, results):
     """Fails when fewer cases of a pack pass than floor.json says: what once worked goes on working."""
-    floors = json.loads((pathlib.Path(__file__).parent / "floor.json").read_text())
+    floors = json.loads((harness.ROOT / "test" / "conformance" / "floor.json").read_text())
     count = sum(result.status == "passed" for result in results)
     harness.check(f"{pack}/floor", count >= floors.get(pack, 0), f"{count} passed, {floors.get(pack, 0)} did before")
 

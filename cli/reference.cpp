@@ -1,0 +1,63 @@
+#include "cli/reference.h"
+
+#include <algorithm>
+
+#include "ir/evaluate/evaluate.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr uint64_t kSeed = 1;
+
+/// The length of a state that grows must leave room: half of its bound.
+TensorType with_room(TensorType type) {
+  for (Extent& e : type.shape)
+    if (e.count) e = {e.bound / 2, {}};
+  return type;
+}
+
+std::map<std::string, Tensor> seeded_inputs(const Module& module) {
+  std::map<std::string, Tensor> inputs;
+  for (const ValueId id : module.graph.inputs()) {
+    const Mesh mesh = module.mesh(module.graph, module.graph.producer_op(id).place);
+    const std::string& name = module.graph.value(id).name;
+    const bool is_state = std::any_of(module.states.begin(), module.states.end(),
+                                      [&](const State& state) { return state.input == name; });
+    const TensorType type = is_state ? with_room(module.graph.type(id)) : module.graph.type(id);
+    inputs.emplace(name, seeded_tensor(name, type.dtype, stacked_dims(type, mesh), kSeed));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+std::vector<Tensor> inputs_in_order(const Module& module, const KnownData& data) {
+  std::vector<Tensor> inputs;
+  for (const ValueId id : module.graph.inputs()) inputs.push_back(data.inputs.at(module.graph.value(id).name));
+  return inputs;
+}
+
+KnownData reference_data(const Compilation& c, const Options& options, Diags& diags) {
+  KnownData data;
+  data.inputs = seeded_inputs(c.module);
+  std::unique_ptr<Compilation> source;
+  if (!c.schedule.per_rank) {
+    Options until = options;
+    until.stop_after = "decompose";
+    until.skip_passes = {"simplify"};
+    source = compile_graph(until, diags);
+    if (!source) return data;
+  }
+  const Module& reference = source ? source->module : c.module;
+  const EvalResult result = evaluate(reference, inputs_in_order(reference, data));
+  if (!result.error.empty()) {
+    diags.error("reference", Loc::in_file(options.model), "the reference evaluation failed: {}", result.error);
+    return data;
+  }
+  for (size_t i = 0; i < result.outputs.size(); ++i)
+    data.outputs.emplace(reference.graph.outputs()[i].name, result.outputs[i]);
+  return data;
+}
+
+}  // namespace weftc

@@ -1,0 +1,27 @@
+"""Where each fixture is run beside the host: on the emulation of cuda, under the address or under the thread sanitizer.
+By default each takes one of these turns, by a hash of its name; in `full` all of them."""
+
+import zlib
+
+import harness
+from verify_many import Case, report, verify_many
+
+FIXTURES = harness.ROOT / "test" / "fixtures"
+TURNS = ("emulation", "asan", "tsan")
+
+
+def fixtures():
+    """The models that a schedule lies beside and that compile."""
+    return [model for model in sorted(FIXTURES.glob("*.onnxtxt")) if not model.stem.startswith("fail_")]
+
+
+def fixtures_of(turn):
+    return [model for model in fixtures() if harness.FULL or TURNS[zlib.crc32(model.stem.encode()) % len(TURNS)] == turn]
+
+
+def verify_fixtures(models, prefix, compiler=None, run_args=""):
+    """Each under its schedule against the reference evaluation, all in one compiler run."""
+    cases = [Case(f"{prefix}/{model.stem}", model, "-", f"--schedule={model.with_suffix('.yaml')}") for model in models]
+    results = verify_many(cases, harness.scratch(prefix.replace("/", "_")), compiler, run_args)
+    # A refusal is no result here.
+    report([each._replace(status="failed") if each.status in ("refused", "no_kernel") else each for each in results])

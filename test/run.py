@@ -4,9 +4,9 @@
     run.py GROUP...   only these groups             run.py list          the groups and their labels
 The last line is `N passed, N failed, N skipped`; the exit code is 1 if a case failed.
 
-Groups run one after another, so that what they time is theirs. Those that only take long say `# test: LABEL, lane NAME`:
-at the end the lanes run beside each other, the groups of one lane still one after another, those with `lane NAME last`
-behind the others. Two lanes that take about equally long keep two cores busy.
+Two groups run beside each other, or as many as half the cores; those that take long say `# test: LABEL, long` and begin
+first, so that no core is left alone at the end. What is timed against a clock says `# test: LABEL, alone`: these groups
+run before all others, one after another.
 """
 
 import collections
@@ -23,7 +23,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LABELS = ("fast", "slow", "full")
 SHOWN = 600  # characters of a failure; build/test/GROUP.log holds all
-HEAD = re.compile(rf"^# test: ({'|'.join(LABELS)})(?:, lane (\w+)( last)?)?$")
+HEAD = re.compile(rf"^# test: ({'|'.join(LABELS)})(?:, (alone|long))?$")
+LANES = max(2, (os.cpu_count() or 1) // 2)
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]*(?::[^ ][^:]*)*)(?:: (.*))?$")
 
 
@@ -32,8 +33,7 @@ class Group:
     name: str
     label: str
     script: pathlib.Path
-    lane: str = ""
-    is_last: bool = False
+    manner: str = ""  # alone, long or neither
     passed: int = 0
     failures: list = dataclasses.field(default_factory=list)
     skips: list = dataclasses.field(default_factory=list)
@@ -47,18 +47,16 @@ def find_groups():
         head = next(filter(None, map(HEAD.match, script.read_text().split("\n")[:5])), None)
         if not head:
             sys.exit(f"{script}: one of its first five lines must be '# test: LABEL', LABEL one of {', '.join(LABELS)}")
-        groups.append(Group(script.stem.removesuffix("_check"), head[1], script, head[2] or "", bool(head[3])))
-    return sorted(groups, key=lambda group: group.is_last)
+        groups.append(Group(script.stem.removesuffix("_check"), head[1], script, head[2] or ""))
+    return sorted(groups, key=lambda group: ["alone", "long", ""].index(group.manner))
 
 
 def run_groups(groups, level):
-    lanes = collections.defaultdict(list)
     for group in groups:
-        lanes[group.lane].append(group)
-    for group in lanes.pop("", []):
-        run_group(group, level)
-    with concurrent.futures.ThreadPoolExecutor(max(1, len(lanes))) as pool:
-        list(pool.map(lambda lane: [run_group(group, level) for group in lane], lanes.values()))
+        if group.manner == "alone":
+            run_group(group, level)
+    with concurrent.futures.ThreadPoolExecutor(LANES) as pool:
+        list(pool.map(lambda group: run_group(group, level), [g for g in groups if g.manner != "alone"]))
 
 
 def run_group(group, level):

@@ -1,4 +1,4 @@
-# test: slow, lane sanitizers
+# test: slow, long
 """Everything that runs, under sanitizers: a third of the fixtures' programs (`full`: all, and the compiler's tests) and the
 runtime under the address and undefined-behaviour ones; another third with ranks as threads, and the runtime, under the
 thread one.

@@ -1,4 +1,4 @@
-# test: fast
+# test: fast, long
 """The doctest executables; each test case is one result."""
 
 import xml.etree.ElementTree as ElementTree

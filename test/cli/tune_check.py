@@ -1,4 +1,4 @@
-# test: slow
+# test: slow, alone
 """`weft tune`: over a slow link it finds a schedule that hides communication, and what it writes can be compiled."""
 
 import harness

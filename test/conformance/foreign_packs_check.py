@@ -1,4 +1,4 @@
-# test: slow, lane programs
+# test: slow
 """Small models that other projects wrote to test their readers: a fixed tenth, or all of them in `full`.
 
 Where ONNX Runtime gives results, ours must agree or be refused with a diagnostic. A model that ONNX Runtime itself

@@ -1,4 +1,4 @@
-# test: slow, lane programs
+# test: slow, long
 """ONNX's operator cases, and the cases that PyTorch's converter left in ONNX."""
 
 import harness

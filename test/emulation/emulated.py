@@ -14,6 +14,13 @@ from emulate import libraries, sanitizer_flags
 TOOLKIT = pathlib.Path(__file__).resolve().parent / "toolkit"
 
 
+def replace(file, source, make=shutil.copy):
+    """In one step: another group may be using the file that lies there."""
+    own = file.with_name(f"{file.name}.{os.getpid()}")
+    make(source, own)
+    own.replace(file)
+
+
 class Emulated:
     """The compiler of one build, and the environment in which its toolchain is the emulation's."""
 
@@ -24,12 +31,11 @@ class Emulated:
         for part in (binaries, self.folder / "toolkit" / "lib", self.folder / "runtime_lib"):
             part.mkdir(parents=True, exist_ok=True)
         runtime, emulation = libraries(build)
-        shutil.copy(weft, self.weft)  # it finds its runtime from where it lies itself
-        shutil.copy(runtime, self.folder / "runtime_lib" / "libweft_runtime_cuda.a")
-        shutil.copy(emulation, self.folder / "toolkit" / "lib" / "libcudart_static.a")
+        replace(self.weft, weft)  # it finds its runtime from where it lies itself
+        replace(self.folder / "runtime_lib" / "libweft_runtime_cuda.a", runtime)
+        replace(self.folder / "toolkit" / "lib" / "libcudart_static.a", emulation)
         for tool in ("g++", "nvcc"):
-            (binaries / tool).unlink(missing_ok=True)
-            (binaries / tool).symlink_to(TOOLKIT / tool)
+            replace(binaries / tool, TOOLKIT / tool, os.symlink)
         self.environment = dict(os.environ, PATH=f"{binaries}:{os.environ['PATH']}",
                                 WEFT_EMULATION_FLAGS=" ".join(sanitizer_flags(build)))
 

@@ -1,4 +1,4 @@
-# test: slow, lane programs last
+# test: slow, long
 """The workloads of samples/ for cuda, executed on the CPU: under every schedule on 4 ranks (`full`: on 2 as well), what one
 rank computes on the host; fused and overlapped programs under the address and thread sanitizers."""
 

@@ -1,4 +1,4 @@
-# test: slow
+# test: slow, long
 """Emitted CUDA executed on the CPU: the emulation's own tests, a third of the fixtures (`full`: all), GPT-2 and Llama on 1,
 2 and 4 ranks, and ONNX's operator cases, each against the reference evaluation or known results."""
 

@@ -1,4 +1,4 @@
-# test: slow, lane programs last
+# test: slow, long
 """The emulation's tests and emitted cuda programs under the address and thread sanitizers."""
 
 import os

@@ -1,4 +1,4 @@
-# test: slow
+# test: slow, long
 """Ranks of cuda programs on several machines, over the emulation: how they find rank 0, what they write, and how all of
 them end where one does not come, is a stranger, dies or falls silent.
 

@@ -1,4 +1,4 @@
-# test: slow
+# test: slow, long
 """--target cuda with the real nvcc: every fixture and sample compiles for each architecture without spills, an
 executable without a GPU says so, equal inputs give equal bytes; in `full` GPT-2 small within its time, and the public
 models that the host target builds."""

@@ -1,4 +1,4 @@
-# test: slow, lane programs
+# test: slow
 """The fixtures as programs: each under its schedule against the reference evaluation; a growing cache over three
 invocations against numpy; the dropout mask on 1, 2 and 4 ranks."""
 

@@ -1,4 +1,4 @@
-# test: slow
+# test: slow, alone
 """Limits that a user feels: seconds and memory to compile, text that a further layer adds, equal bytes from equal inputs.
 
 In `full` also GPT-2 small (124 M parameters) and the same with 48 layers. Seconds are the smaller of wall clock and CPU

@@ -1,4 +1,4 @@
-# test: slow
+# test: slow, alone
 """Overlap on the host, measured: a tensor-parallel MLP in chunks on two ranks, over a link so slow that communication
 takes as long as computation. At least 60 % of the shorter of the two must be hidden, and a link changes no bit.
 

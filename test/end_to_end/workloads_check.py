@@ -1,4 +1,4 @@
-# test: slow, lane programs
+# test: slow, long
 """The workloads of samples/ under every schedule there, on 1, 2 and 4 ranks: what one rank without a schedule computes,
 bit by bit where `explain` claims that. The optimizers on one rank against their formulas, the others against the
 reference evaluation. Overlapped schedules also with the other mechanisms."""

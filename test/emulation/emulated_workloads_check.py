@@ -1,6 +1,6 @@
 # test: slow, long
 """The workloads of samples/ for cuda, executed on the CPU: under every schedule on 4 ranks (`full`: on 2 as well), what one
-rank computes on the host; fused and overlapped programs under the address and thread sanitizers."""
+rank computes on the host; in `full` fused and overlapped programs under the address and thread sanitizers too."""
 
 import pathlib
 import sys
@@ -64,7 +64,7 @@ class EmulatedCheck(workloads_check.Check):
 
 def main():
     emulated = Emulated()
-    presets = [preset for preset in ("asan", "tsan") if sanitizers_check.build(preset, ["weft_runtime_emulated"])]
+    presets = [preset for preset in harness.FULL * ("asan", "tsan") if sanitizers_check.build(preset, ["weft_runtime_emulated"])]
     for workload in workloads_check.WORKLOADS:
         check = EmulatedCheck(workload, emulated)
         check.run()

@@ -1,4 +1,4 @@
-# test: slow, long
+# test: full, long
 """The emulation's tests and emitted cuda programs under the address and thread sanitizers."""
 
 import os

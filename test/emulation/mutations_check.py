@@ -1,4 +1,4 @@
-# test: slow, long
+# test: full, long
 """Mistakes in emitted cuda programs, one at a time, each of which the emulation must notice: by a wrong result, an
 abort, a time-out, an error or a report of the thread sanitizer. Harmless ones are named here with the reason."""
 

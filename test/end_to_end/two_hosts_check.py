@@ -1,4 +1,4 @@
-# test: slow, alone
+# test: full, alone
 """Two machines of two ranks each, as network namespaces that a cable of 1 Gbit/s joins, under each MPI: started by
 mpirun or srun the results are right, computation hides communication, and a machine that dies or falls silent in the
 middle of a collective ends every rank in time, with a line that names it."""

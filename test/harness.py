@@ -5,6 +5,8 @@ It prints one line a case (PASS name, FAIL name: why, SKIP name: reason); every 
 test/run.py finds the scripts, runs them and counts the lines.
 """
 
+import contextlib
+import fcntl
 import os
 import pathlib
 import shutil
@@ -81,6 +83,14 @@ def need_weft():
         sys.exit(0)
 
 
+@contextlib.contextmanager
+def locked(file):
+    """Groups run beside each other: what two of them make, one makes while the other waits."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def corpus_folder():
     return pathlib.Path(os.environ.get("WEFT_CORPUS", ROOT.parent / "shared" / "corpus"))
 
@@ -92,10 +102,12 @@ def corpus_pack(pack):
         return None
     target = ROOT / "build" / "corpus" / pack
     stamp = target / ".unpacked"
-    if not stamp.exists():
-        shutil.rmtree(target, ignore_errors=True)
-        target.mkdir(parents=True)
-        with tarfile.open(archive) as tar:
-            tar.extractall(target, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(target)
-        stamp.write_text("")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.with_suffix(".lock")):
+        if not stamp.exists():
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir()
+            with tarfile.open(archive) as tar:
+                tar.extractall(target, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(target)
+            stamp.write_text("")
     return target

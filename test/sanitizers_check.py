@@ -7,7 +7,6 @@ A fixture's program is what `weft verify-many` builds, runs and compares with th
 g++ stands first in PATH, adds the sanitizers, and links the runtime library that was built with them."""
 
 import contextlib
-import fcntl
 import os
 import shutil
 
@@ -44,9 +43,7 @@ OTHER_BYTES = "emit: the same plan gives the same executable*"
 
 
 def build(preset, targets):
-    """One group at a time: they may run beside each other."""
-    with (harness.ROOT / "build" / f"{preset}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with harness.locked(harness.ROOT / "build" / f"{preset}.lock"):
         return build_alone(preset, targets)
 
 

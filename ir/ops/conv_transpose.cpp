@@ -53,6 +53,7 @@ bool infer_conv_transpose(const OpView& op, std::vector<TensorType>& results) {
   if (w.size() != x.size() || group < 1 || w[0] != x[1] || x[1] % group)
     return op.fail("conv-transpose-dims", "weights of shape {} in {} groups do not fit an input of shape {}",
                    dims_text(w), group, dims_text(x));
+  if (!has_fitting_bias(op, w[1] * group)) return false;
   const std::optional<Window> window = transposed_window(op);
   if (!window) return false;
   Dims y{x[0], w[1] * group};

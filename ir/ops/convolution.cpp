@@ -13,6 +13,7 @@ static bool infer_conv(const OpView& op, std::vector<TensorType>& results) {
   if (w.size() != x.size() || group < 1 || w[1] * group != x[1] || w[0] % group)
     return op.fail("conv-dims", "weights of shape {} in {} groups do not fit an input of shape {}", dims_text(w), group,
                    dims_text(x));
+  if (!has_fitting_bias(op, w[0])) return false;
   const std::optional<Window> window = window_of(op, kernel_of(w));
   if (!window) return false;
   Dims y{x[0], w[0]};
@@ -58,12 +59,13 @@ static FactorRule factors_conv(const OpView& op) {
 
 static void eval_conv(EvalContext& context) {
   const Tensor &x = context.in(0), &w = context.in(1);
+  const Tensor* bias = context.inputs.size() > 2 ? context.inputs[2] : nullptr;
   Tensor result(x.dtype, context.result_dims[0]);
   const Window window = window_of_attrs(context.op, x.dims, result.dims);
   const Dims x_strides = strides_of(x.dims), w_strides = strides_of(w.dims), kernel = kernel_of(w.dims);
   const int64_t groups = x.dims[1] / w.dims[1], each = w.dims[0] / groups;  // of the local channels
   for (Index at(result.dims); at.more(); at.next()) {
-    double sum = 0;
+    double sum = bias ? bias->at(at[1]) : 0;
     const int64_t first = at[1] / each * w.dims[1];
     for (Index k(kernel); k.more(); k.next()) {
       const int64_t from = window_source(window, x_strides, at, k, 2);

@@ -65,6 +65,11 @@ std::optional<Window> window_of(const OpView& op, const Dims& kernel) {
   return window;
 }
 
+bool has_fitting_bias(const OpView& op, int64_t channels) {
+  if (!op.has(2) || op.dims(2) == Dims{channels}) return true;
+  return op.fail("conv-bias", "a bias of shape {} does not fit {} channels", dims_text(op.dims(2)), channels);
+}
+
 void canonical_window(Op& op, const Window& window) {
   std::vector<int64_t> kernel, strides, dilations, pads(2 * window.size());
   for (size_t d = 0; d < window.size(); ++d) {

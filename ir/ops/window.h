@@ -15,6 +15,8 @@ using Window = std::vector<WindowDim>;
 /// From attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode; `kernel` counts where kernel_shape
 /// is absent. Nothing after reporting.
 std::optional<Window> window_of(const OpView& op, const Dims& kernel);
+/// Whether a third operand, if there is one, is a vector with an element for each channel of the result.
+bool has_fitting_bias(const OpView& op, int64_t channels);
 /// Fills kernel_shape, strides, dilations and pads; auto_pad becomes NOTSET.
 void canonical_window(Op& op, const Window& window);
 /// The window as the canonical attributes of an op on local tensors tell it.

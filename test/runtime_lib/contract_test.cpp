@@ -90,6 +90,28 @@ TEST_CASE("contract: the number of threads does not change a bit") {
   CHECK(y == z);
 }
 
+TEST_CASE("contract: a row has the same bits however many rows there are") {
+  Team team(1);
+  for (const int64_t k : {5, 300, 1500})
+    for (const int64_t n : {10, 70, 200}) {
+      const std::vector<float> a = random_values<float>(14 * k, 3), b = random_values<float>(k * n, 4);
+      std::vector<float> packed(size_t(packed_count(n, k)));
+      pack_panels(Unpacked<float>{b.data(), 1, n}, n, k, packed.data());
+      std::vector<float> all(size_t(14 * n));
+      contract(team, {14, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(all, n));
+      for (int64_t m = 1; m < 14; ++m) {
+        std::vector<float> some(size_t(m * n)), batch = some;
+        contract(team, {m, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(some, n));
+        CHECK(std::equal(some.begin(), some.end(), all.begin()));
+        const auto row = [&](int64_t) { return Rows<float>{a.data(), k}; };
+        const auto column = [&](int64_t) { return Unpacked<float>{b.data(), 1, n}; };
+        const auto put = store_into(batch, n);
+        contract_batch<float>(team, 1, {m, n, k}, row, column, [&](int64_t, auto... at) { put(at...); });
+        CHECK(batch == some);
+      }
+    }
+}
+
 TEST_CASE("contract: batches of operands that are packed on the fly, plain and transposed") {
   Team team(2);
   struct Case {

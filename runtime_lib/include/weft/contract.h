@@ -62,8 +62,15 @@ struct Simd {
   static constexpr int kRows = std::max(1, kTileVectors / (kPanelVectors * kPanels));  // rows of one tile
 };
 
-/// k steps that a tile keeps in separate sums: few rows alone cannot hide the latency of an addition.
-constexpr int parallel_steps(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
+/// Few rows alone cannot hide the latency of an addition: a tile of them takes more panels. The sums of k are not cut
+/// for it, so that the order of the additions follows from k alone, and a row has the same bits however many rows are
+/// computed, by whichever thread.
+inline constexpr int64_t kFewRows = 3;
+template <class T>
+constexpr int panels_of_few(int64_t rows) {
+  using S = Simd<T>;
+  return std::max(S::kPanels, rows == 1 ? std::min(4, 8 / S::kPanelVectors) : 4 / S::kPanelVectors);
+}
 
 template <class T>
 inline const T* row_of(const Rows<T>& a, int64_t m) {
@@ -115,12 +122,12 @@ template <class T, int R, int P, class Step>
                             bool add, Prefetch<T> next) {
   using S = Simd<T>;
   using Vector = typename S::Vector;
-  constexpr int V = S::kPanelVectors, U = parallel_steps(R);
-  Vector sum[U][R][P * V] = {};
+  constexpr int V = S::kPanelVectors;
+  Vector sum[R][P * V] = {};
   const T* row[R];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) row[r] = a.row[r];
-  const auto multiply = [&](auto u, int64_t i) __attribute__((always_inline)) {
+  const auto multiply = [&](int64_t i) __attribute__((always_inline)) {
     Vector column[P * V];
 #pragma GCC unroll 16
     for (int v = 0; v < P * V; ++v)
@@ -129,25 +136,22 @@ template <class T, int R, int P, class Step>
     for (int r = 0; r < R; ++r) {
       const T x = row[r][i * a.step];
 #pragma GCC unroll 16
-      for (int v = 0; v < P * V; ++v) sum[u][r][v] += x * column[v];
+      for (int v = 0; v < P * V; ++v) sum[r][v] += x * column[v];
     }
   };
   int64_t i = 0;
   for (; i + 8 <= k; i += 8) {
     if constexpr (R > 3) __builtin_prefetch(next.at, 0, 2), next.at += next.bytes;
 #pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) multiply(j % U, i + j);
+    for (int j = 0; j < 8; ++j) multiply(i + j);
   }
-  for (; i < k; ++i) multiply(0, i);
+  for (; i < k; ++i) multiply(i);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
     for (int v = 0; v < P * V; ++v) {
-      Vector total = sum[0][r][v];
-#pragma GCC unroll 4
-      for (int u = 1; u < U; ++u) total += sum[u][r][v];
       Vector& out = *reinterpret_cast<Vector*>(sums + r * P * kPanel + v * S::kLanes);
-      out = add ? out + total : total;
+      out = add ? out + sum[r][v] : sum[r][v];
     }
 }
 
@@ -231,10 +235,10 @@ struct PackingPanels {
   int64_t panel_stride(int64_t k) const { return k * kPanel; }
 };
 
-/// Rows m0 .. m1 of one group of P panels, in even tiles.
-template <class T, int P, class A, class B, class Put>
+/// Rows m0 .. m1 of one group of P panels, in even tiles of at most R rows.
+template <class T, int R, int P, class A, class B, class Put>
 void contract_block(const Contraction& c, const A& a, const B& b, int64_t m0, int64_t m1, int64_t n, Put& put) {
-  constexpr int R = Simd<T>::kRows, W = P * int(kPanel);
+  constexpr int W = P * int(kPanel);
   alignas(64) T sums[(kBlockRows + R) * W];
   const int64_t tiles = (m1 - m0 + R - 1) / R, blocks = c.k <= kWholeK ? 1 : (c.k + kBlockK - 1) / kBlockK;
   const int64_t width = std::min<int64_t>(W, c.n - n);
@@ -277,11 +281,21 @@ Cut cut(const Contraction& c, int64_t batch, int threads) {
 /// One item: picks the tile width for what is left of n.
 template <class T, class A, class B, class Put>
 void contract_item(const Contraction& c, const Cut& cut, const A& a, const B& b, int64_t item, Put& put) {
-  constexpr int P = Simd<T>::kPanels;
+  constexpr int P = Simd<T>::kPanels, R = Simd<T>::kRows;
   const int64_t block = item / cut.panel_groups, n = item % cut.panel_groups * P * kPanel;
   const int64_t m0 = c.m * block / cut.row_blocks, m1 = c.m * (block + 1) / cut.row_blocks;
-  if (P > 1 && c.n - n <= kPanel) return contract_block<T, 1>(c, a, b, m0, m1, n, put);
-  contract_block<T, P>(c, a, b, m0, m1, n, put);
+  if (P > 1 && c.n - n <= kPanel) return contract_block<T, R, 1>(c, a, b, m0, m1, n, put);
+  contract_block<T, R, P>(c, a, b, m0, m1, n, put);
+}
+
+/// Neighbouring items, with up to R rows in each: as many panels at a time as hide the latency of additions.
+template <class T, int R, class A, class B, class Put>
+void contract_few(const Contraction& c, const Cut& cut, const A& a, const B& b, int64_t begin, int64_t end, Put& put) {
+  constexpr int P = panels_of_few<T>(R), kItems = P / Simd<T>::kPanels;
+  static_assert(P % Simd<T>::kPanels == 0);
+  for (; begin + kItems <= end && (begin + kItems) * Simd<T>::kPanels * kPanel <= c.n; begin += kItems)
+    contract_block<T, R, P>(c, a, b, 0, c.m, begin * Simd<T>::kPanels * kPanel, put);
+  for (; begin < end; ++begin) contract_item<T>(c, cut, a, b, begin, put);
 }
 
 template <class A>
@@ -313,6 +327,8 @@ void contract(Team& team, const Contraction c, const A& a, const T* b, Put&& put
   const detail::PackedPanels<T> panels{b, c.packed_k ? c.packed_k : c.k};
   const auto& rows = detail::first_operand<T>(a);
   team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
+    if (c.m == 1) return detail::contract_few<T, 1>(c, cut, rows, panels, begin, end, put);
+    if (c.m <= detail::kFewRows) return detail::contract_few<T, 3>(c, cut, rows, panels, begin, end, put);
     for (int64_t i = begin; i < end; ++i) detail::contract_item<T>(c, cut, rows, panels, i, put);
   });
 }

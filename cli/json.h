@@ -22,12 +22,6 @@ inline std::string json_lines(const std::vector<std::string>& items) {
   return items.empty() ? "[]" : "[\n  " + join(items, ",\n  ") + "\n ]";
 }
 
-inline std::string json_numbers(const std::vector<int64_t>& numbers) {
-  std::vector<std::string> items;
-  for (const int64_t number : numbers) items.push_back(std::to_string(number));
-  return json_list(items);
-}
-
 inline std::string json_strings(const std::vector<std::string>& texts) {
   std::vector<std::string> items;
   for (const std::string& text : texts) items.push_back(json_string(text));

@@ -199,15 +199,6 @@ void Graph::set_output(size_t output, ValueId value) {
   values_[value.index].uses.push_back(use);
 }
 
-void Graph::remove_output(size_t output) {
-  for (size_t i = output; i + 1 < outputs_.size(); ++i) {
-    set_output(i, outputs_[i + 1].value);
-    outputs_[i].name = outputs_[i + 1].name;
-  }
-  drop_use(outputs_.back().value, {{}, static_cast<uint32_t>(outputs_.size() - 1)});
-  outputs_.pop_back();
-}
-
 std::vector<OpId> Graph::order() const {
   std::vector<OpId> ids;
   ids.reserve(live_);

@@ -108,7 +108,6 @@ class Graph {
   void rename_op(OpId op, std::string name);
   void add_output(ValueId value, std::string name);
   void set_output(size_t output, ValueId value);
-  void remove_output(size_t output);
   /// For attributes, place, origins, transform and regions; never change kind, name, inputs or outputs through it.
   Op& edit(OpId op) { return ops_[op.index].op; }
 

@@ -14,8 +14,7 @@
 
 namespace weftc {
 
-enum class Space : uint8_t { Device, Pinned, Host, File };
-enum class Life : uint8_t { Step, Chunk, MicroBatch, Run, State };
+enum class Life : uint8_t { Chunk, MicroBatch, Run, State };
 
 /// Memory of a value on each rank of its place. Instance i of a deep buffer (a chunk's or micro-batch's value) lies at
 /// position + (i mod depth) * bytes.
@@ -27,7 +26,6 @@ struct Buffer {
   int64_t bytes = 0;  // of one instance, rounded up to kBufferAlign
   int depth = 1;
   bool window = false;  // peers reach it: same position on all ranks, in the window memory
-  Space space = Space::Device;
   Life life = Life::Run;
   std::string live;  // "h.0.ln_2 .. h.0.mlp.c_fc": first and last step, for readers
   Storage storage;

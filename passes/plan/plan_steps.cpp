@@ -76,7 +76,7 @@ class StepWriter {
   }
 
   BufferId new_buffer(const std::string& name, const TensorType& type, const Mesh& mesh, PlaceId place) {
-    Buffer buffer{name, type, mesh, place, 0, 1, false, Space::Device, Life::Run, {}, {}};
+    Buffer buffer{name, type, mesh, place, 0, 1, false, Life::Run, {}, {}};
     const int64_t bytes = element_count(buffer.dims()) * dtype_bytes(type.dtype);
     buffer.bytes = std::max<int64_t>(1, (bytes + kBufferAlign - 1) / kBufferAlign) * kBufferAlign;
     p_.plan.buffers.push_back(std::move(buffer));

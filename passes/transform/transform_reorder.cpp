@@ -39,7 +39,7 @@ class Reorder {
   bool read_past();
   bool decide();
   bool settle_op(OpId id);
-  bool find_live_out();
+  void find_live_out();
   bool carry_blindly(const Op& op, size_t result, const std::vector<Layout>& arriving, Layout& layout);
   void apply();
   bool is_moved(OpId id) const { return std::find(moved_.begin(), moved_.end(), id) != moved_.end(); }
@@ -156,20 +156,20 @@ bool Reorder::carry_blindly(const Op& op, size_t result, const std::vector<Layou
   return true;
 }
 
-bool Reorder::find_live_out() {
+void Reorder::find_live_out() {
   for (OpId id : order_)
     for (ValueId v : graph_.op(id).outputs) {
       const auto& uses = graph_.value(v).uses;
       const bool outside = std::any_of(uses.begin(), uses.end(), [&](const Use& u) { return !u.op || !is_past(u.op); });
       if (outside && !(new_.layouts.at(v) == graph_.type(v).layout)) new_.live_out.push_back(v);
     }
-  return true;
 }
 
 bool Reorder::decide() {
   for (OpId id : order_)
     if (!settle_op(id)) return false;
-  return find_live_out();
+  find_live_out();
+  return true;
 }
 
 void Reorder::apply() {

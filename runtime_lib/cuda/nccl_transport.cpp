@@ -105,7 +105,6 @@ class NcclTransport final : public Transport {
   void exchange(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) override;
   void broadcast(const Group& g, int root, DType dtype, int64_t src, void* dst, int64_t count) override;
   void reduce(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count) override;
-  void move_table(const Group& g, std::span<const Message> table, DType dtype, int64_t src, void* dst) override;
   void send(const Transfer& t, int micro_batch, DType dtype, int64_t src) override;
   void recv(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst) override;
 
@@ -412,33 +411,6 @@ Exchange box_of(const Message& m) {
   Exchange e;
   std::copy(std::begin(m.dims), std::end(m.dims), e.dims);
   return e;
-}
-
-void NcclTransport::move_table(const Group& g, std::span<const Message> table, DType dtype, int64_t src, void* dst) {
-  const int64_t element = element_bytes(dtype);
-  const cudaStream_t stream = state_.stream();
-  const std::vector<int> members = members_of(g, state_.rank);
-  const ncclComm_t all = communicator(Use::Group, members);
-  const auto index = [&](int rank) { return int(std::find(members.begin(), members.end(), rank) - members.begin()); };
-  char* const to = static_cast<char*>(dst);
-  std::vector<PackedRow> out = rows_of(table, &Message::from, state_.rank, element);
-  std::vector<PackedRow> in = rows_of(table, &Message::to, state_.rank, element);
-  place(in, place(out, state_.scratch(bytes_of(out) + bytes_of(in))));
-  for (const PackedRow& row : out)
-    copy(packed(box_of(*row.message), Side::Dst), element, window_ + src + row.message->src * element, row.at);
-  collective("a redistribution", [&] {
-    nccl_.group_start();
-    for (const PackedRow& row : out)
-      check_nccl(nccl_.send(row.at, row.bytes, ncclUint8, index(row.message->to), all, stream), "a redistribution");
-    for (const PackedRow& row : in)
-      check_nccl(nccl_.recv(row.at, row.bytes, ncclUint8, index(row.message->from), all, stream), "a redistribution");
-    return nccl_.group_end();
-  });
-  for (const PackedRow& row : in)
-    copy(packed(box_of(*row.message), Side::Src), element, row.at, to + row.message->dst * element);
-  for (const Message& m : table)
-    if (m.from == state_.rank && m.to == state_.rank)
-      copy(box_of(m), element, window_ + src + m.src * element, to + m.dst * element);
 }
 
 /// A rank's messages to itself, and where each lies in the memory between.

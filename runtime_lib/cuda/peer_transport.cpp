@@ -41,7 +41,6 @@ class PeerTransport final : public Transport {
   }
   void broadcast(const Group& g, int root, DType dtype, int64_t src, void* dst, int64_t count) override;
   void reduce(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count) override;
-  void move_table(const Group& g, std::span<const Message> table, DType dtype, int64_t src, void* dst) override;
   void send(const Transfer& t, int micro_batch, DType dtype, int64_t src) override;
   void recv(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst) override;
 
@@ -163,13 +162,6 @@ void PeerTransport::broadcast(const Group& g, int root, DType dtype, int64_t src
 /// One message, from the sender's window part to a buffer.
 void pull_message(cudaStream_t stream, const Message& m, int64_t element, const char* src, void* dst) {
   copy_box(stream, Box(m.dims), element, src + m.src * element, static_cast<char*>(dst) + m.dst * element);
-}
-
-void PeerTransport::move_table(const Group& g, std::span<const Message> table, DType dtype, int64_t src, void* dst) {
-  pass_barrier(g, Process::When::Ready);
-  for (const Message& m : table)
-    if (m.to == state_.rank) pull_message(state_.stream(), m, element_bytes(dtype), at(m.from, src), dst);
-  pass_barrier(g, Process::When::Done);
 }
 
 // Sender and receiver need not come in one order, so they wait on the device: for flags.

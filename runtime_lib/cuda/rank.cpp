@@ -109,9 +109,6 @@ void Rank::broadcast_from(const Group& g, int root, DType dtype, int64_t src, vo
 void Rank::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count) {
   state_.transport().reduce(g, root, op, dtype, src, dst, count);
 }
-void Rank::move_table(const Group& g, std::span<const Message> table, DType dtype, int64_t src, void* dst) {
-  state_.transport().move_table(g, table, dtype, src, dst);
-}
 void Rank::send_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src) {
   state_.transport().send(t, micro_batch, dtype, src);
 }

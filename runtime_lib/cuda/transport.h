@@ -40,7 +40,6 @@ struct Transport {
   virtual void exchange(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) = 0;
   virtual void broadcast(const Group& g, int root, DType dtype, int64_t src, void* dst, int64_t count) = 0;
   virtual void reduce(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count) = 0;
-  virtual void move_table(const Group& g, std::span<const Message> table, DType dtype, int64_t src, void* dst) = 0;
   virtual void send(const Transfer& t, int micro_batch, DType dtype, int64_t src) = 0;
   virtual void recv(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst) = 0;
 };

@@ -203,20 +203,6 @@ void Messages::pull_root(const Group& g, int root, int64_t element, int64_t src,
   unpack(element);
 }
 
-void Messages::pull_table(std::span<const Message> table, int64_t element, int64_t src, char* dst) {
-  const int me = rank_.rank;
-  const char* own = rank_.world.window(me) + src;
-  for (const Message& m : table) {
-    if (m.from == me && m.to != me)
-      add_out(m.to, packed_part(own + m.src * element, box_of(m), element), count_of(m.dims) * element);
-    if (m.to == me && m.from != me) take_in(m.from, dst + m.dst * element, box_of(m), element);
-  }
-  deliver(stream_, 0);
-  for (const Message& m : table)
-    if (m.from == me && m.to == me) copy_message(m, element, own, dst);
-  unpack(element);
-}
-
 // A send and its recv are on streams of their own, so they find each other by the number of the transfer's flag.
 
 int Messages::transfer_lane() const { return rank_.world.shape.streams; }

@@ -26,7 +26,6 @@ class Messages {
   void reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e);
   void pull(const Group& g, int64_t element, int64_t src, char* dst, const Exchange& e);
   void pull_root(const Group& g, int root, int64_t element, int64_t src, char* dst, const Exchange& e);
-  void pull_table(std::span<const Message> table, int64_t element, int64_t src, char* dst);
   /// Of the rows between two ranks.
   void send_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src);
   void recv_rows(const Transfer& t, int micro_batch, int64_t element, char* dst);

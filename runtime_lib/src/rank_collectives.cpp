@@ -145,16 +145,4 @@ void Rank::pull_root(const Group& g, int root, int64_t element, int64_t src, voi
   barrier(g);
 }
 
-void Rank::pull_table(const Group& g, std::span<const Message> table, int64_t element, int64_t src, void* dst) {
-  if (Messages* messages = begin_exchange(*walk_))
-    return messages->pull_table(table, element, src, static_cast<char*>(dst));
-  barrier(g);
-  for (const Message& m : table) {
-    if (m.to != rank) continue;
-    copy_message(m, element, window(m.from) + src, static_cast<char*>(dst));
-    if (m.from != rank) received(count_of(m.dims) * element);
-  }
-  barrier(g);
-}
-
 }  // namespace weft

@@ -117,7 +117,7 @@ struct PlanOfCases {
 inline int64_t aligned(int64_t bytes) { return (bytes + kBufferAlign - 1) / kBufferAlign * kBufferAlign; }
 
 inline BufferId add_buffer(Plan& plan, const std::string& name, const TensorType& type) {
-  Buffer buffer{name, type, {}, PlaceId{0}, 0, 1, false, Space::Device, Life::Run, {}, {}};
+  Buffer buffer{name, type, {}, PlaceId{0}, 0, 1, false, Life::Run, {}, {}};
   buffer.bytes = std::max<int64_t>(kBufferAlign, aligned(type.count() * dtype_bytes(type.dtype)));
   Program& program = plan.programs[0];
   program.positions.push_back({Position::Kind::EndOf, {}, program.own_bytes});

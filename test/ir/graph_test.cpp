@@ -53,18 +53,13 @@ TEST_CASE("graph: attributes are sorted and found") {
   CHECK_FALSE(op.has("b"));
 }
 
-TEST_CASE("graph: removing operands and outputs closes the gap") {
+TEST_CASE("graph: removing an operand closes the gap") {
   Graph graph;
   const ValueId x = add(graph, OpKind::Input, {}, "x"), y = add(graph, OpKind::Input, {}, "y");
   const OpId sum = graph.producer(add(graph, OpKind::Sum, {x, y, x}, "s"));
   graph.remove_input(sum, 0);
   CHECK(graph.op(sum).inputs == std::vector<ValueId>{y, x});
   CHECK(graph.value(x).uses == std::vector<Use>{{sum, 1}});
-  graph.add_output(x, "a");
-  graph.add_output(y, "b");
-  graph.remove_output(0);
-  CHECK(graph.outputs()[0].name == "b");
-  CHECK(graph.value(y).uses.size() == 2);
 }
 
 TEST_CASE("graph: random changes leave it well formed") {
@@ -77,7 +72,7 @@ TEST_CASE("graph: random changes leave it well formed") {
       std::vector<ValueId> live;
       for (OpId id = graph.first(); id; id = graph.next(id)) live.push_back(graph.result(id));
       const ValueId a = random.pick(live), b = random.pick(live);
-      switch (random.between(0, 5)) {
+      switch (random.between(0, 4)) {
         case 0:
           add(graph, OpKind::Add, {a, b}, "n");
           break;
@@ -89,9 +84,6 @@ TEST_CASE("graph: random changes leave it well formed") {
           break;
         case 3:
           graph.add_output(a, "o");
-          break;
-        case 4:
-          if (graph.outputs().size() > 1) graph.remove_output(0);
           break;
         default:
           if (graph.value(a).uses.empty() && graph.op_count() > 1 && graph.producer_op(a).kind != OpKind::Input)

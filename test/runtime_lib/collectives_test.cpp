@@ -187,9 +187,7 @@ TEST_CASE("collectives: groups of a permuted place are where the place's list sa
   CHECK(wrong == 0);
 }
 
-TEST_CASE("collectives: broadcast, reduce to a root, and a table of messages") {
-  static constexpr Message kShift[] = {
-      {0, 1, 0, 2, {{2, 1, -1}}}, {1, 2, 0, 2, {{2, 1, -1}}}, {2, 0, 0, 2, {{2, 1, -1}}}};
+TEST_CASE("collectives: broadcast and reduce to a root") {
   Wrong wrong{0};
   const Window<int64_t> x{0, 2};
   const Own<int64_t> y{0, 3};
@@ -198,9 +196,6 @@ TEST_CASE("collectives: broadcast, reduce to a root, and a table of messages") {
     r[x][0] = r.rank, r[x][1] = 10 + r.rank;
     r.reduce(g, 1, ReduceOp::Sum, x, r[y], 2);
     if (r.rank == 1) wrong += r[y][0] != 3 || r[y][1] != 33;
-    r.redistribute(g, kShift, x, r[y]);
-    const int from = (r.rank + 2) % 3;
-    wrong += r[y][2] != from || r[y][1] != 10 + from;
     r.broadcast(g, 2, x, r[x], 2);
     wrong += r[x][0] != 2 || r[x][1] != 12;
   });
@@ -220,7 +215,6 @@ TEST_CASE("collectives: a strided all-reduce leaves the rest alone") {
 }
 
 TEST_CASE("collectives: each is communication in a trace, on the stream of the computation too") {
-  static constexpr Message kTable[] = {{0, 1, 0, 0, {{2, 1, 1}}}};
   const Group all = all_ranks(2);
   const Window<float> src{0, 8}, copy{src.end(), 8};
   const Own<float> own{0, 16};
@@ -232,7 +226,6 @@ TEST_CASE("collectives: each is communication in a trace, on the stream of the c
       [&](Rank& r) { r.all_gather(all, src, r[own], gathered); },
       [&](Rank& r) { r.broadcast(all, 0, src, r[own], 8); },
       [&](Rank& r) { r.reduce(all, 0, ReduceOp::Sum, src, r[own], 8); },
-      [&](Rank& r) { r.redistribute(all, kTable, src, r[own]); },
   };
   Wrong wrong{0}, events{0};
   const auto look = [&](const RankState& state) {

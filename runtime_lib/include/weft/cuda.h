@@ -211,10 +211,6 @@ class Rank {
   void reduce(const Group& g, int root, ReduceOp op, Window<T> src, T* dst, int64_t count) {
     reduce_root(g, root, op, dtype_of<T>(), src.offset, dst, count);
   }
-  template <class T>
-  void redistribute(const Group& g, std::span<const Message> table, Window<T> src, T* dst) {
-    move_table(g, table, dtype_of<T>(), src.offset, dst);
-  }
 
   template <class T>
   void send(const Transfer& t, int micro_batch, Window<T> src) {
@@ -242,7 +238,6 @@ class Rank {
   void exchange(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e);
   void broadcast_from(const Group& g, int root, DType dtype, int64_t src, void* dst, int64_t count);
   void reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count);
-  void move_table(const Group& g, std::span<const Message> table, DType dtype, int64_t src, void* dst);
   void send_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src);
   void recv_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst);
 

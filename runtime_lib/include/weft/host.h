@@ -163,11 +163,6 @@ class Rank {
   void reduce(const Group& g, int root, ReduceOp op, Window<T> src, T* dst, int64_t count) {
     reduce_root(g, root, op, dtype_of<T>(), src.offset, dst, Exchange{.dims = {{count, 1, 1}}});
   }
-  /// Any reslicing: each rank of the group pulls the rows of the table whose `to` it is; ranks are those of the world.
-  template <class T>
-  void redistribute(const Group& g, std::span<const Message> table, Window<T> src, T* dst) {
-    pull_table(g, table, element_bytes(dtype_of<T>()), src.offset, dst);
-  }
 
   /// The rows of this rank are ready in src; returns when their receivers have pulled them. Ranks without rows return
   /// at once.
@@ -194,7 +189,6 @@ class Rank {
   void pull(const Group& g, int64_t element, int64_t src, void* dst, const Exchange& e);
   void pull_from(const Group& g, int peer, int64_t element, int64_t src, void* dst, const Exchange& e);
   void pull_root(const Group& g, int root, int64_t element, int64_t src, void* dst, const Exchange& e);
-  void pull_table(const Group& g, std::span<const Message> table, int64_t element, int64_t src, void* dst);
   void copy_bytes(void* to, const void* from, int64_t bytes) const;
   void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) const;
   void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) const;

@@ -128,7 +128,7 @@ struct Exchange {
   Clip by_peer = {}, by_me = {};
 };
 
-/// One message of a transfer or a redistribution: a strided box, offsets and strides in elements. from = to is a copy.
+/// One message of a transfer: a strided box, offsets and strides in elements. from = to is a copy.
 struct Message {
   int from, to;
   int64_t src, dst;

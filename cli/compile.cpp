@@ -69,11 +69,7 @@ bool fits_memory(const Compilation& c, Diags& diags) {
   return diags.ok();
 }
 
-}  // namespace
-
-std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags) {
-  if (!check_target(options, diags)) return nullptr;
-  std::optional<Schedule> schedule = read_schedule(options, diags);
+std::unique_ptr<Compilation> compile_under(std::optional<Schedule> schedule, const Options& options, Diags& diags) {
   if (!schedule) return nullptr;
   const Stopwatch watch;
   std::optional<Module> module = read_onnx(read_options(options, *schedule), diags, &*schedule);
@@ -82,6 +78,22 @@ std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags)
   auto c = std::make_unique<Compilation>(Compilation{std::move(*schedule), std::move(*module), options.target, {}, {}});
   c->target.memory = c->schedule.memory_limit.value_or(0);
   return run_passes(*c, options, diags) ? std::move(c) : nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags) {
+  if (!check_target(options, diags)) return nullptr;
+  return compile_under(read_schedule(options, diags), options, diags);
+}
+
+std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, Diags& diags) {
+  std::optional<Schedule> schedule = read_schedule(options, diags);
+  if (!schedule) return nullptr;
+  schedule->mesh.clear(), schedule->places.clear(), schedule->shard.clear(), schedule->transforms.clear();
+  schedule->pipeline.reset(), schedule->memory_limit.reset();
+  schedule->annotations = "none";
+  return compile_under(std::move(schedule), options, diags);
 }
 
 bool compile_plan(Compilation& c, const Options& options, Diags& diags) {

@@ -13,6 +13,7 @@
 #include "ir/exchange_types.h"
 #include "ir/text/plan_text.h"
 #include "passes/layout/reshard.h"
+#include "passes/proof/bit_equality.h"
 #include "passes/select.h"
 
 namespace weftc {
@@ -142,6 +143,16 @@ bool cuts_reductions(const Module& module) {
   return cut;
 }
 
+/// Why results may differ from one rank's in their last bits; "" where they are bit-equal.
+std::string why_bits_differ(const Module& scheduled, const Compilation& c, const Options& options) {
+  if (c.plan.world == 1 && scheduled.transforms.empty()) return "";
+  if (cuts_reductions(scheduled)) return "a reduction is cut by ranks or chunks";
+  Diags ignored;  // a model that brings its own collectives does not compile for one rank
+  const std::unique_ptr<Compilation> one = c.schedule.per_rank ? nullptr : compile_graph_for_one_rank(options, ignored);
+  if (!one || !compile_plan(*one, options, ignored)) return "the model is not one for one rank";
+  return why_bits_differ(c.plan, one->plan);
+}
+
 struct KernelRow {
   std::string name, category, strategy, why, ops, nodes, transform;
   size_t users;
@@ -259,13 +270,15 @@ void print_places(const Plan& plan) {
   }
 }
 
-void print_text(const Module& scheduled, const Compilation& c, const Timeline& timeline) {
+void print_text(const Module& scheduled, const Compilation& c, const std::string& why, const Timeline& timeline) {
   print_places(c.plan);
   if (c.plan.world > 1 || !scheduled.transforms.empty()) {
     print_collectives(collective_rows(scheduled));
     print_values(value_rows(scheduled));
-    if (!cuts_reductions(scheduled))
-      std::printf("no reduction is cut by ranks or chunks: results are bit-equal to one rank's\n");
+    if (why.empty())
+      std::printf("results are bit-equal to one rank's\n");
+    else
+      std::printf("results may differ from one rank's by rounding: %s\n", printable(why).c_str());
   }
   print_kernels(c.plan);
   print_streams(c.plan);
@@ -278,7 +291,7 @@ void print_text(const Module& scheduled, const Compilation& c, const Timeline& t
     std::printf("  %s\n", (row[0] + (row.size() > 1 && !row[1].empty() ? " (" + row[1] + ")" : "")).c_str());
 }
 
-void print_json(const Module& scheduled, const Compilation& c, const Timeline& timeline) {
+void print_json(const Module& scheduled, const Compilation& c, const std::string& why, const Timeline& timeline) {
   std::vector<std::string> values, collectives, kernels, streams;
   for (const ValueRow& row : value_rows(scheduled))
     values.push_back(json_object({{"name", json_string(row.name)},
@@ -310,7 +323,7 @@ void print_json(const Module& scheduled, const Compilation& c, const Timeline& t
                                    {"steps", std::to_string(counts[s].first)},
                                    {"waits", std::to_string(counts[s].second)}}));
   std::printf("{\"name\": %s, \"ranks\": %d, \"bit_equal\": %s, \"weight_bytes\": %ld,\n \"values\": %s,\n",
-              json_string(c.plan.name).c_str(), c.plan.world, cuts_reductions(scheduled) ? "false" : "true",
+              json_string(c.plan.name).c_str(), c.plan.world, why.empty() ? "true" : "false",
               static_cast<long>(weight_bytes(c.plan)), json_lines(values).c_str());
   std::printf(" \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"timeline\": %s,\n \"remarks\": %s}\n",
               json_lines(collectives).c_str(), json_lines(kernels).c_str(), json_list(streams).c_str(),
@@ -335,10 +348,11 @@ int run_explain(const Options& options) {
   const std::unique_ptr<Compilation> compiled = compile_graph(options, whole);
   if (!compiled || !compile_plan(*compiled, options, whole)) return finish(whole);
   const Timeline timeline = predicted_timeline(*compiled, options);
+  const std::string why = why_bits_differ(scheduled->module, *compiled, options);
   if (options.json)
-    print_json(scheduled->module, *compiled, timeline);
+    print_json(scheduled->module, *compiled, why, timeline);
   else
-    print_text(scheduled->module, *compiled, timeline);
+    print_text(scheduled->module, *compiled, why, timeline);
   if (!options.page.empty()) write_page(options.page, timeline, whole);
   return finish(whole);
 }

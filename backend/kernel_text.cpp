@@ -118,6 +118,7 @@ struct BodyWriter {
   Statements operator()(const TiledProduct& s) const { return write_tiled_product(context, s); }
   Statements operator()(const TiledConvolution& s) const { return write_tiled_convolution(context, s); }
   Statements operator()(const Transposition& s) const { return write_transposition(context, s); }
+  Statements operator()(const Scan& s) const { return write_scan(context, s); }
   Statements operator()(const Scatter&) const { return write_scatter(context); }
   Statements operator()(const PeerExchange&) const { return with_peers(context, write_nests(context)); }
   Statements operator()(const Rows&) const { return write_nests(context); }

@@ -42,6 +42,7 @@ Statements write_window_reduction(KernelContext& context, const WindowReduction&
 Statements write_tiled_product(KernelContext& context, const TiledProduct& strategy);
 Statements write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy);
 Statements write_transposition(KernelContext& context, const Transposition& strategy);
+Statements write_scan(KernelContext& context, const Scan& strategy);
 Statements write_scatter(KernelContext& context);
 /// A comma behind which the line of a step may be broken: a character that no name or literal contains stands for the
 /// space.

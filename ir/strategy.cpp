@@ -19,6 +19,7 @@ constexpr const char* kNames[] = {"plain-loops",
                                   "tiled-product",
                                   "tiled-convolution",
                                   "transposition",
+                                  "scan",
                                   "scatter",
                                   "rows",
                                   "elementwise",
@@ -40,6 +41,7 @@ struct ParameterText {
   std::string operator()(const UnfoldedConvolution& s) const { return format(" {} panels", s.panels); }
   std::string operator()(const TiledProduct& s) const { return tile_text(s.tile); }
   std::string operator()(const TiledConvolution& s) const { return tile_text(s.tile); }
+  std::string operator()(const Scan& s) const { return s.by_block ? " by block" : ""; }
   std::string operator()(const Rows& s) const {
     return s.team == RowTeam::Thread ? "" : s.team == RowTeam::Warp ? " by warp" : " by block";
   }

@@ -83,6 +83,10 @@ struct TiledConvolution {
 struct Transposition {
   size_t row = 0;
 };
+/// Running sums along one axis. On a device a thread takes a line; where lines are few and long, a block.
+struct Scan {
+  bool by_block = false;
+};
 /// The data is copied, then updates go where their indices say, in order.
 struct Scatter {};
 /// Who takes the elements of a row: one thread, the threads of a warp, or those of a block.
@@ -101,9 +105,10 @@ struct PlainLoops {
   std::string why;
 };
 
-using Strategy = std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution,
-                              PlaneConvolution, PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct,
-                              TiledConvolution, Transposition, Scatter, Rows, Elementwise, PeerExchange>;
+using Strategy =
+    std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution, PlaneConvolution,
+                 PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct, TiledConvolution, Transposition,
+                 Scan, Scatter, Rows, Elementwise, PeerExchange>;
 
 /// On a device short rows are a warp's, long ones a block's.
 inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }

@@ -136,17 +136,21 @@ std::vector<RunExtent> run_extents_of(const Graph& body, const Mesh& mesh) {
   return extents;
 }
 
-ValueId contraction_of(const Graph& body) {
+static ValueId only_loop(const Graph& body, Category wanted) {
   ValueId found;
   for (OpId id = body.first(); id; id = body.next(id)) {
     const Op& op = body.op(id);
     if (category(op) == Category::Pointwise || category(op) == Category::View || category(op) == Category::Source)
       continue;
-    if (found || category(op) != Category::Contraction) return {};
+    if (found || category(op) != wanted) return {};
     found = op.outputs[0];
   }
   return found;
 }
+
+ValueId contraction_of(const Graph& body) { return only_loop(body, Category::Contraction); }
+
+ValueId scan_of(const Graph& body) { return only_loop(body, Category::Scan); }
 
 static std::optional<IndexList> moved_by(const KernelBody& body, const Op& op, const IndexList& from) {
   if (op.kind == OpKind::Reshape) return unravel(linear_index(from, body.dims(op.inputs[0])), body.dims(op.outputs[0]));

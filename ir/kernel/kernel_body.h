@@ -62,6 +62,8 @@ std::vector<RunExtent> run_extents_of(const Graph& body, const Mesh& mesh);
 
 /// The result of the one contraction of a body; nothing where there are several, or other loops.
 ValueId contraction_of(const Graph& body);
+/// The same of the one running sum.
+ValueId scan_of(const Graph& body);
 
 /// For each value behind `root`, the index of the element that is element `index` of root: pointwise ops keep it,
 /// Reshape and Transpose move it. Nothing if one of the body's outputs has none.

@@ -19,16 +19,24 @@ bool sums(const Op& op) {
 /// The result's elements are the operand's, elsewhere: kernels may do it or find it done.
 bool only_moves(const Op& op) { return category(op) == Category::View || category(op) == Category::Collective; }
 
+/// The strategies whose sums have one order: those of products in panels have.
+std::string order_text(const Strategy& strategy) {
+  const bool panels =
+      std::holds_alternative<PackedProduct>(strategy) || std::holds_alternative<StridedProduct>(strategy) ||
+      std::holds_alternative<PointConvolution>(strategy) || std::holds_alternative<UnfoldedConvolution>(strategy);
+  return panels ? "panels" : strategy_name(strategy);
+}
+
 /// What a kernel computes, without names, shapes and layouts: "MatMul(0,1) Add(2,3) -> 4".
 class Signature {
  public:
-  explicit Signature(const Kernel& kernel) : kernel_(kernel), body_(kernel.body) {
+  explicit Signature(const Kernel& kernel) : body_(kernel.body) {
     for (const OpId id : body_.order()) add(body_.op(id));
     std::set<int> outputs;
     for (const Graph::Output& output : body_.outputs()) outputs.insert(number(output.value));
     text_ += "->";
     for (const int output : outputs) text_ += " " + std::to_string(output);
-    if (sums_ && exchanges_) text_ += " between peers";  // their sums are taken by loops of another kind
+    if (sums_) text_ += format(" by {}", order_text(kernel.strategy));
   }
   bool is_arithmetic() const { return arithmetic_; }
   bool sums() const { return sums_; }
@@ -38,7 +46,6 @@ class Signature {
   int number(ValueId value) { return numbers_.emplace(value, static_cast<int>(numbers_.size())).first->second; }
 
   void add(const Op& op) {
-    exchanges_ |= category(op) == Category::Collective && op.kind != OpKind::ShardSlice;
     if (category(op) == Category::Source) return;
     if (only_moves(op)) {
       numbers_.emplace(op.outputs[0], number(op.inputs[0]));
@@ -49,24 +56,14 @@ class Signature {
     sums_ |= weftc::sums(op);
     text_ += std::string(op_def(op).name) + "(";
     for (const ValueId v : op.inputs) text_ += v ? std::to_string(number(v)) + "," : "-,";
-    text_ += format(") {}{} ", dtype_name(type.dtype), product_text(op));
+    text_ += format(") {} ", dtype_name(type.dtype));
     for (const ValueId v : op.outputs) number(v);
   }
 
-  /// A host's product with a weight in panels runs tile by tile where its matrices are one, else as plain loops.
-  std::string product_text(const Op& op) const {
-    const auto is_packed = [](const Parameter& p) { return p.packing.kind != Packing::Kind::RowMajor; };
-    if (op.kind != OpKind::MatMul || std::none_of(kernel_.parameters.begin(), kernel_.parameters.end(), is_packed))
-      return "";
-    const Dims dims = buffer_dims(body_.type(op.outputs[0]), kernel_.mesh);
-    return element_count({dims.begin(), dims.end() - 2}) == 1 ? " of one" : " of many";
-  }
-
-  const Kernel& kernel_;
   const Graph& body_;
   std::map<ValueId, int> numbers_;
   std::string text_;
-  bool arithmetic_ = false, sums_ = false, exchanges_ = false;
+  bool arithmetic_ = false, sums_ = false;
 };
 
 /// The nodes that a step computes.
@@ -99,7 +96,7 @@ std::string why_bits_differ(const Plan& plan, const Plan& one_rank) {
     for_each_launch(plan, block.steps, [&](const Step& step, const Kernel& kernel) {
       const Signature signature(kernel);
       if (!signature.is_arithmetic() || !why.empty()) return;
-      if (plan.target.kind == Target::Kind::Cuda && signature.sums())
+      if (plan.target.is_device() && signature.sums())
         why = format("the order of the sums in '{}' is a device library's or follows from the threads", step.name);
       else if (!known.contains(nodes_text(plan, step) + signature.text()))
         why = format("'{}' computes other ops together than a kernel of one rank", step.name);

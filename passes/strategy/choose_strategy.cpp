@@ -25,6 +25,7 @@ constexpr Rule kRules[] = {
     {"point-convolution", point_convolution},
     {"unfolded-convolution", unfolded_convolution},
     {"window-reduction", window_reduction},
+    {"scan", scan},
     {"rows", rows},
     {"elementwise", elementwise},
 };

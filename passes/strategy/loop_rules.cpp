@@ -57,6 +57,29 @@ Verdict transposition(const StrategyContext& context) {
   return {};
 }
 
+/// Lines that lie side by side are one loop: only the outermost dimension on each side may have a run-time length.
+static bool has_inner_run_extent(const KernelBody& body, ValueId root, int axis) {
+  for (int d = 1; d < body.body.type(root).ndim(); ++d)
+    if (d != axis && d != axis + 1 && body.run_extent_of(body.body.type(root), d)) return true;
+  return false;
+}
+
+Verdict scan(const StrategyContext& context) {
+  constexpr int64_t kFewLines = 4096, kLongLine = 512;
+  const KernelBody& body = context.body;
+  if (!has(body.body, {Category::Scan})) return {};
+  const ValueId root = scan_of(body.body);
+  if (!root) return refused("the kernel has several loops that sum");
+  const Dims dims = body.dims(root);
+  const int axis = static_cast<int>(body.body.producer_op(root).integer("axis"));
+  if (element_count(dims) == 0) return refused("it has no elements");
+  if (has_inner_run_extent(body, root, axis)) return refused("an inner dimension has a run-time length");
+  if (!indices_behind(body, root, IndexList(dims.size())))
+    return refused("a result is not reached from the sums by views and pointwise ops");
+  const int64_t length = dims[static_cast<size_t>(axis)], lines = element_count(dims) / length;
+  return {Scan{context.target.is_device() && lines < kFewLines && length >= kLongLine}, ""};
+}
+
 Verdict scatter(const StrategyContext& context) {
   const Graph& body = context.body.body;
   for (OpId id = body.first(); id; id = body.next(id))

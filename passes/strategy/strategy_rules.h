@@ -37,6 +37,7 @@ Verdict plane_convolution(const StrategyContext& context);
 Verdict point_convolution(const StrategyContext& context);
 Verdict unfolded_convolution(const StrategyContext& context);
 Verdict window_reduction(const StrategyContext& context);
+Verdict scan(const StrategyContext& context);
 Verdict scatter(const StrategyContext& context);
 Verdict peer_exchange(const StrategyContext& context);
 Verdict rows(const StrategyContext& context);

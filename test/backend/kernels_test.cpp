@@ -183,9 +183,19 @@ KernelCase pooled(OpKind kind, const char* name) {
   c.output(c.op(OpKind::Neg, {c.op(kind, {x}, std::move(attrs))}));
   return c;
 }
+template <bool kExclusive, bool kReverse>
 KernelCase running() {
-  KernelCase c("running");
-  const ValueId x = c.reals("x", {4, 9});
+  KernelCase c(std::string("running") + (kExclusive ? "_exclusive" : "") + (kReverse ? "_reverse" : ""));
+  const ValueId x = c.reals("x", {2, 70, 67}), z = c.reals("outer", {2, 70, 67});
+  const Attrs attrs = {{"axis", int64_t{1}}, {"exclusive", int64_t{kExclusive}}, {"reverse", int64_t{kReverse}}};
+  const ValueId sums = c.op(OpKind::CumSum, {x}, attrs);
+  c.output(c.op(OpKind::Mul, {sums, z}));
+  c.output(c.op(OpKind::Transpose, {sums}, {{"perm", std::vector<int64_t>{2, 0, 1}}}), "turned");
+  return c;
+}
+KernelCase running_bytes() {
+  KernelCase c("running_bytes");
+  const ValueId x = c.ints("x", {4, 9}, -3, 3, DType::I8);
   c.output(c.op(OpKind::CumSum, {x}, {{"axis", int64_t{1}}, {"exclusive", int64_t{0}}, {"reverse", int64_t{1}}}));
   return c;
 }
@@ -212,7 +222,9 @@ TEST_CASE("kernels: pointwise, views, look-ups") {
 
 TEST_CASE("kernels: reductions, scans, scatter") {
   std::vector<KernelCase> cases;
-  for (KernelCase (*make)() : {softmax, norm, front_and_all, middle, running, scattered}) cases.push_back(make());
+  for (KernelCase (*make)() : {softmax, norm, front_and_all, middle, running_bytes, scattered, running<false, false>,
+                               running<true, false>, running<false, true>, running<true, true>})
+    cases.push_back(make());
   check_cases(std::move(cases));
 }
 

@@ -56,6 +56,21 @@ TEST_CASE("one rank: contractions, weights in panels, one stream") {
   check_runs(kMlp, "", 1);
 }
 
+TEST_CASE("running sums are scans, on a device by blocks where lines are few and long") {
+  const auto strategy = [](const std::string& shape, const Target& target) {
+    const auto made = prepare("<ir_version: 8, opset_import: [\"\" : 20]>\nm (float" + shape + " x) => (float" + shape +
+                                  " y)\n<int64 axis = {1}> {\n  s = CumSum(x, axis)\n  y = Exp(s)\n}\n",
+                              "", "", target);
+    REQUIRE(made->ok());
+    const std::optional<Plan> plan = make_plan(*made->module, target, made->diags);
+    REQUIRE(plan);
+    return strategy_text(plan->kernels[0].strategy);
+  };
+  CHECK(strategy("[4,4096]", Target{}) == "scan");
+  CHECK(strategy("[4,4096,3]", cuda_target({"sm_90"})) == "scan by block");
+  CHECK(strategy("[4,100,3]", cuda_target({"sm_90"})) == "scan");
+}
+
 TEST_CASE("equal layers share a kernel, its name has no numbers") {
   const Planned made = plan_of(R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[4,8] x) => (float[4,8] y) <float[8,8] w0 = random(1, 0.5), float[8,8] w1 = random(2, 0.5)>

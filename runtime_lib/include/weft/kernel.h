@@ -12,6 +12,7 @@
 #include "weft/math.h"
 #include "weft/planes.h"
 #include "weft/random.h"
+#include "weft/scan.h"
 
 // Vector reductions in which NaN wins.
 #pragma omp declare reduction(weft_maximum                                \

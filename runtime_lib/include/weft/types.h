@@ -143,4 +143,9 @@ struct Transfer {
   constexpr int end() const { return slot + 2 * micro_batches; }
 };
 
+/// Which elements a running sum takes: all up to its own, or without its own; from the front, or from the end.
+struct ScanOrder {
+  bool exclusive = false, reverse = false;
+};
+
 }  // namespace weft

@@ -1,0 +1,130 @@
+// Running sums through weft/scan.h and weft/device_scan.h: each element is read and written once. What follows the sum
+// is computed where it is put: pointwise ops, and views that only move elements.
+//
+//   const auto load = [&](int64_t outer, int64_t i, int64_t inner) { return x[outer * 512 + i * 8 + inner]; };
+//   weft::scan<float, weft::ScanOrder{}>(team, 4, 64, 8, load, [&](int64_t outer, int64_t i, int64_t inner, float sum)
+//   {
+//     y[outer * 512 + i * 8 + inner] = sum;
+//   });
+#include "backend/epilogue.h"
+#include "backend/kernel_text.h"
+#include "backend/print.h"
+#include "ir/base/check.h"
+#include "ir/op_def.h"
+
+namespace weftc {
+
+namespace {
+
+class ScanWriter {
+ public:
+  explicit ScanWriter(KernelContext& context)
+      : context_(context),
+        body_(context.body),
+        root_(scan_of(context.body)),
+        op_(body_.producer_op(root_)),
+        dims_(context.dims(root_)),
+        axis_(static_cast<size_t>(op_.integer("axis"))),
+        outer_(context.names.unique("outer")),
+        i_(context.names.unique("i")),
+        inner_(context.names.unique("inner")),
+        behind_(context, root_) {}
+
+  Statements run(const Scan& strategy);
+
+ private:
+  Dims dims_before() const { return {dims_.begin(), dims_.begin() + static_cast<long>(axis_)}; }
+  Dims dims_behind() const { return {dims_.begin() + static_cast<long>(axis_) + 1, dims_.end()}; }
+  IndexList index() const;
+  std::string count_text(size_t first, const Dims& dims) const;
+  std::string variables() const { return "int64_t " + outer_ + ", int64_t " + i_ + ", int64_t " + inner_; }
+  void own_variables(Elements& elements, Scope& scope) const;
+  Statements load(const std::string& load);
+  Statements put(const std::string& head);
+
+  KernelContext& context_;
+  const Graph& body_;
+  const ValueId root_;
+  const Op& op_;
+  const Dims dims_;
+  const size_t axis_;
+  const std::string outer_, i_, inner_;
+  Epilogue behind_;
+};
+
+/// The index of an element, from the three variables.
+IndexList ScanWriter::index() const {
+  const Dims before = dims_before(), behind = dims_behind();
+  IndexList index = unravel(index_variable(outer_, 0, element_count(before) - 1), before);
+  index.push_back(index_variable(i_, 0, dims_[axis_] - 1));
+  for (const IndexExpr& at : unravel(index_variable(inner_, 0, element_count(behind) - 1), behind)) index.push_back(at);
+  return index;
+}
+
+/// How many elements dimensions from `first` on have, of which the first may have a run-time length.
+std::string ScanWriter::count_text(size_t first, const Dims& dims) const {
+  if (dims.empty()) return "1";
+  const std::string bound = context_.run_extent(body_.type(root_), static_cast<int>(first));
+  if (bound.empty()) return std::to_string(element_count(dims));
+  const int64_t others = element_count({dims.begin() + 1, dims.end()});
+  return others == 1 ? bound : bound + " * " + std::to_string(others);
+}
+
+void ScanWriter::own_variables(Elements& elements, Scope& scope) const {
+  elements.scopes.floor = elements.scopes.current = &scope;
+  for (const std::string& variable : {outer_, i_, inner_}) elements.scopes.own(variable, &scope);
+}
+
+Statements ScanWriter::load(const std::string& load) {
+  Cuts cuts;
+  Elements elements(context_, cuts);
+  Scope scope(&elements.scopes.root, Callback{"const auto " + load + " = [&](" + variables() + ") {", {}, "};"});
+  own_variables(elements, scope);
+  const Element element = elements.at(op_.inputs[0], index());
+  scope.put("return " + text_of(element.expr) + ";");
+  scope.finish();
+  return elements.scopes.root.take_body();
+}
+
+Statements ScanWriter::put(const std::string& head) {
+  Cuts cuts;
+  Elements elements(context_, cuts);
+  const std::string sum = elements.scopes.names.unique("sum");
+  const std::string type = compute_type(body_.type(root_).dtype);
+  Scope scope(&elements.scopes.root, Callback{head + "[&](" + variables() + ", " + type + " " + sum + ") {"});
+  own_variables(elements, scope);
+  behind_.write(elements, sum);
+  scope.finish();
+  return elements.scopes.root.take_body();
+}
+
+Statements ScanWriter::run(const Scan& strategy) {
+  if (context_.is_device()) context_.need_header("device_scan.h");
+  const IndexList at = index();
+  WEFT_CHECK(behind_.reach(at), "a result is not behind the running sum");
+  const TensorType& type = body_.type(root_);
+  std::string length = context_.run_extent(type, static_cast<int>(axis_));
+  if (length.empty()) length = std::to_string(dims_[axis_]);
+  const int64_t lines = element_count(dims_before()) * element_count(dims_behind());
+  constexpr int64_t kThreads = 256;
+  if (context_.is_device())
+    context_.cover(strategy.by_block ? lines : (lines + kThreads - 1) / kThreads, kThreads);
+  else
+    context_.need({Argument::Kind::Team});
+  const bool exclusive = op_.integer_or("exclusive", 0) != 0, reverse = op_.integer_or("reverse", 0) != 0;
+  const std::string order = std::string("weft::ScanOrder{") + (exclusive ? ".exclusive = true" : "") +
+                            (exclusive && reverse ? ", " : "") + (reverse ? ".reverse = true" : "") + "}";
+  const std::string load_name = context_.names.unique("load");
+  Statements statements = load(load_name);
+  append(statements, put(std::string("weft::scan") + (strategy.by_block ? "_by_block<" : "<") +
+                         compute_type(type.dtype) + ", " + order + ">(" + (context_.is_device() ? "" : "team, ") +
+                         count_text(0, dims_before()) + ", " + length + ", " + count_text(axis_ + 1, dims_behind()) +
+                         ", " + load_name + ", "));
+  return statements;
+}
+
+}  // namespace
+
+Statements write_scan(KernelContext& context, const Scan& strategy) { return ScanWriter(context).run(strategy); }
+
+}  // namespace weftc

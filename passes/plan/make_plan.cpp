@@ -94,6 +94,7 @@ std::optional<Plan> make_plan(const Module& module, const Target& target, Diags&
   make_programs(plan);
   write_steps(planning);
   if (!diags.ok()) return {};
+  warn_of_idle_ranks(planning);
   choose_kernels(planning);
   choose_storage(planning);
   place_weights(planning);

@@ -39,6 +39,8 @@ WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kerne
 void choose_kernels(PlanDraft& planning);
 /// Chooses how buffers lie in memory, by what the kernels want that read and write them.
 void choose_storage(PlanDraft& planning);
+/// Warns of ranks that hold no element of a value.
+void warn_of_idle_ranks(PlanDraft& planning);
 /// Packs weights as kernels want them; segments, offsets and order; renumbers them.
 void place_weights(PlanDraft& planning);
 

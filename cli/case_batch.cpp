@@ -11,6 +11,7 @@
 #include "cli/compile.h"
 #include "cli/process.h"
 #include "cli/reference.h"
+#include "frontend/onnx_inspect.h"
 #include "ir/base/check.h"
 #include "ir/evaluate/evaluate.h"
 

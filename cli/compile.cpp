@@ -9,6 +9,7 @@
 #include "cli/pass_output.h"
 #include "cli/process.h"
 #include "cli/transport.h"
+#include "frontend/onnx_reader.h"
 #include "frontend/schedule_reader.h"
 #include "ir/base/check.h"
 #include "passes/plan/make_plan.h"

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "frontend/onnx_inspect.h"
 #include "ir/op_def.h"
 
 namespace weftc {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "frontend/onnx_reader.h"
+#include "frontend/onnx_options.h"
 #include "ir/target.h"
 
 namespace weftc {

@@ -11,6 +11,7 @@
 #include "cli/process.h"
 #include "cli/reference.h"
 #include "cli/table.h"
+#include "frontend/onnx_inspect.h"
 #include "ir/evaluate/evaluate.h"
 
 namespace weftc {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "frontend/onnx_import.h"
+#include "frontend/onnx_ops.h"
 #include "frontend/rank_digits.h"
+#include "ir/base/contains.h"
 
 namespace weftc {
 
@@ -94,7 +95,7 @@ bool AnnotationReader::choose() {
   std::vector<std::string> known;
   for (const OnnxConfiguration& c : model_.configurations) known.push_back(c.name);
   std::string wanted = schedule_.annotations;
-  if (!wanted.empty() && std::find(known.begin(), known.end(), wanted) == known.end())
+  if (!wanted.empty() && !contains(known, wanted))
     return fail("unknown-configuration", schedule_.annotations_loc, "the model has no device configuration '{}'{}",
                 printable(wanted), did_you_mean(wanted, known));
   if (wanted.empty() && named.size() > 1)
@@ -130,8 +131,8 @@ void AnnotationReader::collect_node(const OnnxNode& node, int index, const OnnxN
   StageReadings& stage = stage_of(devices.stage);
   stage.nodes.push_back(&node);
   for (const OnnxSharding& sharding : devices.shardings) {
-    const bool made = std::find(node.outputs.begin(), node.outputs.end(), sharding.tensor) != node.outputs.end();
-    const bool read = std::find(node.inputs.begin(), node.inputs.end(), sharding.tensor) != node.inputs.end();
+    const bool made = contains(node.outputs, sharding.tensor);
+    const bool read = contains(node.inputs, sharding.tensor);
     if (!made && !read)
       fail("annotation-tensor", loc, "a sharding spec of this node is for '{}', which it neither reads nor makes",
            printable(sharding.tensor));

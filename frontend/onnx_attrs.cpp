@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "frontend/onnx_import.h"
+#include "ir/base/contains.h"
 
 namespace weftc {
 
@@ -95,7 +96,7 @@ bool import_attrs(ImportState& state, const OnnxNode& node, const OpDef& def, co
                         "attribute '{}' refers to '{}' of a function, but stands in no function", printable(attr.name),
                         printable(attr.reference));
       ok = false;
-    } else if (std::find(regions.begin(), regions.end(), attr.name) == regions.end()) {
+    } else if (!contains(regions, attr.name)) {
       ok &= import_attr(state, node, attr, def, loc, attrs);
     }
   }

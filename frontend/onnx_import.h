@@ -3,7 +3,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "frontend/onnx_reader.h"
+#include "frontend/onnx_ops.h"
+#include "frontend/onnx_options.h"
 #include "frontend/tensor_bytes.h"
 #include "ir/op_def.h"
 
@@ -57,15 +58,5 @@ bool import_attrs(ImportState& state, const OnnxNode& node, const OpDef& def, co
 bool check_required_attrs(ImportState& state, const OnnxNode& node, const Op& op, const Loc& loc);
 /// The tensor that a Constant node stands for; nothing after reporting.
 std::optional<ConstantId> import_constant_node(ImportState& state, const OnnxNode& node, const Loc& loc);
-
-/// The names of graph attributes that become regions, in the regions' order; empty for ops without.
-std::vector<std::string> region_attrs(const OnnxNode& node);
-bool is_constant_node(const OnnxNode& node);
-/// Whether the importer can read the node: by a record, or as Constant.
-bool is_supported(const OnnxNode& node);
-/// Reports every node that is_supported refuses, one message for each op. True if there are none.
-bool check_supported(const OnnxModel& model, Diags& diags);
-/// "Gelu" or "com.microsoft.Gelu".
-std::string full_op_name(const OnnxNode& node);
 
 }  // namespace weftc

@@ -4,6 +4,7 @@
 
 #include "frontend/onnx_import.h"
 #include "frontend/tensor_file.h"
+#include "ir/base/contains.h"
 
 namespace weftc {
 
@@ -60,7 +61,7 @@ bool InputImporter::check_input_requests(const std::vector<Request>& requests, c
   const std::vector<std::string> names = input_names();
   for (size_t i = 0; i < requests.size(); ++i) {
     const std::string& name = requests[i].input;
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
+    if (!contains(names, name)) {
       state_.diags.error("unknown-input", loc_, "{}: the model has no input '{}'{}", flag, printable(name),
                          did_you_mean(name, names));
       ok = false;
@@ -76,7 +77,7 @@ bool InputImporter::check_input_requests(const std::vector<Request>& requests, c
 
 bool InputImporter::check_dim_request(const DimRequest& request, const std::vector<std::string>& known) {
   const Loc& loc = request.loc;
-  if (std::find(known.begin(), known.end(), request.name) == known.end()) {
+  if (!contains(known, request.name)) {
     state_.diags.error("unknown-dim", loc, "no input has a dim '{}'{}", printable(request.name),
                        did_you_mean(request.name, known));
     return false;

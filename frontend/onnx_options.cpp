@@ -1,8 +1,7 @@
-// The command line's model options, as text.
+#include "frontend/onnx_options.h"
+
 #include <algorithm>
 #include <charconv>
-
-#include "frontend/onnx_reader.h"
 
 namespace weftc {
 

@@ -1,13 +1,10 @@
 #include "frontend/onnx_reader.h"
 
-#include <algorithm>
-
 #include "frontend/device_annotations.h"
 #include "frontend/inline_functions.h"
 #include "frontend/join_messages.h"
-#include "frontend/mapped_file.h"
 #include "frontend/onnx_import.h"
-#include "frontend/onnx_proto.h"
+#include "frontend/onnx_load.h"
 #include "frontend/onnx_text.h"
 #include "frontend/sort_nodes.h"
 
@@ -33,24 +30,9 @@ bool check_versions(const OnnxModel& model, Diags& diags) {
   return errors == diags.errors();
 }
 
-/// Gives every node the opset of its domain; collects the domains that the model does not import.
-void resolve_opsets(const OnnxModel& model, std::vector<OnnxNode>& nodes, std::vector<std::string>& missing) {
-  for (OnnxNode& node : nodes) {
-    for (OnnxAttr& attr : node.attrs)
-      for (OnnxGraph& graph : attr.graphs) resolve_opsets(model, graph.nodes, missing);
-    if (node.opset != 0) continue;
-    const auto opset = model.opsets.find(node.domain);
-    const bool imported = opset != model.opsets.end();
-    node.opset = imported ? static_cast<int>(std::clamp<int64_t>(opset->second, 1, 1 << 20)) : 1;
-    if (!imported && std::find(missing.begin(), missing.end(), node.domain) == missing.end())
-      missing.push_back(node.domain);
-  }
-}
-
 /// Other domains are at version 1 everywhere, and exporters forget to import them; ai.onnx has no version to guess.
 bool check_domains(OnnxModel& model, Diags& diags) {
-  std::vector<std::string> missing;
-  resolve_opsets(model, model.graph.nodes, missing);
+  const std::vector<std::string> missing = resolve_opsets(model);
   const Loc loc = Loc::in_file(model.file);
   bool ok = true;
   for (const std::string& domain : missing) {
@@ -103,15 +85,6 @@ std::string identifier_of(const std::string& path) {
   return letter ? stem : "model_" + stem;
 }
 
-std::optional<OnnxModel> load(const std::string& path, Diags& diags) {
-  if (!path.ends_with(".onnxtxt")) return read_onnx_binary(path, diags);
-  const MappedFile file = map_file(path);
-  if (file.error.empty())
-    return read_onnx_text(path, {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()}, diags);
-  diags.error("model-text-file", Loc::in_file(path), "the model cannot be read: {}", file.error);
-  return {};
-}
-
 /// With a schedule, what the model's annotations say goes into it.
 std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options, Schedule* schedule, Diags& diags) {
   const bool per_rank = schedule && schedule->per_rank;
@@ -139,7 +112,7 @@ std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options,
 }  // namespace
 
 std::optional<Module> read_onnx(const ReadOptions& options, Diags& diags, Schedule* schedule) {
-  std::optional<OnnxModel> model = load(options.path, diags);
+  std::optional<OnnxModel> model = load_model(options.path, diags);
   if (!model) return {};
   return import_model(*model, options, schedule, diags);
 }
@@ -149,55 +122,6 @@ std::optional<Module> read_onnx_source(const std::string& text, const ReadOption
   std::optional<OnnxModel> model = read_onnx_text(options.path, text, diags);
   if (!model) return {};
   return import_model(*model, options, schedule, diags);
-}
-
-static std::string type_text(const OnnxValue& value) {
-  if (!value.other_type.empty()) return value.other_type;
-  std::string text = element_type_name(value.element_type);
-  if (!value.dims) return text + "[...]";
-  std::vector<std::string> dims;
-  for (const OnnxDim& dim : *value.dims)
-    dims.push_back(dim.kind == OnnxDim::Kind::Fixed   ? std::to_string(dim.extent)
-                   : dim.kind == OnnxDim::Kind::Named ? dim.name
-                                                      : "?");
-  return dims.empty() ? text : text + "[" + join(dims, ", ") + "]";
-}
-
-static void count_ops(const std::vector<OnnxNode>& nodes, ModelSummary& summary) {
-  for (const OnnxNode& node : nodes) {
-    ++summary.ops[full_op_name(node)];
-    if (!is_supported(node)) ++summary.unsupported[full_op_name(node)];
-    for (const OnnxAttr& attr : node.attrs)
-      for (const OnnxGraph& graph : attr.graphs) count_ops(graph.nodes, summary);
-  }
-}
-
-std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags) {
-  std::optional<OnnxModel> model = load(path, diags);
-  if (!model || !inline_functions(*model, diags)) return {};
-  Diags unmatched;  // those nodes are not supported, which the summary says of others too
-  join_messages(*model, false, unmatched);
-  std::vector<std::string> missing;
-  resolve_opsets(*model, model->graph.nodes, missing);
-  ModelSummary summary{model->ir_version, model->producer, model->opsets, {}, {}, {}, {}, {}, 0};
-  std::unordered_set<std::string> initialisers;
-  for (const OnnxTensor& tensor : model->graph.initialisers) {
-    initialisers.insert(tensor.name);
-    const std::optional<DType> dtype = dtype_of_element_type(tensor.element_type);
-    const std::optional<int64_t> count = checked_count(tensor.dims);
-    if (dtype && count) summary.initialiser_bytes += *count * dtype_bytes(*dtype);
-  }
-  for (const OnnxValue& input : model->graph.inputs) {
-    if (initialisers.contains(input.name)) continue;
-    summary.inputs.push_back({input.name, type_text(input)});
-    for (const OnnxDim& dim : input.dims.value_or(std::vector<OnnxDim>{}))
-      if (dim.kind == OnnxDim::Kind::Named &&
-          std::find(summary.dims.begin(), summary.dims.end(), dim.name) == summary.dims.end())
-        summary.dims.push_back(dim.name);
-  }
-  for (const OnnxValue& output : model->graph.outputs) summary.outputs.push_back({output.name, type_text(output)});
-  count_ops(model->graph.nodes, summary);
-  return summary;
 }
 
 }  // namespace weftc

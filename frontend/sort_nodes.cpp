@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "frontend/onnx_import.h"
+#include "frontend/onnx_ops.h"
 
 namespace weftc {
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "frontend/onnx_inspect.h"
 #include "frontend/tensor_file.h"
 #include "onnx.pb.h"
 #include "reading.h"

@@ -1,0 +1,60 @@
+#include "frontend/onnx_inspect.h"
+
+#include <unordered_set>
+
+#include "frontend/inline_functions.h"
+#include "frontend/join_messages.h"
+#include "frontend/onnx_load.h"
+#include "frontend/onnx_ops.h"
+#include "frontend/tensor_bytes.h"
+#include "ir/base/contains.h"
+
+namespace weftc {
+
+static std::string type_text(const OnnxValue& value) {
+  if (!value.other_type.empty()) return value.other_type;
+  std::string text = element_type_name(value.element_type);
+  if (!value.dims) return text + "[...]";
+  std::vector<std::string> dims;
+  for (const OnnxDim& dim : *value.dims)
+    dims.push_back(dim.kind == OnnxDim::Kind::Fixed   ? std::to_string(dim.extent)
+                   : dim.kind == OnnxDim::Kind::Named ? dim.name
+                                                      : "?");
+  return dims.empty() ? text : text + "[" + join(dims, ", ") + "]";
+}
+
+static void count_ops(const std::vector<OnnxNode>& nodes, ModelSummary& summary) {
+  for (const OnnxNode& node : nodes) {
+    ++summary.ops[full_op_name(node)];
+    if (!is_supported(node)) ++summary.unsupported[full_op_name(node)];
+    for (const OnnxAttr& attr : node.attrs)
+      for (const OnnxGraph& graph : attr.graphs) count_ops(graph.nodes, summary);
+  }
+}
+
+std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags) {
+  std::optional<OnnxModel> model = load_model(path, diags);
+  if (!model || !inline_functions(*model, diags)) return {};
+  Diags unmatched;  // those nodes are not supported, which the summary says of others too
+  join_messages(*model, false, unmatched);
+  resolve_opsets(*model);
+  ModelSummary summary{model->ir_version, model->producer, model->opsets, {}, {}, {}, {}, {}, 0};
+  std::unordered_set<std::string> initialisers;
+  for (const OnnxTensor& tensor : model->graph.initialisers) {
+    initialisers.insert(tensor.name);
+    const std::optional<DType> dtype = dtype_of_element_type(tensor.element_type);
+    const std::optional<int64_t> count = checked_count(tensor.dims);
+    if (dtype && count) summary.initialiser_bytes += *count * dtype_bytes(*dtype);
+  }
+  for (const OnnxValue& input : model->graph.inputs) {
+    if (initialisers.contains(input.name)) continue;
+    summary.inputs.push_back({input.name, type_text(input)});
+    for (const OnnxDim& dim : input.dims.value_or(std::vector<OnnxDim>{}))
+      if (dim.kind == OnnxDim::Kind::Named && !contains(summary.dims, dim.name)) summary.dims.push_back(dim.name);
+  }
+  for (const OnnxValue& output : model->graph.outputs) summary.outputs.push_back({output.name, type_text(output)});
+  count_ops(model->graph.nodes, summary);
+  return summary;
+}
+
+}  // namespace weftc

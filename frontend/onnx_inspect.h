@@ -1,0 +1,30 @@
+// What a model file holds, also if it cannot be compiled: for `weft inspect`, and for who matches data with inputs.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/base/diag.h"
+
+namespace weftc {
+
+/// What `inspect` shows, also of a model that cannot be compiled.
+struct ModelSummary {
+  struct Port {
+    std::string name;
+    std::string type;  // "float[batch, 3, 224, ?]"
+  };
+  int64_t ir_version = 0;
+  std::string producer;
+  std::map<std::string, int64_t> opsets;  // "" is ai.onnx
+  std::vector<Port> inputs;
+  std::vector<Port> outputs;
+  std::vector<std::string> dims;               // names of symbolic dims of inputs, in order
+  std::map<std::string, int64_t> ops;          // name with domain to number of nodes, functions inlined
+  std::map<std::string, int64_t> unsupported;  // the same, of those that no record reads
+  int64_t initialiser_bytes = 0;
+};
+std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags);
+
+}  // namespace weftc

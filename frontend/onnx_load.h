@@ -1,0 +1,16 @@
+// A model file as plain data: what reading and inspecting a model begin with.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontend/onnx_model.h"
+
+namespace weftc {
+
+/// The model of an .onnx or .onnxtxt file. Nothing after reporting.
+std::optional<OnnxModel> load_model(const std::string& path, Diags& diags);
+/// Gives every node the opset of its domain. The domains of nodes that the model does not import, which count as 1.
+std::vector<std::string> resolve_opsets(OnnxModel& model);
+
+}  // namespace weftc

@@ -1,0 +1,20 @@
+// What the op records say of a node: whether it can be read, what it is called, which graphs it owns.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "frontend/onnx_model.h"
+
+namespace weftc {
+
+/// The names of graph attributes that become regions, in the regions' order; empty for ops without.
+std::vector<std::string> region_attrs(const OnnxNode& node);
+bool is_constant_node(const OnnxNode& node);
+/// Whether the importer can read the node: by a record, or as Constant.
+bool is_supported(const OnnxNode& node);
+/// Reports every node that is_supported refuses, one message for each op. True if there are none.
+bool check_supported(const OnnxModel& model, Diags& diags);
+/// "Gelu" or "com.microsoft.Gelu".
+std::string full_op_name(const OnnxNode& node);
+
+}  // namespace weftc

@@ -1,0 +1,38 @@
+// What the command line says of a model: which file, which dims and shapes, which inputs are fixed.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/base/diag.h"
+#include "ir/schedule.h"
+#include "ir/type.h"
+
+namespace weftc {
+
+/// --shape INPUT=1x3x224x224
+struct ShapeRequest {
+  std::string input;
+  Dims dims;
+};
+/// --bind INPUT=FILE.npy
+struct BindRequest {
+  std::string input;
+  std::string file;
+};
+
+struct ReadOptions {
+  std::string path;              // .onnx or .onnxtxt
+  std::vector<DimRequest> dims;  // one value each: specialisations are read one by one
+  std::vector<ShapeRequest> shapes;
+  std::vector<BindRequest> binds;
+};
+
+/// "seq=128", "seq=1,128", "seq<=1024": what --dim takes. Nothing after reporting.
+std::optional<DimRequest> parse_dim_option(const std::string& text, Diags& diags);
+/// "INPUT=1x3x224x224"; "INPUT=scalar" is no dimensions.
+std::optional<ShapeRequest> parse_shape_option(const std::string& text, Diags& diags);
+/// "INPUT=FILE.npy"
+std::optional<BindRequest> parse_bind_option(const std::string& text, Diags& diags);
+
+}  // namespace weftc

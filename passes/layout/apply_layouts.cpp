@@ -24,19 +24,12 @@ using Kind = AxisState::Kind;
 /// Lays out one graph; regions get their own.
 class GraphLayout {
  public:
-  GraphLayout(Module& module, Graph& graph, const Env& env)
-      : module_(module), graph_(graph), env_(env), diags_(env.diags), resharder_(module, graph) {
-    std::vector<bool> matched;
-    requests_ = bind_requests(module, graph, env.schedule, matched, env.diags);
-  }
+  GraphLayout(Module& module, Graph& graph, const LayoutRequests& requests, Diags& diags)
+      : module_(module), graph_(graph), requests_(requests), diags_(diags), resharder_(module, graph) {}
 
   void run() {
     for (OpId id : graph_.order()) lay(id);
     for (size_t i = 0; i < graph_.outputs().size(); ++i) graph_.set_output(i, latest(graph_.outputs()[i].value));
-  }
-  /// Brings an output of the graph to a layout.
-  void set_output_layout(size_t output, const Layout& to) {
-    graph_.set_output(output, resharder_.reshard(graph_.outputs()[output].value, to));
   }
 
  private:
@@ -47,7 +40,7 @@ class GraphLayout {
   void lay_model_collective(OpId id);
   void lay_if(OpId id);
   void lay_loop(OpId id);
-  std::vector<Layout> lay_region(Graph& region, const std::vector<Layout>& parameters);
+  std::vector<Layout> lay_region(OpId owner, size_t number, const std::vector<Layout>& parameters);
   void finish_result(ValueId value, Layout layout);
   bool may_be_laid_out(const Layout& layout, const LayoutRequest& request, const Op& op);
   bool require_replicated(OpId id, size_t input, const char* what);
@@ -68,8 +61,7 @@ class GraphLayout {
 
   Module& module_;
   Graph& graph_;
-  const Env& env_;
-  LayoutRequests requests_;
+  const LayoutRequests& requests_;
   Diags& diags_;
   Resharder resharder_;
   std::map<ValueId, ValueId> latest_;
@@ -202,13 +194,14 @@ void GraphLayout::lay_model_collective(OpId id) {
   finish_result(op.outputs[0], layout);
 }
 
-std::vector<Layout> GraphLayout::lay_region(Graph& region, const std::vector<Layout>& parameters) {
+std::vector<Layout> GraphLayout::lay_region(OpId owner, size_t number, const std::vector<Layout>& parameters) {
+  Graph& region = graph_.edit(owner).regions[number];
   for (size_t i = 0; i < region.inputs().size(); ++i) {
     TensorType type = region.type(region.inputs()[i]);
     type.layout = parameters[i];
     region.retype(region.inputs()[i], type);
   }
-  GraphLayout(module_, region, env_).run();
+  GraphLayout(module_, region, requests_.regions.at(owner)[number], diags_).run();
   std::vector<Layout> results;
   for (const Graph::Output& out : region.outputs()) results.push_back(region.type(out.value).layout);
   return results;
@@ -263,11 +256,10 @@ void GraphLayout::lay_if(OpId id) {
     graph_.set_input(id, i, fetch(graph_.op(id).inputs[i]));
     captures.push_back(graph_.type(graph_.op(id).inputs[i]).layout);
   }
-  std::vector<Graph>& regions = graph_.edit(id).regions;
-  std::vector<Layout> results = lay_region(regions[0], captures);
-  const std::vector<Layout> other = lay_region(regions[1], captures);
+  std::vector<Layout> results = lay_region(id, 0, captures);
+  const std::vector<Layout> other = lay_region(id, 1, captures);
   for (size_t i = 0; i < results.size(); ++i) results[i] = join(results[i], other[i]);
-  for (Graph& region : regions) reshard_outputs(module_, region, 0, results);
+  for (Graph& region : graph_.edit(id).regions) reshard_outputs(module_, region, 0, results);
   const std::vector<ValueId> outputs = graph_.op(id).outputs;
   for (size_t i = 0; i < outputs.size(); ++i) finish_result(outputs[i], results[i]);
 }
@@ -284,8 +276,7 @@ void GraphLayout::lay_loop(OpId id) {
         if (mesh(graph_.op(id))[a].size > 1) layout.set(static_cast<int>(a), AxisState::varying());
     parameters.push_back(layout);
   }
-  Graph& body = graph_.edit(id).regions[0];
-  std::vector<Layout> results = lay_region(body, parameters);
+  std::vector<Layout> results = lay_region(id, 0, parameters);
   const std::vector<ValueId> outputs = graph_.op(id).outputs;
   const size_t carried = static_cast<size_t>(graph_.op(id).integer_or("carried", static_cast<int64_t>(outputs.size())));
   if (results[0].has(Kind::V)) {
@@ -294,7 +285,7 @@ void GraphLayout::lay_loop(OpId id) {
   }
   for (size_t i = 0; i < outputs.size(); ++i) results[i + 1] = i < carried ? parameters[i + 2] : results[i + 1];
   results[0] = {};
-  reshard_outputs(module_, body, 0, results);
+  reshard_outputs(module_, graph_.edit(id).regions[0], 0, results);
   for (size_t i = 0; i < outputs.size(); ++i) {
     Layout layout = results[i + 1];
     if (i >= carried)
@@ -360,13 +351,10 @@ void match_state_outputs(Module& module) {
 }  // namespace
 
 void apply_layouts(Module& module, const Env& env) {
-  report_unmatched_requests(module, env.schedule, env.diags);
+  const LayoutRequests requests = bind_requests(module, env.schedule, env.diags);
   if (!env.diags.ok()) return;
-  GraphLayout(module, module.graph, env).run();
+  GraphLayout(module, module.graph, requests, env.diags).run();
   if (!env.diags.ok()) return;
-  std::vector<bool> matched;
-  Diags reported;  // by GraphLayout
-  const LayoutRequests requests = bind_requests(module, module.graph, env.schedule, matched, reported);
   store_sliced_sources(module, module.graph);
   store_sliced_states(module, requests);
   match_state_outputs(module);

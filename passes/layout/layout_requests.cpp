@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/base/contains.h"
 #include "passes/select.h"
 
 namespace weftc {
@@ -99,36 +100,33 @@ bool slice_one(const LayoutRequest& request, const TensorType& type, const Mesh&
   return true;
 }
 
-}  // namespace
-
-LayoutRequests bind_requests(const Module& module, const Graph& graph, const Schedule& schedule,
-                             std::vector<bool>& matched, Diags& diags) {
+/// Binds the entries in one graph and its regions; those that match are marked in `matched`.
+LayoutRequests bind_graph(const Module& module, const Graph& graph, const Schedule& schedule,
+                          std::vector<bool>& matched, Diags& diags) {
   LayoutRequests requests;
   const SelectableNames names(module, graph);
-  matched.resize(schedule.shard.size());
   for (size_t e = 0; e < schedule.shard.size(); ++e)
     for (const Bindings& bindings : names.bindings({schedule.shard[e].target}))
       for (ValueId value : names.select_values(schedule.shard[e].target, bindings)) {
         bind(graph, schedule.shard[e], value, requests, diags);
         matched[e] = true;
       }
+  for (OpId id : graph.order())
+    for (const Graph& region : graph.op(id).regions)
+      requests.regions[id].push_back(bind_graph(module, region, schedule, matched, diags));
   return requests;
 }
 
-static void mark_matched(const Module& module, const Graph& graph, const Schedule& schedule,
-                         std::vector<bool>& matched) {
-  Diags ignored;  // asked twice: reported when the graph is laid out
-  bind_requests(module, graph, schedule, matched, ignored);
-  for (OpId id : graph.order())
-    for (const Graph& region : graph.op(id).regions) mark_matched(module, region, schedule, matched);
-}
+}  // namespace
 
-void report_unmatched_requests(const Module& module, const Schedule& schedule, Diags& diags) {
-  std::vector<bool> matched;
-  mark_matched(module, module.graph, schedule, matched);
+LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Diags& diags) {
+  std::vector<bool> matched(schedule.shard.size());
+  LayoutRequests requests = bind_graph(module, module.graph, schedule, matched, diags);
+  if (!contains(matched, false)) return requests;
   const SelectableNames names(module, module.graph);
   for (size_t e = 0; e < schedule.shard.size(); ++e)
     if (!matched[e]) names.report_unmatched(schedule.shard[e].target, diags);
+  return requests;
 }
 
 std::optional<Layout> requested_layout(const LayoutRequest& request, const TensorType& arriving, const Mesh& mesh,

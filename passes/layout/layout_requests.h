@@ -15,18 +15,17 @@ struct LayoutRequest {
   std::string value;  // for messages
 };
 
+/// The requests of one graph, and of the regions inside.
 struct LayoutRequests {
   std::map<ValueId, LayoutRequest> results;  // of values
   std::map<ValueId, LayoutRequest> uses;     // of what readers of a value get
   /// By node: the dims of its final result and what a P made inside it is reduced to.
   std::map<OriginId, std::pair<Dims, LayoutRequest>> nodes;
+  std::map<OpId, std::vector<LayoutRequests>> regions;
 };
-/// Resolves the selectors of `shard` in one graph (the module's or a region's); reports values asked twice. Entries
-/// that match are marked in `matched`.
-LayoutRequests bind_requests(const Module& module, const Graph& graph, const Schedule& schedule,
-                             std::vector<bool>& matched, Diags& diags);
-/// Reports the entries that match in no graph of the module.
-void report_unmatched_requests(const Module& module, const Schedule& schedule, Diags& diags);
+/// Resolves the selectors of `shard` in all graphs of the module. Reports values that are asked for twice and entries
+/// that match nowhere.
+LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Diags& diags);
 
 /// `arriving` with the request met: axes it does not name stay (P becomes R), slices it makes lie inside those already
 /// there (L2). Nothing after reporting.

@@ -6,15 +6,15 @@
 
 namespace weftc {
 
-ChunkKernel::ChunkKernel(const StepText& text, const std::vector<const Step*>& steps, const std::string& group)
-    : text_(text), plan_(text.plan_), on_device_(is_cuda(text.plan_)) {
-  for (const StepText::Time& time : text.times_) taken_.reserve(time.variable);
+ChunkKernel::ChunkKernel(const StepTerms& terms, const std::vector<const Step*>& steps, const std::string& group)
+    : terms_(terms), plan_(terms.plan()), on_device_(is_cuda(terms.plan())) {
+  for (const TimeLoop& time : terms.times()) taken_.reserve(time.variable);
   for (const Step* step : steps)
-    if (const auto* launch = std::get_if<LaunchStep>(&step->what)) taken_.reserve(text.called(launch->kernel).name);
+    if (const auto* launch = std::get_if<LaunchStep>(&step->what)) taken_.reserve(terms.called(launch->kernel).name);
   // What kernels are given beside operands comes first.
   for (const Step* step : steps)
     if (const auto* launch = std::get_if<LaunchStep>(&step->what))
-      for (const Argument& a : text.called(launch->kernel).arguments) passed(*launch, a);
+      for (const Argument& a : terms.called(launch->kernel).arguments) passed(*launch, a);
   peers_ = parameter("weft::Peers ", "peers", "r.peers(" + group + ")", Role::Peers);
   for (const Step* step : steps) add(*step);
 }
@@ -30,7 +30,7 @@ std::string ChunkKernel::parameter(const std::string& type, const std::string& w
 
 IndexExpr ChunkKernel::with_outer(const IndexExpr& index) {
   for (const AtomPtr& atom : variables_of(index)) {
-    if (atom->text == text_.times_.back().variable || parameters_.contains(atom->text)) continue;
+    if (atom->text == terms_.times().back().variable || parameters_.contains(atom->text)) continue;
     order_.push_back(atom->text);
     parameters_.emplace(atom->text, ChunkParameter{"int ", atom->text});
   }
@@ -40,11 +40,11 @@ IndexExpr ChunkKernel::with_outer(const IndexExpr& index) {
 std::string ChunkKernel::passed(const LaunchStep& launch, const Argument& argument) {
   const Kernel& kernel = plan_.kernel(launch.kernel);
   if (argument.kind == Argument::Kind::Chunk)
-    return with_outer(text_.time_index(kernel.place, kernel.mesh, argument.number)).text();
-  const std::string value = text_.argument(launch, text_.called(launch.kernel), argument);
+    return with_outer(terms_.time_index(kernel.place, kernel.mesh, argument.number)).text();
+  const std::string value = terms_.argument(launch, terms_.called(launch.kernel), argument);
   if (on_device_ && argument.kind == Argument::Kind::Invocation)  // which a device reads where it lies
     return parameter("const uint32_t* ", "invocation_at", value);
-  const KernelContext context(plan_, kernel, text_.diags_);
+  const KernelContext context(plan_, kernel, terms_.diags());
   const Role role = argument.kind == Argument::Kind::Peers ? Role::Peers : Role::Value;
   return parameter(argument_type(argument.kind), context.argument_name(argument), value, role);
 }
@@ -59,12 +59,12 @@ Expr ChunkKernel::pointer(BufferId id, const std::string& wanted, bool written) 
 }
 
 std::string ChunkKernel::whole(BufferId id) const {
-  return instance(plan_.buffer(id)).empty() ? text_.handle(id) : text_.names_.buffers[id.index];
+  return instance(plan_.buffer(id)).empty() ? terms_.handle(id) : terms_.names().buffers[id.index];
 }
 
 /// The instance of a chunk is found inside; that of a micro-batch is the same for all of them.
 std::string ChunkKernel::instance(const Buffer& buffer) const {
-  return buffer.life == Life::MicroBatch ? "" : text_.instance_offset(buffer);
+  return buffer.life == Life::MicroBatch ? "" : terms_.instance_offset(buffer);
 }
 
 std::string ChunkKernel::passed(const LaunchStep& launch, size_t number) {
@@ -72,8 +72,8 @@ std::string ChunkKernel::passed(const LaunchStep& launch, size_t number) {
   const Parameter& formal = kernel.parameters[number];
   const Operand& operand = launch.operands[number];
   const std::string type = memory_type(formal.type.dtype), wanted = identifier(formal.name);
-  if (operand.weight) return parameter("const " + type + "* ", wanted, text_.pointer(operand));
-  const bool by_peers = formal.window && !text_.called(launch.kernel).group.empty();
+  if (operand.weight) return parameter("const " + type + "* ", wanted, terms_.pointer(operand));
+  const bool by_peers = formal.window && !terms_.called(launch.kernel).group.empty();
   if (!by_peers) return text_of(pointer(operand.buffer, wanted, number >= kernel.body.inputs().size()));
   const Buffer& buffer = plan_.buffer(operand.buffer);
   const std::string window = parameter("weft::Window<" + type + "> ", wanted, whole(operand.buffer));
@@ -82,7 +82,7 @@ std::string ChunkKernel::passed(const LaunchStep& launch, size_t number) {
 }
 
 void ChunkKernel::launch(const LaunchStep& launch) {
-  const KernelText& kernel = text_.called(launch.kernel);
+  const KernelText& kernel = terms_.called(launch.kernel);
   std::vector<std::string> arguments;
   for (const Argument& a : kernel.arguments) arguments.push_back(passed(launch, a));
   for (size_t f = 0; f < launch.operands.size(); ++f) arguments.push_back(passed(launch, f));
@@ -107,7 +107,7 @@ void ChunkKernel::accumulate(const CopyStep& copy) {
                    : op == ReduceOp::Prod ? binary(a, "*", b)
                    : op == ReduceOp::Max  ? call("weft::maximum", {a, b})
                                           : call("weft::minimum", {a, b});
-  const Expr is_first = binary(weftc::name(text_.times_.back().variable), "==", 0);
+  const Expr is_first = binary(weftc::name(terms_.times().back().variable), "==", 0);
   For loop{.kind = on_device_ ? LoopKind::Threads : LoopKind::Serial,
            .variable = "i",
            .bound = weftc::name(count_text(from.dims()))};
@@ -120,10 +120,10 @@ std::string ChunkKernel::of_peers(const std::string& call, SignalId id, const st
   const Signal& signal = plan_.signals[id.index];
   std::string table = peers_;
   if (on_device_ && !signal.axes.empty())
-    table = parameter("weft::Peers ", "peers", "r.peers(" + text_.names_.group(signal.place, signal.axes) + ")",
+    table = parameter("weft::Peers ", "peers", "r.peers(" + terms_.names().group(signal.place, signal.axes) + ")",
                       Role::Peers);
   const std::string name =
-      parameter("weft::Signal ", identifier(last_component(signal.name)), text_.names_.signals[id.index]);
+      parameter("weft::Signal ", identifier(last_component(signal.name)), terms_.names().signals[id.index]);
   return table + "." + call + "(" + name + (at ? ", " + with_outer(*at).text() : "") + ")";
 }
 
@@ -144,17 +144,17 @@ void ChunkKernel::add(const Step& step) {
   const auto raise_it = [&](SignalId id, const std::optional<IndexExpr>& at, const std::string&) {
     return raise(id, at);
   };
-  for (std::string& line : text_.waits(step, wait_for)) body_.push_back(std::move(line));
+  for (std::string& line : terms_.waits(step, wait_for)) body_.push_back(std::move(line));
   if (const auto* copy = std::get_if<CopyStep>(&step.what))
     accumulate(*copy);
   else
     launch(std::get<LaunchStep>(step.what));
   if (on_device_) body_.push_back("if (!" + peers_ + ".block_barrier()) return;");
-  for (std::string& line : text_.raises(step, raise_it)) body_.push_back(std::move(line));
+  for (std::string& line : terms_.raises(step, raise_it)) body_.push_back(std::move(line));
 }
 
 std::string ChunkKernel::name() const {
-  const std::string &first = text_.called(called_.front()).name, &last = text_.called(called_.back()).name;
+  const std::string &first = terms_.called(called_.front()).name, &last = terms_.called(called_.back()).name;
   return (called_.size() == 1 ? first : first + "_to_" + last) + "_chunks";
 }
 

@@ -17,16 +17,16 @@
 #include <set>
 
 #include "backend/statement.h"
-#include "backend/steps.h"
+#include "backend/step_terms.h"
 #include "ir/base/naming.h"
 
 namespace weftc {
 
 class ChunkKernel {
  public:
-  /// `text` stands inside the loop whose trips the kernel makes, `steps` are its launches in order, and what they
+  /// `terms` stand inside the loop whose trips the kernel makes, `steps` are its launches in order, and what they
   /// accumulate; flags are those of a peer table of `group`.
-  ChunkKernel(const StepText& text, const std::vector<const Step*>& steps, const std::string& group);
+  ChunkKernel(const StepTerms& terms, const std::vector<const Step*>& steps, const std::string& group);
 
   /// The parameters of the function, and what the loop's step passes for them.
   std::vector<std::string> parameters(bool definition = false) const;
@@ -65,7 +65,7 @@ class ChunkKernel {
   /// The index, whose variables of loops around this one are parameters now.
   IndexExpr with_outer(const IndexExpr& index);
 
-  const StepText& text_;
+  const StepTerms& terms_;
   const Plan& plan_;
   const bool on_device_;
   int64_t blocks_ = 1;

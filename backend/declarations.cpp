@@ -3,46 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/segments.h"
 #include "ir/base/check.h"
 
 namespace weftc {
-
-static constexpr int64_t kPage = 4096;
-
-int64_t segment_begin(const Plan& plan, size_t segment) {
-  return segment ? round_up_to(plan.segments[segment - 1].end, kPage) : 0;
-}
-
-int segment_slices(const Plan& plan, const Segment& segment) {
-  int slices = 1;
-  for (int axis : segment.axes) slices *= plan.places[segment.place.index].mesh[axis].size;
-  return slices;
-}
-
-std::vector<int64_t> segment_files(const Plan& plan) {
-  std::vector<int64_t> files = {0};
-  for (size_t s = 0; s < plan.segments.size(); ++s)
-    files.push_back(files.back() + segment_slices(plan, plan.segments[s]) *
-                                       round_up_to(plan.segments[s].end - segment_begin(plan, s), kPage));
-  return files;
-}
-
-int64_t packed_elements(const Plan& plan, const Weight& weight) {
-  return weight.storage.elements(buffer_dims(weight.type, plan.places[weight.place.index].mesh));
-}
-
-bool Declarations::holds(const Program& program, PlaceId place) const {
-  const std::vector<int>& ranks = plan_.places[place.index].ranks;
-  return std::find(ranks.begin(), ranks.end(), program.ranks[0]) != ranks.end();
-}
-
-int64_t Declarations::image_begin(const Program& program, size_t segment) const {
-  int64_t at = 0;
-  for (size_t s = 0; s < segment; ++s)
-    if (holds(program, plan_.segments[s].place))
-      at += round_up_to(plan_.segments[s].end - segment_begin(plan_, s), kPage);
-  return at;
-}
 
 static bool is_everyone(const Plan& plan, const Place& place) {
   for (int i = 0; i < place.size(); ++i)
@@ -142,7 +106,7 @@ static void find_in_kernel(const Plan& plan, const std::vector<Step>& steps, std
       if (raise.in_kernel) found.insert(raise.signal.index);
     for (const Wait& wait : step.waits)
       if (wait.in_kernel) found.insert(wait.signal.index);
-    for (const std::vector<Step>* body : inner_steps(step)) find_in_kernel(plan, *body, found);
+    for (const std::vector<Step>* body : bodies_of(step)) find_in_kernel(plan, *body, found);
   }
 }
 
@@ -212,16 +176,15 @@ std::vector<std::string> Declarations::weights(const Program& program) const {
   for (size_t w = 0; w < plan_.weights.size(); ++w) {
     const Weight& weight = plan_.weights[w];
     const size_t s = static_cast<size_t>(weight.segment);
-    if (!holds(program, plan_.segments[s].place)) continue;
-    const int64_t offset = weight.offset - segment_begin(plan_, s) + image_begin(program, s);
-    const int64_t elements = packed_elements(plan_, weight);
+    if (!holds(plan_, program, plan_.segments[s].place)) continue;
+    const int64_t offset = weight.offset - segment_begin(plan_, s) + image_begin(plan_, program, s);
+    const int64_t elements = weight.bytes / dtype_bytes(weight.type.dtype);
     std::string at = std::to_string(offset);
     if (last) {
-      const int64_t end =
-          last_offset + round_up_to(packed_elements(plan_, *last) * dtype_bytes(last->type.dtype), kBufferAlign);
+      const int64_t end = last_offset + round_up_to(last->bytes, kBufferAlign);
       if (end == offset && last->segment == weight.segment)
         at = last_name + ".end()";
-      else if (round_up_to(end, kPage) == offset && last->segment != weight.segment)
+      else if (round_up_to(end, kSegmentPage) == offset && last->segment != weight.segment)
         at = "weft::next_segment(" + last_name + ")";
     }
     const Dims dims = buffer_dims(weight.type, plan_.places[weight.place.index].mesh);
@@ -239,15 +202,12 @@ std::string Declarations::segments(const Program& program) const {
   int64_t expected = 0;
   for (size_t s = 0; s < plan_.segments.size(); ++s) {
     const Segment& segment = plan_.segments[s];
-    if (!holds(program, segment.place)) continue;
-    const int64_t end = image_begin(program, s) + segment.end - segment_begin(plan_, s);
+    if (!holds(plan_, program, segment.place)) continue;
+    const int64_t end = image_begin(plan_, program, s) + segment.end - segment_begin(plan_, s);
     std::string text = "{" + std::to_string(end);
     for (size_t w = 0; w < plan_.weights.size(); ++w)
       if (plan_.weights[w].segment == static_cast<int>(s) &&
-          plan_.weights[w].offset +
-                  round_up_to(packed_elements(plan_, plan_.weights[w]) * dtype_bytes(plan_.weights[w].type.dtype),
-                              kBufferAlign) >=
-              segment.end)
+          plan_.weights[w].offset + round_up_to(plan_.weights[w].bytes, kBufferAlign) >= segment.end)
         text = "{" + names_.weights[w] + ".end()";
     if (!segment.axes.empty() || files[s] != expected) text += ", " + names_.group(segment.place, segment.axes);
     if (files[s] != expected) text += ", " + std::to_string(files[s]);
@@ -263,7 +223,7 @@ std::string Declarations::ports(const Program& program, const std::vector<Port>&
   for (size_t i = 0; i < ports.size(); ++i) {
     const Port& port = ports[i];
     const bool absent = program.positions[port.buffer.index].kind == Position::Kind::Absent;
-    if (absent || !holds(program, port.place)) continue;  // a window has its position in all programs
+    if (absent || !holds(plan_, program, port.place)) continue;  // a window has its position in all programs
     const std::string name = "k" + prefix + std::to_string(i);
     std::vector<std::string> slices, bounds, fields, dims;
     std::vector<int> varying;

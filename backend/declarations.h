@@ -22,10 +22,6 @@ class Declarations {
                     std::vector<std::string>& layouts) const;
   /// Number of flags: the end of the last signal or transfer.
   std::string signal_count() const;
-  /// Whether all ranks of the program are in the place.
-  bool holds(const Program& program, PlaceId place) const;
-  /// Where a segment begins in the images of a program, and in the file.
-  int64_t image_begin(const Program& program, size_t segment) const;
 
  private:
   std::string offset_text(const Program& program, size_t buffer) const;
@@ -35,13 +31,5 @@ class Declarations {
   const Plan& plan_;
   const ProgramNames& names_;
 };
-
-/// Bytes of a segment's slices in the weights file begin here (pack.h writes them there).
-std::vector<int64_t> segment_files(const Plan& plan);
-int64_t segment_begin(const Plan& plan, size_t segment);
-/// Ranks that a segment's slices are for.
-int segment_slices(const Plan& plan, const Segment& segment);
-/// Elements of a weight as packed.
-int64_t packed_elements(const Plan& plan, const Weight& weight);
 
 }  // namespace weftc

@@ -81,18 +81,14 @@ std::string summary(const Plan& plan) {
 }
 
 /// A stream whose steps compute has a team of threads.
-bool is_parallel(const Plan& plan, const std::vector<Step>& steps, int stream) {
-  for (const Step& s : steps) {
-    if (const auto* launch = std::get_if<LaunchStep>(&s.what))
-      if (s.stream == stream && plan.kernel(launch->kernel).category != Category::Collective) return true;
-    if (const auto* f = std::get_if<ForStep>(&s.what))
-      if (is_parallel(plan, f->body, stream)) return true;
-    if (const auto* i = std::get_if<IfStep>(&s.what))
-      if (is_parallel(plan, i->then_body, stream) || is_parallel(plan, i->else_body, stream)) return true;
-    if (const auto* l = std::get_if<LoopStep>(&s.what))
-      if (is_parallel(plan, l->body, stream)) return true;
-  }
-  return false;
+bool is_parallel(const Plan& plan, int stream) {
+  bool computes = false;
+  for (const Block& block : plan.blocks)
+    for_each_step(block.steps, [&](const Step& s) {
+      const auto* launch = std::get_if<LaunchStep>(&s.what);
+      computes |= launch && s.stream == stream && plan.kernel(launch->kernel).category != Category::Collective;
+    });
+  return computes;
 }
 
 class Emitter {
@@ -151,8 +147,7 @@ class Emitter {
     std::vector<std::string> mesh, streams;
     for (const auto& place : names_.axes) mesh.insert(mesh.end(), place.begin(), place.end());
     for (size_t s = 0; s < plan_.streams.size(); ++s) {
-      bool parallel = false;
-      for (const Block& block : plan_.blocks) parallel |= is_parallel(plan_, block.steps, static_cast<int>(s));
+      const bool parallel = is_parallel(plan_, static_cast<int>(s));
       streams.push_back("{" + string_literal(plan_.streams[s]) + (parallel ? ", true}" : "}"));
     }
     params.set("mesh", join(mesh, ", "))
@@ -220,13 +215,13 @@ class Emitter {
     std::vector<std::string> order;
     const bool single = plan_.blocks.size() == 1 && plan_.micro_batches == 1;
     for (size_t b = 0; b < plan_.blocks.size(); ++b) {
-      if (!declarations_.holds(program, plan_.blocks[b].place)) continue;
+      if (!holds(plan_, program, plan_.blocks[b].place)) continue;
       const std::string head =
           single ? "run(weft::Rank& r)" : block_name(static_cast<int>(b)) + "(weft::Rank& r, [[maybe_unused]] int mb)";
       params.list("blocks").emplace_back().set("head", head).set("body", joined_lines(steps.block(plan_.blocks[b])));
     }
     for (const OrderedBlock& turn : plan_.order)
-      if (!single && declarations_.holds(program, plan_.blocks[static_cast<size_t>(turn.block)].place))
+      if (!single && holds(plan_, program, plan_.blocks[static_cast<size_t>(turn.block)].place))
         order.push_back("{" + block_name(turn.block) + ", " + std::to_string(turn.micro_batch) + "},");
     params.set("order", join(order, "\n"));
     params.set("inputs", declarations_.ports(program, plan_.inputs, "Input", layouts));
@@ -251,8 +246,7 @@ class Emitter {
 
   bool has_port(const Program& program, const std::vector<Port>& ports) const {
     return std::any_of(ports.begin(), ports.end(), [&](const Port& port) {
-      return program.positions[port.buffer.index].kind != Position::Kind::Absent &&
-             declarations_.holds(program, port.place);
+      return program.positions[port.buffer.index].kind != Position::Kind::Absent && holds(plan_, program, port.place);
     });
   }
 
@@ -304,7 +298,7 @@ std::string loc_text(const Loc& loc) {
   return loc.file + ":" + std::to_string(loc.line) + ":" + std::to_string(loc.column);
 }
 void step_rows(const Plan& plan, const std::vector<Step>& steps, std::vector<std::string>& rows) {
-  for (const Step& s : steps) {
+  for_each_step(steps, [&](const Step& s) {
     std::vector<std::string> nodes;
     for (OriginId id : s.origins) {
       const Origin& origin = plan.origins[id.index];
@@ -317,11 +311,7 @@ void step_rows(const Plan& plan, const std::vector<Step>& steps, std::vector<std
     if (!s.transform.empty()) row += ", \"transform\": " + json_string(s.transform);
     if (s.transform_loc.kind == Loc::Kind::Text) row += ", \"schedule\": " + json_string(loc_text(s.transform_loc));
     rows.push_back(row + ", \"nodes\": [" + join(nodes, ", ") + "]}");
-    if (const auto* f = std::get_if<ForStep>(&s.what)) step_rows(plan, f->body, rows);
-    if (const auto* i = std::get_if<IfStep>(&s.what))
-      step_rows(plan, i->then_body, rows), step_rows(plan, i->else_body, rows);
-    if (const auto* l = std::get_if<LoopStep>(&s.what)) step_rows(plan, l->body, rows);
-  }
+  });
 }
 
 /// How a kernel is computed, and why no better way fits.

@@ -1,7 +1,8 @@
 #include "backend/exchange.h"
 
-#include <algorithm>
 #include <set>
+
+#include "ir/base/contains.h"
 
 namespace weftc {
 
@@ -10,8 +11,6 @@ namespace {
 /// Axes of the layout after a collective, where they differ from those before: the same axis has two coordinates, the
 /// peer's and this rank's.
 constexpr int kAfter = 1000;
-
-bool holds(const std::vector<int>& list, int item) { return std::find(list.begin(), list.end(), item) != list.end(); }
 
 struct Sides {
   IndexExpr source, target;
@@ -43,8 +42,12 @@ class Geometry {
   }
 
  private:
-  bool by_peer(const Digit& digit) const { return digit.axis < kAfter && gathers() && holds(step_.axes, digit.axis); }
-  bool by_me(const Digit& digit) const { return digit.axis >= kAfter || (!gathers() && holds(step_.axes, digit.axis)); }
+  bool by_peer(const Digit& digit) const {
+    return digit.axis < kAfter && gathers() && contains(step_.axes, digit.axis);
+  }
+  bool by_me(const Digit& digit) const {
+    return digit.axis >= kAfter || (!gathers() && contains(step_.axes, digit.axis));
+  }
   bool gathers() const { return step_.kind == OpKind::AllGather || step_.kind == OpKind::AllToAll; }
 
   /// The digits taken out of the indices that run over what one pair of ranks exchanges.
@@ -53,7 +56,7 @@ class Geometry {
     std::vector<Digit> digits = digits_of((after ? step_.to_type : step_.from_type).layout, d, step_.mesh);
     if (step_.kind != OpKind::AllToAll) return digits;
     for (Digit digit : digits_of(step_.to_type.layout, d, step_.mesh)) {
-      if (!holds(step_.axes, digit.axis)) continue;
+      if (!contains(step_.axes, digit.axis)) continue;
       digit.axis += kAfter;
       digits.push_back(digit);
     }
@@ -68,7 +71,7 @@ class Geometry {
 
   bool is_back(const Digit& digit, bool source) const {
     if (source ? by_me(digit) : by_peer(digit)) return true;
-    return holds(source ? step_.from_whole_over : step_.to_whole_over, digit.axis);
+    return contains(source ? step_.from_whole_over : step_.to_whole_over, digit.axis);
   }
   int64_t memory_extent(int d, const std::vector<Digit>& digits, bool source) const {
     int64_t extent = buffer_extent(step_.from_type.shape[d].bound, digits);
@@ -126,7 +129,8 @@ class Geometry {
       box.dims.push_back({made[k].extent, s.coefficient * source_stride, t.coefficient * target_stride});
     }
     // Ranks that meet over other axes than the ragged one hold equally much: they exchange whole blocks.
-    const bool clips = is_ragged(step_.from_type.shape[d].bound, digits) && holds(step_.axes, digits[0].axis % kAfter);
+    const bool clips =
+        is_ragged(step_.from_type.shape[d].bound, digits) && contains(step_.axes, digits[0].axis % kAfter);
     if (clips) {
       if (step_.axes.size() > 1) return false;  // clips go by the index in the group
       (by_peer(digits[0]) ? box.by_peer : box.by_me) = {static_cast<int>(box.dims.size()) - 1,

@@ -7,14 +7,13 @@
 #include <utility>
 
 #include "backend/checksum.h"
-#include "backend/declarations.h"
+#include "backend/segments.h"
 #include "ir/base/check.h"
+#include "ir/plan_walk.h"
 
 namespace weftc {
 
 namespace {
-
-constexpr int64_t kPage = 4096;
 
 class Output {
  public:
@@ -26,8 +25,8 @@ class Output {
     crc_ = crc32c(crc_, bytes, static_cast<size_t>(count));
   }
   void pad_to(int64_t position) {
-    static constexpr char kZeros[kPage] = {};
-    while (at_ < position) write(kZeros, std::min(kPage, position - at_));
+    static constexpr char kZeros[kSegmentPage] = {};
+    while (at_ < position) write(kZeros, std::min(kSegmentPage, position - at_));
   }
   int64_t at() const { return at_; }
   /// The checksum of what was written since this was asked last.
@@ -234,7 +233,7 @@ bool append_image(const Plan& plan, const std::string& manifest, const std::stri
   const int64_t program = std::ftell(file.get());
   Output out(file.get());
   // Positions of `out` count from the end of the program.
-  return write_image(plan, manifest, program, round_up_to(program, kPage) - program, out);
+  return write_image(plan, manifest, program, round_up_to(program, kSegmentPage) - program, out);
 }
 
 }  // namespace weftc

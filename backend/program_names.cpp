@@ -2,13 +2,6 @@
 
 namespace weftc {
 
-std::vector<const std::vector<Step>*> inner_steps(const Step& step) {
-  if (const auto* f = std::get_if<ForStep>(&step.what)) return {&f->body};
-  if (const auto* i = std::get_if<IfStep>(&step.what)) return {&i->then_body, &i->else_body};
-  if (const auto* l = std::get_if<LoopStep>(&step.what)) return {&l->body};
-  return {};
-}
-
 ProgramNames::ProgramNames(const Plan& plan) : space(identifier(plan.name)) {
   Names& names = taken;
   for (const char* word : {"states"}) names.reserve(word);
@@ -39,7 +32,5 @@ std::string count_text(const Dims& dims) {
     if (d != 1) text += (text.empty() ? "" : " * ") + std::to_string(d);
   return text.empty() ? "1" : text;
 }
-
-int64_t round_up_to(int64_t number, int64_t unit) { return (number + unit - 1) / unit * unit; }
 
 }  // namespace weftc

@@ -5,13 +5,11 @@
 #include <vector>
 
 #include "backend/kernel_text.h"
+#include "ir/plan_walk.h"
 
 namespace weftc {
 
 inline bool is_cuda(const Plan& plan) { return plan.target.kind == Target::Kind::Cuda; }
-
-/// The steps inside a step.
-std::vector<const std::vector<Step>*> inner_steps(const Step& step);
 
 struct ProgramNames {
   std::string space;                           // the namespace
@@ -27,6 +25,5 @@ struct ProgramNames {
 
 /// "128 * 768": how many elements a buffer's instance has, readable.
 std::string count_text(const Dims& dims);
-int64_t round_up_to(int64_t number, int64_t unit);
 
 }  // namespace weftc

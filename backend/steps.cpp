@@ -96,29 +96,6 @@ StepText::Lines StepText::wrapped(const Step& s, const Lines& body) const {
   return lines;
 }
 
-std::string StepText::instance_offset(const Buffer& buffer) const {
-  if (buffer.depth <= 1 || times_.empty()) return "";
-  const std::string variable = buffer.life == Life::MicroBatch ? times_.front().variable : times_.back().variable;
-  return variable + " % " + std::to_string(buffer.depth) + " * " +
-         std::to_string(buffer.bytes / dtype_bytes(buffer.type.dtype));
-}
-
-std::string StepText::handle(BufferId id, const std::string& first) const {
-  const Buffer& buffer = plan_.buffer(id);
-  std::string at = instance_offset(buffer);
-  if (!first.empty()) at += (at.empty() ? "" : " + ") + first;
-  const std::string& name = names_.buffers[id.index];
-  return at.empty() ? name : name + ".part(" + at + kComma + count_text(buffer.dims()) + ")";
-}
-
-IndexExpr StepText::time_index(PlaceId place, const Mesh& mesh, int axis) const {
-  const size_t first = plan_.places[place.index].mesh.size();
-  const size_t time = static_cast<size_t>(axis) - first, count = mesh.size() - first;
-  // The innermost time axes of the mesh are the innermost loops.
-  const size_t skip = times_.size() > count ? times_.size() - count : 0;
-  return time + skip < times_.size() ? time_index(times_[time + skip]) : 0;
-}
-
 std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk,
                                    const CollectiveStep& step) const {
   std::string text;
@@ -128,76 +105,10 @@ std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& b
   return text;
 }
 
-/// A signal has `count` / micro-batches elements a micro-batch: Once and MicroBatch mean the last of them.
-std::optional<IndexExpr> StepText::index(SignalId id, Per per, int lag) const {
-  const bool batches = plan_.micro_batches > 1, chunk = per == Per::Chunk && !times_.empty();
-  const int each = plan_.signals[id.index].count / std::max(1, plan_.micro_batches);
-  if (!batches && !chunk && each == 1) return {};
-  IndexExpr index = batches ? (time_index(times_.front()) - (per == Per::MicroBatch ? lag : 0)) * each : 0;
-  if (chunk) return index + time_index(times_.back()) - lag;
-  return index + (each - 1);
-}
-
-StepText::SignalCall StepText::of_rank(const std::string& call) const {
-  return [this, call](SignalId id, const std::optional<IndexExpr>& at, const std::string& condition) {
-    return (condition.empty() ? "" : "if (" + condition + ") ") + "r." + call + "(" + names_.signals[id.index] +
-           (at ? kComma + at->text() : "") + ");";
-  };
-}
-
-StepText::Lines StepText::waits(const Step& s, const SignalCall& wait_for) const {
-  Lines lines;
-  for (const Wait& wait : s.waits) {
-    const Time* time = times_.empty() || wait.per == Per::Once ? nullptr
-                       : wait.per == Per::MicroBatch           ? &times_.front()
-                                                               : &times_.back();
-    const bool late = wait.lag && time;
-    lines.push_back(wait_for(wait.signal, index(wait.signal, wait.per, wait.lag),
-                             late ? time->variable + " >= " + std::to_string(wait.lag) : ""));
-  }
-  return lines;
-}
-
-StepText::Lines StepText::raises(const Step& s, const SignalCall& raise_it) const {
-  Lines lines;
-  for (const Raise& raise : s.raises) lines.push_back(raise_it(raise.signal, index(raise.signal, raise.per, 0), ""));
-  return lines;
-}
-
-std::string StepText::argument(const LaunchStep& launch, const KernelText& text, const Argument& argument) const {
-  const Kernel& kernel = plan_.kernel(launch.kernel);
-  switch (argument.kind) {
-    case Argument::Kind::Team:
-      return "r.team()";
-    case Argument::Kind::Peers: {
-      std::vector<int> axes(text.group.begin(), text.group.end());
-      return "r.peers(" + names_.group(kernel.place, axes) + ")";
-    }
-    case Argument::Kind::Chunk:
-      return time_index(kernel.place, kernel.mesh, argument.number).text();
-    case Argument::Kind::Coordinate:
-      return "r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(argument.number)] + ")";
-    case Argument::Kind::Extent: {
-      const RunExtent& extent = kernel.extents[static_cast<size_t>(argument.number)];
-      if (extent.axis >= 0)
-        return "weft::Clip{.extent = " + std::to_string(extent.extent) + ", .block = " + std::to_string(extent.block) +
-               "}.valid(r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(extent.axis)] + "))";
-      size_t number = 0;
-      for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].axis < 0;
-      return "*" + pointer(launch.extents[number].buffer);
-    }
-    case Argument::Kind::Invocation:
-      return is_cuda(plan_) ? "r.invocation_at()" : "r.invocation()";
-    case Argument::Kind::Trip:  // of the innermost loop
-      return loops_ == 0 ? "0" : "uint32_t(" + trip_variable() + ")";
-  }
-  return "";
-}
-
 /// A length that a kernel reads may not exceed the smallest bound of the dimensions that have it.
 void StepText::find_bounds(const std::vector<Step>& list) {
   for (const Step& s : list) {
-    for (const std::vector<Step>* body : inner_steps(s)) find_bounds(*body);
+    for (const std::vector<Step>* body : bodies_of(s)) find_bounds(*body);
     const auto* what = std::get_if<LaunchStep>(&s.what);
     if (!what || what->extents.empty()) continue;
     const Graph& body = plan_.kernel(what->kernel).body;
@@ -211,10 +122,6 @@ void StepText::find_bounds(const std::vector<Step>& list) {
             if (e.count == extent.count) bound = std::min(bound, e.bound);
     }
   }
-}
-
-std::string StepText::pointer(const Operand& operand) const {
-  return operand.weight ? "r[" + names_.weights[operand.weight.index] + "]" : pointer(operand.buffer);
 }
 
 /// The call of a library, or nothing where the kernel is one of the program's own.
@@ -357,7 +264,7 @@ static void indent_into(std::vector<std::string>& lines, const std::vector<std::
 static std::set<int> streams_in(const std::vector<Step>& steps) {
   std::set<int> streams;
   for (const Step& s : steps) {
-    const std::vector<const std::vector<Step>*> bodies = inner_steps(s);
+    const std::vector<const std::vector<Step>*> bodies = bodies_of(s);
     if (bodies.empty()) streams.insert(s.stream);
     for (const auto* body : bodies) streams.merge(streams_in(*body));
   }
@@ -405,11 +312,6 @@ std::string StepText::group_of_table(const ForStep& loop, const std::vector<cons
         return names_.group(signal.place, signal.axes);
   }
   return "{}";
-}
-
-const KernelText& StepText::called(KernelId kernel) const {
-  const auto function = functions_.find(kernel.index);
-  return function == functions_.end() ? kernels_[kernel.index] : function->second;
 }
 
 /// A device's kernels are not called: loops over chunks have functions instead.

@@ -58,6 +58,19 @@ bool run_passes(Compilation& c, const Options& options, Diags& diags) {
   }
 }
 
+/// As with passes, what was printed is wanted most where a step broke.
+std::optional<Plan> run_planning(const Compilation& c, const Options& options, Diags& diags) {
+  std::vector<PlanningReport> reports;
+  try {
+    std::optional<Plan> plan = make_plan(c.module, c.target, diags, {options.print_plan_after}, reports);
+    show_planning(options, reports);
+    return plan;
+  } catch (const InternalError& error) {
+    show_planning(options, reports);
+    throw InternalError(format("while planning: {}", error.what()));
+  }
+}
+
 /// Whether every rank's memory is within the schedule's limit.
 bool fits_memory(const Compilation& c, Diags& diags) {
   const int64_t weights = c.plan.segments.empty() ? 0 : c.plan.segments.back().end;
@@ -99,7 +112,7 @@ std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, 
 
 bool compile_plan(Compilation& c, const Options& options, Diags& diags) {
   const Stopwatch watch;
-  std::optional<Plan> plan = make_plan(c.module, c.target, diags);
+  std::optional<Plan> plan = run_planning(c, options, diags);
   if (!plan || !diags.ok()) return false;
   c.plan = std::move(*plan);
   if (!fits_memory(c, diags)) return false;

@@ -11,6 +11,7 @@
 #include "cli/table.h"
 #include "cli/timeline.h"
 #include "ir/exchange_types.h"
+#include "ir/local_op.h"
 #include "ir/text/plan_text.h"
 #include "passes/layout/reshard.h"
 #include "passes/proof/bit_equality.h"
@@ -34,14 +35,6 @@ std::string loc_text(const Loc& loc) {
   return loc.kind == Loc::Kind::Text ? format("{}:{}:{}", printable(loc.file), loc.line, loc.column) : "";
 }
 
-/// The place of an op; a pipeline has none, but what makes its results has.
-PlaceId place_of(const Op& op, uint32_t result) {
-  if (op.place || op.regions.empty()) return op.place;
-  const Graph& body = op.regions[0];
-  const ValueId made = body.outputs()[result].value;
-  return place_of(body.producer_op(made), body.value(made).result);
-}
-
 struct ValueRow {
   std::string name, type, layout, made_by;
   bool replicated;
@@ -54,7 +47,7 @@ std::vector<ValueRow> value_rows(const Module& module) {
     if (&graph != &module.graph && op.kind == OpKind::Input) return;
     for (const ValueId id : op.outputs) {
       const TensorType& type = graph.type(id);
-      const Mesh mesh = module.mesh(graph, place_of(op, graph.value(id).result));
+      const Mesh mesh = module.mesh(graph, place_of(graph, id));
       rows.push_back({graph.value(id).name, type_text({type.dtype, type.shape, {}}, mesh),
                       layout_text(type.layout, mesh), op_def(op).name, type.layout.is_replicated()});
     }

@@ -8,6 +8,7 @@
 #include "frontend/schedule_reader.h"
 #include "passes/cost/cost_model.h"
 #include "passes/pass.h"
+#include "passes/plan/planning.h"
 #include "weft_build_config.h"
 
 namespace weftc {
@@ -88,6 +89,10 @@ void add_build_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   for (const Pass& pass : pipeline()) passes.push_back(pass.name);
   add_list(verb, "--print-ir-after", options.print_ir_after, "PASS", "prints the graph after this pass")
       ->check(CLI::IsMember(passes));
+  std::vector<std::string> steps;
+  for (const PlanningStep& step : planning()) steps.push_back(step.name);
+  add_list(verb, "--print-plan-after", options.print_plan_after, "STEP", "prints the plan after this planning step")
+      ->check(CLI::IsMember(steps));
   verb.add_option("--stop-after", options.stop_after, "ends after this pass")
       ->type_name("PASS")
       ->check(CLI::IsMember(passes));

@@ -32,6 +32,7 @@ struct Options {
   bool emit_source = false;
   std::string dump_dir;
   std::vector<std::string> print_ir_after;
+  std::vector<std::string> print_plan_after;
   std::string stop_after;
   std::vector<std::string> skip_passes;  // set by verbs, not by a flag
   bool time_passes = false;

@@ -40,6 +40,15 @@ bool show_passes(const Options& options, const RunReport& report, Diags& diags) 
   return true;
 }
 
+void show_planning(const Options& options, const std::vector<PlanningReport>& reports) {
+  std::vector<std::vector<std::string>> rows = {{"planning", "milliseconds", "steps afterwards"}};
+  for (const PlanningReport& step : reports) {
+    std::fputs(step.printed.c_str(), stdout);
+    rows.push_back({step.name, fixed(step.seconds * 1e3, "%.1f"), std::to_string(step.steps)});
+  }
+  if (options.time_passes) std::fputs(table_text(rows).c_str(), stderr);
+}
+
 bool show_plan(const Options& options, const Plan& plan, Diags& diags) {
   return options.dump_dir.empty() || dump(options.dump_dir + "/plan.txt", print_plan(plan), diags);
 }

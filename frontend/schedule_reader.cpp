@@ -6,6 +6,7 @@
 
 #include "frontend/mapped_file.h"
 #include "frontend/yaml_values.h"
+#include "ir/base/contains.h"
 
 namespace weftc {
 
@@ -180,7 +181,7 @@ void ScheduleReader::check_axis(const std::string& name, const Loc& loc) {
   for (const MeshAxis& axis : schedule_.mesh) known.push_back(axis.name);
   for (const PlaceRequest& place : schedule_.places)
     for (const MeshAxis& axis : place.mesh) known.push_back(axis.name);
-  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  if (contains(known, name)) return;
   diags().error("unknown-mesh-axis", loc, "unknown mesh axis '{}'{}", printable(name),
                 known.empty() ? ": the schedule has neither mesh nor places" : did_you_mean(name, known));
 }
@@ -289,7 +290,6 @@ FuseStep ScheduleReader::fuse(const YamlNode& node) {
 }
 
 OverlapStep ScheduleReader::overlap(const YamlNode& node) {
-  using Mechanism = OverlapStep::Mechanism;
   OverlapStep step;
   const auto chunks = [&](const YamlNode& k) {
     const int64_t chunks = values_.integer(k, "chunks", 1, kMostChunks).value_or(2);
@@ -402,7 +402,7 @@ void ScheduleReader::check_stages() {
   for (const PlaceRequest& place : schedule_.places) known.push_back(place.name);
   if (!schedule_.mesh.empty() || known.empty()) known.push_back("all");
   for (const StageRequest& stage : schedule_.pipeline->stages)
-    if (!stage.place.empty() && std::find(known.begin(), known.end(), stage.place) == known.end())
+    if (!stage.place.empty() && !contains(known, stage.place))
       diags().error("unknown-place", stage.loc, "stage '{}' is at the unknown place '{}'{}", printable(stage.name),
                     printable(stage.place), did_you_mean(stage.place, known));
 }
@@ -413,7 +413,7 @@ void ScheduleReader::check_table(const PipelineRequest& pipeline) {
   std::set<std::pair<std::string, int>> seen;
   for (const OrderEntry& entry : pipeline.table) {
     const std::string stage = printable(entry.stage);
-    if (std::find(known.begin(), known.end(), entry.stage) == known.end())
+    if (!contains(known, entry.stage))
       diags().error("unknown-stage", entry.loc, "no stage is named '{}'{}", stage, did_you_mean(entry.stage, known));
     else if (entry.micro_batch >= pipeline.micro_batches)
       diags().error("order-micro-batch", entry.loc, "micro-batch {} of {} is out of range", entry.micro_batch,

@@ -51,9 +51,8 @@ std::string text_of(const FuseStep& step) {
 }
 
 std::string text_of(const OverlapStep& step) {
-  constexpr const char* kMechanisms[] = {"streams", "signal", "fused"};
   return format("overlap: {ops: {}, chunks: {}, dim: {}, mechanism: {}}", selectors_text(step.ops), step.chunks,
-                step.dim, kMechanisms[static_cast<size_t>(step.mechanism)]);
+                step.dim, mechanism_name(step.mechanism));
 }
 
 /// Without the byte order mark.

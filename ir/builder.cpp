@@ -1,7 +1,6 @@
 #include "ir/builder.h"
 
 #include "ir/base/check.h"
-#include "ir/ops/record.h"
 
 namespace weftc {
 
@@ -64,6 +63,12 @@ ValueId Builder::cast(ValueId x, DType to) {
 ValueId Builder::reduce(OpKind kind, ValueId x, const std::vector<int64_t>& axes, bool keepdims) {
   if (axes.empty()) return x;
   return op(kind, {x}, {{"axes", axes}, {"keepdims", int64_t{keepdims}}});
+}
+
+std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags) {
+  const Op copy = graph.op(id);
+  Builder build(module, graph, id, copy);
+  return op_def(copy).decompose(build, OpView(module, graph, copy, diags));
 }
 
 }  // namespace weftc

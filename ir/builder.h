@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/module.h"
+#include "ir/op_def.h"
 
 namespace weftc {
 
@@ -42,6 +42,10 @@ class Builder {
   std::vector<OriginId> origins_;
   TransformId transform_;
 };
+
+/// Builds the replacement of an op in front of it: one value for each output, empty after reporting. The caller
+/// replaces the uses, passes on the result's name and erases the op; what was built may itself need decomposition.
+std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags);
 
 /// The position of a dtype attribute value: casts carry `to` as our DType's number.
 int64_t dtype_attr(DType dtype);

@@ -1,5 +1,7 @@
 #include "ir/exchange_types.h"
 
+#include "ir/op_def.h"
+
 namespace weftc {
 
 namespace {
@@ -45,6 +47,19 @@ ExchangeTypes all_to_all_types(const Op& op, TensorType operand, const Mesh& mes
 }
 
 }  // namespace
+
+bool is_exchange(const Op& op) { return category(op) == Category::Collective && op.kind != OpKind::ShardSlice; }
+
+std::vector<int> axes_of(const Op& op) {
+  const std::vector<int64_t>& axes = op.ints("axes");
+  return {axes.begin(), axes.end()};
+}
+
+std::vector<int> exchange_axes(const Graph& body) {
+  for (OpId id = body.first(); id; id = body.next(id))
+    if (is_exchange(body.op(id))) return axes_of(body.op(id));
+  return {};
+}
 
 bool joins_tensors(const Op& op) { return op.has("axis") || op.has("split_axis"); }
 

@@ -50,6 +50,11 @@ static std::string unique_name(const std::unordered_map<std::string, uint32_t>& 
   }
 }
 
+NewOp copy_of(const Op& op) {
+  return {op.kind,    {},           {}, op.attrs, {},      op.place,    op.name,
+          op.origins, op.transform, {}, op.stage, op.port, op.mechanism};
+}
+
 OpId Graph::add(NewOp made, OpId before) {
   const OpId id{static_cast<uint32_t>(ops_.size())};
   std::sort(made.attrs.begin(), made.attrs.end(), [](const Attr& a, const Attr& b) { return a.name < b.name; });
@@ -61,7 +66,10 @@ OpId Graph::add(NewOp made, OpId before) {
         made.place,
         std::move(made.name),
         std::move(made.origins),
-        made.transform};
+        made.transform,
+        made.stage,
+        made.port,
+        made.mechanism};
   std::sort(op.origins.begin(), op.origins.end());
   op.origins.erase(std::unique(op.origins.begin(), op.origins.end()), op.origins.end());
   op.name = unique_name(op_names_, op.name);

@@ -1,6 +1,7 @@
 // SSA graph: ops and values in arenas, linked by ids, changed only through the methods of Graph.
 #pragma once
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "ir/layout.h"
+#include "ir/mechanism.h"
 #include "ir/op_kind.h"
 #include "ir/type.h"
 
@@ -39,6 +41,9 @@ struct Op {
   std::string name;               // unique in the module: the ONNX node's, NODE.sum, or what a transform made
   std::vector<OriginId> origins;  // sorted
   TransformId transform;          // the schedule entry that made or moved it
+  std::optional<int> stage = {};  // which stage of the pipeline runs it
+  std::optional<int> port = {};   // of an Input: which input of the model it loads, perhaps beside other copies
+  Mechanism mechanism = Mechanism::Streams;  // of a Chunk
 
   bool has(std::string_view attr) const;
   /// The attribute, which must be there and of that kind.
@@ -82,7 +87,12 @@ struct NewOp {
   std::vector<OriginId> origins;
   TransformId transform;
   std::vector<std::string> result_names;
+  std::optional<int> stage = {};
+  std::optional<int> port = {};
+  Mechanism mechanism = Mechanism::Streams;
 };
+/// A copy of an op for this or another graph, without operands, results and regions.
+NewOp copy_of(const Op& op);
 
 class Graph {
  public:
@@ -108,7 +118,7 @@ class Graph {
   void rename_op(OpId op, std::string name);
   void add_output(ValueId value, std::string name);
   void set_output(size_t output, ValueId value);
-  /// For attributes, place, origins, transform and regions; never change kind, name, inputs or outputs through it.
+  /// For attributes, place, origins, transform, stage, port, regions; never change kind, name, inputs or outputs so.
   Op& edit(OpId op) { return ops_[op.index].op; }
 
   const Op& op(OpId id) const { return ops_[id.index].op; }

@@ -2,7 +2,14 @@
 
 #include <algorithm>
 
+#include "ir/base/contains.h"
+
 namespace weftc {
+
+int Place::index_of(int rank) const {
+  const auto at = std::find(ranks.begin(), ranks.end(), rank);
+  return at == ranks.end() ? -1 : static_cast<int>(at - ranks.begin());
+}
 
 int Module::world() const {
   int largest = 0;
@@ -27,7 +34,7 @@ void Module::note_replaced(const Graph& in, ValueId value, const std::string& in
   for (OriginId origin : op.origins) names.push_back(origins[origin.index].name);
   for (const std::string& name : names) {
     std::vector<std::string>& known = folded[name];
-    if (name != into && std::find(known.begin(), known.end(), into) == known.end()) known.push_back(into);
+    if (name != into && !contains(known, into)) known.push_back(into);
   }
 }
 

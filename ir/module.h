@@ -19,6 +19,9 @@ struct Place {
   Mesh mesh;
 
   int size() const { return static_cast<int>(ranks.size()); }
+  /// The position of a rank in the list; -1 if the place does not hold it.
+  int index_of(int rank) const;
+  bool holds(int rank) const { return index_of(rank) >= 0; }
 };
 
 /// A node of the imported model, after inlining of local functions.
@@ -42,7 +45,7 @@ struct State {
   Loc loc;
 };
 
-/// The order in which (stage, micro-batch) pairs run; ops carry the attribute `stage`.
+/// The order in which (stage, micro-batch) pairs run; each op carries the number of its stage.
 struct Pipeline {
   struct Entry {
     int stage;

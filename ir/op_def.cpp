@@ -4,8 +4,7 @@
 #include <unordered_map>
 
 #include "ir/base/check.h"
-#include "ir/builder.h"
-#include "ir/ops/record.h"
+#include "ir/op_records.h"
 
 namespace weftc {
 
@@ -37,6 +36,34 @@ std::optional<OpKind> parse_op_kind(std::string_view name) {
   for (const OpDef* def : kAllOps)
     if (name == def->name) return def->kind;
   return {};
+}
+
+static const AttrValue* find_or_default(const Op& op, std::string_view attr) {
+  if (const AttrValue* value = op.find(attr)) return value;
+  for (const AttrSpec& spec : op_def(op).attrs)
+    if (spec.name == attr && spec.otherwise) return &*spec.otherwise;
+  return nullptr;
+}
+
+template <class T>
+static const T& required(const Op& op, std::string_view attr) {
+  const AttrValue* value = find_or_default(op, attr);
+  WEFT_CHECK(value && std::holds_alternative<T>(*value), "op '" + op.name + "' lacks attribute " + std::string(attr));
+  return std::get<T>(*value);
+}
+
+int64_t int_of(const Op& op, std::string_view attr) { return required<int64_t>(op, attr); }
+double real_of(const Op& op, std::string_view attr) { return required<double>(op, attr); }
+const std::string& text_of(const Op& op, std::string_view attr) { return required<std::string>(op, attr); }
+
+std::vector<int64_t> ints_of(const Op& op, std::string_view attr) {
+  if (!find_or_default(op, attr)) return {};
+  return required<std::vector<int64_t>>(op, attr);
+}
+
+void fill_defaults(Op& op) {
+  for (const AttrSpec& spec : op_def(op).attrs)
+    if (spec.otherwise && !op.has(spec.name)) op.set(spec.name, *spec.otherwise);
 }
 
 const char* category_name(Category category) {
@@ -77,12 +104,6 @@ bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags) {
 bool decomposes(const OpView& op) {
   const OpDef& def = op_def(op.op());
   return def.decompose && !(def.is_primitive && def.is_primitive(op));
-}
-
-std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags) {
-  const Op copy = graph.op(id);
-  Builder build(module, graph, id, copy);
-  return op_def(copy).decompose(build, OpView(module, graph, copy, diags));
 }
 
 std::vector<std::vector<int>> linear_groups(const OpView& op) {
@@ -152,6 +173,12 @@ std::optional<Shape> broadcast(const std::vector<Shape>& shapes) {
       if (!merge(result[offset + d], shape[d])) return {};
   }
   return result;
+}
+
+FactorRule pass_rule(const Shape& shape) {
+  FactorRule rule;
+  for (const Extent& extent : shape) rule.factors.push_back({extent.bound, Factor::Role::Pass, ReduceOp::Sum});
+  return rule;
 }
 
 static FactorRule pointwise_rule(const OpView& op) {

@@ -223,19 +223,30 @@ const OpDef* find_onnx_op(std::string_view domain, std::string_view name);
 /// The kind of that text-form name.
 std::optional<OpKind> parse_op_kind(std::string_view name);
 
+// An attribute, else the default of the op's record; one of both must be there.
+int64_t int_of(const Op& op, std::string_view attr);
+double real_of(const Op& op, std::string_view attr);
+const std::string& text_of(const Op& op, std::string_view attr);
+/// Empty where there is neither.
+std::vector<int64_t> ints_of(const Op& op, std::string_view attr);
+/// Fills every record default that the op lacks (defaults of optional attributes).
+void fill_defaults(Op& op);
+/// `axis` counted from the front.
+inline int64_t from_front(int64_t axis, int64_t ndim) { return axis < 0 ? axis + ndim : axis; }
+
 /// What the infer-types pass does for one op: infers, gives the results their types, makes the attributes canonical.
 bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags);
 /// Whether the decompose pass has to replace the op.
 bool decomposes(const OpView& op);
-/// Builds the replacement of an op in front of it: one value for each output, empty after reporting. The caller
-/// replaces the uses, passes on the result's name and erases the op; what was built may itself need decomposition.
-std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags);
 /// `linear` of the record, or nothing where its condition does not hold for this op.
 std::vector<std::vector<int>> linear_groups(const OpView& op);
 
 /// The factor rule of a record, from `factors`, `einsum` or the category. View, Region, Collective, Source have none
 /// (an empty rule). Every factor's extent is filled in.
 FactorRule factor_rule(const OpView& op);
+
+/// A rule under construction: one factor for each dimension of the shape that was passed over.
+FactorRule pass_rule(const Shape& shape);
 
 /// NumPy broadcasting of several shapes; nullopt where extents differ and neither is 1.
 std::optional<Shape> broadcast(const std::vector<Shape>& shapes);

@@ -186,9 +186,6 @@ struct SendStep {
 struct RecvStep {
   int transfer;
 };
-/// What runs the steps of a For over chunks: each step by itself on its stream; one kernel for those that compute,
-/// which raises and awaits the flags of chunks inside; one kernel over the peer table for all of them.
-enum class Mechanism : uint8_t { Streams, Signal, Fused };
 struct ForStep {
   int trips;  // chunks
   std::vector<Step> body;

@@ -9,6 +9,7 @@
 
 #include "ir/base/diag.h"
 #include "ir/layout.h"
+#include "ir/mechanism.h"
 
 namespace weftc {
 
@@ -54,7 +55,6 @@ struct FuseStep {
   Loc into_loc = {};
 };
 struct OverlapStep {
-  enum class Mechanism { Streams, Signal, Fused };
   std::vector<Selector> ops;
   int chunks = 2;
   int dim = 0;

@@ -9,11 +9,10 @@
 namespace weftc {
 
 const char* form_name(Form form) {
-  static constexpr const char* kNames[] = {"imported", "typed", "decomposed", "laid out", "scheduled", "fused"};
+  static constexpr const char* kNames[] = {"imported",  "typed",          "decomposed", "laid out",
+                                           "scheduled", "laid in memory", "fused"};
   return kNames[static_cast<int>(form)];
 }
-
-std::string Findings::op_text(const Op& op) { return format("'{}' ({}): ", printable(op.name), op_def(op).name); }
 
 namespace {
 
@@ -33,6 +32,7 @@ class Verifier {
   void regions(const Graph& graph, const Op& op);
   void types(const Graph& graph, const Op& op);
   void form_rules(const Graph& graph, const Op& op, const Op* owner);
+  void memory_rules(const Graph& graph, const Op& op);
   bool at_least(Form form) const { return form_ >= form; }
 
   const Module& module_;
@@ -136,6 +136,12 @@ void Verifier::counts(const Graph& graph, const std::vector<int>& position) {
 
 void Verifier::numbers(const Op& op) {
   if (op.place && op.place.index >= module_.places.size()) findings_.add(op, "its place does not exist");
+  const size_t stages = module_.pipeline ? module_.pipeline->stages.size() : 0;
+  if (op.stage && (*op.stage < 0 || static_cast<size_t>(*op.stage) >= stages))
+    findings_.add(op, "its stage does not exist");
+  if (op.port && op.kind != OpKind::Input) findings_.add(op, "has a port and is no input");
+  if (op.mechanism != Mechanism::Streams && op.kind != OpKind::Chunk)
+    findings_.add(op, "has a mechanism and is no chunk");
   for (OriginId origin : op.origins)
     if (origin.index >= module_.origins.size()) findings_.add(op, "an origin does not exist");
   if (op.transform && op.transform.index >= module_.transforms.size())
@@ -249,11 +255,18 @@ void Verifier::form_rules(const Graph& graph, const Op& op, const Op* owner) {
   const bool in_kernel = owner && owner->kind == OpKind::Fused;
   if (in_kernel && category(op) == Category::Region) findings_.add(op, "a region stands in a kernel");
   if (form_ == Form::Fused && !in_kernel && !is_no_kernel(op)) findings_.add(op, "stands in no kernel");
+  if (at_least(Form::Stored) && !in_kernel) memory_rules(graph, op);
   if (!at_least(Form::Laid) || findings_.count() != before) return;
   if (category(op) == Category::Region)
     verify_region_layout(module_, graph, op, findings_);
   else
     verify_layout(module_, graph, op, findings_);
+}
+
+void Verifier::memory_rules(const Graph& graph, const Op& op) {
+  verify_memory(graph, op, findings_);
+  if (op.kind == OpKind::Fused) return;
+  for (const Graph& region : op.regions) verify_region_memory(region, op, findings_);
 }
 
 void Verifier::op(const Graph& graph, OpId id, const Op* owner) {

@@ -8,9 +8,9 @@
 namespace weftc {
 
 /// Imported: as read. Typed: every value has dtype and shape. Decomposed: no Composite op is left. Laid: every op's
-/// operands and results have layouts that its rule gives. Scheduled: Laid, with Chunks. Fused: every op that computes
-/// stands in a Fused region.
-enum class Form { Imported, Typed, Decomposed, Laid, Scheduled, Fused };
+/// operands and results have layouts that its rule gives. Scheduled: Laid, with Chunks. Stored: what is read from
+/// memory outside of kernels can have a buffer. Fused: every op that computes stands in a Fused region.
+enum class Form { Imported, Typed, Decomposed, Laid, Scheduled, Stored, Fused };
 const char* form_name(Form form);
 
 /// Everything that is wrong, one line each; empty when well.

@@ -2,6 +2,7 @@
 // layout pass decides what shall be there: neither shares code with the other.
 #include <algorithm>
 
+#include "ir/base/contains.h"
 #include "ir/exchange_types.h"
 #include "ir/local_op.h"
 #include "ir/op_def.h"
@@ -67,7 +68,7 @@ void AxisRule::check_partial() const {
   const bool passes = std::any_of(groups.begin(), groups.end(), [&](const std::vector<int>& group) {
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (!has(i)) continue;
-      const bool member = std::find(group.begin(), group.end(), static_cast<int>(i)) != group.end();
+      const bool member = contains(group, static_cast<int>(i));
       if (!(operand(i) == (member ? AxisState::partial(ReduceOp::Sum) : AxisState{}))) return false;
     }
     return true;
@@ -250,7 +251,7 @@ void check_collective(const Module& module, const Graph& graph, const Op& op, co
   const TensorType &from = module.per_rank ? types.from : graph.type(op.inputs[0]), &to = types.to;
   for (size_t a = 0; a < mesh.size(); ++a) {
     const AxisState before = from.layout[static_cast<int>(a)], after = to.layout[static_cast<int>(a)];
-    const bool listed = std::find(axes.begin(), axes.end(), static_cast<int64_t>(a)) != axes.end();
+    const bool listed = contains(axes, static_cast<int64_t>(a));
     if (!listed && !(before == after))
       findings.add(op, "axis '{}' goes from {} to {} but is not listed", mesh[a].name, state_text(before),
                    state_text(after));

@@ -5,7 +5,6 @@
 
 #include "ir/base/text.h"
 #include "ir/module.h"
-#include "ir/verify.h"
 
 namespace weftc {
 
@@ -32,5 +31,9 @@ class Findings {
 void verify_layout(const Module& module, const Graph& graph, const Op& op, Findings& findings);
 /// A region's parameters and outputs have the layouts of what they stand for; a Chunk's add one axis of time (C1).
 void verify_region_layout(const Module& module, const Graph& graph, const Op& op, Findings& findings);
+/// What the op reads from memory, not being a kernel, is no constant.
+void verify_memory(const Graph& graph, const Op& op, Findings& findings);
+/// Each result of an op's region can have a buffer of its own.
+void verify_region_memory(const Graph& region, const Op& owner, Findings& findings);
 
 }  // namespace weftc

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "ir/op_def.h"
+#include "ir/value_memory.h"
 #include "passes/runner.h"
 
 namespace weftc {
@@ -62,14 +63,16 @@ std::string op_key(const Graph& graph, const Op& op) {
   std::string key = std::to_string(static_cast<int>(op.kind)) + "@" + std::to_string(op.place.index) + "(";
   for (ValueId v : op.inputs) key += std::to_string(v.index) + ",";
   for (const Attr& attr : op.attrs) append_attr(key, attr);
+  if (op.stage) key += "stage " + std::to_string(*op.stage) + ";";
   for (ValueId v : op.outputs) append_layout(key, graph.type(v).layout), key += '|';
   return key;
 }
 
-/// Random draws are keyed by their node, regions are not compared, and equal constants are merged when packed.
-bool may_merge(const Op& op) {
+/// Random draws are keyed by their node, regions are not compared, equal constants are merged when packed, and each
+/// copy has memory of its own.
+bool may_merge(const Graph& graph, const Op& op) {
   return category(op) != Category::Region && op.kind != OpKind::Input && op.kind != OpKind::Constant &&
-         op.kind != OpKind::RandomUniform && category(op) != Category::Collective;
+         op.kind != OpKind::RandomUniform && category(op) != Category::Collective && !is_copy(graph, op);
 }
 
 void merge_into(Graph& graph, OpId kept, OpId duplicate) {
@@ -87,7 +90,7 @@ void merge_duplicates(Graph& graph) {
   std::unordered_map<std::string, OpId> seen;
   for (OpId id : graph.order()) {
     const Op& op = graph.op(id);
-    if (!may_merge(op)) continue;
+    if (!may_merge(graph, op)) continue;
     const auto [at, fresh] = seen.emplace(op_key(graph, op), id);
     if (!fresh) merge_into(graph, at->second, id);
   }

@@ -1,6 +1,8 @@
 // A pass: one function Module -> Module, one row of the table in pipeline.cpp.
 #pragma once
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "ir/module.h"
 #include "ir/schedule.h"
@@ -9,13 +11,24 @@
 
 namespace weftc {
 
+struct OpLayouts;
+
+/// What tests let transforms assume where a rule refuses, so that the rule can be held against evaluation. Without it,
+/// as in the compiler, the rules decide.
+struct UncheckedRules {
+  /// The state of an axis with which a result goes on where the rule finds none; nothing where it cannot have one.
+  std::optional<AxisState> (*carried)(const Graph& graph, const Op& op, size_t result, int axis,
+                                      const std::vector<Layout>& arriving);
+  /// The layouts of an op of which a slice of one result is wanted and the rule gives none.
+  OpLayouts (*cut)(const Graph& graph, const Op& op, size_t result, int axis, AxisState state, OpLayouts settled);
+};
+
 /// All that a pass may look at beside the module.
 struct Env {
   const Schedule& schedule;
   const Target& target;
   Diags& diags;
-  /// Tests only: transforms are applied although their rule refuses, so that the rule can be held against evaluation.
-  bool unchecked = false;
+  const UncheckedRules* unchecked = nullptr;
 };
 
 struct Pass {

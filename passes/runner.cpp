@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "ir/base/check.h"
+#include "ir/base/contains.h"
 #include "ir/text/text_form.h"
 
 namespace weftc {
@@ -21,8 +22,7 @@ static void check_form(const Module& module, const Pass& pass) {
 }
 
 static bool wants_print(const RunOptions& options, const Pass& pass) {
-  return options.keep_all ||
-         std::find(options.print_after.begin(), options.print_after.end(), pass.name) != options.print_after.end();
+  return options.keep_all || contains(options.print_after, pass.name);
 }
 
 bool run_pipeline(Module& module, const Env& env, const RunOptions& options, RunReport& report) {

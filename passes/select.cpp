@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/base/contains.h"
 #include "ir/op_def.h"
 #include "passes/graph_order.h"
 
@@ -147,9 +148,8 @@ std::vector<ValueId> SelectableNames::values(const std::string& name) const {
   for (OpId id : parts)
     for (ValueId v : graph_.op(id).outputs) {
       const auto& uses = graph_.value(v).uses;
-      const bool outside = std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-        return !use.op || std::find(parts.begin(), parts.end(), use.op) == parts.end();
-      });
+      const bool outside =
+          std::any_of(uses.begin(), uses.end(), [&](const Use& use) { return !use.op || !contains(parts, use.op); });
       if (outside) results.push_back(v);
     }
   return results;
@@ -224,7 +224,7 @@ std::vector<ValueId> SelectableNames::select_values(const Selector& selector, co
       continue;
     }
     for (ValueId v : values(name))
-      if (std::find(found.begin(), found.end(), v) == found.end()) found.push_back(v);
+      if (!contains(found, v)) found.push_back(v);
   }
   return found;
 }

@@ -61,8 +61,8 @@ inline std::vector<Tensor> seeded_inputs(const Module& module) {
   std::vector<Tensor> inputs;
   for (ValueId v : module.graph.inputs()) {
     const Op& op = module.graph.producer_op(v);
-    const int64_t port = op.integer_or("port", static_cast<int64_t>(inputs.size()));
-    if (port == static_cast<int64_t>(inputs.size()))
+    const int port = op.port.value_or(static_cast<int>(inputs.size()));
+    if (port == static_cast<int>(inputs.size()))
       inputs.push_back(seeded_tensor(module.graph.type(v), static_cast<uint32_t>(port + 1)));
   }
   return inputs;

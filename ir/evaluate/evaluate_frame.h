@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/evaluate/evaluate.h"
-#include "ir/exchange_types.h"
+#include "ir/evaluate/evaluate_layout.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -13,26 +12,10 @@ namespace weftc {
 /// What all frames of one evaluation share.
 struct Evaluation {
   const Module& module;
-  const EvalOptions& options;
+  Observer observe;  // called with each value of the graph that is not a region
   RandomState random;
   std::string error = {};  // the first one; set: everything stops
 };
-
-/// Reshards to the ranks `targets` of a mesh that may have time axes. `sources`: one tensor for each rank of the mesh,
-/// null where it is not read: at other points of time than the targets', if the layouts agree on time.
-Locals reshard_some(const std::vector<const Tensor*>& sources, const TensorType& from, const TensorType& to,
-                    const Mesh& mesh, const std::vector<int>& targets, ReduceOp varying);
-
-/// A Broadcast or Reduce over `axes`: `root` is the position of one rank in each group.
-struct Rooted {
-  OpKind kind;
-  std::vector<int64_t> axes;
-  int root;
-  ReduceOp reduce;
-};
-/// The local tensors behind it, of all ranks of the mesh that have one in `sources` (null: of another point of time).
-Locals exchange_rooted(const std::vector<const Tensor*>& sources, const TensorType& from, const Rooted& rooted,
-                       const Mesh& mesh);
 
 /// The values of one run of one graph. Locals are over the place of the value's producer, at one point of time (`time`:
 /// the coordinates of the enclosing Chunks).

@@ -1,10 +1,11 @@
 // Local tensors of a layout: made from a global tensor, put together again, taken from one layout to another.
+#include "ir/evaluate/evaluate_layout.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "ir/base/check.h"
 #include "ir/base/text.h"
-#include "ir/evaluate/evaluate_frame.h"
 
 namespace weftc {
 

@@ -8,6 +8,7 @@
 #include "ir/base/check.h"
 #include "ir/base/text.h"
 #include "ir/evaluate/plan_machine.h"
+#include "ir/plan_walk.h"
 
 namespace weftc {
 
@@ -111,7 +112,7 @@ class PlanInterpreter {
     while (lane.next_block < plan_.order.size()) {
       const OrderedBlock& entry = plan_.order[lane.next_block++];
       const Block& block = plan_.blocks[static_cast<size_t>(entry.block)];
-      if (!machine_.holds(block.place, lane.rank)) continue;
+      if (!plan_.places[block.place.index].holds(lane.rank)) continue;
       lane.now = {entry.micro_batch, {}, 0};
       if (plan_.micro_batches > 1) lane.now.time.push_back(entry.micro_batch);
       lane.levels.push_back({&block.steps, nullptr, 0, 1, 0});
@@ -155,7 +156,7 @@ class PlanInterpreter {
     const int at = element(lane, wait.per, signal, wait.lag);
     if (at < 0) return true;
     if (signal.axes.empty()) return raised_.contains({wait.signal.index, lane.rank, at});
-    for (int rank : machine_.group(signal.place, signal.axes, lane.rank))
+    for (int rank : group(signal.place, signal.axes, lane.rank))
       if (!raised_.contains({wait.signal.index, rank, at})) return false;
     return true;
   }
@@ -174,7 +175,7 @@ class PlanInterpreter {
 
   bool is_at_collective(const Lane& lane, const std::vector<int>& ranks) const {
     const auto* what = lane.done ? nullptr : std::get_if<CollectiveStep>(&lane.step().what);
-    return what && what->kind != OpKind::ShardSlice && machine_.group(what->place, what->axes, lane.rank) == ranks &&
+    return what && what->kind != OpKind::ShardSlice && group(what->place, what->axes, lane.rank) == ranks &&
            waits_over(lane);
   }
 
@@ -190,7 +191,7 @@ class PlanInterpreter {
     }
     if (!waits_over(lane)) return false;
     if (const auto* what = std::get_if<CollectiveStep>(&step.what); what && what->kind != OpKind::ShardSlice) {
-      const std::vector<int> ranks = machine_.group(what->place, what->axes, lane.rank);
+      const std::vector<int> ranks = group(what->place, what->axes, lane.rank);
       if (ranks.front() != lane.rank) return false;  // the first of the group moves them all
       return std::all_of(ranks.begin(), ranks.end(),
                          [&](int r) { return is_at_collective(lane_of(r, lane.stream), ranks); });
@@ -209,7 +210,7 @@ class PlanInterpreter {
         if (m.from == lane.rank && !pulled_.contains({send->transfer, lane.now.micro_batch, m.to})) return false;
       return true;
     }
-    for (int rank : machine_.group(kernel_place(lane.step()), meeting_axes(lane.step()), lane.rank)) {
+    for (int rank : group(kernel_place(lane.step()), barrier_axes(plan_, lane.step()), lane.rank)) {
       const Lane& other = lane_of(rank, lane.stream);
       const bool left = met_.contains({&lane.step(), rank, lane.now.micro_batch, lane.now.time});
       if (!left && (other.done || !other.inside || &other.step() != &lane.step() || other.now.time != lane.now.time))
@@ -219,12 +220,8 @@ class PlanInterpreter {
   }
 
   PlaceId kernel_place(const Step& step) const { return plan_.kernel(std::get<LaunchStep>(step.what).kernel).place; }
-  std::vector<int> meeting_axes(const Step& step) const {
-    const auto* launch = std::get_if<LaunchStep>(&step.what);
-    if (!launch || plan_.kernel(launch->kernel).category != Category::Collective) return {};
-    for (const Access& access : step.accesses)
-      if (!access.peers.empty()) return access.peers;
-    return {};
+  std::vector<int> group(PlaceId place, const std::vector<int>& axes, int rank) const {
+    return rank_group(plan_.places[place.index], axes, rank);
   }
 
   void go(Lane& lane) {
@@ -240,7 +237,7 @@ class PlanInterpreter {
     }
     const auto* send = std::get_if<SendStep>(&step.what);
     if (send) sent_.insert({send->transfer, lane.now.micro_batch, lane.rank});
-    if (send || !meeting_axes(step).empty())
+    if (send || !barrier_axes(plan_, step).empty())
       lane.inside = true;
     else
       finish(lane);
@@ -248,7 +245,7 @@ class PlanInterpreter {
 
   void finish(Lane& lane) {
     const Step& step = lane.step();
-    if (lane.inside && !meeting_axes(step).empty())
+    if (lane.inside && !barrier_axes(plan_, step).empty())
       met_.insert({&step, lane.rank, lane.now.micro_batch, lane.now.time});
     lane.inside = false;
     raise(lane, step);
@@ -266,7 +263,7 @@ class PlanInterpreter {
       machine_.exchange({lane.rank}, what, lane.now);
       return finish(lane);
     }
-    const std::vector<int> ranks = machine_.group(what.place, what.axes, lane.rank);
+    const std::vector<int> ranks = group(what.place, what.axes, lane.rank);
     for (int rank : ranks) {
       const Lane& other = lane_of(rank, lane.stream);
       if (&other.step() != &lane.step() || other.now.time != lane.now.time) {

@@ -4,21 +4,16 @@
 #include <cstring>
 
 #include "ir/base/check.h"
+#include "ir/base/contains.h"
 #include "ir/base/text.h"
+#include "ir/exchange_types.h"
+#include "ir/plan_walk.h"
 
 namespace weftc {
 
 namespace {
 
 constexpr std::byte kPoison{0xff};  // NaN in every float type, -1 in whole numbers
-
-bool is_exchange(const Op& op) { return category(op) == Category::Collective && op.kind != OpKind::ShardSlice; }
-
-std::vector<int> exchange_axes(const Graph& body) {
-  for (OpId id = body.first(); id; id = body.next(id))
-    if (is_exchange(body.op(id))) return {body.op(id).ints("axes").begin(), body.op(id).ints("axes").end()};
-  return {};
-}
 
 }  // namespace
 
@@ -38,25 +33,6 @@ PlanMachine::PlanMachine(const Plan& plan, int64_t invocation)
       ranks_[rank].window.assign(static_cast<size_t>(program.window_bytes), kPoison);
       ranks_[rank].program = &program;
     }
-}
-
-int PlanMachine::index_in(PlaceId place, int rank) const {
-  const std::vector<int>& ranks = plan_.places[place.index].ranks;
-  const auto at = std::find(ranks.begin(), ranks.end(), rank);
-  return at == ranks.end() ? -1 : static_cast<int>(at - ranks.begin());
-}
-
-std::vector<int> PlanMachine::group(PlaceId place, const std::vector<int>& axes, int rank) const {
-  const Coordinates own = place_coordinates(place, rank);
-  std::vector<int> ranks;
-  for (int other : plan_.places[place.index].ranks) {
-    const Coordinates theirs = place_coordinates(place, other);
-    bool same = true;
-    for (size_t a = 0; a < own.size(); ++a)
-      same = same && (own[a] == theirs[a] || std::find(axes.begin(), axes.end(), static_cast<int>(a)) != axes.end());
-    if (same) ranks.push_back(other);
-  }
-  return ranks;
 }
 
 std::byte* PlanMachine::address(int rank, BufferId id, const Now& now) {
@@ -178,7 +154,7 @@ Tensor PlanMachine::weight_part(int rank, WeightId id, const Spread& from, DType
     whole.dims = weight.type.dims();
     at = weights_.emplace(id.index, scatter(whole, weight.type, plan_.places[weight.place.index].mesh)).first;
   }
-  const Tensor& local = at->second[static_cast<size_t>(index_in(weight.place, rank))];
+  const Tensor& local = at->second[static_cast<size_t>(place(weight.place).index_of(rank))];
   const Dims strides = strides_of(local.dims);  // the memory of a weight is its local slice
   Tensor part(dtype, from.dims);
   for (Index i(from.dims); i.more(); i.next()) {
@@ -211,7 +187,7 @@ Dims PlanMachine::lengths_of(int rank, const Kernel& kernel, const LaunchStep& s
 void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& now, std::vector<Locals>& locals) {
   const Kernel& kernel = plan_.kernel(step.kernel);
   const Place& place = plan_.places[kernel.place.index];
-  const std::vector<int> peers = group(kernel.place, exchange_axes(kernel.body), runner);
+  const std::vector<int> peers = rank_group(place, exchange_axes(kernel.body), runner);
   for (size_t f = 0; f < kernel.body.inputs().size(); ++f) {
     const Parameter& parameter = kernel.parameters[f];
     const Dims lengths = lengths_of(runner, kernel, step, parameter.type, now);
@@ -222,8 +198,7 @@ void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& n
       const Spread from = spread(parameter.type, parameter.whole_over, kernel.mesh, at, lengths);
       // Lengths are the runner's for all, so that what the others hold has a shape.
       const int rank = parameter.type.ndim() == 0 && !parameter.window ? runner : place.ranks[i];
-      const bool reads =
-          rank == runner || (parameter.window && std::find(peers.begin(), peers.end(), rank) != peers.end());
+      const bool reads = rank == runner || (parameter.window && contains(peers, rank));
       if (step.operands[f].weight)
         values.push_back(weight_part(rank, step.operands[f].weight, from, parameter.type.dtype));
       else
@@ -239,8 +214,7 @@ void PlanMachine::launch(int rank, const LaunchStep& step, const Now& now) {
   std::vector<Locals> operands;
   read_operands(rank, step, now, operands);
   if (!error.empty()) return;
-  EvalOptions options;
-  Evaluation evaluation{module_, options, {plan_.seed, now.trip, invocation_}, {}};
+  Evaluation evaluation{module_, {}, {plan_.seed, now.trip, invocation_}, {}};
   Frame frame(evaluation, kernel.body, now.time);
   std::vector<const Locals*> bound;
   for (const Locals& l : operands) bound.push_back(&l);
@@ -254,7 +228,7 @@ void PlanMachine::launch(int rank, const LaunchStep& step, const Now& now) {
 
 void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now, Frame& frame) {
   const Kernel& kernel = plan_.kernel(step.kernel);
-  const size_t inputs = kernel.body.inputs().size(), self = static_cast<size_t>(index_in(kernel.place, rank));
+  const size_t inputs = kernel.body.inputs().size(), self = static_cast<size_t>(place(kernel.place).index_of(rank));
   Coordinates at = place_coordinates(kernel.place, rank);
   at.insert(at.end(), now.time.begin(), now.time.end());
   for (size_t o = 0; o < kernel.body.outputs().size(); ++o) {
@@ -299,7 +273,7 @@ void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output
   }
   const BufferId buffer = step.operands[inputs + output].buffer;
   if (!gathers) return write(rank, buffer, in_memory, part, now);
-  for (int peer : group(kernel.place, exchange_axes(body), rank)) write(peer, buffer, in_memory, part, now);
+  for (int peer : rank_group(place(kernel.place), exchange_axes(body), rank)) write(peer, buffer, in_memory, part, now);
 }
 
 void PlanMachine::copy(int rank, const CopyStep& step, const std::vector<Access>& accesses, const Now& now) {
@@ -341,7 +315,7 @@ void PlanMachine::exchange(const std::vector<int>& ranks, const CollectiveStep& 
     Coordinates c = coordinates_of(place.mesh, i);
     c.insert(c.end(), now.time.begin(), now.time.end());
     const Spread from = spread(step.from_type, step.from_whole_over, step.mesh, c, step.from_type.dims());
-    const bool here = std::find(ranks.begin(), ranks.end(), place.ranks[i]) != ranks.end();
+    const bool here = contains(ranks, place.ranks[i]);
     held[i] = here ? read(place.ranks[i], step.from, from, step.from_type.dtype, now)
                    : Tensor(step.from_type.dtype, from.dims);
     sources[static_cast<size_t>(index_of(step.mesh, c))] = &held[i];

@@ -31,8 +31,6 @@ class PlanMachine {
   int64_t number(int rank, BufferId buffer, const Now& now);
   void put_number(int rank, BufferId buffer, int64_t value, const Now& now);
 
-  std::vector<int> group(PlaceId place, const std::vector<int>& axes, int rank) const;
-  bool holds(PlaceId place, int rank) const { return index_in(place, rank) >= 0; }
   std::string error;
 
  private:
@@ -47,9 +45,9 @@ class PlanMachine {
     Dims strides;                          // of the memory
   };
 
-  int index_in(PlaceId place, int rank) const;
-  Coordinates place_coordinates(PlaceId place, int rank) const {
-    return coordinates_of(plan_.places[place.index].mesh, index_in(place, rank));
+  const Place& place(PlaceId id) const { return plan_.places[id.index]; }
+  Coordinates place_coordinates(PlaceId id, int rank) const {
+    return coordinates_of(place(id).mesh, place(id).index_of(rank));
   }
   std::byte* address(int rank, BufferId buffer, const Now& now);
   Spread spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh, const Coordinates& at,

@@ -6,42 +6,10 @@
 
 namespace weftc {
 
-static const AttrValue* find_or_default(const Op& op, std::string_view attr) {
-  if (const AttrValue* value = op.find(attr)) return value;
-  for (const AttrSpec& spec : op_def(op).attrs)
-    if (spec.name == attr && spec.otherwise) return &*spec.otherwise;
-  return nullptr;
-}
-
-template <class T>
-static const T& required(const Op& op, std::string_view attr) {
-  const AttrValue* value = find_or_default(op, attr);
-  WEFT_CHECK(value && std::holds_alternative<T>(*value), "op '" + op.name + "' lacks attribute " + std::string(attr));
-  return std::get<T>(*value);
-}
-
-int64_t int_of(const Op& op, std::string_view attr) { return required<int64_t>(op, attr); }
-double real_of(const Op& op, std::string_view attr) { return required<double>(op, attr); }
-const std::string& text_of(const Op& op, std::string_view attr) { return required<std::string>(op, attr); }
-
-std::vector<int64_t> ints_of(const Op& op, std::string_view attr) {
-  if (!find_or_default(op, attr)) return {};
-  return required<std::vector<int64_t>>(op, attr);
-}
-
-void fill_defaults(Op& op) {
-  for (const AttrSpec& spec : op_def(op).attrs)
-    if (spec.otherwise && !op.has(spec.name)) op.set(spec.name, *spec.otherwise);
-}
-
 std::vector<int64_t> range_of(int64_t first, int64_t last) {
   std::vector<int64_t> numbers(std::max<int64_t>(0, last - first));
   std::iota(numbers.begin(), numbers.end(), first);
   return numbers;
-}
-
-bool holds(const std::vector<int64_t>& list, int64_t item) {
-  return std::find(list.begin(), list.end(), item) != list.end();
 }
 
 std::optional<DType> onnx_dtype(int64_t number) {
@@ -144,12 +112,6 @@ bool infer_same(const OpView& op, std::vector<TensorType>& results) {
 void canonical_axis(Op& op, const OpView& view) {
   fill_defaults(op);
   op.set("axis", from_front(int_of(op, "axis"), view.type(0).ndim()));
-}
-
-FactorRule pass_rule(const Shape& shape) {
-  FactorRule rule;
-  for (const Extent& extent : shape) rule.factors.push_back({extent.bound, Factor::Role::Pass, ReduceOp::Sum});
-  return rule;
 }
 
 Dims broadcast_strides(const Dims& dims, int ndim) {

@@ -1,27 +1,15 @@
-// What the files of records share: the records' names, attributes with their defaults, common inference and factors.
+// What the files of records share: common inference, attributes of common kinds, reports.
 #pragma once
 #include "ir/base/check.h"
+#include "ir/base/contains.h"
 #include "ir/builder.h"
 #include "ir/op_def.h"
+#include "ir/op_records.h"
 
 namespace weftc {
 
-#define WEFT_OP(kind) extern const OpDef k##kind;
-#include "ir/ops.def"
-#undef WEFT_OP
-
-// An attribute, else the default of the op's record; one of both must be there.
-int64_t int_of(const Op& op, std::string_view attr);
-double real_of(const Op& op, std::string_view attr);
-const std::string& text_of(const Op& op, std::string_view attr);
-/// Empty where there is neither.
-std::vector<int64_t> ints_of(const Op& op, std::string_view attr);
-
-/// `axis` counted from the front.
-inline int64_t from_front(int64_t axis, int64_t ndim) { return axis < 0 ? axis + ndim : axis; }
 /// first, first + 1, ... last - 1.
 std::vector<int64_t> range_of(int64_t first, int64_t last);
-bool holds(const std::vector<int64_t>& list, int64_t item);
 /// From the number of a type in ONNX files (1 is FLOAT); nothing for types that we do not have.
 std::optional<DType> onnx_dtype(int64_t number);
 /// Replaces attribute `attr`, an ONNX type number, by our dtype's; reports types that we do not have.
@@ -46,12 +34,6 @@ bool infer_broadcast(const OpView& op, std::vector<TensorType>& results);
 bool infer_same(const OpView& op, std::vector<TensorType>& results);
 /// Attribute `axis` non-negative, for ops whose axis counts dimensions of operand 0.
 void canonical_axis(Op& op, const OpView& view);
-
-/// A rule under construction: one factor for each dimension of the shape that was passed over.
-FactorRule pass_rule(const Shape& shape);
-
-/// Fills every record default that the op lacks (defaults of optional attributes).
-void fill_defaults(Op& op);
 
 /// Row-major strides of `dims` aligned right to `ndim` dimensions, 0 where the extent is 1 or missing.
 Dims broadcast_strides(const Dims& dims, int ndim);

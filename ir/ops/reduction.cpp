@@ -19,7 +19,7 @@ std::optional<std::vector<int64_t>> reduced_axes(const OpView& op) {
 static Shape reduced_shape(const Shape& shape, const std::vector<int64_t>& axes, bool keepdims) {
   Shape result;
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (!holds(axes, static_cast<int64_t>(d)))
+    if (!contains(axes, static_cast<int64_t>(d)))
       result.push_back(shape[d]);
     else if (keepdims)
       result.push_back({1, {}});
@@ -49,7 +49,7 @@ static FactorRule reduction_rule(const OpView& op, const std::vector<int64_t>& a
   std::vector<int> in, out;
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
     in.push_back(d);
-    if (!holds(axes, d)) {
+    if (!contains(axes, d)) {
       out.push_back(d);
       continue;
     }
@@ -117,7 +117,7 @@ static Dims result_strides(const Dims& dims, const std::vector<int64_t>& axes) {
   Dims strides(dims.size(), 0);
   int64_t stride = 1;
   for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
-    if (holds(axes, d)) continue;
+    if (contains(axes, d)) continue;
     strides[d] = stride;
     stride *= dims[d];
   }

@@ -75,10 +75,11 @@ const OpDef kLoop{.kind = OpKind::Loop,
                   .category = Category::Region,
                   .infer = infer_loop};
 
-/// The body over `chunks` pieces in time (C1-C7 of passes/README.md); the region's last time axis is this op's.
+/// The body over `chunks` pieces in time (C1-C7 of passes/transform/README.md); the region's last time axis is this
+/// op's.
 const OpDef kChunk{.kind = OpKind::Chunk,
                    .name = "Chunk",
-                   .attrs = {{"chunks", AttrType::Int, {}, true}, {"mechanism", AttrType::Text, "streams"}},
+                   .attrs = {{"chunks", AttrType::Int, {}, true}},
                    .inputs = {0, -1},
                    .outputs = {0, -1},
                    .category = Category::Region,

@@ -43,7 +43,7 @@ static bool infer_squeeze(const OpView& op, std::vector<TensorType>& results) {
   const bool all = !op.op().has("axes");
   Dims dims;
   for (size_t d = 0; d < from.size(); ++d) {
-    const bool named = holds(*axes, static_cast<int64_t>(d));
+    const bool named = contains(*axes, static_cast<int64_t>(d));
     if (named && from[d] != 1) return op.fail("squeeze-extent", "dimension {} has extent {}, not 1", d, from[d]);
     if (!named && !(all && from[d] == 1)) dims.push_back(from[d]);
   }

@@ -97,6 +97,11 @@ std::string buffers_text(const Plan& plan, const Program& program) {
   std::string text;
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     const Buffer& buffer = plan.buffers[b];
+    if (program.positions.empty()) {  // planning has not come to positions yet
+      text += format("  {}: {}, {} bytes x {}\n", buffer.name, type_text(buffer.type, buffer.mesh), buffer.bytes,
+                     buffer.depth);
+      continue;
+    }
     const Position& position = program.positions[b];
     if (position.kind == Position::Kind::Absent) continue;
     text += format("  {} {}: {}, {} bytes", buffer.window ? "window" : "own", buffer.name,

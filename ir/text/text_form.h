@@ -14,10 +14,11 @@
 //   origin 0 "h/MatMul" "MatMul" 17
 //   transform 0 "fuse into h" at "s.yaml":12:3
 //
-// An op is: results = Record(operands, _ for none) {attributes} : a type for each result @place "name" from origins by
-// transform {region} {region}. What has its default is left out: a name equal to the first result's, no place, no
-// origins. A region may begin with its time axes, `time {t: 4}`. Names of other than A-Za-z0-9_./:- are quoted. A
-// bounded extent is `<=1024 %count`. Constants, origins and transforms are numbered by their first mention.
+// An op is: results = Record(operands, _ for none) {attributes} : a type for each result @place stage N port N
+// mechanism WORD "name" from origins by transform {region} {region}. What has its default is left out: a name equal to
+// the first result's, no place, no stage, no port (of an Input), mechanism streams (of a Chunk), no origins. A region
+// may begin with its time axes, `time {t: 4}`. Names of other than A-Za-z0-9_./:- are quoted. A bounded extent is
+// `<=1024 %count`. Constants, origins and transforms are numbered by their first mention.
 #pragma once
 #include <optional>
 #include <string>

@@ -197,6 +197,24 @@ bool TextParser::axis_state(AxisState& state) {
   return expect(Kind::Sign, ")");
 }
 
+bool TextParser::small_number(int& number) {
+  const Token token = lexer_.peek();
+  int64_t value = 0;
+  if (!integer(value)) return false;
+  if (value < 0 || value > INT32_MAX) return fail(token, "no number of a stage or port");
+  number = static_cast<int>(value);
+  return true;
+}
+
+bool TextParser::mechanism(Mechanism& mechanism) {
+  Token name;
+  if (!expect_any(Kind::Word, "a mechanism", name)) return false;
+  const std::optional<Mechanism> known = parse_mechanism(name.text);
+  if (!known) return fail(name, format("there is no mechanism '{}'", printable(name.text)));
+  mechanism = *known;
+  return true;
+}
+
 bool TextParser::tail(NewOp& made) {
   if (lexer_.peek().kind == Kind::Place) {
     const Token name = lexer_.take();
@@ -204,6 +222,9 @@ bool TextParser::tail(NewOp& made) {
       if (module_.places[i].name == name.text) made.place = PlaceId{static_cast<uint32_t>(i)};
     if (!made.place) return fail(name, format("there is no place '{}'", printable(name.text)));
   }
+  if (accept(Kind::Word, "stage") && !small_number(made.stage.emplace())) return false;
+  if (accept(Kind::Word, "port") && !small_number(made.port.emplace())) return false;
+  if (accept(Kind::Word, "mechanism") && !mechanism(made.mechanism)) return false;
   if (lexer_.peek().kind == Kind::Text) made.name = lexer_.take().text;
   const auto number = [&](int64_t& most, Token& last, auto& id) {
     const Token token = lexer_.peek();

@@ -69,6 +69,8 @@ class TextParser {
   bool type(ParsedType& parsed);
   bool axis_state(AxisState& state);
   bool tail(NewOp& made);
+  bool small_number(int& number);
+  bool mechanism(Mechanism& mechanism);
   bool regions(NewOp& made);
   bool add(Graph& graph, NewOp made, const std::vector<Token>& names, const std::vector<ParsedType>& types);
   bool lay_out(Graph& graph, ValueId value, const ParsedType& parsed);

@@ -144,10 +144,13 @@ std::string Printer::attr(const AttrValue& value) {
   return std::visit(Visitor{*this}, value);
 }
 
-/// Place, name, origins, transform.
+/// Place, stage, port, mechanism, name, origins, transform.
 std::string Printer::tail(const Graph& graph, const Op& op) {
   std::string text;
   if (op.place) text += format(" @{}", name_text(module_.place(op.place).name));
+  if (op.stage) text += format(" stage {}", *op.stage);
+  if (op.port) text += format(" port {}", *op.port);
+  if (op.mechanism != Mechanism::Streams) text += format(" mechanism {}", mechanism_name(op.mechanism));
   if (op.outputs.empty() || op.name != graph.value(op.outputs[0]).name) text += format(" {}", quote(op.name));
   // Ascending, so that the numbering by first mention is the same when the text is read and printed again.
   std::vector<uint32_t> numbers;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/base/contains.h"
 #include "ir/exchange_types.h"
 #include "ir/op_def.h"
 
@@ -70,7 +71,7 @@ int64_t local_loop(const OpView& op, const FactorRule& rule, int factor, const M
 
 bool has_factor(const std::vector<std::vector<int>>& sides, size_t from, int factor) {
   for (size_t i = from; i < sides.size(); ++i)
-    if (std::find(sides[i].begin(), sides[i].end(), factor) != sides[i].end()) return true;
+    if (contains(sides[i], factor)) return true;
   return false;
 }
 

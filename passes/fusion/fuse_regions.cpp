@@ -1,8 +1,9 @@
 // Puts every op that computes into a Fused op that becomes one kernel:
 //   m = MatMul(a, w); b = Add(m, bias); y = Gelu(b)     ->    y = Fused(a, w, bias) { the three ops }
 // Views and literals are repeated in each kernel that reads them. A view that something else than a kernel reads
-// becomes a kernel that copies, but for a Reshape, which is the same memory. Chunk, If and Loop are entered; a Fused op
-// that a transform made stays as it is. Nothing is computed twice, and no kernel is split.
+// becomes a kernel that copies, but for a Reshape, which is the same memory; the copies that lay-in-memory made become
+// kernels. Chunk, If and Loop are entered; a Fused op that a transform made stays as it is. Nothing is computed twice,
+// and no kernel is split.
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
@@ -130,8 +131,8 @@ class KernelOutliner {
 
   void add_copy(OpId id) {
     Op& old = graph_.edit(id);
-    NewOp made{old.kind,  {},       {},          old.attrs,     std::move(old.regions),
-               old.place, old.name, old.origins, old.transform, {}};
+    NewOp made = copy_of(old);
+    made.regions = std::move(old.regions);
     for (ValueId v : old.inputs) made.inputs.push_back(v ? in_memory(v) : ValueId{});
     for (ValueId v : old.outputs) {
       TensorType type = graph_.type(v);
@@ -203,7 +204,7 @@ class KernelOutliner {
 
   void repeat(Body& body, OpId id) {
     const Op& old = op(id);
-    NewOp made{old.kind, {}, {}, old.attrs, {}, old.place, old.name, old.origins, old.transform, {}};
+    NewOp made = copy_of(old);
     for (ValueId v : old.inputs) made.inputs.push_back(v ? body.values.at(v) : ValueId{});
     for (ValueId v : old.outputs) {
       made.results.push_back(renamed(graph_.type(v), body.values));
@@ -256,7 +257,7 @@ class KernelOutliner {
                  "kernel '" + made.name + "' stands before its operand '" + graph_.value(v).name + "'");
       made.inputs.push_back(now_.at(v));
     }
-    if (root.has("stage")) made.attrs.push_back({"stage", root.integer("stage")});
+    made.stage = root.stage;
     std::vector<ValueId> results;
     for (OpId id : group.members) {
       join_origins(made.origins, op(id).origins);
@@ -285,164 +286,12 @@ class KernelOutliner {
   std::unordered_map<ValueId, std::vector<ValueId>> late_counts_;
 };
 
-/// A Reshape to the same shape behind the value, which becomes a kernel that copies; in the stage of the value, or of
-/// its reader where the value has none.
-ValueId copy_of(Graph& graph, ValueId v, OpId reader = {}) {
-  const Op like = graph.producer_op(v);
-  const TensorType type = graph.type(v);
-  Attrs attrs = {{"allowzero", int64_t{1}}, {"shape", type.dims()}};
-  const Op& in_stage = like.has("stage") || !reader ? like : graph.op(reader);
-  if (in_stage.has("stage")) attrs.push_back({"stage", in_stage.integer("stage")});
-  return graph.result(graph.add({OpKind::Reshape,
-                                 {v},
-                                 {type},
-                                 std::move(attrs),
-                                 {},
-                                 like.place,
-                                 graph.value(v).name + ".copy",
-                                 like.origins,
-                                 like.transform,
-                                 {}},
-                                graph.next(graph.producer(v))));
-}
-
-bool is_kind(const Graph& graph, ValueId v, OpKind kind) { return v && graph.producer_op(v).kind == kind; }
-
-bool is_true(const Module& module, const Graph& graph, ValueId v) {
-  return is_kind(graph, v, OpKind::Constant) &&
-         module.constants.tensor(graph.producer_op(v).constant("value")).int_at(0);
-}
-
-/// A Constant op of one true, in front of `before`.
-ValueId add_true(Module& module, Graph& graph, const Op& like, OpId before) {
-  NewOp made;
-  made.kind = OpKind::Constant;
-  made.results = {{DType::Bool, {}, {}}};
-  made.attrs = {{"value", module.constants.add(like.name + "/true", Tensor::scalar(DType::Bool, 1))}};
-  made.place = like.place;
-  made.name = like.name + "/true";
-  made.origins = like.origins;
-  return graph.result(graph.add(std::move(made), before));
-}
-
-/// A loop that may end early starts from a condition in memory; one that may not needs none.
-void store_condition(Module& module, Graph& graph, OpId loop) {
-  const ValueId start = graph.op(loop).inputs[1];
-  Graph& body = graph.edit(loop).regions[0];
-  const ValueId inner = body.inputs()[1], next = body.outputs()[0].value;
-  if (start && !is_kind(graph, start, OpKind::Constant)) return;
-  const bool starts = !start || is_true(module, graph, start);
-  const Op like = graph.op(loop);
-  if (starts && (is_true(module, body, next) || next == inner)) {
-    if (!body.value(inner).uses.empty()) body.replace_uses(inner, add_true(module, body, like, body.first()));
-    return;
-  }
-  graph.set_input(loop, 1, copy_of(graph, start ? start : add_true(module, graph, like, loop), loop));
-}
-
-/// The value whose memory it is: what Reshapes outside kernels lie upon.
-ValueId memory_of(const Graph& graph, ValueId v) {
-  while (is_kind(graph, v, OpKind::Reshape)) v = graph.producer_op(v).inputs[0];
-  return v;
-}
-
-/// A Transfer moves what one micro-batch made: a part of an input is copied first.
-void copy_moved_inputs(Graph& graph) {
-  for (OpId id : graph.order())
-    if (graph.op(id).kind == OpKind::Transfer &&
-        is_kind(graph, memory_of(graph, graph.op(id).inputs[0]), OpKind::Input))
-      graph.set_input(id, 0, copy_of(graph, graph.op(id).inputs[0]));
-}
-
-/// Constants that enter a collective, a condition or a loop's start must lie in a buffer.
-void copy_stored_operands(Module& module, Graph& graph) {
-  for (OpId id : graph.order()) {
-    const OpKind kind = graph.op(id).kind;  // what is added may move the op itself
-    size_t first = 0, end = 0;
-    if (category(graph.op(id)) == Category::Collective || kind == OpKind::If) end = 1;
-    if (kind == OpKind::Loop) {
-      store_condition(module, graph, id);
-      const ValueId trips = graph.op(id).inputs[0];  // no trips at all: not what a count of 0 means in the Plan
-      if (is_kind(graph, trips, OpKind::Constant) && !is_true(module, graph, trips))
-        graph.set_input(id, 0, copy_of(graph, trips, id));
-      first = 2, end = 2 + static_cast<size_t>(graph.op(id).integer("carried"));
-    }
-    const bool holds = kind == OpKind::Fused || kind == OpKind::Chunk;
-    if (holds) end = graph.op(id).inputs.size();
-    for (size_t i = first; i < end; ++i) {
-      const Op& reader = graph.op(id);
-      if (!is_kind(graph, reader.inputs[i], OpKind::Constant) || (holds && reads_weights(reader, i))) continue;
-      // What a Chunk reads whole is copied inside, by the stage that needs it.
-      const bool sinks = reader.kind == OpKind::Chunk &&
-                         graph.type(reader.inputs[i]) == reader.regions[0].type(reader.regions[0].inputs()[i]);
-      if (!sinks) graph.set_input(id, i, copy_of(graph, reader.inputs[i], id));
-    }
-  }
-}
-
-/// A Transfer makes or reads it, through Reshapes: what it moves is one micro-batch's.
-bool is_moved(const Graph& graph, ValueId v) {
-  if (is_kind(graph, v, OpKind::Transfer)) return true;
-  const auto& uses = graph.value(v).uses;
-  return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-    if (!use.op) return false;
-    const Op& reader = graph.op(use.op);
-    return reader.kind == OpKind::Transfer || (reader.kind == OpKind::Reshape && is_moved(graph, reader.outputs[0]));
-  });
-}
-
-/// So must results; those of a region need a buffer of their own, but for what a loop hands on as it is.
-void copy_stored_results(const Module& module, Graph& graph, const Op* owner) {
-  std::vector<ValueId> seen;
-  for (size_t i = 0; i < graph.outputs().size(); ++i) {
-    const ValueId v = graph.outputs()[i].value;
-    const bool loop = owner && owner->kind == OpKind::Loop;
-    if (loop && (graph.inputs()[i + 1] == v || (i == 0 && is_true(module, graph, v)))) continue;
-    const ValueId memory = memory_of(graph, v);
-    const bool twice = owner && std::find(seen.begin(), seen.end(), memory) != seen.end();
-    seen.push_back(memory);
-    const bool lent = is_kind(graph, memory, OpKind::Input) || is_moved(graph, memory);
-    if (is_kind(graph, v, OpKind::Constant) || (owner && (twice || lent))) graph.set_output(i, copy_of(graph, v));
-  }
-}
-
-/// Whether a region may make the value itself: a constant, a pattern, views of constants.
-bool is_sinkable(const Graph& graph, ValueId v) {
-  const Op& op = graph.producer_op(v);
-  if (op.kind == OpKind::Constant || op.kind == OpKind::Iota) return true;
-  return is_load_view(op) && op.outputs.size() == 1 && is_sinkable(graph, op.inputs[0]);
-}
-
-/// The value made again inside a region, before `before`.
-ValueId sink(const Graph& graph, ValueId v, Graph& region, OpId before, const std::string& name) {
-  const Op& op = graph.producer_op(v);
-  NewOp made{op.kind, {}, {graph.type(v)}, op.attrs, {}, op.place, op.name, op.origins, op.transform, {name}};
-  for (ValueId input : op.inputs) made.inputs.push_back(sink(graph, input, region, before, graph.value(input).name));
-  return region.result(region.add(std::move(made), before));
-}
-
-/// Constants that a Chunk reads whole stand in its body: there they are literals or weights like any other.
-void sink_constants(Graph& graph, OpId chunk) {
-  Graph& region = graph.edit(chunk).regions[0];
-  for (size_t i = graph.op(chunk).inputs.size(); i-- > 0;) {
-    const ValueId outer = graph.op(chunk).inputs[i], parameter = region.inputs()[i];
-    if (!is_sinkable(graph, outer) || graph.type(outer) != region.type(parameter)) continue;
-    region.replace_uses(parameter, sink(graph, outer, region, region.first(), region.value(parameter).name + ".again"));
-    region.erase(region.producer(parameter));
-    graph.remove_input(chunk, i);
-  }
-}
-
 void fuse(Module& module, Graph& graph, const Op* owner, const Target& target) {
-  copy_stored_operands(module, graph);
-  if (owner && owner->kind == OpKind::Chunk) copy_moved_inputs(graph);
   for (OpId id : graph.order()) {
-    if (graph.op(id).kind == OpKind::Chunk) sink_constants(graph, id);
     Op& op = graph.edit(id);
     if (op.kind == OpKind::Fused) continue;
     for (Graph& inner : op.regions) fuse(module, inner, &op, target);
   }
-  copy_stored_results(module, graph, owner);
   const Fusion fusion = decide_fusion(module, graph, target, owner != nullptr);
   module.remarks.insert(module.remarks.end(), fusion.near_misses.begin(), fusion.near_misses.end());
   Graph fused = KernelOutliner(module, graph, fusion).run();

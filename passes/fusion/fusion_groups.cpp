@@ -25,7 +25,7 @@ constexpr int kMostMembers = 128;
 /// What ops in one loop nest share: place and stage, shape and slices. P and R differ by no loop.
 struct LoopShape {
   PlaceId place;
-  int64_t stage;
+  int stage;
   Shape shape;
   std::vector<std::pair<int, AxisState>> slices;
   bool operator==(const LoopShape&) const = default;
@@ -38,7 +38,7 @@ struct MemoryReader {
 };
 
 LoopShape loop_shape(const TensorType& type, const Op& op) {
-  LoopShape loop{op.place, op.integer_or("stage", 0), type.shape, {}};
+  LoopShape loop{op.place, op.stage.value_or(0), type.shape, {}};
   for (int a = 0; a < type.layout.size(); ++a)
     if (type.layout[a].is(AxisState::Kind::S)) loop.slices.push_back({a, type.layout[a]});
   return loop;

@@ -21,40 +21,41 @@ class ReshardStages {
  private:
   bool lacks_stage(OpId id) const {
     const Op& op = graph_.op(id);
-    return category(op) == Category::Collective && !op.has("stage");
+    return category(op) == Category::Collective && !op.stage;
   }
 
   void follow_operand(OpId id) {
     const Op& producer = graph_.producer_op(graph_.op(id).inputs[0]);
-    if (producer.has("stage")) graph_.edit(id).set("stage", producer.integer("stage"));
+    graph_.edit(id).stage = producer.stage;
   }
 
   void follow_readers(OpId id) {
-    std::map<int64_t, std::vector<Use>> readers;
+    std::map<int, std::vector<Use>> readers;
     for (const Use& use : graph_.value(graph_.result(id)).uses)
-      if (use.op) readers[graph_.op(use.op).integer("stage")].push_back(use);
+      if (use.op) readers[graph_.op(use.op).stage.value()].push_back(use);
     if (readers.empty()) readers[first_stage_of(graph_.op(id).place)];
-    graph_.edit(id).set("stage", readers.begin()->first);
+    graph_.edit(id).stage = readers.begin()->first;
     for (auto at = std::next(readers.begin()); at != readers.end(); ++at) {
       const ValueId own = repeat(id, at->first);
       for (const Use& use : at->second) graph_.set_input(use.op, use.input, own);
     }
   }
 
-  ValueId repeat(OpId id, int64_t stage) {
+  ValueId repeat(OpId id, int stage) {
     const Op op = graph_.op(id);
     const std::string name = op.name + "." + module_.pipeline->stages[static_cast<size_t>(stage)];
-    NewOp made{op.kind,      op.inputs, {graph_.type(op.outputs[0])}, op.attrs, {}, op.place, name, op.origins,
-               op.transform, {}};
-    const OpId copy = graph_.add(std::move(made), graph_.next(id));
-    graph_.edit(copy).set("stage", stage);
-    return graph_.result(copy);
+    NewOp made = copy_of(op);
+    made.name = name;
+    made.inputs = op.inputs;
+    made.results = {graph_.type(op.outputs[0])};
+    made.stage = stage;
+    return graph_.result(graph_.add(std::move(made), graph_.next(id)));
   }
 
   /// Of what only the model's outputs read: a stage in its place.
-  int64_t first_stage_of(PlaceId place) const {
+  int first_stage_of(PlaceId place) const {
     for (OpId id : graph_.order())
-      if (graph_.op(id).place == place && graph_.op(id).has("stage")) return graph_.op(id).integer("stage");
+      if (graph_.op(id).place == place && graph_.op(id).stage) return *graph_.op(id).stage;
     return 0;
   }
 

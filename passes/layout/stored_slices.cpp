@@ -83,7 +83,9 @@ ValueId SourceSlicer::rebuild(ValueId v, const Layout& layout, OpId before) {
   const Op op = graph_.producer_op(v);
   TensorType type = graph_.type(v);
   type.layout = layout;
-  NewOp copy{op.kind, {}, {type}, op.attrs, {}, op.place, op.name, op.origins, op.transform, {graph_.value(v).name}};
+  NewOp copy = copy_of(op);
+  copy.results = {type};
+  copy.result_names = {graph_.value(v).name};
   const auto layouts = is_source(op) ? std::vector<Layout>{} : *operand_layouts(op, layout);
   for (size_t i = 0; i < op.inputs.size(); ++i)
     copy.inputs.push_back(op.inputs[i] ? rebuild(op.inputs[i], layouts[i], before) : ValueId{});

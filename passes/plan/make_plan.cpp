@@ -1,9 +1,12 @@
 #include "passes/plan/make_plan.h"
 
 #include <algorithm>
+#include <chrono>
 
-#include "passes/plan/plan_events.h"
-#include "passes/plan/plan_parts.h"
+#include "ir/base/check.h"
+#include "ir/base/contains.h"
+#include "ir/text/plan_text.h"
+#include "passes/plan/planning.h"
 
 namespace weftc {
 
@@ -14,8 +17,7 @@ void make_programs(Plan& plan) {
   std::vector<std::vector<bool>> classes;
   for (int rank = 0; rank < plan.world; ++rank) {
     std::vector<bool> in;
-    for (const Place& place : plan.places)
-      in.push_back(std::find(place.ranks.begin(), place.ranks.end(), rank) != place.ranks.end());
+    for (const Place& place : plan.places) in.push_back(place.holds(rank));
     const auto at = std::find(classes.begin(), classes.end(), in);
     if (at == classes.end()) {
       classes.push_back(in);
@@ -26,61 +28,22 @@ void make_programs(Plan& plan) {
   }
 }
 
-bool deadlocks(const PlanEvents& events) { return static_cast<int>(events.order.size()) < events.nodes; }
-
-/// Two blocks that send to each other, perhaps through others; none if transfers lead forward only.
-std::optional<std::pair<size_t, size_t>> mutual_blocks(const Plan& plan) {
-  const size_t n = plan.blocks.size();
-  std::vector<std::vector<bool>> leads(n, std::vector<bool>(n, false));
-  const auto block_of = [&](const auto& matches) {
-    size_t found = 0;
-    for (size_t b = 0; b < n; ++b)
-      if (std::any_of(plan.blocks[b].steps.begin(), plan.blocks[b].steps.end(), matches)) found = b;
-    return found;
-  };
-  for (int t = 0; t < static_cast<int>(plan.transfers.size()); ++t) {
-    const auto sends = [t](const Step& s) {
-      return std::holds_alternative<SendStep>(s.what) && std::get<SendStep>(s.what).transfer == t;
-    };
-    const auto recvs = [t](const Step& s) {
-      return std::holds_alternative<RecvStep>(s.what) && std::get<RecvStep>(s.what).transfer == t;
-    };
-    leads[block_of(sends)][block_of(recvs)] = true;
-  }
-  for (size_t via = 0; via < n; ++via)
-    for (size_t a = 0; a < n; ++a)
-      for (size_t b = 0; b < n; ++b)
-        if (leads[a][via] && leads[via][b]) leads[a][b] = true;
-  for (size_t a = 0; a < n; ++a)
-    for (size_t b = a + 1; b < n; ++b)
-      if (leads[a][b] && leads[b][a]) return std::make_pair(a, b);
-  return {};
+void check_draft(const PlanningStep& step, const Plan& plan) {
+  std::vector<std::string> wrong = step.check(plan);
+  if (wrong.empty()) return;
+  if (wrong.size() > 10) wrong.resize(10);
+  WEFT_CHECK(false, format("after planning step {} the plan is wrong:\n  {}", step.name, join(wrong, "\n  ")));
 }
 
-/// Orders the steps with as few streams and as little memory as do not deadlock. Stages that read each other may do so
-/// all the same.
-void order_steps(PlanDraft& planning) {
-  if (planning.plan.transfers.empty()) return add_signals(planning, Independence::Shared);
-  const Plan unordered = planning.plan;
-  for (const Independence i : {Independence::Shared, Independence::PairOfBlocks, Independence::AllMicroBatches}) {
-    planning.plan = unordered;
-    add_signals(planning, i);
-    const PlanEvents events(planning.plan, false);
-    if (!deadlocks(events)) return;
-    const auto mutual = mutual_blocks(planning.plan);
-    if (i != Independence::AllMicroBatches || !mutual) continue;
-    planning.diags.error("pipeline-deadlock", planning.module.pipeline->loc,
-                         "the stages '{}' and '{}' read each other's results, and in this order their ranks would wait "
-                         "for ever: what reads the other stage's result must stand in a stage of its own",
-                         planning.plan.blocks[mutual->first].name, planning.plan.blocks[mutual->second].name);
-  }
+size_t step_count(const Plan& plan) {
+  size_t count = 0;
+  for (const Block& block : plan.blocks) for_each_step(block.steps, [&](const Step&) { ++count; });
+  return count;
 }
 
-}  // namespace
-
-std::optional<Plan> make_plan(const Module& module, const Target& target, Diags& diags) {
-  PlanDraft planning{module, diags, {}, {}, {}, {}, {}};
-  Plan& plan = planning.plan;
+PlanDraft new_draft(const Module& module, const Target& target, Diags& diags) {
+  PlanDraft draft{module, diags, {}, {}, {}, {}, {}};
+  Plan& plan = draft.plan;
   plan.name = module.name;
   plan.target = target;
   plan.world = module.world();
@@ -92,16 +55,29 @@ std::optional<Plan> make_plan(const Module& module, const Target& target, Diags&
   plan.streams = {"compute"};
   for (const State& state : module.states) plan.states.push_back({state.input, state.output, {}});
   make_programs(plan);
-  write_steps(planning);
-  if (!diags.ok()) return {};
-  warn_of_idle_ranks(planning);
-  choose_kernels(planning);
-  choose_storage(planning);
-  place_weights(planning);
-  order_steps(planning);
-  if (!diags.ok()) return {};
-  place_buffers(planning);
-  return std::move(planning.plan);
+  return draft;
+}
+
+}  // namespace
+
+std::optional<Plan> make_plan(const Module& module, const Target& target, Diags& diags, const PlanningOptions& options,
+                              std::vector<PlanningReport>& reports) {
+  PlanDraft draft = new_draft(module, target, diags);
+  for (const PlanningStep& step : planning()) {
+    const auto start = std::chrono::steady_clock::now();
+    step.run(draft);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!diags.ok()) return {};
+    reports.push_back({step.name, seconds, step_count(draft.plan), ""});
+    if (contains(options.print_after, step.name)) reports.back().printed = print_plan(draft.plan);
+    check_draft(step, draft.plan);
+  }
+  return std::move(draft.plan);
+}
+
+std::optional<Plan> make_plan(const Module& module, const Target& target, Diags& diags) {
+  std::vector<PlanningReport> reports;
+  return make_plan(module, target, diags, {}, reports);
 }
 
 }  // namespace weftc

@@ -1,12 +1,29 @@
-// From the fused graph to the Plan (ir/README.md, P1-P8): kernels, weights, buffers, steps, signals, positions.
+// From the fused graph to the Plan (ir/README.md, P1-P8): kernels, weights, buffers, steps, signals, positions. The
+// table of the steps is planning.h.
 #pragma once
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "ir/plan.h"
 
 namespace weftc {
 
-/// The module must be in form Fused and outlive the Plan. Nothing after reporting what is not supported.
+struct PlanningOptions {
+  std::vector<std::string> print_after = {};  // names of planning steps; their Plans go to `printed`
+};
+/// What one step of planning did.
+struct PlanningReport {
+  std::string name;
+  double seconds = 0;
+  size_t steps = 0;  // of the Plan, afterwards
+  std::string printed;
+};
+
+/// The module must be in form Fused and outlive the Plan. Nothing after reporting what is not supported. A Plan that a
+/// step left other than it promised is an InternalError naming the step; `reports` has the steps until then.
+std::optional<Plan> make_plan(const Module& module, const Target& target, Diags& diags, const PlanningOptions& options,
+                              std::vector<PlanningReport>& reports);
 std::optional<Plan> make_plan(const Module& module, const Target& target, Diags& diags);
 
 }  // namespace weftc

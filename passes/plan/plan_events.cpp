@@ -4,20 +4,12 @@
 #include <set>
 
 #include "ir/base/check.h"
-#include "passes/plan/plan_parts.h"
+#include "ir/plan_walk.h"
 
 namespace weftc {
 
 namespace {
 constexpr int kLoopTrips = 3;  // deepest buffer + 1
-}
-
-std::vector<int> meeting_axes(const Plan& plan, const Step& step) {
-  const auto* launch = std::get_if<LaunchStep>(&step.what);
-  if (!launch || plan.kernel(launch->kernel).category != Category::Collective) return {};
-  for (const Access& access : step.accesses)
-    if (!access.peers.empty()) return access.peers;
-  return {};
 }
 
 int Event::element(Per per, int each, int lag) const {
@@ -42,24 +34,8 @@ PlanEvents::PlanEvents(const Plan& p, bool second_branch) : plan(p), second_bran
   if (static_cast<int>(order.size()) == nodes) run_clocks();
 }
 
-bool PlanEvents::holds(PlaceId place, int rank) const { return coordinates_.contains({place.index, rank}); }
-
 const Coordinates& PlanEvents::coordinates(PlaceId place, int rank) const {
   return coordinates_.at({place.index, rank});
-}
-
-std::vector<int> PlanEvents::group(PlaceId place, const std::vector<int>& axes, int rank) const {
-  const Place& at = plan.places[place.index];
-  const Coordinates& own = coordinates(place, rank);
-  std::vector<int> ranks;
-  for (int other : at.ranks) {
-    const Coordinates& theirs = coordinates(place, other);
-    bool same = true;
-    for (size_t a = 0; a < own.size(); ++a)
-      same = same && (own[a] == theirs[a] || std::find(axes.begin(), axes.end(), static_cast<int>(a)) != axes.end());
-    if (same) ranks.push_back(other);
-  }
-  return ranks;
 }
 
 int PlanEvents::add_node() {
@@ -78,7 +54,7 @@ void PlanEvents::add_edge(int from, int to) {
 void PlanEvents::expand_rank(int rank) {
   for (const OrderedBlock& entry : plan.order) {
     const Block& block = plan.blocks[entry.block];
-    if (!holds(block.place, rank)) continue;
+    if (!plan.places[block.place.index].holds(rank)) continue;
     Event at;
     at.rank = rank;
     at.micro_batch = entry.micro_batch;
@@ -132,7 +108,7 @@ void PlanEvents::join_collectives() {
   for (Event& event : events) {
     const auto* what = std::get_if<CollectiveStep>(&event.step->what);
     const bool joins = what && what->kind != OpKind::ShardSlice;
-    const std::vector<int> axes = joins ? what->axes : meeting_axes(plan, *event.step);
+    const std::vector<int> axes = joins ? what->axes : barrier_axes(plan, *event.step);
     event.start = event.end = -1;
     if (!joins) event.start = add_node();
     if (axes.empty()) {
@@ -141,7 +117,7 @@ void PlanEvents::join_collectives() {
       continue;
     }
     const PlaceId place = joins ? what->place : plan.kernel(std::get<LaunchStep>(event.step->what).kernel).place;
-    const std::vector<int> ranks = group(place, axes, event.rank);
+    const std::vector<int> ranks = rank_group(plan.places[place.index], axes, event.rank);
     auto& list = meetings[{ranks, event.step->stream}];
     const size_t k = calls[{ranks, event.step->stream, event.rank}]++;
     if (k == list.size()) list.push_back({&event, add_node(), {ranks.begin(), ranks.end()}});
@@ -229,8 +205,9 @@ void PlanEvents::connect_signals() {
       const Signal& signal = plan.signals[wait.signal.index];
       const int element = event.element(wait.per, each(wait.signal), wait.lag);
       if (element < 0) continue;
-      const std::vector<int> ranks =
-          signal.axes.empty() ? std::vector<int>{event.rank} : group(signal.place, signal.axes, event.rank);
+      const std::vector<int> ranks = signal.axes.empty()
+                                         ? std::vector<int>{event.rank}
+                                         : rank_group(plan.places[signal.place.index], signal.axes, event.rank);
       for (int rank : ranks) {
         const auto at = raised.find({wait.signal.index, rank, element});
         if (at != raised.end())

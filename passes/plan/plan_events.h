@@ -43,8 +43,6 @@ class PlanEvents {
   /// Nodes that wait for `node` directly; some stand there twice.
   const std::vector<int>& successors(int node) const { return successors_[node]; }
   const Coordinates& coordinates(PlaceId place, int rank) const;
-  /// The ranks that differ from `rank` on these axes only, itself among them, in the order of the place.
-  std::vector<int> group(PlaceId place, const std::vector<int>& axes, int rank) const;
   /// Steps that wait for each other.
   std::string cycle_text() const;
 
@@ -63,7 +61,6 @@ class PlanEvents {
   int clock_of(int node, int lane) const {
     return clocks_[static_cast<size_t>(node) * static_cast<size_t>(lanes_) + static_cast<size_t>(lane)];
   }
-  bool holds(PlaceId place, int rank) const;
   void violate(std::string text) { violations.push_back(std::move(text)); }
 
   const bool second_branch_;
@@ -76,8 +73,5 @@ class PlanEvents {
   std::vector<int> clocks_;
   std::map<std::pair<uint32_t, int>, Coordinates> coordinates_;  // by place and rank
 };
-
-/// Axes over which a kernel meets its peers; empty for all other steps.
-std::vector<int> meeting_axes(const Plan& plan, const Step& step);
 
 }  // namespace weftc

@@ -145,17 +145,6 @@ std::string parameter_name(const std::string& value, const std::string& root, st
   }
 }
 
-/// Time axes on which the body sees a slice but the memory is whole.
-std::vector<int> whole_over(const TensorType& type, const ValueMemory& held, size_t place_axes, size_t mesh_axes) {
-  std::vector<int> axes;
-  for (size_t a = place_axes; a < mesh_axes; ++a) {
-    const int axis = static_cast<int>(a);
-    const bool sliced = type.layout[axis].is(AxisState::Kind::S);
-    if (sliced && !held.type.layout[axis].is(AxisState::Kind::S)) axes.push_back(axis);
-  }
-  return axes;
-}
-
 /// Whether each rank brings a part of it to all; of an all-reduce each computes all, for itself.
 bool is_gathered(const Graph& body, ValueId value) {
   const Op& op = body.producer_op(value);
@@ -165,13 +154,14 @@ bool is_gathered(const Graph& body, ValueId value) {
 
 void make_formals(const PlanDraft& planning, Kernel& kernel, const std::string& root,
                   const std::vector<ValueMemory>& held) {
-  const size_t place_axes = planning.module.place(kernel.place).mesh.size();
+  const int place_axes = static_cast<int>(planning.module.place(kernel.place).mesh.size());
+  const int mesh_axes = static_cast<int>(kernel.mesh.size());
   std::set<std::string> taken;
   const Graph& body = kernel.body;
   const auto add = [&](ValueId v, const std::string& name) {
     const ValueMemory& at = held[kernel.parameters.size()];
     Parameter parameter{parameter_name(name, root, taken), body.type(v), {}, false, bool(at.constant), {}};
-    parameter.whole_over = whole_over(parameter.type, at, place_axes, kernel.mesh.size());
+    parameter.whole_over = whole_over(parameter.type, at.type, place_axes, mesh_axes);
     kernel.parameters.push_back(std::move(parameter));
   };
   for (ValueId v : body.inputs()) {
@@ -221,27 +211,22 @@ std::vector<int> sliced_axes(const Weight& weight) {
   return axes;
 }
 
-int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 /// Each use of a weight gets the weight packed as its kernel wants it: one weight for each storage, in order of use.
 class WeightPacker {
  public:
   explicit WeightPacker(Plan& plan) : plan_(plan) {}
 
   void run() {
-    for (Block& block : plan_.blocks) pack_uses(block.steps);
+    for (Block& block : plan_.blocks) for_each_step(block.steps, [&](Step& step) { pack_uses(step); });
     plan_.weights = std::move(packed_);
   }
 
  private:
-  void pack_uses(std::vector<Step>& steps) {
-    for (Step& step : steps) {
-      if (auto* launch = std::get_if<LaunchStep>(&step.what))
-        for (size_t f = 0; f < launch->operands.size(); ++f)
-          if (WeightId& weight = launch->operands[f].weight)
-            weight = packed(weight, plan_.kernel(launch->kernel).parameters[f].storage);
-      for (std::vector<Step>* body : bodies_of(step)) pack_uses(*body);
-    }
+  void pack_uses(Step& step) {
+    auto* launch = std::get_if<LaunchStep>(&step.what);
+    for (size_t f = 0; launch && f < launch->operands.size(); ++f)
+      if (WeightId& weight = launch->operands[f].weight)
+        weight = packed(weight, plan_.kernel(launch->kernel).parameters[f].storage);
   }
 
   WeightId packed(WeightId id, const Storage& storage) {
@@ -262,12 +247,11 @@ class WeightPacker {
 };
 
 void renumber_weights(std::vector<Step>& steps, const std::vector<uint32_t>& now) {
-  for (Step& step : steps) {
+  for_each_step(steps, [&](Step& step) {
     if (auto* launch = std::get_if<LaunchStep>(&step.what))
       for (Operand& operand : launch->operands)
         if (operand.weight) operand.weight = {now[operand.weight.index]};
-    for (std::vector<Step>* body : bodies_of(step)) renumber_weights(*body, now);
-  }
+  });
 }
 
 }  // namespace
@@ -329,14 +313,14 @@ void place_weights(PlanDraft& planning) {
   int64_t end = 0;
   std::vector<Weight> placed;
   for (size_t s = 0; s < sorted.size(); ++s) {
-    end = round_up(end, kPage);
+    end = round_up_to(end, kPage);
     for (size_t w = 0; w < plan.weights.size(); ++w) {
       if (rank[plan.weights[w].segment] != static_cast<int>(s)) continue;
       now[w] = static_cast<uint32_t>(placed.size());
       placed.push_back(plan.weights[w]);
       placed.back().segment = static_cast<int>(s);
       placed.back().offset = end;
-      end = round_up(end + placed.back().bytes, kBufferAlign);
+      end = round_up_to(end + placed.back().bytes, kBufferAlign);
     }
     plan.segments.push_back(
         {keys[sorted[s]].first, keys[sorted[s]].second, placed.back().offset + placed.back().bytes});

@@ -93,7 +93,7 @@ class Ranges {
         walk(*body, own);
         for (const Step& inner : *body) {
           streams.insert(inner.stream);
-          meets_ranks |= !meeting_axes(plan_, inner).empty();
+          meets_ranks |= !barrier_axes(plan_, inner).empty();
         }
       }
       nests_[own].range.add(at, static_cast<int>(names_.size()) - 1);
@@ -216,11 +216,6 @@ class BufferPlanner {
            std::any_of(plan_.outputs.begin(), plan_.outputs.end(), holds);
   }
 
-  bool held_by(const Program& program, const Buffer& buffer) const {
-    const std::vector<int>& ranks = plan_.places[buffer.place.index].ranks;
-    return std::find(ranks.begin(), ranks.end(), program.ranks.front()) != ranks.end();
-  }
-
   /// Places the buffers of one memory in the order of their first steps, each in the smallest gap that holds it.
   /// Windows have one position in all programs, so that all are placed in each.
   int64_t place(Program& program, bool window) {
@@ -228,7 +223,7 @@ class BufferPlanner {
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       const Buffer& buffer = plan_.buffers[b];
       if (!range_[root(static_cast<int>(b))].used() || buffer.window != window) continue;
-      if (root(static_cast<int>(b)) == static_cast<int>(b) && (window || held_by(program, buffer)))
+      if (root(static_cast<int>(b)) == static_cast<int>(b) && (window || holds(plan_, program, buffer.place)))
         order.push_back(static_cast<int>(b));
     }
     std::stable_sort(order.begin(), order.end(), [&](int x, int y) { return range_[x].first < range_[y].first; });

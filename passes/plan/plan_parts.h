@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ir/plan.h"
+#include "ir/plan_walk.h"
 
 namespace weftc {
 
@@ -54,14 +54,16 @@ std::vector<Message> transfer_messages(const Module& module, const Graph& graph,
 /// How much transfers are kept from waiting for each other: one stream for all sends and one for all recvs; one of each
 /// for each pair of blocks; and with memory for all micro-batches, so that no transfer waits for a reader.
 enum class Independence { Shared, PairOfBlocks, AllMicroBatches };
-/// Streams of chunk bodies and of transfers, and waits and raises between streams.
-void add_signals(PlanDraft& planning, Independence independence);
+/// Streams, waits and raises, with as few streams and as little memory as do not deadlock.
+void order_steps(PlanDraft& draft);
+/// Streams of chunk bodies, and what orders them and the kernels over the peer table.
+void order_loops(Plan& plan);
+/// Streams of transfers, what orders them, and the instances that micro-batches need.
+void order_transfers(Plan& plan, Independence independence);
+/// Loops that are one kernel wait and raise inside of it; reports steps that cannot be in one.
+void enter_kernels(Plan& plan, Diags& diags);
 
 /// States in place, live ranges, positions and programs.
 void place_buffers(PlanDraft& planning);
-
-/// The steps inside a step: of a for, an if, a loop.
-std::vector<const std::vector<Step>*> bodies_of(const Step& step);
-std::vector<std::vector<Step>*> bodies_of(Step& step);
 
 }  // namespace weftc

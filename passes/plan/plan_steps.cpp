@@ -3,8 +3,10 @@
 
 #include "ir/base/check.h"
 #include "ir/exchange_types.h"
+#include "ir/local_op.h"
 #include "ir/op_def.h"
 #include "passes/plan/plan_parts.h"
+#include "passes/plan/signal_writer.h"
 
 namespace weftc {
 
@@ -61,9 +63,9 @@ class StepWriter {
   }
 
   /// The stage of an op of the pipeline's body: its own, else that of its operands.
-  int64_t stage_of(const Graph& graph, const Op& op) const {
-    if (op.has("stage")) return op.integer("stage");
-    int64_t stage = 0;
+  int stage_of(const Graph& graph, const Op& op) const {
+    if (op.stage) return *op.stage;
+    int stage = 0;
     for (ValueId v : op.inputs)
       if (v) stage = std::max(stage, stage_of(graph, graph.producer_op(v)));
     return stage;
@@ -85,19 +87,17 @@ class StepWriter {
 
   Buffer& buffer(BufferId id) { return p_.plan.buffers[id.index]; }
 
-  PlaceId place_of(const Graph& graph, ValueId v) const {
-    const Op& op = graph.producer_op(v);
-    if (op.place || op.regions.empty()) return op.place ? op.place : PlaceId{0};
-    const Graph& body = op.regions[0];
-    return place_of(body, body.outputs()[v_result(graph, v)].value);
+  /// The place of a value's buffer: the first one, where the value has none.
+  static PlaceId memory_place(const Graph& graph, ValueId v) {
+    const PlaceId place = place_of(graph, v);
+    return place ? place : PlaceId{0};
   }
-  static uint32_t v_result(const Graph& graph, ValueId v) { return graph.value(v).result; }
 
   /// A buffer for a result, unless it is a region's, which has one already.
   BufferId result_buffer(Scope& scope, ValueId v) {
     ValueMemory& held = scope[v];
     if (held.buffer) return held.buffer;
-    const PlaceId place = place_of(scope.graph, v);
+    const PlaceId place = memory_place(scope.graph, v);
     const BufferId id = new_buffer(scope.graph.value(v).name, scope.graph.type(v), p_.mesh(scope.graph, place), place);
     if (!scope.graph.time_axes.empty()) buffer(id).life = scope.staged ? Life::MicroBatch : Life::Chunk;
     held = {id, {}, scope.graph.type(v)};
@@ -126,18 +126,6 @@ class StepWriter {
       if (part_digit(type, axis, mesh[axis].size, buffer(id).type, digit)) made.part.push_back(digit);
     }
     return made;
-  }
-
-  /// Time axes on which the value is a slice of its memory.
-  std::vector<int> whole_over(const Scope& scope, ValueId v, const ValueMemory& held, const Op& op) const {
-    std::vector<int> axes;
-    const size_t place_axes = module_.place(op.place).mesh.size();
-    for (size_t a = place_axes; a < place_axes + scope.graph.time_axes.size(); ++a) {
-      const int axis = static_cast<int>(a);
-      const bool sliced = scope.graph.type(v).layout[axis].is(AxisState::Kind::S);
-      if (sliced && !held.type.layout[axis].is(AxisState::Kind::S)) axes.push_back(axis);
-    }
-    return axes;
   }
 
   Step new_step(const Op& op) const {
@@ -190,8 +178,7 @@ class StepWriter {
   /// An input that is loaded in several places is one input of the model: that of the first copy.
   static std::string input_name(const Graph& graph, const Op& op) {
     for (ValueId v : graph.inputs())
-      if (op.has("port") && graph.producer_op(v).integer_or("port", -1) == op.integer("port"))
-        return graph.value(v).name;
+      if (op.port && graph.producer_op(v).port == op.port) return graph.value(v).name;
     return graph.value(op.outputs[0]).name;
   }
 
@@ -266,17 +253,6 @@ class StepWriter {
     }
   }
 
-  static std::vector<int> exchange_axes(const Graph& body) {
-    for (OpId id = body.first(); id; id = body.next(id))
-      if (category(body.op(id)) == Category::Collective && body.op(id).kind != OpKind::ShardSlice)
-        return axes_of(body.op(id));
-    return {};
-  }
-  static std::vector<int> axes_of(const Op& op) {
-    const std::vector<int64_t>& axes = op.ints("axes");
-    return {axes.begin(), axes.end()};
-  }
-
   void write_collective(Scope& scope, const Op& op) {
     const ValueId from = op.inputs[0], to = op.outputs[0];
     const ValueMemory source = scope[from];
@@ -295,8 +271,10 @@ class StepWriter {
     ExchangeTypes types = exchange_types(op, scope.graph.type(from), scope.graph.type(to), what.mesh);
     what.from_type = std::move(types.from);
     what.to_type = std::move(types.to);
-    what.from_whole_over = whole_over(scope, from, source, op);
-    what.to_whole_over = whole_over(scope, to, scope[to], op);
+    const int place_axes = static_cast<int>(module_.place(op.place).mesh.size());
+    const int mesh_axes = static_cast<int>(what.mesh.size());
+    what.from_whole_over = whole_over(scope.graph.type(from), source.type, place_axes, mesh_axes);
+    what.to_whole_over = whole_over(scope.graph.type(to), scope[to].type, place_axes, mesh_axes);
     Step step = new_step(op);
     step.accesses = {access(source.buffer, false, what.from_type, what.from_whole_over, what.mesh),
                      access(target, true, what.to_type, what.to_whole_over, what.mesh)};
@@ -325,19 +303,13 @@ class StepWriter {
     Step send = new_step(op), recv = new_step(op);
     send.name = op.name + ".send", recv.name = op.name + ".recv";
     send.what = SendStep{number}, recv.what = RecvStep{number};
-    send.stream = stream("send"), recv.stream = stream("recv");
+    send.stream = SignalWriter(p_.plan).stream("send");
+    recv.stream = SignalWriter(p_.plan).stream("recv");
     send.accesses = {{table.from, false, {}, {}, false}};
     recv.accesses = {{target, true, {}, {}, false}};
     block_of(scope.graph, producer).steps.push_back(std::move(send));
     scope.steps->push_back(std::move(recv));
     p_.plan.transfers.push_back(std::move(table));
-  }
-
-  int stream(const std::string& name) {
-    auto& streams = p_.plan.streams;
-    const auto at = std::find(streams.begin(), streams.end(), name);
-    if (at == streams.end()) streams.push_back(name);
-    return static_cast<int>(std::find(streams.begin(), streams.end(), name) - streams.begin());
   }
 
   void add_copy(Scope& scope, const Op& op, const std::string& name, BufferId from, BufferId to,
@@ -360,12 +332,9 @@ class StepWriter {
 
   void write_chunk(Scope& scope, const Op& op) {
     const Graph& graph = op.regions[0];
-    const std::string how = op.has("mechanism") ? op.text("mechanism") : "streams";
-    const bool pipeline = how == "pipeline";
+    const bool pipeline = op.mechanism == Mechanism::Pipeline;
     Step step = new_step(op);
-    ForStep loop{graph.time_axes.back().size, {}};
-    if (how == "signal") loop.mechanism = Mechanism::Signal;
-    if (how == "fused") loop.mechanism = Mechanism::Fused;
+    ForStep loop{graph.time_axes.back().size, {}, op.mechanism};
     Scope body(graph, loop.body);
     body.staged = pipeline;
     for (size_t i = 0; i < op.inputs.size(); ++i) body[graph.inputs()[i]] = scope[op.inputs[i]];
@@ -378,7 +347,8 @@ class StepWriter {
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       result_buffer(scope, op.outputs[i]);
       const ValueId made = graph.outputs()[i].value;
-      const int time = static_cast<int>(module_.place(place_of(graph, made)).mesh.size() + graph.time_axes.size()) - 1;
+      const int time =
+          static_cast<int>(module_.place(memory_place(graph, made)).mesh.size() + graph.time_axes.size()) - 1;
       const AxisState state = graph.type(made).layout[time];
       if (!state.is(AxisState::Kind::P))
         bind_result(body, made, scope[op.outputs[i]]);

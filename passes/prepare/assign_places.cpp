@@ -66,7 +66,7 @@ class Stages {
         continue;
       }
       set_place(graph, id, find_place(module_, schedule_.pipeline->stages[stage].place));
-      graph.edit(id).set("stage", static_cast<int64_t>(stage));
+      graph.edit(id).stage = stage;
     }
   }
 
@@ -181,7 +181,7 @@ class LengthPlaces {
   }
 
   const StageRequest& stage(OpId id) const {
-    return schedule_.pipeline->stages[static_cast<size_t>(module_.graph.op(id).integer("stage"))];
+    return schedule_.pipeline->stages[static_cast<size_t>(module_.graph.op(id).stage.value())];
   }
 
   const Module& module_;
@@ -224,7 +224,7 @@ class Movement {
     size_t reader;  // number of the first reader in the graph
   };
 
-  size_t stage(OpId id) const { return static_cast<size_t>(graph_.op(id).integer("stage")); }
+  size_t stage(OpId id) const { return static_cast<size_t>(graph_.op(id).stage.value()); }
 
   // A source first lives where its first reader is, a length where the input is that has it.
   void place_sources() {
@@ -272,11 +272,13 @@ class Movement {
     const PlaceId place = graph_.op(reader).place;
     const Op source = graph_.producer_op(v);
     NewOp made{source.kind, source.inputs, {graph_.type(v)}, source.attrs, {}, place, name, source.origins, {}, {name}};
+    made.port = source.port;
     if (category(source) == Category::Source)
       return graph_.result(graph_.add(std::move(made), graph_.next(graph_.producer(v))));
     made.kind = OpKind::Transfer;
     made.inputs = {v};
-    made.attrs = {{"stage", graph_.op(reader).integer("stage")}};
+    made.attrs = {};
+    made.stage = graph_.op(reader).stage;
     return graph_.result(graph_.add(std::move(made), reader));
   }
 
@@ -304,8 +306,8 @@ void check_idle_ranks(const Schedule& schedule, Diags& diags) {
 
 /// Inputs loaded in several places are one port of the model: all copies carry its number.
 void number_ports(Graph& graph) {
-  int64_t port = 0;
-  for (ValueId v : graph.inputs()) graph.edit(graph.producer(v)).set("port", port++);
+  int port = 0;
+  for (ValueId v : graph.inputs()) graph.edit(graph.producer(v)).port = port++;
 }
 
 }  // namespace

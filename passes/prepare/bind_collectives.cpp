@@ -7,6 +7,7 @@
 // A collective of one rank is nothing. Layouts come later: an operand may turn out to be the same on all ranks.
 #include <algorithm>
 
+#include "ir/base/contains.h"
 #include "ir/builder.h"
 #include "ir/exchange_types.h"
 #include "ir/op_def.h"
@@ -66,7 +67,7 @@ std::optional<CollectiveBinding::Group> CollectiveBinding::group_of(const Op& op
   if (op.has("over"))
     for (const std::string& name : split(op.text("over"), ',')) wanted.emplace_back(trim(name));
   for (const std::string& name : wanted)
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (!contains(known, name)) {
       diags_.error("collective-axis", module_.loc(op),
                    "this {} joins the ranks of mesh axis '{}', which the schedule does not have: its mesh has {}{}",
                    op_def(op).name, printable(name), known.empty() ? "none" : "'" + join(known, "', '") + "'",
@@ -75,7 +76,7 @@ std::optional<CollectiveBinding::Group> CollectiveBinding::group_of(const Op& op
     }
   Group group;
   for (size_t a = 0; a < mesh.size(); ++a) {
-    const bool joined = wanted.empty() || std::find(wanted.begin(), wanted.end(), mesh[a].name) != wanted.end();
+    const bool joined = wanted.empty() || contains(wanted, mesh[a].name);
     if (!joined || mesh[a].size == 1) continue;
     group.axes.push_back(static_cast<int64_t>(a));
     group.ranks *= mesh[a].size;
@@ -133,7 +134,7 @@ bool CollectiveBinding::place_operands(const Op& op, int ranks, std::vector<int6
 ValueId CollectiveBinding::averaged(const Op& op, OpId before, ValueId operand, int ranks) {
   Builder build(module_, graph_, before, op);
   const ValueId share = build.op(OpKind::Mul, {operand, build.scalar(operand, 1.0 / ranks)});
-  if (op.has("stage")) graph_.edit(graph_.producer(share)).set("stage", op.integer("stage"));
+  graph_.edit(graph_.producer(share)).stage = op.stage;
   return share;
 }
 
@@ -142,13 +143,14 @@ void CollectiveBinding::replace(const Op& op, OpId before, size_t operand, const
   ValueId value = op.inputs[operand];
   if (group.ranks > 1) {
     OpKind kind = op.kind;
-    Attrs attrs = op.attrs;
     if (kind == OpKind::NcclAllGather) kind = OpKind::Broadcast;
     if (kind == OpKind::NcclReduceScatter) kind = OpKind::Reduce;
     const bool averages = op.has("reduce") && op.text("reduce") == "avg";
     if (averages) value = averaged(op, before, value, group.ranks);
-    NewOp made{kind,     {value}, {graph_.type(old)}, std::move(attrs), {},
-               op.place, op.name, op.origins,         op.transform,     {}};
+    NewOp made = copy_of(op);
+    made.kind = kind;
+    made.inputs = {value};
+    made.results = {graph_.type(old)};
     if (op.inputs.size() > 1) made.name += "." + std::to_string(operand);
     const OpId id = graph_.add(std::move(made), before);
     Op& bound = graph_.edit(id);

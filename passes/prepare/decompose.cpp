@@ -4,7 +4,7 @@
 //   %s)
 #include <algorithm>
 
-#include "ir/op_def.h"
+#include "ir/builder.h"
 #include "passes/passes.h"
 
 namespace weftc {

@@ -7,6 +7,7 @@
 // the types behind them need the values. An If on a known condition is replaced by its branch.
 #include <algorithm>
 
+#include "ir/base/contains.h"
 #include "ir/builder.h"
 #include "ir/op_def.h"
 #include "passes/passes.h"
@@ -138,7 +139,8 @@ std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std:
   for (OpId id : region.order()) {
     const Op& op = region.op(id);
     if (op.kind == OpKind::Input) continue;
-    NewOp copy{op.kind, {}, {}, op.attrs, op.regions, op.place, op.name, op.origins, op.transform, {}};
+    NewOp copy = copy_of(op);
+    copy.regions = op.regions;
     for (ValueId v : op.inputs) copy.inputs.push_back(v ? mapped[v.index] : ValueId{});
     for (ValueId v : op.outputs) {
       copy.results.push_back(region.type(v));
@@ -166,7 +168,7 @@ bool TypeInference::take_known_branch(OpId id) {
     const std::string name = graph_.value(outputs[r]).name;
     graph_.replace_uses(outputs[r], results[r]);
     const auto& captures = graph_.op(id).inputs;
-    if (std::find(captures.begin(), captures.end(), results[r]) != captures.end()) continue;
+    if (contains(captures, results[r])) continue;
     graph_.rename(outputs[r], name + "/if");
     graph_.rename(results[r], name);
   }

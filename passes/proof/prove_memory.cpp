@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/plan_walk.h"
+
 namespace weftc {
 
 namespace {
@@ -154,7 +156,7 @@ class Walk {
         touch_one(event.rank, touch);
         continue;
       }
-      for (int rank : events_.group(buffer.place, access.peers, event.rank)) touch_one(rank, touch);
+      for (int rank : rank_group(plan_.places[buffer.place.index], access.peers, event.rank)) touch_one(rank, touch);
     }
   }
 

@@ -5,8 +5,10 @@
 #include <map>
 #include <set>
 
+#include "ir/base/contains.h"
+#include "ir/plan_walk.h"
 #include "ir/text/plan_text.h"
-#include "passes/plan/plan_parts.h"
+#include "passes/plan/plan_events.h"
 #include "passes/proof/prove_memory.h"
 
 namespace weftc {
@@ -91,9 +93,8 @@ class Checks {
   /// Global position of an element of a rank's buffer; -1 behind its end, or if the rank has no such buffer.
   int64_t global_position(const Buffer& buffer, int rank, int64_t local) const {
     const Place& place = plan_.places[buffer.place.index];
-    const auto at = std::find(place.ranks.begin(), place.ranks.end(), rank);
-    if (at == place.ranks.end() || local < 0) return -1;
-    Coordinates coordinates = coordinates_of(place.mesh, static_cast<int>(at - place.ranks.begin()));
+    if (!place.holds(rank) || local < 0) return -1;
+    Coordinates coordinates = coordinates_of(place.mesh, place.index_of(rank));
     coordinates.resize(buffer.mesh.size(), 0);
     const Dims dims = buffer.dims(), strides = strides_of(dims), global = strides_of(buffer.type.dims());
     if (local >= element_count(dims)) return -1;
@@ -110,8 +111,7 @@ class Checks {
 
   int64_t held_elements(const Buffer& buffer, int rank) const {
     const Place& place = plan_.places[buffer.place.index];
-    const auto at = std::find(place.ranks.begin(), place.ranks.end(), rank);
-    Coordinates coordinates = coordinates_of(place.mesh, static_cast<int>(at - place.ranks.begin()));
+    Coordinates coordinates = coordinates_of(place.mesh, place.index_of(rank));
     coordinates.resize(buffer.mesh.size(), 0);
     return element_count(local_dims(buffer.type, buffer.mesh, coordinates));
   }
@@ -267,7 +267,7 @@ class Checks {
     const int place_axes = static_cast<int>(plan_.places[what.place.index].mesh.size());
     for (int a = 0; a < static_cast<int>(what.mesh.size()); ++a) {
       const AxisState from = what.from_type.layout[a], to = what.to_type.layout[a];
-      const bool listed = std::find(what.axes.begin(), what.axes.end(), a) != what.axes.end();
+      const bool listed = contains(what.axes, a);
       if (!listed && !(from == to))
         wrong("'{}' changes axis '{}', which it does not join", step.name, what.mesh[a].name);
       if (listed && (a >= place_axes || !does(what.kind, from, to)))

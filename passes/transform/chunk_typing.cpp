@@ -1,4 +1,4 @@
-// Types ops on the mesh with one more axis, run in time (C1, C2 of passes/README.md), and contracts them into a Chunk.
+// Types ops on the mesh with one more axis, run in time (C1, C2 of README.md), and contracts them into a Chunk.
 //
 // States go forward from what is cut; where an op then reads a slice of a value that is made whole inside, the slice is
 // asked of the op that makes it, and so backwards to what comes from outside or from nothing (constants, index
@@ -22,7 +22,7 @@ using Kind = AxisState::Kind;
 class ChunkTyper {
  public:
   ChunkTyper(const Module& module, const Graph& graph, const std::map<ValueId, AxisState>& seeds, int chunks,
-             bool unchecked)
+             const UncheckedRules* unchecked)
       : module_(module), graph_(graph), seeds_(seeds), chunks_(chunks), unchecked_(unchecked) {
     std::erase_if(seeds_, [](const auto& seed) { return seed.second.is(Kind::R); });
   }
@@ -95,7 +95,7 @@ class ChunkTyper {
   const Graph& graph_;
   std::map<ValueId, AxisState> seeds_;  // of values from outside, how they arrive
   const int chunks_;
-  const bool unchecked_;
+  const UncheckedRules* unchecked_;
   std::set<ValueId> made_;
   struct SliceRequest {
     AxisState state;
@@ -241,18 +241,6 @@ void ChunkTyper::type_fused(OpId id) {
   for (size_t r = 0; r < op.outputs.size(); ++r) record(id, op.outputs[r], inner.inside.at(body.outputs()[r].value));
 }
 
-/// What a rule that does not look would cut: every operand along the dim of the result, where it has that extent.
-static OpLayouts cut_blindly(const Graph& graph, const Op& op, size_t result, int axis, AxisState state,
-                             OpLayouts settled) {
-  const int64_t extent = graph.type(op.outputs[result]).shape[state.dim].bound;
-  for (size_t i = 0; i < op.inputs.size(); ++i)
-    if (op.inputs[i] && graph.type(op.inputs[i]).ndim() > state.dim &&
-        graph.type(op.inputs[i]).shape[state.dim].bound == extent)
-      settled.operands[i].set(axis, state);
-  settled.results[result].set(axis, state);
-  return settled;
-}
-
 /// How the op settles where slices of its results are asked for; none after a refusal.
 std::optional<OpLayouts> ChunkTyper::settle_asked(const Op& op, const Mesh& axes, const std::vector<Layout>& now,
                                                   OpLayouts forward) {
@@ -265,7 +253,7 @@ std::optional<OpLayouts> ChunkTyper::settle_asked(const Op& op, const Mesh& axes
       refuse_unsliced(op.outputs[r], asked_.at(op.outputs[r]).reader);
       return {};
     }
-    forward = found ? std::move(*found) : cut_blindly(graph_, op, r, time, slice, std::move(forward));
+    forward = found ? std::move(*found) : unchecked_->cut(graph_, op, r, time, slice, std::move(forward));
   }
   return forward;
 }
@@ -297,7 +285,7 @@ void ChunkTyper::type_settled(OpId id) {
   for (size_t r = 0; r < op.outputs.size(); ++r) {
     Layout layout = settled.results[r];
     const auto carried =
-        unchecked_ && layout[time].is(Kind::R) ? carried_blindly(graph_, op, r, time, now) : std::nullopt;
+        unchecked_ && layout[time].is(Kind::R) ? unchecked_->carried(graph_, op, r, time, now) : std::nullopt;
     if (carried) layout.set(time, *carried);
     record(id, op.outputs[r], layout);
   }
@@ -310,7 +298,8 @@ struct RegionLayouts {
 };
 
 /// Gives the values of a region the types of its body in chunks.
-void retype_in_chunks(const Module& module, Graph& region, const RegionLayouts& edges, int chunks, bool unchecked) {
+void retype_in_chunks(const Module& module, Graph& region, const RegionLayouts& edges, int chunks,
+                      const UncheckedRules* unchecked) {
   region.time_axes.push_back({"chunk", chunks});
   const auto set = [&](ValueId v, const Layout& layout) {
     TensorType type = region.type(v);
@@ -350,27 +339,13 @@ void retype_in_chunks(const Module& module, Graph& region, const RegionLayouts& 
 
 }  // namespace
 
-std::optional<AxisState> carried_blindly(const Graph& graph, const Op& op, size_t result, int axis,
-                                         const std::vector<Layout>& arriving) {
-  const Dims to = graph.type(op.outputs[result]).dims();
-  for (size_t i = 0; i < arriving.size(); ++i) {
-    const AxisState state = arriving[i][axis];
-    if (state.is(Kind::P)) return state;
-    if (!state.is(Kind::S)) continue;
-    const Dims from = graph.type(op.inputs[i]).dims();
-    const size_t dim = static_cast<size_t>(state.dim);
-    if (dim < to.size() && to[dim] == from[dim]) return state;
-  }
-  return {};
-}
-
 ChunkTypes type_in_chunks(const Module& module, const Graph& graph, const std::vector<OpId>& ops,
-                          const std::map<ValueId, AxisState>& seeds, int chunks, bool unchecked) {
+                          const std::map<ValueId, AxisState>& seeds, int chunks, const UncheckedRules* unchecked) {
   return ChunkTyper(module, graph, seeds, chunks, unchecked).run(ops);
 }
 
-OpId make_chunk(Module& module, const ChunkTypes& typing, int chunks, const std::string& name, Attrs attrs,
-                TransformId transform, bool unchecked) {
+OpId make_chunk(Module& module, const ChunkTypes& typing, int chunks, const std::string& name, Mechanism mechanism,
+                TransformId transform, const UncheckedRules* unchecked) {
   Graph& graph = module.graph;
   const RegionPlan plan = plan_region(graph, typing.ops);
   RegionLayouts edges;
@@ -382,8 +357,8 @@ OpId make_chunk(Module& module, const ChunkTypes& typing, int chunks, const std:
       if (graph.op(slot.first).inputs[slot.second] == v) layout = needed;  // all readers agree
     edges.parameters.push_back(layout);
   }
-  attrs.push_back({"chunks", static_cast<int64_t>(chunks)});
-  const OpId id = contract(graph, plan, {OpKind::Chunk, std::move(attrs), name, transform});
+  const OpId id = contract(graph, plan, {OpKind::Chunk, {{"chunks", static_cast<int64_t>(chunks)}}, name, transform});
+  graph.edit(id).mechanism = mechanism;
   retype_in_chunks(module, graph.edit(id).regions[0], edges, chunks, unchecked);
   return id;
 }

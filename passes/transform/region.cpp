@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ir/base/check.h"
+#include "ir/base/contains.h"
 #include "passes/graph_order.h"
 
 namespace weftc {
@@ -28,12 +29,12 @@ std::vector<OpId> dependents_between(const Graph& graph, const std::set<OpId>& i
 
 bool reads_any(const Graph& graph, OpId id, const std::vector<OpId>& producers) {
   for (ValueId v : graph.op(id).inputs)
-    if (v && std::find(producers.begin(), producers.end(), graph.producer(v)) != producers.end()) return true;
+    if (v && contains(producers, graph.producer(v))) return true;
   return false;
 }
 
 void add_once(std::vector<ValueId>& values, ValueId v) {
-  if (std::find(values.begin(), values.end(), v) == values.end()) values.push_back(v);
+  if (!contains(values, v)) values.push_back(v);
 }
 
 /// The run-time lengths that a value's type speaks of, made outside the set.
@@ -70,8 +71,7 @@ RegionPlan plan_region(const Graph& graph, const std::vector<OpId>& ops) {
   for (ValueId v : plan.operands) add_lengths(graph, inside, v, lengths);
   for (OpId id : plan.ops)
     for (ValueId v : graph.op(id).outputs) add_lengths(graph, inside, v, lengths);
-  std::erase_if(plan.operands,
-                [&](ValueId v) { return std::find(lengths.begin(), lengths.end(), v) != lengths.end(); });
+  std::erase_if(plan.operands, [&](ValueId v) { return contains(lengths, v); });
   plan.operands.insert(plan.operands.begin(), lengths.begin(), lengths.end());
   const std::vector<OpId> dependents = dependents_between(graph, inside, plan.ops.front(), plan.ops.back());
   for (OpId id : plan.ops)
@@ -94,7 +94,8 @@ static Graph copy_region(const Graph& graph, const RegionPlan& plan) {
   }
   for (OpId id : plan.ops) {
     const Op& op = graph.op(id);
-    NewOp copy{op.kind, {}, {}, op.attrs, op.regions, op.place, op.name, op.origins, op.transform, {}};
+    NewOp copy = copy_of(op);
+    copy.regions = op.regions;
     for (ValueId v : op.inputs) copy.inputs.push_back(v ? mapped[v.index] : ValueId{});
     for (ValueId v : op.outputs) {
       copy.results.push_back(type_inside(graph.type(v), mapped));

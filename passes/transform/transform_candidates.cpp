@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "ir/base/contains.h"
 #include "ir/op_def.h"
 #include "passes/select.h"
 
@@ -56,8 +57,6 @@ class Neighbourhood {
   std::vector<Candidate> candidates();
 
  private:
-  using Mechanism = OverlapStep::Mechanism;
-
   bool find();
   Selector selector(const std::string& name) const { return {Selector::Kind::Name, name, {}}; }
   std::vector<Selector> selectors(const std::vector<std::string>& names) const;
@@ -116,7 +115,7 @@ std::string Neighbourhood::selectable(OpId id) const {
   const std::string& node = is_of_node ? module_.origins[op.origins[0].index].name : op.name;
   const std::string& name = names_.has(node) ? node : op.name;
   const std::vector<OpId> meant = can_be_selected(name) ? names_.ops(name) : std::vector<OpId>{};
-  if (std::find(meant.begin(), meant.end(), id) == meant.end()) return "";
+  if (!contains(meant, id)) return "";
   const std::string pattern = layer_.of(name);
   // A step of every layer that names one op of one layer would move it again and again.
   return pattern == name && name_.find('{') != std::string::npos ? "" : pattern;
@@ -160,7 +159,7 @@ std::vector<std::string> Neighbourhood::readers() const {
   for (const Use& use : graph_.value(graph_.result(op_)).uses) {
     const std::string name = use.op ? selectable(use.op) : "";
     if (name.empty()) return {};
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (!contains(names, name)) names.push_back(name);
   }
   return names;
 }
@@ -178,7 +177,7 @@ std::vector<std::string> Neighbourhood::followers() const {
     const std::string name = selectable(id);
     if (name.empty()) continue;
     made.insert(op.outputs.begin(), op.outputs.end());
-    if (kind != Category::View && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (kind != Category::View && !contains(names, name)) names.push_back(name);
   }
   return names;
 }
@@ -189,7 +188,7 @@ std::vector<std::string> Neighbourhood::gathers_of(const std::vector<std::string
   for (OpId id = graph_.next(op_); id; id = graph_.next(id)) {
     if (graph_.op(id).kind != OpKind::AllGather || selectable(id).empty()) continue;
     const std::string from = selectable(behind_views(graph_, graph_.op(id).inputs[0]));
-    if (std::find(computed.begin(), computed.end(), from) != computed.end()) names.push_back(selectable(id));
+    if (contains(computed, from)) names.push_back(selectable(id));
   }
   return names;
 }
@@ -206,7 +205,7 @@ std::vector<std::string> Neighbourhood::leaders() const {
     const std::string name = selectable(id);
     if (name.empty()) continue;
     needed.insert(op.inputs.begin(), op.inputs.end());
-    if (kind != Category::View && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (kind != Category::View && !contains(names, name)) names.push_back(name);
   }
   return names;
 }
@@ -235,7 +234,7 @@ std::vector<std::string> Neighbourhood::longest_past(const std::vector<Transform
   };
   if (past.empty() || !legal(past)) return {};
   std::vector<std::string> more = followers();
-  std::erase_if(more, [&](const auto& name) { return std::find(past.begin(), past.end(), name) != past.end(); });
+  std::erase_if(more, [&](const auto& name) { return contains(past, name); });
   return grown(std::move(past), more, legal);
 }
 
@@ -374,7 +373,7 @@ std::vector<std::string> tunable_collectives(const Module& module) {
     const Selector pattern{Selector::Kind::Name, key.first, {}};
     const bool is_layered = alike[key] > 1 && names.bindings({pattern}).size() == alike[key];
     const std::string name = is_layered ? key.first : graph.op(id).name;
-    if (std::find(found.begin(), found.end(), name) == found.end()) found.push_back(name);
+    if (!contains(found, name)) found.push_back(name);
   }
   return found;
 }

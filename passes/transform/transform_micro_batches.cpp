@@ -57,7 +57,7 @@ void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags)
   }
   module.transforms.push_back({format("pipeline of {} micro-batches", k), schedule.pipeline->loc});
   const TransformId transform{static_cast<uint32_t>(module.transforms.size() - 1)};
-  const OpId chunk = make_chunk(module, typing, k, "pipeline", {{"mechanism", std::string("pipeline")}}, transform);
+  const OpId chunk = make_chunk(module, typing, k, "pipeline", Mechanism::Pipeline, transform);
   graph.edit(chunk).place = {};  // its ops have places of their own
 }
 

@@ -15,6 +15,8 @@
 #include <iterator>
 #include <set>
 
+#include "ir/base/contains.h"
+#include "ir/exchange_types.h"
 #include "passes/transform/region.h"
 #include "passes/transform/transforms.h"
 
@@ -23,14 +25,6 @@ namespace weftc {
 namespace {
 
 using Kind = AxisState::Kind;
-using Mechanism = OverlapStep::Mechanism;
-
-const char* mechanism_name(Mechanism mechanism) {
-  static constexpr const char* kNames[] = {"streams", "signal", "fused"};
-  return kNames[static_cast<int>(mechanism)];
-}
-
-bool is_exchange(const Op& op) { return category(op) == Category::Collective && op.kind != OpKind::ShardSlice; }
 
 /// A collective, or a kernel around one.
 bool meets_ranks(const Op& op) {
@@ -122,7 +116,7 @@ std::vector<int64_t> candidate_blocks(const Graph& graph, const std::vector<OpId
 ValueId counted_result(const Graph& graph, const std::vector<OpId>& ops, const std::vector<OpId>& named) {
   OpId last;
   for (OpId id : named) {
-    if (std::find(ops.begin(), ops.end(), id) == ops.end()) continue;
+    if (!contains(ops, id)) continue;
     if (!last || graph.op(id).origins == graph.op(last).origins) last = id;
   }
   return last ? graph.op(last).outputs[0] : ValueId{};
@@ -217,8 +211,7 @@ std::vector<OpId> without_front(const Graph& graph, const std::vector<OpId>& ops
   for (OpId id : ops) {
     const Op& op = graph.op(id);
     const bool from_outside = std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) {
-      return !v || front.contains(graph.producer(v)) ||
-             std::find(ops.begin(), ops.end(), graph.producer(v)) == ops.end();
+      return !v || front.contains(graph.producer(v)) || !contains(ops, graph.producer(v));
     });
     if (can_stay(op) && from_outside && op.outputs[0] != counted) front.insert(id);
   }
@@ -261,9 +254,8 @@ void overlap_ops(const StepContext& step, const OverlapStep& what) {
   if (!search.typing && behind.size() < ops.size())
     search.typing = find_typing(step, what, plan_region(graph, behind), counted).typing;
   if (!search.typing) return report(step, what, search, counted);
-  const Attrs attrs = {{"mechanism", std::string(mechanism_name(what.mechanism))}};
-  make_chunk(step.module, *search.typing, what.chunks, step.module.transforms[step.transform.index].text, attrs,
-             step.transform, step.unchecked);
+  make_chunk(step.module, *search.typing, what.chunks, step.module.transforms[step.transform.index].text,
+             what.mechanism, step.transform, step.unchecked);
 }
 
 }  // namespace weftc

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/base/contains.h"
 #include "passes/layout/layout_rules.h"
 #include "passes/layout/reshard.h"
 #include "passes/transform/transforms.h"
@@ -40,9 +41,9 @@ class Reorder {
   bool decide();
   bool settle_op(OpId id);
   void find_live_out();
-  bool carry_blindly(const Op& op, size_t result, const std::vector<Layout>& arriving, Layout& layout);
+  bool carry_unchecked(const Op& op, size_t result, const std::vector<Layout>& arriving, Layout& layout);
   void apply();
-  bool is_moved(OpId id) const { return std::find(moved_.begin(), moved_.end(), id) != moved_.end(); }
+  bool is_moved(OpId id) const { return contains(moved_, id); }
   bool is_past(OpId id) const { return past_.contains(id); }
   /// What stands before a moved collective is what its readers will see.
   ValueId behind(ValueId v) const { return is_moved(graph_.producer(v)) ? graph_.producer_op(v).inputs[0] : v; }
@@ -139,17 +140,17 @@ bool Reorder::settle_op(OpId id) {
       if (settled.results[r][a].is(Kind::P) && !old[a].is(Kind::P) && what_.gather && !step_.unchecked)
         return refuse("reorder-reduces", "'{}' reduces the dimension that is sliced over '{}'", op.name, mesh[a].name);
     new_.layouts[op.outputs[r]] = settled.results[r];
-    if (step_.unchecked && !carry_blindly(op, r, now, new_.layouts[op.outputs[r]])) return false;
+    if (step_.unchecked && !carry_unchecked(op, r, now, new_.layouts[op.outputs[r]])) return false;
   }
   return true;
 }
 
-bool Reorder::carry_blindly(const Op& op, size_t result, const std::vector<Layout>& arriving, Layout& layout) {
+bool Reorder::carry_unchecked(const Op& op, size_t result, const std::vector<Layout>& arriving, Layout& layout) {
   for (int a = 0; a < static_cast<int>(step_.module.mesh(graph_, op.place).size()); ++a) {
     const bool sliced =
         std::any_of(arriving.begin(), arriving.end(), [&](const Layout& l) { return !l[a].is(Kind::R); });
     if (!sliced || !layout[a].is(Kind::R)) continue;
-    const std::optional<AxisState> carried = carried_blindly(graph_, op, result, a, arriving);
+    const std::optional<AxisState> carried = step_.unchecked->carried(graph_, op, result, a, arriving);
     if (!carried) return refuse("reorder-unbuildable", "'{}' has no dimension to carry the slice on", op.name);
     layout.set(a, *carried);
   }

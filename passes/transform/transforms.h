@@ -17,7 +17,7 @@ struct StepContext {
   const Bindings& bindings;
   const Loc& loc;
   TransformId transform;
-  bool unchecked = false;  // Env::unchecked
+  const UncheckedRules* unchecked;  // Env::unchecked
 
   Graph& graph() const { return module.graph; }
   /// The ops of a selector in this instance; reports and returns none where it matches nothing.
@@ -53,13 +53,10 @@ struct ChunkTypes {
 /// Types `ops` on the mesh with one more axis of size `chunks`: values of `seeds` that come from outside arrive so,
 /// those that the ops make are asked for so. Nothing is changed.
 ChunkTypes type_in_chunks(const Module& module, const Graph& graph, const std::vector<OpId>& ops,
-                          const std::map<ValueId, AxisState>& seeds, int chunks, bool unchecked = false);
+                          const std::map<ValueId, AxisState>& seeds, int chunks,
+                          const UncheckedRules* unchecked = nullptr);
 /// Contracts typed ops into a Chunk op; the id of the op.
-OpId make_chunk(Module& module, const ChunkTypes& typing, int chunks, const std::string& name, Attrs attrs,
-                TransformId transform, bool unchecked = false);
-/// What a rule that does not look would carry on: the first operand's state of an axis, where the result has that dim.
-/// Nothing where the result cannot have it.
-std::optional<AxisState> carried_blindly(const Graph& graph, const Op& op, size_t result, int axis,
-                                         const std::vector<Layout>& arriving);
+OpId make_chunk(Module& module, const ChunkTypes& typing, int chunks, const std::string& name, Mechanism mechanism,
+                TransformId transform, const UncheckedRules* unchecked = nullptr);
 
 }  // namespace weftc

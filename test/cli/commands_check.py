@@ -51,6 +51,11 @@ def check_explain():
 def check_looking_inside():
     result = harness.weft("compile", MODEL, "--stop-after", "infer-types", "--print-ir-after", "infer-types", "--time-passes")
     expect("print-ir", result, 0, "module \"mlp\"", "MatMul(%x", "milliseconds")
+    result = harness.weft("compile", MODEL, "-o", FOLDER / "planned", "--print-plan-after", "place-weights", "--time-passes")
+    expect("print-plan", result, 0, "plan mlp on 1 ranks", "segment 0", "place-buffers")
+    harness.check("print-plan/one-step", "at 0 (start)" not in result[1], result[1][-300:])
+    expect("print-plan/unknown", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--print-plan-after", "steps"), 2,
+           "write-steps", "choose-kernels", "choose-storage", "place-weights", "order-steps", "place-buffers")
     dumps = FOLDER / "dumps"
     status, _, err = harness.weft("compile", MODEL, "-o", FOLDER / "dumped", "--dump-dir", dumps, "--report", FOLDER / "report.json")
     found = sorted(path.name for path in dumps.iterdir()) if dumps.exists() else []

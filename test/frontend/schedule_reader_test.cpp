@@ -44,7 +44,7 @@ memory: {limit: 70GiB}
   CHECK(std::get<ReorderStep>(s.transforms[1].what).gather);
   CHECK(!std::get<ReorderStep>(s.transforms[2].what).gather);
   CHECK(std::get<FuseStep>(s.transforms[3].what).ops[1].kind == Selector::Kind::Uses);
-  CHECK(std::get<OverlapStep>(s.transforms[4].what).mechanism == OverlapStep::Mechanism::Signal);
+  CHECK(std::get<OverlapStep>(s.transforms[4].what).mechanism == Mechanism::Signal);
   CHECK(s.transforms[4].loc.line == 13);
   CHECK(s.states[0].output == "present_k");
   CHECK(s.per_rank);

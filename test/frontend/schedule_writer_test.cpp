@@ -16,7 +16,7 @@ std::vector<TransformStep> all_kinds() {
           {ReorderStep{true, {named("ag{l}")}, {named("a \"b\" \\ c"), named("caf\xc3\xa9: #x")}}, {}},
           {ReorderStep{false, {named("p"), named("q")}, {named("add")}}, {}},
           {FuseStep{{named("rs{l}"), {Selector::Kind::Uses, "w", {}}}, "far{l}"}, {}},
-          {OverlapStep{{named("mm"), named("far{l}")}, 8, 2, OverlapStep::Mechanism::Signal}, {}}};
+          {OverlapStep{{named("mm"), named("far{l}")}, 8, 2, Mechanism::Signal}, {}}};
 }
 
 std::string added(const std::string& text, const std::vector<TransformStep>& steps) {
@@ -38,7 +38,7 @@ TEST_CASE("what is written is read back") {
   for (size_t i = 0; i < steps.size(); ++i) CHECK(transform_text(steps[i]) == transform_text(all_kinds()[i]));
   CHECK(std::get<ReorderStep>(steps[1].what).past[0].text == "a \"b\" \\ c");
   CHECK(std::get<ReorderStep>(steps[1].what).past[1].text == "caf\xc3\xa9: #x");
-  CHECK(std::get<OverlapStep>(steps[4].what).mechanism == OverlapStep::Mechanism::Signal);
+  CHECK(std::get<OverlapStep>(steps[4].what).mechanism == Mechanism::Signal);
 }
 
 TEST_CASE("a list is made where there is none") {

@@ -160,8 +160,8 @@ TEST_CASE("evaluate: inputs loaded in two places are one port") {
   const Module m = parsed(R"(place @a [0] {}
     place @b [1] {}
     graph {
-      %x = Input() {port = 0} : f32[2] @a
-      %x.to.b = Input() {port = 0} : f32[2] @b
+      %x = Input() : f32[2] @a port 0
+      %x.to.b = Input() : f32[2] @b port 0
       %y = Neg(%x) : f32[2] @a
       %z = Exp(%x.to.b) : f32[2] @b
       return %y, %z
@@ -177,7 +177,7 @@ TEST_CASE("evaluate: Chunk over a dimension that the mesh slices too, with an ac
     graph {
       %x = Input() : f32[8, 3] [tp: S(0,4)] @all
       %w = Input() : f32[3, 2] @all
-      %y, %g = Chunk(%x, %w) {chunks = 2, mechanism = "streams"} : f32[8, 2] [tp: S(0,4)], f32[3, 2] [tp: P(sum)] @all {
+      %y, %g = Chunk(%x, %w) {chunks = 2} : f32[8, 2] [tp: S(0,4)], f32[3, 2] [tp: P(sum)] @all {
         time {chunk: 2}
         %xc = Input() : f32[8, 3] [tp: S(0,4), chunk: S(0,2)] @all
         %wc = Input() : f32[3, 2] @all
@@ -204,7 +204,7 @@ TEST_CASE("evaluate: a collective inside a Chunk moves only the chunk") {
     graph {
       %x = Input() : f32[4, 8] [tp: S(1,4)] @all
       %w = Input() : f32[8, 2] [tp: S(0,4)] @all
-      %y, %z = Chunk(%x, %w) {chunks = 2, mechanism = "streams"} : f32[4, 2], f32[4, 2] [tp: S(0,2)] @all {
+      %y, %z = Chunk(%x, %w) {chunks = 2} : f32[4, 2], f32[4, 2] [tp: S(0,2)] @all {
         time {chunk: 2}
         %xc = Input() : f32[4, 8] [tp: S(1,4), chunk: S(0,1)] @all
         %wc = Input() : f32[8, 2] [tp: S(0,4)] @all
@@ -227,10 +227,10 @@ TEST_CASE("evaluate: micro-batches over two places, a Chunk inside a Chunk") {
     place @b [2] {}
     graph {
       %x = Input() : f32[8, 4] [tp: S(1,2)] @a
-      %y, %s = Chunk(%x) {chunks = 2, mechanism = "pipeline"} : f32[8, 4], f32[1, 4] "chunk" {
+      %y, %s = Chunk(%x) {chunks = 2} : f32[8, 4], f32[1, 4] mechanism pipeline "chunk" {
         time {mb: 2}
         %xc = Input() : f32[8, 4] [tp: S(1,2), mb: S(0,4)] @a
-        %h = Chunk(%xc) {chunks = 2, mechanism = "streams"} : f32[8, 4] [tp: S(1,2), mb: S(0,4)] @a {
+        %h = Chunk(%xc) {chunks = 2} : f32[8, 4] [tp: S(1,2), mb: S(0,4)] @a {
           time {mb: 2, chunk: 2}
           %xcc = Input() : f32[8, 4] [tp: S(1,2), mb: S(0,4), chunk: S(0,2)] @a
           %n = Neg(%xcc) : f32[8, 4] [tp: S(1,2), mb: S(0,4), chunk: S(0,2)] @a

@@ -21,7 +21,7 @@ constant #3 "b" bool[] = [1]
 constant #4 "empty" i8[0] = []
 constant #5 "big" bf16[100] = ...
 graph {
-  %past = Input() : f32[<=8 %n, 4] [dp: S(1,2)] @all "past op"
+  %past = Input() : f32[<=8 %n, 4] [dp: S(1,2)] @all port 0 "past op"
   %"odd name, \"quoted\"" = Input() : f32[4] [dp: S(0,1), "a b": S(0,2)] @all
   %n = ExtentOf(%past) {axis = 0} : i64[] @all from 0, 1 by 0
   %c = Constant() {value = #0} : f32[2, 2]
@@ -30,8 +30,8 @@ graph {
   %c3 = Constant() {value = #3} : bool[]
   %c4 = Constant() {value = #4} : i8[0]
   %big = Constant() {value = #5} : bf16[100]
-  %y = Clip(%past, _, %c) {empty = [], list = [1, -2], none = real [], real = 1.0, reals = [0.5, inf, 1e-07], text = "a\nb"} : f32[<=8 %n, 4] [dp: P(max), "a b": V] @all "node" from 2
-  %o, %p = Chunk(%past) {chunks = 2} : f32[4], f32[] "chunk op" by 1 {
+  %y = Clip(%past, _, %c) {empty = [], list = [1, -2], none = real [], real = 1.0, reals = [0.5, inf, 1e-07], text = "a\nb"} : f32[<=8 %n, 4] [dp: P(max), "a b": V] @all stage 1 "node" from 2
+  %o, %p = Chunk(%past) {chunks = 2} : f32[4], f32[] mechanism fused "chunk op" by 1 {
     time {chunk: 2, t: 3}
     %a = Input() : f32[4] [dp: S(0,2), chunk: S(0,1)] @all
     %i = If(%a) : f32[4] @all {
@@ -76,6 +76,9 @@ TEST_CASE("text: what was read is in the module") {
   CHECK(m->constants.tensor(ConstantId{2}).integers[0] == -1);
   CHECK(m->constants.tensor(ConstantId{5}).size() == 100);
   CHECK(m->pipeline->order[2].stage == 1);
+  CHECK(m->graph.op(m->graph.find_op("node")).stage == 1);
+  CHECK(m->graph.op(m->graph.find_op("past op")).port == 0);
+  CHECK(m->graph.op(m->graph.find_op("chunk op")).mechanism == Mechanism::Fused);
   const Graph& g = m->graph;
   const Value& past = g.value(g.find_value("past"));
   CHECK(g.op(past.producer).name == "past op");

@@ -27,6 +27,7 @@ static std::string finding(const std::string& graph, Form form = Form::Laid) {
 
 TEST_CASE("verify: forms have names") {
   CHECK(std::string(form_name(Form::Imported)) == "imported");
+  CHECK(std::string(form_name(Form::Stored)) == "laid in memory");
   CHECK(std::string(form_name(Form::Fused)) == "fused");
 }
 
@@ -43,6 +44,16 @@ TEST_CASE("verify: arity, attributes, types") {
             "MatMul(%y, %z) : f32[] @all\nreturn %w",
             Form::Typed)
             .find("'w' (MatMul): is not typed") == 0);
+}
+
+TEST_CASE("verify: stage, port and mechanism stand where they mean something") {
+  CHECK(finding("%x = Input() : f32[2] @all port 1\n%y = Neg(%x) : f32[2] @all\nreturn %y") == "");
+  CHECK(finding("%x = Input() : f32[2] @all\n%y = Neg(%x) : f32[2] @all port 0\nreturn %y") ==
+        "'y' (Neg): has a port and is no input");
+  CHECK(finding("%x = Input() : f32[2] @all\n%y = Neg(%x) : f32[2] @all stage 0\nreturn %y") ==
+        "'y' (Neg): its stage does not exist");
+  CHECK(finding("%x = Input() : f32[2] @all\n%y = Neg(%x) : f32[2] @all mechanism fused\nreturn %y") ==
+        "'y' (Neg): has a mechanism and is no chunk");
 }
 
 TEST_CASE("verify: composite ops end with decompose") {

@@ -1,0 +1,35 @@
+#include "backend/segments.h"
+
+#include "ir/plan_walk.h"
+
+namespace weftc {
+
+static int64_t slice_bytes(const Plan& plan, size_t segment) {
+  return round_up_to(plan.segments[segment].end - segment_begin(plan, segment), kSegmentPage);
+}
+
+int64_t segment_begin(const Plan& plan, size_t segment) {
+  return segment ? round_up_to(plan.segments[segment - 1].end, kSegmentPage) : 0;
+}
+
+int segment_slices(const Plan& plan, const Segment& segment) {
+  int slices = 1;
+  for (int axis : segment.axes) slices *= plan.places[segment.place.index].mesh[static_cast<size_t>(axis)].size;
+  return slices;
+}
+
+std::vector<int64_t> segment_files(const Plan& plan) {
+  std::vector<int64_t> files = {0};
+  for (size_t s = 0; s < plan.segments.size(); ++s)
+    files.push_back(files.back() + segment_slices(plan, plan.segments[s]) * slice_bytes(plan, s));
+  return files;
+}
+
+int64_t image_begin(const Plan& plan, const Program& program, size_t segment) {
+  int64_t at = 0;
+  for (size_t s = 0; s < segment; ++s)
+    if (holds(plan, program, plan.segments[s].place)) at += slice_bytes(plan, s);
+  return at;
+}
+
+}  // namespace weftc

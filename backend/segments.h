@@ -1,0 +1,28 @@
+// Where the segments of weights lie: in the file of weights, which holds every slice of each segment, and in the image
+// of a rank, which is one slice of each segment that its program holds.
+//
+//   file:  | segment 0 | segment 1, slice 0 | segment 1, slice 1 | ...      every slice begins on a page
+//   image: | segment 0 | segment 1, own slice | ...
+//
+// The declarations of an emitted program name these positions, and pack.h writes the file accordingly.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace weftc {
+
+/// Slices and segments begin at multiples of this, because programs map them from the file.
+inline constexpr int64_t kSegmentPage = 4096;
+
+/// Where a segment begins among all segments of the Plan, from which offsets of weights are counted.
+int64_t segment_begin(const Plan& plan, size_t segment);
+/// How many different slices a segment has: the product of the sizes of its axes.
+int segment_slices(const Plan& plan, const Segment& segment);
+/// Where each segment begins in the file, and the end of the file.
+std::vector<int64_t> segment_files(const Plan& plan);
+/// Where a segment begins in the image of a rank of the program.
+int64_t image_begin(const Plan& plan, const Program& program, size_t segment);
+
+}  // namespace weftc

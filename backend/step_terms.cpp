@@ -1,0 +1,105 @@
+#include "backend/step_terms.h"
+
+#include <algorithm>
+
+namespace weftc {
+
+std::string StepTerms::instance_offset(const Buffer& buffer) const {
+  if (buffer.depth <= 1 || times_.empty()) return "";
+  const std::string variable = buffer.life == Life::MicroBatch ? times_.front().variable : times_.back().variable;
+  return variable + " % " + std::to_string(buffer.depth) + " * " +
+         std::to_string(buffer.bytes / dtype_bytes(buffer.type.dtype));
+}
+
+std::string StepTerms::handle(BufferId id, const std::string& first) const {
+  const Buffer& buffer = plan_.buffer(id);
+  std::string at = instance_offset(buffer);
+  if (!first.empty()) at += (at.empty() ? "" : " + ") + first;
+  const std::string& name = names_.buffers[id.index];
+  return at.empty() ? name : name + ".part(" + at + kComma + count_text(buffer.dims()) + ")";
+}
+
+IndexExpr StepTerms::time_index(PlaceId place, const Mesh& mesh, int axis) const {
+  const size_t first = plan_.places[place.index].mesh.size();
+  const size_t time = static_cast<size_t>(axis) - first, count = mesh.size() - first;
+  // The innermost time axes of the mesh are the innermost loops.
+  const size_t skip = times_.size() > count ? times_.size() - count : 0;
+  return time + skip < times_.size() ? time_index(times_[time + skip]) : 0;
+}
+
+/// A signal has `count` / micro-batches elements a micro-batch: Once and MicroBatch mean the last of them.
+std::optional<IndexExpr> StepTerms::index(SignalId id, Per per, int lag) const {
+  const bool batches = plan_.micro_batches > 1, chunk = per == Per::Chunk && !times_.empty();
+  const int each = plan_.signals[id.index].count / std::max(1, plan_.micro_batches);
+  if (!batches && !chunk && each == 1) return {};
+  IndexExpr index = batches ? (time_index(times_.front()) - (per == Per::MicroBatch ? lag : 0)) * each : 0;
+  if (chunk) return index + time_index(times_.back()) - lag;
+  return index + (each - 1);
+}
+
+StepTerms::SignalCall StepTerms::of_rank(const std::string& call) const {
+  return [this, call](SignalId id, const std::optional<IndexExpr>& at, const std::string& condition) {
+    return (condition.empty() ? "" : "if (" + condition + ") ") + "r." + call + "(" + names_.signals[id.index] +
+           (at ? kComma + at->text() : "") + ");";
+  };
+}
+
+StepTerms::Lines StepTerms::waits(const Step& s, const SignalCall& wait_for) const {
+  Lines lines;
+  for (const Wait& wait : s.waits) {
+    const TimeLoop* time = times_.empty() || wait.per == Per::Once ? nullptr
+                           : wait.per == Per::MicroBatch           ? &times_.front()
+                                                                   : &times_.back();
+    const bool late = wait.lag && time;
+    lines.push_back(wait_for(wait.signal, index(wait.signal, wait.per, wait.lag),
+                             late ? time->variable + " >= " + std::to_string(wait.lag) : ""));
+  }
+  return lines;
+}
+
+StepTerms::Lines StepTerms::raises(const Step& s, const SignalCall& raise_it) const {
+  Lines lines;
+  for (const Raise& raise : s.raises) lines.push_back(raise_it(raise.signal, index(raise.signal, raise.per, 0), ""));
+  return lines;
+}
+
+std::string StepTerms::argument(const LaunchStep& launch, const KernelText& text, const Argument& argument) const {
+  const Kernel& kernel = plan_.kernel(launch.kernel);
+  switch (argument.kind) {
+    case Argument::Kind::Team:
+      return "r.team()";
+    case Argument::Kind::Peers: {
+      std::vector<int> axes(text.group.begin(), text.group.end());
+      return "r.peers(" + names_.group(kernel.place, axes) + ")";
+    }
+    case Argument::Kind::Chunk:
+      return time_index(kernel.place, kernel.mesh, argument.number).text();
+    case Argument::Kind::Coordinate:
+      return "r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(argument.number)] + ")";
+    case Argument::Kind::Extent: {
+      const RunExtent& extent = kernel.extents[static_cast<size_t>(argument.number)];
+      if (extent.axis >= 0)
+        return "weft::Clip{.extent = " + std::to_string(extent.extent) + ", .block = " + std::to_string(extent.block) +
+               "}.valid(r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(extent.axis)] + "))";
+      size_t number = 0;
+      for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].axis < 0;
+      return "*" + pointer(launch.extents[number].buffer);
+    }
+    case Argument::Kind::Invocation:
+      return is_cuda(plan_) ? "r.invocation_at()" : "r.invocation()";
+    case Argument::Kind::Trip:  // of the innermost loop
+      return loops_ == 0 ? "0" : "uint32_t(" + trip_variable() + ")";
+  }
+  return "";
+}
+
+std::string StepTerms::pointer(const Operand& operand) const {
+  return operand.weight ? "r[" + names_.weights[operand.weight.index] + "]" : pointer(operand.buffer);
+}
+
+const KernelText& StepTerms::called(KernelId kernel) const {
+  const auto function = functions_.find(kernel.index);
+  return function == functions_.end() ? kernels_[kernel.index] : function->second;
+}
+
+}  // namespace weftc

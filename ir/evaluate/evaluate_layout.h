@@ -1,0 +1,58 @@
+// What layouts mean: local tensors of a global one, the global tensor of local ones, and what lies between two layouts.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/op_kind.h"
+#include "ir/tensor.h"
+
+namespace weftc {
+
+/// One local tensor for each rank of a value's place, in the place's order.
+using Locals = std::vector<Tensor>;
+
+/// The shape of a value as one tensor: copies that vary (V) stand along a leading dim, in the order of their ranks.
+Dims stacked_dims(const TensorType& type, const Mesh& mesh);
+/// The local tensors of a global one. `type` says how it is laid out on `mesh`; P holds the value at coordinate 0 and
+/// the identity elsewhere; copies that vary (V) stand along a leading dim (stacked_dims), which is dropped. Dims of
+/// run-time length have that of `global`.
+Locals scatter(const Tensor& global, const TensorType& type, const Mesh& mesh);
+/// The global tensor (L3): S puts elements at their indices, R demands equal coordinates, P reduces, V stacks. On
+/// failure nothing, and `why` says what differs.
+std::optional<Tensor> assemble(const Locals& locals, const TensorType& type, const Mesh& mesh, std::string& why);
+
+/// Told of a value that was computed.
+using Observer = std::function<void(const Graph&, ValueId, const Locals&)>;
+
+/// The local tensors of the layout `to`, made from those of `from` (every reshard of L7: what collectives do): axes
+/// whose states differ take part. V -> R reduces with `varying`. Reductions go in rank order, the same bits on all
+/// ranks.
+Locals reshard(const Locals& locals, const TensorType& from, const TensorType& to, const Mesh& mesh,
+               ReduceOp varying = ReduceOp::Sum);
+/// Equal dtype, dims and elements; NaN equals NaN.
+bool same_elements(const Tensor& a, const Tensor& b);
+/// What P(op) holds where there is nothing to add: infinities or the extremes of an integer type for max and min.
+void fill_identity(Tensor& tensor, ReduceOp op);
+/// Element `i` of `into` becomes op(into[i], from[k]).
+void accumulate(Tensor& into, int64_t i, const Tensor& from, int64_t k, ReduceOp op);
+
+/// Reshards to the ranks `targets` of a mesh that may have time axes. `sources`: one tensor for each rank of the mesh,
+/// null where it is not read: at other points of time than the targets', if the layouts agree on time.
+Locals reshard_some(const std::vector<const Tensor*>& sources, const TensorType& from, const TensorType& to,
+                    const Mesh& mesh, const std::vector<int>& targets, ReduceOp varying);
+
+/// A Broadcast or Reduce over `axes`: `root` is the position of one rank in each group.
+struct Rooted {
+  OpKind kind;
+  std::vector<int64_t> axes;
+  int root;
+  ReduceOp reduce;
+};
+/// The local tensors behind it, of all ranks of the mesh that have one in `sources` (null: of another point of time).
+Locals exchange_rooted(const std::vector<const Tensor*>& sources, const TensorType& from, const Rooted& rooted,
+                       const Mesh& mesh);
+
+}  // namespace weftc

@@ -1,0 +1,15 @@
+#include "ir/mechanism.h"
+
+namespace weftc {
+
+static constexpr const char* kNames[] = {"streams", "signal", "fused", "pipeline"};
+
+const char* mechanism_name(Mechanism mechanism) { return kNames[static_cast<int>(mechanism)]; }
+
+std::optional<Mechanism> parse_mechanism(std::string_view name) {
+  for (int m = 0; m < 4; ++m)
+    if (name == kNames[m]) return static_cast<Mechanism>(m);
+  return {};
+}
+
+}  // namespace weftc

@@ -1,0 +1,18 @@
+// How the iterations of a Chunk run: what a schedule asks for, what the op carries, what a loop of the Plan does.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace weftc {
+
+enum class Mechanism : uint8_t {
+  Streams,   // each step is run by itself, on its stream
+  Signal,    // the steps that compute are one kernel, which waits for and raises the flags of the chunks inside
+  Fused,     // all steps are one kernel over the peer table
+  Pipeline,  // the chunks are micro-batches: no loop, the blocks of the stages run in the order of the pipeline
+};
+const char* mechanism_name(Mechanism mechanism);
+std::optional<Mechanism> parse_mechanism(std::string_view name);
+
+}  // namespace weftc

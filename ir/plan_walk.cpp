@@ -1,0 +1,57 @@
+#include "ir/plan_walk.h"
+
+#include "ir/base/contains.h"
+
+namespace weftc {
+
+std::vector<std::vector<Step>*> bodies_of(Step& step) {
+  if (auto* loop = std::get_if<ForStep>(&step.what)) return {&loop->body};
+  if (auto* branch = std::get_if<IfStep>(&step.what)) return {&branch->then_body, &branch->else_body};
+  if (auto* loop = std::get_if<LoopStep>(&step.what)) return {&loop->body};
+  return {};
+}
+
+std::vector<const std::vector<Step>*> bodies_of(const Step& step) {
+  std::vector<const std::vector<Step>*> bodies;
+  for (const std::vector<Step>* body : bodies_of(const_cast<Step&>(step))) bodies.push_back(body);
+  return bodies;
+}
+
+std::vector<int> barrier_axes(const Plan& plan, const Step& step) {
+  const auto* launch = std::get_if<LaunchStep>(&step.what);
+  if (!launch || plan.kernel(launch->kernel).category != Category::Collective) return {};
+  for (const Access& access : step.accesses)
+    if (!access.peers.empty()) return access.peers;
+  return {};
+}
+
+std::vector<int> rank_group(const Place& place, const std::vector<int>& axes, int rank) {
+  const int own = place.index_of(rank);
+  std::vector<int> group;
+  for (int other = 0; other < place.size(); ++other) {
+    bool differs = false;  // on an axis that is not listed
+    int stride = 1;
+    for (int a = static_cast<int>(place.mesh.size()) - 1; a >= 0; --a) {
+      const int size = place.mesh[static_cast<size_t>(a)].size;
+      differs |= own / stride % size != other / stride % size && !contains(axes, a);
+      stride *= size;
+    }
+    if (!differs) group.push_back(place.ranks[static_cast<size_t>(other)]);
+  }
+  return group;
+}
+
+bool holds(const Plan& plan, const Program& program, PlaceId place) {
+  return plan.places[place.index].holds(program.ranks.front());
+}
+
+std::vector<int> whole_over(const TensorType& type, const TensorType& memory, int place_axes, int mesh_axes) {
+  std::vector<int> axes;
+  for (int axis = place_axes; axis < mesh_axes; ++axis)
+    if (type.layout[axis].is(AxisState::Kind::S) && !memory.layout[axis].is(AxisState::Kind::S)) axes.push_back(axis);
+  return axes;
+}
+
+int64_t round_up_to(int64_t number, int64_t unit) { return (number + unit - 1) / unit * unit; }
+
+}  // namespace weftc

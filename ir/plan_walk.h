@@ -1,0 +1,40 @@
+// What everyone who reads a Plan asks of it: the steps inside a step, the ranks that meet in one, who holds a place.
+// Planning, proof, evaluation and backend share these answers.
+#pragma once
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace weftc {
+
+/// The lists of steps inside a step: of a For, an If or a Loop; none for every other step.
+std::vector<const std::vector<Step>*> bodies_of(const Step& step);
+std::vector<std::vector<Step>*> bodies_of(Step& step);
+
+/// Calls `visit` with each step of a list and of the lists inside it; a step comes before the steps inside it.
+template <class Steps, class Visit>
+void for_each_step(Steps& steps, const Visit& visit) {
+  for (auto& step : steps) {
+    visit(step);
+    for (auto* body : bodies_of(step)) for_each_step(*body, visit);
+  }
+}
+
+/// Axes of the place over which a launched kernel waits for its peers, because it reaches into their windows; empty for
+/// every other step.
+std::vector<int> barrier_axes(const Plan& plan, const Step& step);
+
+/// The ranks of a place that differ from `rank` on these axes only, itself among them, in the order of the place.
+std::vector<int> rank_group(const Place& place, const std::vector<int>& axes, int rank);
+
+/// Whether the ranks of a program, which are in the same places, are in this one.
+bool holds(const Plan& plan, const Program& program, PlaceId place);
+
+/// Time axes, those from `place_axes` on, over which a value of type `type` is a slice of its memory: its layout slices
+/// them and that of the memory does not.
+std::vector<int> whole_over(const TensorType& type, const TensorType& memory, int place_axes, int mesh_axes);
+
+/// The next multiple of `unit`.
+int64_t round_up_to(int64_t number, int64_t unit);
+
+}  // namespace weftc

@@ -1,0 +1,263 @@
+// Orders the steps of loops over chunks, and kernels that reach into the windows of their peers.
+//
+// Streams of a loop. Steps that exchange data run on the stream "comm", the others on "compute". A signal orders two
+// steps of different streams that touch the same buffer (-->). A buffer that both streams touch has two instances, and
+// who writes the one of chunk c waits for the readers of chunk c - 2 (- ->). Around the loop the streams fork and join,
+// so that its neighbours see the order of one stream:
+//
+//   compute  before | mm 0 . mm 1 . mm 2 . mm 3 |        behind       mm 2 waits for sum 0: both use instance 0
+//                 \    |      |      |      |           /
+//                  \   v      v      v      v          /
+//   comm            -> sum 0  sum 1  sum 2  sum 3 -----
+//
+// Depth of buffers. Two instances suffice, because each stream is at most one chunk behind the other; a buffer that
+// outlives the loop keeps one instance and is written in parts.
+//
+// Peer kernels. A kernel that reads the windows of its peers waits inside for a signal that all these ranks raise, so
+// that on every rank all that precedes the signal is done. It ends with a barrier of its ranks: what it read may be
+// overwritten afterwards.
+//
+//   rank 0   produce --+--> |wait for ready of 0, 1| read both windows |barrier| overwrite
+//   rank 1   produce --+--> |wait for ready of 0, 1| read both windows |barrier| overwrite
+//
+// With mechanism signal a loop is ordered alike, and what computes is one kernel that raises and awaits inside; with
+// mechanism fused all of the loop is one kernel on one stream, in which one chunk follows the other.
+#include <algorithm>
+#include <map>
+
+#include "ir/text/plan_text.h"
+#include "passes/plan/plan_parts.h"
+#include "passes/plan/signal_writer.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr int kInstances = 2;
+
+bool is_leaf(const Step& step) { return bodies_of(step).empty(); }
+
+bool accumulates(const Step& step) {
+  return std::holds_alternative<CopyStep>(step.what) &&
+         std::any_of(step.accesses.begin(), step.accesses.end(), [](const Access& a) { return a.accumulate; });
+}
+
+/// Whether the steps touch other elements in each chunk.
+bool apart_in_time(const Step& a, const Step& b) {
+  for (const Access& x : a.accesses)
+    for (const Access& y : b.accesses)
+      if (conflict(x, y) && (x.part.empty() || x.part != y.part)) return false;
+  return true;
+}
+
+class LoopOrder {
+ public:
+  explicit LoopOrder(Plan& plan) : plan_(plan), writer_(plan) {}
+
+  void order(std::vector<Step>& steps) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      Step& step = steps[i];
+      if (auto* loop = std::get_if<ForStep>(&step.what)) {
+        order_loop(steps, i, *loop);
+        continue;
+      }
+      for (std::vector<Step>* body : bodies_of(step)) order(*body);
+      const std::vector<int> axes = barrier_axes(plan_, step);
+      if (!axes.empty()) wait_for_last(steps, i, step.stream, step, axes, true);
+    }
+  }
+
+ private:
+  /// A step of the loop's body that another one must not overtake.
+  struct Target {
+    int step;
+    int lag;
+    Wait::Reason reason;
+  };
+
+  void wait(Step& step, SignalId signal, Per per, int lag, Wait::Reason reason, bool in_kernel) {
+    step.waits.push_back({signal, per, lag, reason, in_kernel});
+  }
+
+  /// `waiter` waits for the last step on `stream` that precedes steps[at], on the ranks of `axes`.
+  void wait_for_last(std::vector<Step>& steps, size_t at, int stream, Step& waiter, const std::vector<int>& axes,
+                     bool in_kernel) {
+    int count = 1;
+    if (Step* before = last_leaf(steps, at, stream, count))
+      wait(waiter, writer_.done_signal(*before, axes, count), writer_.once(), 0, Wait::Reason::Data, in_kernel);
+  }
+
+  void order_loop(std::vector<Step>& steps, size_t at, ForStep& loop) {
+    std::vector<Step>& body = loop.body;
+    for (size_t i = 0; i < body.size(); ++i)
+      if (auto* nested = std::get_if<ForStep>(&body[i].what)) order_loop(body, i, *nested);
+    const bool overlaps = runs_on_two_streams(loop);
+    if (overlaps) {
+      const int comm = writer_.stream("comm");
+      for (Step& s : body) s.stream = meets_ranks(plan_, s) ? comm : kComputeStream;
+      deepen_buffers(body);
+      for (size_t w = 0; w < body.size(); ++w) wait_in_loop(body, w, loop.trips);
+    }
+    for (size_t w = 0; w < body.size(); ++w) wait_for_peers(steps, at, body, w, loop.trips);
+    if (overlaps) fork_and_join(steps, at, loop);
+  }
+
+  bool runs_on_two_streams(const ForStep& loop) const {
+    const auto meets = [&](const Step& s) { return meets_ranks(plan_, s); };
+    const std::vector<Step>& body = loop.body;
+    return loop.mechanism != Mechanism::Fused && loop.trips > 1 && std::all_of(body.begin(), body.end(), is_leaf) &&
+           std::any_of(body.begin(), body.end(), meets) && !std::all_of(body.begin(), body.end(), meets);
+  }
+
+  /// Gives two instances to the buffers that steps of both streams use and only this loop knows.
+  void deepen_buffers(const std::vector<Step>& body) {
+    struct Use {
+      int first_stream;
+      bool several = false;
+    };
+    std::map<BufferId, Use> uses;
+    for (const Step& step : body)
+      for (const Access& access : step.accesses) {
+        const auto [at, fresh] = uses.emplace(access.buffer, Use{step.stream});
+        at->second.several |= at->second.first_stream != step.stream;
+      }
+    for (const auto& [id, use] : uses)
+      if (use.several && plan_.buffer(id).life == Life::Chunk) plan_.buffers[id.index].depth = kInstances;
+  }
+
+  /// Steps of other streams that body[w] must not overtake: for each stream and lag the last one.
+  std::vector<Target> targets_of(const std::vector<Step>& body, size_t w) const {
+    std::map<std::pair<int, int>, Target> last;
+    for (size_t t = 0; t < body.size(); ++t) {
+      BufferId buffer;
+      if (body[t].stream == body[w].stream || !conflict(body[w], body[t], &buffer)) continue;
+      if (t > w && apart_in_time(body[w], body[t])) continue;
+      const int lag = t > w ? plan_.buffer(buffer).depth : 0;
+      last[{body[t].stream, lag}] = {static_cast<int>(t), lag, lag ? Wait::Reason::Reuse : Wait::Reason::Data};
+    }
+    std::vector<Target> targets;
+    for (const auto& entry : last) targets.push_back(entry.second);
+    return targets;
+  }
+
+  void wait_in_loop(std::vector<Step>& body, size_t w, int trips) {
+    for (const Target& target : targets_of(body, w)) {
+      // A peer kernel waits for the signal of all ranks instead.
+      if (!barrier_axes(plan_, body[w]).empty() && target.lag == 0) continue;
+      if (is_awaited(body, w, target)) continue;
+      const SignalId signal = writer_.done_signal(body[target.step], {}, trips);
+      wait(body[w], signal, Per::Chunk, target.lag, target.reason, false);
+    }
+  }
+
+  /// Whether an earlier step of the same stream waits for the target or a later step already.
+  bool is_awaited(const std::vector<Step>& body, size_t w, const Target& target) const {
+    for (size_t s = 0; s < w; ++s) {
+      if (body[s].stream != body[w].stream) continue;
+      for (const Wait& wait : body[s].waits)
+        if (wait.lag <= target.lag && wait.per == Per::Chunk && is_raised_from(body, target.step, wait.signal))
+          return true;
+    }
+    return false;
+  }
+
+  /// Whether a step of the stream of body[first], itself or a later one, raises the signal.
+  static bool is_raised_from(const std::vector<Step>& body, int first, SignalId signal) {
+    for (size_t t = static_cast<size_t>(first); t < body.size(); ++t)
+      for (const Raise& raise : body[t].raises)
+        if (raise.signal == signal && body[t].stream == body[static_cast<size_t>(first)].stream) return true;
+    return false;
+  }
+
+  /// A peer kernel starts when what it reads is there on all ranks, and when no rank uses any longer what it writes: it
+  /// waits for the last step before it on each stream that made its operands, or for the last one before the loop.
+  void wait_for_peers(std::vector<Step>& steps, size_t at, std::vector<Step>& body, size_t w, int trips) {
+    const std::vector<int> axes = barrier_axes(plan_, body[w]);
+    if (axes.empty()) return;
+    std::map<int, size_t> last;  // by stream
+    for (size_t t = 0; t < w; ++t)
+      if (conflict(body[w], body[t]) || body[t].stream == body[w].stream) last[body[t].stream] = t;
+    for (const auto& entry : last) {
+      Step& target = body[entry.second];
+      if (meets_ranks(plan_, target) && target.stream == body[w].stream) continue;  // it ended with a barrier
+      wait(body[w], writer_.done_signal(target, axes, trips), Per::Chunk, 0, Wait::Reason::Data, true);
+    }
+    for (size_t t = w + 1; t < body.size(); ++t)
+      if (!last.contains(body[t].stream)) wait_for_readers(body, w, t, axes, trips);
+    if (last.empty()) wait_for_last(steps, at, kComputeStream, body[w], axes, true);
+  }
+
+  /// body[t], behind the kernel body[w], may still read on a peer what the kernel writes into the window there: the
+  /// instance of some chunks ago.
+  void wait_for_readers(std::vector<Step>& body, size_t w, size_t t, const std::vector<int>& axes, int trips) {
+    BufferId buffer;
+    if (!conflict(body[w], body[t], &buffer) || apart_in_time(body[w], body[t])) return;
+    wait(body[w], writer_.done_signal(body[t], axes, trips), Per::Chunk, plan_.buffer(buffer).depth,
+         Wait::Reason::Reuse, true);
+  }
+
+  static bool waits_for_stream(const std::vector<Step>& body, const Step& step, int stream) {
+    for (const Wait& wait : step.waits)
+      for (const Step& t : body)
+        for (const Raise& raise : t.raises)
+          if (raise.signal == wait.signal && wait.lag == 0 && t.stream == stream) return true;
+    return false;
+  }
+
+  /// The first step on "comm" waits for what precedes the loop, and what follows it for the last step on "comm".
+  void fork_and_join(std::vector<Step>& steps, size_t at, ForStep& loop) {
+    const int comm = writer_.stream("comm");
+    std::vector<Step>& body = loop.body;
+    const auto on_comm = [&](const Step& s) { return s.stream == comm; };
+    Step& first = *std::find_if(body.begin(), body.end(), on_comm);
+    if (!waits_for_stream(body, first, kComputeStream)) wait_for_last(steps, at, kComputeStream, first, {}, false);
+    Step* behind = first_on_compute(steps, at + 1);
+    if (!behind) return;
+    Step& last = *std::find_if(body.rbegin(), body.rend(), on_comm);
+    wait(*behind, writer_.done_signal(last, {}, loop.trips), writer_.once(), 0,
+         conflict(last, *behind) ? Wait::Reason::Data : Wait::Reason::Position, false);
+  }
+
+  /// The step from steps[at] on that runs first on the compute stream. The streams of loops to come are not known yet;
+  /// their first step that exchanges nothing will be there.
+  Step* first_on_compute(std::vector<Step>& steps, size_t at) {
+    if (at >= steps.size()) return nullptr;
+    auto* loop = std::get_if<ForStep>(&steps[at].what);
+    if (!loop) return &steps[at];
+    for (size_t i = 0; i < loop->body.size(); ++i)
+      if (!meets_ranks(plan_, loop->body[i])) return first_on_compute(loop->body, i);
+    return first_on_compute(loop->body, 0);
+  }
+
+  Plan& plan_;
+  SignalWriter writer_;
+};
+
+/// The steps of a loop's own stream that become one kernel wait and raise inside: each must be a kernel, or add a
+/// chunk's part to a total.
+void enter_kernel(const Plan& plan, Step& step, const Loc& loc, Diags& diags) {
+  if (!std::holds_alternative<LaunchStep>(step.what) && !accumulates(step))
+    diags.error("overlap-step-unsupported", loc,
+                "'{}' ({}) is no kernel, and this mechanism makes one kernel of what computes; take mechanism: streams",
+                step.name, step_kind(plan, step));
+  for (Wait& wait : step.waits) wait.in_kernel = true;
+  for (Raise& raise : step.raises) raise.in_kernel = true;
+}
+
+}  // namespace
+
+void order_loops(Plan& plan) {
+  for (Block& block : plan.blocks) LoopOrder(plan).order(block.steps);
+}
+
+void enter_kernels(Plan& plan, Diags& diags) {
+  for (Block& block : plan.blocks)
+    for_each_step(block.steps, [&](Step& step) {
+      auto* loop = std::get_if<ForStep>(&step.what);
+      if (!loop || loop->mechanism == Mechanism::Streams) return;
+      for (Step& inner : loop->body)
+        if (inner.stream == step.stream) enter_kernel(plan, inner, step.transform_loc, diags);
+    });
+}
+
+}  // namespace weftc

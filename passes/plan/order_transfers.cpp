@@ -1,0 +1,182 @@
+// Orders transfers between the stages of a pipeline, and gives buffers the instances that micro-batches in flight need.
+//
+// A transfer. Its send stands in the block of the stage that makes the value, its recv in that of the stage that reads
+// it; each has a stream of its own. What follows what (-->), and what may be overwritten when (- ->), with d instances:
+//
+//   stage 0   make m  --> send m         make m + d  waits for send m
+//                           |  (moves)
+//   stage 1               recv m --> first reader of m ... last reader of m - ->  recv m + d
+//
+// Depth of buffers. A stage may begin micro-batch m + 1 before another has ended m. In the order of 1F1B on two stages,
+//
+//   stage 0   f0 f1 b0 ...      f1 is made while f0 is still being read: two instances of what f hands to b
+//   stage 1      f0 b0 f1 ...
+//
+// so a buffer has as many instances as micro-batches are ever between the block that writes it and the last that reads
+// it (most_between), and those that a transfer touches have two at least, so that it runs beside the computation.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/base/check.h"
+#include "passes/plan/plan_parts.h"
+#include "passes/plan/signal_writer.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr int kInstances = 2;
+
+/// A step of a block; the same in all micro-batches.
+struct Spot {
+  size_t block, at;
+};
+
+class TransferOrder {
+ public:
+  TransferOrder(Plan& plan, Independence independence) : plan_(plan), independence_(independence), writer_(plan) {}
+
+  void run() {
+    if (independence_ != Independence::Shared) part_streams();
+    deepen_shared_memory();
+    for (size_t t = 0; t < plan_.transfers.size(); ++t) order_transfer(static_cast<int>(t));
+  }
+
+ private:
+  static bool touches(const Step& step, BufferId buffer, bool write) {
+    for (const Access& access : step.accesses)
+      if (access.buffer == buffer && access.write == write) return true;
+    for (const auto* body : bodies_of(step))
+      for (const Step& inner : *body)
+        if (touches(inner, buffer, write)) return true;
+    return false;
+  }
+
+  /// Steps other than sends and recvs that read or write a buffer.
+  std::vector<Spot> users(BufferId buffer, bool write) const {
+    std::vector<Spot> found;
+    for (size_t b = 0; b < plan_.blocks.size(); ++b)
+      for (size_t i = 0; i < plan_.blocks[b].steps.size(); ++i) {
+        const Step& step = plan_.blocks[b].steps[i];
+        const bool moves = std::holds_alternative<SendStep>(step.what) || std::holds_alternative<RecvStep>(step.what);
+        if (!moves && touches(step, buffer, write)) found.push_back({b, i});
+      }
+    return found;
+  }
+
+  template <class Kind>
+  Spot find_move(int transfer) const {
+    for (size_t b = 0; b < plan_.blocks.size(); ++b)
+      for (size_t i = 0; i < plan_.blocks[b].steps.size(); ++i)
+        if (const auto* what = std::get_if<Kind>(&plan_.blocks[b].steps[i].what))
+          if (what->transfer == transfer) return {b, i};
+    WEFT_CHECK(false, "a transfer without its steps");
+  }
+
+  Step& step_at(const Spot& spot) { return plan_.blocks[spot.block].steps[spot.at]; }
+
+  /// The signal that the step, or the last one inside, raises when it is done.
+  SignalId done_by(const Spot& spot) {
+    int count = 1;
+    Step* leaf = last_leaf(plan_.blocks[spot.block].steps, spot.at + 1, kComputeStream, count);
+    WEFT_CHECK(leaf, "no step before a transfer");
+    return writer_.done_signal(*leaf, {}, count);
+  }
+  SignalId moved_by(const Spot& spot) {
+    return writer_.done_signal(step_at(spot), plan_.blocks[spot.block].place, {}, 1);
+  }
+
+  /// The most micro-batches that have begun in block `from` and not yet ended in block `to`, in the order of the
+  /// blocks.
+  int most_between(size_t from, size_t to) const {
+    int open = 0, most = 1;
+    for (const OrderedBlock& entry : plan_.order) {
+      if (static_cast<size_t>(entry.block) == from) most = std::max(most, ++open);
+      if (static_cast<size_t>(entry.block) == to) --open;
+    }
+    return most;
+  }
+
+  bool share_rank(size_t a, size_t b) const {
+    const Place &of = plan_.places[plan_.blocks[a].place.index], &other = plan_.places[plan_.blocks[b].place.index];
+    return std::any_of(of.ranks.begin(), of.ranks.end(), [&](int rank) { return other.holds(rank); });
+  }
+
+  void deepen(BufferId id, int depth) {
+    Buffer& buffer = plan_.buffers[id.index];
+    buffer.depth = std::min(std::max(buffer.depth, depth), plan_.micro_batches);
+  }
+
+  /// A stream for the sends and one for the recvs of each pair of blocks: both blocks name them in the same order, so
+  /// that transfers of one pair never wait for another's.
+  void part_streams() {
+    std::map<std::pair<size_t, size_t>, int> pairs;
+    for (size_t t = 0; t < plan_.transfers.size(); ++t) {
+      const Spot send = find_move<SendStep>(static_cast<int>(t)), recv = find_move<RecvStep>(static_cast<int>(t));
+      const int next = static_cast<int>(pairs.size()) + 1;
+      const int pair = pairs.emplace(std::make_pair(send.block, recv.block), next).first->second;
+      const std::string number = pair > 1 ? std::to_string(pair) : "";
+      step_at(send).stream = writer_.stream("send" + number);
+      step_at(recv).stream = writer_.stream("recv" + number);
+    }
+  }
+
+  /// Blocks of one place read each other's values where they lie.
+  void deepen_shared_memory() {
+    for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+      if (plan_.buffers[b].life != Life::MicroBatch) continue;
+      const std::vector<Spot> readers = users({b}, false);
+      for (const Spot& maker : users({b}, true))
+        for (const Spot& reader : readers)
+          if (reader.block != maker.block) deepen({b}, most_between(maker.block, reader.block));
+    }
+  }
+
+  void deepen_ends(BufferId from, BufferId to, const Spot& send, const std::vector<Spot>& makers,
+                   const std::vector<Spot>& readers) {
+    deepen(from, kInstances);
+    deepen(to, kInstances);
+    for (size_t a = 0; a < plan_.blocks.size(); ++a)
+      if (share_rank(a, readers.back().block) && share_rank(a, send.block))
+        deepen(to, most_between(a, readers.back().block));
+    deepen(to, most_between(readers.front().block, readers.back().block) + 1);
+    for (const Spot& maker : makers)
+      for (const Spot& reader : users(from, false)) deepen(from, most_between(maker.block, reader.block));
+    if (independence_ != Independence::AllMicroBatches) return;
+    deepen(from, plan_.micro_batches);
+    deepen(to, plan_.micro_batches);
+  }
+
+  /// Dependencies of a transfer: what makes its source, then the send, then the next write of that instance; the last
+  /// reader of the previous value of an instance, then the recv, then the first reader of each block.
+  void order_transfer(int number) {
+    const BufferId from = plan_.transfers[number].from, to = plan_.transfers[number].to;
+    const Spot send = find_move<SendStep>(number), recv = find_move<RecvStep>(number);
+    const std::vector<Spot> makers = users(from, true), readers = users(to, false);
+    const bool loaded = makers.empty() && plan_.micro_batches == 1;  // an input, or a view of one
+    WEFT_CHECK((loaded || !makers.empty()) && !readers.empty(),
+               "transfer '" + plan_.transfers[number].name + "' moves nothing");
+    deepen_ends(from, to, send, makers, readers);
+    const int deep_from = plan_.buffer(from).depth, deep_to = plan_.buffer(to).depth;
+    const auto wait = [&](Step& step, SignalId signal, int lag) {
+      step.waits.push_back({signal, writer_.once(), lag, lag ? Wait::Reason::Reuse : Wait::Reason::Data, false});
+    };
+    if (!loaded) wait(step_at(send), done_by(makers.back()), 0);
+    if (deep_from < plan_.micro_batches) wait(first_leaf(step_at(makers.front())), moved_by(send), deep_from);
+    if (deep_to < plan_.micro_batches) wait(step_at(recv), done_by(readers.back()), deep_to);
+    std::set<size_t> blocks;
+    for (const Spot& reader : readers)
+      if (blocks.insert(reader.block).second) wait(first_leaf(step_at(reader)), moved_by(recv), 0);
+  }
+
+  Plan& plan_;
+  const Independence independence_;
+  SignalWriter writer_;
+};
+
+}  // namespace
+
+void order_transfers(Plan& plan, Independence independence) { TransferOrder(plan, independence).run(); }
+
+}  // namespace weftc

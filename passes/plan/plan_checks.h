@@ -1,0 +1,22 @@
+// What each step of planning promises, checked right behind it: cheap conditions on what is there. Whether the finished
+// Plan is right for all ranks is shown by prove_plan.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace weftc {
+
+/// Operands fit their kernels, every transfer is sent and received once, ports have buffers.
+std::vector<std::string> check_steps(const Plan& plan);
+/// Kernels read and write buffers in the storage that the buffers have.
+std::vector<std::string> check_kernels(const Plan& plan);
+/// Weights lie behind one another in their segments, and steps name weights that exist.
+std::vector<std::string> check_weights(const Plan& plan);
+/// Streams exist, and every signal that a step waits for is raised by a step.
+std::vector<std::string> check_order(const Plan& plan);
+/// What a program's steps touch lies inside the memory of the program.
+std::vector<std::string> check_positions(const Plan& plan);
+
+}  // namespace weftc

@@ -1,0 +1,29 @@
+// The steps of planning. make_plan runs them, checks, times and prints the Plan after every row.
+#include "passes/plan/planning.h"
+
+#include <iterator>
+
+#include "passes/plan/plan_checks.h"
+
+namespace weftc {
+
+namespace {
+constexpr PlanningStep kPlanning[] = {
+    {"write-steps", "every op that does something is a step of a block; values in memory have buffers", write_steps,
+     check_steps},
+    {"warn-of-idle-ranks", "ranks that hold no element of a value are named in a warning", warn_of_idle_ranks,
+     check_steps},
+    {"choose-kernels", "every kernel has a strategy, and its weights the storage that the strategy wants",
+     choose_kernels, check_kernels},
+    {"choose-storage", "buffers lie in memory as the kernels want that read and write them", choose_storage,
+     check_kernels},
+    {"place-weights", "every weight has an offset in a segment", place_weights, check_weights},
+    {"order-steps", "steps have streams, signals and waits; buffers have as many instances as are in use at once",
+     order_steps, check_order},
+    {"place-buffers", "every buffer of a program has a position in its memory", place_buffers, check_positions},
+};
+}  // namespace
+
+std::span<const PlanningStep> planning() { return {kPlanning, std::size(kPlanning)}; }
+
+}  // namespace weftc

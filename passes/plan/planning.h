@@ -1,0 +1,20 @@
+// Planning as a table beside the pipeline: the steps that turn the fused graph into a Plan, in order.
+#pragma once
+#include <span>
+
+#include "passes/plan/plan_parts.h"
+
+namespace weftc {
+
+/// One row of the table in planning.cpp.
+struct PlanningStep {
+  const char* name;   // also the function and --print-plan-after
+  const char* after;  // what holds afterwards, as far as it has been done
+  void (*run)(PlanDraft&);
+  /// What is wrong afterwards, one line each: a bug of the step. Nothing is changed.
+  std::vector<std::string> (*check)(const Plan&);
+};
+
+std::span<const PlanningStep> planning();
+
+}  // namespace weftc

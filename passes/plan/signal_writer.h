@@ -1,0 +1,44 @@
+// Adds signals, waits and streams to the steps of a Plan: what ordering loops and ordering transfers have in common.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/plan_walk.h"
+
+namespace weftc {
+
+/// The stream on which a rank computes; it is the first of every Plan.
+inline constexpr int kComputeStream = 0;
+
+class SignalWriter {
+ public:
+  explicit SignalWriter(Plan& plan) : plan_(plan) {}
+
+  /// The number of the stream of that name, which is added if there is none yet.
+  int stream(const std::string& name);
+  /// The element of a signal that has one element only, or one for each micro-batch if there are several.
+  Per once() const { return plan_.micro_batches > 1 ? Per::MicroBatch : Per::Once; }
+  /// The signal that `step` raises when it is done, one of `count` elements: for its own rank's streams, or for the
+  /// ranks of `axes`. It is added unless the step raises such a signal already.
+  SignalId done_signal(Step& step, const std::vector<int>& axes, int count);
+  /// The same for a step that stands in a place whose buffers it does not touch.
+  SignalId done_signal(Step& step, PlaceId place, const std::vector<int>& axes, int count);
+
+ private:
+  Plan& plan_;
+};
+
+/// The last leaf step on `stream` that precedes steps[at], and the number of times that it runs (`count`, left as it is
+/// outside of loops). Descends into For loops, whose last chunk is meant; an If or a Loop counts as one step.
+Step* last_leaf(std::vector<Step>& steps, size_t at, int stream, int& count);
+/// The step that runs first when `step` begins: itself, or the first one inside.
+Step& first_leaf(Step& step);
+
+/// Whether a step exchanges data with other ranks while it runs.
+bool meets_ranks(const Plan& plan, const Step& step);
+/// Whether one of two accesses writes the buffer that both touch.
+bool conflict(const Access& a, const Access& b);
+/// Whether two steps have conflicting accesses; `buffer` becomes that of the first pair.
+bool conflict(const Step& a, const Step& b, BufferId* buffer = nullptr);
+
+}  // namespace weftc

@@ -1,0 +1,92 @@
+// The steps of planning: each row is run, checked and printed, and a Plan that breaks a promise is named.
+#include "passes/plan/planning.h"
+
+#include "passes/plan/plan_checks.h"
+#include "test/passes/planned.h"
+
+using namespace weftc;
+using namespace weftc::test;
+
+namespace {
+
+using Check = std::vector<std::string> (*)(const Plan&);
+
+/// What the check says of the Plan after `spoil`: nothing before.
+template <class Spoil>
+std::string spoilt(Check check, const std::string& yaml, const Spoil& spoil) {
+  Planned made = plan_of(kMlp, yaml);
+  REQUIRE(check(made.plan).empty());
+  spoil(made.plan);
+  const std::vector<std::string> wrong = check(made.plan);
+  return wrong.empty() ? "" : wrong[0];
+}
+
+Step& first_launch(Plan& plan) {
+  for (Step& step : plan.blocks[0].steps)
+    if (std::holds_alternative<LaunchStep>(step.what)) return step;
+  return plan.blocks[0].steps[0];
+}
+
+}  // namespace
+
+TEST_CASE("planning: each step is reported, and printed if asked for") {
+  const auto made = prepare(kMlp, kTwoStages, "");
+  REQUIRE(made->ok());
+  std::vector<PlanningReport> reports;
+  const auto plan = make_plan(*made->module, made->target, made->diags, {{"write-steps", "place-buffers"}}, reports);
+  REQUIRE(plan);
+  REQUIRE(reports.size() == planning().size());
+  size_t steps = 0;
+  for (const Block& block : plan->blocks) for_each_step(block.steps, [&](const Step&) { ++steps; });
+  CHECK(steps > 2);
+  for (size_t i = 0; i < reports.size(); ++i) {
+    CHECK(reports[i].name == planning()[i].name);
+    CHECK(reports[i].steps == steps);
+    CHECK(reports[i].printed.empty() == (reports[i].name != "write-steps" && reports[i].name != "place-buffers"));
+  }
+  CHECK(reports.front().printed.find("waits") == std::string::npos);
+  CHECK(reports.front().printed.find("at 0 (start)") == std::string::npos);
+  CHECK(reports.back().printed == print_plan(*plan));
+  CHECK(reports.back().printed.find("waits") != std::string::npos);
+}
+
+TEST_CASE("planning: steps that do not fit their kernels") {
+  CHECK(spoilt(check_steps, "", [](Plan& p) { std::get<LaunchStep>(first_launch(p).what).operands.pop_back(); }) ==
+        "'fc' gives 3 operands to kernel 'fc', which has 4 parameters");
+  CHECK(spoilt(check_steps, "", [](Plan& p) { first_launch(p).accesses[0].buffer = {99}; }) ==
+        "'fc' touches a buffer that does not exist");
+  CHECK(spoilt(check_steps, "", [](Plan& p) { p.outputs[0].buffer = {}; }) == "port 'residual' has no buffer");
+  CHECK(spoilt(check_steps, kTwoStages, [](Plan& p) {
+          std::erase_if(p.blocks[1].steps, [](const Step& s) { return std::holds_alternative<RecvStep>(s.what); });
+        }).find("is sent 1 times and received 0 times") != std::string::npos);
+}
+
+TEST_CASE("planning: kernels and buffers agree on storage") {
+  CHECK(spoilt(check_kernels, "", [](Plan& p) {
+          p.buffers[0].storage = Storage::permuted({1, 0});
+        }) == "'fc' takes 'x' as stored in another way");
+}
+
+TEST_CASE("planning: weights that overlap or leave their segment") {
+  CHECK(spoilt(check_weights, "", [](Plan& p) { p.weights[1].offset = p.weights[0].offset; }) ==
+        "weight 'fc_bias' lies at 0, the one before ends at 512");
+  CHECK(spoilt(check_weights, "", [](Plan& p) { p.segments.back().end -= 1; }) ==
+        "weight 'proj_bias' lies outside its segment");
+  CHECK(spoilt(check_weights, "", [](Plan& p) { p.weights.pop_back(); }) ==
+        "'proj' reads a weight that does not exist");
+}
+
+TEST_CASE("planning: waits for what nothing raises, streams that do not exist") {
+  CHECK(spoilt(check_order, kTp2Overlap, [](Plan& p) {
+          for (Block& block : p.blocks) for_each_step(block.steps, [](Step& s) { s.raises.clear(); });
+        }).find("waits for what nothing raises") != std::string::npos);
+  CHECK(spoilt(check_order, "", [](Plan& p) { p.blocks[0].steps[0].stream = 1; }) ==
+        "'fc' runs on a stream that does not exist");
+}
+
+TEST_CASE("planning: buffers without a place in memory") {
+  CHECK(spoilt(check_positions, "", [](Plan& p) { p.programs[0].positions.clear(); }).find("has no position") !=
+        std::string::npos);
+  CHECK(spoilt(check_positions, "", [](Plan& p) { p.programs[0].own_bytes = 256; }).find("ends behind the 256 bytes") !=
+        std::string::npos);
+}

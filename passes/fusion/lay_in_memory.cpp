@@ -11,7 +11,7 @@
 
 #include "ir/base/contains.h"
 #include "ir/value_memory.h"
-#include "passes/fusion/fusion_groups.h"
+#include "passes/fusion/kernel_values.h"
 #include "passes/passes.h"
 
 namespace weftc {

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "ir/kernel/kernel_body.h"
-#include "passes/fusion/fusion_groups.h"
+#include "passes/fusion/kernel_values.h"
 
 namespace weftc {
 

@@ -6,7 +6,7 @@
 
 #include "ir/base/check.h"
 #include "ir/kernel/kernel_body.h"
-#include "passes/fusion/fusion_groups.h"
+#include "passes/fusion/kernel_values.h"
 #include "passes/plan/plan_parts.h"
 
 namespace weftc {

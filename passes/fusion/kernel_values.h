@@ -1,0 +1,21 @@
+// Which values a kernel makes for itself as it loads, and which it or something else must find in memory.
+#pragma once
+#include "ir/op_def.h"
+
+namespace weftc {
+
+/// The category of a kernel with this body.
+Category kernel_category(const Graph& body);
+
+/// A view that a reader does for itself while loading: recomputing it costs nothing.
+bool is_load_view(const Op& op);
+/// A constant of one element, which stands in a kernel as a literal.
+bool is_literal(const Graph& graph, const Op& op);
+/// Whether other ranks read a value of a kernel's body, through views and casts; or, of a body of steps, one that is no
+/// kernel does.
+bool is_exchanged(const Graph& body, ValueId v, bool in_kernel = true);
+/// Whether an op that stands outside kernels, or is one, takes a constant as this operand; else it must lie in a
+/// buffer.
+bool reads_weights(const Op& op, size_t input);
+
+}  // namespace weftc

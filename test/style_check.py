@@ -63,13 +63,6 @@ def check_includes(sources):
             harness.check(f"includes/{folder}", not by_folder[folder], "; ".join(by_folder[folder]))
 
 
-# Folders that still have cycles: none may be added, and a line goes when its folder is mended.
-KNOWN_CYCLES = {
-    "cli",
-    "runtime_lib",
-}
-
-
 def include_graph(sources):
     """What each file of the product includes of its own folder; a header and its source are one node, without suffix."""
     names = {str(path.relative_to(ROOT)): str(path.relative_to(ROOT).with_suffix("")) for path in sources}
@@ -115,8 +108,7 @@ def check_cycles(sources):
     edges = include_graph(sources)
     for folder in MAY_INCLUDE:
         cycle = find_cycle({node: found for node, found in edges.items() if node.split("/")[0] == folder})
-        if folder not in KNOWN_CYCLES:
-            harness.check(f"cycles/{folder}", cycle is None, f"files include each other in a circle: {' -> '.join(cycle or [])}")
+        harness.check(f"cycles/{folder}", cycle is None, f"files include each other in a circle: {' -> '.join(cycle or [])}")
 
 
 def include_complaint(folder, included):

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backend/print.h"
 #include "ir/base/check.h"
 #include "ir/op_def.h"
 
@@ -131,7 +130,7 @@ void Elements::vector_store(const std::string& base, DType dtype, const IndexExp
   scopes.vector.scope->put(Store{weftc::element(vector, name(scopes.vector.variable)), element.expr});
   const IndexExpr first = substitute(offset, scopes.vector.variable, 0);
   scopes.ask_cuts(first);
-  scopes.vector.scope->put_behind(Line{text_of(call("weft::store", {address(base, first), name(vector)})) + ";"});
+  scopes.vector.scope->put_behind(Call{call("weft::store", {address(base, first), name(vector)})});
 }
 
 void Elements::store(size_t number, const IndexList& index, const Element& element) {

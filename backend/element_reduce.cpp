@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "backend/element.h"
-#include "backend/print.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -94,7 +93,7 @@ Element Elements::arg_reduction(ValueId value, const Op& op, const IndexList& in
   close(inner);
   if (inner.shared()) {
     const std::string order = std::string(largest ? "true" : "false") + (last ? ", true" : ", false");
-    home->put(text_of(call(lanes_function("best") + "<" + order + ">", {best, where})) + ";");
+    home->put(Call{call(lanes_function("best") + "<" + order + ">", {best, where})});
   }
   bind(value, index, where, home);
   return {where, home};

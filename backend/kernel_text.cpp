@@ -46,8 +46,7 @@ static Statements received_bytes(const KernelContext& context) {
     counts[memory_type(context.body.type(part).dtype)] += (context.ranks() - 1) * element_count(context.dims(part));
   }
   Statements statements;
-  for (const auto& [type, count] : counts)
-    statements.push_back("peers.received<" + type + ">(" + std::to_string(count) + ");");
+  for (const auto& [type, count] : counts) statements.push_back(Call{call("peers.received<" + type + ">", {count})});
   return statements;
 }
 

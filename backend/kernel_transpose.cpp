@@ -34,7 +34,7 @@ class Transposer {
     const int64_t blocks = others() * tiles(dims_[row_]) * tiles(dims_[last_]);
     context_.cover(blocks, 256);
     Scope root, loop(&root, For{.kind = LoopKind::Blocks, .variable = block_.node().text, .bound = blocks});
-    root.put("// Tiles of 32 x 32: rows of the operand come in, rows of the result go out.");
+    root.put(Comment{"Tiles of 32 x 32: rows of the operand come in, rows of the result go out."});
     root.put(Let{type + "* const", tile_, literal(context_.shared_array(type, "32 * 33", 0, 0)), true});
     open_tile(loop, blocks);
     const Load from = *context_.load_of(result_, index_);

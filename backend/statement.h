@@ -35,9 +35,17 @@ struct Reduce {
   Expr into;
   Expr value;
 };
+/// `weft::store(y + i, y_4);`: a call for what it does.
+struct Call {
+  Expr call;
+};
+/// `// text`
+struct Comment {
+  std::string text;
+};
 /// Threads of a block wait for each other.
 struct BlockBarrier {};
-/// A call of the runtime or a declaration that no other statement says, as a line of C++.
+/// A declaration or a return that no other statement says, as a line of C++.
 struct Line {
   std::string text;
 };
@@ -115,8 +123,8 @@ constexpr bool is_alternative<T, std::variant<Nodes...>> = (std::is_same_v<T, No
 }  // namespace detail
 
 struct Statement {
-  using Variant = std::variant<Let, LocalArray, Store, Reduce, BlockBarrier, Line, For, TeamTasks, TeamRuns, If,
-                               OneLane, Callback, Braces, Later>;
+  using Variant = std::variant<Let, LocalArray, Store, Reduce, Call, Comment, BlockBarrier, Line, For, TeamTasks,
+                               TeamRuns, If, OneLane, Callback, Braces, Later>;
   Variant what;
 
   template <class T>

@@ -16,7 +16,8 @@ Statements build_nest(KernelContext& context, const std::function<void(Elements&
   while (true) {
     Elements elements(context, cuts);
     build(elements, cuts);
-    if (!elements.scopes.wants_cut() || context.failed()) return elements.scopes.root.take_body();
+    Statements nest = elements.scopes.root.take_body();
+    if (context.failed() || !elements.scopes.cut_digits(nest)) return nest;
   }
 }
 
@@ -89,7 +90,7 @@ Element Elements::load(ValueId value, const IndexList& index) {
   if (parameter.window && context_.reads_peers())
     base = context_.peer_copy(static_cast<size_t>(number), peer.empty() ? -1 : std::stoll(peer));
   const DType dtype = parameter.type.dtype;
-  const Expr loaded = is_vector(offset) ? vector_load(base, offset) : weftc::element(base, scopes.at(offset));
+  const Expr loaded = is_vector(offset) ? vector_load(base, offset) : weftc::element(base, offset);
   Element result{is_16_bit_float(dtype) ? call("float", {loaded}) : loaded, scopes.home({offset}), loaded};
   if (result.scope == scopes.current || !peer.empty()) return result;
   result = named(value, result);
@@ -112,7 +113,6 @@ bool Elements::is_vector(const IndexExpr& offset) const {
 Expr Elements::vector_load(const std::string& base, const IndexExpr& offset) {
   Scope& around = *scopes.vector.scope->parent;
   const IndexExpr first = substitute(offset, scopes.vector.variable, 0);
-  scopes.ask_cuts(first);
   Expr& vector = around.known["vector:" + base + "+" + first.text()];
   if (vector.empty()) {
     const std::string width = std::to_string(scopes.vector.width);
@@ -129,7 +129,6 @@ void Elements::vector_store(const std::string& base, DType dtype, const IndexExp
   scopes.vector.scope->parent->put(Let{type, vector, {}, true});
   scopes.vector.scope->put(Store{weftc::element(vector, name(scopes.vector.variable)), element.expr});
   const IndexExpr first = substitute(offset, scopes.vector.variable, 0);
-  scopes.ask_cuts(first);
   scopes.vector.scope->put_behind(Call{call("weft::store", {address(base, first), name(vector)})});
 }
 
@@ -139,7 +138,7 @@ void Elements::store(size_t number, const IndexList& index, const Element& eleme
   const std::string& base = context_.parameter_name(at_parameter);
   const IndexExpr offset = context_.offset(parameter, index);
   if (is_vector(offset)) return vector_store(base, parameter.type.dtype, offset, element);
-  const Expr at = scopes.at(offset);
+  const Expr at = offset;
   // What all lanes of a row have, one of them stores.
   const bool is_common = scopes.current->uniform && scopes.lanes != Lanes::Host;
   const auto put = [&](const std::string& to) {
@@ -179,7 +178,7 @@ Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   }
   if (op.kind == OpKind::Iota) {
     const IndexExpr at = global(static_cast<int>(op.integer("axis")));
-    return {iota(op, type.dtype, scopes.at(at)), scopes.home({at})};
+    return {iota(op, type.dtype, at), scopes.home({at})};
   }
   if (op.kind != OpKind::RandomUniform)
     return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
@@ -192,7 +191,7 @@ Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   const std::string generator = "weft::Random{.seed = " + std::to_string(static_cast<uint32_t>(context_.plan.seed)) +
                                 "u, .node = " + std::to_string(op.integer("node")) +
                                 "u, .trip = trip, .invocation = invocation}.uniform";
-  const Expr draw = call(generator, {scopes.at(element)});
+  const Expr draw = call(generator, {element});
   const auto number = [&](double value) { return literal(real_literal(value, type.dtype)); };
   return named(value, {binary(number(low), "+", binary(number(width), "*", draw)), scopes.home({element})});
 }
@@ -310,7 +309,7 @@ IndexExpr Elements::clamped(const IndexExpr& index, int64_t extent, std::vector<
     inside.push_back(literal("false"));
     return std::clamp<int64_t>(index.constant(), 0, extent - 1);
   }
-  const Expr at = scopes.at(index);
+  const Expr at = index;
   if (index.low() < 0) inside.push_back(binary(at, ">=", 0));
   if (index.high() >= extent) inside.push_back(binary(at, "<", extent));
   return data_index({call("std::clamp<int64_t>", {at, 0, extent - 1}), scopes.home({index})}, "inner", extent);

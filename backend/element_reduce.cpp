@@ -89,7 +89,7 @@ Element Elements::arg_reduction(ValueId value, const Op& op, const IndexList& in
   if (!element.expr.is_simple()) element = named(from, element);
   const std::string better = std::string(largest ? ">" : "<") + (last ? "=" : "");
   scopes.current->put(
-      If{binary(element.expr, better, best), {Store{best, element.expr}, Store{where, scopes.at(inner.at[axes[0]])}}});
+      If{binary(element.expr, better, best), {Store{best, element.expr}, Store{where, inner.at[axes[0]]}}});
   close(inner);
   if (inner.shared()) {
     const std::string order = std::string(largest ? "true" : "false") + (last ? ", true" : ", false");
@@ -164,7 +164,7 @@ Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const I
     const IndexExpr position = index[2 + d] * w.strides[d] + tap * w.dilations[d] - w.pads[d];
     window.x[2 + d] = clamped(position, x_dims[2 + d], window.inside);
     const int64_t end = x_dims[2 + d] + w.pads[kernel.size() + d];
-    if (position.high() >= end) window.padded.push_back(binary(scopes.at(position), "<", end));
+    if (position.high() >= end) window.padded.push_back(binary(position, "<", end));
   }
   return window;
 }
@@ -210,7 +210,7 @@ Element Elements::scan(ValueId value, const Op& op, const IndexList& index) {
   // The elements before this one, or behind it.
   Expr length = run_bound(context_, type, static_cast<size_t>(axis));
   if (length.empty()) length = extent;
-  const Expr here = scopes.at(index[axis]);
+  const Expr here = index[axis];
   Expr count = reverse ? binary(length, "-", here) : here;
   if (reverse && exclusive) count = binary(count, "-", 1);
   if (!reverse && !exclusive) count = binary(count, "+", 1);

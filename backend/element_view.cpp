@@ -35,7 +35,7 @@ Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {
     const Element element = this->at(input, at);
     scope = scopes.deeper(scope, element.scope);
     if (!certain) {
-      choices.emplace_back(binary(scopes.at(position), "<", scopes.at(end)), element.expr);
+      choices.emplace_back(binary(position, "<", end), element.expr);
       continue;
     }
     if (choices.empty()) return {element.expr, scope};
@@ -74,7 +74,7 @@ Element Elements::pad(ValueId value, const Op& op, const IndexList& index) {
     if (certain || mode == "constant")
       at[d] = dims[d] ? clamped(place, dims[d], inside) : IndexExpr(0);
     else
-      at[d] = data_index({repeated_index(mode, scopes.at(place), dims[d]), scopes.home({place})}, "inner", dims[d]);
+      at[d] = data_index({repeated_index(mode, place, dims[d]), scopes.home({place})}, "inner", dims[d]);
     is_empty |= dims[d] == 0;
   }
   const DType dtype = body_.type(value).dtype;
@@ -110,11 +110,11 @@ IndexExpr Elements::entry_index(ValueId indices, const Element& entry, const Ten
   const std::vector<IndexExpr> coordinates = digits_at(global, digits);
   std::vector<Expr> mine;
   for (size_t i = 0; i < digits.size(); ++i)
-    mine.push_back(binary(scopes.at(coordinates[i]), "==", context_.coordinate(digits[i].axis)));
+    mine.push_back(binary(coordinates[i], "==", context_.coordinate(digits[i].axis)));
   const Expr flag = name(scopes.names.unique(local + "_held"));
   entry.scope->put(Let{"bool", flag.node().text, all_of(mine)});
   held.push_back(flag);
-  return data_index({choice(flag, scopes.at(without_digits(global, digits)), 0), entry.scope}, local + "_local",
+  return data_index({choice(flag, without_digits(global, digits), 0), entry.scope}, local + "_local",
                     buffer_extent(bound, digits));
 }
 

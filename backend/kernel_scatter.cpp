@@ -111,7 +111,7 @@ class ScatterWriter {
       Expr bound = run_bound(context_, update_type, to);
       if (bound.empty() && update_dims[to] >= dims[d]) continue;
       if (bound.empty()) bound = update_dims[to];
-      inside.push_back(binary(elements.scopes.at(index[d]), "<", bound));
+      inside.push_back(binary(index[d], "<", bound));
     }
     for (size_t d = 0; d < update_dims.size(); ++d)
       if (op_.kind == OpKind::ScatterND ? d < lead : meets(d, tuple)) update_met.push_back(d);
@@ -174,7 +174,7 @@ class ScatterWriter {
     const std::string update = elements.scopes.names.unique("update");
     Scope& scope = *elements.scopes.current;
     scope.put(Let{compute_type(parameter.type.dtype), update, elements.at(updates, index).expr});
-    const Expr place = element(name_, elements.scopes.at(context_.offset(parameter, to)));
+    const Expr place = element(name_, context_.offset(parameter, to));
     const std::string reduction = op_.has("reduction") ? op_.text("reduction") : "none";
     scope.put(If{all_of(held), {Store{place, combined(reduction, place, update)}}});
   }

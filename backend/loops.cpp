@@ -39,7 +39,7 @@ LoopScopes::LoopScopes(KernelContext& context, Cuts& cuts) : context(context), n
 
 void LoopScopes::declare_loop(const Loop& loop, const LoopAxis& axis, Scope* scope) {
   owners_[loop.variable] = scope;
-  loops_[loop.variable] = {loop, axis};
+  loops_[{loop.variable, loop.extent}] = {loop, axis};
   names.reserve(loop.variable);
 }
 
@@ -138,10 +138,14 @@ LoopAxis LoopScopes::fresh_axis(const std::string& wanted, int64_t extent, const
     return false;
   };
   // Loops one behind the other may have the same variable, which is no other local's.
-  const auto is_free = [&](const std::string& variable) { return !names.has(variable) || loops_.contains(variable); };
+  const auto is_loop = [&](const std::string& variable) {
+    const auto at = loops_.lower_bound({variable, 0});
+    return at != loops_.end() && at->first.first == variable;
+  };
+  const auto is_free = [&](const std::string& variable) { return !names.has(variable) || is_loop(variable); };
   const auto is_axis_open = [&](const std::string& axis) {
     return std::any_of(loops_.begin(), loops_.end(),
-                       [&](const auto& loop) { return loop.second.second.name == axis && is_open(loop.first); });
+                       [&](const auto& loop) { return loop.second.second.name == axis && is_open(loop.first.first); });
   };
   LoopAxis axis{wanted, extent, bound};
   for (int n = 2;; axis.name = wanted + std::to_string(n++)) {
@@ -162,25 +166,28 @@ Scope* LoopScopes::home(const IndexList& index) const {
   return deepest;
 }
 
-void LoopScopes::ask_cuts(const IndexExpr& expr) {
+bool LoopScopes::cut_digits(const IndexExpr& expr) {
+  bool is_new = false;
   for (const IndexExpr::Term& t : expr.terms()) {
     const Atom& atom = *t.atom;
     if (!atom.is_digit()) continue;
     const std::vector<IndexExpr::Term>& of = atom.of.terms();
-    const auto at = of.size() == 1 ? loops_.find(of[0].atom->text) : loops_.end();
+    const auto at = of.size() == 1 ? loops_.find({of[0].atom->text, of[0].atom->high + 1}) : loops_.end();
     if (at == loops_.end() || atom.of.constant() || of[0].coefficient != 1) {
-      ask_cuts(atom.of);
+      is_new |= cut_digits(atom.of);
       continue;
     }
     const auto& [loop, axis] = at->second;
-    wants_cut_ |= cuts_.add(axis, atom.divisor * loop.unit);
-    if (atom.modulus) wants_cut_ |= cuts_.add(axis, atom.divisor * atom.modulus * loop.unit);
+    is_new |= cuts_.add(axis, atom.divisor * loop.unit);
+    if (atom.modulus) is_new |= cuts_.add(axis, atom.divisor * atom.modulus * loop.unit);
   }
+  return is_new;
 }
 
-Expr LoopScopes::at(const IndexExpr& expr) {
-  ask_cuts(expr);
-  return expr;
+bool LoopScopes::cut_digits(const Statements& nest) {
+  bool is_new = false;
+  for_each_index(nest, [&](const IndexExpr& index) { is_new |= cut_digits(index); });
+  return is_new;
 }
 
 }  // namespace weftc

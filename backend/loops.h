@@ -97,19 +97,17 @@ class LoopScopes {
   /// Registers a loop variable that open() did not make.
   void declare_loop(const Loop& loop, const LoopAxis& axis, Scope* scope);
 
-  /// An index as an expression of emitted code; asks for the cuts that would remove its digits.
-  Expr at(const IndexExpr& expr);
-  void ask_cuts(const IndexExpr& expr);
-  /// A cut was asked for that the loops do not have.
-  bool wants_cut() const { return wants_cut_; }
+  /// Cuts the axes where the index expressions of a finished nest have digits of a loop variable: loops opened from
+  /// then on need none. True if there is such a cut that the loops did not have.
+  bool cut_digits(const Statements& nest);
 
  private:
+  bool cut_digits(const IndexExpr& expr);
   void open_shared(Open& open, Scope* under, const LoopAxis& axis);
 
   Cuts& cuts_;
   std::map<std::string, Scope*> owners_;
-  std::map<std::string, std::pair<Loop, LoopAxis>> loops_;
-  bool wants_cut_ = false;
+  std::map<std::pair<std::string, int64_t>, std::pair<Loop, LoopAxis>> loops_;  // by variable and extent
 };
 
 }  // namespace weftc

@@ -488,7 +488,7 @@ static void build_array(KernelContext& context, ValueId value, const std::string
   IndexList index(space.dims.size());
   for (size_t r = 0; r < runs.size(); ++r) fill(index, runs[r], open.index[r], space);
   const Element element = elements.at(value, index);
-  const Expr at = elements.scopes.at(storage.offset(space.dims, index));
+  const Expr at = storage.offset(space.dims, index);
   open.inner().put(Store{weftc::element(array, at), element.expr});
   if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host) loop->kind = LoopKind::Vector;
   close_outer(elements.scopes, open);

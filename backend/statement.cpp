@@ -18,6 +18,40 @@ Statements* Statement::body() {
       what);
 }
 
+using IndexVisitor = std::function<void(const IndexExpr&)>;
+
+static void visit_indices(const Expr& expr, const IndexVisitor& visit) {
+  if (expr.empty()) return;
+  if (expr.node().kind == Expr::Node::Kind::Index) visit(expr.node().index);
+  for (const Expr::Operand& operand : expr.node().operands) visit_indices(operand.expr, visit);
+}
+
+/// The expressions of a node that are not statements inside it.
+static std::vector<Expr> expressions_of(const Let& let) { return {let.value}; }
+static std::vector<Expr> expressions_of(const LocalArray&) { return {}; }
+static std::vector<Expr> expressions_of(const Store& store) { return {store.to, store.value}; }
+static std::vector<Expr> expressions_of(const Reduce& reduce) { return {reduce.into, reduce.value}; }
+static std::vector<Expr> expressions_of(const Call& call) { return {call.call}; }
+static std::vector<Expr> expressions_of(const Comment&) { return {}; }
+static std::vector<Expr> expressions_of(const BlockBarrier&) { return {}; }
+static std::vector<Expr> expressions_of(const Line&) { return {}; }
+static std::vector<Expr> expressions_of(const For& loop) { return {loop.first, loop.bound, loop.step}; }
+static std::vector<Expr> expressions_of(const TeamTasks& tasks) { return {tasks.count}; }
+static std::vector<Expr> expressions_of(const TeamRuns& runs) { return {runs.run}; }
+static std::vector<Expr> expressions_of(const If& branch) { return {branch.condition}; }
+static std::vector<Expr> expressions_of(const OneLane&) { return {}; }
+static std::vector<Expr> expressions_of(const Callback&) { return {}; }
+static std::vector<Expr> expressions_of(const Braces&) { return {}; }
+static std::vector<Expr> expressions_of(const Later&) { return {}; }
+
+void for_each_index(const Statements& statements, const IndexVisitor& visit) {
+  for (const Statement& statement : statements) {
+    const auto expressions = std::visit([](const auto& node) { return expressions_of(node); }, statement.what);
+    for (const Expr& expr : expressions) visit_indices(expr, visit);
+    if (const Statements* body = statement.body()) for_each_index(*body, visit);
+  }
+}
+
 bool has_loop(const Statements& statements) {
   return std::any_of(statements.begin(), statements.end(), [](const Statement& s) {
     const bool loops = std::holds_alternative<For>(s.what) || std::holds_alternative<TeamRuns>(s.what);

@@ -2,6 +2,7 @@
 // makes C++ of them. What is asked of code that is not yet printed (whether it loops, what it declares) is asked of the
 // tree.
 #pragma once
+#include <functional>
 #include <optional>
 #include <variant>
 
@@ -137,6 +138,8 @@ struct Statement {
   const Statements* body() const { return const_cast<Statement*>(this)->body(); }
 };
 
+/// Each index expression of the statements, at any depth.
+void for_each_index(const Statements& statements, const std::function<void(const IndexExpr&)>& visit);
 /// Whether there is a loop among the statements, at any depth.
 bool has_loop(const Statements& statements);
 /// Whether one of the statements, not those inside them, declares a name.

@@ -1,5 +1,6 @@
 """Where each fixture is run beside the host: on the emulation of cuda, under the address or under the thread sanitizer.
-By default each takes one of these turns, by a hash of its name; in `full` all of them."""
+By default each takes one of these turns, by a hash of its name, and the emulation where it is there for devices (`device_*`);
+in `full` all of them."""
 
 import zlib
 
@@ -15,8 +16,14 @@ def fixtures():
     return [model for model in sorted(FIXTURES.glob("*.onnxtxt")) if not model.stem.startswith("fail_")]
 
 
+def turn_of(model):
+    if model.stem.startswith("device_"):
+        return "emulation"
+    return TURNS[zlib.crc32(model.stem.encode()) % len(TURNS)]
+
+
 def fixtures_of(turn):
-    return [model for model in fixtures() if harness.FULL or TURNS[zlib.crc32(model.stem.encode()) % len(TURNS)] == turn]
+    return [model for model in fixtures() if harness.FULL or turn_of(model) == turn]
 
 
 def verify_fixtures(models, prefix, compiler=None, run_args=""):

@@ -6,8 +6,9 @@
 
 namespace weftc {
 
-/// Seeded inputs of a compiled graph and the outputs of the graph before layouts, on one rank; of the whole where ranks
-/// have inputs of their own. Reports where the evaluation fails.
+/// Seeded inputs of a compiled graph, and the outputs of the graph before layouts, as the model has it (no rule has
+/// simplified it), on one rank; of the compiled graph where ranks have inputs of their own. Reports where the
+/// evaluation fails.
 KnownData reference_data(const Compilation& compilation, const Options& options, Diags& diags);
 
 /// The tensors of `data` in the order of the graph's inputs.

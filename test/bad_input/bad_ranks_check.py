@@ -1,4 +1,4 @@
-# test: fast
+# test: fast, alone
 """Ranks that die, stop or never come: the others end in time, with a message and an exit code that say so."""
 
 import json

@@ -116,10 +116,10 @@ Statements ScanWriter::run(const Scan& strategy) {
                             (exclusive && reverse ? ", " : "") + (reverse ? ".reverse = true" : "") + "}";
   const std::string load_name = context_.names.unique("load");
   Statements statements = load(load_name);
-  append(statements, put(std::string("weft::scan") + (strategy.by_block ? "_by_block<" : "<") +
-                         compute_type(type.dtype) + ", " + order + ">(" + (context_.is_device() ? "" : "team, ") +
-                         count_text(0, dims_before()) + ", " + length + ", " + count_text(axis_ + 1, dims_behind()) +
-                         ", " + load_name + ", "));
+  append(statements,
+         put(std::string("weft::scan") + (strategy.by_block ? "_by_block<" : "<") + compute_type(type.dtype) + ", " +
+             order + ">(" + (context_.is_device() ? "" : "team, ") + count_text(0, dims_before()) + ", " + length +
+             ", " + count_text(axis_ + 1, dims_behind()) + ", " + load_name + ", "));
   return statements;
 }
 

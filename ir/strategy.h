@@ -105,10 +105,9 @@ struct PlainLoops {
   std::string why;
 };
 
-using Strategy =
-    std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution, PlaneConvolution,
-                 PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct, TiledConvolution, Transposition,
-                 Scan, Scatter, Rows, Elementwise, PeerExchange>;
+using Strategy = std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution,
+                              PlaneConvolution, PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct,
+                              TiledConvolution, Transposition, Scan, Scatter, Rows, Elementwise, PeerExchange>;
 
 /// On a device short rows are a warp's, long ones a block's.
 inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }

@@ -1,4 +1,4 @@
-# test: slow
+# test: slow, long
 """Where explain claims that results are bit-equal to one rank's, they are: random chains of nodes, some of them a model,
 whose rows, images or columns are cut; and small models that must not claim it, or must."""
 

@@ -97,7 +97,6 @@ Verdict direct_convolution(const StrategyContext& context) {
   const DType dtype = body.body.type(found->root).dtype;
   if (has_one_channel_a_group(g)) return refused("filters of one channel share nothing");
   if (dtype != DType::F32 && dtype != DType::F64) return refused("it is of 16-bit floats");
-  if (!body.kernel.extents.empty()) return refused("it has a run-time length");
   if (g.groups > 1 && g.filters % kPanel) return refused("the filters of a group do not fill panels of 16");
   if (std::any_of(g.before.begin(), g.before.end(), [](int64_t pad) { return pad < 0; }))
     return refused("its padding is negative");

@@ -57,7 +57,7 @@ struct DirectConvolution {
   size_t filters = 0;        // the parameter
   bool copies_image = true;  // the image does not lie so: it is brought into that order first
 };
-/// Host: one filter a channel, a row of outputs at a time.
+/// One filter a channel: on the host a row of outputs at a time, on a device an output a thread.
 struct PlaneConvolution {};
 /// Host: windows of one element: a product of the filters and the planes.
 struct PointConvolution {};
@@ -65,8 +65,8 @@ struct PointConvolution {};
 struct UnfoldedConvolution {
   int64_t panels = 0;
 };
-/// Host: the largest element or the sum of each window, a row of outputs at a time; or some channels at a time, where
-/// these lie innermost.
+/// The largest element or the sum of each window: on the host a row of outputs at a time, or some channels where these
+/// lie innermost; on a device an output a thread.
 struct WindowReduction {
   bool channels_last = false;
 };

@@ -328,7 +328,8 @@ class FusionPlanner {
   /// Whether a kernel of these ops would be a library's call.
   bool is_library_product(const std::vector<OpId>& members) const {
     if (!target_.library_products || op(members.front()).kind != OpKind::MatMul) return false;
-    const Kernel kernel = trial_kernel(module_, graph_, members);
+    const auto in_memory = [&](OpId id) { return taken(id) || has_node(id) || is_alias(id); };
+    const Kernel kernel = trial_kernel(module_, graph_, members, in_memory);
     const KernelBody body(kernel, kernel.mesh.size() - graph_.time_axes.size());
     return library_product({body, module_.constants, target_}).strategy.has_value();
   }

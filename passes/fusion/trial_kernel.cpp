@@ -13,8 +13,8 @@ namespace {
 /// Copies ops into the body of a new kernel, operands first.
 class BodyCopy {
  public:
-  BodyCopy(const Graph& graph, const std::vector<OpId>& members)
-      : graph_(graph), members_(members.begin(), members.end()) {
+  BodyCopy(const Graph& graph, const std::vector<OpId>& members, const std::function<bool(OpId)>& in_memory)
+      : graph_(graph), members_(members.begin(), members.end()), in_memory_(in_memory) {
     body_.time_axes = graph.time_axes;
     for (OpId id : members)
       for (ValueId v : graph.op(id).inputs)
@@ -32,6 +32,7 @@ class BodyCopy {
  private:
   bool comes_along(OpId id) const {
     const Op& op = graph_.op(id);
+    if (in_memory_(id)) return false;
     return is_load_view(op) || is_literal(graph_, op) || op.kind == OpKind::Iota;
   }
 
@@ -72,15 +73,17 @@ class BodyCopy {
 
   const Graph& graph_;
   const std::set<OpId> members_;
+  const std::function<bool(OpId)>& in_memory_;
   Graph body_;
   std::unordered_map<ValueId, ValueId> values_;
 };
 
 }  // namespace
 
-Kernel trial_kernel(const Module& module, const Graph& graph, const std::vector<OpId>& members) {
+Kernel trial_kernel(const Module& module, const Graph& graph, const std::vector<OpId>& members,
+                    const std::function<bool(OpId)>& in_memory) {
   Kernel kernel;
-  kernel.body = BodyCopy(graph, members).take();
+  kernel.body = BodyCopy(graph, members, in_memory).take();
   kernel.place = graph.op(members.front()).place;
   kernel.mesh = module.mesh(graph, kernel.place);
   for (ValueId v : kernel.body.inputs())

@@ -108,10 +108,12 @@ Verdict direct_convolution(const StrategyContext& context) {
 }
 
 Verdict plane_convolution(const StrategyContext& context) {
+  if (!has_window(context.body.body)) return {};
   std::string why;
-  const std::optional<WindowOp> found = host_convolution(context, why);
-  if (!found) return {{}, why};
-  return has_one_channel_a_group(found->geometry) ? Verdict{PlaneConvolution{}, ""} : Verdict{};
+  const std::optional<WindowOp> found = window_of(context.body, why);
+  if (!found) return refused(why);
+  const bool is_convolution = context.body.body.producer_op(found->root).kind == OpKind::Conv;
+  return is_convolution && has_one_channel_a_group(found->geometry) ? Verdict{PlaneConvolution{}, ""} : Verdict{};
 }
 
 Verdict point_convolution(const StrategyContext& context) {
@@ -132,7 +134,7 @@ Verdict unfolded_convolution(const StrategyContext& context) {
 }
 
 Verdict window_reduction(const StrategyContext& context) {
-  if (context.target.is_device() || !has_window(context.body.body)) return {};
+  if (!has_window(context.body.body)) return {};
   std::string why;
   const std::optional<WindowOp> found = window_of(context.body, why);
   if (!found) return refused(why);

@@ -37,8 +37,7 @@ def arrays():
     yield "version-of-the-future", good[:6] + b"\x09\x00" + good[8:]
     yield "header-length", good[:8] + b"\xff\xff" + good[10:]
     yield "big-endian", header(described("'>f4'"))
-    yield "fortran-order", header(described(order="True"))
-    yield "other-dtype", header(described("'<f8'"), b"\0" * 48)
+    yield "double-that-no-float-is", header(described("'<f8'"), np.full(6, 0.1).tobytes())
     yield "object-dtype", header(described("'|O'"))
     yield "structured-dtype", header(described("[('a', '<f4')]"))
     yield "other-shape", header(described(shape="(3, 2)"))
@@ -120,7 +119,6 @@ def check_compile_paths():
     rows = (
         ("is-a-folder", ["-o", FOLDER], 1),
         ("no-such-folder", ["-o", FOLDER / "nowhere" / "program"], 1),
-        ("device", ["-o", "/dev/null"], 1),
         ("below-a-file", ["--emit", "source", "-o", FOLDER / "file" / "sources"], 1),
         ("no-path", [], 2),
         ("unknown-flag", ["-o", FOLDER / "p", "--fast"], 2),
@@ -142,7 +140,7 @@ def check_compile_paths():
     harness.check("compile/nothing-left", not (FOLDER / "p").exists(), "a refused compilation left a file")
     if os.path.exists("/dev/full"):
         status, _, err = harness.weft("compile", MODEL, "-o", FOLDER / "p", "--report", "/dev/full", timeout=60)
-        outcome("compile/report-on-a-full-disk", status, 1, err)
+        outcome("compile/report-on-a-full-disk", status, 6, err)
 
 
 def main():

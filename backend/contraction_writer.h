@@ -1,0 +1,81 @@
+// What the host's contractions share: operands as places in memory, arrays for those that have none, and the lambda
+// that takes a row of sums. The products are in kernel_contraction.cpp, convolutions and pools in kernel_windows.cpp.
+#pragma once
+#include "backend/epilogue.h"
+#include "backend/kernel_text.h"
+
+namespace weftc {
+
+/// An element of an operand as a place in memory.
+struct Site {
+  std::string base;
+  IndexExpr offset;
+  const Parameter* parameter = nullptr;
+};
+
+class ContractionWriter {
+ public:
+  explicit ContractionWriter(KernelContext& context)
+      : context_(context),
+        body_(context.body),
+        root_(contraction_of(context.body)),
+        op_(body_.producer_op(root_)),
+        behind_(context, root_) {}
+
+  // One for each strategy, which has found it legal.
+  Statements packed(const PackedProduct& strategy);
+  Statements strided();
+  Statements direct_convolution(const DirectConvolution& strategy);
+  Statements plane_convolution();
+  Statements point_convolution();
+  Statements unfolded(const UnfoldedConvolution& strategy);
+  Statements pool();
+  Statements pool_channels();
+
+ private:
+  /// Extents and run-time texts of "batch m k, batch k n".
+  struct Shape {
+    Dims batch;
+    int64_t m, n, k;
+    std::string batch_text, m_text, n_text, k_text;
+  };
+
+  std::optional<Site> site(ValueId value, const IndexList& index);
+  Site contiguous_array(ValueId value, const IndexList& index, const char* role);
+  Site array_site(ValueId value, const IndexList& index, const char* role);
+  std::optional<std::string> splat(ValueId value) const;
+  Shape extents();
+  Statements put(const Shape& shape, const std::string& head);
+  std::string first_operand(const Site& a) const;
+  std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;
+
+  /// What the convolutions share: geometry, extents, the filters as an operand, and where their results go.
+  struct Filters {
+    WindowGeometry geometry;
+    Shape shape;
+    Site w;
+  };
+  Filters filters(bool is_plane);
+  Site planes();
+  std::string image(bool copies);
+  IndexList channels_last_index(const WindowGeometry& g, int64_t channels) const;
+  bool put_ahead(const IndexList& result, const std::string& lambda);
+  std::string pool_call(bool largest) const;
+
+  IndexExpr column(int64_t n) const;
+  const char* type() const { return compute_type(body_.type(root_).dtype); }
+
+  KernelContext& context_;
+  const Graph& body_;
+  const ValueId root_;
+  const Op& op_;
+  std::string sum_text_ = "sums[j]";
+  bool panels_ = true;  // columns come 16 at a time, from multiples of 16
+  Statements lines_;    // in front of the contraction
+  Epilogue behind_;
+};
+
+/// An address: "x + m * 768"; the variables named are zero.
+std::string address(const Site& site, const std::vector<std::string>& without);
+
+}  // namespace weftc

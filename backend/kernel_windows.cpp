@@ -1,0 +1,277 @@
+// Convolutions and pools on the host: images read where they lie (weft/direct_convolution.h, weft/channels_last.h), or
+// windows brought into panels and rows of planes (weft/planes.h).
+#include <algorithm>
+
+#include "backend/contraction_writer.h"
+#include "backend/nest.h"
+#include "ir/op_def.h"
+
+namespace weftc {
+
+/// Puts a statement first into the lambda that takes sums.
+static void add_in_front(Statements& epilogue, Statement statement) {
+  Statements& body = *epilogue.front().body();
+  body.insert(body.begin(), std::move(statement));
+}
+/// All of the input, row-major.
+Site ContractionWriter::planes() {
+  const Dims dims = context_.dims(op_.inputs[0]);
+  IndexList index;
+  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
+  const std::optional<Site> found = site(op_.inputs[0], index);
+  if (found && found->offset == linear_index(index, dims)) return *found;
+  return contiguous_array(op_.inputs[0], index, "planes");
+}
+
+/// The image with its channels innermost: where it lies so, else brought into that order.
+std::string ContractionWriter::image(bool copies) {
+  const ValueId value = op_.inputs[0];
+  const Dims dims = context_.dims(value);
+  IndexList index;
+  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
+  if (!copies) return address(*site(value, index), {"x0", "x1", "x2", "x3", "x4"});
+  const std::string array = context_.names.unique("image");
+  append(lines_, write_array(context_, value, array, Storage::channels_last(static_cast<int>(dims.size()))));
+  return array + ".get()";
+}
+
+/// The element of output m, counted over all images, and channel n.
+IndexList ContractionWriter::channels_last_index(const WindowGeometry& g, int64_t channels) const {
+  const IndexExpr m = index_variable("m", 0, g.batch * g.outputs - 1);
+  IndexList index = {quotient(m, g.outputs), column(channels)};
+  for (const IndexExpr& at : unravel(remainder(m, g.outputs), g.out)) index.push_back(at);
+  return index;
+}
+
+/// Prefetches what will be written, where neighbouring channels are neighbours in memory; false if they are not.
+bool ContractionWriter::put_ahead(const IndexList& result, const std::string& lambda) {
+  if (body_.outputs().size() != 1 || context_.dims(body_.outputs()[0].value) != context_.dims(root_)) return false;
+  const size_t parameter = context_.output_parameter(0);
+  const IndexExpr offset = context_.offset(context_.kernel.parameters[parameter], result);
+  const Stride m = stride_of(offset, "m"), n = stride_of(offset, "n0"), j = stride_of(offset, "j");
+  if (!m.affine || n.coefficient != 1 || j.coefficient != 1) return false;
+  For loop{.variable = "j", .bound = name("width"), .step = 16};
+  loop.body = {"__builtin_prefetch(" + context_.parameter_name(parameter) + " + " + offset.text() + ", 1);"};
+  Callback made{"const auto " + lambda + " = [&](int64_t m, int64_t n0, int64_t width) {", {std::move(loop)}, "};"};
+  lines_.push_back(std::move(made));
+  return true;
+}
+
+/// Whether a window hangs over the image: then it is copied into one with a border of zeros.
+static bool reads_border(const WindowGeometry& g) {
+  for (size_t d = 0; d < g.in.size(); ++d) {
+    const int64_t last = (g.out[d] - 1) * g.stride[d] - g.before[d] + (g.window[d] - 1) * g.dilation[d];
+    if (g.before[d] > 0 || last >= g.in[d]) return true;
+  }
+  return false;
+}
+
+/// A product whose rows are windows of the image, read where they lie.
+Statements ContractionWriter::direct_convolution(const DirectConvolution& strategy) {
+  const WindowGeometry g = *window_geometry(context_, root_);
+  const int64_t filters = g.groups * g.filters;
+  context_.need_header("direct_convolution.h");
+  const IndexList result = channels_last_index(g, filters);
+  behind_.reach(result);
+  const std::string x = image(strategy.copies_image), t = type();
+  context_.need({Argument::Kind::Team});
+  lines_.push_back(window_line(g));
+  lines_.push_back("constexpr weft::Convolution convolution{.batch = " + std::to_string(g.batch) +
+                   ", .groups = " + std::to_string(g.groups) + ", .channels = " + std::to_string(g.channels) +
+                   ", .filters = " + std::to_string(g.filters) + "};");
+  std::string bordered = "nullptr";
+  if (reads_border(g)) {
+    const std::string array = context_.names.unique("bordered");
+    lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t +
+                     "[weft::border_count(window, convolution)]);");
+    bordered = array + ".get()";
+  }
+  const std::string ahead = context_.names.unique("ahead");
+  const bool is_ahead = put_ahead(result, ahead);
+  const Shape shape{{}, g.batch * g.outputs, filters, 1, "", "", "", ""};
+  Statements epilogue = put(shape, "weft::convolve<" + t + ">(team, window, convolution, " + x + ", " +
+                                       context_.parameter_name(strategy.filters) + ", " + bordered +
+                                       ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+  if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
+  append(lines_, std::move(epilogue));
+  return lines_;
+}
+
+std::string ContractionWriter::pool_call(bool largest) const {
+  const std::string t = type(), limits = "std::numeric_limits<" + t + ">::infinity()";
+  return (largest ? "-" + limits : t + "(0)") + ", [](" + t + " a, " + t + " b) { return " +
+         (largest ? "weft::maximum(a, b)" : "a + b") + "; }, ";
+}
+
+/// Max and average of windows, some channels of one output at a time.
+Statements ContractionWriter::pool_channels() {
+  const WindowGeometry g = *window_geometry(context_, root_);
+  const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
+  behind_.reach(channels_last_index(g, g.groups));
+  context_.need_header("channels_last.h");
+  const std::string x = image(false), t = type();
+  context_.need({Argument::Kind::Team});
+  lines_.push_back(window_line(g));
+  const Shape shape{{}, g.batch * g.outputs, g.groups, 1, "", "", "", ""};
+  sum_text_ = largest  ? "sums[j]"
+              : padded ? "sums[j] / " + t + "(" + std::to_string(g.taps) + ")"
+                       : "sums[j] / " + t + "(taps)";
+  append(lines_, put(shape, "weft::pool_channels<" + t + ">(team, window, " + std::to_string(g.batch) + ", " +
+                                std::to_string(g.groups) + ", " + x + ", " + pool_call(largest) +
+                                "[&](int64_t m, int64_t n0, auto width, const " + t +
+                                "* sums, [[maybe_unused]] int64_t taps) {"));
+  return lines_;
+}
+
+/// Max and average of windows, a row of outputs at a time.
+Statements ContractionWriter::pool() {
+  const WindowGeometry g = *window_geometry(context_, root_);
+  const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
+  panels_ = false;
+  const int64_t planes_count = g.batch * g.groups;
+  const IndexExpr plane = index_variable("batch", 0, planes_count - 1);
+  IndexList result = {quotient(plane, g.groups), remainder(plane, g.groups)};
+  for (const IndexExpr& at : unravel(column(g.outputs), g.out)) result.push_back(at);
+  behind_.reach(result);
+  const Site x = planes();
+  context_.need({Argument::Kind::Team});
+  const std::string t = type();
+  lines_.push_back(window_line(g));
+  const Shape shape{{planes_count}, 1, g.outputs, 1, "", "", "", ""};
+  sum_text_ = largest  ? "sums[j]"
+              : padded ? "sums[j] / " + t + "(" + std::to_string(g.taps) + ")"
+                       : "sums[j] / taps[j]";
+  Statements epilogue = put(shape, "weft::pool_planes<" + t + ">(team, window, " + std::to_string(planes_count) + ", " +
+                                       x.base + ", " + pool_call(largest) +
+                                       "[&]([[maybe_unused]] int64_t batch, int64_t, int64_t n0, auto width, const " +
+                                       t + "* sums, [[maybe_unused]] const " + t + "* taps) {");
+  append(lines_, std::move(epilogue));
+  return lines_;
+}
+
+/// "[&](batch, m, n0, width, sums) {": what is done with a row of sums of a convolution.
+static std::string put_head(const char* type, const char* batch, const char* column) {
+  return std::string("[&](") + batch + ", int64_t m, int64_t " + column + ", auto width, const " + type + "* sums) {";
+}
+
+ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
+  const WindowGeometry g = *window_geometry(context_, root_);
+  const int64_t depth = g.channels * g.taps, batch = g.batch * g.groups;
+  panels_ = !is_plane;
+  const IndexExpr b = index_variable("batch", 0, batch - 1), m = index_variable("m", 0, g.filters - 1);
+  const IndexExpr k = index_variable("k", 0, depth - 1);
+  const IndexExpr group = remainder(b, g.groups), image = quotient(b, g.groups);
+  IndexList result = {image, group * g.filters + m}, w_index = {group * g.filters + m};
+  for (const IndexExpr& at : unravel(column(g.outputs), g.out)) result.push_back(at);
+  const Dims w_dims = context_.dims(op_.inputs[1]);
+  for (const IndexExpr& at : unravel(k, Dims(w_dims.begin() + 1, w_dims.end()))) w_index.push_back(at);
+  behind_.reach(result);
+  std::optional<Site> w = site(op_.inputs[1], w_index);
+  const auto is_plain = [](const Site& at) {
+    return stride_of(at.offset, "k").affine && stride_of(at.offset, "m").affine;
+  };
+  const bool is_dense = w && (!is_plane || stride_of(w->offset, "k").coefficient == (depth == 1 ? 0 : 1));
+  if (!w || !is_plain(*w) || !is_dense)
+    w = is_plane ? contiguous_array(op_.inputs[1], w_index, "filters") : array_site(op_.inputs[1], w_index, "filters");
+  const Shape shape{{batch},
+                    g.filters,
+                    g.outputs,
+                    depth,
+                    "",
+                    std::to_string(g.filters),
+                    std::to_string(g.outputs),
+                    std::to_string(depth)};
+  return {g, shape, *w};
+}
+
+/// The filters of all groups lie one behind the other.
+Statements ContractionWriter::plane_convolution() {
+  const auto [g, shape, w] = filters(true);
+  const Site x = planes();
+  context_.need({Argument::Kind::Team});
+  const std::string t = type();
+  lines_.push_back(window_line(g));
+  for (int64_t i = 0; i < g.batch; ++i) {
+    const std::string first = std::to_string(i * g.groups), move = i ? " + " + first + " * window.in_count()" : "";
+    const std::string head = put_head(type(), i ? "int64_t group" : "[[maybe_unused]] int64_t batch", "n0");
+    Statements epilogue = put(shape, "weft::convolve_planes<" + t + ">(team, window, " + std::to_string(g.groups) +
+                                         ", " + std::to_string(g.filters) + ", " + x.base + move + ", " +
+                                         address(w, {"batch", "m", "k"}) + ", " + head);
+    if (i) add_in_front(epilogue, "const int64_t batch = group + " + first + ";");
+    append(lines_, std::move(epilogue));
+  }
+  return lines_;
+}
+
+Statements ContractionWriter::point_convolution() {
+  const auto [g, shape, w] = filters(false);
+  const Site x = planes();
+  context_.need({Argument::Kind::Team});
+  const std::string t = type();
+  lines_.push_back(contraction_text(shape));
+  lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(w) + "; };");
+  lines_.push_back("const auto panels = [&](int64_t batch) { return weft::Unpacked<" + t + ">{" + x.base +
+                   " + batch * " + std::to_string(shape.k * g.outputs) + ", 1, " + std::to_string(g.outputs) + "}; };");
+  Statements epilogue =
+      put(shape, "weft::contract_batch<" + t + ">(team, " + std::to_string(g.batch * g.groups) +
+                     ", extents, rows, panels, " + put_head(type(), "[[maybe_unused]] int64_t batch", "n0"));
+  append(lines_, std::move(epilogue));
+  return lines_;
+}
+
+/// Each image and group: its columns in panels, then the product with the filters; some panels at a time.
+Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
+  const auto [g, shape, w] = filters(false);
+  const Site x = planes();
+  context_.need({Argument::Kind::Team});
+  lines_.push_back(window_line(g));
+  const std::string t = type(), array = context_.names.unique("columns_16");
+  const int64_t panels = (g.outputs + 15) / 16, block = strategy.panels;
+  const bool at_once = block >= panels;
+  const std::string n = std::to_string(g.outputs), step = std::to_string(block);
+  lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" +
+                   std::to_string(block * 16 * shape.k) + "]);");
+  Statements body;
+  const std::string first = at_once ? "0" : "first";
+  const std::string count =
+      at_once ? std::to_string(panels) : "std::min<int64_t>(" + step + ", " + std::to_string(panels) + " - first)";
+  const std::string width =
+      at_once ? n : "std::min<int64_t>(" + std::to_string(block * 16) + ", " + n + " - first * 16)";
+  body.push_back("const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + width + ", .k = " + shape.k_text +
+                 "};");
+  body.push_back("weft::unfold<" + t + ">(team, window, " + std::to_string(g.channels) + ", " + x.base + " + batch * " +
+                 std::to_string(g.channels) + " * window.in_count(), " + first + ", " + count + ", " + array +
+                 ".get());");
+  Statements epilogue =
+      put(shape, "weft::contract<" + t + ">(team, extents, rows, " + array + ".get(), [&](int64_t m, int64_t " +
+                     (at_once ? "n0" : "column") + ", auto width, const " + t + "* sums) {");
+  if (!at_once) add_in_front(epilogue, "const int64_t n0 = first * 16 + column;");
+  append(body, std::move(epilogue));
+  For images{.variable = "batch", .bound = g.batch * g.groups};
+  images.body = {"const auto rows = " + first_operand(w) + ";"};
+  if (at_once)
+    append(images.body, std::move(body));
+  else
+    images.body.push_back(For{.variable = "first", .bound = panels, .step = block, .body = std::move(body)});
+  lines_.push_back(std::move(images));
+  return lines_;
+}
+
+Statements write_direct_convolution(KernelContext& context, const DirectConvolution& strategy) {
+  return ContractionWriter(context).direct_convolution(strategy);
+}
+
+Statements write_plane_convolution(KernelContext& context) { return ContractionWriter(context).plane_convolution(); }
+
+Statements write_point_convolution(KernelContext& context) { return ContractionWriter(context).point_convolution(); }
+
+Statements write_unfolded_convolution(KernelContext& context, const UnfoldedConvolution& strategy) {
+  return ContractionWriter(context).unfolded(strategy);
+}
+
+Statements write_window_reduction(KernelContext& context, const WindowReduction& strategy) {
+  ContractionWriter writer(context);
+  return strategy.channels_last ? writer.pool_channels() : writer.pool();
+}
+
+}  // namespace weftc

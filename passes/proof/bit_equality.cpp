@@ -36,11 +36,13 @@ class Signature {
     for (const Graph::Output& output : body_.outputs()) outputs.insert(number(output.value));
     text_ += "->";
     for (const int output : outputs) text_ += " " + std::to_string(output);
-    if (sums_) text_ += format(" by {}", order_text(kernel.strategy));
+    if (sums_) order_ = " by " + order_text(kernel.strategy);
   }
   bool is_arithmetic() const { return arithmetic_; }
   bool sums() const { return sums_; }
-  const std::string& text() const { return text_; }
+  /// The ops, and the order in which sums are taken.
+  const std::string& ops() const { return text_; }
+  std::string text() const { return text_ + order_; }
 
  private:
   int number(ValueId value) { return numbers_.emplace(value, static_cast<int>(numbers_.size())).first->second; }
@@ -62,7 +64,7 @@ class Signature {
 
   const Graph& body_;
   std::map<ValueId, int> numbers_;
-  std::string text_;
+  std::string text_, order_;
   bool arithmetic_ = false, sums_ = false;
 };
 
@@ -86,10 +88,12 @@ void for_each_launch(const Plan& plan, const std::vector<Step>& steps, const F& 
 }  // namespace
 
 std::string why_bits_differ(const Plan& plan, const Plan& one_rank) {
-  std::set<std::string> known;
+  std::set<std::string> known, known_ops;
   for (const Block& block : one_rank.blocks)
     for_each_launch(one_rank, block.steps, [&](const Step& step, const Kernel& kernel) {
-      known.insert(nodes_text(one_rank, step) + Signature(kernel).text());
+      const Signature signature(kernel);
+      known.insert(nodes_text(one_rank, step) + signature.text());
+      known_ops.insert(nodes_text(one_rank, step) + signature.ops());
     });
   std::string why;
   for (const Block& block : plan.blocks)
@@ -98,8 +102,11 @@ std::string why_bits_differ(const Plan& plan, const Plan& one_rank) {
       if (!signature.is_arithmetic() || !why.empty()) return;
       if (plan.target.is_device() && signature.sums())
         why = format("the order of the sums in '{}' is a device library's or follows from the threads", step.name);
-      else if (!known.contains(nodes_text(plan, step) + signature.text()))
+      else if (!known_ops.contains(nodes_text(plan, step) + signature.ops()))
         why = format("'{}' computes other ops together than a kernel of one rank", step.name);
+      else if (!known.contains(nodes_text(plan, step) + signature.text()))
+        why = format("'{}' is computed by {}, on one rank by another strategy", step.name,
+                     strategy_name(kernel.strategy));
     });
   return why;
 }

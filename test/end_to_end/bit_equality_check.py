@@ -81,7 +81,7 @@ def random_model(seed):
         steps = pick.choices([model.product, model.normalize, model.softmax, model.scale, model.sigmoid], k=4)
         model.chain(f"x{i}", dims, [model.product, *steps], f"x{i}: {{a: {len(dims) - 2}}}")
     for i in range(5, 7):
-        dims = [6, pick.choice([1, 3, 8]), 9, 7]  # of uneven batches, convolutions have another strategy
+        dims = [pick.choice([2, 3, 5]), pick.choice([1, 3, 8]), 9, 7]
         model.chain(f"x{i}", dims, [model.convolve, *pick.choices([model.convolve, model.pool], k=2)], f"x{i}: {{a: 0}}")
     last = len(model.constants)
     model.chain("x7", [5, 40], [model.product], f"w{last}: {{a: 1}}")

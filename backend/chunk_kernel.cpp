@@ -7,7 +7,7 @@
 namespace weftc {
 
 ChunkKernel::ChunkKernel(const StepTerms& terms, const std::vector<const Step*>& steps, const std::string& group)
-    : terms_(terms), plan_(terms.plan()), on_device_(is_cuda(terms.plan())) {
+    : terms_(terms), plan_(terms.plan()), on_device_(terms.plan().target.is_device()) {
   for (const TimeLoop& time : terms.times()) taken_.reserve(time.variable);
   for (const Step* step : steps)
     if (const auto* launch = std::get_if<LaunchStep>(&step->what)) taken_.reserve(terms.called(launch->kernel).name);

@@ -112,7 +112,7 @@ static void find_in_kernel(const Plan& plan, const std::vector<Step>& steps, std
 
 std::vector<std::string> Declarations::signals() const {
   std::set<uint32_t> in_kernel;
-  if (is_cuda(plan_))
+  if (plan_.target.is_device())
     for (const Block& block : plan_.blocks) find_in_kernel(plan_, block.steps, in_kernel);
   std::vector<std::string> lines;
   for (size_t s = 0; s < plan_.signals.size(); ++s) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "backend/declarations.h"
+#include "backend/dialects/target_dialect.h"
 #include "backend/print.h"
 #include "backend/steps.h"
 
@@ -39,7 +40,7 @@ std::string kernels_text(const Plan& plan, const ProgramNames& names, const std:
                          const std::vector<std::string>& texts, const std::set<std::string>& headers) {
   Params params;
   params.set("title", title).set("program", names.space);
-  params.list("headers").emplace_back().set("name", is_cuda(plan) ? "device.h" : "kernel.h");
+  params.list("headers").emplace_back().set("name", dialect_of(plan.target).kernel_header);
   for (const std::string& header : headers) params.list("headers").emplace_back().set("name", header);
   for (const std::string& text : texts) params.list("kernels").emplace_back().set("text", text);
   return render_file("kernels.cpp", params);
@@ -64,7 +65,7 @@ std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names
         headers.insert(list[from]->headers.begin(), list[from]->headers.end());
       }
       const std::string suffix = number++ ? "_" + std::to_string(number) : "";
-      files.push_back({"kernels/" + category + suffix + (is_cuda(plan) ? ".cu" : ".cpp"),
+      files.push_back({"kernels/" + category + suffix + dialect_of(plan.target).kernel_suffix,
                        kernels_text(plan, names, plain_title(category), texts, headers)});
     }
   }
@@ -105,7 +106,7 @@ class Emitter {
     if (!diags_.ok()) return {};
     for (SourceFile& file : kernel_files(plan_, names_, kernels_)) files.push_back(std::move(file));
     if (!chunk_kernels_.empty())
-      files.push_back({is_cuda(plan_) ? "kernels/chunks.cu" : "kernels/chunks.cpp", chunk_kernels_text()});
+      files.push_back({std::string("kernels/chunks") + dialect_of(plan_.target).kernel_suffix, chunk_kernels_text()});
     files.push_back({"CMakeLists.txt", cmake_text(files)});
     files.push_back({"manifest.json", manifest_text(plan_)});
     return files;
@@ -124,9 +125,10 @@ class Emitter {
 
   std::string cmake_text(const std::vector<SourceFile>& files) const {
     Params params;
-    params.set("name", names_.space).set("target", is_cuda(plan_) ? "cuda" : "host");
-    params.set("languages", is_cuda(plan_) ? "CXX CUDA" : "CXX").set("archs", is_cuda(plan_) ? cuda_archs(plan_) : "");
-    params.set("arch", is_cuda(plan_) || plan_.target.archs.empty() ? "" : plan_.target.archs.front());
+    params.set("name", names_.space).set("target", dialect_of(plan_.target).name);
+    params.set("languages", dialect_of(plan_.target).languages)
+        .set("archs", plan_.target.is_device() ? cuda_archs(plan_) : "");
+    params.set("arch", plan_.target.is_device() || plan_.target.archs.empty() ? "" : plan_.target.archs.front());
     for (const SourceFile& file : files) params.list("sources").emplace_back().set("path", file.path);
     return render_file("program_CMakeLists.txt", params);
   }
@@ -137,11 +139,11 @@ class Emitter {
     for (size_t p = 0; p < plan_.programs.size(); ++p) programs.push_back(program(p, steps));
     chunk_kernels_ = steps.chunk_kernels();
     called_by_chunks_ = steps.called_by_chunks();
-    for (uint32_t k = 0; is_cuda(plan_) && k < kernels_.size(); ++k)
+    for (uint32_t k = 0; plan_.target.is_device() && k < kernels_.size(); ++k)
       if (!steps.is_launched({k})) kernels_[k].text.clear();
     Params params;
     std::vector<std::string> layouts;
-    params.set("summary", summary(plan_)).set("name", names_.space).set("target", is_cuda(plan_) ? "cuda" : "host");
+    params.set("summary", summary(plan_)).set("name", names_.space).set("target", dialect_of(plan_.target).name);
     for (const std::string& line : declarations_.axes()) params.list("axes").emplace_back().set("line", line);
     params.lists["axes"];
     std::vector<std::string> mesh, streams;
@@ -338,7 +340,7 @@ std::string manifest_text(const Plan& plan) {
                       ", \"bytes\": " + std::to_string(b.bytes * b.depth) + ", \"live\": " + json_string(b.live) + "}");
   for (const Place& place : plan.places)
     for (const MeshAxis& axis : place.mesh) axes.push_back(json_string(axis.name) + ": " + std::to_string(axis.size));
-  return std::string("{\n  \"target\": ") + (is_cuda(plan) ? "\"cuda\"" : "\"host\"") +
+  return std::string("{\n  \"target\": ") + json_string(dialect_of(plan.target).name) +
          ",\n  \"model\": " + json_string(plan.name) + ",\n  \"world\": " + std::to_string(plan.world) +
          ",\n  \"mesh\": {" + join(axes, ", ") + "},\n  \"steps\": " + json_list(steps, "  ") +
          ",\n  \"kernels\": " + json_list(kernels, "  ") + ",\n  \"buffers\": " + json_list(buffers, "  ") + "\n}\n";

@@ -9,8 +9,6 @@
 
 namespace weftc {
 
-inline bool is_cuda(const Plan& plan) { return plan.target.kind == Target::Kind::Cuda; }
-
 struct ProgramNames {
   std::string space;                           // the namespace
   std::vector<std::vector<std::string>> axes;  // by place and axis

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/dialects/target_dialect.h"
+
 namespace weftc {
 
 std::string StepTerms::instance_offset(const Buffer& buffer) const {
@@ -86,7 +88,7 @@ std::string StepTerms::argument(const LaunchStep& launch, const KernelText& text
       return "*" + pointer(launch.extents[number].buffer);
     }
     case Argument::Kind::Invocation:
-      return is_cuda(plan_) ? "r.invocation_at()" : "r.invocation()";
+      return dialect_of(plan_.target).invocation;
     case Argument::Kind::Trip:  // of the innermost loop
       return loops_ == 0 ? "0" : "uint32_t(" + trip_variable() + ")";
   }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "backend/chunk_kernel.h"
+#include "backend/dialects/target_dialect.h"
 #include "backend/print.h"
 #include "backend/render.h"
 #include "ir/exchange_types.h"
@@ -154,7 +155,7 @@ StepText::Lines StepText::launch(const LaunchStep& what) {
   Lines lines;
   if (const std::optional<std::string> call = library_step(what, text))
     lines.push_back(*call);
-  else if (is_cuda(plan_))
+  else if (plan_.target.is_device())
     lines.push_back(launch_call(text, !text.group.empty(), arguments));
   else
     lines.push_back(text.name + "(" + join(arguments, kComma) + ");");
@@ -300,7 +301,7 @@ StepText::Lines StepText::for_loop(const Step& s, const ForStep& loop) {
 /// The ranks whose flags a kernel of a loop raises and awaits, as an argument. On a device these are those that it
 /// meets itself, for a library may do what is beside it: at least this rank, for its own streams.
 std::string StepText::group_of_table(const ForStep& loop, const std::vector<const Step*>& inside) const {
-  if (!is_cuda(plan_)) {
+  if (!plan_.target.is_device()) {
     for (const Step& step : loop.body)
       if (const std::string group = group_of(step); !group.empty()) return group;
     return "";
@@ -317,7 +318,7 @@ std::string StepText::group_of_table(const ForStep& loop, const std::vector<cons
 /// A device's kernels are not called: loops over chunks have functions instead.
 void StepText::write_called(const Step& step) {
   const auto* launch = std::get_if<LaunchStep>(&step.what);
-  if (!launch || !is_cuda(plan_) || functions_.contains(launch->kernel.index)) return;
+  if (!launch || !plan_.target.is_device() || functions_.contains(launch->kernel.index)) return;
   const Kernel& kernel = plan_.kernel(launch->kernel);
   functions_[launch->kernel.index] =
       write_kernel(plan_, kernel, kernels_[launch->kernel.index].name, diags_, KernelUse::InChunks);
@@ -352,7 +353,7 @@ StepText::Lines StepText::one_kernel(const Step& s, const ForStep& loop, const s
   indent_into(lines, steps(beside));
   lines.push_back("}");
   times_.pop_back();
-  Lines launch = is_cuda(plan_) ? preparations(beside) : Lines();
+  Lines launch = plan_.target.is_device() ? preparations(beside) : Lines();
   launch.push_back(call);
   const Lines kernel = wrapped(s, launch);
   if (beside.empty()) return kernel;
@@ -364,7 +365,7 @@ StepText::Lines StepText::one_kernel(const Step& s, const ForStep& loop, const s
 std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel) {
   const For loop{
       .variable = times_.back().variable, .bound = times_.back().trips, .type = "int", .body = kernel.body()};
-  const std::string body = joined_lines(lines_of({loop}, is_cuda(plan_) ? device_dialect() : host_dialect()));
+  const std::string body = joined_lines(lines_of({loop}, dialect_of(plan_.target).loops()));
   const std::string declared = join(kernel.parameters(), ", ");
   std::string& name = chunk_kernel_names_[declared + body];
   const bool is_new = name.empty();
@@ -377,15 +378,15 @@ std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel
     text.parameters = wrapped_head("void " + name, kernel.parameters());
     const std::string comment = nodes_text(plan_, s.origins, 100) + (s.transform.empty() ? "" : "; " + s.transform);
     const std::string head =
-        is_cuda(plan_) ? wrapped_head("__global__ void " + name, kernel.parameters(true)) : text.parameters;
+        plan_.target.is_device() ? wrapped_head("__global__ void " + name, kernel.parameters(true)) : text.parameters;
     Params params;
     params.set("nodes", comment_text(comment)).set("head", head).set("body", body);
     text.text = render_file("kernel.cpp", params);
     chunk_kernels_.push_back(text);
     for (KernelId id : kernel.called())
-      called_by_chunks_.insert(is_cuda(plan_) ? called(id).text : called(id).parameters + ";");
+      called_by_chunks_.insert(plan_.target.is_device() ? called(id).text : called(id).parameters + ";");
   }
-  if (is_cuda(plan_)) return launch_call(text, true, kernel.arguments());
+  if (plan_.target.is_device()) return launch_call(text, true, kernel.arguments());
   return name + "(" + join(kernel.arguments(), kComma) + ");";
 }
 

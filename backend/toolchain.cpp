@@ -13,6 +13,7 @@
 #include <optional>
 #include <thread>
 
+#include "backend/dialects/target_dialect.h"
 #include "backend/pack.h"
 #include "backend/precompiled.h"
 #include "ir/base/children.h"
@@ -133,7 +134,7 @@ std::vector<std::string> path_flags(const BuildOptions& options, const fs::path&
 /// The compiler and the flags that all files of a kind share.
 Command host_compiler(const Target& target, const BuildOptions& options, bool kernel) {
   Command command = {options.compiler, "-std=c++20", kernel && !options.quick ? "-O3" : "-O1"};
-  if (target.kind == Target::Kind::Host) command.push_back("-march=" + arch_of(target));
+  if (!target.is_device()) command.push_back("-march=" + arch_of(target));
   for (const char* flag : {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-w", "-pipe"})
     command.emplace_back(flag);
   return command;
@@ -141,7 +142,7 @@ Command host_compiler(const Target& target, const BuildOptions& options, bool ke
 
 Command host_command(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
   Command command = host_compiler(target, options, file.starts_with("kernels/"));
-  if (target.kind == Target::Kind::Host && !options.precompiled.empty()) {
+  if (!target.is_device() && !options.precompiled.empty()) {
     const std::string include = (fs::path(options.runtime_dir) / "include").string();
     const std::string headers = precompiled_headers(options.precompiled, command, include);
     if (!headers.empty()) command.push_back("-I" + headers);
@@ -241,9 +242,9 @@ BuildResult build_program(const Target& target, const std::vector<SourceFile>& f
   if (!compiles.finish()) return BuildResult::ToolchainFailed;
   link.push_back(options.runtime_library);
   link.insert(link.end(), options.mpi_flags.begin(), options.mpi_flags.end());
-  if (target.kind == Target::Kind::Cuda)
-    for (const char* word : {"-L", "-lcudart_static", "-lrt", "-ldl"})
-      link.push_back(word == std::string("-L") ? "-L" + options.cuda_dir + "/lib" : word);
+  const std::vector<const char*>& libraries = dialect_of(target).libraries;
+  if (!libraries.empty()) link.push_back("-L" + options.cuda_dir + "/lib");
+  link.insert(link.end(), libraries.begin(), libraries.end());
   for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"})
     link.emplace_back(word);
   compiles.run(link, fs::path(options.output).filename().string(), (root / "link.log").string());
@@ -275,7 +276,7 @@ BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>&
   std::error_code error;
   const fs::path runtime = root / "runtime_lib";
   fs::create_directories(runtime, error);
-  const std::string other = plan.target.kind == Target::Kind::Cuda ? "mpi" : "cuda";
+  const std::string other = dialect_of(plan.target).unused_runtime;
   for (const char* part : {"include", "src", "cuda", "mpi", "CMakeLists.txt", "program.cmake"})
     if (part != other)
       fs::copy(fs::path(options.runtime_dir) / part, runtime / part,

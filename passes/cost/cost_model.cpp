@@ -11,7 +11,7 @@ namespace weftc {
 namespace {
 
 struct Row {
-  Target::Kind kind;
+  bool is_device;
   int level;  // host: floats in a vector register; cuda: the arch's number
   Ceilings ceilings;
 };
@@ -27,18 +27,18 @@ struct Row {
 //
 //  machine, f32, f64, f16, memory, link, latency, step, function, chunked
 const Row kTable[] = {
-    {Target::Kind::Host, 4, {"one core with SSE2", 25e9, 12.5e9, 25e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
-    {Target::Kind::Host, 8, {"one core with AVX2", 101e9, 50e9, 101e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
-    {Target::Kind::Host, 16, {"one core with AVX-512", 211e9, 105e9, 211e9, 22e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
-    {Target::Kind::Cuda, 80, {"A100 SXM 80 GB", 19.5e12, 9.7e12, 312e12, 2039e9, 300e9, 10e-6, 2e-6, 16, 32. / 108}},
-    {Target::Kind::Cuda, 89, {"L40S", 91.6e12, 1.4e12, 362e12, 864e9, 32e9, 10e-6, 2e-6, 16, 32. / 142}},
-    {Target::Kind::Cuda, 90, {"H100 SXM", 67e12, 34e12, 989e12, 3350e9, 450e9, 10e-6, 2e-6, 16, 32. / 132}},
-    {Target::Kind::Cuda, 100, {"B200 SXM", 80e12, 40e12, 2250e12, 8000e9, 900e9, 10e-6, 2e-6, 16, 32. / 148}},
+    {false, 4, {"one core with SSE2", 25e9, 12.5e9, 25e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {false, 8, {"one core with AVX2", 101e9, 50e9, 101e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {false, 16, {"one core with AVX-512", 211e9, 105e9, 211e9, 22e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {true, 80, {"A100 SXM 80 GB", 19.5e12, 9.7e12, 312e12, 2039e9, 300e9, 10e-6, 2e-6, 16, 32. / 108}},
+    {true, 89, {"L40S", 91.6e12, 1.4e12, 362e12, 864e9, 32e9, 10e-6, 2e-6, 16, 32. / 142}},
+    {true, 90, {"H100 SXM", 67e12, 34e12, 989e12, 3350e9, 450e9, 10e-6, 2e-6, 16, 32. / 132}},
+    {true, 100, {"B200 SXM", 80e12, 40e12, 2250e12, 8000e9, 900e9, 10e-6, 2e-6, 16, 32. / 148}},
 };
 
 /// The newest of the target's archs: what is built for several runs best there.
 int level_of(const Target& target) {
-  if (target.kind == Target::Kind::Host) return target.vector_floats;
+  if (!target.is_device()) return target.vector_floats;
   int level = 0;
   for (const std::string& arch : target.archs) level = std::max(level, std::atoi(arch.c_str() + 3));
   return level;
@@ -186,7 +186,7 @@ Ceilings ceilings_of(const Target& target) {
   const int level = level_of(target);
   const Ceilings* found = nullptr;
   for (const Row& row : kTable)
-    if (row.kind == target.kind && (row.level <= level || !found)) found = &row.ceilings;
+    if (row.is_device == target.is_device() && (row.level <= level || !found)) found = &row.ceilings;
   return *found;
 }
 

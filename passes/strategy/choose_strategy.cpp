@@ -68,11 +68,4 @@ void set_strategy(Kernel& kernel, Strategy strategy) {
   }
 }
 
-std::optional<Verdict> ask_strategy(const std::string& name, const StrategyContext& context) {
-  if (name == strategy_name(PlainLoops{})) return Verdict{PlainLoops{"the schedule asks for it"}, ""};
-  for (const Rule& rule : kRules)
-    if (name == rule.name) return rule.ask(context);
-  return {};
-}
-
 }  // namespace weftc

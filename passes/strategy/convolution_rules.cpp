@@ -101,10 +101,12 @@ Verdict direct_convolution(const StrategyContext& context) {
   if (std::any_of(g.before.begin(), g.before.end(), [](int64_t pad) { return pad < 0; }))
     return refused("its padding is negative");
   const ValueId w = op.inputs[1];
-  const bool is_weight = body.body.producer_op(w).kind == OpKind::Input && body.body.value(w).uses.size() == 1 &&
-                         body.kernel.parameters[body.input_parameter(w)].weight;
-  if (!is_weight) return refused("the filters are no weight that only this convolution reads");
-  return {DirectConvolution{body.input_parameter(w), true}, ""};
+  const bool is_read_once = body.body.producer_op(w).kind == OpKind::Input && body.body.value(w).uses.size() == 1;
+  const size_t number = body.input_parameter(w);
+  if (!is_read_once || !body.kernel.parameters[number].weight)
+    return refused("the filters are no weight that only this convolution reads");
+  if (!body.kernel.parameters[number].whole_over.empty()) return refused("each chunk reads a part of the filters");
+  return {DirectConvolution{number, true}, ""};
 }
 
 Verdict plane_convolution(const StrategyContext& context) {

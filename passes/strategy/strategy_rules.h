@@ -47,8 +47,6 @@ Verdict elementwise(const StrategyContext& context);
 Strategy choose_strategy(const StrategyContext& context);
 /// Gives the kernel the strategy, and the weights that it reads the packing that the strategy wants.
 void set_strategy(Kernel& kernel, Strategy strategy);
-/// The strategy of that name (strategy_names), or why it is not legal; nothing for a name that there is not.
-std::optional<Verdict> ask_strategy(const std::string& name, const StrategyContext& context);
 
 /// The largest tile that rows fill by more than half, and of which there is one for each multiprocessor of the device,
 /// or each block of a loop over chunks; else the smallest.

@@ -196,14 +196,6 @@ Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   return named(value, {binary(number(low), "+", binary(number(width), "*", draw)), scopes.home({element})});
 }
 
-/// The index of an operand that is broadcast to the result.
-static IndexList broadcast_index(const IndexList& index, const Dims& operand) {
-  IndexList at(operand.size());
-  const size_t offset = index.size() - operand.size();
-  for (size_t d = 0; d < operand.size(); ++d) at[d] = operand[d] == 1 ? IndexExpr(0) : index[offset + d];
-  return at;
-}
-
 /// A number of the op as a literal: an attribute that its scalar expression names.
 static std::string attribute_literal(const Op& op, const std::string& word) {
   const AttrValue* value = op.find(word);

@@ -25,10 +25,10 @@ Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {
     const IndexExpr end = start + (count.empty() ? IndexExpr(bound) : index_variable(count, 0, bound));
     const IndexExpr within = position - start;
     const bool last = &input == &op.inputs.back();
-    const bool none = bound == 0 || within.high() < 0 || (count.empty() && (position - end).low() >= 0);
+    const bool none = bound == 0 || within.high() < 0 || (position - end).low() >= 0;
     start = end;
     if (none && !(last && choices.empty())) continue;
-    const bool certain = last || (count.empty() && (position - end).high() < 0);
+    const bool certain = last || (position - end).high() < 0;
     std::vector<Expr> inside;
     IndexList at = index;
     at[axis] = clamped(within, bound, inside);

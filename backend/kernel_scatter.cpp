@@ -22,14 +22,16 @@ Expr combined(const std::string& reduction, const Expr& element, const std::stri
 
 class ScatterWriter {
  public:
-  ScatterWriter(KernelContext& context, const Op& op) : context_(context), body_(context.body), op_(op) {}
+  ScatterWriter(KernelContext& context, const Op& op, bool in_place)
+      : context_(context), body_(context.body), op_(op), in_place_(in_place) {}
 
   Statements run() {
     const size_t output = 0;
     const Parameter& parameter = context_.kernel.parameters[static_cast<size_t>(context_.output_parameter(output))];
     name_ = context_.parameter_name(static_cast<size_t>(context_.output_parameter(output)));
     if (context_.is_device()) return columns(parameter);
-    Statements statements = copy_data();
+    Statements statements;
+    if (!in_place_) statements = copy_data();
     append(statements, put_updates(parameter));
     return statements;
   }
@@ -103,7 +105,9 @@ class ScatterWriter {
     OpenOuter open = open_outer(elements.scopes, outer, cuts, context_);
     IndexList index(dims.size()), update(update_dims.size());
     for (size_t c = 0; c < column.size(); ++c) index[column[c]] = open.index[c];
-    loops_over(elements, &open.inner(), type, met, index, [&] { elements.store(0, index, elements.at(data, index)); });
+    if (!in_place_)
+      loops_over(elements, &open.inner(), type, met, index,
+                 [&] { elements.store(0, index, elements.at(data, index)); });
     std::vector<Expr> inside;
     for (size_t d : column) {
       const size_t to = op_.kind == OpKind::ScatterND ? lead + d - tuple : d;
@@ -182,12 +186,13 @@ class ScatterWriter {
   KernelContext& context_;
   const Graph& body_;
   const Op& op_;
+  const bool in_place_;  // the result lies where the data does: there is nothing to copy
   std::string name_;
 };
 
 }  // namespace
 
-Statements write_scatter(KernelContext& context) {
+Statements write_scatter(KernelContext& context, const Scatter& strategy) {
   const Graph& body = context.body;
   OpId scatter;
   for (OpId id : body.order())
@@ -197,7 +202,7 @@ Statements write_scatter(KernelContext& context) {
     context.refuse("kernel-scatter-unsupported", op, "a scatter whose result is used in the same kernel");
     return {};
   }
-  return ScatterWriter(context, op).run();
+  return ScatterWriter(context, op, strategy.in_place).run();
 }
 
 }  // namespace weftc

@@ -118,7 +118,8 @@ struct BodyWriter {
   Statements operator()(const TiledConvolution& s) const { return write_tiled_convolution(context, s); }
   Statements operator()(const Transposition& s) const { return write_transposition(context, s); }
   Statements operator()(const Scan& s) const { return write_scan(context, s); }
-  Statements operator()(const Scatter&) const { return write_scatter(context); }
+  Statements operator()(const Scatter& s) const { return write_scatter(context, s); }
+  Statements operator()(const Append& s) const { return write_append(context, s); }
   Statements operator()(const PeerExchange&) const { return with_peers(context, write_nests(context)); }
   Statements operator()(const Rows&) const { return write_nests(context); }
   Statements operator()(const Elementwise&) const { return write_nests(context); }
@@ -131,7 +132,9 @@ struct BodyWriter {
 
 static std::string comment_of(const Plan& plan, const Kernel& kernel) {
   const std::string transform = kernel.transform.empty() ? "" : "; " + kernel.transform;
-  return comment_text(nodes_text(plan, kernel.origins, 100) + transform);
+  const auto* append = std::get_if<Append>(&kernel.strategy);
+  const std::string there = append ? "; " + kernel.parameters[append->state].name + " lies where the result does" : "";
+  return comment_text(nodes_text(plan, kernel.origins, 100) + transform + there);
 }
 
 std::string wrapped_head(const std::string& head, const std::vector<std::string>& parameters) {

@@ -43,7 +43,8 @@ Statements write_tiled_product(KernelContext& context, const TiledProduct& strat
 Statements write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy);
 Statements write_transposition(KernelContext& context, const Transposition& strategy);
 Statements write_scan(KernelContext& context, const Scan& strategy);
-Statements write_scatter(KernelContext& context);
+Statements write_scatter(KernelContext& context, const Scatter& strategy);
+Statements write_append(KernelContext& context, const Append& strategy);
 /// A comma behind which the line of a step may be broken: a character that no name or literal contains stands for the
 /// space.
 inline constexpr char kBreak = '\v';

@@ -198,13 +198,6 @@ struct IterationSpace {
   }
   std::vector<size_t> outputs, row_outputs;  // row outputs: one element for each row
 };
-
-/// The value whose elements a kernel computes for an output: in front of a last all-gather.
-ValueId computed_value(const KernelContext& context, size_t output) {
-  const ValueId value = context.body.outputs()[output].value;
-  const Op& op = context.body.producer_op(value);
-  return op.kind == OpKind::AllGather ? op.inputs[0] : value;
-}
 }  // namespace
 
 /// The first reduction that an output needs at indices of its own row.
@@ -233,7 +226,7 @@ static std::vector<IterationSpace> spaces_of(const KernelContext& context) {
   std::vector<IterationSpace> spaces;
   if (std::optional<IterationSpace> rows = reduction_space(context)) spaces.push_back(std::move(*rows));
   for (size_t o = 0; o < context.body.outputs().size(); ++o) {
-    const ValueId value = computed_value(context, o);
+    const ValueId value = context.computed_value(o);
     const Dims dims = context.dims(value);
     if (element_count(dims) == 0) continue;
     bool placed = false;
@@ -315,7 +308,7 @@ static void store_all(Elements& elements, KernelContext& context, const std::vec
                       const IndexList& index) {
   std::vector<std::pair<IndexList, Element>> values;
   for (size_t o : outputs) {
-    const ValueId value = computed_value(context, o);
+    const ValueId value = context.computed_value(o);
     IndexList at = space ? *place_in(context, value, *space, index) : index;
     if (!space && context.dims(value).size() < at.size()) at.resize(context.dims(value).size());
     Element element = elements.at(value, at);
@@ -328,7 +321,7 @@ static void store_all(Elements& elements, KernelContext& context, const std::vec
 /// Index of a row output: the kept dims alone, or with zeros for the reduced ones.
 static IndexList row_index(const KernelContext& context, const IterationSpace& space, size_t output,
                            const IndexList& index) {
-  const size_t ndim = context.dims(computed_value(context, output)).size();
+  const size_t ndim = context.dims(context.computed_value(output)).size();
   IndexList at;
   for (size_t d = 0; d < index.size(); ++d) {
     const bool reduced =
@@ -409,7 +402,7 @@ static int64_t vector_width(const KernelContext& context, const IterationSpace& 
   int64_t bytes = 1, count = 1;
   for (size_t d = 0; d < space.dims.size(); ++d) count *= space.extent_of(static_cast<int64_t>(d));
   for (size_t o : space.outputs)
-    bytes = std::max(bytes, dtype_bytes(context.body.type(computed_value(context, o)).dtype));
+    bytes = std::max(bytes, dtype_bytes(context.body.type(context.computed_value(o)).dtype));
   for (OpId id : context.body.order()) {
     const Category c = category(context.body.op(id));
     if (c != Category::Pointwise && c != Category::View && c != Category::Source && c != Category::Index) return 1;

@@ -201,6 +201,7 @@ Comparison run_on(std::vector<std::string> command, const Plan& plan, const Know
     return failure;
   }
   command.insert(command.end(), {"--output-dir", folder + "/out"});
+  if (data.iterations > 1) command.insert(command.end(), {"--iterations", std::to_string(data.iterations)});
   const Finished finished = run_program(command, seconds);
   if (finished.exit_code == 0) return failure;
   failure.exit_code = finished.exit_code;

@@ -16,7 +16,8 @@ struct Options;
 /// Global tensors by the names of the model's inputs and outputs.
 struct KnownData {
   std::map<std::string, Tensor> inputs;
-  std::map<std::string, Tensor> outputs;
+  std::map<std::string, Tensor> outputs;  // of the last iteration
+  int iterations = 1;                     // more where the model has states, which the inputs are the first values of
 };
 
 /// input_N and output_N of a folder, .npy or .pb, for the names in order. Nothing after reporting.

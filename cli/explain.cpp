@@ -251,6 +251,21 @@ void print_memory(const Plan& plan) {
                 bytes_text(weight_bytes(plan)).c_str());
 }
 
+/// Where the next value of a state is written: "in place", or "copied: WHY".
+std::string update_text(const Plan& plan, const StateSlot& state) {
+  if (!state.buffer) return "not read";
+  if (state.in_place) return "in place";
+  return format("copied, {} an iteration: {}", bytes_text(plan.buffer(state.buffer).bytes), state.why_copied);
+}
+
+void print_states(const Plan& plan) {
+  if (plan.states.empty()) return;
+  Rows cells;
+  for (const StateSlot& state : plan.states)
+    cells.push_back({printable(state.input), printable(state.output), printable(update_text(plan, state))});
+  std::printf("states: %zu\n%s", plan.states.size(), table_text(fold_layers(cells, {0, 1, 2})).c_str());
+}
+
 void print_places(const Plan& plan) {
   std::printf("%s: %d rank%s\n", plan.name.c_str(), plan.world, plan.world == 1 ? "" : "s");
   for (const Place& place : plan.places) {
@@ -276,6 +291,7 @@ void print_text(const Module& scheduled, const Compilation& c, const std::string
   print_kernels(c.plan);
   print_streams(c.plan);
   print_memory(c.plan);
+  print_states(c.plan);
   std::printf("%s", timeline_text(timeline).c_str());
   Rows remarks;
   for (const std::string& remark : remarks_of(c)) remarks.push_back({printable(remark)});
@@ -285,7 +301,12 @@ void print_text(const Module& scheduled, const Compilation& c, const std::string
 }
 
 void print_json(const Module& scheduled, const Compilation& c, const std::string& why, const Timeline& timeline) {
-  std::vector<std::string> values, collectives, kernels, streams;
+  std::vector<std::string> values, collectives, kernels, streams, states;
+  for (const StateSlot& state : c.plan.states)
+    states.push_back(json_object({{"input", json_string(state.input)},
+                                  {"output", json_string(state.output)},
+                                  {"in_place", state.in_place ? "true" : "false"},
+                                  {"why", json_string(state.why_copied)}}));
   for (const ValueRow& row : value_rows(scheduled))
     values.push_back(json_object({{"name", json_string(row.name)},
                                   {"type", json_string(row.type)},
@@ -318,9 +339,11 @@ void print_json(const Module& scheduled, const Compilation& c, const std::string
   std::printf("{\"name\": %s, \"ranks\": %d, \"bit_equal\": %s, \"weight_bytes\": %ld,\n \"values\": %s,\n",
               json_string(c.plan.name).c_str(), c.plan.world, why.empty() ? "true" : "false",
               static_cast<long>(weight_bytes(c.plan)), json_lines(values).c_str());
-  std::printf(" \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"timeline\": %s,\n \"remarks\": %s}\n",
-              json_lines(collectives).c_str(), json_lines(kernels).c_str(), json_list(streams).c_str(),
-              timeline_json(timeline).c_str(), json_strings(remarks_of(c)).c_str());
+  std::printf(
+      " \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"states\": %s,\n \"timeline\": %s,\n "
+      "\"remarks\": %s}\n",
+      json_lines(collectives).c_str(), json_lines(kernels).c_str(), json_list(streams).c_str(),
+      json_lines(states).c_str(), timeline_json(timeline).c_str(), json_strings(remarks_of(c)).c_str());
 }
 
 }  // namespace

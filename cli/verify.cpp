@@ -94,7 +94,8 @@ std::vector<ValueId> add_taps(Module& module) {
 
 std::string Verifier::first_difference(const Compilation& c, const std::vector<ValueId>& taps, const KnownData& data,
                                        const std::string& program, const std::string& folder) const {
-  const EvalResult result = evaluate(c.module, inputs_in_order(c.module, data));
+  const std::vector<std::vector<Tensor>> inputs(static_cast<size_t>(data.iterations), inputs_in_order(c.module, data));
+  const EvalResult result = evaluate_invocations(c.module, inputs).back();
   if (!result.error.empty()) return "the reference evaluation failed: " + result.error;
   const Comparison run = run_on({program}, c.plan, data, folder, kRunSeconds);
   if (run.exit_code != 0) return run.detail;

@@ -226,6 +226,7 @@ struct Block {
   std::string name;  // "run" when it is the only one
   PlaceId place;
   std::vector<Step> steps;
+  bool at_end = false;  // runs once, behind the last micro-batch: no stage, but copies of states
 };
 struct OrderedBlock {
   int block;
@@ -249,9 +250,14 @@ struct Port {
   BufferId buffer;
   std::vector<BufferId> counts;  // by dim: the i64 scalar that holds a run-time length; none: static
 };
+/// An input and an output that are one value across iterations. The output lies where the input does (in place), or the
+/// last steps of an iteration copy it there.
 struct StateSlot {
   std::string input, output;  // names of the ports
-  BufferId buffer;            // lives across invocations; the output is written here, or copied at the end
+  BufferId buffer;            // the input's: it lives across iterations
+  BufferId next;              // the output's
+  bool in_place = false;
+  std::string why_copied = {};  // "" where it is in place
 };
 
 struct Plan {

@@ -21,6 +21,7 @@ constexpr const char* kNames[] = {"plain-loops",
                                   "transposition",
                                   "scan",
                                   "scatter",
+                                  "append",
                                   "rows",
                                   "elementwise",
                                   "peer-exchange"};
@@ -42,6 +43,7 @@ struct ParameterText {
   std::string operator()(const TiledProduct& s) const { return tile_text(s.tile); }
   std::string operator()(const TiledConvolution& s) const { return tile_text(s.tile); }
   std::string operator()(const Scan& s) const { return s.by_block ? " by block" : ""; }
+  std::string operator()(const Scatter& s) const { return s.in_place ? " in place" : ""; }
   std::string operator()(const Rows& s) const {
     return s.team == RowTeam::Thread ? "" : s.team == RowTeam::Warp ? " by warp" : " by block";
   }

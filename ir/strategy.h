@@ -87,8 +87,17 @@ struct Transposition {
 struct Scan {
   bool by_block = false;
 };
-/// The data is copied, then updates go where their indices say, in order.
-struct Scatter {};
+/// The data is copied, then updates go where their indices say, in order. In place: the result lies where the data
+/// does, and nothing is copied.
+struct Scatter {
+  bool in_place = false;
+};
+/// A result that grows along `axis` lies where its first part, parameter `state`, does: only the rows behind that part
+/// are written. A key-value cache is the common case: present = Concat(past, new).
+struct Append {
+  size_t state = 0;
+  size_t axis = 0;
+};
 /// Who takes the elements of a row: one thread, the threads of a warp, or those of a block.
 enum class RowTeam : uint8_t { Thread, Warp, Block };
 /// Reductions over the elements of a row, with what is computed before, between and behind them.
@@ -107,7 +116,7 @@ struct PlainLoops {
 
 using Strategy = std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution,
                               PlaneConvolution, PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct,
-                              TiledConvolution, Transposition, Scan, Scatter, Rows, Elementwise, PeerExchange>;
+                              TiledConvolution, Transposition, Scan, Scatter, Append, Rows, Elementwise, PeerExchange>;
 
 /// On a device short rows are a warp's, long ones a block's.
 inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }

@@ -51,8 +51,12 @@ class PlanInterpreter {
     while (machine_.error.empty() && advance()) {
     }
     PlanRun result;
-    if (machine_.error.empty())
+    if (machine_.error.empty()) {
       for (const Port& port : plan_.outputs) result.outputs.push_back(machine_.assemble_port(port));
+      for (const StateSlot& state : plan_.states)
+        for (const Port& port : plan_.inputs)
+          if (port.name == state.input) result.states.push_back(machine_.assemble_port(port));
+    }
     result.error = machine_.error;
     return result;
   }
@@ -327,7 +331,7 @@ PlanRun evaluate_plan(const Plan& plan, const std::vector<Tensor>& inputs, uint3
   try {
     return PlanInterpreter(plan, seed, invocation).run(inputs);
   } catch (const InternalError& error) {
-    return {{}, error.what()};
+    return {{}, {}, error.what()};
   }
 }
 

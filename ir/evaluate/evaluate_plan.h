@@ -11,6 +11,7 @@ namespace weftc {
 
 struct PlanRun {
   std::vector<Tensor> outputs;  // global, in the order of plan.outputs
+  std::vector<Tensor> states;   // what the next iteration would read, in the order of plan.states
   std::string error;            // "" when well: a deadlock, ranks that disagree, an access out of bounds
 };
 /// `inputs`: global, one for each port of plan.inputs. `seed` chooses, again and again, which stream of which rank goes

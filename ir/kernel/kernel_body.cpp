@@ -53,10 +53,16 @@ int64_t local_position(int64_t position, const TensorType& type, int dim, const 
   return position / parts_of(type, dim, mesh);
 }
 
-static IndexList expanded(const IndexList& index, const Dims& operand) {
-  IndexList at(operand.size());
-  const size_t offset = index.size() - operand.size();
-  for (size_t d = 0; d < operand.size(); ++d) at[d] = operand[d] == 1 ? IndexExpr(0) : index[offset + d];
+ValueId KernelBody::computed_value(size_t number) const {
+  const ValueId value = body.outputs()[number].value;
+  const Op& op = body.producer_op(value);
+  return op.kind == OpKind::AllGather ? op.inputs[0] : value;
+}
+
+IndexList broadcast_index(const IndexList& index, const Dims& dims) {
+  IndexList at(dims.size());
+  const size_t offset = index.size() - dims.size();
+  for (size_t d = 0; d < dims.size(); ++d) at[d] = dims[d] == 1 ? IndexExpr(0) : index[offset + d];
   return at;
 }
 
@@ -76,7 +82,7 @@ std::optional<IndexList> KernelBody::view_index(ValueId value, const IndexList& 
       for (size_t d = 0; d < index.size(); ++d) at[static_cast<size_t>(op.ints("perm")[d])] = index[d];
       return at;
     case OpKind::Expand:
-      return expanded(index, from_dims);
+      return broadcast_index(index, from_dims);
     case OpKind::Slice:
       for (int d = 0; d < type.ndim(); ++d)
         at[d] = index[d] * op.ints("steps")[d] + local_position(op.ints("starts")[d], type, d, kernel.mesh);

@@ -42,6 +42,8 @@ class KernelBody {
   /// The parameter of an Input, or of output `number`.
   size_t input_parameter(ValueId input) const;
   size_t output_parameter(size_t number) const { return body.inputs().size() + number; }
+  /// The value whose elements the kernel computes for output `number`: the one in front of a last all-gather.
+  ValueId computed_value(size_t number) const;
 
   /// Indices of a view's operand for those of its result; nothing for Concat and Pad, whose elements depend on where
   /// they are, and for what is no view.
@@ -56,6 +58,10 @@ class KernelBody {
  private:
   const int place_axes_;
 };
+
+/// The index of an operand of `dims` that is broadcast to the element `index` of a result (ONNX's multidirectional
+/// broadcasting: dimensions are matched from the last one, and those of extent 1 repeat).
+IndexList broadcast_index(const IndexList& index, const Dims& dims);
 
 /// The run-time extents of a body on a mesh, each once and without a name: counts, and valid elements of ragged slices.
 std::vector<RunExtent> run_extents_of(const Graph& body, const Mesh& mesh);

@@ -148,7 +148,8 @@ std::string ports_text(const Plan& plan) {
     text += format("input {}: {} in {}\n", port.name, type_text(port.type, port.mesh), plan.buffer(port.buffer).name);
   for (const Port& port : plan.outputs)
     text += format("output {}: {} in {}\n", port.name, type_text(port.type, port.mesh), plan.buffer(port.buffer).name);
-  for (const StateSlot& state : plan.states) text += format("state {} -> {}\n", state.input, state.output);
+  for (const StateSlot& state : plan.states)
+    text += format("state {} -> {}{}\n", state.input, state.output, state.in_place ? ", in place" : "");
   return text;
 }
 

@@ -31,7 +31,6 @@ class StorageChooser {
   void run() {
     for (const Port& port : plan_.inputs) fix_port(port);
     for (const Port& port : plan_.outputs) fix_port(port);
-    for (const StateSlot& state : plan_.states) fix(state.buffer);
     for (const TransferTable& table : plan_.transfers) fix(table.from), fix(table.to);
     for (size_t b = 0; b < plan_.buffers.size(); ++b)
       if (const Buffer& buffer = plan_.buffers[b]; buffer.window || buffer.life != Life::Run || buffer.type.ndim() < 3)

@@ -53,7 +53,7 @@ PlanDraft new_draft(const Module& module, const Target& target, Diags& diags) {
   plan.seed = module.seed;
   plan.per_rank = module.per_rank;
   plan.streams = {"compute"};
-  for (const State& state : module.states) plan.states.push_back({state.input, state.output, {}});
+  for (const State& state : module.states) plan.states.push_back({state.input, state.output, {}, {}, false, {}});
   make_programs(plan);
   return draft;
 }

@@ -67,6 +67,21 @@ std::vector<std::string> check_kernels(const Plan& plan) {
   return wrong;
 }
 
+std::vector<std::string> check_states(const Plan& plan) {
+  std::map<std::pair<uint32_t, uint32_t>, int> copies;
+  for_each_step_of(plan, [&](const Step& step) {
+    if (const auto* copy = std::get_if<CopyStep>(&step.what)) ++copies[{copy->from.index, copy->to.index}];
+  });
+  std::vector<std::string> wrong;
+  for (const StateSlot& state : plan.states) {
+    const int count = state.buffer ? copies[{state.next.index, state.buffer.index}] : 0;
+    if (state.buffer && count != (state.in_place ? 0 : 1))
+      wrong.push_back(format("state '{}' is {} and copied {} times", state.input,
+                             state.in_place ? "in place" : "not in place", count));
+  }
+  return wrong;
+}
+
 std::vector<std::string> check_weights(const Plan& plan) {
   std::vector<std::string> wrong;
   int64_t end = 0;

@@ -12,6 +12,8 @@ namespace weftc {
 std::vector<std::string> check_steps(const Plan& plan);
 /// Kernels read and write buffers in the storage that the buffers have.
 std::vector<std::string> check_kernels(const Plan& plan);
+/// Every state that the model reads is in place or copied by one step, not both.
+std::vector<std::string> check_states(const Plan& plan);
 /// Weights lie behind one another in their segments, and steps name weights that exist.
 std::vector<std::string> check_weights(const Plan& plan);
 /// Streams exist, and every signal that a step waits for is raised by a step.

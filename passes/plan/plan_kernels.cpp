@@ -120,13 +120,8 @@ std::string without_digits(const std::string& name) {
 }
 
 std::string kernel_name(PlanDraft& planning, const std::string& root) {
-  for (const std::string& name : {without_digits(root), legal(components(root))})
-    if (planning.kernel_names[name]++ == 0) return name;
-  const std::string full = legal(components(root));
-  for (int i = 2;; ++i) {
-    const std::string name = full + "_" + std::to_string(i);
-    if (planning.kernel_names[name]++ == 0) return name;
-  }
+  const std::string name = without_digits(root);
+  return planning.kernel_names[name]++ == 0 ? name : unique_kernel_name(planning, legal(components(root)));
 }
 
 /// The value's name without what it shares with the kernel's, and without numbers.
@@ -255,6 +250,13 @@ void renumber_weights(std::vector<Step>& steps, const std::vector<uint32_t>& now
 }
 
 }  // namespace
+
+std::string unique_kernel_name(PlanDraft& planning, const std::string& wanted) {
+  for (int i = 1;; ++i) {
+    const std::string name = i == 1 ? wanted : wanted + "_" + std::to_string(i);
+    if (planning.kernel_names[name]++ == 0) return name;
+  }
+}
 
 KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused, const std::vector<ValueMemory>& held) {
   Kernel kernel;

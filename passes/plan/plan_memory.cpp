@@ -1,125 +1,14 @@
-// Positions of buffers: live ranges over the order of steps, memory reused where they do not meet.
-//   A buffer's range spans its accesses; a loop that it outlives counts as one step (inputs and outputs outlive all).
-//   In loops on several streams chunks overlap, and so they do where a step touches the memory of other ranks, which
-//   are not in the same chunk: what belongs to such a loop is live all through it. Inputs, outputs and states do not
-//   share memory.
+// Positions of buffers: memory is reused where live ranges (live_ranges.h) do not meet.
+// Inputs, outputs and states do not share memory, but for a state that is updated in place (update_states.cpp).
 #include <algorithm>
-#include <set>
 
 #include "ir/base/check.h"
-#include "passes/plan/plan_events.h"
+#include "passes/plan/live_ranges.h"
 #include "passes/plan/plan_parts.h"
 
 namespace weftc {
 
 namespace {
-
-struct Range {
-  int first = INT32_MAX, last = -1;
-  bool used() const { return last >= 0; }
-  void add(int from, int to) { first = std::min(first, from), last = std::max(last, to); }
-  void add(const Range& other) { add(other.first, other.last); }
-};
-
-/// A loop or branch in the order of steps.
-struct Nest {
-  int parent;  // -1: none
-  Range range;
-  bool overlaps = false;  // chunks do
-};
-
-struct Use {
-  int at, nest;
-  size_t block;
-  int stream;
-};
-
-class Ranges {
- public:
-  explicit Ranges(const Plan& plan) : plan_(plan), uses_(plan.buffers.size()), is_port_(plan.buffers.size()) {
-    for (const auto* ports : {&plan.inputs, &plan.outputs})
-      for (const Port& port : *ports) {
-        is_port_[port.buffer.index] = true;
-        for (BufferId count : port.counts)
-          if (count) is_port_[count.index] = true;
-      }
-    names_.push_back("input");
-    for (block_ = 0; block_ < plan.blocks.size(); ++block_) walk(plan.blocks[block_].steps, -1);
-    names_.push_back("output");
-  }
-
-  /// Position of the step behind the last one.
-  int end() const { return static_cast<int>(names_.size()) - 1; }
-
-  Range of(size_t buffer) const {
-    Range range;
-    const std::vector<Use>& uses = uses_[buffer];
-    if (uses.empty()) return range;
-    // What all micro-batches write parts of lives while the blocks run again and again.
-    if (plan_.micro_batches > 1 && plan_.buffers[buffer].life == Life::Run) range.add(1, end() - 1);
-    for (const Use& use : uses)  // blocks follow one another in an order of their own
-      if (use.block != uses[0].block || (plan_.blocks.size() > 1 && use.stream)) range.add(1, end() - 1);
-    if (range.used()) return range;
-    int home = is_port_[buffer] ? -1 : uses[0].nest;
-    for (const Use& use : uses) home = common(home, use.nest);
-    for (const Use& use : uses) {
-      const int child = child_of(home, use.nest);
-      if (child >= 0)
-        range.add(nests_[child].range);
-      else
-        range.add(use.at, use.at);
-    }
-    for (int nest = home; nest >= 0; nest = nests_[nest].parent)
-      if (nests_[nest].overlaps) range.add(nests_[nest].range);
-    return range;
-  }
-  std::string text(const Range& range) const { return names_[range.first] + " .. " + names_[range.last]; }
-
- private:
-  void walk(const std::vector<Step>& steps, int nest) {
-    for (const Step& step : steps) {
-      const int at = static_cast<int>(names_.size());
-      names_.push_back(step.name);
-      for (const Access& access : step.accesses) uses_[access.buffer.index].push_back({at, nest, block_, step.stream});
-      const auto bodies = bodies_of(step);
-      if (bodies.empty()) continue;
-      const int own = static_cast<int>(nests_.size());
-      nests_.push_back({nest, {}, false});
-      if (std::holds_alternative<LoopStep>(step.what))  // its condition and count are read again before each trip
-        for (const Access& access : step.accesses) uses_[access.buffer.index].push_back({at, own, block_, step.stream});
-      std::set<int> streams;
-      bool meets_ranks = false;
-      for (const auto* body : bodies) {
-        walk(*body, own);
-        for (const Step& inner : *body) {
-          streams.insert(inner.stream);
-          meets_ranks |= !barrier_axes(plan_, inner).empty();
-        }
-      }
-      nests_[own].range.add(at, static_cast<int>(names_.size()) - 1);
-      nests_[own].overlaps = streams.size() > 1 || meets_ranks;
-    }
-  }
-  int common(int a, int b) const {
-    std::set<int> above{-1};
-    for (; a >= 0; a = nests_[a].parent) above.insert(a);
-    while (!above.contains(b)) b = nests_[b].parent;
-    return b;
-  }
-  /// The nest right inside `home` that holds `nest`; -1 if they are equal.
-  int child_of(int home, int nest) const {
-    int child = -1;
-    for (; nest != home; nest = nests_[nest].parent) child = nest;
-    return child;
-  }
-
-  const Plan& plan_;
-  std::vector<std::string> names_;
-  std::vector<Nest> nests_;
-  std::vector<std::vector<Use>> uses_;
-  std::vector<bool> is_port_;
-  size_t block_ = 0;
-};
 
 class BufferPlanner {
  public:
@@ -132,7 +21,8 @@ class BufferPlanner {
   }
 
   void run() {
-    join_states(plan_.states);
+    for (const StateSlot& state : plan_.states)
+      if (state.in_place) join(static_cast<int>(state.next.index), static_cast<int>(state.buffer.index));
     for (const Block& block : plan_.blocks) join_reductions(block.steps, false);
     for (Program& program : plan_.programs) {
       program.positions.assign(plan_.buffers.size(), {});
@@ -158,29 +48,6 @@ class BufferPlanner {
       range_[port.buffer.index].add(ranges_.end(), ranges_.end());
       for (BufferId count : port.counts)
         if (count) range_[count.index].add(ranges_.end(), ranges_.end());
-    }
-  }
-
-  const Port* find_port(const std::vector<Port>& ports, const std::string& name) const {
-    for (const Port& port : ports)
-      if (port.name == name) return &port;
-    return nullptr;
-  }
-
-  /// A state is updated in place if every read of the old value precedes the write of the new one.
-  void join_states(std::vector<StateSlot>& states) {
-    std::set<uint32_t> taken;
-    for (StateSlot& state : states) {
-      const Port *in = find_port(plan_.inputs, state.input), *out = find_port(plan_.outputs, state.output);
-      if (!in || !out) continue;
-      state.buffer = in->buffer;
-      Buffer &from = plan_.buffers[in->buffer.index], &to = plan_.buffers[out->buffer.index];
-      from.life = Life::State;
-      const bool shared =
-          std::any_of(plan_.inputs.begin(), plan_.inputs.end(), [&](const Port& p) { return p.buffer == out->buffer; });
-      if (shared || !taken.insert(out->buffer.index).second || from.bytes != to.bytes) continue;
-      if (ranges_.of(in->buffer.index).last >= range_[out->buffer.index].first) continue;
-      join(static_cast<int>(out->buffer.index), static_cast<int>(in->buffer.index));
     }
   }
 
@@ -276,9 +143,9 @@ class BufferPlanner {
   }
 
   Plan& plan_;
-  Ranges ranges_;
+  LiveRanges ranges_;
   std::vector<int> same_as_;
-  std::vector<Range> range_;
+  std::vector<LiveRange> range_;
 };
 
 }  // namespace

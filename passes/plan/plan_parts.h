@@ -33,12 +33,16 @@ struct PlanDraft {
 
 /// The kernel of a Fused op whose operands and results lie as `held` says (inputs, then outputs).
 KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused, const std::vector<ValueMemory>& held);
+/// `wanted`, or that with a number behind it, which no other kernel has.
+std::string unique_kernel_name(PlanDraft& planning, const std::string& wanted);
 /// The weight that parameter `number` of the kernel reads, not yet packed.
 WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kernel& kernel, size_t parameter);
 /// Chooses how each kernel is computed, and with that how its weights are packed.
 void choose_kernels(PlanDraft& planning);
 /// Chooses how buffers lie in memory, by what the kernels want that read and write them.
 void choose_storage(PlanDraft& planning);
+/// Decides which states are updated in place, and writes the steps that copy the others.
+void update_states(PlanDraft& planning);
 /// Warns of ranks that hold no element of a value.
 void warn_of_idle_ranks(PlanDraft& planning);
 /// Packs weights as kernels want them; segments, offsets and order; renumbers them.
@@ -63,7 +67,7 @@ void order_transfers(Plan& plan, Independence independence);
 /// Loops that are one kernel wait and raise inside of it; reports steps that cannot be in one.
 void enter_kernels(Plan& plan, Diags& diags);
 
-/// States in place, live ranges, positions and programs.
+/// Live ranges, positions and programs.
 void place_buffers(PlanDraft& planning);
 
 }  // namespace weftc

@@ -52,13 +52,13 @@ class StepWriter {
   /// One block, or one a stage.
   void make_blocks() {
     if (!module_.pipeline) {
-      p_.plan.blocks.push_back({"run", PlaceId{0}, {}});
+      p_.plan.blocks.push_back({"run", PlaceId{0}, {}, false});
       p_.plan.order = {{0, 0}};
       return;
     }
     const Pipeline& pipeline = *module_.pipeline;
     p_.plan.micro_batches = pipeline.micro_batches;
-    for (const std::string& stage : pipeline.stages) p_.plan.blocks.push_back({stage, PlaceId{}, {}});
+    for (const std::string& stage : pipeline.stages) p_.plan.blocks.push_back({stage, PlaceId{}, {}, false});
     for (const Pipeline::Entry& entry : pipeline.order) p_.plan.order.push_back({entry.stage, entry.micro_batch});
   }
 

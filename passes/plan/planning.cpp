@@ -17,6 +17,8 @@ constexpr PlanningStep kPlanning[] = {
      choose_kernels, check_kernels},
     {"choose-storage", "buffers lie in memory as the kernels want that read and write them", choose_storage,
      check_kernels},
+    {"update-states", "every state is updated in place, or copied by the last steps of an iteration", update_states,
+     check_states},
     {"place-weights", "every weight has an offset in a segment", place_weights, check_weights},
     {"order-steps", "steps have streams, signals and waits; buffers have as many instances as are in use at once",
      order_steps, check_order},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/kernel/in_place.h"
 #include "ir/plan_walk.h"
 
 namespace weftc {
@@ -34,19 +35,31 @@ struct Touch {
   Part part;
 };
 
-bool is_apart(const Touch& a, const Touch& b) {
-  if (a.buffer != b.buffer || a.instance != b.instance) return false;
-  for (const PlacedDigit& x : a.part)
-    for (const PlacedDigit& y : b.part)
+bool is_apart(const Part& a, const Part& b) {
+  for (const PlacedDigit& x : a)
+    for (const PlacedDigit& y : b)
       if (x.same_key(y) && x.coordinate != y.coordinate) return true;
   return false;
+}
+
+bool is_apart(const Touch& a, const Touch& b) {
+  return a.buffer == b.buffer && a.instance == b.instance && is_apart(a.part, b.part);
 }
 
 /// Bytes between two boundaries of buffers.
 struct Piece {
   int64_t owner = -1;  // buffer whose value it holds
   int64_t instance = 0;
-  std::vector<Touch> touches;
+  int64_t before = -1;            // a buffer of the same type that the owner takes the place of, part by part
+  std::vector<Part> overwritten;  // those parts
+
+  /// Whether what `read` means is here: its own value, or a part of what is being replaced that is not yet.
+  bool holds(const Touch& read) const {
+    if (owner == read.buffer) return instance == read.instance;
+    return before == read.buffer && std::all_of(overwritten.begin(), overwritten.end(),
+                                                [&](const Part& part) { return is_apart(part, read.part); });
+  }
+  std::vector<Touch> touches = {};
 };
 
 /// One memory (own or window) of one rank.
@@ -124,6 +137,12 @@ class Walk {
     return instance;
   }
 
+  /// A copy into a state makes its next value, which no step of this iteration is to read.
+  bool is_next_state(const Step& step, const Access& access) const {
+    return access.write && std::holds_alternative<CopyStep>(step.what) &&
+           plan_.buffer(access.buffer).life == Life::State;
+  }
+
   Part part_of(const Access& access, const Event& event, PlaceId place) const {
     Part part;
     const int place_axes = static_cast<int>(plan_.places[place.index].mesh.size());
@@ -147,7 +166,7 @@ class Walk {
                         event.start,
                         event.end,
                         access.buffer.index,
-                        instance_of(buffer, event),
+                        is_next_state(*event.step, access) ? 1 : instance_of(buffer, event),
                         write,
                         !write || (access.accumulate && !event.chunks.empty() && event.chunks.back() > 0),
                         exchanged,
@@ -172,7 +191,7 @@ class Walk {
     const auto [first, last] = pieces_of(m, rank, touch.buffer, touch.instance);
     for (size_t p = first; p < last; ++p) {
       check_races(m.pieces[p], touch, rank);
-      if (touch.reads && (m.pieces[p].owner != touch.buffer || m.pieces[p].instance != touch.instance))
+      if (touch.reads && !m.pieces[p].holds(touch))
         wrong_.insert(
             format("{} reads '{}' after it was overwritten", name(touch.event), plan_.buffers[touch.buffer].name));
       if (touch.write) overwrite(m, m.pieces[p], touch);
@@ -181,10 +200,19 @@ class Walk {
     if (touch.write) m.written[{touch.buffer, touch.instance}].insert(touch.part);
   }
 
-  /// Another value in a piece of its memory: what was written of the old one is not whole any more.
+  /// Another value in a piece of its memory: what was written of the old one is not whole any more. A kernel that
+  /// updates in place a part at a time leaves the other parts as they are.
   void overwrite(Memory& m, Piece& piece, const Touch& touch) {
-    if (piece.owner >= 0 && (piece.owner != touch.buffer || piece.instance != touch.instance))
-      m.written.erase({static_cast<uint32_t>(piece.owner), piece.instance});
+    const bool is_new = piece.owner != touch.buffer || piece.instance != touch.instance;
+    if (is_new) {
+      const bool by_parts =
+          piece.owner >= 0 && !touch.part.empty() &&
+          is_in_place(*events_.events[touch.event].step, static_cast<uint32_t>(piece.owner), touch.buffer);
+      piece.before = by_parts ? piece.owner : -1;
+      piece.overwritten.clear();
+      if (piece.owner >= 0 && !by_parts) m.written.erase({static_cast<uint32_t>(piece.owner), piece.instance});
+    }
+    if (piece.before >= 0) piece.overwritten.push_back(touch.part);
     piece.owner = touch.buffer;
     piece.instance = touch.instance;
   }
@@ -193,10 +221,27 @@ class Walk {
     const bool same_kernel = a.exchanged && b.exchanged && a.end == b.end;  // its ranks touch their own slices
     if (a.event != b.event)
       return (same_kernel && a.buffer == b.buffer) || (a.start == b.start && a.end == b.end && a.start == a.end);
-    if (a.buffer == b.buffer) return true;
-    // In place: only where each element is read before it is written.
-    const auto* what = std::get_if<CollectiveStep>(&events_.events[a.event].step->what);
-    return what && what->kind == OpKind::AllReduce;
+    return a.buffer == b.buffer || is_in_place(*events_.events[a.event].step, a.buffer, b.buffer);
+  }
+
+  /// One step may read a buffer and write another one in the same memory only where it reads each element before it
+  /// writes it.
+  bool is_in_place(const Step& step, uint32_t a, uint32_t b) const {
+    if (const auto* what = std::get_if<CollectiveStep>(&step.what)) return what->kind == OpKind::AllReduce;
+    const auto* launch = std::get_if<LaunchStep>(&step.what);
+    if (!launch) return false;
+    const Kernel& kernel = plan_.kernel(launch->kernel);
+    const KernelBody body(kernel, plan_.places[kernel.place.index].mesh.size());
+    const size_t inputs = kernel.body.inputs().size();
+    bool meets = false;
+    for (size_t i = 0; i < inputs; ++i)
+      for (size_t o = inputs; o < launch->operands.size(); ++o) {
+        const BufferId from = launch->operands[i].buffer, to = launch->operands[o].buffer;
+        if (!from || !to || std::minmax(from.index, to.index) != std::minmax(a, b)) continue;
+        meets = true;
+        if (!updates_in_place(body, i, o - inputs)) return false;
+      }
+    return meets;
   }
 
   void check_races(const Piece& piece, const Touch& touch, int rank) {
@@ -297,6 +342,42 @@ class Walk {
         if (!is_state && !holds(rank, port.buffer))
           wrong_.insert(format("input '{}' is overwritten on rank {}", port.name, rank));
       });
+    }
+    check_states();
+  }
+
+  /// Where a state is read next lies what was made of it: in place, or copied there by the last write; its run-time
+  /// lengths too, of which states may share one.
+  void check_states() {
+    std::map<uint32_t, std::set<uint32_t>> next;  // buffers by the one whose next value they are
+    const auto port_of = [](const std::vector<Port>& ports, const std::string& name) {
+      return std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.name == name; });
+    };
+    for (const StateSlot& state : plan_.states) {
+      if (!state.buffer) continue;
+      next[state.buffer.index].insert(state.next.index);
+      const auto in = port_of(plan_.inputs, state.input), out = port_of(plan_.outputs, state.output);
+      for (size_t d = 0; d < in->counts.size(); ++d)
+        if (in->counts[d] && in->counts[d] != out->counts[d]) next[in->counts[d].index].insert(out->counts[d].index);
+    }
+    for (const auto& [buffer, from] : next)
+      for_each_holder(plan_.buffers[buffer].place, [&](int rank) { check_state(buffer, from, rank); });
+  }
+
+  void check_state(uint32_t state, const std::set<uint32_t>& next, int rank) {
+    Memory& m = memory(rank, plan_.buffers[state].window);
+    const auto is_copy = [&](const Touch& touch) {
+      const auto* copy = std::get_if<CopyStep>(&events_.events[touch.event].step->what);
+      return touch.write && copy && copy->to.index == state && next.contains(copy->from.index);
+    };
+    const auto [first, last] = pieces_of(m, rank, state, 0);
+    for (size_t p = first; p < last; ++p) {
+      const Piece& piece = m.pieces[p];
+      const bool is_copied = piece.owner == state && piece.instance == 1 &&
+                             std::any_of(piece.touches.begin(), piece.touches.end(), is_copy);
+      if (!is_copied && !next.contains(static_cast<uint32_t>(piece.owner)))
+        wrong_.insert(
+            format("'{}' is not what the next iteration is to read on rank {}", plan_.buffers[state].name, rank));
     }
   }
 

@@ -135,10 +135,6 @@ void CudaState::flush(const Range& range) {
 void CudaState::fetch(const Range& range) {
   copy_now(at(range), device_at(*this, range), range.bytes, cudaMemcpyDeviceToHost);
 }
-void CudaState::copy(const Range& to, const Range& from) {
-  copy_now(device_at(*this, to), device_at(*this, from), to.bytes, cudaMemcpyDeviceToDevice);
-}
-
 void CudaState::poison(const std::vector<Range>& keep) {
   for (const Range& range : keep) fetch(range);
   if (program.own_bytes > 0) check_cuda(cudaMemsetAsync(own, 0xff, size_t(program.own_bytes), streams[0]), "poisoning");

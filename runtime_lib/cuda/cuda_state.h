@@ -59,7 +59,6 @@ struct CudaState final : RankBase {
   char* at(const Range& range) const override;
   void flush(const Range& range) override;
   void fetch(const Range& range) override;
-  void copy(const Range& to, const Range& from) override;
   void check_stalled() const override;
   const std::vector<Event>& trace(int stream) const override { return traces_[size_t(stream)]; }
   void clear_trace() override;

@@ -55,16 +55,14 @@ RankOptions rank_options(const Options& options, int rank, int threads) {
           .link = options.link};
 }
 
-/// One invocation; returns its milliseconds, uploads not counted.
+/// One invocation; returns its milliseconds, from inputs that lie in their buffers to states that the next one reads.
 double invoke(RankBase& rank, Inputs& inputs, States& states, int invocation) {
   if (rank.options.poison) rank.poison(states.ranges());
-  inputs.upload(invocation, states.lengths());
+  inputs.upload(invocation, states.lengths(inputs));
   rank.barrier();
   const int64_t begin = now_ns();
   rank.iterate();
-  const double ms = double(now_ns() - begin) / 1e6;
-  states.advance();
-  return ms;
+  return double(now_ns() - begin) / 1e6;
 }
 
 /// Computation alone and communication alone, in turns with the whole: a machine that slows down slows all three. The

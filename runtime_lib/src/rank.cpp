@@ -49,8 +49,6 @@ RankState::~RankState() {
 
 char* RankState::at(const Range& range) const { return (range.in_window ? world.window(rank) : own) + range.offset; }
 
-void RankState::copy(const Range& to, const Range& from) { memcpy(at(to), at(from), size_t(to.bytes)); }
-
 void RankState::walk(int stream) {
   const Portion of_stream = program.streams[size_t(stream)].parallel ? Portion::Computation : Portion::Communication;
   if (portion != Portion::Whole && portion != of_stream) return;

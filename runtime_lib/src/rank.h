@@ -39,7 +39,6 @@ struct RankState final : RankBase {
   void iterate() override;
   void poison(const std::vector<Range>& keep) override;
   char* at(const Range& range) const override;
-  void copy(const Range& to, const Range& from) override;
   /// Throws where the step to stall in has not come.
   void check_stalled() const override;
   const std::vector<Event>& trace(int stream) const override { return walks[size_t(stream)].trace; }

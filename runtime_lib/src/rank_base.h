@@ -67,8 +67,6 @@ struct RankBase {
   /// After writing at(range), and before reading it.
   virtual void flush(const Range&) {}
   virtual void fetch(const Range&) {}
-  /// Copies between equally long ranges.
-  virtual void copy(const Range& to, const Range& from) = 0;
   virtual void check_stalled() const = 0;
   /// What a stream has run since clear_trace.
   virtual const std::vector<Event>& trace(int stream) const = 0;

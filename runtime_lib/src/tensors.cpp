@@ -97,6 +97,13 @@ void Inputs::upload(int invocation, std::vector<Length> known) {
   loaded_ = invocation;
 }
 
+bool Inputs::have_length_at(int64_t offset) const {
+  return std::any_of(inputs_.begin(), inputs_.end(), [&](const Input& input) {
+    const std::span<const Bound> bounds = input.view.port.layout.bounds;
+    return std::any_of(bounds.begin(), bounds.end(), [&](const Bound& bound) { return bound.count.offset == offset; });
+  });
+}
+
 static Part initial_part(const RankBase& rank, const PortView& view, const Options& options) {
   if (!options.load_state.empty()) return load_part(view, state_file(options.load_state, view.port.name));
   Part part{std::vector<char>(size_t(view.bytes())), std::vector<int64_t>(view.port.layout.bounds.size(), 0)};
@@ -111,7 +118,7 @@ States::States(RankBase& rank, const Options& options) : rank_(rank) {
   for (const State& state : rank.executable.states) {
     const Port* read = find_port(rank.program.inputs, state.input);
     if (read == nullptr || !holds(rank.program, *read, rank.rank)) continue;
-    StateTensor held{PortView(*read, rank.rank), find_port(rank.program.outputs, state.output), {}};
+    StateTensor held{PortView(*read, rank.rank), {}};
     held.initial = initial_part(rank, held.view, options);
     states_.push_back(std::move(held));
   }
@@ -121,25 +128,12 @@ void States::reset() {
   for (const StateTensor& state : states_) store_part(rank_, state.view, state.initial);
 }
 
-void States::advance() {
-  for (const StateTensor& state : states_) {
-    if (state.written == nullptr) continue;
-    const Port &read = state.view.port, &written = *state.written;
-    if (read.in_window != written.in_window || read.offset != written.offset)
-      rank_.copy(range_of(state.view), {written.in_window, written.offset, state.view.bytes()});
-    for (size_t b = 0; b < read.layout.bounds.size(); ++b) {
-      const int64_t length = length_of(rank_, written.layout.bounds[b]);
-      check_length(written, written.layout.bounds[b], length);
-      set_length(rank_, read.layout.bounds[b], length);
-    }
-  }
-}
-
-std::vector<Length> States::lengths() const {
+std::vector<Length> States::lengths(const Inputs& inputs) const {
   std::vector<Length> out;
   for (const StateTensor& state : states_)
     for (const Bound& bound : state.view.port.layout.bounds)
-      out.push_back({bound.count.offset, length_of(rank_, bound), state.view.port.name});
+      if (inputs.have_length_at(bound.count.offset))
+        out.push_back({bound.count.offset, length_of(rank_, bound), state.view.port.name});
   return out;
 }
 

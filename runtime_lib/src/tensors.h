@@ -28,6 +28,8 @@ class Inputs {
   /// Puts the inputs of an invocation into their buffers (a program may have written over them). `known`: what the
   /// states say of lengths that they share with inputs.
   void upload(int invocation, std::vector<Length> known);
+  /// Whether the length of a dimension of some input lies there.
+  bool have_length_at(int64_t offset) const;
 
  private:
   struct Input {
@@ -50,17 +52,15 @@ class States {
   States(RankBase& rank, const Options& options);
   /// Puts the initial values into the buffers.
   void reset();
-  /// After an invocation: what was written becomes what is read next.
-  void advance();
-  /// What the next invocation reads.
-  std::vector<Length> lengths() const;
+  /// What the next iteration reads, of the lengths that `inputs` share with states: the others need not leave the
+  /// device.
+  std::vector<Length> lengths(const Inputs& inputs) const;
   /// The memory that poisoning leaves alone.
   std::vector<Range> ranges() const;
 
  private:
   struct StateTensor {
     PortView view;
-    const Port* written;
     Part initial;
   };
   RankBase& rank_;

@@ -66,10 +66,10 @@ inline std::vector<Tensor> port_inputs(const Plan& plan) {
 }
 
 inline bool same_outputs(const PlanRun& a, const PlanRun& b) {
-  if (a.error != b.error || a.outputs.size() != b.outputs.size()) return false;
-  for (size_t i = 0; i < a.outputs.size(); ++i)
-    if (!same_elements(a.outputs[i], b.outputs[i])) return false;
-  return true;
+  const auto same = [](const std::vector<Tensor>& x, const std::vector<Tensor>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), same_elements);
+  };
+  return a.error == b.error && same(a.outputs, b.outputs) && same(a.states, b.states);
 }
 
 inline const char* const kMlp = R"(<ir_version: 8, opset_import: ["" : 20]>

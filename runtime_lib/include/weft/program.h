@@ -93,8 +93,8 @@ struct Port {
 };
 
 /// An input and an output of equal type and layout that are one state across invocations. It starts from zero, the
-/// port's initialiser, or --load-state; where the two ports have different buffers, the runtime copies after each
-/// invocation.
+/// port's initialiser, or --load-state. The program leaves the next value in the input's buffer: it updates it there,
+/// or its last steps copy it.
 struct State {
   const char* input;
   const char* output;

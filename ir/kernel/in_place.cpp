@@ -1,0 +1,166 @@
+#include "ir/kernel/in_place.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "ir/base/contains.h"
+#include "ir/op_def.h"
+
+namespace weftc {
+
+namespace {
+
+/// Strategies that compute an element at once, loading all that it needs before it is stored and nothing later; or a
+/// row: its reductions first, then its elements.
+bool computes_by_element(const Strategy& strategy) {
+  return std::holds_alternative<Elementwise>(strategy) || std::holds_alternative<Rows>(strategy) ||
+         std::holds_alternative<PeerExchange>(strategy) || std::holds_alternative<Append>(strategy) ||
+         std::holds_alternative<Scatter>(strategy);
+}
+
+/// Follows the reads of one parameter from element `element` of an output.
+class OperandReads {
+ public:
+  OperandReads(const KernelBody& body, size_t operand, const Dims& dims, const IndexList& element, IndexExpr at)
+      : body_(body),
+        graph_(body.body),
+        operand_(operand),
+        dims_(dims),
+        element_(element),
+        at_(std::move(at)),
+        depends_(graph_.value_capacity(), false) {
+    depends_[graph_.inputs()[operand].index] = true;
+    for (OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      const bool depends =
+          std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return v && depends_[v.index]; });
+      for (ValueId v : op.outputs) depends_[v.index] = depends_[v.index] || depends;
+    }
+  }
+
+  bool reach(ValueId value) const { return depends_[value.index]; }
+
+  /// The index of the element's row in a result of `dims` that has an element for each row; nothing if it is not such.
+  std::optional<IndexList> row_of(const Dims& dims) const {
+    const Op* reduction = first_reduction();
+    if (!reduction || body_.dims(reduction->inputs[0]) != dims_) return {};
+    IndexList kept, full;
+    Dims kept_dims, full_dims;
+    for (size_t d = 0; d < dims_.size(); ++d) {
+      const bool is_reduced = contains(reduction->ints("axes"), static_cast<int64_t>(d));
+      full.push_back(is_reduced ? IndexExpr(0) : element_[d]);
+      full_dims.push_back(is_reduced ? 1 : dims_[d]);
+      if (!is_reduced) kept.push_back(element_[d]), kept_dims.push_back(dims_[d]);
+    }
+    return dims == kept_dims ? std::optional(kept) : dims == full_dims ? std::optional(full) : std::nullopt;
+  }
+
+  /// Whether element `index` of a value needs the operand at the element's own position only, or is what the element's
+  /// own row is reduced to.
+  bool are_own(ValueId value, const IndexList& index) {
+    if (!value || !reach(value)) return true;
+    // An element that is asked for again has been found to be right, or the answer is no already.
+    if (!seen_.insert({value.index, linear_index(index, body_.dims(value)).text()}).second) return true;
+    const Op& op = graph_.producer_op(value);
+    switch (category(op)) {
+      case Category::Source:
+        return body_.offset(body_.kernel.parameters[operand_], index) == at_;
+      case Category::Pointwise:
+        return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) {
+          return !v || are_own(v, broadcast_index(index, body_.dims(v)));
+        });
+      case Category::View:
+        return view_is_own(value, op, index);
+      case Category::Index:
+        return scatter_is_own(op, index);
+      case Category::Reduction:
+        return reduction_is_own(op, index);
+      default:
+        return false;
+    }
+  }
+
+ private:
+  /// An element outside of the operand that is chosen is not used, wherever it is read from.
+  bool view_is_own(ValueId value, const Op& op, const IndexList& index) {
+    if (op.kind == OpKind::Concat) {
+      const bool is_first = reach(op.inputs[0]);
+      return is_first && are_own(op.inputs[0], index) &&
+             std::none_of(op.inputs.begin() + 1, op.inputs.end(), [&](ValueId v) { return reach(v); });
+    }
+    const std::optional<IndexList> from = body_.view_index(value, index);
+    return from && are_own(op.inputs[0], *from);
+  }
+
+  /// The data of a scatter stay where they are; its indices and updates are read by whoever writes an element.
+  bool scatter_is_own(const Op& op, const IndexList& index) {
+    if (op.kind != OpKind::ScatterElements && op.kind != OpKind::ScatterND) return false;
+    return !reach(op.inputs[1]) && !reach(op.inputs[2]) && are_own(op.inputs[0], index);
+  }
+
+  /// Kernels of rows reduce over the dimensions of their first reduction, all elements of a row before one is stored.
+  bool reduction_is_own(const Op& op, const IndexList& index) {
+    const Op* first = first_reduction();
+    if (!op.has("axes") || op.ints("axes") != first->ints("axes") || body_.dims(op.inputs[0]) != dims_) return false;
+    const std::optional<IndexList> row = row_of(body_.dims(op.outputs[0]));
+    return row && index == *row && are_own(op.inputs[0], element_);
+  }
+  const Op* first_reduction() const {
+    for (OpId id : graph_.order())
+      if (const Op& op = graph_.op(id); category(op) == Category::Reduction && op.has("axes") && !op.ints("axes").empty())
+        return &op;
+    return nullptr;
+  }
+
+  const KernelBody& body_;
+  const Graph& graph_;
+  const size_t operand_;
+  const Dims& dims_;
+  const IndexList& element_;
+  const IndexExpr at_;  // of the element, in the output's memory
+  std::vector<bool> depends_;
+  std::set<std::pair<uint32_t, std::string>> seen_;
+};
+
+IndexList element_of(const Dims& dims) {
+  IndexList index;
+  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("o" + std::to_string(d), 0, dims[d] - 1));
+  return index;
+}
+
+}  // namespace
+
+bool updates_in_place(const KernelBody& body, size_t operand, size_t output) {
+  const Kernel& kernel = body.kernel;
+  const Parameter &from = kernel.parameters[operand], &to = kernel.parameters[body.output_parameter(output)];
+  if (from.window || to.window || from.weight || from.type.dtype != to.type.dtype) return false;
+  if (!computes_by_element(kernel.strategy) || (kernel.in_chunks && !computes_by_element(*kernel.in_chunks)))
+    return false;
+  const Dims dims = body.dims(body.computed_value(output));
+  if (element_count(dims) == 0) return false;
+  const IndexList element = element_of(dims);
+  OperandReads reads(body, operand, dims, element, body.offset(to, element));
+  for (size_t o = 0; o < body.body.outputs().size(); ++o) {
+    const ValueId value = body.computed_value(o);
+    if (!reads.reach(value)) continue;
+    // Outputs of one shape are stored in one loop, and those with an element a row in front of it; others in a loop
+    // before or behind it.
+    const std::optional<IndexList> own = body.dims(value) == dims ? element : reads.row_of(body.dims(value));
+    if (!own || !reads.are_own(value, *own)) return false;
+  }
+  return true;
+}
+
+std::optional<size_t> appended_axis(const KernelBody& body, size_t operand) {
+  if (body.body.outputs().size() != 1 || !std::holds_alternative<Elementwise>(body.kernel.strategy) ||
+      body.kernel.in_chunks)
+    return {};
+  const Op& op = body.body.producer_op(body.body.outputs()[0].value);
+  if (op.kind != OpKind::Concat || !updates_in_place(body, operand, 0)) return {};
+  const size_t axis = static_cast<size_t>(op.integer("axis"));
+  const bool has_length = body.run_extent_of(body.body.type(op.inputs[0]), static_cast<int>(axis)).has_value();
+  return has_length ? std::optional(axis) : std::nullopt;
+}
+
+}  // namespace weftc

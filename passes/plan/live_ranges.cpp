@@ -1,0 +1,90 @@
+#include "passes/plan/live_ranges.h"
+
+#include <set>
+
+#include "ir/base/contains.h"
+#include "ir/plan_walk.h"
+
+namespace weftc {
+
+LiveRanges::LiveRanges(const Plan& plan) : plan_(plan), uses_(plan.buffers.size()), is_port_(plan.buffers.size()) {
+  for (const auto* ports : {&plan.inputs, &plan.outputs})
+    for (const Port& port : *ports) {
+      is_port_[port.buffer.index] = true;
+      for (BufferId count : port.counts)
+        if (count) is_port_[count.index] = true;
+    }
+  names_.push_back("input");
+  for (block_ = 0; block_ < plan.blocks.size(); ++block_) walk(plan.blocks[block_].steps, -1);
+  names_.push_back("output");
+}
+
+LiveRange LiveRanges::of(size_t buffer, const std::vector<const Step*>& except) const {
+  LiveRange range;
+  std::vector<Use> uses;
+  for (const Use& use : uses_[buffer])
+    if (!contains(except, use.step)) uses.push_back(use);
+  if (uses.empty()) return range;
+  // What all micro-batches write parts of lives while the blocks run again and again.
+  const Life life = plan_.buffers[buffer].life;
+  if (plan_.micro_batches > 1 && (life == Life::Run || life == Life::State)) range.add(1, end() - 1);
+  for (const Use& use : uses)  // blocks follow one another in an order of their own
+    if (use.block != uses[0].block || (plan_.blocks.size() > 1 && use.stream)) range.add(1, end() - 1);
+  if (range.used()) return range;
+  int home = is_port_[buffer] ? -1 : uses[0].nest;
+  for (const Use& use : uses) home = common(home, use.nest);
+  for (const Use& use : uses) {
+    const int child = child_of(home, use.nest);
+    if (child >= 0)
+      range.add(nests_[child].range);
+    else
+      range.add(use.at, use.at);
+  }
+  for (int nest = home; nest >= 0; nest = nests_[nest].parent)
+    if (nests_[nest].overlaps) range.add(nests_[nest].range);
+  return range;
+}
+
+void LiveRanges::walk(const std::vector<Step>& steps, int nest) {
+  for (const Step& step : steps) {
+    const int at = static_cast<int>(names_.size());
+    names_.push_back(step.name);
+    for (const Access& access : step.accesses)
+      uses_[access.buffer.index].push_back({at, nest, block_, step.stream, &step});
+    const auto bodies = bodies_of(step);
+    if (bodies.empty()) continue;
+    const int own = static_cast<int>(nests_.size());
+    nests_.push_back({nest, {}, false});
+    if (std::holds_alternative<LoopStep>(step.what))  // its condition and count are read again before each trip
+      for (const Access& access : step.accesses)
+        uses_[access.buffer.index].push_back({at, own, block_, step.stream, &step});
+    std::set<int> streams;
+    bool meets_ranks = false;
+    for (const auto* body : bodies) {
+      walk(*body, own);
+      for (const Step& inner : *body) {
+        streams.insert(inner.stream);
+        meets_ranks |= !barrier_axes(plan_, inner).empty();
+      }
+    }
+    nests_[own].range.add(at, static_cast<int>(names_.size()) - 1);
+    nests_[own].overlaps = streams.size() > 1 || meets_ranks;
+  }
+}
+
+/// The innermost nest that holds both; -1: none does.
+int LiveRanges::common(int a, int b) const {
+  std::set<int> above{-1};
+  for (; a >= 0; a = nests_[a].parent) above.insert(a);
+  while (!above.contains(b)) b = nests_[b].parent;
+  return b;
+}
+
+/// The nest right inside `home` that holds `nest`; -1 if they are equal.
+int LiveRanges::child_of(int home, int nest) const {
+  int child = -1;
+  for (; nest != home; nest = nests_[nest].parent) child = nest;
+  return child;
+}
+
+}  // namespace weftc

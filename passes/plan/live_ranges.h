@@ -1,0 +1,65 @@
+// When the buffers of a Plan are in use: ranges over the order of its steps.
+//
+//   steps:     0 input   1 ln   2 qkv   3 attention   4 output
+//   x          [---------]                                          an input that step 1 reads last
+//   x_norm               [-------]                                  written by 1, read by 2
+//
+// A range spans the accesses of its buffer; a loop that the buffer outlives counts as one step (inputs and outputs
+// outlive all). In loops on several streams chunks overlap, and so they do where a step touches the memory of other
+// ranks, which are not in the same chunk: what belongs to such a loop is live all through it.
+#pragma once
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace weftc {
+
+/// First and last position, in the order of steps.
+struct LiveRange {
+  int first = INT32_MAX, last = -1;
+  bool used() const { return last >= 0; }
+  void add(int from, int to) { first = std::min(first, from), last = std::max(last, to); }
+  void add(const LiveRange& other) { add(other.first, other.last); }
+};
+
+class LiveRanges {
+ public:
+  explicit LiveRanges(const Plan& plan);
+
+  /// Position of the step behind the last one.
+  int end() const { return static_cast<int>(names_.size()) - 1; }
+  /// Inputs and outputs are not yet extended to the beginning and the end. `except`: steps that do not count.
+  LiveRange of(size_t buffer, const std::vector<const Step*>& except = {}) const;
+  /// "h.0.ln_2 .. h.0.mlp.c_fc"
+  std::string text(const LiveRange& range) const { return names_[range.first] + " .. " + names_[range.last]; }
+  const std::string& name(int position) const { return names_[position]; }
+
+ private:
+  /// A loop or branch in the order of steps.
+  struct Nest {
+    int parent;  // -1: none
+    LiveRange range;
+    bool overlaps = false;  // chunks do
+  };
+  struct Use {
+    int at, nest;
+    size_t block;
+    int stream;
+    const Step* step;
+  };
+
+  void walk(const std::vector<Step>& steps, int nest);
+  int common(int a, int b) const;
+  int child_of(int home, int nest) const;
+
+  const Plan& plan_;
+  std::vector<std::string> names_;
+  std::vector<Nest> nests_;
+  std::vector<std::vector<Use>> uses_;
+  std::vector<bool> is_port_;
+  size_t block_ = 0;
+};
+
+}  // namespace weftc

@@ -1,0 +1,218 @@
+// The step update-states of planning: what an iteration makes of a state is where the next one reads it.
+//
+//   m_next[i] = f(m[i], g[i])             in place: m_next lies where m does, nothing else happens
+//   present = Concat(past, k)             in place, and only the rows of k are written
+//   cache_next = ScatterND(cache, i, k)   in place, and only the updates are written
+//   h_next = MatMul(h, w)                 every element reads all of h: a copy h_next -> h at the end of an iteration
+//
+// A state may be updated in place if every other read of the old value precedes the first write of the new one, and
+// each kernel that reads the one and writes the other does so element by element (ir/kernel/in_place.h). Run-time
+// lengths that belong to states are copied always: eight bytes each.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/base/check.h"
+#include "ir/kernel/in_place.h"
+#include "passes/plan/live_ranges.h"
+#include "passes/plan/plan_parts.h"
+
+namespace weftc {
+
+namespace {
+
+bool touches(const Step& step, BufferId buffer, bool write) {
+  return std::any_of(step.accesses.begin(), step.accesses.end(),
+                     [&](const Access& access) { return access.buffer == buffer && access.write == write; });
+}
+
+/// Steps that read the old value and write the new one.
+std::vector<const Step*> updaters_of(const Plan& plan, const StateSlot& state) {
+  std::vector<const Step*> found;
+  for (const Block& block : plan.blocks)
+    for_each_step(block.steps, [&](const Step& step) {
+      if (touches(step, state.buffer, false) && touches(step, state.next, true)) found.push_back(&step);
+    });
+  return found;
+}
+
+/// Parameters of a launched kernel that are bound to a buffer, in `from` .. `to`.
+std::vector<size_t> parameters_of(const LaunchStep& launch, BufferId buffer, size_t from, size_t to) {
+  std::vector<size_t> found;
+  for (size_t f = from; f < to; ++f)
+    if (launch.operands[f].buffer == buffer) found.push_back(f);
+  return found;
+}
+
+bool updates_in_place(const Plan& plan, const Step& step, const StateSlot& state) {
+  const auto* launch = std::get_if<LaunchStep>(&step.what);
+  if (!launch) return false;
+  const Kernel& kernel = plan.kernel(launch->kernel);
+  const KernelBody body(kernel, plan.places[kernel.place.index].mesh.size());
+  const size_t inputs = kernel.body.inputs().size();
+  for (size_t operand : parameters_of(*launch, state.buffer, 0, inputs))
+    for (size_t result : parameters_of(*launch, state.next, inputs, launch->operands.size()))
+      if (!weftc::updates_in_place(body, operand, result - inputs)) return false;
+  return true;
+}
+
+/// Decides on an unchanged Plan, then rewrites it.
+class StateUpdater {
+ public:
+  explicit StateUpdater(PlanDraft& draft) : draft_(draft), plan_(draft.plan) {}
+
+  void run() {
+    bind();
+    if (!draft_.diags.ok()) return;
+    const LiveRanges ranges(plan_);
+    for (StateSlot& state : plan_.states) {
+      if (!state.buffer) continue;
+      state.why_copied = why_copied(ranges, state);
+      state.in_place = state.why_copied.empty();
+    }
+    write_new_elements_only();
+    copy_the_others();
+  }
+
+ private:
+  /// The buffers of each state. A state that the model does not read has none.
+  void bind() {
+    for (size_t s = 0; s < plan_.states.size(); ++s) {
+      StateSlot& state = plan_.states[s];
+      const auto out = std::find_if(plan_.outputs.begin(), plan_.outputs.end(),
+                                    [&](const Port& port) { return port.name == state.output; });
+      WEFT_CHECK(out != plan_.outputs.end(), "state '" + state.input + "' has no output");
+      for (const Port& in : plan_.inputs) {
+        if (in.name != state.input) continue;
+        if (!(in.place == out->place)) report_places(s, in, *out);
+        state.buffer = in.buffer, state.next = out->buffer;
+        plan_.buffers[in.buffer.index].life = Life::State;
+      }
+    }
+  }
+
+  void report_places(size_t state, const Port& in, const Port& out) {
+    draft_.diags.error("state-places", draft_.module.states[state].loc,
+                       "'{}' is read on place '{}', but its next value '{}' is made on place '{}': a state stays on its "
+                       "ranks, so the nodes that read it and the node that makes its next value must be in stages of "
+                       "one place",
+                       in.name, plan_.places[in.place.index].name, out.name, plan_.places[out.place.index].name);
+  }
+
+  /// "" where the state may be updated in place.
+  std::string why_copied(const LiveRanges& ranges, const StateSlot& state) const {
+    const std::vector<const Step*> updaters = updaters_of(plan_, state);
+    const LiveRange reads = ranges.of(state.buffer.index, updaters), writes = ranges.of(state.next.index);
+    if (plan_.buffer(state.buffer).bytes != plan_.buffer(state.next).bytes) return "their buffers differ in size";
+    if (is_input(state.next)) return format("'{}' is an input too", plan_.buffer(state.next).name);
+    if (reads.used() && reads.last >= writes.first)
+      return format("'{}' reads '{}' after '{}' has begun to write '{}'", ranges.name(reads.last), state.input,
+                    ranges.name(writes.first), state.output);
+    for (const Step* step : updaters)
+      if (!updates_in_place(plan_, *step, state))
+        return format("'{}' reads other elements of '{}' than it writes of '{}'", step->name, state.input,
+                      state.output);
+    return "";
+  }
+
+  bool is_input(BufferId buffer) const {
+    return std::any_of(plan_.inputs.begin(), plan_.inputs.end(), [&](const Port& p) { return p.buffer == buffer; });
+  }
+
+  /// How the kernel of an update in place is computed where some elements need not be touched at all.
+  std::optional<Strategy> partial_strategy(const LaunchStep& launch, const StateSlot& state) const {
+    const Kernel& kernel = plan_.kernel(launch.kernel);
+    const size_t inputs = kernel.body.inputs().size();
+    const std::vector<size_t> operands = parameters_of(launch, state.buffer, 0, inputs);
+    if (operands.size() != 1 || parameters_of(launch, state.next, inputs, launch.operands.size()).empty()) return {};
+    if (std::holds_alternative<Scatter>(kernel.strategy)) return Scatter{true};
+    const KernelBody body(kernel, plan_.places[kernel.place.index].mesh.size());
+    const std::optional<size_t> axis = appended_axis(body, operands[0]);
+    return axis ? std::optional<Strategy>(Append{operands[0], *axis}) : std::nullopt;
+  }
+
+  /// Launches of one kernel whose state is in place get a kernel that leaves what is there; others keep theirs.
+  void write_new_elements_only() {
+    std::map<uint32_t, std::vector<std::pair<LaunchStep*, Strategy>>> partial;
+    std::map<uint32_t, size_t> launches;
+    std::map<const LaunchStep*, std::string> names;
+    for (Block& block : plan_.blocks)
+      for_each_step(block.steps, [&](Step& step) {
+        auto* launch = std::get_if<LaunchStep>(&step.what);
+        if (!launch) return;
+        ++launches[launch->kernel.index];
+        names[launch] = step.name;
+        for (const StateSlot& state : plan_.states) {
+          if (!state.in_place || !touches(step, state.buffer, false) || !touches(step, state.next, true)) continue;
+          if (std::optional<Strategy> strategy = partial_strategy(*launch, state))
+            partial[launch->kernel.index].emplace_back(launch, std::move(*strategy));
+        }
+      });
+    for (auto& [kernel, updates] : partial) {
+      const bool all = updates.size() == launches[kernel];
+      const KernelId id = all ? KernelId{kernel} : copy_of(kernel);
+      plan_.kernels[id.index].strategy = updates[0].second;
+      if (all) continue;
+      for (auto& [launch, strategy] : updates) move_user(*launch, id, names[launch]);
+    }
+  }
+
+  KernelId copy_of(uint32_t kernel) {
+    Kernel copy = plan_.kernels[kernel];
+    copy.name = unique_kernel_name(draft_, copy.name + "_in_place");
+    copy.users.clear();
+    plan_.kernels.push_back(std::move(copy));
+    return {static_cast<uint32_t>(plan_.kernels.size() - 1)};
+  }
+
+  void move_user(LaunchStep& launch, KernelId to, const std::string& user) {
+    std::erase(plan_.kernels[launch.kernel.index].users, user);
+    plan_.kernels[to.index].users.push_back(user);
+    launch.kernel = to;
+  }
+
+  /// The copies of an iteration's end, by place.
+  void copy_the_others() {
+    std::map<uint32_t, std::vector<Step>> copies;
+    std::set<uint32_t> written;
+    const auto copy = [&](BufferId from, BufferId to) {
+      if (!from || !to || from == to || !written.insert(to.index).second) return;
+      Step step;
+      plan_.buffers[to.index].life = Life::State;
+      step.name = plan_.buffer(to).name + ".next";
+      step.what = CopyStep{from, to};
+      step.accesses = {{from, false, {}, {}, false}, {to, true, {}, {}, false}};
+      copies[plan_.buffer(to).place.index].push_back(std::move(step));
+    };
+    for (const StateSlot& state : plan_.states) {
+      if (!state.buffer) continue;
+      if (!state.in_place) copy(state.next, state.buffer);
+      const Port &in = port_of(plan_.inputs, state.input), &out = port_of(plan_.outputs, state.output);
+      for (size_t d = 0; d < in.counts.size(); ++d) copy(out.counts[d], in.counts[d]);
+    }
+    for (auto& [place, steps] : copies) append_block(PlaceId{place}, std::move(steps));
+  }
+
+  static const Port& port_of(const std::vector<Port>& ports, const std::string& name) {
+    return *std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.name == name; });
+  }
+
+  /// Behind the steps of the one block; in a pipeline, in a block of its own behind the last micro-batch.
+  void append_block(PlaceId place, std::vector<Step> steps) {
+    if (!draft_.module.pipeline) {
+      std::move(steps.begin(), steps.end(), std::back_inserter(plan_.blocks[0].steps));
+      return;
+    }
+    plan_.order.push_back({static_cast<int>(plan_.blocks.size()), plan_.micro_batches - 1});
+    plan_.blocks.push_back({"states_of_" + plan_.places[place.index].name, place, std::move(steps), true});
+  }
+
+  PlanDraft& draft_;
+  Plan& plan_;
+};
+
+}  // namespace
+
+void update_states(PlanDraft& draft) { StateUpdater(draft).run(); }
+
+}  // namespace weftc

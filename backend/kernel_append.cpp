@@ -42,9 +42,8 @@ Statements write_append(KernelContext& context, const Append& append) {
   return build_nest(context, [&](Elements& elements, Cuts& cuts) {
     if (context.is_device()) elements.scopes.lanes = Lanes::Thread;
     OuterLoops outer;
-    outer.axes = {{"i", element_count(shape.before)},
-                  {"row", shape.rows, shape.new_rows},
-                  {"c", element_count(shape.behind)}};
+    outer.axes = {
+        {"i", element_count(shape.before)}, {"row", shape.rows, shape.new_rows}, {"c", element_count(shape.behind)}};
     OpenOuter open = open_outer(elements.scopes, outer, cuts, context);
     IndexList index = unravel(open.index[0], shape.before);
     index.push_back(open.index[1] + shape.old_rows);

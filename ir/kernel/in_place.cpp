@@ -67,9 +67,8 @@ class OperandReads {
       case Category::Source:
         return body_.offset(body_.kernel.parameters[operand_], index) == at_;
       case Category::Pointwise:
-        return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) {
-          return !v || are_own(v, broadcast_index(index, body_.dims(v)));
-        });
+        return std::all_of(op.inputs.begin(), op.inputs.end(),
+                           [&](ValueId v) { return !v || are_own(v, broadcast_index(index, body_.dims(v))); });
       case Category::View:
         return view_is_own(value, op, index);
       case Category::Index:
@@ -108,7 +107,8 @@ class OperandReads {
   }
   const Op* first_reduction() const {
     for (OpId id : graph_.order())
-      if (const Op& op = graph_.op(id); category(op) == Category::Reduction && op.has("axes") && !op.ints("axes").empty())
+      if (const Op& op = graph_.op(id);
+          category(op) == Category::Reduction && op.has("axes") && !op.ints("axes").empty())
         return &op;
     return nullptr;
   }

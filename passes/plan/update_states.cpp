@@ -92,11 +92,12 @@ class StateUpdater {
   }
 
   void report_places(size_t state, const Port& in, const Port& out) {
-    draft_.diags.error("state-places", draft_.module.states[state].loc,
-                       "'{}' is read on place '{}', but its next value '{}' is made on place '{}': a state stays on its "
-                       "ranks, so the nodes that read it and the node that makes its next value must be in stages of "
-                       "one place",
-                       in.name, plan_.places[in.place.index].name, out.name, plan_.places[out.place.index].name);
+    draft_.diags.error(
+        "state-places", draft_.module.states[state].loc,
+        "'{}' is read on place '{}', but its next value '{}' is made on place '{}': a state stays on its "
+        "ranks, so the nodes that read it and the node that makes its next value must be in stages of "
+        "one place",
+        in.name, plan_.places[in.place.index].name, out.name, plan_.places[out.place.index].name);
   }
 
   /// "" where the state may be updated in place.

@@ -17,7 +17,9 @@ std::string updates_of(const Plan& plan) {
   return text;
 }
 
-std::string updates_of(const std::string& model, const std::string& yaml) { return updates_of(plan_of(model, yaml).plan); }
+std::string updates_of(const std::string& model, const std::string& yaml) {
+  return updates_of(plan_of(model, yaml).plan);
+}
 
 std::string model_of(const std::string& ports, const std::string& nodes, const std::string& constants = "") {
   const std::string list = constants.empty() ? "" : "<" + constants + ">\n";
@@ -125,8 +127,8 @@ TEST_CASE("update-states: a cache that grows is appended to, its length is copie
   for (const Kernel& kernel : made.plan.kernels) appends += std::holds_alternative<Append>(kernel.strategy);
   CHECK(appends == 1);
   // New rows in front: every row of the past moves.
-  const std::string front = model_of("(float[2,past,4] m, float[2,1,4] k) => (float[2,total,4] n)",
-                                     "[n] n = Concat<axis = 1>(k, m)");
+  const std::string front =
+      model_of("(float[2,past,4] m, float[2,1,4] k) => (float[2,total,4] n)", "[n] n = Concat<axis = 1>(k, m)");
   CHECK(updates_of(front, "weft: 1\ndims: {past: \"<=8\"}\nstate: {m: n}\n") ==
         "m: copied, 'n_2' reads other elements of 'm' than it writes of 'n'");
 }
@@ -138,8 +140,8 @@ TEST_CASE("update-states: a scatter into a state writes the updates only") {
   CHECK(strategy_text(kernel_of(made.plan, "n").strategy) == "scatter in place");
   check_runs(made);
   // Updates that are read from the state itself may be written already.
-  CHECK(updates_of(model_of("(float[8,4] m, int64[8,1] at) => (float[8,4] n)", "[n] n = ScatterND(m, at, m)"), kState) !=
-        "m: in place");
+  CHECK(updates_of(model_of("(float[8,4] m, int64[8,1] at) => (float[8,4] n)", "[n] n = ScatterND(m, at, m)"),
+                   kState) != "m: in place");
 }
 
 TEST_CASE("update-states: of two launches of one kernel only that of a state leaves what is there") {
@@ -157,21 +159,25 @@ TEST_CASE("update-states: in a pipeline states are copied behind the last micro-
                                      "[mm] h = MatMul(x, w)\n[relu] g = Relu(h)\n[tail] y = MatMul(g, acc)\n"
                                      "[upd] acc_next = MatMul(acc, w)",
                                      "float[8,8] w = random(1, 0.5)");
-  const std::string places = "weft: 1\nplaces: {p0: {ranks: [0], mesh: {tp: 1}}, p1: {ranks: [1], mesh: {tp: 1}}}\n"
-                             "state: {acc: acc_next}\n";
+  const std::string places =
+      "weft: 1\nplaces: {p0: {ranks: [0], mesh: {tp: 1}}, p1: {ranks: [1], mesh: {tp: 1}}}\n"
+      "state: {acc: acc_next}\n";
   const Planned made = plan_of(
-      model, places + "pipeline: {stages: {s0: {place: p0, nodes: [mm, relu]}, s1: {place: p1, nodes: [tail, upd]}}, "
-                      "micro_batches: 1}\n");
+      model, places +
+                 "pipeline: {stages: {s0: {place: p0, nodes: [mm, relu]}, s1: {place: p1, nodes: [tail, upd]}}, "
+                 "micro_batches: 1}\n");
   REQUIRE(made.plan.blocks.size() == 3);
   CHECK(made.plan.blocks[2].at_end);
   CHECK(made.plan.blocks[2].name == "states_of_p1");
   CHECK(copies_of(made.plan) == std::vector<std::string>{"acc.next"});
   check_runs(made);
   // The state would have to travel.
-  const auto torn = prepare(
-      model, places + "pipeline: {stages: {s0: {place: p0, nodes: [mm, relu, upd]}, s1: {place: p1, nodes: [tail]}}, "
-                      "micro_batches: 1}\n",
-      "");
+  const auto torn =
+      prepare(model,
+              places +
+                  "pipeline: {stages: {s0: {place: p0, nodes: [mm, relu, upd]}, s1: {place: p1, nodes: [tail]}}, "
+                  "micro_batches: 1}\n",
+              "");
   REQUIRE(torn->ok());
   CHECK(!make_plan(*torn->module, torn->target, torn->diags));
   CHECK(torn->diags.text().find("[state-places]") != std::string::npos);

@@ -258,7 +258,30 @@ int64_t bytes_sent(OpKind kind, int64_t before, int64_t after, int ranks) {
   }
 }
 
+/// The parameter of a state that a kernel leaves where it is but for what it adds; nothing for all other kernels.
+static std::optional<size_t> kept_state(const Kernel& kernel) {
+  if (const auto* append = std::get_if<Append>(&kernel.strategy)) return append->state;
+  const auto* scatter = std::get_if<Scatter>(&kernel.strategy);
+  if (!scatter || !scatter->in_place) return {};
+  for (OpId id = kernel.body.first(); id; id = kernel.body.next(id)) {
+    const Op& op = kernel.body.op(id);
+    if (op.kind != OpKind::ScatterElements && op.kind != OpKind::ScatterND) continue;
+    const std::vector<ValueId>& inputs = kernel.body.inputs();
+    return static_cast<size_t>(std::find(inputs.begin(), inputs.end(), op.inputs[0]) - inputs.begin());
+  }
+  return {};
+}
+
+/// A kernel that adds to a state reads what is new and writes as much.
+static int64_t added_bytes(const Kernel& kernel, size_t state) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < kernel.body.inputs().size(); ++i)
+    if (i != state) bytes += 2 * local_bytes(kernel.parameters[i].type, kernel.mesh);
+  return bytes;
+}
+
 int64_t moved_bytes(const Kernel& kernel) {
+  if (const std::optional<size_t> state = kept_state(kernel)) return added_bytes(kernel, *state);
   int64_t bytes = 0;
   size_t input = 0;
   for (const Parameter& formal : kernel.parameters) {

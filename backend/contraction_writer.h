@@ -45,6 +45,12 @@ class ContractionWriter {
   Site array_site(ValueId value, const IndexList& index, const char* role);
   std::optional<std::string> splat(ValueId value) const;
   Shape extents();
+  Statements shared_panels(const PackedProduct& strategy);
+  Statements panels_of_batch();
+  IndexList operand_index(ValueId value, const IndexList& lead, const IndexExpr& row, const IndexExpr& column) const;
+  IndexList start_batch(const Shape& shape);
+  void rows_of_batch(const Shape& shape, const IndexList& lead);
+  Statements batch_call(const Shape& shape, const std::string& function, const std::string& second);
   Statements put(const Shape& shape, const std::string& head);
   std::string first_operand(const Site& a) const;
   std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;

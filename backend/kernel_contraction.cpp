@@ -117,7 +117,7 @@ ContractionWriter::Shape ContractionWriter::extents() {
 }
 
 /// The second operand is a packed weight, the same for all of the batch: batch and rows are one.
-Statements ContractionWriter::packed(const PackedProduct& strategy) {
+Statements ContractionWriter::shared_panels(const PackedProduct& strategy) {
   Shape s = extents();
   const std::string& name = context_.parameter_name(strategy.weight);
   const Dims b_dims = context_.dims(op_.inputs[1]);
@@ -156,42 +156,78 @@ Statements ContractionWriter::packed(const PackedProduct& strategy) {
   return lines_;
 }
 
+/// The index of an operand's element, whose leading dimensions may be fewer than the product's, or of extent 1.
+IndexList ContractionWriter::operand_index(ValueId value, const IndexList& lead, const IndexExpr& row,
+                                           const IndexExpr& column) const {
+  const Dims dims = context_.dims(value);
+  IndexList index(dims.size());
+  for (size_t d = 0; d + 2 < dims.size(); ++d)
+    index[d] = dims[d] == 1 ? IndexExpr(0) : lead[lead.size() - (dims.size() - 2) + d];
+  index[dims.size() - 2] = row, index[dims.size() - 1] = column;
+  return index;
+}
+
+/// The leading index of a result, as the runtime numbers the matrices; places what is behind the product.
+IndexList ContractionWriter::start_batch(const Shape& s) {
+  const IndexList lead = unravel(index_variable("batch", 0, element_count(s.batch) - 1), s.batch);
+  IndexList result = lead;
+  result.push_back(index_variable("m", 0, s.m - 1)), result.push_back(column(s.n));
+  behind_.reach(result);
+  return lead;
+}
+
+/// The lambda that gives the first operand of a matrix of the batch.
+void ContractionWriter::rows_of_batch(const Shape& s, const IndexList& lead) {
+  const IndexExpr m = index_variable("m", 0, s.m - 1), k = index_variable("k", 0, s.k - 1);
+  const IndexList index = operand_index(op_.inputs[0], lead, m, k);
+  std::optional<Site> a = site(op_.inputs[0], index);
+  if (!a || !stride_of(a->offset, "m").affine || !stride_of(a->offset, "k").affine)
+    a = array_site(op_.inputs[0], index, "a_rows");
+  lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(*a) + "; };");
+}
+
+/// The call of one of the runtime's products of a batch; `second` names the lambda that gives the second operand.
+Statements ContractionWriter::batch_call(const Shape& s, const std::string& function, const std::string& second) {
+  context_.need({Argument::Kind::Team});
+  append(lines_, put(s, "weft::" + function + "<" + type() + ">(team, " + s.batch_text + ", extents, rows, " + second +
+                            ", [&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " + type() +
+                            "* sums) {"));
+  return lines_;
+}
+
+/// The second operand is a packed weight that has panels for each matrix of the batch.
+Statements ContractionWriter::panels_of_batch() {
+  const Shape s = extents();
+  const IndexList lead = start_batch(s);
+  const Dims b_dims = context_.dims(op_.inputs[1]);
+  const Site panels = *site(op_.inputs[1], operand_index(op_.inputs[1], lead, 0, 0));
+  lines_.push_back(contraction_text(s, b_dims[b_dims.size() - 2]));
+  rows_of_batch(s, lead);
+  lines_.push_back("const auto panels = [&]([[maybe_unused]] int64_t batch) { return " + address(panels, {}) + "; };");
+  return batch_call(s, "contract_packed_batch", "panels");
+}
+
+Statements ContractionWriter::packed(const PackedProduct& strategy) {
+  const Dims b_dims = context_.dims(op_.inputs[1]);
+  const bool is_shared = element_count({b_dims.begin(), b_dims.end() - 2}) == 1;
+  return is_shared ? shared_panels(strategy) : panels_of_batch();
+}
+
 Statements ContractionWriter::strided() {
   const Shape s = extents();
-  const IndexExpr m = index_variable("m", 0, s.m - 1), k = index_variable("k", 0, s.k - 1);
-  const IndexExpr n = index_variable("n", 0, s.n - 1);
-  const int64_t count = element_count(s.batch);
-  const IndexList lead = unravel(index_variable("batch", 0, count - 1), s.batch);
-  const auto operand_index = [&](ValueId value, const IndexExpr& row, const IndexExpr& col) {
-    const Dims dims = context_.dims(value);
-    IndexList index(dims.size());
-    for (size_t d = 0; d + 2 < dims.size(); ++d)
-      index[d] = dims[d] == 1 ? IndexExpr(0) : lead[lead.size() - (dims.size() - 2) + d];
-    index[dims.size() - 2] = row, index[dims.size() - 1] = col;
-    return index;
-  };
-  IndexList result = lead;
-  result.push_back(m), result.push_back(column(s.n));
-  behind_.reach(result);
-  const IndexList a_index = operand_index(op_.inputs[0], m, k), b_index = operand_index(op_.inputs[1], k, n);
-  std::optional<Site> a = site(op_.inputs[0], a_index), b = site(op_.inputs[1], b_index);
-  if (!a || !stride_of(a->offset, "m").affine || !stride_of(a->offset, "k").affine)
-    a = array_site(op_.inputs[0], a_index, "a_rows");
+  const IndexList lead = start_batch(s);
+  const IndexExpr n = index_variable("n", 0, s.n - 1), k = index_variable("k", 0, s.k - 1);
+  const IndexList index = operand_index(op_.inputs[1], lead, k, n);
+  std::optional<Site> b = site(op_.inputs[1], index);
   if (!b || !stride_of(b->offset, "n").affine || !stride_of(b->offset, "k").affine)
-    b = array_site(op_.inputs[1], b_index, "b_columns");
-  context_.need({Argument::Kind::Team});
-  const std::string t = type();
+    b = array_site(op_.inputs[1], index, "b_columns");
   lines_.push_back(contraction_text(s));
-  lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(*a) + "; };");
-  lines_.push_back("const auto columns = [&]([[maybe_unused]] int64_t batch) { return weft::Unpacked<" + t + ">{" +
-                   address(*b, {"n", "k"}) + ", " + std::to_string(stride_of(b->offset, "n").coefficient) + ", " +
+  rows_of_batch(s, lead);
+  lines_.push_back("const auto columns = [&]([[maybe_unused]] int64_t batch) { return weft::Unpacked<" +
+                   std::string(type()) + ">{" + address(*b, {"n", "k"}) + ", " +
+                   std::to_string(stride_of(b->offset, "n").coefficient) + ", " +
                    std::to_string(stride_of(b->offset, "k").coefficient) + "}; };");
-  Statements epilogue = put(
-      s, "weft::contract_batch<" + t + ">(team, " + s.batch_text +
-             ", extents, rows, columns, [&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " +
-             t + "* sums) {");
-  append(lines_, std::move(epilogue));
-  return lines_;
+  return batch_call(s, "contract_batch", "columns");
 }
 
 Statements write_packed_product(KernelContext& context, const PackedProduct& strategy) {

@@ -43,7 +43,7 @@ struct LibraryProduct {
   Activation activation = Activation::None;
 };
 
-/// Host: the second operand is a weight in panels of `width` columns, packed when the executable is built.
+/// Host: the second operand is a weight, one matrix or a batch, in panels that are packed when the program is built.
 struct PackedProduct {
   size_t weight = 0;  // the parameter
   int width = 16;

@@ -83,12 +83,11 @@ Verdict packed_product(const StrategyContext& context) {
   if (!packed) return refused("the second operand is no weight that only this product reads");
   if (has_inner_run_batch(body, root))
     return refused("a dimension of the batch behind the first has a run-time length");
-  const Dims dims = body.dims(root), weight = body.dims(product.inputs[1]);
-  const int64_t batch = element_count({dims.begin(), dims.end() - 2});
-  if (body.run_extent_of(type, type.ndim() - 2) && batch != 1)
+  const auto matrices = [](const Dims& dims) { return element_count({dims.begin(), dims.end() - 2}); };
+  // A weight that all of the batch share is multiplied with the rows of all at once.
+  const bool is_shared = matrices(body.dims(product.inputs[1])) == 1 && matrices(body.dims(root)) != 1;
+  if (is_shared && body.run_extent_of(type, type.ndim() - 2))
     return refused("the rows of each matrix of the batch have a run-time length");
-  if (element_count({weight.begin(), weight.end() - 2}) != 1)
-    return refused("the weight has a matrix for each of the batch");
   return {*packed, ""};
 }
 

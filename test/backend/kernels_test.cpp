@@ -112,6 +112,20 @@ KernelCase tied() {
   c.output(c.op(OpKind::MatMul, {x, c.op(OpKind::Transpose, {w}, perm({1, 0}))}));
   return c;
 }
+/// A matrix for each expert, some of them for each of the outer batch as well.
+KernelCase experts(const char* name, const Dims& x_dims, const Dims& w_dims) {
+  KernelCase c(name);
+  const ValueId x = c.reals("x", x_dims), w = c.weight("w", w_dims), b = c.weight("b", {w_dims.back()});
+  c.output(c.op(OpKind::Relu, {c.op(OpKind::Add, {c.op(OpKind::MatMul, {x, w}), b})}));
+  return c;
+}
+KernelCase turned_experts() {
+  KernelCase c("turned_experts");
+  const ValueId x = c.reals("x", {7, 3, 20}), w = c.weight("w", {3, 35, 20});
+  const ValueId by_expert = c.op(OpKind::Transpose, {x}, perm({1, 0, 2}));
+  c.output(c.op(OpKind::MatMul, {by_expert, c.op(OpKind::Transpose, {w}, perm({0, 2, 1}))}));
+  return c;
+}
 KernelCase scores() {
   KernelCase c("scores");
   const ValueId q = c.reals("q", {2, 10, 48}), k = c.reals("k", {2, 10, 48});
@@ -232,7 +246,13 @@ TEST_CASE("kernels: contractions") {
   std::vector<KernelCase> cases;
   cases.push_back(dense("dense", {2, 13, 40}, 40, 35));
   cases.push_back(dense("one_row", {1, 40}, 40, 64));
-  for (KernelCase (*make)() : {tied, scores, mixed, prologue, window, deep, single_channels}) cases.push_back(make());
+  cases.push_back(experts("experts", {3, 13, 24}, {3, 24, 35}));
+  cases.push_back(experts("experts_of_one_row", {3, 1, 24}, {3, 24, 150}));
+  cases.push_back(experts("experts_inside", {2, 3, 5, 24}, {3, 24, 35}));
+  cases.push_back(experts("experts_outside", {3, 5, 24}, {2, 1, 24, 17}));
+  cases.push_back(experts("experts_of_all", {5, 24}, {3, 24, 35}));
+  for (KernelCase (*make)() : {tied, turned_experts, scores, mixed, prologue, window, deep, single_channels})
+    cases.push_back(make());
   cases.push_back(pooled(OpKind::MaxPool, "largest"));
   cases.push_back(pooled(OpKind::AveragePool, "average"));
   check_cases(std::move(cases));

@@ -56,6 +56,14 @@ TEST_CASE("one rank: contractions, weights in panels, one stream") {
   check_runs(kMlp, "", 1);
 }
 
+TEST_CASE("a weight with a matrix for each of the batch has panels for each") {
+  const Planned made = plan_of(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[3,4,8] x) => (float[3,4,9] y) <float[3,8,9] w = random(1, 0.5)> { y = MatMul(x, w) })");
+  CHECK(strategy_text(made.plan.kernels[0].strategy) == "packed-product panels 16");
+  CHECK(made.plan.weights[0].storage.text() == "0 2/16 1 2%16");
+  CHECK(made.plan.weights[0].bytes == 3 * 8 * 16 * 4);
+}
+
 TEST_CASE("running sums are scans, on a device by blocks where lines are few and long") {
   const auto strategy = [](const std::string& shape, const Target& target) {
     const auto made = prepare("<ir_version: 8, opset_import: [\"\" : 20]>\nm (float" + shape + " x) => (float" + shape +

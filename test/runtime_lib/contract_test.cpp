@@ -112,12 +112,13 @@ TEST_CASE("contract: a row has the same bits however many rows there are") {
     }
 }
 
-TEST_CASE("contract: batches of operands that are packed on the fly, plain and transposed") {
+TEST_CASE("contract: batches of operands that are packed, and packed on the fly, plain and transposed") {
   Team team(2);
   struct Case {
     int64_t m, n, k;
   };
-  for (const Case c : {Case{5, 19, 30}, Case{1, 40, 8}, Case{20, 33, 1200}, Case{2, 16, 16}}) {
+  for (const Case c :
+       {Case{5, 19, 30}, Case{1, 40, 8}, Case{20, 33, 1200}, Case{2, 16, 16}, Case{1, 150, 9}, Case{3, 150, 9}}) {
     constexpr int64_t kBatch = 3;
     const std::vector<float> a = random_values<float>(kBatch * c.m * c.k, 5),
                              b = random_values<float>(kBatch * c.k * c.n, 6);
@@ -138,10 +139,23 @@ TEST_CASE("contract: batches of operands that are packed on the fly, plain and t
     };
     run(b, 1, c.n, y);
     run(t, c.k, 1, z);
+    const int64_t panels = packed_count(c.n, c.k + 3);  // with room for more steps than the product takes
+    std::vector<float> packed(size_t(kBatch * panels)), w(y.size());
+    for (int64_t i = 0; i < kBatch; ++i)
+      for (int64_t n = 0; n < c.n; ++n)
+        for (int64_t l = 0; l < c.k; ++l)
+          packed[size_t(i * panels + (n / kPanel * (c.k + 3) + l) * kPanel + n % kPanel)] =
+              b[size_t((i * c.k + l) * c.n + n)];
+    contract_packed_batch<float>(
+        team, kBatch, {c.m, c.n, c.k, c.k + 3}, a_of, [&](int64_t i) { return packed.data() + i * panels; },
+        [&](int64_t i, int64_t m, int64_t n0, auto width, const float* sums) {
+          for (int64_t j = 0; j < width; ++j) w[size_t((i * c.m + m) * c.n + n0 + j)] += sums[j];
+        });
     for (int64_t i = 0; i < kBatch; ++i) {
       const std::vector<float> part(y.begin() + i * c.m * c.n, y.begin() + (i + 1) * c.m * c.n);
       CHECK(error_of(part, a.data() + i * c.m * c.k, b.data() + i * c.k * c.n, c.m, c.n, c.k) < 1e-4);
     }
     CHECK(y == z);
+    CHECK(y == w);
   }
 }

@@ -298,6 +298,29 @@ void contract_few(const Contraction& c, const Cut& cut, const A& a, const B& b, 
   for (; begin < end; ++begin) contract_item<T>(c, cut, a, b, begin, put);
 }
 
+/// Items of one contraction with a packed operand.
+template <class T, class A, class Put>
+void contract_items(const Contraction& c, const Cut& cut, const A& a, const PackedPanels<T>& b, int64_t begin,
+                    int64_t end, Put& put) {
+  if (c.m == 1) return contract_few<T, 1>(c, cut, a, b, begin, end, put);
+  if (c.m <= kFewRows) return contract_few<T, 3>(c, cut, a, b, begin, end, put);
+  for (; begin < end; ++begin) contract_item<T>(c, cut, a, b, begin, put);
+}
+
+/// Hands the items of all contractions of a batch to the team: run(i, begin, end) does some items of contraction i.
+template <class Run>
+void for_each_contraction(Team& team, int64_t batch, const Cut& cut, const Run& run) {
+  const int64_t items = cut.row_blocks * cut.panel_groups;
+  if (items == 0) return;
+  team.parallel(batch * items, cut.grain, [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t i = begin / items, last = std::min(end, (i + 1) * items);
+      run(i, begin - i * items, last - i * items);
+      begin = last;
+    }
+  });
+}
+
 template <class A>
 struct ElementOf;
 template <class T>
@@ -326,11 +349,8 @@ void contract(Team& team, const Contraction c, const A& a, const T* b, Put&& put
   const detail::Cut cut = detail::cut<T>(c, 1, team.threads());
   const detail::PackedPanels<T> panels{b, c.packed_k ? c.packed_k : c.k};
   const auto& rows = detail::first_operand<T>(a);
-  team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
-    if (c.m == 1) return detail::contract_few<T, 1>(c, cut, rows, panels, begin, end, put);
-    if (c.m <= detail::kFewRows) return detail::contract_few<T, 3>(c, cut, rows, panels, begin, end, put);
-    for (int64_t i = begin; i < end; ++i) detail::contract_item<T>(c, cut, rows, panels, i, put);
-  });
+  team.parallel(cut.row_blocks * cut.panel_groups, cut.grain,
+                [&](int64_t begin, int64_t end) { detail::contract_items<T>(c, cut, rows, panels, begin, end, put); });
 }
 
 /// For each i < batch: a_of(i) @ b_of(i), where b_of gives an Unpacked operand, packed on the fly into scratch memory.
@@ -338,16 +358,24 @@ void contract(Team& team, const Contraction c, const A& a, const T* b, Put&& put
 template <class T, class AOf, class BOf, class Put>
 void contract_batch(Team& team, int64_t batch, const Contraction c, const AOf& a_of, const BOf& b_of, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
-  const int64_t items = cut.row_blocks * cut.panel_groups;
-  if (items == 0) return;
-  team.parallel(batch * items, cut.grain, [&](int64_t begin, int64_t end) {
+  detail::for_each_contraction(team, batch, cut, [&](int64_t i, int64_t begin, int64_t end) {
     alignas(64) T scratch[detail::kWholeK * kPanel * detail::Simd<T>::kPanels];
-    for (int64_t i = begin; i < end; ++i) {
-      const auto a = a_of(i / items);
-      const detail::PackingPanels<T> panels{b_of(i / items), c.n, scratch};
-      auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i / items, m, n0, width, sums); };
-      detail::contract_item<T>(c, cut, a, panels, i % items, put_here);
-    }
+    const auto a = a_of(i);
+    const detail::PackingPanels<T> panels{b_of(i), c.n, scratch};
+    auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i, m, n0, width, sums); };
+    for (; begin < end; ++begin) detail::contract_item<T>(c, cut, a, panels, begin, put_here);
+  });
+}
+
+/// The same where b_of gives a pointer to a packed operand.
+template <class T, class AOf, class BOf, class Put>
+void contract_packed_batch(Team& team, int64_t batch, const Contraction c, const AOf& a_of, const BOf& b_of,
+                           Put&& put) {
+  const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
+  detail::for_each_contraction(team, batch, cut, [&](int64_t i, int64_t begin, int64_t end) {
+    const detail::PackedPanels<T> panels{b_of(i), c.packed_k ? c.packed_k : c.k};
+    auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i, m, n0, width, sums); };
+    detail::contract_items<T>(c, cut, a_of(i), panels, begin, end, put_here);
   });
 }
 

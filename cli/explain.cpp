@@ -8,6 +8,7 @@
 #include "cli/compile.h"
 #include "cli/json.h"
 #include "cli/layers.h"
+#include "cli/stored_weights.h"
 #include "cli/table.h"
 #include "cli/timeline.h"
 #include "ir/exchange_types.h"
@@ -192,9 +193,10 @@ void print_kernels(const Plan& plan) {
               bytes_text(bytes).c_str(), table_text(cells).c_str());
 }
 
-/// What the passes noted, and why kernels run as plain loops.
+/// What the passes noted, how often shared weights are stored, and why kernels run as plain loops.
 std::vector<std::string> remarks_of(const Compilation& c) {
   std::vector<std::string> remarks = c.module.remarks;
+  for (std::string& remark : stored_weights_remarks(c.plan)) remarks.push_back(std::move(remark));
   for (const Kernel& kernel : c.plan.kernels)
     if (const std::string why = reason_text(kernel.strategy); !why.empty())
       remarks.push_back(format("kernel '{}' runs as plain loops: {}", kernel.name, why));

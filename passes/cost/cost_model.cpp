@@ -135,16 +135,6 @@ Work kernel_work(const Module& module, const Kernel& kernel, double function) {
   return work;
 }
 
-/// What is looked up in an input that no op reads otherwise; -1 if one does.
-int64_t looked_up_bytes(const Kernel& kernel, ValueId input) {
-  int64_t bytes = 0;
-  for (const Use& use : kernel.body.value(input).uses) {
-    if (!use.op || use.input != 0 || category(kernel.body.op(use.op)) != Category::Index) return -1;
-    bytes += local_bytes(kernel.body.type(kernel.body.result(use.op)), kernel.mesh);
-  }
-  return bytes;
-}
-
 Work copy_work(const Buffer& to) {
   Work work;
   work.bytes = 2 * local_bytes(to.type, to.mesh);
@@ -280,16 +270,26 @@ static int64_t added_bytes(const Kernel& kernel, size_t state) {
   return bytes;
 }
 
+std::optional<int64_t> looked_up_bytes(const Kernel& kernel, size_t parameter, const Storage& storage) {
+  constexpr int64_t kLine = 64;
+  if (parameter >= kernel.body.inputs().size()) return {};
+  int64_t bytes = 0;
+  for (const Use& use : kernel.body.value(kernel.body.inputs()[parameter]).uses) {
+    if (!use.op || use.input != 0 || category(kernel.body.op(use.op)) != Category::Index) return {};
+    bytes += local_bytes(kernel.body.type(kernel.body.result(use.op)), kernel.mesh);
+  }
+  const TensorType& table = kernel.parameters[parameter].type;
+  const int64_t spread = storage.is_row_major() ? 1 : kLine / dtype_bytes(table.dtype);
+  return std::min(local_bytes(table, kernel.mesh), bytes * spread);
+}
+
 int64_t moved_bytes(const Kernel& kernel) {
   if (const std::optional<size_t> state = kept_state(kernel)) return added_bytes(kernel, *state);
   int64_t bytes = 0;
-  size_t input = 0;
-  for (const Parameter& formal : kernel.parameters) {
-    const int64_t all = local_bytes(formal.type, kernel.mesh);
-    const int64_t looked_up =
-        input < kernel.body.inputs().size() ? looked_up_bytes(kernel, kernel.body.inputs()[input]) : -1;
-    bytes += looked_up < 0 ? all : std::min(all, looked_up);
-    ++input;
+  for (size_t p = 0; p < kernel.parameters.size(); ++p) {
+    const Parameter& parameter = kernel.parameters[p];
+    const std::optional<int64_t> looked_up = looked_up_bytes(kernel, p, parameter.storage);
+    bytes += looked_up ? *looked_up : local_bytes(parameter.type, kernel.mesh);
   }
   return bytes;
 }

@@ -49,6 +49,9 @@ StepCost cost_of(const Work& work, const Ceilings& ceilings);
 
 /// Operations of the products and convolutions of one launch; a multiplication with its addition is two.
 double contraction_operations(const Module& module, const Kernel& kernel);
+/// Bytes that one launch brings from a table that it only looks up in, if the table lies so; nothing where the kernel
+/// reads the parameter in another way. Of a table that is not row-major every element is in a cache line of its own.
+std::optional<int64_t> looked_up_bytes(const Kernel& kernel, size_t parameter, const Storage& storage);
 /// Bytes that one launch reads and writes. Of a table that is only looked up in, what is looked up.
 int64_t moved_bytes(const Kernel& kernel);
 /// What a rank sends in a direct exchange; `before` and `after` are the bytes of its operand and its result.

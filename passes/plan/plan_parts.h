@@ -43,6 +43,8 @@ void choose_kernels(PlanDraft& planning);
 void choose_storage(PlanDraft& planning);
 /// Decides which states are updated in place, and writes the steps that copy the others.
 void update_states(PlanDraft& planning);
+/// Lets kernels look up in tables as products want them packed.
+void share_weights(PlanDraft& planning);
 /// Warns of ranks that hold no element of a value.
 void warn_of_idle_ranks(PlanDraft& planning);
 /// Packs weights as kernels want them; segments, offsets and order; renumbers them.

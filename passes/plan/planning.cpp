@@ -19,6 +19,8 @@ constexpr PlanningStep kPlanning[] = {
      check_kernels},
     {"update-states", "every state is updated in place, or copied by the last steps of an iteration", update_states,
      check_states},
+    {"share-weights", "a table that a kernel looks up in lies as a product wants it, where both read the same slices",
+     share_weights, check_kernels},
     {"place-weights", "every weight has an offset in a segment", place_weights, check_weights},
     {"order-steps", "steps have streams, signals and waits; buffers have as many instances as are in use at once",
      order_steps, check_order},

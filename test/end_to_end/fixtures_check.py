@@ -1,8 +1,9 @@
 # test: slow
 """The fixtures as programs: each under its schedule against the reference evaluation; a growing cache over three
-invocations against numpy; the dropout mask on 1, 2 and 4 ranks."""
+invocations against numpy; the dropout mask on 1, 2 and 4 ranks; how often a tied table is stored."""
 
 import re
+import struct
 
 import harness
 import numpy as np
@@ -68,6 +69,32 @@ def check_dropout():
     harness.check("dropout/same mask on 1, 2, 4 ranks", same, "masks differ")
 
 
+def stored_bytes(program):
+    """The weights in an executable, as its footer says (weft/image.h)."""
+    footer = program.read_bytes()[-64:]
+    return struct.unpack_from("<8sQQ", footer)[2]
+
+
+def check_tied_table():
+    """A table of 9001 x 16 that a Gather and a product read, the product in panels of 16 rows."""
+    folder = harness.scratch("fixture_tied_table")
+    pages = {"1 rank": 141, "equal slices": 2 * 71, "other slices": 141 + 2 * 71}
+    shards = {"equal slices": "{wte: {tp: 0}}", "other slices": "{head: {tp: 1}}"}
+    results = {}
+    for name, wanted in pages.items():
+        schedule = folder / f"{name.replace(' ', '_')}.yaml"
+        schedule.write_text(f"weft: 1\nmesh: {{tp: 2}}\nshard: {shards[name]}\n" if name in shards else "weft: 1\n")
+        program = build("tied_table", schedule, folder)
+        have = stored_bytes(program)
+        harness.check(f"tied_table/{name}: bytes", have == wanted * 4096, f"{have} bytes, wanted {wanted} pages")
+        np.save(folder / "ids.npy", np.array([[5], [8990]]))
+        status, _, err = harness.run([program, "--input", f"ids={folder}/ids.npy", "--output-dir", folder])
+        harness.check(f"tied_table/{name}: runs", status == 0, err[-300:])
+        results[name] = np.load(folder / "y.npy")
+    same = all(np.array_equal(results["1 rank"], each) for each in results.values())
+    harness.check("tied_table/same results on 1 and 2 ranks", same, "results differ")
+
+
 if __name__ == "__main__":
     harness.need_weft()
     verify_fixtures(fixtures(), "fixture")
@@ -75,3 +102,4 @@ if __name__ == "__main__":
         check_refused(each)
     check_kv_state()
     check_dropout()
+    check_tied_table()

@@ -81,6 +81,13 @@ TEST_CASE("of a table that is looked up in, only what is found moves") {
   CHECK(work_of(lookup, "", "g").bytes == 4 * (3 * 4) + 8 * 3 + 4 * (3 * 4));
 }
 
+TEST_CASE("of a table in panels each element that is looked up has a cache line of its own") {
+  const std::string tied = model("(int64[2] at) => (float[2,9000] y) <float[9000,16] table = random(1, 0.5)>",
+                                 "[g] rows = Gather(table, at) [a] r = Tanh(rows) [t] turned = Transpose <perm = [1, "
+                                 "0]> (table) [p] y = MatMul(r, turned)");
+  CHECK(work_of(tied, "", "a").bytes == 2 * 16 * 64 + 2 * 8 + 2 * 16 * 4);
+}
+
 TEST_CASE("the slowest ceiling bounds a step") {
   Ceilings c{"a test", 100, 50, 200, 10, 5, 3, 1, 1};
   Work work;

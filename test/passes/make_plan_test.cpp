@@ -89,13 +89,63 @@ m (float[4,8] x) => (float[4,8] y) <float[8,8] w0 = random(1, 0.5), float[8,8] w
   CHECK(made.plan.weights.size() == 2);
 }
 
-TEST_CASE("equal constants are one weight; a tied one is stored in each packing that is read") {
-  const Planned made = plan_of(R"(<ir_version: 8, opset_import: ["" : 20]>
-m (int64[4] ids) => (float[4,9] y) <float[9,8] wte = random(1, 0.5)>
-{ a = Gather(wte, ids)  t = Transpose<perm = [1, 0]>(wte)  y = MatMul(a, t) })");
+namespace {
+
+/// A table that is looked up in, and the weight of a product.
+std::string tied_model(int vocabulary, int ids) {
+  const std::string v = std::to_string(vocabulary), n = std::to_string(ids);
+  return "<ir_version: 8, opset_import: [\"\" : 20]>\nm (int64[" + n + "] ids) => (float[" + n + "," + v +
+         "] y) <float[" + v + ",16] wte = random(1, 0.5)>\n" +
+         "{ [embed] a = Gather(wte, ids)  [act] r = Tanh(a)  [turn] t = Transpose<perm = [1, 0]>(wte)  [out] y = "
+         "MatMul(r, t) }";
+}
+
+/// "0/16 1 0%16, row-major": how the weights are stored.
+std::string storages(const Plan& plan) {
+  std::vector<std::string> texts;
+  for (const Weight& weight : plan.weights) texts.push_back(weight.storage.text());
+  return join(texts, ", ");
+}
+
+}  // namespace
+
+TEST_CASE("a tied table is stored once, as the product wants it") {
+  CHECK(storages(plan_of(tied_model(9000, 2)).plan) == "0/16 1 0%16");
+  check_runs(tied_model(9000, 2), "", 1);
+}
+
+TEST_CASE("a tied table is stored twice where look-ups in panels would take long") {
+  CHECK(storages(plan_of(tied_model(9, 4)).plan) == "row-major, 0/16 1 0%16");
+}
+
+TEST_CASE("a tied table is stored once where both read the same slices, else twice") {
+  const std::string mesh = "weft: 1\nmesh: {tp: 2}\n";
+  for (const std::string shard : {"shard: {wte: {tp: 0}}", "shard: {wte: {tp: 1}}"}) {
+    CHECK(storages(plan_of(tied_model(9001, 1), mesh + shard).plan) == "0/16 1 0%16");
+    check_runs(tied_model(9001, 1), mesh + shard, 1);
+  }
+  CHECK(storages(plan_of(tied_model(9001, 1), mesh + "shard: {t: {tp: 1}}").plan) == "row-major, 0/16 1 0%16");
+}
+
+TEST_CASE("a tied table is stored twice where another kernel reads all of it row-major") {
+  std::string model = tied_model(9000, 2);
+  model.replace(model.find("[out]"), 5, "[sum] z = Add(wte, u)  [out]");
+  model.replace(model.find(" ids)"), 5, " ids, float[9000,16] u)");
+  model.replace(model.find(" y)"), 3, " y, float[9000,16] z)");
+  const Planned made = plan_of(model);
   INFO(print_plan(made.plan));
-  REQUIRE(made.plan.weights.size() == 2);
-  CHECK(made.plan.weights[1].storage.text() == "0/16 1 0%16");
+  CHECK(storages(made.plan) == "row-major, 0/16 1 0%16");
+}
+
+TEST_CASE("tables that one kernel looks up in lie alike") {
+  std::string model = tied_model(9000, 2);
+  model.replace(model.find("wte ="), 5, "other = random(2, 0.5), float[9000,16] wte =");
+  model.replace(model.find("[turn]"), 6, "[embed_1] b = Gather(other, ids)  [act_1] q = Tanh(b)  [turn]");
+  model.replace(model.find(" y)"), 3, " y, float[2,16] q)");
+  const Planned made = plan_of(model);
+  INFO(print_plan(made.plan));
+  CHECK(made.plan.kernels.size() == 2);
+  CHECK(storages(made.plan) == "row-major, row-major, 0/16 1 0%16");
 }
 
 TEST_CASE("schedules of an MLP run as one rank does") {

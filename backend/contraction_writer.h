@@ -23,7 +23,7 @@ class ContractionWriter {
         behind_(context, root_) {}
 
   // One for each strategy, which has found it legal.
-  Statements packed(const PackedProduct& strategy);
+  Statements packed();
   Statements strided();
   Statements direct_convolution(const DirectConvolution& strategy);
   Statements plane_convolution();
@@ -45,7 +45,8 @@ class ContractionWriter {
   Site array_site(ValueId value, const IndexList& index, const char* role);
   std::optional<std::string> splat(ValueId value) const;
   Shape extents();
-  Statements shared_panels(const PackedProduct& strategy);
+  Site panels_site(const IndexList& lead);
+  Statements shared_panels();
   Statements panels_of_batch();
   IndexList operand_index(ValueId value, const IndexList& lead, const IndexExpr& row, const IndexExpr& column) const;
   IndexList start_batch(const Shape& shape);

@@ -117,9 +117,9 @@ ContractionWriter::Shape ContractionWriter::extents() {
 }
 
 /// The second operand is a packed weight, the same for all of the batch: batch and rows are one.
-Statements ContractionWriter::shared_panels(const PackedProduct& strategy) {
+Statements ContractionWriter::shared_panels() {
   Shape s = extents();
-  const std::string& name = context_.parameter_name(strategy.weight);
+  const std::string panels = address(panels_site(IndexList(s.batch.size())), {});
   const Dims b_dims = context_.dims(op_.inputs[1]);
   const Dims a_dims = context_.dims(op_.inputs[0]);
   const bool run_rows = s.m_text != std::to_string(s.m);
@@ -150,7 +150,7 @@ Statements ContractionWriter::shared_panels(const PackedProduct& strategy) {
     lines_.push_back("const auto rows = " + first_operand(*a) + ";");
   else
     lines_.push_back("const auto rows = [&](int64_t m) { return " + address(*a, {"k"}) + "; };");
-  Statements epilogue = put(s, "weft::contract<" + t + ">(team, extents, rows, " + name +
+  Statements epilogue = put(s, "weft::contract<" + t + ">(team, extents, rows, " + panels +
                                    ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
   append(lines_, std::move(epilogue));
   return lines_;
@@ -195,22 +195,27 @@ Statements ContractionWriter::batch_call(const Shape& s, const std::string& func
   return lines_;
 }
 
+/// Where the panels of a matrix of the packed weight begin.
+Site ContractionWriter::panels_site(const IndexList& lead) {
+  return *site(op_.inputs[1], operand_index(op_.inputs[1], lead, 0, 0));
+}
+
 /// The second operand is a packed weight that has panels for each matrix of the batch.
 Statements ContractionWriter::panels_of_batch() {
   const Shape s = extents();
   const IndexList lead = start_batch(s);
   const Dims b_dims = context_.dims(op_.inputs[1]);
-  const Site panels = *site(op_.inputs[1], operand_index(op_.inputs[1], lead, 0, 0));
+  const Site panels = panels_site(lead);
   lines_.push_back(contraction_text(s, b_dims[b_dims.size() - 2]));
   rows_of_batch(s, lead);
   lines_.push_back("const auto panels = [&]([[maybe_unused]] int64_t batch) { return " + address(panels, {}) + "; };");
   return batch_call(s, "contract_packed_batch", "panels");
 }
 
-Statements ContractionWriter::packed(const PackedProduct& strategy) {
+Statements ContractionWriter::packed() {
   const Dims b_dims = context_.dims(op_.inputs[1]);
   const bool is_shared = element_count({b_dims.begin(), b_dims.end() - 2}) == 1;
-  return is_shared ? shared_panels(strategy) : panels_of_batch();
+  return is_shared ? shared_panels() : panels_of_batch();
 }
 
 Statements ContractionWriter::strided() {
@@ -230,9 +235,7 @@ Statements ContractionWriter::strided() {
   return batch_call(s, "contract_batch", "columns");
 }
 
-Statements write_packed_product(KernelContext& context, const PackedProduct& strategy) {
-  return ContractionWriter(context).packed(strategy);
-}
+Statements write_packed_product(KernelContext& context) { return ContractionWriter(context).packed(); }
 
 Statements write_strided_product(KernelContext& context) { return ContractionWriter(context).strided(); }
 

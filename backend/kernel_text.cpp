@@ -102,7 +102,7 @@ namespace {
 struct BodyWriter {
   KernelContext& context;
 
-  Statements operator()(const PackedProduct& s) const { return write_packed_product(context, s); }
+  Statements operator()(const PackedProduct&) const { return write_packed_product(context); }
   Statements operator()(const StridedProduct&) const { return write_strided_product(context); }
   Statements operator()(const DirectConvolution& s) const { return write_direct_convolution(context, s); }
   /// A device computes windows of one channel element by element: neighbouring threads read neighbouring windows.

@@ -32,7 +32,7 @@ std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, s
 std::string wrapped_head(const std::string& head, const std::vector<std::string>& parameters);
 
 /// One function a strategy.
-Statements write_packed_product(KernelContext& context, const PackedProduct& strategy);
+Statements write_packed_product(KernelContext& context);
 Statements write_strided_product(KernelContext& context);
 Statements write_direct_convolution(KernelContext& context, const DirectConvolution& strategy);
 Statements write_plane_convolution(KernelContext& context);

@@ -1,5 +1,7 @@
 // Products of two matrices: on the host a product with a packed weight, or with an operand that is brought into panels
 // each time; on a device tiles through shared memory.
+#include <algorithm>
+
 #include "ir/op_def.h"
 #include "passes/strategy/strategy_rules.h"
 
@@ -54,6 +56,12 @@ const Op* only_reader(const Graph& body, ValueId value) {
   return uses.size() == 1 && uses[0].op ? &body.op(uses[0].op) : nullptr;
 }
 
+/// Whether a chunk reads a part of each matrix, where panels hold whole ones.
+bool cuts_matrices(const Parameter& weight) {
+  return std::any_of(weight.whole_over.begin(), weight.whole_over.end(),
+                     [&](int axis) { return weight.type.layout[axis].dim >= weight.type.ndim() - 2; });
+}
+
 /// The second operand as a weight in panels; nothing where it is no weight, or others read it too.
 std::optional<PackedProduct> packed_weight(const StrategyContext& context, const Op& product) {
   const Graph& body = context.body.body;
@@ -65,7 +73,7 @@ std::optional<PackedProduct> packed_weight(const StrategyContext& context, const
     return {};
   const size_t number = context.body.input_parameter(weight);
   const Parameter& parameter = context.body.kernel.parameters[number];
-  if (!parameter.weight || !parameter.whole_over.empty()) return {};
+  if (!parameter.weight || cuts_matrices(parameter)) return {};
   return PackedProduct{number, context.target.panel_width, transposed};
 }
 

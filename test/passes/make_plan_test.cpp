@@ -64,6 +64,20 @@ m (float[3,4,8] x) => (float[3,4,9] y) <float[3,8,9] w = random(1, 0.5)> { y = M
   CHECK(made.plan.weights[0].bytes == 3 * 8 * 16 * 4);
 }
 
+TEST_CASE("a chunk reads the panels of some matrices, but no part of a panel's matrix") {
+  const auto strategy = [](int dim) {
+    const Planned made = plan_of(
+        R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4,6,8] x) => (float[4,6,32] y) <float[4,8,32] w = random(1, 0.5)> { [fc] h = MatMul(x, w) [act] y = Relu(h) })",
+        "weft: 1\nmesh: {tp: 2}\nshard: {w: {tp: 1}}\ntransform:\n  - overlap: {ops: [fc, fc.sum], chunks: 2, dim: " +
+            std::to_string(dim) + "}\n");
+    return std::string(strategy_name(made.plan.kernels[0].strategy));
+  };
+  CHECK(strategy(0) == "packed-product");
+  CHECK(strategy(1) == "packed-product");
+  CHECK(strategy(2) == "strided-product");
+}
+
 TEST_CASE("running sums are scans, on a device by blocks where lines are few and long") {
   const auto strategy = [](const std::string& shape, const Target& target) {
     const auto made = prepare("<ir_version: 8, opset_import: [\"\" : 20]>\nm (float" + shape + " x) => (float" + shape +

@@ -162,6 +162,8 @@ void run(weft::Rank& r) {
     r[new_length][0] = length;
   });
   r.step({0, "count", "Add count"}, [&] { r[next_count][0] = r[count][0] + 1; });
+  r.step({0, "past.length.next", ""}, [&] { r.copy(r[old_length], r[new_length], 1); });
+  r.step({0, "count.next", ""}, [&] { r.copy(r[count], r[next_count], 1); });
 }
 
 constexpr weft::Stream kOne[] = {{"compute"}};
@@ -185,7 +187,11 @@ constexpr weft::Own<int64_t> length{0, 1}, next{length.end(), 1};
 constexpr weft::Own<float> keys{next.end(), kBound}, values{keys.end(), kBound}, mask{values.end(), kBound};
 
 void run(weft::Rank& r) {
-  r.step({0, "grow", "Concat grow"}, [&] { r[next][0] = r[length][0] + 1; });
+  r.step({0, "grow", "Concat grow"}, [&] {
+    r[next][0] = r[length][0] + 1;
+    r.check_count("new_values", r[next], kBound);
+  });
+  r.step({0, "length.next", ""}, [&] { r.copy(r[length], r[next], 1); });
 }
 
 constexpr int kRank0[] = {0}, kRank1[] = {1};

@@ -96,12 +96,20 @@ class Stages {
           int& mine = stage_of_[id.index];
           matched = true;
           if (mine >= 0 && mine != stage)
-            diags_.error("stage-twice", selector.loc, "'{}' is in stage '{}' already", module_.graph.op(id).name,
-                         schedule_.pipeline->stages[mine].name);
+            diags_.error("stage-twice", selector.loc, "'{}' is in stage '{}' already{}", module_.graph.op(id).name,
+                         schedule_.pipeline->stages[mine].name, merged_text(module_.graph.op(id)));
           mine = stage;
         }
       if (!matched) names.report_unmatched(selector, diags_);
     }
+  }
+
+  /// Nodes that compute the same, or that a rewrite rule joined, are one op: each of their names selects it.
+  std::string merged_text(const Op& op) const {
+    if (op.origins.size() < 2) return "";
+    std::vector<std::string> names;
+    for (OriginId origin : op.origins) names.push_back("'" + module_.origins[origin.index].name + "'");
+    return ": " + join(names, " and ") + " have become one op";
   }
 
   void adopt_from_operands() {

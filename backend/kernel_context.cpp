@@ -51,14 +51,15 @@ std::string int_literal(int64_t value, DType dtype) {
 /// What the writers of a strategy call the parameters of lambdas that they pass to the runtime's functions, and what
 /// stands beside them: a kernel's parameters have other names.
 static std::vector<const char*> lambda_names(const Strategy& strategy) {
-  static const std::vector<const char*> kHost = {"m",      "n",       "n0",    "j",       "batch", "group",
-                                                 "width",  "sums",    "taps",  "extents", "rows",  "window",
-                                                 "panels", "columns", "first", "column"};
+  static const std::vector<const char*> kHost = {"m",      "n",       "n0",    "j",       "batch",      "group",
+                                                 "width",  "sums",    "taps",  "extents", "rows",       "window",
+                                                 "panels", "columns", "first", "column",  "convolution"};
   static const std::vector<const char*> kDevice = {"m", "n", "k", "batch", "window"};
   const bool is_host =
       std::holds_alternative<PackedProduct>(strategy) || std::holds_alternative<StridedProduct>(strategy) ||
-      std::holds_alternative<PlaneConvolution>(strategy) || std::holds_alternative<PointConvolution>(strategy) ||
-      std::holds_alternative<UnfoldedConvolution>(strategy) || std::holds_alternative<WindowReduction>(strategy);
+      std::holds_alternative<DirectConvolution>(strategy) || std::holds_alternative<PlaneConvolution>(strategy) ||
+      std::holds_alternative<PointConvolution>(strategy) || std::holds_alternative<UnfoldedConvolution>(strategy) ||
+      std::holds_alternative<WindowReduction>(strategy);
   const bool is_device =
       std::holds_alternative<TiledProduct>(strategy) || std::holds_alternative<TiledConvolution>(strategy);
   return is_host ? kHost : is_device ? kDevice : std::vector<const char*>();

@@ -62,7 +62,8 @@ bool run_passes(Compilation& c, const Options& options, Diags& diags) {
 std::optional<Plan> run_planning(const Compilation& c, const Options& options, Diags& diags) {
   std::vector<PlanningReport> reports;
   try {
-    std::optional<Plan> plan = make_plan(c.module, c.target, diags, {options.print_plan_after}, reports);
+    std::optional<Plan> plan =
+        make_plan(c.module, c.target, diags, {options.print_plan_after, c.schedule.kernels}, reports);
     show_planning(options, reports);
     return plan;
   } catch (const InternalError& error) {
@@ -105,7 +106,7 @@ std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, 
   std::optional<Schedule> schedule = read_schedule(options, diags);
   if (!schedule) return nullptr;
   schedule->mesh.clear(), schedule->places.clear(), schedule->shard.clear(), schedule->transforms.clear();
-  schedule->pipeline.reset(), schedule->memory_limit.reset();
+  schedule->pipeline.reset(), schedule->memory_limit.reset(), schedule->kernels.clear();
   schedule->annotations = "none";
   return compile_under(std::move(schedule), options, diags);
 }

@@ -9,7 +9,7 @@ namespace weftc {
 
 /// Schedule, model, passes; up to `--stop-after`. Nothing after reporting.
 std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags);
-/// The same with nothing of the schedule that concerns ranks, chunks or transforms.
+/// The same with nothing of the schedule that concerns ranks, chunks, transforms or kernels.
 std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, Diags& diags);
 /// And the plan of the graph, proved. False after reporting.
 bool compile_plan(Compilation& compilation, const Options& options, Diags& diags);

@@ -139,7 +139,7 @@ bool cuts_reductions(const Module& module) {
 
 /// Why results may differ from one rank's in their last bits; "" where they are bit-equal.
 std::string why_bits_differ(const Module& scheduled, const Compilation& c, const Options& options) {
-  if (c.plan.world == 1 && scheduled.transforms.empty()) return "";
+  if (c.plan.world == 1 && scheduled.transforms.empty() && c.schedule.kernels.empty()) return "";
   if (cuts_reductions(scheduled)) return "a reduction is cut by ranks or chunks";
   Diags ignored;  // a model that brings its own collectives does not compile for one rank
   const std::unique_ptr<Compilation> one = c.schedule.per_rank ? nullptr : compile_graph_for_one_rank(options, ignored);
@@ -148,7 +148,7 @@ std::string why_bits_differ(const Module& scheduled, const Compilation& c, const
 }
 
 struct KernelRow {
-  std::string name, category, strategy, why, ops, nodes, transform;
+  std::string name, category, strategy, why, pin, ops, nodes, transform;
   size_t users;
   int64_t bytes;  // read and written by one launch
 };
@@ -173,6 +173,7 @@ KernelRow kernel_row(const Plan& plan, const Kernel& kernel) {
           category_name(kernel.category),
           strategy_text(kernel.strategy),
           reason_text(kernel.strategy),
+          loc_text(kernel.pin),
           join(ops, " "),
           nodes_of(plan, kernel),
           kernel.transform,
@@ -186,7 +187,8 @@ void print_kernels(const Plan& plan) {
   for (const Kernel& kernel : plan.kernels) {
     const KernelRow row = kernel_row(plan, kernel);
     bytes += row.bytes * static_cast<int64_t>(row.users);
-    cells.push_back({row.name, row.strategy, format("x{}", row.users), bytes_text(row.bytes),
+    const std::string pinned = row.pin.empty() ? "" : format(", pinned ({})", row.pin);
+    cells.push_back({row.name, row.strategy + pinned, format("x{}", row.users), bytes_text(row.bytes),
                      row.nodes + (row.transform.empty() ? "" : "; " + row.transform)});
   }
   std::printf("kernels: %zu, they move %s on a rank in an invocation\n%s", plan.kernels.size(),
@@ -327,6 +329,7 @@ void print_json(const Module& scheduled, const Compilation& c, const std::string
                                    {"category", json_string(row.category)},
                                    {"strategy", json_string(row.strategy)},
                                    {"why", json_string(row.why)},
+                                   {"pinned", json_string(row.pin)},
                                    {"ops", json_string(row.ops)},
                                    {"nodes", json_string(row.nodes)},
                                    {"transform", json_string(row.transform)},

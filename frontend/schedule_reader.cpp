@@ -5,7 +5,7 @@
 #include <set>
 
 #include "frontend/mapped_file.h"
-#include "frontend/yaml_values.h"
+#include "frontend/schedule_sections.h"
 #include "ir/base/contains.h"
 
 namespace weftc {
@@ -13,8 +13,6 @@ namespace weftc {
 namespace {
 
 constexpr int64_t kMostRanks = 1 << 16;
-constexpr int64_t kMostDim = 64;
-constexpr int64_t kMostChunks = 1 << 16;
 
 class ScheduleReader {
  public:
@@ -35,23 +33,7 @@ class ScheduleReader {
   bool axis_names(const YamlNode& key, AxisRequest& request);
   void check_axis(const std::string& name, const Loc& loc);
 
-  void transforms(const YamlNode& node);
-  void transform(const YamlNode& node);
-  SplitStep split(const YamlNode& node);
-  ReorderStep reorder(const YamlNode& node);
-  FuseStep fuse(const YamlNode& node);
-  OverlapStep overlap(const YamlNode& node);
-  Selector selector(const YamlNode& node, const std::string& what);
-  std::vector<Selector> selectors(const YamlNode& node, const std::string& what);
-  int dim(const YamlNode& node, const std::string& what);
-
   void states(const YamlNode& node);
-  void pipeline(const YamlNode& node);
-  void stage(const std::string& name, const YamlNode& key, const YamlNode& value, PipelineRequest& to);
-  void order(const YamlNode& node, PipelineRequest& to);
-  void order_entry(const YamlNode& node, PipelineRequest& to);
-  void check_stages();
-  void check_table(const PipelineRequest& pipeline);
 
   Diags& diags() { return values_.diags(); }
 
@@ -162,13 +144,14 @@ std::optional<AxisRequest> ScheduleReader::axis(const YamlNode& key, const YamlN
     const auto parts = [&](const YamlNode& node) {
       request.parts = values_.integer(node, "parts", 1, INT32_MAX).value_or(1);
     };
-    values_.keys(value, what,
-                 {{"dim", [&](const YamlNode& node) { request.dim = dim(node, "dim"); }, true}, {"parts", parts}});
+    values_.keys(
+        value, what,
+        {{"dim", [&](const YamlNode& node) { request.dim = read_dim(values_, node, "dim"); }, true}, {"parts", parts}});
   } else if (value.is(YamlNode::Kind::Scalar) && value.text == "R") {
     request.replicated = true;
   } else if (value.is(YamlNode::Kind::Scalar) && !value.text.empty() &&
              (value.text[0] == '-' || (value.text[0] >= '0' && value.text[0] <= '9'))) {
-    request.dim = dim(value, what);
+    request.dim = read_dim(values_, value, what);
   } else {
     diags().error("shard-layout", value.loc, "{} must be a dimension such as 1, R or {dim: 1, parts: 3}", what);
   }
@@ -211,124 +194,6 @@ void ScheduleReader::shard(const YamlNode& node) {
   });
 }
 
-Selector ScheduleReader::selector(const YamlNode& node, const std::string& what) {
-  Selector to;
-  to.loc = node.loc;
-  const auto read = [&](const YamlNode& name) { to.text = values_.word(name, what).value_or(""); };
-  if (node.is(YamlNode::Kind::Map)) {
-    to.kind = Selector::Kind::Uses;
-    values_.keys(node, what, {{"uses", read, true}});
-  } else {
-    read(node);
-  }
-  return to;
-}
-
-std::vector<Selector> ScheduleReader::selectors(const YamlNode& node, const std::string& what) {
-  std::vector<Selector> to;
-  if (!node.is(YamlNode::Kind::List)) return {selector(node, what)};
-  for (const YamlNode& item : node.items) to.push_back(selector(item, "each entry of " + what));
-  if (to.empty()) diags().error("selector-list", node.loc, "{} is an empty list", what);
-  return to;
-}
-
-int ScheduleReader::dim(const YamlNode& node, const std::string& what) {
-  return static_cast<int>(values_.integer(node, what, 0, kMostDim - 1).value_or(0));
-}
-
-SplitStep ScheduleReader::split(const YamlNode& node) {
-  SplitStep step;
-  const auto into = [&](const YamlNode& list) {
-    if (!values_.is_list(list, "into")) return;
-    for (const YamlNode& item : list.items) {
-      step.into.push_back(values_.word(item, "each entry of into").value_or(""));
-      step.into_locs.push_back(item.loc);
-    }
-    if (step.into.size() != 2)
-      diags().error("split-into", list.loc, "a split makes two ops, reduce-scatter and all-gather; into lists {}",
-                    step.into.size());
-  };
-  values_.keys(node, "split",
-               {{"op", [&](const YamlNode& op) { step.op = selector(op, "op"); }, true},
-                {"dim", [&](const YamlNode& d) { step.dim = dim(d, "dim"); }, true},
-                {"into", into, true}});
-  return step;
-}
-
-ReorderStep ScheduleReader::reorder(const YamlNode& node) {
-  ReorderStep step;
-  bool gather = false, reduce = false;
-  values_.keys(node, "reorder",
-               {{"gather",
-                 [&](const YamlNode& op) {
-                   gather = true;
-                   step.moved = {selector(op, "gather")};
-                 }},
-                {"reduce",
-                 [&](const YamlNode& ops) {
-                   reduce = true;
-                   step.moved = selectors(ops, "reduce");
-                 }},
-                {"past", [&](const YamlNode& ops) { step.past = selectors(ops, "past"); }, true}});
-  step.gather = gather;
-  if (node.is(YamlNode::Kind::Map) && gather == reduce)
-    diags().error("reorder-moved", node.loc, "a reorder moves either one gather or a list of reduces");
-  return step;
-}
-
-FuseStep ScheduleReader::fuse(const YamlNode& node) {
-  FuseStep step;
-  values_.keys(node, "fuse",
-               {{"ops", [&](const YamlNode& ops) { step.ops = selectors(ops, "ops"); }, true},
-                {"into",
-                 [&](const YamlNode& into) {
-                   step.into = values_.word(into, "into").value_or("");
-                   step.into_loc = into.loc;
-                 },
-                 true}});
-  return step;
-}
-
-OverlapStep ScheduleReader::overlap(const YamlNode& node) {
-  OverlapStep step;
-  const auto chunks = [&](const YamlNode& k) {
-    const int64_t chunks = values_.integer(k, "chunks", 1, kMostChunks).value_or(2);
-    step.chunks = static_cast<int>(chunks);
-    if (chunks == 1)
-      diags().error("overlap-one-chunk", k.loc, "1 chunk is no overlap: nothing runs beside it; take 2 or more");
-  };
-  const auto mechanism = [&](const YamlNode& word) {
-    const auto index = values_.choice(word, "mechanism", {"streams", "signal", "fused"});
-    step.mechanism = std::vector{Mechanism::Streams, Mechanism::Signal, Mechanism::Fused}[index.value_or(0)];
-  };
-  values_.keys(node, "overlap",
-               {{"ops", [&](const YamlNode& ops) { step.ops = selectors(ops, "ops"); }, true},
-                {"chunks", chunks, true},
-                {"dim", [&](const YamlNode& d) { step.dim = dim(d, "dim"); }, true},
-                {"mechanism", mechanism}});
-  return step;
-}
-
-void ScheduleReader::transform(const YamlNode& node) {
-  TransformStep step;
-  step.loc = node.loc;
-  const int before = diags().errors();
-  values_.keys(node, "a transform",
-               {{"split", [&](const YamlNode& n) { step.what = split(n); }},
-                {"reorder", [&](const YamlNode& n) { step.what = reorder(n); }},
-                {"fuse", [&](const YamlNode& n) { step.what = fuse(n); }},
-                {"overlap", [&](const YamlNode& n) { step.what = overlap(n); }}});
-  if (diags().errors() != before) return;
-  if (node.entries.size() != 1)
-    diags().error("transform-count", node.loc, "each entry of transform is one of split, reorder, fuse, overlap");
-  schedule_.transforms.push_back(std::move(step));
-}
-
-void ScheduleReader::transforms(const YamlNode& node) {
-  if (!values_.is_list(node, "transform")) return;
-  for (const YamlNode& item : node.items) transform(item);
-}
-
 void ScheduleReader::states(const YamlNode& node) {
   std::set<std::string> outputs;
   values_.names(node, "state", [&](const std::string& input, const YamlNode& key, const YamlNode& value) {
@@ -339,95 +204,6 @@ void ScheduleReader::states(const YamlNode& node) {
                     printable(*output));
     schedule_.states.push_back({input, *output, key.loc});
   });
-}
-
-void ScheduleReader::stage(const std::string& name, const YamlNode& key, const YamlNode& value, PipelineRequest& to) {
-  StageRequest stage{name, "", {}, key.loc};
-  const std::string what = "stage '" + printable(name) + "'";
-  const auto place = [&](const YamlNode& node) {
-    stage.place = values_.word(node, "the place of " + what).value_or("");
-  };
-  const auto nodes = [&](const YamlNode& node) { stage.nodes = selectors(node, "the nodes of " + what); };
-  values_.keys(value, what, {{"place", place, true}, {"nodes", nodes, true}});
-  to.stages.push_back(std::move(stage));
-}
-
-void ScheduleReader::order_entry(const YamlNode& node, PipelineRequest& to) {
-  if (!node.is(YamlNode::Kind::List) || node.items.size() != 2) {
-    diags().error("pipeline-entry", node.loc, "each entry of the order is [stage, micro-batch]");
-    return;
-  }
-  const auto stage = values_.word(node.items[0], "the stage");
-  const auto micro_batch = values_.integer(node.items[1], "the micro-batch", 0, kMostChunks - 1);
-  if (stage && micro_batch) to.table.push_back({*stage, static_cast<int>(*micro_batch), node.loc});
-}
-
-void ScheduleReader::order(const YamlNode& node, PipelineRequest& to) {
-  using Order = PipelineRequest::Order;
-  if (node.is(YamlNode::Kind::List)) {
-    to.order = Order::Table;
-    for (const YamlNode& item : node.items) order_entry(item, to);
-    return;
-  }
-  const auto index = values_.choice(node, "order", {"gpipe", "1f1b", "search"});
-  to.order = std::vector{Order::GPipe, Order::OneFOneB, Order::Search}[index.value_or(0)];
-}
-
-void ScheduleReader::pipeline(const YamlNode& node) {
-  PipelineRequest request;
-  request.loc = request.micro_batches_loc = request.order_loc = node.loc;
-  for (const auto& [key, value] : node.entries) {
-    if (key.text == "micro_batches") request.micro_batches_loc = key.loc;
-    if (key.text == "order") request.order_loc = key.loc;
-  }
-  const auto stages = [&](const YamlNode& map) {
-    values_.names(map, "stages", [&](const std::string& name, const YamlNode& key, const YamlNode& value) {
-      stage(name, key, value, request);
-    });
-    if (map.is(YamlNode::Kind::Map) && map.entries.empty())
-      diags().error("pipeline-empty", map.loc, "a pipeline has at least one stage");
-  };
-  const auto micro_batches = [&](const YamlNode& number) {
-    request.micro_batches = static_cast<int>(values_.integer(number, "micro_batches", 1, kMostChunks).value_or(1));
-  };
-  values_.keys(node, "pipeline",
-               {{"stages", stages, true}, {"micro_batches", micro_batches, true}, {"order", [&](const YamlNode& value) {
-                                                                                     order(value, request);
-                                                                                   }}});
-  schedule_.pipeline = std::move(request);
-}
-
-void ScheduleReader::check_stages() {
-  std::vector<std::string> known;
-  for (const PlaceRequest& place : schedule_.places) known.push_back(place.name);
-  if (!schedule_.mesh.empty() || known.empty()) known.push_back("all");
-  for (const StageRequest& stage : schedule_.pipeline->stages)
-    if (!stage.place.empty() && !contains(known, stage.place))
-      diags().error("unknown-place", stage.loc, "stage '{}' is at the unknown place '{}'{}", printable(stage.name),
-                    printable(stage.place), did_you_mean(stage.place, known));
-}
-
-void ScheduleReader::check_table(const PipelineRequest& pipeline) {
-  std::vector<std::string> known;
-  for (const StageRequest& stage : pipeline.stages) known.push_back(stage.name);
-  std::set<std::pair<std::string, int>> seen;
-  for (const OrderEntry& entry : pipeline.table) {
-    const std::string stage = printable(entry.stage);
-    if (!contains(known, entry.stage))
-      diags().error("unknown-stage", entry.loc, "no stage is named '{}'{}", stage, did_you_mean(entry.stage, known));
-    else if (entry.micro_batch >= pipeline.micro_batches)
-      diags().error("order-micro-batch", entry.loc, "micro-batch {} of {} is out of range", entry.micro_batch,
-                    pipeline.micro_batches);
-    else if (!seen.insert({entry.stage, entry.micro_batch}).second)
-      diags().error("order-repeated", entry.loc, "[{}, {}] is listed twice", stage, entry.micro_batch);
-  }
-  for (const std::string& stage : known)
-    for (int micro_batch = 0; micro_batch < pipeline.micro_batches; ++micro_batch)
-      if (!seen.contains({stage, micro_batch})) {
-        diags().error("order-entry-missing", pipeline.order_loc, "the order lacks [{}, {}]", printable(stage),
-                      micro_batch);
-        break;  // the first one of each stage says enough
-      }
 }
 
 Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
@@ -462,9 +238,9 @@ Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
        {"places", done},
        {"dims", [this](const YamlNode& n) { dims(n); }},
        {"shard", done},
-       {"transform", [this](const YamlNode& n) { transforms(n); }},
+       {"transform", [this](const YamlNode& n) { schedule_.transforms = read_transforms(values_, n); }},
        {"state", [this](const YamlNode& n) { states(n); }},
-       {"pipeline", [this](const YamlNode& n) { pipeline(n); }},
+       {"pipeline", [this](const YamlNode& n) { schedule_.pipeline = read_pipeline(values_, n); }},
        {"view",
         [this](const YamlNode& n) {
           schedule_.per_rank = values_.choice(n, "view", {"global", "per-rank"}) == size_t{1};
@@ -476,12 +252,8 @@ Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
         }},
        {"seed", [this](const YamlNode& n) { schedule_.seed = values_.integer(n, "seed", 0, UINT32_MAX).value_or(0); }},
        {"memory", memory},
-       {"kernels", [this](const YamlNode& n) {
-          diags().error("kernels-unsupported", n.loc, "this version has no tuned kernels to choose from");
-        }}});
-  if (schedule_.pipeline) check_stages();
-  if (schedule_.pipeline && schedule_.pipeline->order == PipelineRequest::Order::Table)
-    check_table(*schedule_.pipeline);
+       {"kernels", [this](const YamlNode& n) { schedule_.kernels = read_kernels(values_, n); }}});
+  if (schedule_.pipeline) check_pipeline(schedule_, diags());
   return std::move(schedule_);
 }
 

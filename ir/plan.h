@@ -102,6 +102,7 @@ struct Kernel {
   Strategy strategy;               // how it is computed where it is launched
   /// How the one kernel of a loop over chunks computes it, on a target where that is another way than a launch.
   std::optional<Strategy> in_chunks;
+  Loc pin;  // where the schedule names the strategy; none: it was chosen
 };
 
 /// Elements of a buffer: those whose index of `dim` has (index div block) mod size == the coordinate on mesh axis

@@ -17,6 +17,23 @@ std::vector<const std::vector<Step>*> bodies_of(const Step& step) {
   return bodies;
 }
 
+static void note_launch(const Step& step, bool KernelUses::*use, std::vector<KernelUses>& uses) {
+  if (const auto* launch = std::get_if<LaunchStep>(&step.what)) uses[launch->kernel.index].*use = true;
+}
+
+std::vector<KernelUses> kernel_uses(const Plan& plan) {
+  std::vector<KernelUses> uses(plan.kernels.size());
+  for (const Block& block : plan.blocks)
+    for_each_step(block.steps, [&](const Step& step) {
+      note_launch(step, &KernelUses::launched, uses);
+      const auto* loop = std::get_if<ForStep>(&step.what);
+      if (!loop || loop->mechanism == Mechanism::Streams) return true;
+      for_each_step(loop->body, [&](const Step& inner) { note_launch(inner, &KernelUses::in_chunks, uses); });
+      return false;
+    });
+  return uses;
+}
+
 std::vector<int> barrier_axes(const Plan& plan, const Step& step) {
   const auto* launch = std::get_if<LaunchStep>(&step.what);
   if (!launch || plan.kernel(launch->kernel).category != Category::Collective) return {};

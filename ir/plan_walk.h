@@ -1,6 +1,7 @@
 // What everyone who reads a Plan asks of it: the steps inside a step, the ranks that meet in one, who holds a place.
 // Planning, proof, evaluation and backend share these answers.
 #pragma once
+#include <type_traits>
 #include <vector>
 
 #include "ir/plan.h"
@@ -11,14 +12,27 @@ namespace weftc {
 std::vector<const std::vector<Step>*> bodies_of(const Step& step);
 std::vector<std::vector<Step>*> bodies_of(Step& step);
 
-/// Calls `visit` with each step of a list and of the lists inside it; a step comes before the steps inside it.
+/// Calls `visit` with each step of a list and of the lists inside it; a step comes before the steps inside it. Where
+/// `visit` answers false, the steps inside are left out.
 template <class Steps, class Visit>
 void for_each_step(Steps& steps, const Visit& visit) {
   for (auto& step : steps) {
-    visit(step);
+    bool enters = true;
+    if constexpr (std::is_same_v<decltype(visit(step)), bool>)
+      enters = visit(step);
+    else
+      visit(step);
+    if (!enters) continue;
     for (auto* body : bodies_of(step)) for_each_step(*body, visit);
   }
 }
+
+/// How a kernel is used: launched, called by the one kernel of a loop over chunks, or both.
+struct KernelUses {
+  bool launched = false, in_chunks = false;
+};
+/// The uses of each kernel, by KernelId.
+std::vector<KernelUses> kernel_uses(const Plan& plan);
 
 /// Axes of the place over which a launched kernel waits for its peers, because it reaches into their windows; empty for
 /// every other step.

@@ -99,6 +99,14 @@ struct StateRequest {
   Loc loc;
 };
 
+/// An entry of `kernels:`: how the kernels of that name are computed, whatever the compiler would choose.
+struct KernelPin {
+  std::string name;           // of a kernel, node or value; may hold `{l}`-style variables and `*`
+  std::string strategy;       // one of strategy_names()
+  std::vector<int64_t> tile;  // rows and columns; empty: the compiler chooses them
+  Loc loc, strategy_loc, tile_loc;
+};
+
 /// A dim pinned or bounded by `dims:` or --dim: 128, or "<=1024"; several values make specialisations.
 struct DimRequest {
   std::string name;
@@ -122,6 +130,7 @@ struct Schedule {
   std::string annotations;
   Loc annotations_loc;
   int64_t seed = 0;
+  std::vector<KernelPin> kernels;
   std::optional<int64_t> memory_limit;  // bytes a rank
   Loc memory_loc;
 };

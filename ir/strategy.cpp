@@ -66,6 +66,10 @@ std::string reason_text(const Strategy& strategy) {
   return plain ? plain->why : "";
 }
 
+bool has_tile(const std::string& name) {
+  return name == strategy_name(TiledProduct{}) || name == strategy_name(TiledConvolution{});
+}
+
 std::vector<std::string> strategy_names() { return {std::begin(kNames), std::end(kNames)}; }
 
 }  // namespace weftc

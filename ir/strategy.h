@@ -134,5 +134,7 @@ std::string strategy_text(const Strategy& strategy);
 std::string reason_text(const Strategy& strategy);
 /// All names, in the order of the variant.
 std::vector<std::string> strategy_names();
+/// Whether the strategy of that name computes tiles whose size can be chosen.
+bool has_tile(const std::string& name);
 
 }  // namespace weftc

@@ -91,6 +91,11 @@ std::string substitute(const std::string& text, const Bindings& bindings) {
   return out;
 }
 
+bool matches_pattern(const std::string& text, const std::string& name) {
+  Bindings bound;
+  return match(pieces_of(text), 0, name, 0, bound);
+}
+
 SelectableNames::SelectableNames(const Module& module, const Graph& graph) : module_(module), graph_(graph) {
   add_new_ops();
 }

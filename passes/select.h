@@ -15,6 +15,9 @@ using Bindings = std::map<std::string, std::string>;
 /// `text` with the bound variables replaced.
 std::string substitute(const std::string& text, const Bindings& bindings);
 
+/// Whether a name matches a selector's text: `{l}` stands for one component without '.' and '/', `*` for anything.
+bool matches_pattern(const std::string& text, const std::string& name);
+
 /// What a name can mean in a module: built once, then kept up to date with `add_new_ops`.
 class SelectableNames {
  public:

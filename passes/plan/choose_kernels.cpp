@@ -1,5 +1,7 @@
-// Gives every kernel its strategy, and the weights that it reads the packing that the strategy wants.
+// Gives every kernel its strategy, the one that the schedule names or the best that is legal, and the weights that it
+// reads the packing that the strategy wants.
 #include "passes/cost/cost_model.h"
+#include "passes/plan/kernel_pins.h"
 #include "passes/plan/plan_parts.h"
 #include "passes/strategy/strategy_rules.h"
 
@@ -7,22 +9,11 @@ namespace weftc {
 
 namespace {
 
-/// Kernels that the one kernel of a loop over chunks calls.
-void note_chunk_kernels(const std::vector<Step>& steps, bool in_chunks, std::vector<bool>& called) {
-  for (const Step& step : steps) {
-    if (const auto* launch = std::get_if<LaunchStep>(&step.what); launch && in_chunks)
-      called[launch->kernel.index] = true;
-    const auto* loop = std::get_if<ForStep>(&step.what);
-    const bool is_one_kernel = loop && loop->mechanism != Mechanism::Streams;
-    for (const std::vector<Step>* body : bodies_of(step)) note_chunk_kernels(*body, in_chunks || is_one_kernel, called);
-  }
-}
-
 /// A product or convolution in plain loops is many times slower than it could be: whoever compiles is told.
 void warn_of_plain_loops(PlanDraft& planning, const Kernel& kernel) {
   constexpr double kMany = 1e6;
   const auto* plain = std::get_if<PlainLoops>(&kernel.strategy);
-  if (!plain) return;
+  if (!plain || kernel.pin.kind != Loc::Kind::None) return;
   const double operations = contraction_operations(planning.module, kernel);
   if (operations <= kMany) return;
   const Loc loc =
@@ -31,19 +22,34 @@ void warn_of_plain_loops(PlanDraft& planning, const Kernel& kernel) {
                          static_cast<int64_t>(operations / 1e6), kernel.name, plain->why);
 }
 
+/// The strategy of a pinned kernel; where it is not legal, the one that would be chosen, after reporting.
+Strategy pinned_strategy(PlanDraft& planning, const KernelPin& pin, StrategyContext context) {
+  context.tile = pin.tile;
+  Verdict verdict = find_strategy(context, pin.strategy);
+  if (verdict.strategy) return std::move(*verdict.strategy);
+  planning.diags.error("kernel-strategy", pin.tile.empty() ? pin.strategy_loc : pin.tile_loc,
+                       "kernel '{}' cannot be computed by {}: {}", context.body.kernel.name, pin.strategy, verdict.why);
+  context.tile.clear();
+  return choose_strategy(context);
+}
+
 }  // namespace
 
 void choose_kernels(PlanDraft& planning) {
   Plan& plan = planning.plan;
-  std::vector<bool> in_chunks(plan.kernels.size(), false);
-  for (const Block& block : plan.blocks) note_chunk_kernels(block.steps, false, in_chunks);
+  const std::vector<KernelUses> uses = kernel_uses(plan);
+  const std::vector<const KernelPin*> pins = pins_of_kernels(plan, planning.pins, planning.diags);
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     Kernel& kernel = plan.kernels[k];
     const KernelBody body(kernel, plan.places[kernel.place.index].mesh.size());
-    const Constants& constants = planning.module.constants;
-    set_strategy(kernel, choose_strategy({body, constants, plan.target}));
-    if (in_chunks[k] && plan.target.is_device())
-      kernel.in_chunks = choose_strategy({body, constants, plan.target, KernelUse::InChunks});
+    const auto strategy = [&](KernelUse use, bool is_used) {
+      const StrategyContext context{body, planning.module.constants, plan.target, use};
+      return pins[k] && is_used ? pinned_strategy(planning, *pins[k], context) : choose_strategy(context);
+    };
+    const bool calls = uses[k].in_chunks && plan.target.is_device();
+    if (pins[k]) kernel.pin = pins[k]->strategy_loc;
+    set_strategy(kernel, strategy(KernelUse::Launched, uses[k].launched || !calls));
+    if (calls) kernel.in_chunks = strategy(KernelUse::InChunks, true);
     warn_of_plain_loops(planning, kernel);
   }
 }

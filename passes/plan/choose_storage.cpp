@@ -36,7 +36,7 @@ class StorageChooser {
       if (const Buffer& buffer = plan_.buffers[b]; buffer.window || buffer.life != Life::Run || buffer.type.ndim() < 3)
         fix({static_cast<uint32_t>(b)});
     bound_.resize(plan_.kernels.size());
-    for (const Block& block : plan_.blocks) read_steps(block.steps);
+    for (const Block& block : plan_.blocks) for_each_step(block.steps, [&](const Step& step) { read_step(step); });
     for (size_t k = 0; k < plan_.kernels.size(); ++k) vote(plan_.kernels[k], bound_[k]);
     decide();
     apply();
@@ -65,14 +65,11 @@ class StorageChooser {
     classes_[to].is_fixed = classes_[to].is_fixed || classes_[from].is_fixed;
   }
 
-  void read_steps(const std::vector<Step>& steps) {
-    for (const Step& step : steps) {
-      const auto* launch = std::get_if<LaunchStep>(&step.what);
-      if (launch) read_launch(*launch);
-      for (const Access& access : step.accesses)
-        if (!launch || !access.part.empty() || !access.peers.empty()) fix(access.buffer);
-      for (const std::vector<Step>* body : bodies_of(step)) read_steps(*body);
-    }
+  void read_step(const Step& step) {
+    const auto* launch = std::get_if<LaunchStep>(&step.what);
+    if (launch) read_launch(*launch);
+    for (const Access& access : step.accesses)
+      if (!launch || !access.part.empty() || !access.peers.empty()) fix(access.buffer);
   }
 
   void read_launch(const LaunchStep& launch) {

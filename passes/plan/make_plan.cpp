@@ -41,8 +41,8 @@ size_t step_count(const Plan& plan) {
   return count;
 }
 
-PlanDraft new_draft(const Module& module, const Target& target, Diags& diags) {
-  PlanDraft draft{module, diags, {}, {}, {}, {}, {}};
+PlanDraft new_draft(const Module& module, const Target& target, Diags& diags, const std::vector<KernelPin>& pins) {
+  PlanDraft draft{module, diags, pins, {}, {}, {}, {}, {}};
   Plan& plan = draft.plan;
   plan.name = module.name;
   plan.target = target;
@@ -62,7 +62,7 @@ PlanDraft new_draft(const Module& module, const Target& target, Diags& diags) {
 
 std::optional<Plan> make_plan(const Module& module, const Target& target, Diags& diags, const PlanningOptions& options,
                               std::vector<PlanningReport>& reports) {
-  PlanDraft draft = new_draft(module, target, diags);
+  PlanDraft draft = new_draft(module, target, diags, options.pins);
   for (const PlanningStep& step : planning()) {
     const auto start = std::chrono::steady_clock::now();
     step.run(draft);

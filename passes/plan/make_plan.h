@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "ir/plan.h"
+#include "ir/schedule.h"
 
 namespace weftc {
 
 struct PlanningOptions {
   std::vector<std::string> print_after = {};  // names of planning steps; their Plans go to `printed`
+  std::vector<KernelPin> pins = {};           // the schedule's `kernels:`
 };
 /// What one step of planning did.
 struct PlanningReport {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/plan_walk.h"
+#include "ir/schedule.h"
 
 namespace weftc {
 
@@ -20,6 +21,7 @@ struct ValueMemory {
 struct PlanDraft {
   const Module& module;
   Diags& diags;
+  const std::vector<KernelPin>& pins;  // the schedule's `kernels:`
   Plan plan;
 
   // Interned kernels by what they do, weights by constant and layout.

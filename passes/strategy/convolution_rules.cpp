@@ -15,13 +15,7 @@ struct WindowOp {
   WindowGeometry geometry;
 };
 
-bool has_window(const Graph& body) {
-  for (OpId id = body.first(); id; id = body.next(id)) {
-    const OpKind kind = body.op(id).kind;
-    if (kind == OpKind::Conv || kind == OpKind::MaxPool || kind == OpKind::AveragePool) return true;
-  }
-  return false;
-}
+bool has_window(const Graph& body) { return has_op(body, {OpKind::Conv, OpKind::MaxPool, OpKind::AveragePool}); }
 
 std::optional<WindowOp> window_of(const KernelBody& body, std::string& why) {
   const ValueId root = contraction_of(body.body);
@@ -59,6 +53,8 @@ bool is_row_major(const KernelBody& body, ValueId value, DType dtype) {
          body.kernel.parameters[load->parameter].type.dtype == dtype;
 }
 
+constexpr const char* kSharesNothing = "filters of one channel share nothing";
+
 /// What the runtime counts in 32 bits.
 bool is_small(const WindowGeometry& g) {
   constexpr int64_t kMost = int64_t{1} << 30;
@@ -78,12 +74,13 @@ Verdict tiled_convolution(const StrategyContext& context) {
   if (op.kind != OpKind::Conv) return {};
   const WindowGeometry& g = found->geometry;
   const DType dtype = body.body.type(found->root).dtype;
-  if (g.channels == 1 && g.groups > 1) return refused("filters of one channel share nothing");
   if (!body.kernel.extents.empty()) return refused("it has a run-time length");
   if (!is_small(g)) return refused("its extents do not fit 32 bits");
   if (!is_row_major(body, op.inputs[0], dtype) || !is_row_major(body, op.inputs[1], dtype))
     return refused("an operand is computed, or read through a view");
-  return {TiledConvolution{choose_tile(context, g.groups, g.filters, g.batch * g.outputs, dtype)}, ""};
+  const std::optional<Tile> tile = choose_tile(context, g.groups, g.filters, g.batch * g.outputs, dtype, why);
+  if (!tile) return refused(why);
+  return {TiledConvolution{*tile}, g.channels == 1 && g.groups > 1 ? kSharesNothing : ""};
 }
 
 Verdict direct_convolution(const StrategyContext& context) {
@@ -95,7 +92,6 @@ Verdict direct_convolution(const StrategyContext& context) {
   const Op& op = body.body.producer_op(found->root);
   const WindowGeometry& g = found->geometry;
   const DType dtype = body.body.type(found->root).dtype;
-  if (has_one_channel_a_group(g)) return refused("filters of one channel share nothing");
   if (dtype != DType::F32 && dtype != DType::F64) return refused("it is of 16-bit floats");
   if (g.groups > 1 && g.filters % kPanel) return refused("the filters of a group do not fill panels of 16");
   if (std::any_of(g.before.begin(), g.before.end(), [](int64_t pad) { return pad < 0; }))
@@ -106,7 +102,7 @@ Verdict direct_convolution(const StrategyContext& context) {
   if (!is_read_once || !body.kernel.parameters[number].weight)
     return refused("the filters are no weight that only this convolution reads");
   if (!body.kernel.parameters[number].whole_over.empty()) return refused("each chunk reads a part of the filters");
-  return {DirectConvolution{number, true}, ""};
+  return {DirectConvolution{number, true}, has_one_channel_a_group(g) ? kSharesNothing : ""};
 }
 
 Verdict plane_convolution(const StrategyContext& context) {

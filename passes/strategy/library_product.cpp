@@ -310,11 +310,9 @@ std::optional<LibraryProduct> LibraryMatcher::run() {
 }  // namespace
 
 Verdict library_product(const StrategyContext& context) {
-  if (!context.target.library_products || context.use == KernelUse::InChunks) return {};
   const Graph& body = context.body.body;
-  bool has_product = false;
-  for (OpId id = body.first(); id; id = body.next(id)) has_product |= body.op(id).kind == OpKind::MatMul;
-  if (!has_product) return {};
+  if (!context.target.library_products || !has_op(body, {OpKind::MatMul})) return {};
+  if (context.use == KernelUse::InChunks) return refused("the one kernel of a loop over chunks cannot call a library");
   const ValueId root = contraction_of(body);
   if (!root || !is_float(body.type(root).dtype)) return refused("it has several products, or one of integers");
   LibraryMatcher matcher(context, root);

@@ -9,12 +9,6 @@ namespace weftc {
 
 namespace {
 
-bool has(const Graph& body, std::initializer_list<Category> categories) {
-  for (OpId id = body.first(); id; id = body.next(id))
-    if (std::find(categories.begin(), categories.end(), category(body.op(id))) != categories.end()) return true;
-  return false;
-}
-
 bool only_views(const KernelBody& body) {
   for (OpId id = body.body.first(); id; id = body.body.next(id)) {
     const Op& op = body.body.op(id);
@@ -44,7 +38,7 @@ Verdict transposition(const StrategyContext& context) {
   if (!context.target.is_device() || !only_views(body)) return {};
   const ValueId result = body.body.outputs()[0].value;
   const Dims dims = body.dims(result);
-  if (element_count(dims) < kLeastElements || dims.size() < 2 || dims.back() < kLeastExtent) return {};
+  if (element_count(dims) == 0 || dims.size() < 2) return {};
   IndexList index;
   for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("o" + std::to_string(d), 0, dims[d] - 1));
   const std::optional<Load> load = body.load_of(result, index);
@@ -52,9 +46,12 @@ Verdict transposition(const StrategyContext& context) {
   const auto stride = [&](size_t d) { return stride_of(load->offset, "o" + std::to_string(d)); };
   const size_t last = dims.size() - 1;
   if (!stride(last).affine || stride(last).coefficient == 1) return {};
+  std::optional<size_t> row;  // the longest dimension that is contiguous in the operand
   for (size_t d = 0; d < last; ++d)
-    if (stride(d).affine && stride(d).coefficient == 1 && dims[d] >= kLeastExtent) return {Transposition{d}, ""};
-  return {};
+    if (stride(d).affine && stride(d).coefficient == 1 && dims[d] > (row ? dims[*row] : 1)) row = d;
+  if (!row) return {};
+  const bool is_small = element_count(dims) < kLeastElements || dims.back() < kLeastExtent || dims[*row] < kLeastExtent;
+  return {Transposition{*row}, is_small ? "tiles of 32 x 32 elements would be mostly empty" : ""};
 }
 
 /// Lines that lie side by side are one loop: only the outermost dimension on each side may have a run-time length.
@@ -67,7 +64,7 @@ static bool has_inner_run_extent(const KernelBody& body, ValueId root, int axis)
 Verdict scan(const StrategyContext& context) {
   constexpr int64_t kFewLines = 4096, kLongLine = 512;
   const KernelBody& body = context.body;
-  if (!has(body.body, {Category::Scan})) return {};
+  if (!has_op(body.body, {Category::Scan})) return {};
   const ValueId root = scan_of(body.body);
   if (!root) return refused("the kernel has several loops that sum");
   const Dims dims = body.dims(root);
@@ -80,26 +77,32 @@ Verdict scan(const StrategyContext& context) {
   return {Scan{context.target.is_device() && lines < kFewLines && length >= kLongLine}, ""};
 }
 
+/// Updates go where their indices say: an element does not know which of them it gets.
+static bool scatters(const Graph& body) { return has_op(body, {OpKind::ScatterElements, OpKind::ScatterND}); }
+
 Verdict scatter(const StrategyContext& context) {
-  const Graph& body = context.body.body;
-  for (OpId id = body.first(); id; id = body.next(id))
-    if (body.op(id).kind == OpKind::ScatterElements || body.op(id).kind == OpKind::ScatterND) return {Scatter{}, ""};
-  return {};
+  return scatters(context.body.body) ? Verdict{Scatter{}, ""} : Verdict{};
 }
 
 Verdict peer_exchange(const StrategyContext& context) {
-  const bool exchanges = !context.body.group().empty() && !has(context.body.body, {Category::Contraction});
+  const bool exchanges = !context.body.group().empty() && !has_op(context.body.body, {Category::Contraction});
   return exchanges ? Verdict{PeerExchange{}, ""} : Verdict{};
 }
 
 Verdict rows(const StrategyContext& context) {
   const Graph& body = context.body.body;
-  if (!has(body, {Category::Reduction}) || has(body, {Category::Contraction, Category::Scan})) return {};
+  if (!has_op(body, {Category::Reduction}) || has_op(body, {Category::Contraction, Category::Scan})) return {};
   return {Rows{context.target.is_device() ? device_row_team(row_elements(context.body)) : RowTeam::Thread}, ""};
 }
 
+Verdict plain_loops(const StrategyContext& context) {
+  if (scatters(context.body.body)) return refused("it scatters");
+  return {PlainLoops{"the schedule asks for it"}, ""};
+}
+
 Verdict elementwise(const StrategyContext& context) {
-  if (has(context.body.body, {Category::Contraction, Category::Reduction, Category::Scan})) return {};
+  if (has_op(context.body.body, {Category::Contraction, Category::Reduction, Category::Scan})) return {};
+  if (scatters(context.body.body)) return refused("it scatters");
   return {Elementwise{}, ""};
 }
 

@@ -16,13 +16,6 @@ ValueId product_of(const Graph& body) {
   return is_product && is_float(body.type(root).dtype) ? root : ValueId{};
 }
 
-/// Whether the body has a MatMul at all: other strategies need no reason why they are none.
-bool has_product(const Graph& body) {
-  for (OpId id = body.first(); id; id = body.next(id))
-    if (body.op(id).kind == OpKind::MatMul) return true;
-  return false;
-}
-
 /// What stands against every strategy for one product; empty: nothing.
 std::string general_refusal(const StrategyContext& context) {
   const KernelBody& body = context.body;
@@ -80,7 +73,7 @@ std::optional<PackedProduct> packed_weight(const StrategyContext& context, const
 }  // namespace
 
 Verdict packed_product(const StrategyContext& context) {
-  if (context.target.panel_width == 0 || !has_product(context.body.body)) return {};
+  if (context.target.panel_width == 0 || !has_op(context.body.body, {OpKind::MatMul})) return {};
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
   const KernelBody& body = context.body;
   const ValueId root = product_of(body.body);
@@ -100,7 +93,7 @@ Verdict packed_product(const StrategyContext& context) {
 }
 
 Verdict strided_product(const StrategyContext& context) {
-  if (context.target.is_device() || !has_product(context.body.body)) return {};
+  if (context.target.is_device() || !has_op(context.body.body, {OpKind::MatMul})) return {};
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
   if (has_inner_run_batch(context.body, product_of(context.body.body)))
     return refused("a dimension of the batch behind the first has a run-time length");
@@ -109,7 +102,7 @@ Verdict strided_product(const StrategyContext& context) {
 
 Verdict tiled_product(const StrategyContext& context) {
   constexpr int64_t kMostDepth = int64_t{1} << 30;  // which the runtime counts in 32 bits
-  if (!context.target.is_device() || !has_product(context.body.body)) return {};
+  if (!context.target.is_device() || !has_op(context.body.body, {OpKind::MatMul})) return {};
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
   const KernelBody& body = context.body;
   const ValueId root = product_of(body.body);
@@ -118,8 +111,10 @@ Verdict tiled_product(const StrategyContext& context) {
   const Dims dims = body.dims(root);
   if (body.dims(body.body.producer_op(root).inputs[0]).back() >= kMostDepth) return refused("k does not fit 32 bits");
   const int64_t batch = element_count({dims.begin(), dims.end() - 2});
-  return {TiledProduct{choose_tile(context, batch, dims[dims.size() - 2], dims.back(), body.body.type(root).dtype)},
-          ""};
+  std::string why;
+  const std::optional<Tile> tile =
+      choose_tile(context, batch, dims[dims.size() - 2], dims.back(), body.body.type(root).dtype, why);
+  return tile ? Verdict{TiledProduct{*tile}, ""} : refused(why);
 }
 
 }  // namespace weftc

@@ -6,6 +6,7 @@
 
 #include "ir/constants.h"
 #include "ir/kernel/kernel_body.h"
+#include "ir/op_def.h"
 #include "ir/strategy.h"
 #include "ir/target.h"
 
@@ -17,9 +18,11 @@ struct StrategyContext {
   const Constants& constants;
   const Target& target;
   KernelUse use = KernelUse::Launched;
+  std::vector<int64_t> tile = {};  // rows and columns that the schedule asks for; empty: the rule chooses them
 };
 
-/// A strategy; or why not; or neither, where the strategy is for other bodies.
+/// A strategy, which is legal; or why not; or neither, where the strategy is for other bodies. A strategy with a reason
+/// is legal too, but not chosen unless the schedule asks for it.
 struct Verdict {
   std::optional<Strategy> strategy;
   std::string why;
@@ -42,14 +45,27 @@ Verdict scatter(const StrategyContext& context);
 Verdict peer_exchange(const StrategyContext& context);
 Verdict rows(const StrategyContext& context);
 Verdict elementwise(const StrategyContext& context);
+Verdict plain_loops(const StrategyContext& context);
 
 /// The first strategy of the table that is legal; else plain loops, with what stood against the others.
 Strategy choose_strategy(const StrategyContext& context);
+/// The strategy of that name, whether or not it would be chosen; else why it is not legal.
+Verdict find_strategy(const StrategyContext& context, const std::string& name);
+/// Every strategy that is legal but plain loops, with every tile, in the order of the table.
+std::vector<Strategy> legal_strategies(const StrategyContext& context);
 /// Gives the kernel the strategy, and the weights that it reads the packing that the strategy wants.
 void set_strategy(Kernel& kernel, Strategy strategy);
 
-/// The largest tile that rows fill by more than half, and of which there is one for each multiprocessor of the device,
-/// or each block of a loop over chunks; else the smallest.
-Tile choose_tile(const StrategyContext& context, int64_t batch, int64_t rows, int64_t columns, DType dtype);
+/// The tile that the schedule asks for, or why there is none. Without such a wish the largest tile that rows fill by
+/// more than half, and of which there is one for each multiprocessor of the device, or each block of a loop over
+/// chunks; else the smallest.
+std::optional<Tile> choose_tile(const StrategyContext& context, int64_t batch, int64_t rows, int64_t columns,
+                                DType dtype, std::string& why);
+/// Rows and columns of all tiles.
+std::vector<std::vector<int64_t>> tile_extents();
+
+/// Whether some op of the body is of one of the kinds, or of one of the categories.
+bool has_op(const Graph& body, std::initializer_list<OpKind> kinds);
+bool has_op(const Graph& body, std::initializer_list<Category> categories);
 
 }  // namespace weftc

@@ -1,23 +1,49 @@
 // Tiles of products and convolutions on a device.
+#include <algorithm>
+
 #include "passes/strategy/strategy_rules.h"
 
 namespace weftc {
 
-/// In the kernel of a loop over chunks a tile has the kernel's threads, and fits into what its products share.
-static bool is_for_chunks(const Target& target, const Tile& tile, DType dtype) {
-  return tile.threads() == target.chunk_threads && (tile.m == 16 || (tile.m == 64 && dtype != DType::F64));
+static constexpr Tile kTiles[] = {
+    {128, 128, 8, 8, 64, 32}, {64, 64, 8, 4, 32, 32}, {32, 64, 4, 4, 16, 32}, {16, 64, 4, 2, 16, 16}};
+
+std::vector<std::vector<int64_t>> tile_extents() {
+  std::vector<std::vector<int64_t>> extents;
+  for (const Tile& tile : kTiles) extents.push_back({tile.m, tile.n});
+  return extents;
 }
 
-Tile choose_tile(const StrategyContext& context, int64_t batch, int64_t rows, int64_t columns, DType dtype) {
-  constexpr Tile kTiles[] = {
-      {128, 128, 8, 8, 64, 32}, {64, 64, 8, 4, 32, 32}, {32, 64, 4, 4, 16, 32}, {16, 64, 4, 2, 16, 16}};
+/// Why a tile cannot be computed; empty: it can. Doubles take twice as many registers; in the one kernel of a loop over
+/// chunks a tile has the threads of that kernel, and fits into what its products share.
+static std::string tile_refusal(const StrategyContext& context, const Tile& tile, DType dtype) {
+  const bool is_double = dtype == DType::F64;
+  if (is_double && tile.m >= 128) return "a tile of 128 rows of doubles does not fit into registers";
+  if (context.use != KernelUse::InChunks) return "";
+  const bool fits = tile.threads() == context.target.chunk_threads && (tile.m == 16 || (tile.m == 64 && !is_double));
+  return fits ? "" : "the tile does not fit into the one kernel of a loop over chunks";
+}
+
+static std::optional<Tile> wanted_tile(const StrategyContext& context, DType dtype, std::string& why) {
+  std::vector<std::string> known;
+  for (const Tile& tile : kTiles) {
+    known.push_back(dims_text({tile.m, tile.n}));
+    if (context.tile != std::vector{tile.m, tile.n}) continue;
+    why = tile_refusal(context, tile, dtype);
+    return why.empty() ? std::optional(tile) : std::nullopt;
+  }
+  why = format("there is no tile of {}; there are: {}", dims_text(context.tile), join(known, ", "));
+  return {};
+}
+
+std::optional<Tile> choose_tile(const StrategyContext& context, int64_t batch, int64_t rows, int64_t columns,
+                                DType dtype, std::string& why) {
+  if (!context.tile.empty()) return wanted_tile(context, dtype, why);
   const bool in_chunks = context.use == KernelUse::InChunks;
   const int64_t wanted = in_chunks ? context.target.resident_blocks : context.target.multiprocessors;
   for (const Tile& tile : kTiles) {
-    const bool has_registers = dtype != DType::F64 || tile.m < 128;  // doubles take twice as many
-    const bool has_room = !in_chunks || is_for_chunks(context.target, tile, dtype);
     const int64_t count = batch * ((rows + tile.m - 1) / tile.m) * ((columns + tile.n - 1) / tile.n);
-    if (has_registers && has_room && 2 * rows > tile.m && count >= wanted) return tile;
+    if (tile_refusal(context, tile, dtype).empty() && 2 * rows > tile.m && count >= wanted) return tile;
   }
   return std::end(kTiles)[-1];
 }

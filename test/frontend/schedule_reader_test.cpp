@@ -24,6 +24,9 @@ view: per-rank
 annotations: four
 seed: 7
 memory: {limit: 70GiB}
+kernels:
+  "h.{l}.mlp.*": {strategy: strided-product}
+  attn: {strategy: tiled-product, tile: [64, 32]}
 )");
   REQUIRE_MESSAGE(read.schedule, read.diags.text());
   const Schedule& s = *read.schedule;
@@ -51,6 +54,14 @@ memory: {limit: 70GiB}
   CHECK(s.annotations == "four");
   CHECK(s.seed == 7);
   CHECK(s.memory_limit == int64_t{70} << 30);
+  REQUIRE(s.kernels.size() == 2);
+  CHECK(s.kernels[0].name == "h.{l}.mlp.*");
+  CHECK(s.kernels[0].strategy == "strided-product");
+  CHECK(s.kernels[0].tile.empty());
+  CHECK(s.kernels[1].tile == std::vector<int64_t>{64, 32});
+  CHECK(s.kernels[1].loc.line == 21);
+  CHECK(s.kernels[1].strategy_loc.column == 20);
+  CHECK(s.kernels[1].tile_loc.column == 41);
 }
 
 TEST_CASE("a product of axes may be quoted") {
@@ -167,7 +178,12 @@ TEST_CASE("each mistake of a value") {
   CHECK(id("view: local") == "schedule-word");
   CHECK(id("annotations: \"\"") == "schedule-empty");
   CHECK(id("memory: {limit: 70 bananas}") == "schedule-bytes");
-  CHECK(id("kernels: {mm: {tile: [64, 64, 32]}}") == "kernels-unsupported");
+  CHECK(id("kernels: {mm: {tile: [64, 64]}}") == "missing-key");
+  CHECK(id("kernels: {mm: {strategy: tiled}}") == "schedule-word");
+  CHECK(id("kernels: {mm: {strategy: tiled-product, tile: [64, 64, 32]}}") == "kernel-tile-extents");
+  CHECK(id("kernels: {mm: {strategy: tiled-product, tile: [0, 64]}}") == "schedule-range");
+  CHECK(id("kernels: {mm: {strategy: rows, tile: [64, 64]}}") == "kernel-no-tile");
+  CHECK(id("kernels: {mm: rows}") == "schedule-kind");
   CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: {dim: 0, parts: 4611686018427387904}}}") == "schedule-range");
 }
 

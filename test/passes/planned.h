@@ -18,7 +18,9 @@ inline Planned plan_of(const std::string& model, const std::string& yaml = "") {
   Planned made{prepare(model, yaml, ""), {}};
   INFO(made.scheduled->diags.text());
   REQUIRE(made.scheduled->ok());
-  std::optional<Plan> plan = make_plan(*made.scheduled->module, made.scheduled->target, made.scheduled->diags);
+  std::vector<PlanningReport> reports;
+  std::optional<Plan> plan = make_plan(*made.scheduled->module, made.scheduled->target, made.scheduled->diags,
+                                       {{}, made.scheduled->schedule.kernels}, reports);
   INFO(made.scheduled->diags.text());
   REQUIRE(plan);
   made.plan = std::move(*plan);

@@ -1,0 +1,41 @@
+// The `kernels:` section of a schedule: `NAME: {strategy: tiled-product, tile: [64, 64]}`.
+#include "frontend/schedule_sections.h"
+#include "ir/strategy.h"
+
+namespace weftc {
+
+static void read_tile(YamlValues& values, const YamlNode& node, const std::string& what, KernelPin& pin) {
+  constexpr int64_t kMost = 1024;
+  pin.tile_loc = node.loc;
+  const std::optional<std::vector<int64_t>> tile = values.integers(node, "the tile of " + what, 1, kMost);
+  if (tile && tile->size() == 2)
+    pin.tile = *tile;
+  else if (tile)
+    values.diags().error("kernel-tile-extents", node.loc, "the tile of {} has two extents, rows and columns, not {}",
+                         what, tile->size());
+}
+
+static KernelPin read_pin(YamlValues& values, const std::string& name, const YamlNode& key, const YamlNode& value) {
+  KernelPin pin{name, "", {}, key.loc, {}, {}};
+  const std::string what = "kernel '" + printable(name) + "'";
+  const auto strategy = [&](const YamlNode& node) {
+    pin.strategy_loc = node.loc;
+    const std::vector<std::string> names = strategy_names();
+    if (const auto index = values.choice(node, "the strategy of " + what, names)) pin.strategy = names[*index];
+  };
+  const auto tile = [&](const YamlNode& node) { read_tile(values, node, what, pin); };
+  values.keys(value, what, {{"strategy", strategy, true}, {"tile", tile}});
+  if (!pin.tile.empty() && !pin.strategy.empty() && !has_tile(pin.strategy))
+    values.diags().error("kernel-no-tile", pin.tile_loc, "{} has no tile to choose", pin.strategy);
+  return pin;
+}
+
+std::vector<KernelPin> read_kernels(YamlValues& values, const YamlNode& node) {
+  std::vector<KernelPin> pins;
+  values.names(node, "kernels", [&](const std::string& name, const YamlNode& key, const YamlNode& value) {
+    pins.push_back(read_pin(values, name, key, value));
+  });
+  return pins;
+}
+
+}  // namespace weftc

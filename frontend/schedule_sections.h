@@ -1,0 +1,27 @@
+// The sections of a schedule that are read by themselves; schedule_reader.cpp holds those that need the mesh. Each
+// function reports what it does not like.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "frontend/yaml_values.h"
+#include "ir/schedule.h"
+
+namespace weftc {
+
+inline constexpr int64_t kMostChunks = 1 << 16;
+
+/// A dimension of a tensor.
+int read_dim(YamlValues& values, const YamlNode& node, const std::string& what);
+/// One name of nodes or values, or a list of them.
+std::vector<Selector> read_selectors(YamlValues& values, const YamlNode& node, const std::string& what);
+/// The section `transform:`.
+std::vector<TransformStep> read_transforms(YamlValues& values, const YamlNode& node);
+/// The section `pipeline:`.
+PipelineRequest read_pipeline(YamlValues& values, const YamlNode& node);
+/// Whether the pipeline's places exist, and a table of its order is complete; for a schedule that has a pipeline.
+void check_pipeline(const Schedule& schedule, Diags& diags);
+/// The section `kernels:`.
+std::vector<KernelPin> read_kernels(YamlValues& values, const YamlNode& node);
+
+}  // namespace weftc

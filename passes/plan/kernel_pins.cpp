@@ -1,0 +1,97 @@
+#include "passes/plan/kernel_pins.h"
+
+#include <map>
+#include <set>
+
+#include "ir/plan_walk.h"
+#include "passes/select.h"
+
+namespace weftc {
+
+namespace {
+
+/// Kernels by a name: their own, or that of a node or value that they compute.
+using Named = std::map<std::string, std::set<size_t>>;
+
+Named kernels_by_node(const Plan& plan) {
+  Named named;
+  for (const Block& block : plan.blocks)
+    for_each_step(block.steps, [&](const Step& step) {
+      const auto* launch = std::get_if<LaunchStep>(&step.what);
+      if (!launch) return;
+      named[step.name].insert(launch->kernel.index);
+      for (const OriginId origin : step.origins) named[plan.origins[origin.index].name].insert(launch->kernel.index);
+      for (const Access& access : step.accesses)
+        if (access.write) named[plan.buffer(access.buffer).name].insert(launch->kernel.index);
+    });
+  return named;
+}
+
+Named kernels_by_name(const Plan& plan) {
+  Named named;
+  for (size_t k = 0; k < plan.kernels.size(); ++k) named[plan.kernels[k].name].insert(k);
+  return named;
+}
+
+std::set<size_t> matching(const Named& named, const std::string& text) {
+  std::set<size_t> kernels;
+  for (const auto& [name, at] : named)
+    if (matches_pattern(text, name)) kernels.insert(at.begin(), at.end());
+  return kernels;
+}
+
+std::string names_text(const Plan& plan, const std::set<size_t>& kernels) {
+  std::vector<std::string> names;
+  for (const size_t k : kernels) names.push_back("'" + plan.kernels[k].name + "'");
+  return join(names, ", ");
+}
+
+class PinResolver {
+ public:
+  PinResolver(const Plan& plan, Diags& diags)
+      : plan_(plan), diags_(diags), by_name_(kernels_by_name(plan)), by_node_(kernels_by_node(plan)) {}
+
+  std::set<size_t> kernels_of(const KernelPin& pin) const {
+    std::set<size_t> kernels = matching(by_name_, pin.name);
+    if (!kernels.empty()) return kernels;
+    kernels = matching(by_node_, pin.name);
+    const bool is_pattern = pin.name.find_first_of("*{") != std::string::npos;
+    if (kernels.empty())
+      report_unmatched(pin);
+    else if (kernels.size() > 1 && !is_pattern)
+      diags_.error("kernel-ambiguous", pin.loc, "several kernels compute '{}': {}; name one of them",
+                   printable(pin.name), names_text(plan_, kernels));
+    return kernels;
+  }
+
+ private:
+  void report_unmatched(const KernelPin& pin) const {
+    std::vector<std::string> known;
+    for (const Named* named : {&by_name_, &by_node_})
+      for (const auto& entry : *named) known.push_back(entry.first);
+    diags_.error("kernel-unmatched", pin.loc, "'{}' is no kernel, and no node or value that one computes{}",
+                 printable(pin.name), did_you_mean(pin.name, known));
+  }
+
+  const Plan& plan_;
+  Diags& diags_;
+  const Named by_name_, by_node_;
+};
+
+}  // namespace
+
+std::vector<const KernelPin*> pins_of_kernels(const Plan& plan, const std::vector<KernelPin>& pins, Diags& diags) {
+  std::vector<const KernelPin*> of(plan.kernels.size(), nullptr);
+  if (pins.empty()) return of;
+  const PinResolver resolver(plan, diags);
+  for (const KernelPin& pin : pins)
+    for (const size_t k : resolver.kernels_of(pin)) {
+      if (of[k])
+        diags.error("kernel-pinned-twice", pin.loc, "'{}' means kernel '{}', which '{}' means too", printable(pin.name),
+                    plan.kernels[k].name, printable(of[k]->name));
+      of[k] = &pin;
+    }
+  return of;
+}
+
+}  // namespace weftc

@@ -1,0 +1,115 @@
+# test: slow
+"""Strategies that a schedule pins: for kernels of each kind, the strategies and tiles that are accepted are those of the
+table, and each of them gives the results of the reference evaluation, on the host and in emulated CUDA."""
+
+import json
+import sys
+
+import harness
+from verify_many import Case, report, verify_many
+
+sys.path.insert(0, str(harness.ROOT / "test" / "emulation"))
+from emulated import Emulated  # noqa: E402
+
+FOLDER = harness.scratch("pins")
+MODEL = """<ir_version: 10, opset_import: ["" : 20]>
+pins (float[40,48] x, float[40,56] z, float[1,16,10,12] image, float[70,45] m, float[3,40,700] lines, int64[5,45] at) =>
+  (float[40,56] y, float[40,40] free, float[1,20,8,10] convolution, float[1,20,10,12] point,
+   float[1,16,10,12] plane, float[1,16,9,11] pool, float[45,70] turned, float[40,48] soft, float[3,40,700] sums,
+   float[70,45] scattered)
+<float[48,56] w = random(1, 0.3), float[56] b = random(2, 0.5), float[20,16,3,3] filters = random(3, 0.1),
+ float[20,16,1,1] points = random(4, 0.3), float[16,1,3,3] planes = random(5, 0.3), int64 axis = {2},
+ float[5,45] updates = random(6, 0.5)>
+{
+  [product] p = MatMul(x, w)
+  [product_bias] pb = Add(p, b)
+  [product_relu] y = Relu(pb)
+  [turn] zt = Transpose<perm = [1, 0]>(z)
+  [free] free = MatMul(z, zt)
+  [convolution] convolution = Conv(image, filters)
+  [point] point = Conv(image, points)
+  [plane] plane = Conv<group = 16, pads = [1, 1, 1, 1]>(image, planes)
+  [pool] pool = MaxPool<kernel_shape = [2, 2]>(image)
+  [turned] turned = Transpose<perm = [1, 0]>(m)
+  [soft] soft = Softmax(x)
+  [sums] sums = CumSum(lines, axis)
+  [scattered] scattered = ScatterElements<axis = 0>(m, at, updates)
+}
+"""
+TILES = ["128x128", "64x64", "32x64", "16x64"]
+PRODUCT = [f"tiled-product {tile}" for tile in TILES]
+CONVOLUTION = [f"tiled-convolution {tile}" for tile in TILES]
+LEGAL = {
+    "host": {
+        "product": ["packed-product", "strided-product"],
+        "free": ["strided-product"],
+        "convolution": ["direct-convolution", "unfolded-convolution"],
+        "point": ["direct-convolution", "point-convolution", "unfolded-convolution"],
+        "plane": ["plane-convolution", "unfolded-convolution"],
+        "pool": ["window-reduction"],
+        "turned": ["elementwise"],
+        "soft": ["rows"],
+        "sums": ["scan"],
+    },
+    "cuda": {
+        "product": ["library-product", *PRODUCT],
+        "free": ["library-product", *PRODUCT],
+        "convolution": CONVOLUTION,
+        "point": CONVOLUTION,
+        "plane": [*CONVOLUTION, "plane-convolution"],
+        "pool": ["window-reduction"],
+        "turned": ["transposition", "elementwise"],
+        "soft": ["rows"],
+        "sums": ["scan"],
+    },
+}
+NAMES = ["plain-loops", "library-product", "packed-product", "strided-product", "direct-convolution", "plane-convolution",
+         "point-convolution", "unfolded-convolution", "window-reduction", *PRODUCT, *CONVOLUTION, "transposition", "scan",
+         "scatter", "rows", "elementwise", "peer-exchange"]
+
+
+def write_schedule(path, pins):
+    lines = []
+    for kernel, text in pins.items():
+        strategy, _, tile = text.partition(" ")
+        extents = f", tile: [{tile.replace('x', ', ')}]" if tile else ""
+        lines.append(f"  {kernel}: {{strategy: {strategy}{extents}}}\n")
+    path.write_text("weft: 1\nkernels:\n" + "".join(lines))
+    return path
+
+
+def check_accepted(model, target, kernel, legal):
+    """Every strategy is accepted or refused as the table says, a refusal by its rule at the pin."""
+    for name in NAMES:
+        schedule = write_schedule(FOLDER / "one.yaml", {kernel: name})
+        status, out, err = harness.weft("explain", model, "--schedule", schedule, "--target", target, "--json")
+        what = f"{target}/{kernel}/{name}"
+        if name not in legal:
+            refused = status == 1 and "one.yaml:3:" in err and "[kernel-strategy]" in err
+            harness.check(f"{what} refused", refused, f"exit {status}: {err[-300:]}")
+            continue
+        rows = {row["name"]: row for row in json.loads(out)["kernels"]} if status == 0 else {}
+        row = rows.get(kernel, {"strategy": "", "pinned": ""})
+        taken = row["strategy"].startswith(name) and row["pinned"].startswith(f"{schedule}:3:")
+        harness.check(f"{what} taken", status == 0 and taken, f"exit {status}: {row} {err[-300:]}")
+
+
+def check_target(model, target, compiler):
+    tables = {kernel: [*legal, "plain-loops"] for kernel, legal in LEGAL[target].items()}
+    tables["scattered"] = ["scatter"]  # its updates are no loop over elements
+    for kernel, legal in tables.items():
+        check_accepted(model, target, kernel, legal)
+    cases = []
+    for number in range(max(map(len, tables.values()))):
+        pins = {kernel: legal[number % len(legal)] for kernel, legal in tables.items()}
+        schedule = write_schedule(FOLDER / f"{target}{number}.yaml", pins)
+        cases.append(Case(f"{target}/results {number}", model, "-", f"--schedule={schedule}"))
+    results = verify_many(cases, FOLDER, compiler)
+    report([each._replace(status="failed") if each.status in ("refused", "no_kernel") else each for each in results])
+
+
+if __name__ == "__main__":
+    harness.need_weft()
+    (FOLDER / "pins.onnxtxt").write_text(MODEL)
+    check_target(FOLDER / "pins.onnxtxt", "host", None)
+    check_target(FOLDER / "pins.onnxtxt", "cuda", Emulated())

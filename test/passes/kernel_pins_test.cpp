@@ -1,0 +1,92 @@
+// Strategies that a schedule pins: which kernels a name means, what they get, and where a pin is refused.
+#include "passes/plan/kernel_pins.h"
+
+#include "test/passes/planned.h"
+
+using namespace weftc;
+using namespace weftc::test;
+
+namespace {
+
+const char* const kLayers = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4,8] x) => (float[4,8] y)
+<float[8,8] w0 = random(1, 0.5), float[8,8] w1 = random(2, 0.5), float[8,8] w2 = random(3, 0.5)>
+{ ["h.0.fc"] a = MatMul(x, w0)  ["h.0.act"] b = Relu(a)  ["h.1.fc"] c = MatMul(b, w1)  ["h.1.act"] d = Relu(c)
+  ["head"] y = MatMul(d, w2) })";
+
+std::string overlapped(const std::string& pin) {
+  return R"(weft: 1
+mesh: {tp: 2}
+shard: {fc_weight: {tp: 1}, proj_weight: {tp: 0}}
+transform:
+  - overlap: {ops: [proj, proj.sum], chunks: 4, dim: 0, mechanism: signal}
+kernels: {proj: )" +
+         pin + "}\n";
+}
+
+/// "h_fc: strided-product; head: packed-product panels 16", or the ids of what was reported.
+std::string strategies(const std::string& model, const std::string& yaml, const Target& target = {}) {
+  const auto made = prepare(model, yaml, "", target);
+  INFO(made->diags.text());
+  REQUIRE(made->ok());
+  std::vector<PlanningReport> reports;
+  const auto plan = make_plan(*made->module, target, made->diags, {{}, made->schedule.kernels}, reports);
+  std::vector<std::string> texts;
+  if (!plan)
+    for (const Diagnostic& each : made->diags.all()) texts.push_back(each.id + ": " + each.message);
+  for (size_t k = 0; plan && k < plan->kernels.size(); ++k) {
+    const Kernel& kernel = plan->kernels[k];
+    texts.push_back(kernel.name + ": " + strategy_text(kernel.in_chunks.value_or(kernel.strategy)) +
+                    (kernel.pin.line > 0 ? " (line " + std::to_string(kernel.pin.line) + ")" : ""));
+  }
+  return join(texts, "; ");
+}
+
+std::string layers(const std::string& name) {
+  return strategies(kLayers, "weft: 1\nkernels:\n  " + name + ": {strategy: strided-product}\n");
+}
+
+}  // namespace
+
+TEST_CASE("pins: a kernel, a node or value of any layer that shares it, a pattern") {
+  const std::string pinned = "h_fc: strided-product (line 3); head: packed-product panels 16";
+  CHECK(layers("h_fc") == pinned);
+  CHECK(layers("h.1.fc") == pinned);
+  CHECK(layers("h.0.act") == pinned);
+  CHECK(layers("d") == pinned);
+  CHECK(layers("\"h.{l}.fc\"") == pinned);
+  CHECK(layers("y") == "h_fc: packed-product panels 16; head: strided-product (line 3)");
+  CHECK(layers("\"h*\"") == "h_fc: strided-product (line 3); head: strided-product (line 3)");
+  CHECK(layers("h.2.fc").starts_with("kernel-unmatched"));
+}
+
+TEST_CASE("pins: a weight is packed for the pinned strategy") {
+  const Planned made = plan_of(kLayers, "weft: 1\nkernels: {head: {strategy: strided-product}}\n");
+  CHECK(made.plan.weights[0].storage.text() == "1/16 0 1%16");
+  CHECK(made.plan.weights.back().storage.is_row_major());
+}
+
+TEST_CASE("pins: in the one kernel of a loop over chunks the rules are those of that kernel") {
+  const Target device = cuda_target({"sm_90"});
+  CHECK(strategies(kMlp, overlapped("{strategy: tiled-product, tile: [64, 64]}"), device)
+            .find("proj: tiled-product 64x64 (line 6)") != std::string::npos);
+  CHECK(strategies(kMlp, overlapped("{strategy: tiled-product, tile: [128, 128]}"), device) ==
+        "kernel-strategy: kernel 'proj' cannot be computed by tiled-product: the tile does not fit into the one kernel "
+        "of a loop over chunks");
+  CHECK(strategies(kMlp, overlapped("{strategy: library-product}"), device) ==
+        "kernel-strategy: kernel 'proj' cannot be computed by library-product: the one kernel of a loop over chunks "
+        "cannot call a library");
+}
+
+TEST_CASE("pins: tiles of doubles, tensors too small to be worth a transposition") {
+  const Target device = cuda_target({"sm_90"});
+  const std::string doubles = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (double[256,256] a, double[256,256] b) => (double[256,256] y) { y = MatMul(a, b) })";
+  const std::string turned = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[6,5] x) => (float[5,6] y) { y = Transpose<perm = [1, 0]>(x) })";
+  CHECK(strategies(doubles, "weft: 1\nkernels: {y: {strategy: tiled-product, tile: [128, 128]}}\n", device)
+            .ends_with("a tile of 128 rows of doubles does not fit into registers"));
+  CHECK(strategies(turned, "weft: 1\n", device) == "y: elementwise");
+  CHECK(strategies(turned, "weft: 1\nkernels: {y: {strategy: transposition}}\n", device) ==
+        "y: transposition (line 2)");
+}

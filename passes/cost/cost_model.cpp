@@ -5,6 +5,7 @@
 #include "ir/base/contains.h"
 #include "ir/exchange_types.h"
 #include "ir/op_def.h"
+#include "passes/cost/strategy_rate.h"
 
 namespace weftc {
 
@@ -91,9 +92,12 @@ double points_of(const OpView& op, const Mesh& mesh) {
   return points;
 }
 
+/// The type whose loops an op has.
+DType dtype_of(const OpView& op) { return op.inputs() > 0 ? op.type(0).dtype : op.result_type(0).dtype; }
+
 void count_operations(const OpView& op, const Mesh& mesh, double function, Work& work) {
   const Category kind = category(op.op());
-  const DType dtype = op.inputs() > 0 ? op.type(0).dtype : op.result_type(0).dtype;
+  const DType dtype = dtype_of(op);
   double& total = dtype == DType::F64                                                           ? work.f64
                   : kind == Category::Contraction && dtype_bytes(dtype) == 2 && is_float(dtype) ? work.f16
                                                                                                 : work.f32;
@@ -118,6 +122,8 @@ void count_operations(const OpView& op, const Mesh& mesh, double function, Work&
   }
 }
 
+bool is_contraction(const Op& op) { return op.kind == OpKind::MatMul || op.kind == OpKind::Conv; }
+
 void count_exchange(const Graph& body, const Op& op, const Mesh& mesh, Work& work) {
   if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) return;
   work.link_bytes += bytes_sent(op.kind, local_bytes(body.type(op.inputs[0]), mesh),
@@ -125,12 +131,23 @@ void count_exchange(const Graph& body, const Op& op, const Mesh& mesh, Work& wor
   work.meetings = 1;
 }
 
-Work kernel_work(const Module& module, const Kernel& kernel, double function) {
+/// Slower strategies have a part of the machine's rate, and not all have its tensor cores.
+void slow_down(const StrategyRate& rate, Work& work) {
+  work.rate = std::min(work.rate, rate.part);
+  if (rate.tensor_cores) return;
+  work.f32 += work.f16;
+  work.f16 = 0;
+}
+
+Work kernel_work(const Module& module, const Kernel& kernel, const Strategy& strategy, const Target& target,
+                 double function) {
   Work work;
   work.bytes = moved_bytes(kernel);
   for (const OpId id : kernel.body.order()) {
-    count_operations(OpView(module, kernel.body, kernel.body.op(id)), kernel.mesh, function, work);
-    count_exchange(kernel.body, kernel.body.op(id), kernel.mesh, work);
+    const OpView op(module, kernel.body, kernel.body.op(id));
+    count_operations(op, kernel.mesh, function, work);
+    if (is_contraction(op.op())) slow_down(strategy_rate(strategy, target, dtype_of(op)), work);
+    count_exchange(kernel.body, op.op(), kernel.mesh, work);
   }
   return work;
 }
@@ -213,7 +230,7 @@ const char* bound_name(Bound bound) {
 
 StepCost cost_of(const Work& work, const Ceilings& c) {
   const std::pair<double, Bound> parts[] = {
-      {work.f32 / c.f32 + work.f64 / c.f64 + work.f16 / c.f16, Bound::Compute},
+      {(work.f32 / c.f32 + work.f64 / c.f64 + work.f16 / c.f16) / work.rate, Bound::Compute},
       {static_cast<double>(work.bytes) / c.memory, Bound::Memory},
       {static_cast<double>(work.link_bytes) / c.link, Bound::Link},
   };
@@ -297,8 +314,7 @@ int64_t moved_bytes(const Kernel& kernel) {
 double contraction_operations(const Module& module, const Kernel& kernel) {
   double operations = 0;
   for (OpId id = kernel.body.first(); id; id = kernel.body.next(id)) {
-    const OpKind kind = kernel.body.op(id).kind;
-    if (kind == OpKind::MatMul || kind == OpKind::Conv)
+    if (is_contraction(kernel.body.op(id)))
       operations += 2 * points_of(OpView(module, kernel.body, kernel.body.op(id)), kernel.mesh);
   }
   return operations;
@@ -313,12 +329,19 @@ static Ceilings part_of(Ceilings ceilings) {
 
 CostModel::CostModel(const Plan& plan, const Module& module, Ceilings ceilings)
     : plan_(plan), ceilings_(std::move(ceilings)), chunked_(part_of(ceilings_)) {
-  for (const Kernel& kernel : plan.kernels) kernels_.push_back(kernel_work(module, kernel, ceilings_.function));
+  for (const Kernel& kernel : plan.kernels) {
+    const auto work = [&](const Strategy& strategy) {
+      return kernel_work(module, kernel, strategy, plan.target, ceilings_.function);
+    };
+    kernels_.push_back(work(kernel.strategy));
+    in_chunks_.push_back(work(kernel.in_chunks.value_or(kernel.strategy)));
+  }
 }
 
 StepCost CostModel::of(const Step& step, int rank, bool chunked) const {
   const auto cost = [&](const Work& work) { return cost_of(work, chunked ? chunked_ : ceilings_); };
-  if (const auto* launch = std::get_if<LaunchStep>(&step.what)) return cost(kernels_[launch->kernel.index]);
+  if (const auto* launch = std::get_if<LaunchStep>(&step.what))
+    return cost((chunked ? in_chunks_ : kernels_)[launch->kernel.index]);
   if (const auto* copy = std::get_if<CopyStep>(&step.what)) return cost(copy_work(plan_.buffer(copy->to)));
   if (const auto* collective = std::get_if<CollectiveStep>(&step.what)) return cost(collective_work(*collective));
   const auto* send = std::get_if<SendStep>(&step.what);

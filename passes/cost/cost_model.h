@@ -1,5 +1,6 @@
 // What a step takes at best on the Plan's target: its work, counted from factor rules and types, over what the machine
-// can do at most. A lower bound: caches, contention between streams and imperfect kernels are left out (README.md).
+// can do at most, and the part of that which the kernel's strategy reaches. A lower bound: caches and contention
+// between streams are left out (README.md).
 #pragma once
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ struct Work {
   int64_t bytes = 0;                 // from and to the rank's memory
   int64_t link_bytes = 0;            // to other ranks, or from them
   int meetings = 0;                  // with other ranks
+  double rate = 1;                   // the part of the machine's rate that its strategy reaches
 };
 /// What a step waits for most.
 enum class Bound : uint8_t { Step, Latency, Compute, Memory, Link };
@@ -73,7 +75,7 @@ class CostModel {
  private:
   const Plan& plan_;
   const Ceilings ceilings_, chunked_;
-  std::vector<Work> kernels_;  // by KernelId
+  std::vector<Work> kernels_, in_chunks_;  // by KernelId
 };
 
 }  // namespace weftc

@@ -1,6 +1,7 @@
 // What steps are counted with: operations, bytes and messages, against numbers found by hand.
 #include "passes/cost/cost_model.h"
 
+#include "passes/cost/strategy_rate.h"
 #include "test/passes/planned.h"
 
 using namespace weftc;
@@ -129,4 +130,37 @@ TEST_CASE("a function counts its operations, a test of an element none of them")
   CHECK(work_of(model("(float[4] x, float[4] p) => (float[4] y)", "y = Pow(x, p)"), "", "y").f32 == 4 * 50);
   CHECK(work_of(model("(float[4] x) => (bool[4] y)", "y = IsInf(x)"), "", "y").f32 == 4);
   CHECK(work_of(model(type, "y = Sqrt(x)"), "", "y").f32 == 4);
+}
+
+TEST_CASE("a strategy has its part of the machine's rate") {
+  const auto rate = [](const std::string& strategy) {
+    return work_of(kMlp, "weft: 1\nkernels: {fc: {strategy: " + strategy + "}}\n", "fc").rate;
+  };
+  CHECK(rate("packed-product") == 1);
+  CHECK(rate("strided-product") == doctest::Approx(0.9));
+  CHECK(rate("plain-loops") == doctest::Approx(1.0 / (4 * Target{}.vector_floats)));
+  Work work;
+  work.f32 = 6, work.rate = 0.5;
+  CHECK(cost_of(work, ones()).seconds == 12);
+}
+
+TEST_CASE("on a device larger tiles are faster, and plain loops have no tensor cores") {
+  const Target device = cuda_target({"sm_90"});
+  const Tile large{128, 128, 8, 8, 64, 32}, small{16, 64, 4, 2, 16, 16};
+  const auto rate = [&](const Strategy& strategy, DType dtype) { return strategy_rate(strategy, device, dtype).part; };
+  CHECK(rate(TiledProduct{large}, DType::F32) == 1);
+  CHECK(rate(TiledProduct{small}, DType::F32) == doctest::Approx(1.0 / 3));
+  CHECK(rate(TiledConvolution{large}, DType::F16) > rate(TiledConvolution{small}, DType::F16));
+  CHECK(strategy_rate(LibraryProduct{}, device, DType::F16).tensor_cores);
+  CHECK_FALSE(strategy_rate(PlainLoops{}, device, DType::F16).tensor_cores);
+
+  const auto made = prepare(model("(float16[64,64] a, float16[64,64] b) => (float16[64,64] y)", "[p] y = MatMul(a, b)"),
+                            "", "", device);
+  std::vector<PlanningReport> reports;
+  const KernelPin pin{"p", "plain-loops", {}, {}, {}, {}};
+  const auto plan = make_plan(*made->module, device, made->diags, {{}, {pin}}, reports);
+  REQUIRE(plan);
+  const Work work = CostModel(*plan, *made->module, ones()).of(plan->blocks[0].steps[0], 0).work;
+  CHECK(work.f16 == 0);
+  CHECK(work.f32 == 2 * 64 * 64 * 64);
 }

@@ -103,7 +103,9 @@ void add_build_flags(CLI::App& verb, FlagTexts& given, Options& options) {
 void add_tune_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_option("-o", options.output, "the schedule that was fastest")->required()->type_name("FILE.yaml");
   add_list(verb, "--collective", options.collectives, "NAME",
-           "a collective of the schedule, as explain names it; without it, all of them");
+           "a collective of the schedule, as explain names it; without it and --kernel, all of them");
+  add_list(verb, "--kernel", options.kernels, "NAME",
+           "a kernel whose strategies are tried, as explain names it; without it and --collective, the four costliest");
   verb.add_option("--chunks", options.chunks, "chunk counts to try")
       ->delimiter(',')
       ->check(CLI::Range(2, 1024))

@@ -52,7 +52,7 @@ struct Options {
   std::vector<std::pair<std::string, double>> ceilings;  // explain: what replaces the target's
   std::string list;                                      // verify-many
   int jobs = 1;
-  std::vector<std::string> collectives;  // tune
+  std::vector<std::string> collectives, kernels;  // tune
   std::vector<int> chunks;
   std::vector<std::string> run_args;  // verify-many too
   int pairs = 30;

@@ -1,5 +1,6 @@
-// `weft tune`: tries the transforms that are legal for a model's collectives on the machine at hand, and writes the
-// schedule that was fastest. A candidate is a schedule file like any other, so that what was tried is what is replayed.
+// `weft tune`: tries on the machine at hand the transforms that are legal for a model's collectives, then the
+// strategies that are legal for the kernels that cost most, and writes the schedule that was fastest. A candidate is a
+// schedule file like any other, so that what was tried is what is replayed.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -13,6 +14,8 @@
 #include "cli/table.h"
 #include "frontend/schedule_writer.h"
 #include "frontend/tensor_file.h"
+#include "ir/base/contains.h"
+#include "passes/plan/kernel_candidates.h"
 #include "passes/transform/transform_candidates.h"
 
 namespace weftc {
@@ -22,15 +25,22 @@ namespace {
 constexpr double kRunSeconds = 600;
 constexpr double kMeasuredMs = 50;  // a run is timed for about so long
 constexpr size_t kHeatRounds = 3;   // before the slower half of the candidates is dropped
+constexpr size_t kMostKernels = 4;  // whose strategies are tried, unless they are named
+
+/// What is added to the schedule.
+struct Choice {
+  std::vector<TransformStep> steps;
+  std::vector<KernelPin> pins;
+};
 
 /// A candidate on its way: a schedule, its executable, and how long that takes.
 struct Trial {
   std::string what;
-  std::vector<TransformStep> steps;
-  std::string program;        // empty: it did not come so far as to be timed
-  std::string result;         // for the table
-  std::vector<double> ms;     // of a run, median
-  std::vector<double> ratio;  // to the first trial, in the same round
+  Choice choice;
+  std::string program = {};        // empty: it did not come so far as to be timed
+  std::string result = {};         // for the table
+  std::vector<double> ms = {};     // of a run, median
+  std::vector<double> ratio = {};  // to the first trial, in the same round
 };
 
 double median(std::vector<double> values) {
@@ -71,17 +81,21 @@ class Tuner {
 
  private:
   bool read(Diags& diags);
+  std::optional<std::string> text_with(const Choice& choice, Diags& diags) const;
+  std::string schedule_file(const Choice& choice, Diags& diags) const;
   std::unique_ptr<Compilation> lay_out(const std::vector<TransformStep>& steps, Diags& diags) const;
-  std::string schedule_file(const std::vector<TransformStep>& steps, Diags& diags) const;
   bool choose_collectives(Diags& diags);
-  bool tune(const std::string& collective, Diags& diags);
+  bool tune_collective(const std::string& collective, Diags& diags);
+  bool choose_kernels(std::vector<KernelCandidates>& kernels, Diags& diags);
+  bool tune_kernel(const KernelCandidates& kernel, Diags& diags);
+  bool choose(const std::string& name, std::vector<Trial>& trials, Diags& diags);
   void build(Trial& trial);
   std::string first_difference(const Trial& trial, const Trial& reference);
   double time(const Trial& trial, int iterations);
   void run_round(std::vector<Trial*>& runners);
   Trial* race(std::vector<Trial>& trials);
   bool is_faster(Trial& winner, Trial& reference);
-  void add_rows(const std::string& collective, const std::vector<Trial>& trials, const Trial* chosen);
+  void add_rows(const std::string& name, const std::vector<Trial>& trials, const Trial* chosen);
   int write(Diags& diags) const;
 
   const Options& options_;
@@ -89,24 +103,30 @@ class Tuner {
   WorkFolder work_;
   std::string base_;  // the schedule's text
   std::vector<std::string> collectives_;
-  std::vector<TransformStep> chosen_;
+  Choice chosen_;
   std::vector<std::string> outputs_;
   int built_ = 0, iterations_ = 3, rounds_ = 0;
-  std::vector<std::vector<std::string>> rows_ = {{"collective", "transforms", "ms", "of the first", "result"}};
+  std::vector<std::vector<std::string>> rows_ = {{"collective or kernel", "how", "ms", "of the first", "result"}};
 };
 
-/// The schedule's text; reports where steps cannot be added to it: any step, else all candidates would fail in turn.
+/// The schedule's text; reports where nothing can be added to it, else all candidates would fail in turn.
 bool Tuner::read(Diags& diags) {
   const std::string& path = options_.schedules.front();
   const auto piped = options_.piped_schedules.find(path);
   base_ = piped == options_.piped_schedules.end() ? read_file(path).value_or("") : piped->second;
-  const TransformStep any{FuseStep{{}, "any"}, {}};
-  return with_transforms(path, base_, {any}, diags).has_value();
+  return text_with({{{FuseStep{{}, "any"}, {}}}, {{"any", "rows", {}, {}, {}, {}}}}, diags).has_value();
 }
 
-/// A file with the base schedule and further steps; "" after reporting.
-std::string Tuner::schedule_file(const std::vector<TransformStep>& steps, Diags& diags) const {
-  const std::optional<std::string> text = with_transforms(options_.schedules.front(), base_, steps, diags);
+/// The base schedule with what is added to it; nothing after reporting.
+std::optional<std::string> Tuner::text_with(const Choice& choice, Diags& diags) const {
+  const std::string& path = options_.schedules.front();
+  const std::optional<std::string> text = with_transforms(path, base_, choice.steps, diags);
+  return text ? with_pins(path, *text, choice.pins, diags) : std::nullopt;
+}
+
+/// A file with that text; "" after reporting.
+std::string Tuner::schedule_file(const Choice& choice, Diags& diags) const {
+  const std::optional<std::string> text = text_with(choice, diags);
   if (!text) return "";
   const std::string path = work_.path() + "/candidate.yaml";
   write_schedule(path, *text, diags);
@@ -117,7 +137,7 @@ std::unique_ptr<Compilation> Tuner::lay_out(const std::vector<TransformStep>& st
   Options until = options_;
   until.stop_after = "apply-transforms";
   until.quiet = true;
-  if (!steps.empty()) until.schedules = {schedule_file(steps, diags)};
+  if (!steps.empty()) until.schedules = {schedule_file({steps, {}}, diags)};
   return diags.ok() ? compile_graph(until, diags) : nullptr;
 }
 
@@ -127,13 +147,13 @@ bool Tuner::choose_collectives(Diags& diags) {
   for (const auto& output : c->module.graph.outputs()) outputs_.push_back(output.name);
   tolerance_ = tolerance_of(options_, c->module.graph);
   const std::vector<std::string> known = tunable_collectives(c->module);
-  collectives_ = options_.collectives.empty() ? known : options_.collectives;
+  collectives_ = options_.collectives;
+  if (options_.collectives.empty() && options_.kernels.empty()) collectives_ = known;
   const Loc loc = Loc::in_file(options_.schedules.front());
-  if (known.empty()) diags.error("tune-no-collective", loc, "under this schedule the model has no collective to tune");
   for (const std::string& name : collectives_)
     if (transform_candidates(c->module, name, {}, [](const auto&) { return false; }).empty())
       diags.error("tune-no-collective", loc, "'{}' is no collective of the model under this schedule{}; there are: {}",
-                  printable(name), did_you_mean(name, known), printable(join(known, ", ")));
+                  printable(name), did_you_mean(name, known), known.empty() ? "none" : printable(join(known, ", ")));
   return diags.ok();
 }
 
@@ -141,7 +161,7 @@ void Tuner::build(Trial& trial) {
   Diags diags;
   Options options = options_;
   options.quiet = true;
-  options.schedules = {schedule_file(trial.steps, diags)};
+  options.schedules = {schedule_file(trial.choice, diags)};
   options.output = format("{}/{}", work_.path(), built_++);
   const std::unique_ptr<Compilation> c = diags.ok() ? compile_graph(options, diags) : nullptr;
   if (c && compile_plan(*c, options, diags) && compile_program(*c, options, diags) == 0)
@@ -216,23 +236,23 @@ bool Tuner::is_faster(Trial& winner, Trial& reference) {
   return runners.size() == 2 && interval_of(winner.ratio).high < 1;
 }
 
-void Tuner::add_rows(const std::string& collective, const std::vector<Trial>& trials, const Trial* chosen) {
+void Tuner::add_rows(const std::string& name, const std::vector<Trial>& trials, const Trial* chosen) {
   for (const Trial& trial : trials) {
     std::string ratio = trial.ratio.empty() ? "" : decimals(median(trial.ratio), 3);
     if (trial.ratio.size() >= static_cast<size_t>(options_.pairs)) {
       const Interval i = interval_of(trial.ratio);
       ratio = format("{} ({} .. {})", decimals(i.mean, 3), decimals(i.low, 3), decimals(i.high, 3));
     }
-    rows_.push_back({printable(collective), trial.what, trial.ms.empty() ? "" : decimals(median(trial.ms), 3),
+    rows_.push_back({printable(name), trial.what, trial.ms.empty() ? "" : decimals(median(trial.ms), 3),
                      &trial == &trials.front() ? "" : ratio, &trial == chosen ? "chosen" : trial.result});
   }
 }
 
-bool Tuner::tune(const std::string& collective, Diags& diags) {
-  const std::unique_ptr<Compilation> c = lay_out(chosen_, diags);
+bool Tuner::tune_collective(const std::string& collective, Diags& diags) {
+  const std::unique_ptr<Compilation> c = lay_out(chosen_.steps, diags);
   if (!c) return false;
   const auto after_chosen = [&](const std::vector<TransformStep>& steps) {
-    std::vector<TransformStep> all = chosen_;
+    std::vector<TransformStep> all = chosen_.steps;
     all.insert(all.end(), steps.begin(), steps.end());
     return all;
   };
@@ -242,14 +262,53 @@ bool Tuner::tune(const std::string& collective, Diags& diags) {
   };
   std::vector<Trial> trials;
   for (const Candidate& candidate : transform_candidates(c->module, collective, options_.chunks, is_legal))
-    trials.push_back({candidate.what, after_chosen(candidate.steps), "", "", {}, {}});
+    trials.push_back({candidate.what, {after_chosen(candidate.steps), {}}});
   if (trials.empty()) {
     rows_.push_back({printable(collective), "part of what was chosen above", "", "", ""});
     return true;
   }
+  return choose(collective, trials, diags);
+}
+
+/// The costliest kernels under what is chosen for the collectives, or those that the command line names.
+bool Tuner::choose_kernels(std::vector<KernelCandidates>& kernels, Diags& diags) {
+  if (options_.kernels.empty() && !options_.collectives.empty()) return true;
+  Options options = options_;
+  options.quiet = true;
+  options.schedules = {schedule_file(chosen_, diags)};
+  const std::unique_ptr<Compilation> c = diags.ok() ? compile_graph(options, diags) : nullptr;
+  if (!c || !compile_plan(*c, options, diags)) return false;
+  kernels = kernel_candidates(c->plan, c->module, CostModel(c->plan, c->module, ceilings_of(c->plan.target)));
+  std::vector<std::string> known;
+  for (const KernelCandidates& kernel : kernels) known.push_back(kernel.kernel);
+  const Loc loc = Loc::in_file(options_.schedules.front());
+  for (const std::string& name : options_.kernels)
+    if (!contains(known, name))
+      diags.error("tune-no-kernel", loc, "'{}' is no kernel with another strategy to try{}; there are: {}",
+                  printable(name), did_you_mean(name, known), known.empty() ? "none" : join(known, ", "));
+  if (collectives_.empty() && kernels.empty() && options_.kernels.empty())
+    diags.error("tune-nothing", loc, "the model has no collective under this schedule, and no kernel to choose for");
+  if (options_.kernels.empty())
+    kernels.resize(std::min(kernels.size(), kMostKernels));
+  else
+    std::erase_if(kernels, [&](const auto& kernel) { return !contains(options_.kernels, kernel.kernel); });
+  return diags.ok();
+}
+
+bool Tuner::tune_kernel(const KernelCandidates& kernel, Diags& diags) {
+  std::vector<Trial> trials = {{"as it is", chosen_}};
+  for (const KernelPin& pin : kernel.pins) {
+    trials.push_back({strategy_text(pin), chosen_});
+    trials.back().choice.pins.push_back(pin);
+  }
+  return choose(kernel.kernel, trials, diags);
+}
+
+/// Builds and times the trials, of which the first is what is chosen so far; the fastest is what is chosen then.
+bool Tuner::choose(const std::string& name, std::vector<Trial>& trials, Diags& diags) {
   for (Trial& trial : trials) {
-    progress(options_, format("{}: building {} of {}, {}", printable(collective), &trial - trials.data() + 1,
-                              trials.size(), trial.what));
+    progress(options_, format("{}: building {} of {}, {}", printable(name), &trial - trials.data() + 1, trials.size(),
+                              trial.what));
     build(trial);
     if (!trial.program.empty()) trial.result = first_difference(trial, trials.front());
     if (trials.front().result.empty()) continue;
@@ -261,18 +320,18 @@ bool Tuner::tune(const std::string& collective, Diags& diags) {
   iterations_ = static_cast<int>(std::clamp(kMeasuredMs / time(reference, 3), 3.0, 200.0));
   Trial* winner = race(trials);
   if (winner && !is_faster(*winner, reference)) winner = nullptr;
-  add_rows(collective, trials, winner ? winner : &reference);
-  if (winner) chosen_ = winner->steps;
+  add_rows(name, trials, winner ? winner : &reference);
+  if (winner) chosen_ = winner->choice;
   return true;
 }
 
 int Tuner::write(Diags& diags) const {
   const std::string table = table_text(rows_);
   std::fputs(table.c_str(), stdout);
-  std::string text = "# What was tried, the time of an invocation, and its ratio to the first of its collective:\n";
+  std::string text = "# What was tried, the time of an invocation, and its ratio to the first of its kind:\n";
   for (const std::string& line : split(table, '\n'))
     if (!line.empty()) text += "#" + line + "\n";
-  const std::optional<std::string> schedule = with_transforms(options_.schedules.front(), base_, chosen_, diags);
+  const std::optional<std::string> schedule = text_with(chosen_, diags);
   if (!schedule) return finish(diags);
   write_schedule(options_.output, text + *schedule, diags);
   return finish(diags);
@@ -281,7 +340,11 @@ int Tuner::write(Diags& diags) const {
 int Tuner::run(Diags& diags) {
   if (!check_output(options_, diags) || !choose_collectives(diags) || !read(diags)) return finish(diags);
   for (const std::string& collective : collectives_)
-    if (!tune(collective, diags)) return finish(diags);
+    if (!tune_collective(collective, diags)) return finish(diags);
+  std::vector<KernelCandidates> kernels;
+  if (!choose_kernels(kernels, diags)) return finish(diags);
+  for (const KernelCandidates& kernel : kernels)
+    if (!tune_kernel(kernel, diags)) return finish(diags);
   return write(diags);
 }
 

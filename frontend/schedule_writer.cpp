@@ -91,30 +91,67 @@ size_t end_of_section(const YamlNode& root, const YamlEntry& entry, const std::v
   return end;
 }
 
+/// A section to which items are added: a list with a dash for each, or a mapping.
+struct Section {
+  const char* name;
+  bool is_list;
+};
+
 std::optional<Slot> find_slot(const YamlNode& root, const YamlEntry& entry, const std::vector<std::string>& lines,
-                              Diags& diags) {
+                              const Section& section, Diags& diags) {
   const size_t end = end_of_section(root, entry, lines);
   if (entry.value.is(YamlNode::Kind::Null)) return Slot{end, "  "};
   // Behind a dash there may be no more than a comment: what an item says can begin on a later line.
   const auto first = std::find_if_not(lines.begin() + entry.key.loc.line, lines.end(), says_nothing);
-  const size_t dash = first == lines.end() ? 0 : first->find_first_not_of(' ');
-  if (first != lines.end() && (*first)[dash] == '-') return Slot{end, std::string(dash, ' ')};
+  const size_t start = first == lines.end() ? 0 : first->find_first_not_of(' ');
+  const bool is_block = first != lines.end() && first - lines.begin() < static_cast<std::ptrdiff_t>(end) &&
+                        (section.is_list ? (*first)[start] == '-' : (*first)[start] != '{');
+  if (is_block) return Slot{end, std::string(start, ' ')};
   diags.error("schedule-style", entry.key.loc,
-              "steps can be added only to a list with a line and a dash for each step");
+              section.is_list ? "steps can be added only to a list with a line and a dash for each step"
+                              : "kernels can be added only to a mapping with a line for each kernel");
   return {};
 }
 
-size_t count_steps(const YamlNode& root) {
+size_t count_items(const YamlNode& root, const Section& section) {
   for (const YamlEntry& entry : root.entries)
-    if (entry.key.text == "transform") return entry.value.items.size();
+    if (entry.key.text == section.name) return entry.value.items.size() + entry.value.entries.size();
   return 0;
 }
 
-/// Whether the text is a schedule with so many steps: there are styles in which a further line breaks it.
-bool has_steps(const std::string& file, const std::string& text, size_t count) {
+/// Whether the text is a schedule with so many items: there are styles in which a further line breaks it.
+bool has_items(const std::string& file, const std::string& text, const Section& section, size_t count) {
   Diags ignored;
   const std::optional<YamlNode> root = read_yaml(file, text, ignored);
-  return root && count_steps(*root) == count;
+  return root && count_items(*root, section) == count;
+}
+
+std::optional<std::string> with_items(const std::string& file, const std::string& text, const Section& section,
+                                      const std::vector<std::string>& items, Diags& diags) {
+  const std::optional<YamlNode> root = read_yaml(file, text, diags);
+  if (!root) return {};
+  std::vector<std::string> lines = lines_of(text);
+  std::optional<Slot> slot = Slot{end_of_document(lines), "  "};
+  bool has_section = false;
+  for (const YamlEntry& entry : root->entries) {
+    if (entry.key.loc.column != 1) {
+      diags.error("schedule-style", entry.key.loc, "lines can be added only to a schedule with a line for each key");
+      return {};
+    }
+    if (entry.key.text != section.name) continue;
+    has_section = true;
+    slot = find_slot(*root, entry, lines, section, diags);
+  }
+  if (!slot) return {};
+  std::vector<std::string> added;
+  if (!has_section && !items.empty()) added.push_back(std::string(section.name) + ":");
+  for (const std::string& item : items) added.push_back(slot->indent + (section.is_list ? "- " : "") + item);
+  lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(slot->line), added.begin(), added.end());
+  const std::string made = join(lines, "\n") + "\n";
+  if (has_items(file, made, section, count_items(*root, section) + items.size())) return made;
+  diags.error("schedule-style", Loc::in_file(file), "with a line added to '{}' the schedule cannot be read",
+              section.name);
+  return {};
 }
 
 }  // namespace
@@ -123,31 +160,23 @@ std::string transform_text(const TransformStep& step) {
   return std::visit([](const auto& what) { return text_of(what); }, step.what);
 }
 
+std::string pin_text(const KernelPin& pin) {
+  const std::string tile = pin.tile.empty() ? "" : format(", tile: [{}, {}]", pin.tile[0], pin.tile[1]);
+  return format("{}: {strategy: {}{}}", quoted(pin.name), pin.strategy, tile);
+}
+
 std::optional<std::string> with_transforms(const std::string& file, const std::string& text,
                                            const std::vector<TransformStep>& steps, Diags& diags) {
-  const std::optional<YamlNode> root = read_yaml(file, text, diags);
-  if (!root) return {};
-  std::vector<std::string> lines = lines_of(text);
-  std::optional<Slot> slot = Slot{end_of_document(lines), "  "};
-  bool has_list = false;
-  for (const YamlEntry& entry : root->entries) {
-    if (entry.key.loc.column != 1) {
-      diags.error("schedule-style", entry.key.loc, "steps can be added only to a schedule with a line for each key");
-      return {};
-    }
-    if (entry.key.text != "transform") continue;
-    has_list = true;
-    slot = find_slot(*root, entry, lines, diags);
-  }
-  if (!slot) return {};
-  std::vector<std::string> added;
-  if (!has_list && !steps.empty()) added.push_back("transform:");
-  for (const TransformStep& step : steps) added.push_back(slot->indent + "- " + transform_text(step));
-  lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(slot->line), added.begin(), added.end());
-  const std::string made = join(lines, "\n") + "\n";
-  if (has_steps(file, made, count_steps(*root) + steps.size())) return made;
-  diags.error("schedule-style", Loc::in_file(file), "with a step added to 'transform' the schedule cannot be read");
-  return {};
+  std::vector<std::string> items;
+  for (const TransformStep& step : steps) items.push_back(transform_text(step));
+  return with_items(file, text, {"transform", true}, items, diags);
+}
+
+std::optional<std::string> with_pins(const std::string& file, const std::string& text,
+                                     const std::vector<KernelPin>& pins, Diags& diags) {
+  std::vector<std::string> items;
+  for (const KernelPin& pin : pins) items.push_back(pin_text(pin));
+  return with_items(file, text, {"kernels", false}, items, diags);
 }
 
 }  // namespace weftc

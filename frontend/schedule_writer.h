@@ -1,4 +1,4 @@
-// Transforms -> schedule YAML: what a tuner adds to a schedule that somebody else wrote.
+// Transforms and strategies of kernels -> schedule YAML: what a tuner adds to a schedule that somebody else wrote.
 #pragma once
 #include <optional>
 #include <string>
@@ -16,5 +16,11 @@ std::string transform_text(const TransformStep& step);
 /// block style, a line a key and a step.
 std::optional<std::string> with_transforms(const std::string& file, const std::string& text,
                                            const std::vector<TransformStep>& steps, Diags& diags);
+
+/// One kernel as an entry of the mapping `kernels:`: `"fc": {strategy: tiled-product, tile: [64, 64]}`.
+std::string pin_text(const KernelPin& pin);
+/// The same for `pins` behind those of the mapping `kernels:`.
+std::optional<std::string> with_pins(const std::string& file, const std::string& text,
+                                     const std::vector<KernelPin>& pins, Diags& diags);
 
 }  // namespace weftc

@@ -1,5 +1,6 @@
 # test: slow, alone
-"""`weft tune`: over a slow link it finds a schedule that hides communication, and what it writes can be compiled."""
+"""`weft tune`: over a slow link it finds a schedule that hides communication, it tries the strategies of kernels, and what
+it writes can be compiled."""
 
 import harness
 
@@ -11,6 +12,9 @@ layer (float[1024,1024] x, float[1024,255] r) => (float[1024,255] y)
 { [down] d = MatMul(x, weight)
   [bias] c = Add(d, b)
   [residual] y = Add(c, r) }
+"""
+POINTS = """<ir_version: 10, opset_import: ["" : 20]>
+m (float[1,64,56,56] x) => (float[1,256,56,56] y) <float[256,64,1,1] w = random(1, 0.05)> { [points] y = Conv(x, w) }
 """
 SCHEDULE = """weft: 1  # two ranks
 mesh: {tp: 2}
@@ -51,6 +55,22 @@ def check_slow_link():
     harness.check("slow link/equal bytes", programs[0].read_bytes() == programs[1].read_bytes(), "the executables differ")
 
 
+def check_kernels():
+    """Whichever strategy is the fastest here is what the schedule says, and what the program is compiled with."""
+    (FOLDER / "points.onnxtxt").write_text(POINTS)
+    (FOLDER / "one.yaml").write_text("weft: 1\n")
+    best = FOLDER / "points.yaml"
+    result = tune("--pairs", "20", "--run-args", "--threads 1", model=FOLDER / "points.onnxtxt",
+                  schedule=FOLDER / "one.yaml", output=best)
+    if not expect("kernels", result, 0, "as it is", "point-convolution", "unfolded-convolution", "chosen"):
+        return
+    row = next(line for line in best.read_text().splitlines() if line.endswith("chosen"))
+    chosen = next(name for name in ("as it is", "point-convolution", "unfolded-convolution") if name in row)
+    pinned = f'"points": {{strategy: {chosen}}}' in best.read_text()
+    harness.check("kernels/pins what is chosen", pinned == (chosen != "as it is"), best.read_text())
+    expect("kernels/right", harness.weft("verify", FOLDER / "points.onnxtxt", "--schedule", best), 0, "ok")
+
+
 def check_mistakes():
     expect("no schedule", harness.weft("tune", SAMPLE / "mlp.onnxtxt", "-o", FOLDER / "x.yaml"), 2, "--schedule")
     expect("a chunk count", tune("--chunks", "1"), 2, "--chunks")
@@ -58,7 +78,11 @@ def check_mistakes():
     expect("a folder for output", tune(output=FOLDER), 1, "[output-path]")
     alone = FOLDER / "alone.yaml"
     alone.write_text("weft: 1\nmesh: {tp: 1}\n")
-    expect("one rank", tune(schedule=alone), 1, "[tune-no-collective]")
+    expect("one rank", tune("--collective", "proj.sum", schedule=alone), 1, "[tune-no-collective]")
+    expect("no such kernel", tune("--kernel", "poj"), 1, "did you mean 'proj'", "[tune-no-kernel]")
+    (FOLDER / "relu.onnxtxt").write_text('<ir_version: 10, opset_import: ["" : 20]>\n'
+                                         "m (float[8] x) => (float[8] y) { y = Relu(x) }\n")
+    expect("nothing to choose", tune(model=FOLDER / "relu.onnxtxt", schedule=alone), 1, "[tune-nothing]")
     flow = FOLDER / "flow.yaml"
     flow.write_text("{weft: 1, mesh: {tp: 2}, shard: {fc_weight: {tp: 1}, proj_weight: {tp: 0}}}\n")
     expect("flow style", tune(schedule=flow), 1, "[schedule-style]", "flow.yaml:1:2")
@@ -71,4 +95,5 @@ def check_mistakes():
 
 harness.need_weft()
 check_mistakes()
+check_kernels()
 check_slow_link()

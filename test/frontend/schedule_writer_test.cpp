@@ -25,6 +25,12 @@ std::string added(const std::string& text, const std::vector<TransformStep>& ste
   return made ? *made : diags.all().front().id;
 }
 
+std::string pinned(const std::string& text, const std::vector<KernelPin>& pins) {
+  Diags diags;
+  const std::optional<std::string> made = with_pins("s.yaml", text, pins, diags);
+  return made ? *made : diags.all().front().id;
+}
+
 const std::vector<TransformStep> kOne = {{FuseStep{{named("a")}, "b"}, {}}};
 const std::string kOneLine = "- fuse: {ops: [\"a\"], into: \"b\"}\n";
 
@@ -79,4 +85,25 @@ TEST_CASE("a style that has no place for a line is refused") {
   CHECK(added("weft: 1\ntransform: ~\n", kOne) == "schedule-style");
   CHECK(added("weft: 1\ntransform: []\n", kOne) == "schedule-style");
   CHECK(added("weft: 1\ntransform: [\n  {fuse: {ops: [x], into: y}}]\n", kOne) == "schedule-style");
+}
+
+TEST_CASE("pins are written behind those of the mapping, and read back") {
+  const std::vector<KernelPin> pins = {{"fc", "tiled-product", {64, 32}, {}, {}, {}}, {"a: b", "rows", {}, {}, {}, {}}};
+  const std::string lines = "  \"fc\": {strategy: tiled-product, tile: [64, 32]}\n  \"a: b\": {strategy: rows}\n";
+  CHECK(pinned("weft: 1\nmesh: {tp: 2}\n", pins) == "weft: 1\nmesh: {tp: 2}\nkernels:\n" + lines);
+  CHECK(pinned("weft: 1\n", {}) == "weft: 1\n");
+  const std::string before = "weft: 1\nkernels:  # mine\n  qkv: {strategy: plain-loops}\n", after = "# seed\nseed: 3\n";
+  CHECK(pinned(before + after, pins) == before + lines + after);
+  const ReadSchedule read = read_yaml_schedule(pinned(before + after, pins));
+  REQUIRE_MESSAGE(read.schedule, read.diags.text());
+  REQUIRE(read.schedule->kernels.size() == 3);
+  CHECK(read.schedule->kernels[1].tile == pins[0].tile);
+  CHECK(read.schedule->kernels[2].name == "a: b");
+}
+
+TEST_CASE("a mapping without a line for each kernel takes no pin") {
+  const std::vector<KernelPin> pins = {{"fc", "rows", {}, {}, {}, {}}};
+  CHECK(pinned("weft: 1\nkernels: {qkv: {strategy: rows}}\n", pins) == "schedule-style");
+  CHECK(pinned("weft: 1\nkernels:\n  {qkv: {strategy: rows}}\nseed: 1\n", pins) == "schedule-style");
+  CHECK(pinned("weft: 1\nkernels: {\n  qkv: {strategy: rows}}\nseed: 1\n", pins) == "schedule-style");
 }

@@ -1,0 +1,63 @@
+// What a tuner may try for kernels: legal strategies that are not hopeless, for the costliest kernels first.
+#include "passes/plan/kernel_candidates.h"
+
+#include "test/passes/planned.h"
+
+using namespace weftc;
+using namespace weftc::test;
+
+namespace {
+
+/// "big: strided-product; small: ..." under a schedule.
+std::string candidates(const std::string& model, const std::string& yaml, const Target& target = {}) {
+  const auto made = prepare(model, yaml, "", target);
+  INFO(made->diags.text());
+  REQUIRE(made->ok());
+  std::vector<PlanningReport> reports;
+  const auto plan = make_plan(*made->module, target, made->diags, {{}, made->schedule.kernels}, reports);
+  REQUIRE(plan);
+  std::vector<std::string> texts;
+  const CostModel costs(*plan, *made->module, ceilings_of(target));
+  for (const KernelCandidates& kernel : kernel_candidates(*plan, *made->module, costs)) {
+    std::vector<std::string> pins;
+    for (const KernelPin& pin : kernel.pins) pins.push_back(strategy_text(pin));
+    texts.push_back(kernel.kernel + ": " + join(pins, ", "));
+  }
+  return join(texts, "; ");
+}
+
+const char* const kTwoProducts = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[64,64] x) => (float[64,8] y) <float[64,8] v = random(1, 0.5), float[64,64] w = random(2, 0.5)>
+{ [soft] s = Softmax(x)  [big] b = MatMul(s, w)  [small] y = MatMul(b, v) })";
+
+}  // namespace
+
+TEST_CASE("kernel candidates: the costliest first, without plain loops and what has one strategy") {
+  CHECK(candidates(kTwoProducts, "") == "big: strided-product; small: strided-product");
+}
+
+TEST_CASE("kernel candidates: what the schedule pins stays") {
+  CHECK(candidates(kTwoProducts, "weft: 1\nkernels: {big: {strategy: strided-product}}\n") == "small: strided-product");
+}
+
+TEST_CASE("kernel candidates: strategies that take many times longer are left out") {
+  const std::string planes = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[1,1,9,9] x, float[16,1,3,3] w) => (float[1,16,7,7] y) { [plane] y = Conv(x, w) })";
+  CHECK(candidates(planes, "") == "plane: unfolded-convolution");
+  CHECK(candidates(planes, "weft: 1\n", cuda_target({"sm_90"})).find("128x128") != std::string::npos);
+  const std::string filters = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[1,1,9,9] x) => (float[1,16,7,7] y) <float[16,1,3,3] w = random(1, 0.5)> { [unfolded] y = Conv(x, w) })";
+  CHECK(candidates(filters, "") == "unfolded: direct-convolution, unfolded-convolution");
+}
+
+TEST_CASE("kernel candidates: in the one kernel of a loop over chunks, tiles that fit it") {
+  const std::string overlapped = R"(weft: 1
+mesh: {tp: 2}
+shard: {fc_weight: {tp: 1}, proj_weight: {tp: 0}}
+transform:
+  - overlap: {ops: [proj, proj.sum], chunks: 4, dim: 0, mechanism: signal}
+)";
+  const std::string found = candidates(kMlp, overlapped, cuda_target({"sm_90"}));
+  CHECK(found.find("proj: tiled-product 64x64") != std::string::npos);
+  CHECK(found.find("proj: tiled-product 128x128") == std::string::npos);
+}

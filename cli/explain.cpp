@@ -164,6 +164,13 @@ std::string nodes_of(const Plan& plan, const Kernel& kernel) {
   return join(nodes, ", ");
 }
 
+/// What a launch does, and the one kernel of a loop over chunks where that is something else.
+std::string strategies_text(const Kernel& kernel) {
+  const std::string launched = strategy_text(kernel.strategy);
+  const std::string called = kernel.in_chunks ? strategy_text(*kernel.in_chunks) : launched;
+  return called == launched ? launched : format("{}, in chunks {}", launched, called);
+}
+
 KernelRow kernel_row(const Plan& plan, const Kernel& kernel) {
   std::vector<std::string> ops;
   for (OpId id = kernel.body.first(); id; id = kernel.body.next(id))
@@ -171,7 +178,7 @@ KernelRow kernel_row(const Plan& plan, const Kernel& kernel) {
   const int64_t bytes = moved_bytes(kernel);
   return {kernel.name,
           category_name(kernel.category),
-          strategy_text(kernel.strategy),
+          strategies_text(kernel),
           reason_text(kernel.strategy),
           loc_text(kernel.pin),
           join(ops, " "),

@@ -1,5 +1,6 @@
 // The `kernels:` section of a schedule: `NAME: {strategy: tiled-product, tile: [64, 64]}`.
 #include "frontend/schedule_sections.h"
+#include "ir/base/contains.h"
 #include "ir/strategy.h"
 
 namespace weftc {
@@ -21,7 +22,12 @@ static KernelPin read_pin(YamlValues& values, const std::string& name, const Yam
   const auto strategy = [&](const YamlNode& node) {
     pin.strategy_loc = node.loc;
     const std::vector<std::string> names = strategy_names();
-    if (const auto index = values.choice(node, "the strategy of " + what, names)) pin.strategy = names[*index];
+    pin.strategy = values.word(node, "the strategy of " + what).value_or("");
+    if (pin.strategy.empty() || contains(names, pin.strategy)) return;
+    const std::string meant = did_you_mean(pin.strategy, names);
+    values.diags().error("unknown-strategy", node.loc, "'{}' is no strategy{}", printable(pin.strategy),
+                         meant.empty() ? "; there are: " + join(names, ", ") : meant);
+    pin.strategy.clear();
   };
   const auto tile = [&](const YamlNode& node) { read_tile(values, node, what, pin); };
   values.keys(value, what, {{"strategy", strategy, true}, {"tile", tile}});

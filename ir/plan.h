@@ -99,7 +99,7 @@ struct Kernel {
   std::vector<OriginId> origins;   // of the first user
   std::string transform;           // "fuse into far", "" if none
   std::vector<std::string> users;  // step names, in order
-  Strategy strategy;               // how it is computed where it is launched
+  Strategy strategy;               // how it is computed where it is launched, or else in chunks
   /// How the one kernel of a loop over chunks computes it, on a target where that is another way than a launch.
   std::optional<Strategy> in_chunks;
   Loc pin;  // where the schedule names the strategy; none: it was chosen

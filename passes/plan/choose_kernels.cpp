@@ -42,14 +42,14 @@ void choose_kernels(PlanDraft& planning) {
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     Kernel& kernel = plan.kernels[k];
     const KernelBody body(kernel, plan.places[kernel.place.index].mesh.size());
-    const auto strategy = [&](KernelUse use, bool is_used) {
+    const auto strategy = [&](KernelUse use) {
       const StrategyContext context{body, planning.module.constants, plan.target, use};
-      return pins[k] && is_used ? pinned_strategy(planning, *pins[k], context) : choose_strategy(context);
+      return pins[k] ? pinned_strategy(planning, *pins[k], context) : choose_strategy(context);
     };
-    const bool calls = uses[k].in_chunks && plan.target.is_device();
     if (pins[k]) kernel.pin = pins[k]->strategy_loc;
-    set_strategy(kernel, strategy(KernelUse::Launched, uses[k].launched || !calls));
-    if (calls) kernel.in_chunks = strategy(KernelUse::InChunks, true);
+    const bool calls = uses[k].in_chunks && plan.target.is_device();
+    if (calls) kernel.in_chunks = strategy(KernelUse::InChunks);
+    set_strategy(kernel, calls && !uses[k].launched ? *kernel.in_chunks : strategy(KernelUse::Launched));
     warn_of_plain_loops(planning, kernel);
   }
 }

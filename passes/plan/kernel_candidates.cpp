@@ -40,6 +40,7 @@ std::vector<KernelPin> pins_to_try(const Plan& plan, const Module& module, const
   const KernelBody body(kernel, plan.places[kernel.place.index].mesh.size());
   const Strategy& now = use == KernelUse::InChunks ? *kernel.in_chunks : kernel.strategy;
   std::vector<KernelPin> pins;
+  if (std::holds_alternative<Append>(now)) return pins;  // nothing else leaves out what is there already
   for (const Strategy& strategy : legal_strategies({body, module.constants, plan.target, use})) {
     const bool is_now = strategy.index() == now.index() && tile_of(strategy) == tile_of(now);
     if (!is_now && is_promising(strategy, now, kernel, plan.target))

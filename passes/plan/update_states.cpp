@@ -127,6 +127,7 @@ class StateUpdater {
     const std::vector<size_t> operands = parameters_of(launch, state.buffer, 0, inputs);
     if (operands.size() != 1 || parameters_of(launch, state.next, inputs, launch.operands.size()).empty()) return {};
     if (std::holds_alternative<Scatter>(kernel.strategy)) return Scatter{true};
+    if (kernel.pin.kind != Loc::Kind::None) return {};
     const KernelBody body(kernel, plan_.places[kernel.place.index].mesh.size());
     const std::optional<size_t> axis = appended_axis(body, operands[0]);
     return axis ? std::optional<Strategy>(Append{operands[0], *axis}) : std::nullopt;

@@ -48,7 +48,8 @@ Strategy choose_strategy(const StrategyContext& context) {
 
 Verdict find_strategy(const StrategyContext& context, const std::string& name) {
   const Rule* rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& r) { return name == r.name; });
-  if (rule == std::end(kRules)) return plain_loops(context);
+  if (name == strategy_name(PlainLoops{})) return plain_loops(context);
+  if (rule == std::end(kRules)) return refused("it is for states, and chosen where they are updated in place");
   Verdict verdict = rule->ask(context);
   if (!verdict.strategy && verdict.why.empty()) return refused(format("it is for {}", rule->is_for));
   return verdict;

@@ -94,6 +94,23 @@ def check_accepted(model, target, kernel, legal):
         harness.check(f"{what} taken", status == 0 and taken, f"exit {status}: {row} {err[-300:]}")
 
 
+def check_bits(model):
+    """A pin changes the order of sums, or it does not: products in panels have one order."""
+    for name, equal in (("strided-product", True), ("plain-loops", False)):
+        schedule = write_schedule(FOLDER / "bits.yaml", {"product": name})
+        status, out, err = harness.weft("explain", model, "--schedule", schedule, "--json")
+        told = status == 0 and json.loads(out)["bit_equal"]
+        harness.check(f"host/{name}/bits", status == 0 and told == equal, f"exit {status}: bit_equal {told} {err[-300:]}")
+
+
+def check_manifest(model):
+    schedule = write_schedule(FOLDER / "manifest.yaml", {"product": "strided-product"})
+    status, _, err = harness.weft("compile", model, "--schedule", schedule, "--emit", "source", "-o", FOLDER / "source")
+    rows = json.loads((FOLDER / "source" / "manifest.json").read_text())["kernels"] if status == 0 else []
+    pinned = {row["name"]: (row["strategy"], row["pinned"]) for row in rows if "pinned" in row}
+    harness.check("host/manifest", pinned == {"product": ("strided-product", f"{schedule}:3:23")}, f"{pinned} {err[-300:]}")
+
+
 def check_target(model, target, compiler):
     tables = {kernel: [*legal, "plain-loops"] for kernel, legal in LEGAL[target].items()}
     tables["scattered"] = ["scatter"]  # its updates are no loop over elements
@@ -111,5 +128,7 @@ def check_target(model, target, compiler):
 if __name__ == "__main__":
     harness.need_weft()
     (FOLDER / "pins.onnxtxt").write_text(MODEL)
+    check_bits(FOLDER / "pins.onnxtxt")
+    check_manifest(FOLDER / "pins.onnxtxt")
     check_target(FOLDER / "pins.onnxtxt", "host", None)
     check_target(FOLDER / "pins.onnxtxt", "cuda", Emulated())

@@ -179,7 +179,7 @@ TEST_CASE("each mistake of a value") {
   CHECK(id("annotations: \"\"") == "schedule-empty");
   CHECK(id("memory: {limit: 70 bananas}") == "schedule-bytes");
   CHECK(id("kernels: {mm: {tile: [64, 64]}}") == "missing-key");
-  CHECK(id("kernels: {mm: {strategy: tiled}}") == "schedule-word");
+  CHECK(id("kernels: {mm: {strategy: tiled}}") == "unknown-strategy");
   CHECK(id("kernels: {mm: {strategy: tiled-product, tile: [64, 64, 32]}}") == "kernel-tile-extents");
   CHECK(id("kernels: {mm: {strategy: tiled-product, tile: [0, 64]}}") == "schedule-range");
   CHECK(id("kernels: {mm: {strategy: rows, tile: [64, 64]}}") == "kernel-no-tile");

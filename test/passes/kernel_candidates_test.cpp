@@ -50,6 +50,12 @@ m (float[1,1,9,9] x) => (float[1,16,7,7] y) <float[16,1,3,3] w = random(1, 0.5)>
   CHECK(candidates(filters, "") == "unfolded: direct-convolution, unfolded-convolution");
 }
 
+TEST_CASE("kernel candidates: a state that grows is appended to") {
+  const std::string cache = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[2,past,4] past, float[2,1,4] k) => (float[2,total,4] present) { present = Concat<axis = 1>(past, k) })";
+  CHECK(candidates(cache, "weft: 1\ndims: {past: \"<=8\"}\nstate: {past: present}\n", cuda_target({"sm_90"})) == "");
+}
+
 TEST_CASE("kernel candidates: in the one kernel of a loop over chunks, tiles that fit it") {
   const std::string overlapped = R"(weft: 1
 mesh: {tp: 2}

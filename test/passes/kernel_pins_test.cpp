@@ -58,6 +58,10 @@ TEST_CASE("pins: a kernel, a node or value of any layer that shares it, a patter
   CHECK(layers("y") == "h_fc: packed-product panels 16; head: strided-product (line 3)");
   CHECK(layers("\"h*\"") == "h_fc: strided-product (line 3); head: strided-product (line 3)");
   CHECK(layers("h.2.fc").starts_with("kernel-unmatched"));
+  CHECK(strategies(kLayers, "weft: 1\nkernels: {head: {strategy: append}}\n") ==
+        "kernel-strategy: kernel 'head' cannot be computed by append: it is for states, and chosen where they are "
+        "updated "
+        "in place");
 }
 
 TEST_CASE("pins: a weight is packed for the pinned strategy") {
@@ -86,6 +90,8 @@ m (double[256,256] a, double[256,256] b) => (double[256,256] y) { y = MatMul(a, 
 m (float[6,5] x) => (float[5,6] y) { y = Transpose<perm = [1, 0]>(x) })";
   CHECK(strategies(doubles, "weft: 1\nkernels: {y: {strategy: tiled-product, tile: [128, 128]}}\n", device)
             .ends_with("a tile of 128 rows of doubles does not fit into registers"));
+  CHECK(strategies(doubles, "weft: 1\nkernels: {y: {strategy: tiled-product}}\n", device) ==
+        "y: tiled-product 16x64 (line 2)");
   CHECK(strategies(turned, "weft: 1\n", device) == "y: elementwise");
   CHECK(strategies(turned, "weft: 1\nkernels: {y: {strategy: transposition}}\n", device) ==
         "y: transposition (line 2)");

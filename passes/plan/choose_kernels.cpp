@@ -27,9 +27,10 @@ Strategy pinned_strategy(PlanDraft& planning, const KernelPin& pin, StrategyCont
   context.tile = pin.tile;
   Verdict verdict = find_strategy(context, pin.strategy);
   if (verdict.strategy) return std::move(*verdict.strategy);
-  planning.diags.error("kernel-strategy", pin.tile.empty() ? pin.strategy_loc : pin.tile_loc,
-                       "kernel '{}' cannot be computed by {}: {}", context.body.kernel.name, pin.strategy, verdict.why);
   context.tile.clear();
+  const bool is_for_tile = find_strategy(context, pin.strategy).strategy.has_value();
+  planning.diags.error("kernel-strategy", is_for_tile ? pin.tile_loc : pin.strategy_loc,
+                       "kernel '{}' cannot be computed by {}: {}", context.body.kernel.name, pin.strategy, verdict.why);
   return choose_strategy(context);
 }
 

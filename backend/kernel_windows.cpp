@@ -57,15 +57,6 @@ bool ContractionWriter::put_ahead(const IndexList& result, const std::string& la
   return true;
 }
 
-/// Whether a window hangs over the image: then it is copied into one with a border of zeros.
-static bool reads_border(const WindowGeometry& g) {
-  for (size_t d = 0; d < g.in.size(); ++d) {
-    const int64_t last = (g.out[d] - 1) * g.stride[d] - g.before[d] + (g.window[d] - 1) * g.dilation[d];
-    if (g.before[d] > 0 || last >= g.in[d]) return true;
-  }
-  return false;
-}
-
 /// A product whose rows are windows of the image, read where they lie.
 Statements ContractionWriter::direct_convolution(const DirectConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
@@ -79,18 +70,11 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   lines_.push_back("constexpr weft::Convolution convolution{.batch = " + std::to_string(g.batch) +
                    ", .groups = " + std::to_string(g.groups) + ", .channels = " + std::to_string(g.channels) +
                    ", .filters = " + std::to_string(g.filters) + "};");
-  std::string bordered = "nullptr";
-  if (reads_border(g)) {
-    const std::string array = context_.names.unique("bordered");
-    lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t +
-                     "[weft::border_count(window, convolution)]);");
-    bordered = array + ".get()";
-  }
   const std::string ahead = context_.names.unique("ahead");
   const bool is_ahead = put_ahead(result, ahead);
   const Shape shape{{}, g.batch * g.outputs, filters, 1, "", "", "", ""};
   Statements epilogue = put(shape, "weft::convolve<" + t + ">(team, window, convolution, " + x + ", " +
-                                       context_.parameter_name(strategy.filters) + ", " + bordered +
+                                       context_.parameter_name(strategy.filters) +
                                        ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
   if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
   append(lines_, std::move(epilogue));

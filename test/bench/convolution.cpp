@@ -29,7 +29,7 @@ struct LargePages {
 using Floats = std::vector<float, LargePages<float>>;
 
 /// What all layers use in turn, as the layers of a network do: an image that was just written, memory that is warm.
-Floats image, bordered, y;
+Floats image, y;
 
 struct Layer {
   weft::SlidingWindow window;
@@ -42,7 +42,7 @@ struct Layer {
     float* const to = y.data();
     const float* const added = bias.data();
     weft::convolve<float>(
-        team, window, shape, image.data(), filters.data(), bordered.data(),
+        team, window, shape, image.data(), filters.data(),
         [&](int64_t m, int64_t n0, auto width, const float* sums) {
 #pragma omp simd
           for (int64_t j = 0; j < width; ++j) {
@@ -73,7 +73,6 @@ Layer* make_layer(const int64_t* numbers, const float* x, const float* filters, 
   layer->bias.assign(bias, bias + groups * per_group);
   const auto reserve = [](Floats& memory, int64_t count) { memory.resize(std::max(memory.size(), size_t(count))); };
   reserve(image, batch * layer->window.in_count() * groups * channels);
-  reserve(bordered, weft::border_count(layer->window, layer->shape));
   reserve(y, batch * layer->window.out_count() * groups * per_group);
   return layer.release();
 }

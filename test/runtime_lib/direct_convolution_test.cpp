@@ -86,12 +86,12 @@ double largest_error(const std::vector<T>& got, const std::vector<double>& want)
 template <class T>
 std::vector<T> convolved(Team& team, const SlidingWindow& w, const Convolution& c, const std::vector<T>& x,
                          const std::vector<T>& filters) {
-  std::vector<T> packed(size_t(packed_filter_count(w, c))), bordered(size_t(border_count(w, c)), T(7));
+  std::vector<T> packed(size_t(packed_filter_count(w, c)));
   pack_filters(w, c, filters.data(), packed.data());
   std::vector<T> y(size_t(c.batch * w.out_count() * c.groups * c.filters));
   std::vector<char> announced(y.size());
   convolve(
-      team, w, c, x.data(), packed.data(), bordered.data(),
+      team, w, c, x.data(), packed.data(),
       [&](int64_t m, int64_t n0, auto width, const T* sums) {
         for (int64_t j = 0; j < width; ++j) {
           const size_t at = size_t(m * c.groups * c.filters + n0 + j);
@@ -157,6 +157,16 @@ TEST_CASE("direct convolution: no outputs, no work") {
   CHECK(convolved<float>(team, window, {0, 1, 2, 3}, {}, std::vector<float>(2 * 3 * 9)).empty());
   CHECK(border_count(SlidingWindow{{1, 3, 4}, {1, 2, 4}, {1, 1, 1}, {1, 2, 1}, {1, 1, 1}, {0, 0, 0}}, {2, 1, 5, 3}) ==
         0);
+}
+
+TEST_CASE("direct convolution: a border is written whole, whatever was in memory") {
+  Team team(2);
+  const SlidingWindow window{{1, 2, 3}, {1, 3, 4}, {1, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}};
+  const Convolution shape{.batch = 1, .groups = 1, .channels = 1, .filters = 1};
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6};
+  std::vector<float> bordered(size_t(border_count(window, shape)), 7.0f);
+  detail::add_border(team, window, detail::bordered_image(window, shape), 1, x.data(), bordered.data());
+  CHECK(bordered == std::vector<float>{0, 0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 4, 5, 6, 0, 0, 0, 0, 0, 0});
 }
 
 TEST_CASE("channels last: one filter a channel, random windows") {

@@ -11,6 +11,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "weft/contract.h"
 #include "weft/sliding_window.h"
@@ -44,6 +45,7 @@ struct BorderedImage {
   constexpr int64_t count() const { return extent[0] * extent[1] * extent[2] * channels; }
 };
 
+/// Whether a window hangs over the image.
 constexpr bool reads_border(const SlidingWindow& w) {
   for (int d = 0; d < 3; ++d)
     if (w.pad[d] > 0 || w.at(d, w.out[d] - 1, w.taps[d] - 1) >= w.in[d]) return true;
@@ -290,7 +292,7 @@ void convolve_items(const ConvolutionItems<T>& items, const T* x, const T* filte
 
 }  // namespace detail
 
-/// Elements of scratch memory that `convolve` wants: none without padding.
+/// Elements of the images with a border that `convolve` makes at a time: none where no window hangs over the image.
 constexpr int64_t border_count(const SlidingWindow& w, const Convolution& c) {
   return detail::reads_border(w) ? detail::images_at_a_time(w, c) * detail::bordered_image(w, c).count() : 0;
 }
@@ -300,24 +302,25 @@ struct NothingAhead {
   void operator()(int64_t, int64_t, int64_t) const {}
 };
 
-/// Calls put for each output and up to 16 filters, once. `bordered` holds border_count elements. Before the sums of
-/// output m and of `width` filters from n0 on, up to 32, are computed, ahead(m, n0, width) may prefetch what put writes
-/// or adds: results larger than the second cache are written 1.5 times as fast.
+/// Calls put for each output and up to 16 filters, once. Before the sums of output m and of `width` filters from n0 on,
+/// up to 32, are computed, ahead(m, n0, width) may prefetch what put writes or adds: results larger than the second
+/// cache are written 1.5 times as fast.
 template <class T, class Put, class Ahead = NothingAhead>
-void convolve(Team& team, const SlidingWindow& window, const Convolution& c, const T* x, const T* filters, T* bordered,
-              Put&& put, Ahead&& ahead = {}) {
+void convolve(Team& team, const SlidingWindow& window, const Convolution& c, const T* x, const T* filters, Put&& put,
+              Ahead&& ahead = {}) {
   if (c.batch * window.out_count() == 0) return;  // a rank without rows
   const bool copies = detail::reads_border(window);
+  const std::unique_ptr<T[]> bordered(copies ? new T[border_count(window, c)] : nullptr);
   const int64_t at_a_time = copies ? detail::images_at_a_time(window, c) : c.batch;
   for (int64_t image = 0; image < c.batch; image += at_a_time) {
     const int64_t images = std::min(at_a_time, c.batch - image), m0 = image * window.out_count();
     const detail::ConvolutionItems<T> items(window, c, images, team.threads());
     const T* from = x + image * window.in_count() * c.groups * c.channels;
-    if (copies) detail::add_border(team, window, items.image, images, from, bordered);
+    if (copies) detail::add_border(team, window, items.image, images, from, bordered.get());
     auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(m0 + m, n0, width, sums); };
     auto ahead_here = [&](int64_t m, int64_t n0, int64_t width) { ahead(m0 + m, n0, width); };
     team.parallel(items.count(), items.grain, [&](int64_t begin, int64_t end) {
-      detail::convolve_items<T>(items, copies ? bordered : from, filters, begin, end, put_here, ahead_here);
+      detail::convolve_items<T>(items, copies ? bordered.get() : from, filters, begin, end, put_here, ahead_here);
     });
   }
 }

@@ -7,14 +7,14 @@
 namespace weft {
 
 Rank::Rank(CudaState& state)
-    : rank(state.rank),
+    : RankSurface(state.rank, state.own, state.window, state.weights),
       state_(state),
-      own_(state.own),
-      window_(state.window),
-      image_(state.weights),
       invocation_(&state.words->invocation) {}
 
-void Rank::enter(const Step& step, int64_t index) { state_.enter(step, index); }
+bool Rank::enter(const Step& step, int64_t index) {
+  state_.enter(step, index);
+  return true;
+}
 void Rank::leave() { state_.leave(); }
 
 /// An event does between streams; what a kernel signals or waits for by itself is a flag.
@@ -93,6 +93,10 @@ void Rank::write(void* at, const void* from, size_t bytes) {
 
 void Rank::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
   state_.transport().reduce_all(g, op, dtype, src, dst, e);
+}
+void Rank::reduce_all_in_windows(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst,
+                                 const Exchange& e) {
+  reduce_all(g, op, dtype, src, window_ + dst, e);
 }
 void Rank::reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
   state_.transport().reduce_slices(g, op, dtype, src, dst, e);

@@ -151,13 +151,11 @@ std::unique_ptr<Target> open_target(const Executable& executable, int) {
 }
 
 Rank::Rank(RankState& state, int s)
-    : rank(state.rank),
+    : RankSurface(state.rank, state.own, state.world.window(state.rank), state.image),
       stream(s),
       state_(state),
       walk_(&state.walks[size_t(s)]),
       team_(walk_->team.get()),
-      own_(state.own),
-      image_(state.image),
       windows_(state.world.window(0)),
       window_stride_(state.world.window_stride()) {
   walk_->steps.clear();
@@ -167,12 +165,13 @@ Rank::~Rank() = default;
 
 uint32_t Rank::invocation() const { return state_.invocation; }
 
-void Rank::enter(const Step& step, int64_t index) {
+bool Rank::enter(const Step& step, int64_t index) {
+  if (step.stream != stream) return false;
   state_.world.set_status(rank, stream, step.name, index);
   walk_->steps.push_back({step, index, state_.options.trace ? now_ns() : 0, 0});
-  if (state_.options.stall.empty()) return;
-  if (state_.options.stall != step.name) return void(walk_->names.insert(step.name));
-  state_.stall_in(step);
+  if (state_.options.stall == step.name) state_.stall_in(step);
+  if (!state_.options.stall.empty()) walk_->names.insert(step.name);
+  return true;
 }
 
 void Rank::leave() {
@@ -251,28 +250,31 @@ void Rank::received(int64_t bytes) {
   if (state_.link.speed.is_limited()) walk_->clock.receive(state_.link, bytes);
 }
 
-void Rank::check_count(const char* value, const int64_t* count, int64_t bound) const {
+void Rank::check_count(const char* value, int64_t* count, int64_t bound) {
   if (*count < 0 || *count > bound)
     fail(kWrongInput, "'%s' would have %ld elements, more than its bound of %ld", value, long(*count), long(bound));
 }
 
-void Rank::copy_bytes(void* to, const void* from, int64_t bytes) const { memcpy(to, from, size_t(bytes)); }
+void Rank::copy_bytes(void* to, const void* from, int64_t bytes) { memcpy(to, from, size_t(bytes)); }
+void Rank::read(void* to, const void* at, size_t bytes) { memcpy(to, at, bytes); }
+void Rank::write(void* at, const void* from, size_t bytes) { memcpy(at, from, bytes); }
 
 bool Rank::shares_memory_with(int peer) const { return peer == rank || state_.network == nullptr; }
 
-void Rank::send_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src) {
+void Rank::send_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src) {
   const int ready = t.slot + micro_batch, pulled = t.slot + t.micro_batches + micro_batch;
   bool is_sender = false;
   for (const Message& m : t.messages) is_sender |= m.from == rank;
   if (!is_sender) return;
   walk_->note_exchange();
   state_.world.signal(rank, state_.world.flag(rank, ready), state_.epoch);
-  if (walk_->messages) walk_->messages->send_rows(t, micro_batch, element, src);
+  if (walk_->messages) walk_->messages->send_rows(t, micro_batch, element_bytes(dtype), src);
   for (const Message& m : t.messages)
     if (m.from == rank && shares_memory_with(m.to)) wait_for_flag(m.to, pulled, "receipt of micro-batch", micro_batch);
 }
 
-void Rank::recv_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src, void* dst) {
+void Rank::recv_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst) {
+  const int64_t element = element_bytes(dtype);
   const int ready = t.slot + micro_batch, pulled = t.slot + t.micro_batches + micro_batch;
   bool is_receiver = false;
   for (const Message& m : t.messages) {

@@ -49,7 +49,12 @@ void Rank::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, voi
   barrier(g);
 }
 
-void Rank::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
+void Rank::reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  reduce_all(g, op, dtype, src, dst, e);
+}
+
+void Rank::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count) {
+  const Exchange e = line_of(count);
   if (Messages* messages = begin_exchange(*walk_))
     return messages->reduce_root(g, root, op, dtype, src, static_cast<char*>(dst), e);
   barrier(g);
@@ -57,7 +62,9 @@ void Rank::reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64
   barrier(g);
 }
 
-void Rank::reduce_split(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst, const Exchange& e) {
+/// Large ones are reduced part by part, one a rank, and the parts are pulled.
+void Rank::reduce_all_in_windows(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst,
+                                 const Exchange& e) {
   if (Messages* messages = begin_exchange(*walk_))
     return messages->reduce_all(g, op, dtype, src, window(rank) + dst, e);
   const int n = g.size(), me = g.index(rank);
@@ -100,7 +107,7 @@ void Rank::reduce_small(const Group& g, ReduceOp op, DType dtype, int64_t src, i
   copy_box(Box(packed(e, Side::Src).dims), element, walk_->scratch.data(), window(rank) + dst, 0, count);
 }
 
-void Rank::take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) const {
+void Rank::take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) {
   const int me = g.index(rank);
   const Box box = box_with(e, me, me);
   const char* source = static_cast<const char*>(from) + offset_of(g, me, e.src_by_me) * element;
@@ -109,7 +116,7 @@ void Rank::take(const Group& g, int64_t element, const void* from, void* to, con
   });
 }
 
-void Rank::reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) const {
+void Rank::reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) {
   const Dim line[kMaxDims] = {{count, 1, 1}};
   const Box box(line);
   const char* const sources[] = {static_cast<const char*>(first ? part : total), static_cast<const char*>(part)};
@@ -137,7 +144,16 @@ void Rank::pull(const Group& g, int64_t element, int64_t src, void* dst, const E
   barrier(g);
 }
 
-void Rank::pull_root(const Group& g, int root, int64_t element, int64_t src, void* dst, const Exchange& e) {
+void Rank::gather(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  pull(g, element_bytes(dtype), src, dst, e);
+}
+void Rank::exchange(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) {
+  pull(g, element_bytes(dtype), src, dst, e);
+}
+
+void Rank::broadcast_from(const Group& g, int root, DType dtype, int64_t src, void* dst, int64_t count) {
+  const int64_t element = element_bytes(dtype);
+  const Exchange e = line_of(count);
   if (Messages* messages = begin_exchange(*walk_))
     return messages->pull_root(g, root, element, src, static_cast<char*>(dst), e);
   barrier(g);

@@ -156,7 +156,8 @@ constexpr weft::Own<int32_t> count{past.end(), 1}, next_count{count.end(), 1};
 
 void run(weft::Rank& r) {
   r.step({0, "cat", "Concat cat"}, [&] {
-    const int64_t old = r[old_length][0], length = old + r[rows][0];
+    const int64_t old = r[old_length][0];
+    int64_t length = old + r[rows][0];
     r.check_count("past", &length, kBound);
     for (int64_t i = 0; i < r[rows][0] * 3; ++i) r[past][old * 3 + i] = r[x][i];
     r[new_length][0] = length;

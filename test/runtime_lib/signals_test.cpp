@@ -103,7 +103,7 @@ TEST_CASE("signals: a wait for what never comes ends all ranks") {
 TEST_CASE("signals: a length beyond its bound ends all ranks as a wrong input") {
   CHECK(run_ranks({.count = 2}, [&](Rank& r) {
           r.step({0, "cat", ""}, [&] {
-            const int64_t length = 6;
+            int64_t length = 6;
             r.check_count("past", &length, r.rank == 0 ? 6 : 5);
             r.barrier(tp);
           });

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "weft/peers.h"
-#include "weft/program.h"
+#include "weft/rank_surface.h"
 
 namespace weft {
 
@@ -76,58 +76,24 @@ void with_arguments(Start&& start, void (*kernel)(P...), A... arguments) {
 }
 }  // namespace detail
 
-/// One rank as the program sees it.
-class Rank {
+/// One rank as the program sees it: what it calls is issued to the stream of the open step.
+class Rank final : public RankSurface {
  public:
-  const int rank;  // in the world
-
   explicit Rank(CudaState& state);
-  Rank(const Rank&) = delete;
-  Rank& operator=(const Rank&) = delete;
 
-  template <class T>
-  T* operator[](Own<T> b) const {
-    return reinterpret_cast<T*>(own_ + b.offset);
-  }
-  template <class T>
-  T* operator[](Window<T> b) const {
-    return reinterpret_cast<T*>(window_ + b.offset);
-  }
-  template <class T>
-  const T* operator[](Weight<T> w) const {
-    return reinterpret_cast<const T*>(image_ + w.offset);
-  }
-
-  int index(const Group& group) const { return group.index(rank); }
-  int coordinate(const Axis& axis) const { return axis.coordinate(rank); }
   /// The number of the invocation, in device memory: the last word of a random number's counter.
   const uint32_t* invocation_at() const { return invocation_; }
 
-  /// Issues what `body` launches to the step's stream. Bodies may hold further steps of the same stream. What stands
-  /// outside steps concerns all streams.
-  template <class Body>
-  void step(const Step& step, Body&& body) {
-    this->step(step, 0, static_cast<Body&&>(body));
-  }
-  template <class Body>
-  void step(const Step& step, int64_t index, Body&& body) {
-    enter(step, index);
-    body();
-    leave();
-  }
-  /// Element i of the signal is done once the stream has come here. Without a group it is an event between streams of
-  /// this rank, with one a flag in the window of every rank of the group.
-  void signal(const Signal& signal, int i = 0);
-  /// The stream waits for element i, signalled by every rank of the signal's group.
-  void wait(const Signal& signal, int i = 0);
-  /// All ranks of the group have come here on this stream.
-  void barrier(const Group& group);
+  /// Without a group a signal is an event between streams of this rank, with one a flag in the window of every rank of
+  /// the group.
+  void signal(const Signal& signal, int i = 0) override;
+  void wait(const Signal& signal, int i = 0) override;
+  void barrier(const Group& group) override;
+  void check_count(const char* value, int64_t* count, int64_t bound) override;
   /// Before a kernel that waits for this rank's other streams: what a library makes at its first collective of a group
   /// is made now, since it may wait for the device.
   void prepare(const Group& group);
   Peers peers(const Group& group);
-  /// A run-time length that exceeds its bound ends the program with exit 1 after the iteration, naming the value.
-  void check_count(const char* value, int64_t* count, int64_t bound);
 
   template <class... P, class... A>
   void launch(void (*kernel)(P...), Grid grid, A... arguments) {
@@ -145,105 +111,30 @@ class Rank {
     contract(c, dtype_of<T>(), a, b, bias, y);
   }
 
-  template <class T>
-  void copy(T* to, const T* from, int64_t count) {
-    copy_bytes(to, from, count * int64_t{sizeof(T)});
-  }
-  /// total = op(total, part); with `first`, total = part.
-  template <class T>
-  void accumulate(ReduceOp op, T* total, const T* part, int64_t count, bool first) {
-    reduce_into(op, dtype_of<T>(), total, part, count, first);
-  }
-  /// This rank's slice (src_by_me, by_me) of a tensor that it holds whole.
-  template <class T>
-  void take_slice(const Group& g, const T* from, T* to, const Exchange& e) {
-    take(g, element_bytes(dtype_of<T>()), from, to, e);
-  }
-  /// Waits for the stream and reads one element: predicates and trip counts.
-  template <class T>
-  T value(const T* at) {
-    T out;
-    read(&out, at, sizeof(T));
-    return out;
-  }
-  template <class T>
-  void set(T* at, std::type_identity_t<T> value) {
-    write(at, &value, sizeof(T));
-  }
-
-  // As those of weft/host.h, but asynchronous on the step's stream.
-
-  template <class T>
-  void all_reduce(const Group& g, ReduceOp op, Window<T> src, T* dst, const Exchange& box) {
-    reduce_all(g, op, dtype_of<T>(), src.offset, dst, box);
-  }
-  template <class T>
-  void all_reduce(const Group& g, ReduceOp op, Window<T> src, T* dst, int64_t count) {
-    all_reduce(g, op, src, dst, Exchange{.dims = {{count, 1, 1}}});
-  }
-  /// `dst` may be `src` itself.
-  template <class T>
-  void all_reduce(const Group& g, ReduceOp op, Window<T> src, Window<T> dst, const Exchange& box) {
-    all_reduce(g, op, src, (*this)[dst], box);
-  }
-  template <class T>
-  void all_reduce(const Group& g, ReduceOp op, Window<T> src, Window<T> dst, int64_t count) {
-    all_reduce(g, op, src, (*this)[dst], count);
-  }
-  template <class T>
-  void reduce_scatter(const Group& g, ReduceOp op, Window<T> src, T* dst, const Exchange& e) {
-    reduce_slices(g, op, dtype_of<T>(), src.offset, dst, e);
-  }
-  template <class T>
-  void all_gather(const Group& g, Window<T> src, T* dst, const Exchange& e) {
-    gather(g, dtype_of<T>(), src.offset, dst, e);
-  }
-  template <class T>
-  void all_to_all(const Group& g, Window<T> src, T* dst, const Exchange& e) {
-    exchange(g, dtype_of<T>(), src.offset, dst, e);
-  }
-  /// `dst` may be the root's `src`.
-  template <class T>
-  void broadcast(const Group& g, int root, Window<T> src, T* dst, int64_t count) {
-    broadcast_from(g, root, dtype_of<T>(), src.offset, dst, count);
-  }
-  template <class T>
-  void reduce(const Group& g, int root, ReduceOp op, Window<T> src, T* dst, int64_t count) {
-    reduce_root(g, root, op, dtype_of<T>(), src.offset, dst, count);
-  }
-
-  template <class T>
-  void send(const Transfer& t, int micro_batch, Window<T> src) {
-    send_rows(t, micro_batch, dtype_of<T>(), src.offset);
-  }
-  template <class T>
-  void recv(const Transfer& t, int micro_batch, Window<T> src, T* dst) {
-    recv_rows(t, micro_batch, dtype_of<T>(), src.offset, dst);
-  }
-
  private:
-  void enter(const Step& step, int64_t index);
-  void leave();
+  bool enter(const Step& step, int64_t index) override;
+  void leave() override;
+  void copy_bytes(void* to, const void* from, int64_t bytes) override;
+  void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) override;
+  void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) override;
+  void read(void* to, const void* at, size_t bytes) override;
+  void write(void* at, const void* from, size_t bytes) override;
+  void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
+  void reduce_all_in_windows(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst,
+                             const Exchange& e) override;
+  void reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
+  void gather(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) override;
+  void exchange(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e) override;
+  void broadcast_from(const Group& g, int root, DType dtype, int64_t src, void* dst, int64_t count) override;
+  void reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count) override;
+  void send_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src) override;
+  void recv_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst) override;
+
   void start(const KernelEntry& kernel, Grid grid, void** arguments);
   void start_resident(const KernelEntry& kernel, Grid grid, void** arguments);
   void contract(const Contraction& c, DType dtype, const void* a, const void* b, const void* bias, void* y);
-  void copy_bytes(void* to, const void* from, int64_t bytes);
-  void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first);
-  void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e);
-  void read(void* to, const void* at, size_t bytes);
-  void write(void* at, const void* from, size_t bytes);
-  void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e);
-  void reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e);
-  void gather(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e);
-  void exchange(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e);
-  void broadcast_from(const Group& g, int root, DType dtype, int64_t src, void* dst, int64_t count);
-  void reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, void* dst, int64_t count);
-  void send_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src);
-  void recv_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst);
 
   CudaState& state_;
-  char *own_, *window_;
-  const char* image_;
   const uint32_t* invocation_;
 };
 

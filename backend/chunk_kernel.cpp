@@ -7,7 +7,7 @@
 namespace weftc {
 
 ChunkKernel::ChunkKernel(const StepTerms& terms, const std::vector<const Step*>& steps, const std::string& group)
-    : terms_(terms), plan_(terms.plan()), on_device_(terms.plan().target.is_device()) {
+    : terms_(terms), plan_(terms.plan()), dialect_(dialect_of(terms.plan().target)) {
   for (const TimeLoop& time : terms.times()) taken_.reserve(time.variable);
   for (const Step* step : steps)
     if (const auto* launch = std::get_if<LaunchStep>(&step->what)) taken_.reserve(terms.called(launch->kernel).name);
@@ -42,11 +42,9 @@ std::string ChunkKernel::passed(const LaunchStep& launch, const Argument& argume
   if (argument.kind == Argument::Kind::Chunk)
     return with_outer(terms_.time_index(kernel.place, kernel.mesh, argument.number)).text();
   const std::string value = terms_.argument(launch, terms_.called(launch.kernel), argument);
-  if (on_device_ && argument.kind == Argument::Kind::Invocation)  // which a device reads where it lies
-    return parameter("const uint32_t* ", "invocation_at", value);
   const KernelContext context(plan_, kernel, terms_.diags());
   const Role role = argument.kind == Argument::Kind::Peers ? Role::Peers : Role::Value;
-  return parameter(argument_type(argument.kind), context.argument_name(argument), value, role);
+  return parameter(argument_type(dialect_, argument.kind), context.argument_parameter(argument), value, role);
 }
 
 Expr ChunkKernel::pointer(BufferId id, const std::string& wanted, bool written) {
@@ -87,7 +85,7 @@ void ChunkKernel::launch(const LaunchStep& launch) {
   for (const Argument& a : kernel.arguments) arguments.push_back(passed(launch, a));
   for (size_t f = 0; f < launch.operands.size(); ++f) arguments.push_back(passed(launch, f));
   const std::string call = kernel.name + "(" + join(arguments, ", ") + ")";
-  body_.push_back(on_device_ && !kernel.group.empty() ? "if (!" + call + ") return;" : call + ";");
+  body_.push_back(dialect_.facts.waits_may_fail && !kernel.group.empty() ? "if (!" + call + ") return;" : call + ";");
   blocks_ = std::max(blocks_, kernel.blocks);
   called_.push_back(launch.kernel);
 }
@@ -108,9 +106,7 @@ void ChunkKernel::accumulate(const CopyStep& copy) {
                    : op == ReduceOp::Max  ? call("weft::maximum", {a, b})
                                           : call("weft::minimum", {a, b});
   const Expr is_first = binary(weftc::name(terms_.times().back().variable), "==", 0);
-  For loop{.kind = on_device_ ? LoopKind::Threads : LoopKind::Serial,
-           .variable = "i",
-           .bound = weftc::name(count_text(from.dims()))};
+  For loop{.kind = dialect_.words.shared_loop, .variable = "i", .bound = weftc::name(count_text(from.dims()))};
   loop.body = {Store{total, choice(is_first, part, converts ? call(memory, {sum}) : sum)}};
   body_.push_back(std::move(loop));
 }
@@ -119,7 +115,7 @@ void ChunkKernel::accumulate(const CopyStep& copy) {
 std::string ChunkKernel::of_peers(const std::string& call, SignalId id, const std::optional<IndexExpr>& at) {
   const Signal& signal = plan_.signals[id.index];
   std::string table = peers_;
-  if (on_device_ && !signal.axes.empty())
+  if (dialect_.facts.has_group_tables && !signal.axes.empty())
     table = parameter("weft::Peers ", "peers", "r.peers(" + terms_.names().group(signal.place, signal.axes) + ")",
                       Role::Peers);
   const std::string name =
@@ -129,12 +125,13 @@ std::string ChunkKernel::of_peers(const std::string& call, SignalId id, const st
 
 std::string ChunkKernel::wait(SignalId id, const std::optional<IndexExpr>& at, const std::string& condition) {
   const std::string call = of_peers("wait", id, at);
-  if (on_device_) return "if (" + (condition.empty() ? "" : condition + " && ") + "!" + call + ") return;";
+  if (dialect_.facts.waits_may_fail)
+    return "if (" + (condition.empty() ? "" : condition + " && ") + "!" + call + ") return;";
   return (condition.empty() ? "" : "if (" + condition + ") ") + call + ";";
 }
 
 std::string ChunkKernel::raise(SignalId id, const std::optional<IndexExpr>& at) {
-  return (on_device_ ? "if (blockIdx.x == 0) " : "") + of_peers("signal", id, at) + ";";
+  return dialect_.words.one_block + of_peers("signal", id, at) + ";";
 }
 
 void ChunkKernel::add(const Step& step) {
@@ -149,7 +146,7 @@ void ChunkKernel::add(const Step& step) {
     accumulate(*copy);
   else
     launch(std::get<LaunchStep>(step.what));
-  if (on_device_) body_.push_back("if (!" + peers_ + ".block_barrier()) return;");
+  if (dialect_.facts.has_grid) body_.push_back("if (!" + peers_ + ".block_barrier()) return;");
   for (std::string& line : terms_.raises(step, raise_it)) body_.push_back(std::move(line));
 }
 
@@ -164,7 +161,7 @@ std::vector<std::string> ChunkKernel::parameters(bool definition) const {
     const ChunkParameter& p = parameters_.at(key);
     const bool only_read = p.role == Role::Buffer && !written_.contains(key);
     const bool is_table = definition && p.role == Role::Peers;
-    list.push_back((is_table ? "const __grid_constant__ " : only_read ? "const " : "") + p.type + p.name);
+    list.push_back((only_read ? "const " : "") + (is_table ? dialect_.words.table : p.type) + p.name);
   }
   return list;
 }

@@ -10,7 +10,7 @@
 //     }
 //   }
 //
-// On a device all blocks of the kernel take a step together, and meet behind it: what comes next may read what any of
+// On a grid all blocks of the kernel take a step together, and meet behind it: what comes next may read what any of
 // them wrote, and write what any of them read. Then one block raises the step's flags; each block awaits flags itself.
 #pragma once
 #include <map>
@@ -35,13 +35,14 @@ class ChunkKernel {
   const Statements& body() const { return body_; }
   /// What the function is called where nothing else is; equal loops share one.
   std::string name() const;
-  /// Blocks on a device: as many as the largest of the steps has work for, of those that can wait for each other.
+  /// Blocks of a grid: as many as the largest of the steps has work for, of those that can wait for each other.
   int64_t blocks() const { return blocks_; }
   /// The kernels whose functions it calls.
   const std::vector<KernelId>& called() const { return called_; }
 
  private:
-  /// A buffer that the kernel only reads is const; a device's definition says where a table of peers lies.
+  /// A buffer that the kernel only reads is const; the definition may say where a table of
+  /// peers lies.
   enum class Role : uint8_t { Value, Buffer, Peers };
   struct ChunkParameter {
     std::string type, name;
@@ -67,7 +68,7 @@ class ChunkKernel {
 
   const StepTerms& terms_;
   const Plan& plan_;
-  const bool on_device_;
+  const TargetDialect& dialect_;
   int64_t blocks_ = 1;
   std::map<std::string, ChunkParameter> parameters_;  // by what is passed
   std::vector<std::string> order_;                    // what is passed, in order

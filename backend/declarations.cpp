@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/dialects/target_dialect.h"
 #include "backend/segments.h"
 #include "ir/base/check.h"
 
@@ -112,7 +113,7 @@ static void find_in_kernel(const Plan& plan, const std::vector<Step>& steps, std
 
 std::vector<std::string> Declarations::signals() const {
   std::set<uint32_t> in_kernel;
-  if (plan_.target.is_device())
+  if (dialect_of(plan_.target).facts.has_stream_events)
     for (const Block& block : plan_.blocks) find_in_kernel(plan_, block.steps, in_kernel);
   std::vector<std::string> lines;
   for (size_t s = 0; s < plan_.signals.size(); ++s) {

@@ -16,13 +16,6 @@ namespace {
 /// Kernels of one file are compiled together; more than this and they are cut into several files, for parallel builds.
 constexpr size_t kFileBytes = 24000;
 
-/// "80;90" of sm_80, sm_90: CMake's word for what nvcc builds for.
-std::string cuda_archs(const Plan& plan) {
-  std::vector<std::string> numbers;
-  for (const std::string& arch : plan.target.archs) numbers.push_back(arch.substr(arch.find('_') + 1));
-  return join(numbers, ";");
-}
-
 std::vector<Params> line_items(const std::vector<std::string>& lines) {
   std::vector<Params> items;
   for (const std::string& line : lines) items.emplace_back().set("text", line);
@@ -125,10 +118,10 @@ class Emitter {
 
   std::string cmake_text(const std::vector<SourceFile>& files) const {
     Params params;
-    params.set("name", names_.space).set("target", dialect_of(plan_.target).name);
-    params.set("languages", dialect_of(plan_.target).languages)
-        .set("archs", plan_.target.is_device() ? cuda_archs(plan_) : "");
-    params.set("arch", plan_.target.is_device() || plan_.target.archs.empty() ? "" : plan_.target.archs.front());
+    const TargetDialect& dialect = dialect_of(plan_.target);
+    params.set("name", names_.space).set("target", dialect.name).set("languages", dialect.languages);
+    params.set("archs", dialect.archs(plan_.target));
+    params.set("arch_variable", dialect.arch_variable).set("arch_meaning", dialect.arch_meaning);
     for (const SourceFile& file : files) params.list("sources").emplace_back().set("path", file.path);
     return render_file("program_CMakeLists.txt", params);
   }
@@ -139,11 +132,12 @@ class Emitter {
     for (size_t p = 0; p < plan_.programs.size(); ++p) programs.push_back(program(p, steps));
     chunk_kernels_ = steps.chunk_kernels();
     called_by_chunks_ = steps.called_by_chunks();
-    for (uint32_t k = 0; plan_.target.is_device() && k < kernels_.size(); ++k)
+    for (uint32_t k = 0; dialect_of(plan_.target).facts.has_grid && k < kernels_.size(); ++k)
       if (!steps.is_launched({k})) kernels_[k].text.clear();
     Params params;
     std::vector<std::string> layouts;
-    params.set("summary", summary(plan_)).set("name", names_.space).set("target", dialect_of(plan_.target).name);
+    params.set("summary", summary(plan_)).set("name", names_.space);
+    params.set("header", dialect_of(plan_.target).program_header);
     for (const std::string& line : declarations_.axes()) params.list("axes").emplace_back().set("line", line);
     params.lists["axes"];
     std::vector<std::string> mesh, streams;

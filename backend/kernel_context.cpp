@@ -69,7 +69,7 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
     : KernelBody(kernel, plan.places[kernel.place.index].mesh.size()), plan(plan), diags_(diags), use_(use) {
   using Kind = Argument::Kind;
   for (Kind kind : {Kind::Team, Kind::Peers, Kind::Invocation, Kind::Trip}) names.reserve(argument_name({kind}));
-  names.reserve(argument_name({Kind::Invocation}) + "_at");
+  names.reserve(argument_parameter({Kind::Invocation}));
   for (const char* local : lambda_names(strategy())) names.reserve(local);
   if (!group().empty()) names.reserve("ranks"), names.reserve("p");  // of the table of peers' copies
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
@@ -85,7 +85,7 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
   // The operands' names for the peers' copies.
   for (const std::string& name : parameter_names_) {
     names.reserve(name + "_at");
-    for (int64_t p = -1; !is_device() && p < ranks(); ++p)
+    for (int64_t p = -1; !facts().has_peer_arrays && p < ranks(); ++p)
       names.reserve(name + "_at" + (p < 0 ? "_own" : std::to_string(p)));
   }
 }
@@ -97,8 +97,7 @@ std::string KernelContext::peer_copy(size_t number, int64_t peer) {
 
 std::string KernelContext::peer_copy_name(size_t number, int64_t peer) const {
   const std::string name = parameter_names_[number] + "_at";
-  // A host compiler vectorises over pointers, not over what it must load from an array of them each time.
-  if (!is_device()) return name + (peer < 0 ? "_own" : std::to_string(peer));
+  if (!facts().has_peer_arrays) return name + (peer < 0 ? "_own" : std::to_string(peer));
   return name + "[" + (peer < 0 ? "peers.index" : std::to_string(peer)) + "]";
 }
 
@@ -150,9 +149,9 @@ std::string KernelContext::argument_name(const Argument& argument) const {
   return "";
 }
 
-/// A length that an operand holds: a device kernel reads it there, a host kernel is given the number itself.
+/// A length that an operand holds, where the kernel reads it itself.
 static bool is_read(const KernelContext& context, const Argument& argument) {
-  return context.is_device() && argument.kind == Argument::Kind::Extent &&
+  return !context.facts().passes_values && argument.kind == Argument::Kind::Extent &&
          context.kernel.extents[argument.number].axis < 0;
 }
 
@@ -163,7 +162,7 @@ std::vector<Argument> KernelContext::passed_arguments() const {
   return list;
 }
 
-const char* argument_type(Argument::Kind kind) {
+const char* argument_type(const TargetDialect& dialect, Argument::Kind kind) {
   switch (kind) {
     case Argument::Kind::Team:
       return "weft::Team& ";
@@ -175,10 +174,15 @@ const char* argument_type(Argument::Kind kind) {
     case Argument::Kind::Extent:
       return "int64_t ";
     case Argument::Kind::Invocation:
+      return dialect.words.invocation;
     case Argument::Kind::Trip:
       return "uint32_t ";
   }
   return "";
+}
+
+std::string KernelContext::argument_parameter(const Argument& argument) const {
+  return argument.kind == Argument::Kind::Invocation ? dialect().words.invocation_name : argument_name(argument);
 }
 
 Statements KernelContext::prologue() const {
@@ -188,8 +192,8 @@ Statements KernelContext::prologue() const {
     if (is_read(*this, a)) {
       const ValueId count = kernel.extents[a.number].count;
       statements.push_back(Let{"int64_t", local, element(parameter_names_[input_parameter(count)], 0)});
-    } else if (is_device() && a.kind == Argument::Kind::Invocation) {
-      statements.push_back(Let{"uint32_t", local, name("*" + local + "_at")});
+    } else if (!facts().passes_values && a.kind == Argument::Kind::Invocation) {
+      statements.push_back(Let{"uint32_t", local, name("*" + argument_parameter(a))});
     }
   }
   return statements;
@@ -208,13 +212,12 @@ void KernelContext::cover(int64_t blocks, int64_t threads) {
 std::vector<std::string> KernelContext::parameters(bool definition) const {
   std::vector<std::string> list;
   for (const Argument& a : passed_arguments()) {
-    const std::string type = argument_type(a.kind), name = argument_name(a);
-    if (is_device() && a.kind == Argument::Kind::Invocation)
-      list.push_back("const uint32_t* " + name + "_at");
-    else if (definition && is_device() && a.kind == Argument::Kind::Peers)
-      list.push_back(is_in_chunks() ? "const weft::Peers& " + name : "const __grid_constant__ " + type + name);
-    else
-      list.push_back(type + name);
+    const KernelWords& words = dialect().words;
+    const bool is_table = definition && a.kind == Argument::Kind::Peers;
+    const std::string type = !is_table        ? argument_type(dialect(), a.kind)
+                             : is_in_chunks() ? words.function_table
+                                              : words.table;
+    list.push_back(type + argument_parameter(a));
   }
   const size_t inputs = body.inputs().size();
   for (size_t i = 0; i < kernel.parameters.size(); ++i) {

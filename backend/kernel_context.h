@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/dialects/target_dialect.h"
 #include "backend/statement.h"
 #include "ir/base/naming.h"
 #include "ir/kernel/kernel_body.h"
@@ -28,7 +29,7 @@ struct Argument {
 };
 
 /// "int ", "weft::Peers ": the type of a parameter for it.
-const char* argument_type(Argument::Kind kind);
+const char* argument_type(const TargetDialect& dialect, Argument::Kind kind);
 
 class KernelContext : public KernelBody {
  public:
@@ -63,18 +64,20 @@ class KernelContext : public KernelBody {
   void need(Argument argument) const { arguments_.insert(argument); }
   /// Those that a launch passes, in front of the operands.
   std::vector<Argument> passed_arguments() const;
-  /// The name of an argument inside the kernel.
+  /// The name of an argument inside the kernel, and of the parameter that is or holds it.
   std::string argument_name(const Argument& argument) const;
-  /// "weft::Team& team, const float* x, float* y"; a device's definition says where its peer table lies.
+  std::string argument_parameter(const Argument& argument) const;
+  /// "weft::Team& team, const float* x, float* y"; a definition may say where its peer table lies.
   std::vector<std::string> parameters(bool definition = false) const;
   bool reads_peers() const { return arguments_.contains({Argument::Kind::Peers, -1}); }
 
   /// Names of parameters and of what stands around a nest; each nest starts with a copy.
   Names names;
 
-  bool is_device() const { return plan.target.is_device(); }
+  const TargetDialect& dialect() const { return dialect_of(plan.target); }
+  const KernelFacts& facts() const { return dialect().facts; }
   /// Called by the kernel of a loop over chunks, all of whose blocks are resident.
-  bool is_in_chunks() const { return is_device() && use_ == KernelUse::InChunks; }
+  bool is_in_chunks() const { return use_ == KernelUse::InChunks; }
   /// How the body is computed where it is used so.
   const Strategy& strategy() const { return is_in_chunks() ? *kernel.in_chunks : kernel.strategy; }
   /// The kernel's argument for one of its run-time extents.
@@ -85,8 +88,7 @@ class KernelContext : public KernelBody {
   int64_t threads() const { return threads_; }
   /// What the first lines of the body read from memory: lengths, the invocation.
   Statements prologue() const;
-  /// The text calls warp matrix functions, whose header takes long to compile.
-  /// A header of the runtime that not every file of kernels includes.
+  /// A header of the runtime that not every file of kernels includes: it takes long to compile.
   void need_header(const char* header) { headers_.insert(header); }
   const std::set<std::string>& headers() const { return headers_; }
 

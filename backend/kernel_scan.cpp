@@ -41,6 +41,7 @@ class ScanWriter {
   void own_variables(Elements& elements, Scope& scope) const;
   Statements load(const std::string& load);
   Statements put(const std::string& head);
+  void cover_lines(int64_t lines, bool by_block);
 
   KernelContext& context_;
   const Graph& body_;
@@ -98,19 +99,25 @@ Statements ScanWriter::put(const std::string& head) {
   return elements.scopes.root.take_body();
 }
 
+/// A thread has a line, or a block where they are few and long.
+void ScanWriter::cover_lines(int64_t lines, bool by_block) {
+  constexpr int64_t kThreads = 256;
+  context_.need_header("device_scan.h");
+  context_.cover(by_block ? lines : (lines + kThreads - 1) / kThreads, kThreads);
+}
+
 Statements ScanWriter::run(const Scan& strategy) {
-  if (context_.is_device()) context_.need_header("device_scan.h");
   const IndexList at = index();
   WEFT_CHECK(behind_.reach(at), "a result is not behind the running sum");
   const TensorType& type = body_.type(root_);
   std::string length = context_.run_extent(type, static_cast<int>(axis_));
   if (length.empty()) length = std::to_string(dims_[axis_]);
   const int64_t lines = element_count(dims_before()) * element_count(dims_behind());
-  constexpr int64_t kThreads = 256;
-  if (context_.is_device())
-    context_.cover(strategy.by_block ? lines : (lines + kThreads - 1) / kThreads, kThreads);
-  else
+  const bool has_team = !context_.facts().has_grid;
+  if (has_team)
     context_.need({Argument::Kind::Team});
+  else
+    cover_lines(lines, strategy.by_block);
   const bool exclusive = op_.integer_or("exclusive", 0) != 0, reverse = op_.integer_or("reverse", 0) != 0;
   const std::string order = std::string("weft::ScanOrder{") + (exclusive ? ".exclusive = true" : "") +
                             (exclusive && reverse ? ", " : "") + (reverse ? ".reverse = true" : "") + "}";
@@ -118,8 +125,8 @@ Statements ScanWriter::run(const Scan& strategy) {
   Statements statements = load(load_name);
   append(statements,
          put(std::string("weft::scan") + (strategy.by_block ? "_by_block<" : "<") + compute_type(type.dtype) + ", " +
-             order + ">(" + (context_.is_device() ? "" : "team, ") + count_text(0, dims_before()) + ", " + length +
-             ", " + count_text(axis_ + 1, dims_behind()) + ", " + load_name + ", "));
+             order + ">(" + (has_team ? "team, " : "") + count_text(0, dims_before()) + ", " + length + ", " +
+             count_text(axis_ + 1, dims_behind()) + ", " + load_name + ", "));
   return statements;
 }
 

@@ -29,7 +29,7 @@ class ScatterWriter {
     const size_t output = 0;
     const Parameter& parameter = context_.kernel.parameters[static_cast<size_t>(context_.output_parameter(output))];
     name_ = context_.parameter_name(static_cast<size_t>(context_.output_parameter(output)));
-    if (context_.is_device()) return columns(parameter);
+    if (context_.facts().has_grid) return columns(parameter);
     Statements statements;
     if (!in_place_) statements = copy_data();
     append(statements, put_updates(parameter));
@@ -66,7 +66,7 @@ class ScatterWriter {
     return op_.kind == OpKind::ScatterND ? dim < tuple : dim == static_cast<size_t>(op_.integer("axis"));
   }
 
-  /// On a device each thread has a column of the result: it copies the data, and then puts the updates of its column.
+  /// On a grid each thread has a column of the result: it copies the data, and then puts the updates of its column.
   Statements columns(const Parameter& parameter) {
     return build_nest(context_, [&](Elements& elements, Cuts& cuts) {
       elements.scopes.lanes = Lanes::Thread;

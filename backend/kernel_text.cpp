@@ -66,9 +66,9 @@ static Statements peer_pointers(const KernelContext& context) {
   return statements;
 }
 
-/// The same as tables, which a device's kernel keeps in registers. What is written to all peers begins with the rank's
+/// The same as arrays, which stay in registers. What is written to all peers begins with the rank's
 /// own copy and goes round from there: no two ranks store to the same one at a time.
-static Statements peer_tables(const KernelContext& context) {
+static Statements peer_arrays(const KernelContext& context) {
   const Expr ranks = name("ranks"), p = name("p");
   Statements statements = {"constexpr int ranks = " + std::to_string(context.ranks()) + ";"};
   For fill{.variable = "p", .bound = ranks, .type = "int"};
@@ -86,13 +86,12 @@ static Statements peer_tables(const KernelContext& context) {
 /// A body between two barriers of all ranks.
 static Statements with_peers(const KernelContext& context, Statements body) {
   if (!context.reads_peers()) return body;
-  Statements statements = context.is_device() ? peer_tables(context) : peer_pointers(context);
-  // On a device a block leaves when the time is over; the host then reports the step.
-  statements.push_back(context.is_in_chunks() ? "if (!peers.barrier()) return false;"
-                       : context.is_device()  ? "if (!peers.barrier()) return;"
-                                              : "peers.barrier();");
+  Statements statements = context.facts().has_peer_arrays ? peer_arrays(context) : peer_pointers(context);
+  statements.push_back(!context.facts().waits_may_fail ? "peers.barrier();"
+                       : context.is_in_chunks()        ? "if (!peers.barrier()) return false;"
+                                                       : "if (!peers.barrier()) return;");
   append(statements, std::move(body));
-  if (!context.is_device()) append(statements, received_bytes(context));
+  if (context.facts().counts_received) append(statements, received_bytes(context));
   statements.push_back(context.is_in_chunks() ? "return peers.barrier();" : "peers.barrier();");
   return statements;
 }
@@ -105,14 +104,14 @@ struct BodyWriter {
   Statements operator()(const PackedProduct&) const { return write_packed_product(context); }
   Statements operator()(const StridedProduct&) const { return write_strided_product(context); }
   Statements operator()(const DirectConvolution& s) const { return write_direct_convolution(context, s); }
-  /// A device computes windows of one channel element by element: neighbouring threads read neighbouring windows.
+  /// A grid computes windows of one channel element by element: neighbouring threads read neighbouring windows.
   Statements operator()(const PlaneConvolution&) const {
-    return context.is_device() ? write_nests(context) : write_plane_convolution(context);
+    return context.facts().has_grid ? write_nests(context) : write_plane_convolution(context);
   }
   Statements operator()(const PointConvolution&) const { return write_point_convolution(context); }
   Statements operator()(const UnfoldedConvolution& s) const { return write_unfolded_convolution(context, s); }
   Statements operator()(const WindowReduction& s) const {
-    return context.is_device() ? write_nests(context) : write_window_reduction(context, s);
+    return context.facts().has_grid ? write_nests(context) : write_window_reduction(context, s);
   }
   Statements operator()(const TiledProduct& s) const { return write_tiled_product(context, s); }
   Statements operator()(const TiledConvolution& s) const { return write_tiled_convolution(context, s); }
@@ -154,12 +153,12 @@ std::string wrapped_head(const std::string& head, const std::vector<std::string>
   return parameters.empty() ? text + ")" : text;
 }
 
-/// What a device calls a kernel, or the function that a kernel calls.
-static std::string device_head(const KernelContext& context, const std::string& name) {
-  const std::string kind = !context.is_in_chunks() ? "__global__ void "
-                           : context.reads_peers() ? "static WEFT_DEVICE bool "
-                                                   : "static WEFT_DEVICE void ";
-  return wrapped_head(kind + name, context.parameters(true));
+/// The head of a kernel's definition, or of a function that only kernels call.
+static std::string definition_head(const KernelContext& context, const std::string& name) {
+  const KernelWords& words = context.dialect().words;
+  const bool may_fail = context.is_in_chunks() && context.reads_peers();
+  const std::string kind = context.is_in_chunks() ? words.function : words.kernel;
+  return wrapped_head(kind + (may_fail ? "bool " : "void ") + name, context.parameters(true));
 }
 
 KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags, KernelUse use) {
@@ -170,15 +169,14 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   Statements body = std::visit(BodyWriter{context}, context.strategy());
   Statements statements = context.prologue();
   append(statements, std::move(body));
-  const std::string lines = joined_lines(lines_of(statements, context.is_device() ? device_dialect() : host_dialect()));
+  const std::string lines = joined_lines(lines_of(statements, context.dialect().loops()));
   text.parameters = wrapped_head("void " + name, context.parameters());
   text.blocks = context.blocks(), text.threads = context.threads();
   text.arguments = context.passed_arguments();
   text.group = context.group();
   text.headers = context.headers();
   Params params;
-  const std::string head = context.is_device() ? device_head(context, name) : text.parameters;
-  params.set("nodes", comment_of(plan, kernel)).set("head", head).set("body", lines);
+  params.set("nodes", comment_of(plan, kernel)).set("head", definition_head(context, name)).set("body", lines);
   text.text = render_file("kernel.cpp", params);
   return text;
 }

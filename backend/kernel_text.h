@@ -14,7 +14,7 @@ struct KernelText {
   std::vector<Argument> arguments;  // in front of the operands
   std::vector<int64_t> group;       // axes of its peer table
   std::string text;                 // comment and definition; none for a library's
-  int64_t blocks = 1, threads = 1;  // device: what it is launched with
+  int64_t blocks = 1, threads = 1;  // what it is launched with on a grid
   std::set<std::string> headers;    // of the runtime, beside those of every file
 };
 
@@ -45,10 +45,6 @@ Statements write_transposition(KernelContext& context, const Transposition& stra
 Statements write_scan(KernelContext& context, const Scan& strategy);
 Statements write_scatter(KernelContext& context, const Scatter& strategy);
 Statements write_append(KernelContext& context, const Append& strategy);
-/// A comma behind which the line of a step may be broken: a character that no name or literal contains stands for the
-/// space.
-inline constexpr char kBreak = '\v';
-inline constexpr const char* kComma = ",\v";
 
 /// What a step passes to a kernel.
 struct CallSite {

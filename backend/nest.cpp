@@ -437,7 +437,7 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
   OuterLoops outer;
   for (const AxisRun& run : rows) outer.axes.push_back(run.axis);
   for (int64_t d : space.reduced) outer.work *= space.dims[d];
-  if (context.is_device()) elements.scopes.lanes = lanes_for(space, outer.work);
+  if (context.facts().has_grid) elements.scopes.lanes = lanes_for(space, outer.work);
   if (elements.scopes.lanes == Lanes::Thread) outer.vector = vector_width(context, space);
   if (elements.scopes.lanes != Lanes::Host) elements.scopes.row_vector = row_vector_width(context, space, outer.work);
   if (outer.vector > 1) {

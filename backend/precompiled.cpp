@@ -18,9 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What emitted host programs include: kernel files the first, program.cpp the second.
-constexpr const char* kHeaders[] = {"weft/kernel.h", "weft/host.h"};
-
 /// GCC does not notice that a header has changed since: its text is part of the folder's name.
 std::string key_of(const std::vector<std::string>& command, const fs::path& include) {
   std::vector<fs::path> headers;
@@ -54,14 +51,14 @@ bool succeeds(const std::vector<std::string>& command) {
 }  // namespace
 
 std::string precompiled_headers(const std::string& cache, const std::vector<std::string>& command,
-                                const std::string& include) {
+                                const std::string& include, const std::vector<const char*>& headers) {
   const fs::path folder = fs::absolute(cache) / key_of(command, include);
   std::error_code error;
   if (fs::exists(folder, error)) return folder.string();
   // Several compilers may make the same folder at once: each its own, and the first gives it its name.
   const fs::path own = format("{}.{}", folder.string(), getpid());
   fs::create_directories(own / "weft", error);
-  for (const char* header : kHeaders) {
+  for (const char* header : headers) {
     std::vector<std::string> make = command;
     const std::string to = (own / header).string() + ".gch", from = (fs::path(include) / header).string();
     make.insert(make.end(), {"-I" + include, "-x", "c++-header", "-o", to, from});

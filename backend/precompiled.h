@@ -10,9 +10,10 @@
 
 namespace weftc {
 
-/// The folder below `cache` for files that `command` compiles (a compiler and its flags, without files) against the
-/// headers in `include`; it is made if it is not there. Empty where it cannot be made: then headers are read as usual.
+/// The folder below `cache` for files that `command` compiles (a compiler and its flags, without files) against
+/// `headers` in the folder `include`; it is made if it is not there. Empty where it cannot be made: then headers are
+/// read as usual.
 std::string precompiled_headers(const std::string& cache, const std::vector<std::string>& command,
-                                const std::string& include);
+                                const std::string& include, const std::vector<const char*>& headers);
 
 }  // namespace weftc

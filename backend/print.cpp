@@ -1,7 +1,5 @@
 #include "backend/print.h"
 
-#include "ir/base/check.h"
-
 namespace weftc {
 
 namespace {
@@ -59,7 +57,7 @@ std::string below(const std::string& variable, const Expr& bound) {
 
 class Printer {
  public:
-  explicit Printer(const Dialect& dialect) : dialect_(dialect) {}
+  explicit Printer(const LoopDialect& dialect) : dialect_(dialect) {}
 
   std::vector<std::string> lines;
 
@@ -154,90 +152,13 @@ class Printer {
   void print(const Later& later) { print(*later.statements); }
   void print(const Braces& block) { put_block("{", block.body); }
 
-  const Dialect& dialect_;
+  const LoopDialect& dialect_;
   size_t depth_ = 0;
-};
-
-/// One thread runs a kernel's loops unless a team takes tasks; vector loops are the compiler's.
-class HostDialect final : public Dialect {
- public:
-  std::string pragma(const For& loop) const override {
-    // A loop around another loop is not a vector loop.
-    if (loop.kind != LoopKind::Vector || has_loop(loop.body)) return "";
-    if (!loop.accumulator) return "#pragma omp simd";
-    return "#pragma omp simd reduction(" + operation(loop.accumulator->op) + " : " + loop.accumulator->name + ")";
-  }
-  std::string first(LoopKind) const override { return refuse(); }
-  std::string step(LoopKind) const override { return refuse(); }
-  std::string is_first(LoopKind) const override { return refuse(); }
-  std::string barrier() const override { return refuse(); }
-
- private:
-  static std::string operation(ReduceOp op) {
-    switch (op) {
-      case ReduceOp::Sum:
-        return "+";
-      case ReduceOp::Prod:
-        return "*";
-      case ReduceOp::Max:
-        return "weft_maximum";
-      case ReduceOp::Min:
-        return "weft_minimum";
-    }
-    return "";
-  }
-  [[noreturn]] static std::string refuse() { check_failed(__FILE_NAME__, __LINE__, "the host has no grid of threads"); }
-};
-
-class DeviceDialect final : public Dialect {
- public:
-  std::string pragma(const For& loop) const override { return loop.kind == LoopKind::Unrolled ? "#pragma unroll" : ""; }
-  std::string first(LoopKind kind) const override { return turns(kind).first; }
-  std::string step(LoopKind kind) const override { return turns(kind).step; }
-  std::string is_first(LoopKind kind) const override { return turns(kind).first + std::string(" == 0"); }
-  std::string barrier() const override { return "__syncthreads();"; }
-
- private:
-  /// Who a thread is among those that take iterations in turn, and how many they are.
-  struct Turns {
-    const char *first, *step;
-  };
-  static Turns turns(LoopKind kind) {
-    switch (kind) {
-      case LoopKind::Threads:
-        return {"weft::thread()", "weft::threads()"};
-      case LoopKind::Warps:
-        return {"weft::warp()", "weft::warps()"};
-      case LoopKind::Blocks:
-        return {"blockIdx.x", "gridDim.x"};
-      case LoopKind::Lanes:
-        return {"weft::lane()", "32"};
-      case LoopKind::BlockThreads:
-        return {"threadIdx.x", "blockDim.x"};
-      case LoopKind::BlockWarps:
-        return {"threadIdx.x / 32", "blockDim.x / 32"};
-      case LoopKind::Serial:
-      case LoopKind::Vector:
-      case LoopKind::Unrolled:
-        break;
-    }
-    check_failed(__FILE_NAME__, __LINE__, "one thread runs all iterations of this loop");
-  }
 };
 
 }  // namespace
 
-const Dialect& host_dialect() {
-  static const HostDialect dialect;
-  return dialect;
-}
-
-const Dialect& device_dialect() {
-  static const DeviceDialect dialect;
-  return dialect;
-}
-
-std::vector<std::string> lines_of(const Statements& statements, const Dialect& dialect) {
+std::vector<std::string> lines_of(const Statements& statements, const LoopDialect& dialect) {
   Printer printer(dialect);
   printer.print(statements);
   return std::move(printer.lines);

@@ -1,4 +1,4 @@
-// Statements and expressions as C++: one dialect for the host, one for a device.
+// Statements and expressions as C++, in the dialect of a target (dialects/).
 #pragma once
 #include "backend/statement.h"
 
@@ -8,9 +8,9 @@ namespace weftc {
 std::string text_of(const Expr& expr);
 
 /// What differs between targets in the text of a loop nest.
-class Dialect {
+class LoopDialect {
  public:
-  virtual ~Dialect() = default;
+  virtual ~LoopDialect() = default;
   /// A line in front of the loop, or nothing.
   virtual std::string pragma(const For& loop) const = 0;
   /// The first iteration of the loop that a thread runs, and by how much it steps.
@@ -21,11 +21,13 @@ class Dialect {
   virtual std::string barrier() const = 0;
 };
 
-const Dialect& host_dialect();
-const Dialect& device_dialect();
+/// A comma behind which the line of a step may be broken: a character that no name or literal contains stands for the
+/// space.
+inline constexpr char kBreak = '\v';
+inline constexpr const char* kComma = ",\v";
 
 /// One line for each statement without a body, indented by two columns for each level.
-std::vector<std::string> lines_of(const Statements& statements, const Dialect& dialect);
+std::vector<std::string> lines_of(const Statements& statements, const LoopDialect& dialect);
 
 /// The lines as one text.
 std::string joined_lines(const std::vector<std::string>& lines);

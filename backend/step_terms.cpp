@@ -88,7 +88,7 @@ std::string StepTerms::argument(const LaunchStep& launch, const KernelText& text
       return "*" + pointer(launch.extents[number].buffer);
     }
     case Argument::Kind::Invocation:
-      return dialect_of(plan_.target).invocation;
+      return dialect_of(plan_.target).words.invocation_of_rank;
     case Argument::Kind::Trip:  // of the innermost loop
       return loops_ == 0 ? "0" : "uint32_t(" + trip_variable() + ")";
   }

@@ -135,11 +135,10 @@ std::optional<std::string> StepText::library_step(const LaunchStep& what, const 
   return library_call(KernelContext(plan_, kernel, diags_), *product, site);
 }
 
-/// The call of a kernel on a device; one that waits for others in between must be resident.
-static std::string launch_call(const KernelText& kernel, bool resident, const std::vector<std::string>& arguments) {
-  return std::string("r.launch") + (resident ? "_resident" : "") + "(" + kernel.name +
-         ", {.blocks = " + std::to_string(kernel.blocks) + ", .threads = " + std::to_string(kernel.threads) + "}" +
-         (arguments.empty() ? "" : kComma) + join(arguments, kComma) + ");";
+/// The call or launch of a kernel; `waits`: for other ranks or streams.
+static std::string launch_of(const TargetDialect& dialect, const KernelText& kernel, bool waits,
+                             std::vector<std::string> arguments) {
+  return dialect.launch({kernel.name, kernel.blocks, kernel.threads, waits, std::move(arguments)});
 }
 
 StepText::Lines StepText::launch(const LaunchStep& what) {
@@ -155,10 +154,8 @@ StepText::Lines StepText::launch(const LaunchStep& what) {
   Lines lines;
   if (const std::optional<std::string> call = library_step(what, text))
     lines.push_back(*call);
-  else if (plan_.target.is_device())
-    lines.push_back(launch_call(text, !text.group.empty(), arguments));
   else
-    lines.push_back(text.name + "(" + join(arguments, kComma) + ");");
+    lines.push_back(launch_of(dialect_of(plan_.target), text, !text.group.empty(), std::move(arguments)));
   for (size_t f = kernel.body.inputs().size(); f < what.operands.size(); ++f) {
     const BufferId made = what.operands[f].buffer;
     const auto bound = bounds_.find(made.index);
@@ -298,10 +295,11 @@ StepText::Lines StepText::for_loop(const Step& s, const ForStep& loop) {
   return lines;
 }
 
-/// The ranks whose flags a kernel of a loop raises and awaits, as an argument. On a device these are those that it
-/// meets itself, for a library may do what is beside it: at least this rank, for its own streams.
+/// The ranks whose flags a kernel of a loop raises and awaits, as an argument. Where a table reaches its own group
+/// only, these are those that it meets itself, for a library may do what is beside it: at least this rank, for its own
+/// streams.
 std::string StepText::group_of_table(const ForStep& loop, const std::vector<const Step*>& inside) const {
-  if (!plan_.target.is_device()) {
+  if (!dialect_of(plan_.target).facts.has_group_tables) {
     for (const Step& step : loop.body)
       if (const std::string group = group_of(step); !group.empty()) return group;
     return "";
@@ -315,16 +313,16 @@ std::string StepText::group_of_table(const ForStep& loop, const std::vector<cons
   return "{}";
 }
 
-/// A device's kernels are not called: loops over chunks have functions instead.
+/// Kernels that steps launch on a grid are not called: loops over chunks have functions instead.
 void StepText::write_called(const Step& step) {
   const auto* launch = std::get_if<LaunchStep>(&step.what);
-  if (!launch || !plan_.target.is_device() || functions_.contains(launch->kernel.index)) return;
+  if (!launch || !dialect_of(plan_.target).facts.has_grid || functions_.contains(launch->kernel.index)) return;
   const Kernel& kernel = plan_.kernel(launch->kernel);
   functions_[launch->kernel.index] =
       write_kernel(plan_, kernel, kernels_[launch->kernel.index].name, diags_, KernelUse::InChunks);
 }
 
-/// What a device's library must not make while a kernel waits for its collectives.
+/// What a library must not make while a kernel waits for its collectives.
 StepText::Lines StepText::preparations(const std::vector<Step>& steps) const {
   Lines lines;
   for (const Step& step : steps) {
@@ -353,7 +351,7 @@ StepText::Lines StepText::one_kernel(const Step& s, const ForStep& loop, const s
   indent_into(lines, steps(beside));
   lines.push_back("}");
   times_.pop_back();
-  Lines launch = plan_.target.is_device() ? preparations(beside) : Lines();
+  Lines launch = dialect_of(plan_.target).facts.has_group_tables ? preparations(beside) : Lines();
   launch.push_back(call);
   const Lines kernel = wrapped(s, launch);
   if (beside.empty()) return kernel;
@@ -363,9 +361,10 @@ StepText::Lines StepText::one_kernel(const Step& s, const ForStep& loop, const s
 
 /// The call of the function that makes the innermost loop, which is written the first time.
 std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel) {
+  const TargetDialect& dialect = dialect_of(plan_.target);
   const For loop{
       .variable = times_.back().variable, .bound = times_.back().trips, .type = "int", .body = kernel.body()};
-  const std::string body = joined_lines(lines_of({loop}, dialect_of(plan_.target).loops()));
+  const std::string body = joined_lines(lines_of({loop}, dialect.loops()));
   const std::string declared = join(kernel.parameters(), ", ");
   std::string& name = chunk_kernel_names_[declared + body];
   const bool is_new = name.empty();
@@ -377,17 +376,15 @@ std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel
   if (is_new) {
     text.parameters = wrapped_head("void " + name, kernel.parameters());
     const std::string comment = nodes_text(plan_, s.origins, 100) + (s.transform.empty() ? "" : "; " + s.transform);
-    const std::string head =
-        plan_.target.is_device() ? wrapped_head("__global__ void " + name, kernel.parameters(true)) : text.parameters;
+    const std::string head = wrapped_head(dialect.words.kernel + ("void " + name), kernel.parameters(true));
     Params params;
     params.set("nodes", comment_text(comment)).set("head", head).set("body", body);
     text.text = render_file("kernel.cpp", params);
     chunk_kernels_.push_back(text);
     for (KernelId id : kernel.called())
-      called_by_chunks_.insert(plan_.target.is_device() ? called(id).text : called(id).parameters + ";");
+      called_by_chunks_.insert(dialect.facts.has_grid ? called(id).text : called(id).parameters + ";");
   }
-  if (plan_.target.is_device()) return launch_call(text, true, kernel.arguments());
-  return name + "(" + join(kernel.arguments(), kComma) + ");";
+  return launch_of(dialect, text, true, kernel.arguments());
 }
 
 /// The body belongs to one stream: one step, whose body holds the inner steps. Else every stream walks it, and what it

@@ -25,8 +25,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using Command = std::vector<std::string>;
-
 /// A compiler run under way.
 struct Job {
   std::string file;  // what it makes, for people
@@ -123,58 +121,34 @@ class Compiles {
   bool failed_ = false;
 };
 
-std::string arch_of(const Target& target) { return target.archs.empty() ? "x86-64-v3" : target.archs[0]; }
-
 /// Paths are relative to the work folder, so that an executable does not depend on where it was built.
 std::vector<std::string> path_flags(const BuildOptions& options, const fs::path& root, const std::string& file) {
   return {"-frandom-seed=" + file, "-ffile-prefix-map=" + root.string() + "=.",
           "-ffile-prefix-map=" + fs::absolute(options.runtime_dir).string() + "=runtime_lib"};
 }
 
-/// The compiler and the flags that all files of a kind share.
-Command host_compiler(const Target& target, const BuildOptions& options, bool kernel) {
-  Command command = {options.compiler, "-std=c++20", kernel && !options.quick ? "-O3" : "-O1"};
-  if (!target.is_device()) command.push_back("-march=" + arch_of(target));
-  for (const char* flag : {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-w", "-pipe"})
-    command.emplace_back(flag);
-  return command;
-}
-
-Command host_command(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
-  Command command = host_compiler(target, options, file.starts_with("kernels/"));
-  if (!target.is_device() && !options.precompiled.empty()) {
+/// The compiler and all its flags but includes.
+Command compiler_of(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
+  const TargetDialect& dialect = dialect_of(target);
+  const Compilers compilers{options.compiler, options.toolkit, options.quick};
+  const bool is_kernel = file.starts_with("kernels/");
+  Command command =
+      is_kernel ? dialect.kernel_compiler(target, compilers) : dialect.program_compiler(target, compilers);
+  if (!dialect.precompiled.empty() && !options.precompiled.empty()) {
     const std::string include = (fs::path(options.runtime_dir) / "include").string();
-    const std::string headers = precompiled_headers(options.precompiled, command, include);
+    const std::string headers = precompiled_headers(options.precompiled, command, include, dialect.precompiled);
     if (!headers.empty()) command.push_back("-I" + headers);
   }
-  for (const std::string& flag : path_flags(options, root, file)) command.push_back(flag);
-  return command;
-}
-
-/// Code for each architecture, and for the newest also in a form that later GPUs' drivers translate.
-Command device_command(const Target& target, const BuildOptions& options, const fs::path& root,
-                       const std::string& file) {
-  Command command = {options.cuda_dir + "/bin/nvcc", "-std=c++20", "-O3", "-w", "--expt-relaxed-constexpr"};
-  command.insert(command.end(), {"--objdir-as-tempdir", "-ccbin", options.compiler});
-  for (const std::string& arch : target.archs) {
-    const std::string number = arch.substr(3);
-    const bool last = &arch == &target.archs.back();
-    command.push_back("-gencode=arch=compute_" + number +
-                      ",code=" + (last ? "[sm_" + number + ",compute_" + number + "]" : "sm_" + number));
-  }
   for (const std::string& flag : path_flags(options, root, file)) {
-    command.emplace_back("-Xcompiler");
+    if (is_kernel && *dialect.host_flag) command.emplace_back(dialect.host_flag);
     command.push_back(flag);
   }
   return command;
 }
 
-bool is_device_code(const std::string& path) { return path.ends_with(".cu"); }
-
 Command compile_command(const Target& target, const BuildOptions& options, const fs::path& root,
                         const std::string& file) {
-  Command command =
-      is_device_code(file) ? device_command(target, options, root, file) : host_command(target, options, root, file);
+  Command command = compiler_of(target, options, root, file);
   command.push_back("-I" + (fs::path(options.runtime_dir) / "include").string());
   for (const char* word : {"-c", "-o"}) command.emplace_back(word);
   command.push_back((root / (file + ".o")).string());
@@ -190,14 +164,16 @@ struct NetworkPart {
 NetworkPart network_part(const Target& target, const BuildOptions& options, const fs::path& root) {
   const std::string name = "mpi_network.cpp";
   const fs::path runtime = options.runtime_dir;
-  NetworkPart part{name, (root / (name + ".o")).string(), host_command(target, options, root, name)};
+  NetworkPart part{name, (root / (name + ".o")).string(), compiler_of(target, options, root, name)};
   for (const std::string& flag : options.mpi_flags) part.command.push_back(flag);
   for (const char* folder : {"include", "src"}) part.command.push_back("-I" + (runtime / folder).string());
   part.command.insert(part.command.end(), {"-c", "-o", part.object, (runtime / "mpi" / name).string()});
   return part;
 }
 
-bool is_code(const std::string& path) { return path.ends_with(".cpp") || is_device_code(path); }
+bool is_code(const TargetDialect& dialect, const std::string& path) {
+  return path.ends_with(".cpp") || path.ends_with(dialect.kernel_suffix);
+}
 
 BuildResult file_failed(Diags& diags, const std::string& path, const std::string& why) {
   diags.error("file-unwritable", Loc::in_file(path), "the file cannot be written: {}", why);
@@ -220,13 +196,14 @@ bool write_sources(const std::vector<SourceFile>& files, const fs::path& root, D
 
 BuildResult build_program(const Target& target, const std::vector<SourceFile>& files, const BuildOptions& options,
                           Diags& diags) {
+  const TargetDialect& dialect = dialect_of(target);
   const fs::path root = fs::absolute(options.work_dir);
   if (!write_sources(files, root, diags)) return BuildResult::FileFailed;
   Command link = {options.compiler, "-o", options.output};
   // Large files first, so that the last core is not left alone with one.
   std::vector<const SourceFile*> order;
   for (const SourceFile& file : files)
-    if (is_code(file.path)) order.push_back(&file);
+    if (is_code(dialect, file.path)) order.push_back(&file);
   for (const SourceFile* file : order) link.push_back((root / (file->path + ".o")).string());
   std::stable_sort(order.begin(), order.end(),
                    [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
@@ -242,9 +219,8 @@ BuildResult build_program(const Target& target, const std::vector<SourceFile>& f
   if (!compiles.finish()) return BuildResult::ToolchainFailed;
   link.push_back(options.runtime_library);
   link.insert(link.end(), options.mpi_flags.begin(), options.mpi_flags.end());
-  const std::vector<const char*>& libraries = dialect_of(target).libraries;
-  if (!libraries.empty()) link.push_back("-L" + options.cuda_dir + "/lib");
-  link.insert(link.end(), libraries.begin(), libraries.end());
+  if (!dialect.libraries.empty()) link.push_back("-L" + options.toolkit + "/lib");
+  link.insert(link.end(), dialect.libraries.begin(), dialect.libraries.end());
   for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"})
     link.emplace_back(word);
   compiles.run(link, fs::path(options.output).filename().string(), (root / "link.log").string());
@@ -276,11 +252,9 @@ BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>&
   std::error_code error;
   const fs::path runtime = root / "runtime_lib";
   fs::create_directories(runtime, error);
-  const std::string other = dialect_of(plan.target).unused_runtime;
-  for (const char* part : {"include", "src", "cuda", "mpi", "CMakeLists.txt", "program.cmake"})
-    if (part != other)
-      fs::copy(fs::path(options.runtime_dir) / part, runtime / part,
-               fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
+  for (const char* part : {"include", "src", dialect_of(plan.target).runtime_folder, "CMakeLists.txt", "program.cmake"})
+    fs::copy(fs::path(options.runtime_dir) / part, runtime / part,
+             fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
   if (error) return file_failed(diags, runtime.string(), error.message());
   const fs::path transport = runtime / "transport.cmake";
   if (!options.over_mpi)

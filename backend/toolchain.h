@@ -14,7 +14,7 @@ struct BuildOptions {
   bool over_mpi = false;                    // else the ranks of host programs share memory
   std::vector<std::string> mpi_flags = {};  // what compiles and links programs of an MPI
   std::string mpicc = "";                   // the wrapper of the MPI that sources are for; empty: any that CMake finds
-  std::string cuda_dir;                     // bin/nvcc, include/, lib/; used for device programs only
+  std::string toolkit;                      // bin/, include/, lib/ of a target that has one
   std::string precompiled = "";             // a folder for precompiled headers (precompiled.h); empty: none
   bool quick = false;                       // less optimisation: for programs that run once
   int jobs = 0;                             // 0: as many as there are cores

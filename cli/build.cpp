@@ -99,19 +99,24 @@ int exit_code_of(BuildResult result) {
 
 }  // namespace
 
-std::string find_cuda() {
+std::string find_toolkit(const Toolkit* toolkit) {
+  if (!toolkit) return "";
   std::vector<std::string> places;
   const char* path = std::getenv("PATH");
   for (const std::string& folder : split(path ? path : "", ':'))
     places.push_back(fs::path(folder).parent_path().string());
-  if (const char* home = std::getenv("CUDA_HOME")) places.emplace_back(home);
-  places.emplace_back("/usr/local/cuda");
+  if (const char* home = std::getenv(toolkit->variable)) places.emplace_back(home);
+  places.emplace_back(toolkit->folder);
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   if (*WEFT_BUILD_CUDA_DIR) places.push_back((here / WEFT_BUILD_CUDA_DIR).string());
   for (const std::string& place : places)
-    if (is_executable(place + "/bin/nvcc")) return fs::weakly_canonical(place, error).string();
+    if (is_executable(place + "/bin/" + toolkit->compiler)) return fs::weakly_canonical(place, error).string();
   return "";
+}
+
+std::string missing_toolkit(const Toolkit& toolkit) {
+  return format("no {} in PATH, {} or {}", toolkit.compiler, toolkit.variable, toolkit.folder);
 }
 
 /// The files of a runtime library that are not there.
@@ -124,7 +129,7 @@ static std::string missing_of(const RuntimeLibrary& place) {
 }
 
 std::optional<RuntimeLibrary> find_runtime(Target::Kind target, Diags& diags) {
-  const std::string file = target == Target::Kind::Cuda ? "libweft_runtime_cuda.a" : "libweft_runtime.a";
+  const std::string file = dialect_of(target).runtime_library;
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   const auto at = [&](const char* path) { return (here / path).lexically_normal().string(); };
@@ -173,10 +178,11 @@ bool check_output(const Options& options, Diags& diags) {
 
 int build(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
   const std::optional<RuntimeLibrary> runtime = find_runtime(plan.target.kind, diags);
-  const std::string compiler = find_compiler(), cuda = find_cuda();
-  if (plan.target.kind == Target::Kind::Cuda && cuda.empty())
-    diags.error("no-cuda", {},
-                "there is no nvcc in PATH, CUDA_HOME or /usr/local/cuda; `weft doctor --target cuda` says more");
+  const TargetDialect& dialect = dialect_of(plan.target);
+  const std::string compiler = find_compiler(), toolkit = find_toolkit(dialect.toolkit);
+  if (dialect.toolkit && toolkit.empty())
+    diags.error(format("no-{}", dialect.name), {}, "there is {}; `weft doctor --target {}` says more",
+                missing_toolkit(*dialect.toolkit), dialect.name);
   if (compiler.empty())
     diags.error("no-compiler", {}, "neither g++ nor clang++ is in PATH; `weft doctor` says what is needed");
   const std::vector<std::string> mpi = options.transport_mpi ? find_mpi(options.mpicc) : std::vector<std::string>{};
@@ -195,7 +201,7 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
                            .compiler = compiler,
                            .over_mpi = options.transport_mpi,
                            .mpi_flags = mpi,
-                           .cuda_dir = cuda,
+                           .toolkit = toolkit,
                            .precompiled = precompiled_folder(),
                            .jobs = 0,
                            .progress = !options.quiet};
@@ -216,7 +222,7 @@ int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const 
                            .over_mpi = options.transport_mpi,
                            .mpi_flags = {},
                            .mpicc = options.mpicc == Options().mpicc ? "" : options.mpicc,
-                           .cuda_dir = "",
+                           .toolkit = "",
                            .jobs = 0,
                            .progress = false};
   return exit_code_of(write_source_folder(plan, files, build, diags));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/dialects/target_dialect.h"
 #include "backend/emit.h"
 #include "cli/options.h"
 #include "ir/plan.h"
@@ -14,13 +15,15 @@ namespace weftc {
 /// The runtime library as this executable finds it: in the tree it was built from, or installed.
 struct RuntimeLibrary {
   std::string folder;   // include/, src/, program.cmake
-  std::string library;  // libweft_runtime.a, or libweft_runtime_cuda.a
+  std::string library;  // of the target, such as libweft_runtime.a
 };
 std::optional<RuntimeLibrary> find_runtime(Target::Kind target, Diags& diags);
 
-/// The CUDA toolkit: the folder above the nvcc in PATH, CUDA_HOME, /usr/local/cuda, or the one that ./dev installed.
-/// Empty if there is none.
-std::string find_cuda();
+/// The folder of a toolkit: the one above its compiler in PATH, what its variable names, its usual folder, or the one
+/// that ./dev installed. Empty if there is none, or if the target needs none (null).
+std::string find_toolkit(const Toolkit* toolkit);
+/// "no nvcc in PATH, CUDA_HOME or /usr/local/cuda"
+std::string missing_toolkit(const Toolkit& toolkit);
 
 /// The C++ compiler of emitted programs: g++, or clang++ where there is none. Empty if there is neither.
 std::string find_compiler();

@@ -133,8 +133,7 @@ CaseResult CaseCompiler::evaluate_reference(const Compilation& c, const std::str
 std::string joined_text(const std::vector<SourceFile>& files, bool kernels) {
   std::string text;
   for (const SourceFile& file : files) {
-    if (file.path.starts_with("kernels/") != kernels || !(file.path.ends_with(".cpp") || file.path.ends_with(".cu")))
-      continue;
+    if (kernels ? !file.path.starts_with("kernels/") : file.path != "program.cpp") continue;
     const size_t main_begin = file.text.rfind("\nint main(");
     text += file.text.substr(0, main_begin == std::string::npos ? file.text.size() : main_begin + 1);
   }
@@ -209,18 +208,18 @@ class Batch {
 
 bool Batch::build(const std::vector<Ready*>& group, const std::string& program, std::string& log) const {
   // Kernels have a file of their own where another compiler reads them.
-  const bool cuda = options_.target.kind == Target::Kind::Cuda;
+  const TargetDialect& dialect = dialect_of(options_.target);
   std::string kernels;
   for (const Ready* one : group) kernels += one->kernels + "\n";
-  std::vector<SourceFile> files = {{"program.cpp", cuda ? group_text(group) : kernels + group_text(group)}};
-  if (cuda) files.push_back({"kernels/kernels.cu", kernels});
+  std::vector<SourceFile> files = {{"program.cpp", dialect.toolkit ? group_text(group) : kernels + group_text(group)}};
+  if (dialect.toolkit) files.push_back({std::string("kernels/kernels") + dialect.kernel_suffix, kernels});
   Diags diags;
   const BuildOptions build{.work_dir = program + ".sources",
                            .output = program,
                            .runtime_dir = runtime_.folder,
                            .runtime_library = runtime_.library,
                            .compiler = find_compiler(),
-                           .cuda_dir = cuda ? find_cuda() : "",
+                           .toolkit = find_toolkit(dialect.toolkit),
                            .precompiled = precompiled_folder(),
                            .quick = true,
                            .jobs = 1,

@@ -20,7 +20,7 @@ namespace weftc {
 namespace {
 
 bool check_target(const Options& options, Diags& diags) {
-  if (options.transport_mpi && options.target.kind == Target::Kind::Cuda)
+  if (options.transport_mpi && options.target.is_device())
     diags.error("mpi-unsupported", {}, "--transport mpi is for --target host: ranks with GPUs use NCCL");
   return diags.ok();
 }

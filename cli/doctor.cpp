@@ -71,27 +71,28 @@ bool check_host(const Options& options) {
   return ok;
 }
 
-/// What building a cuda program needs; a GPU and its driver are wanted where it runs.
-bool check_cuda() {
-  const std::string compiler = find_compiler(), cuda = find_cuda();
+/// What building a program for a target with a toolkit of its own needs; a GPU and its driver are wanted where it runs.
+bool check_device(Target::Kind target, const Toolkit& toolkit) {
+  const std::string compiler = find_compiler(), folder = find_toolkit(&toolkit);
   bool ok = line("C++ compiler", !compiler.empty(), compiler.empty() ? "neither g++ nor clang++ is in PATH" : compiler);
-  ok &= line("CUDA toolkit", !cuda.empty(), cuda.empty() ? "no nvcc in PATH, CUDA_HOME or /usr/local/cuda" : cuda);
-  if (!cuda.empty()) {
-    const Finished version = run_program({cuda + "/bin/nvcc", "--version"}, kSeconds);
-    const size_t at = version.out.find("release ");
-    ok &= line("nvcc", at != std::string::npos,
+  ok &= line(toolkit.title, !folder.empty(), folder.empty() ? missing_toolkit(toolkit) : folder);
+  if (!folder.empty()) {
+    const Finished version = run_program({folder + "/bin/" + toolkit.compiler, "--version"}, kSeconds);
+    const size_t at = version.out.find(toolkit.version);
+    ok &= line(toolkit.compiler, at != std::string::npos,
                at == std::string::npos ? ending_text(version) : first_line(version.out.substr(at)));
   }
-  ok &= check_library(Target::Kind::Cuda);
-  line("GPU", access("/dev/nvidia0", F_OK) == 0,
-       access("/dev/nvidia0", F_OK) == 0 ? "/dev/nvidia0" : "none here; not needed to build");
+  ok &= check_library(target);
+  const bool has_device = access(toolkit.device_file, F_OK) == 0;
+  line("GPU", has_device, has_device ? toolkit.device_file : "none here; not needed to build");
   return ok;
 }
 
 }  // namespace
 
 int run_doctor(const Options& options) {
-  const bool ok = options.target.kind == Target::Kind::Cuda ? check_cuda() : check_host(options);
+  const Toolkit* toolkit = dialect_of(options.target).toolkit;
+  const bool ok = toolkit ? check_device(options.target.kind, *toolkit) : check_host(options);
   return ok ? 0 : kEnvironment;
 }
 

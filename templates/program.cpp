@@ -1,5 +1,5 @@
 // $summary
-#include "weft/$target.h"
+#include "weft/$header"
 
 namespace model::$name {
 

@@ -233,7 +233,7 @@ inline BuildOptions build_options(const std::string& folder, const std::string& 
           .runtime_dir = (here / WEFT_BUILD_RUNTIME_DIR).string(),
           .runtime_library = (here / WEFT_BUILD_LIBRARY_DIR / "libweft_runtime.a").string(),
           .compiler = "g++",
-          .cuda_dir = "",
+          .toolkit = "",
           .jobs = 2,
           .progress = false};
 }

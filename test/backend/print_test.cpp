@@ -1,14 +1,14 @@
 // Trees of statements and expressions as C++ of both dialects.
-#include "backend/print.h"
-
 #include <doctest/doctest.h>
+
+#include "backend/dialects/target_dialect.h"
 
 using namespace weftc;
 
 namespace {
 
-std::string text(const Statements& statements, const Dialect& dialect = host_dialect()) {
-  return joined_lines(lines_of(statements, dialect));
+std::string text(const Statements& statements, const TargetDialect& dialect = host_dialect()) {
+  return joined_lines(lines_of(statements, dialect.loops()));
 }
 
 For sum_loop(LoopKind kind, Statements body) {
@@ -57,7 +57,7 @@ TEST_CASE("a vector loop has its pragma on the host, but not around another loop
         "    sum += x[c];\n"
         "  }\n"
         "}\n");
-  CHECK(text({sum_loop(LoopKind::Vector, {kAdd})}, device_dialect()) ==
+  CHECK(text({sum_loop(LoopKind::Vector, {kAdd})}, cuda_dialect()) ==
         "for (int64_t c = 0; c < 64; ++c) {\n"
         "  sum += x[c];\n"
         "}\n");
@@ -72,8 +72,8 @@ TEST_CASE("on a device the threads that share a loop take its iterations in turn
       {LoopKind::BlockThreads, "for (int64_t c = threadIdx.x; c < 64; c += blockDim.x) {"},
   };
   for (const auto& [kind, head] : kinds)
-    CHECK(text({sum_loop(kind, {kAdd})}, device_dialect()) == head + "\n  sum += x[c];\n}\n");
-  CHECK(text({OneLane{LoopKind::Lanes, {Store{element("y", 0), name("sum")}}}}, device_dialect()) ==
+    CHECK(text({sum_loop(kind, {kAdd})}, cuda_dialect()) == head + "\n  sum += x[c];\n}\n");
+  CHECK(text({OneLane{LoopKind::Lanes, {Store{element("y", 0), name("sum")}}}}, cuda_dialect()) ==
         "if (weft::lane() == 0) y[0] = sum;\n");
 }
 

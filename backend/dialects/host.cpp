@@ -1,0 +1,108 @@
+// The host: kernels are functions that the threads of a team run, compiled by the same compiler as the program.
+#include "backend/dialects/target_dialect.h"
+#include "ir/base/text.h"
+
+namespace weftc {
+
+namespace {
+
+/// One thread runs a kernel's loops unless a team takes tasks; vector loops are the compiler's.
+class HostLoops final : public LoopDialect {
+ public:
+  std::string pragma(const For& loop) const override {
+    // A loop around another loop is not a vector loop.
+    if (loop.kind != LoopKind::Vector || has_loop(loop.body)) return "";
+    if (!loop.accumulator) return "#pragma omp simd";
+    return "#pragma omp simd reduction(" + operation(loop.accumulator->op) + " : " + loop.accumulator->name + ")";
+  }
+  std::string first(LoopKind) const override { return refuse(); }
+  std::string step(LoopKind) const override { return refuse(); }
+  std::string is_first(LoopKind) const override { return refuse(); }
+  std::string barrier() const override { return refuse(); }
+
+ private:
+  static std::string operation(ReduceOp op) {
+    switch (op) {
+      case ReduceOp::Sum:
+        return "+";
+      case ReduceOp::Prod:
+        return "*";
+      case ReduceOp::Max:
+        return "weft_maximum";
+      case ReduceOp::Min:
+        return "weft_minimum";
+    }
+    return "";
+  }
+  [[noreturn]] static std::string refuse() { check_failed(__FILE_NAME__, __LINE__, "the host has no grid of threads"); }
+};
+
+const LoopDialect& loops() {
+  static const HostLoops dialect;
+  return dialect;
+}
+
+std::string launch(const KernelLaunch& kernel) { return kernel.name + "(" + join(kernel.arguments, kComma) + ");"; }
+
+std::string archs(const Target& target) { return target.archs.empty() ? "" : target.archs.front(); }
+
+std::string arch_of(const Target& target) { return target.archs.empty() ? "x86-64-v3" : target.archs.front(); }
+
+Command program_compiler(const Target& target, const Compilers& compilers) {
+  return host_command(compilers.host, "-O1", arch_of(target));
+}
+
+Command kernel_compiler(const Target& target, const Compilers& compilers) {
+  return host_command(compilers.host, compilers.quick ? "-O1" : "-O3", arch_of(target));
+}
+
+}  // namespace
+
+Command host_command(const std::string& compiler, const char* optimisation, const std::string& arch) {
+  Command command = {compiler, "-std=c++20", optimisation};
+  if (!arch.empty()) command.push_back("-march=" + arch);
+  for (const char* flag : {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-w", "-pipe"})
+    command.emplace_back(flag);
+  return command;
+}
+
+const TargetDialect& host_dialect() {
+  static const TargetDialect dialect{
+      .name = "host",
+      .program_header = "host.h",
+      .kernel_header = "kernel.h",
+      .kernel_suffix = ".cpp",
+      .facts = {.has_grid = false,
+                .passes_values = true,
+                .waits_may_fail = false,
+                .has_peer_arrays = false,
+                .counts_received = true,
+                .has_group_tables = false,
+                .has_stream_events = false},
+      .words = {.kernel = "",
+                .function = "",
+                .table = "weft::Peers ",
+                .function_table = "weft::Peers ",
+                .one_block = "",
+                .invocation = "uint32_t ",
+                .invocation_name = "invocation",
+                .invocation_of_rank = "r.invocation()",
+                .shared_loop = LoopKind::Serial},
+      .loops = loops,
+      .launch = launch,
+      .languages = "CXX",
+      .arch_variable = "WEFT_ARCH",
+      .arch_meaning = "-march of the kernels, whose blocks were chosen for it",
+      .archs = archs,
+      .program_compiler = program_compiler,
+      .kernel_compiler = kernel_compiler,
+      .host_flag = "",
+      .precompiled = {"weft/kernel.h", "weft/host.h"},
+      .libraries = {},
+      .runtime_library = "libweft_runtime.a",
+      .runtime_folder = "mpi",
+      .toolkit = nullptr};
+  return dialect;
+}
+
+}  // namespace weftc

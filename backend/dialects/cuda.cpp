@@ -64,9 +64,7 @@ std::string archs(const Target& target) {
   return join(numbers, ";");
 }
 
-Command program_compiler(const Target&, const Compilers& compilers) {
-  return host_command(compilers.host, "-O1", "");
-}
+Command program_compiler(const Target&, const Compilers& compilers) { return host_command(compilers.host, "-O1", ""); }
 
 /// Code for each architecture, and for the newest also in a form that later GPUs' drivers translate.
 Command kernel_compiler(const Target& target, const Compilers& compilers) {
@@ -90,41 +88,40 @@ const TargetDialect& cuda_dialect() {
                                .variable = "CUDA_HOME",
                                .folder = "/usr/local/cuda",
                                .device_file = "/dev/nvidia0"};
-  static const TargetDialect dialect{
-      .name = "cuda",
-      .program_header = "cuda.h",
-      .kernel_header = "device.h",
-      .kernel_suffix = ".cu",
-      .facts = {.has_grid = true,
-                .passes_values = false,
-                .waits_may_fail = true,
-                .has_peer_arrays = true,
-                .counts_received = false,
-                .has_group_tables = true,
-                .has_stream_events = true},
-      .words = {.kernel = "__global__ ",
-                .function = "static WEFT_DEVICE ",
-                .table = "const __grid_constant__ weft::Peers ",
-                .function_table = "const weft::Peers& ",
-                .one_block = "if (blockIdx.x == 0) ",
-                .invocation = "const uint32_t* ",
-                .invocation_name = "invocation_at",
-                .invocation_of_rank = "r.invocation_at()",
-                .shared_loop = LoopKind::Threads},
-      .loops = loops,
-      .launch = launch,
-      .languages = "CXX CUDA",
-      .arch_variable = "CMAKE_CUDA_ARCHITECTURES",
-      .arch_meaning = "compute capabilities to build for",
-      .archs = archs,
-      .program_compiler = program_compiler,
-      .kernel_compiler = kernel_compiler,
-      .host_flag = "-Xcompiler",
-      .precompiled = {},
-      .libraries = {"-lcudart_static", "-lrt", "-ldl"},
-      .runtime_library = "libweft_runtime_cuda.a",
-      .runtime_folder = "cuda",
-      .toolkit = &toolkit};
+  static const TargetDialect dialect{.name = "cuda",
+                                     .program_header = "cuda.h",
+                                     .kernel_header = "device.h",
+                                     .kernel_suffix = ".cu",
+                                     .facts = {.has_grid = true,
+                                               .passes_values = false,
+                                               .waits_may_fail = true,
+                                               .has_peer_arrays = true,
+                                               .counts_received = false,
+                                               .has_group_tables = true,
+                                               .has_stream_events = true},
+                                     .words = {.kernel = "__global__ ",
+                                               .function = "static WEFT_DEVICE ",
+                                               .table = "const __grid_constant__ weft::Peers ",
+                                               .function_table = "const weft::Peers& ",
+                                               .one_block = "if (blockIdx.x == 0) ",
+                                               .invocation = "const uint32_t* ",
+                                               .invocation_name = "invocation_at",
+                                               .invocation_of_rank = "r.invocation_at()",
+                                               .shared_loop = LoopKind::Threads},
+                                     .loops = loops,
+                                     .launch = launch,
+                                     .languages = "CXX CUDA",
+                                     .arch_variable = "CMAKE_CUDA_ARCHITECTURES",
+                                     .arch_meaning = "compute capabilities to build for",
+                                     .archs = archs,
+                                     .program_compiler = program_compiler,
+                                     .kernel_compiler = kernel_compiler,
+                                     .host_flag = "-Xcompiler",
+                                     .precompiled = {},
+                                     .libraries = {"-lcudart_static", "-lrt", "-ldl"},
+                                     .runtime_library = "libweft_runtime_cuda.a",
+                                     .runtime_folder = "cuda",
+                                     .toolkit = &toolkit};
   return dialect;
 }
 

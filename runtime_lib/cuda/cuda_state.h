@@ -1,12 +1,11 @@
 // One rank behind the surface of weft/cuda.h: its memory on the device, its streams, and the thread that issues steps.
 #pragma once
-#include <cuda_runtime.h>
-
 #include <map>
 #include <set>
 
 #include "memory.h"
 #include "rank_base.h"
+#include "toolkit.h"
 #include "transport.h"
 #include "weft/cuda.h"
 

@@ -1,8 +1,7 @@
 // The runtime's own kernels, each behind a function that launches it on a stream.
 #pragma once
-#include <cuda_runtime.h>
-
 #include "collectives.h"
+#include "toolkit.h"
 #include "weft/cuda.h"
 
 namespace weft {

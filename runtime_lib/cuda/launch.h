@@ -1,8 +1,7 @@
 // Errors of the CUDA runtime, and launches: the only file that knows how the emulation of tests starts a kernel.
 #pragma once
-#include <cuda_runtime.h>
-
 #include "failure.h"
+#include "toolkit.h"
 #include "weft/cuda.h"
 
 namespace weft {

@@ -1,11 +1,9 @@
 // The libraries that are opened at start: cuBLASLt and NCCL as tables of functions. The emulation of tests replaces
 // libraries.cpp and nothing else.
 #pragma once
-#include <cublasLt.h>
-#include <cuda_runtime.h>
-#include <nccl.h>
-
 #include <string>
+
+#include "toolkit.h"
 
 namespace weft {
 

@@ -1,11 +1,10 @@
 // Memory on the device and pinned memory of the host, freed by their owners.
 #pragma once
-#include <cuda_runtime.h>
-
 #include <cstring>
 #include <memory>
 
 #include "launch.h"
+#include "toolkit.h"
 
 namespace weft {
 

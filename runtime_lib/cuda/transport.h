@@ -1,8 +1,6 @@
 // How the windows of other ranks are reached, and the plain collectives: one provider where ranks share a process (or
 // there is one rank), one over NCCL where each rank is a process.
 #pragma once
-#include <cuda_runtime.h>
-
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "geometry.h"
+#include "toolkit.h"
 #include "weft/cuda.h"
 
 namespace weft {

@@ -1,10 +1,9 @@
 // The records of targets: what a kernel's launch and the commands of its compiler look like in each.
-#include "backend/dialects/target_dialect.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
+#include "backend/dialects/target_dialect.h"
 #include "ir/base/text.h"
 
 using namespace weftc;

@@ -45,17 +45,10 @@ struct Minimum {
   }
 };
 
-/// The value of the lane whose number differs in `distance`. Shuffles have 4 or 8 bytes: less travels in an int.
-template <class T>
-WEFT_DEVICE T exchanged(T value, int distance) {
-  using Carrier = std::conditional_t<(sizeof(T) < 4), int, T>;
-  return T(__shfl_xor_sync(0xffffffffu, Carrier(value), distance));
-}
-
 /// Lanes that differ in one bit exchange their values: both sides combine the same two, hence agree.
 template <class Combine, class T>
 WEFT_DEVICE T warp_reduce(T value) {
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) value = Combine()(value, exchanged(value, distance));
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) value = Combine()(value, lane_across(value, distance));
   return value;
 }
 
@@ -129,7 +122,7 @@ WEFT_DEVICE Best<T> better(Best<T> a, Best<T> b) {
 template <bool largest, bool last, class T>
 WEFT_DEVICE Best<T> warp_better(Best<T> mine) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    const Best<T> other = {exchanged(mine.value, distance), exchanged(mine.index, distance)};
+    const Best<T> other = {lane_across(mine.value, distance), lane_across(mine.index, distance)};
     mine = better<largest, last>(mine, other);
   }
   return mine;
@@ -156,37 +149,6 @@ WEFT_DEVICE Best<T> block_best(T& value, int64_t& index) {
   value = best.value, index = best.index;
   return best;
 }
-
-// Release and acquire over the whole machine: flags lie in windows of other devices, faults in host memory.
-
-#if defined(__CUDACC__)
-WEFT_DEVICE uint32_t load_acquire(const uint32_t* word) {
-  uint32_t value;
-  asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
-  return value;
-}
-WEFT_DEVICE void store_release(uint32_t* word, uint32_t value) {
-  asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
-}
-/// Of the blocks of one device: what all who added before have written is visible.
-WEFT_DEVICE uint32_t add_acquire_release(uint32_t* word, uint32_t value) {
-  uint32_t before;
-  asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(word), "r"(value) : "memory");
-  return before;
-}
-WEFT_DEVICE uint64_t clock_ns() {
-  uint64_t time;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
-  return time;
-}
-WEFT_DEVICE void pause() { __nanosleep(64); }
-#else
-using emulation::add_acquire_release;
-using emulation::clock_ns;
-using emulation::load_acquire;
-using emulation::pause;
-using emulation::store_release;
-#endif
 
 /// Words only grow, and may wrap around. Host memory is far: it is looked at now and then.
 WEFT_DEVICE bool Peers::poll(const uint32_t* word, uint32_t value, int peer, int element, uint64_t limit_ns) const {

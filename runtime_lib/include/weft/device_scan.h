@@ -22,18 +22,11 @@ WEFT_DEVICE void scan(int64_t outer, int64_t length, int64_t inner, const Load& 
 
 namespace detail {
 
-/// The value of the lane `distance` before this one.
-template <class T>
-WEFT_DEVICE T of_lane_before(T value, int distance) {
-  using Carrier = std::conditional_t<(sizeof(T) < 4), int, T>;
-  return T(__shfl_up_sync(0xffffffffu, Carrier(value), unsigned(distance)));
-}
-
 /// The sum of this lane's value and those of the lanes before it.
 template <class T>
 WEFT_DEVICE T warp_scan(T value) {
   for (int distance = 1; distance < kWarp; distance *= 2) {
-    const T other = of_lane_before(value, distance);
+    const T other = lane_before(value, distance);
     if (lane() >= distance) value = T(value + other);
   }
   return value;
@@ -54,7 +47,7 @@ WEFT_DEVICE void scan_by_block(int64_t outer, int64_t length, int64_t inner, con
       const T own = step < length ? T(load(line / inner, i, line % inner)) : T(0);
       const T up_to = detail::warp_scan(own);
       // Not up_to - own, which would lose digits.
-      const T before = detail::of_lane_before(up_to, 1);
+      const T before = lane_before(up_to, 1);
       if (lane() == detail::kWarp - 1) of_warps[warp] = up_to;
       __syncthreads();
       T sum = carried;

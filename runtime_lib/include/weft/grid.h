@@ -1,11 +1,13 @@
-// A thread's place in the grid, vectors of elements, and the shared memory of a block: what all other device headers
-// stand on. Compiled by nvcc, or by a plain C++ compiler over the emulation that tests use.
+// A thread's place in the grid, vectors of elements, the shared memory of a block, what lanes tell each other, and
+// words that ranks share: what all other device headers stand on, and all that a compiler of device code is asked
+// beyond C++. Compiled by nvcc, or by a plain C++ compiler over the emulation that tests use.
 #pragma once
 #if !defined(__CUDACC__)
 #include <cuda_runtime.h>
 #endif
 
 #include <cstdint>
+#include <type_traits>
 
 #include "weft/device_macros.h"
 
@@ -56,5 +58,54 @@ template <class T>
 WEFT_DEVICE T* step_room(int first) {
   return reinterpret_cast<T*>(shared<unsigned char, kStepRoom, -5>() + first);
 }
+
+// The value of another lane of the warp. Shuffles have 4 or 8 bytes: less travels in an int.
+
+namespace detail {
+template <class T>
+using Carrier = std::conditional_t<(sizeof(T) < 4), int, T>;
+}
+
+/// Of the lane whose number differs in the bit `distance`.
+template <class T>
+WEFT_DEVICE T lane_across(T value, int distance) {
+  return T(__shfl_xor_sync(0xffffffffu, detail::Carrier<T>(value), distance));
+}
+/// Of the lane `distance` before this one.
+template <class T>
+WEFT_DEVICE T lane_before(T value, int distance) {
+  return T(__shfl_up_sync(0xffffffffu, detail::Carrier<T>(value), unsigned(distance)));
+}
+
+// Release and acquire over the whole machine: flags lie in windows of other devices, faults in host memory.
+
+#if defined(__CUDACC__)
+WEFT_DEVICE uint32_t load_acquire(const uint32_t* word) {
+  uint32_t value;
+  asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
+WEFT_DEVICE void store_release(uint32_t* word, uint32_t value) {
+  asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
+}
+/// Of the blocks of one device: what all who added before have written is visible.
+WEFT_DEVICE uint32_t add_acquire_release(uint32_t* word, uint32_t value) {
+  uint32_t before;
+  asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(word), "r"(value) : "memory");
+  return before;
+}
+WEFT_DEVICE uint64_t clock_ns() {
+  uint64_t time;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+  return time;
+}
+WEFT_DEVICE void pause() { __nanosleep(64); }
+#else
+using emulation::add_acquire_release;
+using emulation::clock_ns;
+using emulation::load_acquire;
+using emulation::pause;
+using emulation::store_release;
+#endif
 
 }  // namespace weft

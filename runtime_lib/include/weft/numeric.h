@@ -3,25 +3,7 @@
 #include <bit>
 #include <cstdint>
 
-/// Marks what kernels may call, on any target.
-#if defined(__CUDACC__)
-#define WEFT_HD __host__ __device__ __forceinline__
-#else
-#define WEFT_HD inline
-#endif
-
-// For g++ a struct that is copied whole keeps the loop around it from being vectorised; nvcc moves such structs 16
-// bytes at once.
-#if defined(__CUDACC__)
-#define WEFT_COPIED_BY_MEMBER(type)
-#else
-#define WEFT_COPIED_BY_MEMBER(type)    \
-  type(const type&) = default;         \
-  type& operator=(const type& other) { \
-    bits = other.bits;                 \
-    return *this;                      \
-  }
-#endif
+#include "weft/device_macros.h"
 
 namespace weft {
 

@@ -12,7 +12,9 @@ Elements::Elements(KernelContext& context, Cuts& cuts)
 
 Statements build_nest(KernelContext& context, const std::function<void(Elements& elements, Cuts& cuts)>& build) {
   Cuts cuts;
-  // Each turn adds a cut, of which an axis has as many as its extent has factors.
+  // Which digits of an axis a nest asks for is known when its elements have been pulled through views, reductions and
+  // look-ups: to know it before, the same walk would have to be written again without its statements. Each turn adds a
+  // cut, of which an axis has as many as its extent has factors.
   while (true) {
     Elements elements(context, cuts);
     build(elements, cuts);

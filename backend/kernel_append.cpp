@@ -4,8 +4,9 @@
 //
 //   for (int64_t i2 = 0; i2 < total - past_length; ++i2)
 //     present[past_length + i2] = k[i2];
+#include "backend/element.h"
 #include "backend/kernel_text.h"
-#include "backend/nest.h"
+#include "backend/outer_loops.h"
 
 namespace weftc {
 
@@ -40,7 +41,7 @@ Statements write_append(KernelContext& context, const Append& append) {
   const ValueId value = context.body.outputs()[0].value;
   const GrowingShape shape = growing_shape(context, context.body.producer_op(value), append);
   return build_nest(context, [&](Elements& elements, Cuts& cuts) {
-    if (context.is_device()) elements.scopes.lanes = Lanes::Thread;
+    if (context.facts().has_grid) elements.scopes.lanes = Lanes::Thread;
     OuterLoops outer;
     outer.axes = {
         {"i", element_count(shape.before)}, {"row", shape.rows, shape.new_rows}, {"c", element_count(shape.behind)}};
@@ -49,7 +50,7 @@ Statements write_append(KernelContext& context, const Append& append) {
     index.push_back(open.index[1] + shape.old_rows);
     for (const IndexExpr& at : unravel(open.index[2], shape.behind)) index.push_back(at);
     elements.store(0, index, elements.at(value, index));
-    if (For* loop = open.inner().loop(); loop && !context.is_device()) loop->kind = LoopKind::Vector;
+    if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host) loop->kind = LoopKind::Vector;
     close_outer(elements.scopes, open);
   });
 }

@@ -3,6 +3,7 @@
 
 #include "backend/kernel_text.h"
 #include "backend/nest.h"
+#include "backend/outer_loops.h"
 #include "ir/op_def.h"
 
 namespace weftc {

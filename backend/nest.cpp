@@ -142,11 +142,10 @@ static int64_t row_vector_width(const KernelContext& context, const IterationSpa
   return row % width == 0 && row / width >= 32 ? width : 1;
 }
 
-/// Short rows are a warp's, long ones a block's.
+/// Who runs the rows of a space on a grid; a space without rows has an element for each thread.
 static Lanes lanes_for(const IterationSpace& space, int64_t row) {
-  constexpr int64_t kWarpRow = 256;
   if (space.reduced.empty()) return Lanes::Thread;
-  return row <= kWarpRow ? Lanes::Warp : Lanes::Block;
+  return device_row_team(row) == RowTeam::Warp ? Lanes::Warp : Lanes::Block;
 }
 
 static void build_space(KernelContext& context, const IterationSpace& space, Elements& elements, Cuts& cuts) {

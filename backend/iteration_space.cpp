@@ -36,8 +36,7 @@ static std::optional<IterationSpace> reduction_space(const KernelContext& contex
     const Op& op = context.body.op(id);
     if (category(op) != Category::Reduction || !op.has("axes") || op.ints("axes").empty()) continue;
     const ValueId from = op.inputs[0];
-    return IterationSpace{
-        .type = context.body.type(from), .dims = context.dims(from), .reduced = op.ints("axes")};
+    return IterationSpace{.type = context.body.type(from), .dims = context.dims(from), .reduced = op.ints("axes")};
   }
   return {};
 }

@@ -49,6 +49,10 @@ struct Library {
   void* handle;
 };
 
+/// "ncclSend": what the toolkit's headers call the function.
+#define WEFT_SYMBOL(function) WEFT_QUOTED(function)
+#define WEFT_QUOTED(word) #word
+
 template <class F>
 void find(const Library& library, const char* name, F& function) {
   function = reinterpret_cast<F>(dlsym(library.handle, name));
@@ -56,57 +60,57 @@ void find(const Library& library, const char* name, F& function) {
 }
 
 const Library& nccl_library() {
-  static const Library library{"libnccl.so.2", open_handle("libnccl.so.2")};
+  static const Library library{kNcclFile, open_handle(kNcclFile)};
   return library;
 }
 
 CublasLt load_cublaslt() {
-  const Library library{"libcublasLt.so.13", open_handle("libcublasLt.so.13")};
+  const Library library{kCublasLtFile, open_handle(kCublasLtFile)};
   CublasLt out;
-  find(library, "cublasLtGetVersion", out.version);
-  find(library, "cublasLtGetStatusString", out.status_text);
-  find(library, "cublasLtCreate", out.create);
-  find(library, "cublasLtDestroy", out.destroy);
-  find(library, "cublasLtMatmul", out.matmul);
-  find(library, "cublasLtMatmulAlgoGetHeuristic", out.heuristic);
-  find(library, "cublasLtMatmulDescCreate", out.create_matmul);
-  find(library, "cublasLtMatmulDescSetAttribute", out.set_matmul);
-  find(library, "cublasLtMatmulDescDestroy", out.destroy_matmul);
-  find(library, "cublasLtMatrixLayoutCreate", out.create_layout);
-  find(library, "cublasLtMatrixLayoutSetAttribute", out.set_layout);
-  find(library, "cublasLtMatrixLayoutDestroy", out.destroy_layout);
-  find(library, "cublasLtMatmulPreferenceCreate", out.create_preference);
-  find(library, "cublasLtMatmulPreferenceSetAttribute", out.set_preference);
-  find(library, "cublasLtMatmulPreferenceDestroy", out.destroy_preference);
+  find(library, WEFT_SYMBOL(cublasLtGetVersion), out.version);
+  find(library, WEFT_SYMBOL(cublasLtGetStatusString), out.status_text);
+  find(library, WEFT_SYMBOL(cublasLtCreate), out.create);
+  find(library, WEFT_SYMBOL(cublasLtDestroy), out.destroy);
+  find(library, WEFT_SYMBOL(cublasLtMatmul), out.matmul);
+  find(library, WEFT_SYMBOL(cublasLtMatmulAlgoGetHeuristic), out.heuristic);
+  find(library, WEFT_SYMBOL(cublasLtMatmulDescCreate), out.create_matmul);
+  find(library, WEFT_SYMBOL(cublasLtMatmulDescSetAttribute), out.set_matmul);
+  find(library, WEFT_SYMBOL(cublasLtMatmulDescDestroy), out.destroy_matmul);
+  find(library, WEFT_SYMBOL(cublasLtMatrixLayoutCreate), out.create_layout);
+  find(library, WEFT_SYMBOL(cublasLtMatrixLayoutSetAttribute), out.set_layout);
+  find(library, WEFT_SYMBOL(cublasLtMatrixLayoutDestroy), out.destroy_layout);
+  find(library, WEFT_SYMBOL(cublasLtMatmulPreferenceCreate), out.create_preference);
+  find(library, WEFT_SYMBOL(cublasLtMatmulPreferenceSetAttribute), out.set_preference);
+  find(library, WEFT_SYMBOL(cublasLtMatmulPreferenceDestroy), out.destroy_preference);
   return out;
 }
 
 Nccl load_nccl() {
   const Library& library = nccl_library();
   Nccl out;
-  find(library, "ncclGetVersion", out.version);
+  find(library, WEFT_SYMBOL(ncclGetVersion), out.version);
   int version = 0;
   out.version(&version);
   if (version < NCCL_VERSION_CODE)
-    fail(kEnvironment, "libnccl.so.2 is version %d.%d.%d; the program needs %d.%d.%d or later", version / 10000,
+    fail(kEnvironment, "%s is version %d.%d.%d; the program needs %d.%d.%d or later", library.name, version / 10000,
          version / 100 % 100, version % 100, NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
-  find(library, "ncclGetErrorString", out.error_text);
-  find(library, "ncclGetUniqueId", out.unique_id);
-  find(library, "ncclCommInitRank", out.init_rank);
-  find(library, "ncclCommAbort", out.abort);
-  find(library, "ncclCommDestroy", out.destroy);
-  find(library, "ncclCommGetAsyncError", out.async_error);
-  find(library, "ncclAllReduce", out.all_reduce);
-  find(library, "ncclReduceScatter", out.reduce_scatter);
-  find(library, "ncclAllGather", out.all_gather);
-  find(library, "ncclBroadcast", out.broadcast);
-  find(library, "ncclReduce", out.reduce);
-  find(library, "ncclSend", out.send);
-  find(library, "ncclRecv", out.recv);
-  find(library, "ncclGroupStart", out.group_start);
-  find(library, "ncclGroupEnd", out.group_end);
-  find(library, "ncclMemAlloc", out.mem_alloc);
-  find(library, "ncclMemFree", out.mem_free);
+  find(library, WEFT_SYMBOL(ncclGetErrorString), out.error_text);
+  find(library, WEFT_SYMBOL(ncclGetUniqueId), out.unique_id);
+  find(library, WEFT_SYMBOL(ncclCommInitRank), out.init_rank);
+  find(library, WEFT_SYMBOL(ncclCommAbort), out.abort);
+  find(library, WEFT_SYMBOL(ncclCommDestroy), out.destroy);
+  find(library, WEFT_SYMBOL(ncclCommGetAsyncError), out.async_error);
+  find(library, WEFT_SYMBOL(ncclAllReduce), out.all_reduce);
+  find(library, WEFT_SYMBOL(ncclReduceScatter), out.reduce_scatter);
+  find(library, WEFT_SYMBOL(ncclAllGather), out.all_gather);
+  find(library, WEFT_SYMBOL(ncclBroadcast), out.broadcast);
+  find(library, WEFT_SYMBOL(ncclReduce), out.reduce);
+  find(library, WEFT_SYMBOL(ncclSend), out.send);
+  find(library, WEFT_SYMBOL(ncclRecv), out.recv);
+  find(library, WEFT_SYMBOL(ncclGroupStart), out.group_start);
+  find(library, WEFT_SYMBOL(ncclGroupEnd), out.group_end);
+  find(library, WEFT_SYMBOL(ncclMemAlloc), out.mem_alloc);
+  find(library, WEFT_SYMBOL(ncclMemFree), out.mem_free);
   return out;
 }
 

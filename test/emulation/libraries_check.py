@@ -4,6 +4,7 @@
 The programs are linked with the code that opens libraries, over the emulated device; the libraries are stubs."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -124,7 +125,7 @@ def functions_of(table):
     """A stub of all functions that a table of the runtime's libraries.cpp looks up; none is ever called."""
     text = (harness.ROOT / "runtime_lib" / "cuda" / "libraries.cpp").read_text()
     body = text.split(f"{table} load_", 1)[1].split("\n}", 1)[0]
-    names = [line.split('"')[1] for line in body.splitlines() if "find(library," in line]
+    names = re.findall(r"WEFT_SYMBOL\((\w+)\)", body)
     return "".join(f'extern "C" int {name}() {{ return 0; }}\n' for name in names)
 
 

@@ -68,6 +68,7 @@ class ContractionWriter {
   IndexList channels_last_index(const WindowGeometry& g, int64_t channels) const;
   bool put_ahead(const IndexList& result, const std::string& lambda);
   std::string pool_call(bool largest) const;
+  std::string declare_window(const WindowGeometry& g);
 
   IndexExpr column(int64_t n) const;
   const char* type() const { return compute_type(body_.type(root_).dtype); }

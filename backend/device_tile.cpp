@@ -16,18 +16,19 @@ int64_t tiles_of(const Tile& tile, int64_t batch, int64_t rows, int64_t columns)
   return batch * ((rows + tile.m - 1) / tile.m) * ((columns + tile.n - 1) / tile.n);
 }
 
-Statements put_sums(KernelContext& context, ValueId root, const Epilogue& behind, const std::string& call) {
+Statements put_sums(KernelContext& context, ValueId root, const Epilogue& behind, const std::string& call,
+                    const TileIndex& at) {
   Cuts cuts;
   Elements elements(context, cuts);
   LoopScopes& scopes = elements.scopes;
   const std::string sum = scopes.names.unique(std::string(last_component(context.body.value(root).name)) + "_sum");
   Scope put(&scopes.root,
-            Callback{call + ", [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t m, int64_t n, " +
-                     compute_type(context.body.type(root).dtype) + " " + sum + ") {"});
+            Callback{call + ", [&]([[maybe_unused]] int64_t " + at.batch + ", [[maybe_unused]] int64_t " + at.m +
+                     ", int64_t " + at.n + ", " + compute_type(context.body.type(root).dtype) + " " + sum + ") {"});
   put.uniform = false;
   scopes.lanes = Lanes::Thread;
   scopes.floor = scopes.current = &put;
-  for (const char* variable : {"batch", "m", "n"}) scopes.own(variable, &put);
+  for (const std::string& variable : {at.batch, at.m, at.n}) scopes.own(variable, &put);
   behind.write(elements, sum);
   put.finish();
   return scopes.root.take_body();

@@ -48,21 +48,16 @@ std::string int_literal(int64_t value, DType dtype) {
   return value < 0 && !wide ? "(" + text + ")" : text;
 }
 
-/// What the writers of a strategy call the parameters of lambdas that they pass to the runtime's functions, and what
-/// stands beside them: a kernel's parameters have other names.
+/// What the host's products call the parameters of the lambdas that they pass to the runtime, and what stands beside
+/// them: a kernel's parameters have other names.
 static std::vector<const char*> lambda_names(const Strategy& strategy) {
-  static const std::vector<const char*> kHost = {"m",      "n",       "n0",    "j",       "batch",      "group",
-                                                 "width",  "sums",    "taps",  "extents", "rows",       "window",
-                                                 "panels", "columns", "first", "column",  "convolution"};
-  static const std::vector<const char*> kDevice = {"m", "n", "k", "batch", "window"};
-  const bool is_host =
+  const bool is_product =
       std::holds_alternative<PackedProduct>(strategy) || std::holds_alternative<StridedProduct>(strategy) ||
       std::holds_alternative<DirectConvolution>(strategy) || std::holds_alternative<PlaneConvolution>(strategy) ||
       std::holds_alternative<PointConvolution>(strategy) || std::holds_alternative<UnfoldedConvolution>(strategy) ||
       std::holds_alternative<WindowReduction>(strategy);
-  const bool is_device =
-      std::holds_alternative<TiledProduct>(strategy) || std::holds_alternative<TiledConvolution>(strategy);
-  return is_host ? kHost : is_device ? kDevice : std::vector<const char*>();
+  if (!is_product) return {};
+  return {"m", "n", "n0", "j", "batch", "width", "sums", "extents", "rows", "panels", "columns"};
 }
 
 KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, KernelUse use)

@@ -28,19 +28,22 @@ Statements write_tiled_convolution(KernelContext& context, const TiledConvolutio
   const WindowGeometry g = *window_geometry(context, root);
   const std::string x = operand_address(context, op.inputs[0]), w = operand_address(context, op.inputs[1]);
   Epilogue behind(context, root);
-  IndexList index = {index_variable("batch", 0, g.batch - 1), index_variable("m", 0, g.groups * g.filters - 1)};
-  for (const IndexExpr& at : unravel(index_variable("n", 0, g.outputs - 1), g.out)) index.push_back(at);
+  const TileIndex at(context.names);
+  IndexList index = {index_variable(at.batch, 0, g.batch - 1), index_variable(at.m, 0, g.groups * g.filters - 1)};
+  for (const IndexExpr& o : unravel(index_variable(at.n, 0, g.outputs - 1), g.out)) index.push_back(o);
   behind.reach(index);
   const int64_t count = tiles_of(strategy.tile, g.groups, g.filters, g.batch * g.outputs);
-  const std::string shape = context.names.unique("convolution"), tile_name = context.names.unique("Tile");
-  Statements lines = {window_line(g),
+  const std::string window = context.names.unique("window"), shape = context.names.unique("convolution");
+  const std::string tile_name = context.names.unique("Tile");
+  Statements lines = {window_line(g, window),
                       "constexpr weft::Convolution " + shape + "{.batch = " + std::to_string(g.batch) +
                           ", .groups = " + std::to_string(g.groups) + ", .channels = " + std::to_string(g.channels) +
                           ", .filters = " + std::to_string(g.filters) + "};",
                       "using " + tile_name + " = " + tile_text(context, strategy.tile, count, dtype) + ";"};
   append(lines, put_sums(context, root, behind,
-                         "weft::convolve<" + tile_name + ", " + compute_type(dtype) + ">(window, " + shape + ", " + x +
-                             ", " + w));
+                         "weft::convolve<" + tile_name + ", " + compute_type(dtype) + ">(" + window + ", " + shape +
+                             ", " + x + ", " + w,
+                         at));
   return lines;
 }
 

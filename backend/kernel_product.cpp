@@ -12,20 +12,19 @@ namespace {
 
 /// The lambda that gives an element of an operand.
 Statements operand_lines(KernelContext& context, ValueId value, const IndexList& index, const std::string& name,
-                         const char* row, const char* column) {
+                         const std::string& batch, const std::string& row, const std::string& column) {
   Cuts cuts;
   Elements elements(context, cuts);
   LoopScopes& scopes = elements.scopes;
-  Scope body(&scopes.root,
-             Callback{"const auto " + name + " = [&]([[maybe_unused]] int64_t batch, [[maybe_unused]] int64_t " + row +
-                          ", [[maybe_unused]] int64_t " + column + ") -> " +
-                          memory_type(context.body.type(value).dtype) + " {",
-                      {},
-                      "};"});
+  Scope body(&scopes.root, Callback{"const auto " + name + " = [&]([[maybe_unused]] int64_t " + batch +
+                                        ", [[maybe_unused]] int64_t " + row + ", [[maybe_unused]] int64_t " + column +
+                                        ") -> " + memory_type(context.body.type(value).dtype) + " {",
+                                    {},
+                                    "};"});
   body.uniform = false;
   scopes.lanes = Lanes::Thread;
   scopes.floor = scopes.current = &body;
-  for (const char* variable : {"batch", row, column}) scopes.own(variable, &body);
+  for (const std::string& variable : {batch, row, column}) scopes.own(variable, &body);
   const Element element = elements.at(value, index);
   body.put("return " + text_of(element.loaded.empty() ? element.expr : element.loaded) + ";");
   body.finish();
@@ -62,9 +61,10 @@ Statements write_tiled_product(KernelContext& context, const TiledProduct& strat
   const Dims dims = context.dims(root), a = context.dims(op.inputs[0]), b = context.dims(op.inputs[1]);
   const Dims batch(dims.begin(), dims.end() - 2);
   const int64_t matrices = element_count(batch), rows = dims[dims.size() - 2], columns = dims.back();
-  const IndexExpr m = index_variable("m", 0, rows - 1), n = index_variable("n", 0, columns - 1);
-  const IndexExpr k = index_variable("k", 0, a.back() - 1);
-  const IndexList lead = unravel(index_variable("batch", 0, matrices - 1), batch);
+  const TileIndex at(context.names);
+  const IndexExpr m = index_variable(at.m, 0, rows - 1), n = index_variable(at.n, 0, columns - 1);
+  const IndexExpr k = index_variable(at.k, 0, a.back() - 1);
+  const IndexList lead = unravel(index_variable(at.batch, 0, matrices - 1), batch);
   IndexList result = lead;
   result.push_back(m), result.push_back(n);
   Epilogue behind(context, root);
@@ -83,11 +83,12 @@ Statements write_tiled_product(KernelContext& context, const TiledProduct& strat
           ", .depth = " + (is_static ? depth : "static_cast<int>(" + depth + ")") + "};",
       "using " + tile_name + " = " +
           tile_text(context, strategy.tile, tiles_of(strategy.tile, matrices, rows, columns), dtype) + ";"};
-  append(lines, operand_lines(context, op.inputs[0], operand_index(a, lead, m, k), left, "m", "k"));
-  append(lines, operand_lines(context, op.inputs[1], operand_index(b, lead, k, n), right, "k", "n"));
+  append(lines, operand_lines(context, op.inputs[0], operand_index(a, lead, m, k), left, at.batch, at.m, at.k));
+  append(lines, operand_lines(context, op.inputs[1], operand_index(b, lead, k, n), right, at.batch, at.k, at.n));
   append(lines, put_sums(context, root, behind,
                          "weft::multiply<" + tile_name + ", " + compute_type(dtype) + ">(" + shape + ", " + left +
-                             ", " + right));
+                             ", " + right,
+                         at));
   return lines;
 }
 

@@ -29,8 +29,8 @@ static std::string triple(const Dims& numbers, int64_t fill) {
   return "{" + join(texts, ", ") + "}";
 }
 
-std::string window_line(const WindowGeometry& g) {
-  return "constexpr weft::SlidingWindow window{.in = " + triple(g.in, 1) + ", .out = " + triple(g.out, 1) +
+std::string window_line(const WindowGeometry& g, const std::string& name) {
+  return "constexpr weft::SlidingWindow " + name + "{.in = " + triple(g.in, 1) + ", .out = " + triple(g.out, 1) +
          ", .taps = " + triple(g.window, 1) + ", .stride = " + triple(g.stride, 1) +
          ", .dilation = " + triple(g.dilation, 1) + ", .pad = " + triple(g.before, 0) + "};";
 }

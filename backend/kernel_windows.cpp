@@ -57,6 +57,13 @@ bool ContractionWriter::put_ahead(const IndexList& result, const std::string& la
   return true;
 }
 
+/// The geometry as a constant of the kernel; its name.
+std::string ContractionWriter::declare_window(const WindowGeometry& g) {
+  const std::string window = context_.names.unique("window");
+  lines_.push_back(window_line(g, window));
+  return window;
+}
+
 /// A product whose rows are windows of the image, read where they lie.
 Statements ContractionWriter::direct_convolution(const DirectConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
@@ -66,14 +73,15 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   behind_.reach(result);
   const std::string x = image(strategy.copies_image), t = type();
   context_.need({Argument::Kind::Team});
-  lines_.push_back(window_line(g));
-  lines_.push_back("constexpr weft::Convolution convolution{.batch = " + std::to_string(g.batch) +
+  const std::string window = declare_window(g);
+  const std::string convolution = context_.names.unique("convolution");
+  lines_.push_back("constexpr weft::Convolution " + convolution + "{.batch = " + std::to_string(g.batch) +
                    ", .groups = " + std::to_string(g.groups) + ", .channels = " + std::to_string(g.channels) +
                    ", .filters = " + std::to_string(g.filters) + "};");
   const std::string ahead = context_.names.unique("ahead");
   const bool is_ahead = put_ahead(result, ahead);
   const Shape shape{{}, g.batch * g.outputs, filters, 1, "", "", "", ""};
-  Statements epilogue = put(shape, "weft::convolve<" + t + ">(team, window, convolution, " + x + ", " +
+  Statements epilogue = put(shape, "weft::convolve<" + t + ">(team, " + window + ", " + convolution + ", " + x + ", " +
                                        context_.parameter_name(strategy.filters) +
                                        ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
   if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
@@ -93,17 +101,17 @@ Statements ContractionWriter::pool_channels() {
   const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
   behind_.reach(channels_last_index(g, g.groups));
   context_.need_header("channels_last.h");
-  const std::string x = image(false), t = type();
+  const std::string x = image(false), t = type(), taps = context_.names.unique("taps");
   context_.need({Argument::Kind::Team});
-  lines_.push_back(window_line(g));
+  const std::string window = declare_window(g);
   const Shape shape{{}, g.batch * g.outputs, g.groups, 1, "", "", "", ""};
   sum_text_ = largest  ? "sums[j]"
               : padded ? "sums[j] / " + t + "(" + std::to_string(g.taps) + ")"
-                       : "sums[j] / " + t + "(taps)";
-  append(lines_, put(shape, "weft::pool_channels<" + t + ">(team, window, " + std::to_string(g.batch) + ", " +
+                       : "sums[j] / " + t + "(" + taps + ")";
+  append(lines_, put(shape, "weft::pool_channels<" + t + ">(team, " + window + ", " + std::to_string(g.batch) + ", " +
                                 std::to_string(g.groups) + ", " + x + ", " + pool_call(largest) +
                                 "[&](int64_t m, int64_t n0, auto width, const " + t +
-                                "* sums, [[maybe_unused]] int64_t taps) {"));
+                                "* sums, [[maybe_unused]] int64_t " + taps + ") {"));
   return lines_;
 }
 
@@ -119,22 +127,22 @@ Statements ContractionWriter::pool() {
   behind_.reach(result);
   const Site x = planes();
   context_.need({Argument::Kind::Team});
-  const std::string t = type();
-  lines_.push_back(window_line(g));
+  const std::string t = type(), taps = context_.names.unique("taps");
+  const std::string window = declare_window(g);
   const Shape shape{{planes_count}, 1, g.outputs, 1, "", "", "", ""};
   sum_text_ = largest  ? "sums[j]"
               : padded ? "sums[j] / " + t + "(" + std::to_string(g.taps) + ")"
-                       : "sums[j] / taps[j]";
-  Statements epilogue = put(shape, "weft::pool_planes<" + t + ">(team, window, " + std::to_string(planes_count) + ", " +
-                                       x.base + ", " + pool_call(largest) +
+                       : "sums[j] / " + taps + "[j]";
+  Statements epilogue = put(shape, "weft::pool_planes<" + t + ">(team, " + window + ", " +
+                                       std::to_string(planes_count) + ", " + x.base + ", " + pool_call(largest) +
                                        "[&]([[maybe_unused]] int64_t batch, int64_t, int64_t n0, auto width, const " +
-                                       t + "* sums, [[maybe_unused]] const " + t + "* taps) {");
+                                       t + "* sums, [[maybe_unused]] const " + t + "* " + taps + ") {");
   append(lines_, std::move(epilogue));
   return lines_;
 }
 
 /// "[&](batch, m, n0, width, sums) {": what is done with a row of sums of a convolution.
-static std::string put_head(const char* type, const char* batch, const char* column) {
+static std::string put_head(const char* type, const std::string& batch, const char* column) {
   return std::string("[&](") + batch + ", int64_t m, int64_t " + column + ", auto width, const " + type + "* sums) {";
 }
 
@@ -173,15 +181,15 @@ Statements ContractionWriter::plane_convolution() {
   const auto [g, shape, w] = filters(true);
   const Site x = planes();
   context_.need({Argument::Kind::Team});
-  const std::string t = type();
-  lines_.push_back(window_line(g));
+  const std::string t = type(), window = declare_window(g), group = context_.names.unique("group");
   for (int64_t i = 0; i < g.batch; ++i) {
-    const std::string first = std::to_string(i * g.groups), move = i ? " + " + first + " * window.in_count()" : "";
-    const std::string head = put_head(type(), i ? "int64_t group" : "[[maybe_unused]] int64_t batch", "n0");
-    Statements epilogue = put(shape, "weft::convolve_planes<" + t + ">(team, window, " + std::to_string(g.groups) +
-                                         ", " + std::to_string(g.filters) + ", " + x.base + move + ", " +
-                                         address(w, {"batch", "m", "k"}) + ", " + head);
-    if (i) add_in_front(epilogue, "const int64_t batch = group + " + first + ";");
+    const std::string first = std::to_string(i * g.groups),
+                      move = i ? " + " + first + " * " + window + ".in_count()" : "";
+    const std::string head = put_head(type(), i ? "int64_t " + group : "[[maybe_unused]] int64_t batch", "n0");
+    Statements epilogue = put(shape, "weft::convolve_planes<" + t + ">(team, " + window + ", " +
+                                         std::to_string(g.groups) + ", " + std::to_string(g.filters) + ", " + x.base +
+                                         move + ", " + address(w, {"batch", "m", "k"}) + ", " + head);
+    if (i) add_in_front(epilogue, "const int64_t batch = " + group + " + " + first + ";");
     append(lines_, std::move(epilogue));
   }
   return lines_;
@@ -208,8 +216,8 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
   const auto [g, shape, w] = filters(false);
   const Site x = planes();
   context_.need({Argument::Kind::Team});
-  lines_.push_back(window_line(g));
-  const std::string t = type(), array = context_.names.unique("columns_16");
+  const std::string window = declare_window(g);
+  const std::string t = type(), array = context_.names.unique("columns_16"), column = context_.names.unique("column");
   const int64_t panels = (g.outputs + 15) / 16, block = strategy.panels;
   const bool at_once = block >= panels;
   const std::string n = std::to_string(g.outputs), step = std::to_string(block);
@@ -223,13 +231,13 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
       at_once ? n : "std::min<int64_t>(" + std::to_string(block * 16) + ", " + n + " - first * 16)";
   body.push_back("const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + width + ", .k = " + shape.k_text +
                  "};");
-  body.push_back("weft::unfold<" + t + ">(team, window, " + std::to_string(g.channels) + ", " + x.base + " + batch * " +
-                 std::to_string(g.channels) + " * window.in_count(), " + first + ", " + count + ", " + array +
-                 ".get());");
+  body.push_back("weft::unfold<" + t + ">(team, " + window + ", " + std::to_string(g.channels) + ", " + x.base +
+                 " + batch * " + std::to_string(g.channels) + " * " + window + ".in_count(), " + first + ", " + count +
+                 ", " + array + ".get());");
   Statements epilogue =
       put(shape, "weft::contract<" + t + ">(team, extents, rows, " + array + ".get(), [&](int64_t m, int64_t " +
-                     (at_once ? "n0" : "column") + ", auto width, const " + t + "* sums) {");
-  if (!at_once) add_in_front(epilogue, "const int64_t n0 = first * 16 + column;");
+                     (at_once ? "n0" : column) + ", auto width, const " + t + "* sums) {");
+  if (!at_once) add_in_front(epilogue, "const int64_t n0 = first * 16 + " + column + ";");
   append(body, std::move(epilogue));
   For images{.variable = "batch", .bound = g.batch * g.groups};
   images.body = {"const auto rows = " + first_operand(w) + ";"};

@@ -26,7 +26,7 @@ Statements operand_lines(KernelContext& context, ValueId value, const IndexList&
   scopes.floor = scopes.current = &body;
   for (const std::string& variable : {batch, row, column}) scopes.own(variable, &body);
   const Element element = elements.at(value, index);
-  body.put("return " + text_of(element.loaded.empty() ? element.expr : element.loaded) + ";");
+  body.put(Return{element.loaded.empty() ? element.expr : element.loaded});
   body.finish();
   return scopes.root.take_body();
 }

@@ -82,7 +82,7 @@ Statements ScanWriter::load(const std::string& load) {
   Scope scope(&elements.scopes.root, Callback{"const auto " + load + " = [&](" + variables() + ") {", {}, "};"});
   own_variables(elements, scope);
   const Element element = elements.at(op_.inputs[0], index());
-  scope.put("return " + text_of(element.expr) + ";");
+  scope.put(Return{element.expr});
   scope.finish();
   return elements.scopes.root.take_body();
 }

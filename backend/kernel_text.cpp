@@ -92,7 +92,8 @@ static Statements with_peers(const KernelContext& context, Statements body) {
                                                        : "if (!peers.barrier()) return;");
   append(statements, std::move(body));
   if (context.facts().counts_received) append(statements, received_bytes(context));
-  statements.push_back(context.is_in_chunks() ? "return peers.barrier();" : "peers.barrier();");
+  const Expr meeting = call("peers.barrier", {});
+  statements.push_back(context.is_in_chunks() ? Statement(Return{meeting}) : Statement(Call{meeting}));
   return statements;
 }
 

@@ -51,7 +51,7 @@ bool ContractionWriter::put_ahead(const IndexList& result, const std::string& la
   const Stride m = stride_of(offset, "m"), n = stride_of(offset, "n0"), j = stride_of(offset, "j");
   if (!m.affine || n.coefficient != 1 || j.coefficient != 1) return false;
   For loop{.variable = "j", .bound = name("width"), .step = 16};
-  loop.body = {"__builtin_prefetch(" + context_.parameter_name(parameter) + " + " + offset.text() + ", 1);"};
+  loop.body = {Call{call("__builtin_prefetch", {weftc::address(context_.parameter_name(parameter), offset), 1})}};
   Callback made{"const auto " + lambda + " = [&](int64_t m, int64_t n0, int64_t width) {", {std::move(loop)}, "};"};
   lines_.push_back(std::move(made));
   return true;
@@ -189,7 +189,7 @@ Statements ContractionWriter::plane_convolution() {
     Statements epilogue = put(shape, "weft::convolve_planes<" + t + ">(team, " + window + ", " +
                                          std::to_string(g.groups) + ", " + std::to_string(g.filters) + ", " + x.base +
                                          move + ", " + address(w, {"batch", "m", "k"}) + ", " + head);
-    if (i) add_in_front(epilogue, "const int64_t batch = " + group + " + " + first + ";");
+    if (i) add_in_front(epilogue, Let{"int64_t", "batch", binary(name(group), "+", name(first))});
     append(lines_, std::move(epilogue));
   }
   return lines_;
@@ -231,16 +231,16 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
       at_once ? n : "std::min<int64_t>(" + std::to_string(block * 16) + ", " + n + " - first * 16)";
   body.push_back("const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + width + ", .k = " + shape.k_text +
                  "};");
-  body.push_back("weft::unfold<" + t + ">(team, " + window + ", " + std::to_string(g.channels) + ", " + x.base +
-                 " + batch * " + std::to_string(g.channels) + " * " + window + ".in_count(), " + first + ", " + count +
-                 ", " + array + ".get());");
+  const Expr image = name(x.base + " + batch * " + std::to_string(g.channels) + " * " + window + ".in_count()");
+  body.push_back(Call{call("weft::unfold<" + t + ">", {name("team"), name(window), g.channels, image, name(first),
+                                                       name(count), name(array + ".get()")})});
   Statements epilogue =
       put(shape, "weft::contract<" + t + ">(team, extents, rows, " + array + ".get(), [&](int64_t m, int64_t " +
                      (at_once ? "n0" : column) + ", auto width, const " + t + "* sums) {");
-  if (!at_once) add_in_front(epilogue, "const int64_t n0 = first * 16 + " + column + ";");
+  if (!at_once) add_in_front(epilogue, Let{"int64_t", "n0", binary(binary(name("first"), "*", 16), "+", name(column))});
   append(body, std::move(epilogue));
   For images{.variable = "batch", .bound = g.batch * g.groups};
-  images.body = {"const auto rows = " + first_operand(w) + ";"};
+  images.body = {Let{"auto", "rows", name(first_operand(w))}};
   if (at_once)
     append(images.body, std::move(body));
   else

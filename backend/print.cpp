@@ -104,6 +104,7 @@ class Printer {
   }
   void print(const Reduce& reduce) { put(update(reduce) + ";"); }
   void print(const Call& call) { put(text_of(call.call) + ";"); }
+  void print(const Return& leaving) { put("return " + text_of(leaving.value) + ";"); }
   void print(const Comment& comment) { put("// " + comment.text); }
   void print(const BlockBarrier&) { put(dialect_.barrier()); }
   void print(const Line& line) { put(line.text); }

@@ -32,6 +32,7 @@ static std::vector<Expr> expressions_of(const LocalArray&) { return {}; }
 static std::vector<Expr> expressions_of(const Store& store) { return {store.to, store.value}; }
 static std::vector<Expr> expressions_of(const Reduce& reduce) { return {reduce.into, reduce.value}; }
 static std::vector<Expr> expressions_of(const Call& call) { return {call.call}; }
+static std::vector<Expr> expressions_of(const Return& leaving) { return {leaving.value}; }
 static std::vector<Expr> expressions_of(const Comment&) { return {}; }
 static std::vector<Expr> expressions_of(const BlockBarrier&) { return {}; }
 static std::vector<Expr> expressions_of(const Line&) { return {}; }

@@ -40,13 +40,17 @@ struct Reduce {
 struct Call {
   Expr call;
 };
+/// `return value;`: what a function or lambda gives.
+struct Return {
+  Expr value;
+};
 /// `// text`
 struct Comment {
   std::string text;
 };
 /// Threads of a block wait for each other.
 struct BlockBarrier {};
-/// A declaration or a return that no other statement says, as a line of C++.
+/// A declaration or a leaving that no other statement says, as a line of C++.
 struct Line {
   std::string text;
 };
@@ -124,8 +128,8 @@ constexpr bool is_alternative<T, std::variant<Nodes...>> = (std::is_same_v<T, No
 }  // namespace detail
 
 struct Statement {
-  using Variant = std::variant<Let, LocalArray, Store, Reduce, Call, Comment, BlockBarrier, Line, For, TeamTasks,
-                               TeamRuns, If, OneLane, Callback, Braces, Later>;
+  using Variant = std::variant<Let, LocalArray, Store, Reduce, Call, Return, Comment, BlockBarrier, Line, For,
+                               TeamTasks, TeamRuns, If, OneLane, Callback, Braces, Later>;
   Variant what;
 
   template <class T>

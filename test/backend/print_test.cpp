@@ -100,6 +100,15 @@ TEST_CASE("a condition stands on the line of the assignments that it guards, and
   CHECK(text({If{inside, {Let{"float", "y", name("x")}}}}) == "if (i < 4) {\n  const float y = x;\n}\n");
 }
 
+TEST_CASE("a function gives an expression, whose indices are found like any other") {
+  const IndexExpr at = index_variable("i", 0, 63) * 4 + 1;
+  const Statements statements = {Return{element("x", at)}};
+  CHECK(text(statements) == "return x[i * 4 + 1];\n");
+  int indices = 0;
+  for_each_index(statements, [&](const IndexExpr& index) { indices += index == at; });
+  CHECK(indices == 1);
+}
+
 TEST_CASE("what is kept for later is written where it was offered, and only if it was asked for") {
   const Later unused, used;
   const Statements statements = {unused, used, sum_loop(LoopKind::Serial, {kAdd, used})};

@@ -2,7 +2,8 @@
 // typed. A target's header (weft/host.h, weft/cuda.h) derives its `Rank` from this, adds what only its kernels need,
 // and supplies the private functions at the end, which know bytes and data types only.
 //
-// They are virtual: each is called once a step, which costs far more, and the compiler names those that a target lacks.
+// They are virtual: a step calls one or a few of them and costs far more than the calls, and the compiler names those
+// that a target lacks.
 #pragma once
 #include <type_traits>
 

@@ -13,6 +13,24 @@ struct Site {
   const Parameter* parameter = nullptr;
 };
 
+/// What the text of a product calls the place of a sum, the sums of a row, and what stands beside the call.
+struct SumNames {
+  explicit SumNames(Names& names)
+      : batch(names.unique("batch")),
+        m(names.unique("m")),
+        n(names.unique("n")),
+        n0(names.unique("n0")),
+        j(names.unique("j")),
+        width(names.unique("width")),
+        sums(names.unique("sums")),
+        extents(names.unique("extents")),
+        rows(names.unique("rows")),
+        panels(names.unique("panels")),
+        columns(names.unique("columns")) {}
+  const std::string batch, m, n, n0, j;  // n: n0 + j
+  const std::string width, sums, extents, rows, panels, columns;
+};
+
 class ContractionWriter {
  public:
   explicit ContractionWriter(KernelContext& context)
@@ -20,6 +38,8 @@ class ContractionWriter {
         body_(context.body),
         root_(contraction_of(context.body)),
         op_(body_.producer_op(root_)),
+        names_(context.names),
+        sum_text_(names_.sums + "[" + names_.j + "]"),
         behind_(context, root_) {}
 
   // One for each strategy, which has found it legal.
@@ -53,6 +73,8 @@ class ContractionWriter {
   void rows_of_batch(const Shape& shape, const IndexList& lead);
   Statements batch_call(const Shape& shape, const std::string& function, const std::string& second);
   Statements put(const Shape& shape, const std::string& head);
+  std::string sums_parameters(const std::string& column) const;
+  std::string any_batch() const { return "[[maybe_unused]] int64_t " + names_.batch; }
   std::string first_operand(const Site& a) const;
   std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;
 
@@ -77,7 +99,8 @@ class ContractionWriter {
   const Graph& body_;
   const ValueId root_;
   const Op& op_;
-  std::string sum_text_ = "sums[j]";
+  const SumNames names_;
+  std::string sum_text_;
   bool panels_ = true;  // columns come 16 at a time, from multiples of 16
   Statements lines_;    // in front of the contraction
   Epilogue behind_;

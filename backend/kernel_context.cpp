@@ -48,24 +48,11 @@ std::string int_literal(int64_t value, DType dtype) {
   return value < 0 && !wide ? "(" + text + ")" : text;
 }
 
-/// What the host's products call the parameters of the lambdas that they pass to the runtime, and what stands beside
-/// them: a kernel's parameters have other names.
-static std::vector<const char*> lambda_names(const Strategy& strategy) {
-  const bool is_product =
-      std::holds_alternative<PackedProduct>(strategy) || std::holds_alternative<StridedProduct>(strategy) ||
-      std::holds_alternative<DirectConvolution>(strategy) || std::holds_alternative<PlaneConvolution>(strategy) ||
-      std::holds_alternative<PointConvolution>(strategy) || std::holds_alternative<UnfoldedConvolution>(strategy) ||
-      std::holds_alternative<WindowReduction>(strategy);
-  if (!is_product) return {};
-  return {"m", "n", "n0", "j", "batch", "width", "sums", "extents", "rows", "panels", "columns"};
-}
-
 KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, KernelUse use)
     : KernelBody(kernel, plan.places[kernel.place.index].mesh.size()), plan(plan), diags_(diags), use_(use) {
   using Kind = Argument::Kind;
   for (Kind kind : {Kind::Team, Kind::Peers, Kind::Invocation, Kind::Trip}) names.reserve(argument_name({kind}));
   names.reserve(argument_parameter({Kind::Invocation}));
-  for (const char* local : lambda_names(strategy())) names.reserve(local);
   if (!group().empty()) names.reserve("ranks"), names.reserve("p");  // of the table of peers' copies
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
   for (const Parameter& f : kernel.parameters) parameter_names_.push_back(names.unique(f.name));

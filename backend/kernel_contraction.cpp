@@ -51,14 +51,14 @@ Site ContractionWriter::array_site(ValueId value, const IndexList& index, const 
 }
 
 IndexExpr ContractionWriter::column(int64_t n) const {
-  if (n % 16 || !panels_) return index_variable("n", 0, n - 1);
-  return index_variable("n0", 0, n - 16, 16) + index_variable("j", 0, 15);
+  if (n % 16 || !panels_) return index_variable(names_.n, 0, n - 1);
+  return index_variable(names_.n0, 0, n - 16, 16) + index_variable(names_.j, 0, 15);
 }
 
 std::string ContractionWriter::contraction_text(const Shape& shape, int64_t packed_k) const {
   const bool shorter = packed_k && shape.k_text != std::to_string(packed_k);
-  return "const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + shape.n_text + ", .k = " + shape.k_text +
-         (shorter ? ", .packed_k = " + std::to_string(packed_k) : "") + "};";
+  return "const weft::Contraction " + names_.extents + "{.m = " + shape.m_text + ", .n = " + shape.n_text +
+         ", .k = " + shape.k_text + (shorter ? ", .packed_k = " + std::to_string(packed_k) : "") + "};";
 }
 
 /// The lambda that takes one row of up to 16 sums.
@@ -68,10 +68,10 @@ Statements ContractionWriter::put(const Shape& shape, const std::string& head) {
   LoopScopes& scopes = elements.scopes;
   Scope row(&scopes.root, Callback{head});
   scopes.floor = &row;
-  for (const char* variable : {"m", "n0", "batch"}) scopes.own(variable, &row);
-  Scope loop(&row, For{.kind = LoopKind::Vector, .variable = "j", .bound = name("width")});
-  for (const char* variable : {"j", "n"}) scopes.own(variable, &loop), scopes.names.reserve(variable);
-  if (shape.n % 16 || !panels_) loop.put(Let{"int64_t", "n", binary(name("n0"), "+", name("j"))});
+  for (const std::string& variable : {names_.m, names_.n0, names_.batch}) scopes.own(variable, &row);
+  Scope loop(&row, For{.kind = LoopKind::Vector, .variable = names_.j, .bound = name(names_.width)});
+  for (const std::string& variable : {names_.j, names_.n}) scopes.own(variable, &loop);
+  if (shape.n % 16 || !panels_) loop.put(Let{"int64_t", names_.n, binary(name(names_.n0), "+", name(names_.j))});
   scopes.current = &loop;
   const std::string sum = scopes.names.unique(last_component(body_.value(root_).name));
   loop.put(Let{type(), sum, name(sum_text_)});
@@ -81,12 +81,18 @@ Statements ContractionWriter::put(const Shape& shape, const std::string& head) {
   return scopes.root.take_body();
 }
 
+/// "int64_t m, int64_t n0, auto width, const float* sums": up to 16 sums of a row, from a column on.
+std::string ContractionWriter::sums_parameters(const std::string& column) const {
+  return "int64_t " + names_.m + ", int64_t " + column + ", auto " + names_.width + ", const " + type() + "* " +
+         names_.sums;
+}
+
 std::string ContractionWriter::first_operand(const Site& a) const {
-  const Stride k = stride_of(a.offset, "k"), m = stride_of(a.offset, "m");
+  const Stride k = stride_of(a.offset, "k"), m = stride_of(a.offset, names_.m);
   const std::string t = type();
   if (k.coefficient == 1 && m.affine)
-    return "weft::Rows<" + t + ">{" + address(a, {"m", "k"}) + ", " + std::to_string(m.coefficient) + "}";
-  return "weft::Strided<" + t + ">{" + address(a, {"m", "k"}) + ", " + std::to_string(m.coefficient) + ", " +
+    return "weft::Rows<" + t + ">{" + address(a, {names_.m, "k"}) + ", " + std::to_string(m.coefficient) + "}";
+  return "weft::Strided<" + t + ">{" + address(a, {names_.m, "k"}) + ", " + std::to_string(m.coefficient) + ", " +
          std::to_string(k.coefficient) + "}";
 }
 
@@ -126,7 +132,8 @@ Statements ContractionWriter::shared_panels() {
   if (!run_rows)
     s.m_text = s.batch_text == std::to_string(element_count(s.batch)) ? std::to_string(element_count(s.batch) * s.m)
                                                                       : s.batch_text + " * " + std::to_string(s.m);
-  const IndexExpr m = index_variable("m", 0, element_count(s.batch) * s.m - 1), k = index_variable("k", 0, s.k - 1);
+  const IndexExpr m = index_variable(names_.m, 0, element_count(s.batch) * s.m - 1),
+                  k = index_variable("k", 0, s.k - 1);
   Dims rows = s.batch;
   rows.push_back(s.m);
   IndexList result = unravel(m, rows), a_index = result;
@@ -140,18 +147,19 @@ Statements ContractionWriter::shared_panels() {
   std::optional<Site> a = site(op_.inputs[0], a_index);
   const auto usable = [&](const Site& at) {
     const Stride ks = stride_of(at.offset, "k");
-    return ks.affine && (ks.coefficient == 1 || s.k == 1 || stride_of(at.offset, "m").affine);
+    return ks.affine && (ks.coefficient == 1 || s.k == 1 || stride_of(at.offset, names_.m).affine);
   };
   if (!a || !usable(*a)) a = array_site(op_.inputs[0], a_index, "a_rows");
   context_.need({Argument::Kind::Team});
   lines_.push_back(contraction_text(s, b_dims[b_dims.size() - 2]));
   const std::string t = type();
-  if (stride_of(a->offset, "m").affine)
-    lines_.push_back("const auto rows = " + first_operand(*a) + ";");
+  if (stride_of(a->offset, names_.m).affine)
+    lines_.push_back(Let{"auto", names_.rows, name(first_operand(*a))});
   else
-    lines_.push_back("const auto rows = [&](int64_t m) { return " + address(*a, {"k"}) + "; };");
-  Statements epilogue = put(s, "weft::contract<" + t + ">(team, extents, rows, " + panels +
-                                   ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+    lines_.push_back("const auto " + names_.rows + " = [&](int64_t " + names_.m + ") { return " + address(*a, {"k"}) +
+                     "; };");
+  Statements epilogue = put(s, "weft::contract<" + t + ">(team, " + names_.extents + ", " + names_.rows + ", " +
+                                   panels + ", [&](" + sums_parameters(names_.n0) + ") {");
   append(lines_, std::move(epilogue));
   return lines_;
 }
@@ -169,29 +177,29 @@ IndexList ContractionWriter::operand_index(ValueId value, const IndexList& lead,
 
 /// The leading index of a result, as the runtime numbers the matrices; places what is behind the product.
 IndexList ContractionWriter::start_batch(const Shape& s) {
-  const IndexList lead = unravel(index_variable("batch", 0, element_count(s.batch) - 1), s.batch);
+  const IndexList lead = unravel(index_variable(names_.batch, 0, element_count(s.batch) - 1), s.batch);
   IndexList result = lead;
-  result.push_back(index_variable("m", 0, s.m - 1)), result.push_back(column(s.n));
+  result.push_back(index_variable(names_.m, 0, s.m - 1)), result.push_back(column(s.n));
   behind_.reach(result);
   return lead;
 }
 
 /// The lambda that gives the first operand of a matrix of the batch.
 void ContractionWriter::rows_of_batch(const Shape& s, const IndexList& lead) {
-  const IndexExpr m = index_variable("m", 0, s.m - 1), k = index_variable("k", 0, s.k - 1);
+  const IndexExpr m = index_variable(names_.m, 0, s.m - 1), k = index_variable("k", 0, s.k - 1);
   const IndexList index = operand_index(op_.inputs[0], lead, m, k);
   std::optional<Site> a = site(op_.inputs[0], index);
-  if (!a || !stride_of(a->offset, "m").affine || !stride_of(a->offset, "k").affine)
+  if (!a || !stride_of(a->offset, names_.m).affine || !stride_of(a->offset, "k").affine)
     a = array_site(op_.inputs[0], index, "a_rows");
-  lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(*a) + "; };");
+  lines_.push_back("const auto " + names_.rows + " = [&](" + any_batch() + ") { return " + first_operand(*a) + "; };");
 }
 
 /// The call of one of the runtime's products of a batch; `second` names the lambda that gives the second operand.
 Statements ContractionWriter::batch_call(const Shape& s, const std::string& function, const std::string& second) {
   context_.need({Argument::Kind::Team});
-  append(lines_, put(s, "weft::" + function + "<" + type() + ">(team, " + s.batch_text + ", extents, rows, " + second +
-                            ", [&]([[maybe_unused]] int64_t batch, int64_t m, int64_t n0, auto width, const " + type() +
-                            "* sums) {"));
+  append(lines_,
+         put(s, "weft::" + function + "<" + type() + ">(team, " + s.batch_text + ", " + names_.extents + ", " +
+                    names_.rows + ", " + second + ", [&](" + any_batch() + ", " + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 
@@ -208,8 +216,9 @@ Statements ContractionWriter::panels_of_batch() {
   const Site panels = panels_site(lead);
   lines_.push_back(contraction_text(s, b_dims[b_dims.size() - 2]));
   rows_of_batch(s, lead);
-  lines_.push_back("const auto panels = [&]([[maybe_unused]] int64_t batch) { return " + address(panels, {}) + "; };");
-  return batch_call(s, "contract_packed_batch", "panels");
+  lines_.push_back("const auto " + names_.panels + " = [&](" + any_batch() + ") { return " + address(panels, {}) +
+                   "; };");
+  return batch_call(s, "contract_packed_batch", names_.panels);
 }
 
 Statements ContractionWriter::packed() {
@@ -221,18 +230,18 @@ Statements ContractionWriter::packed() {
 Statements ContractionWriter::strided() {
   const Shape s = extents();
   const IndexList lead = start_batch(s);
-  const IndexExpr n = index_variable("n", 0, s.n - 1), k = index_variable("k", 0, s.k - 1);
+  const IndexExpr n = index_variable(names_.n, 0, s.n - 1), k = index_variable("k", 0, s.k - 1);
   const IndexList index = operand_index(op_.inputs[1], lead, k, n);
   std::optional<Site> b = site(op_.inputs[1], index);
-  if (!b || !stride_of(b->offset, "n").affine || !stride_of(b->offset, "k").affine)
+  if (!b || !stride_of(b->offset, names_.n).affine || !stride_of(b->offset, "k").affine)
     b = array_site(op_.inputs[1], index, "b_columns");
   lines_.push_back(contraction_text(s));
   rows_of_batch(s, lead);
-  lines_.push_back("const auto columns = [&]([[maybe_unused]] int64_t batch) { return weft::Unpacked<" +
-                   std::string(type()) + ">{" + address(*b, {"n", "k"}) + ", " +
-                   std::to_string(stride_of(b->offset, "n").coefficient) + ", " +
+  lines_.push_back("const auto " + names_.columns + " = [&](" + any_batch() + ") { return weft::Unpacked<" +
+                   std::string(type()) + ">{" + address(*b, {names_.n, "k"}) + ", " +
+                   std::to_string(stride_of(b->offset, names_.n).coefficient) + ", " +
                    std::to_string(stride_of(b->offset, "k").coefficient) + "}; };");
-  return batch_call(s, "contract_batch", "columns");
+  return batch_call(s, "contract_batch", names_.columns);
 }
 
 Statements write_packed_product(KernelContext& context) { return ContractionWriter(context).packed(); }

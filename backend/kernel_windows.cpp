@@ -37,7 +37,7 @@ std::string ContractionWriter::image(bool copies) {
 
 /// The element of output m, counted over all images, and channel n.
 IndexList ContractionWriter::channels_last_index(const WindowGeometry& g, int64_t channels) const {
-  const IndexExpr m = index_variable("m", 0, g.batch * g.outputs - 1);
+  const IndexExpr m = index_variable(names_.m, 0, g.batch * g.outputs - 1);
   IndexList index = {quotient(m, g.outputs), column(channels)};
   for (const IndexExpr& at : unravel(remainder(m, g.outputs), g.out)) index.push_back(at);
   return index;
@@ -48,11 +48,14 @@ bool ContractionWriter::put_ahead(const IndexList& result, const std::string& la
   if (body_.outputs().size() != 1 || context_.dims(body_.outputs()[0].value) != context_.dims(root_)) return false;
   const size_t parameter = context_.output_parameter(0);
   const IndexExpr offset = context_.offset(context_.kernel.parameters[parameter], result);
-  const Stride m = stride_of(offset, "m"), n = stride_of(offset, "n0"), j = stride_of(offset, "j");
+  const Stride m = stride_of(offset, names_.m), n = stride_of(offset, names_.n0), j = stride_of(offset, names_.j);
   if (!m.affine || n.coefficient != 1 || j.coefficient != 1) return false;
-  For loop{.variable = "j", .bound = name("width"), .step = 16};
+  For loop{.variable = names_.j, .bound = name(names_.width), .step = 16};
   loop.body = {Call{call("__builtin_prefetch", {weftc::address(context_.parameter_name(parameter), offset), 1})}};
-  Callback made{"const auto " + lambda + " = [&](int64_t m, int64_t n0, int64_t width) {", {std::move(loop)}, "};"};
+  Callback made{"const auto " + lambda + " = [&](int64_t " + names_.m + ", int64_t " + names_.n0 + ", int64_t " +
+                    names_.width + ") {",
+                {std::move(loop)},
+                "};"};
   lines_.push_back(std::move(made));
   return true;
 }
@@ -81,9 +84,9 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   const std::string ahead = context_.names.unique("ahead");
   const bool is_ahead = put_ahead(result, ahead);
   const Shape shape{{}, g.batch * g.outputs, filters, 1, "", "", "", ""};
-  Statements epilogue = put(shape, "weft::convolve<" + t + ">(team, " + window + ", " + convolution + ", " + x + ", " +
-                                       context_.parameter_name(strategy.filters) +
-                                       ", [&](int64_t m, int64_t n0, auto width, const " + t + "* sums) {");
+  Statements epilogue =
+      put(shape, "weft::convolve<" + t + ">(team, " + window + ", " + convolution + ", " + x + ", " +
+                     context_.parameter_name(strategy.filters) + ", [&](" + sums_parameters(names_.n0) + ") {");
   if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
   append(lines_, std::move(epilogue));
   return lines_;
@@ -105,13 +108,10 @@ Statements ContractionWriter::pool_channels() {
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
   const Shape shape{{}, g.batch * g.outputs, g.groups, 1, "", "", "", ""};
-  sum_text_ = largest  ? "sums[j]"
-              : padded ? "sums[j] / " + t + "(" + std::to_string(g.taps) + ")"
-                       : "sums[j] / " + t + "(" + taps + ")";
+  if (!largest) sum_text_ += " / " + t + "(" + (padded ? std::to_string(g.taps) : taps) + ")";
   append(lines_, put(shape, "weft::pool_channels<" + t + ">(team, " + window + ", " + std::to_string(g.batch) + ", " +
-                                std::to_string(g.groups) + ", " + x + ", " + pool_call(largest) +
-                                "[&](int64_t m, int64_t n0, auto width, const " + t +
-                                "* sums, [[maybe_unused]] int64_t " + taps + ") {"));
+                                std::to_string(g.groups) + ", " + x + ", " + pool_call(largest) + "[&](" +
+                                sums_parameters(names_.n0) + ", [[maybe_unused]] int64_t " + taps + ") {"));
   return lines_;
 }
 
@@ -121,7 +121,7 @@ Statements ContractionWriter::pool() {
   const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
   panels_ = false;
   const int64_t planes_count = g.batch * g.groups;
-  const IndexExpr plane = index_variable("batch", 0, planes_count - 1);
+  const IndexExpr plane = index_variable(names_.batch, 0, planes_count - 1);
   IndexList result = {quotient(plane, g.groups), remainder(plane, g.groups)};
   for (const IndexExpr& at : unravel(column(g.outputs), g.out)) result.push_back(at);
   behind_.reach(result);
@@ -130,27 +130,21 @@ Statements ContractionWriter::pool() {
   const std::string t = type(), taps = context_.names.unique("taps");
   const std::string window = declare_window(g);
   const Shape shape{{planes_count}, 1, g.outputs, 1, "", "", "", ""};
-  sum_text_ = largest  ? "sums[j]"
-              : padded ? "sums[j] / " + t + "(" + std::to_string(g.taps) + ")"
-                       : "sums[j] / " + taps + "[j]";
-  Statements epilogue = put(shape, "weft::pool_planes<" + t + ">(team, " + window + ", " +
-                                       std::to_string(planes_count) + ", " + x.base + ", " + pool_call(largest) +
-                                       "[&]([[maybe_unused]] int64_t batch, int64_t, int64_t n0, auto width, const " +
-                                       t + "* sums, [[maybe_unused]] const " + t + "* " + taps + ") {");
+  if (!largest) sum_text_ += " / " + (padded ? t + "(" + std::to_string(g.taps) + ")" : taps + "[" + names_.j + "]");
+  Statements epilogue =
+      put(shape, "weft::pool_planes<" + t + ">(team, " + window + ", " + std::to_string(planes_count) + ", " + x.base +
+                     ", " + pool_call(largest) + "[&](" + any_batch() + ", int64_t, int64_t " + names_.n0 + ", auto " +
+                     names_.width + ", const " + t + "* " + names_.sums + ", [[maybe_unused]] const " + t + "* " +
+                     taps + ") {");
   append(lines_, std::move(epilogue));
   return lines_;
-}
-
-/// "[&](batch, m, n0, width, sums) {": what is done with a row of sums of a convolution.
-static std::string put_head(const char* type, const std::string& batch, const char* column) {
-  return std::string("[&](") + batch + ", int64_t m, int64_t " + column + ", auto width, const " + type + "* sums) {";
 }
 
 ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
   const WindowGeometry g = *window_geometry(context_, root_);
   const int64_t depth = g.channels * g.taps, batch = g.batch * g.groups;
   panels_ = !is_plane;
-  const IndexExpr b = index_variable("batch", 0, batch - 1), m = index_variable("m", 0, g.filters - 1);
+  const IndexExpr b = index_variable(names_.batch, 0, batch - 1), m = index_variable(names_.m, 0, g.filters - 1);
   const IndexExpr k = index_variable("k", 0, depth - 1);
   const IndexExpr group = remainder(b, g.groups), image = quotient(b, g.groups);
   IndexList result = {image, group * g.filters + m}, w_index = {group * g.filters + m};
@@ -159,8 +153,8 @@ ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
   for (const IndexExpr& at : unravel(k, Dims(w_dims.begin() + 1, w_dims.end()))) w_index.push_back(at);
   behind_.reach(result);
   std::optional<Site> w = site(op_.inputs[1], w_index);
-  const auto is_plain = [](const Site& at) {
-    return stride_of(at.offset, "k").affine && stride_of(at.offset, "m").affine;
+  const auto is_plain = [&](const Site& at) {
+    return stride_of(at.offset, "k").affine && stride_of(at.offset, names_.m).affine;
   };
   const bool is_dense = w && (!is_plane || stride_of(w->offset, "k").coefficient == (depth == 1 ? 0 : 1));
   if (!w || !is_plain(*w) || !is_dense)
@@ -185,11 +179,12 @@ Statements ContractionWriter::plane_convolution() {
   for (int64_t i = 0; i < g.batch; ++i) {
     const std::string first = std::to_string(i * g.groups),
                       move = i ? " + " + first + " * " + window + ".in_count()" : "";
-    const std::string head = put_head(type(), i ? "int64_t " + group : "[[maybe_unused]] int64_t batch", "n0");
+    const std::string head =
+        "[&](" + (i ? "int64_t " + group : any_batch()) + ", " + sums_parameters(names_.n0) + ") {";
     Statements epilogue = put(shape, "weft::convolve_planes<" + t + ">(team, " + window + ", " +
                                          std::to_string(g.groups) + ", " + std::to_string(g.filters) + ", " + x.base +
-                                         move + ", " + address(w, {"batch", "m", "k"}) + ", " + head);
-    if (i) add_in_front(epilogue, Let{"int64_t", "batch", binary(name(group), "+", name(first))});
+                                         move + ", " + address(w, {names_.batch, names_.m, "k"}) + ", " + head);
+    if (i) add_in_front(epilogue, Let{"int64_t", names_.batch, binary(name(group), "+", name(first))});
     append(lines_, std::move(epilogue));
   }
   return lines_;
@@ -201,12 +196,13 @@ Statements ContractionWriter::point_convolution() {
   context_.need({Argument::Kind::Team});
   const std::string t = type();
   lines_.push_back(contraction_text(shape));
-  lines_.push_back("const auto rows = [&]([[maybe_unused]] int64_t batch) { return " + first_operand(w) + "; };");
-  lines_.push_back("const auto panels = [&](int64_t batch) { return weft::Unpacked<" + t + ">{" + x.base +
-                   " + batch * " + std::to_string(shape.k * g.outputs) + ", 1, " + std::to_string(g.outputs) + "}; };");
-  Statements epilogue =
-      put(shape, "weft::contract_batch<" + t + ">(team, " + std::to_string(g.batch * g.groups) +
-                     ", extents, rows, panels, " + put_head(type(), "[[maybe_unused]] int64_t batch", "n0"));
+  lines_.push_back("const auto " + names_.rows + " = [&](" + any_batch() + ") { return " + first_operand(w) + "; };");
+  lines_.push_back("const auto " + names_.panels + " = [&](int64_t " + names_.batch + ") { return weft::Unpacked<" + t +
+                   ">{" + x.base + " + " + names_.batch + " * " + std::to_string(shape.k * g.outputs) + ", 1, " +
+                   std::to_string(g.outputs) + "}; };");
+  Statements epilogue = put(shape, "weft::contract_batch<" + t + ">(team, " + std::to_string(g.batch * g.groups) +
+                                       ", " + names_.extents + ", " + names_.rows + ", " + names_.panels + ", [&](" +
+                                       any_batch() + ", " + sums_parameters(names_.n0) + ") {");
   append(lines_, std::move(epilogue));
   return lines_;
 }
@@ -229,18 +225,19 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
       at_once ? std::to_string(panels) : "std::min<int64_t>(" + step + ", " + std::to_string(panels) + " - first)";
   const std::string width =
       at_once ? n : "std::min<int64_t>(" + std::to_string(block * 16) + ", " + n + " - first * 16)";
-  body.push_back("const weft::Contraction extents{.m = " + shape.m_text + ", .n = " + width + ", .k = " + shape.k_text +
-                 "};");
-  const Expr image = name(x.base + " + batch * " + std::to_string(g.channels) + " * " + window + ".in_count()");
+  body.push_back("const weft::Contraction " + names_.extents + "{.m = " + shape.m_text + ", .n = " + width +
+                 ", .k = " + shape.k_text + "};");
+  const Expr image =
+      name(x.base + " + " + names_.batch + " * " + std::to_string(g.channels) + " * " + window + ".in_count()");
   body.push_back(Call{call("weft::unfold<" + t + ">", {name("team"), name(window), g.channels, image, name(first),
                                                        name(count), name(array + ".get()")})});
-  Statements epilogue =
-      put(shape, "weft::contract<" + t + ">(team, extents, rows, " + array + ".get(), [&](int64_t m, int64_t " +
-                     (at_once ? "n0" : column) + ", auto width, const " + t + "* sums) {");
-  if (!at_once) add_in_front(epilogue, Let{"int64_t", "n0", binary(binary(name("first"), "*", 16), "+", name(column))});
+  Statements epilogue = put(shape, "weft::contract<" + t + ">(team, " + names_.extents + ", " + names_.rows + ", " +
+                                       array + ".get(), [&](" + sums_parameters(at_once ? names_.n0 : column) + ") {");
+  if (!at_once)
+    add_in_front(epilogue, Let{"int64_t", names_.n0, binary(binary(name("first"), "*", 16), "+", name(column))});
   append(body, std::move(epilogue));
-  For images{.variable = "batch", .bound = g.batch * g.groups};
-  images.body = {Let{"auto", "rows", name(first_operand(w))}};
+  For images{.variable = names_.batch, .bound = g.batch * g.groups};
+  images.body = {Let{"auto", names_.rows, name(first_operand(w))}};
   if (at_once)
     append(images.body, std::move(body));
   else

@@ -60,6 +60,7 @@ class KernelOutliner {
     for (ValueId v : op(producer).inputs) for_each_load(v, f);
   }
 
+  /// A unit is what stands in the new graph: a kernel, or an op outside of kernels.
   void number_units() {
     unit_of_.assign(graph_.op_capacity(), -1);
     for (const FusionGroup& g : fusion_.groups) {
@@ -111,6 +112,7 @@ class KernelOutliner {
     return order;
   }
 
+  /// A type whose run-time lengths are those of the new graph or body.
   TensorType renamed(TensorType type, const std::unordered_map<ValueId, ValueId>& values, ValueId self = {},
                      ValueId new_self = {}) const {
     for (Extent& e : type.shape)
@@ -123,12 +125,14 @@ class KernelOutliner {
     return type;
   }
 
-  /// The new value; a literal that something else than a kernel reads is made where it is needed first.
+  /// The new value of an old one. A literal that something other than a kernel reads is made where it is needed
+  /// first.
   ValueId in_memory(ValueId old) {
     if (!now_.contains(old) && is_literal(graph_, graph_.producer_op(old))) add_copy(graph_.producer(old));
     return now_.at(old);
   }
 
+  /// An op that stays outside of kernels.
   void add_copy(OpId id) {
     Op& old = graph_.edit(id);
     NewOp made = copy_of(old);
@@ -147,6 +151,7 @@ class KernelOutliner {
     record(id, made_.add(std::move(made)));
   }
 
+  /// Maps the old results to the new ones.
   void record(OpId id, OpId fresh) {
     for (size_t r = 0; r < op(id).outputs.size(); ++r) record(op(id).outputs[r], made_.op(fresh).outputs[r]);
   }
@@ -175,6 +180,7 @@ class KernelOutliner {
     return &fusion_.groups[fusion_.group_of[id.index]] == &group;
   }
 
+  /// A parameter of the body for a value in memory, its run-time lengths first.
   void add_operand(Body& body, ValueId value) {
     if (body.values.contains(value)) return;
     for (const Extent& e : graph_.type(value).shape)
@@ -194,7 +200,7 @@ class KernelOutliner {
     body.operands.push_back(value);
   }
 
-  /// The body's value for an operand of a member: parameters are there, what comes along is repeated.
+  /// Makes the body's value for an operand of a member: parameters are there, what comes along is repeated.
   void bring(Body& body, ValueId value) {
     const OpId id = graph_.producer(value);
     if (body.values.contains(value)) return;
@@ -214,6 +220,7 @@ class KernelOutliner {
     for (size_t r = 0; r < old.outputs.size(); ++r) body.values[old.outputs[r]] = body.graph.op(fresh).outputs[r];
   }
 
+  /// True if something outside of the group reads the value.
   bool is_result(ValueId value, const FusionGroup& group) const {
     const auto& uses = graph_.value(value).uses;
     if (lengths_.contains(value)) return true;  // kernels are told lengths from memory
@@ -221,6 +228,7 @@ class KernelOutliner {
                        [&](const Use& use) { return !use.op || !in_group(use.op) || !is_member(use.op, group); });
   }
 
+  /// Copies the members into the body: all parameters first, then the ops.
   void fill(Body& body, const FusionGroup& group) {
     body.graph.time_axes = graph_.time_axes;
     for (OpId id : group.members) {
@@ -247,6 +255,7 @@ class KernelOutliner {
     return root.origins.empty() ? root.name : module_.origins[root.origins.front().index].name;
   }
 
+  /// The Fused op of a group, with an operand for each parameter and a result for each value that others read.
   void add_kernel(const FusionGroup& group) {
     Body body;
     fill(body, group);

@@ -11,10 +11,10 @@ Category kernel_category(const Graph& body);
 bool is_load_view(const Op& op);
 /// A constant of one element, which stands in a kernel as a literal.
 bool is_literal(const Graph& graph, const Op& op);
-/// Whether other ranks read a value of a kernel's body, through views and casts; or, of a body of steps, one that is no
+/// True if other ranks read a value of a kernel's body, through views and casts; or, of a body of steps, one that is no
 /// kernel does.
 bool is_exchanged(const Graph& body, ValueId v, bool in_kernel = true);
-/// Whether an op that stands outside kernels, or is one, takes a constant as this operand; else it must lie in a
+/// True if an op that stands outside kernels, or is one, takes a constant as this operand; else it must lie in a
 /// buffer.
 bool reads_weights(const Op& op, size_t input);
 

@@ -94,7 +94,7 @@ void copy_stored_operands(Module& module, Graph& graph) {
     for (size_t i = first; i < end; ++i) {
       const Op& reader = graph.op(id);
       if (!is_kind(graph, reader.inputs[i], OpKind::Constant) || (holds && reads_weights(reader, i))) continue;
-      // What a Chunk reads whole is copied inside, by the stage that needs it.
+      // An operand that a Chunk reads as a whole is copied inside of it, by the stage that needs the operand.
       const bool sinks = reader.kind == OpKind::Chunk &&
                          graph.type(reader.inputs[i]) == reader.regions[0].type(reader.regions[0].inputs()[i]);
       if (!sinks) graph.set_input(id, i, add_copy(graph, reader.inputs[i], id));
@@ -102,7 +102,7 @@ void copy_stored_operands(Module& module, Graph& graph) {
   }
 }
 
-/// Whether a Transfer makes or reads the value, perhaps through Reshapes: what it moves is one micro-batch's.
+/// True if a Transfer makes or reads the value, perhaps through Reshapes: what it moves is one micro-batch's.
 bool is_moved(const Graph& graph, ValueId v) {
   if (is_kind(graph, v, OpKind::Transfer)) return true;
   const auto& uses = graph.value(v).uses;
@@ -129,7 +129,7 @@ void copy_stored_results(const Module& module, Graph& graph, const Op* owner) {
   }
 }
 
-/// Whether a region may make the value itself: a constant, a pattern, views of constants.
+/// True if a region may make the value itself: a constant, a pattern, views of constants.
 bool is_sinkable(const Graph& graph, ValueId v) {
   const Op& op = graph.producer_op(v);
   if (op.kind == OpKind::Constant || op.kind == OpKind::Iota) return true;
@@ -158,6 +158,7 @@ void sink_constants(Graph& graph, OpId chunk) {
   }
 }
 
+/// One graph: operands, then regions, then results, because a region's results are judged by its own memory.
 void lay_out_memory(Module& module, Graph& graph, const Op* owner) {
   copy_stored_operands(module, graph);
   if (owner && owner->kind == OpKind::Chunk) copy_moved_inputs(graph);

@@ -1,3 +1,8 @@
+// Merging of groups with an order that is kept up to date (D. Pearce and P. Kelly, "A dynamic topological sort
+// algorithm for directed acyclic graphs", 2006): a merge walks only what lies between the two groups in that
+// order.
+//
+//   order  a x b, edges a -> x, x -> b:  merging a and b is refused;   without x -> b: order becomes {a b} x
 #include "passes/fusion/quotient.h"
 
 #include <algorithm>
@@ -50,6 +55,7 @@ bool Quotient::reaches(int from, int to, std::vector<int>& forward) {
   return false;
 }
 
+/// Groups from which `to` can be reached, as far as they stand behind position `lowest` in the order.
 void Quotient::reaching(int to, int lowest, std::vector<int>& backward) {
   ++round_;
   std::vector<int> left{to};

@@ -15,7 +15,7 @@ class Quotient {
   void add_edge(int from, int to);
   /// Joins the groups of two nodes unless that made a cycle through other groups. Equal groups are joined already.
   bool merge(int a, int b);
-  /// The group of a node: one of its nodes.
+  /// The group of a node, as one of its nodes.
   int group(int node) const;
 
  private:

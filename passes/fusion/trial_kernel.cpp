@@ -1,3 +1,4 @@
+// Builds a kernel that fusion only considers, so that the rules of strategies can judge it before it exists.
 #include "passes/fusion/trial_kernel.h"
 
 #include <set>
@@ -30,6 +31,7 @@ class BodyCopy {
   Graph take() { return std::move(body_); }
 
  private:
+  /// True for ops that the kernel computes for itself while loading.
   bool comes_along(OpId id) const {
     const Op& op = graph_.op(id);
     if (in_memory_(id)) return false;
@@ -46,6 +48,7 @@ class BodyCopy {
     for (ValueId v : graph_.op(id).inputs) load(v);
   }
 
+  /// Copies what comes along for a value, operands first.
   void bring(ValueId value) {
     const OpId id = graph_.producer(value);
     if (values_.contains(value) || members_.contains(id)) return;

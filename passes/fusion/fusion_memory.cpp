@@ -1,0 +1,105 @@
+// Walks backwards from each reader that is no kernel through views to the value that must lie in memory.
+#include "passes/fusion/fusion_memory.h"
+
+#include "ir/op_def.h"
+#include "passes/fusion/kernel_values.h"
+
+namespace weftc {
+
+namespace {
+
+/// How something that is no kernel reads a value.
+struct MemoryReader {
+  bool takes_constants = false;  // it can read a constant where constants lie, among the weights
+  bool needs_own = false;        // it is the result of a region, which needs a buffer of its own
+  bool sends_on = false;         // it is a Transfer or a result: it needs memory that its stage wrote, while the result
+                                 // of a Transfer is memory that another stage writes
+};
+
+class MemoryDecider {
+ public:
+  MemoryDecider(const Graph& graph, const std::vector<OpId>& order, bool region)
+      : graph_(graph), order_(order), region_(region) {
+    out_.stored.assign(graph.op_capacity(), false);
+    out_.alias.assign(graph.op_capacity(), false);
+    out_.node_of.assign(graph.op_capacity(), -1);
+  }
+
+  FusionMemory run() {
+    store_operands();
+    for (const Graph::Output& output : graph_.outputs()) store(output.value, {false, region_, true});
+    store_counts();
+    number_nodes();
+    return std::move(out_);
+  }
+
+ private:
+  /// Collectives and regions are no kernels. Scans, scatters and all gathers but Gather become kernels alone, whose
+  /// loops index their operands in memory instead of evaluating them element by element, so these are stored as well.
+  void store_operands() {
+    for (OpId id : order_) {
+      const Op& op = graph_.op(id);
+      const Category c = category(op);
+      const bool loads_only = c == Category::Scan || (c == Category::Index && op.kind != OpKind::Gather);
+      if (c != Category::Collective && c != Category::Region && !loads_only) continue;
+      for (size_t i = 0; i < op.inputs.size(); ++i)
+        store(op.inputs[i], {reads_weights(op, i), false, op.kind == OpKind::Transfer});
+    }
+  }
+
+  /// The run-time length of a dim is read from memory, as a parameter of each kernel that stops there.
+  void store_counts() {
+    for (OpId id : order_)
+      for (ValueId v : graph_.op(id).outputs)
+        for (const Extent& e : graph_.type(v).shape)
+          if (e.count) store(e.count, {});
+  }
+
+  void number_nodes() {
+    for (OpId id : order_) {
+      const Op& op = graph_.op(id);
+      const bool source = op.kind == OpKind::Input || op.kind == OpKind::Constant || op.kind == OpKind::ExtentOf;
+      const bool recomputed = is_load_view(op) || op.kind == OpKind::Iota;
+      if (!source && (!recomputed || out_.stored[id.index])) out_.node_of[id.index] = out_.nodes++;
+    }
+  }
+
+  /// Stores `value`. Where it is a Reshape that can be an alias, its operand must lie in memory instead, so the walk
+  /// goes on there. Any other view ends the walk: a kernel copies it.
+  void store(ValueId value, MemoryReader reader) {
+    while (value) {
+      const OpId id = graph_.producer(value);
+      const Op& op = graph_.op(id);
+      if (!is_load_view(op) && op.kind != OpKind::Iota) return;  // a kernel or a source has memory anyway
+      const bool known = out_.stored[id.index];
+      out_.stored[id.index] = true;
+      if (op.kind != OpKind::Reshape) return;
+      if (known && !out_.alias[id.index]) return;  // an earlier reader needs a copy, and this one can read the copy
+      out_.alias[id.index] = can_alias(op.inputs[0], reader);
+      if (!out_.alias[id.index]) return;
+      value = op.inputs[0];
+    }
+  }
+
+  /// True if the reader may get the memory of `operand` itself. It may not where that memory belongs to someone else:
+  /// the caller of a region, another reader of a region's result, the sending stage of a Transfer.
+  bool can_alias(ValueId operand, MemoryReader reader) const {
+    const OpKind base = graph_.producer_op(operand).kind;
+    const bool shared = reader.needs_own && graph_.value(operand).uses.size() > 1;
+    const bool lent = (region_ && (base == OpKind::Input || shared)) || (reader.sends_on && base == OpKind::Transfer);
+    return reader.takes_constants || (base != OpKind::Constant && !lent);
+  }
+
+  const Graph& graph_;
+  const std::vector<OpId>& order_;
+  const bool region_;
+  FusionMemory out_;
+};
+
+}  // namespace
+
+FusionMemory decide_memory(const Graph& graph, const std::vector<OpId>& order, bool region) {
+  return MemoryDecider(graph, order, region).run();
+}
+
+}  // namespace weftc

@@ -1,0 +1,68 @@
+// Writes the steps of a Plan: what is shared by the writing of single steps (plan_steps) and of steps that hold others
+// (plan_regions), which call each other.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/op_def.h"
+#include "passes/plan/plan_parts.h"
+
+namespace weftc {
+
+/// Where the values of one graph lie while its steps are written. Each region has a scope of its own.
+struct StepScope {
+  const Graph& graph;
+  std::vector<ValueMemory> held;  // by value index
+  std::vector<Step>* steps;       // where the next step goes
+  bool staged = false;            // the body of a pipeline: each stage has a block of steps
+
+  StepScope(const Graph& g, std::vector<Step>& s) : graph(g), held(g.value_capacity()), steps(&s) {}
+  ValueMemory& operator[](ValueId v) { return held[v.index]; }
+};
+
+class StepWriter {
+ public:
+  explicit StepWriter(PlanDraft& draft) : p_(draft), module_(draft.module) {}
+
+  /// Writes blocks, ports and steps of the draft's Module into its Plan.
+  void run();
+
+ private:
+  using Scope = StepScope;
+
+  void make_blocks();
+  int stage_of(const Graph& graph, const Op& op) const;
+  Block& block_of(const Graph& graph, const Op& op);
+  BufferId new_buffer(const std::string& name, const TensorType& type, const Mesh& mesh, PlaceId place);
+  Buffer& buffer(BufferId id) { return p_.plan.buffers[id.index]; }
+  BufferId result_buffer(Scope& scope, ValueId v);
+
+  Access access(BufferId id, bool write, const TensorType& type, const std::vector<int>& whole, const Mesh& mesh);
+  Step new_step(const Op& op) const;
+  void write(Scope& scope);
+  void write_op(Scope& scope, const Op& op);
+  void write_input(Scope& scope, const Op& op);
+  void write_alias(Scope& scope, const Op& op);
+  void write_launch(Scope& scope, const Op& op);
+  void add_exchanged_part(Access& made, const Kernel& kernel, size_t parameter) const;
+  void write_collective(Scope& scope, const Op& op);
+  void write_transfer(Scope& scope, const Op& op);
+  void add_copy(Scope& scope, const Op& op, const std::string& name, BufferId from, BufferId to,
+                bool accumulate = false);
+  void add_output(Scope& scope, const Graph::Output& output);
+
+  // In plan_regions.cpp: steps that hold others.
+  void write_chunk(Scope& scope, const Op& op);
+  void write_if(Scope& scope, const Op& op);
+  void write_loop(Scope& scope, const Op& op);
+  void bind_loop_values(Scope& scope, Scope& body, const Op& op, LoopStep& loop, Step& step, size_t carried);
+  void close_trip(Scope& body, const Op& op, const LoopStep& loop, size_t carried);
+
+  PlanDraft& p_;
+  const Module& module_;
+};
+
+/// The place of a value's buffer: the first one, where the value has none.
+PlaceId memory_place(const Graph& graph, ValueId v);
+
+}  // namespace weftc

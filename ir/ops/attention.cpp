@@ -1,4 +1,12 @@
-// Attention (opset 23 and later): softmax(q k^T scale + bias) v over heads, also with fewer key heads than query heads.
+// Attention (ONNX Attention-23): softmax(q k^T * scale + bias) v for each head, also with fewer key heads than
+// query heads (grouped queries). It is composite: products and a Softmax come out, so that layouts by heads,
+// fusion and kernels of products apply as they do to attention that an exporter wrote out.
+//
+//   Attention(Q, K, V, mask)
+//     ->  s = MatMul(Q * sqrt(scale), Transpose(K * sqrt(scale)));  p = Softmax(s + mask);  y = MatMul(p, V)
+//
+// Shapes: Q [batch, heads, queries, size], or "flat" [batch, queries, heads * size] with the counts of heads in
+// attributes; the past keys and values [batch, heads, past, size] stand in front of the new ones.
 #include <cmath>
 
 #include "ir/ops/composite.h"
@@ -7,17 +15,21 @@ namespace weftc {
 
 namespace {
 
-// Operands.
+// Operands by number, as ONNX lists them.
 constexpr int kQuery = 0, kKey = 1, kValue = 2, kMask = 3, kPastKey = 4, kPastValue = 5, kFilled = 6;
 
-/// Extents of one attention.
+/// The extents of one attention, whichever of the two spellings of shapes the model has.
 struct Heads {
   bool is_flat;
   int64_t batch, queries, keys, past, query_heads, key_heads, size, value_size;
 
+  /// Keys in all: those of the cache and the new ones.
   int64_t total() const { return past + keys; }
 };
 
+/// Reads the extents from operands and attributes; nothing after reporting that they do not fit. Each key head
+/// serves query_heads / key_heads query heads, so that this must be an integer (1: plain attention;
+/// query_heads: multi-query).
 std::optional<Heads> heads_of(const OpView& op) {
   const Dims q = op.dims(kQuery), k = op.dims(kKey), v = op.dims(kValue);
   Heads h{q.size() == 3, q[0], q[q.size() - 2], k[k.size() - 2], 0, 0, 0, 0, 0};
@@ -34,6 +46,8 @@ std::optional<Heads> heads_of(const OpView& op) {
   return h;
 }
 
+/// Results: y in the spelling of Q, then the keys and values in all (present_key, present_value, always [batch,
+/// heads, total, size]) and the scores [batch, heads, queries, total] that qk_matmul_output_mode asks for.
 bool infer_attention(const OpView& op, std::vector<TensorType>& results) {
   if (!is_real_operand(op, kQuery) || !has_ndim(op, kQuery, 3, 4)) return false;
   for (int i = 0; i < op.inputs(); ++i)
@@ -83,6 +97,7 @@ class Attention {
  private:
   bool has(int input) const { return input < static_cast<int>(inputs_.size()) && inputs_[input]; }
 
+  /// The operand as [batch, heads, length, size]: a flat one is split and transposed.
   ValueId by_heads(int input, int64_t heads, int64_t size) {
     const ValueId x = inputs_[input];
     if (!h_.is_flat) return x;
@@ -90,6 +105,7 @@ class Attention {
     return build_.transpose(build_.reshape(x, {dims[0], dims[1], heads, size}), {0, 2, 1, 3});
   }
 
+  /// The new keys or values behind those of the cache, if the model has one.
   ValueId cached(ValueId x, int past) {
     return has(past) ? build_.op(OpKind::Concat, {inputs_[past], x}, {{"axis", int64_t{2}}}) : x;
   }
@@ -104,12 +120,17 @@ class Attention {
     return build_.reshape(wide, {h_.batch, h_.query_heads, h_.total(), size});
   }
 
+  /// The indices 0 .. count - 1 as a column (axis 0) or a row (axis 1), to be compared with each other by
+  /// broadcasting.
   ValueId positions(int64_t axis, int64_t count) {
     return build_.op(OpKind::Iota, {}, {{"axis", axis}, {"shape", axis ? Dims{1, count} : Dims{count, 1}}});
   }
+  /// Adds a condition that a (query, key) pair has to meet.
   void allow(ValueId where) { allowed_ = allowed_ ? build_.op(OpKind::And, {allowed_, where}) : where; }
 
-  /// Causal and window limits: query i stands at position i + the keys before it.
+  /// Adds the limits of is_causal and of the window of positions. Query i stands at position i plus the number
+  /// of keys before it: those of the cache, or, with a buffer that is filled in part (nonpad_kv_seqlen), its
+  /// filled length less the queries.
   void limit_by_position() {
     const bool causal = int_of(op_.op(), "is_causal");
     const int64_t left = int_of(op_.op(), "left_window_size"), right = int_of(op_.op(), "right_window_size");
@@ -128,7 +149,7 @@ class Attention {
     if (right >= 0) allow(build_.op(OpKind::LessOrEqual, {key, shifted(right)}));
   }
 
-  /// The mask as given, missing keys at the end masked.
+  /// The mask as given. ONNX lets it be shorter than the keys: the missing ones at the end are masked.
   ValueId full_mask() {
     ValueId mask = inputs_[kMask];
     const TensorType type = build_.type(mask);
@@ -140,7 +161,8 @@ class Attention {
     return build_.op(OpKind::Pad, {mask}, {{"pads", pads}, {"value", fill}});
   }
 
-  /// What is added to the scores: the mask, and -infinity where something forbids a key; none without any.
+  /// The value that is added to the scores: the mask, with -infinity where a condition forbids the key. No
+  /// value if the model has neither a mask nor a limit. A boolean mask is a condition like any other.
   ValueId make_bias() {
     ValueId mask = has(kMask) ? full_mask() : ValueId{};
     if (mask && build_.type(mask).dtype == DType::Bool) {
@@ -158,7 +180,9 @@ class Attention {
                      {allowed_, zero, build_.constant(Tensor::scalar(dtype_, reduce_identity(ReduceOp::Max)))});
   }
 
-  /// A query that may see no key gets zeros.
+  /// The weights. Softmax of a row of -infinities is NaN, but ONNX gives zeros to a query that may see no key:
+  /// a Where puts them there. Only a mask or a filled length is looked at for that; limits of position leave
+  /// each query a key.
   ValueId softmax(ValueId scores, ValueId bias) {
     DType precision = dtype_;
     if (op_.op().has("softmax_precision"))

@@ -1,5 +1,10 @@
 // Normalisations that treat dimension 1 as channels: BatchNormalization (inference), InstanceNormalization,
-// GroupNormalization, LRN, MeanVarianceNormalization, LpNormalization.
+// GroupNormalization, LRN, MeanVarianceNormalization, LpNormalization. All are composite: reductions and
+// pointwise ops come out, which fusion joins into one kernel over rows. A BatchNormalization of constants
+// never gets here: rules of simplify have made it part of a convolution's weights, or a factor and a shift.
+//
+//   BatchNormalization(x, scale, bias, mean, variance)  ->  x * s + t     s, t: vectors over the channels
+//   InstanceNormalization(x, scale, bias)               ->  (x - mean(x)) / sqrt(var(x) + epsilon) * scale + bias
 #include <cmath>
 
 #include "ir/ops/composite.h"
@@ -26,6 +31,9 @@ bool are_vectors(const OpView& op, int first, int last, int64_t length) {
   return true;
 }
 
+/// BatchNormalization-7: with spatial = 0 there is a statistic for each element, with training_mode = 1 (since
+/// 14) the op would update the running statistics; neither occurs in inference. Older opsets declare up to five
+/// outputs.
 bool infer_batch_normalization(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 2)) return false;
   if (int_of(op.op(), "training_mode") || !int_of(op.op(), "spatial"))
@@ -48,6 +56,7 @@ std::vector<ValueId> decompose_batch_normalization(Builder& build, const OpView&
   return {add(build, scaled, over_channels(build, build.cast(shift, dtype), ndim))};
 }
 
+/// Inference of ops that keep the type of their floating operand [N, C, spatial dims].
 bool infer_scaled(const OpView& op, std::vector<TensorType>& results) {
   return has_ndim(op, 0, 3) && is_fixed(op, 0) && is_real_operand(op, 0) && infer_same(op, results);
 }
@@ -63,6 +72,7 @@ ValueId standardize(Builder& build, ValueId x, const std::vector<int64_t>& axes,
   return divide(build, deviation, build.op(OpKind::Sqrt, {with_scalar(build, OpKind::Add, variance, epsilon)}));
 }
 
+/// Statistics over the spatial dims of each channel of each sample, then a factor and a shift for each channel.
 std::vector<ValueId> decompose_instance_normalization(Builder& build, const OpView& op) {
   const std::vector<ValueId> in = op.op().inputs;
   const int ndim = op.type(0).ndim();
@@ -70,6 +80,7 @@ std::vector<ValueId> decompose_instance_normalization(Builder& build, const OpVi
   return {add(build, multiply(build, x, over_channels(build, in[1], ndim)), over_channels(build, in[2], ndim))};
 }
 
+/// GroupNormalization-18 has a factor for each group, GroupNormalization-21 one for each channel.
 bool import_group_normalization(Graph& graph, OpId id, int opset, const OpView&) {
   graph.edit(id).set("per_group", int64_t{opset < 21});
   return true;
@@ -84,6 +95,9 @@ bool infer_group_normalization(const OpView& op, std::vector<TensorType>& result
   return are_vectors(op, 1, 2, scales);
 }
 
+/// Views [N, C, ...] as [N, groups, elements of a group] and normalises the last dim, in float for 16-bit
+/// operands (stash_type). Factors apply in the grouped shape if there is one for each group, else in the
+/// operand's.
 std::vector<ValueId> decompose_group_normalization(Builder& build, const OpView& op) {
   const std::vector<ValueId> in = op.op().inputs;
   const Dims dims = op.dims(0);
@@ -122,6 +136,8 @@ bool infer_mean_variance(const OpView& op, std::vector<TensorType>& results) {
   return is_real_operand(op, 0) && op.axes("axes", op.type(0).ndim()) && infer_same(op, results);
 }
 
+/// (x - mean) / (sqrt(variance) + 1e-9): the constant stands behind the root, as in ONNX's function body of the
+/// op.
 std::vector<ValueId> decompose_mean_variance(Builder& build, const OpView& op) {
   const std::vector<int64_t> axes = *op.axes("axes", op.type(0).ndim());
   const ValueId x = op.op().inputs[0];
@@ -136,6 +152,7 @@ bool infer_lp(const OpView& op, std::vector<TensorType>& results) {
   return is_real_operand(op, 0) && op.axis("axis", op.type(0).ndim()) && infer_same(op, results);
 }
 
+/// x / norm(x) along the axis; a vector of zeros stays zeros, because its norm is replaced by 1.
 std::vector<ValueId> decompose_lp(Builder& build, const OpView& op) {
   const ValueId x = op.op().inputs[0];
   const std::vector<int64_t> axes{from_front(int_of(op.op(), "axis"), op.type(0).ndim())};

@@ -10,6 +10,7 @@ namespace weftc {
 
 namespace {
 
+/// Reports a reduction that no collective knows. "avg" is for floats only: it becomes a sum and a factor.
 bool check_reduce(const OpView& op) {
   const std::string& reduce = text_of(op.op(), "reduce");
   if (reduce == "avg") {
@@ -32,10 +33,12 @@ bool infer_each(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// Any number of operands: ONNX Runtime's training ops reduce all gradients in one op.
 bool infer_all_reduce(const OpView& op, std::vector<TensorType>& results) {
   return check_reduce(op) && infer_each(op, results);
 }
 
+/// Broadcast and Reduce: `root` is an index in the group, not a rank of the world.
 bool infer_rooted(const OpView& op, std::vector<TensorType>& results) {
   if (int_of(op.op(), "root") < 0)
     return op.fail("collective-root", "'root' is {}, expected a rank of the group, 0 or more", int_of(op.op(), "root"));
@@ -53,6 +56,8 @@ std::optional<int64_t> cut_axis(const OpView& op, const char* attr) {
   return {};
 }
 
+/// A model's collective along a dimension needs to know how many ranks join, because that decides its result's
+/// shape.
 bool check_group(const OpView& op) {
   const int64_t ranks = op.op().integer("group_size");
   if (ranks < 1 || ranks > (1 << 20))
@@ -62,6 +67,8 @@ bool check_group(const OpView& op) {
   return true;
 }
 
+/// From a model: the extents of all ranks behind each other. From the compiler (no `axis`): the global shape
+/// stays.
 bool infer_all_gather(const OpView& op, std::vector<TensorType>& results) {
   if (!op.op().has("axis")) return infer_same(op, results);
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
@@ -70,6 +77,7 @@ bool infer_all_gather(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// From a model: a rank's part of the reduced dimension. From the compiler (no `axis`): the global shape stays.
 bool infer_reduce_scatter(const OpView& op, std::vector<TensorType>& results) {
   if (!check_reduce(op)) return false;
   if (!op.op().has("axis")) return infer_same(op, results);
@@ -80,6 +88,7 @@ bool infer_reduce_scatter(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// From a model: shorter along the dimension that is cut, longer along the one that is joined.
 bool infer_all_to_all(const OpView& op, std::vector<TensorType>& results) {
   if (!op.op().has("split_axis")) return infer_same(op, results);
   if (!check_group(op)) return false;
@@ -90,6 +99,7 @@ bool infer_all_to_all(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// Makes the axes of a model's collectives non-negative.
 void canonical_axes(Op& op, const OpView& view) {
   fill_defaults(op);
   for (const char* attr : {"axis", "split_axis", "concat_axis"})
@@ -114,6 +124,7 @@ bool import_along(Graph& graph, OpId id, int, const OpView& view) {
   return true;
 }
 
+/// A model's Broadcast or Reduce: the default root is 0.
 bool import_rooted(Graph& graph, OpId id, int, const OpView& view) {
   if (!is_without_positions(view)) return false;
   Op& op = graph.edit(id);
@@ -135,6 +146,7 @@ const char* axis_of_group(int64_t type) {
   }
 }
 
+/// ONNX Runtime's training ops name their group by a number; bind-collectives wants the name of a mesh axis.
 bool import_group_type(Graph& graph, OpId id, int, const OpView& view) {
   if (!is_without_positions(view)) return false;
   Op& op = graph.edit(id);

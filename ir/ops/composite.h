@@ -1,15 +1,18 @@
-// Expressions that several decompositions build.
+// Expressions that several decompositions build: they add ops with inferred types to the graph and return the
+// results.
 #pragma once
 #include "ir/ops/record.h"
 
 namespace weftc {
 
-/// Sum times 1/count; a run-time length divides.
+/// The mean of x over `axes`: a sum times 1/count, which is known at compile time, or divided by the product of
+/// run-time lengths. Integers are divided.
 ValueId mean(Builder& build, ValueId x, const std::vector<int64_t>& axes, bool keepdims);
-/// log(sum(exp(x))) over `axes`, kept, without overflow.
+/// log(sum(exp(x))) over `axes`, which keep extent 1. The maximum is subtracted first, so that no exponential
+/// overflows.
 ValueId log_sum_exp(Builder& build, ValueId x, const std::vector<int64_t>& axes);
 
-/// op(x, y) with one operand a scalar of the other's dtype.
+/// op(x, y) where y becomes a constant scalar of x's dtype.
 inline ValueId with_scalar(Builder& build, OpKind kind, ValueId x, double y) {
   return build.op(kind, {x, build.scalar(x, y)});
 }

@@ -1,4 +1,9 @@
-// Composite ops without a loop of their own: Gelu and relatives, Clip, CastLike, Dropout, Trilu, OneHot.
+// Composite ops that compute element by element: Gelu and its relatives, Clip, CastLike, Dropout, Trilu,
+// OneHot. They become chains of primitives, which fusion puts into one loop again:
+//
+//   Gelu(x)          ->  x * 0.5 * (Erf(x * sqrt(1/2)) + 1)
+//   Clip(x, lo, hi)  ->  Min(Max(x, lo), hi)
+//   Trilu(x, k)      ->  Where(column >= row + k, x, 0), with index patterns (Iota) that take no memory
 #include <cmath>
 
 #include "ir/ops/composite.h"
@@ -34,15 +39,18 @@ std::vector<ValueId> decompose_gelu(Builder& build, const OpView& op) {
   return {text_of(op.op(), "approximate") == "tanh" ? tanh_gelu(build, x) : exact_gelu(build, x)};
 }
 
+/// The Gelu variants of com.microsoft: x, and for some a bias that is broadcast to it.
 bool infer_biased(const OpView& op, std::vector<TensorType>& results) {
   return is_real_operand(op, 0) && infer_broadcast(op, results);
 }
 
+/// x plus the bias, where the op has one.
 ValueId biased(Builder& build, const OpView& op) {
   const std::vector<ValueId> in = op.op().inputs;
   return in.size() > 1 && in[1] ? add(build, in[0], in[1]) : in[0];
 }
 
+/// QuickGelu of com.microsoft: x * sigmoid(alpha * x).
 std::vector<ValueId> decompose_quick_gelu(Builder& build, const OpView& op) {
   const ValueId x = op.op().inputs[0];
   const double alpha = real_of(op.op(), "alpha");
@@ -55,7 +63,8 @@ bool infer_clip(const OpView& op, std::vector<TensorType>& results) {
   return same_dtypes(op) && infer_same(op, results);
 }
 
-/// Bounds are operands, or attributes before opset 11.
+/// Bounds are operands since Clip-11 and attributes before. Where low exceeds high the result is high
+/// (Clip-13), hence Min comes last.
 std::vector<ValueId> decompose_clip(Builder& build, const OpView& op) {
   const Op& clip = op.op();
   const ValueId x = clip.inputs[0];
@@ -77,6 +86,8 @@ std::vector<ValueId> decompose_cast_like(Builder& build, const OpView& op) {
   return {build.cast(op.op().inputs[0], op.type(1).dtype)};
 }
 
+/// Dropout-12: ratio and training_mode are operands that must be known; before, ratio was an attribute. A mask
+/// of random draws needs a shape that is known at compile time.
 bool infer_dropout(const OpView& op, std::vector<TensorType>& results) {
   if (!is_known(op, 1, "ratio", "ratio") || !is_known(op, 2, "training_mode", "mode")) return false;
   const double ratio = real_of(op.op(), "ratio");
@@ -87,6 +98,9 @@ bool infer_dropout(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// In inference x itself. In training the elements are kept whose draw is at least `ratio`, times 1 / (1 -
+/// ratio). The draw of an element depends on the node's index in the imported graph and on the element's global
+/// index, so that it is the same for every layout and chunking.
 std::vector<ValueId> decompose_dropout(Builder& build, const OpView& op) {
   const Op& dropout = op.op();
   const ValueId x = dropout.inputs[0];
@@ -121,6 +135,7 @@ std::vector<ValueId> decompose_trilu(Builder& build, const OpView& op) {
   return {build.op(OpKind::Where, {keep, x, build.scalar(x, 0)})};
 }
 
+/// OneHot-11: the depth makes the new dimension's extent, so it must be known at compile time.
 bool infer_one_hot(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "depth", "depth")) return false;
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim() + 1);

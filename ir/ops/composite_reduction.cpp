@@ -1,4 +1,8 @@
 // Reductions that are made of plain ones: means, norms, logarithms of sums, and the variadic Sum and Mean.
+//
+//   ReduceMean(x)       ->  ReduceSum(x) * (1 / count)       a factor known now: partial sums over ranks stay legal
+//   (L6) ReduceL2(x)         ->  Sqrt(ReduceSum(x * x)) ReduceLogSumExp(x)  ->  Log(ReduceSum(Exp(x - m))) + m,  m =
+//   ReduceMax(x): no exponential overflows
 #include "ir/ops/composite.h"
 #include "ir/ops/reduction.h"
 
@@ -36,7 +40,8 @@ ValueId log_sum_exp(Builder& build, ValueId x, const std::vector<int64_t>& axes)
 
 namespace {
 
-/// The canonical attributes and operand of a reduction.
+/// What the decompositions read: the operand and the canonical attributes of a reduction, and the dims of its
+/// result.
 struct Reduction {
   explicit Reduction(const OpView& op)
       : x(op.op().inputs[0]),
@@ -48,6 +53,7 @@ struct Reduction {
   bool keepdims;
   Dims result;
 
+  /// The sum of `of` over the op's own axes.
   ValueId sum(Builder& build, ValueId of) const { return build.reduce(OpKind::ReduceSum, of, axes, keepdims); }
 };
 
@@ -83,6 +89,8 @@ std::vector<ValueId> decompose_log_sum(Builder& build, const OpView& op) {
   return {build.cast(build.op(OpKind::Log, {sum}), dtype)};
 }
 
+/// The helper keeps the reduced dims, because the maximum is broadcast; they are dropped here if the op drops
+/// them.
 std::vector<ValueId> decompose_log_sum_exp(Builder& build, const OpView& op) {
   const Reduction r(op);
   const DType dtype = op.type(0).dtype;
@@ -91,6 +99,7 @@ std::vector<ValueId> decompose_log_sum_exp(Builder& build, const OpView& op) {
   return {build.cast(r.keepdims ? result : build.reshape(result, r.result), dtype)};
 }
 
+/// ReduceX-18: the axes are an optional operand, which must be known; before, they are an attribute.
 OpDef reduction(OpKind kind, const char* name, DecomposeFn decompose) {
   OpDef def;
   def.kind = kind;

@@ -1,4 +1,12 @@
-// ConvTranspose as a convolution: the input spread out by the strides, the window mirrored, its channels swapped.
+// ConvTranspose as a convolution: the input is spread out by the strides, the window mirrored, its channels
+// swapped.
+//
+//   ConvTranspose(x, w), stride 2, one spatial dim:
+//     x = a b c        spread:  a 0 b 0 c          padded by reach - 1 - before, behind so that `out` elements come out
+//     w[C, M/g, k]     mirrored: w[M, C/g, k-1-k']  then Conv(padded x, mirrored w) with stride 1
+//
+// The products with the inserted zeros are wasted: a ConvTranspose of stride s computes s times as much as
+// needed for each spatial dim. That is accepted, because one kernel of convolutions then serves both ops.
 #include <algorithm>
 
 #include "ir/ops/window.h"
@@ -7,7 +15,9 @@ namespace weftc {
 
 namespace {
 
-/// Output extents and pads; nothing after reporting.
+/// Window, output extents and pads; nothing after reporting. ConvTranspose-11: out = (in - 1) * stride + reach
+/// + output_padding - pads; with output_shape or SAME_* the pads follow from the extent asked for instead
+/// (SAME: in * stride).
 std::optional<Window> transposed_window(const OpView& op) {
   const Dims x = op.dims(0), w = op.dims(1);
   const size_t ndim = x.size() - 2;
@@ -46,6 +56,7 @@ std::optional<Window> transposed_window(const OpView& op) {
   return window;
 }
 
+/// x [N, C, spatial dims], w [C, M/group, window], bias [M]; y [N, M, out dims].
 bool infer_conv_transpose(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op) || !has_ndim(op, 0, 3) || !is_fixed(op, 0) || !is_fixed(op, 1)) return false;
   const Dims x = op.dims(0), w = op.dims(1);
@@ -99,6 +110,7 @@ ValueId mirrored(Builder& build, ValueId weights, int64_t group) {
   return build.op(OpKind::Slice, {swapped}, {{"ends", ends}, {"starts", starts}, {"steps", steps}});
 }
 
+/// Spreads, pads and mirrors, then a Conv of stride 1 whose pads are already in its operand.
 std::vector<ValueId> decompose_conv_transpose(Builder& build, const OpView& op) {
   const Op& conv = op.op();
   const Window window = *transposed_window(op);

@@ -1,11 +1,15 @@
-// Conv: N, C, spatial dims; weights M, C/group, window. A bias is added by an Add, so that a sliced channel sum stays
-// legal.
+// Conv (ONNX Conv-11): x [N, C, spatial dims], weights [M, C/group, window], y [N, M, out dims]. Two or more
+// spatial dimensions stay a primitive; one is viewed as two, so that kernels know planes and volumes only. A
+// bias is added by an Add, so that a sliced sum over channels stays legal (L4): fusion puts it into the
+// convolution's kernel again.
 #include "ir/ops/window.h"
 
 namespace weftc {
 
+/// The window's extents: what the weights have behind their two channel dims.
 static Dims kernel_of(const Dims& weights) { return Dims(weights.begin() + 2, weights.end()); }
 
+/// Each group of x's channels meets M / group filters; the filters tell how many channels a group has.
 static bool infer_conv(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op) || !has_ndim(op, 0, 3) || !is_fixed(op, 0) || !is_fixed(op, 1)) return false;
   const Dims x = op.dims(0), w = op.dims(1);
@@ -22,12 +26,15 @@ static bool infer_conv(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// Writes out kernel_shape, strides, dilations and pads, so that nobody after this reads auto_pad.
 static void canonical_conv(Op& op, const OpView& view) {
   canonical_window(op, *window_of(view, kernel_of(view.dims(1))));
 }
 
-/// Factors n, m, c, then whole spatial ones of input, weights and output. With one channel a group, m and c are one
-/// factor; other groups are whole on their channels.
+/// Factors: n (batch), m (filters), c (channels of the input, summed), then the spatial dims of input, weights
+/// and output, which are whole: a slice of an image would need a border of its neighbour's. With one channel a
+/// group (depthwise) m and c are one factor, which passes; other groups are whole on their channels, because a
+/// slice could cut a group.
 static FactorRule factors_conv(const OpView& op) {
   const Dims x = op.dims(0), w = op.dims(1), y = op.result_type(0).dims();
   const bool grouped = w[1] != x[1], depthwise = grouped && w[1] == 1 && w[0] == x[1];
@@ -92,6 +99,7 @@ static Attrs as_plane(const Op& op) {
   return attrs;
 }
 
+/// Takes the bias out, and gives a convolution of one spatial dim a second one.
 static std::vector<ValueId> decompose_conv(Builder& build, const OpView& op) {
   const Op& conv = op.op();
   const Dims x = op.dims(0), w = op.dims(1), y = op.result_type(0).dims();

@@ -6,6 +6,7 @@ namespace weftc {
 
 namespace {
 
+/// A value of `collective_operation`, and the collective that it means.
 struct Spelling {
   const char* name;
   OpKind kind;
@@ -53,6 +54,7 @@ Attrs attrs_for(OpKind kind, const Op& op) {
   return attrs;
 }
 
+/// Infers by the record of the collective that the op stands for, on a copy that has its kind and attributes.
 bool infer_dist_collective(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<OpKind> kind = operation_of(op.op());
   if (!kind)

@@ -1,4 +1,12 @@
-// Einsum of any number of operands: pairs are contracted from the left as Transpose, Reshape and MatMul.
+// Einsum of any number of operands (ONNX Einsum-12): pairs are contracted from the left, each as Transpose,
+// Reshape and one MatMul, so that the layout rules and kernels of products apply.
+//
+//   Einsum "bhqd,bhkd->bhqk" (q, k):  batch b h, left q, inner d, right k
+//     ->  MatMul(q [b, h, q, d], Transpose(k) [b, h, d, k])  ->  [b, h, q, k]
+//
+// A letter of two operands is `batch` if the output or a later operand has it, else `inner` (summed). A letter
+// of one operand that nobody else has is summed before the product. The order of contraction is the model's: no
+// search for a cheaper one.
 #include <algorithm>
 #include <map>
 
@@ -11,6 +19,7 @@ namespace {
 /// One letter a dimension. Dimensions of "..." get the letters '0', '1', ..., the last of them always being the same.
 using Labels = std::string;
 
+/// The parsed equation: one list of labels for each operand, and that of the result.
 struct Equation {
   std::vector<Labels> inputs;
   Labels output;
@@ -52,6 +61,8 @@ Labels implicit_output(const std::vector<Labels>& inputs) {
   return dots + output;
 }
 
+/// Parses `equation` against the operands' numbers of dims; nothing after reporting. A letter twice in one
+/// operand (a diagonal) is not supported.
 std::optional<Equation> parse(const OpView& op) {
   std::string text = text_of(op.op(), "equation");
   std::erase(text, ' ');
@@ -98,6 +109,8 @@ std::optional<std::map<char, Extent>> extents_of(const OpView& op, const Equatio
   return extents;
 }
 
+/// The extents of the output's letters, by those of the operands; a letter of extent 1 in one operand
+/// broadcasts.
 bool infer_einsum(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op)) return false;
   const std::optional<Equation> equation = parse(op);
@@ -114,6 +127,7 @@ bool infer_einsum(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// A value and the letter of each of its dims.
 struct Term {
   ValueId value;
   Labels labels;
@@ -139,6 +153,7 @@ class Contraction {
     return {build_.reduce(OpKind::ReduceSum, term.value, axes, false), rest};
   }
 
+  /// The term with its dims in the order of `order`, which has the same letters.
   Term transpose(const Term& term, const Labels& order) {
     if (order == term.labels) return term;
     std::vector<int64_t> perm;
@@ -163,6 +178,7 @@ class Contraction {
   }
 
  private:
+  /// A Reshape, or x itself where it has these dims already.
   ValueId reshape(ValueId x, const Dims& dims) { return build_.dims(x) == dims ? x : build_.reshape(x, dims); }
 
   /// Extent 1 against a longer one broadcasts: the letter belongs to the other term alone.
@@ -188,6 +204,7 @@ class Contraction {
     return reshape(term.value, shape);
   }
 
+  /// The dims of the product: those of `a` up to `first`, then those of `b` from `from` on.
   Dims joined(const Term& a, size_t first, const Term& b, size_t from) {
     const Dims left = build_.dims(a.value), right = build_.dims(b.value);
     Dims shape(left.begin(), left.begin() + first);
@@ -195,6 +212,8 @@ class Contraction {
     return shape;
   }
 
+  /// A product without inner letters: the operands are broadcast against each other and multiplied element by
+  /// element, which stays a pointwise op and needs no kernel of its own.
   ValueId outer(const Term& a, const Term& b, size_t batch, size_t left, size_t right) {
     Dims x = build_.dims(a.value), y = build_.dims(b.value);
     x.insert(x.end(), right, 1);

@@ -1,5 +1,8 @@
-// Gather, GatherElements, GatherND. Along a sliced dimension of the data each rank looks up what it holds and gives 0
-// elsewhere, so that the sum over the ranks is the value (L5); indices outside the tensor read 0 too.
+// Gather, GatherElements, GatherND: elements addressed by data. Along a sliced dimension of the data each rank
+// looks up what it holds and gives 0 elsewhere, so that the sum over the ranks is the value (L5); indices
+// outside the tensor read 0 too. This is how an embedding with a sliced vocabulary works:
+//
+//   w f32[8, d] sliced by rows over 2 ranks, index 5:   rank 0: 0 0 0 ..    rank 1: its row 1    sum = row 5 of w
 #include <algorithm>
 #include <utility>
 
@@ -30,6 +33,7 @@ bool integer_operand(const OpView& op, int input) {
                  dtype_name(op.type(input).dtype));
 }
 
+/// ONNX Gather: the data's dims with `axis` replaced by the dims of the indices.
 static bool infer_gather(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis || !integer_operand(op, 1)) return false;
@@ -41,7 +45,8 @@ static bool infer_gather(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Factors: the dims of the data, then those of the indices. The looked-up dim adds up over the ranks.
+/// Factors: the dims of the data, then those of the indices. The dim that is looked up is a reduce factor: a
+/// slice of it makes the result a partial sum.
 static FactorRule factors_gather(const OpView& op) {
   const int ndim = op.type(0).ndim(), indices = op.type(1).ndim();
   const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), ndim));
@@ -62,6 +67,7 @@ static FactorRule factors_gather(const OpView& op) {
   return rule;
 }
 
+/// The data seen as [outer, looked-up dim, inner]: rows of `inner` elements are copied.
 static void eval_gather(EvalContext& context) {
   const Tensor &x = context.in(0), &indices = context.in(1);
   const int axis = static_cast<int>(from_front(int_of(context.op, "axis"), static_cast<int64_t>(x.dims.size())));
@@ -90,6 +96,8 @@ const OpDef kGather{.kind = OpKind::Gather,
                     .linear = {{0}},
                     .eval = eval_gather};
 
+/// GatherElements-11: indices have the data's number of dims, and the result their shape; outside the axis an
+/// index stands for itself, so that extents there must not exceed the data's.
 static bool infer_gather_elements(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis || !integer_operand(op, 1)) return false;
@@ -156,6 +164,7 @@ static std::pair<int, int> tuple_dims(const Op& op, const Dims& indices) {
   return {static_cast<int>(int_of(op, "batch_dims")), static_cast<int>(indices.back())};
 }
 
+/// GatherND-12: the indices' dims without the tuple, then the data's dims that the tuple leaves.
 static bool infer_gather_nd(const OpView& op, std::vector<TensorType>& results) {
   if (!integer_operand(op, 1) || !has_ndim(op, 1, 1) || !has_ndim(op, 0, 1)) return false;
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
@@ -170,6 +179,8 @@ static bool infer_gather_nd(const OpView& op, std::vector<TensorType>& results) 
   return true;
 }
 
+/// Factors: the dims of the indices (batch dims are shared with the data, the tuple is whole), then the data's
+/// other dims: those that the tuple addresses are whole, those behind it pass.
 static FactorRule factors_gather_nd(const OpView& op) {
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
   const auto [batch, tuple] = tuple_dims(op.op(), bounds(indices));

@@ -1,4 +1,8 @@
-// Gemm and FusedMatMul: scaled matrix products of transposed operands.
+// Gemm (ONNX Gemm-13) and FusedMatMul (com.microsoft): scaled matrix products of transposed operands. Both
+// become plain products, so that layouts and kernels know one form; transpositions of weights cost nothing (the
+// packer resolves them).
+//
+//   Gemm(A, B, C, transB)  ->  Add(Mul(MatMul(A, Transpose(B)), alpha), Mul(C, beta))     factors of 1 are left out
 #include "ir/ops/composite.h"
 
 namespace weftc {
@@ -7,6 +11,8 @@ namespace {
 
 bool transposes(const Op& op, const char* attr) { return int_of(op, attr) != 0; }
 
+/// A and B are matrices (after transposition [m, k] and [k, n]); C is broadcast to [m, n] and must not make it
+/// larger.
 bool infer_gemm(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op) || !has_ndim(op, 0, 2, 2) || !has_ndim(op, 1, 2, 2)) return false;
   const bool a_turned = transposes(op.op(), "transA"), b_turned = transposes(op.op(), "transB");
@@ -25,10 +31,13 @@ bool infer_gemm(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// x * factor, or x.
 ValueId scaled(Builder& build, ValueId x, double factor) {
   return factor == 1 ? x : with_scalar(build, OpKind::Mul, x, factor);
 }
 
+/// The bias is an Add of its own, as L4 asks: a product with a sliced k is a partial sum, to which a bias must
+/// be added once.
 std::vector<ValueId> decompose_gemm(Builder& build, const OpView& op) {
   const Op& gemm = op.op();
   ValueId a = gemm.inputs[0], b = gemm.inputs[1];
@@ -40,12 +49,14 @@ std::vector<ValueId> decompose_gemm(Builder& build, const OpView& op) {
   return {c && beta != 0 ? add(build, product, scaled(build, c, beta)) : product};
 }
 
+/// The shape of a transposed matrix, behind leading dims.
 Shape swapped(const Shape& shape) {
   Shape result = shape;
   std::swap(result[result.size() - 1], result[result.size() - 2]);
   return result;
 }
 
+/// MatMul's rule on operands whose last two dims are swapped first.
 bool infer_fused_matmul(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op) || !has_ndim(op, 0, 2) || !has_ndim(op, 1, 2)) return false;
   if (transposes(op.op(), "transBatchA") || transposes(op.op(), "transBatchB"))
@@ -61,6 +72,7 @@ bool infer_fused_matmul(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// Swaps the last two dims.
 ValueId matrix_transpose(Builder& build, ValueId x) {
   std::vector<int64_t> perm = range_of(0, build.type(x).ndim());
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);

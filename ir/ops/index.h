@@ -1,4 +1,5 @@
-// What gather and scatter records share.
+// What the records of gathers and scatters share: indices are global, but a rank holds a slice of what they
+// address.
 #pragma once
 #include <unordered_map>
 
@@ -6,7 +7,9 @@
 
 namespace weftc {
 
-/// Where a rank holds the global indices of one dimension of an operand.
+/// Finds where a rank holds global indices of one dimension of an operand. With f32[8] sliced over two ranks,
+/// rank 1 holds indices 4 to 7 at positions 0 to 3: local(5) is 1 there and -1 on rank 0, and so is every index
+/// outside the tensor.
 class HeldIndices {
  public:
   HeldIndices(const EvalContext& context, int input, int dim);

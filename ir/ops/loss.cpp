@@ -1,10 +1,16 @@
-// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: N, C, further dims against class numbers of N, further dims.
+// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss (ONNX 13): scores [N, C, further dims] against class
+// numbers of shape [N, further dims]. The score of each target is picked by GatherElements, hence classes may
+// be sliced: the pick is then a masked look-up and a sum over ranks.
+//
+//   SoftmaxCrossEntropyLoss(x, t)  ->  l = LogSoftmax(x);  -mean(GatherElements(l, t))
 #include "ir/ops/composite.h"
 
 namespace weftc {
 
 namespace {
 
+/// A scalar, or with reduction "none" the targets' shape; result 1 (SoftmaxCrossEntropyLoss) is the
+/// log-probabilities.
 bool infer_loss(const OpView& op, std::vector<TensorType>& results) {
   const std::string& reduction = text_of(op.op(), "reduction");
   if (reduction != "none" && reduction != "mean" && reduction != "sum")
@@ -24,7 +30,8 @@ bool infer_loss(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The loss of log-probabilities. Ignored targets have the weight 0.
+/// The loss of log-probabilities. An ignored target gets class 0, which exists, and the weight 0. The mean
+/// divides by the sum of the weights, as ONNX has it.
 ValueId loss_of(Builder& build, const OpView& op, ValueId log_probabilities) {
   const Op& loss = op.op();
   const Dims dims = op.dims(1);
@@ -61,6 +68,7 @@ std::vector<ValueId> decompose_cross_entropy(Builder& build, const OpView& op) {
   return {loss_of(build, op, log_probabilities), log_probabilities};
 }
 
+/// The two records differ by what stands in front of the pick, and by the second result.
 OpDef loss(OpKind kind, const char* name, int outputs, DecomposeFn decompose) {
   OpDef def;
   def.kind = kind;

@@ -1,10 +1,15 @@
-// Matrix products with NumPy's broadcasting of the leading dimensions.
+// Matrix products with NumPy's broadcasting of the leading dimensions (ONNX MatMul-13): [.., m, k] x [.., k, n]
+// -> [.., m, n]. A vector is taken as a row (left) or a column (right) whose dim is dropped from the result;
+// the primitive form has matrices only, the others are reshaped. Layouts follow from the factors: with w sliced
+// by columns y is sliced, with w sliced by rows over k each rank's y is a partial sum.
 #include "ir/ops/record.h"
 
 namespace weftc {
 
+/// The dims in front of the matrix; none for a vector.
 static Shape batch_of(const Shape& shape) { return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2); }
 
+/// Extents are compared by their bounds; the result's batch dims keep run-time lengths.
 static bool infer_matmul(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 1) || !has_ndim(op, 1, 1) || !same_dtypes(op)) return false;
   const Shape &a = op.type(0).shape, &b = op.type(1).shape;
@@ -20,7 +25,8 @@ static bool infer_matmul(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Factors: the batch dims of the result, then m, n, k.
+/// Factors: the batch dims of the result, then m and n, which pass, then k, which is summed. A batch dim of
+/// extent 1 that is broadcast has no factor (-1). Shorter operands are aligned right.
 static FactorRule factors_matmul(const OpView& op) {
   const Shape& result = op.result_type(0).shape;
   FactorRule rule = pass_rule(result);
@@ -42,7 +48,7 @@ static FactorRule factors_matmul(const OpView& op) {
 }
 
 namespace {
-/// An operand as a matrix for each batch index.
+/// An operand as a matrix for each index of its batch dims; a vector is a matrix of one row or column.
 struct Matrices {
   const Tensor& tensor;
   Dims batch;
@@ -50,11 +56,14 @@ struct Matrices {
 };
 }  // namespace
 
+/// `is_left` decides what a vector is: a row on the left, a column on the right.
 static Matrices matrices(const Tensor& t, bool is_left) {
   if (t.dims.size() == 1) return {t, {}, is_left ? 1 : t.dims[0], is_left ? t.dims[0] : 1};
   return {t, Dims(t.dims.begin(), t.dims.end() - 2), t.dims[t.dims.size() - 2], t.dims.back()};
 }
 
+/// One product of matrices that begin at a_at and b_at, written at `at`. Integers wrap as in C's unsigned
+/// arithmetic.
 static void multiply(const Matrices& a, int64_t a_at, const Matrices& b, int64_t b_at, Tensor& result, int64_t at) {
   const bool real = result.is_real();
   for (int64_t m = 0; m < a.rows; ++m)
@@ -89,7 +98,7 @@ static void eval_matmul(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// Vectors become matrices of one row or column.
+/// Vectors become matrices of one row or column, and the product loses that dim again.
 static std::vector<ValueId> decompose_matmul(Builder& build, const OpView& op) {
   ValueId a = op.op().inputs[0], b = op.op().inputs[1];
   const Dims a_dims = op.dims(0), b_dims = op.dims(1), result = op.result_type(0).dims();

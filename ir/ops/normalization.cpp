@@ -1,10 +1,15 @@
-// Normalisations over trailing dimensions (LayerNormalization, RMSNormalization and what ONNX Runtime adds to them).
+// Normalisations over trailing dimensions: LayerNormalization (ONNX 17), RMSNormalization (23) and what ONNX
+// Runtime adds to them (Skip..., Simplified...). They become means and pointwise ops over rows, which
+// grow-reduction makes one kernel:
+//
+//   LayerNormalization(x, s, b)  ->  d = x - mean(x);  d * (1 / sqrt(mean(d * d) + epsilon)) * s + b
 #include "ir/ops/composite.h"
 
 namespace weftc {
 
 namespace {
 
+/// The normalised operand, and the statistics that are results of the op: the mean is absent without centering.
 struct Normalized {
   ValueId value, mean, inverse_deviation;
 };
@@ -19,7 +24,8 @@ Normalized normalize(Builder& build, ValueId x, const std::vector<int64_t>& axes
   return {multiply(build, deviation, inverse), center, inverse};
 }
 
-/// The type that the statistics are computed in: f32 for 16-bit operands unless stash_type asks for another one.
+/// The type that the statistics are computed in: f32 for 16-bit operands unless stash_type asks for another
+/// one, f64 for f64. Sums of squares in 16 bits would overflow.
 DType stash_dtype(const OpView& op) {
   const DType dtype = op.type(0).dtype;
   if (!op.op().has("stash_type")) return dtype == DType::F64 ? DType::F64 : DType::F32;
@@ -39,6 +45,7 @@ bool fits_operand(const OpView& op, int first) {
   return true;
 }
 
+/// The result, then mean and inverse deviation, whose normalised dims have extent 1.
 bool infer_normalization(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis || !is_real_operand(op, 0) || !fits_operand(op, 1)) return false;
@@ -48,11 +55,13 @@ bool infer_normalization(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// The dims from `axis` on, which are normalised together.
 std::vector<int64_t> trailing_axes(const OpView& op) {
   const int64_t ndim = op.type(0).ndim();
   return range_of(from_front(int_of(op.op(), "axis"), ndim), ndim);
 }
 
+/// Statistics in the stash type; factor and bias in the operand's, as LayerNormalization-17 has it.
 std::vector<ValueId> decompose_layer_normalization(Builder& build, const OpView& op) {
   const DType dtype = op.type(0).dtype, stash = stash_dtype(op);
   const std::vector<ValueId> inputs = op.op().inputs;
@@ -64,7 +73,8 @@ std::vector<ValueId> decompose_layer_normalization(Builder& build, const OpView&
   return {result, n.mean, n.inverse_deviation};
 }
 
-/// Root mean square: output 1 of the older spelling is the inverse deviation.
+/// Division by the root mean square. SimplifiedLayerNormalization, the older spelling, has the inverse
+/// deviation as its second result.
 std::vector<ValueId> decompose_rms_normalization(Builder& build, const OpView& op) {
   const DType dtype = op.type(0).dtype, stash = stash_dtype(op);
   const std::vector<ValueId> inputs = op.op().inputs;
@@ -101,6 +111,7 @@ bool infer_skip(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// The residual sum first (it is result 3, for the next layer's skip), then the normalisation of it.
 std::vector<ValueId> decompose_skip(Builder& build, const OpView& op, bool centered) {
   const DType dtype = op.type(0).dtype, stash = stash_dtype(op);
   const std::vector<ValueId> inputs = op.op().inputs;
@@ -115,6 +126,7 @@ std::vector<ValueId> decompose_skip(Builder& build, const OpView& op, bool cente
   return {result, n.mean, n.inverse_deviation, sum};
 }
 
+/// com.microsoft's SkipLayerNormalization and its variant without centering, which has no beta.
 OpDef skip_normalization(OpKind kind, const char* name, int inputs, DecomposeFn decompose) {
   OpDef def;
   def.kind = kind;

@@ -1,5 +1,10 @@
-// The pointwise ops: one row each. A row gives the expression twice, as text for the backends and as a function for the
-// reference; `x` are the operands, `op` the op.
+// The pointwise ops: one row each. A row gives the expression twice, as text for the backends and as a function
+// for the reference; `x` are the operands, `op` the op. Type inference, factor rule, evaluation and lowering
+// follow from the category, so that a new op is one row here, one line in ops.def and one row of tests
+// (README.md).
+//
+//   kNeg = unary({OpKind::Neg, "Neg", "-($0)", REAL(-x[0]), nullptr, WHOLE(int_subtract(0, x[0]))})
+//          arity    kind       name    kernel   reference    integers: text (null: as before), reference
 #include "ir/ops/pointwise.h"
 
 #include <cmath>
@@ -12,7 +17,7 @@ namespace weftc {
 
 namespace {
 
-/// What one row gives.
+/// What one row gives; ir/ops/README.md explains each field.
 struct Row {
   OpKind kind;
   const char* name;
@@ -40,6 +45,7 @@ OpDef pointwise(Row row, int inputs, InferFn infer) {
   return def;
 }
 
+/// The arities and rules of types: `compare` and `test` give bool, `logical` takes bool, `bits` takes integers.
 OpDef unary(Row row) { return pointwise(std::move(row), 1, infer_arithmetic); }
 OpDef binary(Row row) { return pointwise(std::move(row), 2, infer_arithmetic); }
 OpDef compare(Row row) { return pointwise(std::move(row), 2, infer_compare); }
@@ -47,6 +53,8 @@ OpDef test(Row row) { return pointwise(std::move(row), 1, infer_compare); }
 OpDef logical(Row row, int inputs) { return pointwise(std::move(row), inputs, infer_logical); }
 OpDef bits(Row row, int inputs) { return pointwise(std::move(row), inputs, infer_bits); }
 
+/// The next three set what a row does not say by default: the cost of an element (ScalarCost), and in which
+/// operands the op is linear (L6).
 OpDef moderate(OpDef def) {
   def.cost = ScalarCost::Moderate;
   return def;
@@ -69,6 +77,7 @@ std::vector<ValueId> chain(Builder& build, const OpView& op) {
   return {result};
 }
 
+/// Max and Min take any number of operands (ONNX Max-13); kernels know pairs.
 OpDef variadic(OpDef def) {
   def.inputs = {1, -1};
   def.decompose = chain;
@@ -76,6 +85,7 @@ OpDef variadic(OpDef def) {
   return def;
 }
 
+/// Elu, which Selu scales.
 double elu(double x, double alpha) { return x > 0 ? x : alpha * (std::exp(x) - 1); }
 
 /// The exponent where it is one number, known now, for which there is something cheaper than a power.
@@ -89,6 +99,7 @@ std::optional<double> simple_exponent(const OpView& op) {
   return simple ? std::optional(exponent) : std::nullopt;
 }
 
+/// A power by a simple exponent as products, a root or a reciprocal: std::pow is a library function.
 std::vector<ValueId> decompose_power(Builder& build, const OpView& op) {
   const double exponent = *simple_exponent(op);
   const ValueId x = op.op().inputs[0];
@@ -101,6 +112,7 @@ std::vector<ValueId> decompose_power(Builder& build, const OpView& op) {
 
 std::vector<ValueId> first_operand(Builder&, const OpView& op) { return {op.op().inputs[0]}; }
 
+/// Identity disappears: its readers read the operand.
 OpDef identity() {
   OpDef def = pointwise({OpKind::Identity, "Identity", "$0", REAL(x[0]), nullptr, WHOLE(x[0])}, 1, infer_same);
   def.linear = {{0}};
@@ -108,6 +120,7 @@ OpDef identity() {
   return def;
 }
 
+/// Pow-13: base and exponent may differ in dtype, the result has the base's.
 OpDef power() {
   OpDef def = pointwise({OpKind::Pow, "Pow", "std::pow($0, $T($1))", REAL(std::pow(x[0], x[1])), "weft::power($0, $1)",
                          WHOLE(int_power(x[0], x[1]))},
@@ -120,6 +133,8 @@ OpDef power() {
 
 bool import_cast(Graph& graph, OpId id, int, const OpView& view) { return import_dtype(graph, id, "to", view); }
 
+/// A cast between floating types is linear up to rounding; one to or from integers is not, so no partial sum
+/// passes it.
 OpDef cast() {
   OpDef def = pointwise({OpKind::Cast, "Cast", "weft::cast<$R>($0)"}, 1, infer_cast);
   def.attrs = {{"to", AttrType::Int, {}, true}, {"saturate", AttrType::Int, 1}, {"round_mode", AttrType::Text, "up"}};
@@ -133,12 +148,16 @@ OpDef cast() {
   return def;
 }
 
+/// Mod-13: the sign of the divisor by default, which is defined for integers only; fmod = 1 takes that of the
+/// dividend.
 bool infer_modulo(const OpView& op, std::vector<TensorType>& results) {
   if (is_float(op.type(0).dtype) && !int_of(op.op(), "fmod"))
     return op.fail("mod-fmod", "'fmod' must be 1 for floating operands");
   return infer_broadcast(op, results);
 }
 
+/// The text for integers chooses by the attribute, a literal there, so that the compiler drops the other
+/// branch.
 OpDef modulo() {
   OpDef def = pointwise({OpKind::Mod,
                          "Mod",
@@ -159,6 +178,8 @@ bool infer_celu(const OpView& op, std::vector<TensorType>& results) {
 
 bool is_float_division(const OpView& op) { return is_float(op.type(0).dtype); }
 
+/// Floating division is linear in the dividend. Integers truncate towards zero, so that a sum of quotients
+/// differs.
 OpDef division() {
   OpDef def = binary({OpKind::Div, "Div", "$0 / $1", REAL(x[0] / x[1]), "weft::int_div<$T>($0, $1)",
                       WHOLE(int_divide(x[0], x[1], dtype))});

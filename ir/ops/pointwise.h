@@ -1,11 +1,13 @@
-// Inference and evaluation that all pointwise records share.
+// Inference and evaluation that all pointwise records share. The functions below infer_* differ by the dtypes
+// that they accept and give; all broadcast as NumPy does (ONNX "Multidirectional Broadcasting").
 #pragma once
 #include "ir/ops/record.h"
 
 namespace weftc {
 
-/// Applies `value` or `int_value` of the record to every element.
+/// Applies `value` or `int_value` of the record to every element: reals if an operand is real, else integers.
 void eval_pointwise(EvalContext& context);
+/// Casts as weft::cast in the runtime does, which is what emitted code calls.
 void eval_cast(EvalContext& context);
 
 bool infer_arithmetic(const OpView& op, std::vector<TensorType>& results);  // dtype of the operands

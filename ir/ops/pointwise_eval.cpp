@@ -1,3 +1,5 @@
+// Inference and reference evaluation of pointwise ops, and the integer arithmetic that reference and kernels
+// agree on. The rows (pointwise.cpp) hold what differs from op to op; here is what they share.
 #include <algorithm>
 #include <cmath>
 
@@ -5,6 +7,7 @@
 
 namespace weftc {
 
+/// The broadcast shape with the given dtype, for operands whose dtypes the caller has checked.
 static bool infer_mixed(const OpView& op, DType result, std::vector<TensorType>& results) {
   std::vector<Shape> shapes;
   for (int i = 0; i < op.inputs(); ++i) shapes.push_back(op.type(i).shape);
@@ -22,6 +25,7 @@ bool infer_broadcast(const OpView& op, std::vector<TensorType>& results) {
   return same_dtypes(op) && infer_mixed(op, op.type(0).dtype, results);
 }
 
+/// A row without a function for integers takes floats only.
 bool infer_arithmetic(const OpView& op, std::vector<TensorType>& results) {
   if (!op_def(op.op()).int_value && !is_real_operand(op, 0)) return false;
   return infer_broadcast(op, results);
@@ -63,7 +67,8 @@ bool infer_cast(const OpView& op, std::vector<TensorType>& results) {
 }
 
 namespace {
-/// The elements of the operands that belong to one element of the result.
+/// The operands, and for each the strides by which an index of the result finds its element (0 where it is
+/// broadcast).
 struct Operands {
   explicit Operands(const EvalContext& context) {
     for (const Tensor* tensor : context.inputs) {
@@ -115,6 +120,7 @@ void eval_pointwise(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// An element as a real; u64 is kept in a signed integer.
 static double unsigned_value(const Tensor& tensor, int64_t i) {
   return tensor.dtype == DType::U64 ? static_cast<double>(static_cast<uint64_t>(tensor.integers[i])) : tensor.at(i);
 }
@@ -159,6 +165,7 @@ int64_t int_divide(int64_t a, int64_t b, DType dtype) {
   return b == -1 ? int_subtract(0, a) : a / b;
 }
 
+/// The divisor -1 is treated apart: INT64_MIN % -1 traps on some machines.
 int64_t int_modulo(int64_t a, int64_t b, bool c_like, DType dtype) {
   if (b == 0 || b == -1) return dtype == DType::U64 && b == -1 ? (a == -1 ? 0 : a) : 0;
   if (dtype == DType::U64) return static_cast<int64_t>(static_cast<uint64_t>(a) % static_cast<uint64_t>(b));

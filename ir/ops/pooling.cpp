@@ -1,4 +1,6 @@
-// MaxPool and AveragePool over windows, and their global forms.
+// MaxPool and AveragePool over windows, and their global forms. A pool is lowered like a convolution whose
+// weights are all one and whose sums stay within a channel (category Contraction); a global pool is a reduction
+// over the spatial dims.
 #include <cmath>
 #include <limits>
 
@@ -6,6 +8,8 @@
 
 namespace weftc {
 
+/// x [N, C, spatial dims]. MaxPool's second result, the indices of the maxima, is supported only if nothing
+/// reads it.
 static bool infer_pool(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 3) || !is_fixed(op, 0)) return false;
   if (op.op().outputs.size() > 1 && !op.graph().value(op.op().outputs[1]).uses.empty())
@@ -19,7 +23,8 @@ static bool infer_pool(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Batch and channels pass, windows are whole.
+/// Batch and channels pass. Spatial dims of operand and result are whole, and two factors: a slice of a result
+/// would need elements of the neighbouring slice.
 static FactorRule factors_pool(const OpView& op) {
   const Dims x = op.dims(0), y = op.result_type(0).dims();
   FactorRule rule = pass_rule(op.type(0).shape);
@@ -47,6 +52,8 @@ static int64_t padded_count(const Window& window, const Index& at) {
   return count;
 }
 
+/// Elements in the padding are skipped. NaN is the maximum wherever it occurs, as weft::maximum has it.
+/// ceil_mode may let a window leave the padded tensor; count_include_pad counts only what lies inside of it.
 template <bool kMax>
 static void eval_pool(EvalContext& context) {
   const Tensor& x = context.in(0);
@@ -88,6 +95,7 @@ static OpDef pool(OpKind kind, const char* name, EvalFn eval) {
   return def;
 }
 
+/// `storage_order` is about the indices, which do not exist here.
 static OpDef max_pool() {
   OpDef def = pool(OpKind::MaxPool, "MaxPool", eval_pool<true>);
   def.attrs.push_back({"storage_order", AttrType::Int, 0});
@@ -95,6 +103,7 @@ static OpDef max_pool() {
   return def;
 }
 
+/// An average is linear: partial sums may pass it (L6).
 static OpDef average_pool() {
   OpDef def = pool(OpKind::AveragePool, "AveragePool", eval_pool<false>);
   def.attrs.push_back({"count_include_pad", AttrType::Int, 0});
@@ -107,6 +116,7 @@ static OpDef average_pool() {
 const OpDef kMaxPool = max_pool();
 const OpDef kAveragePool = average_pool();
 
+/// Spatial dims get extent 1.
 static bool infer_global_pool(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 2)) return false;
   TensorType type{op.type(0).dtype, op.type(0).shape, {}};

@@ -1,5 +1,9 @@
-// QuantizeLinear and DequantizeLinear with a scale for the tensor or for each index of an axis. The types of less than
-// 8 bits and scales for blocks are refused.
+// QuantizeLinear and DequantizeLinear (ONNX 10 to 21) with a scale for the tensor or for each index of an axis.
+// Types of less than 8 bits and scales for blocks are refused. Both become pointwise ops, so that fusion
+// computes them where their operand is read:
+//
+//   QuantizeLinear(x, s, z)    ->  Cast(clamp(Round(x / s) + z))
+//   DequantizeLinear(x, s, z)  ->  Cast(x - z) * s
 #include <cmath>
 
 #include "ir/ops/composite.h"
@@ -8,6 +12,7 @@ namespace weftc {
 
 namespace {
 
+/// A scalar (or a vector of one), or a vector as long as the axis; else reports.
 bool check_scale(const OpView& op) {
   if (int_of(op.op(), "block_size"))
     return op.fail("quantize-blocks-unsupported", "scales for blocks are not supported");
@@ -30,6 +35,7 @@ ValueId along_axis(Builder& build, const OpView& op, ValueId x) {
   return build.reshape(x, dims);
 }
 
+/// output_dtype 0 means "not given": it is the default that ONNX gives it.
 bool import_quantize(Graph& graph, OpId id, int, const OpView& view) {
   if (view.op().integer_or("output_dtype", 0) == 0) {
     graph.edit(id).remove("output_dtype");
@@ -38,6 +44,7 @@ bool import_quantize(Graph& graph, OpId id, int, const OpView& view) {
   return import_dtype(graph, id, "output_dtype", view);
 }
 
+/// The zero point's type, else output_dtype, else uint8.
 bool infer_quantize(const OpView& op, std::vector<TensorType>& results) {
   if (!check_scale(op)) return false;
   DType dtype = DType::U8;
@@ -63,6 +70,7 @@ std::vector<ValueId> decompose_quantize(Builder& build, const OpView& op) {
   return {build.cast(x, dtype)};
 }
 
+/// output_dtype, else the scale's type.
 bool infer_dequantize(const OpView& op, std::vector<TensorType>& results) {
   if (!check_scale(op)) return false;
   DType dtype = op.type(1).dtype;
@@ -71,6 +79,7 @@ bool infer_dequantize(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// The zero point is subtracted as an integer: a 32-bit operand does not fit a float.
 std::vector<ValueId> decompose_dequantize(Builder& build, const OpView& op) {
   const std::vector<ValueId> in = op.op().inputs;
   const DType dtype = op.result_type(0).dtype;

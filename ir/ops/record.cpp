@@ -1,3 +1,4 @@
+// Checks, inference and reports that many records use, so that one mistake is worded alike for every op.
 #include "ir/ops/record.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What the files of records share: common inference, attributes of common kinds, reports.
+// What the files of records share: common inference, attributes of common kinds, reports. A check returns false
+// after it has reported to the op's node; a record's infer returns false then, and the op keeps no types.
 #pragma once
 #include "ir/base/check.h"
 #include "ir/base/contains.h"
@@ -15,17 +16,18 @@ std::optional<DType> onnx_dtype(int64_t number);
 /// Replaces attribute `attr`, an ONNX type number, by our dtype's; reports types that we do not have.
 bool import_dtype(Graph& graph, OpId op, const char* attr, const OpView& view);
 
-/// All present operands from `first` on have one dtype, else reports.
+/// True if all present operands from `first` on have one dtype; else reports.
 bool same_dtypes(const OpView& op, int first = 0);
-/// Operand `input` has a floating type, else reports.
+/// True if operand `input` has a floating type; else reports.
 bool is_real_operand(const OpView& op, int input);
-/// Operand `input` is gone (it became the attribute `attr`), else reports that it must be known at compile time.
+/// True if operand `input` is gone, because it became the attribute `attr` (see ConstantOperand); else reports
+/// that `what` must be known at compile time.
 bool is_known(const OpView& op, int input, const char* attr, const char* what);
-/// The same, and the attribute is there: as an attribute of older opsets, or from the operand.
+/// is_known, and the attribute is there: from the operand, or as an attribute of an older opset; else reports.
 bool is_given(const OpView& op, int input, const char* attr, const char* what);
-/// Has at least `ndim` dimensions, else reports.
+/// True if the operand has at_least to at_most dimensions; else reports.
 bool has_ndim(const OpView& op, int input, int at_least, int at_most = 64);
-/// No dimension of the operand has a run-time length, else reports.
+/// True if no dimension of the operand has a run-time length; else reports that it must be pinned.
 bool is_fixed(const OpView& op, int input);
 
 /// Broadcast operands, dtype of the first; all of one dtype.

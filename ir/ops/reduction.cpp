@@ -1,4 +1,7 @@
-// Reductions over attribute `axes`, and the arg-reductions over `axis`. Mean, norms and the like are composite.
+// Reductions over attribute `axes`, and the arg-reductions over `axis`. Mean, norms and the like are composite
+// (composite_reduction). A slice of a reduced dimension makes a sum, maximum, minimum or product partial, which
+// an all-reduce of the same kind completes; ArgMax needs its axis whole, since no collective reduces pairs
+// (value, index).
 #include "ir/ops/reduction.h"
 
 #include <algorithm>
@@ -16,6 +19,7 @@ std::optional<std::vector<int64_t>> reduced_axes(const OpView& op) {
   return axes;
 }
 
+/// The shape without the axes, or with extent 1 there.
 static Shape reduced_shape(const Shape& shape, const std::vector<int64_t>& axes, bool keepdims) {
   Shape result;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -41,7 +45,8 @@ void canonical_reduction(Op& op, const OpView& view) {
   op.set("noop_with_empty_axes", int64_t{1});  // an empty list now means no axis
 }
 
-/// The rule of a reduction of operand 0 over `axes`, which have the role given.
+/// The rule of a reduction of operand 0: a factor for each dim, those of `axes` with the role and kind of
+/// `reduced`. A kept dim of extent 1 has no factor.
 static FactorRule reduction_rule(const OpView& op, const std::vector<int64_t>& axes, const Factor& reduced) {
   const Shape& shape = op.type(0).shape;
   FactorRule rule = pass_rule(shape);
@@ -67,6 +72,7 @@ static FactorRule factors_reduction(const OpView& op) {
   return reduction_rule(op, *reduced_axes(op), {0, Factor::Role::Reduce, kReduce});
 }
 
+/// The integer that changes nothing when it is combined: the smallest of the type for a maximum, and so on.
 static int64_t int_identity(ReduceOp reduce, DType dtype) {
   const bool is_signed = is_signed_int(dtype);
   const int bits = static_cast<int>(dtype_bytes(dtype)) * 8;
@@ -83,6 +89,7 @@ static int64_t int_identity(ReduceOp reduce, DType dtype) {
   return 0;
 }
 
+/// Sums and products wrap; a maximum of u64 compares as unsigned, since integers are kept in 64 signed bits.
 static int64_t combine_int(ReduceOp reduce, int64_t a, int64_t b, DType dtype) {
   const bool less = dtype == DType::U64 ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
   switch (reduce) {
@@ -98,6 +105,7 @@ static int64_t combine_int(ReduceOp reduce, int64_t a, int64_t b, DType dtype) {
   return 0;
 }
 
+/// NaN wins in a maximum or minimum, as in NumPy and in the emitted code.
 static double combine_real(ReduceOp reduce, double a, double b) {
   switch (reduce) {
     case ReduceOp::Sum:
@@ -124,6 +132,7 @@ static Dims result_strides(const Dims& dims, const std::vector<int64_t>& axes) {
   return strides;
 }
 
+/// Visits the operand in row-major order and combines each element into its place of the result.
 template <ReduceOp kReduce>
 static void eval_reduction(EvalContext& context) {
   const Tensor& x = context.in(0);
@@ -168,6 +177,7 @@ const OpDef kReduceMax = reduction<ReduceOp::Max>(OpKind::ReduceMax, "ReduceMax"
 const OpDef kReduceMin = reduction<ReduceOp::Min>(OpKind::ReduceMin, "ReduceMin");
 const OpDef kReduceProd = reduction<ReduceOp::Prod>(OpKind::ReduceProd, "ReduceProd");
 
+/// Indices are int64 (ONNX ArgMax-13).
 static bool infer_arg(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis) return false;
@@ -175,11 +185,13 @@ static bool infer_arg(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// The axis is whole: a rank's maximum does not know the index in the tensor without the others' values.
 static FactorRule factors_arg(const OpView& op) {
   return reduction_rule(op, {from_front(int_of(op.op(), "axis"), op.type(0).ndim())},
                         {0, Factor::Role::Whole, ReduceOp::Max});
 }
 
+/// Takes the first best index, or the last one with select_last_index.
 template <bool kLargest>
 static void eval_arg(EvalContext& context) {
   const Tensor& x = context.in(0);

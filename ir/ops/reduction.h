@@ -1,9 +1,11 @@
-// What reductions, plain and composite, share.
+// What the records of plain and of composite reductions share: ONNX spells the axes as an attribute (before
+// opset 18; Sum before 13) or as an operand that must be known; canonical is the attribute `axes`, ascending.
 #pragma once
 #include "ir/ops/record.h"
 
 namespace weftc {
 
+/// The attributes of every reduction. `axes` has no default: absent and empty mean the same (see reduced_axes).
 inline std::vector<AttrSpec> reduction_attrs() {
   return {{"axes", AttrType::Ints}, {"keepdims", AttrType::Int, 1}, {"noop_with_empty_axes", AttrType::Int, 0}};
 }
@@ -11,7 +13,9 @@ inline std::vector<AttrSpec> reduction_attrs() {
 /// The axes reduced, ascending; nothing after reporting. An absent or empty list means all, or none with
 /// noop_with_empty_axes.
 std::optional<std::vector<int64_t>> reduced_axes(const OpView& op);
+/// The operand's dtype; reduced dims have extent 1 or are dropped (`keepdims` 0).
 bool infer_reduction(const OpView& op, std::vector<TensorType>& results);
+/// Writes out the axes. An empty list means none from here on, hence noop_with_empty_axes becomes 1.
 void canonical_reduction(Op& op, const OpView& view);
 
 }  // namespace weftc

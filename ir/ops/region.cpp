@@ -1,9 +1,12 @@
-// Ops that own graphs. A region's Input ops are its parameters, its outputs the results (op_def infers nothing inside:
-// infer-types types the region first). Parameters correspond to the op's inputs, see Op in graph.h.
+// Ops that own graphs: If and Loop of ONNX, Chunk (a loop over pieces in time) and Fused (one kernel) of the
+// compiler. A region's Input ops are its parameters, its outputs the results; infer-types types the region
+// first, so that a record only reads the types of its outputs. Parameters correspond to the op's inputs, see Op
+// in graph.h. None has a factor rule: the layout pass enters the region instead.
 #include "ir/ops/record.h"
 
 namespace weftc {
 
+/// The type of a region's output without its layout, which inference does not know yet.
 static TensorType output_type(const Graph& region, size_t output) {
   TensorType type = region.type(region.outputs()[output].value);
   type.layout = {};
@@ -17,6 +20,7 @@ static bool infer_body(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// Both branches must give one type for each output: a buffer has one size.
 static bool infer_if(const OpView& op, std::vector<TensorType>& results) {
   if (op.type(0).dtype != DType::Bool || op.type(0).count() != 1)
     return op.fail("if-condition", "the condition must be one bool");
@@ -40,7 +44,8 @@ const OpDef kIf{.kind = OpKind::If,
                 .category = Category::Region,
                 .infer = infer_if};
 
-/// Body outputs: condition, carried values, one element of each scan output.
+/// Body outputs: condition, carried values, one element of each scan output. A carried value keeps its type
+/// from iteration to iteration, and scan outputs get a leading dim of the trip count, which must be known.
 static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
   const Graph& body = op.op().regions[0];
   const size_t carried = static_cast<size_t>(int_of(op.op(), "carried"));
@@ -85,7 +90,7 @@ const OpDef kChunk{.kind = OpKind::Chunk,
                    .category = Category::Region,
                    .infer = infer_body};
 
-/// The body as one kernel.
+/// The body as one kernel: made by fuse-regions, and by the schedule's `fuse`.
 const OpDef kFused{.kind = OpKind::Fused,
                    .name = "Fused",
                    .inputs = {0, -1},

@@ -1,5 +1,11 @@
-// Resize and Upsample: along each axis, every output element is a weighted sum of a few input elements whose positions
-// are known now, so each axis becomes Gathers times constant weights.
+// Resize (ONNX Resize-19) and Upsample: along each axis, every output element is a weighted sum of a few input
+// elements whose positions are known now, so each axis becomes Gathers times constant weights.
+//
+//   linear, 2 -> 4 elements, half_pixel:   y = 1 0.75 0.25 1 * Gather(x, 0 0 0 1)  +  0 0.25 0.75 0 * Gather(x, 0 1 1
+//   0)
+//
+// One Gather for each tap of the widest output element: 1 for nearest, 2 for linear, 4 for cubic, more with
+// antialias.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -10,12 +16,14 @@ namespace weftc {
 
 namespace {
 
-/// One resized axis.
+/// One resized axis: its extents, the scale (out / in, as given), and the region of tf_crop_and_resize as
+/// fractions.
 struct ResizeAxis {
   int64_t axis, in, out;
   double scale, roi_start, roi_end;
 };
 
+/// An input element that an output element reads, and its weight.
 struct Tap {
   int64_t index;
   double weight;
@@ -35,6 +43,7 @@ bool import_resize(Graph& graph, OpId id, int opset, const OpView& view) {
   return true;
 }
 
+/// An optional attribute of reals.
 std::vector<double> reals_of(const Op& op, const char* attr) {
   return op.has(attr) ? op.reals(attr) : std::vector<double>{};
 }
@@ -80,6 +89,7 @@ std::optional<std::vector<ResizeAxis>> resize_axes(const OpView& op) {
   return result;
 }
 
+/// Scales, sizes and the region decide the shape or the weights, hence must be known at compile time.
 bool infer_resize(const OpView& op, std::vector<TensorType>& results) {
   if (!is_fixed(op, 0) || !is_known(op, 1, "roi", "region") || !is_known(op, 2, "scales", "list of scales") ||
       !is_known(op, 3, "sizes", "list of sizes"))
@@ -95,7 +105,8 @@ bool infer_resize(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The position in the input of output element `i`.
+/// The position in the input of output element `i`, by coordinate_transformation_mode (the formulas of ONNX's
+/// Resize).
 double source_position(const ResizeAxis& a, const std::string& mode, int64_t i) {
   const double x = static_cast<double>(i), in = static_cast<double>(a.in), out = a.scale * in;
   if (mode == "align_corners") return out == 1 ? 0 : x * (in - 1) / (out - 1);
@@ -111,6 +122,7 @@ double source_position(const ResizeAxis& a, const std::string& mode, int64_t i) 
   return (x + 0.5) / a.scale - 0.5;  // half_pixel
 }
 
+/// `nearest_mode`: how a position between two elements is rounded.
 int64_t nearest_index(double x, const std::string& mode) {
   if (mode == "floor") return static_cast<int64_t>(std::floor(x));
   if (mode == "ceil") return static_cast<int64_t>(std::ceil(x));
@@ -126,7 +138,9 @@ double kernel(double t, bool cubic, double a) {
   return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
 }
 
-/// Input elements and weights of one output element, positions outside clamped to the border.
+/// Input elements and weights of one output element at input position x. Positions outside are clamped to the
+/// border, or left out with exclude_outside; antialias widens the kernel when the axis shrinks. Weights that
+/// may not add up to 1 are normalised.
 std::vector<Tap> taps_at(const Op& op, const ResizeAxis& a, double x) {
   const auto clamped = [&](int64_t i) { return std::clamp<int64_t>(i, 0, a.in - 1); };
   const std::string& mode = text_of(op, "mode");
@@ -182,6 +196,8 @@ ValueId resize_one(Builder& build, const Op& op, ValueId x, const ResizeAxis& a)
   return build.op(OpKind::Where, {build.constant(outside), build.scalar(sum, real_of(op, "extrapolation_value")), sum});
 }
 
+/// Axis by axis, because the kernels are separable; axes that do not change are skipped. Integers are
+/// interpolated as f32.
 std::vector<ValueId> decompose_resize(Builder& build, const OpView& op) {
   const std::vector<ResizeAxis> axes = *resize_axes(op);
   const Op& resize = op.op();

@@ -1,4 +1,9 @@
-// RotaryEmbedding (opset 23): pairs of elements of each head are turned by an angle that depends on the position.
+// RotaryEmbedding (ONNX RotaryEmbedding-23): pairs of elements of each head are turned by an angle that depends
+// on the position in the sequence. Pairs are the two halves of the turned part, or neighbours if `interleaved`:
+//
+//   a' = cos * a - sin * b,  b' = sin * a + cos * b        cos, sin: a row of the cache for each position
+//
+// It becomes Gather, Slice, pointwise ops and Concat, all of which a pointwise kernel can evaluate.
 #include "ir/ops/composite.h"
 
 namespace weftc {
@@ -11,6 +16,8 @@ struct Heads {
   int64_t batch, sequence, count, size, turned;
 };
 
+/// Extents by the spelling of the operand; nothing after reporting. rotary_embedding_dim 0 turns the whole
+/// head.
 std::optional<Heads> heads_of(const OpView& op) {
   const Dims x = op.dims(0);
   Heads heads{x.size() == 3, x[0], x[x.size() - 2], 0, 0, int_of(op.op(), "rotary_embedding_dim")};
@@ -26,6 +33,7 @@ std::optional<Heads> heads_of(const OpView& op) {
   return heads;
 }
 
+/// The operand's type: only values change.
 bool infer_rotary(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 3, 4) || !is_fixed(op, 0)) return false;
   return heads_of(op) && infer_same(op, results);
@@ -39,6 +47,7 @@ ValueId at_positions(Builder& build, const Heads& heads, ValueId cache, ValueId 
       cache, heads.is_flat ? Dims{heads.batch, heads.sequence, 1, half} : Dims{heads.batch, 1, heads.sequence, half});
 }
 
+/// Elements [first, last) of one dimension.
 ValueId part(Builder& build, ValueId x, int64_t axis, int64_t first, int64_t last) {
   const Dims dims = build.dims(x);
   Dims starts(dims.size(), 0), ends = dims;
@@ -51,6 +60,8 @@ ValueId concat(Builder& build, ValueId a, ValueId b, int64_t axis) {
   return build.op(OpKind::Concat, {a, b}, {{"axis", axis}});
 }
 
+/// Computes on [.., heads, size], turns the first `turned` elements of a head and puts the others behind them
+/// unchanged.
 std::vector<ValueId> decompose_rotary(Builder& build, const OpView& op) {
   const Heads heads = *heads_of(op);
   const std::vector<ValueId> in = op.op().inputs;

@@ -1,8 +1,13 @@
-// Running values along one axis.
+// CumSum (ONNX CumSum-14): the sum of all elements up to each one along an axis; exclusive leaves the element
+// itself out, reverse begins at the end. The axis must be whole on each rank, since a prefix needs all that is
+// in front of it; other dimensions may be sliced.
+//
+//   x = 1 2 3 4    ->    1 3 6 10     exclusive: 0 1 3 6     reverse: 10 9 7 4
 #include "ir/ops/record.h"
 
 namespace weftc {
 
+/// The operand's type; the axis is an operand of ONNX that must be known.
 static bool infer_cumsum(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "axis", "axis") || !op.axis("axis", op.type(0).ndim())) return false;
   return infer_same(op, results);
@@ -18,6 +23,7 @@ static FactorRule factors_cumsum(const OpView& op) {
   return rule;
 }
 
+/// One running sum for each index of the other dims; reals in double, integers wrap.
 static void eval_cumsum(EvalContext& context) {
   const Tensor& x = context.in(0);
   const int64_t axis = from_front(int_of(context.op, "axis"), static_cast<int64_t>(x.dims.size()));

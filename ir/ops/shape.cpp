@@ -1,4 +1,7 @@
-// Ops of shape chains: Shape, Size, Range, ConstantOfShape. They are folded where what they need is known.
+// Ops of shape chains: Shape, Size, Range, ConstantOfShape. Exporters compute shapes at run time with them;
+// here nearly all are folded, because extents are known or are run-time lengths that have a value of their own:
+//
+//   s = Shape(x f32[n<=64, 8])   ->   Concat(Reshape(n), 8), where n is the value that counts x's first dim
 #include <cmath>
 
 #include "ir/ops/record.h"
@@ -18,17 +21,20 @@ static bool infer_shape(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// Shapes are global: a rank that holds a slice reports the dims of the whole tensor.
 static void eval_shape(EvalContext& context) {
   const Dims& dims = context.global_input_dims.empty() ? context.in(0).dims : context.global_input_dims[0];
   const auto [first, last] = shape_part(context.op, static_cast<int64_t>(dims.size()));
   context.results[0] = Tensor::ints(Dims(dims.begin() + first, dims.begin() + last));
 }
 
+/// The length of a dimension: the value that counts it at run time, or a constant.
 static ValueId extent_value(Builder& build, ValueId x, int64_t axis) {
   const Extent extent = build.type(x).shape[axis];
   return extent.count ? extent.count : build.constant(Tensor::scalar(DType::I64, static_cast<double>(extent.bound)));
 }
 
+/// A constant, or the lengths joined to a vector.
 static std::vector<ValueId> decompose_shape(Builder& build, const OpView& op) {
   const ValueId x = op.op().inputs[0];
   const auto [first, last] = shape_part(op.op(), op.type(0).ndim());
@@ -61,6 +67,7 @@ static void eval_size(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// The product of the extents that are known, times the run-time lengths.
 static std::vector<ValueId> decompose_size(Builder& build, const OpView& op) {
   const ValueId x = op.op().inputs[0];
   const int ndim = op.type(0).ndim();
@@ -85,6 +92,7 @@ static int64_t range_count(const Tensor& start, const Tensor& limit, const Tenso
   return steps > 0 ? static_cast<int64_t>(steps) : 0;
 }
 
+/// The number of elements is a shape, so all three operands must be known.
 static bool infer_range(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op)) return false;
   const std::optional<Tensor> start = op.known(0), limit = op.known(1), delta = op.known(2);
@@ -99,6 +107,7 @@ static bool infer_range(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// Elements are computed by their global index, so that a rank's slice agrees with the whole.
 static void eval_range(EvalContext& context) {
   Tensor result(context.result_dtypes[0], context.result_dims[0]);
   const Tensor &start = context.in(0), &delta = context.in(2);
@@ -131,6 +140,7 @@ const OpDef kRange{.kind = OpKind::Range,
                    .eval = eval_range,
                    .decompose = decompose_range};
 
+/// ConstantOfShape-9: `value` is a tensor of one element, float 0 where it is absent.
 static bool import_constant_of_shape(Graph& graph, OpId id, int, const OpView& view) {
   Op& op = graph.edit(id);
   if (!op.has("value")) return true;
@@ -158,6 +168,7 @@ static void eval_constant_of_shape(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// A scalar that is broadcast to the shape: kernels read it as a literal.
 static std::vector<ValueId> decompose_constant_of_shape(Builder& build, const OpView& op) {
   const Dims dims = op.result_type(0).dims();
   const ValueId scalar = build.constant(Tensor::scalar(op.result_type(0).dtype, real_of(op.op(), "fill")));

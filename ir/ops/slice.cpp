@@ -1,11 +1,17 @@
-// Slice and Pad: parts and borders along any dimensions.
+// Slice and Pad: parts and borders along any dimensions. They are views, which kernels resolve in the index of
+// a load (a padded element is a condition there). A slice over ranks survives if all cuts fall on its block
+// boundaries (L5).
+//
+//   Slice(x f32[8], start 6, end INT64_MIN, step -2)  ->  start 6, step -2, count 4: elements 6 4 2 0
+//   Pad(x f32[3], 1, 2)                               ->  f32[6]: fill x0 x1 x2 fill fill
 #include <algorithm>
 
 #include "ir/ops/view.h"
 
 namespace weftc {
 
-/// ONNX clamps starts and ends into the dimension, differently for the two directions.
+/// ONNX Slice-13 clamps starts and ends into [0, extent] for a positive step, into [0, extent - 1] and [-1,
+/// extent - 1] for a negative one. A negative number counts from the end first.
 static SliceDim clamp(int64_t start, int64_t end, int64_t step, int64_t extent) {
   if (start < 0) start += extent;
   if (end < 0) end = end < -extent ? -1 : end + extent;  // also for INT64_MIN, "before the first"
@@ -39,6 +45,7 @@ std::optional<std::vector<SliceDim>> slice_dims(const OpView& op) {
   return dims;
 }
 
+/// Starts, ends, axes and steps must be known. A dimension of run-time length must stay as it is.
 static bool infer_slice(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "starts", "list of starts") || !is_given(op, 2, "ends", "list of ends") ||
       !is_known(op, 3, "axes", "list of axes") || !is_known(op, 4, "steps", "list of steps"))
@@ -58,6 +65,7 @@ static bool infer_slice(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// One entry for each dimension, so that later passes read them without ONNX's defaults.
 static void canonical_slice(Op& op, const OpView& view) {
   std::vector<int64_t> starts, ends, steps;
   const std::vector<SliceDim> dims = *slice_dims(view);
@@ -130,6 +138,7 @@ static std::optional<std::vector<int64_t>> full_pads(const OpView& op) {
   return full;
 }
 
+/// Pad-18: pads may be negative, which cuts; the modes that repeat elements need some to repeat.
 static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "pads", "list of pads") || !is_known(op, 2, "value", "fill value") ||
       !is_known(op, 3, "axes", "list of axes"))
@@ -152,6 +161,7 @@ static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// Two entries for each dimension.
 static void canonical_pad(Op& op, const OpView& view) {
   const std::vector<int64_t> pads = *full_pads(view);
   fill_defaults(op);

@@ -1,8 +1,13 @@
-// Softmax, LogSoftmax, Hardmax. Before opset 13 they work on the operand flattened to two dimensions at `axis`.
+// Softmax, LogSoftmax, Hardmax (ONNX 13). Before opset 13 they work on the operand flattened to two dimensions
+// at `axis`. The largest element is subtracted first, so that no exponential overflows; grow-reduction makes
+// one kernel of the parts.
+//
+//   Softmax(x)  ->  m = ReduceMax(x);  e = Exp(x - m);  e / ReduceSum(e)
 #include "ir/ops/composite.h"
 
 namespace weftc {
 
+/// The default axis changed from 1 to -1 in opset 13, together with the flattening.
 static bool import_softmax(Graph& graph, OpId id, int opset, const OpView& view) {
   Op& op = graph.edit(id);
   if (!view.op().has("axis")) op.set("axis", int64_t{opset < 13 ? 1 : -1});
@@ -10,6 +15,7 @@ static bool import_softmax(Graph& graph, OpId id, int opset, const OpView& view)
   return true;
 }
 
+/// A flattened operand may have its axis behind the last dimension: rows of one element.
 static bool infer_softmax(const OpView& op, std::vector<TensorType>& results) {
   const bool flat = int_of(op.op(), "flatten");
   if (!op.axis("axis", op.type(0).ndim(), flat) || !is_real_operand(op, 0)) return false;
@@ -30,6 +36,7 @@ static std::vector<ValueId> decompose_softmax(Builder& build, const OpView& op) 
   return {divide(build, powers, build.reduce(OpKind::ReduceSum, powers, axes, true))};
 }
 
+/// x - m - log(sum(exp(x - m))): the logarithm of Softmax would be -infinity for small probabilities.
 static std::vector<ValueId> decompose_log_softmax(Builder& build, const OpView& op) {
   const std::vector<int64_t> axes = softmax_axes(op);
   const ValueId x = op.op().inputs[0];

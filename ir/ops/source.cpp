@@ -1,4 +1,6 @@
-// Ops that make values from nothing: inputs, constants, index patterns, random draws, run-time lengths.
+// Ops that make values from nothing: inputs, constants, index patterns (Iota), random draws, run-time lengths.
+// Patterns and draws know the global index of each element, so that every layout and chunking gives the same
+// values without a message.
 #include "ir/ops/record.h"
 
 namespace weftc {
@@ -12,6 +14,7 @@ static bool infer_input(const OpView& op, std::vector<TensorType>& results) {
 const OpDef kInput{
     .kind = OpKind::Input, .name = "Input", .inputs = {0, 0}, .category = Category::Source, .infer = infer_input};
 
+/// The type of the tensor that the module owns.
 static bool infer_constant(const OpView& op, std::vector<TensorType>& results) {
   const Constant& constant = op.module().constants[op.op().constant("value")];
   results = {{constant.dtype, shape_of(constant.dims), {}}};
@@ -27,6 +30,7 @@ const OpDef kConstant{.kind = OpKind::Constant,
                       .category = Category::Source,
                       .infer = infer_constant};
 
+/// For ops whose shape is an attribute.
 static bool infer_filled(const OpView& op, std::vector<TensorType>& results) {
   for (int64_t extent : ints_of(op.op(), "shape"))
     if (extent < 0) return op.fail("negative-extent", "the shape has the negative extent {}", extent);
@@ -42,6 +46,7 @@ static FactorRule factors_filled(const OpView& op) {
   return rule;
 }
 
+/// The index is the global one: a slice of a pattern is the pattern of the slice.
 static void eval_iota(EvalContext& context) {
   const double start = real_of(context.op, "start"), step = real_of(context.op, "step");
   const int axis = static_cast<int>(int_of(context.op, "axis"));
@@ -80,6 +85,8 @@ static uint32_t philox(uint32_t key0, uint32_t key1, uint32_t c0, uint32_t c1, u
   return c0;
 }
 
+/// The counter is the element's global linear index, the trip of the enclosing loop and the invocation
+/// (ir/README.md, Randomness).
 static void eval_random_uniform(EvalContext& context) {
   const double low = real_of(context.op, "low"), high = real_of(context.op, "high");
   const auto seed = static_cast<uint32_t>(context.random.seed),
@@ -98,6 +105,7 @@ static void eval_random_uniform(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// The key is the index of the node in the model, which no pass changes.
 static bool import_random(Graph& graph, OpId id, int, const OpView& view) {
   Op& op = graph.edit(id);
   if (!op.has("node"))
@@ -129,6 +137,7 @@ static bool infer_extent_of(const OpView& op, std::vector<TensorType>& results) 
   return true;
 }
 
+/// The length that the operand has on this run.
 static void eval_extent_of(EvalContext& context) {
   const int64_t axis = int_of(context.op, "axis");
   const Dims& dims = context.global_input_dims.empty() ? context.in(0).dims : context.global_input_dims[0];
@@ -137,10 +146,12 @@ static void eval_extent_of(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// The extent of the dimension that the op measures.
 static Extent extent_asked(const OpView& op) {
   return op.type(0).shape[from_front(int_of(op.op(), "axis"), op.type(0).ndim())];
 }
 
+/// The value that counts the dimension already, or a constant if the dimension is not bounded but fixed.
 static std::vector<ValueId> decompose_extent_of(Builder& build, const OpView& op) {
   const Extent extent = extent_asked(op);
   return {extent.count ? extent.count : build.constant(Tensor::scalar(DType::I64, static_cast<double>(extent.bound)))};

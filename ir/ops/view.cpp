@@ -1,4 +1,10 @@
-// Ops that move elements as they are: Reshape, Transpose, Expand, Concat, Tile.
+// Ops that move elements as they are: Reshape, Transpose, Expand, Concat, Tile. Kernels resolve them in the
+// index of a load (backend/element_view.cpp), and slices over ranks pass them digit by digit (L5), so that most
+// cost nothing.
+//
+//   Reshape(x f32[2, 6], [0, 3, -1])     ->  f32[2, 3, 2]: 0 copies the extent, -1 is what is left
+//   Transpose(x f32[2, 3], perm 1 0)     ->  f32[3, 2]: result dim i is operand dim perm[i]
+//   Expand(x f32[3, 1], [2, 1, 4])       ->  f32[2, 3, 4]: broadcasting, also of the requested shape (ONNX Expand-13)
 #include "ir/ops/view.h"
 
 #include <algorithm>
@@ -7,7 +13,9 @@
 
 namespace weftc {
 
-/// The output dimension that takes over bounded dimension `d` of the operand, or -1.
+/// The output dimension that takes over bounded dimension `d` of the operand, or -1. It has the same bound and
+/// the same product of bounds to its left, so that a shorter run-time length leaves out the same elements in
+/// both.
 static int heir(const Shape& from, size_t d, const Dims& to) {
   int64_t left = 1, left_to = 1;
   for (size_t i = 0; i < d; ++i) left *= from[i].bound;
@@ -40,6 +48,7 @@ std::optional<Shape> reshaped(const OpView& op, const Dims& dims) {
   return shape;
 }
 
+/// A view that keeps the row-major order of elements.
 static void copy_linear(EvalContext& context) {
   Tensor result = context.in(0);
   result.dims = context.result_dims[0];
@@ -47,7 +56,8 @@ static void copy_linear(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// The asked shape with 0 (keep) and -1 (the rest) resolved.
+/// The shape asked for, with 0 and -1 resolved (ONNX Reshape-21: 0 copies the extent unless allowzero, one -1
+/// takes what is left); nothing after reporting.
 static std::optional<Dims> asked_dims(const OpView& op) {
   Dims asked = ints_of(op.op(), "shape");
   const Dims from = op.dims(0);
@@ -86,6 +96,7 @@ static bool infer_reshape(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// The shape without 0 and -1 reads the same for everyone after this.
 static void canonical_reshape(Op& op, const OpView& view) {
   const Dims dims = *asked_dims(view);
   op.set("allowzero", int64_t{1});
@@ -105,6 +116,7 @@ const OpDef kReshape{.kind = OpKind::Reshape,
                      .linear = {{0}},
                      .eval = copy_linear};
 
+/// The permutation; without the attribute the dims are reversed (ONNX Transpose-21).
 static std::optional<std::vector<int64_t>> permutation(const OpView& op) {
   const int ndim = op.type(0).ndim();
   if (!op.op().has("perm")) {
@@ -127,6 +139,7 @@ static bool infer_transpose(const OpView& op, std::vector<TensorType>& results) 
   return true;
 }
 
+/// Reads the operand by strides in the order of the result's dims.
 static void eval_transpose(EvalContext& context) {
   const Tensor& x = context.in(0);
   const std::vector<int64_t>& perm = context.op.ints("perm");
@@ -148,6 +161,7 @@ const OpDef kTranspose{.kind = OpKind::Transpose,
                        .linear = {{0}},
                        .eval = eval_transpose};
 
+/// The requested shape broadcasts both ways: an extent 1 there keeps the operand's.
 static bool infer_expand(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "shape", "shape")) return false;
   const Dims asked = ints_of(op.op(), "shape");
@@ -166,6 +180,7 @@ static void eval_expand(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// The shape becomes that of the result.
 static void canonical_expand(Op& op, const OpView& view) {
   op.set("shape", bounds(*broadcast({view.type(0).shape, shape_of(ints_of(view.op(), "shape"))})));
 }
@@ -182,6 +197,7 @@ const OpDef kExpand{.kind = OpKind::Expand,
                     .linear = {{0}},
                     .eval = eval_expand};
 
+/// Extents along the axis add up, all others agree. Run-time lengths of other dims are kept.
 static bool infer_concat(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis || !same_dtypes(op)) return false;
@@ -205,6 +221,7 @@ static bool infer_concat(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// Each operand is written behind the one before it along the axis.
 static void eval_concat(EvalContext& context) {
   const auto axis =
       static_cast<size_t>(from_front(int_of(context.op, "axis"), static_cast<int64_t>(context.result_dims[0].size())));
@@ -221,6 +238,7 @@ static void eval_concat(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// A Concat of one operand is that operand.
 static std::vector<ValueId> only_operand(Builder&, const OpView& op) { return {op.op().inputs[0]}; }
 
 /// Along a bounded dimension the bounds add up; infer cannot make the value that counts, so whoever types the graph
@@ -238,6 +256,7 @@ const OpDef kConcat{.kind = OpKind::Concat,
                     .decompose = only_operand,
                     .is_primitive = [](const OpView& op) { return op.inputs() > 1; }};
 
+/// Tile-13: a repeat for each dimension; one of run-time length cannot be repeated.
 static bool infer_tile(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "repeats", "list of repeats")) return false;
   const std::vector<int64_t> repeats = ints_of(op.op(), "repeats");
@@ -253,6 +272,7 @@ static bool infer_tile(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// Indices wrap around at the operand's extents.
 static void eval_tile(EvalContext& context) {
   const Tensor& x = context.in(0);
   const Dims strides = strides_of(x.dims);

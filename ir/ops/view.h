@@ -1,4 +1,6 @@
-// Shape rules that several view records share.
+// Rules about shapes that several view records share. A view moves elements and computes nothing; what it means
+// for an index of a kernel is in backend/element_view.cpp, what it means for a slice in
+// passes/layout/layout_rules.cpp (L5).
 #pragma once
 #include "ir/ops/record.h"
 

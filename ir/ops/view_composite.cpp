@@ -1,11 +1,15 @@
-// Views that are other spellings of Reshape, Slice and Transpose. They are evaluated too, because shape chains use
-// them.
+// Views that are other spellings of Reshape, Slice and Transpose. They are evaluated too, because shape chains
+// use them before the decompose pass has replaced them.
+//
+//   Squeeze, Unsqueeze, Flatten  ->  Reshape               Split(x)  ->  a Slice for each part
+//   DepthToSpace, SpaceToDepth   ->  Reshape, Transpose, Reshape
 #include <algorithm>
 
 #include "ir/ops/view.h"
 
 namespace weftc {
 
+/// The operand's elements in the same order.
 static void copy_linear(EvalContext& context) {
   Tensor result = context.in(0);
   result.dims = context.result_dims[0];
@@ -35,6 +39,7 @@ static bool infer_dims(const OpView& op, const Dims& dims, std::vector<TensorTyp
   return true;
 }
 
+/// Squeeze-13: the named dimensions, which must have extent 1, or all such where none is named.
 static bool infer_squeeze(const OpView& op, std::vector<TensorType>& results) {
   if (!is_known(op, 1, "axes", "list of axes")) return false;
   const Dims from = op.dims(0);
@@ -50,6 +55,7 @@ static bool infer_squeeze(const OpView& op, std::vector<TensorType>& results) {
   return infer_dims(op, dims, results);
 }
 
+/// Unsqueeze-13: axes count dimensions of the result.
 static bool infer_unsqueeze(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "axes", "list of axes")) return false;
   Dims dims = op.dims(0);
@@ -61,6 +67,7 @@ static bool infer_unsqueeze(const OpView& op, std::vector<TensorType>& results) 
   return infer_dims(op, dims, results);
 }
 
+/// Flatten-13: a matrix of what is left of `axis` and what is right of it.
 static bool infer_flatten(const OpView& op, std::vector<TensorType>& results) {
   const Dims from = op.dims(0);
   const std::optional<int64_t> axis = op.axis("axis", static_cast<int>(from.size()), true);
@@ -69,6 +76,7 @@ static bool infer_flatten(const OpView& op, std::vector<TensorType>& results) {
   return infer_dims(op, {element_count(left), element_count(right)}, results);
 }
 
+/// Squeeze and Unsqueeze: `axes` is an attribute up to opset 12, then an operand that must be known.
 static OpDef axes_view(OpKind kind, const char* name, InferFn infer) {
   OpDef def = reshape_like(kind, name, infer);
   def.attrs = {{"axes", AttrType::Ints}};
@@ -108,6 +116,8 @@ static std::optional<std::vector<int64_t>> parts(const OpView& op, int64_t exten
   return parts;
 }
 
+/// Split-18: extents from `split`, else equal parts for num_outputs. A dimension of run-time length cannot be
+/// split.
 static bool infer_split(const OpView& op, std::vector<TensorType>& results) {
   if (!is_known(op, 1, "split", "list of parts")) return false;
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
@@ -123,12 +133,14 @@ static bool infer_split(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// The parts are written out, so that nobody counts outputs after this.
 static void canonical_split(Op& op, const OpView& view) {
   canonical_axis(op, view);
   op.set("split", *parts(view, view.type(0).shape[op.integer("axis")].bound));
   op.remove("num_outputs");
 }
 
+/// A Slice for each result.
 static std::vector<ValueId> decompose_split(Builder& build, const OpView& op) {
   const Dims dims = op.dims(0);
   const int64_t axis = op.op().integer("axis");
@@ -142,6 +154,7 @@ static std::vector<ValueId> decompose_split(Builder& build, const OpView& op) {
   return results;
 }
 
+/// The parts stand behind each other along the axis.
 static void eval_split(EvalContext& context) {
   const Tensor& x = context.in(0);
   const int64_t axis = context.op.integer("axis");
@@ -169,6 +182,7 @@ const OpDef kSplit{.kind = OpKind::Split,
                    .eval = eval_split,
                    .decompose = decompose_split};
 
+/// Both directions: depth = channels * block * block, spatial extents times or divided by the block.
 static bool infer_blocks(const OpView& op, bool to_depth, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 4, 4) || !is_fixed(op, 0)) return false;
   Dims d = op.dims(0);
@@ -181,6 +195,7 @@ static bool infer_blocks(const OpView& op, bool to_depth, std::vector<TensorType
   return true;
 }
 
+/// DepthToSpace-13: with mode DCR the block's dims stand in front of the depth, with CRD behind it.
 static std::vector<ValueId> decompose_depth_to_space(Builder& build, const OpView& op) {
   const Dims d = op.dims(0), result = op.result_type(0).dims();
   const int64_t b = int_of(op.op(), "blocksize"), depth = d[1] / (b * b);
@@ -190,6 +205,7 @@ static std::vector<ValueId> decompose_depth_to_space(Builder& build, const OpVie
   return {build.reshape(build.transpose(build.reshape(op.op().inputs[0], blocks), perm), result)};
 }
 
+/// The inverse of DepthToSpace in mode DCR.
 static std::vector<ValueId> decompose_space_to_depth(Builder& build, const OpView& op) {
   const Dims d = op.dims(0), result = op.result_type(0).dims();
   const int64_t b = int_of(op.op(), "blocksize");

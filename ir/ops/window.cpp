@@ -1,9 +1,12 @@
+// Pads, strides and output extents of windows, as ONNX Conv and the pools define them: auto_pad, ceil_mode and
+// the attributes become one WindowDim for each spatial dimension.
 #include "ir/ops/window.h"
 
 #include <algorithm>
 
 namespace weftc {
 
+/// Each attribute has an entry for each spatial dimension (pads: two), in its range.
 static bool check_lengths(const OpView& op, size_t ndim) {
   for (const char* attr : {"kernel_shape", "strides", "dilations", "pads"}) {
     const std::vector<int64_t> values = ints_of(op.op(), attr);
@@ -25,6 +28,7 @@ static void pad_same(WindowDim& dim, bool upper) {
   dim.behind = total - dim.before;
 }
 
+/// As many windows as fit into the padded extent; ceil_mode adds one that sticks out, if it begins inside.
 static void count_outputs(WindowDim& dim, bool ceil) {
   const int64_t room = dim.in + dim.before + dim.behind - dim.reach();
   if (room < 0) {

@@ -1,4 +1,10 @@
-// Windows over spatial dimensions: what convolution and pooling share.
+// Sliding windows over spatial dimensions: what convolution and pooling share. Everything is counted in
+// elements.
+//
+//   in = 5, kernel = 3, stride = 2, before = behind = 1:      . x0 x1 x2 x3 x4 .
+//                                                      out 0  [-----]
+//                                                      out 1        [-----]
+//                                                      out 2              [-----]
 #pragma once
 #include "ir/ops/record.h"
 
@@ -8,6 +14,7 @@ namespace weftc {
 struct WindowDim {
   int64_t kernel, stride, dilation, before, behind, in, out;
 
+  /// The elements that a window spans, gaps of the dilation included.
   int64_t reach() const { return (kernel - 1) * dilation + 1; }
 };
 using Window = std::vector<WindowDim>;
@@ -15,13 +22,16 @@ using Window = std::vector<WindowDim>;
 /// From attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode; `kernel` counts where kernel_shape
 /// is absent. Nothing after reporting.
 std::optional<Window> window_of(const OpView& op, const Dims& kernel);
-/// Whether a third operand, if there is one, is a vector with an element for each channel of the result.
+/// True if there is no third operand, or it is a vector with an element for each channel of the result; else
+/// reports.
 bool has_fitting_bias(const OpView& op, int64_t channels);
-/// Fills kernel_shape, strides, dilations and pads; auto_pad becomes NOTSET.
+/// Writes kernel_shape, strides, dilations and pads out; auto_pad becomes NOTSET, so that no one after this
+/// reads it.
 void canonical_window(Op& op, const Window& window);
 /// The window as the canonical attributes of an op on local tensors tell it.
 Window window_of_attrs(const Op& op, const Dims& in, const Dims& out);
 
+/// The attributes that Conv and the pools have in common. Pads are all befores, then all behinds (ONNX).
 inline std::vector<AttrSpec> window_attrs() {
   return {{"auto_pad", AttrType::Text, "NOTSET"},
           {"dilations", AttrType::Ints},

@@ -1,3 +1,5 @@
+// Adds ops to a graph with types by inference, so that whoever writes a graph cannot give an op a type that its
+// record would not.
 #include "ir/builder.h"
 
 #include "ir/base/check.h"

@@ -17,12 +17,14 @@ class Builder {
   ValueId op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {});
   /// The same with any number of results.
   std::vector<ValueId> ops(OpKind kind, std::vector<ValueId> inputs, Attrs attrs, int results);
-  /// Constant ops.
+  /// A Constant op of this tensor.
   ValueId constant(const Tensor& tensor);
   /// A scalar of the same dtype as `like_value`.
   ValueId scalar(ValueId like_value, double value);
+  /// A Constant op of one dimension of int64.
   ValueId ints(const std::vector<int64_t>& values);
 
+  // Neither cast nor reduce adds an op where it would change nothing (the same dtype, no axes).
   ValueId reshape(ValueId x, const Dims& dims);
   ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
   ValueId cast(ValueId x, DType to);
@@ -47,7 +49,7 @@ class Builder {
 /// replaces the uses, passes on the result's name and erases the op; what was built may itself need decomposition.
 std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags);
 
-/// The position of a dtype attribute value: casts carry `to` as our DType's number.
+/// A dtype as the value of an attribute: casts carry `to` as our DType's number, not as ONNX's.
 int64_t dtype_attr(DType dtype);
 DType dtype_of_attr(int64_t value);
 

@@ -1,3 +1,4 @@
+// Owns the bytes of constants that passes compute, and refers to those that a file mapping keeps.
 #include "ir/constants.h"
 
 namespace weftc {

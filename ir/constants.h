@@ -1,4 +1,5 @@
-// Host tensors of a module: bytes mapped from a file or owned.
+// Host tensors of a module: bytes mapped from a file or owned. Weights of gigabytes stay where the file mapping
+// has them: a constant is a view of bytes, and only folding makes tensors of it.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -11,6 +12,7 @@
 
 namespace weftc {
 
+/// One tensor, known at compile time.
 struct Constant {
   std::string name;  // the initialiser's, or the node's that made it
   DType dtype;
@@ -31,6 +33,7 @@ class Constants {
 
   const Constant& operator[](ConstantId id) const { return constants_[id.index]; }
   size_t size() const { return constants_.size(); }
+  /// The elements converted for evaluation; large constants cost memory here.
   Tensor tensor(ConstantId id) const;
 
  private:

@@ -1,3 +1,5 @@
+// Turns a collective's operand and result types into the two layouts of one value between which it moves
+// elements.
 #include "ir/exchange_types.h"
 
 #include "ir/op_def.h"
@@ -29,6 +31,7 @@ TensorType parted(TensorType type, int dim, const std::vector<int64_t>& axes, co
   return type;
 }
 
+/// The type with unrelated copies (V) on the op's axes.
 TensorType varying(TensorType type, const std::vector<int64_t>& axes) {
   for (const int64_t axis : axes) type.layout.set(static_cast<int>(axis), AxisState::varying());
   return type;

@@ -13,13 +13,13 @@ struct ExchangeTypes {
   TensorType from, to;
 };
 
-/// Whether the ranks of the op's axes give each other something: every collective but the local slice.
+/// True if the ranks of the op's axes give each other something: every collective but the local slice.
 bool is_exchange(const Op& op);
 /// The mesh axes that a collective joins.
 std::vector<int> axes_of(const Op& op);
 /// The axes of the first exchange in the body of a kernel; empty if there is none.
 std::vector<int> exchange_axes(const Graph& body);
-/// Whether the op joins or cuts the ranks' own tensors: a collective of a model whose operand and result have different
+/// True if the op joins or cuts the ranks' own tensors: a collective of a model whose operand and result have different
 /// shapes, or the same shape with other elements.
 bool joins_tensors(const Op& op);
 /// Broadcast, or Reduce: one rank of each group gives or gets.

@@ -1,3 +1,5 @@
+// The mutators of the graph. Each keeps use lists, names and the order right, so that a pass cannot break them
+// silently; the verifier checks that they were kept (links, uses).
 #include "ir/graph.h"
 
 #include <algorithm>
@@ -42,6 +44,7 @@ void Op::remove(std::string_view attr) {
   std::erase_if(attrs, [&](const Attr& a) { return a.name == attr; });
 }
 
+/// The name, with "_2", "_3" ... where it is taken.
 static std::string unique_name(const std::unordered_map<std::string, uint32_t>& taken, const std::string& name) {
   if (!taken.contains(name)) return name;
   for (int i = 2;; ++i) {
@@ -93,6 +96,7 @@ OpId Graph::add(NewOp made, OpId before) {
   return id;
 }
 
+/// Puts an op into the list of the order, in front of `before` or at the end.
 void Graph::link(OpId id, OpId before) {
   Node& node = ops_[id.index];
   node.next = before;

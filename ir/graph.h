@@ -1,4 +1,6 @@
-// SSA graph: ops and values in arenas, linked by ids, changed only through the methods of Graph.
+// SSA graph: ops and values in arenas, linked by ids, changed only through the methods of Graph. An op that is
+// erased keeps its slot, so ids stay valid; an op that is added may move the arena, so no reference to an Op
+// may be kept over add().
 #pragma once
 #include <initializer_list>
 #include <optional>
@@ -67,6 +69,7 @@ struct Use {
   bool operator==(const Use&) const = default;
 };
 
+/// A tensor that an op makes, with everyone who reads it.
 struct Value {
   TensorType type;
   OpId producer;
@@ -104,13 +107,15 @@ class Graph {
 
   /// Adds an op before `before` (none: at the end). Names are made unique by appending "_2", "_3".
   OpId add(NewOp op, OpId before = {});
-  /// Also where `from` is the run-time length of an extent.
+  /// All readers of `from` read `to`, also those that have it as the run-time length of an extent.
   void replace_uses(ValueId from, ValueId to);
+  /// Operand number `input` becomes `value` (none: absent).
   void set_input(OpId op, size_t input, ValueId value);
   /// Removes an op whose results have no uses.
   void erase(OpId op);
+  /// Gives a value another type, such as a layout.
   void retype(ValueId value, TensorType type);
-  // What else may change: the operand list's length, order, names, attributes and regions of an op.
+  // The length of the operand list, the order, names and outputs.
   void add_input(OpId op, ValueId value);
   void remove_input(OpId op, size_t input);
   void move_before(OpId op, OpId before);

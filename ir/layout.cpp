@@ -1,3 +1,7 @@
+// Digit algebra of slices: an index of a sliced dimension is written in mixed radix, and each slicing axis owns
+// a digit.
+//
+//   12 elements, S(0,2) on tp of size 3:  index i  ->  coordinate i / 2 % 3, position i / 6 * 2 + i % 2 on that rank
 #include "ir/layout.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Attributes that count elements (starts, pads, shapes) are global in the graph; here they become those of one
+// rank.
 #include "ir/local_op.h"
 
 #include <algorithm>
@@ -12,6 +14,7 @@ struct LocalDim {
   std::vector<Digit> digits;
   const Coordinates& at;
 
+  /// How many of the indices below `end` this rank holds: the local position of a global boundary.
   int64_t held_below(int64_t end) const {
     if (digits.empty()) return end;
     const std::vector<int64_t> held = held_indices(extent, digits, at);
@@ -40,6 +43,7 @@ void localize_slice(Op& op, const TensorType& from, const Mesh& mesh, const Coor
   op.set("ends", ends);
 }
 
+/// A border is a multiple of every slice's period (L5), so each rank has its share of it.
 void localize_pad(Op& op, const TensorType& from, const Mesh& mesh, const Coordinates& at) {
   std::vector<int64_t> pads = op.ints("pads");
   for (int d = 0; d < from.ndim(); ++d) {
@@ -50,7 +54,7 @@ void localize_pad(Op& op, const TensorType& from, const Mesh& mesh, const Coordi
   op.set("pads", pads);
 }
 
-/// Beside Slice and Pad those that name the shape of their result.
+/// Slice, Pad, and ops that name the shape of their result.
 bool speaks_of_positions(const Op& op) { return op.kind == OpKind::Slice || op.kind == OpKind::Pad || op.has("shape"); }
 
 bool is_sliced(const Graph& graph, ValueId value) { return value && graph.type(value).layout.has(AxisState::Kind::S); }

@@ -1,3 +1,4 @@
+// The words that schedules and the text form use for mechanisms.
 #include "ir/mechanism.h"
 
 namespace weftc {

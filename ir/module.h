@@ -57,6 +57,7 @@ struct Pipeline {
   Loc loc;                   // of the order in the schedule
 };
 
+/// Moved from pass to pass, never shared. Ids are valid within one module only.
 struct Module {
   std::string name;  // a C++ identifier made from the file's name
   std::string file;  // as the user named it

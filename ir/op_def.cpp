@@ -1,3 +1,5 @@
+// Looks records up, and does for every op what its record leaves to the category or to defaults: attributes,
+// inference with its checks, factor rules.
 #include "ir/op_def.h"
 
 #include <algorithm>
@@ -38,6 +40,7 @@ std::optional<OpKind> parse_op_kind(std::string_view name) {
   return {};
 }
 
+/// The op's attribute, else the default of its record; null if there is neither.
 static const AttrValue* find_or_default(const Op& op, std::string_view attr) {
   if (const AttrValue* value = op.find(attr)) return value;
   for (const AttrSpec& spec : op_def(op).attrs)
@@ -72,7 +75,7 @@ const char* category_name(Category category) {
   return kNames[static_cast<int>(category)];
 }
 
-/// Whether buffers and offsets of such a tensor can be counted at all.
+/// True if a tensor has at most 2^40 elements, so that sizes of buffers and offsets fit into 64 bits.
 static bool is_countable(const TensorType& type) {
   constexpr int64_t kMost = int64_t{1} << 40;
   int64_t count = 1;
@@ -151,6 +154,7 @@ std::optional<int64_t> OpView::axis(std::string_view attr, int ndim, bool end) c
   return {};
 }
 
+/// True for an extent that broadcasts.
 static bool is_one(const Extent& extent) { return extent.bound == 1 && !extent.count; }
 
 /// Merges one aligned dimension; false where the bounds differ. Two run-time lengths are taken to be the same number (a
@@ -181,6 +185,7 @@ FactorRule pass_rule(const Shape& shape) {
   return rule;
 }
 
+/// A factor for each dimension of the result, which passes; operands are aligned right, as NumPy broadcasts.
 static FactorRule pointwise_rule(const OpView& op) {
   const Shape& result = op.result_type(0).shape;
   FactorRule rule = pass_rule(result);
@@ -213,6 +218,7 @@ static std::vector<int> einsum_term(std::string_view term, std::vector<std::stri
   return dims;
 }
 
+/// A factor for each letter: letters of the result pass, the others are summed.
 static FactorRule einsum_rule(const OpView& op, std::string_view text) {
   const size_t arrow = text.find("->");
   std::vector<std::string> names;

@@ -236,7 +236,7 @@ inline int64_t from_front(int64_t axis, int64_t ndim) { return axis < 0 ? axis +
 
 /// What the infer-types pass does for one op: infers, gives the results their types, makes the attributes canonical.
 bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags);
-/// Whether the decompose pass has to replace the op.
+/// True if the decompose pass has to replace the op.
 bool decomposes(const OpView& op);
 /// `linear` of the record, or nothing where its condition does not hold for this op.
 std::vector<std::vector<int>> linear_groups(const OpView& op);

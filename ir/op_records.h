@@ -1,4 +1,5 @@
-// The names of all records: each is defined in a file of ir/ops and listed in ops.def.
+// Declares the names of all records. A record is defined in a file of ir/ops and listed in ops.def; a line
+// there without a record does not link, and a record without a line is not found by the importer.
 #pragma once
 
 namespace weftc {

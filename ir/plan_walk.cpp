@@ -1,3 +1,4 @@
+// Answers about a Plan that planning, proof, evaluation and backend must give alike.
 #include "ir/plan_walk.h"
 
 #include "ir/base/contains.h"

@@ -41,7 +41,8 @@ std::vector<int> barrier_axes(const Plan& plan, const Step& step);
 /// The ranks of a place that differ from `rank` on these axes only, itself among them, in the order of the place.
 std::vector<int> rank_group(const Place& place, const std::vector<int>& axes, int rank);
 
-/// Whether the ranks of a program, which are in the same places, are in this one.
+/// True if the ranks of a program run in this place. All ranks of a program are in the same places, so one is
+/// asked.
 bool holds(const Plan& plan, const Program& program, PlaceId place);
 
 /// Time axes, those from `place_axes` on, over which a value of type `type` is a slice of its memory: its layout slices

@@ -1,3 +1,5 @@
+// Positions and sizes of stored tensors. A part of a storage is a digit of a dimension's index, so an offset is
+// a sum of digits times the extents of the parts inside of them.
 #include "ir/storage.h"
 
 #include "ir/base/text.h"

@@ -1,9 +1,12 @@
-// How the elements of a tensor lie in memory: the order of its dimensions, and blocks of them. One type for weights and
-// buffers; it changes neither shape nor layout. Chosen after fusion by what the strategies of kernels want.
+// How the elements of a tensor lie in memory: the order of its dimensions, and blocks of them. One type for
+// weights and buffers; it changes neither shape nor layout. Chosen after fusion by what the strategies of
+// kernels want.
 //
-//   [k, n] row-major                        0 1          position of (k, n) = k * N + n
-//   panels of 16 columns                    1/16 0 1%16  (n / 16) * (K * 16) + k * 16 + n % 16, columns padded with
-//   zeros an image [n, c, h, w] by its channels   0 2 3 1
+//   storage of                       parts         position of an element
+//   [k, n] row-major                 0 1           k * N + n
+//   [k, n] in panels of 16 columns   1/16 0 1%16   (n / 16) * (K * 16) + k * 16 + n % 16, columns padded with zeros
+//   an image [n, c, h, w], channels  0 2 3 1       ((n * H + h) * W + w) * C + c
+//   innermost
 #pragma once
 #include <string>
 #include <vector>
@@ -35,9 +38,9 @@ struct Storage {
 
   /// How many values the part has in a tensor of `dims`; the last block of a dimension may be padded.
   int64_t extent(size_t part, const Dims& dims) const;
-  /// Elements of room.
+  /// The elements that memory must have room for, padding included.
   int64_t elements(const Dims& dims) const;
-  /// The position of an element.
+  /// The position of an element, in elements from the beginning.
   IndexExpr offset(const Dims& dims, const IndexList& index) const;
   /// "row-major"; "1/16 0 1%16". Equal storages, and no others, have equal texts.
   std::string text() const;

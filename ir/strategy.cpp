@@ -1,3 +1,4 @@
+// The text of each strategy, as `explain`, the manifest and tests show it.
 #include "ir/strategy.h"
 
 #include "ir/base/text.h"

@@ -131,7 +131,7 @@ class GeluMatcher {
            is_near(known_.at(value), {{{1, 0}, 0.5}, {{1, 1}, 0.5}}, dtype);
   }
 
-  /// Those of the ops read that the last value needs.
+  /// The ops, of those read so far, on which the last value depends.
   TanhGelu between(const std::vector<ValueId>& values) const {
     std::vector<ValueId> needed{values.back()};
     for (size_t i = 0; i < needed.size(); ++i)

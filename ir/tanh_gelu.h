@@ -7,6 +7,7 @@
 
 namespace weftc {
 
+/// The ops that were recognised.
 struct TanhGelu {
   ValueId result;
   std::vector<OpId> ops;  // operands first

@@ -1,3 +1,5 @@
+// The capabilities of each target. A new target is a function here; passes see no more of it than these
+// numbers.
 #include "ir/target.h"
 
 #include <utility>

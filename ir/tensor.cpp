@@ -1,3 +1,5 @@
+// Element types with their rounding, bytes and wrap-around, for folding and the reference. Nothing here is
+// fast.
 #include "ir/tensor.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Names and sizes of element types, shapes, and the states of a layout's axes.
 #include "ir/type.h"
 
 #include <algorithm>

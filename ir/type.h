@@ -1,4 +1,7 @@
-// Element types, extents, layouts over the ranks: what a value is (ir/README.md).
+// Element types, extents, layouts over the ranks: what a value is (ir/README.md). A TensorType is compared by
+// content:
+//
+//   f32[2, 64] [tp: S(1,16)] on a mesh {tp: 4}: each rank holds f32[2, 16], rank r columns 16 * r to 16 * r + 15
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -35,6 +38,7 @@ using Shape = std::vector<Extent>;
 Shape shape_of(const Dims& dims);
 /// The bounds.
 Dims bounds(const Shape& shape);
+/// True if no extent has a run-time length.
 bool is_static(const Shape& shape);
 
 enum class ReduceOp : uint8_t { Sum, Max, Min, Prod };
@@ -75,6 +79,7 @@ class Layout {
   std::vector<AxisState> axes_;
 };
 
+/// The type of a value: its global shape, and how the ranks hold it.
 struct TensorType {
   DType dtype = DType::F32;
   Shape shape;  // global

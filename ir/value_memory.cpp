@@ -1,3 +1,4 @@
+// Follows Reshapes to the value whose memory they show.
 #include "ir/value_memory.h"
 
 namespace weftc {

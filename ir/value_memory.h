@@ -5,7 +5,7 @@
 
 namespace weftc {
 
-/// Whether the op copies its operand: a Reshape to the type that the operand has already.
+/// True if the op copies its operand: a Reshape to the type that the operand has already.
 bool is_copy(const Graph& graph, const Op& op);
 /// The value that a value shares its memory with: the operand of the first of the Reshapes it is made by.
 ValueId memory_of(const Graph& graph, ValueId value);

@@ -1,4 +1,6 @@
-// The rules of each form. Form after form they add up: a Laid graph is also Decomposed and Typed.
+// The rules of each form. Form after form they add up: a Laid graph is also Decomposed and Typed. The runner
+// calls this after every pass, so a pass that breaks a rule is named at once; rules are conditions on what is
+// there and never repair.
 #include "ir/verify.h"
 
 #include <algorithm>
@@ -67,6 +69,7 @@ void Verifier::graph(const Graph& graph, const Op* owner) {
   for (OpId id = graph.first(); id && !findings_.full(); id = graph.next(id)) op(graph, id, owner);
 }
 
+/// Ops stand behind the producers of their operands, and values, ops and names know each other.
 void Verifier::links(const Graph& graph, OpId id, const std::vector<int>& position) {
   const Op& op = graph.op(id);
   if (!graph.is_live(id)) findings_.add(op, "is erased but still in order");
@@ -134,6 +137,7 @@ void Verifier::counts(const Graph& graph, const std::vector<int>& position) {
       }
 }
 
+/// Ids of places, stages, origins, transforms and constants exist; attributes are sorted by name.
 void Verifier::numbers(const Op& op) {
   if (op.place && op.place.index >= module_.places.size()) findings_.add(op, "its place does not exist");
   const size_t stages = module_.pipeline ? module_.pipeline->stages.size() : 0;
@@ -154,6 +158,7 @@ void Verifier::numbers(const Op& op) {
   }
 }
 
+/// As many operands and results as the record says, and from Typed on all attributes that it requires.
 void Verifier::arity(const Op& op) {
   const OpDef& def = op_def(op);
   const auto outside = [](const Arity& arity, size_t count) {
@@ -168,6 +173,8 @@ void Verifier::arity(const Op& op) {
 
 size_t region_count(const Op& op) { return category(op) != Category::Region ? 0 : op.kind == OpKind::If ? 2 : 1; }
 
+/// A region has a parameter for each operand (If: but the condition) and an output for each result (Loop: and
+/// the condition); a Chunk's has one more axis of time.
 void Verifier::regions(const Graph& graph, const Op& op) {
   if (op.regions.size() != region_count(op)) return findings_.add(op, "has {} regions", op.regions.size());
   for (const Graph& region : op.regions) {
@@ -188,6 +195,7 @@ void Verifier::regions(const Graph& graph, const Op& op) {
   }
 }
 
+/// Equal dtypes and bounds. Layouts are compared by verify_layout.
 bool same_extents(const TensorType& a, const TensorType& b) {
   if (a.dtype != b.dtype || a.ndim() != b.ndim()) return false;
   for (int d = 0; d < a.ndim(); ++d)
@@ -196,13 +204,14 @@ bool same_extents(const TensorType& a, const TensorType& b) {
   return true;
 }
 
-/// What stands in a region has the type of what it stands for.
+/// A value inside a region must have the type of the value outside that it stands for.
 void check_pair(const Graph& a, ValueId x, const Graph& b, ValueId y, const Op& op, const char* what,
                 Findings& findings) {
   if (!same_extents(a.type(x), b.type(y)))
     findings.add(op, "{} '{}' has another type in the region", what, a.value(x).name);
 }
 
+/// Parameters and outputs of a region have the types of what they stand for.
 void check_region_types(const Graph& graph, const Op& op, Findings& findings) {
   for (const Graph& region : op.regions) {
     const size_t skipped = op.kind == OpKind::If ? 1 : 0;
@@ -217,6 +226,7 @@ void check_region_types(const Graph& graph, const Op& op, Findings& findings) {
   }
 }
 
+/// Inferring again gives the types that are there.
 void Verifier::types(const Graph& graph, const Op& op) {
   if (category(op) == Category::Region) return check_region_types(graph, op, findings_);
   const OpDef& def = op_def(op);

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-/// One op and one axis of its mesh.
+/// One op and one axis of its mesh: each axis is checked by itself, since an axis serves one loop (L4).
 struct AxisRule {
   const Module& module;
   const Graph& graph;
@@ -57,6 +57,7 @@ void AxisRule::check() const {
   check_factor();
 }
 
+/// L10: V joins R, and all results vary.
 void AxisRule::check_varying() const {
   if (any(Kind::S) || any(Kind::P)) wrong("a varying operand meets a sliced or partial one");
   results_are(AxisState::varying());
@@ -108,6 +109,7 @@ void AxisRule::check_factor() const {
   }
 }
 
+/// Every operand that has the loop is sliced with the same block; the others are replicated.
 void AxisRule::check_operands(int factor, int64_t block) const {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!has(i) || i >= factors->inputs.size()) continue;
@@ -118,12 +120,14 @@ void AxisRule::check_operands(int factor, int64_t block) const {
   }
 }
 
+/// Elements per step of a dimension's index, in row-major order.
 int64_t product_right_of(const Dims& dims, int dim) {
   int64_t product = 1;
   for (size_t d = static_cast<size_t>(dim) + 1; d < dims.size(); ++d) product *= dims[d];
   return product;
 }
 
+/// One axis over a view: the slice in front of it, the slice behind it, and the dims of both.
 struct ViewSlice {
   const Op& op;
   Dims from, to;
@@ -144,6 +148,7 @@ bool keeps_reshape(const ViewSlice& s) {
   return s.before.block * right == s.after.block * right_after && s.to[s.after.dim] % (s.after.block * s.size) == 0;
 }
 
+/// L5: cuts must fall on boundaries, and a step must divide the block.
 bool keeps_slice(const ViewSlice& s) {
   if (s.after.dim != s.before.dim) return false;
   const auto d = static_cast<size_t>(s.before.dim);
@@ -154,6 +159,7 @@ bool keeps_slice(const ViewSlice& s) {
          s.after.block == s.before.block / step;
 }
 
+/// L5: a border must be whole slices, so that no element changes its rank.
 bool keeps_pad(const ViewSlice& s) {
   const std::vector<int64_t>& pads = s.op.ints("pads");
   const auto d = static_cast<size_t>(s.before.dim);
@@ -162,6 +168,7 @@ bool keeps_pad(const ViewSlice& s) {
   return (front == 0 && back == 0) || (s.op.text("mode") == "constant" && s.is_boundary(front) && s.is_boundary(back));
 }
 
+/// True if by this view the slice `before` becomes the slice `after`, without a message.
 bool keeps(const ViewSlice& s) {
   const int grown = static_cast<int>(s.to.size()) - static_cast<int>(s.from.size());
   switch (s.op.kind) {
@@ -186,6 +193,7 @@ bool keeps(const ViewSlice& s) {
   }
 }
 
+/// Each sliced operand of a view gives the result's slice; otherwise both are replicated.
 void AxisRule::check_view() const {
   const TensorType& to = graph.type(op.outputs[0]);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -200,7 +208,7 @@ void AxisRule::check_view() const {
   }
 }
 
-/// Whether a collective may take one axis from one state to another.
+/// True if a collective may take one axis from one state to another.
 bool is_step(OpKind kind, const AxisState& from, const AxisState& to, std::optional<ReduceOp> reduce) {
   switch (kind) {
     case OpKind::ShardSlice:
@@ -237,6 +245,7 @@ void check_model_collective(const Graph& graph, const Op& op, const Mesh& mesh, 
     findings.add(op, "the group has no rank {}", op.integer("root"));
 }
 
+/// The axes that the op lists change their state as its kind says (L7); all others stay.
 void check_collective(const Module& module, const Graph& graph, const Op& op, const Mesh& mesh, Findings& findings) {
   if (!op.has("axes")) return findings.add(op, "lacks attribute 'axes'");
   const std::vector<int64_t>& axes = op.ints("axes");
@@ -271,6 +280,7 @@ void check_transfer(const Graph& graph, const Op& op, Findings& findings) {
   }
 }
 
+/// Sources are not partial; only parameters and a per-rank model's inputs vary.
 void check_source(const Graph& graph, const Op& op, const Mesh& mesh, Findings& findings) {
   for (ValueId v : op.outputs) {
     const Layout& layout = graph.type(v).layout;

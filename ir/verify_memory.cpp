@@ -1,5 +1,5 @@
-// What lies in memory, from lay-in-memory on: who reads a value without being a kernel finds it in a buffer, and each
-// result of a region has a buffer of its own.
+// Which values must lie in memory, from lay-in-memory on: a reader that is no kernel (a collective, a
+// condition, a loop) finds its operand in a buffer, and each result of a region has a buffer of its own.
 #include <set>
 
 #include "ir/op_def.h"

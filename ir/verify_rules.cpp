@@ -1,3 +1,4 @@
+// How a finding names its op.
 #include "ir/verify_rules.h"
 
 #include "ir/op_def.h"

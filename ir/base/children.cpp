@@ -1,3 +1,5 @@
+// Children are started in process groups of their own and are noted; a thread that the signal handler wakes
+// ends them.
 #include "ir/base/children.h"
 
 #include <fcntl.h>

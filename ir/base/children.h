@@ -1,4 +1,5 @@
-// Programs that this one runs, and its temporary folders: both end with it, also when a signal ends it.
+// Programs that this one runs, and its temporary folders: both end with it, also when a signal ends it. A
+// compiler that is interrupted must leave neither a running g++ nor gigabytes below /tmp.
 #pragma once
 #include <sys/types.h>
 

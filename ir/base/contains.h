@@ -5,7 +5,7 @@
 
 namespace weftc {
 
-/// Whether some item of `list` equals `item`.
+/// True if some item of `list` equals `item`.
 template <class List, class Item>
 bool contains(const List& list, const Item& item) {
   return std::find(std::begin(list), std::end(list), item) != std::end(list);

@@ -1,3 +1,4 @@
+// Prints diagnostics with their source line and a caret, and finds the exit code that they amount to.
 #include "ir/base/diag.h"
 
 #include <algorithm>

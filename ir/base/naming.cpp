@@ -1,3 +1,4 @@
+// Turns names of a model into identifiers, comments and literals of emitted code; any bytes may come in.
 #include "ir/base/naming.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes beside the final place and renames, so that a full disk or an interrupt leaves what was there.
 #include "ir/base/output_file.h"
 
 #include <unistd.h>

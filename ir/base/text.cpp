@@ -1,3 +1,4 @@
+// Formatting, splitting, quoting, and the search for the name that was meant.
 #include "ir/base/text.h"
 
 #include <algorithm>
@@ -54,6 +55,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(blank) - first + 1);
 }
 
+/// Levenshtein's distance, one row at a time.
 static size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -1,3 +1,6 @@
+// The outermost frame of the reference evaluation: it scatters the model's inputs over the ranks, runs the
+// graph, and assembles the outputs. The ops themselves run in evaluate_frame.cpp, regions in
+// evaluate_region.cpp.
 #include "ir/evaluate/evaluate.h"
 
 #include <algorithm>
@@ -8,7 +11,7 @@
 
 namespace weftc {
 
-/// What is wrong with an input tensor, or "".
+/// Says what is wrong with an input tensor, or "". A dim of run-time length may be shorter than its bound.
 static std::string check_input(const Tensor& tensor, const TensorType& type, const Mesh& mesh) {
   if (tensor.dtype != type.dtype)
     return format("has element type {}, expected {}", dtype_name(tensor.dtype), dtype_name(type.dtype));
@@ -22,7 +25,8 @@ static std::string check_input(const Tensor& tensor, const TensorType& type, con
   return fits ? "" : format("has shape {}, expected {}", dims_text(tensor.dims), type_text(type, mesh));
 }
 
-/// Which input of the model each of graph.inputs() is: copies in several places carry its number.
+/// The number of the model's input that each of graph.inputs() stands for: copies in several places carry the
+/// same one.
 static std::vector<size_t> input_ports(const Graph& graph) {
   std::vector<size_t> ports;
   for (ValueId v : graph.inputs())
@@ -30,6 +34,7 @@ static std::vector<size_t> input_ports(const Graph& graph) {
   return ports;
 }
 
+/// Checks the inputs and gives each rank its slice of them.
 static bool bind_module_inputs(const Module& module, const std::vector<Tensor>& inputs, Frame& frame,
                                std::string& error) {
   const Graph& graph = module.graph;
@@ -70,7 +75,8 @@ EvalResult evaluate(const Module& module, const std::vector<Tensor>& inputs, con
   return result;
 }
 
-/// The outputs that are states, into the inputs that they feed.
+/// Puts the outputs that are states into the inputs that they feed, for the next invocation; "" or what does
+/// not fit.
 static std::string feed_states(const Module& module, const std::vector<Tensor>& outputs, std::vector<Tensor>& inputs) {
   const Graph& graph = module.graph;
   const std::vector<size_t> ports = input_ports(graph);

@@ -1,4 +1,8 @@
-// Reference evaluation of a graph of any form on N virtual ranks inside one process.
+// Reference evaluation of a graph of any form on N virtual ranks inside one process. It is the oracle of the
+// compiler: slow, obvious, in double precision, and without a word about kernels. Constants are folded by it,
+// `weft verify` and the tests of passes compare with it; evaluate_plan.h does the same for a Plan.
+//
+//   x global --scatter--> a tensor for each rank --ops one by one on every rank--> locals of y --assemble--> y global
 #pragma once
 #include <string>
 #include <vector>
@@ -7,11 +11,13 @@
 
 namespace weftc {
 
+/// Which invocation runs, and who looks on.
 struct EvalOptions {
   int64_t invocation = 0;  // of the first, for evaluate_invocations
   /// Called with each top-level value of the graph after it was computed.
   Observer observe;
 };
+/// The results of one invocation, or the first thing that went wrong.
 struct EvalResult {
   std::vector<Tensor> outputs;  // global, in the order of graph.outputs()
   std::string error;            // "" when well: which value could not be assembled, and why

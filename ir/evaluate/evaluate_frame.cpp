@@ -1,3 +1,6 @@
+// Runs the ops of one graph on all ranks, one op after the other: what every layout, chunking and Plan is
+// compared with. Layouts are only meant here, never decided: evaluate_layout.cpp says which rank holds which
+// element.
 #include "ir/evaluate/evaluate_frame.h"
 
 #include <algorithm>
@@ -89,6 +92,7 @@ bool Frame::run_op(const Op& op) {
   }
 }
 
+/// Pointers to each rank's tensor.
 static std::vector<const Tensor*> pointers(const Locals& locals) {
   std::vector<const Tensor*> to;
   for (const Tensor& tensor : locals) to.push_back(&tensor);
@@ -142,7 +146,7 @@ std::optional<int64_t> Frame::length_of(ValueId count, int rank) const {
   return at_rank(locals(op.inputs[0])).dims[op.integer("axis")];
 }
 
-/// Run-time lengths come from the values that count them.
+/// Such a dim's length is read from the value that counts it; any other dim has its local extent.
 std::optional<Dims> Frame::run_time_dims(const Op& op, const TensorType& type, const Mesh& mesh, const Coordinates& at,
                                          int rank) {
   Dims dims = local_dims(type, mesh, at);
@@ -169,7 +173,8 @@ void Frame::hold_indices(const TensorType& type, const Mesh& mesh, const Coordin
   }
 }
 
-/// The whole extents, with the run-time lengths of the local tensor.
+/// The global extents of a value, where a run-time length is that of the local tensor (such a dim is not
+/// sliced).
 static Dims global_dims(const TensorType& type, const Dims& local) {
   Dims dims = type.dims();
   for (int d = 0; d < type.ndim(); ++d)

@@ -1,4 +1,5 @@
-// Inside of the reference evaluation: one Frame a graph being run, a region's inside its op's.
+// Inside of the reference evaluation: a Frame is one run of one graph. A region gets a frame of its own inside
+// its op's (one for each chunk or iteration) and shares the locals of its captures by pointer.
 #pragma once
 #include <memory>
 #include <string>
@@ -25,24 +26,31 @@ class Frame {
 
   /// Binds a value to locals that outlive the frame, or to its own.
   void bind(ValueId value, const Locals* locals) { values_[value.index] = locals; }
+  /// Gives the value locals of its own.
   void store(ValueId value, Locals locals);
   /// Binds a region's parameters to the same locals.
   void bind_inputs(const std::vector<const Locals*>& locals);
-  /// Runs all ops but the inputs. False after setting the error.
+  /// Runs all ops but the inputs, in graph order. False after setting the error.
   bool run(bool observe);
   const Locals& locals(ValueId value) const { return *values_[value.index]; }
   const Locals& output(size_t i) const { return locals(graph_.outputs()[i].value); }
 
  private:
+  /// Runs an op by its category: regions, collectives and transfers here, any other by its record's eval on
+  /// each rank.
   bool run_op(const Op& op);
   /// Constants are made where they are read first: all weights of a model at once are too much.
   bool make_constant(ValueId value);
   bool make_constants(const Op& op);
+  /// Gives back the memory of operands that no later op reads.
   void release_operands(const Op& op);
   bool run_constant(const Op& op);
   bool run_local(const Op& op);
+  /// One op on one rank: local operands, the op with local attributes, and the global index of each local
+  /// element.
   bool run_rank(const Op& op, int rank, std::vector<Locals>& results);
   bool run_collective(const Op& op);
+  /// From place to place: the value is assembled on the source's ranks and scattered over the target's.
   bool run_transfer(const Op& op);
   /// reshard_some at this point of time, of the ranks of a place.
   Locals reshard_now(const std::vector<const Tensor*>& ranks, PlaceId place, const TensorType& from,
@@ -51,26 +59,34 @@ class Frame {
   bool run_region(const Op& op);
   bool run_fused(const Op& op);
   bool run_chunk(const Op& op);
+  /// Gives the body of one chunk its parts of the operands.
   void bind_chunk(const Op& op, Frame& body) const;
+  /// Joins the results of all chunks, or reduces them in order.
   bool join_chunks(const Op& op, size_t output, const std::vector<Locals>& chunks);
   bool run_if(const Op& op);
   bool run_loop(const Op& op);
   bool run_trip(const Op& op, int64_t trip, int64_t& condition, std::vector<Locals>& carried,
                 std::vector<std::vector<Locals>>& scans);
+  /// Stacks the elements that the iterations of a Loop gave for one scan output.
   bool store_scan(const Op& op, size_t output, const std::vector<Locals>& trips);
+  /// The locals of the operands from number `first` on, which a region reads as its parameters.
   std::vector<const Locals*> captures(const Op& op, size_t first) const;
   /// The one number that all ranks hold; nothing after setting the error.
   std::optional<int64_t> agreed(const Op& op, ValueId value, const char* what);
 
+  /// Sets the error, unless there is one, and returns false.
   bool fail(const Op& op, const std::string& what);
-  /// The place's axes, then those of time.
+  /// The axes of a place, then those of time: a chunk is one more coordinate of the mesh.
   Mesh mesh(PlaceId place) const { return run_.module.mesh(graph_, place); }
   Mesh rank_mesh(PlaceId place) const { return place ? run_.module.place(place).mesh : Mesh{}; }
   Coordinates coordinates(PlaceId place, int rank) const;
-  /// The run-time length that a value counts, which may be read from the counted value itself; none: not known yet.
+  /// The run-time length that `count` holds. Where it measures a value that is there already (ExtentOf), it is
+  /// read from that value; nothing where neither is known yet.
   std::optional<int64_t> length_of(ValueId count, int rank) const;
+  /// The local dims of a result on one rank, with its run-time lengths, which are checked against their bounds.
   std::optional<Dims> run_time_dims(const Op& op, const TensorType& type, const Mesh& mesh, const Coordinates& at,
                                     int rank);
+  /// For each sliced dimension, the global indices that the rank holds, ascending; empty: all of them.
   void hold_indices(const TensorType& type, const Mesh& mesh, const Coordinates& at,
                     std::vector<std::vector<int64_t>>& held) const;
 

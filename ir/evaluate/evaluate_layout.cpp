@@ -1,4 +1,6 @@
 // Local tensors of a layout: made from a global tensor, put together again, taken from one layout to another.
+// All of it is the class Reshard below; the rest decides what to call it with, and checks what it was given
+// (equal copies for R, dims).
 #include "ir/evaluate/evaluate_layout.h"
 
 #include <algorithm>
@@ -20,6 +22,7 @@ bool same_elements(const Tensor& a, const Tensor& b) {
   return true;
 }
 
+/// The smallest value of an integer type: what changes nothing in a maximum.
 static int64_t lowest_int(DType dtype) {
   switch (dtype) {
     case DType::I8:
@@ -35,6 +38,7 @@ static int64_t lowest_int(DType dtype) {
   }
 }
 
+/// The largest value of an integer type, as its bits in 64 signed ones.
 static int64_t highest_int(DType dtype) {
   switch (dtype) {
     case DType::I8:
@@ -66,6 +70,7 @@ void fill_identity(Tensor& tensor, ReduceOp op) {
   std::fill(tensor.integers.begin(), tensor.integers.end(), value);
 }
 
+/// NaN wins in a maximum or minimum, as in the collectives of the runtime.
 static double reduced(double a, double b, ReduceOp op) {
   switch (op) {
     case ReduceOp::Sum:
@@ -80,6 +85,7 @@ static double reduced(double a, double b, ReduceOp op) {
   return a;
 }
 
+/// Integers wrap; u64 compares as unsigned.
 static int64_t reduced_int(int64_t a, int64_t b, ReduceOp op, DType dtype) {
   const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   const bool less = dtype == DType::U64 ? ua < ub : a < b;
@@ -105,29 +111,38 @@ void accumulate(Tensor& into, int64_t i, const Tensor& from, int64_t k, ReduceOp
 
 namespace {
 
+/// What one step along each axis adds to a rank's index in the mesh (row-major, the last axis fastest).
 std::vector<int> rank_strides(const Mesh& mesh) {
   std::vector<int> strides(mesh.size(), 1);
   for (int a = static_cast<int>(mesh.size()) - 2; a >= 0; --a) strides[a] = strides[a + 1] * mesh[a + 1].size;
   return strides;
 }
 
-/// Where the elements of one dimension lie, by global index: position in the local tensor of the rank that holds it,
-/// and what the coordinates of the slicing axes add to that rank's number.
+/// Where the elements of one dimension lie, for each global index: the position in the local tensor of the rank
+/// that holds it, and the part of that rank's index that this dimension's slices decide.
 struct DimSource {
   std::vector<int64_t> position;
   std::vector<int> rank;
 };
 
-/// One reshard: how any rank's target tensor is gathered from the source tensors.
+/// One reshard: how any rank's target tensor is gathered from the source tensors. For each target element the
+/// owner's index is the sum of three parts: what the slices of the source say (DimSource), the target's own
+/// coordinate on axes that are neither sliced nor reduced, and, for a reduction, each member of the group in
+/// turn.
 class Reshard {
  public:
   Reshard(const std::vector<const Tensor*>& sources, const TensorType& from, const TensorType& to, const Mesh& mesh,
           ReduceOp varying);
+  /// The tensor that a rank holds afterwards.
   Tensor target(int rank) const;
 
  private:
+  /// Locates each index of a dimension by the source's digits. Positions count up in the order of global
+  /// indices.
   DimSource locate(int dim) const;
+  /// The global indices of a dimension that the target's rank holds.
   std::vector<int64_t> wanted(int dim, const Coordinates& at) const;
+  /// True if the axis goes from partial or varying to something else: its ranks are reduced.
   bool reduces(int axis) const;
   const Tensor& any_source() const {
     return **std::find_if(sources_.begin(), sources_.end(), [](const Tensor* t) { return t != nullptr; });
@@ -245,11 +260,13 @@ std::vector<int> all_ranks(const Mesh& mesh) {
   return ranks;
 }
 
+/// Reshards to all ranks. Nothing varies here, so the reduction does not matter.
 Locals reshard_all(const std::vector<const Tensor*>& sources, const TensorType& from, const TensorType& to,
                    const Mesh& mesh) {
   return reshard_some(sources, from, to, mesh, all_ranks(mesh), ReduceOp::Sum);
 }
 
+/// The axes whose state is V.
 std::vector<int> varying_axes(const TensorType& type) {
   std::vector<int> axes;
   for (int a = 0; a < type.layout.size(); ++a)
@@ -265,6 +282,7 @@ TensorType gathered(const TensorType& type) {
   return all;
 }
 
+/// How many unrelated copies there are.
 int64_t copies_of(const std::vector<int>& axes, const Mesh& mesh) {
   int64_t copies = 1;
   for (int a : axes) copies *= mesh[static_cast<size_t>(a)].size;
@@ -278,6 +296,7 @@ int64_t copy_number(const std::vector<int>& axes, const Mesh& mesh, const Coordi
   return number;
 }
 
+/// One copy out of a stack.
 Tensor unstack(const Tensor& stack, int64_t number) {
   Tensor copy(stack.dtype, Dims(stack.dims.begin() + 1, stack.dims.end()));
   for (int64_t i = 0; i < copy.size(); ++i) copy.copy_element(i, stack, number * copy.size() + i);
@@ -290,7 +309,7 @@ std::string coordinates_text(const Mesh& mesh, const Coordinates& at) {
   return join(parts, ", ");
 }
 
-/// R demands that all coordinates hold the same.
+/// Says where two ranks differ that must hold equal copies (R), or "".
 std::string check_replicas(const Locals& locals, const TensorType& type, const Mesh& mesh) {
   for (size_t rank = 0; rank < locals.size(); ++rank) {
     const Coordinates at = coordinates_of(mesh, static_cast<int>(rank));
@@ -303,6 +322,8 @@ std::string check_replicas(const Locals& locals, const TensorType& type, const M
   return "";
 }
 
+/// Says where a local tensor has other dims than its layout says, or "". Run-time lengths are compared with
+/// rank 0's.
 std::string check_dims(const Locals& locals, const TensorType& type, const Mesh& mesh) {
   if (static_cast<int>(locals.size()) != mesh_size(mesh))
     return format("{} local tensors on {} ranks", locals.size(), mesh_size(mesh));

@@ -1,4 +1,9 @@
-// What layouts mean: local tensors of a global one, the global tensor of local ones, and what lies between two layouts.
+// What layouts mean (L3): local tensors of a global one, the global tensor of local ones, and what lies between
+// two layouts. Every collective, scatter, assembly and both ends of a Chunk are one gather, by the digits of
+// source and target:
+//
+//   [tp: S(0,2)] to [tp: S(1,4)] of f32[4, 8] on 2 ranks (an all-to-all): target element (i, j) of rank r comes from
+//   rank i / 2, position (i % 2, j + 4 * r), since rank q holds rows 2 * q to 2 * q + 1
 #pragma once
 #include <functional>
 #include <optional>

@@ -1,5 +1,6 @@
-// Every stream of every rank is a lane that walks its program, as the runtime's threads do; a seed picks which lane
-// goes on.
+// Every stream of every rank is a lane that walks its program, as the runtime's threads do; a seed picks which
+// lane goes on. A step runs as a whole, so that an order is a sequence of steps: races show as different
+// results of different seeds, a deadlock as no lane that can go on.
 #include "ir/evaluate/evaluate_plan.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 
 using Now = PlanMachine::Now;
 
-/// A list of steps being walked.
+/// A list of steps that a lane walks: a block, or the body of a step that holds others.
 struct Level {
   const std::vector<Step>* steps;
   const Step* owner = nullptr;  // the For, If or Loop around them
@@ -24,6 +25,7 @@ struct Level {
   int trips = 1, trip = 0;  // of a For
 };
 
+/// One stream of one rank: where it is, and in which chunk, micro-batch and iteration.
 struct Lane {
   int rank, stream;
   size_t next_block = 0;
@@ -62,6 +64,7 @@ class PlanInterpreter {
   }
 
  private:
+  /// A random number below n, by the same generator everywhere, so that a seed names an order.
   int roll(size_t n) {
     random_ = random_ * 1664525u + 1013904223u;
     return static_cast<int>((random_ >> 8) % n);
@@ -85,11 +88,13 @@ class PlanInterpreter {
     return true;
   }
 
+  /// True for steps whose branch all streams of a rank take together.
   bool is_control(const Step& step) const {
     return std::holds_alternative<IfStep>(step.what) || std::holds_alternative<LoopStep>(step.what);
   }
 
-  /// Moves on to the next step that this lane has to do, or to a branch, which all lanes of a rank meet.
+  /// Moves on to the next step of this lane's stream, entering Fors on the way, or to a branch, at which all
+  /// lanes of a rank meet.
   void settle(Lane& lane) {
     while (true) {
       if (lane.levels.empty()) {
@@ -112,6 +117,7 @@ class PlanInterpreter {
     }
   }
 
+  /// Goes on with the next block in which the lane's rank takes part; false at the end of the order.
   bool next_block(Lane& lane) {
     while (lane.next_block < plan_.order.size()) {
       const OrderedBlock& entry = plan_.order[lane.next_block++];
@@ -126,7 +132,8 @@ class PlanInterpreter {
     return false;
   }
 
-  /// The end of a list of steps: again, or behind its owner. A Loop asks its condition again at its own step.
+  /// The end of a list of steps: again for a For's next chunk, else behind its owner. A Loop asks its condition
+  /// again at its own step.
   void leave(Lane& lane) {
     Level& level = lane.levels.back();
     const Step* owner = level.owner;
@@ -148,6 +155,8 @@ class PlanInterpreter {
     ++lane.levels.back().at;
   }
 
+  /// The element of a signal that a lane means: by micro-batch and chunk, `lag` of them earlier; -1: before the
+  /// first one, so that there is nothing to wait for.
   int element(const Lane& lane, Per per, const Signal& signal, int lag) const {
     const int each = signal.count / std::max(1, plan_.micro_batches);
     const int batch = lane.now.micro_batch - (per == Per::MicroBatch ? lag : 0);
@@ -155,6 +164,7 @@ class PlanInterpreter {
     return batch < 0 || index < 0 ? -1 : batch * each + index;
   }
 
+  /// True if the signal has come, from all ranks of a group where it is one for a group.
   bool is_raised(const Lane& lane, const Wait& wait) const {
     const Signal& signal = plan_.signals[wait.signal.index];
     const int at = element(lane, wait.per, signal, wait.lag);
@@ -177,12 +187,15 @@ class PlanInterpreter {
     return std::all_of(waits.begin(), waits.end(), [&](const Wait& w) { return is_raised(lane, w); });
   }
 
+  /// True if the lane stands before this collective with the same group, and waits for nothing else.
   bool is_at_collective(const Lane& lane, const std::vector<int>& ranks) const {
     const auto* what = lane.done ? nullptr : std::get_if<CollectiveStep>(&lane.step().what);
     return what && what->kind != OpKind::ShardSlice && group(what->place, what->axes, lane.rank) == ranks &&
            waits_over(lane);
   }
 
+  /// True if the lane's next step could run now. Steps that several lanes take together (branches, collectives)
+  /// are moved by one of them: the first stream of the rank, the first rank of the group.
   bool can_go(const Lane& lane) const {
     const Step& step = lane.step();
     if (lane.inside) return peers_are_inside(lane);
@@ -228,6 +241,7 @@ class PlanInterpreter {
     return rank_group(plan_.places[place.index], axes, rank);
   }
 
+  /// Runs the step. A kernel over the peer table and a send stay inside until their peers have done their part.
   void go(Lane& lane) {
     const Step& step = lane.step();
     if (lane.inside) return finish(lane);
@@ -247,6 +261,7 @@ class PlanInterpreter {
       finish(lane);
   }
 
+  /// Signals what the step signals, and moves on.
   void finish(Lane& lane) {
     const Step& step = lane.step();
     if (lane.inside && !barrier_axes(plan_, step).empty())
@@ -257,11 +272,13 @@ class PlanInterpreter {
     settle(lane);
   }
 
+  /// Notes the signals of a step as come.
   void raise(const Lane& lane, const Step& step) {
     for (const Raise& raise : step.raises)
       raised_.insert({raise.signal.index, lane.rank, element(lane, raise.per, plan_.signals[raise.signal.index], 0)});
   }
 
+  /// Runs a collective for all ranks of its group at once; an error if they mean different steps.
   void exchange(Lane& lane, const CollectiveStep& what) {
     if (what.kind == OpKind::ShardSlice) {
       machine_.exchange({lane.rank}, what, lane.now);
@@ -301,12 +318,14 @@ class PlanInterpreter {
     }
   }
 
+  /// The iteration of the innermost Loop, which random ops draw by.
   int64_t innermost_trip(Lane& lane) {
     for (auto level = lane.levels.rbegin(); level != lane.levels.rend(); ++level)
       if (level->owner && std::holds_alternative<LoopStep>(level->owner->what)) return lane.trips[level->owner];
     return 0;
   }
 
+  /// The body for one more iteration, or null at the end of the Loop.
   const std::vector<Step>* next_trip(const Lane& lane, int64_t trip, const LoopStep& loop) {
     if (loop.trip_count && trip >= machine_.number(lane.rank, loop.trip_count, lane.now)) return nullptr;
     if (!loop.trip_count && loop.max_trips && trip >= loop.max_trips) return nullptr;

@@ -1,5 +1,7 @@
-// Runs a Plan step by step on virtual ranks in one of its legal orders: on bytes, with poison, so
-// that a missing wait or a buffer that is too small shows in some order.
+// Runs a Plan step by step on virtual ranks in one of its legal orders: on bytes, with poison (NaN) in memory
+// that was not written, so that a missing wait or a buffer that is too small shows in some order. The proof
+// (passes/proof) says that no order is wrong; this shows what a wrong one computes, and is what the proof is
+// tested against.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,6 +11,7 @@
 
 namespace weftc {
 
+/// The results of one order, or what stopped it.
 struct PlanRun {
   std::vector<Tensor> outputs;  // global, in the order of plan.outputs
   std::vector<Tensor> states;   // what the next iteration would read, in the order of plan.states

@@ -1,4 +1,6 @@
-// Reference evaluation of ops that own graphs.
+// Reference evaluation of ops that own graphs: each run of a region is a Frame. A Chunk's iteration is one more
+// coordinate of the mesh, so that taking a part of an operand and joining results are reshards like any other;
+// a Loop's is not, its values are carried from frame to frame.
 #include "ir/base/check.h"
 #include "ir/base/text.h"
 #include "ir/evaluate/evaluate_frame.h"
@@ -37,6 +39,7 @@ std::optional<int64_t> Frame::agreed(const Op& op, ValueId value, const char* wh
   return copies[0].int_at(0);
 }
 
+/// The ops of the kernel one by one.
 bool Frame::run_fused(const Op& op) {
   const Graph& body = op.regions[0];
   Frame frame(run_, body, time_);
@@ -46,6 +49,7 @@ bool Frame::run_fused(const Op& op) {
   return true;
 }
 
+/// All ranks must agree on the condition: a collective in a branch would meet nobody otherwise.
 bool Frame::run_if(const Op& op) {
   const std::optional<int64_t> condition = agreed(op, op.inputs[0], "condition");
   if (!condition) return false;
@@ -86,7 +90,7 @@ void Frame::bind_chunk(const Op& op, Frame& body) const {
   }
 }
 
-// S puts the chunks at their places, P(op) adds them up in the order of c.
+// S puts the chunks in their places, P(op) reduces them in the order of the chunks, R demands equal ones.
 bool Frame::join_chunks(const Op& op, size_t output, const std::vector<Locals>& chunks) {
   const Graph& body = op.regions[0];
   const ValueId value = body.outputs()[output].value;
@@ -112,6 +116,7 @@ bool Frame::join_chunks(const Op& op, size_t output, const std::vector<Locals>& 
   return true;
 }
 
+/// The chunks one after another; their order cannot matter, because no iteration reads another's results (C2).
 bool Frame::run_chunk(const Op& op) {
   const Graph& body = op.regions[0];
   const int chunks = body.time_axes.back().size;
@@ -132,12 +137,15 @@ bool Frame::run_chunk(const Op& op) {
 // A condition that never turns false is the model's fault, but evaluation must end.
 constexpr int64_t kMostTrips = 1 << 20;
 
+/// One integer on every rank, in the type that the body wants.
 static Locals copies(const TensorType& type, size_t ranks, int64_t value) {
   Tensor one(type.dtype, type.dims());
   for (int64_t i = 0; i < one.size(); ++i) one.put_int(i, value);
   return Locals(ranks, one);
 }
 
+/// One iteration: its number and condition, the carried values, the captures; then the condition for the next
+/// one.
 bool Frame::run_trip(const Op& op, int64_t trip, int64_t& condition, std::vector<Locals>& carried,
                      std::vector<std::vector<Locals>>& scans) {
   const Graph& body = op.regions[0];

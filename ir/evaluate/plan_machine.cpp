@@ -1,3 +1,4 @@
+// What one step of a Plan does to the bytes of the ranks: launches, copies, collectives, transfers.
 #include "ir/evaluate/plan_machine.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace weftc {
 
 namespace {
 
-constexpr std::byte kPoison{0xff};  // NaN in every float type, -1 in whole numbers
+constexpr std::byte kPoison{0xff};  // NaN in every float type, -1 in integers
 
 }  // namespace
 
@@ -183,7 +184,8 @@ Dims PlanMachine::lengths_of(int rank, const Kernel& kernel, const LaunchStep& s
   return lengths;
 }
 
-/// The operands as all ranks of the place have them. Only those of the runner matter, and what it reads of its peers.
+/// The operands of a launch as all ranks of the place have them. Only those of the runner matter, and what it
+/// reads of its peers' windows; of the rest only the shapes count.
 void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& now, std::vector<Locals>& locals) {
   const Kernel& kernel = plan_.kernel(step.kernel);
   const Place& place = plan_.places[kernel.place.index];
@@ -244,7 +246,8 @@ void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now
   }
 }
 
-/// The rank's own slice goes to all its peers; theirs come from them. Without a gather at the end each rank has it all.
+/// Writes the rank's own slice of a window result to all its peers, whose slices come from them in turn. A
+/// result that no gather makes is written to the rank's own memory only.
 void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output, const Now& now, const Tensor& mine) {
   const Kernel& kernel = plan_.kernel(step.kernel);
   const Graph& body = kernel.body;
@@ -295,7 +298,7 @@ void PlanMachine::copy(int rank, const CopyStep& step, const std::vector<Access>
   write(rank, step.to, all, value, now);
 }
 
-/// What the ranks at `targets` of the step's mesh hold behind it.
+/// The tensors of the ranks at `targets` of the step's mesh after the collective.
 static Locals exchanged(const std::vector<const Tensor*>& sources, const std::vector<int>& targets,
                         const CollectiveStep& step) {
   if (!has_root(step.kind)) return reshard_some(sources, step.from_type, step.to_type, step.mesh, targets, step.reduce);

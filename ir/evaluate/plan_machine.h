@@ -1,4 +1,7 @@
-// The memories of all ranks of a Plan, and what one step does to them. Inside of evaluate_plan.
+// The memories of all ranks of a Plan, and what one step does to them. Inside of evaluate_plan, which decides
+// the order. A rank has two blocks of bytes, its own memory and the windows that peers reach; a step reads
+// tensors out of them by the types of its parameters, computes with the reference evaluation, and writes bytes
+// back at the positions that planning chose.
 #pragma once
 #include <map>
 #include <memory>
@@ -21,13 +24,19 @@ class PlanMachine {
     Coordinates time;
     int64_t trip = 0;
   };
+  /// Scatters an input over the ranks of its port, and writes the run-time lengths that it counts.
   void load(const Port& port, const Tensor& global);
+  /// The global tensor of an output.
   Tensor assemble_port(const Port& port);
+  /// Runs a kernel's body for one rank.
   void launch(int rank, const LaunchStep& step, const Now& now);
+  /// Copies a buffer, or adds it to the total of a Chunk from the second chunk on.
   void copy(int rank, const CopyStep& step, const std::vector<Access>& accesses, const Now& now);
   /// All ranks of the group at once.
   void exchange(const std::vector<int>& ranks, const CollectiveStep& step, const Now& now);
+  /// Moves the messages of a transfer that this rank receives.
   void pull(int rank, const TransferTable& table, const Now& now);
+  /// The one integer in a buffer: a length, a condition, a trip count.
   int64_t number(int rank, BufferId buffer, const Now& now);
   void put_number(int rank, BufferId buffer, int64_t value, const Now& now);
 
@@ -38,7 +47,8 @@ class PlanMachine {
     std::vector<std::byte> own, window;
     const Program* program = nullptr;
   };
-  /// How a local tensor of a type lies in memory that is whole over some axes.
+  /// How the local tensor of a type lies in memory that is not sliced over some of its axes (it holds every
+  /// chunk, or every rank's part): by dim, the index in the memory of each local index.
   struct Spread {
     Dims dims;                             // of the tensor
     std::vector<std::vector<int64_t>> at;  // by dim: index in the memory
@@ -49,16 +59,20 @@ class PlanMachine {
   Coordinates place_coordinates(PlaceId id, int rank) const {
     return coordinates_of(place(id).mesh, place(id).index_of(rank));
   }
+  /// The first byte of a buffer's instance: base + (chunk or micro-batch mod depth) * bytes (P5).
   std::byte* address(int rank, BufferId buffer, const Now& now);
   Spread spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh, const Coordinates& at,
                 const Dims& lengths) const;
+  /// The tensor that the spread describes, out of a rank's memory.
   Tensor read(int rank, BufferId buffer, const Spread& from, DType dtype, const Now& now);
   void write(int rank, BufferId buffer, const Spread& to, const Tensor& tensor, const Now& now);
   /// Elements of a buffer that a spread reaches must lie inside its instance.
   bool fits(BufferId buffer, const Spread& spread, DType dtype);
+  /// The part of a weight that a rank reads, from the constant: packing is the packer's, and tested there.
   Tensor weight_part(int rank, WeightId weight, const Spread& from, DType dtype);
   Dims lengths_of(int rank, const Kernel& kernel, const LaunchStep& step, const TensorType& type, const Now& now);
   void read_operands(int runner, const LaunchStep& step, const Now& now, std::vector<Locals>& locals);
+  /// Writes a kernel's results, each where its parameter says.
   void store_results(int rank, const LaunchStep& step, const Now& now, Frame& frame);
   void store_gathered(int rank, const LaunchStep& step, size_t output, const Now& now, const Tensor& mine);
 

@@ -1,3 +1,4 @@
+// Puts the digits of a layout into index expressions, and takes them out; ir/layout.h defines the digits.
 #include "ir/kernel/digits.h"
 
 namespace weftc {

@@ -1,3 +1,5 @@
+// Simplifies sums of digits. Every rule keeps the value for all variables in their ranges, and terms
+// stand in an order of their text, by which expressions are compared.
 #include "ir/kernel/index_expr.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Follows indices through the body of a kernel: from an element of a value back through views to a position in
+// memory, and from an element of a contraction forward to the results. Strategies are legal or not by what
+// comes out as affine.
 #include "ir/kernel/kernel_body.h"
 
 #include <algorithm>
@@ -142,6 +145,7 @@ std::vector<RunExtent> run_extents_of(const Graph& body, const Mesh& mesh) {
   return extents;
 }
 
+/// The one op of category `wanted`, if all others are pointwise ops, views and sources.
 static ValueId only_loop(const Graph& body, Category wanted) {
   ValueId found;
   for (OpId id = body.first(); id; id = body.next(id)) {
@@ -158,6 +162,7 @@ ValueId contraction_of(const Graph& body) { return only_loop(body, Category::Con
 
 ValueId scan_of(const Graph& body) { return only_loop(body, Category::Scan); }
 
+/// The result's index for an index of a view's operand: the inverse of view_index, for the views that have one.
 static std::optional<IndexList> moved_by(const KernelBody& body, const Op& op, const IndexList& from) {
   if (op.kind == OpKind::Reshape) return unravel(linear_index(from, body.dims(op.inputs[0])), body.dims(op.outputs[0]));
   if (op.kind != OpKind::Transpose) return {};

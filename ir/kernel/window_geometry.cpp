@@ -1,3 +1,4 @@
+// Reads window attributes, each with ONNX's default where it is missing.
 #include "ir/kernel/window_geometry.h"
 
 namespace weftc {

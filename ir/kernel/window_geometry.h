@@ -1,9 +1,11 @@
-// The geometry of a convolution or pool, and what its loops run over.
+// The geometry of a convolution or pool on one rank, and what its loops run over. A pool is a convolution with
+// as many groups as channels and one filter each.
 #pragma once
 #include "ir/kernel/kernel_body.h"
 
 namespace weftc {
 
+/// Local extents, in elements.
 struct WindowGeometry {
   int64_t batch, groups, channels, filters, taps, inputs, outputs;  // channels and filters of one group
   // Of each spatial dimension: extents of the input, the result and the window, and how the window moves.
@@ -11,7 +13,8 @@ struct WindowGeometry {
   bool plain;  // taps of one element, no padding, no stride
 };
 
-/// Nothing for more than three spatial dimensions, and where there are no elements.
+/// Reads the geometry of the op that makes `root`; nothing for more than three spatial dimensions, for a bias
+/// inside of the op, and where there are no elements.
 std::optional<WindowGeometry> window_geometry(const KernelBody& body, ValueId root);
 
 }  // namespace weftc

@@ -1,3 +1,5 @@
+// Prints a Plan: ports, kernels, weights, signals, then for each program its memory and for each block its
+// steps with their accesses, waits and signals. Golden tests and --print-plan-after show it; nothing parses it.
 #include "ir/text/plan_text.h"
 
 #include "ir/base/text.h"
@@ -19,6 +21,7 @@ const char* reason_name(Wait::Reason reason) {
   return "";
 }
 
+/// Which element of a signal a step means: the only one, that of its chunk, or that of its micro-batch.
 const char* per_text(Per per) {
   switch (per) {
     case Per::Once:
@@ -37,6 +40,7 @@ std::string axes_text(const std::vector<int>& axes, const Mesh& mesh) {
   return join(names, ",");
 }
 
+/// A buffer, the part of it that is touched, and whose.
 std::string access_text(const Plan& plan, const Access& access) {
   const Buffer& buffer = plan.buffer(access.buffer);
   std::string text = buffer.name;
@@ -48,6 +52,7 @@ std::string access_text(const Plan& plan, const Access& access) {
 
 std::string list_text(const std::vector<std::string>& items) { return items.empty() ? "-" : join(items, ", "); }
 
+/// What the step does, with the operands of a launch by the names of parameters.
 std::string what_text(const Plan& plan, const Step& step) {
   if (const auto* launch = std::get_if<LaunchStep>(&step.what)) {
     const Kernel& kernel = plan.kernel(launch->kernel);
@@ -62,6 +67,7 @@ std::string what_text(const Plan& plan, const Step& step) {
   return step_kind(plan, step);
 }
 
+/// A line for each wait and each signal of a step.
 void append_sync(std::string& text, const Plan& plan, const Step& step, const std::string& pad) {
   for (const Wait& wait : step.waits) {
     text += pad + "waits " + plan.signals[wait.signal.index].name + per_text(wait.per);
@@ -79,6 +85,7 @@ std::string steps_text(const Plan& plan, const std::vector<Step>& steps, int ind
   return text;
 }
 
+/// A position as planning decided it: symbolic, since one program serves several ranks (P7).
 std::string position_text(const Plan& plan, const Position& position) {
   switch (position.kind) {
     case Position::Kind::Absent:

@@ -1,3 +1,5 @@
+// Cuts the text form into tokens by hand: one character of look-ahead decides the kind, and the first error
+// ends the text.
 #include "ir/text/text_lex.h"
 
 #include <algorithm>
@@ -6,11 +8,13 @@
 
 namespace weftc {
 
+/// Letters of names of values and places, which %, @ or a quote introduces.
 static bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          (c != '\0' && std::string_view("_./:-").find(c) != std::string_view::npos);
 }
 
+/// Letters of words that stand alone: ':' and '/' are signs there.
 static bool is_word_char(char c) { return is_name_char(c) && c != ':' && c != '/'; }
 
 bool is_plain_name(std::string_view name) {

@@ -1,4 +1,4 @@
-// Words of the text form, shared by printing and parsing.
+// Words of the text form, shared by printing and parsing: what a name looks like, and the lexer.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,9 +8,10 @@
 
 namespace weftc {
 
-/// Whether a name of a value or place stands in the text form without quotes.
+/// True if the name of a value or place can stand in the text form without quotes.
 bool is_plain_name(std::string_view name);
 
+/// One word, with its position for messages.
 struct Token {
   enum class Kind { Word, Number, Text, Value, Place, Numbered, Sign, End };
   Kind kind = Kind::End;
@@ -32,7 +33,9 @@ class Lexer {
   bool fail(const Token& at, const std::string& message);
 
  private:
+  /// Reads the next token into token_.
   void advance();
+  /// Skips blanks, line ends and comments.
   void skip_blanks();
   bool read_quoted(std::string& into);
   void read_name(Token::Kind kind);

@@ -1,3 +1,6 @@
+// Parses the text form: the module around the graph (places, states, constants, tables of origins and
+// transforms). What is inside of `graph { }` is in text_parse_graph.cpp. Dumps come back as they were printed;
+// tests of passes are written in it.
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -11,7 +14,7 @@ namespace weftc {
 
 using Kind = Token::Kind;
 
-// Text is read with care for what it would allocate.
+// Limits on what a text may make the parser allocate: a dump from elsewhere may be damaged.
 static constexpr int64_t kMostRanks = 1 << 20;
 static constexpr int64_t kMostZeros = int64_t{1} << 28;
 static constexpr int64_t kMostListed = int64_t{1} << 20;
@@ -62,6 +65,7 @@ bool TextParser::text(std::string& into) {
   return true;
 }
 
+/// A number, or inf or nan, rounded to the dtype, so that printing it again gives the same text.
 bool TextParser::real(DType dtype, double& number) {
   const Token token = lexer_.take();
   char* end = nullptr;
@@ -71,6 +75,7 @@ bool TextParser::real(DType dtype, double& number) {
   return true;
 }
 
+/// The first line: names of model and file, the seed, whether the model is per-rank.
 bool TextParser::head() {
   if (!expect(Kind::Word, "module") || !text(module_.name)) return false;
   if (!expect(Kind::Word, "file") || !text(module_.file)) return false;
@@ -79,6 +84,7 @@ bool TextParser::head() {
   return true;
 }
 
+/// Axes and their sizes in braces.
 bool TextParser::mesh(Mesh& mesh) {
   return expect(Kind::Sign, "{") && list("}", [&] {
            const Token name = lexer_.take();
@@ -106,6 +112,7 @@ bool TextParser::place() {
   return true;
 }
 
+/// An optional `at "file":line:column`.
 bool TextParser::location(Loc& loc) {
   if (!accept(Kind::Word, "at")) return true;
   std::string file;
@@ -123,6 +130,7 @@ bool TextParser::state() {
   return true;
 }
 
+/// Stages by name, the number of micro-batches, the order as pairs (stage, micro-batch).
 bool TextParser::pipeline() {
   Pipeline pipeline;
   const auto stage = [&] { return text(pipeline.stages.emplace_back()); };
@@ -137,6 +145,7 @@ bool TextParser::pipeline() {
   return true;
 }
 
+/// A constant's elements, or `...` for zeros: dumps leave large constants out.
 bool TextParser::constant() {
   Token number;
   std::string name;
@@ -161,6 +170,7 @@ bool TextParser::constant() {
   return true;
 }
 
+/// As many elements as the shape says, in row-major order.
 bool TextParser::constant_elements(Tensor& tensor) {
   const Token open = lexer_.peek();
   int64_t count = 0;
@@ -208,6 +218,7 @@ bool TextParser::transform() {
   return true;
 }
 
+/// Ops may mention constants, origins and transforms before their tables; all must have come by the end.
 bool TextParser::check_numbers() {
   if (most_constant_ >= static_cast<int64_t>(module_.constants.size()))
     return fail(last_constant_, format("there is no constant #{}", most_constant_));

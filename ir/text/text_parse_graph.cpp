@@ -1,4 +1,5 @@
-// The graph part of the text form: ops, their types and regions.
+// The graph part of the text form: ops, their types and regions. Names must be unique in a graph, so that a
+// text which prints a pass's result says exactly which values it means.
 #include <algorithm>
 
 #include "ir/base/text.h"
@@ -10,7 +11,7 @@ namespace weftc {
 
 using Kind = Token::Kind;
 
-// What follows multiplies extents.
+// A limit on elements, since everything behind the parser multiplies extents.
 static constexpr int64_t kMostElements = int64_t{1} << 48;
 
 /// Behind the opening brace, up to and with the closing one.
@@ -31,11 +32,13 @@ bool TextParser::graph(Graph& graph) {
   return true;
 }
 
+/// Looks a value up in the graph that is being read; regions do not see what is around them.
 bool TextParser::value_named(const Graph& graph, const Token& name, ValueId& value) {
   value = graph.find_value(name.text);
   return value || fail(name, format("there is no value '{}' here", printable(name.text)));
 }
 
+/// The outputs behind `return`, each with a name of its own if that is not the value's.
 bool TextParser::returns(Graph& graph) {
   while (lexer_.peek().kind == Kind::Value) {
     const Token token = lexer_.take();
@@ -49,6 +52,7 @@ bool TextParser::returns(Graph& graph) {
   return true;
 }
 
+/// One op; see text_form.h for the order of its parts.
 bool TextParser::op(Graph& graph) {
   NewOp made;
   std::vector<Token> names;
@@ -67,6 +71,7 @@ bool TextParser::op(Graph& graph) {
   return regions(made) && add(graph, std::move(made), names, results);
 }
 
+/// The values in front of `=`; an op may have none.
 bool TextParser::result_names(NewOp& made, std::vector<Token>& names) {
   if (lexer_.peek().kind != Kind::Value) return true;
   do {
@@ -101,6 +106,8 @@ bool TextParser::attrs(NewOp& made) {
 
 static bool is_real_text(const std::string& text) { return text.find_first_of(".einf") != std::string::npos; }
 
+/// An integer, a real (with a point, an exponent, inf or nan), a string, a constant's number, or a list of one
+/// of these.
 bool TextParser::attr_value(AttrValue& value) {
   const Token token = lexer_.peek();
   if (token.kind == Kind::Text) return value = lexer_.take().text, true;
@@ -125,6 +132,7 @@ bool TextParser::attr_value(AttrValue& value) {
   return real(DType::F64, number) && (value = number, true);
 }
 
+/// A list is of reals if its first element is; an empty list of reals is written `real []`.
 bool TextParser::attr_list(AttrValue& value) {
   std::vector<int64_t> ints;
   std::vector<double> reals;
@@ -144,6 +152,8 @@ bool TextParser::types(std::vector<ParsedType>& types, size_t count) {
   return true;
 }
 
+/// dtype[extents] [axis: state, ...]; the layout is kept by the names of axes, since the place is not known
+/// yet.
 bool TextParser::type(ParsedType& parsed) {
   Token name;
   if (!expect_any(Kind::Word, "an element type", name)) return false;
@@ -215,6 +225,7 @@ bool TextParser::mechanism(Mechanism& mechanism) {
   return true;
 }
 
+/// What stands behind the types, each part only where it differs from its default.
 bool TextParser::tail(NewOp& made) {
   if (lexer_.peek().kind == Kind::Place) {
     const Token name = lexer_.take();
@@ -247,6 +258,7 @@ bool TextParser::regions(NewOp& made) {
   return true;
 }
 
+/// Adds the op, then the layouts of its results, for which the graph must know the op's place.
 bool TextParser::add(Graph& graph, NewOp made, const std::vector<Token>& names, const std::vector<ParsedType>& types) {
   for (const Token& name : names)
     if (graph.find_value(name.text)) return fail(name, format("there is already a value '{}'", printable(name.text)));
@@ -260,6 +272,8 @@ bool TextParser::add(Graph& graph, NewOp made, const std::vector<Token>& names, 
   return true;
 }
 
+/// Resolves the axes of a layout in the mesh of the value's place and the region's time axes. `#N` names an
+/// axis by its number, where a name occurs twice.
 bool TextParser::lay_out(Graph& graph, ValueId value, const ParsedType& parsed) {
   if (parsed.states.empty()) return true;
   const Mesh mesh = module_.mesh(graph, place_of(graph, value));

@@ -11,6 +11,7 @@
 
 namespace weftc {
 
+/// A type as it is written, until the place's axes and the counting values are known.
 struct ParsedType {
   TensorType type;                            // without counts and layout
   std::vector<std::pair<int, Token>> counts;  // dim, value
@@ -20,16 +21,21 @@ struct ParsedType {
 class TextParser {
  public:
   TextParser(const std::string& file, const std::string& text, Diags& diags) : lexer_(file, text, diags) {}
+  /// The whole module; nothing after reporting.
   std::optional<Module> module();
 
  private:
   // Words.
   bool fail(const Token& at, const std::string& message) { return lexer_.fail(at, message); }
   bool next_is(Token::Kind kind, std::string_view text) const { return lexer_.peek().is(kind, text); }
+  /// Takes the token if it is the next one.
   bool accept(Token::Kind kind, std::string_view text);
+  /// Takes the token, or reports that something else stands there.
   bool expect(Token::Kind kind, std::string_view text);
+  /// Takes a token of this kind, whatever its text; `what` is for the message.
   bool expect_any(Token::Kind kind, const char* what, Token& token);
   bool integer(int64_t& number);
+  /// An integer from 0 to 2^30: a rank, a stage, a count.
   bool small(int& number);
   bool text(std::string& into);
   bool real(DType dtype, double& number);
@@ -44,7 +50,7 @@ class TextParser {
     return false;
   }
 
-  // Tables.
+  // The tables around the graph, each behind its first word.
   bool head();
   bool place();
   bool state();
@@ -57,7 +63,7 @@ class TextParser {
   bool mesh(Mesh& mesh);
   bool check_numbers();
 
-  // Graphs.
+  // The graph: each function reads what its name says and returns false after reporting.
   bool graph(Graph& graph);
   bool op(Graph& graph);
   bool result_names(NewOp& made, std::vector<Token>& names);
@@ -77,6 +83,7 @@ class TextParser {
   bool returns(Graph& graph);
   bool value_named(const Graph& graph, const Token& name, ValueId& value);
 
+  /// A count of an extent, resolved at the end of the graph: the value may come after the one that it measures.
   struct PendingCount {
     ValueId value;
     int dim;
@@ -90,7 +97,7 @@ class TextParser {
   int64_t most_constant_ = -1, most_origin_ = -1, most_transform_ = -1;
 };
 
-/// All of `text` is one integer of 64 bits.
+/// True if all of `text` is one integer of 64 bits.
 bool parse_integer(const std::string& text, int64_t& number);
 
 }  // namespace weftc

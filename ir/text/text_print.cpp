@@ -1,3 +1,5 @@
+// Prints a module in the text form of text_form.h. What is printed parses to an equal module but for constants
+// that are left out; the order is that of the graph, so that a diff of two dumps shows what a pass changed.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -13,6 +15,7 @@ namespace weftc {
 
 namespace {
 
+// Constants of more elements are printed as `...`.
 constexpr int64_t kMostShown = 16;
 
 std::string name_text(std::string_view name) { return is_plain_name(name) ? std::string(name) : quote(name); }
@@ -50,6 +53,7 @@ std::string real_text(DType dtype, double value) {
   return text;
 }
 
+/// A real attribute always shows that it is none of the integers.
 std::string attr_real(double value) {
   const std::string text = real_text(DType::F64, value);
   return text.find_first_of(".einf") == std::string::npos ? text + ".0" : text;
@@ -78,6 +82,8 @@ std::string mesh_text(const Mesh& mesh) {
   return out + "}";
 }
 
+/// The axes that are not replicated. An axis is named by its number where the mesh has its name twice, or does
+/// not know it.
 std::string layout_entries(const Layout& layout, const Mesh& mesh) {
   std::string out;
   for (int a = 0; a < layout.size(); ++a) {
@@ -91,6 +97,7 @@ std::string layout_entries(const Layout& layout, const Mesh& mesh) {
   return format(" [{}]", out);
 }
 
+/// Prints the graph first, which numbers the tables by first mention, then puts the tables around it.
 class Printer {
  public:
   Printer(const Module& module, const PrintOptions& options) : module_(module), options_(options) {}

@@ -1,3 +1,11 @@
+// Turns ONNX's device annotations (IR 11: node device configurations with sharding specs and stages) into what
+// a schedule would say. An annotation lists, tensor by tensor, which device holds which shard; a schedule names
+// mesh axes. So the devices of a stage are read as ranks of a mesh that counts up, and a spec's shards as
+// digits of a rank's number:
+//
+//   w [1: 4] on devices [0, 1, 2, 3]    ->    mesh {d0: 4}, shard: {w: {d0: 1}}
+//
+// Whatever does not count up like that is refused; nothing is approximated.
 #include "frontend/device_annotations.h"
 
 #include <algorithm>
@@ -13,7 +21,8 @@ namespace {
 
 constexpr int64_t kMostDevices = 1 << 16;
 
-/// One node's word on one tensor, on the axes of the place that the node runs at.
+/// What one node says of one tensor, first as it is written, then as digits of the ranks, then as axes of the
+/// stage's mesh.
 struct ShardingNote {
   const OnnxSharding* sharding;
   Loc loc;
@@ -32,6 +41,7 @@ struct StageReadings {
   Mesh mesh;
 };
 
+/// True if two notes mean the same layout.
 bool same_axes(const std::vector<AxisRequest>& x, const std::vector<AxisRequest>& y) {
   return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const AxisRequest& a, const AxisRequest& b) {
     return a.axes == b.axes && a.replicated == b.replicated && a.dim == b.dim && a.parts == b.parts;
@@ -88,6 +98,8 @@ class AnnotationReader {
   std::set<std::string> produced_;
 };
 
+/// Finds the one configuration that counts: the schedule's choice, or the only one that nodes are annotated
+/// for. False if there is nothing to read, or after reporting.
 bool AnnotationReader::choose() {
   std::set<std::string> named;
   for (const OnnxNode& node : model_.graph.nodes)
@@ -116,6 +128,7 @@ bool AnnotationReader::choose() {
   return true;
 }
 
+/// The stage of that number, inserted in ascending order; nodes without one share the stage of none.
 StageReadings& AnnotationReader::stage_of(std::optional<int64_t> stage) {
   auto at = std::find_if(stages_.begin(), stages_.end(), [&](const StageReadings& s) { return s.stage >= stage; });
   if (at == stages_.end() || at->stage != stage) {
@@ -126,6 +139,7 @@ StageReadings& AnnotationReader::stage_of(std::optional<int64_t> stage) {
   return *at;
 }
 
+/// Notes the specs of a node; a spec must be for one of its own operands or results.
 void AnnotationReader::collect_node(const OnnxNode& node, int index, const OnnxNodeDevices& devices) {
   const Loc loc = model_.loc(node, index);
   StageReadings& stage = stage_of(devices.stage);
@@ -144,6 +158,7 @@ void AnnotationReader::collect_node(const OnnxNode& node, int index, const OnnxN
   }
 }
 
+/// Gathers the notes of all nodes of the chosen configuration. Annotations inside of subgraphs are refused.
 void AnnotationReader::collect() {
   int index = 0;
   for (const OnnxNode& node : model_.graph.nodes) {
@@ -164,7 +179,7 @@ void AnnotationReader::collect() {
          printable(shown_name(*stages_.front().nodes.front())));
 }
 
-/// The mesh, places and stages are said once.
+/// Reports where the schedule says what the annotations say already: mesh, places and stages have one source.
 bool AnnotationReader::check_conflicts() {
   const bool staged = stages_.front().stage.has_value();
   const char* hint = "say `annotations: none`, or leave it out of the schedule";
@@ -207,6 +222,7 @@ bool AnnotationReader::find_ranks(StageReadings& stage) {
   return true;
 }
 
+/// Makes the mesh of a stage: every stride and period of its digits must be a boundary between axes.
 bool AnnotationReader::place(StageReadings& stage) {
   if (!find_ranks(stage)) return false;
   std::set<int64_t> cuts;
@@ -228,6 +244,7 @@ bool AnnotationReader::place(StageReadings& stage) {
   return true;
 }
 
+/// Each stage becomes a place of its devices and a stage with the nodes that it lists.
 void AnnotationReader::make_pipeline() {
   PipelineRequest pipeline;
   pipeline.loc = pipeline.micro_batches_loc = pipeline.order_loc = file();
@@ -246,6 +263,7 @@ std::string AnnotationReader::name_in(const StageReadings& stage, const std::str
   return home == place_.end() || home->second == stage.place ? tensor : tensor + ".to." + stage.place;
 }
 
+/// Writes the `shard` entries, after finding the place in which each tensor is made, or read first.
 void AnnotationReader::make_entries() {
   std::map<const OnnxNode*, std::string> place_of;
   for (const StageReadings& stage : stages_)
@@ -263,6 +281,8 @@ void AnnotationReader::make_entries() {
   }
 }
 
+/// One entry for the value as its producer makes it, and a `.use` entry where readers of the stage want it
+/// otherwise.
 void AnnotationReader::add_entries(const StageReadings& stage, const std::string& tensor) {
   const ShardingNote *made = nullptr, *read = nullptr;
   for (const ShardingNote& reading : stage.readings) {
@@ -284,6 +304,7 @@ void AnnotationReader::add_entries(const StageReadings& stage, const std::string
   if (read && made && !same_axes(made->axes, read->axes)) add_entry(name, true, *read);
 }
 
+/// Adds an entry unless the schedule has the same one; a different one there is an error.
 void AnnotationReader::add_entry(const std::string& target, bool use, const ShardingNote& reading) {
   if (reading.axes.empty()) return;  // one rank
   for (const ShardEntry& entry : schedule_.shard) {

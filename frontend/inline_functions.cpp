@@ -1,3 +1,7 @@
+// Inlining of model-local functions by renaming: values of a body get the call's name in front, so that names
+// stay unique and a schedule can select nodes inside of a call.
+//
+//   f (a) => (b) { t = Relu(a)  b = Neg(t) };  [c1] y = f(x)    ->    t = "c1/t" = Relu(x)   y = Neg("c1/t")
 #include "frontend/inline_functions.h"
 
 #include <unordered_map>
@@ -12,6 +16,7 @@ constexpr size_t kMostNodes = size_t{1} << 20;
 
 using Renames = std::unordered_map<std::string, std::string>;
 
+/// Expands calls depth first. `stack_` holds the functions being expanded, to find recursion.
 class Inliner {
  public:
   Inliner(OnnxModel& model, Diags& diags) : model_(model), diags_(diags) {}
@@ -48,6 +53,7 @@ class Inliner {
   bool ok_ = true;
 };
 
+/// What distinguishes functions; a line end occurs in no name.
 std::string key_of(const std::string& domain, const std::string& name, const std::string& overload) {
   return domain + '\n' + name + '\n' + overload;
 }
@@ -57,11 +63,13 @@ const OnnxFunction* Inliner::find(const OnnxNode& node) const {
   return at == functions_.end() ? nullptr : at->second;
 }
 
+/// Reports the first error only: what follows is noise.
 void Inliner::fail(std::string id, const OnnxNode& call, const std::string& message) {
   if (ok_) diags_.error(std::move(id), model_.loc(call, 0), "{}", message);
   ok_ = false;
 }
 
+/// Notes all names of the model, which those of instances must not repeat.
 void Inliner::take_names(const OnnxGraph& graph) {
   for (const OnnxValue& input : graph.inputs) taken_.insert(input.name);
   for (const OnnxTensor& tensor : graph.initialisers) taken_.insert(tensor.name);
@@ -78,6 +86,7 @@ std::string Inliner::fresh(const std::string& name) {
   return made;
 }
 
+/// Gives a value of the body a name of its own.
 std::string Inliner::define(const std::string& name, const OnnxNode& call, Renames& names) {
   if (name.empty()) return "";
   return names[name] = fresh(shown_name(call) + "/" + name);
@@ -89,6 +98,8 @@ std::string Inliner::renamed(const std::string& name, const OnnxNode& call, Rena
   return define(name, call, names);
 }
 
+/// Attributes of a node of the body: a reference to the function's attribute takes the call's value, else the
+/// default.
 std::vector<OnnxAttr> Inliner::instance_attrs(const OnnxNode& node, const OnnxNode& call, const OnnxFunction& function,
                                               Renames& names) {
   std::vector<OnnxAttr> attrs;
@@ -108,6 +119,7 @@ std::vector<OnnxAttr> Inliner::instance_attrs(const OnnxNode& node, const OnnxNo
   return attrs;
 }
 
+/// A node of the body under the names of the call; the opset is the function's own.
 OnnxNode Inliner::instance_node(const OnnxNode& node, const OnnxNode& call, const OnnxFunction& function,
                                 Renames& names) {
   OnnxNode made = node;
@@ -122,6 +134,7 @@ OnnxNode Inliner::instance_node(const OnnxNode& node, const OnnxNode& call, cons
   return made;
 }
 
+/// A subgraph of the body. `names` is a copy: what the subgraph defines is not seen outside.
 OnnxGraph Inliner::instance_graph(const OnnxGraph& graph, const OnnxNode& call, const OnnxFunction& function,
                                   Renames names) {
   OnnxGraph made = graph;
@@ -140,6 +153,7 @@ OnnxGraph Inliner::instance_graph(const OnnxGraph& graph, const OnnxNode& call, 
   return made;
 }
 
+/// A node that hands a value on under another name.
 OnnxNode Inliner::alias(const OnnxNode& call, const std::string& from, const std::string& to) const {
   OnnxNode node;
   node.op_type = "Identity";
@@ -164,6 +178,7 @@ void Inliner::bind_operands(const OnnxNode& call, const OnnxFunction& function, 
   }
 }
 
+/// The nodes of one call, not yet expanded themselves.
 std::vector<OnnxNode> Inliner::instance(const OnnxNode& call, const OnnxFunction& function) {
   Renames names;
   std::vector<OnnxNode> nodes, aliases;
@@ -174,6 +189,7 @@ std::vector<OnnxNode> Inliner::instance(const OnnxNode& call, const OnnxFunction
   return nodes;
 }
 
+/// Checks the call, and expands the calls in its instance.
 void Inliner::expand_call(const OnnxNode& call, const OnnxFunction& function, std::vector<OnnxNode>& into) {
   for (const OnnxFunction* outer : stack_)
     if (outer == &function)
@@ -196,6 +212,7 @@ void Inliner::expand_subgraphs(OnnxNode& node) {
     for (OnnxGraph& graph : attr.graphs) expand(graph.nodes);
 }
 
+/// Replaces calls among the nodes by instances, in subgraphs first.
 void Inliner::expand(std::vector<OnnxNode>& nodes) {
   std::vector<OnnxNode> expanded;
   expanded.reserve(nodes.size());

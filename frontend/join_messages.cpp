@@ -1,3 +1,8 @@
+// Joins Send and Recv of com.microsoft, which stand for the ends of one message, into one value:
+//
+//   s = Send(signal, 1, x) <tag: 7>      r, y = Recv(signal2, 0) <tag: 7>      ->    y = Identity(x)
+//
+// Who holds x and y is said by the schedule's places; where they differ, a Transfer comes of it later.
 #include "frontend/join_messages.h"
 
 #include <algorithm>
@@ -8,6 +13,7 @@ namespace {
 
 constexpr size_t kSignal = 0, kRemote = 1, kData = 2;  // operands of Send; Recv has no data, and results from 1 on
 
+/// True if the node is one end of a message.
 bool is_message(const OnnxNode& node, const char* type) {
   return node.domain == "com.microsoft" && node.op_type == type;
 }
@@ -17,6 +23,7 @@ int64_t tag_of(const OnnxNode& node) {
   return tag ? tag->integer : 0;  // old files have the attribute without a value
 }
 
+/// Finds the pairs by their tags, checks them, then replaces both ends.
 class MessageJoin {
  public:
   MessageJoin(OnnxModel& model, bool per_rank, Diags& diags) : model_(model), per_rank_(per_rank), diags_(diags) {}
@@ -46,7 +53,8 @@ class MessageJoin {
     diags_.error(id, model_.loc(model_.graph.nodes[node], static_cast<int>(node)), pattern, arguments...);
   }
 
-  /// Files the node. A rank that is computed as the model runs could not have a program.
+  /// Notes one end under its tag and checks it. The remote rank must be a constant: a rank that is computed
+  /// while the model runs could not have a program that receives.
   void check(size_t n, std::vector<size_t>& ends) {
     const OnnxNode& node = model_.graph.nodes[n];
     ends.push_back(n);
@@ -72,6 +80,7 @@ class MessageJoin {
            node.op_type, printable(remote));
   }
 
+  /// Each tag must have one Send and one Recv with as many tensors.
   void check_pair(int64_t tag, const Ends& ends) {
     const std::vector<OnnxNode>& nodes = model_.graph.nodes;
     const bool sends = !ends.sends.empty(), recvs = !ends.recvs.empty();
@@ -103,6 +112,7 @@ class MessageJoin {
     return node;
   }
 
+  /// Puts an Identity in place of each Recv's tensor; a Send disappears but for its signal.
   void replace() {
     std::vector<OnnxNode> made;
     for (const OnnxNode& node : model_.graph.nodes) {

@@ -1,3 +1,5 @@
+// Maps files read-only, and opens external data of a model without leaving the model's folder: a downloaded
+// model must not read other files through "..", absolute paths or links.
 #include "frontend/mapped_file.h"
 
 #include <fcntl.h>
@@ -17,6 +19,7 @@
 
 namespace weftc {
 
+/// A result that says why there is no file.
 static MappedFile failed(std::string why) {
   MappedFile file;
   file.error = std::move(why);
@@ -24,6 +27,7 @@ static MappedFile failed(std::string why) {
 }
 
 namespace {
+/// The address and the length that munmap needs.
 struct Mapping {
   void* address;
   size_t length;
@@ -91,6 +95,7 @@ MappedFile map_file(const std::string& path) {
   return map_descriptor(descriptor);
 }
 
+/// The folder part of a path.
 static std::string folder_of(const std::string& file) {
   const size_t slash = file.rfind('/');
   if (slash == std::string::npos) return ".";

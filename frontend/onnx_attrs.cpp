@@ -1,4 +1,5 @@
-// Attributes of ONNX nodes, checked against the op's record.
+// Attributes of ONNX nodes, checked against the op's record: unknown names and wrong types are errors with a
+// suggestion, because a misspelt attribute that is ignored changes results silently.
 #include <algorithm>
 #include <cstring>
 
@@ -7,6 +8,7 @@
 
 namespace weftc {
 
+/// The kind in ONNX files of an attribute type of our records.
 static OnnxAttr::Kind kind_of(AttrType type) {
   switch (type) {
     case AttrType::Int:
@@ -25,12 +27,14 @@ static OnnxAttr::Kind kind_of(AttrType type) {
   return OnnxAttr::Kind::Int;
 }
 
+/// True if the attribute as written has the type of the record.
 static bool is_of(const OnnxAttr& attr, AttrType type) {
   if (attr.kind == kind_of(type)) return true;
   // The text syntax cannot tell which kind of list an empty one is.
   return type == AttrType::Reals && attr.kind == OnnxAttr::Kind::Ints && attr.ints.empty();
 }
 
+/// The value in our form; a tensor becomes a constant of the module. Nothing after reporting.
 static std::optional<AttrValue> value_of(ImportState& state, const OnnxAttr& attr, AttrType type, const Loc& loc) {
   switch (type) {
     case AttrType::Int:
@@ -64,6 +68,7 @@ static std::vector<std::string> spec_names(const OpDef& def) {
   return names;
 }
 
+/// Checks one attribute and appends it.
 static bool import_attr(ImportState& state, const OnnxNode& node, const OnnxAttr& attr, const OpDef& def,
                         const Loc& loc, Attrs& attrs) {
   const AttrSpec* spec = find_spec(def, attr.name);
@@ -103,7 +108,7 @@ bool import_attrs(ImportState& state, const OnnxNode& node, const OpDef& def, co
   return ok;
 }
 
-/// Whether a constant operand will become the attribute, or may (an operand may be optional in ONNX as well).
+/// True if a constant operand will become the attribute, or may (an operand may be optional in ONNX as well).
 static bool comes_as_operand(const Op& op, const OpDef& def, const char* attr) {
   for (const ConstantOperand& operand : def.constant_operands)
     if (std::string_view(operand.attr) == attr)

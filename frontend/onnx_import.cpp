@@ -1,4 +1,7 @@
-// Nodes, subgraphs and outputs of ONNX graphs.
+// Nodes, subgraphs and outputs of ONNX graphs become ops. Names decide what a node reads: values of its own
+// graph, then initialisers and constants of the graphs around it; anything else from outside is a capture. One
+// error does not hide the next: a node that cannot be imported marks its results as failed, and what reads
+// those is skipped without a message.
 #include "frontend/onnx_import.h"
 
 #include <algorithm>
@@ -39,6 +42,7 @@ NewOp new_op(OpKind kind, TensorType result) {
 
 namespace {
 
+/// Imports one graph or subgraph; ops are generic over the table of records.
 class NodeImporter {
  public:
   NodeImporter(ImportState& state, ImportScope& scope) : state_(state), scope_(scope) {}
@@ -70,6 +74,7 @@ class NodeImporter {
   size_t at_ = 0;  // which node of the scope's graph
 };
 
+/// Adds a Constant op under the name that the graph reads it by.
 ValueId NodeImporter::add_constant(const std::string& name, ConstantId constant) {
   const Constant& c = state_.module.constants[constant];
   NewOp made = new_op(OpKind::Constant, {c.dtype, shape_of(c.dims), {}});
@@ -81,7 +86,9 @@ ValueId NodeImporter::add_constant(const std::string& name, ConstantId constant)
   return value;
 }
 
-/// The constant that `name` is, in this scope or an outer one.
+/// The constant that `name` stands for, in this scope or an outer one; nothing if it is no constant, or, with
+/// `failed`, if its tensor is damaged. A region gets a Constant op of its own instead of a capture, so that
+/// shapes inside can be folded.
 std::optional<ConstantId> NodeImporter::outer_constant(const std::string& name, bool& failed) {
   for (const ImportScope* scope = &scope_; scope; scope = scope->parent) {
     if (const auto value = scope->values.find(name); value != scope->values.end()) {
@@ -99,12 +106,14 @@ std::optional<ConstantId> NodeImporter::outer_constant(const std::string& name, 
   return {};
 }
 
+/// True if the node that makes `name` was reported already.
 bool NodeImporter::is_failed(const std::string& name) const {
   for (const ImportScope* scope = &scope_; scope; scope = scope->parent)
     if (scope->failed.contains(name)) return true;
   return false;
 }
 
+/// Finds the value of a name, making a Constant op on its first use.
 NodeImporter::Found NodeImporter::find(const std::string& name, ValueId& value) {
   if (const auto known = scope_.values.find(name); known != scope_.values.end()) {
     value = known->second;
@@ -119,7 +128,7 @@ NodeImporter::Found NodeImporter::find(const std::string& name, ValueId& value) 
   return failed ? Found::Failed : Found::Missing;
 }
 
-/// Whether `node` reads, directly or not, a result of `on`.
+/// True if `node` reads, directly or not, a result of `on`.
 bool NodeImporter::depends(size_t node, size_t on) const {
   std::vector<size_t> open = {node};
   std::unordered_set<size_t> seen = {node};
@@ -135,6 +144,7 @@ bool NodeImporter::depends(size_t node, size_t on) const {
   return false;
 }
 
+/// Says why a name has no value: nobody makes it, it is sparse, or its node waits for this one.
 void NodeImporter::report_missing(const std::string& name, size_t reader, const Loc& loc) {
   const auto maker = scope_.makers.find(name);
   if (maker == scope_.makers.end()) {
@@ -153,6 +163,7 @@ void NodeImporter::report_missing(const std::string& name, size_t reader, const 
   }
 }
 
+/// Records the node as the origin of the op made of it, for messages and selectors.
 OriginId NodeImporter::origin(const OnnxNode& node, const Loc& loc, int index) {
   state_.module.origins.push_back({shown_name(node), node.op_type, index, loc});
   return {static_cast<uint32_t>(state_.module.origins.size() - 1)};
@@ -176,6 +187,7 @@ void NodeImporter::define(const OnnxNode& node, OpId op, const Loc& loc) {
   }
 }
 
+/// A Constant node, whichever of its attributes holds the value.
 bool NodeImporter::constant_node(const OnnxNode& node, const Loc& loc, int index) {
   const std::optional<ConstantId> constant = import_constant_node(state_, node, loc);
   OpId op;
@@ -194,6 +206,8 @@ bool NodeImporter::constant_node(const OnnxNode& node, const Loc& loc, int index
   return bool(op);
 }
 
+/// As many operands and results as the record allows; only trailing operands may be left out, but for optional
+/// ones.
 bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc& loc,
                                const std::vector<ValueId>& inputs) {
   const int given = static_cast<int>(inputs.size());
@@ -221,6 +235,7 @@ bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc
   return true;
 }
 
+/// Resolves the operands by name. Absent ones at the end are dropped, in between they are none ids.
 bool NodeImporter::operands(const OnnxNode& node, const OpDef& def, const Loc& loc, NewOp& made) {
   bool ok = true;
   for (const std::string& input : node.inputs) {
@@ -238,6 +253,7 @@ bool NodeImporter::operands(const OnnxNode& node, const OpDef& def, const Loc& l
   return check_arity(node, def, loc, made.inputs);
 }
 
+/// Subgraphs have the inputs and outputs that ONNX gives If, Loop and Scan.
 bool NodeImporter::check_region(const OnnxNode& node, const OnnxGraph& graph, const Loc& loc) {
   const size_t inputs = node.inputs.size(), outputs = node.outputs.size();
   bool right = true;
@@ -258,6 +274,7 @@ bool NodeImporter::check_region(const OnnxNode& node, const OnnxGraph& graph, co
   return right;
 }
 
+/// Imports a subgraph as a region whose parameters are its inputs, then the captures.
 std::optional<Graph> NodeImporter::region(const OnnxGraph& source, const std::vector<std::string>& captures,
                                           const Loc& loc) {
   Graph graph;
@@ -279,6 +296,7 @@ std::optional<Graph> NodeImporter::region(const OnnxGraph& source, const std::ve
   return graph;
 }
 
+/// Imports the subgraphs of a node. Captures are found first, because all regions of an op take the same ones.
 bool NodeImporter::regions(const OnnxNode& node, const Loc& loc, NewOp& made) {
   std::vector<const OnnxGraph*> graphs;
   for (const std::string& name : region_attrs(node)) {
@@ -308,6 +326,8 @@ bool NodeImporter::regions(const OnnxNode& node, const Loc& loc, NewOp& made) {
   return ok;
 }
 
+/// Imports one node: operands, attributes, regions, then the record's own `import`, which settles what the
+/// opset decides.
 bool NodeImporter::node(const OnnxNode& node) {
   const int index = state_.nodes++;
   const Loc loc = state_.model.loc(node, index);
@@ -341,6 +361,7 @@ bool NodeImporter::nodes() {
   return ok;
 }
 
+/// Adds the graph's outputs by name.
 bool NodeImporter::outputs() {
   bool ok = true;
   std::unordered_set<std::string> seen;

@@ -54,7 +54,7 @@ bool import_graph(ImportState& state, ImportScope& scope);
 
 /// The attributes of a node by the record, except graphs; false after reporting.
 bool import_attrs(ImportState& state, const OnnxNode& node, const OpDef& def, const Loc& loc, Attrs& attrs);
-/// Whether a just imported op has what its record requires, as an attribute or as the operand that becomes one.
+/// True if a just imported op has what its record requires, as an attribute or as the operand that becomes one.
 bool check_required_attrs(ImportState& state, const OnnxNode& node, const Op& op, const Loc& loc);
 /// The tensor that a Constant node stands for; nothing after reporting.
 std::optional<ConstantId> import_constant_node(ImportState& state, const OnnxNode& node, const Loc& loc);

@@ -1,4 +1,6 @@
-// The model's inputs: dims pinned, bounded or open; inputs bound to files.
+// The model's inputs: dims pinned by --dim, bounded (--dim n<=1024), given by --shape, or open; inputs bound to
+// files. Every open dim is reported in one message with the flags that would pin it, so that one more try
+// suffices.
 #include <algorithm>
 #include <map>
 
@@ -46,6 +48,7 @@ class InputImporter {
   std::vector<OpenDim> open_;
 };
 
+/// True if the value is an input and not an initialiser that old exporters list among the inputs.
 bool is_input(const ImportScope& scope, const OnnxValue& value) { return !scope.initialisers.contains(value.name); }
 
 std::vector<std::string> InputImporter::input_names() const {
@@ -75,6 +78,7 @@ bool InputImporter::check_input_requests(const std::vector<Request>& requests, c
   return ok;
 }
 
+/// A request must name a dim of some input, with one value in range, and no other value elsewhere.
 bool InputImporter::check_dim_request(const DimRequest& request, const std::vector<std::string>& known) {
   const Loc& loc = request.loc;
   if (!contains(known, request.name)) {
@@ -115,6 +119,7 @@ bool InputImporter::check_requests() {
   return ok;
 }
 
+/// What --dim says of a named dim; null for any other.
 const DimRequest* InputImporter::request_of(const OnnxDim& dim) const {
   if (dim.kind != OnnxDim::Kind::Named) return nullptr;
   for (const DimRequest& request : options_.dims)
@@ -133,7 +138,7 @@ bool InputImporter::check_type(const OnnxValue& input) {
   return false;
 }
 
-/// Whether dims from outside agree with what the model says of them.
+/// True if dims from outside agree with what the model says of them.
 bool InputImporter::fits(const OnnxValue& input, const Dims& dims, const std::string& what) {
   bool ok = !input.dims || input.dims->size() == dims.size();
   for (size_t d = 0; ok && input.dims && d < dims.size(); ++d) {
@@ -150,6 +155,7 @@ bool InputImporter::fits(const OnnxValue& input, const Dims& dims, const std::st
   return false;
 }
 
+/// Replaces an input by the constant in a file, whose type must fit.
 bool InputImporter::bind(const OnnxValue& input, const BindRequest& request) {
   std::optional<Tensor> tensor = read_tensor_file(request.file, state_.diags);
   if (!tensor || !fits(input, tensor->dims, "the tensor in '" + printable(request.file) + "'")) return false;
@@ -167,12 +173,14 @@ bool InputImporter::bind(const OnnxValue& input, const BindRequest& request) {
   return true;
 }
 
+/// Notes an open dim under the flag that would pin it.
 void InputImporter::open(const std::string& flag, const std::string& place) {
   auto known = std::find_if(open_.begin(), open_.end(), [&](const OpenDim& dim) { return dim.flag == flag; });
   if (known == open_.end()) known = open_.insert(open_.end(), {flag, {}});
   known->places.push_back(place);
 }
 
+/// The --shape flag for an input, with its known dims filled in.
 static std::string shape_flag(const OnnxValue& input) {
   std::vector<std::string> parts;
   for (const OnnxDim& dim : *input.dims)
@@ -191,6 +199,7 @@ std::optional<int64_t> InputImporter::extent_of(const OnnxValue& input, size_t d
   return {};
 }
 
+/// The extents of an input; nothing after reporting or noting what is open.
 std::optional<Dims> InputImporter::dims_of(const OnnxValue& input) {
   for (const ShapeRequest& request : options_.shapes)
     if (request.input == input.name) {

@@ -1,3 +1,4 @@
+// Summarises a model from the reader's plain data, before anything is checked that `compile` would refuse.
 #include "frontend/onnx_inspect.h"
 
 #include <unordered_set>
@@ -11,6 +12,7 @@
 
 namespace weftc {
 
+/// The type of an input or output as the model says it; open dims by name, or "?".
 static std::string type_text(const OnnxValue& value) {
   if (!value.other_type.empty()) return value.other_type;
   std::string text = element_type_name(value.element_type);
@@ -23,6 +25,7 @@ static std::string type_text(const OnnxValue& value) {
   return dims.empty() ? text : text + "[" + join(dims, ", ") + "]";
 }
 
+/// Counts nodes by op, those of subgraphs too.
 static void count_ops(const std::vector<OnnxNode>& nodes, ModelSummary& summary) {
   for (const OnnxNode& node : nodes) {
     ++summary.ops[full_op_name(node)];

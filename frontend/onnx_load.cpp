@@ -1,3 +1,4 @@
+// Chooses the reader by the file's name, and gives nodes their opsets.
 #include "frontend/onnx_load.h"
 
 #include <algorithm>

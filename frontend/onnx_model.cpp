@@ -1,3 +1,4 @@
+// Names of ONNX's element types and attribute kinds, for the readers and for messages.
 #include "frontend/onnx_model.h"
 
 namespace weftc {

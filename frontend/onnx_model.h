@@ -21,6 +21,7 @@ struct ExternalBytes {
   std::string length;  // empty: what the shape needs
 };
 
+/// An initialiser, or the tensor of an attribute.
 struct OnnxTensor {
   std::string name;
   int element_type = 0;  // the number in ONNX files: 1 is FLOAT
@@ -79,6 +80,7 @@ struct OnnxConfiguration {
   int64_t devices = 0;
 };
 
+/// A node as written. Absent optional operands and results are empty names.
 struct OnnxNode {
   std::string name;
   std::string op_type;
@@ -95,6 +97,7 @@ struct OnnxNode {
   const OnnxAttr* find(std::string_view attr) const;
 };
 
+/// A dimension of an input: a number, a symbol, or not given.
 struct OnnxDim {
   enum class Kind { Fixed, Named, Open };
   Kind kind = Kind::Open;
@@ -119,6 +122,7 @@ struct OnnxGraph {
   std::vector<OnnxNode> nodes;
 };
 
+/// A model-local function; inline_functions puts its body in place of each call.
 struct OnnxFunction {
   std::string name;
   std::string domain;
@@ -131,6 +135,7 @@ struct OnnxFunction {
   std::map<std::string, int64_t> opsets;
 };
 
+/// Everything that was read from one file, and the memory that its tensors point into.
 struct OnnxModel {
   std::string file;  // as the user named it
   int64_t ir_version = 0;

@@ -1,3 +1,5 @@
+// Decides which nodes the importer can read, and reports the others once an op, with what would help: a later
+// opset, or the same operator in another domain.
 #include "frontend/onnx_ops.h"
 
 #include <algorithm>
@@ -53,6 +55,7 @@ std::string elsewhere(const OnnxNode& node) {
   return "";
 }
 
+/// A hint behind "is not supported": the opset from which it is, or the domain in which it is.
 std::string why_refused(const OnnxNode& node) {
   const OpDef* def = find_onnx_op(node.domain, node.op_type);
   if (def) return node.overload.empty() ? format(" in opset {}, only from {} on", node.opset, since(*def, node)) : "";
@@ -60,6 +63,7 @@ std::string why_refused(const OnnxNode& node) {
   return other.empty() ? "" : format(", but {} is", other);
 }
 
+/// Gathers refused nodes by op, subgraphs included; `index` counts nodes as the importer does.
 void collect_refused(const OnnxModel& model, const OnnxGraph& graph, int& index, std::vector<Refused>& refused) {
   for (const OnnxNode& node : graph.nodes) {
     const int at = index++;
@@ -73,6 +77,7 @@ void collect_refused(const OnnxModel& model, const OnnxGraph& graph, int& index,
   }
 }
 
+/// The first few names, and how many more there are.
 std::string node_list(const std::vector<std::string>& nodes) {
   constexpr size_t kShown = 8;
   const std::vector<std::string> shown(nodes.begin(), nodes.begin() + std::min(kShown, nodes.size()));

@@ -10,7 +10,7 @@ namespace weftc {
 /// The names of graph attributes that become regions, in the regions' order; empty for ops without.
 std::vector<std::string> region_attrs(const OnnxNode& node);
 bool is_constant_node(const OnnxNode& node);
-/// Whether the importer can read the node: by a record, or as Constant.
+/// True if the importer can read the node: by a record, or as Constant.
 bool is_supported(const OnnxNode& node);
 /// Reports every node that is_supported refuses, one message for each op. True if there are none.
 bool check_supported(const OnnxModel& model, Diags& diags);

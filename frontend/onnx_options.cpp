@@ -1,3 +1,4 @@
+// Parses the flags that say something of the model; a wrong one is reported with the form that is expected.
 #include "frontend/onnx_options.h"
 
 #include <algorithm>
@@ -5,6 +6,7 @@
 
 namespace weftc {
 
+/// All of the text as an integer.
 static std::optional<int64_t> parse_int(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -1,3 +1,5 @@
+// The one file that includes protobuf's headers. It copies a ModelProto into the plain structs of onnx_model.h;
+// raw tensor bytes are not copied but stay in the parsed message, which the model keeps.
 #include "frontend/onnx_proto.h"
 
 #include <cstring>
@@ -54,6 +56,8 @@ std::span<const std::byte> Converter::int32_bytes(const onnx::TensorProto& from)
   }
 }
 
+/// Elements from the typed field that ONNX prescribes for the element type (TensorProto), as little-endian
+/// bytes.
 std::span<const std::byte> Converter::typed_bytes(const onnx::TensorProto& from, std::string& problem) {
   const std::optional<DType> dtype = dtype_of_element_type(from.data_type());
   if (!dtype) return {};  // refused by name when it is used
@@ -92,6 +96,7 @@ std::span<const std::byte> Converter::typed_bytes(const onnx::TensorProto& from,
   return {};
 }
 
+/// External data is only noted: whether it is read depends on whether anything uses the tensor.
 OnnxTensor Converter::tensor(const onnx::TensorProto& from) {
   OnnxTensor to;
   to.name = from.name();
@@ -227,6 +232,7 @@ OnnxNode Converter::node(const onnx::NodeProto& from) {
   return to;
 }
 
+/// A number, a symbol, or open.
 OnnxDim dim_of(const onnx::TensorShapeProto::Dimension& from) {
   // Exporters write -1 for lengths that they do not know.
   if (from.has_dim_value() && from.dim_value() < 0) return {};
@@ -235,6 +241,7 @@ OnnxDim dim_of(const onnx::TensorShapeProto::Dimension& from) {
   return {};
 }
 
+/// A word for types that are no tensors, for messages.
 const char* other_type_of(const onnx::TypeProto& type) {
   switch (type.value_case()) {
     case onnx::TypeProto::kTensorType:
@@ -254,6 +261,7 @@ const char* other_type_of(const onnx::TypeProto& type) {
   return "unknown";
 }
 
+/// A graph input or output with its type, as far as the model gives it.
 OnnxValue Converter::value(const onnx::ValueInfoProto& from) {
   OnnxValue to;
   to.name = from.name();
@@ -320,6 +328,7 @@ const Message& keep(OnnxModel& model, std::unique_ptr<Message> message) {
   return kept;
 }
 
+/// Protobuf counts bytes in an int.
 constexpr size_t kProtobufLimit = (size_t{1} << 31) - 1;
 
 }  // namespace

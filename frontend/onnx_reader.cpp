@@ -1,3 +1,6 @@
+// The order in which a model is understood: versions, functions inlined, messages joined, nodes sorted,
+// annotations read, then inputs and nodes imported. The import runs to its end after errors too, so that one
+// run reports as much as can be known.
 #include "frontend/onnx_reader.h"
 
 #include "frontend/device_annotations.h"
@@ -64,6 +67,7 @@ void name_ops(ImportState& state) {
   for (const bool named : {true, false}) name_nodes(state, state.model.graph.nodes, named);
 }
 
+/// Two initialisers of one name would make it a matter of chance which one a node reads.
 bool check_initialisers(const OnnxModel& model, const OnnxGraph& graph, Diags& diags) {
   std::unordered_set<std::string> seen;
   bool ok = true;
@@ -76,6 +80,7 @@ bool check_initialisers(const OnnxModel& model, const OnnxGraph& graph, Diags& d
   return ok;
 }
 
+/// A C++ identifier from the file's name, for the emitted program.
 std::string identifier_of(const std::string& path) {
   std::string stem = path.substr(path.rfind('/') + 1);
   stem = stem.substr(0, stem.find('.'));

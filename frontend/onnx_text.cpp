@@ -1,3 +1,5 @@
+// Recursive descent over the tokens of ONNX's text syntax (as onnx.parser reads it), with positions kept for
+// messages. The first mistake ends the text by an exception that read_onnx_text catches.
 #include "frontend/onnx_text.h"
 
 #include <charconv>
@@ -7,12 +9,14 @@
 
 namespace weftc {
 
+/// Recursion is bounded, because a text may come from anywhere.
 static constexpr int kDeepest = 64;
 
 void OnnxTextParser::fail(std::string id, const TextToken& at, std::string message) const {
   throw OnnxTextError{std::move(id), at, std::move(message)};
 }
 
+/// Reports the token that stands where something else is expected.
 void OnnxTextParser::unexpected(const std::string& wanted) const {
   const TextToken& at = token();
   if (at.kind == TextToken::Kind::Bad) fail("model-text-character", at, at.text);
@@ -41,6 +45,7 @@ std::string OnnxTextParser::text(const char* what) {
   return take().text;
 }
 
+/// An integer that fits 64 bits.
 int64_t OnnxTextParser::whole(const char* what) {
   if (token().kind != TextToken::Kind::Int) unexpected(what);
   const TextToken number = take();
@@ -67,10 +72,12 @@ double OnnxTextParser::real(const char* what) {
   return std::strtod(take().text.c_str(), nullptr);
 }
 
+/// Types that are no tensors.
 static bool is_container(std::string_view word) {
   return word == "seq" || word == "map" || word == "optional" || word == "sparse_tensor";
 }
 
+/// True if a type begins here.
 bool OnnxTextParser::at_type(size_t ahead) const {
   const TextToken& at = token(ahead);
   if (at.kind != TextToken::Kind::Name) return false;
@@ -78,6 +85,7 @@ bool OnnxTextParser::at_type(size_t ahead) const {
   return element_type_of_name(at.text) != 0;
 }
 
+/// An extent, a symbol, or '?'.
 OnnxDim OnnxTextParser::dim() {
   if (eat("?")) return {};
   if (token().kind == TextToken::Kind::Int) {
@@ -102,6 +110,7 @@ std::string OnnxTextParser::other_type() {
   return word == "seq" ? "sequence" : word == "sparse_tensor" ? "sparse tensor" : word;
 }
 
+/// `float[2, N]`; `float` is a scalar.
 OnnxValue OnnxTextParser::value_type() {
   OnnxValue value;
   if (is_container(token().text)) {
@@ -137,6 +146,7 @@ void OnnxTextParser::values(const char* close, std::vector<OnnxValue>& values, s
   expect(close, "behind the values");
 }
 
+/// name (inputs) => (outputs) <initialisers> { nodes }
 OnnxGraph OnnxTextParser::graph() {
   if (++depth_ > kDeepest) fail("model-text-depth", token(), "graphs are nested more than 64 deep");
   OnnxGraph graph;
@@ -189,6 +199,7 @@ void OnnxTextParser::op_name(OnnxNode& node) {
   if (eat(":")) node.overload = id("an overload");
 }
 
+/// [name] outputs = domain.Op <attributes> (operands) <attributes> @ annotations
 OnnxNode OnnxTextParser::node() {
   OnnxNode node;
   node.line = token().line;
@@ -235,6 +246,7 @@ void OnnxTextParser::declared(OnnxAttr& attr, const std::string& type, const Tex
   attr.kind = kind->second;
 }
 
+/// name: type = value, the type being optional.
 OnnxAttr OnnxTextParser::attr() {
   OnnxAttr attr;
   attr.name = id("the name of an attribute");
@@ -247,6 +259,7 @@ OnnxAttr OnnxTextParser::attr() {
   return attr;
 }
 
+/// What stands behind `=` decides the kind, unless a type was declared.
 void OnnxTextParser::attr_value(OnnxAttr& attr) {
   using Kind = OnnxAttr::Kind;
   if (eat("@")) {
@@ -274,6 +287,7 @@ void OnnxTextParser::attr_value(OnnxAttr& attr) {
   }
 }
 
+/// Numbers are read both ways until one of them is a float, which makes all of them floats.
 void OnnxTextParser::attr_list(OnnxAttr& attr) {
   using Kind = OnnxAttr::Kind;
   attr.kind = Kind::Ints;
@@ -328,6 +342,7 @@ void OnnxTextParser::skip_strings() {
   expect("]", "behind the entries");
 }
 
+/// A key of a model's or a function's header; those that change nothing are read and dropped.
 void OnnxTextParser::header_entry(const std::string& key, std::map<std::string, int64_t>& opsets, OnnxFunction* into) {
   const TextToken at = token();
   if (key == "opset_import")
@@ -369,6 +384,7 @@ void OnnxTextParser::header(std::map<std::string, int64_t>& opsets, OnnxFunction
   expect(">", "behind the header");
 }
 
+/// <header> name <attributes> (inputs) => (outputs) { nodes }
 void OnnxTextParser::function() {
   OnnxFunction made;
   header(made.opsets, &made);

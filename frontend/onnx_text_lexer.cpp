@@ -1,3 +1,5 @@
+// Cuts ONNX text into tokens. A character or string that fits nowhere becomes a Bad token, which the parser
+// reports with what it expected there.
 #include "frontend/onnx_text_lexer.h"
 
 #include "ir/base/text.h"
@@ -9,6 +11,7 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_'; }
 
+/// One pass over the text with the position of each character.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
@@ -49,6 +52,7 @@ void Lexer::skip() {
   }
 }
 
+/// An integer, or a float if it has a point or an exponent.
 void Lexer::number(TextToken& token) {
   const size_t start = at_;
   token.kind = TextToken::Kind::Int;

@@ -18,6 +18,7 @@ struct OnnxTextError {
   std::string message;
 };
 
+/// One model's text. Each function reads what its name says from the current token on, or throws.
 class OnnxTextParser {
  public:
   OnnxTextParser(OnnxModel& model, std::vector<TextToken> tokens) : model_(model), tokens_(std::move(tokens)) {}
@@ -83,7 +84,7 @@ class OnnxTextParser {
   int depth_ = 0;
 };
 
-/// Whether the token is a float without digits: inf, infinity, nan, with or without a sign.
+/// True if the token is a float without digits: inf, infinity, nan, with or without a sign.
 bool is_special(const TextToken& token);
 
 }  // namespace weftc

@@ -24,6 +24,7 @@ double random_weight(uint32_t seed, uint64_t index, double scale) {
   return (counter[0] >> 8) * 0x1p-24 * 2 * scale - scale;
 }
 
+/// One element; integers must fit the element type.
 void OnnxTextParser::element(std::vector<double>& reals, std::vector<int64_t>& ints, DType dtype) {
   if (is_float(dtype)) {
     reals.push_back(real("a number"));
@@ -41,6 +42,7 @@ void OnnxTextParser::element(std::vector<double>& reals, std::vector<int64_t>& i
   ints.push_back(value);
 }
 
+/// { values } in row-major order, as many as the shape has.
 void OnnxTextParser::elements(OnnxTensor& tensor, DType dtype, const TextToken& at) {
   Tensor values;
   values.dtype = dtype;
@@ -58,6 +60,7 @@ void OnnxTextParser::elements(OnnxTensor& tensor, DType dtype, const TextToken& 
   tensor.bytes = model_.keep(tensor_to_bytes(values));
 }
 
+/// random(seed, scale): weights without a file, the same on every machine (README.md gives the formula).
 void OnnxTextParser::random(OnnxTensor& tensor, DType dtype) {
   const TextToken at = take();
   expect("(", "behind random");
@@ -109,6 +112,7 @@ void OnnxTextParser::external(OnnxTensor& tensor) {
   expect("]", "behind the external data");
 }
 
+/// The value of an initialiser behind `=`: values, external data or random.
 OnnxTensor OnnxTextParser::initialiser(const OnnxValue& type, const TextToken& at) {
   OnnxTensor tensor;
   tensor.name = type.name;

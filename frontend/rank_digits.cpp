@@ -1,3 +1,5 @@
+// Finds the digit of a rank's position that tells its shard. Devices 0 to 3 with shards 0 0 1 1 have digit (p
+// div 2) mod 2, with shards 0 1 0 1 digit p mod 2; shards 0 1 1 0 have none, and are refused.
 #include "frontend/rank_digits.h"
 
 #include <algorithm>
@@ -6,7 +8,7 @@ namespace weftc {
 
 namespace {
 
-/// One device, or the group that a key stands for.
+/// The devices that an entry of a spec stands for: one device, or the group with that key.
 std::vector<int64_t> group_of(const OnnxSharding& sharding, int64_t device) {
   const auto group = sharding.groups.find(device);
   return group == sharding.groups.end() ? std::vector<int64_t>{device} : group->second;
@@ -71,7 +73,7 @@ std::optional<std::vector<int64_t>> shards_of(const OnnxSharding& sharding, cons
   return shard;
 }
 
-/// How many ranks in a row have the same value of a digit that counts up, over and over; 0: it does not.
+/// How many ranks in a row have the same value of a digit that counts up again and again; 0 if it does not.
 int64_t stride_of(const std::vector<int64_t>& values, int64_t size) {
   const auto first = std::find(values.begin(), values.end(), int64_t{1});
   const auto stride = static_cast<int64_t>(first - values.begin());

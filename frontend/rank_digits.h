@@ -20,7 +20,8 @@ struct ShardDigit {
 
 /// Adds the devices of a spec, groups resolved. False after reporting.
 bool collect_devices(const OnnxSharding& sharding, int64_t devices, const Loc& loc, std::set<int>& ranks, Diags& diags);
-/// Nothing after reporting.
+/// The digits that a spec cuts its tensor by, outer first, for the devices `ranks` of a stage. Nothing after
+/// reporting.
 std::optional<std::vector<ShardDigit>> shard_digits(const OnnxSharding& sharding, const std::vector<int>& ranks,
                                                     const Loc& loc, Diags& diags);
 /// The coarsest mesh of that many ranks that has the cuts (strides, and where digits begin anew), with axes d0, d1, ...

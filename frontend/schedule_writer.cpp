@@ -1,3 +1,5 @@
+// Inserts lines into a schedule's text instead of printing the schedule anew: comments and the user's style
+// survive. What was written is read again as a check, since some styles cannot take a further line.
 #include "frontend/schedule_writer.h"
 
 #include <algorithm>
@@ -28,6 +30,7 @@ std::string selector_text(const Selector& selector) {
 
 std::string list_text(const std::vector<std::string>& items) { return "[" + join(items, ", ") + "]"; }
 
+/// A list of selectors in flow style.
 std::string selectors_text(const std::vector<Selector>& selectors) {
   std::vector<std::string> items;
   for (const Selector& selector : selectors) items.push_back(selector_text(selector));
@@ -55,7 +58,7 @@ std::string text_of(const OverlapStep& step) {
                 step.dim, mechanism_name(step.mechanism));
 }
 
-/// Without the byte order mark.
+/// The lines of a file, without its byte order mark.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines = split(text, '\n');
   if (text.starts_with(kByteOrderMark)) lines.front().erase(0, kByteOrderMark.size());
@@ -63,12 +66,13 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+/// True for a blank line or a comment.
 bool says_nothing(const std::string& line) {
   const size_t first = line.find_first_not_of(" \t\r");
   return first == std::string::npos || line[first] == '#';
 }
 
-/// The lines of the document: those before "...", behind which nothing but comments can stand.
+/// The number of lines in front of "...", which ends a document.
 size_t end_of_document(const std::vector<std::string>& lines) {
   const auto ends = [](const std::string& line) {
     return line.starts_with("...") && (line.size() == 3 || std::strchr(" \t\r", line[3]));
@@ -82,7 +86,8 @@ struct Slot {
   std::string indent;
 };
 
-/// Behind the last line of the section that begins at `entry`, before the next key.
+/// The line behind the section of `entry`: in front of the next key, and of blank lines and comments that
+/// belong to it.
 size_t end_of_section(const YamlNode& root, const YamlEntry& entry, const std::vector<std::string>& lines) {
   size_t end = end_of_document(lines);
   for (const YamlEntry& other : root.entries)

@@ -1,3 +1,4 @@
+// Sorts nodes topologically and finds what subgraphs read from outside, both by names, before there is a graph.
 #include "frontend/sort_nodes.h"
 
 #include <functional>
@@ -11,6 +12,7 @@ namespace weftc {
 
 namespace {
 
+/// Collects names that are read before the subgraph defines them.
 class FreeNames {
  public:
   void visit(const OnnxGraph& graph, std::unordered_set<std::string> inner) {
@@ -35,12 +37,13 @@ class FreeNames {
   std::unordered_set<std::string> seen_;
 };
 
-/// The nodes of one graph by their numbers: who waits for whom.
+/// The dependencies of the nodes of one graph, by node number.
 struct NodeReaders {
   std::vector<std::vector<size_t>> readers;  // of each node
   std::vector<size_t> missing;               // how many nodes each node still waits for
 };
 
+/// The operands of a node, and what its subgraphs take from outside.
 std::vector<std::string> names_read(const OnnxNode& node) {
   std::vector<const OnnxGraph*> graphs;
   for (const OnnxAttr& attr : node.attrs)
@@ -50,6 +53,7 @@ std::vector<std::string> names_read(const OnnxNode& node) {
   return names;
 }
 
+/// For each node, the nodes that read its results and therefore wait for it.
 NodeReaders waiting_of(const std::vector<OnnxNode>& nodes) {
   std::unordered_map<std::string, size_t> makers;
   for (size_t n = 0; n < nodes.size(); ++n)
@@ -66,7 +70,8 @@ NodeReaders waiting_of(const std::vector<OnnxNode>& nodes) {
   return waiting;
 }
 
-/// Of the nodes that may come next always the first in the file.
+/// The order: of the nodes that may come next always the first in the file, so that a sorted file stays as it
+/// is.
 std::vector<size_t> sorted_order(NodeReaders waiting) {
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
   const size_t count = waiting.missing.size();

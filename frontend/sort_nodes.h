@@ -1,5 +1,6 @@
-// What ONNX wants of the nodes of a graph, a topological order and one maker for each value, is made so where it is
-// not: tools that edit models often leave it otherwise.
+// ONNX demands that the nodes of a graph are in topological order and that one node makes each value. Tools
+// that edit models often break this: here the nodes are put in order, and of several Constant nodes with one
+// name the last one counts.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,3 +1,5 @@
+// Finds the bytes of a tensor and checks them against its shape: the one place where sizes from a file are
+// trusted or not.
 #include "frontend/tensor_bytes.h"
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// Reads .npy files and serialized TensorProtos into tensors, for --bind and for comparisons.
 #include "frontend/tensor_file.h"
 
 #include <algorithm>
@@ -14,6 +15,7 @@ namespace weftc {
 
 namespace {
 
+/// NumPy's name of an element type, little endian.
 struct NpyType {
   const char* descr;
   DType dtype;
@@ -23,6 +25,7 @@ constexpr NpyType kNpyTypes[] = {{"<f4", DType::F32}, {"<f8", DType::F64}, {"<f2
                                  {"<u2", DType::U16}, {"<u4", DType::U32}, {"<u8", DType::U64}, {"|b1", DType::Bool},
                                  {"<u2", DType::BF16}};
 
+/// What the header of a .npy file says.
 struct NpyHeader {
   DType dtype = DType::F32;
   Dims dims;

@@ -1,3 +1,5 @@
+// Builds a tree from yaml-cpp's events, so that every node keeps its position, and refuses what a schedule does
+// not need (anchors, tags, several documents): a small language has fewer surprises.
 #include "frontend/yaml_reader.h"
 
 #include <yaml-cpp/eventhandler.h>
@@ -138,6 +140,7 @@ std::string key_text(const YamlNode& key) {
   return text + "]";
 }
 
+/// Reports keys that a mapping has twice.
 void check_keys(const YamlNode& node, Diags& diags) {
   std::set<std::string> seen;
   for (const auto& [key, value] : node.entries) {

@@ -1,3 +1,5 @@
+// Reads numbers, words and mappings out of YAML nodes. `what` names the node in messages: "the mesh must be a
+// mapping".
 #include "frontend/yaml_values.h"
 
 #include <charconv>
@@ -17,6 +19,7 @@ std::optional<std::string> YamlValues::word(const YamlNode& node, const std::str
   return {};
 }
 
+/// All of the text as a decimal integer.
 static std::optional<int64_t> parse_int(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -1,3 +1,5 @@
+// Finds what building needs (compiler, CUDA, MPI, runtime library), checks that the result can be written
+// before any work is done, builds in a temporary folder and moves the executable to its place at the end.
 #include "cli/build.h"
 
 #include <unistd.h>
@@ -19,6 +21,7 @@ namespace {
 
 bool is_executable(const std::string& path) { return access(path.c_str(), X_OK) == 0 && !fs::is_directory(path); }
 
+/// True if PATH has a program of that name.
 bool in_path(const std::string& program) {
   const char* path = std::getenv("PATH");
   for (const std::string& folder : split(path ? path : "", ':'))
@@ -26,24 +29,25 @@ bool in_path(const std::string& program) {
   return false;
 }
 
-/// Such as a pipe or /dev/null: written as it stands, never replaced.
+/// True for a pipe, /dev/null and the like: they are written as they stand, never replaced.
 bool is_special(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-/// Why a result cannot be written; no id: it can.
+/// Why a result cannot be written; without an id it can.
 struct Problem {
   std::string id, text;
 };
 
+/// A problem unless this user may write there.
 Problem unless_writable(const std::string& path) {
   if (access(path.c_str(), W_OK) == 0) return {};
   return {"output-unwritable", std::strerror(errno)};
 }
 
-/// Where the file goes must be a folder that can be written to.
+/// The folder above the file must be there and writable; a folder cannot become a file.
 Problem output_problem(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return {"output-path", "it is a folder"};
@@ -54,6 +58,7 @@ Problem output_problem(const std::string& path) {
   return {"output-path", format("there is no folder '{}'", printable(folder.string()))};
 }
 
+/// A folder of sources is made if it is not there.
 Problem folder_problem(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -61,6 +66,7 @@ Problem folder_problem(const std::string& path) {
   return unless_writable(path);
 }
 
+/// Writes the executable into a pipe or device.
 bool copy_into(const std::string& from, const std::string& to, Diags& diags) {
   OutputFile out(to);
   out.write(read_file(from).value_or(""));
@@ -69,7 +75,8 @@ bool copy_into(const std::string& from, const std::string& to, Diags& diags) {
   return why.empty();
 }
 
-/// Moves a finished file to its place in one step, so that nobody meets half an executable.
+/// Moves a finished file to its place in one step, so that nobody meets half an executable. Across file systems
+/// it is copied beside the place first, since only a rename within one is a single step.
 bool move_to(const std::string& from, const std::string& to, Diags& diags) {
   if (is_special(to)) return copy_into(from, to, diags);
   std::error_code error;

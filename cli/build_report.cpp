@@ -1,3 +1,4 @@
+// The last line of `weft compile`, and the same figures as JSON for --report.
 #include "cli/build_report.h"
 
 #include <cstdio>

@@ -1,3 +1,5 @@
+// Compiles many small cases, joins their programs into few sources, builds and runs them. Reading the runtime's
+// headers takes most of a small program's build, so 48 cases in one compiler run cost little more than one.
 #include "cli/case_batch.h"
 
 #include <algorithm>
@@ -24,7 +26,7 @@ constexpr const char* kNoData = "-";  // in place of a folder: seeded inputs and
 // One compiler run for several cases saves reading the headers; one that is too long keeps a core from its share.
 constexpr size_t kGroupBytes = 250'000, kGroupCases = 48;
 
-/// A case whose sources are made.
+/// A case whose sources are made and wait for their group.
 struct Ready {
   size_t number;
   std::unique_ptr<Compilation> compilation;
@@ -34,6 +36,7 @@ struct Ready {
   double tolerance;
 };
 
+/// The first error with its id, and the node it is about.
 std::string first_error(const Diags& diags) {
   for (const Diagnostic& d : diags.all()) {
     if (d.severity != Diagnostic::Severity::Error) continue;
@@ -50,6 +53,7 @@ bool has_id(const Diags& diags, std::string_view ending) {
                      [&](const Diagnostic& d) { return d.id.ends_with(ending); });
 }
 
+/// Compiles one case up to sources, with as little pinned as its model allows.
 class CaseCompiler {
  public:
   CaseCompiler(const Options& options, const ManyCase& one, std::string space)
@@ -74,6 +78,7 @@ class CaseCompiler {
   KnownData data_;
 };
 
+/// Reads input_N and output_N of the case, for the model's inputs and outputs in order.
 bool CaseCompiler::read_data(Diags& diags) {
   const std::optional<ModelSummary> summary = summarise_onnx(case_.model, diags);
   if (!summary) return false;
@@ -116,7 +121,8 @@ std::unique_ptr<Compilation> CaseCompiler::compile_pinned(Diags& diags) {
   }
 }
 
-/// Without a kernel the graph can still be right.
+/// Judges a case that has no program by the reference evaluation: without a kernel the graph can still be
+/// right.
 CaseResult CaseCompiler::evaluate_reference(const Compilation& c, const std::string& why) const {
   const EvalResult result = evaluate(c.module, inputs_in_order(c.module, data_));
   if (!result.error.empty()) return {"wrong", "reference: " + result.error};
@@ -129,7 +135,7 @@ CaseResult CaseCompiler::evaluate_reference(const Compilation& c, const std::str
   return {"no_kernel", why};
 }
 
-/// The program's file without its main, or all kernels.
+/// The text of the program's file without its main, or of all its kernels.
 std::string joined_text(const std::vector<SourceFile>& files, bool kernels) {
   std::string text;
   for (const SourceFile& file : files) {
@@ -186,6 +192,7 @@ std::string group_text(const std::vector<Ready*>& group) {
   return text + "  return 2;\n}\n";
 }
 
+/// Groups the cases, builds each group as one executable, and runs each case by it.
 class Batch {
  public:
   Batch(const Options& options, const std::vector<ManyCase>& cases, const BatchReport& report)
@@ -206,6 +213,7 @@ class Batch {
   int built_ = 0;
 };
 
+/// Builds a group; `log` is the compiler's first error.
 bool Batch::build(const std::vector<Ready*>& group, const std::string& program, std::string& log) const {
   // Kernels have a file of their own where another compiler reads them.
   const TargetDialect& dialect = dialect_of(options_.target);
@@ -231,6 +239,7 @@ bool Batch::build(const std::vector<Ready*>& group, const std::string& program, 
   return built;
 }
 
+/// Runs one case; its weights are a file beside the executable, because a group has one executable.
 CaseResult Batch::run_case(const Ready& ready, const std::string& program) const {
   const std::string folder = work_.path() + "/" + ready.space;
   std::vector<std::string> command = {program, ready.space, "--timeout", "20", "--threads", "1"};
@@ -248,7 +257,8 @@ CaseResult Batch::run_case(const Ready& ready, const std::string& program) const
   return {comparison.exit_code == kMismatch ? "wrong" : "failed", comparison.detail};
 }
 
-/// What one case breaks is found by halving.
+/// Builds and runs a group. If it does not build, its halves are tried, until the case that is to blame is
+/// alone.
 void Batch::build_and_run(const std::vector<Ready*>& group) {
   std::string log;
   const std::string program = format("{}/group_{}", work_.path(), built_++);

@@ -1,3 +1,5 @@
+// Runs an executable on tensors in files and compares the files that it writes. One metric serves everywhere:
+// the largest difference over the largest expected element (relative_error of ir/tensor.h).
 #include "cli/comparison.h"
 
 #include <algorithm>
@@ -18,7 +20,7 @@ bool exists(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
-/// FOLDER/KIND_N.npy or .pb, or "".
+/// The path FOLDER/KIND_N.npy or .pb, whichever exists, or "".
 std::string data_file(const std::string& folder, const char* kind, size_t number) {
   for (const char* ending : {".npy", ".pb"}) {
     const std::string path = format("{}/{}_{}{}", folder, kind, number, ending);
@@ -27,6 +29,7 @@ std::string data_file(const std::string& folder, const char* kind, size_t number
   return "";
 }
 
+/// Reads a tensor for each name; reports every one that is missing.
 bool read_files(const std::string& folder, const char* kind, const std::vector<std::string>& names,
                 std::map<std::string, Tensor>& tensors, Diags& diags) {
   for (size_t i = 0; i < names.size(); ++i) {
@@ -48,7 +51,7 @@ uint64_t mixed(uint64_t number) {
   return number ^ (number >> 31);
 }
 
-/// Writes what the program reads; the arguments that name it.
+/// Writes the files that the program reads, and appends the arguments that name them.
 bool write_inputs(std::vector<std::string>& command, const Plan& plan, const KnownData& data, const std::string& folder,
                   std::string& why) {
   Diags diags;
@@ -74,9 +77,10 @@ bool write_inputs(std::vector<std::string>& command, const Plan& plan, const Kno
   return diags.ok();
 }
 
+/// Integers are finite.
 bool is_finite(const Tensor& tensor, int64_t i) { return !tensor.is_real() || std::isfinite(tensor.real[i]); }
 
-/// Elements that no tolerance makes equal: NaN or infinity on one side only, integers that differ.
+/// True for elements that no tolerance makes equal: NaN or infinity on one side only, integers that differ.
 bool are_apart(const Tensor& a, const Tensor& b, int64_t i) {
   if (!a.is_real()) return a.integers[i] != b.integers[i];
   if (is_finite(a, i) && is_finite(b, i)) return false;
@@ -111,6 +115,7 @@ std::string where_text(const Tensor& result, const Tensor& expected, int64_t i) 
   return format("at [{}] it is {}, expected {}", join(index, ","), element_text(result, i), element_text(expected, i));
 }
 
+/// What differs and where, with both elements.
 std::string difference_text(const std::string& name, const Tensor& result, const Tensor& expected, double error) {
   const int64_t worst = worst_element(result, expected);
   const std::string where = where_text(result, expected, worst), output = format("output '{}'", printable(name));
@@ -164,6 +169,7 @@ double tolerance_of(DType dtype) {
   }
 }
 
+/// The tolerance of the coarsest type that occurs anywhere in the graph.
 static double coarsest_tolerance(const Graph& graph) {
   double coarsest = 0;
   for (OpId id = graph.first(); id; id = graph.next(id)) {

@@ -30,6 +30,7 @@ std::string known_input_file(const std::string& folder, size_t number);
 /// Uniform in [-1, 1), integers 0 or 1; the same for the same seed and name.
 Tensor seeded_tensor(const std::string& name, DType dtype, const Dims& dims, uint64_t seed);
 
+/// How a program ended, and how its outputs compare.
 struct Comparison {
   int exit_code = 0;   // of the program; kMismatch where results differ
   double error = 0;    // the largest of all outputs

@@ -19,12 +19,14 @@ namespace weftc {
 
 namespace {
 
+/// Combinations of flags that no program can serve.
 bool check_target(const Options& options, Diags& diags) {
   if (options.transport_mpi && options.target.is_device())
     diags.error("mpi-unsupported", {}, "--transport mpi is for --target host: ranks with GPUs use NCCL");
   return diags.ok();
 }
 
+/// The schedule with --mesh applied; without --schedule, an empty one for one rank.
 std::optional<Schedule> read_schedule(const Options& options, Diags& diags) {
   if (options.schedules.empty()) return Schedule{};
   const std::string& path = options.schedules.front();
@@ -38,13 +40,14 @@ std::optional<Schedule> read_schedule(const Options& options, Diags& diags) {
   return schedule;
 }
 
+/// What the command line and the schedule together say of the model's dims.
 ReadOptions read_options(const Options& options, const Schedule& schedule) {
   ReadOptions read{options.model, schedule.dims, options.shapes, options.binds};
   read.dims.insert(read.dims.end(), options.dims.begin(), options.dims.end());
   return read;
 }
 
-/// What the passes printed is wanted most where one of them broke.
+/// Runs the passes. What they printed is shown also if one of them broke: then it is wanted most.
 bool run_passes(Compilation& c, const Options& options, Diags& diags) {
   const RunOptions run{options.print_ir_after, options.stop_after, !options.dump_dir.empty(), options.skip_passes};
   try {
@@ -72,7 +75,7 @@ std::optional<Plan> run_planning(const Compilation& c, const Options& options, D
   }
 }
 
-/// Whether every rank's memory is within the schedule's limit.
+/// True if every rank's memory is within the schedule's limit.
 bool fits_memory(const Compilation& c, Diags& diags) {
   const int64_t weights = c.plan.segments.empty() ? 0 : c.plan.segments.back().end;
   for (const Program& program : c.plan.programs) {

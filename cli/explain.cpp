@@ -41,6 +41,7 @@ struct ValueRow {
   bool replicated;
 };
 
+/// Every value of the scheduled graph with its layout, those of regions too.
 std::vector<ValueRow> value_rows(const Module& module) {
   std::vector<ValueRow> rows;
   walk(module.graph, [&](const Graph& graph, const Op& op) {
@@ -79,7 +80,7 @@ std::string what_text(const Op& op, const Mesh& mesh) {
   return axes.empty() ? text : text + " over " + join(axes, ", ");
 }
 
-/// The transform that made it, else the operand's maker and the ops that read the result.
+/// Why the collective is there: the transform that made it, else its producer and the ops that read it.
 std::string because_text(const Module& module, const Graph& graph, const Op& op) {
   if (op.transform) {
     const Transform& transform = module.transforms[op.transform.index];
@@ -94,6 +95,7 @@ std::string because_text(const Module& module, const Graph& graph, const Op& op)
   return format("'{}' for {}", printable(node_name(module, graph.producer_op(op.inputs[0]))), join(names, ", "));
 }
 
+/// Every collective with the bytes that a rank sends: chunks of a loop add up.
 std::vector<CollectiveRow> collective_rows(const Module& module) {
   std::vector<CollectiveRow> rows;
   walk(module.graph, [&](const Graph& graph, const Op& op) {
@@ -128,7 +130,7 @@ void print_collectives(const std::vector<CollectiveRow>& rows) {
               table_text(fold_layers(cells, {0, 4})).c_str());
 }
 
-/// Whether any sum, maximum ... is put together from parts of ranks or chunks.
+/// True if any sum, maximum ... is put together from parts of ranks or chunks.
 bool cuts_reductions(const Module& module) {
   bool cut = false;
   walk(module.graph, [&](const Graph& graph, const Op& op) {
@@ -147,12 +149,14 @@ std::string why_bits_differ(const Module& scheduled, const Compilation& c, const
   return why_bits_differ(c.plan, one->plan);
 }
 
+/// A kernel as explain shows it; JSON has all cells.
 struct KernelRow {
   std::string name, category, strategy, why, pin, ops, nodes, transform;
   size_t users;
   int64_t bytes;  // read and written by one launch
 };
 
+/// The nodes that a kernel computes, at most six names.
 std::string nodes_of(const Plan& plan, const Kernel& kernel) {
   std::vector<std::string> nodes;
   for (const OriginId id : kernel.origins) nodes.push_back(printable(plan.origins[id.index].name));
@@ -212,6 +216,7 @@ std::vector<std::string> remarks_of(const Compilation& c) {
   return remarks;
 }
 
+/// Counts steps and waits by stream, those inside of steps too.
 void count_steps(const std::vector<Step>& steps, std::vector<std::pair<int, int>>& counts) {
   for (const Step& step : steps) {
     auto& [number, waits] = counts[static_cast<size_t>(step.stream)];

@@ -9,8 +9,10 @@
 
 namespace weftc {
 
+/// [a, b]
 inline std::string json_list(const std::vector<std::string>& items) { return "[" + join(items, ", ") + "]"; }
 
+/// {"name": value}; values are JSON text already.
 inline std::string json_object(const std::vector<std::pair<std::string, std::string>>& fields) {
   std::vector<std::string> items;
   for (const auto& [name, value] : fields) items.push_back(json_string(name) + ": " + value);

@@ -1,3 +1,4 @@
+// Reads JSON by events (nlohmann-json's SAX parser) and keeps one object at a time, since traces are long.
 #include "cli/json_items.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Through a text; says how far it has come, which nlohmann-json tells of errors only.
+/// Walks through a text and notes how far it has come, which nlohmann-json tells only of errors.
 struct Cursor {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -30,7 +31,8 @@ struct Cursor {
   const char** reached;
 };
 
-/// "[json.exception.parse_error.101] parse error at line 1, column 2: what; last read: 'x'": only what.
+/// The reason out of nlohmann-json's text, "[json.exception.parse_error.101] parse error at line 1, column 2:
+/// reason; last read: 'x'".
 std::string reason_of(const std::string& text) {
   size_t begin = text.find("] "), end = text.rfind("; last read: ");
   begin = begin == std::string::npos ? 0 : begin + 2;
@@ -132,6 +134,7 @@ class Gatherer final : public nlohmann::json_sax<Json> {
   size_t where_ = 0;
 };
 
+/// The position of an offset, with its line unless that is too long to show.
 Loc place_in(const std::string& file, std::string_view text, size_t at) {
   constexpr size_t kLongestLine = 200;  // that a message shows
   at = std::min(at, text.size());

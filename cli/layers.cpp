@@ -1,3 +1,5 @@
+// Folds rows about equal layers, by the first number that is a part of a name. It looks at texts only, so it
+// serves every list that names nodes.
 #include "cli/layers.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_joint(char c) { return c == '.' || c == '/'; }
 bool is_in_name(char c) { return is_joint(c) || c == '_' || std::isalnum(static_cast<unsigned char>(c)); }
 
-/// Where a number begins that is a whole part of a name, from `at` on; npos: there is none.
+/// The position, from `at` on, of a number that is a part of a name between '.' or '/'; npos if there is none.
 size_t find_part(const std::string& text, size_t at, size_t& end) {
   for (; at < text.size(); at = std::max(end, at + 1)) {
     end = at;
@@ -55,11 +57,13 @@ std::string range_text(const std::set<int>& layers) {
   return join(all, ", ");
 }
 
+/// Rows that differ by their layer's number.
 struct Group {
   std::vector<std::string> folded, first;
   std::set<int> layers;
 };
 
+/// A name cut behind each '.' and '/'.
 std::vector<std::string> parts_of(const std::string& name) {
   std::vector<std::string> parts(1);
   for (const char c : name) {
@@ -69,6 +73,7 @@ std::vector<std::string> parts_of(const std::string& name) {
   return parts;
 }
 
+/// The last `count` parts.
 std::string end_of(const std::vector<std::string>& parts, size_t count) {
   std::string out;
   for (size_t i = parts.size() - std::min(count, parts.size()); i < parts.size(); ++i) out += parts[i];

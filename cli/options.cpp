@@ -1,3 +1,5 @@
+// The command line by CLI11: each verb takes groups of flags, whose texts are understood after parsing. All
+// usage errors leave as CLI11's exceptions and become exit code 2.
 #include "cli/options.h"
 
 #include <CLI/CLI.hpp>
@@ -15,6 +17,7 @@ namespace weftc {
 
 namespace {
 
+/// The floats in a vector register of each -march level.
 struct HostArch {
   const char* name;
   int vector_floats;
@@ -52,6 +55,7 @@ CLI::Option* add_list(CLI::App& verb, const char* name, std::vector<std::string>
   return verb.add_option(name, values, help)->type_name(type)->allow_extra_args(false)->take_all();
 }
 
+/// Flags that say what the model is: dims, shapes, fixed inputs.
 void add_model_flags(CLI::App& verb, FlagTexts& given) {
   add_list(verb, "--dim", given.dims, "NAME=N", "NAME=128 pins a symbolic dim, NAME<=1024 bounds it");
   add_list(verb, "--shape", given.shapes, "INPUT=1x3x224x224", "pins unnamed dims of an input");
@@ -67,6 +71,7 @@ void check_cuda_arch(const std::string& arch) {
     throw CLI::ValidationError(format("--arch {}: sm_80, sm_90, sm_100 or the like is expected", arch));
 }
 
+/// Flags that say what to build for.
 void add_target_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_option("--target", given.target, "host or cuda")
       ->check(CLI::IsMember({"host", "cuda"}))
@@ -81,6 +86,7 @@ void add_target_flags(CLI::App& verb, FlagTexts& given, Options& options) {
       ->capture_default_str();
 }
 
+/// Flags of `compile`: the result, and what to show of the way to it.
 void add_build_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_option("-o", options.output, "the executable, or the folder with --emit source")->type_name("PATH");
   verb.add_option("--emit", given.emit, "what to make")->check(CLI::IsMember({"exe", "source"}))->capture_default_str();
@@ -138,6 +144,7 @@ void add_trace_flags(CLI::App& verb, Options& options) {
       ->capture_default_str();
 }
 
+/// All flags of one verb, by its groups.
 void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& options) {
   const auto takes = [&](unsigned flags) { return (verb.flags & flags) != 0; };
   if (takes(Verb::kModel)) {
@@ -197,7 +204,7 @@ void read_piped_schedules(Options& options) {
   }
 }
 
-/// What CLI11 cannot check: it throws what CLI11 throws.
+/// Understands the texts, and checks what CLI11 cannot; errors are thrown as CLI11 throws them.
 void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   parse_each(given.dims, options.dims, parse_dim_option);
   parse_each(given.shapes, options.shapes, parse_shape_option);
@@ -242,7 +249,7 @@ std::optional<Target> host_target(const std::string& arch) {
   return {};
 }
 
-/// CLI11 takes a word that is no verb for an argument, and then asks for a verb.
+/// Reports a word that is no verb: CLI11 takes it for an argument, and then asks for a verb.
 static bool is_known_verb(const std::string& word, const Verb* verbs, size_t count) {
   std::vector<std::string> names;
   for (size_t i = 0; i < count; ++i) {

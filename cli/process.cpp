@@ -1,3 +1,4 @@
+// Runs other programs with a time limit and keeps the end of what they say.
 #include "cli/process.h"
 
 #include <fcntl.h>
@@ -20,6 +21,7 @@ namespace {
 
 constexpr size_t kKeptBytes = size_t{64} * 1024;
 
+/// Both ends of a pipe, closed at the end of scope and not inherited.
 struct Pipe {
   int read_end = -1, write_end = -1;
   Pipe() {

@@ -1,3 +1,4 @@
+// Makes inputs from a seed and evaluates the graph as the model has it, so that no pass hides its own mistake.
 #include "cli/reference.h"
 
 #include <algorithm>
@@ -10,13 +11,14 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
-/// The length of a state that grows must leave room: half of its bound.
+/// The type with run-time lengths at half of their bounds: a state that grows must have room.
 TensorType with_room(TensorType type) {
   for (Extent& e : type.shape)
     if (e.count) e = {e.bound / 2, {}};
   return type;
 }
 
+/// An input for each name, the same on every machine.
 std::map<std::string, Tensor> seeded_inputs(const Module& module) {
   std::map<std::string, Tensor> inputs;
   for (const ValueId id : module.graph.inputs()) {

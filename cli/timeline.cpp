@@ -1,3 +1,4 @@
+// Predicts a Plan's timeline under the target's ceilings, and says in one line which these are.
 #include "cli/timeline.h"
 
 #include "cli/process.h"

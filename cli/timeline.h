@@ -5,7 +5,7 @@
 
 namespace weftc {
 
-/// Of a compiled plan, on the ceilings of its target and what --ceiling replaces.
+/// The timeline of a compiled plan, with the ceilings of its target unless --ceiling replaces them.
 Timeline predicted_timeline(const Compilation& compilation, const Options& options);
 /// Writes the page; false after reporting.
 bool write_page(const std::string& path, const Timeline& timeline, Diags& diags);

@@ -1,3 +1,5 @@
+// Fills templates/timeline.html: lanes, boxes and waits in percent of the width, so that the page zooms without
+// scripts. Where there are more boxes than a browser likes, small neighbours are merged.
 #include "cli/timeline_page.h"
 
 #include <algorithm>
@@ -35,6 +37,7 @@ std::string fixed(double value, const char* pattern) {
 
 std::string percent(double part, double whole) { return fixed(whole > 0 ? 100 * part / whole : 0, "%.1f %%"); }
 
+/// A lane as tooltips name it.
 std::string lane_name(const TimelineLane& lane) { return format("{} of rank {}", lane.stream, lane.rank); }
 
 /// "#2.0 " for "micro-batch 2, chunk 0"; "" for a box that is run once.
@@ -54,6 +57,7 @@ std::vector<std::string> step_names(const Timeline& timeline) {
   return names;
 }
 
+/// Computes the parameters of the template, list by list.
 class Page {
  public:
   explicit Page(const Timeline& timeline) : line_(timeline), labels_(name_ends(step_names(timeline))) {}
@@ -104,7 +108,8 @@ class Page {
   std::string left_out_;
 };
 
-/// All on which something runs; where there are too many, those of one rank of each kind.
+/// Chooses the lanes to show: all on which something runs, or, where these are too many, those of one rank of
+/// each kind.
 void Page::choose_lanes() {
   std::vector<bool> busy(line_.lanes.size(), false);
   for (const TimelineBox& box : line_.boxes) busy[static_cast<size_t>(box.lane)] = true;
@@ -118,6 +123,7 @@ void Page::choose_lanes() {
   left_out_ = format("{} of {} streams are shown: those of the first rank of each kind.", lanes_.size(), all);
 }
 
+/// One figure on top of the page.
 void Page::card(const std::string& label, const std::string& value, const std::string& more) {
   Params card;
   card.set("label", html_text(label)).set("value", html_text(value)).set("more", html_text(more));
@@ -139,6 +145,7 @@ void Page::add_cards() {
        percent(line_.seconds - mean.both, line_.seconds) + " of the time");
 }
 
+/// A row for each stream, a band behind every other rank.
 void Page::add_lanes() {
   top_.assign(line_.lanes.size(), -1);
   std::string longest;
@@ -166,7 +173,7 @@ void Page::add_lanes() {
   params_.set("height", std::to_string(y + 8)).set("height_px", format("{}px", y + 8));
 }
 
-/// At 1, 2 or 5 times a power of ten, about ten of them.
+/// Marks of the time axis at 1, 2 or 5 times a power of ten, about ten of them.
 void Page::add_ticks() {
   std::vector<Params>& ticks = params_.list("ticks");
   const double rough = line_.seconds / 10, power = std::pow(10, std::floor(std::log10(rough)));
@@ -182,7 +189,7 @@ void Page::add_ticks() {
   }
 }
 
-/// A dashed line while a lane waits, and where it waited for another lane, a line from there.
+/// Draws a dashed line while a lane waits, and a line from the box of another lane for which it waited.
 void Page::add_waits() {
   std::vector<Params>& waits = params_.list("waits");
   const auto add = [&](const char* type, double from, double to, int y1, int y2) {
@@ -208,6 +215,7 @@ void Page::add_waits() {
   }
 }
 
+/// Boxes, where neighbours of one kind shorter than `resolution` seconds are one.
 std::vector<PageBox> Page::merged(double resolution) const {
   std::vector<PageBox> drawn;
   for (const TimelineBox& box : line_.boxes) {
@@ -235,6 +243,8 @@ std::string Page::tip_of_many(const PageBox& drawn) const {
          lane_name(line_.lanes[static_cast<size_t>(drawn.first->lane)]);
 }
 
+/// The tooltip: what the step is, when, of which nodes, by which transform, what bounds it and what it waited
+/// for.
 std::string Page::tip(const PageBox& drawn) const {
   if (drawn.count > 1) return tip_of_many(drawn);
   const TimelineBox& box = *drawn.first;
@@ -259,6 +269,7 @@ std::string Page::label(const PageBox& drawn) const {
   return turn_text(drawn.first->at) + labels_[static_cast<size_t>(drawn.first->step)];
 }
 
+/// Boxes with a class for colour, a name where it fits, and a tooltip.
 void Page::add_boxes() {
   std::vector<Params>& boxes = params_.list("boxes");
   double resolution = line_.seconds / kPixels;
@@ -321,6 +332,7 @@ void Page::add_steps() {
   }
 }
 
+/// What the figures mean, and what was left out.
 void Page::add_notes() {
   std::vector<std::string> notes = line_.notes;
   if (!left_out_.empty()) notes.push_back(left_out_);

@@ -1,3 +1,5 @@
+// Timelines for a terminal: a bar for each stream, the longest steps, one sentence on overlap; and the figures
+// as JSON.
 #include "cli/timeline_text.h"
 
 #include <algorithm>
@@ -16,6 +18,7 @@ constexpr size_t kColumns = 100;
 constexpr size_t kMostSteps = 10;
 constexpr size_t kMostClasses = 12;
 
+/// Three significant digits.
 std::string number_text(double value) {
   char text[40];
   const bool is_int = value < 1000 && value == std::floor(value);
@@ -23,7 +26,8 @@ std::string number_text(double value) {
   return text;
 }
 
-/// What fills a part of a lane: '#' computes, '=' communicates, ':' less than half of it, '.' nothing.
+/// A bar of `columns` characters for a lane: '#' computes, '=' communicates, ':' less than half of the time,
+/// '.' nothing.
 std::string bar_text(const Timeline& timeline, int lane, size_t columns) {
   std::vector<double> computes(columns, 0), communicates(columns, 0);
   const double width = timeline.seconds / static_cast<double>(columns);
@@ -45,6 +49,7 @@ std::string bar_text(const Timeline& timeline, int lane, size_t columns) {
   return bar;
 }
 
+/// Ranks and stream in front of each bar.
 std::vector<std::vector<std::string>> lane_labels(const Timeline& timeline, const std::vector<RankClass>& classes) {
   std::vector<std::vector<std::string>> labels;
   for (const RankClass& of : classes)
@@ -54,6 +59,7 @@ std::vector<std::vector<std::string>> lane_labels(const Timeline& timeline, cons
   return labels;
 }
 
+/// A bar for each stream of one rank of each kind.
 std::string lanes_text(const Timeline& timeline) {
   std::vector<RankClass> classes = rank_classes(timeline);
   const size_t left_out = classes.size() - std::min(classes.size(), kMostClasses);
@@ -72,6 +78,7 @@ std::string lanes_text(const Timeline& timeline) {
   return text;
 }
 
+/// The table of the longest steps.
 std::string longest_text(const Timeline& timeline) {
   const std::vector<StepTotal> totals = step_totals(timeline);
   std::vector<std::vector<std::string>> rows;

@@ -12,7 +12,7 @@ std::string time_text(double seconds);
 /// "1.3 million", "25 G": a rate or a count with its prefix.
 std::string metric_text(double number);
 
-/// Whether anything takes time: shares of less than a picosecond say nothing.
+/// True if anything takes time: shares of less than a picosecond say nothing.
 bool has_time(const Timeline& timeline);
 
 /// At most so many characters, "..." at the end where some are left out.

@@ -9,7 +9,7 @@ namespace weftc {
 
 namespace {
 
-/// The iteration that was asked for; nothing after reporting.
+/// The timeline of the iteration that --iteration asks for; nothing after reporting.
 std::optional<Timeline> chosen(const Trace& trace, const Options& options, Diags& diags) {
   const int count = static_cast<int>(trace.iterations.size());
   if (options.iteration == "all") {

@@ -1,3 +1,5 @@
+// Reads what executables wrote with --trace (Chrome's trace format) into a timeline. Files come from outside,
+// so every number is checked.
 #include "cli/trace_file.h"
 
 #include <algorithm>
@@ -21,7 +23,7 @@ struct Entry {
   double begin = 0, length = -1, waited = 0;  // microseconds
 };
 
-/// Reads whole numbers of an entry; why() says what was none.
+/// Takes integers out of an event; why() is the first reason to refuse it.
 class IntegerReader {
  public:
   explicit IntegerReader(const JsonItem& item) : item_(item) {}
@@ -32,7 +34,7 @@ class IntegerReader {
     if (value >= least && value <= most && value == static_cast<int>(value))
       to = static_cast<int>(value);
     else if (item_.numbers.count(path) != 0)
-      why_ = format("'{}' of this event is no whole number from {} to {}", path, least, most);
+      why_ = format("'{}' of this event is no integer from {} to {}", path, least, most);
   }
   const std::string& why() const { return why_; }
 
@@ -41,6 +43,7 @@ class IntegerReader {
   std::string why_;
 };
 
+/// Gathers the events of all files; ranks must not repeat between files.
 class TraceReader {
  public:
   explicit TraceReader(Diags& diags) : diags_(diags) {}
@@ -70,12 +73,14 @@ class TraceReader {
   std::map<int, size_t> file_of_rank_;  // its number in files_
 };
 
+/// The lane of a stream of a rank, made on first sight.
 int TraceReader::lane(int rank, int stream) {
   const auto [at, is_new] = lanes_.insert({{rank, stream}, static_cast<int>(line_.lanes.size())});
   if (is_new) line_.lanes.push_back({rank, format("stream {}", stream)});
   return at->second;
 }
 
+/// The step of that name, nodes and kind, made on first sight.
 int TraceReader::step(const Entry& e) {
   const bool communicates = e.category == "communication";
   const auto [at, is_new] = steps_.insert({{e.name, e.nodes, communicates}, static_cast<int>(line_.steps.size())});

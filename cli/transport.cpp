@@ -1,9 +1,11 @@
+// Refuses plans that MPI ranks cannot run: a kernel over the peer table reads memory of other machines.
 #include "cli/transport.h"
 
 namespace weftc {
 
 namespace {
 
+/// True if the kernel's body has a collective.
 bool reads_peers(const Kernel& kernel) {
   for (const OpId id : kernel.body.order()) {
     const Op& op = kernel.body.op(id);
@@ -12,6 +14,7 @@ bool reads_peers(const Kernel& kernel) {
   return false;
 }
 
+/// Walks all steps and reports each that needs its peers' memory.
 class Refusals {
  public:
   Refusals(const Plan& plan, Diags& diags) : plan_(plan), diags_(diags) {}

@@ -20,6 +20,7 @@ namespace {
 
 constexpr double kRunSeconds = 600;
 
+/// One row of the table: a schedule, and how it went.
 struct Row {
   std::string name;
   std::string ranks = "-", error = "-", result;
@@ -32,6 +33,7 @@ struct Row {
   }
 };
 
+/// Verifies one model under several schedules against the same data.
 class Verifier {
  public:
   explicit Verifier(const Options& options) : options_(options) {}

@@ -30,6 +30,7 @@ constexpr size_t kBatchCases = 96;
 // How long a process may work on one case, or on building a group, without a word.
 constexpr std::chrono::seconds kCaseSeconds(120), kBuildSeconds(900);
 
+/// A case a line: name, model, data folder and flags, separated by tabs.
 std::vector<ManyCase> read_list(const std::string& path, Diags& diags) {
   std::vector<ManyCase> cases;
   const std::optional<std::string> text = read_file(path);
@@ -62,6 +63,7 @@ struct Worker {
   std::string pending;  // an unfinished line
 };
 
+/// Keeps as many worker processes busy as --jobs says.
 class Pool {
  public:
   Pool(const Options& options, const std::vector<ManyCase>& cases) : options_(options), cases_(cases) {}
@@ -89,7 +91,8 @@ void Pool::print(size_t number, const std::string& status, const std::string& de
   std::fflush(stdout);
 }
 
-/// The child: lines "B number" (begins), "G" (builds), "R number status detail".
+/// The child process. It says lines: "B number" (begins a case), "G" (builds a group), "R number status detail"
+/// (a result).
 void Pool::work(const Numbers& batch, int pipe) const {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setenv("LC_ALL", "C", 1);  // what the C++ compiler says is quoted in one line of ASCII
@@ -115,6 +118,7 @@ void Pool::work(const Numbers& batch, int pipe) const {
   _exit(0);
 }
 
+/// Forks a worker for a batch.
 void Pool::start(const Numbers& batch) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return;
@@ -128,6 +132,7 @@ void Pool::start(const Numbers& batch) {
   workers_.push_back({pid, ends[0], batch, SIZE_MAX, Clock::now() + kCaseSeconds, ""});
 }
 
+/// What a worker said; each line gives it new time.
 void Pool::take_line(Worker& worker, const std::string& line) {
   worker.current = SIZE_MAX;
   worker.deadline = Clock::now() + (line == "G" ? kBuildSeconds : kCaseSeconds);
@@ -154,8 +159,8 @@ void Pool::read_from(Worker& worker) {
   }
 }
 
-/// Cases without an answer go on in another process, without the one that was to blame; where that is not known, one by
-/// one.
+/// A worker ended, or took too long. Its cases without an answer go on in another process, without the one that
+/// was to blame; if that one is not known, each in a process of its own.
 void Pool::end(Worker& worker, bool late) {
   if (late) kill(worker.pid, SIGKILL);
   int status = 0;
@@ -179,6 +184,7 @@ void Pool::end(Worker& worker, bool late) {
   }
 }
 
+/// Deals the cases out in batches and waits for the workers.
 void Pool::run() {
   const size_t jobs = static_cast<size_t>(options_.jobs);
   const size_t size = std::clamp<size_t>((cases_.size() + jobs - 1) / jobs, 1, kBatchCases);

@@ -198,7 +198,7 @@ TEST_CASE("what is no trace is refused where it goes wrong") {
   CHECK(refusal("{\"traceEvents\": [{\"ph\": \"\\q\"}]}").find(":1:27: error: ") == 0);
   CHECK(refusal("{\"a\": " + std::string(100000, '[')).find("unexpected end of input") != std::string::npos);
   CHECK(refusal("{\"traceEvents\": [{\"pid\": 1.5}]}") ==
-        ":1:18: error: 'pid' of this event is no whole number from 0 to 65536 [trace-text]");
+        ":1:18: error: 'pid' of this event is no integer from 0 to 65536 [trace-text]");
   CHECK(refusal("{\"traceEvents\": [{\"dur\": nan}]}").find("invalid literal") != std::string::npos);
   CHECK(refusal("{\"traceEvents\": [{\"dur\": 1e999}]}").find("number overflow") != std::string::npos);
   CHECK(refusal(trace_of({})).find("the trace holds no step") != std::string::npos);

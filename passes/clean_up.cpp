@@ -1,4 +1,6 @@
-// Dead and duplicate removal, run after every pass.
+// Dead and duplicate removal, run after every pass, so that passes may leave both behind.
+//
+//   %a = Add(%x, %y), %b = Add(%x, %y)   ->   what read %b reads %a, and selectors find both names
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -12,11 +14,13 @@ namespace weftc {
 
 namespace {
 
+/// True if something reads a result.
 bool has_reader(const Graph& graph, const Op& op) {
   return std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return !graph.value(v).uses.empty(); });
 }
 
-/// From the end: what is left when an op is reached are its readers, and the lengths of what they make.
+/// Removes ops without readers, from the end, so that those of an op are gone before it is reached. A run-time
+/// length is kept as long as a value has it.
 void remove_dead(Graph& graph) {
   std::vector<OpId> order = graph.order();
   std::unordered_set<ValueId> lengths;
@@ -36,6 +40,7 @@ void remove_dead(Graph& graph) {
   }
 }
 
+/// Adds an attribute's bytes to a key.
 void append_attr(std::string& key, const Attr& attr) {
   key += attr.name + "=";
   std::visit(
@@ -68,13 +73,15 @@ std::string op_key(const Graph& graph, const Op& op) {
   return key;
 }
 
-/// Random draws are keyed by their node, regions are not compared, equal constants are merged when packed, and each
-/// copy has memory of its own.
+/// False for what must stay apart though it looks alike: random draws are keyed by their node, regions are not
+/// compared, equal constants are merged when packed, each copy has memory of its own. Reshards are shared by
+/// the layout pass already.
 bool may_merge(const Graph& graph, const Op& op) {
   return category(op) != Category::Region && op.kind != OpKind::Input && op.kind != OpKind::Constant &&
          op.kind != OpKind::RandomUniform && category(op) != Category::Collective && !is_copy(graph, op);
 }
 
+/// Joins origins, so that either name selects the op that is kept.
 void merge_into(Graph& graph, OpId kept, OpId duplicate) {
   Op& op = graph.edit(kept);
   const Op& other = graph.op(duplicate);

@@ -1,3 +1,4 @@
+// Finds the order of a few ops by walking outwards from one of them.
 #include "passes/graph_order.h"
 
 #include <deque>

@@ -31,6 +31,7 @@ struct Env {
   const UncheckedRules* unchecked = nullptr;
 };
 
+/// A row of the pipeline.
 struct Pass {
   const char* name;   // also the file, --print-ir-after, --stop-after and the test folder
   const char* after;  // what holds afterwards

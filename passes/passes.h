@@ -1,4 +1,4 @@
-// One line for each pass; pipeline.cpp says what holds after it.
+// Declares the passes: one line each. pipeline.cpp gives their order and what holds after each.
 #pragma once
 #include "passes/pass.h"
 

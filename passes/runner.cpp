@@ -1,3 +1,4 @@
+// One loop over the table of passes. What is printed is the graph after cleanup.
 #include "passes/runner.h"
 
 #include <algorithm>
@@ -13,6 +14,7 @@ static double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// A graph that is not of the promised form is a bug of the pass.
 static void check_form(const Module& module, const Pass& pass) {
   const std::vector<std::string> wrong = verify(module, pass.form);
   if (wrong.empty()) return;

@@ -13,6 +13,7 @@ struct RunOptions {
   bool keep_all = false;                 // print after every pass (--dump-dir)
   std::vector<std::string> skip;         // passes that the graph is right without
 };
+/// What one pass took and left.
 struct PassReport {
   std::string name;
   double seconds = 0;

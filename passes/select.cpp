@@ -1,3 +1,5 @@
+// Finds what a schedule's names mean. A name may be an op's, a value's or a node's of the model, which may have
+// become several ops; `{l}` binds a component and `*` stands for any text.
 #include "passes/select.h"
 
 #include <algorithm>
@@ -17,6 +19,7 @@ struct Piece {
   std::string text;
 };
 
+/// Cuts a selector into literal text, variables and stars.
 std::vector<Piece> pieces_of(const std::string& text) {
   std::vector<Piece> pieces;
   const auto literal = [&](char c) {
@@ -112,6 +115,7 @@ void SelectableNames::add_new_ops() {
   }
 }
 
+/// True if a live op has the name.
 bool SelectableNames::is_borne(const Bearers::value_type& entry) const {
   return std::any_of(entry.second.begin(), entry.second.end(), [&](OpId id) { return graph_.is_live(id); });
 }
@@ -128,6 +132,7 @@ std::vector<std::string> SelectableNames::all() const {
   return names;
 }
 
+/// True if the name means the op: its own, or that of a node it comes from.
 bool SelectableNames::means(const std::string& name, OpId id) const {
   const Op& op = graph_.op(id);
   if (op.name == name) return true;

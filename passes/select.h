@@ -29,7 +29,7 @@ class SelectableNames {
   std::vector<OpId> ops(const std::string& name) const;
   /// The value meant by a name: a value's own name, else the results of the node of that name that others read.
   std::vector<ValueId> values(const std::string& name) const;
-  /// Whether a name can be selected.
+  /// True if a name can be selected.
   bool has(const std::string& name) const;
   /// Every name that can be selected, sorted.
   std::vector<std::string> all() const;

@@ -1,3 +1,6 @@
+// Counts operations and bytes of each step from factor rules and types, and divides them by the table of
+// machines below. A step takes the longest of computing, reading and writing memory, and sending, plus what it
+// costs to start.
 #include "passes/cost/cost_model.h"
 
 #include <algorithm>
@@ -11,6 +14,7 @@ namespace weftc {
 
 namespace {
 
+/// A machine: for which level of the target it stands, and what it can do.
 struct Row {
   bool is_device;
   int level;  // host: floats in a vector register; cuda: the arch's number
@@ -45,6 +49,7 @@ int level_of(const Target& target) {
   return level;
 }
 
+/// The name of a ceiling on the command line.
 struct Named {
   const char* name;
   double Ceilings::*ceiling;
@@ -55,7 +60,7 @@ constexpr Named kNamed[] = {
     {"step", &Ceilings::step},     {"function", &Ceilings::function}, {"chunked", &Ceilings::chunked},
 };
 
-/// Elements of a rank's part along one loop: ops that join slices see the smallest of them.
+/// The extent of one loop on a rank: where operands and results are sliced differently, the smallest of theirs.
 int64_t local_loop(const OpView& op, const FactorRule& rule, int factor, const Mesh& mesh) {
   int64_t extent = rule.factors[static_cast<size_t>(factor)].extent;
   const auto visit = [&](const TensorType& type, const std::vector<int>& factors) {
@@ -70,6 +75,7 @@ int64_t local_loop(const OpView& op, const FactorRule& rule, int factor, const M
   return extent;
 }
 
+/// True if a dim of the operands or results from number `from` on runs over the factor.
 bool has_factor(const std::vector<std::vector<int>>& sides, size_t from, int factor) {
   for (size_t i = from; i < sides.size(); ++i)
     if (contains(sides[i], factor)) return true;
@@ -158,6 +164,7 @@ Work copy_work(const Buffer& to) {
   return work;
 }
 
+/// A collective reads its operand, writes its result, and sends by bytes_sent.
 Work collective_work(const CollectiveStep& step) {
   const int64_t before = local_bytes(step.from_type, step.mesh), after = local_bytes(step.to_type, step.mesh);
   int ranks = 1;
@@ -320,7 +327,7 @@ double contraction_operations(const Module& module, const Kernel& kernel) {
   return operations;
 }
 
-/// What a kernel can do that has only a part of the machine.
+/// The ceilings of a kernel that has only a part of the machine, as that of a loop over chunks.
 static Ceilings part_of(Ceilings ceilings) {
   for (double Ceilings::*rate : {&Ceilings::f32, &Ceilings::f64, &Ceilings::f16, &Ceilings::memory})
     ceilings.*rate *= ceilings.chunked;

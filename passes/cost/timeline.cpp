@@ -1,3 +1,5 @@
+// Predicts a timeline from the events of the proof: a longest-path walk over the graph of what happens before
+// what, each node taking as long as the cost model says.
 #include "passes/cost/timeline.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@ namespace {
 
 using Intervals = std::vector<std::pair<double, double>>;
 
-/// The length of the union.
+/// The length of the union of intervals.
 double covered(Intervals intervals) {
   std::sort(intervals.begin(), intervals.end());
   double length = 0, end = 0;
@@ -28,6 +30,7 @@ double covered(Intervals intervals) {
   return length;
 }
 
+/// True for steps that exchange data with other ranks.
 bool communicates(const Plan& plan, const Step& step) {
   if (const auto* launch = std::get_if<LaunchStep>(&step.what))
     return plan.kernel(launch->kernel).category == Category::Collective;
@@ -41,6 +44,7 @@ std::string nodes_of(const Plan& plan, const Step& step) {
   return join(names, ", ");
 }
 
+/// Which chunk and micro-batch an event is.
 std::string place_in_loops(const Plan& plan, const Event& event) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < event.chunks.size(); ++i)
@@ -122,7 +126,8 @@ void Prediction::name_lanes() {
     for (const std::string& stream : plan_.streams) line_.lanes.push_back({rank, stream});
 }
 
-/// Ranks that meet take as long as the slowest of them. What a sender sends, it sends while the receivers take it.
+/// Gives each node its time. Ranks that meet take as long as the slowest of them; a message is sent while it is
+/// received, so a recv takes the longer of both.
 void Prediction::cost_events() {
   seconds_.assign(static_cast<size_t>(events_.nodes), 0);
   std::map<std::pair<int, int>, double> sent;  // the longest of a transfer and micro-batch
@@ -146,6 +151,7 @@ void Prediction::cost_events() {
     }
 }
 
+/// Begins each node when the last of its predecessors has ended, and notes which one that was.
 void Prediction::walk() {
   moments_.resize(static_cast<size_t>(events_.nodes));
   for (const int node : events_.order) {
@@ -161,6 +167,7 @@ void Prediction::walk() {
   }
 }
 
+/// The step of an event in the timeline's table, with the cost of its fullest rank.
 int Prediction::step_number(const Event& event, const StepCost& cost) {
   const auto [at, is_new] = numbers_.insert({event.step, static_cast<int>(line_.steps.size())});
   if (is_new) {
@@ -175,7 +182,8 @@ int Prediction::step_number(const Event& event, const StepCost& cost) {
   return at->second;
 }
 
-/// A kernel that meets its peers, and a send, begin alone: what they wait for comes first, their work last.
+/// Makes a box of an event. A kernel that meets its peers, and a send, first wait alone: their work is drawn
+/// last.
 void Prediction::draw(int number) {
   const Event& event = events_.events[static_cast<size_t>(number)];
   const StepCost& cost = costs_[static_cast<size_t>(number)];
@@ -200,13 +208,15 @@ void Prediction::sort_boxes() {
   for (size_t i = 0; i < drawn_.size(); ++i) box_of_node_[static_cast<size_t>(drawn_[i].last)] = static_cast<int>(i);
 }
 
-/// What a node waited for longest, of what is drawn: the begin of a kernel that meets its peers is not.
+/// The box of the timeline that a node waited for longest; -1 if there is none. Nodes that are not drawn (such
+/// as the begin of a kernel that meets its peers) are followed to what they waited for themselves.
 int Prediction::awaited_box(int node) const {
   do node = moments_[static_cast<size_t>(node)].awaited;
   while (node >= 0 && box_of_node_[static_cast<size_t>(node)] < 0);
   return node < 0 ? -1 : box_of_node_[static_cast<size_t>(node)];
 }
 
+/// For each box, when its stream was free, and for which box of another stream it waited.
 void Prediction::note_waits() {
   for (size_t i = 0; i < drawn_.size(); ++i) {
     TimelineBox& box = drawn_[i].box;
@@ -218,7 +228,7 @@ void Prediction::note_waits() {
   }
 }
 
-/// Back from what ends last, over what each step waited for.
+/// Marks the critical chain: from the node that ends last back over what each waited for.
 void Prediction::mark_critical() {
   const auto ends_earlier = [&](int a, int b) {
     return moments_[static_cast<size_t>(a)].end < moments_[static_cast<size_t>(b)].end;
@@ -230,6 +240,7 @@ void Prediction::mark_critical() {
   for (NodeBox& drawn : drawn_) drawn.box.critical = critical[static_cast<size_t>(drawn.last)];
 }
 
+/// Says where the prediction counts less than a run would.
 void Prediction::note_limits() {
   bool loops = false, branches = false;
   for (const Event& event : events_.events) {

@@ -21,7 +21,8 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-/// Lays out one graph; regions get their own.
+/// Lays out one graph op by op; regions get one of their own. `latest_` maps a value to what its readers get in
+/// its place.
 class GraphLayout {
  public:
   GraphLayout(Module& module, Graph& graph, const LayoutRequests& requests, Diags& diags)
@@ -47,12 +48,14 @@ class GraphLayout {
 
   Mesh mesh(const Op& op) const { return module_.mesh(graph_, op.place); }
   bool is_top() const { return &graph_ == &module_.graph; }
-  /// What readers see of a value: behind its reduction and requests.
+  /// The value that readers of `v` see: behind its reduction and requests.
   ValueId latest(ValueId v) const {
     const auto at = latest_.find(v);
     return at == latest_.end() ? v : at->second;
   }
+  /// The value that a reader of `v` gets: behind its reduction and requests, resharded if `v.use` is asked for.
   ValueId fetch(ValueId v);
+  /// Gives a value its layout; shape and dtype stay.
   void set_layout(ValueId v, Layout layout) {
     TensorType type = graph_.type(v);
     type.layout = std::move(layout);
@@ -92,7 +95,9 @@ ValueId GraphLayout::fetch(ValueId v) {
   return wanted ? resharder_.reshard(value, *wanted) : value;
 }
 
-// A value arrives with what its op made of it: a P is reduced here, a request is met here.
+// Settles what readers get of a result: a partial sum is reduced here, at its producer, and a request is met
+// here, so that the reduction and the request are one collective (a reduce-scatter instead of an all-reduce and
+// a slice). A request for a node also holds for a partial sum inside of what the node was decomposed to.
 void GraphLayout::finish_result(ValueId value, Layout layout) {
   set_layout(value, layout);
   const Op& op = graph_.producer_op(value);
@@ -114,7 +119,8 @@ void GraphLayout::finish_result(ValueId value, Layout layout) {
   if (!(target == layout)) latest_[value] = resharder_.reshard(value, target);
 }
 
-// L10: no reshard makes one tensor of what each rank has by itself; how it would is the model's to say.
+// True unless the value varies (L10): no reshard makes one tensor of what each rank has by itself; how it would
+// is the model's to say.
 bool GraphLayout::may_be_laid_out(const Layout& layout, const LayoutRequest& request, const Op& op) {
   if (!layout.has(Kind::V)) return true;
   diags_.error("shard-of-varying", request.axes->front().loc,
@@ -123,6 +129,8 @@ bool GraphLayout::may_be_laid_out(const Layout& layout, const LayoutRequest& req
   return false;
 }
 
+/// An input or constant has the layout that is asked for, else it is replicated; inputs of a per-rank model
+/// vary.
 void GraphLayout::lay_source(OpId id) {
   const Op& op = graph_.op(id);
   const ValueId value = op.outputs[0];
@@ -138,6 +146,7 @@ void GraphLayout::lay_source(OpId id) {
   set_layout(value, layout);
 }
 
+/// An op with a factor rule, or a view: the rules settle its axes, operands are resharded to what they say.
 void GraphLayout::lay_settled(OpId id) {
   std::vector<Layout> arriving;
   std::vector<ValueId> operands;
@@ -161,7 +170,7 @@ void GraphLayout::lay_settled(OpId id) {
   for (size_t r = 0; r < results.size(); ++r) finish_result(results[r], settled.results[r]);
 }
 
-// Axes of the same name and size on both places keep their slices; the rest arrives whole.
+// Axes of the same name and size on both places keep their slices; any other slice is joined before it is sent.
 void GraphLayout::lay_transfer(OpId id) {
   const ValueId from = fetch(graph_.op(id).inputs[0]);
   graph_.set_input(id, 0, from);
@@ -194,6 +203,7 @@ void GraphLayout::lay_model_collective(OpId id) {
   finish_result(op.outputs[0], layout);
 }
 
+/// Lays out a region whose parameters have the operands' layouts; returns the layouts of its outputs.
 std::vector<Layout> GraphLayout::lay_region(OpId owner, size_t number, const std::vector<Layout>& parameters) {
   Graph& region = graph_.edit(owner).regions[number];
   for (size_t i = 0; i < region.inputs().size(); ++i) {
@@ -207,6 +217,8 @@ std::vector<Layout> GraphLayout::lay_region(OpId owner, size_t number, const std
   return results;
 }
 
+/// Conditions and trip counts must be equal on all ranks: a collective in a branch that one rank does not take
+/// would wait for ever.
 bool GraphLayout::require_replicated(OpId id, size_t input, const char* what) {
   const Op& op = graph_.op(id);
   if (input >= op.inputs.size() || !op.inputs[input]) return true;
@@ -241,6 +253,7 @@ Layout reachable(const Layout& from, const Layout& to) {
   return layout;
 }
 
+/// Reshards the outputs of a region, from number `first` on, to the layouts `to`.
 void reshard_outputs(Module& module, Graph& region, size_t first, const std::vector<Layout>& to) {
   Resharder resharder(module, region);
   for (size_t i = 0; i < to.size(); ++i) {
@@ -249,6 +262,7 @@ void reshard_outputs(Module& module, Graph& region, size_t first, const std::vec
   }
 }
 
+/// Both branches must give one layout for each result; where theirs differ, the result is gathered.
 void GraphLayout::lay_if(OpId id) {
   if (!require_replicated(id, 0, "condition")) return;
   std::vector<Layout> captures;
@@ -264,7 +278,8 @@ void GraphLayout::lay_if(OpId id) {
   for (size_t i = 0; i < outputs.size(); ++i) finish_result(outputs[i], results[i]);
 }
 
-// Carried values keep the layout they enter with; what a trip stacks is shifted by the new leading dim.
+// A carried value keeps the layout with which it enters, so that every iteration begins alike; a scan output's
+// slices move by the new leading dim.
 void GraphLayout::lay_loop(OpId id) {
   if (!require_replicated(id, 0, "trip count") || !require_replicated(id, 1, "condition")) return;
   std::vector<Layout> parameters{{}, {}};
@@ -295,7 +310,7 @@ void GraphLayout::lay_loop(OpId id) {
   }
 }
 
-/// Whether a request for a value, if there is one, leaves it free to have `layout`: it says nothing of the axes that
+/// True if a request for a value, if there is one, leaves it free to have `layout`: it says nothing of the axes that
 /// slice.
 bool leaves_free(const LayoutRequests& requests, ValueId value, const Layout& layout, const Mesh& mesh) {
   const auto request = requests.results.find(value);
@@ -337,6 +352,7 @@ void store_sliced_states(Module& module, const LayoutRequests& requests) {
   }
 }
 
+/// The output that feeds a state gets the layout in which the state is stored.
 void match_state_outputs(Module& module) {
   Graph& graph = module.graph;
   Resharder resharder(module, graph);

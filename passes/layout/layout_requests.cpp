@@ -1,3 +1,7 @@
+// Binds `shard` entries to values by name, and works out which blocks an entry means for a value that arrives
+// in some layout:
+//
+//   {tp: {dim: 1, parts: 3}} on f32[64, 768 * 3], tp of size 4   ->   S(1, 192): each third is sliced by itself
 #include "passes/layout/layout_requests.h"
 
 #include <algorithm>
@@ -11,6 +15,7 @@ namespace {
 
 using Kind = AxisState::Kind;
 
+/// Notes the entry for a value, and for the nodes that the value comes from.
 void bind(const Graph& graph, const ShardEntry& entry, ValueId value, LayoutRequests& requests, Diags& diags) {
   const Value& v = graph.value(value);
   const LayoutRequest request{&entry.axes, v.name};
@@ -69,6 +74,8 @@ bool read_request(const LayoutRequest& request, const TensorType& arriving, cons
   return true;
 }
 
+/// Cuts the blocks of a dimension once more; `inside` holds each dimension's current block. Unequal slices are
+/// legal only for the sole slice of a dimension (L8).
 bool slice_one(const LayoutRequest& request, const TensorType& type, const Mesh& mesh, const AxisSlice& w,
                std::map<int, int64_t>& inside, Layout& layout, Diags& diags) {
   const int64_t extent = type.shape[w.dim].bound;

@@ -1,3 +1,8 @@
+// Settles one op, axis by axis. On an axis the largest sliced operand decides which loop the axis serves (L4);
+// others that have the loop are sliced alike, and what cannot agree is gathered. Two examples on one axis:
+//
+//   MatMul(x [R], w [S(1)])   n passes   ->  x R, y S(1)
+//   MatMul(x [S(1)], w [R])   k reduces  ->  w is sliced to S(0), y is P(sum)
 #include "passes/layout/layout_rules.h"
 
 #include <algorithm>
@@ -10,7 +15,7 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-/// The legality of one more slice on a dim, given the axes settled before.
+/// True if one more slice of a dim is legal beside those that earlier axes have settled.
 bool nests(const TensorType& type, const Layout& settled, int dim, const Mesh& mesh, int axis, int64_t block) {
   if (type.shape[dim].count) return false;
   std::vector<Digit> digits;
@@ -21,7 +26,7 @@ bool nests(const TensorType& type, const Layout& settled, int dim, const Mesh& m
   return check_slices(type.shape[dim].bound, digits).empty();
 }
 
-/// State of one op while its axes are settled one after the other.
+/// The state of one op while its axes are settled one after the other, in mesh order.
 class LayoutSolver {
  public:
   LayoutSolver(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving)
@@ -103,6 +108,7 @@ bool LayoutSolver::settle_partial(int axis) {
   return true;
 }
 
+/// Gathers an operand over the axis, with a remark for `explain`.
 void LayoutSolver::give_up(int axis, int operand, const char* why) {
   out_.operands[operand].set(axis, {});
   out_.remarks.push_back(
@@ -121,10 +127,13 @@ void LayoutSolver::settle_slices(int axis) {
   }
 }
 
+/// Tries to keep the slice of operand `winner`; false if the op cannot.
 bool LayoutSolver::try_winner(int axis, int winner) {
   return is_view_ ? try_view(axis, winner) : try_factor(axis, winner);
 }
 
+/// The loop of the winner's slice decides: every operand that has the loop gets the same block, the others are
+/// replicated, and the result is sliced (pass) or partial (reduce).
 bool LayoutSolver::try_factor(int axis, int winner) {
   const AxisState state = arriving_[winner][axis];
   const int factor = rule_.inputs[winner][state.dim];
@@ -160,6 +169,7 @@ bool LayoutSolver::try_factor(int axis, int winner) {
   return true;
 }
 
+/// The slice that a view gets: its dim, block, number of ranks, and whether it is ragged.
 struct Slicing {
   int dim;
   int64_t block;
@@ -167,6 +177,8 @@ struct Slicing {
   bool ragged;
 };
 
+/// The result's dim whose digits hold the slice's digit (L5); a ragged slice needs a dim of the same extent and
+/// position.
 std::optional<AxisState> through_reshape(const Dims& from, const Dims& to, const Slicing& s) {
   if (element_count(to) == 0) return {};
   int64_t right = 1;
@@ -183,6 +195,7 @@ std::optional<AxisState> through_reshape(const Dims& from, const Dims& to, const
   return {};
 }
 
+/// Cuts must fall on the slice's period, a step must divide its block (L5).
 std::optional<AxisState> through_slice(const Op& op, const Dims& from, const Slicing& s) {
   const int64_t start = op.ints("starts")[s.dim], end = op.ints("ends")[s.dim], step = op.ints("steps")[s.dim];
   if (start == 0 && end >= from[s.dim] && step == 1) return AxisState::sliced(s.dim, s.block);
@@ -191,6 +204,7 @@ std::optional<AxisState> through_slice(const Op& op, const Dims& from, const Sli
   return AxisState::sliced(s.dim, s.block / step);
 }
 
+/// A border must be whole periods of constants (L5).
 std::optional<AxisState> through_pad(const Op& op, const Dims& from, const Slicing& s) {
   const std::vector<int64_t>& pads = op.ints("pads");
   const int64_t before = pads[s.dim], after = pads[s.dim + from.size()], period = s.block * s.size;
@@ -199,7 +213,7 @@ std::optional<AxisState> through_pad(const Op& op, const Dims& from, const Slici
   return AxisState::sliced(s.dim, s.block);
 }
 
-/// What a slice of the operand is in the result; none: the view cannot keep it.
+/// The slice of the result that a slice of the operand becomes; nothing if the view cannot keep it.
 std::optional<AxisState> through_view(const Op& op, const Dims& from, const Dims& to, const Slicing& s) {
   const int grown = static_cast<int>(to.size()) - static_cast<int>(from.size());
   switch (op.kind) {
@@ -225,6 +239,7 @@ std::optional<AxisState> through_view(const Op& op, const Dims& from, const Dims
   }
 }
 
+/// Along the axis, every operand must be whole periods.
 std::optional<AxisState> through_concat(const OpView& op, const Slicing& s, int axis) {
   if (s.dim != axis) return AxisState::sliced(s.dim, s.block);
   for (int i = 0; i < op.inputs(); ++i)
@@ -232,6 +247,7 @@ std::optional<AxisState> through_concat(const OpView& op, const Slicing& s, int 
   return AxisState::sliced(s.dim, s.block);
 }
 
+/// Keeps the slice if the view moves it as a whole, in all operands of a Concat alike.
 bool LayoutSolver::try_view(int axis, int winner) {
   const AxisState state = arriving_[winner][axis];
   const Dims from = op_.dims(winner), to = op_.result_type(0).dims();
@@ -258,8 +274,8 @@ OpLayouts settle(const OpView& op, const Mesh& mesh, const std::vector<Layout>& 
   return LayoutSolver(op, mesh, arriving).run();
 }
 
-/// The block with which dim `dim` of an operand would be sliced where `wanted` comes of it; settling decides whether it
-/// does. None: no whole block.
+/// The block with which dim `dim` of an operand would have to be sliced so that `wanted` comes of it; settling
+/// decides whether it does. Nothing if that is no integer.
 static std::optional<int64_t> block_before(const OpView& op, int operand, int dim, size_t result, AxisState wanted) {
   const Dims from = op.dims(operand), to = op.result_type(static_cast<int>(result)).dims();
   if (op.op().kind == OpKind::Slice) return wanted.block * op.op().ints("steps")[dim];

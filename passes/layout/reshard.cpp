@@ -1,3 +1,7 @@
+// Finds the collectives between two layouts, axis by axis, and joins neighbours that one call can do:
+//
+//   [tp: P(sum), dp: S(0)] to [tp: R, dp: R]   ->   AllReduce over tp, AllGather over dp
+//   [a: S(0,4), b: S(0,2)] to R                ->   one AllGather over the product of a and b
 #include "passes/layout/reshard.h"
 
 #include <algorithm>
@@ -11,12 +15,14 @@ namespace {
 
 using Kind = AxisState::Kind;
 
+/// The collective between two states of one axis (L7).
 OpKind kind_of(const AxisState& from, const AxisState& to) {
   if (from.is(Kind::R)) return OpKind::ShardSlice;
   if (from.is(Kind::S)) return to.is(Kind::R) ? OpKind::AllGather : OpKind::AllToAll;
   return to.is(Kind::R) ? OpKind::AllReduce : OpKind::ReduceScatter;
 }
 
+/// Slices first and gathers last: what is sent in between is as small as can be.
 int priority(OpKind kind) {
   switch (kind) {
     case OpKind::ShardSlice:
@@ -32,7 +38,8 @@ int priority(OpKind kind) {
   }
 }
 
-/// Every pair of ranks exchanges a box of one size: both slices of a dim are digits of its index, as if they nested.
+/// True if every pair of ranks exchanges a box of one size: both slices of the dim are digits of its index, as
+/// if they nested.
 bool exchanges_boxes(const TensorType& at, const AxisState& to, int axis, const Mesh& mesh) {
   const AxisState& from = at.layout[axis];
   if (from.dim != to.dim) return true;
@@ -76,7 +83,7 @@ bool is_ragged_slice(const TensorType& type, int axis, const Mesh& mesh) {
   return is_ragged(type.shape[dim].bound, digits_of(type.layout, dim, mesh));
 }
 
-/// Whether step b can join step a in one collective; the axes of the joined step, or nothing.
+/// True if step b can join step a in one collective; the axes of the joined step, or nothing.
 std::vector<int> joined_axes(const TensorType& from, const Layout& before, const ReshardStep& a, const ReshardStep& b,
                              const Mesh& mesh) {
   if (a.kind != b.kind) return {};
@@ -111,6 +118,7 @@ std::vector<int> joined_axes(const TensorType& from, const Layout& before, const
   }
 }
 
+/// Joins each step with the one before it where that is one collective.
 std::vector<ReshardStep> join_steps(const TensorType& from, const std::vector<ReshardStep>& steps, const Mesh& mesh) {
   std::vector<ReshardStep> joined;
   Layout before = from.layout;  // in front of joined.back()
@@ -127,6 +135,7 @@ std::vector<ReshardStep> join_steps(const TensorType& from, const std::vector<Re
   return joined;
 }
 
+/// What a reshard is called behind its producer's name; schedules select it by this.
 const char* suffix_of(OpKind kind) {
   switch (kind) {
     case OpKind::AllReduce:
@@ -168,6 +177,7 @@ std::string node_name(const Module& module, const Op& op) {
   return op.origins.empty() ? op.name : module.origins[op.origins.front().index].name;
 }
 
+/// NODE.sum and so on; a second one of a kind at a node adds its axes.
 std::string Resharder::name_of(ValueId value, const ReshardStep& step, const Mesh& mesh) {
   const Op& producer = graph_.producer_op(value);
   const bool source = category(producer) == Category::Source;
@@ -178,7 +188,8 @@ std::string Resharder::name_of(ValueId value, const ReshardStep& step, const Mes
   return name;
 }
 
-// An input's run-time length is read off it, behind it: what is made of the input stands behind both.
+// The op behind which a reshard of the value stands. The run-time length of an input is read from it by an
+// ExtentOf behind it, so what is made of the input stands behind both.
 OpId Resharder::made_at(ValueId value) const {
   OpId at = graph_.producer(value);
   if (graph_.op(at).kind != OpKind::Input) return at;
@@ -187,6 +198,7 @@ OpId Resharder::made_at(ValueId value) const {
   return at;
 }
 
+/// Adds one collective behind the value's producer and earlier reshards of it.
 ValueId Resharder::insert(ValueId value, const ReshardStep& step, const Mesh& mesh) {
   const Op& producer = graph_.producer_op(value);
   TensorType type = graph_.type(value);

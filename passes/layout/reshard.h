@@ -22,8 +22,8 @@ std::vector<ReshardStep> reshard_steps(const TensorType& from, const Layout& to,
 /// The name of an op's node: the first origin's, else its own.
 std::string node_name(const Module& module, const Op& op);
 
-/// A reshard runs in the stage of what it reads. An input or a constant has none: there each stage that reads the
-/// reshard has its own.
+/// Gives each reshard the stage of what it reads. An input or a constant has no stage: there each stage that
+/// reads the reshard gets its own copy.
 void give_reshards_stages(Module& module);
 
 /// Makes reshards behind their producers and shares them between readers of one value.

@@ -1,4 +1,5 @@
-// The stages of reshards: a pipeline runs every op in one.
+// Gives reshards a stage, since a pipeline runs every op in one: that of the operand, or, for reshards of
+// inputs and constants, that of the readers, with a copy for each stage that reads.
 #include "ir/op_def.h"
 #include "passes/layout/reshard.h"
 
@@ -6,6 +7,7 @@ namespace weftc {
 
 namespace {
 
+/// Two walks: forward, so that stages follow operands, then backward for what no operand decides.
 class ReshardStages {
  public:
   explicit ReshardStages(Module& module) : module_(module), graph_(module.graph) {}
@@ -29,6 +31,7 @@ class ReshardStages {
     graph_.edit(id).stage = producer.stage;
   }
 
+  /// Takes the stage of the first reader, and repeats the reshard for readers in other stages.
   void follow_readers(OpId id) {
     std::map<int, std::vector<Use>> readers;
     for (const Use& use : graph_.value(graph_.result(id)).uses)
@@ -52,7 +55,7 @@ class ReshardStages {
     return graph_.result(graph_.add(std::move(made), graph_.next(id)));
   }
 
-  /// Of what only the model's outputs read: a stage in its place.
+  /// The stage of a reshard that only the model's outputs read: any stage in its place.
   int first_stage_of(PlaceId place) const {
     for (OpId id : graph_.order())
       if (graph_.op(id).place == place && graph_.op(id).stage) return *graph_.op(id).stage;

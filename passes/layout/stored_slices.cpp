@@ -1,3 +1,7 @@
+// Replaces a local slice of what is known when packed by a source in that layout:
+//
+//   %s = ShardSlice(%w), %w a constant    ->    %s = Constant() {%w} : [tp: S(1,32)]     stored sliced in the
+//   executable
 #include "passes/layout/stored_slices.h"
 
 #include <set>
@@ -66,6 +70,8 @@ std::optional<std::vector<Layout>> SourceSlicer::operand_layouts(const Op& op, c
   return layouts;
 }
 
+/// True if the value can be made in `layout` from constants, patterns and draws alone, with nothing computed
+/// twice.
 bool SourceSlicer::is_made_of_sources(ValueId v, const Layout& layout) const {
   const Op& op = graph_.producer_op(v);
   if (graph_.type(v).layout == layout || is_source(op)) return true;
@@ -78,6 +84,7 @@ bool SourceSlicer::is_made_of_sources(ValueId v, const Layout& layout) const {
   return true;
 }
 
+/// Makes the value again in `layout`, operands first.
 ValueId SourceSlicer::rebuild(ValueId v, const Layout& layout, OpId before) {
   if (graph_.type(v).layout == layout) return v;
   const Op op = graph_.producer_op(v);

@@ -1,3 +1,4 @@
+// Runs the table of planning steps over one draft, as the runner does with passes: time, print, check.
 #include "passes/plan/make_plan.h"
 
 #include <algorithm>
@@ -28,6 +29,7 @@ void make_programs(Plan& plan) {
   }
 }
 
+/// A broken promise is a bug of the step (exit 70).
 void check_draft(const PlanningStep& step, const Plan& plan) {
   std::vector<std::string> wrong = step.check(plan);
   if (wrong.empty()) return;

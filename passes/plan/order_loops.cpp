@@ -20,7 +20,7 @@
 //   rank 0   produce --+--> |wait for ready of 0, 1| read both windows |barrier| overwrite
 //   rank 1   produce --+--> |wait for ready of 0, 1| read both windows |barrier| overwrite
 //
-// With mechanism signal a loop is ordered alike, and what computes is one kernel that raises and awaits inside; with
+// With mechanism signal a loop is ordered alike, and what computes is one kernel that signals and waits inside; with
 // mechanism fused all of the loop is one kernel on one stream, in which one chunk follows the other.
 #include <algorithm>
 #include <map>
@@ -35,14 +35,16 @@ namespace {
 
 constexpr int kInstances = 2;
 
+/// True for a step that holds no others.
 bool is_leaf(const Step& step) { return bodies_of(step).empty(); }
 
+/// True for a copy that adds a chunk's part to a total.
 bool accumulates(const Step& step) {
   return std::holds_alternative<CopyStep>(step.what) &&
          std::any_of(step.accesses.begin(), step.accesses.end(), [](const Access& a) { return a.accumulate; });
 }
 
-/// Whether the steps touch other elements in each chunk.
+/// True if the steps touch other elements in each chunk.
 bool apart_in_time(const Step& a, const Step& b) {
   for (const Access& x : a.accesses)
     for (const Access& y : b.accesses)
@@ -102,6 +104,8 @@ class LoopOrder {
     if (overlaps) fork_and_join(steps, at, loop);
   }
 
+  /// True if the loop can overlap: several chunks of single steps, some of which exchange data and some
+  /// compute.
   bool runs_on_two_streams(const ForStep& loop) const {
     const auto meets = [&](const Step& s) { return meets_ranks(plan_, s); };
     const std::vector<Step>& body = loop.body;
@@ -140,6 +144,7 @@ class LoopOrder {
     return targets;
   }
 
+  /// Lets body[w] wait for the steps of other streams that it must not overtake.
   void wait_in_loop(std::vector<Step>& body, size_t w, int trips) {
     for (const Target& target : targets_of(body, w)) {
       // A peer kernel waits for the signal of all ranks instead.
@@ -150,7 +155,7 @@ class LoopOrder {
     }
   }
 
-  /// Whether an earlier step of the same stream waits for the target or a later step already.
+  /// True if an earlier step of the same stream waits for the target or a later step already.
   bool is_awaited(const std::vector<Step>& body, size_t w, const Target& target) const {
     for (size_t s = 0; s < w; ++s) {
       if (body[s].stream != body[w].stream) continue;
@@ -161,7 +166,7 @@ class LoopOrder {
     return false;
   }
 
-  /// Whether a step of the stream of body[first], itself or a later one, raises the signal.
+  /// True if a step of the stream of body[first], itself or a later one, raises the signal.
   static bool is_raised_from(const std::vector<Step>& body, int first, SignalId signal) {
     for (size_t t = static_cast<size_t>(first); t < body.size(); ++t)
       for (const Raise& raise : body[t].raises)

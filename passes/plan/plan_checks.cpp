@@ -1,3 +1,5 @@
+// What each planning step promises, as a condition on the Plan. The proof (passes/proof) shows more, but only
+// at the end: these name the step that broke something.
 #include "passes/plan/plan_checks.h"
 
 #include <map>
@@ -15,6 +17,7 @@ void for_each_step_of(const Plan& plan, const Visit& visit) {
   for (const Block& block : plan.blocks) for_each_step(block.steps, visit);
 }
 
+/// A launch binds each parameter of its kernel to one buffer or one weight.
 void check_launch(const Plan& plan, const Step& step, const LaunchStep& launch, std::vector<std::string>& wrong) {
   const Kernel& kernel = plan.kernel(launch.kernel);
   if (launch.operands.size() != kernel.parameters.size())

@@ -1,3 +1,9 @@
+// Expands a Plan into events and what happens before what. A node is the begin or end of an event; edges are a
+// stream's order, signals, collectives and transfers. Vector clocks then answer "is a complete before b begins"
+// at once:
+//
+//   clock[b][stream] = how much of that stream is complete when b begins;  a before b  iff  clock[b][a's stream] >= a's
+//   number
 #include "passes/plan/plan_events.h"
 
 #include <algorithm>
@@ -51,6 +57,7 @@ void PlanEvents::add_edge(int from, int to) {
   ++predecessors_[to];
 }
 
+/// The blocks that the rank takes part in, in the pipeline's order.
 void PlanEvents::expand_rank(int rank) {
   for (const OrderedBlock& entry : plan.order) {
     const Block& block = plan.blocks[entry.block];
@@ -63,6 +70,7 @@ void PlanEvents::expand_rank(int rank) {
   }
 }
 
+/// A For's chunks one after another; a Loop a few times, since a later iteration repeats what three show.
 void PlanEvents::expand(const std::vector<Step>& steps, Event at) {
   for (const Step& step : steps) {
     if (const auto* loop = std::get_if<ForStep>(&step.what)) {
@@ -96,7 +104,8 @@ void PlanEvents::add_event(const Step& step, Event at, bool touches, bool raises
   events.push_back(std::move(at));
 }
 
-/// Ranks meet in the order of their calls: the k-th of each, on one stream and one group, must be the same.
+/// Joins the calls of a collective: the k-th call of each rank of a group on one stream must be the same step.
+/// Peer kernels are joined at their ends, where they have a barrier.
 void PlanEvents::join_collectives() {
   struct Barrier {
     const Event* first;
@@ -138,7 +147,7 @@ void PlanEvents::join_collectives() {
       for (int rank : meeting.missing) violate(format("rank {} never comes to '{}'", rank, meeting.first->step->name));
 }
 
-/// Sends begin when the source is ready and end when all their receivers are done.
+/// A send begins when its source is ready and ends when all its receivers are done.
 void PlanEvents::join_transfers() {
   std::map<std::tuple<int, int, int>, Event*> sends, recvs;  // by table, micro-batch, rank
   for (Event& event : events) {
@@ -173,6 +182,7 @@ void PlanEvents::join_transfers() {
                        plan.transfers[std::get<0>(key)].name, m.to));
 }
 
+/// Puts edges between neighbours on a stream, and numbers each node on its streams.
 void PlanEvents::order_lanes() {
   place_.assign(nodes, {-1, -1});
   for (int lane = 0; lane < lanes_; ++lane) {
@@ -189,6 +199,8 @@ void PlanEvents::order_lanes() {
   }
 }
 
+/// An edge from each signal to each wait for it, by element and rank; a wait that nothing answers is a
+/// violation.
 void PlanEvents::connect_signals() {
   const auto each = [&](SignalId id) { return plan.signals[id.index].count / std::max(1, plan.micro_batches); };
   std::map<std::tuple<uint32_t, int, int>, int> raised;  // signal, rank, element -> node
@@ -219,6 +231,7 @@ void PlanEvents::connect_signals() {
     }
 }
 
+/// A topological order; it is short of nodes if there is a cycle.
 void PlanEvents::sort() {
   std::vector<int> left = predecessors_, ready;
   for (int n = nodes - 1; n >= 0; --n)
@@ -256,6 +269,7 @@ std::string PlanEvents::cycle_text() const {
   return join(names, " -> ");
 }
 
+/// Vector clocks in topological order.
 void PlanEvents::run_clocks() {
   const size_t lanes = static_cast<size_t>(lanes_);
   clocks_.assign(static_cast<size_t>(nodes) * lanes, 0);

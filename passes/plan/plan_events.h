@@ -19,7 +19,7 @@ struct Event {
   int micro_batch = 0;
   std::vector<int> chunks;   // coordinates of the time axes: the micro-batch if there are several, then enclosing Fors
   int start = -1, end = -1;  // nodes
-  // A Loop is an event before each trip and at its end, a branch one before and one behind: only the last one raises
+  // A Loop is an event before each trip and at its end, a branch one before and one behind: only the last one signals
   // signals, and what stands behind a branch touches nothing.
   bool touches = true, raises = true;
   /// Which element of a signal with `each` elements a micro-batch it means, `lag` earlier; negative: none.
@@ -38,7 +38,7 @@ class PlanEvents {
   std::vector<int> order;
   int nodes = 0;
 
-  /// Whether node a is complete before node b begins.
+  /// True if node a is complete before node b begins.
   bool before(int a, int b) const { return a != b && clock_of(b, place_[a].first) >= place_[a].second; }
   /// Nodes that wait for `node` directly; some stand there twice.
   const std::vector<int>& successors(int node) const { return successors_[node]; }

@@ -1,4 +1,5 @@
-// Kernels and weights of a Plan: equal ones once, named after their first users.
+// Kernels and weights of a Plan: equal ones once, named after their first users. Twelve layers of GPT-2 become
+// ten kernels, launched many times, and a tied embedding is one weight where its uses want one storage.
 #include <algorithm>
 #include <cctype>
 #include <cstring>
@@ -17,7 +18,8 @@ constexpr int64_t kPage = 4096;
 
 void append(std::string& key, int64_t number) { key += std::to_string(number) + ","; }
 
-/// Values of a body by number instead of name.
+/// A text for what a body computes: values by number instead of name, attributes, constants by their bytes,
+/// types.
 class BodyKey {
  public:
   BodyKey(const Module& module, const Graph& body) : module_(module), body_(body), number_(body.value_capacity(), -1) {
@@ -76,6 +78,7 @@ class BodyKey {
   std::string key_;
 };
 
+/// Kernels of one key are one function: equal bodies whose parameters lie in memory alike.
 std::string kernel_key(const PlanDraft& planning, const Kernel& kernel) {
   BodyKey key(planning.module, kernel.body);
   for (const Parameter& f : kernel.parameters) {
@@ -88,6 +91,7 @@ std::string kernel_key(const PlanDraft& planning, const Kernel& kernel) {
   return std::move(key.text());
 }
 
+/// The parts of a name between '.', '/' and ':'.
 std::vector<std::string> components(const std::string& name) {
   std::vector<std::string> parts(1);
   for (char c : name) {
@@ -104,6 +108,7 @@ bool all_digits(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
+/// The parts joined to a C++ identifier.
 std::string legal(const std::vector<std::string>& parts) {
   std::string name = join(parts, "_");
   for (char& c : name)
@@ -119,6 +124,7 @@ std::string without_digits(const std::string& name) {
   return legal(parts);
 }
 
+/// The root's name without layer numbers if it is free, else with them, else with a number behind it.
 std::string kernel_name(PlanDraft& planning, const std::string& root) {
   const std::string name = without_digits(root);
   return planning.kernel_names[name]++ == 0 ? name : unique_kernel_name(planning, legal(components(root)));
@@ -140,15 +146,17 @@ std::string parameter_name(const std::string& value, const std::string& root, st
   }
 }
 
-/// Whether each rank brings a part of it to all; of an all-reduce each computes all, for itself.
+/// True if each rank brings a part of it to all; of an all-reduce each computes all, for itself.
 bool is_gathered(const Graph& body, ValueId value) {
   const Op& op = body.producer_op(value);
   if (op.kind == OpKind::AllGather || op.kind == OpKind::AllToAll) return true;
   return category(op) == Category::View && is_gathered(body, op.inputs[0]);
 }
 
-void make_formals(const PlanDraft& planning, Kernel& kernel, const std::string& root,
-                  const std::vector<ValueMemory>& held) {
+/// A parameter for each operand and result of the body, with how its memory lies: over which axes it is not
+/// cut, whether peers reach it, whether it is a weight.
+void make_parameters(const PlanDraft& planning, Kernel& kernel, const std::string& root,
+                     const std::vector<ValueMemory>& held) {
   const int place_axes = static_cast<int>(planning.module.place(kernel.place).mesh.size());
   const int mesh_axes = static_cast<int>(kernel.mesh.size());
   std::set<std::string> taken;
@@ -170,6 +178,7 @@ void make_formals(const PlanDraft& planning, Kernel& kernel, const std::string& 
   }
 }
 
+/// The run-time extents of the body, each with a name.
 void make_extents(Kernel& kernel) {
   kernel.extents = run_extents_of(kernel.body, kernel.mesh);
   for (RunExtent& extent : kernel.extents)
@@ -199,6 +208,7 @@ ConstantId equal_constant(PlanDraft& planning, ConstantId id) {
   }
 }
 
+/// The mesh axes that slice a weight; they decide its segment (P8).
 std::vector<int> sliced_axes(const Weight& weight) {
   std::vector<int> axes;
   for (int a = 0; a < weight.type.layout.size(); ++a)
@@ -206,7 +216,8 @@ std::vector<int> sliced_axes(const Weight& weight) {
   return axes;
 }
 
-/// Each use of a weight gets the weight packed as its kernel wants it: one weight for each storage, in order of use.
+/// Gives each use of a weight the weight packed as its kernel wants it: one weight for each storage, in order
+/// of use.
 class WeightPacker {
  public:
   explicit WeightPacker(Plan& plan) : plan_(plan) {}
@@ -241,6 +252,7 @@ class WeightPacker {
   std::map<std::pair<uint32_t, std::string>, WeightId> made_;
 };
 
+/// Lets launches refer to weights by their new numbers.
 void renumber_weights(std::vector<Step>& steps, const std::vector<uint32_t>& now) {
   for_each_step(steps, [&](Step& step) {
     if (auto* launch = std::get_if<LaunchStep>(&step.what))
@@ -264,7 +276,7 @@ KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused,
   kernel.category = kernel_category(kernel.body);
   kernel.place = fused.place;
   kernel.mesh = planning.mesh(graph, fused.place);
-  make_formals(planning, kernel, fused.name, held);
+  make_parameters(planning, kernel, fused.name, held);
   make_extents(kernel);
   const auto [at, fresh] = planning.kernels.emplace(kernel_key(planning, kernel),
                                                     KernelId{static_cast<uint32_t>(planning.plan.kernels.size())});

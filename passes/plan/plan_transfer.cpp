@@ -1,4 +1,8 @@
-// The table of a Transfer: boxes of elements from the ranks that hold them to the ranks that need them.
+// The table of a Transfer: boxes of elements from the ranks that hold them to the ranks that need them. Layouts
+// on both sides may differ in any way, so a box is found by the indices that both sides hold, dimension by
+// dimension:
+//
+//   f32[8] S(0,4) on ranks 0, 1  to  R on rank 2:    rank 0: 4 elements at 0 to 0,  rank 1: 4 elements at 0 to 4
 #include <algorithm>
 
 #include "ir/base/check.h"
@@ -25,6 +29,7 @@ struct Part {
   Dims strides;
 };
 
+/// The global indices that a rank holds of each dimension.
 Part part_of(const TensorType& type, const Mesh& mesh, const Coordinates& at, int rank) {
   Part part{rank, {}, strides_of(buffer_dims(type, mesh))};
   for (int d = 0; d < type.ndim(); ++d)
@@ -62,7 +67,7 @@ std::vector<Run> join_runs(std::vector<Run> runs) {
   return {joined};
 }
 
-/// Without extents of 1, and with neighbours that are one step joined.
+/// Drops extents of 1 and joins neighbouring dims that are one step.
 void simplify(Message& m) {
   Dims extents, sources, targets;
   for (size_t d = 0; d < m.extents.size(); ++d) {
@@ -101,6 +106,7 @@ void add_boxes(const Part& from, const Part& to, std::vector<Message>& messages)
   for (Message& box : boxes) simplify(box), messages.push_back(std::move(box));
 }
 
+/// The coordinates in the first micro-batch: every micro-batch is cut alike.
 Coordinates with_time(Coordinates at, size_t axes) {
   at.resize(axes, 0);  // every micro-batch is cut alike
   return at;

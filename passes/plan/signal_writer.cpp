@@ -1,3 +1,4 @@
+// Adds signals and streams to a Plan, each once, and finds the steps that run last or first on a stream.
 #include "passes/plan/signal_writer.h"
 
 #include <algorithm>

@@ -34,11 +34,11 @@ Step* last_leaf(std::vector<Step>& steps, size_t at, int stream, int& count);
 /// The step that runs first when `step` begins: itself, or the first one inside.
 Step& first_leaf(Step& step);
 
-/// Whether a step exchanges data with other ranks while it runs.
+/// True if a step exchanges data with other ranks while it runs.
 bool meets_ranks(const Plan& plan, const Step& step);
-/// Whether one of two accesses writes the buffer that both touch.
+/// True if one of two accesses writes the buffer that both touch.
 bool conflict(const Access& a, const Access& b);
-/// Whether two steps have conflicting accesses; `buffer` becomes that of the first pair.
+/// True if two steps have conflicting accesses; `buffer` becomes that of the first pair.
 bool conflict(const Step& a, const Step& b, BufferId* buffer = nullptr);
 
 }  // namespace weftc

@@ -20,6 +20,7 @@ namespace weftc {
 
 namespace {
 
+/// The schedule's places, or one of all ranks of its mesh.
 void make_places(Module& module, const Schedule& schedule) {
   module.places.clear();
   if (!schedule.places.empty()) {
@@ -38,6 +39,7 @@ PlaceId find_place(const Module& module, const std::string& name) {
   return {};
 }
 
+/// Gives an op, and those of its regions, a place.
 void set_place(Graph& graph, OpId id, PlaceId place) {
   Op& op = graph.edit(id);
   op.place = place;
@@ -45,8 +47,8 @@ void set_place(Graph& graph, OpId id, PlaceId place) {
     for (OpId inner : region.order()) set_place(region, inner, place);
 }
 
-/// The stages' ops get their place and the attribute `stage`; an op that no stage lists is an error, unless all its
-/// readers or all its operands are in one stage (reshapes and casts that an exporter did not name).
+/// Gives ops their place and stage. An op that no stage lists is an error; only views (reshapes that an
+/// exporter did not name) go where their operands are.
 class Stages {
  public:
   Stages(Module& module, const Schedule& schedule, Diags& diags)
@@ -87,6 +89,7 @@ class Stages {
   }
 
  private:
+  /// Resolves the selectors of one stage.
   void assign_stage(int stage) {
     const SelectableNames names(module_, module_.graph);
     for (const Selector& selector : schedule_.pipeline->stages[stage].nodes) {
@@ -112,6 +115,7 @@ class Stages {
     return ": " + join(names, " and ") + " have become one op";
   }
 
+  /// Views that no stage lists go where their operands are.
   void adopt_from_operands() {
     const Graph& graph = module_.graph;
     for (OpId id : graph.order()) {
@@ -163,6 +167,7 @@ class LengthPlaces {
   }
 
  private:
+  /// The input that a length is read from, which is known with it.
   ValueId known_with(ValueId length) const {
     const Op& made = module_.graph.producer_op(length);
     return made.kind == OpKind::ExtentOf ? made.inputs[0] : length;
@@ -199,8 +204,9 @@ class LengthPlaces {
   std::set<ValueId> reported_;
 };
 
-/// Each reader sees its operands in its own place: sources are loaded there, other values transferred, once a place. A
-/// transfer arrives in the stage that reads it first; stages that a table puts in varying orders have one each.
+/// Gives each reader its operands in its own place: sources are loaded there, other values are transferred,
+/// once for each place. A transfer arrives in the stage that reads it first; stages that a table puts in
+/// varying orders get one each.
 class Movement {
  public:
   Movement(Module& module, const LengthPlaces& lengths) : module_(module), graph_(module.graph), lengths_(lengths) {
@@ -234,7 +240,7 @@ class Movement {
 
   size_t stage(OpId id) const { return static_cast<size_t>(graph_.op(id).stage.value()); }
 
-  // A source first lives where its first reader is, a length where the input is that has it.
+  // A source lives in the place of its first reader, a length in that of the input which has it.
   void place_sources() {
     for (OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
@@ -252,12 +258,14 @@ class Movement {
     return read ? graph_.op(uses.front().op).place : PlaceId{0};
   }
 
+  /// True if `stage` runs every micro-batch before `other` does.
   bool comes_first(size_t stage, size_t other) const {
     for (size_t m = 0; m < positions_[stage].size(); ++m)
       if (positions_[stage][m] > positions_[other][m]) return false;
     return true;
   }
 
+  /// The value in the reader's place: an earlier copy that arrives in time, or a new one.
   ValueId in_place(ValueId v, OpId reader) {
     const PlaceId place = graph_.op(reader).place;
     std::vector<TransferRequest>& copies = moved_[{v, place}];
@@ -276,6 +284,7 @@ class Movement {
     return copies.back().value;
   }
 
+  /// A second source, or a Transfer in front of the reader.
   ValueId add_copy(ValueId v, OpId reader, const std::string& name) {
     const PlaceId place = graph_.op(reader).place;
     const Op source = graph_.producer_op(v);

@@ -30,11 +30,13 @@ class CollectiveBinding {
   }
 
  private:
+  /// The mesh axes that a collective joins.
   struct Group {
     std::vector<int64_t> axes;  // those with more than one rank, in mesh order
     int ranks = 1;
   };
 
+  /// Replaces the collective by one for each operand, with axes and a root.
   void bind(OpId id) {
     const Op op = graph_.op(id);
     const std::optional<Group> group = group_of(op);
@@ -60,6 +62,7 @@ class CollectiveBinding {
   Diags& diags_;
 };
 
+/// The axes that `over` names, or all; nothing after reporting a name that the mesh does not have.
 std::optional<CollectiveBinding::Group> CollectiveBinding::group_of(const Op& op) const {
   const Mesh& mesh = module_.place(op.place).mesh;
   std::vector<std::string> known, wanted;
@@ -84,6 +87,7 @@ std::optional<CollectiveBinding::Group> CollectiveBinding::group_of(const Op& op
   return group;
 }
 
+/// The model must be seen by each rank for itself, and its group_size and root must fit the mesh.
 bool CollectiveBinding::check(const Op& op, const Group& group) const {
   const char* name = op_def(op).name;
   const auto fail = [&](const char* id, const std::string& why) {
@@ -130,7 +134,7 @@ bool CollectiveBinding::place_operands(const Op& op, int ranks, std::vector<int6
   return true;
 }
 
-/// Its operand times 1/n: what is summed up then is the mean.
+/// The operand times 1/n in front of the collective: the sum is then the mean.
 ValueId CollectiveBinding::averaged(const Op& op, OpId before, ValueId operand, int ranks) {
   Builder build(module_, graph_, before, op);
   const ValueId share = build.op(OpKind::Mul, {operand, build.scalar(operand, 1.0 / ranks)});
@@ -138,6 +142,7 @@ ValueId CollectiveBinding::averaged(const Op& op, OpId before, ValueId operand, 
   return share;
 }
 
+/// Puts a collective of one operand in place of one result; none where the group is one rank.
 void CollectiveBinding::replace(const Op& op, OpId before, size_t operand, const Group& group, int64_t root) {
   const ValueId old = op.outputs[operand];
   ValueId value = op.inputs[operand];

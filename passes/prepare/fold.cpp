@@ -1,3 +1,4 @@
+// Folds one op by its record's reference evaluation, so that a folded value is what the reference would give.
 #include "passes/prepare/fold.h"
 
 #include "ir/op_def.h"
@@ -21,7 +22,7 @@ bool is_foldable(const Module&, const Graph& graph, OpId id) {
   return any;
 }
 
-/// Only a type is read of the operand of Shape and Size: a tensor without elements' values stands in.
+/// A tensor without elements in place of an operand of which only the type is read (Shape, Size).
 static Tensor stand_in(const TensorType& type) {
   Tensor t;
   t.dtype = type.dtype;

@@ -20,6 +20,7 @@ namespace {
 // Folding larger tensors here would only slow the pass down: no shape has so many dimensions.
 constexpr int64_t kLargestShapeData = 1 << 16;
 
+/// Types one graph; regions get one of their own.
 class TypeInference {
  public:
   TypeInference(Module& module, Graph& graph, Diags& diags) : module_(module), graph_(graph), diags_(diags) {}
@@ -62,6 +63,7 @@ class TypeInference {
   std::vector<bool> untyped_;
 };
 
+/// A constant's elements as an attribute of the given type.
 AttrValue as_attr(const Tensor& tensor, AttrType type) {
   std::vector<int64_t> ints;
   std::vector<double> reals;
@@ -78,6 +80,7 @@ AttrValue as_attr(const Tensor& tensor, AttrType type) {
   }
 }
 
+/// Moves one operand that became a constant into its attribute (ConstantOperand).
 bool TypeInference::absorb(OpId id, const ConstantOperand& operand) {
   const Op& op = graph_.op(id);
   if (operand.input >= static_cast<int>(op.inputs.size()) || !op.inputs[operand.input]) return true;
@@ -101,12 +104,14 @@ bool TypeInference::absorb_constants(OpId id) {
   return true;
 }
 
+/// True if the results are so small that shapes may depend on them.
 bool TypeInference::is_small(OpId id) const {
   const Op& op = graph_.op(id);
   return std::all_of(op.outputs.begin(), op.outputs.end(),
                      [&](ValueId v) { return graph_.type(v).count() <= kLargestShapeData; });
 }
 
+/// True for integers, and for a few reals: what shape chains compute with.
 bool is_shape_data(const Graph& graph, const Op& op) {
   return std::all_of(op.outputs.begin(), op.outputs.end(),
                      [&](ValueId v) { return !is_float(graph.type(v).dtype) || graph.type(v).count() <= 16; });
@@ -154,6 +159,7 @@ std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std:
   return results;
 }
 
+/// Replaces an If with a known condition by the ops of the branch that is taken.
 bool TypeInference::take_known_branch(OpId id) {
   const Op& op = graph_.op(id);
   if (op.kind != OpKind::If) return false;
@@ -182,7 +188,7 @@ bool TypeInference::take_known_branch(OpId id) {
   return true;
 }
 
-// The length of a Concat on a run-time dim is the sum of its operands' lengths.
+// Concat on a dim of run-time length: makes the value that is the sum of the operands' lengths.
 void TypeInference::sum_counts(OpId id) {
   const Op& op = graph_.op(id);
   if (op.kind != OpKind::Concat) return;
@@ -210,7 +216,8 @@ void TypeInference::sum_counts(OpId id) {
   graph_.retype(result, type);
 }
 
-// A cache that grows has the bound of the state it is written back to; a longer one is an error at run time.
+// The bound of the state that a value is written back to: a cache that grows is no longer than its state; a
+// longer one is an error at run time.
 std::optional<int64_t> TypeInference::state_bound(ValueId value, size_t axis) const {
   for (const State& state : module_.states)
     for (const Graph::Output& out : graph_.outputs())
@@ -219,6 +226,8 @@ std::optional<int64_t> TypeInference::state_bound(ValueId value, size_t axis) co
   return {};
 }
 
+/// Types one op: regions first, then operands that became constants, then the record's rule; small integers are
+/// folded at once, because types further down depend on them.
 bool TypeInference::infer(OpId id) {
   if (category(graph_.op(id)) == Category::Region) {
     if (take_known_branch(id)) return true;
@@ -232,6 +241,7 @@ bool TypeInference::infer(OpId id) {
   return true;
 }
 
+/// True if one buffer can hold both: equal dtypes and bounds.
 bool same_storage(const TensorType& a, const TensorType& b) {
   if (a.dtype != b.dtype || a.dims() != b.dims()) return false;
   for (int d = 0; d < a.ndim(); ++d)

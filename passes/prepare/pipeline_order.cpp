@@ -1,3 +1,6 @@
+// Orders (stage, micro-batch) pairs into one list. Two stages, three micro-batches:
+//
+//   gpipe   a0 a1 a2 b0 b1 b2        1f1b (forward only: a wavefront)   a0 b0 a1 b1 a2 b2, a(m+1) beside b(m)
 #include "passes/prepare/pipeline_order.h"
 
 #include <algorithm>
@@ -6,7 +9,8 @@ namespace weftc {
 
 namespace {
 
-/// The stages in the order of the schedule, but each behind those it reads; where they read each other, as listed.
+/// The stages in the order of the schedule, but each behind those it reads; stages that read each other stay as
+/// listed.
 std::vector<int> sequence_of(int stages, const std::vector<StageRead>& reads) {
   std::vector<int> sequence;
   std::vector<bool> done(static_cast<size_t>(stages), false);
@@ -23,6 +27,7 @@ std::vector<int> sequence_of(int stages, const std::vector<StageRead>& reads) {
   return sequence;
 }
 
+/// GPipe: all micro-batches through one stage, then through the next.
 std::vector<Pipeline::Entry> by_stage(const std::vector<int>& sequence, int micro_batches) {
   std::vector<Pipeline::Entry> order;
   for (int s : sequence)
@@ -30,7 +35,7 @@ std::vector<Pipeline::Entry> by_stage(const std::vector<int>& sequence, int micr
   return order;
 }
 
-// Without a backward phase 1F1B is the wavefront: stage s runs micro-batch m at time s + m.
+// 1F1B without a backward phase is the wavefront: stage s runs micro-batch m at time s + m.
 std::vector<Pipeline::Entry> by_wavefront(const std::vector<int>& sequence, int micro_batches) {
   const int stages = static_cast<int>(sequence.size());
   std::vector<Pipeline::Entry> order;
@@ -46,6 +51,7 @@ int find_stage(const PipelineRequest& request, const std::string& name) {
   return -1;
 }
 
+/// The schedule's own list; every stage must run its micro-batches in ascending order, each once.
 void read_table(const PipelineRequest& request, Pipeline& pipeline, Diags& diags) {
   std::vector<int> done(request.stages.size(), 0);
   for (const OrderEntry& entry : request.table) {
@@ -68,7 +74,7 @@ void read_table(const PipelineRequest& request, Pipeline& pipeline, Diags& diags
                   request.stages[s].name, done[s]);
 }
 
-/// Which stages a stage depends on, also through others.
+/// depends[a][b]: stage a reads stage b, directly or through others.
 std::vector<std::vector<bool>> reach(int stages, const std::vector<StageRead>& reads) {
   std::vector<std::vector<bool>> depends(stages, std::vector<bool>(stages, false));
   for (const StageRead& r : reads) depends[r.to][r.from] = true;

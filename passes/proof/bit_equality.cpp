@@ -1,3 +1,5 @@
+// Compares two Plans kernel by kernel, by signatures that leave out names, shapes and layouts: kernels with one
+// signature round alike.
 #include "passes/proof/bit_equality.h"
 
 #include <algorithm>
@@ -11,15 +13,17 @@ namespace weftc {
 
 namespace {
 
+/// True if the op adds up elements, in an order that depends on the kernel.
 bool sums(const Op& op) {
   const Category c = category(op);
   return c == Category::Contraction || c == Category::Reduction || c == Category::Scan;
 }
 
-/// The result's elements are the operand's, elsewhere: kernels may do it or find it done.
+/// True if the result's elements are the operand's in other places: whether a kernel does that or finds it done
+/// changes no bit.
 bool only_moves(const Op& op) { return category(op) == Category::View || category(op) == Category::Collective; }
 
-/// The strategies whose sums have one order: those of products in panels have.
+/// A text for the order in which a strategy adds up: strategies of products in panels share one.
 std::string order_text(const Strategy& strategy) {
   const bool panels =
       std::holds_alternative<PackedProduct>(strategy) || std::holds_alternative<StridedProduct>(strategy) ||
@@ -68,7 +72,7 @@ class Signature {
   bool arithmetic_ = false, sums_ = false;
 };
 
-/// The nodes that a step computes.
+/// The nodes that a step computes, by which steps of two Plans are matched.
 std::string nodes_text(const Plan& plan, const Step& step) {
   std::set<int> nodes;
   for (const OriginId origin : step.origins) nodes.insert(plan.origins[origin.index].index);

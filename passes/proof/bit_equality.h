@@ -1,4 +1,4 @@
-// Whether kernels of a schedule's program give the bits that those of one rank's program give. They do where every
+// True if kernels of a schedule's program give the bits that those of one rank's program give. They do where every
 // kernel computes together what a kernel of one rank computes together: inside a kernel the C++ compiler joins a
 // product and the sum behind it to one rounding, and 16-bit values are kept as 32 bits. How operands are sliced and how
 // many elements a kernel computes makes no difference: sums are taken in an order that follows from what is summed

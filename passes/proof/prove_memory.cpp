@@ -1,5 +1,8 @@
-// Walks the events in order and keeps, for each piece of each rank's memory, who touched it last and whose value it
-// holds.
+// Walks the events in order and keeps, for each piece of each rank's memory, who touched it last and whose
+// value it holds. Memory is cut at the boundaries of all buffers, so buffers that share memory share pieces:
+//
+//   buffer a  [--------]            pieces   1: a        2: a, b
+//   buffer b       [--------]       a write of b makes pieces of a stale: a later read of a is an error
 #include "passes/proof/prove_memory.h"
 
 #include <algorithm>
@@ -35,6 +38,7 @@ struct Touch {
   Part part;
 };
 
+/// True if two parts of one instance have no element in common: they differ in a digit that both have.
 bool is_apart(const Part& a, const Part& b) {
   for (const PlacedDigit& x : a)
     for (const PlacedDigit& y : b)
@@ -69,6 +73,8 @@ struct Memory {
   std::map<std::pair<uint32_t, int64_t>, std::set<Part>> written;  // by buffer and instance
 };
 
+/// Applies the accesses of all events in one topological order. That suffices for races too: two accesses
+/// without a path between them are wrong in whatever order they come.
 class Walk {
  public:
   explicit Walk(const PlanEvents& events)
@@ -97,6 +103,7 @@ class Walk {
   Memory& memory(int rank, bool window) { return memories_[static_cast<size_t>(rank) * 2 + window]; }
   const Position& position(int rank, uint32_t buffer) const { return program_of_.at(rank)->positions[buffer]; }
 
+  /// Cuts a rank's memories at the boundaries of all instances of its buffers.
   void cut_memories(int rank) {
     for (int window = 0; window < 2; ++window) {
       Memory& m = memory(rank, window);
@@ -120,6 +127,7 @@ class Walk {
     return {first - m.cuts.begin(), last - m.cuts.begin()};
   }
 
+  /// A step with its chunks and rank, for messages.
   std::string name(int event) const {
     const Event& e = events_.events[event];
     std::string text = "'" + e.step->name + "'";
@@ -127,6 +135,7 @@ class Walk {
     return text + format(" on rank {}", e.rank);
   }
 
+  /// Which value of a buffer an event means, counted over all chunks or micro-batches.
   int64_t instance_of(const Buffer& buffer, const Event& event) const {
     if (buffer.life == Life::MicroBatch) return event.micro_batch;
     if (buffer.life != Life::Chunk) return 0;
@@ -143,6 +152,7 @@ class Walk {
            plan_.buffer(access.buffer).life == Life::State;
   }
 
+  /// The digits of an access with this event's coordinates.
   Part part_of(const Access& access, const Event& event, PlaceId place) const {
     Part part;
     const int place_axes = static_cast<int>(plan_.places[place.index].mesh.size());
@@ -155,6 +165,8 @@ class Walk {
     return part;
   }
 
+  /// Applies the reads or the writes of an event; a kernel over the peer table touches the memory of all its
+  /// peers.
   void touch_all(int e, bool write) {
     const Event& event = events_.events[e];
     const bool alone = event.start != event.end;  // not joined: a kernel that reaches its peers by itself
@@ -179,6 +191,7 @@ class Walk {
     }
   }
 
+  /// Checks one access against what the memory holds, then records it.
   void touch_one(int rank, const Touch& touch) {
     Memory& m = memory(rank, plan_.buffers[touch.buffer].window);
     if (position(rank, touch.buffer).kind == Position::Kind::Absent) {
@@ -200,8 +213,8 @@ class Walk {
     if (touch.write) m.written[{touch.buffer, touch.instance}].insert(touch.part);
   }
 
-  /// Another value in a piece of its memory: what was written of the old one is not whole any more. A kernel that
-  /// updates in place a part at a time leaves the other parts as they are.
+  /// Puts another value into a piece; the value that was there is not complete any more. A kernel that updates in place
+  /// a part at a time, however, leaves the other parts as they are.
   void overwrite(Memory& m, Piece& piece, const Touch& touch) {
     const bool is_new = piece.owner != touch.buffer || piece.instance != touch.instance;
     if (is_new) {

@@ -109,6 +109,7 @@ class Checks {
     return position;
   }
 
+  /// How many elements of a buffer the rank really holds.
   int64_t held_elements(const Buffer& buffer, int rank) const {
     const Place& place = plan_.places[buffer.place.index];
     Coordinates coordinates = coordinates_of(place.mesh, place.index_of(rank));
@@ -116,7 +117,8 @@ class Checks {
     return element_count(local_dims(buffer.type, buffer.mesh, coordinates));
   }
 
-  /// Both ends of each box mean the same elements, and all boxes to a rank together are what it holds.
+  /// Both ends of each message mean the same global elements, and all messages to a rank together are what it
+  /// holds.
   void check_transfer(const TransferTable& table) {
     const Buffer &from = plan_.buffer(table.from), &to = plan_.buffer(table.to);
     std::map<int, int64_t> received;
@@ -151,7 +153,8 @@ class Checks {
     }
   }
 
-  /// The steps of the loop's stream are kernels, which wait and raise inside; a fused loop has no others.
+  /// The steps of a loop that is one kernel are kernels themselves, which signal and wait inside; a fused loop
+  /// has no other steps.
   void check_one_kernel(const Step& step, const ForStep& loop) {
     for (const Step& inner : loop.body) {
       if (inner.stream != step.stream) {
@@ -168,7 +171,8 @@ class Checks {
     }
   }
 
-  /// The loops around a step make as many trips as its axes of time have chunks: an accumulation lacks nothing.
+  /// The loops around a step make as many iterations as its axes of time have chunks, so that an accumulation
+  /// lacks nothing.
   void check_trips(const Step& step, PlaceId place, const Mesh& mesh) {
     const size_t axes = mesh.size() - plan_.places[place.index].mesh.size();
     if (axes > trips_.size()) return wrong("'{}' has {} axes of time in {} loops", step.name, axes, trips_.size());
@@ -185,7 +189,8 @@ class Checks {
     wrong("'{}' {} '{}' but does not say so", step.name, write ? "writes" : "reads", plan_.buffer(buffer).name);
   }
 
-  /// What the type needs fits into an instance of the buffer; `whole`: axes of time over which the memory is not cut.
+  /// The type's elements fit into an instance of the buffer. `whole`: axes of time over which the memory is not
+  /// cut.
   void check_size(const Step& step, BufferId id, TensorType type, const std::vector<int>& whole, const Mesh& mesh) {
     const Buffer& buffer = plan_.buffer(id);
     for (int axis : whole) type.layout.set(axis, {});
@@ -217,6 +222,7 @@ class Checks {
     }
   }
 
+  /// Both buffers are declared and fit.
   void check_copy(const Step& step, const CopyStep& copy) {
     check_access(step, copy.from, false);
     check_access(step, copy.to, true);
@@ -225,6 +231,7 @@ class Checks {
       wrong("'{}' copies '{}' to '{}', which differ", step.name, from.name, to.name);
   }
 
+  /// True if the collective takes an axis from one state to the other.
   static bool does(OpKind kind, const AxisState& from, const AxisState& to) {
     switch (kind) {
       case OpKind::AllReduce:
@@ -246,8 +253,8 @@ class Checks {
     }
   }
 
-  /// It says that it reads the copies of the ranks that it joins: where all copies vary, types do not tell which those
-  /// are.
+  /// A collective declares that it reads the copies of the ranks that it joins: if all copies vary, types do
+  /// not tell which those are.
   void check_peers(const Step& step, const CollectiveStep& what) {
     const std::vector<int> joined = what.kind == OpKind::ShardSlice ? std::vector<int>{} : what.axes;
     for (const Access& access : step.accesses)
@@ -255,6 +262,7 @@ class Checks {
         wrong("'{}' joins other ranks than those whose '{}' it reads", step.name, plan_.buffer(what.from).name);
   }
 
+  /// The step's types change as its kind says, on its own axes only, in buffers that it declares.
   void check_collective(const Step& step, const CollectiveStep& what) {
     check_trips(step, what.place, what.mesh);
     check_peers(step, what);
@@ -286,6 +294,7 @@ class Checks {
 
 }  // namespace
 
+/// Expands the Plan (branches taken one way) and checks cycles and memory.
 static std::vector<std::string> prove_events(const Plan& plan, bool second_branch) {
   const PlanEvents events(plan, second_branch);
   if (!events.violations.empty()) return events.violations;
@@ -293,6 +302,7 @@ static std::vector<std::string> prove_events(const Plan& plan, bool second_branc
   return prove_memory(events);
 }
 
+/// True if an If stands among the steps: then both ways are proved.
 static bool has_branch(const std::vector<Step>& steps) {
   return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
     if (std::holds_alternative<IfStep>(step.what)) return true;

@@ -52,7 +52,7 @@ int integer_bits(DType dtype) {
   WEFT_CHECK(false, "a number is no element type");
 }
 
-/// Whether every value of `from` is one of `to`.
+/// True if every value of `from` is one of `to`.
 bool holds_all(DType to, DType from) {
   if (from == to) return true;
   if (is_float(from)) return is_float(to) && dtype_bytes(to) > dtype_bytes(from);

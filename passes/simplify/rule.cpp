@@ -1,3 +1,6 @@
+// Matching patterns and applying rules. A match is found from the root upwards, operand by operand; what was
+// bound on a way that failed is taken back (an addition or multiplication is tried with its operands exchanged
+// too). The driver sweeps over the graph until no rule fires.
 #include "passes/simplify/rule.h"
 
 #include <algorithm>
@@ -104,8 +107,8 @@ void Rewriter::change(ValueId constant, const Tensor& tensor) {
 
 namespace {
 
-/// A rule that makes room for itself fires without end. The rules of a terminating set fire at most a few times at an
-/// op: each takes an op away, or brings it nearer to where none fires.
+/// A rule whose result it matches again would fire forever. The rules of a terminating set fire at most a few times at
+/// an op: each takes an op away, or brings it nearer to where none fires.
 constexpr int kRewritesPerOp = 16;
 
 class RuleDriver {
@@ -127,7 +130,7 @@ class RuleDriver {
   }
 
  private:
-  /// Whether a rule fired. Operands stand in front of their readers, so that a walk in order is bottom-up.
+  /// True if a rule fired. Operands stand in front of their readers, so that a walk in order is bottom-up.
   bool sweep(Graph& graph, int& left) {
     bool any_fired = false;
     for (OpId id = graph.first(); id;) {

@@ -51,7 +51,7 @@ class Match {
   /// The elements of a value that a Constant makes.
   Tensor tensor(ValueId value) const;
   bool is_constant(ValueId value) const { return graph_.producer_op(value).kind == OpKind::Constant; }
-  /// Whether an op like this one is legal and its result has the type of the root's.
+  /// True if an op like this one is legal and its result has the type of the root's.
   bool fits_root(const Op& changed) const;
   /// All ops that the pattern names by kind, the root first.
   const std::vector<OpId>& ops() const { return ops_; }

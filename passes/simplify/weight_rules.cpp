@@ -1,6 +1,6 @@
 // Rules that make a factor and a summand for each channel part of the weights and the bias of the product in front.
 //
-// What becomes part of weights is computed in double and rounded once. A rule does not fire where that would lose more
+// New weights are computed in double and rounded once. A rule does not fire where that would lose more
 // than the rounding of the largest weight of the channel: 16-bit floats have few exponents, and a small factor makes
 // subnormal numbers of their weights.
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Affine {
   std::vector<double> factor, shift;
 };
 
-/// What a product has instead of the affine function behind it.
+/// The weights and bias with which a product absorbs the affine function behind it.
 struct NewWeights {
   Tensor weights;
   std::optional<Tensor> bias;
@@ -39,7 +39,7 @@ double rounding_of(DType dtype) {
   return std::ldexp(1, -digits);
 }
 
-/// Whether rounding to the tensor's type changes no element by more than the rounding of the largest of its group;
+/// True if rounding to the tensor's type changes no element by more than the rounding of the largest of its group;
 /// element i is in group i / inner modulo `groups`.
 bool keeps_precision(const Tensor& tensor, int64_t inner, int64_t groups) {
   std::vector<double> largest(static_cast<size_t>(groups)), loss(largest);

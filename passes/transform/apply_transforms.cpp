@@ -20,7 +20,7 @@ std::vector<OpId> StepContext::select(const Selector& selector) const {
   return found;
 }
 
-/// Whether a view or local slice is computed from outside for ops of a set alone.
+/// True if a view or local slice is computed from outside for ops of a set alone.
 static bool is_view_for(const Graph& graph, OpId id, const std::set<OpId>& ops) {
   const Op& op = graph.op(id);
   if (category(op) != Category::View && op.kind != OpKind::ShardSlice) return false;
@@ -45,7 +45,8 @@ static void add_views_between(const Graph& graph, std::set<OpId>& ops) {
   }
 }
 
-/// What is there and not computed: an input, a weight. A single number is a part of what reads it.
+/// True for values that exist and are not computed: inputs and weights. A single number counts as a part of its
+/// reader.
 static bool is_stored(const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   return op.kind == OpKind::Input || (op.kind == OpKind::Constant && graph.type(op.outputs[0]).count() > 1);

@@ -49,6 +49,7 @@ class ChunkTyper {
     mesh.push_back({"chunk", chunks_});
     return mesh;
   }
+  /// The layout with which an op gets a value in a chunk: as typed inside, or as it comes from outside.
   Layout arriving(ValueId v) const {
     if (const auto at = out_.inside.find(v); at != out_.inside.end()) return at->second;
     Layout layout = graph_.type(v).layout;
@@ -82,6 +83,7 @@ class ChunkTyper {
   std::optional<OpLayouts> settle_asked(const Op& op, const Mesh& axes, const std::vector<Layout>& now,
                                         OpLayouts forward);
   void refuse_unsliced(ValueId v, const std::string& reader);
+  /// The slice that readers want of a value made inside; R if none does.
   AxisState asked(ValueId v) const {
     const auto at = asked_.find(v);
     return at == asked_.end() ? AxisState{} : at->second.state;
@@ -118,7 +120,7 @@ void ChunkTyper::type_op(OpId id) {
   type_settled(id);
 }
 
-// What comes from outside is cut by the chunks beside the slices it has.
+// An operand from outside is cut by the chunks beside the slices it has; that must be a legal layout.
 void ChunkTyper::check_operands(OpId id) {
   const Op& op = graph_.op(id);
   for (uint32_t i = 0; i < op.inputs.size() && out_.refusal.empty(); ++i) {
@@ -184,7 +186,7 @@ void ChunkTyper::type_source(OpId id) {
   record(id, made, layout);
 }
 
-// A collective leaves the time axis as it is.
+// A collective leaves the time axis as it is; partial sums over the chunks may not pass it.
 void ChunkTyper::type_collective(OpId id) {
   const Op& op = graph_.op(id);
   if (joins_tensors(op) || has_root(op.kind)) {
@@ -212,7 +214,7 @@ void ChunkTyper::type_collective(OpId id) {
   record(id, op.outputs[0], to);
 }
 
-// A region that a step before made: its ops are typed like any others.
+// A region that an earlier step made: its ops are typed like any others.
 void ChunkTyper::type_fused(OpId id) {
   const Op& op = graph_.op(id);
   const Graph& body = op.regions[0];
@@ -258,6 +260,8 @@ std::optional<OpLayouts> ChunkTyper::settle_asked(const Op& op, const Mesh& axes
   return forward;
 }
 
+/// Types an op by the layout rules with the time axis; a reshard on that axis is a refusal (C2), but for a
+/// slice of what is there whole, which a chunk takes locally.
 void ChunkTyper::type_settled(OpId id) {
   const Op& op = graph_.op(id);
   const Mesh axes = mesh(op);

@@ -1,3 +1,7 @@
+// Replaces a convex set of ops by one op with a region:
+//
+//   a = MatMul(x, w); b = Gelu(a); c = Add(b, y)    {MatMul, Gelu}    ->    b = R(x, w) { a' = MatMul; return Gelu(a')
+//   }
 #include "passes/transform/region.h"
 
 #include <algorithm>
@@ -27,12 +31,14 @@ std::vector<OpId> dependents_between(const Graph& graph, const std::set<OpId>& i
   }
 }
 
+/// True if the op reads a result of one of `producers`.
 bool reads_any(const Graph& graph, OpId id, const std::vector<OpId>& producers) {
   for (ValueId v : graph.op(id).inputs)
     if (v && contains(producers, graph.producer(v))) return true;
   return false;
 }
 
+/// Appends a value that the list does not have yet.
 void add_once(std::vector<ValueId>& values, ValueId v) {
   if (!contains(values, v)) values.push_back(v);
 }
@@ -111,7 +117,7 @@ static Graph copy_region(const Graph& graph, const RegionPlan& plan) {
 OpId contract(Graph& graph, const RegionPlan& plan, RegionOp made) {
   WEFT_CHECK(!plan.between, "contracting a set that is not convex");
   const std::set<OpId> inside(plan.ops.begin(), plan.ops.end());
-  // What depends on the set goes behind it; the region then stands where its last op stood.
+  // Ops that depend on the set are moved behind it; the region then stands where its last op stood.
   const OpId last = plan.ops.back(), behind = graph.next(last);
   for (OpId id : dependents_between(graph, inside, plan.ops.front(), last)) graph.move_before(id, behind);
   NewOp op{made.kind, plan.operands,  {}, std::move(made.attrs), {}, graph.op(last).place, made.name,

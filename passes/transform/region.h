@@ -16,7 +16,7 @@ struct RegionPlan {
 };
 RegionPlan plan_region(const Graph& graph, const std::vector<OpId>& ops);
 
-/// What the region op looks like.
+/// The op that will own the region: its kind, attributes and name, and the transform that made it.
 struct RegionOp {
   OpKind kind;
   Attrs attrs;

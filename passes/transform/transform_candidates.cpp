@@ -1,3 +1,13 @@
+// Enumerates what a tuner may try for one collective, and keeps what is legal. The search space of an
+// all-reduce y.sum, which a contraction feeds and ops a, b read:
+//
+//   y.sum as it is
+//   split d                                    y.rs, y.ag                     for each dim d
+//   split d, reorder y.ag past {a, b, ...}     y.rs, a, b, y.ag               as many ops as the rules allow
+//   split d, reorder, fuse                     one kernel of these
+//   each of them, overlap n chunks             with the ops that feed it      for each n and mechanism
+//
+// Legality is asked of the transforms themselves (IsLegal), so that nothing here repeats a rule.
 #include "passes/transform/transform_candidates.h"
 
 #include <algorithm>
@@ -33,10 +43,12 @@ struct LayerPattern {
   }
 };
 
+/// True if a schedule can write the name: it holds no pattern.
 bool can_be_selected(const std::string& name) {
   return !name.empty() && name.find_first_of("*{}") == std::string::npos;
 }
 
+/// True for collectives that send something and have a name.
 bool is_tunable(const Op& op) {
   return category(op) == Category::Collective && op.kind != OpKind::ShardSlice && can_be_selected(op.name) &&
          !op.outputs.empty();
@@ -57,6 +69,7 @@ class Neighbourhood {
   std::vector<Candidate> candidates();
 
  private:
+  /// Finds the collective in the graph, in its first layer; false if it is gone.
   bool find();
   Selector selector(const std::string& name) const { return {Selector::Kind::Name, name, {}}; }
   std::vector<Selector> selectors(const std::vector<std::string>& names) const;
@@ -121,14 +134,15 @@ std::string Neighbourhood::selectable(OpId id) const {
   return pattern == name && name_.find('{') != std::string::npos ? "" : pattern;
 }
 
-/// The op behind views, and what views read.
+/// The op that makes what `v` shows through views.
 OpId behind_views(const Graph& graph, ValueId v) {
   while (category(graph.producer_op(v)) == Category::View) v = graph.producer_op(v).inputs[0];
   return graph.producer(v);
 }
 
-/// What computes the collective's operand, as chains that a chunk can run through: the contraction or reduction alone,
-/// and everything from the contraction in front of it on. Empty where nothing of that kind feeds the collective.
+/// Chains of ops that compute the collective's operand and that a chunk can run through: the contraction or
+/// reduction alone, and everything from the contraction in front of it on. Empty where nothing of that kind
+/// feeds the collective.
 std::vector<std::vector<std::string>> Neighbourhood::producers() const {
   const OpId last = behind_views(graph_, graph_.op(op_).inputs[0]);
   const Category kind = category(graph_.op(last));
@@ -148,12 +162,15 @@ std::vector<std::vector<std::string>> Neighbourhood::producers() const {
   return chains;
 }
 
+/// A contraction that reads the collective's result, or "".
 std::string Neighbourhood::contraction_behind() const {
   for (const Use& use : graph_.value(graph_.result(op_)).uses)
     if (use.op && category(graph_.op(use.op)) == Category::Contraction) return selectable(use.op);
   return "";
 }
 
+/// All readers of the collective by name; none if one cannot be named, because an all-gather moves past all or
+/// none.
 std::vector<std::string> Neighbourhood::readers() const {
   std::vector<std::string> names;
   for (const Use& use : graph_.value(graph_.result(op_)).uses) {
@@ -242,6 +259,8 @@ void Neighbourhood::offer(const std::string& what, const std::vector<TransformSt
   found_.push_back({what, steps});
 }
 
+/// Offers the steps with an overlap of `ops` behind them, for each mechanism, dim and chunk count that is
+/// legal.
 void Neighbourhood::offer_overlaps(const std::string& what, const std::vector<TransformStep>& steps,
                                    const std::vector<std::string>& ops, const std::string& from) {
   const int dims = graph_.type(graph_.result(op_)).ndim();
@@ -258,7 +277,7 @@ void Neighbourhood::offer_overlaps(const std::string& what, const std::vector<Tr
       }
 }
 
-/// These ops, and behind each chain that feeds the collective.
+/// Offers overlaps of `ops` together with each chain of ops that feeds the collective.
 void Neighbourhood::offer_overlaps_of_producers(const std::string& what, const std::vector<TransformStep>& steps,
                                                 const std::vector<std::string>& ops) {
   for (std::vector<std::string> chain : producers()) {
@@ -268,6 +287,7 @@ void Neighbourhood::offer_overlaps_of_producers(const std::string& what, const s
   }
 }
 
+/// Offers the split along `dim`, then, as far as it is legal, the reorder and the fusion behind it.
 void Neighbourhood::offer_split(int dim) {
   const std::string scatter = name_ + ".rs", gather = name_ + ".ag", fused = name_ + ".fused";
   std::vector<TransformStep> steps{{SplitStep{selector(name_), dim, {scatter, gather}}, {}}};

@@ -19,7 +19,7 @@ struct Candidate {
 /// Collectives that a schedule can name, equal ones of all layers as one: "h.{l}.mlp.c_proj.sum". In graph order.
 std::vector<std::string> tunable_collectives(const Module& module);
 
-/// Whether the steps can be applied behind those that the schedule has.
+/// True if the steps can be applied behind those that the schedule has.
 using IsLegal = std::function<bool(const std::vector<TransformStep>&)>;
 
 /// All legal candidates for a name of tunable_collectives, the empty one first; none at all where the module no longer

@@ -22,7 +22,7 @@ bool is_collective(const Op& op) { return category(op) == Category::Collective &
 
 bool is_reduction_over_ranks(const Op& op) { return op.kind == OpKind::ReduceScatter || op.kind == OpKind::AllReduce; }
 
-/// What a kernel computes by element, from whatever else it computes.
+/// True for ops that a kernel computes element by element, whatever else it computes.
 bool is_fusable(const Op& op) {
   const Category c = category(op);
   const bool scatter = op.kind == OpKind::ScatterElements || op.kind == OpKind::ScatterND;
@@ -49,7 +49,7 @@ std::string cannot_hold(const StepContext& step, const Op& op, bool peers) {
   return "";
 }
 
-/// Whether the kernel reads the operand of a reduction on the peers: it comes from outside, by views and casts.
+/// True if the kernel reads the operand of a reduction on the peers: it comes from outside, by views and casts.
 bool is_read_from_peers(const Graph& graph, const std::set<OpId>& inside, ValueId v) {
   while (inside.contains(graph.producer(v))) {
     const Op& op = graph.producer_op(v);
@@ -91,7 +91,7 @@ std::string differing_axes(const Graph& graph, const RegionPlan& plan) {
   return "";
 }
 
-/// What one kernel cannot hold; "" if it can.
+/// The reason why one kernel cannot hold the ops; "" if it can.
 std::string cannot_fuse(const StepContext& step, const RegionPlan& plan) {
   const Graph& graph = step.graph();
   const auto is = [&](auto&& holds) {

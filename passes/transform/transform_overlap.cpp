@@ -6,8 +6,8 @@
 //                                          %ag = Fused(%y, %b) : [chunk: S(0,16)] }
 //
 // Legal iff the body types on the mesh with the time axis without any reshard on it (C2). `mechanism` says what runs
-// the chunks: streams, a step each; signal, one kernel for what computes, which raises or awaits a flag for each chunk;
-// fused, one kernel for all, for which collectives become kernels over the peer table.
+// the chunks: streams, a step each; signal, one kernel for the computation, which signals or waits for a flag of each
+// chunk; fused, one kernel for all, for which collectives become kernels over the peer table.
 //
 // All ranks take the chunks in one order. A chunk holds a part of every rank's slice (C3), so that in each all ranks
 // have something to send: an order that begins elsewhere on each rank would only make them wait for each other.
@@ -33,7 +33,7 @@ bool meets_ranks(const Op& op) {
   return std::any_of(body.begin(), body.end(), [&](OpId id) { return is_exchange(op.regions[0].op(id)); });
 }
 
-/// Whether an op gives a kernel something to compute.
+/// True if an op gives a kernel something to compute.
 bool computes(const Op& op) {
   const Category c = category(op);
   return c != Category::Source && c != Category::View && c != Category::Collective && !meets_ranks(op);
@@ -49,7 +49,7 @@ bool can_be_kernel(const StepContext& step, const Op& op) {
   return true;
 }
 
-/// What signal and fused ask of the ops; reports what is missing.
+/// The conditions of `signal` and `fused` on the ops; reports the one that is not met.
 bool can_be_kernels(const StepContext& step, const OverlapStep& what, const std::vector<OpId>& ops) {
   if (what.mechanism == Mechanism::Streams) return true;
   const Graph& graph = step.graph();
@@ -150,7 +150,7 @@ std::string leaving_refusal(const Module& module, const Graph& graph, const Regi
   return "";
 }
 
-/// What the ops must be before their layouts are looked at; reports what they are not.
+/// The conditions that must hold before layouts are looked at; reports the one that does not.
 bool can_overlap(const StepContext& step, const OverlapStep& what, ValueId counted, const RegionPlan& plan) {
   if (!counted) {
     step.diags.error("overlap-dim", step.loc,

@@ -45,7 +45,7 @@ class Reorder {
   void apply();
   bool is_moved(OpId id) const { return contains(moved_, id); }
   bool is_past(OpId id) const { return past_.contains(id); }
-  /// What stands before a moved collective is what its readers will see.
+  /// The value that readers of a moved collective will read: the one in front of it.
   ValueId behind(ValueId v) const { return is_moved(graph_.producer(v)) ? graph_.producer_op(v).inputs[0] : v; }
   Layout arriving(ValueId v) const {
     const ValueId from = behind(v);
@@ -91,8 +91,8 @@ bool Reorder::read() {
   return true;
 }
 
-// Of a node, the parts that read what the collectives made; its constants, and views of its other operands, are the
-// same on either side and stay. A node without such a part has no place in `past`.
+// Of a named node, the parts that read results of the collectives are moved past. Its constants, and views of
+// its other operands, are the same on either side and stay. A node without such a part has no place in `past`.
 bool Reorder::read_past() {
   std::set<OpId> behind_moved(moved_.begin(), moved_.end());
   for (OpId id : step_.select_all(what_.past)) {

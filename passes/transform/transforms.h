@@ -45,7 +45,7 @@ void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags)
 struct ChunkTypes {
   std::vector<OpId> ops;             // in graph order
   std::map<ValueId, Layout> inside;  // of values made by the ops
-  /// Of operands from outside, as each op reads them: one entry for each (op, input).
+  /// The layouts of operands from outside as each op reads them: one entry for each (op, input).
   std::map<std::pair<OpId, uint32_t>, Layout> operands;
   size_t typed = 0;     // how many ops were, in that order, before one was refused
   std::string refusal;  // "" when the body types without a reshard on the time axis (C2)

@@ -1,3 +1,6 @@
+// Building the function of a loop over chunks: every expression that the loop's steps would have passed to
+// their kernels becomes a parameter of the function once, except those that depend on the chunk, which are
+// computed inside.
 #include "backend/chunk_kernel.h"
 
 #include <algorithm>
@@ -11,7 +14,7 @@ ChunkKernel::ChunkKernel(const StepTerms& terms, const std::vector<const Step*>&
   for (const TimeLoop& time : terms.times()) taken_.reserve(time.variable);
   for (const Step* step : steps)
     if (const auto* launch = std::get_if<LaunchStep>(&step->what)) taken_.reserve(terms.called(launch->kernel).name);
-  // What kernels are given beside operands comes first.
+  // Arguments that are no operands come first, as in the functions of the kernels themselves.
   for (const Step* step : steps)
     if (const auto* launch = std::get_if<LaunchStep>(&step->what))
       for (const Argument& a : terms.called(launch->kernel).arguments) passed(*launch, a);
@@ -67,11 +70,11 @@ std::string ChunkKernel::instance(const Buffer& buffer) const {
 
 std::string ChunkKernel::passed(const LaunchStep& launch, size_t number) {
   const Kernel& kernel = plan_.kernel(launch.kernel);
-  const Parameter& formal = kernel.parameters[number];
+  const Parameter& of_callee = kernel.parameters[number];
   const Operand& operand = launch.operands[number];
-  const std::string type = memory_type(formal.type.dtype), wanted = identifier(formal.name);
+  const std::string type = memory_type(of_callee.type.dtype), wanted = identifier(of_callee.name);
   if (operand.weight) return parameter("const " + type + "* ", wanted, terms_.pointer(operand));
-  const bool by_peers = formal.window && !terms_.called(launch.kernel).group.empty();
+  const bool by_peers = of_callee.window && !terms_.called(launch.kernel).group.empty();
   if (!by_peers) return text_of(pointer(operand.buffer, wanted, number >= kernel.body.inputs().size()));
   const Buffer& buffer = plan_.buffer(operand.buffer);
   const std::string window = parameter("weft::Window<" + type + "> ", wanted, whole(operand.buffer));

@@ -6,7 +6,7 @@
 
 namespace weftc {
 
-/// An element of an operand as a place in memory.
+/// Where an element of an operand lies in memory: base[offset].
 struct Site {
   std::string base;
   IndexExpr offset;

@@ -1,3 +1,5 @@
+// The text of declarations. Offsets come from the Plan, which has resolved all of them; where an offset follows
+// from another declaration, the text says `x.end()` in place of the number, so that a reader sees the packing.
 #include "backend/declarations.h"
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 
 namespace weftc {
 
+// True for a place of all ranks in their order: axes of such a place need no list of ranks.
 static bool is_everyone(const Plan& plan, const Place& place) {
   for (int i = 0; i < place.size(); ++i)
     if (place.ranks[i] != i) return false;
@@ -42,16 +45,18 @@ std::vector<std::string> Declarations::axes() const {
   return lines;
 }
 
+// The elements of all instances; instances are padded to the buffer's bytes, so that each begins aligned.
 static int64_t buffer_elements(const Buffer& buffer) {
   if (buffer.depth > 1) return buffer.depth * (buffer.bytes / dtype_bytes(buffer.type.dtype));
   return element_count(buffer.dims());
 }
 
+// Agrees with `end()` of weft::Own and weft::Window, which the text calls.
 static int64_t buffer_end(const Buffer& buffer, int64_t offset) {
   return offset + round_up_to(buffer_elements(buffer) * dtype_bytes(buffer.type.dtype), kBufferAlign);
 }
 
-/// In terms of another buffer where that gives the resolved offset.
+/// The offset in terms of another buffer if that expression gives the resolved offset, else the number.
 std::string Declarations::offset_text(const Program& program, size_t buffer) const {
   const Position& position = program.positions[buffer];
   if (position.offset == 0 || !position.of) return std::to_string(position.offset);
@@ -100,7 +105,8 @@ std::string Declarations::signal_count() const {
   return plan_.signals.empty() ? "0" : names_.signals.back() + ".end()";
 }
 
-/// Signals between streams of one rank that the kernel of a loop over chunks raises or awaits.
+/// Finds the signals that the kernel of a loop over chunks signals or waits for. Between streams of one rank
+/// these are flags in memory, while other signals between streams are events of the device.
 static void find_in_kernel(const Plan& plan, const std::vector<Step>& steps, std::set<uint32_t>& found) {
   for (const Step& step : steps) {
     for (const Raise& raise : step.raises)
@@ -128,6 +134,8 @@ std::vector<std::string> Declarations::signals() const {
   return lines;
 }
 
+// "{from, to, source, target, {{extent, source stride, target stride}, ...}}," as weft::Message has it: at most
+// six dimensions.
 std::string Declarations::message_text(const Message& message) const {
   std::string text = "{" + std::to_string(message.from) + ", " + std::to_string(message.to) + ", " +
                      std::to_string(message.source) + ", " + std::to_string(message.target) + ", {";

@@ -1,21 +1,38 @@
-// The declarations of an emitted program: axes, buffers, signals, weights, segments, transfers, ports.
+// The declarations of an emitted program: axes, buffers, signals, weights, segments, transfers and ports. They
+// are what steps name, so that a step reads `add(r.team(), r[x], r[y])` and the positions of x and y stand in
+// one place:
+//
+//   constexpr weft::Axis tp{.name = "tp", .size = 2, .stride = 1, .id = 0};
+//   constexpr weft::Own<float> x {0, 16 * 768};          // offset in bytes, number of elements
+//   constexpr weft::Own<float> y {x.end(), 16 * 768};    // an offset that follows from another is written so
+//   constexpr weft::Signal ready{0, 4, tp};              // the first of its flags, how many, and the ranks that share
+//   it
 #pragma once
 #include "backend/program_names.h"
 #include "backend/render.h"
 
 namespace weftc {
 
-/// What a program's text declares, as lines.
+/// What a program's text declares, one string for each line, without indentation.
 class Declarations {
  public:
   Declarations(const Plan& plan, const ProgramNames& names) : plan_(plan), names_(names) {}
 
+  /// `constexpr weft::Axis` for each axis of each place, and lists of ranks for places that are not simply all
+  /// ranks.
   std::vector<std::string> axes() const;
-  /// Buffers of one program in own memory, or all windows.
+  /// The buffers that the program has in its own memory, or all windows; a buffer stands behind one that its
+  /// offset names.
   std::vector<std::string> buffers(const Program& program, bool window) const;
+  /// Slots of flags are handed out in the order of the Plan's signals, and the transfers' slots follow.
   std::vector<std::string> signals() const;
+  /// For each transfer between places, a table of its messages and the transfer itself.
   std::vector<std::string> transfers() const;
+  /// The weights of the segments that the program holds, at their offsets in the image of its ranks
+  /// (segments.h).
   std::vector<std::string> weights(const Program& program) const;
+  /// The list of segments: the end of each in the image, and where its slices lie in the file if they do not
+  /// follow directly.
   std::string segments(const Program& program) const;
   /// Ports of the program, one each line; what their layouts need is appended to `layouts`.
   std::string ports(const Program& program, const std::vector<Port>& ports, const std::string& prefix,

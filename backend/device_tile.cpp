@@ -1,3 +1,5 @@
+// The text of a device tile and of the lambda that takes its sums. The lambda runs on one thread for one
+// element, so that its statements are those of a nest whose lanes are single threads.
 #include "backend/device_tile.h"
 
 namespace weftc {

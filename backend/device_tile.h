@@ -1,13 +1,21 @@
-// Products on a device in tiles (weft/device_product.h): which tile a block takes, and what is done with its sums.
+// Products on a device in tiles: each block computes one tile of the result at a time from tiles of the
+// operands in shared memory (weft/device_product.h, weft/tensor_cores.h). Matrix products and convolutions
+// share this text:
+//
+//   weft::multiply<weft::ProductTile<16, 64, 4, 2>, ...>(..., [&](int64_t batch, int64_t m, int64_t n, float y_sum) {
+//     y[m * 768 + n] = y_sum + bias[n];
+//   });
 #pragma once
 #include "backend/epilogue.h"
 
 namespace weftc {
 
-/// "weft::ProductTile<16, 64, 4, 2>"; of 16-bit floats "weft::TensorTile<weft::half, 16, 64, 16, 16>". The kernel's
-/// launch covers `count` tiles.
+/// The C++ type of a tile: "weft::ProductTile<16, 64, 4, 2>", or for 16-bit floats, whose products go to the
+/// tensor cores, "weft::TensorTile<weft::half, 16, 64, 16, 16>". It also makes the kernel's launch cover
+/// `count` tiles, one for each block, with the threads of the tile.
 std::string tile_text(KernelContext& context, const Tile& tile, int64_t count, DType dtype);
-/// How many tiles so many products of so many rows and columns are.
+/// The number of tiles of `batch` products with `rows` x `columns` results each; tiles at the edges count as
+/// whole ones.
 int64_t tiles_of(const Tile& tile, int64_t batch, int64_t rows, int64_t columns);
 
 /// What the lambdas of a product in tiles call a matrix of the batch, a row and a column of the result, and k.

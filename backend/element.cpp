@@ -1,3 +1,5 @@
+// Elements of sources and pointwise ops, loads and stores, and what is shared by all: the search for elements
+// that are known already, rows whose values are kept, and indices that come from data.
 #include "backend/element.h"
 
 #include <algorithm>
@@ -84,6 +86,8 @@ Element Elements::named(ValueId value, Element element) {
   return {name(local), element.scope};
 }
 
+// An element of an operand. It gets a name if its scope is further out than the current one, so that it is
+// loaded once, in front of the inner loops.
 Element Elements::load(ValueId value, const IndexList& index) {
   const size_t number = context_.input_parameter(value);
   const Parameter& parameter = context_.kernel.parameters[number];
@@ -100,7 +104,8 @@ Element Elements::load(ValueId value, const IndexList& index) {
   return result;
 }
 
-/// The neighbours lie side by side from an address on that is a multiple of their size.
+/// True if the offset moves by one element in each iteration of the open vector loop, and its first value is a
+/// multiple of the vector's width: then one access of the whole width is aligned.
 bool Elements::is_vector(const IndexExpr& offset) const {
   if (!scopes.vector.scope) return false;
   const Stride stride = stride_of(offset, scopes.vector.variable);
@@ -112,6 +117,7 @@ bool Elements::is_vector(const IndexExpr& offset) const {
                      [&](const IndexExpr::Term& t) { return t.coefficient * t.atom->step % scopes.vector.width == 0; });
 }
 
+// Loads the neighbours in front of the vector loop, once, and reads element i of them inside.
 Expr Elements::vector_load(const std::string& base, const IndexExpr& offset) {
   Scope& around = *scopes.vector.scope->parent;
   const IndexExpr first = substitute(offset, scopes.vector.variable, 0);
@@ -124,7 +130,7 @@ Expr Elements::vector_load(const std::string& base, const IndexExpr& offset) {
   return weftc::element(vector.node().text, name(scopes.vector.variable));
 }
 
-/// The element goes into a vector that is stored behind the loop.
+/// The loop fills a vector, which is stored behind the loop.
 void Elements::vector_store(const std::string& base, DType dtype, const IndexExpr& offset, const Element& element) {
   const std::string width = std::to_string(scopes.vector.width), vector = scopes.names.unique(base + "_" + width);
   const std::string type = "weft::Vector<" + std::string(memory_type(dtype)) + ", " + width + ">";
@@ -141,7 +147,7 @@ void Elements::store(size_t number, const IndexList& index, const Element& eleme
   const IndexExpr offset = context_.offset(parameter, index);
   if (is_vector(offset)) return vector_store(base, parameter.type.dtype, offset, element);
   const Expr at = offset;
-  // What all lanes of a row have, one of them stores.
+  // A value that all lanes of a row have in common is stored by one of them.
   const bool is_common = scopes.current->uniform && scopes.lanes != Lanes::Host;
   const auto put = [&](const std::string& to) {
     Store store{weftc::element(to, at), element.expr};
@@ -151,6 +157,7 @@ void Elements::store(size_t number, const IndexList& index, const Element& eleme
   for (int64_t p = 0; p < context_.ranks(); ++p) put(context_.peer_copy(at_parameter, p));
 }
 
+// A constant of one element stands in the text.
 static std::string constant_literal(const Tensor& tensor) {
   return tensor.is_real() ? real_literal(tensor.real[0], tensor.dtype) : int_literal(tensor.integers[0], tensor.dtype);
 }
@@ -166,6 +173,8 @@ static Expr iota(const Op& op, DType dtype, const Expr& index) {
   return call(type, {binary(number(start), "+", binary(number(step), "*", i))});
 }
 
+// Values without operands. Random numbers are counted by the global index of the element, so that they do not
+// depend on how the model is distributed (weft/random.h).
 Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   const TensorType& type = body_.type(value);
   const auto global = [&](int d) {
@@ -224,6 +233,7 @@ static std::string scalar_pattern(const Op& op, std::string_view scalar, DType c
   return text;
 }
 
+// An operand that a scalar expression uses twice needs a name, else its text would be computed twice.
 static size_t uses_of_operand(std::string_view pattern, size_t number) {
   const std::string word = "$" + std::to_string(number);
   size_t uses = 0;
@@ -231,6 +241,7 @@ static size_t uses_of_operand(std::string_view pattern, size_t number) {
   return uses;
 }
 
+// The op's scalar expression with the operands' elements filled in.
 Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index, const std::string& key) {
   const OpDef& def = op_def(op);
   DType compute = DType::Bool;
@@ -267,7 +278,8 @@ void Elements::offer(const std::string& key, const Element& element, DType dtype
   scope.keeping->loop->computed[key] = value;
 }
 
-/// The lane that keeps an element is the one that reads it: a warp has registers for it, a block shared memory.
+/// The lane that stores a value into the array is the one that reads it later, since both loops share the row
+/// among lanes alike: a lane of a warp keeps its values in registers, a block keeps them in shared memory.
 Expr Elements::kept(Scope::RowValue& value) {
   if (!value.place.empty()) return value.place;
   // Of the 48 KiB that a kernel has; in a loop over chunks it holds the tiles of products too (weft::step_room).

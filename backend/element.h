@@ -1,6 +1,15 @@
-// One element of a value as C++: a body's value at given indices, pulled through views, pointwise ops, reductions and
-// look-ups down to loads. A statement stands in the outermost scope in which its indices are known, so that what a row
-// needs once is computed once.
+// One element of a value as C++. A kernel is written from its outputs: the element at the indices of the loops
+// is asked for, and each op asks for the elements of its operands at the indices that it needs, down to loads
+// from memory.
+//
+//   body:   t = Transpose(x);  y = Relu(t + b)              x is [64, 32], y is [32, 64]
+//   asked:  y[i, j]  ->  t[i, j] + b[j]  ->  x[j, i], b[j]
+//   text:   const float t_b = x[j * 32 + i] + b[j];
+//           y[i * 64 + j] = t_b < float(0) ? float(0) : t_b;
+//
+// A statement stands in the outermost scope in which its indices are known: an element that does not depend on
+// the inner loop is computed once in front of it. Elements that were computed before are found again by value
+// and index.
 #pragma once
 #include <functional>
 
@@ -8,26 +17,31 @@
 
 namespace weftc {
 
-/// The expression of an element, and the innermost scope that it depends on.
+/// An element's expression, and the innermost scope on whose variables it depends.
 struct Element {
   Expr expr;
   Scope* scope;
-  Expr loaded = {};  // of what is only loaded: the same without a conversion to the compute type
+  Expr loaded = {};  // for a plain load: the expression without the conversion to the compute type
 };
 
+/// The elements of one loop nest. The caller opens loops through `scopes`, asks at() for elements, and stores
+/// them.
 class Elements {
  public:
   Elements(KernelContext& context, Cuts& cuts);
 
   LoopScopes scopes;
 
-  /// The element of `value` at local indices.
+  /// The element of `value` at indices local to this rank: found again, or computed by statements in suitable
+  /// scopes. An op that cannot be computed inside a kernel is reported, and the element is then "0".
   Element at(ValueId value, const IndexList& index);
-  /// From now on the element is that variable of `scope`.
+  /// From now on this element is known in `scope` under the given expression, usually a variable's name.
   void bind(ValueId value, const IndexList& index, const Expr& expr, Scope* scope);
-  /// output number `number` (an element of the value behind a last AllGather) = element.
+  /// Stores an element of output `number` of the kernel. In an output that lies in peers' windows, it is stored
+  /// on each peer.
   void store(size_t number, const IndexList& index, const Element& element);
-  /// Reads of window operands inside at() go to this peer ("p" or "0"); empty: the rank's own.
+  /// While this is set, reads of window operands inside at() go to the peer of that index; empty: the rank's
+  /// own memory.
   std::string peer;
 
  private:
@@ -48,43 +62,49 @@ class Elements {
   Element from_peers(const Op& op, const IndexList& index);
   Element fail(const char* id, const Op& op, const std::string& what);
 
-  /// `const float name = expression;` in the scope of the element.
+  /// Puts `const float name = expression;` into the scope of the element, so that several uses compute it once.
   Element named(ValueId value, Element element);
-  /// Lets a later loop over the same row have the element of this one.
+  /// Makes a costly element available to a later loop over the same row, which may then keep it (kept())
+  /// instead of computing it again: in a softmax, exp(x - max) is needed for the sum and for the result.
   void offer(const std::string& key, const Element& element, DType dtype);
-  /// Where a value that an earlier loop has offered is kept from now on; empty where there is no room for it.
+  /// The place in which the value of an earlier loop is kept from now on; empty where there is no room for it.
   Expr kept(Scope::RowValue& value);
-  /// An integer of run-time data as an index in [0, extent).
+  /// A variable that holds an integer of run-time data, as an index expression with values in [0, extent).
   IndexExpr data_index(const Element& element, const std::string& name, int64_t extent);
-  /// The index brought into [0, extent); adds the conditions under which it is there already.
+  /// The index clamped to [0, extent), so that a load is legal in any case. The conditions under which the
+  /// index was inside already are appended to `inside`; the caller uses another value where they do not hold.
   IndexExpr clamped(const IndexExpr& index, int64_t extent, std::vector<Expr>& inside);
-  /// Loops over some dimensions of a value of local `dims`; fills their entries of `index`.
+  /// The loops over some dimensions of a value, and the index of each of these dimensions.
   struct Inner {
     std::vector<LoopScopes::Open> loops;
     std::vector<IndexExpr> at;
-    /// By the lanes of a row: at most one run of dimensions is, and not the first where that is of one element.
+    /// True if the lanes of a row take the iterations of one of the loops in turn, so that each has a partial
+    /// result.
     bool shared() const {
       return std::any_of(loops.begin(), loops.end(), [](const LoopScopes::Open& loop) { return loop.shared; });
     }
   };
   Inner open_dims(Scope* under, const TensorType& type, const std::vector<int64_t>& dims, const For& like);
-  /// The lanes' values become one: "weft::block_sum".
+  /// The function that combines the partial results of the lanes: "weft::block_sum".
   std::string lanes_function(const std::string& reduction) const;
   void close(Inner& inner);
-  /// Loops over the taps of a window: the indices of the operand and of the filter, and the conditions under which a
-  /// tap lies in the operand, and in its padding too.
+  /// Loops over the taps of a window: the indices of the operand and of the filter, the conditions under which
+  /// a tap lies in the operand (`inside`), and those under which it lies in the operand or its padding
+  /// (`padded`).
   struct WindowLoops {
     std::vector<LoopScopes::Open> loops;
     IndexList x, w;
     std::vector<Expr> inside = {}, padded = {};
   };
   WindowLoops open_window(ValueId value, const Op& op, const IndexList& index, Scope* home);
-  /// The index of a dimension that an entry names, and the condition under which this rank holds it, if not always.
+  /// The local index of a dimension that an entry of an index tensor names. If other ranks hold parts of the
+  /// dimension, the condition under which this rank holds the element is appended to `held`.
   IndexExpr entry_index(ValueId indices, const Element& entry, const TensorType& type, int dim,
                         std::vector<Expr>& held);
 
   KernelContext& context_;
   const Graph& body_;
+  // Loads and stores of several neighbours at once, on a device, where one instruction moves them all.
   bool is_vector(const IndexExpr& offset) const;
   Expr vector_load(const std::string& base, const IndexExpr& offset);
   void vector_store(const std::string& base, DType dtype, const IndexExpr& offset, const Element& element);
@@ -92,8 +112,9 @@ class Elements {
   int shared_arrays_ = 0;
 };
 
-/// The statements of a nest. `build` opens its loops and closes them; where an index asks for a cut, the loops are
-/// built with it.
+/// The statements of a nest. `build` opens the loops, stores the elements and closes the loops. If an index
+/// then turns out to need a division by a constant, the nest is built again with that loop cut in two
+/// (loops.h), until none does.
 Statements build_nest(KernelContext& context, const std::function<void(Elements& elements, Cuts& cuts)>& build);
 
 }  // namespace weftc

@@ -1,4 +1,14 @@
 // Elements that need a loop of their own: reductions, sums of products, windows, running sums, sums over peers.
+// All follow one pattern: an accumulator in the scope of the element, a loop under it, and the accumulator as
+// the element:
+//
+//   float y_sum = float(0);
+//   for (int64_t c = 0; c < 768; ++c) {
+//     y_sum += x[row * 768 + c];
+//   }
+//   ... y_sum ...
+//
+// If the lanes of a row share the loop, `y_sum = weft::block_sum(y_sum);` follows.
 #include <algorithm>
 
 #include "backend/element.h"
@@ -19,6 +29,7 @@ static ReduceOp reduce_of(OpKind kind) {
   }
 }
 
+// The start of an accumulator: the value that leaves any other unchanged.
 static Expr identity_of(ReduceOp reduce, DType dtype) {
   if (reduce == ReduceOp::Sum) return literal(std::string(compute_type(dtype)) + "(0)");
   if (reduce == ReduceOp::Prod) return literal(std::string(compute_type(dtype)) + "(1)");
@@ -27,15 +38,16 @@ static Expr identity_of(ReduceOp reduce, DType dtype) {
   return literal(limits + (reduce == ReduceOp::Max ? "lowest()" : "max()"));
 }
 
-/// The loop's iterations may be taken together: lanes keep their own partial results. OpenMP has no reduction of the
-/// extremes of integers here.
+/// Allows the compiler to take several iterations at once, with a partial result for each vector lane. Extremes
+/// of integers are left out, because the runtime declares OpenMP reductions for those of floats only
+/// (weft/kernel.h).
 static For vector_reduction(ReduceOp reduce, const std::string& sum, DType dtype) {
   const bool is_extreme = reduce == ReduceOp::Max || reduce == ReduceOp::Min;
   if (is_extreme && !is_float(dtype)) return {};
   return For{.kind = LoopKind::Vector, .accumulator = For::Accumulator{reduce, sum}};
 }
 
-/// Indices of the operand with those of the kept dimensions filled in.
+/// The operand's index with the kept dimensions filled in from the result's.
 static IndexList kept_index(const IndexList& index, size_t ndim, const std::vector<int64_t>& axes, bool keepdims) {
   IndexList at(ndim);
   for (size_t d = 0, k = 0; d < ndim; ++d) {
@@ -71,6 +83,8 @@ std::string Elements::lanes_function(const std::string& reduction) const {
   return (scopes.lanes == Lanes::Warp ? "weft::warp_" : "weft::block_") + reduction;
 }
 
+// ArgMax and ArgMin have two accumulators, the best value and where it is. ONNX takes the first of equals
+// unless select_last_index is set.
 Element Elements::arg_reduction(ValueId value, const Op& op, const IndexList& index) {
   const ValueId from = op.inputs[0];
   const TensorType& type = body_.type(from);
@@ -99,6 +113,8 @@ Element Elements::arg_reduction(ValueId value, const Op& op, const IndexList& in
   return {where, home};
 }
 
+// MatMul with broadcast leading dimensions, one sum at a time. Large products have better ways
+// (kernel_contraction.cpp); this one fits any index, inside any other op's kernel.
 Element Elements::product(ValueId value, const Op& op, const IndexList& index) {
   const TensorType &a = body_.type(op.inputs[0]), &b = body_.type(op.inputs[1]);
   const Dims a_dims = context_.dims(op.inputs[0]), b_dims = context_.dims(op.inputs[1]);
@@ -123,6 +139,7 @@ Element Elements::product(ValueId value, const Op& op, const IndexList& index) {
   return {name(sum), home};
 }
 
+// Convolution and pooling share their windows; a convolution has filters and channels besides.
 namespace {
 /// The geometry of a window in the spatial dimensions.
 struct Window {
@@ -142,6 +159,8 @@ Window window_of(const Op& op, const Dims& kernel) {
 }
 }  // namespace
 
+// The operand's position of a tap is index * stride + tap * dilation - padding; outside the operand it is
+// clamped and excluded by a condition.
 Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const IndexList& index, Scope* home) {
   const bool conv = op.kind == OpKind::Conv;
   const Dims x_dims = context_.dims(op.inputs[0]), w_dims = conv ? context_.dims(op.inputs[1]) : Dims{};
@@ -169,6 +188,8 @@ Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const I
   return window;
 }
 
+// AveragePool divides by the number of taps in the operand, or with count_include_pad by those in the padding
+// too (ONNX AveragePool-19).
 Element Elements::window(ValueId value, const Op& op, const IndexList& index) {
   const bool conv = op.kind == OpKind::Conv, largest = op.kind == OpKind::MaxPool;
   if (!conv && !largest && op.kind != OpKind::AveragePool)
@@ -199,6 +220,8 @@ Element Elements::window(ValueId value, const Op& op, const IndexList& index) {
   return result;
 }
 
+// CumSum of a single element: sums all that precede it. Kernels whose root is a scan read each element once
+// instead (kernel_scan.cpp).
 Element Elements::scan(ValueId value, const Op& op, const IndexList& index) {
   const int axis = static_cast<int>(op.integer("axis"));
   const TensorType& type = body_.type(op.inputs[0]);
@@ -223,7 +246,8 @@ Element Elements::scan(ValueId value, const Op& op, const IndexList& index) {
   return {name(sum), home};
 }
 
-/// The reduction over the peers' parts, in their order: the same bits on every rank.
+/// The reduction over the peers' parts. Every rank adds them in the order of their indices in the group, so
+/// that all have the same bits.
 Element Elements::from_peers(const Op& op, const IndexList& index) {
   context_.need({Argument::Kind::Peers});
   const ReduceOp reduce = parse_reduce(op.text("reduce")).value_or(ReduceOp::Sum);
@@ -244,6 +268,8 @@ Element Elements::from_peers(const Op& op, const IndexList& index) {
   return {result, scopes.current};
 }
 
+// Collectives inside a kernel: the rank reads its peers' windows itself. ReduceScatter and ShardSlice take this
+// rank's slice, so that the operand's index is that of the whole dimension.
 Element Elements::collective(ValueId value, const Op& op, const IndexList& index) {
   const TensorType& type = body_.type(value);
   const std::vector<int64_t>& axes = op.ints("axes");

@@ -1,4 +1,9 @@
-// Elements of views and look-ups: the same element of an operand at other indices.
+// Elements of views and look-ups: the same element of an operand at other indices. Most views only rewrite the
+// index; Concat chooses among operands, Pad between operand and filler, and a look-up reads an index from data:
+//
+//   Concat(a, b)[i]      i < 3 ? a[i] : b[i - 3]
+//   Pad(x, 2)[i]         i - 2 >= 0 && i - 2 < 8 ? x[inner_index] : float(0)
+//   Gather(w, ids)[i]    w[ids_index * 768 + c], where ids_index comes from ids[i]
 #include <algorithm>
 
 #include "backend/element.h"
@@ -13,6 +18,8 @@ Element Elements::view(ValueId value, const Op& op, const IndexList& index) {
   return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
 }
 
+// The operands that the position may lie in, as a chain of conditions; bounds of the index rule operands out
+// beforehand.
 Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {
   const size_t axis = static_cast<size_t>(op.integer("axis"));
   const IndexExpr& position = index[axis];
@@ -118,6 +125,8 @@ IndexExpr Elements::entry_index(ValueId indices, const Element& entry, const Ten
                     buffer_extent(bound, digits));
 }
 
+// Gather, GatherElements and GatherND: entries of the index tensor give `tuple` dimensions of the data from
+// `axis` on, the result's own indices give the others.
 Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) {
   const bool elements = op.kind == OpKind::GatherElements, nd = op.kind == OpKind::GatherND;
   if (op.kind != OpKind::Gather && !elements && !nd)

@@ -1,3 +1,6 @@
+// Putting a program's files together: kernels are written first (kernel_text.h), because steps need to know
+// which arguments they turned out to take; then the steps (steps.h), which may write further kernels for loops
+// over chunks; then the declarations, and the templates of templates/ around all of it.
 #include "backend/emit.h"
 
 #include <algorithm>
@@ -39,6 +42,8 @@ std::string kernels_text(const Plan& plan, const ProgramNames& names, const std:
   return render_file("kernels.cpp", params);
 }
 
+// One file for each category; kernels are sorted by name, so that a change of order in the Plan does not move
+// text.
 std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names,
                                      const std::vector<KernelText>& kernels) {
   std::map<std::string, std::vector<const KernelText*>> by_category;
@@ -65,6 +70,7 @@ std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names
   return files;
 }
 
+// The first line of program.cpp: "gpt2 on 2 ranks: tp 2."
 std::string summary(const Plan& plan) {
   std::string text =
       identifier(plan.name) + (plan.world == 1 ? " on one rank" : " on " + std::to_string(plan.world) + " ranks");
@@ -126,6 +132,8 @@ class Emitter {
     return render_file("program_CMakeLists.txt", params);
   }
 
+  // program.cpp. As a side effect it learns which kernels only loops over chunks call: on a device those have
+  // no text of their own, because the loop's file has them as functions.
   std::string program_text() {
     StepText steps(plan_, names_, kernels_, diags_);
     std::vector<Params> programs;
@@ -194,6 +202,8 @@ class Emitter {
     return declarations_.buffers(all, true);
   }
 
+  // Ranks that run different steps have different programs, each in a namespace of its own; a single program
+  // has none.
   std::string space(size_t program) const {
     return plan_.programs.size() > 1 ? "program_" + std::to_string(program) : "";
   }
@@ -246,6 +256,7 @@ class Emitter {
     });
   }
 
+  // The rows of the table from which the runtime finds the program of a rank; empty fields are left out.
   std::string program_rows() const {
     std::vector<std::string> rows;
     for (size_t p = 0; p < plan_.programs.size(); ++p) {

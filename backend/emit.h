@@ -1,4 +1,11 @@
-// Plan -> source files of a program: program.cpp, kernels/<category>.cpp, CMakeLists.txt, manifest.json.
+// Plan -> source files of a program. Emission decides nothing: buffers, steps, signals and the way each kernel
+// is computed are in the Plan, and the same Plan gives the same bytes.
+//
+//   program.cpp              declarations, one function for each block of steps, tables for the runtime
+//   kernels/contraction.cpp  the kernels of one category as C++ functions; cut into several files if they are long
+//   kernels/chunks.cpp       loops over chunks that are one kernel, if there are any
+//   CMakeLists.txt           builds the program from these sources
+//   manifest.json            for tools: steps, kernels with their strategies, buffers, and the nodes they come from
 #pragma once
 #include <string>
 #include <vector>
@@ -7,15 +14,18 @@
 
 namespace weftc {
 
+/// One file of an emitted program.
 struct SourceFile {
   std::string path;  // relative, with '/'
   std::string text;
 };
 
-/// The same Plan gives the same bytes. Reports kernels and steps that cannot be lowered; then the result is empty.
+/// The files of the program. An op that a kernel cannot compute, or a port with too many dimensions, is
+/// reported to `diags`; then the result is empty.
 std::vector<SourceFile> emit(const Plan& plan, Diags& diags);
 
-/// manifest.json: what the text leaves out; where each step came from.
+/// manifest.json: which model nodes and which line of the schedule each step comes from, and why each kernel is
+/// computed in the way it is.
 std::string manifest_text(const Plan& plan);
 
 }  // namespace weftc

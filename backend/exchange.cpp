@@ -1,3 +1,6 @@
+// How a box is found: for each dimension, the index of an element in the operand and in the result is an
+// expression of digits (ir/kernel/digits.h). The running index is cut into several where such a digit divides
+// it, until both expressions are sums of variables times constants. Those constants are the strides.
 #include "backend/exchange.h"
 
 #include <set>
@@ -8,10 +11,11 @@ namespace weftc {
 
 namespace {
 
-/// Axes of the layout after a collective, where they differ from those before: the same axis has two coordinates, the
-/// peer's and this rank's.
+/// Added to the axis of a digit that belongs to the layout after an AllToAll: there the same axis stands for
+/// two coordinates, the peer's before and this rank's after.
 constexpr int kAfter = 1000;
 
+// The index of one element in the operand's dimension and in the result's.
 struct Sides {
   IndexExpr source, target;
 };
@@ -42,15 +46,18 @@ class Geometry {
   }
 
  private:
+  // True if the peer's coordinate gives the digit: a gather takes each peer's slice.
   bool by_peer(const Digit& digit) const {
     return digit.axis < kAfter && gathers() && contains(step_.axes, digit.axis);
   }
+  // True if this rank's coordinate gives the digit: a scatter takes this rank's slice of each peer's operand.
   bool by_me(const Digit& digit) const {
     return digit.axis >= kAfter || (!gathers() && contains(step_.axes, digit.axis));
   }
   bool gathers() const { return step_.kind == OpKind::AllGather || step_.kind == OpKind::AllToAll; }
 
-  /// The digits taken out of the indices that run over what one pair of ranks exchanges.
+  /// The digits that are constant for one pair of ranks; the rest of the index runs over what the pair
+  /// exchanges.
   std::vector<Digit> removed(int d) const {
     const bool after = step_.kind == OpKind::ReduceScatter || step_.kind == OpKind::ShardSlice;
     std::vector<Digit> digits = digits_of((after ? step_.to_type : step_.from_type).layout, d, step_.mesh);
@@ -63,16 +70,20 @@ class Geometry {
     std::stable_sort(digits.begin(), digits.end(), [](const Digit& x, const Digit& y) { return x.block > y.block; });
     return digits;
   }
+  // True if each digit's block is a multiple of all of the next digit: only then does taking digits out leave a
+  // range.
   static bool nests(const std::vector<Digit>& digits) {
     for (size_t i = 1; i < digits.size(); ++i)
       if (digits[i - 1].block % (digits[i].block * digits[i].size)) return false;
     return true;
   }
 
+  // True if memory on that side holds all values of the digit, so that it stays in the index there.
   bool is_back(const Digit& digit, bool source) const {
     if (source ? by_me(digit) : by_peer(digit)) return true;
     return contains(source ? step_.from_whole_over : step_.to_whole_over, digit.axis);
   }
+  // The extent of the dimension in memory on that side.
   int64_t memory_extent(int d, const std::vector<Digit>& digits, bool source) const {
     int64_t extent = buffer_extent(step_.from_type.shape[d].bound, digits);
     if (is_ragged(step_.from_type.shape[d].bound, digits))
@@ -82,6 +93,7 @@ class Geometry {
     return extent;
   }
 
+  // The index with the digits put back that memory on each side holds.
   Sides sides(const IndexExpr& index, const std::vector<Digit>& digits) const {
     const auto put_back = [&](bool source) {
       return with_digits(
@@ -97,6 +109,7 @@ class Geometry {
   }
   int size_of(int axis) const { return step_.mesh[axis % kAfter].size; }
 
+  // Block sizes at which a running index must be cut so that no digit divides it any more.
   static void collect_cuts(const IndexExpr& expr, std::set<int64_t>& cuts) {
     for (const IndexExpr::Term& t : expr.terms()) {
       if (!t.atom->is_digit()) continue;
@@ -105,6 +118,7 @@ class Geometry {
     }
   }
 
+  // Adds the loops over one dimension to the box, and its index to both offsets. False if it has no strides.
   bool add_dim(int d, const std::vector<Digit>& digits, int64_t extent, int64_t source_stride, int64_t target_stride,
                IndexExpr& source, IndexExpr& target, ExchangeBox& box) {
     std::set<int64_t> cuts;
@@ -142,6 +156,7 @@ class Geometry {
   }
   static std::string name(int d, size_t k) { return "i" + std::to_string(d) + "_" + std::to_string(k); }
 
+  // Reads from both offsets by how much coordinates of peer and rank, and the chunk, move the first element.
   void read_coordinates(const IndexExpr& source, const IndexExpr& target, ExchangeBox& box) const {
     for (int axis : step_.axes) {
       const std::string me = "axis" + std::to_string(axis + (step_.kind == OpKind::AllToAll ? kAfter : 0));
@@ -158,7 +173,7 @@ class Geometry {
     }
   }
 
-  /// Dimensions that lie one behind the other on both sides are one.
+  /// Dimensions that follow each other without a gap on both sides become one, because longer runs copy faster.
   static void join_dims(ExchangeBox& box) {
     std::vector<ExchangeBox::Dim> joined;
     std::vector<bool> clipped;

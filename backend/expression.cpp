@@ -1,3 +1,5 @@
+// Building expression trees. Each operator notes how tightly it binds and what its operands must bind, from the
+// precedences of C++; the printer alone turns that into parentheses.
 #include "backend/expression.h"
 
 #include "ir/base/check.h"
@@ -6,6 +8,7 @@ namespace weftc {
 
 using Kind = Expr::Node::Kind;
 
+// How tightly the text of an index expression binds: a sum, a product, or a single name.
 static Binding binding_of(const IndexExpr& index) {
   const std::vector<IndexExpr::Term>& terms = index.terms();
   if (terms.empty()) return index.constant() < 0 ? Binding::Prefix : Binding::Primary;

@@ -27,8 +27,9 @@ class Expr {
   Expr(int64_t number) : Expr(IndexExpr(number)) {}
   explicit Expr(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
 
+  /// True for no expression at all, which stands for "none given".
   bool empty() const { return !node_; }
-  /// A name or a literal, which may stand in several places at no cost.
+  /// True for a name or a literal, which may be repeated in the text at no cost.
   bool is_simple() const;
   const Node& node() const { return *node_; }
 

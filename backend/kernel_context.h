@@ -1,5 +1,9 @@
-// What the generators of one kernel share: the kernel, its operands in memory, and the arguments that turn out to be
-// needed.
+// What the generators of one kernel share: the kernel, its operands in memory, and the arguments that it turns
+// out to need. A generator asks for a coordinate, a run-time length or a peer where it writes one, and the
+// function then gets a parameter for it:
+//
+//   void add(weft::Team& team, weft::Peers peers, int chunk, const float* x, float* y)
+//            arguments, as asked for ..................... operands of the kernel
 #pragma once
 #include <set>
 #include <string>
@@ -20,7 +24,7 @@ bool is_16_bit_float(DType dtype);
 std::string real_literal(double value, DType dtype);
 std::string int_literal(int64_t value, DType dtype);
 
-/// An argument of an emitted kernel that is not one of its parameters.
+/// An argument of an emitted kernel that is no operand of it.
 struct Argument {
   enum class Kind : uint8_t { Team, Peers, Chunk, Coordinate, Extent, Invocation, Trip };
   Kind kind;
@@ -37,13 +41,13 @@ class KernelContext : public KernelBody {
 
   const Plan& plan;
 
-  /// Reports `id` at the op's origin; the kernel gives no text.
+  /// Reports `id` at the op's origin: the kernel cannot be written, and gives no text.
   void refuse(std::string id, const Op& op, const std::string& what);
   bool failed() const { return failed_; }
 
   const Place& place() const { return plan.places[kernel.place.index]; }
 
-  /// The run-time length of a dimension as a kernel argument; nothing where it is static.
+  /// The name of the kernel argument with the run-time length of a dimension; empty for a static one.
   std::string run_extent(const TensorType& type, int dim) const;
   /// Notes that the kernel needs the coordinate as an argument.
   IndexExpr coordinate(int axis) const override;
@@ -53,13 +57,15 @@ class KernelContext : public KernelBody {
 
   /// Names in the emitted function: the Plan's, made legal.
   const std::string& parameter_name(size_t number) const { return parameter_names_[number]; }
-  /// A window operand as the peer with this index in the group has it; -1: as this rank has it.
+  /// The address of a window operand on the peer with this index in the rank group; -1: on this rank.
   std::string peer_copy(size_t number, int64_t peer);
   std::string peer_copy_name(size_t number, int64_t peer) const;
-  /// Those that peer_copy() has been asked for.
+  /// The pairs of operand and peer that peer_copy() has been asked for; the function begins with their
+  /// addresses.
   const std::set<std::pair<size_t, int64_t>>& used_peer_copies() const { return used_peer_copies_; }
-  /// An array that the threads of a block share, the site-th of the kernel; in a loop over chunks from byte `first` on
-  /// of what its steps share.
+  /// The address of an array that the threads of a block share, number `site` of the kernel, as an expression.
+  /// In a loop over chunks the steps share one piece of memory instead, and the array is its part from byte
+  /// `first` on.
   std::string shared_array(const std::string& type, const std::string& count, int site, int64_t first) const;
   void need(Argument argument) const { arguments_.insert(argument); }
   /// Those that a launch passes, in front of the operands.
@@ -82,7 +88,8 @@ class KernelContext : public KernelBody {
   const Strategy& strategy() const { return is_in_chunks() ? *kernel.in_chunks : kernel.strategy; }
   /// The kernel's argument for one of its run-time extents.
   std::string extent_argument(size_t number) const;
-  /// The launch has at least as many blocks and threads; every loop is right for any grid.
+  /// Makes the launch have at least so many blocks and threads. The number may be larger: each loop is right
+  /// for any grid.
   void cover(int64_t blocks, int64_t threads);
   int64_t blocks() const { return blocks_; }
   int64_t threads() const { return threads_; }
@@ -99,7 +106,7 @@ class KernelContext : public KernelBody {
   std::set<std::string> headers_;
   std::set<std::pair<size_t, int64_t>> used_peer_copies_;
   std::vector<std::string> parameter_names_, extent_names_;
-  mutable std::set<Argument> arguments_;  // what the text has turned out to need
+  mutable std::set<Argument> arguments_;  // those that the text needs
   int64_t blocks_ = 1, threads_ = 32;
 };
 

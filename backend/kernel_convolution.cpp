@@ -1,4 +1,13 @@
-// Convolutions on a device as products through shared memory (weft/device_convolution.h).
+// Convolutions on a device as products through shared memory (weft/device_convolution.h). Rows m of the product
+// are filters, columns n are positions of the output, and the sum runs over channels and taps; the runtime
+// finds the operand's element for a column and a tap itself, so that no unfolded copy of the operand is made:
+//
+//   constexpr weft::SlidingWindow window{...};
+//   constexpr weft::Convolution convolution{.batch = 1, .groups = 1, .channels = 64, .filters = 64};
+//   using Tile = weft::ProductTile<...>;
+//   weft::convolve<Tile, float>(window, convolution, x, w, [&](int64_t batch, int64_t m, int64_t n, float conv_sum) {
+//     y[(batch * 64 + m) * 3136 + n] = conv_sum;
+//   });
 #include "backend/device_tile.h"
 #include "backend/kernel_text.h"
 #include "ir/op_def.h"

@@ -1,4 +1,8 @@
-// Calls of a device's library in place of kernels of our own.
+// Calls of a device's library (cuBLAS) in place of kernels of our own. Such a kernel has no function in the
+// program: its step calls the library through the runtime:
+//
+//   r.contract({.m = 16, .n = 3072, .k = 768, .a = {768, 1}, .b = {3072, 1}, .y = {3072, 1},
+//               .epilogue = weft::Epilogue::BiasGelu}, r[x], r[w], r[bias], r[y]);
 #include "backend/kernel_text.h"
 #include "backend/print.h"
 

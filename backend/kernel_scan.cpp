@@ -33,13 +33,17 @@ class ScanWriter {
   Statements run(const Scan& strategy);
 
  private:
+  // The dimensions in front of the scanned axis and behind it, which become `outer` and `inner`.
   Dims dims_before() const { return {dims_.begin(), dims_.begin() + static_cast<long>(axis_)}; }
   Dims dims_behind() const { return {dims_.begin() + static_cast<long>(axis_) + 1, dims_.end()}; }
   IndexList index() const;
   std::string count_text(size_t first, const Dims& dims) const;
   std::string variables() const { return "int64_t " + outer_ + ", int64_t " + i_ + ", int64_t " + inner_; }
   void own_variables(Elements& elements, Scope& scope) const;
+  // The lambda `load` that gives an element of the operand, computed from whatever precedes the scan in the
+  // kernel.
   Statements load(const std::string& load);
+  // The call `head`, with a lambda as its last argument that takes a sum and computes what follows it.
   Statements put(const std::string& head);
   void cover_lines(int64_t lines, bool by_block);
 
@@ -71,6 +75,7 @@ std::string ScanWriter::count_text(size_t first, const Dims& dims) const {
   return others == 1 ? bound : bound + " * " + std::to_string(others);
 }
 
+// Makes the lambda's parameters known as variables of its scope, so that statements over them stay inside.
 void ScanWriter::own_variables(Elements& elements, Scope& scope) const {
   elements.scopes.floor = elements.scopes.current = &scope;
   for (const std::string& variable : {outer_, i_, inner_}) elements.scopes.own(variable, &scope);

@@ -1,4 +1,10 @@
-// Scatter: the data is copied, then elements go where the indices say, in the order of the updates.
+// Scatter: the result is a copy of the data in which elements have been replaced, or reduced with updates,
+// where the indices say. Several updates may meet in one element; they are applied in the order of the updates,
+// so that a sum comes out with the same bits in every run. A state that is updated in place is not copied.
+//
+//   host:    for all i: y[i] = data[i];     then for all u: y[indices[u]] += updates[u];
+//   device:  each thread has the elements of the result along which no updates meet (a column), copies its
+//            part of the data, and goes through all updates of its column in order
 #include <algorithm>
 
 #include "backend/kernel_text.h"
@@ -10,7 +16,7 @@ namespace weftc {
 
 namespace {
 
-/// What an element becomes when the op's reduction puts an update to it.
+/// The new value of an element after an update, from the op's `reduction` attribute; none replaces it.
 Expr combined(const std::string& reduction, const Expr& element, const std::string& update) {
   const Expr value = name(update);
   if (reduction == "add") return binary(element, "+", value);
@@ -38,7 +44,7 @@ class ScatterWriter {
   }
 
  private:
-  /// All elements of a value, one nest; `store` gives the statement.
+  /// A nest over all elements of a value; `store` puts the statements of one element.
   template <class Store>
   Statements nest(const TensorType& type, const Dims& dims, Store&& store) {
     return build_nest(context_, [&](Elements& elements, Cuts&) {
@@ -62,7 +68,8 @@ class ScatterWriter {
     });
   }
 
-  /// Dimensions along which updates may meet: one thread does them in order, so that sums come out the same each time.
+  /// True for dimensions that an index chooses: updates with different indices may meet there, hence one thread
+  /// has the whole dimension.
   bool meets(size_t dim, size_t tuple) const {
     return op_.kind == OpKind::ScatterND ? dim < tuple : dim == static_cast<size_t>(op_.integer("axis"));
   }
@@ -75,7 +82,7 @@ class ScatterWriter {
     });
   }
 
-  /// Loops over some dimensions of a value, each inside the other, around what `body` writes.
+  /// Loops over some dimensions of a value, each inside the other, around the statements that `body` puts.
   template <class Body>
   void loops_over(Elements& elements, Scope* under, const TensorType& type, const std::vector<size_t>& dims,
                   IndexList& index, Body&& body) {
@@ -91,6 +98,8 @@ class ScatterWriter {
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) elements.scopes.close(*loop);
   }
 
+  // Copies the data of a column, then applies its updates. The updates may be fewer than the data has elements
+  // in a dimension of the columns (ScatterElements): the others only copy.
   void write_columns(Elements& elements, const Cuts& cuts, const Parameter& parameter) {
     const ValueId data = op_.inputs[0], updates = op_.inputs[2];
     const TensorType &type = body_.type(data), &update_type = body_.type(updates);
@@ -127,7 +136,8 @@ class ScatterWriter {
     close_outer(elements.scopes, open);
   }
 
-  /// The rank-local index of an entry, -1 where this rank does not hold it.
+  /// A variable with the local index of an entry; -1 where the entry is out of range or another rank holds the
+  /// element.
   std::string held_index(Elements& elements, const Element& raw, int dim) {
     const TensorType& type = body_.type(op_.inputs[0]);
     LoopScopes& scopes = elements.scopes;
@@ -153,7 +163,7 @@ class ScatterWriter {
                 [&](Elements& elements, const IndexList& index) { put_update(elements, parameter, index); });
   }
 
-  /// The update at `index` goes where its indices say.
+  /// Applies the update at `index` to the element that its indices name.
   void put_update(Elements& elements, const Parameter& parameter, const IndexList& index) {
     const ValueId indices = op_.inputs[1], updates = op_.inputs[2];
     const Dims index_dims = context_.dims(indices), data_dims = context_.dims(op_.inputs[0]);

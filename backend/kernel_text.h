@@ -1,4 +1,5 @@
-// A kernel of the Plan as a C++ function.
+// A kernel of the Plan as a C++ function: the head from the operands and the arguments that the body turned out
+// to need, and the body as the kernel's strategy says. The writers of the strategies are declared here as well.
 #pragma once
 #include <functional>
 #include <optional>
@@ -8,6 +9,7 @@
 
 namespace weftc {
 
+/// A written kernel.
 struct KernelText {
   std::string name;  // legal and unique in the program
   std::string parameters;
@@ -18,7 +20,8 @@ struct KernelText {
   std::set<std::string> headers;    // of the runtime, beside those of every file
 };
 
-/// Reports what cannot be lowered; the text is then of no use. In a loop over chunks a device has no library's calls.
+/// Writes the function. Ops that cannot be computed in a kernel are reported, and the text is then of no use.
+/// On a device, KernelUse::InChunks gives the function that loops over chunks call; it calls no library.
 KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags,
                         KernelUse use = KernelUse::Launched);
 
@@ -51,7 +54,7 @@ struct CallSite {
   std::function<std::string(size_t parameter)> operand;
   std::function<std::string(const Argument&)> argument;
 };
-/// The call of a library that stands in place of a kernel.
+/// The statement that calls a library in place of a kernel.
 std::string library_call(const KernelContext& context, const LibraryProduct& product, const CallSite& site);
 
 }  // namespace weftc

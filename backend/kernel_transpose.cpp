@@ -1,5 +1,10 @@
-// Views that change which dimension is contiguous, on a device: tiles of 32 x 32 go through shared memory, so that both
-// sides are moved in whole rows.
+// Views that change which dimension is contiguous, on a device. Neighbouring threads should read neighbouring
+// addresses and also write neighbouring addresses, which no assignment of elements to threads gives. Therefore
+// tiles of 32 x 32 go through shared memory:
+//
+//   tile[r][c] = x[...]     rows of the operand come in, lane by lane
+//   __syncthreads();
+//   y[...] = tile[c][r]     rows of the result go out, lane by lane
 #include "backend/kernel_text.h"
 #include "backend/nest.h"
 #include "ir/op_def.h"
@@ -14,6 +19,8 @@ int64_t tiles(int64_t extent) { return (extent + kTile - 1) / kTile; }
 
 Let declare(const Expr& variable, const Expr& value) { return Let{"int64_t", variable.node().text, value}; }
 
+// The writer of one such kernel. A tile spans dimension `row_` of the result, which is contiguous in the
+// operand, and the last one, which is contiguous in the result.
 class Transposer {
  public:
   Transposer(KernelContext& context, const Transposition& strategy)
@@ -62,7 +69,7 @@ class Transposer {
     return count;
   }
 
-  /// Which tile a block has.
+  /// Declares which tile the block has: its first row and column, and the indices of the other dimensions.
   void open_tile(Scope& loop, int64_t blocks) {
     const int64_t across = tiles(dims_[last_]);
     const Expr tile_row = binary(binary(block_, "/", across), "%", tiles(dims_[row_]));
@@ -74,7 +81,8 @@ class Transposer {
     split_number(loop, other, other_dims());
   }
 
-  /// The warps of a block take the rows of the tile in turn, their lanes an element each.
+  /// One pass over the tile: the warps of a block take its rows in turn, and each lane moves one element of a
+  /// row.
   void move(Scope& loop, const Expr& row_at, const Expr& column_at, Store store) {
     const Expr r = name(variables_[row_]), c = name(variables_[last_]);
     Scope inner(&loop, For{.kind = LoopKind::BlockWarps, .variable = turn_.node().text, .bound = kTile});
@@ -85,7 +93,8 @@ class Transposer {
     inner.finish();
     loop.put(BlockBarrier{});
   }
-  /// A row has a place more than elements, so that a column lies in different banks.
+  /// An element of the tile. Rows are one element longer than the tile, so that the elements of a column lie in
+  /// different banks of shared memory.
   Expr in_tile(const Expr& row, const Expr& column) const {
     return element(tile_, binary(binary(row, "*", kTile + 1), "+", column));
   }

@@ -1,3 +1,5 @@
+// Opening, sharing and cutting loops. An axis that lanes share becomes one loop whose iterations they take in
+// turn; any other axis becomes one loop for each of its cuts.
 #include "backend/loops.h"
 
 #include <algorithm>
@@ -116,6 +118,7 @@ LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const For&
     open.hidden[v] = owners_.contains(v) ? owners_[v] : nullptr;
     declare_loop(loop, axis, open.scopes.back().get());
   }
+  // The host keeps the values of a short row in an array on the stack.
   constexpr int64_t kMostKept = 9999;
   if (lanes == Lanes::Host && loops && axis.bound.empty() && open.loops.size() == 1 && axis.extent <= kMostKept)
     open.inner().keeping = Scope::RowArray{&open.inner(), axis.extent, 0, name(open.loops[0].variable), {}};
@@ -156,6 +159,8 @@ LoopAxis LoopScopes::fresh_axis(const std::string& wanted, int64_t extent, const
   }
 }
 
+// Statements with these indices may stand in the deepest scope that owns one of their variables, but no further
+// out.
 Scope* LoopScopes::home(const IndexList& index) const {
   Scope* deepest = floor;
   for (const IndexExpr& expr : index)
@@ -166,6 +171,7 @@ Scope* LoopScopes::home(const IndexList& index) const {
   return deepest;
 }
 
+// A digit of a bare loop variable is a cut of its axis. A digit of a sum is searched for digits inside it.
 bool LoopScopes::cut_digits(const IndexExpr& expr) {
   bool is_new = false;
   for (const IndexExpr::Term& t : expr.terms()) {

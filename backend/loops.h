@@ -1,5 +1,12 @@
-// Loop axes of a kernel under construction, and the scopes that are open. An axis is cut into several loops where an
-// index expression would otherwise need a division.
+// The loops of a nest under construction, and the scopes that are open. A loop is cut in two where an index
+// expression would otherwise divide its variable, since a division in an inner loop costs more than the work on
+// the element:
+//
+//   for c < 768:    x[row, c / 64, c % 64]       Cuts::add(c, 64)
+//   for c_0 < 12:
+//     for c_1 < 64: x[row, c_0, c_1]             c = c_0 * 64 + c_1
+//
+// Cuts are found when a nest is complete (cut_digits), and the nest is then built again.
 #pragma once
 #include <deque>
 #include <map>
@@ -11,72 +18,82 @@
 namespace weftc {
 
 struct Loop;
-/// "const int64_t c_0 = c / 64, ..." for the loops of an axis, taken apart from one running number.
+/// Declares the variables of an axis's loops from one running number: "const int64_t c_1 = c % 64; const
+/// int64_t c_0 = c / 64;".
 void split_number(Scope& scope, const Expr& number, const std::vector<Loop>& loops);
 
-/// One run of indices. Its loops, outer first, cover extent = product of their extents.
+/// One range of indices. Its loops, outer first, cover `extent`, which is the product of their extents.
 struct LoopAxis {
   std::string name;
   int64_t extent = 1;
   Expr bound = {};  // run-time length; empty: the extent
 };
+/// A loop of an axis, which may be cut into several.
 struct Loop {
   std::string variable;
   int64_t extent;
   Expr bound;
   std::string axis;
-  int64_t unit;  // by how much the axis moves in one step
+  int64_t unit;  // how far the index of the axis moves in one iteration
 };
 
-/// Cuts of each axis by name: block sizes, each a multiple of the one before.
+/// The cuts of each axis, by its name and extent: block sizes, each of which is a multiple of the next smaller
+/// one.
 class Cuts {
  public:
-  /// False if the cut is there already or does not nest.
+  /// Cuts the axis at multiples of `block`. False if the cut is there already, does not nest with the others,
+  /// or does not divide the extent; an axis of run-time length has none.
   bool add(const LoopAxis& axis, int64_t block);
+  /// The loops of the axis, outer first.
   std::vector<Loop> loops(const LoopAxis& axis) const;
+  /// The index of the axis over the variables of its loops.
   static IndexExpr index(const std::vector<Loop>& loops);
 
  private:
   std::map<std::string, std::set<int64_t>> blocks_;
 };
 
-/// Who runs the iterations of a row together: on the host one thread, on a device the lanes of a warp or a block; for
-/// spaces without rows each thread has elements of its own.
+/// Who runs the iterations over a row together: one thread on the host, and on a device the lanes of a warp or
+/// the threads of a block. Thread: the iteration space has no rows, and each thread of the device has elements
+/// of its own.
 enum class Lanes : uint8_t { Host, Thread, Warp, Block };
 
 /// The run-time length of a dimension; empty where it is static.
 Expr run_bound(KernelContext& context, const TensorType& type, size_t dim);
-/// The loop kind in which one of the lanes stands for all.
+/// The kind of loop in which one lane acts for all of them (OneLane).
 LoopKind lanes_loop(Lanes lanes);
 
+/// The tree of scopes of one nest, with the loop variables and the scopes that own them.
 class LoopScopes {
  public:
   LoopScopes(KernelContext& context, Cuts& cuts);
 
   KernelContext& context;
   Names names;
-  /// The whole text; statements are put no further out than `floor`.
+  /// The outermost scope. Statements are put no further out than `floor`, which is the inside of a lambda if
+  /// there is one.
   Scope root;
   Scope* floor = &root;
   Scope* current = &root;
   Lanes lanes = Lanes::Host;
 
-  /// The loop over neighbours that a thread loads and stores at once, if one is open.
+  /// The loop over the neighbours that a thread loads and stores at once, if one is open.
   struct Vector {
     std::string variable;
     int64_t width = 1;
     Scope* scope = nullptr;
   };
   Vector vector;
-  /// Device kernels: how many neighbours of a row a lane takes together.
+  /// Device kernels: how many neighbouring elements of a row a lane takes together.
   int64_t row_vector = 1;
 
-  /// Loops opened inside `under`; the innermost becomes current.
+  /// The loops of one axis, from open() until close().
   struct Open {
     std::vector<std::unique_ptr<Scope>> scopes;
     std::vector<Loop> loops;
     IndexExpr index;
-    bool shared = false;  // by the lanes of a row: a result of all needs a reduction over them
+    bool shared =
+        false;  // lanes take iterations in turn: a result over all iterations needs a reduction over the lanes
     Scope* before = nullptr;
     Vector vector_before;
     std::map<std::string, Scope*> hidden;
@@ -84,12 +101,14 @@ class LoopScopes {
   };
   /// `like`: the kind of the innermost loop, and its accumulator. `may_share`: lanes may take iterations in turn.
   Open open(Scope* under, const LoopAxis& axis, const For& like = {}, bool may_share = false);
+  /// Finishes the loops, and restores the scope and the variables that were visible before.
   void close(Open& open);
   /// The innermost loop of a device kernel: over neighbours that a thread loads and stores at once.
   void open_neighbours(std::vector<std::unique_ptr<Scope>>& scopes, const Loop& loop, const LoopAxis& axis);
   /// Axis of that name and extent, renamed where one is open around `under`.
   LoopAxis fresh_axis(const std::string& name, int64_t extent, const Expr& bound, const Scope* under) const;
 
+  /// Says in which scope a variable is declared.
   void own(const std::string& variable, Scope* scope) { owners_[variable] = scope; }
   /// The innermost scope that the variables of the expressions live in.
   Scope* home(const IndexList& index) const;
@@ -97,8 +116,8 @@ class LoopScopes {
   /// Registers a loop variable that open() did not make.
   void declare_loop(const Loop& loop, const LoopAxis& axis, Scope* scope);
 
-  /// Cuts the axes where the index expressions of a finished nest have digits of a loop variable: loops opened from
-  /// then on need none. True if there is such a cut that the loops did not have.
+  /// Adds cuts wherever an index expression of a finished nest divides a loop variable. True if this gave a cut
+  /// that the loops do not have yet, so that the nest must be built again.
   bool cut_digits(const Statements& nest);
 
  private:

@@ -1,3 +1,5 @@
+// Building the folder of precompiled headers. Its name is a hash of the command and of all headers' text, so
+// that a stale one is never taken; it appears under that name only when it is complete.
 #include "backend/precompiled.h"
 
 #include <fcntl.h>

@@ -1,3 +1,11 @@
+// The printer of loop nests: one function for each kind of statement, and what the targets' dialects differ in:
+//
+//   For{Threads, i, 768}   host:    does not occur; TeamTasks gives ranges to threads instead
+//                          device:  for (int64_t i = weft::thread(); i < 768; i += weft::threads()) {
+//   For{Vector, i, 768}    host:    #pragma omp simd in front, for an innermost loop
+//                          device:  a plain loop of one thread
+//
+// Parentheses are placed here and nowhere else, where an operand binds less tightly than its place needs.
 #include "backend/print.h"
 
 namespace weftc {
@@ -55,6 +63,7 @@ std::string below(const std::string& variable, const Expr& bound) {
   return text_of(binary(name(variable), "<", bound));
 }
 
+// Walks over the statements and collects indented lines.
 class Printer {
  public:
   explicit Printer(const LoopDialect& dialect) : dialect_(dialect) {}

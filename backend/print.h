@@ -16,8 +16,9 @@ class LoopDialect {
   /// The first iteration of the loop that a thread runs, and by how much it steps.
   virtual std::string first(LoopKind kind) const = 0;
   virtual std::string step(LoopKind kind) const = 0;
-  /// True for one of those that run a loop of this kind.
+  /// The condition that is true for exactly one of the threads that share a loop of this kind.
   virtual std::string is_first(LoopKind kind) const = 0;
+  /// The statement at which the threads of a block wait for each other.
   virtual std::string barrier() const = 0;
 };
 

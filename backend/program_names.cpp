@@ -1,3 +1,5 @@
+// Handing out names. Axes carry their place's name only if there are several places; a single block is called
+// `run`.
 #include "backend/program_names.h"
 
 namespace weftc {

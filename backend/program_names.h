@@ -1,4 +1,5 @@
-// The names of everything that an emitted program declares, and how steps refer to it.
+// The names of everything that an emitted program declares: the Plan's own names, made legal and different from
+// each other. They are found once for the whole program, so that declarations, kernels and steps agree.
 #pragma once
 #include <map>
 #include <string>
@@ -17,11 +18,11 @@ struct ProgramNames {
   Names taken;                       // all of them
 
   explicit ProgramNames(const Plan& plan);
-  /// "tp", "{tp, dp}", "{}": axes of a place as an argument.
+  /// Axes of a place as an argument that names a rank group: "tp", "{tp, dp}", or "{}" for this rank alone.
   std::string group(PlaceId place, const std::vector<int>& axes) const;
 };
 
-/// "128 * 768": how many elements a buffer's instance has, readable.
+/// The number of elements of a buffer's instance as a readable product: "128 * 768".
 std::string count_text(const Dims& dims);
 
 }  // namespace weftc

@@ -1,3 +1,5 @@
+// The template engine: lines are split once, control lines are noted, and blocks are rendered recursively with
+// the names that are visible in them.
 #include "backend/render.h"
 
 #include <set>
@@ -29,6 +31,7 @@ struct Level {
 
 bool is_name(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
+// One template. It also notes every name that some line uses, for the check that no parameter is given in vain.
 class Renderer {
  public:
   explicit Renderer(std::string_view text) {
@@ -80,6 +83,7 @@ class Renderer {
     check_failed(__FILE_NAME__, __LINE__, "template: a block has no end");
   }
 
+  // The text of a name, searched from the innermost `for` outwards; null if nobody gave it.
   const std::string* text_of(const std::string& name, const Level& level) {
     const size_t dot = name.find('.');
     for (const Level* l = &level; l; l = l->outer) {
@@ -107,6 +111,7 @@ class Renderer {
     return text ? !text->empty() : !list_of(name, level).empty();
   }
 
+  // Renders the lines [from, to): control lines decide how often their blocks appear.
   void block(size_t from, size_t to, const Level& level, std::string& out) {
     for (size_t at = from; at < to;) {
       const auto words = words_.find(at);
@@ -125,6 +130,7 @@ class Renderer {
     }
   }
 
+  // Fills the placeholders of one line.
   void line(const std::string& text, const Level& level, std::string& out) {
     std::string filled;
     bool placeholder = false, blank = true;

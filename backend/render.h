@@ -18,10 +18,10 @@ struct Params {
   std::vector<Params>& list(const std::string& name) { return lists[name]; }
 };
 
-/// The rendered text. A line that holds nothing but one placeholder whose text is empty disappears; a text of several
-/// lines is indented like its placeholder.
+/// The text with its placeholders filled. A line that holds nothing but placeholders with empty text
+/// disappears; text of several lines is indented like its placeholder.
 std::string render(std::string_view text, const Params& params);
-/// The same for a file of templates/.
+/// The same for a file of templates/, which is embedded in the compiler (template_text.h).
 std::string render_file(std::string_view name, const Params& params);
 
 }  // namespace weftc

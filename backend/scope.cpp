@@ -1,3 +1,4 @@
+// Closing a scope: its loop or block, with all that was put inside, becomes one statement of the parent.
 #include "backend/scope.h"
 
 namespace weftc {

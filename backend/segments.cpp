@@ -1,9 +1,11 @@
+// Sums over the segments of a Plan: a position is the sum of the page-aligned sizes of what lies before it.
 #include "backend/segments.h"
 
 #include "ir/plan_walk.h"
 
 namespace weftc {
 
+// The bytes of one slice of a segment, up to the next page.
 static int64_t slice_bytes(const Plan& plan, size_t segment) {
   return round_up_to(plan.segments[segment].end - segment_begin(plan, segment), kSegmentPage);
 }

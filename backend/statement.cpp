@@ -1,3 +1,4 @@
+// Questions about statement trees: bodies, index expressions, loops and declarations inside.
 #include "backend/statement.h"
 
 #include <algorithm>

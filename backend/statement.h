@@ -1,6 +1,6 @@
-// Statements of emitted code as trees: a loop nest before it is text. Generators build them, the printer (print.h)
-// makes C++ of them. What is asked of code that is not yet printed (whether it loops, what it declares) is asked of the
-// tree.
+// Statements of emitted code as trees: a loop nest before it is text. Generators build them, and the printer
+// (print.h) makes C++ of them. Questions about code that is not yet printed (does it contain a loop, does it
+// declare a name) are answered from the tree.
 #pragma once
 #include <functional>
 #include <optional>
@@ -89,8 +89,9 @@ struct TeamTasks {
   int64_t grain = 1;
   Statements body = {};
 };
-/// A team's range of tasks as runs of at most `run` that begin at `first` inside a multiple of it: the run ends before
-/// task `next`.
+/// A team's range of tasks, cut into runs: a run ends at the next multiple of `run` or with the range. Inside,
+/// `first` is the position of the run's first task behind the last multiple, and `next` is the task behind its
+/// end.
 struct TeamRuns {
   Expr run;
   Statements body = {};
@@ -99,7 +100,7 @@ struct If {
   Expr condition;
   Statements body = {};
 };
-/// What all lanes of a row have in common, one of them does.
+/// Statements that one lane runs for all, because all lanes of the row have the same values.
 struct OneLane {
   LoopKind lanes = LoopKind::Lanes;  // Lanes, BlockThreads, or Threads: one of the whole grid
   Statements body = {};
@@ -114,8 +115,8 @@ struct Callback {
 struct Braces {
   Statements body = {};
 };
-/// A place for statements that are not known yet, and may never be: what keeps a value for a later loop is written when
-/// that loop asks for the value. Copies are one place.
+/// A place for statements that are not known yet, and may stay empty: the statements that keep a value for a
+/// later loop are written when that loop asks for the value. Copies of a Later share one place.
 struct Later {
   std::shared_ptr<Statements> statements = std::make_shared<Statements>();
 };
@@ -144,9 +145,9 @@ struct Statement {
 
 /// Each index expression of the statements, at any depth.
 void for_each_index(const Statements& statements, const std::function<void(const IndexExpr&)>& visit);
-/// Whether there is a loop among the statements, at any depth.
+/// True if there is a loop among the statements, at any depth.
 bool has_loop(const Statements& statements);
-/// Whether one of the statements, not those inside them, declares a name.
+/// True if one of the statements, not those inside them, declares a name.
 bool has_declaration(const Statements& statements);
 void append(Statements& statements, Statements more);
 

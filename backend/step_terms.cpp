@@ -1,3 +1,5 @@
+// Indices of chunks and micro-batches as text. A buffer with several instances is used in turn, so that
+// instance `chunk % depth` belongs to a chunk; a signal has an element for each chunk of each micro-batch.
 #include "backend/step_terms.h"
 
 #include <algorithm>
@@ -29,7 +31,8 @@ IndexExpr StepTerms::time_index(PlaceId place, const Mesh& mesh, int axis) const
   return time + skip < times_.size() ? time_index(times_[time + skip]) : 0;
 }
 
-/// A signal has `count` / micro-batches elements a micro-batch: Once and MicroBatch mean the last of them.
+/// A signal has `count` / micro-batches elements for each micro-batch. A step outside the loop over chunks
+/// refers to the last of them: what it orders is complete with the last chunk.
 std::optional<IndexExpr> StepTerms::index(SignalId id, Per per, int lag) const {
   const bool batches = plan_.micro_batches > 1, chunk = per == Per::Chunk && !times_.empty();
   const int each = plan_.signals[id.index].count / std::max(1, plan_.micro_batches);
@@ -46,6 +49,8 @@ StepTerms::SignalCall StepTerms::of_rank(const std::string& call) const {
   };
 }
 
+// A wait with a lag means an iteration that is `lag` before this one; the first `lag` iterations have none to
+// wait for.
 StepTerms::Lines StepTerms::waits(const Step& s, const SignalCall& wait_for) const {
   Lines lines;
   for (const Wait& wait : s.waits) {

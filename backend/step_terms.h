@@ -1,6 +1,6 @@
-// What a statement of a step refers to, at one point of the loops around it: buffers, operands, signals and their
-// elements, variables of loops. Statements of a block (steps.h) and of a loop that is one kernel (chunk_kernel.h) are
-// written in these terms.
+// How steps refer to things, at one point inside the loops around them: buffers and their instances, operands,
+// elements of signals, loop variables. The functions of blocks (steps.h) and of loops that are one kernel
+// (chunk_kernel.h) are both written in these terms.
 #pragma once
 #include <functional>
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace weftc {
 
-/// A loop over chunks or micro-batches.
+/// A loop over chunks or micro-batches around the statement.
 struct TimeLoop {
   std::string variable;
   int trips;
@@ -21,7 +21,8 @@ struct TimeLoop {
 class StepTerms {
  public:
   using Lines = std::vector<std::string>;
-  /// The statement that waits for or raises element `at` of a signal, where the condition holds ("": always).
+  /// Writes the statement that waits for or signals element `at` of a signal (no element: the signal has one),
+  /// and only where `condition` holds ("": always).
   using SignalCall =
       std::function<std::string(SignalId, const std::optional<IndexExpr>& at, const std::string& condition)>;
 
@@ -34,21 +35,26 @@ class StepTerms {
   /// The loops around the statement, outer first.
   const std::vector<TimeLoop>& times() const { return times_; }
 
-  /// What the kernel of a loop over chunks calls for a kernel of its body.
+  /// The text of a kernel as a loop over chunks calls it: on a device another function than the one that steps
+  /// launch.
   const KernelText& called(KernelId kernel) const;
+  /// What a step passes for an argument of a kernel that is no operand.
   std::string argument(const LaunchStep& launch, const KernelText& kernel, const Argument& argument) const;
   /// The handle of a buffer: the instance of this chunk or micro-batch, `first` elements further.
   std::string handle(BufferId buffer, const std::string& first = "") const;
   /// "chunk % 2 * 128": where the instance of this chunk or micro-batch begins; "" where there is one.
   std::string instance_offset(const Buffer& buffer) const;
+  /// "r[x]": the address of that instance in the memory of the rank.
   std::string pointer(BufferId buffer, const std::string& first = "") const {
     return "r[" + handle(buffer, first) + "]";
   }
+  /// The address of an operand, which is a weight or a buffer.
   std::string pointer(const Operand& operand) const;
-  /// The iteration of the loop over a time axis of a mesh.
+  /// The iteration of the loop over one of the time axes that follow the place's own axes in a mesh.
   IndexExpr time_index(PlaceId place, const Mesh& mesh, int axis) const;
-  /// The variable of the innermost Loop.
+  /// The variable of the innermost Loop op around the statement.
   std::string trip_variable() const { return loops_ > 1 ? "trip" + std::to_string(loops_) : "trip"; }
+  /// The lines in front of a step that wait for signals, and those behind it that signal.
   Lines waits(const Step& step) const { return waits(step, of_rank("wait")); }
   Lines waits(const Step& step, const SignalCall& wait) const;
   Lines raises(const Step& step) const { return raises(step, of_rank("signal")); }
@@ -64,7 +70,7 @@ class StepTerms {
   std::map<uint32_t, KernelText> functions_;  // device: what loops over chunks call, by kernel
 
  private:
-  /// The element of a signal that a wait or raise means; nothing where it has only one.
+  /// The element of a signal that a step waits for or signals; nothing if the signal has one element.
   std::optional<IndexExpr> index(SignalId signal, Per per, int lag) const;
   /// The iteration of an enclosing loop.
   static IndexExpr time_index(const TimeLoop& time) { return index_variable(time.variable, 0, time.trips - 1); }

@@ -9,6 +9,7 @@ namespace weftc {
 
 class ChunkKernel;
 
+/// Writes the functions of all blocks of a Plan. Functions of loops over chunks are collected on the way.
 class StepText : private StepTerms {
  public:
   StepText(const Plan& plan, const ProgramNames& names, const std::vector<KernelText>& kernels, Diags& diags)
@@ -18,10 +19,11 @@ class StepText : private StepTerms {
 
   /// Lines without indentation of their own.
   std::vector<std::string> block(const Block& block);
-  /// The functions of loops over chunks that are one kernel, and what they call: declarations, or a device's functions.
+  /// The functions of loops over chunks that are one kernel, in the order of their first use.
   const std::vector<KernelText>& chunk_kernels() const { return chunk_kernels_; }
   const std::set<std::string>& called_by_chunks() const { return called_by_chunks_; }
-  /// Whether a step launches the kernel: on a device, one that only loops over chunks call is none.
+  /// True if a step launches the kernel. On a device, a kernel that only loops over chunks call is not
+  /// launched: it is a device function.
   bool is_launched(KernelId kernel) const { return launched_.contains(kernel.index); }
 
  private:

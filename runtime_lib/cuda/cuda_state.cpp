@@ -1,3 +1,7 @@
+// A rank on a GPU. Each iteration issues the program's steps once, in the order of a walk over the emitted
+// function. The first walk is eager; from then on, where nothing forbids it, a CUDA graph that was captured
+// from a walk is launched instead. Memory of the host mirrors the device's, so that inputs and outputs are
+// handled as on the host.
 #include "cuda_state.h"
 
 #include <sys/mman.h>
@@ -29,7 +33,7 @@ static cudaEvent_t make_event(unsigned flags) {
   return event;
 }
 
-/// What lies at the same place in the windows of all programs.
+/// The sizes that all programs must agree on, because windows and flags lie at the same offsets on every rank.
 struct WindowShape {
   int64_t bytes = 0;
   int signals = 0, streams = 1;
@@ -103,6 +107,7 @@ CudaState::~CudaState() {
   for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
 }
 
+// Weights are copied to the device once; the mapped file is not needed after that.
 void CudaState::upload_weights() {
   const int64_t bytes = program.image_bytes();
   weight_bytes_ = device_bytes(bytes, "weights");
@@ -149,7 +154,8 @@ DeviceBytes CudaState::kept_bytes(int64_t bytes, const char* what) {
   return device_bytes(bytes, what);
 }
 
-/// A larger one replaces a smaller one, which kernels may still use.
+/// Memory of the current stream. A larger piece replaces a smaller one, which is kept because kernels may still
+/// use it.
 char* CudaState::scratch(int64_t bytes) {
   auto& [at, size] = scratch_of_[size_t(stream_number())];
   if (bytes <= size) return at;
@@ -164,6 +170,7 @@ int CudaState::stream_number() const {
   return steps_[size_t(open_.back())].step.stream;
 }
 
+// Notes that a step begins; for --trace an event of the device takes its time.
 void CudaState::enter(const Step& step, int64_t index) {
   const int number = int(steps_.size());
   steps_.push_back({step, index});
@@ -194,7 +201,7 @@ void CudaState::leave() {
   open_.pop_back();
 }
 
-/// Outside of steps a signal stands for all streams.
+/// A signal between streams of this rank. Outside of steps it stands for all streams.
 void CudaState::record_signal(int slot) {
   cudaEvent_t& event = signal_events_[size_t(slot)];
   if (event == nullptr) event = make_event(cudaEventDisableTiming);
@@ -203,7 +210,7 @@ void CudaState::record_signal(int slot) {
   signal_walks_[size_t(slot)] = walks_;
 }
 
-/// An event that was not recorded would let the stream pass.
+/// CUDA lets a stream pass an event that was never recorded, hence the check.
 void CudaState::wait_for_signal(int slot) {
   if (signal_walks_[size_t(slot)] != walks_)
     fail(kBug, "step %s waits for a signal that no step before it sets",
@@ -245,12 +252,14 @@ int CudaState::number_of_count(const char* name) {
   return int(count_names_.size()) - 1;
 }
 
+// From now on this rank issues its steps each time; a capture that is going on is given up.
 void CudaState::leave_capture() {
   is_dynamic_ = true;
   if (is_capturing_) throw NotCapturable{};
 }
 
-/// Outside of steps: once all streams are there.
+/// Copies a value to the host while the program is being issued, so that such a walk cannot be captured.
+/// Outside of steps it waits for all streams.
 void CudaState::read(void* to, const void* at, size_t bytes) {
   leave_capture();
   if (open_.empty()) join(streams[0]);
@@ -264,6 +273,7 @@ void CudaState::mark_waiting(bool waits) {
   mark_progress(stream(), progress_.get() + stream_number(), waits ? uint32_t(open_.back()) + 1 : 0);
 }
 
+// Makes all streams wait for what has been issued on one of them; join() is the reverse.
 void CudaState::fork(cudaStream_t from) {
   if (streams.size() == 1) return;
   check_cuda(cudaEventRecord(fork_, from), "an event");
@@ -279,7 +289,7 @@ void CudaState::join(cudaStream_t into) {
   }
 }
 
-/// Issues every step once.
+/// Issues every step of the program once.
 void CudaState::walk() {
   ++walks_;
   steps_.clear();
@@ -291,12 +301,15 @@ void CudaState::walk() {
   join(streams[0]);
 }
 
-/// The first walk is eager: it chooses algorithms, makes communicators, loads kernels and takes scratch memory.
+/// The first walk is never captured: it chooses algorithms, makes communicators, loads kernels and takes
+/// scratch memory.
 bool CudaState::may_capture() const {
   const bool has_host_barriers = options.in_process && world.shape.ranks > 1;
   return options.graph && !options.trace && options.stall.empty() && !has_host_barriers && !is_dynamic_ && walks_ > 0;
 }
 
+// Records a walk as a graph. A walk that reads a value from the device cannot be recorded, and is issued as
+// before.
 void CudaState::capture() {
   check_cuda(cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeThreadLocal), "beginning a graph");
   is_capturing_ = true;
@@ -332,8 +345,8 @@ void CudaState::run_iteration() {
   if (options.trace) collect_trace();
 }
 
-/// In a process of its own a failure ends the rank at once: kernels may never end. Where ranks are threads, the others
-/// notice, and all waits on devices are told to end.
+/// One invocation. In a process of its own a failure ends the rank at once, because kernels that wait for it
+/// may never end. If ranks are threads, the others notice, and all waits on devices are told to end.
 void CudaState::iterate() {
   check_cuda(cudaSetDevice(device), "the device");
   ++epoch;
@@ -349,6 +362,7 @@ void CudaState::iterate() {
   barrier();
 }
 
+// Makes waiting kernels of this rank leave, and waits for its streams.
 void CudaState::abandon() {
   __atomic_store_n(&fault->leave, 1, __ATOMIC_RELEASE);
   if (is_capturing_) {
@@ -384,6 +398,7 @@ void CudaState::watch() {
   check_progress();
 }
 
+// Kernels cannot print a message: they leave words in memory of the host that say what went wrong.
 void CudaState::check_fault() {
   if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return;
   if (fault->name >= 0)
@@ -396,7 +411,8 @@ void CudaState::check_fault() {
   time_out(&steps_[size_t(fault->step)].step, awaited);
 }
 
-/// A library that waits for others does not say so by itself.
+/// A library that waits for other ranks does not report anything, so that the host watches how long a step is
+/// in it.
 void CudaState::check_progress() {
   constexpr int64_t kPatience = 1'000'000'000;  // a wait inside a kernel knows better what is missing
   const int64_t now = now_ns();

@@ -24,17 +24,17 @@ struct NotCapturable {};
 
 struct IterationWords;
 
-/// A rank's GPU, and how many ranks of its process use it.
+/// The GPU of a rank, and how many ranks of its process share it.
 struct DevicePlace {
   int device, sharers;
 };
 
-/// What contraction.cpp keeps for a rank.
+/// The handles and chosen algorithms that contraction.cpp keeps for a rank.
 struct Contractions {
   virtual ~Contractions() = default;
 };
 
-/// Memory of the host that mirrors the device's, touched only where it is used.
+/// Memory of the host with the same layout as memory of the device. Only pages that are used take space.
 class Mirror {
  public:
   explicit Mirror(int64_t bytes);

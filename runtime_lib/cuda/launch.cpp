@@ -1,3 +1,4 @@
+// Turning CUDA errors into failures, and checking that a device has room for kernels that wait for each other.
 #include "launch.h"
 
 namespace weft {

@@ -32,7 +32,7 @@ std::vector<std::string> folders() {
   return out;
 }
 
-/// What lies in a named folder and cannot be opened is an error: another version elsewhere is not what was meant.
+/// A library in a named folder that cannot be opened is an error: another version elsewhere is not what was meant.
 void* open_handle(const char* name) {
   for (const std::string& folder : folders()) {
     const std::string path = folder + name;

@@ -63,10 +63,10 @@ ncclDataType_t number_type(DType dtype) {
   fail(kBug, "NCCL has no reduction of %s", dtype_name(dtype));
 }
 
-/// What NCCL does not reduce, the ranks gather and reduce themselves.
+/// Types that NCCL does not reduce are gathered, and the ranks reduce them themselves.
 bool has_reduction(DType dtype) { return dtype != DType::I16 && dtype != DType::U16; }
 
-/// Of booleans, 0 or 1, the sum is the largest and the product the smallest.
+/// Booleans are 0 or 1: their sum (or) is the largest of them, their product (and) the smallest.
 ncclRedOp_t operation(ReduceOp op, DType dtype) {
   const bool is_bool = dtype == DType::Bool;
   switch (op) {

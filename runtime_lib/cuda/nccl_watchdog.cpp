@@ -1,3 +1,4 @@
+// The thread that looks at how long the rank's thread has been inside of NCCL.
 #include "nccl_watchdog.h"
 
 #include <unistd.h>
@@ -30,7 +31,7 @@ void NcclWatchdog::watch() {
     if (const int64_t since = since_ns_; since != 0) look(since);
 }
 
-/// Behind a failure elsewhere the rank's thread has a moment to come out by itself.
+/// Ends the process. If another rank has failed, this rank's thread first gets a moment to come out by itself.
 void NcclWatchdog::look(int64_t since_ns) {
   constexpr int64_t kGrace = 1'000'000'000;
   const int64_t inside = now_ns() - since_ns;

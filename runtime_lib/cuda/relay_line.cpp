@@ -1,3 +1,5 @@
+// Sockets, and frames over them. A frame is a head (magic, kind, rank, length) with its data; a connection from
+// anything but a rank is recognised by its first bytes and closed, not waited for.
 #include "relay_line.h"
 
 #include <fcntl.h>
@@ -35,7 +37,8 @@ bool poll_for(int fd, short what, int64_t ns) {
   return poll(&one, 1, int(std::clamp<int64_t>((ns + 999'999) / 1'000'000, 0, 3'600'000))) > 0;
 }
 
-/// IPv6 sockets take IPv4 as well; a machine may have no IPv6.
+/// A socket that listens at the port. IPv6 sockets take IPv4 connections as well; a machine without IPv6 gets
+/// an IPv4 socket.
 Socket bind_to(int family, int port) {
   Socket out(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!out.is_open()) return out;
@@ -55,7 +58,7 @@ Socket bind_to(int family, int port) {
   return is_bound && listen(out.fd(), SOMAXCONN) == 0 ? std::move(out) : Socket();
 }
 
-/// 0, or the error.
+/// 0 if the connection came about within `ns`, else the error's number.
 int connect_within(int fd, const addrinfo& to, int64_t ns) {
   if (connect(fd, to.ai_addr, to.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -120,6 +123,7 @@ struct Head {
 
 Line::Line(Socket socket) : socket_(std::move(socket)), heard_ns_(now_ns()) {}
 
+// Sends all bytes; false if the other end is gone or takes nothing for too long.
 bool Line::send_bytes(const char* data, size_t bytes) {
   while (bytes > 0) {
     const ssize_t n = ::send(socket_.fd(), data, bytes, MSG_NOSIGNAL);
@@ -163,6 +167,7 @@ Line::Got Line::receive(size_t most, const std::function<void(const Frame&)>& ta
   }
 }
 
+// Hands on the frames that are complete, and keeps the beginning of the next one.
 Line::Got Line::take_frames(size_t most, const std::function<void(const Frame&)>& take) {
   size_t at = 0;
   for (;;) {

@@ -1,4 +1,6 @@
-// Frames between two ranks over one TCP connection.
+// Frames between two ranks over one TCP connection. Ranks on several machines say over it what ranks on one
+// machine read from shared memory: that they live, in which step they are, that they have come to a barrier or
+// have failed.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -28,16 +30,18 @@ class Socket {
   int fd_;
 };
 
-/// On all addresses of this machine. Throws (environment).
+/// Listens on all addresses of this machine. Throws Failure (environment).
 Socket listen_at(const Root& root);
-/// Not open where nobody has come.
+/// The next connection; not open if nobody has come.
 Socket accept_at(const Socket& listener);
-/// One attempt at every address of the host, until `deadline` (now_ns). Not open: `why` says more. Throws (environment)
-/// where the host has no address.
+/// Makes one attempt at every address of the host, until `deadline` (now_ns). If the result is not open, `why`
+/// says more. Throws Failure (environment) if the host has no address.
 Socket dial(const Root& root, int64_t deadline, std::string& why);
-/// Waits until something can be read. False: not within `ns`.
+/// Waits until something can be read; false if nothing comes within `ns`.
 bool wait_readable(int fd, int64_t ns);
 
+/// What a frame tells. Hello, Welcome, Refusal and Start are the handshake; Barrier says that a rank has come,
+/// and Go that all have; Bye says that an end of the connection is no failure.
 enum class FrameKind : uint32_t {
   Hello,
   Welcome,
@@ -53,6 +57,7 @@ enum class FrameKind : uint32_t {
   Bye
 };
 
+/// A frame as it has come; `data` is valid until the call that hands it on returns.
 struct Frame {
   FrameKind kind;
   int rank;  // that it tells of

@@ -1,3 +1,6 @@
+// The parts of the relay that rank 0 (relay_hub.cpp) and the others (relay_spoke.cpp) have in common: the
+// service thread, barriers, and copying what another rank says of itself into this process's segment, so that
+// the rest of the runtime reads it there as on one machine.
 #include "tcp_relay.h"
 
 #include <unistd.h>
@@ -16,12 +19,12 @@ namespace {
 constexpr uint32_t kVersion = 1;
 constexpr int64_t kTurn = 50'000'000;  // of the service, ns
 
-/// What a Status frame carries before the step's name.
+/// The head of a Status frame; the step's name follows.
 struct StatusHead {
   int32_t stream;
 };
 
-/// And a Failure frame before its text.
+/// The head of a Failure frame; its text follows.
 struct FailureHead {
   int32_t code;
 };
@@ -88,7 +91,7 @@ void TcpRelay::end_barrier(uint32_t number) {
   changed_.notify_all();
 }
 
-/// While bytes of a delivery are on their way somewhere, the others wait for longer.
+/// The barrier of all ranks. While bytes of a delivery are on their way somewhere, the others wait for longer.
 bool TcpRelay::barrier(double timeout) {
   if (world_.has_failed()) throw Failure{world_.failure(), ""};
   const uint32_t number = ++barriers_;
@@ -131,7 +134,8 @@ void TcpRelay::take_note(const Frame& frame) const {
   if (note) world_.copy_note(frame.rank, note->key, note->bytes);
 }
 
-/// Says it once on each machine: their output may go to different places.
+/// Notes another rank's failure. It is printed once on each machine, because their outputs may go to different
+/// places.
 void TcpRelay::take_failure(const Frame& frame) {
   FailureHead head = {};
   if (frame.bytes < sizeof head) return;
@@ -168,6 +172,7 @@ void TcpRelay::run_service() {
   }
 }
 
+// Large jobs say it less often: all of these frames go through rank 0.
 void TcpRelay::say_alive() {
   const int64_t now = now_ns(), rare = 1 + world_.shape.ranks / 32;
   if (now - said_ns_ < rare * beat_ns(job_) / 4) return;
@@ -188,7 +193,8 @@ void TcpRelay::tell_status(int stream) {
   send_all(FrameKind::Status, rank_, data.data(), data.size());
 }
 
-/// The main thread may wait inside a library for a rank that is gone.
+/// Ends the process some time after a failure, because the main thread may wait inside a library for a rank
+/// that is gone.
 void TcpRelay::end_late_process() {
   constexpr int64_t kGrace = 2'000'000'000;
   if (!world_.has_failed()) return;
@@ -196,7 +202,7 @@ void TcpRelay::end_late_process() {
   if (now_ns() - failed_ns_ > kGrace) _exit(world_.failure());
 }
 
-/// Both ends read until the other has closed: nothing that was sent is lost.
+/// The orderly end. Both ends read until the other has closed, so that nothing that was sent is lost.
 void TcpRelay::close() {
   constexpr int64_t kGrace = 2'000'000'000;
   is_closing_ = true;

@@ -1,5 +1,6 @@
-// The relay over TCP, as a star: every rank has a connection to rank 0, which tells each what the others say. A thread
-// of every process receives, says that it lives, and ends the process where the main thread does not after a failure.
+// The relay over TCP, as a star: every rank has a connection to rank 0, which tells each rank what the others
+// say. A thread of every process receives frames and says that its rank lives; after a failure it ends the
+// process if the main thread does not.
 #pragma once
 #include <condition_variable>
 #include <thread>
@@ -38,10 +39,11 @@ class TcpRelay : public Relay {
   virtual void arrive(uint32_t number) = 0;
   /// One turn of the service: waits for at most `ns` for something to read, and reads it.
   virtual void serve(int64_t ns) = 0;
-  /// To all that this rank has a connection to, but the one it tells of.
+  /// Sends a frame to every rank that this one has a connection to, except the rank that the frame is about.
   virtual void send_all(FrameKind kind, int rank, const void* data, size_t bytes) = 0;
-  /// All that this rank has a connection to have ended theirs.
+  /// True if all ranks that this one has a connection to have ended theirs.
   virtual bool all_ended() const = 0;
+  /// Says on all connections that nothing more will be sent.
   virtual void finish_all() = 0;
 
   void start_service();
@@ -57,7 +59,7 @@ class TcpRelay : public Relay {
     int64_t peak_bytes, device_bytes, received_bytes;
   };
   Arrival arrival(uint32_t number) const;
-  /// Ends all ranks, and says why.
+  /// Ends all ranks, and prints why.
   void fail_all(int code, const std::string& text);
   std::string name_of(int rank) const;
   size_t most_bytes() const;
@@ -86,12 +88,14 @@ class TcpRelay : public Relay {
   int64_t said_ns_ = 0, failed_ns_ = 0;
 };
 
-/// Who this process is. Throws nothing: a machine without a name is one all the same.
+/// The introduction of this process. It never fails: a machine without a name is called "?".
 Hello own_hello(const Job& job, const World& world);
+/// Rank 0 waits for the others to connect; the others connect to rank 0. Throws Failure if that does not
+/// succeed in time.
 std::unique_ptr<Relay> join_as_hub(const Job& job, const World& world, const Root& root);
 std::unique_ptr<Relay> join_as_spoke(const Job& job, const World& world, int rank, const Root& root);
 
-/// How often a rank says that it lives, and how long it may say nothing.
+/// How often a rank says that it lives, and for how long it may say nothing before it counts as gone.
 inline int64_t beat_ns(const Job& job) { return int64_t(std::min(1.0, job.timeout / 5) * 1e9); }
 inline int64_t silence_ns(const Job& job) { return int64_t((job.timeout + 2) * 1e9); }
 constexpr size_t kSmallFrame = 4096;

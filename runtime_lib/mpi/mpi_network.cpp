@@ -1,3 +1,7 @@
+// The network over MPI. MPI makes progress only inside its calls and never gives up by itself, while a program
+// here must end with a message when a rank is missing. Hence every wait polls with a deadline; calls that
+// cannot be polled run under a watchdog (Bounded); and a thread takes messages that nobody expects: words,
+// failures, deliveries.
 #include "mpi_network.h"
 
 #include <signal.h>
@@ -46,10 +50,10 @@ std::string library_name() {
   return line;
 }
 
-/// Ends the process where calls of MPI that cannot be polled take too long.
+/// Ends the process if it lives for longer than `seconds`: around calls of MPI that cannot be polled.
 class Bounded {
  public:
-  /// Without a message it is no failure.
+  /// With an empty message the process ends as a success.
   Bounded(std::string message, double seconds)
       : thread_([this, text = std::move(message), seconds] {
           std::unique_lock lock(mutex_);
@@ -76,7 +80,7 @@ class Bounded {
   std::thread thread_;
 };
 
-/// srun tells MPI of the ranks only where it is asked to, and not every MPI says so where it is not.
+/// srun tells MPI about the ranks only if it is asked to, and not every MPI reports that it was not told.
 void check_srun(const Launched& launched) {
   if (!launched.is_bare_srun) return;
   fail(kEnvironment,
@@ -91,7 +95,7 @@ MPI_Comm duplicate() {
   return out;
 }
 
-/// Parcels under way; a large one is several messages.
+/// Parcels that are under way, as one request for each message; a large parcel is several messages.
 class MpiTraffic final : public Network::Traffic {
  public:
   explicit MpiTraffic(MpiNetwork& network) : network_(network) {}
@@ -188,6 +192,8 @@ void MpiNetwork::stop() {
 
 std::string MpiNetwork::name_of(int rank) const { return text("rank %d on %s", rank, machines_[size_t(rank)].c_str()); }
 
+// Initialises MPI, and checks that the launcher started the ranks through this MPI and that all run the same
+// program.
 void MpiNetwork::join(const Job& job) {
   const Bounded bounded(
       text("%s: rank %d: error: waited %g s for the other ranks to join over MPI", job.program, rank_, timeout_),
@@ -213,7 +219,7 @@ void MpiNetwork::join(const Job& job) {
   barriers_ = duplicate();
 }
 
-/// Who is where, and what the clocks of the machines say.
+/// Learns which ranks share a machine, connects to every rank, and compares clocks.
 void MpiNetwork::look_around() {
   const Bounded bounded(
       text("%s: rank %d: error: waited %g s for the first messages over MPI", program_.c_str(), rank_, timeout_),
@@ -237,7 +243,8 @@ void MpiNetwork::look_around() {
     if (rank_ == 0 || rank_ == r) compare_clocks(r, kRounds);
 }
 
-/// Of several round trips the shortest says most: rank 0 looked at its clock in the middle of it.
+/// The offset of this machine's clock from rank 0's, as of NTP: rank 0 is assumed to look at its clock in the
+/// middle of the round trip, and the shortest of several round trips leaves the least doubt.
 void MpiNetwork::compare_clocks(int other, int rounds) {
   int64_t shortest = INT64_MAX;
   for (int i = 0; i < rounds; ++i) {
@@ -258,8 +265,9 @@ void MpiNetwork::compare_clocks(int other, int rounds) {
   }
 }
 
-/// All is done when the ranks have passed the last barrier. MPI_Finalize of MPICH may still wait for good, where a rank
-/// has left it before its answers to another were on their way: then this process ends without.
+/// The orderly end. All work is done when the ranks have passed the last barrier. MPI_Finalize of MPICH may
+/// still wait forever if a rank has left it before its answers to another one were on their way; then this
+/// process ends without it.
 void MpiNetwork::close() {
   stop();
   {
@@ -274,6 +282,7 @@ void MpiNetwork::close() {
   MPI_Finalize();
 }
 
+// Ends all ranks, after the news of the failure had a moment to go out.
 void MpiNetwork::abort(int code) {
   constexpr int64_t kPatience = 100'000'000;  // for the news of the failure to go out
   const int64_t deadline = now_ns() + kPatience;
@@ -321,7 +330,8 @@ bool MpiNetwork::has_deliveries() {
   return true;
 }
 
-/// From each rank to each, so that it is known who is missing.
+/// Each rank sends a message to each other rank, so that it is known which one is missing; a message carries
+/// the rank's figures for the report.
 bool MpiNetwork::barrier(double timeout) {
   const RankSlot& slot = world_.rank(rank_);
   const auto bytes_of = [this](int r) { return reinterpret_cast<char*>(&figures_[size_t(r)]); };
@@ -355,7 +365,7 @@ void MpiNetwork::send_news(int to, int tag, const void* data, size_t size) {
   check_mpi(MPI_Isend(sending.bytes.data(), int(size), MPI_BYTE, to, tag, news_, &sending.request), "news");
 }
 
-/// Whether all has gone.
+/// Frees the messages that have gone; true if none is left.
 bool MpiNetwork::forget_sent() {
   const std::lock_guard lock(sending_mutex_);
   std::erase_if(sendings_, [](PendingSend& sending) {
@@ -407,7 +417,7 @@ void MpiNetwork::take_one(int from, int tag, const std::vector<char>& bytes) {
   }
 }
 
-/// Takes one piece of news; false: there is none.
+/// Receives one message that nobody expected; false if there is none.
 bool MpiNetwork::take_news() {
   int found = 0, size = 0;
   MPI_Message message;
@@ -431,7 +441,8 @@ void MpiNetwork::serve() {
   }
 }
 
-/// A launcher that loses a machine ends the ranks on the others: each says where it was then.
+/// A launcher that loses a machine sends SIGTERM to the ranks on the others; each then says in which step it
+/// was.
 void MpiNetwork::wait_for_end_signal() {
   sigset_t end;
   sigemptyset(&end);

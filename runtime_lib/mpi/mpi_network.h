@@ -1,5 +1,5 @@
-// The network over MPI: one communicator a lane, so that streams may call at the same time, one for words and pieces
-// that nobody expects, and one for barriers.
+// The network over MPI: a communicator for each lane, so that several streams may call MPI at the same time,
+// one for words and pieces that nobody expects, and one for barriers.
 #pragma once
 #define OMPI_SKIP_MPICXX  // the C++ bindings that the standard has dropped
 #define MPICH_SKIP_MPICXX
@@ -17,6 +17,7 @@
 
 namespace weft {
 
+/// The messages of a rank that MPI carries.
 class MpiNetwork final : public Network {
  public:
   MpiNetwork(const Job& job, const World& world, int rank);
@@ -38,11 +39,11 @@ class MpiNetwork final : public Network {
 
   /// "rank 2 on HOST".
   std::string name_of(int rank) const;
-  /// This traffic is over.
+  /// Called when a traffic ends, so that awaited() does not name it any more.
   void forget(const Traffic& traffic);
 
  private:
-  /// News under way: words, failures, deliveries, which nobody expects.
+  /// A message of news (a word, a failure, a piece of a delivery) that is under way.
   struct PendingSend {
     std::vector<char> bytes;
     MPI_Request request;

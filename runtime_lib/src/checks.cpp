@@ -1,3 +1,6 @@
+// Checks of a command line against the program: inputs that do not exist or are missing, files whose shapes do
+// not fit, lengths that contradict each other, and places that cannot be written. A user learns of them before
+// any rank starts, and not when the results have been computed and cannot be written.
 #include "checks.h"
 
 #include <sys/stat.h>
@@ -61,6 +64,7 @@ std::vector<int64_t> lengths_of(const Port& port, const std::vector<int64_t>& sh
 
 namespace {
 
+// The inputs that a user gives: those that are not states.
 std::vector<const Port*> plain_inputs(const Executable& executable) {
   std::vector<const Port*> ports = distinct_ports(executable, &Program::inputs);
   std::erase_if(ports, [&](const Port* port) { return is_state_input(executable, port->name); });
@@ -104,6 +108,7 @@ void check_states(const Executable& executable, const Options& options) {
     if (!value->empty()) fail(kUsage, "%s %s: the program has no states", flag, value->c_str());
 }
 
+// Makes the folder if it is missing, and fails where it cannot be written.
 void check_folder(const char* flag, const std::string& folder) {
   if (folder.empty()) return;
   make_folder(folder);
@@ -127,7 +132,7 @@ void check_trace(const std::string& file) {
   fail(kWrongInput, "--trace %s: cannot write there: %s", file.c_str(), strerror(errno));
 }
 
-/// Names differ, but what is left of them in the names of files may not.
+/// Two ports with different names may still end up in the same file, because some characters become '_' there.
 void check_file_names(const Executable& executable, std::span<const Port> Program::*ports, bool only_states) {
   std::map<std::string, const char*> taken;
   for (const Port* port : distinct_ports(executable, ports)) {
@@ -139,7 +144,8 @@ void check_file_names(const Executable& executable, std::span<const Port> Progra
   }
 }
 
-/// One bounded dimension of an input or state as one program holds it, and what the first invocation will find there.
+/// One bounded dimension of an input or state as one program holds it, and the length that the first invocation
+/// will find there.
 struct Claim {
   const Port* port;
   int dim;
@@ -147,7 +153,9 @@ struct Claim {
   std::string source;
 };
 
-/// Dims that are one: those whose lengths lie in one place of one program, and those of one tensor in several programs.
+/// Groups of dimensions that are the same dim of the model: those whose lengths lie in one place of one
+/// program, and those of one tensor in several programs. Within a group the lengths must agree. It is a
+/// union-find structure over claims.
 class Dims {
  public:
   void add(int program, int64_t offset, Claim claim) {
@@ -180,7 +188,7 @@ class Dims {
   std::map<std::pair<std::string, int>, int> names_;
 };
 
-/// Where a tensor comes from: a file, or "" with what it begins as.
+/// Where a tensor comes from: a file, or if `file` is empty, `text` says which start value it has.
 struct Source {
   std::string file, text;
   int64_t length = -1;  // where there is no file
@@ -207,7 +215,7 @@ std::vector<int64_t> first_lengths(const Source& source, const Port& port) {
   return std::vector<int64_t>(port.layout.bounds.size(), source.length);
 }
 
-/// Files are there, fit, and agree about the dims they share.
+/// The files exist, fit their ports, and agree about the dims that they share.
 void check_tensors(const Executable& executable, const Options& options) {
   Dims dims;
   for (size_t p = 0; p < executable.programs.size(); ++p)
@@ -223,7 +231,8 @@ void check_tensors(const Executable& executable, const Options& options) {
   dims.check();
 }
 
-/// What is to overlap has streams of its own, and half an invocation has no result.
+/// Computation and communication can only be timed alone if they have different streams; and as half an
+/// invocation computes nothing of use, results cannot be asked for at the same time.
 void check_overlap(const Executable& executable, const Options& options) {
   if (!options.measures_overlap) return;
   for (const char* flag : {"--output-dir", "--save-state"})

@@ -1,3 +1,4 @@
+// printf into strings, which the messages of failures are made with.
 #include "failure.h"
 
 #include <cstdarg>

@@ -16,6 +16,7 @@ enum ExitCode : int {
   kTimedOut = 124
 };
 
+/// What is thrown: an exit code, and the line to print.
 struct Failure {
   int code;
   std::string text;  // empty: the failure of another rank or stream was noticed, which reports it
@@ -24,6 +25,7 @@ struct Failure {
 /// printf into a string.
 [[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...);
 
+/// Throws a Failure with that code and text.
 [[noreturn, gnu::format(printf, 2, 3)]] void fail(int code, const char* format, ...);
 
 }  // namespace weft

@@ -1,3 +1,4 @@
+// Arithmetic on exchange boxes (geometry.h).
 #include "geometry.h"
 
 namespace weft {

@@ -1,3 +1,6 @@
+// Finding out how this process was started, starting ranks, and watching over them. Without a launcher the
+// executable starts itself once for each rank, and all map one anonymous segment; under a launcher of one
+// machine the ranks find each other by a segment's name, which is made from the job's.
 #include "launch.h"
 
 #include <fcntl.h>
@@ -21,7 +24,8 @@ namespace weft {
 
 namespace {
 
-/// What a launcher sets. Where `local` is set and differs from the size, the job spans machines.
+/// The variables that a launcher sets. If `local` is set and differs from the size, the job spans several
+/// machines.
 struct Launcher {
   const char *name, *command, *rank;
   const char* size[2];      // the first that is set counts the ranks
@@ -62,6 +66,7 @@ constexpr const char* kRanksOfPmi[] = {"PMIX_RANK", "PALS_RANKID"};
 
 constexpr const char *kRankVariable = "WEFT_RANK", *kSegmentVariable = "WEFT_SEGMENT";
 
+// The value of a variable as a number; throws Failure (environment) for any other text.
 int number_in(const char* name, const char* value) {
   int out = -1;
   const auto [end, error] = std::from_chars(value, value + strlen(value), out);
@@ -70,6 +75,7 @@ int number_in(const char* name, const char* value) {
   return out;
 }
 
+// Appends a file's text; false if it cannot be opened.
 bool append_text(const std::string& file, std::string& to) {
   FILE* in = fopen(file.c_str(), "r");
   if (in == nullptr) return false;
@@ -113,7 +119,8 @@ int agent_of(const Launcher& launcher) {
   return pid;
 }
 
-/// Of this launcher's own variables only: those of another one may lie around, and differ from rank to rank.
+/// The name of the job, from this launcher's own variables only: the variables of another launcher may be set
+/// too, and differ from rank to rank.
 std::string job_of(const Launcher& launcher, const Environment& env) {
   const char* name = first_set(launcher.job, env);
   if (name == nullptr && &launcher == &kTorchrun) return "";
@@ -134,7 +141,7 @@ Machines machines_of(const Launcher& launcher, int size, const Environment& env)
   return is_told_root && local == nullptr ? Machines::Unsaid : Machines::One;
 }
 
-/// What a launcher has set of rank and size.
+/// The variables for rank and size that a launcher has set.
 struct LauncherVariables {
   const Launcher& launcher;
   const char *rank, *size;  // nullptr: not set
@@ -196,6 +203,8 @@ World attach_world(const WorldShape& shape, int fd) {
   return World(shape, static_cast<char*>(memory));
 }
 
+// Makes the named segment anew, with all of its memory allocated: memory that is missing shows here and not as
+// SIGBUS later.
 static int make_segment(const std::string& name, int64_t bytes) {
   shm_unlink(name.c_str());  // of a job that was killed
   const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

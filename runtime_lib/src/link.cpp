@@ -1,3 +1,5 @@
+// How the slower link is imitated (link.h): bytes queue up at the link of the rank that takes them in, and its
+// streams sleep until a real link would have delivered them.
 #include "link.h"
 
 #include <sys/prctl.h>
@@ -49,6 +51,7 @@ LinkSpeed parse_link(const std::string& text) {
   return {bandwidth, int64_t(latency)};
 }
 
+// Several streams take turns at one link: a compare-and-swap loop reserves the next piece of its time.
 int64_t Link::arrival(int64_t ready_ns, int64_t bytes) {
   const int64_t duration = int64_t(double(bytes) / speed.bytes_per_second * 1e9);
   int64_t free = free_ns_.load(std::memory_order_relaxed);

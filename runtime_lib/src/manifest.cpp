@@ -1,3 +1,4 @@
+// Finding the schedule's line of a step in manifest.json, for messages about that step.
 #include "manifest.h"
 
 #include "failure.h"

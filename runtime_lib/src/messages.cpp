@@ -1,3 +1,12 @@
+// Collectives by messages. Boxes that have gaps in memory are packed before they are sent, and unpacked after
+// they have come; boxes without gaps are sent and received in place. An AllReduce of many elements works in two
+// rounds, so that a rank receives less than twice the operand's elements, where taking each peer's operand
+// would bring n - 1 times as many:
+//
+//   1. rank p receives part p of every peer's operand, and reduces these
+//   2. rank p sends the reduced part p to every peer
+//
+// Both ways combine operands in the order of the group, which gives the same bits on every rank.
 #include "messages.h"
 
 #include "collectives.h"
@@ -10,13 +19,13 @@ namespace {
 constexpr int64_t kGrain = 16384;      // elements that are worth a thread
 constexpr int64_t kSplitBytes = 8192;  // below, another message costs more than the bytes that it saves
 
-/// Whether the elements of a side lie behind one another, in the order of the box.
+/// True if the elements of a side lie behind one another, in the order of the box.
 bool is_line(const Exchange& e, Side side) {
   const Box box(packed(e, side == Side::Src ? Side::Dst : Side::Src).dims);
   return box.ndim == 1 && (side == Side::Src ? box.dims[0].src_stride : box.dims[0].dst_stride) == 1;
 }
 
-/// Whether every rank takes the same box.
+/// True if every rank takes the same box.
 bool is_whole(const Exchange& e) {
   for (const int64_t stride : e.src_by_me)
     if (stride != 0) return false;
@@ -31,6 +40,7 @@ Exchange box_of(const Message& m) {
 
 }  // namespace
 
+// A piece of memory until the collective ends.
 char* Messages::room(int64_t bytes) {
   if (rooms_taken_ == rooms_.size()) rooms_.emplace_back();
   std::vector<char>& room = rooms_[rooms_taken_++];
@@ -44,7 +54,7 @@ void Messages::copy(const Exchange& e, int64_t element, const char* from, char* 
                  [&](int64_t begin, int64_t end) { copy_box(box, element, from, to, begin, end); });
 }
 
-/// Where the source box lies without gaps: where it is, or packed.
+/// The elements of the source box without gaps: in place if they lie so, else packed into a room.
 char* Messages::packed_part(const char* from, const Exchange& e, int64_t element) {
   if (is_line(e, Side::Src)) return const_cast<char*>(from);
   char* out = room(count_of(e.dims) * element);
@@ -60,7 +70,8 @@ void Messages::add_in(int rank, char* bytes, int64_t size) {
   if (size > 0) in_.push_back({rank, bytes, size});
 }
 
-/// Receives a box: where it belongs, or packed until all has come.
+/// Receives a box in place if it has no gaps there, else into a room, from which unpack() copies it when all
+/// has come.
 void Messages::take_in(int rank, char* to, const Exchange& e, int64_t element) {
   const int64_t bytes = count_of(e.dims) * element;
   if (is_line(e, Side::Dst)) return add_in(rank, to, bytes);
@@ -69,7 +80,8 @@ void Messages::take_in(int rank, char* to, const Exchange& e, int64_t element) {
   arrivals_.push_back({packed_bytes, to, packed(e, Side::Src)});
 }
 
-/// Polls, since no progress is made without, and leaves the core to those who compute.
+/// MPI makes progress only inside its calls, hence this polls. In between it leaves the core to threads that
+/// compute.
 void Messages::wait_for(Network::Traffic& traffic) const {
   const int64_t deadline = now_ns() + int64_t(rank_.options.timeout * 1e9);
   for (int turn = 0; !traffic.is_done(); ++turn) {
@@ -79,20 +91,21 @@ void Messages::wait_for(Network::Traffic& traffic) const {
   }
 }
 
-/// All that was added goes and comes.
+/// Sends and receives everything that was added, and returns when all of it has gone and come.
 void Messages::deliver(int lane, int tag) {
   if (!out_.empty() || !in_.empty()) wait_for(*network_.start(lane, tag, out_, in_));
   out_.clear();
   in_.clear();
 }
 
-/// The end of a collective.
+/// Ends a collective: boxes that came packed go to their places, and rooms are free again.
 void Messages::unpack(int64_t element) {
   for (const Arrival& arrival : arrivals_) copy(arrival.e, element, arrival.bytes, arrival.to);
   arrivals_.clear();
   rooms_taken_ = 0;
 }
 
+// Sends each peer its slice of this rank's source.
 void Messages::send_slices(const Group& g, int64_t element, int64_t src, const Exchange& e) {
   const int me = g.index(rank_.rank);
   for (int step = 1; step < g.size(); ++step) {  // each rank begins with another peer
@@ -109,6 +122,7 @@ void Messages::reduce(int n, ReduceOp op, DType dtype, const char* const* source
                  [&](int64_t begin, int64_t end) { reduce_box(box, op, dtype, sources, n, dst, begin, end); });
 }
 
+// Each rank receives its slice from all peers, and reduces them.
 void Messages::reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e) {
   const int me = g.index(rank_.rank);
   const int64_t element = element_bytes(dtype);
@@ -127,7 +141,7 @@ void Messages::reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t s
   unpack(element);
 }
 
-/// Part by part: each rank reduces one, and sends it to all.
+/// The two rounds described above.
 void Messages::reduce_parts(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e) {
   const int n = g.size(), me = g.index(rank_.rank);
   const int64_t element = element_bytes(dtype), count = count_of(e.dims);

@@ -1,6 +1,6 @@
-// The collectives and transfers of ranks that share no memory: what peers take is packed and sent, and what they send
-// is reduced or unpacked. No barriers: a source may be written again when its messages have gone, and nobody reads a
-// window from afar.
+// The collectives and transfers of ranks that share no memory: every rank packs and sends the elements that its
+// peers need, and reduces or unpacks what it receives. No barriers are needed, since nobody reads a window from
+// afar: a source may be written again as soon as its messages have gone.
 #pragma once
 #include <functional>
 #include <string>
@@ -13,20 +13,24 @@
 
 namespace weft {
 
-/// Of one stream of a rank.
+/// The collectives of one stream of a rank.
 class Messages {
  public:
-  /// `time_out` is called where what is awaited does not come in time, with its name, and throws.
+  /// `time_out` is called with the name of what is awaited when it does not come in time; it throws.
   Messages(const RankBase& rank, Network& network, int stream, Team& team,
            std::function<void(const std::string&)> time_out)
       : rank_(rank), network_(network), stream_(stream), team_(team), time_out_(std::move(time_out)) {}
 
   /// dst = reduction over the peers of this rank's slice of src; dst may be src where the slice is all of it.
   void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e);
+  /// The same for one member of the group alone: only `root` gets the result.
   void reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e);
+  /// dst = every peer's slice for this rank, each at its place.
   void pull(const Group& g, int64_t element, int64_t src, char* dst, const Exchange& e);
+  /// dst = the source of member `root`, on every rank.
   void pull_root(const Group& g, int root, int64_t element, int64_t src, char* dst, const Exchange& e);
-  /// Of the rows between two ranks.
+  /// The two ends of a transfer between places: messages of the table that this rank sends, and those that it
+  /// receives.
   void send_rows(const Transfer& t, int micro_batch, int64_t element, int64_t src);
   void recv_rows(const Transfer& t, int micro_batch, int64_t element, char* dst);
 

@@ -1,3 +1,4 @@
+// Edit distance (Levenshtein, with one row of the table at a time) over the names that exist.
 #include "nearest.h"
 
 #include <algorithm>

@@ -23,7 +23,7 @@ struct Network : Relay {
   /// Parcels under way.
   struct Traffic {
     virtual ~Traffic() = default;
-    /// Whether all have gone and come; never waits. Throws (environment) where a rank cannot be reached.
+    /// True if all have gone and come; never waits. Throws (environment) where a rank cannot be reached.
     virtual bool is_done() = 0;
     /// The ranks whose parcels have neither gone nor come, as text.
     virtual std::string awaited() const = 0;

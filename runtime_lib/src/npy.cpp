@@ -1,3 +1,5 @@
+// Mapping .npy files and writing them. A file's length must agree with its header, so that a truncated file is
+// refused.
 #include "npy.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Converting elements of .npy files. Values go through the widest type of their kind, and are read back after
+// the store: an element that would change its value is an error, never a silent rounding.
 #include "npy_elements.h"
 
 #include <charconv>
@@ -28,12 +30,13 @@ bool is_float(DType dtype) {
   return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::F16 || dtype == DType::BF16;
 }
 
-/// "<f4" and "=f4" say the same, and so do "|i1" and "<i1".
+/// Byte order marks that mean the same on a little endian machine: "<f4" and "=f4", "|i1" and "<i1".
 bool is_same_type(const std::string& a, const std::string& b) {
   return a == b || (a.size() == 3 && a.substr(1) == b.substr(1) && a[0] != '>' && b[0] != '>');
 }
 
-/// What a file's elements are, where they may be other than the port's; never BF16, which no file names.
+/// The type that a file's elements are of, where it may differ from the port's; never BF16, which no file can
+/// name.
 std::optional<DType> type_of(const std::string& descr) {
   for (const TypeRow& row : kTypes)
     if (row.dtype != DType::BF16 && is_same_type(descr, row.descr)) return row.dtype;
@@ -111,7 +114,7 @@ Access<Integer> integer_access(DType dtype) {
   }
 }
 
-/// In the fewest digits that tell it from all others.
+/// The number in the fewest digits that distinguish it from all others.
 template <class Number>
 std::string shortest_text(Number value) {
   char out[40];
@@ -172,7 +175,8 @@ std::vector<char> convert(const NpyHeader& header, std::string_view elements, in
   return out;
 }
 
-/// The type of the file's elements; that of the port where they are its bit patterns.
+/// The type of the file's elements. A file with the unsigned bit patterns of the port's type counts as of that
+/// type.
 std::optional<DType> source_type(const NpyHeader& header, DType dtype) {
   if (is_same_type(header.descr, npy_type(dtype))) return dtype;
   const std::optional<DType> from = type_of(header.descr);

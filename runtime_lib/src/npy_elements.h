@@ -16,7 +16,7 @@ const char* npy_type(DType dtype);
 /// `dtype`: integers (and bool) become integers of any width, floats become floats.
 int64_t npy_element_bytes(const NpyHeader& header, DType dtype, const std::string& file);
 
-/// Whether the elements are stored just as `dtype` in C order.
+/// True if the elements are stored just as `dtype` in C order.
 bool is_stored_as(const NpyHeader& header, DType dtype);
 
 /// The elements as `dtype` in C order. Throws Failure (wrong input) that names the first one that would not keep its

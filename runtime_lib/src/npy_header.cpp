@@ -1,3 +1,5 @@
+// Parsing the header of a .npy file: magic, version, length, and a Python dictionary of which only the form
+// that NumPy writes is accepted (numpy.lib.format, versions 1.0 to 3.0).
 #include "npy_header.h"
 
 #include "failure.h"

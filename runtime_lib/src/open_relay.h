@@ -16,7 +16,7 @@ struct Job {
   double timeout;
 };
 
-/// Whether the ranks of one machine use the relay as well, where a launcher started them.
+/// True if the ranks of one machine use the relay as well, where a launcher started them.
 extern const bool kRelayAlways;
 /// Joins the ranks of `world`, a copy that only this process has; `root` is what --root says, or empty. Each target's
 /// library defines it. Throws Failure where ranks do not come in time (timed out), or are none of this program's

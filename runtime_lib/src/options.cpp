@@ -1,3 +1,5 @@
+// The flags of an emitted program as one table: name, value, help text, and what each sets. Parsing and --help
+// read the same table.
 #include "options.h"
 
 #include <charconv>
@@ -32,7 +34,7 @@ double number(const char* flag, Value value, double low, double high) {
 
 int whole(const char* flag, Value value, int low, int high) {
   const double out = number(flag, value, low, high);
-  if (out != int(out)) fail(kUsage, "%s %s: a whole number is expected", flag, value.c_str());
+  if (out != int(out)) fail(kUsage, "%s %s: an integer is expected", flag, value.c_str());
   return int(out);
 }
 
@@ -47,7 +49,7 @@ void set_input(Options& o, Value value) {
 void set_seed(Options& o, Value value) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), o.seed);
   if (error != std::errc() || *end != '\0')
-    fail(kUsage, "--random-inputs %s: a whole number from 0 to 2^64 - 1 is expected", value.c_str());
+    fail(kUsage, "--random-inputs %s: an integer from 0 to 2^64 - 1 is expected", value.c_str());
   o.random_inputs = true;
 }
 

@@ -9,6 +9,7 @@
 
 namespace weft {
 
+/// The parsed command line, with the defaults of flags that are not given.
 struct Options {
   std::map<std::string, std::string> inputs;  // file of each named input; "{i}" stands for the number of the invocation
   std::string output_dir, trace, load_state, save_state, weights, root;
@@ -26,9 +27,10 @@ struct Options {
   bool json = false, info = false, help = false, poison = false, no_graph = false, ranks_as_threads = false;
 };
 
-/// Throws Failure (usage).
+/// Throws Failure (usage) for flags that do not exist or have a wrong value.
 Options parse_options(int argc, const char* const* argv);
 
+/// The text of --help.
 std::string help_text(const char* program);
 
 }  // namespace weft

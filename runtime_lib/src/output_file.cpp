@@ -1,3 +1,4 @@
+// Writing beside the target under a name of its own, and renaming at the end, which POSIX makes atomic.
 #include "output_file.h"
 
 #include <sys/stat.h>

@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// Written beside its place under a name of its own, and moved there when it is complete. What is no plain file (a
-/// pipe, /dev/null) is written as it stands. Throws Failure (environment) that names the path and the reason.
+/// The file is written beside its place under another name, and moved there when it is complete. Pipes and
+/// devices (/dev/null) are written directly. Throws Failure (environment) that names the path and the reason.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -17,7 +17,7 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::string_view bytes);
-  /// What was written last may fail only here, such as on a full disk.
+  /// Completes the file. The last bytes may fail only here, for example on a full disk.
   void finish();
 
  private:

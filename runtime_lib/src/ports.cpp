@@ -1,3 +1,5 @@
+// Which elements of a global tensor a rank holds, and copying them in runs of neighbours. The layout of a port
+// says it as slices: rank r holds the indices i of a dimension with i / block % size == r's coordinate.
 #include "ports.h"
 
 #include <algorithm>
@@ -7,8 +9,8 @@
 
 namespace weft {
 
-/// Slices that nest and divide the extent give the extent over their sizes; a ragged one, alone on its dim, has room
-/// for a block.
+/// The extent of a dimension in the rank's buffer. Slices that divide the extent leave the extent over their
+/// sizes; a ragged slice, which is alone on its dimension, has room for a block.
 static int64_t local_extent(const Port& port, int dim) {
   int64_t extent = port.shape.dims[dim], ragged = -1;
   for (const Slice& s : port.layout.slices) {
@@ -19,6 +21,7 @@ static int64_t local_extent(const Port& port, int dim) {
   return ragged >= 0 ? ragged : extent;
 }
 
+// The global indices of a dimension that the rank holds, in the order of its buffer.
 static std::vector<int64_t> held_indices(const Port& port, int dim, int rank) {
   std::vector<int64_t> out;
   for (int64_t i = 0; i < port.shape.dims[dim]; ++i) {
@@ -192,7 +195,7 @@ bool is_state_input(const Executable& executable, const char* name) {
   return false;
 }
 
-/// True if `holds_it` says so of the same tensor on a lower rank.
+/// True if a lower rank holds the same tensor and `holds_it` is true for it.
 template <class Predicate>
 static bool any_lower_holder(const Executable& executable, const Port& port, std::span<const Port> Program::*ports,
                              int rank, Predicate&& holds_it) {
@@ -205,6 +208,7 @@ static bool any_lower_holder(const Executable& executable, const Port& port, std
   return false;
 }
 
+// Of several ranks that hold the same part, the lowest writes it.
 bool writes_part(const Executable& executable, const Port& port, std::span<const Port> Program::*ports, int rank) {
   const PortView mine(port, rank);
   return !any_lower_holder(executable, port, ports, rank, [&](const Port& theirs, int other) {

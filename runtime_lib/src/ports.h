@@ -39,9 +39,9 @@ const Port* find_port(std::span<const Port> ports, const char* name);
 std::vector<const Port*> distinct_ports(const Executable& executable, std::span<const Port> Program::*ports);
 bool is_state_input(const Executable& executable, const char* name);
 
-/// Of the ranks that hold the same part of a tensor, the lowest: the one that writes it.
+/// True for the lowest of the ranks that hold the same part of a tensor: it writes the part.
 bool writes_part(const Executable& executable, const Port& port, std::span<const Port> Program::*ports, int rank);
-/// The lowest rank that holds any part.
+/// True for the lowest rank that holds any part.
 bool is_first_holder(const Executable& executable, const Port& port, std::span<const Port> Program::*ports, int rank);
 
 }  // namespace weft

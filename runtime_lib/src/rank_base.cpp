@@ -17,8 +17,8 @@ RankBase::RankBase(const Executable& e, const Program& p, World& w, int r, const
                    const RankOptions& o)
     : executable(e), program(p), world(w), rank(r), image(i), manifest(m), options(o) {}
 
-/// Those that have come less often than this rank to where all wait for each other; empty where nothing is known of
-/// them.
+/// The ranks that have arrived less often than this one at the point where all wait for each other; empty where
+/// nothing is known of them.
 static std::string missing_ranks(const World& world, int rank) {
   const uint32_t mine = world.rank(rank).arrivals.load();
   std::string out;

@@ -1,3 +1,5 @@
+// Texts of a run: the latency table and its JSON, --info, what --overlap measured, and the trace in the JSON
+// format that chrome://tracing and Perfetto read.
 #include "report.h"
 
 #include <unistd.h>
@@ -55,6 +57,7 @@ struct Latency {
   double median, mean, min, max, p90, p99;
 };
 
+// Quantiles by the nearest rank method.
 Latency latency_of(std::vector<double> ms) {
   std::sort(ms.begin(), ms.end());
   const size_t n = ms.size();
@@ -64,7 +67,7 @@ Latency latency_of(std::vector<double> ms) {
           quantile(0.99)};
 }
 
-/// Of the rank that needs most of each.
+/// The sizes of the rank that needs most of each kind.
 std::string memory_json(const Executable& executable) {
   int64_t own = 0, window = 0, weights = 0;
   for (const Program& program : executable.programs) {
@@ -103,7 +106,7 @@ void print_text(const std::string& text) {
 }
 
 namespace {
-/// Medians, and how much of the shorter of the two was hidden behind the other.
+/// Medians over the rounds, and the share of the shorter of the two that was hidden behind the other.
 struct Overlap {
   double computation, communication, hidden;
   double low, high;  // between these lies what half of the rounds or more say
@@ -186,7 +189,8 @@ void print_report(const Executable& executable, const Options& options, const Ru
   flush_output();
 }
 
-/// What is not on the stream of the computation communicates, and so does what exchanged with other ranks there.
+/// An event of the trace. Steps on other streams than that of the computation are communication, and so are
+/// steps that exchanged data with other ranks.
 static std::string event_json(int rank, int stream, bool computes, const Event& e, int64_t offset_ns) {
   return text(
       "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"cat\": \"%s\", \"name\": %s, \"args\": "
@@ -199,7 +203,7 @@ static std::string event_json(int rank, int stream, bool computes, const Event& 
 
 static std::string part_name(const std::string& file, int rank) { return file + ".rank" + std::to_string(rank); }
 
-/// On rank 0's clock.
+/// The events of this rank, with times on rank 0's clock.
 static std::string events_text(const RankBase& rank) {
   const int64_t offset_ns = rank.world.relay == nullptr ? 0 : rank.world.relay->clock_offset();
   std::string out = text("{\"ph\": \"M\", \"pid\": %d, \"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}",
@@ -213,7 +217,8 @@ static std::string events_text(const RankBase& rank) {
   return out;
 }
 
-/// The events of a rank in a file beside FILE, from where rank 0 takes them: there only as long as this stands.
+/// The events of a rank in a file beside FILE, from which rank 0 reads them. The file exists as long as this
+/// object.
 class EventsFile {
  public:
   EventsFile(const RankBase& rank, const std::string& file) : name_(part_name(file, rank.rank)) {
@@ -236,7 +241,7 @@ static void append_file(OutputFile& out, const std::string& file) {
   for (size_t n; (n = fread(block, 1, sizeof block, in.get())) > 0;) out.write({block, n});
 }
 
-/// From files beside FILE, or from what ranks on other machines have sent.
+/// Joins the events of all ranks, from files beside FILE or from the messages of ranks on other machines.
 static void join_events(const RankBase& rank, const std::string& file) {
   std::map<int, std::vector<char>> sent;
   if (rank.world.relay != nullptr)

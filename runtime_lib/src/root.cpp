@@ -1,3 +1,4 @@
+// Finding the address of rank 0 from the command line or the environment (root.h has the order).
 #include "root.h"
 
 #include <charconv>
@@ -9,7 +10,7 @@ namespace {
 
 constexpr int kPorts = 65535;
 
-/// -1: not a number, or too large.
+/// The number in the word; -1 if it is none or too large.
 int number_of(std::string_view word) {
   int out = -1;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), out);
@@ -23,7 +24,8 @@ int port_of(const char* what, const std::string& word, int code) {
   return port;
 }
 
-/// Below the ports that systems give away by themselves (32768 and above), and other for each step.
+/// A port that all ranks of a Slurm job compute alike. It lies below the ports that systems assign by
+/// themselves (from 32768 on), and differs from step to step.
 int port_of_job(const Environment& env, const char* job) {
   constexpr int kFirst = 20000, kCount = 12000, kSteps = 16;
   const char* step = env("SLURM_STEP_ID");
@@ -31,7 +33,8 @@ int port_of_job(const Environment& env, const char* job) {
   return kFirst + int((number * kSteps + part) % kCount);
 }
 
-/// torchrun itself listens at MASTER_PORT where its agent keeps the store: the port behind it is free then.
+/// torchrun's agent itself listens at MASTER_PORT if it keeps the store; then the next port is used, which is
+/// free.
 bool agent_listens(const Environment& env) {
   const char* word = env("TORCHELASTIC_USE_AGENT_STORE");
   return word != nullptr && strcasecmp(word, "true") == 0;

@@ -1,3 +1,4 @@
+// Asking Linux for short time slices, through a system call for which C libraries have no function yet.
 #include "turns.h"
 
 #include <sched.h>

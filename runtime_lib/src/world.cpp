@@ -1,3 +1,8 @@
+// The shared segment: where everything lies in it, waiting for words in it, and the first failure. All
+// positions are computed from the WorldShape, so that processes that map the segment at different addresses
+// agree.
+//
+//   | header | rank slots | status | notes | flags | ticks | windows of all ranks | staging |
 #include "world.h"
 
 #include <signal.h>
@@ -24,7 +29,7 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
-/// Hands out parts of the segment, in order.
+/// Hands out parts of the segment, one behind the other.
 struct Carver {
   int64_t at = 0;
   int64_t take(int64_t bytes, int64_t align) {
@@ -58,7 +63,7 @@ Positions positions(const WorldShape& s, int64_t header_bytes) {
   return p;
 }
 
-/// Flags wrap around, so that a program may run for ever.
+/// Compares modulo 2^32: flags count on for ever and wrap around.
 bool has_reached(uint32_t word, uint32_t value) { return int32_t(word - value) >= 0; }
 
 }  // namespace
@@ -105,6 +110,8 @@ std::string World::status(int rank, int stream) const {
   return index == 0 ? name : text("%s [%ld]", name, long(index));
 }
 
+// The order of store and load matters: a waiter counts itself before it looks at the word a last time, so that
+// one of the two notices the other.
 void World::signal(int rank, Word& word, uint32_t value) const {
   word.store(value, std::memory_order_seq_cst);
   if (ranks_[rank].sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(word, Scope::Machine);
@@ -119,6 +126,8 @@ int World::gone_rank() const {
   return -1;
 }
 
+// Spins for a short time, since most waits are short, then sleeps on the word in slices, and between these
+// looks for failures and for ranks whose process is gone.
 bool World::wait(int rank, Word& word, uint32_t value, double timeout) const {
   for (int spin = 0; spin < spins_; ++spin) {
     if (has_reached(word.load(std::memory_order_acquire), value)) return true;

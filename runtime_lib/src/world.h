@@ -44,6 +44,7 @@ struct Note {
 
 struct Relay;
 
+/// The segment as one rank sees it. Copies refer to the same memory.
 class World {
  public:
   /// `memory` has bytes_of(shape) bytes, zero at the beginning.
@@ -82,7 +83,8 @@ class World {
   /// A barrier of all ranks, entered by one thread of each. False: the time is over.
   bool barrier(double timeout) const;
 
-  /// Ends all ranks; true for the first failure, which is the one to report. `text` is for ranks on other machines.
+  /// Ends all ranks. True for the first failure, which is the one to report; `text` is the message for ranks on
+  /// other machines.
   bool set_failure(int rank, int code, const std::string& text = "") const;
   /// The same in this memory alone.
   bool note_failure(int rank, int code) const;

@@ -11,8 +11,9 @@
 //     }
 //   }
 //
-// On a grid all blocks of the kernel take a step together, and meet behind it: what comes next may read what any of
-// them wrote, and write what any of them read. Then one block raises the step's flags; each block awaits flags itself.
+// On a grid all blocks of the kernel take part in each step, and a barrier over the whole grid follows the step: the
+// next step may read data that any block wrote, and may overwrite data that any block read. Behind the barrier one
+// block signals for all; every block waits for flags itself.
 #pragma once
 #include <map>
 #include <set>

@@ -1,4 +1,5 @@
-// The printer of loop nests: one function for each kind of statement, and what the targets' dialects differ in:
+// The printer of loop nests: one function for each kind of statement. A target's dialect (dialects/) says how a loop
+// runs:
 //
 //   For{Threads, i, 768}   host:    does not occur; TeamTasks gives ranges to threads instead
 //                          device:  for (int64_t i = weft::thread(); i < 768; i += weft::threads()) {

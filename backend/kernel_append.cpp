@@ -37,7 +37,7 @@ GrowingShape growing_shape(KernelContext& context, const Op& concat, const Appen
 
 }  // namespace
 
-Statements write_append(KernelContext& context, const Append& append) {
+Statements write_body(KernelContext& context, const Append& append, Writer<Append>) {
   const ValueId value = context.body.outputs()[0].value;
   const GrowingShape shape = growing_shape(context, context.body.producer_op(value), append);
   return build_nest(context, [&](Elements& elements, Cuts& cuts) {

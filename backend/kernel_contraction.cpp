@@ -244,8 +244,12 @@ Statements ContractionWriter::strided() {
   return batch_call(s, "contract_batch", names_.columns);
 }
 
-Statements write_packed_product(KernelContext& context) { return ContractionWriter(context).packed(); }
+Statements write_body(KernelContext& context, const PackedProduct&, Writer<PackedProduct>) {
+  return ContractionWriter(context).packed();
+}
 
-Statements write_strided_product(KernelContext& context) { return ContractionWriter(context).strided(); }
+Statements write_body(KernelContext& context, const StridedProduct&, Writer<StridedProduct>) {
+  return ContractionWriter(context).strided();
+}
 
 }  // namespace weftc

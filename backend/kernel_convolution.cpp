@@ -30,7 +30,7 @@ std::string operand_address(KernelContext& context, ValueId value) {
 
 }  // namespace
 
-Statements write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy) {
+Statements write_body(KernelContext& context, const TiledConvolution& strategy, Writer<TiledConvolution>) {
   const ValueId root = contraction_of(context.body);
   const Op& op = context.body.producer_op(root);
   const DType dtype = context.body.type(root).dtype;

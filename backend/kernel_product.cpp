@@ -54,7 +54,7 @@ std::string batch_text(KernelContext& context, const TensorType& type, const Dim
 
 }  // namespace
 
-Statements write_tiled_product(KernelContext& context, const TiledProduct& strategy) {
+Statements write_body(KernelContext& context, const TiledProduct& strategy, Writer<TiledProduct>) {
   const ValueId root = contraction_of(context.body);
   const Op& op = context.body.producer_op(root);
   const DType dtype = context.body.type(root).dtype;

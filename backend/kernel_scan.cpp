@@ -137,6 +137,8 @@ Statements ScanWriter::run(const Scan& strategy) {
 
 }  // namespace
 
-Statements write_scan(KernelContext& context, const Scan& strategy) { return ScanWriter(context).run(strategy); }
+Statements write_body(KernelContext& context, const Scan& strategy, Writer<Scan>) {
+  return ScanWriter(context).run(strategy);
+}
 
 }  // namespace weftc

@@ -203,7 +203,7 @@ class ScatterWriter {
 
 }  // namespace
 
-Statements write_scatter(KernelContext& context, const Scatter& strategy) {
+Statements write_body(KernelContext& context, const Scatter& strategy, Writer<Scatter>) {
   const Graph& body = context.body;
   OpId scatter;
   for (OpId id : body.order())

@@ -97,38 +97,17 @@ static Statements with_peers(const KernelContext& context, Statements body) {
   return statements;
 }
 
-namespace {
-/// The statements of a body by its strategy. Loops over elements are write_nests, whatever they compute.
-struct BodyWriter {
-  KernelContext& context;
-
-  Statements operator()(const PackedProduct&) const { return write_packed_product(context); }
-  Statements operator()(const StridedProduct&) const { return write_strided_product(context); }
-  Statements operator()(const DirectConvolution& s) const { return write_direct_convolution(context, s); }
-  /// A grid computes windows of one channel element by element: neighbouring threads read neighbouring windows.
-  Statements operator()(const PlaneConvolution&) const {
-    return context.facts().has_grid ? write_nests(context) : write_plane_convolution(context);
-  }
-  Statements operator()(const PointConvolution&) const { return write_point_convolution(context); }
-  Statements operator()(const UnfoldedConvolution& s) const { return write_unfolded_convolution(context, s); }
-  Statements operator()(const WindowReduction& s) const {
-    return context.facts().has_grid ? write_nests(context) : write_window_reduction(context, s);
-  }
-  Statements operator()(const TiledProduct& s) const { return write_tiled_product(context, s); }
-  Statements operator()(const TiledConvolution& s) const { return write_tiled_convolution(context, s); }
-  Statements operator()(const Transposition& s) const { return write_transposition(context, s); }
-  Statements operator()(const Scan& s) const { return write_scan(context, s); }
-  Statements operator()(const Scatter& s) const { return write_scatter(context, s); }
-  Statements operator()(const Append& s) const { return write_append(context, s); }
-  Statements operator()(const PeerExchange&) const { return with_peers(context, write_nests(context)); }
-  Statements operator()(const Rows&) const { return write_nests(context); }
-  Statements operator()(const Elementwise&) const { return write_nests(context); }
-  Statements operator()(const PlainLoops&) const { return with_peers(context, write_nests(context)); }
-  Statements operator()(const LibraryProduct&) const {
-    check_failed(__FILE_NAME__, __LINE__, "a library's product has no body");
-  }
-};
-}  // namespace
+Statements write_body(KernelContext& context, const PeerExchange&, Writer<PeerExchange>) {
+  return with_peers(context, write_nests(context));
+}
+Statements write_body(KernelContext& context, const PlainLoops&, Writer<PlainLoops>) {
+  return with_peers(context, write_nests(context));
+}
+Statements write_body(KernelContext& context, const Rows&, Writer<Rows>) { return write_nests(context); }
+Statements write_body(KernelContext& context, const Elementwise&, Writer<Elementwise>) { return write_nests(context); }
+Statements write_body(KernelContext&, const LibraryProduct&, Writer<LibraryProduct>) {
+  check_failed(__FILE_NAME__, __LINE__, "a library's product has no body");
+}
 
 static std::string comment_of(const Plan& plan, const Kernel& kernel) {
   const std::string transform = kernel.transform.empty() ? "" : "; " + kernel.transform;
@@ -167,7 +146,8 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   KernelText text;
   text.name = name;
   if (std::holds_alternative<LibraryProduct>(context.strategy())) return text;
-  Statements body = std::visit(BodyWriter{context}, context.strategy());
+  Statements body = std::visit([&]<class S>(const S& strategy) { return write_body(context, strategy, Writer<S>()); },
+                               context.strategy());
   Statements statements = context.prologue();
   append(statements, std::move(body));
   const std::string lines = joined_lines(lines_of(statements, context.dialect().loops()));

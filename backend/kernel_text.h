@@ -34,20 +34,16 @@ std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, s
 /// "void NAME(PARAMETERS)" in lines of at most 120 columns, from "void NAME".
 std::string wrapped_head(const std::string& head, const std::vector<std::string>& parameters);
 
-/// One function a strategy.
-Statements write_packed_product(KernelContext& context);
-Statements write_strided_product(KernelContext& context);
-Statements write_direct_convolution(KernelContext& context, const DirectConvolution& strategy);
-Statements write_plane_convolution(KernelContext& context);
-Statements write_point_convolution(KernelContext& context);
-Statements write_unfolded_convolution(KernelContext& context, const UnfoldedConvolution& strategy);
-Statements write_window_reduction(KernelContext& context, const WindowReduction& strategy);
-Statements write_tiled_product(KernelContext& context, const TiledProduct& strategy);
-Statements write_tiled_convolution(KernelContext& context, const TiledConvolution& strategy);
-Statements write_transposition(KernelContext& context, const Transposition& strategy);
-Statements write_scan(KernelContext& context, const Scan& strategy);
-Statements write_scatter(KernelContext& context, const Scatter& strategy);
-Statements write_append(KernelContext& context, const Append& strategy);
+/// Declares for each strategy S the function that writes its body,
+///   Statements write_body(KernelContext& context, const S& strategy, Writer<S>);
+/// which is defined in the file of its family. One that is missing does not link.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wnon-template-friend"  // each is to be a function of its own, not a template
+template <class S>
+struct Writer {
+  friend Statements write_body(KernelContext& context, const S& strategy, Writer);
+};
+#pragma GCC diagnostic pop
 
 /// What a step passes to a kernel.
 struct CallSite {

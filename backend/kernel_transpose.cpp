@@ -111,7 +111,7 @@ class Transposer {
 
 }  // namespace
 
-Statements write_transposition(KernelContext& context, const Transposition& strategy) {
+Statements write_body(KernelContext& context, const Transposition& strategy, Writer<Transposition>) {
   return Transposer(context, strategy).write();
 }
 

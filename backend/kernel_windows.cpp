@@ -86,7 +86,7 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   const Shape shape{{}, g.batch * g.outputs, filters, 1, "", "", "", ""};
   Statements epilogue =
       put(shape, "weft::convolve<" + t + ">(team, " + window + ", " + convolution + ", " + x + ", " +
-                     context_.parameter_name(strategy.filters) + ", [&](" + sums_parameters(names_.n0) + ") {");
+                     context_.parameter_name(strategy.weight) + ", [&](" + sums_parameters(names_.n0) + ") {");
   if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
   append(lines_, std::move(epilogue));
   return lines_;
@@ -246,19 +246,25 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
   return lines_;
 }
 
-Statements write_direct_convolution(KernelContext& context, const DirectConvolution& strategy) {
+Statements write_body(KernelContext& context, const DirectConvolution& strategy, Writer<DirectConvolution>) {
   return ContractionWriter(context).direct_convolution(strategy);
 }
 
-Statements write_plane_convolution(KernelContext& context) { return ContractionWriter(context).plane_convolution(); }
+/// A grid computes windows of one channel element by element: neighbouring threads read neighbouring windows.
+Statements write_body(KernelContext& context, const PlaneConvolution&, Writer<PlaneConvolution>) {
+  return context.facts().has_grid ? write_nests(context) : ContractionWriter(context).plane_convolution();
+}
 
-Statements write_point_convolution(KernelContext& context) { return ContractionWriter(context).point_convolution(); }
+Statements write_body(KernelContext& context, const PointConvolution&, Writer<PointConvolution>) {
+  return ContractionWriter(context).point_convolution();
+}
 
-Statements write_unfolded_convolution(KernelContext& context, const UnfoldedConvolution& strategy) {
+Statements write_body(KernelContext& context, const UnfoldedConvolution& strategy, Writer<UnfoldedConvolution>) {
   return ContractionWriter(context).unfolded(strategy);
 }
 
-Statements write_window_reduction(KernelContext& context, const WindowReduction& strategy) {
+Statements write_body(KernelContext& context, const WindowReduction& strategy, Writer<WindowReduction>) {
+  if (context.facts().has_grid) return write_nests(context);
   ContractionWriter writer(context);
   return strategy.channels_last ? writer.pool_channels() : writer.pool();
 }

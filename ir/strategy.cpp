@@ -7,27 +7,6 @@ namespace weftc {
 
 namespace {
 
-// In the order of the variant.
-constexpr const char* kNames[] = {"plain-loops",
-                                  "library-product",
-                                  "packed-product",
-                                  "strided-product",
-                                  "direct-convolution",
-                                  "plane-convolution",
-                                  "point-convolution",
-                                  "unfolded-convolution",
-                                  "window-reduction",
-                                  "tiled-product",
-                                  "tiled-convolution",
-                                  "transposition",
-                                  "scan",
-                                  "scatter",
-                                  "append",
-                                  "rows",
-                                  "elementwise",
-                                  "peer-exchange"};
-static_assert(std::size(kNames) == std::variant_size_v<Strategy>);
-
 std::string tile_text(const Tile& tile) { return format(" {}x{}", tile.m, tile.n); }
 
 struct ParameterText {
@@ -56,7 +35,9 @@ struct ParameterText {
 
 }  // namespace
 
-const char* strategy_name(const Strategy& strategy) { return kNames[strategy.index()]; }
+const char* strategy_name(const Strategy& strategy) {
+  return std::visit([](const auto& s) { return s.kName; }, strategy);
+}
 
 std::string strategy_text(const Strategy& strategy) {
   return strategy_name(strategy) + std::visit(ParameterText{}, strategy);
@@ -67,10 +48,13 @@ std::string reason_text(const Strategy& strategy) {
   return plain ? plain->why : "";
 }
 
-bool has_tile(const std::string& name) {
-  return name == strategy_name(TiledProduct{}) || name == strategy_name(TiledConvolution{});
+bool has_tile(const std::string& name) { return name == TiledProduct::kName || name == TiledConvolution::kName; }
+
+template <class... S>
+static std::vector<std::string> names_of(const std::variant<S...>*) {
+  return {S::kName...};
 }
 
-std::vector<std::string> strategy_names() { return {std::begin(kNames), std::end(kNames)}; }
+std::vector<std::string> strategy_names() { return names_of(static_cast<const Strategy*>(nullptr)); }
 
 }  // namespace weftc

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/kernel/index_expr.h"
+#include "ir/storage.h"
 
 namespace weftc {
 
@@ -23,6 +24,7 @@ enum class Activation : uint8_t { None, Relu, Gelu };
 /// A product that a device's library computes: y[b, m, n] = activation(sum over k of a[b, m, k] * b[b, k, n] +
 /// bias[n]).
 struct LibraryProduct {
+  static constexpr const char* kName = "library-product";
   /// A number, or at most that many: what run-time extent `run` of the kernel says.
   struct Extent {
     int64_t bound = 1;
@@ -45,56 +47,74 @@ struct LibraryProduct {
 
 /// Host: the second operand is a weight, one matrix or a batch, in panels that are packed when the program is built.
 struct PackedProduct {
-  size_t weight = 0;  // the parameter
+  static constexpr const char* kName = "packed-product";
+  size_t weight = 0;     // the parameter
+  Storage packing = {};  // how it lies
   int width = 16;
   bool transposed = false;  // the weight is (n, k): the view in front of the product is undone by the packing
 };
 /// Host: the second operand is brought into panels each time, a few columns at once.
-struct StridedProduct {};
+struct StridedProduct {
+  static constexpr const char* kName = "strided-product";
+};
 /// Host: an image whose channels lie innermost, windows read where they lie, times filters in panels of 16 that are
 /// packed when the executable is built (weft/direct_convolution.h).
 struct DirectConvolution {
-  size_t filters = 0;        // the parameter
+  static constexpr const char* kName = "direct-convolution";
+  size_t weight = 0;         // the parameter: the filters
+  Storage packing = {};      // how they lie
   bool copies_image = true;  // the image does not lie so: it is brought into that order first
 };
 /// One filter a channel: on the host a row of outputs at a time, on a device an output a thread.
-struct PlaneConvolution {};
+struct PlaneConvolution {
+  static constexpr const char* kName = "plane-convolution";
+};
 /// Host: windows of one element: a product of the filters and the planes.
-struct PointConvolution {};
+struct PointConvolution {
+  static constexpr const char* kName = "point-convolution";
+};
 /// Host: windows are brought into panels each time, `panels` of them at once, then multiplied with the filters.
 struct UnfoldedConvolution {
+  static constexpr const char* kName = "unfolded-convolution";
   int64_t panels = 0;
 };
 /// The largest element or the sum of each window: on the host a row of outputs at a time, or some channels where these
 /// lie innermost; on a device an output a thread.
 struct WindowReduction {
+  static constexpr const char* kName = "window-reduction";
   bool channels_last = false;
 };
 /// Device: our own product through shared memory, whose operands and result may be any elements.
 struct TiledProduct {
+  static constexpr const char* kName = "tiled-product";
   Tile tile{};
 };
 /// Device: the same for a convolution, whose windows are gathered as they are needed.
 struct TiledConvolution {
+  static constexpr const char* kName = "tiled-convolution";
   Tile tile{};
 };
 /// Device: tiles of 32 x 32 elements are turned in shared memory. Dimension `row` of the result is the one that is
 /// contiguous in the operand.
 struct Transposition {
+  static constexpr const char* kName = "transposition";
   size_t row = 0;
 };
 /// Running sums along one axis. On a device a thread takes a line; where lines are few and long, a block.
 struct Scan {
+  static constexpr const char* kName = "scan";
   bool by_block = false;
 };
 /// The data is copied, then updates go where their indices say, in order. In place: the result lies where the data
 /// does, and nothing is copied.
 struct Scatter {
+  static constexpr const char* kName = "scatter";
   bool in_place = false;
 };
 /// A result that grows along `axis` lies where its first part, parameter `state`, does: only the rows behind that part
 /// are written. A key-value cache is the common case: present = Concat(past, new).
 struct Append {
+  static constexpr const char* kName = "append";
   size_t state = 0;
   size_t axis = 0;
 };
@@ -102,15 +122,21 @@ struct Append {
 enum class RowTeam : uint8_t { Thread, Warp, Block };
 /// Reductions over the elements of a row, with what is computed before, between and behind them.
 struct Rows {
+  static constexpr const char* kName = "rows";
   RowTeam team = RowTeam::Thread;
 };
 /// Elements of one shape, each by itself: computations, views, look-ups.
-struct Elementwise {};
+struct Elementwise {
+  static constexpr const char* kName = "elementwise";
+};
 /// Collectives over the peer table of a rank group, with what is computed on the slices.
-struct PeerExchange {};
+struct PeerExchange {
+  static constexpr const char* kName = "peer-exchange";
+};
 /// A loop an operand dimension, one element at a time: right for every body, fast for none of those that have a better
 /// strategy in principle; `why` says what stood against each.
 struct PlainLoops {
+  static constexpr const char* kName = "plain-loops";
   std::string why;
 };
 

@@ -62,7 +62,15 @@ bool is_small(const WindowGeometry& g) {
          g.filters * g.channels * g.taps < kMost;
 }
 
-}  // namespace
+/// Filters [n, c, taps...] in panels of 16 of them, the channels of each tap side by side.
+Storage filter_panels(int ndim) {
+  Storage storage;
+  storage.parts.push_back({0, 16});
+  for (int d = 2; d < ndim; ++d) storage.parts.push_back({d, 1});
+  storage.parts.push_back({1, 1});
+  storage.parts.push_back({0, 1});
+  return storage;
+}
 
 Verdict tiled_convolution(const StrategyContext& context) {
   if (!context.target.is_device() || !has_window(context.body.body)) return {};
@@ -102,7 +110,8 @@ Verdict direct_convolution(const StrategyContext& context) {
   if (!is_read_once || !body.kernel.parameters[number].weight)
     return refused("the filters are no weight that only this convolution reads");
   if (!body.kernel.parameters[number].whole_over.empty()) return refused("each chunk reads a part of the filters");
-  return {DirectConvolution{number, true}, has_one_channel_a_group(g) ? kSharesNothing : ""};
+  return {DirectConvolution{number, filter_panels(body.body.type(w).ndim()), true},
+          has_one_channel_a_group(g) ? kSharesNothing : ""};
 }
 
 Verdict plane_convolution(const StrategyContext& context) {
@@ -143,5 +152,18 @@ Verdict window_reduction(const StrategyContext& context) {
     return refused("a window that hangs over the padding is counted in part");
   return {WindowReduction{}, ""};
 }
+
+constexpr StrategyRule kRules[] = {
+    {TiledConvolution::kName, tiled_convolution, "convolutions on a device"},
+    {DirectConvolution::kName, direct_convolution, "convolutions on the host"},
+    {PlaneConvolution::kName, plane_convolution, "convolutions with one channel for each filter"},
+    {PointConvolution::kName, point_convolution, "convolutions on the host with windows of one element"},
+    {UnfoldedConvolution::kName, unfolded_convolution, "convolutions on the host"},
+    {WindowReduction::kName, window_reduction, "pools"},
+};
+
+}  // namespace
+
+std::span<const StrategyRule> convolution_rules() { return kRules; }
 
 }  // namespace weftc

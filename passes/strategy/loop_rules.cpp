@@ -30,8 +30,6 @@ int64_t row_elements(const KernelBody& body) {
   return 1;
 }
 
-}  // namespace
-
 Verdict transposition(const StrategyContext& context) {
   constexpr int64_t kLeastElements = 4096, kLeastExtent = 8;
   const KernelBody& body = context.body;
@@ -55,7 +53,7 @@ Verdict transposition(const StrategyContext& context) {
 }
 
 /// Lines that lie side by side are one loop: only the outermost dimension on each side may have a run-time length.
-static bool has_inner_run_extent(const KernelBody& body, ValueId root, int axis) {
+bool has_inner_run_extent(const KernelBody& body, ValueId root, int axis) {
   for (int d = 1; d < body.body.type(root).ndim(); ++d)
     if (d != axis && d != axis + 1 && body.run_extent_of(body.body.type(root), d)) return true;
   return false;
@@ -95,15 +93,31 @@ Verdict rows(const StrategyContext& context) {
   return {Rows{context.target.is_device() ? device_row_team(row_elements(context.body)) : RowTeam::Thread}, ""};
 }
 
-Verdict plain_loops(const StrategyContext& context) {
-  if (scatters(context.body.body)) return refused("it scatters");
-  return {PlainLoops{"the schedule asks for it"}, ""};
-}
-
 Verdict elementwise(const StrategyContext& context) {
   if (has_op(context.body.body, {Category::Contraction, Category::Reduction, Category::Scan})) return {};
   if (scatters(context.body.body)) return refused("it scatters");
   return {Elementwise{}, ""};
+}
+
+constexpr StrategyRule kExchanges[] = {
+    {Transposition::kName, transposition, "tensors that are only turned, on a device"},
+    {PeerExchange::kName, peer_exchange, "kernels that exchange data with other ranks"},
+    {Scatter::kName, scatter, "scatters"},
+};
+constexpr StrategyRule kLoops[] = {
+    {Scan::kName, scan, "running sums"},
+    {Rows::kName, rows, "reductions without a product or running sum"},
+    {Elementwise::kName, elementwise, "kernels without a sum"},
+};
+
+}  // namespace
+
+std::span<const StrategyRule> exchange_rules() { return kExchanges; }
+std::span<const StrategyRule> loop_rules() { return kLoops; }
+
+Verdict plain_loops(const StrategyContext& context) {
+  if (scatters(context.body.body)) return refused("it scatters");
+  return {PlainLoops{"the schedule asks for it"}, ""};
 }
 
 }  // namespace weftc

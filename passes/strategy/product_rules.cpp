@@ -67,10 +67,10 @@ std::optional<PackedProduct> packed_weight(const StrategyContext& context, const
   const size_t number = context.body.input_parameter(weight);
   const Parameter& parameter = context.body.kernel.parameters[number];
   if (!parameter.weight || cuts_matrices(parameter)) return {};
-  return PackedProduct{number, context.target.panel_width, transposed};
+  const int ndim = parameter.type.ndim(), width = context.target.panel_width;
+  const int k_dim = ndim - (transposed ? 1 : 2), n_dim = ndim - (transposed ? 2 : 1);
+  return PackedProduct{number, Storage::panels(ndim, k_dim, n_dim, width), width, transposed};
 }
-
-}  // namespace
 
 Verdict packed_product(const StrategyContext& context) {
   if (context.target.panel_width == 0 || !has_op(context.body.body, {OpKind::MatMul})) return {};
@@ -116,5 +116,16 @@ Verdict tiled_product(const StrategyContext& context) {
       choose_tile(context, batch, dims[dims.size() - 2], dims.back(), body.body.type(root).dtype, why);
   return tile ? Verdict{TiledProduct{*tile}, ""} : refused(why);
 }
+
+constexpr StrategyRule kRules[] = {
+    {LibraryProduct::kName, library_product, "products on a device"},
+    {TiledProduct::kName, tiled_product, "products on a device"},
+    {PackedProduct::kName, packed_product, "products on the host"},
+    {StridedProduct::kName, strided_product, "products on the host"},
+};
+
+}  // namespace
+
+std::span<const StrategyRule> product_rules() { return kRules; }
 
 }  // namespace weftc

@@ -1,7 +1,8 @@
-// The rules of strategies: may a kernel be computed in this way? One function a strategy, asked by the planning step
-// choose-kernels in the order of the table in choose_strategy.cpp, and by fusion for a kernel that might be.
+// The rules of strategies: may a kernel be computed in this way? One function a strategy, in a table for each family,
+// asked by the planning step choose-kernels and by fusion for a kernel that might be.
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 
 #include "ir/constants.h"
@@ -29,29 +30,27 @@ struct Verdict {
 };
 inline Verdict refused(std::string why) { return {{}, std::move(why)}; }
 
-Verdict transposition(const StrategyContext& context);
-Verdict tiled_convolution(const StrategyContext& context);
+/// A rule with the strategy that it may give.
+struct StrategyRule {
+  const char* name;  // of the strategy
+  Verdict (*ask)(const StrategyContext&);
+  const char* is_for;  // "products on the host"
+};
+/// The table of a family stands behind its rules, best first. Families are asked in the order of choose_strategy.cpp.
+std::span<const StrategyRule> exchange_rules();     // loop_rules.cpp
+std::span<const StrategyRule> product_rules();      // product_rules.cpp
+std::span<const StrategyRule> convolution_rules();  // convolution_rules.cpp
+std::span<const StrategyRule> loop_rules();         // loop_rules.cpp
+
 Verdict library_product(const StrategyContext& context);
-Verdict tiled_product(const StrategyContext& context);
-Verdict packed_product(const StrategyContext& context);
-Verdict strided_product(const StrategyContext& context);
-Verdict direct_convolution(const StrategyContext& context);
-Verdict plane_convolution(const StrategyContext& context);
-Verdict point_convolution(const StrategyContext& context);
-Verdict unfolded_convolution(const StrategyContext& context);
-Verdict window_reduction(const StrategyContext& context);
-Verdict scan(const StrategyContext& context);
-Verdict scatter(const StrategyContext& context);
-Verdict peer_exchange(const StrategyContext& context);
-Verdict rows(const StrategyContext& context);
-Verdict elementwise(const StrategyContext& context);
+/// Legal for every body but a scatter.
 Verdict plain_loops(const StrategyContext& context);
 
-/// The first strategy of the table that is legal; else plain loops, with what stood against the others.
+/// The first strategy of the tables that is legal; else plain loops, with what stood against the others.
 Strategy choose_strategy(const StrategyContext& context);
 /// The strategy of that name, whether or not it would be chosen; else why it is not legal.
 Verdict find_strategy(const StrategyContext& context, const std::string& name);
-/// Every strategy that is legal but plain loops, with every tile, in the order of the table.
+/// Every strategy that is legal but plain loops, with every tile, in the order of the tables.
 std::vector<Strategy> legal_strategies(const StrategyContext& context);
 /// Gives the kernel the strategy, and the weights that it reads the packing that the strategy wants.
 void set_strategy(Kernel& kernel, Strategy strategy);

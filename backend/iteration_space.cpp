@@ -1,3 +1,9 @@
+// A kernel that normalises rows and also stores their sums has one space, (rows, columns), whose rows are reduced
+// first:
+//
+//   s = ReduceSum(x, axes = [1]);  y = Div(x, s)      space [4, 8], reduced {1}: row output s, output y
+//
+// Outputs of other shapes get spaces of their own, in nests behind it.
 #include "backend/iteration_space.h"
 
 #include "ir/op_def.h"

@@ -1,3 +1,5 @@
+// Names and arguments of one kernel: the Plan's names made legal and unique in the function, and the arguments in the
+// order in which a launch passes them.
 #include "backend/kernel_context.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// A kernel's function: comment, head and body, and what stands around the body of a kernel that reaches its peers.
+//
+//   // MatMul h.0.mlp.c_proj; fuse into far          the nodes it came from, and the transform
+//   void far(weft::Peers peers, ...) {               the head, by the target's dialect
+//     peers.barrier();                               what the peers have written is there
+//     for (...) ...                                  the body, by the kernel's strategy
+//     peers.barrier();                               what was read may be overwritten
+//   }
 #include "backend/kernel_text.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// The nests of kernels without a dense contraction. A nest is built inwards: the loops of its space, the reductions of
+// a row, then the elements that are stored. Elements (element.h) put what they compute into the outermost loop that has
+// its variables, so that what a row shares is computed once a row.
 #include "backend/nest.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// On the host the leading loops are given to the team when together they have enough iterations, each with work of its
+// own; where the last loop is among them, a task is a run of it, which can still be vectorised. On a grid all loops are
+// one, which threads, warps or blocks take in turn.
 #include "backend/outer_loops.h"
 
 #include <algorithm>

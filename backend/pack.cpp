@@ -1,3 +1,5 @@
+// Each segment is written slice by slice, in the order of the coordinates that it is sliced over. A weight is resolved
+// through its views, cut into its slice, and its elements are put where its storage says; short slices are padded.
 #include "backend/pack.h"
 
 #include <cerrno>

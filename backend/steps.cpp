@@ -1,3 +1,8 @@
+// One statement a step, by its kind: a launch, a copy, a collective, a transfer, a loop or branch around other steps.
+//
+//   r.step({compute, "h.0.mlp.c_fc", "MatMul h.0.mlp.c_fc"}, [&] { h_mlp_c_fc(r.team(), r[x], r[w], r[y]); });
+//
+// Waits stand in front of a step and signals behind it, unless its kernel waits or signals by itself.
 #include "backend/steps.h"
 
 #include <algorithm>

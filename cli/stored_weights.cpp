@@ -1,3 +1,5 @@
+// Copies of a constant are told apart by their storage and by the axes that slice them: equal ones are one weight of
+// the Plan already.
 #include "cli/stored_weights.h"
 
 #include <map>
@@ -19,10 +21,6 @@ struct Readers {
 
 using ByWeight = std::map<uint32_t, Readers>;
 
-bool wants_packing(const Strategy& strategy) {
-  return std::holds_alternative<PackedProduct>(strategy) || std::holds_alternative<DirectConvolution>(strategy);
-}
-
 /// Readers of weights, by the constant and its place.
 std::map<std::pair<uint32_t, uint32_t>, ByWeight> readers_of(const Plan& plan) {
   std::map<std::pair<uint32_t, uint32_t>, ByWeight> found;
@@ -36,7 +34,7 @@ std::map<std::pair<uint32_t, uint32_t>, ByWeight> readers_of(const Plan& plan) {
         const Weight& weight = plan.weight(id);
         Readers& readers = found[{weight.constant.index, weight.place.index}][id.index];
         readers.names.insert("'" + kernel.name + "'");
-        (wants_packing(kernel.strategy) ? readers.has_packed : readers.has_other) = true;
+        (packed_weight_of(kernel.strategy).has_value() ? readers.has_packed : readers.has_other) = true;
       }
     });
   return found;

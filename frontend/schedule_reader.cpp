@@ -1,3 +1,5 @@
+// One handler a key of the schedule. Handlers report what is wrong and go on, so that all errors of a file come out at
+// once; keys that other keys refer to (mesh, places) are read first, whatever their order in the file.
 #include "frontend/schedule_reader.h"
 
 #include <algorithm>

@@ -35,6 +35,17 @@ struct ParameterText {
 
 }  // namespace
 
+std::optional<PackedWeight> packed_weight_of(const Strategy& strategy) {
+  return std::visit(
+      [](const auto& s) -> std::optional<PackedWeight> {
+        if constexpr (requires { s.packing; })
+          return PackedWeight{s.weight, s.packing};
+        else
+          return std::nullopt;
+      },
+      strategy);
+}
+
 const char* strategy_name(const Strategy& strategy) {
   return std::visit([](const auto& s) { return s.kName; }, strategy);
 }

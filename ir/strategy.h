@@ -152,6 +152,15 @@ inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowT
 /// caller.
 enum class KernelUse : uint8_t { Launched, InChunks };
 
+/// A weight that a strategy reads in a form of its own, made when the executable is built.
+struct PackedWeight {
+  size_t parameter = 0;
+  Storage packing;
+};
+/// Nothing for strategies that read their operands as they lie. Strategies with a packing have fields `weight` and
+/// `packing`.
+std::optional<PackedWeight> packed_weight_of(const Strategy& strategy);
+
 /// "packed-product": as schedules, explain and the manifest name it.
 const char* strategy_name(const Strategy& strategy);
 /// The name with its parameters: "tiled-product 64x64".

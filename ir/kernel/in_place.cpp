@@ -1,3 +1,6 @@
+// Reads of the operand are followed from one element of each output through views and pointwise ops, as index
+// expressions: each must arrive at the position of that element. A reduction is let through only if it is the one that
+// the rows of the kernel are reduced by, since a row is reduced before its elements are stored.
 #include "ir/kernel/in_place.h"
 
 #include <algorithm>

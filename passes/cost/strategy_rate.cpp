@@ -1,3 +1,5 @@
+// What part of the peak rate each strategy reaches: measured on one host, and counted from instructions for devices.
+// They tell good strategies from bad ones; a prediction within some percent is not the aim.
 #include "passes/cost/strategy_rate.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Names are looked up from the special to the general: a kernel's own name, then the nodes and values that kernels
+// compute. What matches nothing, several kernels under one plain name, or a kernel that is pinned twice is an error.
 #include "passes/plan/kernel_pins.h"
 
 #include <map>

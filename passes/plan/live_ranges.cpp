@@ -1,3 +1,5 @@
+// Steps are numbered in the order of the blocks. A use inside a loop counts as the whole loop for a buffer that
+// outlives the loop, since the next trip comes to the same steps again.
 #include "passes/plan/live_ranges.h"
 
 #include <set>

@@ -67,11 +67,8 @@ bool has_op(const Graph& body, std::initializer_list<Category> categories) {
 
 void set_strategy(Kernel& kernel, Strategy strategy) {
   kernel.strategy = std::move(strategy);
-  std::visit(
-      [&](const auto& s) {
-        if constexpr (requires { s.packing; }) kernel.parameters[s.weight].storage = s.packing;
-      },
-      kernel.strategy);
+  if (std::optional<PackedWeight> packed = packed_weight_of(kernel.strategy))
+    kernel.parameters[packed->parameter].storage = std::move(packed->packing);
 }
 
 }  // namespace weftc

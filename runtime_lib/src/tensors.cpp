@@ -1,3 +1,5 @@
+// Global tensors and the parts of them that ranks hold: a rank takes its part of a .npy file, and rank 0 puts the parts
+// of an output together in the staging memory, or from messages of ranks on other machines.
 #include "tensors.h"
 
 #include <algorithm>

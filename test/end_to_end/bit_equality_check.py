@@ -88,13 +88,13 @@ def random_model(seed):
     return model
 
 
-def outputs(folder, model, schedule, name):
+def outputs(folder, model, schedule, name, *run_flags):
     """What a program writes for random inputs; None after reporting."""
     program, out = folder / name, folder / f"{name}_out"
     flags = ["--schedule", schedule] if schedule else []
     status, _, err = harness.weft("compile", model, *flags, "-o", program)
     if status == 0:
-        status, _, err = harness.run([program, "--random-inputs", "5", "--output-dir", out])
+        status, _, err = harness.run([program, "--random-inputs", "5", "--output-dir", out, *run_flags])
     if not harness.check(f"{name}/runs", status == 0, f"exit {status}: {err[-300:]}"):
         return None
     return {file.stem: np.load(file) for file in sorted(out.glob("*.npy"))}
@@ -149,9 +149,21 @@ def check_cut_kernel(folder):
     harness.check("cut_ranks/does not claim it", claimed is False, claimed)
 
 
+def check_threads(folder):
+    """A rank with one thread and a rank with several run the same machine code."""
+    text = f"{HEAD}m (float[128,768] x) => (float[128,768] y)\n<float[768] s = random(1, 0.3), float[768] b = random(2, 0.3)>\n"
+    model = write(folder, "threads.onnxtxt", text + "{\n  y = LayerNormalization(x, s, b)\n}\n")
+    want = outputs(folder, model, None, "threads_1", "--threads", "1")
+    for threads in ("2", "3"):
+        have = outputs(folder, model, None, f"threads_{threads}", "--threads", threads)
+        same = want and have and np.array_equal(have["y"].view(np.uint32), want["y"].view(np.uint32))
+        harness.check(f"threads/{threads} give the bits of one", same, "elements differ")
+
+
 if __name__ == "__main__":
     harness.need_weft()
     FOLDER = harness.scratch("bit_equality")
     check_rows_of_a_product(FOLDER)
     check_cut_kernel(FOLDER)
+    check_threads(FOLDER)
     check_random(FOLDER)

@@ -3,6 +3,14 @@
 #include <cstdint>
 #include <type_traits>
 
+/// One copy of a function, whoever calls it with what. The compiler joins a product and the sum behind it to one rounding
+/// as it sees fit, so that two copies of a loop may give other bits.
+#ifdef __clang__
+#define WEFT_ONE_COPY [[gnu::noinline]]
+#else
+#define WEFT_ONE_COPY [[gnu::noipa]]
+#endif
+
 namespace weft {
 
 /// Threads incl. the caller. Workers take chunks by an atomic counter, spin briefly between loops, then sleep. Only the
@@ -16,19 +24,22 @@ class Team {
 
   int threads() const { return threads_; }
   /// Calls f(begin, end) for ranges that cover 0 .. count once. Ranges begin at multiples of `grain`; at most `grain`
-  /// items are not worth a second thread.
+  /// items are not worth a second thread. Each item gives the same bits however many threads there are.
   template <class F>
   void parallel(int64_t count, int64_t grain, F&& f) {
     using Body = std::remove_reference_t<F>;
     if (count <= 0) return;
-    if (threads_ == 1 || count <= grain) return void(f(int64_t{0}, count));
-    run(
-        count, grain, [](void* body, int64_t begin, int64_t end) { (*static_cast<Body*>(body))(begin, end); },
-        const_cast<void*>(static_cast<const void*>(&f)));
+    void* body = const_cast<void*>(static_cast<const void*>(&f));
+    if (threads_ == 1 || count <= grain) return call<Body>(body, 0, count);
+    run(count, grain, call<Body>, body);
   }
 
  private:
   using Call = void (*)(void* body, int64_t begin, int64_t end);
+  template <class Body>
+  WEFT_ONE_COPY static void call(void* body, int64_t begin, int64_t end) {
+    (*static_cast<Body*>(body))(begin, end);
+  }
   void run(int64_t count, int64_t grain, Call call, void* body);
 
   struct Shared;

@@ -2,6 +2,7 @@
 #include "passes/fusion/fusion_memory.h"
 
 #include "ir/op_def.h"
+#include "ir/value_memory.h"
 #include "passes/fusion/kernel_values.h"
 
 namespace weftc {
@@ -75,7 +76,7 @@ class MemoryDecider {
       out_.stored[id.index] = true;
       if (op.kind != OpKind::Reshape) return;
       if (known && !out_.alias[id.index]) return;  // an earlier reader needs a copy, and this one can read the copy
-      out_.alias[id.index] = can_alias(op.inputs[0], reader);
+      out_.alias[id.index] = !is_copy(graph_, op) && can_alias(op.inputs[0], reader);
       if (!out_.alias[id.index]) return;
       value = op.inputs[0];
     }

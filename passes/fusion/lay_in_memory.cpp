@@ -3,6 +3,7 @@
 //   y = AllReduce(%w)  with a constant w    ->    %w.copy = Reshape(%w), y = AllReduce(%w.copy)
 //   If returns its parameter %x             ->    %x.copy = Reshape(%x), If returns %x.copy
 //   Chunk(%w) reads a constant w whole      ->    the constant stands in the body of the Chunk
+//   state a -> %b, b is an input            ->    state a -> Reshape(%b)
 //
 // A copy is a Reshape that keeps the shape (ir/value_memory.h); fuse-regions makes a kernel of it. After this, operands
 // of collectives, conditions and values that a loop starts from lie in buffers, and each result of a region has a
@@ -158,6 +159,24 @@ void sink_constants(Graph& graph, OpId chunk) {
   }
 }
 
+/// Copies outputs that share memory with a state, which the program overwrites: the old value of a state, and next
+/// values of states that are an input or the next value of another state too (two states that swap, one that shifts
+/// into another).
+void copy_shared_states(const Module& module, Graph& graph) {
+  std::vector<ValueId> states, seen;
+  for (const State& state : module.states) states.push_back(graph.find_value(state.input));
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    const Graph::Output output = graph.outputs()[i];
+    const ValueId memory = memory_of(graph, output.value);
+    const bool is_next = std::any_of(module.states.begin(), module.states.end(),
+                                     [&](const State& state) { return state.output == output.name; });
+    const bool is_shared =
+        is_next ? is_kind(graph, memory, OpKind::Input) || contains(seen, memory) : contains(states, memory);
+    if (is_next) seen.push_back(memory);
+    if (is_shared) graph.set_output(i, add_copy(graph, output.value));
+  }
+}
+
 /// One graph: operands, then regions, then results, because a region's results are judged by its own memory.
 void lay_out_memory(Module& module, Graph& graph, const Op* owner) {
   copy_stored_operands(module, graph);
@@ -173,6 +192,9 @@ void lay_out_memory(Module& module, Graph& graph, const Op* owner) {
 
 }  // namespace
 
-void lay_in_memory(Module& module, const Env&) { lay_out_memory(module, module.graph, nullptr); }
+void lay_in_memory(Module& module, const Env&) {
+  lay_out_memory(module, module.graph, nullptr);
+  copy_shared_states(module, module.graph);
+}
 
 }  // namespace weftc

@@ -56,6 +56,14 @@ bool updates_in_place(const Plan& plan, const Step& step, const StateSlot& state
   return true;
 }
 
+Step copy_step(BufferId from, BufferId to, const std::string& name) {
+  Step step;
+  step.name = name;
+  step.what = CopyStep{from, to};
+  step.accesses = {{from, false, {}, {}, false}, {to, true, {}, {}, false}};
+  return step;
+}
+
 /// Decides on an unchanged Plan, then rewrites it.
 class StateUpdater {
  public:
@@ -179,12 +187,8 @@ class StateUpdater {
     std::set<uint32_t> written;
     const auto copy = [&](BufferId from, BufferId to) {
       if (!from || !to || from == to || !written.insert(to.index).second) return;
-      Step step;
       plan_.buffers[to.index].life = Life::State;
-      step.name = plan_.buffer(to).name + ".next";
-      step.what = CopyStep{from, to};
-      step.accesses = {{from, false, {}, {}, false}, {to, true, {}, {}, false}};
-      copies[plan_.buffer(to).place.index].push_back(std::move(step));
+      copies[plan_.buffer(to).place.index].push_back(copy_step(from, to, plan_.buffer(to).name + ".next"));
     };
     for (const StateSlot& state : plan_.states) {
       if (!state.buffer) continue;
@@ -192,7 +196,28 @@ class StateUpdater {
       const Port &in = port_of(plan_.inputs, state.input), &out = port_of(plan_.outputs, state.output);
       for (size_t d = 0; d < in.counts.size(); ++d) copy(out.counts[d], in.counts[d]);
     }
-    for (auto& [place, steps] : copies) append_block(PlaceId{place}, std::move(steps));
+    for (auto& [place, steps] : copies) {
+      keep_lengths(written, PlaceId{place}, steps);
+      append_block(PlaceId{place}, std::move(steps));
+    }
+  }
+
+  /// Outputs that have the old length of a state, which the copies overwrite, get a copy of it in front of them.
+  void keep_lengths(const std::set<uint32_t>& written, PlaceId place, std::vector<Step>& steps) {
+    std::map<uint32_t, BufferId> kept;
+    for (Port& port : plan_.outputs)
+      for (BufferId& count : port.counts) {
+        if (!count || !written.contains(count.index) || !(plan_.buffer(count).place == place)) continue;
+        const auto [at, is_new] = kept.try_emplace(count.index, BufferId{static_cast<uint32_t>(plan_.buffers.size())});
+        if (is_new) {
+          Buffer copy = plan_.buffer(count);
+          copy.name += ".before";
+          copy.life = Life::Run;
+          steps.insert(steps.begin(), copy_step(count, at->second, copy.name));
+          plan_.buffers.push_back(std::move(copy));
+        }
+        count = at->second;
+      }
   }
 
   static const Port& port_of(const std::vector<Port>& ports, const std::string& name) {

@@ -347,6 +347,9 @@ class Walk {
       for_each_holder(port.place, [&](int rank) {
         if (!holds(rank, port.buffer))
           wrong_.insert(format("output '{}' is not whole on rank {} at the end", port.name, rank));
+        for (BufferId count : port.counts)
+          if (count && !holds(rank, count))
+            wrong_.insert(format("the length of output '{}' is not there on rank {} at the end", port.name, rank));
       });
     for (const Port& port : plan_.inputs) {
       const bool is_state = std::any_of(plan_.states.begin(), plan_.states.end(),

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <type_traits>
 
-/// One copy of a function, whoever calls it with what. The compiler joins a product and the sum behind it to one rounding
-/// as it sees fit, so that two copies of a loop may give other bits.
+/// One copy of a function, whoever calls it with what. The compiler joins a product and the sum behind it to one
+/// rounding as it sees fit, so that two copies of a loop may give other bits.
 #ifdef __clang__
 #define WEFT_ONE_COPY [[gnu::noinline]]
 #else

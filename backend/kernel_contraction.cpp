@@ -158,8 +158,11 @@ Statements ContractionWriter::shared_panels() {
   else
     lines_.push_back("const auto " + names_.rows + " = [&](int64_t " + names_.m + ") { return " + address(*a, {"k"}) +
                      "; };");
-  Statements epilogue = put(s, "weft::contract<" + t + ">(team, " + names_.extents + ", " + names_.rows + ", " +
-                                   panels + ", [&](" + sums_parameters(names_.n0) + ") {");
+  // The tiles of few rows take as long to compile as the others.
+  const bool is_few = s.m <= 3 || s.m_text != std::to_string(s.m);
+  const std::string function = is_few ? "weft::contract_few<" : "weft::contract<";
+  Statements epilogue = put(s, function + t + ">(team, " + names_.extents + ", " + names_.rows + ", " + panels +
+                                   ", [&](" + sums_parameters(names_.n0) + ") {");
   append(lines_, std::move(epilogue));
   return lines_;
 }

@@ -84,9 +84,9 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   const std::string ahead = context_.names.unique("ahead");
   const bool is_ahead = put_ahead(result, ahead);
   const Shape shape{{}, g.batch * g.outputs, filters, 1, "", "", "", ""};
-  Statements epilogue =
-      put(shape, "weft::convolve<" + t + ">(team, " + window + ", " + convolution + ", " + x + ", " +
-                     context_.parameter_name(strategy.weight) + ", [&](" + sums_parameters(names_.n0) + ") {");
+  Statements epilogue = put(shape, "weft::convolve<" + t + ", " + convolution + ".filters>(team, " + window + ", " +
+                                       convolution + ", " + x + ", " + context_.parameter_name(strategy.weight) +
+                                       ", [&](" + sums_parameters(names_.n0) + ") {");
   if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
   append(lines_, std::move(epilogue));
   return lines_;

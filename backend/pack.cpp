@@ -113,6 +113,7 @@ void write_stored(const Slice& slice, const Storage& storage, const T* data, Out
   for (size_t p = 0; p < last; ++p) outer.push_back(storage.extent(p, slice.dims));
   const int64_t run = storage.extent(last, slice.dims), step = storage.parts[last].block;
   std::vector<T> stored;
+  stored.reserve(kBuffered + static_cast<size_t>(run));
   std::vector<int64_t> index(slice.dims.size());
   for (Index at(outer); at.more(); at.next()) {
     std::fill(index.begin(), index.end(), 0);
@@ -120,10 +121,12 @@ void write_stored(const Slice& slice, const Storage& storage, const T* data, Out
       index[static_cast<size_t>(storage.parts[p].dim)] += at[static_cast<int>(p)] * storage.parts[p].block;
     const std::vector<int64_t>& offsets = slice.offsets[run_dim];
     const std::optional<int64_t> base = slice.offset_but(index, run_dim);
-    for (int64_t j = 0; j < run; ++j) {
-      const size_t i = static_cast<size_t>(index[run_dim] + j * step);
-      stored.push_back(base && i < offsets.size() ? data[*base + offsets[i]] : T(0));
-    }
+    const int64_t first = index[run_dim], held = base ? static_cast<int64_t>(offsets.size()) - first : 0;
+    const int64_t count = std::clamp<int64_t>((held + step - 1) / step, 0, run);
+    const size_t end = stored.size();
+    stored.resize(end + static_cast<size_t>(run));  // zeros
+    for (int64_t j = 0; j < count; ++j)
+      stored[end + static_cast<size_t>(j)] = data[*base + offsets[static_cast<size_t>(first + j * step)]];
     if (stored.size() < kBuffered) continue;
     out.write(stored.data(), static_cast<int64_t>(stored.size() * sizeof(T)));
     stored.clear();

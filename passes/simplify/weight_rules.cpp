@@ -5,6 +5,8 @@
 // subnormal numbers of their weights.
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <type_traits>
 
 #include "ir/ops/record.h"
 #include "passes/simplify/rules.h"
@@ -39,17 +41,29 @@ double rounding_of(DType dtype) {
   return std::ldexp(1, -digits);
 }
 
-/// True if rounding to the tensor's type changes no element by more than the rounding of the largest of its group;
-/// element i is in group i / inner modulo `groups`.
+/// Calls visit(group, elements) for each run of `inner` neighbouring elements of one group: run r is of group r modulo
+/// `groups`.
+template <class Elements, class Visit>
+void for_each_run(Elements& all, int64_t inner, int64_t groups, const Visit& visit) {
+  const std::span<std::remove_reference_t<decltype(all[0])>> elements(all);
+  const size_t length = static_cast<size_t>(inner);
+  for (size_t first = 0, run = 0; first < elements.size(); first += length, ++run)
+    visit(run % static_cast<size_t>(groups), elements.subspan(first, length));
+}
+
+/// True if rounding to the tensor's type changes no element by more than the rounding of the largest of its group.
 bool keeps_precision(const Tensor& tensor, int64_t inner, int64_t groups) {
   std::vector<double> largest(static_cast<size_t>(groups)), loss(largest);
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    const size_t group = static_cast<size_t>(i / inner % groups);
-    const double rounded = round_to(tensor.dtype, tensor.real[i]);
-    if (!std::isfinite(rounded)) return false;
-    largest[group] = std::max(largest[group], std::fabs(tensor.real[i]));
-    loss[group] = std::max(loss[group], std::fabs(rounded - tensor.real[i]));
-  }
+  bool is_finite = true;
+  for_each_run(tensor.real, inner, groups, [&](size_t group, std::span<const double> elements) {
+    for (const double element : elements) {
+      const double rounded = round_to(tensor.dtype, element);
+      is_finite = is_finite && std::isfinite(rounded);
+      largest[group] = std::max(largest[group], std::fabs(element));
+      loss[group] = std::max(loss[group], std::fabs(rounded - element));
+    }
+  });
+  if (!is_finite) return false;
   for (size_t g = 0; g < largest.size(); ++g)
     if (loss[g] > largest[g] * rounding_of(tensor.dtype)) return false;
   return true;
@@ -78,7 +92,9 @@ std::optional<NewWeights> new_weights(const Match& match, const Affine& affine) 
   const auto factor = [&](int64_t channel) {
     return affine.factor[affine.factor.size() == 1 ? 0 : static_cast<size_t>(channel)];
   };
-  for (int64_t i = 0; i < made.weights.size(); ++i) made.weights.real[i] *= factor(i / inner % channels);
+  for_each_run(made.weights.real, inner, channels, [&](size_t channel, std::span<double> elements) {
+    for (double& element : elements) element *= factor(static_cast<int64_t>(channel));
+  });
   if (!keeps_precision(made.weights, inner, channels)) return {};
   if (!bias_of(match.op("product")) && affine.shift.empty()) return made;
   made.bias = known_bias(match, made.weights.dtype, channels);

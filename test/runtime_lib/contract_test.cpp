@@ -48,7 +48,7 @@ void check_packed(Team& team, int64_t m, int64_t n, int64_t k, double bound) {
     for (int64_t l = 0; l < k; ++l) transposed[size_t(l * m + i)] = a[size_t(i * k + l)];
   std::vector<T> y(size_t(m * n)), z = y, w = y;
   contract(team, {m, n, k}, Rows<T>{a.data(), k}, packed.data(), store_into(y, n));
-  contract(team, {m, n, k}, Strided<T>{transposed.data(), 1, m}, packed.data(), store_into(z, n));
+  contract_few(team, {m, n, k}, Strided<T>{transposed.data(), 1, m}, packed.data(), store_into(z, n));
   contract(
       team, {m, n, k}, [&](int64_t row) { return a.data() + row * k; }, packed.data(), store_into(w, n));
   CAPTURE(m);
@@ -101,7 +101,7 @@ TEST_CASE("contract: a row has the same bits however many rows there are") {
       contract(team, {14, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(all, n));
       for (int64_t m = 1; m < 14; ++m) {
         std::vector<float> some(size_t(m * n)), batch = some;
-        contract(team, {m, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(some, n));
+        contract_few(team, {m, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(some, n));
         CHECK(std::equal(some.begin(), some.end(), all.begin()));
         const auto row = [&](int64_t) { return Rows<float>{a.data(), k}; };
         const auto column = [&](int64_t) { return Unpacked<float>{b.data(), 1, n}; };

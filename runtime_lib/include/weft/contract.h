@@ -343,9 +343,21 @@ decltype(auto) first_operand(const A& a) {
 
 }  // namespace detail
 
-/// a @ b for a packed b. `a` is Rows, Strided, or a function m -> pointer to the k elements of row m.
+/// a @ b for a packed b. `a` is Rows, Strided, or a function m -> pointer to the k elements of row m. Meant for more
+/// than three rows: fewer are computed as well, but slowly.
 template <class T, class A, class Put>
 void contract(Team& team, const Contraction c, const A& a, const T* b, Put&& put) {
+  const detail::Cut cut = detail::cut<T>(c, 1, team.threads());
+  const detail::PackedPanels<T> panels{b, c.packed_k ? c.packed_k : c.k};
+  const auto& rows = detail::first_operand<T>(a);
+  team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
+    for (; begin < end; ++begin) detail::contract_item<T>(c, cut, rows, panels, begin, put);
+  });
+}
+
+/// The same for any number of rows, with tiles for one and for up to three: half as much again to compile.
+template <class T, class A, class Put>
+void contract_few(Team& team, const Contraction c, const A& a, const T* b, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, 1, team.threads());
   const detail::PackedPanels<T> panels{b, c.packed_k ? c.packed_k : c.k};
   const auto& rows = detail::first_operand<T>(a);

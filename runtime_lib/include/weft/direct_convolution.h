@@ -268,10 +268,11 @@ void convolve_block(const ConvolutionItems<T>& items, const T* x, const int64_t*
   }
 }
 
-template <class T, class Put, class Ahead>
+template <class T, int64_t kFilters, class Put, class Ahead>
 void convolve_items(const ConvolutionItems<T>& items, const T* x, const T* filters, int64_t begin, int64_t end,
                     Put& put, Ahead& ahead) {
   constexpr int64_t kWidth = ConvolutionItems<T>::kPanels * kPanel;
+  constexpr bool kMayBeNarrow = kWidth > kPanel && (kFilters == 0 || (kFilters - 1) % kWidth < kPanel);
   const Convolution& c = items.shape;
   const int64_t columns = c.groups * items.panel_groups, panels = (c.filters + kPanel - 1) / kPanel;
   int64_t first[ConvolutionItems<T>::kMostOutputs + 1], found = -1;
@@ -283,10 +284,12 @@ void convolve_items(const ConvolutionItems<T>& items, const T* x, const T* filte
     const T* panel = filters + (group * panels * kPanel + n) * items.depth;
     const T* from = x + group * c.channels;
     const int64_t n0 = group * c.filters + n, width = std::min(kWidth, c.filters - n);
-    if (kWidth > kPanel && width <= kPanel)
-      convolve_block<T, 1>(items, from, first, panel, m0, m1, n0, width, put, ahead);
-    else
-      convolve_block<T, ConvolutionItems<T>::kPanels>(items, from, first, panel, m0, m1, n0, width, put, ahead);
+    if constexpr (kMayBeNarrow)
+      if (width <= kPanel) {
+        convolve_block<T, 1>(items, from, first, panel, m0, m1, n0, width, put, ahead);
+        continue;
+      }
+    convolve_block<T, ConvolutionItems<T>::kPanels>(items, from, first, panel, m0, m1, n0, width, put, ahead);
   }
 }
 
@@ -304,8 +307,9 @@ struct NothingAhead {
 
 /// Calls put for each output and up to 16 filters, once. Before the sums of output m and of `width` filters from n0 on,
 /// up to 32, are computed, ahead(m, n0, width) may prefetch what put writes or adds: results larger than the second
-/// cache are written 1.5 times as fast.
-template <class T, class Put, class Ahead = NothingAhead>
+/// cache are written 1.5 times as fast. `kFilters`: those of a group, where they are known: what their number rules out
+/// is not compiled; 0 otherwise.
+template <class T, int64_t kFilters = 0, class Put, class Ahead = NothingAhead>
 void convolve(Team& team, const SlidingWindow& window, const Convolution& c, const T* x, const T* filters, Put&& put,
               Ahead&& ahead = {}) {
   if (c.batch * window.out_count() == 0) return;  // a rank without rows
@@ -320,7 +324,8 @@ void convolve(Team& team, const SlidingWindow& window, const Convolution& c, con
     auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(m0 + m, n0, width, sums); };
     auto ahead_here = [&](int64_t m, int64_t n0, int64_t width) { ahead(m0 + m, n0, width); };
     team.parallel(items.count(), items.grain, [&](int64_t begin, int64_t end) {
-      detail::convolve_items<T>(items, copies ? bordered.get() : from, filters, begin, end, put_here, ahead_here);
+      detail::convolve_items<T, kFilters>(items, copies ? bordered.get() : from, filters, begin, end, put_here,
+                                          ahead_here);
     });
   }
 }

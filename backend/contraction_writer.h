@@ -84,6 +84,7 @@ class ContractionWriter {
     Shape shape;
     Site w;
   };
+  std::string channels_text(const WindowGeometry& g) const;
   Filters filters(bool is_plane);
   Site planes();
   std::string image(bool copies);

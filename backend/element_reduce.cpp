@@ -167,14 +167,14 @@ Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const I
   const Dims kernel = conv ? Dims(w_dims.begin() + 2, w_dims.end()) : op.ints("kernel_shape");
   const Window w = window_of(op, kernel);
   WindowLoops window{.loops = {}, .x = index, .w = {index[1]}};
-  const auto loop = [&](int64_t extent) {
+  const auto loop = [&](int64_t extent, const Expr& bound = {}) {
     Scope* under = window.loops.empty() ? home : &window.loops.back().inner();
-    window.loops.push_back(scopes.open(under, scopes.fresh_axis("tap", extent, {}, under)));
+    window.loops.push_back(scopes.open(under, scopes.fresh_axis("tap", extent, bound, under)));
     return window.loops.back().index;
   };
   if (conv) {
     const int64_t groups = x_dims[1] / w_dims[1], out = context_.dims(value)[1] / groups;
-    window.w.push_back(loop(w_dims[1]));
+    window.w.push_back(loop(w_dims[1], run_bound(context_, body_.type(op.inputs[1]), 1)));
     window.x[1] = (groups == 1 ? IndexExpr(0) : quotient(index[1], out) * w_dims[1]) + window.w[1];
   }
   for (size_t d = 0; d < kernel.size(); ++d) {

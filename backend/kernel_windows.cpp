@@ -140,6 +140,11 @@ Statements ContractionWriter::pool() {
   return lines_;
 }
 
+/// The channels of a group that this rank has.
+std::string ContractionWriter::channels_text(const WindowGeometry& g) const {
+  return g.run_channels ? context_.extent_argument(*g.run_channels) : std::to_string(g.channels);
+}
+
 ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
   const WindowGeometry g = *window_geometry(context_, root_);
   const int64_t depth = g.channels * g.taps, batch = g.batch * g.groups;
@@ -159,14 +164,10 @@ ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
   const bool is_dense = w && (!is_plane || stride_of(w->offset, "k").coefficient == (depth == 1 ? 0 : 1));
   if (!w || !is_plain(*w) || !is_dense)
     w = is_plane ? contiguous_array(op_.inputs[1], w_index, "filters") : array_site(op_.inputs[1], w_index, "filters");
-  const Shape shape{{batch},
-                    g.filters,
-                    g.outputs,
-                    depth,
-                    "",
-                    std::to_string(g.filters),
-                    std::to_string(g.outputs),
-                    std::to_string(depth)};
+  const std::string depth_text =
+      g.run_channels ? channels_text(g) + " * " + std::to_string(g.taps) : std::to_string(depth);
+  const Shape shape{{batch},   g.filters, g.outputs, depth, "", std::to_string(g.filters), std::to_string(g.outputs),
+                    depth_text};
   return {g, shape, *w};
 }
 
@@ -229,8 +230,8 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
                  ", .k = " + shape.k_text + "};");
   const Expr image =
       name(x.base + " + " + names_.batch + " * " + std::to_string(g.channels) + " * " + window + ".in_count()");
-  body.push_back(Call{call("weft::unfold<" + t + ">", {name("team"), name(window), g.channels, image, name(first),
-                                                       name(count), name(array + ".get()")})});
+  body.push_back(Call{call("weft::unfold<" + t + ">", {name("team"), name(window), name(channels_text(g)), image,
+                                                       name(first), name(count), name(array + ".get()")})});
   Statements epilogue = put(shape, "weft::contract<" + t + ">(team, " + names_.extents + ", " + names_.rows + ", " +
                                        array + ".get(), [&](" + sums_parameters(at_once ? names_.n0 : column) + ") {");
   if (!at_once)

@@ -22,6 +22,7 @@ std::optional<WindowGeometry> window_geometry(const KernelBody& body, ValueId ro
   g.stride = strides, g.dilation = dilations, g.before = before;
   g.batch = x[0], g.channels = w[1], g.groups = x[1] / w[1], g.filters = w[0] / g.groups;
   g.taps = element_count(g.window), g.inputs = element_count(g.in), g.outputs = element_count(g.out);
+  if (conv) g.run_channels = body.run_extent_of(body.body.type(op.inputs[1]), 1);
   g.plain = g.taps == 1 && g.in == g.out && element_count(strides) == 1;
   return g;
 }

@@ -11,6 +11,9 @@ struct WindowGeometry {
   // Of each spatial dimension: extents of the input, the result and the window, and how the window moves.
   Dims in, out, window, stride, dilation, before;
   bool plain;  // taps of one element, no padding, no stride
+  // Channels that are summed are sliced unevenly: which of the kernel's run-time extents says how many this rank has.
+  // `channels` are then the most that a rank has; what lies behind this rank's own is written by nobody.
+  std::optional<size_t> run_channels;
 };
 
 /// Reads the geometry of the op that makes `root`; nothing for more than three spatial dimensions, for a bias

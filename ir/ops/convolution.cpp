@@ -70,7 +70,8 @@ static void eval_conv(EvalContext& context) {
   Tensor result(x.dtype, context.result_dims[0]);
   const Window window = window_of_attrs(context.op, x.dims, result.dims);
   const Dims x_strides = strides_of(x.dims), w_strides = strides_of(w.dims), kernel = kernel_of(w.dims);
-  const int64_t groups = x.dims[1] / w.dims[1], each = w.dims[0] / groups;  // of the local channels
+  // Of the local channels, of which a rank may have none.
+  const int64_t groups = x.dims[1] ? x.dims[1] / w.dims[1] : 1, each = w.dims[0] / groups;
   for (Index at(result.dims); at.more(); at.next()) {
     double sum = bias ? bias->at(at[1]) : 0;
     const int64_t first = at[1] / each * w.dims[1];

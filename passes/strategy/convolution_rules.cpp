@@ -53,6 +53,10 @@ bool is_row_major(const KernelBody& body, ValueId value, DType dtype) {
          body.kernel.parameters[load->parameter].type.dtype == dtype;
 }
 
+/// How many channels are summed differs from rank to rank: what multiplies all of them would read some that nobody
+/// wrote, and a filter's zeros do not make them nothing (0 * NaN is NaN).
+constexpr const char* kRaggedChannels = "its channels are sliced unevenly";
+
 constexpr const char* kSharesNothing = "filters of one channel share nothing";
 
 /// What the runtime counts in 32 bits.
@@ -82,7 +86,7 @@ Verdict tiled_convolution(const StrategyContext& context) {
   if (op.kind != OpKind::Conv) return {};
   const WindowGeometry& g = found->geometry;
   const DType dtype = body.body.type(found->root).dtype;
-  if (!body.kernel.extents.empty()) return refused("it has a run-time length");
+  if (!body.kernel.extents.empty()) return refused("a dimension has a run-time length or is sliced unevenly");
   if (!is_small(g)) return refused("its extents do not fit 32 bits");
   if (!is_row_major(body, op.inputs[0], dtype) || !is_row_major(body, op.inputs[1], dtype))
     return refused("an operand is computed, or read through a view");
@@ -104,6 +108,7 @@ Verdict direct_convolution(const StrategyContext& context) {
   if (g.groups > 1 && g.filters % kPanel) return refused("the filters of a group do not fill panels of 16");
   if (std::any_of(g.before.begin(), g.before.end(), [](int64_t pad) { return pad < 0; }))
     return refused("its padding is negative");
+  if (g.run_channels) return refused(kRaggedChannels);
   const ValueId w = op.inputs[1];
   const bool is_read_once = body.body.producer_op(w).kind == OpKind::Input && body.body.value(w).uses.size() == 1;
   const size_t number = body.input_parameter(w);
@@ -120,7 +125,8 @@ Verdict plane_convolution(const StrategyContext& context) {
   const std::optional<WindowOp> found = window_of(context.body, why);
   if (!found) return refused(why);
   const bool is_convolution = context.body.body.producer_op(found->root).kind == OpKind::Conv;
-  return is_convolution && has_one_channel_a_group(found->geometry) ? Verdict{PlaneConvolution{}, ""} : Verdict{};
+  if (!is_convolution || !has_one_channel_a_group(found->geometry)) return {};
+  return found->geometry.run_channels ? refused(kRaggedChannels) : Verdict{PlaneConvolution{}, ""};
 }
 
 Verdict point_convolution(const StrategyContext& context) {

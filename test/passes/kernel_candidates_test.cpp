@@ -50,6 +50,15 @@ m (float[1,1,9,9] x) => (float[1,16,7,7] y) <float[16,1,3,3] w = random(1, 0.5)>
   CHECK(candidates(filters, "") == "unfolded: direct-convolution, unfolded-convolution");
 }
 
+TEST_CASE("kernel candidates: no convolution that multiplies channels which a rank does not have") {
+  const std::string channels = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[1,5,9,9] x) => (float[1,16,9,9] y) <float[16,5,3,3] w = random(1, 0.5)>
+{ [conv] y = Conv<pads = [1, 1, 1, 1]>(x, w) })";
+  CHECK(candidates(channels, "weft: 1\nmesh: {tp: 5}\nshard: {w: {tp: 1}}\n") ==
+        "conv: direct-convolution, unfolded-convolution");
+  CHECK(candidates(channels, "weft: 1\nmesh: {tp: 2}\nshard: {w: {tp: 1}}\n") == "");
+}
+
 TEST_CASE("kernel candidates: a state that grows is appended to") {
   const std::string cache = R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[2,past,4] past, float[2,1,4] k) => (float[2,total,4] present) { present = Concat<axis = 1>(past, k) })";

@@ -46,7 +46,8 @@ double tolerance_of(const Options& options, const Graph& graph);
 /// One output against what is expected; the tolerance is for floats.
 Comparison compare(const std::string& name, Tensor result, const Tensor& expected, double tolerance);
 
-/// Runs `command` with the inputs and states of the plan; outputs go to FOLDER/out. Only exit code and detail are set.
+/// Runs `command` with the inputs and states of the plan; outputs go to FOLDER/out. Its memory is NaN
+/// at first, so that what it reads before writing it shows. Only exit code and detail are set.
 Comparison run_on(std::vector<std::string> command, const Plan& plan, const KnownData& data, const std::string& folder,
                   double seconds);
 /// An output in FOLDER/out against what is expected.

@@ -79,6 +79,13 @@ TEST_CASE("programs that end, fail, hang, or are not there") {
   CHECK(run_program({"no-such-program-anywhere"}, 10).exit_code == 127);
 }
 
+TEST_CASE("programs whose results are compared find poisoned memory") {
+  const WorkFolder folder;
+  const Plan plan;
+  const std::vector<std::string> shows_arguments = {"sh", "-c", "echo $@ >&2; exit 3", "sh"};
+  CHECK(run_on(shows_arguments, plan, {}, folder.path(), 10).detail.find("--poison") != std::string::npos);
+}
+
 TEST_CASE("work folders go with their owner") {
   std::string path;
   {

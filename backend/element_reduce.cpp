@@ -173,7 +173,8 @@ Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const I
     return window.loops.back().index;
   };
   if (conv) {
-    const int64_t groups = x_dims[1] / w_dims[1], out = context_.dims(value)[1] / groups;
+    // Of no channels there is one group, whose sums are zero.
+    const int64_t groups = w_dims[1] ? x_dims[1] / w_dims[1] : 1, out = context_.dims(value)[1] / groups;
     window.w.push_back(loop(w_dims[1], run_bound(context_, body_.type(op.inputs[1]), 1)));
     window.x[1] = (groups == 1 ? IndexExpr(0) : quotient(index[1], out) * w_dims[1]) + window.w[1];
   }

@@ -80,6 +80,8 @@ std::optional<IndexList> KernelBody::view_index(ValueId value, const IndexList& 
     case OpKind::Squeeze:
     case OpKind::Unsqueeze:
     case OpKind::Flatten:
+      // Of no elements none is read; the loop that this stands in has no iteration.
+      if (element_count(from_dims) == 0) return IndexList(from_dims.size());
       return unravel(linear_index(index, dims(value)), from_dims);
     case OpKind::Transpose:
       for (size_t d = 0; d < index.size(); ++d) at[static_cast<size_t>(op.ints("perm")[d])] = index[d];

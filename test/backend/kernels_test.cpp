@@ -169,6 +169,15 @@ Attrs window_attrs(std::vector<int64_t> kernel, std::vector<int64_t> pads, std::
           {"pads", std::move(pads)},
           {"strides", std::move(strides)}};
 }
+/// Sums of nothing.
+KernelCase no_channels() {
+  KernelCase c("no_channels");
+  const ValueId line = c.reals("x", {1, 0, 36}), w = c.weight("w", {4, 0, 3, 3});
+  const ValueId x =
+      c.op(OpKind::Reshape, {line}, {{"allowzero", int64_t{1}}, {"shape", std::vector<int64_t>{1, 0, 6, 6}}});
+  c.output(c.op(OpKind::Conv, {x, w}, window_attrs({3, 3}, {1, 1, 1, 1}, {1, 1})));
+  return c;
+}
 /// More columns than are unfolded at once.
 KernelCase deep() {
   KernelCase c("deep");
@@ -251,7 +260,8 @@ TEST_CASE("kernels: contractions") {
   cases.push_back(experts("experts_inside", {2, 3, 5, 24}, {3, 24, 35}));
   cases.push_back(experts("experts_outside", {3, 5, 24}, {2, 1, 24, 17}));
   cases.push_back(experts("experts_of_all", {5, 24}, {3, 24, 35}));
-  for (KernelCase (*make)() : {tied, turned_experts, scores, mixed, prologue, window, deep, single_channels})
+  for (KernelCase (*make)() :
+       {tied, turned_experts, scores, mixed, prologue, window, deep, no_channels, single_channels})
     cases.push_back(make());
   cases.push_back(pooled(OpKind::MaxPool, "largest"));
   cases.push_back(pooled(OpKind::AveragePool, "average"));

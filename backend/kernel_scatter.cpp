@@ -37,9 +37,10 @@ class ScatterWriter {
     const Parameter& parameter = context_.kernel.parameters[static_cast<size_t>(context_.output_parameter(output))];
     name_ = context_.parameter_name(static_cast<size_t>(context_.output_parameter(output)));
     if (context_.facts().has_grid) return columns(parameter);
+    if (in_place_) return put_updates(parameter);
     Statements statements;
-    if (!in_place_) statements = copy_data();
-    append(statements, put_updates(parameter));
+    append_part(statements, copy_data());
+    append_part(statements, put_updates(parameter));
     return statements;
   }
 

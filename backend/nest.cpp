@@ -182,15 +182,6 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
   close_outer(elements.scopes, open);
 }
 
-/// Adds the statements of one part. Those outside its loops get a block of their own: each part names its values
-/// afresh.
-static void append_part(Statements& statements, Statements part) {
-  if (has_declaration(part))
-    statements.push_back(Braces{std::move(part)});
-  else
-    append(statements, std::move(part));
-}
-
 static void build_array(KernelContext& context, ValueId value, const std::string& array, const IterationSpace& space,
                         const Storage& storage, Elements& elements, const Cuts& cuts) {
   const std::vector<AxisRun> runs = axis_runs(context, space, false, "i");

@@ -73,4 +73,11 @@ void append(Statements& statements, Statements more) {
   statements.insert(statements.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+void append_part(Statements& statements, Statements part) {
+  if (has_declaration(part))
+    statements.push_back(Braces{std::move(part)});
+  else
+    append(statements, std::move(part));
+}
+
 }  // namespace weftc

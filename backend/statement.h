@@ -150,5 +150,8 @@ bool has_loop(const Statements& statements);
 /// True if one of the statements, not those inside them, declares a name.
 bool has_declaration(const Statements& statements);
 void append(Statements& statements, Statements more);
+/// Adds the statements of one part of a body. Where they declare names outside of loops, they get braces of their own,
+/// because each part names its values afresh.
+void append_part(Statements& statements, Statements part);
 
 }  // namespace weftc

@@ -228,6 +228,17 @@ KernelCase scattered() {
   c.output(c.op(OpKind::ScatterElements, {x, at, u}, {{"axis", int64_t{0}}, {"reduction", std::string("add")}}));
   return c;
 }
+/// The one element is read to be copied and again as the update, both outside of loops.
+KernelCase scattered_alone(OpKind kind, const std::string& name) {
+  KernelCase c(name);
+  const ValueId x = c.reals("x", {1});
+  const bool nd = kind == OpKind::ScatterND;
+  const ValueId at = c.ints("at", nd ? Dims{1, 1} : Dims{1}, 0, 0);
+  Attrs attrs{{"reduction", std::string("max")}};
+  if (!nd) attrs.insert(attrs.begin(), {"axis", int64_t{0}});
+  c.output(c.op(kind, {x, at, x}, std::move(attrs)));
+  return c;
+}
 KernelCase attack() {
   KernelCase c("attack");
   const ValueId x = c.reals("int", {4}), y = c.reals("*/ } //?\?/\\\n\"", {4});
@@ -248,6 +259,8 @@ TEST_CASE("kernels: reductions, scans, scatter") {
   for (KernelCase (*make)() : {softmax, norm, front_and_all, middle, running_bytes, scattered, running<false, false>,
                                running<true, false>, running<false, true>, running<true, true>})
     cases.push_back(make());
+  cases.push_back(scattered_alone(OpKind::ScatterElements, "scattered_alone"));
+  cases.push_back(scattered_alone(OpKind::ScatterND, "scattered_row_alone"));
   check_cases(std::move(cases));
 }
 

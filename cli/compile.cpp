@@ -56,8 +56,7 @@ bool run_passes(Compilation& c, const Options& options, Diags& diags) {
     return show_passes(options, c.passes, diags) && done;
   } catch (const InternalError& error) {
     show_passes(options, c.passes, diags);
-    const size_t number = c.passes.passes.size();
-    throw InternalError(format("in pass {}: {}", pipeline()[number].name, error.what()));
+    throw InternalError(format("in pass {}: {}", c.passes.running, error.what()));
   }
 }
 

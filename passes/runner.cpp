@@ -30,14 +30,16 @@ static bool wants_print(const RunOptions& options, const Pass& pass) {
 bool run_pipeline(Module& module, const Env& env, const RunOptions& options, RunReport& report) {
   for (const Pass& pass : pipeline()) {
     if (std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end()) continue;
+    report.running = pass.name;
     const auto start = std::chrono::steady_clock::now();
     pass.run(module, env);
     if (!env.diags.ok()) return false;
     clean_up(module);
     PassReport row{pass.name, seconds_since(start), module.graph.op_count(), ""};
     if (wants_print(options, pass)) row.printed = print_module(module);
-    check_form(module, pass);
+    // The row comes first: the graph of a pass that breaks its form is shown too.
     report.passes.push_back(std::move(row));
+    check_form(module, pass);
     if (options.stop_after == pass.name) {
       report.stopped = true;
       return true;

@@ -23,6 +23,7 @@ struct PassReport {
 struct RunReport {
   std::vector<PassReport> passes;
   bool stopped = false;  // by stop_after
+  std::string running;   // the last pass that began
 };
 
 /// False after reporting an error; a graph that is not of the promised form is an InternalError naming the pass.

@@ -12,6 +12,7 @@
 #include "backend/dialects/target_dialect.h"
 #include "backend/print.h"
 #include "backend/render.h"
+#include "ir/base/contains.h"
 #include "ir/exchange_types.h"
 
 namespace weftc {
@@ -146,6 +147,19 @@ static std::string launch_of(const TargetDialect& dialect, const KernelText& ker
   return dialect.launch({kernel.name, kernel.blocks, kernel.threads, waits, std::move(arguments)});
 }
 
+/// What has the length that a buffer holds, as a message names it: the state that grows, or else an output, for a
+/// model's user does not know the value that holds the length.
+static std::string counted_by(const Plan& plan, BufferId length) {
+  std::string subject = "'" + plan.buffer(length).name + "'";
+  for (const Port& port : plan.outputs) {
+    if (!contains(port.counts, length)) continue;
+    subject = "'" + port.name + "'";
+    for (const StateSlot& state : plan.states)
+      if (state.output == port.name) return "state '" + state.input + "' (" + subject + ")";
+  }
+  return subject;
+}
+
 StepText::Lines StepText::launch(const LaunchStep& what) {
   launched_.insert(what.kernel.index);
   const KernelText& text = kernels_[what.kernel.index];
@@ -165,11 +179,7 @@ StepText::Lines StepText::launch(const LaunchStep& what) {
     const BufferId made = what.operands[f].buffer;
     const auto bound = bounds_.find(made.index);
     if (bound == bounds_.end()) continue;
-    // A model's user knows the output, not the value that holds its length.
-    std::string name = plan_.buffer(made).name;
-    for (const Port& port : plan_.outputs)
-      if (std::find(port.counts.begin(), port.counts.end(), made) != port.counts.end()) name = port.name;
-    lines.push_back("r.check_count(" + string_literal(name) + kComma + pointer(made) + kComma +
+    lines.push_back("r.check_count(" + string_literal(counted_by(plan_, made)) + kComma + pointer(made) + kComma +
                     std::to_string(bound->second) + ");");
   }
   return lines;

@@ -402,7 +402,7 @@ void CudaState::watch() {
 void CudaState::check_fault() {
   if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return;
   if (fault->name >= 0)
-    fail(kWrongInput, "'%s' would have %ld elements, more than its bound of %ld", count_names_[size_t(fault->name)],
+    fail(kWrongInput, "%s would have %ld elements, more than its bound of %ld", count_names_[size_t(fault->name)],
          long(fault->count), long(fault->bound));
   const std::string awaited = fault->element == kAtBarrier ? text("rank %d at a barrier", fault->peer)
                               : fault->element == kOfBlocks

@@ -50,8 +50,8 @@ Peers Rank::peers(const Group& group) {
   return state_.peers(members_of(group, rank));
 }
 
-void Rank::check_count(const char* value, int64_t* count, int64_t bound) {
-  weft::check_count(state_.stream(), count, bound, state_.number_of_count(value), state_.fault.get());
+void Rank::check_count(const char* counted, int64_t* count, int64_t bound) {
+  weft::check_count(state_.stream(), count, bound, state_.number_of_count(counted), state_.fault.get());
 }
 
 void Rank::start(const KernelEntry& kernel, Grid grid, void** arguments) {

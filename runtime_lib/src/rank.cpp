@@ -250,9 +250,9 @@ void Rank::received(int64_t bytes) {
   if (state_.link.speed.is_limited()) walk_->clock.receive(state_.link, bytes);
 }
 
-void Rank::check_count(const char* value, int64_t* count, int64_t bound) {
+void Rank::check_count(const char* counted, int64_t* count, int64_t bound) {
   if (*count < 0 || *count > bound)
-    fail(kWrongInput, "'%s' would have %ld elements, more than its bound of %ld", value, long(*count), long(bound));
+    fail(kWrongInput, "%s would have %ld elements, more than its bound of %ld", counted, long(*count), long(bound));
 }
 
 void Rank::copy_bytes(void* to, const void* from, int64_t bytes) { memcpy(to, from, size_t(bytes)); }

@@ -318,7 +318,7 @@ TEST_CASE("program: states grow, are saved, loaded, and refuse to outgrow their 
   CHECK(longer[14] == 5);
   const Finished outgrown = run("cache", base + " --load-state " + folder / "state");
   CHECK(outgrown.code == 1);
-  CHECK(contains(outgrown, "'past' would have 7 elements, more than its bound of 5"));
+  CHECK(contains(outgrown, "state 'past' ('present') would have 7 elements, more than its bound of 5"));
 }
 
 TEST_CASE("program: lengths that are one dim of the model agree") {

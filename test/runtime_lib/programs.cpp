@@ -158,7 +158,7 @@ void run(weft::Rank& r) {
   r.step({0, "cat", "Concat cat"}, [&] {
     const int64_t old = r[old_length][0];
     int64_t length = old + r[rows][0];
-    r.check_count("past", &length, kBound);
+    r.check_count("state 'past' ('present')", &length, kBound);
     for (int64_t i = 0; i < r[rows][0] * 3; ++i) r[past][old * 3 + i] = r[x][i];
     r[new_length][0] = length;
   });
@@ -190,7 +190,7 @@ constexpr weft::Own<float> keys{next.end(), kBound}, values{keys.end(), kBound},
 void run(weft::Rank& r) {
   r.step({0, "grow", "Concat grow"}, [&] {
     r[next][0] = r[length][0] + 1;
-    r.check_count("new_values", r[next], kBound);
+    r.check_count("state 'values' ('new_values')", r[next], kBound);
   });
   r.step({0, "length.next", ""}, [&] { r.copy(r[length], r[next], 1); });
 }

@@ -49,7 +49,7 @@ class Rank final : public RankSurface {
   void signal(const Signal& signal, int i = 0) override;
   void wait(const Signal& signal, int i = 0) override;
   void barrier(const Group& group) override;
-  void check_count(const char* value, int64_t* count, int64_t bound) override;
+  void check_count(const char* counted, int64_t* count, int64_t bound) override;
   /// `bytes` came from peers since the last barrier: see Peers::received.
   void received(int64_t bytes);
   Peers peers(const Group& group) { return {this, group, group.index(rank), group.size()}; }

@@ -52,9 +52,9 @@ class RankSurface {
   virtual void wait(const Signal& signal, int i = 0) = 0;
   /// All ranks of the group have come here on this stream.
   virtual void barrier(const Group& group) = 0;
-  /// A run-time length that exceeds its bound ends the program with exit 1, naming the value: at once on the host,
-  /// after the iteration on a device.
-  virtual void check_count(const char* value, int64_t* count, int64_t bound) = 0;
+  /// A run-time length that exceeds its bound ends the program with exit 1, at once on the host, after the iteration on
+  /// a device. `counted` is what the message says of it: "state 'past' ('present')".
+  virtual void check_count(const char* counted, int64_t* count, int64_t bound) = 0;
 
   template <class T>
   void copy(T* to, const T* from, int64_t count) {

@@ -23,9 +23,11 @@ namespace weftc {
 namespace {
 
 constexpr double kRunSeconds = 600;
-constexpr double kMeasuredMs = 50;  // a run is timed for about so long
-constexpr size_t kHeatRounds = 3;   // before the slower half of the candidates is dropped
-constexpr size_t kMostKernels = 4;  // whose strategies are tried, unless they are named
+constexpr double kMeasuredMs = 50;                        // a run is timed for about so long
+constexpr size_t kHeatRounds = 3;                         // before the slower half of the candidates is dropped
+constexpr int kFewIterations = 3, kManyIterations = 200;  // of a run that is timed
+constexpr int kWrongInput = 1;                            // exit code of a program whose state would outgrow its bound
+constexpr size_t kMostKernels = 4;                        // whose strategies are tried, unless they are named
 
 /// What is added to the schedule.
 struct Choice {
@@ -42,6 +44,18 @@ struct Trial {
   std::vector<double> ms = {};     // of a run, median
   std::vector<double> ratio = {};  // to the first trial, in the same round
 };
+
+/// A run that was timed: milliseconds of an invocation, or why there are none.
+struct Timing {
+  double ms = NAN;
+  int exit_code = 0;
+  std::string failure = {};
+};
+
+/// "exit code 1: ...": how a program failed, with what it said.
+std::string failure_text(const Finished& finished) {
+  return ending_text(finished) + ": " + std::string(trim(finished.err));
+}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -91,7 +105,10 @@ class Tuner {
   bool choose(const std::string& name, std::vector<Trial>& trials, Diags& diags);
   void build(Trial& trial);
   std::string first_difference(const Trial& trial, const Trial& reference);
-  double time(const Trial& trial, int iterations);
+  Timing time(const Trial& trial);
+  Timing time_within_bounds(const Trial& reference);
+  bool choose_iterations(Trial& reference, Diags& diags);
+  bool report_reference(const Trial& reference, Diags& diags) const;
   void run_round(std::vector<Trial*>& runners);
   Trial* race(std::vector<Trial>& trials);
   bool is_faster(Trial& winner, Trial& reference);
@@ -105,7 +122,7 @@ class Tuner {
   std::vector<std::string> collectives_;
   Choice chosen_;
   std::vector<std::string> outputs_;
-  int built_ = 0, iterations_ = 3, rounds_ = 0;
+  int built_ = 0, iterations_ = kFewIterations, rounds_ = 0;
   std::vector<std::vector<std::string>> rows_ = {{"collective or kernel", "how", "ms", "of the first", "result"}};
 };
 
@@ -175,7 +192,7 @@ std::string Tuner::first_difference(const Trial& trial, const Trial& reference) 
   std::vector<std::string> command{trial.program, "--random-inputs", "1", "--output-dir", trial.program + "_out"};
   command.insert(command.end(), options_.run_args.begin(), options_.run_args.end());
   const Finished finished = run_program(command, kRunSeconds);
-  if (finished.exit_code != 0) return ending_text(finished) + ": " + std::string(trim(finished.err));
+  if (finished.exit_code != 0) return failure_text(finished);
   for (const std::string& name : outputs_) {
     Diags diags;
     const auto tensor_of = [&](const Trial& t) {
@@ -189,26 +206,65 @@ std::string Tuner::first_difference(const Trial& trial, const Trial& reference) 
   return "";
 }
 
-/// Milliseconds of an invocation; NaN where the program failed.
-double Tuner::time(const Trial& trial, int iterations) {
-  std::vector<std::string> command{trial.program, "--random-inputs", "1", "--warmup", "2", "--json"};
-  command.insert(command.end(), {"--iterations", std::to_string(iterations)});
+/// Times a run of `iterations_` invocations. States begin anew in front of them and in front of the warm-up, which is
+/// not the longer of the two.
+Timing Tuner::time(const Trial& trial) {
+  std::vector<std::string> command{trial.program, "--random-inputs", "1", "--json"};
+  command.insert(command.end(), {"--warmup", std::to_string(std::min(2, iterations_))});
+  command.insert(command.end(), {"--iterations", std::to_string(iterations_)});
   command.insert(command.end(), options_.run_args.begin(), options_.run_args.end());
   const Finished finished = run_program(command, kRunSeconds);
-  return finished.exit_code == 0 ? read_json_object(finished.out).number("latency_ms.median", NAN) : NAN;
+  if (finished.exit_code != 0) return {NAN, finished.exit_code, failure_text(finished)};
+  const double ms = read_json_object(finished.out).number("latency_ms.median", NAN);
+  return {ms, 0, std::isfinite(ms) ? "" : "the program tells no latency"};
+}
+
+/// Times a run of `iterations_` invocations, or of fewer: a state that grows in each of them may have no room for so
+/// many, and only the program knows by how much it grows.
+Timing Tuner::time_within_bounds(const Trial& reference) {
+  Timing timing = time(reference);
+  while (timing.exit_code == kWrongInput && iterations_ > 1) {
+    iterations_ /= 2;
+    timing = time(reference);
+  }
+  return timing;
+}
+
+/// Chooses the iterations of a run, so that it is timed for about kMeasuredMs; false after reporting that the reference
+/// cannot be timed.
+bool Tuner::choose_iterations(Trial& reference, Diags& diags) {
+  iterations_ = kFewIterations;
+  Timing timing = time_within_bounds(reference);
+  const double wanted = std::clamp<double>(kMeasuredMs / timing.ms, kFewIterations, kManyIterations);
+  if (timing.failure.empty() && iterations_ == kFewIterations && wanted > kFewIterations) {
+    iterations_ = static_cast<int>(wanted);
+    timing = time_within_bounds(reference);
+  }
+  reference.result = timing.failure;
+  return report_reference(reference, diags);
+}
+
+/// True if the reference did not fail; else reports how, because nothing can be compared with it.
+bool Tuner::report_reference(const Trial& reference, Diags& diags) const {
+  if (!reference.result.empty())
+    diags.error("tune-run", Loc::in_file(options_.schedules.front()), "the schedule itself does not run: {}",
+                reference.result);
+  return reference.result.empty();
 }
 
 /// Each runner once, every second round backwards, since who runs first may find the machine cooler. The first of them
-/// is what the others are compared with. One that fails is out.
+/// is what the others are compared with. One that fails is out, and all are if the first one does.
 void Tuner::run_round(std::vector<Trial*>& runners) {
   std::vector<Trial*> order = runners;
   if (++rounds_ % 2 == 0) std::reverse(order.begin(), order.end());
-  for (Trial* trial : order) trial->ms.push_back(time(*trial, iterations_));
-  for (Trial* trial : runners) {
-    trial->ratio.push_back(trial->ms.back() / runners.front()->ms.back());
-    if (!std::isfinite(trial->ratio.back())) trial->result = "failed while it was timed";
+  for (Trial* trial : order) {
+    const Timing timing = time(*trial);
+    trial->result = timing.failure;
+    if (timing.failure.empty()) trial->ms.push_back(timing.ms);
   }
+  if (!runners.empty() && !runners.front()->result.empty()) runners.clear();
   std::erase_if(runners, [](const Trial* trial) { return !trial->result.empty(); });
+  for (Trial* trial : runners) trial->ratio.push_back(trial->ms.back() / runners.front()->ms.back());
 }
 
 /// Rounds of all, of the faster half, of a quarter: the last one beside the first trial. None: all others failed.
@@ -311,15 +367,13 @@ bool Tuner::choose(const std::string& name, std::vector<Trial>& trials, Diags& d
                               trial.what));
     build(trial);
     if (!trial.program.empty()) trial.result = first_difference(trial, trials.front());
-    if (trials.front().result.empty()) continue;
-    diags.error("tune-run", Loc::in_file(options_.schedules.front()), "the schedule itself does not run: {}",
-                trials.front().result);
-    return false;
+    if (!report_reference(trials.front(), diags)) return false;
   }
   Trial& reference = trials.front();
-  iterations_ = static_cast<int>(std::clamp(kMeasuredMs / time(reference, 3), 3.0, 200.0));
+  if (!choose_iterations(reference, diags)) return false;
   Trial* winner = race(trials);
   if (winner && !is_faster(*winner, reference)) winner = nullptr;
+  if (!report_reference(reference, diags)) return false;
   add_rows(name, trials, winner ? winner : &reference);
   if (winner) chosen_ = winner->choice;
   return true;

@@ -16,6 +16,12 @@ layer (float[1024,1024] x, float[1024,255] r) => (float[1024,255] y)
 POINTS = """<ir_version: 10, opset_import: ["" : 20]>
 m (float[1,64,56,56] x) => (float[1,256,56,56] y) <float[256,64,1,1] w = random(1, 0.05)> { [points] y = Conv(x, w) }
 """
+CACHE = """<ir_version: 10, opset_import: ["" : 20]>
+m (float[1,1024] x, float[p,2] m) => (float[1,2] y, float[t,2] n)
+<float[1024,2] w = random(1, 0.5)>
+{ [mm] y = MatMul(x, w)
+  [n] n = Concat<axis = 0>(m, y) }
+"""
 SCHEDULE = """weft: 1  # two ranks
 mesh: {tp: 2}
 shard: {x: {tp: 1}, weight: {tp: 0}}
@@ -71,6 +77,26 @@ def check_kernels():
     expect("kernels/right", harness.weft("verify", FOLDER / "points.onnxtxt", "--schedule", best), 0, "ok")
 
 
+def check_growing_cache():
+    """A run is no longer than the cache has room for, and one that has no room at all is an error."""
+    (FOLDER / "cache.onnxtxt").write_text(CACHE)
+    (FOLDER / "four.yaml").write_text('weft: 1\ndims: {p: "<=4"}\nstate: {m: n}\n')
+    best = FOLDER / "cache.yaml"
+    best.unlink(missing_ok=True)
+    files = {"model": FOLDER / "cache.onnxtxt", "schedule": FOLDER / "four.yaml", "output": best}
+    if expect("cache", tune("--pairs", "10", **files), 0, "as it is", "chosen"):
+        text = best.read_text()
+        harness.check("cache/times all", "nan" not in text and "exit code" not in text, text)
+        best.unlink()
+    # What the untimed run leaves fills the cache: the first run that is timed begins from there.
+    program, state = FOLDER / "cache_program", FOLDER / "cache_state"
+    harness.weft("compile", files["model"], "--schedule", files["schedule"], "-o", program)
+    expect("cache/three rows", harness.run([program, "--random-inputs", "1", "--iterations", "3", "--save-state", state]), 0)
+    result = tune("--run-args", f"--load-state {state} --save-state {state}", **files)
+    expect("cache/full", result, 1, "[tune-run]", "state 'm' ('n') would have 5 elements, more than its bound of 4")
+    harness.check("cache/full writes nothing", not best.exists(), "a schedule was written")
+
+
 def check_mistakes():
     expect("no schedule", harness.weft("tune", SAMPLE / "mlp.onnxtxt", "-o", FOLDER / "x.yaml"), 2, "--schedule")
     expect("a chunk count", tune("--chunks", "1"), 2, "--chunks")
@@ -95,5 +121,6 @@ def check_mistakes():
 
 harness.need_weft()
 check_mistakes()
+check_growing_cache()
 check_kernels()
 check_slow_link()

@@ -2,7 +2,6 @@
 // reads the packing that the strategy wants.
 #include "passes/cost/cost_model.h"
 #include "passes/plan/kernel_pins.h"
-#include "passes/plan/plan_parts.h"
 #include "passes/strategy/strategy_rules.h"
 
 namespace weftc {
@@ -39,7 +38,7 @@ Strategy pinned_strategy(PlanDraft& planning, const KernelPin& pin, StrategyCont
 void choose_kernels(PlanDraft& planning) {
   Plan& plan = planning.plan;
   const std::vector<KernelUses> uses = kernel_uses(plan);
-  const std::vector<const KernelPin*> pins = pins_of_kernels(plan, planning.pins, planning.diags);
+  const std::vector<const KernelPin*> pins = pins_of_kernels(planning);
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     Kernel& kernel = plan.kernels[k];
     const KernelBody body(kernel, plan.places[kernel.place.index].mesh.size());

@@ -1,11 +1,10 @@
-// Names are looked up from the special to the general: a kernel's own name, then the nodes and values that kernels
-// compute. What matches nothing, several kernels under one plain name, or a kernel that is pinned twice is an error.
+// Names are looked up from the special to the general: a kernel's own name, then the nodes that kernels compute and the
+// values that they write, then the ops and values inside them. What matches nothing, several kernels under one plain
+// name, or a kernel that is pinned twice is an error.
 #include "passes/plan/kernel_pins.h"
 
-#include <map>
-#include <set>
+#include <algorithm>
 
-#include "ir/plan_walk.h"
 #include "passes/select.h"
 
 namespace weftc {
@@ -29,9 +28,31 @@ Named kernels_by_node(const Plan& plan) {
   return named;
 }
 
+/// The kernels that write the next value of a state.
+std::set<size_t> kernels_of_states(const Plan& plan) {
+  std::set<BufferId> next;
+  for (const StateSlot& state : plan.states)
+    for (const Port& port : plan.outputs)
+      if (port.name == state.output) next.insert(port.buffer);
+  std::set<size_t> kernels;
+  for (const Block& block : plan.blocks)
+    for_each_step(block.steps, [&](const Step& step) {
+      const auto* launch = std::get_if<LaunchStep>(&step.what);
+      const bool writes = std::any_of(step.accesses.begin(), step.accesses.end(), [&](const Access& access) {
+        return access.write && next.contains(access.buffer);
+      });
+      if (launch && writes) kernels.insert(launch->kernel.index);
+    });
+  return kernels;
+}
+
+/// A kernel that has other launches beside that of a state may be copied for the latter once it has its strategy, which
+/// the copy shares.
 Named kernels_by_name(const Plan& plan) {
   Named named;
   for (size_t k = 0; k < plan.kernels.size(); ++k) named[plan.kernels[k].name].insert(k);
+  for (const size_t k : kernels_of_states(plan))
+    if (plan.kernels[k].users.size() > 1) named.emplace(in_place_name(plan.kernels[k].name), std::set<size_t>{k});
   return named;
 }
 
@@ -50,13 +71,18 @@ std::string names_text(const Plan& plan, const std::set<size_t>& kernels) {
 
 class PinResolver {
  public:
-  PinResolver(const Plan& plan, Diags& diags)
-      : plan_(plan), diags_(diags), by_name_(kernels_by_name(plan)), by_node_(kernels_by_node(plan)) {}
+  explicit PinResolver(const PlanDraft& draft)
+      : plan_(draft.plan),
+        diags_(draft.diags),
+        by_name_(kernels_by_name(plan_)),
+        by_node_(kernels_by_node(plan_)),
+        inside_(draft.inner_names) {}
 
   std::set<size_t> kernels_of(const KernelPin& pin) const {
     std::set<size_t> kernels = matching(by_name_, pin.name);
     if (!kernels.empty()) return kernels;
     kernels = matching(by_node_, pin.name);
+    if (kernels.empty()) kernels = matching(inside_, pin.name);
     const bool is_pattern = pin.name.find_first_of("*{") != std::string::npos;
     if (kernels.empty())
       report_unmatched(pin);
@@ -69,7 +95,7 @@ class PinResolver {
  private:
   void report_unmatched(const KernelPin& pin) const {
     std::vector<std::string> known;
-    for (const Named* named : {&by_name_, &by_node_})
+    for (const Named* named : {&by_name_, &by_node_, &inside_})
       for (const auto& entry : *named) known.push_back(entry.first);
     diags_.error("kernel-unmatched", pin.loc, "'{}' is no kernel, and no node or value that one computes{}",
                  printable(pin.name), did_you_mean(pin.name, known));
@@ -78,19 +104,21 @@ class PinResolver {
   const Plan& plan_;
   Diags& diags_;
   const Named by_name_, by_node_;
+  const Named& inside_;
 };
 
 }  // namespace
 
-std::vector<const KernelPin*> pins_of_kernels(const Plan& plan, const std::vector<KernelPin>& pins, Diags& diags) {
+std::vector<const KernelPin*> pins_of_kernels(const PlanDraft& draft) {
+  const Plan& plan = draft.plan;
   std::vector<const KernelPin*> of(plan.kernels.size(), nullptr);
-  if (pins.empty()) return of;
-  const PinResolver resolver(plan, diags);
-  for (const KernelPin& pin : pins)
+  if (draft.pins.empty()) return of;
+  const PinResolver resolver(draft);
+  for (const KernelPin& pin : draft.pins)
     for (const size_t k : resolver.kernels_of(pin)) {
       if (of[k])
-        diags.error("kernel-pinned-twice", pin.loc, "'{}' means kernel '{}', which '{}' means too", printable(pin.name),
-                    plan.kernels[k].name, printable(of[k]->name));
+        draft.diags.error("kernel-pinned-twice", pin.loc, "'{}' means kernel '{}', which '{}' means too",
+                          printable(pin.name), plan.kernels[k].name, printable(of[k]->name));
       of[k] = &pin;
     }
   return of;

@@ -44,7 +44,7 @@ size_t step_count(const Plan& plan) {
 }
 
 PlanDraft new_draft(const Module& module, const Target& target, Diags& diags, const std::vector<KernelPin>& pins) {
-  PlanDraft draft{module, diags, pins, {}, {}, {}, {}, {}};
+  PlanDraft draft{module, diags, pins, {}, {}, {}, {}, {}, {}};
   Plan& plan = draft.plan;
   plan.name = module.name;
   plan.target = target;

@@ -270,6 +270,16 @@ std::string unique_kernel_name(PlanDraft& planning, const std::string& wanted) {
   }
 }
 
+/// Notes what the ops and values of a user's region are called: of equal kernels only the first one's body is kept.
+static void note_inner_names(PlanDraft& planning, const Graph& body, KernelId kernel) {
+  for (OpId id = body.first(); id; id = body.next(id)) {
+    const Op& op = body.op(id);
+    if (category(op) == Category::Source) continue;
+    planning.inner_names[op.name].insert(kernel.index);
+    for (ValueId value : op.outputs) planning.inner_names[body.value(value).name].insert(kernel.index);
+  }
+}
+
 KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused, const std::vector<ValueMemory>& held) {
   Kernel kernel;
   kernel.body = fused.regions[0];
@@ -287,6 +297,7 @@ KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused,
     planning.plan.kernels.push_back(std::move(kernel));
   }
   planning.plan.kernels[at->second.index].users.push_back(fused.name);
+  note_inner_names(planning, fused.regions[0], at->second);
   return at->second;
 }
 

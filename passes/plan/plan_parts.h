@@ -1,6 +1,7 @@
 // What the files of make_plan share.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +30,7 @@ struct PlanDraft {
   std::unordered_map<std::string, WeightId> weights;
   std::unordered_map<std::string, ConstantId> equal_constants;
   std::map<std::string, int> kernel_names;
+  std::map<std::string, std::set<size_t>> inner_names;  // of ops and values inside kernels, in each of their users
 
   Mesh mesh(const Graph& graph, PlaceId place) const { return module.mesh(graph, place); }
 };
@@ -37,6 +39,8 @@ struct PlanDraft {
 KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused, const std::vector<ValueMemory>& held);
 /// `wanted`, or that with a number behind it, which no other kernel has.
 std::string unique_kernel_name(PlanDraft& planning, const std::string& wanted);
+/// The name of a copy of a kernel that leaves alone what it need not write of a state, where no kernel has it already.
+inline std::string in_place_name(const std::string& kernel) { return kernel + "_in_place"; }
 /// The weight that parameter `number` of the kernel reads, not yet packed.
 WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kernel& kernel, size_t parameter);
 /// Chooses how each kernel is computed, and with that how its weights are packed.

@@ -169,7 +169,7 @@ class StateUpdater {
 
   KernelId copy_of(uint32_t kernel) {
     Kernel copy = plan_.kernels[kernel];
-    copy.name = unique_kernel_name(draft_, copy.name + "_in_place");
+    copy.name = unique_kernel_name(draft_, in_place_name(copy.name));
     copy.users.clear();
     plan_.kernels.push_back(std::move(copy));
     return {static_cast<uint32_t>(plan_.kernels.size() - 1)};

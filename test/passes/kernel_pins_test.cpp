@@ -64,6 +64,29 @@ TEST_CASE("pins: a kernel, a node or value of any layer that shares it, a patter
         "in place");
 }
 
+TEST_CASE("pins: values and parts of nodes inside a kernel, of any layer that shares it") {
+  CHECK(layers("a") == layers("h_fc"));
+  CHECK(layers("c") == layers("h_fc"));
+  CHECK(layers("h.1.fd") ==
+        "kernel-unmatched: 'h.1.fd' is no kernel, and no node or value that one computes, did you "
+        "mean 'h.1.fc'?");
+  const std::string model = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4,8] x) => (float[4,8] y) { [sm] y = Softmax(x) })";
+  CHECK(strategies(model, "weft: 1\nkernels: {sm/ReduceMax: {strategy: plain-loops}}\n") == "sm: plain-loops (line 2)");
+}
+
+TEST_CASE("pins: the copy of a kernel that updates a state has the kernel's pin, by either name") {
+  const std::string model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[8,4] m, float[8,4] o, int64[2,1] at, float[2,4] x) => (float[8,4] n, float[8,4] p)
+{ [n] n = ScatterND(m, at, x)  [p] p = ScatterND(o, at, x) })";
+  const auto pinned = [&](const std::string& name) {
+    return strategies(model, "weft: 1\nstate: {m: n}\nkernels: {" + name + ": {strategy: scatter}}\n");
+  };
+  CHECK(pinned("n_in_place") == "n: scatter (line 3); n_in_place: scatter in place (line 3)");
+  CHECK(pinned("n") == pinned("n_in_place"));
+  CHECK(pinned("p_in_place").starts_with("kernel-unmatched"));
+}
+
 TEST_CASE("pins: a weight is packed for the pinned strategy") {
   const Planned made = plan_of(kLayers, "weft: 1\nkernels: {head: {strategy: strided-product}}\n");
   CHECK(made.plan.weights[0].storage.text() == "1/16 0 1%16");

@@ -2,16 +2,15 @@
 // strategies that are legal for the kernels that cost most, and writes the schedule that was fastest. A candidate is a
 // schedule file like any other, so that what was tried is what is replayed.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "cli/build.h"
 #include "cli/commands.h"
 #include "cli/comparison.h"
 #include "cli/compile.h"
-#include "cli/json_items.h"
 #include "cli/process.h"
 #include "cli/table.h"
+#include "cli/timed_run.h"
 #include "frontend/schedule_writer.h"
 #include "frontend/tensor_file.h"
 #include "ir/base/contains.h"
@@ -22,7 +21,6 @@ namespace weftc {
 
 namespace {
 
-constexpr double kRunSeconds = 600;
 constexpr double kMeasuredMs = 50;                        // a run is timed for about so long
 constexpr size_t kHeatRounds = 3;                         // before the slower half of the candidates is dropped
 constexpr int kFewIterations = 3, kManyIterations = 200;  // of a run that is timed
@@ -44,37 +42,6 @@ struct Trial {
   std::vector<double> ms = {};     // of a run, median
   std::vector<double> ratio = {};  // to the first trial, in the same round
 };
-
-/// A run that was timed: milliseconds of an invocation, or why there are none.
-struct Timing {
-  double ms = NAN;
-  int exit_code = 0;
-  std::string failure = {};
-};
-
-/// "exit code 1: ...": how a program failed, with what it said.
-std::string failure_text(const Finished& finished) {
-  return ending_text(finished) + ": " + std::string(trim(finished.err));
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n == 0 ? NAN : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
-/// The geometric mean of ratios and the ends of its 95 % interval (normal approximation).
-struct Interval {
-  double mean, low, high;
-};
-Interval interval_of(const std::vector<double>& ratios) {
-  const double n = static_cast<double>(ratios.size());
-  double sum = 0, squares = 0;
-  for (const double r : ratios) sum += std::log(r);
-  for (const double r : ratios) squares += (std::log(r) - sum / n) * (std::log(r) - sum / n);
-  const double half = ratios.size() < 2 ? HUGE_VAL : 1.96 * std::sqrt(squares / (n - 1) / n);
-  return {std::exp(sum / n), std::exp(sum / n - half), std::exp(sum / n + half)};
-}
 
 std::string decimals(double value, int digits) {
   char text[32];
@@ -105,7 +72,7 @@ class Tuner {
   bool choose(const std::string& name, std::vector<Trial>& trials, Diags& diags);
   void build(Trial& trial);
   std::string first_difference(const Trial& trial, const Trial& reference);
-  Timing time(const Trial& trial);
+  Timing time(const Trial& trial) const { return time_run(trial.program, iterations_, options_.run_args); }
   Timing time_within_bounds(const Trial& reference);
   bool choose_iterations(Trial& reference, Diags& diags);
   bool report_reference(const Trial& reference, Diags& diags) const;
@@ -204,19 +171,6 @@ std::string Tuner::first_difference(const Trial& trial, const Trial& reference) 
     if (comparison.exit_code != 0) return comparison.detail;
   }
   return "";
-}
-
-/// Times a run of `iterations_` invocations. States begin anew in front of them and in front of the warm-up, which is
-/// not the longer of the two.
-Timing Tuner::time(const Trial& trial) {
-  std::vector<std::string> command{trial.program, "--random-inputs", "1", "--json"};
-  command.insert(command.end(), {"--warmup", std::to_string(std::min(2, iterations_))});
-  command.insert(command.end(), {"--iterations", std::to_string(iterations_)});
-  command.insert(command.end(), options_.run_args.begin(), options_.run_args.end());
-  const Finished finished = run_program(command, kRunSeconds);
-  if (finished.exit_code != 0) return {NAN, finished.exit_code, failure_text(finished)};
-  const double ms = read_json_object(finished.out).number("latency_ms.median", NAN);
-  return {ms, 0, std::isfinite(ms) ? "" : "the program tells no latency"};
 }
 
 /// Times a run of `iterations_` invocations, or of fewer: a state that grows in each of them may have no room for so

@@ -38,7 +38,7 @@ std::optional<std::string> ContractionWriter::splat(ValueId value) const {
 Site ContractionWriter::contiguous_array(ValueId value, const IndexList& index, const char* role) {
   const std::string array = context_.names.unique(role);
   append(lines_, write_array(context_, value, array));
-  return {array + ".get()", linear_index(index, context_.dims(value)), nullptr};
+  return {array, linear_index(index, context_.dims(value)), nullptr};
 }
 
 /// The same, or one element where all are equal.

@@ -32,7 +32,7 @@ std::string ContractionWriter::image(bool copies) {
   if (!copies) return address(*site(value, index), {"x0", "x1", "x2", "x3", "x4"});
   const std::string array = context_.names.unique("image");
   append(lines_, write_array(context_, value, array, Storage::channels_last(static_cast<int>(dims.size()))));
-  return array + ".get()";
+  return array;
 }
 
 /// The element of output m, counted over all images, and channel n.

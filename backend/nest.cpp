@@ -200,8 +200,10 @@ static void build_array(KernelContext& context, ValueId value, const std::string
 Statements write_array(KernelContext& context, ValueId value, const std::string& array, const Storage& storage) {
   const IterationSpace whole{.type = context.body.type(value), .dims = context.dims(value)};
   const std::string type = compute_type(whole.type.dtype);
-  Statements statements = {"const std::unique_ptr<" + type + "[]> " + array + "(new " + type + "[" +
-                           std::to_string(std::max<int64_t>(1, element_count(whole.dims))) + "]);"};
+  const std::string owner = context.names.unique(array + "_memory");
+  Statements statements = {"const std::unique_ptr<" + type + "[]> " + owner + "(new " + type + "[" +
+                               std::to_string(std::max<int64_t>(1, element_count(whole.dims))) + "]);",
+                           type + "* const " + array + " = " + owner + ".get();"};
   for (const IterationSpace& space : segments(context, whole))
     append_part(statements, build_nest(context, [&](Elements& elements, Cuts& cuts) {
                   build_array(context, value, array, space, storage, elements, cuts);

@@ -131,9 +131,11 @@ class Printer {
                   "; " + (step.empty() ? "++" + loop.variable : loop.variable + step) + ") {",
               loop.body);
   }
+  /// Pointers are captured by value: through references the compiler reads them again and again, and leaves loops
+  /// scalar.
   void print(const TeamTasks& tasks) {
     put_block("team.parallel(" + text_of(tasks.count) + ", " + std::to_string(tasks.grain) +
-                  ", [&](int64_t begin, int64_t end) {",
+                  ", [=](int64_t begin, int64_t end) {",
               tasks.body, "});");
   }
   void print(const TeamRuns& runs) {

@@ -38,7 +38,8 @@ class Team {
   using Call = void (*)(void* body, int64_t begin, int64_t end);
   template <class Body>
   WEFT_ONE_COPY static void call(void* body, int64_t begin, int64_t end) {
-    (*static_cast<Body*>(body))(begin, end);
+    Body own(*static_cast<Body*>(body));  // what it has captured is read once, not in each loop
+    own(begin, end);
   }
   void run(int64_t count, int64_t grain, Call call, void* body);
 

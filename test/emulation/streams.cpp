@@ -9,7 +9,6 @@ namespace weft::emulation {
 
 namespace {
 
-constexpr int kDevices = 8;
 CUstream_st default_streams[kDevices];
 std::vector<cudaStream_t> all_streams;
 std::vector<Capture*> captures;
@@ -97,35 +96,7 @@ cudaError_t add(cudaStream_t stream, CUgraphNode_st node, Chain* chain = nullptr
   return cudaSuccess;
 }
 
-Knobs read_knobs() {
-  Knobs out;
-  const auto number = [](const char* name, int64_t otherwise) {
-    const char* text = getenv(name);
-    return text == nullptr ? otherwise : strtoll(text, nullptr, 10);
-  };
-  out.seed = uint64_t(number("WEFT_EMULATION_SEED", 1));
-  out.workers = int(number("WEFT_EMULATION_WORKERS", 0));
-  out.nccl = number("WEFT_EMULATION_NCCL", 0) != 0;
-  out.processes = number("WEFT_EMULATION_PROCESSES", 0) != 0;
-  out.devices = int(std::clamp<int64_t>(number("WEFT_EMULATION_DEVICES", out.nccl ? kDevices : 1), 0, kDevices));
-  out.driver = int(number("WEFT_EMULATION_DRIVER", CUDART_VERSION));
-  out.sms = int(number("WEFT_EMULATION_SMS", out.sms));
-  out.delay_us = int(number("WEFT_EMULATION_DELAY_US", 0));
-  out.nvlink = number("WEFT_EMULATION_NVLINK", 1) != 0;
-  if (const char* order = getenv("WEFT_EMULATION_ORDER")) {
-    if (strcmp(order, "fixed") != 0 && strcmp(order, "random") != 0)
-      fail("WEFT_EMULATION_ORDER is '%s'; random and fixed are known", order);
-    out.order = strcmp(order, "fixed") == 0 ? Order::Fixed : Order::Random;
-  }
-  return out;
-}
-
 }  // namespace
-
-Knobs& knobs() {
-  static Knobs it = read_knobs();
-  return it;
-}
 
 cudaError_t result(cudaError_t error) {
   if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
@@ -208,53 +179,9 @@ void await_device(int device) {
 
 using namespace weft::emulation;
 
-static constexpr struct {
-  cudaError_t code;
-  const char *name, *text;
-} kErrors[] = {
-    {cudaSuccess, "cudaSuccess", "no error"},
-    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
-    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
-    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
-    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
-    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
-    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
-    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
-    {cudaErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
-    {cudaErrorCooperativeLaunchTooLarge, "cudaErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"},
-    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
-    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
-     "operation not permitted when stream is capturing"},
-    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
-     "operation failed due to a previous error during capture"},
-    {cudaErrorStreamCaptureUnmatched, "cudaErrorStreamCaptureUnmatched",
-     "capture was not ended in the same stream as it began"},
-    {cudaErrorStreamCaptureUnjoined, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
-    {cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation",
-     "dependency created on uncaptured work in another stream"},
-};
-
-const char* cudaGetErrorName(cudaError_t error) {
-  for (const auto& known : kErrors)
-    if (known.code == error) return known.name;
-  return "cudaErrorUnknown";
-}
-
-const char* cudaGetErrorString(cudaError_t error) {
-  for (const auto& known : kErrors)
-    if (known.code == error) return known.text;
-  return "unknown error";
-}
-
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 cudaError_t cudaPeekAtLastError() { return last_error; }
 
-cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
-cudaError_t cudaDriverGetVersion(int* version) { return *version = knobs().driver, cudaSuccess; }
-cudaError_t cudaGetDeviceCount(int* count) {
-  *count = knobs().devices;
-  return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
-}
 cudaError_t cudaGetDevice(int* device) { return *device = the_device, cudaSuccess; }
 cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 
@@ -264,48 +191,10 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device < 0 || device >= knobs().devices) return result(cudaErrorInvalidDevice);
-  *properties = {};
-  strcpy(properties->name, "CPU emulation");
-  properties->totalGlobalMem = size_t{64} << 30;
-  properties->sharedMemPerBlock = 48 << 10;
-  properties->regsPerBlock = 65536, properties->warpSize = 32;
-  properties->maxThreadsPerBlock = 1024, properties->maxThreadsPerMultiProcessor = 2048;
-  properties->major = 9, properties->multiProcessorCount = knobs().sms;
-  properties->canMapHostMemory = 1, properties->cooperativeLaunch = 1;
-  properties->l2CacheSize = 50 << 20, properties->pciBusID = device;
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  if (device < 0 || device >= knobs().devices) return result(cudaErrorInvalidDevice);
-  switch (attribute) {
-    case cudaDevAttrMultiProcessorCount:
-      *value = knobs().sms;
-      break;
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
-      break;
-    case cudaDevAttrComputeCapabilityMinor:
-      *value = 0;
-      break;
-    case cudaDevAttrCooperativeLaunch:
-      *value = 1;
-      break;
-  }
-  return cudaSuccess;
-}
-
 cudaError_t cudaDeviceSynchronize() {
   if (const cudaError_t error = forbid_during_capture(); error != cudaSuccess) return result(error);
   await_device(the_device);
   return cudaSuccess;
-}
-
-cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) { return *can = device != peer, cudaSuccess; }
-cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
-  return result(peer == the_device || peer >= knobs().devices ? cudaErrorInvalidDevice : cudaSuccess);
 }
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }

@@ -22,6 +22,8 @@ struct CUgraphExec_st {
 
 namespace weft::emulation {
 
+inline constexpr int kDevices = 8;  // at most
+
 struct Capture {
   cudaStream_t origin;
   cudaStreamCaptureMode mode;

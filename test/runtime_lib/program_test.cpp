@@ -16,59 +16,15 @@
 #include "runtime_lib/src/npy.h"
 #include "runtime_lib/src/report.h"
 #include "runtime_lib/src/tensors.h"
+#include "test/runtime_lib/program_run.h"
 #include "weft/contract.h"
 #include "weft/image.h"
 #include "weft/random.h"
 
 using namespace weft;
+using namespace weft::test;
 
 namespace {
-
-struct Finished {
-  int code;
-  std::string text;  // standard output and error
-  double seconds;
-};
-
-/// A folder of its own for each test, with the weights of the MLP for 1, 2 and 4 ranks.
-struct Folder {
-  std::string path;
-  Folder() {
-    char name[] = "runtime_programs_XXXXXX";
-    REQUIRE(mkdtemp(name) != nullptr);
-    path = name;
-  }
-  ~Folder() {
-    if (system(("rm -rf " + path).c_str()) != 0) perror(path.c_str());
-  }
-  std::string operator/(const std::string& name) const { return path + "/" + name; }
-};
-
-std::string programs() {
-  char self[4096];
-  const ssize_t n = readlink("/proc/self/exe", self, sizeof self);
-  const std::string path(self, size_t(n));
-  return path.substr(0, path.rfind('/') + 1) + "runtime_programs";
-}
-
-/// Runs a shell command line in which $P is the program.
-Finished shell(const std::string& program, const std::string& command) {
-  const std::string line = "( export WEFT_TEST_PROGRAM=" + program + " P=" + programs() + "; " + command + " ) 2>&1";
-  const auto begin = std::chrono::steady_clock::now();
-  FILE* pipe = popen(line.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  Finished out{0, "", 0};
-  char block[4096];
-  for (size_t n; (n = fread(block, 1, sizeof block, pipe)) > 0;) out.text.append(block, n);
-  const int status = pclose(pipe);
-  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return out;
-}
-
-Finished run(const std::string& program, const std::string& arguments) { return shell(program, "$P " + arguments); }
-
-bool contains(const Finished& finished, const char* part) { return finished.text.find(part) != std::string::npos; }
 
 void write_file(const std::string& file, const std::string& bytes) {
   FILE* out = fopen(file.c_str(), "wb");
@@ -148,25 +104,6 @@ double mlp_error(const NpyFile& x, const NpyFile& y) {
       error = std::max(error, std::fabs(want - double(out[m * kWidth + n])));
     }
   return error;
-}
-
-std::vector<float> some_floats(int64_t n) {
-  std::vector<float> out;
-  for (int64_t i = 0; i < n; ++i) out.push_back(float(i));
-  return out;
-}
-
-void write_floats(const std::string& file, const std::vector<int64_t>& shape, const std::vector<float>& values) {
-  write_npy(file, DType::F32, shape, reinterpret_cast<const char*>(values.data()));
-}
-
-std::vector<float> read_floats(const std::string& file, const std::vector<int64_t>& shape) {
-  const NpyFile npy(file, DType::F32);
-  CHECK(shape_text(npy.shape()) == shape_text(shape));
-  const float* data = reinterpret_cast<const float*>(npy.data());
-  int64_t n = 1;
-  for (const int64_t d : npy.shape()) n *= d;
-  return {data, data + n};
 }
 
 }  // namespace
@@ -300,54 +237,6 @@ TEST_CASE("program: random inputs do not depend on the number of ranks") {
     CHECK(std::fabs(results[1][i] - results[0][i]) < 1e-5);
     CHECK(std::fabs(results[2][i] - results[0][i]) < 1e-5);
   }
-}
-
-TEST_CASE("program: states grow, are saved, loaded, and refuse to outgrow their bound") {
-  const Folder folder;
-  write_floats(folder / "x0.npy", {2, 3}, {0, 1, 2, 3, 4, 5});
-  write_floats(folder / "x1.npy", {1, 3}, {6, 7, 8});
-  const std::string base =
-      "--input 'x=" + folder / "x{i}.npy'" + " --output-dir " + folder.path + " --save-state " + folder / "state";
-  CHECK(run("cache", base + " --iterations 2 --warmup 1 --poison").code == 0);
-  CHECK(read_floats(folder / "present.npy", {3, 3}) == some_floats(9));
-  CHECK(read_floats(folder / "state/past.npy", {3, 3}) == some_floats(9));
-  CHECK(*reinterpret_cast<const int32_t*>(NpyFile(folder / "next.npy", DType::I32).data()) == 2);
-  CHECK(run("cache", base + " --load-state " + folder / "state").code == 0);  // 3 + 2 rows
-  const std::vector<float> longer = read_floats(folder / "present.npy", {5, 3});
-  CHECK(longer[8] == 8);
-  CHECK(longer[14] == 5);
-  const Finished outgrown = run("cache", base + " --load-state " + folder / "state");
-  CHECK(outgrown.code == 1);
-  CHECK(contains(outgrown, "state 'past' ('present') would have 7 elements, more than its bound of 5"));
-}
-
-TEST_CASE("program: lengths that are one dim of the model agree") {
-  const Folder folder;
-  const std::string state = folder / "state";
-  REQUIRE(system(("mkdir " + state).c_str()) == 0);
-  const auto lengths = [&](int64_t keys, int64_t values, int64_t mask) {
-    write_floats(state + "/keys.npy", {keys}, some_floats(keys));
-    write_floats(state + "/values.npy", {values}, some_floats(values));
-    write_floats(folder / "mask.npy", {mask}, some_floats(mask));
-  };
-  const std::string load = " --load-state " + state, masked = "--input mask=" + folder / "mask.npy" + load;
-  lengths(2, 2, 2);
-  CHECK(run("shared", masked).code == 0);
-  CHECK(run("shared", "--random-inputs 1 --iterations 2" + load).code == 0);  // the mask is as long as the states
-  CHECK(run("shared", "--random-inputs 1 --iterations 4").code == 0);
-  CHECK(run("shared", "--random-inputs 1 --iterations 5").code == 1);  // outgrown
-  const Finished stays = run("shared", masked + " --iterations 2");
-  CHECK(stays.code == 1);
-  CHECK_MESSAGE(contains(stays, "'mask': dimension 0 has length 2, but 'values' has 3 there"), stays.text);
-  lengths(2, 3, 3);
-  const Finished states = run("shared", masked);
-  CHECK(states.code == 1);
-  CHECK_MESSAGE(contains(states, "values.npy (state 'values'): dimension 0 has length 3, but "), states.text);
-  CHECK_MESSAGE(contains(states, "keys.npy (state 'keys'): dimension 0 has length 2"), states.text);
-  lengths(2, 2, 3);
-  const Finished input = run("shared", masked);
-  CHECK(input.code == 1);
-  CHECK_MESSAGE(contains(input, "mask.npy (input 'mask'): dimension 0 has length 3"), input.text);
 }
 
 TEST_CASE("program: wrong inputs and wrong use") {

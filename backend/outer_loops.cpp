@@ -106,19 +106,22 @@ static void open_grid(LoopScopes& scopes, OpenOuter& open, std::vector<OuterLoop
     parts.push_back(l.loop);
   }
   if (lanes == Lanes::Thread) context.cover((count + 255) / 256, std::min<int64_t>(whole_warps(count), 256));
-  if (lanes == Lanes::Warp) context.cover((count + 3) / 4, 128);
+  if (lanes == Lanes::Warp) context.cover((count + 3) / 4, 32 * std::min<int64_t>(count, 4));
   if (lanes == Lanes::Block)
     context.cover(count, std::clamp<int64_t>(whole_warps(outer.work / scopes.row_vector), 32, 256));
+  const LoopKind kind = lanes == Lanes::Thread ? LoopKind::Threads
+                        : lanes == Lanes::Warp ? LoopKind::Warps
+                                               : LoopKind::Blocks;
   if (loops.empty()) {
+    // A single row is stored by one warp or block only: where it lies in the memory of an operand, another one would
+    // read what is stored already.
     const bool row = lanes != Lanes::Thread;
-    const Statement once = row ? Statement(Braces{}) : Statement(OneLane{.lanes = LoopKind::Threads, .body = {}});
+    const Statement once = row ? Statement(For{.kind = kind, .variable = scopes.names.unique("row"), .bound = 1})
+                               : Statement(OneLane{.lanes = LoopKind::Threads, .body = {}});
     open.scopes.push_back(std::make_unique<Scope>(&scopes.root, once));
     open.inner().uniform = row;
     return;
   }
-  const LoopKind kind = lanes == Lanes::Thread ? LoopKind::Threads
-                        : lanes == Lanes::Warp ? LoopKind::Warps
-                                               : LoopKind::Blocks;
   const std::string v =
       parts.size() == 1 ? parts[0].variable : scopes.names.unique(lanes == Lanes::Thread ? "element" : "row_all");
   open.scopes.push_back(std::make_unique<Scope>(

@@ -80,7 +80,7 @@ TEST_CASE("on a device the threads that share a loop take its iterations in turn
 TEST_CASE("a team takes ranges of tasks, whole rows of them in runs") {
   const For row{.variable = "c", .bound = name("end"), .first = name("begin"), .body = {kAdd}};
   CHECK(text({TeamTasks{.count = binary(name("rows"), "*", 8), .grain = 2, .body = {row}}}) ==
-        "team.parallel(rows * 8, 2, [&](int64_t begin, int64_t end) {\n"
+        "team.parallel(rows * 8, 2, [=](int64_t begin, int64_t end) {\n"
         "  for (int64_t c = begin; c < end; ++c) {\n"
         "    sum += x[c];\n"
         "  }\n"

@@ -103,8 +103,9 @@ class OperandReads {
 
   /// Kernels of rows reduce over the dimensions of their first reduction, all elements of a row before one is stored.
   bool reduction_is_own(const Op& op, const IndexList& index) {
-    const Op* first = first_reduction();
-    if (!op.has("axes") || op.ints("axes") != first->ints("axes") || body_.dims(op.inputs[0]) != dims_) return false;
+    const Op* first = first_reduction();  // none where nothing is reduced: a sum of a scalar
+    if (!first || !op.has("axes") || op.ints("axes") != first->ints("axes") || body_.dims(op.inputs[0]) != dims_)
+      return false;
     const std::optional<IndexList> row = row_of(body_.dims(op.outputs[0]));
     return row && index == *row && are_own(op.inputs[0], element_);
   }

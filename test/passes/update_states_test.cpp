@@ -106,6 +106,12 @@ TEST_CASE("update-states: a row is reduced before its elements are written") {
   check_runs(columns);
 }
 
+TEST_CASE("update-states: a sum of a scalar reduces no row") {
+  check_runs(plan_of(model_of("(float x, float m) => (float n, float q)",
+                              "[n] n = Add(m, x)\n[r] r = ReduceSum<keepdims = 0>(n)\n[q] q = Mul(r, x)"),
+                     kState));
+}
+
 TEST_CASE("update-states: whoever reads the old value comes first") {
   const std::string ports = "(float[4,8] m, float[4,8] x) => (float[4,8] n, float[4,4] y)";
   const std::string y = "[t] t = Transpose<perm = [1, 0]>(m)\n[y] y = MatMul(x, t)\n", n = "[n] n = Add(m, x)\n";

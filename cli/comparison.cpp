@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "cli/process.h"
 #include "frontend/tensor_file.h"
+#include "ir/plan_walk.h"
 
 namespace weftc {
 
@@ -218,8 +219,7 @@ Comparison run_on(std::vector<std::string> command, const Plan& plan, const Know
 
 Comparison compare_output(const Plan& plan, const std::string& name, Tensor expected, double tolerance,
                           const std::string& folder) {
-  for (const Port& port : plan.outputs)
-    if (port.name == name) read_as(expected, port.type.dtype);
+  if (const Port* port = find_port(plan.outputs, name)) read_as(expected, port->type.dtype);
   Diags diags;
   const std::optional<Tensor> result = read_tensor_file(format("{}/out/{}.npy", folder, output_file_name(name)), diags);
   if (!result) return {kMismatch, HUGE_VAL, diags.all().front().message};

@@ -1,6 +1,8 @@
 // Answers about a Plan that planning, proof, evaluation and backend must give alike.
 #include "ir/plan_walk.h"
 
+#include <algorithm>
+
 #include "ir/base/contains.h"
 
 namespace weftc {
@@ -57,6 +59,11 @@ std::vector<int> rank_group(const Place& place, const std::vector<int>& axes, in
     if (!differs) group.push_back(place.ranks[static_cast<size_t>(other)]);
   }
   return group;
+}
+
+const Port* find_port(const std::vector<Port>& ports, std::string_view name) {
+  const auto at = std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.name == name; });
+  return at == ports.end() ? nullptr : &*at;
 }
 
 bool holds(const Plan& plan, const Program& program, PlaceId place) {

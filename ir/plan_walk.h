@@ -1,6 +1,7 @@
 // What everyone who reads a Plan asks of it: the steps inside a step, the ranks that meet in one, who holds a place.
 // Planning, proof, evaluation and backend share these answers.
 #pragma once
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -40,6 +41,9 @@ std::vector<int> barrier_axes(const Plan& plan, const Step& step);
 
 /// The ranks of a place that differ from `rank` on these axes only, itself among them, in the order of the place.
 std::vector<int> rank_group(const Place& place, const std::vector<int>& axes, int rank);
+
+/// The port of that name among a Plan's inputs or outputs; null if there is none.
+const Port* find_port(const std::vector<Port>& ports, std::string_view name);
 
 /// True if the ranks of a program run in this place. All ranks of a program are in the same places, so one is
 /// asked.

@@ -19,7 +19,8 @@ BUILD = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build" / "dev"))
 WEFT = BUILD / "weft"
 FULL = os.environ.get("WEFT_TEST_LABEL") == "full"
 UPDATE_GOLDENS = os.environ.get("WEFT_UPDATE_GOLDENS") == "1"
-JOBS = int(os.environ.get("WEFT_JOBS", os.cpu_count() or 1))
+# The cores that this process may use, which may be fewer than the machine has.
+JOBS = int(os.environ.get("WEFT_JOBS", len(os.sched_getaffinity(0))))
 
 
 def one_line(text):

@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LABELS = ("fast", "slow", "full")
 SHOWN = 600  # characters of a failure; build/test/GROUP.log holds all
 HEAD = re.compile(rf"^# test: ({'|'.join(LABELS)})(?:, (alone|long))?$")
-LANES = max(2, (os.cpu_count() or 1) // 2)
+LANES = max(2, len(os.sched_getaffinity(0)) // 2)
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]*(?::[^ ][^:]*)*)(?:: (.*))?$")
 
 

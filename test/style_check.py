@@ -32,6 +32,8 @@ FORBIDDEN = {
     "a path of one machine": re.compile(r"(?<![A-Za-z0-9_.])/(?:wo" r"rk|ho" r"me|ro" r"ot|farm)/"),
     "unfinished": re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b"),
 }
+# A type that is defined at the outermost level of a namespace.
+TYPE = re.compile(r"^(?:struct|class|enum class|enum|union) (\w+)[^;\n]*\{", re.M)
 LIMITS = {"file": 600, "function": 80}
 
 
@@ -111,6 +113,20 @@ def check_cycles(sources):
         harness.check(f"cycles/{folder}", cycle is None, f"files include each other in a circle: {' -> '.join(cycle or [])}")
 
 
+def check_one_definition(sources):
+    """Two types of one name in the compiler's namespace are one type to the linker, wherever they are written: the sizes
+    and functions of one would stand for the other's."""
+    where = collections.defaultdict(set)
+    for path, text in sources.items():
+        if "\nnamespace weftc {" not in text:
+            continue
+        for part in re.split(r"^namespace \{\n.*?^\}  // namespace$", text, flags=re.M | re.S):
+            for name in TYPE.findall(part):
+                where[name].add(str(path.relative_to(ROOT)))
+    twice = [f"{name} in {' and '.join(sorted(paths))}" for name, paths in sorted(where.items()) if len(paths) > 1]
+    harness.check("types/one-definition", not twice, "; ".join(twice))
+
+
 def include_complaint(folder, included):
     top = included.split("/")[0]
     if top in MAY_INCLUDE and top not in MAY_INCLUDE[folder]:
@@ -188,6 +204,7 @@ def main():
     sources = {path: path.read_text(errors="replace") for path in files if path.suffix in CODE}
     check_includes(sources)
     check_cycles(sources)
+    check_one_definition(sources)
     check_diagnostic_ids(sources)
     check_words(files)
     check_format(sources)

@@ -56,8 +56,8 @@ class PlanInterpreter {
     if (machine_.error.empty()) {
       for (const Port& port : plan_.outputs) result.outputs.push_back(machine_.assemble_port(port));
       for (const StateSlot& state : plan_.states)
-        for (const Port& port : plan_.inputs)
-          if (port.name == state.input) result.states.push_back(machine_.assemble_port(port));
+        if (const Port* port = find_port(plan_.inputs, state.input))
+          result.states.push_back(machine_.assemble_port(*port));
     }
     result.error = machine_.error;
     return result;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ir/plan_walk.h"
 #include "passes/select.h"
 
 namespace weftc {
@@ -32,8 +33,7 @@ Named kernels_by_node(const Plan& plan) {
 std::set<size_t> kernels_of_states(const Plan& plan) {
   std::set<BufferId> next;
   for (const StateSlot& state : plan.states)
-    for (const Port& port : plan.outputs)
-      if (port.name == state.output) next.insert(port.buffer);
+    if (const Port* port = find_port(plan.outputs, state.output)) next.insert(port->buffer);
   std::set<size_t> kernels;
   for (const Block& block : plan.blocks)
     for_each_step(block.steps, [&](const Step& step) {

@@ -87,15 +87,12 @@ class StateUpdater {
   void bind() {
     for (size_t s = 0; s < plan_.states.size(); ++s) {
       StateSlot& state = plan_.states[s];
-      const auto out = std::find_if(plan_.outputs.begin(), plan_.outputs.end(),
-                                    [&](const Port& port) { return port.name == state.output; });
-      WEFT_CHECK(out != plan_.outputs.end(), "state '" + state.input + "' has no output");
-      for (const Port& in : plan_.inputs) {
-        if (in.name != state.input) continue;
-        if (!(in.place == out->place)) report_places(s, in, *out);
-        state.buffer = in.buffer, state.next = out->buffer;
-        plan_.buffers[in.buffer.index].life = Life::State;
-      }
+      const Port *in = find_port(plan_.inputs, state.input), *out = find_port(plan_.outputs, state.output);
+      WEFT_CHECK(out, "state '" + state.input + "' has no output");
+      if (!in) continue;
+      if (!(in->place == out->place)) report_places(s, *in, *out);
+      state.buffer = in->buffer, state.next = out->buffer;
+      plan_.buffers[in->buffer.index].life = Life::State;
     }
   }
 
@@ -193,8 +190,8 @@ class StateUpdater {
     for (const StateSlot& state : plan_.states) {
       if (!state.buffer) continue;
       if (!state.in_place) copy(state.next, state.buffer);
-      const Port &in = port_of(plan_.inputs, state.input), &out = port_of(plan_.outputs, state.output);
-      for (size_t d = 0; d < in.counts.size(); ++d) copy(out.counts[d], in.counts[d]);
+      const Port *in = find_port(plan_.inputs, state.input), *out = find_port(plan_.outputs, state.output);
+      for (size_t d = 0; d < in->counts.size(); ++d) copy(out->counts[d], in->counts[d]);
     }
     for (auto& [place, steps] : copies) {
       keep_lengths(written, PlaceId{place}, steps);
@@ -218,10 +215,6 @@ class StateUpdater {
         }
         count = at->second;
       }
-  }
-
-  static const Port& port_of(const std::vector<Port>& ports, const std::string& name) {
-    return *std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.name == name; });
   }
 
   /// Behind the steps of the one block; in a pipeline, in a block of its own behind the last micro-batch.

@@ -366,13 +366,10 @@ class Walk {
   /// lengths too, of which states may share one.
   void check_states() {
     std::map<uint32_t, std::set<uint32_t>> next;  // buffers by the one whose next value they are
-    const auto port_of = [](const std::vector<Port>& ports, const std::string& name) {
-      return std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.name == name; });
-    };
     for (const StateSlot& state : plan_.states) {
       if (!state.buffer) continue;
       next[state.buffer.index].insert(state.next.index);
-      const auto in = port_of(plan_.inputs, state.input), out = port_of(plan_.outputs, state.output);
+      const Port *in = find_port(plan_.inputs, state.input), *out = find_port(plan_.outputs, state.output);
       for (size_t d = 0; d < in->counts.size(); ++d)
         if (in->counts[d] && in->counts[d] != out->counts[d]) next[in->counts[d].index].insert(out->counts[d].index);
     }

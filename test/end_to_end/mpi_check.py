@@ -194,7 +194,7 @@ def check_sources(mpi):
     folder, build, label = FOLDER / f"{mpi.name}_sources", FOLDER / f"{mpi.name}_build", f"{mpi.name}/sources"
     for command in ([harness.WEFT, "compile", SAMPLES / "mlp" / "mlp.onnxtxt", "--schedule", SAMPLES / "mlp" / "tp2.yaml",
                      "--emit", "source", "-o", folder, "--transport", "mpi", "--mpicc", mpi.mpicc, "--quiet"],
-                    ["cmake", "-S", folder, "-B", build], ["cmake", "--build", build]):
+                    ["cmake", "-S", folder, "-B", build, "-G", "Ninja"], ["cmake", "--build", build]):
         status, out, err = harness.run(command)
         if status != 0:
             return harness.failed(label, f"{command[:2]}: {(err or out)[-400:]}")

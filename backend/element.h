@@ -37,6 +37,8 @@ class Elements {
   Element at(ValueId value, const IndexList& index);
   /// From now on this element is known in `scope` under the given expression, usually a variable's name.
   void bind(ValueId value, const IndexList& index, const Expr& expr, Scope* scope);
+  /// Puts `const float name = expression;` into the scope of the element, so that several uses compute it once.
+  Element named(ValueId value, Element element);
   /// Stores an element of output `number` of the kernel. In an output that lies in peers' windows, it is stored
   /// on each peer.
   void store(size_t number, const IndexList& index, const Element& element);
@@ -62,8 +64,6 @@ class Elements {
   Element from_peers(const Op& op, const IndexList& index);
   Element fail(const char* id, const Op& op, const std::string& what);
 
-  /// Puts `const float name = expression;` into the scope of the element, so that several uses compute it once.
-  Element named(ValueId value, Element element);
   /// Makes a costly element available to a later loop over the same row, which may then keep it (kept())
   /// instead of computing it again: in a softmax, exp(x - max) is needed for the sum and for the result.
   void offer(const std::string& key, const Element& element, DType dtype);

@@ -91,7 +91,7 @@ class Transposer {
     const Expr inside = all_of({binary(r, "<", dims_[row_]), binary(c, "<", dims_[last_])});
     inner.put(If{inside, {std::move(store)}});
     inner.finish();
-    loop.put(BlockBarrier{});
+    loop.put(Barrier{LoopKind::BlockThreads});
   }
   /// An element of the tile. Rows are one element longer than the tile, so that the elements of a column lie in
   /// different banks of shared memory.

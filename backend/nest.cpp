@@ -70,19 +70,36 @@ static void store_output(Elements& elements, KernelContext& context, size_t outp
   elements.store(output, at, element);
 }
 
-/// All operands of the stores are computed before the first one: an output may lie where an input lies.
-static void store_all(Elements& elements, KernelContext& context, const std::vector<size_t>& outputs, const Dims* space,
-                      const IndexList& index) {
-  std::vector<std::pair<IndexList, Element>> values;
-  for (size_t o : outputs) {
-    const ValueId value = context.computed_value(o);
-    IndexList at = space ? *place_in(context, value, *space, index) : index;
-    if (!space && context.dims(value).size() < at.size()) at.resize(context.dims(value).size());
+/// True if an operand has the shape and the element type of an output: the output may then lie in its memory.
+static bool may_lie_in_operand(const KernelContext& context, size_t output) {
+  const std::vector<Parameter>& parameters = context.kernel.parameters;
+  const Parameter& to = parameters[context.output_parameter(output)];
+  return std::any_of(parameters.begin(), parameters.begin() + static_cast<int64_t>(context.body.inputs().size()),
+                     [&](const Parameter& from) {
+                       return !from.weight && from.type.dtype == to.type.dtype &&
+                              context.dims(from.type) == context.dims(to.type);
+                     });
+}
+
+/// Whose element goes where.
+using Put = std::pair<size_t, IndexList>;
+
+/// All operands of the stores are read before the first one, because an output may lie where an input lies: what is no
+/// name yet gets one, and where one lane stores for all of a row, the others have read by then.
+static void store_all(Elements& elements, KernelContext& context, const std::vector<Put>& puts) {
+  std::vector<Element> values;
+  bool has_operand_memory = false;
+  for (const auto& [output, at] : puts) {
+    const ValueId value = context.computed_value(output);
     Element element = elements.at(value, at);
-    values.emplace_back(std::move(at), std::move(element));
+    if (puts.size() > 1 && !element.expr.is_simple()) element = elements.named(value, element);
+    values.push_back(std::move(element));
+    has_operand_memory |= may_lie_in_operand(context, output);
   }
-  for (size_t i = 0; i < outputs.size(); ++i)
-    store_output(elements, context, outputs[i], values[i].first, values[i].second);
+  const Lanes lanes = elements.scopes.lanes;
+  const bool is_shared_row = elements.scopes.current->uniform && (lanes == Lanes::Warp || lanes == Lanes::Block);
+  if (is_shared_row && has_operand_memory) elements.scopes.current->put(Barrier{lanes_loop(lanes)});
+  for (size_t i = 0; i < puts.size(); ++i) store_output(elements, context, puts[i].first, puts[i].second, values[i]);
 }
 
 /// Index of a row output: the kept dims alone, or with zeros for the reduced ones.
@@ -167,7 +184,9 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
   IndexList index(space.dims.size());
   for (size_t r = 0; r < rows.size(); ++r) fill(index, rows[r], open.index[r], space);
   write_reductions(elements, context, space, index);
-  for (size_t o : space.row_outputs) store_all(elements, context, {o}, nullptr, row_index(context, space, o, index));
+  std::vector<Put> of_row, of_elements;
+  for (size_t o : space.row_outputs) of_row.emplace_back(o, row_index(context, space, o, index));
+  store_all(elements, context, of_row);
   if (!space.outputs.empty()) {
     std::vector<LoopScopes::Open> inner;
     for (const AxisRun& run : axis_runs(context, space, true, "c")) {
@@ -175,7 +194,9 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
       inner.push_back(elements.scopes.open(under, run.axis, {.kind = LoopKind::Vector}, true));
       fill(index, run, inner.back().index, space);
     }
-    store_all(elements, context, space.outputs, &space.dims, index);
+    for (size_t o : space.outputs)
+      of_elements.emplace_back(o, *place_in(context, context.computed_value(o), space.dims, index));
+    store_all(elements, context, of_elements);
     for (auto loop = inner.rbegin(); loop != inner.rend(); ++loop) elements.scopes.close(*loop);
   }
   if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host) loop->kind = LoopKind::Vector;

@@ -116,7 +116,7 @@ class Printer {
   void print(const Call& call) { put(text_of(call.call) + ";"); }
   void print(const Return& leaving) { put("return " + text_of(leaving.value) + ";"); }
   void print(const Comment& comment) { put("// " + comment.text); }
-  void print(const BlockBarrier&) { put(dialect_.barrier()); }
+  void print(const Barrier& barrier) { put(dialect_.barrier(barrier.among)); }
   void print(const Line& line) { put(line.text); }
 
   void print(const For& loop) {

@@ -19,7 +19,7 @@ class LoopDialect {
   /// The condition that is true for exactly one of the threads that share a loop of this kind.
   virtual std::string is_first(LoopKind kind) const = 0;
   /// The statement at which the threads of a block wait for each other.
-  virtual std::string barrier() const = 0;
+  virtual std::string barrier(LoopKind among) const = 0;
 };
 
 /// A comma behind which the line of a step may be broken: a character that no name or literal contains stands for the

@@ -35,7 +35,7 @@ static std::vector<Expr> expressions_of(const Reduce& reduce) { return {reduce.i
 static std::vector<Expr> expressions_of(const Call& call) { return {call.call}; }
 static std::vector<Expr> expressions_of(const Return& leaving) { return {leaving.value}; }
 static std::vector<Expr> expressions_of(const Comment&) { return {}; }
-static std::vector<Expr> expressions_of(const BlockBarrier&) { return {}; }
+static std::vector<Expr> expressions_of(const Barrier&) { return {}; }
 static std::vector<Expr> expressions_of(const Line&) { return {}; }
 static std::vector<Expr> expressions_of(const For& loop) { return {loop.first, loop.bound, loop.step}; }
 static std::vector<Expr> expressions_of(const TeamTasks& tasks) { return {tasks.count}; }

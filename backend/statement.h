@@ -48,8 +48,6 @@ struct Return {
 struct Comment {
   std::string text;
 };
-/// Threads of a block wait for each other.
-struct BlockBarrier {};
 /// A declaration or a leaving that no other statement says, as a line of C++.
 struct Line {
   std::string text;
@@ -100,6 +98,10 @@ struct If {
   Expr condition;
   Statements body = {};
 };
+/// The lanes of a warp or the threads of a block wait for each other.
+struct Barrier {
+  LoopKind among;  // Lanes or BlockThreads
+};
 /// Statements that one lane runs for all, because all lanes of the row have the same values.
 struct OneLane {
   LoopKind lanes = LoopKind::Lanes;  // Lanes, BlockThreads, or Threads: one of the whole grid
@@ -129,7 +131,7 @@ constexpr bool is_alternative<T, std::variant<Nodes...>> = (std::is_same_v<T, No
 }  // namespace detail
 
 struct Statement {
-  using Variant = std::variant<Let, LocalArray, Store, Reduce, Call, Return, Comment, BlockBarrier, Line, For,
+  using Variant = std::variant<Let, LocalArray, Store, Reduce, Call, Return, Comment, Barrier, Line, For,
                                TeamTasks, TeamRuns, If, OneLane, Callback, Braces, Later>;
   Variant what;
 

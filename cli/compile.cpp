@@ -21,7 +21,7 @@ namespace {
 
 /// Combinations of flags that no program can serve.
 bool check_target(const Options& options, Diags& diags) {
-  if (options.transport_mpi && options.target.is_device())
+  if (options.transport_mpi && options.target.has_grid())
     diags.error("mpi-unsupported", {}, "--transport mpi is for --target host: ranks with GPUs use NCCL");
   return diags.ok();
 }

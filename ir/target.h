@@ -21,7 +21,8 @@ struct Target {
   int64_t multiprocessors = 0;    // device: what has to have a block for the device to be full
   bool library_products = false;  // a library multiplies matrices, then adds a bias, then does a Relu or the tanh Gelu
 
-  bool is_device() const { return warp > 0; }
+  /// Kernels run on a grid of thread blocks; without one, the threads of a team share a kernel's loops.
+  bool has_grid() const { return warp > 0; }
 };
 
 /// A core with registers of `vector_floats` floats.

@@ -13,7 +13,9 @@ class CudaLoops final : public LoopDialect {
   std::string first(LoopKind kind) const override { return turns(kind).first; }
   std::string step(LoopKind kind) const override { return turns(kind).step; }
   std::string is_first(LoopKind kind) const override { return turns(kind).first + std::string(" == 0"); }
-  std::string barrier() const override { return "__syncthreads();"; }
+  std::string barrier(LoopKind among) const override {
+    return among == LoopKind::Lanes ? "__syncwarp();" : "__syncthreads();";
+  }
 
  private:
   /// Who a thread is among those that take iterations in turn, and how many they are.

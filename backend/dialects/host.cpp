@@ -18,7 +18,7 @@ class HostLoops final : public LoopDialect {
   std::string first(LoopKind) const override { return refuse(); }
   std::string step(LoopKind) const override { return refuse(); }
   std::string is_first(LoopKind) const override { return refuse(); }
-  std::string barrier() const override { return refuse(); }
+  std::string barrier(LoopKind) const override { return refuse(); }
 
  private:
   static std::string operation(ReduceOp op) {

@@ -18,8 +18,8 @@ namespace {
 /// row: its reductions first, then its elements.
 bool computes_by_element(const Strategy& strategy) {
   return std::holds_alternative<Elementwise>(strategy) || std::holds_alternative<Rows>(strategy) ||
-         std::holds_alternative<PeerExchange>(strategy) || std::holds_alternative<Append>(strategy) ||
-         std::holds_alternative<Scatter>(strategy);
+         std::holds_alternative<PeerExchange>(strategy) || std::holds_alternative<PlainLoops>(strategy) ||
+         std::holds_alternative<Append>(strategy) || std::holds_alternative<Scatter>(strategy);
 }
 
 /// Follows the reads of one parameter from element `element` of an output.

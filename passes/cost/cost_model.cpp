@@ -43,7 +43,7 @@ const Row kTable[] = {
 
 /// The newest of the target's archs: what is built for several runs best there.
 int level_of(const Target& target) {
-  if (!target.is_device()) return target.vector_floats;
+  if (!target.has_grid()) return target.vector_floats;
   int level = 0;
   for (const std::string& arch : target.archs) level = std::max(level, std::atoi(arch.c_str() + 3));
   return level;
@@ -200,7 +200,7 @@ Ceilings ceilings_of(const Target& target) {
   const int level = level_of(target);
   const Ceilings* found = nullptr;
   for (const Row& row : kTable)
-    if (row.is_device == target.is_device() && (row.level <= level || !found)) found = &row.ceilings;
+    if (row.is_device == target.has_grid() && (row.level <= level || !found)) found = &row.ceilings;
   return *found;
 }
 

@@ -54,7 +54,7 @@ struct DeviceRate {
 }  // namespace
 
 StrategyRate strategy_rate(const Strategy& strategy, const Target& target, DType dtype) {
-  return target.is_device() ? std::visit(DeviceRate{dtype}, strategy) : std::visit(HostRate{target}, strategy);
+  return target.has_grid() ? std::visit(DeviceRate{dtype}, strategy) : std::visit(HostRate{target}, strategy);
 }
 
 }  // namespace weftc

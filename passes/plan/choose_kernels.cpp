@@ -47,7 +47,7 @@ void choose_kernels(PlanDraft& planning) {
       return pins[k] ? pinned_strategy(planning, *pins[k], context) : choose_strategy(context);
     };
     if (pins[k]) kernel.pin = pins[k]->strategy_loc;
-    const bool calls = uses[k].in_chunks && plan.target.is_device();
+    const bool calls = uses[k].in_chunks && plan.target.has_grid();
     if (calls) kernel.in_chunks = strategy(KernelUse::InChunks);
     set_strategy(kernel, calls && !uses[k].launched ? *kernel.in_chunks : strategy(KernelUse::Launched));
     warn_of_plain_loops(planning, kernel);

@@ -87,12 +87,14 @@ class StateUpdater {
   void bind() {
     for (size_t s = 0; s < plan_.states.size(); ++s) {
       StateSlot& state = plan_.states[s];
-      const Port *in = find_port(plan_.inputs, state.input), *out = find_port(plan_.outputs, state.output);
+      const Port* out = find_port(plan_.outputs, state.output);
       WEFT_CHECK(out, "state '" + state.input + "' has no output");
-      if (!in) continue;
-      if (!(in->place == out->place)) report_places(s, *in, *out);
-      state.buffer = in->buffer, state.next = out->buffer;
-      plan_.buffers[in->buffer.index].life = Life::State;
+      for (const Port& in : plan_.inputs) {  // one in each place that reads it
+        if (in.name != state.input) continue;
+        if (!(in.place == out->place)) report_places(s, in, *out);
+        state.buffer = in.buffer, state.next = out->buffer;
+        plan_.buffers[in.buffer.index].life = Life::State;
+      }
     }
   }
 

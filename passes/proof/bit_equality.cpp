@@ -104,7 +104,7 @@ std::string why_bits_differ(const Plan& plan, const Plan& one_rank) {
     for_each_launch(plan, block.steps, [&](const Step& step, const Kernel& kernel) {
       const Signature signature(kernel);
       if (!signature.is_arithmetic() || !why.empty()) return;
-      if (plan.target.is_device() && signature.sums())
+      if (plan.target.has_grid() && signature.sums())
         why = format("the order of the sums in '{}' is a device library's or follows from the threads", step.name);
       else if (!known_ops.contains(nodes_text(plan, step) + signature.ops()))
         why = format("'{}' computes other ops together than a kernel of one rank", step.name);

@@ -32,7 +32,7 @@ std::optional<WindowOp> window_of(const KernelBody& body, std::string& why) {
 
 /// A convolution for the host, or the reason why the body has none; nothing where it is none at all.
 std::optional<WindowOp> host_convolution(const StrategyContext& context, std::string& why) {
-  if (context.target.is_device() || !has_window(context.body.body)) return {};
+  if (context.target.has_grid() || !has_window(context.body.body)) return {};
   std::optional<WindowOp> found = window_of(context.body, why);
   const bool is_convolution = found && context.body.body.producer_op(found->root).kind == OpKind::Conv;
   return is_convolution ? found : std::nullopt;
@@ -77,7 +77,7 @@ Storage filter_panels(int ndim) {
 }
 
 Verdict tiled_convolution(const StrategyContext& context) {
-  if (!context.target.is_device() || !has_window(context.body.body)) return {};
+  if (!context.target.has_grid() || !has_window(context.body.body)) return {};
   std::string why;
   const KernelBody& body = context.body;
   const std::optional<WindowOp> found = window_of(body, why);

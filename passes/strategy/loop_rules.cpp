@@ -33,7 +33,7 @@ int64_t row_elements(const KernelBody& body) {
 Verdict transposition(const StrategyContext& context) {
   constexpr int64_t kLeastElements = 4096, kLeastExtent = 8;
   const KernelBody& body = context.body;
-  if (!context.target.is_device() || !only_views(body)) return {};
+  if (!context.target.has_grid() || !only_views(body)) return {};
   const ValueId result = body.body.outputs()[0].value;
   const Dims dims = body.dims(result);
   if (element_count(dims) == 0 || dims.size() < 2) return {};
@@ -72,7 +72,7 @@ Verdict scan(const StrategyContext& context) {
   if (!indices_behind(body, root, IndexList(dims.size())))
     return refused("a result is not reached from the sums by views and pointwise ops");
   const int64_t length = dims[static_cast<size_t>(axis)], lines = element_count(dims) / length;
-  return {Scan{context.target.is_device() && lines < kFewLines && length >= kLongLine}, ""};
+  return {Scan{context.target.has_grid() && lines < kFewLines && length >= kLongLine}, ""};
 }
 
 /// Updates go where their indices say: an element does not know which of them it gets.
@@ -82,20 +82,25 @@ Verdict scatter(const StrategyContext& context) {
   return scatters(context.body.body) ? Verdict{Scatter{}, ""} : Verdict{};
 }
 
+/// Only an exchange has the addresses of its peers' windows, and the barriers around what they write.
+bool exchanges(const StrategyContext& context) { return !context.body.group().empty(); }
+
 Verdict peer_exchange(const StrategyContext& context) {
-  const bool exchanges = !context.body.group().empty() && !has_op(context.body.body, {Category::Contraction});
-  return exchanges ? Verdict{PeerExchange{}, ""} : Verdict{};
+  const bool sums_products = has_op(context.body.body, {Category::Contraction});
+  return exchanges(context) && !sums_products ? Verdict{PeerExchange{}, ""} : Verdict{};
 }
 
 Verdict rows(const StrategyContext& context) {
   const Graph& body = context.body.body;
   if (!has_op(body, {Category::Reduction}) || has_op(body, {Category::Contraction, Category::Scan})) return {};
-  return {Rows{context.target.is_device() ? device_row_team(row_elements(context.body)) : RowTeam::Thread}, ""};
+  if (exchanges(context)) return refused("it exchanges data with other ranks");
+  return {Rows{context.target.has_grid() ? device_row_team(row_elements(context.body)) : RowTeam::Thread}, ""};
 }
 
 Verdict elementwise(const StrategyContext& context) {
   if (has_op(context.body.body, {Category::Contraction, Category::Reduction, Category::Scan})) return {};
   if (scatters(context.body.body)) return refused("it scatters");
+  if (exchanges(context)) return refused("it exchanges data with other ranks");
   return {Elementwise{}, ""};
 }
 

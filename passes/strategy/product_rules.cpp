@@ -93,7 +93,7 @@ Verdict packed_product(const StrategyContext& context) {
 }
 
 Verdict strided_product(const StrategyContext& context) {
-  if (context.target.is_device() || !has_op(context.body.body, {OpKind::MatMul})) return {};
+  if (context.target.has_grid() || !has_op(context.body.body, {OpKind::MatMul})) return {};
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
   if (has_inner_run_batch(context.body, product_of(context.body.body)))
     return refused("a dimension of the batch behind the first has a run-time length");
@@ -102,7 +102,7 @@ Verdict strided_product(const StrategyContext& context) {
 
 Verdict tiled_product(const StrategyContext& context) {
   constexpr int64_t kMostDepth = int64_t{1} << 30;  // which the runtime counts in 32 bits
-  if (!context.target.is_device() || !has_op(context.body.body, {OpKind::MatMul})) return {};
+  if (!context.target.has_grid() || !has_op(context.body.body, {OpKind::MatMul})) return {};
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
   const KernelBody& body = context.body;
   const ValueId root = product_of(body.body);

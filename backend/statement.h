@@ -131,8 +131,8 @@ constexpr bool is_alternative<T, std::variant<Nodes...>> = (std::is_same_v<T, No
 }  // namespace detail
 
 struct Statement {
-  using Variant = std::variant<Let, LocalArray, Store, Reduce, Call, Return, Comment, Barrier, Line, For,
-                               TeamTasks, TeamRuns, If, OneLane, Callback, Braces, Later>;
+  using Variant = std::variant<Let, LocalArray, Store, Reduce, Call, Return, Comment, Barrier, Line, For, TeamTasks,
+                               TeamRuns, If, OneLane, Callback, Braces, Later>;
   Variant what;
 
   template <class T>

@@ -21,6 +21,7 @@ class Output {
  public:
   explicit Output(std::FILE* file) : file_(file) {}
   void write(const void* bytes, int64_t count) {
+    if (count == 0) return;  // no bytes have no address either
     if (error_ == 0 && std::fwrite(bytes, 1, static_cast<size_t>(count), file_) != static_cast<size_t>(count))
       error_ = errno;
     at_ += count;

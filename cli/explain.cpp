@@ -373,7 +373,7 @@ int run_explain(const Options& options) {
   const std::unique_ptr<Compilation> scheduled = compile_graph(until_scheduled, diags);
   if (!scheduled) return finish(diags);
   if (options.names) {
-    const SelectableNames names(scheduled->module, scheduled->module.graph);
+    const SelectableNames names(scheduled->module, scheduled->module.graph, scheduled->schedule.aliases);
     for (const std::string& name : names.all()) std::printf("%s\n", printable(name).c_str());
     return finish(diags);
   }

@@ -90,8 +90,9 @@ struct OnnxNode {
   std::vector<std::string> outputs;
   std::vector<OnnxAttr> attrs;
   std::vector<OnnxNodeDevices> devices;
-  int opset = 0;  // of its domain; 0 until the opsets were resolved
-  int line = 0;   // of a text model, else 0
+  std::vector<std::string> modules;  // paths of the exporter's modules that the node stands in, outer first
+  int opset = 0;                     // of its domain; 0 until the opsets were resolved
+  int line = 0;                      // of a text model, else 0
   int column = 0;
 
   const OnnxAttr* find(std::string_view attr) const;

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "frontend/mapped_file.h"
+#include "frontend/module_paths.h"
 #include "onnx.pb.h"
 
 namespace weftc {
@@ -229,6 +230,8 @@ OnnxNode Converter::node(const onnx::NodeProto& from) {
   to.outputs.assign(from.output().begin(), from.output().end());
   for (const auto& a : from.attribute()) to.attrs.push_back(attr(a));
   for (const auto& d : from.device_configurations()) to.devices.push_back(devices_of(d));
+  for (const auto& entry : from.metadata_props())
+    if (entry.key() == kNameScopes) to.modules = module_paths(entry.value());
   return to;
 }
 

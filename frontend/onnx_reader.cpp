@@ -6,6 +6,7 @@
 #include "frontend/device_annotations.h"
 #include "frontend/inline_functions.h"
 #include "frontend/join_messages.h"
+#include "frontend/module_paths.h"
 #include "frontend/onnx_import.h"
 #include "frontend/onnx_load.h"
 #include "frontend/onnx_text.h"
@@ -106,6 +107,7 @@ std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options,
   const bool initialisers = check_initialisers(model, model.graph, diags);
   const bool supported = check_supported(model, diags);
   name_ops(state);
+  if (schedule) schedule->aliases = module_aliases(model);
   ImportScope scope(model.graph, module.graph, nullptr);
   const bool inputs = import_inputs(state, options, scope);
   const bool graph = import_graph(state, scope);

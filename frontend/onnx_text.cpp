@@ -214,7 +214,7 @@ OnnxNode OnnxTextParser::node() {
   expect("(", "before the operands");
   node.inputs = ids(")", true);
   if (token().is("<")) attrs(node.attrs);
-  while (eat("@")) node.devices.push_back(node_devices());
+  while (eat("@")) annotation(node);
   return node;
 }
 

@@ -1,4 +1,5 @@
-// Device annotations in text models. ONNX's text syntax has none; this one's are, behind a node's operands,
+// Annotations of nodes in text models, behind a node's operands, which ONNX's text syntax does not have. The exporter's
+// modules around a node are their paths, outer first: `@ ["layers.0", "layers.0.fc"]`. Device annotations are
 //
 //   @ four stage 1 { w [1: 4] [0, 1, 2, 3], x [] [{0, 1, 2, 3}], qkv [1: (3: 1, 64: 4)] [0, 1, 2, 3] }
 //
@@ -64,6 +65,16 @@ OnnxSharding OnnxTextParser::sharding() {
   }
   sharding_devices(made);
   return made;
+}
+
+void OnnxTextParser::annotation(OnnxNode& node) {
+  if (!eat("[")) {
+    node.devices.push_back(node_devices());
+    return;
+  }
+  do node.modules.push_back(text("the path of a module"));
+  while (eat(","));
+  expect("]", "behind the paths of modules");
 }
 
 OnnxNodeDevices OnnxTextParser::node_devices() {

@@ -64,6 +64,7 @@ class OnnxTextParser {
   void function();
   // onnx_text_devices.cpp
   void configurations();
+  void annotation(OnnxNode& node);
   OnnxNodeDevices node_devices();
   OnnxSharding sharding();
   OnnxShardedAxis sharded_axis();

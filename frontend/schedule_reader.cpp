@@ -173,9 +173,8 @@ void ScheduleReader::check_axis(const std::string& name, const Loc& loc) {
 
 void ScheduleReader::shard_entry(const std::string& name, const YamlNode& key, const YamlNode& value) {
   ShardEntry entry;
-  entry.target = {Selector::Kind::Name, name, key.loc};
   entry.use = name.ends_with(".use") && name.size() > 4;
-  if (entry.use) entry.target.text.resize(name.size() - 4);
+  entry.target = selector_of(entry.use ? name.substr(0, name.size() - 4) : name, key.loc);
   if (!values_.is_map(value, "the layout of '" + printable(name) + "'")) return;
   std::set<std::string> axes;
   for (const auto& [axis_key, axis_value] : value.entries) {
@@ -191,9 +190,9 @@ void ScheduleReader::shard_entry(const std::string& name, const YamlNode& key, c
 }
 
 void ScheduleReader::shard(const YamlNode& node) {
-  values_.names(node, "shard", [this](const std::string& name, const YamlNode& key, const YamlNode& value) {
-    shard_entry(name, key, value);
-  });
+  if (!values_.is_map(node, "shard")) return;
+  for (const auto& [key, value] : node.entries)
+    if (const auto name = read_name(values_, key, "a key of shard")) shard_entry(*name, key, value);
 }
 
 void ScheduleReader::states(const YamlNode& node) {

@@ -13,6 +13,11 @@ inline constexpr int64_t kMostChunks = 1 << 16;
 
 /// A dimension of a tensor.
 int read_dim(YamlValues& values, const YamlNode& node, const std::string& what);
+/// The text of a name, `NAME` or `weight_of(NODE)`; the mapping {weight_of: NODE} is the latter. Nothing after
+/// reporting.
+std::optional<std::string> read_name(YamlValues& values, const YamlNode& node, const std::string& what);
+/// The selector that a name's text stands for.
+Selector selector_of(const std::string& text, const Loc& loc);
 /// One name of nodes or values, or a list of them.
 std::vector<Selector> read_selectors(YamlValues& values, const YamlNode& node, const std::string& what);
 /// The section `transform:`.

@@ -8,16 +8,34 @@ int read_dim(YamlValues& values, const YamlNode& node, const std::string& what) 
   return static_cast<int>(values.integer(node, what, 0, kMostDim - 1).value_or(0));
 }
 
+static constexpr std::string_view kWeightOf = "weight_of";
+
+/// The mapping has the one key.
+static bool is_weight_of(const YamlNode& node) {
+  return node.is(YamlNode::Kind::Map) && node.entries.size() == 1 && node.entries[0].key.text == kWeightOf;
+}
+
+std::optional<std::string> read_name(YamlValues& values, const YamlNode& node, const std::string& what) {
+  if (!is_weight_of(node)) return values.word(node, what);
+  const std::optional<std::string> of = values.word(node.entries[0].value, what);
+  if (!of) return {};
+  return format("{}({})", kWeightOf, *of);
+}
+
+Selector selector_of(const std::string& text, const Loc& loc) {
+  if (!text.starts_with(format("{}(", kWeightOf)) || !text.ends_with(')')) return {Selector::Kind::Name, text, loc};
+  const size_t start = kWeightOf.size() + 1;
+  return {Selector::Kind::Weight, text.substr(start, text.size() - start - 1), loc};
+}
+
 static Selector read_selector(YamlValues& values, const YamlNode& node, const std::string& what) {
+  if (!node.is(YamlNode::Kind::Map) || is_weight_of(node))
+    return selector_of(read_name(values, node, what).value_or(""), node.loc);
   Selector to;
   to.loc = node.loc;
+  to.kind = Selector::Kind::Uses;
   const auto read = [&](const YamlNode& name) { to.text = values.word(name, what).value_or(""); };
-  if (node.is(YamlNode::Kind::Map)) {
-    to.kind = Selector::Kind::Uses;
-    values.keys(node, what, {{"uses", read, true}});
-  } else {
-    read(node);
-  }
+  values.keys(node, what, {{"uses", read, true}});
   return to;
 }
 

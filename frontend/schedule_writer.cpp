@@ -25,7 +25,15 @@ std::string quoted(const std::string& text) {
 }
 
 std::string selector_text(const Selector& selector) {
-  return selector.kind == Selector::Kind::Uses ? "{uses: " + quoted(selector.text) + "}" : quoted(selector.text);
+  switch (selector.kind) {
+    case Selector::Kind::Name:
+      return quoted(selector.text);
+    case Selector::Kind::Uses:
+      return "{uses: " + quoted(selector.text) + "}";
+    case Selector::Kind::Weight:
+      return quoted(shown_selector(selector));
+  }
+  return "";
 }
 
 std::string list_text(const std::vector<std::string>& items) { return "[" + join(items, ", ") + "]"; }

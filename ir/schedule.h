@@ -13,14 +13,18 @@
 
 namespace weftc {
 
-/// A node name, a value name, `{uses: WEIGHT}` or a name made by an earlier step; may hold `{l}`-style variables and
-/// `*`.
+/// A node name, a value name, `{uses: WEIGHT}`, `weight_of(NODE)` or a name made by an earlier step; may hold
+/// `{l}`-style variables and `*`.
 struct Selector {
-  enum class Kind { Name, Uses };
+  enum class Kind { Name, Uses, Weight };
   Kind kind = Kind::Name;
   std::string text;
   Loc loc;
 };
+/// A selector's name as a schedule writes it.
+inline std::string shown_selector(const Selector& selector) {
+  return selector.kind == Selector::Kind::Weight ? "weight_of(" + selector.text + ")" : selector.text;
+}
 
 /// One axis (or one product of axes, outer first) of a `shard` entry: `tp: 1`, `tp: {dim: 1, parts: 3}`, `tp: R`.
 struct AxisRequest {
@@ -115,6 +119,9 @@ struct DimRequest {
   Loc loc;
 };
 
+/// Further names that a model gives its nodes and weights, each with the names of what it means.
+using Aliases = std::map<std::string, std::vector<std::string>>;
+
 struct Schedule {
   std::string file;  // empty: no schedule, one rank
   Mesh mesh;         // `mesh:`; makes the one place "all"
@@ -133,6 +140,7 @@ struct Schedule {
   std::vector<KernelPin> kernels;
   std::optional<int64_t> memory_limit;  // bytes a rank
   Loc memory_loc;
+  Aliases aliases;  // from the model's metadata, not from the YAML
 };
 
 }  // namespace weftc

@@ -7,7 +7,9 @@
 
 #include "ir/base/contains.h"
 #include "ir/op_def.h"
+#include "passes/constant_values.h"
 #include "passes/graph_order.h"
+#include "passes/suggest_names.h"
 
 namespace weftc {
 
@@ -99,8 +101,21 @@ bool matches_pattern(const std::string& text, const std::string& name) {
   return match(pieces_of(text), 0, name, 0, bound);
 }
 
-SelectableNames::SelectableNames(const Module& module, const Graph& graph) : module_(module), graph_(graph) {
+SelectableNames::SelectableNames(const Module& module, const Graph& graph, const Aliases& aliases)
+    : module_(module), graph_(graph), aliases_(aliases) {
+  for (const auto& [alias, names] : aliases)
+    for (const std::string& name : names) aliases_of_[name].push_back(alias);
   add_new_ops();
+}
+
+const Aliases& SelectableNames::no_aliases() {
+  static const Aliases none;
+  return none;
+}
+
+void SelectableNames::add_bearer(const std::string& name, OpId id) {
+  std::vector<OpId>& bearers = bearers_[name];
+  if (bearers.empty() || !(bearers.back() == id)) bearers.push_back(id);
 }
 
 void SelectableNames::add_new_ops() {
@@ -111,7 +126,12 @@ void SelectableNames::add_new_ops() {
     std::set<std::string> names{op.name};
     for (OriginId origin : op.origins) names.insert(module_.origins[origin.index].name);
     for (ValueId v : op.outputs) names.insert(graph_.value(v).name);
-    for (const std::string& name : names) bearers_[name].push_back(id);
+    for (const std::string& name : names) {
+      add_bearer(name, id);
+      const auto aliases = aliases_of_.find(name);
+      if (aliases == aliases_of_.end()) continue;
+      for (const std::string& alias : aliases->second) add_bearer(alias, id);
+    }
   }
 }
 
@@ -132,9 +152,15 @@ std::vector<std::string> SelectableNames::all() const {
   return names;
 }
 
-/// True if the name means the op: its own, or that of a node it comes from.
+/// True if the name means the op: its own, that of a node it comes from, or an alias of these or of its result.
 bool SelectableNames::means(const std::string& name, OpId id) const {
   const Op& op = graph_.op(id);
+  if (const auto alias = aliases_.find(name); alias != aliases_.end()) {
+    const bool of_value = std::any_of(op.outputs.begin(), op.outputs.end(),
+                                      [&](ValueId v) { return contains(alias->second, graph_.value(v).name); });
+    return of_value || std::any_of(alias->second.begin(), alias->second.end(),
+                                   [&](const std::string& of) { return !aliases_.contains(of) && means(of, id); });
+  }
   if (op.name == name) return true;
   // A reshard belongs to the node it stands behind, but that node's name does not mean it.
   if (category(op) == Category::Collective) return false;
@@ -163,6 +189,24 @@ std::vector<ValueId> SelectableNames::values(const std::string& name) const {
       if (outside) results.push_back(v);
     }
   return results;
+}
+
+std::vector<ValueId> SelectableNames::weights(const std::string& name) const {
+  const std::vector<OpId> parts = ops(name);
+  std::vector<ValueId> of_products, others;
+  for (const OpId id : parts)
+    for (const ValueId v : graph_.op(id).inputs) {
+      if (!v || !is_made_of_constants(graph_, v)) continue;
+      // What the node was decomposed to may read its weight through further parts of the node.
+      const bool from_inside = graph_.producer_op(v).kind != OpKind::Constant && contains(parts, graph_.producer(v));
+      std::vector<ValueId>& found = category(graph_.op(id)) == Category::Contraction ? of_products : others;
+      if (!from_inside && !contains(found, v)) found.push_back(v);
+    }
+  if (!of_products.empty()) return of_products;
+  int64_t most = 0;
+  for (const ValueId v : others) most = std::max(most, graph_.type(v).count());
+  std::erase_if(others, [&](ValueId v) { return graph_.type(v).count() < most; });
+  return others;
 }
 
 /// Calls `found` with each name that matches and what its variables are then, in order of the names.
@@ -212,7 +256,9 @@ static void collect_readers(const Graph& graph, ValueId value, std::vector<OpId>
 std::vector<OpId> SelectableNames::select_ops(const Selector& selector, const Bindings& bindings) const {
   std::set<OpId> found;
   for (const std::string& name : matches(selector, bindings)) {
-    if (selector.kind == Selector::Kind::Name) {
+    if (selector.kind == Selector::Kind::Weight) {
+      for (ValueId v : weights(name)) found.insert(graph_.producer(v));
+    } else if (selector.kind == Selector::Kind::Name) {
       for (OpId id : ops(name)) found.insert(id);
       if (ops(name).empty())
         for (ValueId v : values(name)) found.insert(graph_.producer(v));
@@ -233,7 +279,7 @@ std::vector<ValueId> SelectableNames::select_values(const Selector& selector, co
         for (ValueId v : graph_.op(id).outputs) found.push_back(v);
       continue;
     }
-    for (ValueId v : values(name))
+    for (ValueId v : selector.kind == Selector::Kind::Weight ? weights(name) : values(name))
       if (!contains(found, v)) found.push_back(v);
   }
   return found;
@@ -270,6 +316,10 @@ OpId SelectableNames::find_holder(const Selector& selector) const {
 }
 
 void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) const {
+  if (const auto alias = aliases_.find(selector.text); alias != aliases_.end() && !alias->second.empty()) {
+    report_unmatched({selector.kind, alias->second.front(), selector.loc}, diags);
+    return;
+  }
   const std::vector<Piece> pieces = pieces_of(selector.text);
   std::vector<std::string> candidates = all();
   for (const auto& [name, into] : module_.folded) {
@@ -286,7 +336,7 @@ void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) c
   if (const OpId holder = find_holder(selector)) {
     const Op& op = graph_.op(holder);
     const bool is_made = op.kind == OpKind::Fused || op.kind == OpKind::Chunk;
-    diags.error("selector-inside", selector.loc, "'{}' lies inside {} '{}' ({}): {}", selector.text,
+    diags.error("selector-inside", selector.loc, "'{}' lies inside {} '{}' ({}): {}", shown_selector(selector),
                 is_made ? "what an earlier step made," : "node", op.name, op_def(op).name,
                 is_made ? "name that" : "of a schedule, only 'shard' reaches into branches and loops");
     return;
@@ -298,8 +348,9 @@ void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) c
                 selector.text, known->op_type);
     return;
   }
-  diags.error("selector-unmatched", selector.loc, "'{}' matches no node or value{}", selector.text,
-              did_you_mean(selector.text, candidates));
+  const auto has_weight = [this](const std::string& name) { return has(name) && !weights(name).empty(); };
+  diags.error("selector-unmatched", selector.loc, "'{}' matches no node or value{}", shown_selector(selector),
+              suggest_name(selector, candidates, has_weight));
 }
 
 }  // namespace weftc

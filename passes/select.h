@@ -1,5 +1,5 @@
-// Selectors of a schedule against a module: names with `{l}` variables and `*`, nodes, values, {uses: WEIGHT}
-// (README.md, The schedule).
+// Selectors of a schedule against a module: names with `{l}` variables and `*`, nodes, values, {uses: WEIGHT},
+// weight_of(NODE) (README.md, The schedule).
 #pragma once
 #include <map>
 #include <string>
@@ -21,7 +21,7 @@ bool matches_pattern(const std::string& text, const std::string& name);
 /// What a name can mean in a module: built once, then kept up to date with `add_new_ops`.
 class SelectableNames {
  public:
-  SelectableNames(const Module& module, const Graph& graph);
+  SelectableNames(const Module& module, const Graph& graph, const Aliases& aliases = no_aliases());
   /// Takes in the names of ops added since. Removed ops need no call; an op that was taken in keeps its names.
   void add_new_ops();
 
@@ -29,6 +29,9 @@ class SelectableNames {
   std::vector<OpId> ops(const std::string& name) const;
   /// The value meant by a name: a value's own name, else the results of the node of that name that others read.
   std::vector<ValueId> values(const std::string& name) const;
+  /// What the node of that name reads that follows from constants alone: what its products and convolutions read of it,
+  /// else the largest such operand. One value, but for nodes that read several alike.
+  std::vector<ValueId> weights(const std::string& name) const;
   /// True if a name can be selected.
   bool has(const std::string& name) const;
   /// Every name that can be selected, sorted.
@@ -47,6 +50,8 @@ class SelectableNames {
 
  private:
   using Bearers = std::map<std::string, std::vector<OpId>>;
+  static const Aliases& no_aliases();
+  void add_bearer(const std::string& name, OpId id);
   bool is_borne(const Bearers::value_type& entry) const;
   bool means(const std::string& name, OpId id) const;
   /// The op in whose regions a selector would match; none where it would not.
@@ -56,6 +61,8 @@ class SelectableNames {
 
   const Module& module_;
   const Graph& graph_;
+  const Aliases& aliases_;
+  std::map<std::string, std::vector<std::string>> aliases_of_;  // by the name that they stand for
   Bearers bearers_;   // ops by their own name, their nodes' and their values'; some may be gone from the graph
   size_t taken_ = 0;  // of the graph's op ids
 };

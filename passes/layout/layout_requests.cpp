@@ -107,17 +107,41 @@ bool slice_one(const LayoutRequest& request, const TensorType& type, const Mesh&
   return true;
 }
 
+/// weight_of(NODE) must mean one value: a node without a weight, and one with several, are reported.
+void check_weights(const Graph& graph, const SelectableNames& names, const Selector& target, const Bindings& bindings,
+                   Diags& diags) {
+  std::vector<std::string> nodes = names.matches(target, bindings);
+  const bool is_set = target.text.find('*') != std::string::npos;
+  for (const std::string& node : nodes) {
+    const std::vector<ValueId> weights = names.weights(node);
+    std::vector<std::string> found;
+    for (const ValueId v : weights) found.push_back(printable(graph.value(v).name));
+    if (found.size() > 1)
+      diags.error("weight-ambiguous", target.loc, "node '{}' reads {} weights, '{}': name one of them", printable(node),
+                  found.size(), join(found, "', '"));
+    if (found.empty() && !is_set)
+      diags.error("weight-none", target.loc, "'{}' reads no constant: it has no weight", printable(node));
+  }
+}
+
 /// Binds the entries in one graph and its regions; those that match are marked in `matched`.
 LayoutRequests bind_graph(const Module& module, const Graph& graph, const Schedule& schedule,
                           std::vector<bool>& matched, Diags& diags) {
   LayoutRequests requests;
-  const SelectableNames names(module, graph);
-  for (size_t e = 0; e < schedule.shard.size(); ++e)
-    for (const Bindings& bindings : names.bindings({schedule.shard[e].target}))
-      for (ValueId value : names.select_values(schedule.shard[e].target, bindings)) {
+  const SelectableNames names(module, graph, schedule.aliases);
+  for (size_t e = 0; e < schedule.shard.size(); ++e) {
+    const Selector& target = schedule.shard[e].target;
+    for (const Bindings& bindings : names.bindings({target})) {
+      const int errors = diags.errors();
+      if (target.kind == Selector::Kind::Weight) check_weights(graph, names, target, bindings, diags);
+      if (diags.errors() != errors) matched[e] = true;
+      if (diags.errors() != errors) continue;
+      for (ValueId value : names.select_values(target, bindings)) {
         bind(graph, schedule.shard[e], value, requests, diags);
         matched[e] = true;
       }
+    }
+  }
   for (OpId id : graph.order())
     for (const Graph& region : graph.op(id).regions)
       requests.regions[id].push_back(bind_graph(module, region, schedule, matched, diags));
@@ -130,7 +154,7 @@ LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Dia
   std::vector<bool> matched(schedule.shard.size());
   LayoutRequests requests = bind_graph(module, module.graph, schedule, matched, diags);
   if (!contains(matched, false)) return requests;
-  const SelectableNames names(module, module.graph);
+  const SelectableNames names(module, module.graph, schedule.aliases);
   for (size_t e = 0; e < schedule.shard.size(); ++e)
     if (!matched[e]) names.report_unmatched(schedule.shard[e].target, diags);
   return requests;

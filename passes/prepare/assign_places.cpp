@@ -91,7 +91,7 @@ class Stages {
  private:
   /// Resolves the selectors of one stage.
   void assign_stage(int stage) {
-    const SelectableNames names(module_, module_.graph);
+    const SelectableNames names(module_, module_.graph, schedule_.aliases);
     for (const Selector& selector : schedule_.pipeline->stages[stage].nodes) {
       bool matched = false;
       for (const Bindings& bindings : names.bindings({selector}))

@@ -26,7 +26,7 @@ static std::vector<Rule> all_rules() {
 static std::vector<int> stages_of_nodes(const Module& module, const Schedule& schedule) {
   std::vector<int> stages(module.origins.size(), -1);
   if (!schedule.pipeline) return stages;
-  const SelectableNames names(module, module.graph);
+  const SelectableNames names(module, module.graph, schedule.aliases);
   for (size_t s = 0; s < schedule.pipeline->stages.size(); ++s)
     for (const Selector& selector : schedule.pipeline->stages[s].nodes)
       for (const Bindings& bindings : names.bindings({selector}))

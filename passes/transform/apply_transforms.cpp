@@ -179,7 +179,7 @@ class LeftOut {
 }  // namespace
 
 void apply_transforms(Module& module, const Env& env) {
-  SelectableNames names(module, module.graph);
+  SelectableNames names(module, module.graph, env.schedule.aliases);
   LeftOut left_out(module, names);
   for (const TransformStep& step : env.schedule.transforms) {
     if (left_out.takes(step)) {

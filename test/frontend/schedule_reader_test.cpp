@@ -145,6 +145,34 @@ TEST_CASE("--mesh gives axes of a schedule other sizes") {
     CHECK(resized("mesh: {tp: 4}", {wrong}, mesh) == "mesh-option");
 }
 
+TEST_CASE("weight_of(NODE), as a text and as a mapping") {
+  const ReadSchedule read = read_yaml_schedule(R"yaml(
+weft: 1
+mesh: {tp: 2}
+shard:
+  {weight_of: "/layers.{l}/q/MatMul"}: {tp: 1}
+  "weight_of(/layers.{l}/k/MatMul)": {tp: 1}
+  weight_of(/layers.0/v/MatMul).use: {tp: R}
+pipeline:
+  stages: {a: {place: all, nodes: [{weight_of: "n"}, {uses: "w"}, weight]}}
+  micro_batches: 2
+)yaml");
+  INFO(read.diags.text());
+  REQUIRE(read.schedule);
+  const auto shown = [&](const Selector& s) { return (s.kind == Selector::Kind::Weight ? "of " : "") + s.text; };
+  const std::vector<ShardEntry>& shard = read.schedule->shard;
+  REQUIRE(shard.size() == 3);
+  CHECK(shown(shard[0].target) == "of /layers.{l}/q/MatMul");
+  CHECK(shown(shard[1].target) == "of /layers.{l}/k/MatMul");
+  CHECK(shown(shard[2].target) == "of /layers.0/v/MatMul");
+  CHECK(shard[2].use);
+  CHECK(!shard[0].use);
+  const std::vector<Selector>& nodes = read.schedule->pipeline->stages[0].nodes;
+  CHECK(shown(nodes[0]) == "of n");
+  CHECK(nodes[1].kind == Selector::Kind::Uses);
+  CHECK(shown(nodes[2]) == "weight");
+}
+
 TEST_CASE("an alias of a refused anchor is never expanded") {
   CHECK(read_yaml_schedule("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n").ids() == "yaml-anchor");
 }
@@ -169,6 +197,8 @@ TEST_CASE("each mistake of a value") {
   CHECK(id("dims: {n: \"<=x\"}") == "schedule-integer");
   CHECK(id("shard: {w: {tp: 1}}") == "unknown-mesh-axis");
   CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: rows}}") == "shard-layout");
+  CHECK(id("mesh: {tp: 2}\nshard: {{weight: a}: {tp: 1}}") == "schedule-kind");
+  CHECK(id("mesh: {tp: 2}\nshard: {{weight_of: [a]}: {tp: 1}}") == "schedule-kind");
   CHECK(id("mesh: {tp: 2}\nshard: {w: {[]: 1}}") == "shard-axes");
   CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: -1}}") == "schedule-range");
   CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: {parts: 3}}}") == "missing-key");

@@ -12,6 +12,7 @@
 #include "passes/layout/layout_requests.h"
 #include "passes/layout/layout_rules.h"
 #include "passes/layout/reshard.h"
+#include "passes/layout/sliced_products.h"
 #include "passes/layout/stored_slices.h"
 #include "passes/passes.h"
 
@@ -26,7 +27,12 @@ using Kind = AxisState::Kind;
 class GraphLayout {
  public:
   GraphLayout(Module& module, Graph& graph, const LayoutRequests& requests, Diags& diags)
-      : module_(module), graph_(graph), requests_(requests), diags_(diags), resharder_(module, graph) {}
+      : module_(module),
+        graph_(graph),
+        requests_(requests),
+        products_(requested_products(graph, requests)),
+        diags_(diags),
+        resharder_(module, graph) {}
 
   void run() {
     for (OpId id : graph_.order()) lay(id);
@@ -65,6 +71,7 @@ class GraphLayout {
   Module& module_;
   Graph& graph_;
   const LayoutRequests& requests_;
+  const std::map<ValueId, LayoutRequest> products_;
   Diags& diags_;
   Resharder resharder_;
   std::map<ValueId, ValueId> latest_;
@@ -157,11 +164,15 @@ void GraphLayout::lay_settled(OpId id) {
   for (size_t i = 0; i < operands.size(); ++i)
     if (!(operands[i] == graph_.op(id).inputs[i])) graph_.set_input(id, i, operands[i]);
   const Op& op = graph_.op(id);
-  const OpLayouts settled = settle(OpView(module_, graph_, op), mesh(op), arriving);
+  const OpView view(module_, graph_, op);
+  OpLayouts settled = settle(view, mesh(op), arriving);
   if (!settled.refusal.empty()) {
     diags_.error("layout-varying", module_.loc(op), "{}", settled.refusal);
     return;
   }
+  if (const auto product = products_.find(op.outputs[0]); product != products_.end())
+    settled = slice_constants(view, mesh(op), arriving, std::move(settled), product->second);
+  warn_of_gathered_parts(view, mesh(op), arriving, settled, module_.loc(op), diags_);
   module_.remarks.insert(module_.remarks.end(), settled.remarks.begin(), settled.remarks.end());
   for (size_t i = 0; i < operands.size(); ++i)
     if (operands[i] && !(arriving[i] == settled.operands[i]))

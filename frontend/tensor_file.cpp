@@ -15,15 +15,16 @@ namespace weftc {
 
 namespace {
 
-/// NumPy's name of an element type, little endian.
+/// NumPy's name of an element type, little endian. bfloat16 has none: its bits are read where it is wanted (`read_as`),
+/// and two bytes without a type are what numpy.save makes of arrays of ml_dtypes.
 struct NpyType {
   const char* descr;
   DType dtype;
 };
-constexpr NpyType kNpyTypes[] = {{"<f4", DType::F32}, {"<f8", DType::F64}, {"<f2", DType::F16}, {"|i1", DType::I8},
-                                 {"<i2", DType::I16}, {"<i4", DType::I32}, {"<i8", DType::I64}, {"|u1", DType::U8},
-                                 {"<u2", DType::U16}, {"<u4", DType::U32}, {"<u8", DType::U64}, {"|b1", DType::Bool},
-                                 {"<u2", DType::BF16}};
+constexpr NpyType kNpyTypes[] = {{"<f4", DType::F32},  {"<f8", DType::F64},  {"<f2", DType::F16}, {"|i1", DType::I8},
+                                 {"<i2", DType::I16},  {"<i4", DType::I32},  {"<i8", DType::I64}, {"|u1", DType::U8},
+                                 {"<u2", DType::U16},  {"<u4", DType::U32},  {"<u8", DType::U64}, {"|b1", DType::Bool},
+                                 {"<u2", DType::BF16}, {"<V2", DType::BF16}, {"|V2", DType::BF16}};
 
 /// What the header of a .npy file says.
 struct NpyHeader {

@@ -13,7 +13,6 @@
 #include <cstring>
 
 #include "failure.h"
-#include "npy_elements.h"
 #include "output_file.h"
 
 namespace weft {
@@ -61,12 +60,14 @@ NpyFile::NpyFile(const std::string& file, DType dtype) : bytes_(map_file(file)) 
 
 NpyFile::~NpyFile() { munmap(const_cast<char*>(bytes_.data()), bytes_.size()); }
 
-void write_npy(const std::string& file, DType dtype, const std::vector<int64_t>& shape, const char* data) {
+void write_npy(const std::string& file, DType dtype, const std::vector<int64_t>& shape, const char* data,
+               Bfloat16Form form) {
   std::string tuple;
   int64_t bytes = element_bytes(dtype);
   for (const int64_t d : shape) tuple += std::to_string(d) + (shape.size() == 1 ? "," : ", "), bytes *= d;
   if (shape.size() > 1) tuple.resize(tuple.size() - 2);
-  std::string header = text("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", npy_type(dtype), tuple.c_str());
+  std::string header =
+      text("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", npy_type(dtype, form), tuple.c_str());
   header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
   header += '\n';
   const char head[10] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, char(header.size() & 255), char(header.size() >> 8)};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "failure.h"
+#include "npy_elements.h"
 #include "npy_header.h"
 #include "weft/numeric.h"
 
@@ -31,6 +32,7 @@ class NpyFile {
   std::vector<char> converted_;
 };
 
-void write_npy(const std::string& file, DType dtype, const std::vector<int64_t>& shape, const char* data);
+void write_npy(const std::string& file, DType dtype, const std::vector<int64_t>& shape, const char* data,
+               Bfloat16Form form = Bfloat16Form::Bits);
 
 }  // namespace weft

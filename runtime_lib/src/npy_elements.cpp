@@ -20,7 +20,9 @@ struct TypeRow {
   DType dtype;
   const char* descr;
 };
-// bfloat16 has no name of its own there and travels as its bit pattern.
+constexpr const char* kMlDtypes = "|V2";
+
+// bfloat16 has no name of its own there and travels as its bit pattern, or as ml_dtypes saves it.
 constexpr TypeRow kTypes[] = {{DType::F32, "<f4"}, {DType::F64, "<f8"}, {DType::F16, "<f2"}, {DType::BF16, "<u2"},
                               {DType::I8, "|i1"},  {DType::I16, "<i2"}, {DType::I32, "<i4"}, {DType::I64, "<i8"},
                               {DType::U8, "|u1"},  {DType::U16, "<u2"}, {DType::U32, "<u4"}, {DType::U64, "<u8"},
@@ -35,9 +37,9 @@ bool is_same_type(const std::string& a, const std::string& b) {
   return a == b || (a.size() == 3 && a.substr(1) == b.substr(1) && a[0] != '>' && b[0] != '>');
 }
 
-/// The type that a file's elements are of, where it may differ from the port's; never BF16, which no file can
-/// name.
+/// The type that a file's elements are of, where it may differ from the port's; bit patterns are integers here.
 std::optional<DType> type_of(const std::string& descr) {
+  if (is_same_type(descr, kMlDtypes)) return DType::BF16;
   for (const TypeRow& row : kTypes)
     if (row.dtype != DType::BF16 && is_same_type(descr, row.descr)) return row.dtype;
   return std::nullopt;
@@ -185,7 +187,8 @@ std::optional<DType> source_type(const NpyHeader& header, DType dtype) {
 
 }  // namespace
 
-const char* npy_type(DType dtype) {
+const char* npy_type(DType dtype, Bfloat16Form form) {
+  if (dtype == DType::BF16 && form == Bfloat16Form::MlDtypes) return kMlDtypes;
   for (const TypeRow& row : kTypes)
     if (row.dtype == dtype) return row.descr;
   return "";
@@ -201,7 +204,7 @@ int64_t npy_element_bytes(const NpyHeader& header, DType dtype, const std::strin
 }
 
 bool is_stored_as(const NpyHeader& header, DType dtype) {
-  return !header.is_fortran && is_same_type(header.descr, npy_type(dtype));
+  return !header.is_fortran && source_type(header, dtype) == dtype;
 }
 
 std::vector<char> converted_elements(const NpyHeader& header, std::string_view elements, DType dtype,

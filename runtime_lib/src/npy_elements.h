@@ -9,8 +9,12 @@
 
 namespace weft {
 
+/// How bfloat16, which NumPy lacks, is written: its bits as unsigned integers, or two bytes without a type (`|V2`), as
+/// numpy.save writes arrays of ml_dtypes. Both are read.
+enum class Bfloat16Form { Bits, MlDtypes };
+
 /// The element type that .npy files of this type have, such as "<f4".
-const char* npy_type(DType dtype);
+const char* npy_type(DType dtype, Bfloat16Form form = Bfloat16Form::Bits);
 
 /// Bytes of an element of the file; throws Failure (wrong input) that names `file` where no such elements can become
 /// `dtype`: integers (and bool) become integers of any width, floats become floats.

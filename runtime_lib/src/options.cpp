@@ -87,6 +87,8 @@ constexpr Flag kFlags[] = {
      [](Options& o, Value v) { o.load_state = v; }},
     {"--save-state", "DIR", "write the states after the last invocation",
      [](Options& o, Value v) { o.save_state = v; }},
+    {"--ml-dtypes", nullptr, "write bf16 as numpy.save writes arrays of ml_dtypes ('|V2'), not its bits as uint16",
+     [](Options& o, Value) { o.ml_dtypes = true; }},
     {"--weights", "FILE", "the weights, where they are not in the executable (default: weights.bin beside it)",
      [](Options& o, Value v) { o.weights = v; }},
     {"--check", nullptr, "compare all weights with their checksums first (else only slices of up to 1 GiB)",

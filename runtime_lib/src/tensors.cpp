@@ -221,7 +221,8 @@ void give_part(RankBase& rank, const Port& mine, std::span<const Port> Program::
 }
 
 /// All ranks: those that hold a part give it, and rank 0 writes the file.
-void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program::*ports, const std::string& file) {
+void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program::*ports, const std::string& file,
+                  Bfloat16Form form) {
   const Port* mine = held_port(rank.executable, any.name, ports, rank.rank);
   if (mine != nullptr && writes_part(rank.executable, *mine, ports, rank.rank)) give_part(rank, *mine, ports);
   rank.barrier();
@@ -230,7 +231,7 @@ void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program
       for (const Delivery& part : rank.world.relay->take_deliveries()) place_part(rank, part, any.name, ports);
     const StagingArea& staging = staging_of(rank.world);
     const std::vector<int64_t> shape(staging.shape, staging.shape + file_shape(any).size());
-    write_npy(file, any.dtype, shape, whole_of(rank.world));
+    write_npy(file, any.dtype, shape, whole_of(rank.world), form);
   }
   rank.barrier();
 }
@@ -248,16 +249,17 @@ int64_t staging_bytes(const Executable& executable, const Options& options) {
 }
 
 void write_tensors(RankBase& rank, const Options& options) {
+  const Bfloat16Form form = options.ml_dtypes ? Bfloat16Form::MlDtypes : Bfloat16Form::Bits;
   if (!options.output_dir.empty()) {
     if (rank.rank == 0) make_folder(options.output_dir);
     for (const Port* port : distinct_ports(rank.executable, &Program::outputs))
-      write_tensor(rank, *port, &Program::outputs, options.output_dir + "/" + file_name(port->name) + ".npy");
+      write_tensor(rank, *port, &Program::outputs, options.output_dir + "/" + file_name(port->name) + ".npy", form);
   }
   if (options.save_state.empty()) return;
   if (rank.rank == 0) make_folder(options.save_state);
   for (const Port* port : distinct_ports(rank.executable, &Program::inputs))
     if (is_state_input(rank.executable, port->name))
-      write_tensor(rank, *port, &Program::inputs, state_file(options.save_state, port->name));
+      write_tensor(rank, *port, &Program::inputs, state_file(options.save_state, port->name), form);
 }
 
 }  // namespace weft

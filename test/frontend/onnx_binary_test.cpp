@@ -270,6 +270,34 @@ TEST_CASE(".npy files come back as written") {
   CHECK(diags.all()[0].id == "npy-write");
 }
 
+TEST_CASE("bf16 as numpy.save writes arrays of ml_dtypes") {
+  const Folder folder;
+  for (const std::string type : {"<V2", "|V2"}) {
+    const std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (2,), }";
+    const std::string file = std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(header.size()) + '\0' + header +
+                             std::string("\x80\x3f\0\xc0", 4);
+    Diags diags;
+    const std::optional<Tensor> tensor = read_tensor_file(folder.write("b.npy", file), diags);
+    REQUIRE_MESSAGE(tensor, diags.text());
+    CHECK(tensor->dtype == DType::BF16);
+    CHECK(tensor->real == std::vector<double>{1, -2});
+  }
+}
+
+TEST_CASE("the modules that PyTorch's exporter notes are names for nodes and their constants") {
+  const Folder folder;
+  onnx::ModelProto model = add_model();
+  weight_of(model).set_raw_data(three());
+  onnx::StringStringEntryProto& entry = *model.mutable_graph()->mutable_node(0)->add_metadata_props();
+  entry.set_key("pkg.torch.onnx.name_scopes");
+  entry.set_value("['', 'model.layers.0', \"model.layers.0.it's\", 'add_3']");
+  Diags diags;
+  Schedule schedule;
+  REQUIRE(read_onnx({folder.write("m.onnx", model.SerializeAsString()), {}, {}, {}}, diags, &schedule));
+  CHECK(schedule.aliases ==
+        Aliases{{"model.layers.0", {"y"}}, {"model.layers.0.it's", {"y"}}, {"model.layers.0.it's.weight", {"w"}}});
+}
+
 TEST_CASE("tensor files that cannot be read") {
   const Folder folder;
   const auto id = [&](const std::string& name, const std::string& bytes) {

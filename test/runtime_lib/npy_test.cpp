@@ -6,6 +6,9 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 #include <vector>
 
 using namespace weft;
@@ -20,6 +23,10 @@ struct TemporaryFile {
     REQUIRE(out != nullptr);
     fwrite(bytes.data(), 1, bytes.size(), out);
     fclose(out);
+  }
+  std::string bytes() const {
+    std::ifstream in(name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
   }
 };
 
@@ -71,6 +78,8 @@ TEST_CASE("npy: good headers of other writers") {
   CHECK(error_of(npy_bytes(header("<f4", "(0, 3)"), 0), DType::F32) == "");
   CHECK(error_of(npy_bytes("{'shape': (1,2), 'fortran_order': False, 'descr': '<i8'}", 16), DType::I64) == "");
   CHECK(error_of(npy_bytes(header("<u2", "(2,)"), 4), DType::BF16) == "");
+  for (const char* ml_dtypes : {"<V2", "|V2"})
+    CHECK(error_of(npy_bytes(header(ml_dtypes, "(2,)"), 4), DType::BF16) == "");
   CHECK(error_of(npy_bytes(header("<f2", "(2,)"), 4, 2), DType::F16) == "");
   CHECK(error_of(npy_bytes(header("|b1", "(3,)"), 3), DType::Bool) == "");
 }
@@ -135,6 +144,22 @@ TEST_CASE("npy: Fortran order is turned, and other widths are converted where no
         std::vector<uint16_t>{0x3f80, 0xc000});
   CHECK(read_as<uint16_t>(file_of<double>("<f8", {1, NAN}, "(2,)"), DType::F16, 1)[0] == 0x3c00);
   CHECK(read_as<uint16_t>(file_of<uint16_t>("<u2", {0x7fc1}, "(1,)"), DType::BF16, 1)[0] == 0x7fc1);
+  CHECK(read_as<uint16_t>(file_of<uint16_t>("<V2", {0x7fc1}, "(1,)"), DType::BF16, 1)[0] == 0x7fc1);
+  CHECK(read_as<float>(file_of<uint16_t>("|V2", {0x3f80, 0xc000}, "(2,)"), DType::F32, 2) == std::vector<float>{1, -2});
+  CHECK(contains(error_of(file_of<uint16_t>("|V2", {1}, "(1,)"), DType::U16), "elements are '|V2'"));
+}
+
+TEST_CASE("npy: bf16 is written as bits, or as ml_dtypes saves it") {
+  const uint16_t bits[2] = {0x3f80, 0xc000};
+  const TemporaryFile file;
+  for (const Bfloat16Form form : {Bfloat16Form::Bits, Bfloat16Form::MlDtypes}) {
+    write_npy(file.name, DType::BF16, {2}, reinterpret_cast<const char*>(bits), form);
+    const NpyFile npy(file.name, DType::BF16);
+    CHECK(memcmp(npy.data(), bits, sizeof bits) == 0);
+    CHECK(contains(file.bytes(), form == Bfloat16Form::Bits ? "'<u2'" : "'|V2'"));
+  }
+  write_npy(file.name, DType::F16, {2}, reinterpret_cast<const char*>(bits), Bfloat16Form::MlDtypes);
+  CHECK(contains(file.bytes(), "'<f2'"));
 }
 
 TEST_CASE("npy: the first value that would change is named") {

@@ -58,6 +58,16 @@ std::vector<std::string> InputImporter::input_names() const {
   return names;
 }
 
+/// What was meant, or else all that there is.
+std::string names_there_are(const std::string& name, const std::vector<std::string>& known) {
+  const std::string meant = did_you_mean(name, known);
+  if (!meant.empty()) return meant;
+  std::vector<std::string> shown;
+  for (const std::string& one : known)
+    if (!contains(shown, printable(one))) shown.push_back(printable(one));
+  return shown.empty() ? "; there are none" : "; there are: " + join(shown, ", ");
+}
+
 template <class Request>
 bool InputImporter::check_input_requests(const std::vector<Request>& requests, const char* flag) {
   bool ok = true;
@@ -66,7 +76,7 @@ bool InputImporter::check_input_requests(const std::vector<Request>& requests, c
     const std::string& name = requests[i].input;
     if (!contains(names, name)) {
       state_.diags.error("unknown-input", loc_, "{}: the model has no input '{}'{}", flag, printable(name),
-                         did_you_mean(name, names));
+                         names_there_are(name, names));
       ok = false;
     }
     for (size_t k = 0; k < i; ++k)
@@ -83,7 +93,7 @@ bool InputImporter::check_dim_request(const DimRequest& request, const std::vect
   const Loc& loc = request.loc;
   if (!contains(known, request.name)) {
     state_.diags.error("unknown-dim", loc, "no input has a dim '{}'{}", printable(request.name),
-                       did_you_mean(request.name, known));
+                       names_there_are(request.name, known));
     return false;
   }
   if (request.values.size() != 1) {

@@ -78,9 +78,11 @@ std::string shown_name(const OnnxNode& node) {
 }
 
 Loc OnnxModel::loc(const OnnxNode& node, int index) const {
-  if (node.line > 0 && node.line <= static_cast<int>(lines.size()))
-    return Loc::text(file, node.line, node.column, lines[node.line - 1]);
-  return Loc::in_node(file, shown_name(node), node.op_type, index);
+  Loc loc = Loc::in_node(file, shown_name(node), node.op_type, index);
+  if (node.line == 0 || node.line > static_cast<int>(lines.size())) return loc;
+  Loc written = Loc::text(file, node.line, node.column, lines[node.line - 1]);
+  written.node = std::move(loc.node), written.op_type = std::move(loc.op_type);
+  return written;
 }
 
 }  // namespace weftc

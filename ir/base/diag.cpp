@@ -2,6 +2,7 @@
 #include "ir/base/diag.h"
 
 #include <algorithm>
+#include <map>
 
 namespace weftc {
 
@@ -71,13 +72,51 @@ static std::string caret(const Loc& loc) {
   return format("  {} | {}\n  {} | {}\n", number, loc.source, std::string(number.size(), ' '), under);
 }
 
+namespace {
+
+/// What is not supported, whichever node asks for it: the message without the names in it. Empty for all else.
+std::string unsupported_reason(const Diagnostic& d) {
+  if (d.severity != Diagnostic::Severity::Error || !d.id.ends_with("-unsupported") || d.loc.node.empty()) return "";
+  std::string reason = d.id + " " + d.loc.op_type + " ";
+  bool quoted = false;
+  for (const char c : d.message) {
+    if (c == '\'') quoted = !quoted;
+    if (!quoted) reason += c;
+  }
+  return reason;
+}
+
+/// Nodes that are refused for one reason, in order.
+using NodesByReason = std::map<std::string, std::vector<const Diagnostic*>>;
+
+/// "; so for 57 nodes: 'a', 'b', 'c' and 54 more", or nothing for one node.
+std::string alike(const std::vector<const Diagnostic*>& refused) {
+  constexpr size_t kShown = 8;
+  if (refused.size() < 2) return "";
+  std::vector<std::string> names;
+  for (const Diagnostic* d : refused)
+    if (names.size() < kShown) names.push_back("'" + printable(d->loc.node) + "'");
+  const size_t more = refused.size() - names.size();
+  return format("; so for {} nodes: {}", refused.size(), join(names, ", ")) +
+         (more ? format(" and {} more", more) : "");
+}
+
+}  // namespace
+
 std::string Diags::text() const {
   std::string out;
+  NodesByReason nodes;
+  for (const Diagnostic& d : all_)
+    if (const std::string reason = unsupported_reason(d); !reason.empty()) nodes[reason].push_back(&d);
+  bool is_told = false;  // with the first node of its kind; so are its notes
   for (const Diagnostic& d : all_) {
+    const std::string reason = unsupported_reason(d);
+    if (d.severity != Diagnostic::Severity::Note) is_told = !reason.empty() && nodes[reason].front() != &d;
+    if (is_told) continue;
     const char* severity = d.severity == Diagnostic::Severity::Error     ? "error"
                            : d.severity == Diagnostic::Severity::Warning ? "warning"
                                                                          : "note";
-    out += position(d.loc) + severity + ": " + d.message;
+    out += position(d.loc) + severity + ": " + d.message + (reason.empty() ? "" : alike(nodes[reason]));
     if (!d.id.empty()) out += " [" + d.id + "]";
     out += "\n" + caret(d.loc);
   }

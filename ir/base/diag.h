@@ -16,8 +16,8 @@ struct Loc {
   int column = 0;       // Text: 1-based
   int length = 1;       // Text: characters to underline
   std::string source;   // Text: the whole line, for the caret
-  std::string node;     // Node: its name, or its first output when it has none
-  std::string op_type;  // Node
+  std::string node;     // its name, or its first output when it has none; of a node in a text model too
+  std::string op_type;  // of the node
   int node_index = -1;  // Node: position in the imported graph
 
   static Loc text(std::string file, int line, int column, std::string source = "", int length = 1);
@@ -67,7 +67,8 @@ class Diags {
   const std::vector<Diagnostic>& all() const { return all_; }
   /// The lowest of what the errors' ids stand for (README.md); 1 for most: the input is wrong. 0 without errors.
   int exit_code() const;
-  /// All messages as the user sees them, with source lines and carets.
+  /// All messages as the user sees them, with source lines and carets. Nodes that are not supported for one reason
+  /// share a message, that of the first.
   std::string text() const;
 
  private:

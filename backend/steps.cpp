@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/checked_indices.h"
 #include "backend/chunk_kernel.h"
 #include "backend/dialects/target_dialect.h"
 #include "backend/print.h"
@@ -53,7 +54,7 @@ StepText::Lines StepText::step(const Step& s) {
 
 StepText::Lines StepText::leaf(const Step& s) {
   const std::string mb = plan_.micro_batches > 1 ? "mb" : "0";
-  if (const auto* what = std::get_if<LaunchStep>(&s.what)) return launch(*what);
+  if (const auto* what = std::get_if<LaunchStep>(&s.what)) return launch(s, *what);
   if (const auto* what = std::get_if<CopyStep>(&s.what)) return copy(s, *what);
   if (const auto* what = std::get_if<CollectiveStep>(&s.what)) return collective(s, *what);
   if (const auto* what = std::get_if<SendStep>(&s.what)) {
@@ -160,7 +161,31 @@ static std::string counted_by(const Plan& plan, BufferId length) {
   return subject;
 }
 
-StepText::Lines StepText::launch(const LaunchStep& what) {
+/// The node that an op of a kernel comes from. Equal layers share a kernel, whose ops name the nodes of the first: then
+/// it is the step's own node of the same type.
+static std::string node_of(const Plan& plan, const Step& s, const Op& op) {
+  for (const OriginId id : op.origins)
+    if (contains(s.origins, id)) return plan.origins[id.index].name;
+  for (const OriginId own : s.origins)
+    for (const OriginId id : op.origins)
+      if (plan.origins[own.index].op_type == plan.origins[id.index].op_type) return plan.origins[own.index].name;
+  return s.name;
+}
+
+/// Checks of the indices that a kernel looks up, in front of its launch.
+StepText::Lines StepText::index_checks(const Step& s, const LaunchStep& what) const {
+  const Kernel& kernel = plan_.kernel(what.kernel);
+  Lines lines;
+  for (const CheckedIndices& checked : checked_indices(KernelContext(plan_, kernel, diags_))) {
+    const Op& op = kernel.body.op(checked.op);
+    const std::string node = format("node '{}' ({})", node_of(plan_, s, op), op_def(op).name);
+    lines.push_back("r.check_indices(" + string_literal(node) + kComma + pointer(what.operands[checked.parameter]) +
+                    kComma + std::to_string(checked.count) + kComma + std::to_string(checked.extent) + ");");
+  }
+  return lines;
+}
+
+StepText::Lines StepText::launch(const Step& s, const LaunchStep& what) {
   launched_.insert(what.kernel.index);
   const KernelText& text = kernels_[what.kernel.index];
   const Kernel& kernel = plan_.kernel(what.kernel);
@@ -170,7 +195,7 @@ StepText::Lines StepText::launch(const LaunchStep& what) {
     const bool by_peers = kernel.parameters[f].window && !text.group.empty();
     arguments.push_back(by_peers ? handle(what.operands[f].buffer) : pointer(what.operands[f]));
   }
-  Lines lines;
+  Lines lines = index_checks(s, what);
   if (const std::optional<std::string> call = library_step(what, text))
     lines.push_back(*call);
   else

@@ -43,7 +43,8 @@ class StepText : private StepTerms {
   Lines wrapped(const Step& step, const Lines& body) const;
   std::string head(const Step& step) const;
 
-  Lines launch(const LaunchStep& launch);
+  Lines launch(const Step& step, const LaunchStep& launch);
+  Lines index_checks(const Step& step, const LaunchStep& launch) const;
   std::optional<std::string> library_step(const LaunchStep& launch, const KernelText& text) const;
   void find_bounds(const std::vector<Step>& steps);
   Lines copy(const Step& step, const CopyStep& copy);

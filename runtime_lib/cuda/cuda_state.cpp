@@ -247,9 +247,9 @@ Peers CudaState::peers(const std::vector<int>& members) {
   return out;
 }
 
-int CudaState::number_of_count(const char* name) {
-  count_names_.push_back(name);
-  return int(count_names_.size()) - 1;
+int CudaState::number_of_checked(CheckedName name) {
+  checked_names_.push_back(name);
+  return int(checked_names_.size()) - 1;
 }
 
 // From now on this rank issues its steps each time; a capture that is going on is given up.
@@ -294,7 +294,7 @@ void CudaState::walk() {
   ++walks_;
   steps_.clear();
   open_.clear();
-  count_names_.clear();
+  checked_names_.clear();
   fork(streams[0]);
   Rank view(*this);
   program.run(view);
@@ -401,9 +401,13 @@ void CudaState::watch() {
 // Kernels cannot print a message: they leave words in memory of the host that say what went wrong.
 void CudaState::check_fault() {
   if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return;
-  if (fault->name >= 0)
-    fail(kWrongInput, "%s would have %ld elements, more than its bound of %ld", count_names_[size_t(fault->name)],
-         long(fault->count), long(fault->bound));
+  if (fault->name >= 0) {
+    const CheckedName& checked = checked_names_[size_t(fault->name)];
+    fail(kWrongInput,
+         checked.is_of_indices ? "%s: index %ld lies outside of a dimension of %ld elements"
+                               : "%s would have %ld elements, more than its bound of %ld",
+         checked.name, long(fault->count), long(fault->bound));
+  }
   const std::string awaited = fault->element == kAtBarrier ? text("rank %d at a barrier", fault->peer)
                               : fault->element == kOfBlocks
                                   ? std::string("the other blocks of its kernel")

@@ -82,7 +82,12 @@ struct CudaState final : RankBase {
   void read(void* to, const void* at, size_t bytes);
   /// A value that the host reads or writes is not part of a graph.
   void leave_capture();
-  int number_of_count(const char* name);
+  /// The name by which a fault is told: of a count, or of a node that looks up indices.
+  struct CheckedName {
+    const char* name;
+    bool is_of_indices;
+  };
+  int number_of_checked(CheckedName name);
   /// Waits for a stream. Throws what goes wrong meanwhile.
   void wait_for(cudaStream_t stream);
   [[noreturn]] void time_out_here(const std::string& awaited) const { time_out(current_step(), awaited); }
@@ -135,7 +140,7 @@ struct CudaState final : RankBase {
   std::vector<uint32_t> signal_walks_;              // by slot: the walk that recorded it last
   std::vector<IssuedStep> steps_;                   // of the last walk, by number
   std::vector<int> open_;                           // entered and not left
-  std::vector<const char*> count_names_;
+  std::vector<CheckedName> checked_names_;
   std::vector<std::vector<Event>> traces_;  // by stream
   std::set<std::string> step_names_;
   cudaGraphExec_t graph_ = nullptr;

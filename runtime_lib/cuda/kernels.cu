@@ -99,6 +99,21 @@ __global__ void check_count(int64_t* at, int64_t bound, int name, Fault* fault) 
   store_release(&fault->set, 1u);
 }
 
+template <class T>
+__global__ void check_indices(const T* indices, int64_t count, int64_t extent, int name, Fault* fault) {
+  const int64_t stride = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const int64_t index = int64_t(indices[i]);
+    if (index >= -extent && index < extent) continue;
+    if (atomicExch(&fault->claimed, 1u) != 0) return;
+    fault->name = name;
+    fault->count = index;
+    fault->bound = extent;
+    store_release(&fault->set, 1u);
+    return;
+  }
+}
+
 __global__ void mark(uint32_t* progress, uint32_t value) { store_release(progress, value); }
 
 __global__ void signal(const __grid_constant__ Peers peers, const __grid_constant__ Signal signal, int i) {
@@ -249,6 +264,17 @@ void store_value(cudaStream_t stream, void* at, uint64_t bits, int bytes) {
 
 void check_count(cudaStream_t stream, int64_t* at, int64_t bound, int name, Fault* fault) {
   launch_kernel(stream, kernels::check_count, {}, at, bound, name, fault);
+}
+
+void check_indices(cudaStream_t stream, DType dtype, const void* indices, int64_t count, int64_t extent, int name,
+                   Fault* fault) {
+  if (count == 0) return;
+  with_type(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>)
+      launch_kernel(stream, kernels::check_indices<T>, grid_of(count), static_cast<const T*>(indices), count, extent,
+                    name, fault);
+  });
 }
 
 void mark_progress(cudaStream_t stream, uint32_t* progress, uint32_t value) {

@@ -51,7 +51,12 @@ Peers Rank::peers(const Group& group) {
 }
 
 void Rank::check_count(const char* counted, int64_t* count, int64_t bound) {
-  weft::check_count(state_.stream(), count, bound, state_.number_of_count(counted), state_.fault.get());
+  weft::check_count(state_.stream(), count, bound, state_.number_of_checked({counted, false}), state_.fault.get());
+}
+
+void Rank::check_index_range(const char* node, DType dtype, const void* indices, int64_t count, int64_t extent) {
+  weft::check_indices(state_.stream(), dtype, indices, count, extent, state_.number_of_checked({node, true}),
+                      state_.fault.get());
 }
 
 void Rank::start(const KernelEntry& kernel, Grid grid, void** arguments) {

@@ -255,6 +255,44 @@ void Rank::check_count(const char* counted, int64_t* count, int64_t bound) {
     fail(kWrongInput, "%s would have %ld elements, more than its bound of %ld", counted, long(*count), long(bound));
 }
 
+/// The first index outside of [-extent, extent); `count` where there is none. Two passes, of which only the one without
+/// a branch is taken where all are inside.
+template <class T>
+static int64_t first_outside(const void* indices, int64_t count, int64_t extent) {
+  const T* at = static_cast<const T*>(indices);
+  const auto is_outside = [&](T index) { return int64_t(index) < -extent || int64_t(index) >= extent; };
+  bool any = false;
+  for (int64_t i = 0; i < count; ++i) any |= is_outside(at[i]);
+  return any ? std::find_if(at, at + count, is_outside) - at : count;
+}
+
+template <class T>
+static void refuse_outside(const char* node, const void* indices, int64_t count, int64_t extent) {
+  const int64_t at = first_outside<T>(indices, count, extent);
+  if (at == count) return;
+  fail(kWrongInput, "%s: index %ld lies outside of a dimension of %ld elements", node,
+       long(static_cast<const T*>(indices)[at]), long(extent));
+}
+
+void Rank::check_index_range(const char* node, DType dtype, const void* indices, int64_t count, int64_t extent) {
+  switch (dtype) {
+    case DType::I8:
+      return refuse_outside<int8_t>(node, indices, count, extent);
+    case DType::U8:
+      return refuse_outside<uint8_t>(node, indices, count, extent);
+    case DType::I16:
+      return refuse_outside<int16_t>(node, indices, count, extent);
+    case DType::U16:
+      return refuse_outside<uint16_t>(node, indices, count, extent);
+    case DType::I32:
+      return refuse_outside<int32_t>(node, indices, count, extent);
+    case DType::U32:
+      return refuse_outside<uint32_t>(node, indices, count, extent);
+    default:
+      return refuse_outside<int64_t>(node, indices, count, extent);
+  }
+}
+
 void Rank::copy_bytes(void* to, const void* from, int64_t bytes) { memcpy(to, from, size_t(bytes)); }
 void Rank::read(void* to, const void* at, size_t bytes) { memcpy(to, at, bytes); }
 void Rank::write(void* at, const void* from, size_t bytes) { memcpy(at, from, bytes); }

@@ -264,6 +264,18 @@ TEST_CASE("cuda steps: a count over its bound is the input's fault, after the it
   CHECK(run(6) == 1);
 }
 
+TEST_CASE("cuda steps: an index outside is the input's fault, after the iteration") {
+  const Own<int64_t> indices{0, 1};
+  const auto run = [&](int64_t value) {
+    return run_step({.count = 1}, [&, value](Rank& r) {
+      r.launch(cuda_kernels::set_count, {}, r[indices], value);
+      r.check_indices("node 'look'", r[indices], 1, 5);
+    });
+  };
+  for (const int64_t inside : {-5, 0, 4}) CHECK(run(inside) == 0);
+  for (const int64_t outside : {-6, 5}) CHECK(run(outside) == 1);
+}
+
 TEST_CASE("cuda steps: a flag that nobody signals times out; so does a collective that a rank does not enter") {
   const Signal flag{0, 1, all_ranks(2)};
   const auto code_without = [&](int missing) {

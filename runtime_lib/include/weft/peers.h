@@ -18,8 +18,8 @@ inline constexpr int32_t kAtBarrier = -1, kOfBlocks = -2;
 struct Fault {
   uint32_t claimed, set, leave;
   int32_t step, element, peer;  // peer: the rank awaited; element: kAtBarrier, kOfBlocks or that of a signal
-  int32_t name;                 // of a count: its number in the program; -1: a wait
-  int64_t count, bound;
+  int32_t name;                 // of a count or of indices that were checked: its number in the program; -1: a wait
+  int64_t count, bound;         // or an index, and the extent of its dimension
 };
 
 struct Peers {

@@ -221,8 +221,8 @@ Element Elements::window(ValueId value, const Op& op, const IndexList& index) {
   return result;
 }
 
-// CumSum of a single element: sums all that precede it. Kernels whose root is a scan read each element once
-// instead (kernel_scan.cpp).
+// CumSum or CumProd of a single element: combines all that precede it. Kernels whose root is a scan read each element
+// once instead (kernel_scan.cpp).
 Element Elements::scan(ValueId value, const Op& op, const IndexList& index) {
   const int axis = static_cast<int>(op.integer("axis"));
   const TensorType& type = body_.type(op.inputs[0]);
@@ -230,7 +230,8 @@ Element Elements::scan(ValueId value, const Op& op, const IndexList& index) {
   const int64_t extent = context_.dims(op.inputs[0])[axis];
   Scope* home = scopes.home(index);
   const std::string sum = scopes.names.unique(std::string(last_component(body_.value(value).name)) + "_sum");
-  home->put(Let{compute_type(type.dtype), sum, 0, true});
+  const bool product = op.kind == OpKind::CumProd;
+  home->put(Let{compute_type(type.dtype), sum, product ? 1 : 0, true});
   // The elements before this one, or behind it.
   Expr length = run_bound(context_, type, static_cast<size_t>(axis));
   if (length.empty()) length = extent;
@@ -241,7 +242,7 @@ Element Elements::scan(ValueId value, const Op& op, const IndexList& index) {
   LoopScopes::Open k = scopes.open(home, scopes.fresh_axis("k", extent, count, home));
   IndexList at = index;
   at[axis] = reverse ? index[axis] + k.index + (exclusive ? 1 : 0) : k.index;
-  scopes.current->put(Reduce{ReduceOp::Sum, name(sum), this->at(op.inputs[0], at).expr});
+  scopes.current->put(Reduce{product ? ReduceOp::Prod : ReduceOp::Sum, name(sum), this->at(op.inputs[0], at).expr});
   scopes.close(k);
   bind(value, index, name(sum), home);
   return {name(sum), home};

@@ -1,5 +1,5 @@
-// Running sums through weft/scan.h and weft/device_scan.h: each element is read and written once. What follows the sum
-// is computed where it is put: pointwise ops, and views that only move elements.
+// Running sums and products through weft/scan.h and weft/device_scan.h: each element is read and written once. What
+// follows the sum is computed where it is put: pointwise ops, and views that only move elements.
 //
 //   const auto load = [&](int64_t outer, int64_t i, int64_t inner) { return x[outer * 512 + i * 8 + inner]; };
 //   weft::scan<float, weft::ScanOrder{}>(team, 4, 64, 8, load, [&](int64_t outer, int64_t i, int64_t inner, float sum)
@@ -10,6 +10,7 @@
 #include "backend/kernel_text.h"
 #include "backend/print.h"
 #include "ir/base/check.h"
+#include "ir/base/text.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -124,8 +125,11 @@ Statements ScanWriter::run(const Scan& strategy) {
   else
     cover_lines(lines, strategy.by_block);
   const bool exclusive = op_.integer_or("exclusive", 0) != 0, reverse = op_.integer_or("reverse", 0) != 0;
-  const std::string order = std::string("weft::ScanOrder{") + (exclusive ? ".exclusive = true" : "") +
-                            (exclusive && reverse ? ", " : "") + (reverse ? ".reverse = true" : "") + "}";
+  std::vector<std::string> fields;
+  if (exclusive) fields.push_back(".exclusive = true");
+  if (reverse) fields.push_back(".reverse = true");
+  if (op_.kind == OpKind::CumProd) fields.push_back(".product = true");
+  const std::string order = "weft::ScanOrder{" + join(fields, ", ") + "}";
   const std::string load_name = context_.names.unique("load");
   Statements statements = load(load_name);
   append(statements,

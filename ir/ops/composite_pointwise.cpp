@@ -1,12 +1,12 @@
 // Composite ops that compute element by element: Gelu and its relatives, Clip, CastLike, Dropout, Trilu,
-// OneHot. They become chains of primitives, which fusion puts into one loop again:
+// EyeLike, SwiGLU, OneHot. They become chains of primitives, which fusion puts into one loop again:
 //
 //   Gelu(x)          ->  x * 0.5 * (Erf(x * sqrt(1/2)) + 1)
 //   Clip(x, lo, hi)  ->  Min(Max(x, lo), hi)
 //   Trilu(x, k)      ->  Where(column >= row + k, x, 0), with index patterns (Iota) that take no memory
 #include <cmath>
 
-#include "ir/ops/composite.h"
+#include "ir/ops/formula.h"
 #include "ir/ops/pointwise.h"
 
 namespace weftc {
@@ -135,6 +135,40 @@ std::vector<ValueId> decompose_trilu(Builder& build, const OpView& op) {
   return {build.op(OpKind::Where, {keep, x, build.scalar(x, 0)})};
 }
 
+/// EyeLike-9: the operand gives the shape, and the element type where there is no `dtype`.
+bool import_eye_like(Graph& graph, OpId id, int, const OpView& view) { return import_dtype(graph, id, "dtype", view); }
+
+bool infer_eye_like(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_ndim(op, 0, 2, 2) || !is_fixed(op, 0)) return false;
+  const DType dtype = op.op().has("dtype") ? dtype_of_attr(op.op().integer("dtype")) : op.type(0).dtype;
+  results = {{dtype, op.type(0).shape, {}}};
+  return true;
+}
+
+/// 1 where column == row + k.
+std::vector<ValueId> decompose_eye_like(Builder& build, const OpView& op) {
+  const Dims dims = op.dims(0);
+  const DType dtype = op.result_type(0).dtype;
+  const double k = static_cast<double>(int_of(op.op(), "k"));
+  const Term row = positions(build, DType::I64, dims[0], 0, 2, 1, k),
+             column = positions(build, DType::I64, dims[1], 1, 2);
+  return {(column == row).cast(dtype).value()};
+}
+
+/// SwiGLU-28: the operands have one shape, nothing is broadcast.
+bool infer_swiglu(const OpView& op, std::vector<TensorType>& results) {
+  if (op.dims(0) != op.dims(1))
+    return op.fail("swiglu-dims", "operands of shapes {} and {} must have one shape", dims_text(op.dims(0)),
+                   dims_text(op.dims(1)));
+  return is_real_operand(op, 0) && infer_broadcast(op, results);
+}
+
+/// a * sigmoid(alpha * a) * b
+std::vector<ValueId> decompose_swiglu(Builder& build, const OpView& op) {
+  const std::vector<ValueId> in = op.op().inputs;
+  return {multiply(build, build.op(OpKind::Swish, {in[0]}, {{"alpha", real_of(op.op(), "alpha")}}), in[1])};
+}
+
 /// OneHot-11: the depth makes the new dimension's extent, so it must be known at compile time.
 bool infer_one_hot(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "depth", "depth")) return false;
@@ -240,6 +274,22 @@ const OpDef kTrilu{.kind = OpKind::Trilu,
                    .constant_operands = {{1, "k", AttrType::Int}},
                    .infer = infer_trilu,
                    .decompose = decompose_trilu};
+
+const OpDef kEyeLike{.kind = OpKind::EyeLike,
+                     .name = "EyeLike",
+                     .onnx = {"EyeLike", 9},
+                     .attrs = {{"dtype", AttrType::Int}, {"k", AttrType::Int, 0}},
+                     .import = import_eye_like,
+                     .infer = infer_eye_like,
+                     .decompose = decompose_eye_like};
+
+const OpDef kSwiGLU{.kind = OpKind::SwiGLU,
+                    .name = "SwiGLU",
+                    .onnx = {"SwiGLU", 28},
+                    .attrs = {{"alpha", AttrType::Real, 1.0}},
+                    .inputs = {2, 2},
+                    .infer = infer_swiglu,
+                    .decompose = decompose_swiglu};
 
 const OpDef kOneHot{.kind = OpKind::OneHot,
                     .name = "OneHot",

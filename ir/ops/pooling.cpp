@@ -4,16 +4,14 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/ops/sampling.h"
 #include "ir/ops/window.h"
 
 namespace weftc {
 
-/// x [N, C, spatial dims]. MaxPool's second result, the indices of the maxima, is supported only if nothing
-/// reads it.
+/// x [N, C, spatial dims]. MaxPool's second result has the indices of the maxima.
 static bool infer_pool(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 3) || !is_fixed(op, 0)) return false;
-  if (op.op().outputs.size() > 1 && !op.graph().value(op.op().outputs[1]).uses.empty())
-    return op.fail("maxpool-indices-unsupported", "output 1 (indices) of MaxPool is not supported");
   if (!op.op().has("kernel_shape")) return op.fail("pool-kernel", "'kernel_shape' is missing");
   const std::optional<Window> window = window_of(op, {});
   if (!window) return false;
@@ -52,32 +50,124 @@ static int64_t padded_count(const Window& window, const Index& at) {
   return count;
 }
 
-/// Elements in the padding are skipped. NaN is the maximum wherever it occurs, as weft::maximum has it.
+/// Calls take(position in x) for each element of the window at `at` that does not lie in the padding.
+template <class Take>
+static void each_in_window(const Window& window, const Dims& strides, const Dims& kernel, const Index& at, Take take) {
+  const int64_t image = at[0] * strides[0] + at[1] * strides[1];
+  for (Index k(kernel); k.more(); k.next())
+    if (const int64_t from = window_source(window, strides, at, k, 2); from >= 0) take(image + from);
+}
+
 /// ceil_mode may let a window leave the padded tensor; count_include_pad counts only what lies inside of it.
-template <bool kMax>
-static void eval_pool(EvalContext& context) {
+static void eval_average_pool(EvalContext& context) {
   const Tensor& x = context.in(0);
   Tensor result(x.dtype, context.result_dims[0]);
   const Window window = window_of_attrs(context.op, x.dims, result.dims);
   const Dims strides = strides_of(x.dims), kernel = context.op.ints("kernel_shape");
-  const bool include_pad = !kMax && int_of(context.op, "count_include_pad");
+  const bool include_pad = int_of(context.op, "count_include_pad");
   for (Index at(result.dims); at.more(); at.next()) {
-    double value = kMax ? -std::numeric_limits<double>::infinity() : 0;
+    double sum = 0;
     int64_t count = 0;
-    for (Index k(kernel); k.more(); k.next()) {
-      const int64_t from = window_source(window, strides, at, k, 2);
-      if (from < 0) continue;
-      const double item = x.at(at[0] * strides[0] + at[1] * strides[1] + from);
-      if (!kMax)
-        value += item;
-      else if (item > value || std::isnan(item))
-        value = item;
+    each_in_window(window, strides, kernel, at, [&](int64_t from) {
+      sum += x.at(from);
       ++count;
-    }
-    if (!kMax) value /= static_cast<double>(include_pad ? padded_count(window, at) : count);
-    result.put(at.linear(), value);
+    });
+    result.put(at.linear(), sum / static_cast<double>(include_pad ? padded_count(window, at) : count));
   }
   context.results[0] = std::move(result);
+}
+
+/// The index of an element of x as MaxPool gives it: with storage_order 1 the spatial dims count from the first one.
+static int64_t stored_index(const Op& op, const Dims& dims, int64_t linear) {
+  if (!int_of(op, "storage_order")) return linear;
+  const Dims strides = strides_of(dims);
+  int64_t index = linear / strides[1] * strides[1], step = 1;
+  for (size_t d = 2; d < dims.size(); step *= dims[d++]) index += linear / strides[d] % dims[d] * step;
+  return index;
+}
+
+/// NaN is the maximum wherever it occurs, as weft::maximum has it. The index is that of the first maximum.
+static void eval_max_pool(EvalContext& context) {
+  const Tensor& x = context.in(0);
+  Tensor result(x.dtype, context.result_dims[0]), indices(DType::I64, context.result_dims[0]);
+  const Window window = window_of_attrs(context.op, x.dims, result.dims);
+  const Dims strides = strides_of(x.dims), kernel = context.op.ints("kernel_shape");
+  for (Index at(result.dims); at.more(); at.next()) {
+    double value = -std::numeric_limits<double>::infinity();
+    int64_t best = -1;
+    each_in_window(window, strides, kernel, at, [&](int64_t from) {
+      const double item = x.at(from);
+      const bool is_larger = item > value || (std::isnan(item) && !std::isnan(value));
+      if (is_larger) value = item;
+      if (is_larger || best < 0) best = from;
+    });
+    result.put(at.linear(), value);
+    indices.integers[at.linear()] = stored_index(context.op, x.dims, best);
+  }
+  context.results[0] = std::move(result);
+  if (context.results.size() > 1) context.results[1] = std::move(indices);
+}
+
+static bool wants_indices(const OpView& op) {
+  return op.op().outputs.size() > 1 && !op.graph().value(op.op().outputs[1]).uses.empty();
+}
+
+/// Where window element k of each output lies in one dimension. One in the padding stands for the first that does not:
+/// this changes neither the maximum nor which of equal elements is the first.
+static std::vector<int64_t> window_positions(const WindowDim& dim) {
+  std::vector<int64_t> positions;
+  for (int64_t o = 0; o < dim.out; ++o) {
+    const int64_t start = o * dim.stride - dim.before;
+    const int64_t first = start < 0 ? start + (-start + dim.dilation - 1) / dim.dilation * dim.dilation : start;
+    for (int64_t k = 0; k < dim.kernel; ++k) {
+      const int64_t at = start + k * dim.dilation;
+      positions.push_back(at >= 0 && at < dim.in ? at : std::min(first, dim.in - 1));
+    }
+  }
+  return positions;
+}
+
+/// The elements of all windows, [N, C, outs, window], of which ArgMax tells the first maximum.
+static Term unfolded(Builder& build, Term x, const Window& window) {
+  std::vector<int64_t> perm{0, 1}, windows;
+  Dims dims{x.dims()[0], x.dims()[1]};
+  int64_t each = 1;
+  for (size_t d = 0; d < window.size(); ++d) {
+    const Term positions = Term(build, build.ints(window_positions(window[d])));
+    x = gather(build, x, positions.reshape({window[d].out, window[d].kernel}), static_cast<int64_t>(2 + 2 * d));
+    perm.push_back(static_cast<int64_t>(2 + 2 * d));
+    windows.push_back(static_cast<int64_t>(3 + 2 * d));
+    dims.push_back(window[d].out);
+    each *= window[d].kernel;
+  }
+  perm.insert(perm.end(), windows.begin(), windows.end());
+  dims.push_back(each);
+  return x.transpose(perm).reshape(dims);
+}
+
+/// The maxima by the pool itself. Which element of its window each one is tells its position in every dimension.
+static std::vector<ValueId> decompose_max_pool(Builder& build, const OpView& op) {
+  const Op pool = op.op();
+  const Dims dims = op.dims(0), y = op.result_type(0).dims();
+  const int ndim = static_cast<int>(dims.size());
+  const Window window = window_of_attrs(pool, dims, y);
+  const Term x(build, pool.inputs[0]);
+  const Term which(build, build.op(OpKind::ArgMax, {unfolded(build, x, window).value()},
+                                   {{"axis", int64_t{ndim}}, {"keepdims", int64_t{0}}}));
+  Term index = image_positions(build, dims, ndim);
+  const bool first_fastest = int_of(pool, "storage_order");
+  int64_t inner = element_count(pool.ints("kernel_shape")), stride = 1;
+  for (size_t d = 0; d < window.size(); ++d) {
+    const WindowDim& dim = window[d];
+    inner /= dim.kernel;
+    const Term k = which / static_cast<double>(inner) % static_cast<double>(dim.kernel);
+    const Term row =
+        positions(build, DType::I64, dim.out, static_cast<int>(2 + d), ndim, static_cast<double>(dim.kernel));
+    const Term at = gather(build, Term(build, build.ints(window_positions(dim))), row + k, 0);
+    index = index + at * static_cast<double>(first_fastest ? stride : strides_of(dims)[2 + d]);
+    stride *= dim.in;
+  }
+  return {build.op(OpKind::MaxPool, {x.value()}, pool.attrs), index.value()};
 }
 
 static OpDef pool(OpKind kind, const char* name, EvalFn eval) {
@@ -95,17 +185,19 @@ static OpDef pool(OpKind kind, const char* name, EvalFn eval) {
   return def;
 }
 
-/// `storage_order` is about the indices, which do not exist here.
+/// `storage_order` is about the indices.
 static OpDef max_pool() {
-  OpDef def = pool(OpKind::MaxPool, "MaxPool", eval_pool<true>);
+  OpDef def = pool(OpKind::MaxPool, "MaxPool", eval_max_pool);
   def.attrs.push_back({"storage_order", AttrType::Int, 0});
   def.outputs = {1, 2};
+  def.decompose = decompose_max_pool;
+  def.is_primitive = [](const OpView& op) { return !wants_indices(op); };
   return def;
 }
 
 /// An average is linear: partial sums may pass it (L6).
 static OpDef average_pool() {
-  OpDef def = pool(OpKind::AveragePool, "AveragePool", eval_pool<false>);
+  OpDef def = pool(OpKind::AveragePool, "AveragePool", eval_average_pool);
   def.attrs.push_back({"count_include_pad", AttrType::Int, 0});
   def.linear = {{0}};
   return def;

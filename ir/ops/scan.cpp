@@ -1,20 +1,20 @@
-// CumSum (ONNX CumSum-14): the sum of all elements up to each one along an axis; exclusive leaves the element
-// itself out, reverse begins at the end. The axis must be whole on each rank, since a prefix needs all that is
-// in front of it; other dimensions may be sliced.
+// CumSum (ONNX CumSum-14) and CumProd (ONNX CumProd-26): the sum or the product of all elements up to each one along
+// an axis; exclusive leaves the element itself out, reverse begins at the end. The axis must be whole on each rank,
+// since a prefix needs all that is in front of it; other dimensions may be sliced.
 //
-//   x = 1 2 3 4    ->    1 3 6 10     exclusive: 0 1 3 6     reverse: 10 9 7 4
+//   x = 1 2 3 4    ->    1 3 6 10     exclusive: 0 1 3 6     reverse: 10 9 7 4     CumProd: 1 2 6 24
 #include "ir/ops/record.h"
 
 namespace weftc {
 
 /// The operand's type; the axis is an operand of ONNX that must be known.
-static bool infer_cumsum(const OpView& op, std::vector<TensorType>& results) {
+static bool infer_running(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "axis", "axis") || !op.axis("axis", op.type(0).ndim())) return false;
   return infer_same(op, results);
 }
 
 /// The axis must be whole, all other dimensions pass.
-static FactorRule factors_cumsum(const OpView& op) {
+static FactorRule factors_running(const OpView& op) {
   FactorRule rule = pass_rule(op.type(0).shape);
   rule.factors[from_front(int_of(op.op(), "axis"), op.type(0).ndim())].role = Factor::Role::Whole;
   std::vector<int>& dims = rule.inputs.emplace_back();
@@ -23,8 +23,29 @@ static FactorRule factors_cumsum(const OpView& op) {
   return rule;
 }
 
-/// One running sum for each index of the other dims; reals in double, integers wrap.
-static void eval_cumsum(EvalContext& context) {
+/// What the elements of one line have come to: reals in double, integers wrap.
+struct Running {
+  explicit Running(bool is_product) : is_product(is_product), real(is_product), whole(is_product) {}
+  void take(const Tensor& x, int64_t i) {
+    if (x.is_real())
+      real = is_product ? real * x.real[i] : real + x.real[i];
+    else
+      whole = is_product ? whole * static_cast<uint64_t>(x.integers[i]) : whole + static_cast<uint64_t>(x.integers[i]);
+  }
+  void put(Tensor& result, int64_t i) const {
+    if (result.is_real())
+      result.real[i] = real;
+    else
+      result.put_int(i, static_cast<int64_t>(whole));
+  }
+  bool is_product;
+  double real;
+  uint64_t whole;
+};
+
+/// One running value for each index of the other dims.
+template <bool kProduct>
+static void eval_running(EvalContext& context) {
   const Tensor& x = context.in(0);
   const int64_t axis = from_front(int_of(context.op, "axis"), static_cast<int64_t>(x.dims.size()));
   const bool exclusive = int_of(context.op, "exclusive"), reverse = int_of(context.op, "reverse");
@@ -34,34 +55,41 @@ static void eval_cumsum(EvalContext& context) {
   Tensor result(x.dtype, context.result_dims[0]);
   const Dims strides = strides_of(x.dims);
   for (Index at(others); at.more(); at.next()) {
-    double sum = 0;
-    uint64_t whole = 0;
+    Running running(kProduct);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t to = at.dot(strides) + (reverse ? count - 1 - i : i) * stride;
-      if (exclusive && x.is_real()) result.real[to] = sum;
-      if (exclusive && !x.is_real()) result.put_int(to, static_cast<int64_t>(whole));
-      if (x.is_real())
-        sum += x.real[to];
-      else
-        whole += static_cast<uint64_t>(x.integers[to]);
-      if (!exclusive && x.is_real()) result.real[to] = sum;
-      if (!exclusive && !x.is_real()) result.put_int(to, static_cast<int64_t>(whole));
+      if (exclusive) running.put(result, to);
+      running.take(x, to);
+      if (!exclusive) running.put(result, to);
     }
   }
   context.results[0] = std::move(result);
 }
 
-const OpDef kCumSum{.kind = OpKind::CumSum,
-                    .name = "CumSum",
-                    .onnx = {"CumSum", 11},
-                    .attrs = {{"axis", AttrType::Int}, {"exclusive", AttrType::Int, 0}, {"reverse", AttrType::Int, 0}},
-                    .inputs = {1, 2},
-                    .category = Category::Scan,
-                    .constant_operands = {{1, "axis", AttrType::Int}},
-                    .infer = infer_cumsum,
-                    .canonicalize = canonical_axis,
-                    .factors = factors_cumsum,
-                    .linear = {{0}},
-                    .eval = eval_cumsum};
+static OpDef running(OpKind kind, const char* name, int since, EvalFn eval) {
+  OpDef def;
+  def.kind = kind;
+  def.name = name;
+  def.onnx = {name, since};
+  def.attrs = {{"axis", AttrType::Int}, {"exclusive", AttrType::Int, 0}, {"reverse", AttrType::Int, 0}};
+  def.inputs = {1, 2};
+  def.category = Category::Scan;
+  def.constant_operands = {{1, "axis", AttrType::Int}};
+  def.infer = infer_running;
+  def.canonicalize = canonical_axis;
+  def.factors = factors_running;
+  def.eval = eval;
+  return def;
+}
+
+/// A sum is linear: partial sums may pass it (L6).
+static OpDef running_sum() {
+  OpDef def = running(OpKind::CumSum, "CumSum", 11, eval_running<false>);
+  def.linear = {{0}};
+  return def;
+}
+
+const OpDef kCumSum = running_sum();
+const OpDef kCumProd = running(OpKind::CumProd, "CumProd", 26, eval_running<true>);
 
 }  // namespace weftc

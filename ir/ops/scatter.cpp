@@ -87,6 +87,7 @@ static void eval_scatter_elements(EvalContext& context) {
 const OpDef kScatterElements{.kind = OpKind::ScatterElements,
                              .name = "ScatterElements",
                              .onnx = {"ScatterElements", 11},
+                             .aliases = {{"Scatter", 9}},
                              .attrs = {{"axis", AttrType::Int, 0}, {"reduction", AttrType::Text, "none"}},
                              .inputs = {3, 3},
                              .category = Category::Index,

@@ -216,6 +216,13 @@ KernelCase running() {
   c.output(c.op(OpKind::Transpose, {sums}, {{"perm", std::vector<int64_t>{2, 0, 1}}}), "turned");
   return c;
 }
+KernelCase running_product() {
+  KernelCase c("running_product");
+  const ValueId x = c.reals("x", {3, 40, 5});
+  const Attrs attrs = {{"axis", int64_t{1}}, {"exclusive", int64_t{1}}, {"reverse", int64_t{1}}};
+  c.output(c.op(OpKind::CumProd, {c.op(OpKind::Exp, {x})}, attrs));
+  return c;
+}
 KernelCase running_bytes() {
   KernelCase c("running_bytes");
   const ValueId x = c.ints("x", {4, 9}, -3, 3, DType::I8);
@@ -256,8 +263,8 @@ TEST_CASE("kernels: pointwise, views, look-ups") {
 
 TEST_CASE("kernels: reductions, scans, scatter") {
   std::vector<KernelCase> cases;
-  for (KernelCase (*make)() : {softmax, norm, front_and_all, middle, running_bytes, scattered, running<false, false>,
-                               running<true, false>, running<false, true>, running<true, true>})
+  for (KernelCase (*make)() : {softmax, norm, front_and_all, middle, running_bytes, running_product, scattered,
+                               running<false, false>, running<true, false>, running<false, true>, running<true, true>})
     cases.push_back(make());
   cases.push_back(scattered_alone(OpKind::ScatterElements, "scattered_alone"));
   cases.push_back(scattered_alone(OpKind::ScatterND, "scattered_row_alone"));

@@ -138,6 +138,7 @@ TEST_CASE("factors pass and reduce as the rules say") {
        {{"axis", int64_t{1}}, {"reduction", std::string("add")}}},
       {OpKind::ScatterND, {ramp({4, 6}), ints({2, 1}, {3, -4}), ramp({2, 6})}},
       {OpKind::CumSum, {ramp({4, 6})}, {{"axis", int64_t{1}}, {"reverse", int64_t{1}}}},
+      {OpKind::CumProd, {ramp({4, 6})}, {{"axis", int64_t{0}}, {"exclusive", int64_t{1}}}},
       {OpKind::Iota, {}, {{"shape", Axes{4, 6}}, {"axis", int64_t{1}}, {"start", 2.0}}},
       {OpKind::RandomUniform, {}, {{"shape", Axes{4, 6}}, {"node", int64_t{3}}}},
   };

@@ -156,6 +156,12 @@ inline std::vector<PointwiseRow> selection_rows() {
     {OpKind::BitwiseAnd, {}, {whole({12, -1}), whole({10, 0})}, whole({8, 0})},
     {OpKind::BitwiseOr, {}, {whole({12, -1}), whole({10, 0})}, whole({14, -1})},
     {OpKind::BitwiseXor, {}, {whole({12, -1}), whole({10, 0})}, whole({6, -1})},
+    {OpKind::BitShift, {}, {whole({192, 3}, DType::U8), whole({6, 9}, DType::U8)}, whole({3, 0}, DType::U8)},
+    {OpKind::BitShift, {{"left", int64_t{1}}}, {whole({255, 3}, DType::U8), whole({4, 8}, DType::U8)}, whole({240, 0}, DType::U8)},
+    {OpKind::BitCast, {{"to", dtype_attr(DType::I32)}}, {real({1, -2})}, whole({0x3f800000, -0x40000000}, DType::I32)},
+    {OpKind::BitCast, {{"to", dtype_attr(DType::F32)}}, {whole({0x40490fdb}, DType::I32)}, real({3.14159274})},
+    {OpKind::BitCast, {{"to", dtype_attr(DType::U16)}}, {reals({2}, {1, -0.5}, DType::F16)}, whole({0x3c00, 0xb800}, DType::U16)},
+    {OpKind::BitCast, {{"to", dtype_attr(DType::BF16)}}, {whole({0x3fc0}, DType::U16)}, reals({1}, {1.5}, DType::BF16)},
     {OpKind::BitwiseNot, {}, {whole({0, 5, -1})}, whole({-1, -6, 0})},
     {OpKind::Where, {}, {truth({1, 0, 1}), real({1, 2, 3}), real({-1, -2, -3})}, real({1, -2, 3})},
   };

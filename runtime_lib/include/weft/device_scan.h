@@ -1,20 +1,31 @@
-// Running sums along one axis of a tensor that is seen as [outer][length][inner], on a device.
+// Running sums and products along one axis of a tensor that is seen as [outer][length][inner], on a device.
 #pragma once
 #include "weft/device.h"
 #include "weft/types.h"
 
 namespace weft {
 
+namespace detail {
+
+/// The sum or the product of what was taken and one more element.
+template <class T, ScanOrder kOrder>
+WEFT_DEVICE T taken(T before, T element) {
+  if constexpr (kOrder.product) return T(before * element);
+  return T(before + element);
+}
+
+}  // namespace detail
+
 /// Calls put(outer, i, inner, sum) for each element, where load(outer, i, inner) gives what is summed. Each thread
 /// takes whole lines: neighbouring threads have neighbouring lines.
 template <class T, ScanOrder kOrder, class Load, class Put>
 WEFT_DEVICE void scan(int64_t outer, int64_t length, int64_t inner, const Load& load, const Put& put) {
   for (int64_t line = thread(); line < outer * inner; line += threads()) {
-    T sum = 0;
+    T sum = kOrder.product;
     for (int64_t step = 0; step < length; ++step) {
       const int64_t i = kOrder.reverse ? length - 1 - step : step;
       const T before = sum;
-      sum = T(sum + load(line / inner, i, line % inner));
+      sum = detail::taken<T, kOrder>(sum, load(line / inner, i, line % inner));
       put(line / inner, i, line % inner, kOrder.exclusive ? before : sum);
     }
   }
@@ -23,11 +34,11 @@ WEFT_DEVICE void scan(int64_t outer, int64_t length, int64_t inner, const Load& 
 namespace detail {
 
 /// The sum of this lane's value and those of the lanes before it.
-template <class T>
+template <class T, ScanOrder kOrder>
 WEFT_DEVICE T warp_scan(T value) {
   for (int distance = 1; distance < kWarp; distance *= 2) {
     const T other = lane_before(value, distance);
-    if (lane() >= distance) value = T(value + other);
+    if (lane() >= distance) value = taken<T, kOrder>(other, value);
   }
   return value;
 }
@@ -41,11 +52,11 @@ WEFT_DEVICE void scan_by_block(int64_t outer, int64_t length, int64_t inner, con
   T* const of_warps = shared<T, detail::kWarp, -6>();
   const int warp = int(threadIdx.x) / detail::kWarp, warps = int(blockDim.x) / detail::kWarp;
   for (int64_t line = blockIdx.x; line < outer * inner; line += gridDim.x) {
-    T carried = 0;  // the sum of all elements before the block's
+    T carried = kOrder.product;  // the sum of all elements before the block's
     for (int64_t first = 0; first < length; first += blockDim.x) {
       const int64_t step = first + threadIdx.x, i = kOrder.reverse ? length - 1 - step : step;
-      const T own = step < length ? T(load(line / inner, i, line % inner)) : T(0);
-      const T up_to = detail::warp_scan(own);
+      const T own = step < length ? T(load(line / inner, i, line % inner)) : T(kOrder.product);
+      const T up_to = detail::warp_scan<T, kOrder>(own);
       // Not up_to - own, which would lose digits.
       const T before = lane_before(up_to, 1);
       if (lane() == detail::kWarp - 1) of_warps[warp] = up_to;
@@ -53,8 +64,11 @@ WEFT_DEVICE void scan_by_block(int64_t outer, int64_t length, int64_t inner, con
       T sum = carried;
       for (int w = 0; w < warps; ++w) {
         if (w == warp && step < length)
-          put(line / inner, i, line % inner, T(sum + (!kOrder.exclusive ? up_to : lane() > 0 ? before : T(0))));
-        sum = T(sum + of_warps[w]);
+          put(line / inner, i, line % inner,
+              detail::taken<T, kOrder>(sum, !kOrder.exclusive ? up_to
+                                            : lane() > 0      ? before
+                                                              : T(kOrder.product)));
+        sum = detail::taken<T, kOrder>(sum, of_warps[w]);
       }
       carried = sum;
       __syncthreads();  // so that the next elements may write

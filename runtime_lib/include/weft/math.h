@@ -318,4 +318,33 @@ WEFT_HD To cast(From x) {
   }
 }
 
+/// ONNX BitShift: bits that are shifted out are lost, also all of them.
+template <class T>
+WEFT_HD constexpr T shift_left(T x, T bits) {
+  return bits < T(8 * sizeof(T)) ? T(x << bits) : T(0);
+}
+template <class T>
+WEFT_HD constexpr T shift_right(T x, T bits) {
+  return bits < T(8 * sizeof(T)) ? T(x >> bits) : T(0);
+}
+
+/// ONNX BitCast: the bits of `x` as another type. Kernels compute with 16-bit floats as float: kStored says how such an
+/// operand is stored (1: half, 2: bfloat16, else as itself). A NaN that went through float has become a quiet one.
+template <class To, int64_t kStored, class From>
+WEFT_HD To bit_cast(From x) {
+  if constexpr (kStored == 1) {
+    return bit_cast<To, 0>(half(float(x)).bits);
+  } else if constexpr (kStored == 2) {
+    return bit_cast<To, 0>(bfloat16(float(x)).bits);
+  } else if constexpr (std::is_same_v<To, half> || std::is_same_v<To, bfloat16>) {
+    To result;
+    result.bits = std::bit_cast<uint16_t>(x);
+    return result;
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != 0;
+  } else {
+    return std::bit_cast<To>(x);
+  }
+}
+
 }  // namespace weft

@@ -1,5 +1,5 @@
-// Running sums along one axis of a tensor that is seen as [outer][length][inner]: each element is read and written
-// once.
+// Running sums and products along one axis of a tensor that is seen as [outer][length][inner]: each element is read and
+// written once.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -11,14 +11,21 @@ namespace weft {
 
 namespace detail {
 
+/// The sum or the product of what was taken and one more element.
+template <class T, ScanOrder kOrder>
+inline T taken(T before, T element) {
+  if constexpr (kOrder.product) return T(before * element);
+  return T(before + element);
+}
+
 /// One line: a sum in a register.
 template <class T, ScanOrder kOrder, class Load, class Put>
 inline void scan_line(int64_t outer, int64_t length, int64_t inner, Load& load, Put& put) {
-  T sum = 0;
+  T sum = kOrder.product;
   for (int64_t step = 0; step < length; ++step) {
     const int64_t i = kOrder.reverse ? length - 1 - step : step;
     const T before = sum;
-    sum = T(sum + load(outer, i, inner));
+    sum = taken<T, kOrder>(sum, load(outer, i, inner));
     put(outer, i, inner, kOrder.exclusive ? before : sum);
   }
 }
@@ -26,13 +33,14 @@ inline void scan_line(int64_t outer, int64_t length, int64_t inner, Load& load, 
 /// Lines that lie side by side: a row of sums, of which each step of the axis is a vector operation.
 template <class T, ScanOrder kOrder, int64_t kColumns, class Load, class Put>
 inline void scan_columns(int64_t outer, int64_t length, int64_t first, int64_t count, Load& load, Put& put) {
-  T sums[kColumns] = {};
+  T sums[kColumns];
+  for (T& sum : sums) sum = kOrder.product;
   for (int64_t step = 0; step < length; ++step) {
     const int64_t i = kOrder.reverse ? length - 1 - step : step;
 #pragma omp simd
     for (int64_t j = 0; j < count; ++j) {
       const T before = sums[j];
-      sums[j] = T(before + load(outer, i, first + j));
+      sums[j] = taken<T, kOrder>(before, load(outer, i, first + j));
       put(outer, i, first + j, kOrder.exclusive ? before : sums[j]);
     }
   }

@@ -143,9 +143,10 @@ struct Transfer {
   constexpr int end() const { return slot + 2 * micro_batches; }
 };
 
-/// Which elements a running sum takes: all up to its own, or without its own; from the front, or from the end.
+/// Which elements a running sum takes: all up to its own, or without its own; from the front, or from the end. It may
+/// be a product instead.
 struct ScanOrder {
-  bool exclusive = false, reverse = false;
+  bool exclusive = false, reverse = false, product = false;
 };
 
 }  // namespace weft

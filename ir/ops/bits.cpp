@@ -1,0 +1,79 @@
+// BitShift (ONNX BitShift-11) of unsigned integers, and BitCast-26: pointwise ops whose text depends on an attribute
+// that the op's import or its operand's type sets.
+#include "ir/ops/pointwise.h"
+
+namespace weftc {
+
+namespace {
+
+/// BitShift-11 has a direction, which the scalar texts know as an integer.
+bool import_bit_shift(Graph& graph, OpId id, int, const OpView& view) {
+  const std::string direction = view.op().has("direction") ? view.op().text("direction") : "";
+  if (direction != "LEFT" && direction != "RIGHT")
+    return view.fail("bit-shift-direction", "'direction' is '{}', expected LEFT or RIGHT", printable(direction));
+  graph.edit(id).set("left", int64_t{direction == "LEFT"});
+  graph.edit(id).remove("direction");
+  return true;
+}
+
+bool infer_bit_shift(const OpView& op, std::vector<TensorType>& results) {
+  const DType dtype = op.type(0).dtype;
+  if (is_float(dtype) || is_signed_int(dtype) || dtype == DType::Bool)
+    return op.fail("bit-shift-dtype", "operand 0 has element type {}, an unsigned integer type is needed",
+                   dtype_name(dtype));
+  return infer_broadcast(op, results);
+}
+
+/// Without those that are shifted out of the type, which putting the result into a tensor cuts.
+int64_t shifted(int64_t x, int64_t bits, bool left) {
+  const auto value = static_cast<uint64_t>(x), count = static_cast<uint64_t>(bits);
+  return count > 63 ? 0 : static_cast<int64_t>(left ? value << count : value >> count);
+}
+
+/// BitCast-26: another type of the same width.
+bool infer_bit_cast(const OpView& op, std::vector<TensorType>& results) {
+  const DType from = op.type(0).dtype, to = dtype_of_attr(int_of(op.op(), "to"));
+  if (dtype_bytes(from) != dtype_bytes(to))
+    return op.fail("bit-cast-width", "the bits of {} are not as many as those of {}", dtype_name(from), dtype_name(to));
+  return infer_cast(op, results);
+}
+
+void canonical_bit_cast(Op& op, const OpView& view) {
+  const DType from = view.type(0).dtype;
+  op.set("stored", int64_t{from == DType::F16 ? 1 : from == DType::BF16 ? 2 : 0});
+}
+
+void eval_bit_cast(EvalContext& context) {
+  context.results[0] =
+      tensor_from_bytes(context.result_dtypes[0], context.result_dims[0], tensor_to_bytes(context.in(0)));
+}
+
+bool import_bit_cast(Graph& graph, OpId id, int, const OpView& view) { return import_dtype(graph, id, "to", view); }
+
+}  // namespace
+
+const OpDef kBitShift{
+    .kind = OpKind::BitShift,
+    .name = "BitShift",
+    .onnx = {"BitShift", 11},
+    .attrs = {{"direction", AttrType::Text}, {"left", AttrType::Int, 0}},
+    .inputs = {2, 2},
+    .category = Category::Pointwise,
+    .import = import_bit_shift,
+    .infer = infer_bit_shift,
+    .scalar = "$left ? weft::shift_left<$T>($0, $1) : weft::shift_right<$T>($0, $1)",
+    .int_value = [](const int64_t* x, const Op& op, DType) { return shifted(x[0], x[1], int_of(op, "left")); },
+    .eval = eval_pointwise};
+
+const OpDef kBitCast{.kind = OpKind::BitCast,
+                     .name = "BitCast",
+                     .onnx = {"BitCast", 26},
+                     .attrs = {{"stored", AttrType::Int, 0}, {"to", AttrType::Int, {}, true}},
+                     .category = Category::Pointwise,
+                     .import = import_bit_cast,
+                     .infer = infer_bit_cast,
+                     .canonicalize = canonical_bit_cast,
+                     .scalar = "weft::bit_cast<$R, $stored>($0)",
+                     .eval = eval_bit_cast};
+
+}  // namespace weftc

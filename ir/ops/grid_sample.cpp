@@ -1,0 +1,185 @@
+// GridSample (ONNX GridSample-22) and AffineGrid-20: images read at the places that a grid gives in [-1, 1].
+//
+//   grid[n, oy, ox] = (x, y)    ->    position of y in [0, H - 1], of x in [0, W - 1]    ->    taps (sampling.h)
+//
+// align_corners decides whether -1 and 1 mean the middle or the outer edge of the first and last element, and the
+// padding mode what is read outside: zeros, the border, or the image mirrored at its borders.
+#include "ir/ops/sampling.h"
+
+namespace weftc {
+
+namespace {
+
+/// What GridSample does along one spatial dimension.
+struct GridAxis {
+  int64_t extent;
+  bool align_corners;
+  std::string mode, padding;
+
+  // Where the image ends: at the middle or the outer edge of its elements.
+  double first() const { return align_corners ? 0 : -0.5; }
+  double last() const { return static_cast<double>(extent) - (align_corners ? 1 : 0.5); }
+
+  Term denormalized(Term grid) const;
+  Term reflected(Term position) const;
+  Term padded(Term position) const;
+  SampleTap tap(Term position, std::optional<Term> weight) const;
+  std::vector<SampleTap> taps(Term grid) const;
+};
+
+/// From [-1, 1] to the extent.
+Term GridAxis::denormalized(Term grid) const {
+  const auto length = static_cast<double>(extent);
+  return align_corners ? (grid + 1) / 2 * (length - 1) : ((grid + 1) * length - 1) / 2;
+}
+
+/// Mirrored at the ends until it lies between them: an even number of lengths beyond an end counts from that end, an
+/// odd one from the other.
+Term GridAxis::reflected(Term position) const {
+  const double length = last() - first();
+  if (length == 0) return position * 0;
+  const Term before = first() - position, behind = position - last();
+  const Term beyond = before.apply(OpKind::Max, behind), lengths = (beyond / length).floor();
+  const Term rest = beyond - lengths * length, is_odd = lengths - (lengths / 2).floor() * 2;
+  const Term is_before = position < first(), from_first = (is_odd == 0) == is_before;
+  return from_first.choose(rest + first(), last() - rest);
+}
+
+/// The position that stands for one beyond the ends.
+Term GridAxis::padded(Term position) const {
+  if (padding == "zeros") return position;
+  const Term is_beyond = (position < first()).apply(OpKind::Or, position > last());
+  const Term instead = padding == "border" ? position.clamp(0, static_cast<double>(extent - 1)) : reflected(position);
+  return is_beyond.choose(instead, position);
+}
+
+/// The element at a whole number. A window reaches over the ends even where its middle lies between them.
+SampleTap GridAxis::tap(Term position, std::optional<Term> weight) const {
+  if (padding == "zeros") return {border_index(position, extent), weight, is_index(position, extent)};
+  return {border_index(padding == "reflection" ? padded(position) : position, extent), weight, {}};
+}
+
+/// Keys' cubic with coefficient -0.75 for a distance below 1 and one from 1 to 2.
+Term near_weight(Term t) { return ((t * 1.25 - 2.25) * t) * t + 1; }
+Term far_weight(Term t) { return ((t * -0.75 + 3.75) * t - 6) * t + 3; }
+
+std::vector<SampleTap> GridAxis::taps(Term grid) const {
+  Term position = denormalized(grid);
+  if (mode == "nearest") return {tap(padded(position.apply(OpKind::Round)), {})};
+  position = padded(position);
+  const Term low = position.floor(), part = position - low;
+  if (mode == "linear") return {tap(low, 1 - part), tap(low + 1, part)};
+  return {tap(low - 1, far_weight(part + 1)), tap(low, near_weight(part)), tap(low + 1, near_weight(1 - part)),
+          tap(low + 2, far_weight(2 - part))};
+}
+
+/// Before opset 20 the modes are called bilinear and bicubic.
+bool import_grid_sample(Graph& graph, OpId id, int, const OpView& view) {
+  const std::string mode = view.op().has("mode") ? view.op().text("mode") : "linear";
+  if (mode == "bilinear" || mode == "bicubic")
+    graph.edit(id).set("mode", std::string(mode == "bilinear" ? "linear" : "cubic"));
+  return true;
+}
+
+/// x [N, C, spatial dims], grid [N, spatial dims of the result, one coordinate for each].
+bool infer_grid_sample(const OpView& op, std::vector<TensorType>& results) {
+  const std::string &mode = text_of(op.op(), "mode"), &padding = text_of(op.op(), "padding_mode");
+  if (mode != "linear" && mode != "nearest" && mode != "cubic")
+    return op.fail("grid-sample-mode", "mode '{}' is unknown, expected linear, nearest or cubic", printable(mode));
+  if (padding != "zeros" && padding != "border" && padding != "reflection")
+    return op.fail("grid-sample-padding", "padding_mode '{}' is unknown, expected zeros, border or reflection",
+                   printable(padding));
+  if (!has_ndim(op, 0, 3) || !is_fixed(op, 0) || !is_fixed(op, 1) || !is_real_operand(op, 1)) return false;
+  if (mode != "nearest" && !is_real_operand(op, 0)) return false;
+  const Dims x = op.dims(0), grid = op.dims(1);
+  if (grid.size() != x.size() || grid[0] != x[0] || grid.back() != static_cast<int64_t>(x.size()) - 2)
+    return op.fail("grid-sample-dims", "a grid of shape {} does not fit an input of shape {}", dims_text(grid),
+                   dims_text(x));
+  Dims y{x[0], x[1]};
+  y.insert(y.end(), grid.begin() + 1, grid.end() - 1);
+  if (element_count(y) > 0 && element_count(x) == 0)
+    return op.fail("grid-sample-dims", "an input of shape {} has nothing to sample", dims_text(x));
+  results = {{op.type(0).dtype, shape_of(y), {}}};
+  return true;
+}
+
+/// Coordinates count dimensions from the last one: the first is that of x.
+std::vector<ValueId> decompose_grid_sample(Builder& build, const OpView& op) {
+  const Dims dims = op.dims(0), result = op.result_type(0).dims();
+  const DType dtype = op.type(0).dtype;
+  const Op& sample = op.op();
+  const bool is_exact = text_of(sample, "mode") == "nearest";
+  const Term x = is_exact ? Term(build, sample.inputs[0]) : Term(build, sample.inputs[0]).cast(wide(dtype));
+  const Term grid = Term(build, sample.inputs[1]).cast(is_exact ? wide(op.type(1).dtype) : x.dtype());
+  const auto ndim = static_cast<int64_t>(dims.size());
+  Dims places = result;
+  places[1] = 1;
+  SampleTaps taps;
+  for (int64_t d = 0; d < ndim - 2; ++d) {
+    const GridAxis axis{dims[d + 2], int_of(sample, "align_corners") != 0, text_of(sample, "mode"),
+                        text_of(sample, "padding_mode")};
+    taps.push_back(axis.taps(grid.slice(ndim - 1, ndim - 3 - d, ndim - 2 - d).reshape(places)));
+  }
+  const Term image = image_positions(build, dims, static_cast<int>(ndim));
+  return {sample_sum(build, x, image, taps).cast(dtype).value()};
+}
+
+/// theta [N, 2, 3] with size [N, C, H, W], or [N, 3, 4] with [N, C, D, H, W].
+bool infer_affine_grid(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_given(op, 1, "size", "size") || !is_real_operand(op, 0) || !is_fixed(op, 0)) return false;
+  const Dims theta = op.dims(0), size = ints_of(op.op(), "size");
+  const auto ndim = static_cast<int64_t>(size.size()) - 2;
+  if ((ndim != 2 && ndim != 3) || theta != Dims{size[0], ndim, ndim + 1})
+    return op.fail("affine-grid-dims", "theta of shape {} does not fit the size {}", dims_text(theta), dims_text(size));
+  Dims grid{size[0]};
+  grid.insert(grid.end(), size.begin() + 2, size.end());
+  grid.push_back(ndim);
+  results = {{op.type(0).dtype, shape_of(grid), {}}};
+  return true;
+}
+
+/// theta times (x, y, 1) of each element: with a column of theta for each coordinate, x's first.
+std::vector<ValueId> decompose_affine_grid(Builder& build, const OpView& op) {
+  const Dims size = ints_of(op.op(), "size");
+  const DType dtype = op.type(0).dtype;
+  const int64_t ndim = static_cast<int64_t>(size.size()) - 2;
+  const bool align_corners = int_of(op.op(), "align_corners");
+  const Term theta = Term(build, op.op().inputs[0]).cast(wide(dtype));
+  Dims row{size[0]};
+  row.resize(ndim + 1, 1);
+  row.push_back(ndim);
+  const auto column = [&](int64_t c) { return theta.slice(2, c, c + 1).reshape(row); };
+  Term sum = column(ndim);
+  for (int64_t c = 0; c < ndim; ++c) {
+    const int64_t dim = ndim - c, extent = size[1 + dim];
+    const auto length = static_cast<double>(extent);
+    const double step = align_corners ? (extent > 1 ? 2 / (length - 1) : 0) : 2 / length;
+    sum = sum + column(c) * positions(build, theta.dtype(), extent, static_cast<int>(dim), static_cast<int>(ndim + 2),
+                                      step, align_corners ? -1 : step / 2 - 1);
+  }
+  return {sum.cast(dtype).value()};
+}
+
+}  // namespace
+
+const OpDef kGridSample{.kind = OpKind::GridSample,
+                        .name = "GridSample",
+                        .onnx = {"GridSample", 16},
+                        .attrs = {{"align_corners", AttrType::Int, 0},
+                                  {"mode", AttrType::Text, "linear"},
+                                  {"padding_mode", AttrType::Text, "zeros"}},
+                        .inputs = {2, 2},
+                        .import = import_grid_sample,
+                        .infer = infer_grid_sample,
+                        .decompose = decompose_grid_sample};
+
+const OpDef kAffineGrid{.kind = OpKind::AffineGrid,
+                        .name = "AffineGrid",
+                        .onnx = {"AffineGrid", 20},
+                        .attrs = {{"align_corners", AttrType::Int, 0}, {"size", AttrType::Ints}},
+                        .inputs = {1, 2},
+                        .constant_operands = {{1, "size", AttrType::Ints}},
+                        .infer = infer_affine_grid,
+                        .decompose = decompose_affine_grid};
+
+}  // namespace weftc

@@ -1,0 +1,92 @@
+// LpPool (ONNX LpPool-22) and GlobalLpPool: the p-th root of the sum of p-th powers, over windows or over all spatial
+// dims. The sum over a window is its mean with all padding counted, times its size.
+#include "ir/ops/formula.h"
+#include "ir/ops/window.h"
+
+namespace weftc {
+
+namespace {
+
+bool has_exponent(const OpView& op) {
+  const int64_t p = int_of(op.op(), "p");
+  return p >= 1 || op.fail("lp-pool-p", "'p' is {}, it must be at least 1", p);
+}
+
+bool infer_lp_pool(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_exponent(op) || !is_real_operand(op, 0) || !has_ndim(op, 0, 3) || !is_fixed(op, 0)) return false;
+  if (!op.op().has("kernel_shape")) return op.fail("pool-kernel", "'kernel_shape' is missing");
+  const std::optional<Window> window = window_of(op, {});
+  if (!window) return false;
+  Dims y{op.dims(0)[0], op.dims(0)[1]};
+  for (const WindowDim& dim : *window) y.push_back(dim.out);
+  results = {{op.type(0).dtype, shape_of(y), {}}};
+  return true;
+}
+
+Term powers(Term x, int64_t p) { return x.apply(OpKind::Abs).apply(OpKind::Pow, static_cast<double>(p)); }
+Term root(Term sum, int64_t p) { return sum.apply(OpKind::Pow, 1 / static_cast<double>(p)); }
+
+/// Pads are written out, and long enough for the last window, which ceil_mode may let stick out.
+std::vector<ValueId> decompose_lp_pool(Builder& build, const OpView& op) {
+  const Window window = *window_of(op, {});
+  const int64_t p = int_of(op.op(), "p");
+  const DType dtype = op.type(0).dtype;
+  std::vector<int64_t> kernel, strides, dilations, pads(2 * window.size());
+  for (size_t d = 0; d < window.size(); ++d) {
+    const WindowDim& dim = window[d];
+    kernel.push_back(dim.kernel);
+    strides.push_back(dim.stride);
+    dilations.push_back(dim.dilation);
+    pads[d] = dim.before;
+    pads[window.size() + d] = std::max(dim.behind, (dim.out - 1) * dim.stride + dim.reach() - dim.in - dim.before);
+  }
+  const Term x = powers(Term(build, op.op().inputs[0]).cast(wide(dtype)), p);
+  const Term mean(build, build.op(OpKind::AveragePool, {x.value()},
+                                  {{"count_include_pad", int64_t{1}},
+                                   {"dilations", dilations},
+                                   {"kernel_shape", kernel},
+                                   {"pads", pads},
+                                   {"strides", strides}}));
+  return {root(mean * static_cast<double>(element_count(kernel)), p).cast(dtype).value()};
+}
+
+bool infer_global_lp_pool(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_exponent(op) || !is_real_operand(op, 0) || !has_ndim(op, 0, 3)) return false;
+  TensorType type{op.type(0).dtype, op.type(0).shape, {}};
+  for (int d = 2; d < type.ndim(); ++d) type.shape[d] = {1, {}};
+  results = {type};
+  return true;
+}
+
+std::vector<ValueId> decompose_global_lp_pool(Builder& build, const OpView& op) {
+  const int64_t p = int_of(op.op(), "p");
+  const int ndim = op.type(0).ndim();
+  const DType dtype = op.type(0).dtype;
+  const Term x = powers(Term(build, op.op().inputs[0]).cast(wide(dtype)), p);
+  return {root(x.reduce(OpKind::ReduceSum, range_of(2, ndim), true), p).cast(dtype).value()};
+}
+
+OpDef lp_pool() {
+  OpDef def{.kind = OpKind::LpPool,
+            .name = "LpPool",
+            .onnx = {"LpPool", 2},
+            .attrs = window_attrs(),
+            .infer = infer_lp_pool,
+            .decompose = decompose_lp_pool};
+  def.attrs.push_back({"ceil_mode", AttrType::Int, 0});
+  def.attrs.push_back({"p", AttrType::Int, 2});
+  return def;
+}
+
+}  // namespace
+
+const OpDef kLpPool = lp_pool();
+
+const OpDef kGlobalLpPool{.kind = OpKind::GlobalLpPool,
+                          .name = "GlobalLpPool",
+                          .onnx = {"GlobalLpPool", 2},
+                          .attrs = {{"p", AttrType::Int, 2}},
+                          .infer = infer_global_lp_pool,
+                          .decompose = decompose_global_lp_pool};
+
+}  // namespace weftc

@@ -1,0 +1,233 @@
+// Regions of images, brought to one size: RoiAlign (ONNX RoiAlign-22) interpolates at sampling places within each bin,
+// MaxRoiPool takes the maximum of the elements that a bin covers.
+//
+//   region 8 wide, 4 bins, sampling_ratio 2:     bin 0: places 0.5 and 1.5     bin 1: 2.5 and 3.5     ...
+//
+// With sampling_ratio 0 the number of places in a bin follows from the size of its region, which is data. The mean over
+// them is then a product of matrices: how much each row, and each column, of the image counts in each bin.
+#include <limits>
+
+#include "ir/ops/index.h"
+#include "ir/ops/sampling.h"
+
+namespace weftc {
+
+namespace {
+
+/// One spatial dimension of RoiAlign.
+struct RoiAxis {
+  int64_t extent, bins, samples;  // samples 0: ceil(length of a bin)
+  Term start;                     // [regions]
+  Term bin;                       // length of a bin, [regions]
+};
+
+/// RoiAlign-10 has no half pixel to move.
+bool import_roi_align(Graph& graph, OpId id, int opset, const OpView& view) {
+  if (opset < 16 && !view.op().has("coordinate_transformation_mode"))
+    graph.edit(id).set("coordinate_transformation_mode", std::string("output_half_pixel"));
+  return true;
+}
+
+bool check_roi_align(const OpView& op) {
+  const std::string &mode = text_of(op.op(), "mode"), &coordinates = text_of(op.op(), "coordinate_transformation_mode");
+  if (mode != "avg" && mode != "max")
+    return op.fail("roi-align-mode", "mode '{}' is unknown, expected avg or max", printable(mode));
+  if (coordinates != "half_pixel" && coordinates != "output_half_pixel")
+    return op.fail("roi-align-mode",
+                   "coordinate_transformation_mode '{}' is unknown, expected half_pixel or output_half_pixel",
+                   printable(coordinates));
+  if (int_of(op.op(), "sampling_ratio") < 0 || int_of(op.op(), "output_height") < 1 ||
+      int_of(op.op(), "output_width") < 1)
+    return op.fail("roi-align-extent", "output extents must be at least 1, and sampling_ratio at least 0");
+  if (mode == "max" && int_of(op.op(), "sampling_ratio") == 0)
+    return op.fail("roi-align-max-unsupported", "mode max needs a sampling_ratio of at least 1");
+  return true;
+}
+
+/// x [N, C, H, W], regions [R, columns]; the result is [R, C, height, width].
+bool infer_regions(const OpView& op, int64_t columns, int64_t height, int64_t width, std::vector<TensorType>& results) {
+  if (!has_ndim(op, 0, 4, 4) || !is_fixed(op, 0) || !is_fixed(op, 1)) return false;
+  if (!is_real_operand(op, 0) || !is_real_operand(op, 1)) return false;
+  const Dims x = op.dims(0), regions = op.dims(1);
+  if (regions.size() != 2 || regions[1] != columns || x[2] < 1 || x[3] < 1)
+    return op.fail("roi-dims", "regions of shape {} do not fit an input of shape {}", dims_text(regions), dims_text(x));
+  results = {{op.type(0).dtype, shape_of({regions[0], x[1], height, width}), {}}};
+  return true;
+}
+
+bool infer_roi_align(const OpView& op, std::vector<TensorType>& results) {
+  if (!check_roi_align(op) || !integer_operand(op, 2)) return false;
+  if (op.dims(2) != Dims{op.dims(1).empty() ? 0 : op.dims(1)[0]})
+    return op.fail("roi-dims", "regions of shape {} and batch indices of shape {} do not fit", dims_text(op.dims(1)),
+                   dims_text(op.dims(2)));
+  return infer_regions(op, 4, int_of(op.op(), "output_height"), int_of(op.op(), "output_width"), results);
+}
+
+/// The axis that the corners in columns `first` and first + 2 of the regions tell.
+RoiAxis roi_axis(const Op& op, Term regions, int64_t first, int64_t extent, const char* bins) {
+  const bool half_pixel = text_of(op, "coordinate_transformation_mode") == "half_pixel";
+  const Dims count{regions.dims()[0]};
+  const auto corner = [&](int64_t column) {
+    const Term at = regions.slice(1, column, column + 1).reshape(count) * real_of(op, "spatial_scale");
+    return half_pixel ? at - 0.5 : at;
+  };
+  const Term start = corner(first);
+  Term length = corner(first + 2) - start;
+  if (!half_pixel) length = length.apply(OpKind::Max, 1);  // malformed regions have extent 1
+  const int64_t number = int_of(op, bins);
+  return {extent, number, int_of(op, "sampling_ratio"), start, length / static_cast<double>(number)};
+}
+
+/// Whether a place counts, and its position within the image. Up to one element beyond the border counts as the border.
+std::pair<Term, Term> within(const RoiAxis& axis, Term place) {
+  const auto extent = static_cast<double>(axis.extent);
+  return {place >= -1 && place <= extent, place.clamp(0, extent - 1)};
+}
+
+/// The taps of all places, which lie as dims [bins, samples] at dimension `dim` of six, behind the regions.
+std::vector<SampleTap> roi_taps(Builder& build, const RoiAxis& axis, int dim) {
+  const Dims column{axis.start.dims()[0], 1, 1, 1, 1, 1};
+  const DType dtype = axis.start.dtype();
+  const auto samples = static_cast<double>(axis.samples);
+  const Term start = axis.start.reshape(column), bin = axis.bin.reshape(column);
+  const Term place = start + bin * positions(build, dtype, axis.bins, dim, 6) +
+                     positions(build, dtype, axis.samples, dim + 1, 6, 1, 0.5) * bin / samples;
+  const auto [counts, position] = within(axis, place);
+  const Term low = position.floor(), part = position - low, none = low.scalar(0);
+  return {{border_index(low, axis.extent), counts.choose(1 - part, none), {}},
+          {border_index(low + 1, axis.extent), counts.choose(part, none), {}}};
+}
+
+/// A fixed number of places in each bin. With mode max the largest of the weighted elements counts, not of their sums.
+Term align_fixed(Builder& build, const Op& op, Term x, Term batch, const RoiAxis& y_axis, const RoiAxis& x_axis) {
+  const Dims dims = x.dims();
+  const int64_t regions = batch.dims()[0], each = dims[2] * dims[3];
+  const Term image = batch.reshape({regions, 1, 1, 1, 1, 1}) * static_cast<double>(dims[1] * each) +
+                     positions(build, DType::I64, dims[1], 1, 6, static_cast<double>(each));
+  const SampleTaps taps{roi_taps(build, y_axis, 2), roi_taps(build, x_axis, 4)};
+  if (text_of(op, "mode") == "avg") return sample_sum(build, x, image, taps).reduce(OpKind::ReduceMean, {3, 5}, false);
+  const std::vector<Term> elements = sampled(build, x, image, taps);
+  Term largest = elements[0];
+  for (size_t i = 1; i < elements.size(); ++i) largest = largest.apply(OpKind::Max, elements[i]);
+  return largest.reduce(OpKind::ReduceMax, {3, 5}, false);
+}
+
+/// How many places a bin of each region has.
+Term adaptive_samples(const RoiAxis& axis) { return axis.bin.apply(OpKind::Ceil); }
+
+/// How much each element of the dimension counts in each bin: [regions, bins, extent]. Places are at most 1 apart, and
+/// more than half of that where there are two or more: of those in a bin at most five lie less than 1 from an element.
+Term adaptive_weights(Builder& build, const RoiAxis& axis) {
+  constexpr int kNear = 7;  // with one more at each end, where rounding decides
+  const Dims column{axis.start.dims()[0], 1, 1};
+  const DType dtype = axis.start.dtype();
+  const Term samples = adaptive_samples(axis).reshape(column), bin = axis.bin.reshape(column), step = bin / samples;
+  const Term start = axis.start.reshape(column) + bin * positions(build, dtype, axis.bins, 1, 3);
+  const Term element = positions(build, dtype, axis.extent, 2, 3);
+  const Term first = ((element - 1 - start) / step - 0.5).floor().apply(OpKind::Max, 0);
+  std::optional<Term> sum;
+  for (int n = 0; n < kNear; ++n) {
+    const Term sample = first + n;
+    const auto [counts, position] = within(axis, start + (sample + 0.5) * step);
+    const Term weight = (1 - (position - element).apply(OpKind::Abs)).apply(OpKind::Max, 0);
+    const Term own = (counts && sample < samples).choose(weight, weight.scalar(0));
+    sum = sum ? *sum + own : own;
+  }
+  return *sum;
+}
+
+/// The mean over as many places as a bin is long.
+Term align_adaptive(Builder& build, Term x, Term batch, const RoiAxis& y_axis, const RoiAxis& x_axis) {
+  const int64_t regions = batch.dims()[0];
+  const Term images = gather(build, x, batch, 0);
+  const Term rows = adaptive_weights(build, y_axis).reshape({regions, 1, y_axis.bins, y_axis.extent});
+  const Term columns =
+      adaptive_weights(build, x_axis).transpose({0, 2, 1}).reshape({regions, 1, x_axis.extent, x_axis.bins});
+  const Term count = (adaptive_samples(y_axis) * adaptive_samples(x_axis)).apply(OpKind::Max, 1);
+  return product(product(rows, images), columns) / count.reshape({regions, 1, 1, 1});
+}
+
+std::vector<ValueId> decompose_roi_align(Builder& build, const OpView& op) {
+  const Op align = op.op();
+  const DType dtype = op.type(0).dtype;
+  const Dims dims = op.dims(0);
+  const Term x = Term(build, align.inputs[0]).cast(wide(dtype));
+  const Term regions = Term(build, align.inputs[1]).cast(x.dtype()),
+             batch = Term(build, align.inputs[2]).cast(DType::I64);
+  const RoiAxis y_axis = roi_axis(align, regions, 1, dims[2], "output_height"),
+                x_axis = roi_axis(align, regions, 0, dims[3], "output_width");
+  const Term result = int_of(align, "sampling_ratio") ? align_fixed(build, align, x, batch, y_axis, x_axis)
+                                                      : align_adaptive(build, x, batch, y_axis, x_axis);
+  return {result.cast(dtype).value()};
+}
+
+/// Regions [R, 5]: the image's index and two corners, which belong to the region.
+bool infer_max_roi_pool(const OpView& op, std::vector<TensorType>& results) {
+  const std::vector<int64_t> shape = ints_of(op.op(), "pooled_shape");
+  if (shape.size() != 2 || shape[0] < 1 || shape[1] < 1)
+    return op.fail("max-roi-pool-shape", "'pooled_shape' is {}, two extents are needed", dims_text(shape));
+  return same_dtypes(op) && infer_regions(op, 5, shape[0], shape[1], results);
+}
+
+/// To the nearest whole number, halves away from zero.
+Term rounded(Term x) { return x.apply(OpKind::Sign) * (x.apply(OpKind::Abs) + 0.5).floor(); }
+
+/// Whether an element of the extent lies in a bin: [regions, bins, extent].
+Term covered(Builder& build, Term regions, int64_t first, double scale, int64_t bins, int64_t extent) {
+  const auto corner = [&](int64_t c) {
+    return rounded(regions.slice(1, c, c + 1) * scale).reshape({regions.dims()[0], 1, 1});
+  };
+  const Term start = corner(first), length = (corner(first + 2) - start + 1).apply(OpKind::Max, 1);
+  const Term bin = length / static_cast<double>(bins), index = positions(build, bin.dtype(), bins, 1, 3);
+  const Term from = (index * bin).floor() + start, to = ((index + 1) * bin).apply(OpKind::Ceil) + start;
+  const Term element = positions(build, bin.dtype(), extent, 2, 3);
+  return element >= from && element < to;
+}
+
+/// The maximum over the columns of each bin, then over the rows; 0 where a bin covers nothing.
+std::vector<ValueId> decompose_max_roi_pool(Builder& build, const OpView& op) {
+  const Op pool = op.op();
+  const Dims x = op.dims(0), shape = ints_of(pool, "pooled_shape");
+  const DType dtype = op.type(0).dtype;
+  const double scale = real_of(pool, "spatial_scale");
+  const Term regions = Term(build, pool.inputs[1]).cast(wide(dtype));
+  const int64_t count = regions.dims()[0];
+  const Term batch = regions.slice(1, 0, 1).reshape({count}).cast(DType::I64);
+  const Term images = gather(build, Term(build, pool.inputs[0]).cast(wide(dtype)), batch, 0);
+  const Term rows = covered(build, regions, 2, scale, shape[0], x[2]).reshape({count, 1, shape[0], 1, x[2]});
+  const Term columns = covered(build, regions, 1, scale, shape[1], x[3]).reshape({count, 1, 1, shape[1], x[3]});
+  const Term least = images.scalar(-std::numeric_limits<double>::infinity());
+  const Term wide_rows = columns.choose(images.reshape({count, x[1], x[2], 1, x[3]}), least)
+                             .reduce(OpKind::ReduceMax, {4}, false)
+                             .transpose({0, 1, 3, 2})
+                             .reshape({count, x[1], 1, shape[1], x[2]});
+  const Term pooled = rows.choose(wide_rows, least).reduce(OpKind::ReduceMax, {4}, false);
+  const auto any = [](Term mask) { return mask.cast(DType::I32).reduce(OpKind::ReduceMax, {4}, false) > 0; };
+  return {(any(rows) && any(columns)).choose(pooled, pooled.scalar(0)).cast(dtype).value()};
+}
+
+}  // namespace
+
+const OpDef kRoiAlign{.kind = OpKind::RoiAlign,
+                      .name = "RoiAlign",
+                      .onnx = {"RoiAlign", 10},
+                      .attrs = {{"coordinate_transformation_mode", AttrType::Text, "half_pixel"},
+                                {"mode", AttrType::Text, "avg"},
+                                {"output_height", AttrType::Int, 1},
+                                {"output_width", AttrType::Int, 1},
+                                {"sampling_ratio", AttrType::Int, 0},
+                                {"spatial_scale", AttrType::Real, 1.0}},
+                      .inputs = {3, 3},
+                      .import = import_roi_align,
+                      .infer = infer_roi_align,
+                      .decompose = decompose_roi_align};
+
+const OpDef kMaxRoiPool{.kind = OpKind::MaxRoiPool,
+                        .name = "MaxRoiPool",
+                        .onnx = {"MaxRoiPool"},
+                        .attrs = {{"pooled_shape", AttrType::Ints, {}, true}, {"spatial_scale", AttrType::Real, 1.0}},
+                        .inputs = {2, 2},
+                        .infer = infer_max_roi_pool,
+                        .decompose = decompose_max_roi_pool};
+
+}  // namespace weftc

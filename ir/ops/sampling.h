@@ -1,0 +1,36 @@
+// Images read at places that are computed at run time: each place is a weighted sum of a few elements for each spatial
+// dimension (GridSample, DeformConv, RoiAlign). One Gather for each combination of taps, from the image seen as a flat
+// vector, so that one loop computes places, weights and sum:
+//
+//   y = 1.25, x = 0.5, linear:   taps of y: row 1 (0.75), row 2 (0.25)      taps of x: column 0 (0.5), column 1 (0.5)
+//                                result: 0.375 * x[1, 0] + 0.375 * x[1, 1] + 0.125 * x[2, 0] + 0.125 * x[2, 1]
+#pragma once
+#include "ir/ops/formula.h"
+
+namespace weftc {
+
+/// An element along one dimension. All parts broadcast to the result.
+struct SampleTap {
+  Term index;                          // i64, within the extent
+  std::optional<Term> weight = {};     // none: 1
+  std::optional<Term> is_inside = {};  // none: always; elsewhere the element counts as 0
+};
+/// One list of taps for each spatial dimension.
+using SampleTaps = std::vector<std::vector<SampleTap>>;
+
+/// A computed position, rounded down to an index of the extent. What is outside, and NaN, gives an index of the border.
+Term border_index(Term position, int64_t extent);
+/// Whether a position, which is a whole number, is an index of the extent.
+Term is_index(Term position, int64_t extent);
+/// The two neighbours of a position; those outside of the extent count as 0.
+std::vector<SampleTap> linear_taps(Term position, int64_t extent);
+
+/// The elements of x [N, C, spatial dims], weighted and not yet summed, one Term for each combination of taps. `image`
+/// is the position in x of element 0 of the image that a place reads.
+std::vector<Term> sampled(Builder& build, Term x, Term image, const SampleTaps& taps);
+/// Their sum.
+Term sample_sum(Builder& build, Term x, Term image, const SampleTaps& taps);
+/// The positions in x [N, C, spatial dims] of all its images, as [N, C] and ones up to `ndim` dimensions.
+Term image_positions(Builder& build, const Dims& x, int ndim);
+
+}  // namespace weftc

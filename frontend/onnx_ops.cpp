@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frontend/old_opsets.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -23,9 +24,11 @@ bool is_constant_node(const OnnxNode& node) { return node.domain.empty() && node
 
 /// The first opset of the node's domain in which the record reads this spelling.
 static int since(const OpDef& def, const OnnxNode& node) {
+  const int oldest = node.domain.empty() ? first_old_form(node.op_type) : 1;
+  if (oldest < kOldestForm && node.domain.empty()) return oldest;
   for (const OnnxName& alias : def.aliases)
-    if (node.domain == alias.domain && node.op_type == alias.name) return alias.since;
-  return def.onnx.since;
+    if (node.domain == alias.domain && node.op_type == alias.name) return std::max(alias.since, oldest);
+  return std::max(def.onnx.since, oldest);
 }
 
 bool is_supported(const OnnxNode& node) {

@@ -7,6 +7,7 @@
 #include "frontend/inline_functions.h"
 #include "frontend/join_messages.h"
 #include "frontend/module_paths.h"
+#include "frontend/old_opsets.h"
 #include "frontend/onnx_import.h"
 #include "frontend/onnx_load.h"
 #include "frontend/onnx_text.h"
@@ -17,7 +18,7 @@ namespace weftc {
 namespace {
 
 constexpr int64_t kNewestIr = 14;
-constexpr int64_t kOldestOpset = 7;
+constexpr int64_t kOldestOpset = 1;
 constexpr int64_t kNewestOpset = 28;
 
 bool check_versions(const OnnxModel& model, Diags& diags) {
@@ -95,7 +96,7 @@ std::string identifier_of(const std::string& path) {
 std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options, Schedule* schedule, Diags& diags) {
   const bool per_rank = schedule && schedule->per_rank;
   if (!check_versions(model, diags) || !inline_functions(model, diags) || !join_messages(model, per_rank, diags) ||
-      !check_domains(model, diags))
+      !check_domains(model, diags) || !modernise_nodes(model, diags))
     return {};
   drop_repeated_constants(model, model.graph, diags);
   sort_nodes(model.graph);

@@ -91,7 +91,6 @@ TEST_CASE("versions") {
     return read_text(header + " m (float x) => (float y) { y = Relu(x) }").ids();
   };
   CHECK(ids("<ir_version: 99, opset_import: [\"\" : 20]>") == "ir-version-unsupported");
-  CHECK(ids("<ir_version: 8, opset_import: [\"\" : 6]>") == "opset-unsupported");
   CHECK(ids("<ir_version: 8, opset_import: [\"\" : 99]>") == "opset-unsupported");
   CHECK(ids("<ir_version: 8, opset_import: [\"local\" : 1]>") == "opset-missing");
   CHECK(

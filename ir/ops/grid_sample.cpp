@@ -45,12 +45,14 @@ Term GridAxis::reflected(Term position) const {
   return from_first.choose(rest + first(), last() - rest);
 }
 
-/// The position that stands for one beyond the ends.
+/// The position that stands for one beyond the ends. With the border, a cubic window that reaches over an end has
+/// weights of its own, as in ONNX Runtime: it moves with the position until all of it reads the border.
 Term GridAxis::padded(Term position) const {
+  const auto length = static_cast<double>(extent);
   if (padding == "zeros") return position;
+  if (padding == "border") return mode == "cubic" ? position.clamp(-2, length + 1) : position.clamp(0, length - 1);
   const Term is_beyond = (position < first()).apply(OpKind::Or, position > last());
-  const Term instead = padding == "border" ? position.clamp(0, static_cast<double>(extent - 1)) : reflected(position);
-  return is_beyond.choose(instead, position);
+  return is_beyond.choose(reflected(position), position);
 }
 
 /// The element at a whole number. A window reaches over the ends even where its middle lies between them.

@@ -19,7 +19,9 @@ folded (float[1] x) => (float{shape} y)
  float[2,1,2,2] w_grouped = {{0.5, 1.0, -1.0, 2.0, 0.25, 3.0, -2.0, 1.5}},
  float[2,2,2] w_line = {{0.5, 1.0, -1.0, 2.0, 0.25, 3.0, -2.0, 1.5}},
  float[2] b = {{10.0, -20.0}}, float[2] s = {{2.0, 0.5}}, float[2] var = {{4.0, 0.25}},
- int64 axis = {{1}}, float low = {{-1.0}}, float high = {{4.0}}>
+ float[1,2,2,2] grid = {{-0.9, -1.2, 0.1, 0.4, 0.7, 1.5, 0.3, -0.2}}, float[1,4] region = {{0.25, 0.0, 2.5, 1.5}},
+ int64[1] batch = {{0}}, int64[2] lengths = {{2, 3}}, float[2,3,2] parts = {{1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -1.0, -2.0, 0.5, 7.0, 8.0, -9.0}},
+ int64 size = {{6}}, int64 axis = {{1}}, float low = {{-1.0}}, float high = {{4.0}}>
 {{
   folded = {call}
   y = Mul(folded, x)
@@ -44,6 +46,13 @@ NODES = {
     "layer_normalization_bias": ("LayerNormalization(m, v, v)", [2, 3]),
     "batch_normalization": ("BatchNormalization(image, s, b, b, var)", [1, 2, 2, 3]),
     "largest": ("Max(m, v, low)", [2, 3]),
+    "grid_sample": ('GridSample<mode = "bicubic", padding_mode = "border">(image, grid)', [1, 2, 2, 2]),
+    "roi_align": ("RoiAlign<output_height = 2, output_width = 2>(image, region, batch)", [1, 2, 2, 2]),
+    "lp_pool": ("LpPool<kernel_shape = [2, 2], pads = [1, 0, 0, 1]>(image)", [1, 2, 2, 3]),
+    "reverse_sequence": ("ReverseSequence<batch_axis = 0, time_axis = 1>(m, lengths)", [2, 3]),
+    "transform": ("DFT<inverse = 1>(parts)", [2, 3, 2]),
+    "window": ("HannWindow<periodic = 0>(size)", [6]),
+    "eye": ("EyeLike<k = 1>(m)", [2, 3]),
     "softmax": ("Softmax(m)", [2, 3]),
 }
 

@@ -78,8 +78,6 @@ std::optional<Equation> parse(const OpView& op) {
     const std::optional<Labels> labels = expand(op, terms[i], op.type(i).ndim());
     if (!labels) return {};
     for (char c : *labels) {
-      if (std::count(labels->begin(), labels->end(), c) > 1)
-        return op.fail("einsum-diagonal-unsupported", "'{}' occurs twice in one term", std::string(1, c)), std::nullopt;
       if (std::isdigit(static_cast<unsigned char>(c)) && dots.find(c) == Labels::npos) dots += c;
     }
     equation.inputs.push_back(*labels);
@@ -109,12 +107,26 @@ std::optional<std::map<char, Extent>> extents_of(const OpView& op, const Equatio
   return extents;
 }
 
+/// Dims of one term that have one letter have one extent; else reports.
+bool has_diagonals(const OpView& op, const Equation& equation) {
+  for (int i = 0; i < op.inputs(); ++i) {
+    const Labels& labels = equation.inputs[i];
+    for (size_t d = 0; d < labels.size(); ++d) {
+      const Extent &first = op.type(i).shape[labels.find(labels[d])], &own = op.type(i).shape[d];
+      if (first != own)
+        return op.fail("einsum-extents", "'{}' has extents {} and {}", std::string(1, labels[d]), first.bound,
+                       own.bound);
+    }
+  }
+  return true;
+}
+
 /// The extents of the output's letters, by those of the operands; a letter of extent 1 in one operand
 /// broadcasts.
 bool infer_einsum(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op)) return false;
   const std::optional<Equation> equation = parse(op);
-  if (!equation) return false;
+  if (!equation || !has_diagonals(op, *equation)) return false;
   const std::optional<std::map<char, Extent>> extents = extents_of(op, *equation);
   if (!extents) return false;
   TensorType type{op.type(0).dtype, {}, {}};
@@ -135,6 +147,13 @@ struct Term {
   bool has(char label) const { return labels.find(label) != Labels::npos; }
 };
 
+/// The first two dims that have one letter: a diagonal is taken along them.
+std::optional<std::pair<size_t, size_t>> repeated(const Labels& labels) {
+  for (size_t second = 0; second < labels.size(); ++second)
+    if (const size_t first = labels.find(labels[second]); first < second) return std::pair(first, second);
+  return {};
+}
+
 /// Builds the products of one Einsum.
 class Contraction {
  public:
@@ -151,6 +170,23 @@ class Contraction {
         rest += term.labels[d];
     }
     return {build_.reduce(OpKind::ReduceSum, term.value, axes, false), rest};
+  }
+
+  /// The operand with each letter once: what lies off a diagonal becomes 0, and a sum over one of its dims leaves it.
+  Term operand(ValueId value, Labels labels) {
+    while (const auto pair = repeated(labels)) {
+      const Dims dims = build_.dims(value);
+      const auto index = [&](size_t d) {
+        Dims shape(dims.size(), 1);
+        shape[d] = dims[d];
+        return build_.op(OpKind::Iota, {}, {{"axis", static_cast<int64_t>(d)}, {"shape", shape}});
+      };
+      const ValueId is_on = build_.op(OpKind::Equal, {index(pair->first), index(pair->second)});
+      const ValueId kept = build_.op(OpKind::Where, {is_on, value, build_.scalar(value, 0)});
+      value = build_.reduce(OpKind::ReduceSum, kept, {static_cast<int64_t>(pair->second)}, false);
+      labels.erase(pair->second, 1);
+    }
+    return {value, labels};
   }
 
   /// The term with its dims in the order of `order`, which has the same letters.
@@ -228,11 +264,11 @@ std::vector<ValueId> decompose_einsum(Builder& build, const OpView& op) {
   const Equation equation = *parse(op);
   const std::vector<ValueId> inputs = op.op().inputs;
   Contraction contraction(build);
-  Term term{inputs[0], equation.inputs[0]};
+  Term term = contraction.operand(inputs[0], equation.inputs[0]);
   for (size_t i = 1; i < inputs.size(); ++i) {
     Labels keep = equation.output;
     for (size_t later = i + 1; later < inputs.size(); ++later) keep += equation.inputs[later];
-    term = contraction.multiply(term, {inputs[i], equation.inputs[i]}, keep);
+    term = contraction.multiply(term, contraction.operand(inputs[i], equation.inputs[i]), keep);
   }
   return {contraction.transpose(contraction.reduce(term, equation.output), equation.output).value};
 }

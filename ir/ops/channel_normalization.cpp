@@ -1,4 +1,4 @@
-// Normalisations that treat dimension 1 as channels: BatchNormalization (inference), InstanceNormalization,
+// Normalisations that treat dimension 1 as channels: BatchNormalization, InstanceNormalization,
 // GroupNormalization, LRN, MeanVarianceNormalization, LpNormalization. All are composite: reductions and
 // pointwise ops come out, which fusion joins into one kernel over rows. A BatchNormalization of constants
 // never gets here: rules of simplify have made it part of a convolution's weights, or a factor and a shift.
@@ -7,7 +7,7 @@
 //   InstanceNormalization(x, scale, bias)               ->  (x - mean(x)) / sqrt(var(x) + epsilon) * scale + bias
 #include <cmath>
 
-#include "ir/ops/composite.h"
+#include "ir/ops/formula.h"
 
 namespace weftc {
 
@@ -31,21 +31,52 @@ bool are_vectors(const OpView& op, int first, int last, int64_t length) {
   return true;
 }
 
-/// BatchNormalization-7: with spatial = 0 there is a statistic for each element, with training_mode = 1 (since
-/// 14) the op would update the running statistics; neither occurs in inference. Older opsets declare up to five
+/// BatchNormalization-7: with spatial = 0 there would be a statistic for each element. With training_mode = 1 (since
+/// 14) statistics are those of x, and the next two results update the running ones. Older opsets declare up to five
 /// outputs.
 bool infer_batch_normalization(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 2)) return false;
-  if (int_of(op.op(), "training_mode") || !int_of(op.op(), "spatial"))
-    return op.fail("batch-normalization-mode-unsupported", "only inference over channels is supported");
+  if (!int_of(op.op(), "spatial"))
+    return op.fail("batch-normalization-mode-unsupported", "only statistics over channels are supported");
+  if (int_of(op.op(), "training_mode") && !is_fixed(op, 0)) return false;
   if (!is_real_operand(op, 0) || !are_vectors(op, 1, 4, op.type(0).shape[1].bound) || !same_dtypes(op, 3)) return false;
   const TensorType statistics{op.type(3).dtype, op.type(3).shape, {}};
   results = {{op.type(0).dtype, op.type(0).shape, {}}, statistics, statistics, statistics, statistics};
   return true;
 }
 
+/// (x - mean) / sqrt(variance + epsilon) over `axes`.
+ValueId standardize(Builder& build, ValueId x, const std::vector<int64_t>& axes, double epsilon) {
+  const ValueId deviation = subtract(build, x, mean(build, x, axes, true));
+  const ValueId variance = mean(build, multiply(build, deviation, deviation), axes, true);
+  return divide(build, deviation, build.op(OpKind::Sqrt, {with_scalar(build, OpKind::Add, variance, epsilon)}));
+}
+
+/// Normalised by the statistics of x over all dims but the channels. Running statistics keep `momentum` of what they
+/// were.
+std::vector<ValueId> train_batch_normalization(Builder& build, const OpView& op) {
+  const std::vector<ValueId> in = op.op().inputs;
+  const int ndim = op.type(0).ndim();
+  const DType dtype = op.type(0).dtype, stash = wide(dtype), running = op.type(3).dtype;
+  const double epsilon = real_of(op.op(), "epsilon"), momentum = real_of(op.op(), "momentum");
+  std::vector<int64_t> axes = range_of(2, ndim);
+  axes.insert(axes.begin(), 0);
+  const ValueId x = build.cast(in[0], stash);
+  const auto channels = [&](int i) { return over_channels(build, build.cast(in[i], stash), ndim); };
+  const ValueId y = add(build, multiply(build, standardize(build, x, axes, epsilon), channels(1)), channels(2));
+  const ValueId center = mean(build, x, axes, true), deviation = subtract(build, x, center);
+  const ValueId variance = mean(build, multiply(build, deviation, deviation), axes, false);
+  const auto updated = [&](int i, ValueId own) {
+    const ValueId kept = with_scalar(build, OpKind::Mul, in[i], momentum);
+    return add(build, kept, with_scalar(build, OpKind::Mul, build.cast(own, running), 1 - momentum));
+  };
+  const ValueId flat = build.reshape(center, build.dims(in[3]));
+  return {build.cast(y, dtype), updated(3, flat), updated(4, variance)};
+}
+
 /// x * s + t with s = scale / sqrt(variance + epsilon), t = bias - mean * s: all of s and t is over the channels only.
 std::vector<ValueId> decompose_batch_normalization(Builder& build, const OpView& op) {
+  if (int_of(op.op(), "training_mode")) return train_batch_normalization(build, op);
   const std::vector<ValueId> in = op.op().inputs;
   const int ndim = op.type(0).ndim();
   const DType dtype = op.type(0).dtype;
@@ -63,13 +94,6 @@ bool infer_scaled(const OpView& op, std::vector<TensorType>& results) {
 
 bool infer_instance_normalization(const OpView& op, std::vector<TensorType>& results) {
   return infer_scaled(op, results) && same_dtypes(op) && are_vectors(op, 1, 2, op.dims(0)[1]);
-}
-
-/// (x - mean) / sqrt(variance + epsilon) over `axes`.
-ValueId standardize(Builder& build, ValueId x, const std::vector<int64_t>& axes, double epsilon) {
-  const ValueId deviation = subtract(build, x, mean(build, x, axes, true));
-  const ValueId variance = mean(build, multiply(build, deviation, deviation), axes, true);
-  return divide(build, deviation, build.op(OpKind::Sqrt, {with_scalar(build, OpKind::Add, variance, epsilon)}));
 }
 
 /// Statistics over the spatial dims of each channel of each sample, then a factor and a shift for each channel.

@@ -23,6 +23,7 @@ static FactorRule factors_running(const OpView& op) {
   return rule;
 }
 
+namespace {
 /// What the elements of one line have come to: reals in double, integers wrap.
 struct Running {
   explicit Running(bool is_product) : is_product(is_product), real(is_product), whole(is_product) {}
@@ -42,6 +43,7 @@ struct Running {
   double real;
   uint64_t whole;
 };
+}  // namespace
 
 /// One running value for each index of the other dims.
 template <bool kProduct>

@@ -137,7 +137,12 @@ std::optional<Affine> scaling(const Match& match) {
   return Affine{match.tensor(match["c"]).real, {}};
 }
 
-bool weights_normalize(const Match& match) { return new_weights(match, normalization(match)).has_value(); }
+/// In training statistics are those of the operand.
+bool is_inference(const Match& match) { return int_of(match.root(), "training_mode") == 0; }
+
+bool weights_normalize(const Match& match) {
+  return is_inference(match) && new_weights(match, normalization(match)).has_value();
+}
 ValueId put_normalizing_product(Rewriter& write, const Match& match) {
   return put_product(write, match, *new_weights(match, normalization(match)));
 }
@@ -150,7 +155,7 @@ ValueId put_scaling_product(Rewriter& write, const Match& match) {
   return put_product(write, match, *new_weights(match, *scaling(match)));
 }
 
-bool has_fixed_channels(const Match& match) { return !match.type("x").shape[1].count; }
+bool can_be_affine(const Match& match) { return is_inference(match) && !match.type("x").shape[1].count; }
 
 ValueId put_affine(Rewriter& write, const Match& match) {
   const Affine affine = normalization(match);
@@ -183,7 +188,7 @@ std::span<const Rule> weight_rules() {
       {"normalization-into-weights", normalized(product({OpKind::Conv, OpKind::ConvTranspose, OpKind::Gemm})),
        weights_normalize, put_normalizing_product},
       // BatchNormalization(x)  ->  x * f + s  with the same f and s
-      {"normalization-of-constants", normalized(any("x")), has_fixed_channels, put_affine},
+      {"normalization-of-constants", normalized(any("x")), can_be_affine, put_affine},
       // (x @ w + b) * c  ->  x @ (w * c) + b * c  where c is one number, or one for each channel
       {"factor-into-weights",
        op(OpKind::Mul, {product({OpKind::Conv, OpKind::ConvTranspose, OpKind::Gemm, OpKind::MatMul}), constant("c")}),

@@ -260,6 +260,12 @@ inline const Case kWeights[] = {
          line("%y = BatchNormalization(%image, %s, %bias, %mean, %variance) {epsilon = 0.001} : f32[1, 2, 4, 4]") +
          returned("%y"),
      ""},
+    // In training the statistics are not those of the operands.
+    {"normalization-of-constants",
+     line("%y = BatchNormalization(%image, %scale, %bias, %mean, %variance) {epsilon = 0.001, training_mode = 1} : "
+          "f32[1, 2, 4, 4]") +
+         returned("%y"),
+     ""},
     {"factor-into-weights",
      line("%a = Conv(%image, %w, %b) " + kConv + "f32[1, 2, 4, 3]") +
          line("%y = Mul(%channels, %a) : f32[1, 2, 4, 3]") + returned("%y"),

@@ -12,7 +12,17 @@
 namespace weftc {
 
 struct Statement;
-using Statements = std::vector<Statement>;
+/// A list of statements inside another one. Its members are defined where a Statement is complete.
+class Statements : public std::vector<Statement> {
+ public:
+  Statements();
+  Statements(std::initializer_list<Statement> list);
+  Statements(const Statements& other);
+  Statements(Statements&& other) noexcept;
+  Statements& operator=(const Statements& other);
+  Statements& operator=(Statements&& other) noexcept;
+  ~Statements();
+};
 
 /// `const float y = value;`, or a variable that later statements change.
 struct Let {
@@ -136,7 +146,7 @@ struct Statement {
   Variant what;
 
   template <class T>
-  requires detail::is_alternative<std::remove_cvref_t<T>, Variant> Statement(T&& node) : what(std::forward<T>(node)) {}
+  requires detail::is_alternative<T, Variant> Statement(T node) : what(std::move(node)) {}
   Statement(std::string line) : what(Line{std::move(line)}) {}
   Statement(const char* line) : what(Line{line}) {}
 
@@ -144,6 +154,14 @@ struct Statement {
   Statements* body();
   const Statements* body() const { return const_cast<Statement*>(this)->body(); }
 };
+
+inline Statements::Statements() = default;
+inline Statements::Statements(std::initializer_list<Statement> list) : vector(list) {}
+inline Statements::Statements(const Statements& other) = default;
+inline Statements::Statements(Statements&& other) noexcept = default;
+inline Statements& Statements::operator=(const Statements& other) = default;
+inline Statements& Statements::operator=(Statements&& other) noexcept = default;
+inline Statements::~Statements() = default;
 
 /// Each index expression of the statements, at any depth.
 void for_each_index(const Statements& statements, const std::function<void(const IndexExpr&)>& visit);

@@ -39,13 +39,14 @@ static bool infer_dims(const OpView& op, const Dims& dims, std::vector<TensorTyp
   return true;
 }
 
-/// Squeeze-13: the named dimensions, which must have extent 1, or all such where none is named.
+/// Squeeze-13: the named dimensions, which must have extent 1, or all such where none is named: an empty list names
+/// none, as ONNX Runtime has it.
 static bool infer_squeeze(const OpView& op, std::vector<TensorType>& results) {
   if (!is_known(op, 1, "axes", "list of axes")) return false;
   const Dims from = op.dims(0);
   std::optional<std::vector<int64_t>> axes = op.axes("axes", static_cast<int>(from.size()));
   if (!axes) return false;
-  const bool all = !op.op().has("axes");
+  const bool all = axes->empty();
   Dims dims;
   for (size_t d = 0; d < from.size(); ++d) {
     const bool named = contains(*axes, static_cast<int64_t>(d));

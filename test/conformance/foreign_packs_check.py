@@ -21,6 +21,7 @@ CANCELLED = "fp16 rounding of inputs that cancel is all that is left in the outp
 NOT_COMPARED = {
     "fusion/layer_norm_with_cast_3": CANCELLED,
     "fusion/layer_norm_with_cast_4": CANCELLED,
+    "onnx/resize_downsample_f_test": "ONNX's node cases align corners by the length before it is rounded, ONNX Runtime does not",
     "transform/dropout": "the mask of an inference before opset 12 is not specified",
 }
 # -10000 added in fp32 leaves a masked score three digits; a quotient whose divisor nearly cancels has no more.

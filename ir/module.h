@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,8 +69,9 @@ struct Module {
   std::vector<Transform> transforms;
   std::vector<State> states;
   std::optional<Pipeline> pipeline;
-  /// Names of weights and nodes whose values became part of others, and of which: selectors of a schedule ask.
+  /// Names of weights, values and nodes that became part of others, and of which: selectors of a schedule ask.
   std::map<std::string, std::vector<std::string>> folded;
+  std::set<std::string> unread;      // names of values that were removed because nothing read them
   std::vector<std::string> remarks;  // choices made by passes, for `explain`
   int64_t seed = 0;
   bool per_rank = false;  // `view: per-rank`: inputs and outputs vary (L10)

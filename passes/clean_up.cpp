@@ -21,7 +21,7 @@ bool has_reader(const Graph& graph, const Op& op) {
 
 /// Removes ops without readers, from the end, so that those of an op are gone before it is reached. A run-time
 /// length is kept as long as a value has it.
-void remove_dead(Graph& graph) {
+void remove_dead(Module& module, Graph& graph) {
   std::vector<OpId> order = graph.order();
   std::unordered_set<ValueId> lengths;
   const auto keep_lengths = [&](ValueId v) {
@@ -33,6 +33,7 @@ void remove_dead(Graph& graph) {
     const Op& op = graph.op(*at);
     const bool is_length = op.outputs.size() == 1 && lengths.contains(op.outputs[0]);
     if (op.kind != OpKind::Input && !is_length && !has_reader(graph, op)) {
+      for (ValueId v : op.outputs) module.unread.insert(graph.value(v).name);
       graph.erase(*at);
       continue;
     }
@@ -81,37 +82,41 @@ bool may_merge(const Graph& graph, const Op& op) {
          op.kind != OpKind::RandomUniform && category(op) != Category::Collective && !is_copy(graph, op);
 }
 
-/// Joins origins, so that either name selects the op that is kept.
-void merge_into(Graph& graph, OpId kept, OpId duplicate) {
+/// Joins origins, so that either node's name selects the op that is kept; a schedule that names a value of the other
+/// one is told which value stands for it.
+void merge_into(Module& module, Graph& graph, OpId kept, OpId duplicate) {
   Op& op = graph.edit(kept);
   const Op& other = graph.op(duplicate);
   std::vector<OriginId> joined;
   std::set_union(op.origins.begin(), op.origins.end(), other.origins.begin(), other.origins.end(),
                  std::back_inserter(joined));
   op.origins = std::move(joined);
-  for (size_t r = 0; r < other.outputs.size(); ++r) graph.replace_uses(other.outputs[r], op.outputs[r]);
+  for (size_t r = 0; r < other.outputs.size(); ++r) {
+    module.folded[graph.value(other.outputs[r]).name] = {graph.value(op.outputs[r]).name};
+    graph.replace_uses(other.outputs[r], op.outputs[r]);
+  }
   graph.erase(duplicate);
 }
 
-void merge_duplicates(Graph& graph) {
+void merge_duplicates(Module& module, Graph& graph) {
   std::unordered_map<std::string, OpId> seen;
   for (OpId id : graph.order()) {
     const Op& op = graph.op(id);
     if (!may_merge(graph, op)) continue;
     const auto [at, fresh] = seen.emplace(op_key(graph, op), id);
-    if (!fresh) merge_into(graph, at->second, id);
+    if (!fresh) merge_into(module, graph, at->second, id);
   }
 }
 
-void clean_up(Graph& graph) {
+void clean_up(Module& module, Graph& graph) {
   for (OpId id : graph.order())
-    for (Graph& region : graph.edit(id).regions) clean_up(region);
-  merge_duplicates(graph);
-  remove_dead(graph);
+    for (Graph& region : graph.edit(id).regions) clean_up(module, region);
+  merge_duplicates(module, graph);
+  remove_dead(module, graph);
 }
 
 }  // namespace
 
-void clean_up(Module& module) { clean_up(module.graph); }
+void clean_up(Module& module) { clean_up(module, module.graph); }
 
 }  // namespace weftc

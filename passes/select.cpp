@@ -343,9 +343,11 @@ void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) c
   }
   const auto known = std::find_if(module_.origins.begin(), module_.origins.end(),
                                   [&](const Origin& o) { return o.name == selector.text; });
-  if (known != module_.origins.end()) {
-    diags.error("selector-unread", selector.loc, "nothing reads what node '{}' ({}) makes: it was removed",
-                selector.text, known->op_type);
+  const bool is_node = known != module_.origins.end();
+  if (is_node || module_.unread.contains(selector.text)) {
+    const std::string what = is_node ? format("what node '{}' ({}) makes", selector.text, known->op_type)
+                                     : format("value '{}'", selector.text);
+    diags.error("selector-unread", selector.loc, "nothing reads {}: it was removed", what);
     return;
   }
   const auto has_weight = [this](const std::string& name) { return has(name) && !weights(name).empty(); };

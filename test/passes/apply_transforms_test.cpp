@@ -101,6 +101,20 @@ TEST_CASE("what became of a weight that was folded twice is where it ended") {
   CHECK(made->diags.all()[0].message.find("'a' was folded into 'd'") == 0);
 }
 
+TEST_CASE("a value that nothing reads was removed, one that another is equal to stands for it") {
+  const auto sliced = [](const std::string& value) {
+    const auto made = prepare(
+        "<ir_version: 10, opset_import: [\"\" : 20]>\nm (float[4] x) => (float[4] y) { [unused] u = Exp(x)  [one] a = "
+        "Neg(x)  [two] b = Neg(x)  [sum] y = Add(a, b) }",
+        "weft: 1\nmesh: {tp: 2}\nshard: {" + value + ": {tp: 0}}\n", "");
+    REQUIRE(!made->ok());
+    return made->diags.all()[0].message;
+  };
+  CHECK(sliced("u") == "nothing reads value 'u': it was removed");
+  CHECK(sliced("unused") == "nothing reads what node 'unused' (Exp) makes: it was removed");
+  CHECK(sliced("b") == "'b' was folded into 'a' when the model was compiled: it is no value of its own any more");
+}
+
 TEST_CASE("on one rank, steps that name what several ranks exchange are left out and warned of") {
   const std::string text = model("[bias] b = Add(p, s)  [act] y = Relu(b)");
   const auto yaml = [](const char* ranks, const char* last) {

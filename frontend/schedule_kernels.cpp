@@ -8,6 +8,7 @@ namespace weftc {
 static void read_tile(YamlValues& values, const YamlNode& node, const std::string& what, KernelPin& pin) {
   constexpr int64_t kMost = 1024;
   pin.tile_loc = node.loc;
+  if (!values.is_list(node, "the tile of " + what)) return;
   const std::optional<std::vector<int64_t>> tile = values.integers(node, "the tile of " + what, 1, kMost);
   if (tile && tile->size() == 2)
     pin.tile = *tile;

@@ -213,6 +213,7 @@ TEST_CASE("each mistake of a value") {
   CHECK(id("kernels: {mm: {strategy: tiled-product, tile: [64, 64, 32]}}") == "kernel-tile-extents");
   CHECK(id("kernels: {mm: {strategy: tiled-product, tile: [0, 64]}}") == "schedule-range");
   CHECK(id("kernels: {mm: {strategy: rows, tile: [64, 64]}}") == "kernel-no-tile");
+  CHECK(id("kernels: {mm: {strategy: tiled-product, tile: }}") == "schedule-kind");
   CHECK(id("kernels: {mm: rows}") == "schedule-kind");
   CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: {dim: 0, parts: 4611686018427387904}}}") == "schedule-range");
 }

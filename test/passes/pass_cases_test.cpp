@@ -90,7 +90,7 @@ void check_case(const std::filesystem::path& file, const Pass& pass, Form before
 TEST_CASE("pass cases: every pass gives what its text cases say") {
   Form before = Form::Imported;
   for (const Pass& pass : pipeline()) {
-    CAPTURE(pass.name);
+    CAPTURE(std::string(pass.name));
     int cases = 0;
     std::error_code none;
     const std::string folder = WEFT_TEST_DIR "/passes/" + std::string(pass.name);

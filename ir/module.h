@@ -72,6 +72,7 @@ struct Module {
   /// Names of weights, values and nodes that became part of others, and of which: selectors of a schedule ask.
   std::map<std::string, std::vector<std::string>> folded;
   std::set<std::string> unread;      // names of values that were removed because nothing read them
+  std::set<std::string> left_out;    // names that transforms would have made which have nothing to do on one rank
   std::vector<std::string> remarks;  // choices made by passes, for `explain`
   int64_t seed = 0;
   bool per_rank = false;  // `view: per-rank`: inputs and outputs vary (L10)

@@ -21,37 +21,72 @@ void warn_of_plain_loops(PlanDraft& planning, const Kernel& kernel) {
                          static_cast<int64_t>(operations / 1e6), kernel.name, plain->why);
 }
 
-/// The strategy of a pinned kernel; where it is not legal, the one that would be chosen, after reporting.
-Strategy pinned_strategy(PlanDraft& planning, const KernelPin& pin, StrategyContext context) {
-  context.tile = pin.tile;
-  Verdict verdict = find_strategy(context, pin.strategy);
-  if (verdict.strategy) return std::move(*verdict.strategy);
-  context.tile.clear();
-  const bool is_for_tile = find_strategy(context, pin.strategy).strategy.has_value();
-  planning.diags.error("kernel-strategy", is_for_tile ? pin.tile_loc : pin.strategy_loc,
-                       "kernel '{}' cannot be computed by {}: {}", context.body.kernel.name, pin.strategy, verdict.why);
-  return choose_strategy(context);
-}
+/// Asks the rules for the kernels of a Plan that has its steps.
+class KernelChooser {
+ public:
+  explicit KernelChooser(PlanDraft& planning)
+      : planning_(planning), plan_(planning.plan), uses_(kernel_uses(planning.plan)) {}
+
+  void run() {
+    name_kernels_for_pins(planning_);
+    const std::vector<const KernelPin*> pins =
+        pins_of_kernels(planning_, [&](const KernelPin& pin, size_t k) { return is_legal(pin, k); });
+    for (size_t k = 0; k < plan_.kernels.size(); ++k) choose(k, pins[k]);
+  }
+
+ private:
+  bool is_called(size_t k) const { return uses_[k].in_chunks && plan_.target.has_grid(); }
+  bool is_launched(size_t k) const { return uses_[k].launched || !is_called(k); }
+
+  StrategyContext context(const KernelBody& body, KernelUse use) const {
+    return {body, planning_.module.constants, plan_.target, use};
+  }
+  KernelBody body_of(const Kernel& kernel) const {
+    return KernelBody(kernel, plan_.places[kernel.place.index].mesh.size());
+  }
+
+  bool is_legal(const KernelPin& pin, size_t k) const {
+    const KernelBody body = body_of(plan_.kernels[k]);
+    const auto legal_for = [&](KernelUse use) {
+      StrategyContext asked = context(body, use);
+      asked.tile = pin.tile;
+      return find_strategy(asked, pin.strategy).strategy.has_value();
+    };
+    return (!is_called(k) || legal_for(KernelUse::InChunks)) && (!is_launched(k) || legal_for(KernelUse::Launched));
+  }
+
+  /// The strategy of a pinned kernel; where it is not legal, the one that would be chosen, after reporting.
+  Strategy pinned(const KernelPin& pin, StrategyContext context) const {
+    context.tile = pin.tile;
+    Verdict verdict = find_strategy(context, pin.strategy);
+    if (verdict.strategy) return std::move(*verdict.strategy);
+    context.tile.clear();
+    const bool is_for_tile = find_strategy(context, pin.strategy).strategy.has_value();
+    planning_.diags.error("kernel-strategy", is_for_tile ? pin.tile_loc : pin.strategy_loc,
+                          "kernel '{}' cannot be computed by {}: {}", context.body.kernel.name, pin.strategy,
+                          verdict.why);
+    return choose_strategy(context);
+  }
+
+  void choose(size_t k, const KernelPin* pin) {
+    Kernel& kernel = plan_.kernels[k];
+    const KernelBody body = body_of(kernel);
+    const auto strategy = [&](KernelUse use) {
+      return pin ? pinned(*pin, context(body, use)) : choose_strategy(context(body, use));
+    };
+    if (pin) kernel.pin = pin->strategy_loc;
+    if (is_called(k)) kernel.in_chunks = strategy(KernelUse::InChunks);
+    set_strategy(kernel, is_launched(k) ? strategy(KernelUse::Launched) : *kernel.in_chunks);
+    warn_of_plain_loops(planning_, kernel);
+  }
+
+  PlanDraft& planning_;
+  Plan& plan_;
+  const std::vector<KernelUses> uses_;
+};
 
 }  // namespace
 
-void choose_kernels(PlanDraft& planning) {
-  Plan& plan = planning.plan;
-  const std::vector<KernelUses> uses = kernel_uses(plan);
-  const std::vector<const KernelPin*> pins = pins_of_kernels(planning);
-  for (size_t k = 0; k < plan.kernels.size(); ++k) {
-    Kernel& kernel = plan.kernels[k];
-    const KernelBody body(kernel, plan.places[kernel.place.index].mesh.size());
-    const auto strategy = [&](KernelUse use) {
-      const StrategyContext context{body, planning.module.constants, plan.target, use};
-      return pins[k] ? pinned_strategy(planning, *pins[k], context) : choose_strategy(context);
-    };
-    if (pins[k]) kernel.pin = pins[k]->strategy_loc;
-    const bool calls = uses[k].in_chunks && plan.target.has_grid();
-    if (calls) kernel.in_chunks = strategy(KernelUse::InChunks);
-    set_strategy(kernel, calls && !uses[k].launched ? *kernel.in_chunks : strategy(KernelUse::Launched));
-    warn_of_plain_loops(planning, kernel);
-  }
-}
+void choose_kernels(PlanDraft& planning) { KernelChooser(planning).run(); }
 
 }  // namespace weftc

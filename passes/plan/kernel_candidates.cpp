@@ -43,10 +43,11 @@ std::vector<KernelPin> pins_to_try(const Plan& plan, const Module& module, const
   const Strategy& now = use == KernelUse::InChunks ? *kernel.in_chunks : kernel.strategy;
   std::vector<KernelPin> pins;
   if (std::holds_alternative<Append>(now)) return pins;  // nothing else leaves out what is there already
+  if (kernel.pin_name.empty()) return pins;              // a schedule could not tell it from others
   for (const Strategy& strategy : legal_strategies({body, module.constants, plan.target, use})) {
     const bool is_now = strategy.index() == now.index() && tile_of(strategy) == tile_of(now);
     if (!is_now && is_promising(strategy, now, kernel, plan.target))
-      pins.push_back({kernel.name, strategy_name(strategy), tile_of(strategy), {}, {}, {}});
+      pins.push_back({kernel.pin_name, strategy_name(strategy), tile_of(strategy), {}, {}, {}});
   }
   return pins;
 }

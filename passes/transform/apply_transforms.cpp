@@ -138,7 +138,7 @@ void apply_step(Module& module, SelectableNames& names, const TransformStep& ste
 /// step would have made. A name that is neither is a mistake on one rank too.
 class LeftOut {
  public:
-  LeftOut(const Module& module, const SelectableNames& names) : names_(names) {
+  LeftOut(Module& module, const SelectableNames& names) : names_(names), made_(module.left_out) {
     const bool is_one_place = module.places.size() == 1 && !module.places[0].mesh.empty();
     is_one_rank_ = is_one_place && module.places[0].ranks.size() == 1;
   }
@@ -173,7 +173,7 @@ class LeftOut {
 
   const SelectableNames& names_;
   bool is_one_rank_ = false;
-  std::set<std::string> made_;
+  std::set<std::string>& made_;
 };
 
 }  // namespace

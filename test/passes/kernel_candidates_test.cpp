@@ -36,6 +36,27 @@ TEST_CASE("kernel candidates: the costliest first, without plain loops and what 
   CHECK(candidates(kTwoProducts, "") == "big: strided-product; small: strided-product");
 }
 
+TEST_CASE("kernel candidates: a pin names one kernel, also where several compute a node") {
+  const std::string convolution = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[1,16,6,6] x) => (float[1,8,4,4] y) <float[8,16,3,3] w = random(1, 0.5), float[8] b = random(2, 0.5)>
+{ [same] y = Conv(x, w, b) })";
+  const std::string text = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[64,64] x) => (float[64,64] y) <float[64,64] w = random(1, 0.5)>
+{ ["a.b"] a = MatMul(x, w)  ["a_b"] y = Softmax(a) })";
+  const auto names = [](const std::string& model, const std::string& yaml) {
+    const auto made = prepare(model, yaml, "");
+    REQUIRE(made->ok());
+    const auto plan = make_plan(*made->module, made->target, made->diags);
+    REQUIRE(plan);
+    std::vector<std::string> pinned;
+    for (const Kernel& kernel : plan->kernels) pinned.push_back(kernel.name + " by " + kernel.pin_name);
+    return join(pinned, ", ");
+  };
+  CHECK(names(convolution, "weft: 1\nmesh: {tp: 2}\nshard: {w: {tp: 0}, b: {tp: R}}\n") ==
+        "same by same/Reshape, same_2 by same_2");
+  CHECK(names(text, "") == "a_b by a.b, a_b_2 by a_b_2");
+}
+
 TEST_CASE("kernel candidates: what the schedule pins stays") {
   CHECK(candidates(kTwoProducts, "weft: 1\nkernels: {big: {strategy: strided-product}}\n") == "small: strided-product");
 }

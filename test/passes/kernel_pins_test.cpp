@@ -75,6 +75,54 @@ m (float[4,8] x) => (float[4,8] y) { [sm] y = Softmax(x) })";
   CHECK(strategies(model, "weft: 1\nkernels: {sm/ReduceMax: {strategy: plain-loops}}\n") == "sm: plain-loops (line 2)");
 }
 
+TEST_CASE("pins: of the kernels of one node the one that can have the strategy, else none is meant") {
+  const std::string convolution = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[1,16,6,6] x) => (float[1,8,4,4] y) <float[8,16,3,3] w = random(1, 0.5), float[8] b = random(2, 0.5)>
+{ [same] y = Conv(x, w, b) })";
+  const auto sliced = [&](const std::string& name, const std::string& strategy) {
+    return strategies(convolution, "weft: 1\nmesh: {tp: 2}\nshard: {w: {tp: 0}, b: {tp: R}}\nkernels: {" + name +
+                                       ": {strategy: " + strategy + "}}\n");
+  };
+  CHECK(sliced("same", "unfolded-convolution") == "same: elementwise; same_2: unfolded-convolution 1 panels (line 4)");
+  CHECK(sliced("\"sam{e}\"", "unfolded-convolution") == sliced("same", "unfolded-convolution"));
+  CHECK(sliced("same_2", "scan").starts_with("kernel-strategy: kernel 'same_2'"));
+  CHECK(sliced("same", "scan") ==
+        "kernel-ambiguous: several kernels compute 'same': 'same' (Reshape; as 'same/Reshape'), 'same_2' (Conv, Add); "
+        "name one of them");
+}
+
+TEST_CASE("pins: parts of a node in several kernels by their own names") {
+  const auto softmax = [](const std::string& name) {
+    return strategies(
+        R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4,8] x) => (float[4,8] y) { [soft] y = Softmax(x) })",
+        "weft: 1\nmesh: {tp: 2}\nshard: {x: {tp: 1}}\nkernels: {" + name + ": {strategy: plain-loops}}\n");
+  };
+  CHECK(softmax("soft") ==
+        "kernel-ambiguous: several kernels compute 'soft': 'soft' (ReduceMax; as 'soft/ReduceMax'), 'soft_2' (Sub, "
+        "Exp, ReduceSum), 'soft_3' (Div); name one of them");
+  CHECK(softmax("soft_2") == "soft: rows; soft_2: plain-loops (line 4); soft_3: elementwise");
+  CHECK(softmax("soft/ReduceMax") == "soft: plain-loops (line 4); soft_2: rows; soft_3: elementwise");
+  CHECK(softmax("\"so*\"") == "soft: plain-loops (line 4); soft_2: plain-loops (line 4); soft_3: plain-loops (line 4)");
+}
+
+TEST_CASE("pins: a node's name is not taken for that of another node's kernel") {
+  const auto spelled = [](const std::string& name) {
+    return strategies(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4,8] x) => (float[4,6] p, float[4,5] q, float[4,3] r)
+<float[8,6] u = random(1, 0.5), float[8,5] v = random(2, 0.5), float[8,3] w = random(3, 0.5)>
+{ ["a.b"] p = MatMul(x, u)  ["a_b"] q = MatMul(x, v)  ["a b"] r = MatMul(x, w) })",
+                      "weft: 1\nkernels: {\"" + name + "\": {strategy: strided-product}}\n");
+  };
+  CHECK(spelled("a.b") ==
+        "a_b: strided-product (line 2); a_b_2: packed-product panels 16; a_b_3: packed-product panels 16");
+  CHECK(spelled("a_b") ==
+        "a_b: packed-product panels 16; a_b_2: strided-product (line 2); a_b_3: packed-product panels 16");
+  CHECK(spelled("a b") ==
+        "a_b: packed-product panels 16; a_b_2: packed-product panels 16; a_b_3: strided-product (line 2)");
+  CHECK(spelled("a_b_2") == spelled("a_b"));
+}
+
 TEST_CASE("pins: the copy of a kernel that updates a state has the kernel's pin, by either name") {
   const std::string model = R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[8,4] m, float[8,4] o, int64[2,1] at, float[2,4] x) => (float[8,4] n, float[8,4] p)
@@ -85,6 +133,28 @@ m (float[8,4] m, float[8,4] o, int64[2,1] at, float[2,4] x) => (float[8,4] n, fl
   CHECK(pinned("n_in_place") == "n: scatter (line 3); n_in_place: scatter in place (line 3)");
   CHECK(pinned("n") == pinned("n_in_place"));
   CHECK(pinned("p_in_place").starts_with("kernel-unmatched"));
+}
+
+TEST_CASE("pins: on one rank a pin of what a step left out would have made is left out too") {
+  const auto fused = [](const std::string& ranks, const std::string& pins) {
+    const auto made = prepare(kMlp, "weft: 1\nmesh: {tp: " + ranks + R"(}
+shard: {fc_weight: {tp: 1}, proj_weight: {tp: 0}}
+transform:
+  - split: {op: proj.sum, dim: 0, into: [rs, ag]}
+  - fuse: {ops: [rs, ag], into: far}
+kernels: )" + pins + "\n",
+                              "");
+    REQUIRE(made->ok());
+    std::vector<PlanningReport> reports;
+    make_plan(*made->module, {}, made->diags, {{}, made->schedule.kernels}, reports);
+    std::vector<std::string> texts;
+    for (const Diagnostic& each : made->diags.all()) texts.push_back(each.id);
+    return join(texts, ", ");
+  };
+  CHECK(fused("2", "{far: {strategy: peer-exchange}}") == "");
+  CHECK(fused("1", "{far: {strategy: peer-exchange}}") == "transform-one-rank, transform-one-rank, kernel-one-rank");
+  CHECK(fused("1", "{\"fa*\": {strategy: peer-exchange}}") == fused("1", "{far: {strategy: peer-exchange}}"));
+  CHECK(fused("1", "{fat: {strategy: peer-exchange}}") == "transform-one-rank, transform-one-rank, kernel-unmatched");
 }
 
 TEST_CASE("pins: a weight is packed for the pinned strategy") {

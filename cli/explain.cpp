@@ -168,13 +168,6 @@ std::string nodes_of(const Plan& plan, const Kernel& kernel) {
   return join(nodes, ", ");
 }
 
-/// What a launch does, and the one kernel of a loop over chunks where that is something else.
-std::string strategies_text(const Kernel& kernel) {
-  const std::string launched = strategy_text(kernel.strategy);
-  const std::string called = kernel.in_chunks ? strategy_text(*kernel.in_chunks) : launched;
-  return called == launched ? launched : format("{}, in chunks {}", launched, called);
-}
-
 KernelRow kernel_row(const Plan& plan, const Kernel& kernel) {
   std::vector<std::string> ops;
   for (OpId id = kernel.body.first(); id; id = kernel.body.next(id))
@@ -184,7 +177,7 @@ KernelRow kernel_row(const Plan& plan, const Kernel& kernel) {
           category_name(kernel.category),
           strategies_text(kernel),
           reason_text(kernel.strategy),
-          loc_text(kernel.pin),
+          pinned_at(kernel),
           join(ops, " "),
           nodes_of(plan, kernel),
           kernel.transform,
@@ -204,6 +197,15 @@ void print_kernels(const Plan& plan) {
   }
   std::printf("kernels: %zu, they move %s on a rank in an invocation\n%s", plan.kernels.size(),
               bytes_text(bytes).c_str(), table_text(cells).c_str());
+}
+
+/// Launches of kernels that bring an image into another order before they read it.
+size_t transposition_count(const Plan& plan) {
+  size_t count = 0;
+  for (const Kernel& kernel : plan.kernels)
+    if (const auto* direct = std::get_if<DirectConvolution>(&kernel.strategy); direct && direct->copies_image)
+      count += kernel.users.size();
+  return count;
 }
 
 /// What the passes noted, how often shared weights are stored, and why kernels run as plain loops.
@@ -305,6 +307,7 @@ void print_text(const Module& scheduled, const Compilation& c, const std::string
       std::printf("results may differ from one rank's by rounding: %s\n", printable(why).c_str());
   }
   print_kernels(c.plan);
+  std::printf("transpositions inserted where storages differ: %zu\n", transposition_count(c.plan));
   print_streams(c.plan);
   print_memory(c.plan);
   print_states(c.plan);
@@ -353,9 +356,11 @@ void print_json(const Module& scheduled, const Compilation& c, const std::string
     streams.push_back(json_object({{"name", json_string(c.plan.streams[s])},
                                    {"steps", std::to_string(counts[s].first)},
                                    {"waits", std::to_string(counts[s].second)}}));
-  std::printf("{\"name\": %s, \"ranks\": %d, \"bit_equal\": %s, \"weight_bytes\": %ld,\n \"values\": %s,\n",
-              json_string(c.plan.name).c_str(), c.plan.world, why.empty() ? "true" : "false",
-              static_cast<long>(weight_bytes(c.plan)), json_lines(values).c_str());
+  std::printf(
+      "{\"name\": %s, \"ranks\": %d, \"bit_equal\": %s, \"weight_bytes\": %ld, \"transpositions\": %zu,\n"
+      " \"values\": %s,\n",
+      json_string(c.plan.name).c_str(), c.plan.world, why.empty() ? "true" : "false",
+      static_cast<long>(weight_bytes(c.plan)), transposition_count(c.plan), json_lines(values).c_str());
   std::printf(
       " \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"states\": %s,\n \"timeline\": %s,\n "
       "\"remarks\": %s}\n",

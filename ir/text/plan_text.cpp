@@ -2,6 +2,8 @@
 // steps with their accesses, waits and signals. Golden tests and --print-plan-after show it; nothing parses it.
 #include "ir/text/plan_text.h"
 
+#include <algorithm>
+
 #include "ir/base/text.h"
 #include "ir/exchange_types.h"
 
@@ -100,13 +102,15 @@ std::string position_text(const Plan& plan, const Position& position) {
   return "";
 }
 
+std::string stored_text(const Storage& storage) { return storage.is_row_major() ? "" : ", stored " + storage.text(); }
+
 std::string buffers_text(const Plan& plan, const Program& program) {
   std::string text;
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     const Buffer& buffer = plan.buffers[b];
     if (program.positions.empty()) {  // planning has not come to positions yet
-      text += format("  {}: {}, {} bytes x {}\n", buffer.name, type_text(buffer.type, buffer.mesh), buffer.bytes,
-                     buffer.depth);
+      text += format("  {}: {}, {} bytes x {}{}\n", buffer.name, type_text(buffer.type, buffer.mesh), buffer.bytes,
+                     buffer.depth, stored_text(buffer.storage));
       continue;
     }
     const Position& position = program.positions[b];
@@ -114,12 +118,21 @@ std::string buffers_text(const Plan& plan, const Program& program) {
     text += format("  {} {}: {}, {} bytes", buffer.window ? "window" : "own", buffer.name,
                    type_text(buffer.type, buffer.mesh), buffer.bytes);
     if (buffer.depth > 1) text += format(" x {}", buffer.depth);
-    text += format(", at {} ({}), live {}\n", position.offset, position_text(plan, position), buffer.live);
+    text += format(", at {} ({}){}, live {}\n", position.offset, position_text(plan, position),
+                   stored_text(buffer.storage), buffer.live);
   }
   return text;
 }
 
+std::string strategy_line(const Kernel& kernel) {
+  const std::string pin = pinned_at(kernel);
+  return strategies_text(kernel) + (pin.empty() ? "" : ", pinned (" + pin + ")");
+}
+
 std::string kernels_text(const Plan& plan) {
+  // choose-kernels notes what a schedule would call each kernel: before it, strategies mean nothing.
+  const bool are_chosen = std::any_of(plan.kernels.begin(), plan.kernels.end(),
+                                      [](const Kernel& kernel) { return !kernel.pin_name.empty(); });
   std::string text = "kernels\n";
   for (const Kernel& kernel : plan.kernels) {
     std::vector<std::string> parameters, ops;
@@ -128,6 +141,7 @@ std::string kernels_text(const Plan& plan) {
       if (category(kernel.body.op(id)) != Category::Source) ops.push_back(op_def(kernel.body.op(id)).name);
     text += format("  {} {}({}): {}\n", category_name(kernel.category), kernel.name, join(parameters, ", "),
                    list_text(ops));
+    if (are_chosen) text += format("    by {}\n", strategy_line(kernel));
     if (kernel.users.size() > 1) text += format("    used by {}\n", join(kernel.users, ", "));
   }
   return text;
@@ -136,11 +150,9 @@ std::string kernels_text(const Plan& plan) {
 std::string weights_text(const Plan& plan) {
   std::string text = "weights\n";
   for (const Weight& weight : plan.weights) {
-    text += format("  {}: {}, segment {}, at {}, {} bytes", weight.name,
+    text += format("  {}: {}, segment {}, at {}, {} bytes{}\n", weight.name,
                    type_text(weight.type, plan.places[weight.place.index].mesh), weight.segment, weight.offset,
-                   weight.bytes);
-    if (!weight.storage.is_row_major()) text += ", stored " + weight.storage.text();
-    text += "\n";
+                   weight.bytes, stored_text(weight.storage));
   }
   for (size_t s = 0; s < plan.segments.size(); ++s)
     text +=
@@ -210,6 +222,17 @@ std::string step_text(const Plan& plan, const Step& step, int indent) {
     text += steps_text(plan, branch->then_body, indent + 1) + pad + "else\n" +
             steps_text(plan, branch->else_body, indent + 1);
   return text;
+}
+
+std::string strategies_text(const Kernel& kernel) {
+  const std::string launched = strategy_text(kernel.strategy);
+  const std::string called = kernel.in_chunks ? strategy_text(*kernel.in_chunks) : launched;
+  return called == launched ? launched : format("{}, in chunks {}", launched, called);
+}
+
+std::string pinned_at(const Kernel& kernel) {
+  const Loc& loc = kernel.pin;
+  return loc.kind == Loc::Kind::Text ? format("{}:{}:{}", printable(loc.file), loc.line, loc.column) : "";
 }
 
 std::string print_plan(const Plan& plan) {

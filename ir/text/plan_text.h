@@ -11,5 +11,10 @@ std::string print_plan(const Plan& plan);
 std::string step_text(const Plan& plan, const Step& step, int indent = 0);
 /// What a step does, without the steps inside: "launch h_c_fc", "all-reduce", "copy".
 std::string step_kind(const Plan& plan, const Step& step);
+/// How a kernel is computed where it is launched, and in the one kernel of a loop over chunks where that is another
+/// way.
+std::string strategies_text(const Kernel& kernel);
+/// "s.yaml:9:20", where the schedule pins the kernel's strategy; "" where it does not.
+std::string pinned_at(const Kernel& kernel);
 
 }  // namespace weftc

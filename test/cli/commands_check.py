@@ -46,6 +46,14 @@ def check_explain():
     status, out, _ = harness.weft("explain", MODEL, "--schedule", harness.ROOT / "samples" / "mlp" / "dp2.yaml", "--json")
     harness.check("explain/bit-equal", status == 0 and json.loads(out)["bit_equal"] is True, out[-300:])
     expect("explain/names", harness.weft("explain", MODEL, "--schedule", SCHEDULE, "--names"), 0, "fc_weight\n", "proj.sum\n")
+    image = FOLDER / "image.onnxtxt"
+    image.write_text('<ir_version: 8, opset_import: ["" : 20]>\n'
+                     "m (float[1,16,10,10] x) => (float[1,16,6,6] y)\n"
+                     "<float[16,16,3,3] u = random(1, 0.5), float[16,16,3,3] v = random(2, 0.5)>\n"
+                     "{ a = Conv(x, u)  y = Conv(a, v) }\n")
+    expect("explain/transpositions", harness.weft("explain", image), 0, "transpositions inserted where storages differ: 1\n")
+    status, out, err = harness.weft("explain", image, "--json")
+    harness.check("explain/json transpositions", status == 0 and json.loads(out)["transpositions"] == 1, f"{out[-300:]} {err[-300:]}")
 
 
 def check_looking_inside():
@@ -62,7 +70,11 @@ def check_looking_inside():
     harness.check("dump-dir", status == 0 and "plan.txt" in found and any("fuse-regions" in name for name in found), f"{found} {err[-200:]}")
     report = json.loads((FOLDER / "report.json").read_text()) if status == 0 else {}
     harness.check("report", report.get("ranks") == 1 and report.get("passes"), report)
+    refused = FOLDER / "refused" / "deep"
+    expect("source/refused", harness.weft("compile", MODEL, "--schedule", FOLDER / "absent.yaml", "--emit", "source", "-o", refused), 1)
+    harness.check("source/refused leaves nothing", not refused.parent.exists(), "a refused compilation left a folder")
     (FOLDER / "file").write_text("")
+    expect("source/below-a-file", harness.weft("compile", MODEL, "--emit", "source", "-o", FOLDER / "file" / "d"), 1, "[output-path]", "is no folder")
     expect("dump-dir/below-a-file", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--dump-dir", FOLDER / "file" / "d"), 6, "[dump-unwritable]")
     expect("report/full-disk", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--report", "/dev/full"), 6, "[report-unwritable]")
 

@@ -50,6 +50,39 @@ TEST_CASE("planning: each step is reported, and printed if asked for") {
   CHECK(reports.back().printed.find("waits") != std::string::npos);
 }
 
+TEST_CASE("planning: the text shows strategies once they are chosen, and what is not stored row-major") {
+  const auto made = prepare(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[1,16,10,10] x) => (float[1,16,6,6] y)
+<float[16,16,3,3] u = random(1, 0.5), float[16,16,3,3] v = random(2, 0.5)>
+{ [one] a = Conv(x, u)  [two] y = Conv(a, v) })",
+                            "weft: 1\nkernels: {two: {strategy: direct-convolution}}\n", "");
+  REQUIRE(made->ok());
+  std::vector<PlanningReport> reports;
+  const std::vector<std::string> steps = {"write-steps", "choose-kernels", "choose-storage", "place-weights"};
+  REQUIRE(make_plan(*made->module, made->target, made->diags, {steps, made->schedule.kernels}, reports));
+  const auto lines = [&](const std::string& step, const std::string& word) {
+    std::vector<std::string> found;
+    for (const PlanningReport& report : reports)
+      if (report.name == step)
+        for (const std::string& line : split(report.printed, '\n'))
+          if (line.find(word) != std::string::npos) found.push_back(line);
+    return join(found, "\n");
+  };
+  CHECK(lines("write-steps", "convolution") == "");
+  CHECK(lines("choose-kernels", "convolution") ==
+        "    by direct-convolution, image transposed first\n"
+        "    by direct-convolution, image transposed first, pinned (s.yaml:2:27)");
+  CHECK(lines("choose-storage", "convolution") ==
+        "    by direct-convolution, image transposed first\n"
+        "    by direct-convolution, pinned (s.yaml:2:27)");
+  CHECK(lines("choose-kernels", "stored") == "");
+  CHECK(lines("choose-storage", "stored") == "  a: f32[1, 16, 8, 8], 4096 bytes x 1, stored 0 2 3 1");
+  CHECK(lines("place-weights", "stored") ==
+        "  u: f32[16, 16, 3, 3], segment 0, at 0, 9216 bytes, stored 0/16 2 3 1 0%16\n"
+        "  v: f32[16, 16, 3, 3], segment 0, at 9216, 9216 bytes, stored 0/16 2 3 1 0%16\n"
+        "  a: f32[1, 16, 8, 8], 4096 bytes x 1, stored 0 2 3 1");
+}
+
 TEST_CASE("planning: steps that do not fit their kernels") {
   CHECK(spoilt(check_steps, "", [](Plan& p) { std::get<LaunchStep>(first_launch(p).what).operands.pop_back(); }) ==
         "'fc' gives 3 operands to kernel 'fc', which has 4 parameters");

@@ -58,12 +58,13 @@ Problem output_problem(const std::string& path) {
   return {"output-path", format("there is no folder '{}'", printable(folder.string()))};
 }
 
-/// A folder of sources is made if it is not there.
+/// A folder of sources is made with the first of them, in the innermost folder that is there already.
 Problem folder_problem(const std::string& path) {
   std::error_code error;
-  fs::create_directories(path, error);
-  if (error) return {"output-path", error.message()};
-  return unless_writable(path);
+  fs::path folder = fs::absolute(path, error);
+  while (folder.has_relative_path() && !fs::exists(fs::symlink_status(folder, error))) folder = folder.parent_path();
+  if (fs::is_directory(folder, error)) return unless_writable(folder);
+  return {"output-path", format("'{}' is no folder", printable(folder.string()))};
 }
 
 /// Writes the executable into a pipe or device.

@@ -14,6 +14,7 @@
 #include "frontend/schedule_writer.h"
 #include "frontend/tensor_file.h"
 #include "ir/base/contains.h"
+#include "ir/text/plan_text.h"
 #include "passes/plan/kernel_candidates.h"
 #include "passes/transform/transform_candidates.h"
 
@@ -38,6 +39,7 @@ struct Trial {
   std::string what;
   Choice choice;
   std::string program = {};        // empty: it did not come so far as to be timed
+  int exit_code = 0;               // of what failed
   std::string result = {};         // for the table
   std::vector<double> ms = {};     // of a run, median
   std::vector<double> ratio = {};  // to the first trial, in the same round
@@ -61,21 +63,23 @@ class Tuner {
   int run(Diags& diags);
 
  private:
+  bool tune(Diags& diags);
   bool read(Diags& diags);
   std::optional<std::string> text_with(const Choice& choice, Diags& diags) const;
   std::string schedule_file(const Choice& choice, Diags& diags) const;
   std::unique_ptr<Compilation> lay_out(const std::vector<TransformStep>& steps, Diags& diags) const;
   bool choose_collectives(Diags& diags);
   bool tune_collective(const std::string& collective, Diags& diags);
+  void check_kernels(const Plan& plan, const std::vector<KernelCandidates>& kernels, Diags& diags) const;
   bool choose_kernels(std::vector<KernelCandidates>& kernels, Diags& diags);
   bool tune_kernel(const KernelCandidates& kernel, Diags& diags);
   bool choose(const std::string& name, std::vector<Trial>& trials, Diags& diags);
   void build(Trial& trial);
-  std::string first_difference(const Trial& trial, const Trial& reference);
+  std::string first_difference(Trial& trial, const Trial& reference);
   Timing time(const Trial& trial) const { return time_run(trial.program, iterations_, options_.run_args); }
   Timing time_within_bounds(const Trial& reference);
   bool choose_iterations(Trial& reference, Diags& diags);
-  bool report_reference(const Trial& reference, Diags& diags) const;
+  bool report_reference(const Trial& reference, Diags& diags);
   void run_round(std::vector<Trial*>& runners);
   Trial* race(std::vector<Trial>& trials);
   bool is_faster(Trial& winner, Trial& reference);
@@ -89,6 +93,7 @@ class Tuner {
   std::vector<std::string> collectives_;
   Choice chosen_;
   std::vector<std::string> outputs_;
+  int machine_lacks_ = 0;  // the exit code where the schedule itself cannot be built or run on this machine
   int built_ = 0, iterations_ = kFewIterations, rounds_ = 0;
   std::vector<std::vector<std::string>> rows_ = {{"collective or kernel", "how", "ms", "of the first", "result"}};
 };
@@ -148,17 +153,20 @@ void Tuner::build(Trial& trial) {
   options.schedules = {schedule_file(trial.choice, diags)};
   options.output = format("{}/{}", work_.path(), built_++);
   const std::unique_ptr<Compilation> c = diags.ok() ? compile_graph(options, diags) : nullptr;
-  if (c && compile_plan(*c, options, diags) && compile_program(*c, options, diags) == 0)
+  const bool is_planned = c && compile_plan(*c, options, diags);
+  trial.exit_code = is_planned ? compile_program(*c, options, diags) : diags.exit_code();
+  if (trial.exit_code == 0)
     trial.program = options.output;
   else
     trial.result = "not built: " + (diags.all().empty() ? "the compiler failed" : diags.all().front().id);
 }
 
 /// One untimed run, whose outputs must be those of the reference; why it is out of the race, or "".
-std::string Tuner::first_difference(const Trial& trial, const Trial& reference) {
+std::string Tuner::first_difference(Trial& trial, const Trial& reference) {
   std::vector<std::string> command{trial.program, "--random-inputs", "1", "--output-dir", trial.program + "_out"};
   command.insert(command.end(), options_.run_args.begin(), options_.run_args.end());
   const Finished finished = run_program(command, kRunSeconds);
+  trial.exit_code = finished.exit_code;
   if (finished.exit_code != 0) return failure_text(finished);
   for (const std::string& name : outputs_) {
     Diags diags;
@@ -195,11 +203,14 @@ bool Tuner::choose_iterations(Trial& reference, Diags& diags) {
     timing = time_within_bounds(reference);
   }
   reference.result = timing.failure;
+  reference.exit_code = timing.exit_code;
   return report_reference(reference, diags);
 }
 
 /// True if the reference did not fail; else reports how, because nothing can be compared with it.
-bool Tuner::report_reference(const Trial& reference, Diags& diags) const {
+bool Tuner::report_reference(const Trial& reference, Diags& diags) {
+  const bool is_of_machine = reference.exit_code == kEnvironment || reference.exit_code == kToolchain;
+  if (is_of_machine) machine_lacks_ = reference.exit_code;
   if (!reference.result.empty())
     diags.error("tune-run", Loc::in_file(options_.schedules.front()), "the schedule itself does not run: {}",
                 reference.result);
@@ -214,6 +225,7 @@ void Tuner::run_round(std::vector<Trial*>& runners) {
   for (Trial* trial : order) {
     const Timing timing = time(*trial);
     trial->result = timing.failure;
+    trial->exit_code = timing.exit_code;
     if (timing.failure.empty()) trial->ms.push_back(timing.ms);
   }
   if (!runners.empty() && !runners.front()->result.empty()) runners.clear();
@@ -280,6 +292,26 @@ bool Tuner::tune_collective(const std::string& collective, Diags& diags) {
   return choose(collective, trials, diags);
 }
 
+/// Reports kernels that the command line names and for which there is nothing to choose.
+void Tuner::check_kernels(const Plan& plan, const std::vector<KernelCandidates>& kernels, Diags& diags) const {
+  std::vector<std::string> known;
+  for (const KernelCandidates& kernel : kernels) known.push_back(kernel.kernel);
+  const Loc file = Loc::in_file(options_.schedules.front());
+  for (const std::string& name : options_.kernels) {
+    if (contains(known, name)) continue;
+    const auto pinned = std::find_if(plan.kernels.begin(), plan.kernels.end(), [&](const Kernel& kernel) {
+      return kernel.name == name && kernel.pin.kind != Loc::Kind::None;
+    });
+    if (pinned != plan.kernels.end())
+      diags.error("tune-pinned-kernel", file,
+                  "the schedule pins the strategy of kernel '{}' ({}): nothing is left to try", printable(name),
+                  pinned_at(*pinned));
+    else
+      diags.error("tune-no-kernel", file, "'{}' is no kernel with another strategy to try{}; there are: {}",
+                  printable(name), did_you_mean(name, known), known.empty() ? "none" : join(known, ", "));
+  }
+}
+
 /// The costliest kernels under what is chosen for the collectives, or those that the command line names.
 bool Tuner::choose_kernels(std::vector<KernelCandidates>& kernels, Diags& diags) {
   if (options_.kernels.empty() && !options_.collectives.empty()) return true;
@@ -289,13 +321,8 @@ bool Tuner::choose_kernels(std::vector<KernelCandidates>& kernels, Diags& diags)
   const std::unique_ptr<Compilation> c = diags.ok() ? compile_graph(options, diags) : nullptr;
   if (!c || !compile_plan(*c, options, diags)) return false;
   kernels = kernel_candidates(c->plan, c->module, CostModel(c->plan, c->module, ceilings_of(c->plan.target)));
-  std::vector<std::string> known;
-  for (const KernelCandidates& kernel : kernels) known.push_back(kernel.kernel);
+  check_kernels(c->plan, kernels, diags);
   const Loc loc = Loc::in_file(options_.schedules.front());
-  for (const std::string& name : options_.kernels)
-    if (!contains(known, name))
-      diags.error("tune-no-kernel", loc, "'{}' is no kernel with another strategy to try{}; there are: {}",
-                  printable(name), did_you_mean(name, known), known.empty() ? "none" : join(known, ", "));
   if (collectives_.empty() && kernels.empty() && options_.kernels.empty())
     diags.error("tune-nothing", loc, "the model has no collective under this schedule, and no kernel to choose for");
   if (options_.kernels.empty())
@@ -345,15 +372,20 @@ int Tuner::write(Diags& diags) const {
   return finish(diags);
 }
 
-int Tuner::run(Diags& diags) {
-  if (!check_output(options_, diags) || !choose_collectives(diags) || !read(diags)) return finish(diags);
+bool Tuner::tune(Diags& diags) {
+  if (!check_output(options_, diags) || !choose_collectives(diags) || !read(diags)) return false;
   for (const std::string& collective : collectives_)
-    if (!tune_collective(collective, diags)) return finish(diags);
+    if (!tune_collective(collective, diags)) return false;
   std::vector<KernelCandidates> kernels;
-  if (!choose_kernels(kernels, diags)) return finish(diags);
-  for (const KernelCandidates& kernel : kernels)
-    if (!tune_kernel(kernel, diags)) return finish(diags);
-  return write(diags);
+  if (!choose_kernels(kernels, diags)) return false;
+  return std::all_of(kernels.begin(), kernels.end(),
+                     [&](const KernelCandidates& kernel) { return tune_kernel(kernel, diags); });
+}
+
+int Tuner::run(Diags& diags) {
+  if (tune(diags)) return write(diags);
+  const int code = finish(diags);
+  return machine_lacks_ ? machine_lacks_ : code;
 }
 
 }  // namespace

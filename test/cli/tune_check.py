@@ -2,6 +2,8 @@
 """`weft tune`: over a slow link it finds a schedule that hides communication, it tries the strategies of kernels, and what
 it writes can be compiled."""
 
+import os
+
 import harness
 
 FOLDER = harness.scratch("tune")
@@ -106,6 +108,13 @@ def check_mistakes():
     alone.write_text("weft: 1\nmesh: {tp: 1}\n")
     expect("one rank", tune("--collective", "proj.sum", schedule=alone), 1, "[tune-no-collective]")
     expect("no such kernel", tune("--kernel", "poj"), 1, "did you mean 'proj'", "[tune-no-kernel]")
+    for name, lacking in (("compiler", {"PATH": "/nowhere"}), ("launcher's variables", {"RANK": "0"})):
+        result = harness.weft("tune", SAMPLE / "mlp.onnxtxt", "--schedule", SAMPLE / "tp2.yaml", "-o", FOLDER / "none.yaml",
+                              "--chunks", "2", env=os.environ | lacking)
+        expect(f"no {name}", result, 6, "[tune-run]")
+    pinned = FOLDER / "pinned.yaml"
+    pinned.write_text("weft: 1\nkernels: {fc: {strategy: strided-product}}\n")
+    expect("a pinned kernel", tune("--kernel", "fc", schedule=pinned), 1, "pinned.yaml:2:26", "[tune-pinned-kernel]")
     (FOLDER / "relu.onnxtxt").write_text('<ir_version: 10, opset_import: ["" : 20]>\n'
                                          "m (float[8] x) => (float[8] y) { y = Relu(x) }\n")
     expect("nothing to choose", tune(model=FOLDER / "relu.onnxtxt", schedule=alone), 1, "[tune-nothing]")

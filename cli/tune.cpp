@@ -14,7 +14,6 @@
 #include "frontend/schedule_writer.h"
 #include "frontend/tensor_file.h"
 #include "ir/base/contains.h"
-#include "ir/text/plan_text.h"
 #include "passes/plan/kernel_candidates.h"
 #include "passes/transform/transform_candidates.h"
 
@@ -303,9 +302,8 @@ void Tuner::check_kernels(const Plan& plan, const std::vector<KernelCandidates>&
       return kernel.name == name && kernel.pin.kind != Loc::Kind::None;
     });
     if (pinned != plan.kernels.end())
-      diags.error("tune-pinned-kernel", file,
-                  "the schedule pins the strategy of kernel '{}' ({}): nothing is left to try", printable(name),
-                  pinned_at(*pinned));
+      diags.error("tune-pinned-kernel", file, "the schedule pins kernel '{}' to {}: nothing is left to try",
+                  printable(name), strategy_text(pinned->strategy));
     else
       diags.error("tune-no-kernel", file, "'{}' is no kernel with another strategy to try{}; there are: {}",
                   printable(name), did_you_mean(name, known), known.empty() ? "none" : join(known, ", "));

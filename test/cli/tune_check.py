@@ -114,7 +114,7 @@ def check_mistakes():
         expect(f"no {name}", result, 6, "[tune-run]")
     pinned = FOLDER / "pinned.yaml"
     pinned.write_text("weft: 1\nkernels:\n  fc: {strategy: strided-product}\n")
-    expect("a pinned kernel", tune("--kernel", "fc", schedule=pinned), 1, "pinned.yaml:3:18", "[tune-pinned-kernel]")
+    expect("a pinned kernel", tune("--kernel", "fc", schedule=pinned), 1, "kernel 'fc' to strided-product", "[tune-pinned-kernel]")
     (FOLDER / "relu.onnxtxt").write_text('<ir_version: 10, opset_import: ["" : 20]>\n'
                                          "m (float[8] x) => (float[8] y) { y = Relu(x) }\n")
     expect("nothing to choose", tune(model=FOLDER / "relu.onnxtxt", schedule=alone), 1, "[tune-nothing]")

@@ -33,7 +33,7 @@ FORBIDDEN = {
     "unfinished": re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b"),
 }
 # A type that is defined at the outermost level of a namespace.
-TYPE = re.compile(r"^(?:struct|class|enum class|enum|union) (\w+)[^;\n]*\{", re.M)
+TYPE = re.compile(r"^(?:struct|class|enum class|enum|union) (\w+)\b(?!::)[^;\n]*\{", re.M)
 LIMITS = {"file": 600, "function": 80}
 
 

@@ -17,13 +17,26 @@ namespace {
 /// Kernels by a name: their own, or that of a node or value that they compute.
 using Named = std::map<std::string, std::set<size_t>>;
 
+/// Origins that only the exchanges of a kernel have: one that ends with the sum of a product does not compute it.
+std::set<OriginId> exchanged_only(const Kernel& kernel) {
+  std::set<OriginId> exchanged, computed;
+  for (OpId id = kernel.body.first(); id; id = kernel.body.next(id)) {
+    const Op& op = kernel.body.op(id);
+    (category(op) == Category::Collective ? exchanged : computed).insert(op.origins.begin(), op.origins.end());
+  }
+  for (const OriginId origin : computed) exchanged.erase(origin);
+  return exchanged;
+}
+
 Named kernels_by_node(const Plan& plan) {
   Named named;
   for (const Block& block : plan.blocks)
     for_each_step(block.steps, [&](const Step& step) {
       const auto* launch = std::get_if<LaunchStep>(&step.what);
       if (!launch) return;
-      for (const OriginId origin : step.origins) named[plan.origins[origin.index].name].insert(launch->kernel.index);
+      const std::set<OriginId> exchanged = exchanged_only(plan.kernel(launch->kernel));
+      for (const OriginId origin : step.origins)
+        if (!exchanged.contains(origin)) named[plan.origins[origin.index].name].insert(launch->kernel.index);
     });
   return named;
 }

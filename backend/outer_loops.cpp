@@ -120,6 +120,8 @@ static void open_grid(LoopScopes& scopes, OpenOuter& open, std::vector<OuterLoop
                                : Statement(OneLane{.lanes = LoopKind::Threads, .body = {}});
     open.scopes.push_back(std::make_unique<Scope>(&scopes.root, once));
     open.inner().uniform = row;
+    // One thread alone reads too: what it stores may lie where an operand lies.
+    if (!row) scopes.floor = &open.inner();
     return;
   }
   const std::string v =

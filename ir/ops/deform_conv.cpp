@@ -52,7 +52,7 @@ bool infer_deform_conv(const OpView& op, std::vector<TensorType>& results) {
 
 /// The elements that all windows read: [N, C, window, out dims] with the window and the out dims as one each.
 Term columns(Builder& build, const OpView& view, const Window& window) {
-  const Op op = view.op();
+  const Op& op = view.op();
   const Dims dims = view.dims(0);
   const auto ndim = static_cast<int64_t>(window.size());
   const int64_t groups = int_of(op, "offset_group");
@@ -90,7 +90,7 @@ Term columns(Builder& build, const OpView& view, const Window& window) {
 }
 
 std::vector<ValueId> decompose_deform_conv(Builder& build, const OpView& op) {
-  const Op conv = op.op();
+  const Op& conv = op.op();
   const Dims w = op.dims(1), y = op.result_type(0).dims();
   const DType dtype = op.type(0).dtype;
   const bool has_bias = op.has(3);

@@ -49,7 +49,7 @@ bool infer_optimizer(const OpView& op, std::vector<TensorType>& results) {
 /// `step` gives the new tensor and the new states.
 template <int kGroups, std::vector<Term> (*kStep)(const Step&)>
 std::vector<ValueId> decompose_optimizer(Builder& build, const OpView& view) {
-  const Op op = view.op();
+  const Op& op = view.op();
   const auto count = static_cast<int64_t>(op.inputs.size() - 2) / kGroups;
   std::vector<ValueId> results(count * (kGroups - 1));
   for (int64_t i = 0; i < count; ++i) {

@@ -147,7 +147,7 @@ static Term unfolded(Builder& build, Term x, const Window& window) {
 
 /// The maxima by the pool itself. Which element of its window each one is tells its position in every dimension.
 static std::vector<ValueId> decompose_max_pool(Builder& build, const OpView& op) {
-  const Op pool = op.op();
+  const Op& pool = op.op();
   const Dims dims = op.dims(0), y = op.result_type(0).dims();
   const int ndim = static_cast<int>(dims.size());
   const Window window = window_of_attrs(pool, dims, y);

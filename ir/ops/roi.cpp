@@ -148,7 +148,7 @@ Term align_adaptive(Builder& build, Term x, Term batch, const RoiAxis& y_axis, c
 }
 
 std::vector<ValueId> decompose_roi_align(Builder& build, const OpView& op) {
-  const Op align = op.op();
+  const Op& align = op.op();
   const DType dtype = op.type(0).dtype;
   const Dims dims = op.dims(0);
   const Term x = Term(build, align.inputs[0]).cast(wide(dtype));
@@ -186,7 +186,7 @@ Term covered(Builder& build, Term regions, int64_t first, double scale, int64_t 
 
 /// The maximum over the columns of each bin, then over the rows; 0 where a bin covers nothing.
 std::vector<ValueId> decompose_max_roi_pool(Builder& build, const OpView& op) {
-  const Op pool = op.op();
+  const Op& pool = op.op();
   const Dims x = op.dims(0), shape = ints_of(pool, "pooled_shape");
   const DType dtype = op.type(0).dtype;
   const double scale = real_of(pool, "spatial_scale");

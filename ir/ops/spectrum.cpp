@@ -175,7 +175,7 @@ bool infer_dft(const OpView& op, std::vector<TensorType>& results) {
 }
 
 std::vector<ValueId> decompose_dft(Builder& build, const OpView& op) {
-  const Op dft = op.op();
+  const Op& dft = op.op();
   const Dims dims = op.dims(0);
   const DType dtype = op.type(0).dtype;
   const int64_t axis = from_front(int_of(dft, "axis"), static_cast<int64_t>(dims.size())),
@@ -219,7 +219,7 @@ bool infer_stft(const OpView& op, std::vector<TensorType>& results) {
 
 /// Gathers the frames, weights them, and transforms each.
 std::vector<ValueId> decompose_stft(Builder& build, const OpView& op) {
-  const Op stft = op.op();
+  const Op& stft = op.op();
   const Dims dims = op.dims(0), result = op.result_type(0).dims();
   const DType dtype = op.type(0).dtype;
   const int64_t length = frame_length(op), frames = result[1];

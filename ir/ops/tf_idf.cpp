@@ -95,7 +95,7 @@ Term counted(Builder& build, const Op& op, Term rows, const Grams& grams) {
 
 /// The n-grams in the order of the pool, then moved to where their indexes say; a column of zeros fills the rest.
 std::vector<ValueId> decompose_tf_idf(Builder& build, const OpView& op) {
-  const Op tf = op.op();
+  const Op& tf = op.op();
   const std::vector<Grams> all = *grams_of(op);
   const Dims dims = op.dims(0), result = op.result_type(0).dims();
   const Term rows = Term(build, tf.inputs[0]).cast(DType::I64).reshape({dims.size() == 1 ? 1 : dims[0], dims.back()});

@@ -14,6 +14,14 @@ FOLDERS = ("ir", "frontend", "passes", "backend", "cli", "runtime_lib")
 COMMAND = ["clang-tidy", "--quiet", "--extra-arg=-Wno-unknown-warning-option", "-p"]
 
 
+def mpi_headers():
+    """Where mpi.h lies: what programs of `--transport mpi` are linked with is compiled with them, not in the build."""
+    if not shutil.which("mpicc.openmpi"):
+        return []
+    _, out, _ = harness.run(["mpicc.openmpi", "--showme:incdirs"])
+    return [f"--extra-arg=-I{folder}" for folder in out.split()]
+
+
 def sources():
     paths = [f"{folder}/*.cpp" for folder in FOLDERS]
     listed = subprocess.run(["git", "ls-files", "-z", *paths], cwd=harness.ROOT, capture_output=True, text=True, check=True)
@@ -32,7 +40,7 @@ def commands_without_precompiled_headers():
 
 
 def findings(name, commands):
-    status, out, err = harness.run([*COMMAND, commands, harness.ROOT / name])
+    status, out, err = harness.run([*COMMAND, commands, *(mpi_headers() if "/mpi/" in name else []), harness.ROOT / name])
     found = re.findall(r"^\S+?:\d+:\d+: (?:warning|error): .*$", out, re.M)
     return [line.removeprefix(f"{harness.ROOT}/") for line in found] or ([err[-300:]] if status else [])
 

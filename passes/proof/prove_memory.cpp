@@ -373,8 +373,9 @@ class Walk {
       for (size_t d = 0; d < in->counts.size(); ++d)
         if (in->counts[d] && in->counts[d] != out->counts[d]) next[in->counts[d].index].insert(out->counts[d].index);
     }
-    for (const auto& [buffer, from] : next)
-      for_each_holder(plan_.buffers[buffer].place, [&](int rank) { check_state(buffer, from, rank); });
+    for (const auto& state : next)
+      for_each_holder(plan_.buffers[state.first].place,
+                      [&](int rank) { check_state(state.first, state.second, rank); });
   }
 
   void check_state(uint32_t state, const std::set<uint32_t>& next, int rank) {

@@ -105,7 +105,7 @@ std::optional<NewWeights> new_weights(const Match& match, const Affine& affine) 
 }
 
 ValueId put_product(Rewriter& write, const Match& match, const NewWeights& made) {
-  const Op product = match.op("product");
+  const Op product = match.op("product");  // NOLINT(performance-unnecessary-copy-initialization): ops move
   std::vector<ValueId> operands{match["x"], match["w"]};
   if (made.bias) operands.push_back(write.constant(*made.bias));
   write.change(match["w"], made.weights);
@@ -159,7 +159,7 @@ bool can_be_affine(const Match& match) { return is_inference(match) && !match.ty
 
 ValueId put_affine(Rewriter& write, const Match& match) {
   const Affine affine = normalization(match);
-  const TensorType x = match.type("x");
+  const TensorType x = match.type("x");  // NOLINT(performance-unnecessary-copy-initialization): values move
   Dims dims(static_cast<size_t>(x.ndim() - 1), 1);
   dims[0] = x.shape[1].bound;
   Tensor factor(x.dtype, dims), shift(x.dtype, dims);

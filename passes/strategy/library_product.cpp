@@ -228,13 +228,13 @@ std::optional<int64_t> block_of(const IndexExpr& offset, const std::string& vari
 bool LibraryMatcher::ask_split() {
   std::vector<std::pair<std::string, int64_t>> candidates = {{"m", rows_}};
   for (const BatchDim& d : batch_) candidates.emplace_back(d.variable, d.extent);
-  for (const auto& [name, extent] : candidates)
+  for (const auto& candidate : candidates)
     for (const Tensor3* tensor : {&a_, &b_, &y_}) {
-      const std::optional<int64_t> block = block_of(tensor->offset, name, extent);
+      const std::optional<int64_t> block = block_of(tensor->offset, candidate.first, candidate.second);
       const bool known =
-          std::any_of(splits_.begin(), splits_.end(), [&](const Split& s) { return s.variable == name; });
+          std::any_of(splits_.begin(), splits_.end(), [&](const Split& s) { return s.variable == candidate.first; });
       if (!block || known) continue;
-      splits_.push_back({name, *block});
+      splits_.push_back({candidate.first, *block});
       return true;
     }
   return false;

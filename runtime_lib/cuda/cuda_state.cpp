@@ -53,7 +53,6 @@ CudaState::CudaState(const Executable& e, const Program& p, World& w, int r, con
     : RankBase(e, p, w, r, i, m, o),
       device(place.device),
       sharers(place.sharers),
-      process_(process),
       own_mirror_(p.own_bytes),
       window_mirror_(p.window_bytes) {
   check_cuda(cudaSetDevice(device), "the device");

@@ -119,7 +119,6 @@ struct CudaState final : RankBase {
   void copy_now(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind);
   void collect_trace();
 
-  Process& process_;
   std::unique_ptr<Transport> transport_;
   int64_t flags_ = 0;  // offset of the inbox in every window
   int flag_slots_ = 0, signals_ = 0;

@@ -37,8 +37,8 @@ struct NoteFrame {
 constexpr size_t kMostBeside = size_t{1} << 30;  // traces
 
 void copy_text(const std::string& from, char* to, size_t size) {
-  memset(to, 0, size);
-  memcpy(to, from.data(), std::min(from.size(), size - 1));
+  const size_t kept = std::min(from.size(), size - 1);
+  std::fill(std::copy_n(from.data(), kept, to), to + size, '\0');
 }
 
 std::string boot_id() {

@@ -62,7 +62,7 @@ struct Elements {
       else
         return T(wide);
     }();
-    memcpy(at, &value, sizeof value);
+    memcpy(at, static_cast<const void*>(&value), sizeof value);
     return Wide(value) == wide || wide != wide;
   }
 };

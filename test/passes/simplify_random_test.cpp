@@ -128,7 +128,7 @@ class SimplifiableModel {
     if (dice_.chance(50)) y = normalized(y, module_.graph.type(y));
     keep(dice_.chance(50) ? op(OpKind::Mul, {y, drawn(type.dtype, dice_.pick<Dims>({{}, {6}}), -2, 2)}) : y);
   }
-  ValueId normalized(ValueId x, const TensorType& type) {
+  ValueId normalized(ValueId x, TensorType type) {  // by value: values move while ops are added
     const Dims channels{type.shape[1].bound};
     const auto vector = [&](double low, double high) { return drawn(type.dtype, channels, low, high); };
     return op(OpKind::BatchNormalization, {x, vector(-1, 1), vector(-1, 1), vector(-1, 1), vector(0.1, 2)});

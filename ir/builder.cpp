@@ -58,6 +58,14 @@ ValueId Builder::transpose(ValueId x, const std::vector<int64_t>& perm) {
   return op(OpKind::Transpose, {x}, {{"perm", perm}});
 }
 
+ValueId Builder::with_lengths(ValueId x, const Shape& shape) {
+  TensorType type = graph_.type(x);
+  WEFT_CHECK(bounds(shape) == type.dims(), "run-time lengths of another shape");
+  type.shape = shape;
+  graph_.retype(x, std::move(type));
+  return x;
+}
+
 ValueId Builder::cast(ValueId x, DType to) {
   return type(x).dtype == to ? x : op(OpKind::Cast, {x}, {{"to", dtype_attr(to)}});
 }
@@ -67,10 +75,10 @@ ValueId Builder::reduce(OpKind kind, ValueId x, const std::vector<int64_t>& axes
   return op(kind, {x}, {{"axes", axes}, {"keepdims", int64_t{keepdims}}});
 }
 
-std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags) {
+std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags, const ShapeValues* shapes) {
   const Op copy = graph.op(id);
   Builder build(module, graph, id, copy);
-  return op_def(copy).decompose(build, OpView(module, graph, copy, diags));
+  return op_def(copy).decompose(build, OpView(module, graph, copy, diags, shapes));
 }
 
 }  // namespace weftc

@@ -27,6 +27,8 @@ class Builder {
   // Neither cast nor reduce adds an op where it would change nothing (the same dtype, no axes).
   ValueId reshape(ValueId x, const Dims& dims);
   ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
+  /// A value that was just built, with the run-time lengths of `shape`, whose bounds are its extents.
+  ValueId with_lengths(ValueId x, const Shape& shape);
   ValueId cast(ValueId x, DType to);
   ValueId reduce(OpKind kind, ValueId x, const std::vector<int64_t>& axes, bool keepdims);
 
@@ -47,7 +49,8 @@ class Builder {
 
 /// Builds the replacement of an op in front of it: one value for each output, empty after reporting. The caller
 /// replaces the uses, passes on the result's name and erases the op; what was built may itself need decomposition.
-std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags);
+std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags,
+                                  const ShapeValues* shapes = nullptr);
 
 /// A dtype as the value of an attribute: casts carry `to` as our DType's number, not as ONNX's.
 int64_t dtype_attr(DType dtype);

@@ -75,6 +75,8 @@ struct Module {
   std::set<std::string> left_out;    // names that transforms would have made which have nothing to do on one rank
   std::vector<std::string> remarks;  // choices made by passes, for `explain`
   int64_t seed = 0;
+  /// Run-time lengths by their text: the scalar of `graph` that holds each.
+  std::map<std::string, ValueId> lengths;
   bool per_rank = false;  // `view: per-rank`: inputs and outputs vary (L10)
 
   int world() const;  // 1 + the largest rank of any place

@@ -86,9 +86,9 @@ static bool is_countable(const TensorType& type) {
   return true;
 }
 
-bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags) {
+bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags, const ShapeValues* shapes) {
   std::vector<TensorType> results;
-  const OpView view(module, graph, graph.op(id), diags);
+  const OpView view(module, graph, graph.op(id), diags, shapes);
   const OpDef& def = op_def(graph.op(id));
   if (!def.infer(view, results)) return false;
   for (const TensorType& result : results)
@@ -127,6 +127,34 @@ std::optional<Tensor> OpView::known(int input) const {
   return module_.constants.tensor(graph_.op(producer).constant("value"));
 }
 
+/// A constant's elements as lengths; nothing where it is large or holds fractions.
+static std::optional<std::vector<Length>> as_lengths(const Tensor& tensor) {
+  std::vector<Length> lengths;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    if (tensor.is_real() && tensor.at(i) != static_cast<double>(tensor.int_at(i))) return {};
+    lengths.emplace_back(tensor.int_at(i));
+  }
+  return lengths;
+}
+
+std::optional<std::vector<Length>> OpView::lengths(int input) const {
+  if (!has(input)) return {};
+  if (type(input).count() <= kMostLengths)
+    if (const std::optional<Tensor> tensor = known(input)) return as_lengths(*tensor);
+  const std::vector<Length>* found = shapes_ ? shapes_->find(op_.inputs[input]) : nullptr;
+  return found ? std::optional(*found) : std::nullopt;
+}
+
+std::optional<std::vector<Length>> OpView::lengths_of(std::string_view attr, int input) const {
+  if (!op_.has(attr)) return lengths(input);
+  const std::vector<int64_t> ints = ints_of(op_, attr);
+  return std::vector<Length>(ints.begin(), ints.end());
+}
+
+Extent OpView::extent(const Length& length) const {
+  return shapes_ ? shapes_->extent(length) : ShapeValues().extent(length);
+}
+
 static bool is_axis(int64_t axis, int64_t last, int ndim) { return axis >= -ndim && axis <= last; }
 
 std::optional<std::vector<int64_t>> OpView::axes(std::string_view attr, int ndim) const {
@@ -155,14 +183,14 @@ std::optional<int64_t> OpView::axis(std::string_view attr, int ndim, bool end) c
 }
 
 /// True for an extent that broadcasts.
-static bool is_one(const Extent& extent) { return extent.bound == 1 && !extent.count; }
+static bool is_one(const Extent& extent) { return extent.bound == 1 && !extent.is_run_time(); }
 
 /// Merges one aligned dimension; false where the bounds differ. Two run-time lengths are taken to be the same number (a
 /// key and a value cache have a count each); the executable compares them where it matters.
 static bool merge(Extent& into, const Extent& from) {
   if (is_one(from)) return true;
   if (is_one(into)) into = from;
-  if (into.bound != from.bound) return false;
+  if (into.bound != from.bound || into.is_run_time() != from.is_run_time()) return false;
   if (!into.count) into.count = from.count;
   return true;
 }

@@ -8,6 +8,7 @@
 
 #include "ir/base/diag.h"
 #include "ir/module.h"
+#include "ir/shape_values.h"
 #include "ir/tensor.h"
 
 namespace weftc {
@@ -61,14 +62,15 @@ struct Arity {
 /// One op as its record's functions see it. Operand numbers of absent optional operands answer has() == false.
 class OpView {
  public:
-  OpView(const Module& module, const Graph& graph, const Op& op, Diags* diags = nullptr)
-      : module_(module), graph_(graph), op_(op), diags_(diags) {}
+  OpView(const Module& module, const Graph& graph, const Op& op, Diags* diags = nullptr,
+         const ShapeValues* shapes = nullptr)
+      : module_(module), graph_(graph), op_(op), diags_(diags), shapes_(shapes) {}
 
   const Op& op() const { return op_; }
   const Graph& graph() const { return graph_; }
   const Module& module() const { return module_; }
   /// The same view of an op that stands for this one.
-  OpView with(const Op& op) const { return {module_, graph_, op, diags_}; }
+  OpView with(const Op& op) const { return {module_, graph_, op, diags_, shapes_}; }
   int inputs() const { return static_cast<int>(op_.inputs.size()); }
   bool has(int input) const { return input < inputs() && bool(op_.inputs[input]); }
   const TensorType& type(int input) const { return graph_.type(op_.inputs[input]); }
@@ -76,6 +78,14 @@ class OpView {
   const TensorType& result_type(int output) const { return graph_.type(op_.outputs[output]); }
   /// The operand's tensor if it is a Constant.
   std::optional<Tensor> known(int input) const;
+  /// The elements of an integer operand (of a float one that holds integers) as lengths: of a small Constant, and of
+  /// what shape arithmetic computes while types are inferred.
+  std::optional<std::vector<Length>> lengths(int input) const;
+  /// Attribute `attr` of ints as lengths, or those of the operand `input` that stands for it; nothing where it is
+  /// neither there nor known.
+  std::optional<std::vector<Length>> lengths_of(std::string_view attr, int input) const;
+  /// A dimension of this length.
+  Extent extent(const Length& length) const;
   /// Attribute `attr` of ints as an axis list of `ndim` dims: negatives resolved, range checked, reported if wrong.
   std::optional<std::vector<int64_t>> axes(std::string_view attr, int ndim) const;
   /// One axis attribute, resolved; `-ndim <= axis < ndim` (or `<= ndim` with `end`), reported if wrong.
@@ -92,6 +102,7 @@ class OpView {
   const Graph& graph_;
   const Op& op_;
   Diags* diags_;
+  const ShapeValues* shapes_;
 };
 
 /// Types of the results from types and attributes (layouts are left replicated). False after reporting. May give more
@@ -235,7 +246,8 @@ void fill_defaults(Op& op);
 inline int64_t from_front(int64_t axis, int64_t ndim) { return axis < 0 ? axis + ndim : axis; }
 
 /// What the infer-types pass does for one op: infers, gives the results their types, makes the attributes canonical.
-bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags);
+/// `shapes`: what is known of shape arithmetic so far.
+bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags, const ShapeValues* shapes = nullptr);
 /// True if the decompose pass has to replace the op.
 bool decomposes(const OpView& op);
 /// `linear` of the record, or nothing where its condition does not hold for this op.
@@ -248,7 +260,8 @@ FactorRule factor_rule(const OpView& op);
 /// A rule under construction: one factor for each dimension of the shape that was passed over.
 FactorRule pass_rule(const Shape& shape);
 
-/// NumPy broadcasting of several shapes; nullopt where extents differ and neither is 1.
+/// NumPy broadcasting of several shapes; nullopt where extents differ and neither is 1. A run-time length is equal only
+/// to itself.
 std::optional<Shape> broadcast(const std::vector<Shape>& shapes);
 
 }  // namespace weftc

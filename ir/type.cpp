@@ -57,6 +57,11 @@ Shape shape_of(const Dims& dims) {
   return shape;
 }
 
+Length length_of(const Extent& extent) {
+  if (extent.length) return *extent.length;
+  return extent.count ? Length::named("%" + std::to_string(extent.count.index), 0, extent.bound) : Length(extent.bound);
+}
+
 Dims bounds(const Shape& shape) {
   Dims dims;
   for (const Extent& e : shape) dims.push_back(e.bound);
@@ -64,7 +69,7 @@ Dims bounds(const Shape& shape) {
 }
 
 bool is_static(const Shape& shape) {
-  return std::none_of(shape.begin(), shape.end(), [](const Extent& e) { return bool(e.count); });
+  return std::none_of(shape.begin(), shape.end(), [](const Extent& e) { return e.is_run_time(); });
 }
 
 const char* reduce_name(ReduceOp op) { return kReduceNames[static_cast<int>(op)]; }

@@ -4,12 +4,14 @@
 //   f32[2, 64] [tp: S(1,16)] on a mesh {tp: 4}: each rank holds f32[2, 16], rank r columns 16 * r to 16 * r + 15
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/ids.h"
+#include "ir/length.h"
 
 namespace weftc {
 
@@ -28,13 +30,18 @@ int64_t element_count(const Dims& dims);
 Dims strides_of(const Dims& dims);
 
 /// A dimension: its bound, and the scalar int64 value that holds the run-time length (none: the bound is the length).
+/// Type inference knows that length as a polynomial too, by which it compares extents before there is such a value.
 struct Extent {
   int64_t bound = 0;
-  ValueId count;
+  ValueId count = {};
+  std::shared_ptr<const Length> length = nullptr;
 
-  bool operator==(const Extent&) const = default;
+  bool is_run_time() const { return count || length != nullptr; }
+  bool operator==(const Extent& other) const { return bound == other.bound && count == other.count; }
 };
 using Shape = std::vector<Extent>;
+/// The length of a dimension: of a fixed one a constant; of one of which no polynomial is known, a name for its value.
+Length length_of(const Extent& extent);
 Shape shape_of(const Dims& dims);
 /// The bounds.
 Dims bounds(const Shape& shape);

@@ -109,7 +109,8 @@ std::vector<ValueId> decompose_dropout(Builder& build, const OpView& op) {
   const bool wants_mask = dropout.outputs.size() > 1 && !op.graph().value(dropout.outputs[1]).uses.empty();
   if (!int_of(dropout, "training_mode") || ratio == 0) {
     if (!wants_mask) return {x, {}};
-    return {x, build.op(OpKind::Expand, {build.constant(Tensor::scalar(DType::Bool, 1))}, {{"shape", dims}})};
+    const ValueId all = build.op(OpKind::Expand, {build.constant(Tensor::scalar(DType::Bool, 1))}, {{"shape", dims}});
+    return {x, build.with_lengths(all, op.type(0).shape)};
   }
   const int64_t node = dropout.origins.empty() ? 0 : op.module().origins[dropout.origins[0].index].index;
   const ValueId draw = build.op(OpKind::RandomUniform, {}, {{"node", node}, {"shape", dims}});
@@ -119,7 +120,7 @@ std::vector<ValueId> decompose_dropout(Builder& build, const OpView& op) {
 }
 
 bool infer_trilu(const OpView& op, std::vector<TensorType>& results) {
-  return is_known(op, 1, "k", "diagonal") && has_ndim(op, 0, 2) && is_fixed(op, 0) && infer_same(op, results);
+  return is_known(op, 1, "k", "diagonal") && has_ndim(op, 0, 2) && infer_same(op, results);
 }
 
 /// Keeps column >= row + k, or <= for the lower part.
@@ -129,8 +130,12 @@ std::vector<ValueId> decompose_trilu(Builder& build, const OpView& op) {
   const bool upper = int_of(op.op(), "upper");
   const double k = static_cast<double>(int_of(op.op(), "k"));
   const int64_t rows = dims[dims.size() - 2], columns = dims.back();
-  const ValueId row = build.op(OpKind::Iota, {}, {{"axis", int64_t{0}}, {"shape", Dims{rows, 1}}, {"start", k}});
-  const ValueId column = build.op(OpKind::Iota, {}, {{"axis", int64_t{1}}, {"shape", Dims{1, columns}}});
+  const Shape shape = op.type(0).shape;
+  const ValueId row =
+      build.with_lengths(build.op(OpKind::Iota, {}, {{"axis", int64_t{0}}, {"shape", Dims{rows, 1}}, {"start", k}}),
+                         {shape[shape.size() - 2], Extent{1}});
+  const ValueId column = build.with_lengths(
+      build.op(OpKind::Iota, {}, {{"axis", int64_t{1}}, {"shape", Dims{1, columns}}}), {Extent{1}, shape.back()});
   const ValueId keep = build.op(upper ? OpKind::GreaterOrEqual : OpKind::LessOrEqual, {column, row});
   return {build.op(OpKind::Where, {keep, x, build.scalar(x, 0)})};
 }

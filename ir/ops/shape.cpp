@@ -92,9 +92,22 @@ static int64_t range_count(const Tensor& start, const Tensor& limit, const Tenso
   return steps > 0 ? static_cast<int64_t>(steps) : 0;
 }
 
-/// The number of elements is a shape, so all three operands must be known.
+/// How many numbers there are between two lengths; nothing where that is no length.
+static std::optional<Length> range_length(const OpView& op) {
+  const auto start = op.lengths(0), limit = op.lengths(1), delta = op.lengths(2);
+  if (!start || !limit || !delta || start->size() != 1 || limit->size() != 1 || delta->size() != 1) return {};
+  if (!(*delta)[0].is_constant() || (*delta)[0].constant() < 1) return {};
+  const int64_t step = (*delta)[0].constant();
+  return floor_quotient(maximum((*limit)[0] - (*start)[0], 0) + (step - 1), step);
+}
+
+/// The number of elements is a shape, so all three operands must be known, as numbers or as lengths.
 static bool infer_range(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op)) return false;
+  if (const std::optional<Length> length = range_length(op)) {
+    results = {{op.type(0).dtype, {op.extent(*length)}, {}}};
+    return true;
+  }
   const std::optional<Tensor> start = op.known(0), limit = op.known(1), delta = op.known(2);
   if (!start || !limit || !delta)
     return op.fail(
@@ -123,13 +136,15 @@ static void eval_range(EvalContext& context) {
 
 static std::vector<ValueId> decompose_range(Builder& build, const OpView& op) {
   const DType dtype = op.result_type(0).dtype;
-  const double start = op.known(0)->at(0), delta = op.known(2)->at(0);
-  return {build.op(OpKind::Iota, {},
-                   {{"axis", int64_t{0}},
-                    {"dtype", dtype_attr(dtype)},
-                    {"shape", op.result_type(0).dims()},
-                    {"start", start},
-                    {"step", delta}})};
+  const std::optional<Tensor> start = op.known(0);
+  const ValueId numbers = build.op(OpKind::Iota, {},
+                                   {{"axis", int64_t{0}},
+                                    {"dtype", dtype_attr(dtype)},
+                                    {"shape", op.result_type(0).dims()},
+                                    {"start", start ? start->at(0) : 0.0},
+                                    {"step", op.known(2)->at(0)}});
+  build.with_lengths(numbers, op.result_type(0).shape);
+  return {start ? numbers : build.op(OpKind::Add, {numbers, op.op().inputs[0]})};
 }
 
 const OpDef kRange{.kind = OpKind::Range,
@@ -154,11 +169,15 @@ static bool import_constant_of_shape(Graph& graph, OpId id, int, const OpView& v
 }
 
 static bool infer_constant_of_shape(const OpView& op, std::vector<TensorType>& results) {
-  const std::optional<Tensor> shape = op.known(0);
-  if (!shape) return is_known(op, 0, "shape", "shape");
-  for (int64_t extent : shape->integers)
-    if (extent < 0) return op.fail("constant-of-shape-extent", "the shape has the negative extent {}", extent);
-  results = {{dtype_of_attr(int_of(op.op(), "dtype")), shape_of(shape->integers), {}}};
+  const std::optional<std::vector<Length>> lengths = op.lengths(0);
+  if (!lengths) return is_known(op, 0, "shape", "shape");
+  Shape shape;
+  for (const Length& length : *lengths) {
+    if (length.low() < 0)
+      return op.fail("constant-of-shape-extent", "the shape has the negative extent {}", length.text());
+    shape.push_back(op.extent(length));
+  }
+  results = {{dtype_of_attr(int_of(op.op(), "dtype")), std::move(shape), {}}};
   return true;
 }
 
@@ -172,7 +191,8 @@ static void eval_constant_of_shape(EvalContext& context) {
 static std::vector<ValueId> decompose_constant_of_shape(Builder& build, const OpView& op) {
   const Dims dims = op.result_type(0).dims();
   const ValueId scalar = build.constant(Tensor::scalar(op.result_type(0).dtype, real_of(op.op(), "fill")));
-  return {dims.empty() ? scalar : build.op(OpKind::Expand, {scalar}, {{"shape", dims}})};
+  if (dims.empty()) return {scalar};
+  return {build.with_lengths(build.op(OpKind::Expand, {scalar}, {{"shape", dims}}), op.result_type(0).shape)};
 }
 
 /// ONNX's `value` tensor becomes `fill` and `dtype` on import.

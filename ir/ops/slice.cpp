@@ -6,6 +6,7 @@
 //   Pad(x f32[3], 1, 2)                               ->  f32[6]: fill x0 x1 x2 fill fill
 #include <algorithm>
 
+#include "ir/length_values.h"
 #include "ir/ops/view.h"
 
 namespace weftc {
@@ -45,40 +46,145 @@ std::optional<std::vector<SliceDim>> slice_dims(const OpView& op) {
   return dims;
 }
 
-/// Starts, ends, axes and steps must be known. A dimension of run-time length must stay as it is.
-static bool infer_slice(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_given(op, 1, "starts", "list of starts") || !is_given(op, 2, "ends", "list of ends") ||
-      !is_known(op, 3, "axes", "list of axes") || !is_known(op, 4, "steps", "list of steps"))
-    return false;
+namespace {
+/// One dimension of a Slice by lengths: `count` elements from `start` on, `step` apart.
+struct LengthSlice {
+  Length start;
+  int64_t step = 1;
+  Length count;
+};
+}  // namespace
+
+/// A start or end of a dimension of `extent` elements, clamped into it; nothing where its sign is not certain.
+static std::optional<Length> position_in(const Length& position, const Length& extent) {
+  if (position.high() < 0) return maximum(extent + position, 0);
+  if (position.low() < 0) return {};
+  return minimum(position, extent);
+}
+
+/// The dimension that a Slice with a positive step takes out of one of `extent` elements.
+static std::optional<LengthSlice> cut(const Length& start, const Length& end, int64_t step, const Length& extent) {
+  const std::optional<Length> first = position_in(start, extent), last = position_in(end, extent);
+  if (!first || !last || step < 1) return {};
+  const std::optional<Length> count = floor_quotient(maximum(*last - *first, 0) + (step - 1), step);
+  return count ? std::optional(LengthSlice{*first, step, *count}) : std::nullopt;
+}
+
+/// True if a number that the Slice depends on is known at run time only.
+static bool is_cut_at_run_time(const OpView& op) {
+  const bool is_operand = op.has(1) || op.has(2);
+  return is_operand || !is_static(op.type(0).shape);
+}
+
+/// All dimensions of a Slice whose starts, ends or extents are lengths; nothing after reporting.
+static std::optional<std::vector<LengthSlice>> length_slices(const OpView& op) {
+  const auto starts = op.lengths_of("starts", 1), ends = op.lengths_of("ends", 2);
+  const int ndim = op.type(0).ndim();
+  std::optional<std::vector<int64_t>> axes = op.axes("axes", ndim);
+  if (!axes) return {};
+  if (axes->empty()) axes = range_of(0, static_cast<int64_t>(starts->size()));
+  std::vector<int64_t> steps = ints_of(op.op(), "steps");
+  if (steps.empty()) steps.assign(starts->size(), 1);
+  if (ends->size() != starts->size() || axes->size() != starts->size() || steps.size() != starts->size() ||
+      static_cast<int>(starts->size()) > ndim)
+    return op.fail("slice-lengths", "starts, ends, axes and steps have {}, {}, {} and {} entries", starts->size(),
+                   ends->size(), axes->size(), steps.size()),
+           std::nullopt;
+  std::vector<LengthSlice> slices;
+  for (const Extent& extent : op.type(0).shape) slices.push_back({0, 1, length_of(extent)});
+  for (size_t i = 0; i < starts->size(); ++i) {
+    LengthSlice& slice = slices[static_cast<size_t>((*axes)[i])];
+    const std::optional<LengthSlice> made = cut((*starts)[i], (*ends)[i], steps[i], slice.count);
+    if (!made)
+      return op.fail(
+                 "slice-bounded-unsupported",
+                 "elements {} to {} in steps of {} of dimension {} (of length {}) are not known at compile time; pin "
+                 "the length with --dim",
+                 (*starts)[i].text(), (*ends)[i].text(), steps[i], (*axes)[i], slice.count.text()),
+             std::nullopt;
+    slice = *made;
+  }
+  return slices;
+}
+
+/// A Slice whose starts are known, of a shape that is known: what every later pass meets, beside ends of run-time
+/// length.
+static bool infer_fixed_slice(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<std::vector<SliceDim>> dims = slice_dims(op);
   if (!dims) return false;
   TensorType type{op.type(0).dtype, op.type(0).shape, {}};
-  for (size_t d = 0; d < dims->size(); ++d) {
-    const SliceDim& slice = (*dims)[d];
-    const bool everything = slice.count == type.shape[d].bound && slice.step == 1;
-    if (type.shape[d].count && !everything)
-      return op.fail("slice-bounded-unsupported",
-                     "dimension {} has a run-time length and cannot be cut; pin it with --dim", d);
-    type.shape[d].bound = slice.count;
+  for (size_t d = 0; d < dims->size(); ++d) type.shape[d].bound = (*dims)[d].count;
+  results = {type};
+  return true;
+}
+
+/// Starts and ends must be known, as numbers or as lengths; axes and steps as numbers.
+static bool infer_slice(const OpView& op, std::vector<TensorType>& results) {
+  if (!op.lengths_of("starts", 1) && !is_given(op, 1, "starts", "list of starts")) return false;
+  if (!op.lengths_of("ends", 2) && !is_given(op, 2, "ends", "list of ends")) return false;
+  if (!is_known(op, 3, "axes", "list of axes") || !is_known(op, 4, "steps", "list of steps")) return false;
+  if (!is_cut_at_run_time(op)) return infer_fixed_slice(op, results);
+  const std::optional<std::vector<LengthSlice>> slices = length_slices(op);
+  if (!slices) return false;
+  TensorType type{op.type(0).dtype, {}, {}};
+  for (size_t d = 0; d < slices->size(); ++d) {
+    const Extent& from = op.type(0).shape[d];
+    const LengthSlice& slice = (*slices)[d];
+    type.shape.push_back(slice.count == length_of(from) ? from : op.extent(slice.count));
+    if (!slice.start.is_constant() && &op.graph() != &op.module().graph)
+      return op.fail("slice-start-unsupported", "the start {} of dimension {} is not known inside a branch or loop",
+                     slice.start.text(), d);
   }
   results = {type};
   return true;
 }
 
-/// One entry for each dimension, so that later passes read them without ONNX's defaults.
+/// The entries of one dimension of a canonical Slice.
+static void add_entry(Op& op, int64_t start, int64_t end, int64_t step) {
+  const std::pair<const char*, int64_t> entries[] = {{"starts", start}, {"ends", end}, {"steps", step}};
+  for (const auto& [attr, value] : entries) {
+    std::vector<int64_t> values = ints_of(op, attr);
+    values.push_back(value);
+    op.set(attr, values);
+  }
+}
+
+/// One entry for each dimension, so that later passes read them without ONNX's defaults. A start that is no constant
+/// leaves the op as it is until it is decomposed.
 static void canonical_slice(Op& op, const OpView& view) {
-  std::vector<int64_t> starts, ends, steps;
+  if (is_cut_at_run_time(view)) {
+    const std::vector<LengthSlice> slices = *length_slices(view);
+    if (!std::all_of(slices.begin(), slices.end(), [](const LengthSlice& s) { return s.start.is_constant(); })) return;
+    for (const char* attr : {"axes", "starts", "ends", "steps"}) op.remove(attr);
+    for (size_t d = 0; d < slices.size(); ++d) {
+      const int64_t start = slices[d].start.constant(), step = slices[d].step;
+      add_entry(op, start, start + view.result_type(0).shape[d].bound * step, step);
+    }
+    return;
+  }
   const std::vector<SliceDim> dims = *slice_dims(view);
+  for (const char* attr : {"axes", "starts", "ends", "steps"}) op.remove(attr);
   for (const SliceDim& d : dims) {
     const int64_t end = d.start + d.count * d.step;
-    starts.push_back(d.start);
-    ends.push_back(end < 0 ? INT64_MIN : end);
-    steps.push_back(d.step);
+    add_entry(op, d.start, end < 0 ? INT64_MIN : end, d.step);
   }
-  op.set("starts", starts);
-  op.set("ends", ends);
-  op.set("steps", steps);
-  op.remove("axes");
+}
+
+/// Elements from a start that a run decides: looked up by their position.
+static std::vector<ValueId> decompose_slice(Builder& build, const OpView& op) {
+  ValueId x = op.op().inputs[0];
+  const std::vector<LengthSlice> slices = *length_slices(op);
+  const Shape from = op.type(0).shape, shape = op.result_type(0).shape;
+  for (size_t d = 0; d < slices.size(); ++d) {
+    const LengthSlice& slice = slices[d];
+    if (slice.start.is_constant() && slice.count == length_of(from[d])) continue;
+    const Dims dims{shape[d].bound};
+    const ValueId steps = build.with_lengths(
+        build.op(OpKind::Iota, {}, {{"shape", dims}, {"step", static_cast<double>(slice.step)}}), {shape[d]});
+    const ValueId at = build.op(OpKind::Add, {steps, length_value(build.module(), build.graph(), slice.start)});
+    x = build.op(OpKind::Gather, {x, at}, {{"axis", static_cast<int64_t>(d)}});
+  }
+  return {x};
 }
 
 static void eval_slice(EvalContext& context) {
@@ -119,7 +225,9 @@ const OpDef kSlice{.kind = OpKind::Slice,
                    .infer = infer_slice,
                    .canonicalize = canonical_slice,
                    .linear = {{0}},
-                   .eval = eval_slice};
+                   .eval = eval_slice,
+                   .decompose = decompose_slice,
+                   .is_primitive = [](const OpView& op) { return op.op().has("starts"); }};
 
 /// Elements before and behind each dimension, all befores first; nothing after reporting.
 static std::optional<std::vector<int64_t>> full_pads(const OpView& op) {

@@ -35,7 +35,7 @@ std::optional<Shape> reshaped(const OpView& op, const Dims& dims) {
   }
   Shape shape = shape_of(dims);
   for (size_t d = 0; d < from.size(); ++d) {
-    if (!from[d].count) continue;
+    if (!from[d].is_run_time()) continue;
     const int to = heir(from, d, dims);
     if (to < 0) {
       op.fail("reshape-bounded-unsupported",
@@ -43,7 +43,7 @@ std::optional<Shape> reshaped(const OpView& op, const Dims& dims) {
               dims_text(bounds(from)), dims_text(dims), d);
       return {};
     }
-    shape[to].count = from[d].count;
+    shape[to] = from[d];
   }
   return shape;
 }
@@ -56,41 +56,70 @@ static void copy_linear(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// The shape asked for, with 0 and -1 resolved (ONNX Reshape-21: 0 copies the extent unless allowzero, one -1
+static std::string lengths_text(const std::vector<Length>& lengths) {
+  std::string text;
+  for (const Length& length : lengths) text += (text.empty() ? "" : ", ") + length.text();
+  return "[" + text + "]";
+}
+
+/// An attribute speaks of bounds: a compiler's own ops name a dimension of run-time length by its bound.
+static Length asked_of(const OpView& op, const Extent& extent) {
+  return op.op().has("shape") ? Length(extent.bound) : length_of(extent);
+}
+
+/// The lengths asked for, with 0 and -1 resolved (ONNX Reshape-21: 0 copies the extent unless allowzero, one -1
 /// takes what is left); nothing after reporting.
-static std::optional<Dims> asked_dims(const OpView& op) {
-  Dims asked = ints_of(op.op(), "shape");
-  const Dims from = op.dims(0);
-  int64_t known = 1;
+static std::optional<std::vector<Length>> asked_lengths(const OpView& op) {
+  std::vector<Length> asked = *op.lengths_of("shape", 1);
+  const Shape& from = op.type(0).shape;
+  Length total = 1, known = 1;
+  for (const Extent& extent : from) total = total * asked_of(op, extent);
   int open = -1;
   for (size_t d = 0; d < asked.size(); ++d) {
     if (asked[d] == 0 && !int_of(op.op(), "allowzero")) {
       if (d >= from.size())
         return op.fail("reshape-zero-dim", "0 at position {} keeps a dimension that the operand lacks", d),
                std::nullopt;
-      asked[d] = from[d];
+      asked[d] = asked_of(op, from[d]);
     }
-    if (asked[d] >= 0) {
-      known *= asked[d];
+    if (asked[d].low() >= 0) {
+      known = known * asked[d];
       continue;
     }
-    if (asked[d] != -1 || open >= 0)
-      return op.fail("reshape-shape", "shape {} is no shape", dims_text(asked)), std::nullopt;
+    if (!(asked[d] == -1) || open >= 0)
+      return op.fail("reshape-shape", "shape {} is no shape", lengths_text(asked)), std::nullopt;
     open = static_cast<int>(d);
   }
   if (open < 0) return asked;
-  if (known == 0 || element_count(from) % known)
-    return op.fail("reshape-rest", "{} elements cannot be divided into {}", element_count(from), dims_text(asked)),
+  const std::optional<Length> rest = exact_quotient(total, known);
+  if (!rest)
+    return op.fail("reshape-rest", "{} elements cannot be divided into {}", total.text(), lengths_text(asked)),
            std::nullopt;
-  asked[open] = element_count(from) / known;
+  asked[static_cast<size_t>(open)] = *rest;
   return asked;
 }
 
+/// The shape asked for, where elements of run-time length can stay where they are; nothing after reporting.
+static std::optional<Shape> asked_shape(const OpView& op) {
+  const std::optional<std::vector<Length>> asked = asked_lengths(op);
+  if (!asked) return {};
+  Shape shape;
+  for (const Length& length : *asked) shape.push_back(op.extent(length));
+  const std::optional<Shape> kept = reshaped(op, bounds(shape));
+  if (!kept) return {};
+  for (size_t d = 0; d < shape.size() && !op.op().has("shape"); ++d)
+    if (!(length_of((*kept)[d]) == (*asked)[d]))
+      return op.fail("reshape-bounded-unsupported",
+                     "dimension {} of the result has the run-time length {}, which is no dimension of the operand; "
+                     "pin it with --dim",
+                     d, (*asked)[d].text()),
+             std::nullopt;
+  return kept;
+}
+
 static bool infer_reshape(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_given(op, 1, "shape", "shape")) return false;
-  const std::optional<Dims> dims = asked_dims(op);
-  if (!dims) return false;
-  const std::optional<Shape> shape = reshaped(op, *dims);
+  if (!op.lengths_of("shape", 1) && !is_given(op, 1, "shape", "shape")) return false;
+  const std::optional<Shape> shape = asked_shape(op);
   if (!shape) return false;
   results = {{op.type(0).dtype, *shape, {}}};
   return true;
@@ -98,7 +127,7 @@ static bool infer_reshape(const OpView& op, std::vector<TensorType>& results) {
 
 /// The shape without 0 and -1 reads the same for everyone after this.
 static void canonical_reshape(Op& op, const OpView& view) {
-  const Dims dims = *asked_dims(view);
+  const Dims dims = bounds(*asked_shape(view));
   op.set("allowzero", int64_t{1});
   op.set("shape", dims);
 }
@@ -162,12 +191,22 @@ const OpDef kTranspose{.kind = OpKind::Transpose,
                        .eval = eval_transpose};
 
 /// The requested shape broadcasts both ways: an extent 1 there keeps the operand's.
+static std::optional<Shape> expanded(const OpView& op) {
+  const Shape& from = op.type(0).shape;
+  Shape asked;
+  const std::optional<std::vector<Length>> lengths = op.lengths_of("shape", 1);
+  for (const Length& length : *lengths) asked.push_back(op.extent(length));
+  for (size_t d = 1; op.op().has("shape") && d <= std::min(from.size(), asked.size()); ++d)
+    if (from[from.size() - d].bound == asked[asked.size() - d].bound) asked[asked.size() - d] = from[from.size() - d];
+  return broadcast({from, asked});
+}
+
 static bool infer_expand(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_given(op, 1, "shape", "shape")) return false;
-  const Dims asked = ints_of(op.op(), "shape");
-  const std::optional<Shape> shape = broadcast({op.type(0).shape, shape_of(asked)});
+  const std::optional<std::vector<Length>> asked = op.lengths_of("shape", 1);
+  if (!asked) return is_given(op, 1, "shape", "shape");
+  const std::optional<Shape> shape = expanded(op);
   if (!shape)
-    return op.fail("expand-shape", "shape {} cannot be expanded to {}", dims_text(op.dims(0)), dims_text(asked));
+    return op.fail("expand-shape", "shape {} cannot be expanded to {}", dims_text(op.dims(0)), lengths_text(*asked));
   results = {{op.type(0).dtype, *shape, {}}};
   return true;
 }
@@ -181,9 +220,7 @@ static void eval_expand(EvalContext& context) {
 }
 
 /// The shape becomes that of the result.
-static void canonical_expand(Op& op, const OpView& view) {
-  op.set("shape", bounds(*broadcast({view.type(0).shape, shape_of(ints_of(view.op(), "shape"))})));
-}
+static void canonical_expand(Op& op, const OpView& view) { op.set("shape", bounds(*expanded(view))); }
 
 const OpDef kExpand{.kind = OpKind::Expand,
                     .name = "Expand",
@@ -197,26 +234,32 @@ const OpDef kExpand{.kind = OpKind::Expand,
                     .linear = {{0}},
                     .eval = eval_expand};
 
+/// True if a dimension of one operand of a Concat, outside its axis, agrees with that of another.
+static bool agree(Extent& into, const Extent& from) {
+  if (into.bound != from.bound) return false;
+  if (!into.is_run_time()) into = from;
+  return true;
+}
+
 /// Extents along the axis add up, all others agree. Run-time lengths of other dims are kept.
 static bool infer_concat(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis || !same_dtypes(op)) return false;
   TensorType type{op.type(0).dtype, op.type(0).shape, {}};
-  for (int i = 1; i < op.inputs(); ++i) {
+  Length sum;
+  for (int i = 0; i < op.inputs(); ++i) {
     const Shape& shape = op.type(i).shape;
     bool fits = shape.size() == type.shape.size();
-    for (size_t d = 0; fits && d < shape.size(); ++d) {
+    for (size_t d = 0; fits && d < shape.size(); ++d)
       if (static_cast<int64_t>(d) == *axis)
-        type.shape[d].bound += shape[d].bound;
+        sum = sum + length_of(shape[d]);
       else
-        fits = type.shape[d].bound == shape[d].bound;
-      if (static_cast<int64_t>(d) != *axis && !type.shape[d].count) type.shape[d].count = shape[d].count;
-    }
+        fits = agree(type.shape[d], shape[d]);
     if (!fits)
       return op.fail("concat-dims", "shapes {} and {} differ outside axis {}", dims_text(op.dims(0)),
                      dims_text(op.dims(i)), *axis);
   }
-  type.shape[*axis].count = {};
+  type.shape[static_cast<size_t>(*axis)] = op.extent(sum);
   results = {type};
   return true;
 }
@@ -241,8 +284,7 @@ static void eval_concat(EvalContext& context) {
 /// A Concat of one operand is that operand.
 static std::vector<ValueId> only_operand(Builder&, const OpView& op) { return {op.op().inputs[0]}; }
 
-/// Along a bounded dimension the bounds add up; infer cannot make the value that counts, so whoever types the graph
-/// gives the result's extent the sum of the operands' lengths as its count.
+/// Along a bounded dimension the lengths add up.
 const OpDef kConcat{.kind = OpKind::Concat,
                     .name = "Concat",
                     .onnx = {"Concat", 4},
@@ -258,18 +300,28 @@ const OpDef kConcat{.kind = OpKind::Concat,
 
 /// Tile-13: a repeat for each dimension; one of run-time length cannot be repeated.
 static bool infer_tile(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_given(op, 1, "repeats", "list of repeats")) return false;
-  const std::vector<int64_t> repeats = ints_of(op.op(), "repeats");
+  const std::optional<std::vector<Length>> repeats_or_none = op.lengths_of("repeats", 1);
+  if (!repeats_or_none) return is_given(op, 1, "repeats", "list of repeats");
+  const std::vector<Length>& repeats = *repeats_or_none;
   TensorType type{op.type(0).dtype, op.type(0).shape, {}};
   if (repeats.size() != type.shape.size())
     return op.fail("tile-repeats", "{} repeats for {} dimensions", repeats.size(), type.shape.size());
   for (size_t d = 0; d < repeats.size(); ++d) {
-    if (repeats[d] < 0) return op.fail("tile-negative", "repeat {} is negative", repeats[d]);
-    if (repeats[d] != 1 && type.shape[d].count && !is_fixed(op, 0)) return false;
-    type.shape[d].bound *= repeats[d];
+    if (repeats[d].low() < 0) return op.fail("tile-negative", "repeat {} is negative", repeats[d].text());
+    if (repeats[d] == 1) continue;
+    if (type.shape[d].is_run_time() && !is_fixed(op, 0)) return false;
+    type.shape[d] = op.extent(length_of(type.shape[d]) * repeats[d]);
   }
   results = {type};
   return true;
+}
+
+/// How often the operand fits at most.
+static void canonical_tile(Op& op, const OpView& view) {
+  std::vector<int64_t> repeats;
+  const std::optional<std::vector<Length>> lengths = view.lengths_of("repeats", 1);
+  for (const Length& each : *lengths) repeats.push_back(each.high());
+  op.set("repeats", repeats);
 }
 
 /// Indices wrap around at the operand's extents.
@@ -293,6 +345,7 @@ const OpDef kTile{.kind = OpKind::Tile,
                   .category = Category::View,
                   .constant_operands = {{1, "repeats", AttrType::Ints}},
                   .infer = infer_tile,
+                  .canonicalize = canonical_tile,
                   .linear = {{0}},
                   .eval = eval_tile};
 

@@ -9,9 +9,12 @@
 
 #include "ir/base/contains.h"
 #include "ir/builder.h"
+#include "ir/length_values.h"
 #include "ir/op_def.h"
+#include "ir/shape_arithmetic.h"
 #include "passes/passes.h"
 #include "passes/prepare/fold.h"
+#include "passes/prepare/replace_by_parts.h"
 
 namespace weftc {
 
@@ -26,6 +29,7 @@ class TypeInference {
   TypeInference(Module& module, Graph& graph, Diags& diags) : module_(module), graph_(graph), diags_(diags) {}
 
   void run() {
+    name_lengths();
     for (OpId id : graph_.order()) {
       if (!graph_.is_live(id) || graph_.op(id).kind == OpKind::Input) continue;
       if (has_untyped_operand(id)) {
@@ -42,7 +46,12 @@ class TypeInference {
   bool absorb_constants(OpId id);
   bool absorb(OpId id, const ConstantOperand& operand);
   bool take_known_branch(OpId id);
-  void sum_counts(OpId id);
+  bool count_extents(OpId id);
+  void drop_shape_operands(OpId id);
+  void note_shape_values(OpId id);
+  bool depends_on_lengths(OpId id) const;
+  bool replace_now(OpId id);
+  void name_lengths();
   std::optional<int64_t> state_bound(ValueId value, size_t axis) const;
   bool is_small(OpId id) const;
 
@@ -61,6 +70,7 @@ class TypeInference {
   Graph& graph_;
   Diags& diags_;
   std::vector<bool> untyped_;
+  ShapeValues shapes_;
 };
 
 /// A constant's elements as an attribute of the given type.
@@ -188,32 +198,84 @@ bool TypeInference::take_known_branch(OpId id) {
   return true;
 }
 
-// Concat on a dim of run-time length: makes the value that is the sum of the operands' lengths.
-void TypeInference::sum_counts(OpId id) {
-  const Op& op = graph_.op(id);
-  if (op.kind != OpKind::Concat) return;
-  const size_t axis = static_cast<size_t>(op.integer("axis"));
-  const std::vector<ValueId> operands = op.inputs;
-  const ValueId result = op.outputs[0];
-  bool dynamic = false;
-  for (ValueId v : operands) dynamic |= bool(graph_.type(v).shape[axis].count);
-  if (!dynamic) return;
-  const Op like = op;
-  Builder build(module_, graph_, id, like);
-  ValueId sum;
-  int64_t fixed = 0;
-  for (ValueId v : operands) {
-    const Extent extent = graph_.type(v).shape[axis];
-    if (!extent.count)
-      fixed += extent.bound;
-    else
-      sum = sum ? build.op(OpKind::Add, {sum, extent.count}) : extent.count;
+/// Gives each extent whose length was just found the value that holds it, and the state's bound to what becomes one.
+bool TypeInference::count_extents(OpId id) {
+  for (ValueId v : std::vector<ValueId>(graph_.op(id).outputs)) {
+    TensorType type = graph_.type(v);
+    bool changed = false;
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      Extent& extent = type.shape[d];
+      if (!extent.length || extent.count) continue;
+      if (&graph_ != &module_.graph || !has_values(module_, *extent.length))
+        return OpView(module_, graph_, graph_.op(id), &diags_)
+            .fail("run-time-length-unsupported",
+                  "dimension {} of the result has the run-time length {} inside a branch "
+                  "or loop; pin it with --dim",
+                  d, extent.length->text());
+      if (const std::optional<int64_t> bound = state_bound(v, d)) {
+        extent.bound = *bound;
+        shapes_.limit(*extent.length, *bound);
+      }
+      extent.count = length_value(module_, graph_, *extent.length);
+      changed = true;
+    }
+    if (changed) graph_.retype(v, std::move(type));
   }
-  if (fixed) sum = build.op(OpKind::Add, {sum, build.constant(Tensor::scalar(DType::I64, static_cast<double>(fixed)))});
-  TensorType type = graph_.type(result);
-  type.shape[axis].count = sum;
-  if (const std::optional<int64_t> bound = state_bound(result, axis)) type.shape[axis].bound = *bound;
-  graph_.retype(result, type);
+  return true;
+}
+
+/// Takes away the operands that gave an op its shape: the types of its results and its attributes say it now.
+void TypeInference::drop_shape_operands(OpId id) {
+  for (const ConstantOperand& operand : op_def(graph_.op(id)).constant_operands) {
+    const Op& op = graph_.op(id);
+    const bool is_there = operand.input < static_cast<int>(op.inputs.size()) && op.inputs[operand.input];
+    if (is_there && operand.required && op.has(operand.attr)) graph_.set_input(id, operand.input, {});
+  }
+  while (!graph_.op(id).inputs.empty() && !graph_.op(id).inputs.back())
+    graph_.remove_input(id, graph_.op(id).inputs.size() - 1);
+}
+
+/// What the op computes, where that is shape arithmetic.
+void TypeInference::note_shape_values(OpId id) {
+  const Op& op = graph_.op(id);
+  std::optional<std::vector<std::vector<Length>>> values = shape_values(OpView(module_, graph_, op, nullptr, &shapes_));
+  for (size_t r = 0; values && r < values->size(); ++r) shapes_.set(op.outputs[r], std::move((*values)[r]));
+}
+
+/// True if the op's shape, or where it reads, cannot be told again without shape arithmetic.
+bool TypeInference::depends_on_lengths(OpId id) const {
+  const Op& op = graph_.op(id);
+  if (op.kind == OpKind::Slice) return !op.has("starts");
+  if (op.kind != OpKind::Range && op.kind != OpKind::ConstantOfShape) return false;
+  const OpView view(module_, graph_, op);
+  for (int i = 0; i < view.inputs(); ++i)
+    if (!view.known(i)) return true;
+  return false;
+}
+
+/// Replaces the op by its parts while their lengths are at hand.
+bool TypeInference::replace_now(OpId id) {
+  const std::vector<Length>* known = shapes_.find(graph_.op(id).outputs[0]);
+  const std::optional<std::vector<Length>> elements = known ? std::optional(*known) : std::nullopt;
+  const std::vector<ValueId> made = replace_by_parts(module_, graph_, id, diags_, &shapes_);
+  if (elements && !made.empty()) shapes_.set(made[0], *elements);
+  return !made.empty();
+}
+
+/// Names the lengths of the inputs, from which all others are computed.
+void TypeInference::name_lengths() {
+  if (&graph_ != &module_.graph) return;
+  for (ValueId input : graph_.inputs()) {
+    TensorType type = graph_.type(input);
+    for (Extent& extent : type.shape) {
+      if (!extent.count || extent.length) continue;
+      std::string name = graph_.value(extent.count).name;
+      if (name.ends_with(".length")) name.resize(name.size() - std::string(".length").size());
+      module_.lengths[name] = extent.count;
+      extent.length = std::make_shared<const Length>(Length::named(name, 0, extent.bound));
+    }
+    graph_.retype(input, std::move(type));
+  }
 }
 
 // The bound of the state that a value is written back to: a cache that grows is no longer than its state; a
@@ -234,8 +296,10 @@ bool TypeInference::infer(OpId id) {
     if (!infer_region_bodies(id)) return false;
   }
   if (!absorb_constants(id)) return false;
-  if (!infer_op(module_, graph_, id, &diags_)) return false;
-  sum_counts(id);
+  if (!infer_op(module_, graph_, id, &diags_, &shapes_) || !count_extents(id)) return false;
+  note_shape_values(id);
+  if (depends_on_lengths(id)) return replace_now(id);
+  drop_shape_operands(id);
   if (is_foldable(module_, graph_, id) && is_small(id) && is_shape_data(graph_, graph_.op(id)))
     fold_op(module_, graph_, id);
   return true;

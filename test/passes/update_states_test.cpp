@@ -134,9 +134,9 @@ TEST_CASE("update-states: a cache that grows is appended to, its length is copie
   CHECK(appends == 1);
   // A strategy that the schedule pins stays: all rows are written, in place.
   for (const char* strategy : {"elementwise", "plain-loops"}) {
-    const Planned pinned = plan_of(model, "weft: 1\ndims: {past: \"<=8\"}\nstate: {m: n}\nkernels: {n_2: {strategy: " +
+    const Planned pinned = plan_of(model, "weft: 1\ndims: {past: \"<=8\"}\nstate: {m: n}\nkernels: {n: {strategy: " +
                                               std::string(strategy) + "}}\n");
-    CHECK(strategy_name(kernel_of(pinned.plan, "n_2").strategy) == std::string(strategy));
+    CHECK(strategy_name(kernel_of(pinned.plan, "n").strategy) == std::string(strategy));
     CHECK(pinned.plan.states[0].in_place);
     check_runs(pinned);
   }
@@ -144,7 +144,7 @@ TEST_CASE("update-states: a cache that grows is appended to, its length is copie
   const std::string front =
       model_of("(float[2,past,4] m, float[2,1,4] k) => (float[2,total,4] n)", "[n] n = Concat<axis = 1>(k, m)");
   CHECK(updates_of(front, "weft: 1\ndims: {past: \"<=8\"}\nstate: {m: n}\n") ==
-        "m: copied, 'n_2' reads other elements of 'm' than it writes of 'n'");
+        "m: copied, 'n' reads other elements of 'm' than it writes of 'n'");
 }
 
 TEST_CASE("update-states: a scatter into a state writes the updates only") {

@@ -1,0 +1,210 @@
+// Arithmetic of lengths. Terms are sorted, by degree and then by text, which is what makes the form canonical; bounds
+// come from the bounds of the symbols.
+#include "ir/length.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/base/check.h"
+
+namespace weftc {
+
+/// Bounds are cut here: far above any length, far below what overflows.
+constexpr int64_t kFar = int64_t{1} << 60;
+
+static int64_t cut(__int128 value) {
+  return static_cast<int64_t>(std::clamp<__int128>(value, -__int128{kFar}, __int128{kFar}));
+}
+
+namespace {
+struct Interval {
+  int64_t low, high;
+};
+
+Interval times(const Interval& a, const Interval& b) {
+  const int64_t ends[] = {cut(__int128{a.low} * b.low), cut(__int128{a.low} * b.high), cut(__int128{a.high} * b.low),
+                          cut(__int128{a.high} * b.high)};
+  return {*std::min_element(std::begin(ends), std::end(ends)), *std::max_element(std::begin(ends), std::end(ends))};
+}
+
+std::string factors_text(const std::vector<LengthSymbolPtr>& factors) {
+  std::string text;
+  for (const LengthSymbolPtr& factor : factors) text += (text.empty() ? "" : " * ") + factor->text;
+  return text;
+}
+
+/// Higher degrees first, then by text; the constant is last.
+bool is_before(const Length::Term& a, const Length::Term& b) {
+  if (a.factors.size() != b.factors.size()) return a.factors.size() > b.factors.size();
+  return factors_text(a.factors) < factors_text(b.factors);
+}
+
+std::string terms_text(const std::vector<Length::Term>& terms) {
+  std::string text;
+  for (const Length::Term& term : terms) {
+    const int64_t size = term.coefficient < 0 ? -term.coefficient : term.coefficient;
+    if (term.coefficient < 0)
+      text += text.empty() ? "-" : " - ";
+    else if (!text.empty())
+      text += " + ";
+    text += factors_text(term.factors);
+    if (term.factors.empty())
+      text += std::to_string(size);
+    else if (size != 1)
+      text += " * " + std::to_string(size);
+  }
+  return text.empty() ? "0" : text;
+}
+
+Interval range_of_terms(const std::vector<Length::Term>& terms) {
+  __int128 low = 0, high = 0;
+  for (const Length::Term& term : terms) {
+    Interval range{term.coefficient, term.coefficient};
+    for (const LengthSymbolPtr& factor : term.factors) range = times(range, {factor->low, factor->high});
+    low += range.low, high += range.high;
+  }
+  return {cut(low), cut(high)};
+}
+
+/// Sorted, equal terms added up, none with a coefficient of 0.
+std::vector<Length::Term> canonical(std::vector<Length::Term> terms) {
+  std::sort(terms.begin(), terms.end(), is_before);
+  std::vector<Length::Term> kept;
+  for (Length::Term& term : terms) {
+    if (!kept.empty() && factors_text(kept.back().factors) == factors_text(term.factors))
+      kept.back().coefficient += term.coefficient;
+    else
+      kept.push_back(std::move(term));
+    if (kept.back().coefficient == 0) kept.pop_back();
+  }
+  return kept;
+}
+
+Length::Term product(const Length::Term& a, const Length::Term& b) {
+  Length::Term made{a.factors, a.coefficient * b.coefficient};
+  made.factors.insert(made.factors.end(), b.factors.begin(), b.factors.end());
+  std::sort(made.factors.begin(), made.factors.end(),
+            [](const LengthSymbolPtr& x, const LengthSymbolPtr& y) { return x->text < y->text; });
+  return made;
+}
+
+/// a / b where b's factors are among a's and its coefficient divides.
+std::optional<Length::Term> quotient_of(const Length::Term& a, const Length::Term& b) {
+  if (a.coefficient % b.coefficient) return {};
+  Length::Term made{a.factors, a.coefficient / b.coefficient};
+  for (const LengthSymbolPtr& factor : b.factors) {
+    const auto at = std::find_if(made.factors.begin(), made.factors.end(),
+                                 [&](const LengthSymbolPtr& own) { return own->text == factor->text; });
+    if (at == made.factors.end()) return {};
+    made.factors.erase(at);
+  }
+  return made;
+}
+}  // namespace
+
+struct Length::Form {
+  std::vector<Term> terms;
+  std::string text;
+  Interval range;
+};
+
+Length::Length(std::vector<Term> terms) {
+  terms = canonical(std::move(terms));
+  std::string text = terms_text(terms);
+  const Interval range = range_of_terms(terms);
+  form_ = std::make_shared<const Form>(Form{std::move(terms), std::move(text), range});
+}
+
+Length::Length(int64_t constant) : Length(std::vector<Term>{{{}, constant}}) {}
+
+Length::Length(LengthSymbolPtr symbol) : Length(std::vector<Term>{{{std::move(symbol)}, 1}}) {}
+
+static Length length_of_symbol(LengthSymbol::Kind kind, std::string text, const Interval& range,
+                               std::vector<Length> operands) {
+  if (range.low == range.high) return range.low;
+  return Length(std::make_shared<const LengthSymbol>(
+      LengthSymbol{kind, std::move(text), range.low, range.high, std::move(operands)}));
+}
+
+Length Length::named(const std::string& name, int64_t low, int64_t high) {
+  return length_of_symbol(LengthSymbol::Kind::Named, name, {low, high}, {});
+}
+
+bool Length::is_constant() const {
+  return form_->terms.empty() || (form_->terms.size() == 1 && form_->terms[0].factors.empty());
+}
+
+int64_t Length::constant() const {
+  WEFT_CHECK(is_constant(), "the length '" + form_->text + "' is no constant");
+  return form_->terms.empty() ? 0 : form_->terms[0].coefficient;
+}
+
+int64_t Length::low() const { return form_->range.low; }
+int64_t Length::high() const { return form_->range.high; }
+const std::string& Length::text() const { return form_->text; }
+const std::vector<Length::Term>& Length::terms() const { return form_->terms; }
+
+Length Length::operator+(const Length& other) const {
+  std::vector<Term> terms = form_->terms;
+  terms.insert(terms.end(), other.form_->terms.begin(), other.form_->terms.end());
+  return Length(std::move(terms));
+}
+
+Length Length::operator-(const Length& other) const { return *this + other * -1; }
+
+Length Length::operator*(const Length& other) const {
+  std::vector<Term> terms;
+  for (const Term& a : form_->terms)
+    for (const Term& b : other.form_->terms) terms.push_back(product(a, b));
+  return Length(std::move(terms));
+}
+
+bool Length::operator==(const Length& other) const { return form_ == other.form_ || form_->text == other.form_->text; }
+
+std::optional<Length> exact_quotient(const Length& a, const Length& b) {
+  if (b.terms().empty()) return {};
+  Length rest = a, quotient;
+  // The order of terms is no order of monomials in the algebraic sense, so that an end is not certain.
+  for (int step_count = 0; !rest.terms().empty(); ++step_count) {
+    constexpr int kMostSteps = 64;
+    if (step_count == kMostSteps) return {};
+    const std::optional<Length::Term> next = quotient_of(rest.terms().front(), b.terms().front());
+    if (!next) return {};
+    Length step = next->coefficient;
+    for (const LengthSymbolPtr& factor : next->factors) step = step * Length(factor);
+    quotient = quotient + step;
+    rest = rest - step * b;
+  }
+  return quotient;
+}
+
+std::optional<Length> floor_quotient(const Length& a, const Length& b) {
+  if (std::optional<Length> exact = exact_quotient(a, b)) return exact;
+  if (a.low() < 0 || b.low() < 1) return {};
+  const Interval range{a.low() / b.high(), a.high() / b.low()};
+  return length_of_symbol(LengthSymbol::Kind::Quotient, "(" + a.text() + ") / (" + b.text() + ")", range, {a, b});
+}
+
+std::optional<Length> remainder_of(const Length& a, const Length& b) {
+  if (exact_quotient(a, b)) return Length();
+  if (a.low() < 0 || b.low() < 1) return {};
+  if (a.high() < b.low()) return a;
+  const Interval range{0, std::min(a.high(), b.high() - 1)};
+  return length_of_symbol(LengthSymbol::Kind::Remainder, "(" + a.text() + ") % (" + b.text() + ")", range, {a, b});
+}
+
+Length minimum(const Length& a, const Length& b) {
+  if ((b - a).low() >= 0) return a;
+  if ((a - b).low() >= 0) return b;
+  const Interval range{std::min(a.low(), b.low()), std::min(a.high(), b.high())};
+  return length_of_symbol(LengthSymbol::Kind::Minimum, "min(" + a.text() + ", " + b.text() + ")", range, {a, b});
+}
+
+Length maximum(const Length& a, const Length& b) {
+  if ((a - b).low() >= 0) return a;
+  if ((b - a).low() >= 0) return b;
+  const Interval range{std::max(a.low(), b.low()), std::max(a.high(), b.high())};
+  return length_of_symbol(LengthSymbol::Kind::Maximum, "max(" + a.text() + ", " + b.text() + ")", range, {a, b});
+}
+
+}  // namespace weftc

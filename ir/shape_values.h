@@ -1,0 +1,37 @@
+// What is known of small integer tensors while types are inferred: their elements as lengths. Exporters compute shapes
+// with Shape, Gather, Mul, Where, Concat; where an input has an open dimension those numbers are known at run time
+// only, but as polynomials they are known here, and give the shapes behind them their run-time extents:
+//
+//   s = Shape(x f32[seq, 768])      [seq, 768]
+//   m = Mul(Gather(s, 0), 2)        seq * 2
+//   y = Expand(z, Concat(m, 64))    y is f32[seq * 2, 64]
+#pragma once
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/ids.h"
+#include "ir/length.h"
+#include "ir/type.h"
+
+namespace weftc {
+
+/// Shapes have few dimensions: a tensor of more elements is data.
+inline constexpr int64_t kMostLengths = 64;
+
+class ShapeValues {
+ public:
+  /// The elements of a value, row-major; null where they are not known.
+  const std::vector<Length>* find(ValueId value) const;
+  void set(ValueId value, std::vector<Length> elements);
+  /// This length is never above `most`, although its terms could be: rows of a state are bounded by the state.
+  void limit(const Length& length, int64_t most);
+  /// A dimension of this length.
+  Extent extent(const Length& length) const;
+
+ private:
+  std::unordered_map<uint32_t, std::vector<Length>> elements_;
+  std::unordered_map<std::string, int64_t> limits_;
+};
+
+}  // namespace weftc

@@ -131,7 +131,7 @@ void ImageFile::read_checksums(const Footer& footer) {
     fail(kEnvironment, "%s is damaged: its manifest and table of weights have another checksum than when written",
          path_.c_str());
   checksums_.resize(footer.checksums);
-  memcpy(checksums_.data(), table.data(), table.size());
+  if (!table.empty()) memcpy(checksums_.data(), table.data(), table.size());
 }
 
 const Checksum& ImageFile::checksum_of(int64_t begin, int64_t bytes) const {

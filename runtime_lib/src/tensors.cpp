@@ -38,7 +38,7 @@ Part load_part(const PortView& view, const std::string& file) {
 
 void store_part(RankBase& rank, const PortView& view, const Part& part) {
   const Range range = range_of(view);
-  memcpy(rank.at(range), part.bytes.data(), part.bytes.size());
+  if (!part.bytes.empty()) memcpy(rank.at(range), part.bytes.data(), part.bytes.size());
   rank.flush(range);
   for (size_t b = 0; b < part.lengths.size(); ++b) set_length(rank, view.port.layout.bounds[b], part.lengths[b]);
 }

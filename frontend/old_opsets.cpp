@@ -9,6 +9,7 @@
 #include <cctype>
 #include <map>
 #include <optional>
+#include <sstream>
 
 namespace weftc {
 
@@ -175,89 +176,41 @@ struct OldForm {
   int first = 1;
   Rule rule = same;
 };
+/// Operators of one form, their names with spaces between.
+struct OldForms {
+  const char* names;
+  OldForm form;
+};
+constexpr OldForms kOldForms[] = {
+    {"Abs ArgMax ArgMin AveragePool Ceil Clip Constant Conv ConvTranspose DepthToSpace Elu Exp Flatten "
+     "Floor Gather GlobalAveragePool GlobalMaxPool HardSigmoid Hardmax Identity If InstanceNormalization "
+     "LRN LeakyRelu Log LogSoftmax Loop LpNormalization MatMul Max MaxPool MaxRoiPool Mean Min Neg Not "
+     "RandomUniform Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean "
+     "ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Shape Sigmoid Size Slice Softmax "
+     "Softplus Softsign SpaceToDepth Sqrt Squeeze Sum Tanh Transpose Unsqueeze",
+     {1, same}},
+    {"Add And Div Equal Greater Less Mul Or Pow Sub Xor", {1, broadcasting}},
+    // Of these opset 1 says something else with the same attributes: floating exponents, parts and repeats as operands.
+    {"GlobalLpPool LpPool Split", {2, same}},
+    {"Tile", {6, same}},
+    {"BatchNormalization", {1, batch_normalization}},
+    {"Cast", {1, cast}},
+    {"Concat", {1, concat}},
+    {"Dropout", {1, dropout}},
+    {"Gemm", {1, gemm}},
+    {"PRelu", {1, prelu}},
+    {"Pad", {1, pad}},
+    {"Selu", {1, selu}},
+    {"Upsample", {1, upsample}},
+};
 
 const std::map<std::string, OldForm>& old_forms() {
   static const std::map<std::string, OldForm> forms = [] {
     std::map<std::string, OldForm> all;
-    for (const char* name : {"Abs",
-                             "ArgMax",
-                             "ArgMin",
-                             "AveragePool",
-                             "Ceil",
-                             "Clip",
-                             "Constant",
-                             "Conv",
-                             "ConvTranspose",
-                             "DepthToSpace",
-                             "Elu",
-                             "Exp",
-                             "Flatten",
-                             "Floor",
-                             "Gather",
-                             "GlobalAveragePool",
-                             "GlobalMaxPool",
-                             "HardSigmoid",
-                             "Hardmax",
-                             "Identity",
-                             "If",
-                             "InstanceNormalization",
-                             "LRN",
-                             "LeakyRelu",
-                             "Log",
-                             "LogSoftmax",
-                             "Loop",
-                             "LpNormalization",
-                             "MatMul",
-                             "Max",
-                             "MaxPool",
-                             "MaxRoiPool",
-                             "Mean",
-                             "Min",
-                             "Neg",
-                             "Not",
-                             "RandomUniform",
-                             "Reciprocal",
-                             "ReduceL1",
-                             "ReduceL2",
-                             "ReduceLogSum",
-                             "ReduceLogSumExp",
-                             "ReduceMax",
-                             "ReduceMean",
-                             "ReduceMin",
-                             "ReduceProd",
-                             "ReduceSum",
-                             "ReduceSumSquare",
-                             "Relu",
-                             "Reshape",
-                             "Shape",
-                             "Sigmoid",
-                             "Size",
-                             "Slice",
-                             "Softmax",
-                             "Softplus",
-                             "Softsign",
-                             "SpaceToDepth",
-                             "Sqrt",
-                             "Squeeze",
-                             "Sum",
-                             "Tanh",
-                             "Transpose",
-                             "Unsqueeze"})
-      all[name] = {};
-    for (const char* name : {"Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor"})
-      all[name] = {1, broadcasting};
-    // Of these opset 1 says something else with the same attributes: floating exponents, parts and repeats as operands.
-    for (const char* name : {"GlobalLpPool", "LpPool", "Split"}) all[name] = {2, same};
-    all["Tile"] = {6, same};
-    all["BatchNormalization"] = {1, batch_normalization};
-    all["Cast"] = {1, cast};
-    all["Concat"] = {1, concat};
-    all["Dropout"] = {1, dropout};
-    all["Gemm"] = {1, gemm};
-    all["PRelu"] = {1, prelu};
-    all["Pad"] = {1, pad};
-    all["Selu"] = {1, selu};
-    all["Upsample"] = {1, upsample};
+    for (const OldForms& row : kOldForms) {
+      std::istringstream names(row.names);
+      for (std::string name; names >> name;) all[name] = row.form;
+    }
     return all;
   }();
   return forms;

@@ -3,13 +3,12 @@
 #include "ir/length.h"
 
 #include <algorithm>
-#include <map>
 
 #include "ir/base/check.h"
 
 namespace weftc {
 
-/// Bounds are cut here: far above any length, far below what overflows.
+/// Numbers are cut here: far above any length, far below what overflows.
 constexpr int64_t kFar = int64_t{1} << 60;
 
 static int64_t cut(__int128 value) {
@@ -72,7 +71,7 @@ std::vector<Length::Term> canonical(std::vector<Length::Term> terms) {
   std::vector<Length::Term> kept;
   for (Length::Term& term : terms) {
     if (!kept.empty() && factors_text(kept.back().factors) == factors_text(term.factors))
-      kept.back().coefficient += term.coefficient;
+      kept.back().coefficient = cut(__int128{kept.back().coefficient} + term.coefficient);
     else
       kept.push_back(std::move(term));
     if (kept.back().coefficient == 0) kept.pop_back();
@@ -81,7 +80,7 @@ std::vector<Length::Term> canonical(std::vector<Length::Term> terms) {
 }
 
 Length::Term product(const Length::Term& a, const Length::Term& b) {
-  Length::Term made{a.factors, a.coefficient * b.coefficient};
+  Length::Term made{a.factors, cut(__int128{a.coefficient} * b.coefficient)};
   made.factors.insert(made.factors.end(), b.factors.begin(), b.factors.end());
   std::sort(made.factors.begin(), made.factors.end(),
             [](const LengthSymbolPtr& x, const LengthSymbolPtr& y) { return x->text < y->text; });
@@ -115,7 +114,7 @@ Length::Length(std::vector<Term> terms) {
   form_ = std::make_shared<const Form>(Form{std::move(terms), std::move(text), range});
 }
 
-Length::Length(int64_t constant) : Length(std::vector<Term>{{{}, constant}}) {}
+Length::Length(int64_t constant) : Length(std::vector<Term>{{{}, cut(constant)}}) {}
 
 Length::Length(LengthSymbolPtr symbol) : Length(std::vector<Term>{{{std::move(symbol)}, 1}}) {}
 

@@ -4,7 +4,8 @@
 //   x f32[batch, seq, 768]   Reshape to [-1, 768]   ->   f32[batch * seq, 768]
 //   past f32[past, 64], new f32[seq, 64]   Concat   ->   f32[past + seq, 64]
 //
-// What is no polynomial is a symbol of its own: a quotient that leaves a rest, the smaller of two lengths.
+// What is no polynomial is a symbol of its own: a quotient that leaves a rest, the smaller of two lengths. Numbers
+// beyond 2^60, like the INT64_MAX by which exporters mean "to the end", become 2^60: no tensor is as long.
 #pragma once
 #include <cstdint>
 #include <memory>

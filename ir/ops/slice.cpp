@@ -23,25 +23,40 @@ static SliceDim clamp(int64_t start, int64_t end, int64_t step, int64_t extent) 
   return {start, step, extent == 0 || span <= 0 ? 0 : (span - 1) / stride + 1};
 }
 
-std::optional<std::vector<SliceDim>> slice_dims(const OpView& op) {
+namespace {
+/// What a Slice says of each dimension that it names: `axes` and `steps`, which may be left out, filled in.
+struct SliceEntries {
+  std::vector<int64_t> axes, steps;
+};
+}  // namespace
+
+/// For `starts` and `ends` numbers; nothing after reporting.
+static std::optional<SliceEntries> entries_of(const OpView& op, size_t starts, size_t ends) {
   const int ndim = op.type(0).ndim();
-  const std::vector<int64_t> starts = ints_of(op.op(), "starts"), ends = ints_of(op.op(), "ends");
-  std::vector<int64_t> steps = ints_of(op.op(), "steps");
   std::optional<std::vector<int64_t>> axes = op.axes("axes", ndim);
   if (!axes) return {};
-  if (axes->empty()) axes = range_of(0, static_cast<int64_t>(starts.size()));
-  if (steps.empty()) steps.assign(starts.size(), 1);
-  if (ends.size() != starts.size() || axes->size() != starts.size() || steps.size() != starts.size() ||
-      static_cast<int>(starts.size()) > ndim)
-    return op.fail("slice-lengths", "starts, ends, axes and steps have {}, {}, {} and {} entries", starts.size(),
-                   ends.size(), axes->size(), steps.size()),
+  SliceEntries entries{std::move(*axes), ints_of(op.op(), "steps")};
+  if (entries.axes.empty()) entries.axes = range_of(0, static_cast<int64_t>(starts));
+  if (entries.steps.empty()) entries.steps.assign(starts, 1);
+  if (ends != starts || entries.axes.size() != starts || entries.steps.size() != starts ||
+      static_cast<int>(starts) > ndim)
+    return op.fail("slice-lengths", "starts, ends, axes and steps have {}, {}, {} and {} entries", starts, ends,
+                   entries.axes.size(), entries.steps.size()),
            std::nullopt;
+  for (const int64_t step : entries.steps)
+    if (step == 0 || step == INT64_MIN) return op.fail("slice-step", "step {} is not possible", step), std::nullopt;
+  return entries;
+}
+
+std::optional<std::vector<SliceDim>> slice_dims(const OpView& op) {
+  const std::vector<int64_t> starts = ints_of(op.op(), "starts"), ends = ints_of(op.op(), "ends");
+  const std::optional<SliceEntries> entries = entries_of(op, starts.size(), ends.size());
+  if (!entries) return {};
   std::vector<SliceDim> dims;
   for (const Extent& extent : op.type(0).shape) dims.push_back({0, 1, extent.bound});
   for (size_t i = 0; i < starts.size(); ++i) {
-    if (steps[i] == 0 || steps[i] == INT64_MIN)
-      return op.fail("slice-step", "step {} is not possible", steps[i]), std::nullopt;
-    dims[(*axes)[i]] = clamp(starts[i], ends[i], steps[i], dims[(*axes)[i]].count);
+    SliceDim& dim = dims[static_cast<size_t>(entries->axes[i])];
+    dim = clamp(starts[i], ends[i], entries->steps[i], dim.count);
   }
   return dims;
 }
@@ -79,28 +94,19 @@ static bool is_cut_at_run_time(const OpView& op) {
 /// All dimensions of a Slice whose starts, ends or extents are lengths; nothing after reporting.
 static std::optional<std::vector<LengthSlice>> length_slices(const OpView& op) {
   const auto starts = op.lengths_of("starts", 1), ends = op.lengths_of("ends", 2);
-  const int ndim = op.type(0).ndim();
-  std::optional<std::vector<int64_t>> axes = op.axes("axes", ndim);
-  if (!axes) return {};
-  if (axes->empty()) axes = range_of(0, static_cast<int64_t>(starts->size()));
-  std::vector<int64_t> steps = ints_of(op.op(), "steps");
-  if (steps.empty()) steps.assign(starts->size(), 1);
-  if (ends->size() != starts->size() || axes->size() != starts->size() || steps.size() != starts->size() ||
-      static_cast<int>(starts->size()) > ndim)
-    return op.fail("slice-lengths", "starts, ends, axes and steps have {}, {}, {} and {} entries", starts->size(),
-                   ends->size(), axes->size(), steps.size()),
-           std::nullopt;
+  const std::optional<SliceEntries> entries = entries_of(op, starts->size(), ends->size());
+  if (!entries) return {};
   std::vector<LengthSlice> slices;
   for (const Extent& extent : op.type(0).shape) slices.push_back({0, 1, length_of(extent)});
   for (size_t i = 0; i < starts->size(); ++i) {
-    LengthSlice& slice = slices[static_cast<size_t>((*axes)[i])];
-    const std::optional<LengthSlice> made = cut((*starts)[i], (*ends)[i], steps[i], slice.count);
+    LengthSlice& slice = slices[static_cast<size_t>(entries->axes[i])];
+    const std::optional<LengthSlice> made = cut((*starts)[i], (*ends)[i], entries->steps[i], slice.count);
     if (!made)
       return op.fail(
                  "slice-bounded-unsupported",
                  "elements {} to {} in steps of {} of dimension {} (of length {}) are not known at compile time; pin "
                  "the length with --dim",
-                 (*starts)[i].text(), (*ends)[i].text(), steps[i], (*axes)[i], slice.count.text()),
+                 (*starts)[i].text(), (*ends)[i].text(), entries->steps[i], entries->axes[i], slice.count.text()),
              std::nullopt;
     slice = *made;
   }

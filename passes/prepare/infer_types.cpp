@@ -313,38 +313,11 @@ bool same_storage(const TensorType& a, const TensorType& b) {
   return true;
 }
 
-/// A run-time length as a number and values that are added to it.
-struct LengthSum {
-  int64_t constant = 0;
-  std::map<ValueId, int> added;
-};
-
-void add_length(const Module& module, ValueId v, LengthSum& sum) {
-  const Graph& graph = module.graph;
-  const Op& op = graph.producer_op(v);
-  if (op.kind == OpKind::Add) {
-    for (ValueId operand : op.inputs) add_length(module, operand, sum);
-  } else if (op.kind == OpKind::Constant) {
-    sum.constant += module.constants.tensor(op.constant("value")).int_at(0);
-  } else {
-    ++sum.added[v];
-  }
-}
-
-/// By how much `b` is longer than `a`, where that is a number that is known.
-std::optional<int64_t> length_difference(const Module& module, ValueId a, ValueId b) {
-  LengthSum first, second;
-  add_length(module, a, first);
-  add_length(module, b, second);
-  if (first.added != second.added) return {};
-  return second.constant - first.constant;
-}
-
 /// States that share a length have next values that share one.
 void check_shared_lengths(const Module& module, Diags& diags) {
   struct Grown {
     const State* state;
-    ValueId length;  // of the next value
+    Length length;  // of the next value
   };
   std::map<ValueId, Grown> grown;  // by the length of the state
   for (const State& state : module.states) {
@@ -354,14 +327,15 @@ void check_shared_lengths(const Module& module, Diags& diags) {
     const Shape& next = module.graph.type(out->value).shape;
     for (size_t d = 0; d < now.size(); ++d) {
       if (!now[d].count || !next[d].count) continue;
-      const auto [first, is_new] = grown.try_emplace(now[d].count, Grown{&state, next[d].count});
-      const std::optional<int64_t> longer = length_difference(module, first->second.length, next[d].count);
-      if (!is_new && longer && *longer != 0)
+      const auto [first, is_new] = grown.try_emplace(now[d].count, Grown{&state, length_of(next[d])});
+      const Length difference = length_of(next[d]) - first->second.length;
+      const int64_t longer = difference.is_constant() ? difference.constant() : 0;
+      if (!is_new && longer != 0)
         diags.error("state-lengths", state.loc,
                     "'{}' and '{}' have one run-time length, but of their next values '{}' is {} longer than '{}': "
                     "states that grow apart need a dimension each",
-                    first->second.state->input, state.input, *longer > 0 ? state.output : first->second.state->output,
-                    std::abs(*longer), *longer > 0 ? first->second.state->output : state.output);
+                    first->second.state->input, state.input, longer > 0 ? state.output : first->second.state->output,
+                    std::abs(longer), longer > 0 ? first->second.state->output : state.output);
     }
   }
 }

@@ -30,7 +30,11 @@ TEST_CASE("lengths: bounds are those of the terms") {
   CHECK((kSeq - kPast).low() == -1024);
   CHECK((kBatch * kSeq).high() == 4096);
   const Length far = Length::named("far", 0, int64_t{1} << 50);
-  CHECK((far * far * far).high() > 0);  // no overflow
+  // No overflow: what is longer than any tensor stays so.
+  CHECK((far * far * far).high() > 0);
+  CHECK(minimum(Length(INT64_MAX), kSeq - 3) == kSeq - 3);
+  CHECK(maximum(Length(INT64_MIN), kSeq) == kSeq);
+  CHECK((Length(INT64_MAX) * Length(INT64_MAX) + 1).constant() > 0);
 }
 
 TEST_CASE("lengths: quotients are polynomials where they can be") {

@@ -10,16 +10,6 @@ namespace weftc {
 namespace {
 using Axes = std::vector<int64_t>;
 
-/// What the decomposed op gives.
-Tensor decomposed(OpKind kind, const std::vector<Tensor>& inputs, const Attrs& attrs) {
-  OneOp one;
-  std::vector<ValueId> operands;
-  for (const Tensor& tensor : inputs) operands.push_back(one.input(tensor));
-  REQUIRE(one.add(kind, operands, attrs));
-  REQUIRE(one.decompose());
-  return one.run()[0];
-}
-
 const Tensor kRow = reals({1, 1, 1, 4}, {1, 2, 3, 4});
 
 /// Row 0 of a picture of four columns, at x in [-1, 1].

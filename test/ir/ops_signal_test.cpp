@@ -8,15 +8,6 @@
 namespace weftc {
 
 namespace {
-Tensor decomposed(OpKind kind, const std::vector<Tensor>& inputs, const Attrs& attrs) {
-  OneOp one;
-  std::vector<ValueId> operands;
-  for (const Tensor& tensor : inputs) operands.push_back(one.input(tensor));
-  REQUIRE(one.add(kind, operands, attrs));
-  REQUIRE(one.decompose());
-  return one.run()[0];
-}
-
 Tensor noise(Dims dims) {
   Tensor t(DType::F64, std::move(dims));
   for (int64_t i = 0; i < t.size(); ++i) t.real[i] = std::sin(static_cast<double>(i * i));

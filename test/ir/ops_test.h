@@ -101,4 +101,14 @@ struct OneOp {
   }
 };
 
+/// What an op gives once it is decomposed.
+inline Tensor decomposed(OpKind kind, const std::vector<Tensor>& inputs, const Attrs& attrs) {
+  OneOp one;
+  std::vector<ValueId> operands;
+  for (const Tensor& tensor : inputs) operands.push_back(one.input(tensor));
+  REQUIRE(one.add(kind, operands, attrs));
+  REQUIRE(one.decompose());
+  return one.run()[0];
+}
+
 }  // namespace weftc

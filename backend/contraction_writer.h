@@ -55,7 +55,7 @@ class ContractionWriter {
  private:
   /// Extents and run-time texts of "batch m k, batch k n".
   struct Shape {
-    Dims batch;
+    IndexDims batch;
     int64_t m, n, k;
     std::string batch_text, m_text, n_text, k_text;
   };
@@ -93,6 +93,7 @@ class ContractionWriter {
   std::string pool_call(bool largest) const;
   std::string declare_window(const WindowGeometry& g);
 
+  IndexExpr row(const Shape& shape) const;
   IndexExpr column(int64_t n) const;
   const char* type() const { return compute_type(body_.type(root_).dtype); }
 

@@ -253,6 +253,7 @@ std::string Declarations::ports(const Program& program, const std::vector<Port>&
     field("weft::Slice", "Slices", slices);
     if (!varying.empty()) fields.push_back(".per_rank = " + names_.group(port.place, varying));
     field("weft::Bound", "Bounds", bounds);
+    if (plan_.buffer(port.buffer).storage.by_bounds) fields.push_back(".by_bounds = true");
     for (int64_t d : port.type.dims()) dims.push_back(std::to_string(d));
     lines.push_back("{" + string_literal(port.name) + ", {" + join(dims, ", ") + "}, " +
                     names_.buffers[port.buffer.index] + (fields.empty() ? "" : ", {" + join(fields, ", ") + "}") +

@@ -109,12 +109,13 @@ Element Elements::load(ValueId value, const IndexList& index) {
 bool Elements::is_vector(const IndexExpr& offset) const {
   if (!scopes.vector.scope) return false;
   const Stride stride = stride_of(offset, scopes.vector.variable);
-  if (!stride.affine || stride.coefficient != 1) return false;
+  if (!stride.affine || !(stride.coefficient == 1)) return false;
   const IndexExpr first = substitute(offset, scopes.vector.variable, 0);
   if (scopes.home({first})->depth >= scopes.vector.scope->depth) return false;  // loaded in front of the loop
   return first.constant() % scopes.vector.width == 0 &&
-         std::all_of(first.terms().begin(), first.terms().end(),
-                     [&](const IndexExpr::Term& t) { return t.coefficient * t.atom->step % scopes.vector.width == 0; });
+         std::all_of(first.terms().begin(), first.terms().end(), [&](const IndexExpr::Term& t) {
+           return t.scale.number * t.atom->step % scopes.vector.width == 0;
+         });
 }
 
 // Loads the neighbours in front of the vector loop, once, and reads element i of them inside.
@@ -342,7 +343,8 @@ Elements::Inner Elements::open_dims(Scope* under, const TensorType& type, const 
     for (int64_t d : runs[r]) extents.push_back(local[d]);
     const Expr bound = run_bound(context_, type, static_cast<size_t>(runs[r][0]));
     Scope* parent = inner.loops.empty() ? under : &inner.loops.back().inner();
-    const LoopAxis axis = scopes.fresh_axis("c", element_count(extents), bound, parent);
+    const Scale below = bound.empty() ? Scale(0) : run_scale(context_, type, static_cast<size_t>(runs[r][0]));
+    const LoopAxis axis = scopes.fresh_axis("c", element_count(extents), bound, parent, below);
     inner.loops.push_back(scopes.open(parent, axis, r + 1 == runs.size() ? like : For{}, true));
     const IndexList at = unravel(inner.loops.back().index, extents);
     for (size_t i = 0; i < runs[r].size(); ++i) inner.at[runs[r][i]] = at[i];

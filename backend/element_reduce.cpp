@@ -128,8 +128,9 @@ Element Elements::product(ValueId value, const Op& op, const IndexList& index) {
   const std::string sum = scopes.names.unique(std::string(last_component(body_.value(value).name)) + "_sum");
   home->put(Let{compute_type(dtype), sum, 0, true});
   Expr bound = run_bound(context_, a, na - 1);
-  if (bound.empty()) bound = run_bound(context_, b, nb - 2);
-  const LoopAxis axis = scopes.fresh_axis("k", a_dims[na - 1], bound, home);
+  Scale below = run_scale(context_, a, na - 1);
+  if (bound.empty()) bound = run_bound(context_, b, nb - 2), below = run_scale(context_, b, nb - 2);
+  const LoopAxis axis = scopes.fresh_axis("k", a_dims[na - 1], bound, home, below);
   LoopScopes::Open k = scopes.open(home, axis, is_float(dtype) ? vector_reduction(ReduceOp::Sum, sum, dtype) : For{});
   a_at[na - 1] = b_at[nb - 2] = k.index;
   const Element left = at(op.inputs[0], a_at), right = at(op.inputs[1], b_at);

@@ -113,8 +113,8 @@ class Geometry {
   static void collect_cuts(const IndexExpr& expr, std::set<int64_t>& cuts) {
     for (const IndexExpr::Term& t : expr.terms()) {
       if (!t.atom->is_digit()) continue;
-      cuts.insert(t.atom->divisor);
-      if (t.atom->modulus) cuts.insert(t.atom->divisor * t.atom->modulus);
+      cuts.insert(t.atom->divisor.number);
+      if (t.atom->modulus.number) cuts.insert(t.atom->divisor.number * t.atom->modulus.number);
     }
   }
 
@@ -140,7 +140,7 @@ class Geometry {
     for (size_t k = 0; k < made.size(); ++k) {
       const Stride s = stride_of(cut_sides.source, name(d, k)), t = stride_of(cut_sides.target, name(d, k));
       if (!s.affine || !t.affine) return false;
-      box.dims.push_back({made[k].extent, s.coefficient * source_stride, t.coefficient * target_stride});
+      box.dims.push_back({made[k].extent, s.coefficient.number * source_stride, t.coefficient.number * target_stride});
     }
     // Ranks that meet over other axes than the ragged one hold equally much: they exchange whole blocks.
     const bool clips =
@@ -161,14 +161,14 @@ class Geometry {
     for (int axis : step_.axes) {
       const std::string me = "axis" + std::to_string(axis + (step_.kind == OpKind::AllToAll ? kAfter : 0));
       const std::string peer = "axis" + std::to_string(axis);
-      box.source_by_me.push_back(stride_of(source, me).coefficient);
-      box.target_by_peer.push_back(stride_of(target, peer).coefficient);
+      box.source_by_me.push_back(stride_of(source, me).coefficient.number);
+      box.target_by_peer.push_back(stride_of(target, peer).coefficient.number);
     }
     for (size_t axis = place_axes_; axis < step_.mesh.size(); ++axis) {
       const std::string chunk = "axis" + std::to_string(axis);
-      if (const int64_t s = stride_of(source, chunk).coefficient)
+      if (const int64_t s = stride_of(source, chunk).coefficient.number)
         box.source_by_chunk.emplace_back(static_cast<int>(axis), s);
-      if (const int64_t t = stride_of(target, chunk).coefficient)
+      if (const int64_t t = stride_of(target, chunk).coefficient.number)
         box.target_by_chunk.emplace_back(static_cast<int>(axis), t);
     }
   }

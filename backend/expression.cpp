@@ -13,8 +13,9 @@ static Binding binding_of(const IndexExpr& index) {
   const std::vector<IndexExpr::Term>& terms = index.terms();
   if (terms.empty()) return index.constant() < 0 ? Binding::Prefix : Binding::Primary;
   if (terms.size() > 1 || index.constant()) return Binding::Sum;
-  if (terms[0].coefficient == 1) return Binding::Primary;  // a digit has parentheses of its own
-  return terms[0].coefficient == -1 ? Binding::Prefix : Binding::Product;
+  if (!terms[0].scale.is_number()) return Binding::Product;
+  if (terms[0].scale.number == 1) return Binding::Primary;  // a digit has parentheses of its own
+  return terms[0].scale.number == -1 ? Binding::Prefix : Binding::Product;
 }
 
 static Expr make(Expr::Node node) { return Expr(std::make_shared<const Expr::Node>(std::move(node))); }

@@ -10,10 +10,10 @@
 
 namespace weftc {
 
-std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const Dims& space,
+std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const IndexDims& space,
                                   const IndexList& index) {
   const Dims dims = context.dims(output);
-  if (dims == space) return index;
+  if (context.extents(output) == space) return index;
   const Op& op = context.body.producer_op(output);
   if (op.inputs.empty()) return {};
   if (category(op) == Category::Pointwise) {
@@ -23,14 +23,13 @@ std::optional<IndexList> place_in(const KernelContext& context, ValueId output, 
     return {};
   }
   if (category(op) != Category::View && category(op) != Category::Collective) return {};
-  const Dims from = context.dims(op.inputs[0]);
   const bool is_transpose = op.kind == OpKind::Transpose;
   const bool is_reshape = op.kind == OpKind::Reshape || op.kind == OpKind::Squeeze || op.kind == OpKind::Unsqueeze ||
                           op.kind == OpKind::Flatten;
   if (!is_transpose && !is_reshape) return {};
   const std::optional<IndexList> at = place_in(context, op.inputs[0], space, index);
   if (!at) return {};
-  if (is_reshape) return unravel(linear_index(*at, from), dims);
+  if (is_reshape) return unravel(linear_index(*at, context.extents(op.inputs[0])), context.extents(output));
   IndexList moved(at->size());
   for (size_t d = 0; d < moved.size(); ++d) moved[d] = (*at)[static_cast<size_t>(op.ints("perm")[d])];
   return moved;
@@ -42,19 +41,22 @@ static std::optional<IterationSpace> reduction_space(const KernelContext& contex
     const Op& op = context.body.op(id);
     if (category(op) != Category::Reduction || !op.has("axes") || op.ints("axes").empty()) continue;
     const ValueId from = op.inputs[0];
-    return IterationSpace{.type = context.body.type(from), .dims = context.dims(from), .reduced = op.ints("axes")};
+    return IterationSpace{.type = context.body.type(from),
+                          .dims = context.dims(from),
+                          .extents = context.extents(from),
+                          .reduced = op.ints("axes")};
   }
   return {};
 }
 
 static bool is_row_shape(const KernelContext& context, const IterationSpace& space, ValueId value) {
-  Dims kept, full;
+  IndexDims kept, full;
   for (size_t d = 0; d < space.dims.size(); ++d) {
-    full.push_back(space.is_reduced(d) ? 1 : space.dims[d]);
-    if (!space.is_reduced(d)) kept.push_back(space.dims[d]);
+    full.push_back(space.is_reduced(d) ? Scale(1) : space.extents[d]);
+    if (!space.is_reduced(d)) kept.push_back(space.extents[d]);
   }
-  const Dims dims = context.dims(value);
-  return !space.reduced.empty() && (dims == kept || dims == full);
+  const IndexDims extents = context.extents(value);
+  return !space.reduced.empty() && (extents == kept || extents == full);
 }
 
 std::vector<IterationSpace> spaces_of(const KernelContext& context) {
@@ -67,12 +69,14 @@ std::vector<IterationSpace> spaces_of(const KernelContext& context) {
     bool placed = false;
     for (IterationSpace& space : spaces) {
       const bool row = is_row_shape(context, space, value);
-      placed = row || place_in(context, value, space.dims, IndexList(space.dims.size())).has_value();
+      placed = row || place_in(context, value, space.extents, IndexList(space.dims.size())).has_value();
       if (!placed) continue;
       (row ? space.row_outputs : space.outputs).push_back(o);
       break;
     }
-    if (!placed) spaces.push_back({.type = context.body.type(value), .dims = dims, .outputs = {o}});
+    if (!placed)
+      spaces.push_back(
+          {.type = context.body.type(value), .dims = dims, .extents = context.extents(value), .outputs = {o}});
   }
   std::erase_if(spaces, [](const IterationSpace& s) { return s.outputs.empty() && s.row_outputs.empty(); });
   return spaces;
@@ -83,7 +87,8 @@ static std::vector<int64_t> borders(KernelContext& context, const IterationSpace
   std::vector<int64_t> found = {0, space.dims[d]};
   for (OpId id : context.body.order()) {
     const Op& op = context.body.op(id);
-    if ((op.kind != OpKind::Concat && op.kind != OpKind::Pad) || context.dims(op.outputs[0]) != space.dims) continue;
+    if ((op.kind != OpKind::Concat && op.kind != OpKind::Pad) || context.extents(op.outputs[0]) != space.extents)
+      continue;
     if (op.kind == OpKind::Pad) {
       const int64_t before =
           op.ints("pads")[d] / parts_of(context.body.type(op.inputs[0]), static_cast<int>(d), context.kernel.mesh);

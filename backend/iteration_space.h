@@ -11,7 +11,8 @@ namespace weftc {
 struct IterationSpace {
   TensorType type;
   Dims dims;
-  Dims start = {};  // of the segment that is iterated; empty: everything
+  IndexDims extents;  // the same with run-time lengths
+  Dims start = {};    // of the segment that is iterated; empty: everything
   Dims extent = {};
   std::vector<int64_t> reduced = {};
   std::vector<size_t> outputs = {}, row_outputs = {};  // row outputs: one element for each row
@@ -30,9 +31,9 @@ std::vector<IterationSpace> spaces_of(const KernelContext& context);
 /// The space in parts in which every Concat and Pad of its shape reads one operand only: no conditions in inner loops.
 std::vector<IterationSpace> segments(KernelContext& context, const IterationSpace& space);
 
-/// Where element `index` of a tensor of local dims `space` is in `output`, which views and pointwise ops make from one
-/// of those dims. Nothing if it is not such.
-std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const Dims& space,
+/// Where element `index` of a tensor of local extents `space` is in `output`, which views and pointwise ops make from
+/// one of those extents. Nothing if it is not such.
+std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const IndexDims& space,
                                   const IndexList& index);
 
 }  // namespace weftc

@@ -59,6 +59,7 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
   for (const Parameter& f : kernel.parameters) parameter_names_.push_back(names.unique(f.name));
   for (const RunExtent& e : kernel.extents) extent_names_.push_back(names.unique(e.name));
+  find_lengths(extent_names_);
   for (OpId id : body.order()) {
     const Op& op = body.op(id);
     if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) continue;
@@ -112,6 +113,20 @@ IndexExpr KernelContext::coordinate(int axis) const {
   const Argument argument{is_time_axis(axis) ? Argument::Kind::Chunk : Argument::Kind::Coordinate, axis};
   if (kernel.mesh[axis].size > 1) need(argument);
   return KernelBody::coordinate(axis);
+}
+
+IndexExpr KernelContext::offset(const Parameter& parameter, const IndexList& index) const {
+  const IndexExpr offset = KernelBody::offset(parameter, index);
+  need_lengths(offset);
+  return offset;
+}
+
+void KernelContext::need_lengths(const IndexExpr& index) const {
+  for (const AtomPtr& atom : variables_of(index)) {
+    if (!atom->is_length) continue;
+    const auto at = std::find(extent_names_.begin(), extent_names_.end(), atom->text);
+    if (at != extent_names_.end()) need({Argument::Kind::Extent, static_cast<int>(at - extent_names_.begin())});
+  }
 }
 
 std::string KernelContext::argument_name(const Argument& argument) const {

@@ -35,6 +35,10 @@ struct Argument {
 /// "int ", "weft::Peers ": the type of a parameter for it.
 const char* argument_type(const TargetDialect& dialect, Argument::Kind kind);
 
+class KernelContext;
+/// How many elements dimensions `first` to `end` of a tensor have together: "batch * seq * 12".
+std::string count_text(KernelContext& context, const TensorType& type, int first, int end);
+
 class KernelContext : public KernelBody {
  public:
   KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, KernelUse use = KernelUse::Launched);
@@ -51,6 +55,10 @@ class KernelContext : public KernelBody {
   std::string run_extent(const TensorType& type, int dim) const;
   /// Notes that the kernel needs the coordinate as an argument.
   IndexExpr coordinate(int axis) const override;
+  /// Notes the run-time lengths in it as well.
+  IndexExpr offset(const Parameter& parameter, const IndexList& index) const override;
+  /// Notes that the kernel needs the run-time lengths in these expressions as arguments.
+  void need_lengths(const IndexExpr& index) const;
   CoordinateFn coordinates() const {
     return [this](int axis) { return coordinate(axis); };
   }

@@ -91,9 +91,31 @@ std::string ContractionWriter::first_operand(const Site& a) const {
   const Stride k = stride_of(a.offset, "k"), m = stride_of(a.offset, names_.m);
   const std::string t = type();
   if (k.coefficient == 1 && m.affine)
-    return "weft::Rows<" + t + ">{" + address(a, {names_.m, "k"}) + ", " + std::to_string(m.coefficient) + "}";
-  return "weft::Strided<" + t + ">{" + address(a, {names_.m, "k"}) + ", " + std::to_string(m.coefficient) + ", " +
-         std::to_string(k.coefficient) + "}";
+    return "weft::Rows<" + t + ">{" + address(a, {names_.m, "k"}) + ", " + m.coefficient.text() + "}";
+  return "weft::Strided<" + t + ">{" + address(a, {names_.m, "k"}) + ", " + m.coefficient.text() + ", " +
+         k.coefficient.text() + "}";
+}
+
+std::string count_text(KernelContext& context, const TensorType& type, int first, int end) {
+  const Dims dims = context.dims(type);
+  std::string text;
+  int64_t number = 1;
+  for (int d = first; d < end; ++d) {
+    const std::string bound = context.run_extent(type, d);
+    if (bound.empty())
+      number *= dims[static_cast<size_t>(d)];
+    else
+      text += (text.empty() ? "" : " * ") + bound;
+  }
+  if (text.empty()) return std::to_string(number);
+  return number == 1 ? text : text + " * " + std::to_string(number);
+}
+
+/// A row of a matrix of the batch.
+IndexExpr ContractionWriter::row(const Shape& s) const {
+  const IndexDims extents = context_.extents(root_);
+  const Scale& rows = extents[extents.size() - 2];
+  return index_variable(names_.m, rows.is_number() ? Scale(s.m) : rows);
 }
 
 static std::string bound_text(KernelContext& context, const TensorType& type, int dim, int64_t extent) {
@@ -106,19 +128,15 @@ ContractionWriter::Shape ContractionWriter::extents() {
   const TensorType &type = body_.type(root_), &a = body_.type(op_.inputs[0]), &b = body_.type(op_.inputs[1]);
   const Dims dims = context_.dims(root_);
   const int nd = type.ndim();
-  s.batch.assign(dims.begin(), dims.end() - 2);
+  const IndexDims extents = context_.extents(root_);
+  s.batch.assign(extents.begin(), extents.end() - 2);
   s.m = dims[static_cast<size_t>(nd) - 2], s.n = dims[static_cast<size_t>(nd) - 1];
   s.k = context_.dims(op_.inputs[0]).back();
   s.m_text = bound_text(context_, type, nd - 2, s.m);
   s.n_text = bound_text(context_, type, nd - 1, s.n);
   s.k_text = bound_text(context_, a, a.ndim() - 1, s.k);
   if (context_.run_extent(a, a.ndim() - 1).empty()) s.k_text = bound_text(context_, b, b.ndim() - 2, s.k);
-  s.batch_text = std::to_string(element_count(s.batch));
-  for (int d = 0; d < nd - 2; ++d) {
-    const std::string bound = context_.run_extent(type, d);
-    if (bound.empty()) continue;
-    s.batch_text = bound + " * " + std::to_string(element_count({s.batch.begin() + 1, s.batch.end()}));
-  }
+  s.batch_text = count_text(context_, type, 0, nd - 2);
   return s;
 }
 
@@ -128,14 +146,11 @@ Statements ContractionWriter::shared_panels() {
   const std::string panels = address(panels_site(IndexList(s.batch.size())), {});
   const Dims b_dims = context_.dims(op_.inputs[1]);
   const Dims a_dims = context_.dims(op_.inputs[0]);
-  const bool run_rows = s.m_text != std::to_string(s.m);
-  if (!run_rows)
-    s.m_text = s.batch_text == std::to_string(element_count(s.batch)) ? std::to_string(element_count(s.batch) * s.m)
-                                                                      : s.batch_text + " * " + std::to_string(s.m);
-  const IndexExpr m = index_variable(names_.m, 0, element_count(s.batch) * s.m - 1),
-                  k = index_variable("k", 0, s.k - 1);
-  Dims rows = s.batch;
-  rows.push_back(s.m);
+  const TensorType& type = body_.type(root_);
+  s.m_text = count_text(context_, type, 0, type.ndim() - 1);
+  IndexDims rows = context_.extents(root_);
+  rows.pop_back();
+  const IndexExpr m = index_variable(names_.m, rows.count()), k = index_variable("k", 0, s.k - 1);
   IndexList result = unravel(m, rows), a_index = result;
   result.push_back(column(s.n));
   a_index.push_back(k);
@@ -152,7 +167,7 @@ Statements ContractionWriter::shared_panels() {
   if (!a || !usable(*a)) a = array_site(op_.inputs[0], a_index, "a_rows");
   context_.need({Argument::Kind::Team});
   lines_.push_back(contraction_text(s, b_dims[b_dims.size() - 2]));
-  const std::string t = type();
+  const std::string t = this->type();
   if (stride_of(a->offset, names_.m).affine)
     lines_.push_back(Let{"auto", names_.rows, name(first_operand(*a))});
   else
@@ -180,17 +195,17 @@ IndexList ContractionWriter::operand_index(ValueId value, const IndexList& lead,
 
 /// The leading index of a result, as the runtime numbers the matrices; places what is behind the product.
 IndexList ContractionWriter::start_batch(const Shape& s) {
-  const IndexList lead = unravel(index_variable(names_.batch, 0, element_count(s.batch) - 1), s.batch);
+  const IndexList lead = unravel(index_variable(names_.batch, s.batch.count()), s.batch);
   IndexList result = lead;
-  result.push_back(index_variable(names_.m, 0, s.m - 1)), result.push_back(column(s.n));
+  result.push_back(row(s)), result.push_back(column(s.n));
   behind_.reach(result);
   return lead;
 }
 
 /// The lambda that gives the first operand of a matrix of the batch.
 void ContractionWriter::rows_of_batch(const Shape& s, const IndexList& lead) {
-  const IndexExpr m = index_variable(names_.m, 0, s.m - 1), k = index_variable("k", 0, s.k - 1);
-  const IndexList index = operand_index(op_.inputs[0], lead, m, k);
+  const IndexExpr k = index_variable("k", context_.extents(op_.inputs[0]).back());
+  const IndexList index = operand_index(op_.inputs[0], lead, row(s), k);
   std::optional<Site> a = site(op_.inputs[0], index);
   if (!a || !stride_of(a->offset, names_.m).affine || !stride_of(a->offset, "k").affine)
     a = array_site(op_.inputs[0], index, "a_rows");
@@ -233,7 +248,8 @@ Statements ContractionWriter::packed() {
 Statements ContractionWriter::strided() {
   const Shape s = extents();
   const IndexList lead = start_batch(s);
-  const IndexExpr n = index_variable(names_.n, 0, s.n - 1), k = index_variable("k", 0, s.k - 1);
+  const IndexDims extents = context_.extents(op_.inputs[1]);
+  const IndexExpr n = index_variable(names_.n, extents.back()), k = index_variable("k", extents[extents.size() - 2]);
   const IndexList index = operand_index(op_.inputs[1], lead, k, n);
   std::optional<Site> b = site(op_.inputs[1], index);
   if (!b || !stride_of(b->offset, names_.n).affine || !stride_of(b->offset, "k").affine)
@@ -242,8 +258,8 @@ Statements ContractionWriter::strided() {
   rows_of_batch(s, lead);
   lines_.push_back("const auto " + names_.columns + " = [&](" + any_batch() + ") { return weft::Unpacked<" +
                    std::string(type()) + ">{" + address(*b, {names_.n, "k"}) + ", " +
-                   std::to_string(stride_of(b->offset, names_.n).coefficient) + ", " +
-                   std::to_string(stride_of(b->offset, "k").coefficient) + "}; };");
+                   stride_of(b->offset, names_.n).coefficient.text() + ", " +
+                   stride_of(b->offset, "k").coefficient.text() + "}; };");
   return batch_call(s, "contract_batch", names_.columns);
 }
 

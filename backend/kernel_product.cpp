@@ -45,13 +45,6 @@ std::string run_or_static(KernelContext& context, const TensorType& type, int di
   return length.empty() ? std::to_string(extent) : length;
 }
 
-/// How many matrices there are, of which the first dimension may have a run-time length.
-std::string batch_text(KernelContext& context, const TensorType& type, const Dims& batch) {
-  const std::string length = batch.empty() ? "" : context.run_extent(type, 0);
-  if (length.empty()) return std::to_string(element_count(batch));
-  return length + " * " + std::to_string(element_count({batch.begin() + 1, batch.end()}));
-}
-
 }  // namespace
 
 Statements write_body(KernelContext& context, const TiledProduct& strategy, Writer<TiledProduct>) {
@@ -62,9 +55,10 @@ Statements write_body(KernelContext& context, const TiledProduct& strategy, Writ
   const Dims batch(dims.begin(), dims.end() - 2);
   const int64_t matrices = element_count(batch), rows = dims[dims.size() - 2], columns = dims.back();
   const TileIndex at(context.names);
-  const IndexExpr m = index_variable(at.m, 0, rows - 1), n = index_variable(at.n, 0, columns - 1);
-  const IndexExpr k = index_variable(at.k, 0, a.back() - 1);
-  const IndexList lead = unravel(index_variable(at.batch, 0, matrices - 1), batch);
+  const IndexDims extents = context.extents(root), outer(extents.begin(), extents.end() - 2);
+  const IndexExpr m = index_variable(at.m, extents[dims.size() - 2]), n = index_variable(at.n, extents.back());
+  const IndexExpr k = index_variable(at.k, context.extents(op.inputs[0]).back());
+  const IndexList lead = unravel(index_variable(at.batch, outer.count()), outer);
   IndexList result = lead;
   result.push_back(m), result.push_back(n);
   Epilogue behind(context, root);
@@ -78,8 +72,8 @@ Statements write_body(KernelContext& context, const TiledProduct& strategy, Writ
   const std::string column_count = run_or_static(context, type, nd - 1, columns);
   const bool is_static = context.kernel.extents.empty();
   Statements lines = {
-      std::string(is_static ? "constexpr" : "const") + " weft::Product " + shape +
-          "{.batch = " + batch_text(context, type, batch) + ", .rows = " + row_count + ", .columns = " + column_count +
+      std::string(is_static ? "constexpr" : "const") + " weft::Product " + shape + "{.batch = " +
+          count_text(context, type, 0, nd - 2) + ", .rows = " + row_count + ", .columns = " + column_count +
           ", .depth = " + (is_static ? depth : "static_cast<int>(" + depth + ")") + "};",
       "using " + tile_name + " = " +
           tile_text(context, strategy.tile, tiles_of(strategy.tile, matrices, rows, columns), dtype) + ";"};

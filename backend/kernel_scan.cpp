@@ -38,7 +38,6 @@ class ScanWriter {
   Dims dims_before() const { return {dims_.begin(), dims_.begin() + static_cast<long>(axis_)}; }
   Dims dims_behind() const { return {dims_.begin() + static_cast<long>(axis_) + 1, dims_.end()}; }
   IndexList index() const;
-  std::string count_text(size_t first, const Dims& dims) const;
   std::string variables() const { return "int64_t " + outer_ + ", int64_t " + i_ + ", int64_t " + inner_; }
   void own_variables(Elements& elements, Scope& scope) const;
   // The lambda `load` that gives an element of the operand, computed from whatever precedes the scan in the
@@ -60,20 +59,13 @@ class ScanWriter {
 
 /// The index of an element, from the three variables.
 IndexList ScanWriter::index() const {
-  const Dims before = dims_before(), behind = dims_behind();
-  IndexList index = unravel(index_variable(outer_, 0, element_count(before) - 1), before);
-  index.push_back(index_variable(i_, 0, dims_[axis_] - 1));
-  for (const IndexExpr& at : unravel(index_variable(inner_, 0, element_count(behind) - 1), behind)) index.push_back(at);
+  const IndexDims extents = context_.extents(root_);
+  const auto axis = extents.begin() + static_cast<long>(axis_);
+  const IndexDims before(extents.begin(), axis), behind(axis + 1, extents.end());
+  IndexList index = unravel(index_variable(outer_, before.count()), before);
+  index.push_back(index_variable(i_, *axis));
+  for (const IndexExpr& at : unravel(index_variable(inner_, behind.count()), behind)) index.push_back(at);
   return index;
-}
-
-/// How many elements dimensions from `first` on have, of which the first may have a run-time length.
-std::string ScanWriter::count_text(size_t first, const Dims& dims) const {
-  if (dims.empty()) return "1";
-  const std::string bound = context_.run_extent(body_.type(root_), static_cast<int>(first));
-  if (bound.empty()) return std::to_string(element_count(dims));
-  const int64_t others = element_count({dims.begin() + 1, dims.end()});
-  return others == 1 ? bound : bound + " * " + std::to_string(others);
 }
 
 // Makes the lambda's parameters known as variables of its scope, so that statements over them stay inside.
@@ -134,8 +126,9 @@ Statements ScanWriter::run(const Scan& strategy) {
   Statements statements = load(load_name);
   append(statements,
          put(std::string("weft::scan") + (strategy.by_block ? "_by_block<" : "<") + compute_type(type.dtype) + ", " +
-             order + ">(" + (has_team ? "team, " : "") + count_text(0, dims_before()) + ", " + length + ", " +
-             count_text(axis_ + 1, dims_behind()) + ", " + load_name + ", "));
+             order + ">(" + (has_team ? "team, " : "") + count_text(context_, type, 0, static_cast<int>(axis_)) + ", " +
+             length + ", " + count_text(context_, type, static_cast<int>(axis_) + 1, type.ndim()) + ", " + load_name +
+             ", "));
   return statements;
 }
 

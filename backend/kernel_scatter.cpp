@@ -92,7 +92,8 @@ class ScatterWriter {
     for (size_t d : dims) {
       Scope* parent = loops.empty() ? under : &loops.back().inner();
       const Expr bound = run_bound(context_, type, d);
-      loops.push_back(elements.scopes.open(parent, elements.scopes.fresh_axis("k", extents[d], bound, parent)));
+      const Scale below = run_scale(context_, type, d);
+      loops.push_back(elements.scopes.open(parent, elements.scopes.fresh_axis("k", extents[d], bound, parent, below)));
       index[d] = loops.back().index;
     }
     body();
@@ -111,7 +112,9 @@ class ScatterWriter {
     std::vector<size_t> column, met, update_met;
     for (size_t d = 0; d < dims.size(); ++d) {
       (meets(d, tuple) ? met : column).push_back(d);
-      if (!meets(d, tuple)) outer.axes.push_back({"i" + std::to_string(d), dims[d], run_bound(context_, type, d)});
+      if (!meets(d, tuple))
+        outer.axes.push_back(
+            {"i" + std::to_string(d), dims[d], run_bound(context_, type, d), run_scale(context_, type, d)});
     }
     OpenOuter open = open_outer(elements.scopes, outer, cuts, context_);
     IndexList index(dims.size()), update(update_dims.size());

@@ -60,7 +60,7 @@ class Transposer {
   std::vector<Loop> other_dims() const {
     std::vector<Loop> loops;
     for (size_t d = 0; d < last_; ++d)
-      if (d != row_ && dims_[d] != 1) loops.push_back({variables_[d], dims_[d], dims_[d], "", 1});
+      if (d != row_ && dims_[d] != 1) loops.push_back({variables_[d], dims_[d], dims_[d], "", 1, 0});
     return loops;
   }
   int64_t others() const {

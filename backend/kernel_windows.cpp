@@ -49,7 +49,7 @@ bool ContractionWriter::put_ahead(const IndexList& result, const std::string& la
   const size_t parameter = context_.output_parameter(0);
   const IndexExpr offset = context_.offset(context_.kernel.parameters[parameter], result);
   const Stride m = stride_of(offset, names_.m), n = stride_of(offset, names_.n0), j = stride_of(offset, names_.j);
-  if (!m.affine || n.coefficient != 1 || j.coefficient != 1) return false;
+  if (!m.affine || !(n.coefficient == 1) || !(j.coefficient == 1)) return false;
   For loop{.variable = names_.j, .bound = name(names_.width), .step = 16};
   loop.body = {Call{call("__builtin_prefetch", {weftc::address(context_.parameter_name(parameter), offset), 1})}};
   Callback made{"const auto " + lambda + " = [&](int64_t " + names_.m + ", int64_t " + names_.n0 + ", int64_t " +

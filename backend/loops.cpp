@@ -16,24 +16,24 @@ bool Cuts::add(const LoopAxis& axis, int64_t block) {
 }
 
 std::vector<Loop> Cuts::loops(const LoopAxis& axis) const {
-  if (!axis.bound.empty()) return {{axis.name, axis.extent, axis.bound, axis.name, 1}};
+  if (!axis.bound.empty()) return {{axis.name, axis.extent, axis.bound, axis.name, 1, axis.below}};
   const auto at = blocks_.find(axis.name + ":" + std::to_string(axis.extent));
   std::vector<Loop> loops;
   int64_t above = axis.extent;
   if (at != blocks_.end())
     for (auto block = at->second.rbegin(); block != at->second.rend(); ++block) {
       const int64_t extent = above / *block;
-      loops.push_back({axis.name + "_" + std::to_string(loops.size()), extent, extent, axis.name, *block});
+      loops.push_back({axis.name + "_" + std::to_string(loops.size()), extent, extent, axis.name, *block, 0});
       above = *block;
     }
   const std::string name = loops.empty() ? axis.name : axis.name + "_" + std::to_string(loops.size());
-  loops.push_back({name, above, above, axis.name, 1});
+  loops.push_back({name, above, above, axis.name, 1, 0});
   return loops;
 }
 
 IndexExpr Cuts::index(const std::vector<Loop>& loops) {
   IndexExpr sum;
-  for (const Loop& loop : loops) sum = sum + index_variable(loop.variable, 0, loop.extent - 1) * loop.unit;
+  for (const Loop& loop : loops) sum = sum + loop.index() * loop.unit;
   return sum;
 }
 
@@ -56,6 +56,10 @@ void split_number(Scope& scope, const Expr& number, const std::vector<Loop>& loo
 Expr run_bound(KernelContext& context, const TensorType& type, size_t dim) {
   const std::string bound = context.run_extent(type, static_cast<int>(dim));
   return bound.empty() ? Expr() : name(bound);
+}
+
+Scale run_scale(const KernelContext& context, const TensorType& type, size_t dim) {
+  return type.shape[dim].count ? context.extents(type)[dim] : Scale(0);
 }
 
 LoopKind lanes_loop(Lanes lanes) { return lanes == Lanes::Warp ? LoopKind::Lanes : LoopKind::BlockThreads; }
@@ -132,8 +136,8 @@ void LoopScopes::close(Open& open) {
   current = open.before, vector = open.vector_before;
 }
 
-LoopAxis LoopScopes::fresh_axis(const std::string& wanted, int64_t extent, const Expr& bound,
-                                const Scope* under) const {
+LoopAxis LoopScopes::fresh_axis(const std::string& wanted, int64_t extent, const Expr& bound, const Scope* under,
+                                const Scale& below) const {
   const auto is_open = [&](const std::string& variable) {
     const auto owner = owners_.find(variable);
     for (const Scope* s = under; s && owner != owners_.end(); s = s->parent)
@@ -150,7 +154,7 @@ LoopAxis LoopScopes::fresh_axis(const std::string& wanted, int64_t extent, const
     return std::any_of(loops_.begin(), loops_.end(),
                        [&](const auto& loop) { return loop.second.second.name == axis && is_open(loop.first.first); });
   };
-  LoopAxis axis{wanted, extent, bound};
+  LoopAxis axis{wanted, extent, bound, below};
   for (int n = 2;; axis.name = wanted + std::to_string(n++)) {
     const std::vector<Loop> loops = cuts_.loops(axis);
     if (is_free(axis.name) && !is_axis_open(axis.name) &&
@@ -163,11 +167,13 @@ LoopAxis LoopScopes::fresh_axis(const std::string& wanted, int64_t extent, const
 // out.
 Scope* LoopScopes::home(const IndexList& index) const {
   Scope* deepest = floor;
-  for (const IndexExpr& expr : index)
+  for (const IndexExpr& expr : index) {
+    context.need_lengths(expr);
     for (const AtomPtr& atom : variables_of(expr)) {
       const auto at = owners_.find(atom->text);
       if (at != owners_.end() && at->second && at->second->depth > deepest->depth) deepest = at->second;
     }
+  }
   return deepest;
 }
 
@@ -179,13 +185,13 @@ bool LoopScopes::cut_digits(const IndexExpr& expr) {
     if (!atom.is_digit()) continue;
     const std::vector<IndexExpr::Term>& of = atom.of.terms();
     const auto at = of.size() == 1 ? loops_.find({of[0].atom->text, of[0].atom->high + 1}) : loops_.end();
-    if (at == loops_.end() || atom.of.constant() || of[0].coefficient != 1) {
+    if (at == loops_.end() || atom.of.constant() || !(of[0].scale == 1)) {
       is_new |= cut_digits(atom.of);
       continue;
     }
     const auto& [loop, axis] = at->second;
-    is_new |= cuts_.add(axis, atom.divisor * loop.unit);
-    if (atom.modulus) is_new |= cuts_.add(axis, atom.divisor * atom.modulus * loop.unit);
+    for (const Scale& cut : {atom.divisor, atom.divisor * atom.modulus})
+      if (cut.is_number() && cut.number) is_new |= cuts_.add(axis, cut.number * loop.unit);
   }
   return is_new;
 }

@@ -27,6 +27,7 @@ struct LoopAxis {
   std::string name;
   int64_t extent = 1;
   Expr bound = {};  // run-time length; empty: the extent
+  Scale below = 0;  // the same for index algebra; 0: it has none
 };
 /// A loop of an axis, which may be cut into several.
 struct Loop {
@@ -34,7 +35,12 @@ struct Loop {
   int64_t extent;
   Expr bound;
   std::string axis;
-  int64_t unit;  // how far the index of the axis moves in one iteration
+  int64_t unit;     // how far the index of the axis moves in one iteration
+  Scale below = 0;  // as in the axis
+
+  IndexExpr index() const {
+    return below.number ? index_variable(variable, below) : index_variable(variable, 0, extent - 1);
+  }
 };
 
 /// The cuts of each axis, by its name and extent: block sizes, each of which is a multiple of the next smaller
@@ -60,6 +66,8 @@ enum class Lanes : uint8_t { Host, Thread, Warp, Block };
 
 /// The run-time length of a dimension; empty where it is static.
 Expr run_bound(KernelContext& context, const TensorType& type, size_t dim);
+/// The same for index algebra; 0 where it is static, or a slice that is not equally long on all ranks.
+Scale run_scale(const KernelContext& context, const TensorType& type, size_t dim);
 /// The kind of loop in which one lane acts for all of them (OneLane).
 LoopKind lanes_loop(Lanes lanes);
 
@@ -106,7 +114,8 @@ class LoopScopes {
   /// The innermost loop of a device kernel: over neighbours that a thread loads and stores at once.
   void open_neighbours(std::vector<std::unique_ptr<Scope>>& scopes, const Loop& loop, const LoopAxis& axis);
   /// Axis of that name and extent, renamed where one is open around `under`.
-  LoopAxis fresh_axis(const std::string& name, int64_t extent, const Expr& bound, const Scope* under) const;
+  LoopAxis fresh_axis(const std::string& name, int64_t extent, const Expr& bound, const Scope* under,
+                      const Scale& below = 0) const;
 
   /// Says in which scope a variable is declared.
   void own(const std::string& variable, Scope* scope) { owners_[variable] = scope; }

@@ -41,7 +41,7 @@ std::vector<AxisRun> axis_runs(KernelContext& context, const IterationSpace& spa
     }
     std::string unique = prefix + (runs.empty() ? "" : std::to_string(runs.size() + 1));
     if (context.names.has(unique)) unique += "_at";
-    runs.push_back({{unique, space.extent_of(d), bound}, {d}});
+    runs.push_back({{unique, space.extent_of(d), bound, run_scale(context, space.type, static_cast<size_t>(d))}, {d}});
     joins = bound.empty();
   }
   return runs;
@@ -121,7 +121,7 @@ static void write_reductions(Elements& elements, KernelContext& context, const I
   for (OpId id : context.body.order()) {
     const Op& op = context.body.op(id);
     if (category(op) != Category::Reduction || !op.has("axes") || op.ints("axes") != space.reduced) continue;
-    if (context.dims(op.inputs[0]) != space.dims) continue;
+    if (context.extents(op.inputs[0]) != space.extents) continue;
     IndexList at;
     for (size_t d = 0; d < index.size(); ++d) {
       const bool reduced = space.is_reduced(d);
@@ -195,7 +195,7 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
       fill(index, run, inner.back().index, space);
     }
     for (size_t o : space.outputs)
-      of_elements.emplace_back(o, *place_in(context, context.computed_value(o), space.dims, index));
+      of_elements.emplace_back(o, *place_in(context, context.computed_value(o), space.extents, index));
     store_all(elements, context, of_elements);
     for (auto loop = inner.rbegin(); loop != inner.rend(); ++loop) elements.scopes.close(*loop);
   }
@@ -219,7 +219,8 @@ static void build_array(KernelContext& context, ValueId value, const std::string
 }
 
 Statements write_array(KernelContext& context, ValueId value, const std::string& array, const Storage& storage) {
-  const IterationSpace whole{.type = context.body.type(value), .dims = context.dims(value)};
+  const IterationSpace whole{
+      .type = context.body.type(value), .dims = context.dims(value), .extents = context.extents(value)};
   const std::string type = compute_type(whole.type.dtype);
   const std::string owner = context.names.unique(array + "_memory");
   Statements statements = {"const std::unique_ptr<" + type + "[]> " + owner + "(new " + type + "[" +

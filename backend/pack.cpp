@@ -110,9 +110,10 @@ template <class T>
 void write_stored(const Slice& slice, const Storage& storage, const T* data, Output& out) {
   constexpr size_t kBuffered = 65536;
   const size_t last = storage.parts.size() - 1, run_dim = static_cast<size_t>(storage.parts[last].dim);
+  const IndexDims dims = slice.dims;
   Dims outer;
-  for (size_t p = 0; p < last; ++p) outer.push_back(storage.extent(p, slice.dims));
-  const int64_t run = storage.extent(last, slice.dims), step = storage.parts[last].block;
+  for (size_t p = 0; p < last; ++p) outer.push_back(storage.extent(p, dims).number);
+  const int64_t run = storage.extent(last, dims).number, step = storage.parts[last].block;
   std::vector<T> stored;
   stored.reserve(kBuffered + static_cast<size_t>(run));
   std::vector<int64_t> index(slice.dims.size());

@@ -38,20 +38,22 @@ Storage Storage::panels(int ndim, int k_dim, int n_dim, int64_t width) {
   return storage;
 }
 
-int64_t Storage::extent(size_t part, const Dims& dims) const {
+Scale Storage::extent(size_t part, const IndexDims& dims) const {
   const auto [dim, block] = parts[part];
-  const int64_t coarser = coarser_block(parts, part), size = dims[static_cast<size_t>(dim)];
-  return coarser ? coarser / block : (size + block - 1) / block;
+  const int64_t coarser = coarser_block(parts, part);
+  const Scale& size = dims[static_cast<size_t>(dim)];
+  if (coarser) return coarser / block;
+  return block == 1 ? size : Scale((size.number + block - 1) / block);
 }
 
 int64_t Storage::elements(const Dims& dims) const {
   if (is_row_major()) return element_count(dims);
   int64_t count = 1;
-  for (size_t p = 0; p < parts.size(); ++p) count *= extent(p, dims);
+  for (size_t p = 0; p < parts.size(); ++p) count *= extent(p, dims).number;
   return count;
 }
 
-IndexExpr Storage::offset(const Dims& dims, const IndexList& index) const {
+IndexExpr Storage::offset(const IndexDims& dims, const IndexList& index) const {
   if (is_row_major()) return linear_index(index, dims);
   IndexExpr position;
   for (size_t p = 0; p < parts.size(); ++p) {
@@ -65,7 +67,7 @@ IndexExpr Storage::offset(const Dims& dims, const IndexList& index) const {
 }
 
 std::string Storage::text() const {
-  if (is_row_major()) return "row-major";
+  if (is_row_major()) return by_bounds ? "row-major by bounds" : "row-major";
   std::vector<std::string> texts;
   for (size_t p = 0; p < parts.size(); ++p) {
     const int64_t coarser = coarser_block(parts, p);
@@ -74,7 +76,7 @@ std::string Storage::text() const {
     if (coarser) text += "%" + std::to_string(coarser / parts[p].block);
     texts.push_back(text);
   }
-  return join(texts, " ");
+  return join(texts, " ") + (by_bounds ? " by bounds" : "");
 }
 
 }  // namespace weftc

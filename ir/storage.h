@@ -24,6 +24,9 @@ struct Storage {
     bool operator==(const Part&) const = default;
   };
   std::vector<Part> parts;  // outer first; empty: row-major
+  /// Dimensions of run-time length take the room of their bounds, so that strides are numbers, and a cache that grows
+  /// keeps its elements where they are. Else such a tensor is as dense as any other.
+  bool by_bounds = false;
 
   bool is_row_major() const { return parts.empty(); }
   bool operator==(const Storage&) const = default;
@@ -36,13 +39,14 @@ struct Storage {
   /// index of the other dimensions.
   static Storage panels(int ndim, int k_dim, int n_dim, int64_t width);
 
-  /// How many values the part has in a tensor of `dims`; the last block of a dimension may be padded.
-  int64_t extent(size_t part, const Dims& dims) const;
+  /// How many values the part has in a tensor of `dims`; the last block of a dimension, which is none of run-time
+  /// length then, may be padded.
+  Scale extent(size_t part, const IndexDims& dims) const;
   /// The elements that memory must have room for, padding included.
   int64_t elements(const Dims& dims) const;
   /// The position of an element, in elements from the beginning.
-  IndexExpr offset(const Dims& dims, const IndexList& index) const;
-  /// "row-major"; "1/16 0 1%16". Equal storages, and no others, have equal texts.
+  IndexExpr offset(const IndexDims& dims, const IndexList& index) const;
+  /// "row-major"; "1/16 0 1%16"; "row-major by bounds". Equal storages, and no others, have equal texts.
   std::string text() const;
 };
 

@@ -47,10 +47,13 @@ std::byte* PlanMachine::address(int rank, BufferId id, const Now& now) {
 }
 
 PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh,
-                                        const Coordinates& at, const Dims& lengths) const {
+                                        const Coordinates& at, const Dims& lengths, bool by_bounds) const {
   TensorType memory = type;
   for (int axis : whole) memory.layout.set(axis, {});
-  Spread made{{}, {}, strides_of(buffer_dims(memory, mesh))};
+  Dims room = buffer_dims(memory, mesh);
+  for (int d = 0; d < type.ndim(); ++d)
+    if (type.shape[d].count && !by_bounds) room[d] = lengths[d];
+  Spread made{{}, {}, strides_of(room)};
   for (int d = 0; d < type.ndim(); ++d) {
     const int64_t extent = type.shape[d].bound;
     const std::vector<int64_t> held = held_indices(extent, digits_of(type.layout, d, mesh), at);
@@ -124,7 +127,8 @@ void PlanMachine::load(const Port& port, const Tensor& global) {
   const Dims lengths(global.dims.end() - port.type.ndim(), global.dims.end());
   const Place& place = plan_.places[port.place.index];
   for (int i = 0; i < place.size(); ++i) {
-    const Spread to = spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths);
+    const bool by_bounds = plan_.buffer(port.buffer).storage.by_bounds;
+    const Spread to = spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths, by_bounds);
     write(place.ranks[i], port.buffer, to, locals[static_cast<size_t>(i)], {});
     for (size_t d = 0; d < port.counts.size(); ++d)
       if (port.counts[d]) put_number(place.ranks[i], port.counts[d], lengths[d], {});
@@ -137,10 +141,11 @@ Tensor PlanMachine::assemble_port(const Port& port) {
   for (size_t d = 0; d < port.counts.size(); ++d)
     if (port.counts[d]) lengths[d] = std::clamp<int64_t>(number(place.ranks[0], port.counts[d], {}), 0, lengths[d]);
   Locals locals;
-  for (int i = 0; i < place.size(); ++i)
-    locals.push_back(read(place.ranks[i], port.buffer,
-                          spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths), port.type.dtype,
-                          {}));
+  for (int i = 0; i < place.size(); ++i) {
+    const bool by_bounds = plan_.buffer(port.buffer).storage.by_bounds;
+    const Spread from = spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths, by_bounds);
+    locals.push_back(read(place.ranks[i], port.buffer, from, port.type.dtype, {}));
+  }
   std::string why;
   std::optional<Tensor> global = assemble(locals, port.type, port.mesh, why);
   if (!global) error = format("output '{}': {}", port.name, why);
@@ -197,7 +202,8 @@ void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& n
     for (int i = 0; i < place.size(); ++i) {
       Coordinates at = coordinates_of(place.mesh, i);
       at.insert(at.end(), now.time.begin(), now.time.end());
-      const Spread from = spread(parameter.type, parameter.whole_over, kernel.mesh, at, lengths);
+      const Spread from =
+          spread(parameter.type, parameter.whole_over, kernel.mesh, at, lengths, parameter.storage.by_bounds);
       // Lengths are the runner's for all, so that what the others hold has a shape.
       const int rank = parameter.type.ndim() == 0 && !parameter.window ? runner : place.ranks[i];
       const bool reads = rank == runner || (parameter.window && contains(peers, rank));
@@ -241,7 +247,7 @@ void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now
       continue;
     }
     const Spread to = spread(parameter.type, parameter.whole_over, kernel.mesh, at,
-                             lengths_of(rank, kernel, step, parameter.type, now));
+                             lengths_of(rank, kernel, step, parameter.type, now), parameter.storage.by_bounds);
     write(rank, step.operands[inputs + o].buffer, to, mine, now);
   }
 }
@@ -261,11 +267,12 @@ void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output
   const Dims lengths = parameter.type.dims();
   // Where my slice lies in the result, and in the memory of each peer.
   TensorType whole = parameter.type;
-  const Spread in_result = spread(slice, gathers ? exchange_axes(body) : std::vector<int>{}, kernel.mesh, at, lengths);
+  const Spread in_result =
+      spread(slice, gathers ? exchange_axes(body) : std::vector<int>{}, kernel.mesh, at, lengths, true);
   std::vector<int> axes = parameter.whole_over;
   if (gathers)
     for (int axis : exchange_axes(body)) axes.push_back(axis);
-  const Spread in_memory = spread(slice, axes, kernel.mesh, at, lengths);
+  const Spread in_memory = spread(slice, axes, kernel.mesh, at, lengths, true);
   Tensor part(mine.dtype, in_result.dims);
   const Dims strides = strides_of(mine.dims);
   for (Index i(in_result.dims); i.more(); i.next()) {
@@ -308,6 +315,7 @@ static Locals exchanged(const std::vector<const Tensor*>& sources, const std::ve
   return exchange_rooted(group, step.from_type, rooted, step.mesh);
 }
 
+/// An exchange of dense memory moves the rows that the bounds have room for: those of the lengths come first in it.
 void PlanMachine::exchange(const std::vector<int>& ranks, const CollectiveStep& step, const Now& now) {
   const Place& place = plan_.places[step.place.index];
   std::vector<Tensor> held(static_cast<size_t>(place.size()));
@@ -317,7 +325,7 @@ void PlanMachine::exchange(const std::vector<int>& ranks, const CollectiveStep& 
   for (int i = 0; i < place.size(); ++i) {
     Coordinates c = coordinates_of(place.mesh, i);
     c.insert(c.end(), now.time.begin(), now.time.end());
-    const Spread from = spread(step.from_type, step.from_whole_over, step.mesh, c, step.from_type.dims());
+    const Spread from = spread(step.from_type, step.from_whole_over, step.mesh, c, step.from_type.dims(), true);
     const bool here = contains(ranks, place.ranks[i]);
     held[i] = here ? read(place.ranks[i], step.from, from, step.from_type.dtype, now)
                    : Tensor(step.from_type.dtype, from.dims);
@@ -327,7 +335,7 @@ void PlanMachine::exchange(const std::vector<int>& ranks, const CollectiveStep& 
   if (!error.empty()) return;
   const Locals results = exchanged(sources, targets, step);
   for (size_t r = 0; r < ranks.size(); ++r) {
-    const Spread to = spread(step.to_type, step.to_whole_over, step.mesh, at[r], step.to_type.dims());
+    const Spread to = spread(step.to_type, step.to_whole_over, step.mesh, at[r], step.to_type.dims(), true);
     write(ranks[r], step.to, to, results[r], now);
   }
 }

@@ -61,8 +61,9 @@ class PlanMachine {
   }
   /// The first byte of a buffer's instance: base + (chunk or micro-batch mod depth) * bytes (P5).
   std::byte* address(int rank, BufferId buffer, const Now& now);
+  /// `by_bounds`: as in Storage; else the memory is as dense as the lengths let it be.
   Spread spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh, const Coordinates& at,
-                const Dims& lengths) const;
+                const Dims& lengths, bool by_bounds) const;
   /// The tensor that the spread describes, out of a rank's memory.
   Tensor read(int rank, BufferId buffer, const Spread& from, DType dtype, const Now& now);
   void write(int rank, BufferId buffer, const Spread& to, const Tensor& tensor, const Now& now);

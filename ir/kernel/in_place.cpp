@@ -25,7 +25,7 @@ bool computes_by_element(const Strategy& strategy) {
 /// Follows the reads of one parameter from element `element` of an output.
 class OperandReads {
  public:
-  OperandReads(const KernelBody& body, size_t operand, const Dims& dims, const IndexList& element, IndexExpr at)
+  OperandReads(const KernelBody& body, size_t operand, const IndexDims& dims, const IndexList& element, IndexExpr at)
       : body_(body),
         graph_(body.body),
         operand_(operand),
@@ -45,15 +45,15 @@ class OperandReads {
   bool reach(ValueId value) const { return depends_[value.index]; }
 
   /// The index of the element's row in a result of `dims` that has an element for each row; nothing if it is not such.
-  std::optional<IndexList> row_of(const Dims& dims) const {
+  std::optional<IndexList> row_of(const IndexDims& dims) const {
     const Op* reduction = first_reduction();
-    if (!reduction || body_.dims(reduction->inputs[0]) != dims_) return {};
+    if (!reduction || body_.extents(reduction->inputs[0]) != dims_) return {};
     IndexList kept, full;
-    Dims kept_dims, full_dims;
+    IndexDims kept_dims, full_dims;
     for (size_t d = 0; d < dims_.size(); ++d) {
       const bool is_reduced = contains(reduction->ints("axes"), static_cast<int64_t>(d));
       full.push_back(is_reduced ? IndexExpr(0) : element_[d]);
-      full_dims.push_back(is_reduced ? 1 : dims_[d]);
+      full_dims.push_back(is_reduced ? Scale(1) : dims_[d]);
       if (!is_reduced) kept.push_back(element_[d]), kept_dims.push_back(dims_[d]);
     }
     return dims == kept_dims ? std::optional(kept) : dims == full_dims ? std::optional(full) : std::nullopt;
@@ -64,7 +64,7 @@ class OperandReads {
   bool are_own(ValueId value, const IndexList& index) {
     if (!value || !reach(value)) return true;
     // An element that is asked for again has been found to be right, or the answer is no already.
-    if (!seen_.insert({value.index, linear_index(index, body_.dims(value)).text()}).second) return true;
+    if (!seen_.insert({value.index, linear_index(index, body_.extents(value)).text()}).second) return true;
     const Op& op = graph_.producer_op(value);
     switch (category(op)) {
       case Category::Source:
@@ -104,9 +104,9 @@ class OperandReads {
   /// Kernels of rows reduce over the dimensions of their first reduction, all elements of a row before one is stored.
   bool reduction_is_own(const Op& op, const IndexList& index) {
     const Op* first = first_reduction();  // none where nothing is reduced: a sum of a scalar
-    if (!first || !op.has("axes") || op.ints("axes") != first->ints("axes") || body_.dims(op.inputs[0]) != dims_)
+    if (!first || !op.has("axes") || op.ints("axes") != first->ints("axes") || body_.extents(op.inputs[0]) != dims_)
       return false;
-    const std::optional<IndexList> row = row_of(body_.dims(op.outputs[0]));
+    const std::optional<IndexList> row = row_of(body_.extents(op.outputs[0]));
     return row && index == *row && are_own(op.inputs[0], element_);
   }
   const Op* first_reduction() const {
@@ -120,16 +120,16 @@ class OperandReads {
   const KernelBody& body_;
   const Graph& graph_;
   const size_t operand_;
-  const Dims& dims_;
+  const IndexDims& dims_;
   const IndexList& element_;
   const IndexExpr at_;  // of the element, in the output's memory
   std::vector<bool> depends_;
   std::set<std::pair<uint32_t, std::string>> seen_;
 };
 
-IndexList element_of(const Dims& dims) {
+IndexList element_of(const IndexDims& dims) {
   IndexList index;
-  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("o" + std::to_string(d), 0, dims[d] - 1));
+  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("o" + std::to_string(d), dims[d]));
   return index;
 }
 
@@ -141,8 +141,8 @@ bool updates_in_place(const KernelBody& body, size_t operand, size_t output) {
   if (from.window || to.window || from.weight || from.type.dtype != to.type.dtype) return false;
   if (!computes_by_element(kernel.strategy) || (kernel.in_chunks && !computes_by_element(*kernel.in_chunks)))
     return false;
-  const Dims dims = body.dims(body.computed_value(output));
-  if (element_count(dims) == 0) return false;
+  if (element_count(body.dims(body.computed_value(output))) == 0) return false;
+  const IndexDims dims = body.extents(body.computed_value(output));
   const IndexList element = element_of(dims);
   OperandReads reads(body, operand, dims, element, body.offset(to, element));
   for (size_t o = 0; o < body.body.outputs().size(); ++o) {
@@ -150,7 +150,7 @@ bool updates_in_place(const KernelBody& body, size_t operand, size_t output) {
     if (!reads.reach(value)) continue;
     // Outputs of one shape are stored in one loop, and those with an element a row in front of it; others in a loop
     // before or behind it.
-    const std::optional<IndexList> own = body.dims(value) == dims ? element : reads.row_of(body.dims(value));
+    const std::optional<IndexList> own = body.extents(value) == dims ? element : reads.row_of(body.extents(value));
     if (!own || !reads.are_own(value, *own)) return false;
   }
   return true;

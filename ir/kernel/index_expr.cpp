@@ -9,22 +9,87 @@ namespace weftc {
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
-IndexExpr::IndexExpr(AtomPtr atom, int64_t coefficient) {
-  if (atom->low == atom->high)
-    constant_ = atom->low * coefficient;
-  else if (coefficient)
-    terms_.push_back({std::move(atom), coefficient});
+static std::string text_of(const std::vector<AtomPtr>& lengths) {
+  std::string text;
+  for (const AtomPtr& length : lengths) text += (text.empty() ? "" : " * ") + length->text;
+  return text;
+}
+static bool in_order(const AtomPtr& a, const AtomPtr& b) { return a->text < b->text; }
+
+Scale Scale::length(std::string name, int64_t bound) {
+  auto atom = std::make_shared<Atom>();
+  atom->text = std::move(name);
+  atom->high = bound;
+  atom->is_length = true;
+  return {1, {AtomPtr(std::move(atom))}};
+}
+
+int64_t Scale::high() const {
+  int64_t product = number;
+  for (const AtomPtr& length : lengths) product *= length->high;
+  return product;
+}
+
+std::string Scale::text() const {
+  if (lengths.empty()) return std::to_string(number);
+  return text_of(lengths) + (number == 1 ? "" : " * " + std::to_string(number));
+}
+
+Scale Scale::operator*(const Scale& other) const {
+  Scale product(number * other.number);
+  if (product.number == 0) return product;
+  std::merge(lengths.begin(), lengths.end(), other.lengths.begin(), other.lengths.end(),
+             std::back_inserter(product.lengths), in_order);
+  return product;
+}
+
+bool Scale::operator==(const Scale& other) const {
+  return number == other.number &&
+         std::equal(lengths.begin(), lengths.end(), other.lengths.begin(), other.lengths.end(),
+                    [](const AtomPtr& a, const AtomPtr& b) { return a->text == b->text; });
+}
+
+std::optional<Scale> exact_quotient(const Scale& a, const Scale& b) {
+  if (b.number == 0 || a.number % b.number) return {};
+  if (!std::includes(a.lengths.begin(), a.lengths.end(), b.lengths.begin(), b.lengths.end(), in_order)) return {};
+  Scale quotient(a.number / b.number);
+  std::set_difference(a.lengths.begin(), a.lengths.end(), b.lengths.begin(), b.lengths.end(),
+                      std::back_inserter(quotient.lengths), in_order);
+  return quotient;
+}
+
+IndexExpr::IndexExpr(AtomPtr atom, const Scale& scale) {
+  if (scale.number == 0) return;
+  if (atom->low == atom->high && !atom->is_length)
+    *this = of(Scale(atom->low) * scale);
+  else
+    add_term(atom, scale);
+}
+
+IndexExpr IndexExpr::of(const Scale& scale) {
+  if (scale.number == 0 || scale.is_number()) return scale.number;
+  IndexExpr expr;
+  expr.add_term(scale.lengths[0], {scale.number, {scale.lengths.begin() + 1, scale.lengths.end()}});
+  return expr;
+}
+
+/// The values that a term lies between.
+static std::pair<int64_t, int64_t> range_of(const IndexExpr::Term& t) {
+  const int64_t most = t.scale.high();
+  const std::pair<int64_t, int64_t> ends = std::minmax(t.atom->low * most, t.atom->high * most);
+  if (t.scale.is_number()) return ends;
+  return {std::min<int64_t>(0, ends.first), std::max<int64_t>(0, ends.second)};  // a length may be 0
 }
 
 int64_t IndexExpr::low() const {
   int64_t sum = constant_;
-  for (const Term& t : terms_) sum += t.coefficient * (t.coefficient > 0 ? t.atom->low : t.atom->high);
+  for (const Term& t : terms_) sum += range_of(t).first;
   return sum;
 }
 
 int64_t IndexExpr::high() const {
   int64_t sum = constant_;
-  for (const Term& t : terms_) sum += t.coefficient * (t.coefficient > 0 ? t.atom->high : t.atom->low);
+  for (const Term& t : terms_) sum += range_of(t).second;
   return sum;
 }
 
@@ -32,15 +97,16 @@ std::string IndexExpr::text() const {
   // Large strides first: it reads as an address.
   std::vector<Term> ordered = terms_;
   std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const Term& a, const Term& b) { return a.coefficient > b.coefficient; });
+                   [](const Term& a, const Term& b) { return a.scale.high() > b.scale.high(); });
   std::string text;
   for (const Term& t : ordered) {
-    const int64_t size = t.coefficient < 0 ? -t.coefficient : t.coefficient;
-    if (t.coefficient < 0)
+    const int64_t number = t.scale.number, size = number < 0 ? -number : number;
+    if (number < 0)
       text += text.empty() ? "-" : " - ";
     else if (!text.empty())
       text += " + ";
     text += t.atom->text;
+    if (!t.scale.is_number()) text += " * " + text_of(t.scale.lengths);
     if (size != 1) text += " * " + std::to_string(size);
   }
   if (text.empty()) return std::to_string(constant_);
@@ -51,33 +117,32 @@ std::string IndexExpr::text() const {
 IndexExpr IndexExpr::operator+(const IndexExpr& other) const {
   IndexExpr sum = *this;
   sum.constant_ += other.constant_;
-  for (const Term& t : other.terms_) sum.add_term(t.atom, t.coefficient);
+  for (const Term& t : other.terms_) sum.add_term(t.atom, t.scale);
   return sum;
 }
 
-IndexExpr IndexExpr::operator*(int64_t factor) const {
-  if (factor == 0) return 0;
-  IndexExpr product = *this;
-  product.constant_ *= factor;
-  for (Term& t : product.terms_) t.coefficient *= factor;
+IndexExpr IndexExpr::operator*(const Scale& factor) const {
+  IndexExpr product = of(Scale(constant_) * factor);
+  if (factor.number == 0) return product;
+  for (const Term& t : terms_) product.add_term(t.atom, t.scale * factor);
   return product;
 }
 
 /// Two digits of one sum that stand side by side are one: c * (x / a % b) + c * b * (x / (a b) % d) = c * (x / a % (b
 /// d)).
-bool IndexExpr::combine(const AtomPtr& atom, int64_t coefficient) {
-  const auto fits = [](const Atom& low, int64_t low_factor, const Atom& high, int64_t high_factor) {
-    return low.modulus && high.divisor == low.divisor * low.modulus && high_factor == low_factor * low.modulus &&
+bool IndexExpr::combine(const AtomPtr& atom, const Scale& scale) {
+  const auto fits = [](const Atom& low, const Scale& low_factor, const Atom& high, const Scale& high_factor) {
+    return low.modulus.number && high.divisor == low.divisor * low.modulus && high_factor == low_factor * low.modulus &&
            low.of.text() == high.of.text();
   };
   for (size_t i = 0; i < terms_.size(); ++i) {
     const Term other = terms_[i];
     if (!other.atom->is_digit()) continue;
-    const bool as_low = fits(*atom, coefficient, *other.atom, other.coefficient);
-    if (!as_low && !fits(*other.atom, other.coefficient, *atom, coefficient)) continue;
+    const bool as_low = fits(*atom, scale, *other.atom, other.scale);
+    if (!as_low && !fits(*other.atom, other.scale, *atom, scale)) continue;
     const Atom &low = as_low ? *atom : *other.atom, &high = as_low ? *other.atom : *atom;
-    const int64_t factor = as_low ? coefficient : other.coefficient;
-    const IndexExpr merged = digit(low.of, low.divisor, high.modulus ? low.modulus * high.modulus : 0) * factor;
+    const Scale factor = as_low ? scale : other.scale;
+    const IndexExpr merged = digit(low.of, low.divisor, low.modulus * high.modulus) * factor;
     terms_.erase(terms_.begin() + static_cast<int64_t>(i));
     *this = *this + merged;
     return true;
@@ -85,27 +150,42 @@ bool IndexExpr::combine(const AtomPtr& atom, int64_t coefficient) {
   return false;
 }
 
-void IndexExpr::add_term(const AtomPtr& atom, int64_t coefficient) {
-  const auto at = std::lower_bound(terms_.begin(), terms_.end(), atom->text,
-                                   [](const Term& t, const std::string& text) { return t.atom->text < text; });
-  if (at != terms_.end() && at->atom->text == atom->text) {
-    at->coefficient += coefficient;
-    if (at->coefficient == 0) {
+/// Terms are alike, and sorted, by this.
+static std::string key_of(const AtomPtr& atom, const Scale& scale) {
+  return scale.is_number() ? atom->text : atom->text + " * " + text_of(scale.lengths);
+}
+
+/// A product of lengths alone begins with the one whose name comes first, so that there is one form of it.
+static IndexExpr::Term canonical(const AtomPtr& atom, const Scale& scale) {
+  if (!atom->is_length || scale.is_number()) return {atom, scale};
+  const Scale all = Scale(1, {atom}) * scale;
+  return {all.lengths[0], {all.number, {all.lengths.begin() + 1, all.lengths.end()}}};
+}
+
+void IndexExpr::add_term(const AtomPtr& any_atom, const Scale& any_scale) {
+  const auto [atom, scale] = canonical(any_atom, any_scale);
+  const std::string key = key_of(atom, scale);
+  const auto place_of = [&] {
+    return std::lower_bound(terms_.begin(), terms_.end(), key,
+                            [](const Term& t, const std::string& text) { return key_of(t.atom, t.scale) < text; });
+  };
+  const auto at = place_of();
+  if (at != terms_.end() && key_of(at->atom, at->scale) == key) {
+    at->scale.number += scale.number;
+    const Term changed = *at;
+    if (changed.scale.number == 0) {
       terms_.erase(at);
       return;
     }
-    // A changed coefficient may let the digit join a neighbour.
-    const Term changed = *at;
+    // A changed number may let the digit join a neighbour.
     if (changed.atom->is_digit()) {
       terms_.erase(at);
-      if (!combine(changed.atom, changed.coefficient)) add_term(changed.atom, changed.coefficient);
+      if (!combine(changed.atom, changed.scale)) add_term(changed.atom, changed.scale);
     }
     return;
   }
-  if (atom->is_digit() && combine(atom, coefficient)) return;
-  const auto place = std::lower_bound(terms_.begin(), terms_.end(), atom->text,
-                                      [](const Term& t, const std::string& text) { return t.atom->text < text; });
-  terms_.insert(place, {atom, coefficient});
+  if (atom->is_digit() && combine(atom, scale)) return;
+  terms_.insert(place_of(), {atom, scale});
 }
 
 IndexExpr index_variable(std::string name, int64_t low, int64_t high, int64_t step) {
@@ -115,15 +195,39 @@ IndexExpr index_variable(std::string name, int64_t low, int64_t high, int64_t st
   return IndexExpr(AtomPtr(std::move(atom)));
 }
 
-static AtomPtr digit_atom(const IndexExpr& of, int64_t divisor, int64_t modulus) {
+IndexExpr index_variable(std::string name, const Scale& extent) {
+  if (extent.is_number()) return index_variable(std::move(name), 0, extent.number - 1);
   auto atom = std::make_shared<Atom>();
-  const bool simple = of.terms().size() == 1 && of.constant() == 0 && of.terms()[0].coefficient == 1;
+  atom->text = std::move(name);
+  atom->high = std::max<int64_t>(extent.high() - 1, 0);
+  atom->below = extent;
+  return IndexExpr(AtomPtr(std::move(atom)));
+}
+
+/// The variable or digit that the expression is; nothing if it is a sum.
+static const Atom* only_atom(const IndexExpr& expr) {
+  const bool is_one = expr.terms().size() == 1 && expr.constant() == 0 && expr.terms()[0].scale == 1;
+  return is_one ? expr.terms()[0].atom.get() : nullptr;
+}
+
+static std::string factor_text(const Scale& scale) {
+  return scale.is_number() || scale.text().find(' ') == std::string::npos ? scale.text() : "(" + scale.text() + ")";
+}
+
+static AtomPtr digit_atom(const IndexExpr& of, const Scale& divisor, const Scale& modulus) {
+  auto atom = std::make_shared<Atom>();
+  const Atom* simple = only_atom(of);
   atom->text = "(" + (simple ? of.text() : "(" + of.text() + ")");
-  if (divisor != 1) atom->text += " / " + std::to_string(divisor);
-  if (modulus) atom->text += " % " + std::to_string(modulus);
+  if (!(divisor == 1)) atom->text += " / " + factor_text(divisor);
+  if (modulus.number) atom->text += " % " + factor_text(modulus);
   atom->text += ")";
-  atom->low = floor_div(of.low(), divisor), atom->high = floor_div(of.high(), divisor);
-  if (modulus) atom->low = 0, atom->high = modulus - 1;
+  // A length may be as small as 1.
+  atom->low = floor_div(of.low(), divisor.number), atom->high = floor_div(of.high(), divisor.number);
+  if (modulus.number)
+    atom->low = 0, atom->high = modulus.high() - 1, atom->below = modulus.is_number() ? Scale(0) : modulus;
+  else if (simple && simple->below.number)
+    atom->below = exact_quotient(simple->below, divisor).value_or(0);
+  if (atom->below.number) atom->high = std::min(atom->high, std::max<int64_t>(atom->below.high() - 1, 0));
   atom->of = of, atom->divisor = divisor, atom->modulus = modulus;
   return atom;
 }
@@ -136,20 +240,39 @@ struct Parts {
 Parts split_by(const IndexExpr& expr, int64_t unit) {
   Parts parts;
   for (const IndexExpr::Term& t : expr.terms()) {
-    const bool whole = t.coefficient * t.atom->step % unit == 0;
-    (whole ? parts.multiple : parts.rest) = (whole ? parts.multiple : parts.rest) + IndexExpr(t.atom, t.coefficient);
+    const bool whole = t.scale.number * t.atom->step % unit == 0;
+    (whole ? parts.multiple : parts.rest) = (whole ? parts.multiple : parts.rest) + IndexExpr(t.atom, t.scale);
   }
   const int64_t low = floor_div(expr.constant(), unit) * unit;
   parts.multiple = parts.multiple + low;
   parts.rest = parts.rest + (expr.constant() - low);
   return parts;
 }
+
+/// The term divided by a scale that divides it whatever the variables are.
+std::optional<IndexExpr> divided(const IndexExpr::Term& t, const Scale& by) {
+  if (const std::optional<Scale> scale = exact_quotient(t.scale, by)) return IndexExpr(t.atom, *scale);
+  if (!t.atom->is_length) return {};
+  const std::optional<Scale> scale = exact_quotient(Scale(1, {t.atom}) * t.scale, by);
+  return scale ? std::optional(IndexExpr::of(*scale)) : std::nullopt;
+}
+/// The terms that `by` divides, divided by it, and the rest.
+Parts split_by_scale(const IndexExpr& expr, const Scale& by) {
+  const int64_t whole = by.is_number() ? floor_div(expr.constant(), by.number) : 0;
+  Parts parts{whole, expr.constant() - whole * by.number};
+  for (const IndexExpr::Term& t : expr.terms()) {
+    const std::optional<IndexExpr> out = divided(t, by);
+    (out ? parts.multiple : parts.rest) = out ? parts.multiple + *out : parts.rest + IndexExpr(t.atom, t.scale);
+  }
+  return parts;
+}
+
 bool within(const IndexExpr& expr, int64_t end) { return expr.low() >= 0 && expr.high() < end; }
 
 /// Units that could separate the terms of a sum: what each term shares with `whole`, larger first.
 std::vector<int64_t> units_of(const IndexExpr& expr, int64_t whole) {
   std::vector<int64_t> units;
-  for (const IndexExpr::Term& t : expr.terms()) units.push_back(std::gcd(t.coefficient * t.atom->step, whole));
+  for (const IndexExpr::Term& t : expr.terms()) units.push_back(std::gcd(t.scale.number * t.atom->step, whole));
   std::sort(units.rbegin(), units.rend());
   units.erase(std::unique(units.begin(), units.end()), units.end());
   return units;
@@ -157,90 +280,126 @@ std::vector<int64_t> units_of(const IndexExpr& expr, int64_t whole) {
 
 IndexExpr divide_terms(const IndexExpr& expr, int64_t divisor) {
   IndexExpr result = expr.constant() / divisor;
-  for (const IndexExpr::Term& t : expr.terms()) result = result + IndexExpr(t.atom, t.coefficient / divisor);
+  for (const IndexExpr::Term& t : expr.terms())
+    result = result + IndexExpr(t.atom, {t.scale.number / divisor, t.scale.lengths});
   return result;
 }
 bool all_divisible(const IndexExpr& expr, int64_t divisor) {
   return expr.constant() % divisor == 0 && std::all_of(expr.terms().begin(), expr.terms().end(),
-                                                       [&](const auto& t) { return t.coefficient % divisor == 0; });
+                                                       [&](const auto& t) { return t.scale.number % divisor == 0; });
 }
+
+/// Whether the expression lies in [0, end) whatever the lengths are. Of an end that is a product, terms that have one
+/// factor must stay below the others, and the rest below that factor.
+bool within(const IndexExpr& expr, const Scale& end) {
+  if (end.is_number()) return within(expr, end.number);
+  if (expr.low() < 0) return false;
+  if (expr.is_constant()) return expr.constant() == 0;
+  if (const Atom* atom = only_atom(expr); atom && atom->below.number && exact_quotient(end, atom->below)) return true;
+  if (end.number != 1) {
+    const Parts parts = split_by(expr, end.number);
+    return all_divisible(parts.multiple, end.number) && within(parts.rest, end.number) &&
+           within(divide_terms(parts.multiple, end.number), Scale(1, end.lengths));
+  }
+  for (const AtomPtr& length : end.lengths) {
+    const Scale unit(1, {length});
+    const Parts parts = split_by_scale(expr, unit);
+    const bool is_split = end.lengths.size() > 1 && !(parts.rest == expr);
+    if (is_split && within(parts.rest, unit) && within(parts.multiple, *exact_quotient(end, unit))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-static IndexExpr quotient_of(const IndexExpr& expr, int64_t divisor) {
-  if (divisor == 1 || within(expr, 1)) return divisor == 1 ? expr : IndexExpr(0);
+static IndexExpr quotient_of(const IndexExpr& expr, const Scale& divisor) {
+  if (divisor == 1) return expr;
   if (within(expr, divisor)) return 0;
   // Terms that the divisor divides leave; they must not make what stays negative.
-  IndexExpr out, stays;
-  for (const IndexExpr::Term& t : expr.terms()) {
-    const bool whole = t.coefficient % divisor == 0;
-    (whole ? out : stays) = (whole ? out : stays) + IndexExpr(t.atom, whole ? t.coefficient / divisor : t.coefficient);
-  }
-  const int64_t whole_constant = floor_div(expr.constant(), divisor);
-  out = out + whole_constant;
-  stays = stays + (expr.constant() - whole_constant * divisor);
+  auto [out, stays] = split_by_scale(expr, divisor);
   if (stays.low() < 0) out = 0, stays = expr;
   if (within(stays, divisor)) return out;
-  for (int64_t unit : units_of(stays, divisor)) {
+  for (int64_t unit : units_of(stays, divisor.number)) {
     if (unit == 1) break;
     const Parts parts = split_by(stays, unit);
     if (!within(parts.rest, unit) || parts.multiple.low() < 0) continue;
     if (all_divisible(parts.multiple, unit))
-      return out + quotient_of(divide_terms(parts.multiple, unit), divisor / unit);
+      return out + quotient_of(divide_terms(parts.multiple, unit), *exact_quotient(divisor, unit));
     stays = parts.multiple;
   }
-  if (stays.terms().size() == 1 && stays.constant() == 0 && stays.terms()[0].coefficient == 1) {
-    const Atom& inner = *stays.terms()[0].atom;
+  for (const AtomPtr& length : divisor.lengths) {
+    const Scale unit(1, {length});
+    const Parts parts = split_by_scale(stays, unit);
+    if (!parts.multiple.is_constant() && within(parts.rest, unit))
+      return out + quotient_of(parts.multiple, *exact_quotient(divisor, unit));
+  }
+  if (const Atom* inner = only_atom(stays); inner && inner->is_digit()) {
     // x / a / b = x / (a b), also under a modulus that b divides.
-    if (inner.is_digit() && (!inner.modulus || inner.modulus % divisor == 0))
-      return out + digit(inner.of, inner.divisor * divisor, inner.modulus ? inner.modulus / divisor : 0);
+    const std::optional<Scale> modulus = exact_quotient(inner->modulus, divisor);
+    if (!inner->modulus.number || modulus)
+      return out + digit(inner->of, inner->divisor * divisor, inner->modulus.number ? *modulus : 0);
   }
   return out + IndexExpr(digit_atom(stays, divisor, 0));
 }
 
-static IndexExpr remainder_of(const IndexExpr& expr, int64_t modulus) {
+static IndexExpr remainder_of(const IndexExpr& expr, const Scale& modulus) {
   if (modulus == 1) return 0;
   if (within(expr, modulus)) return expr;
   IndexExpr stays;
   for (const IndexExpr::Term& t : expr.terms())
-    if (t.coefficient * t.atom->step % modulus) stays = stays + IndexExpr(t.atom, t.coefficient);
-  stays = stays + (expr.constant() - floor_div(expr.constant(), modulus) * modulus);
+    if (!divided({t.atom, t.scale * t.atom->step}, modulus)) stays = stays + IndexExpr(t.atom, t.scale);
+  const int64_t constant = expr.constant();
+  stays = stays + (modulus.is_number() ? constant - floor_div(constant, modulus.number) * modulus.number : constant);
   if (stays.low() < 0) stays = expr;
   if (within(stays, modulus)) return stays;
-  for (int64_t unit : units_of(stays, modulus)) {
+  for (int64_t unit : units_of(stays, modulus.number)) {
     if (unit == 1) break;
     const Parts parts = split_by(stays, unit);
     if (!within(parts.rest, unit) || parts.multiple.low() < 0) continue;
     if (all_divisible(parts.multiple, unit))
-      return remainder_of(divide_terms(parts.multiple, unit), modulus / unit) * unit + parts.rest;
+      return remainder_of(divide_terms(parts.multiple, unit), *exact_quotient(modulus, unit)) * unit + parts.rest;
     if (!parts.rest.is_constant()) return remainder_of(parts.multiple, modulus) + parts.rest;
   }
-  if (stays.terms().size() == 1 && stays.constant() == 0 && stays.terms()[0].coefficient == 1) {
-    const Atom& inner = *stays.terms()[0].atom;
-    // (x / a % c) % b is one digit of x where b divides c.
-    if (inner.is_digit() && (!inner.modulus || inner.modulus % modulus == 0))
-      return IndexExpr(digit_atom(inner.of, inner.divisor, modulus));
+  for (const AtomPtr& length : modulus.lengths) {
+    const Scale unit(1, {length});
+    const Parts parts = split_by_scale(stays, unit);
+    if (!parts.multiple.is_constant() && within(parts.rest, unit))
+      return remainder_of(parts.multiple, *exact_quotient(modulus, unit)) * unit + parts.rest;
   }
+  // (x / a % c) % b is one digit of x where b divides c.
+  if (const Atom* inner = only_atom(stays); inner && inner->is_digit())
+    if (!inner->modulus.number || exact_quotient(inner->modulus, modulus))
+      return IndexExpr(digit_atom(inner->of, inner->divisor, modulus));
   return IndexExpr(digit_atom(stays, 1, modulus));
 }
 
-IndexExpr digit(const IndexExpr& expr, int64_t divisor, int64_t modulus) {
+IndexExpr digit(const IndexExpr& expr, const Scale& divisor, const Scale& modulus) {
   const IndexExpr above = quotient_of(expr, divisor);
-  return modulus ? remainder_of(above, modulus) : above;
+  return modulus.number ? remainder_of(above, modulus) : above;
 }
 
-IndexExpr linear_index(const IndexList& index, const std::vector<int64_t>& dims) {
+Scale IndexDims::count() const {
+  Scale product = 1;
+  for (const Scale& extent : *this) product = product * extent;
+  return product;
+}
+
+IndexExpr linear_index(const IndexList& index, const IndexDims& dims) {
   IndexExpr linear;
-  int64_t stride = 1;
-  for (size_t d = dims.size(); d-- > 0; stride *= dims[d]) linear = linear + index[d] * stride;
+  Scale stride = 1;
+  for (size_t d = dims.size(); d-- > 0; stride = stride * dims[d]) linear = linear + index[d] * stride;
   return linear;
 }
 
-IndexList unravel(const IndexExpr& linear, const std::vector<int64_t>& dims) {
+IndexList unravel(const IndexExpr& linear, const IndexDims& dims) {
   IndexList index(dims.size());
-  int64_t stride = 1;
-  for (size_t d = dims.size(); d-- > 0; stride *= dims[d]) {
-    const bool outermost = linear.high() < stride * dims[d];
-    index[d] = dims[d] == 1 ? IndexExpr(0) : digit(linear, stride, outermost ? 0 : dims[d]);
+  Scale stride = 1;
+  size_t first = 0;  // dimension that has several elements: it takes what is left
+  while (first < dims.size() && dims[first] == 1) ++first;
+  for (size_t d = dims.size(); d-- > 0; stride = stride * dims[d]) {
+    const Scale inside = stride * dims[d];
+    const bool outermost = inside.is_number() ? linear.high() < inside.number : d == first;
+    index[d] = dims[d] == 1 ? IndexExpr(0) : digit(linear, stride, outermost ? Scale(0) : dims[d]);
   }
   return index;
 }
@@ -254,23 +413,27 @@ static bool mentions(const IndexExpr& expr, const std::string& variable) {
 Stride stride_of(const IndexExpr& expr, const std::string& variable) {
   Stride stride;
   for (const IndexExpr::Term& t : expr.terms()) {
-    if (t.atom->is_digit())
+    if (t.atom->is_digit()) {
       stride.affine &= !mentions(t.atom->of, variable);
-    else if (t.atom->text == variable)
-      stride.coefficient = t.coefficient;
+    } else if (t.atom->text == variable) {
+      stride.affine &= stride.coefficient == 0;
+      stride.coefficient = t.scale;
+    }
   }
   return stride;
 }
 
 std::vector<AtomPtr> variables_of(const IndexExpr& expr) {
   std::vector<AtomPtr> found;
+  const auto add = [&](const std::vector<AtomPtr>& more) { found.insert(found.end(), more.begin(), more.end()); };
   for (const IndexExpr::Term& t : expr.terms()) {
+    add(t.scale.lengths);
     if (!t.atom->is_digit()) {
       found.push_back(t.atom);
       continue;
     }
-    const std::vector<AtomPtr> inner = variables_of(t.atom->of);
-    found.insert(found.end(), inner.begin(), inner.end());
+    add(t.atom->divisor.lengths), add(t.atom->modulus.lengths);
+    add(variables_of(t.atom->of));
   }
   return found;
 }
@@ -279,9 +442,9 @@ IndexExpr substitute(const IndexExpr& expr, const std::string& variable, const I
   IndexExpr result = expr.constant();
   for (const IndexExpr::Term& t : expr.terms()) {
     if (t.atom->is_digit())
-      result = result + digit(substitute(t.atom->of, variable, by), t.atom->divisor, t.atom->modulus) * t.coefficient;
+      result = result + digit(substitute(t.atom->of, variable, by), t.atom->divisor, t.atom->modulus) * t.scale;
     else
-      result = result + (t.atom->text == variable ? by * t.coefficient : IndexExpr(t.atom, t.coefficient));
+      result = result + (t.atom->text == variable ? by * t.scale : IndexExpr(t.atom, t.scale));
   }
   return result;
 }

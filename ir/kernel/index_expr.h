@@ -1,9 +1,14 @@
-// Index algebra: integer expressions over loop variables, kept as sums of coefficient times atom. An atom is a variable
+// Index algebra: integer expressions over loop variables, kept as sums of scale times atom. An atom is a variable
 // or a digit (x / divisor % modulus) of a sum that is not negative. Known ranges make most digits vanish: what a chain
-// of reshapes and transposes computes becomes affine again wherever it can.
+// of reshapes and transposes computes becomes affine again wherever it can. Scales, divisors and moduli are numbers
+// times run-time lengths, because a tensor of such lengths is as dense in memory as any other:
+//
+//   element (b, s, c) of f32[batch, seq, 64]      b * seq * 64 + s * 64 + c
+//   the same as [batch * seq, 64], row r          r * 64 + c, where b is r / seq and s is r % seq
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,15 +17,38 @@ namespace weftc {
 struct Atom;
 using AtomPtr = std::shared_ptr<const Atom>;
 
+/// A number of elements: a constant times run-time lengths.
+struct Scale {
+  int64_t number = 1;
+  std::vector<AtomPtr> lengths = {};  // variables that are lengths, sorted by their text
+
+  Scale(int64_t constant = 1) : number(constant) {}
+  Scale(int64_t constant, std::vector<AtomPtr> sorted) : number(constant), lengths(std::move(sorted)) {}
+  /// A run-time length between 0 and `bound`.
+  static Scale length(std::string name, int64_t bound);
+
+  bool is_number() const { return lengths.empty(); }
+  /// The largest value, for a number that is not negative.
+  int64_t high() const;
+  /// "seq * 64"
+  std::string text() const;
+  Scale operator*(const Scale& other) const;
+  bool operator==(const Scale& other) const;
+};
+/// The scale that `b` times it is `a`, if there is one.
+std::optional<Scale> exact_quotient(const Scale& a, const Scale& b);
+
 class IndexExpr {
  public:
   struct Term {
     AtomPtr atom;
-    int64_t coefficient;
+    Scale scale;
   };
 
   IndexExpr(int64_t constant = 0) : constant_(constant) {}
-  explicit IndexExpr(AtomPtr atom, int64_t coefficient = 1);
+  explicit IndexExpr(AtomPtr atom, const Scale& scale = 1);
+  /// The value of a scale itself.
+  static IndexExpr of(const Scale& scale);
 
   int64_t constant() const { return constant_; }
   const std::vector<Term>& terms() const { return terms_; }
@@ -32,50 +60,61 @@ class IndexExpr {
   std::string text() const;
 
   IndexExpr operator+(const IndexExpr& other) const;
-  IndexExpr operator*(int64_t factor) const;
+  IndexExpr operator*(const Scale& factor) const;
   IndexExpr operator-(const IndexExpr& other) const { return *this + other * -1; }
   bool operator==(const IndexExpr& other) const { return text() == other.text(); }
 
  private:
-  friend IndexExpr digit(const IndexExpr&, int64_t, int64_t);
-  void add_term(const AtomPtr& atom, int64_t coefficient);
-  bool combine(const AtomPtr& atom, int64_t coefficient);
+  void add_term(const AtomPtr& atom, const Scale& scale);
+  bool combine(const AtomPtr& atom, const Scale& scale);
 
   int64_t constant_ = 0;
-  std::vector<Term> terms_;  // sorted by the atoms' text, coefficients not zero
+  std::vector<Term> terms_;  // sorted by the texts of atoms and lengths, numbers not zero
 };
 
 struct Atom {
   std::string text;  // the variable, or "(x / 64 % 12)"
   int64_t low = 0, high = 0;
   int64_t step = 1;  // the value is a multiple of this
+  bool is_length = false;
+  Scale below = 0;  // a run-time extent that the value stays below; 0: none is known
   /// Digits: which.
   IndexExpr of;
-  int64_t divisor = 0;  // 0: a variable
-  int64_t modulus = 0;  // 0: none
+  Scale divisor = 0;  // 0: a variable
+  Scale modulus = 0;  // 0: none
 
-  bool is_digit() const { return divisor != 0; }
+  bool is_digit() const { return divisor.number != 0; }
 };
 
 /// A variable in [low, high], always a multiple of `step`.
 IndexExpr index_variable(std::string name, int64_t low, int64_t high, int64_t step = 1);
-/// expr / divisor % modulus for expr >= 0; modulus 0: no remainder is taken.
-IndexExpr digit(const IndexExpr& expr, int64_t divisor, int64_t modulus);
-inline IndexExpr quotient(const IndexExpr& expr, int64_t divisor) { return digit(expr, divisor, 0); }
-inline IndexExpr remainder(const IndexExpr& expr, int64_t modulus) { return digit(expr, 1, modulus); }
+/// A variable in [0, extent).
+IndexExpr index_variable(std::string name, const Scale& extent);
+/// expr / divisor % modulus for expr >= 0; modulus 0: no remainder is taken. Where a length is 0 there is no element
+/// whose index this could be.
+IndexExpr digit(const IndexExpr& expr, const Scale& divisor, const Scale& modulus);
+inline IndexExpr quotient(const IndexExpr& expr, const Scale& divisor) { return digit(expr, divisor, 0); }
+inline IndexExpr remainder(const IndexExpr& expr, const Scale& modulus) { return digit(expr, 1, modulus); }
 
 using IndexList = std::vector<IndexExpr>;
+/// Extents of a tensor, of which some may be known at run time only.
+struct IndexDims : std::vector<Scale> {
+  using std::vector<Scale>::vector;
+  IndexDims(const std::vector<int64_t>& dims) : std::vector<Scale>(dims.begin(), dims.end()) {}
+  /// The product of all.
+  Scale count() const;
+};
 /// Row-major position of `index` in a tensor of `dims`, and back.
-IndexExpr linear_index(const IndexList& index, const std::vector<int64_t>& dims);
-IndexList unravel(const IndexExpr& linear, const std::vector<int64_t>& dims);
+IndexExpr linear_index(const IndexList& index, const IndexDims& dims);
+IndexList unravel(const IndexExpr& linear, const IndexDims& dims);
 
-/// The coefficient of a variable that occurs in no digit of the expression, 0 if it does not occur at all.
+/// The scale of a variable that occurs in no digit of the expression, 0 if it does not occur at all.
 struct Stride {
   bool affine = true;
-  int64_t coefficient = 0;
+  Scale coefficient = 0;
 };
 Stride stride_of(const IndexExpr& expr, const std::string& variable);
-/// All variables, those inside digits included.
+/// All variables, those inside digits and lengths included.
 std::vector<AtomPtr> variables_of(const IndexExpr& expr);
 /// The expression with a variable replaced.
 IndexExpr substitute(const IndexExpr& expr, const std::string& variable, const IndexExpr& by);

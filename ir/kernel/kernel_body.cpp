@@ -11,6 +11,60 @@
 
 namespace weftc {
 
+KernelBody::KernelBody(const Kernel& kernel, size_t place_axes)
+    : kernel(kernel), body(kernel.body), place_axes_(static_cast<int>(place_axes)) {
+  std::vector<std::string> names;
+  for (const RunExtent& extent : kernel.extents)
+    names.push_back(extent.name.empty() ? "length" + std::to_string(names.size()) : extent.name);
+  find_lengths(names);
+}
+
+/// An extent of the length that `count` holds, with the largest bound that dimensions of this length have.
+static Extent extent_of_count(const Graph& body, ValueId count) {
+  Extent found{0, count, nullptr};
+  for (OpId id = body.first(); id; id = body.next(id))
+    for (ValueId v : body.op(id).outputs)
+      for (const Extent& extent : body.type(v).shape) {
+        if (!count || extent.count != count) continue;
+        found.bound = std::max(found.bound, extent.bound);
+        if (extent.length) found.length = extent.length;
+      }
+  return found;
+}
+
+/// A length as a number times others that the kernel has too; nothing where it is none such.
+static std::optional<Scale> as_product(const Length& length, const std::vector<Extent>& known,
+                                       const std::vector<std::string>& names) {
+  if (length.terms().size() != 1) return {};
+  const Length::Term& term = length.terms()[0];
+  if (term.factors.size() == 1 && term.coefficient == 1) return {};
+  Scale product(term.coefficient);
+  for (const LengthSymbolPtr& factor : term.factors) {
+    size_t i = 0;
+    while (i < known.size() && !(known[i].length && *known[i].length == Length(factor))) ++i;
+    if (i == known.size()) return {};
+    product = product * Scale::length(names[i], known[i].bound);
+  }
+  return product;
+}
+
+void KernelBody::find_lengths(const std::vector<std::string>& names) {
+  std::vector<Extent> known;
+  for (const RunExtent& extent : kernel.extents) known.push_back(extent_of_count(body, extent.count));
+  lengths_.clear();
+  for (size_t i = 0; i < known.size(); ++i) {
+    const std::optional<Scale> product = known[i].length ? as_product(*known[i].length, known, names) : std::nullopt;
+    lengths_.push_back(product ? *product : Scale::length(names[i], known[i].bound));
+  }
+}
+
+IndexDims KernelBody::extents(const TensorType& type) const {
+  IndexDims extents = dims(type);
+  for (int d = 0; d < type.ndim(); ++d)
+    if (type.shape[d].count) extents[static_cast<size_t>(d)] = lengths_[*run_extent_of(type, d)];
+  return extents;
+}
+
 std::optional<size_t> KernelBody::run_extent_of(const TensorType& type, int dim) const {
   const Extent& extent = type.shape[dim];
   const std::vector<Digit> digits = this->digits(type, dim);
@@ -24,6 +78,12 @@ std::optional<size_t> KernelBody::run_extent_of(const TensorType& type, int dim)
   check_failed(__FILE_NAME__, __LINE__, "kernel '" + kernel.name + "' lacks a run-time extent");
 }
 
+bool KernelBody::has_ragged(const TensorType& type, int first, int end) const {
+  for (int d = first; d < end; ++d)
+    if (is_ragged(type.shape[d].bound, digits(type, d))) return true;
+  return false;
+}
+
 std::string KernelBody::coordinate_name(int axis) const { return identifier(kernel.mesh[axis].name) + "_index"; }
 
 IndexExpr KernelBody::coordinate(int axis) const {
@@ -32,7 +92,7 @@ IndexExpr KernelBody::coordinate(int axis) const {
 
 IndexExpr KernelBody::offset(const Parameter& parameter, const IndexList& index) const {
   IndexList at = index;
-  Dims dims;
+  IndexDims dims;
   const auto is_unsliced = [&](int axis) {
     return std::find(parameter.whole_over.begin(), parameter.whole_over.end(), axis) != parameter.whole_over.end();
   };
@@ -42,7 +102,8 @@ IndexExpr KernelBody::offset(const Parameter& parameter, const IndexList& index)
     for (const Digit& digit : digits)
       if (is_unsliced(digit.axis)) extent *= digit.size;
     at[d] = with_digits(index[d], digits, is_unsliced, [this](int axis) { return coordinate(axis); });
-    dims.push_back(extent);
+    const bool is_length = parameter.type.shape[d].count && !parameter.storage.by_bounds;
+    dims.push_back(is_length ? lengths_[*run_extent_of(parameter.type, d)] : Scale(extent));
   }
   return parameter.storage.offset(dims, at);
 }
@@ -82,7 +143,7 @@ std::optional<IndexList> KernelBody::view_index(ValueId value, const IndexList& 
     case OpKind::Flatten:
       // Of no elements none is read; the loop that this stands in has no iteration.
       if (element_count(from_dims) == 0) return IndexList(from_dims.size());
-      return unravel(linear_index(index, dims(value)), from_dims);
+      return unravel(linear_index(index, extents(value)), extents(type));
     case OpKind::Transpose:
       for (size_t d = 0; d < index.size(); ++d) at[static_cast<size_t>(op.ints("perm")[d])] = index[d];
       return at;
@@ -94,7 +155,7 @@ std::optional<IndexList> KernelBody::view_index(ValueId value, const IndexList& 
       return at;
     case OpKind::Tile:
       for (size_t d = 0; d < index.size(); ++d)
-        at[d] = from_dims[d] == 1 ? IndexExpr(0) : remainder(index[d], from_dims[d]);
+        at[d] = from_dims[d] == 1 ? IndexExpr(0) : remainder(index[d], extents(type)[d]);
       return at;
     case OpKind::Split: {
       const size_t axis = static_cast<size_t>(op.integer("axis"));
@@ -166,7 +227,8 @@ ValueId scan_of(const Graph& body) { return only_loop(body, Category::Scan); }
 
 /// The result's index for an index of a view's operand: the inverse of view_index, for the views that have one.
 static std::optional<IndexList> moved_by(const KernelBody& body, const Op& op, const IndexList& from) {
-  if (op.kind == OpKind::Reshape) return unravel(linear_index(from, body.dims(op.inputs[0])), body.dims(op.outputs[0]));
+  if (op.kind == OpKind::Reshape)
+    return unravel(linear_index(from, body.extents(op.inputs[0])), body.extents(op.outputs[0]));
   if (op.kind != OpKind::Transpose) return {};
   IndexList moved(from.size());
   for (size_t d = 0; d < from.size(); ++d) moved[d] = from[static_cast<size_t>(op.ints("perm")[d])];

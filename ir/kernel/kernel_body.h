@@ -18,8 +18,7 @@ struct Load {
 class KernelBody {
  public:
   /// `place_axes`: how many axes of the kernel's mesh are the rank's; those behind them run in time.
-  KernelBody(const Kernel& kernel, size_t place_axes)
-      : kernel(kernel), body(kernel.body), place_axes_(static_cast<int>(place_axes)) {}
+  KernelBody(const Kernel& kernel, size_t place_axes);
   virtual ~KernelBody() = default;
 
   const Kernel& kernel;
@@ -28,17 +27,23 @@ class KernelBody {
   /// Extents on this rank, in this chunk: bounds.
   Dims dims(ValueId value) const { return buffer_dims(body.type(value), kernel.mesh); }
   Dims dims(const TensorType& type) const { return buffer_dims(type, kernel.mesh); }
+  /// The same as index algebra counts them: a run-time length is itself, or the product of others of the kernel.
+  IndexDims extents(const TensorType& type) const;
+  IndexDims extents(ValueId value) const { return extents(body.type(value)); }
   std::vector<Digit> digits(const TensorType& type, int dim) const { return digits_of(type.layout, dim, kernel.mesh); }
   bool is_time_axis(int axis) const { return axis >= place_axes_; }
 
   /// Which of the kernel's run-time extents a dimension has; nothing where it is static.
   std::optional<size_t> run_extent_of(const TensorType& type, int dim) const;
+  /// Whether one of the dimensions `first` to `end` has slices that are not equally long: of several dimensions that
+  /// are counted as one, only the outermost can be such.
+  bool has_ragged(const TensorType& type, int first, int end) const;
   /// The variable that holds the coordinate on a mesh axis: this rank's, or the chunk.
   std::string coordinate_name(int axis) const;
   /// The coordinate itself: 0 on an axis of one rank.
   virtual IndexExpr coordinate(int axis) const;
   /// Position of an element in the memory of a parameter.
-  IndexExpr offset(const Parameter& parameter, const IndexList& index) const;
+  virtual IndexExpr offset(const Parameter& parameter, const IndexList& index) const;
   /// The parameter of an Input, or of output `number`.
   size_t input_parameter(ValueId input) const;
   size_t output_parameter(size_t number) const { return body.inputs().size() + number; }
@@ -55,8 +60,13 @@ class KernelBody {
   std::vector<int64_t> group() const;
   int64_t ranks() const;
 
+ protected:
+  /// Finds the scale of each run-time extent, by the names that the extents have.
+  void find_lengths(const std::vector<std::string>& names);
+
  private:
   const int place_axes_;
+  std::vector<Scale> lengths_;  // by number in Kernel::extents
 };
 
 /// The index of an operand of `dims` that is broadcast to the element `index` of a result (ONNX's multidirectional

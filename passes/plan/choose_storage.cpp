@@ -133,7 +133,7 @@ class StorageChooser {
   void apply() {
     for (size_t b = 0; b < plan_.buffers.size(); ++b)
       if (classes_[find(b)].channels_last)
-        plan_.buffers[b].storage = Storage::channels_last(plan_.buffers[b].type.ndim());
+        plan_.buffers[b].storage.parts = Storage::channels_last(plan_.buffers[b].type.ndim()).parts;
     for (size_t k = 0; k < plan_.kernels.size(); ++k) {
       Kernel& kernel = plan_.kernels[k];
       for (size_t f = 0; f < bound_[k].size(); ++f)

@@ -43,6 +43,8 @@ std::string unique_kernel_name(PlanDraft& planning, const std::string& wanted);
 inline std::string in_place_name(const std::string& kernel) { return kernel + "_in_place"; }
 /// The weight that parameter `number` of the kernel reads, not yet packed.
 WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kernel& kernel, size_t parameter);
+/// Chooses which buffers of run-time length are dense, and which take the room of their bounds.
+void lay_lengths(PlanDraft& planning);
 /// Chooses how each kernel is computed, and with that how its weights are packed.
 void choose_kernels(PlanDraft& planning);
 /// Chooses how buffers lie in memory, by what the kernels want that read and write them.

@@ -13,6 +13,8 @@ constexpr PlanningStep kPlanning[] = {
      check_steps},
     {"warn-of-idle-ranks", "ranks that hold no element of a value are named in a warning", warn_of_idle_ranks,
      check_steps},
+    {"lay-lengths", "tensors of run-time length are dense, or take the room of their bounds where a step needs that",
+     lay_lengths, check_steps},
     {"choose-kernels", "every kernel has a strategy, and its weights the storage that the strategy wants",
      choose_kernels, check_kernels},
     {"choose-storage", "buffers lie in memory as the kernels want that read and write them", choose_storage,

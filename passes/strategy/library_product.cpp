@@ -18,7 +18,7 @@ struct Tensor3 {
   /// Of one variable; nothing where it is inside a division.
   std::optional<int64_t> stride(const std::string& variable) const {
     const Stride found = stride_of(offset, variable);
-    return found.affine ? std::optional<int64_t>(found.coefficient) : std::nullopt;
+    return found.affine && found.coefficient.is_number() ? std::optional(found.coefficient.number) : std::nullopt;
   }
 };
 
@@ -129,8 +129,13 @@ bool LibraryMatcher::read_operands() {
       return refuse("a dimension of the batch has a run-time length");
     index_.push_back(variable("b" + std::to_string(d), dims_[d], true));
   }
-  const IndexExpr m = variable("m", dims_[dims_.size() - 2], false);
-  const IndexExpr n = index_variable("n", 0, n_ - 1), k = index_variable("k", 0, k_ - 1);
+  const IndexDims extents = at_.extents(root_);
+  const Scale& rows = extents[dims_.size() - 2];
+  rows_ = dims_[dims_.size() - 2];
+  const IndexExpr m = rows.is_number() ? variable("m", rows_, false) : index_variable("m", rows);
+  if (!rows.is_number()) variables_.push_back("m");
+  const IndexExpr n = index_variable("n", extents.back());
+  const IndexExpr k = index_variable("k", at_.extents(op_.inputs[0]).back());
   const std::optional<Tensor3> left = tensor(op_.inputs[0], operand_index(op_.inputs[0], m, k));
   const std::optional<Tensor3> right = tensor(op_.inputs[1], operand_index(op_.inputs[1], k, n));
   if (!left || !right) return refuse("an operand is computed, or of another type");
@@ -166,7 +171,7 @@ bool LibraryMatcher::read_result() {
     if (uses.size() != 1 || !uses[0].op) return refuse("a value behind it has other readers");
     const Op& op = body_.op(uses[0].op);
     if (op.kind == OpKind::Reshape) {
-      at = unravel(linear_index(at, at_.dims(value)), at_.dims(op.outputs[0]));
+      at = unravel(linear_index(at, at_.extents(value)), at_.extents(op.outputs[0]));
     } else if (op.kind == OpKind::Transpose) {
       IndexList moved(at.size());
       for (size_t d = 0; d < at.size(); ++d) moved[d] = at[static_cast<size_t>(op.ints("perm")[d])];
@@ -217,8 +222,9 @@ std::optional<int64_t> block_of(const IndexExpr& offset, const std::string& vari
   for (const IndexExpr::Term& t : offset.terms()) {
     if (!t.atom->is_digit()) continue;
     const std::vector<IndexExpr::Term>& of = t.atom->of.terms();
-    const bool is_it = of.size() == 1 && of[0].atom->text == variable && of[0].coefficient == 1;
-    const int64_t block = t.atom->divisor > 1 ? t.atom->divisor : t.atom->modulus;
+    const bool is_it = of.size() == 1 && of[0].atom->text == variable && of[0].scale == 1 &&
+                       t.atom->divisor.is_number() && t.atom->modulus.is_number();
+    const int64_t block = t.atom->divisor.number > 1 ? t.atom->divisor.number : t.atom->modulus.number;
     if (is_it && block > 1 && block < extent && extent % block == 0) return block;
   }
   return {};

@@ -38,7 +38,8 @@ Verdict transposition(const StrategyContext& context) {
   const Dims dims = body.dims(result);
   if (element_count(dims) == 0 || dims.size() < 2) return {};
   IndexList index;
-  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("o" + std::to_string(d), 0, dims[d] - 1));
+  const IndexDims extents = body.extents(body.body.type(result));
+  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("o" + std::to_string(d), extents[d]));
   const std::optional<Load> load = body.load_of(result, index);
   if (!load) return {};
   const auto stride = [&](size_t d) { return stride_of(load->offset, "o" + std::to_string(d)); };
@@ -52,13 +53,6 @@ Verdict transposition(const StrategyContext& context) {
   return {Transposition{*row}, is_small ? "tiles of 32 x 32 elements would be mostly empty" : ""};
 }
 
-/// Lines that lie side by side are one loop: only the outermost dimension on each side may have a run-time length.
-bool has_inner_run_extent(const KernelBody& body, ValueId root, int axis) {
-  for (int d = 1; d < body.body.type(root).ndim(); ++d)
-    if (d != axis && d != axis + 1 && body.run_extent_of(body.body.type(root), d)) return true;
-  return false;
-}
-
 Verdict scan(const StrategyContext& context) {
   constexpr int64_t kFewLines = 4096, kLongLine = 512;
   const KernelBody& body = context.body;
@@ -68,7 +62,10 @@ Verdict scan(const StrategyContext& context) {
   const Dims dims = body.dims(root);
   const int axis = static_cast<int>(body.body.producer_op(root).integer("axis"));
   if (element_count(dims) == 0) return refused("it has no elements");
-  if (has_inner_run_extent(body, root, axis)) return refused("an inner dimension has a run-time length");
+  // Lines that lie side by side are one loop.
+  const TensorType& type = body.body.type(root);
+  if (body.has_ragged(type, 1, axis) || body.has_ragged(type, axis + 2, type.ndim()))
+    return refused("an inner dimension is sliced unevenly");
   if (!indices_behind(body, root, IndexList(dims.size())))
     return refused("a result is not reached from the sums by views and pointwise ops");
   const int64_t length = dims[static_cast<size_t>(axis)], lines = element_count(dims) / length;

@@ -28,12 +28,11 @@ std::string general_refusal(const StrategyContext& context) {
   return "";
 }
 
-/// A dimension of the batch behind the first has a run-time length: its index cannot be taken apart.
-bool has_inner_run_batch(const KernelBody& body, ValueId root) {
+constexpr const char* kRaggedBatch = "a dimension of the batch behind the first is sliced unevenly";
+
+bool has_ragged_batch(const KernelBody& body, ValueId root) {
   const TensorType& type = body.body.type(root);
-  for (int d = 1; d < type.ndim() - 2; ++d)
-    if (body.run_extent_of(type, d)) return true;
-  return false;
+  return body.has_ragged(type, 1, type.ndim() - 2);
 }
 
 bool swaps_last_two(const Op& op, int ndim) {
@@ -82,21 +81,19 @@ Verdict packed_product(const StrategyContext& context) {
   if (type.dtype != DType::F32 && type.dtype != DType::F64) return refused("it is of 16-bit floats");
   const std::optional<PackedProduct> packed = packed_weight(context, product);
   if (!packed) return refused("the second operand is no weight that only this product reads");
-  if (has_inner_run_batch(body, root))
-    return refused("a dimension of the batch behind the first has a run-time length");
+  if (has_ragged_batch(body, root)) return refused(kRaggedBatch);
   const auto matrices = [](const Dims& dims) { return element_count({dims.begin(), dims.end() - 2}); };
   // A weight that all of the batch share is multiplied with the rows of all at once.
   const bool is_shared = matrices(body.dims(product.inputs[1])) == 1 && matrices(body.dims(root)) != 1;
-  if (is_shared && body.run_extent_of(type, type.ndim() - 2))
-    return refused("the rows of each matrix of the batch have a run-time length");
+  if (is_shared && body.has_ragged(type, type.ndim() - 2, type.ndim() - 1))
+    return refused("the rows of each matrix of the batch are sliced unevenly");
   return {*packed, ""};
 }
 
 Verdict strided_product(const StrategyContext& context) {
   if (context.target.has_grid() || !has_op(context.body.body, {OpKind::MatMul})) return {};
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
-  if (has_inner_run_batch(context.body, product_of(context.body.body)))
-    return refused("a dimension of the batch behind the first has a run-time length");
+  if (has_ragged_batch(context.body, product_of(context.body.body))) return refused(kRaggedBatch);
   return {StridedProduct{}, ""};
 }
 
@@ -106,8 +103,7 @@ Verdict tiled_product(const StrategyContext& context) {
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
   const KernelBody& body = context.body;
   const ValueId root = product_of(body.body);
-  if (has_inner_run_batch(body, root))
-    return refused("a dimension of the batch behind the first has a run-time length");
+  if (has_ragged_batch(body, root)) return refused(kRaggedBatch);
   const Dims dims = body.dims(root);
   if (body.dims(body.body.producer_op(root).inputs[0]).back() >= kMostDepth) return refused("k does not fit 32 bits");
   const int64_t batch = element_count({dims.begin(), dims.end() - 2});

@@ -62,6 +62,14 @@ struct PartWalk {
   const int64_t* global_shape;  // without the leading dimension
   Run& run;
 
+  /// How many elements of the dimension the buffer has room for, one behind the other.
+  int64_t room_of(size_t dim) const {
+    const Layout& layout = view.port.layout;
+    const bool is_length = !layout.by_bounds && std::any_of(layout.bounds.begin(), layout.bounds.end(),
+                                                            [&](const Bound& b) { return size_t(b.dim) == dim; });
+    return is_length ? global_shape[dim] : view.extents[dim];
+  }
+
   void walk(size_t dim, int64_t global, int64_t local) {
     const size_t ndim = view.extents.size();
     if (dim == ndim) return run(global, local, 1);
@@ -69,7 +77,7 @@ struct PartWalk {
     const int64_t held = std::lower_bound(index.begin(), index.end(), global_shape[dim]) - index.begin();
     for (int64_t i = 0; i < held;) {
       int64_t n = 1;
-      const int64_t here = global * global_shape[dim] + index[size_t(i)], there = local * view.extents[dim] + i;
+      const int64_t here = global * global_shape[dim] + index[size_t(i)], there = local * room_of(dim) + i;
       if (dim + 1 == ndim) {
         while (i + n < held && index[size_t(i + n)] == index[size_t(i)] + n) ++n;
         run(here, there, n);
@@ -104,9 +112,9 @@ T random_value(const Random& random, int64_t i) {
 }
 
 template <class T>
-void fill_random(const PortView& view, const Random& random, char* buffer) {
+void fill_random(const PortView& view, const std::vector<int64_t>& shape, const Random& random, char* buffer) {
   T* out = reinterpret_cast<T*>(buffer);
-  for_each_part(view, file_shape(view.port), [&](int64_t global, int64_t local, int64_t n) {
+  for_each_part(view, shape, [&](int64_t global, int64_t local, int64_t n) {
     for (int64_t i = 0; i < n; ++i) out[local + i] = random_value<T>(random, global + i);
   });
 }
@@ -127,35 +135,35 @@ void put_part(const PortView& view, const std::vector<int64_t>& shape, const cha
   });
 }
 
-void take_random(const PortView& view, uint64_t seed, char* buffer) {
+void take_random(const PortView& view, const std::vector<int64_t>& shape, uint64_t seed, char* buffer) {
   const Random random{uint32_t(seed), name_hash(view.port.name), 0, uint32_t(seed >> 32)};
   switch (view.port.dtype) {
     case DType::F32:
-      return fill_random<float>(view, random, buffer);
+      return fill_random<float>(view, shape, random, buffer);
     case DType::F64:
-      return fill_random<double>(view, random, buffer);
+      return fill_random<double>(view, shape, random, buffer);
     case DType::F16:
-      return fill_random<half>(view, random, buffer);
+      return fill_random<half>(view, shape, random, buffer);
     case DType::BF16:
-      return fill_random<bfloat16>(view, random, buffer);
+      return fill_random<bfloat16>(view, shape, random, buffer);
     case DType::I8:
-      return fill_random<int8_t>(view, random, buffer);
+      return fill_random<int8_t>(view, shape, random, buffer);
     case DType::I16:
-      return fill_random<int16_t>(view, random, buffer);
+      return fill_random<int16_t>(view, shape, random, buffer);
     case DType::I32:
-      return fill_random<int32_t>(view, random, buffer);
+      return fill_random<int32_t>(view, shape, random, buffer);
     case DType::I64:
-      return fill_random<int64_t>(view, random, buffer);
+      return fill_random<int64_t>(view, shape, random, buffer);
     case DType::U8:
-      return fill_random<uint8_t>(view, random, buffer);
+      return fill_random<uint8_t>(view, shape, random, buffer);
     case DType::U16:
-      return fill_random<uint16_t>(view, random, buffer);
+      return fill_random<uint16_t>(view, shape, random, buffer);
     case DType::U32:
-      return fill_random<uint32_t>(view, random, buffer);
+      return fill_random<uint32_t>(view, shape, random, buffer);
     case DType::U64:
-      return fill_random<uint64_t>(view, random, buffer);
+      return fill_random<uint64_t>(view, shape, random, buffer);
     case DType::Bool:
-      return fill_random<bool>(view, random, buffer);
+      return fill_random<bool>(view, shape, random, buffer);
   }
 }
 

@@ -28,8 +28,8 @@ std::vector<int64_t> file_shape(const Port& port);
 void take_part(const PortView& view, const std::vector<int64_t>& shape, const char* whole, char* buffer);
 void put_part(const PortView& view, const std::vector<int64_t>& shape, const char* buffer, char* whole);
 
-/// A random tensor's part: the same values for any layout. See random_value in ports.cpp.
-void take_random(const PortView& view, uint64_t seed, char* buffer);
+/// A rank's part of a random tensor of `shape`: the same values for any layout. See random_value in ports.cpp.
+void take_random(const PortView& view, const std::vector<int64_t>& shape, uint64_t seed, char* buffer);
 
 /// The programs and ports of an executable, by rank.
 const Program& program_of(const Executable& executable, int rank);

@@ -67,7 +67,15 @@ void Inputs::load(Input& input, int invocation) {
   }
   input.part = {std::vector<char>(size_t(input.view.bytes())),
                 lengths_of(input.view.port, file_shape(input.view.port))};
-  take_random(input.view, seed_, input.part.bytes.data());
+}
+
+/// Elements of a random input, whose lengths are settled.
+void Inputs::fill(Input& input) const {
+  std::vector<int64_t> shape = file_shape(input.view.port);
+  const size_t leading = shape.size() - size_t(input.view.port.shape.ndim);
+  const std::span<const Bound> bounds = input.view.port.layout.bounds;
+  for (size_t b = 0; b < bounds.size(); ++b) shape[size_t(bounds[b].dim) + leading] = input.part.lengths[b];
+  take_random(input.view, shape, seed_, input.part.bytes.data());
 }
 
 /// Lengths of one place agree. A random input takes the length that files and states give it, else its bound.
@@ -93,8 +101,12 @@ void Inputs::upload(int invocation, std::vector<Length> known) {
     if (loaded_ < 0 || (varies && loaded_ != invocation)) load(input, invocation);
   }
   for (const bool is_random : {false, true})
-    for (Input& input : inputs_)
-      if (input.file.empty() == is_random) agree(input, known);
+    for (Input& input : inputs_) {
+      if (input.file.empty() != is_random) continue;
+      const std::vector<int64_t> before = input.part.lengths;
+      agree(input, known);
+      if (is_random && (loaded_ < 0 || input.part.lengths != before)) fill(input);
+    }
   for (const Input& input : inputs_) store_part(rank_, input.view, input.part);
   loaded_ = invocation;
 }

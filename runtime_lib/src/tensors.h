@@ -39,6 +39,7 @@ class Inputs {
   };
   void load(Input& input, int invocation);
   static void agree(Input& input, std::vector<Length>& known);
+  void fill(Input& input) const;
 
   RankBase& rank_;
   uint64_t seed_;

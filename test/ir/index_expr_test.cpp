@@ -13,16 +13,22 @@ using namespace weftc;
 namespace {
 using Values = std::map<std::string, int64_t>;
 
+int64_t value_of(const Scale& scale, const Values& values) {
+  int64_t product = scale.number;
+  for (const AtomPtr& length : scale.lengths) product *= values.at(length->text);
+  return product;
+}
+
 int64_t value_of(const IndexExpr& expr, const Values& values) {
   int64_t sum = expr.constant();
   for (const IndexExpr::Term& t : expr.terms()) {
     if (!t.atom->is_digit()) {
-      sum += t.coefficient * values.at(t.atom->text);
+      sum += value_of(t.scale, values) * values.at(t.atom->text);
       continue;
     }
-    int64_t inner = value_of(t.atom->of, values) / t.atom->divisor;
-    if (t.atom->modulus) inner %= t.atom->modulus;
-    sum += t.coefficient * inner;
+    int64_t inner = value_of(t.atom->of, values) / value_of(t.atom->divisor, values);
+    if (t.atom->modulus.number) inner %= value_of(t.atom->modulus, values);
+    sum += value_of(t.scale, values) * inner;
   }
   return sum;
 }
@@ -115,4 +121,78 @@ TEST_CASE("index algebra: a column that moves in panels of 16 keeps its head wit
   CHECK(quotient(n, 64).text() == "(n0 / 64)");
   CHECK(remainder(n, 64).text() == "(n0 % 64) + j");
   CHECK(!has_digit(quotient(n, 64) * 64 + remainder(n, 64)));
+}
+
+TEST_CASE("index algebra: rows of a run-time length are affine where memory is dense") {
+  const Scale batch = Scale::length("batch", 8), seq = Scale::length("seq", 64);
+  const IndexDims three = {batch, seq, 768}, two = {batch * seq, 768};
+  const IndexExpr r = index_variable("r", batch * seq), c = index_variable("c", 768);
+  const IndexList split = unravel(linear_index({r, c}, two), three);
+  CHECK(split[0].text() == "(r / seq)");
+  CHECK(split[1].text() == "(r % seq)");
+  CHECK(split[2].text() == "c");
+  CHECK(linear_index(split, three).text() == "r * 768 + c");
+  const IndexExpr b = index_variable("b", batch), s = index_variable("s", seq);
+  CHECK(linear_index({b, s, c}, three).text() == "b * seq * 768 + s * 768 + c");
+  const IndexList joined = unravel(linear_index({b, s, c}, three), two);
+  CHECK(joined[0].text() == "b * seq + s");
+  CHECK(joined[1].text() == "c");
+  // By bounds it is not: rows of one image follow each other, images do not.
+  CHECK(has_digit(linear_index(split, Dims{8, 64, 768})));
+}
+
+TEST_CASE("index algebra: heads of a batch of run-time length keep their rows") {
+  const Scale batch = Scale::length("batch", 8), seq = Scale::length("seq", 64);
+  const IndexDims four = {batch, 12, seq, 64}, three = {batch * 12, seq, 64};
+  const IndexExpr x = index_variable("x", batch * 12), s = index_variable("s", seq), d = index_variable("d", 64);
+  const IndexList at = unravel(linear_index({x, s, d}, three), four);
+  CHECK(at[0].text() == "(x / 12)");
+  CHECK(at[1].text() == "(x % 12)");
+  CHECK(at[2].text() == "s");
+  CHECK(at[3].text() == "d");
+  CHECK(linear_index({at[0], at[2], at[1], at[3]}, {batch, seq, 12, 64}).text() ==
+        "(x / 12) * seq * 768 + s * 768 + (x % 12) * 64 + d");
+}
+
+TEST_CASE("index algebra: random reshapes with run-time lengths equal the reference") {
+  std::mt19937 random(3);
+  for (int round = 0; round < 600; ++round) {
+    const Values lengths = {{"a", pick(random, 1, 4)}, {"b", pick(random, 1, 4)}};
+    const Scale a = Scale::length("a", 4), b = Scale::length("b", 4);
+    std::vector<Scale> factors = {a, b, pick(random, 1, 3), pick(random, 1, 4)};
+    const auto shuffled = [&] {
+      std::shuffle(factors.begin(), factors.end(), random);
+      IndexDims dims = {1};
+      for (const Scale& factor : factors)
+        if (random() % 2)
+          dims.back() = dims.back() * factor;
+        else
+          dims.push_back(factor);
+      return dims;
+    };
+    const auto numbers = [&](const IndexDims& dims) {
+      Dims values;
+      for (const Scale& extent : dims) values.push_back(value_of(extent, lengths));
+      return values;
+    };
+    const IndexDims from = shuffled();
+    IndexList index;
+    for (size_t d = 0; d < from.size(); ++d) index.push_back(index_variable("i" + std::to_string(d), from[d]));
+    const IndexDims to = shuffled(), last = shuffled();
+    const IndexList there = unravel(linear_index(index, from), to), further = unravel(linear_index(there, to), last);
+    const IndexExpr linear = linear_index(further, last);
+    const Dims dims = numbers(from);
+    for (int64_t e = 0; e < element_count(dims); ++e) {
+      Values values = lengths;
+      for (int64_t d = static_cast<int64_t>(dims.size()) - 1, rest = e; d >= 0; rest /= dims[static_cast<size_t>(d--)])
+        values["i" + std::to_string(d)] = rest % dims[static_cast<size_t>(d)];
+      REQUIRE(value_of(linear, values) == e);
+      for (size_t d = 0, inside = 1; d < last.size(); ++d) {
+        const size_t at = last.size() - 1 - d, extent = static_cast<size_t>(value_of(last[at], lengths));
+        REQUIRE(value_of(further[at], values) == static_cast<int64_t>(static_cast<size_t>(e) / inside % extent));
+        REQUIRE(further[at].high() >= value_of(further[at], values));
+        inside *= extent;
+      }
+    }
+  }
 }

@@ -59,8 +59,8 @@ struct Slice {
   Group group;
 };
 
-/// A dimension whose length is known at run time only: the extent in the shape is the bound, the buffer has its size,
-/// and the length lies in `count`.
+/// A dimension whose length is known at run time only: the extent in the shape is the bound, the buffer has room for
+/// it, and the length lies in `count`.
 struct Bound {
   int dim;
   Own<int64_t> count;
@@ -72,7 +72,9 @@ struct Layout {
   Group per_rank = {};                 // V: unrelated copies, the .npy file has a leading dimension of the group's size
   std::span<const Bound> bounds = {};
   std::span<const int> ranks = {};  // of the program's ranks, those that hold it; empty: all
-  int64_t initial = -1;             // a state's initialiser: offset of its local slice in the image; -1: zero
+  /// Whether bounded dimensions take the room of their bounds; else the lengths lie as dense as those of any tensor.
+  bool by_bounds = false;
+  int64_t initial = -1;  // a state's initialiser: offset of its local slice in the image; -1: zero
 };
 
 /// A global input or output and the buffer that holds this rank's part, row-major. An input that several places use is

@@ -1,0 +1,153 @@
+// The step lay-lengths of planning: how tensors of run-time length lie in memory.
+//
+//   f32[batch <= 8, seq <= 64, 768]    dense: element (b, s, c) at (b * seq + s) * 768 + c, so that rows follow each
+//                                      other whatever the lengths are, and [batch * seq, 768] is the same memory
+//   by bounds                          the same at (b * 64 + s) * 768 + c
+//
+// Memory is by bounds where a step moves elements by strides that are numbers in the program (transfers, most
+// exchanges of slices, windows that peers read), and that of states: what a cache holds already stays where it is when the cache grows.
+#include <algorithm>
+
+#include "ir/kernel/index_expr.h"
+#include "passes/plan/plan_parts.h"
+
+namespace weftc {
+
+namespace {
+
+bool has_lengths(const TensorType& type) { return !is_static(type.shape); }
+
+/// The extents as index algebra counts them, by the names of the model's lengths.
+IndexDims index_dims_of(const Shape& shape) {
+  IndexDims dims;
+  for (const Extent& extent : shape) {
+    const Length length = length_of(extent);
+    const std::vector<Length::Term>& terms = length.terms();
+    if (length.is_constant() || terms.size() != 1) {
+      dims.push_back(length.is_constant() ? Scale(extent.bound) : Scale::length(length.text(), extent.bound));
+      continue;
+    }
+    Scale product(terms[0].coefficient);
+    for (const LengthSymbolPtr& factor : terms[0].factors)
+      product = product * Scale::length(factor->text, factor->high);
+    dims.push_back(product);
+  }
+  return dims;
+}
+
+/// Whether a Reshape moves no element where both shapes lie by bounds.
+bool is_same_by_bounds(const Shape& from, const Shape& to) {
+  const IndexDims extents = index_dims_of(to);
+  IndexList index;
+  for (size_t d = 0; d < to.size(); ++d) index.push_back(index_variable("i" + std::to_string(d), extents[d]));
+  const IndexList before = unravel(linear_index(index, extents), index_dims_of(from));
+  return linear_index(before, bounds(from)) == linear_index(index, bounds(to));
+}
+
+/// Whether the exchange takes elements apart by strides over dimensions of run-time length: those to the left of all
+/// dimensions that are cut or joined are rows of one block each, however many there are.
+bool strides_over_lengths(const CollectiveStep& step) {
+  if (!step.from_whole_over.empty() || !step.to_whole_over.empty()) return true;
+  const bool is_whole =
+      step.kind == OpKind::AllReduce || step.kind == OpKind::Broadcast || step.kind == OpKind::Reduce;
+  if (is_whole) return false;
+  int first = step.from_type.ndim();
+  for (const TensorType* type : {&step.from_type, &step.to_type})
+    for (int axis : step.axes)
+      if (const AxisState state = type->layout[axis]; state.is(AxisState::Kind::S)) first = std::min(first, state.dim);
+  const Shape& shape = step.from_type.shape;
+  return std::any_of(shape.begin() + first, shape.end(), [](const Extent& extent) { return extent.is_run_time(); });
+}
+
+class LengthLayer {
+ public:
+  explicit LengthLayer(PlanDraft& draft) : draft_(draft), plan_(draft.plan), parent_(plan_.buffers.size()) {
+    for (size_t b = 0; b < parent_.size(); ++b) parent_[b] = b;
+    by_bounds_.resize(parent_.size());
+    bound_.resize(plan_.kernels.size());
+  }
+
+  void run() {
+    for (const StateSlot& state : plan_.states) {
+      for (const Port& port : plan_.inputs)
+        if (port.name == state.input) lay_by_bounds(port.buffer);
+      for (const Port& port : plan_.outputs)
+        if (port.name == state.output) lay_by_bounds(port.buffer);
+    }
+    for (const TransferTable& table : plan_.transfers) lay_by_bounds(table.from), lay_by_bounds(table.to);
+    for (const Block& block : plan_.blocks) for_each_step(block.steps, [&](const Step& step) { read(step); });
+    apply();
+    for (const Block& block : plan_.blocks) for_each_step(block.steps, [&](const Step& step) { check(step); });
+  }
+
+ private:
+  size_t find(size_t b) {
+    while (parent_[b] != b) b = parent_[b] = parent_[parent_[b]];
+    return b;
+  }
+  void lay_by_bounds(BufferId id) {
+    if (id) by_bounds_[find(id.index)] = true;
+  }
+  /// Both lie alike: one is copied into the other, or one kernel is launched for both.
+  void join(BufferId a, BufferId b) {
+    const size_t from = find(a.index), to = find(b.index);
+    if (from == to) return;
+    parent_[from] = to;
+    by_bounds_[to] = by_bounds_[to] || by_bounds_[from];
+  }
+
+  void read(const Step& step) {
+    if (const auto* copy = std::get_if<CopyStep>(&step.what)) join(copy->from, copy->to);
+    if (const auto* exchange = std::get_if<CollectiveStep>(&step.what)) {
+      join(exchange->from, exchange->to);
+      if (strides_over_lengths(*exchange)) lay_by_bounds(exchange->from);
+    }
+    const auto* launch = std::get_if<LaunchStep>(&step.what);
+    if (!launch) return;
+    std::vector<BufferId>& bound = bound_[launch->kernel.index];
+    bound.resize(launch->operands.size());
+    for (size_t f = 0; f < launch->operands.size(); ++f) {
+      const BufferId id = launch->operands[f].buffer;
+      if (id && bound[f]) join(bound[f], id);
+      if (id) bound[f] = id;
+      if (plan_.kernel(launch->kernel).parameters[f].window) lay_by_bounds(id);
+    }
+  }
+
+  void apply() {
+    for (size_t b = 0; b < parent_.size(); ++b)
+      plan_.buffers[b].storage.by_bounds = by_bounds_[find(b)] && has_lengths(plan_.buffers[b].type);
+    for (size_t k = 0; k < bound_.size(); ++k)
+      for (size_t f = 0; f < bound_[k].size(); ++f) {
+        Parameter& parameter = plan_.kernels[k].parameters[f];
+        if (bound_[k][f]) parameter.storage.by_bounds = by_bounds_[find(bound_[k][f].index)] && has_lengths(parameter.type);
+      }
+  }
+
+  /// A Reshape outside of kernels is the same memory in another shape.
+  void check(const Step& step) {
+    const auto* launch = std::get_if<LaunchStep>(&step.what);
+    for (size_t f = 0; launch && f < launch->operands.size(); ++f) {
+      const BufferId id = launch->operands[f].buffer;
+      if (!id || !plan_.buffer(id).storage.by_bounds) continue;
+      const TensorType &memory = plan_.buffer(id).type, &type = plan_.kernel(launch->kernel).parameters[f].type;
+      if (memory.dims() == type.dims() || is_same_by_bounds(memory.shape, type.shape)) continue;
+      draft_.diags.error("run-time-reshape-unsupported", Loc::in_file(draft_.module.file),
+                         "'{}' is sent, exchanged in slices or kept as a state as {}, and '{}' uses it as {}: its "
+                         "run-time lengths would have to be moved; pin one with --dim",
+                         plan_.buffer(id).name, dims_text(memory.dims()), step.name, dims_text(type.dims()));
+    }
+  }
+
+  PlanDraft& draft_;
+  Plan& plan_;
+  std::vector<size_t> parent_;  // joined buffers, by BufferId
+  std::vector<bool> by_bounds_;
+  std::vector<std::vector<BufferId>> bound_;  // by KernelId and parameter: a buffer that it is bound to
+};
+
+}  // namespace
+
+void lay_lengths(PlanDraft& draft) { LengthLayer(draft).run(); }
+
+}  // namespace weftc

@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 
 #include "ir/base/check.h"
+#include "ir/length_values.h"
 
 namespace weftc {
 
@@ -28,6 +29,11 @@ std::vector<ValueId> Builder::ops(OpKind kind, std::vector<ValueId> inputs, Attr
   made.inputs = std::move(inputs);
   made.results.resize(results);
   made.attrs = std::move(attrs);
+  return add(std::move(made));
+}
+
+std::vector<ValueId> Builder::add(NewOp made) {
+  const OpKind kind = made.kind;
   made.place = place_;
   made.name = name_ + "/" + op_def(kind).name;
   made.origins = origins_;
@@ -36,6 +42,7 @@ std::vector<ValueId> Builder::ops(OpKind kind, std::vector<ValueId> inputs, Attr
   Diags diags;
   const bool inferred = infer_op(module_, graph_, id, &diags);
   WEFT_CHECK(inferred, "illegal op built: " + diags.text());
+  WEFT_CHECK(count_lengths(module_, graph_, id), "op '" + name_ + "' of a region has a new run-time length");
   return graph_.op(id).outputs;
 }
 
@@ -53,6 +60,14 @@ ValueId Builder::scalar(ValueId like_value, double value) {
 ValueId Builder::ints(const std::vector<int64_t>& values) { return constant(Tensor::ints(values)); }
 ValueId Builder::reshape(ValueId x, const Dims& dims) {
   return op(OpKind::Reshape, {x}, {{"allowzero", int64_t{1}}, {"shape", dims}});
+}
+ValueId Builder::reshape_to(ValueId x, const Shape& shape) {
+  NewOp made;
+  made.kind = OpKind::Reshape;
+  made.inputs = {x};
+  made.results = {{type(x).dtype, shape, {}}};
+  made.attrs = {{"allowzero", int64_t{1}}, {"shape", bounds(shape)}};
+  return add(std::move(made))[0];
 }
 ValueId Builder::transpose(ValueId x, const std::vector<int64_t>& perm) {
   return op(OpKind::Transpose, {x}, {{"perm", perm}});

@@ -26,6 +26,8 @@ class Builder {
 
   // Neither cast nor reduce adds an op where it would change nothing (the same dtype, no axes).
   ValueId reshape(ValueId x, const Dims& dims);
+  /// The same where it is known which run-time lengths the dimensions have: bounds may not say it.
+  ValueId reshape_to(ValueId x, const Shape& shape);
   ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
   /// A value that was just built, with the run-time lengths of `shape`, whose bounds are its extents.
   ValueId with_lengths(ValueId x, const Shape& shape);
@@ -38,6 +40,9 @@ class Builder {
   Graph& graph() { return graph_; }
 
  private:
+  /// Adds it in front of the others to come, with types by inference.
+  std::vector<ValueId> add(NewOp made);
+
   Module& module_;
   Graph& graph_;
   OpId before_;

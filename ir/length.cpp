@@ -160,6 +160,12 @@ Length Length::operator*(const Length& other) const {
 
 bool Length::operator==(const Length& other) const { return form_ == other.form_ || form_->text == other.form_->text; }
 
+std::string text_of(const std::vector<Length>& lengths) {
+  std::string text;
+  for (const Length& length : lengths) text += (text.empty() ? "" : ", ") + length.text();
+  return "[" + text + "]";
+}
+
 std::optional<Length> exact_quotient(const Length& a, const Length& b) {
   if (b.terms().empty()) return {};
   Length rest = a, quotient;

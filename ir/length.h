@@ -51,6 +51,9 @@ class Length {
   std::shared_ptr<const Form> form_;
 };
 
+/// "[batch, seq * 2]"
+std::string text_of(const std::vector<Length>& lengths);
+
 /// What a symbol stands for: a named length, or a function of two lengths that is no polynomial.
 struct LengthSymbol {
   enum class Kind : uint8_t { Named, Quotient, Remainder, Minimum, Maximum };

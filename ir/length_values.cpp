@@ -106,6 +106,21 @@ ValueId length_value(Module& module, Graph& graph, const Length& length) {
   return LengthWriter(module, graph).value_of(length);
 }
 
+bool count_lengths(Module& module, Graph& graph, OpId id) {
+  for (ValueId v : std::vector<ValueId>(graph.op(id).outputs)) {
+    TensorType type = graph.type(v);
+    bool is_new = false;
+    for (Extent& extent : type.shape) {
+      if (!extent.length || extent.count) continue;
+      if (&graph != &module.graph || !has_values(module, *extent.length)) return false;
+      extent.count = length_value(module, graph, *extent.length);
+      is_new = true;
+    }
+    if (is_new) graph.retype(v, std::move(type));
+  }
+  return true;
+}
+
 bool has_values(const Module& module, const Length& length) {
   for (const Length::Term& term : length.terms())
     for (const LengthSymbolPtr& factor : term.factors) {

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <limits>
 
+#include "ir/base/text.h"
+
 namespace weftc {
 
 namespace {
@@ -60,6 +62,16 @@ Shape shape_of(const Dims& dims) {
 Length length_of(const Extent& extent) {
   if (extent.length) return *extent.length;
   return extent.count ? Length::named("%" + std::to_string(extent.count.index), 0, extent.bound) : Length(extent.bound);
+}
+
+std::string shape_text(const Shape& shape) {
+  if (shape.empty()) return "scalar";
+  std::vector<std::string> parts;
+  for (const Extent& extent : shape) {
+    const std::string bound = std::to_string(extent.bound), length = extent.length ? extent.length->text() : "";
+    parts.push_back(extent.is_run_time() ? "(" + length + "<=" + bound + ")" : bound);
+  }
+  return join(parts, "x");
 }
 
 Dims bounds(const Shape& shape) {

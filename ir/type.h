@@ -43,6 +43,8 @@ using Shape = std::vector<Extent>;
 /// The length of a dimension: of a fixed one a constant; of one of which no polynomial is known, a name for its value.
 Length length_of(const Extent& extent);
 Shape shape_of(const Dims& dims);
+/// "2x(seq<=64)x768", as messages have it.
+std::string shape_text(const Shape& shape);
 /// The bounds.
 Dims bounds(const Shape& shape);
 /// True if no extent has a run-time length.

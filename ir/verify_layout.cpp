@@ -121,9 +121,9 @@ void AxisRule::check_operands(int factor, int64_t block) const {
 }
 
 /// Elements per step of a dimension's index, in row-major order.
-int64_t product_right_of(const Dims& dims, int dim) {
-  int64_t product = 1;
-  for (size_t d = static_cast<size_t>(dim) + 1; d < dims.size(); ++d) product *= dims[d];
+Length product_right_of(const Shape& shape, int dim) {
+  Length product = 1;
+  for (size_t d = static_cast<size_t>(dim) + 1; d < shape.size(); ++d) product = product * length_of(shape[d]);
   return product;
 }
 
@@ -133,6 +133,7 @@ struct ViewSlice {
   Dims from, to;
   AxisState before, after;
   int size;
+  Length right_before, right_after;  // elements per step of an index of the sliced dims
 
   bool ragged() const { return from[before.dim] % (before.block * size) != 0; }
   bool same_slice() const { return after == before; }
@@ -142,10 +143,11 @@ struct ViewSlice {
 
 // Coordinates of linear index L are (L div step) mod size with step = block * product to the right.
 bool keeps_reshape(const ViewSlice& s) {
-  const int64_t right = product_right_of(s.from, s.before.dim), right_after = product_right_of(s.to, s.after.dim);
   if (s.ragged())
-    return s.from[s.before.dim] == s.to[s.after.dim] && right == right_after && s.before.block == s.after.block;
-  return s.before.block * right == s.after.block * right_after && s.to[s.after.dim] % (s.after.block * s.size) == 0;
+    return s.from[s.before.dim] == s.to[s.after.dim] && s.right_before == s.right_after &&
+           s.before.block == s.after.block;
+  return s.right_before * s.before.block == s.right_after * s.after.block &&
+         s.to[s.after.dim] % (s.after.block * s.size) == 0;
 }
 
 /// L5: cuts must fall on boundaries, and a step must divide the block.
@@ -203,7 +205,9 @@ void AxisRule::check_view() const {
     if (before.is(Kind::R) && after.is(Kind::R)) continue;
     if (!before.is(Kind::S) || !after.is(Kind::S))
       return wrong("operand {} is {}, the result {}", i, state_text(before), state_text(after));
-    if (!keeps({op, from.dims(), to.dims(), before, after, mesh[axis].size}))
+    const Length right_before = product_right_of(from.shape, before.dim),
+                 right_after = product_right_of(to.shape, after.dim);
+    if (!keeps({op, from.dims(), to.dims(), before, after, mesh[axis].size, right_before, right_after}))
       return wrong("{} does not become {} by this op", state_text(before), state_text(after));
   }
 }

@@ -14,7 +14,7 @@ static bool infer_mixed(const OpView& op, DType result, std::vector<TensorType>&
   const std::optional<Shape> shape = broadcast(shapes);
   if (!shape) {
     std::vector<std::string> texts;
-    for (const Shape& s : shapes) texts.push_back(dims_text(bounds(s)));
+    for (const Shape& s : shapes) texts.push_back(shape_text(s));
     return op.fail("broadcast-dims", "shapes {} cannot be broadcast together", join(texts, " and "));
   }
   results = {{result, *shape, {}}};

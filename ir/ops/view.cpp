@@ -1,8 +1,7 @@
-// Ops that move elements as they are: Reshape, Transpose, Expand, Concat, Tile. Kernels resolve them in the
+// Ops that move elements as they are: Transpose, Expand, Concat, Tile. Kernels resolve them in the
 // index of a load (backend/element_view.cpp), and slices over ranks pass them digit by digit (L5), so that most
 // cost nothing.
 //
-//   Reshape(x f32[2, 6], [0, 3, -1])     ->  f32[2, 3, 2]: 0 copies the extent, -1 is what is left
 //   Transpose(x f32[2, 3], perm 1 0)     ->  f32[3, 2]: result dim i is operand dim perm[i]
 //   Expand(x f32[3, 1], [2, 1, 4])       ->  f32[2, 3, 4]: broadcasting, also of the requested shape (ONNX Expand-13)
 #include "ir/ops/view.h"
@@ -12,138 +11,6 @@
 #include "ir/base/check.h"
 
 namespace weftc {
-
-/// The output dimension that takes over bounded dimension `d` of the operand, or -1. It has the same bound and
-/// the same product of bounds to its left, so that a shorter run-time length leaves out the same elements in
-/// both.
-static int heir(const Shape& from, size_t d, const Dims& to) {
-  int64_t left = 1, left_to = 1;
-  for (size_t i = 0; i < d; ++i) left *= from[i].bound;
-  for (size_t e = 0; e < to.size(); ++e) {
-    if (left_to == left && to[e] == from[d].bound) return static_cast<int>(e);
-    left_to *= to[e];
-  }
-  return -1;
-}
-
-std::optional<Shape> reshaped(const OpView& op, const Dims& dims) {
-  const Shape& from = op.type(0).shape;
-  if (element_count(bounds(from)) != element_count(dims)) {
-    op.fail("reshape-count", "{} elements of shape {} cannot take shape {}", element_count(bounds(from)),
-            dims_text(bounds(from)), dims_text(dims));
-    return {};
-  }
-  Shape shape = shape_of(dims);
-  for (size_t d = 0; d < from.size(); ++d) {
-    if (!from[d].is_run_time()) continue;
-    const int to = heir(from, d, dims);
-    if (to < 0) {
-      op.fail("reshape-bounded-unsupported",
-              "from {} to {}: dimension {} has a run-time length and is not kept whole; pin it with --dim",
-              dims_text(bounds(from)), dims_text(dims), d);
-      return {};
-    }
-    shape[to] = from[d];
-  }
-  return shape;
-}
-
-/// A view that keeps the row-major order of elements.
-static void copy_linear(EvalContext& context) {
-  Tensor result = context.in(0);
-  result.dims = context.result_dims[0];
-  WEFT_CHECK(result.size() == context.in(0).size(), "view '" + context.op.name + "' changes the element count");
-  context.results[0] = std::move(result);
-}
-
-static std::string lengths_text(const std::vector<Length>& lengths) {
-  std::string text;
-  for (const Length& length : lengths) text += (text.empty() ? "" : ", ") + length.text();
-  return "[" + text + "]";
-}
-
-/// An attribute speaks of bounds: a compiler's own ops name a dimension of run-time length by its bound.
-static Length asked_of(const OpView& op, const Extent& extent) {
-  return op.op().has("shape") ? Length(extent.bound) : length_of(extent);
-}
-
-/// The lengths asked for, with 0 and -1 resolved (ONNX Reshape-21: 0 copies the extent unless allowzero, one -1
-/// takes what is left); nothing after reporting.
-static std::optional<std::vector<Length>> asked_lengths(const OpView& op) {
-  std::vector<Length> asked = *op.lengths_of("shape", 1);
-  const Shape& from = op.type(0).shape;
-  Length total = 1, known = 1;
-  for (const Extent& extent : from) total = total * asked_of(op, extent);
-  int open = -1;
-  for (size_t d = 0; d < asked.size(); ++d) {
-    if (asked[d] == 0 && !int_of(op.op(), "allowzero")) {
-      if (d >= from.size())
-        return op.fail("reshape-zero-dim", "0 at position {} keeps a dimension that the operand lacks", d),
-               std::nullopt;
-      asked[d] = asked_of(op, from[d]);
-    }
-    if (asked[d].low() >= 0) {
-      known = known * asked[d];
-      continue;
-    }
-    if (!(asked[d] == -1) || open >= 0)
-      return op.fail("reshape-shape", "shape {} is no shape", lengths_text(asked)), std::nullopt;
-    open = static_cast<int>(d);
-  }
-  if (open < 0) return asked;
-  const std::optional<Length> rest = exact_quotient(total, known);
-  if (!rest)
-    return op.fail("reshape-rest", "{} elements cannot be divided into {}", total.text(), lengths_text(asked)),
-           std::nullopt;
-  asked[static_cast<size_t>(open)] = *rest;
-  return asked;
-}
-
-/// The shape asked for, where elements of run-time length can stay where they are; nothing after reporting.
-static std::optional<Shape> asked_shape(const OpView& op) {
-  const std::optional<std::vector<Length>> asked = asked_lengths(op);
-  if (!asked) return {};
-  Shape shape;
-  for (const Length& length : *asked) shape.push_back(op.extent(length));
-  const std::optional<Shape> kept = reshaped(op, bounds(shape));
-  if (!kept) return {};
-  for (size_t d = 0; d < shape.size() && !op.op().has("shape"); ++d)
-    if (!(length_of((*kept)[d]) == (*asked)[d]))
-      return op.fail("reshape-bounded-unsupported",
-                     "dimension {} of the result has the run-time length {}, which is no dimension of the operand; "
-                     "pin it with --dim",
-                     d, (*asked)[d].text()),
-             std::nullopt;
-  return kept;
-}
-
-static bool infer_reshape(const OpView& op, std::vector<TensorType>& results) {
-  if (!op.lengths_of("shape", 1) && !is_given(op, 1, "shape", "shape")) return false;
-  const std::optional<Shape> shape = asked_shape(op);
-  if (!shape) return false;
-  results = {{op.type(0).dtype, *shape, {}}};
-  return true;
-}
-
-/// The shape without 0 and -1 reads the same for everyone after this.
-static void canonical_reshape(Op& op, const OpView& view) {
-  const Dims dims = bounds(*asked_shape(view));
-  op.set("allowzero", int64_t{1});
-  op.set("shape", dims);
-}
-
-/// Attribute `shape` is the global result shape, without 0 for "keep" or -1.
-const OpDef kReshape{.kind = OpKind::Reshape,
-                     .name = "Reshape",
-                     .onnx = {"Reshape", 5},
-                     .attrs = {{"allowzero", AttrType::Int, 0}, {"shape", AttrType::Ints}},
-                     .inputs = {1, 2},
-                     .category = Category::View,
-                     .constant_operands = {{1, "shape", AttrType::Ints}},
-                     .infer = infer_reshape,
-                     .canonicalize = canonical_reshape,
-                     .linear = {{0}},
-                     .eval = copy_linear};
 
 /// The permutation; without the attribute the dims are reversed (ONNX Transpose-21).
 static std::optional<std::vector<int64_t>> permutation(const OpView& op) {
@@ -206,7 +73,7 @@ static bool infer_expand(const OpView& op, std::vector<TensorType>& results) {
   if (!asked) return is_given(op, 1, "shape", "shape");
   const std::optional<Shape> shape = expanded(op);
   if (!shape)
-    return op.fail("expand-shape", "shape {} cannot be expanded to {}", dims_text(op.dims(0)), lengths_text(*asked));
+    return op.fail("expand-shape", "shape {} cannot be expanded to {}", dims_text(op.dims(0)), text_of(*asked));
   results = {{op.type(0).dtype, *shape, {}}};
   return true;
 }

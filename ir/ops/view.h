@@ -6,8 +6,8 @@
 
 namespace weftc {
 
-/// `dims` with the run-time lengths of the operand: a bounded dimension stays where an output dimension has the same
-/// bound and the same product of bounds to its left; else reports.
+/// The operand's elements in a shape of which only the bounds are known, with run-time lengths of the operand; nothing
+/// after reporting.
 std::optional<Shape> reshaped(const OpView& op, const Dims& dims);
 
 /// One dimension of a Slice: `count` elements from `start` on, `step` apart.

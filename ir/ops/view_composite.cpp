@@ -26,7 +26,7 @@ static OpDef reshape_like(OpKind kind, const char* name, InferFn infer) {
   def.linear = {{0}};
   def.eval = copy_linear;
   def.decompose = [](Builder& build, const OpView& op) -> std::vector<ValueId> {
-    return {build.reshape(op.op().inputs[0], op.result_type(0).dims())};
+    return {build.reshape_to(op.op().inputs[0], op.result_type(0).shape)};
   };
   return def;
 }

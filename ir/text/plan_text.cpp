@@ -102,7 +102,7 @@ std::string position_text(const Plan& plan, const Position& position) {
   return "";
 }
 
-std::string stored_text(const Storage& storage) { return storage.is_row_major() ? "" : ", stored " + storage.text(); }
+std::string stored_text(const Storage& storage) { return storage == Storage{} ? "" : ", stored " + storage.text(); }
 
 std::string buffers_text(const Plan& plan, const Program& program) {
   std::string text;

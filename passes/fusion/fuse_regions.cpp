@@ -89,6 +89,10 @@ class KernelOutliner {
           readers[on].push_back(unit);
           ++waiting[unit];
         };
+        if (op(id).kind == OpKind::ExtentOf) {  // reads no element, and so needs no other length
+          depend(op(id).inputs[0]);
+          continue;
+        }
         for (ValueId v : op(id).inputs)
           if (v) for_each_load(v, depend);
         for (ValueId v : op(id).outputs)
@@ -140,11 +144,16 @@ class KernelOutliner {
     for (ValueId v : old.inputs) made.inputs.push_back(v ? in_memory(v) : ValueId{});
     for (ValueId v : old.outputs) {
       TensorType type = graph_.type(v);
-      for (Extent& e : type.shape)  // an input's count is made behind it
-        if (e.count && now_.contains(e.count))
+      for (size_t d = 0; d < type.shape.size(); ++d) {
+        Extent& e = type.shape[d];
+        if (!e.count) continue;
+        if (now_.contains(e.count)) {
           e.count = now_.at(e.count);
-        else if (e.count)
-          late_counts_[e.count].push_back(v);
+          continue;
+        }
+        late_counts_[e.count].emplace_back(v, d);  // an input's count is made behind it
+        e.count = {};
+      }
       made.results.push_back(type);
       made.result_names.push_back(graph_.value(v).name);
     }
@@ -160,10 +169,9 @@ class KernelOutliner {
     now_[old] = fresh;
     const auto late = late_counts_.find(old);
     if (late == late_counts_.end()) return;
-    for (ValueId v : late->second) {
+    for (const auto& [v, d] : late->second) {
       TensorType type = made_.type(now_.at(v));
-      for (Extent& e : type.shape)
-        if (e.count == old) e.count = fresh;
+      type.shape[d].count = fresh;
       made_.retype(now_.at(v), type);
     }
     late_counts_.erase(late);
@@ -291,8 +299,8 @@ class KernelOutliner {
   Graph made_;
   std::vector<std::vector<OpId>> unit_ops_;
   std::vector<int> unit_of_;
-  std::unordered_map<ValueId, ValueId> now_;  // old values to new ones
-  std::unordered_map<ValueId, std::vector<ValueId>> late_counts_;
+  std::unordered_map<ValueId, ValueId> now_;                                          // old values to new ones
+  std::unordered_map<ValueId, std::vector<std::pair<ValueId, size_t>>> late_counts_;  // values and dimensions
 };
 
 void fuse(Module& module, Graph& graph, const Op* owner, const Target& target) {

@@ -178,19 +178,21 @@ struct Slicing {
 };
 
 /// The result's dim whose digits hold the slice's digit (L5); a ragged slice needs a dim of the same extent and
-/// position.
-std::optional<AxisState> through_reshape(const Dims& from, const Dims& to, const Slicing& s) {
-  if (element_count(to) == 0) return {};
-  int64_t right = 1;
-  for (size_t d = s.dim + 1; d < from.size(); ++d) right *= from[d];
-  int64_t product = 1;
-  for (int e = static_cast<int>(to.size()) - 1; e >= 0; product *= to[e], --e) {
+/// position. Run-time lengths to the right must be the same in both shapes, so that steps are numbers of elements.
+std::optional<AxisState> through_reshape(const Shape& from, const Shape& to, const Slicing& s) {
+  if (element_count(bounds(to)) == 0) return {};
+  Length right = 1, product = 1;
+  for (size_t d = static_cast<size_t>(s.dim) + 1; d < from.size(); ++d) right = right * length_of(from[d]);
+  for (int e = static_cast<int>(to.size()) - 1; e >= 0;
+       product = product * length_of(to[static_cast<size_t>(e)]), --e) {
+    const Extent& extent = to[static_cast<size_t>(e)];
     if (s.ragged) {
-      if (to[e] == from[s.dim] && product == right) return AxisState::sliced(e, s.block);
+      if (extent == from[static_cast<size_t>(s.dim)] && product == right) return AxisState::sliced(e, s.block);
       continue;
     }
-    const int64_t step = s.block * right;
-    if (step % product == 0 && (product * to[e]) % (step * s.size) == 0) return AxisState::sliced(e, step / product);
+    const std::optional<Length> block = exact_quotient(right * s.block, product);
+    if (!block || !block->is_constant() || extent.is_run_time()) continue;
+    if (extent.bound % (block->constant() * s.size) == 0) return AxisState::sliced(e, block->constant());
   }
   return {};
 }
@@ -214,11 +216,13 @@ std::optional<AxisState> through_pad(const Op& op, const Dims& from, const Slici
 }
 
 /// The slice of the result that a slice of the operand becomes; nothing if the view cannot keep it.
-std::optional<AxisState> through_view(const Op& op, const Dims& from, const Dims& to, const Slicing& s) {
+std::optional<AxisState> through_view(const Op& op, const TensorType& operand, const TensorType& result,
+                                      const Slicing& s) {
+  const Dims from = operand.dims(), to = result.dims();
   const int grown = static_cast<int>(to.size()) - static_cast<int>(from.size());
   switch (op.kind) {
     case OpKind::Reshape:
-      return through_reshape(from, to, s);
+      return through_reshape(operand.shape, result.shape, s);
     case OpKind::Transpose: {
       const std::vector<int64_t>& perm = op.ints("perm");
       const auto at = std::find(perm.begin(), perm.end(), s.dim);
@@ -250,13 +254,13 @@ std::optional<AxisState> through_concat(const OpView& op, const Slicing& s, int 
 /// Keeps the slice if the view moves it as a whole, in all operands of a Concat alike.
 bool LayoutSolver::try_view(int axis, int winner) {
   const AxisState state = arriving_[winner][axis];
-  const Dims from = op_.dims(winner), to = op_.result_type(0).dims();
+  const Dims from = op_.dims(winner);
   const int size = mesh_[axis].size;
   const Slicing slicing{state.dim, state.block, size, is_ragged(from[state.dim], {{axis, size, state.block}})};
   const bool concat = op_.op().kind == OpKind::Concat;
   const std::optional<AxisState> through =
       concat ? through_concat(op_, slicing, static_cast<int>(op_.op().integer("axis")))
-             : through_view(op_.op(), from, to, slicing);
+             : through_view(op_.op(), op_.type(winner), op_.result_type(0), slicing);
   if (!through) return false;
   const int operands = concat ? op_.inputs() : 1;
   for (int i = 0; i < operands; ++i)

@@ -5,7 +5,8 @@
 //   by bounds                          the same at (b * 64 + s) * 768 + c
 //
 // Memory is by bounds where a step moves elements by strides that are numbers in the program (transfers, most
-// exchanges of slices, windows that peers read), and that of states: what a cache holds already stays where it is when the cache grows.
+// exchanges of slices, windows that peers read), and that of states: what a cache holds already stays where it is when
+// the cache grows.
 #include <algorithm>
 
 #include "ir/kernel/index_expr.h"
@@ -48,8 +49,7 @@ bool is_same_by_bounds(const Shape& from, const Shape& to) {
 /// dimensions that are cut or joined are rows of one block each, however many there are.
 bool strides_over_lengths(const CollectiveStep& step) {
   if (!step.from_whole_over.empty() || !step.to_whole_over.empty()) return true;
-  const bool is_whole =
-      step.kind == OpKind::AllReduce || step.kind == OpKind::Broadcast || step.kind == OpKind::Reduce;
+  const bool is_whole = step.kind == OpKind::AllReduce || step.kind == OpKind::Broadcast || step.kind == OpKind::Reduce;
   if (is_whole) return false;
   int first = step.from_type.ndim();
   for (const TensorType* type : {&step.from_type, &step.to_type})
@@ -120,7 +120,8 @@ class LengthLayer {
     for (size_t k = 0; k < bound_.size(); ++k)
       for (size_t f = 0; f < bound_[k].size(); ++f) {
         Parameter& parameter = plan_.kernels[k].parameters[f];
-        if (bound_[k][f]) parameter.storage.by_bounds = by_bounds_[find(bound_[k][f].index)] && has_lengths(parameter.type);
+        if (bound_[k][f])
+          parameter.storage.by_bounds = by_bounds_[find(bound_[k][f].index)] && has_lengths(parameter.type);
       }
   }
 
@@ -135,7 +136,7 @@ class LengthLayer {
       draft_.diags.error("run-time-reshape-unsupported", Loc::in_file(draft_.module.file),
                          "'{}' is sent, exchanged in slices or kept as a state as {}, and '{}' uses it as {}: its "
                          "run-time lengths would have to be moved; pin one with --dim",
-                         plan_.buffer(id).name, dims_text(memory.dims()), step.name, dims_text(type.dims()));
+                         plan_.buffer(id).name, shape_text(memory.shape), step.name, shape_text(type.shape));
     }
   }
 

@@ -200,28 +200,24 @@ bool TypeInference::take_known_branch(OpId id) {
 
 /// Gives each extent whose length was just found the value that holds it, and the state's bound to what becomes one.
 bool TypeInference::count_extents(OpId id) {
-  for (ValueId v : std::vector<ValueId>(graph_.op(id).outputs)) {
+  for (ValueId v : graph_.op(id).outputs) {
     TensorType type = graph_.type(v);
-    bool changed = false;
     for (size_t d = 0; d < type.shape.size(); ++d) {
       Extent& extent = type.shape[d];
       if (!extent.length || extent.count) continue;
-      if (&graph_ != &module_.graph || !has_values(module_, *extent.length))
-        return OpView(module_, graph_, graph_.op(id), &diags_)
-            .fail("run-time-length-unsupported",
-                  "dimension {} of the result has the run-time length {} inside a branch "
-                  "or loop; pin it with --dim",
-                  d, extent.length->text());
       if (const std::optional<int64_t> bound = state_bound(v, d)) {
         extent.bound = *bound;
         shapes_.limit(*extent.length, *bound);
       }
-      extent.count = length_value(module_, graph_, *extent.length);
-      changed = true;
     }
-    if (changed) graph_.retype(v, std::move(type));
+    graph_.retype(v, std::move(type));
   }
-  return true;
+  if (count_lengths(module_, graph_, id)) return true;
+  const Op& op = graph_.op(id);
+  return OpView(module_, graph_, op, &diags_)
+      .fail("run-time-length-unsupported",
+            "the result {} has a run-time length inside a branch or loop; pin it with --dim",
+            shape_text(graph_.type(op.outputs[0]).shape));
 }
 
 /// Takes away the operands that gave an op its shape: the types of its results and its attributes say it now.

@@ -77,6 +77,7 @@ class Rewriter {
   Rewriter(Module& module, Graph& graph, const Match& match);
 
   ValueId op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {});
+  ValueId reshape_to(ValueId x, const Shape& shape) { return build_.reshape_to(x, shape); }
   ValueId constant(const Tensor& tensor) { return build_.constant(tensor); }
   /// Gives a constant that only one matched op reads other elements; it keeps its name and type.
   void change(ValueId constant, const Tensor& tensor);

@@ -39,7 +39,7 @@ bool reshapes_at_once(const Match& match) {
 }
 
 ValueId put_reshape(Rewriter& write, const Match& match) {
-  return write.op(OpKind::Reshape, {match["x"]}, reshape_attrs(match));
+  return write.reshape_to(match["x"], match.root_type().shape);
 }
 
 }  // namespace

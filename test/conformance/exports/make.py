@@ -1,5 +1,5 @@
 """Writes the models that lie here: small transformers with seeded weights, as PyTorch's two exporters write
-them, with one open dimension, `seq`.
+them, with two open dimensions, `batch` and `seq`.
 
     make.py FOLDER [NAME...]
 
@@ -84,14 +84,14 @@ MODELS = [gpt2, llama, qwen2, opt, bert, roberta, distilbert]
 def export(make, folder):
     torch.manual_seed(0)
     model = make().eval()
-    example = (torch.randint(3, WORDS, (1, 7)), torch.ones(1, 7, dtype=torch.long))
+    example = (torch.randint(3, WORDS, (2, 7)), torch.ones(2, 7, dtype=torch.long))
     names = {"input_names": ["input_ids", "attention_mask"], "output_names": ["out"]}
-    open_dims = {name: {1: "seq"} for name in ("input_ids", "attention_mask", "out")}
+    open_dims = {name: {0: "batch", 1: "seq"} for name in ("input_ids", "attention_mask", "out")}
     torch.onnx.export(model, example, folder / f"{make.__name__}_script.onnx", dynamic_axes=open_dims, opset_version=17,
                       dynamo=False, **names)
-    seq = torch.export.Dim("seq")
+    batch, seq = torch.export.Dim("batch"), torch.export.Dim("seq")
     torch.onnx.export(model, example, folder / f"{make.__name__}_export.onnx", opset_version=18, dynamo=True,
-                      dynamic_shapes={name: {1: seq} for name in names["input_names"]}, external_data=False, **names)
+                      dynamic_shapes={name: {0: batch, 1: seq} for name in names["input_names"]}, external_data=False, **names)
 
 
 def without_paths(file):

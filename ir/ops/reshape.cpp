@@ -1,0 +1,264 @@
+// Reshape, and what becomes of run-time lengths when a tensor takes another shape. Memory of such lengths is dense, so
+// a shape may join and split them at will as long as both have the same number of elements whatever the lengths are.
+//
+//   Reshape(x f32[2, 6], [0, 3, -1])               ->  f32[2, 3, 2]: 0 copies the extent, -1 is what is left
+//   Reshape(x f32[batch, seq, 64], [-1, 64])       ->  f32[batch * seq, 64]
+#include <algorithm>
+
+#include "ir/base/check.h"
+#include "ir/ops/view.h"
+
+namespace weftc {
+
+namespace {
+
+/// Finds lengths for dimensions of which only the bounds are known, so that they have as many elements as the operand's
+/// dimensions: each is a number times some of the operand's lengths, and every one of them goes into one dimension.
+class LengthAssignment {
+ public:
+  LengthAssignment(const Shape& from, const Dims& to) : to_(to) {
+    for (const Extent& extent : from) {
+      const Length length = length_of(extent);
+      if (length.is_constant())
+        left_ *= length.constant();
+      else
+        units_.push_back({length, extent.bound});
+    }
+    split_products();
+    taken_.resize(units_.size());
+    find(0, 1);
+  }
+
+  /// The ways there are; with several, the one that keeps the operand's order is first.
+  const std::vector<std::vector<Length>>& found() const { return found_; }
+
+ private:
+  struct Unit {
+    Length length;
+    int64_t bound;
+  };
+
+  /// A product of lengths may be taken apart.
+  void split_products() {
+    for (size_t u = 0; u < units_.size(); ++u) {
+      const std::vector<Length::Term>& terms = units_[u].length.terms();
+      if (terms.size() != 1 || (terms[0].factors.size() == 1 && terms[0].coefficient == 1)) continue;
+      left_ *= terms[0].coefficient;
+      std::vector<Unit> factors;
+      for (const LengthSymbolPtr& factor : terms[0].factors) factors.push_back({Length(factor), factor->high});
+      units_.erase(units_.begin() + static_cast<long>(u));
+      units_.insert(units_.begin() + static_cast<long>(u), factors.begin(), factors.end());
+      u += factors.size() - 1;
+    }
+  }
+
+  /// Gives dimension `d` and those behind it lengths; `numbers` is the product of the numbers given so far.
+  void find(size_t d, int64_t numbers) {
+    if (d == to_.size()) {
+      const bool all = std::all_of(taken_.begin(), taken_.end(), [](bool taken) { return taken; });
+      if (all && numbers == left_) found_.push_back(given_);
+      return;
+    }
+    take(d, 0, Length(1), to_[d], numbers);
+  }
+
+  /// Dimension `d` gets `length` and perhaps units from number `u` on, which must make `rest` of its bound.
+  void take(size_t d, size_t u, const Length& length, int64_t rest, int64_t numbers) {
+    constexpr size_t kMost = 2;  // more than one is ambiguous
+    if (found_.size() >= kMost) return;
+    for (size_t next = u; next < units_.size(); ++next) {
+      if (taken_[next] || units_[next].bound == 0 || rest % units_[next].bound) continue;
+      taken_[next] = true;
+      take(d, next + 1, length * units_[next].length, rest / units_[next].bound, numbers);
+      taken_[next] = false;
+    }
+    if (left_ % (numbers * rest)) return;
+    given_.push_back(length * rest);
+    find(d + 1, numbers * rest);
+    given_.pop_back();
+  }
+
+  const Dims& to_;
+  int64_t left_ = 1;  // the product of all numbers
+  std::vector<Unit> units_;
+  std::vector<bool> taken_;
+  std::vector<Length> given_;
+  std::vector<std::vector<Length>> found_;
+};
+
+/// An extent of this length: one of the operand's, or a product of such, whose bounds may be tighter than the length's.
+Extent extent_of(const OpView& op, const Length& length) {
+  Length rest = length;
+  int64_t bound = 1;
+  for (const Extent& extent : op.type(0).shape) {
+    if (!extent.is_run_time()) continue;
+    if (length_of(extent) == length) return extent;
+    const std::optional<Length> without = exact_quotient(rest, length_of(extent));
+    if (without) rest = *without, bound *= extent.bound;
+  }
+  Extent made = op.extent(length);
+  made.bound = std::min(made.bound, bound * rest.high());
+  return made;
+}
+
+/// The extents of these lengths; nothing if their bounds have room for another number of elements than the operand's.
+std::optional<Shape> shape_of_lengths(const OpView& op, const std::vector<Length>& lengths) {
+  Shape shape;
+  for (const Length& length : lengths) shape.push_back(extent_of(op, length));
+  if (element_count(bounds(shape)) == element_count(op.dims(0))) return shape;
+  op.fail("reshape-bounded-unsupported",
+          "from {} to {}: the bounds of the lengths do not fit together; pin one with --dim",
+          shape_text(op.type(0).shape), text_of(lengths));
+  return {};
+}
+
+/// Neighbouring dimensions of both shapes that hold the same number of elements by their bounds.
+struct Group {
+  Shape from;
+  Dims to;
+};
+std::vector<Group> groups_of(const Shape& from, const Dims& to) {
+  if (element_count(to) == 0 || from.empty() || to.empty()) return {{from, to}};
+  std::vector<Group> groups;
+  for (size_t i = 0, k = 0; i < from.size() || k < to.size();) {
+    Group group;
+    int64_t left = 1, right = 1;
+    do {
+      if (i < from.size() && (left <= right || k == to.size()))
+        left *= from[i].bound, group.from.push_back(from[i++]);
+      else
+        right *= to[k], group.to.push_back(to[k++]);
+    } while (left != right || group.from.empty() || group.to.empty());
+    while (i < from.size() && from[i].bound == 1) group.from.push_back(from[i++]);
+    while (k < to.size() && to[k] == 1) group.to.push_back(to[k++]);
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::optional<Shape> reshaped(const OpView& op, const Dims& dims) {
+  const Shape& from = op.type(0).shape;
+  const auto fail = [&](const char* id, const std::string& why) {
+    op.fail(id, "the elements of shape {} cannot take shape {}{}", shape_text(from), dims_text(dims), why);
+    return std::nullopt;
+  };
+  if (element_count(bounds(from)) != element_count(dims)) return fail("reshape-count", "");
+  if (is_static(from)) return shape_of(dims);
+  // A type that the result has already says more than its bounds.
+  if (!op.op().outputs.empty()) {
+    const Shape& known = op.result_type(0).shape;
+    Length before = 1, behind = 1;
+    for (const Extent& extent : from) before = before * length_of(extent);
+    for (const Extent& extent : known) behind = behind * length_of(extent);
+    if (bounds(known) == dims && before == behind) return known;
+  }
+  Shape shape;
+  for (const Group& group : groups_of(from, dims)) {
+    const std::vector<std::vector<Length>> found = LengthAssignment(group.from, group.to).found();
+    if (found.empty()) return fail("reshape-count", " whatever the lengths are; pin them with --dim");
+    if (found.size() > 1)
+      return fail("reshape-ambiguous-unsupported",
+                  format(": it may be {} or {}; give the dims of the model different bounds", text_of(found[0]),
+                         text_of(found[1])));
+    for (size_t d = 0; d < group.to.size(); ++d) {
+      shape.push_back(extent_of(op, found[0][d]));
+      shape.back().bound = group.to[d];
+    }
+  }
+  return shape;
+}
+
+/// A view that keeps the row-major order of elements.
+static void copy_linear(EvalContext& context) {
+  Tensor result = context.in(0);
+  result.dims = context.result_dims[0];
+  WEFT_CHECK(result.size() == context.in(0).size(), "view '" + context.op.name + "' changes the element count");
+  context.results[0] = std::move(result);
+}
+
+/// The lengths asked for, with 0 and -1 resolved (ONNX Reshape-21: 0 copies the extent unless allowzero, one -1 takes
+/// what is left). An attribute may name a dimension of run-time length by its bound; then all of them are meant so.
+static std::optional<std::vector<Length>> asked_lengths(const OpView& op, std::vector<Length> asked, bool by_bounds) {
+  const Shape& from = op.type(0).shape;
+  const auto length = [&](const Extent& extent) { return by_bounds ? Length(extent.bound) : length_of(extent); };
+  Length total = 1, known = 1;
+  for (const Extent& extent : from) total = total * length(extent);
+  int open = -1;
+  for (size_t d = 0; d < asked.size(); ++d) {
+    if (asked[d] == -1) {
+      open = static_cast<int>(d);
+      continue;
+    }
+    if (asked[d] == 0 && !int_of(op.op(), "allowzero")) asked[d] = length(from[d]);
+    known = known * asked[d];
+  }
+  if (open < 0) return known == total ? std::optional(asked) : std::nullopt;
+  const std::optional<Length> rest = exact_quotient(total, known);
+  if (!rest) return {};
+  asked[static_cast<size_t>(open)] = *rest;
+  return asked;
+}
+
+/// Reports a list of numbers that is no shape for the operand.
+static bool is_shape(const OpView& op, const std::vector<Length>& asked) {
+  int open = 0;
+  for (size_t d = 0; d < asked.size(); ++d) {
+    if (asked[d] == 0 && !int_of(op.op(), "allowzero") && d >= op.type(0).shape.size())
+      return op.fail("reshape-zero-dim", "0 at position {} keeps a dimension that the operand lacks", d);
+    open += asked[d] == -1;
+    if (open > 1 || (asked[d].low() < 0 && !(asked[d] == -1)))
+      return op.fail("reshape-shape", "shape {} is no shape", text_of(asked));
+  }
+  return true;
+}
+
+/// The shape asked for; nothing after reporting.
+static std::optional<Shape> asked_shape(const OpView& op) {
+  const std::vector<Length> asked = *op.lengths_of("shape", 1);
+  if (!is_shape(op, asked)) return {};
+  if (const auto lengths = asked_lengths(op, asked, false)) return shape_of_lengths(op, *lengths);
+  const Shape& from = op.type(0).shape;
+  const bool has_numbers = std::all_of(asked.begin(), asked.end(), [](const Length& l) { return l.is_constant(); });
+  if (has_numbers) {
+    const auto numbers = asked_lengths(op, asked, true);
+    Dims dims;
+    for (size_t d = 0; numbers && d < numbers->size(); ++d) dims.push_back((*numbers)[d].constant());
+    if (numbers) return reshaped(op, dims);
+  }
+  if (std::any_of(asked.begin(), asked.end(), [](const Length& l) { return l == -1; }))
+    return op.fail("reshape-rest", "{} cannot be divided into {}", shape_text(from), text_of(asked)), std::nullopt;
+  return op.fail("reshape-count", "the elements of shape {} cannot take shape {}", shape_text(from), text_of(asked)),
+         std::nullopt;
+}
+
+static bool infer_reshape(const OpView& op, std::vector<TensorType>& results) {
+  if (!op.lengths_of("shape", 1) && !is_given(op, 1, "shape", "shape")) return false;
+  const std::optional<Shape> shape = asked_shape(op);
+  if (!shape) return false;
+  results = {{op.type(0).dtype, *shape, {}}};
+  return true;
+}
+
+/// The shape without 0 and -1 reads the same for everyone after this.
+static void canonical_reshape(Op& op, const OpView& view) {
+  const Dims dims = bounds(*asked_shape(view));
+  op.set("allowzero", int64_t{1});
+  op.set("shape", dims);
+}
+
+/// Attribute `shape` is the global result shape, without 0 for "keep" or -1.
+const OpDef kReshape{.kind = OpKind::Reshape,
+                     .name = "Reshape",
+                     .onnx = {"Reshape", 5},
+                     .attrs = {{"allowzero", AttrType::Int, 0}, {"shape", AttrType::Ints}},
+                     .inputs = {1, 2},
+                     .category = Category::View,
+                     .constant_operands = {{1, "shape", AttrType::Ints}},
+                     .infer = infer_reshape,
+                     .canonicalize = canonical_reshape,
+                     .linear = {{0}},
+                     .eval = copy_linear};
+
+}  // namespace weftc

@@ -66,16 +66,18 @@ class LengthWriter {
     return op(kind, a, b);
   }
 
-  /// The first op that does anything but give inputs and their lengths.
+  /// What follows the last op that gives an input or a length; what an earlier length was computed from stands in front
+  /// of that length.
   OpId place() const {
+    OpId last;
     for (OpId id = graph_.first(); id; id = graph_.next(id)) {
       const Op& op = graph_.op(id);
       const bool is_length = std::any_of(module_.lengths.begin(), module_.lengths.end(),
                                          [&](const auto& known) { return contains_output(op, known.second); }) ||
                              std::any_of(made_.begin(), made_.end(), [&](ValueId v) { return contains_output(op, v); });
-      if (op.kind != OpKind::Input && op.kind != OpKind::ExtentOf && !is_length) return id;
+      if (op.kind == OpKind::Input || is_length) last = id;
     }
-    return {};
+    return last ? graph_.next(last) : graph_.first();
   }
   static bool contains_output(const Op& op, ValueId value) {
     return std::find(op.outputs.begin(), op.outputs.end(), value) != op.outputs.end();

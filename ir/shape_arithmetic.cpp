@@ -194,6 +194,8 @@ static bool moves_elements(const Op& op) {
     case OpKind::Flatten:
     case OpKind::Split:
       return true;
+    case OpKind::Slice:
+      return op.has("starts");  // from a start that a run decides nobody knows which elements
     case OpKind::Pad:
       return false;
     default:

@@ -14,7 +14,16 @@ void ShapeValues::set(ValueId value, std::vector<Length> elements) {
   elements_.insert_or_assign(value.index, std::move(elements));
 }
 
-void ShapeValues::limit(const Length& length, int64_t most) { limits_[length.text()] = most; }
+void ShapeValues::limit(const Length& length, int64_t most) {
+  const auto [known, is_new] = limits_.emplace(length.text(), most);
+  if (!is_new) known->second = std::min(known->second, most);
+}
+
+ShapeValues ShapeValues::limits() const {
+  ShapeValues only;
+  only.limits_ = limits_;
+  return only;
+}
 
 Extent ShapeValues::extent(const Length& length) const {
   if (length.is_constant()) return {length.constant(), {}, {}};

@@ -26,6 +26,9 @@ class ShapeValues {
   void set(ValueId value, std::vector<Length> elements);
   /// This length is never above `most`, although its terms could be: rows of a state are bounded by the state.
   void limit(const Length& length, int64_t most);
+  /// Only what `limit` said: it holds for every graph in which the lengths have these names.
+  ShapeValues limits() const;
+  bool operator==(const ShapeValues&) const = default;
   /// A dimension of this length.
   Extent extent(const Length& length) const;
 

@@ -26,7 +26,8 @@ constexpr int64_t kLargestShapeData = 1 << 16;
 /// Types one graph; regions get one of their own.
 class TypeInference {
  public:
-  TypeInference(Module& module, Graph& graph, Diags& diags) : module_(module), graph_(graph), diags_(diags) {}
+  TypeInference(Module& module, Graph& graph, Diags& diags, ShapeValues limits = {})
+      : module_(module), graph_(graph), diags_(diags), shapes_(std::move(limits)) {}
 
   void run() {
     name_lengths();
@@ -39,6 +40,8 @@ class TypeInference {
       if (!infer(id)) mark_untyped(id);
     }
   }
+  /// What the states say of lengths.
+  ShapeValues limits() const { return shapes_.limits(); }
 
  private:
   bool infer(OpId id);
@@ -348,10 +351,39 @@ void check_states(const Module& module, Diags& diags) {
     }
 }
 
+bool has_growing_state(const Module& module) {
+  return std::any_of(module.states.begin(), module.states.end(), [&](const State& state) {
+    return !is_static(module.graph.type(module.graph.find_value(state.input)).shape);
+  });
+}
+
+/// How long the next values of states are at most: as long as the states. Such a length may come up before the cache
+/// grows (a mask of past + seq rows), when nothing says so yet; therefore all types are inferred as a trial first.
+ShapeValues limits_of_states(Module& module) {
+  if (!has_growing_state(module)) return {};
+  const Graph graph = module.graph;
+  const auto folded = module.folded;
+  const auto unread = module.unread;
+  const auto lengths = module.lengths;
+  ShapeValues limits, before;
+  do {
+    before = limits;
+    Diags discarded;
+    TypeInference trial(module, module.graph, discarded, before);
+    trial.run();
+    limits = trial.limits();
+    module.graph = graph;
+    module.folded = folded;
+    module.unread = unread;
+    module.lengths = lengths;
+  } while (!(limits == before));
+  return limits;
+}
+
 }  // namespace
 
 void infer_types(Module& module, const Env& env) {
-  TypeInference(module, module.graph, env.diags).run();
+  TypeInference(module, module.graph, env.diags, limits_of_states(module)).run();
   if (env.diags.ok()) check_states(module, env.diags);
   if (env.diags.ok()) check_shared_lengths(module, env.diags);
 }

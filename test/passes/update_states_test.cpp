@@ -147,6 +147,22 @@ TEST_CASE("update-states: a cache that grows is appended to, its length is copie
         "m: copied, 'n' reads other elements of 'm' than it writes of 'n'");
 }
 
+TEST_CASE(
+    "update-states: a mask has the bound of the cache that it is for, although it is made before the cache grows") {
+  const Planned made =
+      plan_of(model_of("(float[past,3] m, float[1,3] k) => (float[total,3] n, float[total] y, int64[1] at)",
+                       "[s] s = Shape(m)\n[past] past = Slice(s, zero, one)\n[end] end = Add(past, one)\n"
+                       "[mask] mask = Slice(all, zero, end)\n[at] at = Slice(numbers, past, end)\n"
+                       "[n] n = Concat<axis = 0>(m, k)\n[sum] sum = ReduceSum<keepdims = 0>(n, one)\n"
+                       "[y] y = Add(mask, sum)",
+                       "float[20] all = random(1, 0.5), int64[5] numbers = {3, 4, 5, 6, 7}, int64[1] zero = {0}, "
+                       "int64[1] one = {1}"),
+              "weft: 1\ndims: {past: \"<=4\"}\nstate: {m: n}\n");
+  CHECK(updates_of(made.plan) == "m: in place");
+  for (const Port& port : made.plan.outputs) CHECK(port.type.shape[0].bound == (port.name == "at" ? 1 : 4));
+  check_runs(made);
+}
+
 TEST_CASE("update-states: a scatter into a state writes the updates only") {
   const Planned made = plan_of(
       model_of("(float[8,4] m, int64[2,1] at, float[2,4] x) => (float[8,4] n)", "[n] n = ScatterND(m, at, x)"), kState);

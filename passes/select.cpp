@@ -21,9 +21,10 @@ struct Piece {
   std::string text;
 };
 
-/// Cuts a selector into literal text, variables and stars.
+/// Cuts a selector into literal text, variables and stars; the text of a star is its number.
 std::vector<Piece> pieces_of(const std::string& text) {
   std::vector<Piece> pieces;
+  int stars = 0;
   const auto literal = [&](char c) {
     if (pieces.empty() || pieces.back().kind != Piece::Kind::Literal) pieces.push_back({Piece::Kind::Literal, ""});
     pieces.back().text += c;
@@ -34,7 +35,7 @@ std::vector<Piece> pieces_of(const std::string& text) {
       pieces.push_back({Piece::Kind::Variable, text.substr(i + 1, close - i - 1)});
       i = close;
     } else if (text[i] == '*') {
-      pieces.push_back({Piece::Kind::Any, ""});
+      pieces.push_back({Piece::Kind::Any, "*" + std::to_string(stars++)});
     } else {
       literal(text[i]);
     }
@@ -56,13 +57,18 @@ bool match(const std::vector<Piece>& pieces, size_t piece, const std::string& na
   for (size_t length = variable ? 1 : 0; at + length <= name.size(); ++length) {
     if (variable && (name[at + length - 1] == '.' || name[at + length - 1] == '/')) return false;
     Bindings tried = bound;
-    if (variable) tried[p.text] = name.substr(at, length);
+    tried[p.text] = name.substr(at, length);
     if (match(pieces, piece + 1, name, at + length, tried)) {
       bound = std::move(tried);
       return true;
     }
   }
   return false;
+}
+
+/// A star selects a set: what it stands for tells no instances apart.
+void forget_stars(Bindings& bound) {
+  std::erase_if(bound, [](const auto& entry) { return entry.first.starts_with('*'); });
 }
 
 bool has_pattern(const std::string& text) { return text.find_first_of("*{") != std::string::npos; }
@@ -86,19 +92,20 @@ bool bindings_less(const Bindings& a, const Bindings& b) {
 std::string substitute(const std::string& text, const Bindings& bindings) {
   std::string out;
   for (const Piece& p : pieces_of(text)) {
-    if (p.kind == Piece::Kind::Any)
-      out += '*';
-    else if (p.kind == Piece::Kind::Literal)
+    if (p.kind == Piece::Kind::Literal)
       out += p.text;
+    else if (bindings.contains(p.text))
+      out += bindings.at(p.text);
     else
-      out += bindings.contains(p.text) ? bindings.at(p.text) : "{" + p.text + "}";
+      out += p.kind == Piece::Kind::Any ? "*" : "{" + p.text + "}";
   }
   return out;
 }
 
-bool matches_pattern(const std::string& text, const std::string& name) {
+std::optional<Bindings> match_name(const std::string& text, const std::string& name) {
   Bindings bound;
-  return match(pieces_of(text), 0, name, 0, bound);
+  if (!match(pieces_of(text), 0, name, 0, bound)) return {};
+  return bound;
 }
 
 SelectableNames::SelectableNames(const Module& module, const Graph& graph, const Aliases& aliases)
@@ -217,7 +224,9 @@ void SelectableNames::for_each_match(const std::string& pattern, const Found& fo
   const std::string start = starts_literal ? pieces.front().text : "";
   for (auto at = bearers_.lower_bound(start); at != bearers_.end() && at->first.starts_with(start); ++at) {
     Bindings bound;
-    if (match(pieces, 0, at->first, 0, bound) && is_borne(*at)) found(at->first, std::move(bound));
+    if (!match(pieces, 0, at->first, 0, bound) || !is_borne(*at)) continue;
+    forget_stars(bound);
+    found(at->first, std::move(bound));
   }
 }
 

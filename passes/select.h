@@ -2,6 +2,7 @@
 // weight_of(NODE) (README.md, The schedule).
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@ using Bindings = std::map<std::string, std::string>;
 /// `text` with the bound variables replaced.
 std::string substitute(const std::string& text, const Bindings& bindings);
 
-/// Whether a name matches a selector's text: `{l}` stands for one component without '.' and '/', `*` for anything.
-bool matches_pattern(const std::string& text, const std::string& name);
+/// What the variables of a selector's text are where it matches a name: `{l}` stands for one component without '.' and
+/// '/', `*` for anything. `substitute` puts the texts of its stars in place of the stars of another text, in order.
+std::optional<Bindings> match_name(const std::string& text, const std::string& name);
 
 /// What a name can mean in a module: built once, then kept up to date with `add_new_ops`.
 class SelectableNames {

@@ -30,6 +30,11 @@ std::string input_file(std::string pattern, int invocation) {
 
 std::string state_file(const std::string& folder, const char* name) { return folder + "/" + file_name(name) + ".npy"; }
 
+std::string first_file_of_state(const Options& options, const char* name) {
+  if (const auto given = options.inputs.find(name); given != options.inputs.end()) return given->second;
+  return options.load_state.empty() ? "" : state_file(options.load_state, name);
+}
+
 void make_folder(const std::string& path) {
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string part = path.substr(0, slash);
@@ -64,7 +69,7 @@ std::vector<int64_t> lengths_of(const Port& port, const std::vector<int64_t>& sh
 
 namespace {
 
-// The inputs that a user gives: those that are not states.
+// The inputs that a user must give: those that are not states.
 std::vector<const Port*> plain_inputs(const Executable& executable) {
   std::vector<const Port*> ports = distinct_ports(executable, &Program::inputs);
   std::erase_if(ports, [&](const Port* port) { return is_state_input(executable, port->name); });
@@ -74,11 +79,12 @@ std::vector<const Port*> plain_inputs(const Executable& executable) {
 void check_inputs(const Executable& executable, const Options& options) {
   const std::vector<const Port*> ports = plain_inputs(executable);
   std::vector<std::string> names;
-  for (const Port* port : ports) names.emplace_back(port->name);
+  for (const Port* port : distinct_ports(executable, &Program::inputs)) names.emplace_back(port->name);
   for (const auto& [name, file] : options.inputs) {
+    if (is_state_input(executable, name.c_str()) && file.find("{i}") != std::string::npos)
+      fail(kWrongInput, "--input %s=%s: '%s' is a state, which is given once, before the first invocation",
+           name.c_str(), file.c_str(), name.c_str());
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    if (is_state_input(executable, name.c_str()))
-      fail(kWrongInput, "'%s' is a state; it is loaded with --load-state", name.c_str());
     if (names.empty()) fail(kWrongInput, "there is no input '%s': the program has none", name.c_str());
     fail(kWrongInput, "there is no input '%s'%s; there are: %s", name.c_str(), did_you_mean(name, names).c_str(),
          list_text(names).c_str());
@@ -201,7 +207,8 @@ Source source_of(const Executable& executable, const Options& options, const Por
     if (given == options.inputs.end()) return {"", "input " + name};
     return {input_file(given->second, 0), "input " + name};
   }
-  if (!options.load_state.empty()) return {state_file(options.load_state, port.name), "state " + name};
+  const std::string file = first_file_of_state(options, port.name);
+  if (!file.empty()) return {file, "state " + name};
   return {"", "state " + name + " at its start", port.layout.initial < 0 ? 0 : INT64_MAX};
 }
 

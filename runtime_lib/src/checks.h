@@ -15,6 +15,9 @@ void check_shape(const Port& port, const std::vector<int64_t>& shape, const std:
 /// The run-time lengths in a shape that fits, one for each bound of the port.
 std::vector<int64_t> lengths_of(const Port& port, const std::vector<int64_t>& shape);
 
+/// The file that a state begins as: that of --input, else the one in the folder of --load-state; empty: its start
+/// value.
+std::string first_file_of_state(const Options& options, const char* name);
 /// The file of an input in one invocation ("{i}" becomes its number), and the file of a state in a folder.
 std::string input_file(std::string pattern, int invocation);
 std::string state_file(const std::string& folder, const char* name);

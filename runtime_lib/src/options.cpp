@@ -63,7 +63,8 @@ void set_stall(Options& o, Value value) {
 
 constexpr Flag kFlags[] = {
     {"--input", "NAME=FILE",
-     "a global tensor as .npy; each rank takes its slice. {i} in FILE is the invocation: 0, 1, ...", set_input},
+     "a global tensor as .npy; each rank takes its slice. {i} in FILE is the invocation: 0, 1, ... A state begins so",
+     set_input},
     {"--random-inputs", "SEED", "inputs not given are uniform in [-1, 1), integers 0 or 1", set_seed},
     {"--output-dir", "DIR", "write each output of the last invocation to DIR/NAME.npy",
      [](Options& o, Value v) { o.output_dir = v; }},
@@ -83,7 +84,7 @@ constexpr Flag kFlags[] = {
     {"--root", "HOST:PORT",
      "cuda, on several machines: where rank 0 is (default: MASTER_ADDR and MASTER_PORT, or Slurm)",
      [](Options& o, Value v) { o.root = parse_root("--root", v, kUsage).text(); }},
-    {"--load-state", "DIR", "states begin as DIR/NAME.npy, by the name of their input",
+    {"--load-state", "DIR", "states begin as DIR/NAME.npy, by the name of their input (default: from zero)",
      [](Options& o, Value v) { o.load_state = v; }},
     {"--save-state", "DIR", "write the states after the last invocation",
      [](Options& o, Value v) { o.save_state = v; }},

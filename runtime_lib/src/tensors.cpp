@@ -119,7 +119,8 @@ bool Inputs::have_length_at(int64_t offset) const {
 }
 
 static Part initial_part(const RankBase& rank, const PortView& view, const Options& options) {
-  if (!options.load_state.empty()) return load_part(view, state_file(options.load_state, view.port.name));
+  const std::string file = first_file_of_state(options, view.port.name);
+  if (!file.empty()) return load_part(view, file);
   Part part{std::vector<char>(size_t(view.bytes())), std::vector<int64_t>(view.port.layout.bounds.size(), 0)};
   if (view.port.layout.initial >= 0) {
     memcpy(part.bytes.data(), rank.image + view.port.layout.initial, part.bytes.size());

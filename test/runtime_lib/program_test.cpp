@@ -250,7 +250,7 @@ TEST_CASE("program: wrong inputs and wrong use") {
   };
   check("", 1, "input 'x' (f32, 2x3) is missing");
   check("--input z=f.npy", 1, "there is no input 'z'; there are: x");
-  check("--input past=f.npy", 1, "'past' is a state");
+  check("--random-inputs 1 --input past=f.npy", 1, "f.npy: No such file");
   check("--input x=" + folder / "none.npy", 1, "No such file");
   check("--input x=" + folder / "wide.npy", 1, "shape 3x3; 'x' is <=2x3");
   check("--random-inputs 1 --load-state " + folder.path, 1, "past.npy: No such file");

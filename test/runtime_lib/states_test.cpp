@@ -25,6 +25,23 @@ TEST_CASE("program: states grow, are saved, loaded, and refuse to outgrow their 
   CHECK(contains(outgrown, "state 'past' ('present') would have 7 elements, more than its bound of 5"));
 }
 
+TEST_CASE("program: a state begins as its --input, before what --load-state says") {
+  const Folder folder;
+  write_floats(folder / "x.npy", {1, 3}, {6, 7, 8});
+  write_floats(folder / "begin.npy", {2, 3}, {0, 1, 2, 3, 4, 5});
+  const std::string base = "--input x=" + folder / "x.npy" + " --output-dir " + folder.path;
+  CHECK(run("cache", base + " --save-state " + folder / "state").code == 0);
+  CHECK(read_floats(folder / "present.npy", {1, 3}) == std::vector<float>{6, 7, 8});
+  const std::string begin = " --input past=" + folder / "begin.npy";
+  CHECK(run("cache", base + begin + " --load-state " + folder / "state").code == 0);
+  CHECK(read_floats(folder / "present.npy", {3, 3}) == some_floats(9));
+  write_floats(folder / "begin.npy", {6, 3}, some_floats(18));
+  CHECK(run("cache", base + begin).code == 1);  // longer than its bound
+  const Finished again = run("cache", base + " --input 'past=" + folder / "begin{i}.npy'");
+  CHECK(again.code == 1);
+  CHECK_MESSAGE(contains(again, "'past' is a state, which is given once, before the first invocation"), again.text);
+}
+
 TEST_CASE("program: lengths that are one dim of the model agree") {
   const Folder folder;
   const std::string state = folder / "state";

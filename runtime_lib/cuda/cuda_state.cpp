@@ -402,10 +402,11 @@ void CudaState::check_fault() {
   if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return;
   if (fault->name >= 0) {
     const CheckedName& checked = checked_names_[size_t(fault->name)];
-    fail(kWrongInput,
-         checked.is_of_indices ? "%s: index %ld lies outside of a dimension of %ld elements"
-                               : "%s would have %ld elements, more than its bound of %ld",
-         checked.name, long(fault->count), long(fault->bound));
+    complain(text(checked.is_of_indices ? "%s: index %ld lies outside of a dimension of %ld elements"
+                                        : "%s would have %ld elements, more than its bound of %ld",
+                  checked.name, long(fault->count), long(fault->bound)));
+    __atomic_store_n(&fault->set, 0, __ATOMIC_RELEASE);
+    return __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
   }
   const std::string awaited = fault->element == kAtBarrier ? text("rank %d at a barrier", fault->peer)
                               : fault->element == kOfBlocks

@@ -90,7 +90,7 @@ void check_inputs(const Executable& executable, const Options& options) {
          list_text(names).c_str());
   }
   for (const Port* port : ports)
-    if (!options.random_inputs && !options.inputs.contains(port->name))
+    if (!options.serves && !options.random_inputs && !options.inputs.contains(port->name))
       fail(kWrongInput, "input '%s' (%s, %s) is missing: --input %s=FILE.npy, or --random-inputs SEED", port->name,
            dtype_name(port->dtype), shape_text(file_shape(*port)).c_str(), port->name);
 }
@@ -254,6 +254,23 @@ void check_overlap(const Executable& executable, const Options& options) {
   fail(kUsage, "--overlap: this program has no stream beside that of its computation; the schedule overlaps nothing");
 }
 
+/// A server's inputs come with its requests, and its outputs are its answers.
+void check_serve(const Executable& executable, const Options& options) {
+  if (!options.serves) return;
+  const std::pair<const char*, bool> others[] = {{"--random-inputs", options.random_inputs},
+                                                 {"--output-dir", !options.output_dir.empty()},
+                                                 {"--save-state", !options.save_state.empty()},
+                                                 {"--iterations and --warmup", options.is_timed},
+                                                 {"--json", options.json},
+                                                 {"--trace", !options.trace.empty()}};
+  for (const auto& [flag, is_given] : others)
+    if (is_given) fail(kUsage, "--serve: %s cannot be given with it", flag);
+  for (const auto& [name, file] : options.inputs)
+    if (!is_state_input(executable, name.c_str()))
+      fail(kUsage, "--serve: '%s' comes with each request, not by --input; only states begin as --input says",
+           name.c_str());
+}
+
 void check_link(const Options& options) {
   if (options.link.is_limited() && !kWindowsInWorld)
     fail(kUsage, "--link: only host programs whose ranks share memory can be slowed");
@@ -265,6 +282,7 @@ void check_options(const Executable& executable, const Options& options) {
   check_stall(executable, options);
   check_overlap(executable, options);
   check_link(options);
+  check_serve(executable, options);
   check_states(executable, options);
   check_inputs(executable, options);
   check_tensors(executable, options);

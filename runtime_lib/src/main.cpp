@@ -16,6 +16,7 @@
 #include "launch.h"
 #include "open_relay.h"
 #include "report.h"
+#include "serve.h"
 #include "tensors.h"
 #include "wait.h"
 
@@ -26,6 +27,7 @@ namespace {
 WorldShape shape_of(const Executable& executable, const Options& options) {
   WorldShape shape{
       .ranks = executable.world, .staging_bytes = staging_bytes(executable, options), .notes = kNotesOfRank};
+  if (options.serves) shape.staging_bytes = round_up(shape.staging_bytes, kPage) + request_board_bytes(executable);
   for (const Program& program : executable.programs) {
     shape.streams = std::max(shape.streams, int(program.streams.size()));
     shape.signals = std::max(shape.signals, program.signals);
@@ -58,7 +60,8 @@ RankOptions rank_options(const Options& options, int rank, int threads) {
 /// One invocation; returns its milliseconds, from inputs that lie in their buffers to states that the next one reads.
 double invoke(RankBase& rank, Inputs& inputs, States& states, int invocation) {
   if (rank.options.poison) rank.poison(states.ranges());
-  inputs.upload(invocation, states.lengths(inputs));
+  inputs.load(invocation);
+  inputs.upload(states.lengths(inputs));
   rank.barrier();
   const int64_t begin = now_ns();
   rank.iterate();
@@ -85,10 +88,12 @@ void run_rank(const Executable& executable, const Options& options, const ImageF
   const int threads = options.threads > 0 ? options.threads : default_threads(executable.world);
   RunReport report{.threads = threads};
   world.rank(rank_number).pid.store(getpid());
+  RankOptions of_rank = rank_options(options, rank_number, threads);
+  if (options.serves) of_rank.complaint = complaint_of(executable, world, rank_number);
   const std::unique_ptr<RankBase> made =
-      target.make_rank(program, world, rank_number, file.map_image(program, rank_number), file.manifest(),
-                       rank_options(options, rank_number, threads));
+      target.make_rank(program, world, rank_number, file.map_image(program, rank_number), file.manifest(), of_rank);
   RankBase& rank = *made;
+  if (options.serves) return serve_requests(rank, options);
   Inputs inputs(rank, options);
   States states(rank, options);
   states.reset();
@@ -223,6 +228,8 @@ int run(const Executable& executable, const Options& options, char** argv) {
   }
   check_size(executable, launched);
   open_target(executable, 1);  // what is missing is said before the ranks wait for each other
+  if (is_apart(*launched, options) && options.serves)
+    fail(kUsage, "--serve: the ranks of a server share the memory of one machine");
   if (is_apart(*launched, options)) return run_apart(executable, options, file, shape, *launched);
   World world = join_segment(shape, *launched, options.timeout);
   return run_process(executable, options, file, world, launched->rank);

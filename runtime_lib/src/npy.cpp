@@ -46,35 +46,39 @@ static void check_length(const NpyHeader& header, int64_t element, size_t file_b
        long(fits ? bytes : INT64_MAX));
 }
 
-NpyFile::NpyFile(const std::string& file, DType dtype) : bytes_(map_file(file)) {
-  try {
-    header_ = parse_npy(bytes_, file);
-    check_length(header_, npy_element_bytes(header_, dtype, file), bytes_.size(), file);
-    if (!is_stored_as(header_, dtype))
-      converted_ = converted_elements(header_, bytes_.substr(size_t(header_.data_offset)), dtype, file);
-  } catch (const Failure&) {
-    munmap(const_cast<char*>(bytes_.data()), bytes_.size());
-    throw;
-  }
+FileMapping::FileMapping(const std::string& file) : bytes_(map_file(file)) {}
+FileMapping::~FileMapping() { munmap(const_cast<char*>(bytes_.data()), bytes_.size()); }
+
+NpyArray::NpyArray(std::string_view bytes, DType dtype, const std::string& source)
+    : bytes_(bytes), header_(parse_npy(bytes, source)) {
+  check_length(header_, npy_element_bytes(header_, dtype, source), bytes_.size(), source);
+  if (!is_stored_as(header_, dtype))
+    converted_ = converted_elements(header_, bytes_.substr(size_t(header_.data_offset)), dtype, source);
 }
 
-NpyFile::~NpyFile() { munmap(const_cast<char*>(bytes_.data()), bytes_.size()); }
-
-void write_npy(const std::string& file, DType dtype, const std::vector<int64_t>& shape, const char* data,
-               Bfloat16Form form) {
-  std::string tuple;
+int64_t tensor_bytes(DType dtype, const std::vector<int64_t>& shape) {
   int64_t bytes = element_bytes(dtype);
-  for (const int64_t d : shape) tuple += std::to_string(d) + (shape.size() == 1 ? "," : ", "), bytes *= d;
+  for (const int64_t d : shape) bytes *= d;
+  return bytes;
+}
+
+std::string npy_head(DType dtype, const std::vector<int64_t>& shape, Bfloat16Form form) {
+  std::string tuple;
+  for (const int64_t d : shape) tuple += std::to_string(d) + (shape.size() == 1 ? "," : ", ");
   if (shape.size() > 1) tuple.resize(tuple.size() - 2);
   std::string header =
       text("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", npy_type(dtype, form), tuple.c_str());
   header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
   header += '\n';
   const char head[10] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, char(header.size() & 255), char(header.size() >> 8)};
+  return std::string(head, sizeof head) + header;
+}
+
+void write_npy(const std::string& file, DType dtype, const std::vector<int64_t>& shape, const char* data,
+               Bfloat16Form form) {
   OutputFile out(file);
-  out.write({head, sizeof head});
-  out.write(header);
-  out.write({data, size_t(bytes)});
+  out.write(npy_head(dtype, shape, form));
+  out.write({data, size_t(tensor_bytes(dtype, shape))});
   out.finish();
 }
 

@@ -12,15 +12,13 @@
 
 namespace weft {
 
-/// A .npy file, little endian and exactly as long as its header says: mapped where its elements are stored as they are
-/// needed, else converted (npy_elements.h).
-class NpyFile {
+/// The bytes of a .npy file, little endian and exactly as many as its header says. They stay where they lie, or are
+/// converted where the elements are not stored as they are needed (npy_elements.h).
+class NpyArray {
  public:
-  /// Elements of type `dtype` are needed. Throws Failure (wrong input) where a value would change.
-  NpyFile(const std::string& file, DType dtype);
-  ~NpyFile();
-  NpyFile(const NpyFile&) = delete;
-  NpyFile& operator=(const NpyFile&) = delete;
+  /// Elements of type `dtype` are needed. Throws Failure (wrong input), which names `source`, where a value would
+  /// change.
+  NpyArray(std::string_view bytes, DType dtype, const std::string& source);
 
   const std::vector<int64_t>& shape() const { return header_.shape; }
   /// In C order.
@@ -32,6 +30,37 @@ class NpyFile {
   std::vector<char> converted_;
 };
 
+/// A file that is mapped for as long as this object exists.
+class FileMapping {
+ public:
+  explicit FileMapping(const std::string& file);
+  ~FileMapping();
+  FileMapping(const FileMapping&) = delete;
+  FileMapping& operator=(const FileMapping&) = delete;
+
+  std::string_view bytes() const { return bytes_; }
+
+ private:
+  std::string_view bytes_;
+};
+
+/// A mapped .npy file.
+class NpyFile {
+ public:
+  NpyFile(const std::string& file, DType dtype) : mapping_(file), array_(mapping_.bytes(), dtype, file) {}
+
+  const std::vector<int64_t>& shape() const { return array_.shape(); }
+  const char* data() const { return array_.data(); }
+
+ private:
+  FileMapping mapping_;
+  NpyArray array_;
+};
+
+/// What stands in front of the elements in a .npy file.
+std::string npy_head(DType dtype, const std::vector<int64_t>& shape, Bfloat16Form form = Bfloat16Form::Bits);
+/// Bytes of the elements of a whole tensor.
+int64_t tensor_bytes(DType dtype, const std::vector<int64_t>& shape);
 void write_npy(const std::string& file, DType dtype, const std::vector<int64_t>& shape, const char* data,
                Bfloat16Form form = Bfloat16Form::Bits);
 

@@ -21,6 +21,7 @@ struct Flag {
   const char* value;  // nullptr: a switch
   const char* help;
   void (*set)(Options&, Value);
+  bool may_lack_value = false;
 };
 
 double number(const char* flag, Value value, double low, double high) {
@@ -61,6 +62,18 @@ void set_stall(Options& o, Value value) {
   o.stall_step = value.substr(colon + 1);
 }
 
+void set_serve(Options& o, Value value) {
+  constexpr std::string_view kUnix = "unix:";
+  constexpr size_t kLongestPath = 107;  // of sockaddr_un
+  o.serves = true;
+  if (value.empty()) return;
+  if (!value.starts_with(kUnix) || value.size() == kUnix.size())
+    fail(kUsage, "--serve %s: unix:PATH is expected, or nothing for standard input and output", value.c_str());
+  o.socket = value.substr(kUnix.size());
+  if (o.socket.size() > kLongestPath)
+    fail(kUsage, "--serve %s: a socket's path has %zu characters at most", value.c_str(), kLongestPath);
+}
+
 constexpr Flag kFlags[] = {
     {"--input", "NAME=FILE",
      "a global tensor as .npy; each rank takes its slice. {i} in FILE is the invocation: 0, 1, ... A state begins so",
@@ -88,6 +101,10 @@ constexpr Flag kFlags[] = {
      [](Options& o, Value v) { o.load_state = v; }},
     {"--save-state", "DIR", "write the states after the last invocation",
      [](Options& o, Value v) { o.save_state = v; }},
+    {"--serve", "[unix:PATH]",
+     "answer requests from standard input, or from clients of a Unix socket, until the input ends", set_serve, true},
+    {"--sessions", "N", "--serve: sessions whose states are kept at once (default 256)",
+     [](Options& o, Value v) { o.sessions = whole("--sessions", v, 1, 1 << 20); }},
     {"--ml-dtypes", nullptr, "write bf16 as numpy.save writes arrays of ml_dtypes ('|V2'), not its bits as uint16",
      [](Options& o, Value) { o.ml_dtypes = true; }},
     {"--weights", "FILE", "the weights, where they are not in the executable (default: weights.bin beside it)",
@@ -134,6 +151,8 @@ Options parse_options(int argc, const char* const* argv) {
       flag.set(out, "");
     } else if (equals != std::string::npos) {
       set(out, flag, argument.substr(equals + 1));
+    } else if (flag.may_lack_value && (i + 1 == argc || argv[i + 1][0] == '-')) {
+      flag.set(out, "");
     } else {
       set(out, flag, i + 1 < argc ? argv[++i] : "");
     }

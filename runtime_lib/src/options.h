@@ -23,6 +23,9 @@ struct Options {
   std::string stall_step;
   LinkSpeed link;
   bool measures_overlap = false;
+  bool serves = false;
+  std::string socket;  // of --serve; empty: standard input and output
+  int sessions = 256;
   bool check = false;      // every slice of the weights, whatever its size
   bool ml_dtypes = false;  // bf16 is written as numpy.save writes arrays of ml_dtypes
   bool json = false, info = false, help = false, poison = false, no_graph = false, ranks_as_threads = false;

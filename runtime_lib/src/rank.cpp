@@ -251,8 +251,9 @@ void Rank::received(int64_t bytes) {
 }
 
 void Rank::check_count(const char* counted, int64_t* count, int64_t bound) {
-  if (*count < 0 || *count > bound)
-    fail(kWrongInput, "%s would have %ld elements, more than its bound of %ld", counted, long(*count), long(bound));
+  if (*count >= 0 && *count <= bound) return;
+  state_.complain(text("%s would have %ld elements, more than its bound of %ld", counted, long(*count), long(bound)));
+  *count = std::clamp<int64_t>(*count, 0, bound);
 }
 
 /// The first index outside of [-extent, extent); `count` where there is none. Two passes, of which only the one without
@@ -267,29 +268,30 @@ static int64_t first_outside(const void* indices, int64_t count, int64_t extent)
 }
 
 template <class T>
-static void refuse_outside(const char* node, const void* indices, int64_t count, int64_t extent) {
+static void refuse_outside(const RankState& state, const char* node, const void* indices, int64_t count,
+                           int64_t extent) {
   const int64_t at = first_outside<T>(indices, count, extent);
   if (at == count) return;
-  fail(kWrongInput, "%s: index %ld lies outside of a dimension of %ld elements", node,
-       long(static_cast<const T*>(indices)[at]), long(extent));
+  state.complain(text("%s: index %ld lies outside of a dimension of %ld elements", node,
+                      long(static_cast<const T*>(indices)[at]), long(extent)));
 }
 
 void Rank::check_index_range(const char* node, DType dtype, const void* indices, int64_t count, int64_t extent) {
   switch (dtype) {
     case DType::I8:
-      return refuse_outside<int8_t>(node, indices, count, extent);
+      return refuse_outside<int8_t>(state_, node, indices, count, extent);
     case DType::U8:
-      return refuse_outside<uint8_t>(node, indices, count, extent);
+      return refuse_outside<uint8_t>(state_, node, indices, count, extent);
     case DType::I16:
-      return refuse_outside<int16_t>(node, indices, count, extent);
+      return refuse_outside<int16_t>(state_, node, indices, count, extent);
     case DType::U16:
-      return refuse_outside<uint16_t>(node, indices, count, extent);
+      return refuse_outside<uint16_t>(state_, node, indices, count, extent);
     case DType::I32:
-      return refuse_outside<int32_t>(node, indices, count, extent);
+      return refuse_outside<int32_t>(state_, node, indices, count, extent);
     case DType::U32:
-      return refuse_outside<uint32_t>(node, indices, count, extent);
+      return refuse_outside<uint32_t>(state_, node, indices, count, extent);
     default:
-      return refuse_outside<int64_t>(node, indices, count, extent);
+      return refuse_outside<int64_t>(state_, node, indices, count, extent);
   }
 }
 

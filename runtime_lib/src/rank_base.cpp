@@ -36,6 +36,18 @@ void RankBase::barrier() const {
   time_out(nullptr, (missing.empty() ? "the other ranks" : missing) + " at the end of the iteration");
 }
 
+void RankBase::await_others() const {
+  constexpr double kForEver = 1e9;
+  world.rank(rank).arrivals.fetch_add(1);
+  world.barrier(kForEver);
+}
+
+void RankBase::complain(const std::string& what) const {
+  if (options.complaint == nullptr) fail(kWrongInput, "%s", what.c_str());
+  const std::lock_guard lock(complaint_mutex_);
+  if (*options.complaint == '\0') snprintf(options.complaint, kComplaintBytes, "%s", what.c_str());
+}
+
 void report_failure(const char* name, const World& world, int rank, const Failure& failure) {
   if (failure.text.empty() || !world.set_failure(rank, failure.code, failure.text)) return;
   if (world.shape.ranks == 1)

@@ -1,6 +1,7 @@
 // What main, tensors and reports need of a rank, whatever its target; and what a target adds to a process.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -30,9 +31,10 @@ struct RankOptions {
   int threads = 1;
   double timeout = 60;
   bool poison = false, trace = false;
-  bool graph = true;        // cuda: replay a captured graph
-  bool in_process = false;  // ranks are threads: a failure must not end the process
-  std::string stall = {};   // the step in which this rank stops, for tests
+  bool graph = true;          // cuda: replay a captured graph
+  bool in_process = false;    // ranks are threads: a failure must not end the process
+  std::string stall = {};     // the step in which this rank stops, for tests
+  char* complaint = nullptr;  // where a wrong input that only the program notices is noted; null: it ends the run
   LinkSpeed link = {};
 };
 
@@ -76,6 +78,12 @@ struct RankBase {
   virtual int64_t received_bytes() const { return 0; }
   /// The barrier of all ranks.
   void barrier() const;
+  /// The same, however long the others take.
+  void await_others() const;
+  /// A wrong input that was noticed while the program runs: what it reads and writes is clamped, and so it may go on
+  /// where the options say so. Of several complaints the first stays.
+  void complain(const std::string& what) const;
+  static constexpr size_t kComplaintBytes = 512;
 
   const Executable& executable;
   const Program& program;
@@ -94,6 +102,9 @@ struct RankBase {
   [[noreturn]] void stall_in(const Step& step) const;
   /// The step to stall in is none of these.
   [[noreturn]] void no_such_step(const std::set<std::string>& names) const;
+
+ private:
+  mutable std::mutex complaint_mutex_;  // streams may complain at the same time
 };
 
 /// What one process needs of its target, shared by the ranks in it.

@@ -28,12 +28,16 @@ void set_length(RankBase& rank, const Bound& bound, int64_t length) {
   rank.flush(range);
 }
 
+Part part_of(const PortView& view, const WholeTensor& tensor) {
+  Part part{std::vector<char>(size_t(view.bytes())), lengths_of(view.port, tensor.shape)};
+  take_part(view, tensor.shape, tensor.elements, part.bytes.data());
+  return part;
+}
+
 Part load_part(const PortView& view, const std::string& file) {
   const NpyFile npy(file, view.port.dtype);
   check_shape(view.port, npy.shape(), file);
-  Part part{std::vector<char>(size_t(view.bytes())), lengths_of(view.port, npy.shape())};
-  take_part(view, npy.shape(), npy.data(), part.bytes.data());
-  return part;
+  return part_of(view, {view.port.name, npy.shape(), npy.data()});
 }
 
 void store_part(RankBase& rank, const PortView& view, const Part& part) {
@@ -41,6 +45,23 @@ void store_part(RankBase& rank, const PortView& view, const Part& part) {
   if (!part.bytes.empty()) memcpy(rank.at(range), part.bytes.data(), part.bytes.size());
   rank.flush(range);
   for (size_t b = 0; b < part.lengths.size(); ++b) set_length(rank, view.port.layout.bounds[b], part.lengths[b]);
+}
+
+const Length* find_length(const std::vector<Length>& known, const Bound& bound) {
+  const auto found = std::find_if(known.begin(), known.end(),
+                                  [&](const Length& length) { return length.offset == bound.count.offset; });
+  return found == known.end() ? nullptr : &*found;
+}
+
+/// The length of a port's bounded dimension is known too; lengths that lie in one place are one.
+void note_length(std::vector<Length>& known, const Port& port, size_t bound_index, int64_t length) {
+  const Bound& bound = port.layout.bounds[bound_index];
+  const Length* found = find_length(known, bound);
+  if (found == nullptr)
+    known.push_back({bound.count.offset, length, port.name});
+  else if (found->value != length)
+    fail(kWrongInput, "'%s': dimension %d has length %ld, but '%s' has %ld there", port.name, bound.dim, long(length),
+         found->name, long(found->value));
 }
 
 void check_length(const Port& port, const Bound& bound, int64_t length) {
@@ -56,11 +77,12 @@ Inputs::Inputs(RankBase& rank, const Options& options) : rank_(rank), seed_(opti
   for (const Port& port : rank.program.inputs) {
     if (!holds(rank.program, port, rank.rank) || is_state_input(rank.executable, port.name)) continue;
     const auto given = options.inputs.find(port.name);
-    inputs_.push_back({PortView(port, rank.rank), given == options.inputs.end() ? "" : given->second, {}});
+    const bool is_random = given == options.inputs.end();
+    inputs_.push_back({PortView(port, rank.rank), is_random ? "" : given->second, is_random, false, {}});
   }
 }
 
-void Inputs::load(Input& input, int invocation) {
+void Inputs::load_one(Input& input, int invocation) {
   if (!input.file.empty()) {
     input.part = load_part(input.view, input_file(input.file, invocation));
     return;
@@ -71,6 +93,7 @@ void Inputs::load(Input& input, int invocation) {
 
 /// Elements of a random input, whose lengths are settled.
 void Inputs::fill(Input& input) const {
+  input.is_filled = true;
   std::vector<int64_t> shape = file_shape(input.view.port);
   const size_t leading = shape.size() - size_t(input.view.port.shape.ndim);
   const std::span<const Bound> bounds = input.view.port.layout.bounds;
@@ -81,34 +104,41 @@ void Inputs::fill(Input& input) const {
 /// Lengths of one place agree. A random input takes the length that files and states give it, else its bound.
 void Inputs::agree(Input& input, std::vector<Length>& known) {
   for (size_t b = 0; b < input.part.lengths.size(); ++b) {
-    const Bound& bound = input.view.port.layout.bounds[b];
+    const Port& port = input.view.port;
     int64_t& mine = input.part.lengths[b];
-    const auto same = [&](const Length& length) { return length.offset == bound.count.offset; };
-    const auto found = std::find_if(known.begin(), known.end(), same);
-    if (found == known.end())
-      known.push_back({bound.count.offset, mine, input.view.port.name});
-    else if (input.file.empty())
+    const Length* found = find_length(known, port.layout.bounds[b]);
+    if (input.is_random && found != nullptr)
       mine = found->value;
-    else if (found->value != mine)
-      fail(kWrongInput, "'%s': dimension %d has length %ld, but '%s' has %ld there", input.view.port.name, bound.dim,
-           long(mine), found->name, long(found->value));
+    else
+      note_length(known, port, b, mine);
   }
 }
 
-void Inputs::upload(int invocation, std::vector<Length> known) {
+void Inputs::load(int invocation) {
   for (Input& input : inputs_) {
     const bool varies = input.file.find("{i}") != std::string::npos;
-    if (loaded_ < 0 || (varies && loaded_ != invocation)) load(input, invocation);
+    if (loaded_ < 0 || (varies && loaded_ != invocation)) load_one(input, invocation);
   }
+  loaded_ = invocation;
+}
+
+void Inputs::give(const WholeTensor& tensor) {
+  for (Input& input : inputs_) {
+    if (std::string_view(tensor.name) != input.view.port.name) continue;
+    input.part = part_of(input.view, tensor);
+    input.is_random = false;
+  }
+}
+
+void Inputs::upload(std::vector<Length> known) {
   for (const bool is_random : {false, true})
     for (Input& input : inputs_) {
-      if (input.file.empty() != is_random) continue;
+      if (input.is_random != is_random) continue;
       const std::vector<int64_t> before = input.part.lengths;
       agree(input, known);
-      if (is_random && (loaded_ < 0 || input.part.lengths != before)) fill(input);
+      if (is_random && (!input.is_filled || input.part.lengths != before)) fill(input);
     }
   for (const Input& input : inputs_) store_part(rank_, input.view, input.part);
-  loaded_ = invocation;
 }
 
 bool Inputs::have_length_at(int64_t offset) const {
@@ -143,6 +173,37 @@ void States::reset() {
   for (const StateTensor& state : states_) store_part(rank_, state.view, state.initial);
 }
 
+std::vector<Part> States::take() {
+  std::vector<Part> parts;
+  for (const StateTensor& state : states_) {
+    const Range range = range_of(state.view);
+    rank_.fetch(range);
+    Part part{{rank_.at(range), rank_.at(range) + range.bytes}, {}};
+    for (const Bound& bound : state.view.port.layout.bounds) part.lengths.push_back(length_of(rank_, bound));
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+void States::put(const std::vector<Part>& parts) {
+  for (size_t s = 0; s < states_.size(); ++s) store_part(rank_, states_[s].view, parts[s]);
+}
+
+void States::give(const std::vector<WholeTensor>& tensors) {
+  std::vector<Length> known;
+  std::vector<std::pair<const StateTensor*, Part>> given;
+  for (const StateTensor& state : states_) {
+    const Port& port = state.view.port;
+    const auto tensor = std::find_if(tensors.begin(), tensors.end(),
+                                     [&](const WholeTensor& t) { return std::string_view(t.name) == port.name; });
+    if (tensor != tensors.end()) given.emplace_back(&state, part_of(state.view, *tensor));
+    for (size_t b = 0; b < port.layout.bounds.size(); ++b)
+      note_length(known, port, b,
+                  tensor != tensors.end() ? given.back().second.lengths[b] : length_of(rank_, port.layout.bounds[b]));
+  }
+  for (const auto& [state, part] : given) store_part(rank_, state->view, part);
+}
+
 std::vector<Length> States::lengths(const Inputs& inputs) const {
   std::vector<Length> out;
   for (const StateTensor& state : states_)
@@ -169,12 +230,6 @@ struct StagingArea {
 };
 constexpr int64_t kStagingData = kPage;
 static_assert(sizeof(StagingArea) <= kStagingData);
-
-int64_t port_bytes(const Port& port) {
-  int64_t n = element_bytes(port.dtype);
-  for (const int64_t d : file_shape(port)) n *= d;
-  return n;
-}
 
 /// The shape at run time, from the lengths in this rank's buffers.
 std::vector<int64_t> shape_now(RankBase& rank, const Port& port) {
@@ -233,9 +288,12 @@ void give_part(RankBase& rank, const Port& mine, std::span<const Port> Program::
     std::copy(shape.begin(), shape.end(), staging_of(rank.world).shape);
 }
 
-/// All ranks: those that hold a part give it, and rank 0 writes the file.
-void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program::*ports, const std::string& file,
-                  Bfloat16Form form) {
+}  // namespace
+
+int64_t port_bytes(const Port& port) { return tensor_bytes(port.dtype, file_shape(port)); }
+
+void gather_tensor(RankBase& rank, const Port& any, std::span<const Port> Program::*ports,
+                   const std::function<void(const WholeTensor&)>& use) {
   const Port* mine = held_port(rank.executable, any.name, ports, rank.rank);
   if (mine != nullptr && writes_part(rank.executable, *mine, ports, rank.rank)) give_part(rank, *mine, ports);
   rank.barrier();
@@ -243,22 +301,25 @@ void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program
     if (rank.world.relay != nullptr)
       for (const Delivery& part : rank.world.relay->take_deliveries()) place_part(rank, part, any.name, ports);
     const StagingArea& staging = staging_of(rank.world);
-    const std::vector<int64_t> shape(staging.shape, staging.shape + file_shape(any).size());
-    write_npy(file, any.dtype, shape, whole_of(rank.world), form);
+    use({any.name, {staging.shape, staging.shape + file_shape(any).size()}, whole_of(rank.world)});
   }
   rank.barrier();
 }
 
-}  // namespace
-
 int64_t staging_bytes(const Executable& executable, const Options& options) {
   int64_t bytes = 0;
-  if (!options.output_dir.empty())
+  if (!options.output_dir.empty() || options.serves)
     for (const Port* port : distinct_ports(executable, &Program::outputs)) bytes = std::max(bytes, port_bytes(*port));
   if (!options.save_state.empty())
     for (const Port* port : distinct_ports(executable, &Program::inputs))
       if (is_state_input(executable, port->name)) bytes = std::max(bytes, port_bytes(*port));
   return bytes == 0 ? 0 : bytes + kStagingData;
+}
+
+static void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program::*ports,
+                         const std::string& file, Bfloat16Form form) {
+  gather_tensor(rank, any, ports,
+                [&](const WholeTensor& tensor) { write_npy(file, any.dtype, tensor.shape, tensor.elements, form); });
 }
 
 void write_tensors(RankBase& rank, const Options& options) {

@@ -1,5 +1,6 @@
 // What goes into a rank's buffers before an invocation and comes out of them after the last: inputs, states, outputs.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,23 +22,35 @@ struct Length {
   const char* name;
 };
 
+/// A whole tensor in memory.
+struct WholeTensor {
+  const char* name;
+  std::vector<int64_t> shape;
+  const char* elements;
+};
+
 /// The inputs of one rank.
 class Inputs {
  public:
   Inputs(RankBase& rank, const Options& options);
-  /// Puts the inputs of an invocation into their buffers (a program may have written over them). `known`: what the
-  /// states say of lengths that they share with inputs.
-  void upload(int invocation, std::vector<Length> known);
+  /// Reads files and draws random inputs, where they are not at hand.
+  void load(int invocation);
+  /// Takes this rank's part of a tensor, for the next upload.
+  void give(const WholeTensor& tensor);
+  /// Puts the inputs into their buffers (a program may have written over them). `known`: what the states say of lengths
+  /// that they share with inputs. Throws Failure (wrong input), with nothing changed, where lengths contradict.
+  void upload(std::vector<Length> known);
   /// Whether the length of a dimension of some input lies there.
   bool have_length_at(int64_t offset) const;
 
  private:
   struct Input {
     PortView view;
-    std::string file;  // empty: random
+    std::string file;  // empty: random, or given
+    bool is_random, is_filled;  // with random elements
     Part part;
   };
-  void load(Input& input, int invocation);
+  void load_one(Input& input, int invocation);
   static void agree(Input& input, std::vector<Length>& known);
   void fill(Input& input) const;
 
@@ -53,6 +66,12 @@ class States {
   States(RankBase& rank, const Options& options);
   /// Puts the initial values into the buffers.
   void reset();
+  /// What lies in the buffers, and putting it there again.
+  std::vector<Part> take();
+  void put(const std::vector<Part>& parts);
+  /// Puts this rank's parts of tensors into the buffers of these states. Throws Failure (wrong input), with nothing
+  /// changed, where their lengths contradict each other or those of other states.
+  void give(const std::vector<WholeTensor>& tensors);
   /// What the next iteration reads, of the lengths that `inputs` share with states: the others need not leave the
   /// device.
   std::vector<Length> lengths(const Inputs& inputs) const;
@@ -67,6 +86,13 @@ class States {
   RankBase& rank_;
   std::vector<StateTensor> states_;
 };
+
+/// Bytes that an input or output has at its bounds.
+int64_t port_bytes(const Port& port);
+
+/// All ranks: those that hold a part of the tensor give it, and rank 0 uses the whole.
+void gather_tensor(RankBase& rank, const Port& port, std::span<const Port> Program::*ports,
+                   const std::function<void(const WholeTensor&)>& use);
 
 /// Bytes of shared memory needed to assemble what the options ask for.
 int64_t staging_bytes(const Executable& executable, const Options& options);

@@ -117,7 +117,6 @@ void World::signal(int rank, Word& word, uint32_t value) const {
   if (ranks_[rank].sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(word, Scope::Machine);
 }
 
-/// A rank whose process is no longer there; -1: none.
 int World::gone_rank() const {
   for (int r = 0; r < shape.ranks; ++r) {
     const int pid = ranks_[r].pid.load(std::memory_order_relaxed);

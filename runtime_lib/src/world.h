@@ -91,6 +91,8 @@ class World {
   /// The exit code of the first failure, 0 if none.
   int failure() const;
   bool has_failed() const { return failure() != 0; }
+  /// A rank whose process is no longer there; -1: none.
+  int gone_rank() const;
 
   /// For ranks that find each other by name: rank 0 has prepared the segment; a rank has mapped it.
   Word& ready() const;
@@ -98,7 +100,6 @@ class World {
 
  private:
   struct Header;
-  int gone_rank() const;
 
   char* memory_;
   Header* header_;

@@ -159,7 +159,7 @@ void run(weft::Rank& r) {
     const int64_t old = r[old_length][0];
     int64_t length = old + r[rows][0];
     r.check_count("state 'past' ('present')", &length, kBound);
-    for (int64_t i = 0; i < r[rows][0] * 3; ++i) r[past][old * 3 + i] = r[x][i];
+    for (int64_t i = 0; i < (length - old) * 3; ++i) r[past][old * 3 + i] = r[x][i];
     r[new_length][0] = length;
   });
   r.step({0, "count", "Add count"}, [&] { r[next_count][0] = r[count][0] + 1; });

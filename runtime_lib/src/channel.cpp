@@ -1,0 +1,202 @@
+// One thread polls all clients. A client that sends half a message, reads no answer or goes away holds up nobody: its
+// descriptors do not block, and what it has not read waits in its own queue.
+#include "channel.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "failure.h"
+
+namespace weft {
+
+namespace {
+constexpr int kLookAroundMs = 100;
+constexpr size_t kMostClients = 256;
+constexpr size_t kChunk = 1 << 16;
+/// A buffer that one large message grew is not kept for small ones.
+constexpr size_t kKeptBytes = 1 << 22;
+
+bool is_would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+}  // namespace
+
+Connection::~Connection() {
+  if (in_ == out_) close(in_);
+}
+
+void Connection::answer(uint32_t code, std::string_view bytes) {
+  if (is_sent()) queued_.clear(), sent_ = 0;
+  if (queued_.capacity() > kKeptBytes) queued_.shrink_to_fit();
+  queued_ += head_text({code, bytes.size()});
+  queued_ += bytes;
+  received_.erase(0, taken_);
+  taken_ = 0;
+  if (received_.empty() && received_.capacity() > kKeptBytes) received_.shrink_to_fit();
+  write_some();
+}
+
+std::optional<IncomingMessage> Connection::refuse(const std::string& why) {
+  answer(kWrongInput, why);
+  return {};
+}
+
+/// Drops what belongs to a message that was refused; true while more of it is to come.
+bool Connection::skip() {
+  const uint64_t here = std::min<uint64_t>(skipped_, received_.size());
+  received_.erase(0, size_t(here));
+  skipped_ -= here;
+  if (skipped_ > 0 && has_ended_) skipped_ = 0;
+  return skipped_ > 0;
+}
+
+/// Where the next message begins nobody knows.
+std::optional<IncomingMessage> Connection::give_up(const std::string& why) {
+  fault_ = why;
+  return refuse(why);
+}
+
+std::optional<IncomingMessage> Connection::message() {
+  if (!is_sent() || !fault_.empty() || is_lost_ || skip() || received_.empty()) return {};
+  if (!can_begin_message(received_)) return give_up("a message begins with 'WEFT'; this one does not");
+  const bool has_head = received_.size() >= MessageHead::kBytes;
+  const MessageHead head = has_head ? parse_head(received_) : MessageHead{};
+  if (head.bytes > most_bytes_) {
+    taken_ = MessageHead::kBytes;
+    skipped_ = head.bytes;
+    return refuse(text("the message has %lu bytes; %lu are the most that inputs of this program take",
+                       static_cast<unsigned long>(head.bytes), static_cast<unsigned long>(most_bytes_)));
+  }
+  if (!has_head || received_.size() - MessageHead::kBytes < head.bytes) {
+    if (!has_ended_) return {};
+    return give_up(text("the stream ended inside a message, behind %zu bytes of it", received_.size()));
+  }
+  taken_ = MessageHead::kBytes + size_t(head.bytes);
+  return IncomingMessage{head.word, std::string_view(received_).substr(MessageHead::kBytes, size_t(head.bytes))};
+}
+
+void Connection::read_some() {
+  const size_t old = received_.size();
+  received_.resize(old + kChunk);
+  const ssize_t n = read(in_, received_.data() + old, kChunk);
+  received_.resize(old + size_t(std::max<ssize_t>(n, 0)));
+  if (n == 0) has_ended_ = true;
+  if (n < 0 && !is_would_block(errno)) has_ended_ = is_lost_ = true;
+}
+
+void Connection::write_some() {
+  while (!is_sent() && !is_lost_) {
+    const char* from = queued_.data() + sent_;
+    const size_t left = queued_.size() - sent_;
+    const ssize_t n = in_ == out_ ? send(out_, from, left, MSG_NOSIGNAL) : write(out_, from, std::min(left, kChunk));
+    if (n < 0 && is_would_block(errno)) return;
+    if (n < 0)
+      is_lost_ = true;
+    else
+      sent_ += size_t(n);
+  }
+}
+
+Channel::Channel(const std::string& socket, uint64_t most_bytes) : path_(socket), most_bytes_(most_bytes) {
+  signal(SIGPIPE, SIG_IGN);  // a client that has gone is a write that fails
+  if (socket.empty())
+    connections_.emplace_back(STDIN_FILENO, STDOUT_FILENO, most_bytes);
+  else
+    listen_at(socket);
+}
+
+Channel::~Channel() {
+  if (listener_ < 0) return;
+  close(listener_);
+  unlink(path_.c_str());
+}
+
+/// A socket on which nobody listens is left over from a server that was killed.
+void Channel::listen_at(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path, path.c_str(), path.size());
+  const auto* name = reinterpret_cast<const sockaddr*>(&address);
+  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct stat status = {};
+  if (stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) {
+    if (connect(probe, name, sizeof address) == 0)
+      close(probe), fail(kEnvironment, "--serve unix:%s: another server listens there", path.c_str());
+    unlink(path.c_str());
+  }
+  close(probe);
+  listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const mode_t mask = umask(0077);
+  const bool is_bound = bind(listener_, name, sizeof address) == 0;
+  const int reason = errno;
+  umask(mask);
+  if (is_bound && listen(listener_, SOMAXCONN) == 0) return;
+  close(listener_);
+  listener_ = -1;
+  fail(kEnvironment, "--serve unix:%s: cannot listen there: %s", path.c_str(), strerror(is_bound ? errno : reason));
+}
+
+void Channel::accept_one() {
+  const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (client >= 0) connections_.emplace_back(client, client, most_bytes_);
+}
+
+/// Until something can be read or written, or it is time to look around.
+void Channel::wait() {
+  std::vector<pollfd> polled;
+  for (const Connection& c : connections_) {
+    polled.push_back({c.wants_to_read() ? c.reads() : -1, POLLIN, 0});
+    polled.push_back({c.wants_to_write() ? c.writes() : -1, POLLOUT, 0});
+  }
+  const bool takes_more = listener_ >= 0 && connections_.size() < kMostClients;
+  polled.push_back({takes_more ? listener_ : -1, POLLIN, 0});
+  poll(polled.data(), polled.size(), kLookAroundMs);
+  size_t at = 0;
+  for (Connection& c : connections_) {
+    if (polled[at++].revents != 0) c.read_some();
+    if (polled[at++].revents != 0) c.write_some();
+  }
+  if (polled[at].revents != 0) accept_one();
+}
+
+/// Without a socket there is one client, and no other will come.
+void Channel::check_standard_streams() const {
+  const Connection& only = connections_.front();
+  if (only.is_lost()) fail(kEnvironment, "cannot read requests from standard input, or write answers to standard output");
+  if (only.is_over() && !only.fault().empty()) fail(kWrongInput, "standard input: %s", only.fault().c_str());
+}
+
+std::optional<IncomingMessage> Channel::next(const std::function<void()>& idle) {
+  for (;;) {
+    for (auto c = connections_.begin(); c != connections_.end(); ++c) {
+      std::optional<IncomingMessage> message = c->message();
+      if (!message) continue;
+      current_ = &*c;
+      connections_.splice(connections_.end(), connections_, c);  // the others come first next time
+      return message;
+    }
+    if (listener_ < 0) check_standard_streams();
+    connections_.remove_if([](const Connection& c) { return c.is_over(); });
+    if (listener_ < 0 && connections_.empty()) return {};
+    wait();
+    idle();
+  }
+}
+
+void Channel::answer(uint32_t code, std::string_view bytes) { current_->answer(code, bytes); }
+
+void Channel::finish() {
+  constexpr int kTurns = 50;
+  const auto is_sending = [](const Connection& c) { return c.wants_to_write() && !c.is_lost(); };
+  for (int turn = 0; turn < kTurns && std::any_of(connections_.begin(), connections_.end(), is_sending); ++turn) wait();
+}
+
+}  // namespace weft

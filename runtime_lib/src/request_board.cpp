@@ -1,0 +1,49 @@
+// Positions on the board follow from the executable, so that all ranks agree on them.
+#include "request_board.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "npy.h"
+
+namespace weft {
+
+RequestBoard::RequestBoard(const Executable& executable, char* memory)
+    : ranks_(executable.world), memory_(memory), ports_(distinct_ports(executable, &Program::inputs)) {
+  constexpr int64_t kLine = 64;
+  complaints_ = round_up(int64_t{sizeof(Order)}, kLine);
+  given_ = complaints_ + 2 * ranks_ * int64_t{RankBase::kComplaintBytes};
+  end_ = given_ + int64_t(ports_.size() * sizeof(Given));
+  for (const Port* port : ports_) {
+    elements_.push_back(round_up(end_, kLine));
+    end_ = elements_.back() + port_bytes(*port);
+  }
+}
+
+char* RequestBoard::complaint(Phase phase, int rank) const {
+  return memory_ + complaints_ + (int(phase) * ranks_ + rank) * int64_t{RankBase::kComplaintBytes};
+}
+
+std::string RequestBoard::first_complaint(Phase phase) const {
+  for (int r = 0; r < ranks_; ++r)
+    if (*complaint(phase, r) != '\0') return complaint(phase, r);
+  return "";
+}
+
+void RequestBoard::clear() const {
+  for (size_t p = 0; p < ports_.size(); ++p) given(p).is_given = false;
+}
+
+void RequestBoard::give(size_t port, const std::vector<int64_t>& shape, const char* elements) const {
+  given(port).is_given = true;
+  std::copy(shape.begin(), shape.end(), given(port).shape);
+  const int64_t bytes = tensor_bytes(ports_[port]->dtype, shape);
+  if (bytes > 0) memcpy(memory_ + elements_[port], elements, size_t(bytes));
+}
+
+WholeTensor RequestBoard::tensor(size_t port) const {
+  const int64_t* dims = given(port).shape;
+  return {ports_[port]->name, {dims, dims + file_shape(*ports_[port]).size()}, memory_ + elements_[port]};
+}
+
+}  // namespace weft

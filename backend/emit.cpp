@@ -93,7 +93,8 @@ bool is_parallel(const Plan& plan, int stream) {
 
 class Emitter {
  public:
-  Emitter(const Plan& plan, Diags& diags) : plan_(plan), diags_(diags), names_(plan), declarations_(plan, names_) {}
+  Emitter(const Plan& plan, Diags& diags, ProgramForm form)
+      : plan_(plan), diags_(diags), form_(form), names_(plan), declarations_(plan, names_) {}
 
   std::vector<SourceFile> run() {
     for (size_t k = 0; k < plan_.kernels.size(); ++k)
@@ -169,6 +170,8 @@ class Emitter {
     params.lists["rank_lists"] = line_items(rank_lists());
     params.set("program_rows", program_rows());
     params.set("executable", executable_rows());
+    params.set("main", form_ == ProgramForm::Executable ? "main" : "");
+    params.set("library", form_ == ProgramForm::Library ? "library" : "");
     return render_file("program.cpp", params);
   }
 
@@ -286,6 +289,7 @@ class Emitter {
 
   const Plan& plan_;
   Diags& diags_;
+  const ProgramForm form_;
   const ProgramNames names_;
   const Declarations declarations_;
   std::vector<KernelText> kernels_, chunk_kernels_;
@@ -294,7 +298,9 @@ class Emitter {
 
 }  // namespace
 
-std::vector<SourceFile> emit(const Plan& plan, Diags& diags) { return Emitter(plan, diags).run(); }
+std::vector<SourceFile> emit(const Plan& plan, Diags& diags, ProgramForm form) {
+  return Emitter(plan, diags, form).run();
+}
 
 namespace {
 std::string json_list(const std::vector<std::string>& items, const std::string& indent) {

@@ -20,9 +20,12 @@ struct SourceFile {
   std::string text;
 };
 
+/// What the sources are for: an executable, or a library, whose C functions are in more files (library_files.h).
+enum class ProgramForm { Executable, Library };
+
 /// The files of the program. An op that a kernel cannot compute, or a port with too many dimensions, is
 /// reported to `diags`; then the result is empty.
-std::vector<SourceFile> emit(const Plan& plan, Diags& diags);
+std::vector<SourceFile> emit(const Plan& plan, Diags& diags, ProgramForm form = ProgramForm::Executable);
 
 /// manifest.json: which model nodes and which line of the schedule each step comes from, and why each kernel is
 /// computed in the way it is.

@@ -137,6 +137,7 @@ Command compiler_of(const Target& target, const BuildOptions& options, const fs:
   const bool is_kernel = file.starts_with("kernels/");
   Command command =
       is_kernel ? dialect.kernel_compiler(target, compilers) : dialect.program_compiler(target, compilers);
+  if (!options.library.empty()) command.insert(command.end(), {"-fPIC", "-fvisibility=hidden"});
   if (!dialect.precompiled.empty() && !options.precompiled.empty()) {
     const std::string include = (fs::path(options.runtime_dir) / "include").string();
     const std::string headers = precompiled_headers(options.precompiled, command, include, dialect.precompiled);
@@ -153,6 +154,7 @@ Command compile_command(const Target& target, const BuildOptions& options, const
                         const std::string& file) {
   Command command = compiler_of(target, options, root, file);
   command.push_back("-I" + (fs::path(options.runtime_dir) / "include").string());
+  if (!options.library.empty()) command.push_back("-I" + (root / "include").string());
   for (const char* word : {"-c", "-o"}) command.emplace_back(word);
   command.push_back((root / (file + ".o")).string());
   command.push_back((root / file).string());
@@ -226,6 +228,10 @@ BuildResult build_program(const Target& target, const std::vector<SourceFile>& f
   link.insert(link.end(), dialect.libraries.begin(), dialect.libraries.end());
   for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"})
     link.emplace_back(word);
+  // Whatever else a process has loaded, the library calls its own runtime.
+  if (!options.library.empty())
+    link.insert(link.end(),
+                {"-shared", "-Wl,-soname,lib" + options.library + ".so", "-Wl,--exclude-libs,ALL", "-Wl,-z,defs"});
   compiles.run(link, fs::path(options.output).filename().string(), (root / "link.log").string());
   return compiles.finish() ? BuildResult::Built : BuildResult::ToolchainFailed;
 }

@@ -11,6 +11,7 @@ struct BuildOptions {
   std::string runtime_dir;      // runtime_lib: include/, src/, program.cmake
   std::string runtime_library;  // libweft_runtime.a
   std::string compiler = "g++";
+  std::string library = "";                 // its name, where a shared library is built and no executable
   bool over_mpi = false;                    // else the ranks of host programs share memory
   std::vector<std::string> mpi_flags = {};  // what compiles and links programs of an MPI
   std::string mpicc = "";                   // the wrapper of the MPI that sources are for; empty: any that CMake finds

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "backend/library_files.h"
 #include "backend/toolchain.h"
 #include "cli/process.h"
 #include "weft_build_config.h"
@@ -91,6 +92,18 @@ bool move_to(const std::string& from, const std::string& to, Diags& diags) {
   diags.error("output-unwritable", Loc::in_file(to), "the executable cannot be written: {}", error.message());
   fs::remove(beside, error);
   return false;
+}
+
+/// A folder as `make install` leaves it: the library, its header, its CMake package.
+bool place_library(const Plan& plan, const std::vector<SourceFile>& files, const std::string& built,
+                   const std::string& folder, Diags& diags) {
+  for (const SourceFile& file : files) {
+    if (!file.path.starts_with("include/") && !file.path.starts_with("lib/")) continue;
+    const std::string path = folder + "/" + file.path;
+    if (const std::string why = write_file(path, file.text); !why.empty())
+      return diags.error("library-file-unwritable", Loc::in_file(path), "the file cannot be written: {}", why), false;
+  }
+  return move_to(built, folder + "/lib/lib" + library_name(plan) + ".so", diags);
 }
 
 int exit_code_of(BuildResult result) {
@@ -178,7 +191,8 @@ std::vector<std::string> find_mpi(const std::string& wrapper) {
 
 bool check_output(const Options& options, Diags& diags) {
   if (!options.stop_after.empty()) return true;
-  const Problem problem = options.emit_source ? folder_problem(options.output) : output_problem(options.output);
+  const Problem problem =
+      options.emit_source || options.emit_library ? folder_problem(options.output) : output_problem(options.output);
   if (problem.id.empty()) return true;
   diags.error(problem.id, Loc::in_file(options.output), "the result cannot be written here: {}", problem.text);
   return false;
@@ -207,6 +221,7 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
                            .runtime_dir = runtime->folder,
                            .runtime_library = runtime->library,
                            .compiler = compiler,
+                           .library = options.emit_library ? library_name(plan) : "",
                            .over_mpi = options.transport_mpi,
                            .mpi_flags = mpi,
                            .toolkit = toolkit,
@@ -216,7 +231,9 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
   progress(options, format("compiling {} kernels with {}", plan.kernels.size(), compiler));
   const int code = exit_code_of(build_executable(plan, files, build, diags));
   if (code != 0) return code;
-  return move_to(program, options.output, diags) ? 0 : kEnvironment;
+  const bool is_there = options.emit_library ? place_library(plan, files, program, options.output, diags)
+                                             : move_to(program, options.output, diags);
+  return is_there ? 0 : kEnvironment;
 }
 
 int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "backend/library_files.h"
 #include "cli/build.h"
 #include "cli/build_report.h"
 #include "cli/commands.h"
@@ -23,6 +24,10 @@ namespace {
 bool check_target(const Options& options, Diags& diags) {
   if (options.transport_mpi && options.target.has_grid())
     diags.error("mpi-unsupported", {}, "--transport mpi is for --target host: ranks with GPUs use NCCL");
+  if (options.emit_library && (options.transport_mpi || options.target.has_grid()))
+    diags.error("library-unsupported", {},
+                "--emit library is for --target host with --transport local: its ranks are "
+                "threads of one process");
   return diags.ok();
 }
 
@@ -130,7 +135,10 @@ bool compile_plan(Compilation& c, const Options& options, Diags& diags) {
 
 int compile_program(const Compilation& c, const Options& options, Diags& diags) {
   const Stopwatch watch;
-  const std::vector<SourceFile> files = emit(c.plan, diags);
+  const ProgramForm form = options.emit_library ? ProgramForm::Library : ProgramForm::Executable;
+  std::vector<SourceFile> files = emit(c.plan, diags, form);
+  if (options.emit_library)
+    for (SourceFile& file : library_files(c.plan)) files.push_back(std::move(file));
   progress(options, "sources", watch.seconds());
   if (!diags.ok()) return diags.exit_code();
   return options.emit_source ? write_sources(c.plan, files, options, diags) : build(c.plan, files, options, diags);

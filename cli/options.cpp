@@ -88,8 +88,11 @@ void add_target_flags(CLI::App& verb, FlagTexts& given, Options& options) {
 
 /// Flags of `compile`: the result, and what to show of the way to it.
 void add_build_flags(CLI::App& verb, FlagTexts& given, Options& options) {
-  verb.add_option("-o", options.output, "the executable, or the folder with --emit source")->type_name("PATH");
-  verb.add_option("--emit", given.emit, "what to make")->check(CLI::IsMember({"exe", "source"}))->capture_default_str();
+  verb.add_option("-o", options.output, "the executable, or the folder with --emit source and --emit library")
+      ->type_name("PATH");
+  verb.add_option("--emit", given.emit, "what to make")
+      ->check(CLI::IsMember({"exe", "source", "library"}))
+      ->capture_default_str();
   verb.add_option("--dump-dir", options.dump_dir, "writes the graph after every pass")->type_name("DIR");
   std::vector<std::string> passes;
   for (const Pass& pass : pipeline()) passes.push_back(pass.name);
@@ -219,6 +222,7 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   if (options.tolerance && !(*options.tolerance >= 0))
     throw CLI::ValidationError("--tolerance takes a number that is not negative");
   options.emit_source = given.emit == "source";
+  options.emit_library = given.emit == "library";
   if ((verb.flags & Verb::kBuild) && options.output.empty() && options.stop_after.empty())
     throw CLI::ValidationError("-o PATH is required: where the result goes");
   if (verb.flags & Verb::kTune) {

@@ -112,4 +112,11 @@ constexpr weft::Executable kExecutable = {
 
 }  // namespace model::$name
 
+//@ if main
 int main(int argc, char** argv) { return weft::main(model::$name::kExecutable, argc, argv); }
+//@ end
+//@ if library
+namespace library::$name {
+const weft::Executable& executable() { return model::$name::kExecutable; }
+}  // namespace library::$name
+//@ end

@@ -170,7 +170,8 @@ void Channel::wait() {
 /// Without a socket there is one client, and no other will come.
 void Channel::check_standard_streams() const {
   const Connection& only = connections_.front();
-  if (only.is_lost()) fail(kEnvironment, "cannot read requests from standard input, or write answers to standard output");
+  if (only.is_lost())
+    fail(kEnvironment, "cannot read requests from standard input, or write answers to standard output");
   if (only.is_over() && !only.fault().empty()) fail(kWrongInput, "standard input: %s", only.fault().c_str());
 }
 

@@ -34,10 +34,11 @@ static std::string read_at(int fd, int64_t offset, int64_t bytes) {
   return out;
 }
 
-static std::string folder_of_this_program() {
+/// The folder of the program's file, which a link in /proc may name.
+static std::string folder_of(const std::string& program) {
   char path[4096];
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-  const std::string all(path, n > 0 ? size_t(n) : 0);
+  const ssize_t n = readlink(program.c_str(), path, sizeof path);
+  const std::string all = n > 0 && program.starts_with("/proc/") ? std::string(path, size_t(n)) : program;
   return all.substr(0, all.rfind('/') + 1);
 }
 
@@ -59,10 +60,11 @@ static int64_t end_of_program(int fd) {
   return end;
 }
 
-ImageFile::ImageFile(const std::string& weights, bool checks_all) : checks_all_(checks_all) {
-  const std::string folder = folder_of_this_program();
+ImageFile::ImageFile(const std::string& weights, bool checks_all, const std::string& program)
+    : checks_all_(checks_all) {
+  const std::string folder = folder_of(program);
   if (weights.empty()) {
-    open_executable();
+    open_program(program);
     return;
   }
   open_beside(weights, folder + "manifest.json");
@@ -75,13 +77,13 @@ ImageFile::~ImageFile() {
 
 /// A program that was built from emitted sources has nothing behind it; its weights lie beside it. Bytes
 /// without a footer, however, are weights that were cut.
-void ImageFile::open_executable() {
-  fd_ = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-  path_ = "the executable";
+void ImageFile::open_program(const std::string& program) {
+  fd_ = open(program.c_str(), O_RDONLY | O_CLOEXEC);
+  path_ = program.starts_with("/proc/") ? "the executable" : program;
   if (read_footer()) return;
   if (file_bytes(fd_) > end_of_program(fd_))
     fail(kEnvironment, "%s is damaged: it does not end as it was written, so it was cut or changed", path_.c_str());
-  const std::string folder = folder_of_this_program();
+  const std::string folder = folder_of(program);
   open_beside(folder + "weights.bin", folder + "manifest.json");
 }
 

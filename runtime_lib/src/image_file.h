@@ -13,10 +13,11 @@ namespace weft {
 /// The weights and the manifest of an executable, wherever they lie.
 class ImageFile {
  public:
-  /// `weights` names a file of weights; empty: the executable itself, else weights.bin beside it. `checks_all`: slices
+  /// `weights` names a file of weights; empty: those behind `program`, else weights.bin beside it. `checks_all`: slices
   /// of any size are compared with their checksums, not only those that take an eighth of a second at most. Throws
   /// Failure (environment) where a file was cut or has other bytes than were written.
-  explicit ImageFile(const std::string& weights, bool checks_all = false);
+  explicit ImageFile(const std::string& weights, bool checks_all = false,
+                     const std::string& program = "/proc/self/exe");
   ~ImageFile();
   ImageFile(const ImageFile&) = delete;
   ImageFile& operator=(const ImageFile&) = delete;
@@ -26,7 +27,7 @@ class ImageFile {
   const char* map_image(const Program& program, int rank) const;
 
  private:
-  void open_executable();
+  void open_program(const std::string& program);
   void open_beside(const std::string& weights, const std::string& manifest);
   bool read_footer();
   void read_checksums(const Footer& footer);

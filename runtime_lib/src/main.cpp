@@ -1,5 +1,4 @@
 // weft::main: from the command line to the exit code.
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "image_file.h"
 #include "launch.h"
 #include "open_relay.h"
+#include "rank_maker.h"
 #include "report.h"
 #include "serve.h"
 #include "tensors.h"
@@ -23,39 +23,6 @@
 namespace weft {
 
 namespace {
-
-WorldShape shape_of(const Executable& executable, const Options& options) {
-  WorldShape shape{
-      .ranks = executable.world, .staging_bytes = staging_bytes(executable, options), .notes = kNotesOfRank};
-  if (options.serves) shape.staging_bytes = round_up(shape.staging_bytes, kPage) + request_board_bytes(executable);
-  for (const Program& program : executable.programs) {
-    shape.streams = std::max(shape.streams, int(program.streams.size()));
-    shape.signals = std::max(shape.signals, program.signals);
-    if (kWindowsInWorld) shape.window_bytes = std::max(shape.window_bytes, program.window_bytes);
-  }
-  return shape;
-}
-
-/// Cores of this rank: a launcher may have bound it to its own; otherwise the ranks share the machine.
-int default_threads(int ranks) {
-  cpu_set_t set;
-  const int bound = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  const std::optional<Launched> launched =
-      getenv("WEFT_RANK") == nullptr && ranks > 1 ? find_launcher(getenv) : std::nullopt;
-  if (launched && bound < int(sysconf(_SC_NPROCESSORS_ONLN))) return std::max(1, bound);
-  return std::max(1, bound / (launched && launched->ranks_here > 0 ? launched->ranks_here : ranks));
-}
-
-RankOptions rank_options(const Options& options, int rank, int threads) {
-  return {.threads = threads,
-          .timeout = options.timeout,
-          .poison = options.poison,
-          .trace = !options.trace.empty(),
-          .graph = !options.no_graph,
-          .in_process = options.ranks_as_threads,
-          .stall = options.stall_rank == rank ? options.stall_step : "",
-          .link = options.link};
-}
 
 /// One invocation; returns its milliseconds, from inputs that lie in their buffers to states that the next one reads.
 double invoke(RankBase& rank, Inputs& inputs, States& states, int invocation) {
@@ -84,16 +51,11 @@ void time_parts(RankBase& rank, Inputs& inputs, States& states, RunReport& repor
 /// Everything one rank does.
 void run_rank(const Executable& executable, const Options& options, const ImageFile& file, Target& target, World& world,
               int rank_number) {
-  const Program& program = program_of(executable, rank_number);
-  const int threads = options.threads > 0 ? options.threads : default_threads(executable.world);
-  RunReport report{.threads = threads};
   world.rank(rank_number).pid.store(getpid());
-  RankOptions of_rank = rank_options(options, rank_number, threads);
-  if (options.serves) of_rank.complaint = complaint_of(executable, world, rank_number);
-  const std::unique_ptr<RankBase> made =
-      target.make_rank(program, world, rank_number, file.map_image(program, rank_number), file.manifest(), of_rank);
+  const std::unique_ptr<RankBase> made = make_rank(target, executable, options, file, world, rank_number);
   RankBase& rank = *made;
   if (options.serves) return serve_requests(rank, options);
+  RunReport report{.threads = rank.options.threads};
   Inputs inputs(rank, options);
   States states(rank, options);
   states.reset();
@@ -207,13 +169,13 @@ void check_size(const Executable& executable, const std::optional<Launched>& lau
 int run(const Executable& executable, const Options& options, char** argv) {
   if (options.help) return print_text(help_text(executable.name)), kOk;
   if (const std::optional<Child> child = find_parent(getenv); child.has_value()) {
-    World world = attach_world(shape_of(executable, options), child->fd);
+    World world = attach_world(world_shape(executable, options), child->fd);
     return run_process(executable, options, ImageFile(options.weights, options.check), world, child->rank);
   }
   const ImageFile file(options.weights, options.check);
   if (options.info) return print_text(info_json(executable, file.manifest())), kOk;
   check_options(executable, options);
-  const WorldShape shape = shape_of(executable, options);
+  const WorldShape shape = world_shape(executable, options);
   if (options.ranks_as_threads || executable.world == 1) {
     if (!options.ranks_as_threads) check_size(executable, find_launcher(getenv));
     return run_threads(executable, options, file, shape);

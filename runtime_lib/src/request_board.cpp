@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "nearest.h"
 #include "npy.h"
 
 namespace weft {
@@ -12,7 +13,7 @@ RequestBoard::RequestBoard(const Executable& executable, char* memory)
     : ranks_(executable.world), memory_(memory), ports_(distinct_ports(executable, &Program::inputs)) {
   constexpr int64_t kLine = 64;
   complaints_ = round_up(int64_t{sizeof(Order)}, kLine);
-  given_ = complaints_ + 2 * ranks_ * int64_t{RankBase::kComplaintBytes};
+  given_ = complaints_ + int64_t{2} * ranks_ * int64_t{RankBase::kComplaintBytes};
   end_ = given_ + int64_t(ports_.size() * sizeof(Given));
   for (const Port* port : ports_) {
     elements_.push_back(round_up(end_, kLine));
@@ -28,6 +29,17 @@ std::string RequestBoard::first_complaint(Phase phase) const {
   for (int r = 0; r < ranks_; ++r)
     if (*complaint(phase, r) != '\0') return complaint(phase, r);
   return "";
+}
+
+size_t RequestBoard::find(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const Port* port : ports_) {
+    if (name == port->name) return names.size();
+    names.emplace_back(port->name);
+  }
+  if (names.empty()) fail(kWrongInput, "there is no input '%s': the program has none", name.c_str());
+  fail(kWrongInput, "there is no input '%s'%s; there are: %s", name.c_str(), did_you_mean(name, names).c_str(),
+       list_text(names).c_str());
 }
 
 void RequestBoard::clear() const {

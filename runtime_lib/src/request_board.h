@@ -1,7 +1,8 @@
 // What rank 0 tells the other ranks of a request: it lies in the memory that they share, behind the place where outputs
 // are assembled.
 //
-//   | order | what each rank complains of | for each input: whether it is given, and its shape | elements of all inputs |
+//   | order | what each rank complains of | for each input: whether it is given, and its shape | elements of all inputs
+//   |
 #pragma once
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ class RequestBoard {
 
   /// Inputs and states, each name once.
   const std::vector<const Port*>& ports() const { return ports_; }
+  /// The one of this name. Throws Failure (wrong input) that lists those there are.
+  size_t find(const std::string& name) const;
   void clear() const;
   void give(size_t port, const std::vector<int64_t>& shape, const char* elements) const;
   bool is_given(size_t port) const { return given(port).is_given; }
@@ -43,7 +46,9 @@ class RequestBoard {
     bool is_given;
     int64_t shape[kMaxPortDims + 1];  // with the leading dimension of copies
   };
-  Given& given(size_t port) const { return *reinterpret_cast<Given*>(memory_ + given_ + int64_t(port * sizeof(Given))); }
+  Given& given(size_t port) const {
+    return *reinterpret_cast<Given*>(memory_ + given_ + int64_t(port * sizeof(Given)));
+  }
 
   const int ranks_;
   char* const memory_;

@@ -46,7 +46,7 @@ class Inputs {
  private:
   struct Input {
     PortView view;
-    std::string file;  // empty: random, or given
+    std::string file;           // empty: random, or given
     bool is_random, is_filled;  // with random elements
     Part part;
   };

@@ -29,9 +29,7 @@ std::string npy_text(const std::vector<int64_t>& shape, const std::vector<float>
          std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
 }
 
-std::string message_text(Verb verb, const std::string& rest) {
-  return head_text({uint32_t(verb), rest.size()}) + rest;
-}
+std::string message_text(Verb verb, const std::string& rest) { return head_text({uint32_t(verb), rest.size()}) + rest; }
 
 /// The codes and contents of a stream of answers.
 std::vector<std::pair<uint32_t, std::string>> answers_in(const std::string& file) {

@@ -1,0 +1,69 @@
+// The header says which inputs and outputs the model has, with types and shapes: its functions take them as bytes.
+#include "backend/library_files.h"
+
+#include <algorithm>
+
+#include "backend/program_names.h"
+#include "backend/render.h"
+#include "ir/base/naming.h"
+
+namespace weftc {
+
+namespace {
+
+/// "f32[1, <=64]".
+std::string shape_text(const Port& port) {
+  std::vector<std::string> dims;
+  for (const Extent& extent : port.type.shape)
+    dims.push_back((extent.count ? "<=" : "") + std::to_string(extent.bound));
+  return std::string(dtype_name(port.type.dtype)) + "[" + join(dims, ", ") + "]";
+}
+
+bool is_state(const Plan& plan, const std::string& input) {
+  return std::any_of(plan.states.begin(), plan.states.end(), [&](const StateSlot& s) { return s.input == input; });
+}
+
+bool is_next_of_state(const Plan& plan, const std::string& output) {
+  return std::any_of(plan.states.begin(), plan.states.end(), [&](const StateSlot& s) { return s.output == output; });
+}
+
+std::string header_text(const Plan& plan, const Params& names) {
+  Params params = names;
+  std::string guard = "WEFT_" + library_name(plan) + "_H";
+  std::transform(guard.begin(), guard.end(), guard.begin(), [](unsigned char c) { return toupper(c); });
+  params.set("guard", guard);
+  params.set("summary", comment_text(library_name(plan) + ", a model compiled by Weft for " +
+                                     std::to_string(plan.world) + (plan.world == 1 ? " rank" : " ranks") + "."));
+  std::vector<Params>& ports = params.list("ports");
+  const auto add = [&](const char* kind, const Port& port) {
+    std::string line = comment_text(std::string(kind) + " " + json_string(port.name) + ": " + shape_text(port));
+    const bool is_new =
+        std::none_of(ports.begin(), ports.end(), [&](const Params& p) { return p.texts.at("line") == line; });
+    if (is_new) ports.emplace_back().set("line", std::move(line));
+  };
+  for (const Port& port : plan.inputs) add(is_state(plan, port.name) ? "state " : "input ", port);
+  for (const Port& port : plan.outputs)
+    if (!is_next_of_state(plan, port.name)) add("output", port);
+  return render_file("library.h", params);
+}
+
+}  // namespace
+
+std::string library_name(const Plan& plan) { return ProgramNames(plan).space; }
+
+std::vector<SourceFile> library_files(const Plan& plan) {
+  const std::string name = library_name(plan), header = name + ".h";
+  Params names;
+  names.set("type", name + "_model");
+  for (const char* function : {"create", "create_rank", "destroy", "set_input", "run", "get_output", "reset", "error"})
+    names.set(function, name + "_" + function);
+  Params source = names;
+  source.set("name", name).set("header", header);
+  Params package;
+  package.set("name", name);
+  return {{"include/" + header, header_text(plan, names)},
+          {"library.cpp", render_file("library.cpp", source)},
+          {"lib/cmake/" + name + "/" + name + "Config.cmake", render_file("library_config.txt", package)}};
+}
+
+}  // namespace weftc

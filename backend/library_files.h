@@ -1,0 +1,13 @@
+// The files by which a program is a library with C functions: their header, what stands behind it, a CMake package.
+#pragma once
+#include "backend/emit.h"
+
+namespace weftc {
+
+/// include/NAME.h and lib/cmake/NAME/NAMEConfig.cmake, which go with the library, and library.cpp, which goes into it.
+std::vector<SourceFile> library_files(const Plan& plan);
+
+/// What the library and its functions are called after.
+std::string library_name(const Plan& plan);
+
+}  // namespace weftc

@@ -1,0 +1,268 @@
+// The ranks of a library are threads that answer requests (service.h); a call of the library is a request.
+#include "weft/library.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "checks.h"
+#include "launch.h"
+#include "nearest.h"
+#include "npy.h"
+#include "rank_maker.h"
+#include "service.h"
+
+namespace weft {
+
+namespace {
+
+Options options_of(int threads) {
+  Options out;
+  out.threads = threads;
+  out.ranks_as_threads = out.serves = true;
+  return out;
+}
+
+/// The file of the library that has this object: its weights lie behind it.
+std::string file_of(const void* object) {
+  Dl_info found = {};
+  if (dladdr(object, &found) == 0 || found.dli_fname == nullptr)
+    fail(kEnvironment, "the library's own file cannot be found");
+  return found.dli_fname;
+}
+
+/// What the launcher says of this process.
+std::optional<Launched> rank_of_job(const Executable& executable) {
+  std::optional<Launched> launched = find_launcher(getenv);
+  if (!launched) fail(kEnvironment, "no launcher has started this process as a rank");
+  if (launched->size != executable.world)
+    fail(kEnvironment, "the launcher started %d ranks; the program has %d", launched->size, executable.world);
+  if (launched->machines != Machines::One)
+    fail(kEnvironment, "the ranks of a library share the memory of one machine, and this job is on several");
+  return launched;
+}
+
+/// Zeroed memory for the ranks to share.
+class SharedMemory {
+ public:
+  explicit SharedMemory(int64_t bytes) : bytes_(size_t(bytes)) {
+    if (bytes == 0) return;
+    void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) fail(kEnvironment, "cannot map %zu bytes of memory: %s", bytes_, strerror(errno));
+    data_ = static_cast<char*>(at);
+  }
+  ~SharedMemory() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+  }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  char* data() const { return data_; }
+
+ private:
+  size_t bytes_;
+  char* data_ = nullptr;
+};
+
+struct Output {
+  std::vector<int64_t> shape;
+  std::vector<char> bytes;
+};
+
+}  // namespace
+
+/// The ranks, and the one request between their rank 0 and the thread that calls the library.
+class Library::Crew final : public Customer {
+ public:
+  Crew(const Executable& executable, int threads, Library::Ranks ranks)
+      : executable_(executable),
+        options_(options_of(threads)),
+        file_("", false, file_of(&executable)),
+        launched_(ranks == Library::Ranks::OneOfJob ? rank_of_job(executable) : std::nullopt),
+        target_(open_target(executable, launched_ ? 1 : executable.world)),
+        shape_(world_shape(executable, options_)),
+        memory_(launched_ ? 0 : World::bytes_of(shape_)),
+        world_(launched_ ? join_segment(shape_, *launched_, options_.timeout) : World(shape_, memory_.data())),
+        board_(board_of(executable, world_)),
+        look_out_(world_),
+        is_set_(board_.ports().size()) {
+    for (int r = 0; r < executable.world; ++r)
+      if (!launched_ || launched_->rank == r) threads_.emplace_back([this, r] { run_rank(r); });
+    try {
+      wait_for_ranks();
+    } catch (const Failure&) {
+      join();
+      throw;
+    }
+  }
+  ~Crew() override {
+    if (leads()) request(Order::Kind::Stop);
+    join();
+  }
+
+  void set_input(const char* name, const TensorView& tensor) {
+    const size_t p = board_.find(name);
+    const Port& port = *board_.ports()[p];
+    const std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
+    check_shape(port, shape, text("'%s'", name));
+    if (const auto needed = size_t(tensor_bytes(port.dtype, shape)); tensor.bytes != needed)
+      fail(kWrongInput, "'%s': %zu bytes; shape %s of %s has %zu", name, tensor.bytes, shape_text(shape).c_str(),
+           dtype_name(port.dtype), needed);
+    if (leads()) board_.give(p, shape, static_cast<const char*>(tensor.data));
+    is_set_[p] = true;
+  }
+
+  void run() {
+    for (size_t p = 0; leads() && p < board_.ports().size(); ++p)
+      if (const Port& port = *board_.ports()[p]; !is_set_[p] && !is_state_input(executable_, port.name))
+        fail(kWrongInput, "input '%s' (%s, %s) is not set", port.name, dtype_name(port.dtype),
+             shape_text(file_shape(port)).c_str());
+    call(Order::Kind::Run);
+  }
+  void reset() { call(Order::Kind::Close); }
+
+  TensorView output(const char* name) const {
+    const auto found = outputs_.find(name);
+    std::vector<std::string> names;
+    for (const auto& entry : outputs_) names.push_back(entry.first);
+    if (!leads()) fail(kWrongInput, "rank 0 of the job has the outputs, and this is rank %d", launched_->rank);
+    if (names.empty()) fail(kWrongInput, "there is no output yet: nothing has run");
+    if (found == outputs_.end())
+      fail(kWrongInput, "there is no output '%s'%s; there are: %s", name, did_you_mean(name, names).c_str(),
+           list_text(names).c_str());
+    const Output& out = found->second;
+    return {out.bytes.data(), out.bytes.size(), out.shape.data(), int(out.shape.size())};
+  }
+
+  // Called by rank 0.
+
+  void post_next(const RequestBoard&) override {
+    std::unique_lock lock(mutex_);
+    is_waiting_ = true;
+    changed_.notify_all();
+    while (!asked_) {
+      changed_.wait_for(lock, std::chrono::milliseconds(100));
+      look_out_.look();
+    }
+    is_waiting_ = false;
+    constexpr int kOnlySession = 0;
+    board_.order() = {*asked_, kOnlySession};
+    asked_.reset();
+  }
+  void take(const Port& port, const WholeTensor& tensor) override {
+    const int64_t bytes = tensor_bytes(port.dtype, tensor.shape);
+    outputs_[tensor.name] = {tensor.shape, {tensor.elements, tensor.elements + bytes}};
+  }
+  void finish() override { board_.clear(); }
+  void refuse(const std::string& complaint, bool) override {
+    board_.clear();
+    complaint_ = complaint;
+  }
+
+ private:
+  /// Calls of other ranks of a job do nothing: their ranks follow rank 0.
+  bool leads() const { return !launched_ || launched_->rank == 0; }
+
+  void run_rank(int number) {
+    try {
+      world_.rank(number).pid.store(getpid());
+      const std::unique_ptr<RankBase> rank = make_rank(*target_, executable_, options_, file_, world_, number);
+      answer_requests(*rank, options_, number == 0 ? this : nullptr);
+    } catch (const Failure& failure) {
+      if (!failure.text.empty()) world_.set_failure(number, failure.code, failure.text);
+      const std::lock_guard lock(mutex_);
+      if (failure_.text.empty()) failure_ = failure;
+      changed_.notify_all();
+    }
+  }
+
+  void request(Order::Kind kind) {
+    const std::lock_guard lock(mutex_);
+    asked_ = kind;
+    changed_.notify_all();
+  }
+  /// Until rank 0 waits for a request, so that the last one is done.
+  void wait_for_ranks() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !leads() || (is_waiting_ && !asked_) || failure_.code != kOk; });
+    if (failure_.code != kOk) throw Failure{failure_.code, failure_.text.empty() ? "a rank has failed" : failure_.text};
+  }
+  void call(Order::Kind kind) {
+    complaint_.clear();
+    if (leads()) request(kind);
+    wait_for_ranks();
+    if (!complaint_.empty()) fail(kWrongInput, "%s", complaint_.c_str());
+  }
+  void join() {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  const Executable& executable_;
+  const Options options_;
+  const ImageFile file_;
+  const std::optional<Launched> launched_;  // this process alone, of a job
+  const std::unique_ptr<Target> target_;
+  const WorldShape shape_;
+  const SharedMemory memory_;
+  World world_;
+  const RequestBoard board_;
+  LookOut look_out_;
+  std::vector<bool> is_set_;  // by port of the board: some time
+  std::map<std::string, Output> outputs_;
+  std::string complaint_;  // of the last call
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Order::Kind> asked_;
+  bool is_waiting_ = false;
+  Failure failure_{kOk, ""};
+  std::vector<std::thread> threads_;
+};
+
+/// Nothing is thrown across the library's border. What is not wrong input has ended the ranks.
+template <class Action>
+int Library::guarded(const Action& action) {
+  if (lost_ != kOk) return lost_;
+  try {
+    action();
+    return kOk;
+  } catch (const Failure& failure) {
+    error_ = failure.text;
+    if (failure.code != kWrongInput) lost_ = failure.code;
+    return failure.code;
+  } catch (const std::exception& error) {
+    error_ = error.what();
+    return lost_ = kEnvironment;
+  }
+}
+
+Library::Library(const Executable& executable, int threads, Ranks ranks) {
+  lost_ = guarded([&] { crew_ = std::make_unique<Crew>(executable, threads, ranks); });
+}
+Library::~Library() = default;
+
+int Library::set_input(const char* name, const TensorView& tensor) {
+  return guarded([&] { crew_->set_input(name, tensor); });
+}
+int Library::run() {
+  return guarded([&] { crew_->run(); });
+}
+int Library::get_output(const char* name, TensorView* tensor) {
+  return guarded([&] { *tensor = crew_->output(name); });
+}
+int Library::reset() {
+  return guarded([&] { crew_->reset(); });
+}
+
+}  // namespace weft

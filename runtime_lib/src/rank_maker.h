@@ -1,0 +1,15 @@
+// Ranks as the command line or a library's caller wants them, however they are started.
+#pragma once
+#include "image_file.h"
+#include "options.h"
+#include "rank_base.h"
+
+namespace weft {
+
+/// The memory that the ranks of a program share.
+WorldShape world_shape(const Executable& executable, const Options& options);
+
+std::unique_ptr<RankBase> make_rank(Target& target, const Executable& executable, const Options& options,
+                                    const ImageFile& file, World& world, int rank);
+
+}  // namespace weft

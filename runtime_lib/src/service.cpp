@@ -1,0 +1,168 @@
+// The part of each rank in answering requests.
+#include "service.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+namespace weft {
+
+namespace {
+
+using Phase = RequestBoard::Phase;
+
+bool is_state_output(const Executable& executable, const char* name) {
+  return std::any_of(executable.states.begin(), executable.states.end(),
+                     [&](const State& state) { return std::string_view(state.output) == name; });
+}
+
+/// The states of sessions on one rank.
+class Sessions {
+ public:
+  explicit Sessions(States& states) : states_(states) {}
+
+  /// Puts the states of a session into the buffers; of a new one, and of -1, their start values. Returns how many
+  /// requests it has answered.
+  uint32_t enter(int session) {
+    if (session >= 0 && session == current_) return kept_[session].answered;
+    if (current_ >= 0) kept_[current_].parts = states_.take();
+    current_ = session;
+    if (session < 0) return states_.reset(), 0;
+    Session& entered = kept_[session];
+    if (entered.parts.empty())
+      states_.reset();
+    else
+      states_.put(entered.parts);
+    entered.parts.clear();
+    return entered.answered;
+  }
+  void note_answered() {
+    if (current_ >= 0) ++kept_[current_].answered;
+  }
+  void close(int session) {
+    kept_.erase(session);
+    if (current_ == session) current_ = -1;
+  }
+
+ private:
+  struct Session {
+    uint32_t answered = 0;
+    std::vector<Part> parts;  // empty: in the buffers, or at the start
+  };
+  States& states_;
+  std::map<int, Session> kept_;
+  int current_ = -1;
+};
+
+/// One rank that answers requests.
+class Server {
+ public:
+  Server(RankBase& rank, const Options& options, Customer* customer)
+      : rank_(rank),
+        board_(board_of(rank.executable, rank.world)),
+        inputs_(rank, options),
+        states_(rank, options),
+        sessions_(states_),
+        customer_(customer) {
+    for (const Port* port : distinct_ports(rank.executable, &Program::outputs))
+      if (!is_state_output(rank.executable, port->name)) outputs_.push_back(port);
+  }
+
+  void run() {
+    for (;;) {
+      if (customer_ != nullptr) customer_->post_next(board_);
+      rank_.await_others();
+      const Order order = board_.order();
+      if (order.kind == Order::Kind::Stop) return;
+      if (order.kind == Order::Kind::Run)
+        answer(order.session);
+      else
+        close(order.session);
+    }
+  }
+
+ private:
+  void close(int session) {
+    sessions_.close(session);
+    rank_.barrier();  // all have read the order
+    if (customer_ != nullptr) customer_->finish();
+  }
+
+  void answer(int session) {
+    for (const Phase phase : {Phase::Load, Phase::Run}) *board_.complaint(phase, rank_.rank) = '\0';
+    rank_.invocation = sessions_.enter(session);
+    const bool begins = rank_.invocation == 0;
+    try {
+      load();
+    } catch (const Failure& failure) {
+      if (failure.code != kWrongInput) throw;
+      snprintf(board_.complaint(Phase::Load, rank_.rank), RankBase::kComplaintBytes, "%s", failure.text.c_str());
+    }
+    rank_.barrier();
+    if (is_refused(Phase::Load, session, begins)) return;
+    rank_.iterate();
+    if (is_refused(Phase::Run, session, true)) return;
+    sessions_.note_answered();
+    gather();
+  }
+
+  /// The arrays on the board go into this rank's buffers.
+  void load() {
+    if (rank_.options.poison) rank_.poison(states_.ranges());
+    std::vector<WholeTensor> states;
+    for (size_t p = 0; p < board_.ports().size(); ++p) {
+      if (!board_.is_given(p)) continue;
+      if (is_state_input(rank_.executable, board_.ports()[p]->name))
+        states.push_back(board_.tensor(p));
+      else
+        inputs_.give(board_.tensor(p));
+    }
+    if (!states.empty()) states_.give(states);
+    inputs_.upload(states_.lengths(inputs_));
+  }
+
+  bool is_refused(Phase phase, int session, bool ends_session) {
+    const std::string complaint = board_.first_complaint(phase);
+    if (complaint.empty()) return false;
+    if (ends_session) sessions_.close(session);
+    if (customer_ != nullptr) customer_->refuse(complaint, ends_session);
+    return true;
+  }
+
+  void gather() {
+    for (const Port* port : outputs_)
+      gather_tensor(rank_, *port, &Program::outputs,
+                    [&](const WholeTensor& tensor) { customer_->take(*port, tensor); });
+    if (customer_ != nullptr) customer_->finish();
+  }
+
+  RankBase& rank_;
+  const RequestBoard board_;
+  Inputs inputs_;
+  States states_;
+  Sessions sessions_;
+  std::vector<const Port*> outputs_;
+  Customer* const customer_;  // of rank 0
+};
+
+}  // namespace
+
+RequestBoard board_of(const Executable& executable, const World& world) {
+  return RequestBoard(executable, world.staging() + world.shape.staging_bytes - request_board_bytes(executable));
+}
+
+int64_t request_board_bytes(const Executable& executable) { return round_up(RequestBoard(executable).bytes(), kPage); }
+
+void answer_requests(RankBase& rank, const Options& options, Customer* customer) {
+  Server(rank, options, customer).run();
+}
+
+void LookOut::look() {
+  constexpr int kPatience = 3;  // for who started the ranks, to say what became of it
+  if (world_.has_failed()) throw Failure{world_.failure(), ""};
+  const int gone = world_.gone_rank();
+  if (gone >= 0 && ++turns_without_ > kPatience)
+    fail(kEnvironment, "rank %d ended without a word: it was killed", gone);
+}
+
+}  // namespace weft

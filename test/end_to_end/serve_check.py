@@ -55,6 +55,7 @@ class Server:
 
     def __exit__(self, *error):
         self.process.kill()
+        pathlib.Path(self.path).unlink(missing_ok=True)
 
     def client(self):
         return Client(self.path)
@@ -204,6 +205,31 @@ def check_malformed(name, server):
     harness.check(f"{name}/behind a message that is too long", codes == [1, 0], codes)
 
 
+def check_noise(name, server):
+    """Messages with some bytes changed, removed or repeated: each is answered or ends its connection, and the server lives."""
+    draw = np.random.default_rng(2)
+    good = message(RUN, b"s", (b"input_ids", npy_of(TEXTS[4])))
+    for _ in range(5000 if harness.FULL else 300):
+        data = bytearray(good)
+        for _ in range(int(draw.integers(1, 4))):
+            at, kind = int(draw.integers(len(data))), int(draw.integers(3))
+            if kind == 0:
+                data[at] = int(draw.integers(256))
+            elif kind == 1:
+                del data[at:at + int(draw.integers(1, 9))]
+            else:
+                data[at:at] = data[at:at + int(draw.integers(1, 9))]
+        with server.raw(bytes(data)) as stream:
+            stream.shutdown(socket.SHUT_WR)
+            while stream.recv(1 << 16):
+                pass
+    client = server.client()
+    with contextlib.suppress(ValueError):
+        client.request(CLOSE, "s")
+    answered = client.request(RUN, input_ids=TEXTS[2])
+    harness.check(f"{name}/noise", answered["logits"].shape == (1, 3, WORDS), answered)
+
+
 def check_disconnects(name, server):
     good = message(RUN, b"", (b"input_ids", npy_of(TEXTS[9])))
     lasting = server.raw(good[:20])  # half a message, and then silence
@@ -294,6 +320,7 @@ def check_program(program, folder, session):
         check_sessions(name, server, session)
         check_malformed(name, server)
         check_disconnects(name, server)
+        check_noise(name, server)
         check_many(name, server, session)
         second, _, err = harness.run([program, "--serve", f"unix:{server.path}"])
         harness.check(f"{name}/a second server", second == 6 and "another server" in err, f"exit {second}: {err[-200:]}")

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "ir/base/check.h"
-#include "ir/builder.h"
+#include "ir/op_def.h"
 
 namespace weftc {
 
@@ -82,20 +82,25 @@ class LengthWriter {
   static bool contains_output(const Op& op, ValueId value) {
     return std::find(op.outputs.begin(), op.outputs.end(), value) != op.outputs.end();
   }
-  Builder builder() const {
-    const Op like = graph_.op(graph_.first());
-    return Builder(module_, graph_, place(), like);
+  /// A scalar op of int64, named after the first input.
+  ValueId add(OpKind kind, std::vector<ValueId> operands, Attrs attrs) {
+    const Op& like = graph_.op(graph_.first());
+    NewOp made = copy_of(like);
+    made.kind = kind;
+    made.inputs = std::move(operands);
+    made.results = {{DType::I64, {}, {}}};
+    made.attrs = std::move(attrs);
+    made.name = like.name + "/" + op_def(kind).name;
+    made.port.reset();
+    made_.push_back(graph_.result(graph_.add(std::move(made), place())));
+    return made_.back();
   }
   ValueId constant(int64_t number) {
     Tensor tensor(DType::I64, {});
     tensor.put_int(0, number);
-    made_.push_back(builder().constant(tensor));
-    return made_.back();
+    return add(OpKind::Constant, {}, {{"value", module_.constants.add("length", tensor)}});
   }
-  ValueId op(OpKind kind, ValueId a, ValueId b) {
-    made_.push_back(builder().op(kind, {a, b}));
-    return made_.back();
-  }
+  ValueId op(OpKind kind, ValueId a, ValueId b) { return add(kind, {a, b}, {}); }
 
   Module& module_;
   Graph& graph_;

@@ -9,6 +9,16 @@ namespace weftc {
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
+/// A length as a term of a sum, and such a term as a factor.
+static AtomPtr atom_of(const RunLength& length) {
+  auto atom = std::make_shared<Atom>();
+  atom->text = length.name;
+  atom->high = length.bound;
+  atom->is_length = true;
+  return atom;
+}
+static Scale scale_of(const Atom& length) { return Scale::length(length.text, length.high); }
+
 IndexExpr::IndexExpr(AtomPtr atom, const Scale& scale) {
   if (scale.number == 0) return;
   if (atom->low == atom->high && !atom->is_length)
@@ -20,7 +30,7 @@ IndexExpr::IndexExpr(AtomPtr atom, const Scale& scale) {
 IndexExpr IndexExpr::of(const Scale& scale) {
   if (scale.number == 0 || scale.is_number()) return scale.number;
   IndexExpr expr;
-  expr.add_term(scale.lengths[0], {scale.number, {scale.lengths.begin() + 1, scale.lengths.end()}});
+  expr.add_term(atom_of(scale.lengths[0]), {scale.number, {scale.lengths.begin() + 1, scale.lengths.end()}});
   return expr;
 }
 
@@ -109,8 +119,8 @@ static std::string key_of(const AtomPtr& atom, const Scale& scale) {
 /// A product of lengths alone begins with the one whose name comes first, so that there is one form of it.
 static IndexExpr::Term canonical(const AtomPtr& atom, const Scale& scale) {
   if (!atom->is_length || scale.is_number()) return {atom, scale};
-  const Scale all = Scale(1, {atom}) * scale;
-  return {all.lengths[0], {all.number, {all.lengths.begin() + 1, all.lengths.end()}}};
+  const Scale all = scale_of(*atom) * scale;
+  return {atom_of(all.lengths[0]), {all.number, {all.lengths.begin() + 1, all.lengths.end()}}};
 }
 
 void IndexExpr::add_term(const AtomPtr& any_atom, const Scale& any_scale) {
@@ -204,7 +214,7 @@ Parts split_by(const IndexExpr& expr, int64_t unit) {
 std::optional<IndexExpr> divided(const IndexExpr::Term& t, const Scale& by) {
   if (const std::optional<Scale> scale = exact_quotient(t.scale, by)) return IndexExpr(t.atom, *scale);
   if (!t.atom->is_length) return {};
-  const std::optional<Scale> scale = exact_quotient(Scale(1, {t.atom}) * t.scale, by);
+  const std::optional<Scale> scale = exact_quotient(scale_of(*t.atom) * t.scale, by);
   return scale ? std::optional(IndexExpr::of(*scale)) : std::nullopt;
 }
 /// The terms that `by` divides, divided by it, and the rest.
@@ -252,7 +262,7 @@ bool within(const IndexExpr& expr, const Scale& end) {
     return all_divisible(parts.multiple, end.number) && within(parts.rest, end.number) &&
            within(divide_terms(parts.multiple, end.number), Scale(1, end.lengths));
   }
-  for (const AtomPtr& length : end.lengths) {
+  for (const RunLength& length : end.lengths) {
     const Scale unit(1, {length});
     const Parts parts = split_by_scale(expr, unit);
     const bool is_split = end.lengths.size() > 1 && !(parts.rest == expr);
@@ -278,7 +288,7 @@ static IndexExpr quotient_of(const IndexExpr& expr, const Scale& divisor) {
       return out + quotient_of(divide_terms(parts.multiple, unit), *exact_quotient(divisor, unit));
     stays = parts.multiple;
   }
-  for (const AtomPtr& length : divisor.lengths) {
+  for (const RunLength& length : divisor.lengths) {
     const Scale unit(1, {length});
     const Parts parts = split_by_scale(stays, unit);
     if (!parts.multiple.is_constant() && within(parts.rest, unit))
@@ -311,7 +321,7 @@ static IndexExpr remainder_of(const IndexExpr& expr, const Scale& modulus) {
       return remainder_of(divide_terms(parts.multiple, unit), *exact_quotient(modulus, unit)) * unit + parts.rest;
     if (!parts.rest.is_constant()) return remainder_of(parts.multiple, modulus) + parts.rest;
   }
-  for (const AtomPtr& length : modulus.lengths) {
+  for (const RunLength& length : modulus.lengths) {
     const Scale unit(1, {length});
     const Parts parts = split_by_scale(stays, unit);
     if (!parts.multiple.is_constant() && within(parts.rest, unit))
@@ -376,15 +386,18 @@ Stride stride_of(const IndexExpr& expr, const std::string& variable) {
 
 std::vector<AtomPtr> variables_of(const IndexExpr& expr) {
   std::vector<AtomPtr> found;
-  const auto add = [&](const std::vector<AtomPtr>& more) { found.insert(found.end(), more.begin(), more.end()); };
+  const auto add = [&](const Scale& scale) {
+    for (const RunLength& length : scale.lengths) found.push_back(atom_of(length));
+  };
   for (const IndexExpr::Term& t : expr.terms()) {
-    add(t.scale.lengths);
+    add(t.scale);
     if (!t.atom->is_digit()) {
       found.push_back(t.atom);
       continue;
     }
-    add(t.atom->divisor.lengths), add(t.atom->modulus.lengths);
-    add(variables_of(t.atom->of));
+    add(t.atom->divisor), add(t.atom->modulus);
+    const std::vector<AtomPtr> inner = variables_of(t.atom->of);
+    found.insert(found.end(), inner.begin(), inner.end());
   }
   return found;
 }

@@ -15,6 +15,9 @@
 
 namespace weftc {
 
+struct Atom;
+using AtomPtr = std::shared_ptr<const Atom>;
+
 class IndexExpr {
  public:
   struct Term {

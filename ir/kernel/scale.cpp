@@ -4,34 +4,21 @@
 #include <algorithm>
 #include <iterator>
 
-#include "ir/kernel/index_expr.h"
-
 namespace weftc {
 
-static std::string text_of(const std::vector<AtomPtr>& lengths) {
-  std::string text;
-  for (const AtomPtr& length : lengths) text += (text.empty() ? "" : " * ") + length->text;
-  return text;
-}
-static bool in_order(const AtomPtr& a, const AtomPtr& b) { return a->text < b->text; }
-
-Scale Scale::length(std::string name, int64_t bound) {
-  auto atom = std::make_shared<Atom>();
-  atom->text = std::move(name);
-  atom->high = bound;
-  atom->is_length = true;
-  return {1, {AtomPtr(std::move(atom))}};
-}
+static bool in_order(const RunLength& a, const RunLength& b) { return a.name < b.name; }
 
 int64_t Scale::high() const {
   int64_t product = number;
-  for (const AtomPtr& length : lengths) product *= length->high;
+  for (const RunLength& length : lengths) product *= length.bound;
   return product;
 }
 
 std::string Scale::text() const {
-  if (lengths.empty()) return std::to_string(number);
-  return text_of(lengths) + (number == 1 ? "" : " * " + std::to_string(number));
+  std::string text;
+  for (const RunLength& length : lengths) text += (text.empty() ? "" : " * ") + length.name;
+  if (text.empty()) return std::to_string(number);
+  return number == 1 ? text : text + " * " + std::to_string(number);
 }
 
 Scale Scale::operator*(const Scale& other) const {
@@ -45,7 +32,7 @@ Scale Scale::operator*(const Scale& other) const {
 bool Scale::operator==(const Scale& other) const {
   return number == other.number &&
          std::equal(lengths.begin(), lengths.end(), other.lengths.begin(), other.lengths.end(),
-                    [](const AtomPtr& a, const AtomPtr& b) { return a->text == b->text; });
+                    [](const RunLength& a, const RunLength& b) { return a.name == b.name; });
 }
 
 std::optional<Scale> exact_quotient(const Scale& a, const Scale& b) {

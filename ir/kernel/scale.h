@@ -4,25 +4,27 @@
 //   f32[batch, seq, 12, 64]     extents batch, seq, 12, 64; strides seq * 768, 768, 64, 1
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weftc {
 
-struct Atom;
-using AtomPtr = std::shared_ptr<const Atom>;
+/// A number of elements that only a run knows, between 0 and a bound: a variable of the kernel.
+struct RunLength {
+  std::string name;
+  int64_t bound;
+};
 
 /// A number of elements: a constant times run-time lengths.
 struct Scale {
   int64_t number = 1;
-  std::vector<AtomPtr> lengths = {};  // variables that are lengths, sorted by their text
+  std::vector<RunLength> lengths = {};  // sorted by name
 
   Scale(int64_t constant = 1) : number(constant) {}
-  Scale(int64_t constant, std::vector<AtomPtr> sorted) : number(constant), lengths(std::move(sorted)) {}
-  /// A run-time length between 0 and `bound`.
-  static Scale length(std::string name, int64_t bound);
+  Scale(int64_t constant, std::vector<RunLength> sorted) : number(constant), lengths(std::move(sorted)) {}
+  static Scale length(std::string name, int64_t bound) { return {1, {{std::move(name), bound}}}; }
 
   bool is_number() const { return lengths.empty(); }
   /// The largest value, for a number that is not negative.

@@ -15,7 +15,7 @@ using Values = std::map<std::string, int64_t>;
 
 int64_t value_of(const Scale& scale, const Values& values) {
   int64_t product = scale.number;
-  for (const AtomPtr& length : scale.lengths) product *= values.at(length->text);
+  for (const RunLength& length : scale.lengths) product *= values.at(length.name);
   return product;
 }
 

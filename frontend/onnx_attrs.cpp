@@ -21,6 +21,8 @@ static OnnxAttr::Kind kind_of(AttrType type) {
       return OnnxAttr::Kind::Ints;
     case AttrType::Reals:
       return OnnxAttr::Kind::Reals;
+    case AttrType::Texts:
+      return OnnxAttr::Kind::Texts;
     case AttrType::Tensor:
       return OnnxAttr::Kind::Tensor;
   }
@@ -31,7 +33,8 @@ static OnnxAttr::Kind kind_of(AttrType type) {
 static bool is_of(const OnnxAttr& attr, AttrType type) {
   if (attr.kind == kind_of(type)) return true;
   // The text syntax cannot tell which kind of list an empty one is.
-  return type == AttrType::Reals && attr.kind == OnnxAttr::Kind::Ints && attr.ints.empty();
+  const bool is_empty = attr.kind == OnnxAttr::Kind::Ints && attr.ints.empty();
+  return is_empty && (type == AttrType::Reals || type == AttrType::Texts);
 }
 
 /// The value in our form; a tensor becomes a constant of the module. Nothing after reporting.
@@ -47,6 +50,8 @@ static std::optional<AttrValue> value_of(ImportState& state, const OnnxAttr& att
       return attr.ints;
     case AttrType::Reals:
       return attr.reals;
+    case AttrType::Texts:
+      return attr.texts;
     case AttrType::Tensor:
       break;
   }

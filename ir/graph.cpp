@@ -28,6 +28,9 @@ double Op::real(std::string_view attr) const { return attr_as<double>(*this, att
 const std::string& Op::text(std::string_view attr) const { return attr_as<std::string>(*this, attr); }
 const std::vector<int64_t>& Op::ints(std::string_view attr) const { return attr_as<std::vector<int64_t>>(*this, attr); }
 const std::vector<double>& Op::reals(std::string_view attr) const { return attr_as<std::vector<double>>(*this, attr); }
+const std::vector<std::string>& Op::texts(std::string_view attr) const {
+  return attr_as<std::vector<std::string>>(*this, attr);
+}
 ConstantId Op::constant(std::string_view attr) const { return attr_as<ConstantId>(*this, attr); }
 int64_t Op::integer_or(std::string_view attr, int64_t otherwise) const { return has(attr) ? integer(attr) : otherwise; }
 

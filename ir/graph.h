@@ -19,8 +19,9 @@ namespace weftc {
 
 class Graph;
 
-/// int, float, string, ints, floats, or a tensor of the module.
-using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, ConstantId>;
+/// int, float, string, ints, floats, strings, or a tensor of the module.
+using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                               std::vector<std::string>, ConstantId>;
 struct Attr {
   std::string name;
   AttrValue value;
@@ -54,6 +55,7 @@ struct Op {
   const std::string& text(std::string_view attr) const;
   const std::vector<int64_t>& ints(std::string_view attr) const;
   const std::vector<double>& reals(std::string_view attr) const;
+  const std::vector<std::string>& texts(std::string_view attr) const;
   ConstantId constant(std::string_view attr) const;
   int64_t integer_or(std::string_view attr, int64_t otherwise) const;
   const AttrValue* find(std::string_view attr) const;

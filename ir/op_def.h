@@ -38,7 +38,7 @@ enum class Category : uint8_t {
 };
 const char* category_name(Category category);
 
-enum class AttrType : uint8_t { Int, Real, Text, Ints, Reals, Tensor };
+enum class AttrType : uint8_t { Int, Real, Text, Ints, Reals, Texts, Tensor };
 struct AttrSpec {
   const char* name;
   AttrType type;
@@ -95,6 +95,11 @@ class OpView {
   bool fail(std::string id, std::string_view pattern, const Arguments&... arguments) const {
     if (diags_) diags_->error(std::move(id), module_.loc(op_), pattern, arguments...);
     return false;
+  }
+  /// Warns at the op's node.
+  template <class... Arguments>
+  void warn(std::string id, std::string_view pattern, const Arguments&... arguments) const {
+    if (diags_) diags_->warning(std::move(id), module_.loc(op_), pattern, arguments...);
   }
 
  private:

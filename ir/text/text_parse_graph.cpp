@@ -122,6 +122,8 @@ bool TextParser::attr_value(AttrValue& value) {
   }
   if (accept(Kind::Word, "real"))
     return value = std::vector<double>{}, expect(Kind::Sign, "[") && expect(Kind::Sign, "]");
+  if (accept(Kind::Word, "text"))
+    return value = std::vector<std::string>{}, expect(Kind::Sign, "[") && expect(Kind::Sign, "]");
   if (accept(Kind::Sign, "[")) return attr_list(value);
   if (token.kind != Kind::Number && token.kind != Kind::Word) return fail(token, "expected the value of an attribute");
   if (!is_real_text(token.text)) {
@@ -132,8 +134,14 @@ bool TextParser::attr_value(AttrValue& value) {
   return real(DType::F64, number) && (value = number, true);
 }
 
-/// A list is of reals if its first element is; an empty list of reals is written `real []`.
+/// A list is of strings or reals if its first element is; an empty list of these is written `text []` or `real []`.
 bool TextParser::attr_list(AttrValue& value) {
+  if (lexer_.peek().kind == Kind::Text) {
+    std::vector<std::string> texts;
+    if (!list("]", [&] { return text(texts.emplace_back()); })) return false;
+    value = std::move(texts);
+    return true;
+  }
   std::vector<int64_t> ints;
   std::vector<double> reals;
   const bool is_real = is_real_text(lexer_.peek().text);

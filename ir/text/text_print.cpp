@@ -146,6 +146,9 @@ std::string Printer::attr(const AttrValue& value) {
     std::string operator()(const std::vector<double>& list) {
       return list.empty() ? "real []" : list_text(list, attr_real);
     }
+    std::string operator()(const std::vector<std::string>& list) {
+      return list.empty() ? "text []" : list_text(list, quote);
+    }
     std::string operator()(ConstantId id) { return format("#{}", printer.constants_.of(id.index)); }
   };
   return std::visit(Visitor{*this}, value);

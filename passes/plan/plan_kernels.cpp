@@ -59,13 +59,14 @@ class BodyKey {
           else if constexpr (std::is_same_v<T, double>)
             add_double(value);
           else
-            for (const auto item : value) add_number(item);
+            for (const auto& item : value) add_item(item);
         },
         attr.value);
     key_ += ';';
   }
-  void add_number(int64_t item) { append(key_, item); }
-  void add_number(double item) { add_double(item); }
+  void add_item(int64_t item) { append(key_, item); }
+  void add_item(double item) { add_double(item); }
+  void add_item(const std::string& item) { key_ += quote(item); }
   void add_double(double value) { key_.append(reinterpret_cast<const char*>(&value), sizeof value); }
   void add_bytes(std::span<const std::byte> bytes) {
     key_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());

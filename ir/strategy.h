@@ -111,6 +111,10 @@ struct Scatter {
   static constexpr const char* kName = "scatter";
   bool in_place = false;
 };
+/// Trees: the rows of a matrix walk down all trees, some rows (or some trees of one row) at once.
+struct TreeWalk {
+  static constexpr const char* kName = "tree-walk";
+};
 /// A result that grows along `axis` lies where its first part, parameter `state`, does: only the rows behind that part
 /// are written. A key-value cache is the common case: present = Concat(past, new).
 struct Append {
@@ -140,9 +144,10 @@ struct PlainLoops {
   std::string why;
 };
 
-using Strategy = std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution,
-                              PlaneConvolution, PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct,
-                              TiledConvolution, Transposition, Scan, Scatter, Append, Rows, Elementwise, PeerExchange>;
+using Strategy =
+    std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution, PlaneConvolution,
+                 PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct, TiledConvolution, Transposition,
+                 Scan, Scatter, TreeWalk, Append, Rows, Elementwise, PeerExchange>;
 
 /// On a device short rows are a warp's, long ones a block's.
 inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }

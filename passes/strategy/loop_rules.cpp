@@ -79,6 +79,11 @@ Verdict scatter(const StrategyContext& context) {
   return scatters(context.body.body) ? Verdict{Scatter{}, ""} : Verdict{};
 }
 
+/// The operands lie in memory as they were given: TreeSums stands in a kernel alone.
+Verdict tree_walk(const StrategyContext& context) {
+  return has_op(context.body.body, {OpKind::TreeSums}) ? Verdict{TreeWalk{}, ""} : Verdict{};
+}
+
 /// Only an exchange has the addresses of its peers' windows, and the barriers around what they write.
 bool exchanges(const StrategyContext& context) { return !context.body.group().empty(); }
 
@@ -97,6 +102,7 @@ Verdict rows(const StrategyContext& context) {
 Verdict elementwise(const StrategyContext& context) {
   if (has_op(context.body.body, {Category::Contraction, Category::Reduction, Category::Scan})) return {};
   if (scatters(context.body.body)) return refused("it scatters");
+  if (has_op(context.body.body, {OpKind::TreeSums})) return refused("it walks down trees");
   if (exchanges(context)) return refused("it exchanges data with other ranks");
   return {Elementwise{}, ""};
 }
@@ -105,6 +111,7 @@ constexpr StrategyRule kExchanges[] = {
     {Transposition::kName, transposition, "tensors that are only turned, on a device"},
     {PeerExchange::kName, peer_exchange, "kernels that exchange data with other ranks"},
     {Scatter::kName, scatter, "scatters"},
+    {TreeWalk::kName, tree_walk, "tree ensembles"},
 };
 constexpr StrategyRule kLoops[] = {
     {Scan::kName, scan, "running sums"},
@@ -119,6 +126,7 @@ std::span<const StrategyRule> loop_rules() { return kLoops; }
 
 Verdict plain_loops(const StrategyContext& context) {
   if (scatters(context.body.body)) return refused("it scatters");
+  if (has_op(context.body.body, {OpKind::TreeSums})) return refused("it walks down trees");
   return {PlainLoops{"the schedule asks for it"}, ""};
 }
 

@@ -1,0 +1,219 @@
+// Ops of com.microsoft that join what ONNX has apart: FusedGemm and FusedConv with an activation, NhwcConv, BiasAdd,
+// BiasSplitGelu. They are taken apart again, because fusion finds its own kernels.
+#include "ir/ops/formula.h"
+
+namespace weftc {
+
+namespace {
+
+// Activations by ONNX Runtime's names.
+
+bool is_activation(const OpView& op) {
+  const std::string& name = text_of(op.op(), "activation");
+  for (const char* known : {"", "Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip", "HardSigmoid", "Elu"})
+    if (name == known) return true;
+  return op.fail("activation-unsupported", "the activation '{}' is not supported", printable(name));
+}
+
+/// `first` and `second` are the numbers that the activation takes.
+ValueId activated(Builder& build, ValueId x, const std::string& name, double first, double second) {
+  if (name.empty()) return x;
+  if (name == "Clip") return Term(build, x).clamp(first, second).value();
+  if (name == "LeakyRelu") return build.op(OpKind::LeakyRelu, {x}, {{"alpha", first}});
+  if (name == "Elu") return build.op(OpKind::Elu, {x}, {{"alpha", first}});
+  if (name == "HardSigmoid") return build.op(OpKind::HardSigmoid, {x}, {{"alpha", first}, {"beta", second}});
+  return build.op(name == "Relu" ? OpKind::Relu : name == "Tanh" ? OpKind::Tanh : OpKind::Sigmoid, {x});
+}
+
+/// The attributes of `op` that the op it is taken apart to has too.
+Attrs shared_attrs(const Op& op, std::initializer_list<const char*> names) {
+  Attrs attrs;
+  for (const char* name : names)
+    if (const AttrValue* value = op.find(name)) attrs.push_back({name, *value});
+  return attrs;
+}
+
+/// The same op of another record: what its inference says of these operands and attributes.
+bool infer_as(OpKind kind, const OpView& op, size_t operands, const Attrs& attrs, std::vector<TensorType>& results) {
+  Op plain = op.op();
+  plain.kind = kind;
+  plain.attrs = attrs;
+  if (plain.inputs.size() > operands) plain.inputs.resize(operands);
+  while (!plain.inputs.back()) plain.inputs.pop_back();
+  return op_def(kind).infer(op.with(plain), results);
+}
+
+// FusedGemm.
+
+Attrs gemm_attrs(const Op& op) { return shared_attrs(op, {"alpha", "beta", "transA", "transB"}); }
+
+bool infer_fused_gemm(const OpView& op, std::vector<TensorType>& results) {
+  return is_activation(op) && infer_as(OpKind::Gemm, op, 3, gemm_attrs(op.op()), results);
+}
+
+std::vector<ValueId> decompose_fused_gemm(Builder& build, const OpView& op) {
+  const Op own = op.op();
+  const ValueId y = build.op(OpKind::Gemm, own.inputs, gemm_attrs(own));
+  const double first = own.has("activation_alpha") ? own.real("activation_alpha") : 0.01,
+               second = own.has("activation_beta") ? own.real("activation_beta") : 0;
+  return {activated(build, y, text_of(own, "activation"), first, second)};
+}
+
+// FusedConv: the fourth operand is added to what the convolution gives, in front of the activation.
+
+constexpr std::initializer_list<const char*> kConvAttrs = {"auto_pad",     "dilations", "group",
+                                                           "kernel_shape", "pads",      "strides"};
+
+bool infer_fused_conv(const OpView& op, std::vector<TensorType>& results) {
+  const size_t params = op.op().has("activation_params") ? op.op().reals("activation_params").size() : 0;
+  const std::string& name = text_of(op.op(), "activation");
+  const size_t needed = name == "Clip" || name == "HardSigmoid" ? 2 : name == "LeakyRelu" ? 1 : 0;
+  if (params < needed)
+    return op.fail("activation-params", "activation_params has {} entries, {} needs {}", params, name, needed);
+  return is_activation(op) && infer_as(OpKind::Conv, op, 3, shared_attrs(op.op(), kConvAttrs), results);
+}
+
+std::vector<ValueId> decompose_fused_conv(Builder& build, const OpView& op) {
+  const Op own = op.op();
+  std::vector<ValueId> inputs = own.inputs;
+  const ValueId added = inputs.size() > 3 ? inputs[3] : ValueId{};
+  inputs.resize(std::min<size_t>(inputs.size(), 3));
+  while (!inputs.back()) inputs.pop_back();
+  ValueId y = build.op(OpKind::Conv, inputs, shared_attrs(own, kConvAttrs));
+  if (added) y = add(build, y, added);
+  std::vector<double> params = own.has("activation_params") ? own.reals("activation_params") : std::vector<double>{};
+  params.resize(2, 1);
+  return {activated(build, y, text_of(own, "activation"), params[0], params[1])};
+}
+
+// NhwcConv: the image has its channels last, the filters lie as Conv's do.
+
+std::vector<int64_t> channels_first(int64_t ndim) {
+  std::vector<int64_t> perm = range_of(0, ndim);
+  perm.insert(perm.begin() + 1, ndim - 1);
+  perm.pop_back();
+  return perm;
+}
+
+std::vector<int64_t> channels_last(int64_t ndim) {
+  std::vector<int64_t> perm = range_of(0, ndim);
+  perm.push_back(1);
+  perm.erase(perm.begin() + 1);
+  return perm;
+}
+
+/// A window's count along spatial dimension `d`; 0 where none fits.
+int64_t window_count(const OpView& op, int64_t in, int64_t kernel, size_t d, size_t ndim) {
+  const auto value = [&](const char* attr, size_t at, int64_t otherwise) {
+    const std::vector<int64_t> values = ints_of(op.op(), attr);
+    return at < values.size() ? values[at] : otherwise;
+  };
+  const int64_t reach = (kernel - 1) * value("dilations", d, 1) + 1;
+  const int64_t room = in + value("pads", d, 0) + value("pads", ndim + d, 0) - reach;
+  return room < 0 ? 0 : room / std::max<int64_t>(1, value("strides", d, 1)) + 1;
+}
+
+bool infer_nhwc_conv(const OpView& op, std::vector<TensorType>& results) {
+  if (!same_dtypes(op) || !has_ndim(op, 0, 4, 4) || !has_ndim(op, 1, 4, 4) || !is_fixed(op, 0)) return false;
+  const std::string& mode = text_of(op.op(), "auto_pad");
+  if (mode != "NOTSET" && mode != "VALID")
+    return op.fail("nhwc-conv-pad-unsupported", "auto_pad '{}' is not supported", printable(mode));
+  const Dims x = op.dims(0), w = op.dims(1);
+  const int64_t group = int_of(op.op(), "group");
+  if (group < 1 || w[1] * group != x[3] || w[0] % group)
+    return op.fail("conv-dims", "weights of shape {} in {} groups do not fit an input of shape {}", dims_text(w), group,
+                   dims_text(x));
+  results = {{op.type(0).dtype,
+              shape_of({x[0], window_count(op, x[1], w[2], 0, 2), window_count(op, x[2], w[3], 1, 2), w[0]}),
+              {}}};
+  return true;
+}
+
+std::vector<ValueId> decompose_nhwc_conv(Builder& build, const OpView& op) {
+  const Op own = op.op();
+  const int64_t ndim = op.type(0).ndim();
+  std::vector<ValueId> inputs = own.inputs;
+  inputs[0] = build.transpose(inputs[0], channels_first(ndim));
+  const ValueId y = build.op(OpKind::Conv, inputs, shared_attrs(own, kConvAttrs));
+  return {build.transpose(y, channels_last(ndim))};
+}
+
+// BiasAdd: x + bias + skip. BiasSplitGelu: the first half of x + bias times the Gelu of the second.
+
+bool infer_bias_add(const OpView& op, std::vector<TensorType>& results) {
+  return is_real_operand(op, 0) && infer_broadcast(op, results);
+}
+
+bool infer_bias_split_gelu(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_real_operand(op, 0) || !has_ndim(op, 0, 1) || !infer_broadcast(op, results)) return false;
+  Extent& last = results[0].shape.back();
+  if (last.is_run_time() || last.bound % 2)
+    return op.fail("bias-split-gelu-dims", "the last dimension, of {} elements, cannot be halved", last.bound);
+  last.bound /= 2;
+  return true;
+}
+
+std::vector<ValueId> decompose_bias_split_gelu(Builder& build, const OpView& op) {
+  const ValueId sum = add(build, op.op().inputs[0], op.op().inputs[1]);
+  const std::vector<ValueId> halves =
+      build.ops(OpKind::Split, {sum}, {{"axis", int64_t{op.type(0).ndim() - 1}}, {"num_outputs", int64_t{2}}}, 2);
+  return {multiply(build, halves[0], build.op(OpKind::Gelu, {halves[1]}))};
+}
+
+}  // namespace
+
+const OpDef kFusedGemm{.kind = OpKind::FusedGemm,
+                       .name = "FusedGemm",
+                       .onnx = {"FusedGemm", 1, "com.microsoft"},
+                       .attrs = {{"activation", AttrType::Text, ""},
+                                 {"activation_alpha", AttrType::Real},
+                                 {"activation_beta", AttrType::Real},
+                                 {"activation_gamma", AttrType::Real},
+                                 {"alpha", AttrType::Real, 1.0},
+                                 {"beta", AttrType::Real, 1.0},
+                                 {"transA", AttrType::Int, 0},
+                                 {"transB", AttrType::Int, 0}},
+                       .inputs = {2, 3},
+                       .infer = infer_fused_gemm,
+                       .decompose = decompose_fused_gemm};
+
+static OpDef convolution(OpKind kind, const char* name, Arity inputs, InferFn infer, DecomposeFn decompose) {
+  OpDef def;
+  def.kind = kind;
+  def.name = name;
+  def.onnx = {name, 1, "com.microsoft"};
+  def.attrs = {{"auto_pad", AttrType::Text, "NOTSET"}, {"dilations", AttrType::Ints}, {"group", AttrType::Int, 1},
+               {"kernel_shape", AttrType::Ints},       {"pads", AttrType::Ints},      {"strides", AttrType::Ints}};
+  def.inputs = inputs;
+  def.infer = infer;
+  def.decompose = decompose;
+  return def;
+}
+
+static OpDef fused_conv() {
+  OpDef def = convolution(OpKind::FusedConv, "FusedConv", {2, 4}, infer_fused_conv, decompose_fused_conv);
+  def.attrs.insert(def.attrs.begin(), {{"activation", AttrType::Text, ""}, {"activation_params", AttrType::Reals}});
+  return def;
+}
+
+const OpDef kFusedConv = fused_conv();
+const OpDef kNhwcConv = convolution(OpKind::NhwcConv, "NhwcConv", {2, 3}, infer_nhwc_conv, decompose_nhwc_conv);
+
+const OpDef kBiasAdd{.kind = OpKind::BiasAdd,
+                     .name = "BiasAdd",
+                     .onnx = {"BiasAdd", 1, "com.microsoft"},
+                     .inputs = {3, 3},
+                     .infer = infer_bias_add,
+                     .decompose = [](Builder& build, const OpView& op) {
+                       const std::vector<ValueId> in = op.op().inputs;
+                       return std::vector<ValueId>{add(build, add(build, in[0], in[1]), in[2])};
+                     }};
+
+const OpDef kBiasSplitGelu{.kind = OpKind::BiasSplitGelu,
+                           .name = "BiasSplitGelu",
+                           .onnx = {"BiasSplitGelu", 1, "com.microsoft"},
+                           .inputs = {2, 2},
+                           .infer = infer_bias_split_gelu,
+                           .decompose = decompose_bias_split_gelu};
+
+}  // namespace weftc

@@ -1,0 +1,70 @@
+// RotaryEmbedding of com.microsoft: that of ONNX with its operands in another order, and one position for all rows,
+// from which on a sequence counts.
+#include "ir/ops/formula.h"
+
+namespace weftc {
+
+namespace {
+
+/// Sequence and heads; a flat operand without num_heads has heads of twice the cache's columns.
+struct Rows {
+  int64_t batch, sequence, heads;
+  bool is_flat;
+};
+Rows rows_of(const OpView& op) {
+  const Dims x = op.dims(0);
+  const bool is_flat = x.size() == 3;
+  int64_t heads = int_of(op.op(), "num_heads");
+  if (heads == 0) heads = is_flat ? x[2] / std::max<int64_t>(1, 2 * op.dims(2)[1]) : x[1];
+  return {x[0], x[x.size() - 2], heads, is_flat};
+}
+
+bool infer_rotary(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_ndim(op, 0, 3, 4) || !has_ndim(op, 2, 2, 2) || !has_ndim(op, 3, 2, 2)) return false;
+  for (int i = 0; i < 4; ++i)
+    if (!is_fixed(op, i)) return false;
+  if (int_of(op.op(), "is_packed_batching") || real_of(op.op(), "scale") != 1)
+    return op.fail("rotary-attribute-unsupported", "is_packed_batching and scale are not supported");
+  const Rows rows = rows_of(op);
+  const int64_t size = rows.is_flat && rows.heads > 0 ? op.dims(0)[2] / rows.heads : op.dims(0).back();
+  const int64_t given = int_of(op.op(), "rotary_embedding_dim"), turned = given ? given : size;
+  const int64_t count = element_count(op.dims(1));
+  if (rows.heads < 1 || turned > size || turned != 2 * op.dims(2)[1] ||
+      (count != 1 && count != rows.batch * rows.sequence))
+    return op.fail("rotary-dims", "{} heads and {} positions do not fit shapes {} and {}", rows.heads, count,
+                   dims_text(op.dims(0)), dims_text(op.dims(2)));
+  return infer_same(op, results);
+}
+
+std::vector<ValueId> decompose_rotary(Builder& build, const OpView& op) {
+  const std::vector<ValueId> in = op.op().inputs;
+  const Rows rows = rows_of(op);
+  const Dims shape{rows.batch, rows.sequence};
+  const Attrs attrs = {{"interleaved", int_of(op.op(), "interleaved")},
+                       {"num_heads", rows.heads},
+                       {"rotary_embedding_dim", int_of(op.op(), "rotary_embedding_dim")}};
+  Term at = Term(build, in[1]).cast(DType::I64);
+  if (op.type(1).ndim() == 2)
+    at = at.reshape(shape);
+  else
+    at = {build,
+          build.op(OpKind::Expand, {(at.reshape({1, 1}) + positions(build, DType::I64, rows.sequence, 1, 2)).value()},
+                   {{"shape", shape}})};
+  return {build.op(OpKind::RotaryEmbedding, {in[0], in[2], in[3], at.value()}, attrs)};
+}
+
+}  // namespace
+
+const OpDef kMicrosoftRotaryEmbedding{.kind = OpKind::MicrosoftRotaryEmbedding,
+                                      .name = "MicrosoftRotaryEmbedding",
+                                      .onnx = {"RotaryEmbedding", 1, "com.microsoft"},
+                                      .attrs = {{"interleaved", AttrType::Int, 0},
+                                                {"is_packed_batching", AttrType::Int, 0},
+                                                {"num_heads", AttrType::Int, 0},
+                                                {"rotary_embedding_dim", AttrType::Int, 0},
+                                                {"scale", AttrType::Real, 1.0}},
+                                      .inputs = {4, 4},
+                                      .infer = infer_rotary,
+                                      .decompose = decompose_rotary};
+
+}  // namespace weftc

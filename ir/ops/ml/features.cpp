@@ -1,0 +1,251 @@
+// What ai.onnx.ml does to features before a model sees them: Scaler, Normalizer, Binarizer, Imputer, OneHotEncoder,
+// FeatureVectorizer, ArrayFeatureExtractor. All become pointwise ops, reductions and views.
+#include <cmath>
+
+#include "ir/ops/ml/scores.h"
+
+namespace weftc {
+
+namespace {
+
+/// The same shape in f32.
+bool infer_f32(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_numbers(op)) return false;
+  results = {{DType::F32, op.type(0).shape, {}}};
+  return true;
+}
+
+/// f64 stays, to be rounded at the end; all else becomes f32 first.
+Term real_operand(Builder& build, const OpView& op) {
+  return Term(build, op.op().inputs[0]).cast(wide(op.type(0).dtype));
+}
+
+/// A list of one number, or of one for each feature; else reports.
+bool fits_features(const OpView& op, const char* attr, size_t count) {
+  const int64_t features = op.dims(0).back();
+  return count == 1 || static_cast<int64_t>(count) == features ||
+         op.fail("features-list", "{} has {} entries, expected 1 or {}", attr, count, features);
+}
+
+Term feature_constant(Builder& build, DType dtype, const std::vector<double>& values) {
+  return constant(build, dtype, {static_cast<int64_t>(values.size())}, values);
+}
+
+// Scaler: (x - offset) * scale.
+
+std::vector<double> list_of(const OpView& op, const char* attr) {
+  return op.op().has(attr) ? op.op().reals(attr) : std::vector<double>{};
+}
+
+bool infer_scaler(const OpView& op, std::vector<TensorType>& results) {
+  return has_numbers(op) && fits_features(op, "offset", list_of(op, "offset").size()) &&
+         fits_features(op, "scale", list_of(op, "scale").size()) && infer_f32(op, results);
+}
+
+std::vector<ValueId> decompose_scaler(Builder& build, const OpView& op) {
+  const Term x = real_operand(build, op);
+  const auto of = [&](const char* attr) { return feature_constant(build, x.dtype(), list_of(op, attr)); };
+  return {((x - of("offset")) * of("scale")).cast(DType::F32).value()};
+}
+
+// Normalizer: a row divided by its greatest element, the sum of its sizes, or its length. A divisor of zero divides
+// nothing.
+
+bool infer_normalizer(const OpView& op, std::vector<TensorType>& results) {
+  const std::string& norm = text_of(op.op(), "norm");
+  if (norm != "MAX" && norm != "L1" && norm != "L2")
+    return op.fail("normalizer-norm", "norm '{}' is unknown, expected MAX, L1 or L2", printable(norm));
+  return has_rows(op) && infer_f32(op, results);
+}
+
+std::vector<ValueId> decompose_normalizer(Builder& build, const OpView& op) {
+  const std::string norm = text_of(op.op(), "norm");
+  const Term x = real_operand(build, op);
+  const OpKind kind = norm == "MAX" ? OpKind::ReduceMax : norm == "L1" ? OpKind::ReduceL1 : OpKind::ReduceL2;
+  const Term divisor = x.reduce(kind, {op.type(0).ndim() - 1}, true);
+  return {(x / (divisor == 0.0).choose(divisor.scalar(1), divisor)).cast(DType::F32).value()};
+}
+
+// Binarizer: 1 where an element is above the threshold.
+
+bool infer_binarizer(const OpView& op, std::vector<TensorType>& results) {
+  return has_numbers(op) && infer_same(op, results);
+}
+
+std::vector<ValueId> decompose_binarizer(Builder& build, const OpView& op) {
+  const Term x(build, op.op().inputs[0]);
+  const double threshold = real_of(op.op(), "threshold");
+  // An integer is above a number if it is above the integer below it.
+  return {(x > (is_float(x.dtype()) ? threshold : std::floor(threshold))).cast(x.dtype()).value()};
+}
+
+// Imputer: what was missing becomes a number of the feature's.
+
+const char* imputed_attr(const OpView& op) {
+  return is_float(op.type(0).dtype) ? "imputed_value_floats" : "imputed_value_int64s";
+}
+
+std::vector<double> imputed_values(const OpView& op) {
+  if (is_float(op.type(0).dtype)) return list_of(op, imputed_attr(op));
+  const std::vector<int64_t> values = ints_of(op.op(), imputed_attr(op));
+  return {values.begin(), values.end()};
+}
+
+bool infer_imputer(const OpView& op, std::vector<TensorType>& results) {
+  return has_rows(op) && fits_features(op, imputed_attr(op), imputed_values(op).size()) && infer_same(op, results);
+}
+
+std::vector<ValueId> decompose_imputer(Builder& build, const OpView& op) {
+  const Term x(build, op.op().inputs[0]);
+  const bool is_real = is_float(x.dtype());
+  const double replaced =
+      is_real ? real_of(op.op(), "replaced_value_float") : static_cast<double>(int_of(op.op(), "replaced_value_int64"));
+  const Term missing = std::isnan(replaced) ? x.apply(OpKind::IsNaN) : x == replaced;
+  return {missing.choose(feature_constant(build, x.dtype(), imputed_values(op)), x).value()};
+}
+
+// OneHotEncoder: a new last dimension with an element for each category.
+
+bool infer_one_hot_encoder(const OpView& op, std::vector<TensorType>& results) {
+  const size_t count = ints_of(op.op(), "cats_int64s").size();
+  if (op.op().has("cats_strings") && !op.op().texts("cats_strings").empty())
+    return op.fail("one-hot-strings-unsupported", "categories that are strings are not supported, only cats_int64s");
+  if (count == 0) return op.fail("one-hot-categories", "cats_int64s lists no categories");
+  if (!int_of(op.op(), "zeros"))
+    return op.fail(
+        "one-hot-unknown-unsupported",
+        "zeros = 0 makes an unknown category an error of the run, which is not supported; zeros = 1 makes it "
+        "a row of zeros (scikit-learn: handle_unknown='ignore')");
+  if (!has_numbers(op)) return false;
+  Shape shape = op.type(0).shape;
+  shape.push_back({static_cast<int64_t>(count), {}});
+  results = {{DType::F32, shape, {}}};
+  return true;
+}
+
+std::vector<ValueId> decompose_one_hot_encoder(Builder& build, const OpView& op) {
+  Term x(build, op.op().inputs[0]);
+  const Term category(build, build.constant(Tensor::ints(ints_of(op.op(), "cats_int64s"))));
+  x = x.cast(DType::I64);
+  const ValueId column = build.op(OpKind::Unsqueeze, {x.value()}, {{"axes", Dims{op.type(0).ndim()}}});
+  return {(Term(build, column) == category).cast(DType::F32).value()};
+}
+
+// FeatureVectorizer: matrices side by side, each cut or filled with zeros to its number of columns.
+
+bool infer_feature_vectorizer(const OpView& op, std::vector<TensorType>& results) {
+  const std::vector<int64_t> columns = ints_of(op.op(), "inputdimensions");
+  if (static_cast<int>(columns.size()) != op.inputs())
+    return op.fail("vectorizer-dims", "inputdimensions has {} entries for {} operands", columns.size(), op.inputs());
+  int64_t sum = 0;
+  for (int i = 0; i < op.inputs(); ++i) {
+    if (!has_ndim(op, i, 1, 2) || columns[i] < 0) return op.fail("vectorizer-dims", "operand {} is no matrix", i);
+    if (op.type(i).shape[0].bound != op.type(0).shape[0].bound)
+      return op.fail("vectorizer-dims", "operand {} has {} rows, the first one {}", i, op.dims(i)[0], op.dims(0)[0]);
+    sum += columns[i];
+  }
+  results = {{DType::F32, {op.type(0).shape[0], {sum, {}}}, {}}};
+  return true;
+}
+
+std::vector<ValueId> decompose_feature_vectorizer(Builder& build, const OpView& op) {
+  const std::vector<int64_t> columns = ints_of(op.op(), "inputdimensions");
+  std::vector<ValueId> parts;
+  for (int i = 0; i < op.inputs(); ++i) {
+    Term x = Term(build, op.op().inputs[i]).cast(DType::F32);
+    if (x.dims().size() == 1) x = {build, build.op(OpKind::Unsqueeze, {x.value()}, {{"axes", Dims{1}}})};
+    const int64_t own = x.dims()[1];
+    if (own > columns[i]) x = x.slice(1, 0, columns[i]);
+    if (own < columns[i])
+      x = {build, build.op(OpKind::Pad, {x.value()}, {{"pads", Dims{0, 0, 0, columns[i] - own}}, {"value", 0.0}})};
+    parts.push_back(x.value());
+  }
+  return {parts.size() == 1 ? parts[0] : build.op(OpKind::Concat, parts, {{"axis", int64_t{1}}})};
+}
+
+// ArrayFeatureExtractor: columns by number. A vector is a row.
+
+/// The one dimension of the numbers of columns that is longer than 1; nothing where there are none or several.
+std::optional<int> columns_dim(const Shape& shape) {
+  std::optional<int> found;
+  for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
+    if (shape[d].bound == 1 && !shape[d].is_run_time()) continue;
+    if (found) return {};
+    found = d;
+  }
+  return found || shape.empty() ? found : 0;
+}
+
+bool infer_array_feature_extractor(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_ndim(op, 0, 1) || op.type(1).dtype != DType::I64)
+    return op.fail("extractor-dtype", "the numbers of columns have element type {}, expected i64",
+                   dtype_name(op.type(1).dtype));
+  const std::optional<int> dim = columns_dim(op.type(1).shape);
+  if (!dim && !is_fixed(op, 1)) return false;
+  Shape shape = op.type(0).shape;
+  if (shape.size() == 1) shape.insert(shape.begin(), {1, {}});
+  shape.back() = dim ? op.type(1).shape[*dim] : Extent{element_count(op.dims(1))};
+  results = {{op.type(0).dtype, shape, {}}};
+  return true;
+}
+
+std::vector<ValueId> decompose_array_feature_extractor(Builder& build, const OpView& op) {
+  const int ndim = op.type(0).ndim(), columns_ndim = op.type(1).ndim();
+  const std::optional<int> dim = columns_dim(op.type(1).shape);
+  const int64_t count = element_count(op.dims(1));
+  const Term x(build, op.op().inputs[0]);
+  Term columns(build, op.op().inputs[1]);
+  std::vector<int64_t> ones = range_of(0, columns_ndim);
+  if (dim) ones.erase(ones.begin() + *dim);
+  if (!dim)
+    columns = columns.reshape({count});
+  else if (!ones.empty())
+    columns = {build, build.op(OpKind::Squeeze, {columns.value()}, {{"axes", ones}})};
+  const ValueId picked = gather(build, x, columns, ndim - 1).value();
+  return {ndim == 1 ? build.op(OpKind::Unsqueeze, {picked}, {{"axes", Dims{0}}}) : picked};
+}
+
+OpDef ml_record(OpKind kind, const char* name, std::vector<AttrSpec> attrs, InferFn infer, DecomposeFn decompose) {
+  OpDef def;
+  def.kind = kind;
+  def.name = name;
+  def.onnx = {name, 1, "ai.onnx.ml"};
+  def.attrs = std::move(attrs);
+  def.infer = infer;
+  def.decompose = decompose;
+  return def;
+}
+
+OpDef with_operands(OpDef def, Arity inputs) {
+  def.inputs = inputs;
+  return def;
+}
+
+}  // namespace
+
+const OpDef kScaler = ml_record(OpKind::Scaler, "Scaler", {{"offset", AttrType::Reals}, {"scale", AttrType::Reals}},
+                                infer_scaler, decompose_scaler);
+const OpDef kNormalizer = ml_record(OpKind::Normalizer, "Normalizer", {{"norm", AttrType::Text, "MAX"}},
+                                    infer_normalizer, decompose_normalizer);
+const OpDef kBinarizer = ml_record(OpKind::Binarizer, "Binarizer", {{"threshold", AttrType::Real, 0.0}},
+                                   infer_binarizer, decompose_binarizer);
+const OpDef kImputer = ml_record(OpKind::Imputer, "Imputer",
+                                 {{"imputed_value_floats", AttrType::Reals},
+                                  {"imputed_value_int64s", AttrType::Ints},
+                                  {"replaced_value_float", AttrType::Real, 0.0},
+                                  {"replaced_value_int64", AttrType::Int, 0}},
+                                 infer_imputer, decompose_imputer);
+const OpDef kOneHotEncoder =
+    ml_record(OpKind::OneHotEncoder, "OneHotEncoder",
+              {{"cats_int64s", AttrType::Ints}, {"cats_strings", AttrType::Texts}, {"zeros", AttrType::Int, 1}},
+              infer_one_hot_encoder, decompose_one_hot_encoder);
+const OpDef kFeatureVectorizer =
+    with_operands(ml_record(OpKind::FeatureVectorizer, "FeatureVectorizer", {{"inputdimensions", AttrType::Ints}},
+                            infer_feature_vectorizer, decompose_feature_vectorizer),
+                  {1, -1});
+const OpDef kArrayFeatureExtractor =
+    with_operands(ml_record(OpKind::ArrayFeatureExtractor, "ArrayFeatureExtractor", {}, infer_array_feature_extractor,
+                            decompose_array_feature_extractor),
+                  {2, 2});
+
+}  // namespace weftc

@@ -1,0 +1,105 @@
+// Post transforms follow ONNX's text; where it is silent (scores of zero, one score for two classes), ONNX Runtime.
+#include "ir/ops/ml/scores.h"
+
+#include <numbers>
+
+#include "ir/base/contains.h"
+
+namespace weftc {
+
+bool has_numbers(const OpView& op) {
+  const DType dtype = op.type(0).dtype;
+  return contains(std::initializer_list<DType>{DType::F32, DType::F64, DType::I32, DType::I64}, dtype) ||
+         op.fail("rows-dtype", "rows of element type {}, expected f32, f64, i32 or i64", dtype_name(dtype));
+}
+
+bool has_rows(const OpView& op) { return has_numbers(op) && has_ndim(op, 0, 1, 2); }
+
+Shape rows_shape(const OpView& op) {
+  const Shape& shape = op.type(0).shape;
+  return shape.size() == 1 ? Shape{{1, {}}, shape[0]} : shape;
+}
+
+Term rows_of(Builder& build, const OpView& op, DType dtype) {
+  const Term x(build, op.op().inputs[0]);
+  return (op.type(0).ndim() == 1 ? x.reshape({1, op.dims(0)[0]}) : x).cast(dtype);
+}
+
+bool is_post_transform(const OpView& op) {
+  const std::string& name = text_of(op.op(), "post_transform");
+  static const std::vector<std::string> known = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
+  if (contains(known, name)) return true;
+  return op.fail("post-transform", "post_transform '{}' is unknown, expected one of {}", printable(name),
+                 join(known, ", "));
+}
+
+Term logistic(Term x) { return x.apply(OpKind::Sigmoid); }
+
+/// The softmax of the scores that are not zero; those that are stay about zero.
+static Term softmax_zero(Term scores) {
+  constexpr double kZero = 1e-7;
+  const Term best = scores.reduce(OpKind::ReduceMax, {1}, true);
+  const Term counts = scores.apply(OpKind::Abs) > kZero;
+  const Term exponentials = (scores - best).apply(OpKind::Exp);
+  const Term all = counts.choose(exponentials, scores.scalar(0)).reduce(OpKind::ReduceSum, {1}, true);
+  return counts.choose(exponentials, scores * (best * -1).apply(OpKind::Exp)) / all;
+}
+
+/// The quantile of the normal distribution, by Winitzki's approximation of the inverse error function with the numbers
+/// of ONNX Runtime.
+static Term probit(Term probability) {
+  constexpr double kA = 0.147, kPi = 3.14159;
+  const Term x = probability * 2 - 1;
+  const Term log = ((1 - x) * (x + 1)).apply(OpKind::Log);
+  const Term v = log * 0.5 + 2 / (kPi * kA);
+  const Term size = ((v * v - log * (1 / kA)).apply(OpKind::Sqrt) - v).apply(OpKind::Sqrt);
+  return (x < 0.0).choose(size * -1, size) * std::numbers::sqrt2;
+}
+
+Term post_transform(Term scores, const std::string& name) {
+  if (name == "LOGISTIC") return logistic(scores);
+  if (name == "SOFTMAX") {
+    const Term exponentials = (scores - scores.reduce(OpKind::ReduceMax, {1}, true)).apply(OpKind::Exp);
+    return exponentials / exponentials.reduce(OpKind::ReduceSum, {1}, true);
+  }
+  if (name == "SOFTMAX_ZERO") return softmax_zero(scores);
+  return name == "PROBIT" ? probit(scores) : scores;
+}
+
+static bool lists_strings(const OpView& op, const ClassAttrs& attrs) {
+  return op.op().has(attrs.strings) && !op.op().texts(attrs.strings).empty();
+}
+
+int64_t class_count(const OpView& op, const ClassAttrs& attrs) {
+  const size_t integers = ints_of(op.op(), attrs.integers).size();
+  const size_t strings = lists_strings(op, attrs) ? op.op().texts(attrs.strings).size() : 0;
+  if ((integers > 0) == (strings > 0))
+    op.fail("class-labels", "the classes have to be listed in either {} or {}", attrs.integers, attrs.strings);
+  return integers > 0 && strings > 0 ? 0 : static_cast<int64_t>(integers + strings);
+}
+
+std::vector<TensorType> classifier_results(const OpView& op, int64_t scores) {
+  const Extent rows = rows_shape(op)[0];
+  return {{DType::I64, {rows}, {}}, {DType::F32, {rows, {scores, {}}}, {}}};
+}
+
+void warn_of_strings(const OpView& op, const ClassAttrs& attrs) {
+  if (!lists_strings(op, attrs)) return;
+  std::vector<std::string> names;
+  for (const std::string& name : op.op().texts(attrs.strings)) names.push_back(quote(name));
+  op.warn("string-labels", "labels are strings, which programs do not have: a label is a position in [{}]",
+          join(names, ", "));
+}
+
+Term labels_of(Builder& build, const OpView& op, const ClassAttrs& attrs, Term positions) {
+  if (lists_strings(op, attrs)) return positions;
+  const std::vector<int64_t> labels = ints_of(op.op(), attrs.integers);
+  if (labels == range_of(0, static_cast<int64_t>(labels.size()))) return positions;
+  return gather(build, {build, build.constant(Tensor::ints(labels))}, positions, 0);
+}
+
+Term best_class(Builder& build, Term scores) {
+  return {build, build.op(OpKind::ArgMax, {scores.value()}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}})};
+}
+
+}  // namespace weftc

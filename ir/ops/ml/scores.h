@@ -1,0 +1,44 @@
+// What the classifiers and regressors of ai.onnx.ml share: operands as real matrices, post transforms of scores,
+// labels.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/ops/formula.h"
+
+namespace weftc {
+
+/// The attributes in which classifiers list their classes; older operators spell them otherwise.
+struct ClassAttrs {
+  const char* integers = "classlabels_ints";
+  const char* strings = "classlabels_strings";
+};
+
+/// True if operand 0 has one of the element types of ai.onnx.ml's numbers; else reports.
+bool has_numbers(const OpView& op);
+/// True if operand 0 is also a matrix, or a vector, which is one row; else reports.
+bool has_rows(const OpView& op);
+/// The extents of operand 0 as a matrix: one row where it is a vector.
+Shape rows_shape(const OpView& op);
+/// Operand 0 as a matrix of `dtype`.
+Term rows_of(Builder& build, const OpView& op, DType dtype);
+
+/// True if the attribute post_transform is one that ONNX knows; else reports.
+bool is_post_transform(const OpView& op);
+/// The scores [rows, n] behind the transform of that name.
+Term post_transform(Term scores, const std::string& name);
+/// 1 / (1 + exp(-x)).
+Term logistic(Term x);
+
+/// How many classes the model lists; 0 after reporting that it lists none, or both integers and strings.
+int64_t class_count(const OpView& op, const ClassAttrs& attrs);
+/// Element types and shapes of a classifier's results: a label a row, and `scores` numbers a row.
+std::vector<TensorType> classifier_results(const OpView& op, int64_t scores);
+/// Warns that labels which are strings come as positions in the list of classes. For `import`.
+void warn_of_strings(const OpView& op, const ClassAttrs& attrs);
+/// Labels of positions in the list of classes. Classes that are strings keep the position.
+Term labels_of(Builder& build, const OpView& op, const ClassAttrs& attrs, Term positions);
+/// The position of the greatest score of each row.
+Term best_class(Builder& build, Term scores);
+
+}  // namespace weftc

@@ -1,0 +1,209 @@
+# test: fast
+"""Operators of com.microsoft against ONNX Runtime, one node a model."""
+
+import itertools
+import sys
+
+import numpy as np
+
+import harness
+from one_node import Weight, model_of, results_of, write_case
+from verify_many import report, verify_many
+
+DOMAIN = "com.microsoft"
+FLOAT, INT32 = 1, 6
+random = np.random.default_rng(5)
+
+
+def real(*shape):
+    return random.uniform(-1, 1, shape).astype(np.float32)
+
+
+def integers(*values):
+    return np.array(values, np.int32)
+
+
+def multi_head_cases():
+    """Shapes: batch 2, 3 queries, 4 keys, 2 heads of 4."""
+    q, k, v, bias = real(2, 3, 8), real(2, 4, 8), real(2, 4, 8), real(24)
+    past = [real(2, 2, 5, 4), real(2, 2, 5, 4)]
+    heads = {"num_heads": 2}
+    yield "plain", [q, k, v], (FLOAT,), heads
+    yield "bias", [q, k, v, bias], (FLOAT,), heads
+    yield "wide_values", [q, k, real(2, 4, 12)], (FLOAT,), {**heads, "scale": 0.3}
+    yield "padding", [q, k, v, bias, np.array([[1, 1, 1, 0], [1, 1, 0, 0]], np.int32)], (FLOAT,), heads
+    yield "lengths", [q, k, v, None, integers(4, 2)], (FLOAT,), heads
+    yield "scores", [q, k, v, None, None, real(2, 2, 3, 4)], (FLOAT,), heads
+    yield "causal", [q, q, q], (FLOAT,), {**heads, "unidirectional": 1}
+    yield "past", [q, q, q, None, None, None, *past], (FLOAT,) * 3, heads
+    yield "past_causal", [q, q, q, bias, None, None, *past], (FLOAT,) * 3, {**heads, "unidirectional": 1}
+    yield "cross", [q, real(2, 2, 4, 4), real(2, 2, 4, 4)], (FLOAT,), heads
+
+
+def attention_cases():
+    x, w, b = real(2, 3, 6), Weight(real(6, 24)), Weight(real(24))
+    heads = {"num_heads": 2}
+    yield "plain", [x, w, b], (FLOAT,), heads
+    yield "present", [x, w, b], (FLOAT, FLOAT), {**heads, "unidirectional": 1}
+    yield "padding", [x, w, b, np.array([[1, 1, 1], [1, 1, 0]], np.int32)], (FLOAT,), heads
+    yield "lengths", [x, w, b, integers(3, 2)], (FLOAT,), heads
+    yield "past", [x, w, b, None, real(2, 2, 2, 5, 4)], (FLOAT, FLOAT), {**heads, "unidirectional": 1}
+    yield "scores", [x, w, b, None, None, real(1, 2, 3, 3)], (FLOAT,), heads
+    yield "widths", [x, Weight(real(6, 22)), Weight(real(22))], (FLOAT,), {**heads, "qkv_hidden_sizes": [8, 8, 6]}
+
+
+def group_query_cases():
+    """4 query heads, 2 key heads of 16: a first prompt, and steps behind a past of 5."""
+    heads = {"num_heads": 4, "kv_num_heads": 2}
+    cache = [Weight(real(16, 8)), Weight(real(16, 8))]
+    rotated = {**heads, "do_rotary": 1}
+
+    def step(batch, queries, total, past, lengths=None):
+        known = [real(batch, 2, past, 16), real(batch, 2, past, 16)] if past else [None, None]
+        lengths = lengths or [total - 1] * batch
+        return [real(batch, queries, 64), real(batch, queries, 32), real(batch, queries, 32), *known,
+                integers(*lengths), Weight(np.array(total, np.int32))]
+
+    outputs = (FLOAT,) * 3
+    yield "prompt", step(2, 3, 3, 0), outputs, heads
+    yield "prompt_rotated", [*step(1, 3, 3, 0), *cache], outputs, rotated
+    yield "prompt_interleaved", [*step(1, 3, 3, 0), *cache], outputs, {**rotated, "rotary_interleaved": 1}
+    yield "step", [*step(1, 1, 6, 5), *cache], outputs, rotated
+    yield "steps", [*step(1, 3, 8, 5), *cache], outputs, rotated
+    yield "batch", [*step(2, 1, 6, 5, [5, 3]), *cache], outputs, rotated
+    yield "shared", [*step(1, 1, 6, 10), *cache], outputs, rotated
+    yield "window", [*step(1, 1, 6, 5), *cache], outputs, {**rotated, "local_window_size": 3}
+    yield "softcap", step(1, 2, 7, 5), outputs, {**heads, "softcap": 2.0, "scale": 0.5}
+    yield "scores", [*step(1, 1, 6, 5), *cache, None, real(1, 4, 1, 6)], outputs, rotated
+    yield "positions", [*step(1, 1, 6, 5), *cache, np.array([[7]], np.int64)], outputs, rotated
+    packed = step(1, 3, 3, 0)
+    yield "packed", [real(1, 3, 128), None, None, *packed[3:], *cache], outputs, rotated
+
+
+def rotary_cases():
+    cos, sin = Weight(real(16, 4)), Weight(real(16, 4))
+    yield "offset", [real(2, 3, 16), np.array([4], np.int64), cos, sin], (FLOAT,), {}
+    yield "positions", [real(2, 3, 16), np.array([[4, 5, 6], [0, 1, 2]], np.int64), cos, sin], (FLOAT,), {}
+    yield "heads", [real(2, 2, 3, 8), np.array([0], np.int64), cos, sin], (FLOAT,), {"interleaved": 1}
+    yield "part", [real(2, 3, 24), np.array([0], np.int64), cos, sin], (FLOAT,), {
+        "num_heads": 2, "rotary_embedding_dim": 8}
+
+
+def quantised_cases():
+    for bits, k, size in itertools.product((4, 8), (32, 40), (16,)):
+        blocks = -(-k // size)
+        packed = Weight(random.integers(0, 256, (6, blocks, size * bits // 8)).astype(np.uint8))
+        scales = Weight(real(6, blocks))
+        zeros = Weight(random.integers(0, 256, (6, -(-blocks * bits // 8))).astype(np.uint8))
+        attrs = {"K": k, "N": 6, "bits": bits, "block_size": size}
+        yield f"weight_{bits}_{k}", [real(2, 3, k), packed, scales], (FLOAT,), attrs
+        yield f"zeros_{bits}_{k}", [real(5, k), packed, scales, zeros], (FLOAT,), attrs
+    yield "bias", [real(5, k), packed, scales, None, None, Weight(real(6))], (FLOAT,), attrs
+
+
+def gathered_cases():
+    for bits in (4, 8):
+        data = Weight(random.integers(0, 256, (7, 32 * bits // 8)).astype(np.uint8))
+        scales, indices = Weight(real(7, 2)), np.array([[3, 0], [6, 6]], np.int64)
+        attrs = {"bits": bits, "block_size": 16, "quantize_axis": 1, "gather_axis": 0}
+        yield f"plain_{bits}", [data, indices, scales], (FLOAT,), attrs
+        zeros = Weight(random.integers(0, 256, (7, 2 * bits // 8)).astype(np.uint8))
+        yield f"zeros_{bits}", [data, indices, scales, zeros], (FLOAT,), attrs
+
+
+def fused_cases():
+    """(operator, name, operands, outputs, attributes)"""
+    image, filters, bias = real(1, 3, 6, 5), Weight(real(4, 3, 3, 3)), Weight(real(4))
+    for activation, params in {"Relu": [], "Tanh": [], "Sigmoid": [], "LeakyRelu": [0.1], "Clip": [-0.2, 0.3],
+                               "HardSigmoid": [0.2, 0.4]}.items():
+        attrs = {"activation": activation, "pads": [1, 1, 1, 1], **({"activation_params": params} if params else {})}
+        yield "FusedConv", activation.lower(), [image, filters, bias], (FLOAT,), attrs
+    yield "FusedConv", "added", [image, filters, bias, real(1, 4, 6, 5)], (FLOAT,), {
+        "activation": "Relu", "kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    yield "FusedConv", "strided", [image, filters], (FLOAT,), {"activation": "Relu", "strides": [2, 2]}
+    matrices = [real(3, 4), Weight(real(5, 4)), Weight(real(5))]
+    yield "FusedGemm", "relu", matrices, (FLOAT,), {"activation": "Relu", "transB": 1, "alpha": 0.5}
+    yield "FusedGemm", "leaky", matrices, (FLOAT,), {"activation": "LeakyRelu", "activation_alpha": 0.2, "transB": 1}
+    yield "FusedMatMul", "turned", [real(2, 4, 3), real(2, 5, 4)], (FLOAT,), {"transA": 1, "transB": 1, "alpha": 0.5}
+    words = [np.array([[1, 4, 0], [2, 2, 3]], np.int32), np.array([[0, 0, 1], [0, 1, 1]], np.int32), Weight(real(5, 8)),
+             Weight(real(6, 8)), Weight(real(2, 8)), Weight(real(8)), Weight(real(8))]
+    mask = np.array([[1, 1, 1], [1, 1, 0]], np.int32)
+    yield "EmbedLayerNormalization", "mask", [*words, mask], (FLOAT, INT32), {}
+    yield "EmbedLayerNormalization", "sum", [*words], (FLOAT, INT32, FLOAT), {"epsilon": 1e-5}
+    words[1] = words[4] = None
+    yield "EmbedLayerNormalization", "positions", [*words, None, np.array([[2, 1, 0]], np.int32)], (FLOAT, INT32), {}
+    x, w = real(2, 3, 8), Weight(real(8))
+    yield "SkipLayerNormalization", "all", [x, real(2, 3, 8), w, Weight(real(8)), Weight(real(8))], (FLOAT, 0, 0, FLOAT), {}
+    yield "SkipLayerNormalization", "row", [x, real(1, 3, 8), w, Weight(real(8))], (FLOAT,), {}
+    yield "SkipLayerNormalization", "table", [x, real(3, 8), w, Weight(real(8))], (FLOAT,), {}
+    yield "SkipSimplifiedLayerNormalization", "all", [x, real(2, 3, 8), w, Weight(real(8))], (FLOAT, 0, 0, FLOAT), {}
+    yield "Gelu", "plain", [x], (FLOAT,), {}
+    yield "BiasGelu", "plain", [x, w], (FLOAT,), {}
+    yield "FastGelu", "bias", [x, w], (FLOAT,), {}
+    yield "QuickGelu", "plain", [x], (FLOAT,), {"alpha": 1.5}
+
+
+def expert_cases():
+    """4 experts, tokens of 8, layers of 6."""
+    x, ratings = real(2, 3, 8), real(6, 4)
+    layers = [Weight(real(4, 6, 8)), Weight(real(4, 6)), Weight(real(4, 8, 6)), Weight(real(4, 8))]
+    for activation in ("relu", "gelu", "silu", "identity"):
+        yield activation, [x, ratings, *layers], (FLOAT,), {"activation_type": activation, "k": 2}
+    yield "normalised", [x, ratings, *layers], (FLOAT,), {
+        "activation_type": "silu", "k": 2, "normalize_routing_weights": 1}
+    joined = [Weight(real(4, 12, 8)), Weight(real(4, 12)), *layers[2:]]
+    yield "swiglu", [x, ratings, *joined], (FLOAT,), {
+        "activation_type": "swiglu", "k": 2, "swiglu_fusion": 1, "activation_alpha": 1.702, "activation_beta": 1.0,
+        "swiglu_limit": 0.5}
+
+
+def packed_cases():
+    """(name, operands, the same operands apart): ONNX Runtime reads packed ones on GPUs alone."""
+    packed, keys, q = real(2, 3, 2, 3, 4), real(2, 4, 2, 2, 4), real(2, 3, 8)
+    yield "packed", [packed], [np.ascontiguousarray(packed[:, :, :, i]).reshape(2, 3, 8) for i in range(3)]
+    yield "packed_keys", [q, keys], [q, *[np.ascontiguousarray(keys[:, :, :, i]).reshape(2, 4, 8) for i in range(2)]]
+
+
+# What ONNX Runtime has on GPUs alone is compared with the same in NumPy.
+def numpy_cases():
+    x, bias, skip = real(2, 3, 8), real(8), real(2, 3, 8)
+    yield "BiasAdd", "plain", [x, bias, skip], {}, x + bias + skip
+    left, right = np.split((x + bias).astype(np.float64), 2, axis=2)
+    erf = np.vectorize(__import__("math").erf)
+    yield "BiasSplitGelu", "plain", [x, bias], {}, (left * right * 0.5 * (1 + erf(right / np.sqrt(2)))).astype(np.float32)
+    image, filters = real(1, 4, 5, 2), real(3, 2, 2, 2)
+    wanted = np.zeros((1, 3, 2, 3))
+    for i, j in itertools.product(range(3), range(2)):
+        patch = image[0, i:i + 2, 2 * j:2 * j + 2]
+        wanted[0, i, j] = np.einsum("hwc,mchw->m", patch, filters)
+    yield "NhwcConv", "strided", [image, Weight(filters)], {"strides": [1, 2]}, wanted.astype(np.float32)
+
+
+GROUPS = {"MultiHeadAttention": multi_head_cases, "Attention": attention_cases, "GroupQueryAttention": group_query_cases,
+          "RotaryEmbedding": rotary_cases, "MatMulNBits": quantised_cases, "GatherBlockQuantized": gathered_cases,
+          "MoE": expert_cases}
+
+
+def all_cases(folder):
+    for op, cases in GROUPS.items():
+        for name, operands, outputs, attrs in cases():
+            yield write_case(folder, f"{op}.{name}", op, DOMAIN, operands, outputs, attrs)
+    for name, operands, apart in packed_cases():
+        op, attrs = "MultiHeadAttention", {"num_heads": 2}
+        wanted = results_of(model_of(op, DOMAIN, apart, (FLOAT,), attrs), apart)
+        yield write_case(folder, f"{op}.{name}", op, DOMAIN, operands, (FLOAT,), attrs, wanted)
+    for op, name, operands, outputs, attrs in fused_cases():
+        yield write_case(folder, f"{op}.{name}", op, DOMAIN, operands, outputs, attrs)
+    for op, name, operands, attrs, wanted in numpy_cases():
+        yield write_case(folder, f"{op}.{name}", op, DOMAIN, operands, (FLOAT,), attrs, [wanted])
+
+
+def main(parts):
+    folder = harness.scratch("contrib")
+    cases = [case for case in all_cases(folder) if not parts or any(part in case.name for part in parts)]
+    report(verify_many(cases, folder))
+
+
+if __name__ == "__main__":
+    harness.need_weft()
+    main(sys.argv[1:])

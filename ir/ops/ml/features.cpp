@@ -22,6 +22,7 @@ Term real_operand(Builder& build, const OpView& op) {
 
 /// A list of one number, or of one for each feature; else reports.
 bool fits_features(const OpView& op, const char* attr, size_t count) {
+  if (!has_ndim(op, 0, 1)) return false;
   const int64_t features = op.dims(0).back();
   return count == 1 || static_cast<int64_t>(count) == features ||
          op.fail("features-list", "{} has {} entries, expected 1 or {}", attr, count, features);

@@ -121,7 +121,8 @@ def svm_cases():
     yield "SVMRegressor", "one_class", [real(5, 4)], (FLOAT,), {
         **shared, "n_supports": 6, "coefficients": real(6).tolist(), "rho": [0.1], "one_class": 1}
     yield "SVMRegressor", "no_vectors", [real(5, 4)], (FLOAT,), {
-        "coefficients": real(4).tolist(), "rho": [0.1], "kernel_type": "LINEAR", "support_vectors": [0.0]}
+        "coefficients": real(4).tolist(), "rho": [0.1], "kernel_type": "LINEAR",
+        "kernel_params": [0.0, 0.0, 0.0], "support_vectors": [0.0]}
     yield "SVMClassifier", "two", [real(9, 4)], (INT64, FLOAT), {
         **shared, "vectors_per_class": [2, 4], "coefficients": real(6).tolist(), "rho": [0.1], "classlabels_ints": [5, 1]}
 

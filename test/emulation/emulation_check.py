@@ -10,6 +10,8 @@ from fixture_turns import fixtures_of, verify_fixtures
 from verify_many import report, verify_many
 
 sys.path[:0] = [str(harness.ROOT / "test" / folder) for folder in ("emulation", "conformance", "models")]
+import classic_ml_check  # noqa: E402
+import contrib_check  # noqa: E402
 from emulated import Emulated  # noqa: E402
 from run_node_cases import NODE_PACK, cases_of  # noqa: E402
 
@@ -55,6 +57,14 @@ def check_node_cases(emulated):
     harness.measured("node cases/floor", passed >= 250, f"{passed} of {len(results)} passed, at least 250 are wanted")
 
 
+def check_one_nodes(emulated):
+    """Operators of ai.onnx.ml and com.microsoft, in part by a stride."""
+    for name, module in (("classic_ml", classic_ml_check), ("contrib", contrib_check)):
+        folder = harness.scratch(f"emulated_{name}")
+        cases = list(module.all_cases(folder))
+        report(verify_many(cases if harness.FULL else cases[::4], folder, emulated))
+
+
 def main():
     unit_check.run_executable(harness.BUILD / "emulation_tests", "emulation")
     unit_check.run_executable(harness.BUILD / "cuda_runtime_tests", "cuda_runtime")
@@ -62,6 +72,7 @@ def main():
     verify_fixtures(fixtures_of("emulation"), "fixture", emulated)
     check_models(emulated)
     check_node_cases(emulated)
+    check_one_nodes(emulated)
 
 
 harness.need_weft()

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "ops_test.h"
 
@@ -106,6 +107,18 @@ Tensor ramp(Dims dims) {
 
 using Axes = std::vector<int64_t>;
 
+/// Three trees of one comparison: roots 0, 3 and 6, each with its two leaves behind it.
+std::vector<Tensor> tree_operands() {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  // A link is the distance to the first child times 2, plus the feature; a leaf's distance is -1.
+  return {ramp({4, 2}), reals({9}, {0, kNaN, kNaN, 0.5, kNaN, kNaN, -0.5, kNaN, kNaN}),
+          ints({9}, {2, -2, -2, 3, -2, -2, 2, -2, -2}, DType::I32), ramp({9, 2}),
+          ints({3, 3}, {0, 1, 0, 3, 1, 0, 6, 1, 0}, DType::I32)};
+}
+Attrs tree_attrs(const char* join) {
+  return {{"depth", int64_t{1}}, {"feature_bits", int64_t{1}}, {"join", std::string(join)}, {"targets", int64_t{2}}};
+}
+
 struct Case {
   OpKind kind;
   std::vector<Tensor> inputs;
@@ -139,6 +152,9 @@ TEST_CASE("factors pass and reduce as the rules say") {
       {OpKind::ScatterND, {ramp({4, 6}), ints({2, 1}, {3, -4}), ramp({2, 6})}},
       {OpKind::CumSum, {ramp({4, 6})}, {{"axis", int64_t{1}}, {"reverse", int64_t{1}}}},
       {OpKind::CumProd, {ramp({4, 6})}, {{"axis", int64_t{0}}, {"exclusive", int64_t{1}}}},
+      {OpKind::TreeSums, tree_operands(), tree_attrs("sum")},
+      {OpKind::TreeSums, tree_operands(), tree_attrs("min")},
+      {OpKind::TreeSums, tree_operands(), tree_attrs("max")},
       {OpKind::Iota, {}, {{"shape", Axes{4, 6}}, {"axis", int64_t{1}}, {"start", 2.0}}},
       {OpKind::RandomUniform, {}, {{"shape", Axes{4, 6}}, {"node", int64_t{3}}}},
   };

@@ -134,7 +134,9 @@ static Module random_module(uint32_t seed) {
     } else if (made.kind != OpKind::Input) {
       for (int64_t k = random.between(0, 3); k > 0; --k)
         made.inputs.push_back(random.chance(10) ? ValueId{} : random.pick(values));
-      made.attrs = {{"r", 1.0 / static_cast<double>(random.between(1, 9))}, {"s", std::string("\"\\\n")}};
+      made.attrs = {{"r", 1.0 / static_cast<double>(random.between(1, 9))},
+                    {"s", std::string("\"\\\n")},
+                    {"t", std::vector<std::string>(static_cast<size_t>(random.between(0, 2)), "a \"b\"")}};
     }
     if (random.chance(30)) made.origins = {{1}, {0}};
     if (random.chance(30)) made.transform = {0};

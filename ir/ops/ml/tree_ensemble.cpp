@@ -4,26 +4,15 @@
 //   TreeEnsembleRegressor(x)   ->  post_transform(TreeSums(x, tables) + base_values)
 //   TreeEnsembleClassifier(x)  ->  the same, and the class of the greatest sum
 #include <algorithm>
-#include <cmath>
-#include <map>
-#include <set>
 
 #include "ir/ops/ml/scores.h"
-#include "ir/ops/ml/tree_tables.h"
+#include "ir/ops/ml/tree_models.h"
 
 namespace weftc {
 
 namespace {
 
 const ClassAttrs kClasses{"classlabels_int64s", "classlabels_strings"};
-
-/// A list of floats, or the tensor of doubles that may stand in its place.
-std::vector<double> reals_of(const OpView& op, const std::string& attr) {
-  const Op& ensemble = op.op();
-  if (ensemble.has(attr + "_as_tensor"))
-    return op.module().constants.tensor(ensemble.constant(attr + "_as_tensor")).real;
-  return ensemble.has(attr) ? ensemble.reals(attr) : std::vector<double>{};
-}
 
 /// What the nodes and rows are compared in: doubles if either has them.
 DType compared_in(const OpView& op) {
@@ -33,105 +22,6 @@ DType compared_in(const OpView& op) {
   return op.type(0).dtype == DType::F64 || is_double("nodes_values_as_tensor") || is_double("nodes_splits")
              ? DType::F64
              : DType::F32;
-}
-
-std::optional<TreeTest> test_of(const std::string& mode) {
-  static const std::map<std::string, TreeTest> tests = {{"BRANCH_LEQ", TreeTest::LessOrEqual},
-                                                        {"BRANCH_LT", TreeTest::Less},
-                                                        {"BRANCH_GTE", TreeTest::GreaterOrEqual},
-                                                        {"BRANCH_GT", TreeTest::Greater},
-                                                        {"BRANCH_EQ", TreeTest::Equal},
-                                                        {"BRANCH_NEQ", TreeTest::NotEqual},
-                                                        {"LEAF", TreeTest::Leaf}};
-  const auto found = tests.find(mode);
-  return found == tests.end() ? std::nullopt : std::optional(found->second);
-}
-
-/// Reads the attributes of the classifier and the regressor, which list nodes and votes by tree and number.
-class ListedTrees {
- public:
-  ListedTrees(const OpView& op, const char* votes, int64_t targets)
-      : op_(op), votes_(votes), targets_(targets), trees_(ints_of(op.op(), "nodes_treeids")) {}
-
-  std::optional<TreeModel> read() {
-    model_.targets = targets_;
-    if (!read_nodes() || !read_votes()) return {};
-    return std::move(model_);
-  }
-
- private:
-  using Name = std::pair<int64_t, int64_t>;  // tree and number
-
-  bool read_nodes();
-  bool read_votes();
-  bool has_length(const std::string& attr, size_t length, size_t expected) const {
-    return length == expected || op_.fail("tree-lengths", "{} lists {} entries, expected {}", attr, length, expected);
-  }
-  int64_t position(int64_t tree, int64_t number) const {
-    const auto found = positions_.find({tree, number});
-    return found == positions_.end() ? -1 : found->second;
-  }
-
-  const OpView& op_;
-  const std::string votes_;
-  const int64_t targets_;
-  const std::vector<int64_t> trees_;
-  std::map<Name, int64_t> positions_;
-  TreeModel model_;
-};
-
-bool ListedTrees::read_nodes() {
-  const Op& op = op_.op();
-  const auto numbers = ints_of(op, "nodes_nodeids"), features = ints_of(op, "nodes_featureids"),
-             yes = ints_of(op, "nodes_truenodeids"), no = ints_of(op, "nodes_falsenodeids"),
-             nan = ints_of(op, "nodes_missing_value_tracks_true");
-  const std::vector<double> values = reals_of(op_, "nodes_values");
-  const std::vector<std::string> modes = op.has("nodes_modes") ? op.texts("nodes_modes") : std::vector<std::string>{};
-  const size_t count = trees_.size();
-  if (!has_length("nodes_nodeids", numbers.size(), count) || !has_length("nodes_modes", modes.size(), count) ||
-      !has_length("nodes_featureids", features.size(), count) || !has_length("nodes_values", values.size(), count) ||
-      !has_length("nodes_truenodeids", yes.size(), count) || !has_length("nodes_falsenodeids", no.size(), count) ||
-      (!nan.empty() && !has_length("nodes_missing_value_tracks_true", nan.size(), count)))
-    return false;
-  for (size_t i = 0; i < count; ++i)
-    if (!positions_.emplace(Name{trees_[i], numbers[i]}, static_cast<int64_t>(i)).second)
-      return op_.fail("tree-node-repeated", "tree {} has two nodes {}", trees_[i], numbers[i]);
-  std::vector<bool> is_child(count, false);
-  for (size_t i = 0; i < count; ++i) {
-    const std::optional<TreeTest> test = test_of(modes[i]);
-    if (!test) return op_.fail("tree-mode", "nodes_modes has '{}', which ONNX does not know", printable(modes[i]));
-    TreeNode node{*test, features[i], values[i], {}, !nan.empty() && nan[i] != 0, -1, -1, {}};
-    if (*test != TreeTest::Leaf) {
-      node.if_true = position(trees_[i], yes[i]), node.if_false = position(trees_[i], no[i]);
-      for (int64_t child : {node.if_true, node.if_false})
-        if (child >= 0) is_child[child] = true;
-    }
-    model_.nodes.push_back(std::move(node));
-  }
-  // The root of a tree is its first node that is no other's child.
-  std::set<int64_t> rooted;
-  for (size_t i = 0; i < count; ++i)
-    if (!is_child[i] && rooted.insert(trees_[i]).second) model_.roots.push_back(static_cast<int64_t>(i));
-  return true;
-}
-
-bool ListedTrees::read_votes() {
-  const auto trees = ints_of(op_.op(), votes_ + "_treeids"), numbers = ints_of(op_.op(), votes_ + "_nodeids"),
-             targets = ints_of(op_.op(), votes_ + "_ids");
-  const std::vector<double> weights = reals_of(op_, votes_ + "_weights");
-  if (!has_length(votes_ + "_treeids", trees.size(), weights.size()) ||
-      !has_length(votes_ + "_nodeids", numbers.size(), weights.size()) ||
-      !has_length(votes_ + "_ids", targets.size(), weights.size()))
-    return false;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    const int64_t node = position(trees[i], numbers[i]);
-    if (node < 0 || model_.nodes[node].test != TreeTest::Leaf)
-      return op_.fail("tree-vote", "a weight is for node {} of tree {}, which is no leaf", numbers[i], trees[i]);
-    if (targets[i] < 0 || targets[i] >= targets_)
-      return op_.fail("tree-target", "a weight is for target {}, but there are {}", targets[i], targets_);
-    model_.nodes[node].votes.push_back({targets[i], weights[i]});
-  }
-  return true;
 }
 
 /// True if each leaf has a number for each target that its tree is for: what a least or greatest value is taken of.
@@ -165,13 +55,13 @@ std::optional<Term> tree_sums(Builder& build, const OpView& op, const TreeModel&
 
 /// The number that is added to each target: one for all, one for each, or none.
 std::optional<Term> with_base(Builder& build, const OpView& op, std::optional<Term> sums, int64_t targets) {
-  const std::vector<double> base = reals_of(op, "base_values");
+  const std::vector<double> base = tree_reals(op, "base_values");
   if (!sums || base.empty()) return sums;
   return *sums + constant(build, sums->dtype(), {1, targets}, base);
 }
 
 bool base_fits(const OpView& op, int64_t targets) {
-  const size_t count = reals_of(op, "base_values").size();
+  const size_t count = tree_reals(op, "base_values").size();
   return count == 0 || static_cast<int64_t>(count) == targets ||
          op.fail("tree-base", "{} base_values do not fit {} targets", count, targets);
 }
@@ -190,7 +80,7 @@ std::vector<ValueId> finish_regressor(std::optional<Term> sums, const std::strin
 // The regressor.
 
 std::optional<TreeModel> regressor_model(const OpView& op) {
-  std::optional<TreeModel> model = ListedTrees(op, "target", int_of(op.op(), "n_targets")).read();
+  std::optional<TreeModel> model = listed_trees(op, "target", int_of(op.op(), "n_targets"));
   const std::string& join = text_of(op.op(), "aggregate_function");
   if (model && join != "SUM" && join != "AVERAGE") {
     model->join = join == "MIN" ? ReduceOp::Min : ReduceOp::Max;
@@ -233,7 +123,7 @@ struct LoneClass {
 };
 LoneClass lone_class(const OpView& op) {
   const std::vector<int64_t> ids = ints_of(op.op(), "class_ids");
-  const std::vector<double> weights = reals_of(op, "class_weights");
+  const std::vector<double> weights = tree_reals(op, "class_weights");
   LoneClass lone;
   lone.is_lone = !ids.empty() && std::all_of(ids.begin(), ids.end(), [&](int64_t id) { return id == ids[0]; });
   lone.is_share = std::all_of(weights.begin(), weights.end(), [](double w) { return w >= 0; });
@@ -269,7 +159,7 @@ std::vector<ValueId> decompose_classifier(Builder& build, const OpView& op) {
   const int64_t classes = class_count(op, kClasses);
   const LoneClass lone = lone_class(op);
   const bool is_pair = classes == 2 && lone.is_lone;
-  std::optional<TreeModel> model = ListedTrees(op, "class", classes).read();
+  std::optional<TreeModel> model = listed_trees(op, "class", classes);
   if (!model) return {};
   if (is_pair) {
     model->targets = 1;
@@ -291,60 +181,6 @@ std::vector<ValueId> decompose_classifier(Builder& build, const OpView& op) {
 
 // The ensemble of version 5, whose trees refer to nodes and leaves by position.
 
-TreeTest test_of_number(int64_t mode) {
-  constexpr TreeTest kTests[] = {TreeTest::LessOrEqual, TreeTest::Less,     TreeTest::GreaterOrEqual, TreeTest::Greater,
-                                 TreeTest::Equal,       TreeTest::NotEqual, TreeTest::Member};
-  return mode >= 0 && mode < 7 ? kTests[mode] : TreeTest::Leaf;
-}
-
-/// Inner nodes keep their positions; leaves follow them.
-std::optional<TreeModel> ensemble_model(const OpView& op) {
-  const Op& node = op.op();
-  const auto tensor = [&](const char* attr) {
-    return node.has(attr) ? op.module().constants.tensor(node.constant(attr)) : Tensor(DType::F32, {0});
-  };
-  const auto features = ints_of(node, "nodes_featureids"), yes = ints_of(node, "nodes_truenodeids"),
-             no = ints_of(node, "nodes_falsenodeids"), yes_leaf = ints_of(node, "nodes_trueleafs"),
-             no_leaf = ints_of(node, "nodes_falseleafs"), nan = ints_of(node, "nodes_missing_value_tracks_true"),
-             targets = ints_of(node, "leaf_targetids");
-  const Tensor modes = tensor("nodes_modes"), splits = tensor("nodes_splits"), weights = tensor("leaf_weights"),
-               members = tensor("membership_values");
-  const size_t count = features.size();
-  const auto has_count = [&](size_t size) { return size == count; };
-  if (!has_count(yes.size()) || !has_count(no.size()) || !has_count(yes_leaf.size()) || !has_count(no_leaf.size()) ||
-      !has_count(modes.size()) || !has_count(splits.size()) || (!nan.empty() && !has_count(nan.size())) ||
-      static_cast<int64_t>(targets.size()) != weights.size())
-    return op.fail("tree-lengths", "the lists of {} nodes and {} leaves differ in length", count, targets.size()),
-           std::nullopt;
-  TreeModel model;
-  model.targets = int_of(node, "n_targets");
-  const auto child = [&](int64_t at, int64_t is_leaf) { return at < 0 ? -1 : at + (is_leaf ? int64_t(count) : 0); };
-  int64_t member = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const auto at = static_cast<int64_t>(i);
-    TreeNode made{
-        test_of_number(modes.int_at(at)), features[i], splits.at(at), {}, !nan.empty() && nan[i] != 0, -1, -1, {}};
-    if (made.test == TreeTest::Leaf)
-      return op.fail("tree-mode", "nodes_modes has {}, expected 0 to 6", modes.int_at(at)), std::nullopt;
-    made.if_true = child(yes[i], yes_leaf[i]), made.if_false = child(no[i], no_leaf[i]);
-    for (; made.test == TreeTest::Member && member < members.size() && !std::isnan(members.at(member)); ++member)
-      made.members.push_back(members.at(member));
-    if (made.test == TreeTest::Member && (made.members.empty() || member++ == members.size()))
-      return op.fail("tree-members", "membership_values has no set for node {}", i), std::nullopt;
-    model.nodes.push_back(std::move(made));
-  }
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (targets[i] < 0 || targets[i] >= model.targets)
-      return op.fail("tree-target", "a weight is for target {}, but there are {}", targets[i], model.targets),
-             std::nullopt;
-    TreeNode leaf;
-    leaf.votes = {{targets[i], weights.at(static_cast<int64_t>(i))}};
-    model.nodes.push_back(std::move(leaf));
-  }
-  model.roots = ints_of(node, "tree_roots");
-  return model;
-}
-
 bool infer_ensemble(const OpView& op, std::vector<TensorType>& results) {
   const int64_t targets = op.op().integer_or("n_targets", 1), join = int_of(op.op(), "aggregate_function"),
                 transform = int_of(op.op(), "post_transform");
@@ -359,7 +195,7 @@ bool infer_ensemble(const OpView& op, std::vector<TensorType>& results) {
 
 std::vector<ValueId> decompose_ensemble(Builder& build, const OpView& op) {
   static const char* const transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
-  std::optional<TreeModel> model = ensemble_model(op);
+  std::optional<TreeModel> model = placed_trees(op);
   if (!model) return {};
   const int64_t join = int_of(op.op(), "aggregate_function");
   if (join > 1) {

@@ -16,7 +16,7 @@ namespace {
 /// True if the op adds up elements, in an order that depends on the kernel.
 bool sums(const Op& op) {
   const Category c = category(op);
-  return c == Category::Contraction || c == Category::Reduction || c == Category::Scan;
+  return c == Category::Contraction || c == Category::Reduction || c == Category::Scan || op.kind == OpKind::TreeSums;
 }
 
 /// True if the result's elements are the operand's in other places: whether a kernel does that or finds it done

@@ -138,6 +138,10 @@ bool infer_classifier(const OpView& op, std::vector<TensorType>& results) {
   const bool is_pair = classes == 2 && lone.is_lone;
   if (is_pair && text_of(op.op(), "post_transform") == "PROBIT")
     return op.fail("tree-classifier-unsupported", "PROBIT of the weights of one class of two is not supported");
+  const size_t base = tree_reals(op, "base_values").size();
+  if (is_pair && (base > 1 || (base == 1 && lone.id == 1)))
+    return op.fail("tree-base-unsupported", "{} base_values beside the weights of class {} of two are not supported",
+                   base, lone.id);
   if (!is_transform_of_one(op, text_of(op.op(), "post_transform") == "NONE", classes)) return false;
   if (!base_fits(op, is_pair ? 1 : classes)) return false;
   results = classifier_results(op, classes);

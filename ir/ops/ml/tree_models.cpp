@@ -124,58 +124,94 @@ std::optional<TreeModel> listed_trees(const OpView& op, const char* votes, int64
   return ListedTrees(op, votes, targets).read();
 }
 
-static TreeTest test_of_number(int64_t mode) {
+namespace {
+
+/// Reads the attributes of TreeEnsemble-5. Inner nodes keep their positions; leaves follow them.
+class PlacedTrees {
+ public:
+  explicit PlacedTrees(const OpView& op)
+      : op_(op),
+        features_(ints_of(op.op(), "nodes_featureids")),
+        targets_(ints_of(op.op(), "leaf_targetids")),
+        modes_(tensor("nodes_modes")),
+        weights_(tensor("leaf_weights")),
+        members_(tensor("membership_values")) {}
+
+  std::optional<TreeModel> read() {
+    model_.targets = int_of(op_.op(), "n_targets");
+    model_.roots = ints_of(op_.op(), "tree_roots");
+    if (!read_nodes() || !read_leaves()) return {};
+    return std::move(model_);
+  }
+
+ private:
+  Tensor tensor(const char* attr) const {
+    return op_.op().has(attr) ? op_.module().constants.tensor(op_.op().constant(attr)) : Tensor(DType::F32, {0});
+  }
+  bool read_nodes();
+  bool read_leaves();
+  /// The test of node `i`; of one for membership with its set, which NaN ends in the list of all sets.
+  bool read_test(size_t i, TreeNode& node);
+
+  const OpView& op_;
+  const std::vector<int64_t> features_, targets_;
+  const Tensor modes_, weights_, members_;
+  int64_t member_ = 0;
+  TreeModel model_;
+};
+
+bool PlacedTrees::read_test(size_t i, TreeNode& node) {
   constexpr TreeTest kTests[] = {TreeTest::LessOrEqual, TreeTest::Less,     TreeTest::GreaterOrEqual, TreeTest::Greater,
                                  TreeTest::Equal,       TreeTest::NotEqual, TreeTest::Member};
-  return mode >= 0 && mode < 7 ? kTests[mode] : TreeTest::Leaf;
+  const int64_t mode = modes_.int_at(static_cast<int64_t>(i));
+  if (mode < 0 || mode > 6) return op_.fail("tree-mode", "nodes_modes has {}, expected 0 to 6", mode);
+  node.test = kTests[mode];
+  if (node.test != TreeTest::Member) return true;
+  for (; member_ < members_.size() && !std::isnan(members_.at(member_)); ++member_)
+    node.members.push_back(members_.at(member_));
+  return (!node.members.empty() && member_++ < members_.size()) ||
+         op_.fail("tree-members", "membership_values has no set for node {}", i);
 }
 
-/// Inner nodes keep their positions; leaves follow them.
-std::optional<TreeModel> placed_trees(const OpView& op) {
-  const Op& node = op.op();
-  const auto tensor = [&](const char* attr) {
-    return node.has(attr) ? op.module().constants.tensor(node.constant(attr)) : Tensor(DType::F32, {0});
+bool PlacedTrees::read_nodes() {
+  const auto list = [&](const char* attr) { return ints_of(op_.op(), attr); };
+  const auto yes = list("nodes_truenodeids"), no = list("nodes_falsenodeids"), yes_leaf = list("nodes_trueleafs"),
+             no_leaf = list("nodes_falseleafs"), nan = list("nodes_missing_value_tracks_true");
+  const Tensor splits = tensor("nodes_splits");
+  const size_t count = features_.size();
+  for (size_t length : {yes.size(), no.size(), yes_leaf.size(), no_leaf.size(), nan.empty() ? count : nan.size(),
+                        static_cast<size_t>(modes_.size()), static_cast<size_t>(splits.size())})
+    if (length != count)
+      return op_.fail("tree-lengths", "the lists of {} nodes differ in length: one has {} entries", count, length);
+  const auto child = [&](int64_t at, int64_t is_leaf) {
+    return at < 0 ? -1 : at + (is_leaf ? static_cast<int64_t>(count) : 0);
   };
-  const auto features = ints_of(node, "nodes_featureids"), yes = ints_of(node, "nodes_truenodeids"),
-             no = ints_of(node, "nodes_falsenodeids"), yes_leaf = ints_of(node, "nodes_trueleafs"),
-             no_leaf = ints_of(node, "nodes_falseleafs"), nan = ints_of(node, "nodes_missing_value_tracks_true"),
-             targets = ints_of(node, "leaf_targetids");
-  const Tensor modes = tensor("nodes_modes"), splits = tensor("nodes_splits"), weights = tensor("leaf_weights"),
-               members = tensor("membership_values");
-  const size_t count = features.size();
-  const auto has_count = [&](size_t size) { return size == count; };
-  if (!has_count(yes.size()) || !has_count(no.size()) || !has_count(yes_leaf.size()) || !has_count(no_leaf.size()) ||
-      !has_count(modes.size()) || !has_count(splits.size()) || (!nan.empty() && !has_count(nan.size())) ||
-      static_cast<int64_t>(targets.size()) != weights.size())
-    return op.fail("tree-lengths", "the lists of {} nodes and {} leaves differ in length", count, targets.size()),
-           std::nullopt;
-  TreeModel model;
-  model.targets = int_of(node, "n_targets");
-  const auto child = [&](int64_t at, int64_t is_leaf) { return at < 0 ? -1 : at + (is_leaf ? int64_t(count) : 0); };
-  int64_t member = 0;
   for (size_t i = 0; i < count; ++i) {
-    const auto at = static_cast<int64_t>(i);
-    TreeNode made{
-        test_of_number(modes.int_at(at)), features[i], splits.at(at), {}, !nan.empty() && nan[i] != 0, -1, -1, {}};
-    if (made.test == TreeTest::Leaf)
-      return op.fail("tree-mode", "nodes_modes has {}, expected 0 to 6", modes.int_at(at)), std::nullopt;
-    made.if_true = child(yes[i], yes_leaf[i]), made.if_false = child(no[i], no_leaf[i]);
-    for (; made.test == TreeTest::Member && member < members.size() && !std::isnan(members.at(member)); ++member)
-      made.members.push_back(members.at(member));
-    if (made.test == TreeTest::Member && (made.members.empty() || member++ == members.size()))
-      return op.fail("tree-members", "membership_values has no set for node {}", i), std::nullopt;
-    model.nodes.push_back(std::move(made));
+    TreeNode node;
+    node.feature = features_[i], node.value = splits.at(static_cast<int64_t>(i));
+    node.nan_is_true = !nan.empty() && nan[i] != 0;
+    node.if_true = child(yes[i], yes_leaf[i]), node.if_false = child(no[i], no_leaf[i]);
+    if (!read_test(i, node)) return false;
+    model_.nodes.push_back(std::move(node));
   }
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (targets[i] < 0 || targets[i] >= model.targets)
-      return op.fail("tree-target", "a weight is for target {}, but there are {}", targets[i], model.targets),
-             std::nullopt;
-    TreeNode leaf;
-    leaf.votes = {{targets[i], weights.at(static_cast<int64_t>(i))}};
-    model.nodes.push_back(std::move(leaf));
-  }
-  model.roots = ints_of(node, "tree_roots");
-  return model;
+  return true;
 }
+
+bool PlacedTrees::read_leaves() {
+  if (static_cast<int64_t>(targets_.size()) != weights_.size())
+    return op_.fail("tree-lengths", "{} leaf_weights do not fit {} leaf_targetids", weights_.size(), targets_.size());
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    if (targets_[i] < 0 || targets_[i] >= model_.targets)
+      return op_.fail("tree-target", "a weight is for target {}, but there are {}", targets_[i], model_.targets);
+    TreeNode leaf;
+    leaf.votes = {{targets_[i], weights_.at(static_cast<int64_t>(i))}};
+    model_.nodes.push_back(std::move(leaf));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<TreeModel> placed_trees(const OpView& op) { return PlacedTrees(op).read(); }
 
 }  // namespace weftc

@@ -24,12 +24,36 @@ Builder::Builder(Module& module, Graph& graph, OpId before, const Op& like)
       transform_(like.transform) {}
 
 std::vector<ValueId> Builder::ops(OpKind kind, std::vector<ValueId> inputs, Attrs attrs, int results) {
-  NewOp made;
+  return region_op(kind, std::move(inputs), std::move(attrs), {}, results);
+}
+
+std::vector<ValueId> Builder::region_op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs,
+                                        std::vector<Graph> regions, int results) {
+  NewOp made{};
   made.kind = kind;
   made.inputs = std::move(inputs);
   made.results.resize(results);
   made.attrs = std::move(attrs);
+  made.regions = std::move(regions);
   return add(std::move(made));
+}
+
+Builder Builder::inside(Graph& region, const std::string& part) const {
+  Builder inner(*this, region);
+  inner.name_ += "/" + part;
+  return inner;
+}
+
+ValueId Builder::parameter(const std::string& name, TensorType type) {
+  type.layout = {};
+  NewOp made{};
+  made.kind = OpKind::Input;
+  made.results = {std::move(type)};
+  made.place = place_;
+  made.name = name_ + "/" + name;
+  made.origins = origins_;
+  made.transform = transform_;
+  return graph_.result(graph_.add(std::move(made)));
 }
 
 std::vector<ValueId> Builder::add(NewOp made) {
@@ -45,6 +69,14 @@ std::vector<ValueId> Builder::add(NewOp made) {
   WEFT_CHECK(count_lengths(module_, graph_, id), "op '" + name_ + "' of a region has a new run-time length");
   return graph_.op(id).outputs;
 }
+
+Builder::Builder(const Builder& around, Graph& region)
+    : module_(around.module_),
+      graph_(region),
+      name_(around.name_),
+      place_(around.place_),
+      origins_(around.origins_),
+      transform_(around.transform_) {}
 
 ValueId Builder::op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs) {
   return ops(kind, std::move(inputs), std::move(attrs), 1)[0];
@@ -88,6 +120,28 @@ ValueId Builder::cast(ValueId x, DType to) {
 ValueId Builder::reduce(OpKind kind, ValueId x, const std::vector<int64_t>& axes, bool keepdims) {
   if (axes.empty()) return x;
   return op(kind, {x}, {{"axes", axes}, {"keepdims", int64_t{keepdims}}});
+}
+
+std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std::vector<ValueId>& arguments,
+                                   OpId before) {
+  std::vector<ValueId> mapped(region.value_capacity());
+  for (size_t p = 0; p < arguments.size(); ++p) mapped[region.inputs()[p].index] = arguments[p];
+  for (OpId id : region.order()) {
+    const Op& op = region.op(id);
+    if (op.kind == OpKind::Input) continue;
+    NewOp copy = copy_of(op);
+    copy.regions = op.regions;
+    for (ValueId v : op.inputs) copy.inputs.push_back(v ? mapped[v.index] : ValueId{});
+    for (ValueId v : op.outputs) {
+      copy.results.push_back(region.type(v));
+      copy.result_names.push_back(region.value(v).name);
+    }
+    const OpId made = graph.add(std::move(copy), before);
+    for (size_t r = 0; r < op.outputs.size(); ++r) mapped[op.outputs[r].index] = graph.op(made).outputs[r];
+  }
+  std::vector<ValueId> results;
+  for (const Graph::Output& out : region.outputs()) results.push_back(mapped[out.value.index]);
+  return results;
 }
 
 std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags, const ShapeValues* shapes) {

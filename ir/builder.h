@@ -17,6 +17,13 @@ class Builder {
   ValueId op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {});
   /// The same with any number of results.
   std::vector<ValueId> ops(OpKind kind, std::vector<ValueId> inputs, Attrs attrs, int results);
+  /// An op that owns graphs, whose values have their types.
+  std::vector<ValueId> region_op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs, std::vector<Graph> regions,
+                                 int results);
+  /// Writes a region of such an op; names of its ops begin with this builder's and `part`.
+  Builder inside(Graph& region, const std::string& part) const;
+  /// One more parameter of the region that is written.
+  ValueId parameter(const std::string& name, TensorType type);
   /// A Constant op of this tensor.
   ValueId constant(const Tensor& tensor);
   /// A scalar of the same dtype as `like_value`.
@@ -40,6 +47,7 @@ class Builder {
   Graph& graph() { return graph_; }
 
  private:
+  Builder(const Builder& around, Graph& region);
   /// Adds it in front of the others to come, with types by inference.
   std::vector<ValueId> add(NewOp made);
 
@@ -56,6 +64,11 @@ class Builder {
 /// replaces the uses, passes on the result's name and erases the op; what was built may itself need decomposition.
 std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags,
                                   const ShapeValues* shapes = nullptr);
+
+/// Copies a region's ops in front of `before` (none: at the end) of a graph, with parameters replaced by `arguments`; the
+/// values of its outputs.
+std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std::vector<ValueId>& arguments,
+                                   OpId before = {});
 
 /// A dtype as the value of an attribute: casts carry `to` as our DType's number, not as ONNX's.
 int64_t dtype_attr(DType dtype);

@@ -1,4 +1,4 @@
-// Ops that own graphs: If and Loop of ONNX, Chunk (a loop over pieces in time) and Fused (one kernel) of the
+// Ops that own graphs: If of ONNX (Loop and Scan stand in loop.cpp), Chunk (a loop over pieces in time) and Fused (one kernel) of the
 // compiler. A region's Input ops are its parameters, its outputs the results; infer-types types the region
 // first, so that a record only reads the types of its outputs. Parameters correspond to the op's inputs, see Op
 // in graph.h. None has a factor rule: the layout pass enters the region instead.
@@ -43,42 +43,6 @@ const OpDef kIf{.kind = OpKind::If,
                 .outputs = {1, -1},
                 .category = Category::Region,
                 .infer = infer_if};
-
-/// Body outputs: condition, carried values, one element of each scan output. A carried value keeps its type
-/// from iteration to iteration, and scan outputs get a leading dim of the trip count, which must be known.
-static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
-  const Graph& body = op.op().regions[0];
-  const size_t carried = static_cast<size_t>(int_of(op.op(), "carried"));
-  for (size_t i = 0; i < carried; ++i) {
-    const TensorType type = output_type(body, 1 + i);
-    const TensorType& initial = op.type(2 + static_cast<int>(i));
-    if (type.dtype != initial.dtype || type.shape != initial.shape)
-      return op.fail("loop-carried-type-unsupported", "carried value {} changes its type from {} {} to {} {}", i,
-                     dtype_name(initial.dtype), dims_text(initial.dims()), dtype_name(type.dtype),
-                     dims_text(type.dims()));
-    results.push_back(type);
-  }
-  if (body.outputs().size() == 1 + carried) return true;
-  const std::optional<Tensor> trips = op.has(0) ? op.known(0) : std::nullopt;
-  if (!trips) return op.fail("loop-scan-unsupported", "scan outputs need a trip count known at compile time");
-  for (size_t i = 1 + carried; i < body.outputs().size(); ++i) {
-    TensorType type = output_type(body, i);
-    type.shape.insert(type.shape.begin(), {trips->int_at(0), {}});
-    results.push_back(type);
-  }
-  return true;
-}
-
-/// Inputs: trip count or none, condition or none, `carried` initial values, captures. Results: the carried values, then
-/// scan outputs, which have one element for each trip.
-const OpDef kLoop{.kind = OpKind::Loop,
-                  .name = "Loop",
-                  .onnx = {"Loop"},
-                  .attrs = {{"carried", AttrType::Int, 0}},
-                  .inputs = {2, -1},
-                  .outputs = {1, -1},
-                  .category = Category::Region,
-                  .infer = infer_loop};
 
 /// The body over `chunks` pieces in time (C1-C7 of passes/transform/README.md); the region's last time axis is this
 /// op's.

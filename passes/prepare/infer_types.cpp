@@ -15,6 +15,7 @@
 #include "passes/passes.h"
 #include "passes/prepare/fold.h"
 #include "passes/prepare/replace_by_parts.h"
+#include "passes/prepare/scan_to_loop.h"
 
 namespace weftc {
 
@@ -49,6 +50,7 @@ class TypeInference {
   bool absorb_constants(OpId id);
   bool absorb(OpId id, const ConstantOperand& operand);
   bool take_known_branch(OpId id);
+  bool make_loop(OpId id);
   bool count_extents(OpId id);
   void drop_shape_operands(OpId id);
   void note_shape_values(OpId id);
@@ -149,29 +151,6 @@ bool TypeInference::infer_region_bodies(OpId id) {
   return diags_.errors() == errors;
 }
 
-/// Copies a region's ops in front of `before`, with parameters replaced by `arguments`; the values of its outputs.
-std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std::vector<ValueId>& arguments,
-                                   OpId before) {
-  std::vector<ValueId> mapped(region.value_capacity());
-  for (size_t p = 0; p < arguments.size(); ++p) mapped[region.inputs()[p].index] = arguments[p];
-  for (OpId id : region.order()) {
-    const Op& op = region.op(id);
-    if (op.kind == OpKind::Input) continue;
-    NewOp copy = copy_of(op);
-    copy.regions = op.regions;
-    for (ValueId v : op.inputs) copy.inputs.push_back(v ? mapped[v.index] : ValueId{});
-    for (ValueId v : op.outputs) {
-      copy.results.push_back(region.type(v));
-      copy.result_names.push_back(region.value(v).name);
-    }
-    const OpId made = graph.add(std::move(copy), before);
-    for (size_t r = 0; r < op.outputs.size(); ++r) mapped[op.outputs[r].index] = graph.op(made).outputs[r];
-  }
-  std::vector<ValueId> results;
-  for (const Graph::Output& out : region.outputs()) results.push_back(mapped[out.value.index]);
-  return results;
-}
-
 /// Replaces an If with a known condition by the ops of the branch that is taken.
 bool TypeInference::take_known_branch(OpId id) {
   const Op& op = graph_.op(id);
@@ -199,6 +178,12 @@ bool TypeInference::take_known_branch(OpId id) {
     at = next;
   }
   return true;
+}
+
+/// Replaces a Scan by a Loop, which is typed like any other.
+bool TypeInference::make_loop(OpId scan) {
+  const std::optional<OpId> loop = add_loop_of_scan(module_, graph_, scan, diags_);
+  return loop && infer(*loop) && replace_scan(module_, graph_, scan, *loop, diags_);
 }
 
 /// Gives each extent whose length was just found the value that holds it, and the state's bound to what becomes one.
@@ -291,6 +276,7 @@ std::optional<int64_t> TypeInference::state_bound(ValueId value, size_t axis) co
 /// folded at once, because types further down depend on them.
 bool TypeInference::infer(OpId id) {
   if (category(graph_.op(id)) == Category::Region) {
+    if (graph_.op(id).kind == OpKind::Scan) return make_loop(id);
     if (take_known_branch(id)) return true;
     if (!infer_region_bodies(id)) return false;
   }

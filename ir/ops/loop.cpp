@@ -1,0 +1,144 @@
+// Loop and Scan of ONNX. What a Loop collects, an element a trip, becomes a carried value of which each trip replaces an
+// element, so that all that comes behind knows only carried values. A Scan becomes a Loop as soon as types are known
+// (passes/prepare/scan_to_loop.cpp).
+//
+//   y, ys = Loop(5, , y0) { y -> y1, e }    ->    y, ys = Loop(5, , y0, zeros[5]) { i, y, ys -> y1, ys with e at i }
+#include "ir/ops/step_loop.h"
+
+namespace weftc {
+
+/// The type of a region's output without its layout, which inference does not know yet.
+static TensorType output_type(const Graph& region, size_t output) {
+  TensorType type = region.type(region.outputs()[output].value);
+  type.layout = {};
+  return type;
+}
+
+static size_t carried_count(const Op& op) { return static_cast<size_t>(int_of(op, "carried")); }
+
+/// Body outputs: condition, carried values, one element of each scan output. A carried value keeps its type
+/// from iteration to iteration, and scan outputs get a leading dim of the trip count, which must be known.
+static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
+  const Graph& body = op.op().regions[0];
+  const size_t carried = carried_count(op.op());
+  for (size_t i = 0; i < carried; ++i) {
+    const TensorType type = output_type(body, 1 + i);
+    const TensorType& initial = op.type(2 + static_cast<int>(i));
+    if (type.dtype != initial.dtype || type.shape != initial.shape)
+      return op.fail("loop-carried-type-unsupported", "carried value {} changes its type from {} {} to {} {}", i,
+                     dtype_name(initial.dtype), dims_text(initial.dims()), dtype_name(type.dtype),
+                     dims_text(type.dims()));
+    results.push_back(type);
+  }
+  if (body.outputs().size() == 1 + carried) return true;
+  const std::optional<Tensor> trips = op.has(0) ? op.known(0) : std::nullopt;
+  if (!trips) return op.fail("loop-scan-unsupported", "scan outputs need a trip count known at compile time");
+  for (size_t i = 1 + carried; i < body.outputs().size(); ++i) {
+    TensorType type = output_type(body, i);
+    type.shape.insert(type.shape.begin(), {trips->int_at(0), {}});
+    results.push_back(type);
+  }
+  return true;
+}
+
+static bool collects_nothing(const OpView& op) { return op.op().outputs.size() == carried_count(op.op()); }
+
+/// True if every trip is made: the condition is true at first, and the body hands it on or gives a constant true.
+static bool makes_all_trips(const OpView& op) {
+  const Graph& body = op.op().regions[0];
+  const auto is_true = [&](const Graph& graph, ValueId v) {
+    const Op& producer = graph.producer_op(v);
+    return producer.kind == OpKind::Constant && op.module().constants.tensor(producer.constant("value")).int_at(0);
+  };
+  const ValueId next = body.outputs()[0].value;
+  return (!op.has(1) || is_true(op.graph(), op.op().inputs[1])) && (next == body.inputs()[1] || is_true(body, next));
+}
+
+static std::vector<ValueId> decompose_loop(Builder& build, const OpView& op) {
+  const Graph& region = op.op().regions[0];
+  const std::vector<ValueId>& inputs = op.op().inputs;
+  const size_t carried = carried_count(op.op()), results = op.op().outputs.size();
+  if (!makes_all_trips(op)) {
+    op.fail("loop-scan-length-unsupported",
+            "a loop that collects an element a trip may end before its trip count: how many there are is known at run "
+            "time only");
+    return {};
+  }
+  StepLoop loop(build, "body", inputs[0], op.has(1) ? inputs[1] : ValueId{});
+  std::vector<ValueId> arguments = {loop.iteration(), loop.condition()}, collected, next;
+  for (size_t i = 0; i < carried; ++i) arguments.push_back(loop.carry(inputs[2 + i]));
+  for (size_t r = carried; r < results; ++r) {
+    const TensorType type = op.result_type(static_cast<int>(r));
+    collected.push_back(loop.carry(zeros(build, type.dtype, type.dims())));
+  }
+  for (size_t i = 2 + carried; i < inputs.size(); ++i) arguments.push_back(loop.capture(inputs[i]));
+  const std::vector<ValueId> made = inline_region(loop.body().graph(), region, arguments);
+  loop.go_on(made[0]);
+  next.assign(made.begin() + 1, made.begin() + 1 + static_cast<long>(carried));
+  for (size_t r = 0; r < collected.size(); ++r)
+    next.push_back(with_element(loop.body(), collected[r], loop.iteration(), made[1 + carried + r]));
+  loop.next(next);
+  return loop.finish();
+}
+
+/// Inputs: trip count or none, condition or none, `carried` initial values, captures. Results: the carried values, then
+/// scan outputs, which have one element for each trip.
+const OpDef kLoop{.kind = OpKind::Loop,
+                  .name = "Loop",
+                  .onnx = {"Loop"},
+                  .attrs = {{"carried", AttrType::Int, 0}},
+                  .inputs = {2, -1},
+                  .outputs = {1, -1},
+                  .category = Category::Region,
+                  .infer = infer_loop,
+                  .decompose = decompose_loop,
+                  .is_primitive = collects_nothing};
+
+/// Scan-8 has a batch, whose elements are scanned one after another, one list of directions, and perhaps lengths.
+static bool import_old_scan(Graph& graph, OpId op, const OpView& view) {
+  if (view.has(0))
+    return view.fail("scan-lengths-unsupported", "lengths of sequences (operand 0 of opset 8) are not supported");
+  graph.remove_input(op, 0);
+  Op& scan = graph.edit(op);
+  scan.set("batched", int64_t{1});
+  if (const AttrValue* directions = scan.find("directions")) {
+    const AttrValue list = *directions;
+    scan.set("scan_input_directions", list);
+    scan.remove("directions");
+  }
+  return true;
+}
+
+/// How many states there are follows from the count of operands, without those that are captured.
+static bool import_scan(Graph& graph, OpId op, int opset, const OpView& view) {
+  Op& scan = graph.edit(op);
+  const int64_t operands = scan.integer("operands") - (opset < 9 ? 1 : 0);
+  const int64_t states = operands - scan.integer_or("num_scan_inputs", 0);
+  scan.remove("operands");
+  if (states < 0 || states == operands)
+    return view.fail("scan-count", "'num_scan_inputs' is {}, but the node has {} operands", operands - states, operands);
+  scan.set("states", states);
+  return opset >= 9 || import_old_scan(graph, op, view);
+}
+
+static bool infer_scan(const OpView&, std::vector<TensorType>&) {
+  check_failed(__FILE_NAME__, __LINE__, "a Scan becomes a Loop before it has a type");
+}
+
+/// Inputs: initial states, `num_scan_inputs` sequences, captures. Results: the last states, then scan outputs.
+const OpDef kScan{.kind = OpKind::Scan,
+                  .name = "Scan",
+                  .onnx = {"Scan", 8},
+                  .attrs = {{"num_scan_inputs", AttrType::Int, {}, true},
+                            {"scan_input_axes", AttrType::Ints},
+                            {"scan_input_directions", AttrType::Ints},
+                            {"scan_output_axes", AttrType::Ints},
+                            {"scan_output_directions", AttrType::Ints},
+                            {"directions", AttrType::Ints}},
+                  .inputs = {1, -1},
+                  .outputs = {1, -1},
+                  .category = Category::Region,
+                  .import = import_scan,
+                  .infer = infer_scan};
+
+}  // namespace weftc

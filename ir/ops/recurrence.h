@@ -1,0 +1,42 @@
+// What LSTM, GRU and RNN of ONNX share: extents and activation functions (recurrence.cpp). How they go through the
+// sequence is in recurrent_cells.cpp.
+#pragma once
+#include "ir/ops/formula.h"
+
+namespace weftc {
+
+/// Operands by number, the same for all three.
+constexpr int kSequence = 0, kWeight = 1, kRecurrent = 2, kBias = 3, kLengths = 4, kInitialHidden = 5;
+/// Of LSTM only.
+constexpr int kInitialCell = 6, kPeephole = 7;
+
+/// Extents of a recurrent op, and how its operands lie.
+struct RecurrenceSizes {
+  int64_t steps, batch, input, hidden, directions;
+  bool batch_first;  // layout 1: the batch is the first dimension of the sequence, the states and the results
+};
+
+/// Checks operands and attributes against each other; nothing after reporting. `gates`: blocks of `hidden` rows in the
+/// weights.
+std::optional<RecurrenceSizes> recurrence_sizes(const OpView& op, int64_t gates);
+
+/// Types of the sequence of states and of the last ones, `states` of them.
+std::vector<TensorType> recurrence_types(const OpView& op, const RecurrenceSizes& sizes, int states);
+
+/// An activation function with its parameters: `kind` of alpha and beta, or alpha * tanh(beta * x), or alpha * x + beta.
+struct Activation {
+  enum class Form : uint8_t { Plain, Alpha, AlphaBeta, ScaledTanh, Affine };
+  Form form = Form::Plain;
+  OpKind kind = OpKind::Tanh;
+  double alpha = 0, beta = 0;
+};
+
+/// The functions of all directions, one direction behind the other, by the attributes `activations`, `activation_alpha`
+/// and `activation_beta`; `defaults` are those of one direction. Nothing after reporting.
+std::optional<std::vector<Activation>> recurrence_activations(const OpView& op,
+                                                              const std::vector<std::string>& defaults,
+                                                              int64_t directions);
+/// The value of the function.
+Term activate(const Activation& activation, Builder& build, Term x);
+
+}  // namespace weftc

@@ -1,0 +1,276 @@
+// LSTM, GRU and RNN of ONNX. The product of the whole sequence with the weights does not depend on the states, so that
+// it is one product in front of a Loop over the steps, whose body has the product with the last state and the gates.
+//
+//   p = MatMul(X, W^T) + b                                     [steps, batch, gates * hidden]
+//   y, h = Loop(steps) { h_next = f(p[t] + MatMul(h, R^T));  y_next = y with h_next at t }
+//
+// Directions are Loops of their own. Where sequences have lengths, a step behind the end of one leaves its states as they
+// are and gives 0; the reverse direction comes to the end of a sequence with its initial state that way.
+#include <algorithm>
+#include <functional>
+
+#include "ir/base/check.h"
+#include "ir/ops/recurrence.h"
+#include "ir/ops/step_loop.h"
+
+namespace weftc {
+
+namespace {
+
+/// One direction of one op.
+class Direction {
+ public:
+  Direction(Builder& build, const OpView& op, const RecurrenceSizes& sizes, int64_t number, int64_t gates,
+            std::vector<Activation> activations)
+      : build_(build),
+        op_(op),
+        sizes_(sizes),
+        number_(number),
+        gates_(gates),
+        activations_(std::move(activations)),
+        reverse_(number == 1 || text_of(op.op(), "direction") == "reverse"),
+        loop_(build, reverse_ ? "reverse" : "forward", build.constant(Tensor::scalar(DType::I64, sizes.steps))) {}
+
+  /// Part `number` of the first dimension of an operand, which is gone.
+  Term part_of(Term operand) const {
+    const Dims dims = operand.dims();
+    return operand.slice(0, number_, number_ + 1).reshape({dims.begin() + 1, dims.end()});
+  }
+  Term outer(int input) const { return {build_, op_.op().inputs[static_cast<size_t>(input)]}; }
+  Term inner(int input) { return part_of({loop_.body(), loop_.capture(outer(input).value())}); }
+  bool has(int input) const { return op_.has(input); }
+
+  /// Block `gate` of the last dimension.
+  Term gate(Term x, int64_t gate) const {
+    const int64_t axis = static_cast<int64_t>(x.dims().size()) - 1;
+    return x.slice(axis, gate * sizes_.hidden, (gate + 1) * sizes_.hidden);
+  }
+  /// A state times the recurrent weights of gates [first, last).
+  Term recurrent(Term state, int64_t first, int64_t last) {
+    const Term weights = inner(kRecurrent).slice(0, first * sizes_.hidden, last * sizes_.hidden);
+    return product(state, weights.transpose({1, 0}));
+  }
+  /// The recurrent half of the bias.
+  Term recurrent_bias() { return inner(kBias).slice(0, gates_ * sizes_.hidden, 2 * gates_ * sizes_.hidden); }
+  /// The activation function of a gate, behind the clip. The cell of an LSTM is no gate: as in ONNX Runtime, which models
+  /// are exported for, its activation function is not clipped.
+  Term gated(size_t function, Term x) {
+    if (!op_.op().has("clip")) return activated(function, x);
+    const double clip = op_.op().real("clip");
+    return activated(function, x.clamp(-clip, clip));
+  }
+  Term activated(size_t function, Term x) { return activate(activations_[function], loop_.body(), x); }
+
+  using Step = std::function<std::vector<Term>(Direction&, Term projected, const std::vector<Term>& states)>;
+  /// All steps: the last states, each [batch, hidden], behind the sequence of the first one, [steps, batch, hidden],
+  /// if `keeps` asks for it. `adds_bias`: the recurrent half of the bias is added in front of the steps.
+  std::vector<Term> run(const std::vector<int>& initial, bool keeps, const Step& step,
+                        bool adds_bias);
+
+ private:
+  Term initial_state(int input) const;
+  Term projected(bool adds_bias) const;
+  Term step_number();
+
+  Builder& build_;
+  const OpView& op_;
+  const RecurrenceSizes& sizes_;
+  const int64_t number_, gates_;
+  const std::vector<Activation> activations_;
+  const bool reverse_;
+  StepLoop loop_;
+};
+
+/// The given states of this direction, or zeros.
+Term Direction::initial_state(int input) const {
+  if (!has(input)) return {build_, zeros(build_, op_.type(kSequence).dtype, {sizes_.batch, sizes_.hidden})};
+  return part_of(sizes_.batch_first ? outer(input).transpose({1, 0, 2}) : outer(input));
+}
+
+/// The sequence times the weights, [steps, batch, gates * hidden].
+Term Direction::projected(bool adds_bias) const {
+  const Term x = sizes_.batch_first ? outer(kSequence).transpose({1, 0, 2}) : outer(kSequence);
+  const Term p = product(x, part_of(outer(kWeight)).transpose({1, 0}));
+  if (!has(kBias)) return p;
+  const Term bias = part_of(outer(kBias));
+  const int64_t half = gates_ * sizes_.hidden;
+  const Term sum = p + bias.slice(0, 0, half);
+  return adds_bias ? sum + bias.slice(0, half, 2 * half) : sum;
+}
+
+/// Which element of the sequence this step has.
+Term Direction::step_number() {
+  const Term i(loop_.body(), loop_.iteration());
+  return reverse_ ? static_cast<double>(sizes_.steps - 1) - i : i;
+}
+
+std::vector<Term> Direction::run(const std::vector<int>& initial, bool keeps, const Step& step, bool adds_bias) {
+  Builder& body = loop_.body();
+  std::vector<Term> states, next;
+  std::vector<ValueId> kept, values;
+  if (keeps)
+    kept.push_back(
+        loop_.carry(zeros(build_, op_.type(kSequence).dtype, {sizes_.steps, sizes_.batch, sizes_.hidden})));
+  for (int input : initial) states.push_back({body, loop_.carry(initial_state(input).value())});
+  const Term now = step_number();
+  const Term x(body, element_at(body, loop_.capture(projected(adds_bias).value()), now.value()));
+  next = step(*this, x, states);
+  Term shown = next[0];
+  if (has(kLengths)) {
+    const Term lengths = outer(kLengths).cast(DType::I64).reshape({sizes_.batch, 1});
+    const Term is_inside = now < Term(body, loop_.capture(lengths.value()));
+    for (size_t i = 0; i < next.size(); ++i) next[i] = is_inside.choose(next[i], states[i]);
+    shown = is_inside.choose(shown, shown.scalar(0));
+  }
+  if (keeps) values.push_back(with_element(body, kept[0], now.value(), shown.value()));
+  for (const Term& state : next) values.push_back(state.value());
+  loop_.next(values);
+  std::vector<Term> results;
+  for (ValueId v : loop_.finish()) results.push_back({build_, v});
+  return results;
+}
+
+/// h = f(p + h R^T)
+std::vector<Term> rnn_step(Direction& d, Term p, const std::vector<Term>& states) {
+  return {d.gated(0, p + d.recurrent(states[0], 0, 1))};
+}
+
+/// Gates z, r, h: h_next = (1 - z) * g(p_h + r * h R_h^T) + z * h.
+std::vector<Term> gru_step(Direction& d, Term p, const std::vector<Term>& states, bool linear_before_reset) {
+  const Term h = states[0];
+  Term sums = d.recurrent(h, 0, linear_before_reset ? 3 : 2);
+  if (linear_before_reset && d.has(kBias)) sums = sums + d.recurrent_bias();
+  const Term z = d.gated(0, d.gate(p, 0) + d.gate(sums, 0));
+  const Term r = d.gated(0, d.gate(p, 1) + d.gate(sums, 1));
+  const Term hidden = linear_before_reset ? r * d.gate(sums, 2) : d.recurrent(r * h, 2, 3);
+  const Term candidate = d.gated(1, d.gate(p, 2) + hidden);
+  return {(1 - z) * candidate + z * h};
+}
+
+/// Gates i, o, f, c: c_next = f * c + i * g(..), h = o * h(c_next); peepholes look at the cell in order i, o, f.
+std::vector<Term> lstm_step(Direction& d, Term p, const std::vector<Term>& states, bool input_forget) {
+  const Term sums = p + d.recurrent(states[0], 0, 4), c = states[1];
+  const auto peeped = [&](int64_t gate, Term cell) {
+    const Term sum = d.gate(sums, gate);
+    return d.has(kPeephole) ? sum + d.gate(d.inner(kPeephole), gate) * cell : sum;
+  };
+  const Term i = d.gated(0, peeped(0, c));
+  const Term f = input_forget ? 1 - i : d.gated(0, peeped(2, c));
+  const Term next = f * c + i * d.gated(1, d.gate(sums, 3));
+  const Term o = d.gated(0, peeped(1, next));
+  return {o * d.activated(2, next), next};
+}
+
+/// What the directions give for one result, along the new dimension 1 (sequence) or 0 (last states).
+ValueId joined(Builder& build, const std::vector<Term>& parts, bool is_sequence, bool batch_first) {
+  std::vector<ValueId> values;
+  for (const Term& part : parts) {
+    Dims dims = part.dims();
+    dims.insert(dims.begin() + (is_sequence ? 1 : 0), 1);
+    values.push_back(part.reshape(dims).value());
+  }
+  const int64_t axis = is_sequence ? 1 : 0;
+  const ValueId all = values.size() == 1 ? values[0] : build.op(OpKind::Concat, values, {{"axis", axis}});
+  if (!batch_first) return all;
+  return is_sequence ? build.transpose(all, {2, 0, 1, 3}) : build.transpose(all, {1, 0, 2});
+}
+
+bool is_used(const OpView& op, size_t output) {
+  if (output >= op.op().outputs.size()) return false;
+  const ValueId value = op.op().outputs[output];
+  const auto& outputs = op.graph().outputs();
+  return !op.graph().value(value).uses.empty() ||
+         std::any_of(outputs.begin(), outputs.end(), [&](const Graph::Output& o) { return o.value == value; });
+}
+
+/// What differs between the three.
+struct Cell {
+  int64_t gates;
+  std::vector<int> initial;  // operands, one for each state
+  std::vector<std::string> activations;
+  Direction::Step step;
+  bool adds_bias = true;  // the recurrent half of it too, to all steps at once
+};
+
+bool infer_cell(const OpView& op, std::vector<TensorType>& results, const Cell& cell) {
+  const std::optional<RecurrenceSizes> sizes = recurrence_sizes(op, cell.gates);
+  if (!sizes || !recurrence_activations(op, cell.activations, sizes->directions)) return false;
+  results = recurrence_types(op, *sizes, static_cast<int>(cell.initial.size()));
+  results.resize(std::min(results.size(), op.op().outputs.size()));
+  return true;
+}
+
+std::vector<ValueId> decompose_cell(Builder& build, const OpView& op, const Cell& cell) {
+  const RecurrenceSizes sizes = *recurrence_sizes(op, cell.gates);
+  const std::vector<Activation> all = *recurrence_activations(op, cell.activations, sizes.directions);
+  const size_t each = cell.activations.size();
+  const bool keeps = is_used(op, 0);
+  std::vector<std::vector<Term>> results(1 + cell.initial.size());
+  for (int64_t d = 0; d < sizes.directions; ++d) {
+    const auto first = all.begin() + static_cast<long>(each) * d;
+    Direction direction(build, op, sizes, d, cell.gates, {first, first + static_cast<long>(each)});
+    const std::vector<Term> made = direction.run(cell.initial, keeps, cell.step, cell.adds_bias);
+    for (size_t i = 0; i < made.size(); ++i) results[i + (keeps ? 0 : 1)].push_back(made[i]);
+  }
+  std::vector<ValueId> values(op.op().outputs.size());
+  for (size_t r = 0; r < values.size(); ++r)
+    if (!results[r].empty()) values[r] = joined(build, results[r], r == 0, sizes.batch_first);
+  return values;
+}
+
+Cell rnn_cell(const OpView&) { return {1, {kInitialHidden}, {"Tanh"}, rnn_step}; }
+
+/// Where the reset gate is applied behind the product, it is behind the bias of the product too.
+Cell gru_cell(const OpView& op) {
+  const bool linear = int_of(op.op(), "linear_before_reset") != 0;
+  return {3,
+          {kInitialHidden},
+          {"Sigmoid", "Tanh"},
+          [linear](Direction& d, Term p, const std::vector<Term>& states) { return gru_step(d, p, states, linear); },
+          !linear};
+}
+
+Cell lstm_cell(const OpView& op) {
+  const bool input_forget = int_of(op.op(), "input_forget") != 0;
+  return {4,
+          {kInitialHidden, kInitialCell},
+          {"Sigmoid", "Tanh", "Tanh"},
+          [input_forget](Direction& d, Term p, const std::vector<Term>& states) {
+            return lstm_step(d, p, states, input_forget);
+          }};
+}
+
+/// The record of a cell, with the attributes that all have.
+template <Cell (*cell)(const OpView&)>
+OpDef record(OpKind kind, const char* name, int operands, int results) {
+  OpDef def{.kind = kind, .name = name, .onnx = {name, 7}};
+  def.attrs = {{"activation_alpha", AttrType::Reals}, {"activation_beta", AttrType::Reals},
+               {"activations", AttrType::Texts},      {"clip", AttrType::Real},
+               {"direction", AttrType::Text, "forward"}, {"hidden_size", AttrType::Int},
+               {"layout", AttrType::Int, 0}};
+  def.inputs = {3, operands};
+  def.outputs = {1, results};
+  def.infer = [](const OpView& op, std::vector<TensorType>& types) { return infer_cell(op, types, cell(op)); };
+  def.decompose = [](Builder& build, const OpView& op) { return decompose_cell(build, op, cell(op)); };
+  return def;
+}
+
+OpDef gru() {
+  OpDef def = record<gru_cell>(OpKind::GRU, "GRU", 6, 2);
+  def.attrs.push_back({"linear_before_reset", AttrType::Int, 0});
+  return def;
+}
+
+OpDef lstm() {
+  OpDef def = record<lstm_cell>(OpKind::LSTM, "LSTM", 8, 3);
+  def.attrs.push_back({"input_forget", AttrType::Int, 0});
+  return def;
+}
+
+}  // namespace
+
+const OpDef kRNN = record<rnn_cell>(OpKind::RNN, "RNN", 6, 2);
+const OpDef kGRU = gru();
+const OpDef kLSTM = lstm();
+
+}  // namespace weftc

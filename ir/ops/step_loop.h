@@ -1,0 +1,50 @@
+// A Loop under construction, for decompositions that go through a sequence step by step.
+//
+//   StepLoop loop(build, "forward", steps);
+//   const ValueId sum = loop.carry(zeros);           carried values first,
+//   const ValueId x = loop.capture(sequence);        then what the body reads from outside
+//   loop.next({add(loop.body(), sum, at(loop.body(), x, loop.iteration()))});
+//   return loop.finish();                            the carried values behind the last step
+#pragma once
+#include "ir/ops/composite.h"
+
+namespace weftc {
+
+class StepLoop {
+ public:
+  /// `trips`: how many steps there are, `condition`: what the loop asks before the first one (none: it goes on).
+  StepLoop(Builder& build, const std::string& part, ValueId trips, ValueId condition = {});
+
+  Builder& body() { return body_; }
+  /// Parameters of the body: the number of the step, and the condition.
+  ValueId iteration() const { return region_.inputs()[0]; }
+  ValueId condition() const { return region_.inputs()[1]; }
+
+  /// A value that goes from step to step, as the body sees it.
+  ValueId carry(ValueId initial);
+  /// A value of the graph around the loop, as the body sees it; a constant is one of the body's own.
+  ValueId capture(ValueId outer);
+  /// The carried values of the next step, in the order of carry().
+  void next(std::vector<ValueId> values) { next_ = std::move(values); }
+  /// Whether there is a next step (a value of the body); without it the condition does not change.
+  void go_on(ValueId condition) { again_ = condition; }
+  /// Adds the Loop; its results are the carried values.
+  std::vector<ValueId> finish();
+
+ private:
+  Builder& build_;
+  Graph region_;
+  Builder body_;
+  std::vector<ValueId> operands_, next_;
+  size_t carried_ = 0;
+  ValueId again_;
+};
+
+/// A tensor of zeros that takes no memory until it is stored.
+ValueId zeros(Builder& build, DType dtype, const Dims& dims);
+/// Element `index` (an integer scalar) along dimension `axis`, which is gone.
+ValueId element_at(Builder& build, ValueId whole, ValueId index, int64_t axis = 0);
+/// `whole` with element `index` of its first dimension replaced.
+ValueId with_element(Builder& build, ValueId whole, ValueId index, ValueId element);
+
+}  // namespace weftc

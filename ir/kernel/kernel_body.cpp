@@ -208,13 +208,18 @@ std::vector<RunExtent> run_extents_of(const Graph& body, const Mesh& mesh) {
   return extents;
 }
 
-/// The one op of category `wanted`, if all others are pointwise ops, views and sources.
+/// True if an element of the result is computed without a loop of its own.
+static bool has_no_loop(const Op& op) {
+  const Category c = category(op);
+  return c == Category::Pointwise || c == Category::View || c == Category::Source || op.kind == OpKind::Gather;
+}
+
+/// The one op of category `wanted`, if all others are pointwise ops, views, look-ups and sources.
 static ValueId only_loop(const Graph& body, Category wanted) {
   ValueId found;
   for (OpId id = body.first(); id; id = body.next(id)) {
     const Op& op = body.op(id);
-    if (category(op) == Category::Pointwise || category(op) == Category::View || category(op) == Category::Source)
-      continue;
+    if (has_no_loop(op)) continue;
     if (found || category(op) != wanted) return {};
     found = op.outputs[0];
   }

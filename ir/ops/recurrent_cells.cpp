@@ -31,11 +31,8 @@ class Direction {
         reverse_(number == 1 || text_of(op.op(), "direction") == "reverse"),
         loop_(build, reverse_ ? "reverse" : "forward", build.constant(Tensor::scalar(DType::I64, sizes.steps))) {}
 
-  /// Part `number` of the first dimension of an operand, which is gone.
-  Term part_of(Term operand) const {
-    const Dims dims = operand.dims();
-    return operand.slice(0, number_, number_ + 1).reshape({dims.begin() + 1, dims.end()});
-  }
+  /// This direction's part of an operand, which keeps its first dimension.
+  Term part_of(Term operand) const { return operand.slice(0, number_, number_ + 1); }
   Term outer(int input) const { return {build_, op_.op().inputs[static_cast<size_t>(input)]}; }
   Term inner(int input) { return part_of({loop_.body(), loop_.capture(outer(input).value())}); }
   bool has(int input) const { return op_.has(input); }
@@ -47,11 +44,10 @@ class Direction {
   }
   /// A state times the recurrent weights of gates [first, last).
   Term recurrent(Term state, int64_t first, int64_t last) {
-    const Term weights = inner(kRecurrent).slice(0, first * sizes_.hidden, last * sizes_.hidden);
-    return product(state, weights.transpose({1, 0}));
+    return product(state, matrix(loop_.body(), kRecurrent, first * sizes_.hidden, last * sizes_.hidden));
   }
   /// The recurrent half of the bias.
-  Term recurrent_bias() { return inner(kBias).slice(0, gates_ * sizes_.hidden, 2 * gates_ * sizes_.hidden); }
+  Term recurrent_bias() { return inner(kBias).slice(1, gates_ * sizes_.hidden, 2 * gates_ * sizes_.hidden); }
   /// The activation function of a gate, behind the clip. The cell of an LSTM is no gate: as in ONNX Runtime, which models
   /// are exported for, its activation function is not clipped.
   Term gated(size_t function, Term x) {
@@ -62,14 +58,15 @@ class Direction {
   Term activated(size_t function, Term x) { return activate(activations_[function], loop_.body(), x); }
 
   using Step = std::function<std::vector<Term>(Direction&, Term projected, const std::vector<Term>& states)>;
-  /// All steps: the last states, each [batch, hidden], behind the sequence of the first one, [steps, batch, hidden],
+  /// All steps: the last states, each [1, batch, hidden], behind the sequence of the first one, [steps, batch, hidden],
   /// if `keeps` asks for it. `adds_bias`: the recurrent half of the bias is added in front of the steps.
   std::vector<Term> run(const std::vector<int>& initial, bool keeps, const Step& step,
                         bool adds_bias);
 
  private:
   Term initial_state(int input) const;
-  Term projected(bool adds_bias) const;
+  Term matrix(Builder& where, int input, int64_t first, int64_t last);
+  Term projected(bool adds_bias);
   Term step_number();
 
   Builder& build_;
@@ -81,21 +78,39 @@ class Direction {
   StepLoop loop_;
 };
 
+/// Rows [first, last) of this direction's weights, turned: [1, columns, rows]. Constants are cut here, so that a kernel
+/// reads a weight of its own, which is packed when the executable is built.
+Term Direction::matrix(Builder& where, int input, int64_t first, int64_t last) {
+  const Term all = outer(input);
+  const Dims dims = all.dims();
+  const Op& producer = build_.graph().producer_op(all.value());
+  const bool is_whole = dims[0] == 1 && first == 0 && last == dims[1];
+  if (is_whole || producer.kind != OpKind::Constant) {
+    const Term seen(where, &where == &build_ ? all.value() : loop_.capture(all.value()));
+    return seen.slice(0, number_, number_ + 1).slice(1, first, last).transpose({0, 2, 1});
+  }
+  const Tensor weights = build_.module().constants.tensor(producer.constant("value"));
+  Tensor rows(weights.dtype, {1, last - first, dims[2]});
+  for (int64_t i = 0; i < rows.size(); ++i)
+    rows.copy_element(i, weights, (number_ * dims[1] + first) * dims[2] + i);
+  return Term(where, where.constant(rows)).transpose({0, 2, 1});
+}
+
 /// The given states of this direction, or zeros.
 Term Direction::initial_state(int input) const {
-  if (!has(input)) return {build_, zeros(build_, op_.type(kSequence).dtype, {sizes_.batch, sizes_.hidden})};
+  if (!has(input)) return {build_, zeros(build_, op_.type(kSequence).dtype, {1, sizes_.batch, sizes_.hidden})};
   return part_of(sizes_.batch_first ? outer(input).transpose({1, 0, 2}) : outer(input));
 }
 
 /// The sequence times the weights, [steps, batch, gates * hidden].
-Term Direction::projected(bool adds_bias) const {
+Term Direction::projected(bool adds_bias) {
   const Term x = sizes_.batch_first ? outer(kSequence).transpose({1, 0, 2}) : outer(kSequence);
-  const Term p = product(x, part_of(outer(kWeight)).transpose({1, 0}));
+  const Term p = product(x, matrix(build_, kWeight, 0, gates_ * sizes_.hidden));
   if (!has(kBias)) return p;
   const Term bias = part_of(outer(kBias));
   const int64_t half = gates_ * sizes_.hidden;
-  const Term sum = p + bias.slice(0, 0, half);
-  return adds_bias ? sum + bias.slice(0, half, 2 * half) : sum;
+  const Term sum = p + bias.slice(1, 0, half);
+  return adds_bias ? sum + bias.slice(1, half, 2 * half) : sum;
 }
 
 /// Which element of the sequence this step has.
@@ -112,12 +127,12 @@ std::vector<Term> Direction::run(const std::vector<int>& initial, bool keeps, co
     kept.push_back(
         loop_.carry(zeros(build_, op_.type(kSequence).dtype, {sizes_.steps, sizes_.batch, sizes_.hidden})));
   for (int input : initial) states.push_back({body, loop_.carry(initial_state(input).value())});
-  const Term now = step_number();
+  const Term now = step_number().reshape({1});
   const Term x(body, element_at(body, loop_.capture(projected(adds_bias).value()), now.value()));
   next = step(*this, x, states);
   Term shown = next[0];
   if (has(kLengths)) {
-    const Term lengths = outer(kLengths).cast(DType::I64).reshape({sizes_.batch, 1});
+    const Term lengths = outer(kLengths).cast(DType::I64).reshape({1, sizes_.batch, 1});
     const Term is_inside = now < Term(body, loop_.capture(lengths.value()));
     for (size_t i = 0; i < next.size(); ++i) next[i] = is_inside.choose(next[i], states[i]);
     shown = is_inside.choose(shown, shown.scalar(0));
@@ -166,8 +181,8 @@ ValueId joined(Builder& build, const std::vector<Term>& parts, bool is_sequence,
   std::vector<ValueId> values;
   for (const Term& part : parts) {
     Dims dims = part.dims();
-    dims.insert(dims.begin() + (is_sequence ? 1 : 0), 1);
-    values.push_back(part.reshape(dims).value());
+    if (is_sequence) dims.insert(dims.begin() + 1, 1);
+    values.push_back(is_sequence ? part.reshape(dims).value() : part.value());
   }
   const int64_t axis = is_sequence ? 1 : 0;
   const ValueId all = values.size() == 1 ? values[0] : build.op(OpKind::Concat, values, {{"axis", axis}});

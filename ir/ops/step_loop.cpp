@@ -40,7 +40,9 @@ ValueId element_at(Builder& build, ValueId whole, ValueId index, int64_t axis) {
 }
 
 ValueId with_element(Builder& build, ValueId whole, ValueId index, ValueId element) {
-  return build.op(OpKind::ScatterND, {whole, build.reshape(index, {1}), element}, {{"reduction", std::string("none")}});
+  Dims dims = build.dims(index);
+  dims.push_back(1);
+  return build.op(OpKind::ScatterND, {whole, build.reshape(index, dims), element}, {{"reduction", std::string("none")}});
 }
 
 }  // namespace weftc

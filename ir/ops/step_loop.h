@@ -42,9 +42,9 @@ class StepLoop {
 
 /// A tensor of zeros that takes no memory until it is stored.
 ValueId zeros(Builder& build, DType dtype, const Dims& dims);
-/// Element `index` (an integer scalar) along dimension `axis`, which is gone.
+/// Elements `index` along dimension `axis`: a scalar takes the dimension away, a list of one keeps it.
 ValueId element_at(Builder& build, ValueId whole, ValueId index, int64_t axis = 0);
-/// `whole` with element `index` of its first dimension replaced.
+/// `whole` with element_at(whole, index) replaced by `element`.
 ValueId with_element(Builder& build, ValueId whole, ValueId index, ValueId element);
 
 }  // namespace weftc

@@ -6,7 +6,7 @@
 //   g = Gelu(b)                                          g = gelu(sum + bias[j])
 //   t = Transpose(g)                                     t[j, i] = g
 //
-// Had m another reader, m would have to be stored too: then the kernel ends at m, and `explain` lists b as a near miss.
+// An element that is looked up (Gather) for such an op alone is looked up there. Had m another reader, m would have to be stored too: then the kernel ends at m, and `explain` lists b as a near miss.
 // On a target whose library multiplies matrices, only what the library can compute in the same call is taken.
 #include <algorithm>
 #include <set>
@@ -34,6 +34,7 @@ class ContractionGrower {
       const bool merged = s_.merge(root, epilogue.ops[i]);
       WEFT_CHECK(merged, "an epilogue with one result made a cycle at '" + s_.op(epilogue.ops[i]).name + "'");
       s_.put(epilogue.ops[i], g);
+      if (!by_library) absorb_look_ups(epilogue.ops[i], g);
     }
     for (size_t i = epilogue.kept; i < epilogue.ops.size() && i <= epilogue.kept; ++i)
       s_.miss(epilogue.ops[i], g, "a value before it has other readers");
@@ -98,6 +99,17 @@ class ContractionGrower {
       add_readers(id);
     }
     return found;
+  }
+
+  /// Adds the Gathers that only this op of the epilogue reads: an element is looked up where it is added.
+  void absorb_look_ups(OpId id, int g) {
+    for (ValueId v : s_.op(id).inputs) {
+      if (!v) continue;
+      const OpId maker = s_.graph().producer(v);
+      const bool is_read_once = s_.op(maker).kind == OpKind::Gather && s_.graph().value(v).uses.size() == 1;
+      if (!is_read_once || s_.taken(maker) || !s_.has_node(maker) || !s_.merge(id, maker)) continue;
+      s_.put(maker, g);
+    }
   }
 
   /// The ops that a device's library computes behind a product in the same call: a bias, then an activation.

@@ -16,6 +16,7 @@
 #include "ir/kernel/in_place.h"
 #include "passes/plan/live_ranges.h"
 #include "passes/plan/plan_parts.h"
+#include "passes/plan/update_loops.h"
 
 namespace weftc {
 
@@ -66,10 +67,16 @@ Step copy_step(BufferId from, BufferId to, const std::string& name) {
 
 /// Decides on an unchanged Plan, then rewrites it.
 class StateUpdater {
+  /// A value that lies where the one lies that it is made of.
+  struct Update {
+    BufferId old, next;
+  };
+
  public:
   explicit StateUpdater(PlanDraft& draft) : draft_(draft), plan_(draft.plan) {}
 
   void run() {
+    for (const BufferId carried : update_loops(plan_)) in_place_.push_back({carried, carried});
     bind();
     if (!draft_.diags.ok()) return;
     const LiveRanges ranges(plan_);
@@ -77,6 +84,7 @@ class StateUpdater {
       if (!state.buffer) continue;
       state.why_copied = why_copied(ranges, state);
       state.in_place = state.why_copied.empty();
+      if (state.in_place) in_place_.push_back({state.buffer, state.next});
     }
     write_new_elements_only();
     copy_the_others();
@@ -128,11 +136,11 @@ class StateUpdater {
   }
 
   /// How the kernel of an update in place is computed where some elements need not be touched at all.
-  std::optional<Strategy> partial_strategy(const LaunchStep& launch, const StateSlot& state) const {
+  std::optional<Strategy> partial_strategy(const LaunchStep& launch, const Update& update) const {
     const Kernel& kernel = plan_.kernel(launch.kernel);
     const size_t inputs = kernel.body.inputs().size();
-    const std::vector<size_t> operands = parameters_of(launch, state.buffer, 0, inputs);
-    if (operands.size() != 1 || parameters_of(launch, state.next, inputs, launch.operands.size()).empty()) return {};
+    const std::vector<size_t> operands = parameters_of(launch, update.old, 0, inputs);
+    if (operands.size() != 1 || parameters_of(launch, update.next, inputs, launch.operands.size()).empty()) return {};
     if (std::holds_alternative<Scatter>(kernel.strategy)) return Scatter{true};
     if (kernel.pin.kind != Loc::Kind::None) return {};
     const KernelBody body(kernel, plan_.places[kernel.place.index].mesh.size());
@@ -140,7 +148,7 @@ class StateUpdater {
     return axis ? std::optional<Strategy>(Append{operands[0], *axis}) : std::nullopt;
   }
 
-  /// Launches of one kernel whose state is in place get a kernel that leaves what is there; others keep theirs.
+  /// Launches of one kernel whose state, or a loop's carried value, is in place get a kernel that leaves what is there; others keep theirs.
   void write_new_elements_only() {
     std::map<uint32_t, std::vector<std::pair<LaunchStep*, Strategy>>> partial;
     std::map<uint32_t, size_t> launches;
@@ -151,9 +159,9 @@ class StateUpdater {
         if (!launch) return;
         ++launches[launch->kernel.index];
         names[launch] = step.name;
-        for (const StateSlot& state : plan_.states) {
-          if (!state.in_place || !touches(step, state.buffer, false) || !touches(step, state.next, true)) continue;
-          if (std::optional<Strategy> strategy = partial_strategy(*launch, state))
+        for (const Update& update : in_place_) {
+          if (!touches(step, update.old, false) || !touches(step, update.next, true)) continue;
+          if (std::optional<Strategy> strategy = partial_strategy(*launch, update))
             partial[launch->kernel.index].emplace_back(launch, std::move(*strategy));
         }
       });
@@ -231,6 +239,7 @@ class StateUpdater {
 
   PlanDraft& draft_;
   Plan& plan_;
+  std::vector<Update> in_place_;
 };
 
 }  // namespace

@@ -234,7 +234,9 @@ class Walk {
     const bool same_kernel = a.exchanged && b.exchanged && a.end == b.end;  // its ranks touch their own slices
     if (a.event != b.event)
       return (same_kernel && a.buffer == b.buffer) || (a.start == b.start && a.end == b.end && a.start == a.end);
-    return a.buffer == b.buffer || is_in_place(*events_.events[a.event].step, a.buffer, b.buffer);
+    const Step& step = *events_.events[a.event].step;
+    const bool computes = std::holds_alternative<LaunchStep>(step.what);
+    return (a.buffer == b.buffer && !computes) || is_in_place(step, a.buffer, b.buffer);
   }
 
   /// One step may read a buffer and write another one in the same memory only where it reads each element before it

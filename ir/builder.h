@@ -65,8 +65,8 @@ class Builder {
 std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags,
                                   const ShapeValues* shapes = nullptr);
 
-/// Copies a region's ops in front of `before` (none: at the end) of a graph, with parameters replaced by `arguments`; the
-/// values of its outputs.
+/// Copies a region's ops in front of `before` (none: at the end) of a graph, with parameters replaced by `arguments`;
+/// the values of its outputs.
 std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std::vector<ValueId>& arguments,
                                    OpId before = {});
 

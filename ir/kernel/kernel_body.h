@@ -76,8 +76,8 @@ IndexList broadcast_index(const IndexList& index, const Dims& dims);
 /// The run-time extents of a body on a mesh, each once and without a name: counts, and valid elements of ragged slices.
 std::vector<RunExtent> run_extents_of(const Graph& body, const Mesh& mesh);
 
-/// The result of the one contraction of a body, beside pointwise ops, views and look-ups; nothing where there are several,
-/// or other loops.
+/// The result of the one contraction of a body, beside pointwise ops, views and look-ups; nothing where there are
+/// several, or other loops.
 ValueId contraction_of(const Graph& body);
 /// The same of the one running sum.
 ValueId scan_of(const Graph& body);

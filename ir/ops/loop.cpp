@@ -1,5 +1,5 @@
-// Loop and Scan of ONNX. What a Loop collects, an element a trip, becomes a carried value of which each trip replaces an
-// element, so that all that comes behind knows only carried values. A Scan becomes a Loop as soon as types are known
+// Loop and Scan of ONNX. What a Loop collects, an element a trip, becomes a carried value of which each trip replaces
+// an element, so that all that comes behind knows only carried values. A Scan becomes a Loop as soon as types are known
 // (passes/prepare/scan_to_loop.cpp).
 //
 //   y, ys = Loop(5, , y0) { y -> y1, e }    ->    y, ys = Loop(5, , y0, zeros[5]) { i, y, ys -> y1, ys with e at i }
@@ -116,7 +116,8 @@ static bool import_scan(Graph& graph, OpId op, int opset, const OpView& view) {
   const int64_t states = operands - scan.integer_or("num_scan_inputs", 0);
   scan.remove("operands");
   if (states < 0 || states == operands)
-    return view.fail("scan-count", "'num_scan_inputs' is {}, but the node has {} operands", operands - states, operands);
+    return view.fail("scan-count", "'num_scan_inputs' is {}, but the node has {} operands", operands - states,
+                     operands);
   scan.set("states", states);
   return opset >= 9 || import_old_scan(graph, op, view);
 }

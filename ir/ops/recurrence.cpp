@@ -76,8 +76,7 @@ class ParameterList {
   }
   bool take(const std::string& function, std::optional<double> otherwise, double& value) {
     if (next_ < left_.size()) otherwise = left_[next_++];
-    if (!otherwise)
-      return op_.fail("activation-parameter", "'{}' needs a value of '{}'", printable(function), attr_);
+    if (!otherwise) return op_.fail("activation-parameter", "'{}' needs a value of '{}'", printable(function), attr_);
     value = *otherwise;
     return true;
   }
@@ -115,8 +114,8 @@ std::optional<RecurrenceSizes> recurrence_sizes(const OpView& op, int64_t gates)
            std::nullopt;
   const Dims x = op.dims(kSequence), r = op.dims(kRecurrent);
   const bool batch_first = int_of(op.op(), "layout") == 1;
-  const RecurrenceSizes sizes{x[batch_first ? 1 : 0],  x[batch_first ? 0 : 1], x[2], r[2],
-                              direction == "bidirectional" ? 2 : 1, batch_first};
+  const RecurrenceSizes sizes{
+      x[batch_first ? 1 : 0], x[batch_first ? 0 : 1], x[2], r[2], direction == "bidirectional" ? 2 : 1, batch_first};
   if (op.op().has("hidden_size") && op.op().integer("hidden_size") != sizes.hidden)
     return op.fail("recurrence-hidden", "'hidden_size' is {}, but the recurrent weights have shape {}",
                    op.op().integer("hidden_size"), dims_text(r)),
@@ -129,8 +128,8 @@ std::optional<RecurrenceSizes> recurrence_sizes(const OpView& op, int64_t gates)
 
 std::vector<TensorType> recurrence_types(const OpView& op, const RecurrenceSizes& s, int states) {
   const DType dtype = op.type(kSequence).dtype;
-  const Dims all = s.batch_first ? Dims{s.batch, s.steps, s.directions, s.hidden}
-                                 : Dims{s.steps, s.directions, s.batch, s.hidden};
+  const Dims all =
+      s.batch_first ? Dims{s.batch, s.steps, s.directions, s.hidden} : Dims{s.steps, s.directions, s.batch, s.hidden};
   const Dims last = s.batch_first ? Dims{s.batch, s.directions, s.hidden} : Dims{s.directions, s.batch, s.hidden};
   std::vector<TensorType> types = {{dtype, shape_of(all), {}}};
   for (int i = 0; i < states; ++i) types.push_back({dtype, shape_of(last), {}});

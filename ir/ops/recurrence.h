@@ -23,7 +23,8 @@ std::optional<RecurrenceSizes> recurrence_sizes(const OpView& op, int64_t gates)
 /// Types of the sequence of states and of the last ones, `states` of them.
 std::vector<TensorType> recurrence_types(const OpView& op, const RecurrenceSizes& sizes, int states);
 
-/// An activation function with its parameters: `kind` of alpha and beta, or alpha * tanh(beta * x), or alpha * x + beta.
+/// An activation function with its parameters: `kind` of alpha and beta, or alpha * tanh(beta * x), or alpha * x +
+/// beta.
 struct Activation {
   enum class Form : uint8_t { Plain, Alpha, AlphaBeta, ScaledTanh, Affine };
   Form form = Form::Plain;

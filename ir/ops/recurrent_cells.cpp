@@ -4,8 +4,8 @@
 //   p = MatMul(X, W^T) + b                                     [steps, batch, gates * hidden]
 //   y, h = Loop(steps) { h_next = f(p[t] + MatMul(h, R^T));  y_next = y with h_next at t }
 //
-// Directions are Loops of their own. Where sequences have lengths, a step behind the end of one leaves its states as they
-// are and gives 0; the reverse direction comes to the end of a sequence with its initial state that way.
+// Directions are Loops of their own. Where sequences have lengths, a step behind the end of one leaves its states as
+// they are and gives 0; the reverse direction comes to the end of a sequence with its initial state that way.
 #include <algorithm>
 #include <functional>
 
@@ -48,8 +48,8 @@ class Direction {
   }
   /// The recurrent half of the bias.
   Term recurrent_bias() { return inner(kBias).slice(1, gates_ * sizes_.hidden, 2 * gates_ * sizes_.hidden); }
-  /// The activation function of a gate, behind the clip. The cell of an LSTM is no gate: as in ONNX Runtime, which models
-  /// are exported for, its activation function is not clipped.
+  /// The activation function of a gate, behind the clip. The cell of an LSTM is no gate: as in ONNX Runtime, which
+  /// models are exported for, its activation function is not clipped.
   Term gated(size_t function, Term x) {
     if (!op_.op().has("clip")) return activated(function, x);
     const double clip = op_.op().real("clip");
@@ -60,8 +60,7 @@ class Direction {
   using Step = std::function<std::vector<Term>(Direction&, Term projected, const std::vector<Term>& states)>;
   /// All steps: the last states, each [1, batch, hidden], behind the sequence of the first one, [steps, batch, hidden],
   /// if `keeps` asks for it. `adds_bias`: the recurrent half of the bias is added in front of the steps.
-  std::vector<Term> run(const std::vector<int>& initial, bool keeps, const Step& step,
-                        bool adds_bias);
+  std::vector<Term> run(const std::vector<int>& initial, bool keeps, const Step& step, bool adds_bias);
 
  private:
   Term initial_state(int input) const;
@@ -91,8 +90,7 @@ Term Direction::matrix(Builder& where, int input, int64_t first, int64_t last) {
   }
   const Tensor weights = build_.module().constants.tensor(producer.constant("value"));
   Tensor rows(weights.dtype, {1, last - first, dims[2]});
-  for (int64_t i = 0; i < rows.size(); ++i)
-    rows.copy_element(i, weights, (number_ * dims[1] + first) * dims[2] + i);
+  for (int64_t i = 0; i < rows.size(); ++i) rows.copy_element(i, weights, (number_ * dims[1] + first) * dims[2] + i);
   return Term(where, where.constant(rows)).transpose({0, 2, 1});
 }
 
@@ -124,8 +122,7 @@ std::vector<Term> Direction::run(const std::vector<int>& initial, bool keeps, co
   std::vector<Term> states, next;
   std::vector<ValueId> kept, values;
   if (keeps)
-    kept.push_back(
-        loop_.carry(zeros(build_, op_.type(kSequence).dtype, {sizes_.steps, sizes_.batch, sizes_.hidden})));
+    kept.push_back(loop_.carry(zeros(build_, op_.type(kSequence).dtype, {sizes_.steps, sizes_.batch, sizes_.hidden})));
   for (int input : initial) states.push_back({body, loop_.carry(initial_state(input).value())});
   const Term now = step_number().reshape({1});
   const Term x(body, element_at(body, loop_.capture(projected(adds_bias).value()), now.value()));
@@ -259,9 +256,12 @@ Cell lstm_cell(const OpView& op) {
 template <Cell (*cell)(const OpView&)>
 OpDef record(OpKind kind, const char* name, int operands, int results) {
   OpDef def{.kind = kind, .name = name, .onnx = {name, 7}};
-  def.attrs = {{"activation_alpha", AttrType::Reals}, {"activation_beta", AttrType::Reals},
-               {"activations", AttrType::Texts},      {"clip", AttrType::Real},
-               {"direction", AttrType::Text, "forward"}, {"hidden_size", AttrType::Int},
+  def.attrs = {{"activation_alpha", AttrType::Reals},
+               {"activation_beta", AttrType::Reals},
+               {"activations", AttrType::Texts},
+               {"clip", AttrType::Real},
+               {"direction", AttrType::Text, "forward"},
+               {"hidden_size", AttrType::Int},
                {"layout", AttrType::Int, 0}};
   def.inputs = {3, operands};
   def.outputs = {1, results};

@@ -1,6 +1,6 @@
-// Ops that own graphs: If of ONNX (Loop and Scan stand in loop.cpp), Chunk (a loop over pieces in time) and Fused (one kernel) of the
-// compiler. A region's Input ops are its parameters, its outputs the results; infer-types types the region
-// first, so that a record only reads the types of its outputs. Parameters correspond to the op's inputs, see Op
+// Ops that own graphs: If of ONNX (Loop and Scan stand in loop.cpp), Chunk (a loop over pieces in time) and Fused (one
+// kernel) of the compiler. A region's Input ops are its parameters, its outputs the results; infer-types types the
+// region first, so that a record only reads the types of its outputs. Parameters correspond to the op's inputs, see Op
 // in graph.h. None has a factor rule: the layout pass enters the region instead.
 #include "ir/ops/record.h"
 

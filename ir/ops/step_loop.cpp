@@ -18,8 +18,11 @@ ValueId StepLoop::carry(ValueId initial) {
 
 ValueId StepLoop::capture(ValueId outer) {
   const Op& producer = build_.graph().producer_op(outer);
-  if (producer.kind == OpKind::Constant)
-    return body_.op(OpKind::Constant, {}, {{"value", producer.constant("value")}});
+  if (producer.kind == OpKind::Constant) {
+    const ValueId own = body_.op(OpKind::Constant, {}, {{"value", producer.constant("value")}});
+    region_.rename(own, build_.graph().value(outer).name);
+    return own;
+  }
   operands_.push_back(outer);
   return body_.parameter("captured", build_.type(outer));
 }
@@ -42,7 +45,8 @@ ValueId element_at(Builder& build, ValueId whole, ValueId index, int64_t axis) {
 ValueId with_element(Builder& build, ValueId whole, ValueId index, ValueId element) {
   Dims dims = build.dims(index);
   dims.push_back(1);
-  return build.op(OpKind::ScatterND, {whole, build.reshape(index, dims), element}, {{"reduction", std::string("none")}});
+  return build.op(OpKind::ScatterND, {whole, build.reshape(index, dims), element},
+                  {{"reduction", std::string("none")}});
 }
 
 }  // namespace weftc

@@ -6,8 +6,9 @@
 //   g = Gelu(b)                                          g = gelu(sum + bias[j])
 //   t = Transpose(g)                                     t[j, i] = g
 //
-// An element that is looked up (Gather) for such an op alone is looked up there. Had m another reader, m would have to be stored too: then the kernel ends at m, and `explain` lists b as a near miss.
-// On a target whose library multiplies matrices, only what the library can compute in the same call is taken.
+// An element that is looked up (Gather) for such an op alone is looked up there. Had m another reader, m would have to
+// be stored too: then the kernel ends at m, and `explain` lists b as a near miss. On a target whose library multiplies
+// matrices, only what the library can compute in the same call is taken.
 #include <algorithm>
 #include <set>
 

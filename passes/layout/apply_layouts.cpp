@@ -7,6 +7,7 @@
 //
 // Deterministic and without search: what the schedule does not ask for follows from what arrives.
 #include <algorithm>
+#include <set>
 
 #include "ir/op_def.h"
 #include "passes/layout/layout_requests.h"
@@ -47,7 +48,8 @@ class GraphLayout {
   void lay_model_collective(OpId id);
   void lay_if(OpId id);
   void lay_loop(OpId id);
-  std::vector<Layout> lay_region(OpId owner, size_t number, const std::vector<Layout>& parameters);
+  std::vector<Layout> lay_region(OpId owner, size_t number, const std::vector<Layout>& parameters, Diags& diags);
+  void slice_carried(OpId id, std::vector<Layout>& parameters);
   void finish_result(ValueId value, Layout layout);
   bool may_be_laid_out(const Layout& layout, const LayoutRequest& request, const Op& op);
   bool require_replicated(OpId id, size_t input, const char* what);
@@ -215,14 +217,15 @@ void GraphLayout::lay_model_collective(OpId id) {
 }
 
 /// Lays out a region whose parameters have the operands' layouts; returns the layouts of its outputs.
-std::vector<Layout> GraphLayout::lay_region(OpId owner, size_t number, const std::vector<Layout>& parameters) {
+std::vector<Layout> GraphLayout::lay_region(OpId owner, size_t number, const std::vector<Layout>& parameters,
+                                            Diags& diags) {
   Graph& region = graph_.edit(owner).regions[number];
   for (size_t i = 0; i < region.inputs().size(); ++i) {
     TensorType type = region.type(region.inputs()[i]);
     type.layout = parameters[i];
     region.retype(region.inputs()[i], type);
   }
-  GraphLayout(module_, region, requests_.regions.at(owner)[number], diags_).run();
+  GraphLayout(module_, region, requests_.regions.at(owner)[number], diags).run();
   std::vector<Layout> results;
   for (const Graph::Output& out : region.outputs()) results.push_back(region.type(out.value).layout);
   return results;
@@ -281,12 +284,42 @@ void GraphLayout::lay_if(OpId id) {
     graph_.set_input(id, i, fetch(graph_.op(id).inputs[i]));
     captures.push_back(graph_.type(graph_.op(id).inputs[i]).layout);
   }
-  std::vector<Layout> results = lay_region(id, 0, captures);
-  const std::vector<Layout> other = lay_region(id, 1, captures);
+  std::vector<Layout> results = lay_region(id, 0, captures, diags_);
+  const std::vector<Layout> other = lay_region(id, 1, captures, diags_);
   for (size_t i = 0; i < results.size(); ++i) results[i] = join(results[i], other[i]);
   for (Graph& region : graph_.edit(id).regions) reshard_outputs(module_, region, 0, results);
   const std::vector<ValueId> outputs = graph_.op(id).outputs;
   for (size_t i = 0; i < outputs.size(); ++i) finish_result(outputs[i], results[i]);
+}
+
+/// Where a carried value enters replicated and the body makes slices of it that it then keeps, the value enters sliced:
+/// states that start from zeros follow the slices of a batch that the body reads. Found by laying out the body for
+/// trial, until nothing changes; an axis on which the slices are lost again stays replicated.
+void GraphLayout::slice_carried(OpId id, std::vector<Layout>& parameters) {
+  const size_t carried = static_cast<size_t>(graph_.op(id).integer_or("carried", 0));
+  const Graph body = graph_.op(id).regions[0];
+  std::set<std::pair<size_t, int>> sliced, kept_whole;
+  for (bool changed = true; changed;) {
+    Diags trial;
+    const std::vector<Layout> results = lay_region(id, 0, parameters, trial);
+    graph_.edit(id).regions[0] = body;
+    changed = false;
+    for (size_t i = 0; i < carried && trial.ok(); ++i) {
+      Layout& enters = parameters[2 + i];
+      for (int a = 0; a < std::max(results[1 + i].size(), enters.size()); ++a) {
+        const AxisState leaves = results[1 + i][a];
+        const bool is_lost = sliced.contains({i, a}) && !(leaves == enters[a]);
+        const bool is_new = enters[a].is(Kind::R) && leaves.is(Kind::S) && !kept_whole.contains({i, a});
+        if (!is_lost && !is_new) continue;
+        enters.set(a, is_new ? leaves : AxisState{});
+        (is_new ? sliced : kept_whole).insert({i, a});
+        if (is_lost) sliced.erase({i, a});
+        changed = true;
+      }
+    }
+  }
+  for (size_t i = 2; i < 2 + carried; ++i)
+    graph_.set_input(id, i, resharder_.reshard(graph_.op(id).inputs[i], parameters[i]));
 }
 
 // A carried value keeps the layout with which it enters, so that every iteration begins alike; a scan output's
@@ -302,7 +335,8 @@ void GraphLayout::lay_loop(OpId id) {
         if (mesh(graph_.op(id))[a].size > 1) layout.set(static_cast<int>(a), AxisState::varying());
     parameters.push_back(layout);
   }
-  std::vector<Layout> results = lay_region(id, 0, parameters);
+  if (!module_.per_rank) slice_carried(id, parameters);
+  std::vector<Layout> results = lay_region(id, 0, parameters, diags_);
   const std::vector<ValueId> outputs = graph_.op(id).outputs;
   const size_t carried = static_cast<size_t>(graph_.op(id).integer_or("carried", static_cast<int64_t>(outputs.size())));
   if (results[0].has(Kind::V)) {

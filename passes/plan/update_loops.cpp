@@ -1,11 +1,11 @@
-// A Loop is written with copies: what it starts from into the carried value, and what a trip makes of it back at the end
-// of the trip. Most of them say only that two buffers are one:
+// A Loop is written with copies: what it starts from into the carried value, and what a trip makes of it back at the
+// end of the trip. Most of them say only that two buffers are one:
 //
 //   copy zeros to c                                               fill c with zeros
 //   loop { c_next = f(c);  h = g(c_next);  copy c_next to c }     loop { c = f(c);  h = g(c) }
 //
-// A copy stays where a step reads the old value behind the one that makes the new one, or where the kernel that makes it
-// reads the old one elsewhere than at the element that it writes (ir/kernel/in_place.h).
+// A copy stays where a step reads the old value behind the one that makes the new one, or where the kernel that makes
+// it reads the old one elsewhere than at the element that it writes (ir/kernel/in_place.h).
 #include "passes/plan/update_loops.h"
 
 #include <algorithm>
@@ -24,8 +24,7 @@ bool touches(const Step& step, BufferId buffer, bool write) {
                        [&](const Access& access) { return access.buffer == buffer && access.write == write; });
   };
   bool found = own(step);
-  for (const auto* body : bodies_of(step))
-    for_each_step(*body, [&](const Step& s) { found = found || own(s); });
+  for (const auto* body : bodies_of(step)) for_each_step(*body, [&](const Step& s) { found = found || own(s); });
   return found;
 }
 

@@ -148,7 +148,8 @@ class StateUpdater {
     return axis ? std::optional<Strategy>(Append{operands[0], *axis}) : std::nullopt;
   }
 
-  /// Launches of one kernel whose state, or a loop's carried value, is in place get a kernel that leaves what is there; others keep theirs.
+  /// Launches of one kernel whose state, or a loop's carried value, is in place get a kernel that leaves what is there;
+  /// others keep theirs.
   void write_new_elements_only() {
     std::map<uint32_t, std::vector<std::pair<LaunchStep*, Strategy>>> partial;
     std::map<uint32_t, size_t> launches;

@@ -1,9 +1,10 @@
 // A Scan is a Loop whose trips read element t of each sequence, and collect what the scan outputs have.
 //
-//   s, ys = Scan(s0, xs) { s, x -> s1, y }    ->    s, ys = Loop(T, , s0) { t, s, xs -> s1, y }  with  x = Gather(xs, t)
+//   s, ys = Scan(s0, xs) { s, x -> s1, y }    ->    s, ys = Loop(T, , s0) { t, s, xs -> s1, y }  with  x = Gather(xs,
+//   t)
 //
-// A direction of 1 reads from the end, or turns what was collected; an axis other than 0 is read along it, or moved to it
-// afterwards. The batch of Scan-8 is a Loop around a Scan of one element of it.
+// A direction of 1 reads from the end, or turns what was collected; an axis other than 0 is read along it, or moved to
+// it afterwards. The batch of Scan-8 is a Loop around a Scan of one element of it.
 #include "passes/prepare/scan_to_loop.h"
 
 #include <algorithm>
@@ -112,8 +113,8 @@ OpId add_batch_loop(Module& module, Graph& graph, OpId id, const Op& scan, int64
   inner.results.resize(scan.outputs.size());
   for (size_t i = 0; i < scan.inputs.size(); ++i) {
     const ValueId all = draft.parameter(graph, scan.inputs[i]);
-    inner.inputs.push_back(
-        i < own ? draft.body.op(OpKind::Gather, {all, draft.iteration()}, {{"axis", int64_t{0}}}) : all);
+    inner.inputs.push_back(i < own ? draft.body.op(OpKind::Gather, {all, draft.iteration()}, {{"axis", int64_t{0}}})
+                                   : all);
   }
   inner.name += "/element";
   const OpId made = draft.region.add(std::move(inner));

@@ -203,6 +203,7 @@ struct LoopStep {
   BufferId iteration;     // none: not used; written before each trip
   int64_t max_trips = 0;  // 0: not known; the proof expands a few
   std::vector<Step> body;
+  std::vector<BufferId> carried;  // of which every trip makes the next value
 };
 
 struct Step {

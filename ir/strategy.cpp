@@ -24,6 +24,7 @@ struct ParameterText {
   std::string operator()(const TiledConvolution& s) const { return tile_text(s.tile); }
   std::string operator()(const Scan& s) const { return s.by_block ? " by block" : ""; }
   std::string operator()(const Scatter& s) const { return s.in_place ? " in place" : ""; }
+  std::string operator()(const Recurrence& s) const { return s.lanes > 1 ? format(" of {} lanes", s.lanes) : ""; }
   std::string operator()(const Rows& s) const {
     return s.team == RowTeam::Thread ? "" : s.team == RowTeam::Warp ? " by warp" : " by block";
   }

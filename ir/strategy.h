@@ -133,6 +133,12 @@ struct Rows {
 struct Elementwise {
   static constexpr const char* kName = "elementwise";
 };
+/// All steps of a loop whose body is element-wise: each element goes through all of them, and what it carries from one to
+/// the next stays in registers. On the host `lanes` elements go together, which is what vectorises.
+struct Recurrence {
+  static constexpr const char* kName = "recurrence";
+  int64_t lanes = 1;
+};
 /// Collectives over the peer table of a rank group, with what is computed on the slices.
 struct PeerExchange {
   static constexpr const char* kName = "peer-exchange";
@@ -147,7 +153,7 @@ struct PlainLoops {
 using Strategy =
     std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution, PlaneConvolution,
                  PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct, TiledConvolution, Transposition,
-                 Scan, Scatter, TreeWalk, Append, Rows, Elementwise, PeerExchange>;
+                 Scan, Scatter, TreeWalk, Append, Rows, Elementwise, PeerExchange, Recurrence>;
 
 /// On a device short rows are a warp's, long ones a block's.
 inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }

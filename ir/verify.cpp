@@ -24,8 +24,8 @@ class Verifier {
   std::vector<std::string> run();
 
  private:
-  void graph(const Graph& graph, const Op* owner);
-  void op(const Graph& graph, OpId id, const Op* owner);
+  void graph(const Graph& graph);
+  void op(const Graph& graph, OpId id);
   void links(const Graph& graph, OpId id, const std::vector<int>& position);
   void counts(const Graph& graph, const std::vector<int>& position);
   void uses(const Graph& graph);
@@ -33,17 +33,18 @@ class Verifier {
   void arity(const Op& op);
   void regions(const Graph& graph, const Op& op);
   void types(const Graph& graph, const Op& op);
-  void form_rules(const Graph& graph, const Op& op, const Op* owner);
+  void form_rules(const Graph& graph, const Op& op);
   void memory_rules(const Graph& graph, const Op& op);
   bool at_least(Form form) const { return form_ >= form; }
 
   const Module& module_;
   const Form form_;
   Findings findings_;
+  int kernel_depth_ = 0;  // how many Fused ops stand around the graph that is looked at
 };
 
 std::vector<std::string> Verifier::run() {
-  graph(module_.graph, nullptr);
+  graph(module_.graph);
   for (const Place& place : module_.places)
     if (mesh_size(place.mesh) != place.size())
       findings_.add(format("place '{}' has {} ranks on a mesh of {}", place.name, place.size(), mesh_size(place.mesh)));
@@ -51,7 +52,7 @@ std::vector<std::string> Verifier::run() {
   return findings_.take();
 }
 
-void Verifier::graph(const Graph& graph, const Op* owner) {
+void Verifier::graph(const Graph& graph) {
   std::vector<int> position(graph.op_capacity(), -1);
   int here = 0;
   size_t live = 0;
@@ -66,7 +67,7 @@ void Verifier::graph(const Graph& graph, const Op* owner) {
   if (findings_.full()) return;
   uses(graph);
   counts(graph, position);
-  for (OpId id = graph.first(); id && !findings_.full(); id = graph.next(id)) op(graph, id, owner);
+  for (OpId id = graph.first(); id && !findings_.full(); id = graph.next(id)) op(graph, id);
 }
 
 /// Ops stand behind the producers of their operands, and values, ops and names know each other.
@@ -191,7 +192,9 @@ void Verifier::regions(const Graph& graph, const Op& op) {
       findings_.add(op, "a region's axes of time are not those of the graph around it");
     if (op.kind == OpKind::Chunk && region.time_axes.back().size != op.integer_or("chunks", 0))
       findings_.add(op, "its axis of time does not have {} chunks", op.integer_or("chunks", 0));
-    this->graph(region, &op);
+    kernel_depth_ += op.kind == OpKind::Fused;
+    this->graph(region);
+    kernel_depth_ -= op.kind == OpKind::Fused;
   }
 }
 
@@ -255,15 +258,16 @@ bool is_no_kernel(const Op& op) {
   }
 }
 
-void Verifier::form_rules(const Graph& graph, const Op& op, const Op* owner) {
+void Verifier::form_rules(const Graph& graph, const Op& op) {
   const size_t before = findings_.count();
   if (at_least(Form::Typed)) types(graph, op);
   if (form_ == Form::Decomposed && decomposes(OpView(module_, graph, op))) findings_.add(op, "is not decomposed");
   if (at_least(Form::Decomposed) && category(op) == Category::Composite) findings_.add(op, "is composite");
   if (!at_least(Form::Scheduled) && (op.kind == OpKind::Chunk || op.kind == OpKind::Fused))
     findings_.add(op, "stands in a graph that is not scheduled");
-  const bool in_kernel = owner && owner->kind == OpKind::Fused;
-  if (in_kernel && category(op) == Category::Region) findings_.add(op, "a region stands in a kernel");
+  const bool in_kernel = kernel_depth_ > 0;
+  if (in_kernel && category(op) == Category::Region && op.kind != OpKind::Loop)
+    findings_.add(op, "a region other than a loop stands in a kernel");
   if (form_ == Form::Fused && !in_kernel && !is_no_kernel(op)) findings_.add(op, "stands in no kernel");
   if (at_least(Form::Stored) && !in_kernel) memory_rules(graph, op);
   if (!at_least(Form::Laid) || findings_.count() != before) return;
@@ -279,14 +283,14 @@ void Verifier::memory_rules(const Graph& graph, const Op& op) {
   for (const Graph& region : op.regions) verify_region_memory(region, op, findings_);
 }
 
-void Verifier::op(const Graph& graph, OpId id, const Op* owner) {
+void Verifier::op(const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   const size_t before = findings_.count();
   numbers(op);
   arity(op);
   regions(graph, op);
   // The rules read what the structure promises.
-  if (findings_.count() == before) form_rules(graph, op, owner);
+  if (findings_.count() == before) form_rules(graph, op);
 }
 
 }  // namespace

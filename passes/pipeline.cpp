@@ -21,6 +21,8 @@ constexpr Pass kPipeline[] = {
      Form::Laid},
     {"apply-transforms", "the schedule's splits, reorders, fusions and overlaps are in the graph", apply_transforms,
      Form::Scheduled},
+    {"fuse-loops", "a loop over steps whose body is element-wise stands in a region that becomes one kernel", fuse_loops,
+     Form::Scheduled},
     {"lay-in-memory", "what is read from memory outside of kernels has a buffer, results of regions their own",
      lay_in_memory, Form::Stored},
     {"fuse-regions", "every op that computes stands in a region that becomes one kernel", fuse_regions, Form::Fused},

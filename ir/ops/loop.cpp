@@ -43,8 +43,7 @@ static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
 
 static bool collects_nothing(const OpView& op) { return op.op().outputs.size() == carried_count(op.op()); }
 
-/// True if every trip is made: the condition is true at first, and the body hands it on or gives a constant true.
-static bool makes_all_trips(const OpView& op) {
+bool makes_all_trips(const OpView& op) {
   const Graph& body = op.op().regions[0];
   const auto is_true = [&](const Graph& graph, ValueId v) {
     const Op& producer = graph.producer_op(v);
@@ -72,6 +71,8 @@ static std::vector<ValueId> decompose_loop(Builder& build, const OpView& op) {
     collected.push_back(loop.carry(zeros(build, type.dtype, type.dims())));
   }
   for (size_t i = 2 + carried; i < inputs.size(); ++i) arguments.push_back(loop.capture(inputs[i]));
+  for (size_t p = 0; p < carried + 2; ++p)
+    loop.body().graph().rename(arguments[p], region.value(region.inputs()[p]).name);
   const std::vector<ValueId> made = inline_region(loop.body().graph(), region, arguments);
   loop.go_on(made[0]);
   next.assign(made.begin() + 1, made.begin() + 1 + static_cast<long>(carried));

@@ -145,6 +145,17 @@ void slow_down(const StrategyRate& rate, Work& work) {
   work.f16 = 0;
 }
 
+/// What all trips of a loop inside a kernel compute; a count that only a run knows is taken as one.
+void count_loop(const Module& module, const Graph& body, const Op& loop, const Mesh& mesh, double function, Work& work) {
+  Work trip;
+  for (const OpId id : loop.regions[0].order())
+    count_operations(OpView(module, loop.regions[0], loop.regions[0].op(id)), mesh, function, trip);
+  const std::optional<Tensor> known = OpView(module, body, loop).known(0);
+  const double trips = known ? static_cast<double>(known->int_at(0)) : 1;
+  work.f32 += trip.f32 * trips;
+  work.f64 += trip.f64 * trips;
+}
+
 Work kernel_work(const Module& module, const Kernel& kernel, const Strategy& strategy, const Target& target,
                  double function) {
   Work work;
@@ -153,6 +164,7 @@ Work kernel_work(const Module& module, const Kernel& kernel, const Strategy& str
     const OpView op(module, kernel.body, kernel.body.op(id));
     count_operations(op, kernel.mesh, function, work);
     if (is_contraction(op.op())) slow_down(strategy_rate(strategy, target, dtype_of(op)), work);
+    if (op.op().kind == OpKind::Loop) count_loop(module, kernel.body, op.op(), kernel.mesh, function, work);
     count_exchange(kernel.body, op.op(), kernel.mesh, work);
   }
   return work;

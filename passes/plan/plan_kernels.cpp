@@ -41,6 +41,7 @@ class BodyKey {
     key_ += '(';
     for (ValueId v : op.inputs) append(key_, v ? number_[v.index] : -1);
     for (const Attr& attr : op.attrs) add_attr(attr);
+    for (const Graph& region : op.regions) key_ += '{' + BodyKey(module_, region).text() + '}';
     key_ += ')';
     for (ValueId v : op.outputs) number_[v.index] = values_++;
     for (ValueId v : op.outputs) add_type(body_.type(v));

@@ -80,11 +80,6 @@ void StepWriter::write_if(Scope& scope, const Op& op) {
 /// A trip count and a condition that are known need no memory; the others are read before each iteration.
 void StepWriter::write_loop(Scope& scope, const Op& op) {
   const size_t carried = static_cast<size_t>(op.integer("carried"));
-  if (op.outputs.size() != carried) {
-    p_.diags.error("loop-scan-outputs-unsupported", module_.loc(op),
-                   "a loop that collects an element a trip is not supported yet");
-    return;
-  }
   const Graph& graph = op.regions[0];
   Step step = new_step(op);
   LoopStep loop;
@@ -130,11 +125,13 @@ void StepWriter::bind_loop_values(Scope& scope, Scope& body, const Op& op, LoopS
 }
 
 /// The values of the next trip are copied at the end of a trip: until then this trip may read the old ones.
-void StepWriter::close_trip(Scope& body, const Op& op, const LoopStep& loop, size_t carried) {
+void StepWriter::close_trip(Scope& body, const Op& op, LoopStep& loop, size_t carried) {
   const Graph& graph = op.regions[0];
   for (size_t i = 0; i < carried; ++i) {
     const BufferId from = body[graph.outputs()[1 + i].value].buffer, to = body[graph.inputs()[2 + i]].buffer;
-    if (from != to) add_copy(body, op, graph.outputs()[1 + i].name + ".next", from, to);
+    if (from == to) continue;
+    add_copy(body, op, graph.outputs()[1 + i].name + ".next", from, to);
+    loop.carried.push_back(to);
   }
   if (!loop.condition) return;
   const BufferId next = body[graph.outputs()[0].value].buffer;

@@ -184,6 +184,7 @@ class LoopUpdater {
       put(branch->condition);
     } else if (auto* loop = std::get_if<LoopStep>(&step.what)) {
       put(loop->trip_count), put(loop->condition), put(loop->iteration);
+      for (BufferId& carried : loop->carried) put(carried);
     }
   }
 

@@ -62,6 +62,8 @@ class Signature {
     sums_ |= weftc::sums(op);
     text_ += std::string(op_def(op).name) + "(";
     for (const ValueId v : op.inputs) text_ += v ? std::to_string(number(v)) + "," : "-,";
+    for (const Graph& region : op.regions)
+      for (const OpId id : region.order()) text_ += std::string(op_def(region.op(id)).name) + ";";
     text_ += format(") {} ", dtype_name(type.dtype));
     for (const ValueId v : op.outputs) number(v);
   }

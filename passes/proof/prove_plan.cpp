@@ -29,6 +29,7 @@ class Checks {
     for (const Block& block : plan_.blocks) check_steps(block.steps);
     check_order();
     for (const TransferTable& table : plan_.transfers) check_transfer(table);
+    check_launches();
     return std::move(wrong_);
   }
 
@@ -36,6 +37,29 @@ class Checks {
   template <class... Arguments>
   void wrong(std::string_view pattern, const Arguments&... arguments) {
     wrong_.push_back(format(pattern, arguments...));
+  }
+
+  /// Where a value is updated in place, a step that is missing leaves the old one to be read.
+  void check_launches() {
+    std::set<std::pair<uint32_t, std::string>> launched;
+    for (const Block& block : plan_.blocks)
+      for_each_step(block.steps, [&](const Step& step) {
+        if (const auto* launch = std::get_if<LaunchStep>(&step.what)) launched.emplace(launch->kernel.index, step.name);
+        if (const auto* loop = std::get_if<LoopStep>(&step.what)) check_carried(step, *loop);
+      });
+    for (uint32_t k = 0; k < plan_.kernels.size(); ++k)
+      for (const std::string& user : plan_.kernels[k].users)
+        if (!launched.contains({k, user})) wrong("kernel '{}' is not launched by '{}'", plan_.kernels[k].name, user);
+  }
+
+  void check_carried(const Step& step, const LoopStep& loop) {
+    for (const BufferId carried : loop.carried) {
+      bool is_made = false;
+      for_each_step(loop.body, [&](const Step& inner) {
+        for (const Access& access : inner.accesses) is_made |= access.write && access.buffer == carried;
+      });
+      if (!is_made) wrong("no step of '{}' makes the next value of '{}'", step.name, plan_.buffer(carried).name);
+    }
   }
 
   void check_positions() {

@@ -84,6 +84,15 @@ Verdict tree_walk(const StrategyContext& context) {
   return has_op(context.body.body, {OpKind::TreeSums}) ? Verdict{TreeWalk{}, ""} : Verdict{};
 }
 
+/// Steps that follow one another, of which every element goes through all.
+static bool recurs(const Graph& body) { return has_op(body, {OpKind::Loop}); }
+
+Verdict recurrence(const StrategyContext& context) {
+  constexpr int64_t kVectors = 4;  // in flight, so that one hides what another waits for
+  if (!recurs(context.body.body)) return {};
+  return {Recurrence{context.target.has_grid() ? 1 : kVectors * std::max(4, context.target.vector_floats)}, ""};
+}
+
 /// Only an exchange has the addresses of its peers' windows, and the barriers around what they write.
 bool exchanges(const StrategyContext& context) { return !context.body.group().empty(); }
 
@@ -103,6 +112,7 @@ Verdict elementwise(const StrategyContext& context) {
   if (has_op(context.body.body, {Category::Contraction, Category::Reduction, Category::Scan})) return {};
   if (scatters(context.body.body)) return refused("it scatters");
   if (has_op(context.body.body, {OpKind::TreeSums})) return refused("it walks down trees");
+  if (recurs(context.body.body)) return refused("it goes through steps");
   if (exchanges(context)) return refused("it exchanges data with other ranks");
   return {Elementwise{}, ""};
 }
@@ -112,6 +122,7 @@ constexpr StrategyRule kExchanges[] = {
     {PeerExchange::kName, peer_exchange, "kernels that exchange data with other ranks"},
     {Scatter::kName, scatter, "scatters"},
     {TreeWalk::kName, tree_walk, "tree ensembles"},
+    {Recurrence::kName, recurrence, "loops whose body is element-wise"},
 };
 constexpr StrategyRule kLoops[] = {
     {Scan::kName, scan, "running sums"},
@@ -127,6 +138,7 @@ std::span<const StrategyRule> loop_rules() { return kLoops; }
 Verdict plain_loops(const StrategyContext& context) {
   if (scatters(context.body.body)) return refused("it scatters");
   if (has_op(context.body.body, {OpKind::TreeSums})) return refused("it walks down trees");
+  if (recurs(context.body.body)) return refused("it goes through steps");
   return {PlainLoops{"the schedule asks for it"}, ""};
 }
 

@@ -1,6 +1,6 @@
-// A loop over steps inside one kernel: each element goes through all of them, and what it carries from one step to the next
-// is a variable. On the host some elements go together: a variable is then an array of one entry for each, and the loops
-// over them vectorise.
+// A loop over steps inside one kernel: each element goes through all of them, and what it carries from one step to the
+// next is a variable. On the host some elements go together: a variable is then an array of one entry for each, and the
+// loops over them vectorise.
 //
 //   team.parallel(.., [=](int64_t begin, int64_t end) {            a device: a thread for each element
 //     for (int64_t block = begin; block < end; ++block) {
@@ -13,8 +13,8 @@
 //         }                                                        }
 //       for (lane) y[block * 32 + lane] = x[lane];                 y[i] = x;
 //
-// The body is written by Elements like that of any kernel. For that the loop and what stands around it become one graph, in
-// which the number of the step and what is carried are inputs that are never loaded.
+// The body is written by Elements like that of any kernel. For that the loop and what stands around it become one
+// graph, in which the number of the step and what is carried are inputs that are never loaded.
 #include <map>
 #include <optional>
 
@@ -168,7 +168,8 @@ class RecurrenceWriter {
       return;
     }
     const bool is_cut = count_ % lanes_ != 0;
-    const Expr bound = is_cut ? call("std::min<int64_t>", {lanes_, binary(count_, "-", Expr(block_ * lanes_))}) : Expr();
+    const Expr bound =
+        is_cut ? call("std::min<int64_t>", {lanes_, binary(count_, "-", Expr(block_ * lanes_))}) : Expr();
     LoopScopes::Open lanes =
         scopes.open(&under, scopes.fresh_axis("lane", lanes_, bound, &under), {.kind = LoopKind::Vector});
     lane_ = lanes.index;
@@ -176,8 +177,8 @@ class RecurrenceWriter {
     scopes.close(lanes);
   }
 
-  /// The number of the lane's element. Where the last block has fewer lanes it is a variable, which is known to be below
-  /// the count of all elements.
+  /// The number of the lane's element. Where the last block has fewer lanes it is a variable, which is known to be
+  /// below the count of all elements.
   IndexExpr element_of_lane(Scope& scope, bool is_cut) {
     const IndexExpr element = block_ * lanes_ + lane_;
     if (!is_cut) return element;

@@ -45,6 +45,8 @@ StepText::Lines StepText::step(const Step& s) {
   if (const auto* loop = std::get_if<ForStep>(&s.what)) return for_loop(s, *loop);
   if (const auto* choice = std::get_if<IfStep>(&s.what)) return branch(s, *choice);
   if (const auto* trips = std::get_if<LoopStep>(&s.what)) return loop(s, *trips);
+  const auto* moved = std::get_if<CopyStep>(&s.what);
+  if (moved && moved->in_place && s.waits.empty() && s.raises.empty()) return {};
   Lines body = waits(s);
   const Lines what = leaf(s), after = raises(s);
   body.insert(body.end(), what.begin(), what.end());
@@ -217,6 +219,7 @@ static std::string reduction(ReduceOp op) {
 }
 
 StepText::Lines StepText::copy(const Step& s, const CopyStep& what) {
+  if (what.in_place) return {};
   const Buffer& from = plan_.buffer(what.from);
   const bool adds = std::any_of(s.accesses.begin(), s.accesses.end(), [](const Access& a) { return a.accumulate; });
   const std::string operands = pointer(what.to) + kComma + pointer(what.from) + kComma + count_text(from.dims());

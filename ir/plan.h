@@ -168,7 +168,8 @@ struct LaunchStep {
   std::vector<Operand> extents;   // for each RunExtent with a count: the buffer holding it (none for ragged ones)
 };
 struct CopyStep {
-  BufferId from, to;  // equal types
+  BufferId from, to;      // equal types
+  bool in_place = false;  // `from` lies where `to` does: nothing is moved
 };
 struct CollectiveStep {
   OpKind kind;  // AllReduce, ReduceScatter, AllGather, AllToAll, Broadcast, Reduce, ShardSlice
@@ -203,7 +204,6 @@ struct LoopStep {
   BufferId iteration;     // none: not used; written before each trip
   int64_t max_trips = 0;  // 0: not known; the proof expands a few
   std::vector<Step> body;
-  std::vector<BufferId> carried;  // of which every trip makes the next value
 };
 
 struct Step {

@@ -133,8 +133,8 @@ struct Rows {
 struct Elementwise {
   static constexpr const char* kName = "elementwise";
 };
-/// All steps of a loop whose body is element-wise: each element goes through all of them, and what it carries from one to
-/// the next stays in registers. On the host `lanes` elements go together, which is what vectorises.
+/// All steps of a loop whose body is element-wise: each element goes through all of them, and what it carries from one
+/// to the next stays in registers. On the host `lanes` elements go together, which is what vectorises.
 struct Recurrence {
   static constexpr const char* kName = "recurrence";
   int64_t lanes = 1;

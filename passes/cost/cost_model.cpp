@@ -146,7 +146,8 @@ void slow_down(const StrategyRate& rate, Work& work) {
 }
 
 /// What all trips of a loop inside a kernel compute; a count that only a run knows is taken as one.
-void count_loop(const Module& module, const Graph& body, const Op& loop, const Mesh& mesh, double function, Work& work) {
+void count_loop(const Module& module, const Graph& body, const Op& loop, const Mesh& mesh, double function,
+                Work& work) {
   Work trip;
   for (const OpId id : loop.regions[0].order())
     count_operations(OpView(module, loop.regions[0], loop.regions[0].op(id)), mesh, function, trip);
@@ -361,7 +362,8 @@ StepCost CostModel::of(const Step& step, int rank, bool chunked) const {
   const auto cost = [&](const Work& work) { return cost_of(work, chunked ? chunked_ : ceilings_); };
   if (const auto* launch = std::get_if<LaunchStep>(&step.what))
     return cost((chunked ? in_chunks_ : kernels_)[launch->kernel.index]);
-  if (const auto* copy = std::get_if<CopyStep>(&step.what)) return cost(copy_work(plan_.buffer(copy->to)));
+  if (const auto* copy = std::get_if<CopyStep>(&step.what))
+    return cost(copy->in_place ? Work() : copy_work(plan_.buffer(copy->to)));
   if (const auto* collective = std::get_if<CollectiveStep>(&step.what)) return cost(collective_work(*collective));
   const auto* send = std::get_if<SendStep>(&step.what);
   const auto* recv = std::get_if<RecvStep>(&step.what);

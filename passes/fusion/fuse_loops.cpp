@@ -1,5 +1,5 @@
-// Puts a Loop whose body is element-wise into a Fused op, which becomes one kernel over all steps: an element goes through
-// all of them, and what it carries stays in registers.
+// Puts a Loop whose body is element-wise into a Fused op, which becomes one kernel over all steps: an element goes
+// through all of them, and what it carries stays in registers.
 //
 //   y, ys = Loop(T, , x, zeros, a) { v, ys -> f(v, a[t]), ys with v at t }
 //     ->  y, ys = Fused(x, a) { y, ys = Loop(T, , x, a) { v -> f(v, a[t]), v } }

@@ -8,7 +8,8 @@
 
 namespace weftc {
 
-/// What is known of a Loop whose body is element-wise: each element of what it carries can go through all steps by itself.
+/// What is known of a Loop whose body is element-wise: each element of what it carries can go through all steps by
+/// itself.
 struct PointwiseLoop {
   /// By carried value: it holds a row for each step, of which a step replaces its own, and is read nowhere else.
   std::vector<bool> collected;

@@ -23,7 +23,13 @@ class BufferPlanner {
   void run() {
     for (const StateSlot& state : plan_.states)
       if (state.in_place) join(static_cast<int>(state.next.index), static_cast<int>(state.buffer.index));
-    for (const Block& block : plan_.blocks) join_reductions(block.steps, false);
+    for (const Block& block : plan_.blocks) {
+      join_reductions(block.steps, false);
+      for_each_step(block.steps, [&](const Step& step) {
+        const auto* copy = std::get_if<CopyStep>(&step.what);
+        if (copy && copy->in_place) join(static_cast<int>(copy->from.index), static_cast<int>(copy->to.index));
+      });
+    }
     for (Program& program : plan_.programs) {
       program.positions.assign(plan_.buffers.size(), {});
       program.own_bytes = place(program, false);

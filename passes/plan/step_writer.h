@@ -56,7 +56,7 @@ class StepWriter {
   void write_if(Scope& scope, const Op& op);
   void write_loop(Scope& scope, const Op& op);
   void bind_loop_values(Scope& scope, Scope& body, const Op& op, LoopStep& loop, Step& step, size_t carried);
-  void close_trip(Scope& body, const Op& op, LoopStep& loop, size_t carried);
+  void close_trip(Scope& body, const Op& op, const LoopStep& loop, size_t carried);
 
   PlanDraft& p_;
   const Module& module_;

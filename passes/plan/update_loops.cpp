@@ -1,10 +1,11 @@
 // A Loop is written with copies: what it starts from into the carried value, and what a trip makes of it back at the
 // end of the trip. Most of them say only that two buffers are one:
 //
-//   copy zeros to c                                               fill c with zeros
-//   loop { c_next = f(c);  h = g(c_next);  copy c_next to c }     loop { c = f(c);  h = g(c) }
+//   copy zeros to c                                               zeros and c_next lie where c does,
+//   loop { c_next = f(c);  h = g(c_next);  copy c_next to c }     and nothing is copied
 //
-// A copy stays where a step reads the old value behind the one that makes the new one, or where the kernel that makes
+// Such a copy stays a step, by which the proof knows whose value the memory holds; no code is written for it. One moves
+// elements where a step reads the old value behind the one that makes the new one, or where the kernel that makes
 // it reads the old one elsewhere than at the element that it writes (ir/kernel/in_place.h).
 #include "passes/plan/update_loops.h"
 
@@ -67,44 +68,39 @@ bool is_by_element(const Plan& plan, const Step& step, BufferId old, BufferId ne
   return true;
 }
 
-/// Rewrites one Plan.
+/// Decides for one Plan.
 class LoopUpdater {
  public:
   explicit LoopUpdater(Plan& plan) : plan_(plan) {}
 
-  std::vector<BufferId> run() {
+  std::vector<InPlaceUpdate> run() {
     for (Block& block : plan_.blocks) visit(block.steps);
-    return std::move(updated_);
+    return std::move(updates_);
   }
 
  private:
   /// Inner loops first: what they carry is a buffer of the outer one.
   void visit(std::vector<Step>& steps) {
-    for (size_t s = 0; s < steps.size(); ++s) {
-      for (auto* body : bodies_of(steps[s])) visit(*body);
-      auto* loop = std::get_if<LoopStep>(&steps[s].what);
-      if (!loop) continue;
-      drop_next_copies(loop->body);
+    for (Step& step : steps) {
+      for (auto* body : bodies_of(step)) visit(*body);
+      if (auto* loop = std::get_if<LoopStep>(&step.what)) mark_next_copies(loop->body);
     }
-    drop_start_copies(steps);
+    mark_start_copies(steps);
   }
 
-  /// Buffers that one could take for the other: alike, in one kind of memory, and `gone` not seen from outside.
-  bool are_alike(BufferId gone, BufferId stays) const {
-    const Buffer &a = plan_.buffer(gone), &b = plan_.buffer(stays);
-    return !(gone == stays) && a.bytes == b.bytes && a.depth == b.depth && a.window == b.window && a.life == b.life &&
-           a.storage == b.storage && a.place == b.place && !is_port(plan_, gone);
+  /// Buffers of which one could lie where the other does: alike, in one kind of memory, and `made` not seen from outside.
+  bool are_alike(BufferId made, BufferId old) const {
+    const Buffer &a = plan_.buffer(made), &b = plan_.buffer(old);
+    return !(made == old) && a.bytes == b.bytes && a.depth == b.depth && a.window == b.window && a.life == b.life &&
+           a.storage == b.storage && a.place == b.place && !is_port(plan_, made);
   }
 
-  void drop_next_copies(std::vector<Step>& body) {
+  void mark_next_copies(std::vector<Step>& body) {
     for (size_t c = body.size(); c-- > 0;) {
-      const auto* copy = std::get_if<CopyStep>(&body[c].what);
-      if (!copy || !is_carried(body, c, copy->to)) continue;
-      const CopyStep edge = *copy;
-      if (!may_take_place(body, c, edge)) continue;
-      body.erase(body.begin() + static_cast<long>(c));
-      replace(edge.from, edge.to);
-      updated_.push_back(edge.to);
+      auto* copy = std::get_if<CopyStep>(&body[c].what);
+      if (!copy || !is_carried(body, c, copy->to) || !may_take_place(body, c, *copy)) continue;
+      copy->in_place = true;
+      updates_.push_back({copy->to, copy->from});
     }
   }
 
@@ -135,65 +131,38 @@ class LoopUpdater {
   }
 
   /// True if a step in front of `end` writes the buffer.
-  static bool is_written_before(const std::vector<Step>& body, size_t end, BufferId buffer) {
+  static bool is_written_before(const std::vector<Step>& steps, size_t end, BufferId buffer) {
     for (size_t s = 0; s < end; ++s)
-      if (touches(body[s], buffer, true)) return true;
+      if (touches(steps[s], buffer, true)) return true;
     return false;
   }
 
   /// Copies to what a loop carries, of values that nobody else reads.
-  void drop_start_copies(std::vector<Step>& steps) {
-    for (size_t c = steps.size(); c-- > 0;) {
-      const auto* copy = std::get_if<CopyStep>(&steps[c].what);
-      if (!copy || std::find(updated_.begin(), updated_.end(), copy->to) == updated_.end()) continue;
-      const CopyStep edge = *copy;
-      const std::vector<Step> before(steps.begin(), steps.begin() + static_cast<long>(c) + 1);
-      if (!are_alike(edge.from, edge.to) || users_in(before, edge.from) != users_of(plan_, edge.from) ||
-          is_written_before(before, c, edge.to))
-        continue;
-      bool is_read = false;
-      for (size_t s = 0; s < c; ++s)
-        is_read = is_read || touches(steps[s], edge.from, false) || touches(steps[s], edge.to, false);
-      if (is_read) continue;
-      steps.erase(steps.begin() + static_cast<long>(c));
-      replace(edge.from, edge.to);
+  void mark_start_copies(std::vector<Step>& steps) {
+    for (size_t c = 0; c < steps.size(); ++c) {
+      auto* copy = std::get_if<CopyStep>(&steps[c].what);
+      const bool begins = copy && std::any_of(updates_.begin(), updates_.end(),
+                                              [&](const InPlaceUpdate& update) { return update.old == copy->to; });
+      if (begins && !copy->in_place && may_begin(steps, c, *copy)) copy->in_place = true;
     }
   }
 
-  /// All steps use `to` where they used `from`.
-  void replace(BufferId from, BufferId to) {
-    const auto put = [&](BufferId& buffer) {
-      if (buffer == from) buffer = to;
-    };
-    for (Block& block : plan_.blocks)
-      for_each_step(block.steps, [&](Step& step) {
-        for (Access& access : step.accesses) put(access.buffer);
-        replace_in(step, put);
-      });
-  }
-  template <class Put>
-  static void replace_in(Step& step, const Put& put) {
-    if (auto* launch = std::get_if<LaunchStep>(&step.what)) {
-      for (Operand& operand : launch->operands) put(operand.buffer);
-      for (Operand& extent : launch->extents) put(extent.buffer);
-    } else if (auto* copy = std::get_if<CopyStep>(&step.what)) {
-      put(copy->from), put(copy->to);
-    } else if (auto* collective = std::get_if<CollectiveStep>(&step.what)) {
-      put(collective->from), put(collective->to);
-    } else if (auto* branch = std::get_if<IfStep>(&step.what)) {
-      put(branch->condition);
-    } else if (auto* loop = std::get_if<LoopStep>(&step.what)) {
-      put(loop->trip_count), put(loop->condition), put(loop->iteration);
-      for (BufferId& carried : loop->carried) put(carried);
+  bool may_begin(const std::vector<Step>& steps, size_t c, const CopyStep& copy) const {
+    int users = 0;
+    for (size_t s = 0; s < c; ++s) {
+      if (touches(steps[s], copy.from, false) || touches(steps[s], copy.to, false)) return false;
+      users += touches(steps[s], copy.from, true);
     }
+    return are_alike(copy.from, copy.to) && users + 1 == users_of(plan_, copy.from) &&
+           !is_written_before(steps, c, copy.to);
   }
 
   Plan& plan_;
-  std::vector<BufferId> updated_;
+  std::vector<InPlaceUpdate> updates_;
 };
 
 }  // namespace
 
-std::vector<BufferId> update_loops(Plan& plan) { return LoopUpdater(plan).run(); }
+std::vector<InPlaceUpdate> update_loops(Plan& plan) { return LoopUpdater(plan).run(); }
 
 }  // namespace weftc

@@ -6,8 +6,13 @@
 
 namespace weftc {
 
-/// Makes steps write the next trip's value of a Loop where the present one lies, and its first value where the loop
-/// begins, as far as that is legal; the copies between them are gone. The buffers that are updated in place.
-std::vector<BufferId> update_loops(Plan& plan);
+/// A value that lies where the one lies that it is made of.
+struct InPlaceUpdate {
+  BufferId old, next;
+};
+
+/// Marks the copies of Loops that need not move anything: of the value for the next trip to where the present one lies,
+/// and of what a loop starts from. The values that trips make in place.
+std::vector<InPlaceUpdate> update_loops(Plan& plan);
 
 }  // namespace weftc

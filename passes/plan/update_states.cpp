@@ -67,16 +67,11 @@ Step copy_step(BufferId from, BufferId to, const std::string& name) {
 
 /// Decides on an unchanged Plan, then rewrites it.
 class StateUpdater {
-  /// A value that lies where the one lies that it is made of.
-  struct Update {
-    BufferId old, next;
-  };
-
  public:
   explicit StateUpdater(PlanDraft& draft) : draft_(draft), plan_(draft.plan) {}
 
   void run() {
-    for (const BufferId carried : update_loops(plan_)) in_place_.push_back({carried, carried});
+    in_place_ = update_loops(plan_);
     bind();
     if (!draft_.diags.ok()) return;
     const LiveRanges ranges(plan_);
@@ -136,7 +131,7 @@ class StateUpdater {
   }
 
   /// How the kernel of an update in place is computed where some elements need not be touched at all.
-  std::optional<Strategy> partial_strategy(const LaunchStep& launch, const Update& update) const {
+  std::optional<Strategy> partial_strategy(const LaunchStep& launch, const InPlaceUpdate& update) const {
     const Kernel& kernel = plan_.kernel(launch.kernel);
     const size_t inputs = kernel.body.inputs().size();
     const std::vector<size_t> operands = parameters_of(launch, update.old, 0, inputs);
@@ -160,7 +155,7 @@ class StateUpdater {
         if (!launch) return;
         ++launches[launch->kernel.index];
         names[launch] = step.name;
-        for (const Update& update : in_place_) {
+        for (const InPlaceUpdate& update : in_place_) {
           if (!touches(step, update.old, false) || !touches(step, update.next, true)) continue;
           if (std::optional<Strategy> strategy = partial_strategy(*launch, update))
             partial[launch->kernel.index].emplace_back(launch, std::move(*strategy));
@@ -240,7 +235,7 @@ class StateUpdater {
 
   PlanDraft& draft_;
   Plan& plan_;
-  std::vector<Update> in_place_;
+  std::vector<InPlaceUpdate> in_place_;
 };
 
 }  // namespace

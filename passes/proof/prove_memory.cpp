@@ -234,15 +234,14 @@ class Walk {
     const bool same_kernel = a.exchanged && b.exchanged && a.end == b.end;  // its ranks touch their own slices
     if (a.event != b.event)
       return (same_kernel && a.buffer == b.buffer) || (a.start == b.start && a.end == b.end && a.start == a.end);
-    const Step& step = *events_.events[a.event].step;
-    const bool computes = std::holds_alternative<LaunchStep>(step.what);
-    return (a.buffer == b.buffer && !computes) || is_in_place(step, a.buffer, b.buffer);
+    return a.buffer == b.buffer || is_in_place(*events_.events[a.event].step, a.buffer, b.buffer);
   }
 
   /// One step may read a buffer and write another one in the same memory only where it reads each element before it
   /// writes it.
   bool is_in_place(const Step& step, uint32_t a, uint32_t b) const {
     if (const auto* what = std::get_if<CollectiveStep>(&step.what)) return what->kind == OpKind::AllReduce;
+    if (const auto* copy = std::get_if<CopyStep>(&step.what)) return copy->in_place;
     const auto* launch = std::get_if<LaunchStep>(&step.what);
     if (!launch) return false;
     const Kernel& kernel = plan_.kernel(launch->kernel);

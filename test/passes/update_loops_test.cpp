@@ -15,7 +15,7 @@ std::string loop(const std::string& body) {
          body + " }> }";
 }
 
-/// Copies that each trip makes.
+/// Copies of elements that each trip makes.
 int copies_of(const std::string& body) {
   const Planned made = plan_of(loop(body));
   CHECK(prove_plan(made.plan).empty());
@@ -23,7 +23,10 @@ int copies_of(const std::string& body) {
   for (const Block& block : made.plan.blocks)
     for (const Step& step : block.steps)
       if (const auto* trips = std::get_if<LoopStep>(&step.what))
-        for_each_step(trips->body, [&](const Step& inner) { copies += std::holds_alternative<CopyStep>(inner.what); });
+        for_each_step(trips->body, [&](const Step& inner) {
+          const auto* copy = std::get_if<CopyStep>(&inner.what);
+          copies += copy && !copy->in_place;
+        });
   return copies;
 }
 
@@ -38,8 +41,9 @@ TEST_CASE("counter-case: the kernel that makes a value reads other elements of t
   CHECK(copies_of("r = MatMul(v, w) s = Neg(w)") == 1);
 }
 
-TEST_CASE("counter-case: a later step reads the old value") {
-  CHECK(copies_of("r = Neg(v) s = MatMul(v, w)") == 2);
-}
+TEST_CASE("counter-case: a later step reads the old value") { CHECK(copies_of("r = Neg(v) s = MatMul(v, w)") == 2); }
 
-TEST_CASE("counter-case: two values change places") { CHECK(copies_of("r = Identity(w) s = Identity(v)") >= 2); }
+TEST_CASE("counter-case: two values change places") {
+  // One of them can be made where the other lay, because it was read by then.
+  CHECK(copies_of("r = Transpose(w) s = Transpose(v)") == 1);
+}

@@ -40,14 +40,14 @@ bool check_optional_operands(const OpView& op, const RecurrenceSizes& s, int64_t
 }
 
 /// A function by its name, and which parameters it takes. Without a default a parameter must be given.
-struct ActivationRow {
+struct GateFunctionRow {
   const char* name;
-  Activation::Form form;
+  GateFunction::Form form;
   OpKind kind;
   std::optional<double> alpha = {}, beta = {};
 };
-using Form = Activation::Form;
-constexpr ActivationRow kActivations[] = {
+using Form = GateFunction::Form;
+constexpr GateFunctionRow kActivations[] = {
     {"affine", Form::Affine, OpKind::Mul},
     {"elu", Form::Alpha, OpKind::Elu, 1.0},
     {"hardsigmoid", Form::AlphaBeta, OpKind::HardSigmoid, 0.2, 0.5},
@@ -61,9 +61,9 @@ constexpr ActivationRow kActivations[] = {
     {"thresholdedrelu", Form::Alpha, OpKind::ThresholdedRelu, 1.0},
 };
 
-const ActivationRow* find_activation(std::string name) {
+const GateFunctionRow* find_activation(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const ActivationRow& row : kActivations)
+  for (const GateFunctionRow& row : kActivations)
     if (name == row.name) return &row;
   return nullptr;
 }
@@ -136,20 +136,20 @@ std::vector<TensorType> recurrence_types(const OpView& op, const RecurrenceSizes
   return types;
 }
 
-std::optional<std::vector<Activation>> recurrence_activations(const OpView& op,
-                                                              const std::vector<std::string>& defaults,
-                                                              int64_t directions) {
+std::optional<std::vector<GateFunction>> recurrence_activations(const OpView& op,
+                                                                const std::vector<std::string>& defaults,
+                                                                int64_t directions) {
   const std::vector<std::string> names = activation_names(op, defaults, directions);
   if (names.size() != defaults.size() * static_cast<size_t>(directions))
     return op.fail("recurrence-activations", "{} activations for {} directions, expected {}", names.size(), directions,
                    defaults.size() * static_cast<size_t>(directions)),
            std::nullopt;
   ParameterList alphas(op, "activation_alpha"), betas(op, "activation_beta");
-  std::vector<Activation> found;
+  std::vector<GateFunction> found;
   for (const std::string& name : names) {
-    const ActivationRow* row = find_activation(name);
+    const GateFunctionRow* row = find_activation(name);
     if (!row) return op.fail("recurrence-activations", "unknown activation '{}'", printable(name)), std::nullopt;
-    Activation& made = found.emplace_back(Activation{row->form, row->kind});
+    GateFunction& made = found.emplace_back(GateFunction{row->form, row->kind});
     const bool has_alpha = row->form != Form::Plain, has_beta = has_alpha && row->form != Form::Alpha;
     if (has_alpha && !alphas.take(name, row->alpha, made.alpha)) return {};
     if (has_beta && !betas.take(name, row->beta, made.beta)) return {};
@@ -158,7 +158,7 @@ std::optional<std::vector<Activation>> recurrence_activations(const OpView& op,
   return found;
 }
 
-Term activate(const Activation& a, Builder& build, Term x) {
+Term activate(const GateFunction& a, Builder& build, Term x) {
   switch (a.form) {
     case Form::Plain:
       return x.apply(a.kind);

@@ -25,7 +25,7 @@ std::vector<TensorType> recurrence_types(const OpView& op, const RecurrenceSizes
 
 /// An activation function with its parameters: `kind` of alpha and beta, or alpha * tanh(beta * x), or alpha * x +
 /// beta.
-struct Activation {
+struct GateFunction {
   enum class Form : uint8_t { Plain, Alpha, AlphaBeta, ScaledTanh, Affine };
   Form form = Form::Plain;
   OpKind kind = OpKind::Tanh;
@@ -34,10 +34,10 @@ struct Activation {
 
 /// The functions of all directions, one direction behind the other, by the attributes `activations`, `activation_alpha`
 /// and `activation_beta`; `defaults` are those of one direction. Nothing after reporting.
-std::optional<std::vector<Activation>> recurrence_activations(const OpView& op,
-                                                              const std::vector<std::string>& defaults,
-                                                              int64_t directions);
+std::optional<std::vector<GateFunction>> recurrence_activations(const OpView& op,
+                                                                const std::vector<std::string>& defaults,
+                                                                int64_t directions);
 /// The value of the function.
-Term activate(const Activation& activation, Builder& build, Term x);
+Term activate(const GateFunction& activation, Builder& build, Term x);
 
 }  // namespace weftc

@@ -21,7 +21,7 @@ namespace {
 class Direction {
  public:
   Direction(Builder& build, const OpView& op, const RecurrenceSizes& sizes, int64_t number, int64_t gates,
-            std::vector<Activation> activations)
+            std::vector<GateFunction> activations)
       : build_(build),
         op_(op),
         sizes_(sizes),
@@ -72,7 +72,7 @@ class Direction {
   const OpView& op_;
   const RecurrenceSizes& sizes_;
   const int64_t number_, gates_;
-  const std::vector<Activation> activations_;
+  const std::vector<GateFunction> activations_;
   const bool reverse_;
   StepLoop loop_;
 };
@@ -214,7 +214,7 @@ bool infer_cell(const OpView& op, std::vector<TensorType>& results, const Cell& 
 
 std::vector<ValueId> decompose_cell(Builder& build, const OpView& op, const Cell& cell) {
   const RecurrenceSizes sizes = *recurrence_sizes(op, cell.gates);
-  const std::vector<Activation> all = *recurrence_activations(op, cell.activations, sizes.directions);
+  const std::vector<GateFunction> all = *recurrence_activations(op, cell.activations, sizes.directions);
   const size_t each = cell.activations.size();
   const bool keeps = is_used(op, 0);
   std::vector<std::vector<Term>> results(1 + cell.initial.size());

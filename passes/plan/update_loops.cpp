@@ -88,7 +88,8 @@ class LoopUpdater {
     mark_start_copies(steps);
   }
 
-  /// Buffers of which one could lie where the other does: alike, in one kind of memory, and `made` not seen from outside.
+  /// Buffers of which one could lie where the other does: alike, in one kind of memory, and `made` not seen from
+  /// outside.
   bool are_alike(BufferId made, BufferId old) const {
     const Buffer &a = plan_.buffer(made), &b = plan_.buffer(old);
     return !(made == old) && a.bytes == b.bytes && a.depth == b.depth && a.window == b.window && a.life == b.life &&

@@ -1,5 +1,5 @@
-// Plain loops over the environments of samples/environments: for each copy all steps, written by hand. Times one of them
-// and prints nanoseconds a step of one copy.
+// Plain loops over the environments of samples/environments: for each copy all steps, written by hand. Times one of
+// them and prints nanoseconds a step of one copy.
 //
 //   environments NAME STEPS COPIES
 #include <algorithm>
@@ -94,8 +94,13 @@ void run(Batch& b) {
 
 int main(int, char** argv) {
   const int steps = std::atoi(argv[2]), copies = std::atoi(argv[3]);
-  Batch b{steps, copies, std::vector<float>(4 * copies), std::vector<float>(4 * copies),
-          std::vector<float>(steps * copies), std::vector<float>(steps * copies), std::vector<char>(steps * copies)};
+  Batch b{steps,
+          copies,
+          std::vector<float>(4 * copies),
+          std::vector<float>(4 * copies),
+          std::vector<float>(steps * copies),
+          std::vector<float>(steps * copies),
+          std::vector<char>(steps * copies)};
   std::mt19937 random(1);
   std::uniform_real_distribution<float> small(-0.05f, 0.05f);
   for (float& x : b.state) x = small(random);

@@ -6,15 +6,16 @@ using namespace weftc::test;
 
 namespace {
 
-/// A loop of five trips over v, which captures a float[5,4] a, a float[4] k, a float[4,4] w and numbers. `collects`: the
-/// body makes s, which is collected.
+/// A loop of five trips over v, which captures a float[5,4] a, a float[4] k, a float[4,4] w and numbers. `collects`:
+/// the body makes s, which is collected.
 std::string loop(const std::string& body, bool collects = false) {
   const std::string results = collects ? "float[4] r, float[4] s" : "float[4] r";
-  return std::string("<ir_version: 8, opset_import: [\"\" : 20]> m (float[4] x, float[5,4] a, float[4] k, float[4,4] w, ") +
+  return std::string(
+             "<ir_version: 8, opset_import: [\"\" : 20]> m (float[4] x, float[5,4] a, float[4] k, float[4,4] w, ") +
          "int64 pick) => (float[4] y" + (collects ? ", float[5,4] ys" : "") +
          ") <int64 n = {5}, bool yes = {1}, float two = {2}, int64 four = {4}, int64 three = {3}> { " +
-         (collects ? "y, ys" : "y") + " = Loop (n, yes, x) <body = b (int64 i, bool c, float[4] v) => (bool d, " + results +
-         ") { d = Identity(c) " + body + " }> }";
+         (collects ? "y, ys" : "y") + " = Loop (n, yes, x) <body = b (int64 i, bool c, float[4] v) => (bool d, " +
+         results + ") { d = Identity(c) " + body + " }> }";
 }
 
 /// How many loops are left outside of kernels.
@@ -35,8 +36,8 @@ TEST_CASE("a loop of element-wise steps is one kernel") {
   CHECK(loops_left(loop("t = Gather(a, i) r = Add(v, t)")) == 0);
   CHECK(loops_left(loop("at = Sub(four, i) t = Gather(a, at) r = Add(v, t)")) == 0);
   CHECK(loops_left(loop("r = Mul(v, two) s = Neg(r)", true)) == 0);
-  CHECK(error_against_one_rank(loop("t = Gather(a, i) r = Add(v, t)"), "weft: 1\nmesh: {dp: 2}\nshard: {x: {dp: 0}}", "") <
-        1e-6);
+  CHECK(error_against_one_rank(loop("t = Gather(a, i) r = Add(v, t)"), "weft: 1\nmesh: {dp: 2}\nshard: {x: {dp: 0}}",
+                               "") < 1e-6);
 }
 
 TEST_CASE("counter-case: a step reads other elements than its own") {

@@ -97,7 +97,8 @@ Element Elements::load(ValueId value, const IndexList& index) {
     base = context_.peer_copy(static_cast<size_t>(number), peer.empty() ? -1 : std::stoll(peer));
   const DType dtype = parameter.type.dtype;
   const Expr loaded = is_vector(offset) ? vector_load(base, offset) : weftc::element(base, offset);
-  Element result{is_16_bit_float(dtype) ? call("float", {loaded}) : loaded, scopes.home({offset}), loaded};
+  const bool is_converted = is_16_bit_float(dtype) || is_small_float(dtype) || is_small_int(dtype);
+  Element result{is_converted ? call(compute_type(dtype), {loaded}) : loaded, scopes.home({offset}), loaded};
   if (result.scope == scopes.current || !peer.empty()) return result;
   result = named(value, result);
   bind(value, index, result.expr, result.scope);
@@ -271,7 +272,7 @@ Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index,
 void Elements::offer(const std::string& key, const Element& element, DType dtype) {
   Scope& scope = *element.scope;
   if (element.scope != scopes.current || !scope.keeping) return;
-  const int64_t bytes = is_16_bit_float(dtype) ? 4 : dtype_bytes(dtype);  // as computed
+  const int64_t bytes = is_float(dtype) && dtype_bytes(dtype) < 4 ? 4 : dtype_bytes(dtype);  // as computed
   const auto value =
       std::make_shared<Scope::RowValue>(Scope::RowValue{element.expr, compute_type(dtype), bytes, *scope.keeping});
   scope.keeping->loop->parent->put(value->declaration);

@@ -11,15 +11,38 @@
 namespace weftc {
 
 const char* memory_type(DType dtype) {
-  static constexpr const char* kNames[] = {"float",    "double",   "weft::half", "weft::bfloat16", "int8_t",
-                                           "int16_t",  "int32_t",  "int64_t",    "uint8_t",        "uint16_t",
-                                           "uint32_t", "uint64_t", "bool"};
+  static constexpr const char* kNames[] = {"float",
+                                           "double",
+                                           "weft::half",
+                                           "weft::bfloat16",
+                                           "int8_t",
+                                           "int16_t",
+                                           "int32_t",
+                                           "int64_t",
+                                           "uint8_t",
+                                           "uint16_t",
+                                           "uint32_t",
+                                           "uint64_t",
+                                           "bool",
+                                           "weft::float8e4m3fn",
+                                           "weft::float8e4m3fnuz",
+                                           "weft::float8e5m2",
+                                           "weft::float8e5m2fnuz",
+                                           "weft::float8e8m0",
+                                           "weft::float4e2m1",
+                                           "weft::signed4",
+                                           "weft::unsigned4",
+                                           "weft::signed2",
+                                           "weft::unsigned2"};
   return kNames[static_cast<int>(dtype)];
 }
 
 bool is_16_bit_float(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
 
-const char* compute_type(DType dtype) { return is_16_bit_float(dtype) ? "float" : memory_type(dtype); }
+const char* compute_type(DType dtype) {
+  if (is_small_int(dtype)) return "int8_t";
+  return is_16_bit_float(dtype) || is_small_float(dtype) ? "float" : memory_type(dtype);
+}
 
 std::string real_literal(double value, DType dtype) {
   const std::string type = compute_type(dtype);

@@ -90,6 +90,16 @@ std::span<const std::byte> Converter::typed_bytes(const onnx::TensorProto& from,
     case DType::U8:
     case DType::U16:
     case DType::Bool:
+    case DType::F8E4M3FN:
+    case DType::F8E4M3FNUZ:
+    case DType::F8E5M2:
+    case DType::F8E5M2FNUZ:
+    case DType::F8E8M0:
+    case DType::F4E2M1:
+    case DType::I4:
+    case DType::U4:
+    case DType::I2:
+    case DType::U2:
       if (!from.int32_data().empty()) return int32_bytes(from);
       break;
   }

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "frontend/mapped_file.h"
+#include "ir/tensor.h"
 
 namespace weftc {
 
@@ -22,6 +23,19 @@ std::optional<int64_t> checked_count(const Dims& dims) {
     count *= dim;
   }
   return empty ? 0 : count;
+}
+
+/// A byte for each element of fewer than 8 bits, the first of which lies in the low bits of the first byte.
+static std::vector<std::byte> unpacked(DType dtype, int64_t count, std::span<const std::byte> packed) {
+  const int bits = onnx_bits(dtype), each = 8 / bits;
+  std::vector<std::byte> bytes(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const int code =
+        std::to_integer<int>(packed[static_cast<size_t>(i / each)]) >> (i % each * bits) & ((1 << bits) - 1);
+    const bool is_code = is_float(dtype);  // an integer's byte holds its value
+    bytes[static_cast<size_t>(i)] = static_cast<std::byte>(is_code ? code : static_cast<int>(wrap(dtype, code)));
+  }
+  return bytes;
 }
 
 std::optional<std::span<const std::byte>> TensorBytes::find(const OnnxTensor& tensor, const std::string& what,
@@ -42,7 +56,13 @@ std::optional<std::span<const std::byte>> TensorBytes::find(const OnnxTensor& te
     diags_.error("tensor-data", loc, "{} {}", what, tensor.problem);
     return {};
   }
-  const int64_t needed = *count * dtype_bytes(*dtype);
+  const std::optional<std::span<const std::byte>> bytes = stored(tensor, onnx_bytes(*dtype, *count), what, loc);
+  if (!bytes || onnx_bits(*dtype) >= 8) return bytes;
+  return model_.keep(unpacked(*dtype, *count, *bytes));
+}
+
+std::optional<std::span<const std::byte>> TensorBytes::stored(const OnnxTensor& tensor, int64_t needed,
+                                                              const std::string& what, const Loc& loc) {
   if (tensor.external) return external(tensor, needed, what, loc);
   if (static_cast<int64_t>(tensor.bytes.size()) != needed) {
     diags_.error("tensor-size", loc, "{} holds {} bytes, but {} of shape {} needs {}", what, tensor.bytes.size(),

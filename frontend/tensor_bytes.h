@@ -13,11 +13,13 @@ class TensorBytes {
  public:
   TensorBytes(OnnxModel& model, Diags& diags) : model_(model), diags_(diags) {}
 
-  /// The bytes of `tensor`, as many as dims and element type need; nothing after reporting. `what` names it in
-  /// messages: "initializer 'w'".
+  /// The bytes of `tensor` as a Tensor has them, as many as dims and element type need; nothing after reporting.
+  /// `what` names it in messages: "initializer 'w'".
   std::optional<std::span<const std::byte>> find(const OnnxTensor& tensor, const std::string& what, const Loc& loc);
 
  private:
+  std::optional<std::span<const std::byte>> stored(const OnnxTensor& tensor, int64_t needed, const std::string& what,
+                                                   const Loc& loc);
   std::optional<std::span<const std::byte>> external(const OnnxTensor& tensor, int64_t needed, const std::string& what,
                                                      const Loc& loc);
   std::optional<std::span<const std::byte>> file(const std::string& location, const std::string& what, const Loc& loc);

@@ -15,16 +15,20 @@ namespace weftc {
 
 namespace {
 
-/// NumPy's name of an element type, little endian. bfloat16 has none: its bits are read where it is wanted (`read_as`),
-/// and two bytes without a type are what numpy.save makes of arrays of ml_dtypes.
+/// NumPy's name of an element type, little endian. bfloat16 and the types behind bool have none: their bits are read
+/// where they are wanted (`read_as`), and two bytes without a type are what numpy.save makes of arrays of ml_dtypes.
 struct NpyType {
   const char* descr;
   DType dtype;
 };
-constexpr NpyType kNpyTypes[] = {{"<f4", DType::F32},  {"<f8", DType::F64},  {"<f2", DType::F16}, {"|i1", DType::I8},
-                                 {"<i2", DType::I16},  {"<i4", DType::I32},  {"<i8", DType::I64}, {"|u1", DType::U8},
-                                 {"<u2", DType::U16},  {"<u4", DType::U32},  {"<u8", DType::U64}, {"|b1", DType::Bool},
-                                 {"<u2", DType::BF16}, {"<V2", DType::BF16}, {"|V2", DType::BF16}};
+constexpr NpyType kNpyTypes[] = {
+    {"<f4", DType::F32},        {"<f8", DType::F64},    {"<f2", DType::F16},        {"|i1", DType::I8},
+    {"<i2", DType::I16},        {"<i4", DType::I32},    {"<i8", DType::I64},        {"|u1", DType::U8},
+    {"<u2", DType::U16},        {"<u4", DType::U32},    {"<u8", DType::U64},        {"|b1", DType::Bool},
+    {"<u2", DType::BF16},       {"<V2", DType::BF16},   {"|V2", DType::BF16},       {"|i1", DType::I4},
+    {"|i1", DType::I2},         {"|u1", DType::U4},     {"|u1", DType::U2},         {"|u1", DType::F8E4M3FN},
+    {"|u1", DType::F8E4M3FNUZ}, {"|u1", DType::F8E5M2}, {"|u1", DType::F8E5M2FNUZ}, {"|u1", DType::F8E8M0},
+    {"|u1", DType::F4E2M1}};
 
 /// What the header of a .npy file says.
 struct NpyHeader {
@@ -205,8 +209,11 @@ bool write_npy(const std::string& path, const Tensor& tensor, Diags& diags) {
 
 bool read_as(Tensor& tensor, DType wanted) {
   if (tensor.dtype == wanted) return true;
-  if (tensor.dtype != DType::U16 || wanted != DType::BF16) return false;
-  tensor = tensor_from_bytes(DType::BF16, tensor.dims, tensor_to_bytes(tensor));
+  const bool is_pattern = wanted == DType::BF16
+                              ? tensor.dtype == DType::U16
+                              : wanted > DType::Bool && (tensor.dtype == DType::U8 || tensor.dtype == DType::I8);
+  if (!is_pattern) return false;
+  tensor = tensor_from_bytes(wanted, tensor.dims, tensor_to_bytes(tensor));
   return true;
 }
 

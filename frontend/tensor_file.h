@@ -13,7 +13,8 @@ std::optional<Tensor> read_tensor_file(const std::string& path, Diags& diags);
 /// Version 1.0, C order, little endian; bf16 as the bit patterns in u16. False after reporting.
 bool write_npy(const std::string& path, const Tensor& tensor, Diags& diags);
 
-/// .npy has no bf16: u16 bit patterns become bf16 where that is wanted. False if `tensor` is of another type.
+/// .npy has neither bf16 nor the types of at most 8 bits that NumPy lacks: bit patterns of the same width become
+/// elements of the type that is wanted. False if `tensor` is of another type.
 bool read_as(Tensor& tensor, DType wanted);
 
 }  // namespace weftc

@@ -10,7 +10,7 @@ namespace weftc {
 int64_t dtype_attr(DType dtype) { return static_cast<int64_t>(dtype); }
 
 DType dtype_of_attr(int64_t value) {
-  WEFT_CHECK(value >= 0 && value <= static_cast<int64_t>(DType::Bool), "attribute is no dtype");
+  WEFT_CHECK(value >= 0 && value <= kLastDType, "attribute is no dtype");
   return static_cast<DType>(value);
 }
 

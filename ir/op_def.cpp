@@ -86,10 +86,24 @@ static bool is_countable(const TensorType& type) {
   return true;
 }
 
+/// Types of at most 8 bits are moved and converted; arithmetic on them is none of ONNX's.
+static bool computes_with_small_type(const OpView& op, const OpDef& def) {
+  const bool computes = def.category == Category::Reduction || def.category == Category::Contraction ||
+                        def.category == Category::Scan ||
+                        (def.category == Category::Pointwise && def.kind != OpKind::Cast &&
+                         def.kind != OpKind::RoundedCast && def.kind != OpKind::Identity && def.kind != OpKind::Where);
+  for (int i = 0; computes && i < op.inputs(); ++i)
+    if (op.has(i) && (is_small_float(op.type(i).dtype) || is_small_int(op.type(i).dtype))) return true;
+  return false;
+}
+
 bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags, const ShapeValues* shapes) {
   std::vector<TensorType> results;
   const OpView view(module, graph, graph.op(id), diags, shapes);
   const OpDef& def = op_def(graph.op(id));
+  if (computes_with_small_type(view, def))
+    return view.fail("small-type-unsupported", "{} on an element type of at most 8 bits, such as {}, is not supported",
+                     def.name, dtype_name(view.type(0).dtype));
   if (!def.infer(view, results)) return false;
   for (const TensorType& result : results)
     if (!is_countable(result))

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "ir/base/check.h"
+#include "ir/small_float.h"
 
 namespace weftc {
 
@@ -47,15 +48,17 @@ int64_t wrap(DType dtype, int64_t v) {
       return static_cast<uint32_t>(v);
     case DType::Bool:
       return v != 0;
-    case DType::I64:
-    case DType::U64:
-    case DType::F32:
-    case DType::F64:
-    case DType::F16:
-    case DType::BF16:
+    case DType::U4:
+      return v & 15;
+    case DType::U2:
+      return v & 3;
+    case DType::I4:
+      return ((v & 15) ^ 8) - 8;
+    case DType::I2:
+      return ((v & 3) ^ 2) - 2;
+    default:
       return v;
   }
-  return v;
 }
 
 void Tensor::put(int64_t i, double value) {
@@ -123,7 +126,7 @@ double round_to(DType dtype, double value) {
     case DType::BF16:
       return bfloat16_to_double(double_to_bfloat16(value));
     default:
-      return value;
+      return is_small_float(dtype) ? small_float_to_double(dtype, double_to_small_float(dtype, value)) : value;
   }
 }
 
@@ -173,6 +176,11 @@ static void load_element(Tensor& t, int64_t i, const std::byte* p) {
     case DType::Bool:
       t.integers[i] = load<uint8_t>(p) != 0;
       break;
+    default:
+      if (is_small_float(t.dtype))
+        t.real[i] = small_float_to_double(t.dtype, load<uint8_t>(p));
+      else
+        t.integers[i] = wrap(t.dtype, load<uint8_t>(p));
   }
 }
 
@@ -194,6 +202,9 @@ std::vector<std::byte> tensor_to_bytes(const Tensor& t) {
     } else if (t.dtype == DType::F32) {
       const float value = static_cast<float>(t.real[i]);
       std::memcpy(p, &value, 4);
+    } else if (is_small_float(t.dtype)) {
+      // An element that is an infinity stays one.
+      *p = static_cast<std::byte>(double_to_small_float(t.dtype, t.real[i], {.saturates = false}));
     } else if (t.is_real()) {
       const uint16_t bits = t.dtype == DType::F16 ? double_to_half(t.real[i]) : double_to_bfloat16(t.real[i]);
       std::memcpy(p, &bits, 2);

@@ -42,7 +42,7 @@ uint16_t double_to_half(double value);
 double bfloat16_to_double(uint16_t bits);
 uint16_t double_to_bfloat16(double value);
 
-/// From and to little-endian element bytes (bool: one byte).
+/// From and to little-endian element bytes, as memory holds them (bool and types of fewer bits: one byte).
 Tensor tensor_from_bytes(DType dtype, Dims dims, std::span<const std::byte> bytes);
 std::vector<std::byte> tensor_to_bytes(const Tensor& tensor);
 

@@ -14,18 +14,43 @@ struct DTypeRow {
   DType dtype;
   const char* name;
   int64_t bytes;
+  int onnx_bits;
 };
 constexpr DTypeRow kDTypes[] = {
-    {DType::F32, "f32", 4},   {DType::F64, "f64", 8}, {DType::F16, "f16", 2}, {DType::BF16, "bf16", 2},
-    {DType::I8, "i8", 1},     {DType::I16, "i16", 2}, {DType::I32, "i32", 4}, {DType::I64, "i64", 8},
-    {DType::U8, "u8", 1},     {DType::U16, "u16", 2}, {DType::U32, "u32", 4}, {DType::U64, "u64", 8},
-    {DType::Bool, "bool", 1},
+    {DType::F32, "f32", 4, 32},
+    {DType::F64, "f64", 8, 64},
+    {DType::F16, "f16", 2, 16},
+    {DType::BF16, "bf16", 2, 16},
+    {DType::I8, "i8", 1, 8},
+    {DType::I16, "i16", 2, 16},
+    {DType::I32, "i32", 4, 32},
+    {DType::I64, "i64", 8, 64},
+    {DType::U8, "u8", 1, 8},
+    {DType::U16, "u16", 2, 16},
+    {DType::U32, "u32", 4, 32},
+    {DType::U64, "u64", 8, 64},
+    {DType::Bool, "bool", 1, 8},
+    {DType::F8E4M3FN, "f8e4m3fn", 1, 8},
+    {DType::F8E4M3FNUZ, "f8e4m3fnuz", 1, 8},
+    {DType::F8E5M2, "f8e5m2", 1, 8},
+    {DType::F8E5M2FNUZ, "f8e5m2fnuz", 1, 8},
+    {DType::F8E8M0, "f8e8m0", 1, 8},
+    {DType::F4E2M1, "f4e2m1", 1, 4},
+    {DType::I4, "i4", 1, 4},
+    {DType::U4, "u4", 1, 4},
+    {DType::I2, "i2", 1, 2},
+    {DType::U2, "u2", 1, 2},
 };
 constexpr const char* kReduceNames[] = {"sum", "max", "min", "prod"};
 }  // namespace
 
 const char* dtype_name(DType dtype) { return kDTypes[static_cast<int>(dtype)].name; }
 int64_t dtype_bytes(DType dtype) { return kDTypes[static_cast<int>(dtype)].bytes; }
+int onnx_bits(DType dtype) { return kDTypes[static_cast<int>(dtype)].onnx_bits; }
+int64_t onnx_bytes(DType dtype, int64_t count) {
+  const int bits = onnx_bits(dtype);
+  return bits < 8 ? (count * bits + 7) / 8 : count * (bits / 8);
+}
 
 std::optional<DType> parse_dtype(std::string_view name) {
   for (const DTypeRow& row : kDTypes)
@@ -33,12 +58,11 @@ std::optional<DType> parse_dtype(std::string_view name) {
   return {};
 }
 
-bool is_float(DType dtype) {
-  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::F16 || dtype == DType::BF16;
-}
+bool is_float(DType dtype) { return dtype <= DType::BF16 || is_small_float(dtype); }
 
 bool is_signed_int(DType dtype) {
-  return dtype == DType::I8 || dtype == DType::I16 || dtype == DType::I32 || dtype == DType::I64;
+  return dtype == DType::I8 || dtype == DType::I16 || dtype == DType::I32 || dtype == DType::I64 ||
+         dtype == DType::I4 || dtype == DType::I2;
 }
 
 int64_t element_count(const Dims& dims) {

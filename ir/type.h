@@ -15,12 +15,47 @@
 
 namespace weftc {
 
-enum class DType : uint8_t { F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
+/// The types behind Bool have at most 8 bits; each element of them has a byte in memory (`onnx_bits` are fewer).
+enum class DType : uint8_t {
+  F32,
+  F64,
+  F16,
+  BF16,
+  I8,
+  I16,
+  I32,
+  I64,
+  U8,
+  U16,
+  U32,
+  U64,
+  Bool,
+  F8E4M3FN,
+  F8E4M3FNUZ,
+  F8E5M2,
+  F8E5M2FNUZ,
+  F8E8M0,
+  F4E2M1,
+  I4,
+  U4,
+  I2,
+  U2
+};
 
 const char* dtype_name(DType dtype);  // "f32", "i64", "bool"
 std::optional<DType> parse_dtype(std::string_view name);
 int64_t dtype_bytes(DType dtype);
+/// The number of the last type: types are counted from 0.
+inline constexpr int kLastDType = static_cast<int>(DType::U2);
+/// Bits of an element in ONNX files, where 4-bit and 2-bit elements lie packed, the first in the low bits.
+int onnx_bits(DType dtype);
+/// The bytes of that many elements in ONNX files.
+int64_t onnx_bytes(DType dtype, int64_t count);
 bool is_float(DType dtype);
+/// A floating type of at most 8 bits.
+inline bool is_small_float(DType dtype) { return dtype >= DType::F8E4M3FN && dtype <= DType::F4E2M1; }
+/// An integer type of fewer than 8 bits.
+inline bool is_small_int(DType dtype) { return dtype >= DType::I4; }
 bool is_signed_int(DType dtype);
 inline bool is_integer(DType dtype) { return !is_float(dtype) && dtype != DType::Bool; }
 

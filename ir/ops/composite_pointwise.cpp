@@ -83,7 +83,12 @@ bool infer_cast_like(const OpView& op, std::vector<TensorType>& results) {
 }
 
 std::vector<ValueId> decompose_cast_like(Builder& build, const OpView& op) {
-  return {build.cast(op.op().inputs[0], op.type(1).dtype)};
+  const Op& like = op.op();
+  if (op.type(0).dtype == op.type(1).dtype) return {like.inputs[0]};
+  return {build.op(OpKind::Cast, {like.inputs[0]},
+                   {{"round_mode", text_of(like, "round_mode")},
+                    {"saturate", int_of(like, "saturate")},
+                    {"to", dtype_attr(op.type(1).dtype)}})};
 }
 
 /// Dropout-12: ratio and training_mode are operands that must be known; before, ratio was an attribute. A mask

@@ -9,20 +9,27 @@ namespace weftc {
 /// The window's extents: what the weights have behind their two channel dims.
 static Dims kernel_of(const Dims& weights) { return Dims(weights.begin() + 2, weights.end()); }
 
-/// Each group of x's channels meets M / group filters; the filters tell how many channels a group has.
-static bool infer_conv(const OpView& op, std::vector<TensorType>& results) {
-  if (!same_dtypes(op) || !has_ndim(op, 0, 3) || !is_fixed(op, 0) || !is_fixed(op, 1)) return false;
-  const Dims x = op.dims(0), w = op.dims(1);
+std::optional<Dims> convolution_dims(const OpView& op, int filters) {
+  if (!has_ndim(op, 0, 3) || !is_fixed(op, 0) || !is_fixed(op, filters)) return {};
+  const Dims x = op.dims(0), w = op.dims(filters);
   const int64_t group = int_of(op.op(), "group");
-  if (w.size() != x.size() || group < 1 || w[1] * group != x[1] || w[0] % group)
-    return op.fail("conv-dims", "weights of shape {} in {} groups do not fit an input of shape {}", dims_text(w), group,
-                   dims_text(x));
-  if (!has_fitting_bias(op, w[0])) return false;
+  if (w.size() != x.size() || group < 1 || w[1] * group != x[1] || w[0] % group) {
+    op.fail("conv-dims", "weights of shape {} in {} groups do not fit an input of shape {}", dims_text(w), group,
+            dims_text(x));
+    return {};
+  }
   const std::optional<Window> window = window_of(op, kernel_of(w));
-  if (!window) return false;
+  if (!window) return {};
   Dims y{x[0], w[0]};
   for (const WindowDim& dim : *window) y.push_back(dim.out);
-  results = {{op.type(0).dtype, shape_of(y), {}}};
+  return y;
+}
+
+static bool infer_conv(const OpView& op, std::vector<TensorType>& results) {
+  if (!same_dtypes(op)) return false;
+  const std::optional<Dims> y = convolution_dims(op, 1);
+  if (!y || !has_fitting_bias(op, (*y)[1])) return false;
+  results = {{op.type(0).dtype, shape_of(*y), {}}};
   return true;
 }
 

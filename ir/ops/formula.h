@@ -18,6 +18,7 @@ class Term {
   Term cast(DType to) const { return {*build_, build_->cast(value_, to)}; }
   Term reshape(const Dims& dims) const { return {*build_, build_->reshape(value_, dims)}; }
   Term transpose(const std::vector<int64_t>& perm) const { return {*build_, build_->transpose(value_, perm)}; }
+  Term expand(const Dims& dims) const { return {*build_, build_->op(OpKind::Expand, {value_}, {{"shape", dims}})}; }
   Term reduce(OpKind kind, const std::vector<int64_t>& axes, bool keepdims) const {
     return {*build_, build_->reduce(kind, value_, axes, keepdims)};
   }
@@ -29,6 +30,8 @@ class Term {
   Term apply(OpKind kind) const { return {*build_, build_->op(kind, {value_})}; }
   Term apply(OpKind kind, Term other) const { return {*build_, build_->op(kind, {value_, other.value_})}; }
   Term apply(OpKind kind, double other) const { return apply(kind, scalar(other)); }
+  /// Floats without a fraction as integers of this type, the nearest one in its range.
+  Term saturate(DType to) const { return {*build_, build_->op(OpKind::Saturate, {value_}, {{"to", dtype_attr(to)}})}; }
   Term floor() const { return apply(OpKind::Floor); }
   /// `yes` where this condition holds, else `no`.
   Term choose(Term yes, Term no) const { return {*build_, build_->op(OpKind::Where, {value_, yes.value_, no.value_})}; }

@@ -2,7 +2,7 @@
 // -> [.., m, n]. A vector is taken as a row (left) or a column (right) whose dim is dropped from the result;
 // the primitive form has matrices only, the others are reshaped. Layouts follow from the factors: with w sliced
 // by columns y is sliced, with w sliced by rows over k each rank's y is a partial sum.
-#include "ir/ops/record.h"
+#include "ir/ops/matmul.h"
 
 namespace weftc {
 
@@ -10,17 +10,26 @@ namespace weftc {
 static Shape batch_of(const Shape& shape) { return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2); }
 
 /// Extents are compared by their bounds; the result's batch dims keep run-time lengths.
-static bool infer_matmul(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_ndim(op, 0, 1) || !has_ndim(op, 1, 1) || !same_dtypes(op)) return false;
-  const Shape &a = op.type(0).shape, &b = op.type(1).shape;
+std::optional<Shape> product_shape(const OpView& op, int left, int right) {
+  if (!has_ndim(op, left, 1) || !has_ndim(op, right, 1)) return {};
+  const Shape &a = op.type(left).shape, &b = op.type(right).shape;
   const int64_t ka = a.back().bound, kb = b.size() == 1 ? b[0].bound : b[b.size() - 2].bound;
-  if (ka != kb) return op.fail("matmul-inner-dim", "inner dimensions differ: {} and {}", ka, kb);
   std::optional<Shape> shape = broadcast({batch_of(a), batch_of(b)});
-  if (!shape)
-    return op.fail("matmul-batch-dims", "leading dimensions of {} and {} cannot be broadcast together",
-                   dims_text(bounds(a)), dims_text(bounds(b)));
+  if (ka != kb)
+    op.fail("matmul-inner-dim", "inner dimensions differ: {} and {}", ka, kb);
+  else if (!shape)
+    op.fail("matmul-batch-dims", "leading dimensions of {} and {} cannot be broadcast together", dims_text(bounds(a)),
+            dims_text(bounds(b)));
+  if (ka != kb || !shape) return {};
   if (a.size() > 1) shape->push_back(a[a.size() - 2]);
   if (b.size() > 1) shape->push_back(b.back());
+  return shape;
+}
+
+static bool infer_matmul(const OpView& op, std::vector<TensorType>& results) {
+  if (!same_dtypes(op)) return false;
+  const std::optional<Shape> shape = product_shape(op, 0, 1);
+  if (!shape) return false;
   results = {{op.type(0).dtype, *shape, {}}};
   return true;
 }

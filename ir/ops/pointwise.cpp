@@ -133,6 +133,44 @@ OpDef power() {
 
 bool import_cast(Graph& graph, OpId id, int, const OpView& view) { return import_dtype(graph, id, "to", view); }
 
+/// Whether a cast to a small float asks for something else than what weft::cast does: saturating, and up to a power of
+/// two.
+bool is_plain_cast(const OpView& op) {
+  const Op& cast = op.op();
+  const SmallFloatRounding rounding = small_float_rounding(cast);
+  return !is_small_float(dtype_of_attr(int_of(cast, "to"))) ||
+         (rounding.saturates && rounding.power == PowerRounding::Up);
+}
+
+std::vector<ValueId> decompose_cast(Builder& build, const OpView& op) {
+  const Op& cast = op.op();
+  const SmallFloatRounding rounding = small_float_rounding(cast);
+  return {build.op(OpKind::RoundedCast, {cast.inputs[0]},
+                   {{"direction", static_cast<int64_t>(rounding.power)},
+                    {"saturate", int64_t{rounding.saturates}},
+                    {"to", int_of(cast, "to")}})};
+}
+
+/// A cast to a small float whose attributes are not Cast's defaults.
+OpDef rounded_cast() {
+  OpDef def = pointwise({OpKind::RoundedCast, "RoundedCast", "weft::rounded_cast<$R, $saturate, $direction>($0)"}, 1,
+                        infer_cast);
+  def.onnx = {};
+  def.attrs = {{"direction", AttrType::Int, 0}, {"saturate", AttrType::Int, 1}, {"to", AttrType::Int, {}, true}};
+  def.cost = ScalarCost::Function;
+  def.eval = eval_cast;
+  return def;
+}
+
+/// Behind rounding and a zero point, when a number is quantized.
+OpDef saturate() {
+  OpDef def = pointwise({OpKind::Saturate, "Saturate", "weft::saturate<$R>($0)"}, 1, infer_cast);
+  def.onnx = {};
+  def.attrs = {{"to", AttrType::Int, {}, true}};
+  def.eval = eval_saturate;
+  return def;
+}
+
 /// A cast between floating types is linear up to rounding; one to or from integers is not, so no partial sum
 /// passes it.
 OpDef cast() {
@@ -140,6 +178,8 @@ OpDef cast() {
   def.attrs = {{"to", AttrType::Int, {}, true}, {"saturate", AttrType::Int, 1}, {"round_mode", AttrType::Text, "up"}};
   def.cost = ScalarCost::Moderate;
   def.import = import_cast;
+  def.decompose = decompose_cast;
+  def.is_primitive = is_plain_cast;
   def.eval = eval_cast;
   def.linear = {{0}};
   def.is_linear = [](const OpView& op) {
@@ -217,6 +257,8 @@ const OpDef kReciprocal = moderate(unary({OpKind::Reciprocal, "Reciprocal", "$T(
 const OpDef kSqrt = moderate(unary({OpKind::Sqrt, "Sqrt", "std::sqrt($0)", REAL(std::sqrt(x[0]))}));
 const OpDef kIdentity = identity();
 const OpDef kCast = cast();
+const OpDef kRoundedCast = rounded_cast();
+const OpDef kSaturate = saturate();
 
 // Rounding. Round goes to the nearest even integer.
 const OpDef kCeil = unary({OpKind::Ceil, "Ceil", "std::ceil($0)", REAL(std::ceil(x[0]))});

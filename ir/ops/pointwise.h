@@ -2,6 +2,7 @@
 // that they accept and give; all broadcast as NumPy does (ONNX "Multidirectional Broadcasting").
 #pragma once
 #include "ir/ops/record.h"
+#include "ir/small_float.h"
 
 namespace weftc {
 
@@ -9,6 +10,10 @@ namespace weftc {
 void eval_pointwise(EvalContext& context);
 /// Casts as weft::cast in the runtime does, which is what emitted code calls.
 void eval_cast(EvalContext& context);
+/// The nearest integer of the result's type to a number without a fraction; NaN is the smallest one.
+void eval_saturate(EvalContext& context);
+/// How a Cast, CastLike or RoundedCast rounds to small floats.
+SmallFloatRounding small_float_rounding(const Op& op);
 
 bool infer_arithmetic(const OpView& op, std::vector<TensorType>& results);  // dtype of the operands
 bool infer_compare(const OpView& op, std::vector<TensorType>& results);     // bool from operands of one dtype

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/base/text.h"
 #include "ir/ops/pointwise.h"
 
 namespace weftc {
@@ -62,6 +63,11 @@ bool infer_select(const OpView& op, std::vector<TensorType>& results) {
 }
 
 bool infer_cast(const OpView& op, std::vector<TensorType>& results) {
+  if (const AttrValue* attr = op.op().find("round_mode")) {
+    const std::string& mode = std::get<std::string>(*attr);
+    if (mode != "up" && mode != "down" && mode != "nearest")
+      return op.fail("cast-round-mode", "round_mode '{}' is not 'up', 'down' or 'nearest'", printable(mode));
+  }
   results = {{dtype_of_attr(int_of(op.op(), "to")), op.type(0).shape, {}}};
   return true;
 }
@@ -133,11 +139,38 @@ static int64_t truncated(DType to, double value) {
   return value >= -0x1p63 && value < 0x1p63 ? static_cast<int64_t>(value) : INT64_MIN;
 }
 
+SmallFloatRounding small_float_rounding(const Op& op) {
+  if (const AttrValue* direction = op.find("direction"))
+    return {int_of(op, "saturate") != 0, static_cast<PowerRounding>(std::get<int64_t>(*direction))};
+  const std::string& mode = text_of(op, "round_mode");
+  const PowerRounding power = mode == "down"      ? PowerRounding::Down
+                              : mode == "nearest" ? PowerRounding::Nearest
+                                                  : PowerRounding::Up;
+  return {int_of(op, "saturate") != 0, power};
+}
+
+void eval_saturate(EvalContext& context) {
+  const Tensor& from = context.in(0);
+  const DType to = context.result_dtypes[0];
+  const int bits = onnx_bits(to);
+  const double low = is_signed_int(to) ? -std::ldexp(1, bits - 1) : 0, high = low + std::ldexp(1, bits) - 1;
+  Tensor result(to, context.result_dims[0]);
+  for (int64_t i = 0; i < result.size(); ++i) {
+    const double above = from.real[i] > low ? from.real[i] : low;
+    result.put(i, above < high ? above : high);
+  }
+  context.results[0] = std::move(result);
+}
+
 void eval_cast(EvalContext& context) {
   const Tensor& from = context.in(0);
   Tensor result(context.result_dtypes[0], context.result_dims[0]);
+  const SmallFloatRounding rounding = small_float_rounding(context.op);
   for (int64_t i = 0; i < result.size(); ++i) {
-    if (result.is_real())
+    if (is_small_float(result.dtype) && from.dtype != result.dtype)
+      result.real[i] =
+          small_float_to_double(result.dtype, double_to_small_float(result.dtype, unsigned_value(from, i), rounding));
+    else if (result.is_real())
       result.real[i] = from.dtype == result.dtype ? from.real[i] : round_to(result.dtype, unsigned_value(from, i));
     else if (!from.is_real())
       result.put_int(i, from.integers[i]);

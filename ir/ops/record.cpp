@@ -41,6 +41,26 @@ std::optional<DType> onnx_dtype(int64_t number) {
       return DType::U64;
     case 16:
       return DType::BF16;
+    case 17:
+      return DType::F8E4M3FN;
+    case 18:
+      return DType::F8E4M3FNUZ;
+    case 19:
+      return DType::F8E5M2;
+    case 20:
+      return DType::F8E5M2FNUZ;
+    case 21:
+      return DType::U4;
+    case 22:
+      return DType::I4;
+    case 23:
+      return DType::F4E2M1;
+    case 24:
+      return DType::F8E8M0;
+    case 25:
+      return DType::U2;
+    case 26:
+      return DType::I2;
     default:
       return {};
   }

@@ -22,6 +22,9 @@ using Window = std::vector<WindowDim>;
 /// From attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode; `kernel` counts where kernel_shape
 /// is absent. Nothing after reporting.
 std::optional<Window> window_of(const OpView& op, const Dims& kernel);
+/// The shape of the result of a convolution of operand 0, by attribute `group` and the window's; nothing after
+/// reporting. Each group of the operand's channels meets M / group filters, which tell how many channels a group has.
+std::optional<Dims> convolution_dims(const OpView& op, int filters);
 /// True if there is no third operand, or it is a vector with an element for each channel of the result; else
 /// reports.
 bool has_fitting_bias(const OpView& op, int64_t channels);

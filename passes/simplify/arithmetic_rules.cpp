@@ -25,7 +25,8 @@ bool adds_zero(const Match& match) { return leaves_type_and_is(match, "c", 0); }
 bool scales_by_one(const Match& match) { return leaves_type_and_is(match, "c", 1); }
 ValueId put_x(Rewriter&, const Match& match) { return match["x"]; }
 
-/// Bits of the integers that a type holds exactly: all values of a narrower integer type are among them.
+/// Bits of the integers that a type holds exactly: all values of a narrower integer type are among them. A float of at
+/// most 8 bits is not asked for its own.
 int integer_bits(DType dtype) {
   switch (dtype) {
     case DType::Bool:
@@ -48,13 +49,21 @@ int integer_bits(DType dtype) {
     case DType::U32:
     case DType::U64:
       return static_cast<int>(8 * dtype_bytes(dtype));
+    case DType::I4:
+    case DType::I2:
+      return onnx_bits(dtype) - 1;
+    case DType::U4:
+    case DType::U2:
+      return onnx_bits(dtype);
+    default:
+      return 0;
   }
-  WEFT_CHECK(false, "a number is no element type");
 }
 
 /// True if every value of `from` is one of `to`.
 bool holds_all(DType to, DType from) {
   if (from == to) return true;
+  if (is_small_float(from)) return to == DType::F32 || to == DType::F64;
   if (is_float(from)) return is_float(to) && dtype_bytes(to) > dtype_bytes(from);
   if (to == DType::Bool) return false;
   const bool keeps_sign = !is_signed_int(from) || is_signed_int(to) || is_float(to);

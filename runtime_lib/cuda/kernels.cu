@@ -198,6 +198,8 @@ static void with_type(DType dtype, F&& f) {
       return f(uint64_t());
     case DType::Bool:
       return f(bool());
+    default:
+      fail(kBug, "arithmetic on %s", dtype_name(dtype));  // which the compiler refuses
   }
 }
 

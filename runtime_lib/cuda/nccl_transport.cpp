@@ -56,8 +56,7 @@ ncclDataType_t number_type(DType dtype) {
       return ncclUint32;
     case DType::U64:
       return ncclUint64;
-    case DType::I16:
-    case DType::U16:
+    default:
       break;
   }
   fail(kBug, "NCCL has no reduction of %s", dtype_name(dtype));

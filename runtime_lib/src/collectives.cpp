@@ -161,6 +161,8 @@ Reduce reduce_of(DType dtype, ReduceOp op) {
       return reduce_of<uint64_t>(op);
     case DType::Bool:
       return reduce_of<bool>(op);
+    default:
+      break;  // the compiler refuses arithmetic on types of at most 8 bits that have no name in C++
   }
   return nullptr;
 }

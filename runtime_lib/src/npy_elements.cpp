@@ -22,15 +22,21 @@ struct TypeRow {
 };
 constexpr const char* kMlDtypes = "|V2";
 
-// bfloat16 has no name of its own there and travels as its bit pattern, or as ml_dtypes saves it.
-constexpr TypeRow kTypes[] = {{DType::F32, "<f4"}, {DType::F64, "<f8"}, {DType::F16, "<f2"}, {DType::BF16, "<u2"},
-                              {DType::I8, "|i1"},  {DType::I16, "<i2"}, {DType::I32, "<i4"}, {DType::I64, "<i8"},
-                              {DType::U8, "|u1"},  {DType::U16, "<u2"}, {DType::U32, "<u4"}, {DType::U64, "<u8"},
-                              {DType::Bool, "|b1"}};
+// bfloat16 and the floats of at most 8 bits have no names of their own there and travel as their bit patterns, bfloat16
+// also as ml_dtypes saves it. Integers of fewer than 8 bits have a byte each.
+constexpr TypeRow kTypes[] = {
+    {DType::F32, "<f4"},        {DType::F64, "<f8"},      {DType::F16, "<f2"},        {DType::BF16, "<u2"},
+    {DType::I8, "|i1"},         {DType::I16, "<i2"},      {DType::I32, "<i4"},        {DType::I64, "<i8"},
+    {DType::U8, "|u1"},         {DType::U16, "<u2"},      {DType::U32, "<u4"},        {DType::U64, "<u8"},
+    {DType::Bool, "|b1"},       {DType::I4, "|i1"},       {DType::I2, "|i1"},         {DType::U4, "|u1"},
+    {DType::U2, "|u1"},         {DType::F8E4M3FN, "|u1"}, {DType::F8E4M3FNUZ, "|u1"}, {DType::F8E5M2, "|u1"},
+    {DType::F8E5M2FNUZ, "|u1"}, {DType::F8E8M0, "|u1"},   {DType::F4E2M1, "|u1"}};
 
-bool is_float(DType dtype) {
-  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::F16 || dtype == DType::BF16;
-}
+bool is_float(DType dtype) { return dtype <= DType::BF16; }
+/// A type that travels as its bit pattern, or as a wider integer.
+bool has_no_name(DType dtype) { return dtype == DType::BF16 || dtype > DType::Bool; }
+/// A float of at most 8 bits: any pattern is one.
+bool is_pattern(DType dtype) { return dtype >= DType::F8E4M3FN && dtype <= DType::F4E2M1; }
 
 /// Byte order marks that mean the same on a little endian machine: "<f4" and "=f4", "|i1" and "<i1".
 bool is_same_type(const std::string& a, const std::string& b) {
@@ -41,7 +47,7 @@ bool is_same_type(const std::string& a, const std::string& b) {
 std::optional<DType> type_of(const std::string& descr) {
   if (is_same_type(descr, kMlDtypes)) return DType::BF16;
   for (const TypeRow& row : kTypes)
-    if (row.dtype != DType::BF16 && is_same_type(descr, row.descr)) return row.dtype;
+    if (!has_no_name(row.dtype) && is_same_type(descr, row.descr)) return row.dtype;
   return std::nullopt;
 }
 
@@ -92,6 +98,16 @@ Access<double> float_access(DType dtype) {
   }
 }
 
+template <class T>
+Access<Integer> small_integer_access() {
+  return {[](const char* at) { return Integer(int8_t(*at)); },
+          [](Integer value, char* at) {
+            const T held{int(value)};
+            *at = char(held.bits);
+            return Integer(held.bits) == value;
+          }};
+}
+
 Access<Integer> integer_access(DType dtype) {
   switch (dtype) {
     case DType::I8:
@@ -110,6 +126,14 @@ Access<Integer> integer_access(DType dtype) {
       return access_as<uint32_t, Integer>();
     case DType::U64:
       return access_as<uint64_t, Integer>();
+    case DType::I4:
+      return small_integer_access<signed4>();
+    case DType::U4:
+      return small_integer_access<unsigned4>();
+    case DType::I2:
+      return small_integer_access<signed2>();
+    case DType::U2:
+      return small_integer_access<unsigned2>();
     default:
       // As a byte: a file may hold others than 0 and 1.
       return {Elements<uint8_t, Integer>::load, Elements<bool, Integer>::store};
@@ -180,7 +204,9 @@ std::vector<char> convert(const NpyHeader& header, std::string_view elements, in
 /// The type of the file's elements. A file with the unsigned bit patterns of the port's type counts as of that
 /// type.
 std::optional<DType> source_type(const NpyHeader& header, DType dtype) {
-  if (is_same_type(header.descr, npy_type(dtype))) return dtype;
+  const bool may_not_fit = dtype >= DType::I4;  // a byte holds more than these types
+  if (is_same_type(header.descr, npy_type(dtype)) && !may_not_fit) return dtype;
+  if (is_pattern(dtype)) return std::nullopt;
   const std::optional<DType> from = type_of(header.descr);
   return from && is_float(*from) == is_float(dtype) ? from : std::nullopt;
 }

@@ -164,6 +164,26 @@ void take_random(const PortView& view, const std::vector<int64_t>& shape, uint64
       return fill_random<uint64_t>(view, shape, random, buffer);
     case DType::Bool:
       return fill_random<bool>(view, shape, random, buffer);
+    case DType::F8E4M3FN:
+      return fill_random<float8e4m3fn>(view, shape, random, buffer);
+    case DType::F8E4M3FNUZ:
+      return fill_random<float8e4m3fnuz>(view, shape, random, buffer);
+    case DType::F8E5M2:
+      return fill_random<float8e5m2>(view, shape, random, buffer);
+    case DType::F8E5M2FNUZ:
+      return fill_random<float8e5m2fnuz>(view, shape, random, buffer);
+    case DType::F8E8M0:
+      return fill_random<float8e8m0>(view, shape, random, buffer);
+    case DType::F4E2M1:
+      return fill_random<float4e2m1>(view, shape, random, buffer);
+    case DType::I4:
+      return fill_random<signed4>(view, shape, random, buffer);
+    case DType::U4:
+      return fill_random<unsigned4>(view, shape, random, buffer);
+    case DType::I2:
+      return fill_random<signed2>(view, shape, random, buffer);
+    case DType::U2:
+      return fill_random<unsigned2>(view, shape, random, buffer);
   }
 }
 

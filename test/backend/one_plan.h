@@ -83,8 +83,9 @@ struct KernelCase {
 };
 
 inline void write_npy(const std::string& path, const Tensor& tensor) {
-  static constexpr const char* kTypes[] = {"<f4", "<f8", "<f2", "<u2", "|i1", "<i2", "<i4",
-                                           "<i8", "|u1", "<u2", "<u4", "<u8", "|b1"};
+  static constexpr const char* kTypes[] = {"<f4", "<f8", "<f2", "<u2", "|i1", "<i2", "<i4", "<i8",
+                                           "|u1", "<u2", "<u4", "<u8", "|b1", "|u1", "|u1", "|u1",
+                                           "|u1", "|u1", "|u1", "|i1", "|u1", "|i1", "|u1"};
   std::string shape;
   for (int64_t d : tensor.dims) shape += std::to_string(d) + ",";
   std::string head = "{'descr': '" + std::string(kTypes[static_cast<int>(tensor.dtype)]) +

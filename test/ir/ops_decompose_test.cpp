@@ -99,6 +99,7 @@ static std::vector<Case> cases_of_both() {
       {OpKind::Min, {row}, {}, {}},
       {OpKind::Pow, {row, reals({}, {3})}, {}, {}},
       {OpKind::Range, {ints({}, {2}), ints({}, {11}), ints({}, {4})}, {}, {}},
+      {OpKind::Cast, {row}, {{"saturate", int64_t{0}}, {"to", dtype_attr(DType::F8E4M3FN)}}, {}},
       {OpKind::Shape, {x}, {{"start", int64_t{-3}}}, {}},
       {OpKind::Size, {x}, {}, {}},
       {OpKind::Split, {x}, {{"axis", int64_t{1}}, {"split", Axes{4}}}, {}},

@@ -65,6 +65,17 @@ inline std::vector<PointwiseRow> arithmetic_rows() {
     {OpKind::Abs, {}, {whole({-3, 0, 4})}, whole({3, 0, 4})},
     {OpKind::Cast, {{"to", dtype_attr(DType::I64)}}, {real({-1.5, 0.5, 2.9})}, whole({-1, 0, 2})},
     {OpKind::Cast, {{"to", dtype_attr(DType::Bool)}}, {real({-1.5, 0, 2})}, truth({1, 0, 1})},
+    {OpKind::Cast, {{"to", dtype_attr(DType::I4)}}, {real({9.7, -9, -8.6, 7})}, whole({-7, 7, -8, 7}, DType::I4)},
+    {OpKind::Cast, {{"to", dtype_attr(DType::I8)}}, {whole({-2, 1}, DType::I2)}, whole({-2, 1}, DType::I8)},
+    {OpKind::Cast, {{"to", dtype_attr(DType::F4E2M1)}}, {real({2.5, 3.5, -9, 0.25, 0.75})}, reals({5}, {2, 4, -6, 0, 1}, DType::F4E2M1)},
+    {OpKind::Cast, {{"to", dtype_attr(DType::F8E4M3FN)}}, {real({kInfinity, 464, -1000, 0.0009765625})}, reals({4}, {448, 448, -448, 0}, DType::F8E4M3FN)},
+    {OpKind::Cast, {{"to", dtype_attr(DType::F32)}}, {reals({2}, {0.001953125, kNaN}, DType::F8E4M3FNUZ)}, real({0.001953125, kNaN})},
+    {OpKind::RoundedCast, {{"saturate", int64_t{0}}, {"to", dtype_attr(DType::F8E5M2)}}, {real({kInfinity, 57344, -70000, kNaN})}, reals({4}, {kInfinity, 57344, -kInfinity, kNaN}, DType::F8E5M2)},
+    {OpKind::RoundedCast, {{"saturate", int64_t{0}}, {"to", dtype_attr(DType::F8E4M3FN)}}, {real({500, -448, 18, 17})}, reals({4}, {kNaN, -448, 18, 16}, DType::F8E4M3FN)},
+    {OpKind::RoundedCast, {{"direction", int64_t{1}}, {"to", dtype_attr(DType::F8E8M0)}}, {real({1, 3, 1e-45})}, reals({3}, {1, 2, 0x1p-127}, DType::F8E8M0)},
+    {OpKind::RoundedCast, {{"direction", int64_t{2}}, {"saturate", int64_t{0}}, {"to", dtype_attr(DType::F8E8M0)}}, {real({2.9, 3, 0})}, reals({3}, {2, 4, kNaN}, DType::F8E8M0)},
+    {OpKind::Saturate, {{"to", dtype_attr(DType::U8)}}, {real({-3, 254, 300, kNaN})}, whole({0, 254, 255, 0}, DType::U8)},
+    {OpKind::Saturate, {{"to", dtype_attr(DType::I4)}}, {real({-9, -8, 7, 8})}, whole({-8, -8, 7, 7}, DType::I4)},
   };
 }
 

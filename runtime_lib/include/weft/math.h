@@ -304,8 +304,16 @@ template <class To, class From>
 WEFT_HD To cast(From x) {
   if constexpr (std::is_same_v<From, half> || std::is_same_v<From, bfloat16>) {
     return cast<To>(float(x));
+  } else if constexpr (is_small_float<From>) {
+    return cast<To>(float(x));
+  } else if constexpr (is_small_int<From>) {
+    return cast<To>(int8_t(x));
   } else if constexpr (std::is_same_v<To, half> || std::is_same_v<To, bfloat16>) {
     return To(float(x));
+  } else if constexpr (is_small_float<To>) {
+    return To::rounded(float(x), true, 0);
+  } else if constexpr (is_small_int<To>) {
+    return To(int(cast<int64_t>(x)));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != 0;
   } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {
@@ -316,6 +324,26 @@ WEFT_HD To cast(From x) {
   } else {
     return To(x);
   }
+}
+
+/// ONNX Cast to a float of at most 8 bits, where it does not saturate or does not go up (float8e8m0): `direction` is 0
+/// up, 1 down, 2 to nearest.
+template <class To, bool kSaturates, int kDirection, class From>
+WEFT_HD To rounded_cast(From x) {
+  return To::rounded(cast<float>(x), kSaturates, kDirection);
+}
+
+/// Quantizing: a float without a fraction, taken into the range of an integer of at most 16 bits. NaN becomes the
+/// smallest one.
+template <class To>
+WEFT_HD To saturate(float x) {
+  float low, high;
+  if constexpr (is_small_int<To>)
+    low = To::kLowest, high = To::kHighest;
+  else
+    low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
+  const float above = x > low ? x : low;
+  return To(int32_t(above < high ? above : high));
 }
 
 /// ONNX BitShift: bits that are shifted out are lost, also all of them.

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "weft/device_macros.h"
+#include "weft/small_types.h"
 
 namespace weft {
 
@@ -78,7 +79,31 @@ struct bfloat16 {
   WEFT_HD operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
 };
 
-enum class DType : uint8_t { F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
+enum class DType : uint8_t {
+  F32,
+  F64,
+  F16,
+  BF16,
+  I8,
+  I16,
+  I32,
+  I64,
+  U8,
+  U16,
+  U32,
+  U64,
+  Bool,
+  F8E4M3FN,
+  F8E4M3FNUZ,
+  F8E5M2,
+  F8E5M2FNUZ,
+  F8E8M0,
+  F4E2M1,
+  I4,
+  U4,
+  I2,
+  U2
+};
 
 template <class T>
 constexpr DType dtype_of() = delete;
@@ -134,14 +159,55 @@ template <>
 constexpr DType dtype_of<bool>() {
   return DType::Bool;
 }
+template <>
+constexpr DType dtype_of<float8e4m3fn>() {
+  return DType::F8E4M3FN;
+}
+template <>
+constexpr DType dtype_of<float8e4m3fnuz>() {
+  return DType::F8E4M3FNUZ;
+}
+template <>
+constexpr DType dtype_of<float8e5m2>() {
+  return DType::F8E5M2;
+}
+template <>
+constexpr DType dtype_of<float8e5m2fnuz>() {
+  return DType::F8E5M2FNUZ;
+}
+template <>
+constexpr DType dtype_of<float8e8m0>() {
+  return DType::F8E8M0;
+}
+template <>
+constexpr DType dtype_of<float4e2m1>() {
+  return DType::F4E2M1;
+}
+template <>
+constexpr DType dtype_of<signed4>() {
+  return DType::I4;
+}
+template <>
+constexpr DType dtype_of<unsigned4>() {
+  return DType::U4;
+}
+template <>
+constexpr DType dtype_of<signed2>() {
+  return DType::I2;
+}
+template <>
+constexpr DType dtype_of<unsigned2>() {
+  return DType::U2;
+}
 
 constexpr int64_t element_bytes(DType dtype) {
-  constexpr int64_t kBytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1};
+  constexpr int64_t kBytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   return kBytes[int(dtype)];
 }
 constexpr const char* dtype_name(DType dtype) {
-  constexpr const char* kNames[] = {"f32", "f64", "f16", "bf16", "i8",  "i16", "i32",
-                                    "i64", "u8",  "u16", "u32",  "u64", "bool"};
+  constexpr const char* kNames[] = {
+      "f32",  "f64",      "f16",        "bf16",   "i8",         "i16",    "i32",    "i64", "u8", "u16", "u32", "u64",
+      "bool", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1", "i4",  "u4", "i2",  "u2"};
   return kNames[int(dtype)];
 }
 

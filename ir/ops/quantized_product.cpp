@@ -1,0 +1,268 @@
+// Products and convolutions of quantized numbers. All become a product or convolution of 32-bit integers whose operands
+// are 8-bit ones minus their zero points, which strategies read as it stands, and what turns the sums into numbers of
+// another scale:
+//
+//   MatMulInteger(a, b, za, zb)     ->  MatMul(Cast<i32>(a) - za, Cast<i32>(b) - zb)
+//   QLinearMatMul(a, sa, za, ...)   ->  Saturate(Round(Cast<f32>(sums) * (sa * sb / sy)) + zy)
+//   MatMulIntegerToFloat(a, b, ..)  ->  Cast<f32>(sums) * (sa * sb) + bias
+#include "ir/ops/matmul.h"
+#include "ir/ops/quantization.h"
+#include "ir/ops/window.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr int kNone = 64;  // an operand that an op does not have
+
+/// Where an op has its first and its second operand, each with scale and zero point.
+struct Factors {
+  QuantizedOperand a, b;
+};
+constexpr Factors kIntegers{{0, kNone, 2}, {1, kNone, 3}};
+constexpr Factors kBothScaled{{0, 1, 2}, {3, 4, 5}};
+constexpr Factors kToFloat{{0, 2, 4}, {1, 3, 5}};
+constexpr Factors kDynamic{{0, kNone, kNone}, {1, 2, 3}};
+
+ValueId operand_or_none(const OpView& op, int i) { return op.has(i) ? op.op().inputs[i] : ValueId{}; }
+
+/// One number, or one for each row of the first operand ([m] or [.., m, 1]) or each column of the second one.
+bool fits_rows(const OpView& op, int part, int of, bool is_row) {
+  if (!op.has(part) || op.type(part).count() == 1) return true;
+  const Dims given = op.dims(part), dims = op.dims(of);
+  const size_t back = is_row ? 2 : 1;
+  const int64_t extent = dims.size() < back ? 1 : dims[dims.size() - back];
+  Dims whole(dims);
+  if (!whole.empty()) whole[whole.size() - (is_row || dims.size() < 2 ? 1 : 2)] = 1;
+  if (given.size() == 1 ? given[0] == extent : given == whole) return true;
+  return op.fail("quantized-scale", "a scale or zero point of shape {} does not fit the {} of an operand of shape {}",
+                 dims_text(given), is_row ? "rows" : "columns", dims_text(dims));
+}
+
+bool check_factors(const OpView& op, const Factors& of) {
+  return is_byte_operand(op, of.b.integers) && fits_rows(op, of.a.scale, of.a.integers, true) &&
+         fits_rows(op, of.a.zero, of.a.integers, true) && fits_rows(op, of.b.scale, of.b.integers, false) &&
+         fits_rows(op, of.b.zero, of.b.integers, false);
+}
+
+bool infer_product(const OpView& op, const Factors& of, DType dtype, std::vector<TensorType>& results) {
+  if (!check_factors(op, of)) return false;
+  const std::optional<Shape> shape = product_shape(op, of.a.integers, of.b.integers);
+  if (!shape) return false;
+  results = {{dtype, *shape, {}}};
+  return true;
+}
+
+/// A scale or zero point, shaped to broadcast against the operand, or the result, whose rows or columns it is for.
+ValueId along(Builder& build, const OpView& op, int part, bool is_row) {
+  const ValueId value = operand_or_none(op, part);
+  if (!value) return {};
+  const Dims dims = build.dims(value);
+  if (element_count(dims) == 1) return build.reshape(value, {});
+  return is_row && dims.size() == 1 ? build.reshape(value, {dims[0], 1}) : value;
+}
+
+/// The product of the integers minus their zero points, i32.
+Term sums_of(Builder& build, const OpView& op, const Factors& of) {
+  const std::vector<ValueId>& in = op.op().inputs;
+  return product(centred(build, in[of.a.integers], along(build, op, of.a.zero, true)),
+                 centred(build, in[of.b.integers], along(build, op, of.b.zero, false)));
+}
+
+/// The product of both scales, f32.
+Term scale_of(Builder& build, const OpView& op, const Factors& of) {
+  return Term(build, along(build, op, of.a.scale, true)).cast(DType::F32) *
+         Term(build, along(build, op, of.b.scale, false)).cast(DType::F32);
+}
+
+bool infer_matmul_integer(const OpView& op, std::vector<TensorType>& results) {
+  return is_byte_operand(op, 0) && infer_product(op, kIntegers, DType::I32, results);
+}
+
+std::vector<ValueId> decompose_matmul_integer(Builder& build, const OpView& op) {
+  return {sums_of(build, op, kIntegers).value()};
+}
+
+bool infer_qlinear_matmul(const OpView& op, std::vector<TensorType>& results) {
+  return is_byte_operand(op, 0) && hold_one_number(op, {6, 7}) &&
+         infer_product(op, kBothScaled, quantized_dtype(op, 7, op.type(0).dtype), results);
+}
+
+/// Sums by a factor, rounded, as integers of the type and zero point of operand `zero`.
+Term requantized(Builder& build, const OpView& op, Term sums, Term factor, int zero, DType to) {
+  std::optional<Term> shift;
+  if (op.has(zero)) shift = scalar_operand(build, op, zero);
+  return saturated(sums.cast(DType::F32) * factor, shift, to);
+}
+
+std::vector<ValueId> decompose_qlinear_matmul(Builder& build, const OpView& op) {
+  const Term factor = scale_of(build, op, kBothScaled) / scalar_operand(build, op, 6);
+  return {requantized(build, op, sums_of(build, op, kBothScaled), factor, 7, op.result_type(0).dtype).value()};
+}
+
+bool infer_to_float(const OpView& op, std::vector<TensorType>& results) {
+  return is_byte_operand(op, 0) && infer_product(op, kToFloat, op.type(2).dtype, results);
+}
+
+Term with_bias(Builder& build, const OpView& op, Term product, int bias) {
+  return op.has(bias) ? product + Term(build, op.op().inputs[bias]).cast(product.dtype()) : product;
+}
+
+std::vector<ValueId> decompose_to_float(Builder& build, const OpView& op) {
+  const Term y = sums_of(build, op, kToFloat).cast(DType::F32) * scale_of(build, op, kToFloat);
+  return {with_bias(build, op, y, 6).cast(op.type(2).dtype).value()};
+}
+
+/// Operand 0 is real, and quantized by its own range.
+bool infer_dynamic_matmul(const OpView& op, std::vector<TensorType>& results) {
+  return is_real_operand(op, 0) && infer_product(op, kDynamic, DType::F32, results);
+}
+
+std::vector<ValueId> decompose_dynamic_matmul(Builder& build, const OpView& op) {
+  const std::vector<ValueId>& in = op.op().inputs;
+  const std::vector<ValueId> a = build.ops(OpKind::DynamicQuantizeLinear, {in[0]}, {}, 3);
+  const Term sums = product(centred(build, a[0], a[2]), centred(build, in[1], along(build, op, 3, false)));
+  const Term scale = Term(build, a[1]) * Term(build, along(build, op, 2, false)).cast(DType::F32);
+  return {with_bias(build, op, sums.cast(DType::F32) * scale, 4).value()};
+}
+
+/// QGemm: a, b with scales and zero points, an i32 bias of the scale alpha * sa * sb, and the result's scale and zero
+/// point, without which the result is real.
+bool infer_qgemm(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_ndim(op, 0, 2, 2) || !has_ndim(op, 3, 2, 2) || !is_byte_operand(op, 0) || !is_byte_operand(op, 3))
+    return false;
+  if (!hold_one_number(op, {1, 2, 7, 8})) return false;
+  const bool a_turned = int_of(op.op(), "transA") != 0, b_turned = int_of(op.op(), "transB") != 0;
+  const Shape &a = op.type(0).shape, &b = op.type(3).shape;
+  if (a[!a_turned].bound != b[b_turned].bound)
+    return op.fail("gemm-inner-dim", "inner dimensions differ: {} and {}", a[!a_turned].bound, b[b_turned].bound);
+  for (int part : {4, 5})
+    if (op.type(part).count() != 1 && op.dims(part) != Dims{b[!b_turned].bound})
+      return op.fail("quantized-scale", "a scale or zero point of shape {} does not fit {} columns",
+                     dims_text(op.dims(part)), b[!b_turned].bound);
+  const DType dtype = op.has(7) ? quantized_dtype(op, 8, op.type(0).dtype) : DType::F32;
+  results = {{dtype, {a[a_turned], b[!b_turned]}, {}}};
+  return true;
+}
+
+std::vector<ValueId> decompose_qgemm(Builder& build, const OpView& op) {
+  const Op& gemm = op.op();
+  Term a = centred(build, gemm.inputs[0], along(build, op, 2, false));
+  ValueId b_values = gemm.inputs[3];
+  if (int_of(gemm, "transA")) a = a.transpose({1, 0});
+  if (int_of(gemm, "transB")) b_values = build.transpose(b_values, {1, 0});
+  Term sums = product(a, centred(build, b_values, along(build, op, 5, false)));
+  if (op.has(6)) sums = sums + Term(build, gemm.inputs[6]);
+  const Term scale = scale_of(build, op, kBothScaled) * real_of(gemm, "alpha");
+  if (!op.has(7)) return {(sums.cast(DType::F32) * scale).value()};
+  return {requantized(build, op, sums, scale / scalar_operand(build, op, 7), 8, op.result_type(0).dtype).value()};
+}
+
+/// A number, or one for each filter, shaped to broadcast against `dims`, whose dimension `at` counts the filters.
+ValueId along_filters(Builder& build, const OpView& op, int part, const Dims& dims, size_t at) {
+  const ValueId value = operand_or_none(op, part);
+  if (!value) return {};
+  const int64_t count = build.type(value).count();
+  if (count == 1) return build.reshape(value, {});
+  Dims shape(dims.size() - at, 1);
+  shape[0] = count;
+  return build.reshape(value, shape);
+}
+
+/// The convolution of the integers minus their zero points, i32.
+Term convolution_sums(Builder& build, const OpView& op, QuantizedOperand x, QuantizedOperand w) {
+  const std::vector<ValueId>& in = op.op().inputs;
+  const ValueId zero = op.has(x.zero) ? build.reshape(in[x.zero], {}) : ValueId{};
+  const Term image = centred(build, in[x.integers], zero);
+  const Term filters = centred(build, in[w.integers], along_filters(build, op, w.zero, op.dims(w.integers), 0));
+  return {build, build.op(OpKind::Conv, {image.value(), filters.value()}, op.op().attrs)};
+}
+
+/// Scales and zero points of the filters hold a number, or one for each filter.
+bool infer_convolution(const OpView& op, QuantizedOperand x, QuantizedOperand w, DType dtype,
+                       std::vector<TensorType>& results) {
+  if (!is_byte_operand(op, x.integers) || !is_byte_operand(op, w.integers)) return false;
+  const std::optional<Dims> y = convolution_dims(op, w.integers);
+  if (!y || !hold_one_number(op, {x.scale, x.zero})) return false;
+  for (int part : {w.scale, w.zero})
+    if (op.has(part) && op.type(part).count() != 1 && op.type(part).count() != (*y)[1])
+      return op.fail("quantized-scale", "a scale or zero point of shape {} does not fit {} filters",
+                     dims_text(op.dims(part)), (*y)[1]);
+  results = {{dtype, shape_of(*y), {}}};
+  return true;
+}
+
+constexpr QuantizedOperand kIntegerImage{0, kNone, 2}, kIntegerFilters{1, kNone, 3};
+constexpr QuantizedOperand kImage{0, 1, 2}, kFilters{3, 4, 5};
+
+bool infer_conv_integer(const OpView& op, std::vector<TensorType>& results) {
+  return infer_convolution(op, kIntegerImage, kIntegerFilters, DType::I32, results);
+}
+
+std::vector<ValueId> decompose_conv_integer(Builder& build, const OpView& op) {
+  return {convolution_sums(build, op, kIntegerImage, kIntegerFilters).value()};
+}
+
+bool infer_qlinear_conv(const OpView& op, std::vector<TensorType>& results) {
+  return hold_one_number(op, {6, 7}) &&
+         infer_convolution(op, kImage, kFilters, quantized_dtype(op, 7, op.type(0).dtype), results);
+}
+
+/// The bias has the scale of the sums.
+std::vector<ValueId> decompose_qlinear_conv(Builder& build, const OpView& op) {
+  const Dims y = op.result_type(0).dims();
+  Term sums = convolution_sums(build, op, kImage, kFilters);
+  if (op.has(8)) sums = sums + Term(build, along_filters(build, op, 8, y, 1));
+  const Term filter_scale = Term(build, along_filters(build, op, 4, y, 1)).cast(DType::F32);
+  const Term factor = scalar_operand(build, op, 1) * filter_scale / scalar_operand(build, op, 6);
+  return {requantized(build, op, sums, factor, 7, op.result_type(0).dtype).value()};
+}
+
+std::vector<AttrSpec> convolution_attrs() {
+  std::vector<AttrSpec> attrs = window_attrs();
+  attrs.push_back({"group", AttrType::Int, 1});
+  return attrs;
+}
+
+OpDef quantized(OpKind kind, OnnxName onnx, Arity inputs, InferFn infer, DecomposeFn decompose) {
+  OpDef def;
+  def.kind = kind;
+  def.name = onnx.name;
+  def.onnx = onnx;
+  def.inputs = inputs;
+  def.infer = infer;
+  def.decompose = decompose;
+  return def;
+}
+
+OpDef convolution(OpKind kind, const char* name, Arity inputs, InferFn infer, DecomposeFn decompose) {
+  OpDef def = quantized(kind, {name, 10}, inputs, infer, decompose);
+  def.attrs = convolution_attrs();
+  return def;
+}
+
+OpDef qgemm() {
+  OpDef def = quantized(OpKind::QGemm, {"QGemm", 1, "com.microsoft"}, {6, 9}, infer_qgemm, decompose_qgemm);
+  def.attrs = {{"alpha", AttrType::Real, 1.0}, {"transA", AttrType::Int, 0}, {"transB", AttrType::Int, 0}};
+  return def;
+}
+
+}  // namespace
+
+const OpDef kMatMulInteger =
+    quantized(OpKind::MatMulInteger, {"MatMulInteger", 10}, {2, 4}, infer_matmul_integer, decompose_matmul_integer);
+const OpDef kQLinearMatMul =
+    quantized(OpKind::QLinearMatMul, {"QLinearMatMul", 10}, {8, 8}, infer_qlinear_matmul, decompose_qlinear_matmul);
+const OpDef kMatMulIntegerToFloat =
+    quantized(OpKind::MatMulIntegerToFloat, {"MatMulIntegerToFloat", 1, "com.microsoft"}, {4, 7}, infer_to_float,
+              decompose_to_float);
+const OpDef kDynamicQuantizeMatMul =
+    quantized(OpKind::DynamicQuantizeMatMul, {"DynamicQuantizeMatMul", 1, "com.microsoft"}, {3, 5},
+              infer_dynamic_matmul, decompose_dynamic_matmul);
+const OpDef kQGemm = qgemm();
+const OpDef kConvInteger =
+    convolution(OpKind::ConvInteger, "ConvInteger", {2, 4}, infer_conv_integer, decompose_conv_integer);
+const OpDef kQLinearConv =
+    convolution(OpKind::QLinearConv, "QLinearConv", {8, 9}, infer_qlinear_conv, decompose_qlinear_conv);
+
+}  // namespace weftc

@@ -51,6 +51,9 @@ class ContractionWriter {
   Statements unfolded(const UnfoldedConvolution& strategy);
   Statements pool();
   Statements pool_channels();
+  Statements byte_product(const PackedProduct& strategy);
+  /// Whether the operands are 8-bit integers.
+  bool sums_bytes() const { return op_.kind == OpKind::ConvInteger || op_.kind == OpKind::MatMulInteger; }
 
  private:
   /// Extents and run-time texts of "batch m k, batch k n".
@@ -87,7 +90,10 @@ class ContractionWriter {
   std::string channels_text(const WindowGeometry& g) const;
   Filters filters(bool is_plane);
   Site planes();
-  std::string image(bool copies);
+  std::string image(bool copies, int64_t together);
+  std::string convolve_call(const std::string& window, const std::string& convolution, const std::string& x,
+                            size_t weight) const;
+  std::string declare_convolution(int64_t batch, int64_t groups, int64_t channels, int64_t filters);
   IndexList channels_last_index(const WindowGeometry& g, int64_t channels) const;
   bool put_ahead(const IndexList& result, const std::string& lambda);
   std::string pool_call(bool largest) const;

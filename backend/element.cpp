@@ -66,7 +66,8 @@ Element Elements::compute(ValueId value, const IndexList& index, const std::stri
       if (op.kind == OpKind::ArgMax || op.kind == OpKind::ArgMin) return arg_reduction(value, op, index);
       return reduction(value, op, index);
     case Category::Contraction:
-      return op.kind == OpKind::MatMul ? product(value, op, index) : window(value, op, index);
+      return op.kind == OpKind::MatMul || op.kind == OpKind::MatMulInteger ? product(value, op, index)
+                                                                           : window(value, op, index);
     case Category::Index:
       return index_op(value, op, index);
     case Category::Scan:

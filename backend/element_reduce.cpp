@@ -113,6 +113,14 @@ Element Elements::arg_reduction(ValueId value, const Op& op, const IndexList& in
   return {where, home};
 }
 
+/// An element of the first operand of a sum of products minus its zero point (MatMulInteger, ConvInteger).
+static Expr without_zero(const Op& op, const Expr& element) {
+  const int64_t zero = op.integer_or("zero", 0);
+  return zero ? binary(element, "-", zero) : element;
+}
+
+static bool is_convolution(const Op& op) { return op.kind == OpKind::Conv || op.kind == OpKind::ConvInteger; }
+
 // MatMul with broadcast leading dimensions, one sum at a time. Large products have better ways
 // (kernel_contraction.cpp); this one fits any index, inside any other op's kernel.
 Element Elements::product(ValueId value, const Op& op, const IndexList& index) {
@@ -134,7 +142,7 @@ Element Elements::product(ValueId value, const Op& op, const IndexList& index) {
   LoopScopes::Open k = scopes.open(home, axis, is_float(dtype) ? vector_reduction(ReduceOp::Sum, sum, dtype) : For{});
   a_at[na - 1] = b_at[nb - 2] = k.index;
   const Element left = at(op.inputs[0], a_at), right = at(op.inputs[1], b_at);
-  scopes.current->put(Reduce{ReduceOp::Sum, name(sum), binary(left.expr, "*", right.expr)});
+  scopes.current->put(Reduce{ReduceOp::Sum, name(sum), binary(without_zero(op, left.expr), "*", right.expr)});
   scopes.close(k);
   bind(value, index, name(sum), home);
   return {name(sum), home};
@@ -163,7 +171,7 @@ Window window_of(const Op& op, const Dims& kernel) {
 // The operand's position of a tap is index * stride + tap * dilation - padding; outside the operand it is
 // clamped and excluded by a condition.
 Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const IndexList& index, Scope* home) {
-  const bool conv = op.kind == OpKind::Conv;
+  const bool conv = is_convolution(op);
   const Dims x_dims = context_.dims(op.inputs[0]), w_dims = conv ? context_.dims(op.inputs[1]) : Dims{};
   const Dims kernel = conv ? Dims(w_dims.begin() + 2, w_dims.end()) : op.ints("kernel_shape");
   const Window w = window_of(op, kernel);
@@ -193,7 +201,7 @@ Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const I
 // AveragePool divides by the number of taps in the operand, or with count_include_pad by those in the padding
 // too (ONNX AveragePool-19).
 Element Elements::window(ValueId value, const Op& op, const IndexList& index) {
-  const bool conv = op.kind == OpKind::Conv, largest = op.kind == OpKind::MaxPool;
+  const bool conv = is_convolution(op), largest = op.kind == OpKind::MaxPool;
   if (!conv && !largest && op.kind != OpKind::AveragePool)
     return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
   if (body_.value(value).result) return fail("maxpool-indices-unsupported", op, "the indices of MaxPool");
@@ -212,7 +220,7 @@ Element Elements::window(ValueId value, const Op& op, const IndexList& index) {
   };
   if (count) put(op.integer_or("count_include_pad", 0) ? window.padded : window.inside, {ReduceOp::Sum, taps, 1});
   Element element = at(op.inputs[0], window.x);
-  if (conv) element.expr = binary(element.expr, "*", at(op.inputs[1], window.w).expr);
+  if (conv) element.expr = binary(without_zero(op, element.expr), "*", at(op.inputs[1], window.w).expr);
   if (largest && !element.expr.is_simple()) element = named(op.inputs[0], element);
   put(window.inside, {reduce, sum, element.expr});
   for (auto loop = window.loops.rbegin(); loop != window.loops.rend(); ++loop) scopes.close(*loop);

@@ -20,7 +20,8 @@ std::optional<Site> ContractionWriter::site(ValueId value, const IndexList& inde
   const std::optional<Load> load = context_.load_of(value, index);
   if (!load) return {};
   const Parameter& parameter = context_.kernel.parameters[load->parameter];
-  if (std::string(memory_type(parameter.type.dtype)) != type()) return {};
+  const bool is_read_as_it_lies = sums_bytes() || std::string(memory_type(parameter.type.dtype)) == type();
+  if (!is_read_as_it_lies) return {};
   return Site{context_.parameter_name(load->parameter), load->offset, &parameter};
 }
 
@@ -30,7 +31,7 @@ std::optional<std::string> ContractionWriter::splat(ValueId value) const {
          body_.producer_op(value).kind == OpKind::Transpose)
     value = body_.producer_op(value).inputs[0];
   const Op& op = body_.producer_op(value);
-  if (op.kind != OpKind::Constant || body_.type(value).count() != 1) return {};
+  if (op.kind != OpKind::Constant || body_.type(value).count() != 1 || !is_float(body_.type(value).dtype)) return {};
   return real_literal(context_.plan.constants->tensor(op.constant("value")).real[0], body_.type(value).dtype);
 }
 
@@ -263,8 +264,44 @@ Statements ContractionWriter::strided() {
   return batch_call(s, "contract_batch", names_.columns);
 }
 
-Statements write_body(KernelContext& context, const PackedProduct&, Writer<PackedProduct>) {
-  return ContractionWriter(context).packed();
+/// A product of 8-bit integers is a convolution whose windows are the rows, with k as channels.
+Statements ContractionWriter::byte_product(const PackedProduct& strategy) {
+  const IndexDims a_dims = context_.extents(op_.inputs[0]);
+  IndexDims rows = context_.extents(root_);
+  const int64_t k = context_.dims(op_.inputs[0]).back(), n = context_.dims(root_).back();
+  rows.pop_back();
+  context_.need_header("direct_convolution.h");
+  IndexList result = unravel(index_variable(names_.m, rows.count()), rows);
+  result.push_back(column(n));
+  behind_.reach(result);
+  IndexList index;
+  for (size_t d = 0; d < a_dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), a_dims[d]));
+  const std::optional<Site> lying = site(op_.inputs[0], index);
+  std::string a = names_.rows;
+  if (lying && k % 4 == 0 && lying->offset == linear_index(index, a_dims)) {
+    a = lying->base;
+  } else {
+    Storage fours;
+    for (int d = 0; d + 1 < static_cast<int>(a_dims.size()); ++d) fours.parts.push_back({d, 1});
+    const int last = static_cast<int>(a_dims.size()) - 1;
+    fours.parts.push_back({last, 4}), fours.parts.push_back({last, 1});
+    append(lines_, write_array(context_, op_.inputs[0], a, fours));
+  }
+  context_.need({Argument::Kind::Team});
+  const std::string window = context_.names.unique("window"), many = count_text(context_, body_.type(root_), 0, body_.type(root_).ndim() - 1);
+  lines_.push_back((rows.count().is_number() ? "constexpr weft::SlidingWindow " : "const weft::SlidingWindow ") +
+                   window + "{.in = {1, 1, " + many + "}, .out = {1, 1, " + many +
+                   "}, .taps = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .pad = {0, 0, 0}};");
+  const std::string convolution = declare_convolution(1, 1, (k + 3) / 4, n);
+  const Shape shape{{}, rows.count().high(), n, 1, "", "", "", ""};
+  append(lines_, put(shape, convolve_call(window, convolution, a, strategy.weight) + "[&](" +
+                                sums_parameters(names_.n0) + ") {"));
+  return lines_;
+}
+
+Statements write_body(KernelContext& context, const PackedProduct& strategy, Writer<PackedProduct>) {
+  ContractionWriter writer(context);
+  return writer.sums_bytes() ? writer.byte_product(strategy) : writer.packed();
 }
 
 Statements write_body(KernelContext& context, const StridedProduct&, Writer<StridedProduct>) {

@@ -23,15 +23,18 @@ Site ContractionWriter::planes() {
   return contiguous_array(op_.inputs[0], index, "planes");
 }
 
-/// The image with its channels innermost: where it lies so, else brought into that order.
-std::string ContractionWriter::image(bool copies) {
+/// The image with its channels innermost, room for a multiple of `together` of them: where it lies so, else brought
+/// into that order.
+std::string ContractionWriter::image(bool copies, int64_t together) {
   const ValueId value = op_.inputs[0];
   const Dims dims = context_.dims(value);
   IndexList index;
   for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
   if (!copies) return address(*site(value, index), {"x0", "x1", "x2", "x3", "x4"});
   const std::string array = context_.names.unique("image");
-  append(lines_, write_array(context_, value, array, Storage::channels_last(static_cast<int>(dims.size()))));
+  Storage storage = Storage::channels_last(static_cast<int>(dims.size()));
+  if (together > 1) storage.parts.back().block = together, storage.parts.push_back({1, 1});
+  append(lines_, write_array(context_, value, array, storage));
   return array;
 }
 
@@ -67,6 +70,24 @@ std::string ContractionWriter::declare_window(const WindowGeometry& g) {
   return window;
 }
 
+std::string ContractionWriter::declare_convolution(int64_t batch, int64_t groups, int64_t channels, int64_t filters) {
+  const std::string convolution = context_.names.unique("convolution");
+  lines_.push_back("constexpr weft::Convolution " + convolution + "{.batch = " + std::to_string(batch) +
+                   ", .groups = " + std::to_string(groups) + ", .channels = " + std::to_string(channels) +
+                   ", .filters = " + std::to_string(filters) + "};");
+  return convolution;
+}
+
+/// The call of the runtime's convolution up to the lambda that takes sums.
+std::string ContractionWriter::convolve_call(const std::string& window, const std::string& convolution,
+                                             const std::string& x, size_t weight) const {
+  const std::string filters = convolution + ".filters>(team, " + window + ", " + convolution + ", " + x + ", ";
+  if (!sums_bytes())
+    return "weft::convolve<" + std::string(type()) + ", " + filters + context_.parameter_name(weight) + ", ";
+  return "weft::convolve_bytes<" + filters + std::to_string(op_.integer_or("zero", 0)) + ", " +
+         context_.parameter_name(weight) + ", ";
+}
+
 /// A product whose rows are windows of the image, read where they lie.
 Statements ContractionWriter::direct_convolution(const DirectConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
@@ -74,19 +95,19 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   context_.need_header("direct_convolution.h");
   const IndexList result = channels_last_index(g, filters);
   behind_.reach(result);
-  const std::string x = image(strategy.copies_image), t = type();
+  // Four bytes are one element.
+  const int64_t together = sums_bytes() ? 4 : 1;
+  const bool has_gaps = g.channels % together != 0;
+  const std::string x = image(strategy.copies_image || has_gaps, has_gaps ? together : 1);
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
-  const std::string convolution = context_.names.unique("convolution");
-  lines_.push_back("constexpr weft::Convolution " + convolution + "{.batch = " + std::to_string(g.batch) +
-                   ", .groups = " + std::to_string(g.groups) + ", .channels = " + std::to_string(g.channels) +
-                   ", .filters = " + std::to_string(g.filters) + "};");
+  const std::string convolution =
+      declare_convolution(g.batch, g.groups, (g.channels + together - 1) / together, g.filters);
   const std::string ahead = context_.names.unique("ahead");
   const bool is_ahead = put_ahead(result, ahead);
   const Shape shape{{}, g.batch * g.outputs, filters, 1, "", "", "", ""};
-  Statements epilogue = put(shape, "weft::convolve<" + t + ", " + convolution + ".filters>(team, " + window + ", " +
-                                       convolution + ", " + x + ", " + context_.parameter_name(strategy.weight) +
-                                       ", [&](" + sums_parameters(names_.n0) + ") {");
+  Statements epilogue =
+      put(shape, convolve_call(window, convolution, x, strategy.weight) + "[&](" + sums_parameters(names_.n0) + ") {");
   if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
   append(lines_, std::move(epilogue));
   return lines_;
@@ -104,7 +125,7 @@ Statements ContractionWriter::pool_channels() {
   const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
   behind_.reach(channels_last_index(g, g.groups));
   context_.need_header("channels_last.h");
-  const std::string x = image(false), t = type(), taps = context_.names.unique("taps");
+  const std::string x = image(false, 1), t = type(), taps = context_.names.unique("taps");
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
   const Shape shape{{}, g.batch * g.outputs, g.groups, 1, "", "", "", ""};

@@ -223,8 +223,9 @@ Statements write_array(KernelContext& context, ValueId value, const std::string&
       .type = context.body.type(value), .dims = context.dims(value), .extents = context.extents(value)};
   const std::string type = compute_type(whole.type.dtype);
   const std::string owner = context.names.unique(array + "_memory");
+  const int64_t count = element_count(whole.dims), room = storage.is_row_major() ? count : storage.elements(whole.dims);
   Statements statements = {"const std::unique_ptr<" + type + "[]> " + owner + "(new " + type + "[" +
-                               std::to_string(std::max<int64_t>(1, element_count(whole.dims))) + "]);",
+                               std::to_string(std::max<int64_t>(1, room)) + "]" + (room > count ? "()" : "") + ");",
                            type + "* const " + array + " = " + owner + ".get();"};
   for (const IterationSpace& space : segments(context, whole))
     append_part(statements, build_nest(context, [&](Elements& elements, Cuts& cuts) {

@@ -6,7 +6,7 @@ namespace weftc {
 std::optional<WindowGeometry> window_geometry(const KernelBody& body, ValueId root) {
   const Op& op = body.body.producer_op(root);
   const Dims x = body.dims(op.inputs[0]), y = body.dims(root);
-  const bool conv = op.kind == OpKind::Conv;
+  const bool conv = op.kind == OpKind::Conv || op.kind == OpKind::ConvInteger;
   Dims w = conv ? body.dims(op.inputs[1]) : op.ints("kernel_shape");
   if (!conv) w.insert(w.begin(), {x[1], 1});  // one filter of one channel for each
   const size_t spatial = w.size() - 2;

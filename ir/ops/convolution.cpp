@@ -34,7 +34,7 @@ static bool infer_conv(const OpView& op, std::vector<TensorType>& results) {
 }
 
 /// Writes out kernel_shape, strides, dilations and pads, so that nobody after this reads auto_pad.
-static void canonical_conv(Op& op, const OpView& view) {
+void canonical_convolution(Op& op, const OpView& view) {
   canonical_window(op, *window_of(view, kernel_of(view.dims(1))));
 }
 
@@ -42,7 +42,7 @@ static void canonical_conv(Op& op, const OpView& view) {
 /// and output, which are whole: a slice of an image would need a border of its neighbour's. With one channel a
 /// group (depthwise) m and c are one factor, which passes; other groups are whole on their channels, because a
 /// slice could cut a group.
-static FactorRule factors_conv(const OpView& op) {
+FactorRule factors_convolution(const OpView& op) {
   const Dims x = op.dims(0), w = op.dims(1), y = op.result_type(0).dims();
   const bool grouped = w[1] != x[1], depthwise = grouped && w[1] == 1 && w[0] == x[1];
   const auto channel = grouped && !depthwise ? Factor::Role::Whole : Factor::Role::Pass;
@@ -71,10 +71,8 @@ static FactorRule factors_conv(const OpView& op) {
   return rule;
 }
 
-static void eval_conv(EvalContext& context) {
-  const Tensor &x = context.in(0), &w = context.in(1);
-  const Tensor* bias = context.inputs.size() > 2 ? context.inputs[2] : nullptr;
-  Tensor result(x.dtype, context.result_dims[0]);
+void convolve(EvalContext& context, const Tensor& x, const Tensor& w, const Tensor* bias) {
+  Tensor result(context.result_dtypes[0], context.result_dims[0]);
   const Window window = window_of_attrs(context.op, x.dims, result.dims);
   const Dims x_strides = strides_of(x.dims), w_strides = strides_of(w.dims), kernel = kernel_of(w.dims);
   // Of the local channels, of which a rank may have none.
@@ -91,6 +89,10 @@ static void eval_conv(EvalContext& context) {
     result.put(at.linear(), sum);
   }
   context.results[0] = std::move(result);
+}
+
+static void eval_conv(EvalContext& context) {
+  convolve(context, context.in(0), context.in(1), context.has(2) ? context.inputs[2] : nullptr);
 }
 
 /// Inserts a spatial dimension of extent 1 in front, with a window of 1.
@@ -134,8 +136,8 @@ static OpDef conv() {
             .inputs = {2, 3},
             .category = Category::Contraction,
             .infer = infer_conv,
-            .canonicalize = canonical_conv,
-            .factors = factors_conv,
+            .canonicalize = canonical_convolution,
+            .factors = factors_convolution,
             .linear = {{0}, {1}},
             .eval = eval_conv,
             .decompose = decompose_conv,

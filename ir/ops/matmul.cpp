@@ -36,7 +36,7 @@ static bool infer_matmul(const OpView& op, std::vector<TensorType>& results) {
 
 /// Factors: the batch dims of the result, then m and n, which pass, then k, which is summed. A batch dim of
 /// extent 1 that is broadcast has no factor (-1). Shorter operands are aligned right.
-static FactorRule factors_matmul(const OpView& op) {
+FactorRule factors_matmul(const OpView& op) {
   const Shape& result = op.result_type(0).shape;
   FactorRule rule = pass_rule(result);
   const int batch = static_cast<int>(result.size()) - 2, m = batch, n = batch + 1, k = batch + 2;
@@ -94,8 +94,8 @@ static void multiply(const Matrices& a, int64_t a_at, const Matrices& b, int64_t
     }
 }
 
-static void eval_matmul(EvalContext& context) {
-  const Matrices a = matrices(context.in(0), true), b = matrices(context.in(1), false);
+void multiply_matrices(EvalContext& context, const Tensor& left, const Tensor& right) {
+  const Matrices a = matrices(left, true), b = matrices(right, false);
   Tensor result(context.result_dtypes[0], context.result_dims[0]);
   const int64_t size = a.rows * b.columns;
   const Dims batch = bounds(*broadcast({shape_of(a.batch), shape_of(b.batch)}));
@@ -106,6 +106,8 @@ static void eval_matmul(EvalContext& context) {
              at.linear() * size);
   context.results[0] = std::move(result);
 }
+
+static void eval_matmul(EvalContext& context) { multiply_matrices(context, context.in(0), context.in(1)); }
 
 /// Vectors become matrices of one row or column, and the product loses that dim again.
 static std::vector<ValueId> decompose_matmul(Builder& build, const OpView& op) {

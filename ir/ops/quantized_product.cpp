@@ -1,10 +1,12 @@
-// Products and convolutions of quantized numbers. All become a product or convolution of 32-bit integers whose operands
-// are 8-bit ones minus their zero points, which strategies read as it stands, and what turns the sums into numbers of
-// another scale:
+// Products and convolutions of quantized numbers. MatMulInteger and ConvInteger of signed weights without a zero point
+// stay: they sum products of 8-bit integers, and attribute `zero` is the known zero point of their first operand. All
+// others become products and convolutions of 32-bit integers, and what turns the sums into numbers of another scale:
 //
 //   MatMulInteger(a, b, za, zb)     ->  MatMul(Cast<i32>(a) - za, Cast<i32>(b) - zb)
 //   QLinearMatMul(a, sa, za, ...)   ->  Saturate(Round(Cast<f32>(sums) * (sa * sb / sy)) + zy)
 //   MatMulIntegerToFloat(a, b, ..)  ->  Cast<f32>(sums) * (sa * sb) + bias
+#include <algorithm>
+
 #include "ir/ops/matmul.h"
 #include "ir/ops/quantization.h"
 #include "ir/ops/window.h"
@@ -62,9 +64,24 @@ ValueId along(Builder& build, const OpView& op, int part, bool is_row) {
   return is_row && dims.size() == 1 ? build.reshape(value, {dims[0], 1}) : value;
 }
 
-/// The product of the integers minus their zero points, i32.
+bool sums_bytes(const OpView& op, QuantizedOperand a, QuantizedOperand b);
+std::optional<int64_t> known_number(const OpView& op, int i);
+
+/// The product of the integers minus their zero points, i32. One number that only a run knows is taken off behind it:
+/// (a - za) b = a b - za * (sums of the columns of b).
 Term sums_of(Builder& build, const OpView& op, const Factors& of) {
   const std::vector<ValueId>& in = op.op().inputs;
+  const bool are_matrices = op.type(of.a.integers).ndim() > 1 && op.type(of.b.integers).ndim() == 2;
+  const bool has_one_zero = !op.has(of.a.zero) || op.type(of.a.zero).count() == 1;
+  if (are_matrices && has_one_zero && sums_bytes(op, of.a, of.b)) {
+    const ValueId a = in[of.a.integers], b = in[of.b.integers];
+    const std::optional<int64_t> zero = known_number(op, of.a.zero);
+    const Term sums(build, build.op(OpKind::MatMulInteger, {a, b}, {{"zero", zero.value_or(0)}}));
+    if (zero) return sums;
+    const Term columns =
+        Term(build, b).cast(DType::I32).reduce(OpKind::ReduceSum, {op.type(of.b.integers).ndim() - 2}, true);
+    return sums - columns * Term(build, in[of.a.zero]).reshape({}).cast(DType::I32);
+  }
   return product(centred(build, in[of.a.integers], along(build, op, of.a.zero, true)),
                  centred(build, in[of.b.integers], along(build, op, of.b.zero, false)));
 }
@@ -75,8 +92,65 @@ Term scale_of(Builder& build, const OpView& op, const Factors& of) {
          Term(build, along(build, op, of.b.scale, false)).cast(DType::F32);
 }
 
+/// The operand is absent, or zeros that are known.
+bool is_known_zero(const OpView& op, int i) {
+  if (!op.has(i)) return true;
+  const std::optional<Tensor> known = op.known(i);
+  return known && std::all_of(known->integers.begin(), known->integers.end(), [](int64_t x) { return x == 0; });
+}
+
+/// The number that an operand is known to hold; absent: 0.
+std::optional<int64_t> known_number(const OpView& op, int i) {
+  if (!op.has(i)) return 0;
+  const std::optional<Tensor> known = op.known(i);
+  return known && known->size() == 1 ? std::optional(known->integers[0]) : std::nullopt;
+}
+
+bool is_weight(const OpView& op, int i) {
+  const Op* made = &op.graph().producer_op(op.op().inputs[static_cast<size_t>(i)]);
+  if (made->kind == OpKind::Transpose) made = &op.graph().producer_op(made->inputs[0]);
+  return made->kind == OpKind::Constant;
+}
+
+/// 8-bit operands, of which the second is a signed weight without a zero point.
+bool sums_bytes(const OpView& op, QuantizedOperand a, QuantizedOperand b) {
+  const DType left = op.type(a.integers).dtype;
+  return is_weight(op, b.integers) && (left == DType::U8 || left == DType::I8) &&
+         op.type(b.integers).dtype == DType::I8 && is_known_zero(op, b.zero);
+}
+
+/// Integers minus a zero point, which is an operand or the attribute `zero`, for the reference.
+Tensor without_zero(const EvalContext& context, int integers, int zero, const Dims& shape_of_zero) {
+  Tensor x = context.in(integers);
+  x.dtype = DType::I32;
+  const int64_t number = integers == 0 ? context.op.integer_or("zero", 0) : 0;
+  const Tensor* zeros = context.has(zero) ? context.inputs[static_cast<size_t>(zero)] : nullptr;
+  const Dims dims = zeros && zeros->size() > 1 ? shape_of_zero : Dims{};
+  const Dims strides = broadcast_strides(dims, static_cast<int>(x.dims.size()));
+  for (Index at(x.dims); at.more(); at.next())
+    x.integers[at.linear()] -= zeros ? zeros->integers[at.dot(strides)] : number;
+  return x;
+}
+
+void eval_matmul_integer(EvalContext& context) {
+  const auto zero_dims = [&](int zero, bool is_row) -> Dims {
+    if (!context.has(zero)) return {};
+    const Dims dims = context.in(zero).dims;
+    return is_row && dims.size() == 1 ? Dims{dims[0], 1} : dims;
+  };
+  multiply_matrices(context, without_zero(context, 0, 2, zero_dims(2, true)),
+                    without_zero(context, 1, 3, zero_dims(3, false)));
+}
+
 bool infer_matmul_integer(const OpView& op, std::vector<TensorType>& results) {
   return is_byte_operand(op, 0) && infer_product(op, kIntegers, DType::I32, results);
+}
+
+/// Decompositions and rules have set `zero`: what sums_bytes asks for holds.
+bool has_zero(const OpView& op) { return op.op().has("zero"); }
+
+bool import_integers(Graph&, OpId, int, const OpView& view) {
+  return !has_zero(view) || view.fail("unknown-attribute", "{} has no attribute 'zero'", op_def(view.op()).name);
 }
 
 std::vector<ValueId> decompose_matmul_integer(Builder& build, const OpView& op) {
@@ -121,7 +195,10 @@ bool infer_dynamic_matmul(const OpView& op, std::vector<TensorType>& results) {
 std::vector<ValueId> decompose_dynamic_matmul(Builder& build, const OpView& op) {
   const std::vector<ValueId>& in = op.op().inputs;
   const std::vector<ValueId> a = build.ops(OpKind::DynamicQuantizeLinear, {in[0]}, {}, 3);
-  const Term sums = product(centred(build, a[0], a[2]), centred(build, in[1], along(build, op, 3, false)));
+  const std::vector<ValueId> zero = op.has(3) ? std::vector<ValueId>{in[3]} : std::vector<ValueId>{};
+  std::vector<ValueId> operands{a[0], in[1], a[2]};
+  operands.insert(operands.end(), zero.begin(), zero.end());
+  const Term sums(build, build.op(OpKind::MatMulInteger, std::move(operands)));
   const Term scale = Term(build, a[1]) * Term(build, along(build, op, 2, false)).cast(DType::F32);
   return {with_bias(build, op, sums.cast(DType::F32) * scale, 4).value()};
 }
@@ -145,13 +222,21 @@ bool infer_qgemm(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+Term qgemm_sums(Builder& build, const OpView& op, ValueId b) {
+  const Term a(build, op.op().inputs[0]);
+  const Term rows = int_of(op.op(), "transA") ? a.transpose({1, 0}) : a;
+  const std::optional<int64_t> zero = known_number(op, 2);
+  if (zero && sums_bytes(op, kBothScaled.a, kBothScaled.b))
+    return {build, build.op(OpKind::MatMulInteger, {rows.value(), b}, {{"zero", *zero}})};
+  return product(centred(build, rows.value(), along(build, op, 2, false)),
+                 centred(build, b, along(build, op, 5, false)));
+}
+
 std::vector<ValueId> decompose_qgemm(Builder& build, const OpView& op) {
   const Op& gemm = op.op();
-  Term a = centred(build, gemm.inputs[0], along(build, op, 2, false));
   ValueId b_values = gemm.inputs[3];
-  if (int_of(gemm, "transA")) a = a.transpose({1, 0});
   if (int_of(gemm, "transB")) b_values = build.transpose(b_values, {1, 0});
-  Term sums = product(a, centred(build, b_values, along(build, op, 5, false)));
+  Term sums = qgemm_sums(build, op, b_values);
   if (op.has(6)) sums = sums + Term(build, gemm.inputs[6]);
   const Term scale = scale_of(build, op, kBothScaled) * real_of(gemm, "alpha");
   if (!op.has(7)) return {(sums.cast(DType::F32) * scale).value()};
@@ -169,9 +254,23 @@ ValueId along_filters(Builder& build, const OpView& op, int part, const Dims& di
   return build.reshape(value, shape);
 }
 
+/// Whether bytes can be summed four at a time: the channels of a group, and its filters, fill what kernels read at
+/// once. One spatial dimension is none yet: it becomes two by way of 32-bit integers.
+bool has_byte_convolution(const OpView& op, int filters) {
+  const Dims w = op.dims(filters);
+  const int64_t group = int_of(op.op(), "group");
+  return w.size() > 3 && (group == 1 || (w[1] % 4 == 0 && w[0] / group % 16 == 0));
+}
+
 /// The convolution of the integers minus their zero points, i32.
 Term convolution_sums(Builder& build, const OpView& op, QuantizedOperand x, QuantizedOperand w) {
   const std::vector<ValueId>& in = op.op().inputs;
+  const std::optional<int64_t> known = known_number(op, x.zero);
+  if (known && has_byte_convolution(op, w.integers) && sums_bytes(op, x, w)) {
+    Attrs attrs = op.op().attrs;
+    attrs.push_back({"zero", *known});
+    return {build, build.op(OpKind::ConvInteger, {in[x.integers], in[w.integers]}, std::move(attrs))};
+  }
   const ValueId zero = op.has(x.zero) ? build.reshape(in[x.zero], {}) : ValueId{};
   const Term image = centred(build, in[x.integers], zero);
   const Term filters = centred(build, in[w.integers], along_filters(build, op, w.zero, op.dims(w.integers), 0));
@@ -199,6 +298,14 @@ bool infer_conv_integer(const OpView& op, std::vector<TensorType>& results) {
   return infer_convolution(op, kIntegerImage, kIntegerFilters, DType::I32, results);
 }
 
+void eval_conv_integer(EvalContext& context) {
+  const Tensor x = without_zero(context, 0, 2, {});
+  const int64_t filters = context.has(3) ? context.in(3).size() : 1;
+  Dims zeros(context.in(1).dims.size(), 1);
+  zeros[0] = filters;
+  convolve(context, x, without_zero(context, 1, 3, zeros), nullptr);
+}
+
 std::vector<ValueId> decompose_conv_integer(Builder& build, const OpView& op) {
   return {convolution_sums(build, op, kIntegerImage, kIntegerFilters).value()};
 }
@@ -213,8 +320,12 @@ std::vector<ValueId> decompose_qlinear_conv(Builder& build, const OpView& op) {
   const Dims y = op.result_type(0).dims();
   Term sums = convolution_sums(build, op, kImage, kFilters);
   if (op.has(8)) sums = sums + Term(build, along_filters(build, op, 8, y, 1));
-  const Term filter_scale = Term(build, along_filters(build, op, 4, y, 1)).cast(DType::F32);
-  const Term factor = scalar_operand(build, op, 1) * filter_scale / scalar_operand(build, op, 6);
+  // Computed before it gets its shape, so that a factor of constants is one.
+  const Term filter_scale = Term(build, op.op().inputs[4]).cast(DType::F32);
+  const Term scales = scalar_operand(build, op, 1) * filter_scale / scalar_operand(build, op, 6);
+  Dims shape(y.size() - 1, 1);
+  shape[0] = element_count(scales.dims());
+  const Term factor = scales.reshape(shape);
   return {requantized(build, op, sums, factor, 7, op.result_type(0).dtype).value()};
 }
 
@@ -241,6 +352,31 @@ OpDef convolution(OpKind kind, const char* name, Arity inputs, InferFn infer, De
   return def;
 }
 
+/// `zero` is set by decompositions alone.
+OpDef matmul_integer() {
+  OpDef def =
+      quantized(OpKind::MatMulInteger, {"MatMulInteger", 10}, {2, 4}, infer_matmul_integer, decompose_matmul_integer);
+  def.attrs = {{"zero", AttrType::Int}};
+  def.category = Category::Contraction;
+  def.factors = factors_matmul;
+  def.eval = eval_matmul_integer;
+  def.import = import_integers;
+  def.is_primitive = has_zero;
+  return def;
+}
+
+OpDef conv_integer() {
+  OpDef def = convolution(OpKind::ConvInteger, "ConvInteger", {2, 4}, infer_conv_integer, decompose_conv_integer);
+  def.attrs.push_back({"zero", AttrType::Int});
+  def.category = Category::Contraction;
+  def.canonicalize = canonical_convolution;
+  def.factors = factors_convolution;
+  def.eval = eval_conv_integer;
+  def.import = import_integers;
+  def.is_primitive = has_zero;
+  return def;
+}
+
 OpDef qgemm() {
   OpDef def = quantized(OpKind::QGemm, {"QGemm", 1, "com.microsoft"}, {6, 9}, infer_qgemm, decompose_qgemm);
   def.attrs = {{"alpha", AttrType::Real, 1.0}, {"transA", AttrType::Int, 0}, {"transB", AttrType::Int, 0}};
@@ -249,8 +385,7 @@ OpDef qgemm() {
 
 }  // namespace
 
-const OpDef kMatMulInteger =
-    quantized(OpKind::MatMulInteger, {"MatMulInteger", 10}, {2, 4}, infer_matmul_integer, decompose_matmul_integer);
+const OpDef kMatMulInteger = matmul_integer();
 const OpDef kQLinearMatMul =
     quantized(OpKind::QLinearMatMul, {"QLinearMatMul", 10}, {8, 8}, infer_qlinear_matmul, decompose_qlinear_matmul);
 const OpDef kMatMulIntegerToFloat =
@@ -260,8 +395,7 @@ const OpDef kDynamicQuantizeMatMul =
     quantized(OpKind::DynamicQuantizeMatMul, {"DynamicQuantizeMatMul", 1, "com.microsoft"}, {3, 5},
               infer_dynamic_matmul, decompose_dynamic_matmul);
 const OpDef kQGemm = qgemm();
-const OpDef kConvInteger =
-    convolution(OpKind::ConvInteger, "ConvInteger", {2, 4}, infer_conv_integer, decompose_conv_integer);
+const OpDef kConvInteger = conv_integer();
 const OpDef kQLinearConv =
     convolution(OpKind::QLinearConv, "QLinearConv", {8, 9}, infer_qlinear_conv, decompose_qlinear_conv);
 

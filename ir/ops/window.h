@@ -25,6 +25,12 @@ std::optional<Window> window_of(const OpView& op, const Dims& kernel);
 /// The shape of the result of a convolution of operand 0, by attribute `group` and the window's; nothing after
 /// reporting. Each group of the operand's channels meets M / group filters, which tell how many channels a group has.
 std::optional<Dims> convolution_dims(const OpView& op, int filters);
+/// Factors of a convolution of operand 0 with the filters of operand 1.
+FactorRule factors_convolution(const OpView& op);
+/// Writes out kernel_shape, strides, dilations and pads, so that nobody after this reads auto_pad.
+void canonical_convolution(Op& op, const OpView& view);
+/// The result of an op that convolves these tensors as Conv does; no bias: null.
+void convolve(EvalContext& context, const Tensor& x, const Tensor& w, const Tensor* bias);
 /// True if there is no third operand, or it is a vector with an element for each channel of the result; else
 /// reports.
 bool has_fitting_bias(const OpView& op, int64_t channels);

@@ -128,7 +128,10 @@ void count_operations(const OpView& op, const Mesh& mesh, double function, Work&
   }
 }
 
-bool is_contraction(const Op& op) { return op.kind == OpKind::MatMul || op.kind == OpKind::Conv; }
+bool is_contraction(const Op& op) {
+  return op.kind == OpKind::MatMul || op.kind == OpKind::Conv || op.kind == OpKind::MatMulInteger ||
+         op.kind == OpKind::ConvInteger;
+}
 
 void count_exchange(const Graph& body, const Op& op, const Mesh& mesh, Work& work) {
   if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) return;

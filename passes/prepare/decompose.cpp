@@ -2,7 +2,11 @@
 //
 //   %y = Softmax(%x) {axis = 1}   ->   %m = ReduceMax(%x), %d = Sub(%x, %m), %e = Exp(%d), %s = ReduceSum(%e), Div(%e,
 //   %s)
+#include <algorithm>
+
+#include "ir/op_def.h"
 #include "passes/passes.h"
+#include "passes/prepare/fold.h"
 #include "passes/prepare/replace_by_parts.h"
 
 namespace weftc {
@@ -26,8 +30,42 @@ void decompose_graph(Module& module, Graph& graph, Diags& diags) {
   }
 }
 
+constexpr int64_t kSmall = 16384;
+
+bool is_small(const Graph& graph, const Op& op) {
+  return op.outputs.size() == 1 && is_static(graph.type(op.outputs[0]).shape) &&
+         graph.type(op.outputs[0]).count() <= kSmall;
+}
+
+/// A constant, or a small view of one.
+bool is_small_constant(const Module& module, const Graph& graph, ValueId value) {
+  const OpId made = graph.producer(value);
+  const Op& op = graph.op(made);
+  return op.kind == OpKind::Constant ||
+         (category(op) == Category::View && is_small(graph, op) && is_foldable(module, graph, made));
+}
+
+/// Small results of what decompositions compute from constants, such as a product of two scales: kernels would compute
+/// them again in every run. A view stays where nothing but a view is to compute.
+void fold_small(Module& module, Graph& graph) {
+  for (OpId id : graph.order()) {
+    for (Graph& region : graph.edit(id).regions) fold_small(module, region);
+    const Op op = graph.op(id);  // NOLINT(performance-unnecessary-copy-initialization): folding moves ops
+    const bool computes = category(op) == Category::Pointwise || category(op) == Category::Reduction;
+    if (!computes || !is_small(graph, op) || op.inputs.empty() || op.kind == OpKind::RandomUniform) continue;
+    const auto is_known = [&](ValueId v) { return v && is_small_constant(module, graph, v); };
+    if (!std::all_of(op.inputs.begin(), op.inputs.end(), is_known)) continue;
+    for (ValueId v : op.inputs)
+      if (graph.producer_op(v).kind != OpKind::Constant) fold_op(module, graph, graph.producer(v));
+    if (is_foldable(module, graph, id)) fold_op(module, graph, id);
+  }
+}
+
 }  // namespace
 
-void decompose(Module& module, const Env& env) { decompose_graph(module, module.graph, env.diags); }
+void decompose(Module& module, const Env& env) {
+  decompose_graph(module, module.graph, env.diags);
+  fold_small(module, module.graph);
+}
 
 }  // namespace weftc

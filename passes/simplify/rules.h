@@ -12,5 +12,6 @@ std::span<const Rule> view_rules();
 std::span<const Rule> window_rules();
 /// Factors and normalisations of channels, which become part of weights.
 std::span<const Rule> weight_rules();
+std::span<const Rule> quantized_rules();  // products of integers with scales
 
 }  // namespace weftc

@@ -17,7 +17,8 @@ namespace weftc {
 
 static std::vector<Rule> all_rules() {
   std::vector<Rule> all;
-  for (const std::span<const Rule> rules : {arithmetic_rules(), view_rules(), window_rules(), weight_rules()})
+  for (const std::span<const Rule> rules :
+       {arithmetic_rules(), view_rules(), window_rules(), weight_rules(), quantized_rules()})
     all.insert(all.end(), rules.begin(), rules.end());
   return all;
 }

@@ -15,12 +15,15 @@ struct WindowOp {
   WindowGeometry geometry;
 };
 
-bool has_window(const Graph& body) { return has_op(body, {OpKind::Conv, OpKind::MaxPool, OpKind::AveragePool}); }
+bool has_window(const Graph& body) {
+  return has_op(body, {OpKind::Conv, OpKind::ConvInteger, OpKind::MaxPool, OpKind::AveragePool});
+}
 
 std::optional<WindowOp> window_of(const KernelBody& body, std::string& why) {
   const ValueId root = contraction_of(body.body);
-  why = "the kernel has several loops that sum, or it is not of floats";
-  if (!root || !is_float(body.body.type(root).dtype)) return {};
+  why = "the kernel has several loops that sum, or it is a pool of integers";
+  const bool is_pool = root && body.body.producer_op(root).inputs.size() == 1;
+  if (!root || (is_pool && !is_float(body.body.type(root).dtype))) return {};
   why = "the window has more than three dimensions, or nothing in it";
   const std::optional<WindowGeometry> geometry = window_geometry(body, root);
   if (!geometry) return {};
@@ -36,6 +39,12 @@ std::optional<WindowOp> host_convolution(const StrategyContext& context, std::st
   std::optional<WindowOp> found = window_of(context.body, why);
   const bool is_convolution = found && context.body.body.producer_op(found->root).kind == OpKind::Conv;
   return is_convolution ? found : std::nullopt;
+}
+
+/// The same of 8-bit integers.
+std::optional<WindowOp> byte_convolution(const StrategyContext& context, std::string& why) {
+  if (context.target.has_grid() || !has_op(context.body.body, {OpKind::ConvInteger})) return {};
+  return window_of(context.body, why);
 }
 
 bool has_one_channel_a_group(const WindowGeometry& g) { return g.channels == 1 && !g.plain; }
@@ -66,13 +75,14 @@ bool is_small(const WindowGeometry& g) {
          g.filters * g.channels * g.taps < kMost;
 }
 
-/// Filters [n, c, taps...] in panels of 16 of them, the channels of each tap side by side.
-Storage filter_panels(int ndim) {
+/// Filters [n, c, taps...] in panels of 16 of them, the channels of each tap side by side: one at a time, or four.
+Storage filter_panels(int ndim, int64_t channels) {
   Storage storage;
   storage.parts.push_back({0, 16});
   for (int d = 2; d < ndim; ++d) storage.parts.push_back({d, 1});
-  storage.parts.push_back({1, 1});
+  storage.parts.push_back({1, channels});
   storage.parts.push_back({0, 1});
+  if (channels > 1) storage.parts.push_back({1, 1});
   return storage;
 }
 
@@ -83,9 +93,9 @@ Verdict tiled_convolution(const StrategyContext& context) {
   const std::optional<WindowOp> found = window_of(body, why);
   if (!found) return refused(why);
   const Op& op = body.body.producer_op(found->root);
-  if (op.kind != OpKind::Conv) return {};
   const WindowGeometry& g = found->geometry;
   const DType dtype = body.body.type(found->root).dtype;
+  if (op.kind != OpKind::Conv || !is_float(dtype)) return {};
   if (!body.kernel.extents.empty()) return refused("a dimension has a run-time length or is sliced unevenly");
   if (!is_small(g)) return refused("its extents do not fit 32 bits");
   if (!is_row_major(body, op.inputs[0], dtype) || !is_row_major(body, op.inputs[1], dtype))
@@ -98,13 +108,15 @@ Verdict tiled_convolution(const StrategyContext& context) {
 Verdict direct_convolution(const StrategyContext& context) {
   constexpr int64_t kPanel = 16;
   std::string why;
-  const std::optional<WindowOp> found = host_convolution(context, why);
+  const std::optional<WindowOp> bytes = byte_convolution(context, why);
+  const std::optional<WindowOp> found = bytes ? bytes : host_convolution(context, why);
   if (!found) return {};
   const KernelBody& body = context.body;
   const Op& op = body.body.producer_op(found->root);
   const WindowGeometry& g = found->geometry;
   const DType dtype = body.body.type(found->root).dtype;
-  if (dtype != DType::F32 && dtype != DType::F64) return refused("it is of 16-bit floats");
+  if (!bytes && dtype != DType::F32 && dtype != DType::F64) return refused("it is not of 32-bit or 64-bit floats");
+  if (bytes && g.groups > 1 && g.channels % 4) return refused("the channels of a group are no multiple of 4");
   if (g.groups > 1 && g.filters % kPanel) return refused("the filters of a group do not fill panels of 16");
   if (std::any_of(g.before.begin(), g.before.end(), [](int64_t pad) { return pad < 0; }))
     return refused("its padding is negative");
@@ -115,7 +127,7 @@ Verdict direct_convolution(const StrategyContext& context) {
   if (!is_read_once || !body.kernel.parameters[number].weight)
     return refused("the filters are no weight that only this convolution reads");
   if (!body.kernel.parameters[number].whole_over.empty()) return refused("each chunk reads a part of the filters");
-  return {DirectConvolution{number, filter_panels(body.body.type(w).ndim()), true},
+  return {DirectConvolution{number, filter_panels(body.body.type(w).ndim(), bytes ? 4 : 1), true},
           has_one_channel_a_group(g) ? kSharesNothing : ""};
 }
 

@@ -9,18 +9,22 @@ namespace weftc {
 
 namespace {
 
-/// The result of the body's MatMul of floats; none where it has none, or other loops as well.
+/// The result of the body's product of floats or 32-bit integers; none where it has none, or other loops as well.
 ValueId product_of(const Graph& body) {
   const ValueId root = contraction_of(body);
-  const bool is_product = root && body.producer_op(root).kind == OpKind::MatMul;
-  return is_product && is_float(body.type(root).dtype) ? root : ValueId{};
+  if (!root) return {};
+  const DType dtype = body.type(root).dtype;
+  const OpKind kind = body.producer_op(root).kind;
+  const bool is_product =
+      kind == OpKind::MatMulInteger || (kind == OpKind::MatMul && (is_float(dtype) || dtype == DType::I32));
+  return is_product ? root : ValueId{};
 }
 
 /// What stands against every strategy for one product; empty: nothing.
 std::string general_refusal(const StrategyContext& context) {
   const KernelBody& body = context.body;
   const ValueId root = product_of(body.body);
-  if (!root) return "the kernel has several loops that sum, or its product is not of floats";
+  if (!root) return "the kernel has several loops that sum, or its product is not of floats or 32-bit integers";
   const Op& op = body.body.producer_op(root);
   if (element_count(body.dims(root)) == 0 || body.dims(op.inputs[0]).back() == 0) return "it has no elements";
   const IndexList zeros(body.dims(root).size());
@@ -71,15 +75,33 @@ std::optional<PackedProduct> packed_weight(const StrategyContext& context, const
   return PackedProduct{number, Storage::panels(ndim, k_dim, n_dim, width), width, transposed};
 }
 
+/// Four steps of k side by side in the panels of one matrix.
+Verdict byte_product(const StrategyContext& context, PackedProduct packed) {
+  const Parameter& weight = context.body.kernel.parameters[packed.weight];
+  if (weight.type.ndim() != 2) return refused("its weight is more than one matrix");
+  for (int d = 0; d < 2; ++d)
+    if (context.body.run_extent_of(weight.type, d)) return refused("its weight is sliced unevenly");
+  const ValueId rows = context.body.body.producer_op(product_of(context.body.body)).inputs[0];
+  const TensorType& type = context.body.body.type(rows);
+  const bool lies_ready = context.body.body.producer_op(rows).kind == OpKind::Input && type.shape.back().bound % 4 == 0;
+  for (int d = 1; d < type.ndim(); ++d)
+    if (context.body.run_extent_of(type, d) && !lies_ready)
+      return refused("rows of a run-time number have to be brought into fours");
+  const int k_dim = packed.transposed ? 1 : 0, n_dim = packed.transposed ? 0 : 1;
+  packed.packing.parts = {{n_dim, packed.width}, {k_dim, 4}, {n_dim, 1}, {k_dim, 1}};
+  return {packed, ""};
+}
+
 Verdict packed_product(const StrategyContext& context) {
-  if (context.target.panel_width == 0 || !has_op(context.body.body, {OpKind::MatMul})) return {};
+  if (context.target.panel_width == 0 || !has_op(context.body.body, {OpKind::MatMul, OpKind::MatMulInteger})) return {};
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
   const KernelBody& body = context.body;
   const ValueId root = product_of(body.body);
   const Op& product = body.body.producer_op(root);
   const TensorType& type = body.body.type(root);
-  if (type.dtype != DType::F32 && type.dtype != DType::F64) return refused("it is of 16-bit floats");
-  const std::optional<PackedProduct> packed = packed_weight(context, product);
+  const bool is_wide = type.dtype == DType::F32 || type.dtype == DType::F64 || type.dtype == DType::I32;
+  if (!is_wide) return refused("it is of 16-bit floats");
+  std::optional<PackedProduct> packed = packed_weight(context, product);
   if (!packed) return refused("the second operand is no weight that only this product reads");
   if (has_ragged_batch(body, root)) return refused(kRaggedBatch);
   const auto matrices = [](const Dims& dims) { return element_count({dims.begin(), dims.end() - 2}); };
@@ -87,7 +109,7 @@ Verdict packed_product(const StrategyContext& context) {
   const bool is_shared = matrices(body.dims(product.inputs[1])) == 1 && matrices(body.dims(root)) != 1;
   if (is_shared && body.has_ragged(type, type.ndim() - 2, type.ndim() - 1))
     return refused("the rows of each matrix of the batch are sliced unevenly");
-  return {*packed, ""};
+  return product.kind == OpKind::MatMulInteger ? byte_product(context, std::move(*packed)) : Verdict{*packed, ""};
 }
 
 Verdict strided_product(const StrategyContext& context) {
@@ -103,6 +125,7 @@ Verdict tiled_product(const StrategyContext& context) {
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
   const KernelBody& body = context.body;
   const ValueId root = product_of(body.body);
+  if (!is_float(body.body.type(root).dtype)) return refused("it is of integers");
   if (has_ragged_batch(body, root)) return refused(kRaggedBatch);
   const Dims dims = body.dims(root);
   if (body.dims(body.body.producer_op(root).inputs[0]).back() >= kMostDepth) return refused("k does not fit 32 bits");

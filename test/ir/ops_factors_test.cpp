@@ -105,6 +105,12 @@ Tensor ramp(Dims dims) {
   return t;
 }
 
+Tensor bytes(Dims dims, DType dtype) {
+  Tensor t(dtype, std::move(dims));
+  for (int64_t i = 0; i < t.size(); ++i) t.put_int(i, 37 * i + 5);
+  return t;
+}
+
 using Axes = std::vector<int64_t>;
 
 /// Three trees of one comparison: roots 0, 3 and 6, each with its two leaves behind it.
@@ -141,6 +147,10 @@ TEST_CASE("factors pass and reduce as the rules say") {
       {OpKind::Conv, {ramp({2, 4, 5, 5}), ramp({6, 4, 3, 3})}, {{"pads", Axes{1, 1, 1, 1}}}},
       {OpKind::Conv, {ramp({2, 4, 5, 5}), ramp({4, 1, 3, 3})}, {{"group", int64_t{4}}, {"strides", Axes{2, 2}}}},
       {OpKind::Conv, {ramp({2, 4, 5, 5}), ramp({6, 2, 3, 3})}, {{"group", int64_t{2}}, {"dilations", Axes{2, 2}}}},
+      {OpKind::MatMulInteger, {bytes({4, 6}, DType::U8), bytes({6, 2}, DType::I8)}, {{"zero", int64_t{7}}}},
+      {OpKind::ConvInteger,
+       {bytes({2, 4, 5, 5}, DType::I8), bytes({6, 4, 3, 3}, DType::I8)},
+       {{"pads", Axes{1, 1, 1, 1}}, {"zero", int64_t{-7}}}},
       {OpKind::MaxPool, {ramp({2, 4, 5, 5})}, {{"kernel_shape", Axes{2, 2}}}},
       {OpKind::Gather, {ramp({2, 4, 6}), indices}, {{"axis", int64_t{1}}}},
       {OpKind::GatherElements, {ramp({2, 4}), pairs}, {{"axis", int64_t{1}}}},

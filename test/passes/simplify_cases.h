@@ -50,6 +50,15 @@ inline const char* const kOperands = R"(
   %columns = Constant() {value = #17} : f32[2]
   %rows = Constant() {value = #18} : f32[2, 1]
   %channels = Constant() {value = #19} : f32[2, 1, 1]
+  %bytes = Input() : u8[2, 3]
+  %photo = Input() : u8[1, 2, 4, 4]
+  %dot1 = Constant() {value = #20} : f32[]
+  %five = Constant() {value = #21} : u8[]
+  %w8 = Constant() {value = #22} : i8[3, 2]
+  %scales = Constant() {value = #23} : f32[2]
+  %none = Constant() {value = #24} : i8[2]
+  %filters = Constant() {value = #25} : i8[2, 2, 1, 2]
+  %some = Constant() {value = #26} : i8[2]
 )";
 inline const char* const kConstants = R"(
 constant #0 "zero" f32[1, 3] = [0, 0, 0]
@@ -72,6 +81,13 @@ constant #16 "m" f32[3, 2] = [1, -2, 3, 0.5, -1, 2]
 constant #17 "columns" f32[2] = [2, 5]
 constant #18 "rows" f32[2, 1] = [2, 5]
 constant #19 "channels" f32[2, 1, 1] = [2, 5]
+constant #20 "dot1" f32[] = [0.5]
+constant #21 "five" u8[] = [5]
+constant #22 "w8" i8[3, 2] = [1, -2, 3, -4, 5, -128]
+constant #23 "scales" f32[2] = [0.25, 2]
+constant #24 "none" i8[2] = [0, 0]
+constant #25 "filters" i8[2, 2, 1, 2] = [1, 2, 3, 4, -5, 6, 7, -8]
+constant #26 "some" i8[2] = [0, 1]
 )";
 
 /// A rule, what it is given, and what it makes of it; nothing where it must not fire.
@@ -285,11 +301,44 @@ inline const Case kWeights[] = {
     {"factor-into-weights", kHalfConv + line("%y = Mul(%a, %tiny) : f16[1, 2, 4, 3]") + returned("%y"), ""},
 };
 
+inline const std::string kScaled = "{axis = 1, block_size = 0, saturate = 1} : ";
+inline const std::string kFirstScaled = "{axis = 0, block_size = 0, saturate = 1} : ";
+inline const std::string kCast = " {round_mode = \"up\", saturate = 1, to = 0} : ";
+inline const std::string kBytes = line("%a = DequantizeLinear(%bytes, %dot1, %five) " + kScaled + "f32[2, 3]");
+inline const std::string kPhoto = line("%a = DequantizeLinear(%photo, %dot1, %five) " + kScaled + "f32[1, 2, 4, 4]");
+inline const std::string kIntegers =
+    "{auto_pad = \"NOTSET\", dilations = [1, 1], group = 1, kernel_shape = [1, 2], pads = [0, 0, 0, 0], strides = [1, "
+    "1], zero = 5} : ";
+inline const Case kQuantized[] = {
+    {"product-of-integers",
+     kBytes + line("%v = DequantizeLinear(%w8, %scales, %none) " + kScaled + "f32[3, 2]") +
+         line("%y = MatMul(%a, %v) : f32[2, 2]") + returned("%y"),
+     line("%y/MatMulInteger = MatMulInteger(%bytes, %w8) {zero = 5} : i32[2, 2]") +
+         line("%y/Cast = Cast(%y/MatMulInteger)" + kCast + "f32[2, 2]") +
+         line("%y = Mul(%y/Cast, %y/Constant) : f32[2, 2]") + returned("%y")},
+    // The second column has a zero point.
+    {"product-of-integers",
+     kBytes + line("%v = DequantizeLinear(%w8, %scales, %some) " + kScaled + "f32[3, 2]") +
+         line("%y = MatMul(%a, %v) : f32[2, 2]") + returned("%y"),
+     ""},
+    {"convolution-of-integers",
+     kPhoto + line("%v = DequantizeLinear(%filters, %scales, %none) " + kFirstScaled + "f32[2, 2, 1, 2]") +
+         line("%y = Conv(%a, %v) " + kConv + "f32[1, 2, 4, 3]") + returned("%y"),
+     line("%y/ConvInteger = ConvInteger(%photo, %filters) " + kIntegers + "i32[1, 2, 4, 3]") +
+         line("%y/Cast = Cast(%y/ConvInteger)" + kCast + "f32[1, 2, 4, 3]") +
+         line("%y = Mul(%y/Cast, %y/Constant) : f32[1, 2, 4, 3]") + returned("%y")},
+    // A scale for each channel of the image: its sums have none in common.
+    {"convolution-of-integers",
+     kPhoto + line("%v = DequantizeLinear(%filters, %scales, %none) " + kScaled + "f32[2, 2, 1, 2]") +
+         line("%y = Conv(%a, %v) " + kConv + "f32[1, 2, 4, 3]") + returned("%y"),
+     ""},
+};
+
 inline std::vector<Case> all_cases() {
   std::vector<Case> all;
   for (const std::span<const Case> cases :
        {std::span<const Case>(kArithmetic), std::span<const Case>(kCasts), std::span<const Case>(kViews),
-        std::span<const Case>(kWindows), std::span<const Case>(kWeights)})
+        std::span<const Case>(kWindows), std::span<const Case>(kWeights), std::span<const Case>(kQuantized)})
     all.insert(all.end(), cases.begin(), cases.end());
   return all;
 }

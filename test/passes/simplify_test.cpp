@@ -82,7 +82,8 @@ TEST_CASE("simplify: each rule has a case in which it fires and a near miss") {
   std::set<std::string> firing, missing;
   for (const Case& c : all_cases()) (c.after.empty() ? missing : firing).insert(c.rule);
   std::set<std::string> rules;
-  for (const std::span<const Rule> some : {arithmetic_rules(), view_rules(), window_rules(), weight_rules()})
+  for (const std::span<const Rule> some :
+       {arithmetic_rules(), view_rules(), window_rules(), weight_rules(), quantized_rules()})
     for (const Rule& rule : some) rules.insert(rule.name);
   CHECK(firing == rules);
   CHECK(missing == rules);

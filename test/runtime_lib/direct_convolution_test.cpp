@@ -151,6 +151,68 @@ TEST_CASE("direct convolution: a sum does not depend on threads, other filters o
   CHECK(std::equal(second.begin(), second.end(), y.begin() + 81 * 48));
 }
 
+/// Fours of channels beside each other, as convolve_bytes has filters.
+static std::vector<int8_t> packed_bytes(const SlidingWindow& w, const Convolution& c,
+                                        const std::vector<int8_t>& filters) {
+  const int64_t fours = (c.channels + 3) / 4, panels = (c.filters + 15) / 16;
+  std::vector<int8_t> packed(size_t(c.groups * panels * w.tap_count() * fours * 64));
+  for (int64_t n = 0; n < c.groups * c.filters; ++n)
+    for (int64_t channel = 0; channel < c.channels; ++channel)
+      for (int64_t tap = 0; tap < w.tap_count(); ++tap) {
+        const int64_t in_group = n % c.filters, panel = n / c.filters * panels + in_group / 16;
+        const int64_t row = (panel * w.tap_count() + tap) * fours + channel / 4;
+        packed[size_t((row * 16 + in_group % 16) * 4 + channel % 4)] =
+            filters[size_t((n * c.channels + channel) * w.tap_count() + tap)];
+      }
+  return packed;
+}
+
+/// Against plain sums, with the machine's instruction and without. `c.channels` is a multiple of 4.
+template <class Element>
+static void check_bytes(const SlidingWindow& w, const Convolution& c, int32_t zero, Numbers& numbers) {
+  Team team(2);
+  std::vector<Element> x(size_t(c.batch * w.in_count() * c.groups * c.channels));
+  std::vector<int8_t> filters(size_t(c.groups * c.filters * c.channels * w.tap_count()));
+  for (Element& value : x) value = Element(pick(numbers, 0, 255));
+  for (int8_t& value : filters) value = int8_t(pick(numbers, 0, 255));
+  std::vector<int32_t> centred(x.begin(), x.end()), wide(filters.begin(), filters.end());
+  for (int32_t& value : centred) value -= zero;
+  const std::vector<double> want = plain_convolution(w, c, centred, wide);
+  const std::vector<int8_t> packed = packed_bytes(w, c, filters);
+  const Convolution fours{c.batch, c.groups, c.channels / 4, c.filters};
+  std::vector<int32_t> y(want.size());
+  const auto put = [&](int64_t m, int64_t n0, auto width, const int32_t* sums) {
+    for (int64_t j = 0; j < width; ++j) y[size_t(m * c.groups * c.filters + n0 + j)] += sums[j];
+  };
+  convolve_bytes(team, w, fours, x.data(), zero, packed.data(), put);
+  CHECK(largest_error(y, want) == 0);
+  y.assign(y.size(), 0);
+  using Quad = ByteQuad<Element, false>;
+  convolve(team, w, fours, reinterpret_cast<const Quad*>(x.data()), reinterpret_cast<const Quad*>(packed.data()), put,
+           NothingAhead{}, Quad{uint8_t(zero) * 0x01010101u}, zero + detail::kByteShift<Element>);
+  CHECK(largest_error(y, want) == 0);
+}
+
+TEST_CASE("direct convolution of bytes: exact sums, with a border that holds the zero point") {
+  Numbers numbers(7);
+  for (int i = 0; i < 40; ++i) {
+    CAPTURE(i);
+    const SlidingWindow window = random_window(numbers);
+    const Convolution shape{pick(numbers, 1, 2), pick(numbers, 1, 2), 4 * pick(numbers, 1, 5), pick(numbers, 1, 50)};
+    check_bytes<uint8_t>(window, shape, int32_t(pick(numbers, 0, 255)), numbers);
+    check_bytes<int8_t>(window, shape, int32_t(pick(numbers, 0, 255)) - 128, numbers);
+  }
+  // The largest sums: products of two neighbours do not saturate.
+  const SlidingWindow point{{1, 1, 3}, {1, 1, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}};
+  const std::vector<uint8_t> x(3 * 64, 255);
+  const std::vector<int8_t> filters(16 * 64, -128);
+  Team team(1);
+  convolve_bytes(team, point, {1, 1, 16, 16}, x.data(), 0, filters.data(),
+                 [&](int64_t, int64_t, auto width, const int32_t* sums) {
+                   for (int64_t j = 0; j < width; ++j) REQUIRE(sums[j] == -128 * 255 * 64);
+                 });
+}
+
 TEST_CASE("direct convolution: no outputs, no work") {
   Team team(2);
   SlidingWindow window = kSquare;

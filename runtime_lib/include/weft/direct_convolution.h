@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "weft/bytes.h"
 #include "weft/contract.h"
 #include "weft/sliding_window.h"
 
@@ -66,30 +67,32 @@ constexpr int64_t images_at_a_time(const SlidingWindow& w, const Convolution& c)
                              std::max<int64_t>(1, c.batch));
 }
 
-/// One row of the bordered image, zero outside of the input.
+/// One row of the bordered image, `outside` outside of the input.
 template <class T>
-inline void copy_row(const SlidingWindow& w, const BorderedImage& to, int64_t z, int64_t y, const T* x, T* out) {
+inline void copy_row(const SlidingWindow& w, const BorderedImage& to, int64_t z, int64_t y, const T* x, T* out,
+                     T outside) {
   const int64_t end = to.extent[2] * to.channels;
   const int64_t from_z = z - w.pad[0], from_y = y - w.pad[1];
   const bool is_inside = from_z >= 0 && from_z < w.in[0] && from_y >= 0 && from_y < w.in[1];
   const int64_t before = is_inside ? std::min(end, w.pad[2] * to.channels) : end;
   const int64_t copied = std::min(end - before, w.in[2] * to.channels);
-  std::fill(out, out + before, T(0));
+  std::fill(out, out + before, outside);
   if (!is_inside) return;
   const T* from = x + (from_z * w.in[1] + from_y) * w.in[2] * to.channels;
   std::copy(from, from + copied, out + before);
-  std::fill(out + before + copied, out + end, T(0));
+  std::fill(out + before + copied, out + end, outside);
 }
 
 template <class T>
-void add_border(Team& team, const SlidingWindow& w, const BorderedImage& to, int64_t images, const T* x, T* out) {
+void add_border(Team& team, const SlidingWindow& w, const BorderedImage& to, int64_t images, const T* x, T* out,
+                T outside = {}) {
   const int64_t rows = to.extent[0] * to.extent[1], row = to.extent[2] * to.channels;
   const int64_t image = w.in_count() * to.channels;
-  team.parallel(images * rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row)),
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i)
-                    copy_row(w, to, i % rows / to.extent[1], i % to.extent[1], x + i / rows * image, out + i * row);
-                });
+  team.parallel(
+      images * rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row)), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          copy_row(w, to, i % rows / to.extent[1], i % to.extent[1], x + i / rows * image, out + i * row, outside);
+      });
 }
 
 /// Where the terms of an output lie behind the first one: `total` runs of `length` elements. The next run begins
@@ -116,23 +119,50 @@ constexpr TapRuns tap_runs(const SlidingWindow& w, const Convolution& c, const B
 }
 
 template <class T>
+using SumsOf = typename SumOf<T>::Type;
+
+template <class T>
 struct OutputTile {
-  static constexpr int kPanels = Simd<T>::kPanels;
+  static constexpr int kPanels = Simd<SumsOf<T>>::kPanels;
   /// Rows that keep the vector units busy. With 12 rows of 512 bits the addresses do not fit into registers, and rows
   /// 4 KB apart do not fit into the first cache, which holds 8 lines of one address modulo 4 KB.
-  static constexpr int kRows = kVectorBytes == 64 ? 8 : Simd<T>::kRows;
+  static constexpr int kRows = kVectorBytes == 64 ? 8 : Simd<SumsOf<T>>::kRows;
   /// Terms of one round of the loop. Of few rows a round must be longer to be worth its jump and its additions.
   static constexpr int kSteps = kVectorBytes == 64 ? 4 : 8;
 };
 
-/// sums[r][c] of R outputs and P panels. `first[r]` is the place of an output's first term.
+/// An element of the first operand, as add_products takes it.
+template <class T>
+[[gnu::always_inline]] inline auto factor_of(const T& x) {
+  if constexpr (is_byte_quad<T>)
+    return unsigned_bytes(x);
+  else
+    return x;
+}
+
+/// sum += x * w in each lane, x being the same in all lanes.
+template <class T, class Vector, class Factor>
+[[gnu::always_inline]] inline void add_products(Vector& sum, Factor x, const Vector& w) {
+  if constexpr (is_byte_quad<T>)
+    sum = add_byte_products<T::kDotProduct>(sum, Vector{} + int32_t(x), w);
+  else
+    sum += x * w;
+}
+
+/// sums[r][c] of R outputs and P panels. `first[r]` is the place of an output's first term. Sums of bytes begin with
+/// `start[c]`.
 template <class T, int R, int P>
 [[gnu::noinline]] void output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
-                                   int64_t panel_stride, T* sums, Prefetch<T> next) {
-  using S = Simd<T>;
+                                   int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
+  using S = Simd<SumsOf<T>>;
   using Vector = typename S::Vector;
   constexpr int V = S::kPanelVectors, kSteps = OutputTile<T>::kSteps;
   Vector sum[R][P * V] = {};
+  if constexpr (is_byte_quad<T>)
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < P * V; ++v) sum[r][v] = *reinterpret_cast<const Vector*>(start + v * S::kLanes);
   const T *row[R], *panel[P];
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) panel[p] = b + p * panel_stride;
@@ -143,9 +173,9 @@ template <class T, int R, int P>
       column[v] = *reinterpret_cast<const Vector*>(panel[v / V] + i * kPanel + v % V * S::kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      const T value = row[r][i];
+      const auto value = factor_of(row[r][i]);
 #pragma GCC unroll 16
-      for (int v = 0; v < P * V; ++v) sum[r][v] += value * column[v];
+      for (int v = 0; v < P * V; ++v) add_products<T>(sum[r][v], value, column[v]);
     }
   };
   const auto advance = [&](int64_t steps) __attribute__((always_inline)) {
@@ -182,10 +212,25 @@ template <class T, int R, int P>
 /// Calls the tile of `rows` rows, 1 .. R.
 template <class T, int R, int P>
 void output_tile_of(int64_t rows, const T* x, const int64_t* first, const TapRuns& runs, const T* b,
-                    int64_t panel_stride, T* sums, Prefetch<T> next) {
+                    int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
   if constexpr (R > 1)
-    if (rows < R) return output_tile_of<T, R - 1, P>(rows, x, first, runs, b, panel_stride, sums, next);
-  output_tile<T, R, P>(x, first, runs, b, panel_stride, sums, next);
+    if (rows < R) return output_tile_of<T, R - 1, P>(rows, x, first, runs, b, panel_stride, sums, next, start);
+  output_tile<T, R, P>(x, first, runs, b, panel_stride, sums, next, start);
+}
+
+/// What sums of bytes begin with: -(zero + shift) times the sum of each column of P panels.
+template <class T, int P>
+void find_start(const T* panel, int64_t panel_stride, int64_t depth, int32_t zero, int32_t* start) {
+  using S = Simd<int32_t>;
+  using Vector = typename S::Vector;
+  constexpr int V = S::kPanelVectors;
+  Vector sum[P * V] = {};
+  for (int64_t k = 0; zero != 0 && k < depth; ++k)
+#pragma GCC unroll 16
+    for (int v = 0; v < P * V; ++v)
+      add_products<T>(sum[v], 0x01010101u,
+                      *reinterpret_cast<const Vector*>(panel + v / V * panel_stride + k * kPanel + v % V * S::kLanes));
+  for (int v = 0; v < P * V; ++v) *reinterpret_cast<Vector*>(start + v * S::kLanes) = sum[v] * -zero;
 }
 
 /// Outputs m0 .. m1 of some images: where the first term of each lies.
@@ -215,13 +260,15 @@ struct ConvolutionItems {
   const Convolution& shape;
   const BorderedImage image;
   const TapRuns runs;
+  const int32_t zero;  // of bytes as unsigned ones: what stands for 0
   const int64_t outputs, depth, blocks, panel_groups, grain;
 
-  ConvolutionItems(const SlidingWindow& w, const Convolution& c, int64_t images, int threads)
+  ConvolutionItems(const SlidingWindow& w, const Convolution& c, int64_t images, int threads, int32_t zero_byte = 0)
       : window(w),
         shape(c),
         image(bordered_image(w, c)),
         runs(tap_runs(w, c, image)),
+        zero(zero_byte),
         outputs(images * w.out_count()),
         depth(w.tap_count() * c.channels),
         blocks(block_count(threads)),
@@ -251,16 +298,17 @@ template <class T, int P, class Put, class Ahead>
 void convolve_block(const ConvolutionItems<T>& items, const T* x, const int64_t* first, const T* panel, int64_t m0,
                     int64_t m1, int64_t n0, int64_t columns, Put& put, Ahead& ahead) {
   constexpr int R = OutputTile<T>::kRows, W = P * int(kPanel);
-  alignas(64) T sums[R * W];
+  alignas(64) SumsOf<T> sums[R * W], start[is_byte_quad<T> ? W : 1] = {};
   const int64_t tiles = (m1 - m0 + R - 1) / R, panel_stride = items.depth * kPanel;
   const int64_t bytes = panel_stride * P * int64_t{sizeof(T)},
                 steps = std::max<int64_t>(1, items.depth / OutputTile<T>::kSteps);
+  if constexpr (is_byte_quad<T>) find_start<T, P>(panel, panel_stride, items.depth, items.zero, start);
   const int64_t least = (m1 - m0) / tiles, larger = (m1 - m0) % tiles;
   Prefetch<T> next{reinterpret_cast<const char*>(panel) + bytes, bytes / (steps * tiles) + 1};
   for (int64_t t = 0; t < tiles; ++t, next.at += next.bytes * steps) {
     const int64_t rows = least + (t < larger);
     for (int64_t r = 0; r < rows; ++r) ahead(m0 + r, n0, columns);
-    output_tile_of<T, R, P>(rows, x, first, items.runs, panel, panel_stride, sums, next);
+    output_tile_of<T, R, P>(rows, x, first, items.runs, panel, panel_stride, sums, next, start);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t n = 0; n < columns; n += kPanel)
         put_row(m0 + r, n0 + n, std::min(kPanel, columns - n), sums + r * W + n, put);
@@ -311,23 +359,45 @@ struct NothingAhead {
 /// is not compiled; 0 otherwise.
 template <class T, int64_t kFilters = 0, class Put, class Ahead = NothingAhead>
 void convolve(Team& team, const SlidingWindow& window, const Convolution& c, const T* x, const T* filters, Put&& put,
-              Ahead&& ahead = {}) {
+              Ahead&& ahead = {}, T outside = {}, int32_t zero = 0) {
   if (c.batch * window.out_count() == 0) return;  // a rank without rows
   const bool copies = detail::reads_border(window);
   const std::unique_ptr<T[]> bordered(copies ? new T[border_count(window, c)] : nullptr);
   const int64_t at_a_time = copies ? detail::images_at_a_time(window, c) : c.batch;
   for (int64_t image = 0; image < c.batch; image += at_a_time) {
     const int64_t images = std::min(at_a_time, c.batch - image), m0 = image * window.out_count();
-    const detail::ConvolutionItems<T> items(window, c, images, team.threads());
+    const detail::ConvolutionItems<T> items(window, c, images, team.threads(), zero);
     const T* from = x + image * window.in_count() * c.groups * c.channels;
-    if (copies) detail::add_border(team, window, items.image, images, from, bordered.get());
-    auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(m0 + m, n0, width, sums); };
+    if (copies) detail::add_border(team, window, items.image, images, from, bordered.get(), outside);
+    auto put_here = [&](int64_t m, int64_t n0, auto width, const detail::SumsOf<T>* sums) {
+      put(m0 + m, n0, width, sums);
+    };
     auto ahead_here = [&](int64_t m, int64_t n0, int64_t width) { ahead(m0 + m, n0, width); };
     team.parallel(items.count(), items.grain, [&](int64_t begin, int64_t end) {
       detail::convolve_items<T, kFilters>(items, copies ? bordered.get() : from, filters, begin, end, put_here,
                                           ahead_here);
     });
   }
+}
+
+/// Sums of products of 8-bit integers minus their zero point with signed ones, whose zero point is 0. The channels of
+/// `c` count fours: images and filters hold four channels of each point side by side, zeros in the filters where there
+/// are fewer.
+///
+///   filters  [groups][ceil(filters / 16)][z taps][y taps][x taps][ceil(channels / 4)][16][4]
+template <int64_t kFilters = 0, class Element, class Put, class Ahead = NothingAhead>
+void convolve_bytes(Team& team, const SlidingWindow& window, const Convolution& c, const Element* x, int32_t zero,
+                    const int8_t* filters, Put&& put, Ahead&& ahead = {}) {
+  const auto run = [&](auto has_dot_product) {
+    using Quad = ByteQuad<Element, decltype(has_dot_product)::value>;
+    const Quad outside{uint8_t(zero) * 0x01010101u};
+    convolve<Quad, kFilters>(team, window, c, reinterpret_cast<const Quad*>(x), reinterpret_cast<const Quad*>(filters),
+                             put, ahead, outside, zero + detail::kByteShift<Element>);
+  };
+  if (has_byte_dot_product())
+    run(std::true_type{});
+  else
+    run(std::false_type{});
 }
 
 }  // namespace weft

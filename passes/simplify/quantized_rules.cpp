@@ -1,0 +1,123 @@
+// Rules that multiply dequantized numbers as the integers that they were made of.
+//
+// The result is that of ONNX's graph up to the rounding of its sums: those of integers are exact, and are multiplied
+// with both scales once. Where a QuantizeLinear behind it meets a tie that rounding moved, its result differs by one
+// step.
+#include <algorithm>
+
+#include "ir/ops/record.h"
+#include "passes/simplify/rules.h"
+
+namespace weftc {
+
+namespace {
+
+/// Operand 2 of a DequantizeLinear; none: 0 throughout.
+ValueId zero_of(const Op& dequantize) { return dequantize.inputs.size() > 2 ? dequantize.inputs[2] : ValueId{}; }
+
+/// The one number that all of a tensor's elements are.
+std::optional<int64_t> only_number(const Match& match, ValueId value) {
+  if (!value) return 0;
+  if (!match.is_constant(value)) return {};
+  const Tensor tensor = match.tensor(value);
+  const auto differs = [&](int64_t x) { return x != tensor.integers[0]; };
+  if (tensor.is_real() || tensor.integers.empty() ||
+      std::any_of(tensor.integers.begin(), tensor.integers.end(), differs))
+    return {};
+  return tensor.integers[0];
+}
+
+/// The dimension of the weights that the result's channels come from.
+int64_t channels_of(const Op& product, const TensorType& weights) {
+  if (product.kind == OpKind::Conv) return 0;
+  if (product.kind == OpKind::Gemm) return int_of(product, "transB") ? 0 : 1;
+  return weights.ndim() - 1;
+}
+
+/// The first operand has one scale and one known zero point; the weights are signed, without one, and have a scale for
+/// all or for each channel.
+bool are_bytes(const Match& match) {
+  const Op &x = match.op("x scaled"), &w = match.op("w scaled"), &product = match.root();
+  const DType left = match.type("x").dtype;
+  if ((left != DType::U8 && left != DType::I8) || match.type("w").dtype != DType::I8) return false;
+  if (match.root_type().dtype != DType::F32 || int_of(x, "block_size") || int_of(w, "block_size")) return false;
+  if (match.type("sx").dtype != DType::F32 || match.type("sw").dtype != DType::F32) return false;
+  if (match.type("sx").count() != 1 || !only_number(match, zero_of(x)) || only_number(match, zero_of(w)) != 0)
+    return false;
+  const int64_t ndim = match.type("w").ndim();
+  return match.type("sw").count() == 1 || from_front(int_of(w, "axis"), ndim) == channels_of(product, match.type("w"));
+}
+
+/// What ConvInteger sums as bytes (ir/ops/quantized_product.cpp): four channels at a time, 16 filters.
+bool convolves_bytes(const Match& match) {
+  const Dims w = match.type("w").dims();
+  const int64_t group = int_of(match.root(), "group");
+  return are_bytes(match) && w.size() > 3 && (group == 1 || (w[1] % 4 == 0 && w[0] / group % 16 == 0));
+}
+
+bool multiplies_bytes(const Match& match) {
+  const Op& product = match.root();
+  if (!are_bytes(match) || match.type("w").ndim() != 2 || match.type("x").ndim() < 2) return false;
+  return product.kind == OpKind::MatMul || (int_of(product, "transA") == 0 && real_of(product, "alpha") == 1 &&
+                                            (product.inputs.size() < 3 || real_of(product, "beta") == 1));
+}
+
+/// The products of both scales, in a shape that broadcasts against the result.
+Tensor scales(const Match& match, size_t behind) {
+  const Tensor sx = match.tensor(match["sx"]), sw = match.tensor(match["sw"]);
+  Dims dims(behind + 1, 1);
+  dims[0] = sw.size();
+  Tensor both(DType::F32, sw.size() == 1 ? Dims{} : dims);
+  for (int64_t c = 0; c < sw.size(); ++c) both.put(c, round_to(DType::F32, sx.real[0] * sw.real[c]));
+  return both;
+}
+
+/// The integers' sums times the scales, plus what operand 2 of the root adds; `behind` dimensions follow the channels.
+ValueId put_scaled(Rewriter& write, const Match& match, ValueId sums, size_t behind) {
+  const Op root = match.root();  // NOLINT(performance-unnecessary-copy-initialization): ops move
+  const ValueId both = write.constant(scales(match, behind));
+  const ValueId real = write.op(OpKind::Cast, {sums}, {{"to", dtype_attr(DType::F32)}});
+  const ValueId product = write.op(OpKind::Mul, {real, both});
+  if (root.inputs.size() < 3 || !root.inputs[2]) return product;
+  ValueId bias = root.inputs[2];
+  if (behind > 0) {
+    Dims dims(behind + 1, 1);
+    dims[0] = match.type("w").dims()[0];
+    bias = write.op(OpKind::Reshape, {bias}, {{"allowzero", int64_t{1}}, {"shape", dims}});
+  }
+  return write.op(OpKind::Add, {product, bias});
+}
+
+ValueId put_convolution(Rewriter& write, const Match& match) {
+  Attrs attrs = match.root().attrs;
+  attrs.push_back({"zero", *only_number(match, zero_of(match.op("x scaled")))});
+  const size_t behind = static_cast<size_t>(match.type("w").ndim()) - 2;
+  return put_scaled(write, match, write.op(OpKind::ConvInteger, {match["x"], match["w"]}, std::move(attrs)), behind);
+}
+
+ValueId put_product(Rewriter& write, const Match& match) {
+  const int64_t zero = *only_number(match, zero_of(match.op("x scaled")));
+  const bool is_turned = match.root().kind == OpKind::Gemm && int_of(match.root(), "transB") != 0;
+  ValueId w = match["w"];
+  if (is_turned) w = write.op(OpKind::Transpose, {w}, {{"perm", std::vector<int64_t>{1, 0}}});
+  return put_scaled(write, match, write.op(OpKind::MatMulInteger, {match["x"], w}, {{"zero", zero}}), 0);
+}
+
+Pattern dequantized(const char* integers, const char* scale, const char* name, bool is_weight) {
+  return op(OpKind::DequantizeLinear, {is_weight ? constant(integers) : any(integers), constant(scale)}).as(name);
+}
+
+}  // namespace
+
+std::span<const Rule> quantized_rules() {
+  const Pattern x = dequantized("x", "sx", "x scaled", false), w = dequantized("w", "sw", "w scaled", true);
+  static const std::vector<Rule> rules{
+      // Conv(Dequantize(x), Dequantize(w), b)  ->  Cast(ConvInteger(x, w)) * (sx * sw) + b
+      {"convolution-of-integers", op(OpKind::Conv, {x, w}), convolves_bytes, put_convolution},
+      // MatMul(Dequantize(x), Dequantize(w))  ->  Cast(MatMulInteger(x, w)) * (sx * sw)
+      {"product-of-integers", op({OpKind::MatMul, OpKind::Gemm}, {x, w}), multiplies_bytes, put_product},
+  };
+  return rules;
+}
+
+}  // namespace weftc

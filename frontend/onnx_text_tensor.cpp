@@ -57,7 +57,7 @@ void OnnxTextParser::elements(OnnxTensor& tensor, DType dtype, const TextToken& 
     fail("model-text-count", at, format("{} values are given for shape {}", given, dims_text(tensor.dims)));
   values.dims = tensor.dims;
   for (double& value : values.real) value = round_to(dtype, value);
-  tensor.bytes = model_.keep(tensor_to_bytes(values));
+  tensor.bytes = model_.keep(packed_as_in_files(dtype, tensor_to_bytes(values)));
 }
 
 /// random(seed, scale): weights without a file, the same on every machine (README.md gives the formula).
@@ -88,7 +88,7 @@ void OnnxTextParser::random(OnnxTensor& tensor, DType dtype) {
       std::memcpy(to, tensor_to_bytes(one).data(), width);
     }
   }
-  tensor.bytes = model_.keep(std::move(bytes));
+  tensor.bytes = model_.keep(packed_as_in_files(dtype, std::move(bytes)));
 }
 
 /// = ["location": "weights.bin", "offset": "0", "length": "4096"]

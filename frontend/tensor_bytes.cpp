@@ -38,6 +38,16 @@ static std::vector<std::byte> unpacked(DType dtype, int64_t count, std::span<con
   return bytes;
 }
 
+std::vector<std::byte> packed_as_in_files(DType dtype, std::vector<std::byte> bytes) {
+  const int bits = onnx_bits(dtype);
+  if (bits >= 8) return bytes;
+  const size_t each = static_cast<size_t>(8 / bits);
+  std::vector<std::byte> packed((bytes.size() + each - 1) / each);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    packed[i / each] |= (bytes[i] & std::byte((1 << bits) - 1)) << (i % each * static_cast<size_t>(bits));
+  return packed;
+}
+
 std::optional<std::span<const std::byte>> TensorBytes::find(const OnnxTensor& tensor, const std::string& what,
                                                             const Loc& loc) {
   const std::optional<DType> dtype = dtype_of_element_type(tensor.element_type);

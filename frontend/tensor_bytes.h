@@ -29,6 +29,9 @@ class TensorBytes {
   std::unordered_map<std::string, std::span<const std::byte>> files_;
 };
 
+/// Elements that have a byte each (fewer than 8 bits), as ONNX's files pack them; of other types as they are.
+std::vector<std::byte> packed_as_in_files(DType dtype, std::vector<std::byte> bytes);
+
 /// The largest element count of one tensor.
 inline constexpr int64_t kMostElements = int64_t{1} << 40;
 /// Elements of a tensor of these dims; nothing if a dim is negative or there are more than kMostElements.

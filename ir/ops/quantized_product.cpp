@@ -67,6 +67,16 @@ ValueId along(Builder& build, const OpView& op, int part, bool is_row) {
 bool sums_bytes(const OpView& op, QuantizedOperand a, QuantizedOperand b);
 std::optional<int64_t> known_number(const OpView& op, int i);
 
+/// [1, n] of a weight [k, n], i32: a constant where its elements are at hand.
+Term column_sums(Builder& build, const OpView& op, int weight) {
+  const ValueId value = op.op().inputs[static_cast<size_t>(weight)];
+  const std::optional<Tensor> known = op.known(weight);
+  if (!known) return Term(build, value).cast(DType::I32).reduce(OpKind::ReduceSum, {0}, true);
+  Tensor sums(DType::I32, {1, known->dims[1]});
+  for (Index at(known->dims); at.more(); at.next()) sums.integers[at[1]] += known->integers[at.linear()];
+  return {build, build.constant(sums)};
+}
+
 /// The product of the integers minus their zero points, i32. One number that only a run knows is taken off behind it:
 /// (a - za) b = a b - za * (sums of the columns of b).
 Term sums_of(Builder& build, const OpView& op, const Factors& of) {
@@ -78,8 +88,7 @@ Term sums_of(Builder& build, const OpView& op, const Factors& of) {
     const std::optional<int64_t> zero = known_number(op, of.a.zero);
     const Term sums(build, build.op(OpKind::MatMulInteger, {a, b}, {{"zero", zero.value_or(0)}}));
     if (zero) return sums;
-    const Term columns =
-        Term(build, b).cast(DType::I32).reduce(OpKind::ReduceSum, {op.type(of.b.integers).ndim() - 2}, true);
+    const Term columns = column_sums(build, op, of.b.integers);
     return sums - columns * Term(build, in[of.a.zero]).reshape({}).cast(DType::I32);
   }
   return product(centred(build, in[of.a.integers], along(build, op, of.a.zero, true)),

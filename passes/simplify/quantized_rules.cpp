@@ -1,4 +1,4 @@
-// Rules that multiply dequantized numbers as the integers that they were made of.
+// Rules that move and multiply dequantized numbers as the integers that they were made of.
 //
 // The result is that of ONNX's graph up to the rounding of its sums: those of integers are exact, and are multiplied
 // with both scales once. Where a QuantizeLinear behind it meets a tie that rounding moved, its result differs by one
@@ -103,6 +103,24 @@ ValueId put_product(Rewriter& write, const Match& match) {
   return put_scaled(write, match, write.op(OpKind::MatMulInteger, {match["x"], w}, {{"zero", zero}}), 0);
 }
 
+/// One scale for all elements, which a view moves; of constants kernels read views as they are.
+bool moves_integers(const Match& match) {
+  const Op& scaled = match.op("x scaled");
+  const ValueId zero = zero_of(scaled);
+  return match.root().inputs.size() == 1 && !match.is_constant(match["x"]) && int_of(scaled, "block_size") == 0 &&
+         match.type("s").count() == 1 && (!zero || match.graph().type(zero).count() == 1);
+}
+
+ValueId put_view_of_integers(Rewriter& write, const Match& match) {
+  const Op root = match.root(), scaled = match.op("x scaled");  // NOLINT: ops move
+  std::vector<ValueId> operands = scaled.inputs;
+  operands[0] = write.op(root.kind, {match["x"]}, root.attrs);
+  Attrs attrs = scaled.attrs;
+  for (Attr& attr : attrs)
+    if (attr.name == "axis") attr.value = int64_t{0};  // of a result that may have fewer dimensions
+  return write.op(OpKind::DequantizeLinear, std::move(operands), std::move(attrs));
+}
+
 Pattern dequantized(const char* integers, const char* scale, const char* name, bool is_weight) {
   return op(OpKind::DequantizeLinear, {is_weight ? constant(integers) : any(integers), constant(scale)}).as(name);
 }
@@ -114,6 +132,11 @@ std::span<const Rule> quantized_rules() {
   static const std::vector<Rule> rules{
       // Conv(Dequantize(x), Dequantize(w), b)  ->  Cast(ConvInteger(x, w)) * (sx * sw) + b
       {"convolution-of-integers", op(OpKind::Conv, {x, w}), convolves_bytes, put_convolution},
+      // Reshape(Dequantize(x))  ->  Dequantize(Reshape(x)), and other views
+      {"view-of-dequantized",
+       op({OpKind::Flatten, OpKind::Reshape, OpKind::Transpose, OpKind::Squeeze, OpKind::Unsqueeze},
+          {op(OpKind::DequantizeLinear, {any("x"), constant("s")}).as("x scaled")}),
+       moves_integers, put_view_of_integers},
       // MatMul(Dequantize(x), Dequantize(w))  ->  Cast(MatMulInteger(x, w)) * (sx * sw)
       {"product-of-integers", op({OpKind::MatMul, OpKind::Gemm}, {x, w}), multiplies_bytes, put_product},
   };

@@ -12,6 +12,7 @@ std::span<const Rule> view_rules();
 std::span<const Rule> window_rules();
 /// Factors and normalisations of channels, which become part of weights.
 std::span<const Rule> weight_rules();
-std::span<const Rule> quantized_rules();  // products of integers with scales
+/// Products and views of dequantized numbers, which become those of integers.
+std::span<const Rule> quantized_rules();
 
 }  // namespace weftc

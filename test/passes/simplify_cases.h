@@ -327,6 +327,18 @@ inline const Case kQuantized[] = {
      line("%y/ConvInteger = ConvInteger(%photo, %filters) " + kIntegers + "i32[1, 2, 4, 3]") +
          line("%y/Cast = Cast(%y/ConvInteger)" + kCast + "f32[1, 2, 4, 3]") +
          line("%y = Mul(%y/Cast, %y/Constant) : f32[1, 2, 4, 3]") + returned("%y")},
+    {"view-of-dequantized",
+     kBytes + line("%t = Transpose(%a) {perm = [1, 0]} : f32[3, 2]") + line("%y = Exp(%t) : f32[3, 2]") +
+         returned("%y"),
+     line("%t/Transpose = Transpose(%bytes) {perm = [1, 0]} : u8[3, 2]") +
+         line("%t = DequantizeLinear(%t/Transpose, %dot1, %five) " + kFirstScaled + "f32[3, 2]") +
+         line("%y = Exp(%t) : f32[3, 2]") + returned("%y")},
+    // Two scales, of which a transposition changes the axis.
+    {"view-of-dequantized",
+     line("%p = Cast(%x) {round_mode = \"up\", saturate = 1, to = 4} : i8[2, 3]") +
+         line("%a = DequantizeLinear(%p, %scales, %none) " + kFirstScaled + "f32[2, 3]") +
+         line("%y = Transpose(%a) {perm = [1, 0]} : f32[3, 2]") + returned("%y"),
+     ""},
     // A scale for each channel of the image: its sums have none in common.
     {"convolution-of-integers",
      kPhoto + line("%v = DequantizeLinear(%filters, %scales, %none) " + kScaled + "f32[2, 2, 1, 2]") +

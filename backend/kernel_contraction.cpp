@@ -288,7 +288,8 @@ Statements ContractionWriter::byte_product(const PackedProduct& strategy) {
     append(lines_, write_array(context_, op_.inputs[0], a, fours));
   }
   context_.need({Argument::Kind::Team});
-  const std::string window = context_.names.unique("window"), many = count_text(context_, body_.type(root_), 0, body_.type(root_).ndim() - 1);
+  const std::string window = context_.names.unique("window"),
+                    many = count_text(context_, body_.type(root_), 0, body_.type(root_).ndim() - 1);
   lines_.push_back((rows.count().is_number() ? "constexpr weft::SlidingWindow " : "const weft::SlidingWindow ") +
                    window + "{.in = {1, 1, " + many + "}, .out = {1, 1, " + many +
                    "}, .taps = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .pad = {0, 0, 0}};");

@@ -64,7 +64,8 @@ Element Elements::compute(ValueId value, const IndexList& index, const std::stri
       return view(value, op, index);
     case Category::Reduction:
       if (op.kind == OpKind::ArgMax || op.kind == OpKind::ArgMin) return arg_reduction(value, op, index);
-      return reduction(value, op, index);
+      if (op.kind != OpKind::TopK) return reduction(value, op, index);
+      break;
     case Category::Contraction:
       return op.kind == OpKind::MatMul || op.kind == OpKind::MatMulInteger ? product(value, op, index)
                                                                            : window(value, op, index);

@@ -9,6 +9,10 @@ namespace {
 
 std::string tile_text(const Tile& tile) { return format(" {}x{}", tile.m, tile.n); }
 
+std::string team_text(RowTeam team) {
+  return team == RowTeam::Thread ? "" : team == RowTeam::Warp ? " by warp" : " by block";
+}
+
 struct ParameterText {
   std::string operator()(const LibraryProduct& s) const {
     std::vector<std::string> behind;
@@ -25,9 +29,8 @@ struct ParameterText {
   std::string operator()(const Scan& s) const { return s.by_block ? " by block" : ""; }
   std::string operator()(const Scatter& s) const { return s.in_place ? " in place" : ""; }
   std::string operator()(const Recurrence& s) const { return s.lanes > 1 ? format(" of {} lanes", s.lanes) : ""; }
-  std::string operator()(const Rows& s) const {
-    return s.team == RowTeam::Thread ? "" : s.team == RowTeam::Warp ? " by warp" : " by block";
-  }
+  std::string operator()(const Rows& s) const { return team_text(s.team); }
+  std::string operator()(const TopK& s) const { return team_text(s.team); }
   template <class Other>
   std::string operator()(const Other&) const {
     return "";

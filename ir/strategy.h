@@ -129,6 +129,11 @@ struct Rows {
   static constexpr const char* kName = "rows";
   RowTeam team = RowTeam::Thread;
 };
+/// The first elements of each line in their order. On a device a warp finds few of a short line, a block any number.
+struct TopK {
+  static constexpr const char* kName = "top-k";
+  RowTeam team = RowTeam::Thread;
+};
 /// Elements of one shape, each by itself: computations, views, look-ups.
 struct Elementwise {
   static constexpr const char* kName = "elementwise";
@@ -153,7 +158,7 @@ struct PlainLoops {
 using Strategy =
     std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution, PlaneConvolution,
                  PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct, TiledConvolution, Transposition,
-                 Scan, Scatter, TreeWalk, Append, Rows, Elementwise, PeerExchange, Recurrence>;
+                 Scan, Scatter, TreeWalk, Append, Rows, TopK, Elementwise, PeerExchange, Recurrence>;
 
 /// On a device short rows are a warp's, long ones a block's.
 inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }

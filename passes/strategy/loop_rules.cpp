@@ -101,8 +101,27 @@ Verdict peer_exchange(const StrategyContext& context) {
   return exchanges(context) && !sums_products ? Verdict{PeerExchange{}, ""} : Verdict{};
 }
 
+bool chooses(const Graph& body) { return has_op(body, {OpKind::TopK}); }
+
+/// A line's elements are put where they belong by whoever has the line.
+Verdict top_k(const StrategyContext& context) {
+  constexpr int64_t kWarpPasses = 8, kWarpLine = 1024;
+  const KernelBody& body = context.body;
+  if (!chooses(body.body)) return {};
+  if (!context.target.has_grid()) return {TopK{RowTeam::Thread}, ""};
+  for (OpId id = body.body.first(); id; id = body.body.next(id)) {
+    const Op& op = body.body.op(id);
+    if (op.kind != OpKind::TopK) continue;
+    const int64_t length = body.dims(op.inputs[0])[static_cast<size_t>(op.integer("axis"))];
+    const bool is_short = op.integer("k") <= kWarpPasses && length <= kWarpLine;
+    return {TopK{is_short ? RowTeam::Warp : RowTeam::Block}, ""};
+  }
+  return {};
+}
+
 Verdict rows(const StrategyContext& context) {
   const Graph& body = context.body.body;
+  if (chooses(body)) return refused("it chooses elements");
   if (!has_op(body, {Category::Reduction}) || has_op(body, {Category::Contraction, Category::Scan})) return {};
   if (exchanges(context)) return refused("it exchanges data with other ranks");
   return {Rows{context.target.has_grid() ? device_row_team(row_elements(context.body)) : RowTeam::Thread}, ""};
@@ -126,6 +145,7 @@ constexpr StrategyRule kExchanges[] = {
 };
 constexpr StrategyRule kLoops[] = {
     {Scan::kName, scan, "running sums"},
+    {TopK::kName, top_k, "TopK"},
     {Rows::kName, rows, "reductions without a product or running sum"},
     {Elementwise::kName, elementwise, "kernels without a sum"},
 };
@@ -139,6 +159,7 @@ Verdict plain_loops(const StrategyContext& context) {
   if (scatters(context.body.body)) return refused("it scatters");
   if (has_op(context.body.body, {OpKind::TreeSums})) return refused("it walks down trees");
   if (recurs(context.body.body)) return refused("it goes through steps");
+  if (chooses(context.body.body)) return refused("it chooses elements");
   return {PlainLoops{"the schedule asks for it"}, ""};
 }
 

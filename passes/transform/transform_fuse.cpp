@@ -26,7 +26,8 @@ bool is_reduction_over_ranks(const Op& op) { return op.kind == OpKind::ReduceSca
 bool is_fusable(const Op& op) {
   const Category c = category(op);
   const bool scatter = op.kind == OpKind::ScatterElements || op.kind == OpKind::ScatterND;
-  return !is_collective(op) && !scatter && c != Category::Region && c != Category::Contraction;
+  return !is_collective(op) && !scatter && op.kind != OpKind::TopK && c != Category::Region &&
+         c != Category::Contraction;
 }
 
 /// Why an op has no place in a kernel; "" if it has.

@@ -144,6 +144,7 @@ TEST_CASE("factors pass and reduce as the rules say") {
       {OpKind::ReduceMax, {ramp({4, 6})}, {{"axes", Axes{0}}, {"keepdims", int64_t{0}}}},
       {OpKind::ReduceProd, {ramp({4, 2, 6})}, {{"axes", Axes{0, 2}}}},
       {OpKind::ArgMax, {ramp({4, 6})}, {{"axis", int64_t{1}}}},
+      {OpKind::TopK, {ramp({4, 6, 2})}, {{"axis", int64_t{1}}, {"k", int64_t{3}}}},
       {OpKind::Conv, {ramp({2, 4, 5, 5}), ramp({6, 4, 3, 3})}, {{"pads", Axes{1, 1, 1, 1}}}},
       {OpKind::Conv, {ramp({2, 4, 5, 5}), ramp({4, 1, 3, 3})}, {{"group", int64_t{4}}, {"strides", Axes{2, 2}}}},
       {OpKind::Conv, {ramp({2, 4, 5, 5}), ramp({6, 2, 3, 3})}, {{"group", int64_t{2}}, {"dilations", Axes{2, 2}}}},

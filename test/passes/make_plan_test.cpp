@@ -93,6 +93,23 @@ TEST_CASE("running sums are scans, on a device by blocks where lines are few and
   CHECK(strategy("[4,100,3]", cuda_target({"sm_90"})) == "scan");
 }
 
+TEST_CASE("a device takes few elements of short lines by warps, others by blocks") {
+  const auto strategy = [](const std::string& shape, int k, const Target& target) {
+    const auto made = prepare("<ir_version: 8, opset_import: [\"\" : 20]>\nm (float" + shape +
+                                  " x) => (float[N,K] y, int64[N,K] i)\n<int64[1] k = {" + std::to_string(k) +
+                                  "}> { y, i = TopK(x, k) }\n",
+                              "", "", target);
+    REQUIRE(made->ok());
+    const std::optional<Plan> plan = make_plan(*made->module, target, made->diags);
+    REQUIRE(plan);
+    return strategy_text(plan->kernels[0].strategy);
+  };
+  CHECK(strategy("[4,64]", 2, Target{}) == "top-k");
+  CHECK(strategy("[4,64]", 2, cuda_target({"sm_90"})) == "top-k by warp");
+  CHECK(strategy("[4,64]", 30, cuda_target({"sm_90"})) == "top-k by block");
+  CHECK(strategy("[4,9000]", 2, cuda_target({"sm_90"})) == "top-k by block");
+}
+
 TEST_CASE("equal layers share a kernel, its name has no numbers") {
   const Planned made = plan_of(R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[4,8] x) => (float[4,8] y) <float[8,8] w0 = random(1, 0.5), float[8,8] w1 = random(2, 0.5)>

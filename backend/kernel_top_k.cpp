@@ -1,0 +1,142 @@
+// TopK through weft/top_k.h and weft/device_top_k.h: a line of the operand at a time, whose first elements are put into
+// the results in their order.
+//
+//   for (int64_t i0 = 0; i0 < 1024; ++i0) {
+//     const auto load = [=](int64_t i) { return x[i0 * 64 + i]; };
+//     weft::top_k<float, weft::Extreme::Largest>(64, 2, load, [&](int64_t j, float element, int64_t at) {
+//       values[i0 * 2 + j] = element;
+//       indices[i0 * 2 + j] = at;
+//     });
+//   }
+#include "backend/element.h"
+#include "backend/kernel_text.h"
+#include "backend/outer_loops.h"
+#include "backend/print.h"
+#include "ir/base/check.h"
+#include "ir/op_def.h"
+
+namespace weftc {
+
+namespace {
+
+const Op& top_k_of(const Graph& body) {
+  for (OpId id = body.first(); id; id = body.next(id))
+    if (body.op(id).kind == OpKind::TopK) return body.op(id);
+  check_failed(__FILE_NAME__, __LINE__, "a kernel without a TopK");
+}
+
+class TopKWriter {
+ public:
+  TopKWriter(KernelContext& context, RowTeam team)
+      : context_(context),
+        op_(top_k_of(context.body)),
+        from_(context.body.type(op_.inputs[0])),
+        to_(context.body.type(op_.outputs[0])),
+        axis_(static_cast<size_t>(op_.integer("axis"))),
+        team_(team) {}
+
+  Statements run();
+
+ private:
+  /// The loops over the lines: all dimensions but the axis.
+  OuterLoops lines() const;
+  void put_load(Elements& elements, const std::string& load, IndexList index) const;
+  void put_call(Elements& elements, const std::string& load, IndexList index) const;
+  /// The name of the function with its types: "weft::top_k_by_warp<float, weft::Extreme::Largest>".
+  std::string function() const;
+  Expr extent(const TensorType& type) const;
+
+  KernelContext& context_;
+  const Op& op_;
+  const TensorType &from_, &to_;
+  const size_t axis_;
+  const RowTeam team_;
+};
+
+/// A line takes some passes over its keys.
+OuterLoops TopKWriter::lines() const {
+  constexpr int64_t kPasses = 4;
+  const Dims dims = context_.dims(from_);
+  OuterLoops outer;
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (d != axis_) outer.axes.push_back({"i" + std::to_string(d), dims[d], run_bound(context_, from_, d)});
+  outer.work = dims[axis_] * kPasses;
+  return outer;
+}
+
+std::string TopKWriter::function() const {
+  const std::string suffix = team_ == RowTeam::Thread ? "" : team_ == RowTeam::Warp ? "_by_warp" : "_by_block";
+  return "weft::top_k" + suffix + "<" + compute_type(from_.dtype) +
+         ", weft::Extreme::" + (op_.integer("largest") ? "Largest" : "Smallest") + ">";
+}
+
+Expr TopKWriter::extent(const TensorType& type) const {
+  const Expr bound = run_bound(context_, type, axis_);
+  return bound.empty() ? Expr(context_.dims(type)[axis_]) : bound;
+}
+
+/// A scope inside a lambda: what it computes stays there, on each lane by itself.
+Scope lambda(Elements& elements, const std::string& head, const std::string& close) {
+  Scope scope(elements.scopes.current, Callback{head, {}, close});
+  scope.uniform = false;
+  return scope;
+}
+
+void TopKWriter::put_load(Elements& elements, const std::string& load, IndexList index) const {
+  const std::string i = elements.scopes.names.unique("i");
+  Scope* const around = elements.scopes.current;
+  Scope scope = lambda(elements, "const auto " + load + " = [=](int64_t " + i + ") {", "};");
+  elements.scopes.floor = elements.scopes.current = &scope;
+  elements.scopes.own(i, &scope);
+  index[axis_] = index_variable(i, 0, context_.dims(from_)[axis_] - 1);
+  scope.put(Return{elements.at(op_.inputs[0], index).expr});
+  scope.finish();
+  elements.scopes.floor = elements.scopes.current = around;
+}
+
+void TopKWriter::put_call(Elements& elements, const std::string& load, IndexList index) const {
+  Names& names = elements.scopes.names;
+  const std::string j = names.unique("j"), element = names.unique("element"), at = names.unique("at");
+  const std::string call = function() + "(" + text_of(extent(from_)) + ", " + text_of(extent(to_)) + ", " + load;
+  const std::string put =
+      "[&](int64_t " + j + ", " + compute_type(from_.dtype) + " " + element + ", int64_t " + at + ") {";
+  Scope* const around = elements.scopes.current;
+  Scope scope = lambda(elements, call + ", " + put, "});");
+  elements.scopes.floor = elements.scopes.current = &scope;
+  elements.scopes.own(j, &scope);
+  index[axis_] = index_variable(j, 0, context_.dims(to_)[axis_] - 1);
+  const std::vector<Graph::Output>& outputs = context_.body.outputs();
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const bool is_index = context_.body.value(outputs[o].value).result == 1;
+    elements.store(o, index, {name(is_index ? at : element), &scope});
+  }
+  scope.finish();
+  elements.scopes.floor = elements.scopes.current = around;
+}
+
+Statements TopKWriter::run() {
+  constexpr int64_t kLongLine = 4096;
+  const bool has_grid = context_.facts().has_grid;
+  context_.need_header(has_grid ? "device_top_k.h" : "top_k.h");
+  return build_nest(context_, [&](Elements& elements, Cuts& cuts) {
+    if (has_grid) elements.scopes.lanes = team_ == RowTeam::Warp ? Lanes::Warp : Lanes::Block;
+    OpenOuter open = open_outer(elements.scopes, lines(), cuts, context_);
+    if (team_ == RowTeam::Block && context_.dims(from_)[axis_] >= kLongLine && !context_.is_in_chunks())
+      context_.cover(1, 1024);
+    IndexList index(from_.shape.size());
+    for (size_t d = 0, loop = 0; d < index.size(); ++d)
+      if (d != axis_) index[d] = open.index[loop++];
+    const std::string load = elements.scopes.names.unique("load");
+    put_load(elements, load, index);
+    put_call(elements, load, index);
+    close_outer(elements.scopes, open);
+  });
+}
+
+}  // namespace
+
+Statements write_body(KernelContext& context, const TopK& strategy, Writer<TopK>) {
+  return TopKWriter(context, strategy.team).run();
+}
+
+}  // namespace weftc

@@ -1,0 +1,118 @@
+// TopK (ONNX 24): the first k elements along an axis, largest or smallest first, with their indices. NaN counts as the
+// largest value, as in NumPy, and of equal elements the one with the lower index comes first. The elements are sorted
+// whatever `sorted` says. The axis is whole: which elements are chosen depends on all of them.
+#include <algorithm>
+#include <cmath>
+
+#include "ir/ops/pointwise.h"
+
+namespace weftc {
+
+/// How many elements are asked for: an attribute, or an operand that is known as a number or a length.
+static std::optional<Length> count_asked(const OpView& op) {
+  if (op.op().has("k")) return Length(int_of(op.op(), "k"));
+  const std::optional<std::vector<Length>> lengths = op.lengths(1);
+  return lengths && lengths->size() == 1 ? std::optional((*lengths)[0]) : std::nullopt;
+}
+
+/// True if no run asks for more elements than there are.
+static bool is_within(const Length& count, const Length& extent) {
+  if (count.high() <= extent.low() || count == extent) return true;
+  if (count.terms().size() != 1 || count.terms()[0].coefficient != 1 || count.terms()[0].factors.size() != 1)
+    return false;
+  const LengthSymbol& symbol = *count.terms()[0].factors[0];
+  return symbol.kind == LengthSymbol::Kind::Minimum && contains(symbol.operands, extent);
+}
+
+static bool infer_top_k(const OpView& op, std::vector<TensorType>& results) {
+  const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
+  const DType dtype = op.type(0).dtype;
+  if (!axis) return false;
+  if (dtype == DType::Bool) return op.fail("top-k-dtype", "elements of type bool have no order");
+  const std::optional<Length> count = count_asked(op);
+  if (!count) return is_given(op, 1, "k", "number of elements");
+  const Extent& extent = op.type(0).shape[*axis];
+  if (count->low() < 0 || (count->is_constant() && count->constant() > extent.bound))
+    return op.fail("top-k-count", "{} elements are asked for along axis {}, which has {}", count->text(), *axis,
+                   extent.bound);
+  if (!is_within(*count, length_of(extent)))
+    return op.fail(
+        "top-k-length-unsupported",
+        "{} elements are asked for along axis {}, whose run-time length {} may be smaller; pin it with --dim",
+        count->text(), *axis, length_of(extent).text());
+  Shape shape = op.type(0).shape;
+  shape[*axis] = op.extent(*count);
+  results = {{dtype, shape, {}}, {DType::I64, shape, {}}};
+  return true;
+}
+
+/// Every dimension but the axis passes; the axis of the results is another one than that of the operand.
+static FactorRule factors_top_k(const OpView& op) {
+  const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
+  FactorRule rule = pass_rule(op.type(0).shape);
+  rule.factors[axis].role = Factor::Role::Whole;
+  std::vector<int> dims;
+  for (int d = 0; d < op.type(0).ndim(); ++d) dims.push_back(d);
+  rule.inputs = {dims};
+  dims[axis] = static_cast<int>(rule.factors.size());
+  rule.factors.push_back({op.result_type(0).shape[axis].bound, Factor::Role::Whole, ReduceOp::Sum});
+  rule.outputs.assign(op.op().outputs.size(), dims);
+  return rule;
+}
+
+/// True if element a of x stands before element b, of the same line and behind it in memory iff its index is greater.
+static bool is_before(const Tensor& x, int64_t a, int64_t b, bool largest) {
+  if (!x.is_real()) {
+    if (x.integers[a] == x.integers[b]) return a < b;
+    return int_less(x.integers[b], x.integers[a], x.dtype) == largest;
+  }
+  const double p = x.real[a], q = x.real[b];
+  if (p == q || (std::isnan(p) && std::isnan(q))) return a < b;
+  const bool greater = std::isnan(p) || p > q;
+  return greater == largest;
+}
+
+static void eval_top_k(EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const size_t axis = static_cast<size_t>(from_front(int_of(context.op, "axis"), static_cast<int64_t>(x.dims.size())));
+  const bool largest = int_of(context.op, "largest") != 0;
+  const Dims& dims = context.result_dims[0];
+  Tensor values(x.dtype, dims), indices(DType::I64, dims);
+  Dims lines = x.dims;
+  lines[axis] = std::min<int64_t>(1, x.dims[axis]);
+  const int64_t from_step = strides_of(x.dims)[axis], to_step = strides_of(dims)[axis];
+  for (Index line(lines); line.more(); line.next()) {
+    const int64_t from = line.dot(strides_of(x.dims)), to = line.dot(strides_of(dims));
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < x.dims[axis]; ++i) order.push_back(from + i * from_step);
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return is_before(x, a, b, largest); });
+    for (int64_t j = 0; j < dims[axis]; ++j) {
+      values.copy_element(to + j * to_step, x, order[static_cast<size_t>(j)]);
+      indices.integers[to + j * to_step] = (order[static_cast<size_t>(j)] - from) / from_step;
+    }
+  }
+  context.results[0] = std::move(values);
+  if (context.results.size() > 1) context.results[1] = std::move(indices);
+}
+
+const OpDef kTopK{.kind = OpKind::TopK,
+                  .name = "TopK",
+                  .onnx = {"TopK"},
+                  .attrs = {{"axis", AttrType::Int, -1},
+                            {"k", AttrType::Int},
+                            {"largest", AttrType::Int, 1},
+                            {"sorted", AttrType::Int, 1}},
+                  .inputs = {1, 2},
+                  .outputs = {1, 2},
+                  .category = Category::Reduction,
+                  .constant_operands = {{1, "k", AttrType::Int}},
+                  .infer = infer_top_k,
+                  .canonicalize =
+                      [](Op& op, const OpView& view) {
+                        canonical_axis(op, view);
+                        op.set("k", view.result_type(0).shape[op.integer("axis")].bound);
+                      },
+                  .factors = factors_top_k,
+                  .eval = eval_top_k};
+
+}  // namespace weftc

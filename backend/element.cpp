@@ -199,7 +199,7 @@ Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
     return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
   context_.need({Argument::Kind::Invocation});
   context_.need({Argument::Kind::Trip});
-  IndexExpr element;
+  IndexExpr element = op.integer_or("first", 0);
   const Dims strides = strides_of(type.dims());
   for (int d = 0; d < type.ndim(); ++d) element = element + global(d) * strides[d];
   const double low = op.real("low"), width = op.real("high") - low;

@@ -1,7 +1,6 @@
-// Ops that make values from nothing: inputs, constants, index patterns (Iota), random draws, run-time lengths.
-// Patterns and draws know the global index of each element, so that every layout and chunking gives the same
-// values without a message.
-#include "ir/ops/record.h"
+// Ops that make values from nothing: inputs, constants, index patterns (Iota), run-time lengths. Patterns know the
+// global index of each element, so that every layout and chunking gives the same values without a message.
+#include "ir/ops/source.h"
 
 namespace weftc {
 
@@ -30,16 +29,14 @@ const OpDef kConstant{.kind = OpKind::Constant,
                       .category = Category::Source,
                       .infer = infer_constant};
 
-/// For ops whose shape is an attribute.
-static bool infer_filled(const OpView& op, std::vector<TensorType>& results) {
+bool infer_filled(const OpView& op, std::vector<TensorType>& results) {
   for (int64_t extent : ints_of(op.op(), "shape"))
     if (extent < 0) return op.fail("negative-extent", "the shape has the negative extent {}", extent);
   results = {{dtype_of_attr(int_of(op.op(), "dtype")), shape_of(ints_of(op.op(), "shape")), {}}};
   return true;
 }
 
-/// Results whose elements know their global position can be made in any layout.
-static FactorRule factors_filled(const OpView& op) {
+FactorRule factors_filled(const OpView& op) {
   FactorRule rule = pass_rule(op.result_type(0).shape);
   std::vector<int>& out = rule.outputs.emplace_back();
   for (int d = 0; d < op.result_type(0).ndim(); ++d) out.push_back(d);
@@ -69,67 +66,6 @@ const OpDef kIota{.kind = OpKind::Iota,
                   .infer = infer_filled,
                   .factors = factors_filled,
                   .eval = eval_iota};
-
-/// Output word 0 of Philox4x32-10 (Salmon et al., 2011).
-static uint32_t philox(uint32_t key0, uint32_t key1, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53} * c0, p1 = uint64_t{0xCD9E8D57} * c2;
-    const auto high0 = static_cast<uint32_t>(p0 >> 32), high1 = static_cast<uint32_t>(p1 >> 32);
-    c0 = high1 ^ c1 ^ key0;
-    c2 = high0 ^ c3 ^ key1;
-    c1 = static_cast<uint32_t>(p1);
-    c3 = static_cast<uint32_t>(p0);
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
-  }
-  return c0;
-}
-
-/// The counter is the element's global linear index, the trip of the enclosing loop and the invocation
-/// (ir/README.md, Randomness).
-static void eval_random_uniform(EvalContext& context) {
-  const double low = real_of(context.op, "low"), high = real_of(context.op, "high");
-  const auto seed = static_cast<uint32_t>(context.random.seed),
-             node = static_cast<uint32_t>(int_of(context.op, "node"));
-  Tensor result(context.result_dtypes[0], context.result_dims[0]);
-  const Dims strides = strides_of(context.global_dims.empty() ? result.dims : context.global_dims[0]);
-  for (Index at(result.dims); at.more(); at.next()) {
-    uint64_t position = 0;
-    for (int d = 0; d < static_cast<int>(strides.size()); ++d)
-      position += static_cast<uint64_t>(context.result_index(0, d, at[d]) * strides[d]);
-    const uint32_t word =
-        philox(seed, node, static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32),
-               static_cast<uint32_t>(context.random.trip), static_cast<uint32_t>(context.random.invocation));
-    result.put(at.linear(), low + (high - low) * ((word >> 8) * 0x1p-24));  // 24 bits: exact in a float
-  }
-  context.results[0] = std::move(result);
-}
-
-/// The key is the index of the node in the model, which no pass changes.
-static bool import_random(Graph& graph, OpId id, int, const OpView& view) {
-  Op& op = graph.edit(id);
-  if (!op.has("node"))
-    op.set("node", op.origins.empty() ? int64_t{0} : int64_t{view.module().origins[op.origins[0].index].index});
-  op.remove("seed");  // draws follow the schedule's seed
-  return import_dtype(graph, id, "dtype", view);
-}
-
-/// low + (high - low) * u, u uniform in [0, 1) from the draw at the element's global linear index.
-const OpDef kRandomUniform{.kind = OpKind::RandomUniform,
-                           .name = "RandomUniform",
-                           .onnx = {"RandomUniform"},
-                           .attrs = {{"dtype", AttrType::Int, dtype_attr(DType::F32)},
-                                     {"high", AttrType::Real, 1.0},
-                                     {"low", AttrType::Real, 0.0},
-                                     {"node", AttrType::Int, 0},
-                                     {"seed", AttrType::Real},
-                                     {"shape", AttrType::Ints, {}, true}},
-                           .inputs = {0, 0},
-                           .category = Category::Source,
-                           .import = import_random,
-                           .infer = infer_filled,
-                           .factors = factors_filled,
-                           .eval = eval_random_uniform};
 
 static bool infer_extent_of(const OpView& op, std::vector<TensorType>& results) {
   if (!op.axis("axis", op.type(0).ndim())) return false;

@@ -1,0 +1,12 @@
+// What sources whose shape is an attribute have in common: index patterns and random draws.
+#pragma once
+#include "ir/ops/record.h"
+
+namespace weftc {
+
+/// One result of attribute `shape` and attribute `dtype`.
+bool infer_filled(const OpView& op, std::vector<TensorType>& results);
+/// Every dimension of the result passes: elements know their global position.
+FactorRule factors_filled(const OpView& op);
+
+}  // namespace weftc

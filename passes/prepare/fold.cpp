@@ -5,6 +5,9 @@
 
 namespace weftc {
 
+/// True for an operand whose elements do not matter.
+static bool reads_type_only(const Op& op, size_t input) { return op.kind == OpKind::CastLike && input == 1; }
+
 bool is_foldable(const Module&, const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   if (!op_def(op).eval || op.kind == OpKind::RandomUniform || category(op) == Category::Region ||
@@ -14,15 +17,15 @@ bool is_foldable(const Module&, const Graph& graph, OpId id) {
     if (!is_static(graph.type(v).shape)) return false;
   if (op.kind == OpKind::Shape || op.kind == OpKind::Size) return is_static(graph.type(op.inputs[0]).shape);
   bool any = false;
-  for (ValueId v : op.inputs) {
-    if (!v) continue;
-    if (graph.producer_op(v).kind != OpKind::Constant) return false;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!op.inputs[i] || reads_type_only(op, i)) continue;
+    if (graph.producer_op(op.inputs[i]).kind != OpKind::Constant) return false;
     any = true;
   }
   return any;
 }
 
-/// A tensor without elements in place of an operand of which only the type is read (Shape, Size).
+/// A tensor without elements in place of an operand of which only the type is read (Shape, Size, CastLike).
 static Tensor stand_in(const TensorType& type) {
   Tensor t;
   t.dtype = type.dtype;

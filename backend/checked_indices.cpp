@@ -62,4 +62,17 @@ std::vector<CheckedIndices> checked_indices(const KernelContext& context) {
   return found;
 }
 
+std::vector<CheckedLength> checked_lengths(const KernelContext& context) {
+  const Graph& body = context.body;
+  std::vector<CheckedLength> found;
+  for (const OpId id : body.order()) {
+    const Op& op = body.op(id);
+    if (op.kind != OpKind::TopK) continue;
+    const auto axis = static_cast<size_t>(op.integer("axis"));
+    const Extent &there = body.type(op.inputs[0]).shape[axis], &asked = body.type(op.outputs[0]).shape[axis];
+    if (there.count && !asked.count) found.push_back({context.input_parameter(there.count), asked.bound, id});
+  }
+  return found;
+}
+
 }  // namespace weftc

@@ -59,7 +59,9 @@ OuterLoops TopKWriter::lines() const {
   const Dims dims = context_.dims(from_);
   OuterLoops outer;
   for (size_t d = 0; d < dims.size(); ++d)
-    if (d != axis_) outer.axes.push_back({"i" + std::to_string(d), dims[d], run_bound(context_, from_, d)});
+    if (d != axis_)
+      outer.axes.push_back(
+          {"i" + std::to_string(d), dims[d], run_bound(context_, from_, d), run_scale(context_, from_, d)});
   outer.work = dims[axis_] * kPasses;
   return outer;
 }
@@ -88,7 +90,7 @@ void TopKWriter::put_load(Elements& elements, const std::string& load, IndexList
   Scope scope = lambda(elements, "const auto " + load + " = [=](int64_t " + i + ") {", "};");
   elements.scopes.floor = elements.scopes.current = &scope;
   elements.scopes.own(i, &scope);
-  index[axis_] = index_variable(i, 0, context_.dims(from_)[axis_] - 1);
+  index[axis_] = index_variable(i, context_.extents(from_)[axis_]);
   scope.put(Return{elements.at(op_.inputs[0], index).expr});
   scope.finish();
   elements.scopes.floor = elements.scopes.current = around;
@@ -97,14 +99,18 @@ void TopKWriter::put_load(Elements& elements, const std::string& load, IndexList
 void TopKWriter::put_call(Elements& elements, const std::string& load, IndexList index) const {
   Names& names = elements.scopes.names;
   const std::string j = names.unique("j"), element = names.unique("element"), at = names.unique("at");
-  const std::string call = function() + "(" + text_of(extent(from_)) + ", " + text_of(extent(to_)) + ", " + load;
+  const Expr length = extent(from_);
+  Expr count = extent(to_);
+  // A check that fails does not end the kernels behind it.
+  if (!run_bound(context_, from_, axis_).empty()) count = weftc::call("std::min<int64_t>", {length, count});
+  const std::string call = function() + "(" + text_of(length) + ", " + text_of(count) + ", " + load;
   const std::string put =
       "[&](int64_t " + j + ", " + compute_type(from_.dtype) + " " + element + ", int64_t " + at + ") {";
   Scope* const around = elements.scopes.current;
   Scope scope = lambda(elements, call + ", " + put, "});");
   elements.scopes.floor = elements.scopes.current = &scope;
   elements.scopes.own(j, &scope);
-  index[axis_] = index_variable(j, 0, context_.dims(to_)[axis_] - 1);
+  index[axis_] = index_variable(j, context_.extents(to_)[axis_]);
   const std::vector<Graph::Output>& outputs = context_.body.outputs();
   for (size_t o = 0; o < outputs.size(); ++o) {
     const bool is_index = context_.body.value(outputs[o].value).result == 1;

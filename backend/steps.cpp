@@ -174,16 +174,21 @@ static std::string node_of(const Plan& plan, const Step& s, const Op& op) {
   return s.name;
 }
 
-/// Checks of the indices that a kernel looks up, in front of its launch.
-StepText::Lines StepText::index_checks(const Step& s, const LaunchStep& what) const {
-  const Kernel& kernel = plan_.kernel(what.kernel);
+/// Checks of the indices that a kernel looks up and of lengths of which it takes so many elements, in front of its
+/// launch.
+StepText::Lines StepText::operand_checks(const Step& s, const LaunchStep& what) const {
+  const KernelContext context(plan_, plan_.kernel(what.kernel), diags_);
+  const auto node = [&](OpId id) {
+    const Op& op = context.body.op(id);
+    return string_literal(format("node '{}' ({})", node_of(plan_, s, op), op_def(op).name));
+  };
   Lines lines;
-  for (const CheckedIndices& checked : checked_indices(KernelContext(plan_, kernel, diags_))) {
-    const Op& op = kernel.body.op(checked.op);
-    const std::string node = format("node '{}' ({})", node_of(plan_, s, op), op_def(op).name);
-    lines.push_back("r.check_indices(" + string_literal(node) + kComma + pointer(what.operands[checked.parameter]) +
+  for (const CheckedIndices& checked : checked_indices(context))
+    lines.push_back("r.check_indices(" + node(checked.op) + kComma + pointer(what.operands[checked.parameter]) +
                     kComma + std::to_string(checked.count) + kComma + std::to_string(checked.extent) + ");");
-  }
+  for (const CheckedLength& checked : checked_lengths(context))
+    lines.push_back("r.check_least(" + node(checked.op) + kComma + pointer(what.operands[checked.parameter]) + kComma +
+                    std::to_string(checked.least) + ");");
   return lines;
 }
 
@@ -197,7 +202,7 @@ StepText::Lines StepText::launch(const Step& s, const LaunchStep& what) {
     const bool by_peers = kernel.parameters[f].window && !text.group.empty();
     arguments.push_back(by_peers ? handle(what.operands[f].buffer) : pointer(what.operands[f]));
   }
-  Lines lines = index_checks(s, what);
+  Lines lines = operand_checks(s, what);
   if (const std::optional<std::string> call = library_step(what, text))
     lines.push_back(*call);
   else

@@ -44,7 +44,7 @@ class StepText : private StepTerms {
   std::string head(const Step& step) const;
 
   Lines launch(const Step& step, const LaunchStep& launch);
-  Lines index_checks(const Step& step, const LaunchStep& launch) const;
+  Lines operand_checks(const Step& step, const LaunchStep& launch) const;
   std::optional<std::string> library_step(const LaunchStep& launch, const KernelText& text) const;
   void find_bounds(const std::vector<Step>& steps);
   Lines copy(const Step& step, const CopyStep& copy);

@@ -15,9 +15,9 @@ static std::optional<Length> count_asked(const OpView& op) {
   return lengths && lengths->size() == 1 ? std::optional((*lengths)[0]) : std::nullopt;
 }
 
-/// True if no run asks for more elements than there are.
+/// True if no run asks for more elements than there are, or if the program checks that: for a number.
 static bool is_within(const Length& count, const Length& extent) {
-  if (count.high() <= extent.low() || count == extent) return true;
+  if (count.is_constant() || count.high() <= extent.low() || count == extent) return true;
   if (count.terms().size() != 1 || count.terms()[0].coefficient != 1 || count.terms()[0].factors.size() != 1)
     return false;
   const LengthSymbol& symbol = *count.terms()[0].factors[0];

@@ -402,9 +402,11 @@ void CudaState::check_fault() {
   if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return;
   if (fault->name >= 0) {
     const CheckedName& checked = checked_names_[size_t(fault->name)];
-    complain(text(checked.is_of_indices ? "%s: index %ld lies outside of a dimension of %ld elements"
-                                        : "%s would have %ld elements, more than its bound of %ld",
-                  checked.name, long(fault->count), long(fault->bound)));
+    const char* const message =
+        checked.what == Checked::Indices  ? "%s: index %ld lies outside of a dimension of %ld elements"
+        : checked.what == Checked::Length ? "%s: a dimension has %ld elements, but at least %ld are needed"
+                                          : "%s would have %ld elements, more than its bound of %ld";
+    complain(text(message, checked.name, long(fault->count), long(fault->bound)));
     __atomic_store_n(&fault->set, 0, __ATOMIC_RELEASE);
     return __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
   }

@@ -22,6 +22,9 @@ struct IssuedStep {
 /// Thrown through a walk that cannot be captured: it reads a value from the device.
 struct NotCapturable {};
 
+/// What a fault that a kernel noted is about.
+enum class Checked : uint8_t { Count, Indices, Length };
+
 struct IterationWords;
 
 /// The GPU of a rank, and how many ranks of its process share it.
@@ -82,10 +85,10 @@ struct CudaState final : RankBase {
   void read(void* to, const void* at, size_t bytes);
   /// A value that the host reads or writes is not part of a graph.
   void leave_capture();
-  /// The name by which a fault is told: of a count, or of a node that looks up indices.
+  /// The name by which a fault is told: of a count, or of a node that looks up indices or needs a length.
   struct CheckedName {
     const char* name;
-    bool is_of_indices;
+    Checked what;
   };
   int number_of_checked(CheckedName name);
   /// Waits for a stream. Throws what goes wrong meanwhile.

@@ -88,15 +88,24 @@ __global__ void store(T* at, T value) {
   *at = value;
 }
 
-__global__ void check_count(int64_t* at, int64_t bound, int name, Fault* fault) {
-  const int64_t count = *at;
-  if (count >= 0 && count <= bound) return;
-  *at = count < 0 ? 0 : bound;
+/// The first fault is told.
+WEFT_DEVICE void note(Fault* fault, int name, int64_t count, int64_t bound) {
   if (atomicExch(&fault->claimed, 1u) != 0) return;
   fault->name = name;
   fault->count = count;
   fault->bound = bound;
   store_release(&fault->set, 1u);
+}
+
+__global__ void check_count(int64_t* at, int64_t bound, int name, Fault* fault) {
+  const int64_t count = *at;
+  if (count >= 0 && count <= bound) return;
+  *at = count < 0 ? 0 : bound;
+  note(fault, name, count, bound);
+}
+
+__global__ void check_least(const int64_t* length, int64_t least, int name, Fault* fault) {
+  if (*length < least) note(fault, name, *length, least);
 }
 
 template <class T>
@@ -105,12 +114,7 @@ __global__ void check_indices(const T* indices, int64_t count, int64_t extent, i
   for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
     const int64_t index = int64_t(indices[i]);
     if (index >= -extent && index < extent) continue;
-    if (atomicExch(&fault->claimed, 1u) != 0) return;
-    fault->name = name;
-    fault->count = index;
-    fault->bound = extent;
-    store_release(&fault->set, 1u);
-    return;
+    return note(fault, name, index, extent);
   }
 }
 
@@ -266,6 +270,10 @@ void store_value(cudaStream_t stream, void* at, uint64_t bits, int bytes) {
 
 void check_count(cudaStream_t stream, int64_t* at, int64_t bound, int name, Fault* fault) {
   launch_kernel(stream, kernels::check_count, {}, at, bound, name, fault);
+}
+
+void check_least(cudaStream_t stream, const int64_t* length, int64_t least, int name, Fault* fault) {
+  launch_kernel(stream, kernels::check_least, {}, length, least, name, fault);
 }
 
 void check_indices(cudaStream_t stream, DType dtype, const void* indices, int64_t count, int64_t extent, int name,

@@ -8,6 +8,7 @@
 #include "frontend/onnx_load.h"
 #include "frontend/onnx_ops.h"
 #include "frontend/tensor_bytes.h"
+#include "frontend/unfold_attention.h"
 #include "ir/base/contains.h"
 
 namespace weftc {
@@ -37,7 +38,7 @@ static void count_ops(const std::vector<OnnxNode>& nodes, ModelSummary& summary)
 
 std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags) {
   std::optional<OnnxModel> model = load_model(path, diags);
-  if (!model || !inline_functions(*model, diags)) return {};
+  if (!model || !inline_functions(*model, diags) || !unfold_attention(*model, diags)) return {};
   Diags unmatched;  // those nodes are not supported, which the summary says of others too
   join_messages(*model, false, unmatched);
   resolve_opsets(*model);

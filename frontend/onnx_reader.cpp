@@ -12,6 +12,7 @@
 #include "frontend/onnx_load.h"
 #include "frontend/onnx_text.h"
 #include "frontend/sort_nodes.h"
+#include "frontend/unfold_attention.h"
 
 namespace weftc {
 
@@ -95,8 +96,8 @@ std::string identifier_of(const std::string& path) {
 /// With a schedule, what the model's annotations say goes into it.
 std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options, Schedule* schedule, Diags& diags) {
   const bool per_rank = schedule && schedule->per_rank;
-  if (!check_versions(model, diags) || !inline_functions(model, diags) || !join_messages(model, per_rank, diags) ||
-      !check_domains(model, diags) || !modernise_nodes(model, diags))
+  if (!check_versions(model, diags) || !inline_functions(model, diags) || !unfold_attention(model, diags) ||
+      !join_messages(model, per_rank, diags) || !check_domains(model, diags) || !modernise_nodes(model, diags))
     return {};
   drop_repeated_constants(model, model.graph, diags);
   sort_nodes(model.graph);

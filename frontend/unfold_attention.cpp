@@ -126,7 +126,7 @@ OnnxNode part_of(const OnnxNode& attention, const std::string& part, const std::
 
 void AttentionUnfolder::unfold(const OnnxNode& attention, OnnxGraph& graph, std::vector<OnnxNode>& into) {
   if (attention.inputs.size() != 3 || attention.outputs.size() != 1) {
-    diags_.error("input-count", model_.loc(attention, 0),
+    diags_.error("attention-operands", model_.loc(attention, 0),
                  "FlexAttention takes 3 inputs and makes 1 output, not {} and {}", attention.inputs.size(),
                  attention.outputs.size());
     ok_ = false;

@@ -41,7 +41,7 @@ TEST_CASE("attentions that cannot be unfolded") {
     CHECK(!read.module);
     return read.diags.all()[0].id;
   };
-  CHECK(refusal("y = ai.onnx.preview.FlexAttention (q, q)") == "input-count");
+  CHECK(refusal("y = ai.onnx.preview.FlexAttention (q, q)") == "attention-operands");
   CHECK(refusal("y = ai.onnx.preview.FlexAttention <score_mod = a (float s, float r) => (float s) { }> (q, q, q)") ==
         "attention-modifier");
 }

@@ -30,6 +30,7 @@ ROUNDED = {
     "fusion/attention_past_unidir": THREE_DIGITS,
     "fusion/attention_past_no_unidir": THREE_DIGITS,
     "testdata/layout_transform_reshape": THREE_DIGITS,
+    "onnx/mha_attention_bias_batch2_test": THREE_DIGITS,
 }
 
 

@@ -139,11 +139,14 @@ def main():
             check_program(compiler, f"fixture/{model.stem}", model, ["--schedule", model.with_suffix(".yaml")], folder)
     for schedule in sorted(MLP.glob("*.yaml")):
         check_program(compiler, f"mlp/{schedule.stem}", MLP / "mlp.onnxtxt", ["--schedule", schedule], folder)
-    small = folder / "small.onnx"
-    harness.run([sys.executable, GPT2 / "make.py", small, "--layers", "4", "--width", "64", "--heads", "4", "--vocab", "503",
-                 "--context", "64"])
+    small, cached = folder / "small.onnx", folder / "cached.onnx"
+    size = ["--layers", "4", "--width", "64", "--heads", "4", "--vocab", "503", "--context", "64"]
+    harness.run([sys.executable, GPT2 / "make.py", small, *size])
+    harness.run([sys.executable, GPT2 / "make.py", cached, *size, "--past"])
     for schedule in sorted(GPT2.glob("*.yaml")):
-        check_program(compiler, f"gpt2/{schedule.stem}", small, ["--dim=batch=2", "--dim=seq=32", "--schedule", schedule], folder)
+        decodes = schedule.stem.startswith("decode")  # of the model with its cache as inputs, and says the dims itself
+        model, dims = (cached, []) if decodes else (small, ["--dim=batch=2", "--dim=seq=32"])
+        check_program(compiler, f"gpt2/{schedule.stem}", model, [*dims, "--schedule", schedule], folder)
     check_without_gpu(build(MLP / "mlp.onnxtxt", [], folder / "mlp"))
     check_equal_bytes(folder)
     if harness.FULL:

@@ -17,9 +17,9 @@ MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 pins (float[40,48] x, float[40,56] z, float[1,16,10,12] image, float[70,45] m, float[3,40,700] lines, int64[5,45] at) =>
   (float[40,56] y, float[40,40] free, float[1,20,8,10] convolution, float[1,20,10,12] point,
    float[1,16,10,12] plane, float[1,16,9,11] pool, float[45,70] turned, float[40,48] soft, float[3,40,700] sums,
-   float[70,45] scattered)
+   float[70,45] scattered, float[a,3] chosen, int64[a,3] places)
 <float[48,56] w = random(1, 0.3), float[56] b = random(2, 0.5), float[20,16,3,3] filters = random(3, 0.1),
- float[20,16,1,1] points = random(4, 0.3), float[16,1,3,3] planes = random(5, 0.3), int64 axis = {2},
+ float[20,16,1,1] points = random(4, 0.3), float[16,1,3,3] planes = random(5, 0.3), int64 axis = {2}, int64[1] three = {3},
  float[5,45] updates = random(6, 0.5)>
 {
   [product] p = MatMul(x, w)
@@ -35,6 +35,7 @@ pins (float[40,48] x, float[40,56] z, float[1,16,10,12] image, float[70,45] m, f
   [soft] soft = Softmax(x)
   [sums] sums = CumSum(lines, axis)
   [scattered] scattered = ScatterElements<axis = 0>(m, at, updates)
+  [chosen] chosen, places = TopK(x, three)
 }
 """
 TILES = ["128x128", "64x64", "32x64", "16x64"]
@@ -64,10 +65,12 @@ LEGAL = {
         "sums": ["scan"],
     },
 }
-# Plain loops are legal for all but scatters, whose updates are no loop over elements.
-TABLES = {target: {kernel: [*legal, "plain-loops"] for kernel, legal in kernels.items()} | {"scattered": ["scatter"]}
+# Plain loops are legal for all but scatters, whose updates are no loop over elements, and the largest of a line.
+ONLY = {"scattered": ["scatter"], "chosen": ["top-k"]}
+TABLES = {target: {kernel: [*legal, "plain-loops"] for kernel, legal in kernels.items()} | ONLY
           for target, kernels in LEGAL.items()}
-NOT_HERE = ["append", "peer-exchange"]  # these need states and ranks: test/passes/update_states_test.cpp, kernel_pins_test.cpp
+# These need states, ranks, loops and trees: test/passes/{update_states,kernel_pins}_test.cpp, environments, sklearn_exports.
+NOT_HERE = ["append", "peer-exchange", "recurrence", "tree-walk"]
 
 
 def write_schedule(path, pins):

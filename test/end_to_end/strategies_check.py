@@ -64,10 +64,10 @@ def print_table(table):
 
 
 def check_warning(folder):
-    """The warning that the others must not cause, caused: a product of integers has no better way yet."""
+    """The warning that the others must not cause, caused: a product of 64-bit integers has no better way."""
     model = folder / "integers.onnxtxt"
     model.write_text('<ir_version: 8, opset_import: ["" : 17]>\n'
-                     "m (int32[128,128] a, int32[128,128] b) => (int32[128,128] y) { y = MatMul(a, b) }\n")
+                     "m (int64[128,128] a, int64[128,128] b) => (int64[128,128] y) { y = MatMul(a, b) }\n")
     status, _, err = harness.weft("compile", model, "--emit", "source", "-o", folder / "integers")
     harness.check("integers/warned of", status == 0 and "[plain-loops]" in err, err[-300:])
 

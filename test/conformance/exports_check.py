@@ -64,5 +64,8 @@ def check_export(model, folder):
 
 if __name__ == "__main__":
     harness.need_weft()
-    for each in sorted(EXPORTS.glob("*.onnx")):
+    for number, each in enumerate(sorted(EXPORTS.glob("*.onnx"))):
+        # Of both exporters' models of one network one by default, in turns.
+        if not harness.FULL and number % 2 != number // 2 % 2:
+            continue
         check_export(each, harness.scratch(f"exports/{each.stem}"))

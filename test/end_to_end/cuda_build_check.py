@@ -135,7 +135,7 @@ def main():
         return
     folder = harness.scratch("cuda_build")
     for model in sorted(FIXTURES.glob("*.onnxtxt")):
-        if not model.stem.startswith("fail_"):
+        if not model.stem.startswith("fail_") and (harness.FULL or zlib.crc32(model.stem.encode()) % 3 == 0):
             check_program(compiler, f"fixture/{model.stem}", model, ["--schedule", model.with_suffix(".yaml")], folder)
     for schedule in sorted(MLP.glob("*.yaml")):
         check_program(compiler, f"mlp/{schedule.stem}", MLP / "mlp.onnxtxt", ["--schedule", schedule], folder)

@@ -31,7 +31,8 @@ void remove_dead(Module& module, Graph& graph) {
   for (ValueId v : graph.inputs()) keep_lengths(v);  // an input's length is read off it, behind it
   for (auto at = order.rbegin(); at != order.rend(); ++at) {
     const Op& op = graph.op(*at);
-    const bool is_length = op.outputs.size() == 1 && lengths.contains(op.outputs[0]);
+    const bool is_length =
+        std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return lengths.contains(v); });
     if (op.kind != OpKind::Input && !is_length && !has_reader(graph, op)) {
       for (ValueId v : op.outputs) module.unread.insert(graph.value(v).name);
       graph.erase(*at);
@@ -60,8 +61,11 @@ void append_attr(std::string& key, const Attr& attr) {
   key += ';';
 }
 
-void append_layout(std::string& key, const Layout& layout) {
-  for (int a = 0; a < layout.size(); ++a) key += state_text(layout[a]) + ",";
+/// Attributes name bounds: two shapes of equal bounds may have other run-time lengths.
+void append_type(std::string& key, const TensorType& type) {
+  for (const Extent& extent : type.shape)
+    key += std::to_string(extent.count.index) + ":" + length_of(extent).text() + ",";
+  for (int a = 0; a < type.layout.size(); ++a) key += state_text(type.layout[a]) + ",";
 }
 
 /// Equal keys: the same op on the same operands with results of the same type.
@@ -70,7 +74,7 @@ std::string op_key(const Graph& graph, const Op& op) {
   for (ValueId v : op.inputs) key += std::to_string(v.index) + ",";
   for (const Attr& attr : op.attrs) append_attr(key, attr);
   if (op.stage) key += "stage " + std::to_string(*op.stage) + ";";
-  for (ValueId v : op.outputs) append_layout(key, graph.type(v).layout), key += '|';
+  for (ValueId v : op.outputs) append_type(key, graph.type(v)), key += '|';
   return key;
 }
 

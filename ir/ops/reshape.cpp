@@ -179,19 +179,18 @@ static void copy_linear(EvalContext& context) {
 }
 
 /// The lengths asked for, with 0 and -1 resolved (ONNX Reshape-21: 0 copies the extent unless allowzero, one -1 takes
-/// what is left). An attribute may name a dimension of run-time length by its bound; then all of them are meant so.
-static std::optional<std::vector<Length>> asked_lengths(const OpView& op, std::vector<Length> asked, bool by_bounds) {
+/// what is left); nothing where they are not certain to have as many elements as the operand.
+static std::optional<std::vector<Length>> asked_lengths(const OpView& op, std::vector<Length> asked) {
   const Shape& from = op.type(0).shape;
-  const auto length = [&](const Extent& extent) { return by_bounds ? Length(extent.bound) : length_of(extent); };
   Length total = 1, known = 1;
-  for (const Extent& extent : from) total = total * length(extent);
+  for (const Extent& extent : from) total = total * length_of(extent);
   int open = -1;
   for (size_t d = 0; d < asked.size(); ++d) {
     if (asked[d] == -1) {
       open = static_cast<int>(d);
       continue;
     }
-    if (asked[d] == 0 && !int_of(op.op(), "allowzero")) asked[d] = length(from[d]);
+    if (asked[d] == 0 && !int_of(op.op(), "allowzero")) asked[d] = length_of(from[d]);
     known = known * asked[d];
   }
   if (open < 0) return known == total ? std::optional(asked) : std::nullopt;
@@ -218,15 +217,17 @@ static bool is_shape(const OpView& op, const std::vector<Length>& asked) {
 static std::optional<Shape> asked_shape(const OpView& op) {
   const std::vector<Length> asked = *op.lengths_of("shape", 1);
   if (!is_shape(op, asked)) return {};
-  if (const auto lengths = asked_lengths(op, asked, false)) return shape_of_lengths(op, *lengths);
+  if (const auto lengths = asked_lengths(op, asked)) return shape_of_lengths(op, *lengths);
   const Shape& from = op.type(0).shape;
-  const bool has_numbers = std::all_of(asked.begin(), asked.end(), [](const Length& l) { return l.is_constant(); });
-  if (has_numbers) {
-    const auto numbers = asked_lengths(op, asked, true);
-    Dims dims;
-    for (size_t d = 0; numbers && d < numbers->size(); ++d) dims.push_back((*numbers)[d].constant());
-    if (numbers) return reshaped(op, dims);
-  }
+  // The canonical form, which the compiler's own ops have too, names run-time lengths by their bounds.
+  const bool has_bounds = op.op().has("shape") && int_of(op.op(), "allowzero") &&
+                          std::all_of(asked.begin(), asked.end(), [](const Length& l) { return l.low() >= 0; });
+  if (has_bounds) return reshaped(op, ints_of(op.op(), "shape"));
+  if (!is_static(from))
+    return op.fail("reshape-length-unsupported",
+                   "elements of shape {} fit shape {} for some lengths only; pin the length with --dim",
+                   shape_text(from), text_of(asked)),
+           std::nullopt;
   if (std::any_of(asked.begin(), asked.end(), [](const Length& l) { return l == -1; }))
     return op.fail("reshape-rest", "{} cannot be divided into {}", shape_text(from), text_of(asked)), std::nullopt;
   return op.fail("reshape-count", "the elements of shape {} cannot take shape {}", shape_text(from), text_of(asked)),

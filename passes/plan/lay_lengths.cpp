@@ -36,8 +36,23 @@ IndexDims index_dims_of(const Shape& shape) {
   return dims;
 }
 
+bool knows_lengths(const Shape& shape) {
+  return std::none_of(shape.begin(), shape.end(), [](const Extent& extent) { return extent.count && !extent.length; });
+}
+
+/// The lengths of the dimensions, in alphabetical order.
+std::vector<std::string> names_of(const Shape& shape) {
+  std::vector<std::string> names;
+  for (const Extent& extent : shape) names.push_back(length_of(extent).text());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 /// Whether a Reshape moves no element where both shapes lie by bounds.
 bool is_same_by_bounds(const Shape& from, const Shape& to) {
+  // A kernel that several layers share has the lengths of the first: the others have lengths of their own there.
+  const bool has_own_lengths = !knows_lengths(from) || !knows_lengths(to) || names_of(from) != names_of(to);
+  if (has_own_lengths && bounds(from) == bounds(to)) return true;
   const IndexDims extents = index_dims_of(to);
   IndexList index;
   for (size_t d = 0; d < to.size(); ++d) index.push_back(index_variable("i" + std::to_string(d), extents[d]));
@@ -78,6 +93,8 @@ class LengthLayer {
     for (const Block& block : plan_.blocks) for_each_step(block.steps, [&](const Step& step) { read(step); });
     apply();
     for (const Block& block : plan_.blocks) for_each_step(block.steps, [&](const Step& step) { check(step); });
+    for (const Port& port : plan_.inputs) check(port.buffer, port.type, port.name);
+    for (const Port& port : plan_.outputs) check(port.buffer, port.type, port.name);
   }
 
  private:
@@ -125,19 +142,26 @@ class LengthLayer {
       }
   }
 
-  /// A Reshape outside of kernels is the same memory in another shape.
   void check(const Step& step) {
-    const auto* launch = std::get_if<LaunchStep>(&step.what);
-    for (size_t f = 0; launch && f < launch->operands.size(); ++f) {
-      const BufferId id = launch->operands[f].buffer;
-      if (!id || !plan_.buffer(id).storage.by_bounds) continue;
-      const TensorType &memory = plan_.buffer(id).type, &type = plan_.kernel(launch->kernel).parameters[f].type;
-      if (memory.dims() == type.dims() || is_same_by_bounds(memory.shape, type.shape)) continue;
-      draft_.diags.error("run-time-reshape-unsupported", Loc::in_file(draft_.module.file),
-                         "'{}' is sent, exchanged in slices or kept as a state as {}, and '{}' uses it as {}: its "
-                         "run-time lengths would have to be moved; pin one with --dim",
-                         plan_.buffer(id).name, shape_text(memory.shape), step.name, shape_text(type.shape));
+    if (const auto* copy = std::get_if<CopyStep>(&step.what)) check(copy->to, plan_.buffer(copy->from).type, step.name);
+    if (const auto* exchange = std::get_if<CollectiveStep>(&step.what)) {
+      check(exchange->from, exchange->from_type, step.name);
+      check(exchange->to, exchange->to_type, step.name);
     }
+    const auto* launch = std::get_if<LaunchStep>(&step.what);
+    for (size_t f = 0; launch && f < launch->operands.size(); ++f)
+      check(launch->operands[f].buffer, plan_.kernel(launch->kernel).parameters[f].type, step.name);
+  }
+
+  /// A Reshape outside of kernels is the same memory in another shape.
+  void check(BufferId id, const TensorType& type, const std::string& user) {
+    if (!id || !plan_.buffer(id).storage.by_bounds) return;
+    const TensorType& memory = plan_.buffer(id).type;
+    if (is_same_by_bounds(memory.shape, type.shape)) return;
+    draft_.diags.error("run-time-reshape-unsupported", Loc::in_file(draft_.module.file),
+                       "'{}' is sent, exchanged in slices or kept as a state as {}, and '{}' has it as {}: its "
+                       "run-time lengths would have to be moved; pin one with --dim",
+                       plan_.buffer(id).name, shape_text(memory.shape), user, shape_text(type.shape));
   }
 
   PlanDraft& draft_;

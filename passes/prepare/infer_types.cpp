@@ -144,6 +144,12 @@ bool TypeInference::infer_region_bodies(OpId id) {
         continue;
       }
       const size_t operand = loop ? p : p + 1;
+      const ValueId outer = graph_.op(id).inputs[operand];
+      if (!is_static(graph_.type(outer).shape))
+        return OpView(module_, graph_, graph_.op(id), &diags_)
+            .fail("run-time-length-unsupported",
+                  "'{}' of shape {} is used inside a branch or loop; pin the length with --dim",
+                  graph_.value(outer).name, shape_text(graph_.type(outer).shape));
       region.retype(region.inputs()[p], graph_.type(graph_.op(id).inputs[operand]));
     }
     TypeInference(module_, region, diags_).run();

@@ -95,15 +95,17 @@ TEST_CASE("a run-time length survives what keeps its dimension whole") {
   TensorType type = one.module.graph.type(x);
   type.shape[1].count = count;
   one.module.graph.retype(x, type);
-  REQUIRE(one.add(OpKind::Reshape, {x}, {{"shape", Dims{1, 8, 2, 2}}}));
+  REQUIRE(one.add(OpKind::Reshape, {x}, {{"allowzero", int64_t{1}}, {"shape", Dims{1, 8, 2, 2}}}));
   CHECK(one.module.graph.type(one.module.graph.result(one.op)).shape[1].count == count);
   REQUIRE(one.add(OpKind::Transpose, {x}, {{"perm", Dims{0, 2, 1}}}));
   CHECK(one.module.graph.type(one.module.graph.result(one.op)).shape[2].count == count);
-  REQUIRE(one.add(OpKind::Reshape, {x}, {{"shape", Dims{32}}}));
+  REQUIRE(one.add(OpKind::Reshape, {x}, {{"allowzero", int64_t{1}}, {"shape", Dims{32}}}));
   const Extent joined = one.module.graph.type(one.module.graph.result(one.op)).shape[0];
   CHECK(joined.bound == 32);
   CHECK(length_of(joined) == length_of(type.shape[1]) * 4);
-  CHECK(!one.add(OpKind::Reshape, {x}, {{"shape", Dims{2, 4, 4}}}));  // the run-time length would be in two dimensions
+  CHECK(!one.add(
+      OpKind::Reshape, {x},
+      {{"allowzero", int64_t{1}}, {"shape", Dims{2, 4, 4}}}));  // the run-time length would be in two dimensions
   CHECK(one.diags.exit_code() == 1);
 }
 

@@ -1,4 +1,4 @@
-# test: slow, alone
+# test: full
 """`weft tune`: over a slow link it finds a schedule that hides communication, it tries the strategies of kernels, and what
 it writes can be compiled."""
 

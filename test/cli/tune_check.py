@@ -1,4 +1,4 @@
-# test: full
+# test: full, alone
 """`weft tune`: over a slow link it finds a schedule that hides communication, it tries the strategies of kernels, and what
 it writes can be compiled."""
 

@@ -72,9 +72,10 @@ class LengthAssignment {
       take(d, next + 1, length * units_[next].length, rest / units_[next].bound, numbers);
       taken_[next] = false;
     }
-    if (left_ % (numbers * rest)) return;
+    const int64_t all = numbers * rest;
+    if (all == 0 ? left_ != 0 : left_ % all != 0) return;
     given_.push_back(length * rest);
-    find(d + 1, numbers * rest);
+    find(d + 1, all);
     given_.pop_back();
   }
 

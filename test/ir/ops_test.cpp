@@ -109,6 +109,17 @@ TEST_CASE("a run-time length survives what keeps its dimension whole") {
   CHECK(one.diags.exit_code() == 1);
 }
 
+TEST_CASE("a run-time length beside a dimension without elements is reshaped") {
+  OneOp one;
+  const ValueId x = one.input(reals({8, 0, 4}, {}));
+  const ValueId count = one.input(ints({}, {5}));
+  TensorType type = one.module.graph.type(x);
+  type.shape[0].count = count;
+  one.module.graph.retype(x, type);
+  REQUIRE(one.add(OpKind::Flatten, {x}, {{"axis", int64_t{2}}}));
+  CHECK(one.module.graph.type(one.module.graph.result(one.op)).dims() == Dims{0, 4});
+}
+
 TEST_CASE("random draws depend on the global element index only") {
   OneOp one;
   REQUIRE(one.add(OpKind::RandomUniform, {}, {{"shape", Dims{2, 4}}, {"node", int64_t{7}}}));

@@ -5,7 +5,8 @@
 #include "frontend/inline_functions.h"
 
 #include <unordered_map>
-#include <unordered_set>
+
+#include "frontend/fresh_names.h"
 
 namespace weftc {
 
@@ -19,7 +20,7 @@ using Renames = std::unordered_map<std::string, std::string>;
 /// Expands calls depth first. `stack_` holds the functions being expanded, to find recursion.
 class Inliner {
  public:
-  Inliner(OnnxModel& model, Diags& diags) : model_(model), diags_(diags) {}
+  Inliner(OnnxModel& model, Diags& diags) : model_(model), diags_(diags), names_(model.graph) {}
   bool run();
 
  private:
@@ -38,16 +39,14 @@ class Inliner {
   /// The name that a value of the body gets; what the body never defines keeps being undefined under its new name.
   std::string renamed(const std::string& name, const OnnxNode& call, Renames& names);
   std::string define(const std::string& name, const OnnxNode& call, Renames& names);
-  std::string fresh(const std::string& name);
 
   const OnnxFunction* find(const OnnxNode& node) const;
-  void take_names(const OnnxGraph& graph);
   void fail(std::string id, const OnnxNode& call, const std::string& message);
 
   OnnxModel& model_;
   Diags& diags_;
   std::unordered_map<std::string, const OnnxFunction*> functions_;
-  std::unordered_set<std::string> taken_;
+  FreshNames names_;  // of the model, which those of instances must not repeat
   std::vector<const OnnxFunction*> stack_;
   size_t made_ = 0;
   bool ok_ = true;
@@ -69,27 +68,10 @@ void Inliner::fail(std::string id, const OnnxNode& call, const std::string& mess
   ok_ = false;
 }
 
-/// Notes all names of the model, which those of instances must not repeat.
-void Inliner::take_names(const OnnxGraph& graph) {
-  for (const OnnxValue& input : graph.inputs) taken_.insert(input.name);
-  for (const OnnxTensor& tensor : graph.initialisers) taken_.insert(tensor.name);
-  for (const OnnxNode& node : graph.nodes) {
-    taken_.insert(node.outputs.begin(), node.outputs.end());
-    for (const OnnxAttr& attr : node.attrs)
-      for (const OnnxGraph& inner : attr.graphs) take_names(inner);
-  }
-}
-
-std::string Inliner::fresh(const std::string& name) {
-  std::string made = name;
-  for (int i = 2; !taken_.insert(made).second; ++i) made = name + "_" + std::to_string(i);
-  return made;
-}
-
 /// Gives a value of the body a name of its own.
 std::string Inliner::define(const std::string& name, const OnnxNode& call, Renames& names) {
   if (name.empty()) return "";
-  return names[name] = fresh(shown_name(call) + "/" + name);
+  return names[name] = names_.fresh(shown_name(call) + "/" + name);
 }
 
 std::string Inliner::renamed(const std::string& name, const OnnxNode& call, Renames& names) {
@@ -236,7 +218,6 @@ bool Inliner::run() {
                  printable(function.name), printable(function.domain));
     ok_ = false;
   }
-  take_names(model_.graph);
   if (ok_) expand(model_.graph.nodes);
   return ok_;
 }

@@ -8,7 +8,8 @@
 #include "frontend/unfold_attention.h"
 
 #include <unordered_map>
-#include <unordered_set>
+
+#include "frontend/fresh_names.h"
 
 namespace weftc {
 
@@ -18,7 +19,7 @@ using Renames = std::unordered_map<std::string, std::string>;
 
 class AttentionUnfolder {
  public:
-  AttentionUnfolder(OnnxModel& model, Diags& diags) : model_(model), diags_(diags) { take_names(model.graph); }
+  AttentionUnfolder(OnnxModel& model, Diags& diags) : model_(model), diags_(diags), names_(model.graph) {}
 
   bool run() {
     unfold(model_.graph);
@@ -26,8 +27,6 @@ class AttentionUnfolder {
   }
 
  private:
-  void take_names(const OnnxGraph& graph);
-  std::string fresh(const std::string& name);
   void unfold(OnnxGraph& graph);
   void unfold(const OnnxNode& attention, OnnxGraph& graph, std::vector<OnnxNode>& into);
   /// The modifier's nodes behind those of `into`; the name of its result.
@@ -38,31 +37,15 @@ class AttentionUnfolder {
 
   OnnxModel& model_;
   Diags& diags_;
-  std::unordered_set<std::string> taken_;
+  FreshNames names_;
   bool ok_ = true;
 };
-
-void AttentionUnfolder::take_names(const OnnxGraph& graph) {
-  for (const OnnxValue& input : graph.inputs) taken_.insert(input.name);
-  for (const OnnxTensor& tensor : graph.initialisers) taken_.insert(tensor.name);
-  for (const OnnxNode& node : graph.nodes) {
-    taken_.insert(node.outputs.begin(), node.outputs.end());
-    for (const OnnxAttr& attr : node.attrs)
-      for (const OnnxGraph& inner : attr.graphs) take_names(inner);
-  }
-}
-
-std::string AttentionUnfolder::fresh(const std::string& name) {
-  std::string made = name;
-  for (int i = 2; !taken_.insert(made).second; ++i) made = name + "_" + std::to_string(i);
-  return made;
-}
 
 /// Results of nodes get new names first: a graph may list nodes before those that they read.
 void AttentionUnfolder::rename(std::vector<OnnxNode>& nodes, Renames& names, const std::string& prefix) {
   for (const OnnxNode& node : nodes)
     for (const std::string& output : node.outputs)
-      if (!output.empty()) names[output] = fresh(prefix + output);
+      if (!output.empty()) names[output] = names_.fresh(prefix + output);
   const auto renamed = [&](std::string& name) {
     if (const auto at = names.find(name); at != names.end()) name = at->second;
   };
@@ -77,10 +60,10 @@ void AttentionUnfolder::rename(std::vector<OnnxNode>& nodes, Renames& names, con
 
 /// A subgraph inside a modifier; `names` is a copy, because what it defines is not seen outside.
 void AttentionUnfolder::rename(OnnxGraph& graph, Renames names, const std::string& prefix) {
-  for (OnnxValue& input : graph.inputs) input.name = names[input.name] = fresh(prefix + input.name);
+  for (OnnxValue& input : graph.inputs) input.name = names[input.name] = names_.fresh(prefix + input.name);
   for (OnnxTensor& tensor : graph.initialisers) {
     const bool is_input = names.contains(tensor.name) && names[tensor.name] != tensor.name;
-    tensor.name = is_input ? names[tensor.name] : names[tensor.name] = fresh(prefix + tensor.name);
+    tensor.name = is_input ? names[tensor.name] : names[tensor.name] = names_.fresh(prefix + tensor.name);
   }
   rename(graph.nodes, names, prefix);
   for (OnnxValue& output : graph.outputs)
@@ -101,7 +84,7 @@ std::string AttentionUnfolder::modified(const OnnxNode& attention, const std::st
   const std::string prefix = shown_name(attention) + "/" + modifier + "/";
   Renames names{{body.inputs[0].name, value}};
   for (OnnxTensor& tensor : body.initialisers) {
-    tensor.name = names[tensor.name] = fresh(prefix + tensor.name);
+    tensor.name = names[tensor.name] = names_.fresh(prefix + tensor.name);
     graph.initialisers.push_back(std::move(tensor));
   }
   rename(body.nodes, names, prefix);
@@ -135,7 +118,7 @@ void AttentionUnfolder::unfold(const OnnxNode& attention, OnnxGraph& graph, std:
   const std::string own = shown_name(attention);
   OnnxNode scores = part_of(attention, "/scores", "AttentionScores", "weft", 1);
   scores.inputs = {attention.inputs[0], attention.inputs[1]};
-  scores.outputs = {fresh(own + "/scores")};
+  scores.outputs = {names_.fresh(own + "/scores")};
   for (const OnnxAttr& attr : attention.attrs)
     if (attr.graphs.empty()) scores.attrs.push_back(attr);
   std::string value = scores.outputs[0];
@@ -143,7 +126,7 @@ void AttentionUnfolder::unfold(const OnnxNode& attention, OnnxGraph& graph, std:
   value = modified(attention, "score_mod", value, graph, into);
   OnnxNode softmax = part_of(attention, "/softmax", "Softmax", "", 13);
   softmax.inputs = {value};
-  softmax.outputs = {fresh(own + "/probabilities")};
+  softmax.outputs = {names_.fresh(own + "/probabilities")};
   value = softmax.outputs[0];
   into.push_back(std::move(softmax));
   value = modified(attention, "prob_mod", value, graph, into);

@@ -84,6 +84,19 @@ def need_weft():
         sys.exit(0)
 
 
+def make_gpt2(file, *flags):
+    """Writes samples/gpt2's model with these flags of its make.py; gives the file."""
+    status, _, err = run([sys.executable, ROOT / "samples" / "gpt2" / "make.py", file, *flags])
+    if status != 0:
+        raise RuntimeError(f"make.py failed: {err[-300:]}")
+    return file
+
+
+def relative_error(found, wanted):
+    """The largest difference of two arrays, as a part of the largest of `wanted`."""
+    return float(abs(found - wanted).max() / abs(wanted).max())
+
+
 @contextlib.contextmanager
 def locked(file):
     """Groups run beside each other: what two of them make, one makes while the other waits."""

@@ -26,10 +26,6 @@ def inputs_of(batch, length):
     return {"input_ids": generator.integers(3, WORDS, (batch, length)), "attention_mask": mask}
 
 
-def error_of(found, wanted):
-    return float(np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)))
-
-
 def check_length(name, program, session, folder, batch, length):
     inputs = inputs_of(batch, length)
     arguments = []
@@ -42,7 +38,7 @@ def check_length(name, program, session, folder, batch, length):
     found, wanted = np.load(folder / "out" / "out.npy"), session.run(None, inputs)[0]
     if not harness.check(f"{name}/shape at {batch} x {length}", found.shape == wanted.shape, f"{found.shape}, not {wanted.shape}"):
         return
-    error = error_of(found, wanted)
+    error = harness.relative_error(found, wanted)
     harness.check(f"{name}/result at {batch} x {length}", error <= TOLERANCE, f"relative error {error:.1e}")
 
 

@@ -55,10 +55,7 @@ def check_program(name, program, environment):
 
 def main():
     folder = harness.scratch("emulated_serve")
-    emulated, model = Emulated(), folder / "gpt2.onnx"
-    status, _, err = harness.run([sys.executable, SAMPLES / "gpt2" / "make.py", model, *SIZE])
-    if not harness.check("model", status == 0, err[-300:]):
-        return
+    emulated, model = Emulated(), harness.make_gpt2(folder / "gpt2.onnx", *SIZE)
     for name in ("decode", "decode_tp2"):
         program = folder / name
         status, _, err = emulated.run("compile", model, "--schedule", SAMPLES / "gpt2" / f"{name}.yaml", "-o", program, "--quiet")

@@ -104,16 +104,8 @@ def check_equal_bytes(folder):
     harness.check("equal bytes", same, "two builds in different folders differ")
 
 
-def gpt2_small(folder):
-    model = folder / "gpt2.onnx"
-    status, _, err = harness.run([sys.executable, GPT2 / "make.py", model])
-    if status != 0:
-        raise RuntimeError(err[-300:])
-    return model
-
-
 def check_large(compiler, folder):
-    model = gpt2_small(folder)
+    model = harness.make_gpt2(folder / "gpt2.onnx")
     dims = ["--dim", "batch=1", "--dim", "seq=128"]
     start = time.monotonic()
     build(model, [*dims, "--schedule", GPT2 / "tp2.yaml"], folder / "gpt2_small_tp2")
@@ -141,8 +133,8 @@ def main():
         check_program(compiler, f"mlp/{schedule.stem}", MLP / "mlp.onnxtxt", ["--schedule", schedule], folder)
     small, cached = folder / "small.onnx", folder / "cached.onnx"
     size = ["--layers", "4", "--width", "64", "--heads", "4", "--vocab", "503", "--context", "64"]
-    harness.run([sys.executable, GPT2 / "make.py", small, *size])
-    harness.run([sys.executable, GPT2 / "make.py", cached, *size, "--past"])
+    harness.make_gpt2(small, *size)
+    harness.make_gpt2(cached, *size, "--past")
     for schedule in sorted(GPT2.glob("*.yaml")):
         decodes = schedule.stem.startswith("decode")  # of the model with its cache as inputs, and says the dims itself
         model, dims = (cached, []) if decodes else (small, ["--dim=batch=2", "--dim=seq=32"])

@@ -2,7 +2,6 @@
 """GPT-2 with its keys and values as states (samples/gpt2/decode.yaml): a prompt and then token by token, in one start and
 over several, gives what the model without a cache gives of the whole text, on one rank and on two."""
 
-import sys
 
 import numpy as np
 import onnxruntime
@@ -17,17 +16,6 @@ TEXT = np.random.default_rng(7).integers(0, 101, (1, 12))
 TOLERANCE = 1e-4
 
 
-def make_model(file, *flags):
-    status, _, err = harness.run([sys.executable, SAMPLE / "make.py", file, *SIZE, *flags])
-    if status != 0:
-        raise RuntimeError(f"make.py failed: {err[-300:]}")
-    return file
-
-
-def error_of(found, wanted):
-    return float(np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)))
-
-
 def save_tokens(folder):
     """What each request brings: the prompt, then one token each."""
     np.save(folder / "tokens0.npy", TEXT[:, :PROMPT])
@@ -39,7 +27,7 @@ def save_tokens(folder):
 def check_logits(name, folder, wanted):
     found = np.load(folder / "logits.npy")
     wanted = wanted[:, -found.shape[1]:]
-    error = error_of(found, wanted) if found.shape == wanted.shape else f"shape {found.shape}"
+    error = harness.relative_error(found, wanted) if found.shape == wanted.shape else f"shape {found.shape}"
     harness.check(name, not isinstance(error, str) and error <= TOLERANCE, f"error {error}")
 
 
@@ -84,8 +72,8 @@ def check_start_values(name, program, folder):
 
 def main():
     folder = harness.scratch("decoding")
-    session = onnxruntime.InferenceSession(make_model(folder / "whole.onnx"), providers=["CPUExecutionProvider"])
-    model = make_model(folder / "gpt2.onnx", "--past")
+    session = onnxruntime.InferenceSession(harness.make_gpt2(folder / "whole.onnx", *SIZE), providers=["CPUExecutionProvider"])
+    model = harness.make_gpt2(folder / "gpt2.onnx", *SIZE, "--past")
     for name in ("decode", "decode_tp2"):
         program = folder / name
         status, _, err = harness.weft("compile", model, "--schedule", SAMPLE / f"{name}.yaml", "-o", program, "--quiet")

@@ -19,13 +19,6 @@ PROMPT = [5, 17, 80, 3]
 TOLERANCE = 1e-4
 
 
-def make_model(file, *flags):
-    status, _, err = harness.run([sys.executable, SAMPLES / "gpt2" / "make.py", file, *SIZE, *flags])
-    if status != 0:
-        raise RuntimeError(f"make.py failed: {err[-300:]}")
-    return file
-
-
 def greedy(session, tokens, count):
     text = list(tokens)
     for _ in range(count):
@@ -61,7 +54,7 @@ def check_job(name, library, folder, session):
     ends = [(job.communicate(timeout=120)[1][-300:], job.returncode) for job in jobs]
     if harness.check(f"{name}/ranks of a job", all(code == 0 for _, code in ends), ends):
         wanted = session.run(None, {"input_ids": np.array([[5, 17, 80]])})[0][:, -1:]
-        error = float(np.max(np.abs(np.load(result) - wanted)) / np.max(np.abs(wanted)))
+        error = harness.relative_error(np.load(result), wanted)
         harness.check(f"{name}/result of a job", error <= TOLERANCE, f"error {error}")
 
 
@@ -123,7 +116,7 @@ def check_functions(name, library, session):
             model.set_input("input_ids", np.array([step]))
             harness.check(f"{name}/run {turn}, {len(text)} tokens", model.run() == 0, model.error())
         logits, wanted = model.output("logits"), session.run(None, {"input_ids": np.array([text])})[0][:, -2:]
-        error = float(np.max(np.abs(logits - wanted)) / np.max(np.abs(wanted)))
+        error = harness.relative_error(logits, wanted)
         harness.check(f"{name}/result {turn}", logits.shape == wanted.shape and error <= TOLERANCE, f"error {error}")
         first = logits if turn == 0 else first
         harness.check(f"{name}/reset {turn}", model.reset() == 0, model.error())
@@ -161,8 +154,8 @@ def check_symbols(name, library):
 
 def main():
     folder = harness.scratch("library")
-    session = onnxruntime.InferenceSession(make_model(folder / "whole.onnx"), providers=["CPUExecutionProvider"])
-    model = make_model(folder / "gpt2.onnx", "--past")
+    session = onnxruntime.InferenceSession(harness.make_gpt2(folder / "whole.onnx", *SIZE), providers=["CPUExecutionProvider"])
+    model = harness.make_gpt2(folder / "gpt2.onnx", *SIZE, "--past")
     for name in ("decode", "decode_tp2"):
         package = folder / name
         status, _, err = harness.weft("compile", model, "--schedule", SAMPLES / "gpt2" / f"{name}.yaml", "--emit", "library",

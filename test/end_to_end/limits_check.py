@@ -9,7 +9,6 @@ import dataclasses
 import filecmp
 import os
 import subprocess
-import sys
 import threading
 import time
 
@@ -75,14 +74,6 @@ def cost_of(*arguments):
     return Cost(process.returncode, min(wall, used.ru_utime + used.ru_stime), peak / 1e9, output)
 
 
-def make_gpt2(folder, name, flags):
-    model = folder / f"{name}.onnx"
-    status, _, err = harness.run([sys.executable, GPT2 / "make.py", model, *flags])
-    if status != 0:
-        raise RuntimeError(f"make.py failed: {err[-300:]}")
-    return model
-
-
 def schedule_flags(name):
     return ["--schedule", GPT2 / f"{name}.yaml"] if name else []
 
@@ -94,7 +85,7 @@ def node_count(model):
 
 
 def check_passes(folder):
-    model = make_gpt2(folder, "deep", DEEP)
+    model = harness.make_gpt2(folder / "deep.onnx", *DEEP)
     nodes = node_count(model)
     for schedule in (None, "tp2", "tp2_overlap"):
         cost = cost_of("compile", model, *FEW_TOKENS, *schedule_flags(schedule), "--stop-after=fuse-regions")
@@ -121,7 +112,7 @@ def added_by_a_layer(folder, schedule):
     for layers in (12, 13):
         place = folder / f"layers{layers}"
         place.mkdir(exist_ok=True)
-        model = make_gpt2(place, "gpt2", ["--layers", str(layers), *SMALL])  # one name: it stands in the text
+        model = harness.make_gpt2(place / "gpt2.onnx", "--layers", str(layers), *SMALL)  # one name: it stands in the text
         emit(model, [*FEW_TOKENS, *schedule_flags(schedule)], place / (schedule or "one_rank"))
         texts.append(emitted_lines(place / (schedule or "one_rank")))
     code = [{path: lines for path, lines in text.items() if path.suffix != ".json"} for text in texts]
@@ -167,7 +158,7 @@ def check_equal_bytes(name, model, flags, folder):
 
 def check_compile(folder, layers):
     seconds, gigabytes = COMPILE_LIMITS[layers]
-    model = make_gpt2(folder, f"gpt2_{layers}", ["--layers", str(layers)])
+    model = harness.make_gpt2(folder / f"gpt2_{layers}.onnx", "--layers", str(layers))
     for schedule in (None, "tp2"):
         program = folder / f"gpt2_{layers}_{schedule or 'one_rank'}"
         cost = cost_of("compile", model, *TOKENS, *schedule_flags(schedule), "-o", program)

@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import signal
-import sys
 import time
 
 import harness
@@ -56,21 +55,13 @@ def product(dtype):
                    f"product ({dtype}[64,32] x, {dtype}[32,96] w) => ({dtype}[64,96] y)\n{{ [mm] y = MatMul(x, w) }}\n")
 
 
-def gpt2(layers):
-    model = FOLDER / "gpt2.onnx"
-    status, _, err = harness.run([sys.executable, SAMPLES / "gpt2" / "make.py", model, *layers])
-    if status != 0:
-        raise RuntimeError(f"make.py failed: {err[-300:]}")
-    return model
-
-
 def cases():
     mlp = SAMPLES / "mlp" / "mlp.onnxtxt"
     yield Case("mlp_tp2", mlp, SAMPLES / "mlp" / "tp2.yaml", 2)
     yield Case("mlp_overlap", mlp, written("overlap.yaml", OVERLAP), 2)
     for dtype in ("float16", "bfloat16"):
         yield Case(dtype, product(dtype), written("plain.yaml", PLAIN), 2)
-    model = gpt2([] if harness.FULL else SMALL_GPT2)
+    model = harness.make_gpt2(FOLDER / "gpt2.onnx", *([] if harness.FULL else SMALL_GPT2))
     dims = ["--dim=batch=2", "--dim=seq=16"]
     for schedule, ranks in (("tp2", 2), ("tp4", 4)) if harness.FULL else (("tp2", 2), ("tp4", 4), ("pipeline2", 2)):
         yield Case(f"gpt2_{schedule}", model, SAMPLES / "gpt2" / f"{schedule}.yaml", ranks, dims)

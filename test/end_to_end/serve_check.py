@@ -31,13 +31,6 @@ TEXTS = [np.random.default_rng(length).integers(0, WORDS, (1, length)) for lengt
 TOLERANCE = 1e-4
 
 
-def make_model(file, *flags):
-    status, _, err = harness.run([sys.executable, SAMPLES / "gpt2" / "make.py", file, *SIZE, *flags])
-    if status != 0:
-        raise RuntimeError(f"make.py failed: {err[-300:]}")
-    return file
-
-
 class Server:
     """A running server, which does not outlive the test."""
 
@@ -91,7 +84,7 @@ class Server:
 def error_of(found, wanted):
     if found.shape != wanted.shape:
         return f"shape {found.shape}, not {wanted.shape}"
-    return float(np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)))
+    return harness.relative_error(found, wanted)
 
 
 def check_close(name, found, wanted):
@@ -119,7 +112,7 @@ def check_sessions(name, server, session):
         for of, each in (("a", client), ("b", other)):
             logits = each.request(RUN, of, input_ids=texts[of][:, i:i + 1])["logits"]
             wanted = session.run(None, {"input_ids": texts[of][:, :i + 1]})[0][:, -1:]
-            worst = max(worst, error_of(logits, wanted))
+            worst = max(worst, harness.relative_error(logits, wanted))
         client.request(RUN, input_ids=TEXTS[i])
     harness.check(f"{name}/sessions token by token", worst <= TOLERANCE, f"error {worst}")
     answer = client.request(RUN, "a", input_ids=texts["a"][:, 8:])
@@ -253,7 +246,7 @@ def check_many(name, server, session):
     for i in range(REQUESTS):
         at = int(draw.integers(LENGTHS))
         logits = clients[i % 3].request(RUN, input_ids=TEXTS[at])["logits"]
-        worst = max(worst, error_of(logits, wanted[at]))
+        worst = max(worst, harness.relative_error(logits, wanted[at]))
         if i == 100:
             begin_kib = server.resident_kib()
     harness.check(f"{name}/{REQUESTS} requests", worst <= TOLERANCE, f"error {worst}")
@@ -332,8 +325,8 @@ def check_program(program, folder, session):
 
 def main():
     folder = harness.scratch("serve")
-    session = onnxruntime.InferenceSession(make_model(folder / "whole.onnx"), providers=["CPUExecutionProvider"])
-    model = make_model(folder / "gpt2.onnx", "--past")
+    session = onnxruntime.InferenceSession(harness.make_gpt2(folder / "whole.onnx", *SIZE), providers=["CPUExecutionProvider"])
+    model = harness.make_gpt2(folder / "gpt2.onnx", *SIZE, "--past")
     for name in ("decode", "decode_tp2"):
         program = folder / name
         status, _, err = harness.weft("compile", model, "--schedule", SAMPLES / "gpt2" / f"{name}.yaml", "-o", program, "--quiet")

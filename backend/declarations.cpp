@@ -72,9 +72,8 @@ std::string Declarations::buffer_line(const Program& program, size_t b, size_t w
   const Buffer& buffer = plan_.buffers[b];
   const std::string type =
       std::string(buffer.window ? "weft::Window<" : "weft::Own<") + memory_type(buffer.type.dtype) + ">";
-  const std::string count = buffer.depth > 1 ? std::to_string(buffer.depth) + " * " +
-                                                   std::to_string(buffer.bytes / dtype_bytes(buffer.type.dtype))
-                                             : count_text(buffer.dims());
+  const int64_t padded = buffer.bytes / dtype_bytes(buffer.type.dtype);
+  const std::string count = count_text(buffer.depth > 1 ? Dims{buffer.depth, padded} : buffer.dims());
   std::string line = "constexpr " + type + " " + names_.buffers[b];
   line.resize(std::max(line.size(), width), ' ');
   line += " {" + offset_text(program, b) + ", " + count + "};";

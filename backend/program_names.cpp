@@ -2,6 +2,8 @@
 // `run`.
 #include "backend/program_names.h"
 
+#include <cstdint>
+
 namespace weftc {
 
 ProgramNames::ProgramNames(const Plan& plan) : space(identifier(plan.name)) {
@@ -29,9 +31,11 @@ std::string ProgramNames::group(PlaceId place, const std::vector<int>& list) con
 }
 
 std::string count_text(const Dims& dims) {
+  // The product of two ints is an int in C++, also where it does not fit.
+  const char* const suffix = element_count(dims) > INT32_MAX ? "L" : "";
   std::string text;
   for (int64_t d : dims)
-    if (d != 1) text += (text.empty() ? "" : " * ") + std::to_string(d);
+    if (d != 1) text += text.empty() ? std::to_string(d) + suffix : " * " + std::to_string(d);
   return text.empty() ? "1" : text;
 }
 

@@ -52,7 +52,7 @@ void check_shape(const Port& port, const std::vector<int64_t>& shape, const std:
   for (size_t d = 0; d < wanted.size(); ++d) {
     bool is_bounded = false;
     for (const Bound& bound : port.layout.bounds) is_bounded |= size_t(bound.dim) + leading == d;
-    if (fits) fits = is_bounded ? shape[d] <= wanted[d] : shape[d] == wanted[d];
+    if (fits) fits = is_bounded ? shape[d] >= 0 && shape[d] <= wanted[d] : shape[d] == wanted[d];
     expected += (d == 0 ? "" : "x") + std::string(is_bounded ? "<=" : "") + std::to_string(wanted[d]);
   }
   if (!fits)

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -113,6 +114,7 @@ class Library::Crew final : public Customer {
   void set_input(const char* name, const TensorView& tensor) {
     const size_t p = board_.find(name);
     const Port& port = *board_.ports()[p];
+    if (tensor.ndim < 0) fail(kWrongInput, "'%s': %d dimensions", name, tensor.ndim);
     const std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
     check_shape(port, shape, text("'%s'", name));
     if (const auto needed = size_t(tensor_bytes(port.dtype, shape)); tensor.bytes != needed)
@@ -179,11 +181,16 @@ class Library::Crew final : public Customer {
       const std::unique_ptr<RankBase> rank = make_rank(*target_, executable_, options_, file_, world_, number);
       answer_requests(*rank, options_, number == 0 ? this : nullptr);
     } catch (const Failure& failure) {
-      if (!failure.text.empty()) world_.set_failure(number, failure.code, failure.text);
-      const std::lock_guard lock(mutex_);
-      if (failure_.text.empty()) failure_ = failure;
-      changed_.notify_all();
+      lose_rank(number, failure);
+    } catch (const std::exception& error) {
+      lose_rank(number, {kEnvironment, error.what()});
     }
+  }
+  void lose_rank(int number, const Failure& failure) {
+    if (!failure.text.empty()) world_.set_failure(number, failure.code, failure.text);
+    const std::lock_guard lock(mutex_);
+    if (failure_.text.empty()) failure_ = failure;
+    changed_.notify_all();
   }
 
   void request(Order::Kind kind) {

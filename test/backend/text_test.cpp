@@ -1,6 +1,7 @@
 // Names in emitted text, and the template engine.
 #include <doctest/doctest.h>
 
+#include "backend/program_names.h"
 #include "backend/render.h"
 #include "ir/base/check.h"
 #include "ir/base/naming.h"
@@ -30,6 +31,12 @@ TEST_CASE("naming: nothing breaks out of a comment or a string") {
   CHECK(string_literal("a\"b\\\n?\?/\xff") == "\"a\\\"b\\\\\\012?\\?/\\377\"");
   CHECK(json_string("a\"\n\x01") == "\"a\\\"\\u000a\\u0001\"");
   CHECK(last_component("h.0/c_fc") == "c_fc");
+}
+
+TEST_CASE("counts: a product of ints that fits no int is a long") {
+  CHECK(count_text({}) == "1");
+  CHECK(count_text({8, 1, 768}) == "8 * 768");
+  CHECK(count_text({1, 32768, 65536}) == "32768L * 65536");
 }
 
 TEST_CASE("render: names, lists, conditions, indentation") {

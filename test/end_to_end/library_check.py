@@ -70,8 +70,8 @@ class Model:
     def error(self):
         return self.library.gpt2_error(self.model).decode()
 
-    def set_input(self, name, array, size=None):
-        shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+    def set_input(self, name, array, size=None, shape=None):
+        shape = (ctypes.c_int64 * array.ndim)(*(shape or array.shape))
         return self.library.gpt2_set_input(self.model, name.encode(), array.ctypes.data_as(ctypes.c_void_p),
                                            ctypes.c_size_t(array.nbytes if size is None else size), shape, array.ndim)
 
@@ -102,6 +102,7 @@ def check_functions(name, library, session):
         ("nothing set", "input 'input_ids' (i64, 1x64) is not set", model.run()),
         ("unknown input", "there is no input 'input_idss' (did you mean 'input_ids'?)", model.set_input("input_idss", np.zeros((1, 2), int))),
         ("shape", "shape 2x2", model.set_input("input_ids", np.zeros((2, 2), int))),
+        ("negative shape", "shape 1x-2", model.set_input("input_ids", np.zeros((1, 2), int), -16, (1, -2))),
         ("bytes", "15 bytes", model.set_input("input_ids", np.zeros((1, 2), int), 15)),
         ("no output yet", "nothing has run", model.output("logits")),
     ):

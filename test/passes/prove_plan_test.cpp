@@ -51,7 +51,8 @@ int count_steps(const Plan& plan) {
   return steps;
 }
 
-void check_mutations(const std::string& model, const std::string& yaml, int at_least) {
+/// Every `stride`th mutation of the Plan is caught, or harmless.
+void check_mutations(const std::string& model, const std::string& yaml, int at_least, size_t stride = 1) {
   const Planned made = plan_of(model, yaml);
   const std::vector<std::string> wrong = prove_plan(made.plan);
   for (const std::string& line : wrong) CHECK_MESSAGE(false, line);
@@ -61,7 +62,9 @@ void check_mutations(const std::string& model, const std::string& yaml, int at_l
   REQUIRE(right.error.empty());
   int caught = 0;
   std::string equivalent;
-  for (const Mutation& mutation : mutations_of(made.plan)) {
+  const std::vector<Mutation> mutations = mutations_of(made.plan);
+  for (size_t m = 0; m < mutations.size(); m += stride) {
+    const Mutation& mutation = mutations[m];
     Plan mutated = made.plan;
     mutation.apply(mutated);
     if (!prove_plan(mutated).empty()) {
@@ -101,6 +104,6 @@ TEST_CASE("mutations at every site of every fixture") {
       MESSAGE("left out: " << steps << " steps");
       continue;
     }
-    check_mutations(fixture.model, fixture.yaml, 1);
+    check_mutations(fixture.model, fixture.yaml, 1, is_full() ? 1 : 2);
   }
 }

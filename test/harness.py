@@ -7,6 +7,7 @@ test/run.py finds the scripts, runs them and counts the lines.
 
 import contextlib
 import fcntl
+import math
 import os
 import pathlib
 import shutil
@@ -93,8 +94,12 @@ def make_gpt2(file, *flags):
 
 
 def relative_error(found, wanted):
-    """The largest difference of two arrays, as a part of the largest of `wanted`."""
-    return float(abs(found - wanted).max() / abs(wanted).max())
+    """The largest difference of two arrays, as a part of the largest of `wanted`; infinite where shapes differ or a NaN is
+    among them, which no comparison of numbers would show."""
+    if found.shape != wanted.shape:
+        return math.inf
+    error = float(abs(found - wanted).max() / abs(wanted).max())
+    return math.inf if math.isnan(error) else error
 
 
 @contextlib.contextmanager

@@ -4,28 +4,15 @@
 // handled as on the host.
 #include "cuda_state.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "kernels.h"
 #include "wait.h"
 
 namespace weft {
-
-Mirror::Mirror(int64_t bytes) : bytes_(bytes) {
-  if (bytes == 0) return;
-  void* at = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) fail(kEnvironment, "cannot map %ld bytes of memory: %s", long(bytes), strerror(errno));
-  at_ = static_cast<char*>(at);
-}
-
-Mirror::~Mirror() {
-  if (at_ != nullptr) munmap(at_, size_t(bytes_));
-}
 
 static cudaEvent_t make_event(unsigned flags) {
   cudaEvent_t event = nullptr;
@@ -53,8 +40,8 @@ CudaState::CudaState(const Executable& e, const Program& p, World& w, int r, con
     : RankBase(e, p, w, r, i, m, o),
       device(place.device),
       sharers(place.sharers),
-      own_mirror_(p.own_bytes),
-      window_mirror_(p.window_bytes) {
+      own_mirror_(Mapping::zeroed(p.own_bytes)),
+      window_mirror_(Mapping::zeroed(p.window_bytes)) {
   check_cuda(cudaSetDevice(device), "the device");
   const size_t count = std::max<size_t>(1, p.streams.size());
   streams.resize(count);
@@ -131,7 +118,7 @@ static char* device_at(const CudaState& state, const Range& range) {
 }
 
 char* CudaState::at(const Range& range) const {
-  return (range.in_window ? window_mirror_ : own_mirror_).at() + range.offset;
+  return (range.in_window ? window_mirror_ : own_mirror_).data() + range.offset;
 }
 void CudaState::flush(const Range& range) {
   copy_now(device_at(*this, range), at(range), range.bytes, cudaMemcpyHostToDevice);

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "mapping.h"
 #include "memory.h"
 #include "rank_base.h"
 #include "toolkit.h"
@@ -35,20 +36,6 @@ struct DevicePlace {
 /// The handles and chosen algorithms that contraction.cpp keeps for a rank.
 struct Contractions {
   virtual ~Contractions() = default;
-};
-
-/// Memory of the host with the same layout as memory of the device. Only pages that are used take space.
-class Mirror {
- public:
-  explicit Mirror(int64_t bytes);
-  ~Mirror();
-  Mirror(const Mirror&) = delete;
-  Mirror& operator=(const Mirror&) = delete;
-  char* at() const { return at_; }
-
- private:
-  char* at_ = nullptr;
-  int64_t bytes_;
 };
 
 struct CudaState final : RankBase {
@@ -129,7 +116,7 @@ struct CudaState final : RankBase {
   static constexpr int kBlockWords = 2;
   int64_t counters_of_stream() const { return kBlockWords + int64_t{kMaxPeerBlocks} * world.shape.ranks; }
   DeviceBytes own_bytes_, weight_bytes_, word_bytes_;
-  Mirror own_mirror_, window_mirror_;
+  Mapping own_mirror_, window_mirror_;                 // memory of the host with the same layout
   std::vector<DeviceBytes> scratch_;                   // all that was ever given
   std::vector<std::pair<char*, int64_t>> scratch_of_;  // by stream: the largest
   int64_t scratch_total_ = 0;

@@ -1,9 +1,8 @@
-// One thread polls all clients. A client that sends half a message, reads no answer or goes away holds up nobody: its
-// descriptors do not block, and what it has not read waits in its own queue.
+// One thread polls all clients. A client that sends half a message, reads no answer or goes away holds up none of the
+// others: its descriptors do not block, and what it has not read waits in its own queue.
 #include "channel.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -27,6 +26,12 @@ constexpr size_t kChunk = 1 << 16;
 constexpr size_t kKeptBytes = 1 << 22;
 
 bool is_would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+/// The number of the file there; 0: none.
+ino_t node_of(const std::string& path) {
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
 }  // namespace
 
 Connection::~Connection() {
@@ -83,6 +88,18 @@ std::optional<IncomingMessage> Connection::message() {
   return IncomingMessage{head.word, std::string_view(received_).substr(MessageHead::kBytes, size_t(head.bytes))};
 }
 
+pollfd Connection::awaited() const {
+  if (!is_sent()) return {out_, POLLOUT, 0};
+  return {has_ended_ ? -1 : in_, POLLIN, 0};
+}
+
+void Connection::proceed() {
+  if (is_sent())
+    read_some();
+  else
+    write_some();
+}
+
 void Connection::read_some() {
   const size_t old = received_.size();
   received_.resize(old + kChunk);
@@ -116,7 +133,8 @@ Channel::Channel(const std::string& socket, uint64_t most_bytes) : path_(socket)
 Channel::~Channel() {
   if (listener_ < 0) return;
   close(listener_);
-  unlink(path_.c_str());
+  // Another server may have taken the path meanwhile, whose socket is not ours to remove.
+  if (node_of(path_) == node_) unlink(path_.c_str());
 }
 
 /// A socket on which nobody listens is left over from a server that was killed.
@@ -138,32 +156,35 @@ void Channel::listen_at(const std::string& path) {
   const bool is_bound = bind(listener_, name, sizeof address) == 0;
   const int reason = errno;
   umask(mask);
-  if (is_bound && listen(listener_, SOMAXCONN) == 0) return;
+  if (is_bound && listen(listener_, SOMAXCONN) == 0) {
+    node_ = node_of(path);
+    return;
+  }
   close(listener_);
   listener_ = -1;
   fail(kEnvironment, "--serve unix:%s: cannot listen there: %s", path.c_str(), strerror(is_bound ? errno : reason));
 }
 
+/// One for which no descriptor is left stays in the queue, and is looked for again after the next wait without it.
 void Channel::accept_one() {
   const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  has_room_ = client >= 0 || is_would_block(errno) || errno == ECONNABORTED;
   if (client >= 0) connections_.emplace_back(client, client, most_bytes_);
 }
 
 /// Until something can be read or written, or it is time to look around.
 void Channel::wait() {
+  // One entry a client: the system takes no more entries than a process may have descriptors.
   std::vector<pollfd> polled;
-  for (const Connection& c : connections_) {
-    polled.push_back({c.wants_to_read() ? c.reads() : -1, POLLIN, 0});
-    polled.push_back({c.wants_to_write() ? c.writes() : -1, POLLOUT, 0});
-  }
-  const bool takes_more = listener_ >= 0 && connections_.size() < kMostClients;
+  for (const Connection& c : connections_) polled.push_back(c.awaited());
+  const bool takes_more = listener_ >= 0 && has_room_ && connections_.size() < kMostClients;
+  has_room_ = true;
   polled.push_back({takes_more ? listener_ : -1, POLLIN, 0});
-  poll(polled.data(), polled.size(), kLookAroundMs);
+  if (poll(polled.data(), polled.size(), kLookAroundMs) < 0 && errno != EINTR)
+    fail(kEnvironment, "cannot wait for clients: %s", strerror(errno));
   size_t at = 0;
-  for (Connection& c : connections_) {
-    if (polled[at++].revents != 0) c.read_some();
-    if (polled[at++].revents != 0) c.write_some();
-  }
+  for (Connection& c : connections_)
+    if (polled[at++].revents != 0) c.proceed();
   if (polled[at].revents != 0) accept_one();
 }
 
@@ -196,8 +217,10 @@ void Channel::answer(uint32_t code, std::string_view bytes) { current_->answer(c
 
 void Channel::finish() {
   constexpr int kTurns = 50;
-  const auto is_sending = [](const Connection& c) { return c.wants_to_write() && !c.is_lost(); };
-  for (int turn = 0; turn < kTurns && std::any_of(connections_.begin(), connections_.end(), is_sending); ++turn) wait();
+  const auto is_any_sending = [&] {
+    return std::any_of(connections_.begin(), connections_.end(), [](const Connection& c) { return c.is_sending(); });
+  };
+  for (int turn = 0; turn < kTurns && is_any_sending(); ++turn) wait();
 }
 
 }  // namespace weft

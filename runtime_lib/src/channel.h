@@ -1,6 +1,8 @@
 // Where a server's requests come from and its answers go: standard input and output, or the clients of a Unix socket.
 // Messages of one client are answered in order, those of several in turns; what is no message is answered here.
 #pragma once
+#include <poll.h>
+
 #include <functional>
 #include <list>
 #include <optional>
@@ -30,12 +32,11 @@ class Connection {
   std::optional<IncomingMessage> message();
   void answer(uint32_t code, std::string_view bytes);
 
-  int reads() const { return in_; }
-  int writes() const { return out_; }
-  bool wants_to_read() const { return !has_ended_ && is_sent(); }
-  bool wants_to_write() const { return !is_sent(); }
-  void read_some();
-  void write_some();
+  /// What it waits for: its answer is taken, or else it says more. Nothing: descriptor -1.
+  pollfd awaited() const;
+  /// Does what was waited for.
+  void proceed();
+  bool is_sending() const { return !is_sent() && !is_lost_; }
   /// Nothing will come of it any more.
   bool is_over() const { return is_lost_ || (is_sent() && (!fault_.empty() || (has_ended_ && received_.empty()))); }
   bool is_lost() const { return is_lost_; }
@@ -44,6 +45,8 @@ class Connection {
 
  private:
   bool is_sent() const { return sent_ == queued_.size(); }
+  void read_some();
+  void write_some();
   bool skip();
   std::optional<IncomingMessage> refuse(const std::string& why);
   std::optional<IncomingMessage> give_up(const std::string& why);
@@ -82,6 +85,8 @@ class Channel {
   const std::string path_;
   const uint64_t most_bytes_;
   int listener_ = -1;
+  uint64_t node_ = 0;     // the number of the socket's file
+  bool has_room_ = true;  // for another client: false after one for which there was no descriptor
   std::list<Connection> connections_;
   Connection* current_ = nullptr;
 };

@@ -166,7 +166,7 @@ void ImageFile::map_slice(char* to, int64_t begin, int64_t bytes, const std::str
        path_.c_str(), name.c_str(), long(bytes), long(weights_offset_ + begin));
 }
 
-const char* ImageFile::map_image(const Program& program, int rank) const {
+const char* ImageFile::map_image(const Program& program, int rank) {
   const int64_t bytes = program.image_bytes();
   if (bytes == 0) return nullptr;
   if (fd_ < 0) fail(kWrongInput, "%s: the weights are missing", path_.c_str());
@@ -174,6 +174,10 @@ const char* ImageFile::map_image(const Program& program, int rank) const {
   if (reserved == MAP_FAILED)
     fail(kEnvironment, "cannot reserve %ld bytes for weights: %s", long(bytes), strerror(errno));
   char* image = static_cast<char*>(reserved);
+  {
+    const std::lock_guard lock(mutex_);
+    images_.emplace_back(reserved, bytes);
+  }
   int64_t begin = 0, file = 0;
   for (const Segment& segment : program.weights) {
     const int64_t length = round_up(segment.end, kPage) - begin;

@@ -1,16 +1,18 @@
 // Weights and manifest: found behind the executable or beside it, mapped slice by slice, and checked against their
 // checksums (weft/image.h has the layout).
 #pragma once
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "mapping.h"
 #include "weft/image.h"
 #include "weft/program.h"
 
 namespace weft {
 
-/// The weights and the manifest of an executable, wherever they lie.
+/// The weights and the manifest of an executable, wherever they lie. What it maps lives as long as it.
 class ImageFile {
  public:
   /// `weights` names a file of weights; empty: those behind `program`, else weights.bin beside it. `checks_all`: slices
@@ -24,7 +26,7 @@ class ImageFile {
 
   std::string_view manifest() const { return manifest_; }
   /// Maps a rank's slices of all segments of its program, one behind the other; nullptr without weights.
-  const char* map_image(const Program& program, int rank) const;
+  const char* map_image(const Program& program, int rank);
 
  private:
   void open_program(const std::string& program);
@@ -39,6 +41,8 @@ class ImageFile {
   int64_t weights_offset_ = 0;
   std::string path_, manifest_;
   std::vector<Checksum> checksums_;
+  std::mutex mutex_;  // ranks that are threads map their images at the same time
+  std::vector<Mapping> images_;
 };
 
 }  // namespace weft

@@ -1,13 +1,12 @@
 // The ranks of a library are threads that answer requests (service.h); a call of the library is a request.
 #include "weft/library.h"
 
-#include <dlfcn.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
+#include <climits>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -19,8 +18,10 @@
 
 #include "checks.h"
 #include "launch.h"
+#include "mapping.h"
 #include "nearest.h"
 #include "npy.h"
+#include "npy_elements.h"
 #include "rank_maker.h"
 #include "service.h"
 
@@ -35,12 +36,19 @@ Options options_of(int threads) {
   return out;
 }
 
-/// The file of the library that has this object: its weights lie behind it.
+/// The file of the library that has this object: its weights lie behind it. (dladdr gives the path by which it was
+/// loaded, which may be relative to a folder that has been left since.)
 std::string file_of(const void* object) {
-  Dl_info found = {};
-  if (dladdr(object, &found) == 0 || found.dli_fname == nullptr)
-    fail(kEnvironment, "the library's own file cannot be found");
-  return found.dli_fname;
+  const std::unique_ptr<FILE, int (*)(FILE*)> maps(fopen("/proc/self/maps", "re"), fclose);
+  const auto wanted = reinterpret_cast<uintptr_t>(object);
+  char line[PATH_MAX + 128];
+  while (maps && fgets(line, sizeof line, maps.get()) != nullptr) {
+    unsigned long begin = 0, end = 0;
+    const char* path = strchr(line, '/');
+    if (path == nullptr || sscanf(line, "%lx-%lx", &begin, &end) != 2 || wanted < begin || wanted >= end) continue;
+    return {path, strcspn(path, "\n")};
+  }
+  fail(kEnvironment, "the library's own file cannot be found");
 }
 
 /// What the launcher says of this process.
@@ -53,27 +61,6 @@ std::optional<Launched> rank_of_job(const Executable& executable) {
     fail(kEnvironment, "the ranks of a library share the memory of one machine, and this job is on several");
   return launched;
 }
-
-/// Zeroed memory for the ranks to share.
-class SharedMemory {
- public:
-  explicit SharedMemory(int64_t bytes) : bytes_(size_t(bytes)) {
-    if (bytes == 0) return;
-    void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) fail(kEnvironment, "cannot map %zu bytes of memory: %s", bytes_, strerror(errno));
-    data_ = static_cast<char*>(at);
-  }
-  ~SharedMemory() {
-    if (data_ != nullptr) munmap(data_, bytes_);
-  }
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
-  char* data() const { return data_; }
-
- private:
-  size_t bytes_;
-  char* data_ = nullptr;
-};
 
 struct Output {
   std::vector<int64_t> shape;
@@ -92,15 +79,18 @@ class Library::Crew final : public Customer {
         launched_(ranks == Library::Ranks::OneOfJob ? rank_of_job(executable) : std::nullopt),
         target_(open_target(executable, launched_ ? 1 : executable.world)),
         shape_(world_shape(executable, options_)),
-        memory_(launched_ ? 0 : World::bytes_of(shape_)),
-        world_(launched_ ? join_segment(shape_, *launched_, options_.timeout) : World(shape_, memory_.data())),
+        world_(make_world()),
         board_(board_of(executable, world_)),
         look_out_(world_),
         is_set_(board_.ports().size()) {
-    for (int r = 0; r < executable.world; ++r)
-      if (!launched_ || launched_->rank == r) threads_.emplace_back([this, r] { run_rank(r); });
     try {
+      for (int r = 0; r < executable.world; ++r)
+        if (!launched_ || launched_->rank == r) threads_.emplace_back([this, r] { run_rank(r); });
       wait_for_ranks();
+    } catch (const std::exception& error) {  // no more threads
+      lose_rank(int(threads_.size()), {kEnvironment, error.what()});
+      join();
+      throw;
     } catch (const Failure&) {
       join();
       throw;
@@ -120,7 +110,7 @@ class Library::Crew final : public Customer {
     if (const auto needed = size_t(tensor_bytes(port.dtype, shape)); tensor.bytes != needed)
       fail(kWrongInput, "'%s': %zu bytes; shape %s of %s has %zu", name, tensor.bytes, shape_text(shape).c_str(),
            dtype_name(port.dtype), needed);
-    if (leads()) board_.give(p, shape, static_cast<const char*>(tensor.data));
+    if (leads()) give(p, shape, {static_cast<const char*>(tensor.data), tensor.bytes});
     is_set_[p] = true;
   }
 
@@ -165,13 +155,31 @@ class Library::Crew final : public Customer {
     const int64_t bytes = tensor_bytes(port.dtype, tensor.shape);
     outputs_[tensor.name] = {tensor.shape, {tensor.elements, tensor.elements + bytes}};
   }
-  void finish() override { board_.clear(); }
-  void refuse(const std::string& complaint, bool) override {
-    board_.clear();
-    complaint_ = complaint;
+  void finish() override {
+    if (board_.order().kind == Order::Kind::Run) board_.clear();
   }
+  /// What was given still holds for the next run.
+  void refuse(const std::string& complaint, bool) override { complaint_ = complaint; }
 
  private:
+  World make_world() {
+    if (!launched_) {
+      memory_ = Mapping::zeroed(World::bytes_of(shape_));
+      return {shape_, memory_.data()};
+    }
+    World joined = join_segment(shape_, *launched_, options_.timeout);
+    memory_ = Mapping(joined.memory(), World::bytes_of(shape_));
+    return joined;
+  }
+
+  /// Bytes that are no values of the type are refused, as those of files are.
+  void give(size_t p, const std::vector<int64_t>& shape, std::string_view bytes) const {
+    const Port& port = *board_.ports()[p];
+    const NpyHeader header{npy_type(port.dtype), false, shape, 0};
+    if (is_stored_as(header, port.dtype)) return board_.give(p, shape, bytes.data());
+    board_.give(p, shape, converted_elements(header, bytes, port.dtype, text("'%s'", port.name)).data());
+  }
+
   /// Calls of other ranks of a job do nothing: their ranks follow rank 0.
   bool leads() const { return !launched_ || launched_->rank == 0; }
 
@@ -206,6 +214,7 @@ class Library::Crew final : public Customer {
   }
   void call(Order::Kind kind) {
     complaint_.clear();
+    if (kind == Order::Kind::Run) outputs_.clear();
     if (leads()) request(kind);
     wait_for_ranks();
     if (!complaint_.empty()) fail(kWrongInput, "%s", complaint_.c_str());
@@ -217,11 +226,11 @@ class Library::Crew final : public Customer {
 
   const Executable& executable_;
   const Options options_;
-  const ImageFile file_;
+  ImageFile file_;
   const std::optional<Launched> launched_;  // this process alone, of a job
   const std::unique_ptr<Target> target_;
   const WorldShape shape_;
-  const SharedMemory memory_;
+  Mapping memory_;
   World world_;
   const RequestBoard board_;
   LookOut look_out_;

@@ -1,18 +1,16 @@
 // weft::main: from the command line to the exit code.
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <thread>
 
 #include "checks.h"
 #include "image_file.h"
 #include "launch.h"
+#include "mapping.h"
 #include "open_relay.h"
 #include "rank_maker.h"
 #include "report.h"
@@ -49,7 +47,7 @@ void time_parts(RankBase& rank, Inputs& inputs, States& states, RunReport& repor
 }
 
 /// Everything one rank does.
-void run_rank(const Executable& executable, const Options& options, const ImageFile& file, Target& target, World& world,
+void run_rank(const Executable& executable, const Options& options, ImageFile& file, Target& target, World& world,
               int rank_number) {
   world.rank(rank_number).pid.store(getpid());
   const std::unique_ptr<RankBase> made = make_rank(target, executable, options, file, world, rank_number);
@@ -87,19 +85,21 @@ void run_rank(const Executable& executable, const Options& options, const ImageF
 }
 
 /// One rank with its errors; the exit code.
-int guarded_rank(const Executable& executable, const Options& options, const ImageFile& file, Target& target,
-                 World& world, int rank) {
+int guarded_rank(const Executable& executable, const Options& options, ImageFile& file, Target& target, World& world,
+                 int rank) {
   try {
     run_rank(executable, options, file, target, world, rank);
     return kOk;
   } catch (const Failure& failure) {
     report_failure(executable.name, world, rank, failure);
-    return world.failure();
+  } catch (const std::exception& error) {
+    report_failure(executable.name, world, rank, {kEnvironment, error.what()});
   }
+  return world.failure();
 }
 
 /// One rank as a process of its own.
-int run_process(const Executable& executable, const Options& options, const ImageFile& file, World& world, int rank) {
+int run_process(const Executable& executable, const Options& options, ImageFile& file, World& world, int rank) {
   try {
     const std::unique_ptr<Target> target = open_target(executable, 1);
     return guarded_rank(executable, options, file, *target, world, rank);
@@ -110,20 +110,16 @@ int run_process(const Executable& executable, const Options& options, const Imag
 }
 
 /// All ranks in this process.
-int run_threads(const Executable& executable, const Options& options, const ImageFile& file, const WorldShape& shape) {
+int run_threads(const Executable& executable, const Options& options, ImageFile& file, const WorldShape& shape) {
   const std::unique_ptr<Target> target = open_target(executable, shape.ranks);
-  const size_t bytes = size_t(World::bytes_of(shape));
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) fail(kEnvironment, "cannot map %zu bytes of memory: %s", bytes, strerror(errno));
-  World world(shape, static_cast<char*>(memory));
+  const Mapping memory = Mapping::zeroed(World::bytes_of(shape));
+  World world(shape, memory.data());
   std::vector<std::thread> ranks;
   for (int r = 1; r < shape.ranks; ++r)
     ranks.emplace_back([&, r] { guarded_rank(executable, options, file, *target, world, r); });
   guarded_rank(executable, options, file, *target, world, 0);
   for (std::thread& rank : ranks) rank.join();
-  const int code = world.failure();
-  munmap(memory, bytes);
-  return code;
+  return world.failure();
 }
 
 /// Programs whose ranks share memory are on one machine.
@@ -143,13 +139,11 @@ uint64_t digest_of(const WorldShape& shape, std::string_view manifest) {  // FNV
 }
 
 /// A rank of a job on several machines: the memory that ranks share is a copy of its own here.
-int run_apart(const Executable& executable, const Options& options, const ImageFile& file, const WorldShape& shape,
+int run_apart(const Executable& executable, const Options& options, ImageFile& file, const WorldShape& shape,
               const Launched& launched) {
   if (options.link.is_limited()) fail(kUsage, "--link is for ranks that share memory; these have links of their own");
-  const size_t bytes = size_t(World::bytes_of(shape));
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) fail(kEnvironment, "cannot map %zu bytes of memory: %s", bytes, strerror(errno));
-  World world(shape, static_cast<char*>(memory));
+  const Mapping memory = Mapping::zeroed(World::bytes_of(shape));
+  World world(shape, memory.data());
   const Job job{executable.name, digest_of(shape, file.manifest()), options.timeout};
   const std::unique_ptr<Relay> relay = open_relay(job, world, launched, options.root);
   world.relay = relay.get();
@@ -170,9 +164,10 @@ int run(const Executable& executable, const Options& options, char** argv) {
   if (options.help) return print_text(help_text(executable.name)), kOk;
   if (const std::optional<Child> child = find_parent(getenv); child.has_value()) {
     World world = attach_world(world_shape(executable, options), child->fd);
-    return run_process(executable, options, ImageFile(options.weights, options.check), world, child->rank);
+    ImageFile file(options.weights, options.check);
+    return run_process(executable, options, file, world, child->rank);
   }
-  const ImageFile file(options.weights, options.check);
+  ImageFile file(options.weights, options.check);
   if (options.info) return print_text(info_json(executable, file.manifest())), kOk;
   check_options(executable, options);
   const WorldShape shape = world_shape(executable, options);
@@ -205,6 +200,9 @@ int main(const Executable& executable, int argc, char** argv) {
   } catch (const Failure& failure) {
     if (!failure.text.empty()) fprintf(stderr, "%s: error: %s\n", executable.name, failure.text.c_str());
     return failure.code;
+  } catch (const std::exception& error) {
+    fprintf(stderr, "%s: error: %s\n", executable.name, error.what());
+    return kEnvironment;
   }
 }
 

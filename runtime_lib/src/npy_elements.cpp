@@ -159,7 +159,8 @@ class FileWalk {
     for (size_t i = 0; i < shape_.size(); ++i) {
       const size_t d = header.is_fortran ? i : shape_.size() - 1 - i;
       strides_[d] = stride;
-      stride *= shape_[d];
+      // Beside an extent of 0 the others may have any product.
+      stride = int64_t(uint64_t(stride) * uint64_t(shape_[d]));
     }
     count_ = stride;
   }
@@ -202,9 +203,10 @@ std::vector<char> convert(const NpyHeader& header, std::string_view elements, in
 }
 
 /// The type of the file's elements. A file with the unsigned bit patterns of the port's type counts as of that
-/// type.
+/// type; one of bools holds bytes, which may be neither 0 nor 1.
 std::optional<DType> source_type(const NpyHeader& header, DType dtype) {
   const bool may_not_fit = dtype >= DType::I4;  // a byte holds more than these types
+  if (dtype == DType::Bool && is_same_type(header.descr, npy_type(dtype))) return DType::U8;
   if (is_same_type(header.descr, npy_type(dtype)) && !may_not_fit) return dtype;
   if (is_pattern(dtype)) return std::nullopt;
   const std::optional<DType> from = type_of(header.descr);

@@ -15,20 +15,16 @@
 
 namespace weft {
 
-static char* map_own(int64_t bytes) {
-  if (bytes == 0) return nullptr;
-  void* memory =
-      mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) fail(kEnvironment, "cannot map %ld bytes of memory: %s", long(bytes), strerror(errno));
-  madvise(memory, size_t(bytes), MADV_HUGEPAGE);
-  return static_cast<char*>(memory);
-}
-
 RankState::RankState(const Executable& e, const Program& p, World& w, int r, const char* i, std::string_view m,
                      const RankOptions& o)
-    : RankBase(e, p, w, r, i, m, o), network(static_cast<Network*>(w.relay)), link(o.link), walks(p.streams.size()) {
+    : RankBase(e, p, w, r, i, m, o),
+      memory(Mapping::zeroed(p.own_bytes)),
+      own(memory.data()),
+      network(static_cast<Network*>(w.relay)),
+      link(o.link),
+      walks(p.streams.size()) {
   if (network != nullptr && o.link.is_limited()) fail(kUsage, "--link: the ranks of this program share no memory");
-  own = map_own(p.own_bytes);
+  if (own != nullptr) madvise(own, size_t(p.own_bytes), MADV_HUGEPAGE);
   for (size_t s = 0; s < walks.size(); ++s) {
     walks[s].team = std::make_unique<Team>(p.streams[s].parallel ? o.threads : 1);
     if (network != nullptr)
@@ -44,7 +40,6 @@ RankState::~RankState() {
   started_.fetch_add(1, std::memory_order_seq_cst);
   futex_wake_all(started_, Scope::Process);
   for (std::thread& thread : threads_) thread.join();
-  if (own != nullptr) munmap(own, size_t(program.own_bytes));
 }
 
 char* RankState::at(const Range& range) const { return (range.in_window ? world.window(rank) : own) + range.offset; }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "mapping.h"
 #include "messages.h"
 #include "rank_base.h"
 #include "weft/host.h"
@@ -46,7 +47,8 @@ struct RankState final : RankBase {
   int64_t received_bytes() const override { return link.received_bytes; }
   [[noreturn]] void time_out(int stream, const std::string& awaited) const;
 
-  char* own = nullptr;
+  const Mapping memory;
+  char* const own;         // of `memory`
   Network* const network;  // nullptr: the ranks share their memory
   Link link;
   std::vector<Walk> walks;  // one a stream

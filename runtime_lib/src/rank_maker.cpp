@@ -51,7 +51,7 @@ RankOptions rank_options(const Options& options, int rank, int threads) {
 }  // namespace
 
 std::unique_ptr<RankBase> make_rank(Target& target, const Executable& executable, const Options& options,
-                                    const ImageFile& file, World& world, int rank) {
+                                    ImageFile& file, World& world, int rank) {
   const Program& program = program_of(executable, rank);
   const int threads = options.threads > 0 ? options.threads : default_threads(executable.world);
   RankOptions of_rank = rank_options(options, rank, threads);

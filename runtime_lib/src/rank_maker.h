@@ -10,6 +10,6 @@ namespace weft {
 WorldShape world_shape(const Executable& executable, const Options& options);
 
 std::unique_ptr<RankBase> make_rank(Target& target, const Executable& executable, const Options& options,
-                                    const ImageFile& file, World& world, int rank);
+                                    ImageFile& file, World& world, int rank);
 
 }  // namespace weft

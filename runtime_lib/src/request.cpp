@@ -11,6 +11,7 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kMagic = "WEFT";
+constexpr uint32_t kLongestName = 4096;
 
 template <class Number>
 Number number_at(std::string_view bytes) {
@@ -34,6 +35,11 @@ class RequestReader {
   template <class Number>
   Number number(const char* what) {
     return number_at<Number>(piece(sizeof(Number), what));
+  }
+
+  std::string name(uint32_t bytes, const char* what) {
+    if (bytes > kLongestName) fail(kWrongInput, "%s of %u bytes; %u are the most", what, bytes, kLongestName);
+    return std::string(piece(bytes, what));
   }
 
   std::string_view piece(uint64_t length, const char* what) {
@@ -72,11 +78,11 @@ Request parse_request(uint32_t verb, std::string_view bytes) {
     fail(kWrongInput, "verb %u is unknown; there are 1 (run), 2 (close) and 3 (stop)", verb);
   RequestReader reader(bytes);
   Request out{Verb(verb), "", {}};
-  out.session = reader.piece(reader.number<uint32_t>("the length of the session's name"), "the session's name");
+  out.session = reader.name(reader.number<uint32_t>("the length of the session's name"), "the session's name");
   while (!reader.is_at_end()) {
     const auto name_bytes = reader.number<uint32_t>("the length of an array's name");
     const auto array_bytes = reader.number<uint64_t>("the length of an array");
-    const std::string name(reader.piece(name_bytes, "an array's name"));
+    const std::string name = reader.name(name_bytes, "an array's name");
     out.arrays.push_back({name, reader.piece(array_bytes, "an array")});
   }
   return out;

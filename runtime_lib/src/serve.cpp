@@ -82,7 +82,9 @@ class Clerk final : public Customer {
     }
     const auto known = numbers_.find(request.session);
     if (request.verb == Verb::Close) {
-      if (known == numbers_.end()) fail(kWrongInput, "there is no session '%s'", request.session.c_str());
+      if (known == numbers_.end())
+        fail(kWrongInput, "there is no session '%s'%s", request.session.c_str(),
+             rank_.executable.states.empty() ? ": the program has no states" : "");
       session_ = request.session;
       return post({Order::Kind::Close, known->second});
     }

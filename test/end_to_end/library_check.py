@@ -4,6 +4,7 @@ functions are also called from here, and say what is wrong."""
 
 import ctypes
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -98,17 +99,19 @@ class Model:
 def check_functions(name, library, session):
     model = Model(library)
     harness.check(f"{name}/made", model.error() == "", model.error())
-    for what, wanted, code in (
-        ("nothing set", "input 'input_ids' (i64, 1x64) is not set", model.run()),
-        ("unknown input", "there is no input 'input_idss' (did you mean 'input_ids'?)", model.set_input("input_idss", np.zeros((1, 2), int))),
-        ("shape", "shape 2x2", model.set_input("input_ids", np.zeros((2, 2), int))),
-        ("negative shape", "shape 1x-2", model.set_input("input_ids", np.zeros((1, 2), int), -16, (1, -2))),
-        ("bytes", "15 bytes", model.set_input("input_ids", np.zeros((1, 2), int), 15)),
-        ("no output yet", "nothing has run", model.output("logits")),
+    for what, wanted, call in (
+        ("nothing set", "input 'input_ids' (i64, 1x64) is not set", model.run),
+        ("unknown input", "there is no input 'input_idss' (did you mean 'input_ids'?)",
+         lambda: model.set_input("input_idss", np.zeros((1, 2), int))),
+        ("shape", "shape 2x2", lambda: model.set_input("input_ids", np.zeros((2, 2), int))),
+        ("negative shape", "shape 1x-2", lambda: model.set_input("input_ids", np.zeros((1, 2), int), -16, (1, -2))),
+        ("bytes", "15 bytes", lambda: model.set_input("input_ids", np.zeros((1, 2), int), 15)),
+        ("no output yet", "nothing has run", lambda: model.output("logits")),
+        ("reset before a run", "", model.reset),
+        ("still nothing set", "is not set", model.run),
     ):
-        harness.check(f"{name}/{what}", code == 1, f"{code}, {model.error()}")
-        if what == "no output yet":  # the text of the last one stays
-            harness.check(f"{name}/{what}, text", wanted in model.error(), model.error())
+        code = call()
+        harness.check(f"{name}/{what}", code == bool(wanted) and wanted in model.error(), f"{code}, {model.error()}")
     first = None
     for turn in range(2):
         text = []
@@ -127,8 +130,20 @@ def check_functions(name, library, session):
     model.set_input("input_ids", np.zeros((1, BOUND), int))
     code, error = model.run(), model.error()
     harness.check(f"{name}/outgrown", code == 1 and f"more than its bound of {BOUND}" in error, f"{code}, {error}")
-    harness.check(f"{name}/runs on", model.run() == 0, model.error())
+    harness.check(f"{name}/no output of a run that failed", model.output("logits") == 1, "the one before")
+    model.set_input("input_ids", np.array([PROMPT]))
+    harness.check(f"{name}/inputs outlive a reset", model.reset() == 0 and model.run() == 0, model.error())
+    error = harness.relative_error(model.output("logits"), session.run(None, {"input_ids": np.array([PROMPT])})[0])
+    harness.check(f"{name}/result of inputs set before a reset", error <= TOLERANCE, f"error {error}")
     model.destroy()
+    before = mappings()
+    for _ in range(5):
+        Model(library).destroy()
+    harness.check(f"{name}/memory is given back", mappings() <= before + 2, f"{before} mappings, then {mappings()}")
+
+
+def mappings():
+    return len(pathlib.Path("/proc/self/maps").read_text().splitlines())
 
 
 def check_sample(name, package, folder, session):

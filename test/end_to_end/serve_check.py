@@ -7,6 +7,7 @@ import contextlib
 import io
 import os
 import pathlib
+import resource
 import signal
 import socket
 import struct
@@ -34,11 +35,12 @@ TOLERANCE = 1e-4
 class Server:
     """A running server, which does not outlive the test."""
 
-    def __init__(self, program, *flags):
+    def __init__(self, program, *flags, descriptors=1024):
         # A socket's path is short.
         self.path = f"/tmp/weft_serve_{os.getpid()}_{program.name}"
         self.process = subprocess.Popen([program, "--serve", f"unix:{self.path}", "--threads", "1", *flags],
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)))
         end = time.monotonic() + 60
         while not os.path.exists(self.path) and self.process.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
@@ -172,7 +174,7 @@ def check_malformed(name, server):
         ("cut head", good[:9], True, "ended inside a message"),
         ("cut body", good[:-7], True, "ended inside a message"),
         ("no session", struct.pack("<4sIQ", b"WEFT", RUN, 0), False, "the message ends inside"),
-        ("long session", struct.pack("<4sIQI", b"WEFT", RUN, 4, 1 << 31), False, "the message ends inside"),
+        ("long session", struct.pack("<4sIQI", b"WEFT", RUN, 4, 1 << 31), False, "4096 are the most"),
         ("long array", message(RUN, b"") [:8] + struct.pack("<QI", 16, 0) + struct.pack("<IQ", 1, 1 << 63), False,
          "the message ends inside"),
         ("not an array", message(RUN, b"", (b"input_ids", b"hello there")), False, "not a .npy file"),
@@ -296,13 +298,30 @@ def check_standard_streams(program, folder, session):
                       f"exit {done.returncode}: {done.stderr[-300:]}")
 
 
+def check_few_descriptors(program):
+    """More clients than descriptors wait for their turn, and keep nobody from being served."""
+    with Server(program, descriptors=40) as server:
+        first = server.client()
+        idle = [server.raw() for _ in range(60)]
+        answers = [list(first.request(RUN, input_ids=TEXTS[2])) for _ in range(2)]
+        harness.check(f"{program.name}/few descriptors, a client that was there", answers == [["logits"]] * 2, answers)
+        late = server.client()
+        for stream in idle:
+            stream.close()
+        answer = list(late.request(RUN, input_ids=TEXTS[2]))
+        harness.check(f"{program.name}/few descriptors, one that came late", answer == ["logits"], answer)
+
+
 def check_flags(program, folder):
     tokens = folder / "tokens.npy"
     np.save(tokens, TEXTS[3])
-    for flags in (["--output-dir", folder], ["--iterations", "2"], ["--input", f"input_ids={tokens}"],
-                  ["--serve", "tcp:80"], ["--random-inputs", "1"], ["--serve=unix:" + "x" * 200]):
+    beside = "cannot be given with it"
+    for wanted, *flags in ((beside, "--output-dir", folder), (beside, "--iterations", "2"), (beside, "--random-inputs", "1"),
+                           ("comes with each request", "--input", f"input_ids={tokens}"),
+                           ("unix:PATH is expected", "--serve", "tcp:80"), ("107 characters", "--serve=unix:" + "x" * 200)):
         status, _, err = harness.run([program, "--serve", *flags])
-        harness.check(f"{program.name}/refuses {str(flags[0])[:14]} {str(flags[-1])[:10]}", status == 2 and err, f"exit {status}: {err[-200:]}")
+        harness.check(f"{program.name}/refuses {str(flags[0])[:14]} {str(flags[-1])[:10]}", status == 2 and wanted in err,
+                      f"exit {status}: {err[-200:]}")
     status, _, err = harness.run([program, "--serve", f"unix:{folder}/no/such/folder"])
     harness.check(f"{program.name}/no place for a socket", status == 6 and "cannot listen" in err, f"exit {status}: {err[-200:]}")
 
@@ -320,6 +339,8 @@ def check_program(program, folder, session):
         code = server.stop()
         harness.check(f"{name}/stop", code == 0 and not os.path.exists(server.path), f"exit {code}")
     check_standard_streams(program, folder, session)
+    if name == "decode":
+        check_few_descriptors(program)
     check_flags(program, folder)
 
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "../larger.h"
 #include "weft/random.h"
 
 using namespace weft;
@@ -27,7 +28,7 @@ double error_of(const std::vector<T>& got, const T* a, const T* b, int64_t m, in
     for (int64_t j = 0; j < n; ++j) {
       double want = 0;
       for (int64_t l = 0; l < k; ++l) want += double(a[i * k + l]) * double(b[l * n + j]);
-      error = std::max(error, std::fabs(want - double(got[size_t(i * n + j)])));
+      error = larger(error, std::fabs(want - double(got[size_t(i * n + j)])));
     }
   return error;
 }

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "../larger.h"
 #include "weft/channels_last.h"
 
 using namespace weft;
@@ -78,7 +79,7 @@ template <class T>
 double largest_error(const std::vector<T>& got, const std::vector<double>& want) {
   REQUIRE(got.size() == want.size());
   double error = 0;
-  for (size_t i = 0; i < got.size(); ++i) error = std::max(error, std::fabs(want[i] - double(got[i])));
+  for (size_t i = 0; i < got.size(); ++i) error = larger(error, std::fabs(want[i] - double(got[i])));
   return error;
 }
 

@@ -162,6 +162,15 @@ TEST_CASE("npy: bf16 is written as bits, or as ml_dtypes saves it") {
   CHECK(contains(file.bytes(), "'<f2'"));
 }
 
+TEST_CASE("npy: a bool is 0 or 1; beside no elements the other extents may be of any size") {
+  std::string bytes = npy_bytes(header("|b1", "(3,)"), 3);
+  CHECK(error_of(bytes, DType::Bool).empty());
+  bytes.back() = '\2';
+  CHECK(contains(error_of(bytes, DType::Bool), "element [2] is 2, which bool does not hold"));
+  const std::string huge = header("<f8", "(4611686018427387904, 4611686018427387904, 0)", "True");
+  CHECK(error_of(npy_bytes(huge, 0), DType::F32).empty());
+}
+
 TEST_CASE("npy: the first value that would change is named") {
   CHECK(contains(error_of(file_of<double>("<f8", {0.5, 0.25, 0.1, 0.7}, "(2, 2)"), DType::F32),
                  "element [1, 0] is 0.1, which f32 does not hold; '<f4' is expected"));

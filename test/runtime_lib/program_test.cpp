@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../larger.h"
 #include "runtime_lib/src/checksum.h"
 #include "runtime_lib/src/npy.h"
 #include "runtime_lib/src/report.h"
@@ -101,7 +102,7 @@ double mlp_error(const NpyFile& x, const NpyFile& y) {
         for (int64_t k = 0; k < kWidth; ++k) sum += double(in[m * kWidth + k]) * weight(1, k * kHidden + h);
         want += 0.5 * sum * std::erfc(-sum / std::sqrt(2.0)) * weight(2, h * kWidth + n);
       }
-      error = std::max(error, std::fabs(want - double(out[m * kWidth + n])));
+      error = larger(error, std::fabs(want - double(out[m * kWidth + n])));
     }
   return error;
 }

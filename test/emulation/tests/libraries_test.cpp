@@ -5,6 +5,7 @@
 #include <functional>
 #include <thread>
 
+#include "../../larger.h"
 #include "cublasLt.h"
 #include "device.h"
 #include "nccl.h"
@@ -84,7 +85,7 @@ void check_matmul(const Shape& s, uint32_t epilogue, bool b_transposed, double t
         for (int64_t k = 0; k < s.k; ++k)
           sum += double(a[size_t((i * s.m + m) * s.k + k)]) *
                  double(b[size_t(i * s.k * s.n + (b_transposed ? n * s.k + k : k * s.n + n))]);
-        worst = std::max(worst, std::abs(finished(epilogue, sum) - double(y[size_t((i * s.m + m) * s.n + n)])));
+        worst = larger(worst, std::abs(finished(epilogue, sum) - double(y[size_t((i * s.m + m) * s.n + n)])));
       }
   CHECK(worst < tolerance);
   cublasLtMatmulDescDestroy(desc);

@@ -36,7 +36,7 @@ ValueId origin_of(const Graph& body, ValueId value) {
 
 bool has_only_valid_elements(const KernelContext& context, const TensorType& type) {
   for (int d = 0; d < type.ndim(); ++d)
-    if (type.shape[d].count || is_ragged(type.shape[d].bound, context.digits(type, d))) return false;
+    if (type.shape[d].is_run_time() || is_ragged(type.shape[d].bound, context.digits(type, d))) return false;
   return true;
 }
 
@@ -51,26 +51,13 @@ std::vector<CheckedIndices> checked_indices(const KernelContext& context) {
     if (dim < 0) continue;
     const ValueId indices = origin_of(body, op.inputs[1]);
     const Extent& extent = body.type(op.inputs[0]).shape[static_cast<size_t>(dim)];
-    if (!indices || extent.count || !has_only_valid_elements(context, body.type(indices))) continue;
+    if (!indices || extent.is_run_time() || !has_only_valid_elements(context, body.type(indices))) continue;
     const auto at = std::find(body.inputs().begin(), body.inputs().end(), indices);
     const size_t parameter = static_cast<size_t>(at - body.inputs().begin());
     const bool is_checked = std::any_of(found.begin(), found.end(), [&](const CheckedIndices& other) {
       return other.parameter == parameter && other.extent <= extent.bound;
     });
     if (!is_checked) found.push_back({parameter, element_count(context.dims(indices)), extent.bound, id});
-  }
-  return found;
-}
-
-std::vector<CheckedLength> checked_lengths(const KernelContext& context) {
-  const Graph& body = context.body;
-  std::vector<CheckedLength> found;
-  for (const OpId id : body.order()) {
-    const Op& op = body.op(id);
-    if (op.kind != OpKind::TopK) continue;
-    const auto axis = static_cast<size_t>(op.integer("axis"));
-    const Extent &there = body.type(op.inputs[0]).shape[axis], &asked = body.type(op.outputs[0]).shape[axis];
-    if (there.count && !asked.count) found.push_back({context.input_parameter(there.count), asked.bound, id});
   }
   return found;
 }

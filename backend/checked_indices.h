@@ -1,5 +1,4 @@
-// Which operands of a kernel hold indices from data, or lengths that must not be too small: they are checked before the
-// kernel reads by them.
+// Which operands of a kernel hold indices from data: they are checked before the kernel reads by them.
 #pragma once
 #include <vector>
 
@@ -19,13 +18,5 @@ struct CheckedIndices {
 /// body seen through views that keep all elements. Left out are those with run-time lengths or ragged slices, whose
 /// memory holds more than the valid elements, and dimensions of run-time length.
 std::vector<CheckedIndices> checked_indices(const KernelContext& context);
-
-/// A parameter that holds a run-time length of which an op takes at least so many elements: TopK of a fixed number.
-struct CheckedLength {
-  size_t parameter;
-  int64_t least;
-  OpId op;
-};
-std::vector<CheckedLength> checked_lengths(const KernelContext& context);
 
 }  // namespace weftc

@@ -47,7 +47,7 @@ std::string ChunkKernel::passed(const LaunchStep& launch, const Argument& argume
   const std::string value = terms_.argument(launch, terms_.called(launch.kernel), argument);
   const KernelContext context(plan_, kernel, terms_.diags());
   const Role role = argument.kind == Argument::Kind::Peers ? Role::Peers : Role::Value;
-  return parameter(argument_type(dialect_, argument.kind), context.argument_parameter(argument), value, role);
+  return parameter(context.type_of(argument), context.argument_parameter(argument), value, role);
 }
 
 Expr ChunkKernel::pointer(BufferId id, const std::string& wanted, bool written) {

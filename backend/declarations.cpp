@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backend/dialects/target_dialect.h"
+#include "backend/length_expression.h"
 #include "backend/segments.h"
 #include "ir/base/check.h"
 
@@ -225,6 +226,46 @@ std::string Declarations::segments(const Program& program) const {
   return join(parts, ", ");
 }
 
+std::vector<std::string> Declarations::length_names() const {
+  std::set<std::string> names;
+  for (const LengthBuffer& length : plan_.lengths) names.insert(length.name);
+  return {names.begin(), names.end()};
+}
+
+/// A function of the numbers of all named lengths.
+std::string Declarations::length_text(const Length& length) const {
+  const std::vector<std::string> names = length_names();
+  const auto number = [&](const std::string& name) {
+    return std::to_string(std::find(names.begin(), names.end(), name) - names.begin());
+  };
+  if (const LengthSymbol* name = as_name(length)) return number(name->text);
+  return "[](const int64_t* n) { return " +
+         length_expression(length, [&](const std::string& name) { return "n[" + number(name) + "]"; }) + "; }";
+}
+
+std::vector<std::string> Declarations::lengths() const {
+  std::vector<std::string> lines, names, limits;
+  for (const std::string& name : length_names()) names.push_back(string_literal(name));
+  if (!names.empty()) lines.push_back("constexpr const char* kLengths[] = {" + join(names, ", ") + "};");
+  if (plan_.limits.empty()) return lines;
+  lines.push_back("constexpr weft::LengthLimit kLimits[] = {");
+  for (const LengthLimit& limit : plan_.limits)
+    lines.push_back("    {" + string_literal(limit.what) + ", " + length_text(limit.length) + ", " +
+                    std::to_string(limit.least) + ", " + std::to_string(limit.most) + (limit.is_made ? ", true}," : "},"));
+  lines.push_back("};");
+  return lines;
+}
+
+std::string Declarations::length_slots(const Program& program) const {
+  const std::vector<std::string> names = length_names();
+  std::vector<std::string> slots;
+  for (const LengthBuffer& length : plan_.lengths)
+    if (holds(plan_, program, length.place))
+      slots.push_back("{" + std::to_string(std::find(names.begin(), names.end(), length.name) - names.begin()) + ", " +
+                      names_.buffers[length.buffer.index] + (length.is_made ? ", true}" : "}"));
+  return join(slots, ", ");
+}
+
 std::string Declarations::ports(const Program& program, const std::vector<Port>& ports, const std::string& prefix,
                                 std::vector<std::string>& layouts) const {
   std::vector<std::string> lines;
@@ -242,8 +283,9 @@ std::string Declarations::ports(const Program& program, const std::vector<Port>&
                          names_.axes[port.place.index][a] + "}");
       if (state.is(AxisState::Kind::V)) varying.push_back(a);
     }
-    for (size_t d = 0; d < port.counts.size(); ++d)
-      if (port.counts[d]) bounds.push_back("{" + std::to_string(d) + ", " + names_.buffers[port.counts[d].index] + "}");
+    for (size_t d = 0; d < port.type.shape.size(); ++d)
+      if (const Extent& extent = port.type.shape[d]; extent.is_run_time())
+        bounds.push_back("{" + std::to_string(d) + ", " + length_text(*extent.length) + "}");
     const auto field = [&](const std::string& type, const std::string& what, const std::vector<std::string>& rows) {
       if (rows.empty()) return;
       layouts.push_back("constexpr " + type + " " + name + what + "[] = {" + join(rows, ", ") + "};");

@@ -37,12 +37,18 @@ class Declarations {
   /// Ports of the program, one each line; what their layouts need is appended to `layouts`.
   std::string ports(const Program& program, const std::vector<Port>& ports, const std::string& prefix,
                     std::vector<std::string>& layouts) const;
+  /// The names of the lengths that a request decides, and what limits them.
+  std::vector<std::string> lengths() const;
+  /// Where the program's kernels read lengths: "{0, seq}", by number in the names.
+  std::string length_slots(const Program& program) const;
   /// Number of flags: the end of the last signal or transfer.
   std::string signal_count() const;
 
  private:
   std::string offset_text(const Program& program, size_t buffer) const;
   std::string buffer_line(const Program& program, size_t buffer, size_t width) const;
+  std::vector<std::string> length_names() const;
+  std::string length_text(const Length& length) const;
   std::string message_text(const Message& message) const;
 
   const Plan& plan_;

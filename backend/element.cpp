@@ -195,6 +195,8 @@ Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
     const IndexExpr at = global(static_cast<int>(op.integer("axis")));
     return {iota(op, type.dtype, at), scopes.home({at})};
   }
+  if (op.kind == OpKind::LengthOf)
+    return {name(context_.extent_argument(*context_.number_of_length(op.text("length")))), scopes.floor};
   if (op.kind != OpKind::RandomUniform)
     return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
   context_.need({Argument::Kind::Invocation});

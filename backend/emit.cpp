@@ -161,6 +161,7 @@ class Emitter {
     params.lists["windows"] = line_items(windows());
     params.lists["signals"] = line_items(declarations_.signals());
     params.lists["transfers"] = line_items(declarations_.transfers());
+    params.lists["lengths"] = line_items(declarations_.lengths());
     params.lists["kernels"] = line_items(kernel_lines());
     params.lists["programs"] = std::move(programs);
     std::vector<std::string> states;
@@ -235,6 +236,8 @@ class Emitter {
     params.set("order", join(order, "\n"));
     params.set("inputs", declarations_.ports(program, plan_.inputs, "Input", layouts));
     params.set("outputs", declarations_.ports(program, plan_.outputs, "Output", layouts));
+    if (const std::string slots = declarations_.length_slots(program); !slots.empty())
+      layouts.push_back("constexpr weft::LengthSlot kLengthSlots[] = {" + slots + "};");
     params.lists["layouts"] = line_items(layouts);
     return params;
   }
@@ -271,6 +274,7 @@ class Emitter {
       if (has_port(program, plan_.inputs)) row += "\n .inputs = " + in + "kInputs,";
       if (has_port(program, plan_.outputs)) row += "\n .outputs = " + in + "kOutputs,";
       if (!declarations_.weights(program).empty()) row += "\n .weights = " + in + "kWeights,";
+      if (!declarations_.length_slots(program).empty()) row += "\n .lengths = " + in + "kLengthSlots,";
       row += "\n .own_bytes = " + std::to_string(program.own_bytes) + ",";
       row += "\n .window_bytes = " + std::to_string(program.window_bytes) + ",";
       if (declarations_.signal_count() != "0") row += "\n .signals = " + declarations_.signal_count() + ",";
@@ -284,6 +288,8 @@ class Emitter {
     if (!declarations_.axes().empty()) rows += "\n.axes = kMesh,";
     rows += "\n.programs = kPrograms,";
     if (!plan_.states.empty()) rows += "\n.states = kStates,";
+    if (!plan_.lengths.empty()) rows += "\n.lengths = kLengths,";
+    if (!plan_.limits.empty()) rows += "\n.limits = kLimits,";
     return rows;
   }
 

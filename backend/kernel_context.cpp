@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/length_expression.h"
 #include "ir/base/check.h"
 #include "ir/op_def.h"
 
@@ -81,7 +82,10 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
   if (!group().empty()) names.reserve("ranks"), names.reserve("p");  // of the table of peers' copies
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
   for (const Parameter& f : kernel.parameters) parameter_names_.push_back(names.unique(f.name));
-  for (const RunExtent& e : kernel.extents) extent_names_.push_back(names.unique(e.name));
+  for (const RunExtent& e : kernel.extents) {
+    extent_names_.push_back(names.unique(e.name));
+    if (!facts().passes_values && e.is_named()) names.reserve(extent_names_.back() + "_at");
+  }
   find_lengths(extent_names_);
   for (OpId id : body.order()) {
     const Op& op = body.op(id);
@@ -128,7 +132,7 @@ std::string KernelContext::run_extent(const TensorType& type, int dim) const {
 }
 
 std::string KernelContext::extent_argument(size_t number) const {
-  need({Argument::Kind::Extent, static_cast<int>(number)});
+  need_extent(number);
   return extent_names_[number];
 }
 
@@ -148,8 +152,22 @@ void KernelContext::need_lengths(const IndexExpr& index) const {
   for (const AtomPtr& atom : variables_of(index)) {
     if (!atom->is_length) continue;
     const auto at = std::find(extent_names_.begin(), extent_names_.end(), atom->text);
-    if (at != extent_names_.end()) need({Argument::Kind::Extent, static_cast<int>(at - extent_names_.begin())});
+    if (at != extent_names_.end()) need_extent(static_cast<size_t>(at - extent_names_.begin()));
   }
+}
+
+/// A length that the kernel computes needs those that it is computed from.
+void KernelContext::need_extent(size_t number) const {
+  need({Argument::Kind::Extent, static_cast<int>(number)});
+  const RunExtent& extent = kernel.extents[number];
+  if (!extent.length || extent.is_named()) return;
+  for_each_name(*extent.length, [&](const LengthSymbolPtr& name) { need_extent(*number_of_length(name->text)); });
+}
+
+std::optional<size_t> KernelContext::number_of_length(const std::string& text) const {
+  for (size_t i = 0; i < kernel.extents.size(); ++i)
+    if (kernel.extents[i].length && kernel.extents[i].length->text() == text) return i;
+  return {};
 }
 
 std::string KernelContext::argument_name(const Argument& argument) const {
@@ -171,16 +189,23 @@ std::string KernelContext::argument_name(const Argument& argument) const {
   return "";
 }
 
-/// A length that an operand holds, where the kernel reads it itself.
+/// A length that the kernel computes from others.
+static bool is_computed(const KernelContext& context, const Argument& argument) {
+  if (argument.kind != Argument::Kind::Extent) return false;
+  const RunExtent& extent = context.kernel.extents[argument.number];
+  return extent.length && !extent.is_named();
+}
+
+/// A length whose address is passed.
 static bool is_read(const KernelContext& context, const Argument& argument) {
   return !context.facts().passes_values && argument.kind == Argument::Kind::Extent &&
-         context.kernel.extents[argument.number].axis < 0;
+         context.kernel.extents[argument.number].is_named();
 }
 
 std::vector<Argument> KernelContext::passed_arguments() const {
   std::vector<Argument> list;
   for (const Argument& a : arguments_)
-    if (!is_read(*this, a)) list.push_back(a);
+    if (!is_computed(*this, a)) list.push_back(a);
   return list;
 }
 
@@ -204,7 +229,12 @@ const char* argument_type(const TargetDialect& dialect, Argument::Kind kind) {
 }
 
 std::string KernelContext::argument_parameter(const Argument& argument) const {
+  if (is_read(*this, argument)) return argument_name(argument) + "_at";
   return argument.kind == Argument::Kind::Invocation ? dialect().words.invocation_name : argument_name(argument);
+}
+
+std::string KernelContext::type_of(const Argument& argument) const {
+  return is_read(*this, argument) ? "const int64_t* " : argument_type(dialect(), argument.kind);
 }
 
 Statements KernelContext::prologue() const {
@@ -212,8 +242,10 @@ Statements KernelContext::prologue() const {
   for (const Argument& a : arguments_) {
     const std::string local = argument_name(a);
     if (is_read(*this, a)) {
-      const ValueId count = kernel.extents[a.number].count;
-      statements.push_back(Let{"int64_t", local, element(parameter_names_[input_parameter(count)], 0)});
+      statements.push_back(Let{"int64_t", local, name("*" + argument_parameter(a))});
+    } else if (is_computed(*this, a)) {
+      const auto name_of = [&](const std::string& length) { return extent_names_[*number_of_length(length)]; };
+      statements.push_back(Let{"int64_t", local, literal(length_expression(*kernel.extents[a.number].length, name_of))});
     } else if (!facts().passes_values && a.kind == Argument::Kind::Invocation) {
       statements.push_back(Let{"uint32_t", local, name("*" + argument_parameter(a))});
     }
@@ -236,7 +268,7 @@ std::vector<std::string> KernelContext::parameters(bool definition) const {
   for (const Argument& a : passed_arguments()) {
     const KernelWords& words = dialect().words;
     const bool is_table = definition && a.kind == Argument::Kind::Peers;
-    const std::string type = !is_table        ? argument_type(dialect(), a.kind)
+    const std::string type = !is_table        ? type_of(a)
                              : is_in_chunks() ? words.function_table
                                               : words.table;
     list.push_back(type + argument_parameter(a));

@@ -76,11 +76,15 @@ class KernelContext : public KernelBody {
   /// `first` on.
   std::string shared_array(const std::string& type, const std::string& count, int site, int64_t first) const;
   void need(Argument argument) const { arguments_.insert(argument); }
+  /// Those that the text needs.
+  const std::set<Argument>& arguments() const { return arguments_; }
   /// Those that a launch passes, in front of the operands.
   std::vector<Argument> passed_arguments() const;
   /// The name of an argument inside the kernel, and of the parameter that is or holds it.
   std::string argument_name(const Argument& argument) const;
   std::string argument_parameter(const Argument& argument) const;
+  /// "const int64_t* " of a length whose address is passed.
+  std::string type_of(const Argument& argument) const;
   /// "weft::Team& team, const float* x, float* y"; a definition may say where its peer table lies.
   std::vector<std::string> parameters(bool definition = false) const;
   bool reads_peers() const { return arguments_.contains({Argument::Kind::Peers, -1}); }
@@ -94,7 +98,9 @@ class KernelContext : public KernelBody {
   bool is_in_chunks() const { return use_ == KernelUse::InChunks; }
   /// How the body is computed where it is used so.
   const Strategy& strategy() const { return is_in_chunks() ? *kernel.in_chunks : kernel.strategy; }
-  /// The kernel's argument for one of its run-time extents.
+  /// The number of the run-time extent that is the length of this text.
+  std::optional<size_t> number_of_length(const std::string& text) const;
+  /// The kernel's variable for one of its run-time extents.
   std::string extent_argument(size_t number) const;
   /// Makes the launch have at least so many blocks and threads. The number may be larger: each loop is right
   /// for any grid.
@@ -108,6 +114,8 @@ class KernelContext : public KernelBody {
   const std::set<std::string>& headers() const { return headers_; }
 
  private:
+  void need_extent(size_t number) const;
+
   Diags& diags_;
   const KernelUse use_;
   bool failed_ = false;

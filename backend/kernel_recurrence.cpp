@@ -254,7 +254,7 @@ Statements write_body(KernelContext& context, const Recurrence& strategy, Writer
     RecurrenceWriter(inner, flat, elements, cuts, strategy.lanes).run();
   });
   if (inner.failed()) context.refuse("kernel-op-unsupported", context.body.op(context.body.first()), diags.text());
-  for (const Argument& argument : inner.passed_arguments()) context.need(argument);
+  for (const Argument& argument : inner.arguments()) context.need(argument);
   context.cover(inner.blocks(), inner.threads());
   return nest;
 }

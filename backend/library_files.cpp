@@ -15,7 +15,7 @@ namespace {
 std::string shape_text(const Port& port) {
   std::vector<std::string> dims;
   for (const Extent& extent : port.type.shape)
-    dims.push_back((extent.count ? "<=" : "") + std::to_string(extent.bound));
+    dims.push_back((extent.is_run_time() ? "<=" : "") + std::to_string(extent.bound));
   return std::string(dtype_name(port.type.dtype)) + "[" + join(dims, ", ") + "]";
 }
 

@@ -59,7 +59,7 @@ Expr run_bound(KernelContext& context, const TensorType& type, size_t dim) {
 }
 
 Scale run_scale(const KernelContext& context, const TensorType& type, size_t dim) {
-  return type.shape[dim].count ? context.extents(type)[dim] : Scale(0);
+  return type.shape[dim].is_run_time() ? context.extents(type)[dim] : Scale(0);
 }
 
 LoopKind lanes_loop(Lanes lanes) { return lanes == Lanes::Warp ? LoopKind::Lanes : LoopKind::BlockThreads; }

@@ -89,8 +89,8 @@ std::string StepTerms::argument(const LaunchStep& launch, const KernelText& text
         return "weft::Clip{.extent = " + std::to_string(extent.extent) + ", .block = " + std::to_string(extent.block) +
                "}.valid(r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(extent.axis)] + "))";
       size_t number = 0;
-      for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].axis < 0;
-      return "*" + pointer(launch.extents[number].buffer);
+      for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].is_named();
+      return (dialect_of(plan_.target).facts.passes_values ? "*" : "") + pointer(launch.lengths[number]);
     }
     case Argument::Kind::Invocation:
       return dialect_of(plan_.target).words.invocation_of_rank;

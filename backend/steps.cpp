@@ -115,25 +115,6 @@ std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& b
   return text;
 }
 
-/// A length that a kernel reads may not exceed the smallest bound of the dimensions that have it.
-void StepText::find_bounds(const std::vector<Step>& list) {
-  for (const Step& s : list) {
-    for (const std::vector<Step>* body : bodies_of(s)) find_bounds(*body);
-    const auto* what = std::get_if<LaunchStep>(&s.what);
-    if (!what || what->extents.empty()) continue;
-    const Graph& body = plan_.kernel(what->kernel).body;
-    size_t number = 0;
-    for (const RunExtent& extent : plan_.kernel(what->kernel).extents) {
-      if (!extent.count) continue;
-      int64_t& bound = bounds_.emplace(what->extents[number++].buffer.index, INT64_MAX).first->second;
-      for (OpId id : body.order())
-        for (ValueId v : body.op(id).outputs)
-          for (const Extent& e : body.type(v).shape)
-            if (e.count == extent.count) bound = std::min(bound, e.bound);
-    }
-  }
-}
-
 /// The call of a library, or nothing where the kernel is one of the program's own.
 std::optional<std::string> StepText::library_step(const LaunchStep& what, const KernelText& text) const {
   const Kernel& kernel = plan_.kernel(what.kernel);
@@ -150,19 +131,6 @@ static std::string launch_of(const TargetDialect& dialect, const KernelText& ker
   return dialect.launch({kernel.name, kernel.blocks, kernel.threads, waits, std::move(arguments)});
 }
 
-/// What has the length that a buffer holds, as a message names it: the state that grows, or else an output, for a
-/// model's user does not know the value that holds the length.
-static std::string counted_by(const Plan& plan, BufferId length) {
-  std::string subject = "'" + plan.buffer(length).name + "'";
-  for (const Port& port : plan.outputs) {
-    if (!contains(port.counts, length)) continue;
-    subject = "'" + port.name + "'";
-    for (const StateSlot& state : plan.states)
-      if (state.output == port.name) return "state '" + state.input + "' (" + subject + ")";
-  }
-  return subject;
-}
-
 /// The node that an op of a kernel comes from. Equal layers share a kernel, whose ops name the nodes of the first: then
 /// it is the step's own node of the same type.
 static std::string node_of(const Plan& plan, const Step& s, const Op& op) {
@@ -174,8 +142,7 @@ static std::string node_of(const Plan& plan, const Step& s, const Op& op) {
   return s.name;
 }
 
-/// Checks of the indices that a kernel looks up and of lengths of which it takes so many elements, in front of its
-/// launch.
+/// Checks of the indices that a kernel looks up, in front of its launch.
 StepText::Lines StepText::operand_checks(const Step& s, const LaunchStep& what) const {
   const KernelContext context(plan_, plan_.kernel(what.kernel), diags_);
   const auto node = [&](OpId id) {
@@ -186,9 +153,6 @@ StepText::Lines StepText::operand_checks(const Step& s, const LaunchStep& what) 
   for (const CheckedIndices& checked : checked_indices(context))
     lines.push_back("r.check_indices(" + node(checked.op) + kComma + pointer(what.operands[checked.parameter]) +
                     kComma + std::to_string(checked.count) + kComma + std::to_string(checked.extent) + ");");
-  for (const CheckedLength& checked : checked_lengths(context))
-    lines.push_back("r.check_least(" + node(checked.op) + kComma + pointer(what.operands[checked.parameter]) + kComma +
-                    std::to_string(checked.least) + ");");
   return lines;
 }
 
@@ -207,13 +171,6 @@ StepText::Lines StepText::launch(const Step& s, const LaunchStep& what) {
     lines.push_back(*call);
   else
     lines.push_back(launch_of(dialect_of(plan_.target), text, !text.group.empty(), std::move(arguments)));
-  for (size_t f = kernel.body.inputs().size(); f < what.operands.size(); ++f) {
-    const BufferId made = what.operands[f].buffer;
-    const auto bound = bounds_.find(made.index);
-    if (bound == bounds_.end()) continue;
-    lines.push_back("r.check_count(" + string_literal(counted_by(plan_, made)) + kComma + pointer(made) + kComma +
-                    std::to_string(bound->second) + ");");
-  }
   return lines;
 }
 

@@ -13,9 +13,7 @@ class ChunkKernel;
 class StepText : private StepTerms {
  public:
   StepText(const Plan& plan, const ProgramNames& names, const std::vector<KernelText>& kernels, Diags& diags)
-      : StepTerms(plan, names, kernels, diags), free_names_(names.taken) {
-    for (const Block& block : plan.blocks) find_bounds(block.steps);
-  }
+      : StepTerms(plan, names, kernels, diags), free_names_(names.taken) {}
 
   /// Lines without indentation of their own.
   std::vector<std::string> block(const Block& block);
@@ -46,7 +44,6 @@ class StepText : private StepTerms {
   Lines launch(const Step& step, const LaunchStep& launch);
   Lines operand_checks(const Step& step, const LaunchStep& launch) const;
   std::optional<std::string> library_step(const LaunchStep& launch, const KernelText& text) const;
-  void find_bounds(const std::vector<Step>& steps);
   Lines copy(const Step& step, const CopyStep& copy);
   Lines collective(const Step& step, const CollectiveStep& collective);
   Lines rooted(const CollectiveStep& collective, const std::string& source, const std::string& count);
@@ -54,7 +51,6 @@ class StepText : private StepTerms {
 
   std::string chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk, const CollectiveStep& step) const;
 
-  std::map<uint32_t, int64_t> bounds_;  // of buffers that hold a run-time length: what it must not exceed
   Names free_names_;
   std::vector<KernelText> chunk_kernels_;
   std::map<std::string, std::string> chunk_kernel_names_;  // by parameters and statements

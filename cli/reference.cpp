@@ -15,7 +15,7 @@ constexpr uint64_t kSeed = 1;
 /// state that grows needs room besides.
 TensorType at_run_time(TensorType type, bool has_states) {
   for (Extent& e : type.shape)
-    if (e.count) e = {has_states ? e.bound / 2 : (2 * e.bound + 1) / 3, {}};
+    if (e.is_run_time()) e = {has_states ? e.bound / 2 : (2 * e.bound + 1) / 3, {}};
   return type;
 }
 

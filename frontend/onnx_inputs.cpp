@@ -259,9 +259,8 @@ bool InputImporter::input(const OnnxValue& input) {
   return true;
 }
 
-/// One length for each bounded dim, taken from the first input that has it; every extent of that dim refers to it.
+/// Gives every extent of a bounded dim its length, which has the dim's name.
 void InputImporter::add_lengths() {
-  std::map<std::string, ValueId> lengths;
   for (const OnnxValue& input : scope_.source.inputs) {
     const auto value = scope_.values.find(input.name);
     if (value == scope_.values.end() || !input.dims) continue;
@@ -273,19 +272,9 @@ void InputImporter::add_lengths() {
     for (size_t d = 0; d < input.dims->size(); ++d) {
       const DimRequest* request = request_of((*input.dims)[d]);
       if (!request || !request->bounded) continue;
-      ValueId& length = lengths[request->name];
-      if (!length) {
-        NewOp made = new_op(OpKind::ExtentOf, {DType::I64, {}, {}});
-        made.inputs = {value->second};
-        made.attrs = {{"axis", static_cast<int64_t>(d)}};
-        std::string name = request->name + ".length";
-        while (scope_.makers.contains(name) || scope_.initialisers.contains(name) || scope_.values.contains(name))
-          name += "_";
-        made.name = state_.unique_op_name(name);
-        made.result_names = {made.name};
-        length = scope_.graph.result(scope_.graph.add(std::move(made)));
-      }
-      type.shape[d].count = length;
+      const Length length = Length::named(request->name, type.shape[d].bound);
+      state_.module.lengths[length.text()] = type.shape[d].bound;
+      type.shape[d] = run_time_extent(type.shape[d].bound, length);
     }
     scope_.graph.retype(value->second, std::move(type));
   }

@@ -1,8 +1,8 @@
 // ONNX model -> Module: generic over the op table.
 //
 // What the graph looks like afterwards:
-// - Inputs come first, as Input ops named like the model's inputs, with their types; then one ExtentOf for each bounded
-//   dim ("seq.length", on the first input that has it, shared by all). Other values have no types yet.
+// - Inputs come first, as Input ops named like the model's inputs, with their types, in which a bounded dim is a length of
+//   its name. Other values have no types yet.
 // - Initialisers that are used stand as Constant ops (attribute `value`) before their first reader; so do Constant
 // nodes.
 //   An input that has an initialiser or is bound is a constant.

@@ -3,7 +3,6 @@
 #include "ir/builder.h"
 
 #include "ir/base/check.h"
-#include "ir/length_values.h"
 
 namespace weftc {
 
@@ -66,7 +65,6 @@ std::vector<ValueId> Builder::add(NewOp made) {
   Diags diags;
   const bool inferred = infer_op(module_, graph_, id, &diags);
   WEFT_CHECK(inferred, "illegal op built: " + diags.text());
-  WEFT_CHECK(count_lengths(module_, graph_, id), "op '" + name_ + "' of a region has a new run-time length");
   return graph_.op(id).outputs;
 }
 
@@ -84,6 +82,11 @@ ValueId Builder::op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs) {
 
 ValueId Builder::constant(const Tensor& tensor) {
   return op(OpKind::Constant, {}, {{"value", module_.constants.add(name_ + "/Constant", tensor)}});
+}
+
+ValueId Builder::length(const Length& length) {
+  if (!length.is_constant()) return op(OpKind::LengthOf, {}, {{"length", length.text()}});
+  return constant(Tensor::scalar(DType::I64, static_cast<double>(length.constant())));
 }
 
 ValueId Builder::scalar(ValueId like_value, double value) {

@@ -26,6 +26,8 @@ class Builder {
   ValueId parameter(const std::string& name, TensorType type);
   /// A Constant op of this tensor.
   ValueId constant(const Tensor& tensor);
+  /// The length as a scalar of int64.
+  ValueId length(const Length& length);
   /// A scalar of the same dtype as `like_value`.
   ValueId scalar(ValueId like_value, double value);
   /// A Constant op of one dimension of int64.

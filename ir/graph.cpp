@@ -88,7 +88,6 @@ OpId Graph::add(NewOp made, OpId before) {
     if (name.empty()) name = op.name + (r ? "." + std::to_string(r) : "");
     name = unique_name(value_names_, name);
     value_names_.emplace(name, value.index);
-    note_counts(made.results[r]);
     values_.push_back({std::move(made.results[r]), id, r, std::move(name), {}});
     op.outputs.push_back(value);
     if (made.kind == OpKind::Input) inputs_.push_back(value);
@@ -133,13 +132,7 @@ void Graph::replace_uses(ValueId from, ValueId to) {
       outputs_[use.input].value = to;
     values_[to.index].uses.push_back(use);
   }
-  if (!has_counts_) return;
-  for (Value& v : values_)
-    for (Extent& e : v.type.shape)
-      if (e.count == from) e.count = to;
 }
-
-void Graph::note_counts(const TensorType& type) { has_counts_ |= !is_static(type.shape); }
 
 void Graph::set_input(OpId op, size_t input, ValueId value) {
   const Use use{op, static_cast<uint32_t>(input)};
@@ -177,10 +170,7 @@ void Graph::erase(OpId id) {
   --live_;
 }
 
-void Graph::retype(ValueId value, TensorType type) {
-  note_counts(type);
-  values_[value.index].type = std::move(type);
-}
+void Graph::retype(ValueId value, TensorType type) { values_[value.index].type = std::move(type); }
 
 void Graph::move_before(OpId op, OpId before) {
   if (op == before) return;

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/ids.h"
 #include "ir/layout.h"
 #include "ir/mechanism.h"
 #include "ir/op_kind.h"
@@ -109,7 +110,7 @@ class Graph {
 
   /// Adds an op before `before` (none: at the end). Names are made unique by appending "_2", "_3".
   OpId add(NewOp op, OpId before = {});
-  /// All readers of `from` read `to`, also those that have it as the run-time length of an extent.
+  /// All readers of `from` read `to`.
   void replace_uses(ValueId from, ValueId to);
   /// Operand number `input` becomes `value` (none: absent).
   void set_input(OpId op, size_t input, ValueId value);
@@ -167,13 +168,11 @@ class Graph {
   void link(OpId id, OpId before);
   void unlink(OpId id);
   void drop_use(ValueId value, Use use);
-  void note_counts(const TensorType& type);
 
   std::vector<Node> ops_;
   std::vector<Value> values_;
   OpId first_, last_;
   size_t live_ = 0;
-  bool has_counts_ = false;  // some extent has a run-time length
   std::vector<ValueId> inputs_;
   std::vector<Output> outputs_;
   std::unordered_map<std::string, uint32_t> value_names_, op_names_;

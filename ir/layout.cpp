@@ -67,7 +67,7 @@ std::string check_layout(const TensorType& type, const Mesh& mesh) {
       return format("axis '{}' of size 1 is in the layout", mesh[a].name);
     if (!s.is(AxisState::Kind::S)) continue;
     if (s.dim < 0 || s.dim >= type.ndim()) return format("there is no dimension {} to slice", s.dim);
-    if (type.shape[s.dim].count) return format("dimension {} has a run-time length and cannot be sliced", s.dim);
+    if (type.shape[s.dim].is_run_time()) return format("dimension {} has a run-time length and cannot be sliced", s.dim);
   }
   for (int d = 0; d < type.ndim(); ++d) {
     const std::string wrong = check_slices(type.shape[d].bound, digits_of(type.layout, d, mesh));
@@ -137,7 +137,7 @@ std::string layout_text(const Layout& layout, const Mesh& mesh) {
 
 std::string type_text(const TensorType& type, const Mesh& mesh) {
   std::vector<std::string> dims;
-  for (const Extent& e : type.shape) dims.push_back((e.count ? "<=" : "") + std::to_string(e.bound));
+  for (const Extent& e : type.shape) dims.push_back((e.is_run_time() ? "<=" : "") + std::to_string(e.bound));
   const std::string text = std::string(dtype_name(type.dtype)) + "[" + join(dims, ", ") + "]";
   return type.layout.is_replicated() ? text : text + " " + layout_text(type.layout, mesh);
 }

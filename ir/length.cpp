@@ -3,8 +3,10 @@
 #include "ir/length.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "ir/base/check.h"
+#include "ir/base/text.h"
 
 namespace weftc {
 
@@ -125,8 +127,14 @@ static Length length_of_symbol(LengthSymbol::Kind kind, std::string text, const 
       LengthSymbol{kind, std::move(text), range.low, range.high, std::move(operands)}));
 }
 
-Length Length::named(const std::string& name, int64_t low, int64_t high) {
-  return length_of_symbol(LengthSymbol::Kind::Named, name, {low, high}, {});
+/// Whether a name can stand in a text as it is.
+static bool is_word(const std::string& name) {
+  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
+  return std::all_of(name.begin(), name.end(), is_letter) && !name.empty() && (name[0] < '0' || name[0] > '9');
+}
+
+Length Length::named(const std::string& name, int64_t high) {
+  return length_of_symbol(LengthSymbol::Kind::Named, is_word(name) ? name : quote(name), {0, high}, {});
 }
 
 bool Length::is_constant() const {

@@ -8,9 +8,12 @@
 // beyond 2^60, like the INT64_MAX by which exporters mean "to the end", become 2^60: no tensor is as long.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weftc {
@@ -27,8 +30,9 @@ class Length {
 
   Length(int64_t constant = 0);
   explicit Length(LengthSymbolPtr symbol);
-  /// A length of this name, between `low` and `high`. Lengths of one name are equal.
-  static Length named(const std::string& name, int64_t low, int64_t high);
+  /// A length of this name, between 0 and `high`. Lengths of one name are equal. A name that is no word stands quoted
+  /// in texts.
+  static Length named(const std::string& name, int64_t high);
 
   bool is_constant() const;
   /// Of a constant length: its number.
@@ -70,5 +74,20 @@ std::optional<Length> floor_quotient(const Length& a, const Length& b);
 std::optional<Length> remainder_of(const Length& a, const Length& b);
 Length minimum(const Length& a, const Length& b);
 Length maximum(const Length& a, const Length& b);
+
+/// The symbol of a length that is a name and nothing else; null of any other.
+const LengthSymbol* as_name(const Length& length);
+/// The named lengths in a length, each as often as it occurs.
+void for_each_name(const Length& length, const std::function<void(const LengthSymbolPtr&)>& f);
+/// The same of a length's text.
+void for_each_name(std::string_view text, const std::function<void(const std::string&)>& f);
+/// The length with another in place of each named one. It keeps the bounds that these have.
+Length substitute(const Length& length, const std::function<Length(const LengthSymbol&)>& of);
+/// The number that a length is where its named ones, by their texts, are these numbers; nothing where one is missing or
+/// something is divided by 0.
+std::optional<int64_t> number_of(const Length& length, const std::map<std::string, int64_t>& numbers);
+/// The length of a text, with the bounds that named ones have by their texts; nothing where it is none, or names
+/// another.
+std::optional<Length> parse_length(std::string_view text, const std::map<std::string, int64_t>& bounds);
 
 }  // namespace weftc

@@ -75,8 +75,9 @@ struct Module {
   std::set<std::string> left_out;    // names that transforms would have made which have nothing to do on one rank
   std::vector<std::string> remarks;  // choices made by passes, for `explain`
   int64_t seed = 0;
-  /// Run-time lengths by their text: the scalar of `graph` that holds each.
-  std::map<std::string, ValueId> lengths;
+  /// The lengths that only a run knows, by name: their bounds. The shapes of the inputs and states of a request say
+  /// what they are, or the scalar of a NameLength.
+  std::map<std::string, int64_t> lengths;
   bool per_rank = false;  // `view: per-rank`: inputs and outputs vary (L10)
 
   int world() const;  // 1 + the largest rank of any place

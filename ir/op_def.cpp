@@ -200,13 +200,11 @@ std::optional<int64_t> OpView::axis(std::string_view attr, int ndim, bool end) c
 static bool is_one(const Extent& extent) { return extent.bound == 1 && !extent.is_run_time(); }
 
 /// Merges one aligned dimension; false where the bounds differ. Two run-time lengths are taken to be the same number (a
-/// key and a value cache have a count each); the executable compares them where it matters.
+/// key and a value cache may have a length each); the executable compares them where it matters.
 static bool merge(Extent& into, const Extent& from) {
   if (is_one(from)) return true;
   if (is_one(into)) into = from;
-  if (into.bound != from.bound || into.is_run_time() != from.is_run_time()) return false;
-  if (!into.count) into.count = from.count;
-  return true;
+  return into.bound == from.bound && into.is_run_time() == from.is_run_time();
 }
 
 std::optional<Shape> broadcast(const std::vector<Shape>& shapes) {

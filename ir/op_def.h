@@ -86,6 +86,8 @@ class OpView {
   std::optional<std::vector<Length>> lengths_of(std::string_view attr, int input) const;
   /// A dimension of this length.
   Extent extent(const Length& length) const;
+  /// Of a LengthOf: which length; nothing where its text is none of this model.
+  std::optional<Length> length() const { return parse_length(op_.text("length"), module_.lengths); }
   /// Attribute `attr` of ints as an axis list of `ndim` dims: negatives resolved, range checked, reported if wrong.
   std::optional<std::vector<int64_t>> axes(std::string_view attr, int ndim) const;
   /// One axis attribute, resolved; `-ndim <= axis < ndim` (or `<= ndim` with `end`), reported if wrong.
@@ -154,6 +156,7 @@ struct EvalContext {
   std::vector<std::vector<std::vector<int64_t>>> held_inputs;   // [k][d]
   std::vector<Dims> global_dims;                                // of results
   std::vector<Dims> global_input_dims;
+  const std::map<std::string, int64_t>* lengths = nullptr;  // this run's, by name
 
   const Tensor& in(int i) const { return *inputs[i]; }
   bool has(int i) const { return i < static_cast<int>(inputs.size()) && inputs[i]; }

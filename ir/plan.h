@@ -74,14 +74,18 @@ struct Parameter {
   bool operator==(const Parameter&) const = default;
 };
 
-/// A run-time extent of a kernel: passed as an int64_t argument.
+/// A run-time extent of a kernel: an int64_t that is passed as an argument, or that the kernel computes from others.
 struct RunExtent {
-  std::string name;  // C++ identifier, the formal argument
+  std::string name;  // C++ identifier
   /// Ragged: valid elements of `extent` in blocks of `block` at this rank's coordinate on `axis`.
-  int axis = -1;  // index into the kernel's mesh; -1: the value of `count`
+  int axis = -1;  // index into the kernel's mesh; -1: a length
   int64_t extent = 0;
   int64_t block = 0;
-  ValueId count;  // in the body: which Input gives it
+  std::optional<Length> length = {};  // in the names of the body
+  int64_t bound = 0;                  // of the length
+
+  /// A named length is passed, any other is computed from those in front of it.
+  bool is_named() const { return length && as_name(*length); }
   bool operator==(const RunExtent&) const = default;
 };
 
@@ -165,7 +169,7 @@ struct Step;
 struct LaunchStep {
   KernelId kernel;
   std::vector<Operand> operands;  // one for each formal
-  std::vector<Operand> extents;   // for each RunExtent with a count: the buffer holding it (none for ragged ones)
+  std::vector<BufferId> lengths;  // for each named length of the kernel's extents
 };
 struct CopyStep {
   BufferId from, to;      // equal types
@@ -251,7 +255,21 @@ struct Port {
   Mesh mesh;
   PlaceId place;
   BufferId buffer;
-  std::vector<BufferId> counts;  // by dim: the i64 scalar that holds a run-time length; none: static
+};
+/// A named length where the ranks of a place read it: a scalar of int64.
+struct LengthBuffer {
+  std::string name;
+  int64_t bound;
+  PlaceId place;
+  BufferId buffer;
+  bool is_made;  // by a step; else the request says it
+};
+/// What a length may be where that is less than its names allow: a state is full, a TopK needs so many elements.
+struct LengthLimit {
+  std::string what;  // as a message names it: "state 'past' ('present')"
+  Length length;
+  int64_t least, most;
+  bool is_made;  // of a length that a step makes
 };
 /// An input and an output that are one value across iterations. The output lies where the input does (in place), or the
 /// last steps of an iteration copy it there.
@@ -281,6 +299,8 @@ struct Plan {
   std::vector<OrderedBlock> order;  // one list for all ranks; each runs the blocks of its places
   std::vector<Program> programs;
   std::vector<Port> inputs, outputs;
+  std::vector<LengthBuffer> lengths;
+  std::vector<LengthLimit> limits;
   std::vector<StateSlot> states;
   int micro_batches = 1;
   int64_t seed = 0;

@@ -227,8 +227,8 @@ static Result value_of(const OpView& op, const std::vector<Lengths>& in) {
       return shape_of_operand(op);
     case OpKind::Size:
       return product_of(lengths_of_dims(op));
-    case OpKind::ExtentOf:
-      return Lengths{lengths_of_dims(op)[static_cast<size_t>(int_of(of, "axis"))]};
+    case OpKind::LengthOf:
+      return Lengths{*op.length()};
     case OpKind::ConstantOfShape:
       return filled(op);
     case OpKind::Range:
@@ -241,7 +241,7 @@ static Result value_of(const OpView& op, const std::vector<Lengths>& in) {
 
 /// True if the op's results are known from the types of its operands alone.
 static bool reads_types(OpKind kind) {
-  return kind == OpKind::Shape || kind == OpKind::Size || kind == OpKind::ExtentOf || kind == OpKind::ConstantOfShape;
+  return kind == OpKind::Shape || kind == OpKind::Size || kind == OpKind::LengthOf || kind == OpKind::ConstantOfShape;
 }
 
 std::optional<std::vector<Lengths>> shape_values(const OpView& op) {

@@ -26,10 +26,10 @@ ShapeValues ShapeValues::limits() const {
 }
 
 Extent ShapeValues::extent(const Length& length) const {
-  if (length.is_constant()) return {length.constant(), {}, {}};
+  if (length.is_constant()) return {length.constant(), {}};
   const auto limit = limits_.find(length.text());
   const int64_t bound = limit == limits_.end() ? length.high() : std::min(length.high(), limit->second);
-  return {bound, {}, std::make_shared<const Length>(length)};
+  return run_time_extent(bound, length);
 }
 
 }  // namespace weftc

@@ -83,17 +83,23 @@ Shape shape_of(const Dims& dims) {
   return shape;
 }
 
+bool Extent::operator==(const Extent& other) const {
+  if (bound != other.bound || is_run_time() != other.is_run_time()) return false;
+  return length == other.length || *length == *other.length;
+}
+
+Extent run_time_extent(int64_t bound, const Length& length) { return {bound, std::make_shared<const Length>(length)}; }
+
 Length length_of(const Extent& extent) {
-  if (extent.length) return *extent.length;
-  return extent.count ? Length::named("%" + std::to_string(extent.count.index), 0, extent.bound) : Length(extent.bound);
+  return extent.length ? *extent.length : Length(extent.bound);
 }
 
 std::string shape_text(const Shape& shape) {
   if (shape.empty()) return "scalar";
   std::vector<std::string> parts;
   for (const Extent& extent : shape) {
-    const std::string bound = std::to_string(extent.bound), length = extent.length ? extent.length->text() : "";
-    parts.push_back(extent.is_run_time() ? "(" + length + "<=" + bound + ")" : bound);
+    const std::string bound = std::to_string(extent.bound);
+    parts.push_back(extent.is_run_time() ? "(" + extent.length->text() + "<=" + bound + ")" : bound);
   }
   return join(parts, "x");
 }

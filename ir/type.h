@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/ids.h"
 #include "ir/length.h"
 
 namespace weftc {
@@ -64,18 +63,18 @@ int64_t element_count(const Dims& dims);
 /// Row-major strides in elements.
 Dims strides_of(const Dims& dims);
 
-/// A dimension: its bound, and the scalar int64 value that holds the run-time length (none: the bound is the length).
-/// Type inference knows that length as a polynomial too, by which it compares extents before there is such a value.
+/// A dimension: its bound, and its length where only a run knows it (none: the bound is the length).
 struct Extent {
   int64_t bound = 0;
-  ValueId count = {};
   std::shared_ptr<const Length> length = nullptr;
 
-  bool is_run_time() const { return count || length != nullptr; }
-  bool operator==(const Extent& other) const { return bound == other.bound && count == other.count; }
+  bool is_run_time() const { return length != nullptr; }
+  bool operator==(const Extent& other) const;
 };
 using Shape = std::vector<Extent>;
-/// The length of a dimension: of a fixed one a constant; of one of which no polynomial is known, a name for its value.
+/// A dimension of a run-time length.
+Extent run_time_extent(int64_t bound, const Length& length);
+/// The length of a dimension; of a fixed one a constant.
 Length length_of(const Extent& extent);
 Shape shape_of(const Dims& dims);
 /// "2x(seq<=64)x768", as messages have it.

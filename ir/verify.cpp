@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ir/named_lengths.h"
 #include "ir/op_def.h"
 #include "ir/verify_rules.h"
 
@@ -27,7 +28,7 @@ class Verifier {
   void graph(const Graph& graph);
   void op(const Graph& graph, OpId id);
   void links(const Graph& graph, OpId id, const std::vector<int>& position);
-  void counts(const Graph& graph, const std::vector<int>& position);
+  void lengths(const Graph& graph, const std::vector<int>& position);
   void uses(const Graph& graph);
   void numbers(const Op& op);
   void arity(const Op& op);
@@ -66,7 +67,7 @@ void Verifier::graph(const Graph& graph) {
       findings_.add(format("output '{}' is no value of the graph", out.name));
   if (findings_.full()) return;
   uses(graph);
-  counts(graph, position);
+  lengths(graph, position);
   for (OpId id = graph.first(); id && !findings_.full(); id = graph.next(id)) op(graph, id);
 }
 
@@ -115,27 +116,23 @@ void Verifier::uses(const Graph& graph) {
     }
 }
 
-/// A run-time length is one int64 of the same graph; it may stand behind the value only where it reads that value.
-void Verifier::counts(const Graph& graph, const std::vector<int>& position) {
-  for (OpId id = graph.first(); id; id = graph.next(id))
-    for (ValueId v : graph.op(id).outputs)
-      for (const Extent& extent : graph.type(v).shape) {
-        if (extent.bound < 0) findings_.add(graph.op(id), "an extent is negative");
-        const ValueId count = extent.count;
-        if (!count || !at_least(Form::Typed)) continue;
-        const bool known = count.index < graph.value_capacity() && position[graph.producer(count).index] >= 0;
-        if (!known || graph.type(count).dtype != DType::I64 || graph.type(count).count() != 1) {
-          findings_.add(graph.op(id), "a run-time length is no int64 scalar of the graph");
-          continue;
-        }
-        const bool source = graph.op(id).kind == OpKind::Input;
-        const Op& counting = graph.producer_op(count);
-        // The length that ExtentOf reads is known as soon as its operand is.
-        const OpId known_with =
-            counting.kind == OpKind::ExtentOf ? graph.producer(counting.inputs[0]) : graph.producer(count);
-        if (!source && position[known_with.index] >= position[id.index])
-          findings_.add(graph.op(id), "a run-time length is made behind the value");
-      }
+/// The module knows the names in run-time lengths, and what holds a length stands in front of what has it.
+void Verifier::lengths(const Graph& graph, const std::vector<int>& position) {
+  const LengthHolders holders(graph);
+  for (OpId id = graph.first(); id; id = graph.next(id)) {
+    const Op& op = graph.op(id);
+    for (ValueId v : op.outputs) {
+      for (const Extent& extent : graph.type(v).shape)
+        if (extent.bound < 0) findings_.add(op, "an extent is negative");
+      for_each_name(graph.type(v).shape, [&](const std::string& name) {
+        if (!module_.lengths.contains(name)) findings_.add(op, "'{}' is no length of the module", name);
+      });
+    }
+    holders.for_each(op, [&](ValueId length) {
+      if (position[graph.producer(length).index] >= position[id.index])
+        findings_.add(op, "a run-time length is made behind the value");
+    });
+  }
 }
 
 /// Ids of places, stages, origins, transforms and constants exist; attributes are sorted by name.
@@ -203,7 +200,7 @@ bool same_extents(const TensorType& a, const TensorType& b) {
   if (a.dtype != b.dtype || a.ndim() != b.ndim()) return false;
   for (int d = 0; d < a.ndim(); ++d)
     // The bound of a run-time length may be tighter than the rule knows (a state's).
-    if (a.shape[d].bound != b.shape[d].bound && !a.shape[d].count && !b.shape[d].count) return false;
+    if (a.shape[d].bound != b.shape[d].bound && !a.shape[d].is_run_time() && !b.shape[d].is_run_time()) return false;
   return true;
 }
 
@@ -250,7 +247,6 @@ bool is_no_kernel(const Op& op) {
   switch (op.kind) {
     case OpKind::Input:
     case OpKind::Constant:
-    case OpKind::ExtentOf:
     case OpKind::Reshape:
       return true;  // the same memory
     default:

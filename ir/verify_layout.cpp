@@ -291,8 +291,6 @@ void check_source(const Graph& graph, const Op& op, const Mesh& mesh, Findings& 
     const bool may_vary = op.kind == OpKind::Input;  // region parameters and inputs of per-rank models
     if (!may_vary && (layout.has(Kind::P) || layout.has(Kind::V)))
       findings.add(op, "a source is {}", layout_text(layout, mesh));
-    if (op.kind == OpKind::ExtentOf && !layout.is_replicated())
-      findings.add(op, "a length is not the same on all ranks");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/named_lengths.h"
 #include "ir/op_def.h"
 #include "ir/value_memory.h"
 #include "passes/runner.h"
@@ -19,16 +20,12 @@ bool has_reader(const Graph& graph, const Op& op) {
   return std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return !graph.value(v).uses.empty(); });
 }
 
-/// Removes ops without readers, from the end, so that those of an op are gone before it is reached. A run-time
-/// length is kept as long as a value has it.
+/// Removes ops without readers, from the end, so that those of an op are gone before it is reached. What holds a
+/// run-time length is kept as long as a value has it.
 void remove_dead(Module& module, Graph& graph) {
   std::vector<OpId> order = graph.order();
+  const LengthHolders holders(graph);
   std::unordered_set<ValueId> lengths;
-  const auto keep_lengths = [&](ValueId v) {
-    for (const Extent& e : graph.type(v).shape)
-      if (e.count) lengths.insert(e.count);
-  };
-  for (ValueId v : graph.inputs()) keep_lengths(v);  // an input's length is read off it, behind it
   for (auto at = order.rbegin(); at != order.rend(); ++at) {
     const Op& op = graph.op(*at);
     const bool is_length =
@@ -38,7 +35,7 @@ void remove_dead(Module& module, Graph& graph) {
       graph.erase(*at);
       continue;
     }
-    for (ValueId v : op.outputs) keep_lengths(v);
+    holders.for_each(op, [&](ValueId v) { lengths.insert(v); });
   }
 }
 
@@ -63,8 +60,7 @@ void append_attr(std::string& key, const Attr& attr) {
 
 /// Attributes name bounds: two shapes of equal bounds may have other run-time lengths.
 void append_type(std::string& key, const TensorType& type) {
-  for (const Extent& extent : type.shape)
-    key += std::to_string(extent.count.index) + ":" + length_of(extent).text() + ",";
+  for (const Extent& extent : type.shape) key += length_of(extent).text() + ",";
   for (int a = 0; a < type.layout.size(); ++a) key += state_text(type.layout[a]) + ",";
 }
 

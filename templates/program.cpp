@@ -33,6 +33,13 @@ $line.text
 //@ end
 
 //@ end
+//@ if lengths
+// Lengths that only a request knows, and what limits them.
+//@ for line in lengths
+$line.text
+//@ end
+
+//@ end
 // Kernels, in kernels/.
 //@ for line in kernels
 $line.text

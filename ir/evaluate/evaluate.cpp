@@ -19,7 +19,7 @@ static std::string check_input(const Tensor& tensor, const TensorType& type, con
   const size_t copies = dims.size() - type.shape.size();
   bool fits = tensor.dims.size() == dims.size();
   for (size_t d = 0; fits && d < dims.size(); ++d) {
-    const bool grows = d >= copies && type.shape[d - copies].count;
+    const bool grows = d >= copies && type.shape[d - copies].is_run_time();
     fits = grows ? tensor.dims[d] <= dims[d] : tensor.dims[d] == dims[d];
   }
   return fits ? "" : format("has shape {}, expected {}", dims_text(tensor.dims), type_text(type, mesh));
@@ -36,7 +36,7 @@ static std::vector<size_t> input_ports(const Graph& graph) {
 
 /// Checks the inputs and gives each rank its slice of them.
 static bool bind_module_inputs(const Module& module, const std::vector<Tensor>& inputs, Frame& frame,
-                               std::string& error) {
+                               std::map<std::string, int64_t>& lengths, std::string& error) {
   const Graph& graph = module.graph;
   const std::vector<size_t> ports = input_ports(graph);
   const size_t expected = ports.empty() ? 0 : 1 + *std::max_element(ports.begin(), ports.end());
@@ -48,6 +48,16 @@ static bool bind_module_inputs(const Module& module, const std::vector<Tensor>& 
     const Mesh mesh = module.mesh(graph, graph.producer_op(value).place);
     const std::string wrong = check_input(inputs[i], graph.type(value), mesh);
     if (!wrong.empty()) return error = format("input '{}' {}", graph.value(value).name, wrong), false;
+    const Shape& shape = graph.type(value).shape;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (!shape[d].is_run_time()) continue;
+      const int64_t length = inputs[i].dims[inputs[i].dims.size() - shape.size() + d];
+      const auto [known, is_new] = lengths.emplace(shape[d].length->text(), length);
+      if (known->second != length)
+        return error = format("input '{}' has length {} on dimension {}, but another has {} there",
+                              graph.value(value).name, length, d, known->second),
+               false;
+    }
     frame.store(value, scatter(inputs[i], graph.type(value), mesh));
   }
   return true;
@@ -58,7 +68,7 @@ EvalResult evaluate(const Module& module, const std::vector<Tensor>& inputs, con
   Evaluation run{module, options.observe, {module.seed, 0, options.invocation}};
   Frame frame(run, graph, {});
   EvalResult result;
-  if (!bind_module_inputs(module, inputs, frame, result.error)) return result;
+  if (!bind_module_inputs(module, inputs, frame, run.lengths, result.error)) return result;
   if (!frame.run(true)) return result.error = run.error, result;
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     const ValueId value = graph.outputs()[i].value;

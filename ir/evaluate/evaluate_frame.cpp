@@ -33,18 +33,9 @@ bool Frame::make_constant(ValueId value) {
   return run_constant(graph_.producer_op(value));
 }
 
-bool Frame::make_constants(const Op& op) {
-  bool made = true;
-  for (ValueId v : op.inputs) made = made && make_constant(v);
-  for (ValueId v : op.outputs)
-    for (const Extent& extent : graph_.type(v).shape) made = made && make_constant(extent.count);
-  return made;
-}
-
 void Frame::release_operands(const Op& op) {
   for (ValueId v : op.inputs) {
-    // Single numbers stay: lengths are read without being operands.
-    if (!v || --readers_left_[v.index] > 0 || graph_.type(v).count() == 1) continue;
+    if (!v || --readers_left_[v.index] > 0) continue;
     owned_[v.index].reset();
     values_[v.index] = nullptr;
   }
@@ -71,7 +62,9 @@ bool Frame::run(bool observe) {
     const Op& op = graph_.op(id);
     const bool show = observe && run_.observe;
     if (op.kind == OpKind::Constant && !show) continue;
-    if (op.kind != OpKind::Input && (!make_constants(op) || !run_op(op))) return false;
+    const bool has_operands = std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return make_constant(v); });
+    if (!has_operands || (op.kind != OpKind::Input && !run_op(op))) return false;
+    if (op.kind == OpKind::NameLength) run_.lengths[op.text("name")] = locals(op.outputs[0])[0].int_at(0);
     for (ValueId value : op.outputs)
       if (show) run_.observe(graph_, value, locals(value));
     release_operands(op);
@@ -135,26 +128,15 @@ bool Frame::run_local(const Op& op) {
   return true;
 }
 
-std::optional<int64_t> Frame::length_of(ValueId count, int rank) const {
-  // A count made in another place is the same number there.
-  const auto at_rank = [&](const Locals& copies) -> const Tensor& {
-    return copies[std::min<size_t>(rank, copies.size() - 1)];
-  };
-  if (values_[count.index]) return at_rank(locals(count)).int_at(0);
-  const Op& op = graph_.producer_op(count);
-  if (op.kind != OpKind::ExtentOf || !values_[op.inputs[0].index]) return {};
-  return at_rank(locals(op.inputs[0])).dims[op.integer("axis")];
-}
-
-/// Such a dim's length is read from the value that counts it; any other dim has its local extent.
-std::optional<Dims> Frame::run_time_dims(const Op& op, const TensorType& type, const Mesh& mesh, const Coordinates& at,
-                                         int rank) {
+std::optional<Dims> Frame::run_time_dims(const Op& op, const TensorType& type, const Mesh& mesh,
+                                         const Coordinates& at) {
   Dims dims = local_dims(type, mesh, at);
   for (int d = 0; d < type.ndim(); ++d) {
-    const ValueId count = type.shape[d].count;
-    if (!count) continue;
-    const std::optional<int64_t> length = length_of(count, rank);
-    if (!length) return fail(op, format("the length of dimension {} is not computed yet", d)), std::nullopt;
+    if (!type.shape[d].is_run_time()) continue;
+    const std::optional<int64_t> length = number_of(*type.shape[d].length, run_.lengths);
+    if (!length)
+      return fail(op, format("the length '{}' of dimension {} is not known", type.shape[d].length->text(), d)),
+             std::nullopt;
     dims[d] = *length;
     if (dims[d] < 0 || dims[d] > type.shape[d].bound)
       return fail(op, format("dimension {} has length {}, its bound is {}", d, dims[d], type.shape[d].bound)),
@@ -178,7 +160,7 @@ void Frame::hold_indices(const TensorType& type, const Mesh& mesh, const Coordin
 static Dims global_dims(const TensorType& type, const Dims& local) {
   Dims dims = type.dims();
   for (int d = 0; d < type.ndim(); ++d)
-    if (type.shape[d].count) dims[d] = local[d];
+    if (type.shape[d].is_run_time()) dims[d] = local[d];
   return dims;
 }
 
@@ -188,7 +170,7 @@ bool Frame::run_rank(const Op& op, int rank, std::vector<Locals>& results) {
   std::vector<Tensor> made(op.outputs.size());
   std::optional<Op> local;
   if (needs_localize(graph_, op)) local = localize(run_.module, graph_, op, at);
-  EvalContext context{local ? *local : op, {}, {}, {}, made, run_.random, {}, {}, {}, {}};
+  EvalContext context{local ? *local : op, {}, {}, {}, made, run_.random, {}, {}, {}, {}, &run_.lengths};
   const bool positions = category(op) != Category::Pointwise;
   for (ValueId v : op.inputs) {
     context.inputs.push_back(v ? &locals(v)[rank] : nullptr);
@@ -201,7 +183,7 @@ bool Frame::run_rank(const Op& op, int rank, std::vector<Locals>& results) {
   }
   for (ValueId v : op.outputs) {
     const TensorType& type = graph_.type(v);
-    const std::optional<Dims> dims = run_time_dims(op, type, axes, at, rank);
+    const std::optional<Dims> dims = run_time_dims(op, type, axes, at);
     if (!dims) return false;
     context.result_dims.push_back(*dims);
     context.result_dtypes.push_back(type.dtype);

@@ -1,6 +1,7 @@
 // Inside of the reference evaluation: a Frame is one run of one graph. A region gets a frame of its own inside
 // its op's (one for each chunk or iteration) and shares the locals of its captures by pointer.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct Evaluation {
   const Module& module;
   Observer observe;  // called with each value of the graph that is not a region
   RandomState random;
+  std::map<std::string, int64_t> lengths = {};  // of this run, by name
   std::string error = {};  // the first one; set: everything stops
 };
 
@@ -41,7 +43,6 @@ class Frame {
   bool run_op(const Op& op);
   /// Constants are made where they are read first: all weights of a model at once are too much.
   bool make_constant(ValueId value);
-  bool make_constants(const Op& op);
   /// Gives back the memory of operands that no later op reads.
   void release_operands(const Op& op);
   bool run_constant(const Op& op);
@@ -80,12 +81,8 @@ class Frame {
   Mesh mesh(PlaceId place) const { return run_.module.mesh(graph_, place); }
   Mesh rank_mesh(PlaceId place) const { return place ? run_.module.place(place).mesh : Mesh{}; }
   Coordinates coordinates(PlaceId place, int rank) const;
-  /// The run-time length that `count` holds. Where it measures a value that is there already (ExtentOf), it is
-  /// read from that value; nothing where neither is known yet.
-  std::optional<int64_t> length_of(ValueId count, int rank) const;
-  /// The local dims of a result on one rank, with its run-time lengths, which are checked against their bounds.
-  std::optional<Dims> run_time_dims(const Op& op, const TensorType& type, const Mesh& mesh, const Coordinates& at,
-                                    int rank);
+  /// The local dims of a result, with its run-time lengths, which are checked against their bounds.
+  std::optional<Dims> run_time_dims(const Op& op, const TensorType& type, const Mesh& mesh, const Coordinates& at);
   /// For each sliced dimension, the global indices that the rank holds, ascending; empty: all of them.
   void hold_indices(const TensorType& type, const Mesh& mesh, const Coordinates& at,
                     std::vector<std::vector<int64_t>>& held) const;

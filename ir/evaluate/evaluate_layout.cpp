@@ -331,7 +331,7 @@ std::string check_dims(const Locals& locals, const TensorType& type, const Mesh&
     if (locals[rank].dtype != type.dtype) return std::string("an element type is ") + dtype_name(locals[rank].dtype);
     Dims expected = local_dims(type, mesh, coordinates_of(mesh, static_cast<int>(rank)));
     for (size_t d = 0; d < expected.size() && locals[rank].dims.size() == expected.size(); ++d)
-      if (type.shape[d].count) expected[d] = locals[0].dims[d];
+      if (type.shape[d].is_run_time()) expected[d] = locals[0].dims[d];
     if (locals[rank].dims != expected)
       return format("rank {} holds {} where its layout says {}", rank, dims_text(locals[rank].dims),
                     dims_text(expected));

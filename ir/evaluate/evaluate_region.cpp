@@ -177,7 +177,7 @@ bool Frame::store_scan(const Op& op, size_t output, const std::vector<Locals>& t
     Dims dims = local_dims(type, mesh(place), coordinates(place, rank));
     const int64_t most = dims[0];
     dims[0] = static_cast<int64_t>(trips.size());
-    if (dims[0] > most || (dims[0] != most && !type.shape[0].count))
+    if (dims[0] > most || (dims[0] != most && !type.shape[0].is_run_time()))
       return fail(op, format("{} trips where result {} has {}", trips.size(), output, most));
     for (size_t d = 1; d < dims.size() && !trips.empty(); ++d) dims[d] = trips[0][rank].dims[d - 1];
     Tensor& all = stacked.emplace_back(type.dtype, dims);

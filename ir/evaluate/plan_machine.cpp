@@ -52,7 +52,7 @@ PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vecto
   for (int axis : whole) memory.layout.set(axis, {});
   Dims room = buffer_dims(memory, mesh);
   for (int d = 0; d < type.ndim(); ++d)
-    if (type.shape[d].count && !by_bounds) room[d] = lengths[d];
+    if (type.shape[d].is_run_time() && !by_bounds) room[d] = lengths[d];
   Spread made{{}, {}, strides_of(room)};
   for (int d = 0; d < type.ndim(); ++d) {
     const int64_t extent = type.shape[d].bound;
@@ -130,16 +130,22 @@ void PlanMachine::load(const Port& port, const Tensor& global) {
     const bool by_bounds = plan_.buffer(port.buffer).storage.by_bounds;
     const Spread to = spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths, by_bounds);
     write(place.ranks[i], port.buffer, to, locals[static_cast<size_t>(i)], {});
-    for (size_t d = 0; d < port.counts.size(); ++d)
-      if (port.counts[d]) put_number(place.ranks[i], port.counts[d], lengths[d], {});
   }
+  for (int d = 0; d < port.type.ndim(); ++d)
+    if (const Extent& extent = port.type.shape[d]; extent.is_run_time()) load(extent.length->text(), lengths[d]);
 }
 
-Tensor PlanMachine::assemble_port(const Port& port) {
+void PlanMachine::load(const std::string& length, int64_t number) {
+  for (const LengthBuffer& each : plan_.lengths)
+    for (int rank : place(each.place).ranks)
+      if (each.name == length) put_number(rank, each.buffer, number, {});
+}
+
+Tensor PlanMachine::assemble_port(const Port& port, const Shape& shape) {
+  std::map<std::string, int64_t> known;
+  for (const LengthBuffer& length : plan_.lengths) known[length.name] = number(place(length.place).ranks[0], length.buffer, {});
+  const Dims lengths = lengths_of(shape, known);
   const Place& place = plan_.places[port.place.index];
-  Dims lengths = port.type.dims();
-  for (size_t d = 0; d < port.counts.size(); ++d)
-    if (port.counts[d]) lengths[d] = std::clamp<int64_t>(number(place.ranks[0], port.counts[d], {}), 0, lengths[d]);
   Locals locals;
   for (int i = 0; i < place.size(); ++i) {
     const bool by_bounds = plan_.buffer(port.buffer).storage.by_bounds;
@@ -172,32 +178,34 @@ Tensor PlanMachine::weight_part(int rank, WeightId id, const Spread& from, DType
   return part;
 }
 
-/// Bounds, or the run-time lengths that the launch passes.
-Dims PlanMachine::lengths_of(int rank, const Kernel& kernel, const LaunchStep& step, const TensorType& type,
-                             const Now& now) {
-  Dims lengths = type.dims();
-  for (int d = 0; d < type.ndim(); ++d) {
-    if (!type.shape[d].count) continue;
-    size_t next = 0;
-    for (const RunExtent& extent : kernel.extents) {
-      if (!extent.count) continue;
-      if (extent.count == type.shape[d].count)
-        lengths[d] = std::clamp<int64_t>(number(rank, step.extents[next].buffer, now), 0, lengths[d]);
-      ++next;
-    }
-  }
+/// Bounds, or the run-time lengths.
+Dims PlanMachine::lengths_of(const Shape& shape, const std::map<std::string, int64_t>& known) {
+  Dims lengths = bounds(shape);
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d].is_run_time())
+      lengths[d] = std::clamp<int64_t>(number_of(*shape[d].length, known).value_or(0), 0, lengths[d]);
+  return lengths;
+}
+
+/// The named lengths of a kernel, as a launch passes them. What the kernel makes itself is not among them.
+std::map<std::string, int64_t> PlanMachine::lengths_of(int rank, const LaunchStep& step, const Now& now) {
+  std::map<std::string, int64_t> lengths;
+  size_t next = 0;
+  for (const RunExtent& extent : plan_.kernel(step.kernel).extents)
+    if (extent.is_named()) lengths[extent.length->text()] = number(rank, step.lengths[next++], now);
   return lengths;
 }
 
 /// The operands of a launch as all ranks of the place have them. Only those of the runner matter, and what it
 /// reads of its peers' windows; of the rest only the shapes count.
-void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& now, std::vector<Locals>& locals) {
+void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& now,
+                                const std::map<std::string, int64_t>& known, std::vector<Locals>& locals) {
   const Kernel& kernel = plan_.kernel(step.kernel);
   const Place& place = plan_.places[kernel.place.index];
   const std::vector<int> peers = rank_group(place, exchange_axes(kernel.body), runner);
   for (size_t f = 0; f < kernel.body.inputs().size(); ++f) {
     const Parameter& parameter = kernel.parameters[f];
-    const Dims lengths = lengths_of(runner, kernel, step, parameter.type, now);
+    const Dims lengths = lengths_of(parameter.type.shape, known);
     Locals values;
     for (int i = 0; i < place.size(); ++i) {
       Coordinates at = coordinates_of(place.mesh, i);
@@ -220,9 +228,9 @@ void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& n
 void PlanMachine::launch(int rank, const LaunchStep& step, const Now& now) {
   const Kernel& kernel = plan_.kernel(step.kernel);
   std::vector<Locals> operands;
-  read_operands(rank, step, now, operands);
+  Evaluation evaluation{module_, {}, {plan_.seed, now.trip, invocation_}, lengths_of(rank, step, now), {}};
+  read_operands(rank, step, now, evaluation.lengths, operands);
   if (!error.empty()) return;
-  Evaluation evaluation{module_, {}, {plan_.seed, now.trip, invocation_}, {}};
   Frame frame(evaluation, kernel.body, now.time);
   std::vector<const Locals*> bound;
   for (const Locals& l : operands) bound.push_back(&l);
@@ -231,10 +239,11 @@ void PlanMachine::launch(int rank, const LaunchStep& step, const Now& now) {
     error = evaluation.error;
     return;
   }
-  store_results(rank, step, now, frame);
+  store_results(rank, step, now, evaluation.lengths, frame);
 }
 
-void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now, Frame& frame) {
+void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now,
+                                const std::map<std::string, int64_t>& known, Frame& frame) {
   const Kernel& kernel = plan_.kernel(step.kernel);
   const size_t inputs = kernel.body.inputs().size(), self = static_cast<size_t>(place(kernel.place).index_of(rank));
   Coordinates at = place_coordinates(kernel.place, rank);
@@ -247,7 +256,7 @@ void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now
       continue;
     }
     const Spread to = spread(parameter.type, parameter.whole_over, kernel.mesh, at,
-                             lengths_of(rank, kernel, step, parameter.type, now), parameter.storage.by_bounds);
+                             lengths_of(parameter.type.shape, known), parameter.storage.by_bounds);
     write(rank, step.operands[inputs + o].buffer, to, mine, now);
   }
 }

@@ -24,10 +24,10 @@ class PlanMachine {
     Coordinates time;
     int64_t trip = 0;
   };
-  /// Scatters an input over the ranks of its port, and writes the run-time lengths that it counts.
+  /// Scatters an input over the ranks of its port, and notes the run-time lengths that it has.
   void load(const Port& port, const Tensor& global);
-  /// The global tensor of an output.
-  Tensor assemble_port(const Port& port);
+  /// The global tensor of a port, whose memory has this shape now.
+  Tensor assemble_port(const Port& port, const Shape& shape);
   /// Runs a kernel's body for one rank.
   void launch(int rank, const LaunchStep& step, const Now& now);
   /// Copies a buffer, or adds it to the total of a Chunk from the second chunk on.
@@ -71,10 +71,14 @@ class PlanMachine {
   bool fits(BufferId buffer, const Spread& spread, DType dtype);
   /// The part of a weight that a rank reads, from the constant: packing is the packer's, and tested there.
   Tensor weight_part(int rank, WeightId weight, const Spread& from, DType dtype);
-  Dims lengths_of(int rank, const Kernel& kernel, const LaunchStep& step, const TensorType& type, const Now& now);
-  void read_operands(int runner, const LaunchStep& step, const Now& now, std::vector<Locals>& locals);
+  void load(const std::string& length, int64_t number);
+  static Dims lengths_of(const Shape& shape, const std::map<std::string, int64_t>& known);
+  std::map<std::string, int64_t> lengths_of(int rank, const LaunchStep& step, const Now& now);
+  void read_operands(int runner, const LaunchStep& step, const Now& now, const std::map<std::string, int64_t>& known,
+                     std::vector<Locals>& locals);
   /// Writes a kernel's results, each where its parameter says.
-  void store_results(int rank, const LaunchStep& step, const Now& now, Frame& frame);
+  void store_results(int rank, const LaunchStep& step, const Now& now, const std::map<std::string, int64_t>& known,
+                     Frame& frame);
   void store_gathered(int rank, const LaunchStep& step, size_t output, const Now& now, const Tensor& mine);
 
   const Plan& plan_;

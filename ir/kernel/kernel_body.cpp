@@ -4,6 +4,7 @@
 #include "ir/kernel/kernel_body.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ir/base/check.h"
 #include "ir/base/naming.h"
@@ -19,60 +20,44 @@ KernelBody::KernelBody(const Kernel& kernel, size_t place_axes)
   find_lengths(names);
 }
 
-/// An extent of the length that `count` holds, with the largest bound that dimensions of this length have.
-static Extent extent_of_count(const Graph& body, ValueId count) {
-  Extent found{0, count, nullptr};
-  for (OpId id = body.first(); id; id = body.next(id))
-    for (ValueId v : body.op(id).outputs)
-      for (const Extent& extent : body.type(v).shape) {
-        if (!count || extent.count != count) continue;
-        found.bound = std::max(found.bound, extent.bound);
-        if (extent.length) found.length = extent.length;
-      }
-  return found;
-}
-
-/// A length as a number times others that the kernel has too; nothing where it is none such.
-static std::optional<Scale> as_product(const Length& length, const std::vector<Extent>& known,
-                                       const std::vector<std::string>& names) {
+/// A length as a number times named ones; nothing where it is none such.
+static std::optional<Scale> as_product(const Length& length, const std::map<std::string, Scale>& named) {
   if (length.terms().size() != 1) return {};
-  const Length::Term& term = length.terms()[0];
-  if (term.factors.size() == 1 && term.coefficient == 1) return {};
-  Scale product(term.coefficient);
-  for (const LengthSymbolPtr& factor : term.factors) {
-    size_t i = 0;
-    while (i < known.size() && !(known[i].length && *known[i].length == Length(factor))) ++i;
-    if (i == known.size()) return {};
-    product = product * Scale::length(names[i], known[i].bound);
+  Scale product(length.terms()[0].coefficient);
+  for (const LengthSymbolPtr& factor : length.terms()[0].factors) {
+    if (factor->kind != LengthSymbol::Kind::Named) return {};
+    product = product * named.at(factor->text);
   }
   return product;
 }
 
 void KernelBody::find_lengths(const std::vector<std::string>& names) {
-  std::vector<Extent> known;
-  for (const RunExtent& extent : kernel.extents) known.push_back(extent_of_count(body, extent.count));
+  std::map<std::string, Scale> named;
   lengths_.clear();
-  for (size_t i = 0; i < known.size(); ++i) {
-    const std::optional<Scale> product = known[i].length ? as_product(*known[i].length, known, names) : std::nullopt;
-    lengths_.push_back(product ? *product : Scale::length(names[i], known[i].bound));
+  for (size_t i = 0; i < names.size(); ++i) {
+    const RunExtent& extent = kernel.extents[i];
+    if (extent.is_named()) named.emplace(extent.length->text(), Scale::length(names[i], extent.bound));
+    const std::optional<Scale> product = extent.length ? as_product(*extent.length, named) : std::nullopt;
+    lengths_.push_back(product ? *product : Scale::length(names[i], extent.bound));
   }
 }
 
 IndexDims KernelBody::extents(const TensorType& type) const {
   IndexDims extents = dims(type);
   for (int d = 0; d < type.ndim(); ++d)
-    if (type.shape[d].count) extents[static_cast<size_t>(d)] = lengths_[*run_extent_of(type, d)];
+    if (type.shape[d].is_run_time()) extents[static_cast<size_t>(d)] = lengths_[*run_extent_of(type, d)];
   return extents;
 }
 
 std::optional<size_t> KernelBody::run_extent_of(const TensorType& type, int dim) const {
   const Extent& extent = type.shape[dim];
   const std::vector<Digit> digits = this->digits(type, dim);
-  if (!extent.count && !is_ragged(extent.bound, digits)) return {};
+  if (!extent.is_run_time() && !is_ragged(extent.bound, digits)) return {};
   for (size_t i = 0; i < kernel.extents.size(); ++i) {
     const RunExtent& e = kernel.extents[i];
-    const bool same = extent.count ? e.axis < 0 && e.count == extent.count
-                                   : e.axis == digits[0].axis && e.extent == extent.bound && e.block == digits[0].block;
+    const bool same = extent.is_run_time()
+                          ? e.length && *e.length == *extent.length
+                          : e.axis == digits[0].axis && e.extent == extent.bound && e.block == digits[0].block;
     if (same) return i;
   }
   check_failed(__FILE_NAME__, __LINE__, "kernel '" + kernel.name + "' lacks a run-time extent");
@@ -102,7 +87,7 @@ IndexExpr KernelBody::offset(const Parameter& parameter, const IndexList& index)
     for (const Digit& digit : digits)
       if (is_unsliced(digit.axis)) extent *= digit.size;
     at[d] = with_digits(index[d], digits, is_unsliced, [this](int axis) { return coordinate(axis); });
-    const bool is_length = parameter.type.shape[d].count && !parameter.storage.by_bounds;
+    const bool is_length = parameter.type.shape[d].is_run_time() && !parameter.storage.by_bounds;
     dims.push_back(is_length ? lengths_[*run_extent_of(parameter.type, d)] : Scale(extent));
   }
   return parameter.storage.offset(dims, at);
@@ -192,20 +177,52 @@ int64_t KernelBody::ranks() const {
   return ranks;
 }
 
-std::vector<RunExtent> run_extents_of(const Graph& body, const Mesh& mesh) {
+namespace {
+
+/// Collects run-time extents.
+struct RunExtentList {
   std::vector<RunExtent> extents;
-  const auto add = [&](const RunExtent& extent) {
-    if (std::find(extents.begin(), extents.end(), extent) == extents.end()) extents.push_back(extent);
-  };
-  for (OpId id = body.first(); id; id = body.next(id))
-    for (ValueId v : body.op(id).outputs)
+
+  void add(RunExtent extent) {
+    const auto same = std::find_if(extents.begin(), extents.end(), [&](const RunExtent& known) {
+      return known.axis == extent.axis && known.extent == extent.extent && known.block == extent.block &&
+             known.length == extent.length;
+    });
+    if (same == extents.end())
+      extents.push_back(std::move(extent));
+    else
+      same->bound = std::max(same->bound, extent.bound);
+  }
+  void add(const Length& length, int64_t bound) {
+    for_each_name(length, [&](const LengthSymbolPtr& name) {
+      add({.name = "", .length = Length(name), .bound = name->high});
+    });
+    if (!as_name(length)) add({.name = "", .length = length, .bound = bound});
+  }
+};
+
+}  // namespace
+
+std::vector<RunExtent> run_extents_of(const Module& module, const Graph& body, const Mesh& mesh) {
+  RunExtentList list;
+  for (OpId id = body.first(); id; id = body.next(id)) {
+    const Op& op = body.op(id);
+    if (op.kind == OpKind::LengthOf) {
+      const Length length = OpView(module, body, op).length().value();
+      list.add(length, length.high());
+    }
+    for (ValueId v : op.outputs)
       for (int d = 0; d < body.type(v).ndim(); ++d) {
         const Extent& e = body.type(v).shape[d];
-        if (e.count) add({"", -1, 0, 0, e.count});
+        if (e.is_run_time()) list.add(*e.length, e.bound);
         const std::vector<Digit> digits = digits_of(body.type(v).layout, d, mesh);
-        if (is_ragged(e.bound, digits)) add({"", digits[0].axis, e.bound, digits[0].block, {}});
+        if (is_ragged(e.bound, digits))
+          list.add({.name = "", .axis = digits[0].axis, .extent = e.bound, .block = digits[0].block});
       }
-  return extents;
+    for (const Graph& region : op.regions)
+      for (const RunExtent& inner : run_extents_of(module, region, mesh)) list.add(inner);
+  }
+  return std::move(list.extents);
 }
 
 /// True if an element of the result is computed without a loop of its own.

@@ -11,20 +11,10 @@ namespace weftc {
 ValueId mean(Builder& build, ValueId x, const std::vector<int64_t>& axes, bool keepdims) {
   const TensorType type = build.type(x);
   const ValueId sum = build.reduce(OpKind::ReduceSum, x, axes, keepdims);
-  int64_t count = 1;
-  ValueId counts;
-  for (int64_t axis : axes) {
-    const Extent& extent = type.shape[axis];
-    if (!extent.count)
-      count *= extent.bound;
-    else
-      counts = counts ? build.op(OpKind::Mul, {counts, extent.count}) : extent.count;
-  }
-  if (counts) {
-    const ValueId all =
-        build.op(OpKind::Mul, {build.cast(counts, type.dtype), build.scalar(x, static_cast<double>(count))});
-    return build.op(OpKind::Div, {sum, all});
-  }
+  Length elements = 1;
+  for (int64_t axis : axes) elements = elements * length_of(type.shape[axis]);
+  if (!elements.is_constant()) return build.op(OpKind::Div, {sum, build.cast(build.length(elements), type.dtype)});
+  const int64_t count = elements.constant();
   if (count == 1) return sum;
   const ValueId number =
       build.scalar(x, is_float(type.dtype) ? 1.0 / static_cast<double>(count) : static_cast<double>(count));

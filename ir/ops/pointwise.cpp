@@ -120,6 +120,15 @@ OpDef identity() {
   return def;
 }
 
+/// A number of elements that the data decides, as the run-time length `name` of the shapes that have it. Reading it
+/// is what those shapes depend on.
+OpDef name_length() {
+  OpDef def = pointwise({OpKind::NameLength, "NameLength", "$0", REAL(x[0]), nullptr, WHOLE(x[0])}, 1, infer_same);
+  def.onnx = {};
+  def.attrs = {{"name", AttrType::Text, {}, true}};
+  return def;
+}
+
 /// Pow-13: base and exponent may differ in dtype, the result has the base's.
 OpDef power() {
   OpDef def = pointwise({OpKind::Pow, "Pow", "std::pow($0, $T($1))", REAL(std::pow(x[0], x[1])), "weft::power($0, $1)",
@@ -256,6 +265,7 @@ const OpDef kSign = unary({OpKind::Sign, "Sign", "$T(($0 > $T(0)) - ($0 < $T(0))
 const OpDef kReciprocal = moderate(unary({OpKind::Reciprocal, "Reciprocal", "$T(1) / $0", REAL(1 / x[0])}));
 const OpDef kSqrt = moderate(unary({OpKind::Sqrt, "Sqrt", "std::sqrt($0)", REAL(std::sqrt(x[0]))}));
 const OpDef kIdentity = identity();
+const OpDef kNameLength = name_length();
 const OpDef kCast = cast();
 const OpDef kRoundedCast = rounded_cast();
 const OpDef kSaturate = saturate();

@@ -1,7 +1,7 @@
 // Ops of shape chains: Shape, Size, Range, ConstantOfShape. Exporters compute shapes at run time with them;
-// here nearly all are folded, because extents are known or are run-time lengths that have a value of their own:
+// here nearly all are folded, because extents are known or are run-time lengths, which kernels know:
 //
-//   s = Shape(x f32[n<=64, 8])   ->   Concat(Reshape(n), 8), where n is the value that counts x's first dim
+//   s = Shape(x f32[n<=64, 8])   ->   Concat(Reshape(LengthOf {length = "n"}), 8)
 #include <cmath>
 
 #include "ir/ops/record.h"
@@ -28,12 +28,6 @@ static void eval_shape(EvalContext& context) {
   context.results[0] = Tensor::ints(Dims(dims.begin() + first, dims.begin() + last));
 }
 
-/// The length of a dimension: the value that counts it at run time, or a constant.
-static ValueId extent_value(Builder& build, ValueId x, int64_t axis) {
-  const Extent extent = build.type(x).shape[axis];
-  return extent.count ? extent.count : build.constant(Tensor::scalar(DType::I64, static_cast<double>(extent.bound)));
-}
-
 /// A constant, or the lengths joined to a vector.
 static std::vector<ValueId> decompose_shape(Builder& build, const OpView& op) {
   const ValueId x = op.op().inputs[0];
@@ -41,7 +35,8 @@ static std::vector<ValueId> decompose_shape(Builder& build, const OpView& op) {
   const Dims dims = op.dims(0);
   if (is_static(op.type(0).shape)) return {build.ints(Dims(dims.begin() + first, dims.begin() + last))};
   std::vector<ValueId> extents;
-  for (int64_t d = first; d < last; ++d) extents.push_back(build.reshape(extent_value(build, x, d), {1}));
+  for (int64_t d = first; d < last; ++d)
+    extents.push_back(build.reshape(build.length(length_of(build.type(x).shape[d])), {1}));
   if (extents.empty()) return {build.ints({})};
   return {extents.size() == 1 ? extents[0] : build.op(OpKind::Concat, extents, {{"axis", int64_t{0}}})};
 }
@@ -67,16 +62,10 @@ static void eval_size(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// The product of the extents that are known, times the run-time lengths.
 static std::vector<ValueId> decompose_size(Builder& build, const OpView& op) {
-  const ValueId x = op.op().inputs[0];
-  const int ndim = op.type(0).ndim();
-  int64_t fixed = 1;
-  for (const Extent& extent : op.type(0).shape) fixed *= extent.count ? 1 : extent.bound;
-  ValueId size = build.constant(Tensor::scalar(DType::I64, static_cast<double>(fixed)));
-  for (int d = 0; d < ndim; ++d)
-    if (build.type(x).shape[d].count) size = build.op(OpKind::Mul, {size, extent_value(build, x, d)});
-  return {size};
+  Length size = 1;
+  for (const Extent& extent : op.type(0).shape) size = size * length_of(extent);
+  return {build.length(size)};
 }
 
 const OpDef kSize{.kind = OpKind::Size,

@@ -6,7 +6,6 @@
 //   Pad(x f32[3], 1, 2)                               ->  f32[6]: fill x0 x1 x2 fill fill
 #include <algorithm>
 
-#include "ir/length_values.h"
 #include "ir/ops/view.h"
 
 namespace weftc {
@@ -187,7 +186,7 @@ static std::vector<ValueId> decompose_slice(Builder& build, const OpView& op) {
     const Dims dims{shape[d].bound};
     const ValueId steps = build.with_lengths(
         build.op(OpKind::Iota, {}, {{"shape", dims}, {"step", static_cast<double>(slice.step)}}), {shape[d]});
-    const ValueId at = build.op(OpKind::Add, {steps, length_value(build.module(), build.graph(), slice.start)});
+    const ValueId at = build.op(OpKind::Add, {steps, build.length(slice.start)});
     x = build.op(OpKind::Gather, {x, at}, {{"axis", static_cast<int64_t>(d)}});
   }
   return {x};
@@ -266,7 +265,7 @@ static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
   const int ndim = type.ndim();
   for (int d = 0; d < ndim; ++d) {
     const int64_t before = (*pads)[d], behind = (*pads)[ndim + d], extent = type.shape[d].bound;
-    if ((before || behind) && type.shape[d].count && !is_fixed(op, 0)) return false;
+    if ((before || behind) && type.shape[d].is_run_time() && !is_fixed(op, 0)) return false;
     if (extent + before + behind < 0 || (extent == 0 && before + behind > 0 && mode != "constant"))
       return op.fail("pad-size", "pads {} and {} do not fit an extent of {}", before, behind, extent);
     type.shape[d].bound = extent + before + behind;

@@ -67,41 +67,27 @@ const OpDef kIota{.kind = OpKind::Iota,
                   .factors = factors_filled,
                   .eval = eval_iota};
 
-static bool infer_extent_of(const OpView& op, std::vector<TensorType>& results) {
-  if (!op.axis("axis", op.type(0).ndim())) return false;
+static bool infer_length_of(const OpView& op, std::vector<TensorType>& results) {
   results = {{DType::I64, {}, {}}};
-  return true;
+  return op.length().has_value() || op.fail("length-unknown", "'{}' is no length of the model", text_of(op.op(), "length"));
 }
 
-/// The length that the operand has on this run.
-static void eval_extent_of(EvalContext& context) {
-  const int64_t axis = int_of(context.op, "axis");
-  const Dims& dims = context.global_input_dims.empty() ? context.in(0).dims : context.global_input_dims[0];
+static void eval_length_of(EvalContext& context) {
   Tensor result(DType::I64, {});
-  result.integers[0] = dims[from_front(axis, static_cast<int64_t>(dims.size()))];
+  const std::string& text = text_of(context.op, "length");
+  std::map<std::string, int64_t> bounds;
+  for (const auto& known : *context.lengths) bounds.emplace(known.first, INT64_MAX);
+  result.integers[0] = number_of(*parse_length(text, bounds), *context.lengths).value();
   context.results[0] = std::move(result);
 }
 
-/// The extent of the dimension that the op measures.
-static Extent extent_asked(const OpView& op) {
-  return op.type(0).shape[from_front(int_of(op.op(), "axis"), op.type(0).ndim())];
-}
-
-/// The value that counts the dimension already, or a constant if the dimension is not bounded but fixed.
-static std::vector<ValueId> decompose_extent_of(Builder& build, const OpView& op) {
-  const Extent extent = extent_asked(op);
-  return {extent.count ? extent.count : build.constant(Tensor::scalar(DType::I64, static_cast<double>(extent.bound)))};
-}
-
-/// The run-time length of a dimension. It stays where it defines the count of its operand's dimension.
-const OpDef kExtentOf{.kind = OpKind::ExtentOf,
-                      .name = "ExtentOf",
-                      .attrs = {{"axis", AttrType::Int, {}, true}},
+/// A run-time length as a number. It reads no memory: a kernel knows the lengths that it is given.
+const OpDef kLengthOf{.kind = OpKind::LengthOf,
+                      .name = "LengthOf",
+                      .attrs = {{"length", AttrType::Text, {}, true}},
+                      .inputs = {0, 0},
                       .category = Category::Source,
-                      .infer = infer_extent_of,
-                      .canonicalize = canonical_axis,
-                      .eval = eval_extent_of,
-                      .decompose = decompose_extent_of,
-                      .is_primitive = [](const OpView& op) { return extent_asked(op).count == op.op().outputs[0]; }};
+                      .infer = infer_length_of,
+                      .eval = eval_length_of};
 
 }  // namespace weftc

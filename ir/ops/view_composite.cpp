@@ -124,7 +124,7 @@ static bool infer_split(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis) return false;
   TensorType type{op.type(0).dtype, op.type(0).shape, {}};
-  if (type.shape[*axis].count && !is_fixed(op, 0)) return false;
+  if (type.shape[*axis].is_run_time() && !is_fixed(op, 0)) return false;
   const std::optional<std::vector<int64_t>> extents = parts(op, type.shape[*axis].bound);
   if (!extents) return false;
   for (int64_t extent : *extents) {

@@ -167,6 +167,9 @@ std::string ports_text(const Plan& plan) {
     text += format("input {}: {} in {}\n", port.name, type_text(port.type, port.mesh), plan.buffer(port.buffer).name);
   for (const Port& port : plan.outputs)
     text += format("output {}: {} in {}\n", port.name, type_text(port.type, port.mesh), plan.buffer(port.buffer).name);
+  for (const LengthBuffer& length : plan.lengths)
+    text += format("length {}<={} in {}{}\n", length.name, length.bound, plan.buffer(length.buffer).name,
+                   length.is_made ? ", made" : "");
   for (const StateSlot& state : plan.states)
     text += format("state {} -> {}{}\n", state.input, state.output, state.in_place ? ", in place" : "");
   return text;

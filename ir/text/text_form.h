@@ -2,6 +2,7 @@
 //
 //   module "mlp" file "mlp.onnx" seed 0
 //   place @all [0, 1] {tp: 2}
+//   length seq <= 64
 //   state "past" -> "present"
 //   pipeline ["embed", "far"] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]
 //   constant #0 "w" f32[64, 2] = ...
@@ -17,8 +18,8 @@
 // An op is: results = Record(operands, _ for none) {attributes} : a type for each result @place stage N port N
 // mechanism WORD "name" from origins by transform {region} {region}. What has its default is left out: a name equal to
 // the first result's, no place, no stage, no port (of an Input), mechanism streams (of a Chunk), no origins. A region
-// may begin with its time axes, `time {t: 4}`. Names of other than A-Za-z0-9_./:- are quoted. A bounded extent is
-// `<=1024 %count`. Constants, origins and transforms are numbered by their first mention.
+// may begin with its time axes, `time {t: 4}`. Names of other than A-Za-z0-9_./:- are quoted. An extent of
+// run-time length is `seq * 2<=128`: the length, of the named ones, and its bound. Constants, origins and transforms are numbered by their first mention.
 #pragma once
 #include <optional>
 #include <string>

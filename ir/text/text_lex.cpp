@@ -33,6 +33,14 @@ Token Lexer::take() {
   return taken;
 }
 
+std::string Lexer::take_up_to(std::string_view end) {
+  const size_t begin = line_start_ + static_cast<size_t>(token_.column) - 1, found = text_.find(end, begin);
+  if (found == std::string_view::npos || text_.find('\n', begin) < found) return "";
+  position_ = found;
+  advance();
+  return std::string(trim(text_.substr(begin, found - begin)));
+}
+
 bool Lexer::fail(const Token& at, const std::string& message) {
   if (!ok_) return false;
   ok_ = false;

@@ -123,6 +123,17 @@ bool TextParser::location(Loc& loc) {
   return true;
 }
 
+/// The name of a length and its bound.
+bool TextParser::length() {
+  const Token name = lexer_.take();
+  int64_t bound = 0;
+  if (name.kind != Kind::Word && name.kind != Kind::Text) return fail(name, "expected the name of a length");
+  if (!expect(Kind::Sign, "<=") || !integer(bound)) return false;
+  if (bound < 1) return fail(name, format("length '{}' is at most {}", printable(name.text), bound));
+  module_.lengths[Length::named(name.text, bound).text()] = bound;
+  return true;
+}
+
 bool TextParser::state() {
   State state;
   if (!text(state.input) || !expect(Kind::Sign, "->") || !text(state.output) || !location(state.loc)) return false;
@@ -154,7 +165,7 @@ bool TextParser::constant() {
   if (number.text != std::to_string(module_.constants.size()))
     return fail(number, format("constants are numbered in order: this is #{}", module_.constants.size()));
   if (!text(name) || !this->type(type) || !expect(Kind::Sign, "=")) return false;
-  if (!type.counts.empty() || !type.states.empty())
+  if (!is_static(type.type.shape) || !type.states.empty())
     return fail(number, "a constant has neither layout nor run-time length");
   const int64_t count = type.type.count();
   const bool zero_filled = next_is(Kind::Sign, "...");
@@ -235,6 +246,8 @@ std::optional<Module> TextParser::module() {
     const Token word = lexer_.take();
     if (word.is(Kind::Word, "place"))
       good = place();
+    else if (word.is(Kind::Word, "length"))
+      good = length();
     else if (word.is(Kind::Word, "state"))
       good = state();
     else if (word.is(Kind::Word, "pipeline"))
@@ -248,7 +261,7 @@ std::optional<Module> TextParser::module() {
     else if (word.is(Kind::Word, "transform"))
       good = transform();
     else
-      good = fail(word, "expected place, state, pipeline, constant, graph, origin or transform");
+      good = fail(word, "expected place, length, state, pipeline, constant, graph, origin or transform");
   }
   if (!good || !check_numbers() || !lexer_.ok()) return {};
   return std::move(module_);

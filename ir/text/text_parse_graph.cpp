@@ -16,20 +16,11 @@ static constexpr int64_t kMostElements = int64_t{1} << 48;
 
 /// Behind the opening brace, up to and with the closing one.
 bool TextParser::graph(Graph& graph) {
-  std::vector<PendingCount> outer = std::move(pending_);
-  pending_.clear();
   if (accept(Kind::Word, "time") && !mesh(graph.time_axes)) return false;
   while (!next_is(Kind::Word, "return"))
     if (!op(graph)) return false;
   lexer_.take();
-  if (!returns(graph) || !expect(Kind::Sign, "}")) return false;
-  for (const PendingCount& pending : pending_) {
-    TensorType type = graph.type(pending.value);
-    if (!value_named(graph, pending.count, type.shape[pending.dim].count)) return false;
-    graph.retype(pending.value, std::move(type));
-  }
-  pending_ = std::move(outer);
-  return true;
+  return returns(graph) && expect(Kind::Sign, "}");
 }
 
 /// Looks a value up in the graph that is being read; regions do not see what is around them.
@@ -160,6 +151,20 @@ bool TextParser::types(std::vector<ParsedType>& types, size_t count) {
   return true;
 }
 
+/// A number, or a length and its bound.
+bool TextParser::extent(Extent& made) {
+  const Token first = lexer_.peek();
+  if (first.kind == Kind::Number && parse_integer(first.text, made.bound)) return integer(made.bound);
+  const std::string text = lexer_.take_up_to("<=");
+  const std::optional<Length> length = parse_length(text, module_.lengths);
+  if (!length) return fail(first, format("'{}' is no length of the module", printable(text.empty() ? first.text : text)));
+  lexer_.take();
+  int64_t bound = 0;
+  if (!integer(bound)) return false;
+  made = run_time_extent(bound, *length);
+  return true;
+}
+
 /// dtype[extents] [axis: state, ...]; the layout is kept by the names of axes, since the place is not known
 /// yet.
 bool TextParser::type(ParsedType& parsed) {
@@ -169,21 +174,16 @@ bool TextParser::type(ParsedType& parsed) {
   if (!dtype) return fail(name, format("there is no element type '{}'", printable(name.text)));
   parsed.type.dtype = *dtype;
   int64_t elements = 1;
-  const auto extent = [&] {
-    const bool bounded = accept(Kind::Sign, "<=");
-    Extent made;
-    Token count;
-    if (!integer(made.bound)) return false;
+  const auto each = [&] {
+    Extent& made = parsed.type.shape.emplace_back();
+    if (!extent(made)) return false;
     if (made.bound < 0) return fail(name, "an extent is negative");
     const int64_t bound = std::max<int64_t>(made.bound, 1);
     if (bound > kMostElements / elements) return fail(name, "this shape has too many elements");
     elements *= bound;
-    if (bounded && !expect_any(Kind::Value, "the value that counts", count)) return false;
-    if (bounded) parsed.counts.emplace_back(parsed.type.ndim(), count);
-    parsed.type.shape.push_back(made);
     return true;
   };
-  if (!expect(Kind::Sign, "[") || !list("]", extent)) return false;
+  if (!expect(Kind::Sign, "[") || !list("]", each)) return false;
   if (!accept(Kind::Sign, "[")) return true;
   return list("]", [&] {
     const Token axis = lexer_.take();
@@ -275,7 +275,6 @@ bool TextParser::add(Graph& graph, NewOp made, const std::vector<Token>& names, 
   for (size_t r = 0; r < names.size(); ++r) {
     const ValueId value = graph.op(id).outputs[r];
     if (!lay_out(graph, value, types[r])) return false;
-    for (const auto& [dim, count] : types[r].counts) pending_.push_back({value, dim, count});
   }
   return true;
 }

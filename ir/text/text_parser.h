@@ -1,5 +1,5 @@
 // Inside of the text form's parser: recursive descent over tokens. A type is kept as written until what it refers to is
-// known: axes need the place, counts may be values that come later.
+// known: axes need the place.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,10 +11,9 @@
 
 namespace weftc {
 
-/// A type as it is written, until the place's axes and the counting values are known.
+/// A type as it is written, until the place's axes are known.
 struct ParsedType {
-  TensorType type;                            // without counts and layout
-  std::vector<std::pair<int, Token>> counts;  // dim, value
+  TensorType type;  // without layout
   std::vector<std::pair<Token, AxisState>> states;
 };
 
@@ -53,6 +52,7 @@ class TextParser {
   // The tables around the graph, each behind its first word.
   bool head();
   bool place();
+  bool length();
   bool state();
   bool pipeline();
   bool constant();
@@ -73,6 +73,7 @@ class TextParser {
   bool attr_list(AttrValue& value);
   bool types(std::vector<ParsedType>& types, size_t count);
   bool type(ParsedType& parsed);
+  bool extent(Extent& made);
   bool axis_state(AxisState& state);
   bool tail(NewOp& made);
   bool small_number(int& number);
@@ -83,16 +84,8 @@ class TextParser {
   bool returns(Graph& graph);
   bool value_named(const Graph& graph, const Token& name, ValueId& value);
 
-  /// A count of an extent, resolved at the end of the graph: the value may come after the one that it measures.
-  struct PendingCount {
-    ValueId value;
-    int dim;
-    Token count;
-  };
-
   Lexer lexer_;
   Module module_;
-  std::vector<PendingCount> pending_;                   // of the graph being read
   Token last_constant_, last_origin_, last_transform_;  // the largest number that was mentioned
   int64_t most_constant_ = -1, most_origin_ = -1, most_transform_ = -1;
 };

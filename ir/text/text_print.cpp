@@ -127,7 +127,7 @@ class Printer {
 std::string Printer::type(const Graph& graph, ValueId v) const {
   const TensorType& type = graph.type(v);
   const auto extent = [&](const Extent& e) {
-    return e.count ? format("<={} {}", e.bound, value(graph, e.count)) : std::to_string(e.bound);
+    return e.is_run_time() ? format("{}<={}", e.length->text(), e.bound) : std::to_string(e.bound);
   };
   const std::string text = dtype_name(type.dtype) + list_text(type.shape, extent);
   if (type.layout.is_replicated()) return text;
@@ -222,6 +222,7 @@ std::string Printer::header() const {
   for (const Place& place : module_.places)
     text += format("place @{} {} {}\n", name_text(place.name),
                    list_text(place.ranks, [](int r) { return std::to_string(r); }), mesh_text(place.mesh));
+  for (const auto& [name, bound] : module_.lengths) text += format("length {} <= {}\n", name, bound);
   for (const State& state : module_.states)
     text += format("state {} -> {}{}\n", quote(state.input), quote(state.output), loc_text(state.loc));
   return text + pipeline();

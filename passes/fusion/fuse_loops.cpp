@@ -41,7 +41,7 @@ class LoopFuser {
   /// True if the kernel makes the value itself: a literal, or a view of one.
   bool is_made_inside(ValueId v) const {
     const Op& op = graph_.producer_op(v);
-    if (is_literal(graph_, op)) return true;
+    if (is_literal(graph_, op) || op.kind == OpKind::LengthOf) return true;
     return is_load_view(op) && op.outputs.size() == 1 && op.inputs.size() == 1 && is_made_inside(op.inputs[0]);
   }
 

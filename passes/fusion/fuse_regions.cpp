@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "ir/base/check.h"
+#include "ir/named_lengths.h"
 #include "passes/fusion/fusion_groups.h"
 #include "passes/passes.h"
 
@@ -25,12 +25,7 @@ void join_origins(std::vector<OriginId>& to, const std::vector<OriginId>& from) 
 class KernelOutliner {
  public:
   KernelOutliner(const Module& module, Graph& graph, const Fusion& fusion)
-      : module_(module), graph_(graph), fusion_(fusion), order_(graph.order()) {
-    for (OpId id : order_)
-      for (ValueId v : op(id).outputs)
-        for (const Extent& e : graph_.type(v).shape)
-          if (e.count) lengths_.insert(e.count);
-  }
+      : module_(module), graph_(graph), fusion_(fusion), order_(graph.order()), lengths_(graph) {}
 
   Graph run() {
     made_.time_axes = graph_.time_axes;
@@ -54,8 +49,6 @@ class KernelOutliner {
   template <class F>
   void for_each_load(ValueId value, F&& f) const {
     const OpId producer = graph_.producer(value);
-    for (const Extent& e : graph_.type(value).shape)
-      if (e.count && e.count != value) f(e.count);
     if (!comes_along(producer)) return f(value);
     for (ValueId v : op(producer).inputs) for_each_load(v, f);
   }
@@ -89,15 +82,9 @@ class KernelOutliner {
           readers[on].push_back(unit);
           ++waiting[unit];
         };
-        if (op(id).kind == OpKind::ExtentOf) {  // reads no element, and so needs no other length
-          depend(op(id).inputs[0]);
-          continue;
-        }
         for (ValueId v : op(id).inputs)
           if (v) for_each_load(v, depend);
-        for (ValueId v : op(id).outputs)
-          for (const Extent& e : graph_.type(v).shape)  // an input's count comes behind it
-            if (e.count && graph_.producer(e.count) != id && op(id).kind != OpKind::Input) depend(e.count);
+        lengths_.for_each(op(id), depend);
       }
     using Entry = std::pair<int, int>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
@@ -116,19 +103,6 @@ class KernelOutliner {
     return order;
   }
 
-  /// A type whose run-time lengths are those of the new graph or body.
-  TensorType renamed(TensorType type, const std::unordered_map<ValueId, ValueId>& values, ValueId self = {},
-                     ValueId new_self = {}) const {
-    for (Extent& e : type.shape)
-      if (e.count && e.count == self)
-        e.count = new_self;
-      else if (e.count) {
-        WEFT_CHECK(values.contains(e.count), "the run-time length '" + graph_.value(e.count).name + "' is not at hand");
-        e.count = values.at(e.count);
-      }
-    return type;
-  }
-
   /// The new value of an old one. A literal that something other than a kernel reads is made where it is needed
   /// first.
   ValueId in_memory(ValueId old) {
@@ -143,18 +117,7 @@ class KernelOutliner {
     made.regions = std::move(old.regions);
     for (ValueId v : old.inputs) made.inputs.push_back(v ? in_memory(v) : ValueId{});
     for (ValueId v : old.outputs) {
-      TensorType type = graph_.type(v);
-      for (size_t d = 0; d < type.shape.size(); ++d) {
-        Extent& e = type.shape[d];
-        if (!e.count) continue;
-        if (now_.contains(e.count)) {
-          e.count = now_.at(e.count);
-          continue;
-        }
-        late_counts_[e.count].emplace_back(v, d);  // an input's count is made behind it
-        e.count = {};
-      }
-      made.results.push_back(type);
+      made.results.push_back(graph_.type(v));
       made.result_names.push_back(graph_.value(v).name);
     }
     record(id, made_.add(std::move(made)));
@@ -162,19 +125,7 @@ class KernelOutliner {
 
   /// Maps the old results to the new ones.
   void record(OpId id, OpId fresh) {
-    for (size_t r = 0; r < op(id).outputs.size(); ++r) record(op(id).outputs[r], made_.op(fresh).outputs[r]);
-  }
-
-  void record(ValueId old, ValueId fresh) {
-    now_[old] = fresh;
-    const auto late = late_counts_.find(old);
-    if (late == late_counts_.end()) return;
-    for (const auto& [v, d] : late->second) {
-      TensorType type = made_.type(now_.at(v));
-      type.shape[d].count = fresh;
-      made_.retype(now_.at(v), type);
-    }
-    late_counts_.erase(late);
+    for (size_t r = 0; r < op(id).outputs.size(); ++r) now_[op(id).outputs[r]] = made_.op(fresh).outputs[r];
   }
 
   /// A body under construction: its graph, and the body's value for each old value.
@@ -188,15 +139,13 @@ class KernelOutliner {
     return &fusion_.groups[fusion_.group_of[id.index]] == &group;
   }
 
-  /// A parameter of the body for a value in memory, its run-time lengths first.
+  /// A parameter of the body for a value in memory.
   void add_operand(Body& body, ValueId value) {
     if (body.values.contains(value)) return;
-    for (const Extent& e : graph_.type(value).shape)
-      if (e.count && e.count != value) add_operand(body, e.count);
     const Value& old = graph_.value(value);
     const OpId id = body.graph.add({OpKind::Input,
                                     {},
-                                    {renamed(old.type, body.values)},
+                                    {old.type},
                                     {},
                                     {},
                                     op(old.producer).place,
@@ -221,7 +170,7 @@ class KernelOutliner {
     NewOp made = copy_of(old);
     for (ValueId v : old.inputs) made.inputs.push_back(v ? body.values.at(v) : ValueId{});
     for (ValueId v : old.outputs) {
-      made.results.push_back(renamed(graph_.type(v), body.values));
+      made.results.push_back(graph_.type(v));
       made.result_names.push_back(graph_.value(v).name);
     }
     const OpId fresh = body.graph.add(std::move(made));
@@ -231,7 +180,7 @@ class KernelOutliner {
   /// True if something outside of the group reads the value.
   bool is_result(ValueId value, const FusionGroup& group) const {
     const auto& uses = graph_.value(value).uses;
-    if (lengths_.contains(value)) return true;  // kernels are told lengths from memory
+    if (lengths_.holds_length(value)) return true;  // kernels are told lengths from memory
     return std::any_of(uses.begin(), uses.end(),
                        [&](const Use& use) { return !use.op || !in_group(use.op) || !is_member(use.op, group); });
   }
@@ -247,9 +196,6 @@ class KernelOutliner {
       };
       for (ValueId v : op(id).inputs)
         if (v) for_each_load(v, add);
-      for (ValueId v : op(id).outputs)
-        for (const Extent& e : graph_.type(v).shape)
-          if (e.count) add(e.count);
     }
     for (OpId id : group.members) {
       for (ValueId v : op(id).inputs)
@@ -282,25 +228,24 @@ class KernelOutliner {
         if (!is_result(v, group)) continue;
         body.graph.add_output(body.values.at(v), graph_.value(v).name);
         results.push_back(v);
-        made.results.push_back(renamed(graph_.type(v), now_, v, v));
+        made.results.push_back(graph_.type(v));
         made.result_names.push_back(graph_.value(v).name);
       }
     }
     made.regions.push_back(std::move(body.graph));
     const OpId fresh = made_.add(std::move(made));
-    for (size_t r = 0; r < results.size(); ++r) record(results[r], made_.op(fresh).outputs[r]);
+    for (size_t r = 0; r < results.size(); ++r) now_[results[r]] = made_.op(fresh).outputs[r];
   }
 
   const Module& module_;
   Graph& graph_;
   const Fusion& fusion_;
   const std::vector<OpId> order_;
-  std::unordered_set<ValueId> lengths_;  // run-time lengths of extents
+  const LengthHolders lengths_;
   Graph made_;
   std::vector<std::vector<OpId>> unit_ops_;
   std::vector<int> unit_of_;
-  std::unordered_map<ValueId, ValueId> now_;                                          // old values to new ones
-  std::unordered_map<ValueId, std::vector<std::pair<ValueId, size_t>>> late_counts_;  // values and dimensions
+  std::unordered_map<ValueId, ValueId> now_;  // old values to new ones
 };
 
 void fuse(Module& module, Graph& graph, const Op* owner, const Target& target) {

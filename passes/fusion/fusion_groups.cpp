@@ -28,7 +28,7 @@ void start_alone(FusionState& state, OpId id) {
 bool is_carried_along(const Graph& graph, const Fusion& fusion, OpId id) {
   const Op& op = graph.op(id);
   if (fusion.group_of[id.index] >= 0 || fusion.alias[id.index]) return false;
-  return is_load_view(op) || is_literal(graph, op) || op.kind == OpKind::Iota;
+  return is_load_view(op) || is_literal(graph, op) || is_pattern(op);
 }
 
 Fusion decide_fusion(const Module& module, const Graph& graph, const Target& target, bool region) {

@@ -29,7 +29,6 @@ class MemoryDecider {
   FusionMemory run() {
     store_operands();
     for (const Graph::Output& output : graph_.outputs()) store(output.value, {false, region_, true});
-    store_counts();
     number_nodes();
     return std::move(out_);
   }
@@ -48,19 +47,11 @@ class MemoryDecider {
     }
   }
 
-  /// The run-time length of a dim is read from memory, as a parameter of each kernel that stops there.
-  void store_counts() {
-    for (OpId id : order_)
-      for (ValueId v : graph_.op(id).outputs)
-        for (const Extent& e : graph_.type(v).shape)
-          if (e.count) store(e.count, {});
-  }
-
   void number_nodes() {
     for (OpId id : order_) {
       const Op& op = graph_.op(id);
-      const bool source = op.kind == OpKind::Input || op.kind == OpKind::Constant || op.kind == OpKind::ExtentOf;
-      const bool recomputed = is_load_view(op) || op.kind == OpKind::Iota;
+      const bool source = op.kind == OpKind::Input || op.kind == OpKind::Constant;
+      const bool recomputed = is_load_view(op) || is_pattern(op);
       if (!source && (!recomputed || out_.stored[id.index])) out_.node_of[id.index] = out_.nodes++;
     }
   }
@@ -71,7 +62,7 @@ class MemoryDecider {
     while (value) {
       const OpId id = graph_.producer(value);
       const Op& op = graph_.op(id);
-      if (!is_load_view(op) && op.kind != OpKind::Iota) return;  // a kernel or a source has memory anyway
+      if (!is_load_view(op) && !is_pattern(op)) return;  // a kernel or a source has memory anyway
       const bool known = out_.stored[id.index];
       out_.stored[id.index] = true;
       if (op.kind != OpKind::Reshape) return;

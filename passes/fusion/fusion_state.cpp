@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/named_lengths.h"
 #include "passes/fusion/kernel_values.h"
 
 namespace weftc {
@@ -40,7 +41,7 @@ bool FusionState::computes(OpId id) const {
 bool FusionState::is_pointwise(OpId id) const {
   const Op& o = op(id);
   return category(o) == Category::Pointwise || is_loading_kind(o.kind) || is_copy(id) ||
-         o.kind == OpKind::RandomUniform || o.kind == OpKind::Iota;
+         o.kind == OpKind::RandomUniform || is_pattern(o);
 }
 
 bool FusionState::is_copy(OpId id) const { return has_node(id) && is_load_view(op(id)) && !is_alias(id); }
@@ -57,17 +58,12 @@ void FusionState::add_edge(ValueId value, int to) {
 }
 
 void FusionState::add_edges() {
+  const LengthHolders lengths(graph_);
   for (OpId id : order_) {
     if (!has_node(id)) continue;
     const int node = memory_.node_of[id.index];
-    for (ValueId v : op(id).inputs) {
-      add_edge(v, node);
-      if (v)
-        for (const Extent& e : graph_.type(v).shape) add_edge(e.count, node);
-    }
-    for (ValueId v : op(id).outputs)
-      for (const Extent& e : graph_.type(v).shape)
-        if (e.count && graph_.producer(e.count) != id) add_edge(e.count, node);
+    for (ValueId v : op(id).inputs) add_edge(v, node);
+    lengths.for_each(op(id), [&](ValueId v) { add_edge(v, node); });
   }
 }
 

@@ -11,6 +11,8 @@ Category kernel_category(const Graph& body);
 bool is_load_view(const Op& op);
 /// A constant of one element, which stands in a kernel as a literal.
 bool is_literal(const Graph& graph, const Op& op);
+/// What a kernel computes from nothing wherever it reads it: an index pattern, a run-time length.
+inline bool is_pattern(const Op& op) { return op.kind == OpKind::Iota || op.kind == OpKind::LengthOf; }
 /// True if other ranks read a value of a kernel's body, through views and casts; or, of a body of steps, one that is no
 /// kernel does.
 bool is_exchanged(const Graph& body, ValueId v, bool in_kernel = true);

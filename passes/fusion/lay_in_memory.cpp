@@ -133,7 +133,7 @@ void copy_stored_results(const Module& module, Graph& graph, const Op* owner) {
 /// True if a region may make the value itself: a constant, a pattern, views of constants.
 bool is_sinkable(const Graph& graph, ValueId v) {
   const Op& op = graph.producer_op(v);
-  if (op.kind == OpKind::Constant || op.kind == OpKind::Iota) return true;
+  if (op.kind == OpKind::Constant || is_pattern(op)) return true;
   return is_load_view(op) && op.outputs.size() == 1 && is_sinkable(graph, op.inputs[0]);
 }
 

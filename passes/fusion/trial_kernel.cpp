@@ -35,15 +35,13 @@ class BodyCopy {
   bool comes_along(OpId id) const {
     const Op& op = graph_.op(id);
     if (in_memory_(id)) return false;
-    return is_load_view(op) || is_literal(graph_, op) || op.kind == OpKind::Iota;
+    return is_load_view(op) || is_literal(graph_, op) || is_pattern(op);
   }
 
   /// Adds an Input for each value in memory that `value` is made of.
   void load(ValueId value) {
     const OpId id = graph_.producer(value);
     if (values_.contains(value) || members_.contains(id)) return;
-    for (const Extent& e : graph_.type(value).shape)
-      if (e.count && e.count != value) load(e.count);
     if (!comes_along(id)) return add(graph_.op(id), OpKind::Input, {value});
     for (ValueId v : graph_.op(id).inputs) load(v);
   }
@@ -64,10 +62,7 @@ class BodyCopy {
     for (ValueId v : op.inputs)
       if (!is_input) made.inputs.push_back(v ? values_.at(v) : ValueId{});
     for (ValueId v : results) {
-      TensorType type = graph_.type(v);
-      for (Extent& e : type.shape)
-        if (e.count) e.count = e.count == v ? ValueId{} : values_.at(e.count);
-      made.results.push_back(std::move(type));
+      made.results.push_back(graph_.type(v));
       made.result_names.push_back(graph_.value(v).name);
     }
     const OpId id = body_.add(std::move(made));
@@ -93,7 +88,7 @@ Kernel trial_kernel(const Module& module, const Graph& graph, const std::vector<
     kernel.parameters.push_back({kernel.body.value(v).name, kernel.body.type(v), {}, false, false, {}});
   for (const Graph::Output& output : kernel.body.outputs())
     kernel.parameters.push_back({output.name, kernel.body.type(output.value), {}, false, false, {}});
-  kernel.extents = run_extents_of(kernel.body, kernel.mesh);
+  kernel.extents = run_extents_of(module, kernel.body, kernel.mesh);
   return kernel;
 }
 

@@ -377,7 +377,6 @@ void store_sliced_states(Module& module, const LayoutRequests& requests) {
     std::optional<Layout> common;
     bool alike = !uses.empty();
     for (const Use& use : uses) {
-      if (use.op && graph.op(use.op).kind == OpKind::ExtentOf) continue;  // a dim with a run-time length is not sliced
       const bool slices = use.op && graph.op(use.op).kind == OpKind::ShardSlice;
       if (!slices || (common && !(*common == graph.type(graph.result(use.op)).layout)))
         alike = false;
@@ -390,7 +389,6 @@ void store_sliced_states(Module& module, const LayoutRequests& requests) {
     type.layout = *common;
     graph.retype(input, type);
     for (const Use& use : uses) {
-      if (graph.op(use.op).kind == OpKind::ExtentOf) continue;
       graph.replace_uses(graph.result(use.op), input);
       graph.erase(use.op);
     }

@@ -79,7 +79,7 @@ bool read_request(const LayoutRequest& request, const TensorType& arriving, cons
 bool slice_one(const LayoutRequest& request, const TensorType& type, const Mesh& mesh, const AxisSlice& w,
                std::map<int, int64_t>& inside, Layout& layout, Diags& diags) {
   const int64_t extent = type.shape[w.dim].bound;
-  if (type.shape[w.dim].count) {
+  if (type.shape[w.dim].is_run_time()) {
     diags.error("shard-run-time-dim", *w.loc, "dimension {} of '{}' has a run-time length and cannot be sliced", w.dim,
                 request.value);
     return false;

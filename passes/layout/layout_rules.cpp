@@ -17,7 +17,7 @@ using Kind = AxisState::Kind;
 
 /// True if one more slice of a dim is legal beside those that earlier axes have settled.
 bool nests(const TensorType& type, const Layout& settled, int dim, const Mesh& mesh, int axis, int64_t block) {
-  if (type.shape[dim].count) return false;
+  if (type.shape[dim].is_run_time()) return false;
   std::vector<Digit> digits;
   for (int a = 0; a < axis; ++a)
     if (settled[a].is(Kind::S) && settled[a].dim == dim) digits.push_back({a, mesh[a].size, settled[a].block});

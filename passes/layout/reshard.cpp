@@ -188,16 +188,6 @@ std::string Resharder::name_of(ValueId value, const ReshardStep& step, const Mes
   return name;
 }
 
-// The op behind which a reshard of the value stands. The run-time length of an input is read from it by an
-// ExtentOf behind it, so what is made of the input stands behind both.
-OpId Resharder::made_at(ValueId value) const {
-  OpId at = graph_.producer(value);
-  if (graph_.op(at).kind != OpKind::Input) return at;
-  for (const Extent& e : graph_.type(value).shape)
-    if (e.count) at = graph_.producer(e.count);
-  return at;
-}
-
 /// Adds one collective behind the value's producer and earlier reshards of it.
 ValueId Resharder::insert(ValueId value, const ReshardStep& step, const Mesh& mesh) {
   const Op& producer = graph_.producer_op(value);
@@ -209,7 +199,7 @@ ValueId Resharder::insert(ValueId value, const ReshardStep& step, const Mesh& me
   type.layout = step.layout;
   made.results.push_back(std::move(type));
   const auto behind = last_behind_.find(value);
-  const OpId previous = behind == last_behind_.end() ? made_at(value) : behind->second;
+  const OpId previous = behind == last_behind_.end() ? graph_.producer(value) : behind->second;
   const OpId id = graph_.add(std::move(made), graph_.next(previous));
   last_behind_[value] = id;
   return graph_.result(id);

@@ -36,7 +36,6 @@ class Resharder {
 
  private:
   ValueId insert(ValueId value, const ReshardStep& step, const Mesh& mesh);
-  OpId made_at(ValueId value) const;
   std::string name_of(ValueId value, const ReshardStep& step, const Mesh& mesh);
 
   Module& module_;

@@ -29,8 +29,8 @@ class StorageChooser {
   }
 
   void run() {
-    for (const Port& port : plan_.inputs) fix_port(port);
-    for (const Port& port : plan_.outputs) fix_port(port);
+    for (const Port& port : plan_.inputs) fix(port.buffer);
+    for (const Port& port : plan_.outputs) fix(port.buffer);
     for (const TransferTable& table : plan_.transfers) fix(table.from), fix(table.to);
     for (size_t b = 0; b < plan_.buffers.size(); ++b)
       if (const Buffer& buffer = plan_.buffers[b]; buffer.window || buffer.life != Life::Run || buffer.type.ndim() < 3)
@@ -53,10 +53,6 @@ class StorageChooser {
   StorageClass& class_of(BufferId id) { return classes_[find(id.index)]; }
   void fix(BufferId id) {
     if (id) class_of(id).is_fixed = true;
-  }
-  void fix_port(const Port& port) {
-    fix(port.buffer);
-    for (BufferId count : port.counts) fix(count);
   }
   void join(BufferId a, BufferId b) {
     const size_t from = find(a.index), to = find(b.index);

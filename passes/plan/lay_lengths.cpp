@@ -36,10 +36,6 @@ IndexDims index_dims_of(const Shape& shape) {
   return dims;
 }
 
-bool knows_lengths(const Shape& shape) {
-  return std::none_of(shape.begin(), shape.end(), [](const Extent& extent) { return extent.count && !extent.length; });
-}
-
 /// The lengths of the dimensions, in alphabetical order.
 std::vector<std::string> names_of(const Shape& shape) {
   std::vector<std::string> names;
@@ -51,7 +47,7 @@ std::vector<std::string> names_of(const Shape& shape) {
 /// Whether a Reshape moves no element where both shapes lie by bounds.
 bool is_same_by_bounds(const Shape& from, const Shape& to) {
   // A kernel that several layers share has the lengths of the first: the others have lengths of their own there.
-  const bool has_own_lengths = !knows_lengths(from) || !knows_lengths(to) || names_of(from) != names_of(to);
+  const bool has_own_lengths = names_of(from) != names_of(to);
   if (has_own_lengths && bounds(from) == bounds(to)) return true;
   const IndexDims extents = index_dims_of(to);
   IndexList index;

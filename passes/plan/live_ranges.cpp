@@ -11,11 +11,8 @@ namespace weftc {
 
 LiveRanges::LiveRanges(const Plan& plan) : plan_(plan), uses_(plan.buffers.size()), is_port_(plan.buffers.size()) {
   for (const auto* ports : {&plan.inputs, &plan.outputs})
-    for (const Port& port : *ports) {
-      is_port_[port.buffer.index] = true;
-      for (BufferId count : port.counts)
-        if (count) is_port_[count.index] = true;
-    }
+    for (const Port& port : *ports) is_port_[port.buffer.index] = true;
+  for (const LengthBuffer& length : plan.lengths) is_port_[length.buffer.index] = true;
   names_.push_back("input");
   for (block_ = 0; block_ < plan.blocks.size(); ++block_) walk(plan.blocks[block_].steps, -1);
   names_.push_back("output");

@@ -22,26 +22,42 @@ void append(std::string& key, int64_t number) { key += std::to_string(number) + 
 /// types.
 class BodyKey {
  public:
-  BodyKey(const Module& module, const Graph& body) : module_(module), body_(body), number_(body.value_capacity(), -1) {
+  BodyKey(const Module& module, const Graph& body, std::map<std::string, std::string>& lengths)
+      : module_(module), body_(body), lengths_(lengths), number_(body.value_capacity(), -1) {
     for (OpId id = body.first(); id; id = body.next(id)) add_op(body.op(id));
     key_ += "->";
     for (const Graph::Output& output : body.outputs()) append(key_, number_[output.value.index]);
   }
   void add_type(const TensorType& type) {
     append(key_, static_cast<int>(type.dtype));
-    for (const Extent& e : type.shape) append(key_, e.bound), append(key_, e.count ? number_[e.count.index] : -1);
+    for (const Extent& e : type.shape) {
+      append(key_, e.bound);
+      if (e.is_run_time()) key_ += numbered(*e.length) + ",";
+    }
     for (int a = 0; a < type.layout.size(); ++a) key_ += state_text(type.layout[a]) + ";";
     key_ += "|";
   }
   std::string& text() { return key_; }
 
  private:
+  /// The length with numbers in place of its names, which layers have each their own.
+  std::string numbered(const Length& length) {
+    return substitute(length, [&](const LengthSymbol& name) {
+             const auto at = lengths_.emplace(name.text, "l" + std::to_string(lengths_.size())).first;
+             return Length::named(at->second, name.high);
+           }).text();
+  }
   void add_op(const Op& op) {
     key_ += op_def(op).name;
     key_ += '(';
+    if (op.kind == OpKind::LengthOf) {
+      key_ += numbered(*OpView(module_, body_, op).length()) + ')';
+      number_[op.outputs[0].index] = values_++;
+      return;
+    }
     for (ValueId v : op.inputs) append(key_, v ? number_[v.index] : -1);
     for (const Attr& attr : op.attrs) add_attr(attr);
-    for (const Graph& region : op.regions) key_ += '{' + BodyKey(module_, region).text() + '}';
+    for (const Graph& region : op.regions) key_ += '{' + BodyKey(module_, region, lengths_).text() + '}';
     key_ += ')';
     for (ValueId v : op.outputs) number_[v.index] = values_++;
     for (ValueId v : op.outputs) add_type(body_.type(v));
@@ -75,6 +91,7 @@ class BodyKey {
 
   const Module& module_;
   const Graph& body_;
+  std::map<std::string, std::string>& lengths_;  // numbers by names, in the order of mention
   std::vector<int> number_;
   int values_ = 0;
   std::string key_;
@@ -82,7 +99,8 @@ class BodyKey {
 
 /// Kernels of one key are one function: equal bodies whose parameters lie in memory alike.
 std::string kernel_key(const PlanDraft& planning, const Kernel& kernel) {
-  BodyKey key(planning.module, kernel.body);
+  std::map<std::string, std::string> lengths;
+  BodyKey key(planning.module, kernel.body, lengths);
   for (const Parameter& f : kernel.parameters) {
     for (int axis : f.whole_over) append(key.text(), axis);
     append(key.text(), f.window);
@@ -180,12 +198,27 @@ void make_parameters(const PlanDraft& planning, Kernel& kernel, const std::strin
   }
 }
 
+/// "past + seq * 2" -> "past_plus_seq_times_2"; one that would be long is "length".
+std::string length_name(const Length& length) {
+  constexpr size_t kLongest = 40;
+  std::string text = length.text();
+  for (const auto& [sign, word] : {std::pair{" + ", " plus "}, {" - ", " minus "}, {" * ", " times "}, {" / ", " over "},
+                                   {" % ", " modulo "}})
+    for (size_t at = text.find(sign); at != std::string::npos; at = text.find(sign)) text.replace(at, 3, word);
+  std::string name;
+  for (char c : text) {
+    const bool is_letter = std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+    if (is_letter || (!name.empty() && name.back() != '_')) name += is_letter ? c : '_';
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  return name.size() > kLongest || name.empty() ? "length" : legal({name});
+}
+
 /// The run-time extents of the body, each with a name.
-void make_extents(Kernel& kernel) {
-  kernel.extents = run_extents_of(kernel.body, kernel.mesh);
+void make_extents(const Module& module, Kernel& kernel) {
+  kernel.extents = run_extents_of(module, kernel.body, kernel.mesh);
   for (RunExtent& extent : kernel.extents)
-    extent.name = extent.count ? legal(components(kernel.body.value(extent.count).name))
-                               : "valid_" + std::to_string(extent.extent);
+    extent.name = extent.length ? length_name(*extent.length) : "valid_" + std::to_string(extent.extent);
 }
 
 std::string layout_key(const TensorType& type) {
@@ -289,7 +322,7 @@ KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused,
   kernel.place = fused.place;
   kernel.mesh = planning.mesh(graph, fused.place);
   make_parameters(planning, kernel, fused.name, held);
-  make_extents(kernel);
+  make_extents(planning.module, kernel);
   const auto [at, fresh] = planning.kernels.emplace(kernel_key(planning, kernel),
                                                     KernelId{static_cast<uint32_t>(planning.plan.kernels.size())});
   if (fresh) {

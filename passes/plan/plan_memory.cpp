@@ -45,16 +45,10 @@ class BufferPlanner {
   int64_t bytes(int b) const { return plan_.buffers[b].bytes * plan_.buffers[b].depth; }
 
   void extend_ports() {
-    for (const Port& port : plan_.inputs) {
-      range_[port.buffer.index].add(0, ranges_.end());
-      for (BufferId count : port.counts)
-        if (count) range_[count.index].add(0, ranges_.end());
-    }
-    for (const Port& port : plan_.outputs) {
-      range_[port.buffer.index].add(ranges_.end(), ranges_.end());
-      for (BufferId count : port.counts)
-        if (count) range_[count.index].add(ranges_.end(), ranges_.end());
-    }
+    for (const Port& port : plan_.inputs) range_[port.buffer.index].add(0, ranges_.end());
+    for (const Port& port : plan_.outputs) range_[port.buffer.index].add(ranges_.end(), ranges_.end());
+    for (const LengthBuffer& length : plan_.lengths)
+      range_[length.buffer.index].add(length.is_made ? ranges_.end() : 0, ranges_.end());
   }
 
   void join(int b, int with) {

@@ -46,11 +46,10 @@ int users_of(const Plan& plan, BufferId buffer) {
 }
 
 bool is_port(const Plan& plan, BufferId buffer) {
-  const auto holds = [&](const Port& port) {
-    return port.buffer == buffer || std::find(port.counts.begin(), port.counts.end(), buffer) != port.counts.end();
-  };
+  const auto holds = [&](const auto& port) { return port.buffer == buffer; };
   return std::any_of(plan.inputs.begin(), plan.inputs.end(), holds) ||
-         std::any_of(plan.outputs.begin(), plan.outputs.end(), holds);
+         std::any_of(plan.outputs.begin(), plan.outputs.end(), holds) ||
+         std::any_of(plan.lengths.begin(), plan.lengths.end(), holds);
 }
 
 /// True if a launch reads of `old` only the elements that it writes of `next`, and writes each behind that.

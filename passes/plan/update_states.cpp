@@ -6,8 +6,7 @@
 //   h_next = MatMul(h, w)                 every element reads all of h: a copy h_next -> h at the end of an iteration
 //
 // A state may be updated in place if every other read of the old value precedes the first write of the new one, and
-// each kernel that reads the one and writes the other does so element by element (ir/kernel/in_place.h). Run-time
-// lengths that belong to states are copied always: eight bytes each.
+// each kernel that reads the one and writes the other does so element by element (ir/kernel/in_place.h).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -196,31 +195,8 @@ class StateUpdater {
     for (const StateSlot& state : plan_.states) {
       if (!state.buffer) continue;
       if (!state.in_place) copy(state.next, state.buffer);
-      const Port *in = find_port(plan_.inputs, state.input), *out = find_port(plan_.outputs, state.output);
-      for (size_t d = 0; d < in->counts.size(); ++d) copy(out->counts[d], in->counts[d]);
     }
-    for (auto& [place, steps] : copies) {
-      keep_lengths(written, PlaceId{place}, steps);
-      append_block(PlaceId{place}, std::move(steps));
-    }
-  }
-
-  /// Outputs that have the old length of a state, which the copies overwrite, get a copy of it in front of them.
-  void keep_lengths(const std::set<uint32_t>& written, PlaceId place, std::vector<Step>& steps) {
-    std::map<uint32_t, BufferId> kept;
-    for (Port& port : plan_.outputs)
-      for (BufferId& count : port.counts) {
-        if (!count || !written.contains(count.index) || !(plan_.buffer(count).place == place)) continue;
-        const auto [at, is_new] = kept.try_emplace(count.index, BufferId{static_cast<uint32_t>(plan_.buffers.size())});
-        if (is_new) {
-          Buffer copy = plan_.buffer(count);
-          copy.name += ".before";
-          copy.life = Life::Run;
-          steps.insert(steps.begin(), copy_step(count, at->second, copy.name));
-          plan_.buffers.push_back(std::move(copy));
-        }
-        count = at->second;
-      }
+    for (auto& [place, steps] : copies) append_block(PlaceId{place}, std::move(steps));
   }
 
   /// Behind the steps of the one block; in a pipeline, in a block of its own behind the last micro-batch.

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "ir/named_lengths.h"
 #include "ir/op_def.h"
 #include "passes/passes.h"
 #include "passes/prepare/pipeline_order.h"
@@ -132,84 +133,36 @@ class Stages {
   std::vector<int> stage_of_;
 };
 
-/// A run-time length is known where the input that has it is loaded, and is not sent: all that has it runs in one
-/// place, and so does all that has another length of that input.
-class LengthPlaces {
- public:
-  LengthPlaces(const Module& module, const Schedule& schedule, Diags& diags)
-      : module_(module), schedule_(schedule), diags_(diags) {}
-
-  /// Reports what runs elsewhere.
-  void check() {
-    const Graph& graph = module_.graph;
-    for (OpId id : graph.order()) {
-      const Op& op = graph.op(id);
-      if (category(op) == Category::Source) continue;
-      for (ValueId v : op.inputs) {
-        if (!v) continue;
-        if (graph.producer_op(v).kind == OpKind::ExtentOf) use(v, id);
-        use_lengths(v, id);
-      }
-      for (ValueId v : op.outputs) use_lengths(v, id);
-    }
+/// A run-time length that data decides is not sent: all that has it runs in the place where it is made.
+void check_lengths(const Module& module, const Schedule& schedule, Diags& diags) {
+  const Graph& graph = module.graph;
+  const LengthHolders lengths(graph);
+  std::set<ValueId> reported;
+  const auto stage = [&](OpId id) -> const StageRequest& {
+    return schedule.pipeline->stages[static_cast<size_t>(graph.op(id).stage.value())];
+  };
+  for (OpId id : graph.order()) {
+    if (category(graph.op(id)) == Category::Source) continue;
+    lengths.for_each(graph.op(id), [&](ValueId length) {
+      const OpId maker = graph.producer(length);
+      if (graph.op(maker).place == graph.op(id).place || !reported.insert(length).second) return;
+      const StageRequest &here = stage(maker), &there = stage(id);
+      diags
+          .error("pipeline-run-time-length-unsupported", there.loc,
+                 "'{}' of stage '{}' has a run-time length that '{}' of stage '{}' decides in another place: such "
+                 "lengths are not sent; give both stages one place",
+                 graph.op(id).name, there.name, graph.op(maker).name, here.name)
+          .note(here.loc, "stage '{}' is here", here.name);
+    });
   }
-
-  /// Where the run-time lengths of an input are used; none if nowhere.
-  std::optional<PlaceId> place(ValueId input) const {
-    std::optional<PlaceId> found;
-    const auto look = [&](ValueId key) {
-      if (const auto at = first_.find(key); at != first_.end()) found = module_.graph.op(at->second).place;
-    };
-    look(input);
-    for (const Extent& extent : module_.graph.type(input).shape)
-      if (extent.count) look(known_with(extent.count));
-    return found;
-  }
-
- private:
-  /// The input that a length is read from, which is known with it.
-  ValueId known_with(ValueId length) const {
-    const Op& made = module_.graph.producer_op(length);
-    return made.kind == OpKind::ExtentOf ? made.inputs[0] : length;
-  }
-
-  void use_lengths(ValueId v, OpId user) {
-    for (const Extent& extent : module_.graph.type(v).shape)
-      if (extent.count) use(extent.count, user);
-  }
-
-  void use(ValueId length, OpId user) {
-    const Graph& graph = module_.graph;
-    const ValueId key = known_with(length);
-    const bool is_read = category(graph.producer_op(key)) == Category::Source;
-    const OpId first = first_.emplace(key, is_read ? user : graph.producer(key)).first->second;
-    if (graph.op(first).place == graph.op(user).place || !reported_.insert(key).second) return;
-    const StageRequest &here = stage(first), &there = stage(user);
-    diags_
-        .error("pipeline-run-time-length-unsupported", there.loc,
-               "'{}' of stage '{}' has the run-time length '{}', which is known in another place only, that of '{}' of "
-               "stage '{}': lengths are not sent; give both stages one place, or pin the dimension",
-               graph.op(user).name, there.name, graph.value(length).name, graph.op(first).name, here.name)
-        .note(here.loc, "stage '{}' is here", here.name);
-  }
-
-  const StageRequest& stage(OpId id) const {
-    return schedule_.pipeline->stages[static_cast<size_t>(module_.graph.op(id).stage.value())];
-  }
-
-  const Module& module_;
-  const Schedule& schedule_;
-  Diags& diags_;
-  std::map<ValueId, OpId> first_;  // by what a length is known with: the first op that has it
-  std::set<ValueId> reported_;
-};
+}
 
 /// Gives each reader its operands in its own place: sources are loaded there, other values are transferred,
 /// once for each place. A transfer arrives in the stage that reads it first; stages that a table puts in
 /// varying orders get one each.
 class Movement {
  public:
-  Movement(Module& module, const LengthPlaces& lengths) : module_(module), graph_(module.graph), lengths_(lengths) {
+  explicit Movement(Module& module) : module_(module), graph_(module.graph) {
     positions_.resize(module.pipeline->stages.size());
     for (size_t at = 0; at < module.pipeline->order.size(); ++at)
       positions_[static_cast<size_t>(module.pipeline->order[at].stage)].push_back(at);
@@ -240,21 +193,18 @@ class Movement {
 
   size_t stage(OpId id) const { return static_cast<size_t>(graph_.op(id).stage.value()); }
 
-  // A source lives in the place of its first reader, a length in that of the input which has it.
+  // A source lives in the place of its first reader.
   void place_sources() {
     for (OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
       if (category(op) != Category::Source) continue;
-      const PlaceId place = op.kind == OpKind::ExtentOf
-                                ? graph_.producer_op(op.inputs[0]).place
-                                : lengths_.place(graph_.result(id)).value_or(place_of_first_reader(id));
-      graph_.edit(id).place = place;
+      graph_.edit(id).place = place_of_first_reader(id);
     }
   }
 
   PlaceId place_of_first_reader(OpId source) const {
     const auto& uses = graph_.value(graph_.result(source)).uses;
-    const bool read = !uses.empty() && uses.front().op && graph_.op(uses.front().op).kind != OpKind::ExtentOf;
+    const bool read = !uses.empty() && uses.front().op;
     return read ? graph_.op(uses.front().op).place : PlaceId{0};
   }
 
@@ -301,7 +251,6 @@ class Movement {
 
   Module& module_;
   Graph& graph_;
-  const LengthPlaces& lengths_;
   std::vector<std::vector<size_t>> positions_;  // of a stage's micro-batches in the order
   std::map<OpId, size_t> numbers_;
   std::map<std::pair<ValueId, PlaceId>, std::vector<TransferRequest>> moved_;
@@ -346,11 +295,10 @@ void assign_places(Module& module, const Env& env) {
   stages.assign();
   check_idle_ranks(env.schedule, env.diags);
   if (!env.diags.ok()) return;
-  LengthPlaces lengths(module, env.schedule, env.diags);
-  lengths.check();
+  check_lengths(module, env.schedule, env.diags);
   if (!env.diags.ok()) return;
   module.pipeline = pipeline_order(env.schedule, stages.reads(), env.diags);
-  if (module.pipeline) Movement(module, lengths).run();
+  if (module.pipeline) Movement(module).run();
 }
 
 }  // namespace weftc

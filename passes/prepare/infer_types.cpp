@@ -9,7 +9,6 @@
 
 #include "ir/base/contains.h"
 #include "ir/builder.h"
-#include "ir/length_values.h"
 #include "ir/op_def.h"
 #include "ir/shape_arithmetic.h"
 #include "passes/passes.h"
@@ -31,7 +30,6 @@ class TypeInference {
       : module_(module), graph_(graph), diags_(diags), shapes_(std::move(limits)) {}
 
   void run() {
-    name_lengths();
     for (OpId id : graph_.order()) {
       if (!graph_.is_live(id) || graph_.op(id).kind == OpKind::Input) continue;
       if (has_untyped_operand(id)) {
@@ -51,12 +49,12 @@ class TypeInference {
   bool absorb(OpId id, const ConstantOperand& operand);
   bool take_known_branch(OpId id);
   bool make_loop(OpId id);
-  bool count_extents(OpId id);
+  void note_new_lengths(OpId id);
+  void bound_states(OpId id);
   void drop_shape_operands(OpId id);
   void note_shape_values(OpId id);
   bool depends_on_lengths(OpId id) const;
   bool replace_now(OpId id);
-  void name_lengths();
   std::optional<int64_t> state_bound(ValueId value, size_t axis) const;
   bool is_small(OpId id) const;
 
@@ -192,26 +190,27 @@ bool TypeInference::make_loop(OpId scan) {
   return loop && infer(*loop) && replace_scan(module_, graph_, scan, *loop, diags_);
 }
 
-/// Gives each extent whose length was just found the value that holds it, and the state's bound to what becomes one.
-bool TypeInference::count_extents(OpId id) {
+/// Lengths that data decides come up as names of the results' extents.
+void TypeInference::note_new_lengths(OpId id) {
+  for (ValueId v : graph_.op(id).outputs)
+    for (const Extent& extent : graph_.type(v).shape)
+      if (extent.is_run_time())
+        for_each_name(*extent.length, [&](const LengthSymbolPtr& name) { module_.lengths.emplace(name->text, name->high); });
+}
+
+/// Gives what becomes a state the state's bound.
+void TypeInference::bound_states(OpId id) {
   for (ValueId v : graph_.op(id).outputs) {
     TensorType type = graph_.type(v);
     for (size_t d = 0; d < type.shape.size(); ++d) {
       Extent& extent = type.shape[d];
-      if (!extent.length || extent.count) continue;
-      if (const std::optional<int64_t> bound = state_bound(v, d)) {
-        extent.bound = *bound;
-        shapes_.limit(*extent.length, *bound);
-      }
+      const std::optional<int64_t> bound = extent.is_run_time() ? state_bound(v, d) : std::nullopt;
+      if (!bound || *bound >= extent.bound) continue;
+      extent.bound = *bound;
+      shapes_.limit(*extent.length, *bound);
     }
     graph_.retype(v, std::move(type));
   }
-  if (count_lengths(module_, graph_, id)) return true;
-  const Op& op = graph_.op(id);
-  return OpView(module_, graph_, op, &diags_)
-      .fail("run-time-length-unsupported",
-            "the result {} has a run-time length inside a branch or loop; pin it with --dim",
-            shape_text(graph_.type(op.outputs[0]).shape));
 }
 
 /// Takes away the operands that gave an op its shape: the types of its results and its attributes say it now.
@@ -252,25 +251,10 @@ bool TypeInference::replace_now(OpId id) {
   return !made.empty();
 }
 
-/// Names the lengths of the inputs, from which all others are computed.
-void TypeInference::name_lengths() {
-  if (&graph_ != &module_.graph) return;
-  for (ValueId input : graph_.inputs()) {
-    TensorType type = graph_.type(input);
-    for (Extent& extent : type.shape) {
-      if (!extent.count || extent.length) continue;
-      std::string name = graph_.value(extent.count).name;
-      if (name.ends_with(".length")) name.resize(name.size() - std::string(".length").size());
-      module_.lengths[name] = extent.count;
-      extent.length = std::make_shared<const Length>(Length::named(name, 0, extent.bound));
-    }
-    graph_.retype(input, std::move(type));
-  }
-}
-
 // The bound of the state that a value is written back to: a cache that grows is no longer than its state; a
 // longer one is an error at run time.
 std::optional<int64_t> TypeInference::state_bound(ValueId value, size_t axis) const {
+  if (&graph_ != &module_.graph) return {};
   for (const State& state : module_.states)
     for (const Graph::Output& out : graph_.outputs())
       if (out.name == state.output && out.value == value)
@@ -287,7 +271,9 @@ bool TypeInference::infer(OpId id) {
     if (!infer_region_bodies(id)) return false;
   }
   if (!absorb_constants(id)) return false;
-  if (!infer_op(module_, graph_, id, &diags_, &shapes_) || !count_extents(id)) return false;
+  if (!infer_op(module_, graph_, id, &diags_, &shapes_)) return false;
+  note_new_lengths(id);
+  bound_states(id);
   note_shape_values(id);
   if (depends_on_lengths(id)) return replace_now(id);
   drop_shape_operands(id);
@@ -300,7 +286,7 @@ bool TypeInference::infer(OpId id) {
 bool same_storage(const TensorType& a, const TensorType& b) {
   if (a.dtype != b.dtype || a.dims() != b.dims()) return false;
   for (int d = 0; d < a.ndim(); ++d)
-    if (bool(a.shape[d].count) != bool(b.shape[d].count)) return false;
+    if (a.shape[d].is_run_time() != b.shape[d].is_run_time()) return false;
   return true;
 }
 
@@ -310,15 +296,15 @@ void check_shared_lengths(const Module& module, Diags& diags) {
     const State* state;
     Length length;  // of the next value
   };
-  std::map<ValueId, Grown> grown;  // by the length of the state
+  std::map<std::string, Grown> grown;  // by the length of the state
   for (const State& state : module.states) {
     const auto out = std::find_if(module.graph.outputs().begin(), module.graph.outputs().end(),
                                   [&](const Graph::Output& output) { return output.name == state.output; });
     const Shape& now = module.graph.type(module.graph.find_value(state.input)).shape;
     const Shape& next = module.graph.type(out->value).shape;
     for (size_t d = 0; d < now.size(); ++d) {
-      if (!now[d].count || !next[d].count) continue;
-      const auto [first, is_new] = grown.try_emplace(now[d].count, Grown{&state, length_of(next[d])});
+      if (!now[d].is_run_time() || !next[d].is_run_time()) continue;
+      const auto [first, is_new] = grown.try_emplace(now[d].length->text(), Grown{&state, length_of(next[d])});
       const Length difference = length_of(next[d]) - first->second.length;
       const int64_t longer = difference.is_constant() ? difference.constant() : 0;
       if (!is_new && longer != 0)
@@ -356,7 +342,6 @@ ShapeValues limits_of_states(Module& module) {
   const Graph graph = module.graph;
   const auto folded = module.folded;
   const auto unread = module.unread;
-  const auto lengths = module.lengths;
   ShapeValues limits, before;
   do {
     before = limits;
@@ -367,7 +352,6 @@ ShapeValues limits_of_states(Module& module) {
     module.graph = graph;
     module.folded = folded;
     module.unread = unread;
-    module.lengths = lengths;
   } while (!(limits == before));
   return limits;
 }

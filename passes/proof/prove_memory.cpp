@@ -327,11 +327,9 @@ class Walk {
 
   void load_inputs() {
     for (const Port& port : plan_.inputs)
-      for_each_holder(port.place, [&](int rank) {
-        load(rank, port.buffer);
-        for (BufferId count : port.counts)
-          if (count) load(rank, count);
-      });
+      for_each_holder(port.place, [&](int rank) { load(rank, port.buffer); });
+    for (const LengthBuffer& length : plan_.lengths)
+      if (!length.is_made) for_each_holder(length.place, [&](int rank) { load(rank, length.buffer); });
   }
 
   /// Outputs are there at the end; inputs, which the next iteration reads again, are still there.
@@ -348,9 +346,11 @@ class Walk {
       for_each_holder(port.place, [&](int rank) {
         if (!holds(rank, port.buffer))
           wrong_.insert(format("output '{}' is not whole on rank {} at the end", port.name, rank));
-        for (BufferId count : port.counts)
-          if (count && !holds(rank, count))
-            wrong_.insert(format("the length of output '{}' is not there on rank {} at the end", port.name, rank));
+      });
+    for (const LengthBuffer& length : plan_.lengths)
+      for_each_holder(length.place, [&](int rank) {
+        if (!holds(rank, length.buffer))
+          wrong_.insert(format("the length '{}' is not there on rank {} at the end", length.name, rank));
       });
     for (const Port& port : plan_.inputs) {
       const bool is_state = std::any_of(plan_.states.begin(), plan_.states.end(),
@@ -363,16 +363,12 @@ class Walk {
     check_states();
   }
 
-  /// Where a state is read next lies what was made of it: in place, or copied there by the last write; its run-time
-  /// lengths too, of which states may share one.
+  /// Where a state is read next lies what was made of it: in place, or copied there by the last write.
   void check_states() {
     std::map<uint32_t, std::set<uint32_t>> next;  // buffers by the one whose next value they are
     for (const StateSlot& state : plan_.states) {
       if (!state.buffer) continue;
       next[state.buffer.index].insert(state.next.index);
-      const Port *in = find_port(plan_.inputs, state.input), *out = find_port(plan_.outputs, state.output);
-      for (size_t d = 0; d < in->counts.size(); ++d)
-        if (in->counts[d] && in->counts[d] != out->counts[d]) next[in->counts[d].index].insert(out->counts[d].index);
     }
     for (const auto& state : next)
       for_each_holder(plan_.buffers[state.first].place,

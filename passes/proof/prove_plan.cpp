@@ -218,6 +218,7 @@ class Checks {
     if (kernel.parameters.size() != launch.operands.size())
       return wrong("'{}' binds {} operands", step.name, launch.operands.size());
     check_trips(step, kernel.place, kernel.mesh);
+    for (BufferId length : launch.lengths) check_access(step, length, false);
     for (size_t f = 0; f < kernel.parameters.size(); ++f) {
       const Parameter& parameter = kernel.parameters[f];
       const Operand& operand = launch.operands[f];

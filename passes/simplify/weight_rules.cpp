@@ -155,7 +155,7 @@ ValueId put_scaling_product(Rewriter& write, const Match& match) {
   return put_product(write, match, *new_weights(match, *scaling(match)));
 }
 
-bool can_be_affine(const Match& match) { return is_inference(match) && !match.type("x").shape[1].count; }
+bool can_be_affine(const Match& match) { return is_inference(match) && !match.type("x").shape[1].is_run_time(); }
 
 ValueId put_affine(Rewriter& write, const Match& match) {
   const Affine affine = normalization(match);

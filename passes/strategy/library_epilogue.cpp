@@ -12,7 +12,7 @@ namespace weftc {
 /// Whether every row of a tensor of the shape of `of` gets the same numbers from `bias`.
 static bool is_bias(const Graph& graph, ValueId bias, ValueId of) {
   const Shape &shape = graph.type(bias).shape, &result = graph.type(of).shape;
-  return !shape.empty() && !result.empty() && shape.back() == result.back() && !shape.back().count &&
+  return !shape.empty() && !result.empty() && shape.back() == result.back() && !shape.back().is_run_time() &&
          std::all_of(shape.begin(), shape.end() - 1, [](const Extent& e) { return e.bound == 1; });
 }
 

@@ -204,14 +204,14 @@ bool LibraryMatcher::read_extents() {
   const TensorType &type = body_.type(root_), &a = body_.type(op_.inputs[0]), &b = body_.type(op_.inputs[1]);
   const auto extent = [&](const TensorType& of, int dim, int64_t bound) {
     LibraryProduct::Extent found{bound, {}};
-    if (!of.shape[dim].count) found.run = at_.run_extent_of(of, dim);  // ragged: the launching host knows it
+    if (!of.shape[dim].is_run_time()) found.run = at_.run_extent_of(of, dim);  // ragged: the launching host knows it
     return found;
   };
   out_.m = extent(type, type.ndim() - 2, rows_);
   out_.n = extent(type, type.ndim() - 1, n_);
   out_.k = extent(a, a.ndim() - 1, k_);
   if (!out_.k.run) out_.k = extent(b, b.ndim() - 2, k_);
-  if (a.shape.back().count || b.shape[static_cast<size_t>(b.ndim()) - 2].count)
+  if (a.shape.back().is_run_time() || b.shape[static_cast<size_t>(b.ndim()) - 2].is_run_time())
     return refuse("k has a run-time length");
   if (out_.m.run && rows_ != dims_[dims_.size() - 2]) return refuse("rows of a ragged slice lie in blocks");
   return true;

@@ -9,6 +9,7 @@
 
 #include "ir/base/check.h"
 #include "ir/base/contains.h"
+#include "ir/named_lengths.h"
 #include "passes/graph_order.h"
 
 namespace weftc {
@@ -19,10 +20,12 @@ namespace {
 std::vector<OpId> dependents_between(const Graph& graph, const std::set<OpId>& inside, OpId first, OpId last) {
   std::set<OpId> depends = inside;
   std::vector<OpId> found;
+  const LengthHolders lengths(graph);
   for (OpId id = first;; id = graph.next(id)) {
-    const auto& inputs = graph.op(id).inputs;
-    const bool reads =
-        std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return v && depends.contains(graph.producer(v)); });
+    bool reads = false;
+    const auto read = [&](ValueId v) { reads = reads || (v && depends.contains(graph.producer(v))); };
+    for (ValueId v : graph.op(id).inputs) read(v);
+    lengths.for_each(graph.op(id), read);
     if (!inside.contains(id) && reads) {
       depends.insert(id);
       found.push_back(id);
@@ -43,22 +46,6 @@ void add_once(std::vector<ValueId>& values, ValueId v) {
   if (!contains(values, v)) values.push_back(v);
 }
 
-/// The run-time lengths that a value's type speaks of, made outside the set.
-void add_lengths(const Graph& graph, const std::set<OpId>& inside, ValueId v, std::vector<ValueId>& values) {
-  for (const Extent& extent : graph.type(v).shape)
-    if (extent.count && !inside.contains(graph.producer(extent.count))) add_once(values, extent.count);
-}
-
-/// The same type, its run-time lengths being those of the region.
-TensorType type_inside(TensorType type, const std::vector<ValueId>& mapped) {
-  for (Extent& extent : type.shape) {
-    if (!extent.count) continue;
-    extent.count = mapped[extent.count.index];
-    WEFT_CHECK(bool(extent.count), "a region's run-time length is made behind what has it");
-  }
-  return type;
-}
-
 }  // namespace
 
 RegionPlan plan_region(const Graph& graph, const std::vector<OpId>& ops) {
@@ -73,12 +60,6 @@ RegionPlan plan_region(const Graph& graph, const std::vector<OpId>& ops) {
         plan.results.push_back(v);
     }
   }
-  std::vector<ValueId> lengths;
-  for (ValueId v : plan.operands) add_lengths(graph, inside, v, lengths);
-  for (OpId id : plan.ops)
-    for (ValueId v : graph.op(id).outputs) add_lengths(graph, inside, v, lengths);
-  std::erase_if(plan.operands, [&](ValueId v) { return contains(lengths, v); });
-  plan.operands.insert(plan.operands.begin(), lengths.begin(), lengths.end());
   const std::vector<OpId> dependents = dependents_between(graph, inside, plan.ops.front(), plan.ops.back());
   for (OpId id : plan.ops)
     for (OpId outside : dependents)
@@ -94,8 +75,7 @@ static Graph copy_region(const Graph& graph, const RegionPlan& plan) {
   for (ValueId v : plan.operands) {
     const std::string& name = graph.value(v).name;
     const PlaceId place = graph.producer_op(v).place;
-    const TensorType type = type_inside(graph.type(v), mapped);
-    const OpId parameter = region.add({OpKind::Input, {}, {type}, {}, {}, place, name, {}, {}, {name}});
+    const OpId parameter = region.add({OpKind::Input, {}, {graph.type(v)}, {}, {}, place, name, {}, {}, {name}});
     mapped[v.index] = region.result(parameter);
   }
   for (OpId id : plan.ops) {
@@ -104,7 +84,7 @@ static Graph copy_region(const Graph& graph, const RegionPlan& plan) {
     copy.regions = op.regions;
     for (ValueId v : op.inputs) copy.inputs.push_back(v ? mapped[v.index] : ValueId{});
     for (ValueId v : op.outputs) {
-      copy.results.push_back(type_inside(graph.type(v), mapped));
+      copy.results.push_back(graph.type(v));
       copy.result_names.push_back(graph.value(v).name);
     }
     const OpId made = region.add(std::move(copy));

@@ -17,7 +17,7 @@ std::map<ValueId, AxisState> batch_seeds(const Module& module, const Graph& grap
   std::map<ValueId, AxisState> seeds;
   for (ValueId v : graph.inputs()) {
     const TensorType& type = graph.type(v);
-    if (type.shape.empty() || type.shape[0].count || is_state(module, graph.value(v).name)) continue;
+    if (type.shape.empty() || type.shape[0].is_run_time() || is_state(module, graph.value(v).name)) continue;
     const Mesh mesh = module.mesh(graph, graph.producer_op(v).place);
     int64_t block = type.shape[0].bound;
     for (const Digit& d : digits_of(type.layout, 0, mesh)) block = std::min(block, d.block);

@@ -187,7 +187,7 @@ Search find_typing(const StepContext& step, const OverlapStep& what, const Regio
   const Extent extent = graph.type(counted).shape[what.dim];
   Search search;
   for (int64_t block : candidate_blocks(graph, plan.ops, extent.bound)) {
-    if (block % what.chunks || extent.count) continue;
+    if (block % what.chunks || extent.is_run_time()) continue;
     search.divisible = true;
     const AxisState slice = AxisState::sliced(what.dim, block / what.chunks);
     ChunkTypes typing = type_in_chunks(step.module, graph, plan.ops, {{counted, slice}}, what.chunks, step.unchecked);

@@ -51,7 +51,7 @@ void split_collective(const StepContext& step, const SplitStep& what) {
     return;
   }
   const std::optional<Layout> layout =
-      type.shape[what.dim].count ? std::nullopt : slice_over(type, what.dim, axes, mesh);
+      type.shape[what.dim].is_run_time() ? std::nullopt : slice_over(type, what.dim, axes, mesh);
   if (!layout) {
     step.diags.error(
         "split-indivisible", step.loc,

@@ -233,8 +233,8 @@ Peers CudaState::peers(const std::vector<int>& members) {
   return out;
 }
 
-int CudaState::number_of_checked(CheckedName name) {
-  checked_names_.push_back(name);
+int CudaState::number_of_checked(const char* node) {
+  checked_names_.push_back(node);
   return int(checked_names_.size()) - 1;
 }
 
@@ -388,12 +388,8 @@ void CudaState::watch() {
 void CudaState::check_fault() {
   if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return;
   if (fault->name >= 0) {
-    const CheckedName& checked = checked_names_[size_t(fault->name)];
-    const char* const message =
-        checked.what == Checked::Indices  ? "%s: index %ld lies outside of a dimension of %ld elements"
-        : checked.what == Checked::Length ? "%s: a dimension has %ld elements, but at least %ld are needed"
-                                          : "%s would have %ld elements, more than its bound of %ld";
-    complain(text(message, checked.name, long(fault->count), long(fault->bound)));
+    complain(text("%s: index %ld lies outside of a dimension of %ld elements", checked_names_[size_t(fault->name)],
+                  long(fault->count), long(fault->bound)));
     __atomic_store_n(&fault->set, 0, __ATOMIC_RELEASE);
     return __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
   }

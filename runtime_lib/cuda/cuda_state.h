@@ -23,9 +23,6 @@ struct IssuedStep {
 /// Thrown through a walk that cannot be captured: it reads a value from the device.
 struct NotCapturable {};
 
-/// What a fault that a kernel noted is about.
-enum class Checked : uint8_t { Count, Indices, Length };
-
 struct IterationWords;
 
 /// The GPU of a rank, and how many ranks of its process share it.
@@ -72,12 +69,8 @@ struct CudaState final : RankBase {
   void read(void* to, const void* at, size_t bytes);
   /// A value that the host reads or writes is not part of a graph.
   void leave_capture();
-  /// The name by which a fault is told: of a count, or of a node that looks up indices or needs a length.
-  struct CheckedName {
-    const char* name;
-    Checked what;
-  };
-  int number_of_checked(CheckedName name);
+  /// The number by which a fault tells a node that looks up indices.
+  int number_of_checked(const char* node);
   /// Waits for a stream. Throws what goes wrong meanwhile.
   void wait_for(cudaStream_t stream);
   [[noreturn]] void time_out_here(const std::string& awaited) const { time_out(current_step(), awaited); }
@@ -129,7 +122,7 @@ struct CudaState final : RankBase {
   std::vector<uint32_t> signal_walks_;              // by slot: the walk that recorded it last
   std::vector<IssuedStep> steps_;                   // of the last walk, by number
   std::vector<int> open_;                           // entered and not left
-  std::vector<CheckedName> checked_names_;
+  std::vector<const char*> checked_names_;
   std::vector<std::vector<Event>> traces_;  // by stream
   std::set<std::string> step_names_;
   cudaGraphExec_t graph_ = nullptr;

@@ -97,17 +97,6 @@ WEFT_DEVICE void note(Fault* fault, int name, int64_t count, int64_t bound) {
   store_release(&fault->set, 1u);
 }
 
-__global__ void check_count(int64_t* at, int64_t bound, int name, Fault* fault) {
-  const int64_t count = *at;
-  if (count >= 0 && count <= bound) return;
-  *at = count < 0 ? 0 : bound;
-  note(fault, name, count, bound);
-}
-
-__global__ void check_least(const int64_t* length, int64_t least, int name, Fault* fault) {
-  if (*length < least) note(fault, name, *length, least);
-}
-
 template <class T>
 __global__ void check_indices(const T* indices, int64_t count, int64_t extent, int name, Fault* fault) {
   const int64_t stride = int64_t(gridDim.x) * blockDim.x;
@@ -266,14 +255,6 @@ void store_value(cudaStream_t stream, void* at, uint64_t bits, int bytes) {
     default:
       return launch_kernel(stream, kernels::store<uint64_t>, {}, static_cast<uint64_t*>(at), bits);
   }
-}
-
-void check_count(cudaStream_t stream, int64_t* at, int64_t bound, int name, Fault* fault) {
-  launch_kernel(stream, kernels::check_count, {}, at, bound, name, fault);
-}
-
-void check_least(cudaStream_t stream, const int64_t* length, int64_t least, int name, Fault* fault) {
-  launch_kernel(stream, kernels::check_least, {}, length, least, name, fault);
 }
 
 void check_indices(cudaStream_t stream, DType dtype, const void* indices, int64_t count, int64_t extent, int name,

@@ -24,10 +24,6 @@ struct IterationWords {
 void store_words(cudaStream_t stream, IterationWords* words, IterationWords values);
 /// Stores up to 8 bytes.
 void store_value(cudaStream_t stream, void* at, uint64_t bits, int bytes);
-/// Clamps a count, and notes in `fault` that it was over its bound.
-void check_count(cudaStream_t stream, int64_t* at, int64_t bound, int name, Fault* fault);
-/// Notes in `fault` that a length is smaller than `least`.
-void check_least(cudaStream_t stream, const int64_t* length, int64_t least, int name, Fault* fault);
 /// Notes in `fault` an index outside of [-extent, extent).
 void check_indices(cudaStream_t stream, DType dtype, const void* indices, int64_t count, int64_t extent, int name,
                    Fault* fault);

@@ -50,19 +50,9 @@ Peers Rank::peers(const Group& group) {
   return state_.peers(members_of(group, rank));
 }
 
-void Rank::check_count(const char* counted, int64_t* count, int64_t bound) {
-  weft::check_count(state_.stream(), count, bound, state_.number_of_checked({counted, Checked::Count}),
-                    state_.fault.get());
-}
-
-void Rank::check_least(const char* node, const int64_t* length, int64_t least) {
-  weft::check_least(state_.stream(), length, least, state_.number_of_checked({node, Checked::Length}),
-                    state_.fault.get());
-}
-
 void Rank::check_index_range(const char* node, DType dtype, const void* indices, int64_t count, int64_t extent) {
   weft::check_indices(state_.stream(), dtype, indices, count, extent,
-                      state_.number_of_checked({node, Checked::Indices}), state_.fault.get());
+                      state_.number_of_checked(node), state_.fault.get());
 }
 
 void Rank::start(const KernelEntry& kernel, Grid grid, void** arguments) {

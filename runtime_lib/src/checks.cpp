@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 
+#include "lengths.h"
 #include "nearest.h"
 #include "npy.h"
 
@@ -150,54 +151,9 @@ void check_file_names(const Executable& executable, std::span<const Port> Progra
   }
 }
 
-/// One bounded dimension of an input or state as one program holds it, and the length that the first invocation
-/// will find there.
-struct Claim {
-  const Port* port;
-  int dim;
-  int64_t length;  // -1: takes what the others say
-  std::string source;
-};
-
-/// Groups of dimensions that are the same dim of the model: those whose lengths lie in one place of one
-/// program, and those of one tensor in several programs. Within a group the lengths must agree. It is a
-/// union-find structure over claims.
-class Dims {
- public:
-  void add(int program, int64_t offset, Claim claim) {
-    const int id = int(claims_.size());
-    parent_.push_back(id);
-    unite(id, slots_.emplace(std::pair(program, offset), id).first->second);
-    unite(id, names_.emplace(std::pair(std::string(claim.port->name), claim.dim), id).first->second);
-    claims_.push_back(std::move(claim));
-  }
-  void check() {
-    std::map<int, const Claim*> first;
-    for (size_t i = 0; i < claims_.size(); ++i) {
-      const Claim& claim = claims_[i];
-      if (claim.length < 0) continue;
-      const Claim& other = *first.emplace(root(int(i)), &claim).first->second;
-      if (other.length != claim.length)
-        fail(kWrongInput,
-             "%s: dimension %d has length %ld, but %s: dimension %d has length %ld; they are one dim of the model",
-             claim.source.c_str(), claim.dim, long(claim.length), other.source.c_str(), other.dim, long(other.length));
-    }
-  }
-
- private:
-  int root(int id) const { return parent_[size_t(id)] == id ? id : root(parent_[size_t(id)]); }
-  void unite(int a, int b) { parent_[size_t(root(a))] = root(b); }
-
-  std::vector<Claim> claims_;
-  std::vector<int> parent_;
-  std::map<std::pair<int, int64_t>, int> slots_;
-  std::map<std::pair<std::string, int>, int> names_;
-};
-
 /// Where a tensor comes from: a file, or if `file` is empty, `text` says which start value it has.
 struct Source {
   std::string file, text;
-  int64_t length = -1;  // where there is no file
 };
 
 Source source_of(const Executable& executable, const Options& options, const Port& port) {
@@ -209,33 +165,29 @@ Source source_of(const Executable& executable, const Options& options, const Por
   }
   const std::string file = first_file_of_state(options, port.name);
   if (!file.empty()) return {file, "state " + name};
-  return {"", "state " + name + " at its start", port.layout.initial < 0 ? 0 : INT64_MAX};
+  return {"", "state " + name + " at its start"};
 }
 
-std::vector<int64_t> first_lengths(const Source& source, const Port& port) {
+/// -1 where the length is what others say.
+std::vector<int64_t> first_lengths(const Executable& executable, const Source& source, const Port& port) {
   if (!source.file.empty()) {
     const NpyFile npy(source.file, port.dtype);
     check_shape(port, npy.shape(), source.file);
     return lengths_of(port, npy.shape());
   }
-  if (source.length == INT64_MAX) return lengths_of(port, file_shape(port));
-  return std::vector<int64_t>(port.layout.bounds.size(), source.length);
+  if (!is_state_input(executable, port.name)) return std::vector<int64_t>(port.layout.bounds.size(), -1);
+  return port.layout.initial < 0 ? lengths_at_start(executable, port) : lengths_of(port, file_shape(port));
 }
 
 /// The files exist, fit their ports, and agree about the dims that they share.
 void check_tensors(const Executable& executable, const Options& options) {
-  Dims dims;
-  for (size_t p = 0; p < executable.programs.size(); ++p)
-    for (const Port& port : executable.programs[p].inputs) {
-      const Source source = source_of(executable, options, port);
-      const std::vector<int64_t> lengths = first_lengths(source, port);
-      const std::string text = source.file.empty() ? source.text : source.file + " (" + source.text + ")";
-      for (size_t b = 0; b < lengths.size(); ++b) {
-        const Bound& bound = port.layout.bounds[b];
-        dims.add(int(p), bound.count.offset, {&port, bound.dim, lengths[b], text});
-      }
-    }
-  dims.check();
+  LengthClaims claims(executable);
+  for (const Port* port : distinct_ports(executable, &Program::inputs)) {
+    const Source source = source_of(executable, options, *port);
+    const std::vector<int64_t> lengths = first_lengths(executable, source, *port);
+    const std::string text = source.file.empty() ? source.text : source.file + " (" + source.text + ")";
+    for (size_t b = 0; b < lengths.size(); ++b) claims.add(port->layout.bounds[b], lengths[b], text);
+  }
 }
 
 /// Computation and communication can only be timed alone if they have different streams; and as half an

@@ -26,11 +26,14 @@ namespace {
 double invoke(RankBase& rank, Inputs& inputs, States& states, int invocation) {
   if (rank.options.poison) rank.poison(states.ranges());
   inputs.load(invocation);
-  inputs.upload(states.lengths(inputs));
+  inputs.upload(states);
   rank.barrier();
   const int64_t begin = now_ns();
   rank.iterate();
-  return double(now_ns() - begin) / 1e6;
+  const int64_t end = now_ns();
+  fetch_lengths(rank);
+  states.advance();
+  return double(end - begin) / 1e6;
 }
 
 /// Computation alone and communication alone, in turns with the whole: a machine that slows down slows all three. The

@@ -245,18 +245,6 @@ void Rank::received(int64_t bytes) {
   if (state_.link.speed.is_limited()) walk_->clock.receive(state_.link, bytes);
 }
 
-void Rank::check_count(const char* counted, int64_t* count, int64_t bound) {
-  if (*count >= 0 && *count <= bound) return;
-  state_.complain(text("%s would have %ld elements, more than its bound of %ld", counted, long(*count), long(bound)));
-  *count = std::clamp<int64_t>(*count, 0, bound);
-}
-
-void Rank::check_least(const char* node, const int64_t* length, int64_t least) {
-  if (*length >= least) return;
-  state_.complain(
-      text("%s: a dimension has %ld elements, but at least %ld are needed", node, long(*length), long(least)));
-}
-
 /// The first index outside of [-extent, extent); `count` where there is none. Two passes, of which only the one without
 /// a branch is taken where all are inside.
 template <class T>

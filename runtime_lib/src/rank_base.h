@@ -95,6 +95,7 @@ struct RankBase {
   uint32_t epoch = 0;                // iterations started: the value of a signalled flag
   uint32_t invocation = 0;           // counts as a user sees it: warm-up does not
   Portion portion = Portion::Whole;  // of the next iterations
+  std::vector<int64_t> lengths;      // of this invocation, in the order of Executable::lengths
 
   /// Ends with exit 124: which step waited for what, and where every rank is.
   [[noreturn]] void time_out(const Step* step, const std::string& awaited) const;

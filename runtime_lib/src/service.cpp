@@ -101,6 +101,8 @@ class Server {
     rank_.barrier();
     if (is_refused(Phase::Load, session, begins)) return;
     rank_.iterate();
+    fetch_lengths(rank_);
+    states_.advance();
     if (is_refused(Phase::Run, session, true)) return;
     sessions_.note_answered();
     gather();
@@ -118,7 +120,7 @@ class Server {
         inputs_.give(board_.tensor(p));
     }
     if (!states.empty()) states_.give(states);
-    inputs_.upload(states_.lengths(inputs_));
+    inputs_.upload(states_);
   }
 
   bool is_refused(Phase phase, int session, bool ends_session) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "checks.h"
+#include "lengths.h"
 #include "npy.h"
 #include "relay.h"
 
@@ -14,20 +15,6 @@ namespace weft {
 namespace {
 
 Range range_of(const PortView& view) { return {view.port.in_window, view.port.offset, view.bytes()}; }
-Range range_of(const Bound& bound) { return {false, bound.count.offset, int64_t{sizeof(int64_t)}}; }
-
-int64_t length_of(RankBase& rank, const Bound& bound) {
-  const Range range = range_of(bound);
-  rank.fetch(range);
-  return *reinterpret_cast<const int64_t*>(rank.at(range));
-}
-
-void set_length(RankBase& rank, const Bound& bound, int64_t length) {
-  const Range range = range_of(bound);
-  *reinterpret_cast<int64_t*>(rank.at(range)) = length;
-  rank.flush(range);
-}
-
 Part part_of(const PortView& view, const WholeTensor& tensor) {
   Part part{std::vector<char>(size_t(view.bytes())), lengths_of(view.port, tensor.shape)};
   take_part(view, tensor.shape, tensor.elements, part.bytes.data());
@@ -44,24 +31,27 @@ void store_part(RankBase& rank, const PortView& view, const Part& part) {
   const Range range = range_of(view);
   if (!part.bytes.empty()) memcpy(rank.at(range), part.bytes.data(), part.bytes.size());
   rank.flush(range);
-  for (size_t b = 0; b < part.lengths.size(); ++b) set_length(rank, view.port.layout.bounds[b], part.lengths[b]);
 }
 
-const Length* find_length(const std::vector<Length>& known, const Bound& bound) {
-  const auto found = std::find_if(known.begin(), known.end(),
-                                  [&](const Length& length) { return length.offset == bound.count.offset; });
-  return found == known.end() ? nullptr : &*found;
+void add_claims(LengthClaims& claims, const Port& port, const std::vector<int64_t>& lengths) {
+  const std::span<const Bound> bounds = port.layout.bounds;
+  for (size_t b = 0; b < lengths.size(); ++b)
+    claims.add(bounds[b], lengths[b], "'" + std::string(port.name) + "'");
 }
 
-/// The length of a port's bounded dimension is known too; lengths that lie in one place are one.
-void note_length(std::vector<Length>& known, const Port& port, size_t bound_index, int64_t length) {
-  const Bound& bound = port.layout.bounds[bound_index];
-  const Length* found = find_length(known, bound);
-  if (found == nullptr)
-    known.push_back({bound.count.offset, length, port.name});
-  else if (found->value != length)
-    fail(kWrongInput, "'%s': dimension %d has length %ld, but '%s' has %ld there", port.name, bound.dim, long(length),
-         found->name, long(found->value));
+/// This rank's view of a port that one of the programs has; nothing where the rank holds no part of it.
+std::optional<PortView> view_of(const RankBase& rank, const char* name) {
+  const Port* port = find_port(rank.program.inputs, name);
+  if (port == nullptr || !holds(rank.program, *port, rank.rank)) return {};
+  return PortView(*port, rank.rank);
+}
+
+/// What a rank holds of a tensor in a file; where it holds no part, only the lengths.
+Part load_from(const std::optional<PortView>& view, const Port& port, const std::string& file) {
+  if (view) return load_part(*view, file);
+  const NpyFile npy(file, port.dtype);
+  check_shape(port, npy.shape(), file);
+  return {{}, lengths_of(port, npy.shape())};
 }
 
 void check_length(const Port& port, const Bound& bound, int64_t length) {
@@ -74,44 +64,43 @@ void check_length(const Port& port, const Bound& bound, int64_t length) {
 }  // namespace
 
 Inputs::Inputs(RankBase& rank, const Options& options) : rank_(rank), seed_(options.seed) {
-  for (const Port& port : rank.program.inputs) {
-    if (!holds(rank.program, port, rank.rank) || is_state_input(rank.executable, port.name)) continue;
-    const auto given = options.inputs.find(port.name);
+  for (const Port* port : distinct_ports(rank.executable, &Program::inputs)) {
+    if (is_state_input(rank.executable, port->name)) continue;
+    const auto given = options.inputs.find(port->name);
     const bool is_random = given == options.inputs.end();
-    inputs_.push_back({PortView(port, rank.rank), is_random ? "" : given->second, is_random, false, {}});
+    inputs_.push_back(
+        {*port, view_of(rank, port->name), is_random ? "" : given->second, is_random, false, {}});
   }
 }
 
 void Inputs::load_one(Input& input, int invocation) {
   if (!input.file.empty()) {
-    input.part = load_part(input.view, input_file(input.file, invocation));
+    input.part = load_from(input.view, input.port, input_file(input.file, invocation));
     return;
   }
-  input.part = {std::vector<char>(size_t(input.view.bytes())),
-                lengths_of(input.view.port, file_shape(input.view.port))};
+  input.part = {std::vector<char>(input.view ? size_t(input.view->bytes()) : 0),
+                lengths_of(input.port, file_shape(input.port))};
 }
 
 /// Elements of a random input, whose lengths are settled.
 void Inputs::fill(Input& input) const {
   input.is_filled = true;
-  std::vector<int64_t> shape = file_shape(input.view.port);
-  const size_t leading = shape.size() - size_t(input.view.port.shape.ndim);
-  const std::span<const Bound> bounds = input.view.port.layout.bounds;
+  if (!input.view) return;
+  std::vector<int64_t> shape = file_shape(input.port);
+  const size_t leading = shape.size() - size_t(input.port.shape.ndim);
+  const std::span<const Bound> bounds = input.port.layout.bounds;
   for (size_t b = 0; b < bounds.size(); ++b) shape[size_t(bounds[b].dim) + leading] = input.part.lengths[b];
-  take_random(input.view, shape, seed_, input.part.bytes.data());
+  take_random(*input.view, shape, seed_, input.part.bytes.data());
 }
 
-/// Lengths of one place agree. A random input takes the length that files and states give it, else its bound.
-void Inputs::agree(Input& input, std::vector<Length>& known) {
-  for (size_t b = 0; b < input.part.lengths.size(); ++b) {
-    const Port& port = input.view.port;
-    int64_t& mine = input.part.lengths[b];
-    const Length* found = find_length(known, port.layout.bounds[b]);
-    if (input.is_random && found != nullptr)
-      mine = found->value;
-    else
-      note_length(known, port, b, mine);
-  }
+/// A random input takes the lengths that files and states give it, else its bounds.
+void Inputs::settle(Input& input, LengthClaims& claims) {
+  const std::vector<int64_t> before = input.part.lengths;
+  for (size_t b = 0; b < input.part.lengths.size(); ++b)
+    if (const int64_t said = claims.of(input.port.layout.bounds[b].length.name); said >= 0)
+      input.part.lengths[b] = said;
+  add_claims(claims, input.port, input.part.lengths);
+  if (!input.is_filled || input.part.lengths != before) fill(input);
 }
 
 void Inputs::load(int invocation) {
@@ -124,101 +113,109 @@ void Inputs::load(int invocation) {
 
 void Inputs::give(const WholeTensor& tensor) {
   for (Input& input : inputs_) {
-    if (std::string_view(tensor.name) != input.view.port.name) continue;
-    input.part = part_of(input.view, tensor);
+    if (std::string_view(tensor.name) != input.port.name) continue;
+    input.part = input.view ? part_of(*input.view, tensor) : Part{{}, lengths_of(input.port, tensor.shape)};
     input.is_random = false;
   }
 }
 
-void Inputs::upload(std::vector<Length> known) {
-  for (const bool is_random : {false, true})
-    for (Input& input : inputs_) {
-      if (input.is_random != is_random) continue;
-      const std::vector<int64_t> before = input.part.lengths;
-      agree(input, known);
-      if (is_random && (!input.is_filled || input.part.lengths != before)) fill(input);
-    }
-  for (const Input& input : inputs_) store_part(rank_, input.view, input.part);
+void Inputs::upload(const States& states) {
+  LengthClaims claims(rank_.executable);
+  states.claim(claims);
+  for (const Input& input : inputs_)
+    if (!input.is_random) add_claims(claims, input.port, input.part.lengths);
+  for (Input& input : inputs_)
+    if (input.is_random) settle(input, claims);
+  states.claim_bounds(claims);
+  store_lengths(rank_, claims);
+  for (const Input& input : inputs_)
+    if (input.view) store_part(rank_, *input.view, input.part);
 }
 
-bool Inputs::have_length_at(int64_t offset) const {
-  return std::any_of(inputs_.begin(), inputs_.end(), [&](const Input& input) {
-    const std::span<const Bound> bounds = input.view.port.layout.bounds;
-    return std::any_of(bounds.begin(), bounds.end(), [&](const Bound& bound) { return bound.count.offset == offset; });
-  });
-}
-
-static Part initial_part(const RankBase& rank, const PortView& view, const Options& options) {
-  const std::string file = first_file_of_state(options, view.port.name);
-  if (!file.empty()) return load_part(view, file);
-  Part part{std::vector<char>(size_t(view.bytes())), std::vector<int64_t>(view.port.layout.bounds.size(), 0)};
-  if (view.port.layout.initial >= 0) {
-    memcpy(part.bytes.data(), rank.image + view.port.layout.initial, part.bytes.size());
-    part.lengths = lengths_of(view.port, file_shape(view.port));
-  }
+/// Without a file a state starts from zero, or from its initialiser.
+static Part initial_part(const RankBase& rank, const std::optional<PortView>& view, const Port& port,
+                         const Options& options) {
+  const std::string file = first_file_of_state(options, port.name);
+  if (!file.empty()) return load_from(view, port, file);
+  Part part{std::vector<char>(view ? size_t(view->bytes()) : 0), lengths_at_start(rank.executable, port)};
+  if (port.layout.initial < 0) return part;
+  if (view) memcpy(part.bytes.data(), rank.image + view->port.layout.initial, part.bytes.size());
+  part.lengths = lengths_of(port, file_shape(port));
   return part;
 }
 
 States::States(RankBase& rank, const Options& options) : rank_(rank) {
-  for (const State& state : rank.executable.states) {
-    const Port* read = find_port(rank.program.inputs, state.input);
-    if (read == nullptr || !holds(rank.program, *read, rank.rank)) continue;
-    StateTensor held{PortView(*read, rank.rank), {}};
-    held.initial = initial_part(rank, held.view, options);
+  for (const Port* port : distinct_ports(rank.executable, &Program::inputs)) {
+    if (!is_state_input(rank.executable, port->name)) continue;
+    StateTensor held{*port, view_of(rank, port->name), {}, {}};
+    held.initial = initial_part(rank, held.view, *port, options);
     states_.push_back(std::move(held));
   }
 }
 
 void States::reset() {
-  for (const StateTensor& state : states_) store_part(rank_, state.view, state.initial);
+  for (StateTensor& state : states_) set(state, state.initial);
+}
+
+void States::set(StateTensor& state, const Part& part) {
+  if (state.view) store_part(rank_, *state.view, part);
+  state.lengths = part.lengths;
+}
+
+void States::advance() {
+  for (StateTensor& state : states_) {
+    const std::span<const Bound> next = bounds_of_next(rank_.executable, state.port.name);
+    for (size_t b = 0; b < state.lengths.size(); ++b)
+      for (const Bound& bound : next)
+        if (bound.dim == state.port.layout.bounds[b].dim) state.lengths[b] = bound.length(rank_.lengths.data());
+  }
 }
 
 std::vector<Part> States::take() {
   std::vector<Part> parts;
   for (const StateTensor& state : states_) {
-    const Range range = range_of(state.view);
+    Part& part = parts.emplace_back(Part{{}, state.lengths});
+    if (!state.view) continue;
+    const Range range = range_of(*state.view);
     rank_.fetch(range);
-    Part part{{rank_.at(range), rank_.at(range) + range.bytes}, {}};
-    for (const Bound& bound : state.view.port.layout.bounds) part.lengths.push_back(length_of(rank_, bound));
-    parts.push_back(std::move(part));
+    part.bytes.assign(rank_.at(range), rank_.at(range) + range.bytes);
   }
   return parts;
 }
 
 void States::put(const std::vector<Part>& parts) {
-  for (size_t s = 0; s < states_.size(); ++s) store_part(rank_, states_[s].view, parts[s]);
+  for (size_t s = 0; s < states_.size(); ++s) set(states_[s], parts[s]);
 }
 
 void States::give(const std::vector<WholeTensor>& tensors) {
-  std::vector<Length> known;
-  std::vector<std::pair<const StateTensor*, Part>> given;
-  for (const StateTensor& state : states_) {
-    const Port& port = state.view.port;
-    const auto tensor = std::find_if(tensors.begin(), tensors.end(),
-                                     [&](const WholeTensor& t) { return std::string_view(t.name) == port.name; });
-    if (tensor != tensors.end()) given.emplace_back(&state, part_of(state.view, *tensor));
-    for (size_t b = 0; b < port.layout.bounds.size(); ++b)
-      note_length(known, port, b,
-                  tensor != tensors.end() ? given.back().second.lengths[b] : length_of(rank_, port.layout.bounds[b]));
+  LengthClaims claims(rank_.executable);
+  std::vector<std::pair<StateTensor*, Part>> given;
+  for (StateTensor& state : states_) {
+    const auto tensor = std::find_if(tensors.begin(), tensors.end(), [&](const WholeTensor& t) {
+      return std::string_view(t.name) == state.port.name;
+    });
+    if (tensor != tensors.end())
+      given.emplace_back(&state,
+                         state.view ? part_of(*state.view, *tensor) : Part{{}, lengths_of(state.port, tensor->shape)});
+    add_claims(claims, state.port, tensor != tensors.end() ? given.back().second.lengths : state.lengths);
   }
-  for (const auto& [state, part] : given) store_part(rank_, state->view, part);
+  for (const auto& [state, part] : given) set(*state, part);
 }
 
-std::vector<Length> States::lengths(const Inputs& inputs) const {
-  std::vector<Length> out;
+void States::claim(LengthClaims& claims) const {
+  for (const StateTensor& state : states_) add_claims(claims, state.port, state.lengths);
+}
+
+void States::claim_bounds(LengthClaims& claims) const {
   for (const StateTensor& state : states_)
-    for (const Bound& bound : state.view.port.layout.bounds)
-      if (inputs.have_length_at(bound.count.offset))
-        out.push_back({bound.count.offset, length_of(rank_, bound), state.view.port.name});
-  return out;
+    for (const Bound& bound : state.port.layout.bounds)
+      if (claims.of(bound.length.name) < 0) claims.add(bound, state.port.shape.dims[bound.dim], state.port.name);
 }
 
 std::vector<Range> States::ranges() const {
   std::vector<Range> out;
-  for (const StateTensor& state : states_) {
-    out.push_back(range_of(state.view));
-    for (const Bound& bound : state.view.port.layout.bounds) out.push_back(range_of(bound));
-  }
+  for (const StateTensor& state : states_)
+    if (state.view) out.push_back(range_of(*state.view));
   return out;
 }
 
@@ -231,12 +228,13 @@ struct StagingArea {
 constexpr int64_t kStagingData = kPage;
 static_assert(sizeof(StagingArea) <= kStagingData);
 
-/// The shape at run time, from the lengths in this rank's buffers.
-std::vector<int64_t> shape_now(RankBase& rank, const Port& port) {
+/// The shape at run time; of a state, the one that the invocation has left.
+std::vector<int64_t> shape_now(const RankBase& rank, const Port& port) {
   std::vector<int64_t> shape = file_shape(port);
   const size_t leading = shape.size() - size_t(port.shape.ndim);
-  for (const Bound& bound : port.layout.bounds) {
-    const int64_t length = length_of(rank, bound);
+  const bool is_state = is_state_input(rank.executable, port.name);
+  for (const Bound& bound : is_state ? bounds_of_next(rank.executable, port.name) : port.layout.bounds) {
+    const int64_t length = bound.length(rank.lengths.data());
     check_length(port, bound, length);
     shape[size_t(bound.dim) + leading] = length;
   }

@@ -2,9 +2,11 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lengths.h"
 #include "options.h"
 #include "ports.h"
 
@@ -16,12 +18,6 @@ struct Part {
   std::vector<int64_t> lengths;  // one for each bound of the layout
 };
 
-/// The length of a bounded dimension: where it lies, and the tensor that says it.
-struct Length {
-  int64_t offset, value;
-  const char* name;
-};
-
 /// A whole tensor in memory.
 struct WholeTensor {
   const char* name;
@@ -29,7 +25,9 @@ struct WholeTensor {
   const char* elements;
 };
 
-/// The inputs of one rank.
+class States;
+
+/// The inputs as one rank has them. Of those that only others hold it knows the lengths.
 class Inputs {
  public:
   Inputs(RankBase& rank, const Options& options);
@@ -37,21 +35,21 @@ class Inputs {
   void load(int invocation);
   /// Takes this rank's part of a tensor, for the next upload.
   void give(const WholeTensor& tensor);
-  /// Puts the inputs into their buffers (a program may have written over them). `known`: what the states say of lengths
-  /// that they share with inputs. Throws Failure (wrong input), with nothing changed, where lengths contradict.
-  void upload(std::vector<Length> known);
-  /// Whether the length of a dimension of some input lies there.
-  bool have_length_at(int64_t offset) const;
+  /// Puts the inputs and the lengths of the request into their buffers (a program may have written over the inputs).
+  /// Throws Failure (wrong input), with nothing changed, where lengths contradict each other or those of the states, or
+  /// are beyond their limits.
+  void upload(const States& states);
 
  private:
   struct Input {
-    PortView view;
+    const Port& port;
+    std::optional<PortView> view;  // none: the rank holds no part
     std::string file;           // empty: random, or given
     bool is_random, is_filled;  // with random elements
     Part part;
   };
   void load_one(Input& input, int invocation);
-  static void agree(Input& input, std::vector<Length>& known);
+  void settle(Input& input, LengthClaims& claims);
   void fill(Input& input) const;
 
   RankBase& rank_;
@@ -72,17 +70,23 @@ class States {
   /// Puts this rank's parts of tensors into the buffers of these states. Throws Failure (wrong input), with nothing
   /// changed, where their lengths contradict each other or those of other states.
   void give(const std::vector<WholeTensor>& tensors);
-  /// What the next iteration reads, of the lengths that `inputs` share with states: the others need not leave the
-  /// device.
-  std::vector<Length> lengths(const Inputs& inputs) const;
+  /// An invocation has made the next values, with the lengths that these have.
+  void advance();
+  /// What the states say of lengths; of those that nothing says, that they are at their bounds.
+  void claim(LengthClaims& claims) const;
+  void claim_bounds(LengthClaims& claims) const;
   /// The memory that poisoning leaves alone.
   std::vector<Range> ranges() const;
 
  private:
   struct StateTensor {
-    PortView view;
+    const Port& port;
+    std::optional<PortView> view;  // none: the rank holds no part
     Part initial;
+    std::vector<int64_t> lengths;  // for each bound of the port
   };
+  void set(StateTensor& state, const Part& part);
+
   RankBase& rank_;
   std::vector<StateTensor> states_;
 };

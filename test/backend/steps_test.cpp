@@ -16,9 +16,9 @@ m (float[past,4] m, float[1,4] k) => (float[total,4] n) { n = Concat<axis = 0>(m
     REQUIRE(diags.ok());
     return all;
   };
-  CHECK(text("weft: 1\ndims: {past: \"<=8\"}\n").find("check_count(\"'n'\", ") != std::string::npos);
-  CHECK(text("weft: 1\ndims: {past: \"<=8\"}\nstate: {m: n}\n").find("check_count(\"state 'm' ('n')\", ") !=
-        std::string::npos);
+  CHECK(text("weft: 1\ndims: {past: \"<=8\"}\n").find("LengthLimit") == std::string::npos);
+  CHECK(text("weft: 1\ndims: {past: \"<=8\"}\nstate: {m: n}\n")
+            .find("{\"state 'm' ('n')\", [](const int64_t* n) { return n[0] + 1; }, 0, 8}") != std::string::npos);
 }
 
 TEST_CASE("steps: indices in memory are checked before a kernel looks them up, under the step's own node") {

@@ -358,16 +358,13 @@ TEST_CASE("evaluate: draws differ by trip and by invocation, and not by layout")
   CHECK_FALSE(same_elements(evaluate(sliced, {x}, later).outputs[0], two));
 }
 
-static const char* const kCache = R"(constant #0 "one" i64[] = [1]
-    place @all [0, 1] {tp: 2}
+static const char* const kCache = R"(place @all [0, 1] {tp: 2}
+    length n <= 4
     state "past" -> "present"
     graph {
-      %past = Input() : f32[<=4 %n, 2] [tp: S(1,1)] @all
+      %past = Input() : f32[n<=4, 2] [tp: S(1,1)] @all
       %x = Input() : f32[1, 2] [tp: S(1,1)] @all
-      %n = ExtentOf(%past) {axis = 0} : i64[] @all
-      %one = Constant() {value = #0} : i64[] @all
-      %m = Add(%n, %one) : i64[] @all
-      %y = Concat(%past, %x) {axis = 0} : f32[<=4 %m, 2] [tp: S(1,1)] @all
+      %y = Concat(%past, %x) {axis = 0} : f32[n + 1<=4, 2] [tp: S(1,1)] @all
       %s = ReduceSum(%y) {axes = [0], keepdims = 0} : f32[2] [tp: S(0,1)] @all
       return %y "present", %s
     })";
@@ -385,16 +382,23 @@ TEST_CASE("evaluate: a growing state is fed back; reductions see the valid eleme
   CHECK(results[3].outputs[1].real == std::vector<double>{10, 100});
 }
 
-TEST_CASE("evaluate: the length of an input is known before it is counted") {
+TEST_CASE("evaluate: a length is a number of the graph, and data may decide one") {
   const Module m = parsed(R"(place @all [0, 1] {tp: 2}
+    length found <= 4
+    length n <= 4
     graph {
-      %x = Input() : f32[<=4 %n, 2] @all
-      %s = ShardSlice(%x) {axes = [0]} : f32[<=4 %n, 2] [tp: S(1,1)] @all
-      %y = Neg(%s) : f32[<=4 %n, 2] [tp: S(1,1)] @all
-      %n = ExtentOf(%x) {axis = 0} : i64[] @all
-      return %y
+      %x = Input() : f32[n<=4, 2] @all
+      %c = Input() : i64[] @all
+      %s = ShardSlice(%x) {axes = [0]} : f32[n<=4, 2] [tp: S(1,1)] @all
+      %y = Neg(%s) : f32[n<=4, 2] [tp: S(1,1)] @all
+      %twice = LengthOf() {length = "n * 2 + 1"} : i64[] @all
+      %m = NameLength(%c) {name = "found"} : i64[] @all
+      %z = Expand(%twice) {shape = [4]} : i64[found<=4] @all
+      return %y, %z
     })");
-  CHECK(run(m, {reals({1, 2}, {3, 4})})[0].real == std::vector<double>{-3, -4});
+  const std::vector<Tensor> results = run(m, {reals({1, 2}, {3, 4}), Tensor::scalar(DType::I64, 3)});
+  CHECK(results[0].real == std::vector<double>{-3, -4});
+  CHECK(results[1].integers == std::vector<int64_t>{3, 3, 3});
 }
 
 TEST_CASE("evaluate: a state longer than its bound is an error") {

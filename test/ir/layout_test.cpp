@@ -94,7 +94,7 @@ TEST_CASE("layout: illegal layouts are named") {
   CHECK(message(type, 1, AxisState::sliced(0, 4)).find("size 1") != std::string::npos);
   CHECK(message(type, 2, AxisState::varying()).find("more axes") != std::string::npos);
   TensorType bounded = type;
-  bounded.shape[0].count = ValueId{0};
+  bounded.shape[0] = run_time_extent(4, Length::named("rows", 4));
   CHECK(message(bounded, 0, AxisState::sliced(0, 2)).find("run-time") != std::string::npos);
 }
 

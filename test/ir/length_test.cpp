@@ -11,8 +11,8 @@ using weftc::minimum;
 using weftc::remainder_of;
 
 namespace {
-const Length kBatch = Length::named("batch", 1, 8), kSeq = Length::named("seq", 0, 512),
-             kPast = Length::named("past", 0, 1024);
+const Length kBatch = Length::named("batch", 8), kSeq = Length::named("seq", 512),
+             kPast = Length::named("past", 1024);
 }
 
 TEST_CASE("lengths: sums and products have one form") {
@@ -29,7 +29,7 @@ TEST_CASE("lengths: bounds are those of the terms") {
   CHECK((kPast + kSeq + 1).high() == 1537);
   CHECK((kSeq - kPast).low() == -1024);
   CHECK((kBatch * kSeq).high() == 4096);
-  const Length far = Length::named("far", 0, int64_t{1} << 50);
+  const Length far = Length::named("far", int64_t{1} << 50);
   // No overflow: what is longer than any tensor stays so.
   CHECK((far * far * far).high() > 0);
   CHECK(minimum(Length(INT64_MAX), kSeq - 3) == kSeq - 3);

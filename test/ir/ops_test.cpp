@@ -91,14 +91,14 @@ TEST_CASE("a slice may run backwards") {
 TEST_CASE("a run-time length survives what keeps its dimension whole") {
   OneOp one;
   const ValueId x = one.input(reals({1, 8, 4}, std::vector<double>(32)));
-  const ValueId count = one.input(ints({}, {5}));
+  const Extent rows = run_time_extent(8, Length::named("rows", 8));
   TensorType type = one.module.graph.type(x);
-  type.shape[1].count = count;
+  type.shape[1] = rows;
   one.module.graph.retype(x, type);
   REQUIRE(one.add(OpKind::Reshape, {x}, {{"allowzero", int64_t{1}}, {"shape", Dims{1, 8, 2, 2}}}));
-  CHECK(one.module.graph.type(one.module.graph.result(one.op)).shape[1].count == count);
+  CHECK(one.module.graph.type(one.module.graph.result(one.op)).shape[1] == rows);
   REQUIRE(one.add(OpKind::Transpose, {x}, {{"perm", Dims{0, 2, 1}}}));
-  CHECK(one.module.graph.type(one.module.graph.result(one.op)).shape[2].count == count);
+  CHECK(one.module.graph.type(one.module.graph.result(one.op)).shape[2] == rows);
   REQUIRE(one.add(OpKind::Reshape, {x}, {{"allowzero", int64_t{1}}, {"shape", Dims{32}}}));
   const Extent joined = one.module.graph.type(one.module.graph.result(one.op)).shape[0];
   CHECK(joined.bound == 32);
@@ -112,9 +112,8 @@ TEST_CASE("a run-time length survives what keeps its dimension whole") {
 TEST_CASE("a run-time length beside a dimension without elements is reshaped") {
   OneOp one;
   const ValueId x = one.input(reals({8, 0, 4}, {}));
-  const ValueId count = one.input(ints({}, {5}));
   TensorType type = one.module.graph.type(x);
-  type.shape[0].count = count;
+  type.shape[0] = run_time_extent(8, Length::named("rows", 8));
   one.module.graph.retype(x, type);
   REQUIRE(one.add(OpKind::Flatten, {x}, {{"axis", int64_t{2}}}));
   CHECK(one.module.graph.type(one.module.graph.result(one.op)).dims() == Dims{0, 4});

@@ -11,6 +11,8 @@ namespace weftc {
 static const char* const kEverything = R"(module "m\x01" file "dir/m.onnx" seed -3 per-rank
 place @all [0, 1, 2, 3] {dp: 2, "a b": 2}
 place @"x y" [3] {}
+length "past - rows" <= 4
+length past <= 8
 state "past" -> "present" at "s.yaml":4:5
 state "a" -> "b"
 pipeline ["embed", "far"] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]
@@ -21,16 +23,16 @@ constant #3 "b" bool[] = [1]
 constant #4 "empty" i8[0] = []
 constant #5 "big" bf16[100] = ...
 graph {
-  %past = Input() : f32[<=8 %n, 4] [dp: S(1,2)] @all port 0 "past op"
+  %past = Input() : f32[past<=8, 4] [dp: S(1,2)] @all port 0 "past op"
   %"odd name, \"quoted\"" = Input() : f32[4] [dp: S(0,1), "a b": S(0,2)] @all
-  %n = ExtentOf(%past) {axis = 0} : i64[] @all from 0, 1 by 0
+  %n = LengthOf() {length = "past * 2"} : i64[] @all from 0, 1 by 0
   %c = Constant() {value = #0} : f32[2, 2]
   %c1 = Constant() {value = #1} : f16[3]
   %c2 = Constant() {value = #2} : u64[2]
   %c3 = Constant() {value = #3} : bool[]
   %c4 = Constant() {value = #4} : i8[0]
   %big = Constant() {value = #5} : bf16[100]
-  %y = Clip(%past, _, %c) {empty = [], list = [1, -2], none = real [], real = 1.0, reals = [0.5, inf, 1e-07], text = "a\nb"} : f32[<=8 %n, 4] [dp: P(max), "a b": V] @all stage 1 "node" from 2
+  %y = Clip(%past, _, %c) {empty = [], list = [1, -2], none = real [], real = 1.0, reals = [0.5, inf, 1e-07], text = "a\nb"} : f32["past - rows" * past * 2 + (past) / (3) - min("past - rows", past)<=64, 4] [dp: P(max), "a b": V] @all stage 1 "node" from 2
   %o, %p = Chunk(%past) {chunks = 2} : f32[4], f32[] mechanism fused "chunk op" by 1 {
     time {chunk: 2, t: 3}
     %a = Input() : f32[4] [dp: S(0,2), chunk: S(0,1)] @all
@@ -104,7 +106,7 @@ TEST_CASE("text: one op on one line") {
   const std::optional<Module> m = parse_module("t.weft", kEverything, diags);
   REQUIRE(m);
   CHECK(print_op(*m, m->graph, m->graph.op(m->graph.find_op("n"))) ==
-        "%n = ExtentOf(%past) {axis = 0} : i64[] @all from 0, 1 by 0");
+        "%n = LengthOf() {length = \"past * 2\"} : i64[] @all from 0, 1 by 0");
 }
 
 /// A graph of random ops; its meaning does not matter, its text does.

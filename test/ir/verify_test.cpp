@@ -20,8 +20,8 @@ static Module parsed(const std::string& text) {
 static const char* const kPlaces = "place @all [0, 1, 2, 3] {dp: 2, tp: 2}\nplace @one [1] {}\n";
 
 /// The first finding, or "".
-static std::string finding(const std::string& graph, Form form = Form::Laid) {
-  const std::vector<std::string> wrong = verify(parsed(kPlaces + ("graph {\n" + graph + "}\n")), form);
+static std::string finding(const std::string& graph, Form form = Form::Laid, const std::string& lengths = "") {
+  const std::vector<std::string> wrong = verify(parsed(kPlaces + (lengths + "graph {\n" + graph + "}\n")), form);
   return wrong.empty() ? "" : wrong[0];
 }
 
@@ -90,20 +90,17 @@ TEST_CASE("verify: a graph that was not changed through its methods") {
   }
 }
 
-TEST_CASE("verify: run-time lengths are int64 of the graph, made in front") {
-  CHECK(
-      finding("%x = Input() : f32[<=4 %n] @all\n%n = ExtentOf(%x) {axis = 0} : i64[] @all\n%y = Neg(%x) : f32[<=4 %n] "
-              "@all\nreturn %y") == "");
-  // The length of an input is known with it.
-  CHECK(
-      finding("%x = Input() : f32[<=4 %n] @all\n%y = Neg(%x) : f32[<=4 %n] @all\n%n = ExtentOf(%x) {axis = 0} : i64[] "
-              "@all\nreturn %y") == "");
-  CHECK(
-      finding("%x = Input() : f32[<=4 %n] @all\n%n = ExtentOf(%x) {axis = 0} : i64[] @all\n%y = Concat(%x, %x) {axis = "
-              "0} : f32[<=8 %m] @all\n%m = Add(%n, %n) : i64[] @all\nreturn %y") ==
-      "'y' (Concat): a run-time length is made behind the value");
-  CHECK(finding("%n = Input() : f32[] @all\n%x = Input() : f32[<=4 %n] @all\nreturn %x") ==
-        "'x' (Input): a run-time length is no int64 scalar of the graph");
+TEST_CASE("verify: run-time lengths are the module's, and what holds one stands in front") {
+  const std::string x = "%x = Input() : f32[n<=4] @all\n", c = "%c = Input() : i64[] @all\n",
+                    holder = "%m = NameLength(%c) {name = \"m\"} : i64[] @all\n",
+                    y = "%y = Expand(%c) {shape = [4]} : i64[m<=4] @all\n";
+  const auto of = [](const std::string& text) { return finding(text, Form::Laid, "length m <= 4\nlength n <= 4\n"); };
+  CHECK(of(x + "%y = Neg(%x) : f32[n<=4] @all\nreturn %y") == "");
+  CHECK(of(c + holder + y + "return %y") == "");
+  CHECK(of(c + y + holder + "return %y") == "'y' (Expand): a run-time length is made behind the value");
+  Module unknown = parsed("length n <= 4\ngraph {\n" + x + "return %x\n}");
+  unknown.lengths.clear();
+  CHECK(verify(unknown, Form::Imported) == std::vector<std::string>{"'x' (Input): 'n' is no length of the module"});
 }
 
 TEST_CASE("verify: layouts") {

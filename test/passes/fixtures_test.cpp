@@ -30,7 +30,7 @@ void start_empty(const Module& module, const State& state, std::vector<Tensor>& 
     if (module.graph.value(values[i]).name != state.input) continue;
     TensorType type = module.graph.type(values[i]);
     for (Extent& e : type.shape)
-      if (e.count) e = {0, {}};
+      if (e.is_run_time()) e = {0, {}};
     inputs[i] = seeded_tensor(type, 1);
   }
 }

@@ -61,7 +61,7 @@ inline std::vector<Tensor> port_inputs(const Plan& plan) {
     const uint32_t seed = seeds.emplace(name, static_cast<uint32_t>(seeds.size()) + 1).first->second;
     TensorType type = port.type;
     for (Extent& e : type.shape)
-      if (e.count) e = {e.bound / 2, {}};  // a state needs room to grow
+      if (e.is_run_time()) e = {e.bound / 2, {}};  // a state needs room to grow
     inputs.push_back(seeded_tensor({type.dtype, shape_of(stacked_dims(type, port.mesh)), {}}, seed));
   }
   return inputs;

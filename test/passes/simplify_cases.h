@@ -26,8 +26,7 @@ inline const char* const kOperands = R"(
   %x = Input() : f32[2, 3]
   %h = Input() : f16[2, 3]
   %q = Input() : i32[2, 3]
-  %r = Input() : f32[<=8 %n, 4]
-  %n = ExtentOf(%r) {axis = 0} : i64[]
+  %r = Input() : f32[n<=8, 4]
   %image = Input() : f32[1, 2, 4, 4]
   %half = Input() : f16[1, 2, 4, 4]
   %zero = Constant() {value = #0} : f32[1, 3]
@@ -122,7 +121,7 @@ inline const Case kArithmetic[] = {
     {"add-zero", line("%y = Add(%x, %zero) : f32[2, 3]") + returned("%y"), returned("%x \"y\"")},
     {"add-zero", line("%y = Add(%minus_zero, %x) : f32[2, 3]") + returned("%y"), returned("%x \"y\"")},
     {"add-zero", line("%y = Add(%q, %nothing) : i32[2, 3]") + returned("%y"), returned("%q \"y\"")},
-    {"add-zero", line("%y = Add(%r, %minus_zero) : f32[<=8 %n, 4]") + returned("%y"), returned("%r \"y\"")},
+    {"add-zero", line("%y = Add(%r, %minus_zero) : f32[n<=8, 4]") + returned("%y"), returned("%r \"y\"")},
     {"add-zero", line("%y = Add(%x, %zeros) : f32[4, 2, 3]") + returned("%y"), ""},
     {"add-zero", line("%y = Add(%x, %almost) : f32[2, 3]") + returned("%y"), ""},
     {"subtract-zero", line("%y = Sub(%x, %zero) : f32[2, 3]") + returned("%y"), returned("%x \"y\"")},
@@ -163,7 +162,7 @@ inline const Case kCasts[] = {
 };
 
 inline const Case kViews[] = {
-    {"identity-transpose", line("%y = Transpose(%r) {perm = [0, 1]} : f32[<=8 %n, 4]") + returned("%y"),
+    {"identity-transpose", line("%y = Transpose(%r) {perm = [0, 1]} : f32[n<=8, 4]") + returned("%y"),
      returned("%r \"y\"")},
     {"identity-transpose", line("%y = Transpose(%x) {perm = [1, 0]} : f32[3, 2]") + returned("%y"), ""},
     {"transpose-of-transpose",
@@ -178,7 +177,7 @@ inline const Case kViews[] = {
      line("%a = Transpose(%x) {perm = [1, 0]} : f32[3, 2]") + line("%b1 = Exp(%a) : f32[3, 2]") +
          line("%y = Transpose(%b1) {perm = [1, 0]} : f32[2, 3]") + returned("%y"),
      ""},
-    {"identity-reshape", line("%y = Reshape(%r) {allowzero = 1, shape = [8, 4]} : f32[<=8 %n, 4]") + returned("%y"),
+    {"identity-reshape", line("%y = Reshape(%r) {allowzero = 1, shape = [8, 4]} : f32[n<=8, 4]") + returned("%y"),
      returned("%r \"y\"")},
     {"identity-reshape", line("%y = Flatten(%x) {axis = 1} : f32[2, 3]") + returned("%y"), returned("%x \"y\"")},
     {"identity-reshape", line("%y = Reshape(%x) {allowzero = 1, shape = [3, 2]} : f32[3, 2]") + returned("%y"), ""},
@@ -189,9 +188,9 @@ inline const Case kViews[] = {
          line("%y = Unsqueeze(%a) {axes = [0]} : f32[1, 6]") + returned("%y"),
      line("%y = Reshape(%x) {allowzero = 1, shape = [1, 6]} : f32[1, 6]") + returned("%y")},
     {"reshape-of-reshape",
-     line("%a = Reshape(%r) {allowzero = 1, shape = [8, 2, 2]} : f32[<=8 %n, 2, 2]") +
-         line("%y = Reshape(%a) {allowzero = 1, shape = [8, 1, 4]} : f32[<=8 %n, 1, 4]") + returned("%y"),
-     line("%y = Reshape(%r) {allowzero = 1, shape = [8, 1, 4]} : f32[<=8 %n, 1, 4]") + returned("%y")},
+     line("%a = Reshape(%r) {allowzero = 1, shape = [8, 2, 2]} : f32[n<=8, 2, 2]") +
+         line("%y = Reshape(%a) {allowzero = 1, shape = [8, 1, 4]} : f32[n<=8, 1, 4]") + returned("%y"),
+     line("%y = Reshape(%r) {allowzero = 1, shape = [8, 1, 4]} : f32[n<=8, 1, 4]") + returned("%y")},
     {"reshape-of-reshape",
      line("%a = Reshape(%x) {allowzero = 1, shape = [3, 2]} : f32[3, 2]") + line("%b1 = Exp(%a) : f32[3, 2]") +
          line("%y = Reshape(%b1) {allowzero = 1, shape = [6]} : f32[6]") + returned("%y"),

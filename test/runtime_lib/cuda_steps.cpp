@@ -252,30 +252,6 @@ TEST_CASE("cuda steps: a slice of an own buffer; a barrier; one rank's slice of 
   CHECK(wrong == 0);
 }
 
-TEST_CASE("cuda steps: a count over its bound is the input's fault, after the iteration") {
-  const Own<int64_t> count{0, 1};
-  const auto run = [&](int64_t value) {
-    return run_step({.count = 1}, [&, value](Rank& r) {
-      r.launch(cuda_kernels::set_count, {}, r[count], value);
-      r.check_count("past", r[count], 5);
-    });
-  };
-  CHECK(run(5) == 0);
-  CHECK(run(6) == 1);
-}
-
-TEST_CASE("cuda steps: a length that is too small is the input's fault, after the iteration") {
-  const Own<int64_t> length{0, 1};
-  const auto run = [&](int64_t value) {
-    return run_step({.count = 1}, [&, value](Rank& r) {
-      r.launch(cuda_kernels::set_count, {}, r[length], value);
-      r.check_least("node 'choose' (TopK)", r[length], 5);
-    });
-  };
-  CHECK(run(5) == 0);
-  CHECK(run(4) == 1);
-}
-
 TEST_CASE("cuda steps: an index outside is the input's fault, after the iteration") {
   const Own<int64_t> indices{0, 1};
   const auto run = [&](int64_t value) {

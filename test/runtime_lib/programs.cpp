@@ -150,32 +150,35 @@ constexpr weft::Executable kExecutable{.name = "staged", .world = 3, .programs =
 namespace cache {
 
 constexpr int64_t kBound = 5;
-constexpr weft::Own<int64_t> rows{0, 1}, old_length{rows.end(), 1}, new_length{old_length.end(), 1};
-constexpr weft::Own<float> x{new_length.end(), 2 * 3}, past{x.end(), kBound * 3};
+constexpr const char* kLengths[] = {"past", "rows"};
+constexpr weft::Own<int64_t> rows{0, 1}, old_length{rows.end(), 1};
+constexpr weft::Own<float> x{old_length.end(), 2 * 3}, past{x.end(), kBound * 3};
 constexpr weft::Own<int32_t> count{past.end(), 1}, next_count{count.end(), 1};
 
 void run(weft::Rank& r) {
   r.step({0, "cat", "Concat cat"}, [&] {
+    const int64_t looked_up = r[x][0] < 0 ? 7 : 0;
+    r.check_indices("node 'look'", &looked_up, 1, 5);
     const int64_t old = r[old_length][0];
-    int64_t length = old + r[rows][0];
-    r.check_count("state 'past' ('present')", &length, kBound);
-    for (int64_t i = 0; i < (length - old) * 3; ++i) r[past][old * 3 + i] = r[x][i];
-    r[new_length][0] = length;
+    for (int64_t i = 0; i < r[rows][0] * 3; ++i) r[past][old * 3 + i] = r[x][i];
   });
   r.step({0, "count", "Add count"}, [&] { r[next_count][0] = r[count][0] + 1; });
-  r.step({0, "past.length.next", ""}, [&] { r.copy(r[old_length], r[new_length], 1); });
   r.step({0, "count.next", ""}, [&] { r.copy(r[count], r[next_count], 1); });
 }
 
 constexpr weft::Stream kOne[] = {{"compute"}};
-constexpr weft::Bound kRowsBound[] = {{0, rows}}, kOldBound[] = {{0, old_length}}, kNewBound[] = {{0, new_length}};
+constexpr weft::Length kSum = [](const int64_t* n) { return n[0] + n[1]; };
+constexpr weft::LengthLimit kLimits[] = {{"state 'past' ('present')", kSum, 0, kBound}};
+constexpr weft::LengthSlot kSlots[] = {{0, old_length}, {1, rows}};
+constexpr weft::Bound kRowsBound[] = {{0, 1}}, kOldBound[] = {{0, 0}}, kNewBound[] = {{0, kSum}};
 constexpr weft::Port kInputs[] = {
     {"x", {2, 3}, x, {.bounds = kRowsBound}}, {"past", {kBound, 3}, past, {.bounds = kOldBound}}, {"count", {}, count}};
 constexpr weft::Port kOutputs[] = {{"present", {kBound, 3}, past, {.bounds = kNewBound}}, {"next", {}, next_count}};
 constexpr weft::State kStates[] = {{"past", "present"}, {"count", "next"}};
 constexpr weft::Program kPrograms[] = {
-    {.streams = kOne, .inputs = kInputs, .outputs = kOutputs, .own_bytes = next_count.end(), .run = run}};
-constexpr weft::Executable kExecutable{.name = "cache", .programs = kPrograms, .states = kStates};
+    {.streams = kOne, .inputs = kInputs, .outputs = kOutputs, .lengths = kSlots, .own_bytes = next_count.end(), .run = run}};
+constexpr weft::Executable kExecutable{
+    .name = "cache", .programs = kPrograms, .states = kStates, .lengths = kLengths, .limits = kLimits};
 
 }  // namespace cache
 
@@ -184,20 +187,20 @@ constexpr weft::Executable kExecutable{.name = "cache", .programs = kPrograms, .
 namespace shared {
 
 constexpr int64_t kBound = 4;
-constexpr weft::Own<int64_t> length{0, 1}, next{length.end(), 1};
-constexpr weft::Own<float> keys{next.end(), kBound}, values{keys.end(), kBound}, mask{values.end(), kBound};
+constexpr const char* kLengths[] = {"length"};
+constexpr weft::Own<int64_t> length{0, 1};
+constexpr weft::Own<float> keys{length.end(), kBound}, values{keys.end(), kBound}, mask{values.end(), kBound};
 
 void run(weft::Rank& r) {
-  r.step({0, "grow", "Concat grow"}, [&] {
-    r[next][0] = r[length][0] + 1;
-    r.check_count("state 'values' ('new_values')", r[next], kBound);
-  });
-  r.step({0, "length.next", ""}, [&] { r.copy(r[length], r[next], 1); });
+  r.step({0, "grow", "Concat grow"}, [&] { r[keys][r[length][0]] = 1; });
 }
 
+constexpr weft::Length kGrown = [](const int64_t* n) { return n[0] + 1; };
+constexpr weft::LengthLimit kLimits[] = {{"state 'values' ('new_values')", kGrown, 0, kBound}};
+constexpr weft::LengthSlot kSlots[] = {{0, length}};
 constexpr int kRank0[] = {0}, kRank1[] = {1};
 constexpr weft::Stream kOne[] = {{"compute"}};
-constexpr weft::Bound kOld[] = {{0, length}}, kNew[] = {{0, next}};
+constexpr weft::Bound kOld[] = {{0, 0}}, kNew[] = {{0, kGrown}};
 constexpr weft::Port kInputs0[] = {{"keys", {kBound}, keys, {.bounds = kOld}},
                                    {"values", {kBound}, values, {.bounds = kOld}}};
 constexpr weft::Port kOutputs0[] = {{"new_keys", {kBound}, keys, {.bounds = kNew}},
@@ -207,9 +210,9 @@ constexpr weft::Port kInputs1[] = {{"mask", {kBound}, mask, {.bounds = kOld}},
 constexpr weft::Port kOutputs1[] = {{"new_values", {kBound}, values, {.bounds = kNew}}};
 constexpr weft::State kStates[] = {{"keys", "new_keys"}, {"values", "new_values"}};
 constexpr weft::Program kPrograms[] = {
-    {.ranks = kRank0, .streams = kOne, .inputs = kInputs0, .outputs = kOutputs0, .own_bytes = mask.end(), .run = run},
-    {.ranks = kRank1, .streams = kOne, .inputs = kInputs1, .outputs = kOutputs1, .own_bytes = mask.end(), .run = run}};
-constexpr weft::Executable kExecutable{.name = "shared", .world = 2, .programs = kPrograms, .states = kStates};
+    {.ranks = kRank0, .streams = kOne, .inputs = kInputs0, .outputs = kOutputs0, .lengths = kSlots, .own_bytes = mask.end(), .run = run},
+    {.ranks = kRank1, .streams = kOne, .inputs = kInputs1, .outputs = kOutputs1, .lengths = kSlots, .own_bytes = mask.end(), .run = run}};
+constexpr weft::Executable kExecutable{.name = "shared", .world = 2, .programs = kPrograms, .states = kStates, .lengths = kLengths, .limits = kLimits};
 
 }  // namespace shared
 

@@ -93,17 +93,28 @@ TEST_CASE("program: a server whose ranks have different inputs and outputs") {
   }
 }
 
-TEST_CASE("program: what only the program notices is the answer, and ends the session") {
+static std::string rows_for(const std::string& session, const std::vector<float>& rows) {
+  return message_text(Verb::Run, request_text(session, "x", npy_text({int64_t(rows.size()) / 3, 3}, rows)));
+}
+
+TEST_CASE("program: a request that would outgrow a state is refused, and its session goes on") {
   const Folder folder;
-  const auto rows = [](const std::string& session, int64_t n) {
-    return message_text(Verb::Run, request_text(session, "x", npy_text({n, 3}, some_floats(n * 3))));
-  };
+  const auto rows = [](const std::string& session, int64_t n) { return rows_for(session, some_floats(n * 3)); };
   std::ofstream(folder / "requests", std::ios::binary)
       << rows("a", 2) << rows("b", 1) << rows("a", 2) << rows("a", 2) << rows("a", 1) << rows("b", 1) << rows("", 2);
   CHECK(run("cache", "--serve --poison < " + folder / "requests" + " > " + folder / "answers").code == 0);
   const auto answers = answers_in(folder / "answers");
   REQUIRE(answers.size() == 7);
   for (size_t a = 0; a < answers.size(); ++a) CHECK(answers[a].first == (a == 3 ? 1 : 0));
-  CHECK(answers[3].second ==
-        "state 'past' ('present') would have 6 elements, more than its bound of 5; session 'a' is closed");
+  CHECK(answers[3].second == "state 'past' ('present') would have 6 elements, more than its bound of 5");
+}
+
+TEST_CASE("program: what only the program notices is the answer, and ends the session") {
+  const Folder folder;
+  std::ofstream(folder / "requests", std::ios::binary) << rows_for("a", {1, 2, 3}) << rows_for("a", {-1, 2, 3});
+  CHECK(run("cache", "--serve < " + folder / "requests" + " > " + folder / "answers").code == 0);
+  const auto answers = answers_in(folder / "answers");
+  REQUIRE(answers.size() == 2);
+  CHECK(answers[1].first == 1);
+  CHECK(answers[1].second == "node 'look': index 7 lies outside of a dimension of 5 elements; session 'a' is closed");
 }

@@ -100,11 +100,11 @@ TEST_CASE("signals: a wait for what never comes ends all ranks") {
         }) == kTimedOut);
 }
 
-TEST_CASE("signals: a length beyond its bound ends all ranks as a wrong input") {
+TEST_CASE("signals: an index outside of its dimension ends all ranks as a wrong input") {
   CHECK(run_ranks({.count = 2}, [&](Rank& r) {
           r.step({0, "cat", ""}, [&] {
-            int64_t length = 6;
-            r.check_count("past", &length, r.rank == 0 ? 6 : 5);
+            const int64_t index = 5;
+            r.check_indices("node 'look'", &index, 1, r.rank == 0 ? 6 : 5);
             r.barrier(tp);
           });
         }) == kWrongInput);

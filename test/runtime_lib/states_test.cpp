@@ -59,7 +59,7 @@ TEST_CASE("program: lengths that are one dim of the model agree") {
   CHECK(run("shared", "--random-inputs 1 --iterations 5").code == 1);  // outgrown
   const Finished stays = run("shared", masked + " --iterations 2");
   CHECK(stays.code == 1);
-  CHECK_MESSAGE(contains(stays, "'mask': dimension 0 has length 2, but 'values' has 3 there"), stays.text);
+  CHECK_MESSAGE(contains(stays, "'mask': dimension 0 has length 2, but 'keys': dimension 0 has length 3"), stays.text);
   lengths(2, 3, 3);
   const Finished states = run("shared", masked);
   CHECK(states.code == 1);

@@ -20,8 +20,6 @@ class Recorder final : public RankSurface {
   void signal(const Signal& s, int i) override { note("signal", s.slot, i); }
   void wait(const Signal& s, int i) override { note("wait", s.slot, i); }
   void barrier(const Group& g) override { note("barrier", g.size()); }
-  void check_count(const char* value, int64_t* count, int64_t bound) override { note(value, *count, bound); }
-  void check_least(const char* node, const int64_t* length, int64_t least) override { note(node, *length, least); }
 
  private:
   template <class... N>

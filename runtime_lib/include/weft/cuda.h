@@ -89,8 +89,6 @@ class Rank final : public RankSurface {
   void signal(const Signal& signal, int i = 0) override;
   void wait(const Signal& signal, int i = 0) override;
   void barrier(const Group& group) override;
-  void check_count(const char* counted, int64_t* count, int64_t bound) override;
-  void check_least(const char* node, const int64_t* length, int64_t least) override;
   /// Before a kernel that waits for this rank's other streams: what a library makes at its first collective of a group
   /// is made now, since it may wait for the device.
   void prepare(const Group& group);

@@ -49,8 +49,6 @@ class Rank final : public RankSurface {
   void signal(const Signal& signal, int i = 0) override;
   void wait(const Signal& signal, int i = 0) override;
   void barrier(const Group& group) override;
-  void check_count(const char* counted, int64_t* count, int64_t bound) override;
-  void check_least(const char* node, const int64_t* length, int64_t least) override;
   /// `bytes` came from peers since the last barrier: see Peers::received.
   void received(int64_t bytes);
   Peers peers(const Group& group) { return {this, group, group.index(rank), group.size()}; }

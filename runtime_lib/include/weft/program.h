@@ -59,11 +59,37 @@ struct Slice {
   Group group;
 };
 
-/// A dimension whose length is known at run time only: the extent in the shape is the bound, the buffer has room for
-/// it, and the length lies in `count`.
+/// A length in terms of the named ones of a request, which stand in the order of Executable::lengths: one of them, or
+/// computed from them.
+struct Length {
+  int name = -1;
+  int64_t (*computed)(const int64_t* lengths) = nullptr;
+  constexpr Length(int n) : name(n) {}
+  template <class Function>
+  constexpr Length(Function f) : computed(f) {}
+  int64_t operator()(const int64_t* lengths) const { return name < 0 ? computed(lengths) : lengths[name]; }
+};
+
+/// A dimension whose length is known at run time only: the extent in the shape is the bound, and the buffer has room
+/// for it. Inputs and states have named lengths, and say what these are.
 struct Bound {
   int dim;
-  Own<int64_t> count;
+  Length length;
+};
+
+/// Where the kernels of a program read a named length.
+struct LengthSlot {
+  int name;
+  Own<int64_t> at;
+  bool is_made = false;  // by a step; else it lies there before the first
+};
+
+/// What a length of a request may be; `what` is how a message names that which has it.
+struct LengthLimit {
+  const char* what;
+  Length length;
+  int64_t least, most;
+  bool is_made = false;  // of a length that a step makes: looked at behind the invocation
 };
 
 /// How the ranks of one program hold a global tensor.
@@ -110,6 +136,7 @@ struct Program {
   std::span<const Stream> streams = {};
   std::span<const Port> inputs = {}, outputs = {};
   std::span<const Segment> weights = {};
+  std::span<const LengthSlot> lengths = {};
   int64_t own_bytes = 0, window_bytes = 0;
   int signals = 0;               // end of the last Signal or Transfer
   void (*run)(Rank&) = nullptr;  // one iteration: every step in issue order; each stream's thread walks all of it
@@ -122,6 +149,8 @@ struct Executable {
   std::span<const Axis> axes = {};  // of all places, for --info
   std::span<const Program> programs = {};
   std::span<const State> states = {};
+  std::span<const char* const> lengths = {};  // names of the lengths that only a request knows
+  std::span<const LengthLimit> limits = {};
 };
 
 /// The command line of an emitted program: starts or joins the ranks, loads inputs, runs, writes outputs.

@@ -52,11 +52,6 @@ class RankSurface {
   virtual void wait(const Signal& signal, int i = 0) = 0;
   /// All ranks of the group have come here on this stream.
   virtual void barrier(const Group& group) = 0;
-  /// A run-time length that exceeds its bound ends the program with exit 1, at once on the host, after the iteration on
-  /// a device. `counted` is what the message says of it: "state 'past' ('present')".
-  virtual void check_count(const char* counted, int64_t* count, int64_t bound) = 0;
-  /// A run-time length that is smaller than `node` needs ends the program in the same way.
-  virtual void check_least(const char* node, const int64_t* length, int64_t least) = 0;
   /// Indices that `node` looks up in a dimension of `extent` elements: one outside of [-extent, extent) ends the
   /// program with exit 1, at once on the host, after the iteration on a device.
   template <class T>

@@ -1,0 +1,81 @@
+// Lengths by number, in the order of Executable::lengths. All ranks come to the same numbers from the same request.
+#include "lengths.h"
+
+#include <algorithm>
+
+#include "ports.h"
+
+namespace weft {
+
+void LengthClaims::add(const Bound& bound, int64_t length, const std::string& source) {
+  if (length < 0) return;
+  std::optional<Claim>& known = claims_[size_t(bound.length.name)];
+  if (!known) known = Claim{source, bound.dim, length};
+  if (known->length != length)
+    fail(kWrongInput,
+         "%s: dimension %d has length %ld, but %s: dimension %d has length %ld; they are one dim of the model",
+         source.c_str(), bound.dim, long(length), known->source.c_str(), known->dim, long(known->length));
+}
+
+std::span<const Bound> bounds_of_next(const Executable& executable, const char* state) {
+  for (const State& each : executable.states)
+    for (const Port* port : distinct_ports(executable, &Program::outputs))
+      if (std::string_view(each.input) == state && std::string_view(each.output) == port->name)
+        return port->layout.bounds;
+  return {};
+}
+
+std::vector<int64_t> lengths_at_start(const Executable& executable, const Port& state) {
+  std::vector<int64_t> out;
+  const std::span<const Bound> next = bounds_of_next(executable, state.name);
+  for (const Bound& bound : state.layout.bounds) {
+    const bool is_kept = std::any_of(next.begin(), next.end(), [&](const Bound& b) {
+      return b.dim == bound.dim && b.length.name == bound.length.name;
+    });
+    out.push_back(is_kept ? -1 : 0);
+  }
+  return out;
+}
+
+/// What is wrong with the lengths that steps make, or with those of the request; "": nothing.
+static std::string beyond_limits(const Executable& executable, const std::vector<int64_t>& lengths, bool is_made) {
+  for (const LengthLimit& limit : executable.limits) {
+    if (limit.is_made != is_made) continue;
+    const int64_t length = limit.length(lengths.data());
+    if (length > limit.most)
+      return text("%s would have %ld elements, more than its bound of %ld", limit.what, long(length), long(limit.most));
+    if (length < limit.least)
+      return text("%s: a dimension has %ld elements, but at least %ld are needed", limit.what, long(length),
+                  long(limit.least));
+  }
+  return "";
+}
+
+static Range range_of(const LengthSlot& slot) { return {false, slot.at.offset, int64_t{sizeof(int64_t)}}; }
+
+void store_lengths(RankBase& rank, const LengthClaims& claims) {
+  std::vector<int64_t> lengths;
+  for (size_t name = 0; name < rank.executable.lengths.size(); ++name) lengths.push_back(claims.of(int(name)));
+  const std::string wrong = beyond_limits(rank.executable, lengths, false);
+  if (!wrong.empty()) fail(kWrongInput, "%s", wrong.c_str());
+  for (const LengthSlot& slot : rank.program.lengths) {
+    const int64_t length = lengths[size_t(slot.name)];
+    const bool is_there = !rank.options.poison && !rank.lengths.empty() && rank.lengths[size_t(slot.name)] == length;
+    if (slot.is_made || is_there) continue;
+    *reinterpret_cast<int64_t*>(rank.at(range_of(slot))) = length;
+    rank.flush(range_of(slot));
+  }
+  rank.lengths = std::move(lengths);
+}
+
+void fetch_lengths(RankBase& rank) {
+  for (const LengthSlot& slot : rank.program.lengths) {
+    if (!slot.is_made) continue;
+    rank.fetch(range_of(slot));
+    rank.lengths[size_t(slot.name)] = *reinterpret_cast<const int64_t*>(rank.at(range_of(slot)));
+  }
+  const std::string wrong = beyond_limits(rank.executable, rank.lengths, true);
+  if (!wrong.empty()) rank.complain(wrong);
+}
+
+}  // namespace weft

@@ -26,8 +26,8 @@ static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
     const TensorType& initial = op.type(2 + static_cast<int>(i));
     if (type.dtype != initial.dtype || type.shape != initial.shape)
       return op.fail("loop-carried-type-unsupported", "carried value {} changes its type from {} {} to {} {}", i,
-                     dtype_name(initial.dtype), dims_text(initial.dims()), dtype_name(type.dtype),
-                     dims_text(type.dims()));
+                     dtype_name(initial.dtype), shape_text(initial.shape), dtype_name(type.dtype),
+                     shape_text(type.shape));
     results.push_back(type);
   }
   if (body.outputs().size() == 1 + carried) return true;
@@ -68,7 +68,7 @@ static std::vector<ValueId> decompose_loop(Builder& build, const OpView& op) {
   for (size_t i = 0; i < carried; ++i) arguments.push_back(loop.carry(inputs[2 + i]));
   for (size_t r = carried; r < results; ++r) {
     const TensorType type = op.result_type(static_cast<int>(r));
-    collected.push_back(loop.carry(zeros(build, type.dtype, type.dims())));
+    collected.push_back(loop.carry(build.with_lengths(zeros(build, type.dtype, type.dims()), type.shape)));
   }
   for (size_t i = 2 + carried; i < inputs.size(); ++i) arguments.push_back(loop.capture(inputs[i]));
   for (size_t p = 0; p < carried + 2; ++p)

@@ -29,7 +29,7 @@ static bool infer_if(const OpView& op, std::vector<TensorType>& results) {
     const TensorType type = output_type(then_branch, i), other = output_type(else_branch, i);
     if (type != other)
       return op.fail("if-types-unsupported", "the branches give different types for output {}: {} and {}", i,
-                     dims_text(type.dims()), dims_text(other.dims()));
+                     shape_text(type.shape), shape_text(other.shape));
     results.push_back(type);
   }
   return true;

@@ -40,11 +40,20 @@ class LoopJudge {
   bool is_pointwise() {
     const OpView view(module_, graph_, loop_);
     if (!makes_all_trips(view)) return refuse("it may end early");
+    if (has_lengths()) return refuse("a dimension has a run-time length");
     if (loop_.outputs.size() != carried_) return refuse("it collects elements");
     if (const std::optional<Tensor> trips = view.has(0) ? view.known(0) : std::nullopt) trips_ = trips->int_at(0);
     if (!view.has(0)) return refuse("it has no trip count");
     for (size_t i = 0; i < carried_; ++i) collected_.push_back(is_collected(i));
     return finds_shape() && carries_one_shape() && has_only_elements();
+  }
+
+  bool has_lengths() const {
+    const std::vector<OpId> order = body_.order();
+    return std::any_of(order.begin(), order.end(), [&](OpId id) {
+      const std::vector<ValueId>& made = body_.op(id).outputs;
+      return std::any_of(made.begin(), made.end(), [&](ValueId v) { return !is_static(body_.type(v).shape); });
+    });
   }
 
   ValueId parameter(size_t carried) const { return body_.inputs()[2 + carried]; }
@@ -77,7 +86,6 @@ class LoopJudge {
     space_ = body_.type(collected_[first] ? row(first) : parameter(first));
     const Mesh mesh = module_.mesh(graph_, loop_.place);
     for (int d = 0; d < space_.ndim(); ++d) {
-      if (space_.shape[static_cast<size_t>(d)].is_run_time()) return refuse("a dimension has a run-time length");
       if (is_ragged(space_.shape[static_cast<size_t>(d)].bound, digits_of(space_.layout, d, mesh)))
         return refuse("its elements are not sliced alike on all ranks");
     }

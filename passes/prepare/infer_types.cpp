@@ -135,7 +135,9 @@ bool is_shape_data(const Graph& graph, const Op& op) {
 bool TypeInference::infer_region_bodies(OpId id) {
   const int errors = diags_.errors();
   const bool loop = graph_.op(id).kind == OpKind::Loop;
+  const size_t carried = loop ? static_cast<size_t>(graph_.op(id).integer_or("carried", 0)) : 0;
   for (Graph& region : graph_.edit(id).regions) {
+    ShapeValues shapes = shapes_.limits();
     for (size_t p = 0; p < region.inputs().size(); ++p) {
       if (loop && p < 2) {
         region.retype(region.inputs()[p], {p ? DType::Bool : DType::I64, {}, {}});
@@ -143,14 +145,12 @@ bool TypeInference::infer_region_bodies(OpId id) {
       }
       const size_t operand = loop ? p : p + 1;
       const ValueId outer = graph_.op(id).inputs[operand];
-      if (!is_static(graph_.type(outer).shape))
-        return OpView(module_, graph_, graph_.op(id), &diags_)
-            .fail("run-time-length-unsupported",
-                  "'{}' of shape {} is used inside a branch or loop; pin the length with --dim",
-                  graph_.value(outer).name, shape_text(graph_.type(outer).shape));
-      region.retype(region.inputs()[p], graph_.type(graph_.op(id).inputs[operand]));
+      region.retype(region.inputs()[p], graph_.type(outer));
+      const bool is_captured = !loop || p >= 2 + carried;
+      if (const std::vector<Length>* known = is_captured ? shapes_.find(outer) : nullptr)
+        shapes.set(region.inputs()[p], *known);
     }
-    TypeInference(module_, region, diags_).run();
+    TypeInference(module_, region, diags_, std::move(shapes)).run();
   }
   return diags_.errors() == errors;
 }

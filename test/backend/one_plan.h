@@ -179,7 +179,7 @@ inline void add_case(PlanOfCases& made, KernelCase& from, size_t number) {
     }
     const BufferId buffer = add_buffer(plan, port, value.type);
     launch.operands.push_back({buffer, {}});
-    plan.inputs.push_back({port, value.type, {}, PlaceId{0}, buffer, {}});
+    plan.inputs.push_back({port, value.type, {}, PlaceId{0}, buffer});
     made.files.emplace_back(port, from.inputs[i]);
   }
   for (const Graph::Output& output : graph.outputs()) {
@@ -187,7 +187,7 @@ inline void add_case(PlanOfCases& made, KernelCase& from, size_t number) {
     const TensorType& type = graph.type(output.value);
     const BufferId buffer = add_buffer(plan, port, type);
     launch.operands.push_back({buffer, {}});
-    plan.outputs.push_back({port, type, {}, PlaceId{0}, buffer, {}});
+    plan.outputs.push_back({port, type, {}, PlaceId{0}, buffer});
     made.results.emplace_back(number, port);
   }
   Step step;

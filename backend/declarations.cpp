@@ -251,7 +251,8 @@ std::vector<std::string> Declarations::lengths() const {
   lines.push_back("constexpr weft::LengthLimit kLimits[] = {");
   for (const LengthLimit& limit : plan_.limits)
     lines.push_back("    {" + string_literal(limit.what) + ", " + length_text(limit.length) + ", " +
-                    std::to_string(limit.least) + ", " + std::to_string(limit.most) + (limit.is_made ? ", true}," : "},"));
+                    std::to_string(limit.least) + ", " + std::to_string(limit.most) +
+                    (limit.is_made ? ", true}," : "},"));
   lines.push_back("};");
   return lines;
 }

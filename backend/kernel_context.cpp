@@ -245,7 +245,8 @@ Statements KernelContext::prologue() const {
       statements.push_back(Let{"int64_t", local, name("*" + argument_parameter(a))});
     } else if (is_computed(*this, a)) {
       const auto name_of = [&](const std::string& length) { return extent_names_[*number_of_length(length)]; };
-      statements.push_back(Let{"int64_t", local, literal(length_expression(*kernel.extents[a.number].length, name_of))});
+      statements.push_back(
+          Let{"int64_t", local, literal(length_expression(*kernel.extents[a.number].length, name_of))});
     } else if (!facts().passes_values && a.kind == Argument::Kind::Invocation) {
       statements.push_back(Let{"uint32_t", local, name("*" + argument_parameter(a))});
     }
@@ -268,9 +269,7 @@ std::vector<std::string> KernelContext::parameters(bool definition) const {
   for (const Argument& a : passed_arguments()) {
     const KernelWords& words = dialect().words;
     const bool is_table = definition && a.kind == Argument::Kind::Peers;
-    const std::string type = !is_table        ? type_of(a)
-                             : is_in_chunks() ? words.function_table
-                                              : words.table;
+    const std::string type = !is_table ? type_of(a) : is_in_chunks() ? words.function_table : words.table;
     list.push_back(type + argument_parameter(a));
   }
   const size_t inputs = body.inputs().size();

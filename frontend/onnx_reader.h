@@ -1,7 +1,8 @@
 // ONNX model -> Module: generic over the op table.
 //
 // What the graph looks like afterwards:
-// - Inputs come first, as Input ops named like the model's inputs, with their types, in which a bounded dim is a length of
+// - Inputs come first, as Input ops named like the model's inputs, with their types, in which a bounded dim is a length
+// of
 //   its name. Other values have no types yet.
 // - Initialisers that are used stand as Constant ops (attribute `value`) before their first reader; so do Constant
 // nodes.

@@ -67,7 +67,8 @@ std::string check_layout(const TensorType& type, const Mesh& mesh) {
       return format("axis '{}' of size 1 is in the layout", mesh[a].name);
     if (!s.is(AxisState::Kind::S)) continue;
     if (s.dim < 0 || s.dim >= type.ndim()) return format("there is no dimension {} to slice", s.dim);
-    if (type.shape[s.dim].is_run_time()) return format("dimension {} has a run-time length and cannot be sliced", s.dim);
+    if (type.shape[s.dim].is_run_time())
+      return format("dimension {} has a run-time length and cannot be sliced", s.dim);
   }
   for (int d = 0; d < type.ndim(); ++d) {
     const std::string wrong = check_slices(type.shape[d].bound, digits_of(type.layout, d, mesh));

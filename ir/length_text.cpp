@@ -39,7 +39,8 @@ void for_each_name(std::string_view text, const std::function<void(const std::st
       while (end < text.size() && is_letter(text[end])) ++end;
     }
     const bool is_function = end < text.size() && text[end] == '(';
-    const bool is_name = text[at] == '"' || (is_letter(text[at]) && !std::isdigit(static_cast<unsigned char>(text[at])));
+    const bool is_name =
+        text[at] == '"' || (is_letter(text[at]) && !std::isdigit(static_cast<unsigned char>(text[at])));
     if (is_name && !is_function) f(std::string(text.substr(at, end - at)));
     at = end;
   }

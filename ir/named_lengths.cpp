@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-
 namespace weftc {
 
 void for_each_name(const Shape& shape, const std::function<void(const std::string&)>& f) {

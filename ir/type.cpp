@@ -90,9 +90,7 @@ bool Extent::operator==(const Extent& other) const {
 
 Extent run_time_extent(int64_t bound, const Length& length) { return {bound, std::make_shared<const Length>(length)}; }
 
-Length length_of(const Extent& extent) {
-  return extent.length ? *extent.length : Length(extent.bound);
-}
+Length length_of(const Extent& extent) { return extent.length ? *extent.length : Length(extent.bound); }
 
 std::string shape_text(const Shape& shape) {
   if (shape.empty()) return "scalar";

@@ -62,7 +62,8 @@ bool Frame::run(bool observe) {
     const Op& op = graph_.op(id);
     const bool show = observe && run_.observe;
     if (op.kind == OpKind::Constant && !show) continue;
-    const bool has_operands = std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return make_constant(v); });
+    const bool has_operands =
+        std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return make_constant(v); });
     if (!has_operands || (op.kind != OpKind::Input && !run_op(op))) return false;
     if (op.kind == OpKind::NameLength) run_.lengths[op.text("name")] = locals(op.outputs[0])[0].int_at(0);
     for (ValueId value : op.outputs)

@@ -17,7 +17,7 @@ struct Evaluation {
   Observer observe;  // called with each value of the graph that is not a region
   RandomState random;
   std::map<std::string, int64_t> lengths = {};  // of this run, by name
-  std::string error = {};  // the first one; set: everything stops
+  std::string error = {};                       // the first one; set: everything stops
 };
 
 /// The values of one run of one graph. Locals are over the place of the value's producer, at one point of time (`time`:

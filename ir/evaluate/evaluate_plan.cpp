@@ -54,8 +54,7 @@ class PlanInterpreter {
     }
     PlanRun result;
     if (machine_.error.empty()) {
-      for (const Port& port : plan_.outputs)
-        result.outputs.push_back(machine_.assemble_port(port, port.type.shape));
+      for (const Port& port : plan_.outputs) result.outputs.push_back(machine_.assemble_port(port, port.type.shape));
       for (const StateSlot& state : plan_.states)  // what the next iteration finds there
         if (const Port* port = find_port(plan_.inputs, state.input))
           result.states.push_back(machine_.assemble_port(*port, find_port(plan_.outputs, state.output)->type.shape));

@@ -143,7 +143,8 @@ void PlanMachine::load(const std::string& length, int64_t number) {
 
 Tensor PlanMachine::assemble_port(const Port& port, const Shape& shape) {
   std::map<std::string, int64_t> known;
-  for (const LengthBuffer& length : plan_.lengths) known[length.name] = number(place(length.place).ranks[0], length.buffer, {});
+  for (const LengthBuffer& length : plan_.lengths)
+    known[length.name] = number(place(length.place).ranks[0], length.buffer, {});
   const Dims lengths = lengths_of(shape, known);
   const Place& place = plan_.places[port.place.index];
   Locals locals;

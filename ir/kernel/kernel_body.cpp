@@ -194,9 +194,8 @@ struct RunExtentList {
       same->bound = std::max(same->bound, extent.bound);
   }
   void add(const Length& length, int64_t bound) {
-    for_each_name(length, [&](const LengthSymbolPtr& name) {
-      add({.name = "", .length = Length(name), .bound = name->high});
-    });
+    for_each_name(length,
+                  [&](const LengthSymbolPtr& name) { add({.name = "", .length = Length(name), .bound = name->high}); });
     if (!as_name(length)) add({.name = "", .length = length, .bound = bound});
   }
 };

@@ -69,7 +69,8 @@ const OpDef kIota{.kind = OpKind::Iota,
 
 static bool infer_length_of(const OpView& op, std::vector<TensorType>& results) {
   results = {{DType::I64, {}, {}}};
-  return op.length().has_value() || op.fail("length-unknown", "'{}' is no length of the model", text_of(op.op(), "length"));
+  return op.length().has_value() ||
+         op.fail("length-unknown", "'{}' is no length of the model", text_of(op.op(), "length"));
 }
 
 static void eval_length_of(EvalContext& context) {

@@ -19,7 +19,8 @@
 // mechanism WORD "name" from origins by transform {region} {region}. What has its default is left out: a name equal to
 // the first result's, no place, no stage, no port (of an Input), mechanism streams (of a Chunk), no origins. A region
 // may begin with its time axes, `time {t: 4}`. Names of other than A-Za-z0-9_./:- are quoted. An extent of
-// run-time length is `seq * 2<=128`: the length, of the named ones, and its bound. Constants, origins and transforms are numbered by their first mention.
+// run-time length is `seq * 2<=128`: the length, of the named ones, and its bound. Constants, origins and transforms
+// are numbered by their first mention.
 #pragma once
 #include <optional>
 #include <string>

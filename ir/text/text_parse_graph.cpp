@@ -157,7 +157,8 @@ bool TextParser::extent(Extent& made) {
   if (first.kind == Kind::Number && parse_integer(first.text, made.bound)) return integer(made.bound);
   const std::string text = lexer_.take_up_to("<=");
   const std::optional<Length> length = parse_length(text, module_.lengths);
-  if (!length) return fail(first, format("'{}' is no length of the module", printable(text.empty() ? first.text : text)));
+  if (!length)
+    return fail(first, format("'{}' is no length of the module", printable(text.empty() ? first.text : text)));
   lexer_.take();
   int64_t bound = 0;
   if (!integer(bound)) return false;

@@ -42,10 +42,12 @@ class BodyKey {
  private:
   /// The length with numbers in place of its names, which layers have each their own.
   std::string numbered(const Length& length) {
-    return substitute(length, [&](const LengthSymbol& name) {
-             const auto at = lengths_.emplace(name.text, "l" + std::to_string(lengths_.size())).first;
-             return Length::named(at->second, name.high);
-           }).text();
+    return substitute(length,
+                      [&](const LengthSymbol& name) {
+                        const auto at = lengths_.emplace(name.text, "l" + std::to_string(lengths_.size())).first;
+                        return Length::named(at->second, name.high);
+                      })
+        .text();
   }
   void add_op(const Op& op) {
     key_ += op_def(op).name;
@@ -202,8 +204,8 @@ void make_parameters(const PlanDraft& planning, Kernel& kernel, const std::strin
 std::string length_name(const Length& length) {
   constexpr size_t kLongest = 40;
   std::string text = length.text();
-  for (const auto& [sign, word] : {std::pair{" + ", " plus "}, {" - ", " minus "}, {" * ", " times "}, {" / ", " over "},
-                                   {" % ", " modulo "}})
+  for (const auto& [sign, word] :
+       {std::pair{" + ", " plus "}, {" - ", " minus "}, {" * ", " times "}, {" / ", " over "}, {" % ", " modulo "}})
     for (size_t at = text.find(sign); at != std::string::npos; at = text.find(sign)) text.replace(at, 3, word);
   std::string name;
   for (char c : text) {

@@ -253,8 +253,7 @@ void StepWriter::write_input(Scope& scope, const Op& op) {
   const bool parameter = &scope.graph != &p_.module.graph;  // one that the body does not read has no memory
   if (scope[v].buffer || scope[v].constant || parameter) return;
   const BufferId id = result_buffer(scope, v);
-  p_.plan.inputs.push_back(
-      {input_name(scope.graph, op), scope.graph.type(v), buffer(id).mesh, buffer(id).place, id});
+  p_.plan.inputs.push_back({input_name(scope.graph, op), scope.graph.type(v), buffer(id).mesh, buffer(id).place, id});
 }
 
 /// The same memory under another shape. A region's result has its buffer before it is made.

@@ -195,7 +195,8 @@ void TypeInference::note_new_lengths(OpId id) {
   for (ValueId v : graph_.op(id).outputs)
     for (const Extent& extent : graph_.type(v).shape)
       if (extent.is_run_time())
-        for_each_name(*extent.length, [&](const LengthSymbolPtr& name) { module_.lengths.emplace(name->text, name->high); });
+        for_each_name(*extent.length,
+                      [&](const LengthSymbolPtr& name) { module_.lengths.emplace(name->text, name->high); });
 }
 
 /// Gives what becomes a state the state's bound.

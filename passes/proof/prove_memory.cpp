@@ -326,8 +326,7 @@ class Walk {
   }
 
   void load_inputs() {
-    for (const Port& port : plan_.inputs)
-      for_each_holder(port.place, [&](int rank) { load(rank, port.buffer); });
+    for (const Port& port : plan_.inputs) for_each_holder(port.place, [&](int rank) { load(rank, port.buffer); });
     for (const LengthBuffer& length : plan_.lengths)
       if (!length.is_made) for_each_holder(length.place, [&](int rank) { load(rank, length.buffer); });
   }

@@ -51,8 +51,8 @@ Peers Rank::peers(const Group& group) {
 }
 
 void Rank::check_index_range(const char* node, DType dtype, const void* indices, int64_t count, int64_t extent) {
-  weft::check_indices(state_.stream(), dtype, indices, count, extent,
-                      state_.number_of_checked(node), state_.fault.get());
+  weft::check_indices(state_.stream(), dtype, indices, count, extent, state_.number_of_checked(node),
+                      state_.fault.get());
 }
 
 void Rank::start(const KernelEntry& kernel, Grid grid, void** arguments) {

@@ -27,14 +27,14 @@ class LengthClaims {
   std::vector<std::optional<Claim>> claims_;
 };
 
-/// The lengths that a state has at its start where no file says it: 0 where it grows, -1 (what the others say) where the
-/// dimension stays as it is.
+/// The lengths that a state has at its start where no file says it: 0 where it grows, -1 (what the others say) where
+/// the dimension stays as it is.
 std::vector<int64_t> lengths_at_start(const Executable& executable, const Port& state);
 /// The dimensions of a state behind an invocation: those of the output that feeds it.
 std::span<const Bound> bounds_of_next(const Executable& executable, const char* state);
 
-/// Puts the lengths where the rank's kernels read them. Throws Failure (wrong input), with nothing changed, where one is
-/// less or more than it may be.
+/// Puts the lengths where the rank's kernels read them. Throws Failure (wrong input), with nothing changed, where one
+/// is less or more than it may be.
 void store_lengths(RankBase& rank, const LengthClaims& claims);
 /// Takes those that steps have made from where they lie, and complains where one is beyond its limits.
 void fetch_lengths(RankBase& rank);

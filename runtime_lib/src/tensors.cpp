@@ -35,8 +35,7 @@ void store_part(RankBase& rank, const PortView& view, const Part& part) {
 
 void add_claims(LengthClaims& claims, const Port& port, const std::vector<int64_t>& lengths) {
   const std::span<const Bound> bounds = port.layout.bounds;
-  for (size_t b = 0; b < lengths.size(); ++b)
-    claims.add(bounds[b], lengths[b], "'" + std::string(port.name) + "'");
+  for (size_t b = 0; b < lengths.size(); ++b) claims.add(bounds[b], lengths[b], "'" + std::string(port.name) + "'");
 }
 
 /// This rank's view of a port that one of the programs has; nothing where the rank holds no part of it.
@@ -68,8 +67,7 @@ Inputs::Inputs(RankBase& rank, const Options& options) : rank_(rank), seed_(opti
     if (is_state_input(rank.executable, port->name)) continue;
     const auto given = options.inputs.find(port->name);
     const bool is_random = given == options.inputs.end();
-    inputs_.push_back(
-        {*port, view_of(rank, port->name), is_random ? "" : given->second, is_random, false, {}});
+    inputs_.push_back({*port, view_of(rank, port->name), is_random ? "" : given->second, is_random, false, {}});
   }
 }
 
@@ -191,9 +189,8 @@ void States::give(const std::vector<WholeTensor>& tensors) {
   LengthClaims claims(rank_.executable);
   std::vector<std::pair<StateTensor*, Part>> given;
   for (StateTensor& state : states_) {
-    const auto tensor = std::find_if(tensors.begin(), tensors.end(), [&](const WholeTensor& t) {
-      return std::string_view(t.name) == state.port.name;
-    });
+    const auto tensor = std::find_if(tensors.begin(), tensors.end(),
+                                     [&](const WholeTensor& t) { return std::string_view(t.name) == state.port.name; });
     if (tensor != tensors.end())
       given.emplace_back(&state,
                          state.view ? part_of(*state.view, *tensor) : Part{{}, lengths_of(state.port, tensor->shape)});

@@ -44,8 +44,8 @@ class Inputs {
   struct Input {
     const Port& port;
     std::optional<PortView> view;  // none: the rank holds no part
-    std::string file;           // empty: random, or given
-    bool is_random, is_filled;  // with random elements
+    std::string file;              // empty: random, or given
+    bool is_random, is_filled;     // with random elements
     Part part;
   };
   void load_one(Input& input, int invocation);

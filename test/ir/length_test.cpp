@@ -11,8 +11,7 @@ using weftc::minimum;
 using weftc::remainder_of;
 
 namespace {
-const Length kBatch = Length::named("batch", 8), kSeq = Length::named("seq", 512),
-             kPast = Length::named("past", 1024);
+const Length kBatch = Length::named("batch", 8), kSeq = Length::named("seq", 512), kPast = Length::named("past", 1024);
 }
 
 TEST_CASE("lengths: sums and products have one form") {

@@ -151,8 +151,8 @@ TEST_CASE("every op that has both a reference and a decomposition is among those
     if (def->eval && def->decompose) missing.insert(def->name);
   for (const Case& c : cases_of_both()) missing.erase(op_def(c.kind).name);
   for (const char* op : {"LengthOf", "NameLength"}) missing.erase(op);  // speak of a length of the module
-  missing.erase("Slice");     // decomposed only where a run decides a start: test/fixtures/run_time_shapes
-  missing.erase("MaxPool");   // decomposed only where its second result is read
+  missing.erase("Slice");    // decomposed only where a run decides a start: test/fixtures/run_time_shapes
+  missing.erase("MaxPool");  // decomposed only where its second result is read
   CHECK(missing == std::set<std::string>{});
 }
 

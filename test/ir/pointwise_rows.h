@@ -45,6 +45,7 @@ inline std::vector<PointwiseRow> arithmetic_rows() {
     {OpKind::Max, {}, {real({7, -7, 0.5}), real({2, 2, -4})}, real({7.0, 2.0, 0.5})},
     {OpKind::Min, {}, {real({7, -7, 0.5}), real({2, 2, -4})}, real({2.0, -7.0, -4.0})},
     {OpKind::Add, {}, {whole({7, -7, 9}), whole({2, 2, -4})}, whole({9, -5, 5})},
+    {OpKind::NameLength, {{"name", "n"}}, {whole({5})}, whole({5})},
     {OpKind::Sub, {}, {whole({7, -7, 9}), whole({2, 2, -4})}, whole({5, -9, 13})},
     {OpKind::Mul, {}, {whole({7, -7, 9}), whole({2, 2, -4})}, whole({14, -14, -36})},
     {OpKind::Div, {}, {whole({7, -7, 9}), whole({2, 2, -4})}, whole({3, -3, -2})},

@@ -200,7 +200,8 @@ TEST_CASE("text: errors have a place and one line") {
   CHECK(message("  %x = Input() : f32[2] [tp: Q] @all\n") == "4:30 expected R, S(dim,block), P(op) or V");
   CHECK(message("  %x = Input() : f32[2] @nowhere\n") == "4:25 there is no place 'nowhere'");
   CHECK(message("  %x = Input() : f32[2]\n  %x = Input() : f32[2] \"b\"\n") == "5:3 there is already a value 'x'");
-  CHECK(message("  %x = Input() : f32[<=2 %n]\nreturn %x }\n") == "4:26 there is no value 'n' here");
+  CHECK(message("  %x = Input() : f32[rows<=2]\nreturn %x }\n") == "4:22 'rows' is no length of the module");
+  CHECK(message("  %x = Input() : f32[<=2]\nreturn %x }\n") == "4:22 '<=' is no length of the module");
   CHECK(message("  %x = Constant() {value = #3} : f32[2]\nreturn %x }\n") == "4:28 there is no constant #3");
   CHECK(message("  %x = Input() : f32[2] from 0\nreturn %x }\n") == "4:30 there is no origin 0");
   CHECK(message("  %x = Input() {a = \"open} : f32[2]\n") == "4:21 a string has no end or a wrong escape");

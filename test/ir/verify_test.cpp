@@ -98,7 +98,7 @@ TEST_CASE("verify: run-time lengths are the module's, and what holds one stands 
   CHECK(of(x + "%y = Neg(%x) : f32[n<=4] @all\nreturn %y") == "");
   CHECK(of(c + holder + y + "return %y") == "");
   CHECK(of(c + y + holder + "return %y") == "'y' (Expand): a run-time length is made behind the value");
-  Module unknown = parsed("length n <= 4\ngraph {\n" + x + "return %x\n}");
+  Module unknown = parsed(kPlaces + ("length n <= 4\ngraph {\n" + x + "return %x\n}"));
   unknown.lengths.clear();
   CHECK(verify(unknown, Form::Imported) == std::vector<std::string>{"'x' (Input): 'n' is no length of the module"});
 }

@@ -14,10 +14,11 @@ namespace {
 
 Module parsed(const std::string& body) {
   Diags diags;
-  std::optional<Module> module = parse_module("case.weft",
-                                              std::string("module \"m\" file \"m\" seed 0\nplace @all [0] {}") +
-                                                  kConstants + "graph {" + kOperands + body + "}\n",
-                                              diags);
+  std::optional<Module> module =
+      parse_module("case.weft",
+                   std::string("module \"m\" file \"m\" seed 0\nplace @all [0] {}\nlength n <= 8\n") + kConstants +
+                       "graph {" + kOperands + body + "}\n",
+                   diags);
   INFO(diags.text());
   REQUIRE(module);
   REQUIRE(verify(*module, Form::Typed).empty());

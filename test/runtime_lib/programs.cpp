@@ -175,8 +175,12 @@ constexpr weft::Port kInputs[] = {
     {"x", {2, 3}, x, {.bounds = kRowsBound}}, {"past", {kBound, 3}, past, {.bounds = kOldBound}}, {"count", {}, count}};
 constexpr weft::Port kOutputs[] = {{"present", {kBound, 3}, past, {.bounds = kNewBound}}, {"next", {}, next_count}};
 constexpr weft::State kStates[] = {{"past", "present"}, {"count", "next"}};
-constexpr weft::Program kPrograms[] = {
-    {.streams = kOne, .inputs = kInputs, .outputs = kOutputs, .lengths = kSlots, .own_bytes = next_count.end(), .run = run}};
+constexpr weft::Program kPrograms[] = {{.streams = kOne,
+                                        .inputs = kInputs,
+                                        .outputs = kOutputs,
+                                        .lengths = kSlots,
+                                        .own_bytes = next_count.end(),
+                                        .run = run}};
 constexpr weft::Executable kExecutable{
     .name = "cache", .programs = kPrograms, .states = kStates, .lengths = kLengths, .limits = kLimits};
 
@@ -209,10 +213,22 @@ constexpr weft::Port kInputs1[] = {{"mask", {kBound}, mask, {.bounds = kOld}},
                                    {"values", {kBound}, values, {.bounds = kOld}}};
 constexpr weft::Port kOutputs1[] = {{"new_values", {kBound}, values, {.bounds = kNew}}};
 constexpr weft::State kStates[] = {{"keys", "new_keys"}, {"values", "new_values"}};
-constexpr weft::Program kPrograms[] = {
-    {.ranks = kRank0, .streams = kOne, .inputs = kInputs0, .outputs = kOutputs0, .lengths = kSlots, .own_bytes = mask.end(), .run = run},
-    {.ranks = kRank1, .streams = kOne, .inputs = kInputs1, .outputs = kOutputs1, .lengths = kSlots, .own_bytes = mask.end(), .run = run}};
-constexpr weft::Executable kExecutable{.name = "shared", .world = 2, .programs = kPrograms, .states = kStates, .lengths = kLengths, .limits = kLimits};
+constexpr weft::Program kPrograms[] = {{.ranks = kRank0,
+                                        .streams = kOne,
+                                        .inputs = kInputs0,
+                                        .outputs = kOutputs0,
+                                        .lengths = kSlots,
+                                        .own_bytes = mask.end(),
+                                        .run = run},
+                                       {.ranks = kRank1,
+                                        .streams = kOne,
+                                        .inputs = kInputs1,
+                                        .outputs = kOutputs1,
+                                        .lengths = kSlots,
+                                        .own_bytes = mask.end(),
+                                        .run = run}};
+constexpr weft::Executable kExecutable{
+    .name = "shared", .world = 2, .programs = kPrograms, .states = kStates, .lengths = kLengths, .limits = kLimits};
 
 }  // namespace shared
 

@@ -2,6 +2,8 @@
 // elements.
 #include "ir/exchange_types.h"
 
+#include <algorithm>
+
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -67,6 +69,15 @@ std::vector<int> exchange_axes(const Graph& body) {
 bool joins_tensors(const Op& op) { return op.has("axis") || op.has("split_axis"); }
 
 bool has_root(OpKind kind) { return kind == OpKind::Broadcast || kind == OpKind::Reduce; }
+
+bool strides_over_lengths(OpKind kind, const TensorType& from, const TensorType& to, const std::vector<int>& axes) {
+  if (kind == OpKind::AllReduce || has_root(kind)) return false;
+  int first = from.ndim();
+  for (const TensorType* type : {&from, &to})
+    for (int axis : axes)
+      if (const AxisState state = type->layout[axis]; state.is(AxisState::Kind::S)) first = std::min(first, state.dim);
+  return std::any_of(from.shape.begin() + first, from.shape.end(), [](const Extent& extent) { return extent.is_run_time(); });
+}
 
 int group_size(const Op& op, const Mesh& mesh) {
   int size = 1;

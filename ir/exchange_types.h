@@ -27,6 +27,9 @@ bool has_root(OpKind kind);
 /// The types between which memory is exchanged, for operand and result types on `mesh`. Equal copies (R) on the axes of
 /// the op are taken as copies that may differ (V) where the op is a model's.
 ExchangeTypes exchange_types(const Op& op, const TensorType& operand, const TensorType& result, const Mesh& mesh);
+/// Whether the exchange takes elements apart by strides over dimensions of run-time length: those to the left of all
+/// dimensions that are cut or joined are rows of one block each, however many there are.
+bool strides_over_lengths(OpKind kind, const TensorType& from, const TensorType& to, const std::vector<int>& axes);
 /// Ranks of one group: the product of the sizes of the op's axes; 1 of an op without any.
 int group_size(const Op& op, const Mesh& mesh);
 

@@ -10,4 +10,7 @@ bool is_copy(const Graph& graph, const Op& op);
 /// The value that a value shares its memory with: the operand of the first of the Reshapes it is made by.
 ValueId memory_of(const Graph& graph, ValueId value);
 
+/// Whether a Reshape moves no element where both shapes lie by bounds (passes/plan/lay_lengths.cpp).
+bool is_same_by_bounds(const Shape& from, const Shape& to);
+
 }  // namespace weftc

@@ -1,6 +1,9 @@
 // Walks backwards from each reader that is no kernel through views to the value that must lie in memory.
 #include "passes/fusion/fusion_memory.h"
 
+#include <unordered_set>
+
+#include "ir/exchange_types.h"
 #include "ir/op_def.h"
 #include "ir/value_memory.h"
 #include "passes/fusion/kernel_values.h"
@@ -19,8 +22,9 @@ struct MemoryReader {
 
 class MemoryDecider {
  public:
-  MemoryDecider(const Graph& graph, const std::vector<OpId>& order, bool region)
+  MemoryDecider(const Module& module, const Graph& graph, const std::vector<OpId>& order, bool region)
       : graph_(graph), order_(order), region_(region) {
+    find_bounded_memory(module);
     out_.stored.assign(graph.op_capacity(), false);
     out_.alias.assign(graph.op_capacity(), false);
     out_.node_of.assign(graph.op_capacity(), -1);
@@ -34,6 +38,23 @@ class MemoryDecider {
   }
 
  private:
+  void find_bounded_memory(const Module& module) {
+    const auto add = [&](ValueId v) { by_bounds_.insert(memory_of(graph_, v)); };
+    for (OpId id : order_) {
+      const Op& op = graph_.op(id);
+      if (category(op) != Category::Collective) continue;
+      const TensorType &from = graph_.type(op.inputs[0]), &to = graph_.type(op.outputs[0]);
+      if (op.kind == OpKind::Transfer || strides_over_lengths(op.kind, from, to, axes_of(op)))
+        add(op.inputs[0]), add(op.outputs[0]);
+    }
+    if (&graph_ != &module.graph) return;
+    for (const State& state : module.states) {
+      add(graph_.find_value(state.input));
+      for (const Graph::Output& output : graph_.outputs())
+        if (output.name == state.output) add(output.value);
+    }
+  }
+
   /// Collectives and regions are no kernels. Scans, scatters and all gathers but Gather become kernels alone, whose
   /// loops index their operands in memory instead of evaluating them element by element, so these are stored as well.
   void store_operands() {
@@ -67,7 +88,7 @@ class MemoryDecider {
       out_.stored[id.index] = true;
       if (op.kind != OpKind::Reshape) return;
       if (known && !out_.alias[id.index]) return;  // an earlier reader needs a copy, and this one can read the copy
-      out_.alias[id.index] = !is_copy(graph_, op) && can_alias(op.inputs[0], reader);
+      out_.alias[id.index] = !is_copy(graph_, op) && !moves_lengths(op) && can_alias(op.inputs[0], reader);
       if (!out_.alias[id.index]) return;
       value = op.inputs[0];
     }
@@ -82,16 +103,23 @@ class MemoryDecider {
     return reader.takes_constants || (base != OpKind::Constant && !lent);
   }
 
+  /// True for a Reshape of memory that lies by bounds to a shape that lies otherwise.
+  bool moves_lengths(const Op& reshape) const {
+    return by_bounds_.contains(memory_of(graph_, reshape.inputs[0])) &&
+           !is_same_by_bounds(graph_.type(reshape.inputs[0]).shape, graph_.type(reshape.outputs[0]).shape);
+  }
+
   const Graph& graph_;
   const std::vector<OpId>& order_;
   const bool region_;
+  std::unordered_set<ValueId> by_bounds_;
   FusionMemory out_;
 };
 
 }  // namespace
 
-FusionMemory decide_memory(const Graph& graph, const std::vector<OpId>& order, bool region) {
-  return MemoryDecider(graph, order, region).run();
+FusionMemory decide_memory(const Module& module, const Graph& graph, const std::vector<OpId>& order, bool region) {
+  return MemoryDecider(module, graph, order, region).run();
 }
 
 }  // namespace weftc

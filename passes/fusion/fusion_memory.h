@@ -4,10 +4,13 @@
 //   y = Transpose(x); z = Add(y, b)     y is recomputed by the kernel of z while it loads x: no memory
 //   y = Transpose(x); AllReduce(y)      an all-reduce reads memory: y is stored, by a kernel that copies
 //   y = Reshape(x);   AllReduce(y)      the same memory as x under another shape: an alias, nobody copies
+//
+// Where x lies by the bounds of its run-time lengths (states, what is sent or exchanged by strides), and y lies otherwise
+// then, a kernel copies.
 #pragma once
 #include <vector>
 
-#include "ir/graph.h"
+#include "ir/module.h"
 
 namespace weftc {
 
@@ -21,6 +24,6 @@ struct FusionMemory {
 };
 
 /// `region`: the graph is the body of another op, whose results need memory of their own.
-FusionMemory decide_memory(const Graph& graph, const std::vector<OpId>& order, bool region);
+FusionMemory decide_memory(const Module& module, const Graph& graph, const std::vector<OpId>& order, bool region);
 
 }  // namespace weftc

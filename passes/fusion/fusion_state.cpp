@@ -26,7 +26,7 @@ FusionState::FusionState(const Module& module, const Graph& graph, bool region, 
       target_(target),
       order_(graph.order()),
       position_(graph.op_capacity()),
-      memory_(decide_memory(graph, order_, region)),
+      memory_(decide_memory(module, graph, order_, region)),
       quotient_(memory_.nodes) {
   fusion_.group_of.assign(graph.op_capacity(), -1);
   for (size_t i = 0; i < order_.size(); ++i) position_[order_[i].index] = static_cast<int>(i);

@@ -9,7 +9,8 @@
 // the cache grows.
 #include <algorithm>
 
-#include "ir/kernel/index_expr.h"
+#include "ir/exchange_types.h"
+#include "ir/value_memory.h"
 #include "passes/plan/plan_parts.h"
 
 namespace weftc {
@@ -18,56 +19,10 @@ namespace {
 
 bool has_lengths(const TensorType& type) { return !is_static(type.shape); }
 
-/// The extents as index algebra counts them, by the names of the model's lengths.
-IndexDims index_dims_of(const Shape& shape) {
-  IndexDims dims;
-  for (const Extent& extent : shape) {
-    const Length length = length_of(extent);
-    const std::vector<Length::Term>& terms = length.terms();
-    if (length.is_constant() || terms.size() != 1) {
-      dims.push_back(length.is_constant() ? Scale(extent.bound) : Scale::length(length.text(), extent.bound));
-      continue;
-    }
-    Scale product(terms[0].coefficient);
-    for (const LengthSymbolPtr& factor : terms[0].factors)
-      product = product * Scale::length(factor->text, factor->high);
-    dims.push_back(product);
-  }
-  return dims;
-}
-
-/// The lengths of the dimensions, in alphabetical order.
-std::vector<std::string> names_of(const Shape& shape) {
-  std::vector<std::string> names;
-  for (const Extent& extent : shape) names.push_back(length_of(extent).text());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-/// Whether a Reshape moves no element where both shapes lie by bounds.
-bool is_same_by_bounds(const Shape& from, const Shape& to) {
-  // A kernel that several layers share has the lengths of the first: the others have lengths of their own there.
-  const bool has_own_lengths = names_of(from) != names_of(to);
-  if (has_own_lengths && bounds(from) == bounds(to)) return true;
-  const IndexDims extents = index_dims_of(to);
-  IndexList index;
-  for (size_t d = 0; d < to.size(); ++d) index.push_back(index_variable("i" + std::to_string(d), extents[d]));
-  const IndexList before = unravel(linear_index(index, extents), index_dims_of(from));
-  return linear_index(before, bounds(from)) == linear_index(index, bounds(to));
-}
-
-/// Whether the exchange takes elements apart by strides over dimensions of run-time length: those to the left of all
-/// dimensions that are cut or joined are rows of one block each, however many there are.
-bool strides_over_lengths(const CollectiveStep& step) {
-  if (!step.from_whole_over.empty() || !step.to_whole_over.empty()) return true;
-  const bool is_whole = step.kind == OpKind::AllReduce || step.kind == OpKind::Broadcast || step.kind == OpKind::Reduce;
-  if (is_whole) return false;
-  int first = step.from_type.ndim();
-  for (const TensorType* type : {&step.from_type, &step.to_type})
-    for (int axis : step.axes)
-      if (const AxisState state = type->layout[axis]; state.is(AxisState::Kind::S)) first = std::min(first, state.dim);
-  const Shape& shape = step.from_type.shape;
-  return std::any_of(shape.begin() + first, shape.end(), [](const Extent& extent) { return extent.is_run_time(); });
+/// A chunk's part of a buffer that holds all chunks is taken by strides too.
+bool exchanges_by_strides(const CollectiveStep& step) {
+  return !step.from_whole_over.empty() || !step.to_whole_over.empty() ||
+         strides_over_lengths(step.kind, step.from_type, step.to_type, step.axes);
 }
 
 class LengthLayer {
@@ -113,7 +68,7 @@ class LengthLayer {
     if (const auto* copy = std::get_if<CopyStep>(&step.what)) join(copy->from, copy->to);
     if (const auto* exchange = std::get_if<CollectiveStep>(&step.what)) {
       join(exchange->from, exchange->to);
-      if (strides_over_lengths(*exchange)) lay_by_bounds(exchange->from);
+      if (exchanges_by_strides(*exchange)) lay_by_bounds(exchange->from);
     }
     const auto* launch = std::get_if<LaunchStep>(&step.what);
     if (!launch) return;

@@ -89,6 +89,15 @@ ValueId Builder::length(const Length& length) {
   return constant(Tensor::scalar(DType::I64, static_cast<double>(length.constant())));
 }
 
+Extent Builder::counted_extent(ValueId count, int64_t bound) {
+  std::string name = name_;
+  while (module_.lengths.contains(Length::named(name, bound).text())) name += "_";
+  const Length length = Length::named(name, bound);
+  module_.lengths.emplace(length.text(), bound);
+  op(OpKind::NameLength, {count}, {{"name", length.text()}});
+  return run_time_extent(bound, length);
+}
+
 ValueId Builder::scalar(ValueId like_value, double value) {
   return constant(Tensor::scalar(type(like_value).dtype, value));
 }

@@ -28,6 +28,9 @@ class Builder {
   ValueId constant(const Tensor& tensor);
   /// The length as a scalar of int64.
   ValueId length(const Length& length);
+  /// A dimension of as many elements as `count`, a scalar of int64, which is at most `bound`: a new length that is
+  /// named after this builder's op.
+  Extent counted_extent(ValueId count, int64_t bound);
   /// A scalar of the same dtype as `like_value`.
   ValueId scalar(ValueId like_value, double value);
   /// A Constant op of one dimension of int64.

@@ -76,7 +76,8 @@ bool strides_over_lengths(OpKind kind, const TensorType& from, const TensorType&
   for (const TensorType* type : {&from, &to})
     for (int axis : axes)
       if (const AxisState state = type->layout[axis]; state.is(AxisState::Kind::S)) first = std::min(first, state.dim);
-  return std::any_of(from.shape.begin() + first, from.shape.end(), [](const Extent& extent) { return extent.is_run_time(); });
+  return std::any_of(from.shape.begin() + first, from.shape.end(),
+                     [](const Extent& extent) { return extent.is_run_time(); });
 }
 
 int group_size(const Op& op, const Mesh& mesh) {

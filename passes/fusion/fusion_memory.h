@@ -5,8 +5,8 @@
 //   y = Transpose(x); AllReduce(y)      an all-reduce reads memory: y is stored, by a kernel that copies
 //   y = Reshape(x);   AllReduce(y)      the same memory as x under another shape: an alias, nobody copies
 //
-// Where x lies by the bounds of its run-time lengths (states, what is sent or exchanged by strides), and y lies otherwise
-// then, a kernel copies.
+// Where x lies by the bounds of its run-time lengths (states, what is sent or exchanged by strides), and y lies
+// otherwise then, a kernel copies.
 #pragma once
 #include <vector>
 

@@ -49,7 +49,6 @@ class TypeInference {
   bool absorb(OpId id, const ConstantOperand& operand);
   bool take_known_branch(OpId id);
   bool make_loop(OpId id);
-  void note_new_lengths(OpId id);
   void bound_states(OpId id);
   void drop_shape_operands(OpId id);
   void note_shape_values(OpId id);
@@ -190,15 +189,6 @@ bool TypeInference::make_loop(OpId scan) {
   return loop && infer(*loop) && replace_scan(module_, graph_, scan, *loop, diags_);
 }
 
-/// Lengths that data decides come up as names of the results' extents.
-void TypeInference::note_new_lengths(OpId id) {
-  for (ValueId v : graph_.op(id).outputs)
-    for (const Extent& extent : graph_.type(v).shape)
-      if (extent.is_run_time())
-        for_each_name(*extent.length,
-                      [&](const LengthSymbolPtr& name) { module_.lengths.emplace(name->text, name->high); });
-}
-
 /// Gives what becomes a state the state's bound.
 void TypeInference::bound_states(OpId id) {
   for (ValueId v : graph_.op(id).outputs) {
@@ -273,7 +263,6 @@ bool TypeInference::infer(OpId id) {
   }
   if (!absorb_constants(id)) return false;
   if (!infer_op(module_, graph_, id, &diags_, &shapes_)) return false;
-  note_new_lengths(id);
   bound_states(id);
   note_shape_values(id);
   if (depends_on_lengths(id)) return replace_now(id);
@@ -343,6 +332,7 @@ ShapeValues limits_of_states(Module& module) {
   const Graph graph = module.graph;
   const auto folded = module.folded;
   const auto unread = module.unread;
+  const auto lengths = module.lengths;
   ShapeValues limits, before;
   do {
     before = limits;
@@ -353,6 +343,7 @@ ShapeValues limits_of_states(Module& module) {
     module.graph = graph;
     module.folded = folded;
     module.unread = unread;
+    module.lengths = lengths;
   } while (!(limits == before));
   return limits;
 }

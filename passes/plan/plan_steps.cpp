@@ -9,13 +9,11 @@
 // Steps stand in the order of the graph, on no stream yet and without waits: order-steps adds those. Ops that hold
 // others (Chunk, If, Loop) are in plan_regions.
 #include <algorithm>
-#include <set>
 
 #include "ir/base/check.h"
 #include "ir/exchange_types.h"
 #include "ir/kernel/kernel_body.h"
 #include "ir/local_op.h"
-#include "ir/named_lengths.h"
 #include "passes/plan/signal_writer.h"
 #include "passes/plan/step_writer.h"
 
@@ -86,70 +84,6 @@ void StepWriter::make_blocks() {
   p_.plan.micro_batches = pipeline.micro_batches;
   for (const std::string& stage : pipeline.stages) p_.plan.blocks.push_back({stage, PlaceId{}, {}, false});
   for (const Pipeline::Entry& entry : pipeline.order) p_.plan.order.push_back({entry.stage, entry.micro_batch});
-}
-
-/// A buffer for each length of the inputs in each place: requests come to all ranks.
-void StepWriter::make_lengths() {
-  std::set<std::string> given;
-  for (ValueId v : module_.graph.inputs())
-    for_each_name(module_.graph.type(v).shape, [&](const std::string& name) { given.insert(name); });
-  for (const std::string& name : given)
-    for (uint32_t p = 0; p < module_.places.size(); ++p) {
-      const BufferId id = new_buffer(name, {DType::I64, {}, {}}, module_.places[p].mesh, PlaceId{p});
-      p_.plan.lengths.push_back({name, module_.lengths.at(name), PlaceId{p}, id, false});
-    }
-  limit_lengths(module_.graph);
-}
-
-/// The dimension that a user knows by this length: of the state that grows, or else of an output.
-static std::string owner_of_length(const Module& module, const Length& length) {
-  std::string owner = format("'{}'", length.text());
-  for (const Graph::Output& output : module.graph.outputs()) {
-    const Shape& shape = module.graph.type(output.value).shape;
-    if (std::none_of(shape.begin(), shape.end(), [&](const Extent& e) { return length_of(e) == length; })) continue;
-    for (const State& state : module.states)
-      if (state.output == output.name) return format("state '{}' ('{}')", state.input, output.name);
-    owner = format("'{}'", output.name);
-  }
-  return owner;
-}
-
-/// Notes what the lengths in a graph may be where their names would let them be more or less.
-void StepWriter::limit_lengths(const Graph& graph) {
-  const auto limit = [&](const std::string& what, const Extent& extent, int64_t least, int64_t most) {
-    for (LengthLimit& known : p_.plan.limits)
-      if (known.length == *extent.length && known.what == what) {
-        known.least = std::max(known.least, least), known.most = std::min(known.most, most);
-        return;
-      }
-    bool is_made = false;
-    for_each_name(*extent.length, [&](const LengthSymbolPtr& name) {
-      is_made = is_made || std::none_of(p_.plan.lengths.begin(), p_.plan.lengths.end(),
-                                        [&](const LengthBuffer& given) { return given.name == name->text; });
-    });
-    p_.plan.limits.push_back({what, *extent.length, least, most, is_made});
-  };
-  for (OpId id = graph.first(); id; id = graph.next(id)) {
-    const Op& op = graph.op(id);
-    for (ValueId v : op.outputs)
-      for (const Extent& extent : graph.type(v).shape)
-        if (extent.is_run_time() && extent.bound < extent.length->high())
-          limit(owner_of_length(module_, *extent.length), extent, 0, extent.bound);
-    if (op.kind == OpKind::TopK) {
-      const auto axis = static_cast<size_t>(op.integer("axis"));
-      const Extent &there = graph.type(op.inputs[0]).shape[axis], &asked = graph.type(op.outputs[0]).shape[axis];
-      const std::string node = op.origins.empty() ? op.name : module_.origins[op.origins[0].index].name;
-      if (there.is_run_time() && !asked.is_run_time())
-        limit(format("node '{}' (TopK)", node), there, asked.bound, there.bound);
-    }
-    for (const Graph& region : op.regions) limit_lengths(region);
-  }
-}
-
-BufferId StepWriter::length_buffer(const std::string& name, PlaceId place) const {
-  for (const LengthBuffer& length : p_.plan.lengths)
-    if (length.name == name && length.place == place) return length.buffer;
-  check_failed(__FILE_NAME__, __LINE__, "the length '" + name + "' is not at hand");
 }
 
 /// The stage of an op of the pipeline's body: its own, else the latest of its operands'.
@@ -294,18 +228,6 @@ void StepWriter::write_launch(Scope& scope, const Op& op) {
   note_made_lengths(op, launch);
   step.what = std::move(launch);
   scope.steps->push_back(std::move(step));
-}
-
-/// The lengths that the kernel makes are where it writes them.
-void StepWriter::note_made_lengths(const Op& op, const LaunchStep& launch) {
-  const Graph& body = op.regions[0];
-  for (size_t o = 0; o < body.outputs().size(); ++o) {
-    const Op& made = body.producer_op(body.outputs()[o].value);
-    if (made.kind != OpKind::NameLength) continue;
-    const std::string& name = made.text("name");
-    p_.plan.lengths.push_back(
-        {name, module_.lengths.at(name), op.place, launch.operands[body.inputs().size() + o].buffer, true});
-  }
 }
 
 /// Of its peers' windows a rank touches the part that it keeps or brings: the slice in the layout on the other

@@ -31,9 +31,6 @@ class StepWriter {
   using Scope = StepScope;
 
   void make_blocks();
-  void make_lengths();
-  void limit_lengths(const Graph& graph);
-  BufferId length_buffer(const std::string& name, PlaceId place) const;
   int stage_of(const Graph& graph, const Op& op) const;
   Block& block_of(const Graph& graph, const Op& op);
   BufferId new_buffer(const std::string& name, const TensorType& type, const Mesh& mesh, PlaceId place);
@@ -47,13 +44,18 @@ class StepWriter {
   void write_input(Scope& scope, const Op& op);
   void write_alias(Scope& scope, const Op& op);
   void write_launch(Scope& scope, const Op& op);
-  void note_made_lengths(const Op& op, const LaunchStep& launch);
   void add_exchanged_part(Access& made, const Kernel& kernel, size_t parameter) const;
   void write_collective(Scope& scope, const Op& op);
   void write_transfer(Scope& scope, const Op& op);
   void add_copy(Scope& scope, const Op& op, const std::string& name, BufferId from, BufferId to,
                 bool accumulate = false);
   void add_output(Scope& scope, const Graph::Output& output);
+
+  // In plan_lengths.cpp.
+  void make_lengths();
+  void limit_lengths(const Graph& graph);
+  BufferId length_buffer(const std::string& name, PlaceId place) const;
+  void note_made_lengths(const Op& op, const LaunchStep& launch);
 
   // In plan_regions.cpp: steps that hold others.
   void write_chunk(Scope& scope, const Op& op);

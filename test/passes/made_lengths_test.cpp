@@ -48,8 +48,7 @@ Found found() {
   return made;
 }
 
-const std::vector<Tensor> kInputs = {seeded_tensor({DType::F32, shape_of({4}), {}}, 1),
-                                     Tensor::scalar(DType::I64, -3)};
+const std::vector<Tensor> kInputs = {seeded_tensor({DType::F32, shape_of({4}), {}}, 1), Tensor::scalar(DType::I64, -3)};
 }  // namespace
 
 TEST_CASE("lengths that data decides: a kernel makes one, and others are given it") {

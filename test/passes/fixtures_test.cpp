@@ -23,14 +23,17 @@ std::string one_rank_schedule(const Schedule& schedule) {
   return yaml;
 }
 
-/// A state that grows starts with length 0.
+/// A state that grows starts with length 0; what stays as long as it is has the length of other inputs.
 void start_empty(const Module& module, const State& state, std::vector<Tensor>& inputs) {
   const auto& values = module.graph.inputs();
+  Shape next;
+  for (const Graph::Output& output : module.graph.outputs())
+    if (output.name == state.output) next = module.graph.type(output.value).shape;
   for (size_t i = 0; i < values.size(); ++i) {
     if (module.graph.value(values[i]).name != state.input) continue;
     TensorType type = module.graph.type(values[i]);
-    for (Extent& e : type.shape)
-      if (e.is_run_time()) e = {0, {}};
+    for (size_t d = 0; d < type.shape.size(); ++d)
+      if (Extent& e = type.shape[d]; e.is_run_time()) e = {e == next[d] ? e.bound : 0, {}};
     inputs[i] = seeded_tensor(type, 1);
   }
 }

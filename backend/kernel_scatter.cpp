@@ -146,13 +146,15 @@ class ScatterWriter {
     const TensorType& type = body_.type(op_.inputs[0]);
     LoopScopes& scopes = elements.scopes;
     Scope* scope = scopes.current;
-    const int64_t extent = type.shape[static_cast<size_t>(dim)].bound;
+    const int64_t bound = type.shape[static_cast<size_t>(dim)].bound;
+    const Expr length = run_bound(context_, type, static_cast<size_t>(dim)),
+               extent = length.empty() ? Expr(bound) : length;
     const Expr entry = name(scopes.names.unique("entry")), global = name(scopes.names.unique("at"));
     scope->put(Let{"int64_t", entry.node().text, raw.expr});
     scope->put(Let{"int64_t", global.node().text, choice(binary(entry, "<", 0), binary(entry, "+", extent), entry)});
     std::vector<Expr> held = {binary(global, ">=", 0), binary(global, "<", extent)};
     const std::vector<Digit> digits = context_.digits(type, dim);
-    const IndexExpr at = index_variable(global.node().text, 0, extent - 1);
+    const IndexExpr at = index_variable(global.node().text, 0, bound - 1);
     const std::vector<IndexExpr> coordinates = digits_at(at, digits);
     for (size_t i = 0; i < digits.size(); ++i)
       held.push_back(binary(coordinates[i], "==", context_.coordinate(digits[i].axis)));

@@ -78,7 +78,9 @@ static std::optional<Length> position_in(const Length& position, const Length& e
 
 /// The dimension that a Slice with a positive step takes out of one of `extent` elements.
 static std::optional<LengthSlice> cut(const Length& start, const Length& end, int64_t step, const Length& extent) {
-  const std::optional<Length> first = position_in(start, extent), last = position_in(end, extent);
+  // A start behind the last element is kept: then there are no elements to read from there on.
+  const bool is_kept = start.is_constant() && start.constant() >= 0;
+  const std::optional<Length> first = is_kept ? start : position_in(start, extent), last = position_in(end, extent);
   if (!first || !last || step < 1) return {};
   const std::optional<Length> count = floor_quotient(maximum(*last - *first, 0) + (step - 1), step);
   return count ? std::optional(LengthSlice{*first, step, *count}) : std::nullopt;
@@ -152,6 +154,12 @@ static void add_entry(Op& op, int64_t start, int64_t end, int64_t step) {
     values.push_back(value);
     op.set(attr, values);
   }
+}
+
+/// False: where the Slice begins follows from a run-time length, and it is to be decomposed.
+static bool has_known_starts(const Op& op) {
+  const std::vector<int64_t> starts = ints_of(op, "starts");
+  return op.has("starts") && std::none_of(starts.begin(), starts.end(), [](int64_t start) { return start < 0; });
 }
 
 /// One entry for each dimension, so that later passes read them without ONNX's defaults. A start that is no constant
@@ -232,7 +240,7 @@ const OpDef kSlice{.kind = OpKind::Slice,
                    .linear = {{0}},
                    .eval = eval_slice,
                    .decompose = decompose_slice,
-                   .is_primitive = [](const OpView& op) { return op.op().has("starts"); }};
+                   .is_primitive = [](const OpView& op) { return has_known_starts(op.op()); }};
 
 /// Elements before and behind each dimension, all befores first; nothing after reporting.
 static std::optional<std::vector<int64_t>> full_pads(const OpView& op) {

@@ -225,9 +225,9 @@ void TypeInference::note_shape_values(OpId id) {
 /// True if the op's shape, or where it reads, cannot be told again without shape arithmetic.
 bool TypeInference::depends_on_lengths(OpId id) const {
   const Op& op = graph_.op(id);
-  if (op.kind == OpKind::Slice) return !op.has("starts");
-  if (op.kind != OpKind::Range && op.kind != OpKind::ConstantOfShape) return false;
+  if (op.kind != OpKind::Slice && op.kind != OpKind::Range && op.kind != OpKind::ConstantOfShape) return false;
   const OpView view(module_, graph_, op);
+  if (op.kind == OpKind::Slice) return !op_def(op).is_primitive(view);
   for (int i = 0; i < view.inputs(); ++i)
     if (!view.known(i)) return true;
   return false;

@@ -208,6 +208,7 @@ struct LoopStep {
   BufferId iteration;     // none: not used; written before each trip
   int64_t max_trips = 0;  // 0: not known; the proof expands a few
   std::vector<Step> body;
+  std::vector<BufferId> carried;  // every trip writes them, by a copy at its end: what the next trip reads
 };
 
 struct Step {

@@ -15,8 +15,10 @@
 namespace weftc {
 
 namespace {
-constexpr int kLoopTrips = 3;  // deepest buffer + 1
-}
+constexpr int64_t kLoopTrips = 3;  // deepest buffer + 1
+// What a trip leaves to the next one shows in two, also where a loop makes only one.
+constexpr int64_t kLeastTrips = 2;
+}  // namespace
 
 int Event::element(Per per, int each, int lag) const {
   const int index = per == Per::Chunk ? chunks.back() : each - 1;
@@ -81,18 +83,28 @@ void PlanEvents::expand(const std::vector<Step>& steps, Event at) {
     }
     const auto* loop = std::get_if<LoopStep>(&step.what);
     const auto* branch = std::get_if<IfStep>(&step.what);
-    add_event(step, at, true, !loop && !branch);
     if (loop) {
-      const int64_t trips = loop->max_trips ? std::min<int64_t>(loop->max_trips, kLoopTrips) : kLoopTrips;
-      for (int t = 0; t < trips; ++t) {
-        expand(loop->body, at);
-        add_event(step, at, true, t + 1 == trips);  // condition and count are read, the iteration is written again
-      }
+      expand_trips(step, *loop, at);
+      continue;
     }
+    add_event(step, at, true, !branch);
     if (branch) {
       expand(second_branch_ ? branch->else_body : branch->then_body, at);
       add_event(step, at, false, true);
     }
+  }
+}
+
+/// Before each trip and behind the last one condition and count are read, and the iteration is written.
+void PlanEvents::expand_trips(const Step& step, const LoopStep& loop, Event at) {
+  const int64_t trips = loop.max_trips ? std::clamp(loop.max_trips, kLeastTrips, kLoopTrips) : kLoopTrips;
+  at.trips.push_back({&loop, 0, false});
+  add_event(step, at, true, false);
+  for (int t = 0; t < trips; ++t) {
+    at.trips.back() = {&loop, t, t + 1 == trips};
+    expand(loop.body, at);
+    at.trips.back().number = t + 1;
+    add_event(step, at, true, t + 1 == trips);
   }
 }
 

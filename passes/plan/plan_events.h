@@ -12,13 +12,21 @@
 
 namespace weftc {
 
+/// A trip of an enclosing Loop. Behind the last one of those that are expanded, `number` is how many there are.
+struct LoopTrip {
+  const LoopStep* loop;
+  int number;
+  bool is_last;
+};
+
 /// One step on one rank, at one point of the enclosing loops.
 struct Event {
   const Step* step = nullptr;
   int rank = 0, lane = 0;
   int micro_batch = 0;
-  std::vector<int> chunks;   // coordinates of the time axes: the micro-batch if there are several, then enclosing Fors
-  int start = -1, end = -1;  // nodes
+  std::vector<int> chunks;  // coordinates of the time axes: the micro-batch if there are several, then enclosing Fors
+  std::vector<LoopTrip> trips;  // of the enclosing Loops, and of the Loop whose step this is
+  int start = -1, end = -1;     // nodes
   // A Loop is an event before each trip and at its end, a branch one before and one behind: only the last one signals
   // signals, and what stands behind a branch touches nothing.
   bool touches = true, raises = true;
@@ -49,6 +57,7 @@ class PlanEvents {
  private:
   void expand_rank(int rank);
   void expand(const std::vector<Step>& steps, Event at);
+  void expand_trips(const Step& step, const LoopStep& loop, Event at);
   void add_event(const Step& step, Event at, bool touches = true, bool raises = true);
   void order_lanes();
   void join_collectives();

@@ -125,15 +125,21 @@ void StepWriter::bind_loop_values(Scope& scope, Scope& body, const Op& op, LoopS
 }
 
 /// The values of the next trip are copied at the end of a trip: until then this trip may read the old ones.
-void StepWriter::close_trip(Scope& body, const Op& op, const LoopStep& loop, size_t carried) {
+void StepWriter::close_trip(Scope& body, const Op& op, LoopStep& loop, size_t carried) {
   const Graph& graph = op.regions[0];
   for (size_t i = 0; i < carried; ++i) {
     const BufferId from = body[graph.outputs()[1 + i].value].buffer, to = body[graph.inputs()[2 + i]].buffer;
-    if (from != to) add_copy(body, op, graph.outputs()[1 + i].name + ".next", from, to);
+    if (from != to) add_next(body, op, graph.outputs()[1 + i].name, from, to, loop);
   }
   if (!loop.condition) return;
   const BufferId next = body[graph.outputs()[0].value].buffer;
-  if (next && next != loop.condition) add_copy(body, op, op.name + ".next", next, loop.condition);
+  if (next && next != loop.condition) add_next(body, op, op.name, next, loop.condition, loop);
+}
+
+void StepWriter::add_next(Scope& body, const Op& op, const std::string& name, BufferId from, BufferId to,
+                          LoopStep& loop) {
+  add_copy(body, op, name + ".next", from, to);
+  loop.carried.push_back(to);
 }
 
 }  // namespace weftc

@@ -62,7 +62,8 @@ class StepWriter {
   void write_if(Scope& scope, const Op& op);
   void write_loop(Scope& scope, const Op& op);
   void bind_loop_values(Scope& scope, Scope& body, const Op& op, LoopStep& loop, Step& step, size_t carried);
-  void close_trip(Scope& body, const Op& op, const LoopStep& loop, size_t carried);
+  void close_trip(Scope& body, const Op& op, LoopStep& loop, size_t carried);
+  void add_next(Scope& body, const Op& op, const std::string& name, BufferId from, BufferId to, LoopStep& loop);
 
   PlanDraft& p_;
   const Module& module_;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/base/contains.h"
 #include "ir/kernel/in_place.h"
 #include "ir/plan_walk.h"
 
@@ -26,12 +27,22 @@ struct PlacedDigit {
 };
 using Part = std::vector<PlacedDigit>;
 
+constexpr int kFirstTrip = -1;
+
+/// Which of the values that a buffer has one after another.
+struct Instance {
+  int64_t number = 0;  // of all chunks and micro-batches
+  int trip = 0;        // of what a Loop carries: the trip that reads it, kFirstTrip of the first; 0 outside of it
+  bool operator==(const Instance&) const = default;
+  auto operator<=>(const Instance&) const = default;
+};
+
 /// One access of one event to the memory of one rank.
 struct Touch {
   int event;
   int start, end;
   uint32_t buffer;
-  int64_t instance;  // of all chunks and micro-batches
+  Instance instance;
   bool write;
   bool reads;      // a read, or a write that accumulates onto what earlier chunks wrote
   bool exchanged;  // by a kernel over the peer table
@@ -53,7 +64,7 @@ bool is_apart(const Touch& a, const Touch& b) {
 /// Bytes between two boundaries of buffers.
 struct Piece {
   int64_t owner = -1;  // buffer whose value it holds
-  int64_t instance = 0;
+  Instance instance = {};
   int64_t before = -1;            // a buffer of the same type that the owner takes the place of, part by part
   std::vector<Part> overwritten;  // those parts
 
@@ -70,7 +81,7 @@ struct Piece {
 struct Memory {
   std::vector<int64_t> cuts;
   std::vector<Piece> pieces;
-  std::map<std::pair<uint32_t, int64_t>, std::set<Part>> written;  // by buffer and instance
+  std::map<std::pair<uint32_t, Instance>, std::set<Part>> written;  // by buffer and instance
 };
 
 /// Applies the accesses of all events in one topological order. That suffices for races too: two accesses
@@ -84,6 +95,7 @@ class Walk {
     for (const Program& program : plan_.programs)
       for (int rank : program.ranks) program_of_[rank] = &program;
     for (int rank = 0; rank < plan_.world; ++rank) cut_memories(rank);
+    for (const Block& block : plan_.blocks) find_starts(block.steps);
     load_inputs();
     std::vector<std::vector<int>> starting(events_.nodes), ending(events_.nodes);
     for (int e = 0; e < static_cast<int>(events_.events.size()); ++e) {
@@ -119,9 +131,10 @@ class Walk {
   }
 
   /// The pieces of an instance of a buffer.
-  std::pair<size_t, size_t> pieces_of(const Memory& m, int rank, uint32_t b, int64_t instance) const {
+  std::pair<size_t, size_t> pieces_of(const Memory& m, int rank, uint32_t b, Instance instance = {}) const {
     const Buffer& buffer = plan_.buffers[b];
-    const int64_t at = position(rank, b).offset + (buffer.depth > 1 ? instance % buffer.depth : 0) * buffer.bytes;
+    const int64_t turn = buffer.depth > 1 ? instance.number % buffer.depth : 0;
+    const int64_t at = position(rank, b).offset + turn * buffer.bytes;
     const auto first = std::lower_bound(m.cuts.begin(), m.cuts.end(), at);
     const auto last = std::lower_bound(first, m.cuts.end(), at + buffer.bytes);
     return {first - m.cuts.begin(), last - m.cuts.begin()};
@@ -135,8 +148,37 @@ class Walk {
     return text + format(" on rank {}", e.rank);
   }
 
-  /// Which value of a buffer an event means, counted over all chunks or micro-batches.
-  int64_t instance_of(const Buffer& buffer, const Event& event) const {
+  /// Which value of a buffer an access of an event means.
+  Instance instance_of(const Access& access, const Event& event) const {
+    if (is_next_state(*event.step, access)) return {1, 0};
+    return {number_of(plan_.buffer(access.buffer), event), trip_of(access, event)};
+  }
+
+  /// What a Loop carries is another value in each trip. The last trip makes the one that is read behind the Loop.
+  int trip_of(const Access& access, const Event& event) const {
+    for (const LoopTrip& trip : event.trips) {
+      if (!contains(trip.loop->carried, access.buffer)) continue;
+      const bool is_behind = std::get_if<LoopStep>(&event.step->what) == trip.loop;
+      if (trip.is_last && (is_behind || access.write)) return 0;
+      if (access.write) return trip.number + 1;
+      return trip.number == 0 ? kFirstTrip : trip.number;
+    }
+    return access.write && starts_.contains(event.step) ? kFirstTrip : 0;
+  }
+
+  /// Finds the copies of what Loops start from, which stand in one list with the Loop.
+  void find_starts(const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+      for (const auto* body : bodies_of(step)) find_starts(*body);
+      const auto* loop = std::get_if<LoopStep>(&step.what);
+      for (const Step& other : steps)
+        if (const auto* copy = std::get_if<CopyStep>(&other.what); loop && copy && contains(loop->carried, copy->to))
+          starts_.insert(&other);
+    }
+  }
+
+  /// The number over all chunks or micro-batches.
+  int64_t number_of(const Buffer& buffer, const Event& event) const {
     if (buffer.life == Life::MicroBatch) return event.micro_batch;
     if (buffer.life != Life::Chunk) return 0;
     const size_t axes = buffer.mesh.size() - plan_.places[buffer.place.index].mesh.size();
@@ -178,7 +220,7 @@ class Walk {
                         event.start,
                         event.end,
                         access.buffer.index,
-                        is_next_state(*event.step, access) ? 1 : instance_of(buffer, event),
+                        instance_of(access, event),
                         write,
                         !write || (access.accumulate && !event.chunks.empty() && event.chunks.back() > 0),
                         exchanged,
@@ -315,9 +357,9 @@ class Walk {
 
   void load(int rank, BufferId id) {
     Memory& m = memory(rank, plan_.buffer(id).window);
-    const auto [first, last] = pieces_of(m, rank, id.index, 0);
+    const auto [first, last] = pieces_of(m, rank, id.index);
     for (size_t p = first; p < last; ++p) m.pieces[p].owner = id.index;
-    m.written[{id.index, 0}].insert(Part{});
+    m.written[{id.index, {}}].insert(Part{});
   }
 
   template <class F>
@@ -335,10 +377,10 @@ class Walk {
   void check_ports() {
     const auto holds = [&](int rank, BufferId id) {
       Memory& m = memory(rank, plan_.buffer(id).window);
-      const auto [first, last] = pieces_of(m, rank, id.index, 0);
+      const auto [first, last] = pieces_of(m, rank, id.index);
       for (size_t p = first; p < last; ++p)
         if (m.pieces[p].owner != id.index) return false;
-      const Touch read{0, 0, 0, id.index, 0, false, true, false, {}};
+      const Touch read{0, 0, 0, id.index, {}, false, true, false, {}};
       return is_written(m, read);
     };
     for (const Port& port : plan_.outputs)
@@ -380,10 +422,10 @@ class Walk {
       const auto* copy = std::get_if<CopyStep>(&events_.events[touch.event].step->what);
       return touch.write && copy && copy->to.index == state && next.contains(copy->from.index);
     };
-    const auto [first, last] = pieces_of(m, rank, state, 0);
+    const auto [first, last] = pieces_of(m, rank, state);
     for (size_t p = first; p < last; ++p) {
       const Piece& piece = m.pieces[p];
-      const bool is_copied = piece.owner == state && piece.instance == 1 &&
+      const bool is_copied = piece.owner == state && piece.instance == Instance{1, 0} &&
                              std::any_of(piece.touches.begin(), piece.touches.end(), is_copy);
       if (!is_copied && !next.contains(static_cast<uint32_t>(piece.owner)))
         wrong_.insert(
@@ -395,6 +437,7 @@ class Walk {
   const Plan& plan_;
   std::vector<Memory> memories_;
   std::map<int, const Program*> program_of_;
+  std::set<const Step*> starts_;
   std::set<std::string> wrong_;
 };
 

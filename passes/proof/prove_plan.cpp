@@ -158,11 +158,24 @@ class Checks {
       if (const auto* launch = std::get_if<LaunchStep>(&step.what)) check_launch(step, *launch);
       if (const auto* what = std::get_if<CollectiveStep>(&step.what)) check_collective(step, *what);
       if (const auto* copy = std::get_if<CopyStep>(&step.what)) check_copy(step, *copy);
+      if (const auto* trips = std::get_if<LoopStep>(&step.what)) check_carried(step, *trips);
       const auto* loop = std::get_if<ForStep>(&step.what);
       if (loop && loop->mechanism != Mechanism::Streams) check_one_kernel(step, *loop);
       if (loop) trips_.push_back(loop->trips);
       for (const auto* body : bodies_of(step)) check_steps(*body);
       if (loop) trips_.pop_back();
+    }
+  }
+
+  /// Where a trip left what it is to carry as it is, the next one would take the value before that for it.
+  void check_carried(const Step& step, const LoopStep& loop) {
+    for (BufferId carried : loop.carried) {
+      const auto brings = [&](const Step& inner) {
+        const auto* copy = std::get_if<CopyStep>(&inner.what);
+        return copy && copy->to == carried;
+      };
+      if (std::none_of(loop.body.begin(), loop.body.end(), brings))
+        wrong("no step of '{}' brings '{}' to the next trip", step.name, plan_.buffer(carried).name);
     }
   }
 

@@ -79,6 +79,39 @@ void check_mutations(const std::string& model, const std::string& yaml, int at_l
   CHECK(caught >= at_least);
 }
 
+/// An If makes what the Scan carries, so that the copy to the next trip is all that brings it there; the second state
+/// is only written.
+const char* const kScanOfIf = R"(<ir_version: 8, opset_import: ["" : 20]>
+scan_of_if (float[4,6] s0, float[4,6] u0, float[3,4,6] a, float[6,6] w, bool up) => (float[4,6] s, float[4,6] u)
+{
+  s, u = Scan <num_scan_inputs = 1, body = step (float[4,6] s_in, float[4,6] u_in, float[4,6] a_t)
+    => (float[4,6] s_out, float[4,6] u_out)
+  {
+    s_out = If (up) <
+      then_branch = yes () => (float[4,6] m) { m = MatMul(s_in, w) },
+      else_branch = no () => (float[4,6] n) { n = Sub(s_in, a_t) }>
+    u_out = If (up) <
+      then_branch = keep () => (float[4,6] k) { k = Abs(a_t) },
+      else_branch = turn () => (float[4,6] t) { t = Neg(a_t) }>
+  }> (s0, u0, a)
+})";
+
+/// The second value is what the first one was a trip before.
+const char* const kFibonacci = R"(<ir_version: 8, opset_import: ["" : 20]>
+fibonacci (float[4,4] a0, float[4,4] b0, float[4,4] w) => (float[4,4] a, float[4,4] b)
+<int64 trips = {4}>
+{
+  always = Constant<value = bool {1}>()
+  a, b = Loop (trips, always, a0, b0) <body = trip (int64 i, bool go, float[4,4] a_in, float[4,4] b_in)
+    => (bool on, float[4,4] a_out, float[4,4] b_out)
+  {
+    on = Identity(go)
+    turned = MatMul(b_in, w)
+    a_out = Add(a_in, turned)
+    b_out = Identity(a_in)
+  }>
+})";
+
 }  // namespace
 
 TEST_CASE("mutations: all-reduce on one stream") { check_mutations(kMlp, kTp2, 15); }
@@ -86,6 +119,22 @@ TEST_CASE("mutations: a kernel over the peer table") { check_mutations(kMlp, kTp
 TEST_CASE("mutations: chunks of a fused kernel on two streams") { check_mutations(kMlp, kTp2Overlap, 20); }
 TEST_CASE("mutations: chunks of an all-reduce on two streams") { check_mutations(kMlp, kTp2Streams, 20); }
 TEST_CASE("mutations: two stages with a transfer") { check_mutations(kMlp, kTwoStages, 30); }
+
+TEST_CASE("mutations: what an If makes goes to the next trip of a Scan") { check_mutations(kScanOfIf, "", 8); }
+TEST_CASE("mutations: a Loop carries what it carried before in another place") { check_mutations(kFibonacci, "", 4); }
+
+TEST_CASE("prove_plan: every copy to the next trip is missed") {
+  const Planned made = plan_of(kScanOfIf);
+  int copies = 0;
+  for (const Mutation& mutation : mutations_of(made.plan)) {
+    if (!mutation.text.starts_with("missing step") || mutation.text.find(".next'") == std::string::npos) continue;
+    Plan mutated = made.plan;
+    mutation.apply(mutated);
+    CHECK_MESSAGE(!prove_plan(mutated).empty(), mutation.text);
+    ++copies;
+  }
+  CHECK(copies == 2);
+}
 
 TEST_CASE("mutations at every site of every fixture") {
   for (const std::string& name : fixture_names(false)) {

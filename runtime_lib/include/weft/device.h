@@ -10,6 +10,7 @@
 #include "weft/math.h"
 #include "weft/peers.h"
 #include "weft/random.h"
+#include "weft/trigonometry.h"
 
 namespace weft {
 

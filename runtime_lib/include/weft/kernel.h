@@ -13,6 +13,7 @@
 #include "weft/planes.h"
 #include "weft/random.h"
 #include "weft/scan.h"
+#include "weft/trigonometry.h"
 
 // Vector reductions in which NaN wins.
 #pragma omp declare reduction(weft_maximum                                \

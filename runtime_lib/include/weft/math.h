@@ -21,11 +21,10 @@ WEFT_HD float select(bool condition, float yes, float no) {
 }
 }  // namespace detail
 
-WEFT_HD float exp(float x) {
-#if defined(__CUDA_ARCH__)
-  return ::expf(x);
-#else
-  const float low = x < -104.0f ? -104.0f : x, in = low > 89.0f ? 89.0f : low;  // NaN passes both
+namespace detail {
+/// exp(x) times 2 to the power of `power`, -1 or 0.
+WEFT_HD float exp_times_power(float x, int power) {
+  const float low = x < -104.0f ? -104.0f : x, in = low > 90.0f ? 90.0f : low;  // NaN passes both
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   const float shifted = in * 1.44269504f + kRound, n = shifted - kRound;
   const float f = (in - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts
@@ -33,9 +32,17 @@ WEFT_HD float exp(float x) {
       0.4999999344f + f * (0.1666652048f + f * (4.166838990e-2f + f * (8.368735773e-3f + f * 1.381455767e-3f)));
   const float p = 1 + (f + f * f * q);
   // Two factors, so that subnormal results and the overflow to infinity come out right.
-  const uint32_t i = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound) + 256;
+  const uint32_t i = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound) + uint32_t(256 + power);
   const uint32_t half = i >> 1;
   return p * std::bit_cast<float>((half - 1) << 23) * std::bit_cast<float>((i - half - 1) << 23);
+}
+}  // namespace detail
+
+WEFT_HD float exp(float x) {
+#if defined(__CUDA_ARCH__)
+  return ::expf(x);
+#else
+  return detail::exp_times_power(x, 0);
 #endif
 }
 
@@ -143,50 +150,6 @@ template <class T>
 WEFT_HD T round_even(T x) {
   return std::nearbyint(x);
 }
-template <class T>
-WEFT_HD T sin(T x) {
-  return std::sin(x);
-}
-template <class T>
-WEFT_HD T cos(T x) {
-  return std::cos(x);
-}
-template <class T>
-WEFT_HD T tan(T x) {
-  return std::tan(x);
-}
-template <class T>
-WEFT_HD T asin(T x) {
-  return std::asin(x);
-}
-template <class T>
-WEFT_HD T acos(T x) {
-  return std::acos(x);
-}
-template <class T>
-WEFT_HD T atan(T x) {
-  return std::atan(x);
-}
-template <class T>
-WEFT_HD T sinh(T x) {
-  return std::sinh(x);
-}
-template <class T>
-WEFT_HD T cosh(T x) {
-  return std::cosh(x);
-}
-template <class T>
-WEFT_HD T asinh(T x) {
-  return std::asinh(x);
-}
-template <class T>
-WEFT_HD T acosh(T x) {
-  return std::acosh(x);
-}
-template <class T>
-WEFT_HD T atanh(T x) {
-  return std::atanh(x);
-}
 template <class T, class E>
 WEFT_HD T pow(T x, E exponent) {
   return std::pow(x, T(exponent));
@@ -200,6 +163,13 @@ WEFT_HD bool is_inf(T x) {
   return (x < 0 ? -x : x) == std::numeric_limits<T>::infinity();
 }
 
+/// `x`, of which the compiler then knows nothing.
+template <class T>
+T opaque(T x) {
+  const volatile T kept = x;
+  return kept;
+}
+
 /// Absolute value; of the smallest integer it is the integer itself.
 template <class T>
 WEFT_HD constexpr T abs(T x) {
@@ -211,14 +181,16 @@ WEFT_HD constexpr T abs(T x) {
     return x < 0 ? T(0 - std::make_unsigned_t<T>(x)) : x;
 }
 
-/// As ONNX and NumPy: NaN wins.
+/// As ONNX and NumPy: NaN wins. In two steps, of which the first is one instruction for vectors, and neither a branch.
 template <class T>
 WEFT_HD constexpr T maximum(T a, T b) {
-  return a > b || a != a ? a : b;
+  const T larger = a > b ? a : b;
+  return a != a ? a : larger;
 }
 template <class T>
 WEFT_HD constexpr T minimum(T a, T b) {
-  return a < b || a != a ? a : b;
+  const T smaller = a < b ? a : b;
+  return a != a ? a : smaller;
 }
 template <class T>
 WEFT_HD constexpr T max(T a, T b) {

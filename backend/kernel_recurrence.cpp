@@ -17,6 +17,7 @@
 // graph, in which the number of the step and what is carried are inputs that are never loaded.
 #include <map>
 #include <optional>
+#include <set>
 
 #include "backend/element.h"
 #include "backend/kernel_text.h"
@@ -128,6 +129,7 @@ class RecurrenceWriter {
     block_ = open.index[0];
     Scope& element = open.inner();
     declare_variables(element);
+    if (lanes_ > 1) hide_constants(element);
     on_lanes(element, [&](const IndexList& index) { start(index); });
     write_steps(element, trips);
     on_lanes(element, [&](const IndexList& index) { finish(index); });
@@ -149,6 +151,25 @@ class RecurrenceWriter {
         scope.put(LocalArray{type, variables_.back(), lanes_, true});
       else
         scope.put(Let{type, variables_.back(), {}, true});
+    }
+  }
+
+  /// Puts numbers that a Max, Min or Where may choose behind variables that g++ knows nothing of. It would take a
+  /// branch for each of them through the comparisons that follow, and the loop over the lanes would not vectorise.
+  void hide_constants(Scope& scope) {
+    std::set<ValueId> hidden;
+    for (OpId id : context_.body.order()) {
+      const Op& op = context_.body.op(id);
+      if (op.kind != OpKind::Max && op.kind != OpKind::Min && op.kind != OpKind::Where) continue;
+      for (ValueId v : op.inputs) {
+        const TensorType& type = context_.body.type(v);
+        const bool is_number = context_.body.producer_op(v).kind == OpKind::Constant && is_float(type.dtype);
+        if (!is_number || element_count(context_.dims(v)) != 1 || !hidden.insert(v).second) continue;
+        const IndexList index(context_.dims(v).size());
+        const std::string variable = elements_.scopes.names.unique("number");
+        scope.put(Let{compute_type(type.dtype), variable, call("weft::opaque", {elements_.at(v, index).expr})});
+        elements_.bind(v, index, name(variable), &scope);
+      }
     }
   }
 

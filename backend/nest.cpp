@@ -168,6 +168,17 @@ static Lanes lanes_for(const IterationSpace& space, int64_t row) {
   return device_row_team(row) == RowTeam::Warp ? Lanes::Warp : Lanes::Block;
 }
 
+/// The work of an element, in elements of a kernel that only adds: exp, tanh and the like take as long as three of them
+/// more (0.5 to 0.8 ns on one Zen 4 core; an addition of vectors that lie in its caches takes 0.2 ns).
+static int64_t element_work(const KernelContext& context) {
+  int64_t work = 1;
+  for (OpId id : context.body.order()) {
+    const Op& op = context.body.op(id);
+    work += category(op) == Category::Pointwise && op_def(op).cost == ScalarCost::Function ? 3 : 0;
+  }
+  return work;
+}
+
 static void build_space(KernelContext& context, const IterationSpace& space, Elements& elements, Cuts& cuts) {
   const std::vector<AxisRun> rows = axis_runs(context, space, false, space.reduced.empty() ? "i" : "row");
   OuterLoops outer;
@@ -180,6 +191,7 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
     cuts.add(outer.axes.back(), outer.vector);
     if (cuts.loops(outer.axes.back()).back().extent != outer.vector) outer.vector = 1;
   }
+  if (elements.scopes.lanes == Lanes::Host) outer.work *= element_work(context);
   OpenOuter open = open_outer(elements.scopes, outer, cuts, context);
   IndexList index(space.dims.size());
   for (size_t r = 0; r < rows.size(); ++r) fill(index, rows[r], open.index[r], space);

@@ -1,6 +1,8 @@
-"""How much of the machine others use: what a figure is worth."""
+"""What a figure is worth: how much of the machine others use, and the interval of a median."""
 
+import math
 import os
+import statistics
 import time
 
 BUSY = 0.05  # with more than this share of the machine used by others, a single figure is worth little
@@ -27,3 +29,10 @@ def busy_seconds():
     with open("/proc/stat") as file:
         user, nice, system, _, _, irq, soft, steal = map(int, file.readline().split()[1:9])
     return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK"), sum(os.times()[:4])
+
+
+def median_interval(values):
+    """The median, and order statistics between which the true one lies with 95 % probability."""
+    values, n = sorted(values), len(values)
+    below = max(0, math.floor((n - 1.96 * math.sqrt(n)) / 2))
+    return statistics.median(values), values[below], values[n - 1 - below]

@@ -18,7 +18,6 @@ slower than plain beyond doubt (the interval below 1): that is exit 1.
 import argparse
 import dataclasses
 import json
-import math
 import os
 import pathlib
 import statistics
@@ -26,7 +25,7 @@ import subprocess
 import sys
 import time
 
-from load import BUSY, Load
+from load import BUSY, Load, median_interval
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build" / "dev")) / "weft"
@@ -139,13 +138,6 @@ def time_round(rows, options, link, backwards):
     for index in reversed(range(len(rows))) if backwards else range(len(rows)):
         times[index] = report_of(rows[index][1], options, *link)["latency_ms"]["median"]
     return times
-
-
-def median_interval(values):
-    """The median, and order statistics between which the true one lies with 95 % probability."""
-    values, n = sorted(values), len(values)
-    below = max(0, math.floor((n - 1.96 * math.sqrt(n)) / 2))
-    return statistics.median(values), values[below], values[n - 1 - below]
 
 
 def has_streams(program):

@@ -12,6 +12,7 @@ import argparse
 import sys
 
 import overlap
+from load import median_interval
 
 
 def cases():
@@ -41,7 +42,7 @@ def compare(case, start, shipped, over_link, options):
     equal = replays[0].read_bytes() == replays[1].read_bytes()
     rows = [("shipped", best), ("tuned", replays[0])]
     rounds = [overlap.time_round(rows, options, arguments, number % 2 == 1) for number in range(options.pairs)]
-    middle, low, high = overlap.median_interval([tuned / other for other, tuned in rounds])
+    middle, low, high = median_interval([tuned / other for other, tuned in rounds])
     verdict = "slower" if low > 1 else "faster" if high < 1 else "no difference seen"
     print(f"{case.name}: tuned / {shipped.stem} = {middle:.3f} ({low:.3f} .. {high:.3f}), {options.pairs} pairs: {verdict}; "
           f"compiled again: {'equal bytes' if equal else 'OTHER BYTES'}\n", flush=True)

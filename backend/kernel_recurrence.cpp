@@ -23,6 +23,7 @@
 #include "backend/kernel_text.h"
 #include "backend/outer_loops.h"
 #include "ir/base/check.h"
+#include "ir/base/contains.h"
 #include "ir/builder.h"
 #include "ir/op_def.h"
 
@@ -144,14 +145,23 @@ class RecurrenceWriter {
   }
 
   void declare_variables(Scope& scope) {
-    for (ValueId v : flat_.carried) {
-      const std::string type = compute_type(context_.body.type(v).dtype);
-      variables_.push_back(elements_.scopes.names.unique(last_component(context_.body.value(v).name)));
-      if (lanes_ > 1)
-        scope.put(LocalArray{type, variables_.back(), lanes_, true});
-      else
-        scope.put(Let{type, variables_.back(), {}, true});
+    for (ValueId v : flat_.carried) variables_.push_back(declare_variable(scope, v));
+    if (lanes_ == 1) return;
+    for (ValueId v : context_.body.inputs()) {
+      const bool is_read = !context_.body.value(v).uses.empty() && context_.dims(v) == dims_;
+      if (!is_read || contains(flat_.carried, v)) continue;
+      kept_.push_back(v), kept_variables_.push_back(declare_variable(scope, v));
     }
+  }
+
+  std::string declare_variable(Scope& scope, ValueId v) {
+    const std::string type = compute_type(context_.body.type(v).dtype);
+    const std::string variable = elements_.scopes.names.unique(last_component(context_.body.value(v).name));
+    if (lanes_ > 1)
+      scope.put(LocalArray{type, variable, lanes_, true});
+    else
+      scope.put(Let{type, variable, {}, true});
+    return variable;
   }
 
   /// Puts numbers that a Max, Min or Where may choose behind variables that g++ knows nothing of. It would take a
@@ -174,9 +184,10 @@ class RecurrenceWriter {
   }
 
   /// A variable of the current lane.
-  Expr variable(size_t carried) const {
-    return lanes_ > 1 ? element(variables_[carried], Expr(lane_)) : name(variables_[carried]);
+  Expr of_lane(const std::string& variable) const {
+    return lanes_ > 1 ? element(variable, Expr(lane_)) : name(variable);
   }
+  Expr variable(size_t carried) const { return of_lane(variables_[carried]); }
 
   /// Writes statements for one element, in a loop over the lanes where there are several.
   template <class Body>
@@ -214,6 +225,8 @@ class RecurrenceWriter {
       const Element first = elements_.at(flat_.initial[i], broadcast_index(index, context_.dims(flat_.initial[i])));
       elements_.scopes.current->put(Store{variable(i), first.expr});
     }
+    for (size_t i = 0; i < kept_.size(); ++i)
+      elements_.scopes.current->put(Store{of_lane(kept_variables_[i]), elements_.at(kept_[i], index).expr});
   }
 
   void write_steps(Scope& under, const std::optional<int64_t>& trips) {
@@ -231,6 +244,7 @@ class RecurrenceWriter {
   /// One step of one element: all next values before any of them takes the place of the old one.
   void step(const IndexList& index, const IndexExpr& number) {
     Scope& scope = *elements_.scopes.current;
+    for (size_t i = 0; i < kept_.size(); ++i) elements_.bind(kept_[i], index, of_lane(kept_variables_[i]), &scope);
     for (size_t i = 0; i < flat_.carried.size(); ++i) {
       const ValueId v = flat_.carried[i];
       const Element now = elements_.named(v, {variable(i), &scope});
@@ -263,6 +277,10 @@ class RecurrenceWriter {
   const int64_t count_, lanes_;
   IndexExpr block_, lane_;
   std::vector<std::string> variables_;
+  // What the steps read and none of them changes. The memory of the rank is read once, since a value that only some
+  // lanes choose would be read by these alone, which keeps the loop over the lanes from vectorising.
+  std::vector<ValueId> kept_;
+  std::vector<std::string> kept_variables_;
 };
 
 }  // namespace

@@ -152,6 +152,21 @@ class RecurrenceWriter {
       if (!is_read || contains(flat_.carried, v)) continue;
       kept_.push_back(v), kept_variables_.push_back(declare_variable(scope, v));
     }
+    declare_bytes(scope);
+  }
+
+  /// A loop takes as many lanes at once as there are bytes in a vector if it stores bytes. The many values of a long
+  /// step then have no room in the registers: what it collects in bytes is stored by a loop of its own.
+  void declare_bytes(Scope& scope) {
+    constexpr size_t kLongStep = 100;
+    if (context_.body.order().size() < kLongStep) return;
+    for (size_t r = flat_.carried.size(); r < context_.body.outputs().size(); ++r) {
+      const DType dtype = context_.body.type(flat_.next(r)).dtype;
+      if (dtype != DType::Bool && dtype != DType::I8 && dtype != DType::U8) continue;
+      const std::string variable = elements_.scopes.names.unique(last_component(context_.body.outputs()[r].name));
+      scope.put(LocalArray{"int32_t", variable, lanes_, true});
+      bytes_[r] = variable;
+    }
   }
 
   std::string declare_variable(Scope& scope, ValueId v) {
@@ -238,6 +253,11 @@ class RecurrenceWriter {
         scopes.open(&under, scopes.fresh_axis("step", trips.value_or(int64_t{1} << 40), bound, &under));
     elements_.bind(flat_.step, {}, Expr(steps.index), &steps.inner());
     on_lanes(steps.inner(), [&](const IndexList& index) { step(index, steps.index); });
+    if (!bytes_.empty())
+      on_lanes(steps.inner(), [&](const IndexList& index) {
+        for (const auto& [r, variable] : bytes_)
+          elements_.store(r, row_of_step(index, steps.index), {of_lane(variable), scopes.current});
+      });
     scopes.close(steps);
   }
 
@@ -258,10 +278,16 @@ class RecurrenceWriter {
         scope.put(Store{variable(r), next[r].expr});
         continue;
       }
-      IndexList row = index;
-      row.insert(row.begin(), number);
-      elements_.store(r, row, next[r]);
+      if (const auto bytes = bytes_.find(r); bytes != bytes_.end())
+        scope.put(Store{of_lane(bytes->second), next[r].expr});
+      else
+        elements_.store(r, row_of_step(index, number), next[r]);
     }
+  }
+
+  static IndexList row_of_step(IndexList index, const IndexExpr& number) {
+    index.insert(index.begin(), number);
+    return index;
   }
 
   void finish(const IndexList& index) {
@@ -281,6 +307,7 @@ class RecurrenceWriter {
   // lanes choose would be read by these alone, which keeps the loop over the lanes from vectorising.
   std::vector<ValueId> kept_;
   std::vector<std::string> kept_variables_;
+  std::map<size_t, std::string> bytes_;  // by result: what a step collects, until it is stored
 };
 
 }  // namespace

@@ -88,8 +88,7 @@ Verdict tree_walk(const StrategyContext& context) {
 static bool recurs(const Graph& body) { return has_op(body, {OpKind::Loop}); }
 
 Verdict recurrence(const StrategyContext& context) {
-  constexpr int64_t kVectors =
-      8;  // in flight, so that one hides what another waits for; a row is read 256 bytes at a time
+  constexpr int64_t kVectors = 8;  // so that one hides what another waits for, and memory is read in long pieces
   if (!recurs(context.body.body)) return {};
   return {Recurrence{context.target.has_grid() ? 1 : kVectors * std::max(4, context.target.vector_floats)}, ""};
 }

@@ -62,6 +62,23 @@ TEST_CASE("emit: a scatter whose result is used in the same kernel is refused") 
   CHECK(diags.exit_code() == 3);
 }
 
+TEST_CASE("emit: few elements of many functions are work for all threads, few that are only added are not") {
+  for (const bool has_functions : {false, true}) {
+    KernelCase c("few");
+    ValueId y = c.reals("x", {4096});
+    for (int i = 0; i < 3; ++i) y = c.op(has_functions ? OpKind::Tanh : OpKind::Neg, {y});
+    c.output(y);
+    std::vector<KernelCase> cases;
+    cases.push_back(std::move(c));
+    const std::unique_ptr<PlanOfCases> made = plan_of(cases);
+    Diags diags;
+    bool uses_team = false;
+    for (const SourceFile& file : emit(made->plan, diags))
+      uses_team |= file.path == "kernels/pointwise.cpp" && file.text.find("team.parallel(") != std::string::npos;
+    CHECK(uses_team == has_functions);
+  }
+}
+
 TEST_CASE("emit: slices that do not nest are refused (reshard-unsupported)") {
   std::vector<KernelCase> cases;
   cases.push_back(adding());

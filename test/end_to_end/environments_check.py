@@ -3,6 +3,7 @@
 the same as step by step."""
 
 import json
+import subprocess
 import sys
 
 import harness
@@ -137,6 +138,20 @@ class Environment:
         return run(program, inputs, results, self.folder, "--iterations", str(STEPS), "--load-state",
                    self.folder / "state")
 
+    def check_vectors(self):
+        """The loop over the lanes of a step vectorises: g++ says so of a line in it."""
+        source = self.folder / "source"
+        harness.weft("compile", self.folder / f"loop_{STEPS}.onnx", "--emit", "source", "-o", source)
+        kernel = source / "kernels" / "pointwise.cpp"
+        lines = kernel.read_text().splitlines()
+        steps = next(i for i, line in enumerate(lines) if "int64_t step = 0" in line)
+        first, behind, *_ = (i for i in range(steps, len(lines)) if "omp simd" in lines[i])
+        told = subprocess.run(["g++", "-std=c++20", "-O3", "-march=x86-64-v3", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
+                               "-fopenmp-simd", "-w", f"-I{harness.ROOT}/runtime_lib/include", "-S", kernel, "-o", "/dev/null",
+                               "-fopt-info-vec-optimized"], capture_output=True, text=True).stderr
+        at = [int(line.split("pointwise.cpp:")[1].split(":")[0]) for line in told.splitlines() if "pointwise.cpp:" in line]
+        harness.check(f"{self.name}/vectors", any(first < line <= behind for line in at), told[-300:])
+
     def check(self):
         self.check_equations()
         results = [f"{n}_last" for n in self.names] + ["rewards", "ends"]
@@ -148,6 +163,8 @@ class Environment:
             harness.check(f"{self.name}/{form}/one kernel", strategies == ["recurrence"], f"{strategies}")
             *state, rewards, ends = run(program, self.files(actions="actions"), results, self.folder)
             same_bits(f"{self.name}/{form}/bits", [*state, rewards[-1], ends[-1]], stepped)
+        if harness.FULL or self.name == "mountaincar":
+            self.check_vectors()
 
 
 def main():

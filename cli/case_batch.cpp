@@ -74,7 +74,7 @@ class CaseCompiler {
   Options options_;
   const ManyCase& case_;
   std::string space_;
-  std::vector<std::string> inputs_;
+  std::vector<ModelSummary::Port> inputs_;
   KnownData data_;
 };
 
@@ -82,11 +82,10 @@ class CaseCompiler {
 bool CaseCompiler::read_data(Diags& diags) {
   const std::optional<ModelSummary> summary = summarise_onnx(case_.model, diags);
   if (!summary) return false;
-  std::vector<std::string> outputs;
-  for (const auto& port : summary->inputs) inputs_.push_back(port.name);
-  for (const auto& port : summary->outputs) outputs.push_back(port.name);
-  std::optional<KnownData> data = read_known_data(case_.data, inputs_, outputs, diags);
+  inputs_ = summary->inputs;
+  std::optional<KnownData> data = read_known_data(case_.data, *summary, diags);
   if (data) data_ = std::move(*data);
+  if (options_.elements.empty()) options_.elements = data_.elements;
   return data.has_value();
 }
 
@@ -94,10 +93,11 @@ bool CaseCompiler::read_data(Diags& diags) {
 bool CaseCompiler::bind_inputs(Options& options, int level) const {
   options.binds.clear();
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const Tensor& tensor = data_.inputs.at(inputs_[i]);
+    if (!inputs_[i].form.is_tensor()) continue;
+    const Tensor& tensor = data_.inputs.at(inputs_[i].name);
     const bool wanted = level == 1 ? is_integer(tensor.dtype) : tensor.size() <= 64;
     if (tensor.dims.size() > 1 || !wanted) continue;
-    options.binds.push_back({inputs_[i], known_input_file(case_.data, i)});
+    options.binds.push_back({inputs_[i].name, known_input_file(case_.data, i)});
   }
   return !options.binds.empty();
 }

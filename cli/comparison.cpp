@@ -30,16 +30,31 @@ std::string data_file(const std::string& folder, const char* kind, size_t number
   return "";
 }
 
-/// Reads a tensor for each name; reports every one that is missing.
-bool read_files(const std::string& folder, const char* kind, const std::vector<std::string>& names,
-                std::map<std::string, Tensor>& tensors, Diags& diags) {
-  for (size_t i = 0; i < names.size(); ++i) {
+/// The tensors of a file of a sequence or optional, under the names that the executable has for them.
+void read_elements(const std::string& path, const ModelSummary::Port& port, std::map<std::string, Tensor>& tensors,
+                   std::vector<ElementsRequest>& elements, Diags& diags) {
+  std::optional<std::vector<Tensor>> read = read_tensors_file(path, port.form, diags);
+  if (!read) return;
+  // A file does not tell an optional without an element from one with a sequence of none.
+  const bool is_absent = port.form.is_optional && read->empty();
+  elements.push_back({port.name, {}, is_absent});
+  if (port.form.is_sequence && !is_absent) elements.back().elements = static_cast<int64_t>(read->size());
+  for (size_t k = 0; k < read->size(); ++k)
+    tensors.emplace(port.form.is_sequence ? format("{}.{}", port.name, k) : port.name, std::move((*read)[k]));
+}
+
+/// Reads what belongs to each input or output; reports every file that is missing.
+bool read_files(const std::string& folder, const char* kind, const std::vector<ModelSummary::Port>& ports,
+                std::map<std::string, Tensor>& tensors, std::vector<ElementsRequest>& elements, Diags& diags) {
+  for (size_t i = 0; i < ports.size(); ++i) {
     const std::string path = data_file(folder, kind, i);
-    if (path.empty()) {
-      diags.error("data-file", Loc::in_file(folder), "no file {}_{}.npy or .pb for '{}'", kind, i, printable(names[i]));
-      continue;
-    }
-    if (std::optional<Tensor> tensor = read_tensor_file(path, diags)) tensors.emplace(names[i], std::move(*tensor));
+    if (path.empty())
+      diags.error("data-file", Loc::in_file(folder), "no file {}_{}.npy or .pb for '{}'", kind, i,
+                  printable(ports[i].name));
+    else if (!ports[i].form.is_tensor())
+      read_elements(path, ports[i], tensors, elements, diags);
+    else if (std::optional<Tensor> tensor = read_tensor_file(path, diags))
+      tensors.emplace(ports[i].name, std::move(*tensor));
   }
   return diags.ok();
 }
@@ -132,11 +147,11 @@ std::string type_of(const Tensor& tensor) { return format("{}[{}]", dtype_name(t
 
 }  // namespace
 
-std::optional<KnownData> read_known_data(const std::string& folder, const std::vector<std::string>& inputs,
-                                         const std::vector<std::string>& outputs, Diags& diags) {
+std::optional<KnownData> read_known_data(const std::string& folder, const ModelSummary& model, Diags& diags) {
   KnownData data;
-  if (!read_files(folder, "input", inputs, data.inputs, diags)) return {};
-  if (!read_files(folder, "output", outputs, data.outputs, diags)) return {};
+  std::vector<ElementsRequest> of_outputs;
+  if (!read_files(folder, "input", model.inputs, data.inputs, data.elements, diags)) return {};
+  if (!read_files(folder, "output", model.outputs, data.outputs, of_outputs, diags)) return {};
   return data;
 }
 
@@ -230,6 +245,9 @@ Comparison run_and_compare(const std::vector<std::string>& command, const Plan& 
                            double tolerance, const std::string& folder, double seconds) {
   Comparison all = run_on(command, plan, data, folder, seconds);
   if (all.exit_code != 0) return all;
+  for (const Port& port : plan.outputs)
+    if (!data.outputs.contains(port.name))
+      return {kMismatch, HUGE_VAL, format("output '{}' is not expected", printable(port.name))};
   for (const auto& [name, expected] : data.outputs) {
     const Comparison one = compare_output(plan, name, expected, tolerance, folder);
     all.error = std::max(all.error, one.error);

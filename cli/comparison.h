@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "frontend/onnx_inspect.h"
+#include "frontend/onnx_options.h"
 #include "ir/graph.h"
 #include "ir/plan.h"
 #include "ir/tensor.h"
@@ -17,12 +19,12 @@ struct Options;
 struct KnownData {
   std::map<std::string, Tensor> inputs;
   std::map<std::string, Tensor> outputs;  // of the last iteration
+  std::vector<ElementsRequest> elements;  // what inputs are that are no tensors
   int iterations = 1;                     // more where the model has states, which the inputs are the first values of
 };
 
-/// input_N and output_N of a folder, .npy or .pb, for the names in order. Nothing after reporting.
-std::optional<KnownData> read_known_data(const std::string& folder, const std::vector<std::string>& inputs,
-                                         const std::vector<std::string>& outputs, Diags& diags);
+/// input_N and output_N of a folder, .npy or .pb, for the model's inputs and outputs in order. Nothing after reporting.
+std::optional<KnownData> read_known_data(const std::string& folder, const ModelSummary& model, Diags& diags);
 
 /// The path of input_N, or "".
 std::string known_input_file(const std::string& folder, size_t number);

@@ -47,7 +47,7 @@ std::optional<Schedule> read_schedule(const Options& options, Diags& diags) {
 
 /// What the command line and the schedule together say of the model's dims.
 ReadOptions read_options(const Options& options, const Schedule& schedule) {
-  ReadOptions read{options.model, schedule.dims, options.shapes, options.binds};
+  ReadOptions read{options.model, schedule.dims, options.shapes, options.binds, options.elements};
   read.dims.insert(read.dims.end(), options.dims.begin(), options.dims.end());
   return read;
 }

@@ -34,7 +34,7 @@ int native_vector_floats() { return 4; }
 
 /// The flags as text, before they are understood.
 struct FlagTexts {
-  std::vector<std::string> dims, shapes, binds, mesh, ceilings;
+  std::vector<std::string> dims, shapes, binds, sequences, optionals, mesh, ceilings;
   std::string target = "host", arch, transport = "local", emit = "exe", run_args;
 };
 
@@ -60,6 +60,8 @@ void add_model_flags(CLI::App& verb, FlagTexts& given) {
   add_list(verb, "--dim", given.dims, "NAME=N", "NAME=128 pins a symbolic dim, NAME<=1024 bounds it");
   add_list(verb, "--shape", given.shapes, "INPUT=1x3x224x224", "pins unnamed dims of an input");
   add_list(verb, "--bind", given.binds, "INPUT=FILE.npy", "fixes an input at compile time");
+  add_list(verb, "--sequence", given.sequences, "INPUT=N", "how many tensors an input is that is a sequence");
+  add_list(verb, "--optional", given.optionals, "INPUT=present|absent", "whether there is an input that is optional");
 }
 
 /// "sm_80": below it there is no bfloat16 and no asynchronous copy.
@@ -212,6 +214,8 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   parse_each(given.dims, options.dims, parse_dim_option);
   parse_each(given.shapes, options.shapes, parse_shape_option);
   parse_each(given.binds, options.binds, parse_bind_option);
+  parse_each(given.sequences, options.elements, parse_sequence_option);
+  parse_each(given.optionals, options.elements, parse_optional_option);
   parse_each(given.mesh, options.mesh, parse_mesh_option);
   read_piped_schedules(options);
   for (const std::string& text : given.ceilings) options.ceilings.push_back(parse_ceiling(text));
@@ -306,6 +310,8 @@ bool parse_model_flags(const std::vector<std::string>& flags, Options& options, 
     parse_each(given.dims, options.dims, parse_dim_option);
     parse_each(given.shapes, options.shapes, parse_shape_option);
     parse_each(given.binds, options.binds, parse_bind_option);
+    parse_each(given.sequences, options.elements, parse_sequence_option);
+    parse_each(given.optionals, options.elements, parse_optional_option);
     return true;
   } catch (const CLI::ParseError& error) {
     why = error.what();

@@ -23,6 +23,7 @@ struct Options {
   std::vector<DimRequest> dims;
   std::vector<ShapeRequest> shapes;
   std::vector<BindRequest> binds;
+  std::vector<ElementsRequest> elements;
   Target target;
   bool transport_mpi = false;
   std::string mpicc = "mpicc";

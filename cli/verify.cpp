@@ -57,10 +57,7 @@ bool Verifier::read_data(Diags& diags) {
   if (options_.data.empty()) return true;
   const std::optional<ModelSummary> summary = summarise_onnx(options_.model, diags);
   if (!summary) return false;
-  std::vector<std::string> inputs, outputs;
-  for (const auto& port : summary->inputs) inputs.push_back(port.name);
-  for (const auto& port : summary->outputs) outputs.push_back(port.name);
-  data_ = read_known_data(options_.data, inputs, outputs, diags);
+  data_ = read_known_data(options_.data, *summary, diags);
   return data_.has_value();
 }
 
@@ -73,6 +70,7 @@ bool has_error(const Diags& diags, std::string_view id) {
 /// Dims that nobody pinned are those of the data.
 std::unique_ptr<Compilation> Verifier::compile(Options& options, Diags& diags) const {
   Diags first;
+  if (data_ && options.elements.empty()) options.elements = data_->elements;
   std::unique_ptr<Compilation> c = compile_graph(options, first);
   if (!c && data_ && has_error(first, "open-dim")) {
     for (const auto& [name, tensor] : data_->inputs) options.shapes.push_back({name, tensor.dims});

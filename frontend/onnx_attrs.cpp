@@ -25,6 +25,8 @@ static OnnxAttr::Kind kind_of(AttrType type) {
       return OnnxAttr::Kind::Texts;
     case AttrType::Tensor:
       return OnnxAttr::Kind::Tensor;
+    case AttrType::Type:
+      return OnnxAttr::Kind::Type;
   }
   return OnnxAttr::Kind::Int;
 }
@@ -52,6 +54,8 @@ static std::optional<AttrValue> value_of(ImportState& state, const OnnxAttr& att
       return attr.reals;
     case AttrType::Texts:
       return attr.texts;
+    case AttrType::Type:
+      return std::string();
     case AttrType::Tensor:
       break;
   }

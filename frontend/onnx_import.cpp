@@ -266,6 +266,7 @@ bool NodeImporter::check_region(const OnnxNode& node, const OnnxGraph& graph, co
             outputs + 1 == graph.outputs.size();
   }
   // The first operand of Scan-8 are lengths.
+  if (node.op_type == "SequenceMap") right = graph.inputs.size() == inputs && graph.outputs.size() == outputs;
   if (node.op_type == "Scan")
     right = graph.inputs.size() + (node.opset < 9 ? 1 : 0) == inputs && graph.outputs.size() == outputs;
   if (!right)
@@ -344,7 +345,8 @@ bool NodeImporter::node(const OnnxNode& node) {
       made.results.resize(std::max<size_t>(node.outputs.size(), def->outputs.min));
       if (def->kind == OpKind::Loop)
         made.attrs.push_back({"carried", static_cast<int64_t>(std::max<size_t>(node.inputs.size(), 2) - 2)});
-      if (def->kind == OpKind::Scan) made.attrs.push_back({"operands", static_cast<int64_t>(node.inputs.size())});
+      if (def->kind == OpKind::Scan || def->kind == OpKind::SequenceMap)
+        made.attrs.push_back({"operands", static_cast<int64_t>(node.inputs.size())});
       made.name = node.name;
       made.origins = {origin(node, loc, index)};
       made.result_names = node.outputs;

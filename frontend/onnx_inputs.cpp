@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "frontend/input_elements.h"
 #include "frontend/onnx_import.h"
 #include "frontend/tensor_file.h"
 #include "ir/base/contains.h"
@@ -46,6 +47,8 @@ class InputImporter {
   ImportScope& scope_;
   Loc loc_;
   std::vector<OpenDim> open_;
+  std::vector<OnnxValue> tensors_;  // the inputs, those that are no tensors as the tensors that they stand for
+  std::vector<WholeInput> wholes_;  // those
 };
 
 /// True if the value is an input and not an initialiser that old exporters list among the inputs.
@@ -53,19 +56,8 @@ bool is_input(const ImportScope& scope, const OnnxValue& value) { return !scope.
 
 std::vector<std::string> InputImporter::input_names() const {
   std::vector<std::string> names;
-  for (const OnnxValue& input : scope_.source.inputs)
-    if (is_input(scope_, input)) names.push_back(input.name);
+  for (const OnnxValue& input : tensors_) names.push_back(input.name);
   return names;
-}
-
-/// What was meant, or else all that there is.
-std::string names_there_are(const std::string& name, const std::vector<std::string>& known) {
-  const std::string meant = did_you_mean(name, known);
-  if (!meant.empty()) return meant;
-  std::vector<std::string> shown;
-  for (const std::string& one : known)
-    if (!contains(shown, printable(one))) shown.push_back(printable(one));
-  return shown.empty() ? "; there are none" : "; there are: " + join(shown, ", ");
 }
 
 template <class Request>
@@ -119,8 +111,8 @@ bool InputImporter::check_dim_request(const DimRequest& request, const std::vect
 
 bool InputImporter::check_requests() {
   std::vector<std::string> dims;
-  for (const OnnxValue& input : scope_.source.inputs)
-    if (is_input(scope_, input) && input.dims)
+  for (const OnnxValue& input : tensors_)
+    if (input.dims)
       for (const OnnxDim& dim : *input.dims)
         if (dim.kind == OnnxDim::Kind::Named) dims.push_back(dim.name);
   bool ok = check_input_requests(options_.shapes, "--shape");
@@ -261,7 +253,7 @@ bool InputImporter::input(const OnnxValue& input) {
 
 /// Gives every extent of a bounded dim its length, which has the dim's name.
 void InputImporter::add_lengths() {
-  for (const OnnxValue& input : scope_.source.inputs) {
+  for (const OnnxValue& input : tensors_) {
     const auto value = scope_.values.find(input.name);
     if (value == scope_.values.end() || !input.dims) continue;
     if (scope_.graph.producer_op(value->second).kind != OpKind::Input) continue;
@@ -291,14 +283,17 @@ void InputImporter::report_open() {
 }
 
 bool InputImporter::run() {
-  if (!check_requests()) {
+  std::vector<OnnxValue> inputs;
+  for (const OnnxValue& input : scope_.source.inputs)
+    if (is_input(scope_, input)) inputs.push_back(input);
+  if (!unfold_inputs(inputs, options_, state_, tensors_, wholes_) || !check_requests()) {
     for (const OnnxValue& input : scope_.source.inputs) scope_.failed.insert(input.name);
     return false;
   }
   bool ok = true;
-  for (const OnnxValue& value : scope_.source.inputs)
-    if (is_input(scope_, value)) ok &= input(value);
+  for (const OnnxValue& value : tensors_) ok &= input(value);
   add_lengths();
+  fold_inputs(wholes_, state_, scope_);
   report_open();
   return ok;
 }

@@ -13,19 +13,6 @@
 
 namespace weftc {
 
-/// The type of an input or output as the model says it; open dims by name, or "?".
-static std::string type_text(const OnnxValue& value) {
-  if (!value.other_type.empty()) return value.other_type;
-  std::string text = element_type_name(value.element_type);
-  if (!value.dims) return text + "[...]";
-  std::vector<std::string> dims;
-  for (const OnnxDim& dim : *value.dims)
-    dims.push_back(dim.kind == OnnxDim::Kind::Fixed   ? std::to_string(dim.extent)
-                   : dim.kind == OnnxDim::Kind::Named ? dim.name
-                                                      : "?");
-  return dims.empty() ? text : text + "[" + join(dims, ", ") + "]";
-}
-
 /// Counts nodes by op, those of subgraphs too.
 static void count_ops(const std::vector<OnnxNode>& nodes, ModelSummary& summary) {
   for (const OnnxNode& node : nodes) {
@@ -52,11 +39,12 @@ std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags
   }
   for (const OnnxValue& input : model->graph.inputs) {
     if (initialisers.contains(input.name)) continue;
-    summary.inputs.push_back({input.name, type_text(input)});
+    summary.inputs.push_back({input.name, type_text(input), input.form});
     for (const OnnxDim& dim : input.dims.value_or(std::vector<OnnxDim>{}))
       if (dim.kind == OnnxDim::Kind::Named && !contains(summary.dims, dim.name)) summary.dims.push_back(dim.name);
   }
-  for (const OnnxValue& output : model->graph.outputs) summary.outputs.push_back({output.name, type_text(output)});
+  for (const OnnxValue& output : model->graph.outputs)
+    summary.outputs.push_back({output.name, type_text(output), output.form});
   count_ops(model->graph.nodes, summary);
   return summary;
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/base/diag.h"
+#include "frontend/onnx_model.h"
 
 namespace weftc {
 
@@ -14,6 +14,7 @@ struct ModelSummary {
   struct Port {
     std::string name;
     std::string type;  // "float[batch, 3, 224, ?]"
+    OnnxForm form = {};
   };
   int64_t ir_version = 0;
   std::string producer;

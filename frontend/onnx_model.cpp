@@ -84,6 +84,23 @@ std::span<const std::byte> OnnxModel::keep(std::vector<std::byte> bytes) {
   return span;
 }
 
+static std::string tensor_text(const OnnxValue& value) {
+  std::string text = element_type_name(value.element_type);
+  if (!value.dims) return text + "[...]";
+  std::vector<std::string> dims;
+  for (const OnnxDim& dim : *value.dims)
+    dims.push_back(dim.kind == OnnxDim::Kind::Fixed   ? std::to_string(dim.extent)
+                   : dim.kind == OnnxDim::Kind::Named ? dim.name
+                                                      : "?");
+  return dims.empty() ? text : text + "[" + join(dims, ", ") + "]";
+}
+
+std::string type_text(const OnnxValue& value) {
+  std::string text = value.other_type.empty() ? tensor_text(value) : value.other_type;
+  if (value.form.is_sequence) text = "sequence(" + text + ")";
+  return value.form.is_optional ? "optional(" + text + ")" : text;
+}
+
 std::string shown_name(const OnnxNode& node) {
   if (!node.name.empty()) return node.name;
   for (const std::string& output : node.outputs)

@@ -106,10 +106,19 @@ struct OnnxDim {
   std::string name;
 };
 
-/// A graph input or output.
+/// What an input or output is made of tensors.
+struct OnnxForm {
+  bool is_sequence = false;
+  bool is_optional = false;  // a tensor or sequence, or nothing
+
+  bool is_tensor() const { return !is_sequence && !is_optional; }
+};
+
+/// A graph input or output; type and dims are those of each tensor.
 struct OnnxValue {
   std::string name;
-  std::string other_type;  // "sequence", "optional", ...: not a tensor; empty for tensors
+  OnnxForm form;
+  std::string other_type;  // "map", ...: nothing that is read; empty for tensors
   int element_type = 0;    // 0: not given
   std::optional<std::vector<OnnxDim>> dims;
 };
@@ -161,6 +170,8 @@ std::string element_type_name(int element_type);
 std::optional<DType> dtype_of_element_type(int element_type);
 /// The number of that name in the text syntax ("float", "int64"), or 0.
 int element_type_of_name(std::string_view name);
+/// "float[N, 3]", "optional(sequence(float[5]))", "map"; open dims by name, or "?".
+std::string type_text(const OnnxValue& value);
 /// Name of a node for messages: its own, or its first output's.
 std::string shown_name(const OnnxNode& node);
 

@@ -16,7 +16,7 @@ std::string full_op_name(const OnnxNode& node) {
 std::vector<std::string> region_attrs(const OnnxNode& node) {
   if (!node.domain.empty()) return {};
   if (node.op_type == "If") return {"then_branch", "else_branch"};
-  if (node.op_type == "Loop" || node.op_type == "Scan") return {"body"};
+  if (node.op_type == "Loop" || node.op_type == "Scan" || node.op_type == "SequenceMap") return {"body"};
   return {};
 }
 

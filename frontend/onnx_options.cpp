@@ -6,6 +6,9 @@
 
 namespace weftc {
 
+// As many inputs of the executable.
+static constexpr int64_t kMostElementsOfSequence = 4096;
+
 /// All of the text as an integer.
 static std::optional<int64_t> parse_int(std::string_view text) {
   int64_t value = 0;
@@ -56,6 +59,26 @@ std::optional<ShapeRequest> parse_shape_option(const std::string& text, Diags& d
     return request;
   }
   diags.error("shape-option", {}, "--shape takes INPUT=1x3x224x224, not '{}'", printable(text));
+  return {};
+}
+
+std::optional<ElementsRequest> parse_sequence_option(const std::string& text, Diags& diags) {
+  const size_t equals = text.rfind('=');
+  const bool named = equals != std::string::npos && equals > 0;
+  const std::optional<int64_t> elements = named ? parse_int(std::string_view(text).substr(equals + 1)) : std::nullopt;
+  if (elements && *elements >= 0 && *elements <= kMostElementsOfSequence)
+    return ElementsRequest{text.substr(0, equals), elements};
+  diags.error("sequence-option", {}, "--sequence takes INPUT=3 (0 to {} elements), not '{}'", kMostElementsOfSequence,
+              printable(text));
+  return {};
+}
+
+std::optional<ElementsRequest> parse_optional_option(const std::string& text, Diags& diags) {
+  const size_t equals = text.rfind('=');
+  const std::string state = equals == std::string::npos ? "" : text.substr(equals + 1);
+  if (equals > 0 && (state == "present" || state == "absent"))
+    return ElementsRequest{text.substr(0, equals), {}, state == "absent"};
+  diags.error("optional-option", {}, "--optional takes INPUT=present or INPUT=absent, not '{}'", printable(text));
   return {};
 }
 

@@ -21,17 +21,29 @@ struct BindRequest {
   std::string file;
 };
 
+/// --sequence INPUT=3, --optional INPUT=present, --optional INPUT=absent: how many tensors an input stands for.
+struct ElementsRequest {
+  std::string input;
+  std::optional<int64_t> elements;  // of a sequence; none: an optional tensor
+  bool is_absent = false;           // of an optional
+};
+
 struct ReadOptions {
   std::string path;              // .onnx or .onnxtxt
   std::vector<DimRequest> dims;  // one value each: specialisations are read one by one
   std::vector<ShapeRequest> shapes;
   std::vector<BindRequest> binds;
+  std::vector<ElementsRequest> elements = {};
 };
 
 /// "seq=128", "seq=1,128", "seq<=1024": what --dim takes. Nothing after reporting.
 std::optional<DimRequest> parse_dim_option(const std::string& text, Diags& diags);
 /// "INPUT=1x3x224x224"; "INPUT=scalar" is no dimensions.
 std::optional<ShapeRequest> parse_shape_option(const std::string& text, Diags& diags);
+/// "INPUT=3"
+std::optional<ElementsRequest> parse_sequence_option(const std::string& text, Diags& diags);
+/// "INPUT=present", "INPUT=absent"
+std::optional<ElementsRequest> parse_optional_option(const std::string& text, Diags& diags);
 /// "INPUT=FILE.npy"
 std::optional<BindRequest> parse_bind_option(const std::string& text, Diags& diags);
 

@@ -8,6 +8,7 @@
 #include "frontend/mapped_file.h"
 #include "frontend/module_paths.h"
 #include "onnx.pb.h"
+#include "onnx_data.pb.h"
 
 namespace weftc {
 
@@ -254,7 +255,7 @@ OnnxDim dim_of(const onnx::TensorShapeProto::Dimension& from) {
   return {};
 }
 
-/// A word for types that are no tensors, for messages.
+/// A word for types that nothing reads, for messages.
 const char* other_type_of(const onnx::TypeProto& type) {
   switch (type.value_case()) {
     case onnx::TypeProto::kTensorType:
@@ -278,12 +279,17 @@ const char* other_type_of(const onnx::TypeProto& type) {
 OnnxValue Converter::value(const onnx::ValueInfoProto& from) {
   OnnxValue to;
   to.name = from.name();
-  to.other_type = other_type_of(from.type());
-  if (!from.type().has_tensor_type()) return to;
-  to.element_type = from.type().tensor_type().elem_type();
-  if (!from.type().tensor_type().has_shape()) return to;
+  const onnx::TypeProto* type = &from.type();
+  to.form.is_optional = type->has_optional_type();
+  if (to.form.is_optional) type = &type->optional_type().elem_type();
+  to.form.is_sequence = type->has_sequence_type();
+  if (to.form.is_sequence) type = &type->sequence_type().elem_type();
+  to.other_type = other_type_of(*type);
+  if (!type->has_tensor_type()) return to;
+  to.element_type = type->tensor_type().elem_type();
+  if (!type->tensor_type().has_shape()) return to;
   to.dims.emplace();
-  for (const auto& dim : from.type().tensor_type().shape().dim()) to.dims->push_back(dim_of(dim));
+  for (const auto& dim : type->tensor_type().shape().dim()) to.dims->push_back(dim_of(dim));
   return to;
 }
 
@@ -382,20 +388,59 @@ std::optional<OnnxModel> read_onnx_binary(const std::string& path, Diags& diags)
   return model;
 }
 
-std::optional<OnnxTensor> read_tensor_proto(const std::string& path, OnnxModel& memory, Diags& diags) {
+/// The message that a file of tensors holds, which `memory` keeps; null after reporting.
+template <class Message>
+static const Message* read_message(const std::string& path, OnnxModel& memory, Diags& diags) {
   const MappedFile file = map_file(path);
   if (!file.error.empty()) {
     diags.error("tensor-file", Loc::in_file(path), "the tensor cannot be read: {}", file.error);
-    return {};
+    return nullptr;
   }
-  auto parsed = std::make_unique<onnx::TensorProto>();
+  auto parsed = std::make_unique<Message>();
   if (file.bytes.size() > kProtobufLimit || !parse(*parsed, file.bytes)) {
     diags.error("tensor-damaged", Loc::in_file(path), "this is no ONNX tensor, or it is cut off or damaged ({} bytes)",
                 file.bytes.size());
-    return {};
+    return nullptr;
   }
   memory.file = path;
-  return Converter(memory).tensor(keep(memory, std::move(parsed)));
+  return &keep(memory, std::move(parsed));
+}
+
+std::optional<OnnxTensor> read_tensor_proto(const std::string& path, OnnxModel& memory, Diags& diags) {
+  const auto* message = read_message<onnx::TensorProto>(path, memory, diags);
+  if (!message) return {};
+  return Converter(memory).tensor(*message);
+}
+
+/// Adds the tensors of a sequence. False for a sequence of anything else.
+static bool add_tensors(const onnx::SequenceProto& from, OnnxModel& memory, std::vector<OnnxTensor>& tensors) {
+  if (from.elem_type() != onnx::SequenceProto::TENSOR && from.elem_type() != onnx::SequenceProto::UNDEFINED)
+    return false;
+  for (const auto& tensor : from.tensor_values()) tensors.push_back(Converter(memory).tensor(tensor));
+  return true;
+}
+
+std::optional<std::vector<OnnxTensor>> read_tensors_proto(const std::string& path, const OnnxForm& form,
+                                                          OnnxModel& memory, Diags& diags) {
+  std::vector<OnnxTensor> tensors;
+  bool read = true;
+  if (!form.is_optional) {
+    const auto* sequence = read_message<onnx::SequenceProto>(path, memory, diags);
+    if (!sequence) return {};
+    read = add_tensors(*sequence, memory, tensors);
+  } else {
+    const auto* optional = read_message<onnx::OptionalProto>(path, memory, diags);
+    if (!optional) return {};
+    if (optional->elem_type() == onnx::OptionalProto::TENSOR)
+      tensors.push_back(Converter(memory).tensor(optional->tensor_value()));
+    else if (optional->elem_type() == onnx::OptionalProto::SEQUENCE)
+      read = add_tensors(optional->sequence_value(), memory, tensors);
+    else
+      read = optional->elem_type() == onnx::OptionalProto::UNDEFINED;
+  }
+  if (read) return tensors;
+  diags.error("sequence-elements-unsupported", Loc::in_file(path), "what the file holds are no tensors");
+  return {};
 }
 
 }  // namespace weftc

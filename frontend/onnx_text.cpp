@@ -97,7 +97,7 @@ OnnxDim OnnxTextParser::dim() {
   return {OnnxDim::Kind::Named, 0, id("an extent, a name or '?'")};
 }
 
-/// seq(...), map(...): only remembered by name, because nothing reads such values.
+/// map(...), sparse_tensor(...): only remembered by name, because nothing reads such values.
 std::string OnnxTextParser::other_type() {
   const std::string word = take().text;
   expect("(", "behind the type");
@@ -110,13 +110,27 @@ std::string OnnxTextParser::other_type() {
   return word == "seq" ? "sequence" : word == "sparse_tensor" ? "sparse tensor" : word;
 }
 
-/// `float[2, N]`; `float` is a scalar.
+/// `float[2, N]`, `seq(float[N])`, `optional(...)` of either.
 OnnxValue OnnxTextParser::value_type() {
+  const bool is_optional = is_name("optional");
+  if (is_optional) take(), expect("(", "behind 'optional'");
+  const bool is_sequence = is_name("seq");
+  if (is_sequence) take(), expect("(", "behind 'seq'");
+  OnnxValue value = tensor_type();
+  value.form = {is_sequence, is_optional};
+  for (const bool is_open : {is_sequence, is_optional})
+    if (is_open) expect(")", "behind the type");
+  return value;
+}
+
+/// `float[2, N]`; `float` is a scalar.
+OnnxValue OnnxTextParser::tensor_type() {
   OnnxValue value;
   if (is_container(token().text)) {
     value.other_type = other_type();
     return value;
   }
+  if (element_type_of_name(token().text) == 0) unexpected("a type");
   value.element_type = element_type_of_name(take().text);
   value.dims.emplace();
   if (!eat("[")) return value;
@@ -254,6 +268,11 @@ OnnxAttr OnnxTextParser::attr() {
   const TextToken at = token();
   const std::string type = typed ? id("an attribute type") : "";
   expect("=", "before the attribute's value");
+  if (type == "type_proto") {
+    attr.kind = OnnxAttr::Kind::Type;
+    value_type();
+    return attr;
+  }
   attr_value(attr);
   if (typed) declared(attr, type, at);
   return attr;

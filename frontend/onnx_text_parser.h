@@ -44,6 +44,7 @@ class OnnxTextParser {
   bool at_type(size_t ahead = 0) const;
   OnnxValue value_type();
   std::string other_type();
+  OnnxValue tensor_type();
   OnnxDim dim();
 
   // Larger ones.

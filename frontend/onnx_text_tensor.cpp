@@ -119,7 +119,7 @@ OnnxTensor OnnxTextParser::initialiser(const OnnxValue& type, const TextToken& a
   tensor.element_type = type.element_type;
   tensor.loc = loc(at);
   const std::optional<DType> dtype = dtype_of_element_type(type.element_type);
-  if (!type.other_type.empty() || !type.dims || !dtype)
+  if (!type.other_type.empty() || !type.form.is_tensor() || !type.dims || !dtype)
     fail("model-text-initializer", at, "an initializer is a tensor of a supported element type and of fixed shape");
   for (const OnnxDim& dim : *type.dims) {
     if (dim.kind != OnnxDim::Kind::Fixed)

@@ -161,13 +161,17 @@ std::optional<Tensor> read_npy(const std::string& path, Diags& diags) {
   return tensor_from_bytes(header.dtype, header.dims, file.bytes.subspan(header.data));
 }
 
+std::optional<Tensor> tensor_of(const OnnxTensor& tensor, OnnxModel& memory, const std::string& path, Diags& diags) {
+  const auto bytes = TensorBytes(memory, diags).find(tensor, "the tensor", Loc::in_file(path));
+  if (!bytes) return {};
+  return tensor_from_bytes(*dtype_of_element_type(tensor.element_type), tensor.dims, *bytes);
+}
+
 std::optional<Tensor> read_pb(const std::string& path, Diags& diags) {
   OnnxModel memory;
   const std::optional<OnnxTensor> tensor = read_tensor_proto(path, memory, diags);
   if (!tensor) return {};
-  const auto bytes = TensorBytes(memory, diags).find(*tensor, "the tensor", Loc::in_file(path));
-  if (!bytes) return {};
-  return tensor_from_bytes(*dtype_of_element_type(tensor->element_type), tensor->dims, *bytes);
+  return tensor_of(*tensor, memory, path, diags);
 }
 
 std::string npy_header(const Tensor& tensor) {
@@ -193,6 +197,19 @@ std::string npy_header(const Tensor& tensor) {
 std::optional<Tensor> read_tensor_file(const std::string& path, Diags& diags) {
   if (path.ends_with(".pb")) return read_pb(path, diags);
   return read_npy(path, diags);
+}
+
+std::optional<std::vector<Tensor>> read_tensors_file(const std::string& path, const OnnxForm& form, Diags& diags) {
+  OnnxModel memory;
+  const std::optional<std::vector<OnnxTensor>> read = read_tensors_proto(path, form, memory, diags);
+  if (!read) return {};
+  std::vector<Tensor> tensors;
+  for (const OnnxTensor& one : *read) {
+    std::optional<Tensor> tensor = tensor_of(one, memory, path, diags);
+    if (!tensor) return {};
+    tensors.push_back(std::move(*tensor));
+  }
+  return tensors;
 }
 
 bool write_npy(const std::string& path, const Tensor& tensor, Diags& diags) {

@@ -2,7 +2,9 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "frontend/onnx_model.h"
 #include "ir/base/diag.h"
 #include "ir/tensor.h"
 
@@ -10,6 +12,8 @@ namespace weftc {
 
 /// Reads FILE.npy or FILE.pb (a TensorProto), by the name's ending; nothing after reporting.
 std::optional<Tensor> read_tensor_file(const std::string& path, Diags& diags);
+/// The tensors in a FILE.pb of a sequence or optional; nothing after reporting.
+std::optional<std::vector<Tensor>> read_tensors_file(const std::string& path, const OnnxForm& form, Diags& diags);
 /// Version 1.0, C order, little endian; bf16 as the bit patterns in u16. False after reporting.
 bool write_npy(const std::string& path, const Tensor& tensor, Diags& diags);
 

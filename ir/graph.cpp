@@ -204,6 +204,12 @@ void Graph::set_output(size_t output, ValueId value) {
   values_[value.index].uses.push_back(use);
 }
 
+void Graph::set_outputs(std::vector<Output> outputs) {
+  for (uint32_t i = 0; i < outputs_.size(); ++i) drop_use(outputs_[i].value, {{}, i});
+  outputs_.clear();
+  for (Output& output : outputs) add_output(output.value, std::move(output.name));
+}
+
 std::vector<OpId> Graph::order() const {
   std::vector<OpId> ids;
   ids.reserve(live_);

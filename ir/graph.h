@@ -126,6 +126,8 @@ class Graph {
   void rename_op(OpId op, std::string name);
   void add_output(ValueId value, std::string name);
   void set_output(size_t output, ValueId value);
+  /// Other outputs in place of all that there are.
+  void set_outputs(std::vector<Output> outputs);
   /// For attributes, place, origins, transform, stage, port, regions; never change kind, name, inputs or outputs so.
   Op& edit(OpId op) { return ops_[op.index].op; }
 

@@ -38,7 +38,8 @@ enum class Category : uint8_t {
 };
 const char* category_name(Category category);
 
-enum class AttrType : uint8_t { Int, Real, Text, Ints, Reals, Texts, Tensor };
+/// Type: an ONNX type, which nothing reads (an optional without an element says what it would hold).
+enum class AttrType : uint8_t { Int, Real, Text, Ints, Reals, Texts, Tensor, Type };
 struct AttrSpec {
   const char* name;
   AttrType type;
@@ -175,6 +176,12 @@ class Builder;
 /// views a copy, because adding ops moves them: call it through decompose_op.
 using DecomposeFn = std::vector<ValueId> (*)(Builder& build, const OpView& op);
 
+class Unfolding;
+struct Unfolded;
+/// What stands for the results of an op on sequences or optionals (ir/unfolding.h), one entry for each output. Empty after
+/// reporting.
+using UnfoldFn = std::vector<Unfolded> (*)(Unfolding& op);
+
 /// Turns the ONNX form read by the generic importer (all attributes and operands of the node) into ours.
 /// `opset` is that of the op's domain. False after reporting.
 using ImportFn = bool (*)(Graph& graph, OpId op, int opset, const OpView& view);
@@ -230,6 +237,7 @@ struct OpDef {
   EvalFn eval = nullptr;
   DecomposeFn decompose = nullptr;  // non-null: the decompose pass replaces the op, unless is_primitive says otherwise
   QuestionFn is_primitive = nullptr;
+  UnfoldFn unfold = nullptr;  // non-null: infer-types replaces the op by what its results stand for
 };
 
 const OpDef& op_def(OpKind kind);

@@ -61,6 +61,11 @@ class Diags {
     return {*this};
   }
 
+  /// What was reported elsewhere, behind what was reported here.
+  void append(const Diags& other) {
+    for (const Diagnostic& diagnostic : other.all_) add(diagnostic);
+  }
+
   /// No error so far.
   bool ok() const { return errors_ == 0; }
   int errors() const { return errors_; }

@@ -32,7 +32,7 @@ static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
   }
   if (body.outputs().size() == 1 + carried) return true;
   const std::optional<Tensor> trips = op.has(0) ? op.known(0) : std::nullopt;
-  if (!trips) return op.fail("loop-scan-unsupported", "scan outputs need a trip count known at compile time");
+  if (!trips) return op.fail("loop-scan-runtime-unsupported", "scan outputs need a trip count known at compile time");
   for (size_t i = 1 + carried; i < body.outputs().size(); ++i) {
     TensorType type = output_type(body, i);
     type.shape.insert(type.shape.begin(), {trips->int_at(0), {}});

@@ -28,7 +28,7 @@ static bool infer_if(const OpView& op, std::vector<TensorType>& results) {
   for (size_t i = 0; i < then_branch.outputs().size(); ++i) {
     const TensorType type = output_type(then_branch, i), other = output_type(else_branch, i);
     if (type != other)
-      return op.fail("if-types-unsupported", "the branches give different types for output {}: {} and {}", i,
+      return op.fail("if-types-runtime-unsupported", "the branches give different types for output {}: {} and {}", i,
                      shape_text(type.shape), shape_text(other.shape));
     results.push_back(type);
   }

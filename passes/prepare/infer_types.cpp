@@ -15,6 +15,8 @@
 #include "passes/prepare/fold.h"
 #include "passes/prepare/replace_by_parts.h"
 #include "passes/prepare/scan_to_loop.h"
+#include "passes/prepare/unfold_sequences.h"
+#include "passes/prepare/unroll_loop.h"
 
 namespace weftc {
 
@@ -29,22 +31,22 @@ class TypeInference {
   TypeInference(Module& module, Graph& graph, Diags& diags, ShapeValues limits = {})
       : module_(module), graph_(graph), diags_(diags), shapes_(std::move(limits)) {}
 
-  void run() {
-    for (OpId id : graph_.order()) {
-      if (!graph_.is_live(id) || graph_.op(id).kind == OpKind::Input) continue;
-      if (has_untyped_operand(id)) {
-        mark_untyped(id);
-        continue;
-      }
-      if (!infer(id)) mark_untyped(id);
-    }
+  /// What each output of the graph stood for.
+  std::vector<Unfolded> run() {
+    infer_range(graph_.first(), {});
+    return unfold_outputs(graph_, unfolded_);
   }
   /// What the states say of lengths.
   ShapeValues limits() const { return shapes_.limits(); }
 
  private:
+  void infer_range(OpId first, OpId end);
   bool infer(OpId id);
-  bool infer_region_bodies(OpId id);
+  bool infer_region(OpId id);
+  bool infer_loop(OpId id);
+  bool infer_rolled(OpId id);
+  bool infer_with_operands(OpId id);
+  bool infer_region_bodies(OpId id, std::vector<std::vector<Unfolded>>& outputs);
   bool absorb_constants(OpId id);
   bool absorb(OpId id, const ConstantOperand& operand);
   bool take_known_branch(OpId id);
@@ -56,6 +58,9 @@ class TypeInference {
   bool replace_now(OpId id);
   std::optional<int64_t> state_bound(ValueId value, size_t axis) const;
   bool is_small(OpId id) const;
+  TypedGraph typed_graph() {
+    return {module_, graph_, unfolded_, diags_, [this](OpId first, OpId end) { infer_range(first, end); }};
+  }
 
   // One error is enough: what depends on a value without a type is passed over.
   bool has_untyped_operand(OpId id) const {
@@ -73,7 +78,17 @@ class TypeInference {
   Diags& diags_;
   std::vector<bool> untyped_;
   ShapeValues shapes_;
+  UnfoldedValues unfolded_;
 };
+
+/// Types the ops from `first` up to `end`; they may be replaced meanwhile.
+void TypeInference::infer_range(OpId first, OpId end) {
+  for (OpId id = first; id && !(id == end);) {
+    const OpId next = graph_.next(id);
+    if (graph_.op(id).kind != OpKind::Input && (has_untyped_operand(id) || !infer(id))) mark_untyped(id);
+    id = next;
+  }
+}
 
 /// A constant's elements as an attribute of the given type.
 AttrValue as_attr(const Tensor& tensor, AttrType type) {
@@ -131,7 +146,7 @@ bool is_shape_data(const Graph& graph, const Op& op) {
 
 // The parameters of If's branches are all operands but the condition; of Loop's body: the iteration, then the operands
 // without the trip count.
-bool TypeInference::infer_region_bodies(OpId id) {
+bool TypeInference::infer_region_bodies(OpId id, std::vector<std::vector<Unfolded>>& outputs) {
   const int errors = diags_.errors();
   const bool loop = graph_.op(id).kind == OpKind::Loop;
   const size_t carried = loop ? static_cast<size_t>(graph_.op(id).integer_or("carried", 0)) : 0;
@@ -149,7 +164,7 @@ bool TypeInference::infer_region_bodies(OpId id) {
       if (const std::vector<Length>* known = is_captured ? shapes_.find(outer) : nullptr)
         shapes.set(region.inputs()[p], *known);
     }
-    TypeInference(module_, region, diags_, std::move(shapes)).run();
+    outputs.push_back(TypeInference(module_, region, diags_, std::move(shapes)).run());
   }
   return diags_.errors() == errors;
 }
@@ -174,19 +189,14 @@ bool TypeInference::take_known_branch(OpId id) {
     graph_.rename(results[r], name);
   }
   graph_.erase(id);
-  first = first ? graph_.next(first) : graph_.first();
-  for (OpId at = first; at && !(at == after);) {
-    const OpId next = graph_.next(at);
-    if (!has_untyped_operand(at) && !infer(at)) mark_untyped(at);
-    at = next;
-  }
+  infer_range(first ? graph_.next(first) : graph_.first(), after);
   return true;
 }
 
 /// Replaces a Scan by a Loop, which is typed like any other.
 bool TypeInference::make_loop(OpId scan) {
   const std::optional<OpId> loop = add_loop_of_scan(module_, graph_, scan, diags_);
-  return loop && infer(*loop) && replace_scan(module_, graph_, scan, *loop, diags_);
+  return loop && infer_rolled(*loop) && replace_scan(module_, graph_, scan, *loop, diags_);
 }
 
 /// Gives what becomes a state the state's bound.
@@ -256,11 +266,52 @@ std::optional<int64_t> TypeInference::state_bound(ValueId value, size_t axis) co
 /// Types one op: regions first, then operands that became constants, then the record's rule; small integers are
 /// folded at once, because types further down depend on them.
 bool TypeInference::infer(OpId id) {
-  if (category(graph_.op(id)) == Category::Region) {
-    if (graph_.op(id).kind == OpKind::Scan) return make_loop(id);
-    if (take_known_branch(id)) return true;
-    if (!infer_region_bodies(id)) return false;
+  if (op_def(graph_.op(id)).unfold) return unfold_op(typed_graph(), id);
+  if (category(graph_.op(id)) == Category::Region) return infer_region(id);
+  if (reads_unfolded(graph_, unfolded_, id)) return unfold_op(typed_graph(), id);
+  return infer_with_operands(id);
+}
+
+bool TypeInference::infer_region(OpId id) {
+  if (graph_.op(id).kind == OpKind::Scan) return make_loop(id);
+  if (take_known_branch(id)) return true;
+  return graph_.op(id).kind == OpKind::Loop ? infer_loop(id) : infer_rolled(id);
+}
+
+/// A Loop that cannot be typed as a loop is written out where that is possible.
+bool TypeInference::infer_loop(OpId id) {
+  if (carries_unfolded(graph_, unfolded_, id)) return unroll_loop(typed_graph(), id);
+  if (!may_unroll(module_, graph_, id)) return infer_rolled(id);
+  const Graph body = graph_.op(id).regions[0];
+  const std::vector<ValueId> inputs = graph_.op(id).inputs;
+  Diags found;
+  TypeInference trial(module_, graph_, found, shapes_);
+  trial.untyped_ = untyped_, trial.unfolded_ = unfolded_;
+  if (trial.infer_rolled(id)) {
+    shapes_ = std::move(trial.shapes_);
+    diags_.append(found);
+    return true;
   }
+  graph_.edit(id).regions[0] = body;
+  while (!graph_.op(id).inputs.empty()) graph_.remove_input(id, graph_.op(id).inputs.size() - 1);
+  for (const ValueId input : inputs) graph_.add_input(id, input);
+  return unroll_loop(typed_graph(), id);
+}
+
+/// Types an op and its regions.
+bool TypeInference::infer_rolled(OpId id) {
+  if (!bring_in_captures(typed_graph(), id)) return false;
+  std::vector<std::vector<Unfolded>> outputs;
+  if (!infer_region_bodies(id, outputs)) return false;
+  const bool is_unfolded = std::ranges::any_of(outputs, [](const std::vector<Unfolded>& branch) {
+    return std::ranges::any_of(branch, [](const Unfolded& u) { return u.kind != Unfolded::Kind::Tensor; });
+  });
+  if (!is_unfolded) return infer_with_operands(id);
+  const std::optional<OpId> made = unfold_results(typed_graph(), id, outputs);
+  return made && infer_with_operands(*made);
+}
+
+bool TypeInference::infer_with_operands(OpId id) {
   if (!absorb_constants(id)) return false;
   if (!infer_op(module_, graph_, id, &diags_, &shapes_)) return false;
   bound_states(id);
@@ -351,7 +402,11 @@ ShapeValues limits_of_states(Module& module) {
 }  // namespace
 
 void infer_types(Module& module, const Env& env) {
+  const bool has_outputs = !module.graph.outputs().empty();
   TypeInference(module, module.graph, env.diags, limits_of_states(module)).run();
+  if (env.diags.ok() && has_outputs && module.graph.outputs().empty())
+    env.diags.error("outputs-empty-unsupported", Loc::in_file(module.file),
+                    "all outputs of the model are sequences and optionals without an element");
   if (env.diags.ok()) check_states(module, env.diags);
   if (env.diags.ok()) check_shared_lengths(module, env.diags);
 }

@@ -59,7 +59,9 @@ TEST_CASE("archs bring their vector width") {
 TEST_CASE("flags of a list's line") {
   Options options;
   std::string why;
-  CHECK(parse_model_flags({"--dim", "batch=2", "--shape=x=2x3"}, options, why));
+  CHECK(parse_model_flags({"--dim", "batch=2", "--shape=x=2x3", "--sequence", "s=2", "--optional", "o=absent"}, options,
+                          why));
+  CHECK(options.elements.size() == 2);
   CHECK(options.dims.size() == 1);
   CHECK(options.shapes.size() == 1);
   CHECK_FALSE(parse_model_flags({"--fast"}, options, why));

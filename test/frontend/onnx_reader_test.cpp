@@ -53,8 +53,51 @@ TEST_CASE("requests that do not fit the model") {
   CHECK(ids("float[N] x", {.path = "", .dims = {}, .shapes = {{"x", {4}}, {"x", {4}}}, .binds = {}}) ==
         "input-requested-twice");
   CHECK(ids("string[3] x", {}) == "input-type-unsupported");
-  CHECK(ids("seq(float[3]) x", {}) == "input-type-unsupported");
+  CHECK(ids("map(int64, float[3]) x", {}) == "input-type-unsupported");
+  CHECK(ids("seq(float[3]) x", {}) == "open-sequence");
   CHECK(ids("float[3] x, float[3] x", {}) == "input-repeated");
+}
+
+TEST_CASE("inputs that are sequences and optionals are as many inputs as the command line says") {
+  const std::string graph =
+      "(seq(float[N]) s, optional(float[2]) o, optional(seq(float[3])) e, optional(float[2]) a) => (int64 y) "
+      "{ y = SequenceLength(s) z = OptionalHasElement(o) v = OptionalHasElement(e) w = OptionalHasElement(a) }";
+  ReadOptions options;
+  options.elements = {{"s", 2}, {"o", {}}, {"e", 1}, {"a", {}, true}};
+  CHECK(read_graph(graph, options).ids() == "open-dim");
+  options.shapes = {{"s.0", {4}}, {"s.1", {5}}};
+  const ReadModel read = read_graph(graph, options);
+  REQUIRE_MESSAGE(read.module, read.diags.text());
+  CHECK(shown(read.module->graph).starts_with("s.0 = Input()\ns.1 = Input()\no = Input()\ne.0 = Input()\n"
+                                              "s = SequenceConstruct(s.0, s.1)\ne = SequenceConstruct(e.0)\n"
+                                              "a = Optional()\n"));
+  CHECK(read.module->graph.type(read.module->graph.find_value("s.1")).dims() == Dims{5});
+}
+
+TEST_CASE("what the command line says of elements has to fit the inputs") {
+  const auto ids = [](std::vector<ElementsRequest> elements) {
+    ReadOptions options;
+    options.elements = std::move(elements);
+    return read_graph("(seq(float[3]) s, optional(float[2]) o, float[1] x) => (int64 y) { y = SequenceLength(s) }",
+                      options)
+        .ids();
+  };
+  CHECK(ids({{"s", 2}, {"o", {}}}) == "");
+  CHECK(ids({{"s", 2}}) == "open-sequence");
+  CHECK(ids({{"s", 2}, {"o", 1}}) == "open-sequence");         // no sequence
+  CHECK(ids({{"s", {}, true}, {"o", {}}}) == "open-sequence");  // cannot be absent
+  CHECK(ids({{"s", 2}, {"o", {}}, {"x", {}}}) == "unknown-input");
+  CHECK(read_graph("(seq(float[3]) s) => (int64 y) { y = SequenceLength(s) }").diags.text() ==
+        "m.onnxtxt: error: input 's' is sequence(float[3]): say with --sequence s=NUMBER how many tensors that is "
+        "[open-sequence]\n");
+}
+
+TEST_CASE("types that an attribute names are read over") {
+  const ReadModel read = read_graph(
+      "(float[2] x) => (bool y) { o = Optional <type: type_proto = seq(float[2])> () y = OptionalHasElement(o) }");
+  REQUIRE_MESSAGE(read.module, read.diags.text());
+  CHECK(read_graph("(float[2] x) => (bool y) { o = Optional <type: type_proto = 3> () y = OptionalHasElement(o) }")
+            .ids() == "model-text-syntax");
 }
 
 TEST_CASE("options of the command line") {
@@ -64,6 +107,9 @@ TEST_CASE("options of the command line") {
   CHECK(parse_shape_option("x=1x3", diags)->dims == Dims{1, 3});
   CHECK(parse_shape_option("x=scalar", diags)->dims.empty());
   CHECK(parse_bind_option("x=f.npy", diags)->file == "f.npy");
+  CHECK(parse_sequence_option("x=3", diags)->elements == 3);
+  CHECK(parse_optional_option("x=absent", diags)->is_absent);
+  CHECK_FALSE(parse_optional_option("x=present", diags)->is_absent);
   CHECK(diags.ok());
   for (const char* wrong : {"seq", "seq=", "=3", "seq=-1", "seq=1,1", "seq<=1,2"})
     CHECK(!parse_dim_option(wrong, diags));
@@ -72,6 +118,10 @@ TEST_CASE("options of the command line") {
   CHECK(diags.all()[0].id == "dim-option");
   CHECK(diags.all()[6].id == "shape-option");
   CHECK(diags.all()[7].id == "bind-option");
+  for (const char* wrong : {"x", "x=", "=3", "x=-1", "x=5000"}) CHECK(!parse_sequence_option(wrong, diags));
+  for (const char* wrong : {"x", "x=", "=absent", "x=3"}) CHECK(!parse_optional_option(wrong, diags));
+  CHECK(diags.all()[8].id == "sequence-option");
+  CHECK(diags.all()[13].id == "optional-option");
 }
 
 TEST_CASE("all unsupported operators are named at once") {

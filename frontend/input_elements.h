@@ -1,0 +1,26 @@
+// Inputs that are no tensors: a sequence of three is three inputs x.0, x.1, x.2 of the executable, an optional is an input
+// or none. How many there are is said by --sequence and --optional.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "frontend/onnx_import.h"
+
+namespace weftc {
+
+/// An input that is a sequence, or an optional that is absent, and the names of its tensors.
+struct WholeInput {
+  OnnxValue input;
+  bool is_absent = false;
+  std::vector<std::string> tensors;
+};
+
+/// The tensors that all inputs stand for, and those inputs that are more or less than one. False after reporting.
+bool unfold_inputs(const std::vector<OnnxValue>& inputs, const ReadOptions& options, ImportState& state,
+                   std::vector<OnnxValue>& tensors, std::vector<WholeInput>& wholes);
+/// Adds the ops by which the graph has such an input under its name.
+void fold_inputs(const std::vector<WholeInput>& wholes, ImportState& state, ImportScope& scope);
+/// "; did you mean ...", or else all names that there are.
+std::string names_there_are(const std::string& name, const std::vector<std::string>& known);
+
+}  // namespace weftc

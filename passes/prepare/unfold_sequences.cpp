@@ -46,18 +46,23 @@ bool type_results(const TypedGraph& in, OpId first, OpId id, std::vector<Unfolde
   return true;
 }
 
-/// What read a result that is a tensor reads the tensor, which takes over the name if it was made for it.
-void replace_result(Graph& graph, ValueId result, ValueId tensor, size_t ops_before) {
-  graph.replace_uses(result, tensor);
-  if (graph.producer(tensor).index < ops_before) return;
-  const std::string name = graph.value(result).name;
-  graph.rename(result, name + "/unfolded");
-  graph.rename(tensor, name);
-}
-
 /// The names of the tensors that a value stands for.
 std::string element_name(const std::string& name, const Unfolded& unfolded, size_t element) {
   return unfolded.kind == Unfolded::Kind::Tensor ? name : name + "." + std::to_string(element);
+}
+
+/// Notes what a result stands for. What was made for it, by ops from number `ops_before` on, takes over its name.
+void take_result(const TypedGraph& in, ValueId result, Unfolded unfolded, size_t ops_before) {
+  Graph& graph = in.graph;
+  const std::string name = graph.value(result).name;
+  graph.rename(result, name + "/unfolded");
+  for (size_t k = 0; k < unfolded.tensors.size(); ++k)
+    if (graph.producer(unfolded.tensors[k]).index >= ops_before)
+      graph.rename(unfolded.tensors[k], element_name(name, unfolded, k));
+  if (unfolded.kind == Unfolded::Kind::Tensor)
+    graph.replace_uses(result, unfolded.tensors[0]);
+  else
+    in.values[result] = std::move(unfolded);
 }
 
 }  // namespace
@@ -80,12 +85,7 @@ bool unfold_op(const TypedGraph& in, OpId id) {
   const OpId first = previous ? graph.next(previous) : graph.first();
   if (!type_results(in, first, id, results)) return false;
   const std::vector<ValueId> outputs = graph.op(id).outputs;
-  for (size_t r = 0; r < outputs.size(); ++r) {
-    if (results[r].kind == Unfolded::Kind::Tensor)
-      replace_result(graph, outputs[r], results[r].tensors[0], ops_before);
-    else
-      in.values[outputs[r]] = std::move(results[r]);
-  }
+  for (size_t r = 0; r < outputs.size(); ++r) take_result(in, outputs[r], std::move(results[r]), ops_before);
   return true;
 }
 
@@ -180,23 +180,17 @@ std::optional<OpId> unfold_results(const TypedGraph& in, OpId id, const std::vec
   const std::vector<ValueId> outputs = in.graph.op(id).outputs;
   NewOp made = copy_of(in.graph.op(id));
   made.inputs = in.graph.op(id).inputs;
+  in.graph.rename_op(id, made.name + "/unfolded");
   made.regions = std::move(in.graph.edit(id).regions);
-  for (size_t r = 0; r < outputs.size(); ++r)
-    for (size_t k = 0; k < shapes[r].tensors.size(); ++k) {
-      made.results.emplace_back();
-      made.result_names.push_back(element_name(in.graph.value(outputs[r]).name, shapes[r], k));
-    }
-  for (const ValueId output : outputs) in.graph.rename(output, in.graph.value(output).name + "/unfolded");
+  for (const Unfolded& shape : shapes) made.results.resize(made.results.size() + shape.tensors.size());
+  const size_t ops_before = in.graph.op_capacity();
   const OpId added = in.graph.add(std::move(made), id);
   const std::vector<ValueId> results = in.graph.op(added).outputs;
   size_t at = 0;
   for (size_t r = 0; r < outputs.size(); ++r) {
     Unfolded unfolded = shapes[r];
     for (ValueId& tensor : unfolded.tensors) tensor = results[at++];
-    if (unfolded.kind == Unfolded::Kind::Tensor)
-      in.graph.replace_uses(outputs[r], unfolded.tensors[0]);
-    else
-      in.values[outputs[r]] = std::move(unfolded);
+    take_result(in, outputs[r], std::move(unfolded), ops_before);
   }
   return added;
 }

@@ -8,6 +8,7 @@ namespace weftc {
 
 // Each element becomes a value of its own, and most of them an op.
 static constexpr int64_t kMostElementsOfSequence = 4096;
+static constexpr size_t kMostOpsOfMap = 1 << 14;
 
 /// A position operand, counted from the front; nothing after reporting. `end`: one behind the last element counts too.
 static std::optional<int64_t> position(const Unfolding& op, int input, size_t length, bool end) {
@@ -41,6 +42,8 @@ static std::vector<Unfolded> unfold_insert(Unfolding& op) {
   std::optional<std::vector<ValueId>> tensors = op.sequence(0);
   const std::optional<ValueId> element = op.tensor(1);
   if (!tensors || !element) return {};
+  if (static_cast<int64_t>(tensors->size()) == kMostElementsOfSequence)
+    return op.refuse("sequence-length-unsupported", "a sequence has at most {} elements", kMostElementsOfSequence);
   const std::optional<int64_t> at =
       op.op().has(2) ? position(op, 2, tensors->size(), true) : static_cast<int64_t>(tensors->size());
   if (!at) return {};
@@ -155,6 +158,10 @@ static std::vector<Unfolded> unfold_split(Unfolding& op) {
 static std::vector<Unfolded> unfold_map(Unfolding& op) {
   const std::optional<std::vector<ValueId>> first = op.sequence(0);
   if (!first) return {};
+  const size_t ops = first->size() * op.op().op().regions[0].op_count();
+  if (ops > kMostOpsOfMap)
+    return op.refuse("sequence-map-size-unsupported", "the body for each of {} elements makes {} ops, more than {}",
+                     first->size(), ops, kMostOpsOfMap);
   const size_t own = static_cast<size_t>(int_of(op.op().op(), "operands"));
   std::vector<Unfolded> results(op.op().op().outputs.size(), Unfolded::sequence({}));
   for (size_t k = 0; k < first->size(); ++k) {

@@ -358,6 +358,14 @@ void check_shared_lengths(const Module& module, Diags& diags) {
   }
 }
 
+/// A state is a tensor: an output that was a sequence has become others.
+void check_state_outputs(const Module& module, Diags& diags) {
+  for (const State& state : module.states)
+    if (std::ranges::none_of(module.graph.outputs(), [&](const auto& out) { return out.name == state.output; }))
+      diags.error("state-sequence", state.loc, "'{}' is a sequence or an optional, but a state is a tensor",
+                  printable(state.output));
+}
+
 void check_states(const Module& module, Diags& diags) {
   const Graph& graph = module.graph;
   for (const State& state : module.states)
@@ -407,6 +415,7 @@ void infer_types(Module& module, const Env& env) {
   if (env.diags.ok() && has_outputs && module.graph.outputs().empty())
     env.diags.error("outputs-empty-unsupported", Loc::in_file(module.file),
                     "all outputs of the model are sequences and optionals without an element");
+  if (env.diags.ok()) check_state_outputs(module, env.diags);
   if (env.diags.ok()) check_states(module, env.diags);
   if (env.diags.ok()) check_shared_lengths(module, env.diags);
 }

@@ -12,8 +12,8 @@ namespace weftc {
 
 namespace {
 
-// A graph beyond it compiles no longer in reasonable time.
-constexpr int64_t kMostOps = 1 << 12;
+// A loop beyond it, or a graph, compiles no longer in reasonable time.
+constexpr int64_t kMostOps = 1 << 12, kLargestGraph = 1 << 16;
 
 size_t carried_count(const Op& op) { return static_cast<size_t>(int_of(op, "carried")); }
 
@@ -77,6 +77,11 @@ bool Unrolling::read_operands() {
   }
   const size_t carried = carried_count(loop_);
   carried_.assign(loop_.inputs.begin() + 2, loop_.inputs.begin() + 2 + static_cast<long>(carried));
+  for (ValueId& value : carried_) {
+    if (value) continue;
+    value = add(OpKind::Optional, {}, {});
+    in_.values[value] = Unfolded::nothing();
+  }
   rows_.resize(loop_.outputs.size() - carried);
   return true;
 }
@@ -130,7 +135,7 @@ bool Unrolling::run() {
   if (!read_operands()) return false;
   const int64_t ops = std::max<int64_t>(static_cast<int64_t>(loop_.regions[0].op_count()), 1);
   for (int64_t number = 0; goes_on_ && (!trips_ || number < *trips_); ++number) {
-    if (number * ops > kMostOps) return fail("they make too large a graph");
+    if (number * ops > kMostOps || static_cast<int64_t>(in_.graph.op_count()) > kLargestGraph) return fail("they make too large a graph");
     if (!trip(number)) return false;
   }
   std::vector<ValueId> results = carried_;
@@ -155,7 +160,7 @@ bool Unrolling::run() {
 bool carries_unfolded(const Graph& graph, const UnfoldedValues& values, OpId id) {
   const Op& op = graph.op(id);
   for (size_t i = 0; i < carried_count(op); ++i)
-    if (values.contains(op.inputs[2 + i])) return true;
+    if (!op.inputs[2 + i] || values.contains(op.inputs[2 + i])) return true;
   return false;
 }
 

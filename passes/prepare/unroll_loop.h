@@ -4,7 +4,7 @@
 
 namespace weftc {
 
-/// True if a Loop carries a value that is no tensor: then it can only be written out.
+/// True if a Loop carries a value that is no tensor, or nothing: then it can only be written out.
 bool carries_unfolded(const Graph& graph, const UnfoldedValues& values, OpId id);
 /// True if a Loop is known to have few enough trips, and draws no random numbers.
 bool may_unroll(const Module& module, const Graph& graph, OpId id);

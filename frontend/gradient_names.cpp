@@ -5,18 +5,36 @@
 
 namespace weftc {
 
-static bool name_gradients(OnnxModel& model, OnnxGraph& graph, Diags& diags) {
+static bool is_gradient(const OnnxNode& node) {
+  return node.op_type == "Gradient" && node.domain == "ai.onnx.preview.training";
+}
+
+/// False after reporting a Gradient in a subgraph: the ops on its way may stand outside.
+static bool check_subgraphs(const OnnxModel& model, const OnnxNode& node, Diags& diags) {
   bool ok = true;
-  for (OnnxNode& node : graph.nodes) {
-    for (OnnxAttr& attr : node.attrs)
-      for (OnnxGraph& inner : attr.graphs) ok &= name_gradients(model, inner, diags);
-    if (node.op_type != "Gradient" || node.domain != "ai.onnx.preview.training") continue;
+  for (const OnnxAttr& attr : node.attrs)
+    for (const OnnxGraph& graph : attr.graphs)
+      for (const OnnxNode& inner : graph.nodes) {
+        ok &= check_subgraphs(model, inner, diags);
+        if (!is_gradient(inner)) continue;
+        diags.error("gradient-subgraph-unsupported", model.loc(inner, 0),
+                    "a Gradient inside of a branch or loop is not supported");
+        ok = false;
+      }
+  return ok;
+}
+
+bool name_gradients(OnnxModel& model, Diags& diags) {
+  bool ok = true;
+  for (OnnxNode& node : model.graph.nodes) {
+    ok &= check_subgraphs(model, node, diags);
+    if (!is_gradient(node)) continue;
     std::vector<std::string> names;
     for (const char* list : {"xs", "zs"})
       if (const OnnxAttr* attr = node.find(list)) names.insert(names.end(), attr->texts.begin(), attr->texts.end());
     const OnnxAttr* y = node.find("y");
     if (!y || y->text.empty()) {
-      diags.error("attribute-missing", model.loc(node, 0), "Gradient needs 'y'");
+      diags.error("gradient-name", model.loc(node, 0), "Gradient needs 'y', the name of what it differentiates");
       ok = false;
     } else if (names != node.inputs) {
       diags.error("gradient-elsewhere-unsupported", model.loc(node, 0),
@@ -29,7 +47,5 @@ static bool name_gradients(OnnxModel& model, OnnxGraph& graph, Diags& diags) {
   }
   return ok;
 }
-
-bool name_gradients(OnnxModel& model, Diags& diags) { return name_gradients(model, model.graph, diags); }
 
 }  // namespace weftc

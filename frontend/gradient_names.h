@@ -5,8 +5,9 @@
 
 namespace weftc {
 
-/// Makes the result that is differentiated the last operand of each Gradient, so that all behind the reader sees what the
-/// node reads. False after reporting a Gradient at other values than those that the model computes with.
+/// Makes the result that is differentiated the last operand of each Gradient, so that all behind the reader sees what
+/// the node reads. False after reporting a Gradient in a subgraph, or at other values than
+/// those that the model computes with.
 bool name_gradients(OnnxModel& model, Diags& diags);
 
 }  // namespace weftc

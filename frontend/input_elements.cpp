@@ -69,9 +69,9 @@ bool unfold_inputs(const std::vector<OnnxValue>& inputs, const ReadOptions& opti
   }
   for (const ElementsRequest& request : options.elements) {
     if (contains(names, request.input)) continue;
-    state.diags.error("unknown-input", Loc::in_file(state.model.file),
-                      "{}: the model has no such input '{}'{}", request.elements ? "--sequence" : "--optional",
-                      printable(request.input), names_there_are(request.input, names));
+    state.diags.error("unknown-elements", Loc::in_file(state.model.file), "{}: the model has no such input '{}'{}",
+                      request.elements ? "--sequence" : "--optional", printable(request.input),
+                      names_there_are(request.input, names));
     ok = false;
   }
   return ok;
@@ -81,7 +81,8 @@ void fold_inputs(const std::vector<WholeInput>& wholes, ImportState& state, Impo
   for (const WholeInput& whole : wholes) {
     NewOp made = new_op(whole.is_absent ? OpKind::Optional : OpKind::SequenceConstruct, {});
     for (const std::string& tensor : whole.tensors)
-      if (const auto value = scope.values.find(tensor); value != scope.values.end()) made.inputs.push_back(value->second);
+      if (const auto value = scope.values.find(tensor); value != scope.values.end())
+        made.inputs.push_back(value->second);
     if (made.inputs.size() < whole.tensors.size()) {  // reported with the tensor
       scope.failed.insert(whole.input.name);
       continue;

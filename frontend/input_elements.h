@@ -1,5 +1,5 @@
-// Inputs that are no tensors: a sequence of three is three inputs x.0, x.1, x.2 of the executable, an optional is an input
-// or none. How many there are is said by --sequence and --optional.
+// Inputs that are no tensors: a sequence of three is three inputs x.0, x.1, x.2 of the executable, an optional is an
+// input or none. How many there are is said by --sequence and --optional.
 #pragma once
 #include <string>
 #include <vector>

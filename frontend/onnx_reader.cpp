@@ -98,7 +98,8 @@ std::string identifier_of(const std::string& path) {
 std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options, Schedule* schedule, Diags& diags) {
   const bool per_rank = schedule && schedule->per_rank;
   if (!check_versions(model, diags) || !inline_functions(model, diags) || !unfold_attention(model, diags) ||
-      !name_gradients(model, diags) || !join_messages(model, per_rank, diags) || !check_domains(model, diags) || !modernise_nodes(model, diags))
+      !name_gradients(model, diags) || !join_messages(model, per_rank, diags) || !check_domains(model, diags) ||
+      !modernise_nodes(model, diags))
     return {};
   drop_repeated_constants(model, model.graph, diags);
   sort_nodes(model.graph);

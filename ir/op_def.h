@@ -178,8 +178,8 @@ using DecomposeFn = std::vector<ValueId> (*)(Builder& build, const OpView& op);
 
 class Unfolding;
 struct Unfolded;
-/// What stands for the results of an op on sequences or optionals (ir/unfolding.h), one entry for each output. Empty after
-/// reporting.
+/// What stands for the results of an op on sequences or optionals (ir/unfolding.h), one entry for each output. Empty
+/// after reporting.
 using UnfoldFn = std::vector<Unfolded> (*)(Unfolding& op);
 
 /// Turns the ONNX form read by the generic importer (all attributes and operands of the node) into ours.

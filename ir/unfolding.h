@@ -26,8 +26,8 @@ struct Unfolded {
 /// Those values of a graph that are no tensors.
 using UnfoldedValues = std::unordered_map<ValueId, Unfolded>;
 
-/// Writes what stands for the results of one op, in front of it. What is written has no types yet: the pass infers them,
-/// and reports what is wrong with them at the op.
+/// Writes what stands for the results of one op, in front of it. What is written has no types yet: the pass infers
+/// them, and reports what is wrong with them at the op.
 class Unfolding {
  public:
   Unfolding(Module& module, Graph& graph, OpId id, const UnfoldedValues& values, Diags& diags);

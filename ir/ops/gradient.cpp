@@ -86,32 +86,43 @@ struct Row {
 };
 const Row kRules[] = {
     {OpKind::Abs, [](const Step& s) -> Derivatives { return {s.g * s.in(0).apply(OpKind::Sign)}; }},
-    {OpKind::Add, [](const Step& s) -> Derivatives { return {s.g, s.g}; }},
+    {OpKind::Add,
+     [](const Step& s) -> Derivatives {
+       return {s.g, s.g};
+     }},
     {OpKind::Cast, [](const Step& s) -> Derivatives { return {s.g.cast(s.in(0).dtype())}; }},
     {OpKind::Concat, of_concat},
     {OpKind::Cos, [](const Step& s) -> Derivatives { return {(s.g * s.in(0).apply(OpKind::Sin)).apply(OpKind::Neg)}; }},
-    {OpKind::Div, [](const Step& s) -> Derivatives {
+    {OpKind::Div,
+     [](const Step& s) -> Derivatives {
        return {s.g / s.in(1), (s.g * s.out() / s.in(1)).apply(OpKind::Neg)};
      }},
-    {OpKind::Erf, [](const Step& s) -> Derivatives {
+    {OpKind::Erf,
+     [](const Step& s) -> Derivatives {
        return {s.g * 1.1283791670955126 * (s.in(0) * s.in(0)).apply(OpKind::Neg).apply(OpKind::Exp)};
      }},
     {OpKind::Exp, [](const Step& s) -> Derivatives { return {s.g * s.out()}; }},
     {OpKind::Expand, [](const Step& s) -> Derivatives { return {s.g}; }},
     {OpKind::Identity, [](const Step& s) -> Derivatives { return {s.g}; }},
     {OpKind::Log, [](const Step& s) -> Derivatives { return {s.g / s.in(0)}; }},
-    {OpKind::MatMul, [](const Step& s) -> Derivatives {
+    {OpKind::MatMul,
+     [](const Step& s) -> Derivatives {
        return {product(s.g, turned(s.in(1))), product(turned(s.in(0)), s.g)};
      }},
-    {OpKind::Max, [](const Step& s) -> Derivatives {
+    {OpKind::Max,
+     [](const Step& s) -> Derivatives {
        const Term first = s.in(0) >= s.in(1);
        return {first.choose(s.g, s.g.scalar(0)), first.choose(s.g.scalar(0), s.g)};
      }},
-    {OpKind::Min, [](const Step& s) -> Derivatives {
+    {OpKind::Min,
+     [](const Step& s) -> Derivatives {
        const Term first = s.in(0) <= s.in(1);
        return {first.choose(s.g, s.g.scalar(0)), first.choose(s.g.scalar(0), s.g)};
      }},
-    {OpKind::Mul, [](const Step& s) -> Derivatives { return {s.g * s.in(1), s.g * s.in(0)}; }},
+    {OpKind::Mul,
+     [](const Step& s) -> Derivatives {
+       return {s.g * s.in(1), s.g * s.in(0)};
+     }},
     {OpKind::Neg, [](const Step& s) -> Derivatives { return {s.g.apply(OpKind::Neg)}; }},
     {OpKind::Pow, of_power},
     {OpKind::Reciprocal, [](const Step& s) -> Derivatives { return {(s.g * s.out() * s.out()).apply(OpKind::Neg)}; }},
@@ -124,10 +135,14 @@ const Row kRules[] = {
     {OpKind::Sin, [](const Step& s) -> Derivatives { return {s.g * s.in(0).apply(OpKind::Cos)}; }},
     {OpKind::Slice, of_slice},
     {OpKind::Sqrt, [](const Step& s) -> Derivatives { return {s.g / (s.out() * 2)}; }},
-    {OpKind::Sub, [](const Step& s) -> Derivatives { return {s.g, s.g.apply(OpKind::Neg)}; }},
+    {OpKind::Sub,
+     [](const Step& s) -> Derivatives {
+       return {s.g, s.g.apply(OpKind::Neg)};
+     }},
     {OpKind::Tanh, [](const Step& s) -> Derivatives { return {s.g * (1 - s.out() * s.out())}; }},
     {OpKind::Transpose, of_transpose},
-    {OpKind::Where, [](const Step& s) -> Derivatives {
+    {OpKind::Where,
+     [](const Step& s) -> Derivatives {
        return {{}, s.in(0).choose(s.g, s.g.scalar(0)), s.in(0).choose(s.g.scalar(0), s.g)};
      }},
 };
@@ -162,7 +177,7 @@ class Backward {
   Builder& build_;
   const OpView& op_;
   std::vector<ValueId> xs_;
-  std::unordered_set<ValueId> on_way_;           // what depends on the values
+  std::unordered_set<ValueId> on_way_;            // what depends on the values
   std::unordered_map<ValueId, ValueId> derived_;  // the derivative by each value, as far as it is summed up
 };
 
@@ -177,7 +192,8 @@ bool Backward::back_through(OpId id) {
   const Op op = build_.graph().op(id);
   const Rule rule = op.outputs.size() == 1 ? rule_of(op.kind) : nullptr;
   const bool is_exponent = op.kind == OpKind::Pow && on_way_.contains(op.inputs[1]);
-  const bool skips = op.kind == OpKind::Slice && std::ranges::any_of(op.ints("steps"), [](int64_t s) { return s != 1; });
+  const bool skips =
+      op.kind == OpKind::Slice && std::ranges::any_of(op.ints("steps"), [](int64_t s) { return s != 1; });
   if (!rule || is_exponent || skips)
     return op_.fail("gradient-unsupported", "there is no rule for the gradient of {} ('{}')", op_def(op).name, op.name);
   const Derivatives derivatives = rule({build_, op, Term(build_, derived_.at(op.outputs[0]))});
@@ -218,9 +234,13 @@ bool infer_gradient(const OpView& op, std::vector<TensorType>& results) {
   const size_t count = op.op().texts("xs").size();
   if (count == 0 || count >= op.op().inputs.size())
     return op.fail("gradient-names", "'xs' has {} names for {} operands", count, op.op().inputs.size() - 1);
+  if (op.op().outputs.size() > count)
+    return op.fail("gradient-names", "'xs' has {} names for {} outputs", count, op.op().outputs.size());
   const int y = op.inputs() - 1;
-  for (int i = 0; i <= y; ++i)
+  for (int i = 0; i <= y; ++i) {
+    if (!op.has(i)) return op.fail("gradient-names", "name {} of 'xs' and 'zs' is empty", i);
     if (!is_fixed(op, i) || !is_real_operand(op, i)) return false;
+  }
   for (size_t i = 0; i < count; ++i) {
     const TensorType& x = op.type(static_cast<int>(i));
     results.push_back({x.dtype, x.shape, {}});

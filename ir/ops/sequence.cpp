@@ -1,8 +1,7 @@
 // Sequences and optionals of ONNX. They are known while types are inferred, and are gone behind that: a sequence is a
 // list of values, and each op here says which (ir/unfolding.h).
-#include "ir/unfolding.h"
-
 #include "ir/ops/record.h"
+#include "ir/unfolding.h"
 
 namespace weftc {
 
@@ -14,9 +13,10 @@ static constexpr size_t kMostOpsOfMap = 1 << 14;
 static std::optional<int64_t> position(const Unfolding& op, int input, size_t length, bool end) {
   const std::optional<int64_t> given = op.known_integer(input);
   if (!given) {
-    op.op().fail("sequence-position-runtime-unsupported",
-                 "the position is computed at run time (value '{}'); it must be one integer that is known at compile time",
-                 op.op().graph().value(op.op().op().inputs[static_cast<size_t>(input)]).name);
+    op.op().fail(
+        "sequence-position-runtime-unsupported",
+        "the position is computed at run time (value '{}'); it must be one integer that is known at compile time",
+        op.op().graph().value(op.op().op().inputs[static_cast<size_t>(input)]).name);
     return {};
   }
   const int64_t count = static_cast<int64_t>(length), at = *given < 0 ? *given + count : *given;
@@ -54,8 +54,7 @@ static std::vector<Unfolded> unfold_insert(Unfolding& op) {
 static std::vector<Unfolded> unfold_erase(Unfolding& op) {
   std::optional<std::vector<ValueId>> tensors = op.sequence(0);
   if (!tensors) return {};
-  if (tensors->empty())
-    return op.refuse("sequence-position", "there is nothing to erase in an empty sequence");
+  if (tensors->empty()) return op.refuse("sequence-position", "there is nothing to erase in an empty sequence");
   const std::optional<int64_t> at =
       op.op().has(1) ? position(op, 1, tensors->size(), false) : static_cast<int64_t>(tensors->size()) - 1;
   if (!at) return {};
@@ -98,8 +97,7 @@ static std::vector<Unfolded> unfold_length(Unfolding& op) {
 static std::vector<Unfolded> unfold_concat(Unfolding& op) {
   std::optional<std::vector<ValueId>> tensors = op.sequence(0);
   if (!tensors) return {};
-  if (tensors->empty())
-    return op.refuse("sequence-empty", "an empty sequence cannot be concatenated");
+  if (tensors->empty()) return op.refuse("sequence-empty", "an empty sequence cannot be concatenated");
   const int64_t axis = int_of(op.op().op(), "axis");
   if (int_of(op.op().op(), "new_axis"))
     for (ValueId& tensor : *tensors)
@@ -149,8 +147,7 @@ static std::vector<Unfolded> unfold_split(Unfolding& op) {
   std::vector<ValueId> pieces = op.add(OpKind::Split, {view.op().inputs[0]}, {{"axis", *axis}, {"split", *lengths}},
                                        static_cast<int>(lengths->size()));
   if (singles && !int_of(view.op(), "keepdims"))
-    for (ValueId& piece : pieces)
-      piece = op.add(OpKind::Squeeze, {piece}, {{"axes", std::vector<int64_t>{*axis}}});
+    for (ValueId& piece : pieces) piece = op.add(OpKind::Squeeze, {piece}, {{"axes", std::vector<int64_t>{*axis}}});
   return {Unfolded::sequence(std::move(pieces))};
 }
 
@@ -171,7 +168,7 @@ static std::vector<Unfolded> unfold_map(Unfolding& op) {
       const bool is_walked = i < own && operand.kind == Unfolded::Kind::Sequence;
       if (is_walked && operand.tensors.size() != first->size())
         return op.refuse("sequence-lengths", "operand {} is a sequence of {}, operand 0 one of {}", i,
-                            operand.tensors.size(), first->size());
+                         operand.tensors.size(), first->size());
       arguments.push_back(is_walked ? operand.tensors[k] : op.op().op().inputs[i]);
     }
     const std::vector<ValueId> made = op.add_body(arguments);
@@ -247,10 +244,8 @@ const OpDef kSequenceInsert{.kind = OpKind::SequenceInsert,
                             .inputs = {2, 3},
                             .unfold = unfold_insert};
 
-const OpDef kSequenceLength{.kind = OpKind::SequenceLength,
-                            .name = "SequenceLength",
-                            .onnx = {"SequenceLength", 11},
-                            .unfold = unfold_length};
+const OpDef kSequenceLength{
+    .kind = OpKind::SequenceLength, .name = "SequenceLength", .onnx = {"SequenceLength", 11}, .unfold = unfold_length};
 
 /// Inputs: a sequence, further ones or tensors (`operands` in all), captures.
 const OpDef kSequenceMap{.kind = OpKind::SequenceMap,

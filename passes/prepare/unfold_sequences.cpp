@@ -89,7 +89,8 @@ bool unfold_op(const TypedGraph& in, OpId id) {
   return true;
 }
 
-/// Parameter `p` of a region becomes as many as the operand has tensors, which the first op of the region puts together.
+/// Parameter `p` of a region becomes as many as the operand has tensors, which the first op of the region puts
+/// together.
 static void unfold_parameter(Graph& region, size_t p, const Unfolded& operand) {
   const ValueId parameter = region.inputs()[p];
   const std::string name = region.value(parameter).name;
@@ -129,8 +130,7 @@ bool bring_in_captures(const TypedGraph& in, OpId id) {
     const size_t parameter = loop ? i : i - 1;
     const Unfolded* found = find(in.values, value);
     if (found && i < first)
-      return OpView(in.module, graph, graph.op(id), &in.diags)
-          .fail("tensor-operand", "operand {} must be a tensor", i);
+      return OpView(in.module, graph, graph.op(id), &in.diags).fail("tensor-operand", "operand {} must be a tensor", i);
     if (found) {
       const Unfolded operand = *found;
       for (Graph& region : graph.edit(id).regions) unfold_parameter(region, parameter, operand);

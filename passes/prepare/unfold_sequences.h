@@ -17,8 +17,8 @@ struct TypedGraph {
   std::function<void(OpId first, OpId end)> infer;
 };
 
-/// Types the ops from `first` up to `end`. Typing replaces ops by others, and then `values` are the others' results. False
-/// after reporting.
+/// Types the ops from `first` up to `end`. Typing replaces ops by others, and then `values` are the others' results.
+/// False after reporting.
 bool type_values(const TypedGraph& in, OpId first, OpId end, std::vector<ValueId>& values);
 
 /// True if an operand is no tensor.

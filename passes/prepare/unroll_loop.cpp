@@ -30,9 +30,8 @@ std::optional<int64_t> known(const Module& module, const Graph& graph, ValueId v
 bool draws(const Graph& graph) {
   return std::ranges::any_of(graph.order(), [&](OpId id) {
     const Op& op = graph.op(id);
-    const bool is_drawing = std::ranges::any_of(op_def(op).attrs, [](const AttrSpec& spec) {
-      return std::string_view(spec.name) == "node";
-    });
+    const bool is_drawing = std::ranges::any_of(
+        op_def(op).attrs, [](const AttrSpec& spec) { return std::string_view(spec.name) == "node"; });
     const bool drops = op.kind == OpKind::Dropout && (op.inputs.size() > 2 || int_of(op, "training_mode"));
     return is_drawing || drops || std::ranges::any_of(op.regions, draws);
   });
@@ -47,7 +46,8 @@ class Unrolling {
   bool fail(const char* what) const {
     return OpView(in_.module, in_.graph, loop_, &in_.diags)
         .fail("loop-unroll-runtime-unsupported",
-              "the values that the loop carries change their types, so that its trips must be written out, but {}", what);
+              "the values that the loop carries change their types, so that its trips must be written out, but {}",
+              what);
   }
   bool read_operands();
   bool trip(int64_t number);
@@ -135,7 +135,8 @@ bool Unrolling::run() {
   if (!read_operands()) return false;
   const int64_t ops = std::max<int64_t>(static_cast<int64_t>(loop_.regions[0].op_count()), 1);
   for (int64_t number = 0; goes_on_ && (!trips_ || number < *trips_); ++number) {
-    if (number * ops > kMostOps || static_cast<int64_t>(in_.graph.op_count()) > kLargestGraph) return fail("they make too large a graph");
+    if (number * ops > kMostOps || static_cast<int64_t>(in_.graph.op_count()) > kLargestGraph)
+      return fail("they make too large a graph");
     if (!trip(number)) return false;
   }
   std::vector<ValueId> results = carried_;

@@ -68,9 +68,10 @@ TEST_CASE("inputs that are sequences and optionals are as many inputs as the com
   options.shapes = {{"s.0", {4}}, {"s.1", {5}}};
   const ReadModel read = read_graph(graph, options);
   REQUIRE_MESSAGE(read.module, read.diags.text());
-  CHECK(shown(read.module->graph).starts_with("s.0 = Input()\ns.1 = Input()\no = Input()\ne.0 = Input()\n"
-                                              "s = SequenceConstruct(s.0, s.1)\ne = SequenceConstruct(e.0)\n"
-                                              "a = Optional()\n"));
+  CHECK(shown(read.module->graph)
+            .starts_with("s.0 = Input()\ns.1 = Input()\no = Input()\ne.0 = Input()\n"
+                         "s = SequenceConstruct(s.0, s.1)\ne = SequenceConstruct(e.0)\n"
+                         "a = Optional()\n"));
   CHECK(read.module->graph.type(read.module->graph.find_value("s.1")).dims() == Dims{5});
 }
 
@@ -84,9 +85,9 @@ TEST_CASE("what the command line says of elements has to fit the inputs") {
   };
   CHECK(ids({{"s", 2}, {"o", {}}}) == "");
   CHECK(ids({{"s", 2}}) == "open-sequence");
-  CHECK(ids({{"s", 2}, {"o", 1}}) == "open-sequence");         // no sequence
+  CHECK(ids({{"s", 2}, {"o", 1}}) == "open-sequence");          // no sequence
   CHECK(ids({{"s", {}, true}, {"o", {}}}) == "open-sequence");  // cannot be absent
-  CHECK(ids({{"s", 2}, {"o", {}}, {"x", {}}}) == "unknown-input");
+  CHECK(ids({{"s", 2}, {"o", {}}, {"x", {}}}) == "unknown-elements");
   CHECK(read_graph("(seq(float[3]) s) => (int64 y) { y = SequenceLength(s) }").diags.text() ==
         "m.onnxtxt: error: input 's' is sequence(float[3]): say with --sequence s=NUMBER how many tensors that is "
         "[open-sequence]\n");

@@ -10,8 +10,7 @@ namespace {
 
 /// y is the sum of z, which `body` computes from x and w; the gradients of y where there is room for them.
 std::string model_of(const std::string& body, bool with_gradient) {
-  const std::string gradient =
-      R"(dx, dw = ai.onnx.preview.training.Gradient<xs = ["x", "w"], y = "y">(x, w))";
+  const std::string gradient = R"(dx, dw = ai.onnx.preview.training.Gradient<xs = ["x", "w"], y = "y">(x, w))";
   return "<ir_version: 10, opset_import: [\"\" : 20, \"ai.onnx.preview.training\" : 1]>\n"
          "m (double[2, 3] x, double[3, 2] w) => (double y" +
          std::string(with_gradient ? ", double[2, 3] dx, double[3, 2] dw" : "") +
@@ -61,7 +60,8 @@ TEST_CASE("gradients are the limits of differences") {
            "a = Sin(x) b = Cos(x) c = Mul(a, b) d = Sigmoid(c) e = Neg(d) z = Erf(e)",
            "a = Relu(x) t = Transpose(w) b = Relu(t) c = Abs(t) d = Mul(a, b) z = Add(c, d)",
            "s = Softmax<axis = 1>(x) z = MatMul(s, w)",
-           "a = ReduceMean<keepdims = 0>(x, one) b = ReduceMax<keepdims = 1>(w, one) c = ReduceMin<keepdims = 0>(w, one) "
+           "a = ReduceMean<keepdims = 0>(x, one) b = ReduceMax<keepdims = 1>(w, one) c = ReduceMin<keepdims = 0>(w, "
+           "one) "
            "d = Mul(b, c) e = ReduceSum<keepdims = 0>(d) z = Mul(a, e)",
            "t = Transpose(w) c = Concat<axis = 0>(x, t, x) z = Mul(c, c)",
            "t = Transpose(w) c = Where(mask, x, t) z = Mul(c, c)",
@@ -91,16 +91,22 @@ m (double[3] x) => (double[3] second) {
 
 TEST_CASE("gradients that cannot be computed are refused") {
   const auto id = [](const std::string& gradient, const std::string& body = "y = Tanh(x)") {
-    const auto made = prepare("<ir_version: 10, opset_import: [\"\" : 20, \"ai.onnx.preview.training\" : 1]>\n"
-                              "m (float[3] x, float[3] w) => (float[3] dx) {" +
-                                  body + " dx = ai.onnx.preview.training.Gradient<" + gradient + "}",
-                              "", "decompose");
+    const auto made = prepare(
+        "<ir_version: 10, opset_import: [\"\" : 20, \"ai.onnx.preview.training\" : 1]>\n"
+        "m (float[3] x, float[3] w) => (float[3] dx) {" +
+            body + " dx = ai.onnx.preview.training.Gradient<" + gradient + "}",
+        "", "decompose");
     return made->diags.all().empty() ? "" : made->diags.all()[0].id;
   };
   CHECK(id(R"(xs = ["x"], y = "y">(x))") == "");
   CHECK(id(R"(xs = ["w"], y = "y">(w))") == "");  // which y does not depend on: zeros
   CHECK(id(R"(xs = ["x"], y = "y">(w))") == "gradient-elsewhere-unsupported");
-  CHECK(id(R"(xs = ["x"]>(x))") == "attribute-missing");
+  CHECK(id(R"(xs = ["x"]>(x))") == "gradient-name");
+  CHECK(id(R"(xs = ["x"], y = "">(x))") == "gradient-name");
+  CHECK(id(R"(xs = ["x"], y = "y">(x))", "y = Tanh(x) dz,") == "gradient-names");
+  CHECK(id(R"(xs = ["x"], y = "y">(x))", R"(y = Tanh(x) c = Constant<value = bool {1}>() r = If(c)<
+    then_branch = a () => (float[3] d) { d = ai.onnx.preview.training.Gradient<xs = ["x"], y = "y">(x) },
+    else_branch = b () => (float[3] e) { e = Neg(x) }>)") == "gradient-subgraph-unsupported");
   CHECK(id(R"(xs = ["x"], y = "nothing">(x))") == "undefined-value");
   CHECK(id(R"(xs = ["x"], y = "y">(x))", "y = CumSum(x, n) n = Constant<value = int64 {0}>()") ==
         "gradient-unsupported");

@@ -3,6 +3,7 @@
 #include "ir/shape_arithmetic.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace weftc {
 
@@ -46,8 +47,30 @@ static std::optional<Length> are_equal(const Length& a, const Length& b) {
 }
 
 static std::optional<Length> negated(const std::optional<Length>& truth) {
-  if (!truth) return {};
+  if (!truth || !truth->is_constant()) return {};
   return Length(truth->constant() == 0);
+}
+
+/// Whether a != 0, where every run agrees.
+static std::optional<Length> is_true(const Length& a) { return negated(are_equal(a, 0)); }
+
+/// True if every number that the length can be has a place among the elements of a type, exactly.
+static bool fits(DType dtype, const Length& length) {
+  const auto lies_between = [&](int64_t low, int64_t high) { return length.low() >= low && length.high() <= high; };
+  if (dtype == DType::F64) return lies_between(-(int64_t{1} << 53), int64_t{1} << 53);
+  if (dtype == DType::F32) return lies_between(-(1 << 24), 1 << 24);
+  if (dtype == DType::F16) return lies_between(-(1 << 11), 1 << 11);
+  if (dtype == DType::BF16) return lies_between(-(1 << 8), 1 << 8);
+  if (is_float(dtype)) return lies_between(0, 0);
+  if (dtype == DType::U64) return length.low() >= 0;
+  return wrap(dtype, length.low()) == length.low() && wrap(dtype, length.high()) == length.high();
+}
+
+/// Folds the operands of an op that takes any number of them.
+static Length folded(const Lengths& in, Length (*join)(const Length&, const Length&)) {
+  Length all = in[0];
+  for (size_t i = 1; i < in.size(); ++i) all = join(all, in[i]);
+  return all;
 }
 
 static std::optional<Length> chosen(const Length& condition, const Length& yes, const Length& no) {
@@ -70,14 +93,15 @@ static std::optional<Length> element(const OpView& op, const Lengths& in) {
     case OpKind::Mod:
       return is_real ? std::nullopt : remainder_of(in[0], in[1]);
     case OpKind::Min:
-      return minimum(in[0], in[1]);
+      return folded(in, minimum);
     case OpKind::Max:
-      return maximum(in[0], in[1]);
+      return folded(in, maximum);
     case OpKind::Neg:
       return Length() - in[0];
     case OpKind::Abs:
       return in[0].low() >= 0 ? std::optional(in[0]) : std::nullopt;
     case OpKind::Cast:
+      return op.result_type(0).dtype == DType::Bool ? is_true(in[0]) : in[0];
     case OpKind::Identity:
     case OpKind::Floor:
     case OpKind::Ceil:
@@ -121,7 +145,7 @@ static Result pointwise(const OpView& op, const std::vector<Lengths>& in) {
     Lengths operands;
     for (size_t i = 0; i < in.size(); ++i) operands.push_back(in[i][static_cast<size_t>(at.dot(strides[i]))]);
     std::optional<Length> made = element(op, operands);
-    if (!made) return {};
+    if (!made || !fits(op.result_type(0).dtype, *made)) return {};
     result.push_back(std::move(*made));
   }
   return result;
@@ -198,6 +222,9 @@ static bool moves_elements(const Op& op) {
       return op.has("starts");  // from a start that a run decides nobody knows which elements
     case OpKind::Pad:
       return false;
+    case OpKind::ScatterElements:
+    case OpKind::ScatterND:
+      return text_of(op, "reduction") == "none";  // the others compute new elements
     default:
       return category(op) == Category::View || category(op) == Category::Index;
   }
@@ -205,9 +232,11 @@ static bool moves_elements(const Op& op) {
 
 /// A ConstantOfShape of an integer.
 static Result filled(const OpView& op) {
-  const double fill = real_of(op.op(), "fill");
-  if (fill != static_cast<double>(static_cast<int64_t>(fill))) return {};
-  return Lengths(static_cast<size_t>(op.result_type(0).count()), static_cast<int64_t>(fill));
+  const TensorType type = op.result_type(0);
+  const double fill = is_float(type.dtype) ? real_of(op.op(), "fill") : 0;
+  if (!(std::abs(fill) <= 0x1p53) || std::floor(fill) != fill) return {};
+  const int64_t number = is_float(type.dtype) ? static_cast<int64_t>(fill) : int_of(op.op(), "whole");
+  return Lengths(static_cast<size_t>(type.count()), number);
 }
 
 /// start + i * delta.
@@ -235,7 +264,8 @@ static Result value_of(const OpView& op, const std::vector<Lengths>& in) {
       return counted(op, in);
     default:
       if (in.empty()) return {};
-      return category(of) == Category::Reduction ? reduced(op, in[0]) : pointwise(op, in);
+      if (category(of) == Category::Reduction) return reduced(op, in[0]);
+      return category(of) == Category::Pointwise ? pointwise(op, in) : std::nullopt;
   }
 }
 

@@ -22,6 +22,10 @@ bool is_byte_operand(const OpView& op, int input) {
                  dtype_name(dtype));
 }
 
+bool fills_byte_kernels(const Dims& filters, int64_t group) {
+  return filters.size() > 3 && (group == 1 || (filters[1] % 4 == 0 && filters[0] / group % 16 == 0));
+}
+
 Term scalar_operand(Builder& build, const OpView& op, int input) {
   return Term(build, op.op().inputs[input]).reshape({}).cast(DType::F32);
 }

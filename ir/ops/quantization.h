@@ -18,6 +18,11 @@ bool hold_one_number(const OpView& op, std::initializer_list<int> operands);
 /// True if the operand is u8 or i8; else reports.
 bool is_byte_operand(const OpView& op, int input);
 
+/// Whether a convolution with filters of these dims can sum bytes four at a time: the channels of a group, and its
+/// filters, fill what kernels read at once. One spatial dimension is none yet: it becomes two by way of 32-bit
+/// integers.
+bool fills_byte_kernels(const Dims& filters, int64_t group);
+
 /// An operand of one element as a scalar of f32.
 Term scalar_operand(Builder& build, const OpView& op, int input);
 /// The integers as real numbers, f32; scale and zero point are scalars.

@@ -263,19 +263,11 @@ ValueId along_filters(Builder& build, const OpView& op, int part, const Dims& di
   return build.reshape(value, shape);
 }
 
-/// Whether bytes can be summed four at a time: the channels of a group, and its filters, fill what kernels read at
-/// once. One spatial dimension is none yet: it becomes two by way of 32-bit integers.
-bool has_byte_convolution(const OpView& op, int filters) {
-  const Dims w = op.dims(filters);
-  const int64_t group = int_of(op.op(), "group");
-  return w.size() > 3 && (group == 1 || (w[1] % 4 == 0 && w[0] / group % 16 == 0));
-}
-
 /// The convolution of the integers minus their zero points, i32.
 Term convolution_sums(Builder& build, const OpView& op, QuantizedOperand x, QuantizedOperand w) {
   const std::vector<ValueId>& in = op.op().inputs;
   const std::optional<int64_t> known = known_number(op, x.zero);
-  if (known && has_byte_convolution(op, w.integers) && sums_bytes(op, x, w)) {
+  if (known && fills_byte_kernels(op.dims(w.integers), int_of(op.op(), "group")) && sums_bytes(op, x, w)) {
     Attrs attrs = op.op().attrs;
     attrs.push_back({"zero", *known});
     return {build, build.op(OpKind::ConvInteger, {in[x.integers], in[w.integers]}, std::move(attrs))};

@@ -5,7 +5,7 @@
 // step.
 #include <algorithm>
 
-#include "ir/ops/record.h"
+#include "ir/ops/quantization.h"
 #include "passes/simplify/rules.h"
 
 namespace weftc {
@@ -48,18 +48,28 @@ bool are_bytes(const Match& match) {
   return match.type("sw").count() == 1 || from_front(int_of(w, "axis"), ndim) == channels_of(product, match.type("w"));
 }
 
-/// What ConvInteger sums as bytes (ir/ops/quantized_product.cpp): four channels at a time, 16 filters.
+/// True if no channel's weights can sum to more than an i32 holds: a byte minus its zero point is at most 255 in size.
+bool sums_fit(const Match& match) {
+  const Tensor w = match.tensor(match["w"]);
+  const auto channels = static_cast<int>(channels_of(match.root(), match.type("w")));
+  std::vector<int64_t> sums(static_cast<size_t>(w.dims[static_cast<size_t>(channels)]), 0);
+  for (Index at(w.dims); at.more(); at.next())
+    sums[static_cast<size_t>(at[channels])] += std::abs(w.integers[static_cast<size_t>(at.linear())]);
+  return std::ranges::all_of(sums, [](int64_t sum) { return sum * 255 <= INT32_MAX; });
+}
+
 bool convolves_bytes(const Match& match) {
-  const Dims w = match.type("w").dims();
-  const int64_t group = int_of(match.root(), "group");
-  return are_bytes(match) && w.size() > 3 && (group == 1 || (w[1] % 4 == 0 && w[0] / group % 16 == 0));
+  return are_bytes(match) && fills_byte_kernels(match.type("w").dims(), int_of(match.root(), "group")) &&
+         sums_fit(match);
 }
 
 bool multiplies_bytes(const Match& match) {
   const Op& product = match.root();
   if (!are_bytes(match) || match.type("w").ndim() != 2 || match.type("x").ndim() < 2) return false;
-  return product.kind == OpKind::MatMul || (int_of(product, "transA") == 0 && real_of(product, "alpha") == 1 &&
-                                            (product.inputs.size() < 3 || real_of(product, "beta") == 1));
+  const bool is_plain =
+      product.kind == OpKind::MatMul || (int_of(product, "transA") == 0 && real_of(product, "alpha") == 1 &&
+                                         (product.inputs.size() < 3 || real_of(product, "beta") == 1));
+  return is_plain && sums_fit(match);
 }
 
 /// The products of both scales, in a shape that broadcasts against the result.

@@ -90,6 +90,40 @@ TEST_CASE("simplify: each rule has a case in which it fires and a near miss") {
   CHECK(missing == rules);
 }
 
+TEST_CASE("simplify: bytes are multiplied as integers only where no sum can leave an i32") {
+  const auto is_product_of_integers = [](int64_t rows) {
+    std::string weights = "127";
+    for (int64_t row = 1; row < rows; ++row) weights += ", -127";
+    const std::string count = std::to_string(rows), with = " {axis = 1, block_size = 0, output_dtype = 0} : ";
+    Diags diags;
+    std::optional<Module> module = parse_module("case.weft",
+                                                R"(module "m" file "m" seed 0
+place @all [0] {}
+constant #0 "w" i8[)" + count + ", 1] = [" + weights +
+                                                    R"(]
+constant #1 "s" f32[] = [0.5]
+graph {
+  %x = Input() : u8[1, )" + count + R"(]
+  %w = Constant() {value = #0} : i8[)" + count + R"(, 1]
+  %s = Constant() {value = #1} : f32[]
+  %a = DequantizeLinear(%x, %s))" + with + "f32[1, " +
+                                                    count + R"(]
+  %b = DequantizeLinear(%w, %s))" + with + "f32[" + count +
+                                                    R"(, 1]
+  %y = MatMul(%a, %b) : f32[1, 1]
+  return %y
+}
+)",
+                                                diags);
+    INFO(diags.text());
+    REQUIRE(module);
+    run_pass(*module, simplify);
+    return fired(*module, "product-of-integers");
+  };
+  CHECK(is_product_of_integers(66311));  // 127 * 255 * 66311 < 2^31
+  CHECK(!is_product_of_integers(66312));
+}
+
 TEST_CASE("simplify: what becomes weights is right to a rounding") {
   Module module = parsed(kProduct + line("%y = BatchNormalization(%a, " + kNorm + "f32[1, 2, 4, 3]") + returned("%y"));
   run_pass(module, simplify);

@@ -85,9 +85,8 @@ Element Elements::pad(ValueId value, const Op& op, const IndexList& index) {
     is_empty |= dims[d] == 0;
   }
   const DType dtype = body_.type(value).dtype;
-  const double fill = op.find("value") ? op.real("value") : 0;
-  const Expr filler =
-      literal(is_float(dtype) ? real_literal(fill, dtype) : int_literal(static_cast<int64_t>(fill), dtype));
+  const Expr filler = literal(is_float(dtype) ? real_literal(op.find("value") ? op.real("value") : 0, dtype)
+                                              : int_literal(op.integer_or("whole", 0), dtype));
   if (is_empty) return {filler, scopes.floor};
   const Element element = this->at(from, at);
   if (inside.empty()) return element;

@@ -3,6 +3,8 @@
 // (passes/prepare/scan_to_loop.cpp).
 //
 //   y, ys = Loop(5, , y0) { y -> y1, e }    ->    y, ys = Loop(5, , y0, zeros[5]) { i, y, ys -> y1, ys with e at i }
+#include <algorithm>
+
 #include "ir/ops/step_loop.h"
 
 namespace weftc {
@@ -21,6 +23,10 @@ static size_t carried_count(const Op& op) { return static_cast<size_t>(int_of(op
 static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
   const Graph& body = op.op().regions[0];
   const size_t carried = carried_count(op.op());
+  for (int i : {0, 1})
+    if (op.has(i) && op.type(i).count() != 1)
+      return op.fail("loop-operand", "the {} has shape {}, expected one element", i ? "condition" : "trip count",
+                     dims_text(op.dims(i)));
   for (size_t i = 0; i < carried; ++i) {
     const TensorType type = output_type(body, 1 + i);
     const TensorType& initial = op.type(2 + static_cast<int>(i));
@@ -35,7 +41,7 @@ static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
   if (!trips) return op.fail("loop-scan-runtime-unsupported", "scan outputs need a trip count known at compile time");
   for (size_t i = 1 + carried; i < body.outputs().size(); ++i) {
     TensorType type = output_type(body, i);
-    type.shape.insert(type.shape.begin(), {trips->int_at(0), {}});
+    type.shape.insert(type.shape.begin(), {std::max<int64_t>(0, trips->int_at(0)), {}});
     results.push_back(type);
   }
   return true;
@@ -116,7 +122,7 @@ static bool import_scan(Graph& graph, OpId op, int opset, const OpView& view) {
   const int64_t operands = scan.integer("operands") - (opset < 9 ? 1 : 0);
   const int64_t states = operands - scan.integer_or("num_scan_inputs", 0);
   scan.remove("operands");
-  if (states < 0 || states == operands)
+  if (states < 0 || states >= operands)
     return view.fail("scan-count", "'num_scan_inputs' is {}, but the node has {} operands", operands - states,
                      operands);
   scan.set("states", states);

@@ -151,7 +151,10 @@ static bool import_constant_of_shape(Graph& graph, OpId id, int, const OpView& v
   const Tensor value = view.module().constants.tensor(op.constant("value"));
   if (value.size() != 1)
     return view.fail("constant-of-shape-value", "'value' has {} elements, expected one", value.size());
-  op.set("fill", value.at(0));
+  if (value.is_real())
+    op.set("fill", value.at(0));
+  else
+    op.set("whole", value.int_at(0));
   op.set("dtype", dtype_attr(value.dtype));
   op.remove("value");
   return true;
@@ -170,27 +173,37 @@ static bool infer_constant_of_shape(const OpView& op, std::vector<TensorType>& r
   return true;
 }
 
+/// The element of which all are copies, a scalar.
+static Tensor fill_of(const Op& op, DType dtype) {
+  if (is_float(dtype)) return Tensor::scalar(dtype, real_of(op, "fill"));
+  Tensor scalar(dtype, {});
+  scalar.put_int(0, int_of(op, "whole"));
+  return scalar;
+}
+
 static void eval_constant_of_shape(EvalContext& context) {
   Tensor result(context.result_dtypes[0], context.result_dims[0]);
-  for (int64_t i = 0; i < result.size(); ++i) result.put(i, real_of(context.op, "fill"));
+  const Tensor fill = fill_of(context.op, result.dtype);
+  for (int64_t i = 0; i < result.size(); ++i) result.copy_element(i, fill, 0);
   context.results[0] = std::move(result);
 }
 
 /// A scalar that is broadcast to the shape: kernels read it as a literal.
 static std::vector<ValueId> decompose_constant_of_shape(Builder& build, const OpView& op) {
   const Dims dims = op.result_type(0).dims();
-  const ValueId scalar = build.constant(Tensor::scalar(op.result_type(0).dtype, real_of(op.op(), "fill")));
+  const ValueId scalar = build.constant(fill_of(op.op(), op.result_type(0).dtype));
   if (dims.empty()) return {scalar};
   return {build.with_lengths(build.op(OpKind::Expand, {scalar}, {{"shape", dims}}), op.result_type(0).shape)};
 }
 
-/// ONNX's `value` tensor becomes `fill` and `dtype` on import.
+/// ONNX's `value` tensor becomes `dtype` and `fill`, or of integers `whole`, on import.
 const OpDef kConstantOfShape{.kind = OpKind::ConstantOfShape,
                              .name = "ConstantOfShape",
                              .onnx = {"ConstantOfShape", 9},
                              .attrs = {{"dtype", AttrType::Int, dtype_attr(DType::F32)},
                                        {"fill", AttrType::Real, 0.0},
-                                       {"value", AttrType::Tensor}},
+                                       {"value", AttrType::Tensor},
+                                       {"whole", AttrType::Int, 0}},
                              .import = import_constant_of_shape,
                              .infer = infer_constant_of_shape,
                              .eval = eval_constant_of_shape,

@@ -76,8 +76,12 @@ static std::optional<Length> position_in(const Length& position, const Length& e
   return minimum(position, extent);
 }
 
-/// The dimension that a Slice with a positive step takes out of one of `extent` elements.
+/// What a Slice takes out of a dimension of `extent` elements; backwards only where all of it is known.
 static std::optional<LengthSlice> cut(const Length& start, const Length& end, int64_t step, const Length& extent) {
+  if (start.is_constant() && end.is_constant() && extent.is_constant()) {
+    const SliceDim dim = clamp(start.constant(), end.constant(), step, extent.constant());
+    return LengthSlice{dim.start, dim.step, dim.count};
+  }
   // A start behind the last element is kept: then there are no elements to read from there on.
   const bool is_kept = start.is_constant() && start.constant() >= 0;
   const std::optional<Length> first = is_kept ? start : position_in(start, extent), last = position_in(end, extent);
@@ -171,7 +175,8 @@ static void canonical_slice(Op& op, const OpView& view) {
     for (const char* attr : {"axes", "starts", "ends", "steps"}) op.remove(attr);
     for (size_t d = 0; d < slices.size(); ++d) {
       const int64_t start = slices[d].start.constant(), step = slices[d].step;
-      add_entry(op, start, start + view.result_type(0).shape[d].bound * step, step);
+      const int64_t end = start + view.result_type(0).shape[d].bound * step;
+      add_entry(op, start, end < 0 ? INT64_MIN : end, step);
     }
     return;
   }
@@ -190,7 +195,7 @@ static std::vector<ValueId> decompose_slice(Builder& build, const OpView& op) {
   const Shape from = op.type(0).shape, shape = op.result_type(0).shape;
   for (size_t d = 0; d < slices.size(); ++d) {
     const LengthSlice& slice = slices[d];
-    if (slice.start.is_constant() && slice.count == length_of(from[d])) continue;
+    if (slice.start.is_constant() && slice.step == 1 && slice.count == length_of(from[d])) continue;
     const Dims dims{shape[d].bound};
     const ValueId steps = build.with_lengths(
         build.op(OpKind::Iota, {}, {{"shape", dims}, {"step", static_cast<double>(slice.step)}}), {shape[d]});
@@ -288,6 +293,10 @@ static void canonical_pad(Op& op, const OpView& view) {
   fill_defaults(op);
   op.set("pads", pads);
   op.remove("axes");
+  if (is_float(view.type(0).dtype))
+    op.remove("whole");
+  else if (!op.has("whole"))
+    op.set("whole", static_cast<int64_t>(real_of(op, "value")));
 }
 
 /// The operand's index for index `i` counted from its first element, or -1 for the fill value.
@@ -306,7 +315,8 @@ static void eval_pad(EvalContext& context) {
   const std::vector<int64_t>& pads = context.op.ints("pads");
   const std::string& mode = text_of(context.op, "mode");
   const Dims strides = strides_of(x.dims);
-  Tensor result(x.dtype, context.result_dims[0]);
+  Tensor result(x.dtype, context.result_dims[0]), fill = Tensor::scalar(x.dtype, real_of(context.op, "value"));
+  if (!fill.is_real()) fill.put_int(0, int_of(context.op, "whole"));
   for (Index at(result.dims); at.more(); at.next()) {
     int64_t from = 0;
     for (int d = 0; d < static_cast<int>(strides.size()) && from >= 0; ++d) {
@@ -316,12 +326,13 @@ static void eval_pad(EvalContext& context) {
     if (from >= 0)
       result.copy_element(at.linear(), x, from);
     else
-      result.put(at.linear(), real_of(context.op, "value"));
+      result.copy_element(at.linear(), fill, 0);
   }
   context.results[0] = std::move(result);
 }
 
-/// Canonical: `pads` has an entry before each dimension, then one behind each; negative ones cut.
+/// Canonical: `pads` has an entry before each dimension, then one behind each; negative ones cut. Integers are filled
+/// with `whole`, which holds 64 bits where `value` has 53.
 const OpDef kPad{
     .kind = OpKind::Pad,
     .name = "Pad",
@@ -329,10 +340,14 @@ const OpDef kPad{
     .attrs = {{"axes", AttrType::Ints},
               {"mode", AttrType::Text, "constant"},
               {"pads", AttrType::Ints},
-              {"value", AttrType::Real, 0.0}},
+              {"value", AttrType::Real, 0.0},
+              {"whole", AttrType::Int}},
     .inputs = {1, 4},
     .category = Category::View,
-    .constant_operands = {{1, "pads", AttrType::Ints}, {2, "value", AttrType::Real}, {3, "axes", AttrType::Ints}},
+    .constant_operands = {{1, "pads", AttrType::Ints},
+                          {2, "value", AttrType::Real},
+                          {2, "whole", AttrType::Int},
+                          {3, "axes", AttrType::Ints}},
     .infer = infer_pad,
     .canonicalize = canonical_pad,
     .linear = {{0}},

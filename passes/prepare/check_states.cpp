@@ -32,13 +32,12 @@ void check_shared_lengths(const Module& module, Diags& diags) {
       if (!now[d].is_run_time() || !next[d].is_run_time()) continue;
       const auto [first, is_new] = grown.try_emplace(now[d].length->text(), Grown{&state, length_of(next[d])});
       const Length difference = length_of(next[d]) - first->second.length;
-      const int64_t longer = difference.is_constant() ? difference.constant() : 0;
-      if (!is_new && longer != 0)
+      if (!is_new && !(difference == Length(0)))
         diags.error("state-lengths", state.loc,
                     "'{}' and '{}' have one run-time length, but of their next values '{}' is {} longer than '{}': "
                     "states that grow apart need a dimension each",
-                    first->second.state->input, state.input, longer > 0 ? state.output : first->second.state->output,
-                    std::abs(longer), longer > 0 ? first->second.state->output : state.output);
+                    first->second.state->input, state.input, state.output, difference.text(),
+                    first->second.state->output);
     }
   }
 }

@@ -54,6 +54,7 @@ class TypeInference {
   bool make_loop(OpId id);
   void bound_states(OpId id);
   void drop_shape_operands(OpId id);
+  void trim_operands(OpId id);
   void note_shape_values(OpId id);
   bool depends_on_lengths(OpId id) const;
   bool replace_now(OpId id);
@@ -93,43 +94,55 @@ void TypeInference::infer_range(OpId first, OpId end) {
 
 /// A constant's elements as an attribute of the given type.
 AttrValue as_attr(const Tensor& tensor, AttrType type) {
+  if (type == AttrType::Int) return tensor.int_at(0);
+  if (type == AttrType::Real) return tensor.at(0);
   std::vector<int64_t> ints;
   std::vector<double> reals;
-  for (int64_t i = 0; i < tensor.size(); ++i) ints.push_back(tensor.int_at(i)), reals.push_back(tensor.at(i));
-  switch (type) {
-    case AttrType::Int:
-      return ints.at(0);
-    case AttrType::Real:
-      return reals.at(0);
-    case AttrType::Reals:
-      return reals;
-    default:
-      return ints;
-  }
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    if (type == AttrType::Reals)
+      reals.push_back(tensor.at(i));
+    else
+      ints.push_back(tensor.int_at(i));
+  return type == AttrType::Reals ? AttrValue(reals) : AttrValue(ints);
 }
 
-/// Moves one operand that became a constant into its attribute (ConstantOperand).
+/// Copies one operand that became a constant into its attribute (ConstantOperand); integers are not made of reals.
 bool TypeInference::absorb(OpId id, const ConstantOperand& operand) {
   const Op& op = graph_.op(id);
   if (operand.input >= static_cast<int>(op.inputs.size()) || !op.inputs[operand.input]) return true;
   const std::optional<Tensor> tensor = OpView(module_, graph_, op, &diags_).known(operand.input);
-  if (!tensor) return true;
+  const bool is_of_integers = operand.type == AttrType::Int || operand.type == AttrType::Ints;
+  if (!tensor || (tensor->is_real() && is_of_integers)) return true;
   const bool single = operand.type == AttrType::Int || operand.type == AttrType::Real;
   if (single && tensor->size() != 1)
     return OpView(module_, graph_, op, &diags_)
         .fail("operand-not-scalar", "operand {} must have one element, not {}", operand.input, tensor->size());
-  module_.note_folded(graph_, op.inputs[operand.input], op.name);
   graph_.edit(id).set(operand.attr, as_attr(*tensor, operand.type));
-  graph_.set_input(id, operand.input, {});
-  while (!graph_.op(id).inputs.empty() && !graph_.op(id).inputs.back())
-    graph_.remove_input(id, graph_.op(id).inputs.size() - 1);
   return true;
 }
 
+/// An operand may become several attributes: it is taken away when all have been set.
 bool TypeInference::absorb_constants(OpId id) {
-  for (const ConstantOperand& operand : op_def(graph_.op(id)).constant_operands)
+  const std::vector<ConstantOperand>& operands = op_def(graph_.op(id)).constant_operands;
+  for (const ConstantOperand& operand : operands)
     if (!absorb(id, operand)) return false;
+  for (const ConstantOperand& operand : operands) {
+    const Op& op = graph_.op(id);
+    const bool is_there = operand.input < static_cast<int>(op.inputs.size()) && op.inputs[operand.input];
+    if (!is_there || !op.has(operand.attr)) continue;
+    if (graph_.producer_op(op.inputs[operand.input]).kind != OpKind::Constant) continue;
+    module_.note_folded(graph_, op.inputs[operand.input], op.name);
+    graph_.set_input(id, operand.input, {});
+  }
+  trim_operands(id);
   return true;
+}
+
+/// Takes away absent operands behind the last one that is there, but for those that the op always has.
+void TypeInference::trim_operands(OpId id) {
+  const auto least = static_cast<size_t>(op_def(graph_.op(id)).inputs.min);
+  while (graph_.op(id).inputs.size() > least && !graph_.op(id).inputs.back())
+    graph_.remove_input(id, graph_.op(id).inputs.size() - 1);
 }
 
 /// True if the results are so small that shapes may depend on them.
@@ -222,8 +235,7 @@ void TypeInference::drop_shape_operands(OpId id) {
     const bool is_there = operand.input < static_cast<int>(op.inputs.size()) && op.inputs[operand.input];
     if (is_there && operand.required && op.has(operand.attr)) graph_.set_input(id, operand.input, {});
   }
-  while (!graph_.op(id).inputs.empty() && !graph_.op(id).inputs.back())
-    graph_.remove_input(id, graph_.op(id).inputs.size() - 1);
+  trim_operands(id);
 }
 
 /// What the op computes, where that is shape arithmetic.

@@ -21,6 +21,13 @@ struct Case {
 
 static const double kNan = std::nan("");
 
+TEST_CASE("composite ops keep integers that a double does not hold") {
+  constexpr int64_t kBig = (int64_t{1} << 60) + 1;
+  const Tensor imputed = decomposed(OpKind::Imputer, {ints({1, 3}, {kBig, kBig - 1, INT64_MAX})},
+                                    {{"imputed_value_int64s", Axes{-kBig}}, {"replaced_value_int64", kBig}});
+  CHECK(imputed.integers == Axes{-kBig, kBig - 1, INT64_MAX});
+}
+
 TEST_CASE("composite ops give what ONNX says") {
   const Tensor row = reals({1, 3}, {1, 2, 4});
   const double e1 = std::exp(-3), e2 = std::exp(-2), sum = e1 + e2 + 1;

@@ -82,27 +82,44 @@ std::vector<ValueId> decompose_binarizer(Builder& build, const OpView& op) {
 
 // Imputer: what was missing becomes a number of the feature's.
 
+Tensor integers(DType dtype, const std::vector<int64_t>& values) {
+  Tensor tensor(dtype, {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i) tensor.put_int(static_cast<int64_t>(i), values[i]);
+  return tensor;
+}
+
 const char* imputed_attr(const OpView& op) {
   return is_float(op.type(0).dtype) ? "imputed_value_floats" : "imputed_value_int64s";
 }
 
-std::vector<double> imputed_values(const OpView& op) {
-  if (is_float(op.type(0).dtype)) return list_of(op, imputed_attr(op));
-  const std::vector<int64_t> values = ints_of(op.op(), imputed_attr(op));
-  return {values.begin(), values.end()};
+/// A number, or one for each feature, in the type of the operand.
+Tensor imputed_values(const OpView& op) {
+  const DType dtype = op.type(0).dtype;
+  if (!is_float(dtype)) return integers(dtype, ints_of(op.op(), imputed_attr(op)));
+  const std::vector<double> values = list_of(op, imputed_attr(op));
+  Tensor tensor(dtype, {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i) tensor.put(static_cast<int64_t>(i), values[i]);
+  return tensor;
 }
 
 bool infer_imputer(const OpView& op, std::vector<TensorType>& results) {
-  return has_rows(op) && fits_features(op, imputed_attr(op), imputed_values(op).size()) && infer_same(op, results);
+  if (!has_rows(op)) return false;
+  const auto count = static_cast<size_t>(imputed_values(op).size());
+  return fits_features(op, imputed_attr(op), count) && infer_same(op, results);
+}
+
+/// What stands for a missing number, in the type of the operand.
+Tensor replaced_value(const OpView& op) {
+  const DType dtype = op.type(0).dtype;
+  if (is_float(dtype)) return Tensor::scalar(dtype, real_of(op.op(), "replaced_value_float"));
+  return integers(dtype, {int_of(op.op(), "replaced_value_int64")});
 }
 
 std::vector<ValueId> decompose_imputer(Builder& build, const OpView& op) {
   const Term x(build, op.op().inputs[0]);
-  const bool is_real = is_float(x.dtype());
-  const double replaced =
-      is_real ? real_of(op.op(), "replaced_value_float") : static_cast<double>(int_of(op.op(), "replaced_value_int64"));
-  const Term missing = std::isnan(replaced) ? x.apply(OpKind::IsNaN) : x == replaced;
-  return {missing.choose(feature_constant(build, x.dtype(), imputed_values(op)), x).value()};
+  const Tensor replaced = replaced_value(op);
+  const Term missing = std::isnan(replaced.at(0)) ? x.apply(OpKind::IsNaN) : x == Term(build, build.constant(replaced));
+  return {missing.choose({build, build.constant(imputed_values(op))}, x).value()};
 }
 
 // OneHotEncoder: a new last dimension with an element for each category.
@@ -141,6 +158,7 @@ bool infer_feature_vectorizer(const OpView& op, std::vector<TensorType>& results
   int64_t sum = 0;
   for (int i = 0; i < op.inputs(); ++i) {
     if (!has_ndim(op, i, 1, 2) || columns[i] < 0) return op.fail("vectorizer-dims", "operand {} is no matrix", i);
+    if (op.type(i).ndim() == 2 && !has_fixed_features(op, i)) return false;
     if (op.type(i).shape[0].bound != op.type(0).shape[0].bound)
       return op.fail("vectorizer-dims", "operand {} has {} rows, the first one {}", i, op.dims(i)[0], op.dims(0)[0]);
     sum += columns[i];

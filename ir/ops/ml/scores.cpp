@@ -13,9 +13,10 @@ bool has_numbers(const OpView& op) {
          op.fail("rows-dtype", "rows of element type {}, expected f32, f64, i32 or i64", dtype_name(dtype));
 }
 
-bool has_rows(const OpView& op) {
-  if (!has_numbers(op) || !has_ndim(op, 0, 1, 2)) return false;
-  return !op.type(0).shape.back().is_run_time() ||
+bool has_rows(const OpView& op) { return has_numbers(op) && has_ndim(op, 0, 1, 2) && has_fixed_features(op, 0); }
+
+bool has_fixed_features(const OpView& op, int input) {
+  return !op.type(input).shape.back().is_run_time() ||
          op.fail("rows-features-unsupported", "the number of features is known at run time only; pin it with --dim");
 }
 

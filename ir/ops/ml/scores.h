@@ -18,6 +18,8 @@ struct ClassAttrs {
 bool has_numbers(const OpView& op);
 /// True if operand 0 is also a matrix, or a vector, which is one row; else reports.
 bool has_rows(const OpView& op);
+/// True if the last dimension of an operand, which counts the features, is known at compile time; else reports.
+bool has_fixed_features(const OpView& op, int input);
 /// The extents of operand 0 as a matrix: one row where it is a vector.
 Shape rows_shape(const OpView& op);
 /// Operand 0 as a matrix of `dtype`.

@@ -10,7 +10,8 @@
 //   (I + b K) U = b (V - (k exp(G)) S)      a triangular system; without a delta rule U = V
 //   Y = scale ((q exp(G)) S + A U),  S' = exp(G_last) S + (k exp(G_last - G))^T U
 //
-// Only S passes from chunk to chunk. No exponent is above 0 where no g is.
+// Only S passes from chunk to chunk. No exponent is above 0 where no g is. A g below -128 is taken as -128, by which a
+// state becomes 0 as well: the sums of g stay finite where a token resets the state with -infinity.
 #include <cmath>
 #include <limits>
 
@@ -22,6 +23,8 @@ namespace {
 
 // Operands by number, as ONNX lists them.
 constexpr int kQuery = 0, kKey = 1, kValue = 2, kState = 3, kDecay = 4, kBeta = 5;
+
+constexpr double kResets = -128;  // its exponential is 0 in f32
 
 struct Sizes {
   int64_t batch, tokens, heads, group, keys, values;  // group: query heads of a head
@@ -191,8 +194,10 @@ std::vector<ValueId> LinearAttention::run() {
   const double asked = real_of(op, "scale"), scale = asked != 0 ? asked : 1 / std::sqrt(static_cast<double>(s_.keys));
   const Term q = chunks_of(kQuery, s_.heads, s_.group) * scale, v = chunks_of(kValue, s_.heads, 1);
   k_ = chunks_of(kKey, s_.heads, 1);
-  if (decays(op))
-    sums_ = Term(build_, build_.op(OpKind::CumSum, {chunks_of(kDecay, s_.heads, 1).value()}, {{"axis", int64_t{4}}}));
+  if (decays(op)) {
+    const Term decay = chunks_of(kDecay, s_.heads, 1).apply(OpKind::Max, kResets);
+    sums_ = Term(build_, build_.op(OpKind::CumSum, {decay.value()}, {{"axis", int64_t{4}}}));
+  }
   const auto decayed = [&](Term x) { return sums_ ? x * sums_->apply(OpKind::Exp) : x; };
   const Term reads = decayed_products(q, true), decayed_q = decayed(q);
   const auto last_of = [&](Term x) { return x.slice(4, s_.chunk - 1, s_.chunk); };

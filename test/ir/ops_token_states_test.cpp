@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "ops_test.h"
 
@@ -96,6 +97,16 @@ TEST_CASE("LinearAttention is its recurrence: one token, a part of a chunk, seve
       check_rule(rule, Sequence(tokens, 1), tokens != 8);
       if (rule.starts_with("gated")) check_rule(rule, Sequence(tokens, kKeys), tokens != 5);
     }
+}
+
+TEST_CASE("LinearAttention forgets all that stands in front of a decay of -infinity") {
+  for (const char* rule : {"gated", "gated_delta"}) {
+    Sequence s(70, kKeys);
+    for (const int64_t token : {0, 7, 8, 66})
+      for (int64_t i = 0; i < kHeads * kKeys; ++i)
+        s.decay.real[static_cast<size_t>(token * kHeads * kKeys + i)] = -std::numeric_limits<double>::infinity();
+    check_rule(rule, s, true);
+  }
 }
 
 TEST_CASE("LinearAttention keeps the digits of equal keys, whose system has no small powers") {

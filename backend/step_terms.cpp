@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend/dialects/target_dialect.h"
+#include "ir/trips.h"
 
 namespace weftc {
 
@@ -94,10 +95,18 @@ std::string StepTerms::argument(const LaunchStep& launch, const KernelText& text
     }
     case Argument::Kind::Invocation:
       return dialect_of(plan_.target).words.invocation_of_rank;
-    case Argument::Kind::Trip:  // of the innermost loop
-      return loops_ == 0 ? "0" : "uint32_t(" + trip_variable() + ")";
+    case Argument::Kind::Trip:
+      return trip_number(loops_);
   }
   return "";
+}
+
+std::string StepTerms::trip_number(int loops) {
+  if (loops == 0) return "0";
+  const std::string own = "uint32_t(" + trip_variable(loops) + ")";
+  if (loops == 1) return own;
+  const std::string outer = trip_number(loops - 1);
+  return (loops > 2 ? "(" + outer + ")" : outer) + " * " + std::to_string(kTripStride) + "u + " + own;
 }
 
 std::string StepTerms::pointer(const Operand& operand) const {

@@ -52,8 +52,10 @@ class StepTerms {
   std::string pointer(const Operand& operand) const;
   /// The iteration of the loop over one of the time axes that follow the place's own axes in a mesh.
   IndexExpr time_index(PlaceId place, const Mesh& mesh, int axis) const;
-  /// The variable of the innermost Loop op around the statement.
-  std::string trip_variable() const { return loops_ > 1 ? "trip" + std::to_string(loops_) : "trip"; }
+  /// The variable of the innermost Loop op of `loops` around the statement.
+  static std::string trip_variable(int loops) { return loops > 1 ? "trip" + std::to_string(loops) : "trip"; }
+  /// By what random ops count the iterations of these loops: trip_within (ir/trips.h).
+  static std::string trip_number(int loops);
   /// The lines in front of a step that wait for signals, and those behind it that signal.
   Lines waits(const Step& step) const { return waits(step, of_rank("wait")); }
   Lines waits(const Step& step, const SignalCall& wait) const;

@@ -414,7 +414,7 @@ StepText::Lines StepText::loop(const Step& s, const LoopStep& trips) {
   std::set<int> streams = streams_in(trips.body);
   streams.insert(s.stream);
   ++loops_;
-  const std::string v = trip_variable();
+  const std::string v = trip_variable(loops_);
   std::vector<std::string> goes_on;
   if (trips.trip_count)
     goes_on.push_back(v + " < r.value(" + pointer(trips.trip_count) + ")");

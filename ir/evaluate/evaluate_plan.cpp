@@ -10,6 +10,7 @@
 #include "ir/base/text.h"
 #include "ir/evaluate/plan_machine.h"
 #include "ir/plan_walk.h"
+#include "ir/trips.h"
 
 namespace weftc {
 
@@ -313,16 +314,18 @@ class PlanInterpreter {
         if (other.stream == step.stream) raise(other, step);
         ++other.levels.back().at;
       }
-      other.now.trip = innermost_trip(other);
+      other.now.trip = trip_of(other);
       settle(other);
     }
   }
 
-  /// The iteration of the innermost Loop, which random ops draw by.
-  int64_t innermost_trip(Lane& lane) {
-    for (auto level = lane.levels.rbegin(); level != lane.levels.rend(); ++level)
-      if (level->owner && std::holds_alternative<LoopStep>(level->owner->what)) return lane.trips[level->owner];
-    return 0;
+  /// The number of the iterations of the Loops around the lane, which random ops draw by.
+  static int64_t trip_of(Lane& lane) {
+    uint32_t number = 0;
+    for (const Level& level : lane.levels)
+      if (level.owner && std::holds_alternative<LoopStep>(level.owner->what))
+        number = trip_within(number, lane.trips[level.owner]);
+    return number;
   }
 
   /// The body for one more iteration, or null at the end of the Loop.

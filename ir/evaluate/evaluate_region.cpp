@@ -5,6 +5,7 @@
 #include "ir/base/text.h"
 #include "ir/evaluate/evaluate_frame.h"
 #include "ir/local_op.h"
+#include "ir/trips.h"
 
 namespace weftc {
 
@@ -158,7 +159,6 @@ bool Frame::run_trip(const Op& op, int64_t trip, int64_t& condition, std::vector
   for (size_t i = 0; i < carried.size(); ++i) frame.store(body.inputs()[2 + i], std::move(carried[i]));
   for (size_t i = 2 + carried.size(); i < op.inputs.size(); ++i)
     frame.bind(body.inputs()[i], values_[op.inputs[i].index]);
-  run_.random.trip = trip;
   if (!frame.run(false)) return false;
   const std::optional<int64_t> again = frame.agreed(op, body.outputs()[0].value, "condition");
   if (!again) return false;
@@ -198,9 +198,10 @@ bool Frame::run_loop(const Op& op) {
   std::vector<Locals> carried(static_cast<size_t>(op.integer_or("carried", 0)));
   for (size_t i = 0; i < carried.size(); ++i) carried[i] = locals(op.inputs[2 + i]);
   std::vector<std::vector<Locals>> scans(op.outputs.size() - carried.size());
-  const int64_t outer = run_.random.trip;
+  const auto outer = static_cast<uint32_t>(run_.random.trip);
   for (int64_t trip = 0; trip < *trips && *condition; ++trip) {
     if (trip == kMostTrips - 1) return fail(op, "runs without end");
+    run_.random.trip = trip_within(outer, trip);
     if (!run_trip(op, trip, *condition, carried, scans)) return false;
   }
   run_.random.trip = outer;

@@ -5,7 +5,7 @@ By default a twelfth of them, by a hash of the name, takes each of these turns, 
 import zlib
 
 import harness
-from verify_many import Case, report, verify_many
+from verify_many import Case, report_complete, verify_many
 
 FIXTURES = harness.ROOT / "test" / "fixtures"
 TURNS = ("emulation", "asan", "tsan")
@@ -29,6 +29,4 @@ def fixtures_of(turn):
 def verify_fixtures(models, prefix, compiler=None, run_args=""):
     """Each under its schedule against the reference evaluation, all in one compiler run."""
     cases = [Case(f"{prefix}/{model.stem}", model, "-", f"--schedule={model.with_suffix('.yaml')}") for model in models]
-    results = verify_many(cases, harness.scratch(prefix.replace("/", "_")), compiler, run_args)
-    # A refusal is no result here.
-    report([each._replace(status="failed") if each.status in ("refused", "no_kernel") else each for each in results])
+    report_complete(verify_many(cases, harness.scratch(prefix.replace("/", "_")), compiler, run_args))

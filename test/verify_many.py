@@ -80,6 +80,20 @@ def report(results):
             harness.failed(case, f"{status}: {detail}")
 
 
+def report_complete(results, refused=()):
+    """The same where every case has to pass: a refusal is a failure, but of the cases that `refused` names with the id of
+    the diagnostic; and these have to be refused so."""
+    expected = dict(refused)
+    for case, status, detail in results:
+        if case in expected:
+            harness.check(case, status == "refused" and detail.startswith(expected[case]),
+                          f"{status}: {detail}; expected a refusal with {expected[case]}")
+        elif status in ("refused", "no_kernel"):
+            harness.failed(case, f"{status}: {detail}")
+        else:
+            report([Result(case, status, detail)])
+
+
 def check_floor(pack, results):
     """Fails when fewer cases of a pack pass than floor.json says: what once worked goes on working."""
     floors = json.loads((harness.ROOT / "test" / "conformance" / "floor.json").read_text())

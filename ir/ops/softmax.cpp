@@ -45,23 +45,28 @@ static std::vector<ValueId> decompose_log_softmax(Builder& build, const OpView& 
   return {subtract(build, shifted, build.op(OpKind::Log, {sum}))};
 }
 
+/// How many elements dimensions `first` to `last` - 1 have.
+static Extent elements_of(const OpView& op, int64_t first, int64_t last) {
+  Length count = 1;
+  for (int64_t d = first; d < last; ++d) count = count * length_of(op.type(0).shape[static_cast<size_t>(d)]);
+  return op.extent(count);
+}
+
 /// 1 at the first largest element, 0 elsewhere.
 static std::vector<ValueId> decompose_hardmax(Builder& build, const OpView& op) {
   const DType dtype = op.type(0).dtype;
-  const Dims dims = op.dims(0);
-  const int64_t axis = from_front(int_of(op.op(), "axis"), op.type(0).ndim());
+  const int64_t ndim = op.type(0).ndim(), axis = from_front(int_of(op.op(), "axis"), ndim);
   ValueId x = op.op().inputs[0];
   const bool flat = int_of(op.op(), "flatten");
-  const Dims two{element_count(Dims(dims.begin(), dims.begin() + axis)),
-                 element_count(Dims(dims.begin() + axis, dims.end()))};
   const int64_t along = flat ? 1 : axis;
-  if (flat) x = build.reshape(x, two);
-  Dims positions(flat ? 2 : dims.size(), 1);
-  positions[along] = flat ? two[1] : dims[axis];
+  if (flat) x = build.reshape_to(x, {elements_of(op, 0, axis), elements_of(op, axis, ndim)});
+  Shape positions(build.dims(x).size(), {1, {}});
+  positions[static_cast<size_t>(along)] = build.type(x).shape[static_cast<size_t>(along)];
   const ValueId largest = build.op(OpKind::ArgMax, {x}, {{"axis", along}, {"keepdims", int64_t{1}}});
-  const ValueId position = build.op(OpKind::Iota, {}, {{"axis", along}, {"shape", positions}});
+  const ValueId position =
+      build.with_lengths(build.op(OpKind::Iota, {}, {{"axis", along}, {"shape", bounds(positions)}}), positions);
   const ValueId result = build.cast(build.op(OpKind::Equal, {position, largest}), dtype);
-  return {flat ? build.reshape(result, dims) : result};
+  return {flat ? build.reshape_to(result, op.type(0).shape) : result};
 }
 
 static OpDef softmax(OpKind kind, const char* name, DecomposeFn decompose) {

@@ -8,8 +8,8 @@ import sys
 import numpy as np
 
 import harness
-from one_node import write_case
-from verify_many import report, verify_many
+from one_node import Rows, write_case
+from verify_many import report_complete, verify_many
 
 DOMAIN = "ai.onnx.ml"
 FLOAT, INT64, DOUBLE = 1, 7, 11
@@ -151,6 +151,9 @@ def feature_cases():
 
 
 def all_cases(folder):
+    bases = [0.5, -1.0, 2.0]
+    yield write_case(folder, "regressor_no_trees", "TreeEnsembleRegressor", DOMAIN, [Rows(real(5, 4))], (FLOAT,),
+                     {"n_targets": 3, "base_values": bases}, [np.tile(np.float32(bases), (5, 1))])
     for name, operands, outputs, attrs in regressor_cases():
         yield write_case(folder, name.replace("/", "_"), "TreeEnsembleRegressor", DOMAIN, operands, outputs, attrs)
     for name, operands, outputs, attrs in classifier_cases():
@@ -162,7 +165,7 @@ def all_cases(folder):
 def main(parts):
     folder = harness.scratch("classic_ml")
     cases = [case for case in all_cases(folder) if not parts or any(part in case.name for part in parts)]
-    report(verify_many(cases, folder))
+    report_complete(verify_many(cases, folder))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models"))
 import harness  # noqa: E402
 from reference import write_reference  # noqa: E402
-from verify_many import Case, report, verify_many  # noqa: E402
+from verify_many import Case, report_complete, verify_many  # noqa: E402
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
 folded (float[1] x) => (float{shape} y)
@@ -65,7 +65,7 @@ def main():
         model.write_text(MODEL.format(shape=shape, call=call))
         write_reference(model, folder / name, {})
         cases.append(Case(f"folded/{name}", model, folder / name))
-    report(verify_many(cases, folder))
+    report_complete(verify_many(cases, folder))
 
 
 if __name__ == "__main__":

@@ -13,10 +13,12 @@ OPSETS = [("", 18), ("ai.onnx.ml", 3), ("com.microsoft", 1)]
 
 # An operand that stands in the model.
 Weight = collections.namedtuple("Weight", "array")
+# An operand whose first dimension is open: the program is compiled for all lengths up to 8.
+Rows = collections.namedtuple("Rows", "array")
 
 
 def model_of(op, domain, operands, outputs, attrs, opsets=()):
-    """`operands`: arrays, Weights, or None where one is left out. Results have the shapes that the node gives them."""
+    """`operands`: arrays, Weights, Rows, or None where one is left out. Results have the shapes that the node gives."""
     names = ["" if operand is None else f"x{i}" for i, operand in enumerate(operands)]
     results = [f"y{i}" if name else "" for i, name in enumerate(outputs)]
     node = helper.make_node(op, names, results, name="node", domain=domain, **attrs)
@@ -25,16 +27,22 @@ def model_of(op, domain, operands, outputs, attrs, opsets=()):
         if isinstance(operand, Weight):
             weights.append(onnx.numpy_helper.from_array(operand.array, name))
         elif operand is not None:
-            dtype = helper.np_dtype_to_tensor_dtype(operand.dtype)
-            inputs.append(helper.make_tensor_value_info(name, dtype, operand.shape))
+            shape = array_of(operand).shape
+            shape = ["rows", *shape[1:]] if isinstance(operand, Rows) else shape
+            dtype = helper.np_dtype_to_tensor_dtype(array_of(operand).dtype)
+            inputs.append(helper.make_tensor_value_info(name, dtype, shape))
     values = [helper.make_tensor_value_info(name, dtype, None) for name, dtype in zip(results, outputs) if name]
     graph = helper.make_graph([node], "one_node", inputs, values, weights)
     versions = {**dict(OPSETS), **dict(opsets)}
     return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid(*v) for v in versions.items()])
 
 
+def array_of(operand):
+    return operand.array if isinstance(operand, Rows) else operand
+
+
 def feed_of(operands):
-    return {f"x{i}": operand for i, operand in enumerate(operands)
+    return {f"x{i}": array_of(operand) for i, operand in enumerate(operands)
             if operand is not None and not isinstance(operand, Weight)}
 
 
@@ -58,4 +66,5 @@ def write_case(folder, name, op, domain, operands, outputs=(1,), attrs=None, wan
         np.save(data / f"input_{index}.npy", array)
     for index, array in enumerate(results_of(model, operands) if wanted is None else wanted):
         np.save(data / f"output_{index}.npy", array)
-    return Case(name, data / "model.onnx", data)
+    flags = "--dim=rows<=8" if any(isinstance(operand, Rows) for operand in operands) else ""
+    return Case(name, data / "model.onnx", data, flags)

@@ -11,7 +11,7 @@ import onnxruntime
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models"))
 import harness  # noqa: E402
 from reference import write_reference  # noqa: E402
-from verify_many import Case, report, verify_many  # noqa: E402
+from verify_many import Case, report_complete, verify_many  # noqa: E402
 
 EXPORTS = pathlib.Path(__file__).resolve().parent / "exports"
 # Models, and an operator that the optimised one must have: else the test says nothing.
@@ -38,7 +38,7 @@ def main():
         harness.check(f"{name}/fused", operator in found, f"{operator} is not among {sorted(found)}")
         write_reference(EXPORTS / f"{name}.onnx", folder / name, {"seq": 13}, {"input_ids": 50})
         cases.append(Case(name, model, folder / name))
-    report(verify_many(cases, folder))
+    report_complete(verify_many(cases, folder))
 
 
 if __name__ == "__main__":

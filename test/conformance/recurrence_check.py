@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models"))
 import harness  # noqa: E402
 from reference import write_reference  # noqa: E402
-from verify_many import Case, report, verify_many  # noqa: E402
+from verify_many import Case, report_complete, verify_many  # noqa: E402
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 STEPS, BATCH, INPUT, HIDDEN = 5, 3, 4, 6
@@ -101,7 +101,7 @@ def main():
             write_model(model, op, attributes, more)
             write_reference(model, folder / model.stem, {}, {"lengths": STEPS + 1})
             cases.append(Case(f"recurrence/{model.stem}", model, folder / model.stem))
-    report(verify_many(cases, folder))
+    report_complete(verify_many(cases, folder))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 import harness
 import unit_check
 from fixture_turns import fixtures_of, verify_fixtures
-from verify_many import report, verify_many
+from verify_many import report, report_complete, verify_many
 
 sys.path[:0] = [str(harness.ROOT / "test" / folder) for folder in ("emulation", "conformance", "models")]
 import classic_ml_check  # noqa: E402
@@ -63,7 +63,7 @@ def check_one_nodes(emulated):
     for name, module in (("classic_ml", classic_ml_check), ("contrib", contrib_check)):
         folder = harness.scratch(f"emulated_{name}")
         cases = list(module.all_cases(folder))
-        report(verify_many(cases if harness.FULL else cases[::4], folder, emulated))
+        report_complete(verify_many(cases if harness.FULL else cases[::4], folder, emulated))
 
 
 def main():

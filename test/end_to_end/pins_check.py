@@ -7,7 +7,7 @@ import re
 import sys
 
 import harness
-from verify_many import Case, report, verify_many
+from verify_many import Case, report_complete, verify_many
 
 sys.path.insert(0, str(harness.ROOT / "test" / "emulation"))
 from emulated import Emulated  # noqa: E402
@@ -141,8 +141,7 @@ def check_target(model, target, compiler, names):
         pins = {kernel: legal[number % len(legal)] for kernel, legal in tables.items()}
         schedule = write_schedule(FOLDER / f"{target}{number}.yaml", pins)
         cases.append(Case(f"{target}/results {number}", model, "-", f"--schedule={schedule}"))
-    results = verify_many(cases, FOLDER, compiler)
-    report([each._replace(status="failed") if each.status in ("refused", "no_kernel") else each for each in results])
+    report_complete(verify_many(cases, FOLDER, compiler))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 
 #include "ir/ops/ml/scores.h"
 #include "ir/ops/ml/tree_models.h"
+#include "ir/ops/step_loop.h"
 
 namespace weftc {
 
@@ -43,7 +44,10 @@ std::optional<Term> tree_sums(Builder& build, const OpView& op, const TreeModel&
   Term rows = rows_of(build, op, dtype);
   if (tables->reads_negated)
     rows = {build, build.op(OpKind::Concat, {rows.value(), rows.apply(OpKind::Neg).value()}, {{"axis", int64_t{1}}})};
-  if (trees == 0) return constant(build, dtype, {rows.dims()[0], targets}, {});
+  if (trees == 0) {
+    const Shape shape{rows_shape(op)[0], {targets, {}}};
+    return Term(build, build.with_lengths(zeros(build, dtype, bounds(shape)), shape));
+  }
   const ValueId thresholds = build.constant(tables->thresholds), links = build.constant(tables->links),
                 values = build.constant(tables->values), roots = build.constant(tables->trees);
   return Term(

@@ -6,6 +6,17 @@
 
 namespace weftc {
 
+namespace {
+/// An op was built whose record refuses its operands. That is a bug of whoever built it, but for a decomposition, whose
+/// operands are the model's.
+struct IllegalOp : InternalError {
+  IllegalOp(OpKind built, const Diags& complaints)
+      : InternalError("illegal op built: " + complaints.text()), kind(built), diags(complaints) {}
+  OpKind kind;
+  Diags diags;
+};
+}  // namespace
+
 int64_t dtype_attr(DType dtype) { return static_cast<int64_t>(dtype); }
 
 DType dtype_of_attr(int64_t value) {
@@ -63,8 +74,7 @@ std::vector<ValueId> Builder::add(NewOp made) {
   made.transform = transform_;
   const OpId id = graph_.add(std::move(made), before_);
   Diags diags;
-  const bool inferred = infer_op(module_, graph_, id, &diags);
-  WEFT_CHECK(inferred, "illegal op built: " + diags.text());
+  if (!infer_op(module_, graph_, id, &diags)) throw IllegalOp(kind, diags);
   return graph_.op(id).outputs;
 }
 
@@ -156,10 +166,23 @@ std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std:
   return results;
 }
 
+/// Operands that do not fit each other often show in one of the parts only, whose record says what is wrong.
+static void report(const IllegalOp& illegal, const char* whole, Diags& diags) {
+  for (const Diagnostic& said : illegal.diags.all())
+    diags.error(said.id, said.loc, "{}", said.message)
+        .note(said.loc, "this is said of the {} that {} is decomposed into", op_def(illegal.kind).name, whole);
+}
+
 std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags, const ShapeValues* shapes) {
   const Op copy = graph.op(id);
   Builder build(module, graph, id, copy);
-  return op_def(copy).decompose(build, OpView(module, graph, copy, diags, shapes));
+  try {
+    return op_def(copy).decompose(build, OpView(module, graph, copy, diags, shapes));
+  } catch (const IllegalOp& illegal) {
+    if (!diags) throw;
+    report(illegal, op_def(copy).name, *diags);
+    return {};
+  }
 }
 
 }  // namespace weftc

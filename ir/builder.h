@@ -12,8 +12,8 @@ class Builder {
   /// New ops stand before `before` (none: at the end) of `graph`, and take place, origins and transform from `like`.
   Builder(Module& module, Graph& graph, OpId before, const Op& like);
 
-  /// An op with one result; its name is `like`'s name + "/" + kind (the record's name). Types are inferred; the
-  /// operands must be legal (a failing inference is our bug).
+  /// An op with one result; its name is `like`'s name + "/" + kind (the record's name). Types are inferred: operands
+  /// that its record refuses are our bug, but those of a decomposition, which decompose_op reports.
   ValueId op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {});
   /// The same with any number of results.
   std::vector<ValueId> ops(OpKind kind, std::vector<ValueId> inputs, Attrs attrs, int results);

@@ -52,6 +52,12 @@ bool infer_attention(const OpView& op, std::vector<TensorType>& results) {
   if (!is_real_operand(op, kQuery) || !has_ndim(op, kQuery, 3, 4)) return false;
   for (int i = 0; i < op.inputs(); ++i)
     if (op.has(i) && !is_fixed(op, i)) return false;
+  if (op.has(kPastKey) != op.has(kPastValue))
+    return op.fail("attention-past", "a past of keys needs one of values, and a past of values one of keys");
+  for (int past : {kPastKey, kPastValue})
+    if (op.has(past) && !has_ndim(op, past, 4, 4)) return false;
+  if (!has_ndim(op, kKey, 3, 4) || !has_ndim(op, kValue, 3, 4)) return false;
+  if (op.has(kMask) && !has_ndim(op, kMask, 1, 4)) return false;
   const std::optional<Heads> h = heads_of(op);
   if (!h) return false;
   const DType dtype = op.type(kQuery).dtype;

@@ -10,15 +10,19 @@ namespace weftc {
 static Dims kernel_of(const Dims& weights) { return Dims(weights.begin() + 2, weights.end()); }
 
 std::optional<Dims> convolution_dims(const OpView& op, int filters) {
-  if (!has_ndim(op, 0, 3) || !is_fixed(op, 0) || !is_fixed(op, filters)) return {};
-  const Dims x = op.dims(0), w = op.dims(filters);
+  return has_ndim(op, 0, 3) && is_fixed(op, 0) ? convolution_dims(op, filters, op.dims(0)) : std::nullopt;
+}
+
+std::optional<Dims> convolution_dims(const OpView& op, int filters, const Dims& x) {
+  if (!is_fixed(op, filters)) return {};
+  const Dims w = op.dims(filters);
   const int64_t group = int_of(op.op(), "group");
   if (w.size() != x.size() || group < 1 || w[1] * group != x[1] || w[0] % group) {
     op.fail("conv-dims", "weights of shape {} in {} groups do not fit an input of shape {}", dims_text(w), group,
             dims_text(x));
     return {};
   }
-  const std::optional<Window> window = window_of(op, kernel_of(w));
+  const std::optional<Window> window = window_of(op, kernel_of(w), x);
   if (!window) return {};
   Dims y{x[0], w[0]};
   for (const WindowDim& dim : *window) y.push_back(dim.out);

@@ -40,8 +40,9 @@ static void count_outputs(WindowDim& dim, bool ceil) {
   if (ceil && (dim.out - 1) * dim.stride >= dim.in + dim.before) --dim.out;
 }
 
-std::optional<Window> window_of(const OpView& op, const Dims& kernel) {
-  const Dims in = op.dims(0);
+std::optional<Window> window_of(const OpView& op, const Dims& kernel) { return window_of(op, kernel, op.dims(0)); }
+
+std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims& in) {
   const size_t ndim = in.size() - 2;
   if (!check_lengths(op, ndim)) return {};
   const auto value = [&](const char* attr, size_t at, int64_t otherwise) {
@@ -54,6 +55,8 @@ std::optional<Window> window_of(const OpView& op, const Dims& kernel) {
   for (size_t d = 0; d < ndim; ++d) {
     const int64_t own = kernel.empty() ? 1 : kernel[d];
     WindowDim dim{value("kernel_shape", d, own), value("strides", d, 1), value("dilations", d, 1), 0, 0, in[d + 2], 0};
+    if (dim.kernel < 1)
+      return op.fail("window-empty", "a window of {} elements along spatial dimension {}", dim.kernel, d), std::nullopt;
     if (!kernel.empty() && dim.kernel != own)
       return op.fail("window-kernel", "kernel_shape has {} where the weights have {}", dim.kernel, own), std::nullopt;
     if (mode == "NOTSET" || mode.empty()) {

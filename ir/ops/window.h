@@ -20,11 +20,14 @@ struct WindowDim {
 using Window = std::vector<WindowDim>;
 
 /// From attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode; `kernel` counts where kernel_shape
-/// is absent. Nothing after reporting.
+/// is absent; over an image [batch, channels, ...], by default operand 0. Nothing after reporting.
 std::optional<Window> window_of(const OpView& op, const Dims& kernel);
-/// The shape of the result of a convolution of operand 0, by attribute `group` and the window's; nothing after
-/// reporting. Each group of the operand's channels meets M / group filters, which tell how many channels a group has.
+std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims& image);
+/// The shape of the result of a convolution of an image, by default operand 0, by attribute `group` and the window's;
+/// nothing after reporting. Each group of the image's channels meets M / group filters, which tell how many channels a
+/// group has.
 std::optional<Dims> convolution_dims(const OpView& op, int filters);
+std::optional<Dims> convolution_dims(const OpView& op, int filters, const Dims& image);
 /// Factors of a convolution of operand 0 with the filters of operand 1.
 FactorRule factors_convolution(const OpView& op);
 /// Writes out kernel_shape, strides, dilations and pads, so that nobody after this reads auto_pad.

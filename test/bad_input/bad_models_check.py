@@ -94,6 +94,100 @@ def types():
     check("cast-to-nothing", model([node("Cast", ["x"], ["y"], to=99)]), "element-type-unsupported", 3)
 
 
+def microsoft(op, operands, outputs=("y",), weights=None, **attributes):
+    """A model of one node of com.microsoft. `operands`: names, each with its shape or an array; None: left out."""
+    inputs = [tensor(name, shape) for name, shape in operands.items() if isinstance(shape, list)]
+    constants = [numpy_helper.from_array(array, name) for name, array in operands.items() if isinstance(array, np.ndarray)]
+    names = ["" if shape is None else name for name, shape in operands.items()]
+    made = helper.make_node(op, names, outputs, domain="com.microsoft", name="make_y", **attributes)
+    graph = helper.make_graph([made], "bad", inputs, [tensor(name, None) for name in outputs if name], constants)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def zeros(*shape, dtype=np.float32):
+    return np.zeros(shape, dtype)
+
+
+def attentions():
+    """What does not fit is told at the node, also where only a part of it notices."""
+    three = {"q": [2, 3, 8], "k": [2, 5, 8], "v": [2, 5, 8]}
+    heads = {"num_heads": 2}
+    results = ("y", "present_key", "present_value")
+    past = {"b": None, "m": None, "s": None}
+    for name, operands, wanted in (
+            ("bias", {**three, "b": zeros(7)}, "broadcast-dims"),
+            ("batch", {**three, "k": [3, 5, 8], "v": [3, 5, 8]}, "matmul-batch-dims"),
+            ("past", {**three, **past, "pk": zeros(2, 2, 4, 3), "pv": zeros(2, 2, 4, 4)}, "concat-dims"),
+            ("past-rank", {**three, **past, "pk": zeros(2, 2), "pv": zeros(2, 2)}, "operand-ndim"),
+            ("key-rank", {**three, "k": [8], "v": [8]}, "attention-heads")):
+        check(f"multi-head-{name}", microsoft("MultiHeadAttention", operands, results if "pk" in operands else ("y",), **heads), wanted)
+    lengths = {"l": zeros(1, dtype=np.int32), "t": np.array([3], np.int32)}
+    query = {"q": [1, 3, 8], "k": [1, 3, 4], "v": [1, 3, 4]}
+    grouped = {"num_heads": 2, "kv_num_heads": 1}
+    for name, operands, more, wanted in (
+            ("past-of-keys", {**query, "pk": zeros(1, 1, 5, 4), "pv": None, **lengths}, {}, "group-query-past"),
+            ("past-rank", {**query, "pk": zeros(1), "pv": zeros(1), **lengths}, {}, "operand-ndim"),
+            ("no-caches", {**query, "pk": None, "pv": None, **lengths}, {"do_rotary": 1}, "group-query-rotary"),
+            ("scores", {**query, "pk": None, "pv": None, **lengths, "c": None, "s": None, "p": None, "b": zeros(1, 2, 3, 9)}, {},
+             "broadcast-dims")):
+        check(f"group-query-{name}", microsoft("GroupQueryAttention", operands, results, **grouped, **more), wanted)
+
+
+def composites():
+    narrow = TensorProto.FLOAT8E4M3FN
+    for op, wanted in (("Softmax", "small-type-unsupported"), ("Hardmax", "small-type-unsupported"), ("ReduceL1", "small-type-unsupported")):
+        small = model([node(op, ["x"], ["y"])], inputs=[tensor("x", [4, 4], narrow)], opset=21)
+        check(f"small-type-{op.lower()}", small, wanted, 3)
+    image, filters = {"x": [1, 5, 5, 4]}, zeros(2, 4, 3, 3)
+    check("nhwc-no-window", microsoft("NhwcConv", {**image, "w": zeros(2, 4, 0, 3)}), "window-empty")
+    check("nhwc-bias", microsoft("NhwcConv", {**image, "w": filters, "b": zeros(3)}), "conv-bias")
+    check("nhwc-strides", microsoft("NhwcConv", {**image, "w": filters}, strides=[0, 0]), "window-values")
+    blocks = {"a": [2, 32], "b": zeros(4, 1, 16, dtype=np.uint8)}
+    packed = {"K": 32, "N": 4, "bits": 4, "block_size": 32}
+    check("n-bits-scales", microsoft("MatMulNBits", {**blocks, "s": zeros(4, dtype=np.uint8)}, **packed), "operand-not-float")
+    check("n-bits-bias", microsoft("MatMulNBits", {**blocks, "s": zeros(4), "z": None, "g": None, "c": zeros(5)}, **packed),
+          "broadcast-dims")
+    labels = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", keys_int64s=[1, 2], values_floats=[1.0, 2.0],
+                              default_tensor=helper.make_tensor("none", FLOAT, [0], []))
+    encoder = model([labels], inputs=[tensor("x", [3], TensorProto.INT64)])
+    encoder.opset_import.append(helper.make_opsetid("ai.onnx.ml", 4))
+    check("no-default", encoder, "label-default")
+
+
+def loops():
+    scalar = [tensor("i", [], TensorProto.INT64), tensor("c", [], TensorProto.BOOL)]
+    step = helper.make_graph([node("Identity", ["c"], ["go"]), node("Add", ["h", "h"], ["n"])], "step",
+                             [*scalar, tensor("h", [2, 3])], [tensor("go", [], TensorProto.BOOL), tensor("n", [2, 3])])
+    trips = numpy_helper.from_array(np.zeros(0, np.int64), "m")
+    check("trips-of-no-element", model([node("Loop", ["m", "", "x"], ["y"], body=step)], weights=[trips]), "loop-operand")
+    body = helper.make_graph([node("Add", ["s", "e"], ["n"]), node("Neg", ["n"], ["o"]), node("Abs", ["n"], ["p"])], "step",
+                             [tensor("s", [3]), tensor("e", [3])], [tensor(name, [3]) for name in "nop"])
+    scan = node("Scan", ["s0", "x"], ["last", "y", "z"], body=body, num_scan_inputs=-1)
+    check("scans-nothing", model([scan], inputs=[tensor("s0", [3]), tensor("x", [2, 3])]), "scan-count")
+
+
+def lengths():
+    """Shapes that are computed from a run-time length by what no length says."""
+    def shaped(nodes, weights):
+        return model([node("Shape", ["x"], ["s"]), *nodes, node("Expand", ["one", "t"], ["y"])], inputs=[tensor("x", ["seq", 4])],
+                     weights=[numpy_helper.from_array(np.float32(1), "one"), *weights], opset=18)
+
+    def weight(name, *numbers):
+        return numpy_helper.from_array(np.array(numbers, np.int64), name)
+
+    seq = ("--dim", "seq<=8")
+    for name, to in (("bool", TensorProto.BOOL), ("u8", TensorProto.UINT8)):
+        casts = [node("Mul", ["s", "k"], ["m"]), node("Cast", ["m"], ["n"], to=to), node("Cast", ["n"], ["t"], to=TensorProto.INT64)]
+        check(f"shape-by-way-of-{name}", shaped(casts, [weight("k", 100, 1)]), "expand-shape-runtime-unsupported", 3, seq)
+    adds = [node("ScatterElements", ["s", "at", "k"], ["t"], reduction="add")]
+    check("shape-of-scattered-sums", shaped(adds, [weight("at", 0), weight("k", 1)]), "expand-shape-runtime-unsupported", 3, seq)
+    vectors = helper.make_node("FeatureVectorizer", ["x"], ["y"], domain="ai.onnx.ml", inputdimensions=[5])
+    features = model([vectors], inputs=[tensor("x", [3, "n"])])
+    features.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    check("features-of-run-time-count", features, "rows-features-unsupported", 3, ("--dim", "n<=8"))
+
+
 def weights():
     check("weight-too-short", add_weight(raw_weight("w", [2, 3], b"\0" * 20)), "tensor-size")
     check("weight-too-long", add_weight(raw_weight("w", [2, 3], b"\0" * 28)), "tensor-size")
@@ -156,5 +250,9 @@ def damaged(good):
 harness.need_weft()
 graphs()
 types()
+attentions()
+composites()
+loops()
+lengths()
 weights()
 files()

@@ -99,7 +99,8 @@ std::optional<Extents> multi_head_extents(const OpView& op) {
                    dims_text(v)),
            std::nullopt;
   };
-  if (heads < 1 || (q.size() != 3 && q.size() != 5)) return wrong();
+  if (heads < 1 || (q.size() != 3 && q.size() != 5) || k.size() < 3 || v.size() < 3) return wrong();
+  if (op.has(kPastKey) && !has_ndim(op, kPastKey, 4, 4)) return {};
   Extents e{q[0], q[1], k.size() == 4 ? k[2] : k[1], 0, heads, 0, 0};
   e.size = q.size() == 5 ? q[4] : q[2] / heads;
   e.value_size = v.size() == 3 ? v[2] / heads : v.back();
@@ -209,6 +210,7 @@ bool infer_projected(const OpView& op, std::vector<TensorType>& results) {
     return false;
   const std::optional<Widths> w = projected_widths(op);
   if (!w) return false;
+  if (op.has(4) && !has_ndim(op, 4, 5, 5)) return false;
   const Dims x = op.dims(0);
   const int64_t heads = int_of(op.op(), "num_heads"), past = op.has(4) ? op.dims(4)[3] : 0;
   if (op.has(4) && w->value != w->key)

@@ -1,6 +1,7 @@
 // Ops of com.microsoft that join what ONNX has apart: FusedGemm and FusedConv with an activation, NhwcConv, BiasAdd,
 // BiasSplitGelu. They are taken apart again, because fusion finds its own kernels.
 #include "ir/ops/formula.h"
+#include "ir/ops/window.h"
 
 namespace weftc {
 
@@ -102,30 +103,17 @@ std::vector<int64_t> channels_last(int64_t ndim) {
   return perm;
 }
 
-/// A window's count along spatial dimension `d`; 0 where none fits.
-int64_t window_count(const OpView& op, int64_t in, int64_t kernel, size_t d, size_t ndim) {
-  const auto value = [&](const char* attr, size_t at, int64_t otherwise) {
-    const std::vector<int64_t> values = ints_of(op.op(), attr);
-    return at < values.size() ? values[at] : otherwise;
-  };
-  const int64_t reach = (kernel - 1) * value("dilations", d, 1) + 1;
-  const int64_t room = in + value("pads", d, 0) + value("pads", ndim + d, 0) - reach;
-  return room < 0 ? 0 : room / std::max<int64_t>(1, value("strides", d, 1)) + 1;
-}
-
 bool infer_nhwc_conv(const OpView& op, std::vector<TensorType>& results) {
-  if (!same_dtypes(op) || !has_ndim(op, 0, 4, 4) || !has_ndim(op, 1, 4, 4) || !is_fixed(op, 0)) return false;
-  const std::string& mode = text_of(op.op(), "auto_pad");
-  if (mode != "NOTSET" && mode != "VALID")
-    return op.fail("nhwc-conv-pad-unsupported", "auto_pad '{}' is not supported", printable(mode));
-  const Dims x = op.dims(0), w = op.dims(1);
-  const int64_t group = int_of(op.op(), "group");
-  if (group < 1 || w[1] * group != x[3] || w[0] % group)
-    return op.fail("conv-dims", "weights of shape {} in {} groups do not fit an input of shape {}", dims_text(w), group,
-                   dims_text(x));
-  results = {{op.type(0).dtype,
-              shape_of({x[0], window_count(op, x[1], w[2], 0, 2), window_count(op, x[2], w[3], 1, 2), w[0]}),
-              {}}};
+  if (!same_dtypes(op) || !has_ndim(op, 0, 3) || !is_fixed(op, 0)) return false;
+  const Dims x = op.dims(0);
+  Dims image{x.front(), x.back()};
+  image.insert(image.end(), x.begin() + 1, x.end() - 1);
+  const std::optional<Dims> y = convolution_dims(op, 1, image);
+  if (!y || !has_fitting_bias(op, (*y)[1])) return false;
+  Dims dims(*y);
+  dims.erase(dims.begin() + 1);
+  dims.push_back((*y)[1]);
+  results = {{op.type(0).dtype, shape_of(dims), {}}};
   return true;
 }
 

@@ -46,6 +46,18 @@ std::optional<Extents> extents_of(const OpView& op) {
   return e;
 }
 
+/// True if what the attention reads of earlier keys and of rotations is there, with as many dimensions as it reads.
+bool has_caches(const OpView& op) {
+  if (op.has(kPastKey) != op.has(kPastValue))
+    return op.fail("group-query-past", "a past of keys needs one of values, and a past of values one of keys");
+  for (int past : {kPastKey, kPastValue})
+    if (op.has(past) && !has_ndim(op, past, 4, 4)) return false;
+  if (!int_of(op.op(), "do_rotary")) return true;
+  if (!op.has(kCos) || !op.has(kSin))
+    return op.fail("group-query-rotary", "do_rotary = 1 needs the operands cos_cache and sin_cache");
+  return has_ndim(op, kCos, 2, 2) && has_ndim(op, kSin, 2, 2);
+}
+
 bool infer_group_query(const OpView& op, std::vector<TensorType>& results) {
   for (int i = 0; i < op.inputs(); ++i)
     if (op.has(i) && !is_fixed(op, i)) return false;
@@ -57,6 +69,7 @@ bool infer_group_query(const OpView& op, std::vector<TensorType>& results) {
     if (op.op().integer_or(attr, 0) != 0)
       return op.fail("group-query-unsupported", "the attribute {} is not supported", attr);
   if (!op.has(kLengths)) return op.fail("group-query-lengths", "the operand seqlens_k is missing");
+  if (!has_caches(op)) return false;
   const std::optional<Extents> e = extents_of(op);
   if (!e) return false;
   const DType dtype = op.type(kQuery).dtype;

@@ -44,6 +44,7 @@ bool infer_matmul_nbits(const OpView& op, std::vector<TensorType>& results) {
   for (int i = 1; i < std::min(4, op.inputs()); ++i)
     if (op.has(i) && !op.known(i))
       return op.fail("matmul-nbits-unsupported", "a weight that is no constant is not supported");
+  if (!is_real_operand(op, 2)) return false;
   const bool fits = b.size > 0 && b.n > 0 && b.k > 0 && op.dims(0).back() == b.k && op.type(1).dtype == DType::U8 &&
                     op.type(1).count() == b.n * b.count * divided_up(b.size * b.bits, 8) &&
                     op.type(2).count() == b.n * b.count;

@@ -24,11 +24,13 @@ std::optional<Tensor> list_of(const OpView& op, const std::string& list) {
   return tensor;
 }
 
+Tensor default_tensor(const OpView& op) { return op.module().constants.tensor(op.op().constant("default_tensor")); }
+
 /// What stands for a number that is no key, in the type of the values.
 Tensor default_of(const OpView& op, DType dtype) {
   const Op& encoder = op.op();
   if (encoder.has("default_tensor")) {
-    Tensor given = op.module().constants.tensor(encoder.constant("default_tensor"));
+    Tensor given = default_tensor(op);
     given.dims = {};
     return given;
   }
@@ -47,6 +49,9 @@ bool infer_label_encoder(const OpView& op, std::vector<TensorType>& results) {
   if (keys->dtype != op.type(0).dtype)
     return op.fail("label-dtype", "keys of element type {} do not fit an operand of {}", dtype_name(keys->dtype),
                    dtype_name(op.type(0).dtype));
+  if (op.op().has("default_tensor") && element_count(default_tensor(op).dims) != 1)
+    return op.fail("label-default", "the default has {} elements, expected one",
+                   element_count(default_tensor(op).dims));
   if (default_of(op, values->dtype).dtype != values->dtype)
     return op.fail("label-dtype", "the default has another element type than the values, {}",
                    dtype_name(values->dtype));

@@ -5,16 +5,10 @@
 //   y, ys = Loop(5, , y0) { y -> y1, e }    ->    y, ys = Loop(5, , y0, zeros[5]) { i, y, ys -> y1, ys with e at i }
 #include <algorithm>
 
+#include "ir/ops/region.h"
 #include "ir/ops/step_loop.h"
 
 namespace weftc {
-
-/// The type of a region's output without its layout, which inference does not know yet.
-static TensorType output_type(const Graph& region, size_t output) {
-  TensorType type = region.type(region.outputs()[output].value);
-  type.layout = {};
-  return type;
-}
 
 static size_t carried_count(const Op& op) { return static_cast<size_t>(int_of(op, "carried")); }
 

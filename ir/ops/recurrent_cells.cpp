@@ -187,14 +187,6 @@ ValueId joined(Builder& build, const std::vector<Term>& parts, bool is_sequence,
   return is_sequence ? build.transpose(all, {2, 0, 1, 3}) : build.transpose(all, {1, 0, 2});
 }
 
-bool is_used(const OpView& op, size_t output) {
-  if (output >= op.op().outputs.size()) return false;
-  const ValueId value = op.op().outputs[output];
-  const auto& outputs = op.graph().outputs();
-  return !op.graph().value(value).uses.empty() ||
-         std::any_of(outputs.begin(), outputs.end(), [&](const Graph::Output& o) { return o.value == value; });
-}
-
 /// What differs between the three.
 struct Cell {
   int64_t gates;
@@ -216,7 +208,7 @@ std::vector<ValueId> decompose_cell(Builder& build, const OpView& op, const Cell
   const RecurrenceSizes sizes = *recurrence_sizes(op, cell.gates);
   const std::vector<GateFunction> all = *recurrence_activations(op, cell.activations, sizes.directions);
   const size_t each = cell.activations.size();
-  const bool keeps = is_used(op, 0);
+  const bool keeps = !op.graph().value(op.op().outputs[0]).uses.empty();
   std::vector<std::vector<Term>> results(1 + cell.initial.size());
   for (int64_t d = 0; d < sizes.directions; ++d) {
     const auto first = all.begin() + static_cast<long>(each) * d;

@@ -2,16 +2,9 @@
 // kernel) of the compiler. A region's Input ops are its parameters, its outputs the results; infer-types types the
 // region first, so that a record only reads the types of its outputs. Parameters correspond to the op's inputs, see Op
 // in graph.h. None has a factor rule: the layout pass enters the region instead.
-#include "ir/ops/record.h"
+#include "ir/ops/region.h"
 
 namespace weftc {
-
-/// The type of a region's output without its layout, which inference does not know yet.
-static TensorType output_type(const Graph& region, size_t output) {
-  TensorType type = region.type(region.outputs()[output].value);
-  type.layout = {};
-  return type;
-}
 
 /// The results are the outputs of the one region.
 static bool infer_body(const OpView& op, std::vector<TensorType>& results) {

@@ -1,8 +1,6 @@
 // The parts take over what the op was known by: its results' names, and for selectors what was folded into it.
 #include "passes/prepare/replace_by_parts.h"
 
-#include <algorithm>
-
 #include "ir/builder.h"
 
 namespace weftc {
@@ -17,11 +15,6 @@ void take_name(Graph& graph, ValueId result, ValueId replacement, OpId first_new
   if (made_here) graph.rename(replacement, name);
 }
 
-bool is_used(const Graph& graph, ValueId value) {
-  return !graph.value(value).uses.empty() ||
-         std::ranges::any_of(graph.outputs(), [&](const Graph::Output& output) { return output.value == value; });
-}
-
 }  // namespace
 
 std::vector<ValueId> replace_by_parts(Module& module, Graph& graph, OpId id, Diags& diags, const ShapeValues* shapes) {
@@ -34,7 +27,7 @@ std::vector<ValueId> replace_by_parts(Module& module, Graph& graph, OpId id, Dia
     if (v && graph.value(v).uses.size() == 1) module.note_folded(graph, v, graph.op(id).name);
   for (size_t r = 0; r < results.size(); ++r) {
     if (r >= made.size() || !made[r]) {
-      if (!is_used(graph, results[r])) continue;
+      if (graph.value(results[r]).uses.empty()) continue;
       diags.error("output-unsupported", module.loc(graph.op(id)), "output {} of {} is not supported", r,
                   op_def(graph.op(id)).name);
       return {};

@@ -34,18 +34,14 @@ Term feature_constant(Builder& build, DType dtype, const std::vector<double>& va
 
 // Scaler: (x - offset) * scale.
 
-std::vector<double> list_of(const OpView& op, const char* attr) {
-  return op.op().has(attr) ? op.op().reals(attr) : std::vector<double>{};
-}
-
 bool infer_scaler(const OpView& op, std::vector<TensorType>& results) {
-  return has_numbers(op) && fits_features(op, "offset", list_of(op, "offset").size()) &&
-         fits_features(op, "scale", list_of(op, "scale").size()) && infer_f32(op, results);
+  return has_numbers(op) && fits_features(op, "offset", reals_of(op, "offset").size()) &&
+         fits_features(op, "scale", reals_of(op, "scale").size()) && infer_f32(op, results);
 }
 
 std::vector<ValueId> decompose_scaler(Builder& build, const OpView& op) {
   const Term x = real_operand(build, op);
-  const auto of = [&](const char* attr) { return feature_constant(build, x.dtype(), list_of(op, attr)); };
+  const auto of = [&](const char* attr) { return feature_constant(build, x.dtype(), reals_of(op, attr)); };
   return {((x - of("offset")) * of("scale")).cast(DType::F32).value()};
 }
 
@@ -96,7 +92,7 @@ const char* imputed_attr(const OpView& op) {
 Tensor imputed_values(const OpView& op) {
   const DType dtype = op.type(0).dtype;
   if (!is_float(dtype)) return integers(dtype, ints_of(op.op(), imputed_attr(op)));
-  const std::vector<double> values = list_of(op, imputed_attr(op));
+  const std::vector<double> values = reals_of(op, imputed_attr(op));
   Tensor tensor(dtype, {static_cast<int64_t>(values.size())});
   for (size_t i = 0; i < values.size(); ++i) tensor.put(static_cast<int64_t>(i), values[i]);
   return tensor;

@@ -8,14 +8,10 @@ namespace {
 
 const ClassAttrs kClasses{};
 
-std::vector<double> list_of(const OpView& op, const char* attr) {
-  return op.op().has(attr) ? op.op().reals(attr) : std::vector<double>{};
-}
-
 /// Coefficients [targets, features] and, if there are any, an intercept for each target; else reports.
 bool fits_targets(const OpView& op, int64_t targets) {
-  const auto coefficients = static_cast<int64_t>(list_of(op, "coefficients").size()),
-             intercepts = static_cast<int64_t>(list_of(op, "intercepts").size());
+  const auto coefficients = static_cast<int64_t>(reals_of(op, "coefficients").size()),
+             intercepts = static_cast<int64_t>(reals_of(op, "intercepts").size());
   const int64_t features = rows_shape(op)[1].bound;
   if (targets > 0 && coefficients == targets * features && (intercepts == 0 || intercepts == targets)) return true;
   return op.fail("linear-coefficients", "{} coefficients and {} intercepts do not fit {} targets of {} features",
@@ -25,7 +21,7 @@ bool fits_targets(const OpView& op, int64_t targets) {
 /// x times the transposed coefficients, plus the intercepts: [rows, targets].
 Term linear_scores(Builder& build, const OpView& op, int64_t targets) {
   const Term x = rows_of(build, op, DType::F32);
-  const std::vector<double> coefficients = list_of(op, "coefficients"), intercepts = list_of(op, "intercepts");
+  const std::vector<double> coefficients = reals_of(op, "coefficients"), intercepts = reals_of(op, "intercepts");
   const int64_t features = x.dims()[1];
   const Term scores = product(x, constant(build, DType::F32, {targets, features}, coefficients).transpose({1, 0}));
   return intercepts.empty() ? scores : scores + constant(build, DType::F32, {targets}, intercepts);
@@ -46,7 +42,7 @@ std::vector<ValueId> decompose_linear_regressor(Builder& build, const OpView& op
 /// How many rows the coefficients have: one score may stand for two classes.
 int64_t score_count(const OpView& op) {
   const int64_t features = rows_shape(op)[1].bound;
-  return features > 0 ? static_cast<int64_t>(list_of(op, "coefficients").size()) / features : 0;
+  return features > 0 ? static_cast<int64_t>(reals_of(op, "coefficients").size()) / features : 0;
 }
 
 bool infer_linear_classifier(const OpView& op, std::vector<TensorType>& results) {

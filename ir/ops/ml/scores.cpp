@@ -13,6 +13,10 @@ bool has_numbers(const OpView& op) {
          op.fail("rows-dtype", "rows of element type {}, expected f32, f64, i32 or i64", dtype_name(dtype));
 }
 
+std::vector<double> reals_of(const OpView& op, const char* attr) {
+  return op.op().has(attr) ? op.op().reals(attr) : std::vector<double>{};
+}
+
 bool has_rows(const OpView& op) { return has_numbers(op) && has_ndim(op, 0, 1, 2) && has_fixed_features(op, 0); }
 
 bool has_fixed_features(const OpView& op, int input) {

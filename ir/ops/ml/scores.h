@@ -14,6 +14,8 @@ struct ClassAttrs {
   const char* strings = "classlabels_strings";
 };
 
+/// A list of reals, empty where the attribute is absent.
+std::vector<double> reals_of(const OpView& op, const char* attr);
 /// True if operand 0 has one of the element types of ai.onnx.ml's numbers; else reports.
 bool has_numbers(const OpView& op);
 /// True if operand 0 is also a matrix, or a vector, which is one row; else reports.

@@ -16,16 +16,12 @@ namespace {
 
 const ClassAttrs kClasses{};
 
-std::vector<double> list_of(const OpView& op, const char* attr) {
-  return op.op().has(attr) ? op.op().reals(attr) : std::vector<double>{};
-}
-
 bool is_kernel(const OpView& op) {
   const std::string& kernel = text_of(op.op(), "kernel_type");
   if (kernel != "LINEAR" && kernel != "POLY" && kernel != "RBF" && kernel != "SIGMOID")
     return op.fail("svm-kernel", "kernel_type '{}' is unknown, expected LINEAR, POLY, RBF or SIGMOID",
                    printable(kernel));
-  const size_t count = list_of(op, "kernel_params").size();
+  const size_t count = reals_of(op, "kernel_params").size();
   return count == 0 || count == 3 || op.fail("svm-kernel", "kernel_params has {} entries, expected 3", count);
 }
 
@@ -34,7 +30,7 @@ struct KernelParams {
   double gamma = 0, coef0 = 0, degree = 0;
 };
 KernelParams params_of(const OpView& op) {
-  const std::vector<double> list = list_of(op, "kernel_params");
+  const std::vector<double> list = reals_of(op, "kernel_params");
   return list.empty() ? KernelParams{} : KernelParams{list[0], list[1], list[2]};
 }
 
@@ -58,11 +54,11 @@ Term kernels(Builder& build, const OpView& op, Term rows, Term vectors) {
 bool infer_svm_regressor(const OpView& op, std::vector<TensorType>& results) {
   if (!has_rows(op) || !is_kernel(op) || !is_post_transform(op)) return false;
   const int64_t features = rows_shape(op)[1].bound, supports = int_of(op.op(), "n_supports");
-  const auto vectors = static_cast<int64_t>(list_of(op, "support_vectors").size()),
-             coefficients = static_cast<int64_t>(list_of(op, "coefficients").size());
+  const auto vectors = static_cast<int64_t>(reals_of(op, "support_vectors").size()),
+             coefficients = static_cast<int64_t>(reals_of(op, "coefficients").size());
   const bool fits =
       supports > 0 ? vectors == supports * features && coefficients == supports : coefficients == features;
-  if (!fits || supports < 0 || list_of(op, "rho").empty())
+  if (!fits || supports < 0 || reals_of(op, "rho").empty())
     return op.fail("svm-lengths", "{} support vectors of {} numbers in all and {} coefficients do not fit {} features",
                    supports, vectors, coefficients, features);
   if (text_of(op.op(), "post_transform") != "NONE")
@@ -74,13 +70,13 @@ bool infer_svm_regressor(const OpView& op, std::vector<TensorType>& results) {
 std::vector<ValueId> decompose_svm_regressor(Builder& build, const OpView& op) {
   const Term rows = rows_of(build, op, DType::F32);
   const int64_t features = rows.dims()[1], supports = int_of(op.op(), "n_supports");
-  const std::vector<double> coefficients = list_of(op, "coefficients");
+  const std::vector<double> coefficients = reals_of(op, "coefficients");
   const Term column = constant(build, DType::F32, {static_cast<int64_t>(coefficients.size()), 1}, coefficients);
-  const Term inputs =
-      supports == 0
-          ? rows
-          : kernels(build, op, rows, constant(build, DType::F32, {supports, features}, list_of(op, "support_vectors")));
-  const Term score = product(inputs, column) + list_of(op, "rho")[0];
+  const Term inputs = supports == 0
+                          ? rows
+                          : kernels(build, op, rows,
+                                    constant(build, DType::F32, {supports, features}, reals_of(op, "support_vectors")));
+  const Term score = product(inputs, column) + reals_of(op, "rho")[0];
   if (!int_of(op.op(), "one_class")) return {score.value()};
   return {(score > 0.0).choose(score.scalar(1), score.scalar(-1)).value()};
 }
@@ -104,7 +100,7 @@ Supports supports_of(const OpView& op) {
 
 bool has_svm_lengths(const OpView& op, const Supports& s) {
   const int64_t features = rows_shape(op)[1].bound;
-  const auto length = [&](const char* attr) { return static_cast<int64_t>(list_of(op, attr).size()); };
+  const auto length = [&](const char* attr) { return static_cast<int64_t>(reals_of(op, attr).size()); };
   if (std::any_of(s.sizes.begin(), s.sizes.end(), [](int64_t size) { return size < 0; }) ||
       length("support_vectors") != s.count * features || length("coefficients") != (s.classes - 1) * s.count ||
       length("rho") < s.pairs())
@@ -124,7 +120,7 @@ bool infer_svm_classifier(const OpView& op, std::vector<TensorType>& results) {
   if (classes != s.classes || classes < 2)
     return op.fail("svm-classes", "{} classes do not fit vectors_per_class of {} entries", classes, s.classes);
   if (!has_svm_lengths(op, s)) return false;
-  if (!list_of(op, "prob_a").empty())
+  if (!reals_of(op, "prob_a").empty())
     return op.fail("svm-probabilities-unsupported", "probabilities of a support vector machine are not supported");
   if (classes == 2 && text_of(op.op(), "post_transform") != "NONE")
     return op.fail("svm-post-transform-unsupported", "a post transform of the score of two classes is not supported");
@@ -135,7 +131,7 @@ bool infer_svm_classifier(const OpView& op, std::vector<TensorType>& results) {
 /// The coefficients as a matrix [vectors, pairs]: a pair (i, j) reads the vectors of class i in row j - 1 of the list
 /// and those of class j in row i.
 std::vector<double> pair_matrix(const OpView& op, const Supports& s) {
-  const std::vector<double> list = list_of(op, "coefficients");
+  const std::vector<double> list = reals_of(op, "coefficients");
   std::vector<double> matrix(static_cast<size_t>(s.count * s.pairs()), 0);
   int64_t pair = 0;
   for (int64_t i = 0; i < s.classes; ++i)
@@ -166,8 +162,8 @@ Term votes(Builder& build, const Supports& s, Term scores) {
 std::vector<ValueId> decompose_svm_classifier(Builder& build, const OpView& op) {
   const Supports s = supports_of(op);
   const Term rows = rows_of(build, op, DType::F32);
-  const Term vectors = constant(build, DType::F32, {s.count, rows.dims()[1]}, list_of(op, "support_vectors"));
-  std::vector<double> rho = list_of(op, "rho");
+  const Term vectors = constant(build, DType::F32, {s.count, rows.dims()[1]}, reals_of(op, "support_vectors"));
+  std::vector<double> rho = reals_of(op, "rho");
   rho.resize(static_cast<size_t>(s.pairs()));
   const Term weights = constant(build, DType::F32, {s.count, s.pairs()}, pair_matrix(op, s));
   const Term scores =

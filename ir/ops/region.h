@@ -1,0 +1,14 @@
+// What the records of ops that own graphs share.
+#pragma once
+#include "ir/ops/record.h"
+
+namespace weftc {
+
+/// The type of a region's output without its layout, which inference does not know yet.
+inline TensorType output_type(const Graph& region, size_t output) {
+  TensorType type = region.type(region.outputs()[output].value);
+  type.layout = {};
+  return type;
+}
+
+}  // namespace weftc

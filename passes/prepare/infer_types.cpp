@@ -6,6 +6,7 @@
 // Exporters compute shapes with Shape, Gather and Concat: integers are folded here, as soon as they are known, because
 // the types behind them need the values. An If on a known condition is replaced by its branch.
 #include <algorithm>
+#include <cmath>
 
 #include "ir/base/contains.h"
 #include "ir/builder.h"
@@ -106,13 +107,18 @@ AttrValue as_attr(const Tensor& tensor, AttrType type) {
   return type == AttrType::Reals ? AttrValue(reals) : AttrValue(ints);
 }
 
-/// Copies one operand that became a constant into its attribute (ConstantOperand); integers are not made of reals.
+/// True if each element lies in the range of an int64, which NaN and infinities do not.
+bool are_in_range(const Tensor& tensor) {
+  return std::ranges::all_of(tensor.real, [](double x) { return std::abs(x) < 0x1p63; });
+}
+
+/// Copies one operand that became a constant into its attribute (ConstantOperand), if that can hold it.
 bool TypeInference::absorb(OpId id, const ConstantOperand& operand) {
   const Op& op = graph_.op(id);
   if (operand.input >= static_cast<int>(op.inputs.size()) || !op.inputs[operand.input]) return true;
   const std::optional<Tensor> tensor = OpView(module_, graph_, op, &diags_).known(operand.input);
   const bool is_of_integers = operand.type == AttrType::Int || operand.type == AttrType::Ints;
-  if (!tensor || (tensor->is_real() && is_of_integers)) return true;
+  if (!tensor || (is_of_integers && !are_in_range(*tensor))) return true;
   const bool single = operand.type == AttrType::Int || operand.type == AttrType::Real;
   if (single && tensor->size() != 1)
     return OpView(module_, graph_, op, &diags_)

@@ -134,6 +134,13 @@ def attentions():
         check(f"group-query-{name}", microsoft("GroupQueryAttention", operands, results, **grouped, **more), wanted)
 
 
+    plain = [tensor(name, [2, 2, 3, 4]) for name in "qkv"]
+    for name, operands, wanted in (("past-of-keys", ["q", "k", "v", "", "p"], "attention-past"),
+                                   ("past-rank", ["q", "k", "v", "", "p", "p"], "operand-ndim")):
+        check(f"attention-{name}", model([node("Attention", operands, ["y", "keys", "values"])], plain, opset=23,
+                                         weights=[numpy_helper.from_array(zeros(2, 2), "p")]), wanted)
+
+
 def composites():
     narrow = TensorProto.FLOAT8E4M3FN
     for op, wanted in (("Softmax", "small-type-unsupported"), ("Hardmax", "small-type-unsupported"), ("ReduceL1", "small-type-unsupported")):

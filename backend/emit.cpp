@@ -168,6 +168,8 @@ class Emitter {
     for (const StateSlot& s : plan_.states)
       states.push_back("{" + string_literal(s.input) + ", " + string_literal(s.output) + "}");
     params.set("states", join(states, ", "));
+    params.set("end_tokens", plan_.generation ? numbers_text(plan_.generation->end) : "");
+    params.set("generation", plan_.generation ? generation_rows(*plan_.generation) : "");
     params.lists["rank_lists"] = line_items(rank_lists());
     params.set("program_rows", program_rows());
     params.set("executable", executable_rows());
@@ -283,6 +285,30 @@ class Emitter {
     return join(rows, "\n");
   }
 
+  static std::string numbers_text(const std::vector<int64_t>& numbers) {
+    std::vector<std::string> texts;
+    for (const int64_t number : numbers) texts.push_back(std::to_string(number));
+    return join(texts, ", ");
+  }
+
+  static std::string generation_rows(const Generation& g) {
+    std::string rows;
+    const auto name = [&](const char* field, const std::string& text) {
+      if (!text.empty()) rows += format(".{} = {},\n", field, string_literal(text));
+    };
+    name("tokens", g.tokens);
+    name("logits", g.logits);
+    name("positions", g.positions);
+    name("mask", g.mask);
+    name("past", g.past);
+    if (!g.past.empty()) rows += format(".past_dim = {},\n", g.past_dim);
+    rows += format(".room = {},\n", g.room);
+    if (!g.end.empty()) rows += ".end = kEnd,\n";
+    const Sampling& s = g.sampling;
+    return rows + format(".sampling = {.max_new = {}, .temperature = {}, .top_k = {}, .top_p = {}, .seed = {}},",
+                         s.max_new, shortest(s.temperature), s.top_k, shortest(s.top_p), s.seed);
+  }
+
   std::string executable_rows() const {
     std::string rows = ".name = " + string_literal(names_.space) + ",\n.world = " + std::to_string(plan_.world) + ",";
     if (!declarations_.axes().empty()) rows += "\n.axes = kMesh,";
@@ -290,6 +316,7 @@ class Emitter {
     if (!plan_.states.empty()) rows += "\n.states = kStates,";
     if (!plan_.lengths.empty()) rows += "\n.lengths = kLengths,";
     if (!plan_.limits.empty()) rows += "\n.limits = kLimits,";
+    if (plan_.generation) rows += "\n.generation = &kGeneration,";
     return rows;
   }
 

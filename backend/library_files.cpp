@@ -27,6 +27,20 @@ bool is_next_of_state(const Plan& plan, const std::string& output) {
   return std::any_of(plan.states.begin(), plan.states.end(), [&](const StateSlot& s) { return s.output == output; });
 }
 
+/// How many tokens a prompt or what comes of it may have.
+Extent text_extent(const Generation& generation) {
+  return {.bound = generation.room,
+          .length = std::make_shared<const Length>(Length::named("text", 0, generation.room))};
+}
+
+TensorType type_of_tokens(const Plan& plan) {
+  const auto tokens = std::find_if(plan.inputs.begin(), plan.inputs.end(),
+                                   [&](const Port& port) { return port.name == plan.generation->tokens; });
+  TensorType type = tokens->type;
+  type.shape[1] = text_extent(*plan.generation);
+  return type;
+}
+
 std::string header_text(const Plan& plan, const Params& names) {
   Params params = names;
   std::string guard = "WEFT_" + library_name(plan) + "_H";
@@ -41,9 +55,25 @@ std::string header_text(const Plan& plan, const Params& names) {
         std::none_of(ports.begin(), ports.end(), [&](const Params& p) { return p.texts.at("line") == line; });
     if (is_new) ports.emplace_back().set("line", std::move(line));
   };
-  for (const Port& port : plan.inputs) add(is_state(plan, port.name) ? "state " : "input ", port);
-  for (const Port& port : plan.outputs)
-    if (!is_next_of_state(plan, port.name)) add("output", port);
+  const std::optional<Generation>& generation = plan.generation;
+  for (Port port : plan.inputs) {
+    if (generation && (port.name == generation->positions || port.name == generation->mask)) continue;
+    if (generation && port.name == generation->tokens) port.type = type_of_tokens(plan);
+    add(is_state(plan, port.name) ? "state " : "input ", port);
+  }
+  for (Port port : plan.outputs) {
+    if (generation && port.name == generation->logits) {
+      port.name = "tokens";
+      port.type = type_of_tokens(plan);
+    } else if (generation || is_next_of_state(plan, port.name)) {
+      continue;
+    }
+    add("output", port);
+  }
+  for (const char* setting : {"max_new\": i64", "temperature\": f64", "top_k\": i64", "top_p\": f64", "seed\": i64"})
+    if (generation)
+      ports.emplace_back().set("line",
+                               comment_text(format("setting \"{}[], as the schedule says if it is not set", setting)));
   return render_file("library.h", params);
 }
 

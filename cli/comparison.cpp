@@ -223,7 +223,7 @@ Comparison run_on(std::vector<std::string> command, const Plan& plan, const Know
     return failure;
   }
   // Memory that a kernel reads before it is written may happen to hold the right numbers.
-  command.insert(command.end(), {"--output-dir", folder + "/out", "--poison"});
+  command.insert(command.end(), {"--output-dir", folder + "/out", "--poison", "--no-generate"});
   if (data.iterations > 1) command.insert(command.end(), {"--iterations", std::to_string(data.iterations)});
   const Finished finished = run_program(command, seconds);
   if (finished.exit_code == 0) return failure;

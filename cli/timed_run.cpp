@@ -9,7 +9,7 @@
 namespace weftc {
 
 Timing time_run(const std::string& program, int iterations, const std::vector<std::string>& run_args) {
-  std::vector<std::string> command{program, "--random-inputs", "1", "--json"};
+  std::vector<std::string> command{program, "--random-inputs", "1", "--json", "--no-generate"};
   command.insert(command.end(), {"--warmup", std::to_string(std::min(2, iterations))});
   command.insert(command.end(), {"--iterations", std::to_string(iterations)});
   command.insert(command.end(), run_args.begin(), run_args.end());

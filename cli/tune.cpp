@@ -162,7 +162,8 @@ void Tuner::build(Trial& trial) {
 
 /// One untimed run, whose outputs must be those of the reference; why it is out of the race, or "".
 std::string Tuner::first_difference(Trial& trial, const Trial& reference) {
-  std::vector<std::string> command{trial.program, "--random-inputs", "1", "--output-dir", trial.program + "_out"};
+  std::vector<std::string> command{trial.program,   "--random-inputs", "1",
+                                   "--no-generate", "--output-dir",    trial.program + "_out"};
   command.insert(command.end(), options_.run_args.begin(), options_.run_args.end());
   const Finished finished = run_program(command, kRunSeconds);
   trial.exit_code = finished.exit_code;

@@ -241,6 +241,7 @@ Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
        {"shard", done},
        {"transform", [this](const YamlNode& n) { schedule_.transforms = read_transforms(values_, n); }},
        {"state", [this](const YamlNode& n) { states(n); }},
+       {"generate", [this](const YamlNode& n) { schedule_.generate = read_generate(values_, n); }},
        {"pipeline", [this](const YamlNode& n) { schedule_.pipeline = read_pipeline(values_, n); }},
        {"view",
         [this](const YamlNode& n) {

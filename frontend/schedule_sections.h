@@ -26,6 +26,8 @@ std::vector<TransformStep> read_transforms(YamlValues& values, const YamlNode& n
 PipelineRequest read_pipeline(YamlValues& values, const YamlNode& node);
 /// Whether the pipeline's places exist, and a table of its order is complete; for a schedule that has a pipeline.
 void check_pipeline(const Schedule& schedule, Diags& diags);
+/// The section `generate:`.
+GenerateRequest read_generate(YamlValues& values, const YamlNode& node);
 /// The section `kernels:`.
 std::vector<KernelPin> read_kernels(YamlValues& values, const YamlNode& node);
 

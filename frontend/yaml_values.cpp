@@ -43,6 +43,21 @@ std::optional<int64_t> YamlValues::integer(const YamlNode& node, const std::stri
   return {};
 }
 
+std::optional<double> YamlValues::number(const YamlNode& node, const std::string& what, double least, double most) {
+  if (!has_kind(node, YamlNode::Kind::Scalar, what)) return {};
+  double value = 0;
+  const char* last = node.text.data() + node.text.size();
+  const auto [end, error] = std::from_chars(node.text.data(), last, value);
+  if (node.quoted || error != std::errc() || end != last) {
+    diags_.error("schedule-number", node.loc, "{} must be a number, not '{}'", what, printable(node.text));
+    return {};
+  }
+  if (value >= least && value <= most) return value;
+  diags_.error("schedule-number-range", node.loc, "{} must be {} to {}, not {}", what, shortest(least), shortest(most),
+               printable(node.text));
+  return {};
+}
+
 std::optional<size_t> YamlValues::choice(const YamlNode& node, const std::string& what,
                                          const std::vector<std::string>& words) {
   const std::optional<std::string> given = word(node, what);

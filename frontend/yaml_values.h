@@ -19,6 +19,8 @@ class YamlValues {
   std::optional<std::string> word(const YamlNode& node, const std::string& what);
   /// A plain decimal integer from `least` to `most`.
   std::optional<int64_t> integer(const YamlNode& node, const std::string& what, int64_t least, int64_t most);
+  /// A plain decimal number from `least` to `most`.
+  std::optional<double> number(const YamlNode& node, const std::string& what, double least, double most);
   /// One of `words`; its index.
   std::optional<size_t> choice(const YamlNode& node, const std::string& what, const std::vector<std::string>& words);
   /// One integer or a list of them, at least one.

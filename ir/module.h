@@ -8,6 +8,7 @@
 
 #include "ir/base/diag.h"
 #include "ir/constants.h"
+#include "ir/generation.h"
 #include "ir/graph.h"
 #include "ir/layout.h"
 
@@ -68,6 +69,7 @@ struct Module {
   std::vector<Origin> origins;
   std::vector<Transform> transforms;
   std::vector<State> states;
+  std::optional<Generation> generation;
   std::optional<Pipeline> pipeline;
   /// Names of weights, values and nodes that became part of others, and of which: selectors of a schedule ask.
   std::map<std::string, std::vector<std::string>> folded;

@@ -303,6 +303,7 @@ struct Plan {
   std::vector<LengthBuffer> lengths;
   std::vector<LengthLimit> limits;
   std::vector<StateSlot> states;
+  std::optional<Generation> generation;
   int micro_batches = 1;
   int64_t seed = 0;
   bool per_rank = false;

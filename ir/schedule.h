@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/base/diag.h"
+#include "ir/generation.h"
 #include "ir/layout.h"
 #include "ir/mechanism.h"
 
@@ -111,6 +112,18 @@ struct KernelPin {
   Loc loc, strategy_loc, tile_loc;
 };
 
+/// `generate:`: the loop over tokens. Names without a text are not given.
+struct GenerateRequest {
+  struct Name {
+    std::string text;
+    Loc loc;
+  };
+  Name tokens, logits, positions, mask;
+  std::vector<int64_t> end;
+  Sampling sampling;
+  Loc loc, end_loc, max_new_loc;
+};
+
 /// A dim pinned or bounded by `dims:` or --dim: 128, or "<=1024"; several values make specialisations.
 struct DimRequest {
   std::string name;
@@ -130,6 +143,7 @@ struct Schedule {
   std::vector<ShardEntry> shard;
   std::vector<TransformStep> transforms;
   std::vector<StateRequest> states;
+  std::optional<GenerateRequest> generate;
   std::optional<PipelineRequest> pipeline;
   bool per_rank = false;
   /// Which device annotations of the model are read: those of the configuration of that name, "none", or "": what the

@@ -10,6 +10,8 @@ constexpr Pass kPipeline[] = {
     {"bind-states", "state pairs name an input and an output", bind_states, Form::Imported},
     {"infer-types", "every value has dtype and shape; operands that shapes depend on are attributes", infer_types,
      Form::Typed},
+    {"bind-generation", "the loop over tokens knows its inputs, its logits and the state that grows", bind_generation,
+     Form::Typed},
     {"fold-constants", "no op has only constant operands, but for views that kernels read", fold_constants,
      Form::Typed},
     {"simplify", "no rule of passes/simplify fires", simplify, Form::Typed},

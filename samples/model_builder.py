@@ -42,6 +42,12 @@ class ModelBuilder:
         array = np.asarray(value, dtype=dtype)
         return self.node("Constant", name, [], value=numpy_helper.from_array(array, name + ".value"))
 
+    def extent(self, name, value, axis):
+        """The run-time length of an axis, as a vector of one element."""
+        shape = self.node("Shape", f"{name}.shape", [value])
+        length = self.node("Gather", f"{name}.length", [shape, self.constant(f"{name}.axis", axis, np.int64)], axis=0)
+        return self.node("Unsqueeze", f"{name}.unsqueezed", [length, self.constant(f"{name}.zero", [0], np.int64)])
+
     def model(self, graph_name, inputs, outputs, opset):
         """inputs and outputs: rows of (name, onnx dtype, shape); a str in a shape is a symbolic dim."""
         graph = helper.make_graph(

@@ -29,7 +29,7 @@ void $destroy($type* model);
 // Copies a whole tensor, row-major, of the type above; bf16 as bits. It stays the input until it is set anew. A state
 // may be set too, before a run.
 int $set_input($type* model, const char* name, const void* data, size_t bytes, const int64_t* shape, int ndim);
-// One invocation. States are those that the last one left; behind a wrong input that only the program notices they
+// One invocation, or one generation. States are those that the last one left; behind a wrong input that only the program notices they
 // begin anew.
 int $run($type* model);
 // What the last run gave. It lies in the model's memory until the next run.

@@ -107,6 +107,14 @@ constexpr weft::Port kOutputs[] = {
 //@ if states
 constexpr weft::State kStates[] = {$states};
 //@ end
+//@ if end_tokens
+constexpr int64_t kEnd[] = {$end_tokens};
+//@ end
+//@ if generation
+constexpr weft::Generation kGeneration = {
+    $generation
+};
+//@ end
 //@ for line in rank_lists
 $line.text
 //@ end

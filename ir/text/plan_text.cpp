@@ -172,6 +172,9 @@ std::string ports_text(const Plan& plan) {
                    length.is_made ? ", made" : "");
   for (const StateSlot& state : plan.states)
     text += format("state {} -> {}{}\n", state.input, state.output, state.in_place ? ", in place" : "");
+  if (plan.generation)
+    text += format("generate {} from {}, up to {} tokens\n", plan.generation->tokens, plan.generation->logits,
+                   plan.generation->room);
   return text;
 }
 

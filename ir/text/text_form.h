@@ -4,6 +4,7 @@
 //   place @all [0, 1] {tp: 2}
 //   length seq <= 64
 //   state "past" -> "present"
+//   generate {logits = "logits", past = "past", room = 64, tokens = "ids"}
 //   pipeline ["embed", "far"] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]
 //   constant #0 "w" f32[64, 2] = ...
 //   graph {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "ir/base/text.h"
+#include "ir/text/generation_text.h"
 #include "ir/text/text_form.h"
 #include "ir/text/text_parser.h"
 
@@ -141,6 +142,16 @@ bool TextParser::state() {
   return true;
 }
 
+/// The loop over tokens, as attributes.
+bool TextParser::generation() {
+  const Token at = lexer_.peek();
+  Attrs given;
+  std::string wrong;
+  if (!attrs(given)) return false;
+  module_.generation = generation_of(given, wrong);
+  return module_.generation || fail(at, format("attribute '{}' of a generation is unknown, or of another kind", wrong));
+}
+
 /// Stages by name, the number of micro-batches, the order as pairs (stage, micro-batch).
 bool TextParser::pipeline() {
   Pipeline pipeline;
@@ -250,6 +261,8 @@ std::optional<Module> TextParser::module() {
       good = length();
     else if (word.is(Kind::Word, "state"))
       good = state();
+    else if (word.is(Kind::Word, "generate"))
+      good = generation();
     else if (word.is(Kind::Word, "pipeline"))
       good = pipeline();
     else if (word.is(Kind::Word, "constant"))
@@ -261,7 +274,7 @@ std::optional<Module> TextParser::module() {
     else if (word.is(Kind::Word, "transform"))
       good = transform();
     else
-      good = fail(word, "expected place, length, state, pipeline, constant, graph, origin or transform");
+      good = fail(word, "expected place, length, state, generate, pipeline, constant, graph, origin or transform");
   }
   if (!good || !check_numbers() || !lexer_.ok()) return {};
   return std::move(module_);

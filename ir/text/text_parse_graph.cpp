@@ -54,7 +54,7 @@ bool TextParser::op(Graph& graph) {
   const std::optional<OpKind> kind = parse_op_kind(record.text);
   if (!kind) return fail(record, format("there is no op '{}'", printable(record.text)));
   made.kind = *kind;
-  if (!operands(graph, made) || !attrs(made) || !types(results, names.size())) return false;
+  if (!operands(graph, made) || !attrs(made.attrs) || !types(results, names.size())) return false;
   made.name = names.empty() ? "" : names[0].text;
   if (!tail(made)) return false;
   if (made.name.empty()) return fail(record, "an op without results needs a name");
@@ -83,15 +83,15 @@ bool TextParser::operands(const Graph& graph, NewOp& made) {
          });
 }
 
-bool TextParser::attrs(NewOp& made) {
+bool TextParser::attrs(Attrs& into) {
   if (!accept(Kind::Sign, "{")) return true;
   return list("}", [&] {
     Token name;
     if (!expect_any(Kind::Word, "the name of an attribute", name) || !expect(Kind::Sign, "=")) return false;
-    for (const Attr& attr : made.attrs)
+    for (const Attr& attr : into)
       if (attr.name == name.text) return fail(name, format("attribute '{}' stands twice", name.text));
-    made.attrs.push_back({name.text, {}});
-    return attr_value(made.attrs.back().value);
+    into.push_back({name.text, {}});
+    return attr_value(into.back().value);
   });
 }
 

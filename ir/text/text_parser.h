@@ -54,6 +54,7 @@ class TextParser {
   bool place();
   bool length();
   bool state();
+  bool generation();
   bool pipeline();
   bool constant();
   bool constant_elements(Tensor& tensor);
@@ -68,7 +69,7 @@ class TextParser {
   bool op(Graph& graph);
   bool result_names(NewOp& made, std::vector<Token>& names);
   bool operands(const Graph& graph, NewOp& made);
-  bool attrs(NewOp& made);
+  bool attrs(Attrs& into);
   bool attr_value(AttrValue& value);
   bool attr_list(AttrValue& value);
   bool types(std::vector<ParsedType>& types, size_t count);

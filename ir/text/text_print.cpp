@@ -8,6 +8,7 @@
 #include "ir/base/text.h"
 #include "ir/local_op.h"
 #include "ir/op_def.h"
+#include "ir/text/generation_text.h"
 #include "ir/text/text_form.h"
 #include "ir/text/text_lex.h"
 
@@ -112,8 +113,9 @@ class Printer {
   }
   std::string type(const Graph& graph, ValueId v) const;
   std::string attr(const AttrValue& value);
+  std::string attrs(const Attrs& attrs);
   std::string tail(const Graph& graph, const Op& op);
-  std::string header() const;
+  std::string header();
   std::string pipeline() const;
   std::string constants_table() const;
   std::string footer() const;
@@ -154,6 +156,13 @@ std::string Printer::attr(const AttrValue& value) {
   return std::visit(Visitor{*this}, value);
 }
 
+std::string Printer::attrs(const Attrs& attrs) {
+  std::string text;
+  for (size_t i = 0; i < attrs.size(); ++i)
+    text += std::string(i ? ", " : " {").append(attrs[i].name) + " = " + attr(attrs[i].value);
+  return attrs.empty() ? text : text + "}";
+}
+
 /// Place, stage, port, mechanism, name, origins, transform.
 std::string Printer::tail(const Graph& graph, const Op& op) {
   std::string text;
@@ -177,10 +186,7 @@ std::string Printer::op_line(const Graph& graph, const Op& op) {
   if (!op.outputs.empty()) text += " = ";
   text += std::string(op_def(op).name) + "(";
   for (size_t i = 0; i < op.inputs.size(); ++i) text += (i ? ", " : "") + value(graph, op.inputs[i]);
-  text += ")";
-  for (size_t i = 0; i < op.attrs.size(); ++i)
-    text += std::string(i ? ", " : " {").append(op.attrs[i].name) + " = " + attr(op.attrs[i].value);
-  if (!op.attrs.empty()) text += "}";
+  text += ")" + attrs(op.attrs);
   for (size_t r = 0; r < op.outputs.size(); ++r) text += (r ? ", " : " : ") + type(graph, op.outputs[r]);
   return text + tail(graph, op);
 }
@@ -216,7 +222,7 @@ std::string loc_text(const Loc& loc) {
   return format(" at {}:{}:{}", quote(loc.file), loc.line, loc.column);
 }
 
-std::string Printer::header() const {
+std::string Printer::header() {
   std::string text = format("module {} file {} seed {}{}\n", quote(module_.name), quote(module_.file), module_.seed,
                             module_.per_rank ? " per-rank" : "");
   for (const Place& place : module_.places)
@@ -225,6 +231,7 @@ std::string Printer::header() const {
   for (const auto& [name, bound] : module_.lengths) text += format("length {} <= {}\n", name, bound);
   for (const State& state : module_.states)
     text += format("state {} -> {}{}\n", quote(state.input), quote(state.output), loc_text(state.loc));
+  if (module_.generation) text += "generate" + attrs(attrs_of(*module_.generation)) + "\n";
   return text + pipeline();
 }
 

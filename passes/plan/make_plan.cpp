@@ -54,6 +54,7 @@ PlanDraft new_draft(const Module& module, const Target& target, Diags& diags, co
   plan.constants = &module.constants;
   plan.seed = module.seed;
   plan.per_rank = module.per_rank;
+  plan.generation = module.generation;
   plan.streams = {"compute"};
   for (const State& state : module.states) plan.states.push_back({state.input, state.output, {}, {}, false, {}});
   make_programs(plan);

@@ -14,6 +14,8 @@
 #include "lengths.h"
 #include "nearest.h"
 #include "npy.h"
+#include "sampling.h"
+#include "text_ports.h"
 
 namespace weft {
 
@@ -70,10 +72,12 @@ std::vector<int64_t> lengths_of(const Port& port, const std::vector<int64_t>& sh
 
 namespace {
 
-// The inputs that a user must give: those that are not states.
+// The inputs that a user must give: those that are not states, and are not fed by a generation.
 std::vector<const Port*> plain_inputs(const Executable& executable) {
   std::vector<const Port*> ports = distinct_ports(executable, &Program::inputs);
-  std::erase_if(ports, [&](const Port* port) { return is_state_input(executable, port->name); });
+  std::erase_if(ports, [&](const Port* port) {
+    return is_state_input(executable, port->name) || is_fed(executable, port->name);
+  });
   return ports;
 }
 
@@ -151,6 +155,26 @@ void check_file_names(const Executable& executable, std::span<const Port> Progra
   }
 }
 
+/// The prompt of a generation, and settings of a program that has one.
+void check_generation(const Executable& executable, const Options& options) {
+  for (const auto& [name, value] : options.settings)
+    if (executable.generation == nullptr) fail(kUsage, "%s: this program does not generate", find_setting(name)->flag);
+  if (executable.generation == nullptr) return;
+  if (options.measures_overlap) fail(kUsage, "--overlap times invocations, not generations: --no-generate");
+  const char* tokens = executable.generation->tokens;
+  for (const auto& [name, file] : options.inputs)
+    if (name != tokens && is_fed(executable, name.c_str()))
+      fail(kUsage, "--input %s=%s: '%s' is fed by the generation; only '%s', the prompt, is given", name.c_str(),
+           file.c_str(), name.c_str(), tokens);
+  if (options.serves) return;
+  const TextPorts ports(executable);
+  if (!options.inputs.contains(tokens))
+    fail(kWrongInput, "the prompt is missing: --input %s=FILE.npy (%s, %s)", tokens, dtype_name(ports.prompt.dtype),
+         shape_text(file_shape(ports.prompt)).c_str());
+  const std::string file = input_file(options.inputs.at(tokens), 0);
+  check_shape(ports.prompt, NpyFile(file, ports.prompt.dtype).shape(), file);
+}
+
 /// Where a tensor comes from: a file, or if `file` is empty, `text` says which start value it has.
 struct Source {
   std::string file, text;
@@ -183,6 +207,7 @@ std::vector<int64_t> first_lengths(const Executable& executable, const Source& s
 void check_tensors(const Executable& executable, const Options& options) {
   LengthClaims claims(executable);
   for (const Port* port : distinct_ports(executable, &Program::inputs)) {
+    if (is_fed(executable, port->name)) continue;
     const Source source = source_of(executable, options, *port);
     const std::vector<int64_t> lengths = first_lengths(executable, source, *port);
     const std::string text = source.file.empty() ? source.text : source.file + " (" + source.text + ")";
@@ -237,8 +262,10 @@ void check_options(const Executable& executable, const Options& options) {
   check_serve(executable, options);
   check_states(executable, options);
   check_inputs(executable, options);
+  check_generation(executable, options);
   check_tensors(executable, options);
-  if (!options.output_dir.empty()) check_file_names(executable, &Program::outputs, false);
+  if (!options.output_dir.empty() && executable.generation == nullptr)
+    check_file_names(executable, &Program::outputs, false);
   if (!options.save_state.empty() || !options.load_state.empty()) check_file_names(executable, &Program::inputs, true);
   check_folder("--output-dir", options.output_dir);
   check_folder("--save-state", options.save_state);

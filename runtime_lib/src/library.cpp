@@ -116,7 +116,7 @@ class Library::Crew final : public Customer {
 
   void run() {
     for (size_t p = 0; leads() && p < board_.ports().size(); ++p)
-      if (const Port& port = *board_.ports()[p]; !is_set_[p] && !is_state_input(executable_, port.name))
+      if (const Port& port = *board_.ports()[p]; !is_set_[p] && board_.is_required(p))
         fail(kWrongInput, "input '%s' (%s, %s) is not set", port.name, dtype_name(port.dtype),
              shape_text(file_shape(port)).c_str());
     call(Order::Kind::Run);
@@ -156,7 +156,7 @@ class Library::Crew final : public Customer {
     outputs_[tensor.name] = {tensor.shape, {tensor.elements, tensor.elements + bytes}};
   }
   void finish() override {
-    if (board_.order().kind == Order::Kind::Run) board_.clear();
+    if (board_.order().kind == Order::Kind::Run) board_.clear_inputs();
   }
   /// What was given still holds for the next run.
   void refuse(const std::string& complaint, bool) override { complaint_ = complaint; }

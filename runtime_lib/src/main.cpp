@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "checks.h"
+#include "generations.h"
 #include "image_file.h"
 #include "launch.h"
 #include "mapping.h"
@@ -49,14 +50,8 @@ void time_parts(RankBase& rank, Inputs& inputs, States& states, RunReport& repor
   rank.portion = Portion::Whole;
 }
 
-/// Everything one rank does.
-void run_rank(const Executable& executable, const Options& options, ImageFile& file, Target& target, World& world,
-              int rank_number) {
-  world.rank(rank_number).pid.store(getpid());
-  const std::unique_ptr<RankBase> made = make_rank(target, executable, options, file, world, rank_number);
-  RankBase& rank = *made;
-  if (options.serves) return serve_requests(rank, options);
-  RunReport report{.threads = rank.options.threads};
+/// Invocations one after another, which hand their states on.
+void run_invocations(RankBase& rank, const Options& options, RunReport& report) {
   Inputs inputs(rank, options);
   States states(rank, options);
   states.reset();
@@ -68,10 +63,25 @@ void run_rank(const Executable& executable, const Options& options, ImageFile& f
     if (options.measures_overlap) time_parts(rank, inputs, states, report);
     const int64_t before = rank.received_bytes();
     report.latency_ms.push_back(invoke(rank, inputs, states, i));
-    world.rank(rank_number).received_bytes.store(rank.received_bytes() - before);
+    rank.world.rank(rank.rank).received_bytes.store(rank.received_bytes() - before);
   }
+}
+
+/// Everything one rank does.
+void run_rank(const Executable& executable, const Options& options, ImageFile& file, Target& target, World& world,
+              int rank_number) {
+  world.rank(rank_number).pid.store(getpid());
+  const std::unique_ptr<RankBase> made = make_rank(target, executable, options, file, world, rank_number);
+  RankBase& rank = *made;
+  if (options.serves) return serve_requests(rank, options);
+  RunReport report{.threads = rank.options.threads};
+  if (executable.generation != nullptr)
+    run_generations(rank, options, report);
+  else
+    run_invocations(rank, options, report);
   rank.check_stalled();
-  write_tensors(rank, options);
+  if (executable.generation == nullptr) write_outputs(rank, options);
+  write_states(rank, options);
   if (!options.trace.empty()) write_trace(rank, options.trace);
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
@@ -188,8 +198,9 @@ int run(const Executable& executable, const Options& options, char** argv) {
   }
   check_size(executable, launched);
   open_target(executable, 1);  // what is missing is said before the ranks wait for each other
-  if (is_apart(*launched, options) && options.serves)
-    fail(kUsage, "--serve: the ranks of a server share the memory of one machine");
+  if (is_apart(*launched, options) && (options.serves || executable.generation != nullptr))
+    fail(kUsage, "%s share the memory of one machine",
+         options.serves ? "--serve: the ranks of a server" : "the ranks of a program that generates (--no-generate)");
   if (is_apart(*launched, options)) return run_apart(executable, options, file, shape, *launched);
   World world = join_segment(shape, *launched, options.timeout);
   return run_process(executable, options, file, world, launched->rank);
@@ -199,7 +210,10 @@ int run(const Executable& executable, const Options& options, char** argv) {
 
 int main(const Executable& executable, int argc, char** argv) {
   try {
-    return run(executable, parse_options(argc, argv), argv);
+    const Options options = parse_options(argc, argv);
+    Executable wanted = executable;
+    if (options.no_generate) wanted.generation = nullptr;
+    return run(wanted, options, argv);
   } catch (const Failure& failure) {
     if (!failure.text.empty()) fprintf(stderr, "%s: error: %s\n", executable.name, failure.text.c_str());
     return failure.code;

@@ -9,6 +9,7 @@
 #include "failure.h"
 #include "nearest.h"
 #include "root.h"
+#include "sampling.h"
 
 namespace weft {
 
@@ -105,6 +106,8 @@ constexpr Flag kFlags[] = {
      "answer requests from standard input, or from clients of a Unix socket, until the input ends", set_serve, true},
     {"--sessions", "N", "--serve: sessions whose states are kept at once (default 256)",
      [](Options& o, Value v) { o.sessions = whole("--sessions", v, 1, 1 << 20); }},
+    {"--no-generate", nullptr, "of a program that generates: one invocation for each input, as without `generate:`",
+     [](Options& o, Value) { o.no_generate = true; }},
     {"--ml-dtypes", nullptr, "write bf16 as numpy.save writes arrays of ml_dtypes ('|V2'), not its bits as uint16",
      [](Options& o, Value) { o.ml_dtypes = true; }},
     {"--weights", "FILE", "the weights, where they are not in the executable (default: weights.bin beside it)",
@@ -124,13 +127,31 @@ constexpr Flag kFlags[] = {
     {"--help", nullptr, "this text", [](Options& o, Value) { o.help = true; }},
 };
 
-const Flag& flag_of(std::string_view name) {
+const Flag* find_flag(std::string_view name) {
   for (const Flag& flag : kFlags)
-    if (name == flag.name) return flag;
+    if (name == flag.name) return &flag;
+  return nullptr;
+}
+
+const Setting* find_setting_flag(std::string_view name) {
+  for (const Setting& setting : settings())
+    if (name == setting.flag) return &setting;
+  return nullptr;
+}
+
+[[noreturn]] void fail_for(std::string_view name) {
   std::vector<std::string> names;
   for (const Flag& flag : kFlags) names.emplace_back(flag.name);
+  for (const Setting& setting : settings()) names.emplace_back(setting.flag);
   fail(kUsage, "unknown argument '%s'%s; --help lists what there is", std::string(name).c_str(),
        did_you_mean(name, names).c_str());
+}
+
+void set_setting(Options& options, const Setting& setting, Value value) {
+  if (value.empty()) fail(kUsage, "%s needs a value: %s", setting.flag, setting.value);
+  const double wanted = number(setting.flag, value, setting.low, setting.high);
+  check_setting(setting, wanted, kUsage, setting.flag);
+  options.settings[setting.port.name] = wanted;
 }
 
 void set(Options& options, const Flag& flag, Value value) {
@@ -138,34 +159,51 @@ void set(Options& options, const Flag& flag, Value value) {
   flag.set(options, value);
 }
 
+/// The flag at argv[i], with its value, which may be the next argument; the number of the last one taken.
+int take_flag(Options& out, int i, int argc, const char* const* argv) {
+  const std::string argument = argv[i] == std::string_view("-h") ? "--help" : argv[i];
+  const size_t equals = argument.find('=');
+  const std::string name = argument.substr(0, equals);
+  const Flag* flag = find_flag(name);
+  const Setting* setting = find_setting_flag(name);
+  if (flag == nullptr && setting == nullptr) fail_for(name);
+  if (flag != nullptr && flag->value == nullptr) {
+    if (equals != std::string::npos) fail(kUsage, "%s takes no value", flag->name);
+    return flag->set(out, ""), i;
+  }
+  std::string value;
+  if (equals != std::string::npos) {
+    value = argument.substr(equals + 1);
+  } else if (flag != nullptr && flag->may_lack_value && (i + 1 == argc || argv[i + 1][0] == '-')) {
+    return flag->set(out, ""), i;
+  } else if (i + 1 < argc) {
+    value = argv[++i];
+  }
+  if (flag != nullptr)
+    set(out, *flag, value);
+  else
+    set_setting(out, *setting, value);
+  return i;
+}
+
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
   Options out;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i] == std::string_view("-h") ? "--help" : argv[i];
-    const size_t equals = argument.find('=');
-    const Flag& flag = flag_of(argument.substr(0, equals));
-    if (flag.value == nullptr) {
-      if (equals != std::string::npos) fail(kUsage, "%s takes no value", flag.name);
-      flag.set(out, "");
-    } else if (equals != std::string::npos) {
-      set(out, flag, argument.substr(equals + 1));
-    } else if (flag.may_lack_value && (i + 1 == argc || argv[i + 1][0] == '-')) {
-      flag.set(out, "");
-    } else {
-      set(out, flag, i + 1 < argc ? argv[++i] : "");
-    }
-  }
+  for (int i = 1; i < argc; ++i) i = take_flag(out, i, argc, argv);
   return out;
+}
+
+static std::string help_line(const char* flag, const char* value, const char* help) {
+  const std::string left = std::string(flag) + (value == nullptr ? "" : std::string(" ") + value);
+  return text("  %-24s %s\n", left.c_str(), help);
 }
 
 std::string help_text(const char* program) {
   std::string out = text("usage: %s [FLAGS]\n", program);
-  for (const Flag& flag : kFlags) {
-    const std::string left = std::string(flag.name) + (flag.value == nullptr ? "" : std::string(" ") + flag.value);
-    out += text("  %-24s %s\n", left.c_str(), flag.help);
-  }
+  for (const Flag& flag : kFlags) out += help_line(flag.name, flag.value, flag.help);
+  out += "of a program that generates:\n";
+  for (const Setting& setting : settings()) out += help_line(setting.flag, setting.value, setting.help);
   return out + "exit: 0 ok, 1 wrong input, 2 usage, 6 environment, 70 a bug of the compiler, 124 a wait timed out\n";
 }
 

@@ -26,9 +26,11 @@ struct Options {
   bool serves = false;
   std::string socket;  // of --serve; empty: standard input and output
   int sessions = 256;
-  bool check = false;      // every slice of the weights, whatever its size
-  bool ml_dtypes = false;  // bf16 is written as numpy.save writes arrays of ml_dtypes
+  std::map<std::string, double> settings;  // of a generation (sampling.h), by name
+  bool check = false;                      // every slice of the weights, whatever its size
+  bool ml_dtypes = false;                  // bf16 is written as numpy.save writes arrays of ml_dtypes
   bool json = false, info = false, help = false, poison = false, no_graph = false, ranks_as_threads = false;
+  bool no_generate = false;
 };
 
 /// Throws Failure (usage) for flags that do not exist or have a wrong value.

@@ -15,6 +15,8 @@
 #include <numeric>
 #include <optional>
 
+#include "generation_report.h"
+#include "latency.h"
 #include "manifest.h"
 #include "output_file.h"
 #include "ports.h"
@@ -53,20 +55,6 @@ std::string ports_json(const Executable& executable, std::span<const Port> Progr
   return "[" + out + "]";
 }
 
-struct Latency {
-  double median, mean, min, max, p90, p99;
-};
-
-// Quantiles by the nearest rank method.
-Latency latency_of(std::vector<double> ms) {
-  std::sort(ms.begin(), ms.end());
-  const size_t n = ms.size();
-  const auto quantile = [&](double q) { return ms[std::min(n - 1, size_t(std::ceil(q * double(n))) - 1)]; };
-  const double median = n % 2 == 1 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
-  return {median,        std::accumulate(ms.begin(), ms.end(), 0.0) / double(n), ms.front(), ms.back(), quantile(0.9),
-          quantile(0.99)};
-}
-
 /// The sizes of the rank that needs most of each kind.
 std::string memory_json(const Executable& executable) {
   int64_t own = 0, window = 0, weights = 0;
@@ -92,7 +80,8 @@ std::string info_json(const Executable& executable, std::string_view manifest) {
               executable.world, axes.c_str()) +
          " \"inputs\": " + ports_json(executable, &Program::inputs) +
          ",\n \"outputs\": " + ports_json(executable, &Program::outputs) + ",\n \"states\": [" + states + "],\n" +
-         memory_json(executable) + " \"manifest\": " + (manifest.empty() ? "null" : std::string(manifest)) + "\n}\n";
+         generation_info(executable) + memory_json(executable) +
+         " \"manifest\": " + (manifest.empty() ? "null" : std::string(manifest)) + "\n}\n";
 }
 
 static void flush_output() {
@@ -161,25 +150,40 @@ std::string size_text(int64_t bytes) {
   return text(unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
 }
 
+/// Of invocations, or of the tokens of a generation.
+static std::string latency_json(const std::vector<double>& ms) {
+  if (ms.empty()) return "null";
+  const Latency l = latency_of(ms);
+  return text("{\"median\": %.6g, \"mean\": %.6g, \"min\": %.6g, \"max\": %.6g, \"p90\": %.6g, \"p99\": %.6g}",
+              l.median, l.mean, l.min, l.max, l.p90, l.p99);
+}
+
+static void print_json(const Executable& executable, const Options& options, const RunReport& report) {
+  const std::string device =
+      report.device_bytes > 0 ? text(", \"device_memory_bytes\": %ld", long(report.device_bytes)) : "";
+  printf(
+      "{\"name\": %s, \"ranks\": %d, \"threads\": %d, \"iterations\": %d, \"warmup\": %d, "
+      "\"latency_ms\": %s, \"peak_memory_bytes\": %ld%s%s%s%s}\n",
+      json_string(executable.name).c_str(), executable.world, report.threads, options.iterations, options.warmup,
+      latency_json(report.latency_ms).c_str(), long(report.peak_bytes), device.c_str(), received_json(report).c_str(),
+      overlap_json(report).c_str(), generation_json(report).c_str());
+}
+
 void print_report(const Executable& executable, const Options& options, const RunReport& report) {
-  const Latency l = latency_of(report.latency_ms);
-  const int n = int(report.latency_ms.size());
   if (options.json) {
-    const std::string device =
-        report.device_bytes > 0 ? text(", \"device_memory_bytes\": %ld", long(report.device_bytes)) : "";
-    printf(
-        "{\"name\": %s, \"ranks\": %d, \"threads\": %d, \"iterations\": %d, \"warmup\": %d, "
-        "\"latency_ms\": {\"median\": %.6g, \"mean\": %.6g, \"min\": %.6g, \"max\": %.6g, \"p90\": %.6g, \"p99\": "
-        "%.6g}, "
-        "\"peak_memory_bytes\": %ld%s%s%s}\n",
-        json_string(executable.name).c_str(), executable.world, report.threads, n, options.warmup, l.median, l.mean,
-        l.min, l.max, l.p90, l.p99, long(report.peak_bytes), device.c_str(), received_json(report).c_str(),
-        overlap_json(report).c_str());
-  } else if (options.is_timed) {
-    printf("%s: %d ranks, %d threads each, %d iterations\n", executable.name, executable.world, report.threads, n);
-    printf("%-10s %10s %10s %10s %10s %10s %10s\n", "", "median", "mean", "min", "max", "p90", "p99");
-    printf("%-10s %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f\n", "latency ms", l.median, l.mean, l.min, l.max, l.p90,
-           l.p99);
+    print_json(executable, options, report);
+    return flush_output();
+  }
+  fputs(generation_text(report).c_str(), stdout);
+  if (options.is_timed) {
+    printf("%s: %d ranks, %d threads each, %d iterations\n", executable.name, executable.world, report.threads,
+           options.iterations);
+    if (!report.latency_ms.empty()) {
+      const Latency l = latency_of(report.latency_ms);
+      printf("%-10s %10s %10s %10s %10s %10s %10s\n", "", "median", "mean", "min", "max", "p90", "p99");
+      printf("%-10s %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f\n", "latency ms", l.median, l.mean, l.min, l.max, l.p90,
+             l.p99);
+    }
     if (report.received_bytes > 0)
       printf("received by a rank: %s an iteration\n", size_text(report.received_bytes).c_str());
     fputs(overlap_text(report).c_str(), stdout);

@@ -2,21 +2,12 @@
 #pragma once
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "options.h"
 #include "rank_base.h"
+#include "run_report.h"
 
 namespace weft {
-
-struct RunReport {
-  int threads = 1;
-  std::vector<double> latency_ms = {};                             // of the measured invocations, as rank 0 saw them
-  std::vector<double> computation_ms = {}, communication_ms = {};  // --overlap: alone
-  int64_t peak_bytes = 0;                                          // of the largest rank
-  int64_t device_bytes = 0;                                        // the same on its device
-  int64_t received_bytes = 0;  // from peers in one invocation, through shared memory: of the rank with the most
-};
 
 std::string info_json(const Executable& executable, std::string_view manifest);
 /// What --overlap measured, as a line; empty without it.

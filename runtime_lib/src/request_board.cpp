@@ -10,7 +10,17 @@
 namespace weft {
 
 RequestBoard::RequestBoard(const Executable& executable, char* memory)
-    : ranks_(executable.world), memory_(memory), ports_(distinct_ports(executable, &Program::inputs)) {
+    : executable_(executable),
+      ranks_(executable.world),
+      memory_(memory),
+      ports_(distinct_ports(executable, &Program::inputs)) {
+  std::erase_if(ports_, [&](const Port* port) { return is_fed(executable, port->name); });
+  inputs_ = ports_.size();
+  if (executable.generation != nullptr) {
+    text_ = std::make_shared<const TextPorts>(executable);
+    ports_.push_back(&text_->prompt);
+    for (const Setting& setting : weft::settings()) ports_.push_back(&setting.port);
+  }
   constexpr int64_t kLine = 64;
   complaints_ = round_up(int64_t{sizeof(Order)}, kLine);
   given_ = complaints_ + int64_t{2} * ranks_ * int64_t{RankBase::kComplaintBytes};
@@ -42,8 +52,30 @@ size_t RequestBoard::find(const std::string& name) const {
        list_text(names).c_str());
 }
 
+bool RequestBoard::is_required(size_t port) const {
+  return port <= inputs_ && !is_state_input(executable_, ports_[port]->name);
+}
+
 void RequestBoard::clear() const {
   for (size_t p = 0; p < ports_.size(); ++p) given(p).is_given = false;
+}
+
+void RequestBoard::clear_inputs() const {
+  for (size_t p = 0; p < inputs_; ++p) given(p).is_given = false;
+}
+
+std::map<std::string, double> RequestBoard::settings() const {
+  std::map<std::string, double> out;
+  for (size_t p = inputs_ + 1; p < ports_.size(); ++p) {
+    if (!is_given(p)) continue;
+    const Port& port = *ports_[p];
+    const char* at = tensor(p).elements;
+    const double value =
+        port.dtype == DType::F64 ? *reinterpret_cast<const double*>(at) : double(*reinterpret_cast<const int64_t*>(at));
+    check_setting(*find_setting(port.name), value, kWrongInput, text("'%s'", port.name));
+    out[port.name] = value;
+  }
+  return out;
 }
 
 void RequestBoard::give(size_t port, const std::vector<int64_t>& shape, const char* elements) const {

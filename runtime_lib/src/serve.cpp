@@ -115,7 +115,7 @@ class Clerk final : public Customer {
     for (const NamedArray& array : request.arrays) give_array(array, request.session, session_begins);
     for (size_t p = 0; p < board_.ports().size(); ++p) {
       const Port& port = *board_.ports()[p];
-      if (!board_.is_given(p) && !is_state_input(rank_.executable, port.name))
+      if (!board_.is_given(p) && board_.is_required(p))
         fail(kWrongInput, "input '%s' (%s, %s) is missing", port.name, dtype_name(port.dtype),
              shape_text(file_shape(port)).c_str());
     }

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <memory>
+
+#include "generator.h"
 
 namespace weft {
 
@@ -16,28 +19,31 @@ bool is_state_output(const Executable& executable, const char* name) {
                      [&](const State& state) { return std::string_view(state.output) == name; });
 }
 
-/// The states of sessions on one rank.
+/// What lives from one request of a session to the next, on one rank.
+struct Session {
+  uint32_t invocations = 0;
+  Text text = {};           // of a generation
+  std::vector<Part> parts;  // states; empty: in the buffers, or at the start
+};
+
+/// The sessions of one rank.
 class Sessions {
  public:
   explicit Sessions(States& states) : states_(states) {}
 
-  /// Puts the states of a session into the buffers; of a new one, and of -1, their start values. Returns how many
-  /// requests it has answered.
-  uint32_t enter(int session) {
-    if (session >= 0 && session == current_) return kept_[session].answered;
+  /// Puts the states of a session into the buffers; of a new one, and of -1, their start values.
+  Session& enter(int session) {
+    if (session >= 0 && session == current_) return kept_[session];
     if (current_ >= 0) kept_[current_].parts = states_.take();
     current_ = session;
-    if (session < 0) return states_.reset(), 0;
+    if (session < 0) kept_.erase(session);
     Session& entered = kept_[session];
     if (entered.parts.empty())
       states_.reset();
     else
       states_.put(entered.parts);
     entered.parts.clear();
-    return entered.answered;
-  }
-  void note_answered() {
-    if (current_ >= 0) ++kept_[current_].answered;
+    return entered;
   }
   void close(int session) {
     kept_.erase(session);
@@ -45,10 +51,6 @@ class Sessions {
   }
 
  private:
-  struct Session {
-    uint32_t answered = 0;
-    std::vector<Part> parts;  // empty: in the buffers, or at the start
-  };
   States& states_;
   std::map<int, Session> kept_;
   int current_ = -1;
@@ -59,9 +61,12 @@ class Server {
  public:
   Server(RankBase& rank, const Options& options, Customer* customer)
       : rank_(rank),
+        options_(options),
         board_(board_of(rank.executable, rank.world)),
         inputs_(rank, options),
         states_(rank, options),
+        generator_(rank.executable.generation == nullptr ? nullptr
+                                                         : std::make_unique<Generator>(rank, inputs_, states_)),
         sessions_(states_),
         customer_(customer) {
     for (const Port* port : distinct_ports(rank.executable, &Program::outputs))
@@ -88,31 +93,44 @@ class Server {
     if (customer_ != nullptr) customer_->finish();
   }
 
-  void answer(int session) {
+  void answer(int number) {
     for (const Phase phase : {Phase::Load, Phase::Run}) *board_.complaint(phase, rank_.rank) = '\0';
-    rank_.invocation = sessions_.enter(session);
-    const bool begins = rank_.invocation == 0;
+    Session& session = sessions_.enter(number);
+    rank_.invocation = session.invocations;
+    const bool begins = session.invocations == 0;
     try {
-      load();
+      load(session);
     } catch (const Failure& failure) {
       if (failure.code != kWrongInput) throw;
       snprintf(board_.complaint(Phase::Load, rank_.rank), RankBase::kComplaintBytes, "%s", failure.text.c_str());
     }
     rank_.barrier();
-    if (is_refused(Phase::Load, session, begins)) return;
+    if (is_refused(Phase::Load, number, begins)) return;
+    const Generated generated = invoke(session);
+    if (is_refused(Phase::Run, number, true)) return;
+    session.invocations = rank_.invocation;
+    if (generator_)
+      give_text(generated);
+    else
+      gather();
+  }
+
+  /// One invocation, or as many as a generation takes.
+  Generated invoke(Session& session) {
+    if (generator_)
+      return generator_->run(session.text, [this] { return !board_.first_complaint(Phase::Run).empty(); });
     rank_.iterate();
     fetch_lengths(rank_);
     states_.advance();
-    if (is_refused(Phase::Run, session, true)) return;
-    sessions_.note_answered();
-    gather();
+    ++rank_.invocation;
+    return {};
   }
 
   /// The arrays on the board go into this rank's buffers.
-  void load() {
+  void load(Session& session) {
     if (rank_.options.poison) rank_.poison(states_.ranges());
     std::vector<WholeTensor> states;
-    for (size_t p = 0; p < board_.ports().size(); ++p) {
+    for (size_t p = 0; p < board_.inputs(); ++p) {
       if (!board_.is_given(p)) continue;
       if (is_state_input(rank_.executable, board_.ports()[p]->name))
         states.push_back(board_.tensor(p));
@@ -120,7 +138,9 @@ class Server {
         inputs_.give(board_.tensor(p));
     }
     if (!states.empty()) states_.give(states);
-    inputs_.upload(states_);
+    if (!generator_) return inputs_.upload(states_);
+    const Sampling asked = with_settings(rank_.executable.generation->sampling, options_.settings);
+    generator_->begin(session.text, board_.tensor(board_.prompt()), with_settings(asked, board_.settings()));
   }
 
   bool is_refused(Phase phase, int session, bool ends_session) {
@@ -138,10 +158,19 @@ class Server {
     if (customer_ != nullptr) customer_->finish();
   }
 
+  void give_text(const Generated& generated) {
+    const Port& port = generator_->ports().generated;
+    if (customer_ == nullptr) return;
+    customer_->take(port, {port.name, generated.shape(), generated.elements(port.dtype).data()});
+    customer_->finish();
+  }
+
   RankBase& rank_;
+  const Options& options_;
   const RequestBoard board_;
   Inputs inputs_;
   States states_;
+  const std::unique_ptr<Generator> generator_;  // nullptr: a request is an invocation
   Sessions sessions_;
   std::vector<const Port*> outputs_;
   Customer* const customer_;  // of rank 0

@@ -9,6 +9,7 @@
 #include "lengths.h"
 #include "npy.h"
 #include "relay.h"
+#include "text_ports.h"
 
 namespace weft {
 
@@ -66,8 +67,10 @@ Inputs::Inputs(RankBase& rank, const Options& options) : rank_(rank), seed_(opti
   for (const Port* port : distinct_ports(rank.executable, &Program::inputs)) {
     if (is_state_input(rank.executable, port->name)) continue;
     const auto given = options.inputs.find(port->name);
-    const bool is_random = given == options.inputs.end();
-    inputs_.push_back({*port, view_of(rank, port->name), is_random ? "" : given->second, is_random, false, {}});
+    const bool is_given_later = is_fed(rank.executable, port->name);
+    const bool has_file = given != options.inputs.end() && !is_given_later;
+    inputs_.push_back({*port, view_of(rank, port->name), has_file ? given->second : "", !has_file && !is_given_later,
+                       false, {}});
   }
 }
 
@@ -209,6 +212,13 @@ void States::claim_bounds(LengthClaims& claims) const {
       if (claims.of(bound.length.name) < 0) claims.add(bound, state.port.shape.dims[bound.dim], state.port.name);
 }
 
+int64_t States::length(std::string_view name, int dim) const {
+  for (const StateTensor& state : states_)
+    for (size_t b = 0; b < state.lengths.size(); ++b)
+      if (name == state.port.name && state.port.layout.bounds[b].dim == dim) return state.lengths[b];
+  fail(kBug, "there is no state '%s' whose dimension %d has a run-time length", std::string(name).c_str(), dim);
+}
+
 std::vector<Range> States::ranges() const {
   std::vector<Range> out;
   for (const StateTensor& state : states_)
@@ -302,8 +312,8 @@ void gather_tensor(RankBase& rank, const Port& any, std::span<const Port> Progra
 }
 
 int64_t staging_bytes(const Executable& executable, const Options& options) {
-  int64_t bytes = 0;
-  if (!options.output_dir.empty() || options.serves)
+  int64_t bytes = shared_logits_bytes(executable);
+  if (executable.generation == nullptr && (!options.output_dir.empty() || options.serves))
     for (const Port* port : distinct_ports(executable, &Program::outputs)) bytes = std::max(bytes, port_bytes(*port));
   if (!options.save_state.empty())
     for (const Port* port : distinct_ports(executable, &Program::inputs))
@@ -317,18 +327,24 @@ static void write_tensor(RankBase& rank, const Port& any, std::span<const Port> 
                 [&](const WholeTensor& tensor) { write_npy(file, any.dtype, tensor.shape, tensor.elements, form); });
 }
 
-void write_tensors(RankBase& rank, const Options& options) {
-  const Bfloat16Form form = options.ml_dtypes ? Bfloat16Form::MlDtypes : Bfloat16Form::Bits;
-  if (!options.output_dir.empty()) {
-    if (rank.rank == 0) make_folder(options.output_dir);
-    for (const Port* port : distinct_ports(rank.executable, &Program::outputs))
-      write_tensor(rank, *port, &Program::outputs, options.output_dir + "/" + file_name(port->name) + ".npy", form);
-  }
+static Bfloat16Form bfloat16_form(const Options& options) {
+  return options.ml_dtypes ? Bfloat16Form::MlDtypes : Bfloat16Form::Bits;
+}
+
+void write_outputs(RankBase& rank, const Options& options) {
+  if (options.output_dir.empty()) return;
+  if (rank.rank == 0) make_folder(options.output_dir);
+  for (const Port* port : distinct_ports(rank.executable, &Program::outputs))
+    write_tensor(rank, *port, &Program::outputs, options.output_dir + "/" + file_name(port->name) + ".npy",
+                 bfloat16_form(options));
+}
+
+void write_states(RankBase& rank, const Options& options) {
   if (options.save_state.empty()) return;
   if (rank.rank == 0) make_folder(options.save_state);
   for (const Port* port : distinct_ports(rank.executable, &Program::inputs))
     if (is_state_input(rank.executable, port->name))
-      write_tensor(rank, *port, &Program::inputs, state_file(options.save_state, port->name), form);
+      write_tensor(rank, *port, &Program::inputs, state_file(options.save_state, port->name), bfloat16_form(options));
 }
 
 }  // namespace weft

@@ -75,6 +75,8 @@ class States {
   /// What the states say of lengths; of those that nothing says, that they are at their bounds.
   void claim(LengthClaims& claims) const;
   void claim_bounds(LengthClaims& claims) const;
+  /// How long a dimension of run-time length is.
+  int64_t length(std::string_view name, int dim) const;
   /// The memory that poisoning leaves alone.
   std::vector<Range> ranges() const;
 
@@ -101,7 +103,8 @@ void gather_tensor(RankBase& rank, const Port& port, std::span<const Port> Progr
 /// Bytes of shared memory needed to assemble what the options ask for.
 int64_t staging_bytes(const Executable& executable, const Options& options);
 
-/// All ranks together: assembles outputs and states; rank 0 writes the files.
-void write_tensors(RankBase& rank, const Options& options);
+/// All ranks together: assembles outputs, or states; rank 0 writes the files.
+void write_outputs(RankBase& rank, const Options& options);
+void write_states(RankBase& rank, const Options& options);
 
 }  // namespace weft

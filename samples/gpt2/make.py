@@ -34,12 +34,6 @@ class Gpt2(ModelBuilder):
             return self.weight(name, np.asarray(values, np.int64))
         return self.constant(name, values, np.int64)
 
-    def extent(self, name, value, axis):
-        """The run-time length of an axis, as a vector of one element."""
-        shape = self.node("Shape", f"{name}.shape", [value])
-        length = self.node("Gather", f"{name}.length", [shape, self.constant(f"{name}.axis", axis, np.int64)], axis=0)
-        return self.node("Unsqueeze", f"{name}.unsqueezed", [length, self.constant(f"{name}.zero", [0], np.int64)])
-
     def reshape(self, name, value, tail):
         """[batch, seq, ...] -> [batch, seq, *tail]."""
         if self.options.static:

@@ -38,10 +38,10 @@ def check_models(emulated):
     check_verify(emulated, "gpt2/one rank", gpt2, *dims)
     for schedule in ("tp2", "tp2_overlap", "tp4", "pipeline2"):
         check_verify(emulated, f"gpt2/{schedule}", gpt2, *dims, "--schedule", SAMPLES / "gpt2" / f"{schedule}.yaml")
-    llama = make(harness.ROOT / "test" / "models" / "llama.py", folder / "llama.onnx")
+    llama = make(harness.ROOT / "samples" / "llama" / "make.py", folder / "llama.onnx")
     check_verify(emulated, "llama/one rank", llama, "--dim", "batch=2", "--dim", "seq=9")
     for name in ("tp2", "tp4"):
-        schedule = harness.ROOT / "test" / "models" / f"llama_{name}.yaml"
+        schedule = harness.ROOT / "samples" / "llama" / f"{name}.yaml"
         check_verify(emulated, f"llama/{name}", llama, "--dim", "batch=2", "--dim", "seq=9", "--schedule", schedule)
 
 

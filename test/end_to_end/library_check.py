@@ -82,15 +82,15 @@ class Model:
     def reset(self):
         return self.library.gpt2_reset(self.model)
 
-    def output(self, name):
+    def output(self, name, dtype=np.float32):
         data, shape = ctypes.c_void_p(), ctypes.POINTER(ctypes.c_int64)()
         size, ndim = ctypes.c_size_t(), ctypes.c_int()
         code = self.library.gpt2_get_output(self.model, name.encode(), ctypes.byref(data), ctypes.byref(size),
                                             ctypes.byref(shape), ctypes.byref(ndim))
         if code != 0:
             return code
-        floats = ctypes.cast(data, ctypes.POINTER(ctypes.c_float * (size.value // 4))).contents
-        return np.frombuffer(floats, np.float32).reshape(shape[:ndim.value]).copy()
+        elements = ctypes.cast(data, ctypes.POINTER(ctypes.c_char * size.value)).contents
+        return np.frombuffer(elements, dtype).reshape(shape[:ndim.value]).copy()
 
     def destroy(self):
         self.library.gpt2_destroy(self.model)

@@ -15,7 +15,6 @@ sys.path.insert(0, str(harness.ROOT / "test" / "models"))
 from reference import write_reference  # noqa: E402
 
 SAMPLES = harness.ROOT / "samples"
-MODELS = harness.ROOT / "test" / "models"
 SMALL_GPT2 = ["--layers", "4", "--width", "64", "--heads", "4", "--vocab", "503", "--context", "64"]
 
 
@@ -44,11 +43,11 @@ SAMPLE_TABLE = [
            tensor_parallel=["tp2", "tp4"]),
     Sample("gpt2_static", script=SAMPLES / "gpt2" / "make.py", flags=[*SMALL_GPT2, "--static", "1x32", "--external"],
            below={"input_ids": 503}, schedules=paths(SAMPLES / "gpt2", ["tp4"]), tensor_parallel=["tp4"], layers=4),
-    Sample("llama", script=MODELS / "llama.py", dims={"batch": 2, "seq": 12}, below={"input_ids": 211}, layers=2,
-           schedules=paths(MODELS, ["llama_tp2", "llama_tp4"]), tensor_parallel=["llama_tp2"]),
+    Sample("llama", script=SAMPLES / "llama" / "make.py", flags=["--vocab", "211"], dims={"batch": 2, "seq": 12}, below={"input_ids": 211}, layers=2,
+           schedules=paths(SAMPLES / "llama", ["tp2", "tp4"]), tensor_parallel=["tp2"]),
     # Another batch and length of the same file, and more layers: what a schedule names is open in all three.
-    Sample("llama_long", script=MODELS / "llama.py", flags=["--layers", "5"], dims={"batch": 1, "seq": 31}, layers=5,
-           below={"input_ids": 211}, schedules=paths(MODELS, ["llama_tp2", "llama_tp4"]), tensor_parallel=["llama_tp2"]),
+    Sample("llama_long", script=SAMPLES / "llama" / "make.py", flags=["--layers", "5", "--vocab", "211"], dims={"batch": 1, "seq": 31}, layers=5,
+           below={"input_ids": 211}, schedules=paths(SAMPLES / "llama", ["tp2", "tp4"]), tensor_parallel=["tp2"]),
 ]
 FULL_SIZE = Sample("gpt2_small", script=SAMPLES / "gpt2" / "make.py", dims={"batch": 1, "seq": 128}, layers=12,
                    below={"input_ids": 50257}, schedules=paths(SAMPLES / "gpt2", ["tp2", "tp4"]),

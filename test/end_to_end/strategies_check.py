@@ -18,7 +18,7 @@ from transformers import Transformer, halve  # noqa: E402
 
 SCRIPTS = {
     "gpt2": ("samples/gpt2/make.py", ["--layers", 2, "--width", 128, "--heads", 4], ["--dim", "batch=1", "--dim", "seq=64"]),
-    "llama": ("test/models/llama.py", ["--width", 128, "--hidden", 320], ["--dim", "batch=2", "--dim", "seq=64"]),
+    "llama": ("samples/llama/make.py", ["--width", 128, "--hidden", 320], ["--dim", "batch=2", "--dim", "seq=64"]),
 }
 
 

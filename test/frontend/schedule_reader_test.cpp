@@ -20,6 +20,7 @@ transform:
   - fuse: {ops: [a, {uses: w}], into: "far{l}"}
   - overlap: {ops: [c_proj, far], chunks: 8, dim: 0, mechanism: signal}
 state: {past_k: present_k}
+generate: {tokens: ids, logits: logits, positions: at, mask: seen, max_new: 64, end: [2, 3], temperature: 0.8, top_k: 40, top_p: 0.9, seed: 5}
 view: per-rank
 annotations: four
 seed: 7
@@ -50,6 +51,17 @@ kernels:
   CHECK(std::get<OverlapStep>(s.transforms[4].what).mechanism == Mechanism::Signal);
   CHECK(s.transforms[4].loc.line == 13);
   CHECK(s.states[0].output == "present_k");
+  REQUIRE(s.generate);
+  CHECK(s.generate->tokens.text == "ids");
+  CHECK(s.generate->logits.loc.line == 15);
+  CHECK(s.generate->positions.text == "at");
+  CHECK(s.generate->mask.text == "seen");
+  CHECK(s.generate->end == std::vector<int64_t>{2, 3});
+  CHECK(s.generate->sampling.max_new == 64);
+  CHECK(s.generate->sampling.temperature == 0.8);
+  CHECK(s.generate->sampling.top_k == 40);
+  CHECK(s.generate->sampling.top_p == 0.9);
+  CHECK(s.generate->sampling.seed == 5);
   CHECK(s.per_rank);
   CHECK(s.annotations == "four");
   CHECK(s.seed == 7);
@@ -59,7 +71,7 @@ kernels:
   CHECK(s.kernels[0].strategy == "strided-product");
   CHECK(s.kernels[0].tile.empty());
   CHECK(s.kernels[1].tile == std::vector<int64_t>{64, 32});
-  CHECK(s.kernels[1].loc.line == 21);
+  CHECK(s.kernels[1].loc.line == 22);
   CHECK(s.kernels[1].strategy_loc.column == 20);
   CHECK(s.kernels[1].tile_loc.column == 41);
 }
@@ -208,6 +220,11 @@ TEST_CASE("each mistake of a value") {
   CHECK(id("view: local") == "schedule-word");
   CHECK(id("annotations: \"\"") == "schedule-empty");
   CHECK(id("memory: {limit: 70 bananas}") == "schedule-bytes");
+  CHECK(id("generate: {tokens: a, logits: b}") == "missing-key");
+  CHECK(id("generate: {tokens: a, logits: b, max_new: 0}") == "schedule-range");
+  CHECK(id("generate: {tokens: a, logits: b, max_new: 1, top_p: much}") == "schedule-number");
+  CHECK(id("generate: {tokens: a, logits: b, max_new: 1, top_p: 1.5}") == "schedule-number-range");
+  CHECK(id("generate: {tokens: a, logits: b, max_new: 1, end: []}") == "schedule-empty-list");
   CHECK(id("kernels: {mm: {tile: [64, 64]}}") == "missing-key");
   CHECK(id("kernels: {mm: {strategy: tiled}}") == "unknown-strategy");
   CHECK(id("kernels: {mm: {strategy: tiled-product, tile: [64, 64, 32]}}") == "kernel-tile-extents");

@@ -128,6 +128,28 @@ struct State {
   const char* output;
 };
 
+/// How the next token is chosen from its logits.
+struct Sampling {
+  int64_t max_new = 1;     // tokens of one generation
+  double temperature = 0;  // 0: the largest logit is taken; else logits are divided by it
+  int64_t top_k = 0;       // only so many of the most likely tokens; 0: all
+  double top_p = 1;        // only the most likely tokens that have this probability together
+  int64_t seed = 0;
+};
+
+/// A loop over tokens: the program is fed a prompt and then, again and again, what is chosen from its last logits.
+struct Generation {
+  const char* tokens;               // input [batch, length]
+  const char* logits;               // output [batch, length, vocabulary], or without the length: of the last token
+  const char* positions = nullptr;  // input [batch, length] or [length], where each token stands in the text
+  const char* mask = nullptr;       // input [batch, tokens of the text so far], all ones
+  const char* past = nullptr;       // state that grows by a row for each token; none: the whole text is fed each time
+  int past_dim = 0;
+  int64_t room;  // the longest text that can be fed
+  std::span<const int64_t> end = {};
+  Sampling sampling = {};  // where nobody asks for another one
+};
+
 class Rank;
 
 /// What the ranks of one class run.
@@ -151,6 +173,7 @@ struct Executable {
   std::span<const State> states = {};
   std::span<const char* const> lengths = {};  // names of the lengths that only a request knows
   std::span<const LengthLimit> limits = {};
+  const Generation* generation = nullptr;
 };
 
 /// The command line of an emitted program: starts or joins the ranks, loads inputs, runs, writes outputs.

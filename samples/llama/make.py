@@ -1,9 +1,12 @@
-"""Writes a small Llama-like decoder as PyTorch's exporter does: shapes by Shape chains, composite ops as primitives.
+"""Writes a Llama-like decoder with seeded weights as PyTorch's exporter does: shapes by Shape chains, composite ops as
+primitives.
 
-    llama.py OUTPUT.onnx [--layers 2 --width 64 --heads 8 --groups 2 --hidden 160 --vocab 211]
+    make.py OUTPUT.onnx [--layers 2 --width 64 --heads 8 --groups 2 --hidden 160 --vocab 259] [--past]
 
 RMS norm by Pow and ReduceMean, rotary embedding, grouped-query attention by Unsqueeze, Expand, Reshape; SwiGLU.
-Input: input_ids int64 [batch, seq]. Output: logits [batch, seq, vocab].
+Input: input_ids int64 [batch, seq]. Output: logits [batch, seq, vocab]. With --past keys and values of earlier calls are inputs
+and outputs too, and there are position_ids and attention_mask, all named as optimum names them. A vocabulary of 259 is the
+bytes, then begin (256), end and padding.
 """
 
 import argparse
@@ -14,8 +17,8 @@ import sys
 import numpy as np
 from onnx import numpy_helper
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "samples"))
-from model_builder import FLOAT, INT64, ModelBuilder, save  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from model_builder import BOOL, FLOAT, INT64, ModelBuilder, save  # noqa: E402
 
 
 class Llama(ModelBuilder):
@@ -23,6 +26,11 @@ class Llama(ModelBuilder):
         super().__init__(options.seed)
         self.options = options
         self.head_dim = options.width // options.heads
+        tokens = ["batch", "seq"]
+        self.inputs = [("input_ids", INT64, tokens)]
+        self.outputs = [("logits", FLOAT, [*tokens, options.vocab])]
+        if options.past:
+            self.inputs += [("attention_mask", INT64, ["batch", "past + seq"]), ("position_ids", INT64, tokens)]
 
     def op(self, op, path, inputs, **attributes):
         """A node named as the exporter names it, after the module path and the op."""
@@ -78,13 +86,28 @@ class Llama(ModelBuilder):
         return tuple(self.op("Unsqueeze", path, [self.op(op, path, [both]), axis]) for op in ("Cos", "Sin"))
 
     def position_numbers(self, path):
+        """[1, seq], or [batch, seq] where they are given."""
+        if self.options.past:
+            return "position_ids"
         length = self.op("Gather", path, [self.op("Shape", path, ["input_ids"]), self.ints(path, 1)], axis=0)
         numbers = self.op("Range", path, [self.ints(path, 0), length, self.ints(path, 1)])
         return self.op("Unsqueeze", path, [numbers, self.ints(path, [0])])
 
+    def past_mask(self, path):
+        """[batch, 1, seq, past + seq]: zero where the mask is one and no later token stands, elsewhere the lowest float."""
+        total = self.op("Gather", path, [self.op("Shape", path, ["attention_mask"]), self.ints(path, 1)], axis=0)
+        columns = self.op("Range", path, [self.ints(path, 0), total, self.ints(path, 1)])
+        rows = self.op("Unsqueeze", path, ["position_ids", self.ints(path, [2])])
+        given = self.op("Unsqueeze", path, [self.op("Cast", path, ["attention_mask"], to=BOOL), self.ints(path, [1])])
+        seen = self.op("And", path, [self.op("LessOrEqual", path, [columns, rows]), given])
+        lowest = self.scalar(path, np.finfo(np.float32).min)
+        return self.op("Unsqueeze", path, [self.op("Where", path, [seen, self.scalar(path, 0.0), lowest]), self.ints(path, [1])])
+
     def causal_mask(self):
         """[1, 1, seq, seq]: lowest float above the diagonal, zero elsewhere."""
         path = "/model/mask"
+        if self.options.past:
+            return self.past_mask(path)
         seq = self.extent(path, "input_ids", 1)
         square = self.op("Expand", path, [
             self.scalar(path, np.finfo(np.float32).min), self.op("Concat", path, [seq, seq], axis=0)])
@@ -115,14 +138,26 @@ class Llama(ModelBuilder):
         joined = [batch, self.ints(path, [options.heads]), seq, self.ints(path, [self.head_dim])]
         return self.op("Reshape", path, [repeated, self.op("Concat", path, joined, axis=0)])
 
+    def remember(self, kind, path, value):
+        """Appends this call's keys or values to those of earlier calls."""
+        if not self.options.past:
+            return value
+        layer = path.split(".")[-1].split("/")[0]
+        past, present = f"past_key_values.{layer}.{kind}", f"present.{layer}.{kind}"
+        shape = ["batch", self.options.groups, "past", self.head_dim]
+        self.inputs.append((past, FLOAT, shape))
+        self.outputs.append((present, FLOAT, [*shape[:2], "past + seq", self.head_dim]))
+        return self.node("Concat", f"{path}/Concat_{kind}", [past, value], [present], axis=2)[0]
+
     def attention(self, path, weight, value, tables, mask):
         options, kv_width = self.options, self.options.groups * self.head_dim
         query = self.linear(f"{path}/q_proj", f"{weight}.q_proj", value, options.width, options.width)
         key = self.linear(f"{path}/k_proj", f"{weight}.k_proj", value, options.width, kv_width)
         values = self.linear(f"{path}/v_proj", f"{weight}.v_proj", value, options.width, kv_width)
         query = self.rotate(path, self.by_head(path, query, options.heads), tables)
-        key = self.repeat_groups(path, self.rotate(path, self.by_head(path, key, options.groups), tables))
-        values = self.repeat_groups(path, self.by_head(path, values, options.groups))
+        key = self.remember("key", path, self.rotate(path, self.by_head(path, key, options.groups), tables))
+        values = self.remember("value", path, self.by_head(path, values, options.groups))
+        key, values = self.repeat_groups(path, key), self.repeat_groups(path, values)
         transposed = self.op("Transpose", path, [key], perm=[0, 1, 3, 2])
         scores = self.op("MatMul", path, [query, transposed])
         scaled = self.op("Mul", path, [scores, self.scalar(path, 1.0 / math.sqrt(self.head_dim))])
@@ -154,16 +189,16 @@ class Llama(ModelBuilder):
         final = self.rms_norm("/model/norm", "model.norm", state)
         head = self.normal("lm_head.weight", (options.width, options.vocab), 0.7 / math.sqrt(options.width))
         self.node("MatMul", "/lm_head/MatMul", [final, head], ["logits"])
-        return self.model("llama", [("input_ids", INT64, ["batch", "seq"])],
-                          [("logits", FLOAT, ["batch", "seq", options.vocab])], opset=17)
+        return self.model("llama", self.inputs, self.outputs, opset=17)
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", help="the .onnx file to write")
-    sizes = (("layers", 2), ("width", 64), ("heads", 8), ("groups", 2), ("hidden", 160), ("vocab", 211), ("seed", 0))
+    sizes = (("layers", 2), ("width", 64), ("heads", 8), ("groups", 2), ("hidden", 160), ("vocab", 259), ("seed", 0))
     for name, default in sizes:
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--past", action="store_true", help="keys and values of earlier calls as inputs and outputs")
     options = parser.parse_args(arguments)
     save(Llama(options).build(), options.output)
 

@@ -1,0 +1,28 @@
+// A loop over tokens inside the executable: which inputs and outputs of the model it feeds and reads.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weftc {
+
+/// How the next token is chosen where nobody says otherwise at run time (`weft::Sampling`).
+struct Sampling {
+  int64_t max_new = 1;
+  double temperature = 0;  // 0: greedy
+  int64_t top_k = 0;       // 0: all
+  double top_p = 1;
+  int64_t seed = 0;
+};
+
+/// Names are those of inputs and outputs; empty: there is none.
+struct Generation {
+  std::string tokens, logits, positions, mask;
+  std::string past;      // the state that grows by a row for each token; without states the whole text is fed each time
+  int64_t past_dim = 0;  // in which it grows
+  int64_t room = 0;      // the longest text that can be fed
+  std::vector<int64_t> end;
+  Sampling sampling;
+};
+
+}  // namespace weftc

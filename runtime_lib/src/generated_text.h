@@ -1,0 +1,29 @@
+// A text of a generation as data: what goes on with the next prompt, and what came of the last one.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "weft/numeric.h"
+
+namespace weft {
+
+/// What a text is, between one prompt and the next.
+struct Text {
+  std::vector<int64_t> unfed;  // the last token of each row, which has been chosen and not yet fed
+};
+
+/// What came of a prompt.
+struct Generated {
+  int64_t batch = 0;
+  std::vector<int64_t> tokens;   // [batch, new]
+  int64_t prompt_tokens = 0;     // of a row, with that before the prompt which was still to be fed
+  double prompt_ms = 0;          // from the prompt to the first token
+  std::vector<double> token_ms;  // of each further token
+  bool is_complete = false;      // else a rank has complained
+
+  std::vector<int64_t> shape() const { return {batch, batch == 0 ? 0 : int64_t(tokens.size()) / batch}; }
+  /// [batch, new] as the program's type of tokens.
+  std::vector<char> elements(DType dtype) const;
+};
+
+}  // namespace weft

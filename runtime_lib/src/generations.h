@@ -1,0 +1,13 @@
+// Generations from the command line: a prompt in a file, one text or several.
+#pragma once
+#include "options.h"
+#include "rank_base.h"
+#include "run_report.h"
+
+namespace weft {
+
+/// All ranks together: generates a text --iterations times, each anew from the states' start, and writes the last one
+/// to tokens.npy. Rank 0 notes what it took.
+void run_generations(RankBase& rank, const Options& options, RunReport& report);
+
+}  // namespace weft

@@ -1,0 +1,58 @@
+// The loop over tokens: what each rank does to feed the program a prompt, and then the tokens that it chooses from the
+// logits. Every rank chooses from the same bits in the same way, so that all go on with the same token.
+//
+//   prompt -> inputs of the next tokens -> invocation -> logits of the last token, in memory that all ranks share
+//                       ^                                      |
+//                       +---------------- token <--------------+
+#pragma once
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "generated_text.h"
+#include "sampling.h"
+#include "tensors.h"
+#include "text_ports.h"
+
+namespace weft {
+
+/// The generation of one rank.
+class Generator {
+ public:
+  Generator(RankBase& rank, Inputs& inputs, States& states);
+
+  const TextPorts& ports() const { return ports_; }
+  /// Loads the first tokens of a prompt with which the text goes on; its states are in the buffers. Throws Failure
+  /// (wrong input), with nothing changed, for a prompt that cannot.
+  void begin(const Text& text, const WholeTensor& prompt, const Sampling& sampling);
+  /// All ranks together: what comes of that prompt. `is_refused`: a rank has complained, which ends the text.
+  Generated run(Text& text, const std::function<bool()>& is_refused);
+
+ private:
+  int64_t past() const;
+  void check(const Text& text, int64_t batch, int64_t length) const;
+  void take_rows(const Text& text, const WholeTensor& prompt);
+  void load_next();
+  void give(const Port* port, const std::vector<int64_t>& shape, const std::function<int64_t(int64_t)>& element);
+  bool feed_rest(const std::function<bool()>& is_refused);
+  void share_logits() const;
+  bool choose(bool is_first);
+  bool is_over() const;
+
+  RankBase& rank_;
+  Inputs& inputs_;
+  States& states_;
+  const Generation& generation_;
+  const TextPorts ports_;
+  const Port *tokens_, *positions_, *mask_;  // nullptr: there is none
+  std::optional<PortView> logits_;           // the part that this rank shares
+  int64_t vocabulary_;
+
+  // Of the prompt.
+  Sampling sampling_;
+  std::vector<std::vector<int64_t>> rows_;  // tokens to feed, behind them those chosen
+  int64_t past_ = 0;                        // tokens that the states hold
+  int64_t first_ = 0, count_ = 0;           // which of the rows' tokens are loaded
+};
+
+}  // namespace weft

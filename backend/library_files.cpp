@@ -29,8 +29,7 @@ bool is_next_of_state(const Plan& plan, const std::string& output) {
 
 /// How many tokens a prompt or what comes of it may have.
 Extent text_extent(const Generation& generation) {
-  return {.bound = generation.room,
-          .length = std::make_shared<const Length>(Length::named("text", 0, generation.room))};
+  return {.bound = generation.room, .length = std::make_shared<const Length>(Length::named("text", generation.room))};
 }
 
 TensorType type_of_tokens(const Plan& plan) {

@@ -69,8 +69,8 @@ Inputs::Inputs(RankBase& rank, const Options& options) : rank_(rank), seed_(opti
     const auto given = options.inputs.find(port->name);
     const bool is_given_later = is_fed(rank.executable, port->name);
     const bool has_file = given != options.inputs.end() && !is_given_later;
-    inputs_.push_back({*port, view_of(rank, port->name), has_file ? given->second : "", !has_file && !is_given_later,
-                       false, {}});
+    inputs_.push_back(
+        {*port, view_of(rank, port->name), has_file ? given->second : "", !has_file && !is_given_later, false, {}});
   }
 }
 

@@ -41,12 +41,12 @@ void run_sums(Rank& r) {
 
 constexpr Stream kStreams[] = {{"compute", true}};
 constexpr Slice kWords[] = {{2, kSlice, tp}};
-enum : int { kLength, kTotal, kPast };
+constexpr int kLength = 0, kTotal = 1, kPast = 2;
 constexpr const char* kLengths[] = {"length", "total", "past"};
 constexpr LengthSlot kSlots[] = {{kLength, length}, {kTotal, total}, {kPast, rows}};
 constexpr Bound kIdsBounds[] = {{1, kLength}}, kAtBounds[] = {{0, kLength}}, kSeenBounds[] = {{1, kTotal}},
                 kPastBounds[] = {{1, kPast}},
-                kPresentBounds[] = {{1, [](const int64_t* l) { return l[kPast] + l[kLength]; }}};
+                kPresentBounds[] = {{1, [](const int64_t*l) { return l[kPast] + l[kLength]; }}};
 constexpr Port kInputs[] = {{"ids", {kBatch, kPiece}, ids, {.bounds = kIdsBounds}},
                             {"at", {kPiece}, at, {.bounds = kAtBounds}},
                             {"seen", {kBatch, kRoom}, seen, {.bounds = kSeenBounds}},
@@ -55,8 +55,12 @@ constexpr Port kOutputs[] = {
     {"logits", {kBatch, kPiece, kVocabulary}, logits, {.slices = kWords, .bounds = kIdsBounds}},
     {"present", {kBatch, kRoom}, past, {.bounds = kPresentBounds, .by_bounds = true}}};
 constexpr State kStates[] = {{"past", "present"}};
-constexpr Program kPrograms[] = {
-    {.streams = kStreams, .inputs = kInputs, .outputs = kOutputs, .lengths = kSlots, .own_bytes = logits.end(), .run = run_sums}};
+constexpr Program kPrograms[] = {{.streams = kStreams,
+                                  .inputs = kInputs,
+                                  .outputs = kOutputs,
+                                  .lengths = kSlots,
+                                  .own_bytes = logits.end(),
+                                  .run = run_sums}};
 constexpr int64_t kEnd[] = {4};
 constexpr Generation kGeneration{.tokens = "ids",
                                  .logits = "logits",

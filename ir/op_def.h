@@ -238,6 +238,8 @@ struct OpDef {
   DecomposeFn decompose = nullptr;  // non-null: the decompose pass replaces the op, unless is_primitive says otherwise
   QuestionFn is_primitive = nullptr;
   UnfoldFn unfold = nullptr;  // non-null: infer-types replaces the op by what its results stand for
+  /// Whether type inference replaces the op by its parts, because only these have the run-time lengths of its results.
+  QuestionFn is_typed_by_parts = nullptr;
 };
 
 const OpDef& op_def(OpKind kind);

@@ -136,13 +136,21 @@ static std::vector<ValueId> decompose_range(Builder& build, const OpView& op) {
   return {start ? numbers : build.op(OpKind::Add, {numbers, op.op().inputs[0]})};
 }
 
+/// True if an operand is known as a length only.
+static bool depends_on_lengths(const OpView& op) {
+  for (int i = 0; i < op.inputs(); ++i)
+    if (!op.known(i)) return true;
+  return false;
+}
+
 const OpDef kRange{.kind = OpKind::Range,
                    .name = "Range",
                    .onnx = {"Range", 11},
                    .inputs = {3, 3},
                    .infer = infer_range,
                    .eval = eval_range,
-                   .decompose = decompose_range};
+                   .decompose = decompose_range,
+                   .is_typed_by_parts = depends_on_lengths};
 
 /// ConstantOfShape-9: `value` is a tensor of one element, float 0 where it is absent.
 static bool import_constant_of_shape(Graph& graph, OpId id, int, const OpView& view) {
@@ -207,6 +215,7 @@ const OpDef kConstantOfShape{.kind = OpKind::ConstantOfShape,
                              .import = import_constant_of_shape,
                              .infer = infer_constant_of_shape,
                              .eval = eval_constant_of_shape,
-                             .decompose = decompose_constant_of_shape};
+                             .decompose = decompose_constant_of_shape,
+                             .is_typed_by_parts = depends_on_lengths};
 
 }  // namespace weftc

@@ -245,7 +245,8 @@ const OpDef kSlice{.kind = OpKind::Slice,
                    .linear = {{0}},
                    .eval = eval_slice,
                    .decompose = decompose_slice,
-                   .is_primitive = [](const OpView& op) { return has_known_starts(op.op()); }};
+                   .is_primitive = [](const OpView& op) { return has_known_starts(op.op()); },
+                   .is_typed_by_parts = [](const OpView& op) { return !has_known_starts(op.op()); }};
 
 /// Elements before and behind each dimension, all befores first; nothing after reporting.
 static std::optional<std::vector<int64_t>> full_pads(const OpView& op) {

@@ -57,14 +57,27 @@ const OpDef kTranspose{.kind = OpKind::Transpose,
                        .linear = {{0}},
                        .eval = eval_transpose};
 
+/// What is asked of a dimension that the operand has: one element keeps the operand's, and where a run has one or none,
+/// it has all of them or none.
+static Extent asked_of(const OpView& op, const Extent& from, const Extent& asked) {
+  const bool names_bounds = op.op().has("shape");
+  if (names_bounds && from.bound == asked.bound) return from;
+  const bool is_one_or_none = asked.is_run_time() && asked.bound == 1 && from.bound != 1;
+  return is_one_or_none ? op.extent(length_of(from) * length_of(asked)) : asked;
+}
+
 /// The requested shape broadcasts both ways: an extent 1 there keeps the operand's.
 static std::optional<Shape> expanded(const OpView& op) {
-  const Shape& from = op.type(0).shape;
-  Shape asked;
+  Shape from = op.type(0).shape, asked;
   const std::optional<std::vector<Length>> lengths = op.lengths_of("shape", 1);
   for (const Length& length : *lengths) asked.push_back(op.extent(length));
-  for (size_t d = 1; op.op().has("shape") && d <= std::min(from.size(), asked.size()); ++d)
-    if (from[from.size() - d].bound == asked[asked.size() - d].bound) asked[asked.size() - d] = from[from.size() - d];
+  for (size_t d = 1; d <= std::min(from.size(), asked.size()); ++d) {
+    Extent& own = from[from.size() - d];
+    Extent& other = asked[asked.size() - d];
+    const bool is_one_or_none = other.is_run_time() && other.bound == 1;
+    other = asked_of(op, own, other);
+    if (is_one_or_none) own = other;
+  }
   return broadcast({from, asked});
 }
 

@@ -57,7 +57,7 @@ class TypeInference {
   void drop_shape_operands(OpId id);
   void trim_operands(OpId id);
   void note_shape_values(OpId id);
-  bool depends_on_lengths(OpId id) const;
+  bool is_typed_by_parts(OpId id) const;
   bool replace_now(OpId id);
   std::optional<int64_t> state_bound(ValueId value, size_t axis) const;
   bool is_small(OpId id) const;
@@ -251,15 +251,11 @@ void TypeInference::note_shape_values(OpId id) {
   for (size_t r = 0; values && r < values->size(); ++r) shapes_.set(op.outputs[r], std::move((*values)[r]));
 }
 
-/// True if the op's shape, or where it reads, cannot be told again without shape arithmetic.
-bool TypeInference::depends_on_lengths(OpId id) const {
+/// True if the op's shape, or where it reads, cannot be told again without shape arithmetic, or by data only.
+bool TypeInference::is_typed_by_parts(OpId id) const {
   const Op& op = graph_.op(id);
-  if (op.kind != OpKind::Slice && op.kind != OpKind::Range && op.kind != OpKind::ConstantOfShape) return false;
-  const OpView view(module_, graph_, op);
-  if (op.kind == OpKind::Slice) return !op_def(op).is_primitive(view);
-  for (int i = 0; i < view.inputs(); ++i)
-    if (!view.known(i)) return true;
-  return false;
+  const QuestionFn asks = op_def(op).is_typed_by_parts;
+  return asks && asks(OpView(module_, graph_, op, nullptr, &shapes_));
 }
 
 /// Replaces the op by its parts while their lengths are at hand.
@@ -335,7 +331,7 @@ bool TypeInference::infer_with_operands(OpId id) {
   if (!infer_op(module_, graph_, id, &diags_, &shapes_)) return false;
   bound_states(id);
   note_shape_values(id);
-  if (depends_on_lengths(id)) return replace_now(id);
+  if (is_typed_by_parts(id)) return replace_now(id);
   drop_shape_operands(id);
   if (is_foldable(module_, graph_, id) && is_small(id) && is_shape_data(graph_, graph_.op(id)))
     fold_op(module_, graph_, id);

@@ -1,4 +1,4 @@
-"""What a figure is worth: how much of the machine others use, how far apart the rounds are, the interval of a median."""
+"""What a figure is worth: how much of the machine others use, and the interval of a median."""
 
 import math
 import os

@@ -8,7 +8,7 @@
 //       indices[i0 * 2 + j] = at;
 //     });
 //   }
-#include "backend/element.h"
+#include "backend/callback.h"
 #include "backend/kernel_text.h"
 #include "backend/outer_loops.h"
 #include "backend/print.h"
@@ -77,23 +77,11 @@ Expr TopKWriter::extent(const TensorType& type) const {
   return bound.empty() ? Expr(context_.dims(type)[axis_]) : bound;
 }
 
-/// A scope inside a lambda: what it computes stays there, on each lane by itself.
-Scope lambda(Elements& elements, const std::string& head, const std::string& close) {
-  Scope scope(elements.scopes.current, Callback{head, {}, close});
-  scope.uniform = false;
-  return scope;
-}
-
 void TopKWriter::put_load(Elements& elements, const std::string& load, IndexList index) const {
   const std::string i = elements.scopes.names.unique("i");
-  Scope* const around = elements.scopes.current;
-  Scope scope = lambda(elements, "const auto " + load + " = [=](int64_t " + i + ") {", "};");
-  elements.scopes.floor = elements.scopes.current = &scope;
-  elements.scopes.own(i, &scope);
   index[axis_] = index_variable(i, context_.extents(from_)[axis_]);
-  scope.put(Return{elements.at(op_.inputs[0], index).expr});
-  scope.finish();
-  elements.scopes.floor = elements.scopes.current = around;
+  put_callback(elements, "const auto " + load + " = [=](int64_t " + i + ") {", "};", {i},
+               [&](Scope& scope) { scope.put(Return{elements.at(op_.inputs[0], index).expr}); });
 }
 
 void TopKWriter::put_call(Elements& elements, const std::string& load, IndexList index) const {
@@ -106,18 +94,14 @@ void TopKWriter::put_call(Elements& elements, const std::string& load, IndexList
   const std::string call = function() + "(" + text_of(length) + ", " + text_of(count) + ", " + load;
   const std::string put =
       "[&](int64_t " + j + ", " + compute_type(from_.dtype) + " " + element + ", int64_t " + at + ") {";
-  Scope* const around = elements.scopes.current;
-  Scope scope = lambda(elements, call + ", " + put, "});");
-  elements.scopes.floor = elements.scopes.current = &scope;
-  elements.scopes.own(j, &scope);
   index[axis_] = index_variable(j, context_.extents(to_)[axis_]);
   const std::vector<Graph::Output>& outputs = context_.body.outputs();
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    const bool is_index = context_.body.value(outputs[o].value).result == 1;
-    elements.store(o, index, {name(is_index ? at : element), &scope});
-  }
-  scope.finish();
-  elements.scopes.floor = elements.scopes.current = around;
+  put_callback(elements, call + ", " + put, "});", {j}, [&](Scope& scope) {
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      const bool is_index = context_.body.value(outputs[o].value).result == 1;
+      elements.store(o, index, {name(is_index ? at : element), &scope});
+    }
+  });
 }
 
 Statements TopKWriter::run() {

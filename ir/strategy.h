@@ -134,6 +134,14 @@ struct TopK {
   static constexpr const char* kName = "top-k";
   RowTeam team = RowTeam::Thread;
 };
+/// Where a mask is true, and how many times: one pass, on a device by one warp.
+struct Selection {
+  static constexpr const char* kName = "selection";
+};
+/// Boxes of each line that overlap with no better one. On a device a warp has a line.
+struct BoxSelection {
+  static constexpr const char* kName = "box-selection";
+};
 /// Elements of one shape, each by itself: computations, views, look-ups.
 struct Elementwise {
   static constexpr const char* kName = "elementwise";
@@ -155,10 +163,10 @@ struct PlainLoops {
   std::string why;
 };
 
-using Strategy =
-    std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution, PlaneConvolution,
-                 PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct, TiledConvolution, Transposition,
-                 Scan, Scatter, TreeWalk, Append, Rows, TopK, Elementwise, PeerExchange, Recurrence>;
+using Strategy = std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution,
+                              PlaneConvolution, PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct,
+                              TiledConvolution, Transposition, Scan, Scatter, TreeWalk, Append, Rows, TopK, Selection,
+                              BoxSelection, Elementwise, PeerExchange, Recurrence>;
 
 /// On a device short rows are a warp's, long ones a block's.
 inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }

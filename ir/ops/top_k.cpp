@@ -1,10 +1,13 @@
 // TopK (ONNX 24): the first k elements along an axis, largest or smallest first, with their indices. NaN counts as the
 // largest value, as in NumPy, and of equal elements the one with the lower index comes first. The elements are sorted
-// whatever `sorted` says. The axis is whole: which elements are chosen depends on all of them.
+// whatever `sorted` says. The axis is whole: which elements are chosen depends on all of them. Where data decides
+// k, it is the run-time length of the axis.
 #include <algorithm>
 #include <cmath>
 
+#include "ir/ops/formula.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/selection.h"
 
 namespace weftc {
 
@@ -24,11 +27,23 @@ static bool is_within(const Length& count, const Length& extent) {
   return symbol.kind == LengthSymbol::Kind::Minimum && contains(symbol.operands, extent);
 }
 
+/// Whether data decides how many elements are asked for.
+static bool is_counted(const OpView& op) { return op.has(1) && !count_asked(op); }
+
+static bool infer_counted_top_k(const OpView& op, int64_t axis, std::vector<TensorType>& results) {
+  if (op.type(1).count() != 1 || op.type(1).dtype != DType::I64 || op.type(0).shape[axis].is_run_time())
+    return is_given(op, 1, "k", "number of elements");
+  if (!may_have_counts(op)) return false;
+  results = {{op.type(0).dtype, op.type(0).shape, {}}, {DType::I64, op.type(0).shape, {}}};
+  return true;
+}
+
 static bool infer_top_k(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   const DType dtype = op.type(0).dtype;
   if (!axis) return false;
   if (dtype == DType::Bool) return op.fail("top-k-dtype", "elements of type bool have no order");
+  if (is_counted(op)) return infer_counted_top_k(op, *axis, results);
   const std::optional<Length> count = count_asked(op);
   if (!count) return is_given(op, 1, "k", "number of elements");
   const Extent& extent = op.type(0).shape[*axis];
@@ -95,6 +110,22 @@ static void eval_top_k(EvalContext& context) {
   if (context.results.size() > 1) context.results[1] = std::move(indices);
 }
 
+/// A number of elements beyond those there are is looked up outside of a table, which the program reports.
+static std::vector<ValueId> decompose_counted_top_k(Builder& build, const OpView& op) {
+  Shape shape = op.type(0).shape;
+  Extent& extent = shape[static_cast<size_t>(op.op().integer("axis"))];
+  const int64_t most = extent.bound;
+  const Term asked = Term(build, op.op().inputs[1]).reshape({});
+  const Term within = gather(build, positions(build, DType::I64, most + 1, 0, 1), asked, 0);
+  const Term count = (asked < 0.0).choose(asked.scalar(0), within);
+  extent = build.counted_extent(count.value(), most);
+  Op whole = op.op();
+  whole.set("k", most);
+  const std::vector<ValueId> first = build.ops(OpKind::TopK, {whole.inputs[0]}, whole.attrs, 2);
+  for (const ValueId v : first) build.with_lengths(v, shape);
+  return first;
+}
+
 const OpDef kTopK{.kind = OpKind::TopK,
                   .name = "TopK",
                   .onnx = {"TopK"},
@@ -110,9 +141,12 @@ const OpDef kTopK{.kind = OpKind::TopK,
                   .canonicalize =
                       [](Op& op, const OpView& view) {
                         canonical_axis(op, view);
-                        op.set("k", view.result_type(0).shape[op.integer("axis")].bound);
+                        if (!is_counted(view)) op.set("k", view.result_type(0).shape[op.integer("axis")].bound);
                       },
                   .factors = factors_top_k,
-                  .eval = eval_top_k};
+                  .eval = eval_top_k,
+                  .decompose = decompose_counted_top_k,
+                  .is_primitive = [](const OpView& op) { return !op.has(1); },
+                  .is_typed_by_parts = is_counted};
 
 }  // namespace weftc

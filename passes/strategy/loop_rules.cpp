@@ -84,6 +84,17 @@ Verdict tree_walk(const StrategyContext& context) {
   return has_op(context.body.body, {OpKind::TreeSums}) ? Verdict{TreeWalk{}, ""} : Verdict{};
 }
 
+Verdict selection(const StrategyContext& context) {
+  return has_op(context.body.body, {OpKind::TruePositions}) ? Verdict{Selection{}, ""} : Verdict{};
+}
+
+Verdict box_selection(const StrategyContext& context) {
+  return has_op(context.body.body, {OpKind::BoxChoice}) ? Verdict{BoxSelection{}, ""} : Verdict{};
+}
+
+/// How many elements are chosen before one decides where it goes.
+bool selects(const Graph& body) { return has_op(body, {OpKind::TruePositions, OpKind::BoxChoice}); }
+
 /// Steps that follow one another, of which every element goes through all.
 static bool recurs(const Graph& body) { return has_op(body, {OpKind::Loop}); }
 
@@ -132,6 +143,7 @@ Verdict elementwise(const StrategyContext& context) {
   if (scatters(context.body.body)) return refused("it scatters");
   if (has_op(context.body.body, {OpKind::TreeSums})) return refused("it walks down trees");
   if (recurs(context.body.body)) return refused("it goes through steps");
+  if (selects(context.body.body)) return refused("it selects elements");
   if (exchanges(context)) return refused("it exchanges data with other ranks");
   return {Elementwise{}, ""};
 }
@@ -141,6 +153,8 @@ constexpr StrategyRule kExchanges[] = {
     {PeerExchange::kName, peer_exchange, "kernels that exchange data with other ranks"},
     {Scatter::kName, scatter, "scatters"},
     {TreeWalk::kName, tree_walk, "tree ensembles"},
+    {Selection::kName, selection, "selections by a mask"},
+    {BoxSelection::kName, box_selection, "boxes of which the best are selected"},
     {Recurrence::kName, recurrence, "loops whose body is element-wise"},
 };
 constexpr StrategyRule kLoops[] = {
@@ -159,6 +173,7 @@ Verdict plain_loops(const StrategyContext& context) {
   if (scatters(context.body.body)) return refused("it scatters");
   if (has_op(context.body.body, {OpKind::TreeSums})) return refused("it walks down trees");
   if (recurs(context.body.body)) return refused("it goes through steps");
+  if (selects(context.body.body)) return refused("it selects elements");
   if (chooses(context.body.body)) return refused("it chooses elements");
   return {PlainLoops{"the schedule asks for it"}, ""};
 }

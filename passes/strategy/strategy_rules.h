@@ -43,7 +43,7 @@ std::span<const StrategyRule> convolution_rules();  // convolution_rules.cpp
 std::span<const StrategyRule> loop_rules();         // loop_rules.cpp
 
 Verdict library_product(const StrategyContext& context);
-/// Legal for every body but a scatter and a TopK.
+/// Legal for every body but a scatter, a TopK and a selection.
 Verdict plain_loops(const StrategyContext& context);
 
 /// The first strategy of the tables that is legal; else plain loops, with what stood against the others.

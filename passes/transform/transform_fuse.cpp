@@ -25,9 +25,9 @@ bool is_reduction_over_ranks(const Op& op) { return op.kind == OpKind::ReduceSca
 /// True for ops that a kernel computes element by element, whatever else it computes.
 bool is_fusable(const Op& op) {
   const Category c = category(op);
-  const bool scatter = op.kind == OpKind::ScatterElements || op.kind == OpKind::ScatterND;
-  return !is_collective(op) && !scatter && op.kind != OpKind::TopK && c != Category::Region &&
-         c != Category::Contraction;
+  const bool is_whole = op.kind == OpKind::ScatterElements || op.kind == OpKind::ScatterND || op.kind == OpKind::TopK ||
+                        op.kind == OpKind::TruePositions || op.kind == OpKind::BoxChoice;
+  return !is_collective(op) && !is_whole && c != Category::Region && c != Category::Contraction;
 }
 
 /// Why an op has no place in a kernel; "" if it has.

@@ -166,6 +166,10 @@ TEST_CASE("factors pass and reduce as the rules say") {
       {OpKind::TreeSums, tree_operands(), tree_attrs("sum")},
       {OpKind::TreeSums, tree_operands(), tree_attrs("min")},
       {OpKind::TreeSums, tree_operands(), tree_attrs("max")},
+      {OpKind::TruePositions, {ints({4}, {0, 1, 1, 0}, DType::Bool)}, {{"most", int64_t{4}}}},
+      {OpKind::BoxChoice,
+       {ramp({2, 4, 4}), ramp({2, 6, 4}), ints({}, {3}), reals({}, {0.1}), reals({}, {-0.5})},
+       {{"places", int64_t{2}}}},
       {OpKind::Iota, {}, {{"shape", Axes{4, 6}}, {"axis", int64_t{1}}, {"start", 2.0}}},
       {OpKind::RandomUniform, {}, {{"shape", Axes{4, 6}}, {"node", int64_t{3}}}},
   };

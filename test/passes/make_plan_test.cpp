@@ -110,6 +110,16 @@ TEST_CASE("a device takes few elements of short lines by warps, others by blocks
   CHECK(strategy("[4,9000]", 2, cuda_target({"sm_90"})) == "top-k by block");
 }
 
+TEST_CASE("selections are kernels of their own") {
+  const Planned made = plan_of(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4,6] x, float[1,5,4] boxes, float[1,2,5] scores) => (int64[2,n] at, int64[k,3] kept) <int64 most = {3}>
+{ [where] at = NonZero(x)  [boxes] kept = NonMaxSuppression(boxes, scores, most) })");
+  std::vector<std::string> strategies;
+  for (const Kernel& kernel : made.plan.kernels) strategies.push_back(strategy_text(kernel.strategy));
+  CHECK(std::count(strategies.begin(), strategies.end(), "selection") == 2);  // in both, which boxes there are
+  CHECK(std::count(strategies.begin(), strategies.end(), "box-selection") == 1);
+}
+
 TEST_CASE("equal layers share a kernel, its name has no numbers") {
   const Planned made = plan_of(R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[4,8] x) => (float[4,8] y) <float[8,8] w0 = random(1, 0.5), float[8,8] w1 = random(2, 0.5)>

@@ -1,0 +1,197 @@
+// NonZero (ONNX NonZero-13) and Compress-11: elements that data chooses.
+//
+//   NonZero  0 3 0      ->  0 1       Compress [a b c] by [1 0 1]  ->  a c
+//            0 0 5          1 2
+//
+// TruePositions finds where a mask is true; everything else is made of views and gathers.
+#include "ir/ops/selection.h"
+
+#include "ir/ops/formula.h"
+#include "ir/ops/view.h"
+
+namespace weftc {
+
+ValueId shortened(Builder& build, ValueId x, int64_t axis, const Extent& extent) {
+  Shape shape = build.type(x).shape;
+  shape[static_cast<size_t>(axis)] = extent;
+  const ValueId first = build.op(OpKind::Slice, {x}, slice_of(build.dims(x), axis, 0, extent.bound));
+  return build.with_lengths(first, shape);
+}
+
+ValueId positions_of_true(Builder& build, ValueId mask, int64_t most) {
+  if (most == 0) return build.ints({});
+  const std::vector<ValueId> found = build.ops(OpKind::TruePositions, {mask}, {{"most", most}}, 2);
+  return shortened(build, found[0], 0, build.counted_extent(found[1], most));
+}
+
+Length element_length(const Shape& shape) {
+  Length length = 1;
+  for (const Extent& extent : shape) length = length * length_of(extent);
+  return length;
+}
+
+ValueId flattened(Builder& build, ValueId x) {
+  const Shape shape = build.type(x).shape;
+  if (shape.size() == 1) return x;
+  Extent all = ShapeValues().extent(element_length(shape));
+  all.bound = element_count(bounds(shape));
+  return build.reshape_to(x, {all});
+}
+
+bool may_have_counts(const OpView& op) {
+  if (&op.graph() == &op.module().graph) return true;
+  return op.fail("run-time-length-unsupported", "data decides the shape of a result inside a branch or loop");
+}
+
+namespace {
+
+/// Positions behind the last one that is found mean nothing.
+bool infer_true_positions(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_ndim(op, 0, 1, 1) || op.type(0).dtype != DType::Bool)
+    return op.fail("true-positions-mask", "a mask is a list of bool");
+  results = {{DType::I64, shape_of({int_of(op.op(), "most")}), {}}, {DType::I64, {}, {}}};
+  return true;
+}
+
+/// Which elements come before one depends on all of them.
+FactorRule factors_true_positions(const OpView& op) {
+  FactorRule rule;
+  rule.factors = {{op.dims(0)[0], Factor::Role::Whole}, {int_of(op.op(), "most"), Factor::Role::Whole}};
+  rule.inputs = {{0}};
+  rule.outputs = {{1}, {}};
+  return rule;
+}
+
+void eval_true_positions(EvalContext& context) {
+  const Tensor& mask = context.in(0);
+  Tensor positions(DType::I64, context.result_dims[0]), count(DType::I64, {});
+  int64_t found = 0;
+  for (int64_t i = 0; i < mask.size() && found < positions.size(); ++i)
+    if (mask.int_at(i)) positions.integers[found++] = i;
+  count.integers[0] = found;
+  context.results[0] = std::move(positions);
+  if (context.results.size() > 1) context.results[1] = std::move(count);
+}
+
+int64_t count_of_true(const Tensor& tensor) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < tensor.size(); ++i) count += tensor.at(i) != 0;
+  return count;
+}
+
+bool infer_non_zero(const OpView& op, std::vector<TensorType>& results) {
+  const std::optional<Tensor> known = op.known(0);
+  if (!known && !may_have_counts(op)) return false;
+  results = {{DType::I64, shape_of({op.type(0).ndim(), known ? count_of_true(*known) : op.type(0).count()}), {}}};
+  return true;
+}
+
+void eval_non_zero(EvalContext& context) {
+  const Tensor& x = context.in(0);
+  Tensor result(DType::I64, context.result_dims[0]);
+  int64_t found = 0;
+  for (Index at(x.dims); at.more(); at.next()) {
+    if (x.at(at.linear()) == 0) continue;
+    for (int d = 0; d < static_cast<int>(x.dims.size()); ++d) result.integers[d * result.dims[1] + found] = at[d];
+    ++found;
+  }
+  context.results[0] = std::move(result);
+}
+
+/// A dimension's length as a scalar: a constant, or the value that holds it.
+Term length_term(Builder& build, const Extent& extent) {
+  return {build, build.length(length_of(extent))};
+}
+
+/// Positions in a tensor of this shape as one index for each dimension, [ndim, n].
+ValueId indices_of(Builder& build, ValueId positions, const Shape& shape) {
+  const Extent count = build.type(positions).shape[0];
+  Term rest(build, build.reshape_to(positions, {{1, {}}, count}));
+  std::vector<ValueId> rows(shape.size());
+  for (size_t d = shape.size(); d-- > 1;) {
+    const Term extent =
+        shape[d].is_run_time() ? length_term(build, shape[d]) : rest.scalar(static_cast<double>(shape[d].bound));
+    rows[d] = (rest % extent).value();
+    rest = rest / extent;
+  }
+  rows[0] = rest.value();
+  return rows.size() == 1 ? rows[0] : build.op(OpKind::Concat, rows, {{"axis", int64_t{0}}});
+}
+
+std::vector<ValueId> decompose_non_zero(Builder& build, const OpView& op) {
+  const Shape shape = op.type(0).shape;
+  const ValueId mask = flattened(build, build.cast(op.op().inputs[0], DType::Bool));
+  const ValueId positions = positions_of_true(build, mask, op.type(0).count());
+  if (!shape.empty()) return {indices_of(build, positions, shape)};
+  const Extent count = build.type(positions).shape[0];  // a scalar has no dimension that an index could stand for
+  return {build.with_lengths(build.constant(Tensor(DType::I64, {0, 1})), {{0, {}}, count})};
+}
+
+/// The dimension of the result that Compress makes, and how long the operand is there.
+struct CompressedAxis {
+  size_t axis;
+  int64_t extent;
+};
+CompressedAxis compressed_axis(const OpView& op) {
+  if (!op.op().has("axis")) return {0, op.type(0).count()};
+  const auto axis = static_cast<size_t>(from_front(op.op().integer("axis"), op.type(0).ndim()));
+  return {axis, op.type(0).shape[axis].bound};
+}
+
+/// The condition may be shorter than the axis: what is behind its end is left out.
+bool infer_compress(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_ndim(op, 1, 1, 1) || !has_ndim(op, 0, 1)) return false;
+  if (op.type(1).dtype != DType::Bool)
+    return op.fail("compress-condition", "the condition has element type {}, expected bool",
+                   dtype_name(op.type(1).dtype));
+  if (op.op().has("axis") && !op.axis("axis", op.type(0).ndim())) return false;
+  const CompressedAxis at = compressed_axis(op);
+  if (op.dims(1)[0] > at.extent)
+    return op.fail("compress-condition", "{} conditions for {} elements", op.dims(1)[0], at.extent);
+  const std::optional<Tensor> known = op.known(1);
+  if (!known && !may_have_counts(op)) return false;
+  Shape shape = op.op().has("axis") ? op.type(0).shape : Shape{{at.extent, {}}};
+  shape[at.axis] = {known ? count_of_true(*known) : op.dims(1)[0], {}};
+  results = {{op.type(0).dtype, shape, {}}};
+  return true;
+}
+
+std::vector<ValueId> decompose_compress(Builder& build, const OpView& op) {
+  const std::optional<Tensor> known = op.known(1);
+  std::vector<int64_t> chosen;
+  for (int64_t i = 0; known && i < known->size(); ++i)
+    if (known->int_at(i)) chosen.push_back(i);
+  const ValueId positions = known ? build.ints(chosen) : positions_of_true(build, op.op().inputs[1], op.dims(1)[0]);
+  const ValueId x = op.op().has("axis") ? op.op().inputs[0] : flattened(build, op.op().inputs[0]);
+  return {build.op(OpKind::Gather, {x, positions}, {{"axis", static_cast<int64_t>(compressed_axis(op).axis)}})};
+}
+
+}  // namespace
+
+const OpDef kTruePositions{.kind = OpKind::TruePositions,
+                           .name = "TruePositions",
+                           .attrs = {{"most", AttrType::Int, {}, true}},
+                           .outputs = {2, 2},
+                           .category = Category::Index,
+                           .infer = infer_true_positions,
+                           .factors = factors_true_positions,
+                           .eval = eval_true_positions};
+
+const OpDef kNonZero{.kind = OpKind::NonZero,
+                     .name = "NonZero",
+                     .onnx = {"NonZero", 9},
+                     .infer = infer_non_zero,
+                     .eval = eval_non_zero,
+                     .decompose = decompose_non_zero,
+                     .is_typed_by_parts = [](const OpView& op) { return !op.known(0); }};
+
+const OpDef kCompress{.kind = OpKind::Compress,
+                      .name = "Compress",
+                      .onnx = {"Compress", 9},
+                      .attrs = {{"axis", AttrType::Int}},
+                      .inputs = {2, 2},
+                      .infer = infer_compress,
+                      .decompose = decompose_compress,
+                      .is_typed_by_parts = [](const OpView& op) { return !op.known(1); }};
+
+}  // namespace weftc

@@ -201,6 +201,7 @@ std::optional<Length> floor_quotient(const Length& a, const Length& b) {
 std::optional<Length> remainder_of(const Length& a, const Length& b) {
   if (exact_quotient(a, b)) return Length();
   if (a.low() < 0 || b.low() < 1) return {};
+  if (a.is_constant() && b.is_constant()) return a.constant() % b.constant();
   if (a.high() < b.low()) return a;
   const Interval range{0, std::min(a.high(), b.high() - 1)};
   return length_of_symbol(LengthSymbol::Kind::Remainder, "(" + a.text() + ") % (" + b.text() + ")", range, {a, b});

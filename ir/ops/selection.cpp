@@ -99,9 +99,7 @@ void eval_non_zero(EvalContext& context) {
 }
 
 /// A dimension's length as a scalar: a constant, or the value that holds it.
-Term length_term(Builder& build, const Extent& extent) {
-  return {build, build.length(length_of(extent))};
-}
+Term length_term(Builder& build, const Extent& extent) { return {build, build.length(length_of(extent))}; }
 
 /// Positions in a tensor of this shape as one index for each dimension, [ndim, n].
 ValueId indices_of(Builder& build, ValueId positions, const Shape& shape) {

@@ -136,7 +136,7 @@ def main():
     harness.make_gpt2(small, *size)
     harness.make_gpt2(cached, *size, "--past")
     for schedule in sorted(GPT2.glob("*.yaml")):
-        decodes = schedule.stem.startswith("decode")  # of the model with its cache as inputs, and says the dims itself
+        decodes = schedule.stem.startswith(("decode", "generate"))  # of the model with its cache as inputs; says the dims itself
         model, dims = (cached, []) if decodes else (small, ["--dim=batch=2", "--dim=seq=32"])
         check_program(compiler, f"gpt2/{schedule.stem}", model, [*dims, "--schedule", schedule], folder)
     check_without_gpu(build(MLP / "mlp.onnxtxt", [], folder / "mlp"))

@@ -160,7 +160,9 @@ TEST_CASE("every op that has both a reference and a decomposition is among those
   for (const char* op : {"LengthOf", "NameLength"}) missing.erase(op);  // speak of a length of the module
   missing.erase("Slice");    // decomposed only where a run decides a start: test/fixtures/run_time_shapes
   missing.erase("MaxPool");  // decomposed only where its second result is read
-  CHECK(missing == std::set<std::string>{});
+  // Of a number of elements that data decides: test/fixtures/selections, and ONNX's node cases.
+  for (const char* op : {"NonZero", "TopK", "Unique"}) missing.erase(op);
+  CHECK(join({missing.begin(), missing.end()}, ", ") == "");
 }
 
 TEST_CASE("the largest and smallest of any number of operands: the reference takes them all") {

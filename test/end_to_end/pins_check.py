@@ -69,8 +69,8 @@ LEGAL = {
 ONLY = {"scattered": ["scatter"], "chosen": ["top-k"]}
 TABLES = {target: {kernel: [*legal, "plain-loops"] for kernel, legal in kernels.items()} | ONLY
           for target, kernels in LEGAL.items()}
-# These need states, ranks, loops and trees: test/passes/{update_states,kernel_pins}_test.cpp, environments, sklearn_exports.
-NOT_HERE = ["append", "peer-exchange", "recurrence", "tree-walk"]
+# These need states, ranks, loops, trees and selections: test/passes/{update_states,kernel_pins}_test.cpp, environments, sklearn_exports, node_cases.
+NOT_HERE = ["append", "box-selection", "peer-exchange", "recurrence", "selection", "tree-walk"]
 
 
 def write_schedule(path, pins):

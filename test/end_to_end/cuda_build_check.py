@@ -134,7 +134,7 @@ def main():
     small, cached = folder / "small.onnx", folder / "cached.onnx"
     size = ["--layers", "4", "--width", "64", "--heads", "4", "--vocab", "503", "--context", "64"]
     harness.make_gpt2(small, *size)
-    harness.make_gpt2(cached, *size, "--past")
+    harness.make_gpt2(cached, *size, "--vocab", "50257", "--context", "512", "--past")
     for schedule in sorted(GPT2.glob("*.yaml")):
         decodes = schedule.stem.startswith(("decode", "generate"))  # of the model with its cache as inputs; says the dims itself
         model, dims = (cached, []) if decodes else (small, ["--dim=batch=2", "--dim=seq=32"])

@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "../larger.h"
+
 using namespace weft;
 
 namespace {
@@ -19,7 +21,7 @@ double worst(F ours, G exact, double low, double high) {
   for (int i = 0; i <= kSteps; ++i) {
     const float x = float(low + (high - low) * i / kSteps);
     const double want = exact(double(x));
-    error = std::max(error, std::fabs(double(ours(x)) - want) / std::max(1e-30, std::fabs(want)));
+    error = larger(error, std::fabs(double(ours(x)) - want) / std::max(1e-30, std::fabs(want)));
   }
   return error;
 }

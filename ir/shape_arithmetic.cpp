@@ -130,6 +130,19 @@ static std::optional<Length> element(const OpView& op, const Lengths& in) {
   }
 }
 
+/// Every operand has an element for each of the result, as those of a product of two rows have not.
+static bool is_broadcast(const OpView& op) {
+  const Dims dims = op.result_type(0).dims();
+  for (int i = 0; i < op.inputs(); ++i) {
+    const Dims own = op.dims(i);
+    if (own.size() > dims.size()) return false;
+    const size_t before = dims.size() - own.size();
+    for (size_t d = 0; d < own.size(); ++d)
+      if (own[d] != 1 && own[d] != dims[before + d]) return false;
+  }
+  return element_count(dims) > 0;
+}
+
 /// A pointwise op, element by element with broadcast operands.
 static Result pointwise(const OpView& op, const std::vector<Lengths>& in) {
   const Dims dims = op.result_type(0).dims();
@@ -265,7 +278,7 @@ static Result value_of(const OpView& op, const std::vector<Lengths>& in) {
     default:
       if (in.empty()) return {};
       if (category(of) == Category::Reduction) return reduced(op, in[0]);
-      return category(of) == Category::Pointwise ? pointwise(op, in) : std::nullopt;
+      return category(of) == Category::Pointwise && is_broadcast(op) ? pointwise(op, in) : std::nullopt;
   }
 }
 

@@ -42,8 +42,8 @@ Step* last_leaf(std::vector<Step>& steps, size_t at, int stream, int& count) {
 }
 
 Step& first_leaf(Step& step) {
-  const auto bodies = bodies_of(step);
-  return bodies.empty() || bodies[0]->empty() ? step : first_leaf(bodies[0]->front());
+  auto* loop = std::get_if<ForStep>(&step.what);
+  return !loop || loop->body.empty() ? step : first_leaf(loop->body.front());
 }
 
 bool meets_ranks(const Plan& plan, const Step& step) {

@@ -198,8 +198,21 @@ class Movement {
     for (OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
       if (category(op) != Category::Source) continue;
-      graph_.edit(id).place = place_of_first_reader(id);
+      const PlaceId place = place_of_first_reader(id);
+      graph_.edit(id).place = place;
+      if (op.kind == OpKind::RandomUniform) graph_.edit(id).stage = stage_of_first_reader(id, place);
     }
+  }
+
+  /// What is drawn in a place is a step of the stage that reads it there.
+  std::optional<int> stage_of_first_reader(OpId source, PlaceId place) const {
+    std::optional<int> first;
+    for (const Use& use : graph_.value(graph_.result(source)).uses) {
+      if (!use.op || !(graph_.op(use.op).place == place)) continue;
+      const std::optional<int> other = graph_.op(use.op).stage;
+      if (!first || (other && comes_first(static_cast<size_t>(*other), static_cast<size_t>(*first)))) first = other;
+    }
+    return first;
   }
 
   PlaceId place_of_first_reader(OpId source) const {
@@ -240,6 +253,7 @@ class Movement {
     const Op source = graph_.producer_op(v);
     NewOp made{source.kind, source.inputs, {graph_.type(v)}, source.attrs, {}, place, name, source.origins, {}, {name}};
     made.port = source.port;
+    if (source.kind == OpKind::RandomUniform) made.stage = graph_.op(reader).stage;
     if (category(source) == Category::Source)
       return graph_.result(graph_.add(std::move(made), graph_.next(graph_.producer(v))));
     made.kind = OpKind::Transfer;

@@ -71,10 +71,12 @@ class Geometry {
     return digits;
   }
   // True if each digit's block is a multiple of all of the next digit: only then does taking digits out leave a
-  // range.
+  // range. Blocks of a dimension without elements are none.
   static bool nests(const std::vector<Digit>& digits) {
-    for (size_t i = 1; i < digits.size(); ++i)
-      if (digits[i - 1].block % (digits[i].block * digits[i].size)) return false;
+    for (size_t i = 1; i < digits.size(); ++i) {
+      const int64_t next = digits[i].block * digits[i].size;
+      if (next == 0 || digits[i - 1].block % next) return false;
+    }
     return true;
   }
 

@@ -65,7 +65,14 @@ static std::optional<AttrValue> value_of(ImportState& state, const OnnxAttr& att
   return *constant;
 }
 
+/// What the importer and records themselves write is no attribute of the node.
+static bool is_own(const OpDef& def, const std::string& name) {
+  return (def.kind == OpKind::Loop && name == "carried") || (def.kind == OpKind::Scan && name == "operands") ||
+         (def.kind == OpKind::ConstantOfShape && (name == "dtype" || name == "fill" || name == "whole"));
+}
+
 static const AttrSpec* find_spec(const OpDef& def, const std::string& name) {
+  if (is_own(def, name)) return nullptr;
   for (const AttrSpec& spec : def.attrs)
     if (spec.name == name) return &spec;
   return nullptr;

@@ -206,6 +206,12 @@ bool NodeImporter::constant_node(const OnnxNode& node, const Loc& loc, int index
   return bool(op);
 }
 
+/// Any operand of a Loop, whose carried optionals may begin as nothing, and the lengths that Scan-8 begins with, though
+/// others follow.
+static bool may_be_absent(const OnnxNode& node, int operand) {
+  return node.op_type == "Loop" || (node.op_type == "Scan" && node.opset < 9 && operand == 0);
+}
+
 /// As many operands and results as the record allows; only trailing operands may be left out, but for optional
 /// ones.
 bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc& loc,
@@ -225,9 +231,10 @@ bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc
                        def.outputs.max, results);
     return false;
   }
-  // The trip count and the condition of a Loop may be absent though others follow.
-  for (int i = 0; i < def.inputs.min && region_attrs(node).empty(); ++i) {
-    if (inputs[i]) continue;
+  // Of a list of any length none is.
+  const bool is_list = def.inputs.max < 0;
+  for (int i = 0; i < (is_list ? given : def.inputs.min); ++i) {
+    if (inputs[i] || may_be_absent(node, i)) continue;
     state_.diags.error("operand-missing", loc, "operand {} of {} is left out, but it is not optional", i,
                        full_op_name(node));
     return false;

@@ -275,7 +275,8 @@ bool within(const IndexExpr& expr, const Scale& end) {
 
 static IndexExpr quotient_of(const IndexExpr& expr, const Scale& divisor) {
   if (divisor == 1) return expr;
-  if (within(expr, divisor)) return 0;
+  // Of a dimension without elements there is no index.
+  if (divisor.number == 0 || within(expr, divisor)) return 0;
   // Terms that the divisor divides leave; they must not make what stays negative.
   auto [out, stays] = split_by_scale(expr, divisor);
   if (stays.low() < 0) out = 0, stays = expr;

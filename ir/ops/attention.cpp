@@ -35,7 +35,7 @@ std::optional<Heads> heads_of(const OpView& op) {
   Heads h{q.size() == 3, q[0], q[q.size() - 2], k[k.size() - 2], 0, 0, 0, 0, 0};
   h.query_heads = h.is_flat ? int_of(op.op(), "q_num_heads") : q[1];
   h.key_heads = h.is_flat ? int_of(op.op(), "kv_num_heads") : k[1];
-  if (op.has(kPastKey)) h.past = op.dims(kPastKey)[2];
+  if (op.has(kPastKey) && op.type(kPastKey).ndim() == 4) h.past = op.dims(kPastKey)[2];
   if (k.size() != q.size() || v.size() != q.size() || h.query_heads < 1 || h.key_heads < 1 ||
       h.query_heads % h.key_heads)
     return op.fail("attention-heads", "{} query heads and {} key heads do not fit shapes {}, {} and {}", h.query_heads,
@@ -46,10 +46,58 @@ std::optional<Heads> heads_of(const OpView& op) {
   return h;
 }
 
+/// One floating type, but for a mask of bools; that of the softmax is one too.
+bool has_dtypes(const OpView& op) {
+  const DType dtype = op.type(kQuery).dtype;
+  for (const int i : {kKey, kValue, kMask, kPastKey, kPastValue}) {
+    if (!op.has(i) || op.type(i).dtype == dtype || (i == kMask && op.type(i).dtype == DType::Bool)) continue;
+    return op.fail("attention-dtypes-unsupported", "operand {} has element type {}, that of the queries is {}", i,
+                   dtype_name(op.type(i).dtype), dtype_name(dtype));
+  }
+  if (op.has(kFilled) && !is_integer(op.type(kFilled).dtype))
+    return op.fail("index-dtype", "the filled lengths have element type {}, an integer type is needed",
+                   dtype_name(op.type(kFilled).dtype));
+  const int64_t precision = op.op().has("softmax_precision") ? op.op().integer("softmax_precision") : 1;
+  if (const std::optional<DType> wanted = onnx_dtype(precision); wanted && is_float(*wanted)) return true;
+  return op.fail("softmax-precision", "softmax_precision {} is no floating type", precision);
+}
+
+/// All operands have the heads, lengths and sizes that the first of them say.
+bool fits_heads(const OpView& op, const Heads& h) {
+  const auto fits = [&](int input, const Dims& wanted) {
+    return !op.has(input) || op.dims(input) == wanted ||
+           op.fail("attention-dims", "operand {} has shape {}, {} is needed", input, dims_text(op.dims(input)),
+                   dims_text(wanted));
+  };
+  const auto spelled = [&](int64_t heads, int64_t length, int64_t size) {
+    return h.is_flat ? Dims{h.batch, length, heads * size} : Dims{h.batch, heads, length, size};
+  };
+  if (op.has(kPastKey) != op.has(kPastValue))
+    return op.fail("attention-past", "past keys and past values come together");
+  return fits(kQuery, spelled(h.query_heads, h.queries, h.size)) && fits(kKey, spelled(h.key_heads, h.keys, h.size)) &&
+         fits(kValue, spelled(h.key_heads, h.keys, h.value_size)) &&
+         fits(kPastKey, {h.batch, h.key_heads, h.past, h.size}) &&
+         fits(kPastValue, {h.batch, h.key_heads, h.past, h.value_size}) && fits(kFilled, {h.batch});
+}
+
+/// A mask is broadcast to the scores; it may be shorter than the keys.
+bool fits_mask(const OpView& op, const Heads& h) {
+  if (!op.has(kMask)) return true;
+  Dims mask = op.dims(kMask);
+  const Dims scores{h.batch, h.query_heads, h.queries, h.total()};
+  bool fits = !mask.empty() && mask.size() <= scores.size() && mask.back() <= h.total();
+  const size_t before = scores.size() - std::min(mask.size(), scores.size());
+  for (size_t d = 0; fits && d + 1 < mask.size(); ++d) fits = mask[d] == 1 || mask[d] == scores[before + d];
+  return fits || op.fail("attention-mask", "a mask of shape {} does not fit scores of shape {}", dims_text(mask),
+                         dims_text(scores));
+}
+
 /// Results: y in the spelling of Q, then the keys and values in all (present_key, present_value, always [batch,
 /// heads, total, size]) and the scores [batch, heads, queries, total] that qk_matmul_output_mode asks for.
 bool infer_attention(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_real_operand(op, kQuery) || !has_ndim(op, kQuery, 3, 4)) return false;
+  if (!is_real_operand(op, kQuery)) return false;
+  for (const int i : {kQuery, kKey, kValue})
+    if (!has_ndim(op, i, 3, 4)) return false;
   for (int i = 0; i < op.inputs(); ++i)
     if (op.has(i) && !is_fixed(op, i)) return false;
   if (op.has(kPastKey) != op.has(kPastValue))
@@ -59,7 +107,7 @@ bool infer_attention(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, kKey, 3, 4) || !has_ndim(op, kValue, 3, 4)) return false;
   if (op.has(kMask) && !has_ndim(op, kMask, 1, 4)) return false;
   const std::optional<Heads> h = heads_of(op);
-  if (!h) return false;
+  if (!h || !has_dtypes(op) || !fits_heads(op, *h) || !fits_mask(op, *h)) return false;
   const DType dtype = op.type(kQuery).dtype;
   const Dims y = h->is_flat ? Dims{h->batch, h->queries, h->query_heads * h->value_size}
                             : Dims{h->batch, h->query_heads, h->queries, h->value_size};

@@ -127,7 +127,7 @@ std::vector<ValueId> decompose_col2im(Builder& build, const OpView& op) {
     all = all ? Cover{all->position + own.position, all->is_there && own.is_there} : own;
     summed.push_back(static_cast<int64_t>(2 * d + 3));
   }
-  const Term x = Term(build, op.op().inputs[0]).reshape({dims[0], image[1], dims[1] * dims[2] / image[1]});
+  const Term x = Term(build, op.op().inputs[0]).reshape({dims[0], image[1], element_count(sizes) * dims[2]});
   const Term elements = gather(build, x, all->position, 2);
   return {all->is_there.choose(elements, elements.scalar(0)).reduce(OpKind::ReduceSum, summed, false).value()};
 }

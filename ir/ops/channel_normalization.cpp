@@ -23,7 +23,7 @@ ValueId over_channels(Builder& build, ValueId vector, int ndim) {
 /// Operands `first` to `last` are vectors of `length` floats.
 bool are_vectors(const OpView& op, int first, int last, int64_t length) {
   for (int i = first; i <= last; ++i) {
-    if (!is_real_operand(op, i)) return false;
+    if (!is_real_operand(op, i) || !is_fixed(op, i)) return false;
     if (op.type(i).ndim() == 1 && op.type(i).count() == length) continue;
     return op.fail("normalization-dims", "operand {} has shape {}, a vector of {} is needed", i, dims_text(op.dims(i)),
                    length);
@@ -139,6 +139,12 @@ std::vector<ValueId> decompose_group_normalization(Builder& build, const OpView&
   return {per_group ? build.reshape(x, dims) : x};
 }
 
+bool infer_lrn(const OpView& op, std::vector<TensorType>& results) {
+  const int64_t size = int_of(op.op(), "size");
+  if (size < 1) return op.fail("window-values", "'size' is {}, it must be at least 1", size);
+  return infer_scaled(op, results);
+}
+
 /// x / (bias + alpha * mean of squares over `size` neighbouring channels)^beta, zeros outside.
 std::vector<ValueId> decompose_lrn(Builder& build, const OpView& op) {
   const ValueId x = op.op().inputs[0];
@@ -227,7 +233,7 @@ const OpDef kLRN{.kind = OpKind::LRN,
                            {"beta", AttrType::Real, 0.75},
                            {"bias", AttrType::Real, 1.0},
                            {"size", AttrType::Int, {}, true}},
-                 .infer = infer_scaled,
+                 .infer = infer_lrn,
                  .decompose = decompose_lrn};
 
 const OpDef kMeanVarianceNormalization{.kind = OpKind::MeanVarianceNormalization,

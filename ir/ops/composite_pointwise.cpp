@@ -58,8 +58,11 @@ std::vector<ValueId> decompose_quick_gelu(Builder& build, const OpView& op) {
 }
 
 bool infer_clip(const OpView& op, std::vector<TensorType>& results) {
-  for (int i = 1; i < op.inputs(); ++i)
-    if (op.has(i) && op.type(i).count() != 1) return op.fail("clip-bound", "operand {} must be one number", i);
+  for (int i = 1; i < op.inputs(); ++i) {
+    if (!op.has(i)) continue;
+    if (!is_fixed(op, i)) return false;
+    if (op.type(i).count() != 1) return op.fail("clip-bound", "operand {} must be one number", i);
+  }
   return same_dtypes(op) && infer_same(op, results);
 }
 
@@ -78,6 +81,7 @@ std::vector<ValueId> decompose_clip(Builder& build, const OpView& op) {
 }
 
 bool infer_cast_like(const OpView& op, std::vector<TensorType>& results) {
+  if (!has_round_mode(op)) return false;
   results = {{op.type(1).dtype, op.type(0).shape, {}}};
   return true;
 }

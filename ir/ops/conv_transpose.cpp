@@ -61,7 +61,7 @@ bool infer_conv_transpose(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op) || !has_ndim(op, 0, 3) || !is_fixed(op, 0) || !is_fixed(op, 1)) return false;
   const Dims x = op.dims(0), w = op.dims(1);
   const int64_t group = int_of(op.op(), "group");
-  if (w.size() != x.size() || group < 1 || w[0] != x[1] || x[1] % group)
+  if (w.size() != x.size() || group < 1 || w[0] != x[1] || x[1] % group || element_count(w) == 0)
     return op.fail("conv-transpose-dims", "weights of shape {} in {} groups do not fit an input of shape {}",
                    dims_text(w), group, dims_text(x));
   if (!has_fitting_bias(op, w[1] * group)) return false;

@@ -12,6 +12,13 @@ namespace weftc {
 
 static size_t carried_count(const Op& op) { return static_cast<size_t>(int_of(op, "carried")); }
 
+/// Before the first trip and behind each.
+static bool has_conditions(const OpView& op) {
+  const auto is_condition = [](const TensorType& type) { return type.dtype == DType::Bool && type.count() == 1; };
+  if ((!op.has(1) || is_condition(op.type(1))) && is_condition(output_type(op.op().regions[0], 0))) return true;
+  return op.fail("loop-condition", "the condition must be one bool, before the loop and as its body's first output");
+}
+
 /// Body outputs: condition, carried values, one element of each scan output. A carried value keeps its type
 /// from iteration to iteration, and scan outputs get a leading dim of the trip count, which must be known.
 static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
@@ -21,6 +28,7 @@ static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
     if (op.has(i) && op.type(i).count() != 1)
       return op.fail("loop-operand", "the {} has shape {}, expected one element", i ? "condition" : "trip count",
                      dims_text(op.dims(i)));
+  if (!has_conditions(op)) return false;
   for (size_t i = 0; i < carried; ++i) {
     const TensorType type = output_type(body, 1 + i);
     const TensorType& initial = op.type(2 + static_cast<int>(i));

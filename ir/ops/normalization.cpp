@@ -32,6 +32,11 @@ DType stash_dtype(const OpView& op) {
   return dtype == DType::F64 ? dtype : onnx_dtype(op.op().integer("stash_type")).value_or(DType::F32);
 }
 
+bool has_stash_type(const OpView& op) {
+  if (is_float(stash_dtype(op))) return true;
+  return op.fail("stash-type", "stash_type is {}, a floating type is needed", dtype_name(stash_dtype(op)));
+}
+
 /// Operands from `first` on can be broadcast to operand 0 and have its dtype.
 bool fits_operand(const OpView& op, int first) {
   if (!same_dtypes(op)) return false;
@@ -48,7 +53,7 @@ bool fits_operand(const OpView& op, int first) {
 /// The result, then mean and inverse deviation, whose normalised dims have extent 1.
 bool infer_normalization(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
-  if (!axis || !is_real_operand(op, 0) || !fits_operand(op, 1)) return false;
+  if (!axis || !is_real_operand(op, 0) || !has_stash_type(op) || !fits_operand(op, 1)) return false;
   TensorType statistics{stash_dtype(op), op.type(0).shape, {}};
   for (int d = static_cast<int>(*axis); d < statistics.ndim(); ++d) statistics.shape[d] = {1, {}};
   results = {{op.type(0).dtype, op.type(0).shape, {}}, statistics, statistics};
@@ -103,7 +108,7 @@ OpDef rms_normalization(OpKind kind, const char* name, int outputs) {
 
 /// input, skip, gamma, then beta (only with centering) and bias. Outputs: result, mean, inverse deviation, the sum.
 bool infer_skip(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_real_operand(op, 0) || !has_ndim(op, 0, 2) || !fits_operand(op, 1)) return false;
+  if (!is_real_operand(op, 0) || !has_ndim(op, 0, 2) || !has_stash_type(op) || !fits_operand(op, 1)) return false;
   const TensorType type{op.type(0).dtype, op.type(0).shape, {}};
   TensorType statistics{stash_dtype(op), type.shape, {}};
   statistics.shape.back() = {1, {}};

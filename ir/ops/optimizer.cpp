@@ -35,7 +35,7 @@ bool infer_optimizer(const OpView& op, std::vector<TensorType>& results) {
   if (!count) return false;
   for (int64_t i = 2; i < op.inputs(); ++i) {
     const int64_t of = 2 + (i - 2) % count;
-    if (op.dims(static_cast<int>(i)) != op.dims(static_cast<int>(of)) ||
+    if (op.type(static_cast<int>(i)).shape != op.type(static_cast<int>(of)).shape ||
         op.type(static_cast<int>(i)).dtype != op.type(static_cast<int>(of)).dtype)
       return op.fail("optimizer-dims", "operand {} has shape {}, but its tensor has {}", i,
                      dims_text(op.dims(static_cast<int>(i))), dims_text(op.dims(static_cast<int>(of))));

@@ -21,6 +21,8 @@ bool infer_logical(const OpView& op, std::vector<TensorType>& results);     // b
 bool infer_bits(const OpView& op, std::vector<TensorType>& results);        // integers only
 bool infer_power(const OpView& op, std::vector<TensorType>& results);       // dtype of the base
 bool infer_select(const OpView& op, std::vector<TensorType>& results);      // Where
+/// False after reporting a way to round that ONNX does not know.
+bool has_round_mode(const OpView& op);
 bool infer_cast(const OpView& op, std::vector<TensorType>& results);
 
 // Integer arithmetic without undefined behaviour, as the functions of weft/math.h have it.

@@ -62,12 +62,14 @@ bool infer_select(const OpView& op, std::vector<TensorType>& results) {
   return same_dtypes(op, 1) && infer_mixed(op, op.type(1).dtype, results);
 }
 
+bool has_round_mode(const OpView& op) {
+  const std::string mode = op.op().has("round_mode") ? op.op().text("round_mode") : "up";
+  if (mode == "up" || mode == "down" || mode == "nearest") return true;
+  return op.fail("cast-round-mode", "round_mode '{}' is not 'up', 'down' or 'nearest'", printable(mode));
+}
+
 bool infer_cast(const OpView& op, std::vector<TensorType>& results) {
-  if (const AttrValue* attr = op.op().find("round_mode")) {
-    const std::string& mode = std::get<std::string>(*attr);
-    if (mode != "up" && mode != "down" && mode != "nearest")
-      return op.fail("cast-round-mode", "round_mode '{}' is not 'up', 'down' or 'nearest'", printable(mode));
-  }
+  if (!has_round_mode(op)) return false;
   results = {{dtype_of_attr(int_of(op.op(), "to")), op.type(0).shape, {}}};
   return true;
 }

@@ -34,6 +34,7 @@ static FactorRule factors_pool(const OpView& op) {
     rule.factors[d].role = Factor::Role::Whole;
     rule.factors.push_back({y[d], Factor::Role::Whole, ReduceOp::Sum});
   }
+  rule.outputs.resize(op.op().outputs.size(), rule.outputs[0]);  // indices that nobody reads
   return rule;
 }
 

@@ -9,7 +9,7 @@ DType quantized_dtype(const OpView& op, int zero, DType otherwise) {
 
 bool hold_one_number(const OpView& op, std::initializer_list<int> operands) {
   for (int i : operands)
-    if (op.has(i) && op.type(i).count() != 1)
+    if (op.has(i) && (!is_static(op.type(i).shape) || op.type(i).count() != 1))
       return op.fail("quantized-scalar", "operand {} has shape {}, where one number is needed", i,
                      dims_text(op.dims(i)));
   return true;

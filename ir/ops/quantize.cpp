@@ -27,6 +27,7 @@ bool check_blocks(const OpView& op) {
 
 /// A scalar (or a vector of one), a vector as long as the axis, or blocks; the zero point is shaped alike.
 bool check_scale(const OpView& op) {
+  if (!is_fixed(op, 1) || (op.has(2) && !is_fixed(op, 2))) return false;
   const TensorType& scale = op.type(1);
   if (op.has(2) && op.type(2).count() != scale.count())
     return op.fail("quantize-zero-point", "a zero point of shape {} does not fit a scale of shape {}",
@@ -36,6 +37,9 @@ bool check_scale(const OpView& op) {
   if (scale.count() == 1 && scale.ndim() < 2) return true;
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis) return false;
+  if (!is_static({op.type(0).shape[*axis]}))
+    return op.fail("quantize-run-time-axis-unsupported",
+                   "axis {} has a scale for each index, and a length that is known at run time only", *axis);
   if (scale.ndim() == 1 && scale.count() == op.type(0).shape[*axis].bound) return true;
   return op.fail("quantize-scale", "a scale of shape {} does not fit axis {} of shape {}", dims_text(scale.dims()),
                  *axis, dims_text(op.dims(0)));

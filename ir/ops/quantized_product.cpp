@@ -30,7 +30,8 @@ ValueId operand_or_none(const OpView& op, int i) { return op.has(i) ? op.op().in
 
 /// One number, or one for each row of the first operand ([m] or [.., m, 1]) or each column of the second one.
 bool fits_rows(const OpView& op, int part, int of, bool is_row) {
-  if (!op.has(part) || op.type(part).count() == 1) return true;
+  if (!op.has(part)) return true;
+  if (op.type(part).count() == 1) return is_fixed(op, part);
   const Dims given = op.dims(part), dims = op.dims(of);
   const size_t back = is_row ? 2 : 1;
   const int64_t extent = dims.size() < back ? 1 : dims[dims.size() - back];

@@ -32,6 +32,8 @@ struct Tap {
 /// Operands of Upsample and of Resize-10 are x and scales; they count corners from 0 and round down.
 bool import_resize(Graph& graph, OpId id, int opset, const OpView& view) {
   if (opset > 10) return true;
+  if (view.inputs() > 2)
+    return view.fail("input-count", "before opset 11 it takes a tensor and scales, not {} inputs", view.inputs());
   if (view.has(1)) {
     const ValueId scales = view.op().inputs[1];
     graph.set_input(id, 1, {});

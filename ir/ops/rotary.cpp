@@ -33,10 +33,26 @@ std::optional<Heads> heads_of(const OpView& op) {
   return heads;
 }
 
+/// The rows of both caches are those of the positions, or without these one for each place of the sequence.
+bool has_caches(const OpView& op, const Heads& heads) {
+  const Dims cache = op.dims(1);
+  const bool has_positions = op.has(3);
+  const Dims rows{heads.batch, heads.sequence};
+  const bool right = has_positions ? cache.size() == 2 && op.dims(3) == rows && is_integer(op.type(3).dtype)
+                                   : cache.size() == 3 && Dims{cache[0], cache[1]} == rows;
+  if (right && op.dims(2) == cache && op.type(1).dtype == op.type(0).dtype && op.type(2).dtype == op.type(0).dtype)
+    return true;
+  return op.fail("rotary-cache", "caches of shapes {} and {} do not fit a batch of {} with {} positions",
+                 dims_text(cache), dims_text(op.dims(2)), heads.batch, heads.sequence);
+}
+
 /// The operand's type: only values change.
 bool infer_rotary(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_ndim(op, 0, 3, 4) || !is_fixed(op, 0)) return false;
-  return heads_of(op) && infer_same(op, results);
+  for (int i = 0; i < op.inputs(); ++i)
+    if (op.has(i) && !is_fixed(op, i)) return false;
+  if (!has_ndim(op, 0, 3, 4) || !has_ndim(op, 1, 2, 3) || !is_real_operand(op, 0)) return false;
+  const std::optional<Heads> heads = heads_of(op);
+  return heads && has_caches(op, *heads) && infer_same(op, results);
 }
 
 /// A cache at the positions, shaped to broadcast over the heads of x: cos and sin have half the turned elements.

@@ -85,7 +85,8 @@ static bool infer_expand(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<std::vector<Length>> asked = op.lengths_of("shape", 1);
   if (!asked) return is_given(op, 1, "shape", "shape");
   const std::optional<Shape> shape = expanded(op);
-  if (!shape)
+  const auto is_negative = [](const Length& length) { return length.high() < 0; };
+  if (!shape || std::any_of(asked->begin(), asked->end(), is_negative))
     return op.fail("expand-shape", "shape {} cannot be expanded to {}", dims_text(op.dims(0)), text_of(*asked));
   results = {{op.type(0).dtype, *shape, {}}};
   return true;

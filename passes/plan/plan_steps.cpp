@@ -26,6 +26,7 @@ namespace {
 bool part_digit(const TensorType& type, int axis, int size, const TensorType& memory, PartDigit& digit) {
   const AxisState s = type.layout[axis];
   const Dims from = type.dims(), to = memory.dims();
+  if (element_count(to) == 0) return false;
   int64_t step = s.block;
   for (size_t d = s.dim + 1; d < from.size(); ++d) step *= from[d];
   int64_t right = 1;

@@ -49,6 +49,7 @@ static int64_t end_of_program(int fd) {
   Elf64_Ehdr header = {};
   if (bytes.size() != sizeof header || memcmp(bytes.data(), ELFMAG, SELFMAG) != 0) return 0;
   memcpy(&header, bytes.data(), sizeof header);
+  if (header.e_shoff > uint64_t(file_bytes(fd))) return 0;
   const int64_t table_bytes = int64_t{header.e_shnum} * int64_t{sizeof(Elf64_Shdr)};
   int64_t end = int64_t(header.e_shoff) + table_bytes;
   const std::string table = read_at(fd, int64_t(header.e_shoff), table_bytes);

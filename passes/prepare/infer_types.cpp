@@ -272,9 +272,11 @@ bool TypeInference::replace_now(OpId id) {
 std::optional<int64_t> TypeInference::state_bound(ValueId value, size_t axis) const {
   if (&graph_ != &module_.graph) return {};
   for (const State& state : module_.states)
-    for (const Graph::Output& out : graph_.outputs())
-      if (out.name == state.output && out.value == value)
-        return graph_.type(graph_.find_value(state.input)).shape[axis].bound;
+    for (const Graph::Output& out : graph_.outputs()) {
+      if (out.name != state.output || !(out.value == value)) continue;
+      const Shape& shape = graph_.type(graph_.find_value(state.input)).shape;
+      if (axis < shape.size()) return shape[axis].bound;  // a pair of two shapes is refused later
+    }
   return {};
 }
 

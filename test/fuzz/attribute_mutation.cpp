@@ -80,12 +80,27 @@ void add_known(onnx::NodeProto& node, Dice& dice) {
   if (def && !def->attrs.empty()) add(node, dice.pick(def->attrs), dice);
 }
 
+/// What is differentiated, by all operands.
+void name_gradient(onnx::NodeProto& node, const std::vector<std::string>& names, Dice& dice) {
+  node.clear_attribute();
+  onnx::AttributeProto* by = node.add_attribute();
+  by->set_name("xs");
+  by->set_type(onnx::AttributeProto::STRINGS);
+  for (const std::string& name : node.input()) by->add_strings(name);
+  onnx::AttributeProto* of = node.add_attribute();
+  of->set_name("y");
+  of->set_type(onnx::AttributeProto::STRING);
+  of->set_s(names.empty() ? "y" : dice.pick(names));
+}
+
 }  // namespace
 
-void add_required_attributes(onnx::NodeProto& node, Dice& dice) {
-  if (const OpDef* def = find_onnx_op(node.domain(), node.op_type()))
-    for (const AttrSpec& spec : def->attrs)
-      if (spec.required) add(node, spec, dice);
+void add_required_attributes(onnx::NodeProto& node, const std::vector<std::string>& names, Dice& dice) {
+  const OpDef* def = find_onnx_op(node.domain(), node.op_type());
+  if (!def) return;
+  if (def->kind == OpKind::Gradient) return name_gradient(node, names, dice);
+  for (const AttrSpec& spec : def->attrs)
+    if (spec.required) add(node, spec, dice);
 }
 
 void change_attribute(onnx::NodeProto& node, Dice& dice) {

@@ -86,7 +86,7 @@ void become(onnx::NodeProto& node, const OpDef& def, const std::vector<std::stri
     const std::string name = again ? node.input(0) : dice.pick(names);
     node.add_input(name);
   }
-  add_required_attributes(node, dice);
+  add_required_attributes(node, names, dice);
 }
 
 /// A node of any operator that is read, from values there are; its result is read instead of one of them.
@@ -129,9 +129,20 @@ int32_t any_type(Dice& dice) {
   return dice.chance(60) ? kTypes[static_cast<size_t>(dice.roll(4))] : dice.pick(kTypes);
 }
 
+/// A tensor becomes a list of such tensors, or one that may be absent.
+void wrap_type(onnx::TypeProto& type, Dice& dice) {
+  const onnx::TypeProto element = type;
+  if (dice.chance(50))
+    *type.mutable_sequence_type()->mutable_elem_type() = element;
+  else
+    *type.mutable_optional_type()->mutable_elem_type() = element;
+}
+
 void change_input(onnx::GraphProto& graph, Dice& dice) {
   if (graph.input_size() == 0) return;
-  auto* type = graph.mutable_input(dice.roll(graph.input_size()))->mutable_type()->mutable_tensor_type();
+  onnx::TypeProto& whole = *graph.mutable_input(dice.roll(graph.input_size()))->mutable_type();
+  if (dice.chance(3)) return wrap_type(whole, dice);
+  auto* type = whole.mutable_tensor_type();
   auto* dims = type->mutable_shape()->mutable_dim();
   const int what = dice.roll(10);
   if (what == 0)

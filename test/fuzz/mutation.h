@@ -34,8 +34,8 @@ std::vector<std::string> value_names(const onnx::GraphProto& graph);
 void change_graph(onnx::GraphProto& graph, Dice& dice);
 /// The attributes of a node, by their types.
 void change_attribute(onnx::NodeProto& node, Dice& dice);
-/// Those without which the operator is refused.
-void add_required_attributes(onnx::NodeProto& node, Dice& dice);
+/// Those without which the operator is refused; some of them name values of the graph.
+void add_required_attributes(onnx::NodeProto& node, const std::vector<std::string>& names, Dice& dice);
 
 /// Another schedule for the model: some lines of the old one with another number, or a new one that names what exists.
 std::string changed_schedule(const onnx::GraphProto& graph, const std::string& old, Dice& dice);

@@ -1,4 +1,4 @@
-// Schedules that name what a model has: meshes, layouts, transforms, states, pipelines, kernels.
+// Schedules that name what a model has: meshes, layouts, transforms, states, generation, pipelines, kernels.
 #include <sstream>
 
 #include "ir/strategy.h"
@@ -69,6 +69,7 @@ class ScheduleMaker {
   void add_transform();
   void add_transforms();
   void add_state();
+  void add_generate();
   void add_pipeline();
   void add_kernels();
 
@@ -135,6 +136,18 @@ void ScheduleMaker::add_state() {
            quoted(graph_.output(dice_.roll(graph_.output_size())).name()) + "}\n";
 }
 
+void ScheduleMaker::add_generate() {
+  if (graph_.input_size() == 0 || graph_.output_size() == 0) return;
+  const auto any_input = [&] { return quoted(graph_.input(dice_.roll(graph_.input_size())).name()); };
+  text_ += "generate: {tokens: " + any_input();
+  text_ += ", logits: " + quoted(graph_.output(dice_.roll(graph_.output_size())).name());
+  if (dice_.chance(40)) text_ += ", mask: " + any_input();
+  if (dice_.chance(40)) text_ += ", positions: " + any_input();
+  if (dice_.chance(40)) text_ += ", end: " + std::to_string(dice_.roll(5));
+  if (dice_.chance(40)) text_ += ", top_k: " + std::to_string(dice_.roll(5)) + ", top_p: 0.5, temperature: 0.8";
+  text_ += ", max_new: " + std::to_string(1 + dice_.roll(5)) + "}\n";
+}
+
 /// Two stages, the nodes cut at a random place.
 void ScheduleMaker::add_pipeline() {
   if (nodes_.size() < 2) return;
@@ -162,6 +175,7 @@ std::string ScheduleMaker::make() {
   if (dice_.chance(90)) add_shards();
   if (dice_.chance(35)) add_transforms();
   if (dice_.chance(15)) add_state();
+  if (dice_.chance(8)) add_generate();
   if (has_places) add_pipeline();
   if (dice_.chance(10)) add_kernels();
   if (dice_.chance(3)) text_ += "view: per-rank\n";

@@ -122,8 +122,10 @@ def write_corpus_seeds(folder):
 
 
 def write_seeds(folder):
-    """All seeds, one folder a target, and the kept cases of models."""
-    kept = [("model", path.stem, case_bytes(path)) for path in sorted((ROOT / "test" / "fuzz" / "corpus" / "model").iterdir())]
+    """All seeds, one folder a target, with the kept cases of models and those that no fixture is like."""
+    fuzz = ROOT / "test" / "fuzz"
+    files = sorted([*(fuzz / "corpus" / "model").iterdir(), *(fuzz / "seeds" / "model").iterdir()])
+    kept = [("model", path.stem, case_bytes(path)) for path in files]
     for target, name, content in [*all_seeds(), *kept]:
         (folder / target).mkdir(parents=True, exist_ok=True)
         (folder / target / name).write_bytes(content)

@@ -127,10 +127,10 @@ ValueId Builder::transpose(ValueId x, const std::vector<int64_t>& perm) {
   return op(OpKind::Transpose, {x}, {{"perm", perm}});
 }
 
-ValueId Builder::with_lengths(ValueId x, const Shape& shape) {
+ValueId Builder::with_lengths(ValueId x, Shape shape) {
   TensorType type = graph_.type(x);
   WEFT_CHECK(bounds(shape) == type.dims(), "run-time lengths of another shape");
-  type.shape = shape;
+  type.shape = std::move(shape);
   graph_.retype(x, std::move(type));
   return x;
 }

@@ -41,8 +41,9 @@ class Builder {
   /// The same where it is known which run-time lengths the dimensions have: bounds may not say it.
   ValueId reshape_to(ValueId x, const Shape& shape);
   ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
-  /// A value that was just built, with the run-time lengths of `shape`, whose bounds are its extents.
-  ValueId with_lengths(ValueId x, const Shape& shape);
+  /// A value that was just built, with the run-time lengths of `shape`, whose bounds are its extents. The shape is a
+  /// copy: one that lies in the graph moves when the value is built.
+  ValueId with_lengths(ValueId x, Shape shape);
   ValueId cast(ValueId x, DType to);
   ValueId reduce(OpKind kind, ValueId x, const std::vector<int64_t>& axes, bool keepdims);
 

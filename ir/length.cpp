@@ -191,9 +191,50 @@ std::optional<Length> exact_quotient(const Length& a, const Length& b) {
   return quotient;
 }
 
+static int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+/// What `by` divides of a, term by term, and the rest, whose coefficients are at least 0 and below `by`.
+static std::pair<Length, Length> divided_terms(const Length& a, int64_t by) {
+  Length multiple, rest;
+  for (const Length::Term& term : a.terms()) {
+    Length product = 1;
+    for (const LengthSymbolPtr& factor : term.factors) product = product * Length(factor);
+    const int64_t whole = floor_of(term.coefficient, by);
+    multiple = multiple + product * whole, rest = rest + product * (term.coefficient - whole * by);
+  }
+  return {multiple, rest};
+}
+
+/// The quotient n / k that a is, plus a number: a quotient of it is one of n.
+static std::optional<std::pair<LengthSymbolPtr, int64_t>> quotient_and_number(const Length& a) {
+  const std::vector<Length::Term>& terms = a.terms();
+  if (terms.empty() || terms.size() > 2 || (terms.size() == 2 && !terms[1].factors.empty())) return {};
+  if (terms[0].factors.size() != 1 || terms[0].coefficient != 1) return {};
+  const LengthSymbolPtr& symbol = terms[0].factors[0];
+  if (symbol->kind != LengthSymbol::Kind::Quotient || !symbol->operands[1].is_constant()) return {};
+  return std::pair(symbol, terms.size() == 2 ? terms[1].coefficient : 0);
+}
+
+/// a / by as what every spelling of it becomes: (n - 1) / 4 + 1 is (n + 3) / 4, and ((n + 1) / 2 + 1) / 2 too. Nothing
+/// where it has that form already.
+static std::optional<Length> simpler_quotient(const Length& a, int64_t by) {
+  const auto [multiple, rest] = divided_terms(a, by);
+  if (!(multiple == 0) && rest.low() >= 0) {
+    const std::optional<Length> quotient = floor_quotient(rest, by);
+    return quotient ? std::optional(multiple + *quotient) : std::nullopt;
+  }
+  const auto inner = quotient_and_number(a);
+  if (!inner) return {};
+  const auto& [symbol, number] = *inner;
+  const int64_t divisor = symbol->operands[1].constant();
+  return floor_quotient(symbol->operands[0] + number * divisor, divisor * by);
+}
+
 std::optional<Length> floor_quotient(const Length& a, const Length& b) {
   if (std::optional<Length> exact = exact_quotient(a, b)) return exact;
   if (a.low() < 0 || b.low() < 1) return {};
+  if (b.is_constant())
+    if (std::optional<Length> simpler = simpler_quotient(a, b.constant())) return simpler;
   const Interval range{a.low() / b.high(), a.high() / b.low()};
   return length_of_symbol(LengthSymbol::Kind::Quotient, "(" + a.text() + ") / (" + b.text() + ")", range, {a, b});
 }
@@ -201,15 +242,33 @@ std::optional<Length> floor_quotient(const Length& a, const Length& b) {
 std::optional<Length> remainder_of(const Length& a, const Length& b) {
   if (exact_quotient(a, b)) return Length();
   if (a.low() < 0 || b.low() < 1) return {};
-  if (a.is_constant() && b.is_constant()) return a.constant() % b.constant();
   if (a.high() < b.low()) return a;
+  if (b.is_constant())
+    if (const auto [multiple, rest] = divided_terms(a, b.constant()); !(multiple == 0) && rest.low() >= 0)
+      return remainder_of(rest, b);
   const Interval range{0, std::min(a.high(), b.high() - 1)};
   return length_of_symbol(LengthSymbol::Kind::Remainder, "(" + a.text() + ") % (" + b.text() + ")", range, {a, b});
+}
+
+/// Of min(1, b), which says whether b is positive: b without its terms min(1, x) where the rest of b is at least x, and
+/// hence positive with x.
+static Length without_implied_terms(const Length& b) {
+  for (const Length::Term& term : b.terms()) {
+    if (term.factors.size() != 1 || term.coefficient < 0) continue;
+    const LengthSymbol& symbol = *term.factors[0];
+    const bool is_sign = symbol.kind == LengthSymbol::Kind::Minimum && symbol.operands[0] == 1;
+    const Length rest = b - Length(term.factors[0]) * term.coefficient;
+    if (is_sign && (rest - symbol.operands[1]).low() >= 0) return without_implied_terms(rest);
+  }
+  return b;
 }
 
 Length minimum(const Length& a, const Length& b) {
   if ((b - a).low() >= 0) return a;
   if ((a - b).low() >= 0) return b;
+  if (b == 1) return minimum(b, a);
+  if (a == 1)
+    if (const Length rest = without_implied_terms(b); !(rest == b)) return minimum(a, rest);
   const Interval range{std::min(a.low(), b.low()), std::min(a.high(), b.high())};
   return length_of_symbol(LengthSymbol::Kind::Minimum, "min(" + a.text() + ", " + b.text() + ")", range, {a, b});
 }
@@ -219,6 +278,42 @@ Length maximum(const Length& a, const Length& b) {
   if ((b - a).low() >= 0) return b;
   const Interval range{std::max(a.low(), b.low()), std::max(a.high(), b.high())};
   return length_of_symbol(LengthSymbol::Kind::Maximum, "max(" + a.text() + ", " + b.text() + ")", range, {a, b});
+}
+
+static std::optional<Length> with_least(const LengthSymbolPtr& symbol, const std::map<std::string, int64_t>& least) {
+  if (symbol->kind == LengthSymbol::Kind::Named) {
+    const auto found = least.find(symbol->text);
+    if (found == least.end()) return Length(symbol);
+    LengthSymbol raised = *symbol;
+    raised.low = found->second;
+    return Length(std::make_shared<const LengthSymbol>(std::move(raised)));
+  }
+  const std::optional<Length> a = with_least(symbol->operands[0], least), b = with_least(symbol->operands[1], least);
+  if (!a || !b) return {};
+  switch (symbol->kind) {
+    case LengthSymbol::Kind::Quotient:
+      return floor_quotient(*a, *b);
+    case LengthSymbol::Kind::Remainder:
+      return remainder_of(*a, *b);
+    case LengthSymbol::Kind::Minimum:
+      return minimum(*a, *b);
+    default:
+      return maximum(*a, *b);
+  }
+}
+
+std::optional<Length> with_least(const Length& length, const std::map<std::string, int64_t>& least) {
+  Length sum;
+  for (const Length::Term& term : length.terms()) {
+    Length product = term.coefficient;
+    for (const LengthSymbolPtr& factor : term.factors) {
+      const std::optional<Length> each = with_least(factor, least);
+      if (!each) return {};
+      product = product * *each;
+    }
+    sum = sum + product;
+  }
+  return sum;
 }
 
 }  // namespace weftc

@@ -74,6 +74,9 @@ std::optional<Length> floor_quotient(const Length& a, const Length& b);
 std::optional<Length> remainder_of(const Length& a, const Length& b);
 Length minimum(const Length& a, const Length& b);
 Length maximum(const Length& a, const Length& b);
+/// The length where each name has at least this value (names that the map lacks: what they have); nothing where an
+/// operand of a quotient may be negative still.
+std::optional<Length> with_least(const Length& length, const std::map<std::string, int64_t>& least);
 
 /// The symbol of a length that is a name and nothing else; null of any other.
 const LengthSymbol* as_name(const Length& length);

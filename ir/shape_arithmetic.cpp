@@ -303,4 +303,25 @@ std::optional<std::vector<Lengths>> shape_values(const OpView& op) {
   return value ? std::optional(std::vector<Lengths>{std::move(*value)}) : std::nullopt;
 }
 
+std::optional<std::pair<std::string, int64_t>> least_for(const Length& length) {
+  std::map<std::string, LengthSymbolPtr> names;
+  for_each_name(length, [&](const LengthSymbolPtr& each) { names.emplace(each->text, each); });
+  if (names.size() != 1) return {};
+  const auto& [name, symbol] = *names.begin();
+  const auto is_enough = [&, name = name](int64_t least) {
+    const std::optional<Length> raised = with_least(length, {{name, least}});
+    return raised && raised->low() >= 0;
+  };
+  int64_t low = symbol->low, high = symbol->high;
+  if (!is_enough(high)) return {};
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (is_enough(middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return std::pair(name, high);
+}
+
 }  // namespace weftc

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "ir/shape_arithmetic.h"
+
 using weftc::exact_quotient;
 using weftc::floor_quotient;
 using weftc::Length;
@@ -49,6 +51,28 @@ TEST_CASE("lengths: quotients are polynomials where they can be") {
   CHECK(remainder_of(kSeq * 4, 2)->constant() == 0);
   CHECK(remainder_of(kSeq, 1000).value() == kSeq);
   CHECK(!floor_quotient(kSeq - 1, 2));  // may be negative
+}
+
+TEST_CASE("lengths: quotients that are equal have one form") {
+  const Length side = *weftc::with_least(Length::named("side", 64), {{"side", 1}});
+  CHECK(*floor_quotient(side - 1, 4) + 1 == *floor_quotient(side + 3, 4));
+  CHECK(*floor_quotient(side * 6 + 1, 4) == side + *floor_quotient(side * 2 + 1, 4));
+  const Length half = *floor_quotient(side + 1, 2);
+  CHECK(*floor_quotient(half + 1, 2) == *floor_quotient(side + 3, 4));
+  CHECK(*remainder_of(side * 5 + 7, 4) == *remainder_of(side + 3, 4));
+}
+
+TEST_CASE("lengths: whether a sum is positive follows from a part of it") {
+  CHECK(minimum(1, kSeq + minimum(1, kSeq)) == minimum(kSeq, 1));
+  CHECK(!(minimum(1, kSeq + minimum(1, kPast)) == minimum(1, kSeq)));
+}
+
+TEST_CASE("lengths: from which value of a name on a length is not negative") {
+  CHECK(weftc::with_least(kSeq - 3, {{"seq", 3}})->low() == 0);
+  const Length windows = *floor_quotient(kSeq, 10) - 3;
+  CHECK(weftc::least_for(windows) == std::pair<std::string, int64_t>("seq", 30));
+  CHECK(!weftc::least_for(kSeq - kPast));
+  CHECK(!weftc::least_for(kSeq - 1000));
 }
 
 TEST_CASE("lengths: what is certainly smaller needs no symbol") {

@@ -90,17 +90,20 @@ class ContractionWriter {
   std::string channels_text(const WindowGeometry& g) const;
   Filters filters(bool is_plane);
   Site planes();
+  IndexList image_index() const;
   std::string image(bool copies, int64_t together);
-  std::string convolve_call(const std::string& window, const std::string& convolution, const std::string& x,
-                            size_t weight) const;
-  std::string declare_convolution(int64_t batch, int64_t groups, int64_t channels, int64_t filters);
+  std::string convolve_call(const std::string& window, const std::string& convolution, const std::string& filters,
+                            const std::string& x, size_t weight) const;
+  std::string declare_convolution(const Scale& batch, int64_t groups, int64_t channels, int64_t filters);
   IndexList channels_last_index(const WindowGeometry& g, int64_t channels) const;
   bool put_ahead(const IndexList& result, const std::string& lambda);
   std::string pool_call(bool largest) const;
   std::string declare_window(const WindowGeometry& g);
 
   IndexExpr row(const Shape& shape) const;
-  IndexExpr column(int64_t n) const;
+  IndexExpr column(const Scale& n) const;
+  std::string text(const Scale& count) const;
+  Expr expression(const Scale& count) const;
   const char* type() const { return compute_type(body_.type(root_).dtype); }
 
   KernelContext& context_;

@@ -315,16 +315,22 @@ IndexExpr Elements::data_index(const Element& element, const std::string& wanted
   return index_variable(variable, 0, std::max<int64_t>(extent - 1, 0));
 }
 
-IndexExpr Elements::clamped(const IndexExpr& index, int64_t extent, std::vector<Expr>& inside) {
-  if (index.low() >= 0 && index.high() < extent) return index;
-  if (index.is_constant()) {  // never inside
+IndexExpr Elements::clamped(const IndexExpr& index, const Scale& extent, std::vector<Expr>& inside) {
+  const int64_t most = extent.high();
+  const bool is_in_memory = index.low() >= 0 && index.high() < most;
+  if (is_in_memory && extent.is_number()) return index;
+  if (index.is_constant() && !is_in_memory) {  // never inside
     inside.push_back(literal("false"));
-    return std::clamp<int64_t>(index.constant(), 0, extent - 1);
+    return std::clamp<int64_t>(index.constant(), 0, most - 1);
   }
   const Expr at = index;
   if (index.low() < 0) inside.push_back(binary(at, ">=", 0));
-  if (index.high() >= extent) inside.push_back(binary(at, "<", extent));
-  return data_index({call("std::clamp<int64_t>", {at, 0, extent - 1}), scopes.home({index})}, "inner", extent);
+  const IndexExpr end = IndexExpr::of(extent);
+  context_.need_lengths(end);
+  if (index.high() >= most || !extent.is_number()) inside.push_back(binary(at, "<", end));
+  if (is_in_memory) return index;
+  // An element behind a run-time length is memory of the tensor all the same, which has room for the bound.
+  return data_index({call("std::clamp<int64_t>", {at, 0, most - 1}), scopes.home({index})}, "inner", most);
 }
 
 Elements::Inner Elements::open_dims(Scope* under, const TensorType& type, const std::vector<int64_t>& dims,

@@ -73,7 +73,7 @@ class Elements {
   IndexExpr data_index(const Element& element, const std::string& name, int64_t extent);
   /// The index clamped to [0, extent), so that a load is legal in any case. The conditions under which the
   /// index was inside already are appended to `inside`; the caller uses another value where they do not hold.
-  IndexExpr clamped(const IndexExpr& index, int64_t extent, std::vector<Expr>& inside);
+  IndexExpr clamped(const IndexExpr& index, const Scale& extent, std::vector<Expr>& inside);
   /// The loops over some dimensions of a value, and the index of each of these dimensions.
   struct Inner {
     std::vector<LoopScopes::Open> loops;

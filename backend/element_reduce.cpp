@@ -173,6 +173,7 @@ Window window_of(const Op& op, const Dims& kernel) {
 Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const IndexList& index, Scope* home) {
   const bool conv = is_convolution(op);
   const Dims x_dims = context_.dims(op.inputs[0]), w_dims = conv ? context_.dims(op.inputs[1]) : Dims{};
+  const IndexDims extents = context_.extents(op.inputs[0]);
   const Dims kernel = conv ? Dims(w_dims.begin() + 2, w_dims.end()) : op.ints("kernel_shape");
   const Window w = window_of(op, kernel);
   WindowLoops window{.loops = {}, .x = index, .w = {index[1]}};
@@ -191,9 +192,10 @@ Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const I
     const IndexExpr tap = loop(kernel[d]);
     window.w.push_back(tap);
     const IndexExpr position = index[2 + d] * w.strides[d] + tap * w.dilations[d] - w.pads[d];
-    window.x[2 + d] = clamped(position, x_dims[2 + d], window.inside);
-    const int64_t end = x_dims[2 + d] + w.pads[kernel.size() + d];
-    if (position.high() >= end) window.padded.push_back(binary(position, "<", end));
+    window.x[2 + d] = clamped(position, extents[2 + d], window.inside);
+    const IndexExpr end = IndexExpr::of(extents[2 + d]) + w.pads[kernel.size() + d];
+    context_.need_lengths(end);
+    if ((end - position).low() <= 0) window.padded.push_back(binary(position, "<", end));
   }
   return window;
 }

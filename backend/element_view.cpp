@@ -56,32 +56,43 @@ Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {
 }
 
 /// `a` modulo `b` for any `a`: not negative.
-static Expr modulo(const Expr& a, int64_t b) { return binary(binary(binary(a, "%", b), "+", b), "%", b); }
+static Expr modulo(const Expr& a, const Expr& b) { return binary(binary(binary(a, "%", b), "+", b), "%", b); }
 
-/// Where `i` of a dimension of `extent` elements is read from under a padding mode that repeats elements.
-static Expr repeated_index(const std::string& mode, const Expr& i, int64_t extent) {
-  const int64_t last = extent - 1;
+/// Where `i` of a dimension of `extent` elements is read from under a padding mode that repeats elements. A length that
+/// only a run knows may be 0 or 1, which leaves nothing to repeat.
+static Expr repeated_index(const std::string& mode, const Expr& i, const IndexExpr& extent) {
+  const auto period = [&](const IndexExpr& elements) {
+    return elements.is_constant() ? Expr(elements) : call("std::max<int64_t>", {elements, 1});
+  };
+  const IndexExpr last = extent - 1;
   if (mode == "edge") return call("std::clamp<int64_t>", {i, 0, last});
-  if (mode == "wrap") return modulo(i, extent);
+  if (mode == "wrap") return modulo(i, period(extent));
   if (extent == 1) return 0;
-  return binary(last, "-", call("std::abs", {binary(last, "-", modulo(i, 2 * last))}));
+  return binary(last, "-", call("std::abs", {binary(last, "-", modulo(i, period(last * 2)))}));
 }
 
 Element Elements::pad(ValueId value, const Op& op, const IndexList& index) {
   const ValueId from = op.inputs[0];
   const TensorType& type = body_.type(from);
   const Dims dims = context_.dims(from);
+  const IndexDims extents = context_.extents(from);
   const std::string& mode = op.text("mode");
   std::vector<Expr> inside;
   bool is_empty = false;  // the operand has no elements
   IndexList at = index;
   for (int d = 0; d < type.ndim(); ++d) {
     const IndexExpr place = index[d] - local_position(op.ints("pads")[d], type, d, context_.kernel.mesh);
-    const bool certain = place.low() >= 0 && place.high() < dims[d];
-    if (certain || mode == "constant")
-      at[d] = dims[d] ? clamped(place, dims[d], inside) : IndexExpr(0);
-    else
-      at[d] = data_index({repeated_index(mode, place, dims[d]), scopes.home({place})}, "inner", dims[d]);
+    const bool is_whole = op.ints("pads")[d] == 0 && op.ints("pads")[type.ndim() + d] == 0;
+    const bool certain = is_whole || (place.low() >= 0 && place.high() < dims[d] && extents[d].is_number());
+    if (certain) {
+      at[d] = place;
+    } else if (mode == "constant") {
+      at[d] = dims[d] ? clamped(place, extents[d], inside) : IndexExpr(0);
+    } else {
+      const IndexExpr extent = IndexExpr::of(extents[d]);
+      context_.need_lengths(extent);
+      at[d] = data_index({repeated_index(mode, place, extent), scopes.home({place})}, "inner", dims[d]);
+    }
     is_empty |= dims[d] == 0;
   }
   const DType dtype = body_.type(value).dtype;

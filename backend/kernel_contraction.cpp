@@ -38,7 +38,7 @@ std::optional<std::string> ContractionWriter::splat(ValueId value) const {
 /// All elements of an operand, computed into an array first.
 Site ContractionWriter::contiguous_array(ValueId value, const IndexList& index, const char* role) {
   const std::string array = context_.names.unique(role);
-  append(lines_, write_array(context_, value, array));
+  append(lines_, write_array(context_, value, array, {{}, true}));
   return {array, linear_index(index, context_.dims(value)), nullptr};
 }
 
@@ -51,9 +51,20 @@ Site ContractionWriter::array_site(ValueId value, const IndexList& index, const 
   return {array, 0, nullptr};
 }
 
-IndexExpr ContractionWriter::column(int64_t n) const {
-  if (n % 16 || !panels_) return index_variable(names_.n, 0, n - 1);
-  return index_variable(names_.n0, 0, n - 16, 16) + index_variable(names_.j, 0, 15);
+/// A number of elements as text; the kernel takes the lengths in it as arguments.
+std::string ContractionWriter::text(const Scale& count) const {
+  context_.need_lengths(IndexExpr::of(count));
+  return count.text();
+}
+
+Expr ContractionWriter::expression(const Scale& count) const {
+  context_.need_lengths(IndexExpr::of(count));
+  return IndexExpr::of(count);
+}
+
+IndexExpr ContractionWriter::column(const Scale& n) const {
+  if (!n.is_number() || n.number % 16 || !panels_) return index_variable(names_.n, n);
+  return index_variable(names_.n0, 0, n.number - 16, 16) + index_variable(names_.j, 0, 15);
 }
 
 std::string ContractionWriter::contraction_text(const Shape& shape, int64_t packed_k) const {
@@ -295,7 +306,7 @@ Statements ContractionWriter::byte_product(const PackedProduct& strategy) {
                    "}, .taps = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .pad = {0, 0, 0}};");
   const std::string convolution = declare_convolution(1, 1, (k + 3) / 4, n);
   const Shape shape{{}, rows.count().high(), n, 1, "", "", "", ""};
-  append(lines_, put(shape, convolve_call(window, convolution, a, strategy.weight) + "[&](" +
+  append(lines_, put(shape, convolve_call(window, convolution, convolution + ".filters", a, strategy.weight) + "[&](" +
                                 sums_parameters(names_.n0) + ") {"));
   return lines_;
 }

@@ -38,14 +38,14 @@ Statements write_body(KernelContext& context, const TiledConvolution& strategy, 
   const std::string x = operand_address(context, op.inputs[0]), w = operand_address(context, op.inputs[1]);
   Epilogue behind(context, root);
   const TileIndex at(context.names);
-  IndexList index = {index_variable(at.batch, 0, g.batch - 1), index_variable(at.m, 0, g.groups * g.filters - 1)};
-  for (const IndexExpr& o : unravel(index_variable(at.n, 0, g.outputs - 1), g.out)) index.push_back(o);
+  IndexList index = {index_variable(at.batch, g.batch), index_variable(at.m, g.groups * g.filters)};
+  for (const IndexExpr& o : unravel(index_variable(at.n, g.outputs), g.out)) index.push_back(o);
   behind.reach(index);
-  const int64_t count = tiles_of(strategy.tile, g.groups, g.filters, g.batch * g.outputs);
+  const int64_t count = tiles_of(strategy.tile, g.groups, g.filters, (g.batch * g.outputs).number);
   const std::string window = context.names.unique("window"), shape = context.names.unique("convolution");
   const std::string tile_name = context.names.unique("Tile");
-  Statements lines = {window_line(g, window),
-                      "constexpr weft::Convolution " + shape + "{.batch = " + std::to_string(g.batch) +
+  Statements lines = {window_line(context, g, window),
+                      "constexpr weft::Convolution " + shape + "{.batch = " + g.batch.text() +
                           ", .groups = " + std::to_string(g.groups) + ", .channels = " + std::to_string(g.channels) +
                           ", .filters = " + std::to_string(g.filters) + "};",
                       "using " + tile_name + " = " + tile_text(context, strategy.tile, count, dtype) + ";"};

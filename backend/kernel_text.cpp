@@ -31,16 +31,20 @@ std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, s
 }
 
 /// Three numbers of spatial dimensions as text, `fill` where there are fewer.
-static std::string triple(const Dims& numbers, int64_t fill) {
+static std::string triple(const IndexDims& numbers, int64_t fill) {
   std::vector<std::string> texts(3 - numbers.size(), std::to_string(fill));
-  for (int64_t n : numbers) texts.push_back(std::to_string(n));
+  for (const Scale& n : numbers) texts.push_back(n.text());
   return "{" + join(texts, ", ") + "}";
 }
 
-std::string window_line(const WindowGeometry& g, const std::string& name) {
-  return "constexpr weft::SlidingWindow " + name + "{.in = " + triple(g.in, 1) + ", .out = " + triple(g.out, 1) +
-         ", .taps = " + triple(g.window, 1) + ", .stride = " + triple(g.stride, 1) +
-         ", .dilation = " + triple(g.dilation, 1) + ", .pad = " + triple(g.before, 0) + "};";
+std::string window_line(const KernelContext& context, const WindowGeometry& g, const std::string& name) {
+  for (const IndexDims* extents : {&g.in, &g.out})
+    for (const Scale& extent : *extents) context.need_lengths(IndexExpr::of(extent));
+  const bool is_constant = g.inputs.is_number() && g.outputs.is_number();
+  return std::string(is_constant ? "constexpr" : "const") + " weft::SlidingWindow " + name +
+         "{.in = " + triple(g.in, 1) + ", .out = " + triple(g.out, 1) + ", .taps = " + triple(g.window, 1) +
+         ", .stride = " + triple(g.stride, 1) + ", .dilation = " + triple(g.dilation, 1) +
+         ", .pad = " + triple(g.before, 0) + "};";
 }
 
 /// What comes to a rank from its peers, by the type in memory: a --link of the program takes its time.

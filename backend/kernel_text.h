@@ -26,7 +26,7 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
                         KernelUse use = KernelUse::Launched);
 
 /// "constexpr weft::SlidingWindow window{...};"
-std::string window_line(const WindowGeometry& geometry, const std::string& name);
+std::string window_line(const KernelContext& context, const WindowGeometry& geometry, const std::string& name);
 
 /// "MatMul h.0.mlp.c_fc, Add h.0.mlp.bias", at most `limit` characters.
 std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, size_t limit);

@@ -13,26 +13,33 @@ static void add_in_front(Statements& epilogue, Statement statement) {
   Statements& body = *epilogue.front().body();
   body.insert(body.begin(), std::move(statement));
 }
+/// An element of the input.
+IndexList ContractionWriter::image_index() const {
+  const IndexDims extents = context_.extents(op_.inputs[0]);
+  IndexList index;
+  for (size_t d = 0; d < extents.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), extents[d]));
+  return index;
+}
+
 /// All of the input, row-major.
 Site ContractionWriter::planes() {
-  const Dims dims = context_.dims(op_.inputs[0]);
-  IndexList index;
-  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
-  const std::optional<Site> found = site(op_.inputs[0], index);
-  if (found && found->offset == linear_index(index, dims)) return *found;
-  return contiguous_array(op_.inputs[0], index, "planes");
+  const ValueId value = op_.inputs[0];
+  const IndexList index = image_index();
+  const IndexExpr place = linear_index(index, context_.extents(value));
+  if (const std::optional<Site> found = site(value, index); found && found->offset == place) return *found;
+  const std::string array = context_.names.unique("planes");
+  append(lines_, write_array(context_, value, array));
+  return {array, place, nullptr};
 }
 
 /// The image with its channels innermost, room for a multiple of `together` of them: where it lies so, else brought
 /// into that order.
 std::string ContractionWriter::image(bool copies, int64_t together) {
   const ValueId value = op_.inputs[0];
-  const Dims dims = context_.dims(value);
-  IndexList index;
-  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), 0, dims[d] - 1));
+  const IndexList index = image_index();
   if (!copies) return address(*site(value, index), {"x0", "x1", "x2", "x3", "x4"});
   const std::string array = context_.names.unique("image");
-  Storage storage = Storage::channels_last(static_cast<int>(dims.size()));
+  Storage storage = Storage::channels_last(static_cast<int>(index.size()));
   if (together > 1) storage.parts.back().block = together, storage.parts.push_back({1, 1});
   append(lines_, write_array(context_, value, array, storage));
   return array;
@@ -40,7 +47,7 @@ std::string ContractionWriter::image(bool copies, int64_t together) {
 
 /// The element of output m, counted over all images, and channel n.
 IndexList ContractionWriter::channels_last_index(const WindowGeometry& g, int64_t channels) const {
-  const IndexExpr m = index_variable(names_.m, 0, g.batch * g.outputs - 1);
+  const IndexExpr m = index_variable(names_.m, g.batch * g.outputs);
   IndexList index = {quotient(m, g.outputs), column(channels)};
   for (const IndexExpr& at : unravel(remainder(m, g.outputs), g.out)) index.push_back(at);
   return index;
@@ -66,25 +73,26 @@ bool ContractionWriter::put_ahead(const IndexList& result, const std::string& la
 /// The geometry as a constant of the kernel; its name.
 std::string ContractionWriter::declare_window(const WindowGeometry& g) {
   const std::string window = context_.names.unique("window");
-  lines_.push_back(window_line(g, window));
+  lines_.push_back(window_line(context_, g, window));
   return window;
 }
 
-std::string ContractionWriter::declare_convolution(int64_t batch, int64_t groups, int64_t channels, int64_t filters) {
+std::string ContractionWriter::declare_convolution(const Scale& batch, int64_t groups, int64_t channels,
+                                                   int64_t filters) {
   const std::string convolution = context_.names.unique("convolution");
-  lines_.push_back("constexpr weft::Convolution " + convolution + "{.batch = " + std::to_string(batch) +
-                   ", .groups = " + std::to_string(groups) + ", .channels = " + std::to_string(channels) +
-                   ", .filters = " + std::to_string(filters) + "};");
+  lines_.push_back(std::string(batch.is_number() ? "constexpr" : "const") + " weft::Convolution " + convolution +
+                   "{.batch = " + text(batch) + ", .groups = " + std::to_string(groups) +
+                   ", .channels = " + std::to_string(channels) + ", .filters = " + std::to_string(filters) + "};");
   return convolution;
 }
 
-/// The call of the runtime's convolution up to the lambda that takes sums.
+/// The call of the runtime's convolution up to the lambda that takes sums; `filters` is a constant of the text.
 std::string ContractionWriter::convolve_call(const std::string& window, const std::string& convolution,
-                                             const std::string& x, size_t weight) const {
-  const std::string filters = convolution + ".filters>(team, " + window + ", " + convolution + ", " + x + ", ";
+                                             const std::string& filters, const std::string& x, size_t weight) const {
+  const std::string image = filters + ">(team, " + window + ", " + convolution + ", " + x + ", ";
   if (!sums_bytes())
-    return "weft::convolve<" + std::string(type()) + ", " + filters + context_.parameter_name(weight) + ", ";
-  return "weft::convolve_bytes<" + filters + std::to_string(op_.integer_or("zero", 0)) + ", " +
+    return "weft::convolve<" + std::string(type()) + ", " + image + context_.parameter_name(weight) + ", ";
+  return "weft::convolve_bytes<" + image + std::to_string(op_.integer_or("zero", 0)) + ", " +
          context_.parameter_name(weight) + ", ";
 }
 
@@ -105,9 +113,10 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
       declare_convolution(g.batch, g.groups, (g.channels + together - 1) / together, g.filters);
   const std::string ahead = context_.names.unique("ahead");
   const bool is_ahead = put_ahead(result, ahead);
-  const Shape shape{{}, g.batch * g.outputs, filters, 1, "", "", "", ""};
-  Statements epilogue =
-      put(shape, convolve_call(window, convolution, x, strategy.weight) + "[&](" + sums_parameters(names_.n0) + ") {");
+  const Shape shape{{}, (g.batch * g.outputs).high(), filters, 1, "", "", "", ""};
+  const std::string count = g.batch.is_number() ? convolution + ".filters" : std::to_string(g.filters);
+  Statements epilogue = put(shape, convolve_call(window, convolution, count, x, strategy.weight) + "[&](" +
+                                       sums_parameters(names_.n0) + ") {");
   if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
   append(lines_, std::move(epilogue));
   return lines_;
@@ -128,9 +137,9 @@ Statements ContractionWriter::pool_channels() {
   const std::string x = image(false, 1), t = type(), taps = context_.names.unique("taps");
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
-  const Shape shape{{}, g.batch * g.outputs, g.groups, 1, "", "", "", ""};
+  const Shape shape{{}, (g.batch * g.outputs).high(), g.groups, 1, "", "", "", ""};
   if (!largest) sum_text_ += " / " + t + "(" + (padded ? std::to_string(g.taps) : taps) + ")";
-  append(lines_, put(shape, "weft::pool_channels<" + t + ">(team, " + window + ", " + std::to_string(g.batch) + ", " +
+  append(lines_, put(shape, "weft::pool_channels<" + t + ">(team, " + window + ", " + text(g.batch) + ", " +
                                 std::to_string(g.groups) + ", " + x + ", " + pool_call(largest) + "[&](" +
                                 sums_parameters(names_.n0) + ", [[maybe_unused]] int64_t " + taps + ") {"));
   return lines_;
@@ -141,8 +150,8 @@ Statements ContractionWriter::pool() {
   const WindowGeometry g = *window_geometry(context_, root_);
   const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
   panels_ = false;
-  const int64_t planes_count = g.batch * g.groups;
-  const IndexExpr plane = index_variable(names_.batch, 0, planes_count - 1);
+  const Scale planes_count = g.batch * g.groups;
+  const IndexExpr plane = index_variable(names_.batch, planes_count);
   IndexList result = {quotient(plane, g.groups), remainder(plane, g.groups)};
   for (const IndexExpr& at : unravel(column(g.outputs), g.out)) result.push_back(at);
   behind_.reach(result);
@@ -150,13 +159,12 @@ Statements ContractionWriter::pool() {
   context_.need({Argument::Kind::Team});
   const std::string t = type(), taps = context_.names.unique("taps");
   const std::string window = declare_window(g);
-  const Shape shape{{planes_count}, 1, g.outputs, 1, "", "", "", ""};
+  const Shape shape{{planes_count}, 1, g.outputs.high(), 1, "", "", "", ""};
   if (!largest) sum_text_ += " / " + (padded ? t + "(" + std::to_string(g.taps) + ")" : taps + "[" + names_.j + "]");
-  Statements epilogue =
-      put(shape, "weft::pool_planes<" + t + ">(team, " + window + ", " + std::to_string(planes_count) + ", " + x.base +
-                     ", " + pool_call(largest) + "[&](" + any_batch() + ", int64_t, int64_t " + names_.n0 + ", auto " +
-                     names_.width + ", const " + t + "* " + names_.sums + ", [[maybe_unused]] const " + t + "* " +
-                     taps + ") {");
+  Statements epilogue = put(shape, "weft::pool_planes<" + t + ">(team, " + window + ", " + text(planes_count) + ", " +
+                                       x.base + ", " + pool_call(largest) + "[&](" + any_batch() +
+                                       ", int64_t, int64_t " + names_.n0 + ", auto " + names_.width + ", const " + t +
+                                       "* " + names_.sums + ", [[maybe_unused]] const " + t + "* " + taps + ") {");
   append(lines_, std::move(epilogue));
   return lines_;
 }
@@ -168,9 +176,10 @@ std::string ContractionWriter::channels_text(const WindowGeometry& g) const {
 
 ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
   const WindowGeometry g = *window_geometry(context_, root_);
-  const int64_t depth = g.channels * g.taps, batch = g.batch * g.groups;
-  panels_ = !is_plane;
-  const IndexExpr b = index_variable(names_.batch, 0, batch - 1), m = index_variable(names_.m, 0, g.filters - 1);
+  const int64_t depth = g.channels * g.taps;
+  const Scale batch = g.batch * g.groups;
+  panels_ = !is_plane && g.outputs.is_number();
+  const IndexExpr b = index_variable(names_.batch, batch), m = index_variable(names_.m, 0, g.filters - 1);
   const IndexExpr k = index_variable("k", 0, depth - 1);
   const IndexExpr group = remainder(b, g.groups), image = quotient(b, g.groups);
   IndexList result = {image, group * g.filters + m}, w_index = {group * g.filters + m};
@@ -187,28 +196,32 @@ ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
     w = is_plane ? contiguous_array(op_.inputs[1], w_index, "filters") : array_site(op_.inputs[1], w_index, "filters");
   const std::string depth_text =
       g.run_channels ? channels_text(g) + " * " + std::to_string(g.taps) : std::to_string(depth);
-  const Shape shape{{batch},   g.filters, g.outputs, depth, "", std::to_string(g.filters), std::to_string(g.outputs),
-                    depth_text};
+  const Shape shape{{batch},         g.filters, g.outputs.high(), depth, "", std::to_string(g.filters),
+                    text(g.outputs), depth_text};
   return {g, shape, *w};
 }
 
-/// The filters of all groups lie one behind the other.
+/// The filters of all groups lie one behind the other; each image has the same.
 Statements ContractionWriter::plane_convolution() {
   const auto [g, shape, w] = filters(true);
   const Site x = planes();
   context_.need({Argument::Kind::Team});
-  const std::string t = type(), window = declare_window(g), group = context_.names.unique("group");
-  for (int64_t i = 0; i < g.batch; ++i) {
-    const std::string first = std::to_string(i * g.groups),
-                      move = i ? " + " + first + " * " + window + ".in_count()" : "";
-    const std::string head =
-        "[&](" + (i ? "int64_t " + group : any_batch()) + ", " + sums_parameters(names_.n0) + ") {";
-    Statements epilogue = put(shape, "weft::convolve_planes<" + t + ">(team, " + window + ", " +
-                                         std::to_string(g.groups) + ", " + std::to_string(g.filters) + ", " + x.base +
-                                         move + ", " + address(w, {names_.batch, names_.m, "k"}) + ", " + head);
-    if (i) add_in_front(epilogue, Let{"int64_t", names_.batch, binary(name(group), "+", name(first))});
+  const bool is_one = g.batch == Scale(1);
+  const std::string t = type(), window = declare_window(g), group = context_.names.unique("group"),
+                    first = context_.names.unique("first");
+  const std::string move = is_one ? "" : " + " + first + " * " + window + ".in_count()";
+  const std::string head =
+      "[&](" + (is_one ? any_batch() : "int64_t " + group) + ", " + sums_parameters(names_.n0) + ") {";
+  Statements epilogue = put(shape, "weft::convolve_planes<" + t + ">(team, " + window + ", " +
+                                       std::to_string(g.groups) + ", " + std::to_string(g.filters) + ", " + x.base +
+                                       move + ", " + address(w, {names_.batch, names_.m, "k"}) + ", " + head);
+  if (is_one) {
     append(lines_, std::move(epilogue));
+    return lines_;
   }
+  add_in_front(epilogue, Let{"int64_t", names_.batch, binary(name(first), "+", name(group))});
+  lines_.push_back(
+      For{.variable = first, .bound = expression(g.batch * g.groups), .step = g.groups, .body = std::move(epilogue)});
   return lines_;
 }
 
@@ -220,10 +233,10 @@ Statements ContractionWriter::point_convolution() {
   lines_.push_back(contraction_text(shape));
   lines_.push_back("const auto " + names_.rows + " = [&](" + any_batch() + ") { return " + first_operand(w) + "; };");
   lines_.push_back("const auto " + names_.panels + " = [&](int64_t " + names_.batch + ") { return weft::Unpacked<" + t +
-                   ">{" + x.base + " + " + names_.batch + " * " + std::to_string(shape.k * g.outputs) + ", 1, " +
-                   std::to_string(g.outputs) + "}; };");
-  Statements epilogue = put(shape, "weft::contract_batch<" + t + ">(team, " + std::to_string(g.batch * g.groups) +
-                                       ", " + names_.extents + ", " + names_.rows + ", " + names_.panels + ", [&](" +
+                   ">{" + x.base + " + " + names_.batch + " * " + text(g.outputs * shape.k) + ", 1, " +
+                   text(g.outputs) + "}; };");
+  Statements epilogue = put(shape, "weft::contract_batch<" + t + ">(team, " + text(g.batch * g.groups) + ", " +
+                                       names_.extents + ", " + names_.rows + ", " + names_.panels + ", [&](" +
                                        any_batch() + ", " + sums_parameters(names_.n0) + ") {");
   append(lines_, std::move(epilogue));
   return lines_;
@@ -236,15 +249,15 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
   const std::string t = type(), array = context_.names.unique("columns_16"), column = context_.names.unique("column");
-  const int64_t panels = (g.outputs + 15) / 16, block = strategy.panels;
-  const bool at_once = block >= panels;
-  const std::string n = std::to_string(g.outputs), step = std::to_string(block);
+  const int64_t block = strategy.panels, most = (g.outputs.high() + 15) / 16;
+  const bool at_once = block >= most;
+  const std::string n = text(g.outputs), step = std::to_string(block);
+  const std::string panels = g.outputs.is_number() ? std::to_string(most) : "(" + n + " + 15) / 16";
   lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" +
                    std::to_string(block * 16 * shape.k) + "]);");
   Statements body;
   const std::string first = at_once ? "0" : "first";
-  const std::string count =
-      at_once ? std::to_string(panels) : "std::min<int64_t>(" + step + ", " + std::to_string(panels) + " - first)";
+  const std::string count = at_once ? panels : "std::min<int64_t>(" + step + ", " + panels + " - first)";
   const std::string width =
       at_once ? n : "std::min<int64_t>(" + std::to_string(block * 16) + ", " + n + " - first * 16)";
   body.push_back("const weft::Contraction " + names_.extents + "{.m = " + shape.m_text + ", .n = " + width +
@@ -258,12 +271,12 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
   if (!at_once)
     add_in_front(epilogue, Let{"int64_t", names_.n0, binary(binary(name("first"), "*", 16), "+", name(column))});
   append(body, std::move(epilogue));
-  For images{.variable = names_.batch, .bound = g.batch * g.groups};
+  For images{.variable = names_.batch, .bound = expression(g.batch * g.groups)};
   images.body = {Let{"auto", names_.rows, name(first_operand(w))}};
   if (at_once)
     append(images.body, std::move(body));
   else
-    images.body.push_back(For{.variable = "first", .bound = panels, .step = block, .body = std::move(body)});
+    images.body.push_back(For{.variable = "first", .bound = name(panels), .step = block, .body = std::move(body)});
   lines_.push_back(std::move(images));
   return lines_;
 }

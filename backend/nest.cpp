@@ -224,7 +224,8 @@ static void build_array(KernelContext& context, ValueId value, const std::string
   IndexList index(space.dims.size());
   for (size_t r = 0; r < runs.size(); ++r) fill(index, runs[r], open.index[r], space);
   const Element element = elements.at(value, index);
-  const Expr at = storage.offset(space.dims, index);
+  const IndexExpr at = storage.offset(storage.by_bounds ? IndexDims(space.dims) : space.extents, index);
+  context.need_lengths(at);
   open.inner().put(Store{weftc::element(array, at), element.expr});
   if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host) loop->kind = LoopKind::Vector;
   close_outer(elements.scopes, open);

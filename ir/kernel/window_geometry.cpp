@@ -17,11 +17,13 @@ std::optional<WindowGeometry> window_geometry(const KernelBody& body, ValueId ro
   const std::vector<int64_t> strides = ints("strides", 1, spatial), dilations = ints("dilations", 1, spatial);
   const std::vector<int64_t> pads = ints("pads", 0, 2 * spatial),
                              before(pads.begin(), pads.begin() + static_cast<long>(spatial));
+  const IndexDims from = body.extents(op.inputs[0]), to = body.extents(root);
   WindowGeometry g{};
-  g.in.assign(x.begin() + 2, x.end()), g.out.assign(y.begin() + 2, y.end()), g.window.assign(w.begin() + 2, w.end());
+  g.in.assign(from.begin() + 2, from.end()), g.out.assign(to.begin() + 2, to.end());
+  g.window.assign(w.begin() + 2, w.end());
   g.stride = strides, g.dilation = dilations, g.before = before;
-  g.batch = x[0], g.channels = w[1], g.groups = x[1] / w[1], g.filters = w[0] / g.groups;
-  g.taps = element_count(g.window), g.inputs = element_count(g.in), g.outputs = element_count(g.out);
+  g.batch = from[0], g.channels = w[1], g.groups = x[1] / w[1], g.filters = w[0] / g.groups;
+  g.taps = element_count(g.window), g.inputs = g.in.count(), g.outputs = g.out.count();
   if (conv) g.run_channels = body.run_extent_of(body.body.type(op.inputs[1]), 1);
   g.plain = g.taps == 1 && g.in == g.out && element_count(strides) == 1;
   return g;

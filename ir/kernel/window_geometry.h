@@ -7,9 +7,11 @@ namespace weftc {
 
 /// Local extents, in elements.
 struct WindowGeometry {
-  int64_t batch, groups, channels, filters, taps, inputs, outputs;  // channels and filters of one group
+  int64_t groups, channels, filters, taps;  // channels and filters of one group
+  Scale batch, inputs, outputs;             // elements of one channel of one image
   // Of each spatial dimension: extents of the input, the result and the window, and how the window moves.
-  Dims in, out, window, stride, dilation, before;
+  IndexDims in, out;
+  Dims window, stride, dilation, before;
   bool plain;  // taps of one element, no padding, no stride
   // Channels that are summed are sliced unevenly: which of the kernel's run-time extents says how many this rank has.
   // `channels` are then the most that a rank has; what lies behind this rank's own is written by nobody.

@@ -89,7 +89,7 @@ std::vector<ValueId> decompose_batch_normalization(Builder& build, const OpView&
 
 /// Inference of ops that keep the type of their floating operand [N, C, spatial dims].
 bool infer_scaled(const OpView& op, std::vector<TensorType>& results) {
-  return has_ndim(op, 0, 3) && is_fixed(op, 0) && is_real_operand(op, 0) && infer_same(op, results);
+  return has_ndim(op, 0, 3) && is_fixed_dim(op, 0, 1) && is_real_operand(op, 0) && infer_same(op, results);
 }
 
 bool infer_instance_normalization(const OpView& op, std::vector<TensorType>& results) {
@@ -124,19 +124,21 @@ bool infer_group_normalization(const OpView& op, std::vector<TensorType>& result
 /// operand's.
 std::vector<ValueId> decompose_group_normalization(Builder& build, const OpView& op) {
   const std::vector<ValueId> in = op.op().inputs;
-  const Dims dims = op.dims(0);
+  const Shape shape = op.type(0).shape;
   const int ndim = op.type(0).ndim();
   const int64_t groups = int_of(op.op(), "num_groups");
   const bool per_group = int_of(op.op(), "per_group");
   const double epsilon = real_of(op.op(), "epsilon");
   const DType dtype = op.type(0).dtype, stash = dtype == DType::F64 ? dtype : DType::F32;
+  Shape of_group = shape;
+  of_group[1].bound /= groups;
   const ValueId grouped =
-      build.reshape(build.cast(in[0], stash), {dims[0], groups, op.type(0).count() / (dims[0] * groups)});
+      build.reshape_to(build.cast(in[0], stash), {shape[0], Extent{groups}, joined(op, of_group, 1, shape.size())});
   ValueId x = build.cast(standardize(build, grouped, {2}, epsilon), dtype);
-  if (!per_group) x = build.reshape(x, dims);
+  if (!per_group) x = build.reshape_to(x, shape);
   const int own = per_group ? 3 : ndim;
   x = add(build, multiply(build, x, over_channels(build, in[1], own)), over_channels(build, in[2], own));
-  return {per_group ? build.reshape(x, dims) : x};
+  return {per_group ? build.reshape_to(x, shape) : x};
 }
 
 bool infer_lrn(const OpView& op, std::vector<TensorType>& results) {
@@ -148,17 +150,17 @@ bool infer_lrn(const OpView& op, std::vector<TensorType>& results) {
 /// x / (bias + alpha * mean of squares over `size` neighbouring channels)^beta, zeros outside.
 std::vector<ValueId> decompose_lrn(Builder& build, const OpView& op) {
   const ValueId x = op.op().inputs[0];
-  const Dims dims = op.dims(0);
+  const Shape shape = op.type(0).shape;
   const int64_t size = int_of(op.op(), "size"), before = (size - 1) / 2;
   const double alpha = real_of(op.op(), "alpha"), beta = real_of(op.op(), "beta"), bias = real_of(op.op(), "bias");
-  const int64_t inner = element_count(Dims(dims.begin() + 2, dims.end()));
-  const ValueId squares = build.reshape(multiply(build, x, x), {dims[0], 1, dims[1], inner});
+  const ValueId squares =
+      build.reshape_to(multiply(build, x, x), {shape[0], Extent{1}, shape[1], joined(op, shape, 2, shape.size())});
   const ValueId means = build.op(OpKind::AveragePool, {squares},
                                  {{"count_include_pad", int64_t{1}},
                                   {"kernel_shape", std::vector<int64_t>{size, 1}},
                                   {"pads", std::vector<int64_t>{before, 0, size - 1 - before, 0}}});
   const ValueId sum =
-      with_scalar(build, OpKind::Add, with_scalar(build, OpKind::Mul, build.reshape(means, dims), alpha), bias);
+      with_scalar(build, OpKind::Add, with_scalar(build, OpKind::Mul, build.reshape_to(means, shape), alpha), bias);
   return {divide(build, x, with_scalar(build, OpKind::Pow, sum, beta))};
 }
 

@@ -153,7 +153,7 @@ std::vector<ValueId> decompose_trilu(Builder& build, const OpView& op) {
 bool import_eye_like(Graph& graph, OpId id, int, const OpView& view) { return import_dtype(graph, id, "dtype", view); }
 
 bool infer_eye_like(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_ndim(op, 0, 2, 2) || !is_fixed(op, 0)) return false;
+  if (!has_ndim(op, 0, 2, 2)) return false;
   const DType dtype = op.op().has("dtype") ? dtype_of_attr(op.op().integer("dtype")) : op.type(0).dtype;
   results = {{dtype, op.type(0).shape, {}}};
   return true;
@@ -161,11 +161,15 @@ bool infer_eye_like(const OpView& op, std::vector<TensorType>& results) {
 
 /// 1 where column == row + k.
 std::vector<ValueId> decompose_eye_like(Builder& build, const OpView& op) {
-  const Dims dims = op.dims(0);
+  const Shape shape = op.type(0).shape;
   const DType dtype = op.result_type(0).dtype;
-  const double k = static_cast<double>(int_of(op.op(), "k"));
-  const Term row = positions(build, DType::I64, dims[0], 0, 2, 1, k),
-             column = positions(build, DType::I64, dims[1], 1, 2);
+  const auto along = [&](int axis, double first) {
+    Shape line(2, Extent{1});
+    line[static_cast<size_t>(axis)] = shape[static_cast<size_t>(axis)];
+    const int64_t count = line[static_cast<size_t>(axis)].bound;
+    return Term(build, build.with_lengths(positions(build, DType::I64, count, axis, 2, 1, first).value(), line));
+  };
+  const Term row = along(0, static_cast<double>(int_of(op.op(), "k"))), column = along(1, 0);
   return {(column == row).cast(dtype).value()};
 }
 

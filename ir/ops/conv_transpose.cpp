@@ -2,7 +2,7 @@
 // swapped.
 //
 //   ConvTranspose(x, w), stride 2, one spatial dim:
-//     x = a b c        spread:  a 0 b 0 c          padded by reach - 1 - before, behind so that `out` elements come out
+//     x = a b c        spread:  a 0 b 0 c 0        padded by reach - 1 - before, behind so that `out` elements come out
 //     w[C, M/g, k]     mirrored: w[M, C/g, k-1-k']  then Conv(padded x, mirrored w) with stride 1
 //
 // The products with the inserted zeros are wasted: a ConvTranspose of stride s computes s times as much as
@@ -56,9 +56,23 @@ std::optional<Window> transposed_window(const OpView& op) {
   return window;
 }
 
+/// The shape of the result; nothing after reporting. A length that only a run knows stays a polynomial: the pads do not
+/// depend on it, unless an output_shape decides them.
+std::optional<Shape> transposed_shape(const OpView& op, const Window& window) {
+  Shape y{op.type(0).shape[0], Extent{op.dims(1)[1] * int_of(op.op(), "group")}};
+  for (size_t d = 0; d < window.size(); ++d) {
+    const Extent& in = op.type(0).shape[d + 2];
+    if (in.is_run_time() && op.op().has("output_shape") && !is_fixed(op, 0)) return {};
+    const int64_t more = window[d].out - window[d].in * window[d].stride;
+    y.push_back(op.extent(maximum(length_of(in) * window[d].stride + more, 0)));
+    y.back().bound = window[d].out;
+  }
+  return y;
+}
+
 /// x [N, C, spatial dims], w [C, M/group, window], bias [M]; y [N, M, out dims].
 bool infer_conv_transpose(const OpView& op, std::vector<TensorType>& results) {
-  if (!same_dtypes(op) || !has_ndim(op, 0, 3) || !is_fixed(op, 0) || !is_fixed(op, 1)) return false;
+  if (!same_dtypes(op) || !has_ndim(op, 0, 3) || !is_fixed_dim(op, 0, 1) || !is_fixed(op, 1)) return false;
   const Dims x = op.dims(0), w = op.dims(1);
   const int64_t group = int_of(op.op(), "group");
   if (w.size() != x.size() || group < 1 || w[0] != x[1] || x[1] % group || element_count(w) == 0)
@@ -66,30 +80,29 @@ bool infer_conv_transpose(const OpView& op, std::vector<TensorType>& results) {
                    dims_text(w), group, dims_text(x));
   if (!has_fitting_bias(op, w[1] * group)) return false;
   const std::optional<Window> window = transposed_window(op);
-  if (!window) return false;
-  Dims y{x[0], w[1] * group};
-  for (const WindowDim& dim : *window) y.push_back(dim.out);
-  results = {{op.type(0).dtype, shape_of(y), {}}};
+  const std::optional<Shape> y = window ? transposed_shape(op, *window) : std::nullopt;
+  if (!y) return false;
+  results = {{op.type(0).dtype, *y, {}}};
   return true;
 }
 
-/// stride - 1 zeros between neighbours: each spatial dim gets a dim of that many behind it, padded and merged.
-ValueId spread(Builder& build, ValueId x, const Window& window) {
-  const Dims from = build.dims(x);
+/// stride - 1 zeros behind each element: each spatial dim gets a dim of that many behind it, padded and merged.
+ValueId spread(Builder& build, const OpView& op, const Window& window) {
+  const ValueId x = op.op().inputs[0];
+  const Shape from = op.type(0).shape;
   if (std::all_of(window.begin(), window.end(), [](const WindowDim& dim) { return dim.stride == 1; })) return x;
-  Dims split{from[0], from[1]}, merged = split, cut = split;
+  Shape split{from[0], from[1]}, merged = split;
   std::vector<int64_t> before(2, 0), behind(2, 0);
-  for (const WindowDim& dim : window) {
-    split.insert(split.end(), {dim.in, 1});
+  for (size_t d = 0; d < window.size(); ++d) {
+    const Extent& in = from[d + 2];
+    split.insert(split.end(), {in, Extent{1}});
     before.insert(before.end(), {0, 0});
-    behind.insert(behind.end(), {0, dim.stride - 1});
-    merged.push_back(dim.in * dim.stride);
-    cut.push_back((dim.in - 1) * dim.stride + 1);
+    behind.insert(behind.end(), {0, window[d].stride - 1});
+    merged.push_back(op.extent(length_of(in) * window[d].stride));
+    merged.back().bound = in.bound * window[d].stride;
   }
   before.insert(before.end(), behind.begin(), behind.end());
-  const ValueId wide = build.reshape(build.op(OpKind::Pad, {build.reshape(x, split)}, {{"pads", before}}), merged);
-  return build.op(OpKind::Slice, {wide},
-                  {{"ends", cut}, {"starts", Dims(cut.size(), 0)}, {"steps", Dims(cut.size(), 1)}});
+  return build.reshape_to(build.op(OpKind::Pad, {build.reshape_to(x, split)}, {{"pads", before}}), merged);
 }
 
 /// C, M/g, window -> M, C/g, mirrored window.
@@ -116,14 +129,13 @@ std::vector<ValueId> decompose_conv_transpose(Builder& build, const OpView& op) 
   const Window window = *transposed_window(op);
   const int64_t group = int_of(conv, "group");
   const size_t ndim = window.size() + 2;
-  ValueId x = spread(build, conv.inputs[0], window);
+  ValueId x = spread(build, op, window);
   const ValueId weights = mirrored(build, conv.inputs[1], group);
   // Pads of the convolution; negative ones (pads larger than the window reaches) cut.
   std::vector<int64_t> pads(2 * ndim, 0), dilations;
   for (size_t d = 0; d < window.size(); ++d) {
     pads[2 + d] = window[d].reach() - 1 - window[d].before;
-    pads[ndim + 2 + d] =
-        window[d].out + window[d].reach() - 1 - pads[2 + d] - ((window[d].in - 1) * window[d].stride + 1);
+    pads[ndim + 2 + d] = window[d].out + window[d].reach() - 1 - pads[2 + d] - window[d].in * window[d].stride;
     dilations.push_back(window[d].dilation);
   }
   x = build.op(OpKind::Pad, {x}, {{"pads", pads}});

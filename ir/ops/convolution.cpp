@@ -9,13 +9,13 @@ namespace weftc {
 /// The window's extents: what the weights have behind their two channel dims.
 static Dims kernel_of(const Dims& weights) { return Dims(weights.begin() + 2, weights.end()); }
 
-std::optional<Dims> convolution_dims(const OpView& op, int filters) {
-  return has_ndim(op, 0, 3) && is_fixed(op, 0) ? convolution_dims(op, filters, op.dims(0)) : std::nullopt;
+std::optional<Shape> convolution_shape(const OpView& op, int filters) {
+  return has_ndim(op, 0, 3) ? convolution_shape(op, filters, op.type(0).shape) : std::nullopt;
 }
 
-std::optional<Dims> convolution_dims(const OpView& op, int filters, const Dims& x) {
-  if (!is_fixed(op, filters)) return {};
-  const Dims w = op.dims(filters);
+std::optional<Shape> convolution_shape(const OpView& op, int filters, const Shape& image) {
+  if ((image[1].is_run_time() && !is_fixed(op, 0)) || !is_fixed(op, filters)) return {};
+  const Dims x = bounds(image), w = op.dims(filters);
   const int64_t group = int_of(op.op(), "group");
   if (w.size() != x.size() || group < 1 || w[1] * group != x[1] || w[0] % group) {
     op.fail("conv-dims", "weights of shape {} in {} groups do not fit an input of shape {}", dims_text(w), group,
@@ -23,17 +23,14 @@ std::optional<Dims> convolution_dims(const OpView& op, int filters, const Dims& 
     return {};
   }
   const std::optional<Window> window = window_of(op, kernel_of(w), x);
-  if (!window) return {};
-  Dims y{x[0], w[0]};
-  for (const WindowDim& dim : *window) y.push_back(dim.out);
-  return y;
+  return window ? windows_shape(op, *window, Extent{w[0]}, image) : std::nullopt;
 }
 
 static bool infer_conv(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op)) return false;
-  const std::optional<Dims> y = convolution_dims(op, 1);
-  if (!y || !has_fitting_bias(op, (*y)[1])) return false;
-  results = {{op.type(0).dtype, shape_of(*y), {}}};
+  const std::optional<Shape> y = convolution_shape(op, 1);
+  if (!y || !has_fitting_bias(op, (*y)[1].bound)) return false;
+  results = {{op.type(0).dtype, *y, {}}};
   return true;
 }
 
@@ -116,13 +113,14 @@ static Attrs as_plane(const Op& op) {
 /// Takes the bias out, and gives a convolution of one spatial dim a second one.
 static std::vector<ValueId> decompose_conv(Builder& build, const OpView& op) {
   const Op& conv = op.op();
-  const Dims x = op.dims(0), w = op.dims(1), y = op.result_type(0).dims();
+  const Dims w = op.dims(1);
+  const Shape x = op.type(0).shape, y = op.result_type(0).shape;
   const ValueId bias = op.has(2) ? conv.inputs[2] : ValueId{};
   ValueId result;
   if (x.size() == 3) {
-    const ValueId plane = build.reshape(conv.inputs[0], {x[0], x[1], 1, x[2]});
+    const ValueId plane = build.reshape_to(conv.inputs[0], {x[0], x[1], Extent{1}, x[2]});
     const ValueId weights = build.reshape(conv.inputs[1], {w[0], w[1], 1, w[2]});
-    result = build.reshape(build.op(OpKind::Conv, {plane, weights}, as_plane(conv)), y);
+    result = build.reshape_to(build.op(OpKind::Conv, {plane, weights}, as_plane(conv)), y);
   } else {
     result = build.op(OpKind::Conv, {conv.inputs[0], conv.inputs[1]}, conv.attrs);
   }

@@ -13,13 +13,13 @@ bool has_exponent(const OpView& op) {
 }
 
 bool infer_lp_pool(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_exponent(op) || !is_real_operand(op, 0) || !has_ndim(op, 0, 3) || !is_fixed(op, 0)) return false;
+  if (!has_exponent(op) || !is_real_operand(op, 0) || !has_ndim(op, 0, 3) || !is_fixed_dim(op, 0, 1)) return false;
+  if (int_of(op.op(), "ceil_mode") && !is_fixed(op, 0)) return false;
   if (!op.op().has("kernel_shape")) return op.fail("pool-kernel", "'kernel_shape' is missing");
   const std::optional<Window> window = window_of(op, {});
-  if (!window) return false;
-  Dims y{op.dims(0)[0], op.dims(0)[1]};
-  for (const WindowDim& dim : *window) y.push_back(dim.out);
-  results = {{op.type(0).dtype, shape_of(y), {}}};
+  const std::optional<Shape> y = window ? windows_shape(op, *window, op.type(0).shape[1]) : std::nullopt;
+  if (!y) return false;
+  results = {{op.type(0).dtype, *y, {}}};
   return true;
 }
 

@@ -11,13 +11,12 @@ namespace weftc {
 
 /// x [N, C, spatial dims]. MaxPool's second result has the indices of the maxima.
 static bool infer_pool(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_ndim(op, 0, 3) || !is_fixed(op, 0)) return false;
+  if (!has_ndim(op, 0, 3) || !is_fixed_dim(op, 0, 1)) return false;
   if (!op.op().has("kernel_shape")) return op.fail("pool-kernel", "'kernel_shape' is missing");
   const std::optional<Window> window = window_of(op, {});
-  if (!window) return false;
-  Dims y{op.dims(0)[0], op.dims(0)[1]};
-  for (const WindowDim& dim : *window) y.push_back(dim.out);
-  results = {{op.type(0).dtype, shape_of(y), {}}, {DType::I64, shape_of(y), {}}};
+  const std::optional<Shape> y = window ? windows_shape(op, *window, op.type(0).shape[1]) : std::nullopt;
+  if (!y) return false;
+  results = {{op.type(0).dtype, *y, {}}, {DType::I64, *y, {}}};
   return true;
 }
 
@@ -149,6 +148,7 @@ static Term unfolded(Builder& build, Term x, const Window& window) {
 /// The maxima by the pool itself. Which element of its window each one is tells its position in every dimension.
 static std::vector<ValueId> decompose_max_pool(Builder& build, const OpView& op) {
   const Op& pool = op.op();
+  if (!is_fixed(op, 0)) return {};
   const Dims dims = op.dims(0), y = op.result_type(0).dims();
   const int ndim = static_cast<int>(dims.size());
   const Window window = window_of_attrs(pool, dims, y);

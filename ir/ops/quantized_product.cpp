@@ -283,13 +283,13 @@ Term convolution_sums(Builder& build, const OpView& op, QuantizedOperand x, Quan
 bool infer_convolution(const OpView& op, QuantizedOperand x, QuantizedOperand w, DType dtype,
                        std::vector<TensorType>& results) {
   if (!is_byte_operand(op, x.integers) || !is_byte_operand(op, w.integers)) return false;
-  const std::optional<Dims> y = convolution_dims(op, w.integers);
+  const std::optional<Shape> y = convolution_shape(op, w.integers);
   if (!y || !hold_one_number(op, {x.scale, x.zero})) return false;
   for (int part : {w.scale, w.zero})
-    if (op.has(part) && op.type(part).count() != 1 && op.type(part).count() != (*y)[1])
+    if (op.has(part) && op.type(part).count() != 1 && op.type(part).count() != (*y)[1].bound)
       return op.fail("quantized-scale", "a scale or zero point of shape {} does not fit {} filters",
-                     dims_text(op.dims(part)), (*y)[1]);
-  results = {{dtype, shape_of(*y), {}}};
+                     dims_text(op.dims(part)), (*y)[1].bound);
+  results = {{dtype, *y, {}}};
   return true;
 }
 

@@ -125,6 +125,19 @@ bool is_fixed(const OpView& op, int input) {
                  op_def(op.op()).name);
 }
 
+bool is_fixed_dim(const OpView& op, int input, int dim) {
+  return !op.type(input).shape[static_cast<size_t>(dim)].is_run_time() || is_fixed(op, input);
+}
+
+Extent joined(const OpView& op, const Shape& shape, size_t first, size_t end) {
+  Length length = 1;
+  int64_t bound = 1;
+  for (size_t d = first; d < end; ++d) length = length * length_of(shape[d]), bound *= shape[d].bound;
+  Extent extent = op.extent(length);
+  extent.bound = bound;
+  return extent;
+}
+
 bool infer_same(const OpView& op, std::vector<TensorType>& results) {
   results = {{op.type(0).dtype, op.type(0).shape, {}}};
   return true;

@@ -29,6 +29,10 @@ bool is_given(const OpView& op, int input, const char* attr, const char* what);
 bool has_ndim(const OpView& op, int input, int at_least, int at_most = 64);
 /// True if no dimension of the operand has a run-time length; else reports that it must be pinned.
 bool is_fixed(const OpView& op, int input);
+/// The same of one dimension.
+bool is_fixed_dim(const OpView& op, int input, int dim);
+/// Dimensions `first` to `end` as one.
+Extent joined(const OpView& op, const Shape& shape, size_t first, size_t end);
 
 /// Broadcast operands, dtype of the first; all of one dtype.
 bool infer_broadcast(const OpView& op, std::vector<TensorType>& results);

@@ -6,22 +6,15 @@
 //
 // One Gather for each tap of the widest output element: 1 for nearest, 2 for linear, 4 for cubic, more with
 // antialias.
+#include "ir/ops/resize.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "ir/ops/composite.h"
-
 namespace weftc {
 
 namespace {
-
-/// One resized axis: its extents, the scale (out / in, as given), and the region of tf_crop_and_resize as
-/// fractions.
-struct ResizeAxis {
-  int64_t axis, in, out;
-  double scale, roi_start, roi_end;
-};
 
 /// An input element that an output element reads, and its weight.
 struct Tap {
@@ -58,6 +51,7 @@ void keep_ratio(std::vector<ResizeAxis>& axes, const std::string& policy) {
   for (ResizeAxis& a : axes) {
     a.scale = scale;
     a.out = static_cast<int64_t>(std::floor(scale * static_cast<double>(a.in) + 0.5));
+    a.to = a.out;
   }
 }
 
@@ -68,17 +62,28 @@ std::optional<std::vector<ResizeAxis>> resize_axes(const OpView& op) {
   if (!axes) return {};
   if (axes->empty()) axes = range_of(0, ndim);
   const std::vector<double> scales = reals_of(op.op(), "scales"), roi = reals_of(op.op(), "roi");
-  const std::vector<int64_t> sizes = ints_of(op.op(), "sizes");
+  const std::vector<Length> sizes = op.lengths_of("sizes", 3).value_or(std::vector<Length>());
   const size_t count = axes->size(), given = sizes.empty() ? scales.size() : sizes.size();
   if (given != count)
     return op.fail("resize-lengths", "{} scales and {} sizes for {} axes", scales.size(), sizes.size(), count),
            std::nullopt;
   std::vector<ResizeAxis> result;
   for (size_t i = 0; i < count; ++i) {
-    const int64_t in = op.type(0).shape[(*axes)[i]].bound;
-    ResizeAxis a{(*axes)[i], in, 0, 1, 0, 1};
-    a.scale = sizes.empty() ? scales[i] : static_cast<double>(sizes[i]) / static_cast<double>(in);
-    a.out = sizes.empty() ? static_cast<int64_t>(std::floor(static_cast<double>(in) * scales[i])) : sizes[i];
+    const Extent& extent = op.type(0).shape[(*axes)[i]];
+    const int64_t in = extent.bound;
+    ResizeAxis a{(*axes)[i], in, 0, 1, 0, 1, !sizes.empty(), length_of(extent), 0};
+    a.out = sizes.empty() ? static_cast<int64_t>(std::floor(static_cast<double>(in) * scales[i])) : sizes[i].high();
+    a.scale = sizes.empty() ? scales[i] : static_cast<double>(a.out) / static_cast<double>(in);
+    a.to = sizes.empty() ? a.out : sizes[i];
+    if (sizes.empty() && extent.is_run_time()) {
+      const std::optional<Length> to = resized_length(a.from, a.scale);
+      if (!to)
+        return op.fail("resize-length-unsupported", "a run-time length times {} is not supported; pin it with --dim",
+                       a.scale),
+               std::nullopt;
+      a.to = *to;
+    }
+    if (a.has_size && a.from == a.to) a.scale = 1, a.out = in;
     if (in < 1 || !(a.scale > 0) || a.out < 1)
       return op.fail("resize-extent", "axis {} of extent {} cannot become {}", a.axis, in, a.out), std::nullopt;
     if (roi.size() == 2 * count) {
@@ -87,23 +92,30 @@ std::optional<std::vector<ResizeAxis>> resize_axes(const OpView& op) {
     }
     result.push_back(a);
   }
-  if (!sizes.empty() && !result.empty()) keep_ratio(result, text_of(op.op(), "keep_aspect_ratio_policy"));
+  const bool has_lengths =
+      std::any_of(result.begin(), result.end(), [](const ResizeAxis& a) { return a.is_run_time(); });
+  if (!sizes.empty() && !has_lengths && !result.empty())
+    keep_ratio(result, text_of(op.op(), "keep_aspect_ratio_policy"));
   return result;
 }
 
 /// Scales, sizes and the region decide the shape or the weights, hence must be known at compile time.
 bool infer_resize(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_fixed(op, 0) || !is_known(op, 1, "roi", "region") || !is_known(op, 2, "scales", "list of scales") ||
-      !is_known(op, 3, "sizes", "list of sizes"))
-    return false;
+  if (!is_known(op, 1, "roi", "region") || !is_known(op, 2, "scales", "list of scales")) return false;
+  if (!op.lengths_of("sizes", 3) && !is_known(op, 3, "sizes", "list of sizes")) return false;
   const std::string& mode = text_of(op.op(), "mode");
   if (mode != "nearest" && mode != "linear" && mode != "cubic")
     return op.fail("resize-mode", "mode '{}' is unknown, expected nearest, linear or cubic", printable(mode));
   const std::optional<std::vector<ResizeAxis>> axes = resize_axes(op);
   if (!axes) return false;
-  Dims dims = op.dims(0);
-  for (const ResizeAxis& a : *axes) dims[a.axis] = a.out;
-  results = {{op.type(0).dtype, shape_of(dims), {}}};
+  Shape shape = op.type(0).shape;
+  for (const ResizeAxis& a : *axes) {
+    if (a.is_unchanged()) continue;
+    if (a.is_run_time() && !resizes_lengths(op)) return false;
+    shape[a.axis] = a.is_run_time() ? op.extent(a.to) : Extent{a.out};
+    shape[a.axis].bound = a.out;
+  }
+  results = {{op.type(0).dtype, shape, {}}};
   return true;
 }
 
@@ -205,9 +217,11 @@ std::vector<ValueId> decompose_resize(Builder& build, const OpView& op) {
   const Op& resize = op.op();
   const DType dtype = op.type(0).dtype;
   ValueId x = build.cast(resize.inputs[0], is_float(dtype) ? dtype : DType::F32);
+  const Shape shape = op.result_type(0).shape;
   for (const ResizeAxis& a : axes) {
-    const bool same = a.out == a.in && a.scale == 1 && a.roi_start == 0 && a.roi_end == 1;
-    if (!same) x = resize_one(build, resize, x, a);
+    if (a.is_unchanged()) continue;
+    x = a.is_run_time() ? resize_length(build, resize, {build, x}, a, shape[a.axis]).value()
+                        : resize_one(build, resize, x, a);
   }
   return {build.cast(x, dtype)};
 }
@@ -235,6 +249,7 @@ const OpDef kResize{
     .constant_operands = {{1, "roi", AttrType::Reals}, {2, "scales", AttrType::Reals}, {3, "sizes", AttrType::Ints}},
     .import = import_resize,
     .infer = infer_resize,
-    .decompose = decompose_resize};
+    .decompose = decompose_resize,
+    .is_typed_by_parts = [](const OpView& op) { return !is_static(op.result_type(0).shape); }};
 
 }  // namespace weftc

@@ -1,9 +1,7 @@
-// Slice and Pad: parts and borders along any dimensions. They are views, which kernels resolve in the index of
-// a load (a padded element is a condition there). A slice over ranks survives if all cuts fall on its block
-// boundaries (L5).
+// Slice: parts along any dimensions. It is a view, which kernels resolve in the index of a load. A slice over ranks
+// survives if all cuts fall on its block boundaries (L5).
 //
 //   Slice(x f32[8], start 6, end INT64_MIN, step -2)  ->  start 6, step -2, count 4: elements 6 4 2 0
-//   Pad(x f32[3], 1, 2)                               ->  f32[6]: fill x0 x1 x2 fill fill
 #include <algorithm>
 
 #include "ir/ops/view.h"
@@ -247,113 +245,5 @@ const OpDef kSlice{.kind = OpKind::Slice,
                    .decompose = decompose_slice,
                    .is_primitive = [](const OpView& op) { return has_known_starts(op.op()); },
                    .is_typed_by_parts = [](const OpView& op) { return !has_known_starts(op.op()); }};
-
-/// Elements before and behind each dimension, all befores first; nothing after reporting.
-static std::optional<std::vector<int64_t>> full_pads(const OpView& op) {
-  const int ndim = op.type(0).ndim();
-  const std::vector<int64_t> pads = ints_of(op.op(), "pads");
-  std::optional<std::vector<int64_t>> axes = op.axes("axes", ndim);
-  if (!axes) return {};
-  if (axes->empty()) axes = range_of(0, ndim);
-  if (pads.size() != 2 * axes->size())
-    return op.fail("pad-lengths", "{} pads for {} axes", pads.size(), axes->size()), std::nullopt;
-  std::vector<int64_t> full(size_t{2} * ndim, 0);
-  for (size_t i = 0; i < axes->size(); ++i) {
-    full[(*axes)[i]] = pads[i];
-    full[ndim + (*axes)[i]] = pads[axes->size() + i];
-  }
-  return full;
-}
-
-/// Pad-18: pads may be negative, which cuts; the modes that repeat elements need some to repeat.
-static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_given(op, 1, "pads", "list of pads") || !is_known(op, 2, "value", "fill value") ||
-      !is_known(op, 3, "axes", "list of axes"))
-    return false;
-  const std::string& mode = text_of(op.op(), "mode");
-  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
-    return op.fail("pad-mode", "mode '{}' is unknown, expected constant, reflect, edge or wrap", printable(mode));
-  const std::optional<std::vector<int64_t>> pads = full_pads(op);
-  if (!pads) return false;
-  TensorType type{op.type(0).dtype, op.type(0).shape, {}};
-  const int ndim = type.ndim();
-  for (int d = 0; d < ndim; ++d) {
-    const int64_t before = (*pads)[d], behind = (*pads)[ndim + d], extent = type.shape[d].bound;
-    if ((before || behind) && type.shape[d].is_run_time() && !is_fixed(op, 0)) return false;
-    if (extent + before + behind < 0 || (extent == 0 && before + behind > 0 && mode != "constant"))
-      return op.fail("pad-size", "pads {} and {} do not fit an extent of {}", before, behind, extent);
-    type.shape[d].bound = extent + before + behind;
-  }
-  results = {type};
-  return true;
-}
-
-/// Two entries for each dimension.
-static void canonical_pad(Op& op, const OpView& view) {
-  const std::vector<int64_t> pads = *full_pads(view);
-  fill_defaults(op);
-  op.set("pads", pads);
-  op.remove("axes");
-  if (is_float(view.type(0).dtype))
-    op.remove("whole");
-  else if (!op.has("whole"))
-    op.set("whole", static_cast<int64_t>(real_of(op, "value")));
-}
-
-/// The operand's index for index `i` counted from its first element, or -1 for the fill value.
-static int64_t padded_source(const std::string& mode, int64_t i, int64_t extent) {
-  if (i >= 0 && i < extent) return i;
-  if (mode == "constant") return -1;
-  if (mode == "edge") return std::clamp<int64_t>(i, 0, extent - 1);
-  if (mode == "wrap") return (i % extent + extent) % extent;
-  if (extent == 1) return 0;
-  const int64_t period = 2 * (extent - 1), at = (i % period + period) % period;
-  return at < extent ? at : period - at;
-}
-
-static void eval_pad(EvalContext& context) {
-  const Tensor& x = context.in(0);
-  const std::vector<int64_t>& pads = context.op.ints("pads");
-  const std::string& mode = text_of(context.op, "mode");
-  const Dims strides = strides_of(x.dims);
-  Tensor result(x.dtype, context.result_dims[0]), fill = Tensor::scalar(x.dtype, real_of(context.op, "value"));
-  if (!fill.is_real()) fill.put_int(0, int_of(context.op, "whole"));
-  for (Index at(result.dims); at.more(); at.next()) {
-    int64_t from = 0;
-    for (int d = 0; d < static_cast<int>(strides.size()) && from >= 0; ++d) {
-      const int64_t i = padded_source(mode, at[d] - pads[d], x.dims[d]);
-      from = i < 0 ? -1 : from + i * strides[d];
-    }
-    if (from >= 0)
-      result.copy_element(at.linear(), x, from);
-    else
-      result.copy_element(at.linear(), fill, 0);
-  }
-  context.results[0] = std::move(result);
-}
-
-/// Canonical: `pads` has an entry before each dimension, then one behind each; negative ones cut. Integers are filled
-/// with `whole`, which holds 64 bits where `value` has 53.
-const OpDef kPad{
-    .kind = OpKind::Pad,
-    .name = "Pad",
-    .onnx = {"Pad", 2},
-    .attrs = {{"axes", AttrType::Ints},
-              {"mode", AttrType::Text, "constant"},
-              {"pads", AttrType::Ints},
-              {"value", AttrType::Real, 0.0},
-              {"whole", AttrType::Int}},
-    .inputs = {1, 4},
-    .category = Category::View,
-    .constant_operands = {{1, "pads", AttrType::Ints},
-                          {2, "value", AttrType::Real},
-                          {2, "whole", AttrType::Int},
-                          {3, "axes", AttrType::Ints}},
-    .infer = infer_pad,
-    .canonicalize = canonical_pad,
-    .linear = {{0}},
-    .is_linear =
-        [](const OpView& op) { return text_of(op.op(), "mode") != "constant" || real_of(op.op(), "value") == 0; },
-    .eval = eval_pad};
 
 }  // namespace weftc

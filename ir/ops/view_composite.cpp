@@ -185,33 +185,40 @@ const OpDef kSplit{.kind = OpKind::Split,
 
 /// Both directions: depth = channels * block * block, spatial extents times or divided by the block.
 static bool infer_blocks(const OpView& op, bool to_depth, std::vector<TensorType>& results) {
-  if (!has_ndim(op, 0, 4, 4) || !is_fixed(op, 0)) return false;
-  Dims d = op.dims(0);
+  if (!has_ndim(op, 0, 4, 4) || !is_fixed_dim(op, 0, 1)) return false;
+  if (to_depth && !(is_fixed_dim(op, 0, 2) && is_fixed_dim(op, 0, 3))) return false;
+  const Dims d = op.dims(0);
   const int64_t size = int_of(op.op(), "blocksize");
   const bool fits = size > 0 && (to_depth ? d[2] % size == 0 && d[3] % size == 0 : d[1] % (size * size) == 0);
   if (!fits) return op.fail("blocksize", "blocks of {} do not divide {}", size, dims_text(d));
-  d = to_depth ? Dims{d[0], d[1] * size * size, d[2] / size, d[3] / size}
-               : Dims{d[0], d[1] / (size * size), d[2] * size, d[3] * size};
-  results = {{op.type(0).dtype, shape_of(d), {}}};
+  Shape shape = op.type(0).shape;
+  shape[1].bound = to_depth ? d[1] * size * size : d[1] / (size * size);
+  for (size_t i = 2; i < 4; ++i) {
+    if (!to_depth) shape[i] = op.extent(length_of(shape[i]) * size);
+    shape[i].bound = to_depth ? d[i] / size : d[i] * size;
+  }
+  results = {{op.type(0).dtype, shape, {}}};
   return true;
 }
 
 /// DepthToSpace-13: with mode DCR the block's dims stand in front of the depth, with CRD behind it.
 static std::vector<ValueId> decompose_depth_to_space(Builder& build, const OpView& op) {
-  const Dims d = op.dims(0), result = op.result_type(0).dims();
-  const int64_t b = int_of(op.op(), "blocksize"), depth = d[1] / (b * b);
+  const Shape x = op.type(0).shape, result = op.result_type(0).shape;
+  const int64_t b = int_of(op.op(), "blocksize");
+  const Extent block{b}, depth{x[1].bound / (b * b)};
   const bool column_first = text_of(op.op(), "mode") == "CRD";
-  const Dims blocks = column_first ? Dims{d[0], depth, b, b, d[2], d[3]} : Dims{d[0], b, b, depth, d[2], d[3]};
+  const Shape blocks =
+      column_first ? Shape{x[0], depth, block, block, x[2], x[3]} : Shape{x[0], block, block, depth, x[2], x[3]};
   const std::vector<int64_t> perm = column_first ? Dims{0, 1, 4, 2, 5, 3} : Dims{0, 3, 4, 1, 5, 2};
-  return {build.reshape(build.transpose(build.reshape(op.op().inputs[0], blocks), perm), result)};
+  return {build.reshape_to(build.transpose(build.reshape_to(op.op().inputs[0], blocks), perm), result)};
 }
 
 /// The inverse of DepthToSpace in mode DCR.
 static std::vector<ValueId> decompose_space_to_depth(Builder& build, const OpView& op) {
-  const Dims d = op.dims(0), result = op.result_type(0).dims();
-  const int64_t b = int_of(op.op(), "blocksize");
-  const ValueId blocks = build.reshape(op.op().inputs[0], {d[0], d[1], d[2] / b, b, d[3] / b, b});
-  return {build.reshape(build.transpose(blocks, {0, 3, 5, 1, 2, 4}), result)};
+  const Shape x = op.type(0).shape, result = op.result_type(0).shape;
+  const Extent block{int_of(op.op(), "blocksize")};
+  const ValueId blocks = build.reshape_to(op.op().inputs[0], {x[0], x[1], result[2], block, result[3], block});
+  return {build.reshape_to(build.transpose(blocks, {0, 3, 5, 1, 2, 4}), result)};
 }
 
 const OpDef kDepthToSpace{

@@ -28,17 +28,20 @@ static void pad_same(WindowDim& dim, bool upper) {
   dim.behind = total - dim.before;
 }
 
+/// What is added to the extent of an input for the quotient by the stride to be the number of windows.
+static int64_t added_extent(const WindowDim& dim, bool ceil) {
+  return dim.before + dim.behind - dim.reach() + (ceil ? 2 * dim.stride - 1 : dim.stride);
+}
+
 /// As many windows as fit into the padded extent; ceil_mode adds one that sticks out, if it begins inside.
 static void count_outputs(WindowDim& dim, bool ceil) {
-  const int64_t room = dim.in + dim.before + dim.behind - dim.reach();
-  if (room < 0) {
-    dim.out = 0;
-    return;
-  }
-  dim.out = (ceil ? room + dim.stride - 1 : room) / dim.stride + 1;
+  dim.out = std::max<int64_t>(0, dim.in + added_extent(dim, ceil)) / dim.stride;
   // A window that would start in the padding behind is left out.
-  if (ceil && (dim.out - 1) * dim.stride >= dim.in + dim.before) --dim.out;
+  if (ceil && dim.out > 0 && (dim.out - 1) * dim.stride >= dim.in + dim.before) --dim.out;
 }
+
+static bool is_same(const std::string& auto_pad) { return auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER"; }
+static bool rounds_up(const Op& op) { return op.has("ceil_mode") && op.integer("ceil_mode"); }
 
 std::optional<Window> window_of(const OpView& op, const Dims& kernel) { return window_of(op, kernel, op.dims(0)); }
 
@@ -50,7 +53,6 @@ std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims
     return values.empty() ? otherwise : values[at];
   };
   const std::string& mode = text_of(op.op(), "auto_pad");
-  const bool ceil = op.op().has("ceil_mode") && op.op().integer("ceil_mode");
   Window window;
   for (size_t d = 0; d < ndim; ++d) {
     const int64_t own = kernel.empty() ? 1 : kernel[d];
@@ -63,13 +65,45 @@ std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims
       dim.before = value("pads", d, 0);
       dim.behind = value("pads", ndim + d, 0);
     }
-    if (mode == "SAME_UPPER" || mode == "SAME_LOWER")
+    if (is_same(mode))
       pad_same(dim, mode == "SAME_UPPER");
     else
-      count_outputs(dim, ceil);
+      count_outputs(dim, rounds_up(op.op()));
     window.push_back(dim);
   }
   return window;
+}
+
+/// How many windows an input of this length has; nothing where no polynomial says it: the pads of SAME depend on what
+/// the stride leaves, and so does whether the last window of ceil_mode begins inside.
+static std::optional<Length> output_length(const Op& op, const WindowDim& dim, const Length& in) {
+  if (is_same(text_of(op, "auto_pad"))) return dim.stride == 1 ? std::optional(in) : std::nullopt;
+  const bool ceil = rounds_up(op);
+  if (ceil && dim.behind + dim.stride > dim.reach()) return {};
+  return floor_quotient(maximum(in + added_extent(dim, ceil), 0), dim.stride);
+}
+
+std::optional<Shape> windows_shape(const OpView& op, const Window& window, const Extent& channels) {
+  return windows_shape(op, window, channels, op.type(0).shape);
+}
+
+std::optional<Shape> windows_shape(const OpView& op, const Window& window, const Extent& channels, const Shape& image) {
+  Shape y{image[0], channels};
+  for (size_t d = 0; d < window.size(); ++d) {
+    const Extent& in = image[d + 2];
+    std::optional<Length> out = window[d].out;
+    if (in.is_run_time()) out = output_length(op.op(), window[d], length_of(in));
+    if (!out) {
+      op.fail("window-length-unsupported",
+              "how the window moves over spatial dimension {} depends on its length (by 'auto_pad' or 'ceil_mode'); "
+              "pin it with --dim",
+              d);
+      return {};
+    }
+    y.push_back(op.extent(*out));
+    y.back().bound = window[d].out;
+  }
+  return y;
 }
 
 bool has_fitting_bias(const OpView& op, int64_t channels) {

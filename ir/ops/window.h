@@ -23,11 +23,15 @@ using Window = std::vector<WindowDim>;
 /// is absent; over an image [batch, channels, ...], by default operand 0. Nothing after reporting.
 std::optional<Window> window_of(const OpView& op, const Dims& kernel);
 std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims& image);
+/// The shape of what a window over an image, by default operand 0, gives: its batch, `channels`, and an extent for each
+/// spatial dimension, a run-time length for one of run-time length; nothing after reporting.
+std::optional<Shape> windows_shape(const OpView& op, const Window& window, const Extent& channels);
+std::optional<Shape> windows_shape(const OpView& op, const Window& window, const Extent& channels, const Shape& image);
 /// The shape of the result of a convolution of an image, by default operand 0, by attribute `group` and the window's;
 /// nothing after reporting. Each group of the image's channels meets M / group filters, which tell how many channels a
 /// group has.
-std::optional<Dims> convolution_dims(const OpView& op, int filters);
-std::optional<Dims> convolution_dims(const OpView& op, int filters, const Dims& image);
+std::optional<Shape> convolution_shape(const OpView& op, int filters);
+std::optional<Shape> convolution_shape(const OpView& op, int filters, const Shape& image);
 /// Factors of a convolution of operand 0 with the filters of operand 1.
 FactorRule factors_convolution(const OpView& op);
 /// Writes out kernel_shape, strides, dilations and pads, so that nobody after this reads auto_pad.

@@ -53,6 +53,10 @@ void StepWriter::limit_lengths(const Graph& graph) {
     });
     p_.plan.limits.push_back({what, *extent.length, least, most, is_made});
   };
+  for (ValueId input : graph.inputs())
+    for (const Extent& extent : graph.type(input).shape)
+      if (&graph == &module_.graph && extent.is_run_time() && extent.length->low() > 0)
+        limit(format("'{}'", graph.value(input).name), extent, extent.length->low(), extent.bound);
   for (OpId id = graph.first(); id; id = graph.next(id)) {
     const Op& op = graph.op(id);
     for (ValueId v : op.outputs)

@@ -56,6 +56,11 @@ void fold_op(Module& module, Graph& graph, OpId id) {
     context.global_dims.push_back(graph.type(v).dims());
   }
   op_def(op).eval(context);
+  replace_by_constants(module, graph, id, results);
+}
+
+void replace_by_constants(Module& module, Graph& graph, OpId id, const std::vector<Tensor>& results) {
+  const Op op = graph.op(id);
   for (size_t r = 0; r < op.outputs.size(); ++r) {
     if (graph.value(op.outputs[r]).uses.empty()) continue;
     const std::string name = graph.value(op.outputs[r]).name;

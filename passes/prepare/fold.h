@@ -1,6 +1,7 @@
 // Evaluates an op whose operands are constants, on one rank.
 #pragma once
 #include "ir/module.h"
+#include "ir/tensor.h"
 
 namespace weftc {
 
@@ -8,5 +9,7 @@ namespace weftc {
 bool is_foldable(const Module& module, const Graph& graph, OpId id);
 /// Replaces the op by Constants that keep its results' names. The op must be foldable and typed.
 void fold_op(Module& module, Graph& graph, OpId id);
+/// The same with results that are known already.
+void replace_by_constants(Module& module, Graph& graph, OpId id, const std::vector<Tensor>& results);
 
 }  // namespace weftc

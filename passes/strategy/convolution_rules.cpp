@@ -71,7 +71,7 @@ constexpr const char* kSharesNothing = "filters of one channel share nothing";
 /// What the runtime counts in 32 bits.
 bool is_small(const WindowGeometry& g) {
   constexpr int64_t kMost = int64_t{1} << 30;
-  return g.channels * g.taps < kMost && g.channels * g.inputs < kMost && g.outputs < kMost &&
+  return g.channels * g.taps < kMost && g.channels * g.inputs.high() < kMost && g.outputs.high() < kMost &&
          g.filters * g.channels * g.taps < kMost;
 }
 
@@ -100,7 +100,7 @@ Verdict tiled_convolution(const StrategyContext& context) {
   if (!is_small(g)) return refused("its extents do not fit 32 bits");
   if (!is_row_major(body, op.inputs[0], dtype) || !is_row_major(body, op.inputs[1], dtype))
     return refused("an operand is computed, or read through a view");
-  const std::optional<Tile> tile = choose_tile(context, g.groups, g.filters, g.batch * g.outputs, dtype, why);
+  const std::optional<Tile> tile = choose_tile(context, g.groups, g.filters, (g.batch * g.outputs).number, dtype, why);
   if (!tile) return refused(why);
   return {TiledConvolution{*tile}, g.channels == 1 && g.groups > 1 ? kSharesNothing : ""};
 }
@@ -153,7 +153,7 @@ Verdict unfolded_convolution(const StrategyContext& context) {
   const std::optional<WindowOp> found = host_convolution(context, why);
   if (!found) return {};
   const WindowGeometry& g = found->geometry;
-  const int64_t panels = (g.outputs + 15) / 16, depth = g.channels * g.taps;
+  const int64_t panels = (g.outputs.high() + 15) / 16, depth = g.channels * g.taps;
   const int64_t block = std::clamp<int64_t>(kBlockElements / (16 * depth), 4, std::max<int64_t>(4, panels));
   return {UnfoldedConvolution{std::min(block, panels)}, ""};
 }

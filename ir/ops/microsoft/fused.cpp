@@ -1,5 +1,7 @@
 // Ops of com.microsoft that join what ONNX has apart: FusedGemm and FusedConv with an activation, NhwcConv, BiasAdd,
 // BiasSplitGelu. They are taken apart again, because fusion finds its own kernels.
+#include <algorithm>
+
 #include "ir/ops/formula.h"
 #include "ir/ops/window.h"
 
@@ -104,16 +106,15 @@ std::vector<int64_t> channels_last(int64_t ndim) {
 }
 
 bool infer_nhwc_conv(const OpView& op, std::vector<TensorType>& results) {
-  if (!same_dtypes(op) || !has_ndim(op, 0, 3) || !is_fixed(op, 0)) return false;
-  const Dims x = op.dims(0);
-  Dims image{x.front(), x.back()};
+  if (!same_dtypes(op) || !has_ndim(op, 0, 3)) return false;
+  const Shape& x = op.type(0).shape;
+  Shape image{x.front(), x.back()};
   image.insert(image.end(), x.begin() + 1, x.end() - 1);
-  const std::optional<Dims> y = convolution_dims(op, 1, image);
-  if (!y || !has_fitting_bias(op, (*y)[1])) return false;
-  Dims dims(*y);
-  dims.erase(dims.begin() + 1);
-  dims.push_back((*y)[1]);
-  results = {{op.type(0).dtype, shape_of(dims), {}}};
+  const std::optional<Shape> y = convolution_shape(op, 1, image);
+  if (!y || !has_fitting_bias(op, (*y)[1].bound)) return false;
+  Shape shape(*y);
+  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  results = {{op.type(0).dtype, shape, {}}};
   return true;
 }
 

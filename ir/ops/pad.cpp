@@ -1,0 +1,189 @@
+// Pad (ONNX Pad-18): elements around a tensor, a fill value or its own again, by numbers or by run-time lengths. It is
+// a view: a padded element is a condition in a kernel. A slice over ranks survives as it does in a Slice.
+//
+//   Pad(x f32[2, 3], [0, 1, 0, 0])               ->  f32[2, 4]: one element before each row
+//   Pad(x f32[n, 3], [0, 0, -n % 4, 0])          ->  Concat(x, fill values f32[-n % 4, 3])
+#include <algorithm>
+
+#include "ir/ops/view.h"
+
+namespace weftc {
+
+/// Elements before and behind each dimension, all befores first; nothing after reporting.
+static std::optional<std::vector<Length>> full_pads(const OpView& op) {
+  const int ndim = op.type(0).ndim();
+  const std::vector<Length> pads = *op.lengths_of("pads", 1);
+  std::optional<std::vector<int64_t>> axes = op.axes("axes", ndim);
+  if (!axes) return {};
+  if (axes->empty()) axes = range_of(0, ndim);
+  if (pads.size() != 2 * axes->size())
+    return op.fail("pad-lengths", "{} pads for {} axes", pads.size(), axes->size()), std::nullopt;
+  std::vector<Length> full(size_t{2} * ndim, 0);
+  for (size_t i = 0; i < axes->size(); ++i) {
+    full[(*axes)[i]] = pads[i];
+    full[ndim + (*axes)[i]] = pads[axes->size() + i];
+  }
+  return full;
+}
+
+static bool are_numbers(const std::vector<Length>& lengths) {
+  return std::all_of(lengths.begin(), lengths.end(), [](const Length& length) { return length.is_constant(); });
+}
+
+/// The dimension with `before` and `behind` more elements; nothing after reporting.
+static std::optional<Extent> padded(const OpView& op, const Extent& from, const Length& before, const Length& behind) {
+  const Length all = length_of(from) + before + behind;
+  if (before.is_constant() && behind.is_constant()) {
+    Extent extent = all.is_constant() ? Extent{} : op.extent(maximum(all, 0));
+    extent.bound = from.bound + before.constant() + behind.constant();
+    if (extent.bound >= 0) return extent;
+  } else if (before.low() >= 0 && behind.low() >= 0) {
+    return op.extent(all);
+  }
+  op.fail("pad-size", "pads {} and {} do not fit an extent of {}", before.text(), behind.text(), from.bound);
+  return {};
+}
+
+/// Pad-18: pads may be negative, which cuts; the modes that repeat elements need some to repeat.
+static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
+  if (!op.lengths_of("pads", 1) && !is_given(op, 1, "pads", "list of pads")) return false;
+  if (!is_known(op, 2, "value", "fill value") || !is_known(op, 3, "axes", "list of axes")) return false;
+  const std::string& mode = text_of(op.op(), "mode");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    return op.fail("pad-mode", "mode '{}' is unknown, expected constant, reflect, edge or wrap", printable(mode));
+  const std::optional<std::vector<Length>> pads = full_pads(op);
+  if (!pads) return false;
+  if (mode != "constant" && !are_numbers(*pads))
+    return op.fail("pad-length-unsupported", "run-time pads {} are not supported with mode '{}'; pin them with --dim",
+                   text_of(*pads), mode);
+  TensorType type{op.type(0).dtype, op.type(0).shape, {}};
+  const size_t ndim = type.shape.size();
+  for (size_t d = 0; d < ndim; ++d) {
+    const Length &before = (*pads)[d], &behind = (*pads)[ndim + d];
+    if (before == 0 && behind == 0) continue;
+    const std::optional<Extent> extent = padded(op, type.shape[d], before, behind);
+    if (!extent) return false;
+    if (type.shape[d].bound == 0 && extent->bound > 0 && mode != "constant")
+      return op.fail("pad-size", "pads {} and {} do not fit an extent of 0", before.text(), behind.text());
+    type.shape[d] = *extent;
+  }
+  results = {type};
+  return true;
+}
+
+/// Two entries for each dimension. Pads of run-time length leave the op as it is until it is decomposed.
+static void canonical_pad(Op& op, const OpView& view) {
+  const std::vector<Length> pads = *full_pads(view);
+  fill_defaults(op);
+  if (is_float(view.type(0).dtype))
+    op.remove("whole");
+  else if (!op.has("whole"))
+    op.set("whole", static_cast<int64_t>(real_of(op, "value")));
+  if (!are_numbers(pads)) return;
+  std::vector<int64_t> numbers;
+  for (const Length& pad : pads) numbers.push_back(pad.constant());
+  op.set("pads", numbers);
+  op.remove("axes");
+}
+
+/// The fill value, a scalar.
+static Tensor filler(const Op& op, DType dtype) {
+  Tensor scalar = Tensor::scalar(dtype, real_of(op, "value"));
+  if (!scalar.is_real()) scalar.put_int(0, int_of(op, "whole"));
+  return scalar;
+}
+
+/// The attributes of a Pad by numbers that fills with the same value.
+static Attrs with_pads(const Op& op, const std::vector<int64_t>& pads) {
+  Attrs attrs{{"pads", pads}, {"value", real_of(op, "value")}};
+  if (op.has("whole")) attrs.push_back({"whole", op.integer("whole")});
+  return attrs;
+}
+
+/// What is padded by lengths is joined with so many fill values, what is padded by numbers is still a Pad.
+static std::vector<ValueId> decompose_pad(Builder& build, const OpView& op) {
+  const std::vector<Length> pads = *full_pads(op);
+  const size_t ndim = pads.size() / 2;
+  std::vector<int64_t> numbers;
+  for (const Length& pad : pads) numbers.push_back(pad.is_constant() ? pad.constant() : 0);
+  ValueId x = op.op().inputs[0];
+  if (std::any_of(numbers.begin(), numbers.end(), [](int64_t pad) { return pad != 0; }))
+    x = build.op(OpKind::Pad, {x}, with_pads(op.op(), numbers));
+  const auto fillers = [&](size_t d, const Length& count) {
+    Shape shape = build.type(x).shape;
+    shape[d] = op.extent(count);
+    const ValueId element = build.constant(filler(op.op(), op.type(0).dtype));
+    return build.with_lengths(build.op(OpKind::Expand, {element}, {{"shape", bounds(shape)}}), shape);
+  };
+  for (size_t d = 0; d < ndim; ++d) {
+    std::vector<ValueId> parts;
+    if (!pads[d].is_constant()) parts.push_back(fillers(d, pads[d]));
+    parts.push_back(x);
+    if (!pads[ndim + d].is_constant()) parts.push_back(fillers(d, pads[ndim + d]));
+    if (parts.size() > 1) x = build.op(OpKind::Concat, parts, {{"axis", static_cast<int64_t>(d)}});
+  }
+  return {x};
+}
+
+/// The operand's index for index `i` counted from its first element, or -1 for the fill value.
+static int64_t padded_source(const std::string& mode, int64_t i, int64_t extent) {
+  if (i >= 0 && i < extent) return i;
+  if (mode == "constant" || extent == 0) return -1;
+  if (mode == "edge") return std::clamp<int64_t>(i, 0, extent - 1);
+  if (mode == "wrap") return (i % extent + extent) % extent;
+  if (extent == 1) return 0;
+  const int64_t period = 2 * (extent - 1), at = (i % period + period) % period;
+  return at < extent ? at : period - at;
+}
+
+static void eval_pad(EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const std::vector<int64_t>& pads = context.op.ints("pads");
+  const std::string& mode = text_of(context.op, "mode");
+  const Dims strides = strides_of(x.dims);
+  Tensor result(x.dtype, context.result_dims[0]);
+  const Tensor fill = filler(context.op, x.dtype);
+  for (Index at(result.dims); at.more(); at.next()) {
+    int64_t from = 0;
+    for (int d = 0; d < static_cast<int>(strides.size()) && from >= 0; ++d) {
+      const int64_t i = padded_source(mode, at[d] - pads[d], x.dims[d]);
+      from = i < 0 ? -1 : from + i * strides[d];
+    }
+    if (from >= 0)
+      result.copy_element(at.linear(), x, from);
+    else
+      result.copy_element(at.linear(), fill, 0);
+  }
+  context.results[0] = std::move(result);
+}
+
+static bool has_known_pads(const OpView& op) { return op.op().has("pads"); }
+
+/// Canonical: `pads` has an entry before each dimension, then one behind each; negative ones cut. Integers are filled
+/// with `whole`, which holds 64 bits where `value` has 53.
+const OpDef kPad{
+    .kind = OpKind::Pad,
+    .name = "Pad",
+    .onnx = {"Pad", 2},
+    .attrs = {{"axes", AttrType::Ints},
+              {"mode", AttrType::Text, "constant"},
+              {"pads", AttrType::Ints},
+              {"value", AttrType::Real, 0.0},
+              {"whole", AttrType::Int}},
+    .inputs = {1, 4},
+    .category = Category::View,
+    .constant_operands = {{1, "pads", AttrType::Ints},
+                          {2, "value", AttrType::Real},
+                          {2, "whole", AttrType::Int},
+                          {3, "axes", AttrType::Ints}},
+    .infer = infer_pad,
+    .canonicalize = canonical_pad,
+    .linear = {{0}},
+    .is_linear =
+        [](const OpView& op) { return text_of(op.op(), "mode") != "constant" || real_of(op.op(), "value") == 0; },
+    .eval = eval_pad,
+    .decompose = decompose_pad,
+    .is_primitive = has_known_pads,
+    .is_typed_by_parts = [](const OpView& op) { return !has_known_pads(op); }};
+
+}  // namespace weftc

@@ -1,0 +1,27 @@
+// What the two ways of resizing share: by positions that are known now (resize.cpp), and by positions that a run
+// computes from its lengths (resize_lengths.cpp).
+#pragma once
+#include "ir/ops/formula.h"
+
+namespace weftc {
+
+/// One resized axis: its extents (bounds), the scale (out / in, as given), and the region of tf_crop_and_resize as
+/// fractions.
+struct ResizeAxis {
+  int64_t axis, in, out;
+  double scale, roi_start, roi_end;
+  bool has_size;    // by sizes: the scale is the quotient of the lengths
+  Length from, to;  // the lengths
+
+  bool is_run_time() const { return !from.is_constant() || !to.is_constant(); }
+  bool is_unchanged() const { return from == to && scale == 1 && roi_start == 0 && roi_end == 1; }
+};
+
+/// The number of elements that `scale` makes of so many; nothing where that is no polynomial.
+std::optional<Length> resized_length(const Length& from, double scale);
+/// True if the op's attributes allow to resize an axis of run-time length; else reports.
+bool resizes_lengths(const OpView& op);
+/// Resizes an axis of run-time length to `extent`.
+Term resize_length(Builder& build, const Op& op, Term x, const ResizeAxis& axis, const Extent& extent);
+
+}  // namespace weftc

@@ -1,0 +1,13 @@
+// Turns operands into attributes (ConstantOperand of an op's record) as soon as they are known.
+#pragma once
+#include "ir/module.h"
+
+namespace weftc {
+
+/// Moves the operands of an op that are constants into their attributes, where these can hold them; false after
+/// reporting.
+bool absorb_constants(Module& module, Graph& graph, OpId id, Diags& diags);
+/// Takes away the operands that gave an op its shape: the types of its results and its attributes say it now.
+void drop_shape_operands(Graph& graph, OpId id);
+
+}  // namespace weftc

@@ -1,0 +1,352 @@
+// Types every value, in order, and brings operands that shapes depend on into attributes.
+//
+//   %s = Shape(%x)                              %y = Reshape(%x) {shape = [8, 64]} : f32[8, 64]
+//   %y = Reshape(%x, %s2)  with %s2 from %s ->
+//
+// Exporters compute shapes with Shape, Gather and Concat: integers are folded here, as soon as they are known, because
+// the types behind them need the values. An If on a known condition is replaced by its branch.
+#include "passes/prepare/type_inference.h"
+
+#include <algorithm>
+
+#include "ir/base/contains.h"
+#include "ir/builder.h"
+#include "ir/op_def.h"
+#include "ir/shape_arithmetic.h"
+#include "passes/prepare/absorb_operands.h"
+#include "passes/prepare/fold.h"
+#include "passes/prepare/replace_by_parts.h"
+#include "passes/prepare/scan_to_loop.h"
+#include "passes/prepare/unfold_sequences.h"
+#include "passes/prepare/unroll_loop.h"
+
+namespace weftc {
+
+namespace {
+
+// Folding larger tensors here would only slow the pass down: no shape has so many dimensions.
+constexpr int64_t kLargestShapeData = 1 << 16;
+
+/// Types one graph; regions get one of their own.
+class TypeInference {
+ public:
+  /// `least`: what inputs have along their open dimensions, by name.
+  TypeInference(Module& module, Graph& graph, Diags& diags, ShapeValues limits = {}, Least least = {})
+      : module_(module), graph_(graph), diags_(diags), shapes_(std::move(limits)), least_(std::move(least)) {}
+
+  /// What each output of the graph stood for.
+  std::vector<Unfolded> run() {
+    raise_lengths();
+    infer_range(graph_.first(), {});
+    return unfold_outputs(graph_, unfolded_);
+  }
+  /// What the states say of lengths.
+  ShapeValues limits() const { return shapes_.limits(); }
+  /// Which lengths the model's quotients would mean something from.
+  const Least& demands() const { return demands_; }
+
+ private:
+  void infer_range(OpId first, OpId end);
+  bool infer(OpId id);
+  bool infer_region(OpId id);
+  bool infer_loop(OpId id);
+  bool infer_rolled(OpId id);
+  bool infer_with_operands(OpId id);
+  bool infer_region_bodies(OpId id, std::vector<std::vector<Unfolded>>& outputs);
+  bool take_known_branch(OpId id);
+  bool make_loop(OpId id);
+  void bound_states(OpId id);
+  void note_shape_values(OpId id);
+  void note_demand(OpId id);
+  void note_demands(const Least& demands);
+  bool fold_shape_values(OpId id);
+  bool is_typed_by_parts(OpId id) const;
+  bool replace_now(OpId id);
+  void raise_lengths();
+  bool is_state(const std::string& input) const;
+  std::optional<int64_t> state_bound(ValueId value, size_t axis) const;
+  bool is_small(OpId id) const;
+  TypedGraph typed_graph() {
+    return {module_, graph_, unfolded_, diags_, [this](OpId first, OpId end) { infer_range(first, end); }};
+  }
+
+  // One error is enough: what depends on a value without a type is passed over.
+  bool has_untyped_operand(OpId id) const {
+    const auto& inputs = graph_.op(id).inputs;
+    return std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return v && untyped(v); });
+  }
+  bool untyped(ValueId v) const { return v.index < untyped_.size() && untyped_[v.index]; }
+  void mark_untyped(OpId id) {
+    untyped_.resize(graph_.value_capacity());
+    for (ValueId v : graph_.op(id).outputs) untyped_[v.index] = true;
+  }
+
+  Module& module_;
+  Graph& graph_;
+  Diags& diags_;
+  std::vector<bool> untyped_;
+  ShapeValues shapes_;
+  UnfoldedValues unfolded_;
+  const Least least_;
+  Least demands_;
+};
+
+/// Types the ops from `first` up to `end`; they may be replaced meanwhile.
+void TypeInference::infer_range(OpId first, OpId end) {
+  for (OpId id = first; id && !(id == end);) {
+    const OpId next = graph_.next(id);
+    if (graph_.op(id).kind != OpKind::Input && (has_untyped_operand(id) || !infer(id))) mark_untyped(id);
+    id = next;
+  }
+}
+
+/// True if the results are so small that shapes may depend on them.
+bool TypeInference::is_small(OpId id) const {
+  const Op& op = graph_.op(id);
+  return std::all_of(op.outputs.begin(), op.outputs.end(),
+                     [&](ValueId v) { return graph_.type(v).count() <= kLargestShapeData; });
+}
+
+/// True for integers, and for a few reals: what shape chains compute with.
+bool is_shape_data(const Graph& graph, const Op& op) {
+  return std::all_of(op.outputs.begin(), op.outputs.end(),
+                     [&](ValueId v) { return !is_float(graph.type(v).dtype) || graph.type(v).count() <= 16; });
+}
+
+// The parameters of If's branches are all operands but the condition; of Loop's body: the iteration, then the operands
+// without the trip count.
+bool TypeInference::infer_region_bodies(OpId id, std::vector<std::vector<Unfolded>>& outputs) {
+  const int errors = diags_.errors();
+  const bool loop = graph_.op(id).kind == OpKind::Loop;
+  const size_t carried = loop ? static_cast<size_t>(graph_.op(id).integer_or("carried", 0)) : 0;
+  for (Graph& region : graph_.edit(id).regions) {
+    ShapeValues shapes = shapes_.limits();
+    for (size_t p = 0; p < region.inputs().size(); ++p) {
+      if (loop && p < 2) {
+        region.retype(region.inputs()[p], {p ? DType::Bool : DType::I64, {}, {}});
+        continue;
+      }
+      const size_t operand = loop ? p : p + 1;
+      const ValueId outer = graph_.op(id).inputs[operand];
+      region.retype(region.inputs()[p], graph_.type(outer));
+      const bool is_captured = !loop || p >= 2 + carried;
+      if (const std::vector<Length>* known = is_captured ? shapes_.find(outer) : nullptr)
+        shapes.set(region.inputs()[p], *known);
+    }
+    TypeInference inference(module_, region, diags_, std::move(shapes));
+    outputs.push_back(inference.run());
+    note_demands(inference.demands());
+  }
+  return diags_.errors() == errors;
+}
+
+/// Replaces an If with a known condition by the ops of the branch that is taken.
+bool TypeInference::take_known_branch(OpId id) {
+  const Op& op = graph_.op(id);
+  if (op.kind != OpKind::If) return false;
+  const std::optional<Tensor> condition = OpView(module_, graph_, op).known(0);
+  if (!condition || condition->size() != 1) return false;
+  const Graph region = op.regions[condition->int_at(0) ? 0 : 1];
+  const OpId after = graph_.next(id);
+  OpId first = graph_.previous(id);
+  const std::vector<ValueId> results = inline_region(graph_, region, {op.inputs.begin() + 1, op.inputs.end()}, id);
+  const std::vector<ValueId> outputs = graph_.op(id).outputs;
+  for (size_t r = 0; r < outputs.size(); ++r) {
+    const std::string name = graph_.value(outputs[r]).name;
+    graph_.replace_uses(outputs[r], results[r]);
+    const auto& captures = graph_.op(id).inputs;
+    if (contains(captures, results[r])) continue;
+    graph_.rename(outputs[r], name + "/if");
+    graph_.rename(results[r], name);
+  }
+  graph_.erase(id);
+  infer_range(first ? graph_.next(first) : graph_.first(), after);
+  return true;
+}
+
+/// Replaces a Scan by a Loop, which is typed like any other.
+bool TypeInference::make_loop(OpId scan) {
+  const std::optional<OpId> loop = add_loop_of_scan(module_, graph_, scan, diags_);
+  return loop && infer_rolled(*loop) && replace_scan(module_, graph_, scan, *loop, diags_);
+}
+
+/// Gives what becomes a state the state's bound.
+void TypeInference::bound_states(OpId id) {
+  for (ValueId v : graph_.op(id).outputs) {
+    TensorType type = graph_.type(v);
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      Extent& extent = type.shape[d];
+      const std::optional<int64_t> bound = extent.is_run_time() ? state_bound(v, d) : std::nullopt;
+      if (!bound || *bound >= extent.bound) continue;
+      extent.bound = *bound;
+      shapes_.limit(*extent.length, *bound);
+    }
+    graph_.retype(v, std::move(type));
+  }
+}
+
+/// What the op computes, where that is shape arithmetic.
+void TypeInference::note_shape_values(OpId id) {
+  const Op& op = graph_.op(id);
+  std::optional<std::vector<std::vector<Length>>> values = shape_values(OpView(module_, graph_, op, nullptr, &shapes_));
+  if (!values) note_demand(id);
+  for (size_t r = 0; values && r < values->size(); ++r) shapes_.set(op.outputs[r], std::move((*values)[r]));
+}
+
+/// A quotient of what may be negative is rounded towards 0, which is no length: it is one from some length on.
+void TypeInference::note_demand(OpId id) {
+  const Op& op = graph_.op(id);
+  if (op.kind != OpKind::Div && op.kind != OpKind::Mod) return;
+  const auto elements = OpView(module_, graph_, op, nullptr, &shapes_).lengths(0);
+  for (const Length& each : elements.value_or(std::vector<Length>())) {
+    const auto demand = each.low() < 0 ? least_for(each) : std::nullopt;
+    if (demand) note_demands({*demand});
+  }
+}
+
+void TypeInference::note_demands(const Least& demands) {
+  for (const auto& [name, least] : demands) demands_[name] = std::max(demands_[name], least);
+}
+
+/// Replaces an op by Constants if shape arithmetic knows all its elements: the extents of a tensor of which only the
+/// batch is open are numbers.
+bool TypeInference::fold_shape_values(OpId id) {
+  constexpr int64_t kFar = int64_t{1} << 60;  // where numbers are cut off
+  const Op& op = graph_.op(id);
+  if (category(op) == Category::Source || category(op) == Category::Region || is_foldable(module_, graph_, id))
+    return false;
+  std::vector<Tensor> results;
+  for (ValueId v : op.outputs) {
+    const std::vector<Length>* elements = shapes_.find(v);
+    const auto is_number = [](const Length& e) { return e.is_constant() && std::abs(e.constant()) < kFar; };
+    if (!elements || !std::ranges::all_of(*elements, is_number)) return false;
+    Tensor& tensor = results.emplace_back(graph_.type(v).dtype, graph_.type(v).dims());
+    for (size_t i = 0; i < elements->size(); ++i)
+      tensor.put(static_cast<int64_t>(i), static_cast<double>((*elements)[i].constant()));
+  }
+  replace_by_constants(module_, graph_, id, results);
+  return true;
+}
+
+/// True if the op's shape, or where it reads, cannot be told again without shape arithmetic, or by data only.
+bool TypeInference::is_typed_by_parts(OpId id) const {
+  const Op& op = graph_.op(id);
+  const QuestionFn asks = op_def(op).is_typed_by_parts;
+  return asks && asks(OpView(module_, graph_, op, nullptr, &shapes_));
+}
+
+/// Replaces the op by its parts while their lengths are at hand.
+bool TypeInference::replace_now(OpId id) {
+  const std::vector<Length>* known = shapes_.find(graph_.op(id).outputs[0]);
+  const std::optional<std::vector<Length>> elements = known ? std::optional(*known) : std::nullopt;
+  const std::vector<ValueId> made = replace_by_parts(module_, graph_, id, diags_, &shapes_);
+  if (elements && !made.empty()) shapes_.set(made[0], *elements);
+  return !made.empty();
+}
+
+/// Gives the lengths of the inputs their smallest values, where they are not 0.
+void TypeInference::raise_lengths() {
+  if (&graph_ != &module_.graph || least_.empty()) return;
+  for (ValueId input : graph_.inputs()) {
+    if (is_state(graph_.value(input).name)) continue;
+    TensorType type = graph_.type(input);
+    for (Extent& extent : type.shape) {
+      const LengthSymbol* name = extent.is_run_time() ? as_name(*extent.length) : nullptr;
+      const auto least = name && least_.contains(name->text) ? least_.find(name->text) : least_.find("");
+      if (!name || least == least_.end()) continue;
+      const int64_t low = std::min(least->second, name->high - 1);
+      extent = run_time_extent(extent.bound, *with_least(*extent.length, {{name->text, low}}));
+    }
+    graph_.retype(input, std::move(type));
+  }
+}
+
+bool TypeInference::is_state(const std::string& input) const {
+  return std::ranges::any_of(module_.states, [&](const State& state) { return state.input == input; });
+}
+
+// The bound of the state that a value is written back to: a cache that grows is no longer than its state; a
+// longer one is an error at run time.
+std::optional<int64_t> TypeInference::state_bound(ValueId value, size_t axis) const {
+  if (&graph_ != &module_.graph) return {};
+  for (const State& state : module_.states)
+    for (const Graph::Output& out : graph_.outputs()) {
+      if (out.name != state.output || !(out.value == value)) continue;
+      const Shape& shape = graph_.type(graph_.find_value(state.input)).shape;
+      if (axis < shape.size()) return shape[axis].bound;  // a pair of two shapes is refused later
+    }
+  return {};
+}
+
+/// Types one op: regions first, then operands that became constants, then the record's rule; small integers are
+/// folded at once, because types further down depend on them.
+bool TypeInference::infer(OpId id) {
+  if (op_def(graph_.op(id)).unfold) return unfold_op(typed_graph(), id);
+  if (category(graph_.op(id)) == Category::Region) return infer_region(id);
+  if (reads_unfolded(graph_, unfolded_, id)) return unfold_op(typed_graph(), id);
+  return infer_with_operands(id);
+}
+
+bool TypeInference::infer_region(OpId id) {
+  if (graph_.op(id).kind == OpKind::Scan) return make_loop(id);
+  if (take_known_branch(id)) return true;
+  return graph_.op(id).kind == OpKind::Loop ? infer_loop(id) : infer_rolled(id);
+}
+
+/// A Loop that cannot be typed as a loop is written out where that is possible.
+bool TypeInference::infer_loop(OpId id) {
+  if (carries_unfolded(graph_, unfolded_, id)) return unroll_loop(typed_graph(), id);
+  if (!may_unroll(module_, graph_, id)) return infer_rolled(id);
+  const Graph body = graph_.op(id).regions[0];
+  const std::vector<ValueId> inputs = graph_.op(id).inputs;
+  Diags found;
+  TypeInference trial(module_, graph_, found, shapes_);
+  trial.untyped_ = untyped_, trial.unfolded_ = unfolded_;
+  const bool is_typed = trial.infer_rolled(id);
+  note_demands(trial.demands());
+  if (is_typed) {
+    shapes_ = std::move(trial.shapes_);
+    diags_.append(found);
+    return true;
+  }
+  graph_.edit(id).regions[0] = body;
+  while (!graph_.op(id).inputs.empty()) graph_.remove_input(id, graph_.op(id).inputs.size() - 1);
+  for (const ValueId input : inputs) graph_.add_input(id, input);
+  return unroll_loop(typed_graph(), id);
+}
+
+/// Types an op and its regions.
+bool TypeInference::infer_rolled(OpId id) {
+  if (!bring_in_captures(typed_graph(), id)) return false;
+  std::vector<std::vector<Unfolded>> outputs;
+  if (!infer_region_bodies(id, outputs)) return false;
+  const bool is_unfolded = std::ranges::any_of(outputs, [](const std::vector<Unfolded>& branch) {
+    return std::ranges::any_of(branch, [](const Unfolded& u) { return u.kind != Unfolded::Kind::Tensor; });
+  });
+  if (!is_unfolded) return infer_with_operands(id);
+  const std::optional<OpId> made = unfold_results(typed_graph(), id, outputs);
+  return made && infer_with_operands(*made);
+}
+
+bool TypeInference::infer_with_operands(OpId id) {
+  if (!absorb_constants(module_, graph_, id, diags_)) return false;
+  if (!infer_op(module_, graph_, id, &diags_, &shapes_)) return false;
+  bound_states(id);
+  note_shape_values(id);
+  if (fold_shape_values(id)) return true;
+  if (is_typed_by_parts(id)) return replace_now(id);
+  drop_shape_operands(graph_, id);
+  if (is_foldable(module_, graph_, id) && is_small(id) && is_shape_data(graph_, graph_.op(id)))
+    fold_op(module_, graph_, id);
+  return true;
+}
+
+}  // namespace
+
+InferredTypes infer_graph(Module& module, Diags& diags, const ShapeValues& limits, const Least& least) {
+  TypeInference inference(module, module.graph, diags, limits, least);
+  inference.run();
+  return {inference.limits(), inference.demands()};
+}
+
+}  // namespace weftc

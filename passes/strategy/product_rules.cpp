@@ -81,12 +81,6 @@ Verdict byte_product(const StrategyContext& context, PackedProduct packed) {
   if (weight.type.ndim() != 2) return refused("its weight is more than one matrix");
   for (int d = 0; d < 2; ++d)
     if (context.body.run_extent_of(weight.type, d)) return refused("its weight is sliced unevenly");
-  const ValueId rows = context.body.body.producer_op(product_of(context.body.body)).inputs[0];
-  const TensorType& type = context.body.body.type(rows);
-  const bool lies_ready = context.body.body.producer_op(rows).kind == OpKind::Input && type.shape.back().bound % 4 == 0;
-  for (int d = 1; d < type.ndim(); ++d)
-    if (context.body.run_extent_of(type, d) && !lies_ready)
-      return refused("rows of a run-time number have to be brought into fours");
   const int k_dim = packed.transposed ? 1 : 0, n_dim = packed.transposed ? 0 : 1;
   packed.packing.parts = {{n_dim, packed.width}, {k_dim, 4}, {n_dim, 1}, {k_dim, 1}};
   return {packed, ""};

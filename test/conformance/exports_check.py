@@ -1,67 +1,133 @@
 # test: slow
-"""Transformers as PyTorch's exporters write them (exports/make.py), with `batch` and `seq` open to bounds: one executable
-gives what ONNX Runtime gives at each batch and length."""
+"""Small networks of many families as PyTorch's exporters write them (exports/make.py), with batch, lengths and sizes of
+images open to bounds: one executable gives what ONNX Runtime gives for each of five requests. In `full` all of them, as
+they are exported now, each at fixed shapes too, and with no more memory than a program that is pinned to the bounds."""
 
 import pathlib
+import re
+import sys
 
 import numpy as np
 import onnxruntime
 
 import harness
+from exported_anew import exported_anew
+from verify_many import Case, report_complete, verify_many
 
 EXPORTS = pathlib.Path(__file__).resolve().parent / "exports"
-BATCH, BOUND = 3, 16
-LENGTHS = ((1, 2), (2, 5), (BATCH, 7), (2, 13), (BATCH, BOUND))
-WORDS = 50
-TOLERANCE = 1e-4
+sys.path.insert(0, str(EXPORTS))
+import families  # noqa: E402
+
+REQUESTS = 5
+# By default a few, of different families and of both exporters.
+DEFAULT = ("bart_script", "bert_export", "gpt2_script", "llama_export", "vit_script", "wav2vec2_script", "yolo_export")
+LENGTH_BYTES = 64  # that an open dimension may need: each length is a buffer
 
 
-def inputs_of(batch, length):
-    """Padded requests too: of the longer ones the last two of each row, and more of the last row, are masked."""
-    generator = np.random.default_rng(length)
-    mask = np.ones((batch, length), np.int64)
-    if length > 5:
-        mask[:, -2:] = 0
-        mask[-1, -4:] = 0
-    return {"input_ids": generator.integers(3, WORDS, (batch, length)), "attention_mask": mask}
+def family_of(model):
+    return families.FAMILIES[model.stem.rsplit("_", 1)[0]]
 
 
-def check_length(name, program, session, folder, batch, length):
-    inputs = inputs_of(batch, length)
-    arguments = []
-    for key, value in inputs.items():
-        np.save(folder / f"{key}.npy", value)
-        arguments += ["--input", f"{key}={folder / key}.npy"]
-    status, _, err = harness.run([program, *arguments, "--output-dir", folder / "out"])
-    if not harness.check(f"{name}/runs at {batch} x {length}", status == 0, f"exit {status}: {err[-300:]}"):
+def session_of(model):
+    """What is compared with; of quantized models without fusions, which round otherwise."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if "_bytes_" in model.stem:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def run(program, inputs, folder, *arguments):
+    flags = []
+    for name, value in inputs.items():
+        np.save(folder / f"{name}.npy", value)
+        flags += ["--input", f"{name}={folder / name}.npy"]
+    return harness.run([program, *flags, *arguments])
+
+
+def check_request(name, program, session, folder, inputs, tolerance):
+    status, _, err = run(program, inputs, folder, "--output-dir", folder / "out")
+    if not harness.check(f"{name}/runs", status == 0, f"exit {status}: {err[-300:]}"):
         return
-    found, wanted = np.load(folder / "out" / "out.npy"), session.run(None, inputs)[0]
-    if not harness.check(f"{name}/shape at {batch} x {length}", found.shape == wanted.shape, f"{found.shape}, not {wanted.shape}"):
-        return
-    error = harness.relative_error(found, wanted)
-    harness.check(f"{name}/result at {batch} x {length}", error <= TOLERANCE, f"relative error {error:.1e}")
+    for output, wanted in zip(session.get_outputs(), session.run(None, inputs)):
+        found = np.load(folder / "out" / f"{output.name}.npy")
+        if not harness.check(f"{name}/shape of {output.name}", found.shape == wanted.shape, f"{found.shape}, not {wanted.shape}"):
+            continue
+        error = harness.relative_error(found, wanted)
+        harness.check(f"{name}/{output.name}", error <= tolerance, f"relative error {error:.1e}")
+
+
+def check_bounds(name, program, family, folder):
+    """A request beyond a bound is refused by the name of an input."""
+    for dim, bound in family.bounds.items():
+        lengths = {**families.lengths(family, REQUESTS - 1), dim: bound + 1}
+        status, _, err = run(program, families.arrays(family, lengths, 0), folder)
+        named = any(each in err for each in family.inputs)
+        harness.check(f"{name}/{dim} beyond its bound", status == 1 and named, f"exit {status}: {err[-200:]}")
+
+
+def own_bytes(model, dims, folder):
+    """The memory that each rank of a program sets aside, by its text."""
+    status, _, err = harness.weft("compile", model, *dims, "--emit", "source", "-o", folder / "source", "--quiet")
+    found = re.search(r"\.own_bytes = (\d+)", (folder / "source" / "program.cpp").read_text()) if status == 0 else None
+    return int(found.group(1)) if found else f"exit {status}: {err[-200:]}"
+
+
+def check_memory(model, family, folder):
+    """The open program has room for the bounds and nothing more."""
+    opened, pinned = (own_bytes(model, [f"--dim={dim}{sign}{bound}" for dim, bound in family.bounds.items()], folder)
+                      for sign in ("<=", "="))
+    is_known = isinstance(opened, int) and isinstance(pinned, int)
+    enough = is_known and opened <= pinned + LENGTH_BYTES * len(family.bounds)
+    harness.check(f"{model.stem}/memory", enough, f"{opened} bytes, {pinned} pinned to the bounds")
 
 
 def check_export(model, folder):
-    program = folder / model.stem
-    status, _, err = harness.weft("compile", model, "--dim", f"batch<={BATCH}", "--dim", f"seq<={BOUND}", "-o", program, "--quiet", timeout=300)
-    if not harness.check(f"{model.stem}/compiles", status == 0, f"exit {status}: {err[-400:]}"):
+    name, program, family = model.stem, folder / model.stem, family_of(model)
+    dims = [f"--dim={dim}<={bound}" for dim, bound in family.bounds.items()]
+    status, _, err = harness.weft("compile", model, *dims, "-o", program, "--quiet", timeout=300)
+    if not harness.check(f"{name}/compiles", status == 0, f"exit {status}: {err[-400:]}"):
         return
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    for batch, length in LENGTHS:
-        check_length(model.stem, program, session, folder, batch, length)
-    for what, batch, length in (("too long", 1, BOUND + 1), ("too many", BATCH + 1, 2)):
-        inputs = inputs_of(batch, length)
-        for key, value in inputs.items():
-            np.save(folder / f"{key}.npy", value)
-        status, _, err = harness.run([program, *(f"--input={key}={folder / key}.npy" for key in inputs)])
-        harness.check(f"{model.stem}/{what}", status == 1 and "input_ids" in err, f"exit {status}: {err[-200:]}")
+    session = session_of(model)
+    for number in range(REQUESTS):
+        lengths = families.lengths(family, number)
+        label = ", ".join(f"{dim} {length}" for dim, length in lengths.items())
+        inputs = families.arrays(family, lengths, number)
+        check_request(f"{name}/{label}", program, session, folder, inputs, family.tolerance)
+    check_bounds(name, program, family, folder)
+
+
+def pinned(model, folder):
+    """The model at one shape, with what ONNX Runtime computes from one request of it."""
+    family = family_of(model)
+    inputs = families.arrays(family, families.example(family), 0)
+    data = folder / model.stem
+    data.mkdir()
+    for index, value in enumerate(inputs.values()):
+        np.save(data / f"input_{index}.npy", value)
+    for index, value in enumerate(session_of(model).run(None, inputs)):
+        np.save(data / f"output_{index}.npy", value)
+    return Case(f"{model.stem}/pinned", model, data, f"--tolerance={family.tolerance}")
+
+
+def check_all(models):
+    folder = harness.scratch("exports/pinned")
+    report_complete(verify_many([pinned(model, folder) for model in models], folder))
+    for model in models:
+        check_memory(model, family_of(model), harness.scratch(f"exports/{model.stem}"))
+        check_export(model, harness.scratch(f"exports/{model.stem}"))
+
+
+def main():
+    if harness.FULL:
+        folder = exported_anew(EXPORTS / "make.py", EXPORTS, list(families.FAMILIES))
+        check_all(sorted(folder.glob("*.onnx")))
+        return
+    for model in sorted(EXPORTS.glob("*.onnx")):
+        if model.stem in DEFAULT:
+            check_export(model, harness.scratch(f"exports/{model.stem}"))
 
 
 if __name__ == "__main__":
     harness.need_weft()
-    for number, each in enumerate(sorted(EXPORTS.glob("*.onnx"))):
-        # Of both exporters' models of one network one by default, in turns.
-        if not harness.FULL and number % 2 != number // 2 % 2:
-            continue
-        check_export(each, harness.scratch(f"exports/{each.stem}"))
+    main()

@@ -1,9 +1,11 @@
 """./dev bench lengths: one executable for every batch and length of a request, beside executables that are pinned to one.
 
-    lengths.py [--batch 4] [--seq 256] [--requests 1x1,1x64,1x256,4x64,3x100] [--rounds 7] [--layers 6 --width 512]
+    lengths.py [--models gpt2,vit,t5] [--rounds 11] [--layers 6 --width 512]
 
-GPT-2 (samples/gpt2) is compiled with its batch and length open to bounds, and once more for each request. Both take the
-request in turns on one thread; a time is the shortest of all rounds. Their logits are compared first.
+GPT-2 (samples/gpt2), and a ViT-like and a T5-like model (test/models/transformers.py), are compiled with their dimensions
+open to bounds, and once more for each request. Both take the request in turns on one thread; a ratio is that of the
+shortest times of a round. Their results are compared first, and their memory at the bounds. Exit 5: slower beyond doubt, or
+more memory.
 """
 
 import argparse
@@ -14,14 +16,22 @@ import sys
 
 import numpy as np
 
-from load import BUSY, Load
+from load import BUSY, Load, median_interval
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "test" / "models"))
+from transformers import Transformer  # noqa: E402
+
 WEFT = ROOT / "build" / "dev" / "weft"
 FOLDER = ROOT / "build" / "bench" / "lengths"
-WORDS, HEADS = 5000, 8
-TOLERANCE = 1e-5  # of the largest logit: sums of another number of rows may be taken in another order
+HEADS, WORDS = 8, 500
+LIMIT = 1.10
+TOLERANCE = 1e-5  # of the largest result: sums of another number of rows may be taken in another order
 SHORT_MS = 300  # a round lasts about so long
+# By model: the bounds of its open dimensions, and requests.
+BOUNDS = {"gpt2": {"batch": 4, "seq": 256}, "vit": {"batch": 8}, "t5": {"batch": 4, "seq": 128, "dec": 64}}
+REQUESTS = {"gpt2": ((1, 1), (1, 64), (1, 256), (4, 64), (3, 100)), "vit": ((1,), (2,), (3,), (5,), (8,)),
+            "t5": ((1, 16, 1), (1, 128, 64), (4, 64, 32), (3, 100, 50), (2, 7, 64))}
 
 
 def run(*command):
@@ -31,57 +41,93 @@ def run(*command):
     return done.stdout
 
 
-def compile_program(name, *dims):
-    run(WEFT, "compile", "gpt2.onnx", *(f"--dim={dim}" for dim in dims), "-o", name, "--quiet")
+def make_model(kind, options):
+    if kind == "gpt2":
+        run(sys.executable, ROOT / "samples" / "gpt2" / "make.py", "gpt2.onnx", "--layers", options.layers, "--width",
+            options.width, "--heads", HEADS, "--vocab", WORDS, "--context", BOUNDS["gpt2"]["seq"])
+        return
+    model = getattr(Transformer(options.width, HEADS, options.layers, is_open=True), kind)()
+    (FOLDER / f"{kind}.onnx").write_bytes(model.SerializeToString())
+
+
+def inputs_of(kind, request):
+    """Flags of the inputs of a request, which are written to files."""
+    random = np.random.default_rng(0)
+    if kind == "vit":
+        arrays = {"image": random.standard_normal((*request, 3, 64, 64)).astype(np.float32)}
+    else:
+        names = ["input_ids"] if kind == "gpt2" else ["ids", "written"]
+        arrays = {name: random.integers(0, WORDS, (request[0], rows)) for name, rows in zip(names, request[1:])}
+    for name, array in arrays.items():
+        np.save(FOLDER / f"{name}.npy", array)
+    return [f"--input={name}={name}.npy" for name in arrays]
+
+
+def compile_program(kind, name, dims, sign):
+    run(WEFT, "compile", f"{kind}.onnx", *(f"--dim={dim}{sign}{extent}" for dim, extent in dims.items()), "-o", name, "--quiet")
     return FOLDER / name
 
 
-def logits(program):
-    run(program, "--input", "input_ids=ids.npy", "--output-dir", "out", "--threads", 1)
-    return np.load(FOLDER / "out" / "logits.npy")
+def result(kind, program, inputs):
+    run(program, *inputs, "--output-dir", "out", "--threads", 1)
+    return np.load(FOLDER / "out" / ("logits.npy" if kind == "gpt2" else "y.npy"))
 
 
-def milliseconds(program, iterations):
-    told = run(program, "--input", "input_ids=ids.npy", "--threads", 1, "--iterations", iterations, "--json")
+def milliseconds(program, inputs, iterations):
+    told = run(program, *inputs, "--threads", 1, "--iterations", iterations, "--json")
     return json.loads(told.splitlines()[-1])["latency_ms"]["min"]
 
 
-def measure(bounded, batch, seq, rounds):
-    np.save(FOLDER / "ids.npy", np.random.default_rng(0).integers(0, WORDS, (batch, seq)))
-    pinned = compile_program(f"pinned_{batch}x{seq}", f"batch={batch}", f"seq={seq}")
-    wanted, found = logits(pinned), logits(bounded)
+def own_bytes(program):
+    return json.loads(run(program, "--info"))["memory_bytes"]["own"]
+
+
+def measure(kind, opened, request, rounds):
+    """The times of both programs, by rounds."""
+    inputs, label = inputs_of(kind, request), "x".join(map(str, request))
+    pinned = compile_program(kind, f"{kind}_{label}", dict(zip(BOUNDS[kind], request)), "=")
+    wanted, found = result(kind, pinned, inputs), result(kind, opened, inputs)
     error = np.abs(found - wanted).max() / np.abs(wanted).max()
     if found.shape != wanted.shape or not error <= TOLERANCE:  # nor is NaN
-        sys.exit(f"{batch} x {seq}: results differ by {error:.1e}")
-    iterations = max(3, int(SHORT_MS / milliseconds(pinned, 1)))
-    times = {program: [] for program in (bounded, pinned)}
+        sys.exit(f"{kind}, {label}: results differ by {error:.1e}")
+    iterations = max(3, int(SHORT_MS / milliseconds(pinned, inputs, 1)))
+    times = {program: [] for program in (opened, pinned)}
     for turn in range(rounds):
-        for program in (bounded, pinned) if turn % 2 else (pinned, bounded):
-            times[program].append(milliseconds(program, iterations))
-    return min(times[bounded]), min(times[pinned])
+        for program in (opened, pinned) if turn % 2 else (pinned, opened):
+            times[program].append(milliseconds(program, inputs, iterations))
+    return times[opened], times[pinned]
+
+
+def measure_model(kind, options):
+    """Prints a line for each request; whether one is slower, or the memory larger, than may be."""
+    make_model(kind, options)
+    opened = compile_program(kind, f"{kind}_open", BOUNDS[kind], "<=")
+    at_bounds = compile_program(kind, f"{kind}_bounds", BOUNDS[kind], "=")
+    memory, most = own_bytes(opened), own_bytes(at_bounds)
+    bounds = ", ".join(f"{dim} <= {bound}" for dim, bound in BOUNDS[kind].items())
+    print(f"{kind}, {bounds}: {memory} bytes, {most} pinned to the bounds ({memory / most:.3f})")
+    is_bad = memory > most
+    for request in REQUESTS[kind]:
+        ours, theirs = measure(kind, opened, request, options.rounds)
+        middle, low, high = median_interval([a / b for a, b in zip(ours, theirs)])
+        is_bad |= low > LIMIT
+        print(f"{'x'.join(map(str, request)):>10} {min(ours):10.3f} ms, pinned {min(theirs):10.3f} ms; ratio {middle:.3f} "
+              f"({low:.3f} .. {high:.3f}), at most {LIMIT}", flush=True)
+    return is_bad
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batch", type=int, default=4, help="its bound")
-    parser.add_argument("--seq", type=int, default=256, help="its bound")
-    parser.add_argument("--requests", default="1x1,1x64,1x256,4x64,3x100")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--models", default="gpt2,vit,t5")
+    for name, default in (("rounds", 11), ("layers", 6), ("width", 512)):
+        parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    run(sys.executable, ROOT / "samples" / "gpt2" / "make.py", "gpt2.onnx", "--layers", options.layers, "--width", options.width,
-        "--heads", HEADS, "--vocab", WORDS, "--context", options.seq)
-    bounded = compile_program("bounded", f"batch<={options.batch}", f"seq<={options.seq}")
     load = Load()
-    print(f"GPT-2, {options.layers} layers of width {options.width}, one thread; batch <= {options.batch}, seq <= {options.seq}")
-    print(f"{'request':>10} {'bounded, ms':>12} {'pinned, ms':>12} {'ratio':>7}")
-    for request in options.requests.split(","):
-        batch, seq = map(int, request.split("x"))
-        ours, theirs = measure(bounded, batch, seq, options.rounds)
-        print(f"{request:>10} {ours:12.3f} {theirs:12.3f} {ours / theirs:7.3f}", flush=True)
+    print(f"{options.layers} layers of width {options.width}, one thread")
+    is_bad = [measure_model(kind, options) for kind in options.models.split(",")]
     print(f"{options.rounds} rounds; {load}" + (": run this again on a quiet machine" if load.of_others() > BUSY else ""))
+    sys.exit(5 if any(is_bad) else 0)
 
 
 if __name__ == "__main__":

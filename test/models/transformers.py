@@ -1,10 +1,12 @@
 """Writes small transformers as PyTorch's exporters do: BERT-like (an encoder), ViT-like (patches by a convolution, fused
-q, k and v), Whisper-like (convolutions over time, an encoder, a decoder with cross-attention).
+q, k and v), Whisper-like (convolutions over time, an encoder, a decoder with cross-attention), T5-like (an encoder and a
+decoder of words, whose scores have a bias by how far two words are apart).
 
-    transformers.py bert|vit|whisper OUTPUT.onnx [--half]      --half: weights, inputs and results of fp16
+    transformers.py bert|vit|whisper|t5 OUTPUT.onnx [--half] [--open]
 
-Linear layers are MatMul and Add; heads are made by Reshape and Transpose; Gelu by Erf. Shapes are fixed; the weights are
-random. The widths make each product more than a million operations.
+--half: weights, inputs and results of fp16. --open: dimensions `batch`, and `seq` and `dec` of words, have no number.
+Linear layers are MatMul and Add; heads are made by Reshape and Transpose; Gelu by Erf. The weights are random. The widths
+make each product more than a million operations.
 """
 
 import argparse
@@ -19,18 +21,22 @@ from onnx import TensorProto, numpy_helper
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "samples"))
 from model_builder import FLOAT, INT64, ModelBuilder  # noqa: E402
 
-WIDTH, HEADS, LAYERS = 128, 4, 2
-HEAD = WIDTH // HEADS
+WORDS, DISTANCES = 500, 32
+FIXED = {"batch": 1, "seq": 64, "dec": 48}
 
 
 class Transformer(ModelBuilder):
+    def __init__(self, width=128, heads=4, layers=2, is_open=False):
+        super().__init__()
+        self.width, self.head_count, self.layers, self.is_open = width, heads, layers, is_open
+
     def linear(self, name, x, inputs, outputs):
         w = self.normal(f"{name}.weight", (inputs, outputs), 0.05)
         return self.node("Add", f"{name}/Add", [self.node("MatMul", f"{name}/MatMul", [x, w]),
                                                  self.normal(f"{name}.bias", (outputs,), 0.02)])
 
     def norm(self, name, x):
-        scale, bias = self.normal(f"{name}.weight", (WIDTH,), 0.02, 1.0), self.normal(f"{name}.bias", (WIDTH,), 0.02)
+        scale, bias = self.normal(f"{name}.weight", (self.width,), 0.02, 1.0), self.normal(f"{name}.bias", (self.width,), 0.02)
         return self.node("LayerNormalization", name, [x, scale, bias], axis=-1, epsilon=1e-5)
 
     def gelu(self, name, x):
@@ -41,88 +47,119 @@ class Transformer(ModelBuilder):
     def number(self, name, role, value):
         return self.constant(f"{name}/{role}", value, np.float32)
 
-    def heads(self, name, x, rows, order):
-        shape = self.constant(f"{name}/shape", [1, rows, HEADS, HEAD], np.int64)
+    def heads(self, name, x, order):
+        shape = self.constant(f"{name}/shape", [0, 0, self.head_count, self.width // self.head_count], np.int64)
         split = self.node("Reshape", f"{name}/Reshape", [x, shape])
         return self.node("Transpose", f"{name}/Transpose", [split], perm=order)
 
-    def attend(self, name, q, k, v, rows):
-        """q and v are [1, heads, rows, head], k is [1, heads, head, rows]."""
+    def attend(self, name, q, k, v, bias=None):
+        """q and v are [batch, heads, rows, head], k is [batch, heads, head, rows]."""
         scores = self.node("MatMul", f"{name}/MatMul", [q, k])
-        scores = self.node("Div", f"{name}/Div", [scores, self.number(name, "scale", math.sqrt(HEAD))])
+        root = math.sqrt(self.width // self.head_count)
+        scores = self.node("Div", f"{name}/Div", [scores, self.number(name, "scale", root)])
+        scores = self.node("Add", f"{name}/Add", [scores, bias]) if bias else scores
         context = self.node("MatMul", f"{name}/MatMul_1", [self.node("Softmax", f"{name}/Softmax", [scores], axis=-1), v])
         context = self.node("Transpose", f"{name}/Transpose_3", [context], perm=[0, 2, 1, 3])
-        joined = self.constant(f"{name}/joined", [1, rows, WIDTH], np.int64)
-        return self.linear(f"{name}/out", self.node("Reshape", f"{name}/Reshape_3", [context, joined]), WIDTH, WIDTH)
+        joined = self.constant(f"{name}/joined", [0, 0, self.width], np.int64)
+        return self.linear(f"{name}/out", self.node("Reshape", f"{name}/Reshape_3", [context, joined]), self.width, self.width)
 
-    def attention(self, name, x, rows, source=None, source_rows=None):
-        source, source_rows = source or x, source_rows or rows
-        q = self.heads(f"{name}/q", self.linear(f"{name}/query", x, WIDTH, WIDTH), rows, [0, 2, 1, 3])
-        k = self.heads(f"{name}/k", self.linear(f"{name}/key", source, WIDTH, WIDTH), source_rows, [0, 2, 3, 1])
-        v = self.heads(f"{name}/v", self.linear(f"{name}/value", source, WIDTH, WIDTH), source_rows, [0, 2, 1, 3])
-        return self.attend(name, q, k, v, rows)
+    def attention(self, name, x, source=None, bias=None):
+        source = source or x
+        q = self.heads(f"{name}/q", self.linear(f"{name}/query", x, self.width, self.width), [0, 2, 1, 3])
+        k = self.heads(f"{name}/k", self.linear(f"{name}/key", source, self.width, self.width), [0, 2, 3, 1])
+        v = self.heads(f"{name}/v", self.linear(f"{name}/value", source, self.width, self.width), [0, 2, 1, 3])
+        return self.attend(name, q, k, v, bias)
 
-    def fused_attention(self, name, x, rows):
+    def distances(self, name, x):
+        """[1, heads, rows, rows]: a learnt number for how far two rows of x are apart, with a largest distance."""
+        rows = self.node("Gather", f"{name}/rows", [self.node("Shape", f"{name}/Shape", [x]), self.whole(name, "axis", 1)])
+        places = self.node("Range", f"{name}/Range", [self.whole(name, "first", 0), rows, self.whole(name, "step", 1)])
+        row, column = (self.node("Unsqueeze", f"{name}/Unsqueeze_{d}", [places, self.whole(name, f"at_{d}", [d])]) for d in (1, 0))
+        apart = self.node("Abs", f"{name}/Abs", [self.node("Sub", f"{name}/Sub", [column, row])])
+        bucket = self.node("Min", f"{name}/Min", [apart, self.whole(name, "most", DISTANCES - 1)])
+        table = self.normal(f"{name}.weight", (DISTANCES, self.head_count), 0.5)
+        learnt = self.node("Transpose", f"{name}/Transpose", [self.node("Gather", f"{name}/Gather", [table, bucket])], perm=[2, 0, 1])
+        return self.node("Unsqueeze", f"{name}/bias", [learnt, self.whole(name, "batch", [0])])
+
+    def whole(self, name, role, value):
+        return self.constant(f"{name}/{role}", value, np.int64)
+
+    def fused_attention(self, name, x):
         """One product makes q, k and v, which a Transpose and three Gathers take apart, as in timm."""
-        shape = self.constant(f"{name}/shape", [1, rows, 3, HEADS, HEAD], np.int64)
-        split = self.node("Reshape", f"{name}/Reshape", [self.linear(f"{name}/qkv", x, WIDTH, 3 * WIDTH), shape])
+        shape = self.constant(f"{name}/shape", [0, 0, 3, self.head_count, self.width // self.head_count], np.int64)
+        split = self.node("Reshape", f"{name}/Reshape", [self.linear(f"{name}/qkv", x, self.width, 3 * self.width), shape])
         moved = self.node("Transpose", f"{name}/Transpose", [split], perm=[2, 0, 3, 1, 4])
         q, k, v = (self.node("Gather", f"{name}/Gather_{i}", [moved, self.constant(f"{name}/{i}", i, np.int64)], axis=0)
                    for i in range(3))
-        return self.attend(name, q, self.node("Transpose", f"{name}/Transpose_1", [k], perm=[0, 1, 3, 2]), v, rows)
+        return self.attend(name, q, self.node("Transpose", f"{name}/Transpose_1", [k], perm=[0, 1, 3, 2]), v)
 
     def residual(self, name, x, y):
         return self.node("Add", name, [x, y])
 
     def mlp(self, name, x):
-        h = self.gelu(f"{name}/act", self.linear(f"{name}/fc1", x, WIDTH, 4 * WIDTH))
-        return self.linear(f"{name}/fc2", h, 4 * WIDTH, WIDTH)
+        h = self.gelu(f"{name}/act", self.linear(f"{name}/fc1", x, self.width, 4 * self.width))
+        return self.linear(f"{name}/fc2", h, 4 * self.width, self.width)
+
+    def embed(self, ids):
+        return self.node("Gather", f"embed/{ids}", [self.normal("embed.weight", (WORDS, self.width), 0.5), ids])
 
     def bert(self):
-        rows, words = 64, 500
-        x = self.node("Gather", "embed", [self.normal("embed.weight", (words, WIDTH), 0.5), "ids"])
-        for i in range(LAYERS):
-            x = self.norm(f"{i}/norm1", self.residual(f"{i}/add1", x, self.attention(f"{i}/attn", x, rows)))
+        x = self.embed("ids")
+        for i in range(self.layers):
+            x = self.norm(f"{i}/norm1", self.residual(f"{i}/add1", x, self.attention(f"{i}/attn", x)))
             x = self.norm(f"{i}/norm2", self.residual(f"{i}/add2", x, self.mlp(f"{i}/mlp", x)))
-        self.node("Identity", "y", [x])
-        return self.model("bert", [("ids", INT64, [1, rows])], [("y", FLOAT, [1, rows, WIDTH])], 17)
+        return self.made("bert", [("ids", INT64, ["batch", "seq"])], x, "seq")
 
     def vit(self):
         side, patch = 64, 8
-        rows = (side // patch) ** 2
-        w = self.normal("patch.weight", (WIDTH, 3, patch, patch), 0.05)
-        x = self.node("Conv", "patch", ["image", w, self.normal("patch.bias", (WIDTH,), 0.02)],
+        w = self.normal("patch.weight", (self.width, 3, patch, patch), 0.05)
+        x = self.node("Conv", "patch", ["image", w, self.normal("patch.bias", (self.width,), 0.02)],
                       kernel_shape=[patch] * 2, strides=[patch] * 2)
-        x = self.node("Reshape", "flat", [x, self.constant("flat/shape", [1, WIDTH, rows], np.int64)])
+        x = self.node("Reshape", "flat", [x, self.constant("flat/shape", [0, self.width, -1], np.int64)])
         x = self.node("Transpose", "tokens", [x], perm=[0, 2, 1])
-        for i in range(LAYERS):
-            x = self.residual(f"{i}/add1", x, self.fused_attention(f"{i}/attn", self.norm(f"{i}/norm1", x), rows))
+        for i in range(self.layers):
+            x = self.residual(f"{i}/add1", x, self.fused_attention(f"{i}/attn", self.norm(f"{i}/norm1", x)))
             x = self.residual(f"{i}/add2", x, self.mlp(f"{i}/mlp", self.norm(f"{i}/norm2", x)))
-        self.node("Identity", "y", [x])
-        return self.model("vit", [("image", FLOAT, [1, 3, side, side])], [("y", FLOAT, [1, rows, WIDTH])], 17)
+        return self.made("vit", [("image", FLOAT, ["batch", 3, side, side])], x, (side // patch) ** 2)
+
+    def encoder(self, x, bias=None):
+        for i in range(self.layers):
+            x = self.residual(f"enc{i}/add1", x, self.attention(f"enc{i}/attn", self.norm(f"enc{i}/norm1", x), bias=bias))
+            x = self.residual(f"enc{i}/add2", x, self.mlp(f"enc{i}/mlp", self.norm(f"enc{i}/norm2", x)))
+        return x
+
+    def decoder(self, x, source, bias=None):
+        for i in range(self.layers):
+            x = self.residual(f"dec{i}/add1", x, self.attention(f"dec{i}/attn", self.norm(f"dec{i}/norm1", x), bias=bias))
+            x = self.residual(f"dec{i}/add2", x, self.attention(f"dec{i}/cross", self.norm(f"dec{i}/norm2", x), source))
+            x = self.residual(f"dec{i}/add3", x, self.mlp(f"dec{i}/mlp", self.norm(f"dec{i}/norm3", x)))
+        return x
 
     def whisper(self):
-        bands, frames, rows = 32, 128, 48
+        bands, frames = 32, 128
         x = "mel"
-        for name, channels, stride in (("conv1", bands, 1), ("conv2", WIDTH, 2)):
-            w = self.normal(f"{name}.weight", (WIDTH, channels, 3), 0.05)
-            x = self.node("Conv", name, [x, w, self.normal(f"{name}.bias", (WIDTH,), 0.02)], kernel_shape=[3], pads=[1, 1],
+        for name, channels, stride in (("conv1", bands, 1), ("conv2", self.width, 2)):
+            w = self.normal(f"{name}.weight", (self.width, channels, 3), 0.05)
+            x = self.node("Conv", name, [x, w, self.normal(f"{name}.bias", (self.width,), 0.02)], kernel_shape=[3], pads=[1, 1],
                           strides=[stride])
             x = self.gelu(f"{name}/act", x)
-        heard = self.node("Transpose", "frames", [x], perm=[0, 2, 1])
-        for i in range(LAYERS):
-            normed = self.norm(f"enc{i}/norm1", heard)
-            heard = self.residual(f"enc{i}/add1", heard, self.attention(f"enc{i}/attn", normed, frames // 2))
-            heard = self.residual(f"enc{i}/add2", heard, self.mlp(f"enc{i}/mlp", self.norm(f"enc{i}/norm2", heard)))
-        x = self.node("Gather", "embed", [self.normal("embed.weight", (500, WIDTH), 0.5), "ids"])
-        for i in range(LAYERS):
-            x = self.residual(f"dec{i}/add1", x, self.attention(f"dec{i}/attn", self.norm(f"dec{i}/norm1", x), rows))
-            cross = self.attention(f"dec{i}/cross", self.norm(f"dec{i}/norm2", x), rows, heard, frames // 2)
-            x = self.residual(f"dec{i}/add2", x, cross)
-            x = self.residual(f"dec{i}/add3", x, self.mlp(f"dec{i}/mlp", self.norm(f"dec{i}/norm3", x)))
-        self.node("Identity", "y", [x])
-        inputs = [("mel", FLOAT, [1, bands, frames]), ("ids", INT64, [1, rows])]
-        return self.model("whisper", inputs, [("y", FLOAT, [1, rows, WIDTH])], 17)
+        heard = self.encoder(self.node("Transpose", "frames", [x], perm=[0, 2, 1]))
+        x = self.decoder(self.embed("ids"), heard)
+        return self.made("whisper", [("mel", FLOAT, ["batch", bands, frames]), ("ids", INT64, ["batch", "dec"])], x, "dec")
+
+    def t5(self):
+        read, written = self.embed("ids"), self.embed("written")
+        source = self.encoder(read, self.distances("enc/distances", read))
+        x = self.decoder(written, source, self.distances("dec/distances", written))
+        return self.made("t5", [("ids", INT64, ["batch", "seq"]), ("written", INT64, ["batch", "dec"])], x, "dec")
+
+    def made(self, name, inputs, result, rows):
+        """The model: dimensions of a name have that, or a number."""
+        self.node("Identity", "y", [result])
+        outputs = [("y", FLOAT, ["batch", rows, self.width])]
+        pinned = {} if self.is_open else FIXED
+        inputs, outputs = ([(name, kind, [pinned.get(d, d) for d in dims]) for name, kind, dims in ports] for ports in (inputs, outputs))
+        return self.model(name, inputs, outputs, 17)
 
 
 def halved_tensor(tensor):
@@ -150,9 +187,10 @@ def halve(model):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["bert", "vit", "whisper"])
+    parser.add_argument("kind", choices=["bert", "vit", "whisper", "t5"])
     parser.add_argument("output")
     parser.add_argument("--half", action="store_true")
+    parser.add_argument("--open", action="store_true")
     options = parser.parse_args()
-    made = getattr(Transformer(), options.kind)()
+    made = getattr(Transformer(is_open=options.open), options.kind)()
     onnx.save(halve(made) if options.half else made, options.output)

@@ -247,12 +247,30 @@ std::vector<std::string> Declarations::lengths() const {
   std::vector<std::string> lines, names, limits;
   for (const std::string& name : length_names()) names.push_back(string_literal(name));
   if (!names.empty()) lines.push_back("constexpr const char* kLengths[] = {" + join(names, ", ") + "};");
-  if (plan_.limits.empty()) return lines;
-  lines.push_back("constexpr weft::LengthLimit kLimits[] = {");
+  if (!plan_.limits.empty()) lines.push_back("constexpr weft::LengthLimit kLimits[] = {");
   for (const LengthLimit& limit : plan_.limits)
     lines.push_back("    {" + string_literal(limit.what) + ", " + length_text(limit.length) + ", " +
                     std::to_string(limit.least) + ", " + std::to_string(limit.most) +
                     (limit.is_made ? ", true}," : "},"));
+  if (!plan_.limits.empty()) lines.push_back("};");
+  for (const std::string& line : demands()) lines.push_back(line);
+  return lines;
+}
+
+/// A length of one of the tables: a number there is a function like any other.
+std::string Declarations::demanded_text(const Length& length) const {
+  if (!length.is_constant()) return length_text(length);
+  return "[](const int64_t*) { return int64_t{" + std::to_string(length.constant()) + "}; }";
+}
+
+std::vector<std::string> Declarations::demands() const {
+  if (plan_.demands.empty()) return {};
+  std::vector<std::string> lines{"constexpr weft::LengthDemand kDemands[] = {"};
+  for (const auto& [relation, is_made] : plan_.demands)
+    lines.push_back("    {" + string_literal(relation.what) + ", " + string_literal(relation.left.text()) + ", " +
+                    demanded_text(relation.left) + ", weft::Relation::" + (relation.may_be_less ? "AtMost" : "Equal") +
+                    ", " + string_literal(relation.right.text()) + ", " + demanded_text(relation.right) +
+                    (is_made ? ", true}," : "},"));
   lines.push_back("};");
   return lines;
 }

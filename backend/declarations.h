@@ -49,6 +49,8 @@ class Declarations {
   std::string buffer_line(const Program& program, size_t buffer, size_t width) const;
   std::vector<std::string> length_names() const;
   std::string length_text(const Length& length) const;
+  std::string demanded_text(const Length& length) const;
+  std::vector<std::string> demands() const;
   std::string message_text(const Message& message) const;
 
   const Plan& plan_;

@@ -316,6 +316,7 @@ class Emitter {
     if (!plan_.states.empty()) rows += "\n.states = kStates,";
     if (!plan_.lengths.empty()) rows += "\n.lengths = kLengths,";
     if (!plan_.limits.empty()) rows += "\n.limits = kLimits,";
+    if (!plan_.demands.empty()) rows += "\n.demands = kDemands,";
     if (plan_.generation) rows += "\n.generation = &kGeneration,";
     return rows;
   }

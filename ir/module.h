@@ -11,6 +11,7 @@
 #include "ir/generation.h"
 #include "ir/graph.h"
 #include "ir/layout.h"
+#include "ir/length_relation.h"
 
 namespace weftc {
 
@@ -80,6 +81,7 @@ struct Module {
   /// The lengths that only a run knows, by name: their bounds. The shapes of the inputs and states of a request say
   /// what they are, or the scalar of a NameLength.
   std::map<std::string, int64_t> lengths;
+  std::vector<LengthRelation> relations;  // of them
   bool per_rank = false;  // `view: per-rank`: inputs and outputs vary (L10)
 
   int world() const;  // 1 + the largest rank of any place

@@ -200,7 +200,7 @@ std::optional<int64_t> OpView::axis(std::string_view attr, int ndim, bool end) c
 static bool is_one(const Extent& extent) { return extent.bound == 1 && !extent.is_run_time(); }
 
 /// Merges one aligned dimension; false where the bounds differ. Two run-time lengths are taken to be the same number (a
-/// key and a value cache may have a length each); the executable compares them where it matters.
+/// key and a value cache may have a length each), which is one of the op's relations.
 static bool merge(Extent& into, const Extent& from) {
   if (is_one(from)) return true;
   if (is_one(into)) into = from;
@@ -279,6 +279,38 @@ FactorRule factor_rule(const OpView& op) {
   if (def.factors) return def.factors(op);
   if (def.einsum) return einsum_rule(op, def.einsum);
   return def.category == Category::Pointwise ? pointwise_rule(op) : FactorRule{};
+}
+
+/// Dimensions of operands that one factor runs over. An extent of 1 may be broadcast.
+static std::vector<LengthRelation> relations_of_factors(const OpView& op) {
+  const FactorRule rule = factor_rule(op);
+  std::vector<const Extent*> first(rule.factors.size());
+  std::vector<LengthRelation> relations;
+  for (size_t i = 0; i < rule.inputs.size(); ++i)
+    for (size_t d = 0; d < rule.inputs[i].size(); ++d) {
+      const Extent& extent = op.type(static_cast<int>(i)).shape[d];
+      if (rule.inputs[i][d] < 0 || is_one(extent)) continue;
+      const Extent*& known = first[static_cast<size_t>(rule.inputs[i][d])];
+      if (known)
+        relations.push_back({"", length_of(*known), length_of(extent)});
+      else
+        known = &extent;
+    }
+  return relations;
+}
+
+static bool is_certain(const LengthRelation& relation) {
+  const Length room = relation.right - relation.left;
+  return room == 0 || (relation.may_be_less && room.low() >= 0);
+}
+
+std::vector<LengthRelation> length_relations(const OpView& op) {
+  const RelateFn relate = op_def(op.op()).relate;
+  std::vector<LengthRelation> relations = relate ? relate(op) : relations_of_factors(op);
+  std::erase_if(relations, is_certain);
+  for (LengthRelation& relation : relations)
+    if (relation.left.is_constant() && !relation.may_be_less) std::swap(relation.left, relation.right);
+  return relations;
 }
 
 }  // namespace weftc

@@ -53,6 +53,9 @@ struct ConstantOperand {
   const char* attr;
   AttrType type;         // Int (from a scalar or one element), Ints, Real, Reals
   bool required = true;  // false: the op also works on a run-time operand
+  /// True: canonicalize sets the attribute. It may name run-time lengths by their bounds, which numbers of a model do
+  /// not.
+  bool is_canonical = false;
 };
 
 struct Arity {
@@ -135,6 +138,10 @@ struct FactorRule {
   std::vector<std::vector<int>> outputs;
 };
 using FactorFn = FactorRule (*)(const OpView& op);
+
+/// What a typed op demands of the lengths of its operands and results. Those that hold anyway may be among them; `what`
+/// is left empty.
+using RelateFn = std::vector<LengthRelation> (*)(const OpView& op);
 
 /// Philox draw position of a random op (ir/README.md, Randomness).
 struct RandomState {
@@ -223,6 +230,7 @@ struct OpDef {
   CanonicalFn canonicalize = nullptr;
   const char* einsum = nullptr;  // the factor rule where it is one line: "b m k, b k n -> b m n"
   FactorFn factors = nullptr;    // else; null: from the category
+  RelateFn relate = nullptr;     // null: dimensions of operands that have a factor in common are equal
   /// Operand groups in each of which the op is linear (L6): Add {{0, 1}}, MatMul {{0}, {1}}; {{-1}}: all together.
   std::vector<std::vector<int>> linear = {};
   QuestionFn is_linear = nullptr;  // null: always as `linear` says
@@ -274,6 +282,9 @@ std::vector<std::vector<int>> linear_groups(const OpView& op);
 /// The factor rule of a record, from `factors`, `einsum` or the category. View, Region, Collective, Source have none
 /// (an empty rule). Every factor's extent is filled in.
 FactorRule factor_rule(const OpView& op);
+
+/// What the op demands of lengths and what is not certain, from its record.
+std::vector<LengthRelation> length_relations(const OpView& op);
 
 /// A rule under construction: one factor for each dimension of the shape that was passed over.
 FactorRule pass_rule(const Shape& shape);

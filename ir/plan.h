@@ -272,6 +272,11 @@ struct LengthLimit {
   int64_t least, most;
   bool is_made;  // of a length that a step makes
 };
+/// What the model demands of two lengths.
+struct LengthDemand {
+  LengthRelation relation;
+  bool is_made;  // of a length that a step makes
+};
 /// An input and an output that are one value across iterations. The output lies where the input does (in place), or the
 /// last steps of an iteration copy it there.
 struct StateSlot {
@@ -302,6 +307,7 @@ struct Plan {
   std::vector<Port> inputs, outputs;
   std::vector<LengthBuffer> lengths;
   std::vector<LengthLimit> limits;
+  std::vector<LengthDemand> demands;
   std::vector<StateSlot> states;
   std::optional<Generation> generation;
   int micro_batches = 1;

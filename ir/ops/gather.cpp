@@ -133,6 +133,15 @@ static FactorRule factors_gather_elements(const OpView& op) {
   return rule;
 }
 
+/// Outside of the axis an index stands for itself.
+static std::vector<LengthRelation> relate_gather_elements(const OpView& op) {
+  std::vector<LengthRelation> relations;
+  const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
+  for (int d = 0; d < op.type(0).ndim(); ++d)
+    if (d != axis) relations.push_back({"", length_of(op.type(1).shape[d]), length_of(op.type(0).shape[d]), true});
+  return relations;
+}
+
 static void eval_gather_elements(EvalContext& context) {
   const Tensor &x = context.in(0), &indices = context.in(1);
   const int axis = static_cast<int>(from_front(int_of(context.op, "axis"), static_cast<int64_t>(x.dims.size())));
@@ -156,6 +165,7 @@ const OpDef kGatherElements{.kind = OpKind::GatherElements,
                             .infer = infer_gather_elements,
                             .canonicalize = canonical_axis,
                             .factors = factors_gather_elements,
+                            .relate = relate_gather_elements,
                             .linear = {{0}},
                             .eval = eval_gather_elements};
 

@@ -68,6 +68,18 @@ static FactorRule factors_scatter_elements(const OpView& op) {
   return rule;
 }
 
+/// Updates have the shape of the indices; outside of the axis an index stands for itself.
+static std::vector<LengthRelation> relate_scatter_elements(const OpView& op) {
+  std::vector<LengthRelation> relations;
+  const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
+  for (int d = 0; d < op.type(0).ndim(); ++d) {
+    const Length index = length_of(op.type(1).shape[d]);
+    relations.push_back({"", index, length_of(op.type(2).shape[d])});
+    if (d != axis) relations.push_back({"", index, length_of(op.type(0).shape[d]), true});
+  }
+  return relations;
+}
+
 /// The axis is addressed by the index, every other dim by the position of the update.
 static void eval_scatter_elements(EvalContext& context) {
   Tensor result = context.in(0);
@@ -94,6 +106,7 @@ const OpDef kScatterElements{.kind = OpKind::ScatterElements,
                              .infer = infer_scatter_elements,
                              .canonicalize = canonical_axis,
                              .factors = factors_scatter_elements,
+                             .relate = relate_scatter_elements,
                              .eval = eval_scatter_elements};
 
 /// ScatterND-18: updates have the indices' dims without the tuple, then the data's dims that the tuple leaves.

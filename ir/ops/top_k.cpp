@@ -18,15 +18,6 @@ static std::optional<Length> count_asked(const OpView& op) {
   return lengths && lengths->size() == 1 ? std::optional((*lengths)[0]) : std::nullopt;
 }
 
-/// True if no run asks for more elements than there are, or if the program checks that: for a number.
-static bool is_within(const Length& count, const Length& extent) {
-  if (count.is_constant() || count.high() <= extent.low() || count == extent) return true;
-  if (count.terms().size() != 1 || count.terms()[0].coefficient != 1 || count.terms()[0].factors.size() != 1)
-    return false;
-  const LengthSymbol& symbol = *count.terms()[0].factors[0];
-  return symbol.kind == LengthSymbol::Kind::Minimum && contains(symbol.operands, extent);
-}
-
 /// Whether data decides how many elements are asked for.
 static bool is_counted(const OpView& op) { return op.has(1) && !count_asked(op); }
 
@@ -50,11 +41,6 @@ static bool infer_top_k(const OpView& op, std::vector<TensorType>& results) {
   if (count->low() < 0 || (count->is_constant() && count->constant() > extent.bound))
     return op.fail("top-k-count", "{} elements are asked for along axis {}, which has {}", count->text(), *axis,
                    extent.bound);
-  if (!is_within(*count, length_of(extent)))
-    return op.fail(
-        "top-k-length-unsupported",
-        "{} elements are asked for along axis {}, whose run-time length {} may be smaller; pin it with --dim",
-        count->text(), *axis, length_of(extent).text());
   Shape shape = op.type(0).shape;
   shape[*axis] = op.extent(*count);
   results = {{dtype, shape, {}}, {DType::I64, shape, {}}};
@@ -73,6 +59,12 @@ static FactorRule factors_top_k(const OpView& op) {
   rule.factors.push_back({op.result_type(0).shape[axis].bound, Factor::Role::Whole, ReduceOp::Sum});
   rule.outputs.assign(op.op().outputs.size(), dims);
   return rule;
+}
+
+/// No more elements are asked for than there are.
+static std::vector<LengthRelation> relate_top_k(const OpView& op) {
+  const auto axis = static_cast<size_t>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
+  return {{"", length_of(op.result_type(0).shape[axis]), length_of(op.type(0).shape[axis]), true}};
 }
 
 /// True if element a of x stands before element b, of the same line and behind it in memory iff its index is greater.
@@ -144,6 +136,7 @@ const OpDef kTopK{.kind = OpKind::TopK,
                         if (!is_counted(view)) op.set("k", view.result_type(0).shape[op.integer("axis")].bound);
                       },
                   .factors = factors_top_k,
+                  .relate = relate_top_k,
                   .eval = eval_top_k,
                   .decompose = decompose_counted_top_k,
                   .is_primitive = [](const OpView& op) { return !op.has(1); },

@@ -70,6 +70,9 @@ static Extent asked_of(const OpView& op, const Extent& from, const Extent& asked
 static std::optional<Shape> expanded(const OpView& op) {
   Shape from = op.type(0).shape, asked;
   const std::optional<std::vector<Length>> lengths = op.lengths_of("shape", 1);
+  // A type that the result has already says more than its bounds.
+  const bool is_typed = op.op().has("shape") && !op.op().outputs.empty();
+  if (is_typed && op.result_type(0).dims() == ints_of(op.op(), "shape")) return op.result_type(0).shape;
   for (const Length& length : *lengths) asked.push_back(op.extent(length));
   for (size_t d = 1; d <= std::min(from.size(), asked.size()); ++d) {
     Extent& own = from[from.size() - d];
@@ -78,7 +81,20 @@ static std::optional<Shape> expanded(const OpView& op) {
     other = asked_of(op, own, other);
     if (is_one_or_none) own = other;
   }
-  return broadcast({from, asked});
+  return broadcast({asked, from});
+}
+
+/// A dimension that is not repeated is as long as the operand's, or has none of its elements.
+static std::vector<LengthRelation> relate_expand(const OpView& op) {
+  const Shape &from = op.type(0).shape, &to = op.result_type(0).shape;
+  std::vector<LengthRelation> relations;
+  for (size_t d = 1; d <= from.size(); ++d) {
+    const Extent &own = from[from.size() - d], &made = to[to.size() - d];
+    const bool is_kept = own.bound == made.bound && (own.is_run_time() || own.bound != 1);
+    if (is_kept && !exact_quotient(length_of(made), length_of(own)))
+      relations.push_back({"", length_of(own), length_of(made)});
+  }
+  return relations;
 }
 
 static bool infer_expand(const OpView& op, std::vector<TensorType>& results) {
@@ -87,7 +103,7 @@ static bool infer_expand(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<Shape> shape = expanded(op);
   const auto is_negative = [](const Length& length) { return length.high() < 0; };
   if (!shape || std::any_of(asked->begin(), asked->end(), is_negative))
-    return op.fail("expand-shape", "shape {} cannot be expanded to {}", dims_text(op.dims(0)), text_of(*asked));
+    return op.fail("expand-shape", "shape {} cannot be expanded to {}", shape_text(op.type(0).shape), text_of(*asked));
   results = {{op.type(0).dtype, *shape, {}}};
   return true;
 }
@@ -109,9 +125,10 @@ const OpDef kExpand{.kind = OpKind::Expand,
                     .attrs = {{"shape", AttrType::Ints}},
                     .inputs = {1, 2},
                     .category = Category::View,
-                    .constant_operands = {{1, "shape", AttrType::Ints}},
+                    .constant_operands = {{.input = 1, .attr = "shape", .type = AttrType::Ints, .is_canonical = true}},
                     .infer = infer_expand,
                     .canonicalize = canonical_expand,
+                    .relate = relate_expand,
                     .linear = {{0}},
                     .eval = eval_expand};
 
@@ -145,6 +162,16 @@ static bool infer_concat(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// Outside of the axis all have the first operand's lengths.
+static std::vector<LengthRelation> relate_concat(const OpView& op) {
+  std::vector<LengthRelation> relations;
+  const auto axis = static_cast<size_t>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
+  for (int i = 1; i < op.inputs(); ++i)
+    for (size_t d = 0; d < op.type(0).shape.size(); ++d)
+      if (d != axis) relations.push_back({"", length_of(op.type(0).shape[d]), length_of(op.type(i).shape[d])});
+  return relations;
+}
+
 /// Each operand is written behind the one before it along the axis.
 static void eval_concat(EvalContext& context) {
   const auto axis =
@@ -174,6 +201,7 @@ const OpDef kConcat{.kind = OpKind::Concat,
                     .category = Category::View,
                     .infer = infer_concat,
                     .canonicalize = canonical_axis,
+                    .relate = relate_concat,
                     .linear = {{-1}},
                     .eval = eval_concat,
                     .decompose = only_operand,

@@ -135,6 +135,26 @@ bool TextParser::length() {
   return true;
 }
 
+/// Two lengths of the module, and what relates them.
+bool TextParser::relation() {
+  LengthRelation relation;
+  const auto side = [&](Length& made) {
+    const Token at = lexer_.peek();
+    std::string words;
+    if (!text(words)) return false;
+    const std::optional<Length> length = parse_length(words, module_.lengths);
+    if (!length) return fail(at, format("'{}' is no length of the module", printable(words)));
+    made = *length;
+    return true;
+  };
+  if (!side(relation.left)) return false;
+  relation.may_be_less = accept(Kind::Sign, "<=");
+  if (!relation.may_be_less && !expect(Kind::Sign, "=")) return false;
+  if (!side(relation.right) || !expect(Kind::Word, "by") || !text(relation.what)) return false;
+  module_.relations.push_back(std::move(relation));
+  return true;
+}
+
 bool TextParser::state() {
   State state;
   if (!text(state.input) || !expect(Kind::Sign, "->") || !text(state.output) || !location(state.loc)) return false;
@@ -259,6 +279,8 @@ std::optional<Module> TextParser::module() {
       good = place();
     else if (word.is(Kind::Word, "length"))
       good = length();
+    else if (word.is(Kind::Word, "relation"))
+      good = relation();
     else if (word.is(Kind::Word, "state"))
       good = state();
     else if (word.is(Kind::Word, "generate"))
@@ -274,7 +296,7 @@ std::optional<Module> TextParser::module() {
     else if (word.is(Kind::Word, "transform"))
       good = transform();
     else
-      good = fail(word, "expected place, length, state, generate, pipeline, constant, graph, origin or transform");
+      good = fail(word, "expected place, length, relation, state, generate, pipeline, constant, graph, origin or transform");
   }
   if (!good || !check_numbers() || !lexer_.ok()) return {};
   return std::move(module_);

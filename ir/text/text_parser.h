@@ -53,6 +53,7 @@ class TextParser {
   bool head();
   bool place();
   bool length();
+  bool relation();
   bool state();
   bool generation();
   bool pipeline();

@@ -23,6 +23,38 @@ void StepWriter::make_lengths() {
       p_.plan.lengths.push_back({name, module_.lengths.at(name), PlaceId{p}, id, false});
     }
   limit_lengths(module_.graph);
+  demand_relations();
+}
+
+/// True if the request alone does not say the length.
+bool StepWriter::is_made(const Length& length) const {
+  bool made = false;
+  for_each_name(length, [&](const LengthSymbolPtr& name) {
+    made = made || std::none_of(p_.plan.lengths.begin(), p_.plan.lengths.end(),
+                                [&](const LengthBuffer& given) { return given.name == name->text; });
+  });
+  return made;
+}
+
+/// The names of the lengths that ops of the graph and of its regions make.
+static void find_made_names(const Graph& graph, std::set<std::string>& names) {
+  for (OpId id = graph.first(); id; id = graph.next(id)) {
+    if (graph.op(id).kind == OpKind::NameLength) names.insert(graph.op(id).text("name"));
+    for (const Graph& region : graph.op(id).regions) find_made_names(region, names);
+  }
+}
+
+/// What the model demands of its lengths, but for those that nothing makes any more.
+void StepWriter::demand_relations() {
+  std::set<std::string> known;
+  for (const LengthBuffer& given : p_.plan.lengths) known.insert(given.name);
+  find_made_names(module_.graph, known);
+  for (const LengthRelation& relation : module_.relations) {
+    const Length both = relation.left + relation.right;
+    bool is_known = true;
+    for_each_name(both, [&](const LengthSymbolPtr& name) { is_known = is_known && known.contains(name->text); });
+    if (is_known) p_.plan.demands.push_back({relation, is_made(both)});
+  }
 }
 
 /// The dimension that a user knows by this length: of the state that grows, or else of an output.
@@ -46,12 +78,7 @@ void StepWriter::limit_lengths(const Graph& graph) {
         known.least = std::max(known.least, least), known.most = std::min(known.most, most);
         return;
       }
-    bool is_made = false;
-    for_each_name(*extent.length, [&](const LengthSymbolPtr& name) {
-      is_made = is_made || std::none_of(p_.plan.lengths.begin(), p_.plan.lengths.end(),
-                                        [&](const LengthBuffer& given) { return given.name == name->text; });
-    });
-    p_.plan.limits.push_back({what, *extent.length, least, most, is_made});
+    p_.plan.limits.push_back({what, *extent.length, least, most, is_made(*extent.length)});
   };
   for (ValueId input : graph.inputs())
     for (const Extent& extent : graph.type(input).shape)
@@ -63,13 +90,6 @@ void StepWriter::limit_lengths(const Graph& graph) {
       for (const Extent& extent : graph.type(v).shape)
         if (extent.is_run_time() && extent.bound < extent.length->high())
           limit(owner_of_length(module_, *extent.length), extent, 0, extent.bound);
-    if (op.kind == OpKind::TopK) {
-      const auto axis = static_cast<size_t>(op.integer("axis"));
-      const Extent &there = graph.type(op.inputs[0]).shape[axis], &asked = graph.type(op.outputs[0]).shape[axis];
-      const std::string node = op.origins.empty() ? op.name : module_.origins[op.origins[0].index].name;
-      if (there.is_run_time() && !asked.is_run_time())
-        limit(format("node '{}' (TopK)", node), there, asked.bound, there.bound);
-    }
     for (const Graph& region : op.regions) limit_lengths(region);
   }
 }

@@ -54,6 +54,8 @@ class StepWriter {
   // In plan_lengths.cpp.
   void make_lengths();
   void limit_lengths(const Graph& graph);
+  void demand_relations();
+  bool is_made(const Length& length) const;
   BufferId length_buffer(const std::string& name, PlaceId place) const;
   void note_made_lengths(const Op& op, const LaunchStep& launch);
 

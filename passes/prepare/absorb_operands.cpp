@@ -59,7 +59,7 @@ void trim_operands(Graph& graph, OpId id) {
 bool absorb_constants(Module& module, Graph& graph, OpId id, Diags& diags) {
   const std::vector<ConstantOperand>& operands = op_def(graph.op(id)).constant_operands;
   for (const ConstantOperand& operand : operands)
-    if (!absorb(module, graph, id, operand, diags)) return false;
+    if (!operand.is_canonical && !absorb(module, graph, id, operand, diags)) return false;
   for (const ConstantOperand& operand : operands) {
     const Op& op = graph.op(id);
     const bool is_there = operand.input < static_cast<int>(op.inputs.size()) && op.inputs[operand.input];
@@ -72,11 +72,13 @@ bool absorb_constants(Module& module, Graph& graph, OpId id, Diags& diags) {
   return true;
 }
 
-void drop_shape_operands(Graph& graph, OpId id) {
+void drop_shape_operands(Module& module, Graph& graph, OpId id) {
   for (const ConstantOperand& operand : op_def(graph.op(id)).constant_operands) {
     const Op& op = graph.op(id);
     const bool is_there = operand.input < static_cast<int>(op.inputs.size()) && op.inputs[operand.input];
-    if (is_there && operand.required && op.has(operand.attr)) graph.set_input(id, operand.input, {});
+    if (!is_there || !operand.required || !op.has(operand.attr)) continue;
+    module.note_folded(graph, op.inputs[operand.input], op.name);
+    graph.set_input(id, operand.input, {});
   }
   trim_operands(graph, id);
 }

@@ -8,6 +8,6 @@ namespace weftc {
 /// reporting.
 bool absorb_constants(Module& module, Graph& graph, OpId id, Diags& diags);
 /// Takes away the operands that gave an op its shape: the types of its results and its attributes say it now.
-void drop_shape_operands(Graph& graph, OpId id);
+void drop_shape_operands(Module& module, Graph& graph, OpId id);
 
 }  // namespace weftc

@@ -335,7 +335,7 @@ bool TypeInference::infer_with_operands(OpId id) {
   note_shape_values(id);
   if (fold_shape_values(id)) return true;
   if (is_typed_by_parts(id)) return replace_now(id);
-  drop_shape_operands(graph_, id);
+  drop_shape_operands(module_, graph_, id);
   if (is_foldable(module_, graph_, id) && is_small(id) && is_shape_data(graph_, graph_.op(id)))
     fold_op(module_, graph_, id);
   return true;

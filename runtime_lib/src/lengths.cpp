@@ -37,8 +37,22 @@ std::vector<int64_t> lengths_at_start(const Executable& executable, const Port& 
   return out;
 }
 
+/// Which two lengths are not as the model demands; "": none.
+static std::string broken_demand(const Executable& executable, const std::vector<int64_t>& lengths, bool is_made) {
+  for (const LengthDemand& demand : executable.demands) {
+    if (demand.is_made != is_made) continue;
+    const int64_t left = demand.left(lengths.data()), right = demand.right(lengths.data());
+    const bool is_number = demand.right_text == std::to_string(right);
+    if (left == right || (demand.relation == Relation::AtMost && left < right)) continue;
+    return text("%s: %s is %ld, but must be %s%s%s", demand.what, demand.left_text, long(left),
+                demand.relation == Relation::AtMost ? "at most " : "", demand.right_text,
+                is_number ? "" : text(", which is %ld", long(right)).c_str());
+  }
+  return "";
+}
+
 /// What is wrong with the lengths that steps make, or with those of the request; "": nothing.
-static std::string beyond_limits(const Executable& executable, const std::vector<int64_t>& lengths, bool is_made) {
+static std::string wrong_lengths(const Executable& executable, const std::vector<int64_t>& lengths, bool is_made) {
   for (const LengthLimit& limit : executable.limits) {
     if (limit.is_made != is_made) continue;
     const int64_t length = limit.length(lengths.data());
@@ -48,7 +62,7 @@ static std::string beyond_limits(const Executable& executable, const std::vector
       return text("%s: a dimension has %ld elements, but at least %ld are needed", limit.what, long(length),
                   long(limit.least));
   }
-  return "";
+  return broken_demand(executable, lengths, is_made);
 }
 
 static Range range_of(const LengthSlot& slot) { return {false, slot.at.offset, int64_t{sizeof(int64_t)}}; }
@@ -56,7 +70,7 @@ static Range range_of(const LengthSlot& slot) { return {false, slot.at.offset, i
 void store_lengths(RankBase& rank, const LengthClaims& claims) {
   std::vector<int64_t> lengths;
   for (size_t name = 0; name < rank.executable.lengths.size(); ++name) lengths.push_back(claims.of(int(name)));
-  const std::string wrong = beyond_limits(rank.executable, lengths, false);
+  const std::string wrong = wrong_lengths(rank.executable, lengths, false);
   if (!wrong.empty()) fail(kWrongInput, "%s", wrong.c_str());
   for (const LengthSlot& slot : rank.program.lengths) {
     const int64_t length = lengths[size_t(slot.name)];
@@ -74,7 +88,7 @@ void fetch_lengths(RankBase& rank) {
     rank.fetch(range_of(slot));
     rank.lengths[size_t(slot.name)] = *reinterpret_cast<const int64_t*>(rank.at(range_of(slot)));
   }
-  const std::string wrong = beyond_limits(rank.executable, rank.lengths, true);
+  const std::string wrong = wrong_lengths(rank.executable, rank.lengths, true);
   if (!wrong.empty()) rank.complain(wrong);
 }
 

@@ -92,6 +92,20 @@ struct LengthLimit {
   bool is_made = false;  // of a length that a step makes: looked at behind the invocation
 };
 
+enum class Relation : uint8_t { Equal, AtMost };
+
+/// What the model demands of two lengths of a request. `what` is how a message names that which demands it, the texts
+/// how it names the lengths.
+struct LengthDemand {
+  const char* what;
+  const char* left_text;
+  Length left;
+  Relation relation;
+  const char* right_text;
+  Length right;
+  bool is_made = false;  // of a length that a step makes: looked at behind the invocation
+};
+
 /// How the ranks of one program hold a global tensor.
 struct Layout {
   std::span<const Slice> slices = {};  // none: replicated
@@ -173,6 +187,7 @@ struct Executable {
   std::span<const State> states = {};
   std::span<const char* const> lengths = {};  // names of the lengths that only a request knows
   std::span<const LengthLimit> limits = {};
+  std::span<const LengthDemand> demands = {};
   const Generation* generation = nullptr;
 };
 

@@ -10,6 +10,9 @@ namespace weftc {
 
 namespace {
 
+/// weft::Count has room for so many named lengths.
+constexpr size_t kMostFactors = 4;
+
 /// The dimension of the data that one index of the op stands for; -1 where an entry has several.
 int looked_up_dim(const KernelContext& context, const Op& op) {
   switch (op.kind) {
@@ -34,10 +37,29 @@ ValueId origin_of(const Graph& body, ValueId value) {
   }
 }
 
-bool has_only_valid_elements(const KernelContext& context, const TensorType& type) {
-  for (int d = 0; d < type.ndim(); ++d)
-    if (type.shape[d].is_run_time() || is_ragged(type.shape[d].bound, context.digits(type, d))) return false;
-  return true;
+/// How many elements a rank has, if they lie in a row at the beginning of the operand's memory.
+std::optional<Length> valid_elements(const KernelContext& context, ValueId input) {
+  const TensorType& type = context.body.type(input);
+  const Storage& storage = context.kernel.parameters[context.input_parameter(input)].storage;
+  const Dims dims = context.dims(input);
+  Length count = 1;
+  int64_t before = 1;  // indices of the dimensions in front
+  for (int d = 0; d < type.ndim(); ++d) {
+    const Extent& extent = type.shape[d];
+    const std::vector<Digit> digits = context.digits(type, d);
+    const bool is_sparse = storage.by_bounds && before != 1;
+    if (is_ragged(extent.bound, digits) || (extent.is_run_time() && (is_sparse || !digits.empty()))) return {};
+    count = count * (extent.is_run_time() ? length_of(extent) : Length(dims[d]));
+    before *= extent.bound;
+  }
+  return count;
+}
+
+bool is_product(const Length& length) {
+  const auto is_name = [](const LengthSymbolPtr& factor) { return factor->kind == LengthSymbol::Kind::Named; };
+  const std::vector<Length::Term>& terms = length.terms();
+  return terms.empty() || (terms.size() == 1 && terms[0].factors.size() <= kMostFactors &&
+                           std::all_of(terms[0].factors.begin(), terms[0].factors.end(), is_name));
 }
 
 }  // namespace
@@ -50,14 +72,14 @@ std::vector<CheckedIndices> checked_indices(const KernelContext& context) {
     const int dim = looked_up_dim(context, op);
     if (dim < 0) continue;
     const ValueId indices = origin_of(body, op.inputs[1]);
-    const Extent& extent = body.type(op.inputs[0]).shape[static_cast<size_t>(dim)];
-    if (!indices || extent.is_run_time() || !has_only_valid_elements(context, body.type(indices))) continue;
-    const auto at = std::find(body.inputs().begin(), body.inputs().end(), indices);
-    const size_t parameter = static_cast<size_t>(at - body.inputs().begin());
+    const Length extent = length_of(body.type(op.inputs[0]).shape[static_cast<size_t>(dim)]);
+    const std::optional<Length> count = indices ? valid_elements(context, indices) : std::nullopt;
+    if (!count || !is_product(*count) || !is_product(extent)) continue;
+    const size_t parameter = context.input_parameter(indices);
     const bool is_checked = std::any_of(found.begin(), found.end(), [&](const CheckedIndices& other) {
-      return other.parameter == parameter && other.extent <= extent.bound;
+      return other.parameter == parameter && (extent - other.extent).low() >= 0;
     });
-    if (!is_checked) found.push_back({parameter, element_count(context.dims(indices)), extent.bound, id});
+    if (!is_checked) found.push_back({parameter, *count, extent, id});
   }
   return found;
 }

@@ -142,6 +142,16 @@ static std::string node_of(const Plan& plan, const Step& s, const Op& op) {
   return s.name;
 }
 
+/// "6", or "{6, {r[batch], r[seq]}}": a weft::Count.
+std::string StepText::count_of(const Length& length, PlaceId place) const {
+  if (length.is_constant()) return std::to_string(length.constant());
+  std::vector<std::string> factors;
+  for (const LengthSymbolPtr& factor : length.terms()[0].factors)
+    for (const LengthBuffer& known : plan().lengths)
+      if (known.name == factor->text && known.place == place) factors.push_back(pointer(known.buffer));
+  return "{" + std::to_string(length.terms()[0].coefficient) + ", {" + join(factors, ", ") + "}}";
+}
+
 /// Checks of the indices that a kernel looks up, in front of its launch.
 StepText::Lines StepText::operand_checks(const Step& s, const LaunchStep& what) const {
   const KernelContext context(plan_, plan_.kernel(what.kernel), diags_);
@@ -152,7 +162,8 @@ StepText::Lines StepText::operand_checks(const Step& s, const LaunchStep& what) 
   Lines lines;
   for (const CheckedIndices& checked : checked_indices(context))
     lines.push_back("r.check_indices(" + node(checked.op) + kComma + pointer(what.operands[checked.parameter]) +
-                    kComma + std::to_string(checked.count) + kComma + std::to_string(checked.extent) + ");");
+                    kComma + count_of(checked.count, context.kernel.place) + kComma +
+                    count_of(checked.extent, context.kernel.place) + ");");
   return lines;
 }
 

@@ -43,6 +43,7 @@ class StepText : private StepTerms {
 
   Lines launch(const Step& step, const LaunchStep& launch);
   Lines operand_checks(const Step& step, const LaunchStep& launch) const;
+  std::string count_of(const Length& length, PlaceId place) const;
   std::optional<std::string> library_step(const LaunchStep& launch, const KernelText& text) const;
   Lines copy(const Step& step, const CopyStep& copy);
   Lines collective(const Step& step, const CollectiveStep& collective);

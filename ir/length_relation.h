@@ -13,7 +13,7 @@
 namespace weftc {
 
 struct LengthRelation {
-  std::string what;  // that demands it, as a message names it: "node 'scale' (Mul)"
+  std::string what;          // that demands it, as a message names it: "node 'scale' (Mul)"
   Length left, right;        // of an equation, a number is on the right
   bool may_be_less = false;  // left may be less than right; else they are equal
 

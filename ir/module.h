@@ -82,7 +82,7 @@ struct Module {
   /// what they are, or the scalar of a NameLength.
   std::map<std::string, int64_t> lengths;
   std::vector<LengthRelation> relations;  // of them
-  bool per_rank = false;  // `view: per-rank`: inputs and outputs vary (L10)
+  bool per_rank = false;                  // `view: per-rank`: inputs and outputs vary (L10)
 
   int world() const;  // 1 + the largest rank of any place
   const Place& place(PlaceId id) const { return places[id.index]; }

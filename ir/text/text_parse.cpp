@@ -296,7 +296,8 @@ std::optional<Module> TextParser::module() {
     else if (word.is(Kind::Word, "transform"))
       good = transform();
     else
-      good = fail(word, "expected place, length, relation, state, generate, pipeline, constant, graph, origin or transform");
+      good = fail(word,
+                  "expected place, length, relation, state, generate, pipeline, constant, graph, origin or transform");
   }
   if (!good || !check_numbers() || !lexer_.ok()) return {};
   return std::move(module_);

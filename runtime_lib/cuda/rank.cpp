@@ -50,7 +50,8 @@ Peers Rank::peers(const Group& group) {
   return state_.peers(members_of(group, rank));
 }
 
-void Rank::check_index_range(const char* node, DType dtype, const void* indices, int64_t count, int64_t extent) {
+void Rank::check_index_range(const char* node, DType dtype, const void* indices, const Count& count,
+                             const Count& extent) {
   weft::check_indices(state_.stream(), dtype, indices, count, extent, state_.number_of_checked(node),
                       state_.fault.get());
 }

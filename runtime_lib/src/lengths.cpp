@@ -37,16 +37,23 @@ std::vector<int64_t> lengths_at_start(const Executable& executable, const Port& 
   return out;
 }
 
+/// "node 'scale' (Mul): seq is 3, but must be total, which is 4".
+static std::string demand_text(const char* what, const char* name, int64_t length, const char* relation,
+                               const char* other, int64_t wanted) {
+  std::string told = text("%s: %s is %ld, but must be %s%s", what, name, long(length), relation, other);
+  return other == std::to_string(wanted) ? told : told + text(", which is %ld", long(wanted));
+}
+
 /// Which two lengths are not as the model demands; "": none.
 static std::string broken_demand(const Executable& executable, const std::vector<int64_t>& lengths, bool is_made) {
   for (const LengthDemand& demand : executable.demands) {
     if (demand.is_made != is_made) continue;
     const int64_t left = demand.left(lengths.data()), right = demand.right(lengths.data());
-    const bool is_number = demand.right_text == std::to_string(right);
     if (left == right || (demand.relation == Relation::AtMost && left < right)) continue;
-    return text("%s: %s is %ld, but must be %s%s%s", demand.what, demand.left_text, long(left),
-                demand.relation == Relation::AtMost ? "at most " : "", demand.right_text,
-                is_number ? "" : text(", which is %ld", long(right)).c_str());
+    const bool starts_at_number = demand.left_text == std::to_string(left);
+    const char* const are = demand.relation == Relation::Equal ? "" : starts_at_number ? "at least " : "at most ";
+    return starts_at_number ? demand_text(demand.what, demand.right_text, right, are, demand.left_text, left)
+                            : demand_text(demand.what, demand.left_text, left, are, demand.right_text, right);
   }
   return "";
 }

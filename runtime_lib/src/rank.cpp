@@ -265,7 +265,16 @@ static void refuse_outside(const RankState& state, const char* node, const void*
                       long(static_cast<const T*>(indices)[at]), long(extent)));
 }
 
-void Rank::check_index_range(const char* node, DType dtype, const void* indices, int64_t count, int64_t extent) {
+static int64_t value_of(const Count& count) {
+  int64_t value = count.number;
+  for (const int64_t* length : count.lengths)
+    if (length) value *= *length;
+  return value;
+}
+
+void Rank::check_index_range(const char* node, DType dtype, const void* indices, const Count& counted,
+                             const Count& of) {
+  const int64_t count = value_of(counted), extent = value_of(of);
   switch (dtype) {
     case DType::I8:
       return refuse_outside<int8_t>(state_, node, indices, count, extent);

@@ -57,7 +57,13 @@ TEST_CASE("steps: indices in memory are checked before a kernel looks them up, u
     j = Add(i, one)
     a = Gather(v, j)
   })")) == 1);
-  // Counter-case: of a run-time length only a part is valid.
-  CHECK(checks(text("(int64[n] i) => (float[n,8] a) <float[5,8] v = random(1, 0.5)> { a = Gather(v, i) }",
-                    "weft: 1\ndims: {n: \"<=8\"}\n")) == 0);
+  // Of run-time lengths as many as there are.
+  const std::string open = "weft: 1\ndims: {n: \"<=8\", m: \"<=6\"}\n";
+  CHECK(text("(int64[3,n] i, float[m,8] v) => (float[3,n,8] a) { [look] a = Gather(v, i) }", open)
+            .find("r.check_indices(\"node 'look' (Gather)\", r[i], {3, {r[n]}}, {1, {r[m]}});") != std::string::npos);
+  // Counter-case: a sum of lengths stands nowhere.
+  CHECK(
+      checks(text(
+          "(int64[n] i, float[n,8] v, float[m,8] w) => (float[n,8] a) { t = Concat<axis = 0>(v, w) a = Gather(t, i) }",
+          open)) == 0);
 }

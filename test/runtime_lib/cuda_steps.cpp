@@ -262,6 +262,17 @@ TEST_CASE("cuda steps: an index outside is the input's fault, after the iteratio
   };
   for (const int64_t inside : {-5, 0, 4}) CHECK(run(inside) == 0);
   for (const int64_t outside : {-6, 5}) CHECK(run(outside) == 1);
+  // As many as a length in the rank's memory says, in a dimension as long as another.
+  const Own<int64_t> two{indices.end(), 1}, five{two.end(), 1}, many{five.end(), 4};
+  const auto run_counted = [&](int64_t second, int64_t fifth) {
+    return run_step({.count = 1}, [&, second, fifth](Rank& r) {
+      put(r[two], std::vector<int64_t>{2}), put(r[five], std::vector<int64_t>{5});
+      put(r[many], std::vector<int64_t>{0, second, 0, fifth});
+      r.check_indices("node 'look'", r[many], {1, {r[two]}}, {2, {r[five]}});
+    });
+  };
+  CHECK(run_counted(9, 100) == 0);
+  CHECK(run_counted(10, 0) == 1);
 }
 
 TEST_CASE("cuda steps: a flag that nobody signals times out; so does a collective that a rank does not enter") {

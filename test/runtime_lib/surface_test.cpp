@@ -32,8 +32,8 @@ class Recorder final : public RankSurface {
     return step.stream == 0;
   }
   void leave() override { note("leave"); }
-  void check_index_range(const char* node, DType dtype, const void*, int64_t count, int64_t extent) override {
-    note(node, dtype, count, extent);
+  void check_index_range(const char* node, DType dtype, const void*, const Count& count, const Count& extent) override {
+    note(node, dtype, count.number, extent.number);
   }
   void copy_bytes(void*, const void*, int64_t bytes) override { note("copy", bytes); }
   void reduce_into(ReduceOp, DType, void*, const void*, int64_t count, bool first) override {

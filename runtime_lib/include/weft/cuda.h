@@ -113,7 +113,8 @@ class Rank final : public RankSurface {
  private:
   bool enter(const Step& step, int64_t index) override;
   void leave() override;
-  void check_index_range(const char* node, DType dtype, const void* indices, int64_t count, int64_t extent) override;
+  void check_index_range(const char* node, DType dtype, const void* indices, const Count& count,
+                         const Count& extent) override;
   void copy_bytes(void* to, const void* from, int64_t bytes) override;
   void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) override;
   void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) override;

@@ -1,5 +1,6 @@
 // What an emitted program declares about itself: plain constant data, the same for every target.
 #pragma once
+#include <initializer_list>
 #include <span>
 
 #include "weft/types.h"
@@ -68,6 +69,18 @@ struct Length {
   template <class Function>
   constexpr Length(Function f) : computed(f) {}
   int64_t operator()(const int64_t* lengths) const { return name < 0 ? computed(lengths) : lengths[name]; }
+};
+
+/// A number times lengths of this invocation, which stand where kernels read them.
+struct Count {
+  static constexpr int kMostLengths = 4;
+  int64_t number;
+  const int64_t* lengths[kMostLengths] = {};
+  constexpr Count(int64_t n) : number(n) {}
+  Count(int64_t n, std::initializer_list<const int64_t*> of) : number(n) {
+    const int64_t** to = lengths;
+    for (const int64_t* length : of) *to++ = length;
+  }
 };
 
 /// A dimension whose length is known at run time only: the extent in the shape is the bound, and the buffer has room

@@ -55,7 +55,7 @@ class RankSurface {
   /// Indices that `node` looks up in a dimension of `extent` elements: one outside of [-extent, extent) ends the
   /// program with exit 1, at once on the host, after the iteration on a device.
   template <class T>
-  void check_indices(const char* node, const T* indices, int64_t count, int64_t extent) {
+  void check_indices(const char* node, const T* indices, const Count& count, const Count& extent) {
     check_index_range(node, dtype_of<T>(), indices, count, extent);
   }
 
@@ -161,7 +161,8 @@ class RankSurface {
   /// False where the step belongs to the thread of another stream; else leave() ends it.
   virtual bool enter(const Step& step, int64_t index) = 0;
   virtual void leave() = 0;
-  virtual void check_index_range(const char* node, DType dtype, const void* indices, int64_t count, int64_t extent) = 0;
+  virtual void check_index_range(const char* node, DType dtype, const void* indices, const Count& count,
+                                 const Count& extent) = 0;
   virtual void copy_bytes(void* to, const void* from, int64_t bytes) = 0;
   virtual void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) = 0;
   virtual void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) = 0;

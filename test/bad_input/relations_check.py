@@ -1,0 +1,83 @@
+# test: fast
+"""Requests whose lengths are not as the nodes of a model demand: exit 1 with the node and both lengths, before anything is computed; of
+a length that data decides, when it is there."""
+
+import numpy as np
+
+import harness
+
+FOLDER = harness.scratch("relations")
+MODEL = FOLDER / "related.onnxtxt"
+TEXT = """<ir_version: 10, opset_import: ["" : 20]>
+g (float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h)
+  => (float[a,4] scaled, float[5,c] joined, float[3,2] product, float[e,2] picked, float[rows,4] masked, float[found] counted,
+      float[k,4] most, int64[k,4] at)
+  <float[6,2] w = random(1, 0.5), int64[1] zero = {0}, int64[1] k = {2}> {
+  [scale] scaled = Mul(x, y)
+  [join] joined = Concat<axis = 0>(p, q)
+  [down] product = MatMul(p, w)
+  [pick] picked = GatherElements<axis = 1>(x, i)
+  all = Concat<axis = 0>(old, x)
+  [mask_rows] masked = Mul(all, mask)
+  places = NonZero(f)
+  row = Squeeze(places, zero)
+  real = Cast<to = 1>(row)
+  [count] counted = Mul(real, h)
+  [choose] most, at = TopK<axis = 0>(x, k)
+}
+"""
+BOUNDS = {"a": 4, "b": 4, "c": 6, "d": 6, "e": 4, "past": 4, "total": 8, "g": 8}
+FITTING = {"a": 3, "b": 3, "c": 6, "d": 6, "e": 3, "past": 2, "total": 5, "g": 5}
+WRONG = [
+    ({"b": 4}, "node 'scale' (Mul): a is 3, but must be b, which is 4"),
+    ({"d": 5}, "node 'join' (Concat): c is 6, but must be d, which is 5"),
+    ({"c": 5, "d": 5}, "node 'down' (MatMul): c is 5, but must be 6"),
+    ({"e": 4}, "node 'pick' (GatherElements): e is 4, but must be at most a, which is 3"),
+    ({"total": 6}, "node 'mask_rows' (Mul): a + past is 5, but must be total, which is 6"),
+    ({"a": 1, "b": 1, "e": 1, "total": 3}, "node 'choose' (TopK): a is 1, but must be at least 2"),
+    ({"g": 4}, "node 'count' (Mul): places is 5, but must be g, which is 4"),
+]
+
+
+def arrays(lengths):
+    a, b, c, d, e, past, total, g = (lengths[name] for name in BOUNDS)
+    shapes = {"x": (a, 4), "y": (b, 4), "p": (3, c), "q": (2, d), "old": (past, 4), "mask": (total, 1), "h": (g,)}
+    made = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in shapes.items()}
+    return made | {"i": np.full((e, 2), 3), "f": np.float32([1, 0, 1, 1, 0, 1, 1, 0])}
+
+
+def run(program, lengths):
+    given = []
+    for name, array in arrays(lengths).items():
+        np.save(FOLDER / f"{name}.npy", array)
+        given += ["--input", f"{name}={FOLDER / name}.npy"]
+    status, _, err = harness.run([program, *given, "--output-dir", FOLDER])
+    return status, err
+
+
+def check_fitting(program):
+    status, err = run(program, FITTING)
+    if not harness.check("lengths that fit", status == 0, f"exit {status}: {err[-300:]}"):
+        return
+    given = arrays(FITTING)
+    masked = np.load(FOLDER / "masked.npy")
+    harness.check("lengths that fit/masked", np.array_equal(masked, np.concatenate([given["old"], given["x"]]) * given["mask"]), masked)
+    counted = np.load(FOLDER / "counted.npy")
+    harness.check("lengths that fit/counted", np.array_equal(counted, np.float32([0, 2, 3, 5, 6]) * given["h"]), counted)
+
+
+def main():
+    MODEL.write_text(TEXT)
+    program = FOLDER / "program"
+    dims = [word for name, bound in BOUNDS.items() for word in ("--dim", f"{name}<={bound}")]
+    status, out, err = harness.weft("compile", MODEL, "-o", program, *dims)
+    if not harness.check("compile", status == 0, f"exit {status}: {(err or out)[-400:]}"):
+        return
+    check_fitting(program)
+    for change, told in WRONG:
+        status, err = run(program, FITTING | change)
+        harness.check(told, status == 1 and told in err, f"exit {status}: {err[-300:]}")
+
+
+harness.need_weft()
+main()

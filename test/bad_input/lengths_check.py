@@ -53,7 +53,7 @@ def main():
         return
     for count, side in ((3, 3), (4, 4), (8, 9)):
         check_long(program, count, side)
-    check_short(program, 2, 9, "node 'choose' (TopK): a dimension has 2 elements, but at least 3 are needed")
+    check_short(program, 2, 9, "node 'choose' (TopK): n is 2, but must be at least 3")
     check_short(program, 8, 2, "'image': a dimension has 2 elements, but at least 3 are needed")
 
 

@@ -3,6 +3,7 @@
 #include "ir/op_def.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "ir/base/check.h"
@@ -141,11 +142,14 @@ std::optional<Tensor> OpView::known(int input) const {
   return module_.constants.tensor(graph_.op(producer).constant("value"));
 }
 
-/// A constant's elements as lengths; nothing where it is large or holds fractions.
+/// True if an int64 can hold the number, which is neither a fraction nor infinite.
+static bool is_whole(double x) { return std::abs(x) < 0x1p63 && std::floor(x) == x; }
+
+/// A constant's elements as lengths; nothing where one is none.
 static std::optional<std::vector<Length>> as_lengths(const Tensor& tensor) {
   std::vector<Length> lengths;
   for (int64_t i = 0; i < tensor.size(); ++i) {
-    if (tensor.is_real() && tensor.at(i) != static_cast<double>(tensor.int_at(i))) return {};
+    if (tensor.is_real() && !is_whole(tensor.at(i))) return {};
     lengths.emplace_back(tensor.int_at(i));
   }
   return lengths;

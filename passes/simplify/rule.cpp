@@ -98,6 +98,12 @@ ValueId Rewriter::op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs) {
   return build_.op(kind, std::move(inputs), std::move(attrs));
 }
 
+ValueId Rewriter::first_of(ValueId x, const Shape& shape) {
+  const std::vector<int64_t> zeros(shape.size(), 0), ones(shape.size(), 1);
+  const ValueId part = op(OpKind::Slice, {x}, {{"ends", bounds(shape)}, {"starts", zeros}, {"steps", ones}});
+  return build_.with_lengths(part, shape);
+}
+
 void Rewriter::change(ValueId constant, const Tensor& tensor) {
   const Value& value = build_.graph().value(constant);
   WEFT_CHECK(value.uses.size() == 1, "changing '" + value.name + "', which others read too");

@@ -78,6 +78,8 @@ class Rewriter {
 
   ValueId op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {});
   ValueId reshape_to(ValueId x, const Shape& shape) { return build_.reshape_to(x, shape); }
+  /// The first elements of x along each dimension, as many as `shape` has.
+  ValueId first_of(ValueId x, const Shape& shape);
   ValueId constant(const Tensor& tensor) { return build_.constant(tensor); }
   /// Gives a constant that only one matched op reads other elements; it keeps its name and type.
   void change(ValueId constant, const Tensor& tensor);

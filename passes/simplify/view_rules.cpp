@@ -1,7 +1,9 @@
-// Rules for views of views. The type of a view's result tells lengths known at run time too: a rule fires where the
-// result keeps them.
+// Rules for views of views, and for gathers that are views. The type of a view's result tells lengths known at run time
+// too: a rule fires where the result keeps them.
+#include <algorithm>
 #include <numeric>
 
+#include "ir/base/contains.h"
 #include "passes/simplify/rules.h"
 
 namespace weftc {
@@ -42,6 +44,56 @@ ValueId put_reshape(Rewriter& write, const Match& match) {
   return write.reshape_to(match["x"], match.root_type().shape);
 }
 
+bool is_line(const Shape& shape) {
+  return std::count_if(shape.begin(), shape.end(), [](const Extent& e) { return !(e == Extent{1}); }) <= 1;
+}
+
+bool all_are(const std::vector<int64_t>& numbers, int64_t number) {
+  return std::all_of(numbers.begin(), numbers.end(), [&](int64_t each) { return each == number; });
+}
+
+/// True if an op gives 0, 1, 2, ... in order: an Iota, or the first elements of such a constant.
+bool counts_up(const Match& match, const Op& op) {
+  if (op.kind == OpKind::Iota) return op.real("start") == 0 && op.real("step") == 1;
+  if (op.kind != OpKind::Slice || !match.is_constant(op.inputs[0])) return false;
+  if (!is_line(match.graph().type(op.inputs[0]).shape) || !op.has("starts") || !all_are(op.ints("starts"), 0) ||
+      !all_are(op.ints("steps"), 1))
+    return false;
+  const Tensor all = match.tensor(op.inputs[0]);
+  for (int64_t i = 0; i < all.size(); ++i)
+    if (all.int_at(i) != i) return false;
+  return true;
+}
+
+/// How many positions 0, 1, 2, ... a value holds; nothing where it may hold others.
+std::optional<Extent> positions_in(const Match& match, ValueId value) {
+  const Op* op = &match.graph().producer_op(value);
+  while (contains(kReshapes, op->kind) && is_line(match.graph().type(value).shape)) {
+    value = op->inputs[0];
+    op = &match.graph().producer_op(value);
+  }
+  const Shape& shape = match.graph().type(value).shape;
+  if (shape.empty() || !is_line(shape) || !counts_up(match, *op)) return {};
+  const auto counted = std::find_if(shape.begin(), shape.end(), [](const Extent& e) { return !(e == Extent{1}); });
+  return counted == shape.end() ? Extent{1} : *counted;
+}
+
+const Extent& gathered_extent(const Match& match) {
+  return match.type("x").shape[static_cast<size_t>(match.root().integer("axis"))];
+}
+
+bool gathers_first(const Match& match) {
+  const std::optional<Extent> count = positions_in(match, match["at"]);
+  return count && !gathered_extent(match).is_run_time() && count->bound <= gathered_extent(match).bound;
+}
+
+ValueId put_first(Rewriter& write, const Match& match) {
+  Shape shape = match.type("x").shape;
+  shape[static_cast<size_t>(match.root().integer("axis"))] = *positions_in(match, match["at"]);
+  const Shape gathered = match.root_type().shape;  // by value: values move while ops are added
+  return write.reshape_to(write.first_of(match["x"], shape), gathered);
+}
+
 }  // namespace
 
 std::span<const Rule> view_rules() {
@@ -57,6 +109,8 @@ std::span<const Rule> view_rules() {
       {"identity-expand", op(OpKind::Expand, {any("x")}), keeps_type, put_x},
       // Reshape(Reshape(x))  ->  Reshape(x)
       {"reshape-of-reshape", op(kReshapes, {op(kReshapes, {any("x")})}), reshapes_at_once, put_reshape},
+      // Gather(x, 0 1 2 ... n-1)  ->  Slice(x, 0 to n), which kernels read in place
+      {"gather-of-positions", op(OpKind::Gather, {any("x"), any("at")}), gathers_first, put_first},
   };
   return rules;
 }

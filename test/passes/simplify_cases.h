@@ -58,6 +58,9 @@ inline const char* const kOperands = R"(
   %none = Constant() {value = #24} : i8[2]
   %filters = Constant() {value = #25} : i8[2, 2, 1, 2]
   %some = Constant() {value = #26} : i8[2]
+  %table = Input() : f32[9, 2]
+  %counted = Constant() {value = #27} : i64[1, 8]
+  %uneven = Constant() {value = #28} : i64[1, 3]
 )";
 inline const char* const kConstants = R"(
 constant #0 "zero" f32[1, 3] = [0, 0, 0]
@@ -87,6 +90,8 @@ constant #23 "scales" f32[2] = [0.25, 2]
 constant #24 "none" i8[2] = [0, 0]
 constant #25 "filters" i8[2, 2, 1, 2] = [1, 2, 3, 4, -5, 6, 7, -8]
 constant #26 "some" i8[2] = [0, 1]
+constant #27 "counted" i64[1, 8] = [0, 1, 2, 3, 4, 5, 6, 7]
+constant #28 "uneven" i64[1, 3] = [0, 2, 1]
 )";
 
 /// A rule, what it is given, and what it makes of it; nothing where it must not fire.
@@ -161,6 +166,7 @@ inline const Case kCasts[] = {
     {"cast-of-wider-cast", cast("a", "q", DType::U32) + cast("y", "a", DType::I64) + returned("%y"), ""},
 };
 
+inline const std::string kCounted = "{axis = 0, dtype = 7, shape = [8], start = 0.0, step = 1.0} : ";
 inline const Case kViews[] = {
     {"identity-transpose", line("%y = Transpose(%r) {perm = [0, 1]} : f32[n<=8, 4]") + returned("%y"),
      returned("%r \"y\"")},
@@ -194,6 +200,29 @@ inline const Case kViews[] = {
     {"reshape-of-reshape",
      line("%a = Reshape(%x) {allowzero = 1, shape = [3, 2]} : f32[3, 2]") + line("%b1 = Exp(%a) : f32[3, 2]") +
          line("%y = Reshape(%b1) {allowzero = 1, shape = [6]} : f32[6]") + returned("%y"),
+     ""},
+    {"gather-of-positions",
+     line("%at = Iota() " + kCounted + "i64[n<=8]") + line("%up = Unsqueeze(%at) {axes = [0]} : i64[1, n<=8]") +
+         line("%y = Gather(%table, %up) {axis = 0} : f32[1, n<=8, 2]") + returned("%y"),
+     line("%y/Slice = Slice(%table) {ends = [8, 2], starts = [0, 0], steps = [1, 1]} : f32[n<=8, 2]") +
+         line("%y = Reshape(%y/Slice) {allowzero = 1, shape = [1, 8, 2]} : f32[1, n<=8, 2]") + returned("%y")},
+    {"gather-of-positions",
+     line("%at = Slice(%counted) {ends = [1, 8], starts = [0, 0], steps = [1, 1]} : i64[1, n<=8]") +
+         line("%y = Gather(%table, %at) {axis = 0} : f32[1, n<=8, 2]") + returned("%y"),
+     line("%y/Slice = Slice(%table) {ends = [8, 2], starts = [0, 0], steps = [1, 1]} : f32[n<=8, 2]") +
+         line("%y = Reshape(%y/Slice) {allowzero = 1, shape = [1, 8, 2]} : f32[1, n<=8, 2]") + returned("%y")},
+    // There may be fewer rows than positions; other positions, and in another order.
+    {"gather-of-positions",
+     line("%at = Iota() " + kCounted + "i64[n<=8]") + line("%y = Gather(%m, %at) {axis = 0} : f32[n<=8, 2]") +
+         returned("%y"),
+     ""},
+    {"gather-of-positions",
+     line("%at = Iota() {axis = 0, dtype = 7, shape = [8], start = 1.0, step = 1.0} : i64[n<=8]") +
+         line("%y = Gather(%table, %at) {axis = 0} : f32[n<=8, 2]") + returned("%y"),
+     ""},
+    {"gather-of-positions",
+     line("%at = Slice(%uneven) {ends = [1, 3], starts = [0, 0], steps = [1, 1]} : i64[1, 3]") +
+         line("%y = Gather(%table, %at) {axis = 0} : f32[1, 3, 2]") + returned("%y"),
      ""},
 };
 

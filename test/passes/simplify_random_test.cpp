@@ -112,7 +112,14 @@ class SimplifiableModel {
     if (dice_.chance(80)) std::swap(perm[static_cast<size_t>(dice_.roll(ndim))], perm.front());
     keep(op(OpKind::Transpose, {x}, {{"perm", perm}}));
   }
+  void add_rows(ValueId x, const Dims& dims) {
+    const size_t axis = static_cast<size_t>(dice_.roll(static_cast<int>(dims.size())));
+    const int64_t first = dice_.roll(2), count = std::max<int64_t>(1, dims[axis] - first - dice_.roll(2));
+    const ValueId at = op(OpKind::Iota, {}, {{"shape", Dims{count}}, {"start", static_cast<double>(first)}});
+    if (first + count <= dims[axis]) keep(op(OpKind::Gather, {x, at}, {{"axis", static_cast<int64_t>(axis)}}));
+  }
   void add_reshape(ValueId x, Dims dims) {
+    if (dice_.chance(10)) return add_rows(x, dims);
     if (dice_.chance(20)) return keep(op(OpKind::Expand, {x}, {{"shape", dims}}));
     if (dice_.chance(30)) return keep(op(OpKind::Unsqueeze, {x}, {{"axes", std::vector<int64_t>{0}}}));
     if (dice_.chance(30)) return keep(op(OpKind::Flatten, {x}, {{"axis", int64_t{dice_.roll(2)}}}));

@@ -147,6 +147,12 @@ def efficientnet():
     return EfficientNet(blocks, 0.0, num_classes=5, last_channel=32)
 
 
+def mixer():
+    model = timm.models.mlp_mixer.MlpMixer(num_classes=5, img_size=32, patch_size=8, num_blocks=2, embed_dim=WIDTH)
+    nn.init.normal_(model.head.weight)  # timm begins with zeros
+    return model
+
+
 class UNet(nn.Module):
     """Normalisations of groups and of images, a transposed convolution, and resizing to the size of another image."""
 
@@ -225,7 +231,7 @@ def convolutional():
         "shufflenet": lambda: models.ShuffleNetV2([2, 2, 2], [8, 8, 16, 16, 32], num_classes=5),
         "unet": UNet,
         "yolo": Yolo,
-        "mixer": lambda: timm.models.mlp_mixer.MlpMixer(num_classes=5, img_size=32, patch_size=8, num_blocks=2, embed_dim=WIDTH),
+        "mixer": mixer,
         "vae_decoder": VaeDecoder,
     }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/request_lengths.h"
 #include "ir/evaluate/evaluate.h"
 
 namespace weftc {
@@ -10,32 +11,30 @@ namespace weftc {
 namespace {
 
 constexpr uint64_t kSeed = 1;
+constexpr size_t kWithStates = 3;  // iterations that show that states are carried on
 
-/// The type with run-time lengths below their bounds: elements that lie as if a length were its bound must show. A
-/// state that grows needs room besides.
-TensorType at_run_time(TensorType type, bool has_states) {
+/// The type with these numbers for its run-time lengths.
+TensorType at_run_time(TensorType type, const std::map<std::string, int64_t>& lengths) {
   for (Extent& e : type.shape)
-    if (e.is_run_time()) e = {has_states ? e.bound / 2 : (2 * e.bound + 1) / 3, {}};
+    if (e.is_run_time()) e = {lengths.at(e.length->text()), {}};
   return type;
 }
 
 /// An input for each name, the same on every machine.
-std::map<std::string, Tensor> seeded_inputs(const Module& module) {
+std::map<std::string, Tensor> seeded_inputs(const Module& module, const std::map<std::string, int64_t>& lengths) {
   std::map<std::string, Tensor> inputs;
   for (const ValueId id : module.graph.inputs()) {
     const Mesh mesh = module.mesh(module.graph, module.graph.producer_op(id).place);
     const std::string& name = module.graph.value(id).name;
-    const TensorType type = at_run_time(module.graph.type(id), !module.states.empty());
+    const TensorType type = at_run_time(module.graph.type(id), lengths);
     inputs.emplace(name, seeded_tensor(name, type.dtype, stacked_dims(type, mesh), kSeed));
   }
   return inputs;
 }
 
-/// One iteration; with states as many as show that they are carried on: three, or fewer where a state that grows would
-/// pass its bound. Sets how many.
-EvalResult evaluate_iterations(const Module& module, KnownData& data) {
-  constexpr size_t kWithStates = 3;
-  const std::vector<std::vector<Tensor>> inputs(module.states.empty() ? 1 : kWithStates, inputs_in_order(module, data));
+/// `most` iterations, or fewer where a state that grows would pass its bound. Sets how many.
+EvalResult evaluate_iterations(const Module& module, size_t most, KnownData& data) {
+  const std::vector<std::vector<Tensor>> inputs(most, inputs_in_order(module, data));
   std::vector<EvalResult> results = evaluate_invocations(module, inputs);
   if (results.size() > 1 && !results.back().error.empty()) results.pop_back();
   data.iterations = static_cast<int>(results.size());
@@ -52,7 +51,8 @@ std::vector<Tensor> inputs_in_order(const Module& module, const KnownData& data)
 
 KnownData reference_data(const Compilation& c, const Options& options, Diags& diags) {
   KnownData data;
-  data.inputs = seeded_inputs(c.module);
+  const std::map<std::string, int64_t> lengths = request_lengths(c.module);
+  data.inputs = seeded_inputs(c.module, lengths);
   std::unique_ptr<Compilation> source;
   if (!c.schedule.per_rank) {
     Options until = options;
@@ -62,7 +62,8 @@ KnownData reference_data(const Compilation& c, const Options& options, Diags& di
     if (!source) return data;
   }
   const Module& reference = source ? source->module : c.module;
-  const EvalResult result = evaluate_iterations(reference, data);
+  const size_t most = c.module.states.empty() ? 1 : request_count(c.module, lengths, kWithStates);
+  const EvalResult result = evaluate_iterations(reference, most, data);
   if (!result.error.empty()) {
     diags.error("reference", Loc::in_file(options.model), "the reference evaluation failed: {}", result.error);
     return data;

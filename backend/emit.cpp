@@ -93,8 +93,8 @@ bool is_parallel(const Plan& plan, int stream) {
 
 class Emitter {
  public:
-  Emitter(const Plan& plan, Diags& diags, ProgramForm form)
-      : plan_(plan), diags_(diags), form_(form), names_(plan), declarations_(plan, names_) {}
+  Emitter(const Plan& plan, Diags& diags, ProgramForm form, const std::string& variant)
+      : plan_(plan), diags_(diags), form_(form), names_(plan, variant), declarations_(plan, names_) {}
 
   std::vector<SourceFile> run() {
     for (size_t k = 0; k < plan_.kernels.size(); ++k)
@@ -107,7 +107,7 @@ class Emitter {
     for (SourceFile& file : kernel_files(plan_, names_, kernels_)) files.push_back(std::move(file));
     if (!chunk_kernels_.empty())
       files.push_back({std::string("kernels/chunks") + dialect_of(plan_.target).kernel_suffix, chunk_kernels_text()});
-    files.push_back({"CMakeLists.txt", cmake_text(files)});
+    files.push_back({"CMakeLists.txt", cmake_text(plan_, files)});
     files.push_back({"manifest.json", manifest_text(plan_)});
     return files;
   }
@@ -121,16 +121,6 @@ class Emitter {
         diags_.error("port-dims-unsupported", Loc::in_file(plan_.name),
                      "'{}' has {} dimensions, but inputs and outputs have at most {}", printable(port.name),
                      port.type.ndim(), kMaxPortDims);
-  }
-
-  std::string cmake_text(const std::vector<SourceFile>& files) const {
-    Params params;
-    const TargetDialect& dialect = dialect_of(plan_.target);
-    params.set("name", names_.space).set("target", dialect.name).set("languages", dialect.languages);
-    params.set("archs", dialect.archs(plan_.target));
-    params.set("arch_variable", dialect.arch_variable).set("arch_meaning", dialect.arch_meaning);
-    for (const SourceFile& file : files) params.list("sources").emplace_back().set("path", file.path);
-    return render_file("program_CMakeLists.txt", params);
   }
 
   // program.cpp. As a side effect it learns which kernels only loops over chunks call: on a device those have
@@ -173,6 +163,7 @@ class Emitter {
     params.lists["rank_lists"] = line_items(rank_lists());
     params.set("program_rows", program_rows());
     params.set("executable", executable_rows());
+    params.set("variant", form_ == ProgramForm::Variant ? "variant" : "");
     params.set("main", form_ == ProgramForm::Executable ? "main" : "");
     params.set("library", form_ == ProgramForm::Library ? "library" : "");
     return render_file("program.cpp", params);
@@ -310,7 +301,7 @@ class Emitter {
   }
 
   std::string executable_rows() const {
-    std::string rows = ".name = " + string_literal(names_.space) + ",\n.world = " + std::to_string(plan_.world) + ",";
+    std::string rows = ".name = " + string_literal(names_.program) + ",\n.world = " + std::to_string(plan_.world) + ",";
     if (!declarations_.axes().empty()) rows += "\n.axes = kMesh,";
     rows += "\n.programs = kPrograms,";
     if (!plan_.states.empty()) rows += "\n.states = kStates,";
@@ -332,8 +323,18 @@ class Emitter {
 
 }  // namespace
 
-std::vector<SourceFile> emit(const Plan& plan, Diags& diags, ProgramForm form) {
-  return Emitter(plan, diags, form).run();
+std::vector<SourceFile> emit(const Plan& plan, Diags& diags, ProgramForm form, const std::string& variant) {
+  return Emitter(plan, diags, form, variant).run();
+}
+
+std::string cmake_text(const Plan& plan, const std::vector<SourceFile>& files) {
+  Params params;
+  const TargetDialect& dialect = dialect_of(plan.target);
+  params.set("name", identifier(plan.name)).set("target", dialect.name).set("languages", dialect.languages);
+  params.set("archs", dialect.archs(plan.target));
+  params.set("arch_variable", dialect.arch_variable).set("arch_meaning", dialect.arch_meaning);
+  for (const SourceFile& file : files) params.list("sources").emplace_back().set("path", file.path);
+  return render_file("program_CMakeLists.txt", params);
 }
 
 namespace {

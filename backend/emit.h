@@ -20,12 +20,16 @@ struct SourceFile {
   std::string text;
 };
 
-/// What the sources are for: an executable, or a library, whose C functions are in more files (library_files.h).
-enum class ProgramForm { Executable, Library };
+/// What the sources are for: an executable; a library, whose C functions are in more files (library_files.h); one
+/// variant of either (variant_files.h).
+enum class ProgramForm { Executable, Library, Variant };
 
 /// The files of the program. An op that a kernel cannot compute, or a port with too many dimensions, is
-/// reported to `diags`; then the result is empty.
-std::vector<SourceFile> emit(const Plan& plan, Diags& diags, ProgramForm form = ProgramForm::Executable);
+/// reported to `diags`; then the result is empty. `variant` is the namespace of a variant inside that of the program.
+std::vector<SourceFile> emit(const Plan& plan, Diags& diags, ProgramForm form = ProgramForm::Executable,
+                             const std::string& variant = "");
+/// CMakeLists.txt for a program of these files.
+std::string cmake_text(const Plan& plan, const std::vector<SourceFile>& files);
 
 /// manifest.json: which model nodes and which line of the schedule each step comes from, and why each kernel is
 /// computed in the way it is.

@@ -2,6 +2,7 @@
 #include "backend/library_files.h"
 
 #include <algorithm>
+#include <set>
 
 #include "backend/program_names.h"
 #include "backend/render.h"
@@ -11,12 +12,35 @@ namespace weftc {
 
 namespace {
 
+/// An extent of a port in all variants: "8", "<=8", "1 or 8".
+std::string extent_text(const std::vector<const Port*>& of_variants, size_t dim) {
+  std::set<int64_t> lengths;
+  bool is_bound = false;
+  for (const Port* port : of_variants) {
+    const Extent& extent = port->type.shape[dim];
+    lengths.insert(extent.bound);
+    is_bound |= extent.is_run_time();
+  }
+  if (is_bound) return "<=" + std::to_string(*lengths.rbegin());
+  std::vector<std::string> texts;
+  for (const int64_t length : lengths) texts.push_back(std::to_string(length));
+  return join(texts, " or ");
+}
+
 /// "f32[1, <=64]".
-std::string shape_text(const Port& port) {
+std::string shape_text(const std::vector<const Port*>& of_variants) {
+  const TensorType& type = of_variants.front()->type;
   std::vector<std::string> dims;
-  for (const Extent& extent : port.type.shape)
-    dims.push_back((extent.is_run_time() ? "<=" : "") + std::to_string(extent.bound));
-  return std::string(dtype_name(port.type.dtype)) + "[" + join(dims, ", ") + "]";
+  for (size_t d = 0; d < type.shape.size(); ++d) dims.push_back(extent_text(of_variants, d));
+  return std::string(dtype_name(type.dtype)) + "[" + join(dims, ", ") + "]";
+}
+
+/// `port`, and what is called so in the plans of other variants.
+std::vector<const Port*> of_variants(const Plans& plans, const Port& port, std::vector<Port> Plan::*ports) {
+  std::vector<const Port*> out = {&port};
+  for (const Plan* plan : plans)
+    if (const Port* same = find_port(plan->*ports, port.name)) out.push_back(same);
+  return out;
 }
 
 bool is_state(const Plan& plan, const std::string& input) {
@@ -40,7 +64,8 @@ TensorType type_of_tokens(const Plan& plan) {
   return type;
 }
 
-std::string header_text(const Plan& plan, const Params& names) {
+std::string header_text(const Plans& plans, const Params& names) {
+  const Plan& plan = *plans.back();  // the largest
   Params params = names;
   std::string guard = "WEFT_" + library_name(plan) + "_H";
   std::transform(guard.begin(), guard.end(), guard.begin(), [](unsigned char c) { return toupper(c); });
@@ -48,8 +73,9 @@ std::string header_text(const Plan& plan, const Params& names) {
   params.set("summary", comment_text(library_name(plan) + ", a model compiled by Weft for " +
                                      std::to_string(plan.world) + (plan.world == 1 ? " rank" : " ranks") + "."));
   std::vector<Params>& ports = params.list("ports");
-  const auto add = [&](const char* kind, const Port& port) {
-    std::string line = comment_text(std::string(kind) + " " + json_string(port.name) + ": " + shape_text(port));
+  const auto add = [&](const char* kind, const Port& port, std::vector<Port> Plan::*all) {
+    std::string line = comment_text(std::string(kind) + " " + json_string(port.name) + ": " +
+                                    shape_text(of_variants(plans, port, all)));
     const bool is_new =
         std::none_of(ports.begin(), ports.end(), [&](const Params& p) { return p.texts.at("line") == line; });
     if (is_new) ports.emplace_back().set("line", std::move(line));
@@ -58,7 +84,7 @@ std::string header_text(const Plan& plan, const Params& names) {
   for (Port port : plan.inputs) {
     if (generation && (port.name == generation->positions || port.name == generation->mask)) continue;
     if (generation && port.name == generation->tokens) port.type = type_of_tokens(plan);
-    add(is_state(plan, port.name) ? "state " : "input ", port);
+    add(is_state(plan, port.name) ? "state " : "input ", port, &Plan::inputs);
   }
   for (Port port : plan.outputs) {
     if (generation && port.name == generation->logits) {
@@ -67,7 +93,7 @@ std::string header_text(const Plan& plan, const Params& names) {
     } else if (generation || is_next_of_state(plan, port.name)) {
       continue;
     }
-    add("output", port);
+    add("output", port, &Plan::outputs);
   }
   for (const char* setting : {"max_new\": i64", "temperature\": f64", "top_k\": i64", "top_p\": f64", "seed\": i64"})
     if (generation)
@@ -78,10 +104,10 @@ std::string header_text(const Plan& plan, const Params& names) {
 
 }  // namespace
 
-std::string library_name(const Plan& plan) { return ProgramNames(plan).space; }
+std::string library_name(const Plan& plan) { return ProgramNames(plan).program; }
 
-std::vector<SourceFile> library_files(const Plan& plan) {
-  const std::string name = library_name(plan), header = name + ".h";
+std::vector<SourceFile> library_files(const Plans& plans) {
+  const std::string name = library_name(*plans.front()), header = name + ".h";
   Params names;
   names.set("type", name + "_model");
   for (const char* function : {"create", "create_rank", "destroy", "set_input", "run", "get_output", "reset", "error"})
@@ -90,7 +116,7 @@ std::vector<SourceFile> library_files(const Plan& plan) {
   source.set("name", name).set("header", header);
   Params package;
   package.set("name", name);
-  return {{"include/" + header, header_text(plan, names)},
+  return {{"include/" + header, header_text(plans, names)},
           {"library.cpp", render_file("library.cpp", source)},
           {"lib/cmake/" + name + "/" + name + "Config.cmake", render_file("library_config.txt", package)}};
 }

@@ -2,6 +2,7 @@
 // through its views, cut into its slice, and its elements are put where its storage says; short slices are padded.
 #include "backend/pack.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -172,20 +173,37 @@ struct Footer {
 };
 static_assert(sizeof(Footer) == 64);
 
-void write_slice(const Plan& plan, size_t segment, const Coordinates& coordinates, int64_t start, Output& out) {
-  const Mesh& mesh = plan.places[plan.segments[segment].place.index].mesh;
-  const int64_t begin = segment_begin(plan, segment);
-  for (const Weight& weight : plan.weights) {
-    if (weight.segment != static_cast<int>(segment)) continue;
+/// A weight of a segment, and the plan whose constant it is.
+struct PackedWeight {
+  const Weight* weight;
+  const Plan* plan;
+};
+
+std::vector<PackedWeight> weights_of(const Plans& plans, size_t segment) {
+  std::vector<PackedWeight> out;
+  for (const Plan* plan : plans)
+    for (const Weight& weight : plan->weights)
+      if (weight.segment == static_cast<int>(segment)) out.push_back({&weight, plan});
+  std::stable_sort(out.begin(), out.end(),
+                   [](const PackedWeight& a, const PackedWeight& b) { return a.weight->offset < b.weight->offset; });
+  return out;
+}
+
+void write_slice(const Plans& plans, size_t segment, const Coordinates& coordinates, int64_t start, Output& out) {
+  const Plan& first = *plans.front();
+  const Mesh& mesh = first.places[first.segments[segment].place.index].mesh;
+  const int64_t begin = segment_begin(first, segment);
+  for (const auto& [weight, plan] : weights_of(plans, segment)) {
     // An equal packing that another weight has brought already.
-    if (start + weight.offset - begin < out.at()) continue;
-    out.pad_to(start + weight.offset - begin);
-    write_weight(weight, (*plan.constants)[weight.constant], mesh, coordinates, out);
+    if (start + weight->offset - begin < out.at()) continue;
+    out.pad_to(start + weight->offset - begin);
+    write_weight(*weight, (*plan->constants)[weight->constant], mesh, coordinates, out);
   }
 }
 
 /// All slices of all segments from position `base` on; what is to be written behind them.
-std::vector<Checksum> write_segments(const Plan& plan, Output& out, int64_t base) {
+std::vector<Checksum> write_segments(const Plans& plans, Output& out, int64_t base) {
+  const Plan& plan = *plans.front();
   const std::vector<int64_t> files = segment_files(plan);
   std::vector<Checksum> checksums;
   for (size_t s = 0; s < plan.segments.size(); ++s) {
@@ -196,7 +214,7 @@ std::vector<Checksum> write_segments(const Plan& plan, Output& out, int64_t base
       const int64_t start = files[s] + i * bytes;
       out.pad_to(base + start);
       out.take_checksum();
-      write_slice(plan, s, slice_coordinates(mesh, plan.segments[s].axes, i), base + start, out);
+      write_slice(plans, s, slice_coordinates(mesh, plan.segments[s].axes, i), base + start, out);
       out.pad_to(base + start + bytes);
       checksums.push_back({static_cast<uint64_t>(start), static_cast<uint64_t>(bytes), out.take_checksum(), 0});
     }
@@ -205,9 +223,9 @@ std::vector<Checksum> write_segments(const Plan& plan, Output& out, int64_t base
 }
 
 /// Weights, manifest, checksums and footer, from position `first` of a file whose byte 0 is position `-before`.
-bool write_image(const Plan& plan, const std::string& manifest, int64_t before, int64_t first, Output& out) {
+bool write_image(const Plans& plans, const std::string& manifest, int64_t before, int64_t first, Output& out) {
   out.pad_to(first);
-  const std::vector<Checksum> checksums = write_segments(plan, out, first);
+  const std::vector<Checksum> checksums = write_segments(plans, out, first);
   Footer footer;
   footer.weights_offset = static_cast<uint64_t>(before + first);
   footer.weights_bytes = static_cast<uint64_t>(out.at() - first);
@@ -228,19 +246,19 @@ bool write_image(const Plan& plan, const std::string& manifest, int64_t before, 
 
 int64_t weights_bytes(const Plan& plan) { return segment_files(plan).back(); }
 
-bool write_weights(const Plan& plan, std::FILE* file) {
+bool write_weights(const Plans& plans, std::FILE* file) {
   Output out(file);
-  return write_image(plan, "", 0, 0, out);
+  return write_image(plans, "", 0, 0, out);
 }
 
-bool append_image(const Plan& plan, const std::string& manifest, const std::string& executable) {
+bool append_image(const Plans& plans, const std::string& manifest, const std::string& executable) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(executable.c_str(), "r+b"), std::fclose);
   if (!file || std::fseek(file.get(), 0, SEEK_END)) return false;
   std::setvbuf(file.get(), nullptr, _IOFBF, size_t{1} << 20);
   const int64_t program = std::ftell(file.get());
   Output out(file.get());
   // Positions of `out` count from the end of the program.
-  return write_image(plan, manifest, program, round_up_to(program, kSegmentPage) - program, out);
+  return write_image(plans, manifest, program, round_up_to(program, kSegmentPage) - program, out);
 }
 
 }  // namespace weftc

@@ -2,15 +2,20 @@
 // (runtime_lib/include/weft/image.h).
 #pragma once
 #include <cstdio>
+#include <vector>
 
 #include "ir/plan.h"
 
 namespace weftc {
 
+/// The plans of an executable: one, or one for each variant. These share all segments, and weights of one offset are
+/// one.
+using Plans = std::vector<const Plan*>;
+
 int64_t weights_bytes(const Plan& plan);
 /// Writes all segments, each slice page aligned, at memory speed; false if the file cannot be written.
-bool write_weights(const Plan& plan, std::FILE* file);
+bool write_weights(const Plans& plans, std::FILE* file);
 /// Behind a linked program: weights, manifest, footer.
-bool append_image(const Plan& plan, const std::string& manifest, const std::string& executable);
+bool append_image(const Plans& plans, const std::string& manifest, const std::string& executable);
 
 }  // namespace weftc

@@ -6,10 +6,11 @@
 
 namespace weftc {
 
-ProgramNames::ProgramNames(const Plan& plan) : space(identifier(plan.name)) {
+ProgramNames::ProgramNames(const Plan& plan, const std::string& variant)
+    : program(identifier(plan.name)), space(variant.empty() ? program : program + "::" + variant) {
   Names& names = taken;
   for (const char* word : {"states"}) names.reserve(word);
-  names.reserve(space);
+  names.reserve(program);
   for (const Kernel& kernel : plan.kernels) kernels.push_back(names.unique(kernel.name));
   for (const std::string& stream : plan.streams) streams.push_back(names.unique(stream));
   for (const Place& place : plan.places) {

@@ -11,13 +11,14 @@
 namespace weftc {
 
 struct ProgramNames {
-  std::string space;                           // the namespace
+  std::string program;                         // what the executable is called
+  std::string space;                           // the namespace: that name, and of a variant its own inside it
   std::vector<std::vector<std::string>> axes;  // by place and axis
   std::vector<std::string> streams, buffers, weights, signals, transfers, blocks;
   std::vector<std::string> kernels;  // by kernel
   Names taken;                       // all of them
 
-  explicit ProgramNames(const Plan& plan);
+  explicit ProgramNames(const Plan& plan, const std::string& variant = "");
   /// Axes of a place as an argument that names a rank group: "tp", "{tp, dp}", or "{}" for this rank alone.
   std::string group(PlaceId place, const std::vector<int>& axes) const;
 };

@@ -17,7 +17,6 @@
 #include <thread>
 
 #include "backend/dialects/target_dialect.h"
-#include "backend/pack.h"
 #include "backend/precompiled.h"
 #include "ir/base/children.h"
 #include "ir/base/output_file.h"
@@ -134,7 +133,7 @@ std::vector<std::string> path_flags(const BuildOptions& options, const fs::path&
 Command compiler_of(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
   const TargetDialect& dialect = dialect_of(target);
   const Compilers compilers{options.compiler, options.toolkit, options.quick};
-  const bool is_kernel = file.starts_with("kernels/");
+  const bool is_kernel = file.find("kernels/") != std::string::npos;
   Command command =
       is_kernel ? dialect.kernel_compiler(target, compilers) : dialect.program_compiler(target, compilers);
   if (!options.library.empty()) command.insert(command.end(), {"-fPIC", "-fvisibility=hidden"});
@@ -236,14 +235,14 @@ BuildResult build_program(const Target& target, const std::vector<SourceFile>& f
   return compiles.finish() ? BuildResult::Built : BuildResult::ToolchainFailed;
 }
 
-BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
+BuildResult build_executable(const Plans& plans, const std::vector<SourceFile>& files, const BuildOptions& options,
                              Diags& diags) {
-  const BuildResult built = build_program(plan.target, files, options, diags);
+  const BuildResult built = build_program(plans.front()->target, files, options, diags);
   if (built != BuildResult::Built) return built;
   std::string manifest;
   for (const SourceFile& file : files)
     if (file.path == "manifest.json") manifest = file.text;
-  if (append_image(plan, manifest, options.output)) return BuildResult::Built;
+  if (append_image(plans, manifest, options.output)) return BuildResult::Built;
   return file_failed(diags, options.output, std::strerror(errno));
 }
 
@@ -254,14 +253,15 @@ static std::string transport_text(const BuildOptions& options) {
   return text;
 }
 
-BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
+BuildResult write_source_folder(const Plans& plans, const std::vector<SourceFile>& files, const BuildOptions& options,
                                 Diags& diags) {
   const fs::path root = options.output;
   if (!write_sources(files, root, diags)) return BuildResult::FileFailed;
   std::error_code error;
   const fs::path runtime = root / "runtime_lib";
   fs::create_directories(runtime, error);
-  for (const char* part : {"include", "src", dialect_of(plan.target).runtime_folder, "CMakeLists.txt", "program.cmake"})
+  for (const char* part :
+       {"include", "src", dialect_of(plans.front()->target).runtime_folder, "CMakeLists.txt", "program.cmake"})
     fs::copy(fs::path(options.runtime_dir) / part, runtime / part,
              fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
   if (error) return file_failed(diags, runtime.string(), error.message());
@@ -270,10 +270,10 @@ BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>&
     fs::remove(transport, error);  // of sources that lay here before
   else if (const std::string why = write_file(transport, transport_text(options)); !why.empty())
     return file_failed(diags, transport.string(), why);
-  if (weights_bytes(plan) == 0) return BuildResult::Built;
+  if (weights_bytes(*plans.front()) == 0) return BuildResult::Built;
   const std::string path = (root / "weights.bin").string();
   OutputFile file(path);
-  if (file.file()) write_weights(plan, file.file());
+  if (file.file()) write_weights(plans, file.file());
   const std::string why = file.finish();
   return why.empty() ? BuildResult::Built : file_failed(diags, path, why);
 }

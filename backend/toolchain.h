@@ -2,6 +2,7 @@
 // themselves.
 #pragma once
 #include "backend/emit.h"
+#include "backend/pack.h"
 
 namespace weftc {
 
@@ -28,10 +29,10 @@ enum class BuildResult { Built, ToolchainFailed, FileFailed };
 BuildResult build_program(const Target& target, const std::vector<SourceFile>& files, const BuildOptions& options,
                           Diags& diags);
 /// Compiles, links and appends. Reports `toolchain-failed` (exit 4) with the file and the end of the compiler's log.
-BuildResult build_executable(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
+BuildResult build_executable(const Plans& plans, const std::vector<SourceFile>& files, const BuildOptions& options,
                              Diags& diags);
 /// Writes the sources, weights.bin and a copy of the runtime library into options.output.
-BuildResult write_source_folder(const Plan& plan, const std::vector<SourceFile>& files, const BuildOptions& options,
+BuildResult write_source_folder(const Plans& plans, const std::vector<SourceFile>& files, const BuildOptions& options,
                                 Diags& diags);
 
 }  // namespace weftc

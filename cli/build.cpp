@@ -95,7 +95,7 @@ bool move_to(const std::string& from, const std::string& to, Diags& diags) {
 }
 
 /// A folder as `make install` leaves it: the library, its header, its CMake package.
-bool place_library(const Plan& plan, const std::vector<SourceFile>& files, const std::string& built,
+bool place_library(const std::string& name, const std::vector<SourceFile>& files, const std::string& built,
                    const std::string& folder, Diags& diags) {
   for (const SourceFile& file : files) {
     if (!file.path.starts_with("include/") && !file.path.starts_with("lib/")) continue;
@@ -103,7 +103,7 @@ bool place_library(const Plan& plan, const std::vector<SourceFile>& files, const
     if (const std::string why = write_file(path, file.text); !why.empty())
       return diags.error("library-file-unwritable", Loc::in_file(path), "the file cannot be written: {}", why), false;
   }
-  return move_to(built, folder + "/lib/lib" + library_name(plan) + ".so", diags);
+  return move_to(built, folder + "/lib/lib" + name + ".so", diags);
 }
 
 int exit_code_of(BuildResult result) {
@@ -198,9 +198,10 @@ bool check_output(const Options& options, Diags& diags) {
   return false;
 }
 
-int build(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
-  const std::optional<RuntimeLibrary> runtime = find_runtime(plan.target.kind, diags);
-  const TargetDialect& dialect = dialect_of(plan.target);
+int build(const Plans& plans, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
+  const Target& target = plans.front()->target;
+  const std::optional<RuntimeLibrary> runtime = find_runtime(target.kind, diags);
+  const TargetDialect& dialect = dialect_of(target);
   const std::string compiler = find_compiler(), toolkit = find_toolkit(dialect.toolkit);
   if (dialect.toolkit && toolkit.empty())
     diags.error(format("no-{}", dialect.name), {}, "there is {}; `weft doctor --target {}` says more",
@@ -221,22 +222,24 @@ int build(const Plan& plan, const std::vector<SourceFile>& files, const Options&
                            .runtime_dir = runtime->folder,
                            .runtime_library = runtime->library,
                            .compiler = compiler,
-                           .library = options.emit_library ? library_name(plan) : "",
+                           .library = options.emit_library ? library_name(*plans.front()) : "",
                            .over_mpi = options.transport_mpi,
                            .mpi_flags = mpi,
                            .toolkit = toolkit,
                            .precompiled = precompiled_folder(),
                            .jobs = 0,
                            .progress = !options.quiet};
-  progress(options, format("compiling {} kernels with {}", plan.kernels.size(), compiler));
-  const int code = exit_code_of(build_executable(plan, files, build, diags));
+  size_t kernels = 0;
+  for (const Plan* plan : plans) kernels += plan->kernels.size();
+  progress(options, format("compiling {} kernels with {}", kernels, compiler));
+  const int code = exit_code_of(build_executable(plans, files, build, diags));
   if (code != 0) return code;
-  const bool is_there = options.emit_library ? place_library(plan, files, program, options.output, diags)
+  const bool is_there = options.emit_library ? place_library(build.library, files, program, options.output, diags)
                                              : move_to(program, options.output, diags);
   return is_there ? 0 : kEnvironment;
 }
 
-int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
+int write_sources(const Plans& plans, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
   const std::optional<RuntimeLibrary> runtime = find_runtime(Target::Kind::Host, diags);
   if (!runtime) return kEnvironment;
   const BuildOptions build{.work_dir = options.output,
@@ -250,7 +253,7 @@ int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const 
                            .toolkit = "",
                            .jobs = 0,
                            .progress = false};
-  return exit_code_of(write_source_folder(plan, files, build, diags));
+  return exit_code_of(write_source_folder(plans, files, build, diags));
 }
 
 }  // namespace weftc

@@ -7,6 +7,7 @@
 
 #include "backend/dialects/target_dialect.h"
 #include "backend/emit.h"
+#include "backend/pack.h"
 #include "cli/options.h"
 #include "ir/plan.h"
 
@@ -38,8 +39,8 @@ std::vector<std::string> find_mpi(const std::string& wrapper);
 bool check_output(const Options& options, Diags& diags);
 
 /// The executable at options.output. The exit code, after reporting.
-int build(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags);
+int build(const Plans& plans, const std::vector<SourceFile>& files, const Options& options, Diags& diags);
 /// The folder options.output, which builds without Weft.
-int write_sources(const Plan& plan, const std::vector<SourceFile>& files, const Options& options, Diags& diags);
+int write_sources(const Plans& plans, const std::vector<SourceFile>& files, const Options& options, Diags& diags);
 
 }  // namespace weftc

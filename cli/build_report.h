@@ -17,6 +17,6 @@ class Stopwatch {
 };
 
 /// One line on what was made, and --report.
-void report_build(const Compilation& compilation, const Options& options, double seconds, Diags& diags);
+void report_build(const CompiledVariants& variants, const Options& options, double seconds, Diags& diags);
 
 }  // namespace weftc

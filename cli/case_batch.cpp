@@ -243,7 +243,7 @@ CaseResult Batch::run_case(const Ready& ready, const std::string& program) const
   if (weights_bytes(ready.compilation->plan) > 0) {
     const std::string path = folder + "/weights.bin";
     OutputFile file(path);
-    if (file.file()) write_weights(ready.compilation->plan, file.file());
+    if (file.file()) write_weights({&ready.compilation->plan}, file.file());
     if (const std::string why = file.finish(); !why.empty()) return {"failed", "the weights cannot be written: " + why};
     command.insert(command.end(), {"--weights", path});
   }

@@ -1,7 +1,12 @@
 // What one compilation has made so far, handed from stage to stage.
 #pragma once
+#include <memory>
+#include <vector>
+
+#include "cli/variants.h"
 #include "ir/plan.h"
 #include "ir/schedule.h"
+#include "passes/plan/merge_variants.h"
 #include "passes/runner.h"
 
 namespace weftc {
@@ -14,5 +19,14 @@ struct Compilation {
   RunReport passes;
   Plan plan;
 };
+
+/// A variant of the executable, and its compilation.
+struct CompiledVariant {
+  VariantRequest request;
+  std::unique_ptr<Compilation> compilation;
+};
+/// All of them: one where no dim has several values.
+using CompiledVariants = std::vector<CompiledVariant>;
+std::vector<VariantPlan> variant_plans(const CompiledVariants& variants);
 
 }  // namespace weftc

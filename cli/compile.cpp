@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "backend/library_files.h"
+#include "backend/variant_files.h"
 #include "cli/build.h"
 #include "cli/build_report.h"
 #include "cli/commands.h"
@@ -14,6 +15,7 @@
 #include "frontend/schedule_reader.h"
 #include "ir/base/check.h"
 #include "passes/plan/make_plan.h"
+#include "passes/plan/merge_variants.h"
 #include "passes/proof/prove_plan.h"
 
 namespace weftc {
@@ -46,10 +48,10 @@ std::optional<Schedule> read_schedule(const Options& options, Diags& diags) {
 }
 
 /// What the command line and the schedule together say of the model's dims.
-ReadOptions read_options(const Options& options, const Schedule& schedule) {
-  ReadOptions read{options.model, schedule.dims, options.shapes, options.binds, options.elements};
-  read.dims.insert(read.dims.end(), options.dims.begin(), options.dims.end());
-  return read;
+std::vector<DimRequest> all_dims(const Options& options, const Schedule& schedule) {
+  std::vector<DimRequest> dims = schedule.dims;
+  dims.insert(dims.end(), options.dims.begin(), options.dims.end());
+  return dims;
 }
 
 /// Runs the passes. What they printed is shown also if one of them broke: then it is wanted most.
@@ -94,7 +96,8 @@ bool fits_memory(const Compilation& c, Diags& diags) {
 std::unique_ptr<Compilation> compile_under(std::optional<Schedule> schedule, const Options& options, Diags& diags) {
   if (!schedule) return nullptr;
   const Stopwatch watch;
-  std::optional<Module> module = read_onnx(read_options(options, *schedule), diags, &*schedule);
+  const ReadOptions read{options.model, all_dims(options, *schedule), options.shapes, options.binds, options.elements};
+  std::optional<Module> module = read_onnx(read, diags, &*schedule);
   progress(options, "read " + printable(options.model), watch.seconds());
   if (!module) return nullptr;
   auto c = std::make_unique<Compilation>(Compilation{std::move(*schedule), std::move(*module), options.target, {}, {}});
@@ -118,41 +121,119 @@ std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, 
   return compile_under(std::move(schedule), options, diags);
 }
 
-bool compile_plan(Compilation& c, const Options& options, Diags& diags) {
+/// The plan of the graph, not yet proved.
+static bool plan_graph(Compilation& c, const Options& options, Diags& diags) {
   const Stopwatch watch;
   std::optional<Plan> plan = run_planning(c, options, diags);
   if (!plan || !diags.ok()) return false;
   c.plan = std::move(*plan);
+  progress(options, "plan", watch.seconds());
+  return true;
+}
+
+/// A plan that is as it is going to be emitted.
+static bool check_plan(const Compilation& c, const Options& options, Diags& diags) {
   if (!fits_memory(c, diags)) return false;
   if (options.transport_mpi && !check_mpi_plan(c.plan, diags)) return false;
-  progress(options, "plan", watch.seconds());
   const Stopwatch proof;
   const std::vector<std::string> wrong = prove_plan(c.plan);
   progress(options, "proof of the plan", proof.seconds());
   WEFT_CHECK(wrong.empty(), "the plan cannot be proved right:\n  " + join(wrong, "\n  "));
+  return show_plan(options, c.plan, diags);
+}
+
+bool compile_plan(Compilation& c, const Options& options, Diags& diags) {
+  return plan_graph(c, options, diags) && check_plan(c, options, diags);
+}
+
+/// What the command line asks for, of one variant.
+static Options options_of(const Options& options, const VariantRequest& variant) {
+  Options out = options;
+  out.dims.clear();
+  if (!options.dump_dir.empty() && !variant.name.empty()) out.dump_dir += "/" + variant.space;
+  return out;
+}
+
+CompiledVariants compile_variants(const Options& options, Diags& diags) {
+  if (!check_target(options, diags)) return {};
+  std::optional<Schedule> schedule = read_schedule(options, diags);
+  if (!schedule) return {};
+  CompiledVariants made;
+  for (VariantRequest& variant : variants_of(all_dims(options, *schedule), diags)) {
+    const Options wanted = options_of(options, variant);
+    Diags found;
+    schedule->dims = variant.dims;
+    std::unique_ptr<Compilation> c = compile_under(schedule, wanted, found);
+    const bool is_done = c && (c->passes.stopped || plan_graph(*c, wanted, found));
+    report_for(variant, found, diags);
+    if (!is_done) return {};
+    made.push_back({std::move(variant), std::move(c)});
+  }
+  return made;
+}
+
+std::vector<VariantPlan> variant_plans(const CompiledVariants& variants) {
+  std::vector<VariantPlan> plans;
+  for (const CompiledVariant& variant : variants)
+    plans.push_back({printable(variant.request.name), &variant.compilation->plan});
+  return plans;
+}
+
+bool check_variants(CompiledVariants& variants, const Options& options, Diags& diags) {
+  if (variants.size() > 1) merge_variants(variant_plans(variants), diags);
+  if (!diags.ok()) return false;
+  for (const CompiledVariant& variant : variants) {
+    Diags found;
+    const bool is_right = check_plan(*variant.compilation, options_of(options, variant.request), found);
+    report_for(variant.request, found, diags);
+    if (!is_right) return false;
+  }
   return true;
+}
+
+/// From sources to what was asked for.
+static int make_program(const Plans& plans, std::vector<SourceFile> files, const Options& options, Diags& diags) {
+  if (options.emit_library)
+    for (SourceFile& file : library_files(plans)) files.push_back(std::move(file));
+  if (!diags.ok()) return diags.exit_code();
+  return options.emit_source ? write_sources(plans, files, options, diags) : build(plans, files, options, diags);
+}
+
+static ProgramForm form_of(const Options& options) {
+  return options.emit_library ? ProgramForm::Library : ProgramForm::Executable;
 }
 
 int compile_program(const Compilation& c, const Options& options, Diags& diags) {
   const Stopwatch watch;
-  const ProgramForm form = options.emit_library ? ProgramForm::Library : ProgramForm::Executable;
-  std::vector<SourceFile> files = emit(c.plan, diags, form);
-  if (options.emit_library)
-    for (SourceFile& file : library_files(c.plan)) files.push_back(std::move(file));
+  std::vector<SourceFile> files = emit(c.plan, diags, form_of(options));
   progress(options, "sources", watch.seconds());
-  if (!diags.ok()) return diags.exit_code();
-  return options.emit_source ? write_sources(c.plan, files, options, diags) : build(c.plan, files, options, diags);
+  return make_program({&c.plan}, std::move(files), options, diags);
+}
+
+int compile_program(const CompiledVariants& variants, const Options& options, Diags& diags) {
+  if (variants.size() == 1) return compile_program(*variants.front().compilation, options, diags);
+  const Stopwatch watch;
+  std::vector<Variant> wanted;
+  Plans plans;
+  for (const CompiledVariant& variant : variants) {
+    const VariantRequest& request = variant.request;
+    plans.push_back(&variant.compilation->plan);
+    wanted.push_back({request.name, request.space, request.of_variant, plans.back()});
+  }
+  std::vector<SourceFile> files = emit_variants(wanted, diags, form_of(options));
+  progress(options, "sources", watch.seconds());
+  return make_program(plans, std::move(files), options, diags);
 }
 
 int run_compile(const Options& options) {
   Diags diags;
   if (!check_output(options, diags)) return finish(diags);
   const Stopwatch watch;
-  const std::unique_ptr<Compilation> c = compile_graph(options, diags);
-  if (!c || c->passes.stopped) return finish(diags);
-  if (!compile_plan(*c, options, diags) || !show_plan(options, c->plan, diags)) return finish(diags);
-  const int code = compile_program(*c, options, diags);
-  if (code == 0) report_build(*c, options, watch.seconds(), diags);
+  CompiledVariants variants = compile_variants(options, diags);
+  if (variants.empty() || variants.front().compilation->passes.stopped) return finish(diags);
+  if (!check_variants(variants, options, diags)) return finish(diags);
+  const int code = compile_program(variants, options, diags);
+  if (code == 0) report_build(variants, options, watch.seconds(), diags);
   const int reported = finish(diags);
   return code != 0 ? code : reported;
 }

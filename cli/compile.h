@@ -11,9 +11,17 @@ namespace weftc {
 std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags);
 /// The same with nothing of the schedule that concerns ranks, chunks, transforms or kernels.
 std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, Diags& diags);
-/// And the plan of the graph, proved. False after reporting.
+/// And the plan of the graph, proved, and in the folder of --dump-dir. False after reporting.
 bool compile_plan(Compilation& compilation, const Options& options, Diags& diags);
 /// And the executable, or the folder of sources. The exit code, after reporting.
 int compile_program(const Compilation& compilation, const Options& options, Diags& diags);
+
+/// The plans of all variants that the dims ask for, which share nothing yet. Nothing after reporting the first variant
+/// that breaks; one that stopped after a pass has no plan.
+CompiledVariants compile_variants(const Options& options, Diags& diags);
+/// Lays together what the variants share, and proves their plans. False after reporting.
+bool check_variants(CompiledVariants& variants, const Options& options, Diags& diags);
+/// And one executable or folder of sources of all of them.
+int compile_program(const CompiledVariants& variants, const Options& options, Diags& diags);
 
 }  // namespace weftc

@@ -90,8 +90,8 @@ bool InputImporter::check_dim_request(const DimRequest& request, const std::vect
   }
   if (request.values.size() != 1) {
     state_.diags.error("dim-values-unsupported", loc,
-                       "dim '{}' has {} values; several values make specialisations, and "
-                       "a model is read for one at a time",
+                       "dim '{}' has {} values: `weft compile` makes a variant of each, other verbs look at one: give "
+                       "one with --dim",
                        printable(request.name), request.values.size());
     return false;
   }

@@ -17,6 +17,13 @@ static std::optional<int64_t> parse_int(std::string_view text) {
   return value;
 }
 
+std::string values_problem(const DimRequest& request) {
+  std::vector<int64_t> sorted = request.values;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return "lists a length twice";
+  return request.bounded && sorted != request.values ? "has bounds that do not ascend" : "";
+}
+
 std::optional<DimRequest> parse_dim_option(const std::string& text, Diags& diags) {
   const size_t equals = text.find('=');
   DimRequest request;
@@ -33,12 +40,10 @@ std::optional<DimRequest> parse_dim_option(const std::string& text, Diags& diags
       request.values.push_back(*value);
     }
   }
-  std::vector<int64_t> sorted = request.values;
-  std::sort(sorted.begin(), sorted.end());
-  const bool repeated = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
-  if (!request.name.empty() && !request.values.empty() && !repeated && (!request.bounded || request.values.size() == 1))
-    return request;
-  diags.error("dim-option", {}, "--dim takes NAME=128, NAME=1,128 (different lengths) or NAME<=1024, not '{}'",
+  if (!request.name.empty() && !request.values.empty() && values_problem(request).empty()) return request;
+  diags.error("dim-option", {},
+              "--dim takes NAME=128, NAME=1,128 (different lengths), NAME<=1024 or NAME<=64,1024 (bounds in ascending "
+              "order), not '{}'",
               printable(text));
   return {};
 }

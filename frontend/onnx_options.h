@@ -36,7 +36,9 @@ struct ReadOptions {
   std::vector<ElementsRequest> elements = {};
 };
 
-/// "seq=128", "seq=1,128", "seq<=1024": what --dim takes. Nothing after reporting.
+/// What is wrong with the values of a dim, behind its name: "lists a length twice"; empty: nothing.
+std::string values_problem(const DimRequest& request);
+/// "seq=128", "seq=1,128", "seq<=1024", "seq<=64,1024": what --dim takes. Nothing after reporting.
 std::optional<DimRequest> parse_dim_option(const std::string& text, Diags& diags);
 /// "INPUT=1x3x224x224"; "INPUT=scalar" is no dimensions.
 std::optional<ShapeRequest> parse_shape_option(const std::string& text, Diags& diags);

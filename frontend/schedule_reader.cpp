@@ -7,6 +7,7 @@
 #include <set>
 
 #include "frontend/mapped_file.h"
+#include "frontend/onnx_options.h"
 #include "frontend/schedule_sections.h"
 #include "ir/base/contains.h"
 
@@ -27,7 +28,7 @@ class ScheduleReader {
   void place(const std::string& name, const YamlNode& key, const YamlNode& value);
   void check_places();
   void dims(const YamlNode& node);
-  bool bounded_dim(const YamlNode& node, DimRequest& request);
+  bool dim_text(const YamlNode& node, DimRequest& request);
 
   void shard(const YamlNode& node);
   void shard_entry(const std::string& name, const YamlNode& key, const YamlNode& value);
@@ -93,26 +94,30 @@ void ScheduleReader::check_places() {
                 *ranks.rbegin());
 }
 
-bool ScheduleReader::bounded_dim(const YamlNode& node, DimRequest& request) {
-  if (!node.is(YamlNode::Kind::Scalar) || !node.text.starts_with("<=")) return false;
-  YamlNode number = node;
-  number.quoted = false;
-  number.text = trim(std::string_view(node.text).substr(2));
-  request.bounded = true;
-  if (const auto bound = values_.integer(number, "the bound of dim '" + printable(request.name) + "'", 1, INT64_MAX))
-    request.values = {*bound};
+/// "<=64", "<=64,1024" and "1,128", as --dim takes them: false for anything else.
+bool ScheduleReader::dim_text(const YamlNode& node, DimRequest& request) {
+  if (!node.is(YamlNode::Kind::Scalar)) return false;
+  request.bounded = node.text.starts_with("<=");
+  const std::string what = (request.bounded ? "the bound of dim '" : "dim '") + printable(request.name) + "'";
+  for (const std::string& part : weftc::split(std::string_view(node.text).substr(request.bounded ? 2 : 0), ',')) {
+    YamlNode number = node;
+    number.quoted = false;
+    number.text = trim(part);
+    const auto value = values_.integer(number, what, request.bounded ? 1 : 0, INT64_MAX);
+    if (!value) break;
+    request.values.push_back(*value);
+  }
   return true;
 }
 
 void ScheduleReader::dims(const YamlNode& node) {
   values_.names(node, "dims", [this](const std::string& name, const YamlNode& key, const YamlNode& value) {
     DimRequest request{name, {}, false, key.loc};
-    if (!bounded_dim(value, request))
+    if (!dim_text(value, request))
       if (const auto numbers = values_.integers(value, "dim '" + printable(name) + "'", 0, INT64_MAX))
         request.values = *numbers;
-    const std::set<int64_t> distinct(request.values.begin(), request.values.end());
-    if (distinct.size() != request.values.size())
-      diags().error("dim-repeated", value.loc, "dim '{}' lists a length twice", printable(name));
+    const std::string problem = values_problem(request);
+    if (!problem.empty()) diags().error("dim-values", value.loc, "dim '{}' {}", printable(name), problem);
     schedule_.dims.push_back(std::move(request));
   });
 }

@@ -121,6 +121,9 @@ $line.text
 constexpr weft::Program kPrograms[] = {
     $program_rows
 };
+//@ if variant
+extern const weft::Executable kExecutable;  // for ../program.cpp
+//@ end
 constexpr weft::Executable kExecutable = {
     $executable
 };

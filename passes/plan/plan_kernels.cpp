@@ -14,8 +14,6 @@ namespace weftc {
 
 namespace {
 
-constexpr int64_t kPage = 4096;
-
 void append(std::string& key, int64_t number) { key += std::to_string(number) + ","; }
 
 /// A text for what a body computes: values by number instead of name, attributes, constants by their bytes,
@@ -232,16 +230,10 @@ std::string layout_key(const TensorType& type) {
 /// One constant for all with the same dtype, dims and bytes.
 ConstantId equal_constant(PlanDraft& planning, ConstantId id) {
   const Constants& constants = planning.module.constants;
-  const Constant& c = constants[id];
-  std::string key = dims_text(c.dims) + dtype_name(c.dtype) + ":";
-  const size_t step = std::max<size_t>(1, c.bytes.size() / 512);
-  for (size_t i = 0; i < c.bytes.size(); i += step) key += static_cast<char>(c.bytes[i]);
+  const std::string key = sampled_content(constants[id]);
   for (int same = 0;; ++same) {
     const auto [at, fresh] = planning.equal_constants.emplace(key + "#" + std::to_string(same), id);
-    const Constant& other = constants[at->second];
-    if (fresh || at->second == id ||
-        (other.bytes.size() == c.bytes.size() && std::memcmp(other.bytes.data(), c.bytes.data(), c.bytes.size()) == 0))
-      return at->second;
+    if (fresh || has_same_bytes(constants[at->second], constants[id])) return at->second;
   }
 }
 
@@ -289,7 +281,20 @@ class WeightPacker {
   std::map<std::pair<uint32_t, std::string>, WeightId> made_;
 };
 
-/// Lets launches refer to weights by their new numbers.
+}  // namespace
+
+std::string sampled_content(const Constant& c) {
+  std::string key = dims_text(c.dims) + dtype_name(c.dtype) + ":";
+  const size_t step = std::max<size_t>(1, c.bytes.size() / 512);
+  for (size_t i = 0; i < c.bytes.size(); i += step) key += static_cast<char>(c.bytes[i]);
+  return key;
+}
+
+bool has_same_bytes(const Constant& a, const Constant& b) {
+  if (a.bytes.data() == b.bytes.data() && a.bytes.size() == b.bytes.size()) return true;
+  return a.bytes.size() == b.bytes.size() && std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
+}
+
 void renumber_weights(std::vector<Step>& steps, const std::vector<uint32_t>& now) {
   for_each_step(steps, [&](Step& step) {
     if (auto* launch = std::get_if<LaunchStep>(&step.what))
@@ -297,8 +302,6 @@ void renumber_weights(std::vector<Step>& steps, const std::vector<uint32_t>& now
         if (operand.weight) operand.weight = {now[operand.weight.index]};
   });
 }
-
-}  // namespace
 
 std::string unique_kernel_name(PlanDraft& planning, const std::string& wanted) {
   for (int i = 1;; ++i) {
@@ -375,7 +378,7 @@ void place_weights(PlanDraft& planning) {
   int64_t end = 0;
   std::vector<Weight> placed;
   for (size_t s = 0; s < sorted.size(); ++s) {
-    end = round_up_to(end, kPage);
+    end = round_up_to(end, kWeightPage);
     for (size_t w = 0; w < plan.weights.size(); ++w) {
       if (rank[plan.weights[w].segment] != static_cast<int>(s)) continue;
       now[w] = static_cast<uint32_t>(placed.size());

@@ -1,5 +1,6 @@
 // Positions of buffers: memory is reused where live ranges (live_ranges.h) do not meet.
-// Inputs, outputs and states do not share memory, but for a state that is updated in place (update_states.cpp).
+// Inputs, outputs and states do not share memory, but for a state that is updated in place (update_states.cpp). States
+// come first, so that those of equal size lie at the same place in the plans of all variants (merge_variants.h).
 #include <algorithm>
 
 #include "ir/base/check.h"
@@ -13,7 +14,11 @@ namespace {
 class BufferPlanner {
  public:
   explicit BufferPlanner(PlanDraft& planning)
-      : plan_(planning.plan), ranges_(planning.plan), same_as_(plan_.buffers.size()), range_(plan_.buffers.size()) {
+      : plan_(planning.plan),
+        ranges_(planning.plan),
+        same_as_(plan_.buffers.size()),
+        range_(plan_.buffers.size()),
+        state_(plan_.buffers.size(), plan_.states.size()) {
     for (size_t b = 0; b < plan_.buffers.size(); ++b) range_[b] = ranges_.of(b), same_as_[b] = static_cast<int>(b);
     extend_ports();
     for (size_t b = 0; b < plan_.buffers.size(); ++b)
@@ -30,6 +35,8 @@ class BufferPlanner {
         if (copy && copy->in_place) join(static_cast<int>(copy->from.index), static_cast<int>(copy->to.index));
       });
     }
+    for (size_t s = 0; s < plan_.states.size(); ++s)
+      if (const BufferId buffer = plan_.states[s].buffer) state_[root(static_cast<int>(buffer.index))] = s;
     for (Program& program : plan_.programs) {
       program.positions.assign(plan_.buffers.size(), {});
       program.own_bytes = place(program, false);
@@ -83,8 +90,8 @@ class BufferPlanner {
            std::any_of(plan_.outputs.begin(), plan_.outputs.end(), holds);
   }
 
-  /// Places the buffers of one memory in the order of their first steps, each in the smallest gap that holds it.
-  /// Windows have one position in all programs, so that all are placed in each.
+  /// Places states, then the other buffers of one memory in the order of their first steps, each in the smallest gap
+  /// that holds it. Windows have one position in all programs, so that all are placed in each.
   int64_t place(Program& program, bool window) {
     std::vector<int> order;
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
@@ -93,7 +100,9 @@ class BufferPlanner {
       if (root(static_cast<int>(b)) == static_cast<int>(b) && (window || holds(plan_, program, buffer.place)))
         order.push_back(static_cast<int>(b));
     }
-    std::stable_sort(order.begin(), order.end(), [&](int x, int y) { return range_[x].first < range_[y].first; });
+    std::stable_sort(order.begin(), order.end(), [&](int x, int y) {
+      return std::pair(state_[x], range_[x].first) < std::pair(state_[y], range_[y].first);
+    });
     int64_t end = 0;
     std::vector<int> live, dead;
     for (int b : order) {
@@ -146,6 +155,7 @@ class BufferPlanner {
   LiveRanges ranges_;
   std::vector<int> same_as_;
   std::vector<LiveRange> range_;
+  std::vector<size_t> state_;  // the number of the state that lies in a buffer; of others one behind those of all
 };
 
 }  // namespace

@@ -55,6 +55,13 @@ void update_states(PlanDraft& planning);
 void share_weights(PlanDraft& planning);
 /// Warns of ranks that hold no element of a value.
 void warn_of_idle_ranks(PlanDraft& planning);
+/// Segments of weights begin at multiples of this: programs map them from a file.
+inline constexpr int64_t kWeightPage = 4096;
+/// What constants of equal content share, and few others: dtype, dims and some of the bytes.
+std::string sampled_content(const Constant& constant);
+bool has_same_bytes(const Constant& a, const Constant& b);
+/// Lets launches refer to weights by their new numbers.
+void renumber_weights(std::vector<Step>& steps, const std::vector<uint32_t>& now);
 /// Packs weights as kernels want them; segments, offsets and order; renumbers them.
 void place_weights(PlanDraft& planning);
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "kernels.h"
+#include "variants.h"
 #include "wait.h"
 
 namespace weft {
@@ -54,6 +55,7 @@ CudaState::CudaState(const Executable& e, const Program& p, World& w, int r, con
   scratch_of_.resize(count);
   progress_seen_.resize(count);
   traces_.resize(count);
+  walks_of_.resize(variant_count(e));
   signal_events_.resize(size_t(p.signals));
   signal_walks_.resize(size_t(p.signals));
   fault = pinned<Fault>(1);
@@ -82,7 +84,8 @@ CudaState::CudaState(const Executable& e, const Program& p, World& w, int r, con
 CudaState::~CudaState() {
   cudaSetDevice(device);
   for (const cudaStream_t stream : streams) cudaStreamSynchronize(stream);
-  if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+  for (const Walks& walks : walks_of_)
+    if (walks.graph != nullptr) cudaGraphExecDestroy(walks.graph);
   contractions.reset();
   transport_.reset();
   for (const cudaEvent_t event : joins_) cudaEventDestroy(event);
@@ -95,7 +98,7 @@ CudaState::~CudaState() {
 
 // Weights are copied to the device once; the mapped file is not needed after that.
 void CudaState::upload_weights() {
-  const int64_t bytes = program.image_bytes();
+  const int64_t bytes = widest.image_bytes();
   weight_bytes_ = device_bytes(bytes, "weights");
   weights = weight_bytes_.get();
   if (bytes > 0) copy_now(weight_bytes_.get(), image, bytes, cudaMemcpyHostToDevice);
@@ -103,7 +106,7 @@ void CudaState::upload_weights() {
 
 DeviceMemory CudaState::device_memory() const {
   const int64_t inbox = int64_t{flag_slots_} * world.shape.ranks * int64_t{sizeof(uint32_t)};
-  return {program.own_bytes, flags_ + inbox, program.image_bytes(), scratch_total_};
+  return {widest.own_bytes, flags_ + inbox, widest.image_bytes(), scratch_total_};
 }
 
 /// Returns when the bytes have arrived: a copy from pageable memory alone does not wait for that.
@@ -128,9 +131,9 @@ void CudaState::fetch(const Range& range) {
 }
 void CudaState::poison(const std::vector<Range>& keep) {
   for (const Range& range : keep) fetch(range);
-  if (program.own_bytes > 0) check_cuda(cudaMemsetAsync(own, 0xff, size_t(program.own_bytes), streams[0]), "poisoning");
-  if (program.window_bytes > 0)
-    check_cuda(cudaMemsetAsync(window, 0xff, size_t(program.window_bytes), streams[0]), "poisoning");
+  if (widest.own_bytes > 0) check_cuda(cudaMemsetAsync(own, 0xff, size_t(widest.own_bytes), streams[0]), "poisoning");
+  if (widest.window_bytes > 0)
+    check_cuda(cudaMemsetAsync(window, 0xff, size_t(widest.window_bytes), streams[0]), "poisoning");
   check_cuda(cudaStreamSynchronize(streams[0]), "poisoning");
   for (const Range& range : keep) flush(range);
 }
@@ -153,13 +156,13 @@ char* CudaState::scratch(int64_t bytes) {
 
 int CudaState::stream_number() const {
   if (open_.empty()) fail(kBug, "the program launches outside of steps");
-  return steps_[size_t(open_.back())].step.stream;
+  return walks().steps[size_t(open_.back())].step.stream;
 }
 
 // Notes that a step begins; for --trace an event of the device takes its time.
 void CudaState::enter(const Step& step, int64_t index) {
-  const int number = int(steps_.size());
-  steps_.push_back({step, index});
+  const int number = int(walks().steps.size());
+  walks().steps.push_back({step, index});
   world.set_status(rank, step.stream, step.name, index);
   open_.push_back(number);
   if (!options.stall.empty()) {
@@ -167,7 +170,7 @@ void CudaState::enter(const Step& step, int64_t index) {
     if (options.stall == step.name) stall_in(step);
   }
   if (!options.trace) return;
-  IssuedStep& issued = steps_.back();
+  IssuedStep& issued = walks().steps.back();
   issued.begin = make_event(cudaEventDefault);
   issued.end = make_event(cudaEventDefault);
   check_cuda(cudaEventRecord(issued.begin, stream()), "an event");
@@ -175,15 +178,15 @@ void CudaState::enter(const Step& step, int64_t index) {
 
 void CudaState::note_waited() {
   if (options.trace && !open_.empty())
-    check_cuda(cudaEventRecord(steps_[size_t(open_.back())].begin, stream()), "an event");
+    check_cuda(cudaEventRecord(walks().steps[size_t(open_.back())].begin, stream()), "an event");
 }
 
 void CudaState::note_exchange() {
-  if (!open_.empty()) steps_[size_t(open_.back())].communicates = true;
+  if (!open_.empty()) walks().steps[size_t(open_.back())].communicates = true;
 }
 
 void CudaState::leave() {
-  if (options.trace) check_cuda(cudaEventRecord(steps_[size_t(open_.back())].end, stream()), "an event");
+  if (options.trace) check_cuda(cudaEventRecord(walks().steps[size_t(open_.back())].end, stream()), "an event");
   open_.pop_back();
 }
 
@@ -234,13 +237,13 @@ Peers CudaState::peers(const std::vector<int>& members) {
 }
 
 int CudaState::number_of_checked(const char* node) {
-  checked_names_.push_back(node);
-  return int(checked_names_.size()) - 1;
+  walks().checked_names.push_back(node);
+  return int(walks().checked_names.size()) - 1;
 }
 
 // From now on this rank issues its steps each time; a capture that is going on is given up.
 void CudaState::leave_capture() {
-  is_dynamic_ = true;
+  walks().is_dynamic = true;
   if (is_capturing_) throw NotCapturable{};
 }
 
@@ -278,9 +281,10 @@ void CudaState::join(cudaStream_t into) {
 /// Issues every step of the program once.
 void CudaState::walk() {
   ++walks_;
-  steps_.clear();
+  ++walks().count;
+  walks().steps.clear();
   open_.clear();
-  checked_names_.clear();
+  walks().checked_names.clear();
   fork(streams[0]);
   Rank view(*this);
   program.run(view);
@@ -289,9 +293,10 @@ void CudaState::walk() {
 
 /// The first walk is never captured: it chooses algorithms, makes communicators, loads kernels and takes
 /// scratch memory.
-bool CudaState::may_capture() const {
+bool CudaState::may_capture() {
   const bool has_host_barriers = options.in_process && world.shape.ranks > 1;
-  return options.graph && !options.trace && options.stall.empty() && !has_host_barriers && !is_dynamic_ && walks_ > 0;
+  return options.graph && !options.trace && options.stall.empty() && !has_host_barriers && !walks().is_dynamic &&
+         walks().count > 0;
 }
 
 // Records a walk as a graph. A walk that reads a value from the device cannot be recorded, and is issued as
@@ -311,7 +316,7 @@ void CudaState::capture() {
   }
   is_capturing_ = false;
   check_cuda(cudaStreamEndCapture(streams[0], &graph), "capturing a graph");
-  check_cuda(cudaGraphInstantiate(&graph_, graph, 0), "making a graph");
+  check_cuda(cudaGraphInstantiate(&walks().graph, graph, 0), "making a graph");
   check_cuda(cudaGraphDestroy(graph), "making a graph");
 }
 
@@ -322,9 +327,9 @@ void CudaState::run_iteration() {
     base_ns_ = now_ns();
   }
   store_words(streams[0], words, {epoch, invocation});
-  if (graph_ == nullptr && may_capture()) capture();
-  if (graph_ != nullptr)
-    check_cuda(cudaGraphLaunch(graph_, streams[0]), "the launch of a graph");
+  if (walks().graph == nullptr && may_capture()) capture();
+  if (walks().graph != nullptr)
+    check_cuda(cudaGraphLaunch(walks().graph, streams[0]), "the launch of a graph");
   else
     walk();
   wait_for(streams[0]);
@@ -388,8 +393,8 @@ void CudaState::watch() {
 void CudaState::check_fault() {
   if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return;
   if (fault->name >= 0) {
-    complain(text("%s: index %ld lies outside of a dimension of %ld elements", checked_names_[size_t(fault->name)],
-                  long(fault->count), long(fault->bound)));
+    complain(text("%s: index %ld lies outside of a dimension of %ld elements",
+                  walks().checked_names[size_t(fault->name)], long(fault->count), long(fault->bound)));
     __atomic_store_n(&fault->set, 0, __ATOMIC_RELEASE);
     return __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
   }
@@ -397,7 +402,7 @@ void CudaState::check_fault() {
                               : fault->element == kOfBlocks
                                   ? std::string("the other blocks of its kernel")
                                   : text("element %d of rank %d", fault->element, fault->peer);
-  time_out(&steps_[size_t(fault->step)].step, awaited);
+  time_out(&walks().steps[size_t(fault->step)].step, awaited);
 }
 
 /// A library that waits for other ranks does not report anything, so that the host watches how long a step is
@@ -410,7 +415,7 @@ void CudaState::check_progress() {
     const uint32_t value = __atomic_load_n(progress_.get() + s, __ATOMIC_ACQUIRE);
     if (value != seen || value == 0) seen = value, since = now;
     if (value != 0 && now - since > int64_t(options.timeout * 1e9) + kPatience)
-      time_out(&steps_[value - 1].step, "the other ranks of its collective");
+      time_out(&walks().steps[value - 1].step, "the other ranks of its collective");
   }
 }
 
@@ -420,7 +425,7 @@ void CudaState::say_status() const {
     const uint32_t waits = __atomic_load_n(progress_.get() + s, __ATOMIC_ACQUIRE);
     const bool is_done = s > 0 && cudaStreamQuery(streams[s]) == cudaSuccess;
     world.set_status(rank, int(s),
-                     waits != 0 ? steps_[waits - 1].step.name
+                     waits != 0 ? walks().steps[waits - 1].step.name
                      : is_done  ? "end of the iteration"
                                 : "issued kernels",
                      0);
@@ -441,7 +446,7 @@ void CudaState::collect_trace() {
     check_cuda(cudaEventElapsedTime(&ms, base_, event), "the time of an event");
     return base_ns_ + int64_t(double(ms) * 1e6);
   };
-  for (IssuedStep& issued : steps_) {
+  for (IssuedStep& issued : walks().steps) {
     traces_[size_t(issued.step.stream)].push_back(
         {issued.step, issued.index, time_of(issued.begin), time_of(issued.end), 0, invocation, issued.communicates});
     cudaEventDestroy(issued.begin);

@@ -53,7 +53,7 @@ struct CudaState final : RankBase {
   /// The number of the current step's stream. Throws outside of steps.
   int stream_number() const;
   cudaStream_t stream() const { return streams[size_t(stream_number())]; }
-  const Step* current_step() const { return open_.empty() ? nullptr : &steps_[size_t(open_.back())].step; }
+  const Step* current_step() const { return open_.empty() ? nullptr : &walks().steps[size_t(open_.back())].step; }
   void enter(const Step& step, int64_t index);
   void leave();
   /// An event between streams of this rank, by slot.
@@ -91,7 +91,7 @@ struct CudaState final : RankBase {
   void walk();
   void run_iteration();
   void capture();
-  bool may_capture() const;
+  bool may_capture();
   void fork(cudaStream_t from);
   void join(cudaStream_t into);
   void watch();
@@ -101,6 +101,17 @@ struct CudaState final : RankBase {
   void abandon();
   void copy_now(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind);
   void collect_trace();
+
+  /// What became of the walks of one variant of the executable.
+  struct Walks {
+    cudaGraphExec_t graph = nullptr;
+    int count = 0;
+    bool is_dynamic = false;        // its steps are issued each time
+    std::vector<IssuedStep> steps;  // of the last one, by number
+    std::vector<const char*> checked_names;
+  };
+  Walks& walks() { return walks_of_[variant_number]; }
+  const Walks& walks() const { return walks_of_[variant_number]; }
 
   std::unique_ptr<Transport> transport_;
   int64_t flags_ = 0;  // offset of the inbox in every window
@@ -120,14 +131,12 @@ struct CudaState final : RankBase {
   int64_t base_ns_ = 0;
   std::vector<cudaEvent_t> joins_, signal_events_;  // by stream; by slot
   std::vector<uint32_t> signal_walks_;              // by slot: the walk that recorded it last
-  std::vector<IssuedStep> steps_;                   // of the last walk, by number
   std::vector<int> open_;                           // entered and not left
-  std::vector<const char*> checked_names_;
-  std::vector<std::vector<Event>> traces_;  // by stream
+  std::vector<std::vector<Event>> traces_;          // by stream
   std::set<std::string> step_names_;
-  cudaGraphExec_t graph_ = nullptr;
-  uint32_t walks_ = 0;
-  bool is_capturing_ = false, is_dynamic_ = false;
+  std::vector<Walks> walks_of_;  // by variant
+  uint32_t walks_ = 0;           // of all variants
+  bool is_capturing_ = false;
 
  public:
   Transport& transport() {

@@ -47,16 +47,33 @@ void make_folder(const std::string& path) {
   }
 }
 
+/// Whether a dimension may be so long.
+static bool takes(const Bound* bound, int64_t extent, int64_t length) {
+  if (bound == nullptr) return length == extent;
+  if (bound->values.empty()) return length >= 0 && length <= extent;
+  return std::find(bound->values.begin(), bound->values.end(), length) != bound->values.end();
+}
+
+/// "8", "<=8", "(1 or 8)".
+static std::string extent_text(const Bound* bound, int64_t extent) {
+  if (bound == nullptr) return std::to_string(extent);
+  if (bound->values.empty()) return "<=" + std::to_string(extent);
+  std::string out;
+  for (const int64_t length : bound->values) out += (out.empty() ? "(" : " or ") + std::to_string(length);
+  return out + ")";
+}
+
 void check_shape(const Port& port, const std::vector<int64_t>& shape, const std::string& file) {
   const std::vector<int64_t> wanted = file_shape(port);
   const size_t leading = wanted.size() - size_t(port.shape.ndim);
   std::string expected;
   bool fits = shape.size() == wanted.size();
   for (size_t d = 0; d < wanted.size(); ++d) {
-    bool is_bounded = false;
-    for (const Bound& bound : port.layout.bounds) is_bounded |= size_t(bound.dim) + leading == d;
-    if (fits) fits = is_bounded ? shape[d] >= 0 && shape[d] <= wanted[d] : shape[d] == wanted[d];
-    expected += (d == 0 ? "" : "x") + std::string(is_bounded ? "<=" : "") + std::to_string(wanted[d]);
+    const Bound* bound = nullptr;
+    for (const Bound& each : port.layout.bounds)
+      if (size_t(each.dim) + leading == d) bound = &each;
+    if (fits) fits = takes(bound, wanted[d], shape[d]);
+    expected += (d == 0 ? "" : "x") + extent_text(bound, wanted[d]);
   }
   if (!fits)
     fail(kWrongInput, "%s: shape %s; '%s' is %s", file.c_str(), shape_text(shape).c_str(), port.name,

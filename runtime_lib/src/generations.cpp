@@ -3,6 +3,7 @@
 
 #include "checks.h"
 #include "generator.h"
+#include "inputs.h"
 #include "npy.h"
 
 namespace weft {

@@ -8,6 +8,7 @@
 
 #include "lengths.h"
 #include "npy.h"
+#include "variants.h"
 #include "wait.h"
 
 namespace weft {
@@ -92,10 +93,28 @@ Generator::Generator(RankBase& rank, Inputs& inputs, States& states)
       mask_(fed_port(rank.executable, generation_.mask)) {
   const Shape& shape = port_named(rank.executable, generation_.logits, &Program::outputs).shape;
   vocabulary_ = shape.dims[shape.ndim - 1];
-  const Port* held = find_port(rank.program.outputs, generation_.logits);
-  if (held != nullptr && holds(rank.program, *held, rank.rank) &&
-      writes_part(rank.executable, *held, &Program::outputs, rank.rank))
-    logits_.emplace(*held, rank.rank);
+  for (size_t v = 0; v < variant_count(rank.executable); ++v)
+    logits_.push_back(shared_part(variant_of(rank.executable, v), rank.rank));
+}
+
+/// The part of the logits that a rank shares: of several that hold the same, the first does.
+std::optional<PortView> Generator::shared_part(const Executable& variant, int rank) const {
+  const Program& program = program_of(variant, rank);
+  const Port* held = find_port(program.outputs, generation_.logits);
+  const bool shares =
+      held != nullptr && holds(program, *held, rank) && writes_part(variant, *held, &Program::outputs, rank);
+  return shares ? std::optional(PortView(*held, rank)) : std::nullopt;
+}
+
+/// How many of the `left` tokens the program is fed next: as many as some variant takes.
+int64_t Generator::next_count(int64_t left) const {
+  for (const Bound& bound : tokens_->layout.bounds) {
+    if (bound.dim != 1 || bound.values.empty()) continue;
+    const auto above = std::upper_bound(bound.values.begin(), bound.values.end(), left);
+    if (above == bound.values.begin()) fail(kBug, "no variant is fed single tokens");
+    return *(above - 1);
+  }
+  return std::min(left, tokens_->shape.dims[1]);
 }
 
 /// How many tokens the states hold.
@@ -151,7 +170,8 @@ void Generator::load_next() {
   if (rank_.options.poison) rank_.poison(states_.ranges());
   const auto batch = int64_t(rows_.size()), length = int64_t(rows_[0].size());
   first_ = generation_.past == nullptr ? 0 : first_ + count_;
-  count_ = std::min(length - first_, tokens_->shape.dims[1]);
+  count_ = next_count(length - first_);
+  inputs_.expect({{tokens_->name, {batch, count_}}});
   give(tokens_, {batch, count_}, [&](int64_t i) { return rows_[size_t(i / count_)][size_t(first_ + i % count_)]; });
   if (positions_ != nullptr) {
     std::vector<int64_t> shape = {count_};
@@ -179,16 +199,17 @@ bool Generator::feed_rest(const std::function<bool()>& is_refused) {
 
 /// Lays this rank's part of the logits of each row's last token into the memory where all ranks read them.
 void Generator::share_logits() const {
-  if (!logits_) return;
-  const Port& port = logits_->port;
+  const std::optional<PortView>& logits = logits_[rank_.variant_number];
+  if (!logits) return;
+  const Port& port = logits->port;
   const bool has_lengths = port.shape.ndim == 3;
-  const std::vector<int64_t>& tokens = logits_->index.back();
+  const std::vector<int64_t>& tokens = logits->index.back();
   const int64_t element = element_bytes(port.dtype);
-  const int64_t width = logits_->extents.back() * element;  // a ragged slice has room for more than it holds
+  const int64_t width = logits->extents.back() * element;  // a ragged slice has room for more than it holds
   const int64_t last = has_lengths && port.shape.dims[1] > 1 ? count_ - 1 : 0;
   const bool is_dense = has_lengths && has_length_at_run_time(port, 1) && !port.layout.by_bounds;
   const int64_t rows = is_dense ? count_ : has_lengths ? port.shape.dims[1] : 1;
-  const std::vector<int64_t>& held = logits_->index[0];
+  const std::vector<int64_t>& held = logits->index[0];
   auto* shared = reinterpret_cast<double*>(rank_.world.staging());
   for (size_t b = 0; b < held.size() && held[b] < int64_t(rows_.size()); ++b) {
     const Range range{port.in_window, port.offset + (int64_t(b) * rows + last) * width,

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "generated_text.h"
+#include "inputs.h"
 #include "sampling.h"
-#include "tensors.h"
 #include "text_ports.h"
 
 namespace weft {
@@ -35,6 +35,8 @@ class Generator {
   void load_next();
   void give(const Port* port, const std::vector<int64_t>& shape, const std::function<int64_t(int64_t)>& element);
   bool feed_rest(const std::function<bool()>& is_refused);
+  std::optional<PortView> shared_part(const Executable& variant, int rank) const;
+  int64_t next_count(int64_t left) const;
   void share_logits() const;
   bool choose(bool is_first);
   bool is_over() const;
@@ -44,8 +46,8 @@ class Generator {
   States& states_;
   const Generation& generation_;
   const TextPorts ports_;
-  const Port *tokens_, *positions_, *mask_;  // nullptr: there is none
-  std::optional<PortView> logits_;           // the part that this rank shares
+  const Port *tokens_, *positions_, *mask_;      // nullptr: there is none
+  std::vector<std::optional<PortView>> logits_;  // by variant: the part that this rank shares
   int64_t vocabulary_;
 
   // Of the prompt.

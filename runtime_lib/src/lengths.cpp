@@ -76,8 +76,8 @@ static Range range_of(const LengthSlot& slot) { return {false, slot.at.offset, i
 
 void store_lengths(RankBase& rank, const LengthClaims& claims) {
   std::vector<int64_t> lengths;
-  for (size_t name = 0; name < rank.executable.lengths.size(); ++name) lengths.push_back(claims.of(int(name)));
-  const std::string wrong = wrong_lengths(rank.executable, lengths, false);
+  for (size_t name = 0; name < rank.variant->lengths.size(); ++name) lengths.push_back(claims.of(int(name)));
+  const std::string wrong = wrong_lengths(*rank.variant, lengths, false);
   if (!wrong.empty()) fail(kWrongInput, "%s", wrong.c_str());
   for (const LengthSlot& slot : rank.program.lengths) {
     const int64_t length = lengths[size_t(slot.name)];
@@ -95,7 +95,7 @@ void fetch_lengths(RankBase& rank) {
     rank.fetch(range_of(slot));
     rank.lengths[size_t(slot.name)] = *reinterpret_cast<const int64_t*>(rank.at(range_of(slot)));
   }
-  const std::string wrong = wrong_lengths(rank.executable, rank.lengths, true);
+  const std::string wrong = wrong_lengths(*rank.variant, rank.lengths, true);
   if (!wrong.empty()) rank.complain(wrong);
 }
 

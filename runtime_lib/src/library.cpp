@@ -24,6 +24,7 @@
 #include "npy_elements.h"
 #include "rank_maker.h"
 #include "service.h"
+#include "variants.h"
 
 namespace weft {
 
@@ -73,18 +74,19 @@ struct Output {
 class Library::Crew final : public Customer {
  public:
   Crew(const Executable& executable, int threads, Library::Ranks ranks)
-      : executable_(executable),
+      : whole_(executable),
+        executable_(whole_.get()),
         options_(options_of(threads)),
         file_("", false, file_of(&executable)),
-        launched_(ranks == Library::Ranks::OneOfJob ? rank_of_job(executable) : std::nullopt),
-        target_(open_target(executable, launched_ ? 1 : executable.world)),
-        shape_(world_shape(executable, options_)),
+        launched_(ranks == Library::Ranks::OneOfJob ? rank_of_job(executable_) : std::nullopt),
+        target_(open_target(executable_, launched_ ? 1 : executable_.world)),
+        shape_(world_shape(executable_, options_)),
         world_(make_world()),
-        board_(board_of(executable, world_)),
+        board_(board_of(executable_, world_)),
         look_out_(world_),
         is_set_(board_.ports().size()) {
     try {
-      for (int r = 0; r < executable.world; ++r)
+      for (int r = 0; r < executable_.world; ++r)
         if (!launched_ || launched_->rank == r) threads_.emplace_back([this, r] { run_rank(r); });
       wait_for_ranks();
     } catch (const std::exception& error) {  // no more threads
@@ -224,7 +226,8 @@ class Library::Crew final : public Customer {
     threads_.clear();
   }
 
-  const Executable& executable_;
+  const WholeExecutable whole_;
+  const Executable& executable_;  // of it
   const Options options_;
   ImageFile file_;
   const std::optional<Launched> launched_;  // this process alone, of a job

@@ -10,6 +10,7 @@
 #include "checks.h"
 #include "generations.h"
 #include "image_file.h"
+#include "inputs.h"
 #include "launch.h"
 #include "mapping.h"
 #include "open_relay.h"
@@ -17,6 +18,7 @@
 #include "report.h"
 #include "serve.h"
 #include "tensors.h"
+#include "variants.h"
 #include "wait.h"
 
 namespace weft {
@@ -89,6 +91,7 @@ void run_rank(const Executable& executable, const Options& options, ImageFile& f
   world.rank(rank_number).device_bytes.store(rank.device_memory().total());
   rank.barrier();
   if (rank_number != 0) return;
+  if (!executable.variants.empty()) report.variant = executable.variants[rank.variant_number].name;
   for (int r = 0; r < executable.world; ++r) {
     report.peak_bytes = std::max(report.peak_bytes, world.rank(r).peak_bytes.load());
     report.device_bytes = std::max(report.device_bytes, world.rank(r).device_bytes.load());
@@ -211,9 +214,8 @@ int run(const Executable& executable, const Options& options, char** argv) {
 int main(const Executable& executable, int argc, char** argv) {
   try {
     const Options options = parse_options(argc, argv);
-    Executable wanted = executable;
-    if (options.no_generate) wanted.generation = nullptr;
-    return run(wanted, options, argv);
+    const WholeExecutable whole(executable, !options.no_generate);
+    return run(whole.get(), options, argv);
   } catch (const Failure& failure) {
     if (!failure.text.empty()) fprintf(stderr, "%s: error: %s\n", executable.name, failure.text.c_str());
     return failure.code;

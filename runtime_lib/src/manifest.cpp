@@ -54,7 +54,7 @@ std::string schedule_line(std::string_view manifest, std::string_view step) {
   for (std::string_view token = scanner.next(); !token.empty(); token = scanner.next()) {
     if (token == "{" || token == "[") {
       ++depth;
-      if (token == "[" && key == "\"steps" && depth == 2) steps_depth = depth;
+      if (token == "[" && key == "\"steps") steps_depth = depth;  // of the program, or of a variant
       if (token == "{" && depth == steps_depth + 1) name = schedule = {};
       key = {};
     } else if (token == "}" || token == "]") {

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "rank_base.h"
+#include "failure.h"
+#include "weft/program.h"
 
 namespace weft {
 

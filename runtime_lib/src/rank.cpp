@@ -45,6 +45,7 @@ RankState::~RankState() {
 char* RankState::at(const Range& range) const { return (range.in_window ? world.window(rank) : own) + range.offset; }
 
 void RankState::walk(int stream) {
+  if (stream >= int(program.streams.size())) return;
   const Portion of_stream = program.streams[size_t(stream)].parallel ? Portion::Computation : Portion::Communication;
   if (portion != Portion::Whole && portion != of_stream) return;
   Rank view(*this, stream);
@@ -72,7 +73,7 @@ void RankState::guarded_walk(int stream) {
 }
 
 void RankState::serve(int stream) {
-  if (!program.streams[size_t(stream)].parallel) take_short_turns();
+  if (!widest.streams[size_t(stream)].parallel) take_short_turns();
   for (uint32_t seen = 0;; ++seen) {
     wait_for_change(started_, seen, sleepers_, kShortSpin);
     if (stop_) return;
@@ -101,8 +102,8 @@ void RankState::rethrow() {
 void RankState::poison(const std::vector<Range>& keep) {
   std::vector<std::vector<char>> kept;
   for (const Range& range : keep) kept.emplace_back(at(range), at(range) + range.bytes);
-  if (own != nullptr) memset(own, 0xff, size_t(program.own_bytes));
-  memset(world.window(rank), 0xff, size_t(program.window_bytes));
+  if (own != nullptr) memset(own, 0xff, size_t(widest.own_bytes));
+  memset(world.window(rank), 0xff, size_t(widest.window_bytes));
   for (size_t i = 0; i < keep.size(); ++i) std::copy(kept[i].begin(), kept[i].end(), at(keep[i]));
 }
 

@@ -9,13 +9,24 @@
 
 #include "manifest.h"
 #include "nearest.h"
+#include "ports.h"
 #include "wait.h"
 
 namespace weft {
 
 RankBase::RankBase(const Executable& e, const Program& p, World& w, int r, const char* i, std::string_view m,
                    const RankOptions& o)
-    : executable(e), program(p), world(w), rank(r), image(i), manifest(m), options(o) {}
+    : executable(e), widest(p), world(w), rank(r), image(i), manifest(m), options(o), variant(&e), program(p) {
+  if (!e.variants.empty()) select(0);
+}
+
+void RankBase::select(size_t number) {
+  if (executable.variants.empty() || variant == executable.variants[number].executable) return;
+  variant_number = number;
+  variant = executable.variants[number].executable;
+  program = program_of(*variant, rank);
+  lengths.clear();  // those in memory are where the last variant wanted them
+}
 
 /// The ranks that have arrived less often than this one at the point where all wait for each other; empty where
 /// nothing is known of them.

@@ -85,8 +85,11 @@ struct RankBase {
   void complain(const std::string& what) const;
   static constexpr size_t kComplaintBytes = 512;
 
-  const Executable& executable;
-  const Program& program;
+  /// The next invocations run this variant of the executable.
+  void select(size_t variant);
+
+  const Executable& executable;  // as requests see it, whatever its variants
+  const Program& widest;         // with the memory, streams and signals that each of its variants has room in
   World& world;
   const int rank;
   const char* const image;
@@ -95,7 +98,10 @@ struct RankBase {
   uint32_t epoch = 0;                // iterations started: the value of a signalled flag
   uint32_t invocation = 0;           // counts as a user sees it: warm-up does not
   Portion portion = Portion::Whole;  // of the next iterations
-  std::vector<int64_t> lengths;      // of this invocation, in the order of Executable::lengths
+  size_t variant_number = 0;
+  const Executable* variant;     // that runs; where there are no variants, `executable`
+  Program program;               // of it
+  std::vector<int64_t> lengths;  // of this invocation, in the order of the variant's lengths
 
   /// Ends with exit 124: which step waited for what, and where every rank is.
   [[noreturn]] void time_out(const Step* step, const std::string& awaited) const;

@@ -55,6 +55,22 @@ std::string ports_json(const Executable& executable, std::span<const Port> Progr
   return "[" + out + "]";
 }
 
+/// What each variant is compiled for; empty where there are none.
+std::string variants_json(const Executable& executable) {
+  std::string out;
+  for (const Variant& variant : executable.variants) {
+    std::string dims;
+    for (const DimValue& dim : variant.dims)
+      dims += text("%s{\"name\": %s, \"%s\": %ld}", dims.empty() ? "" : ", ", json_string(dim.name).c_str(),
+                   dim.is_bound ? "bound" : "length", long(dim.value));
+    out += text("%s{\"name\": %s, \"dims\": [%s],\n  \"inputs\": ", out.empty() ? "\n  " : ",\n  ",
+                json_string(variant.name).c_str(), dims.c_str()) +
+           ports_json(*variant.executable, &Program::inputs) +
+           ",\n  \"outputs\": " + ports_json(*variant.executable, &Program::outputs) + "}";
+  }
+  return out.empty() ? "" : " \"variants\": [" + out + "],\n";
+}
+
 /// The sizes of the rank that needs most of each kind.
 std::string memory_json(const Executable& executable) {
   int64_t own = 0, window = 0, weights = 0;
@@ -80,7 +96,7 @@ std::string info_json(const Executable& executable, std::string_view manifest) {
               executable.world, axes.c_str()) +
          " \"inputs\": " + ports_json(executable, &Program::inputs) +
          ",\n \"outputs\": " + ports_json(executable, &Program::outputs) + ",\n \"states\": [" + states + "],\n" +
-         generation_info(executable) + memory_json(executable) +
+         variants_json(executable) + generation_info(executable) + memory_json(executable) +
          " \"manifest\": " + (manifest.empty() ? "null" : std::string(manifest)) + "\n}\n";
 }
 
@@ -158,15 +174,19 @@ static std::string latency_json(const std::vector<double>& ms) {
               l.median, l.mean, l.min, l.max, l.p90, l.p99);
 }
 
+static std::string variant_json(const RunReport& report) {
+  return report.variant == nullptr ? "" : text(", \"variant\": %s", json_string(report.variant).c_str());
+}
+
 static void print_json(const Executable& executable, const Options& options, const RunReport& report) {
   const std::string device =
       report.device_bytes > 0 ? text(", \"device_memory_bytes\": %ld", long(report.device_bytes)) : "";
   printf(
       "{\"name\": %s, \"ranks\": %d, \"threads\": %d, \"iterations\": %d, \"warmup\": %d, "
-      "\"latency_ms\": %s, \"peak_memory_bytes\": %ld%s%s%s%s}\n",
+      "\"latency_ms\": %s, \"peak_memory_bytes\": %ld%s%s%s%s%s}\n",
       json_string(executable.name).c_str(), executable.world, report.threads, options.iterations, options.warmup,
       latency_json(report.latency_ms).c_str(), long(report.peak_bytes), device.c_str(), received_json(report).c_str(),
-      overlap_json(report).c_str(), generation_json(report).c_str());
+      overlap_json(report).c_str(), variant_json(report).c_str(), generation_json(report).c_str());
 }
 
 void print_report(const Executable& executable, const Options& options, const RunReport& report) {
@@ -212,11 +232,11 @@ static std::string events_text(const RankBase& rank) {
   const int64_t offset_ns = rank.world.relay == nullptr ? 0 : rank.world.relay->clock_offset();
   std::string out = text("{\"ph\": \"M\", \"pid\": %d, \"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}",
                          rank.rank, rank.rank);
-  for (size_t s = 0; s < rank.program.streams.size(); ++s) {
+  for (size_t s = 0; s < rank.widest.streams.size(); ++s) {
     out += text(",\n{\"ph\": \"M\", \"pid\": %d, \"tid\": %zu, \"name\": \"thread_name\", \"args\": {\"name\": %s}}",
-                rank.rank, s, json_string(rank.program.streams[s].name).c_str());
+                rank.rank, s, json_string(rank.widest.streams[s].name).c_str());
     for (const Event& event : rank.trace(int(s)))
-      out += ",\n" + event_json(rank.rank, int(s), rank.program.streams[s].parallel, event, offset_ns);
+      out += ",\n" + event_json(rank.rank, int(s), rank.widest.streams[s].parallel, event, offset_ns);
   }
   return out;
 }

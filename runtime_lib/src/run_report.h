@@ -10,6 +10,7 @@ namespace weft {
 
 struct RunReport {
   int threads = 1;
+  const char* variant = nullptr;        // that ran last; nullptr: there are none
   std::vector<double> latency_ms = {};  // of the measured invocations, or of the tokens of generations behind the first
   std::vector<double> computation_ms = {}, communication_ms = {};  // --overlap: alone
   std::vector<double> prompt_ms = {};                              // of generations: to the first token

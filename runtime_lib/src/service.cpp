@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "generator.h"
+#include "inputs.h"
 
 namespace weft {
 
@@ -129,6 +130,7 @@ class Server {
   /// The arrays on the board go into this rank's buffers.
   void load(Session& session) {
     if (rank_.options.poison) rank_.poison(states_.ranges());
+    if (!generator_) inputs_.expect(announced());
     std::vector<WholeTensor> states;
     for (size_t p = 0; p < board_.inputs(); ++p) {
       if (!board_.is_given(p)) continue;
@@ -141,6 +143,14 @@ class Server {
     if (!generator_) return inputs_.upload(states_);
     const Sampling asked = with_settings(rank_.executable.generation->sampling, options_.settings);
     generator_->begin(session.text, board_.tensor(board_.prompt()), with_settings(asked, board_.settings()));
+  }
+
+  std::vector<Announced> announced() const {
+    std::vector<Announced> out;
+    for (size_t p = 0; p < board_.inputs(); ++p)
+      if (const char* name = board_.ports()[p]->name; board_.is_given(p) && !is_state_input(rank_.executable, name))
+        out.push_back({name, board_.tensor(p).shape});
+    return out;
   }
 
   bool is_refused(Phase phase, int session, bool ends_session) {

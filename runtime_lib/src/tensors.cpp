@@ -10,6 +10,7 @@
 #include "npy.h"
 #include "relay.h"
 #include "text_ports.h"
+#include "variants.h"
 
 namespace weft {
 
@@ -39,11 +40,12 @@ void add_claims(LengthClaims& claims, const Port& port, const std::vector<int64_
   for (size_t b = 0; b < lengths.size(); ++b) claims.add(bounds[b], lengths[b], "'" + std::string(port.name) + "'");
 }
 
-/// This rank's view of a port that one of the programs has; nothing where the rank holds no part of it.
-std::optional<PortView> view_of(const RankBase& rank, const char* name) {
-  const Port* port = find_port(rank.program.inputs, name);
-  if (port == nullptr || !holds(rank.program, *port, rank.rank)) return {};
-  return PortView(*port, rank.rank);
+/// A rank's view of a port that one of the programs has; nothing where the rank holds no part of it.
+std::optional<PortView> view_of(const Executable& variant, const char* name, int rank) {
+  const Program& program = program_of(variant, rank);
+  const Port* port = find_port(program.inputs, name);
+  if (port == nullptr || !holds(program, *port, rank)) return {};
+  return PortView(*port, rank);
 }
 
 /// What a rank holds of a tensor in a file; where it holds no part, only the lengths.
@@ -63,18 +65,23 @@ void check_length(const Port& port, const Bound& bound, int64_t length) {
 
 }  // namespace
 
-Inputs::Inputs(RankBase& rank, const Options& options) : rank_(rank), seed_(options.seed) {
-  for (const Port* port : distinct_ports(rank.executable, &Program::inputs)) {
-    if (is_state_input(rank.executable, port->name)) continue;
+VariantInputs::VariantInputs(RankBase& rank, const Executable& variant, const Options& options)
+    : rank_(rank), seed_(options.seed) {
+  for (const Port* port : distinct_ports(variant, &Program::inputs)) {
+    if (is_state_input(variant, port->name)) continue;
     const auto given = options.inputs.find(port->name);
-    const bool is_given_later = is_fed(rank.executable, port->name);
+    const bool is_given_later = is_fed(variant, port->name);
     const bool has_file = given != options.inputs.end() && !is_given_later;
-    inputs_.push_back(
-        {*port, view_of(rank, port->name), has_file ? given->second : "", !has_file && !is_given_later, false, {}});
+    inputs_.push_back({*port,
+                       view_of(variant, port->name, rank.rank),
+                       has_file ? given->second : "",
+                       !has_file && !is_given_later,
+                       false,
+                       {}});
   }
 }
 
-void Inputs::load_one(Input& input, int invocation) {
+void VariantInputs::load_one(Input& input, int invocation) {
   if (!input.file.empty()) {
     input.part = load_from(input.view, input.port, input_file(input.file, invocation));
     return;
@@ -84,7 +91,7 @@ void Inputs::load_one(Input& input, int invocation) {
 }
 
 /// Elements of a random input, whose lengths are settled.
-void Inputs::fill(Input& input) const {
+void VariantInputs::fill(Input& input) const {
   input.is_filled = true;
   if (!input.view) return;
   std::vector<int64_t> shape = file_shape(input.port);
@@ -95,7 +102,7 @@ void Inputs::fill(Input& input) const {
 }
 
 /// A random input takes the lengths that files and states give it, else its bounds.
-void Inputs::settle(Input& input, LengthClaims& claims) {
+void VariantInputs::settle(Input& input, LengthClaims& claims) {
   const std::vector<int64_t> before = input.part.lengths;
   for (size_t b = 0; b < input.part.lengths.size(); ++b)
     if (const int64_t said = claims.of(input.port.layout.bounds[b].length.name); said >= 0)
@@ -104,7 +111,7 @@ void Inputs::settle(Input& input, LengthClaims& claims) {
   if (!input.is_filled || input.part.lengths != before) fill(input);
 }
 
-void Inputs::load(int invocation) {
+void VariantInputs::load(int invocation) {
   for (Input& input : inputs_) {
     const bool varies = input.file.find("{i}") != std::string::npos;
     if (loaded_ < 0 || (varies && loaded_ != invocation)) load_one(input, invocation);
@@ -112,7 +119,7 @@ void Inputs::load(int invocation) {
   loaded_ = invocation;
 }
 
-void Inputs::give(const WholeTensor& tensor) {
+void VariantInputs::give(const WholeTensor& tensor) {
   for (Input& input : inputs_) {
     if (std::string_view(tensor.name) != input.port.name) continue;
     input.part = input.view ? part_of(*input.view, tensor) : Part{{}, lengths_of(input.port, tensor.shape)};
@@ -120,8 +127,8 @@ void Inputs::give(const WholeTensor& tensor) {
   }
 }
 
-void Inputs::upload(const States& states) {
-  LengthClaims claims(rank_.executable);
+void VariantInputs::upload(const States& states) {
+  LengthClaims claims(*rank_.variant);
   states.claim(claims);
   for (const Input& input : inputs_)
     if (!input.is_random) add_claims(claims, input.port, input.part.lengths);
@@ -138,7 +145,8 @@ static Part initial_part(const RankBase& rank, const std::optional<PortView>& vi
                          const Options& options) {
   const std::string file = first_file_of_state(options, port.name);
   if (!file.empty()) return load_from(view, port, file);
-  Part part{std::vector<char>(view ? size_t(view->bytes()) : 0), lengths_at_start(rank.executable, port)};
+  Part part{std::vector<char>(view ? size_t(view->bytes()) : 0),
+            lengths_at_start(variant_of(rank.executable, 0), port)};
   if (port.layout.initial < 0) return part;
   if (view) memcpy(part.bytes.data(), rank.image + view->port.layout.initial, part.bytes.size());
   part.lengths = lengths_of(port, file_shape(port));
@@ -146,9 +154,12 @@ static Part initial_part(const RankBase& rank, const std::optional<PortView>& vi
 }
 
 States::States(RankBase& rank, const Options& options) : rank_(rank) {
-  for (const Port* port : distinct_ports(rank.executable, &Program::inputs)) {
-    if (!is_state_input(rank.executable, port->name)) continue;
-    StateTensor held{*port, view_of(rank, port->name), {}, {}};
+  const Executable& first = variant_of(rank.executable, 0);
+  for (const Port* port : distinct_ports(first, &Program::inputs)) {
+    if (!is_state_input(first, port->name)) continue;
+    StateTensor held{{}, view_of(first, port->name, rank.rank), {}, {}};
+    for (size_t v = 0; v < variant_count(rank.executable); ++v)
+      held.ports.push_back(&port_named(variant_of(rank.executable, v), port->name, &Program::inputs));
     held.initial = initial_part(rank, held.view, *port, options);
     states_.push_back(std::move(held));
   }
@@ -165,10 +176,11 @@ void States::set(StateTensor& state, const Part& part) {
 
 void States::advance() {
   for (StateTensor& state : states_) {
-    const std::span<const Bound> next = bounds_of_next(rank_.executable, state.port.name);
+    const Port& port = port_of(state);
+    const std::span<const Bound> next = bounds_of_next(*rank_.variant, port.name);
     for (size_t b = 0; b < state.lengths.size(); ++b)
       for (const Bound& bound : next)
-        if (bound.dim == state.port.layout.bounds[b].dim) state.lengths[b] = bound.length(rank_.lengths.data());
+        if (bound.dim == port.layout.bounds[b].dim) state.lengths[b] = bound.length(rank_.lengths.data());
   }
 }
 
@@ -189,33 +201,35 @@ void States::put(const std::vector<Part>& parts) {
 }
 
 void States::give(const std::vector<WholeTensor>& tensors) {
-  LengthClaims claims(rank_.executable);
+  LengthClaims claims(*rank_.variant);
   std::vector<std::pair<StateTensor*, Part>> given;
   for (StateTensor& state : states_) {
+    const Port& port = port_of(state);
     const auto tensor = std::find_if(tensors.begin(), tensors.end(),
-                                     [&](const WholeTensor& t) { return std::string_view(t.name) == state.port.name; });
+                                     [&](const WholeTensor& t) { return std::string_view(t.name) == port.name; });
     if (tensor != tensors.end())
       given.emplace_back(&state,
-                         state.view ? part_of(*state.view, *tensor) : Part{{}, lengths_of(state.port, tensor->shape)});
-    add_claims(claims, state.port, tensor != tensors.end() ? given.back().second.lengths : state.lengths);
+                         state.view ? part_of(*state.view, *tensor) : Part{{}, lengths_of(port, tensor->shape)});
+    add_claims(claims, port, tensor != tensors.end() ? given.back().second.lengths : state.lengths);
   }
   for (const auto& [state, part] : given) set(*state, part);
 }
 
 void States::claim(LengthClaims& claims) const {
-  for (const StateTensor& state : states_) add_claims(claims, state.port, state.lengths);
+  for (const StateTensor& state : states_) add_claims(claims, port_of(state), state.lengths);
 }
 
 void States::claim_bounds(LengthClaims& claims) const {
   for (const StateTensor& state : states_)
-    for (const Bound& bound : state.port.layout.bounds)
-      if (claims.of(bound.length.name) < 0) claims.add(bound, state.port.shape.dims[bound.dim], state.port.name);
+    for (const Bound& bound : port_of(state).layout.bounds)
+      if (claims.of(bound.length.name) < 0)
+        claims.add(bound, port_of(state).shape.dims[bound.dim], port_of(state).name);
 }
 
 int64_t States::length(std::string_view name, int dim) const {
   for (const StateTensor& state : states_)
     for (size_t b = 0; b < state.lengths.size(); ++b)
-      if (name == state.port.name && state.port.layout.bounds[b].dim == dim) return state.lengths[b];
+      if (name == port_of(state).name && port_of(state).layout.bounds[b].dim == dim) return state.lengths[b];
   fail(kBug, "there is no state '%s' whose dimension %d has a run-time length", std::string(name).c_str(), dim);
 }
 
@@ -239,8 +253,8 @@ static_assert(sizeof(StagingArea) <= kStagingData);
 std::vector<int64_t> shape_now(const RankBase& rank, const Port& port) {
   std::vector<int64_t> shape = file_shape(port);
   const size_t leading = shape.size() - size_t(port.shape.ndim);
-  const bool is_state = is_state_input(rank.executable, port.name);
-  for (const Bound& bound : is_state ? bounds_of_next(rank.executable, port.name) : port.layout.bounds) {
+  const bool is_state = is_state_input(*rank.variant, port.name);
+  for (const Bound& bound : is_state ? bounds_of_next(*rank.variant, port.name) : port.layout.bounds) {
     const int64_t length = bound.length(rank.lengths.data());
     check_length(port, bound, length);
     shape[size_t(bound.dim) + leading] = length;
@@ -269,7 +283,7 @@ std::vector<char> pack_part(const PortView& view, const std::vector<int64_t>& sh
 }
 
 void place_part(const RankBase& rank, const Delivery& part, const char* name, std::span<const Port> Program::*ports) {
-  const Port* port = held_port(rank.executable, name, ports, part.from);
+  const Port* port = held_port(*rank.variant, name, ports, part.from);
   const size_t head = sizeof(StagingArea);
   if (port == nullptr || part.bytes.size() != head + size_t(PortView(*port, part.from).bytes()))
     fail(kBug, "rank %d sent %zu bytes that are no part of '%s'", part.from, part.bytes.size(), name);
@@ -277,7 +291,7 @@ void place_part(const RankBase& rank, const Delivery& part, const char* name, st
   memcpy(&staging, part.bytes.data(), head);
   const std::vector<int64_t> shape(staging.shape, staging.shape + file_shape(*port).size());
   put_part(PortView(*port, part.from), shape, part.bytes.data() + head, whole_of(rank.world));
-  if (is_first_holder(rank.executable, *port, ports, part.from)) staging_of(rank.world) = staging;
+  if (is_first_holder(*rank.variant, *port, ports, part.from)) staging_of(rank.world) = staging;
 }
 
 /// Puts this rank's part into the staging memory, or sends it to rank 0's.
@@ -289,7 +303,7 @@ void give_part(RankBase& rank, const Port& mine, std::span<const Port> Program::
   if (rank.world.relay != nullptr && rank.rank != 0)
     return rank.world.relay->deliver(pack_part(view, shape, rank.at(range)));
   put_part(view, shape, rank.at(range), whole_of(rank.world));
-  if (is_first_holder(rank.executable, mine, ports, rank.rank))
+  if (is_first_holder(*rank.variant, mine, ports, rank.rank))
     std::copy(shape.begin(), shape.end(), staging_of(rank.world).shape);
 }
 
@@ -299,8 +313,8 @@ int64_t port_bytes(const Port& port) { return tensor_bytes(port.dtype, file_shap
 
 void gather_tensor(RankBase& rank, const Port& any, std::span<const Port> Program::*ports,
                    const std::function<void(const WholeTensor&)>& use) {
-  const Port* mine = held_port(rank.executable, any.name, ports, rank.rank);
-  if (mine != nullptr && writes_part(rank.executable, *mine, ports, rank.rank)) give_part(rank, *mine, ports);
+  const Port* mine = held_port(*rank.variant, any.name, ports, rank.rank);
+  if (mine != nullptr && writes_part(*rank.variant, *mine, ports, rank.rank)) give_part(rank, *mine, ports);
   rank.barrier();
   if (rank.rank == 0) {
     if (rank.world.relay != nullptr)

@@ -27,10 +27,10 @@ struct WholeTensor {
 
 class States;
 
-/// The inputs as one rank has them. Of those that only others hold it knows the lengths.
-class Inputs {
+/// The inputs of one variant as one rank has them (inputs.h). Of those that only others hold it knows the lengths.
+class VariantInputs {
  public:
-  Inputs(RankBase& rank, const Options& options);
+  VariantInputs(RankBase& rank, const Executable& variant, const Options& options);
   /// Reads files and draws random inputs, where they are not at hand.
   void load(int invocation);
   /// Takes this rank's part of a tensor, for the next upload.
@@ -82,12 +82,14 @@ class States {
 
  private:
   struct StateTensor {
-    const Port& port;
-    std::optional<PortView> view;  // none: the rank holds no part
+    std::vector<const Port*> ports;  // of each variant
+    std::optional<PortView> view;    // of all of them; none: the rank holds no part
     Part initial;
     std::vector<int64_t> lengths;  // for each bound of the port
   };
   void set(StateTensor& state, const Part& part);
+  /// As the variant has it that runs.
+  const Port& port_of(const StateTensor& state) const { return *state.ports[rank_.variant_number]; }
 
   RankBase& rank_;
   std::vector<StateTensor> states_;

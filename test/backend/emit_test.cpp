@@ -36,7 +36,7 @@ TEST_CASE("emit: the same plan gives the same executable in another folder, and 
     const TestFolder folder;
     BuildOptions options = build_options(folder.path, folder.path + "/x");
     if (round == 2) options.precompiled = headers.path;
-    REQUIRE(build_executable(made->plan, emit(made->plan, diags), options, diags) == BuildResult::Built);
+    REQUIRE(build_executable({&made->plan}, emit(made->plan, diags), options, diags) == BuildResult::Built);
     const std::string bytes = bytes_of(folder.path + "/x");
     if (round) CHECK(bytes == first);
     first = bytes;
@@ -108,7 +108,7 @@ TEST_CASE("toolchain: a failing compiler is reported with its log (toolchain-fai
   for (SourceFile& file : files)
     if (file.path.starts_with("kernels/")) file.text += "\n#error broken\n";
   const TestFolder folder;
-  CHECK(build_executable(made->plan, files, build_options(folder.path, folder.path + "/x"), diags) ==
+  CHECK(build_executable({&made->plan}, files, build_options(folder.path, folder.path + "/x"), diags) ==
         BuildResult::ToolchainFailed);
   CHECK(ids(diags) == "toolchain-failed ");
   CHECK(diags.text().find("broken") != std::string::npos);
@@ -121,11 +121,11 @@ TEST_CASE("toolchain: an output that cannot be written is reported (file-unwrita
   Diags diags;
   const std::vector<SourceFile> files = emit(made->plan, diags);
   BuildOptions options = build_options("/proc/none", "/proc/none/x");
-  CHECK(build_executable(made->plan, files, options, diags) == BuildResult::FileFailed);
+  CHECK(build_executable({&made->plan}, files, options, diags) == BuildResult::FileFailed);
   CHECK(ids(diags) == "file-unwritable ");
   const TestFolder folder;
   options.output = folder.path, options.runtime_dir = folder.path + "/none";
   Diags copies;
-  CHECK(write_source_folder(made->plan, files, options, copies) == BuildResult::FileFailed);
+  CHECK(write_source_folder({&made->plan}, files, options, copies) == BuildResult::FileFailed);
   CHECK(ids(copies) == "file-unwritable ");
 }

@@ -282,7 +282,7 @@ inline void check_cases(std::vector<KernelCase> cases) {
   REQUIRE(diags.ok());
   const TestFolder folder;
   const std::string program = folder.path + "/cases";
-  const BuildResult built = build_executable(made->plan, files, build_options(folder.path, program), diags);
+  const BuildResult built = build_executable({&made->plan}, files, build_options(folder.path, program), diags);
   INFO(diags.text());
   REQUIRE(built == BuildResult::Built);
   std::vector<std::string> command = {program, "--output-dir", folder.path + "/out"};

@@ -361,5 +361,6 @@ def main():
     check_killed(folder / "decode_tp2")
 
 
-harness.need_weft()
-main()
+if __name__ == "__main__":
+    harness.need_weft()
+    main()

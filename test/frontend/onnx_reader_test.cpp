@@ -105,6 +105,7 @@ TEST_CASE("options of the command line") {
   Diags diags;
   CHECK(parse_dim_option("seq<=8", diags)->bounded);
   CHECK(parse_dim_option("seq=1,128", diags)->values == std::vector<int64_t>{1, 128});
+  CHECK(parse_dim_option("seq<=8,64", diags)->values == std::vector<int64_t>{8, 64});
   CHECK(parse_shape_option("x=1x3", diags)->dims == Dims{1, 3});
   CHECK(parse_shape_option("x=scalar", diags)->dims.empty());
   CHECK(parse_bind_option("x=f.npy", diags)->file == "f.npy");
@@ -112,17 +113,17 @@ TEST_CASE("options of the command line") {
   CHECK(parse_optional_option("x=absent", diags)->is_absent);
   CHECK_FALSE(parse_optional_option("x=present", diags)->is_absent);
   CHECK(diags.ok());
-  for (const char* wrong : {"seq", "seq=", "=3", "seq=-1", "seq=1,1", "seq<=1,2"})
+  for (const char* wrong : {"seq", "seq=", "=3", "seq=-1", "seq=1,1", "seq=1,", "seq=1,<=4", "seq<=8,8", "seq<=8,4"})
     CHECK(!parse_dim_option(wrong, diags));
   CHECK(!parse_shape_option("x=1xy", diags));
   CHECK(!parse_bind_option("x=", diags));
   CHECK(diags.all()[0].id == "dim-option");
-  CHECK(diags.all()[6].id == "shape-option");
-  CHECK(diags.all()[7].id == "bind-option");
+  CHECK(diags.all()[9].id == "shape-option");
+  CHECK(diags.all()[10].id == "bind-option");
   for (const char* wrong : {"x", "x=", "=3", "x=-1", "x=5000"}) CHECK(!parse_sequence_option(wrong, diags));
   for (const char* wrong : {"x", "x=", "=absent", "x=3"}) CHECK(!parse_optional_option(wrong, diags));
-  CHECK(diags.all()[8].id == "sequence-option");
-  CHECK(diags.all()[13].id == "optional-option");
+  CHECK(diags.all()[11].id == "sequence-option");
+  CHECK(diags.all()[16].id == "optional-option");
 }
 
 TEST_CASE("all unsupported operators are named at once") {

@@ -205,7 +205,9 @@ TEST_CASE("each mistake of a value") {
   CHECK(id("places: {a: {ranks: [0]}, b: {ranks: [2]}}") == "place-rank-missing");
   CHECK(id("places: {a: {mesh: {tp: 1}}}") == "missing-key");
   CHECK(id("dims: {n: []}") == "schedule-empty-list");
-  CHECK(id("dims: {n: [1, 1]}") == "dim-repeated");
+  CHECK(id("dims: {n: [1, 1]}") == "dim-values");
+  CHECK(id("dims: {n: \"<=8,4\"}") == "dim-values");
+  CHECK(id("dims: {n: \"1,<=4\"}") == "schedule-integer");
   CHECK(id("dims: {n: \"<=x\"}") == "schedule-integer");
   CHECK(id("shard: {w: {tp: 1}}") == "unknown-mesh-axis");
   CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: rows}}") == "shard-layout");

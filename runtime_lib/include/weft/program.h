@@ -88,6 +88,7 @@ struct Count {
 struct Bound {
   int dim;
   Length length;
+  std::span<const int64_t> values = {};  // the lengths there are; empty: all up to the bound
 };
 
 /// Where the kernels of a program read a named length.
@@ -192,6 +193,23 @@ struct Program {
   constexpr int64_t image_bytes() const { return weights.empty() ? 0 : round_up(weights.back().end, kPage); }
 };
 
+struct Executable;
+
+/// What a variant is compiled for: one length of a dim of the model, or all up to a bound.
+struct DimValue {
+  const char* name;
+  int64_t value;
+  bool is_bound = false;
+};
+
+/// One of several programs in an executable, for other lengths of the model's dims. They share weights, the memory of
+/// states, and what ranks talk through; each request is run by one of them.
+struct Variant {
+  const char* name;  // "seq=128"
+  std::span<const DimValue> dims;
+  const Executable* executable;
+};
+
 struct Executable {
   const char* name;
   int world = 1;                    // ranks
@@ -202,6 +220,7 @@ struct Executable {
   std::span<const LengthLimit> limits = {};
   std::span<const LengthDemand> demands = {};
   const Generation* generation = nullptr;
+  std::span<const Variant> variants = {};  // small before large; of an executable that has any, only these are said
 };
 
 /// The command line of an emitted program: starts or joins the ranks, loads inputs, runs, writes outputs.

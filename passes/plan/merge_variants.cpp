@@ -1,0 +1,172 @@
+// Weights are told apart by place, layout, storage and content, not by name: each variant has read the model anew.
+#include "passes/plan/merge_variants.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/layout.h"
+#include "passes/plan/plan_parts.h"
+
+namespace weftc {
+
+namespace {
+
+const Constant& constant_of(const Plan& plan, const Weight& weight) { return (*plan.constants)[weight.constant]; }
+const Mesh& mesh_of(const Plan& plan, PlaceId place) { return plan.places[place.index].mesh; }
+
+/// Weights of several plans by what lies in the file: those of one number hold the same elements in the same slices.
+class ContentNumbers {
+ public:
+  int number(const Plan& plan, const Weight& weight) {
+    const Constant& constant = constant_of(plan, weight);
+    std::vector<std::pair<const Constant*, int>>& alike =
+        known_[format("{} {} {}", weight.place.index, type_text(weight.type, mesh_of(plan, weight.place)),
+                      sampled_content(constant))];
+    for (const auto& [other, number] : alike)
+      if (has_same_bytes(*other, constant)) return number;
+    alike.emplace_back(&constant, count_);
+    return count_++;
+  }
+
+ private:
+  std::map<std::string, std::vector<std::pair<const Constant*, int>>> known_;
+  int count_ = 0;
+};
+
+using SegmentKey = std::pair<PlaceId, std::vector<int>>;
+
+SegmentKey key_of(const Segment& segment) { return {segment.place, segment.axes}; }
+
+/// Lays the weights of all plans behind each other, equal ones of equal storage once, segment by segment.
+class WeightMerger {
+ public:
+  explicit WeightMerger(const std::vector<VariantPlan>& variants) : variants_(variants) {
+    std::set<SegmentKey> keys;
+    for (const VariantPlan& variant : variants_)
+      for (const Segment& segment : variant.plan->segments) keys.insert(key_of(segment));
+    for (const SegmentKey& key : keys) segments_.push_back({key.first, key.second, 0});
+  }
+
+  void run() {
+    for (size_t s = 0; s < segments_.size(); ++s) lay_segment(s);
+    for (const VariantPlan& variant : variants_) adopt(*variant.plan);
+  }
+
+ private:
+  void lay_segment(size_t number) {
+    end_ = round_up_to(end_, kWeightPage);
+    for (const VariantPlan& variant : variants_)
+      for (const Weight& weight : variant.plan->weights) {
+        const Segment& own = variant.plan->segments[static_cast<size_t>(weight.segment)];
+        if (key_of(own) != key_of(segments_[number])) continue;
+        const auto [at, is_new] = offsets_.emplace(
+            std::pair(contents_.number(*variant.plan, weight), weight.storage.text()), Offset{number, end_});
+        if (!is_new) continue;
+        segments_[number].end = end_ + weight.bytes;
+        end_ = round_up_to(end_ + weight.bytes, kBufferAlign);
+      }
+  }
+
+  /// Weights of a plan stand in the order of their offsets.
+  void adopt(Plan& plan) {
+    std::vector<uint32_t> order, now(plan.weights.size());
+    for (Weight& weight : plan.weights) {
+      const Offset& offset = offsets_.at({contents_.number(plan, weight), weight.storage.text()});
+      weight.segment = static_cast<int>(offset.segment), weight.offset = offset.bytes;
+      order.push_back(static_cast<uint32_t>(order.size()));
+    }
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return plan.weights[a].offset < plan.weights[b].offset; });
+    std::vector<Weight> sorted;
+    for (uint32_t i = 0; i < order.size(); ++i) now[order[i]] = i, sorted.push_back(std::move(plan.weights[order[i]]));
+    plan.weights = std::move(sorted);
+    plan.segments = segments_;
+    for (Block& block : plan.blocks) renumber_weights(block.steps, now);
+  }
+
+  struct Offset {
+    size_t segment;
+    int64_t bytes;
+  };
+  const std::vector<VariantPlan>& variants_;
+  ContentNumbers contents_;
+  std::vector<Segment> segments_;
+  std::map<std::pair<int, std::string>, Offset> offsets_;  // by content and storage
+  int64_t end_ = 0;
+};
+
+/// Where a state lies on each rank, as a text that two variants can be compared by.
+std::string place_of_state(const Plan& plan, const StateSlot& state) {
+  if (!state.buffer) return "nowhere";
+  const Buffer& buffer = plan.buffer(state.buffer);
+  std::string text = format("{}, {}, {}", type_text(buffer.type, buffer.mesh), buffer.storage.text(),
+                            buffer.window ? "window" : "own");
+  for (const Program& program : plan.programs) {
+    const Position& position = program.positions[state.buffer.index];
+    text += position.kind == Position::Kind::Absent ? ", absent" : format(", byte {}", position.offset);
+  }
+  return text;
+}
+
+void check_states(const std::vector<VariantPlan>& variants, Diags& diags) {
+  const VariantPlan& first = variants.front();
+  for (const VariantPlan& other : variants)
+    for (size_t s = 0; s < first.plan->states.size(); ++s) {
+      const std::string here = place_of_state(*first.plan, first.plan->states[s]);
+      const std::string there = place_of_state(*other.plan, other.plan->states[s]);
+      if (here == there) continue;
+      diags.error("variant-state-unsupported", Loc::in_file(first.plan->name),
+                  "state '{}' is one buffer for all variants, but {} has it as {}, and {} as {}",
+                  printable(first.plan->states[s].input), first.name, here, other.name, there);
+    }
+}
+
+void level_memory(const std::vector<VariantPlan>& variants) {
+  const Plan& first = *variants.front().plan;
+  for (size_t p = 0; p < first.programs.size(); ++p) {
+    int64_t own = 0, window = 0;
+    for (const VariantPlan& variant : variants) {
+      own = std::max(own, variant.plan->programs[p].own_bytes);
+      window = std::max(window, variant.plan->programs[p].window_bytes);
+    }
+    for (const VariantPlan& variant : variants)
+      variant.plan->programs[p].own_bytes = own, variant.plan->programs[p].window_bytes = window;
+  }
+}
+
+}  // namespace
+
+void merge_variants(const std::vector<VariantPlan>& variants, Diags& diags) {
+  WeightMerger(variants).run();
+  level_memory(variants);
+  check_states(variants, diags);
+}
+
+int64_t doubled_weight_bytes(const std::vector<VariantPlan>& variants) {
+  struct Stored {
+    std::map<int64_t, int64_t> all;  // by offset: the bytes of each way in which it is stored
+    std::vector<int64_t> by_variant;
+  };
+  std::map<int, Stored> contents;
+  ContentNumbers numbers;
+  for (size_t v = 0; v < variants.size(); ++v)
+    for (const Weight& weight : variants[v].plan->weights) {
+      const Plan& plan = *variants[v].plan;
+      const Segment& segment = plan.segments[static_cast<size_t>(weight.segment)];
+      int64_t bytes = weight.bytes;
+      for (const int axis : segment.axes) bytes *= mesh_of(plan, segment.place)[static_cast<size_t>(axis)].size;
+      Stored& stored = contents[numbers.number(plan, weight)];
+      stored.all[weight.offset] = bytes;
+      stored.by_variant.resize(variants.size());
+      stored.by_variant[v] += bytes;
+    }
+  int64_t doubled = 0;
+  for (const auto& [number, stored] : contents) {
+    for (const auto& [offset, bytes] : stored.all) doubled += bytes;
+    doubled -= *std::max_element(stored.by_variant.begin(), stored.by_variant.end());
+  }
+  return doubled;
+}
+
+}  // namespace weftc

@@ -1,0 +1,133 @@
+# test: slow
+"""Variants: `--dim seq=1,4` makes several programs in one executable. Each request is run by the smallest that fits, with
+the results of a program compiled for its length alone; weights, states and ranks are those of all variants.
+By default a small model with a state on two ranks; in `full` GPT-2 in all ways in which a program can be used."""
+
+import json
+
+import numpy as np
+
+import harness
+from serve_check import Server, refusal
+from client import RUN  # noqa: E402  (serve_check adds its folder to the path)
+
+# The sum of all rows so far is added to each row: what past holds matters to every later request.
+MODEL = """<ir_version: 10, opset_import: ["" : 20]>
+running (float[seq,8] x, float[past,8] past) => (float[seq,16] y, float[rows,8] present)
+<int64[1] axis = {{0}}, float[8,16] w = {{{weights}}}> {{
+  [grow] present = Concat <axis = 0> (past, x)
+  [total] total = ReduceSum <keepdims = 1> (present, axis)
+  [add] h = Add(x, total)
+  [proj] y = MatMul(h, w)
+}}
+"""
+WEIGHTS = np.random.default_rng(4).integers(-99, 100, (8, 16)) / 100
+ROWS = 16
+SCHEDULE = {"weft": 1, "mesh": {"tp": 2}, "shard": {"w": {"tp": 1}}, "state": {"past": "present"}}
+
+
+def compile_model(name, folder, model, *flags, **schedule):
+    """The executable, or None after FAIL."""
+    (folder / f"{name}.yaml").write_text(json.dumps({**SCHEDULE, **schedule}))
+    program = folder / name
+    status, _, err = harness.weft("compile", model, "--schedule", folder / f"{name}.yaml", "-o", program, "--quiet",
+                                  "--report", folder / f"{name}.json", *flags)
+    return program if harness.check(f"{name}/compiles", status == 0, f"exit {status}: {err[-400:]}") else None
+
+
+def save_rows(folder, lengths):
+    """Requests of these lengths in x0.npy, x1.npy ...; gives their rows."""
+    rows = np.random.default_rng(5).standard_normal((sum(lengths), 8)).astype(np.float32)
+    at = 0
+    for i, length in enumerate(lengths):
+        np.save(folder / f"x{i}.npy", rows[at:at + length])
+        at += length
+    return rows
+
+
+def run(program, folder, *flags):
+    """(exit code, what --json says, standard error)."""
+    status, out, err = harness.run([program, "--json", "--output-dir", folder / "out", *flags])
+    return status, json.loads(out) if status == 0 else None, err
+
+
+def check_requests(name, program, folder, lengths, variants):
+    """A request after the other, and all in one start: the state goes on in whichever variant."""
+    rows = save_rows(folder, lengths)
+    sums = np.cumsum(rows, axis=0, dtype=np.float64)
+    at, state = 0, []
+    for i, (length, variant) in enumerate(zip(lengths, variants)):
+        at += length
+        wanted = (rows[at - length:at] + sums[at - 1]) @ WEIGHTS
+        for way, flags in (("start", ["--input", f"x={folder}/x{i}.npy", "--save-state", folder / "state", *state]),
+                           ("one start", ["--input", f"x={folder}/x{{i}}.npy", "--iterations", i + 1, "--poison"])):
+            status, told, err = run(program, folder, *flags)
+            if not harness.check(f"{name}/{way} {i}", status == 0, f"exit {status}: {err[-300:]}"):
+                return
+            error = harness.relative_error(np.load(folder / "out" / "y.npy"), wanted)
+            harness.check(f"{name}/result of {way} {i}", error <= 1e-5, f"error {error}")
+            harness.check(f"{name}/variant of {way} {i}", told["variant"] == variant, f"{told['variant']}, not {variant}")
+        state = ["--load-state", folder / "state"]
+
+
+def check_refusals(name, program, folder, wanted):
+    for what, flags, text in (("no variant", ["--input", f"x={folder}/bad.npy"], wanted),
+                              ("too long", ["--input", f"x={folder}/long.npy"], "long.npy: shape 5x8")):
+        np.save(folder / "bad.npy", np.zeros((3, 8), np.float32))
+        np.save(folder / "long.npy", np.zeros((5, 8), np.float32))
+        status, _, err = run(program, folder, *flags)
+        harness.check(f"{name}/{what}", status == 1 and text in err, f"exit {status}: {err[-300:]}")
+
+
+def check_info(name, program):
+    status, out, err = harness.run([program, "--info"])
+    if harness.check(f"{name}/--info", status == 0, f"exit {status}: {err[-300:]}"):
+        info = json.loads(out)
+        found = [(v["name"], v["inputs"][0]["shape"]) for v in info["variants"]]
+        harness.check(f"{name}/variants of --info", found == [("seq=1", [1, 8]), ("seq=4", [4, 8])], f"{found}")
+        harness.check(f"{name}/manifests", list(info["manifest"]["variants"]) == ["seq=1", "seq=4"], list(info["manifest"]))
+
+
+def check_server(name, program):
+    """Sessions whose requests are of both lengths, and one that no variant takes in between."""
+    rows = np.random.default_rng(6).standard_normal((10, 8)).astype(np.float32)
+    sums = np.cumsum(rows, axis=0, dtype=np.float64)
+    with Server(program) as server:
+        client, at = server.client(), 0
+        for length in (4, 1, 4, 1):
+            at += length
+            y = client.request(RUN, "mine", x=rows[at - length:at])["y"]
+            error = harness.relative_error(y, (rows[at - length:at] + sums[at - 1]) @ WEIGHTS)
+            harness.check(f"{name}/served up to {at}", error <= 1e-5, f"error {error}")
+            other = client.request(RUN, x=rows[:1])["y"]
+            error = harness.relative_error(other, (2 * rows[:1].astype(np.float64)) @ WEIGHTS)
+            harness.check(f"{name}/served between up to {at}", error <= 1e-5, f"error {error}")
+            found = refusal(client, RUN, "mine", x=rows[:3])
+            harness.check(f"{name}/refused behind {at}", "(1 or 4)x8" in found, found)
+        outgrown = refusal(client, RUN, "mine", x=np.zeros((4, 8), np.float32)), refusal(client, RUN, "mine", x=np.zeros((4, 8), np.float32))
+        harness.check(f"{name}/outgrown", f"more than its bound of {ROWS}" in outgrown[1], outgrown)
+        harness.check(f"{name}/stops", server.stop() == 0, "another exit code")
+
+
+def weight_bytes(folder, name):
+    return json.loads((folder / f"{name}.json").read_text())["weights_bytes"]
+
+
+def check_small(folder):
+    """One executable of two ranks; a program for one length is only emitted, for the size of its weights."""
+    model = folder / "running.onnxtxt"
+    model.write_text(MODEL.format(weights=", ".join(map(str, WEIGHTS.flatten()))))
+    dims = {"seq": "1,4", "past": f"<={ROWS}"}
+    program = compile_model("lengths", folder, model, dims=dims)
+    pinned = compile_model("pinned", folder, model, "--emit", "source", dims={**dims, "seq": 4})
+    if not program or not pinned:
+        return
+    harness.check("lengths/weights once", weight_bytes(folder, "lengths") == weight_bytes(folder, "pinned"), "another size")
+    check_requests("lengths", program, folder, [4, 1, 1, 4, 1], ["seq=4", "seq=1", "seq=1", "seq=4", "seq=1"])
+    check_refusals("lengths", program, folder, "bad.npy: shape 3x8; 'x' is (1 or 4)x8")
+    check_info("lengths", program)
+    check_server("lengths", program)
+
+
+harness.need_weft()
+check_small(harness.scratch("variants"))

@@ -159,7 +159,9 @@ CompiledVariants compile_variants(const Options& options, Diags& diags) {
   std::optional<Schedule> schedule = read_schedule(options, diags);
   if (!schedule) return {};
   CompiledVariants made;
-  for (VariantRequest& variant : variants_of(all_dims(options, *schedule), diags)) {
+  std::vector<VariantRequest> wanted_variants = variants_of(all_dims(options, *schedule), diags);
+  if (schedule->generate) schedule->generate->has_variants = wanted_variants.size() > 1;
+  for (VariantRequest& variant : wanted_variants) {
     const Options wanted = options_of(options, variant);
     Diags found;
     schedule->dims = variant.dims;

@@ -122,6 +122,7 @@ struct GenerateRequest {
   std::vector<int64_t> end;
   Sampling sampling;
   Loc loc, end_loc, max_new_loc;
+  bool has_variants = false;  // this one may be fed a fixed number of tokens, since another one takes single ones
 };
 
 /// A dim pinned or bounded by `dims:` or --dim: 128, or "<=1024"; several values make specialisations.

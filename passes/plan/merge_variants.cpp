@@ -2,6 +2,7 @@
 #include "passes/plan/merge_variants.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -122,6 +123,71 @@ void check_states(const std::vector<VariantPlan>& variants, Diags& diags) {
     }
 }
 
+/// The names of what a program has of inputs or outputs.
+std::set<std::string> port_names(const Plan& plan, const Program& program, const std::vector<Port>& ports) {
+  std::set<std::string> names;
+  for (const Port& port : ports)
+    if (holds(plan, program, port.place) && program.positions[port.buffer.index].kind != Position::Kind::Absent)
+      names.insert(port.name);
+  return names;
+}
+
+/// A request has the same inputs and outputs whichever variant runs it, and the same ranks hold them.
+void check_ports(const std::vector<VariantPlan>& variants, Diags& diags) {
+  const VariantPlan& first = variants.front();
+  for (const VariantPlan& other : variants)
+    for (const auto ports : {&Plan::inputs, &Plan::outputs})
+      for (size_t p = 0; p < first.plan->programs.size(); ++p) {
+        const std::set<std::string> here = port_names(*first.plan, first.plan->programs[p], first.plan->*ports);
+        const std::set<std::string> there = port_names(*other.plan, other.plan->programs[p], other.plan->*ports);
+        if (here == there) continue;
+        std::vector<std::string> differing;
+        std::set_symmetric_difference(here.begin(), here.end(), there.begin(), there.end(),
+                                      std::back_inserter(differing));
+        return void(diags.error("variant-ports-unsupported", Loc::in_file(first.plan->name),
+                                "{} and {} do not have the same {}: '{}' is in one of them only", first.name,
+                                other.name, ports == &Plan::inputs ? "inputs" : "outputs",
+                                printable(differing.front())));
+      }
+}
+
+const Port& port_named(const Plan& plan, const std::string& name) { return *find_port(plan.inputs, name); }
+
+/// The loop over tokens feeds pieces of any length: to variants of a fixed length as long as a piece fills them, the
+/// rest token by token.
+void check_tokens(const std::vector<VariantPlan>& variants, Diags& diags) {
+  const Generation& generation = *variants.front().plan->generation;
+  bool is_fixed = false, takes_one = false;
+  for (const VariantPlan& variant : variants) {
+    const Extent& length = port_named(*variant.plan, generation.tokens).type.shape[1];
+    is_fixed |= !length.is_run_time();
+    takes_one |= length.is_run_time() || length.bound == 1;
+  }
+  if (!is_fixed || (takes_one && !generation.past.empty())) return;
+  diags.error("variant-tokens", Loc::in_file(variants.front().plan->name),
+              generation.past.empty()
+                  ? "'{}' has fixed lengths, but without states the whole text is fed for each token: give bounds (<=)"
+                  : "'{}' has fixed lengths, and none of them is 1: the end of a prompt is fed token by token",
+              printable(generation.tokens));
+}
+
+/// What a generation is given once stays, whichever variant is fed.
+void check_given_inputs(const std::vector<VariantPlan>& variants, Diags& diags) {
+  const Plan& first = *variants.front().plan;
+  const Generation& generation = *first.generation;
+  for (const Port& port : first.inputs) {
+    const bool is_fed =
+        port.name == generation.tokens || port.name == generation.positions || port.name == generation.mask;
+    const bool differs = std::any_of(variants.begin(), variants.end(), [&](const VariantPlan& variant) {
+      return type_text(port_named(*variant.plan, port.name).type, port.mesh) != type_text(port.type, port.mesh);
+    });
+    if (!is_fed && differs)
+      diags.error("variant-input-unsupported", Loc::in_file(first.name),
+                  "input '{}' is given once for a whole text, but variants have it in several shapes",
+                  printable(port.name));
+  }
+}
+
 void level_memory(const std::vector<VariantPlan>& variants) {
   const Plan& first = *variants.front().plan;
   for (size_t p = 0; p < first.programs.size(); ++p) {
@@ -138,9 +204,14 @@ void level_memory(const std::vector<VariantPlan>& variants) {
 }  // namespace
 
 void merge_variants(const std::vector<VariantPlan>& variants, Diags& diags) {
+  check_ports(variants, diags);
+  if (!diags.ok()) return;
   WeightMerger(variants).run();
   level_memory(variants);
   check_states(variants, diags);
+  if (!variants.front().plan->generation) return;
+  check_tokens(variants, diags);
+  check_given_inputs(variants, diags);
 }
 
 int64_t doubled_weight_bytes(const std::vector<VariantPlan>& variants) {

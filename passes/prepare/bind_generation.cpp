@@ -116,7 +116,7 @@ std::optional<TensorType> GenerationBinder::logits() {
 
 /// Tokens are fed one by one or, where the length may be any, as many as there are.
 void GenerationBinder::check_tokens() {
-  if (!length().is_run_time() && length().bound != 1)
+  if (!length().is_run_time() && length().bound != 1 && !request_.has_variants)
     diags_.error("generate-length", request_.tokens.loc,
                  "'{}' always has {} tokens: a prompt has any number of them (a bound, such as --dim NAME<={}), or is "
                  "fed one by one (1)",

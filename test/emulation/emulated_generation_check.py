@@ -34,7 +34,8 @@ def check_kind(emulated, kind, folder):
             check_tokens(f"{name}/drawn", emulated, folder / name, folder, generate(session, PROMPT, TOKENS, **SAMPLING), *flags_of(SAMPLING))
 
 
-harness.need_weft()
-target = Emulated()
-for each in ("gpt2", "llama"):
-    check_kind(target, each, harness.scratch(f"emulated_generation/{each}"))
+if __name__ == "__main__":
+    harness.need_weft()
+    target = Emulated()
+    for each in ("gpt2", "llama"):
+        check_kind(target, each, harness.scratch(f"emulated_generation/{each}"))

@@ -33,7 +33,7 @@ import ctypes, os, sys
 import numpy as np
 sys.path[:0] = [{tests!r}, {here!r}]
 from library_check import Model
-model = Model({library!r}, "gpt2_create_rank")
+model = Model({library!r}, "create_rank")
 assert model.error() == "", model.error()
 if os.environ["RANK"] == "0":
     for tokens in ([[5, 17]], [[80]]):
@@ -60,32 +60,35 @@ def check_job(name, library, folder, session):
 
 
 class Model:
-    """The C functions, as gpt2.h declares them."""
+    """The C functions, as NAME.h declares them."""
 
-    def __init__(self, library, create="gpt2_create"):
-        self.library = ctypes.CDLL(str(library))
-        getattr(self.library, create).restype = ctypes.c_void_p
-        self.library.gpt2_error.restype = ctypes.c_char_p
-        self.model = ctypes.c_void_p(getattr(self.library, create)(1))
+    def __init__(self, library, create="create", name="gpt2"):
+        self.library, self.name = ctypes.CDLL(str(library)), name
+        self.function(create).restype = ctypes.c_void_p
+        self.function("error").restype = ctypes.c_char_p
+        self.model = ctypes.c_void_p(self.function(create)(1))
+
+    def function(self, name):
+        return getattr(self.library, f"{self.name}_{name}")
 
     def error(self):
-        return self.library.gpt2_error(self.model).decode()
+        return self.function("error")(self.model).decode()
 
     def set_input(self, name, array, size=None, shape=None):
         shape = (ctypes.c_int64 * array.ndim)(*(shape or array.shape))
-        return self.library.gpt2_set_input(self.model, name.encode(), array.ctypes.data_as(ctypes.c_void_p),
+        return self.function("set_input")(self.model, name.encode(), array.ctypes.data_as(ctypes.c_void_p),
                                            ctypes.c_size_t(array.nbytes if size is None else size), shape, array.ndim)
 
     def run(self):
-        return self.library.gpt2_run(self.model)
+        return self.function("run")(self.model)
 
     def reset(self):
-        return self.library.gpt2_reset(self.model)
+        return self.function("reset")(self.model)
 
     def output(self, name, dtype=np.float32):
         data, shape = ctypes.c_void_p(), ctypes.POINTER(ctypes.c_int64)()
         size, ndim = ctypes.c_size_t(), ctypes.c_int()
-        code = self.library.gpt2_get_output(self.model, name.encode(), ctypes.byref(data), ctypes.byref(size),
+        code = self.function("get_output")(self.model, name.encode(), ctypes.byref(data), ctypes.byref(size),
                                             ctypes.byref(shape), ctypes.byref(ndim))
         if code != 0:
             return code
@@ -93,7 +96,7 @@ class Model:
         return np.frombuffer(elements, dtype).reshape(shape[:ndim.value]).copy()
 
     def destroy(self):
-        self.library.gpt2_destroy(self.model)
+        self.function("destroy")(self.model)
 
 
 def check_functions(name, library, session):

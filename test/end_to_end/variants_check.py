@@ -6,13 +6,16 @@ By default a small model with a state on two ranks; in `full` GPT-2 in all ways 
 import json
 
 import numpy as np
+import onnxruntime
 
+import generation_check
 import harness
-from serve_check import Server, refusal
-from client import RUN  # noqa: E402  (serve_check adds its folder to the path)
+from generation_check import DIMS, compile_program, make_model, schedule
+from library_check import Model
+from serve_check import RUN, Server, refusal
 
 # The sum of all rows so far is added to each row: what past holds matters to every later request.
-MODEL = """<ir_version: 10, opset_import: ["" : 20]>
+MODEL_TEXT = """<ir_version: 10, opset_import: ["" : 20]>
 running (float[seq,8] x, float[past,8] past) => (float[seq,16] y, float[rows,8] present)
 <int64[1] axis = {{0}}, float[8,16] w = {{{weights}}}> {{
   [grow] present = Concat <axis = 0> (past, x)
@@ -22,6 +25,7 @@ running (float[seq,8] x, float[past,8] past) => (float[seq,16] y, float[rows,8] 
 }}
 """
 WEIGHTS = np.random.default_rng(4).integers(-99, 100, (8, 16)) / 100
+MODEL_TEXT = MODEL_TEXT.format(weights=", ".join(map(str, WEIGHTS.flatten())))
 ROWS = 16
 SCHEDULE = {"weft": 1, "mesh": {"tp": 2}, "shard": {"w": {"tp": 1}}, "state": {"past": "present"}}
 
@@ -45,13 +49,13 @@ def save_rows(folder, lengths):
     return rows
 
 
-def run(program, folder, *flags):
+def run(program, folder, *flags, **more):
     """(exit code, what --json says, standard error)."""
-    status, out, err = harness.run([program, "--json", "--output-dir", folder / "out", *flags])
+    status, out, err = harness.run([program, "--json", "--output-dir", folder / "out", *flags], **more)
     return status, json.loads(out) if status == 0 else None, err
 
 
-def check_requests(name, program, folder, lengths, variants):
+def check_requests(name, program, folder, lengths, variants, **more):
     """A request after the other, and all in one start: the state goes on in whichever variant."""
     rows = save_rows(folder, lengths)
     sums = np.cumsum(rows, axis=0, dtype=np.float64)
@@ -61,7 +65,7 @@ def check_requests(name, program, folder, lengths, variants):
         wanted = (rows[at - length:at] + sums[at - 1]) @ WEIGHTS
         for way, flags in (("start", ["--input", f"x={folder}/x{i}.npy", "--save-state", folder / "state", *state]),
                            ("one start", ["--input", f"x={folder}/x{{i}}.npy", "--iterations", i + 1, "--poison"])):
-            status, told, err = run(program, folder, *flags)
+            status, told, err = run(program, folder, *flags, **more)
             if not harness.check(f"{name}/{way} {i}", status == 0, f"exit {status}: {err[-300:]}"):
                 return
             error = harness.relative_error(np.load(folder / "out" / "y.npy"), wanted)
@@ -116,7 +120,7 @@ def weight_bytes(folder, name):
 def check_small(folder):
     """One executable of two ranks; a program for one length is only emitted, for the size of its weights."""
     model = folder / "running.onnxtxt"
-    model.write_text(MODEL.format(weights=", ".join(map(str, WEIGHTS.flatten()))))
+    model.write_text(MODEL_TEXT)
     dims = {"seq": "1,4", "past": f"<={ROWS}"}
     program = compile_model("lengths", folder, model, dims=dims)
     pinned = compile_model("pinned", folder, model, "--emit", "source", dims={**dims, "seq": 4})
@@ -129,5 +133,90 @@ def check_small(folder):
     check_server("lengths", program)
 
 
-harness.need_weft()
-check_small(harness.scratch("variants"))
+def check_bounds(folder):
+    """Bounds: every length up to the last has its variant; two such dims, and results of the program for the last alone."""
+    model = folder / "two.onnxtxt"
+    model.write_text("""<ir_version: 10, opset_import: ["" : 20]>
+                     two (float[batch,seq,8] x) => (float[batch,seq,8] y) <float[8,8] w = random(3, 0.5)> {
+                       z = MatMul(x, w)  y = Softmax <axis = 1> (z)
+                     }""")
+    shard = {"shard": {"x": {"tp": 2}}, "state": {}}
+    several = compile_model("several", folder, model, dims={"batch": [1, 2], "seq": "<=3,8"}, **shard)
+    alone = compile_model("alone", folder, model, dims={"batch": "<=2", "seq": "<=8"}, **shard)
+    for batch, seq, variant in ((1, 1, "batch=1, seq<=3"), (1, 3, "batch=1, seq<=3"), (2, 3, "batch=2, seq<=3"),
+                                (1, 4, "batch=1, seq<=8"), (2, 8, "batch=2, seq<=8")):
+        np.save(folder / "x.npy", np.random.default_rng(seq).standard_normal((batch, seq, 8)).astype(np.float32))
+        found = []
+        for program in (several, alone):
+            status, told, err = run(program, folder, "--input", f"x={folder}/x.npy", "--poison")
+            if harness.check(f"bounds/{batch}x{seq} of {program.name}", status == 0, f"exit {status}: {err[-300:]}"):
+                found.append((np.load(folder / "out" / "y.npy"), told.get("variant")))
+        if len(found) == 2:
+            error = harness.relative_error(found[0][0], found[1][0])
+            harness.check(f"bounds/result of {batch}x{seq}", error <= 2e-5, f"error {error}")
+            harness.check(f"bounds/variant of {batch}x{seq}", found[0][1] == variant, f"{found[0][1]}, not {variant}")
+    status, told, err = run(several, folder, "--random-inputs", 1)
+    harness.check("bounds/random inputs", status == 0 and told["variant"] == "batch=2, seq<=8", f"exit {status}: {told} {err[-300:]}")
+
+
+def check_generation(kind, ranks, seq, variants):
+    """Pieces of a prompt and single tokens by different variants: the tokens of the model without a cache."""
+    name = f"{kind}{ranks} of {seq}"
+    folder = harness.scratch(f"variants/{name.replace('<=', 'to').replace(' ', '_')}")
+    session = onnxruntime.InferenceSession(make_model(kind, folder / "whole.onnx"), providers=["CPUExecutionProvider"])
+    model = make_model(kind, folder / f"{kind}.onnx", "--past")
+    text = schedule(kind, ranks, dims={**DIMS[kind], "seq": seq})
+    if program := compile_program(name.replace(" ", "_"), model, folder, text):
+        generation_check.check_program(name, program, folder, session)
+        generation_check.check_server(name, program, session)
+        status, out, err = harness.run([program, "--info"])
+        harness.check(f"{name}/--info", [v["name"] for v in json.loads(out)["variants"]] == variants, f"exit {status}: {err[-300:]}")
+
+
+def check_library(folder, model):
+    """Requests of both lengths by calls of C functions; the header says which lengths there are."""
+    library = compile_model("library", folder, model, "--emit", "library", dims={"seq": "1,4", "past": f"<={ROWS}"})
+    if not library:
+        return
+    header = (library / "include" / "running.h").read_text()
+    harness.check("library/header", 'input  "x": f32[1 or 4, 8]' in header, header[:900])
+    loaded = Model(library / "lib" / "librunning.so", name="running")
+    rows = np.random.default_rng(8).standard_normal((10, 8)).astype(np.float32)
+    sums, at = np.cumsum(rows, axis=0, dtype=np.float64), 0
+    for length in (1, 4, 4, 1):
+        at += length
+        loaded.set_input("x", rows[at - length:at])
+        harness.check(f"library/runs up to {at}", loaded.run() == 0, loaded.error())
+        error = harness.relative_error(loaded.output("y"), (rows[at - length:at] + sums[at - 1]) @ WEIGHTS)
+        harness.check(f"library/result up to {at}", error <= 1e-5, f"error {error}")
+        harness.check(f"library/refuses behind {at}", loaded.set_input("x", rows[:3]) == 1, "3 rows taken")
+    loaded.destroy()
+
+
+def check_sources(folder, model):
+    """The folder of sources builds by itself."""
+    source = compile_model("source", folder, model, "--emit", "source", dims={"seq": "1,4", "past": f"<={ROWS}"})
+    build = folder / "source_build"
+    for command in (["cmake", "-S", source, "-B", build], ["cmake", "--build", build, "-j2"]):
+        status, out, err = harness.run(command)
+        if not harness.check(f"sources/{' '.join(command[:2])}", status == 0, f"exit {status}: {out[-200:]} {err[-300:]}"):
+            return
+    check_requests("sources", build / "running", folder, [4, 1], ["seq=4", "seq=1"])
+
+
+def main():
+    folder = harness.scratch("variants")
+    check_small(folder)
+    if not harness.FULL:
+        return
+    check_bounds(folder)
+    check_library(folder, folder / "running.onnxtxt")
+    check_sources(folder, folder / "running.onnxtxt")
+    check_generation("gpt2", 2, "1,4", ["seq=1", "seq=4"])
+    check_generation("llama", 1, "<=2,4", ["seq<=2", "seq<=4"])
+    check_generation("llama", 2, "1,4", ["seq=1", "seq=4"])
+
+
+if __name__ == "__main__":
+    harness.need_weft()
+    main()

@@ -164,6 +164,7 @@ CompiledVariants compile_variants(const Options& options, Diags& diags) {
   for (VariantRequest& variant : wanted_variants) {
     const Options wanted = options_of(options, variant);
     Diags found;
+    if (!variant.name.empty()) progress(options, "variant " + printable(variant.name));
     schedule->dims = variant.dims;
     std::unique_ptr<Compilation> c = compile_under(schedule, wanted, found);
     const bool is_done = c && (c->passes.stopped || plan_graph(*c, wanted, found));

@@ -222,8 +222,7 @@ static std::string attribute_literal(const Op& op, const std::string& word) {
   return real_literal(*real, DType::F64);
 }
 
-/// The op's scalar expression with its types and attributes filled in: operands are its only placeholders.
-static std::string scalar_pattern(const Op& op, std::string_view scalar, DType compute, DType result) {
+std::string scalar_pattern(const Op& op, std::string_view scalar, DType compute, DType result) {
   std::string text;
   for (size_t i = 0; i < scalar.size(); ++i) {
     const char next = i + 1 < scalar.size() ? scalar[i + 1] : ' ';
@@ -274,6 +273,7 @@ Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index,
 }
 
 void Elements::offer(const std::string& key, const Element& element, DType dtype) {
+  if (dtype == DType::String) return;  // a row of them would fill the stack
   Scope& scope = *element.scope;
   if (element.scope != scopes.current || !scope.keeping) return;
   const int64_t bytes = is_float(dtype) && dtype_bytes(dtype) < 4 ? 4 : dtype_bytes(dtype);  // as computed

@@ -59,6 +59,7 @@ class Elements {
   Element product(ValueId value, const Op& op, const IndexList& index);
   Element window(ValueId value, const Op& op, const IndexList& index);
   Element index_op(ValueId value, const Op& op, const IndexList& index);
+  Element look_up(ValueId value, const Op& op, const IndexList& index);
   Element scan(ValueId value, const Op& op, const IndexList& index);
   Element collective(ValueId value, const Op& op, const IndexList& index);
   Element from_peers(const Op& op, const IndexList& index);
@@ -111,6 +112,9 @@ class Elements {
   int64_t shared_bytes_ = 0;
   int shared_arrays_ = 0;
 };
+
+/// An op's scalar expression with its types and attributes filled in: operands are its only placeholders.
+std::string scalar_pattern(const Op& op, std::string_view scalar, DType compute, DType result);
 
 /// The statements of a nest. `build` opens the loops, stores the elements and closes the loops. If an index
 /// then turns out to need a division by a constant, the nest is built again with that loop cut in two

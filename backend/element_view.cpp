@@ -136,9 +136,23 @@ IndexExpr Elements::entry_index(ValueId indices, const Element& entry, const Ten
                     buffer_extent(bound, digits));
 }
 
+// A function of an element and of whole tables: constants, which lie in memory as they were given.
+Element Elements::look_up(ValueId value, const Op& op, const IndexList& index) {
+  const Element from = at(op.inputs[0], index);
+  std::vector<Expr> operands = {from.expr};
+  for (size_t i = 1; i < op.inputs.size(); ++i) {
+    const size_t number = context_.input_parameter(op.inputs[i]);
+    operands.push_back(name(context_.parameter_name(number)));
+  }
+  const DType type = body_.type(op.inputs[0]).dtype;
+  const std::string text = scalar_pattern(op, op_def(op).scalar, type, body_.type(value).dtype);
+  return named(value, {pattern(text, operands, Binding::Choice), from.scope});
+}
+
 // Gather, GatherElements and GatherND: entries of the index tensor give `tuple` dimensions of the data from
 // `axis` on, the result's own indices give the others.
 Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) {
+  if (op_def(op).scalar) return look_up(value, op, index);
   const bool elements = op.kind == OpKind::GatherElements, nd = op.kind == OpKind::GatherND;
   if (op.kind != OpKind::Gather && !elements && !nd)
     return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " inside a kernel of another kind");

@@ -34,7 +34,8 @@ const char* memory_type(DType dtype) {
                                            "weft::signed4",
                                            "weft::unsigned4",
                                            "weft::signed2",
-                                           "weft::unsigned2"};
+                                           "weft::unsigned2",
+                                           "weft::String"};
   return kNames[static_cast<int>(dtype)];
 }
 

@@ -153,6 +153,16 @@ static std::string definition_head(const KernelContext& context, const std::stri
   return wrapped_head(kind + (may_fail ? "bool " : "void ") + name, context.parameters(true));
 }
 
+static bool has_strings(const Graph& body) {
+  for (OpId id = body.first(); id; id = body.next(id)) {
+    const Op& op = body.op(id);
+    for (ValueId value : op.outputs)
+      if (body.type(value).dtype == DType::String) return true;
+    if (std::any_of(op.regions.begin(), op.regions.end(), has_strings)) return true;
+  }
+  return false;
+}
+
 KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags, KernelUse use) {
   KernelContext context(plan, kernel, diags, use);
   KernelText text;
@@ -162,6 +172,10 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
                                context.strategy());
   Statements statements = context.prologue();
   append(statements, std::move(body));
+  if (has_strings(context.body)) {
+    context.need_header("strings.h");
+    make_serial(statements);  // functions of strings throw, which no vector loop may
+  }
   const std::string lines = joined_lines(lines_of(statements, context.dialect().loops()));
   text.parameters = wrapped_head("void " + name, context.parameters());
   text.blocks = context.blocks(), text.threads = context.threads();

@@ -73,6 +73,14 @@ void append(Statements& statements, Statements more) {
   statements.insert(statements.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+void make_serial(Statements& statements) {
+  for (Statement& statement : statements) {
+    if (For* loop = std::get_if<For>(&statement.what); loop && loop->kind == LoopKind::Vector)
+      loop->kind = LoopKind::Serial;
+    if (Statements* body = statement.body()) make_serial(*body);
+  }
+}
+
 void append_part(Statements& statements, Statements part) {
   if (has_declaration(part))
     statements.push_back(Braces{std::move(part)});

@@ -170,6 +170,8 @@ bool has_loop(const Statements& statements);
 /// True if one of the statements, not those inside them, declares a name.
 bool has_declaration(const Statements& statements);
 void append(Statements& statements, Statements more);
+/// Loops over vectors take one element at a time.
+void make_serial(Statements& statements);
 /// Adds the statements of one part of a body. Where they declare names outside of loops, they get braces of their own,
 /// because each part names its values afresh.
 void append_part(Statements& statements, Statements part);

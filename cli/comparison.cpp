@@ -11,6 +11,7 @@
 #include "cli/process.h"
 #include "frontend/tensor_file.h"
 #include "ir/plan_walk.h"
+#include "ir/string_table.h"
 
 namespace weftc {
 
@@ -116,6 +117,7 @@ int64_t worst_element(const Tensor& a, const Tensor& b) {
 }
 
 std::string element_text(const Tensor& tensor, int64_t i) {
+  if (tensor.dtype == DType::String) return quote(string_of(tensor.integers[i]));
   if (!tensor.is_real()) return std::to_string(tensor.integers[i]);
   if (std::isnan(tensor.real[i])) return "nan";  // without its sign
   char text[32];
@@ -163,7 +165,9 @@ Tensor seeded_tensor(const std::string& name, DType dtype, const Dims& dims, uin
   for (const char c : name) key = mixed(key ^ static_cast<unsigned char>(c));
   for (int64_t i = 0; i < tensor.size(); ++i) {
     const uint64_t bits = mixed(key + static_cast<uint64_t>(i));
-    if (tensor.is_real())
+    if (dtype == DType::String)
+      tensor.put_int(i, string_id(bits >> 63 ? "1" : "0"));
+    else if (tensor.is_real())
       tensor.put(i, round_to(dtype, static_cast<double>(bits >> 40) * 0x1p-23 - 1.0));
     else
       tensor.put_int(i, static_cast<int64_t>(bits >> 63));

@@ -29,7 +29,7 @@ std::optional<KnownData> read_known_data(const std::string& folder, const ModelS
 /// The path of input_N, or "".
 std::string known_input_file(const std::string& folder, size_t number);
 
-/// Uniform in [-1, 1), integers 0 or 1; the same for the same seed and name.
+/// Uniform in [-1, 1), integers 0 or 1, strings "0" or "1"; the same for the same seed and name.
 Tensor seeded_tensor(const std::string& name, DType dtype, const Dims& dims, uint64_t seed);
 
 /// How a program ended, and how its outputs compare.

@@ -17,7 +17,7 @@ const ElementType kElementTypes[] = {
     {5, "int16", DType::I16},
     {6, "int32", DType::I32},
     {7, "int64", DType::I64},
-    {8, "string", {}},
+    {8, "string", DType::String},
     {9, "bool", DType::Bool},
     {10, "float16", DType::F16},
     {11, "double", DType::F64},

@@ -7,6 +7,7 @@
 
 #include "frontend/mapped_file.h"
 #include "frontend/module_paths.h"
+#include "ir/string_table.h"
 #include "onnx.pb.h"
 #include "onnx_data.pb.h"
 
@@ -31,6 +32,7 @@ class Converter {
   std::span<const std::byte> pack(const Field& field);
   std::span<const std::byte> typed_bytes(const onnx::TensorProto& from, std::string& problem);
   std::span<const std::byte> int32_bytes(const onnx::TensorProto& from);
+  std::span<const std::byte> string_bytes(const onnx::TensorProto& from, std::string& problem);
 
   OnnxModel& model_;
 };
@@ -56,6 +58,20 @@ std::span<const std::byte> Converter::int32_bytes(const onnx::TensorProto& from)
     default:
       return pack<int32_t>(from.int32_data());
   }
+}
+
+/// Strings as elements in memory.
+std::span<const std::byte> Converter::string_bytes(const onnx::TensorProto& from, std::string& problem) {
+  const auto width = static_cast<size_t>(dtype_bytes(DType::String));
+  std::vector<std::byte> bytes(static_cast<size_t>(from.string_data_size()) * width);
+  for (int i = 0; i < from.string_data_size(); ++i) {
+    if (const std::string why = why_no_element(from.string_data(i)); !why.empty()) {
+      problem = "has a string, number " + std::to_string(i) + ", that " + why;
+      return {};
+    }
+    put_in_memory(from.string_data(i), bytes.data() + static_cast<size_t>(i) * width);
+  }
+  return model_.keep(std::move(bytes));
 }
 
 /// Elements from the typed field that ONNX prescribes for the element type (TensorProto), as little-endian
@@ -103,6 +119,9 @@ std::span<const std::byte> Converter::typed_bytes(const onnx::TensorProto& from,
     case DType::U2:
       if (!from.int32_data().empty()) return int32_bytes(from);
       break;
+    case DType::String:
+      if (!from.string_data().empty()) return string_bytes(from, problem);
+      break;
   }
   problem = "has its data in a field of another element type";
   return {};
@@ -115,7 +134,10 @@ OnnxTensor Converter::tensor(const onnx::TensorProto& from) {
   to.element_type = from.data_type();
   to.dims.assign(from.dims().begin(), from.dims().end());
   to.loc = Loc::in_file(model_.file);
-  if (from.data_location() == onnx::TensorProto::EXTERNAL) {
+  const bool is_raw = from.data_location() == onnx::TensorProto::EXTERNAL || from.has_raw_data();
+  if (is_raw && from.data_type() == onnx::TensorProto::STRING) {
+    to.problem = "is of strings, which have no raw data";
+  } else if (from.data_location() == onnx::TensorProto::EXTERNAL) {
     ExternalBytes external;
     for (const auto& entry : from.external_data()) {
       if (entry.key() == "location")

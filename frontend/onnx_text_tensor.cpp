@@ -4,6 +4,7 @@
 #include "frontend/onnx_text.h"
 #include "frontend/onnx_text_parser.h"
 #include "frontend/tensor_bytes.h"
+#include "ir/string_table.h"
 #include "ir/tensor.h"
 
 namespace weftc {
@@ -35,6 +36,13 @@ void OnnxTextParser::element(std::vector<double>& reals, std::vector<int64_t>& i
     return;
   }
   const TextToken at = token();
+  if (dtype == DType::String) {
+    const std::string string = text("a string");
+    if (const std::string why = why_no_element(string); !why.empty())
+      fail("model-text-string", at, "the string " + why);
+    ints.push_back(string_id(string));
+    return;
+  }
   const int64_t value = whole("an integer");
   // A 64-bit unsigned value above 2^63 cannot be written.
   const bool fits = dtype == DType::U64 ? value >= 0 : wrap(dtype, value) == value;

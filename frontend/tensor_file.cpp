@@ -10,6 +10,8 @@
 #include "frontend/mapped_file.h"
 #include "frontend/onnx_proto.h"
 #include "frontend/tensor_bytes.h"
+#include "ir/base/utf8.h"
+#include "ir/string_table.h"
 
 namespace weftc {
 
@@ -29,13 +31,33 @@ constexpr NpyType kNpyTypes[] = {
     {"|i1", DType::I2},         {"|u1", DType::U4},     {"|u1", DType::U2},         {"|u1", DType::F8E4M3FN},
     {"|u1", DType::F8E4M3FNUZ}, {"|u1", DType::F8E5M2}, {"|u1", DType::F8E5M2FNUZ}, {"|u1", DType::F8E8M0},
     {"|u1", DType::F4E2M1}};
+/// Strings of at most N code points, of 4 bytes each, padded with zeros: "<U12".
+constexpr std::string_view kNpyStrings = "<U";
 
 /// What the header of a .npy file says.
 struct NpyHeader {
   DType dtype = DType::F32;
+  int64_t element_bytes = 0;
   Dims dims;
   size_t data = 0;  // offset of the first element
 };
+
+/// False for a type that is not read.
+bool read_type(std::string_view descr, NpyHeader& header) {
+  if (descr.starts_with(kNpyStrings)) {
+    descr.remove_prefix(kNpyStrings.size());
+    int64_t points = 0;
+    const auto [end, error] = std::from_chars(descr.data(), descr.data() + descr.size(), points);
+    header.dtype = DType::String, header.element_bytes = points * int64_t{sizeof(char32_t)};
+    return error == std::errc() && end == descr.data() + descr.size() && points > 0 && points <= INT32_MAX;
+  }
+  for (const NpyType& type : kNpyTypes)
+    if (descr == type.descr) {
+      header.dtype = type.dtype, header.element_bytes = dtype_bytes(type.dtype);
+      return true;
+    }
+  return false;
+}
 
 /// The header is a Python dict literal of three known keys; anything else is refused.
 class NpyHeaderReader {
@@ -117,10 +139,7 @@ std::string NpyHeaderReader::read(NpyHeader& header) {
   }
   if (!shape || order.empty()) return broken;
   if (order != "False") return "it is in Fortran order; save it with numpy.ascontiguousarray";
-  const auto* type =
-      std::find_if(std::begin(kNpyTypes), std::end(kNpyTypes), [&](const NpyType& t) { return descr == t.descr; });
-  if (type == std::end(kNpyTypes)) return "its element type '" + printable(descr) + "' is not read";
-  header.dtype = type->dtype;
+  if (!read_type(descr, header)) return "its element type '" + printable(descr) + "' is not read";
   return "";
 }
 
@@ -139,6 +158,56 @@ std::string read_header(std::span<const std::byte> bytes, NpyHeader& header) {
   return NpyHeaderReader({reinterpret_cast<const char*>(bytes.data()) + start, length}).read(header);
 }
 
+/// Strings from the code points of each, without the zeros behind them.
+std::optional<Tensor> strings_of(const NpyHeader& header, std::span<const std::byte> bytes, const std::string& path,
+                                 Diags& diags) {
+  Tensor tensor(DType::String, header.dims);
+  const auto width = static_cast<size_t>(header.element_bytes);
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    std::u32string points(width / sizeof(char32_t), U'\0');
+    std::memcpy(points.data(), bytes.data() + static_cast<size_t>(i) * width, width);
+    points.resize(points.find_last_not_of(U'\0') + 1);
+    const std::optional<std::string> string = utf8_of(points);
+    const std::string why = string ? why_no_element(*string) : "has a number that is no code point";
+    if (!why.empty()) {
+      diags.error("npy-string", Loc::in_file(path), "the string number {} {}", i, why);
+      return {};
+    }
+    tensor.integers[static_cast<size_t>(i)] = string_id(*string);
+  }
+  return tensor;
+}
+
+/// The code points of all strings, as many for each as the longest one has, and at least one.
+std::u32string padded_points(const Tensor& tensor, size_t& width) {
+  std::vector<std::u32string> strings;
+  width = 1;
+  for (const int64_t id : tensor.integers) {
+    strings.push_back(utf32_of(string_of(id)).value_or(U"\ufffd"));
+    width = std::max(width, strings.back().size());
+  }
+  std::u32string all;
+  for (std::u32string& string : strings) string.resize(width), all += string;
+  return all;
+}
+
+/// A tensor's elements as a .npy file has them, and the name of their type.
+struct NpyElements {
+  std::string descr;
+  std::vector<std::byte> bytes;
+};
+NpyElements npy_elements(const Tensor& tensor) {
+  if (tensor.dtype == DType::String) {
+    size_t width = 0;
+    const std::u32string points = padded_points(tensor, width);
+    const auto bytes = std::as_bytes(std::span(points));
+    return {std::string(kNpyStrings) + std::to_string(width), {bytes.begin(), bytes.end()}};
+  }
+  const auto* type = std::find_if(std::begin(kNpyTypes), std::end(kNpyTypes),
+                                  [&](const NpyType& t) { return t.dtype == tensor.dtype; });
+  return {type->descr, tensor_to_bytes(tensor)};
+}
+
 std::optional<Tensor> read_npy(const std::string& path, Diags& diags) {
   const Loc loc = Loc::in_file(path);
   const MappedFile file = map_file(path);
@@ -153,11 +222,12 @@ std::optional<Tensor> read_npy(const std::string& path, Diags& diags) {
   }
   const std::optional<int64_t> count = checked_count(header.dims);
   const int64_t held = static_cast<int64_t>(file.bytes.size() - header.data);
-  if (!count || *count * dtype_bytes(header.dtype) != held) {
+  if (!count || held % header.element_bytes != 0 || held / header.element_bytes != *count) {
     diags.error("npy-size", loc, "the file holds {} bytes of elements, which does not fit {} of shape {}", held,
                 dtype_name(header.dtype), dims_text(header.dims));
     return {};
   }
+  if (header.dtype == DType::String) return strings_of(header, file.bytes.subspan(header.data), path, diags);
   return tensor_from_bytes(header.dtype, header.dims, file.bytes.subspan(header.data));
 }
 
@@ -174,13 +244,11 @@ std::optional<Tensor> read_pb(const std::string& path, Diags& diags) {
   return tensor_of(*tensor, memory, path, diags);
 }
 
-std::string npy_header(const Tensor& tensor) {
-  const auto* type = std::find_if(std::begin(kNpyTypes), std::end(kNpyTypes),
-                                  [&](const NpyType& t) { return t.dtype == tensor.dtype; });
+std::string npy_header(const Tensor& tensor, const std::string& descr) {
   std::string shape;
   for (int64_t dim : tensor.dims) shape += std::to_string(dim) + ",";
   if (tensor.dims.size() > 1) shape.pop_back();
-  std::string dict = format("{'descr': '{}', 'fortran_order': False, 'shape': ({}), }", type->descr, shape);
+  std::string dict = format("{'descr': '{}', 'fortran_order': False, 'shape': ({}), }", descr, shape);
   // Data starts at a multiple of 64, as the format asks.
   dict.append(63 - (10 + dict.size()) % 64, ' ');
   dict += '\n';
@@ -213,8 +281,8 @@ std::optional<std::vector<Tensor>> read_tensors_file(const std::string& path, co
 }
 
 bool write_npy(const std::string& path, const Tensor& tensor, Diags& diags) {
-  const std::string header = npy_header(tensor);
-  const std::vector<std::byte> bytes = tensor_to_bytes(tensor);
+  const auto [descr, bytes] = npy_elements(tensor);
+  const std::string header = npy_header(tensor, descr);
   FILE* file = std::fopen(path.c_str(), "wb");
   bool ok = file && std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
             std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
@@ -226,9 +294,10 @@ bool write_npy(const std::string& path, const Tensor& tensor, Diags& diags) {
 
 bool read_as(Tensor& tensor, DType wanted) {
   if (tensor.dtype == wanted) return true;
+  const auto is_small = [](DType dtype) { return is_small_float(dtype) || is_small_int(dtype); };
   const bool is_pattern = wanted == DType::BF16
                               ? tensor.dtype == DType::U16
-                              : wanted > DType::Bool && (tensor.dtype == DType::U8 || tensor.dtype == DType::I8);
+                              : is_small(wanted) && (tensor.dtype == DType::U8 || tensor.dtype == DType::I8);
   if (!is_pattern) return false;
   tensor = tensor_from_bytes(wanted, tensor.dims, tensor_to_bytes(tensor));
   return true;

@@ -98,6 +98,18 @@ static bool computes_with_small_type(const OpView& op, const OpDef& def) {
   return false;
 }
 
+/// Whether an operand is of strings, or a result of those given.
+static bool has_strings(const OpView& op, const std::vector<TensorType>& results) {
+  bool found =
+      std::any_of(results.begin(), results.end(), [](const auto& type) { return type.dtype == DType::String; });
+  for (int i = 0; i < op.inputs(); ++i) found |= op.has(i) && op.type(i).dtype == DType::String;
+  return found;
+}
+
+static bool refuse_strings(const OpView& op) {
+  return op.fail("strings-unsupported", "{} of strings is not supported", op_def(op.op()).name);
+}
+
 bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags, const ShapeValues* shapes) {
   std::vector<TensorType> results;
   const OpView view(module, graph, graph.op(id), diags, shapes);
@@ -105,7 +117,9 @@ bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags, const S
   if (computes_with_small_type(view, def))
     return view.fail("small-type-unsupported", "{} on an element type of at most 8 bits, such as {}, is not supported",
                      def.name, dtype_name(view.type(0).dtype));
+  if (!def.takes_strings && has_strings(view, {})) return refuse_strings(view);
   if (!def.infer(view, results)) return false;
+  if (!def.takes_strings && has_strings(view, results)) return refuse_strings(view);
   for (const TensorType& result : results)
     if (!is_countable(result))
       return view.fail("too-many-elements", "a result of shape {} has more than 2^40 elements",
@@ -145,8 +159,9 @@ std::optional<Tensor> OpView::known(int input) const {
 /// True if an int64 can hold the number, which is neither a fraction nor infinite.
 static bool is_whole(double x) { return std::abs(x) < 0x1p63 && std::floor(x) == x; }
 
-/// A constant's elements as lengths; nothing where one is none.
+/// A constant's elements as lengths; nothing where one is none, or they are strings.
 static std::optional<std::vector<Length>> as_lengths(const Tensor& tensor) {
+  if (tensor.dtype == DType::String) return {};
   std::vector<Length> lengths;
   for (int64_t i = 0; i < tensor.size(); ++i) {
     if (tensor.is_real() && !is_whole(tensor.at(i))) return {};

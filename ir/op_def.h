@@ -165,6 +165,7 @@ struct EvalContext {
   std::vector<Dims> global_dims;                                // of results
   std::vector<Dims> global_input_dims;
   const std::map<std::string, int64_t>* lengths = nullptr;  // this run's, by name
+  bool is_refused = false;  // set by an evaluation whose operands a program refuses: it has no result
 
   const Tensor& in(int i) const { return *inputs[i]; }
   bool has(int i) const { return i < static_cast<int>(inputs.size()) && inputs[i]; }
@@ -248,6 +249,8 @@ struct OpDef {
   UnfoldFn unfold = nullptr;  // non-null: infer-types replaces the op by what its results stand for
   /// Whether type inference replaces the op by its parts, because only these have the run-time lengths of its results.
   QuestionFn is_typed_by_parts = nullptr;
+  /// Whether operands and results may be strings; what moves elements takes them, what computes with numbers does not.
+  bool takes_strings = false;
 };
 
 const OpDef& op_def(OpKind kind);

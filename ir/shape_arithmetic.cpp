@@ -259,7 +259,10 @@ static Result counted(const OpView& op, const std::vector<Lengths>& in) {
   return found;
 }
 
-static bool is_small(const TensorType& type) { return is_static(type.shape) && type.count() <= kMostLengths; }
+/// A few elements, which may be numbers: the text of a length is none.
+static bool is_small(const TensorType& type) {
+  return is_static(type.shape) && type.count() <= kMostLengths && type.dtype != DType::String;
+}
 
 /// The elements of an op with one result.
 static Result value_of(const OpView& op, const std::vector<Lengths>& in) {

@@ -10,6 +10,7 @@
 
 #include "ir/base/check.h"
 #include "ir/small_float.h"
+#include "ir/string_table.h"
 
 namespace weftc {
 
@@ -176,6 +177,9 @@ static void load_element(Tensor& t, int64_t i, const std::byte* p) {
     case DType::Bool:
       t.integers[i] = load<uint8_t>(p) != 0;
       break;
+    case DType::String:
+      t.integers[i] = string_id(string_in_memory(p));
+      break;
     default:
       if (is_small_float(t.dtype))
         t.real[i] = small_float_to_double(t.dtype, load<uint8_t>(p));
@@ -208,6 +212,8 @@ std::vector<std::byte> tensor_to_bytes(const Tensor& t) {
     } else if (t.is_real()) {
       const uint16_t bits = t.dtype == DType::F16 ? double_to_half(t.real[i]) : double_to_bfloat16(t.real[i]);
       std::memcpy(p, &bits, 2);
+    } else if (t.dtype == DType::String) {
+      put_in_memory(string_of(t.integers[i]), p);
     } else {
       std::memcpy(p, &t.integers[i], width);  // little endian: the low bytes come first
     }

@@ -8,7 +8,8 @@
 
 namespace weftc {
 
-/// Row-major. Floating types live in `real` (double precision between ops), integers and bool in `integers`.
+/// Row-major. Floating types live in `real` (double precision between ops), integers and bool in `integers`, where a
+/// string is its number in the table of strings (ir/string_table.h): equal strings have equal numbers, 0 is "".
 struct Tensor {
   DType dtype = DType::F32;
   Dims dims;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ir/base/text.h"
+#include "ir/string_table.h"
 
 namespace weftc {
 
@@ -40,6 +41,7 @@ constexpr DTypeRow kDTypes[] = {
     {DType::U4, "u4", 1, 4},
     {DType::I2, "i2", 1, 2},
     {DType::U2, "u2", 1, 2},
+    {DType::String, "string", 1 + kMostStringBytes, 8 * (1 + kMostStringBytes)},
 };
 constexpr const char* kReduceNames[] = {"sum", "max", "min", "prod"};
 }  // namespace

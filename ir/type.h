@@ -14,7 +14,8 @@
 
 namespace weftc {
 
-/// The types behind Bool have at most 8 bits; each element of them has a byte in memory (`onnx_bits` are fewer).
+/// The types between Bool and String have at most 8 bits; each element of them has a byte in memory (`onnx_bits` are
+/// fewer). A String has a byte for its length, then its UTF-8 (ir/string_table.h).
 enum class DType : uint8_t {
   F32,
   F64,
@@ -38,14 +39,15 @@ enum class DType : uint8_t {
   I4,
   U4,
   I2,
-  U2
+  U2,
+  String
 };
 
 const char* dtype_name(DType dtype);  // "f32", "i64", "bool"
 std::optional<DType> parse_dtype(std::string_view name);
 int64_t dtype_bytes(DType dtype);
 /// The number of the last type: types are counted from 0.
-inline constexpr int kLastDType = static_cast<int>(DType::U2);
+inline constexpr int kLastDType = static_cast<int>(DType::String);
 /// Bits of an element in ONNX files, where 4-bit and 2-bit elements lie packed, the first in the low bits.
 int onnx_bits(DType dtype);
 /// The bytes of that many elements in ONNX files.
@@ -54,9 +56,9 @@ bool is_float(DType dtype);
 /// A floating type of at most 8 bits.
 inline bool is_small_float(DType dtype) { return dtype >= DType::F8E4M3FN && dtype <= DType::F4E2M1; }
 /// An integer type of fewer than 8 bits.
-inline bool is_small_int(DType dtype) { return dtype >= DType::I4; }
+inline bool is_small_int(DType dtype) { return dtype >= DType::I4 && dtype <= DType::U2; }
 bool is_signed_int(DType dtype);
-inline bool is_integer(DType dtype) { return !is_float(dtype) && dtype != DType::Bool; }
+inline bool is_integer(DType dtype) { return !is_float(dtype) && dtype != DType::Bool && dtype != DType::String; }
 
 using Dims = std::vector<int64_t>;
 int64_t element_count(const Dims& dims);

@@ -202,7 +202,8 @@ const OpDef kAllGather{.kind = OpKind::AllGather,
                        .category = Category::Collective,
                        .import = import_along,
                        .infer = infer_all_gather,
-                       .canonicalize = canonical_axes};
+                       .canonicalize = canonical_axes,
+                       .takes_strings = true};
 
 /// From S to another S; a model's from V to V: what is cut along `split_axis` arrives joined along `concat_axis`.
 const OpDef kAllToAll{
@@ -214,7 +215,8 @@ const OpDef kAllToAll{
     .category = Category::Collective,
     .import = import_along,
     .infer = infer_all_to_all,
-    .canonicalize = canonical_axes};
+    .canonicalize = canonical_axes,
+    .takes_strings = true};
 
 /// From V to R: all have what the rank of index `root` in the group has.
 const OpDef kBroadcast{.kind = OpKind::Broadcast,
@@ -223,7 +225,8 @@ const OpDef kBroadcast{.kind = OpKind::Broadcast,
                        .attrs = {{"axes", AttrType::Ints}, {"root", AttrType::Int}, WEFT_GROUP},
                        .category = Category::Collective,
                        .import = import_rooted,
-                       .infer = infer_rooted};
+                       .infer = infer_rooted,
+                       .takes_strings = true};
 
 /// From V to V: the rank of index `root` in the group gets the reduction, the others keep their operand.
 const OpDef kReduce{
@@ -264,10 +267,14 @@ const OpDef kShardSlice{.kind = OpKind::ShardSlice,
                         .name = "ShardSlice",
                         .attrs = {{"axes", AttrType::Ints}},
                         .category = Category::Collective,
-                        .infer = infer_same};
+                        .infer = infer_same,
+                        .takes_strings = true};
 
 /// From the place of the operand's producer to the op's own place (P1).
-const OpDef kTransfer{
-    .kind = OpKind::Transfer, .name = "Transfer", .category = Category::Collective, .infer = infer_same};
+const OpDef kTransfer{.kind = OpKind::Transfer,
+                      .name = "Transfer",
+                      .category = Category::Collective,
+                      .infer = infer_same,
+                      .takes_strings = true};
 
 }  // namespace weftc

@@ -271,7 +271,8 @@ const OpDef kCastLike{.kind = OpKind::CastLike,
                       .inputs = {2, 2},
                       .infer = infer_cast_like,
                       .eval = eval_cast,
-                      .decompose = decompose_cast_like};
+                      .decompose = decompose_cast_like,
+                      .takes_strings = true};
 
 const OpDef kDropout{
     .kind = OpKind::Dropout,

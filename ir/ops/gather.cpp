@@ -45,13 +45,18 @@ static bool infer_gather(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// A slice of the dim that is looked up gives a partial sum; strings have no sum.
+static Factor::Role role_of_looked_up(const OpView& op) {
+  return op.type(0).dtype == DType::String ? Factor::Role::Whole : Factor::Role::Reduce;
+}
+
 /// Factors: the dims of the data, then those of the indices. The dim that is looked up is a reduce factor: a
 /// slice of it makes the result a partial sum.
 static FactorRule factors_gather(const OpView& op) {
   const int ndim = op.type(0).ndim(), indices = op.type(1).ndim();
   const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), ndim));
   FactorRule rule = pass_rule(op.type(0).shape);
-  rule.factors[axis].role = Factor::Role::Reduce;
+  rule.factors[axis].role = role_of_looked_up(op);
   for (const Extent& extent : op.type(1).shape)
     rule.factors.push_back({extent.bound, Factor::Role::Pass, ReduceOp::Sum});
   rule.inputs.resize(2);
@@ -94,7 +99,8 @@ const OpDef kGather{.kind = OpKind::Gather,
                     .canonicalize = canonical_axis,
                     .factors = factors_gather,
                     .linear = {{0}},
-                    .eval = eval_gather};
+                    .eval = eval_gather,
+                    .takes_strings = true};
 
 /// GatherElements-11: indices have the data's number of dims, and the result their shape; outside the axis an
 /// index stands for itself, so that extents there must not exceed the data's.
@@ -127,7 +133,7 @@ static FactorRule factors_gather_elements(const OpView& op) {
     }
     if (d != axis) rule.factors[d].role = Factor::Role::Whole;
     rule.inputs[0].push_back(static_cast<int>(rule.factors.size()));
-    rule.factors.push_back({data[d].bound, d == axis ? Factor::Role::Reduce : Factor::Role::Whole, ReduceOp::Sum});
+    rule.factors.push_back({data[d].bound, d == axis ? role_of_looked_up(op) : Factor::Role::Whole, ReduceOp::Sum});
   }
   rule.outputs = {rule.inputs[1]};
   return rule;
@@ -167,7 +173,8 @@ const OpDef kGatherElements{.kind = OpKind::GatherElements,
                             .factors = factors_gather_elements,
                             .relate = relate_gather_elements,
                             .linear = {{0}},
-                            .eval = eval_gather_elements};
+                            .eval = eval_gather_elements,
+                            .takes_strings = true};
 
 /// Leading dims that data and indices share, and the number of data dims that one index tuple addresses.
 static std::pair<int, int> tuple_dims(const Op& op, const Dims& indices) {
@@ -243,6 +250,7 @@ const OpDef kGatherND{.kind = OpKind::GatherND,
                       .infer = infer_gather_nd,
                       .factors = factors_gather_nd,
                       .linear = {{0}},
-                      .eval = eval_gather_nd};
+                      .eval = eval_gather_nd,
+                      .takes_strings = true};
 
 }  // namespace weftc

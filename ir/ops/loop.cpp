@@ -101,7 +101,8 @@ const OpDef kLoop{.kind = OpKind::Loop,
                   .category = Category::Region,
                   .infer = infer_loop,
                   .decompose = decompose_loop,
-                  .is_primitive = collects_nothing};
+                  .is_primitive = collects_nothing,
+                  .takes_strings = true};
 
 /// Scan-8 has a batch, whose elements are scanned one after another, one list of directions, and perhaps lengths.
 static bool import_old_scan(Graph& graph, OpId op, const OpView& view) {
@@ -149,6 +150,7 @@ const OpDef kScan{.kind = OpKind::Scan,
                   .outputs = {1, -1},
                   .category = Category::Region,
                   .import = import_scan,
-                  .infer = infer_scan};
+                  .infer = infer_scan,
+                  .takes_strings = true};
 
 }  // namespace weftc

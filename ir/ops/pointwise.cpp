@@ -9,6 +9,8 @@
 
 #include <cmath>
 
+#include "ir/ops/strings/casts.h"
+
 namespace weftc {
 
 #define REAL(expression) [](const double* x, const Op& op) -> double { return (void)op, (expression); }
@@ -70,6 +72,12 @@ OpDef linear(OpDef def, std::vector<std::vector<int>> groups) {
   return def;
 }
 
+/// Moves or compares elements, which strings are too.
+OpDef strings(OpDef def) {
+  def.takes_strings = true;
+  return def;
+}
+
 /// Replaced by a chain of two-operand ops of the same kind, or by the operand where there is one.
 std::vector<ValueId> chain(Builder& build, const OpView& op) {
   ValueId result = op.op().inputs[0];
@@ -117,7 +125,7 @@ OpDef identity() {
   OpDef def = pointwise({OpKind::Identity, "Identity", "$0", REAL(x[0]), nullptr, WHOLE(x[0])}, 1, infer_same);
   def.linear = {{0}};
   def.decompose = first_operand;
-  return def;
+  return strings(std::move(def));
 }
 
 /// A number of elements that the data decides, as the run-time length `name` of the shapes that have it. Reading it
@@ -142,17 +150,33 @@ OpDef power() {
 
 bool import_cast(Graph& graph, OpId id, int, const OpView& view) { return import_dtype(graph, id, "to", view); }
 
+/// A cast to or from strings.
+bool casts_strings(const OpView& op) {
+  return op.type(0).dtype == DType::String || dtype_of_attr(int_of(op.op(), "to")) == DType::String;
+}
+
+bool infer_any_cast(const OpView& op, std::vector<TensorType>& results) {
+  const DType from = op.type(0).dtype, to = dtype_of_attr(int_of(op.op(), "to"));
+  if (from != to && casts_strings(op) && !has_text_form(op, to == DType::String ? from : to)) return false;
+  return infer_cast(op, results);
+}
+
 /// Whether a cast to a small float asks for something else than what weft::cast does: saturating, and up to a power of
 /// two.
 bool is_plain_cast(const OpView& op) {
   const Op& cast = op.op();
   const SmallFloatRounding rounding = small_float_rounding(cast);
+  if (casts_strings(op)) return false;
   return !is_small_float(dtype_of_attr(int_of(cast, "to"))) ||
          (rounding.saturates && rounding.power == PowerRounding::Up);
 }
 
 std::vector<ValueId> decompose_cast(Builder& build, const OpView& op) {
   const Op& cast = op.op();
+  const DType to = dtype_of_attr(int_of(cast, "to"));
+  if (to == op.type(0).dtype) return {cast.inputs[0]};
+  if (to == DType::String) return {build.op(OpKind::NumberToString, {cast.inputs[0]})};
+  if (casts_strings(op)) return {build.op(OpKind::StringToNumber, {cast.inputs[0]}, {{"to", dtype_attr(to)}})};
   const SmallFloatRounding rounding = small_float_rounding(cast);
   return {build.op(OpKind::RoundedCast, {cast.inputs[0]},
                    {{"direction", static_cast<int64_t>(rounding.power)},
@@ -183,7 +207,7 @@ OpDef saturate() {
 /// A cast between floating types is linear up to rounding; one to or from integers is not, so no partial sum
 /// passes it.
 OpDef cast() {
-  OpDef def = pointwise({OpKind::Cast, "Cast", "weft::cast<$R>($0)"}, 1, infer_cast);
+  OpDef def = pointwise({OpKind::Cast, "Cast", "weft::cast<$R>($0)"}, 1, infer_any_cast);
   def.attrs = {{"to", AttrType::Int, {}, true}, {"saturate", AttrType::Int, 1}, {"round_mode", AttrType::Text, "up"}};
   def.cost = ScalarCost::Moderate;
   def.import = import_cast;
@@ -194,7 +218,7 @@ OpDef cast() {
   def.is_linear = [](const OpView& op) {
     return is_float(op.type(0).dtype) && is_float(dtype_of_attr(int_of(op.op(), "to")));
   };
-  return def;
+  return strings(std::move(def));
 }
 
 /// Mod-13: the sign of the divisor by default, which is defined for integers only; fmod = 1 takes that of the
@@ -371,7 +395,8 @@ const OpDef kShrink = unary({OpKind::Shrink,
                              {{"bias", AttrType::Real, 0.0}, {"lambd", AttrType::Real, 0.5}}});
 
 // Comparisons and tests.
-const OpDef kEqual = compare({OpKind::Equal, "Equal", "$0 == $1", REAL(x[0] == x[1]), nullptr, WHOLE(x[0] == x[1])});
+const OpDef kEqual =
+    strings(compare({OpKind::Equal, "Equal", "$0 == $1", REAL(x[0] == x[1]), nullptr, WHOLE(x[0] == x[1])}));
 const OpDef kGreater =
     compare({OpKind::Greater, "Greater", "$0 > $1", REAL(x[0] > x[1]), nullptr, WHOLE(int_less(x[1], x[0], dtype))});
 const OpDef kGreaterOrEqual = compare({OpKind::GreaterOrEqual, "GreaterOrEqual", "$0 >= $1", REAL(x[0] >= x[1]),
@@ -398,9 +423,9 @@ const OpDef kBitwiseAnd = bits({OpKind::BitwiseAnd, "BitwiseAnd", "$0 & $1", nul
 const OpDef kBitwiseOr = bits({OpKind::BitwiseOr, "BitwiseOr", "$0 | $1", nullptr, nullptr, WHOLE(x[0] | x[1])}, 2);
 const OpDef kBitwiseXor = bits({OpKind::BitwiseXor, "BitwiseXor", "$0 ^ $1", nullptr, nullptr, WHOLE(x[0] ^ x[1])}, 2);
 const OpDef kBitwiseNot = bits({OpKind::BitwiseNot, "BitwiseNot", "~($0)", nullptr, nullptr, WHOLE(~x[0])}, 1);
-const OpDef kWhere = linear(pointwise({OpKind::Where, "Where", "$0 ? $1 : $2", REAL(x[0] != 0 ? x[1] : x[2]), nullptr,
-                                       WHOLE(x[0] ? x[1] : x[2])},
-                                      3, infer_select),
-                            {{1, 2}});
+const OpDef kWhere = strings(linear(pointwise({OpKind::Where, "Where", "$0 ? $1 : $2", REAL(x[0] != 0 ? x[1] : x[2]),
+                                               nullptr, WHOLE(x[0] ? x[1] : x[2])},
+                                              3, infer_select),
+                                    {{1, 2}}));
 
 }  // namespace weftc

@@ -5,6 +5,7 @@
 
 #include "ir/base/text.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/strings/casts.h"
 
 namespace weftc {
 
@@ -166,6 +167,7 @@ void eval_saturate(EvalContext& context) {
 
 void eval_cast(EvalContext& context) {
   const Tensor& from = context.in(0);
+  if ((from.dtype == DType::String) != (context.result_dtypes[0] == DType::String)) return eval_string_cast(context);
   Tensor result(context.result_dtypes[0], context.result_dims[0]);
   const SmallFloatRounding rounding = small_float_rounding(context.op);
   for (int64_t i = 0; i < result.size(); ++i) {

@@ -29,6 +29,8 @@ std::optional<DType> onnx_dtype(int64_t number) {
       return DType::I32;
     case 7:
       return DType::I64;
+    case 8:
+      return DType::String;
     case 9:
       return DType::Bool;
     case 10:

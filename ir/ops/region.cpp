@@ -35,7 +35,8 @@ const OpDef kIf{.kind = OpKind::If,
                 .inputs = {1, -1},
                 .outputs = {1, -1},
                 .category = Category::Region,
-                .infer = infer_if};
+                .infer = infer_if,
+                .takes_strings = true};
 
 /// The body over `chunks` pieces in time (C1-C7 of passes/transform/README.md); the region's last time axis is this
 /// op's.
@@ -45,7 +46,8 @@ const OpDef kChunk{.kind = OpKind::Chunk,
                    .inputs = {0, -1},
                    .outputs = {0, -1},
                    .category = Category::Region,
-                   .infer = infer_body};
+                   .infer = infer_body,
+                   .takes_strings = true};
 
 /// The body as one kernel: made by fuse-regions, and by the schedule's `fuse`.
 const OpDef kFused{.kind = OpKind::Fused,
@@ -53,6 +55,7 @@ const OpDef kFused{.kind = OpKind::Fused,
                    .inputs = {0, -1},
                    .outputs = {0, -1},
                    .category = Category::Region,
-                   .infer = infer_body};
+                   .infer = infer_body,
+                   .takes_strings = true};
 
 }  // namespace weftc

@@ -261,6 +261,7 @@ const OpDef kReshape{.kind = OpKind::Reshape,
                      .infer = infer_reshape,
                      .canonicalize = canonical_reshape,
                      .linear = {{0}},
-                     .eval = copy_linear};
+                     .eval = copy_linear,
+                     .takes_strings = true};
 
 }  // namespace weftc

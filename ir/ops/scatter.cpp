@@ -20,6 +20,9 @@ static bool check_scatter(const OpView& op) {
   if (op.type(0).dtype != op.type(2).dtype)
     return op.fail("scatter-dtypes", "data and updates have element types {} and {}", dtype_name(op.type(0).dtype),
                    dtype_name(op.type(2).dtype));
+  if (op.type(0).dtype == DType::String && reduction != "none")
+    return op.fail("scatter-strings-unsupported", "'reduction' is '{}', but strings only replace others",
+                   printable(reduction));
   return integer_operand(op, 1);
 }
 
@@ -107,7 +110,8 @@ const OpDef kScatterElements{.kind = OpKind::ScatterElements,
                              .canonicalize = canonical_axis,
                              .factors = factors_scatter_elements,
                              .relate = relate_scatter_elements,
-                             .eval = eval_scatter_elements};
+                             .eval = eval_scatter_elements,
+                             .takes_strings = true};
 
 /// ScatterND-18: updates have the indices' dims without the tuple, then the data's dims that the tuple leaves.
 static bool infer_scatter_nd(const OpView& op, std::vector<TensorType>& results) {
@@ -173,6 +177,7 @@ const OpDef kScatterND{.kind = OpKind::ScatterND,
                        .category = Category::Index,
                        .infer = infer_scatter_nd,
                        .factors = factors_scatter_nd,
-                       .eval = eval_scatter_nd};
+                       .eval = eval_scatter_nd,
+                       .takes_strings = true};
 
 }  // namespace weftc

@@ -190,6 +190,7 @@ const OpDef kCompress{.kind = OpKind::Compress,
                       .inputs = {2, 2},
                       .infer = infer_compress,
                       .decompose = decompose_compress,
-                      .is_typed_by_parts = [](const OpView& op) { return !op.known(1); }};
+                      .is_typed_by_parts = [](const OpView& op) { return !op.known(1); },
+                      .takes_strings = true};
 
 }  // namespace weftc

@@ -48,7 +48,8 @@ const OpDef kShape{.kind = OpKind::Shape,
                    .attrs = {{"end", AttrType::Int}, {"start", AttrType::Int, 0}},
                    .infer = infer_shape,
                    .eval = eval_shape,
-                   .decompose = decompose_shape};
+                   .decompose = decompose_shape,
+                   .takes_strings = true};
 
 static bool infer_size(const OpView&, std::vector<TensorType>& results) {
   results = {{DType::I64, {}, {}}};
@@ -73,7 +74,8 @@ const OpDef kSize{.kind = OpKind::Size,
                   .onnx = {"Size"},
                   .infer = infer_size,
                   .eval = eval_size,
-                  .decompose = decompose_size};
+                  .decompose = decompose_size,
+                  .takes_strings = true};
 
 /// start, start + delta, ... before limit.
 static int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& delta) {

@@ -244,6 +244,7 @@ const OpDef kSlice{.kind = OpKind::Slice,
                    .eval = eval_slice,
                    .decompose = decompose_slice,
                    .is_primitive = [](const OpView& op) { return has_known_starts(op.op()); },
-                   .is_typed_by_parts = [](const OpView& op) { return !has_known_starts(op.op()); }};
+                   .is_typed_by_parts = [](const OpView& op) { return !has_known_starts(op.op()); },
+                   .takes_strings = true};
 
 }  // namespace weftc

@@ -10,8 +10,12 @@ static bool infer_input(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-const OpDef kInput{
-    .kind = OpKind::Input, .name = "Input", .inputs = {0, 0}, .category = Category::Source, .infer = infer_input};
+const OpDef kInput{.kind = OpKind::Input,
+                   .name = "Input",
+                   .inputs = {0, 0},
+                   .category = Category::Source,
+                   .infer = infer_input,
+                   .takes_strings = true};
 
 /// The type of the tensor that the module owns.
 static bool infer_constant(const OpView& op, std::vector<TensorType>& results) {
@@ -27,7 +31,8 @@ const OpDef kConstant{.kind = OpKind::Constant,
                       .attrs = {{"value", AttrType::Tensor, {}, true}},
                       .inputs = {0, 0},
                       .category = Category::Source,
-                      .infer = infer_constant};
+                      .infer = infer_constant,
+                      .takes_strings = true};
 
 bool infer_filled(const OpView& op, std::vector<TensorType>& results) {
   for (int64_t extent : ints_of(op.op(), "shape"))

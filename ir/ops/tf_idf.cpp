@@ -1,14 +1,17 @@
-// TfIdfVectorizer (ONNX TfIdfVectorizer-9) on integers: how often each n-gram of a pool occurs in a row, with up to
-// max_skip_count elements left out between its neighbours.
+// TfIdfVectorizer (ONNX TfIdfVectorizer-9) on integers or strings: how often each n-gram of a pool occurs in a row,
+// with up to max_skip_count elements left out between its neighbours.
 //
 //   row 1 2 1 2, pool {1 2}, no skips:  2      skips up to 1: the same, as 1 . 1 and 2 . 2 are other n-grams
 //
 // For each distance, the row is compared with element j of every n-gram at j times the distance; where all agree
 // counts.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "ir/ops/formula.h"
 #include "ir/ops/index.h"
+#include "ir/ops/strings/strings.h"
 
 namespace weftc {
 
@@ -20,9 +23,27 @@ struct Grams {
   std::vector<std::vector<double>> elements;  // [length][count]
 };
 
+/// The strings of a pool, each once.
+std::vector<std::string> words_of(const Op& tf) {
+  const std::vector<std::string>& pool = tf.texts("pool_strings");
+  const std::set<std::string> words(pool.begin(), pool.end());
+  return {words.begin(), words.end()};
+}
+
+/// The elements of the pool; a string is its place among the words.
+std::vector<int64_t> pool_of(const Op& tf) {
+  if (!tf.has("pool_strings")) return ints_of(tf, "pool_int64s");
+  const std::vector<std::string> words = words_of(tf);
+  std::map<std::string, int64_t> places;
+  for (size_t i = 0; i < words.size(); ++i) places.emplace(words[i], static_cast<int64_t>(i));
+  std::vector<int64_t> pool;
+  for (const std::string& word : tf.texts("pool_strings")) pool.push_back(places.at(word));
+  return pool;
+}
+
 /// The pool cut at ngram_counts; nothing after reporting.
 std::optional<std::vector<Grams>> grams_of(const OpView& op) {
-  const std::vector<int64_t> pool = ints_of(op.op(), "pool_int64s"), starts = ints_of(op.op(), "ngram_counts");
+  const std::vector<int64_t> pool = pool_of(op.op()), starts = ints_of(op.op(), "ngram_counts");
   std::vector<Grams> all;
   for (size_t i = 0; i < starts.size(); ++i) {
     const auto length = static_cast<int64_t>(i) + 1,
@@ -41,8 +62,10 @@ std::optional<std::vector<Grams>> grams_of(const OpView& op) {
 }
 
 bool check_pool(const OpView& op) {
-  if (!op.op().has("pool_int64s"))
-    return op.fail("tf-idf-strings-unsupported", "a pool of strings is not supported, only pool_int64s");
+  if (op.op().has("pool_int64s") == op.op().has("pool_strings"))
+    return op.fail("tf-idf-pool", "the pool has to be listed in either pool_int64s or pool_strings");
+  if (op.op().has("pool_strings") && !are_elements(op, op.op().texts("pool_strings"), "a word of the pool"))
+    return false;
   const std::string& mode = text_of(op.op(), "mode");
   if (mode != "TF" && mode != "IDF" && mode != "TFIDF")
     return op.fail("tf-idf-mode", "mode '{}' is unknown, expected TF, IDF or TFIDF", printable(mode));
@@ -62,7 +85,10 @@ bool check_pool(const OpView& op) {
 
 /// Rows [C] or [B, C]; the result has an element for each index up to the largest.
 bool infer_tf_idf(const OpView& op, std::vector<TensorType>& results) {
-  if (!check_pool(op) || !integer_operand(op, 0) || !has_ndim(op, 0, 1, 2) || !is_fixed(op, 0)) return false;
+  const bool has_strings = op.op().has("pool_strings");
+  if (!check_pool(op) || !(has_strings ? is_string_operand(op, 0) : integer_operand(op, 0)) || !has_ndim(op, 0, 1, 2) ||
+      !is_fixed(op, 0))
+    return false;
   const std::vector<int64_t>& indexes = op.op().ints("ngram_indexes");
   Dims dims = op.dims(0);
   dims.back() = *std::max_element(indexes.begin(), indexes.end()) + 1;
@@ -98,7 +124,9 @@ std::vector<ValueId> decompose_tf_idf(Builder& build, const OpView& op) {
   const Op& tf = op.op();
   const std::vector<Grams> all = *grams_of(op);
   const Dims dims = op.dims(0), result = op.result_type(0).dims();
-  const Term rows = Term(build, tf.inputs[0]).cast(DType::I64).reshape({dims.size() == 1 ? 1 : dims[0], dims.back()});
+  const Term x(build, tf.inputs[0]);
+  const Term elements = tf.has("pool_strings") ? position_in(build, x, words_of(tf)) : x.cast(DType::I64);
+  const Term rows = elements.reshape({dims.size() == 1 ? 1 : dims[0], dims.back()});
   std::vector<ValueId> columns;
   for (const Grams& grams : all)
     if (grams.count) columns.push_back(counted(build, tf, rows, grams).value());
@@ -129,8 +157,10 @@ const OpDef kTfIdfVectorizer{.kind = OpKind::TfIdfVectorizer,
                                        {"ngram_counts", AttrType::Ints, {}, true},
                                        {"ngram_indexes", AttrType::Ints, {}, true},
                                        {"pool_int64s", AttrType::Ints},
+                                       {"pool_strings", AttrType::Texts},
                                        {"weights", AttrType::Reals}},
                              .infer = infer_tf_idf,
-                             .decompose = decompose_tf_idf};
+                             .decompose = decompose_tf_idf,
+                             .takes_strings = true};
 
 }  // namespace weftc

@@ -55,7 +55,8 @@ const OpDef kTranspose{.kind = OpKind::Transpose,
                        .infer = infer_transpose,
                        .canonicalize = [](Op& op, const OpView& view) { op.set("perm", *permutation(view)); },
                        .linear = {{0}},
-                       .eval = eval_transpose};
+                       .eval = eval_transpose,
+                       .takes_strings = true};
 
 /// What is asked of a dimension that the operand has: one element keeps the operand's, and where a run has one or none,
 /// it has all of them or none.
@@ -130,7 +131,8 @@ const OpDef kExpand{.kind = OpKind::Expand,
                     .canonicalize = canonical_expand,
                     .relate = relate_expand,
                     .linear = {{0}},
-                    .eval = eval_expand};
+                    .eval = eval_expand,
+                    .takes_strings = true};
 
 /// True if a dimension of one operand of a Concat, outside its axis, agrees with that of another.
 static bool agree(Extent& into, const Extent& from) {
@@ -205,7 +207,8 @@ const OpDef kConcat{.kind = OpKind::Concat,
                     .linear = {{-1}},
                     .eval = eval_concat,
                     .decompose = only_operand,
-                    .is_primitive = [](const OpView& op) { return op.inputs() > 1; }};
+                    .is_primitive = [](const OpView& op) { return op.inputs() > 1; },
+                    .takes_strings = true};
 
 /// Tile-13: a repeat for each dimension; one of run-time length cannot be repeated.
 static bool infer_tile(const OpView& op, std::vector<TensorType>& results) {
@@ -256,6 +259,7 @@ const OpDef kTile{.kind = OpKind::Tile,
                   .infer = infer_tile,
                   .canonicalize = canonical_tile,
                   .linear = {{0}},
-                  .eval = eval_tile};
+                  .eval = eval_tile,
+                  .takes_strings = true};
 
 }  // namespace weftc

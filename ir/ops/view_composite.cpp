@@ -83,12 +83,14 @@ static OpDef axes_view(OpKind kind, const char* name, InferFn infer) {
   def.attrs = {{"axes", AttrType::Ints}};
   def.inputs = {1, 2};
   def.constant_operands = {{1, "axes", AttrType::Ints}};
+  def.takes_strings = true;
   return def;
 }
 
 static OpDef flatten() {
   OpDef def = reshape_like(OpKind::Flatten, "Flatten", infer_flatten);
   def.attrs = {{"axis", AttrType::Int, 1}};
+  def.takes_strings = true;
   return def;
 }
 
@@ -181,7 +183,8 @@ const OpDef kSplit{.kind = OpKind::Split,
                    .canonicalize = canonical_split,
                    .linear = {{0}},
                    .eval = eval_split,
-                   .decompose = decompose_split};
+                   .decompose = decompose_split,
+                   .takes_strings = true};
 
 /// Both directions: depth = channels * block * block, spatial extents times or divided by the block.
 static bool infer_blocks(const OpView& op, bool to_depth, std::vector<TensorType>& results) {

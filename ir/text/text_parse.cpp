@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "ir/base/text.h"
+#include "ir/string_table.h"
 #include "ir/text/generation_text.h"
 #include "ir/text/text_form.h"
 #include "ir/text/text_parser.h"
@@ -212,6 +213,16 @@ bool TextParser::constant() {
   return true;
 }
 
+/// A string as its number.
+bool TextParser::string(int64_t& id) {
+  const Token at = lexer_.peek();
+  std::string value;
+  if (!text(value)) return false;
+  if (const std::string why = why_no_element(value); !why.empty()) return fail(at, "the string " + why);
+  id = string_id(value);
+  return true;
+}
+
 /// As many elements as the shape says, in row-major order.
 bool TextParser::constant_elements(Tensor& tensor) {
   const Token open = lexer_.peek();
@@ -220,6 +231,7 @@ bool TextParser::constant_elements(Tensor& tensor) {
     if (count >= tensor.size()) return fail(lexer_.peek(), format("more than {} elements", tensor.size()));
     const int64_t at = count++;
     if (tensor.is_real()) return real(tensor.dtype, tensor.real[at]);
+    if (tensor.dtype == DType::String) return string(tensor.integers[at]);
     Token token;
     if (!expect_any(Kind::Number, "a number", token)) return false;
     errno = 0;

@@ -59,6 +59,7 @@ class TextParser {
   bool pipeline();
   bool constant();
   bool constant_elements(Tensor& tensor);
+  bool string(int64_t& id);
   bool origin();
   bool transform();
   bool location(Loc& loc);

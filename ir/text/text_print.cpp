@@ -8,6 +8,7 @@
 #include "ir/base/text.h"
 #include "ir/local_op.h"
 #include "ir/op_def.h"
+#include "ir/string_table.h"
 #include "ir/text/generation_text.h"
 #include "ir/text/text_form.h"
 #include "ir/text/text_lex.h"
@@ -62,6 +63,7 @@ std::string attr_real(double value) {
 
 std::string element_text(const Tensor& tensor, int64_t i) {
   if (tensor.is_real()) return real_text(tensor.dtype, tensor.real[i]);
+  if (tensor.dtype == DType::String) return quote(string_of(tensor.integers[i]));
   if (tensor.dtype == DType::U64) return std::to_string(static_cast<uint64_t>(tensor.integers[i]));
   return std::to_string(tensor.integers[i]);
 }

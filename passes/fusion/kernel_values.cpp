@@ -20,7 +20,8 @@ bool is_load_view(const Op& op) {
 }
 
 bool is_literal(const Graph& graph, const Op& op) {
-  return op.kind == OpKind::Constant && graph.type(op.outputs[0]).count() == 1;
+  const TensorType* type = op.kind == OpKind::Constant ? &graph.type(op.outputs[0]) : nullptr;
+  return type && type->count() == 1 && type->dtype != DType::String;
 }
 
 Category kernel_category(const Graph& body) {

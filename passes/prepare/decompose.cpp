@@ -61,11 +61,33 @@ void fold_small(Module& module, Graph& graph) {
   }
 }
 
+/// Kernels of a grid have no functions of strings: the first op that reads or makes some is named. False after that.
+bool has_no_strings(const Module& module, const Graph& graph, Diags& diags) {
+  for (OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    const auto is_string = [&](ValueId v) { return v && graph.type(v).dtype == DType::String; };
+    if (op.kind != OpKind::Constant && op.kind != OpKind::Input &&
+        (std::any_of(op.inputs.begin(), op.inputs.end(), is_string) ||
+         std::any_of(op.outputs.begin(), op.outputs.end(), is_string))) {
+      diags.error("strings-target-unsupported", module.loc(op), "strings are computed on the host target only");
+      return false;
+    }
+    for (const Graph& region : op.regions)
+      if (!has_no_strings(module, region, diags)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void decompose(Module& module, const Env& env) {
   decompose_graph(module, module.graph, env.diags);
   fold_small(module, module.graph);
+  if (env.target.has_grid() && has_no_strings(module, module.graph, env.diags))
+    for (const Graph::Output& out : module.graph.outputs())
+      if (module.graph.type(out.value).dtype == DType::String)
+        env.diags.error("strings-target-unsupported", Loc::in_file(module.file),
+                        "output '{}' is of strings, which are on the host target only", printable(out.name));
 }
 
 }  // namespace weftc

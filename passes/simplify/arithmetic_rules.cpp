@@ -63,6 +63,7 @@ int integer_bits(DType dtype) {
 /// True if every value of `from` is one of `to`.
 bool holds_all(DType to, DType from) {
   if (from == to) return true;
+  if (from == DType::String || to == DType::String) return false;
   if (is_small_float(from)) return to == DType::F32 || to == DType::F64;
   if (is_float(from)) return is_float(to) && dtype_bytes(to) > dtype_bytes(from);
   if (to == DType::Bool) return false;

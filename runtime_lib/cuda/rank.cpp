@@ -50,6 +50,9 @@ Peers Rank::peers(const Group& group) {
   return state_.peers(members_of(group, rank));
 }
 
+/// No kernel of a device has strings.
+void Rank::refuse_request(const Step&) { throw; }
+
 void Rank::check_index_range(const char* node, DType dtype, const void* indices, const Count& count,
                              const Count& extent) {
   weft::check_indices(state_.stream(), dtype, indices, count, extent, state_.number_of_checked(node),

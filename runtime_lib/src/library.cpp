@@ -22,6 +22,7 @@
 #include "nearest.h"
 #include "npy.h"
 #include "npy_elements.h"
+#include "npy_strings.h"
 #include "rank_maker.h"
 #include "service.h"
 #include "variants.h"
@@ -177,6 +178,10 @@ class Library::Crew final : public Customer {
   /// Bytes that are no values of the type are refused, as those of files are.
   void give(size_t p, const std::vector<int64_t>& shape, std::string_view bytes) const {
     const Port& port = *board_.ports()[p];
+    if (port.dtype == DType::String) {
+      check_strings(bytes, text("'%s'", port.name));
+      return board_.give(p, shape, bytes.data());
+    }
     const NpyHeader header{npy_type(port.dtype), false, shape, 0};
     if (is_stored_as(header, port.dtype)) return board_.give(p, shape, bytes.data());
     board_.give(p, shape, converted_elements(header, bytes, port.dtype, text("'%s'", port.name)).data());

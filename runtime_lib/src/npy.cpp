@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "failure.h"
+#include "npy_strings.h"
 #include "output_file.h"
 
 namespace weft {
@@ -62,23 +63,39 @@ int64_t tensor_bytes(DType dtype, const std::vector<int64_t>& shape) {
   return bytes;
 }
 
-std::string npy_head(DType dtype, const std::vector<int64_t>& shape, Bfloat16Form form) {
+static std::string head_of(const char* type, const std::vector<int64_t>& shape) {
   std::string tuple;
   for (const int64_t d : shape) tuple += std::to_string(d) + (shape.size() == 1 ? "," : ", ");
   if (shape.size() > 1) tuple.resize(tuple.size() - 2);
-  std::string header =
-      text("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", npy_type(dtype, form), tuple.c_str());
+  std::string header = text("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", type, tuple.c_str());
   header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
   header += '\n';
   const char head[10] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, char(header.size() & 255), char(header.size() >> 8)};
   return std::string(head, sizeof head) + header;
 }
 
+std::string npy_head(DType dtype, const std::vector<int64_t>& shape, Bfloat16Form form) {
+  return head_of(npy_type(dtype, form), shape);
+}
+
+NpyParts::NpyParts(DType dtype, const std::vector<int64_t>& shape, const char* data, Bfloat16Form form)
+    : elements_(data, size_t(tensor_bytes(dtype, shape))) {
+  if (dtype != DType::String) {
+    head_ = npy_head(dtype, shape, form);
+    return;
+  }
+  NpyStrings strings =
+      npy_strings(reinterpret_cast<const String*>(data), std::ssize(elements_) / int64_t{sizeof(String)});
+  head_ = head_of(strings.type.c_str(), shape);
+  converted_ = std::move(strings.bytes);
+}
+
 void write_npy(const std::string& file, DType dtype, const std::vector<int64_t>& shape, const char* data,
                Bfloat16Form form) {
+  const NpyParts parts(dtype, shape, data, form);
   OutputFile out(file);
-  out.write(npy_head(dtype, shape, form));
-  out.write({data, size_t(tensor_bytes(dtype, shape))});
+  out.write(parts.head());
+  out.write(parts.elements());
   out.finish();
 }
 

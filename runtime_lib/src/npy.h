@@ -1,6 +1,7 @@
 // .npy files: strict reading by mapping, conversion where no value changes, writing. Types that .npy lacks travel as
 // unsigned bit patterns of their width.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,8 +58,20 @@ class NpyFile {
   NpyArray array_;
 };
 
-/// What stands in front of the elements in a .npy file.
+/// What stands in front of elements of this type (not strings, whose type says how long they are) in a .npy file.
 std::string npy_head(DType dtype, const std::vector<int64_t>& shape, Bfloat16Form form = Bfloat16Form::Bits);
+/// A whole .npy file in two parts.
+class NpyParts {
+ public:
+  NpyParts(DType dtype, const std::vector<int64_t>& shape, const char* data, Bfloat16Form form = Bfloat16Form::Bits);
+  const std::string& head() const { return head_; }
+  std::string_view elements() const { return converted_ ? std::string_view(*converted_) : elements_; }
+
+ private:
+  std::string head_;
+  std::string_view elements_;
+  std::optional<std::string> converted_;  // strings
+};
 /// Bytes of the elements of a whole tensor.
 int64_t tensor_bytes(DType dtype, const std::vector<int64_t>& shape);
 void write_npy(const std::string& file, DType dtype, const std::vector<int64_t>& shape, const char* data,

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "failure.h"
+#include "npy_strings.h"
 
 namespace weft {
 
@@ -34,7 +35,7 @@ constexpr TypeRow kTypes[] = {
 
 bool is_float(DType dtype) { return dtype <= DType::BF16; }
 /// A type that travels as its bit pattern, or as a wider integer.
-bool has_no_name(DType dtype) { return dtype == DType::BF16 || dtype > DType::Bool; }
+bool has_no_name(DType dtype) { return dtype == DType::BF16 || (dtype > DType::Bool && dtype <= DType::U2); }
 /// A float of at most 8 bits: any pattern is one.
 bool is_pattern(DType dtype) { return dtype >= DType::F8E4M3FN && dtype <= DType::F4E2M1; }
 
@@ -202,10 +203,22 @@ std::vector<char> convert(const NpyHeader& header, std::string_view elements, in
   return out;
 }
 
+std::vector<char> converted_strings(const NpyHeader& header, std::string_view elements, const std::string& file) {
+  FileWalk walk(header);
+  const auto width = size_t(npy_string_bytes(header, file));
+  std::vector<char> out(size_t(walk.count()) * sizeof(String));
+  for (int64_t i = 0; i < walk.count(); ++i, walk.next()) {
+    const std::string_view element = elements.substr(size_t(walk.place()) * width, width);
+    const String string = string_of_points(element, file + ": element " + walk.text());
+    memcpy(out.data() + size_t(i) * sizeof(String), &string, sizeof string);
+  }
+  return out;
+}
+
 /// The type of the file's elements. A file with the unsigned bit patterns of the port's type counts as of that
 /// type; one of bools holds bytes, which may be neither 0 nor 1.
 std::optional<DType> source_type(const NpyHeader& header, DType dtype) {
-  const bool may_not_fit = dtype >= DType::I4;  // a byte holds more than these types
+  const bool may_not_fit = dtype >= DType::I4 && dtype <= DType::U2;  // a byte holds more than these types
   if (dtype == DType::Bool && is_same_type(header.descr, npy_type(dtype))) return DType::U8;
   if (is_same_type(header.descr, npy_type(dtype)) && !may_not_fit) return dtype;
   if (is_pattern(dtype)) return std::nullopt;
@@ -223,6 +236,7 @@ const char* npy_type(DType dtype, Bfloat16Form form) {
 }
 
 int64_t npy_element_bytes(const NpyHeader& header, DType dtype, const std::string& file) {
+  if (dtype == DType::String) return npy_string_bytes(header, file);
   if (const std::optional<DType> from = source_type(header, dtype)) return element_bytes(*from);
   if (header.descr.starts_with('>'))
     fail(kWrongInput, "%s: big endian elements '%s'; '%s' is expected", file.c_str(), header.descr.c_str(),
@@ -232,11 +246,12 @@ int64_t npy_element_bytes(const NpyHeader& header, DType dtype, const std::strin
 }
 
 bool is_stored_as(const NpyHeader& header, DType dtype) {
-  return !header.is_fortran && source_type(header, dtype) == dtype;
+  return dtype != DType::String && !header.is_fortran && source_type(header, dtype) == dtype;
 }
 
 std::vector<char> converted_elements(const NpyHeader& header, std::string_view elements, DType dtype,
                                      const std::string& file) {
+  if (dtype == DType::String) return converted_strings(header, elements, file);
   const DType from = *source_type(header, dtype);
   const int64_t width = element_bytes(from);
   if (is_float(dtype)) return convert(header, elements, width, float_access(from), dtype, float_access(dtype), file);

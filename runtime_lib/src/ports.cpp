@@ -102,10 +102,13 @@ uint32_t name_hash(const char* name) {  // FNV-1a
 }
 
 /// Element `i` of a random input: 24 bits of Philox with key (low word of the seed, FNV-1a of the name) and counter
-/// (i low, i high, 0, high word of the seed). Floats are uniform in [-1, 1), integers and booleans the lowest bit.
+/// (i low, i high, 0, high word of the seed). Floats are uniform in [-1, 1), integers and booleans the lowest bit,
+/// strings its digit.
 template <class T>
 T random_value(const Random& random, int64_t i) {
-  if constexpr (std::is_integral_v<T>)
+  if constexpr (std::is_same_v<T, String>)
+    return {1, {random.bits(i) >> 8 & 1 ? '1' : '0'}};
+  else if constexpr (std::is_integral_v<T>)
     return T(random.bits(i) >> 8 & 1);
   else
     return T(2 * random.uniform(i) - 1);
@@ -184,6 +187,8 @@ void take_random(const PortView& view, const std::vector<int64_t>& shape, uint64
       return fill_random<signed2>(view, shape, random, buffer);
     case DType::U2:
       return fill_random<unsigned2>(view, shape, random, buffer);
+    case DType::String:
+      return fill_random<String>(view, shape, random, buffer);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "geometry.h"
 #include "turns.h"
 #include "wait.h"
+#include "weft/strings.h"
 
 namespace weft {
 
@@ -244,6 +245,14 @@ void Rank::barrier(const Group& group) {
 void Rank::received(int64_t bytes) {
   state_.link.received_bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (state_.link.speed.is_limited()) walk_->clock.receive(state_.link, bytes);
+}
+
+void Rank::refuse_request(const Step& step) {
+  try {
+    throw;
+  } catch (const BadString& bad) {
+    state_.complain(text("%s: %s", step.nodes, bad.what.c_str()));
+  }
 }
 
 /// The first index outside of [-extent, extent); `count` where there is none. Two passes, of which only the one without

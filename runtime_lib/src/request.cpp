@@ -90,13 +90,12 @@ Request parse_request(uint32_t verb, std::string_view bytes) {
 
 void append_array(std::string& answer, const char* name, DType dtype, const std::vector<int64_t>& shape,
                   const char* data) {
-  const std::string head = npy_head(dtype, shape);
-  const auto bytes = size_t(tensor_bytes(dtype, shape));
+  const NpyParts parts(dtype, shape, data);
   append_number(answer, uint32_t(strlen(name)));
-  append_number(answer, uint64_t(head.size() + bytes));
+  append_number(answer, uint64_t(parts.head().size() + parts.elements().size()));
   answer += name;
-  answer += head;
-  answer.append(data, bytes);
+  answer += parts.head();
+  answer += parts.elements();
 }
 
 }  // namespace weft

@@ -64,11 +64,16 @@ class Clerk final : public Customer {
   void leave() { channel_.finish(); }
 
  private:
+  /// The widest element of a file that fits: a number of 8 bytes, or a string of that many code points.
+  static int64_t most_file_bytes(DType dtype) {
+    return dtype == DType::String ? String::kMost * int64_t{sizeof(char32_t)} : 8;
+  }
   /// The longest message that fits the inputs, whatever the width of its numbers.
   uint64_t most_bytes() const {
     uint64_t bytes = 1 << 16;
     for (const Port* port : board_.ports())
-      bytes += uint64_t(port_bytes(*port) / element_bytes(port->dtype) * 8 + 4096) + strlen(port->name);
+      bytes += uint64_t(port_bytes(*port) / element_bytes(port->dtype) * most_file_bytes(port->dtype) + 4096) +
+               strlen(port->name);
     return bytes;
   }
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "wait.h"
@@ -20,13 +22,20 @@ struct Team::Shared {
   std::atomic<int64_t> next{0};
   std::atomic<uint32_t> generation{0}, finished{0}, sleepers{0};
   bool busy = false, stop = false;
+  std::mutex failing;
+  std::exception_ptr failure;  // what the first call threw that did not return
   std::vector<std::thread> workers;
 
   void take_chunks() {
     for (;;) {
       const int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
       if (begin >= count) return;
-      call(body, begin, std::min(count, begin + chunk));
+      try {
+        call(body, begin, std::min(count, begin + chunk));
+      } catch (...) {
+        const std::lock_guard lock(failing);
+        if (!failure) failure = std::current_exception();
+      }
     }
   }
   /// Starts a loop, or the end of the workers.
@@ -73,6 +82,7 @@ void Team::run(int64_t count, int64_t grain, Call call, void* body) {
   const uint32_t workers = uint32_t(threads_ - 1);
   for (int spin = 0; s.finished.load(std::memory_order_acquire) != workers; ++spin) relax(spin);
   s.busy = false;
+  if (s.failure) std::rethrow_exception(std::exchange(s.failure, nullptr));
 }
 
 }  // namespace weft

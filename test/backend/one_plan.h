@@ -11,6 +11,7 @@
 #include <random>
 
 #include "backend/toolchain.h"
+#include "frontend/tensor_file.h"
 #include "ir/builder.h"
 #include "ir/evaluate/evaluate.h"
 #include "ir/op_def.h"
@@ -83,29 +84,16 @@ struct KernelCase {
 };
 
 inline void write_npy(const std::string& path, const Tensor& tensor) {
-  static constexpr const char* kTypes[] = {"<f4", "<f8", "<f2", "<u2", "|i1", "<i2", "<i4", "<i8",
-                                           "|u1", "<u2", "<u4", "<u8", "|b1", "|u1", "|u1", "|u1",
-                                           "|u1", "|u1", "|u1", "|i1", "|u1", "|i1", "|u1"};
-  std::string shape;
-  for (int64_t d : tensor.dims) shape += std::to_string(d) + ",";
-  std::string head = "{'descr': '" + std::string(kTypes[static_cast<int>(tensor.dtype)]) +
-                     "', 'fortran_order': False, 'shape': (" + shape + "), }";
-  while ((10 + head.size() + 1) % 64) head += ' ';
-  head += '\n';
-  const std::vector<std::byte> bytes = tensor_to_bytes(tensor);
-  std::ofstream out(path, std::ios::binary);
-  const char size[] = {static_cast<char>(head.size() & 255), static_cast<char>(head.size() >> 8)};
-  out.write("\x93NUMPY\x01\x00", 8).write(size, 2) << head;
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  Diags diags;
+  REQUIRE(weftc::write_npy(path, tensor, diags));
 }
 
 /// The elements; dtype and dims are those expected.
 inline Tensor read_npy(const std::string& path, DType dtype, const Dims& dims) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  const size_t bytes = static_cast<size_t>(element_count(dims) * dtype_bytes(dtype));
-  if (text.size() < bytes + 10) return Tensor(dtype, {0});
-  return tensor_from_bytes(dtype, dims, std::as_bytes(std::span(text)).last(bytes));
+  Diags diags;
+  std::optional<Tensor> tensor = read_tensor_file(path, diags);
+  if (!tensor || !read_as(*tensor, dtype) || tensor->dims != dims) return Tensor(dtype, {0});
+  return *tensor;
 }
 
 struct PlanOfCases {

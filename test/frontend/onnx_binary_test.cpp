@@ -8,6 +8,7 @@
 
 #include "frontend/onnx_inspect.h"
 #include "frontend/tensor_file.h"
+#include "ir/string_table.h"
 #include "onnx.pb.h"
 #include "reading.h"
 
@@ -111,7 +112,7 @@ TEST_CASE("tensors that do not hold what they say") {
   CHECK(ids([](auto& w) { w.set_raw_data("abc"); }) == "tensor-size");
   CHECK(ids([](auto& w) { w.set_dims(0, -3); }) == "tensor-dims");
   CHECK(ids([](auto& w) { w.set_dims(0, int64_t{1} << 50); }) == "tensor-dims");
-  CHECK(ids([](auto& w) { w.set_data_type(8); }) == "tensor-type-unsupported");
+  CHECK(ids([](auto& w) { w.set_data_type(14); }) == "tensor-type-unsupported");
   CHECK(ids([](auto& w) { w.set_data_type(999); }) == "tensor-type-unsupported");
   CHECK(ids([](auto& w) {
           w.clear_raw_data();
@@ -123,6 +124,13 @@ TEST_CASE("tensors that do not hold what they say") {
           w.add_int32_data(3);
         }) == "tensor-data");
   CHECK(ids([](auto& w) { w.mutable_segment(); }) == "tensor-data");
+  CHECK(ids([](auto& w) { w.set_data_type(8); }) == "tensor-data");
+  for (const std::string& string : {std::string(256, 'x'), std::string("\xff")})
+    CHECK(ids([&](auto& w) {
+            w.clear_raw_data();
+            w.set_data_type(8);
+            for (int i = 0; i < 3; ++i) w.add_string_data(string);
+          }) == "tensor-data");
 }
 
 TEST_CASE("external data is mapped from the model's folder") {
@@ -261,9 +269,13 @@ TEST_CASE(".npy files come back as written") {
     CHECK(read_as(*back, dtype));
     CHECK(relative_error(*back, tensor) == 0);
   }
+  Tensor strings(DType::String, {2});
+  strings.integers = {string_id("\xe4\xbd\xa0\xf0\x9f\x98\x80"), string_id("")};
   Tensor scalar = Tensor::scalar(DType::F32, 2);
   Diags diags;
   const std::string path = (folder.path / "s.npy").string();
+  REQUIRE(write_npy(path, strings, diags));
+  CHECK(relative_error(*read_tensor_file(path, diags), strings) == 0);
   REQUIRE(write_npy(path, scalar, diags));
   CHECK(read_tensor_file(path, diags)->dims.empty());
   CHECK(!write_npy((folder.path / "no/t.npy").string(), scalar, diags));

@@ -52,7 +52,7 @@ TEST_CASE("requests that do not fit the model") {
   CHECK(ids("float[3] x", {.path = "", .dims = {}, .shapes = {{"x", {4}}}, .binds = {}}) == "input-shape");
   CHECK(ids("float[N] x", {.path = "", .dims = {}, .shapes = {{"x", {4}}, {"x", {4}}}, .binds = {}}) ==
         "input-requested-twice");
-  CHECK(ids("string[3] x", {}) == "input-type-unsupported");
+  CHECK(ids("complex64[3] x", {}) == "input-type-unsupported");
   CHECK(ids("map(int64, float[3]) x", {}) == "input-type-unsupported");
   CHECK(ids("seq(float[3]) x", {}) == "open-sequence");
   CHECK(ids("float[3] x, float[3] x", {}) == "input-repeated");

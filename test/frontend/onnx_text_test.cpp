@@ -84,7 +84,8 @@ TEST_CASE("each mistake has its message") {
   CHECK(id("(float[2] x) => (float[2] y) <float[2] b = {3}> { y = Relu(x) }") == "model-text-count");
   CHECK(id("(float[2] x) => (float[2] y) <int8[2] b = random(1, 1)> { y = Relu(x) }") == "model-text-random");
   CHECK(id("(float[2] x) => (float[2] y) <float[2] b = [\"place\": \"w\"]> { y = Relu(x) }") == "model-text-external");
-  CHECK(id("(float[2] x) => (float[2] y) <string b = {1}> { y = Relu(x) }") == "model-text-initializer");
+  CHECK(id("(float[2] x) => (float[2] y) <string[1] b = {\"\\xff\"}> { y = Relu(x) }") == "model-text-string");
+  CHECK(id("(float[2] x) => (float[2] y) <complex64 b = {1}> { y = Relu(x) }") == "model-text-initializer");
   CHECK(id("(float[2] x) => (float[2] y) <float[N] b = {1}> { y = Relu(x) }") == "model-text-initializer-dims");
   CHECK(id("(float[2] x) => (float[2] y = {1, 2}) { y = Relu(x) }") == "model-text-output");
   CHECK(id("(float[2] x) => (float[2] y) { y = LeakyRelu<alpha : real = 1>(x) }") == "model-text-attribute-type");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/string_table.h"
 #include "ops_test.h"
 
 namespace weftc {
@@ -111,6 +112,13 @@ Tensor bytes(Dims dims, DType dtype) {
   return t;
 }
 
+/// "0", "1" and so on.
+Tensor names(Dims dims) {
+  Tensor t(DType::String, std::move(dims));
+  for (int64_t i = 0; i < t.size(); ++i) t.integers[i] = string_id(std::to_string(i));
+  return t;
+}
+
 using Axes = std::vector<int64_t>;
 
 /// Three trees of one comparison: roots 0, 3 and 6, each with its two leaves behind it.
@@ -170,6 +178,12 @@ TEST_CASE("factors pass and reduce as the rules say") {
       {OpKind::BoxChoice,
        {ramp({2, 4, 4}), ramp({2, 6, 4}), ints({}, {3}), reals({}, {0.1}), reals({}, {-0.5})},
        {{"places", int64_t{2}}}},
+      {OpKind::FindString, {names({4, 2}), names({3})}, {{"count", int64_t{3}}}},
+      {OpKind::ChangeCase, {names({4, 2}), ints({1, 4}, {'0', '4', 1, 5}, DType::I32)}, {{"count", int64_t{1}}}},
+      {OpKind::AutomatonMatch, {names({2, 4}), ints({1, 257}, Axes(257, 0), DType::I32)}},
+      {OpKind::StringConcat, {names({2, 4}), names({4})}},
+      {OpKind::Gather, {names({2, 4, 6}), indices}, {{"axis", int64_t{1}}}},
+      {OpKind::GatherElements, {names({2, 4}), pairs}, {{"axis", int64_t{1}}}},
       {OpKind::Iota, {}, {{"shape", Axes{4, 6}}, {"axis", int64_t{1}}, {"start", 2.0}}},
       {OpKind::RandomUniform, {}, {{"shape", Axes{4, 6}}, {"node", int64_t{3}}}},
   };

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "ir/string_table.h"
 #include "test/ir/ops_test.h"
 
 namespace weftc {
@@ -29,6 +30,11 @@ inline Tensor real(std::vector<double> values) {
 inline Tensor whole(std::vector<int64_t> values, DType dtype = DType::I64) {
   const auto n = static_cast<int64_t>(values.size());
   return ints({n}, std::move(values), dtype);
+}
+inline Tensor words(const std::vector<std::string>& strings) {
+  std::vector<int64_t> ids;
+  for (const std::string& string : strings) ids.push_back(string_id(string));
+  return whole(std::move(ids), DType::String);
 }
 inline Tensor truth(std::vector<int64_t> values) { return whole(std::move(values), DType::Bool); }
 
@@ -179,6 +185,28 @@ inline std::vector<PointwiseRow> selection_rows() {
   };
 }
 
+/// Strings. Pieces between white space leave out empty ones; a number's text is NumPy's.
+inline std::vector<PointwiseRow> string_rows() {
+  return {
+    {OpKind::Equal, {}, {words({"a", "", "b", "\xc3\xa9"}), words({"a", "", "B", "e"})}, truth({1, 1, 0, 0})},
+    {OpKind::Where, {}, {truth({1, 0}), words({"a", "b"}), words({"c", "d"})}, words({"a", "d"})},
+    {OpKind::StringConcat, {}, {words({"a", "", "\xe4\xbd\xa0"}), words({"b", "c", "\xe5\xa5\xbd"})}, words({"ab", "c", "\xe4\xbd\xa0\xe5\xa5\xbd"})},
+    {OpKind::PieceCount, {}, {words({"a.b", ".", "", "a"}), words({"."}), whole({-1})}, whole({2, 2, 1, 1})},
+    {OpKind::PieceCount, {}, {words({" a  b ", "", "  ", "a"}), words({""}), whole({-1})}, whole({2, 0, 0, 1})},
+    {OpKind::PieceCount, {}, {words({"a-b-c", "a b c"}), words({"-", ""}), whole({1})}, whole({2, 2})},
+    {OpKind::Piece, {}, {words({"a.b", "a..b", "a", "."}), whole({1}), words({"."}), whole({-1})}, words({"b", "", "", ""})},
+    {OpKind::Piece, {}, {words({"  a  b c ", "a"}), whole({1}), words({""}), whole({1})}, words({"b c", ""})},
+    {OpKind::NumberToString, {}, {real({0.1, 1, 1e-5, 123456789, 1e16, -0.0, kInfinity, kNaN})}, words({"0.1", "1.0", "1e-05", "123456790.0", "1e+16", "-0.0", "inf", "nan"})},
+    {OpKind::NumberToString, {}, {reals({3}, {0.1, 123456789, 1.5e-7}, DType::F64)}, words({"0.1", "123456789.0", "1.5e-07"})},
+    {OpKind::NumberToString, {}, {whole({-7, INT64_MIN})}, words({"-7", "-9223372036854775808"})},
+    {OpKind::NumberToString, {}, {whole({-1}, DType::U64)}, words({"18446744073709551615"})},
+    {OpKind::NumberToString, {}, {whole({255, 0}, DType::U8)}, words({"255", "0"})},
+    {OpKind::StringToNumber, {{"to", dtype_attr(DType::F32)}}, {words({"3.14", "1000", "1e-5", "1E8", "+INF", "-inf", "nAn", "-.5"})}, real({3.14, 1000, 1e-5, 1e8, kInfinity, -kInfinity, kNaN, -0.5})},
+    {OpKind::StringToNumber, {{"to", dtype_attr(DType::I64)}}, {words({"-9223372036854775808", "100.5", "+7"})}, whole({INT64_MIN, 100, 7})},
+    {OpKind::StringToNumber, {{"to", dtype_attr(DType::U64)}}, {words({"18446744073709551615"})}, whole({-1}, DType::U64)},
+  };
+}
+
 // clang-format on
 
 }  // namespace pointwise
@@ -189,7 +217,7 @@ inline const std::vector<PointwiseRow>& pointwise_rows() {
   static const std::vector<PointwiseRow> kRows = [] {
     std::vector<PointwiseRow> all;
     for (const auto rows :
-         {arithmetic_rows, rounding_rows, function_rows, activation_rows, comparison_rows, selection_rows})
+         {arithmetic_rows, rounding_rows, function_rows, activation_rows, comparison_rows, selection_rows, string_rows})
       for (PointwiseRow& row : rows()) all.push_back(std::move(row));
     return all;
   }();

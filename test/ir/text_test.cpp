@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "ir/string_table.h"
 #include "ir/text/text_form.h"
 #include "test/ir/random_layout.h"
 
@@ -180,6 +181,23 @@ TEST_CASE("text: elements of constants survive exactly") {
     REQUIRE(back);
     CHECK(same_elements(back->constants.tensor(ConstantId{0}), tensor));
   }
+}
+
+TEST_CASE("text: constants of strings survive, and strings that fit no element are refused") {
+  const auto parsed = [](const std::string& list, Diags& diags) {
+    return parse_module("t.weft",
+                        "module \"m\" file \"f\" seed 0\nconstant #0 \"c\" string[2] = " + list +
+                            "\ngraph {\n  %x = Constant() {value = #0} : string[2]\nreturn %x }\n",
+                        diags);
+  };
+  Diags diags;
+  const std::optional<Module> read = parsed("[\"\", \"a \\xc3\\xa9 \\\"b\\\"\"]", diags);
+  REQUIRE_MESSAGE(read, diags.text());
+  CHECK(string_of(read->constants.tensor(ConstantId{0}).integers[1]) == "a \xc3\xa9 \"b\"");
+  const std::optional<Module> back = parse_module("t.weft", print_module(*read), diags);
+  REQUIRE(back);
+  CHECK(same_elements(back->constants.tensor(ConstantId{0}), read->constants.tensor(ConstantId{0})));
+  CHECK_FALSE(parsed("[\"\", \"\\xff\"]", diags));
 }
 
 static std::string message(const std::string& graph) {

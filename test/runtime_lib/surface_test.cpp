@@ -32,6 +32,7 @@ class Recorder final : public RankSurface {
     return step.stream == 0;
   }
   void leave() override { note("leave"); }
+  void refuse_request(const Step&) override { note("refuse"); }
   void check_index_range(const char* node, DType dtype, const void*, const Count& count, const Count& extent) override {
     note(node, dtype, count.number, extent.number);
   }

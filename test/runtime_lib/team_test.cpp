@@ -33,3 +33,18 @@ TEST_CASE("team: many short loops, and loops inside a loop") {
   });
   CHECK(sum == 16040);
 }
+
+TEST_CASE("team: what a loop body throws comes out of the loop, and the team goes on") {
+  for (const int threads : {1, 3}) {
+    weft::Team team(threads);
+    for (int round = 0; round < 20; ++round)
+      CHECK_THROWS_AS(team.parallel(64, 1,
+                                    [](int64_t, int64_t end) {
+                                      if (end > 8) throw end;
+                                    }),
+                      int64_t);
+    std::atomic<int64_t> sum{0};
+    team.parallel(64, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+    CHECK(sum == 64);
+  }
+}

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ir/ops/ml/scores.h"
+#include "ir/ops/strings/strings.h"
 
 namespace weftc {
 
@@ -120,27 +121,35 @@ std::vector<ValueId> decompose_imputer(Builder& build, const OpView& op) {
 
 // OneHotEncoder: a new last dimension with an element for each category.
 
+/// The categories, in whichever attribute they stand.
+Tensor categories_of(const OpView& op) {
+  const Op& encoder = op.op();
+  const bool has_strings = encoder.has("cats_strings") && !encoder.texts("cats_strings").empty();
+  return has_strings ? string_list(encoder.texts("cats_strings")) : Tensor::ints(ints_of(encoder, "cats_int64s"));
+}
+
 bool infer_one_hot_encoder(const OpView& op, std::vector<TensorType>& results) {
-  const size_t count = ints_of(op.op(), "cats_int64s").size();
-  if (op.op().has("cats_strings") && !op.op().texts("cats_strings").empty())
-    return op.fail("one-hot-strings-unsupported", "categories that are strings are not supported, only cats_int64s");
-  if (count == 0) return op.fail("one-hot-categories", "cats_int64s lists no categories");
+  if (op.op().has("cats_strings") && !are_elements(op, op.op().texts("cats_strings"), "a category")) return false;
+  const Tensor categories = categories_of(op);
+  const int64_t count = categories.size();
+  if (count == 0) return op.fail("one-hot-categories", "neither cats_int64s nor cats_strings lists categories");
   if (!int_of(op.op(), "zeros"))
     return op.fail(
         "one-hot-unknown-unsupported",
         "zeros = 0 makes an unknown category an error of the run, which is not supported; zeros = 1 makes it "
         "a row of zeros (scikit-learn: handle_unknown='ignore')");
-  if (!has_numbers(op)) return false;
+  if (!(categories.dtype == DType::String ? is_string_operand(op, 0) : has_numbers(op))) return false;
   Shape shape = op.type(0).shape;
-  shape.push_back({static_cast<int64_t>(count), {}});
+  shape.push_back({count, {}});
   results = {{DType::F32, shape, {}}};
   return true;
 }
 
 std::vector<ValueId> decompose_one_hot_encoder(Builder& build, const OpView& op) {
+  const Tensor categories = categories_of(op);
+  const Term category(build, build.constant(categories));
   Term x(build, op.op().inputs[0]);
-  const Term category(build, build.constant(Tensor::ints(ints_of(op.op(), "cats_int64s"))));
-  x = x.cast(DType::I64);
+  if (categories.dtype != DType::String) x = x.cast(DType::I64);
   const ValueId column = build.op(OpKind::Unsqueeze, {x.value()}, {{"axes", Dims{op.type(0).ndim()}}});
   return {(Term(build, column) == category).cast(DType::F32).value()};
 }
@@ -231,6 +240,11 @@ OpDef ml_record(OpKind kind, const char* name, std::vector<AttrSpec> attrs, Infe
   return def;
 }
 
+OpDef of_strings(OpDef def) {
+  def.takes_strings = true;
+  return def;
+}
+
 OpDef with_operands(OpDef def, Arity inputs) {
   def.inputs = inputs;
   return def;
@@ -250,17 +264,17 @@ const OpDef kImputer = ml_record(OpKind::Imputer, "Imputer",
                                   {"replaced_value_float", AttrType::Real, 0.0},
                                   {"replaced_value_int64", AttrType::Int, 0}},
                                  infer_imputer, decompose_imputer);
-const OpDef kOneHotEncoder =
+const OpDef kOneHotEncoder = of_strings(
     ml_record(OpKind::OneHotEncoder, "OneHotEncoder",
               {{"cats_int64s", AttrType::Ints}, {"cats_strings", AttrType::Texts}, {"zeros", AttrType::Int, 1}},
-              infer_one_hot_encoder, decompose_one_hot_encoder);
+              infer_one_hot_encoder, decompose_one_hot_encoder));
 const OpDef kFeatureVectorizer =
     with_operands(ml_record(OpKind::FeatureVectorizer, "FeatureVectorizer", {{"inputdimensions", AttrType::Ints}},
                             infer_feature_vectorizer, decompose_feature_vectorizer),
                   {1, -1});
 const OpDef kArrayFeatureExtractor =
-    with_operands(ml_record(OpKind::ArrayFeatureExtractor, "ArrayFeatureExtractor", {}, infer_array_feature_extractor,
-                            decompose_array_feature_extractor),
-                  {2, 2});
+    of_strings(with_operands(ml_record(OpKind::ArrayFeatureExtractor, "ArrayFeatureExtractor", {},
+                                       infer_array_feature_extractor, decompose_array_feature_extractor),
+                             {2, 2}));
 
 }  // namespace weftc

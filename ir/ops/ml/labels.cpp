@@ -1,4 +1,4 @@
-// LabelEncoder and ZipMap of ai.onnx.ml, on numbers.
+// LabelEncoder, CategoryMapper and ZipMap of ai.onnx.ml.
 //
 //   LabelEncoder(x; keys, values)  ->  the value beside the key that x is, else the default
 //   ZipMap(x; classes)             ->  x: the map from classes to numbers is the row of numbers, in the order of
@@ -7,14 +7,16 @@
 #include <limits>
 
 #include "ir/ops/ml/scores.h"
+#include "ir/ops/strings/strings.h"
 
 namespace weftc {
 
 namespace {
 
-/// A list of LabelEncoder in whichever attribute it stands: `keys` or `values`. Nothing where it is of strings.
+/// A list of LabelEncoder in whichever attribute it stands: `keys` or `values`. Nothing where there is none.
 std::optional<Tensor> list_of(const OpView& op, const std::string& list) {
   const Op& encoder = op.op();
+  if (encoder.has(list + "_strings")) return string_list(encoder.texts(list + "_strings"));
   if (encoder.has(list + "_tensor")) return op.module().constants.tensor(encoder.constant(list + "_tensor"));
   if (encoder.has(list + "_int64s")) return Tensor::ints(encoder.ints(list + "_int64s"));
   if (!encoder.has(list + "_floats")) return {};
@@ -34,16 +36,25 @@ Tensor default_of(const OpView& op, DType dtype) {
     given.dims = {};
     return given;
   }
+  if (dtype == DType::String) return string_scalar(text_of(encoder, "default_string"));
   if (is_float(dtype)) return Tensor::scalar(dtype, real_of(encoder, "default_float"));
   Tensor tensor(dtype, {});
   tensor.put_int(0, int_of(encoder, "default_int64"));
   return tensor;
 }
 
+/// Those of a tensor of strings.
+std::vector<std::string> strings_of(const Tensor& tensor) {
+  std::vector<std::string> strings;
+  for (size_t i = 0; tensor.dtype == DType::String && i < tensor.integers.size(); ++i)
+    strings.push_back(string_of(tensor.integers[i]));
+  return strings;
+}
+
 bool infer_label_encoder(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<Tensor> keys = list_of(op, "keys"), values = list_of(op, "values");
-  if (!keys || !values)
-    return op.fail("label-strings-unsupported", "labels that are strings are not supported, only numbers");
+  if (!keys || !values) return op.fail("label-lists", "keys or values are missing");
+  if (!are_elements(op, strings_of(*keys), "a key") || !are_elements(op, strings_of(*values), "a value")) return false;
   if (keys->size() != values->size() || keys->size() == 0)
     return op.fail("label-lengths", "{} keys do not fit {} values", keys->size(), values->size());
   if (keys->dtype != op.type(0).dtype)
@@ -63,7 +74,7 @@ bool infer_label_encoder(const OpView& op, std::vector<TensorType>& results) {
 /// and behind. Of equal keys the first one counts.
 std::optional<Tensor> value_table(const Tensor& keys, const Tensor& values, const Tensor& otherwise) {
   constexpr uint64_t kMostGaps = 16, kSmall = 4096;
-  if (keys.is_real()) return {};
+  if (keys.is_real() || keys.dtype == DType::String) return {};
   const auto [least, most] = std::minmax_element(keys.integers.begin(), keys.integers.end());
   const uint64_t range = static_cast<uint64_t>(*most) - static_cast<uint64_t>(*least);
   if (range > std::max(kSmall, kMostGaps * static_cast<uint64_t>(keys.size()))) return {};
@@ -72,6 +83,21 @@ std::optional<Tensor> value_table(const Tensor& keys, const Tensor& values, cons
   for (int64_t i = 0; i < table.size(); ++i) table.copy_element(i, otherwise, 0);
   for (int64_t i = keys.size() - 1; i >= 0; --i) table.copy_element(keys.integers[i] - *least + 1, values, i);
   return table;
+}
+
+/// Which key each number is, found by comparing it with all of them; their number where it is none.
+Term first_match(Builder& build, const OpView& op, Term x, const Tensor& keys) {
+  const int64_t ndim = op.type(0).ndim(), count = keys.size();
+  const Term column(build, build.op(OpKind::Unsqueeze, {x.value()}, {{"axes", Dims{ndim}}}));
+  Tensor list = keys;
+  list.dims = {count};
+  Term matches = column == Term(build, build.constant(list));
+  if (keys.is_real() && op.op().integer_or("nan_is_key", 0)) {
+    const Term key_is_nan = Term(build, build.constant(list)).apply(OpKind::IsNaN);
+    matches = matches.apply(OpKind::Or, column.apply(OpKind::IsNaN) && key_is_nan);
+  }
+  const Term none = constant(build, DType::I64, {}, {static_cast<double>(count)});
+  return matches.choose(positions(build, DType::I64, count, 0, 1), none).reduce(OpKind::ReduceMin, {ndim}, false);
 }
 
 /// A look-up, or a comparison with each key: of the matching keys the first one counts.
@@ -85,21 +111,12 @@ std::vector<ValueId> decompose_label_encoder(Builder& build, const OpView& op) {
     const Term index = place.apply(OpKind::Min, last) - Term(build, build.constant(Tensor::ints({least})));
     return {gather(build, {build, build.constant(*table)}, index, 0).value()};
   }
-  const int64_t ndim = op.type(0).ndim(), count = keys.size();
-  const Term column(build, build.op(OpKind::Unsqueeze, {x.value()}, {{"axes", Dims{ndim}}}));
-  Tensor list = keys;
-  list.dims = {count};
-  Term matches = column == Term(build, build.constant(list));
-  if (keys.is_real() && op.op().integer_or("nan_is_key", 0)) {
-    const Term key_is_nan = Term(build, build.constant(list)).apply(OpKind::IsNaN);
-    matches = matches.apply(OpKind::Or, column.apply(OpKind::IsNaN) && key_is_nan);
-  }
-  const Term none = constant(build, DType::I64, {}, {static_cast<double>(count)});
-  const Term first =
-      matches.choose(positions(build, DType::I64, count, 0, 1), none).reduce(OpKind::ReduceMin, {ndim}, false);
+  const int64_t count = keys.size();
   Tensor extended(values.dtype, {count + 1});
   for (int64_t i = 0; i < count; ++i) extended.copy_element(i, values, i);
   extended.copy_element(count, otherwise, 0);
+  const Term first =
+      keys.dtype == DType::String ? position_in(build, x, strings_of(keys)) : first_match(build, op, x, keys);
   return {gather(build, {build, build.constant(extended)}, first, 0).value()};
 }
 
@@ -107,6 +124,33 @@ std::vector<ValueId> decompose_label_encoder(Builder& build, const OpView& op) {
 bool import_label_encoder(Graph& graph, OpId id, int opset, const OpView&) {
   graph.edit(id).set("nan_is_key", int64_t{opset >= 4});
   return true;
+}
+
+/// Strings become integers, and integers strings.
+bool infer_category_mapper(const OpView& op, std::vector<TensorType>& results) {
+  const size_t strings = op.op().texts("cats_strings").size(), integers = op.op().ints("cats_int64s").size();
+  if (strings != integers || strings == 0)
+    return op.fail("category-lengths", "{} strings do not fit {} integers", strings, integers);
+  if (!are_elements(op, op.op().texts("cats_strings"), "a category")) return false;
+  const bool is_named = op.type(0).dtype == DType::String;
+  if (!is_named && op.type(0).dtype != DType::I64)
+    return op.fail("category-dtype", "the operand has element type {}, expected string or i64",
+                   dtype_name(op.type(0).dtype));
+  results = {{is_named ? DType::I64 : DType::String, op.type(0).shape, {}}};
+  return true;
+}
+
+/// A LabelEncoder whose keys are of the operand's type.
+std::vector<ValueId> decompose_category_mapper(Builder& build, const OpView& op) {
+  const Op& mapper = op.op();
+  const bool is_named = op.type(0).dtype == DType::String;
+  const char *strings = is_named ? "keys_strings" : "values_strings",
+             *integers = is_named ? "values_int64s" : "keys_int64s";
+  return {build.op(OpKind::LabelEncoder, {mapper.inputs[0]},
+                   {{"default_int64", int_of(mapper, "default_int64")},
+                    {"default_string", text_of(mapper, "default_string")},
+                    {integers, mapper.ints("cats_int64s")},
+                    {strings, mapper.texts("cats_strings")}})};
 }
 
 const ClassAttrs kClasses{"classlabels_int64s", "classlabels_strings"};
@@ -149,7 +193,19 @@ const OpDef kLabelEncoder{.kind = OpKind::LabelEncoder,
                                     {"values_tensor", AttrType::Tensor}},
                           .import = import_label_encoder,
                           .infer = infer_label_encoder,
-                          .decompose = decompose_label_encoder};
+                          .decompose = decompose_label_encoder,
+                          .takes_strings = true};
+
+const OpDef kCategoryMapper{.kind = OpKind::CategoryMapper,
+                            .name = "CategoryMapper",
+                            .onnx = {"CategoryMapper", 1, "ai.onnx.ml"},
+                            .attrs = {{"cats_int64s", AttrType::Ints, {}, true},
+                                      {"cats_strings", AttrType::Texts, {}, true},
+                                      {"default_int64", AttrType::Int, -1},
+                                      {"default_string", AttrType::Text, "_Unused"}},
+                            .infer = infer_category_mapper,
+                            .decompose = decompose_category_mapper,
+                            .takes_strings = true};
 
 const OpDef kZipMap{.kind = OpKind::ZipMap,
                     .name = "ZipMap",

@@ -54,8 +54,10 @@ bool infer_linear_classifier(const OpView& op, std::vector<TensorType>& results)
   const std::string& transform = text_of(op.op(), "post_transform");
   if (scores == 1 && classes <= 2 && transform != "NONE" && transform != "LOGISTIC")
     return op.fail("linear-classifier-unsupported", "{} of one score is not supported", transform);
-  results = classifier_results(op, scores == 1 && classes == 2 ? 2 : scores);
-  return true;
+  if (scores == 1 && classes == 1 && op.op().has(kClasses.strings))
+    return op.fail("linear-classifier-unsupported", "one class whose label is a string is not supported");
+  results = classifier_results(op, kClasses, scores == 1 && classes == 2 ? 2 : scores);
+  return are_labels(op, kClasses);
 }
 
 /// One score: the second class where it is positive.
@@ -100,12 +102,8 @@ const OpDef kLinearClassifier{.kind = OpKind::LinearClassifier,
                                         {"multi_class", AttrType::Int, 0},
                                         {"post_transform", AttrType::Text, "NONE"}},
                               .outputs = {1, 2},
-                              .import =
-                                  [](Graph&, OpId, int, const OpView& op) {
-                                    warn_of_strings(op, kClasses);
-                                    return true;
-                                  },
                               .infer = infer_linear_classifier,
-                              .decompose = decompose_linear_classifier};
+                              .decompose = decompose_linear_classifier,
+                              .takes_strings = true};
 
 }  // namespace weftc

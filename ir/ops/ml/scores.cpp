@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "ir/base/contains.h"
+#include "ir/ops/strings/strings.h"
 
 namespace weftc {
 
@@ -87,24 +88,22 @@ int64_t class_count(const OpView& op, const ClassAttrs& attrs) {
   return integers > 0 && strings > 0 ? 0 : static_cast<int64_t>(integers + strings);
 }
 
-std::vector<TensorType> classifier_results(const OpView& op, int64_t scores) {
-  const Extent rows = rows_shape(op)[0];
-  return {{DType::I64, {rows}, {}}, {DType::F32, {rows, {scores, {}}}, {}}};
+bool are_labels(const OpView& op, const ClassAttrs& attrs) {
+  return !lists_strings(op, attrs) || are_elements(op, op.op().texts(attrs.strings), "a label");
 }
 
-void warn_of_strings(const OpView& op, const ClassAttrs& attrs) {
-  if (!lists_strings(op, attrs)) return;
-  std::vector<std::string> names;
-  for (const std::string& name : op.op().texts(attrs.strings)) names.push_back(quote(name));
-  op.warn("string-labels", "labels are strings, which programs do not have: a label is a position in [{}]",
-          join(names, ", "));
+std::vector<TensorType> classifier_results(const OpView& op, const ClassAttrs& attrs, int64_t scores) {
+  const Extent rows = rows_shape(op)[0];
+  const DType label = lists_strings(op, attrs) ? DType::String : DType::I64;
+  return {{label, {rows}, {}}, {DType::F32, {rows, {scores, {}}}, {}}};
 }
 
 Term labels_of(Builder& build, const OpView& op, const ClassAttrs& attrs, Term positions) {
-  if (lists_strings(op, attrs)) return positions;
-  const std::vector<int64_t> labels = ints_of(op.op(), attrs.integers);
-  if (labels == range_of(0, static_cast<int64_t>(labels.size()))) return positions;
-  return gather(build, {build, build.constant(Tensor::ints(labels))}, positions, 0);
+  const bool has_strings = lists_strings(op, attrs);
+  const Tensor labels =
+      has_strings ? string_list(op.op().texts(attrs.strings)) : Tensor::ints(ints_of(op.op(), attrs.integers));
+  if (!has_strings && labels.integers == range_of(0, labels.size())) return positions;
+  return gather(build, {build, build.constant(labels)}, positions, 0);
 }
 
 Term best_class(Builder& build, Term scores) {

@@ -37,10 +37,10 @@ Term logistic(Term x);
 /// How many classes the model lists; 0 after reporting that it lists none, or both integers and strings.
 int64_t class_count(const OpView& op, const ClassAttrs& attrs);
 /// Element types and shapes of a classifier's results: a label a row, and `scores` numbers a row.
-std::vector<TensorType> classifier_results(const OpView& op, int64_t scores);
-/// Warns that labels which are strings come as positions in the list of classes. For `import`.
-void warn_of_strings(const OpView& op, const ClassAttrs& attrs);
-/// Labels of positions in the list of classes. Classes that are strings keep the position.
+std::vector<TensorType> classifier_results(const OpView& op, const ClassAttrs& attrs, int64_t scores);
+/// True if labels that are strings fit elements; else reports.
+bool are_labels(const OpView& op, const ClassAttrs& attrs);
+/// Labels of positions in the list of classes.
 Term labels_of(Builder& build, const OpView& op, const ClassAttrs& attrs, Term positions);
 /// The position of the greatest score of each row.
 Term best_class(Builder& build, Term scores);

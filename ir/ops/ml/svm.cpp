@@ -124,8 +124,8 @@ bool infer_svm_classifier(const OpView& op, std::vector<TensorType>& results) {
     return op.fail("svm-probabilities-unsupported", "probabilities of a support vector machine are not supported");
   if (classes == 2 && text_of(op.op(), "post_transform") != "NONE")
     return op.fail("svm-post-transform-unsupported", "a post transform of the score of two classes is not supported");
-  results = classifier_results(op, classes == 2 ? 2 : s.pairs());
-  return true;
+  results = classifier_results(op, kClasses, classes == 2 ? 2 : s.pairs());
+  return are_labels(op, kClasses);
 }
 
 /// The coefficients as a matrix [vectors, pairs]: a pair (i, j) reads the vectors of class i in row j - 1 of the list
@@ -205,12 +205,8 @@ const OpDef kSVMClassifier{.kind = OpKind::SVMClassifier,
                                      {"support_vectors", AttrType::Reals},
                                      {"vectors_per_class", AttrType::Ints}},
                            .outputs = {1, 2},
-                           .import =
-                               [](Graph&, OpId, int, const OpView& op) {
-                                 warn_of_strings(op, kClasses);
-                                 return true;
-                               },
                            .infer = infer_svm_classifier,
-                           .decompose = decompose_svm_classifier};
+                           .decompose = decompose_svm_classifier,
+                           .takes_strings = true};
 
 }  // namespace weftc

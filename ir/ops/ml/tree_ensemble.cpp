@@ -148,8 +148,8 @@ bool infer_classifier(const OpView& op, std::vector<TensorType>& results) {
                    base, lone.id);
   if (!is_transform_of_one(op, text_of(op.op(), "post_transform") == "NONE", classes)) return false;
   if (!base_fits(op, is_pair ? 1 : classes)) return false;
-  results = classifier_results(op, classes);
-  return true;
+  results = classifier_results(op, kClasses, classes);
+  return are_labels(op, kClasses);
 }
 
 /// The scores of two classes of which the trees know one, and whether it is the second class.
@@ -237,11 +237,6 @@ std::vector<AttrSpec> listed_attrs(const std::vector<AttrSpec>& own) {
   return attrs;
 }
 
-bool import_classifier(Graph&, OpId, int, const OpView& op) {
-  warn_of_strings(op, kClasses);
-  return true;
-}
-
 }  // namespace
 
 const OpDef kTreeEnsembleRegressor{.kind = OpKind::TreeEnsembleRegressor,
@@ -268,9 +263,9 @@ const OpDef kTreeEnsembleClassifier{.kind = OpKind::TreeEnsembleClassifier,
                                                            {"classlabels_int64s", AttrType::Ints},
                                                            {"classlabels_strings", AttrType::Texts}}),
                                     .outputs = {1, 2},
-                                    .import = import_classifier,
                                     .infer = infer_classifier,
-                                    .decompose = decompose_classifier};
+                                    .decompose = decompose_classifier,
+                                    .takes_strings = true};
 
 const OpDef kTreeEnsemble{.kind = OpKind::TreeEnsemble,
                           .name = "TreeEnsemble",

@@ -56,6 +56,7 @@ class Rank final : public RankSurface {
  private:
   bool enter(const Step& step, int64_t index) override;
   void leave() override;
+  void refuse_request(const Step& step) override;
   void check_index_range(const char* node, DType dtype, const void* indices, const Count& count,
                          const Count& extent) override;
   void copy_bytes(void* to, const void* from, int64_t bytes) override;

@@ -5,6 +5,7 @@
 
 #include "weft/device_macros.h"
 #include "weft/small_types.h"
+#include "weft/string.h"
 
 namespace weft {
 
@@ -102,7 +103,8 @@ enum class DType : uint8_t {
   I4,
   U4,
   I2,
-  U2
+  U2,
+  String
 };
 
 template <class T>
@@ -199,15 +201,20 @@ template <>
 constexpr DType dtype_of<unsigned2>() {
   return DType::U2;
 }
+template <>
+constexpr DType dtype_of<String>() {
+  return DType::String;
+}
 
 constexpr int64_t element_bytes(DType dtype) {
-  constexpr int64_t kBytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  constexpr int64_t kBytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, sizeof(String)};
   return kBytes[int(dtype)];
 }
 constexpr const char* dtype_name(DType dtype) {
-  constexpr const char* kNames[] = {
-      "f32",  "f64",      "f16",        "bf16",   "i8",         "i16",    "i32",    "i64", "u8", "u16", "u32", "u64",
-      "bool", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1", "i4",  "u4", "i2",  "u2"};
+  constexpr const char* kNames[] = {"f32",    "f64",      "f16",        "bf16",   "i8",         "i16",
+                                    "i32",    "i64",      "u8",         "u16",    "u32",        "u64",
+                                    "bool",   "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0",
+                                    "f4e2m1", "i4",       "u4",         "i2",     "u2",         "string"};
   return kNames[int(dtype)];
 }
 

@@ -43,7 +43,11 @@ class RankSurface {
   template <class Body>
   void step(const Step& step, int64_t index, Body&& body) {
     if (!enter(step, index)) return;
-    body();
+    try {
+      body();
+    } catch (...) {
+      refuse_request(step);
+    }
     leave();
   }
   /// Element i of the signal is done in this iteration, once the stream has come here.
@@ -161,6 +165,9 @@ class RankSurface {
   /// False where the step belongs to the thread of another stream; else leave() ends it.
   virtual bool enter(const Step& step, int64_t index) = 0;
   virtual void leave() = 0;
+  /// Where the body of a step throws: a string that it could not compute with makes the request a wrong one, whose
+  /// results are never shown; whatever else it was is thrown again.
+  virtual void refuse_request(const Step& step) = 0;
   virtual void check_index_range(const char* node, DType dtype, const void* indices, const Count& count,
                                  const Count& extent) = 0;
   virtual void copy_bytes(void* to, const void* from, int64_t bytes) = 0;

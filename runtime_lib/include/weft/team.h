@@ -24,7 +24,8 @@ class Team {
 
   int threads() const { return threads_; }
   /// Calls f(begin, end) for ranges that cover 0 .. count once. Ranges begin at multiples of `grain`; at most `grain`
-  /// items are not worth a second thread. Each item gives the same bits however many threads there are.
+  /// items are not worth a second thread. What f throws is thrown again when all are done. Each item gives the same
+  /// bits however many threads there are.
   template <class F>
   void parallel(int64_t count, int64_t grain, F&& f) {
     using Body = std::remove_reference_t<F>;

@@ -1,0 +1,16 @@
+// A regular expression as a table that a program walks, byte by byte.
+#pragma once
+#include <optional>
+
+#include "ir/ops/strings/regex.h"
+
+namespace weftc {
+
+/// The columns of a state: where each byte leads, and whether the string may end there.
+inline constexpr int64_t kAutomatonRow = 257;
+
+/// The rows of all states, the first one first. Nothing where there would be more than 2048 of them, or
+/// where it takes long to find them.
+std::optional<std::vector<int32_t>> automaton_of(const Regex& pattern);
+
+}  // namespace weftc

@@ -1,0 +1,16 @@
+// Which letters have another case, and which one that is.
+#pragma once
+#include <cstdint>
+#include <span>
+
+namespace weftc {
+
+/// Letters from `first` to `last`, each `step` code points from the one before, that become others, `delta` away.
+struct LetterRange {
+  int32_t first, last, step, delta;
+};
+
+/// All letters that become capital ones, or small ones, in ascending order.
+std::span<const LetterRange> letter_ranges(bool to_upper);
+
+}  // namespace weftc

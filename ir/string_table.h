@@ -1,0 +1,29 @@
+// Strings as numbers: a Tensor holds the number of each, so that what moves or compares elements treats strings as
+// integers, and only what looks into a string asks for its bytes. Numbers say nothing of the order of strings.
+//
+// In memory an element of a tensor of strings is a byte that holds its length, then its bytes, which are UTF-8, then
+// zeros: weft::String of the runtime.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace weftc {
+
+/// The bytes that an element has room for. A longer string is refused in a model, in a file and in a running program.
+inline constexpr int64_t kMostStringBytes = 255;
+
+/// The number of a string: 0 for "", the same for equal strings, whoever asks.
+int64_t string_id(std::string_view string);
+/// The string of that number.
+const std::string& string_of(int64_t id);
+
+/// The string that an element holds, and an element for a string of at most kMostStringBytes.
+std::string_view string_in_memory(const std::byte* element);
+void put_in_memory(std::string_view string, std::byte* element);
+
+/// "" where an element can hold the string, else why not: "has 300 bytes, more than the 255 of an element".
+std::string why_no_element(std::string_view string);
+
+}  // namespace weftc

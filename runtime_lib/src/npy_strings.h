@@ -1,0 +1,30 @@
+// Strings in .npy files: NumPy has as many code points for each, of 4 bytes, with zeros behind those of shorter ones
+// (`<U12`).
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "npy_header.h"
+#include "weft/string.h"
+
+namespace weft {
+
+/// Bytes of a string of the file. Throws Failure (wrong input), which names `file`, for elements that are no strings.
+int64_t npy_string_bytes(const NpyHeader& header, const std::string& file);
+
+/// The string whose code points stand in `element`. Throws Failure (wrong input): it is longer than a String, or has a
+/// number that is no code point. `what` names it: "x.npy: element [1, 2]".
+String string_of_points(std::string_view element, const std::string& what);
+
+/// Strings as a file has them.
+struct NpyStrings {
+  std::string type;  // "<U12"
+  std::string bytes;
+};
+NpyStrings npy_strings(const String* strings, int64_t count);
+
+/// Throws Failure (wrong input) where the bytes of a String are no UTF-8.
+void check_strings(std::string_view elements, const std::string& what);
+
+}  // namespace weft

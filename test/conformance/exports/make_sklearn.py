@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 import onnx
 from skl2onnx import to_onnx
-from skl2onnx.common.data_types import FloatTensorType
+from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 from sklearn.datasets import make_classification
 from sklearn.ensemble import (GradientBoostingClassifier, GradientBoostingRegressor, HistGradientBoostingClassifier,
                               HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor)
@@ -21,7 +21,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, Normalizer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR
 
 FEATURES = 8
@@ -29,6 +29,8 @@ x, two = make_classification(200, FEATURES, n_informative=6, random_state=0)
 three = make_classification(200, FEATURES, n_informative=6, n_classes=3, random_state=0)[1]
 number = x @ np.arange(FEATURES) + x[:, 0] ** 2
 holes = np.where(np.random.default_rng(0).random(x.shape) < 0.1, np.nan, x)
+colours = np.array(["red", "green", "blue", "päle"])[np.random.default_rng(0).integers(0, 4, (200, FEATURES))]
+species = np.array(["setosa", "versicolor", "virginica"])[three]
 seeded = {"random_state": 0}
 few = {"n_estimators": 10, "max_depth": 5, **seeded}
 
@@ -50,14 +52,16 @@ MODELS = {
     "svc_polynomial": (SVC(kernel="poly", **seeded), x[:80], two[:80]),
     "svr": (make_pipeline(Normalizer(), SVR()), x[:80], number[:80]),
     "naive_bayes": (GaussianNB(), x, three),
+    "string_categories": (make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression()), colours, species),
     "perceptrons": (MLPClassifier((8,), max_iter=20, **seeded), x, three),
 }
 
 
 def export(name, folder):
     model, rows, wanted = MODELS[name]
-    model.fit(rows.astype(np.float32), wanted)
-    made = to_onnx(model, initial_types=[("X", FloatTensorType([None, FEATURES]))],
+    is_text = rows.dtype.kind == "U"
+    model.fit(rows if is_text else rows.astype(np.float32), wanted)
+    made = to_onnx(model, initial_types=[("X", (StringTensorType if is_text else FloatTensorType)([None, FEATURES]))],
                    target_opset={"": 18, "ai.onnx.ml": 3})
     for value in [*made.graph.input, *made.graph.output]:
         if value.type.HasField("tensor_type"):

@@ -1,7 +1,7 @@
 """Fuzzes: `./dev fuzz [MINUTES]`, MINUTES (30) for raw bytes and as many for cases that keep their structure.
 
 Raw: every target of weft_fuzz that has no way of its own to change a case, under libFuzzer. Structure: changed models, to the proof
-of the plan and the emitted text, under libFuzzer too; beside them random graphs that are compiled, run and compared with ONNX Runtime
+of the plan and the emitted text, under libFuzzer too, and without it from the seeds alone; beside them random graphs that are compiled, run and compared with ONNX Runtime
 (random_graphs.py). Findings lie in build/fuzz_findings, a line each at the end; exit code 1 if there are any.
 
     python fuzz.py MINUTES [TARGET...]    these targets only, and `graphs`"""
@@ -25,12 +25,19 @@ PROCESSES = 2
 # A case may take a minute and 4 GiB; under the sanitizers bytes count about twice.
 LIMITS = ["-timeout=60", "-rss_limit_mb=8192", "-malloc_limit_mb=4096", "-max_len=32768"]
 GRAPHS_SHARE = 0.25  # of the time for structure
+CHANGED_SHARE = 0.35  # the engine reads all that it has learnt again and again; changes of seeds alone are ten times as many
+CHANGED_ROUND = 1000
 
 
 def targets():
     """(name, manner) of each: `structure` or `raw`."""
     _, out, _ = harness.run([REPLAY, "list"])
     return [line.split("\t")[:2] for line in out.splitlines()]
+
+
+def sanitizers():
+    """The environment of a process under sanitizers. Leaks are the process's end."""
+    return dict(os.environ, ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=0", UBSAN_OPTIONS="print_stacktrace=1")
 
 
 def start(target, seconds, seeds):
@@ -42,9 +49,7 @@ def start(target, seconds, seeds):
     command = [ENGINE, f"--target={target}", "-fork=1", "-ignore_crashes=1", "-ignore_timeouts=1", "-ignore_ooms=1",
                f"-max_total_time={int(seconds)}", f"-artifact_prefix={found}/", *LIMITS, grown, *begin]
     log = open(FINDINGS / f"{target}.log", "w")
-    # Leaks are the process's end; exceptions that are caught and thrown again are how readers refuse.
-    environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=0", UBSAN_OPTIONS="print_stacktrace=1")
-    return subprocess.Popen([str(part) for part in command], stdout=log, stderr=log, env=environment)
+    return subprocess.Popen([str(part) for part in command], stdout=log, stderr=log, env=sanitizers())
 
 
 def fuzz(names, minutes, seeds):
@@ -57,6 +62,24 @@ def fuzz(names, minutes, seeds):
             running.append(start(waiting.pop(0), seconds, seeds))
         time.sleep(1)
         running = [process for process in running if process.poll() is None]
+
+
+def change_seeds(names, seconds, seeds):
+    """Changed seeds without an engine, for the seconds of one process, two at once."""
+    end, first = time.monotonic() + seconds, int(time.time()) % 10**6 * 1000
+    while time.monotonic() < end:
+        rounds = []
+        for name in names:
+            for _ in range(PROCESSES):
+                folder = FINDINGS / name
+                folder.mkdir(parents=True, exist_ok=True)
+                command = [REPLAY, "mutate", name, first, CHANGED_ROUND, folder, *sorted((seeds / name).iterdir())]
+                rounds.append(subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL,
+                                               stderr=subprocess.DEVNULL, env=sanitizers()))
+                first += CHANGED_ROUND
+        for process in rounds:
+            process.wait()
+    print(f"-- changed seeds: up to {first}", flush=True)
 
 
 def message_of(target, case):
@@ -87,7 +110,9 @@ def main(minutes, wanted):
     structure = [name for name, manner in known if manner == "structure" and (not wanted or name in wanted)]
     graphs = not wanted or "graphs" in wanted
     fuzz(raw, minutes, seeds)
-    fuzz(structure, minutes * (1 - GRAPHS_SHARE * graphs), seeds)
+    fuzz(structure, minutes * (1 - CHANGED_SHARE - GRAPHS_SHARE * graphs), seeds)
+    if structure:
+        change_seeds(structure, minutes * 60 * CHANGED_SHARE, seeds)
     wrong = check_graphs(FINDINGS / "graphs", minutes * 60 * GRAPHS_SHARE) if graphs else 0
     found = report() + wrong
     print(f"{found} findings")

@@ -192,7 +192,8 @@ static Result reduced(const OpView& op, const Lengths& in) {
 /// True if operand `i` of an op that looks elements up holds positions, not elements.
 static bool is_position(const Op& op, int i) { return category(op) == Category::Index && i == 1; }
 
-/// An op that moves elements: its record evaluates it on the numbers of the elements.
+/// An op that moves elements: its record evaluates it on the numbers of the elements, from 1 on. What it fills up with
+/// is 0, and no element.
 static std::optional<std::vector<Lengths>> moved(const OpView& op, const std::vector<Lengths>& in) {
   const OpDef& def = op_def(op.op());
   if (!def.eval) return {};
@@ -203,9 +204,9 @@ static std::optional<std::vector<Lengths>> moved(const OpView& op, const std::ve
     for (size_t e = 0; e < in[static_cast<size_t>(i)].size(); ++e) {
       const Length& each = in[static_cast<size_t>(i)][e];
       if (is_position(op.op(), i) && !each.is_constant()) return {};
+      if (!is_position(op.op(), i)) table.push_back(each);
       tensor.put_int(static_cast<int64_t>(e),
                      is_position(op.op(), i) ? each.constant() : static_cast<int64_t>(table.size()));
-      if (!is_position(op.op(), i)) table.push_back(each);
     }
   }
   std::vector<Tensor> results(op.op().outputs.size());
@@ -218,8 +219,11 @@ static std::optional<std::vector<Lengths>> moved(const OpView& op, const std::ve
   def.eval(context);
   std::vector<Lengths> found(results.size());
   for (size_t r = 0; r < results.size(); ++r)
-    for (int64_t e = 0; e < results[r].size(); ++e)
-      found[r].push_back(table[static_cast<size_t>(results[r].int_at(e))]);
+    for (int64_t e = 0; e < results[r].size(); ++e) {
+      const int64_t number = results[r].int_at(e);
+      if (number == 0) return {};
+      found[r].push_back(table[static_cast<size_t>(number - 1)]);
+    }
   return found;
 }
 

@@ -33,10 +33,20 @@ bool integer_operand(const OpView& op, int input) {
                  dtype_name(op.type(input).dtype));
 }
 
+bool are_indices_inside(const OpView& op, const Extent& extent) {
+  const std::optional<Tensor> indices = op.known(1);
+  for (int64_t i = 0; indices && i < indices->size(); ++i) {
+    const int64_t index = indices->int_at(i);
+    if (index >= -extent.bound && index < extent.bound) continue;
+    return op.fail("index-range", "index {} lies outside of a dimension of {}", index, extent.bound);
+  }
+  return true;
+}
+
 /// ONNX Gather: the data's dims with `axis` replaced by the dims of the indices.
 static bool infer_gather(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
-  if (!axis || !integer_operand(op, 1)) return false;
+  if (!axis || !integer_operand(op, 1) || !are_indices_inside(op, op.type(0).shape[*axis])) return false;
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
   TensorType type{op.type(0).dtype, Shape(data.begin(), data.begin() + *axis), {}};
   type.shape.insert(type.shape.end(), indices.begin(), indices.end());
@@ -106,7 +116,7 @@ const OpDef kGather{.kind = OpKind::Gather,
 /// index stands for itself, so that extents there must not exceed the data's.
 static bool infer_gather_elements(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
-  if (!axis || !integer_operand(op, 1)) return false;
+  if (!axis || !integer_operand(op, 1) || !are_indices_inside(op, op.type(0).shape[*axis])) return false;
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
   bool fits = data.size() == indices.size();
   for (size_t d = 0; fits && d < data.size(); ++d)

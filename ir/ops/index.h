@@ -25,4 +25,7 @@ class HeldIndices {
 /// Operand `input` has an integer type, else reports.
 bool integer_operand(const OpView& op, int input);
 
+/// False after reporting one of the indices that operand 1 is known to hold, which lies outside of the dimension.
+bool are_indices_inside(const OpView& op, const Extent& extent);
+
 }  // namespace weftc

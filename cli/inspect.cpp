@@ -3,7 +3,9 @@
 #include <map>
 
 #include "cli/commands.h"
+#include "cli/compile.h"
 #include "cli/json.h"
+#include "cli/requirements.h"
 #include "cli/table.h"
 #include "frontend/onnx_inspect.h"
 #include "ir/op_def.h"
@@ -112,7 +114,15 @@ int finish(const Diags& diags) {
   return diags.exit_code();
 }
 
+static int show_requirements(const Options& options) {
+  Diags diags;
+  const std::unique_ptr<Compilation> compiled = compile_graph(options, diags);
+  if (compiled && compile_plan(*compiled, options, diags)) print_requirements(compiled->plan, options.json);
+  return finish(diags);
+}
+
 int run_inspect(const Options& options) {
+  if (options.requirements) return show_requirements(options);
   Diags diags;
   const std::optional<ModelSummary> summary = summarise_onnx(options.model, diags);
   if (const int code = finish(diags); code != 0 || !summary) return code;

@@ -14,7 +14,8 @@ using weftc::Verb;
 
 constexpr Verb kVerbs[] = {
     {"compile", "makes an executable of a model and a schedule", Verb::kModel | Verb::kBuild, weftc::run_compile},
-    {"inspect", "shows inputs, outputs, dims and operators of a model", Verb::kModel | Verb::kJson, weftc::run_inspect},
+    {"inspect", "shows inputs, outputs, dims and operators of a model, and what requests must be like",
+     Verb::kModel | Verb::kJson | Verb::kInspect, weftc::run_inspect},
     {"explain", "shows layouts, collectives, kernels and what moves", Verb::kModel | Verb::kJson | Verb::kExplain,
      weftc::run_explain},
     {"trace", "shows what was measured: when each stream ran what", Verb::kTrace | Verb::kJson, weftc::run_trace},

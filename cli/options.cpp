@@ -162,6 +162,9 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
   if (takes(Verb::kModel)) app.add_flag("--quiet", options.quiet, "no lines of progress on standard error");
   if (takes(Verb::kBuild)) add_build_flags(app, given, options);
   if (takes(Verb::kJson)) app.add_flag("--json", options.json, "prints JSON");
+  if (takes(Verb::kInspect))
+    app.add_flag("--requirements", options.requirements,
+                 "prints what requests must be like: open lengths, their bounds, and what nodes demand of them");
   if (takes(Verb::kExplain)) add_explain_flags(app, given, options);
   if (takes(Verb::kTrace)) add_trace_flags(app, options);
   if (takes(Verb::kExplain | Verb::kTrace))

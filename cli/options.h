@@ -43,6 +43,7 @@ struct Options {
   // Of single verbs.
   bool json = false;
   bool names = false;     // explain
+  bool requirements = false;  // inspect
   bool markdown = false;  // ops
   std::string data;       // verify
   std::optional<double> tolerance;
@@ -70,6 +71,7 @@ struct Verb {
     kVerify = 32,
     kMany = 64,
     kTarget = 128,
+    kInspect = 256,
     kTune = 512,
     kTrace = 1024
   };

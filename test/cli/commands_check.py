@@ -31,6 +31,15 @@ def check_inspect():
     expect("inspect", harness.weft("inspect", MODEL), 0, "float[16, 8]", "MatMul", "residual")
     status, out, _ = harness.weft("inspect", MODEL, "--json")
     harness.check("inspect/json", status == 0 and json.loads(out)["ops"] == {"Add": 3, "Gelu": 1, "MatMul": 2}, out[-300:])
+    open_model = FOLDER / "open.onnxtxt"
+    open_model.write_text(
+        '<ir_version: 10, opset_import: ["" : 20]>\nopen (float[a] x, float[b] y, float[8] c) => (float[a] z, int64[1,n] at)\n'
+        "{ [scale] z = Mul(x, y)\n at = NonZero(c) }\n"
+    )
+    flags = [open_model, "--requirements", "--dim", "a<=4", "--dim", "b<=4"]
+    expect("inspect/requirements", harness.weft("inspect", *flags), 0, "a  <= 4", "at  <= 8  data decides", "a = b  node 'scale' (Mul)")
+    status, out, _ = harness.weft("inspect", *flags, "--json")
+    harness.check("inspect/requirements, json", status == 0 and len(json.loads(out)["lengths"]) == 3, out[-300:])
     odd = FOLDER / "odd.onnxtxt"
     odd.write_text('<ir_version: 8, opset_import: ["" : 17]>\nodd (float[2] x) => (float[2] y) { a = Wibble(x)\n b = Wobble(a)\n y = Relu(b) }\n')
     expect("inspect/unsupported", harness.weft("inspect", odd), 3, "not supported", "Wibble", "Wobble")

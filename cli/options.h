@@ -42,10 +42,10 @@ struct Options {
 
   // Of single verbs.
   bool json = false;
-  bool names = false;     // explain
+  bool names = false;         // explain
   bool requirements = false;  // inspect
-  bool markdown = false;  // ops
-  std::string data;       // verify
+  bool markdown = false;      // ops
+  std::string data;           // verify
   std::optional<double> tolerance;
   bool taps = false;
   std::string page;                 // explain, trace: a timeline as HTML

@@ -1,6 +1,6 @@
 """Models as their frameworks export them today: a script of conformance/exports in a Python environment of its own.
 
-The environment has what the requirements.txt beside the script names, lies in build/ and is made when it is first asked
+The environment has what a file of requirements beside the script names, lies in build/ and is made when it is first asked
 for; that takes gigabytes, hence only `full` asks.
 """
 
@@ -30,14 +30,14 @@ def interpreter(requirements, name):
     return place / "bin" / "python", ""
 
 
-def exported_anew(script, stored, names):
+def exported_anew(script, requirements, stored, names):
     """A folder with the models of these names as the script exports them now, which are those that are stored; without
     its packages that is skipped, and the stored ones are all there are."""
-    python, reason = interpreter(script.parent / "requirements.txt", "exports")
+    python, reason = interpreter(script.parent / requirements, f"exports_{script.stem}")
     if not python:
         harness.skipped("exported anew", reason)
         return stored
-    folder = harness.scratch("exported")
+    folder = harness.scratch(f"exported/{script.stem}")
     parts = [names[first :: harness.JOBS] for first in range(min(harness.JOBS, len(names)))]
     with concurrent.futures.ThreadPoolExecutor() as pool:
         ends = list(pool.map(lambda part: harness.run([python, script, folder, *part], EXPORT_SECONDS), parts))

@@ -122,7 +122,7 @@ def check_all(models):
 
 def main():
     if harness.FULL:
-        folder = exported_anew(EXPORTS / "make.py", EXPORTS, list(families.FAMILIES))
+        folder = exported_anew(EXPORTS / "make.py", "requirements.txt", EXPORTS, list(families.FAMILIES))
         check_all(sorted(folder.glob("*.onnx")))
         return
     for model in sorted(EXPORTS.glob("*.onnx")):

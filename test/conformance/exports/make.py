@@ -3,9 +3,10 @@ them, with open dimensions (families.py says which).
 
     make.py FOLDER [NAME...]
 
-Needs requirements-exports.txt, which the tests themselves do not: the files are stored. NAME_half is a model in half the bits, NAME_bytes one that
-ONNX Runtime has quantized. NAME_script.onnx is of the older exporter, which traces (torch.onnx.export with dynamo=False), NAME_export.onnx of
-torch.export's. Where one of them cannot export a model (they say so), there is only the other file.
+Needs requirements.txt, which the tests do only in full: the files are stored. NAME_half is a model in half the bits,
+NAME_bytes one that ONNX Runtime has quantized. NAME_script.onnx is of the older exporter, which traces
+(torch.onnx.export with dynamo=False), NAME_export.onnx of torch.export's. Where one of them cannot export a model (they
+say so), there is only the other file.
 """
 
 import functools

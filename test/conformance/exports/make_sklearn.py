@@ -2,8 +2,7 @@
 
     make_sklearn.py FOLDER [NAME...]
 
-Needs scikit-learn, skl2onnx and onnx 1.17 (newer ones refuse the booleans of skl2onnx's histogram trees), which the tests
-themselves do not: the files are stored.
+Needs requirements_sklearn.txt, which the tests do only in full: the files are stored.
 """
 
 import pathlib

@@ -41,8 +41,13 @@ static bool infer_top_k(const OpView& op, std::vector<TensorType>& results) {
   if (count->low() < 0 || (count->is_constant() && count->constant() > extent.bound))
     return op.fail("top-k-count", "{} elements are asked for along axis {}, which has {}", count->text(), *axis,
                    extent.bound);
+  const Extent asked = op.extent(*count);
+  if (asked.bound > extent.bound)
+    return op.fail("top-k-count-unsupported",
+                   "{} elements, {} at most, are asked for along axis {}, which has {} at most", count->text(),
+                   asked.bound, *axis, extent.bound);
   Shape shape = op.type(0).shape;
-  shape[*axis] = op.extent(*count);
+  shape[*axis] = asked;
   results = {{dtype, shape, {}}, {DType::I64, shape, {}}};
   return true;
 }

@@ -109,10 +109,28 @@ class StateUpdater {
         in.name, plan_.places[in.place.index].name, out.name, plan_.places[out.place.index].name);
   }
 
+  /// The buffer and those that lie where it does, because a loop starts from them or makes its next value there.
+  std::set<uint32_t> lying_together(BufferId buffer) const {
+    std::set<uint32_t> together{buffer.index};
+    for (size_t before = 0; before != together.size();) {
+      before = together.size();
+      for (const Block& block : plan_.blocks)
+        for_each_step(block.steps, [&](const Step& step) {
+          const auto* copy = std::get_if<CopyStep>(&step.what);
+          if (!copy || !copy->in_place) return;
+          if (together.contains(copy->from.index) || together.contains(copy->to.index))
+            together.insert({copy->from.index, copy->to.index});
+        });
+    }
+    return together;
+  }
+
   /// "" where the state may be updated in place.
   std::string why_copied(const LiveRanges& ranges, const StateSlot& state) const {
     const std::vector<const Step*> updaters = updaters_of(plan_, state);
-    const LiveRange reads = ranges.of(state.buffer.index, updaters), writes = ranges.of(state.next.index);
+    const LiveRange reads = ranges.of(state.buffer.index, updaters);
+    LiveRange writes;
+    for (const uint32_t buffer : lying_together(state.next)) writes.add(ranges.of(buffer));
     if (plan_.buffer(state.buffer).bytes != plan_.buffer(state.next).bytes) return "their buffers differ in size";
     if (is_input(state.next)) return format("'{}' is an input too", plan_.buffer(state.next).name);
     if (reads.used() && reads.last >= writes.first)

@@ -122,6 +122,14 @@ TEST_CASE("update-states: whoever reads the old value comes first") {
   check_runs(late);
 }
 
+TEST_CASE("update-states: what a loop starts from lies where its result does, and is written as early") {
+  const Planned made = plan_of(model_of("(float[1,3,3] m, float[1,9,3] w, float[1,9,3] r) => (float[1,3,3] n)",
+                                        "\"\", n = GRU<hidden_size = 3>(m, w, r)"),
+                               kState);
+  CHECK(updates_of(made.plan).find("m: copied, 'n_2' reads 'm' after 'n' has begun to write 'n'") == 0);
+  check_runs(made);
+}
+
 TEST_CASE("update-states: a cache that grows is appended to, and nothing is copied") {
   const std::string model = model_of("(float[2,past,4] m, float[2,1,4] k, float[2,1,4] q) => (float[2,total,4] n)",
                                      "[s] s = Mul(k, q)\n[n] n = Concat<axis = 1>(m, s)");

@@ -153,6 +153,6 @@ TEST_CASE("mutations at every site of every fixture") {
       MESSAGE("left out: " << steps << " steps");
       continue;
     }
-    check_mutations(fixture.model, fixture.yaml, 1, is_full() ? 1 : 2);
+    check_mutations(fixture.model, fixture.yaml, 1, is_full() ? 1 : 4);
   }
 }

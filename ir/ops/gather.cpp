@@ -99,6 +99,16 @@ static void eval_gather(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// Constant indices reach so far into the dimension.
+static std::vector<LengthRelation> relate_gather(const OpView& op) {
+  const std::optional<Tensor> indices = op.known(1);
+  if (!indices) return {};
+  int64_t least = 0;
+  for (int64_t i = 0; i < indices->size(); ++i) least = std::max({least, indices->int_at(i) + 1, -indices->int_at(i)});
+  const auto axis = static_cast<size_t>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
+  return {{"", least, length_of(op.type(0).shape[axis]), true}};
+}
+
 const OpDef kGather{.kind = OpKind::Gather,
                     .name = "Gather",
                     .onnx = {"Gather"},
@@ -108,6 +118,7 @@ const OpDef kGather{.kind = OpKind::Gather,
                     .infer = infer_gather,
                     .canonicalize = canonical_axis,
                     .factors = factors_gather,
+                    .relate = relate_gather,
                     .linear = {{0}},
                     .eval = eval_gather,
                     .takes_strings = true};

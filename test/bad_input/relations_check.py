@@ -11,8 +11,8 @@ MODEL = FOLDER / "related.onnxtxt"
 TEXT = """<ir_version: 10, opset_import: ["" : 20]>
 g (float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h)
   => (float[a,4] scaled, float[5,c] joined, float[3,2] product, float[e,2] picked, float[rows,4] masked, float[found] counted,
-      float[k,4] most, int64[k,4] at)
-  <float[6,2] w = random(1, 0.5), int64[1] zero = {0}, int64[1] k = {2}> {
+      float[k,4] most, int64[k,4] at, float[4] third)
+  <float[6,2] w = random(1, 0.5), int64[1] zero = {0}, int64[1] k = {2}, int64 two = {2}> {
   [scale] scaled = Mul(x, y)
   [join] joined = Concat<axis = 0>(p, q)
   [down] product = MatMul(p, w)
@@ -24,6 +24,7 @@ g (float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[p
   real = Cast<to = 1>(row)
   [count] counted = Mul(real, h)
   [choose] most, at = TopK<axis = 0>(x, k)
+  [take] third = Gather(y, two)
 }
 """
 BOUNDS = {"a": 4, "b": 4, "c": 6, "d": 6, "e": 4, "past": 4, "total": 8, "g": 8}
@@ -35,6 +36,7 @@ WRONG = [
     ({"e": 4}, "node 'pick' (GatherElements): e is 4, but must be at most a, which is 3"),
     ({"total": 6}, "node 'mask_rows' (Mul): a + past is 5, but must be total, which is 6"),
     ({"a": 1, "b": 1, "e": 1, "total": 3}, "node 'choose' (TopK): a is 1, but must be at least 2"),
+    ({"a": 2, "b": 2, "e": 2, "total": 4}, "node 'take' (Gather): b is 2, but must be at least 3"),
     ({"g": 4}, "node 'count' (Mul): places is 5, but must be g, which is 4"),
 ]
 

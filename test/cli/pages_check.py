@@ -52,11 +52,16 @@ def lanes(picture, text):
     return found
 
 
-def check_page(page):
-    picture = screenshot(page)
-    if picture is None:
-        return
-    found = lanes(picture, page.read_text())
+def check_page(page, make_again=None):
+    """An exchange that found all data there may be too short to be seen: `make_again` measures once more, twice at most."""
+    for attempts_left in (2, 1, 0) if make_again else (0,):
+        picture = screenshot(page)
+        if picture is None:
+            return
+        found = lanes(picture, page.read_text())
+        if found == TWO_RANKS or attempts_left == 0:
+            break
+        make_again()
     harness.check(f"{page.stem}/lanes", found == TWO_RANKS, f"lanes {found}")
 
 
@@ -130,20 +135,30 @@ def check_overlaps_are_found(page):
     harness.check("crowded/texts", overlaps(crowded, 500)[1] != "", "no overlap is found")
 
 
+PREDICTED, MEASURED = FOLDER / "predicted.html", FOLDER / "measured.html"
+PROGRAM, TRACE = FOLDER / "mlp", FOLDER / "trace.json"
+MEASURE = (
+    ("run", [PROGRAM, "--random-inputs", "1", "--warmup", "1", "--iterations", "5", "--trace", TRACE]),
+    ("trace", [harness.WEFT, "trace", TRACE, "--page", MEASURED]),
+)
+
+
 def make_pages():
     """The predicted page, and the measured one of a run."""
-    program, trace = FOLDER / "mlp", FOLDER / "trace.json"
-    predicted, measured = FOLDER / "predicted.html", FOLDER / "measured.html"
     for name, command in (
-        ("explain", [harness.WEFT, "explain", MODEL, *OVERLAP, "--page", predicted]),
-        ("compile", [harness.WEFT, "compile", MODEL, *OVERLAP, "-o", program, "--quiet"]),
-        ("run", [program, "--random-inputs", "1", "--warmup", "1", "--iterations", "5", "--trace", trace]),
-        ("trace", [harness.WEFT, "trace", trace, "--page", measured]),
+        ("explain", [harness.WEFT, "explain", MODEL, *OVERLAP, "--page", PREDICTED]),
+        ("compile", [harness.WEFT, "compile", MODEL, *OVERLAP, "-o", PROGRAM, "--quiet"]),
+        *MEASURE,
     ):
         status, _, err = harness.run(command)
         if not harness.check(name, status == 0, f"exit {status}: {err[-300:]}"):
             return []
-    return [predicted, measured]
+    return [PREDICTED, MEASURED]
+
+
+def measure_again():
+    for _, command in MEASURE:
+        harness.run(command)
 
 
 harness.need_weft()
@@ -152,7 +167,7 @@ if not BROWSER:
 else:
     pages = make_pages()
     for each in pages:
-        check_page(each)
+        check_page(each, measure_again if each == MEASURED else None)
         check_widths(each)
     if pages:
         check_without_boxes(pages[0])

@@ -65,22 +65,16 @@ static std::optional<AttrValue> value_of(ImportState& state, const OnnxAttr& att
   return *constant;
 }
 
-/// What the importer and records themselves write is no attribute of the node.
-static bool is_own(const OpDef& def, const std::string& name) {
-  return (def.kind == OpKind::Loop && name == "carried") || (def.kind == OpKind::Scan && name == "operands") ||
-         (def.kind == OpKind::ConstantOfShape && (name == "dtype" || name == "fill" || name == "whole"));
-}
-
 static const AttrSpec* find_spec(const OpDef& def, const std::string& name) {
-  if (is_own(def, name)) return nullptr;
   for (const AttrSpec& spec : def.attrs)
-    if (spec.name == name) return &spec;
+    if (spec.name == name && !spec.is_own) return &spec;
   return nullptr;
 }
 
 static std::vector<std::string> spec_names(const OpDef& def) {
   std::vector<std::string> names;
-  for (const AttrSpec& spec : def.attrs) names.push_back(spec.name);
+  for (const AttrSpec& spec : def.attrs)
+    if (!spec.is_own) names.push_back(spec.name);
   return names;
 }
 

@@ -45,6 +45,7 @@ struct AttrSpec {
   AttrType type;
   std::optional<AttrValue> otherwise = {};  // the default; none: optional without one, unless `required`
   bool required = false;
+  bool is_own = false;  // the importer or the record writes it: no attribute of an ONNX node
 };
 
 /// An operand that a lowering needs at compile time: once it is a constant, infer-types moves it into the attribute.

@@ -175,13 +175,14 @@ const OpDef kGridSample{.kind = OpKind::GridSample,
                         .infer = infer_grid_sample,
                         .decompose = decompose_grid_sample};
 
-const OpDef kAffineGrid{.kind = OpKind::AffineGrid,
-                        .name = "AffineGrid",
-                        .onnx = {"AffineGrid", 20},
-                        .attrs = {{"align_corners", AttrType::Int, 0}, {"size", AttrType::Ints}},
-                        .inputs = {1, 2},
-                        .constant_operands = {{1, "size", AttrType::Ints}},
-                        .infer = infer_affine_grid,
-                        .decompose = decompose_affine_grid};
+const OpDef kAffineGrid{
+    .kind = OpKind::AffineGrid,
+    .name = "AffineGrid",
+    .onnx = {"AffineGrid", 20},
+    .attrs = {{"align_corners", AttrType::Int, 0}, {.name = "size", .type = AttrType::Ints, .is_own = true}},
+    .inputs = {1, 2},
+    .constant_operands = {{1, "size", AttrType::Ints}},
+    .infer = infer_affine_grid,
+    .decompose = decompose_affine_grid};
 
 }  // namespace weftc

@@ -95,7 +95,7 @@ static std::vector<ValueId> decompose_loop(Builder& build, const OpView& op) {
 const OpDef kLoop{.kind = OpKind::Loop,
                   .name = "Loop",
                   .onnx = {"Loop"},
-                  .attrs = {{"carried", AttrType::Int, 0}},
+                  .attrs = {{.name = "carried", .type = AttrType::Int, .otherwise = 0, .is_own = true}},
                   .inputs = {2, -1},
                   .outputs = {1, -1},
                   .category = Category::Region,

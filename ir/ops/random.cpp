@@ -64,10 +64,10 @@ const OpDef kRandomUniform{.kind = OpKind::RandomUniform,
                            .name = "RandomUniform",
                            .onnx = {"RandomUniform"},
                            .attrs = {{"dtype", AttrType::Int, dtype_attr(DType::F32)},
-                                     {"first", AttrType::Int, 0},
+                                     {.name = "first", .type = AttrType::Int, .otherwise = 0, .is_own = true},
                                      {"high", AttrType::Real, 1.0},
                                      {"low", AttrType::Real, 0.0},
-                                     {"node", AttrType::Int, 0},
+                                     {.name = "node", .type = AttrType::Int, .otherwise = 0, .is_own = true},
                                      {"seed", AttrType::Real},
                                      {"shape", AttrType::Ints, {}, true}},
                            .inputs = {0, 0},
@@ -131,8 +131,12 @@ static OpDef normal(OpKind kind, const char* name, Arity inputs, InferFn infer) 
   def.kind = kind;
   def.name = name;
   def.onnx = {name};
-  def.attrs = {{"dtype", AttrType::Int}, {"mean", AttrType::Real, 0.0},  {"node", AttrType::Int, 0},
-               {"seed", AttrType::Real}, {"scale", AttrType::Real, 1.0}, {"shape", AttrType::Ints}};
+  def.attrs = {{"dtype", AttrType::Int},
+               {"mean", AttrType::Real, 0.0},
+               {.name = "node", .type = AttrType::Int, .otherwise = 0, .is_own = true},
+               {"seed", AttrType::Real},
+               {"scale", AttrType::Real, 1.0},
+               {"shape", AttrType::Ints}};
   def.inputs = inputs;
   def.import = import_random;
   def.infer = infer;
@@ -163,7 +167,7 @@ const OpDef kRandomUniformLike{.kind = OpKind::RandomUniformLike,
                                .attrs = {{"dtype", AttrType::Int},
                                          {"high", AttrType::Real, 1.0},
                                          {"low", AttrType::Real, 0.0},
-                                         {"node", AttrType::Int, 0},
+                                         {.name = "node", .type = AttrType::Int, .otherwise = 0, .is_own = true},
                                          {"seed", AttrType::Real}},
                                .import = import_random,
                                .infer = infer_like,
@@ -184,7 +188,9 @@ static std::vector<ValueId> decompose_bernoulli(Builder& build, const OpView& op
 const OpDef kBernoulli{.kind = OpKind::Bernoulli,
                        .name = "Bernoulli",
                        .onnx = {"Bernoulli", 15},
-                       .attrs = {{"dtype", AttrType::Int}, {"node", AttrType::Int, 0}, {"seed", AttrType::Real}},
+                       .attrs = {{"dtype", AttrType::Int},
+                                 {.name = "node", .type = AttrType::Int, .otherwise = 0, .is_own = true},
+                                 {"seed", AttrType::Real}},
                        .import = import_random,
                        .infer = infer_bernoulli,
                        .decompose = decompose_bernoulli};
@@ -219,7 +225,7 @@ const OpDef kMultinomial{.kind = OpKind::Multinomial,
                          .name = "Multinomial",
                          .onnx = {"Multinomial", 7},
                          .attrs = {{"dtype", AttrType::Int, dtype_attr(DType::I32)},
-                                   {"node", AttrType::Int, 0},
+                                   {.name = "node", .type = AttrType::Int, .otherwise = 0, .is_own = true},
                                    {"sample_size", AttrType::Int, 1},
                                    {"seed", AttrType::Real}},
                          .import = import_random,

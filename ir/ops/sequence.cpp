@@ -251,7 +251,7 @@ const OpDef kSequenceLength{
 const OpDef kSequenceMap{.kind = OpKind::SequenceMap,
                          .name = "SequenceMap",
                          .onnx = {"SequenceMap", 17},
-                         .attrs = {{"operands", AttrType::Int}},
+                         .attrs = {{.name = "operands", .type = AttrType::Int, .is_own = true}},
                          .inputs = {1, -1},
                          .outputs = {1, -1},
                          .category = Category::Region,

@@ -207,17 +207,18 @@ static std::vector<ValueId> decompose_constant_of_shape(Builder& build, const Op
 }
 
 /// ONNX's `value` tensor becomes `dtype` and `fill`, or of integers `whole`, on import.
-const OpDef kConstantOfShape{.kind = OpKind::ConstantOfShape,
-                             .name = "ConstantOfShape",
-                             .onnx = {"ConstantOfShape", 9},
-                             .attrs = {{"dtype", AttrType::Int, dtype_attr(DType::F32)},
-                                       {"fill", AttrType::Real, 0.0},
-                                       {"value", AttrType::Tensor},
-                                       {"whole", AttrType::Int, 0}},
-                             .import = import_constant_of_shape,
-                             .infer = infer_constant_of_shape,
-                             .eval = eval_constant_of_shape,
-                             .decompose = decompose_constant_of_shape,
-                             .is_typed_by_parts = depends_on_lengths};
+const OpDef kConstantOfShape{
+    .kind = OpKind::ConstantOfShape,
+    .name = "ConstantOfShape",
+    .onnx = {"ConstantOfShape", 9},
+    .attrs = {{.name = "dtype", .type = AttrType::Int, .otherwise = dtype_attr(DType::F32), .is_own = true},
+              {.name = "fill", .type = AttrType::Real, .otherwise = 0.0, .is_own = true},
+              {"value", AttrType::Tensor},
+              {.name = "whole", .type = AttrType::Int, .otherwise = 0, .is_own = true}},
+    .import = import_constant_of_shape,
+    .infer = infer_constant_of_shape,
+    .eval = eval_constant_of_shape,
+    .decompose = decompose_constant_of_shape,
+    .is_typed_by_parts = depends_on_lengths};
 
 }  // namespace weftc

@@ -9,31 +9,26 @@ medians of a round.
 """
 
 import argparse
+import functools
 import json
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
 
+from command import run_in
 from load import BUSY, Load, median_interval
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = ROOT / "build" / "dev" / "weft"
 FOLDER = ROOT / "build" / "bench" / "generation"
+run = functools.partial(run_in, FOLDER)
 BOUND, PIECE, VOCABULARY, LIMIT = 512, 64, 5000, 1.15
 SIZES = {"gpt2": ["--heads", "8", "--context", str(BOUND + PIECE), "--vocab", str(VOCABULARY)],
          "llama": ["--heads", "8", "--groups", "2", "--hidden", "1376", "--vocab", str(VOCABULARY)]}
 FED = {"gpt2": {}, "llama": {"positions": "position_ids", "mask": "attention_mask"}}
 STATE = {"gpt2": {"past_k.{l}": "present_k.{l}", "past_v.{l}": "present_v.{l}"},
          "llama": {"past_key_values.{l}.key": "present.{l}.key", "past_key_values.{l}.value": "present.{l}.value"}}
-
-
-def run(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=FOLDER)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 def make_programs(kind, options):

@@ -9,32 +9,27 @@ outputs are compared before anything is timed, and the last line says how much o
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
 import numpy as np
 import onnxruntime
 
+from command import run_in
 from load import BUSY, Load
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = ROOT / "build" / "dev" / "weft"
 FOLDER = ROOT / "build" / "bench"
+run = functools.partial(run_in, FOLDER)
 VOCABULARY = 50257
 WARM_UP = 2
 PAUSE_SECONDS = 0.1  # threads of the one before that still spin for work have gone to sleep
-
-
-def run(*command):
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, cwd=FOLDER)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}")
-    return done.stdout
 
 
 def build(options):

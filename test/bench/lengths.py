@@ -9,13 +9,14 @@ more memory.
 """
 
 import argparse
+import functools
 import json
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
 
+from command import run_in
 from load import BUSY, Load, median_interval
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -24,6 +25,7 @@ from transformers import Transformer  # noqa: E402
 
 WEFT = ROOT / "build" / "dev" / "weft"
 FOLDER = ROOT / "build" / "bench" / "lengths"
+run = functools.partial(run_in, FOLDER)
 HEADS, WORDS = 8, 500
 LIMIT = 1.10
 MEMORY_LIMIT = 1.001  # lengths are buffers of their own
@@ -33,13 +35,6 @@ SHORT_MS = 300  # a round lasts about so long
 BOUNDS = {"gpt2": {"batch": 4, "seq": 256}, "vit": {"batch": 8}, "t5": {"batch": 4, "seq": 128, "dec": 64}}
 REQUESTS = {"gpt2": ((1, 1), (1, 64), (1, 256), (4, 64), (3, 100)), "vit": ((1,), (2,), (3,), (5,), (8,)),
             "t5": ((1, 16, 1), (1, 128, 64), (4, 64, 32), (3, 100, 50), (2, 7, 64))}
-
-
-def run(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=FOLDER)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 def make_model(kind, options):

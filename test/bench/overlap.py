@@ -17,6 +17,7 @@ slower than plain beyond doubt (the interval below 1): that is exit 1.
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -25,11 +26,13 @@ import subprocess
 import sys
 import time
 
+from command import run_in
 from load import BUSY, Load, median_interval
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build" / "dev")) / "weft"
 FOLDER = ROOT / "build" / "bench" / "overlap"
+run = functools.partial(run_in, FOLDER)
 SAMPLES, MODELS = ROOT / "samples", ROOT / "test" / "models"
 WARM_UP = 2
 PAUSE_SECONDS = 0.02  # threads of the one before have gone to sleep
@@ -94,13 +97,6 @@ def cases():
              ("overlapped_fused", "overlapped_fused"),
              flags=["--hidden", "512", "--inner", "1024"], dims={"batch": 4, "seq": 128}),
     ]
-
-
-def run(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=FOLDER)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def model_of(case):

@@ -9,10 +9,10 @@ compared first.
 """
 
 import argparse
+import functools
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
@@ -21,11 +21,13 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper, parser
 
+from command import run_in
 from load import BUSY, Load, median_interval
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = ROOT / "build" / "dev" / "weft"
 FOLDER = ROOT / "build" / "bench" / "recurrence"
+run = functools.partial(run_in, FOLDER)
 TOLERANCE = 1e-4
 STEPS, WIDTH, ROWS = 50, 256, 8
 ROUND_MS = 60  # a side's part of a round lasts about so long
@@ -91,13 +93,6 @@ scan (float[{ROWS},{WIDTH}] x, float[{STEPS},{ROWS},{WIDTH}] xs) => (float[{ROWS
   }}> (x, xs)
 }}""",
 }
-
-
-def run(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=FOLDER)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 def control_model(text):

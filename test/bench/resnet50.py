@@ -7,10 +7,10 @@ median over rounds of ours / theirs within one round. The results before the sof
 """
 
 import argparse
+import functools
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
@@ -19,11 +19,13 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+from command import run_in
 from load import BUSY, Load
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = ROOT / "build" / "dev" / "weft"
 FOLDER = ROOT / "build" / "bench"
+run = functools.partial(run_in, FOLDER)
 TOLERANCE = 1e-4  # fp32 against other programs
 
 
@@ -75,13 +77,6 @@ class ResNet:
             self.nodes, "resnet50", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 224, 224])],
             [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1000])], self.weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
-
-
-def run(*command):
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, cwd=FOLDER)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}")
-    return done.stdout
 
 
 def compare(programs, expected, tolerance):

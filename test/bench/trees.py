@@ -8,11 +8,11 @@ median over rounds of ours / theirs within one round. The results are compared f
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
@@ -21,11 +21,13 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
+from command import run_in
 from load import BUSY, Load
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEFT = ROOT / "build" / "dev" / "weft"
 FOLDER = ROOT / "build" / "bench"
+run = functools.partial(run_in, FOLDER)
 TOLERANCE = 1e-4
 FEATURES, TREES = 20, 100
 # How deep trees are, and how likely a node above that is a leaf.
@@ -65,13 +67,6 @@ def ensemble(depth, early, seed=0):
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", 1])])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("", 18)],
                              ir_version=8)
-
-
-def run(*command):
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, cwd=FOLDER)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}")
-    return done.stdout
 
 
 def median_of(session, x, iterations):

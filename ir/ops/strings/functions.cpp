@@ -129,7 +129,7 @@ void eval_find(EvalContext& context) {
 OpDef find_string() {
   OpDef def =
       string_look_up(OpKind::FindString, "FindString", 2, "weft::find_string($0, $1, $count)", eval_find, infer_find);
-  def.attrs = {{"count", AttrType::Int, {}, true}};
+  def.attrs = {{.name = "count", .type = AttrType::Int, .required = true, .is_own = true}};
   return def;
 }
 

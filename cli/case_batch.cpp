@@ -21,7 +21,7 @@ namespace weftc {
 
 namespace {
 
-constexpr double kRunSeconds = 60;
+constexpr double kBatchRunSeconds = 60;
 constexpr const char* kNoData = "-";  // in place of a folder: seeded inputs and the reference evaluation
 // One compiler run for several cases saves reading the headers; one that is too long keeps a core from its share.
 constexpr size_t kGroupBytes = 250'000, kGroupCases = 48;
@@ -248,7 +248,7 @@ CaseResult Batch::run_case(const Ready& ready, const std::string& program) const
     command.insert(command.end(), {"--weights", path});
   }
   const Comparison comparison =
-      run_and_compare(command, ready.compilation->plan, ready.data, ready.tolerance, folder, kRunSeconds);
+      run_and_compare(command, ready.compilation->plan, ready.data, ready.tolerance, folder, kBatchRunSeconds);
   if (comparison.exit_code == 0) return {"passed", ""};
   return {comparison.exit_code == kMismatch ? "wrong" : "failed", comparison.detail};
 }

@@ -22,8 +22,6 @@ namespace weftc {
 
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
-
 /// Calls visit(graph, op) for every op, also inside regions.
 void walk(const Graph& graph, const std::function<void(const Graph&, const Op&)>& visit) {
   for (const OpId id : graph.order()) {
@@ -58,7 +56,7 @@ std::vector<ValueRow> value_rows(const Module& module) {
 }
 
 void print_values(const std::vector<ValueRow>& rows) {
-  Rows cells;
+  TableRows cells;
   for (const ValueRow& row : rows)
     if (!row.replicated) cells.push_back({printable(row.name), row.type, row.layout, row.made_by});
   std::printf("layouts: %zu values, %zu replicated; the others:\n%s", rows.size(), rows.size() - cells.size(),
@@ -120,7 +118,7 @@ std::vector<CollectiveRow> collective_rows(const Module& module) {
 }
 
 void print_collectives(const std::vector<CollectiveRow>& rows) {
-  Rows cells;
+  TableRows cells;
   int64_t bytes = 0;
   for (const CollectiveRow& row : rows) {
     cells.push_back({printable(row.name), row.what, row.from + " -> " + row.to, bytes_text(row.bytes), row.because});
@@ -186,7 +184,7 @@ KernelRow kernel_row(const Plan& plan, const Kernel& kernel) {
 }
 
 void print_kernels(const Plan& plan) {
-  Rows cells;
+  TableRows cells;
   int64_t bytes = 0;
   for (const Kernel& kernel : plan.kernels) {
     const KernelRow row = kernel_row(plan, kernel);
@@ -278,7 +276,7 @@ std::string update_text(const Plan& plan, const StateSlot& state) {
 
 void print_states(const Plan& plan) {
   if (plan.states.empty()) return;
-  Rows cells;
+  TableRows cells;
   for (const StateSlot& state : plan.states)
     cells.push_back({printable(state.input), printable(state.output), printable(update_text(plan, state))});
   std::printf("states: %zu\n%s", plan.states.size(), table_text(fold_layers(cells, {0, 1, 2})).c_str());
@@ -312,7 +310,7 @@ void print_text(const Module& scheduled, const Compilation& c, const std::string
   print_memory(c.plan);
   print_states(c.plan);
   std::printf("%s", timeline_text(timeline).c_str());
-  Rows remarks;
+  TableRows remarks;
   for (const std::string& remark : remarks_of(c)) remarks.push_back({printable(remark)});
   if (!remarks.empty()) std::printf("choices and near misses:\n");
   for (const std::vector<std::string>& row : fold_layers(remarks, {0}))

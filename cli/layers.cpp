@@ -82,8 +82,7 @@ std::string end_of(const std::vector<std::string>& parts, size_t count) {
 
 }  // namespace
 
-std::vector<std::vector<std::string>> fold_layers(const std::vector<std::vector<std::string>>& rows,
-                                                  const std::vector<size_t>& name_cells) {
+TableRows fold_layers(const TableRows& rows, const std::vector<size_t>& name_cells) {
   std::vector<Group> groups;
   std::map<std::vector<std::string>, size_t> known;
   bool is_folded = false;
@@ -101,7 +100,7 @@ std::vector<std::vector<std::string>> fold_layers(const std::vector<std::vector<
     groups[at->second].layers.insert(std::stoi(layer));
     is_folded |= groups[at->second].layers.size() > 1;
   }
-  std::vector<std::vector<std::string>> out;
+  TableRows out;
   for (const Group& group : groups) {
     out.push_back(group.layers.size() > 1 ? group.folded : group.first);
     if (is_folded) out.back().push_back(group.layers.size() > 1 ? "l = " + range_text(group.layers) : "");

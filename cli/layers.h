@@ -6,11 +6,13 @@
 
 namespace weftc {
 
+/// A table's cells, row by row.
+using TableRows = std::vector<std::vector<std::string>>;
+
 /// Rows that differ in nothing but one number that is a part of their names, such as 3 in "h.3.mlp.c_fc", become one,
 /// where the first of them stood: "{l}" in place of the number, and which numbers there are in one more cell ("l = 0 to
 /// 11", empty in the other rows). `name_cells`: where names stand in a row.
-std::vector<std::vector<std::string>> fold_layers(const std::vector<std::vector<std::string>>& rows,
-                                                  const std::vector<size_t>& name_cells);
+TableRows fold_layers(const TableRows& rows, const std::vector<size_t>& name_cells);
 
 /// For each name its end, as short as tells it from the others but for the number of its layer, and no less than two
 /// parts: "mlp.c_fc" of "h.3.mlp.c_fc".

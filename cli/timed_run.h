@@ -8,7 +8,7 @@
 
 namespace weftc {
 
-constexpr double kRunSeconds = 600;  // after which a run is ended
+inline constexpr double kRunSeconds = 600;  // after which a run is ended
 
 /// A run that was timed: milliseconds of an invocation, or why there are none.
 struct Timing {

@@ -11,14 +11,13 @@
 #include "cli/process.h"
 #include "cli/reference.h"
 #include "cli/table.h"
+#include "cli/timed_run.h"
 #include "frontend/onnx_inspect.h"
 #include "ir/evaluate/evaluate.h"
 
 namespace weftc {
 
 namespace {
-
-constexpr double kRunSeconds = 600;
 
 /// One row of the table: a schedule, and how it went.
 struct Row {

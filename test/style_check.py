@@ -32,6 +32,9 @@ FORBIDDEN = {
     "a path of one machine": re.compile(r"(?<![A-Za-z0-9_.])/(?:wo" r"rk|ho" r"me|ro" r"ot|farm)/"),
     "unfinished": re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b"),
 }
+# A line of constants outside of every class and function, and their names in it.
+CONSTANTS = re.compile(r"^(?:inline |static )*(?:constexpr|const) [^({]*?\bk[A-Z].*$", re.M)
+CONSTANT_NAME = re.compile(r"\b(k[A-Z]\w*)(?:\[\w*\])* ?[={]")
 # A type that is defined at the outermost level of a namespace.
 TYPE = re.compile(r"^(?:struct|class|enum class|enum|union) (\w+)\b(?!::)[^;\n]*\{", re.M)
 LIMITS = {"file": 600, "function": 80}
@@ -127,6 +130,27 @@ def check_one_definition(sources):
     harness.check("types/one-definition", not twice, "; ".join(twice))
 
 
+def constants_of(sources):
+    """Pairs of a constant's name and the file that has it outside of classes and functions."""
+    lines = [(path, line) for path, text in sources.items() for line in CONSTANTS.findall(text)]
+    return [(name, path) for path, line in lines for name in CONSTANT_NAME.findall(line)]
+
+
+def check_local_constants(sources):
+    """Files are compiled several at a time: a constant of an unnamed namespace would hide the one of a header that
+    another file of its unit reads."""
+    compiled = {path: text for path, text in sources.items() if folder_of(path) in MAY_INCLUDE}
+    constants = constants_of(compiled)
+    public = {(name, folder_of(path)): path.relative_to(ROOT) for name, path in constants if path.suffix == ".h"}
+    hidden = []
+    for name, path in constants:
+        seen = sorted(MAY_INCLUDE[folder_of(path)] | {folder_of(path)})
+        headers = [public[name, folder] for folder in seen if (name, folder) in public]
+        if headers and path.suffix == ".cpp":
+            hidden.append(f"{name} of {path.relative_to(ROOT)} and of {headers[0]}")
+    harness.check("local-constants", not hidden, "; ".join(hidden))
+
+
 def include_complaint(folder, included):
     top = included.split("/")[0]
     if top in MAY_INCLUDE and top not in MAY_INCLUDE[folder]:
@@ -205,6 +229,7 @@ def main():
     check_includes(sources)
     check_cycles(sources)
     check_one_definition(sources)
+    check_local_constants(sources)
     check_diagnostic_ids(sources)
     check_words(files)
     check_format(sources)

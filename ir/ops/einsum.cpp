@@ -140,7 +140,7 @@ bool infer_einsum(const OpView& op, std::vector<TensorType>& results) {
 }
 
 /// A value and the letter of each of its dims.
-struct Term {
+struct LabelledValue {
   ValueId value;
   Labels labels;
 
@@ -160,7 +160,7 @@ class Contraction {
   explicit Contraction(Builder& build) : build_(build) {}
 
   /// Sums away what is not in `keep`.
-  Term reduce(Term term, const Labels& keep) {
+  LabelledValue reduce(LabelledValue term, const Labels& keep) {
     std::vector<int64_t> axes;
     Labels rest;
     for (size_t d = 0; d < term.labels.size(); ++d) {
@@ -173,7 +173,7 @@ class Contraction {
   }
 
   /// The operand with each letter once: what lies off a diagonal becomes 0, and a sum over one of its dims leaves it.
-  Term operand(ValueId value, Labels labels) {
+  LabelledValue operand(ValueId value, Labels labels) {
     while (const auto pair = repeated(labels)) {
       const Dims dims = build_.dims(value);
       const auto index = [&](size_t d) {
@@ -190,7 +190,7 @@ class Contraction {
   }
 
   /// The term with its dims in the order of `order`, which has the same letters.
-  Term transpose(const Term& term, const Labels& order) {
+  LabelledValue transpose(const LabelledValue& term, const Labels& order) {
     if (order == term.labels) return term;
     std::vector<int64_t> perm;
     for (char label : order) perm.push_back(static_cast<int64_t>(term.labels.find(label)));
@@ -198,14 +198,15 @@ class Contraction {
   }
 
   /// The product of two terms, summed over letters that are not in `keep`.
-  Term multiply(Term a, Term b, const Labels& keep) {
+  LabelledValue multiply(LabelledValue a, LabelledValue b, const Labels& keep) {
     a = drop_ones(reduce(a, keep + b.labels), b);
     b = drop_ones(reduce(b, keep + a.labels), a);
     Labels batch, inner, left, right;
     for (char c : a.labels) (!b.has(c) ? left : keep.find(c) != Labels::npos ? batch : inner) += c;
     for (char c : b.labels)
       if (!a.has(c)) right += c;
-    const Term left_term = transpose(a, batch + left + inner), right_term = transpose(b, batch + inner + right);
+    const LabelledValue left_term = transpose(a, batch + left + inner),
+                        right_term = transpose(b, batch + inner + right);
     const Labels result = batch + left + right;
     if (inner.empty()) return {outer(left_term, right_term, batch.size(), left.size(), right.size()), result};
     const Dims shape = joined(left_term, batch.size() + left.size(), right_term, batch.size() + inner.size());
@@ -218,7 +219,7 @@ class Contraction {
   ValueId reshape(ValueId x, const Dims& dims) { return build_.dims(x) == dims ? x : build_.reshape(x, dims); }
 
   /// Extent 1 against a longer one broadcasts: the letter belongs to the other term alone.
-  Term drop_ones(const Term& term, const Term& other) {
+  LabelledValue drop_ones(const LabelledValue& term, const LabelledValue& other) {
     const Dims dims = build_.dims(term.value), others = build_.dims(other.value);
     Dims rest;
     Labels labels;
@@ -232,7 +233,7 @@ class Contraction {
   }
 
   /// The first `batch` dims as they are, the next `rows` joined, the others joined.
-  ValueId matrix(const Term& term, size_t batch, size_t rows) {
+  ValueId matrix(const LabelledValue& term, size_t batch, size_t rows) {
     const Dims dims = build_.dims(term.value);
     Dims shape(dims.begin(), dims.begin() + batch);
     shape.push_back(element_count(Dims(dims.begin() + batch, dims.begin() + batch + rows)));
@@ -241,7 +242,7 @@ class Contraction {
   }
 
   /// The dims of the product: those of `a` up to `first`, then those of `b` from `from` on.
-  Dims joined(const Term& a, size_t first, const Term& b, size_t from) {
+  Dims joined(const LabelledValue& a, size_t first, const LabelledValue& b, size_t from) {
     const Dims left = build_.dims(a.value), right = build_.dims(b.value);
     Dims shape(left.begin(), left.begin() + first);
     shape.insert(shape.end(), right.begin() + from, right.end());
@@ -250,7 +251,7 @@ class Contraction {
 
   /// A product without inner letters: the operands are broadcast against each other and multiplied element by
   /// element, which stays a pointwise op and needs no kernel of its own.
-  ValueId outer(const Term& a, const Term& b, size_t batch, size_t left, size_t right) {
+  ValueId outer(const LabelledValue& a, const LabelledValue& b, size_t batch, size_t left, size_t right) {
     Dims x = build_.dims(a.value), y = build_.dims(b.value);
     x.insert(x.end(), right, 1);
     y.insert(y.begin() + batch, left, 1);
@@ -264,7 +265,7 @@ std::vector<ValueId> decompose_einsum(Builder& build, const OpView& op) {
   const Equation equation = *parse(op);
   const std::vector<ValueId> inputs = op.op().inputs;
   Contraction contraction(build);
-  Term term = contraction.operand(inputs[0], equation.inputs[0]);
+  LabelledValue term = contraction.operand(inputs[0], equation.inputs[0]);
   for (size_t i = 1; i < inputs.size(); ++i) {
     Labels keep = equation.output;
     for (size_t later = i + 1; later < inputs.size(); ++later) keep += equation.inputs[later];

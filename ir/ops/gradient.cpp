@@ -13,7 +13,7 @@ namespace weftc {
 namespace {
 
 /// One op on the way back, and the derivative of y by its result.
-struct Step {
+struct BackwardStep {
   Builder& build;
   const Op& op;
   Term g;
@@ -23,7 +23,7 @@ struct Step {
 };
 /// The derivative by each operand, nothing for those by which there is none (integers, conditions).
 using Derivatives = std::vector<std::optional<Term>>;
-using Rule = Derivatives (*)(const Step& s);
+using Rule = Derivatives (*)(const BackwardStep& s);
 
 /// The matrices' transposes.
 Term turned(const Term& matrices) {
@@ -32,7 +32,7 @@ Term turned(const Term& matrices) {
   return matrices.transpose(order);
 }
 
-Derivatives of_transpose(const Step& s) {
+Derivatives of_transpose(const BackwardStep& s) {
   const std::vector<int64_t>& perm = s.op.ints("perm");
   std::vector<int64_t> back(perm.size());
   for (size_t d = 0; d < perm.size(); ++d) back[static_cast<size_t>(perm[d])] = static_cast<int64_t>(d);
@@ -40,21 +40,21 @@ Derivatives of_transpose(const Step& s) {
 }
 
 /// With extent 1 where the reduction has taken dimensions away.
-Term with_reduced(const Step& s, const Term& reduced) {
+Term with_reduced(const BackwardStep& s, const Term& reduced) {
   Dims dims = s.in(0).dims();
   for (const int64_t axis : s.op.ints("axes")) dims[static_cast<size_t>(axis)] = 1;
   return reduced.reshape(dims);
 }
 
 /// Equal largest elements share.
-Derivatives of_extreme(const Step& s) {
+Derivatives of_extreme(const BackwardStep& s) {
   const Term chosen = (s.in(0) == with_reduced(s, s.out())).cast(s.g.dtype());
   const Term shared = chosen / chosen.reduce(OpKind::ReduceSum, s.op.ints("axes"), true);
   return {shared * with_reduced(s, s.g)};
 }
 
 /// Each operand gets its rows.
-Derivatives of_concat(const Step& s) {
+Derivatives of_concat(const BackwardStep& s) {
   const int64_t axis = s.op.integer("axis");
   Derivatives parts;
   int64_t first = 0;
@@ -67,7 +67,7 @@ Derivatives of_concat(const Step& s) {
 }
 
 /// What is left out has no part in the result.
-Derivatives of_slice(const Step& s) {
+Derivatives of_slice(const BackwardStep& s) {
   const Dims dims = s.in(0).dims();
   std::vector<int64_t> pads = s.op.ints("starts");
   for (size_t d = 0; d < dims.size(); ++d) pads.push_back(dims[d] - pads[d] - s.g.dims()[d]);
@@ -75,7 +75,7 @@ Derivatives of_slice(const Step& s) {
 }
 
 /// By the base only.
-Derivatives of_power(const Step& s) {
+Derivatives of_power(const BackwardStep& s) {
   const Term exponent = s.in(1).cast(s.g.dtype());
   return {s.g * exponent * s.in(0).apply(OpKind::Pow, exponent - 1)};
 }
@@ -85,64 +85,67 @@ struct Row {
   Rule rule;
 };
 const Row kRules[] = {
-    {OpKind::Abs, [](const Step& s) -> Derivatives { return {s.g * s.in(0).apply(OpKind::Sign)}; }},
+    {OpKind::Abs, [](const BackwardStep& s) -> Derivatives { return {s.g * s.in(0).apply(OpKind::Sign)}; }},
     {OpKind::Add,
-     [](const Step& s) -> Derivatives {
+     [](const BackwardStep& s) -> Derivatives {
        return {s.g, s.g};
      }},
-    {OpKind::Cast, [](const Step& s) -> Derivatives { return {s.g.cast(s.in(0).dtype())}; }},
+    {OpKind::Cast, [](const BackwardStep& s) -> Derivatives { return {s.g.cast(s.in(0).dtype())}; }},
     {OpKind::Concat, of_concat},
-    {OpKind::Cos, [](const Step& s) -> Derivatives { return {(s.g * s.in(0).apply(OpKind::Sin)).apply(OpKind::Neg)}; }},
+    {OpKind::Cos,
+     [](const BackwardStep& s) -> Derivatives { return {(s.g * s.in(0).apply(OpKind::Sin)).apply(OpKind::Neg)}; }},
     {OpKind::Div,
-     [](const Step& s) -> Derivatives {
+     [](const BackwardStep& s) -> Derivatives {
        return {s.g / s.in(1), (s.g * s.out() / s.in(1)).apply(OpKind::Neg)};
      }},
     {OpKind::Erf,
-     [](const Step& s) -> Derivatives {
+     [](const BackwardStep& s) -> Derivatives {
        return {s.g * 1.1283791670955126 * (s.in(0) * s.in(0)).apply(OpKind::Neg).apply(OpKind::Exp)};
      }},
-    {OpKind::Exp, [](const Step& s) -> Derivatives { return {s.g * s.out()}; }},
-    {OpKind::Expand, [](const Step& s) -> Derivatives { return {s.g}; }},
-    {OpKind::Identity, [](const Step& s) -> Derivatives { return {s.g}; }},
-    {OpKind::Log, [](const Step& s) -> Derivatives { return {s.g / s.in(0)}; }},
+    {OpKind::Exp, [](const BackwardStep& s) -> Derivatives { return {s.g * s.out()}; }},
+    {OpKind::Expand, [](const BackwardStep& s) -> Derivatives { return {s.g}; }},
+    {OpKind::Identity, [](const BackwardStep& s) -> Derivatives { return {s.g}; }},
+    {OpKind::Log, [](const BackwardStep& s) -> Derivatives { return {s.g / s.in(0)}; }},
     {OpKind::MatMul,
-     [](const Step& s) -> Derivatives {
+     [](const BackwardStep& s) -> Derivatives {
        return {product(s.g, turned(s.in(1))), product(turned(s.in(0)), s.g)};
      }},
     {OpKind::Max,
-     [](const Step& s) -> Derivatives {
+     [](const BackwardStep& s) -> Derivatives {
        const Term first = s.in(0) >= s.in(1);
        return {first.choose(s.g, s.g.scalar(0)), first.choose(s.g.scalar(0), s.g)};
      }},
     {OpKind::Min,
-     [](const Step& s) -> Derivatives {
+     [](const BackwardStep& s) -> Derivatives {
        const Term first = s.in(0) <= s.in(1);
        return {first.choose(s.g, s.g.scalar(0)), first.choose(s.g.scalar(0), s.g)};
      }},
     {OpKind::Mul,
-     [](const Step& s) -> Derivatives {
+     [](const BackwardStep& s) -> Derivatives {
        return {s.g * s.in(1), s.g * s.in(0)};
      }},
-    {OpKind::Neg, [](const Step& s) -> Derivatives { return {s.g.apply(OpKind::Neg)}; }},
+    {OpKind::Neg, [](const BackwardStep& s) -> Derivatives { return {s.g.apply(OpKind::Neg)}; }},
     {OpKind::Pow, of_power},
-    {OpKind::Reciprocal, [](const Step& s) -> Derivatives { return {(s.g * s.out() * s.out()).apply(OpKind::Neg)}; }},
+    {OpKind::Reciprocal,
+     [](const BackwardStep& s) -> Derivatives { return {(s.g * s.out() * s.out()).apply(OpKind::Neg)}; }},
     {OpKind::ReduceMax, of_extreme},
     {OpKind::ReduceMin, of_extreme},
-    {OpKind::ReduceSum, [](const Step& s) -> Derivatives { return {with_reduced(s, s.g).expand(s.in(0).dims())}; }},
-    {OpKind::Relu, [](const Step& s) -> Derivatives { return {(s.in(0) > 0).choose(s.g, s.g.scalar(0))}; }},
-    {OpKind::Reshape, [](const Step& s) -> Derivatives { return {s.g.reshape(s.in(0).dims())}; }},
-    {OpKind::Sigmoid, [](const Step& s) -> Derivatives { return {s.g * s.out() * (1 - s.out())}; }},
-    {OpKind::Sin, [](const Step& s) -> Derivatives { return {s.g * s.in(0).apply(OpKind::Cos)}; }},
+    {OpKind::ReduceSum,
+     [](const BackwardStep& s) -> Derivatives { return {with_reduced(s, s.g).expand(s.in(0).dims())}; }},
+    {OpKind::Relu, [](const BackwardStep& s) -> Derivatives { return {(s.in(0) > 0).choose(s.g, s.g.scalar(0))}; }},
+    {OpKind::Reshape, [](const BackwardStep& s) -> Derivatives { return {s.g.reshape(s.in(0).dims())}; }},
+    {OpKind::Sigmoid, [](const BackwardStep& s) -> Derivatives { return {s.g * s.out() * (1 - s.out())}; }},
+    {OpKind::Sin, [](const BackwardStep& s) -> Derivatives { return {s.g * s.in(0).apply(OpKind::Cos)}; }},
     {OpKind::Slice, of_slice},
-    {OpKind::Sqrt, [](const Step& s) -> Derivatives { return {s.g / (s.out() * 2)}; }},
+    {OpKind::Sqrt, [](const BackwardStep& s) -> Derivatives { return {s.g / (s.out() * 2)}; }},
     {OpKind::Sub,
-     [](const Step& s) -> Derivatives {
+     [](const BackwardStep& s) -> Derivatives {
        return {s.g, s.g.apply(OpKind::Neg)};
      }},
-    {OpKind::Tanh, [](const Step& s) -> Derivatives { return {s.g * (1 - s.out() * s.out())}; }},
+    {OpKind::Tanh, [](const BackwardStep& s) -> Derivatives { return {s.g * (1 - s.out() * s.out())}; }},
     {OpKind::Transpose, of_transpose},
     {OpKind::Where,
-     [](const Step& s) -> Derivatives {
+     [](const BackwardStep& s) -> Derivatives {
        return {{}, s.in(0).choose(s.g, s.g.scalar(0)), s.in(0).choose(s.g.scalar(0), s.g)};
      }},
 };

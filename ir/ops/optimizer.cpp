@@ -8,7 +8,7 @@ namespace weftc {
 namespace {
 
 /// What one tensor has: itself, its gradient with the norm's share, and its states.
-struct Step {
+struct OptimizedTensor {
   const Op& op;
   Term rate, count;  // learning rate; number of steps, in the tensor's type
   Term x, gradient;
@@ -47,7 +47,7 @@ bool infer_optimizer(const OpView& op, std::vector<TensorType>& results) {
 }
 
 /// `step` gives the new tensor and the new states.
-template <int kGroups, std::vector<Term> (*kStep)(const Step&)>
+template <int kGroups, std::vector<Term> (*kStep)(const OptimizedTensor&)>
 std::vector<ValueId> decompose_optimizer(Builder& build, const OpView& view) {
   const Op& op = view.op();
   const auto count = static_cast<int64_t>(op.inputs.size() - 2) / kGroups;
@@ -55,8 +55,9 @@ std::vector<ValueId> decompose_optimizer(Builder& build, const OpView& view) {
   for (int64_t i = 0; i < count; ++i) {
     const auto operand = [&](int64_t group) { return Term(build, op.inputs[2 + group * count + i]); };
     const Term x = operand(0);
-    Step step{op, Term(build, op.inputs[0]).cast(x.dtype()),        Term(build, op.inputs[1]).cast(x.dtype()),
-              x,  x * real_of(op, "norm_coefficient") + operand(1), {}};
+    OptimizedTensor step{
+        op, Term(build, op.inputs[0]).cast(x.dtype()),        Term(build, op.inputs[1]).cast(x.dtype()),
+        x,  x * real_of(op, "norm_coefficient") + operand(1), {}};
     for (int g = 2; g < kGroups; ++g) step.states.push_back(operand(g));
     const std::vector<Term> made = kStep(step);
     for (int64_t r = 0; r < kGroups - 1; ++r) results[r * count + i] = made[r].value();
@@ -65,7 +66,7 @@ std::vector<ValueId> decompose_optimizer(Builder& build, const OpView& view) {
 }
 
 /// v and h are running means of the gradient and of its square; the rate makes up for their start at 0.
-std::vector<Term> adam(const Step& s) {
+std::vector<Term> adam(const OptimizedTensor& s) {
   const double alpha = s.attr("alpha"), beta = s.attr("beta");
   const Term v = s.states[0] * alpha + s.gradient * (1 - alpha);
   const Term h = s.states[1] * beta + s.gradient * s.gradient * (1 - beta);
@@ -77,14 +78,14 @@ std::vector<Term> adam(const Step& s) {
 }
 
 /// h is the sum of the gradient's squares.
-std::vector<Term> adagrad(const Step& s) {
+std::vector<Term> adagrad(const OptimizedTensor& s) {
   const Term rate = s.rate / (s.count * s.attr("decay_factor") + 1);
   const Term h = s.states[0] + s.gradient * s.gradient;
   return {s.x - rate * s.gradient / (h.apply(OpKind::Sqrt) + s.attr("epsilon")), h};
 }
 
 /// The first step takes the whole gradient.
-std::vector<Term> momentum(const Step& s) {
+std::vector<Term> momentum(const OptimizedTensor& s) {
   const double alpha = s.attr("alpha");
   const Term share = (s.count > 0).choose(s.count.scalar(s.attr("beta")), s.count.scalar(1));
   const Term v = s.states[0] * alpha + share * s.gradient;

@@ -24,7 +24,7 @@ bool has_dims(const OpView& op, int input, const char* what, const Dims& dims) {
 /// Operands other than the sequence and its weights.
 bool check_optional_operands(const OpView& op, const RecurrenceSizes& s, int64_t gates) {
   const Dims state = s.batch_first ? Dims{s.batch, s.directions, s.hidden} : Dims{s.directions, s.batch, s.hidden};
-  if (!has_dims(op, kBias, "biases", {s.directions, 2 * gates * s.hidden})) return false;
+  if (!has_dims(op, kCellBias, "biases", {s.directions, 2 * gates * s.hidden})) return false;
   if (!has_dims(op, kInitialHidden, "initial states", state)) return false;
   if (op.op().kind == OpKind::LSTM) {
     if (!has_dims(op, kInitialCell, "initial cells", state)) return false;
@@ -120,7 +120,7 @@ std::optional<RecurrenceSizes> recurrence_sizes(const OpView& op, int64_t gates)
     return op.fail("recurrence-hidden", "'hidden_size' is {}, but the recurrent weights have shape {}",
                    op.op().integer("hidden_size"), dims_text(r)),
            std::nullopt;
-  if (!has_dims(op, kWeight, "weights", {sizes.directions, gates * sizes.hidden, sizes.input})) return {};
+  if (!has_dims(op, kInputWeight, "weights", {sizes.directions, gates * sizes.hidden, sizes.input})) return {};
   if (!has_dims(op, kRecurrent, "recurrent weights", {sizes.directions, gates * sizes.hidden, sizes.hidden})) return {};
   if (!check_optional_operands(op, sizes, gates)) return {};
   return sizes;

@@ -6,7 +6,7 @@
 namespace weftc {
 
 /// Operands by number, the same for all three.
-constexpr int kSequence = 0, kWeight = 1, kRecurrent = 2, kBias = 3, kLengths = 4, kInitialHidden = 5;
+constexpr int kSequence = 0, kInputWeight = 1, kRecurrent = 2, kCellBias = 3, kLengths = 4, kInitialHidden = 5;
 /// Of LSTM only.
 constexpr int kInitialCell = 6, kPeephole = 7;
 

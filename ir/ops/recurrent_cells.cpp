@@ -47,7 +47,7 @@ class Direction {
     return product(state, matrix(loop_.body(), kRecurrent, first * sizes_.hidden, last * sizes_.hidden));
   }
   /// The recurrent half of the bias.
-  Term recurrent_bias() { return inner(kBias).slice(1, gates_ * sizes_.hidden, 2 * gates_ * sizes_.hidden); }
+  Term recurrent_bias() { return inner(kCellBias).slice(1, gates_ * sizes_.hidden, 2 * gates_ * sizes_.hidden); }
   /// The activation function of a gate, behind the clip. The cell of an LSTM is no gate: as in ONNX Runtime, which
   /// models are exported for, its activation function is not clipped.
   Term gated(size_t function, Term x) {
@@ -103,9 +103,9 @@ Term Direction::initial_state(int input) const {
 /// The sequence times the weights, [steps, batch, gates * hidden].
 Term Direction::projected(bool adds_bias) {
   const Term x = sizes_.batch_first ? outer(kSequence).transpose({1, 0, 2}) : outer(kSequence);
-  const Term p = product(x, matrix(build_, kWeight, 0, gates_ * sizes_.hidden));
-  if (!has(kBias)) return p;
-  const Term bias = part_of(outer(kBias));
+  const Term p = product(x, matrix(build_, kInputWeight, 0, gates_ * sizes_.hidden));
+  if (!has(kCellBias)) return p;
+  const Term bias = part_of(outer(kCellBias));
   const int64_t half = gates_ * sizes_.hidden;
   const Term sum = p + bias.slice(1, 0, half);
   return adds_bias ? sum + bias.slice(1, half, 2 * half) : sum;
@@ -151,7 +151,7 @@ std::vector<Term> rnn_step(Direction& d, Term p, const std::vector<Term>& states
 std::vector<Term> gru_step(Direction& d, Term p, const std::vector<Term>& states, bool linear_before_reset) {
   const Term h = states[0];
   Term sums = d.recurrent(h, 0, linear_before_reset ? 3 : 2);
-  if (linear_before_reset && d.has(kBias)) sums = sums + d.recurrent_bias();
+  if (linear_before_reset && d.has(kCellBias)) sums = sums + d.recurrent_bias();
   const Term z = d.gated(0, d.gate(p, 0) + d.gate(sums, 0));
   const Term r = d.gated(0, d.gate(p, 1) + d.gate(sums, 1));
   const Term hidden = linear_before_reset ? r * d.gate(sums, 2) : d.recurrent(r * h, 2, 3);

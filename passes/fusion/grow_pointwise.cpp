@@ -12,7 +12,7 @@ namespace {
 
 /// Adds the op, or the group that it is in, to group `g`, or notes why that is not legal: each of the two kernels could
 /// be the one that loads a value of the other through a view.
-void join(FusionState& state, OpId id, int g) {
+void join_group(FusionState& state, OpId id, int g) {
   const int own = state.group_of(id);
   if (own == g) return;
   const std::vector<OpId> moved = own < 0 ? std::vector<OpId>{id} : state.group(own).members;
@@ -40,7 +40,7 @@ void grow_pointwise(FusionState& state, OpId id) {
       const OpId producer = state.graph().producer(v);
       const int g = state.group_of(producer);
       if (g < 0 || state.group(g).category != Category::Pointwise || !(state.loop_of(producer) == loop)) continue;
-      join(state, id, g);
+      join_group(state, id, g);
     }
   if (!state.taken(id)) state.start(id, Category::Pointwise);
 }

@@ -248,7 +248,7 @@ bool GraphLayout::require_replicated(OpId id, size_t input, const char* what) {
 }
 
 /// The layout that both branches can have: where they differ, R (V if one varies).
-Layout join(const Layout& x, const Layout& y) {
+Layout join_layouts(const Layout& x, const Layout& y) {
   Layout joined;
   for (int a = 0; a < std::max(x.size(), y.size()); ++a) {
     if (x[a] == y[a])
@@ -286,7 +286,7 @@ void GraphLayout::lay_if(OpId id) {
   }
   std::vector<Layout> results = lay_region(id, 0, captures, diags_);
   const std::vector<Layout> other = lay_region(id, 1, captures, diags_);
-  for (size_t i = 0; i < results.size(); ++i) results[i] = join(results[i], other[i]);
+  for (size_t i = 0; i < results.size(); ++i) results[i] = join_layouts(results[i], other[i]);
   for (Graph& region : graph_.edit(id).regions) reshard_outputs(module_, region, 0, results);
   const std::vector<ValueId> outputs = graph_.op(id).outputs;
   for (size_t i = 0; i < outputs.size(); ++i) finish_result(outputs[i], results[i]);

@@ -33,8 +33,6 @@ namespace weftc {
 
 namespace {
 
-constexpr int kInstances = 2;
-
 /// True for a step that holds no others.
 bool is_leaf(const Step& step) { return bodies_of(step).empty(); }
 

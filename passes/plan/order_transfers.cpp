@@ -26,8 +26,6 @@ namespace weftc {
 
 namespace {
 
-constexpr int kInstances = 2;
-
 /// A step of a block; the same in all micro-batches.
 struct Spot {
   size_t block, at;

@@ -9,6 +9,8 @@ namespace weftc {
 
 /// The stream on which a rank computes; it is the first of every Plan.
 inline constexpr int kComputeStream = 0;
+/// A buffer that one step fills while another still reads it has so many instances, which take turns.
+inline constexpr int kInstances = 2;
 
 class SignalWriter {
  public:

@@ -6,8 +6,7 @@
 
 namespace weftc {
 
-/// All rules, family by family.
-static const std::vector<StrategyRule>& all_rules() {
+static const std::vector<StrategyRule>& rules_of_all_families() {
   static const std::vector<StrategyRule> rules = [] {
     std::vector<StrategyRule> all;
     for (const auto& family : {exchange_rules(), product_rules(), convolution_rules(), loop_rules()})
@@ -19,7 +18,7 @@ static const std::vector<StrategyRule>& all_rules() {
 
 Strategy choose_strategy(const StrategyContext& context) {
   std::vector<std::string> reasons;
-  for (const StrategyRule& rule : all_rules()) {
+  for (const StrategyRule& rule : rules_of_all_families()) {
     Verdict verdict = rule.ask(context);
     if (verdict.strategy && verdict.why.empty()) return std::move(*verdict.strategy);
     if (!verdict.why.empty()) reasons.push_back(format("no {}: {}", rule.name, verdict.why));
@@ -28,7 +27,7 @@ Strategy choose_strategy(const StrategyContext& context) {
 }
 
 Verdict find_strategy(const StrategyContext& context, const std::string& name) {
-  const std::vector<StrategyRule>& rules = all_rules();
+  const std::vector<StrategyRule>& rules = rules_of_all_families();
   const auto rule = std::find_if(rules.begin(), rules.end(), [&](const StrategyRule& r) { return name == r.name; });
   if (name == PlainLoops::kName) return plain_loops(context);
   if (rule == rules.end()) return refused("it is for states, and chosen where they are updated in place");
@@ -39,7 +38,7 @@ Verdict find_strategy(const StrategyContext& context, const std::string& name) {
 
 std::vector<Strategy> legal_strategies(const StrategyContext& context) {
   std::vector<Strategy> legal;
-  for (const StrategyRule& rule : all_rules()) {
+  for (const StrategyRule& rule : rules_of_all_families()) {
     std::vector<std::vector<int64_t>> tiles = {{}};
     if (has_tile(rule.name)) tiles = tile_extents();
     for (const std::vector<int64_t>& tile : tiles) {

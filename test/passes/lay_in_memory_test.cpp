@@ -50,12 +50,12 @@ std::string branches(const std::string& then_body, const std::string& else_body)
          region(then_body) + region(else_body) + "\nreturn %y, %z";
 }
 
-constexpr const char* kWeight = "constant #0 \"w\" f32[4] = [1, 2, 3, 4]\n";
+constexpr const char* kWeightText = "constant #0 \"w\" f32[4] = [1, 2, 3, 4]\n";
 
 }  // namespace
 
 TEST_CASE("lay in memory: a constant that a collective reads is copied, once for each reader") {
-  const Laid made = laid(kWeight, R"(%w = Constant() {value = #0} : f32[4] [tp: S(0,2)] @all
+  const Laid made = laid(kWeightText, R"(%w = Constant() {value = #0} : f32[4] [tp: S(0,2)] @all
 %y = AllGather(%w) {axes = [0]} : f32[4] @all
 return %y)");
   CHECK(made.before ==
@@ -66,12 +66,12 @@ return %y)");
 
 TEST_CASE("lay in memory: results of a region are no constants, no parameters, and not twice the same value") {
   const std::string own = "%b = Neg(%a) : f32[4] @all\n%d = Exp(%a) : f32[4] @all\nreturn %b, %d";
-  const Laid given = laid(kWeight, branches(own, "return %a, %w"));
+  const Laid given = laid(kWeightText, branches(own, "return %a, %w"));
   CHECK(given.before == std::vector<std::string>{"'y' (If): result 0 of a region is the memory of parameter 'a'",
                                                  "'y' (If): result 1 of a region is a constant"});
   CHECK(given.after.empty());
   CHECK(copies(given.module->graph) == 2);
-  const Laid twice = laid(kWeight, branches(own, "%b = Neg(%a) : f32[4] @all\nreturn %b, %b"));
+  const Laid twice = laid(kWeightText, branches(own, "%b = Neg(%a) : f32[4] @all\nreturn %b, %b"));
   CHECK(twice.before ==
         std::vector<std::string>{"'y' (If): result 1 of a region shares its memory with another result"});
   CHECK(twice.after.empty());
@@ -79,26 +79,26 @@ TEST_CASE("lay in memory: results of a region are no constants, no parameters, a
 }
 
 TEST_CASE("lay in memory: equal copies stay apart") {
-  const Laid made = laid(kWeight, branches("return %a, %a",
-                                           "%b = Neg(%a) : f32[4] @all\n%d = Exp(%a) : f32[4] @all\n"
-                                           "return %b, %d"));
+  const Laid made = laid(kWeightText, branches("return %a, %a",
+                                               "%b = Neg(%a) : f32[4] @all\n%d = Exp(%a) : f32[4] @all\n"
+                                               "return %b, %d"));
   CHECK(made.after.empty());
   CHECK(copies(made.module->graph) == 2);
 }
 
 TEST_CASE("lay in memory: near misses stay as they are") {
   const std::string own = "%b = Neg(%a) : f32[4] @all\n%d = Exp(%w) : f32[4] @all\nreturn %b, %d";
-  const Laid regions = laid(kWeight, branches(own, own));
+  const Laid regions = laid(kWeightText, branches(own, own));
   CHECK(regions.before.empty());
   CHECK(copies(regions.module->graph) == 0);
-  const Laid kernels = laid(kWeight, R"(%w = Constant() {value = #0} : f32[4] @all
+  const Laid kernels = laid(kWeightText, R"(%w = Constant() {value = #0} : f32[4] @all
 %y = Neg(%w) : f32[4] @all
 return %y)");
   CHECK(copies(kernels.module->graph) == 0);
 }
 
 TEST_CASE("lay in memory: a constant that a Chunk reads whole stands in its body") {
-  const Laid made = laid(kWeight, R"(%x = Input() : f32[8, 4] @all
+  const Laid made = laid(kWeightText, R"(%x = Input() : f32[8, 4] @all
 %w = Constant() {value = #0} : f32[4] @all
 %y = Chunk(%x, %w) {chunks = 2} : f32[8, 4] @all {
   time {t: 2}

@@ -14,7 +14,7 @@ namespace weftc {
 
 namespace {
 
-constexpr int kQuery = 0, kKey = 1, kValue = 2, kPastKey = 3, kPastValue = 4, kLengths = 5, kTotal = 6, kCos = 7,
+constexpr int kQuery = 0, kKey = 1, kValue = 2, kPastKey = 3, kPastValue = 4, kSeqlens = 5, kTotal = 6, kCos = 7,
               kSin = 8, kPositions = 9, kScores = 10, kQueryNorm = 14, kKeyNorm = 15;
 constexpr const char* kTotalAttr = "total_sequence_length";
 
@@ -68,7 +68,7 @@ bool infer_group_query(const OpView& op, std::vector<TensorType>& results) {
   for (const char* attr : {"smooth_softmax", "sliding_window_cache", "qk_output", "kv_cache_bit_width"})
     if (op.op().integer_or(attr, 0) != 0)
       return op.fail("group-query-unsupported", "the attribute {} is not supported", attr);
-  if (!op.has(kLengths)) return op.fail("group-query-lengths", "the operand seqlens_k is missing");
+  if (!op.has(kSeqlens)) return op.fail("group-query-lengths", "the operand seqlens_k is missing");
   if (!has_caches(op)) return false;
   const std::optional<Extents> e = extents_of(op);
   if (!e) return false;
@@ -113,7 +113,7 @@ class GroupQuery {
 
   /// How many keys stand in front of the new ones of each request: [batch, 1, 1, 1].
   Term before() {
-    const Term lengths = Term(build_, own_.inputs[kLengths]).cast(DType::I64).reshape({e_.batch, 1, 1, 1});
+    const Term lengths = Term(build_, own_.inputs[kSeqlens]).cast(DType::I64).reshape({e_.batch, 1, 1, 1});
     return lengths + static_cast<double>(1 - e_.queries);
   }
   /// The position of each query: [batch, 1, queries, 1].

@@ -7,11 +7,11 @@ namespace weftc {
 namespace {
 
 /// Sequence and heads; a flat operand without num_heads has heads of twice the cache's columns.
-struct Rows {
+struct HeadRows {
   int64_t batch, sequence, heads;
   bool is_flat;
 };
-Rows rows_of(const OpView& op) {
+HeadRows rows_of(const OpView& op) {
   const Dims x = op.dims(0);
   const bool is_flat = x.size() == 3;
   int64_t heads = int_of(op.op(), "num_heads");
@@ -25,7 +25,7 @@ bool infer_rotary(const OpView& op, std::vector<TensorType>& results) {
     if (!is_fixed(op, i)) return false;
   if (int_of(op.op(), "is_packed_batching") || real_of(op.op(), "scale") != 1)
     return op.fail("rotary-attribute-unsupported", "is_packed_batching and scale are not supported");
-  const Rows rows = rows_of(op);
+  const HeadRows rows = rows_of(op);
   const int64_t size = rows.is_flat && rows.heads > 0 ? op.dims(0)[2] / rows.heads : op.dims(0).back();
   const int64_t given = int_of(op.op(), "rotary_embedding_dim"), turned = given ? given : size;
   const int64_t count = element_count(op.dims(1));
@@ -38,7 +38,7 @@ bool infer_rotary(const OpView& op, std::vector<TensorType>& results) {
 
 std::vector<ValueId> decompose_rotary(Builder& build, const OpView& op) {
   const std::vector<ValueId> in = op.op().inputs;
-  const Rows rows = rows_of(op);
+  const HeadRows rows = rows_of(op);
   const Dims shape{rows.batch, rows.sequence};
   const Attrs attrs = {{"interleaved", int_of(op.op(), "interleaved")},
                        {"num_heads", rows.heads},

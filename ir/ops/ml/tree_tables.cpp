@@ -24,7 +24,7 @@ double before(double value, DType dtype) {
 /// A comparison `x <= threshold` of a feature, or of its negation, or a leaf. What is below a test for several numbers
 /// is no node of the model: `part` says how many of the numbers have been compared, and whether the number itself is
 /// still to be told from smaller ones.
-struct Place {
+struct TreePlace {
   int64_t node = 0;
   size_t member = 0;
   bool is_lower_half = false;
@@ -33,28 +33,29 @@ struct Split {
   int64_t feature = 0;
   bool negated = false;
   double threshold = kNaN;
-  Place first, second;
+  TreePlace first, second;
 };
 
 /// `x <= threshold` with `nan` where NaN goes.
-Split split(const TreeNode& node, double threshold, Place at_most, Place above, bool nan_is_at_most, DType dtype) {
+Split split(const TreeNode& node, double threshold, TreePlace at_most, TreePlace above, bool nan_is_at_most,
+            DType dtype) {
   if (!nan_is_at_most) return {node.feature, false, threshold, at_most, above};
   return {node.feature, true, std::isnan(threshold) ? INFINITY : before(-threshold, dtype), above, at_most};
 }
 
 /// One of the numbers of a test for equality: first x <= number, then x < number.
-Split equality_split(const TreeNode& node, const Place& place, double number, bool is_last, DType dtype) {
-  const Place found{node.test == TreeTest::NotEqual ? node.if_false : node.if_true};
-  const Place missed = !is_last ? Place{place.node, place.member + 1}
-                                : Place{node.test == TreeTest::NotEqual ? node.if_true : node.if_false};
+Split equality_split(const TreeNode& node, const TreePlace& place, double number, bool is_last, DType dtype) {
+  const TreePlace found{node.test == TreeTest::NotEqual ? node.if_false : node.if_true};
+  const TreePlace missed = !is_last ? TreePlace{place.node, place.member + 1}
+                                    : TreePlace{node.test == TreeTest::NotEqual ? node.if_true : node.if_false};
   // NaN equals no number: it goes where a miss does, unless the node says otherwise.
   const bool nan_is_found = node.nan_is_true && node.test != TreeTest::NotEqual;
   if (place.is_lower_half) return split(node, before(number, dtype), missed, found, !nan_is_found, dtype);
   return split(node, number, {place.node, place.member, true}, missed, nan_is_found, dtype);
 }
 
-Split split_of(const TreeNode& node, const Place& place, DType dtype) {
-  const Place yes{node.if_true}, no{node.if_false};
+Split split_of(const TreeNode& node, const TreePlace& place, DType dtype) {
+  const TreePlace yes{node.if_true}, no{node.if_false};
   switch (node.test) {
     case TreeTest::LessOrEqual:
       return split(node, node.value, yes, no, node.nan_is_true, dtype);
@@ -97,7 +98,7 @@ class TreeLayout {
 
  private:
   bool lay_tree(int64_t root);
-  bool lay(const Place& place, size_t at, std::vector<Place>& below);
+  bool lay(const TreePlace& place, size_t at, std::vector<TreePlace>& below);
   /// One number a leaf where all leaves of each tree vote for one target, else one for each target.
   void choose_width();
   std::optional<TreeTables> write() const;
@@ -113,7 +114,7 @@ class TreeLayout {
   bool reads_negated_ = false;
 };
 
-bool TreeLayout::lay(const Place& place, size_t at, std::vector<Place>& below) {
+bool TreeLayout::lay(const TreePlace& place, size_t at, std::vector<TreePlace>& below) {
   if (place.node < 0 || place.node >= static_cast<int64_t>(model_.nodes.size()))
     return op_.fail("tree-node", "a tree refers to node {}, but there are {}", place.node, model_.nodes.size());
   const TreeNode& node = model_.nodes[place.node];
@@ -135,7 +136,7 @@ bool TreeLayout::lay(const Place& place, size_t at, std::vector<Place>& below) {
 }
 
 bool TreeLayout::lay_tree(int64_t root) {
-  std::vector<Place> level = {{root}};
+  std::vector<TreePlace> level = {{root}};
   size_t at = laid_.size();
   laid_.emplace_back();
   int64_t depth = -1;
@@ -143,8 +144,8 @@ bool TreeLayout::lay_tree(int64_t root) {
     if (++depth > kMostLevels || laid_.size() > kMostNodes)
       return op_.fail("tree-cycle", "a tree has more than {} levels or {} nodes: one of its nodes stands below itself",
                       kMostLevels, kMostNodes);
-    std::vector<Place> below;
-    for (const Place& place : level)
+    std::vector<TreePlace> below;
+    for (const TreePlace& place : level)
       if (!lay(place, at++, below)) return false;
     level = std::move(below);
   }

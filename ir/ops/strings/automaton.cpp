@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMostPlaces = 100000, kMostStates = 2048;
 constexpr size_t kMostVisits = 20'000'000;  // of places, while states are made: within a second
 
-struct Place {
+struct PatternPlace {
   enum class Kind : uint8_t { Bytes, Free, Assert, End };
   Kind kind = Kind::Free;
   uint8_t first = 0, last = 0;  // Bytes
@@ -31,26 +31,26 @@ struct Place {
 /// Writes the places of a pattern from its end to its beginning: each part is told where to go on.
 class PlaceWriter {
  public:
-  int end() { return add({.kind = Place::Kind::End}); }
+  int end() { return add({.kind = PatternPlace::Kind::End}); }
   /// The first place of a pattern that is followed by `next`; -1 where there are too many.
   int write(const Regex& pattern, int next);
-  std::vector<Place>& places() { return places_; }
+  std::vector<PatternPlace>& places() { return places_; }
 
  private:
-  int add(Place place) {
+  int add(PatternPlace place) {
     if (places_.size() >= kMostPlaces) return -1;
     places_.push_back(std::move(place));
     return static_cast<int>(places_.size()) - 1;
   }
   int fork(std::vector<int> next) {
     if (std::find(next.begin(), next.end(), -1) != next.end()) return -1;
-    return add({.kind = Place::Kind::Free, .next = std::move(next)});
+    return add({.kind = PatternPlace::Kind::Free, .next = std::move(next)});
   }
   int repeat(const Regex& pattern, int next);
   int set(const std::vector<PointRange>& ranges, int next);
   void points(char32_t first, char32_t last, int next, std::vector<int>& starts);
 
-  std::vector<Place> places_;
+  std::vector<PatternPlace> places_;
 };
 
 int PlaceWriter::write(const Regex& pattern, int next) {
@@ -61,7 +61,7 @@ int PlaceWriter::write(const Regex& pattern, int next) {
     case Regex::Kind::Set:
       return set(pattern.set, next);
     case Regex::Kind::Assert:
-      return add({.kind = Place::Kind::Assert, .assertion = pattern.assertion, .next = {next}});
+      return add({.kind = PatternPlace::Kind::Assert, .assertion = pattern.assertion, .next = {next}});
     case Regex::Kind::Sequence:
       for (auto part = pattern.parts.rbegin(); part != pattern.parts.rend(); ++part) next = write(*part, next);
       return next;
@@ -122,7 +122,7 @@ void PlaceWriter::points(char32_t first, char32_t last, int next, std::vector<in
     }
   }
   for (size_t i = low.size(); i-- > 0 && next >= 0;)
-    next = add({.kind = Place::Kind::Bytes,
+    next = add({.kind = PatternPlace::Kind::Bytes,
                 .first = static_cast<uint8_t>(low[i]),
                 .last = static_cast<uint8_t>(high[i]),
                 .next = {next}});
@@ -165,9 +165,9 @@ struct State {
 
 class StateWriter {
  public:
-  explicit StateWriter(std::vector<Place> places) : places_(std::move(places)) {
+  explicit StateWriter(std::vector<PatternPlace> places) : places_(std::move(places)) {
     has_assertions_ = std::any_of(places_.begin(), places_.end(),
-                                  [](const Place& place) { return place.kind == Place::Kind::Assert; });
+                                  [](const PatternPlace& place) { return place.kind == PatternPlace::Kind::Assert; });
     find_alike();
   }
 
@@ -192,8 +192,8 @@ class StateWriter {
   /// Marks the bytes that lead elsewhere than the byte before them may.
   void find_alike() {
     for (int byte = 0; byte < 256; ++byte) differs_[byte] = byte == 0 || kind_of(byte) != kind_of(byte - 1);
-    for (const Place& place : places_) {
-      if (place.kind != Place::Kind::Bytes) continue;
+    for (const PatternPlace& place : places_) {
+      if (place.kind != PatternPlace::Kind::Bytes) continue;
       differs_[place.first] = true;
       if (place.last < 255) differs_[place.last + 1] = true;
     }
@@ -206,16 +206,17 @@ class StateWriter {
     for (int byte = 0; byte < 256; ++byte)
       table_.push_back(differs_[byte] ? next_of(reached[kind_of(byte)], byte) : table_.back());
     const std::vector<int>& at_end = reached[Beside::Edge];
-    table_.push_back(std::any_of(at_end.begin(), at_end.end(),
-                                 [&](int p) { return places_[static_cast<size_t>(p)].kind == Place::Kind::End; }));
+    table_.push_back(std::any_of(at_end.begin(), at_end.end(), [&](int p) {
+      return places_[static_cast<size_t>(p)].kind == PatternPlace::Kind::End;
+    }));
   }
 
   int32_t next_of(const std::vector<int>& reached, int byte) {
     State next{{}, kind_of(byte)};
     visits_ += reached.size();
     for (const int p : reached) {
-      const Place& place = places_[static_cast<size_t>(p)];
-      if (place.kind == Place::Kind::Bytes && place.first <= byte && byte <= place.last)
+      const PatternPlace& place = places_[static_cast<size_t>(p)];
+      if (place.kind == PatternPlace::Kind::Bytes && place.first <= byte && byte <= place.last)
         next.places.push_back(place.next[0]);
     }
     std::sort(next.places.begin(), next.places.end());
@@ -234,15 +235,15 @@ class StateWriter {
       is_found[static_cast<size_t>(at)] = true;
       found.push_back(at);
       ++visits_;
-      const Place& place = places_[static_cast<size_t>(at)];
-      const bool leads_on = place.kind == Place::Kind::Free ||
-                            (place.kind == Place::Kind::Assert && holds(place.assertion, state.before, behind));
+      const PatternPlace& place = places_[static_cast<size_t>(at)];
+      const bool leads_on = place.kind == PatternPlace::Kind::Free ||
+                            (place.kind == PatternPlace::Kind::Assert && holds(place.assertion, state.before, behind));
       if (leads_on) open.insert(open.end(), place.next.begin(), place.next.end());
     }
     return found;
   }
 
-  std::vector<Place> places_;
+  std::vector<PatternPlace> places_;
   bool has_assertions_ = false;
   std::array<bool, 256> differs_{};
   size_t visits_ = 0;

@@ -6,6 +6,8 @@
 // TruePositions finds where a mask is true; everything else is made of views and gathers.
 #include "ir/ops/selection.h"
 
+#include <algorithm>
+
 #include "ir/ops/formula.h"
 #include "ir/ops/view.h"
 
@@ -30,12 +32,16 @@ Length element_length(const Shape& shape) {
   return length;
 }
 
-ValueId flattened(Builder& build, ValueId x) {
-  const Shape shape = build.type(x).shape;
-  if (shape.size() == 1) return x;
+/// All elements of a tensor as one dimension.
+static Extent flat_extent(const Shape& shape) {
   Extent all = ShapeValues().extent(element_length(shape));
   all.bound = element_count(bounds(shape));
-  return build.reshape_to(x, {all});
+  return all;
+}
+
+ValueId flattened(Builder& build, ValueId x) {
+  const Shape shape = build.type(x).shape;
+  return shape.size() == 1 ? x : build.reshape_to(x, {flat_extent(shape)});
 }
 
 bool may_have_counts(const OpView& op) {
@@ -125,41 +131,59 @@ std::vector<ValueId> decompose_non_zero(Builder& build, const OpView& op) {
   return {build.with_lengths(build.constant(Tensor(DType::I64, {0, 1})), {{0, {}}, count})};
 }
 
-/// The dimension of the result that Compress makes, and how long the operand is there.
+/// The dimension that Compress shortens, and how long the operand is there.
 struct CompressedAxis {
   size_t axis;
-  int64_t extent;
+  Extent extent;
 };
 CompressedAxis compressed_axis(const OpView& op) {
-  if (!op.op().has("axis")) return {0, op.type(0).count()};
+  if (!op.op().has("axis")) return {0, flat_extent(op.type(0).shape)};
   const auto axis = static_cast<size_t>(from_front(op.op().integer("axis"), op.type(0).ndim()));
-  return {axis, op.type(0).shape[axis].bound};
+  return {axis, op.type(0).shape[axis]};
 }
 
-/// The condition may be shorter than the axis: what is behind its end is left out.
+/// How many conditions choose elements. What is behind the end of a condition that is shorter than the axis is left
+/// out; of a longer one, of which ONNX says nothing, the rest is not read, as in ONNX Runtime.
+Extent read_conditions(const OpView& op) {
+  const Extent &conditions = op.type(1).shape[0], elements = compressed_axis(op).extent;
+  const Length least = minimum(length_of(conditions), length_of(elements));
+  if (least == length_of(conditions)) return conditions;
+  return least.is_constant() ? Extent{least.constant(), {}}
+                             : run_time_extent(std::min(conditions.bound, elements.bound), least);
+}
+
+/// The positions of a condition that is known.
+std::optional<std::vector<int64_t>> known_positions(const OpView& op) {
+  const std::optional<Tensor> known = op.known(1);
+  if (!known) return {};
+  std::vector<int64_t> chosen;
+  const int64_t count = std::min(known->size(), compressed_axis(op).extent.bound);
+  for (int64_t i = 0; i < count; ++i)
+    if (known->int_at(i)) chosen.push_back(i);
+  return chosen;
+}
+
 bool infer_compress(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 1, 1, 1) || !has_ndim(op, 0, 1)) return false;
   if (op.type(1).dtype != DType::Bool)
     return op.fail("compress-condition", "the condition has element type {}, expected bool",
                    dtype_name(op.type(1).dtype));
   if (op.op().has("axis") && !op.axis("axis", op.type(0).ndim())) return false;
-  const CompressedAxis at = compressed_axis(op);
-  if (op.dims(1)[0] > at.extent)
-    return op.fail("compress-condition", "{} conditions for {} elements", op.dims(1)[0], at.extent);
-  const std::optional<Tensor> known = op.known(1);
+  const std::optional<std::vector<int64_t>> known = known_positions(op);
   if (!known && !may_have_counts(op)) return false;
-  Shape shape = op.op().has("axis") ? op.type(0).shape : Shape{{at.extent, {}}};
-  shape[at.axis] = {known ? count_of_true(*known) : op.dims(1)[0], {}};
+  const CompressedAxis at = compressed_axis(op);
+  Shape shape = op.op().has("axis") ? op.type(0).shape : Shape{at.extent};
+  shape[at.axis] = {known ? static_cast<int64_t>(known->size()) : read_conditions(op).bound, {}};
   results = {{op.type(0).dtype, shape, {}}};
   return true;
 }
 
 std::vector<ValueId> decompose_compress(Builder& build, const OpView& op) {
-  const std::optional<Tensor> known = op.known(1);
-  std::vector<int64_t> chosen;
-  for (int64_t i = 0; known && i < known->size(); ++i)
-    if (known->int_at(i)) chosen.push_back(i);
-  const ValueId positions = known ? build.ints(chosen) : positions_of_true(build, op.op().inputs[1], op.dims(1)[0]);
+  const std::optional<std::vector<int64_t>> known = known_positions(op);
+  const Extent read = read_conditions(op);
+  ValueId condition = op.op().inputs[1];
+  if (!known && !(read == op.type(1).shape[0])) condition = shortened(build, condition, 0, read);
+  const ValueId positions = known ? build.ints(*known) : positions_of_true(build, condition, read.bound);
   const ValueId x = op.op().has("axis") ? op.op().inputs[0] : flattened(build, op.op().inputs[0]);
   return {build.op(OpKind::Gather, {x, positions}, {{"axis", static_cast<int64_t>(compressed_axis(op).axis)}})};
 }

@@ -66,6 +66,21 @@ TEST_CASE("Compress by a condition that is known takes known elements") {
   check_ints(outputs_of(model, {ints({3}, {7, 8, 9})})[0], {2}, {7, 9});
 }
 
+TEST_CASE("Compress reads no condition that is behind the last element") {
+  const std::string model =
+      "m (int64[a] x, bool[b] c) => (int64[n] y, int64[n] z) { y = Compress<axis = 0>(x, c) z = Compress(x, c) }";
+  const Tensor x = ints({3}, {1, 2, 3});
+  for (const char* dims : {"a: 3, b: 5", "a: 3, b: \"<=8\"", "a: \"<=4\", b: 5", "a: \"<=4\", b: \"<=8\""}) {
+    CAPTURE(dims);
+    const std::vector<Tensor> found =
+        outputs_of(model, {x, bools({1, 0, 1, 1, 1})}, std::string("weft: 1\ndims: {") + dims + "}\n");
+    for (const Tensor& each : found) check_ints(each, {2}, {1, 3});
+  }
+  check_ints(outputs_of("m (int64[2] x) => (int64[n] y) <bool[4] c = {0, 1, 1, 1}> { y = Compress(x, c) }",
+                        {ints({2}, {8, 9})})[0],
+             {1}, {9});
+}
+
 TEST_CASE("Unique of elements and of slices, sorted or as they come, and the same folded") {
   struct Case {
     const char* attributes;

@@ -99,14 +99,8 @@ static void eval_gather(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// Constant indices reach so far into the dimension.
 static std::vector<LengthRelation> relate_gather(const OpView& op) {
-  const std::optional<Tensor> indices = op.known(1);
-  if (!indices) return {};
-  int64_t least = 0;
-  for (int64_t i = 0; i < indices->size(); ++i) least = std::max({least, indices->int_at(i) + 1, -indices->int_at(i)});
-  const auto axis = static_cast<size_t>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
-  return {{"", least, length_of(op.type(0).shape[axis]), true}};
+  return relations_of_indices(op, from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
 }
 
 const OpDef kGather{.kind = OpKind::Gather,
@@ -162,8 +156,8 @@ static FactorRule factors_gather_elements(const OpView& op) {
 
 /// Outside of the axis an index stands for itself.
 static std::vector<LengthRelation> relate_gather_elements(const OpView& op) {
-  std::vector<LengthRelation> relations;
   const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
+  std::vector<LengthRelation> relations = relations_of_indices(op, axis);
   for (int d = 0; d < op.type(0).ndim(); ++d)
     if (d != axis) relations.push_back({"", length_of(op.type(1).shape[d]), length_of(op.type(0).shape[d]), true});
   return relations;

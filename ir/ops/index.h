@@ -28,4 +28,8 @@ bool integer_operand(const OpView& op, int input);
 /// False after reporting one of the indices that operand 1 is known to hold, which lies outside of the dimension.
 bool are_indices_inside(const OpView& op, const Extent& extent);
 
+/// What operand 1 demands of the length of the dimension `axis` of operand 0, where its elements are counted up or
+/// known.
+std::vector<LengthRelation> relations_of_indices(const OpView& op, int64_t axis);
+
 }  // namespace weftc

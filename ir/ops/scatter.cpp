@@ -73,8 +73,8 @@ static FactorRule factors_scatter_elements(const OpView& op) {
 
 /// Updates have the shape of the indices; outside of the axis an index stands for itself.
 static std::vector<LengthRelation> relate_scatter_elements(const OpView& op) {
-  std::vector<LengthRelation> relations;
   const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
+  std::vector<LengthRelation> relations = relations_of_indices(op, axis);
   for (int d = 0; d < op.type(0).ndim(); ++d) {
     const Length index = length_of(op.type(1).shape[d]);
     relations.push_back({"", index, length_of(op.type(2).shape[d])});

@@ -56,6 +56,16 @@ static bool infer_squeeze(const OpView& op, std::vector<TensorType>& results) {
   return infer_dims(op, dims, results);
 }
 
+/// Where no dimension is named, one of run-time length stays: it must not turn out to be 1, of which 2 * min(1, n) <= n
+/// is the form that relations have.
+static std::vector<LengthRelation> relate_squeeze(const OpView& op) {
+  if (!ints_of(op.op(), "axes").empty()) return {};
+  std::vector<LengthRelation> relations;
+  for (const Extent& extent : op.type(0).shape)
+    if (extent.is_run_time()) relations.push_back({"", minimum(1, length_of(extent)) * 2, length_of(extent), true});
+  return relations;
+}
+
 /// Unsqueeze-13: axes count dimensions of the result.
 static bool infer_unsqueeze(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "axes", "list of axes")) return false;
@@ -78,8 +88,9 @@ static bool infer_flatten(const OpView& op, std::vector<TensorType>& results) {
 }
 
 /// Squeeze and Unsqueeze: `axes` is an attribute up to opset 12, then an operand that must be known.
-static OpDef axes_view(OpKind kind, const char* name, InferFn infer) {
+static OpDef axes_view(OpKind kind, const char* name, InferFn infer, RelateFn relate = nullptr) {
   OpDef def = reshape_like(kind, name, infer);
+  def.relate = relate;
   def.attrs = {{"axes", AttrType::Ints}};
   def.inputs = {1, 2};
   def.constant_operands = {{1, "axes", AttrType::Ints}};
@@ -94,7 +105,7 @@ static OpDef flatten() {
   return def;
 }
 
-const OpDef kSqueeze = axes_view(OpKind::Squeeze, "Squeeze", infer_squeeze);
+const OpDef kSqueeze = axes_view(OpKind::Squeeze, "Squeeze", infer_squeeze, relate_squeeze);
 const OpDef kUnsqueeze = axes_view(OpKind::Unsqueeze, "Unsqueeze", infer_unsqueeze);
 const OpDef kFlatten = flatten();
 

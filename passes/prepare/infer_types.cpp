@@ -6,6 +6,7 @@
 
 #include "passes/passes.h"
 #include "passes/prepare/check_states.h"
+#include "passes/prepare/relate_lengths.h"
 #include "passes/prepare/type_inference.h"
 
 namespace weftc {
@@ -82,7 +83,9 @@ void infer_types(Module& module, const Env& env) {
   if (env.diags.ok() && has_outputs && module.graph.outputs().empty())
     env.diags.error("outputs-empty-unsupported", Loc::in_file(module.file),
                     "all outputs of the model are sequences and optionals without an element");
-  if (env.diags.ok()) check_states(module, env.diags);
+  if (!env.diags.ok()) return;
+  check_states(module, env.diags);
+  relate_composites(module, module.graph, env.diags);
 }
 
 }  // namespace weftc

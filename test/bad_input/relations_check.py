@@ -11,8 +11,9 @@ MODEL = FOLDER / "related.onnxtxt"
 TEXT = """<ir_version: 10, opset_import: ["" : 20]>
 g (float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h)
   => (float[a,4] scaled, float[5,c] joined, float[3,2] product, float[e,2] picked, float[rows,4] masked, float[found] counted,
-      float[k,4] most, int64[k,4] at, float[4] third)
-  <float[6,2] w = random(1, 0.5), int64[1] zero = {0}, int64[1] k = {2}, int64 two = {2}> {
+      float[k,4] most, int64[k,4] at, float[4] third, float[past,2] placed, float[g] dropped)
+  <float[6,2] w = random(1, 0.5), int64[1] zero = {0}, int64[1] k = {2}, int64 two = {2}, float[3,2] table = random(2, 0.5), int64 first = {0},
+   int64 one = {1}> {
   [scale] scaled = Mul(x, y)
   [join] joined = Concat<axis = 0>(p, q)
   [down] product = MatMul(p, w)
@@ -25,6 +26,11 @@ g (float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[p
   [count] counted = Mul(real, h)
   [choose] most, at = TopK<axis = 0>(x, k)
   [take] third = Gather(y, two)
+  counted_old = Shape<start = 0, end = 1>(old)
+  length = Squeeze(counted_old, zero)
+  positions = Range(first, length, one)
+  [embed] placed = Gather(table, positions)
+  [drop] dropped = Squeeze(h)
 }
 """
 BOUNDS = {"a": 4, "b": 4, "c": 6, "d": 6, "e": 4, "past": 4, "total": 8, "g": 8}
@@ -37,6 +43,8 @@ WRONG = [
     ({"total": 6}, "node 'mask_rows' (Mul): a + past is 5, but must be total, which is 6"),
     ({"a": 1, "b": 1, "e": 1, "total": 3}, "node 'choose' (TopK): a is 1, but must be at least 2"),
     ({"a": 2, "b": 2, "e": 2, "total": 4}, "node 'take' (Gather): b is 2, but must be at least 3"),
+    ({"past": 4, "total": 7}, "node 'embed' (Gather): past is 4, but must be at most 3"),
+    ({"g": 1}, "node 'drop' (Squeeze): min(1, g) * 2 is 2, but must be at most g, which is 1"),
     ({"g": 4}, "node 'count' (Mul): places is 5, but must be g, which is 4"),
 ]
 

@@ -16,7 +16,7 @@ bool infer_embed(const OpView& op, std::vector<TensorType>& results) {
   const Extent width = op.type(kWords).shape[1], sequence = op.type(0).shape[1];
   if (op.has(1) != op.has(kSegments))
     return op.fail("embed-segments", "segment_ids and segment_embedding come together or not at all");
-  if (!op.has(kPositions) && sequence.bound > op.dims(kPlaces)[0])
+  if (!op.has(kPositions) && !sequence.is_run_time() && sequence.bound > op.dims(kPlaces)[0])
     return op.fail("embed-positions", "a sequence of {} is longer than the {} positions", sequence.bound,
                    op.dims(kPlaces)[0]);
   const TensorType sum{op.type(kWords).dtype, {op.type(0).shape[0], sequence, width}, {}};

@@ -10,6 +10,8 @@
 #include <set>
 #include <sstream>
 
+#include "ir/base/utf8.h"
+
 namespace weftc {
 
 namespace {
@@ -158,24 +160,6 @@ void check_keys(const YamlNode& node, Diags& diags) {
   for (const YamlNode& item : node.items) check_keys(item, diags);
 }
 
-/// The length of the UTF-8 sequence at `at`, or 0 if there is none.
-size_t utf8_length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
-  const auto follows = [&](size_t i) { return (byte(i) & 0xC0) == 0x80; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first < 0xE0) return follows(1) ? 2 : 0;
-  if (first >= 0xE0 && first < 0xF0) {
-    const bool overlong = first == 0xE0 && byte(1) < 0xA0, surrogate = first == 0xED && byte(1) >= 0xA0;
-    return follows(1) && follows(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (first >= 0xF0 && first < 0xF5) {
-    const bool outside = (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) >= 0x90);
-    return follows(1) && follows(2) && follows(3) && !outside ? 4 : 0;
-  }
-  return 0;
-}
-
 /// Bytes that a schedule cannot hold: broken UTF-8, control characters, tabs before the first word of a line.
 bool check_bytes(const std::string& file, const std::string& text, const std::vector<std::string>& lines,
                  Diags& diags) {
@@ -183,7 +167,7 @@ bool check_bytes(const std::string& file, const std::string& text, const std::ve
   bool indenting = true;
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];
-    const size_t length = utf8_length(text, at);
+    const size_t length = code_point_width(text, at);
     const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f;
     const Loc loc = Loc::text(file, line, column, lines[line - 1]);
     if (length == 0 || control) {

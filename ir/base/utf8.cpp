@@ -2,6 +2,7 @@
 #include "ir/base/utf8.h"
 
 #include <cstdint>
+#include <utility>
 
 namespace weftc {
 
@@ -10,19 +11,28 @@ static bool is_code_point(char32_t point) { return point <= 0x10ffff && (point <
 /// How many bytes a code point takes.
 static size_t width_of(char32_t point) { return point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4; }
 
+/// The code point at `at`, and its bytes; 0 bytes where there is none.
+static std::pair<char32_t, size_t> decoded(std::string_view text, size_t at) {
+  const auto first = static_cast<uint8_t>(text[at]);
+  const size_t width = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  if (width == 0 || first >= 0xf8 || at + width > text.size()) return {};
+  char32_t point = width == 1 ? first : first & (0x7f >> width);
+  for (size_t i = 1; i < width; ++i) {
+    const auto next = static_cast<uint8_t>(text[at + i]);
+    if ((next & 0xc0) != 0x80) return {};
+    point = point << 6 | (next & 0x3f);
+  }
+  if (!is_code_point(point) || width_of(point) != width) return {};
+  return {point, width};
+}
+
+size_t code_point_width(std::string_view text, size_t at) { return decoded(text, at).second; }
+
 std::optional<std::u32string> utf32_of(std::string_view text) {
   std::u32string points;
   for (size_t at = 0; at < text.size();) {
-    const auto first = static_cast<uint8_t>(text[at]);
-    const size_t width = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (width == 0 || first >= 0xf8 || at + width > text.size()) return {};
-    char32_t point = width == 1 ? first : first & (0x7f >> width);
-    for (size_t i = 1; i < width; ++i) {
-      const auto next = static_cast<uint8_t>(text[at + i]);
-      if ((next & 0xc0) != 0x80) return {};
-      point = point << 6 | (next & 0x3f);
-    }
-    if (!is_code_point(point) || width_of(point) != width) return {};
+    const auto [point, width] = decoded(text, at);
+    if (width == 0) return {};
     points += point;
     at += width;
   }

@@ -16,15 +16,16 @@ sys.path.insert(0, str(harness.ROOT / "samples" / "serve"))
 from client import RUN, STOP, Client  # noqa: E402
 
 MODEL = r"""<ir_version: 10, opset_import: ["" : 20, "ai.onnx.ml" : 3]>
-strings (string[4] host, string[4] domain, string[4] number) =>
+strings (string[4] host, string[4] domain, string[4] number, string[few] words) =>
   (string[4] site, bool[4] is_site, int64[4] code, string[4,parts] pieces, int64[4] counts, string[words] kept,
    float[4] value, string[4] text, string[4] next,
-   string[1] length) {
+   string[1] length, string[left] others) {
   site = StringConcat(host, domain)
   is_site = RegexFullMatch<pattern = "www\\.[a-z\xc3\xa9]+\\.(com|org)">(site)
   code = ai.onnx.ml.LabelEncoder<keys_strings = [".org", ".com"], values_int64s = [7, 8]>(domain)
   pieces, counts = StringSplit<delimiter = ".">(site)
   kept = StringNormalizer<case_change_action = "UPPER", stopwords = ["WWW.WEFT"]>(host)
+  others = StringNormalizer<case_change_action = "LOWER", stopwords = ["Www"]>(words)
   value = Cast<to = 1>(number)
   text = Cast<to = 8>(value)
   order = Constant<value = int64[4] {3, 2, 1, 0}>()
@@ -44,10 +45,11 @@ INPUTS = {
     "host": np.array(["www.weft", "www.été", "Www.Weft", "ftp.你好"]),
     "domain": np.array([".com", ".org", ".net", ".com"]),
     "number": np.array(["1.5", "-1e3", "INF", "nan"]),
+    "words": np.array(["Été", "www", "A"]),
 }
 
 
-def expected(host, domain, number):
+def expected(host, domain, number, words):
     site = np.char.add(host, domain)
     split = [each.split(".") for each in site]
     width = max(map(len, split))
@@ -63,6 +65,7 @@ def expected(host, domain, number):
         "text": np.array([str(float(each)) for each in number]),
         "next": host[::-1],
         "length": np.array([str(len(host))]),
+        "others": np.array([each.lower() for each in words if each.lower() != "www"] or [""]),
     }
 
 
@@ -85,10 +88,11 @@ def check_files(name, program, folder):
     status, _, err = run_on(program, folder, INPUTS)
     if harness.check(f"{name}/runs", status == 0, f"exit {status}: {err[-300:]}"):
         check_results(name, {out: np.load(folder / "out" / f"{out}.npy") for out in expected(**INPUTS)}, expected(**INPUTS))
-    stopped = INPUTS | {"host": np.array(["www.weft"] * 4)}
+    stopped = INPUTS | {"host": np.array(["www.weft"] * 4), "words": np.array([], dtype="U1")}
     status, _, err = run_on(program, folder, stopped)
-    kept = np.load(folder / "out" / "kept.npy") if status == 0 else err[-300:]
-    harness.check(f"{name}/no word is left", status == 0 and list(kept) == [""], f"{kept}")
+    for output in ("kept", "others"):
+        left = np.load(folder / "out" / f"{output}.npy") if status == 0 else err[-300:]
+        harness.check(f"{name}/no word is left/{output}", status == 0 and list(left) == [""], f"{left}")
     for what, input_name, text, wanted in (
             ("too long together", "host", "x" * 253, "would have 257 bytes"),
             ("too long", "host", "x" * 256, "has 256 bytes as UTF-8"),
@@ -133,13 +137,13 @@ def main():
     (folder / "two.yaml").write_text(SCHEDULE)
     for name, flags in (("one rank", []), ("two ranks", ["--schedule", folder / "two.yaml"])):
         program = folder / name.replace(" ", "_")
-        status, _, err = harness.weft("compile", folder / "strings.onnxtxt", *flags, "-o", program)
+        status, _, err = harness.weft("compile", folder / "strings.onnxtxt", "--dim", "few<=4", *flags, "-o", program)
         if not harness.check(f"{name}/compiles", status == 0, f"exit {status}: {err[-500:]}"):
             continue
         check_files(name, program, folder)
         if not flags:
             check_server("server", program)
-    status, _, err = harness.weft("compile", folder / "strings.onnxtxt", "--target", "cuda", "--emit", "source", "-o", folder / "cuda")
+    status, _, err = harness.weft("compile", folder / "strings.onnxtxt", "--dim", "few<=4", "--target", "cuda", "--emit", "source", "-o", folder / "cuda")
     harness.check("cuda is refused", status == 3 and "host target only" in err, f"exit {status}: {err[-300:]}")
 
 

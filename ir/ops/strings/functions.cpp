@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/base/utf8.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/strings/strings.h"
 
@@ -63,7 +64,8 @@ bool is_string_operand(const OpView& op, int input) {
 bool are_elements(const OpView& op, const std::vector<std::string>& strings, const char* what) {
   for (size_t i = 0; i < strings.size(); ++i)
     if (const std::string why = why_no_element(strings[i]); !why.empty())
-      return op.fail("string-length-unsupported", "{}, number {}, {}", what, i, why);
+      return op.fail(utf32_of(strings[i]) ? "string-length-unsupported" : "string-encoding", "{}, number {}, {}", what,
+                     i, why);
   return true;
 }
 

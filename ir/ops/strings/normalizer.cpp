@@ -124,7 +124,7 @@ bool infer_normalizer(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The words that stay, of which data decides the number: where there are none, the first one stands for "".
+/// The words that stay, of which data decides the number: where there are none, "", which stands in front of all.
 Term chosen_words(Builder& build, const OpView& op, Term words) {
   const Term compared = int_of(op.op(), "is_case_sensitive") ? words : with_case(build, words, false);
   const std::vector<std::string> stop = stop_words(op.op());
@@ -134,8 +134,9 @@ Term chosen_words(Builder& build, const OpView& op, Term words) {
   const Term count(build, found[1]), any = count > 0;
   const Extent extent = build.counted_extent(count.apply(OpKind::Max, 1).value(), most);
   const Term places(build, shortened(build, found[0], 0, extent));
-  const Term chosen = gather(build, words, any.choose(places, places.scalar(0)), 0);
-  return any.choose(chosen, {build, build.constant(string_scalar(""))});
+  const ValueId none = build.constant(string_list({""}));
+  const Term all(build, build.op(OpKind::Concat, {none, words.value()}, {{"axis", int64_t{0}}}));
+  return gather(build, all, any.choose(places + 1, places.scalar(0)), 0);
 }
 
 Term words_left(Builder& build, const OpView& op, Term words) {

@@ -27,20 +27,26 @@ bool infer_match(const OpView& op, std::vector<TensorType>& results) {
   return is_string_operand(op, 0);
 }
 
+/// A pattern as messages name it: of a long one the beginning.
+std::string shown(const std::string& pattern) {
+  constexpr size_t kMost = 80;
+  return printable(pattern.substr(0, kMost)) + (pattern.size() > kMost ? "..." : "");
+}
+
 /// Nothing after reporting.
 std::optional<std::vector<int32_t>> table_of(const OpView& op) {
   const std::string& text = text_of(op.op(), "pattern");
   Regex pattern;
   RegexFault fault;
   if (!parse_regex(text, pattern, fault)) {
-    op.fail(fault.is_unsupported ? "regex-unsupported" : "regex-pattern", "pattern '{}' {}{}", printable(text),
-            fault.what, fault.is_unsupported ? ", which is not supported" : "");
+    op.fail(fault.is_unsupported ? "regex-unsupported" : "regex-pattern", "pattern '{}' {}{}", shown(text), fault.what,
+            fault.is_unsupported ? ", which is not supported" : "");
     return {};
   }
   std::optional<std::vector<int32_t>> table = automaton_of(pattern);
   if (!table)
     op.fail("regex-size-unsupported", "pattern '{}' needs too large an automaton, of more than 2048 states",
-            printable(text));
+            shown(text));
   return table;
 }
 

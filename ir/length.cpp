@@ -28,10 +28,28 @@ Interval times(const Interval& a, const Interval& b) {
   return {*std::min_element(std::begin(ends), std::end(ends)), *std::max_element(std::begin(ends), std::end(ends))};
 }
 
+bool is_division(const LengthSymbol& symbol) {
+  return symbol.kind == LengthSymbol::Kind::Quotient || symbol.kind == LengthSymbol::Kind::Remainder;
+}
+
+/// "h / 2 * w", "b * (h / 2)": products and divisions are read from the left.
 std::string factors_text(const std::vector<LengthSymbolPtr>& factors) {
   std::string text;
-  for (const LengthSymbolPtr& factor : factors) text += (text.empty() ? "" : " * ") + factor->text;
+  for (const LengthSymbolPtr& factor : factors) {
+    if (text.empty())
+      text = factor->text;
+    else
+      text += is_division(*factor) ? " * (" + factor->text + ")" : " * " + factor->text;
+  }
   return text;
+}
+
+/// The text of a length beside a sign of division.
+std::string operand_text(const Length& length) {
+  const std::vector<Length::Term>& terms = length.terms();
+  const bool is_symbol = terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1;
+  const bool is_plain = length.is_constant() || (is_symbol && !is_division(*terms[0].factors[0]));
+  return is_plain ? length.text() : "(" + length.text() + ")";
 }
 
 /// Higher degrees first, then by text; the constant is last.
@@ -236,7 +254,7 @@ std::optional<Length> floor_quotient(const Length& a, const Length& b) {
   if (b.is_constant())
     if (std::optional<Length> simpler = simpler_quotient(a, b.constant())) return simpler;
   const Interval range{a.low() / b.high(), a.high() / b.low()};
-  return length_of_symbol(LengthSymbol::Kind::Quotient, "(" + a.text() + ") / (" + b.text() + ")", range, {a, b});
+  return length_of_symbol(LengthSymbol::Kind::Quotient, operand_text(a) + " / " + operand_text(b), range, {a, b});
 }
 
 std::optional<Length> remainder_of(const Length& a, const Length& b) {
@@ -247,7 +265,7 @@ std::optional<Length> remainder_of(const Length& a, const Length& b) {
     if (const auto [multiple, rest] = divided_terms(a, b.constant()); !(multiple == 0) && rest.low() >= 0)
       return remainder_of(rest, b);
   const Interval range{0, std::min(a.high(), b.high() - 1)};
-  return length_of_symbol(LengthSymbol::Kind::Remainder, "(" + a.text() + ") % (" + b.text() + ")", range, {a, b});
+  return length_of_symbol(LengthSymbol::Kind::Remainder, operand_text(a) + " % " + operand_text(b), range, {a, b});
 }
 
 /// Of min(1, b), which says whether b is positive: b without its terms min(1, x) where the rest of b is at least x, and

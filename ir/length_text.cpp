@@ -1,8 +1,8 @@
 // What is done with a length beside arithmetic: its names are found and replaced, its number is computed, its text is
 // read. The grammar is that of Length::text:
 //
-//   sum = ["-"] product {("+" | "-") product}        product = factor {"*" factor}
-//   factor = number | name | "(" sum ")" ("/" | "%") "(" sum ")" | ("min" | "max") "(" sum "," sum ")"
+//   sum = ["-"] product {("+" | "-") product}        product = factor {("*" | "/" | "%") factor}
+//   factor = number | name | "(" sum ")" | ("min" | "max") "(" sum "," sum ")"
 #include <algorithm>
 #include <cctype>
 #include <limits>
@@ -142,17 +142,20 @@ class LengthReader {
     }
   }
   std::optional<Length> product() {
-    Length all = 1;
-    do {
+    std::optional<Length> all = factor();
+    while (all) {
+      const bool is_product = accept("*"), is_quotient = !is_product && accept("/");
+      if (!is_product && !is_quotient && !accept("%")) break;
       const std::optional<Length> part = factor();
       if (!part) return {};
-      all = all * *part;
-    } while (accept("*"));
+      using Kind = LengthSymbol::Kind;
+      all = is_product ? *all * *part : function_of(is_quotient ? Kind::Quotient : Kind::Remainder, *all, *part);
+    }
     return all;
   }
   std::optional<Length> factor() {
     if (depth_ == kDeepest) return {};
-    if (accept("(")) return nested([&] { return division(); });
+    if (accept("(")) return nested([&] { return group(); });
     if (accept("min(")) return nested([&] { return choice(LengthSymbol::Kind::Minimum); });
     if (accept("max(")) return nested([&] { return choice(LengthSymbol::Kind::Maximum); });
     skip_blanks();
@@ -165,16 +168,10 @@ class LengthReader {
     --depth_;
     return made;
   }
-  /// Behind the opening parenthesis of the dividend.
-  std::optional<Length> division() {
-    const std::optional<Length> a = sum();
-    if (!a || !accept(")")) return {};
-    const bool is_quotient = accept("/");
-    if (!is_quotient && !accept("%")) return {};
-    if (!accept("(")) return {};
-    const std::optional<Length> b = sum();
-    if (!b || !accept(")")) return {};
-    return function_of(is_quotient ? LengthSymbol::Kind::Quotient : LengthSymbol::Kind::Remainder, *a, *b);
+  /// Behind the opening parenthesis.
+  std::optional<Length> group() {
+    std::optional<Length> inner = sum();
+    return inner && accept(")") ? inner : std::nullopt;
   }
   std::optional<Length> choice(LengthSymbol::Kind kind) {
     const std::optional<Length> a = sum();

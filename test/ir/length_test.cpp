@@ -45,12 +45,32 @@ TEST_CASE("lengths: quotients are polynomials where they can be") {
   CHECK(!exact_quotient(elements, kBatch * 5));
   CHECK(!exact_quotient(kSeq, Length(0)));
   const Length half = *floor_quotient(kSeq, 2);
-  CHECK(half.text() == "(seq) / (2)");
+  CHECK(half.text() == "seq / 2");
   CHECK(half.high() == 256);
   CHECK(half == *floor_quotient(kSeq, 2));
   CHECK(remainder_of(kSeq * 4, 2)->constant() == 0);
   CHECK(remainder_of(kSeq, 1000).value() == kSeq);
   CHECK(!floor_quotient(kSeq - 1, 2));  // may be negative
+}
+
+TEST_CASE("lengths: a text with divisions is read as it is meant") {
+  const std::map<std::string, int64_t> bounds = {{"seq", 512}, {"past", 1024}, {"batch", 8}};
+  const Length half = *floor_quotient(kSeq, 2), rest = *remainder_of(kSeq + 1, 3);
+  const Length many = *floor_quotient(half * kBatch + 1, kPast + 1);
+  const std::pair<Length, std::string> written[] = {{half * 3, "seq / 2 * 3"},
+                                                    {kBatch * half, "batch * (seq / 2)"},
+                                                    {half * kSeq + rest, "seq * (seq / 2) + (seq + 1) % 3"},
+                                                    {Length() - half, "-seq / 2"},
+                                                    {minimum(half, kBatch), "min(seq / 2, batch)"},
+                                                    {*floor_quotient(half, kBatch + 1), "(seq / 2) / (batch + 1)"},
+                                                    {many, "(batch * (seq / 2) + 1) / (past + 1)"}};
+  for (const auto& [length, text] : written) {
+    CHECK(length.text() == text);
+    CHECK(weftc::parse_length(text, bounds) == length);
+  }
+  CHECK(weftc::parse_length("seq % 2 + (seq) / (2)", bounds) == *remainder_of(kSeq, 2) + half);
+  for (const char* wrong : {"seq /", "/ 2", "seq / 0", "(seq", "seq / (past - 9)"})
+    CHECK(!weftc::parse_length(wrong, bounds));
 }
 
 TEST_CASE("lengths: quotients that are equal have one form") {

@@ -33,7 +33,7 @@ graph {
   %c3 = Constant() {value = #3} : bool[]
   %c4 = Constant() {value = #4} : i8[0]
   %big = Constant() {value = #5} : bf16[100]
-  %y = Clip(%past, _, %c) {empty = [], list = [1, -2], none = real [], real = 1.0, reals = [0.5, inf, 1e-07], text = "a\nb"} : f32["past - rows" * past * 2 + (past) / (3) - min("past - rows", past)<=64, 4] [dp: P(max), "a b": V] @all stage 1 "node" from 2
+  %y = Clip(%past, _, %c) {empty = [], list = [1, -2], none = real [], real = 1.0, reals = [0.5, inf, 1e-07], text = "a\nb"} : f32["past - rows" * past * 2 - min("past - rows", past) + past / 3<=64, 4] [dp: P(max), "a b": V] @all stage 1 "node" from 2
   %o, %p = Chunk(%past) {chunks = 2} : f32[4], f32[] mechanism fused "chunk op" by 1 {
     time {chunk: 2, t: 3}
     %a = Input() : f32[4] [dp: S(0,2), chunk: S(0,1)] @all

@@ -62,15 +62,18 @@ class LengthChooser {
   Numbers bounds_, numbers_;
 };
 
-/// What the named length has to be so that the relation, which is linear in it, holds and the others are as they are.
+/// What the named length has to be so that the relation, which is linear in it, holds and the others are as they are; 1
+/// where even that is too much, so that another length need not be moved so far.
 std::optional<int64_t> LengthChooser::solution(const LengthRelation& relation, const std::string& name) const {
   Numbers moved = numbers_;
   ++moved[name];
   const std::optional<int64_t> now = gap(relation, numbers_), then = gap(relation, moved);
   if (!now || !then || *now == *then || *now % (*then - *now) != 0) return {};
-  const int64_t number = numbers_.at(name) - *now / (*then - *now);
+  const int64_t wanted = numbers_.at(name) - *now / (*then - *now);
+  const bool is_too_much = wanted < 1 && relation.may_be_less && numbers_.at(name) > 1;
+  const int64_t number = is_too_much ? 1 : wanted;
   moved[name] = number;
-  const bool is_legal = number >= 1 && number <= bounds_.at(name) && holds(relation, moved);
+  const bool is_legal = number >= 1 && number <= bounds_.at(name) && (is_too_much || holds(relation, moved));
   return is_legal ? std::optional(number) : std::nullopt;
 }
 

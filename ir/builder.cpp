@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 
 #include "ir/base/check.h"
+#include "ir/tied_extents.h"
 
 namespace weftc {
 
@@ -75,6 +76,8 @@ std::vector<ValueId> Builder::add(NewOp made) {
   const OpId id = graph_.add(std::move(made), before_);
   Diags diags;
   if (!infer_op(module_, graph_, id, &diags)) throw IllegalOp(kind, diags);
+  if (has_given_operands_ && !has_equal_bounds(OpView(module_, graph_, graph_.op(id), &diags)))
+    throw IllegalOp(kind, diags);
   return graph_.op(id).outputs;
 }
 
@@ -84,7 +87,8 @@ Builder::Builder(const Builder& around, Graph& region)
       name_(around.name_),
       place_(around.place_),
       origins_(around.origins_),
-      transform_(around.transform_) {}
+      transform_(around.transform_),
+      has_given_operands_(around.has_given_operands_) {}
 
 ValueId Builder::op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs) {
   return ops(kind, std::move(inputs), std::move(attrs), 1)[0];
@@ -176,6 +180,7 @@ static void report(const IllegalOp& illegal, const char* whole, Diags& diags) {
 std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags, const ShapeValues* shapes) {
   const Op copy = graph.op(id);
   Builder build(module, graph, id, copy);
+  build.has_given_operands_ = true;
   try {
     return op_def(copy).decompose(build, OpView(module, graph, copy, diags, shapes));
   } catch (const IllegalOp& illegal) {

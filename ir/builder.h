@@ -54,6 +54,7 @@ class Builder {
 
  private:
   Builder(const Builder& around, Graph& region);
+  friend std::vector<ValueId> decompose_op(Module&, Graph&, OpId, Diags*, const ShapeValues*);
   /// Adds it in front of the others to come, with types by inference.
   std::vector<ValueId> add(NewOp made);
 
@@ -64,6 +65,7 @@ class Builder {
   PlaceId place_;
   std::vector<OriginId> origins_;
   TransformId transform_;
+  bool has_given_operands_ = false;  // of a decomposition: the model's, whose bounds may differ
 };
 
 /// Builds the replacement of an op in front of it: one value for each output, empty after reporting. The caller

@@ -215,15 +215,23 @@ std::optional<int64_t> OpView::axis(std::string_view attr, int ndim, bool end) c
   return {};
 }
 
-/// True for an extent that broadcasts.
-static bool is_one(const Extent& extent) { return extent.bound == 1 && !extent.is_run_time(); }
+bool is_one(const Extent& extent) { return extent.bound == 1 && !extent.is_run_time(); }
 
-/// Merges one aligned dimension; false where the bounds differ. Two run-time lengths are taken to be the same number (a
-/// key and a value cache may have a length each), which is one of the op's relations.
+std::optional<Extent> one_extent(const Extent& a, const Extent& b) {
+  const Extent& smaller = b.bound < a.bound || (b.bound == a.bound && a.is_run_time() && !b.is_run_time()) ? b : a;
+  const Extent& larger = &smaller == &a ? b : a;
+  const bool may_be_equal = larger.bound == smaller.bound || larger.is_run_time();
+  return may_be_equal ? std::optional(smaller) : std::nullopt;
+}
+
+/// Merges one aligned dimension; false where no request could have both. Two lengths that only a run knows, or one and
+/// a number, are taken to be the same (a key and a value cache may have a length each), which is one of the op's
+/// relations.
 static bool merge(Extent& into, const Extent& from) {
   if (is_one(from)) return true;
-  if (is_one(into)) into = from;
-  return into.bound == from.bound && into.is_run_time() == from.is_run_time();
+  const std::optional<Extent> both = is_one(into) ? from : one_extent(into, from);
+  if (both) into = *both;
+  return both.has_value();
 }
 
 std::optional<Shape> broadcast(const std::vector<Shape>& shapes) {
@@ -256,7 +264,7 @@ static FactorRule pointwise_rule(const OpView& op) {
     const int offset = ndim - static_cast<int>(shape.size());
     for (size_t d = 0; d < shape.size(); ++d) {
       const int factor = offset + static_cast<int>(d);
-      dims.push_back(shape[d].bound == result[factor].bound ? factor : -1);
+      dims.push_back(is_one(shape[d]) && !is_one(result[factor]) ? -1 : factor);
     }
   }
   std::vector<int> all(ndim);
@@ -298,38 +306,6 @@ FactorRule factor_rule(const OpView& op) {
   if (def.factors) return def.factors(op);
   if (def.einsum) return einsum_rule(op, def.einsum);
   return def.category == Category::Pointwise ? pointwise_rule(op) : FactorRule{};
-}
-
-/// Dimensions of operands that one factor runs over. An extent of 1 may be broadcast.
-static std::vector<LengthRelation> relations_of_factors(const OpView& op) {
-  const FactorRule rule = factor_rule(op);
-  std::vector<const Extent*> first(rule.factors.size());
-  std::vector<LengthRelation> relations;
-  for (size_t i = 0; i < rule.inputs.size(); ++i)
-    for (size_t d = 0; d < rule.inputs[i].size(); ++d) {
-      const Extent& extent = op.type(static_cast<int>(i)).shape[d];
-      if (rule.inputs[i][d] < 0 || is_one(extent)) continue;
-      const Extent*& known = first[static_cast<size_t>(rule.inputs[i][d])];
-      if (known)
-        relations.push_back({"", length_of(*known), length_of(extent)});
-      else
-        known = &extent;
-    }
-  return relations;
-}
-
-static bool is_certain(const LengthRelation& relation) {
-  const Length room = relation.right - relation.left;
-  return room == 0 || (relation.may_be_less && room.low() >= 0);
-}
-
-std::vector<LengthRelation> length_relations(const OpView& op) {
-  const RelateFn relate = op_def(op.op()).relate;
-  std::vector<LengthRelation> relations = relate ? relate(op) : relations_of_factors(op);
-  std::erase_if(relations, is_certain);
-  for (LengthRelation& relation : relations)
-    if (relation.left.is_constant() && !relation.may_be_less) std::swap(relation.left, relation.right);
-  return relations;
 }
 
 }  // namespace weftc

@@ -287,14 +287,15 @@ std::vector<std::vector<int>> linear_groups(const OpView& op);
 /// (an empty rule). Every factor's extent is filled in.
 FactorRule factor_rule(const OpView& op);
 
-/// What the op demands of lengths and what is not certain, from its record.
-std::vector<LengthRelation> length_relations(const OpView& op);
-
 /// A rule under construction: one factor for each dimension of the shape that was passed over.
 FactorRule pass_rule(const Shape& shape);
 
-/// NumPy broadcasting of several shapes; nullopt where extents differ and neither is 1. A run-time length is equal only
-/// to itself.
+/// True for an extent that broadcasts: a length that only a run knows is never taken for 1.
+bool is_one(const Extent& extent);
+/// What two extents are where they are one: the one of the smaller bound, a number before a length. Nothing where no
+/// request could make them equal.
+std::optional<Extent> one_extent(const Extent& a, const Extent& b);
+/// NumPy broadcasting of several shapes; nullopt where two dimensions that are not 1 cannot be one.
 std::optional<Shape> broadcast(const std::vector<Shape>& shapes);
 
 }  // namespace weftc

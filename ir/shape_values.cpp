@@ -14,9 +14,11 @@ void ShapeValues::set(ValueId value, std::vector<Length> elements) {
   elements_.insert_or_assign(value.index, std::move(elements));
 }
 
-void ShapeValues::limit(const Length& length, int64_t most) {
+bool ShapeValues::limit(const Length& length, int64_t most) {
   const auto [known, is_new] = limits_.emplace(length.text(), most);
-  if (!is_new) known->second = std::min(known->second, most);
+  const bool is_tighter = is_new || most < known->second;
+  known->second = std::min(known->second, most);
+  return is_tighter;
 }
 
 ShapeValues ShapeValues::limits() const {

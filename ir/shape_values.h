@@ -24,8 +24,9 @@ class ShapeValues {
   /// The elements of a value, row-major; null where they are not known.
   const std::vector<Length>* find(ValueId value) const;
   void set(ValueId value, std::vector<Length> elements);
-  /// This length is never above `most`, although its terms could be: rows of a state are bounded by the state.
-  void limit(const Length& length, int64_t most);
+  /// This length is never above `most`, although its terms could be: rows of a state are bounded by the state. False
+  /// where that was known.
+  bool limit(const Length& length, int64_t most);
   /// Only what `limit` said: it holds for every graph in which the lengths have these names.
   ShapeValues limits() const;
   bool operator==(const ShapeValues&) const = default;

@@ -89,6 +89,11 @@ std::optional<Equation> parse(const OpView& op) {
   return equation;
 }
 
+bool refuse_extents(const OpView& op, char label, const Extent& a, const Extent& b) {
+  return op.fail("einsum-extents", "'{}' has extents {} and {}", std::string(1, label), shape_text({a}),
+                 shape_text({b}));
+}
+
 /// Extent of each letter; nothing after reporting.
 std::optional<std::map<char, Extent>> extents_of(const OpView& op, const Equation& equation) {
   std::map<char, Extent> extents;
@@ -97,12 +102,10 @@ std::optional<std::map<char, Extent>> extents_of(const OpView& op, const Equatio
       const char label = equation.inputs[i][d];
       const Extent& extent = op.type(i).shape[d];
       const auto [at, is_new] = extents.emplace(label, extent);
-      if (is_new || extent.bound == 1 || extent.bound == at->second.bound) continue;
-      if (at->second.bound != 1)
-        return op.fail("einsum-extents", "'{}' has extents {} and {}", std::string(1, label), at->second.bound,
-                       extent.bound),
-               std::nullopt;
-      at->second = extent;
+      if (is_new || is_one(extent)) continue;
+      const std::optional<Extent> one = is_one(at->second) ? extent : one_extent(at->second, extent);
+      if (!one) return refuse_extents(op, label, at->second, extent), std::nullopt;
+      at->second = *one;
     }
   return extents;
 }
@@ -113,9 +116,7 @@ bool has_diagonals(const OpView& op, const Equation& equation) {
     const Labels& labels = equation.inputs[i];
     for (size_t d = 0; d < labels.size(); ++d) {
       const Extent &first = op.type(i).shape[labels.find(labels[d])], &own = op.type(i).shape[d];
-      if (first != own)
-        return op.fail("einsum-extents", "'{}' has extents {} and {}", std::string(1, labels[d]), first.bound,
-                       own.bound);
+      if (is_one(first) != is_one(own) || !one_extent(first, own)) return refuse_extents(op, labels[d], first, own);
     }
   }
   return true;
@@ -137,6 +138,21 @@ bool infer_einsum(const OpView& op, std::vector<TensorType>& results) {
   }
   results = {type};
   return true;
+}
+
+/// Dims of one letter are equal, where they are not broadcast.
+std::vector<LengthRelation> relate_einsum(const OpView& op) {
+  const Equation equation = *parse(op);
+  std::map<char, Length> first;
+  std::vector<LengthRelation> relations;
+  for (int i = 0; i < op.inputs(); ++i)
+    for (size_t d = 0; d < equation.inputs[i].size(); ++d) {
+      const Extent& extent = op.type(i).shape[d];
+      if (is_one(extent)) continue;
+      const auto [at, is_new] = first.emplace(equation.inputs[i][d], length_of(extent));
+      if (!is_new) relations.push_back({"", at->second, length_of(extent)});
+    }
+  return relations;
 }
 
 /// A value and the letter of each of its dims.
@@ -175,11 +191,13 @@ class Contraction {
   /// The operand with each letter once: what lies off a diagonal becomes 0, and a sum over one of its dims leaves it.
   LabelledValue operand(ValueId value, Labels labels) {
     while (const auto pair = repeated(labels)) {
-      const Dims dims = build_.dims(value);
+      // Both dims count to the first one's length: that the second has it too is what Where demands.
+      const Extent extent = build_.type(value).shape[pair->first];
       const auto index = [&](size_t d) {
-        Dims shape(dims.size(), 1);
-        shape[d] = dims[d];
-        return build_.op(OpKind::Iota, {}, {{"axis", static_cast<int64_t>(d)}, {"shape", shape}});
+        Shape shape(static_cast<size_t>(build_.type(value).ndim()), {1, {}});
+        shape[d] = extent;
+        const ValueId at = build_.op(OpKind::Iota, {}, {{"axis", static_cast<int64_t>(d)}, {"shape", bounds(shape)}});
+        return build_.with_lengths(at, shape);
       };
       const ValueId is_on = build_.op(OpKind::Equal, {index(pair->first), index(pair->second)});
       const ValueId kept = build_.op(OpKind::Where, {is_on, value, build_.scalar(value, 0)});
@@ -282,6 +300,7 @@ const OpDef kEinsum{.kind = OpKind::Einsum,
                     .attrs = {{"equation", AttrType::Text, {}, true}},
                     .inputs = {1, -1},
                     .infer = infer_einsum,
+                    .relate = relate_einsum,
                     .decompose = decompose_einsum};
 
 }  // namespace weftc

@@ -11,6 +11,12 @@ namespace {
 
 bool transposes(const Op& op, const char* attr) { return int_of(op, attr) != 0; }
 
+/// Both operands of the product have k.
+std::vector<LengthRelation> relate_gemm(const OpView& op) {
+  const bool a_turned = transposes(op.op(), "transA"), b_turned = transposes(op.op(), "transB");
+  return {{"", length_of(op.type(0).shape[!a_turned]), length_of(op.type(1).shape[b_turned])}};
+}
+
 /// A and B are matrices (after transposition [m, k] and [k, n]); C is broadcast to [m, n] and must not make it
 /// larger.
 bool infer_gemm(const OpView& op, std::vector<TensorType>& results) {
@@ -18,8 +24,8 @@ bool infer_gemm(const OpView& op, std::vector<TensorType>& results) {
   const bool a_turned = transposes(op.op(), "transA"), b_turned = transposes(op.op(), "transB");
   const Shape &a = op.type(0).shape, &b = op.type(1).shape;
   const Extent m = a[a_turned], k = a[!a_turned], other = b[b_turned], n = b[!b_turned];
-  if (k.bound != other.bound)
-    return op.fail("gemm-inner-dim", "inner dimensions differ: {} and {}", k.bound, other.bound);
+  if (!one_extent(k, other))
+    return op.fail("gemm-inner-dim", "inner dimensions differ: {} and {}", shape_text({k}), shape_text({other}));
   const Shape shape{m, n};
   if (op.has(2)) {
     const std::optional<Shape> sum = broadcast({shape, op.type(2).shape});
@@ -98,6 +104,7 @@ const OpDef kGemm{.kind = OpKind::Gemm,
                             {"transB", AttrType::Int, 0}},
                   .inputs = {2, 3},
                   .infer = infer_gemm,
+                  .relate = relate_gemm,
                   .decompose = decompose_gemm};
 
 const OpDef kFusedMatMul{.kind = OpKind::FusedMatMul,

@@ -9,18 +9,19 @@ namespace weftc {
 /// The dims in front of the matrix; none for a vector.
 static Shape batch_of(const Shape& shape) { return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2); }
 
-/// Extents are compared by their bounds; the result's batch dims keep run-time lengths.
+/// The result's batch dims keep run-time lengths.
 std::optional<Shape> product_shape(const OpView& op, int left, int right) {
   if (!has_ndim(op, left, 1) || !has_ndim(op, right, 1)) return {};
   const Shape &a = op.type(left).shape, &b = op.type(right).shape;
-  const int64_t ka = a.back().bound, kb = b.size() == 1 ? b[0].bound : b[b.size() - 2].bound;
+  const Extent &ka = a.back(), &kb = b.size() == 1 ? b[0] : b[b.size() - 2];
+  const bool may_multiply = one_extent(ka, kb).has_value();
   std::optional<Shape> shape = broadcast({batch_of(a), batch_of(b)});
-  if (ka != kb)
-    op.fail("matmul-inner-dim", "inner dimensions differ: {} and {}", ka, kb);
+  if (!may_multiply)
+    op.fail("matmul-inner-dim", "inner dimensions differ: {} and {}", shape_text({ka}), shape_text({kb}));
   else if (!shape)
     op.fail("matmul-batch-dims", "leading dimensions of {} and {} cannot be broadcast together", dims_text(bounds(a)),
             dims_text(bounds(b)));
-  if (ka != kb || !shape) return {};
+  if (!may_multiply || !shape) return {};
   if (a.size() > 1) shape->push_back(a[a.size() - 2]);
   if (b.size() > 1) shape->push_back(b.back());
   return shape;
@@ -47,7 +48,7 @@ FactorRule factors_matmul(const OpView& op) {
     std::vector<int>& dims = rule.inputs.emplace_back();
     for (int d = 0; d < own; ++d) {
       const int factor = batch - own + d;
-      dims.push_back(shape[d].bound == result[factor].bound ? factor : -1);
+      dims.push_back(is_one(shape[d]) && !is_one(result[factor]) ? -1 : factor);
     }
     dims.insert(dims.end(), {i == 0 ? m : k, i == 0 ? k : n});
   }

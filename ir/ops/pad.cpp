@@ -39,6 +39,11 @@ static std::optional<Extent> padded(const OpView& op, const Extent& from, const 
     if (extent.bound >= 0) return extent;
   } else if (before.low() >= 0 && behind.low() >= 0) {
     return op.extent(all);
+  } else {
+    op.fail("pad-sign-unsupported",
+            "whether pads {} and {} are negative is known at run time only; pin them with --dim", before.text(),
+            behind.text());
+    return {};
   }
   op.fail("pad-size", "pads {} and {} do not fit an extent of {}", before.text(), behind.text(), from.bound);
   return {};

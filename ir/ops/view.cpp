@@ -82,7 +82,12 @@ static std::optional<Shape> expanded(const OpView& op) {
     other = asked_of(op, own, other);
     if (is_one_or_none) own = other;
   }
-  return broadcast({asked, from});
+  std::optional<Shape> made = broadcast({asked, from});
+  // The result has the lengths that are asked for: that the operand has them too is what the op relates.
+  const size_t before = made ? made->size() - asked.size() : 0;
+  for (size_t d = 0; made && d < asked.size(); ++d)
+    if (!is_one(asked[d])) (*made)[before + d].length = asked[d].length;
+  return made;
 }
 
 /// A dimension that is not repeated is as long as the operand's, or has none of its elements.
@@ -91,8 +96,7 @@ static std::vector<LengthRelation> relate_expand(const OpView& op) {
   std::vector<LengthRelation> relations;
   for (size_t d = 1; d <= from.size(); ++d) {
     const Extent &own = from[from.size() - d], &made = to[to.size() - d];
-    const bool is_kept = own.bound == made.bound && (own.is_run_time() || own.bound != 1);
-    if (is_kept && !exact_quotient(length_of(made), length_of(own)))
+    if (!is_one(own) && !exact_quotient(length_of(made), length_of(own)))
       relations.push_back({"", length_of(own), length_of(made)});
   }
   return relations;
@@ -136,8 +140,12 @@ const OpDef kExpand{.kind = OpKind::Expand,
 
 /// True if a dimension of one operand of a Concat, outside its axis, agrees with that of another.
 static bool agree(Extent& into, const Extent& from) {
-  if (into.bound != from.bound) return false;
-  if (!into.is_run_time()) into = from;
+  const std::optional<Extent> both = one_extent(into, from);
+  if (!both) return false;
+  if (both->is_run_time() || into.bound != from.bound)
+    into = *both;
+  else if (!into.is_run_time())
+    into = from;
   return true;
 }
 
@@ -156,8 +164,8 @@ static bool infer_concat(const OpView& op, std::vector<TensorType>& results) {
       else
         fits = agree(type.shape[d], shape[d]);
     if (!fits)
-      return op.fail("concat-dims", "shapes {} and {} differ outside axis {}", dims_text(op.dims(0)),
-                     dims_text(op.dims(i)), *axis);
+      return op.fail("concat-dims", "shapes {} and {} differ outside axis {}", shape_text(op.type(0).shape),
+                     shape_text(op.type(i).shape), *axis);
   }
   type.shape[static_cast<size_t>(*axis)] = op.extent(sum);
   results = {type};

@@ -13,25 +13,19 @@ namespace weftc {
 
 namespace {
 
-bool has_growing_state(const Module& module) {
-  return std::any_of(module.states.begin(), module.states.end(), [&](const State& state) {
-    return !is_static(module.graph.type(module.graph.find_value(state.input)).shape);
-  });
-}
-
 /// An inference whose graph is thrown away.
 struct Trial {
   int errors;
-  InferredTypes found;
+  KnownLengths found;
 };
 
-Trial try_to_infer(Module& module, const ShapeValues& known, const Least& least) {
+Trial try_to_infer(Module& module, const KnownLengths& known) {
   const Graph graph = module.graph;
   const auto folded = module.folded;
   const auto unread = module.unread;
   const auto lengths = module.lengths;
   Diags discarded;
-  InferredTypes found = infer_graph(module, discarded, known, least);
+  KnownLengths found = infer_graph(module, discarded, known, true);
   module.graph = graph;
   module.folded = folded;
   module.unread = unread;
@@ -39,37 +33,44 @@ Trial try_to_infer(Module& module, const ShapeValues& known, const Least& least)
   return {discarded.errors(), std::move(found)};
 }
 
-/// How long the next values of states are at most: as long as the states. Such a length may come up before the cache
-/// grows (a mask of past + seq rows), when nothing says so yet; therefore all types are inferred as a trial first.
-ShapeValues limits_of_states(Module& module) {
-  if (!has_growing_state(module)) return {};
-  ShapeValues limits, before;
-  do {
-    before = limits;
-    limits = try_to_infer(module, before, {}).found.limits;
-  } while (!(limits == before));
-  return limits;
-}
-
 bool has_open_dim(const Module& module) {
   return std::ranges::any_of(module.graph.inputs(),
                              [&](ValueId input) { return !is_static(module.graph.type(input).shape); });
 }
 
-/// What inputs have along their open dimensions at least: nothing, unless the model's arithmetic means something from
-/// some length on only. (n - 1) / 4 + 1, as exporters write the number of windows, is no length where n is 0.
-Least least_lengths(Module& module, const ShapeValues& limits) {
+/// Adds what a trial found that bounds lengths; false where nothing of it is new.
+bool add_bounds(KnownLengths& known, const KnownLengths& found) {
+  if (found.limits == known.limits && found.pins == known.pins) return false;
+  known.limits = found.limits, known.pins = found.pins;
+  return true;
+}
+
+/// Raises what inputs have at least to what a trial asks for, or to one where it asks for nothing; false where they
+/// have that.
+bool raise(Least& least, const Least& demands) {
+  const Least before = least;
+  for (const auto& [name, value] : demands) least[name] = std::max(least[name], value);
+  return least != before || least.emplace("", 1).second;
+}
+
+/// What bounds the lengths. The next values of states are at most as long as the states, and such a length may come up
+/// before the cache grows (a mask of past + seq rows), when nothing says so yet; of two dimensions that an op takes for
+/// one, the smaller bound holds for both, wherever they come up. Inputs have nothing along their open dimensions at
+/// least, unless the model's arithmetic means something from some length on only: (n - 1) / 4 + 1, as exporters write
+/// the number of windows, is no length where n is 0.
+KnownLengths known_lengths(Module& module) {
   if (!has_open_dim(module)) return {};
-  constexpr int kMostRounds = 16;
-  Least best, least;
+  constexpr int kMostRounds = 64;
+  KnownLengths known, best;
   int fewest = std::numeric_limits<int>::max();
   for (int round = 0; round < kMostRounds; ++round) {
-    const Trial trial = try_to_infer(module, limits, least);
-    if (trial.errors < fewest) fewest = trial.errors, best = least;
-    if (trial.errors == 0) break;
-    const Least before = least;
-    for (const auto& [name, value] : trial.found.demands) least[name] = std::max(least[name], value);
-    if (least == before && !least.emplace("", 1).second) break;
+    const Trial trial = try_to_infer(module, known);
+    if (add_bounds(known, trial.found)) {
+      fewest = std::numeric_limits<int>::max();
+      continue;
+    }
+    if (trial.errors < fewest) fewest = trial.errors, best = known;
+    if (trial.errors == 0 || !raise(known.least, trial.found.least)) break;
   }
   return best;
 }
@@ -78,8 +79,7 @@ Least least_lengths(Module& module, const ShapeValues& limits) {
 
 void infer_types(Module& module, const Env& env) {
   const bool has_outputs = !module.graph.outputs().empty();
-  const ShapeValues limits = limits_of_states(module);
-  infer_graph(module, env.diags, limits, least_lengths(module, limits));
+  infer_graph(module, env.diags, known_lengths(module), false);
   if (env.diags.ok() && has_outputs && module.graph.outputs().empty())
     env.diags.error("outputs-empty-unsupported", Loc::in_file(module.file),
                     "all outputs of the model are sequences and optionals without an element");

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "ir/shape_arithmetic.h"
+#include "ir/tied_extents.h"
 #include "passes/passes.h"
 
 namespace weftc {

@@ -11,8 +11,10 @@
 
 #include "ir/base/contains.h"
 #include "ir/builder.h"
+#include "ir/named_lengths.h"
 #include "ir/op_def.h"
 #include "ir/shape_arithmetic.h"
+#include "ir/tied_extents.h"
 #include "passes/prepare/absorb_operands.h"
 #include "passes/prepare/fold.h"
 #include "passes/prepare/replace_by_parts.h"
@@ -30,20 +32,18 @@ constexpr int64_t kLargestShapeData = 1 << 16;
 /// Types one graph; regions get one of their own.
 class TypeInference {
  public:
-  /// `least`: what inputs have along their open dimensions, by name.
-  TypeInference(Module& module, Graph& graph, Diags& diags, ShapeValues limits = {}, Least least = {})
-      : module_(module), graph_(graph), diags_(diags), shapes_(std::move(limits)), least_(std::move(least)) {}
+  TypeInference(Module& module, Graph& graph, Diags& diags, const KnownLengths& known)
+      : module_(module), graph_(graph), diags_(diags), shapes_(known.limits), pins_(known.pins) {}
 
   /// What each output of the graph stood for.
   std::vector<Unfolded> run() {
-    raise_lengths();
     infer_range(graph_.first(), {});
     return unfold_outputs(graph_, unfolded_);
   }
-  /// What the states say of lengths.
-  ShapeValues limits() const { return shapes_.limits(); }
-  /// Which lengths the model's quotients would mean something from.
-  const Least& demands() const { return demands_; }
+  /// What the model says of its lengths.
+  KnownLengths found() const { return {shapes_.limits(), pins_, demands_}; }
+  /// Lets lengths that ops take for others be lowered: the types do not hold then, but all such lengths are found.
+  void note_ties() { notes_ties_ = true; }
 
  private:
   void infer_range(OpId first, OpId end);
@@ -62,8 +62,8 @@ class TypeInference {
   bool fold_shape_values(OpId id);
   bool is_typed_by_parts(OpId id) const;
   bool replace_now(OpId id);
-  void raise_lengths();
-  bool is_state(const std::string& input) const;
+  bool agree_bounds(OpId id);
+  bool note_tie(const LooseLength& loose);
   std::optional<int64_t> state_bound(ValueId value, size_t axis) const;
   bool is_small(OpId id) const;
   TypedGraph typed_graph() {
@@ -87,8 +87,9 @@ class TypeInference {
   std::vector<bool> untyped_;
   ShapeValues shapes_;
   UnfoldedValues unfolded_;
-  const Least least_;
   Least demands_;
+  std::map<std::string, int64_t> pins_;
+  bool notes_ties_ = false;
 };
 
 /// Types the ops from `first` up to `end`; they may be replaced meanwhile.
@@ -120,7 +121,7 @@ bool TypeInference::infer_region_bodies(OpId id, std::vector<std::vector<Unfolde
   const bool loop = graph_.op(id).kind == OpKind::Loop;
   const size_t carried = loop ? static_cast<size_t>(graph_.op(id).integer_or("carried", 0)) : 0;
   for (Graph& region : graph_.edit(id).regions) {
-    ShapeValues shapes = shapes_.limits();
+    TypeInference inference(module_, region, diags_, {shapes_.limits(), {}, {}});
     for (size_t p = 0; p < region.inputs().size(); ++p) {
       if (loop && p < 2) {
         region.retype(region.inputs()[p], {p ? DType::Bool : DType::I64, {}, {}});
@@ -131,11 +132,10 @@ bool TypeInference::infer_region_bodies(OpId id, std::vector<std::vector<Unfolde
       region.retype(region.inputs()[p], graph_.type(outer));
       const bool is_captured = !loop || p >= 2 + carried;
       if (const std::vector<Length>* known = is_captured ? shapes_.find(outer) : nullptr)
-        shapes.set(region.inputs()[p], *known);
+        inference.shapes_.set(region.inputs()[p], *known);
     }
-    TypeInference inference(module_, region, diags_, std::move(shapes));
     outputs.push_back(inference.run());
-    note_demands(inference.demands());
+    note_demands(inference.demands_);
   }
   return diags_.errors() == errors;
 }
@@ -244,25 +244,22 @@ bool TypeInference::replace_now(OpId id) {
   return !made.empty();
 }
 
-/// Gives the lengths of the inputs their smallest values, where they are not 0.
-void TypeInference::raise_lengths() {
-  if (&graph_ != &module_.graph || least_.empty()) return;
-  for (ValueId input : graph_.inputs()) {
-    if (is_state(graph_.value(input).name)) continue;
-    TensorType type = graph_.type(input);
-    for (Extent& extent : type.shape) {
-      const LengthSymbol* name = extent.is_run_time() ? as_name(*extent.length) : nullptr;
-      const auto least = name && least_.contains(name->text) ? least_.find(name->text) : least_.find("");
-      if (!name || least == least_.end()) continue;
-      const int64_t low = std::min(least->second, name->high - 1);
-      extent = run_time_extent(extent.bound, *with_least(*extent.length, {{name->text, low}}));
-    }
-    graph_.retype(input, std::move(type));
-  }
+/// Lowers the bounds of lengths that the op takes for others; false after reporting one that cannot be lowered.
+bool TypeInference::agree_bounds(OpId id) {
+  const OpView op(module_, graph_, graph_.op(id), &diags_);
+  return std::ranges::all_of(loose_lengths(op), [&](const LooseLength& loose) {
+    return (notes_ties_ && note_tie(loose)) || refuse_loose_length(op, loose);
+  });
 }
 
-bool TypeInference::is_state(const std::string& input) const {
-  return std::ranges::any_of(module_.states, [&](const State& state) { return state.input == input; });
+/// What the tie says of the length, if that is new; the request must say the length, or a buffer were too small. A dim
+/// that is taken for less than itself (n for n - 1) would be lowered again and again.
+bool TypeInference::note_tie(const LooseLength& loose) {
+  bool is_of_itself = false;
+  for_each_name(Shape{loose.wanted}, [&](const std::string& name) { is_of_itself |= name == loose.length.text(); });
+  if (!is_given(module_, loose.length) || is_of_itself) return false;
+  if (loose.wanted.is_run_time() || !as_name(loose.length)) return shapes_.limit(loose.length, loose.wanted.bound);
+  return pins_.emplace(loose.length.text(), loose.wanted.bound).second;
 }
 
 // The bound of the state that a value is written back to: a cache that grows is no longer than its state; a
@@ -300,10 +297,10 @@ bool TypeInference::infer_loop(OpId id) {
   const Graph body = graph_.op(id).regions[0];
   const std::vector<ValueId> inputs = graph_.op(id).inputs;
   Diags found;
-  TypeInference trial(module_, graph_, found, shapes_);
-  trial.untyped_ = untyped_, trial.unfolded_ = unfolded_;
+  TypeInference trial(module_, graph_, found, {});
+  trial.shapes_ = shapes_, trial.untyped_ = untyped_, trial.unfolded_ = unfolded_;
   const bool is_typed = trial.infer_rolled(id);
-  note_demands(trial.demands());
+  note_demands(trial.demands_);
   if (is_typed) {
     shapes_ = std::move(trial.shapes_);
     diags_.append(found);
@@ -331,6 +328,7 @@ bool TypeInference::infer_rolled(OpId id) {
 bool TypeInference::infer_with_operands(OpId id) {
   if (!absorb_constants(module_, graph_, id, diags_)) return false;
   if (!infer_op(module_, graph_, id, &diags_, &shapes_)) return false;
+  if (!agree_bounds(id)) return false;
   bound_states(id);
   note_shape_values(id);
   if (fold_shape_values(id)) return true;
@@ -343,10 +341,12 @@ bool TypeInference::infer_with_operands(OpId id) {
 
 }  // namespace
 
-InferredTypes infer_graph(Module& module, Diags& diags, const ShapeValues& limits, const Least& least) {
-  TypeInference inference(module, module.graph, diags, limits, least);
+KnownLengths infer_graph(Module& module, Diags& diags, const KnownLengths& known, bool is_trial) {
+  bound_inputs(module, known);
+  TypeInference inference(module, module.graph, diags, known);
+  if (is_trial) inference.note_ties();
   inference.run();
-  return {inference.limits(), inference.demands()};
+  return inference.found();
 }
 
 }  // namespace weftc

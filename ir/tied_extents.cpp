@@ -1,0 +1,130 @@
+// Ties come from the factors of an op, each of which is one loop, or from what its record relates.
+#include "ir/tied_extents.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/named_lengths.h"
+
+namespace weftc {
+
+namespace {
+
+struct TiedExtents {
+  Extent left, right;
+  bool is_summed = false;
+};
+
+/// Dimensions of operands that one factor runs over. An extent of 1 may be broadcast.
+std::vector<TiedExtents> ties_of_factors(const OpView& op) {
+  const FactorRule rule = factor_rule(op);
+  std::vector<const Extent*> first(rule.factors.size());
+  std::vector<TiedExtents> ties;
+  for (size_t i = 0; i < rule.inputs.size(); ++i)
+    for (size_t d = 0; d < rule.inputs[i].size(); ++d) {
+      const Extent& extent = op.type(static_cast<int>(i)).shape[d];
+      if (rule.inputs[i][d] < 0 || is_one(extent)) continue;
+      const auto factor = static_cast<size_t>(rule.inputs[i][d]);
+      if (first[factor])
+        ties.push_back({*first[factor], extent, rule.factors[factor].role == Factor::Role::Reduce});
+      else
+        first[factor] = &extent;
+    }
+  return ties;
+}
+
+/// A length as the operands have it: with the smallest or the largest of their bounds.
+Extent extent_in(const OpView& op, const Length& length, bool smallest) {
+  if (length.is_constant()) return {length.constant(), {}};
+  std::optional<int64_t> bound;
+  for (int i = 0; i < op.inputs(); ++i)
+    for (const Extent& extent : op.has(i) ? op.type(i).shape : Shape{})
+      if (length_of(extent) == length)
+        bound = !bound ? extent.bound : smallest ? std::min(*bound, extent.bound) : std::max(*bound, extent.bound);
+  return run_time_extent(bound.value_or(length.high()), length);
+}
+
+/// The two sides of an equation are one length where an operand has it with another bound than the others.
+std::vector<TiedExtents> related_ties(const OpView& op) {
+  std::vector<TiedExtents> ties;
+  for (const LengthRelation& relation : op_def(op.op()).relate(op))
+    if (!relation.may_be_less)
+      ties.push_back(
+          {extent_in(op, relation.left, false), extent_in(op, relation.right, relation.left == relation.right)});
+  return ties;
+}
+
+/// Whether the op has factors: those of a composite op are those of its parts, unless it is pointwise.
+bool has_factors(const OpView& op) { return !decomposes(op) || category(op.op()) == Category::Pointwise; }
+
+/// Whether each dimension of the results is one of operands that are broadcast to each other.
+bool is_broadcast(const OpView& op) {
+  return category(op.op()) == Category::Pointwise || category(op.op()) == Category::Contraction;
+}
+
+bool is_certain(const LengthRelation& relation) {
+  const Length room = relation.right - relation.left;
+  return room == 0 || (relation.may_be_less && room.low() >= 0);
+}
+
+}  // namespace
+
+std::vector<LengthRelation> length_relations(const OpView& op) {
+  std::vector<LengthRelation> relations;
+  if (const RelateFn relate = op_def(op.op()).relate)
+    relations = relate(op);
+  else
+    for (const TiedExtents& tie : ties_of_factors(op))
+      relations.push_back({"", length_of(tie.left), length_of(tie.right)});
+  std::erase_if(relations, is_certain);
+  for (LengthRelation& relation : relations)
+    if (relation.left.is_constant() && !relation.may_be_less) std::swap(relation.left, relation.right);
+  return relations;
+}
+
+std::vector<LooseLength> loose_lengths(const OpView& op) {
+  const bool is_related = op_def(op.op()).relate != nullptr;
+  const auto is_open = [&](ValueId v) { return v && !is_static(op.graph().type(v).shape); };
+  if (!std::ranges::any_of(op.op().inputs, is_open) || (!is_related && !has_factors(op))) return {};
+  std::vector<LooseLength> loose;
+  for (const TiedExtents& tie : is_related ? related_ties(op) : ties_of_factors(op)) {
+    const std::optional<Extent> one = one_extent(tie.left, tie.right);
+    if (!one) continue;
+    for (const Extent& each : {tie.left, tie.right}) {
+      const bool is_number = !one->is_run_time() && is_broadcast(op) && !tie.is_summed;
+      if (each.is_run_time() && (each.bound > one->bound || is_number))
+        loose.push_back({*each.length, each.bound, *one});
+    }
+  }
+  return loose;
+}
+
+bool is_given(const Module& module, const Length& length) {
+  std::set<std::string> given;
+  for (ValueId input : module.graph.inputs())
+    for_each_name(module.graph.type(input).shape, [&](const std::string& name) { given.insert(name); });
+  bool all = true;
+  for_each_name(length, [&](const LengthSymbolPtr& name) { all = all && given.contains(name->text); });
+  return all;
+}
+
+bool refuse_loose_length(const OpView& op, const LooseLength& loose) {
+  const std::string wanted = loose.wanted.is_run_time()
+                                 ? format("{} (at most {})", loose.wanted.length->text(), loose.wanted.bound)
+                                 : std::to_string(loose.wanted.bound);
+  std::string told = "no --dim can bound what data decides";
+  if (as_name(loose.length) && is_given(op.module(), loose.length))
+    told = loose.wanted.is_run_time() ? format("give --dim {}<={}", loose.length.text(), loose.wanted.bound)
+                                      : format("give --dim {}={}", loose.length.text(), loose.wanted.bound);
+  else if (is_given(op.module(), loose.length))
+    told = format("bound its dims by --dim so that they make {} at most, or pin them", loose.wanted.bound);
+  return op.fail("bounds-differ-unsupported", "{} (at most {}) is taken for {} here: {}", loose.length.text(),
+                 loose.bound, wanted, told);
+}
+
+bool has_equal_bounds(const OpView& op) {
+  const std::vector<LooseLength> loose = loose_lengths(op);
+  return loose.empty() || refuse_loose_length(op, loose.front());
+}
+
+}  // namespace weftc

@@ -270,7 +270,10 @@ std::vector<std::string> Declarations::demands() const {
     lines.push_back("    {" + string_literal(relation.what) + ", " + string_literal(relation.left.text()) + ", " +
                     demanded_text(relation.left) + ", weft::Relation::" + (relation.may_be_less ? "AtMost" : "Equal") +
                     ", " + string_literal(relation.right.text()) + ", " + demanded_text(relation.right) +
-                    (is_made ? ", true}," : "},"));
+                    (is_made               ? ", true"
+                     : relation.where == 1 ? ""
+                                           : ", false") +
+                    (relation.where == 1 ? "" : ", " + length_text(relation.where)) + "},");
   lines.push_back("};");
   return lines;
 }

@@ -20,8 +20,8 @@ std::optional<int64_t> gap(const LengthRelation& relation, const Numbers& number
 }
 
 bool holds(const LengthRelation& relation, const Numbers& numbers) {
-  const std::optional<int64_t> above = gap(relation, numbers);
-  return !above || *above == 0 || (relation.may_be_less && *above < 0);
+  const std::optional<int64_t> above = gap(relation, numbers), where = number_of(relation.where, numbers);
+  return !above || where == 0 || *above == 0 || (relation.may_be_less && *above < 0);
 }
 
 int64_t broken_count(const Module& module, const Numbers& numbers) {

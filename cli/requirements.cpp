@@ -26,7 +26,8 @@ std::string limit_text(const LengthLimit& limit) {
 }
 
 std::string relation_text(const LengthRelation& relation) {
-  return relation.left.text() + (relation.may_be_less ? " <= " : " = ") + relation.right.text();
+  const std::string where = relation.where == 1 ? "" : " where " + relation.where.text() + " is not 0";
+  return relation.left.text() + (relation.may_be_less ? " <= " : " = ") + relation.right.text() + where;
 }
 
 /// Who demands it, and what.

@@ -52,4 +52,9 @@ bool LengthHolders::holds_length(ValueId value) const {
   return std::any_of(holders_.begin(), holders_.end(), [&](const auto& holder) { return holder.second == value; });
 }
 
+ValueId LengthHolders::find(const std::string& name) const {
+  const auto at = holders_.find(name);
+  return at == holders_.end() ? ValueId{} : at->second;
+}
+
 }  // namespace weftc

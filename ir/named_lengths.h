@@ -27,6 +27,8 @@ class LengthHolders {
   /// The same of an op of the graph. A NameLength does not depend on itself.
   void for_each(const Op& op, const std::function<void(ValueId)>& f) const;
   bool holds_length(ValueId value) const;
+  /// The value that holds this one; none where no op of the graph makes it.
+  ValueId find(const std::string& name) const;
 
  private:
   const Graph& graph_;

@@ -21,11 +21,15 @@ bool has_reader(const Graph& graph, const Op& op) {
 }
 
 /// Removes ops without readers, from the end, so that those of an op are gone before it is reached. What holds a
-/// run-time length is kept as long as a value has it.
+/// run-time length is kept as long as a value has it, or a relation is demanded where it is not 0.
 void remove_dead(Module& module, Graph& graph) {
   std::vector<OpId> order = graph.order();
   const LengthHolders holders(graph);
   std::unordered_set<ValueId> lengths;
+  for (const LengthRelation& relation : module.relations)
+    for_each_name(relation.where, [&](const LengthSymbolPtr& name) {
+      if (const ValueId holder = holders.find(name->text)) lengths.insert(holder);
+    });
   for (auto at = order.rbegin(); at != order.rend(); ++at) {
     const Op& op = graph.op(*at);
     const bool is_length =

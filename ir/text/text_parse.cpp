@@ -151,7 +151,8 @@ bool TextParser::relation() {
   if (!side(relation.left)) return false;
   relation.may_be_less = accept(Kind::Sign, "<=");
   if (!relation.may_be_less && !expect(Kind::Sign, "=")) return false;
-  if (!side(relation.right) || !expect(Kind::Word, "by") || !text(relation.what)) return false;
+  if (!side(relation.right) || (accept(Kind::Word, "where") && !side(relation.where))) return false;
+  if (!expect(Kind::Word, "by") || !text(relation.what)) return false;
   module_.relations.push_back(std::move(relation));
   return true;
 }

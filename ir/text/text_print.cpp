@@ -232,8 +232,9 @@ std::string Printer::header() {
                    list_text(place.ranks, [](int r) { return std::to_string(r); }), mesh_text(place.mesh));
   for (const auto& [name, bound] : module_.lengths) text += format("length {} <= {}\n", name, bound);
   for (const LengthRelation& relation : module_.relations)
-    text += format("relation {} {} {} by {}\n", quote(relation.left.text()), relation.may_be_less ? "<=" : "=",
-                   quote(relation.right.text()), quote(relation.what));
+    text += format("relation {} {} {}{} by {}\n", quote(relation.left.text()), relation.may_be_less ? "<=" : "=",
+                   quote(relation.right.text()), relation.where == 1 ? "" : " where " + quote(relation.where.text()),
+                   quote(relation.what));
   for (const State& state : module_.states)
     text += format("state {} -> {}{}\n", quote(state.input), quote(state.output), loc_text(state.loc));
   if (module_.generation) text += "generate" + attrs(attrs_of(*module_.generation)) + "\n";

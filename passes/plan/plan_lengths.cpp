@@ -50,10 +50,12 @@ void StepWriter::demand_relations() {
   for (const LengthBuffer& given : p_.plan.lengths) known.insert(given.name);
   find_made_names(module_.graph, known);
   for (const LengthRelation& relation : module_.relations) {
-    const Length both = relation.left + relation.right;
-    bool is_known = true;
-    for_each_name(both, [&](const LengthSymbolPtr& name) { is_known = is_known && known.contains(name->text); });
-    if (is_known) p_.plan.demands.push_back({relation, is_made(both)});
+    bool is_known = true, is_by_data = false;
+    for (const Length& length : {relation.left, relation.right, relation.where}) {
+      for_each_name(length, [&](const LengthSymbolPtr& name) { is_known = is_known && known.contains(name->text); });
+      is_by_data = is_by_data || is_made(length);
+    }
+    if (is_known) p_.plan.demands.push_back({relation, is_by_data});
   }
 }
 

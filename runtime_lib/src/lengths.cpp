@@ -47,7 +47,7 @@ static std::string demand_text(const char* what, const char* name, int64_t lengt
 /// Which two lengths are not as the model demands; "": none.
 static std::string broken_demand(const Executable& executable, const std::vector<int64_t>& lengths, bool is_made) {
   for (const LengthDemand& demand : executable.demands) {
-    if (demand.is_made != is_made) continue;
+    if (demand.is_made != is_made || demand.where(lengths.data()) == 0) continue;
     const int64_t left = demand.left(lengths.data()), right = demand.right(lengths.data());
     if (left == right || (demand.relation == Relation::AtMost && left < right)) continue;
     const bool starts_at_number = demand.left_text == std::to_string(left);

@@ -9,9 +9,9 @@ import harness
 FOLDER = harness.scratch("relations")
 MODEL = FOLDER / "related.onnxtxt"
 TEXT = """<ir_version: 10, opset_import: ["" : 20]>
-g (float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h)
+g (bool use, float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h)
   => (float[a,4] scaled, float[5,c] joined, float[3,2] product, float[e,2] picked, float[rows,4] masked, float[found] counted,
-      float[k,4] most, int64[k,4] at, float[4] third, float[past,2] placed, float[g] dropped)
+      float[k,4] most, int64[k,4] at, float[4] third, float[past,2] placed, float[g] dropped, float[a,4] chosen)
   <float[6,2] w = random(1, 0.5), int64[1] zero = {0}, int64[1] k = {2}, int64 two = {2}, float[3,2] table = random(2, 0.5), int64 first = {0},
    int64 one = {1}> {
   [scale] scaled = Mul(x, y)
@@ -31,9 +31,11 @@ g (float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[p
   positions = Range(first, length, one)
   [embed] placed = Gather(table, positions)
   [drop] dropped = Squeeze(h)
+  chosen = If(use) <then_branch = both () => (float[a,4] sum) { [both] sum = Add(x, old) },
+                    else_branch = one () => (float[a,4] same) { same = Neg(x) }>
 }
 """
-BOUNDS = {"a": 4, "b": 4, "c": 6, "d": 6, "e": 4, "past": 4, "total": 8, "g": 8}
+BOUNDS = {"a": 4, "b": 6, "c": 6, "d": 6, "e": 4, "past": 4, "total": 8, "g": 8}
 FITTING = {"a": 3, "b": 3, "c": 6, "d": 6, "e": 3, "past": 2, "total": 5, "g": 5}
 WRONG = [
     ({"b": 4}, "node 'scale' (Mul): a is 3, but must be b, which is 4"),
@@ -49,16 +51,16 @@ WRONG = [
 ]
 
 
-def arrays(lengths):
+def arrays(lengths, use=False):
     a, b, c, d, e, past, total, g = (lengths[name] for name in BOUNDS)
     shapes = {"x": (a, 4), "y": (b, 4), "p": (3, c), "q": (2, d), "old": (past, 4), "mask": (total, 1), "h": (g,)}
     made = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in shapes.items()}
-    return made | {"i": np.full((e, 2), 3), "f": np.float32([1, 0, 1, 1, 0, 1, 1, 0])}
+    return made | {"use": np.bool_(use), "i": np.full((e, 2), 3), "f": np.float32([1, 0, 1, 1, 0, 1, 1, 0])}
 
 
-def run(program, lengths):
+def run(program, lengths, use=False):
     given = []
-    for name, array in arrays(lengths).items():
+    for name, array in arrays(lengths, use).items():
         np.save(FOLDER / f"{name}.npy", array)
         given += ["--input", f"{name}={FOLDER / name}.npy"]
     status, _, err = harness.run([program, *given, "--output-dir", FOLDER])
@@ -76,6 +78,19 @@ def check_fitting(program):
     harness.check("lengths that fit/counted", np.array_equal(counted, np.float32([0, 2, 3, 5, 6]) * given["h"]), counted)
 
 
+def check_branch(program):
+    """What a branch demands is demanded where it is taken."""
+    told = "node 'both' (Add): a is 3, but must be past, which is 2"
+    status, err = run(program, FITTING, use=True)
+    harness.check("a branch/other lengths", status == 1 and told in err, f"exit {status}: {err[-300:]}")
+    fitting = FITTING | {"past": 3, "total": 6}
+    status, err = run(program, fitting, use=True)
+    if harness.check("a branch/equal lengths", status == 0, f"exit {status}: {err[-300:]}"):
+        given = arrays(fitting)
+        chosen = np.load(FOLDER / "chosen.npy")
+        harness.check("a branch/result", np.array_equal(chosen, given["x"] + given["old"]), chosen)
+
+
 def main():
     MODEL.write_text(TEXT)
     program = FOLDER / "program"
@@ -87,6 +102,7 @@ def main():
     for change, told in WRONG:
         status, err = run(program, FITTING | change)
         harness.check(told, status == 1 and told in err, f"exit {status}: {err[-300:]}")
+    check_branch(program)
 
 
 harness.need_weft()

@@ -118,6 +118,7 @@ struct LengthDemand {
   const char* right_text;
   Length right;
   bool is_made = false;  // of a length that a step makes: looked at behind the invocation
+  Length where = [](const int64_t*) { return int64_t{1}; };  // 0: it is not demanded of these lengths
 };
 
 /// How the ranks of one program hold a global tensor.

@@ -1,6 +1,7 @@
 // The compiler's table of contents: schedule, model, passes, plan, proof, sources, executable.
 #include "cli/compile.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "backend/library_files.h"
@@ -154,23 +155,63 @@ static Options options_of(const Options& options, const VariantRequest& variant)
   return out;
 }
 
+/// What the model demands of its lengths where each dim that has several values is open up to the largest of them;
+/// nothing where it cannot be compiled so.
+static std::vector<LengthRelation> open_relations(Schedule schedule, const Options& options) {
+  for (DimRequest& dim : schedule.dims)
+    if (dim.values.size() > 1)
+      dim.values = {*std::max_element(dim.values.begin(), dim.values.end())}, dim.bounded = true;
+  Options quiet = options;
+  quiet.stop_after = "relate-lengths", quiet.print_ir_after.clear(), quiet.dump_dir.clear(), quiet.quiet = true;
+  Diags discarded;
+  const std::unique_ptr<Compilation> c = compile_under(std::move(schedule), quiet, discarded);
+  return c ? c->module.relations : std::vector<LengthRelation>{};
+}
+
+/// True if an earlier variant takes the same lengths: what ops tie has the smaller bound in both.
+static bool is_repeated(const CompiledVariants& made, const Compilation& c) {
+  const auto shapes = [](const Compilation& of) {
+    std::vector<Shape> inputs;
+    for (const ValueId input : of.module.graph.inputs()) inputs.push_back(of.module.graph.type(input).shape);
+    return inputs;
+  };
+  return std::any_of(made.begin(), made.end(),
+                     [&](const CompiledVariant& known) { return shapes(*known.compilation) == shapes(c); });
+}
+
 CompiledVariants compile_variants(const Options& options, Diags& diags) {
   if (!check_target(options, diags)) return {};
   std::optional<Schedule> schedule = read_schedule(options, diags);
   if (!schedule) return {};
   CompiledVariants made;
-  std::vector<VariantRequest> wanted_variants = variants_of(all_dims(options, *schedule), diags);
+  Diags of_excluded;
+  std::optional<std::vector<LengthRelation>> relations;
+  schedule->dims = all_dims(options, *schedule);
+  std::vector<VariantRequest> wanted_variants = variants_of(schedule->dims, diags);
   if (schedule->generate) schedule->generate->has_variants = wanted_variants.size() > 1;
   for (VariantRequest& variant : wanted_variants) {
     const Options wanted = options_of(options, variant);
     Diags found;
     if (!variant.name.empty()) progress(options, "variant " + printable(variant.name));
-    schedule->dims = variant.dims;
-    std::unique_ptr<Compilation> c = compile_under(schedule, wanted, found);
+    Schedule own = *schedule;
+    own.dims = variant.dims;
+    std::unique_ptr<Compilation> c = compile_under(std::move(own), wanted, found);
+    if (c && is_repeated(made, *c)) continue;
     const bool is_done = c && (c->passes.stopped || plan_graph(*c, wanted, found));
+    if (!is_done && !variant.name.empty()) {
+      if (!relations) relations = open_relations(*schedule, wanted);
+      if (is_excluded(variant, *relations)) {
+        if (of_excluded.ok()) report_for(variant, found, of_excluded);
+        continue;
+      }
+    }
     report_for(variant, found, diags);
     if (!is_done) return {};
     made.push_back({std::move(variant), std::move(c)});
+  }
+  if (made.empty() && !of_excluded.ok()) {
+    diags.append(of_excluded);
+    Diags::Report(diags).note({}, "the model excludes all combinations of the values");
   }
   return made;
 }

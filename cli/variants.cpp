@@ -75,6 +75,28 @@ std::vector<VariantRequest> variants_of(const std::vector<DimRequest>& dims, Dia
   return variants;
 }
 
+/// Whether any numbers may be put in place of its names.
+static bool is_polynomial(const Length& length) {
+  return std::ranges::all_of(length.terms(), [](const Length::Term& term) {
+    return std::ranges::all_of(term.factors,
+                               [](const auto& factor) { return factor->kind == LengthSymbol::Kind::Named; });
+  });
+}
+
+bool is_excluded(const VariantRequest& variant, const std::vector<LengthRelation>& relations) {
+  const auto of_variant = [&](const LengthSymbol& symbol) {
+    for (const DimRequest& dim : variant.of_variant)
+      if (Length::named(dim.name, symbol.high).text() == symbol.text)
+        return dim.bounded ? Length::named(dim.name, dim.values[0]) : Length(dim.values[0]);
+    return Length(std::make_shared<const LengthSymbol>(symbol));
+  };
+  return std::any_of(relations.begin(), relations.end(), [&](const LengthRelation& relation) {
+    if (!(relation.where == 1) || !is_polynomial(relation.right - relation.left)) return false;
+    const Length room = substitute(relation.right - relation.left, of_variant);
+    return room.high() < 0 || (room.low() > 0 && !relation.may_be_less);
+  });
+}
+
 void report_for(const VariantRequest& variant, const Diags& found, Diags& diags) {
   if (variant.name.empty()) return diags.append(found);
   bool is_left_out = false;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/base/diag.h"
+#include "ir/length_relation.h"
 #include "ir/schedule.h"
 
 namespace weftc {
@@ -17,6 +18,9 @@ struct VariantRequest {
 
 /// The variants that these dims ask for, small before large: all combinations of the values. Nothing after reporting.
 std::vector<VariantRequest> variants_of(const std::vector<DimRequest>& dims, Diags& diags);
+
+/// Whether what the model demands of its lengths excludes these together: n = 2 and m = 4 where n = m.
+bool is_excluded(const VariantRequest& variant, const std::vector<LengthRelation>& relations);
 
 /// Reports what was found out while a variant was compiled, with its name; a warning that another one had already is
 /// left out.

@@ -147,6 +147,21 @@ static int number_of(const Executable& whole, const char* length) {
   return int(std::find_if(whole.lengths.begin(), whole.lengths.end(), same) - whole.lengths.begin());
 }
 
+/// What the inputs say of a dim; -1: nothing. Dims that have the same values in all variants are told apart by none of
+/// them: the model takes the two for one, and its inputs have the name of the first.
+static int64_t said_of(const Executable& whole, const LengthClaims& claims, size_t dim) {
+  for (size_t other = 0; other <= dim; ++other) {
+    const auto is_same = [&](const Variant& variant) {
+      const DimValue &a = variant.dims[other], &b = variant.dims[dim];
+      return a.value == b.value && a.is_bound == b.is_bound;
+    };
+    if (!std::all_of(whole.variants.begin(), whole.variants.end(), is_same)) continue;
+    const int64_t said = claims.of(number_of(whole, whole.variants.front().dims[other].name));
+    if (said >= 0) return said;
+  }
+  return -1;
+}
+
 size_t choose_variant(const Executable& whole, const LengthClaims& claims) {
   std::vector<std::string> names;
   std::string wanted;
@@ -154,7 +169,7 @@ size_t choose_variant(const Executable& whole, const LengthClaims& claims) {
     const std::span<const DimValue> dims = whole.variants[v].dims;
     bool fits = true;
     for (size_t d = 0; d < dims.size(); ++d) {
-      const int64_t said = claims.of(number_of(whole, dims[d].name));
+      const int64_t said = said_of(whole, claims, d);
       const int64_t length = said >= 0 ? said : whole.variants.back().dims[d].value;
       fits &= dims[d].is_bound ? length <= dims[d].value : length == dims[d].value;
       if (v == 0) wanted += text("%s%s=%ld", d > 0 ? ", " : "", dims[d].name, long(length));

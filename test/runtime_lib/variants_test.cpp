@@ -73,3 +73,13 @@ TEST_CASE("variants: the first that takes the lengths of a request is chosen") {
   CHECK_THROWS_AS(chosen(2), Failure);
   CHECK(choose_variant(kExecutable1, LengthClaims(kExecutable1)) == 0);
 }
+
+TEST_CASE("variants: of two dims that are one length in each variant, the inputs say both") {
+  static constexpr DimValue kOne[] = {{"n", 1}, {"m", 1}}, kFour[] = {{"n", 4}, {"m", 4}};
+  static constexpr Variant kTied[] = {{"n=1, m=1", kOne, &kExecutable1}, {"n=4, m=4", kFour, &kExecutable4}};
+  const Executable tied = {.name = "tied", .variants = kTied};
+  const WholeExecutable whole(tied);
+  LengthClaims claims(whole.get());
+  claims.add({0, 0}, 1, "'x'");
+  CHECK(choose_variant(whole.get(), claims) == 0);
+}

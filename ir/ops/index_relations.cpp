@@ -62,14 +62,15 @@ std::optional<IndexRange> range_of_indices(const OpView& op) {
     const auto fits = [&](DType dtype) { return holds(dtype, all) && holds(dtype, range); };
     return std::ranges::all_of(passed, fits) ? std::optional(all) : std::nullopt;
   };
+  if (const std::optional<Length> only = single(op, 1)) return IndexRange{*only, *only};
   for (OpId id = op.graph().producer(op.op().inputs[1]); id;) {
     const OpView maker = op.with(op.graph().op(id));
     passed.push_back(maker.result_type(0).dtype);
-    int from = 0;
     if (maker.op().kind == OpKind::Constant || maker.op().kind == OpKind::Iota) {
       const std::optional<IndexRange> range = range_of_source(maker);
       return range ? moved(*range) : std::nullopt;
     }
+    int from = 0;
     if (maker.op().kind == OpKind::Add) {
       from = single(maker, 0) ? 1 : 0;
       const std::optional<Length> by = single(maker, 1 - from);
@@ -78,6 +79,7 @@ std::optional<IndexRange> range_of_indices(const OpView& op) {
     } else if (!keeps_elements(maker.op().kind)) {
       return {};
     }
+    if (const std::optional<Length> only = single(maker, from)) return moved({*only, *only});
     id = op.graph().producer(maker.op().inputs[static_cast<size_t>(from)]);
   }
   return {};
@@ -110,6 +112,22 @@ Length where_there_are_any(const Length& length, const Length& most, const Shape
   return count == 1 || length.high() < 1 ? length : minimum(length, count * length.high());
 }
 
+/// left <= right; of one length that is added up so often the number that it is compared with: seq + 2 <= 6 is seq
+/// <= 4.
+LengthRelation at_most(const Length& left, const Length& right) {
+  const Length room = right - left;
+  const std::vector<Length::Term>& terms = room.terms();
+  const bool has_number = terms.size() == 2 && terms[1].factors.empty();
+  const bool has_one = !terms.empty() && !terms[0].factors.empty() && (terms.size() == 1 || has_number);
+  if (!has_one || room.high() < 0) return {"", left, right, true};
+  Length one = 1;
+  for (const LengthSymbolPtr& factor : terms[0].factors) one = one * Length(factor);
+  const int64_t number = has_number ? terms[1].coefficient : 0, times = terms[0].coefficient;
+  const auto floor_of = [](int64_t a, int64_t b) { return a / b - (a % b < 0); };
+  if (times < 0) return {"", one, floor_of(number, -times), true};
+  return {"", -floor_of(number, times), one, true};
+}
+
 }  // namespace
 
 std::vector<LengthRelation> relations_of_indices(const OpView& op, int64_t axis) {
@@ -117,8 +135,8 @@ std::vector<LengthRelation> relations_of_indices(const OpView& op, int64_t axis)
   const std::optional<IndexRange> range = element_count(bounds(indices)) ? range_of_indices(op) : std::nullopt;
   if (!range) return {};
   const Length extent = length_of(op.type(0).shape[static_cast<size_t>(axis)]);
-  return {{"", where_there_are_any(range->greatest + 1, extent, indices), extent, true},
-          {"", where_there_are_any(Length() - range->least, extent, indices), extent, true}};
+  return {at_most(where_there_are_any(range->greatest + 1, extent, indices), extent),
+          at_most(where_there_are_any(Length() - range->least, extent, indices), extent)};
 }
 
 }  // namespace weftc

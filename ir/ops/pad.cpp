@@ -76,6 +76,17 @@ static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// The modes that repeat elements need one.
+static std::vector<LengthRelation> relate_pad(const OpView& op) {
+  if (text_of(op.op(), "mode") == "constant") return {};
+  std::vector<LengthRelation> relations;
+  const std::vector<int64_t> pads = ints_of(op.op(), "pads");
+  const Shape& shape = op.type(0).shape;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (pads[d] > 0 || pads[shape.size() + d] > 0) relations.push_back({"", 1, length_of(shape[d]), true});
+  return relations;
+}
+
 /// Two entries for each dimension. Pads of run-time length leave the op as it is until it is decomposed.
 static void canonical_pad(Op& op, const OpView& view) {
   const std::vector<Length> pads = *full_pads(view);
@@ -183,6 +194,7 @@ const OpDef kPad{
                           {3, "axes", AttrType::Ints}},
     .infer = infer_pad,
     .canonicalize = canonical_pad,
+    .relate = relate_pad,
     .linear = {{0}},
     .is_linear =
         [](const OpView& op) { return text_of(op.op(), "mode") != "constant" || real_of(op.op(), "value") == 0; },

@@ -112,8 +112,7 @@ Length where_there_are_any(const Length& length, const Length& most, const Shape
   return count == 1 || length.high() < 1 ? length : minimum(length, count * length.high());
 }
 
-/// left <= right; of one length that is added up so often the number that it is compared with: seq + 2 <= 6 is seq
-/// <= 4.
+/// left <= right. Where they have one length in common it is that one: seq <= 4 for seq + 2 <= 6.
 LengthRelation at_most(const Length& left, const Length& right) {
   const Length room = right - left;
   const std::vector<Length::Term>& terms = room.terms();
@@ -123,9 +122,8 @@ LengthRelation at_most(const Length& left, const Length& right) {
   Length one = 1;
   for (const LengthSymbolPtr& factor : terms[0].factors) one = one * Length(factor);
   const int64_t number = has_number ? terms[1].coefficient : 0, times = terms[0].coefficient;
-  const auto floor_of = [](int64_t a, int64_t b) { return a / b - (a % b < 0); };
-  if (times < 0) return {"", one, floor_of(number, -times), true};
-  return {"", -floor_of(number, times), one, true};
+  if (times < 0) return {"", one, number / -times, true};
+  return {"", number < 0 ? (times - 1 - number) / times : 0, one, true};
 }
 
 }  // namespace
@@ -135,8 +133,11 @@ std::vector<LengthRelation> relations_of_indices(const OpView& op, int64_t axis)
   const std::optional<IndexRange> range = element_count(bounds(indices)) ? range_of_indices(op) : std::nullopt;
   if (!range) return {};
   const Length extent = length_of(op.type(0).shape[static_cast<size_t>(axis)]);
-  return {at_most(where_there_are_any(range->greatest + 1, extent, indices), extent),
-          at_most(where_there_are_any(Length() - range->least, extent, indices), extent)};
+  std::vector<LengthRelation> relations = {at_most(range->greatest + 1, extent),
+                                           at_most(Length() - range->least, extent)};
+  for (LengthRelation& relation : relations)
+    relation.left = where_there_are_any(relation.left, relation.right, indices);
+  return relations;
 }
 
 }  // namespace weftc

@@ -107,12 +107,13 @@ int WholeExecutable::length_of(const std::vector<const Port*>& port, int dim) {
   const char* name = nullptr;
   for (size_t v = 0; v < variants_.size(); ++v) {
     const Bound* bound = find_bound(*port[v], dim);
-    if (bound == nullptr || bound->length.name < 0) return -1;
+    if (bound == nullptr) continue;  // a number in this variant: the model takes it for one
+    if (bound->length.name < 0) return -1;
     const char* here = executables_[v].lengths[size_t(bound->length.name)];
     if (name != nullptr && strcmp(name, here) != 0) return -1;
     name = here;
   }
-  return name_length(name);
+  return name == nullptr ? -1 : name_length(name);
 }
 
 Port WholeExecutable::port(const std::vector<const Port*>& of_variants) {
@@ -147,19 +148,17 @@ static int number_of(const Executable& whole, const char* length) {
   return int(std::find_if(whole.lengths.begin(), whole.lengths.end(), same) - whole.lengths.begin());
 }
 
-/// What the inputs say of a dim; -1: nothing. Dims that have the same values in all variants are told apart by none of
-/// them: the model takes the two for one, and its inputs have the name of the first.
+/// What the inputs say of a dim; -1: nothing. Dims that have the same values in all variants are taken for one by the
+/// model, and the inputs that have either say one of them.
 static int64_t said_of(const Executable& whole, const LengthClaims& claims, size_t dim) {
-  for (size_t other = 0; other <= dim; ++other) {
-    const auto is_same = [&](const Variant& variant) {
-      const DimValue &a = variant.dims[other], &b = variant.dims[dim];
-      return a.value == b.value && a.is_bound == b.is_bound;
-    };
-    if (!std::all_of(whole.variants.begin(), whole.variants.end(), is_same)) continue;
-    const int64_t said = claims.of(number_of(whole, whole.variants.front().dims[other].name));
-    if (said >= 0) return said;
+  const std::span<const DimValue> dims = whole.variants.front().dims;
+  int64_t said = claims.of(number_of(whole, dims[dim].name));
+  for (size_t other = 0; said < 0 && other < dims.size(); ++other) {
+    const auto is_same = [&](const Variant& variant) { return variant.dims[other].value == variant.dims[dim].value; };
+    if (std::all_of(whole.variants.begin(), whole.variants.end(), is_same))
+      said = claims.of(number_of(whole, dims[other].name));
   }
-  return -1;
+  return said;
 }
 
 size_t choose_variant(const Executable& whole, const LengthClaims& claims) {

@@ -83,3 +83,18 @@ TEST_CASE("variants: of two dims that are one length in each variant, the inputs
   claims.add({0, 0}, 1, "'x'");
   CHECK(choose_variant(whole.get(), claims) == 0);
 }
+
+TEST_CASE("variants: a dim that is open in some of them and a number in others has its name") {
+  static constexpr Bound kBound[] = {{0, 0}};
+  static constexpr Port kOpenIn[] = {{"y", {4, 3}, kX, {.bounds = kBound}}}, kFixedIn[] = {{"y", {4, 3}, kX}};
+  static constexpr Program kOpenProgram[] = {{.streams = kOne, .inputs = kOpenIn}};
+  static constexpr Program kFixedProgram[] = {{.streams = kOne, .inputs = kFixedIn}};
+  static constexpr Executable kOpenOne = {.name = "m", .world = 1, .programs = kOpenProgram, .lengths = kPast};
+  static constexpr Executable kFixed = {.name = "m", .world = 1, .programs = kFixedProgram};
+  static constexpr Variant kMixed[] = {{"batch=1", kDims1, &kOpenOne}, {"batch=4", kDims4, &kFixed}};
+  const Executable mixed = {.name = "mixed", .variants = kMixed};
+  const WholeExecutable whole(mixed);
+  const Port& y = whole.get().programs[0].inputs[0];
+  REQUIRE(y.layout.bounds.size() == 1);
+  CHECK(std::string_view(whole.get().lengths[size_t(y.layout.bounds[0].length.name)]) == "past");
+}

@@ -159,6 +159,26 @@ def check_bounds(folder):
     harness.check("bounds/random inputs", status == 0 and told["variant"] == "batch=2, seq<=8", f"exit {status}: {told} {err[-300:]}")
 
 
+def check_tied(folder):
+    """Dims that a node takes for one: combinations that differ are left out, and one value broadcasts to an open dim."""
+    model = folder / "tied.onnxtxt"
+    model.write_text("""<ir_version: 10, opset_import: ["" : 20]>
+                     tied (float[n,8] x, float[m,8] y) => (float[rows,8] z) { z = Add(x, y) }""")
+    rows = np.random.default_rng(9).standard_normal((2, 4, 8)).astype(np.float32)
+    for name, dims, fitting, wrong in (("equal", {"n": [2, 4], "m": [2, 4]}, ((2, 2, "n=2, m=2"), (4, 4, "n=4, m=4")), (2, 4)),
+                                       ("bounds", {"n": "<=2,4", "m": "<=3,8"}, ((1, 1, "n<=2, m<=3"), (4, 4, "n<=4, m<=8")), (1, 2)),
+                                       ("one", {"n": [1, 4], "m": "<=4"}, ((1, 3, "n=1"), (4, 4, "n=4")), (4, 3))):
+        program = compile_model(name, folder, model, dims=dims, shard={}, state={})
+        for n, m, variant in (*fitting, (*wrong, None)):
+            np.save(folder / "x.npy", rows[0, :n]), np.save(folder / "y.npy", rows[1, :m])
+            status, told, err = run(program, folder, "--input", f"x={folder}/x.npy", "--input", f"y={folder}/y.npy")
+            if not harness.check(f"tied/{name} {n}, {m}", status == (0 if variant else 1), f"exit {status}: {err[-300:]}") or not variant:
+                continue
+            harness.check(f"tied/variant of {name} {n}, {m}", told["variant"] == variant, told["variant"])
+            z = np.load(folder / "out" / "z.npy")
+            harness.check(f"tied/result of {name} {n}, {m}", np.array_equal(z, rows[0, :n] + rows[1, :m]), z)
+
+
 def check_generation(kind, ranks, seq, variants):
     """Pieces of a prompt and single tokens by different variants: the tokens of the model without a cache."""
     name = f"{kind}{ranks} of {seq}"
@@ -210,6 +230,7 @@ def main():
     if not harness.FULL:
         return
     check_bounds(folder)
+    check_tied(folder)
     check_library(folder, folder / "running.onnxtxt")
     check_sources(folder, folder / "running.onnxtxt")
     check_generation("gpt2", 2, "1,4", ["seq=1", "seq=4"])

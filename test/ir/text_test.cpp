@@ -14,6 +14,8 @@ place @all [0, 1, 2, 3] {dp: 2, "a b": 2}
 place @"x y" [3] {}
 length "past - rows" <= 4
 length past <= 8
+relation "past" = "\"past - rows\" * 2" by "a"
+relation "past" <= "4" where "-past + 1" by "b"
 state "past" -> "present" at "s.yaml":4:5
 state "a" -> "b"
 pipeline ["embed", "far"] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]

@@ -1,4 +1,4 @@
-// `weft inspect`: what a model is, also one that cannot be compiled. `weft ops`: which operators can.
+// `weft inspect`: what a model is, also one that cannot be compiled.
 #include <cstdio>
 #include <map>
 
@@ -68,45 +68,6 @@ void print_text(const std::string& model, const ModelSummary& summary) {
   if (!summary.unsupported.empty()) print_counts("not supported", summary.unsupported);
 }
 
-struct OpRow {
-  std::string domain, name, since, how;
-};
-
-/// What the compiler does with an op, in a word for each way.
-std::string how_lowered(const OpDef& def) {
-  if (def.category == Category::Composite) return "from simpler ones";
-  return std::string(category_name(def.category)) + (def.decompose ? ", or from simpler ones" : "");
-}
-
-std::vector<OpRow> op_rows() {
-  std::map<std::pair<std::string, std::string>, OpRow> sorted;
-  for (const OpDef* def : all_op_defs()) {
-    std::vector<OnnxName> names = def->aliases;
-    names.push_back(def->onnx);
-    for (const OnnxName& name : names) {
-      if (*name.name == '\0') continue;
-      const std::string domain = std::string(name.domain) == "ai.onnx" ? "" : name.domain;
-      sorted[{domain, name.name}] = {domain.empty() ? "ai.onnx" : domain, name.name, std::to_string(name.since),
-                                     how_lowered(*def)};
-    }
-  }
-  std::vector<OpRow> rows;
-  for (auto& [key, row] : sorted) rows.push_back(std::move(row));
-  return rows;
-}
-
-/// Operators of one kind on one line: a table that a README can hold.
-void print_markdown(const std::vector<OpRow>& rows) {
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> groups;
-  for (const OpRow& row : rows)
-    groups[{row.domain == "ai.onnx" ? "" : row.domain, row.how}].push_back(
-        row.since == "1" ? row.name : row.name + " (" + row.since + ")");
-  std::printf("| domain | computed as | operators (first opset, where it is not 1) |\n|---|---|---|\n");
-  for (const auto& [key, names] : groups)
-    std::printf("| %s | %s | %s |\n", key.first.empty() ? "ai.onnx" : key.first.c_str(), key.second.c_str(),
-                join(names, ", ").c_str());
-}
-
 }  // namespace
 
 int finish(const Diags& diags) {
@@ -131,25 +92,6 @@ int run_inspect(const Options& options) {
   else
     print_text(options.model, *summary);
   return summary->unsupported.empty() ? 0 : 3;
-}
-
-int run_ops(const Options& options) {
-  const std::vector<OpRow> rows = op_rows();
-  if (options.markdown) {
-    print_markdown(rows);
-    return 0;
-  }
-  std::vector<std::string> items;
-  std::vector<std::vector<std::string>> cells = {{"operator", "since", "computed as"}};
-  for (const OpRow& row : rows) {
-    items.push_back(json_object({{"domain", json_string(row.domain)},
-                                 {"name", json_string(row.name)},
-                                 {"since", row.since},
-                                 {"lowering", json_string(row.how)}}));
-    cells.push_back({row.domain == "ai.onnx" ? row.name : row.domain + "." + row.name, row.since, row.how});
-  }
-  std::printf("%s", options.json ? (json_lines(items) + "\n").c_str() : table_text(cells).c_str());
-  return 0;
 }
 
 }  // namespace weftc

@@ -263,6 +263,10 @@ def check_ops():
     status, out, _ = harness.weft("ops", "--json")
     names = {row["name"] for row in json.loads(out)} if status == 0 else set()
     harness.check("ops/json", {"MatMul", "Softmax", "Conv"} <= names, f"{len(names)} names")
+    of = {row["name"]: row for row in json.loads(out)}
+    said = [of[name][key] for name, key in (("Sin", "types"), ("StringConcat", "targets"), ("MatMul", "sharding"), ("Conv", "sharding"))]
+    wanted = ["floats", "host, cuda but for strings", "by its factors", "by its factors"]
+    harness.check("ops/what records say", said == wanted, str(said))
     expect("ops/markdown", harness.weft("ops", "--markdown"), 0, "| ai.onnx |", "MatMul")
     expect("version", harness.weft("--version"), 0, "weft ")
     expect("help", harness.weft("--help"), 0, "compile", "explain")

@@ -69,6 +69,14 @@ bool is_certain(const LengthRelation& relation) {
 
 }  // namespace
 
+bool is_broadcast_to(const Shape& from, const Shape& to) {
+  if (from.size() > to.size()) return false;
+  const size_t before = to.size() - from.size();
+  for (size_t d = 0; d < from.size(); ++d)
+    if (!is_one(from[d]) && (is_one(to[before + d]) || !one_extent(from[d], to[before + d]))) return false;
+  return true;
+}
+
 std::vector<LengthRelation> length_relations(const OpView& op) {
   std::vector<LengthRelation> relations;
   if (const RelateFn relate = op_def(op.op()).relate)

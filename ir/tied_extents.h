@@ -14,6 +14,9 @@ namespace weftc {
 /// What the op demands of lengths and what is not certain, from its record.
 std::vector<LengthRelation> length_relations(const OpView& op);
 
+/// Whether an operand can be broadcast to a shape without making it larger.
+bool is_broadcast_to(const Shape& from, const Shape& to);
+
 /// A length that an op takes for a dimension of a smaller bound; or for a number, in an op that broadcasts: its result
 /// then has the number.
 struct LooseLength {

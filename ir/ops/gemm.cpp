@@ -4,6 +4,7 @@
 //
 //   Gemm(A, B, C, transB)  ->  Add(Mul(MatMul(A, Transpose(B)), alpha), Mul(C, beta))     factors of 1 are left out
 #include "ir/ops/composite.h"
+#include "ir/tied_extents.h"
 
 namespace weftc {
 
@@ -11,10 +12,17 @@ namespace {
 
 bool transposes(const Op& op, const char* attr) { return int_of(op, attr) != 0; }
 
-/// Both operands of the product have k.
+/// Both operands of the product have k, and C has what is not broadcast of the result.
 std::vector<LengthRelation> relate_gemm(const OpView& op) {
   const bool a_turned = transposes(op.op(), "transA"), b_turned = transposes(op.op(), "transB");
-  return {{"", length_of(op.type(0).shape[!a_turned]), length_of(op.type(1).shape[b_turned])}};
+  std::vector<LengthRelation> relations{
+      {"", length_of(op.type(0).shape[!a_turned]), length_of(op.type(1).shape[b_turned])}};
+  const Shape& result = op.result_type(0).shape;
+  const Shape bias = op.has(2) ? op.type(2).shape : Shape{};
+  for (size_t d = 0; d < bias.size(); ++d)
+    if (!is_one(bias[d]))
+      relations.push_back({"", length_of(result[result.size() - bias.size() + d]), length_of(bias[d])});
+  return relations;
 }
 
 /// A and B are matrices (after transposition [m, k] and [k, n]); C is broadcast to [m, n] and must not make it
@@ -27,12 +35,9 @@ bool infer_gemm(const OpView& op, std::vector<TensorType>& results) {
   if (!one_extent(k, other))
     return op.fail("gemm-inner-dim", "inner dimensions differ: {} and {}", shape_text({k}), shape_text({other}));
   const Shape shape{m, n};
-  if (op.has(2)) {
-    const std::optional<Shape> sum = broadcast({shape, op.type(2).shape});
-    if (!sum || bounds(*sum) != bounds(shape))
-      return op.fail("gemm-bias", "C of shape {} does not fit a result of shape {}", dims_text(op.dims(2)),
-                     dims_text(bounds(shape)));
-  }
+  if (op.has(2) && !is_broadcast_to(op.type(2).shape, shape))
+    return op.fail("gemm-bias", "C of shape {} does not fit a result of shape {}", shape_text(op.type(2).shape),
+                   shape_text(shape));
   results = {{op.type(0).dtype, shape, {}}};
   return true;
 }
@@ -70,8 +75,8 @@ bool infer_fused_matmul(const OpView& op, std::vector<TensorType>& results) {
   const Shape a = transposes(op.op(), "transA") ? swapped(op.type(0).shape) : op.type(0).shape;
   const Shape b = transposes(op.op(), "transB") ? swapped(op.type(1).shape) : op.type(1).shape;
   std::optional<Shape> shape = broadcast({Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2)});
-  if (a.back().bound != b[b.size() - 2].bound || !shape)
-    return op.fail("fused-matmul-dims", "shapes {} and {} do not multiply", dims_text(bounds(a)), dims_text(bounds(b)));
+  if (!one_extent(a.back(), b[b.size() - 2]) || !shape)
+    return op.fail("fused-matmul-dims", "shapes {} and {} do not multiply", shape_text(a), shape_text(b));
   shape->push_back(a[a.size() - 2]);
   shape->push_back(b.back());
   results = {{op.type(0).dtype, *shape, {}}};

@@ -4,6 +4,7 @@
 //
 //   LayerNormalization(x, s, b)  ->  d = x - mean(x);  d * (1 / sqrt(mean(d * d) + epsilon)) * s + b
 #include "ir/ops/composite.h"
+#include "ir/tied_extents.h"
 
 namespace weftc {
 
@@ -42,8 +43,7 @@ bool fits_operand(const OpView& op, int first) {
   if (!same_dtypes(op)) return false;
   for (int i = first; i < op.inputs(); ++i) {
     if (!op.has(i)) continue;
-    const std::optional<Shape> shape = broadcast({op.type(0).shape, op.type(i).shape});
-    if (!shape || *shape != op.type(0).shape)
+    if (!is_broadcast_to(op.type(i).shape, op.type(0).shape))
       return op.fail("normalization-dims", "operand {} of shape {} does not fit an operand of shape {}", i,
                      dims_text(op.dims(i)), dims_text(op.dims(0)));
   }

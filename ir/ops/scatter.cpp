@@ -47,9 +47,11 @@ static void combine(Tensor& data, int64_t to, const Tensor& updates, int64_t fro
 /// ScatterElements-18: indices and updates have one shape, with the data's number of dims.
 static bool infer_scatter_elements(const OpView& op, std::vector<TensorType>& results) {
   if (!check_scatter(op) || !op.axis("axis", op.type(0).ndim())) return false;
-  if (op.dims(1) != op.dims(2) || op.type(1).ndim() != op.type(0).ndim())
+  const Shape &indices = op.type(1).shape, &updates = op.type(2).shape;
+  const auto is_one_dim = [](const Extent& a, const Extent& b) { return one_extent(a, b).has_value(); };
+  if (op.type(1).ndim() != op.type(0).ndim() || !std::ranges::equal(indices, updates, is_one_dim))
     return op.fail("scatter-elements-dims", "data, indices and updates have shapes {}, {} and {}",
-                   dims_text(op.dims(0)), dims_text(op.dims(1)), dims_text(op.dims(2)));
+                   shape_text(op.type(0).shape), shape_text(indices), shape_text(updates));
   return infer_same(op, results);
 }
 

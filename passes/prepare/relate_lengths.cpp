@@ -34,53 +34,6 @@ bool implies(const LengthRelation& a, const LengthRelation& b) {
   return one == other || (!a.may_be_less && one == Length(0) - other);
 }
 
-/// Remembers what the op computes, where that is arithmetic on lengths.
-void note_shape_values(const OpView& op, ShapeValues& shapes) {
-  const std::optional<std::vector<std::vector<Length>>> values = shape_values(op);
-  for (size_t r = 0; values && r < values->size(); ++r) shapes.set(op.op().outputs[r], (*values)[r]);
-}
-
-/// Adds what the op demands to `relations`; reports what no request can keep.
-void relate_op(const OpView& op, std::vector<LengthRelation>& relations) {
-  for (LengthRelation& relation : length_relations(op)) {
-    const Length room = relation.right - relation.left;
-    if (room.high() < 0 || (room.low() > 0 && !relation.may_be_less))
-      op.fail("lengths-differ", "length {} cannot be {}{}", relation.left.text(),
-              relation.may_be_less ? "at most " : "", relation.right.text());
-    relation.what = node_text(op.module(), op.op());
-    relations.push_back(std::move(relation));
-  }
-}
-
-/// What the ops of a graph demand, without those inside of its ops.
-void relate_ops(const Module& module, const Graph& graph, Diags& diags, std::vector<LengthRelation>& relations) {
-  ShapeValues shapes;
-  for (OpId id = graph.first(); id; id = graph.next(id)) {
-    const OpView op(module, graph, graph.op(id), &diags, &shapes);
-    note_shape_values(op, shapes);
-    relate_op(op, relations);
-  }
-}
-
-/// What the ops of a region demand, and those inside of its ops.
-void relate_region(const Module& module, const Graph& region, Diags& diags, std::vector<LengthRelation>& relations) {
-  relate_ops(module, region, diags, relations);
-  for (OpId id = region.first(); id; id = region.next(id))
-    for (const Graph& inner : region.op(id).regions) relate_region(module, inner, diags, relations);
-}
-
-bool is_known(const Module& module, const LengthRelation& relation) {
-  return std::ranges::any_of(module.relations, [&](const LengthRelation& known) { return implies(known, relation); });
-}
-
-/// Adds those that are not known, as demanded `where`.
-void keep(Module& module, const std::vector<LengthRelation>& relations, const Length& where) {
-  for (LengthRelation relation : relations) {
-    relation.where = where;
-    if (!is_known(module, relation)) module.relations.push_back(std::move(relation));
-  }
-}
-
 /// A condition of one element as a length: 1 or 0.
 Length truth_of(Builder& build, ValueId condition) {
   const ValueId number = build.cast(condition, DType::I64);
@@ -108,44 +61,94 @@ Length trips_of(Builder& build, const OpView& loop) {
   return made * truth_of(build, inputs[1]);
 }
 
+using Relations = std::vector<LengthRelation>;
+
+class RelationCollector {
+ public:
+  /// `of_composites`: of composite ops what their records relate, of no others.
+  RelationCollector(Module& module, Diags& diags, bool of_composites)
+      : module_(module), diags_(diags), of_composites_(of_composites) {}
+
+  void run() {
+    keep(relations_of(module_.graph, false), 1);
+    for (OpId id : module_.graph.order())
+      if (!module_.graph.op(id).regions.empty()) relate_regions(id);
+  }
+
+ private:
+  void relate_op(const OpView& op, Relations& relations) const;
+  Relations relations_of(const Graph& graph, bool with_regions) const;
+  void relate_regions(OpId id);
+  bool is_known(const LengthRelation& relation) const {
+    return std::ranges::any_of(module_.relations,
+                               [&](const LengthRelation& known) { return implies(known, relation); });
+  }
+  void keep(const Relations& relations, const Length& where);
+
+  Module& module_;
+  Diags& diags_;
+  const bool of_composites_;
+};
+
+/// Adds what the op demands; an error where no request could keep it.
+void RelationCollector::relate_op(const OpView& op, Relations& relations) const {
+  if (of_composites_ && (category(op.op()) != Category::Composite || !op_def(op.op()).relate)) return;
+  for (LengthRelation& relation : length_relations(op)) {
+    const Length room = relation.right - relation.left;
+    if (room.high() < 0 || (room.low() > 0 && !relation.may_be_less))
+      op.fail("lengths-differ", "length {} cannot be {}{}", relation.left.text(),
+              relation.may_be_less ? "at most " : "", relation.right.text());
+    relation.what = node_text(module_, op.op());
+    relations.push_back(std::move(relation));
+  }
+}
+
+/// What the ops of a graph demand, and those inside of its ops.
+Relations RelationCollector::relations_of(const Graph& graph, bool with_regions) const {
+  Relations relations;
+  ShapeValues shapes;
+  for (OpId id = graph.first(); id; id = graph.next(id)) {
+    const OpView op(module_, graph, graph.op(id), &diags_, &shapes);
+    const std::optional<std::vector<std::vector<Length>>> values = shape_values(op);
+    for (size_t r = 0; values && r < values->size(); ++r) shapes.set(op.op().outputs[r], (*values)[r]);
+    relate_op(op, relations);
+    for (const Graph& region : op.op().regions)
+      for (LengthRelation& inner : with_regions ? relations_of(region, true) : Relations())
+        relations.push_back(std::move(inner));
+  }
+  return relations;
+}
+
+/// Adds those that are not known, as demanded `where`.
+void RelationCollector::keep(const Relations& relations, const Length& where) {
+  for (LengthRelation relation : relations) {
+    relation.where = where;
+    if (!is_known(relation)) module_.relations.push_back(std::move(relation));
+  }
+}
+
 /// What the regions of an If or a Loop demand.
-void relate_regions(Module& module, OpId id, Diags& diags) {
-  Graph& graph = module.graph;
-  const Op op = graph.op(id);
-  std::vector<std::vector<LengthRelation>> relations(op.regions.size());
+void RelationCollector::relate_regions(OpId id) {
+  const Op op = module_.graph.op(id);
+  std::vector<Relations> relations;
   bool has_new = false;
-  for (size_t r = 0; r < relations.size(); ++r) {
-    relate_region(module, op.regions[r], diags, relations[r]);
-    std::erase_if(relations[r], [&](const LengthRelation& relation) { return is_known(module, relation); });
-    has_new = has_new || !relations[r].empty();
+  for (const Graph& region : op.regions) {
+    std::erase_if(relations.emplace_back(relations_of(region, true)),
+                  [&](const LengthRelation& relation) { return is_known(relation); });
+    has_new = has_new || !relations.back().empty();
   }
   if (!has_new) return;
-  Builder build(module, graph, id, op);
-  if (op.kind == OpKind::Loop) return keep(module, relations[0], trips_of(build, OpView(module, graph, op)));
+  Builder build(module_, module_.graph, id, op);
+  if (op.kind == OpKind::Loop) return keep(relations[0], trips_of(build, OpView(module_, module_.graph, op)));
   const Length is_taken = truth_of(build, op.inputs[0]);
-  keep(module, relations[0], is_taken);
-  keep(module, relations[1], Length(1) - is_taken);
+  keep(relations[0], is_taken);
+  keep(relations[1], Length(1) - is_taken);
 }
 
 }  // namespace
 
-void relate_composites(Module& module, const Graph& graph, Diags& diags) {
-  for (OpId id = graph.first(); id; id = graph.next(id)) {
-    const OpView op(module, graph, graph.op(id), &diags);
-    for (const Graph& region : op.op().regions) relate_composites(module, region, diags);
-    std::vector<LengthRelation> relations;
-    if (category(op.op()) == Category::Composite && op_def(op.op()).relate) relate_op(op, relations);
-    keep(module, relations, 1);
-  }
-}
+void relate_composites(Module& module, Diags& diags) { RelationCollector(module, diags, true).run(); }
 
-void relate_lengths(Module& module, const Env& env) {
-  const Graph& graph = module.graph;
-  std::vector<LengthRelation> relations;
-  relate_ops(module, graph, env.diags, relations);
-  keep(module, relations, 1);
-  for (OpId id : graph.order())
-    if (!graph.op(id).regions.empty()) relate_regions(module, id, env.diags);
-}
+void relate_lengths(Module& module, const Env& env) { RelationCollector(module, env.diags, false).run(); }
 
 }  // namespace weftc

@@ -41,8 +41,9 @@ TEST_CASE("math: float functions follow libm") {
   WEFT_SWEEP(weft::log, std::log, 1.1, 1e30, 4e-7);
   WEFT_SWEEP(weft::log1p, std::log1p, -0.9, 3, 4e-7);
   WEFT_SWEEP(weft::tanh, std::tanh, -10, 10, 4e-7);
+  WEFT_SWEEP(weft::tanh, std::tanh, -1e-3, 1e-3, 4e-7);
   WEFT_SWEEP(weft::erf, std::erf, -6, 6, 4e-7);
-  WEFT_SWEEP(weft::sigmoid, exact_sigmoid, -80, 80, 4e-7);
+  WEFT_SWEEP(weft::sigmoid, exact_sigmoid, -87, 100, 4e-7);
   WEFT_SWEEP(weft::gelu_erf, exact_gelu, -1, 20, 1e-6);
 }
 
@@ -68,11 +69,15 @@ TEST_CASE("math: infinities, NaN and large arguments") {
   CHECK(weft::tanh(kInf) == 1);
   CHECK(weft::tanh(-kInf) == -1);
   CHECK(std::isnan(weft::tanh(kNan)));
+  CHECK(std::signbit(weft::tanh(-0.0f)));
+  CHECK(weft::tanh(1e-40f) == doctest::Approx(1e-40).epsilon(1e-4));
   CHECK(weft::erf(kInf) == 1);
   CHECK(weft::erf(-kInf) == -1);
   CHECK(std::isnan(weft::erf(kNan)));
   CHECK(weft::sigmoid(-kInf) == 0);
   CHECK(weft::sigmoid(kInf) == 1);
+  CHECK(weft::sigmoid(-88.5f) < 1e-37f);  // subnormal
+  CHECK(std::isnan(weft::sigmoid(kNan)));
   CHECK(weft::softplus(-kInf) == 0);
   CHECK(weft::softplus(kInf) == kInf);
   CHECK(std::isnan(weft::softplus(kNan)));

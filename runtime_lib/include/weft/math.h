@@ -22,19 +22,30 @@ WEFT_HD float select(bool condition, float yes, float no) {
 }  // namespace detail
 
 namespace detail {
+/// exp(x) = 2^n * (1 + rest), where |rest| is at most about 0.42. The bits of n are those of an integer below zero too.
+struct ReducedExp {
+  uint32_t n;
+  float rest;
+};
+WEFT_HD ReducedExp reduce_exp(float x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  const float shifted = x * 1.44269504f + kRound, n = shifted - kRound;
+  const float f = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts
+  const float q =
+      0.4999999344f + f * (0.1666652048f + f * (4.166838990e-2f + f * (8.368735773e-3f + f * 1.381455767e-3f)));
+  return {std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound), f + f * f * q};
+}
+
+/// 2^n for n from -126 to 127, infinity for 128.
+WEFT_HD float power_of_two(uint32_t n) { return std::bit_cast<float>((n + 127) << 23); }
+
 /// exp(x) times 2 to the power of `power`, -1 or 0.
 WEFT_HD float exp_times_power(float x, int power) {
   const float low = x < -104.0f ? -104.0f : x, in = low > 90.0f ? 90.0f : low;  // NaN passes both
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
-  const float shifted = in * 1.44269504f + kRound, n = shifted - kRound;
-  const float f = (in - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts
-  const float q =
-      0.4999999344f + f * (0.1666652048f + f * (4.166838990e-2f + f * (8.368735773e-3f + f * 1.381455767e-3f)));
-  const float p = 1 + (f + f * f * q);
+  const ReducedExp e = reduce_exp(in);
   // Two factors, so that subnormal results and the overflow to infinity come out right.
-  const uint32_t i = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound) + uint32_t(256 + power);
-  const uint32_t half = i >> 1;
-  return p * std::bit_cast<float>((half - 1) << 23) * std::bit_cast<float>((i - half - 1) << 23);
+  const uint32_t i = e.n + uint32_t(256 + power), half = i >> 1;
+  return (1 + e.rest) * std::bit_cast<float>((half - 1) << 23) * std::bit_cast<float>((i - half - 1) << 23);
 }
 }  // namespace detail
 
@@ -81,13 +92,11 @@ WEFT_HD float tanh(float x) {
 #if defined(__CUDA_ARCH__)
   return ::tanhf(x);
 #else
-  const float a = std::fabs(x), z = x * x;
-  const float small =
-      x + x * z *
-              (-0.3333328194f +
-               z * (0.1333144221f + z * (-5.373971626e-2f + z * (2.063909061e-2f + z * -5.704990366e-3f))));
-  const float large = std::copysign(1 - 2 / (exp(2 * a) + 1), x);
-  return detail::select(a < 0.625f, small, large);
+  // exp(2a) - 1 is exact to the last bits near 0 as well, where exp(2a) alone would lose them.
+  const float a = std::fabs(x);
+  const detail::ReducedExp e = detail::reduce_exp(2 * (a > 10 ? 10.0f : a));  // NaN passes; tanh(10) rounds to 1
+  const float power = detail::power_of_two(e.n), less_one = power * e.rest + (power - 1);
+  return std::copysign(less_one / (less_one + 2), x);
 #endif
 }
 
@@ -112,7 +121,17 @@ WEFT_HD float erf(float x) {
 #endif
 }
 
-WEFT_HD float sigmoid(float x) { return 1 / (1 + exp(-x)); }
+WEFT_HD float sigmoid(float x) {
+#if defined(__CUDA_ARCH__)
+  return 1 / (1 + exp(-x));
+#else
+  // One power of two does for all results that are not subnormal, which come out as 0. NaN passes both limits.
+  const float low = x < -89.0f ? -89.0f : x, in = low > 87.0f ? 87.0f : low;
+  const detail::ReducedExp e = detail::reduce_exp(-in);
+  const float power = detail::power_of_two(e.n);
+  return 1 / (1 + power * (1 + e.rest));
+#endif
+}
 /// Gelu with approximate = "none".
 WEFT_HD float gelu_erf(float x) { return 0.5f * x * (1 + erf(x * 0.707106781f)); }
 /// Gelu with approximate = "tanh".

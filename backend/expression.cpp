@@ -30,7 +30,7 @@ Expr name(std::string text) { return make({Kind::Simple, std::move(text), 0, {},
 Expr literal(std::string text) { return name(std::move(text)); }
 
 Expr element(const std::string& base, const Expr& index) {
-  return make({Kind::Pattern, base + "[$0]", 0, {{index, Binding::Choice}}, Binding::Primary});
+  return make({Kind::Element, base, 0, {{index, Binding::Choice}}, Binding::Primary});
 }
 
 Expr address(const std::string& base, const IndexExpr& offset) {

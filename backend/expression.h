@@ -46,6 +46,7 @@ struct Expr::Node {
   enum class Kind : uint8_t {
     Simple,   // `text`: a name or a literal
     Index,    // `index`
+    Element,  // `text`[$0]: an element of an array
     Pattern,  // `text`, in which $0, $1 ... stand for the operands
   };
   Kind kind;

@@ -2,6 +2,7 @@
 // that has none (a prologue, a 16-bit type, a view that is not affine) is computed into an array first. What follows
 // the product is computed where its sums are put: pointwise ops, and views that only move elements.
 #include <algorithm>
+#include <set>
 
 #include "backend/contraction_writer.h"
 #include "backend/nest.h"
@@ -73,6 +74,41 @@ std::string ContractionWriter::contraction_text(const Shape& shape, int64_t pack
          ", .k = " + shape.k_text + (shorter ? ", .packed_k = " + std::to_string(packed_k) : "") + "};";
 }
 
+/// The names of the statements that stand in front of a loop.
+static std::set<std::string> declared_in(const Statements& statements) {
+  std::set<std::string> declared;
+  for (const Statement& statement : statements)
+    if (const Let* let = std::get_if<Let>(&statement.what)) declared.insert(let->name);
+  return declared;
+}
+
+/// Where the elements of the next panels lie that the loop over a row of sums reads and writes: they are asked for one
+/// panel ahead. A panel's lines of memory lie a row apart, and hardware foresees no such order.
+Statements ContractionWriter::fetches(const Statements& row, const Statements& loop) const {
+  std::set<std::string> known = declared_in(row), written;
+  known.insert({names_.m, names_.n0, names_.batch});
+  Statements fetches;
+  for_each_expression(loop, [&](const Expr& expr) {
+    if (expr.node().kind != Expr::Node::Kind::Element) return;
+    const Expr& at = expr.node().operands[0].expr;
+    if (at.node().kind != Expr::Node::Kind::Index) return;
+    const IndexExpr first = substitute(at.node().index, names_.j, 0);
+    const IndexExpr offset =
+        substitute(first, names_.n, index_variable(names_.n0, 0, std::max<int64_t>(0, first.high())));
+    const Stride columns = stride_of(offset, names_.n0);
+    if (!columns.affine || !(columns.coefficient == 1)) return;
+    bool has_row = false;
+    for (const AtomPtr& variable : variables_of(offset)) {
+      has_row |= variable->text == names_.m;
+      if (!variable->is_length && !known.count(variable->text)) return;
+    }
+    const Expr place = address(expr.node().text, offset);
+    if (has_row && written.insert(expr.node().text + " " + offset.text()).second)
+      fetches.push_back(Call{call("weft::fetch_next_columns", {place})});
+  });
+  return fetches;
+}
+
 /// The lambda that takes one row of up to 16 sums.
 Statements ContractionWriter::put(const Shape& shape, const std::string& head) {
   Cuts cuts;
@@ -88,6 +124,8 @@ Statements ContractionWriter::put(const Shape& shape, const std::string& head) {
   const std::string sum = scopes.names.unique(last_component(body_.value(root_).name));
   loop.put(Let{type(), sum, name(sum_text_)});
   behind_.write(elements, sum);
+  if (op_.kind == OpKind::MatMul && shape.n > 16)
+    for (Statement& fetch : fetches(row.body(), loop.body())) row.put(std::move(fetch));
   loop.finish();
   row.finish();
   return scopes.root.take_body();
@@ -186,7 +224,7 @@ Statements ContractionWriter::shared_panels() {
     lines_.push_back("const auto " + names_.rows + " = [&](int64_t " + names_.m + ") { return " + address(*a, {"k"}) +
                      "; };");
   // The tiles of few rows take as long to compile as the others.
-  const bool is_few = s.m <= 3 || s.m_text != std::to_string(s.m);
+  const bool is_few = !rows.count().is_number() || rows.count().number <= 3;
   const std::string function = is_few ? "weft::contract_few<" : "weft::contract<";
   Statements epilogue = put(s, function + t + ">(team, " + names_.extents + ", " + names_.rows + ", " + panels +
                                    ", [&](" + sums_parameters(names_.n0) + ") {");

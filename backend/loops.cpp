@@ -198,7 +198,9 @@ bool LoopScopes::cut_digits(const IndexExpr& expr) {
 
 bool LoopScopes::cut_digits(const Statements& nest) {
   bool is_new = false;
-  for_each_index(nest, [&](const IndexExpr& index) { is_new |= cut_digits(index); });
+  for_each_expression(nest, [&](const Expr& expr) {
+    if (expr.node().kind == Expr::Node::Kind::Index) is_new |= cut_digits(expr.node().index);
+  });
   return is_new;
 }
 

@@ -46,6 +46,8 @@ std::string text_of(const Expr& expr) {
       return node.text;
     case Expr::Node::Kind::Index:
       return node.index.text();
+    case Expr::Node::Kind::Element:
+      return node.text + "[" + text_of(node.operands[0].expr) + "]";
     case Expr::Node::Kind::Pattern:
       return pattern_text(node);
   }

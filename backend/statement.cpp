@@ -1,4 +1,4 @@
-// Questions about statement trees: bodies, index expressions, loops and declarations inside.
+// Questions about statement trees: bodies, expressions, loops and declarations inside.
 #include "backend/statement.h"
 
 #include <algorithm>
@@ -19,12 +19,12 @@ Statements* Statement::body() {
       what);
 }
 
-using IndexVisitor = std::function<void(const IndexExpr&)>;
+using Visitor = std::function<void(const Expr&)>;
 
-static void visit_indices(const Expr& expr, const IndexVisitor& visit) {
+static void visit_expressions(const Expr& expr, const Visitor& visit) {
   if (expr.empty()) return;
-  if (expr.node().kind == Expr::Node::Kind::Index) visit(expr.node().index);
-  for (const Expr::Operand& operand : expr.node().operands) visit_indices(operand.expr, visit);
+  visit(expr);
+  for (const Expr::Operand& operand : expr.node().operands) visit_expressions(operand.expr, visit);
 }
 
 /// The expressions of a node that are not statements inside it.
@@ -46,11 +46,11 @@ static std::vector<Expr> expressions_of(const Callback&) { return {}; }
 static std::vector<Expr> expressions_of(const Braces&) { return {}; }
 static std::vector<Expr> expressions_of(const Later&) { return {}; }
 
-void for_each_index(const Statements& statements, const IndexVisitor& visit) {
+void for_each_expression(const Statements& statements, const Visitor& visit) {
   for (const Statement& statement : statements) {
     const auto expressions = std::visit([](const auto& node) { return expressions_of(node); }, statement.what);
-    for (const Expr& expr : expressions) visit_indices(expr, visit);
-    if (const Statements* body = statement.body()) for_each_index(*body, visit);
+    for (const Expr& expr : expressions) visit_expressions(expr, visit);
+    if (const Statements* body = statement.body()) for_each_expression(*body, visit);
   }
 }
 

@@ -163,8 +163,8 @@ inline Statements& Statements::operator=(const Statements& other) = default;
 inline Statements& Statements::operator=(Statements&& other) noexcept = default;
 inline Statements::~Statements() = default;
 
-/// Each index expression of the statements, at any depth.
-void for_each_index(const Statements& statements, const std::function<void(const IndexExpr&)>& visit);
+/// Each expression of the statements and each inside it, at any depth.
+void for_each_expression(const Statements& statements, const std::function<void(const Expr&)>& visit);
 /// True if there is a loop among the statements, at any depth.
 bool has_loop(const Statements& statements);
 /// True if one of the statements, not those inside them, declares a name.

@@ -105,7 +105,9 @@ TEST_CASE("a function gives an expression, whose indices are found like any othe
   const Statements statements = {Return{element("x", at)}};
   CHECK(text(statements) == "return x[i * 4 + 1];\n");
   int indices = 0;
-  for_each_index(statements, [&](const IndexExpr& index) { indices += index == at; });
+  for_each_expression(statements, [&](const Expr& expr) {
+    indices += expr.node().kind == Expr::Node::Kind::Index && expr.node().index == at;
+  });
   CHECK(indices == 1);
 }
 

@@ -343,6 +343,14 @@ decltype(auto) first_operand(const A& a) {
 
 }  // namespace detail
 
+/// To be called where a row of sums is put, with the place of an element in column n0 of that row: brings what lies as
+/// far behind as the panels that are computed next.
+template <class T>
+inline void fetch_next_columns(const T* at) {
+  for (int64_t i = 0; i < kPanel; i += 64 / int64_t{sizeof(T)})
+    __builtin_prefetch(at + detail::Simd<float>::kPanels * kPanel + i, 0, 2);
+}
+
 /// a @ b for a packed b. `a` is Rows, Strided, or a function m -> pointer to the k elements of row m. Meant for more
 /// than three rows: fewer are computed as well, but slowly.
 template <class T, class A, class Put>

@@ -2,6 +2,7 @@
 ONNX Runtime.
 
     recurrence.py [--rows lstm,gru,control] [--threads 1,2] [--hidden 128,512] [--batch 1,8,32] [--rounds 15]
+                  [--arch x86-64-v3]
 
 Both are timed in turns, every second round backwards. A time is the median of a round's iterations; a ratio is ours / theirs
 within one round, of which the table has the median over rounds with its 95 % interval (order statistics). The results are
@@ -121,13 +122,13 @@ def cell_model(op, batch, hidden):
 class Pair:
     """One model, compiled and in ONNX Runtime, on a number of threads."""
 
-    def __init__(self, label, model, threads):
+    def __init__(self, label, model, threads, arch):
         self.label, self.threads = f"{label}, {threads} threads", threads
         name = "".join(c if c.isalnum() else "_" for c in label)
         path = FOLDER / f"{name}.onnx"
         onnx.save(model, path)
         self.program = FOLDER / name
-        run(WEFT, "compile", path, "-o", self.program, "--quiet")
+        run(WEFT, "compile", path, "-o", self.program, "--arch", arch, "--quiet")
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = threads
         self.session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
@@ -196,13 +197,14 @@ def main():
     arguments.add_argument("--hidden", default="128,512")
     arguments.add_argument("--batch", default="1,8,32")
     arguments.add_argument("--rounds", type=int, default=15)
+    arguments.add_argument("--arch", default="x86-64-v3")
     options = arguments.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     load = Load()
     print(f"{'milliseconds':<40}{'weft':>9}{'ORT':>9}{'ratio':>8}   95 %")
     for label, model in models(options):
         for threads in map(int, options.threads.split(",")):
-            Pair(label, model, threads).measure(options.rounds)
+            Pair(label, model, threads, options.arch).measure(options.rounds)
     print(f"{options.rounds} rounds; {load}" + (": run this again on a quiet machine" if load.of_others() > BUSY else ""))
 
 

@@ -235,24 +235,34 @@ struct PackingPanels {
   int64_t panel_stride(int64_t k) const { return k * kPanel; }
 };
 
+/// A range in parts that differ by one at most. A division takes as long as dozens of products, and a small
+/// contraction has few between two parts: there is none for a single part, and one for all sizes.
+struct Parts {
+  Parts(int64_t length, int64_t count)
+      : count(int32_t(count)), each(count == 1 ? length : length / count), longer(length - each * count) {}
+  int64_t size(int64_t i) const { return each + (i < longer); }
+  int32_t count;
+  int64_t each, longer;
+};
+
 /// Rows m0 .. m1 of one group of P panels, in even tiles of at most R rows.
 template <class T, int R, int P, class A, class B, class Put>
 void contract_block(const Contraction& c, const A& a, const B& b, int64_t m0, int64_t m1, int64_t n, Put& put) {
   constexpr int W = P * int(kPanel);
   alignas(64) T sums[(kBlockRows + R) * W];
-  const int64_t tiles = (m1 - m0 + R - 1) / R, blocks = c.k <= kWholeK ? 1 : (c.k + kBlockK - 1) / kBlockK;
-  const int64_t width = std::min<int64_t>(W, c.n - n);
-  for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t k0 = c.k * block / blocks, k = c.k * (block + 1) / blocks - k0;
+  const Parts tiles(m1 - m0, (m1 - m0 + R - 1) / R), blocks(c.k, c.k <= kWholeK ? 1 : (c.k + kBlockK - 1) / kBlockK);
+  const int64_t width = std::min<int64_t>(W, c.n - n), share = W * int{sizeof(T)} * 8 / tiles.count;
+  for (int64_t block = 0, k0 = 0, k; block < blocks.count; ++block, k0 += k) {
+    k = blocks.size(block);
     const T* panel = b.at(n, k0, k, P);
-    const int64_t stride = b.panel_stride(k), share = k * kPanel * P * int64_t{sizeof(T)} * 8 / (k * tiles + 1);
+    const int64_t stride = b.panel_stride(k);
     Prefetch<T> next{reinterpret_cast<const char*>(panel) + P * stride * int64_t{sizeof(T)},
                      std::max<int64_t>(1, share)};
-    for (int64_t t = 0; t < tiles; ++t, next.at += next.bytes * (k / 8)) {
-      const int64_t m = m0 + (m1 - m0) * t / tiles, rows = m0 + (m1 - m0) * (t + 1) / tiles - m;
-      T* out = blocks == 1 ? sums : sums + (m - m0) * W;
+    for (int64_t t = 0, m = m0, rows; t < tiles.count; ++t, m += rows, next.at += next.bytes * (k / 8)) {
+      rows = tiles.size(t);
+      T* out = blocks.count == 1 ? sums : sums + (m - m0) * W;
       tile_of<T, R, P>(rows, a, m, k0, panel, stride, k, out, block > 0, next);
-      if (block + 1 < blocks) continue;
+      if (block + 1 < blocks.count) continue;
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t first = 0; first < width; first += kPanel)
           put_row(m + r, n + first, std::min(kPanel, width - first), out + r * W + first, put);
@@ -282,8 +292,10 @@ Cut cut(const Contraction& c, int64_t batch, int threads) {
 template <class T, class A, class B, class Put>
 void contract_item(const Contraction& c, const Cut& cut, const A& a, const B& b, int64_t item, Put& put) {
   constexpr int P = Simd<T>::kPanels, R = Simd<T>::kRows;
-  const int64_t block = item / cut.panel_groups, n = item % cut.panel_groups * P * kPanel;
-  const int64_t m0 = c.m * block / cut.row_blocks, m1 = c.m * (block + 1) / cut.row_blocks;
+  const int64_t block = cut.row_blocks == 1 ? 0 : item / cut.panel_groups;
+  const int64_t n = (item - block * cut.panel_groups) * P * kPanel;
+  const int64_t m0 = block == 0 ? 0 : c.m * block / cut.row_blocks;
+  const int64_t m1 = block + 1 == cut.row_blocks ? c.m : c.m * (block + 1) / cut.row_blocks;
   if (P > 1 && c.n - n <= kPanel) return contract_block<T, R, 1>(c, a, b, m0, m1, n, put);
   contract_block<T, R, P>(c, a, b, m0, m1, n, put);
 }

@@ -5,6 +5,7 @@ the host and for cuda. The table counts kernels by strategy, as their manifests 
 import collections
 import json
 import pathlib
+import subprocess
 import sys
 
 import harness
@@ -72,6 +73,22 @@ def check_warning(folder):
     harness.check("integers/warned of", status == 0 and "[plain-loops]" in err, err[-300:])
 
 
+def check_vectors(folder):
+    """The passes of a TopK over a line are vector operations, also where k is known: g++ says so of lines in their loops."""
+    model, source = folder / "first.onnxtxt", folder / "first"
+    model.write_text('<ir_version: 8, opset_import: ["" : 17]>\n'
+                     "first (float[9,500] x) => (float[9,1] y, int64[9,1] at) <int64[1] k = {1}> { y, at = TopK(x, k) }\n")
+    harness.weft("compile", model, "--emit", "source", "-o", source)
+    told = subprocess.run(["g++", "-std=c++20", "-O3", "-march=x86-64-v3", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
+                           "-fopenmp-simd", "-w", f"-I{ROOT}/runtime_lib/include", "-S", source / "kernels" / "reduction.cpp",
+                           "-o", "/dev/null", "-fopt-info-vec-optimized"], capture_output=True, text=True).stderr
+    lines = (ROOT / "runtime_lib/include/weft/top_k.h").read_text().splitlines()
+    vectors = {int(line.split("top_k.h:")[1].split(":")[0]) for line in told.splitlines() if "top_k.h:" in line}
+    loops = [i + 2 for i, line in enumerate(lines) if "omp simd reduction" in line][:2]  # their first lines
+    for name, first in zip(("greatest", "place"), loops):
+        harness.check(f"top_k/{name}/vectors", vectors & {first + 1, first + 2, first + 3}, f"{first}: {sorted(vectors)}")
+
+
 if __name__ == "__main__":
     harness.need_weft()
     FOLDER = pathlib.Path(harness.scratch("strategies"))
@@ -81,3 +98,4 @@ if __name__ == "__main__":
             check_model(FOLDER, NAME, PATH, FLAGS, TARGET, TABLE)
     print_table(TABLE)
     check_warning(FOLDER)
+    check_vectors(FOLDER)

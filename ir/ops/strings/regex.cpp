@@ -6,6 +6,8 @@
 //   atom      a code point, a set, an assertion, a group
 #include "ir/ops/strings/regex.h"
 
+#include <algorithm>
+
 #include "ir/base/text.h"
 #include "ir/base/utf8.h"
 

@@ -85,7 +85,7 @@ void infer_types(Module& module, const Env& env) {
                     "all outputs of the model are sequences and optionals without an element");
   if (!env.diags.ok()) return;
   check_states(module, env.diags);
-  relate_composites(module, env.diags);
+  relate_nodes(module, env.diags);
 }
 
 }  // namespace weftc

@@ -65,9 +65,10 @@ using Relations = std::vector<LengthRelation>;
 
 class RelationCollector {
  public:
-  /// `of_composites`: of composite ops what their records relate, of no others.
-  RelationCollector(Module& module, Diags& diags, bool of_composites)
-      : module_(module), diags_(diags), of_composites_(of_composites) {}
+  /// `is_before_parts`: composite ops are still there, of which only the record speaks; and ops that are read for their
+  /// shapes only, which the program does not compute.
+  RelationCollector(Module& module, Diags& diags, bool is_before_parts)
+      : module_(module), diags_(diags), is_before_parts_(is_before_parts) {}
 
   void run() {
     keep(relations_of(module_.graph, false), 1);
@@ -76,6 +77,7 @@ class RelationCollector {
   }
 
  private:
+  bool speaks_for_itself(const OpView& op) const;
   void relate_op(const OpView& op, Relations& relations) const;
   Relations relations_of(const Graph& graph, bool with_regions) const;
   void relate_regions(OpId id);
@@ -87,12 +89,18 @@ class RelationCollector {
 
   Module& module_;
   Diags& diags_;
-  const bool of_composites_;
+  const bool is_before_parts_;
 };
+
+/// False where the parts of an op say more, or say it again: what is demanded in a region has its condition once.
+bool RelationCollector::speaks_for_itself(const OpView& op) const {
+  if (op_def(op.op()).relate && category(op.op()) == Category::Composite) return true;
+  return &op.graph() == &module_.graph && (op_def(op.op()).relate || !decomposes(op));
+}
 
 /// Adds what the op demands; an error where no request could keep it.
 void RelationCollector::relate_op(const OpView& op, Relations& relations) const {
-  if (of_composites_ && (category(op.op()) != Category::Composite || !op_def(op.op()).relate)) return;
+  if (is_before_parts_ && !speaks_for_itself(op)) return;
   for (LengthRelation& relation : length_relations(op)) {
     const Length room = relation.right - relation.left;
     if (room.high() < 0 || (room.low() > 0 && !relation.may_be_less))
@@ -147,7 +155,7 @@ void RelationCollector::relate_regions(OpId id) {
 
 }  // namespace
 
-void relate_composites(Module& module, Diags& diags) { RelationCollector(module, diags, true).run(); }
+void relate_nodes(Module& module, Diags& diags) { RelationCollector(module, diags, true).run(); }
 
 void relate_lengths(Module& module, const Env& env) { RelationCollector(module, env.diags, false).run(); }
 

@@ -31,6 +31,10 @@ Term gather(Builder& build, Term data, Term indices, int64_t axis) {
   return {build, build.op(OpKind::Gather, {data.value(), indices.value()}, {{"axis", axis}})};
 }
 
+Term pick(Builder& build, Term data, Term indices, int64_t axis) {
+  return {build, build.op(OpKind::Gather, {data.value(), indices.value()}, {{"axis", axis}, {"inside", int64_t{1}}})};
+}
+
 Term product(Term a, Term b) { return a.apply(OpKind::MatMul, b); }
 
 }  // namespace weftc

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ir/looked_up_dims.h"
 #include "ir/ops/index.h"
 
 namespace weftc {
@@ -33,26 +34,44 @@ bool integer_operand(const OpView& op, int input) {
                  dtype_name(op.type(input).dtype));
 }
 
-bool are_indices_inside(const OpView& op, const Extent& extent) {
+/// Calls visit(index, the data's dimension that it is for) for each of the constant indices.
+template <class Visit>
+static void for_each_index(const OpView& op, Visit&& visit) {
   const std::optional<Tensor> indices = op.known(1);
-  for (int64_t i = 0; indices && i < indices->size(); ++i) {
-    const int64_t index = indices->int_at(i);
-    if (index >= -extent.bound && index < extent.bound) continue;
-    return op.fail("index-range", "index {} lies outside of a dimension of {}", index, extent.bound);
-  }
-  return true;
+  const LookedUpDims dims = *looked_up_dims(op.op(), op.type(0), op.type(1));
+  for (int64_t i = 0; indices && i < indices->size(); ++i)
+    visit(indices->int_at(i), static_cast<size_t>(dims.first + i % dims.count));
+}
+
+bool are_indices_inside(const OpView& op) {
+  bool are_inside = true;
+  for_each_index(op, [&](int64_t index, size_t dim) {
+    const int64_t extent = op.type(0).shape[dim].bound;
+    if (are_inside && (index < -extent || index >= extent))
+      are_inside = op.fail("index-range", "index {} lies outside of a dimension of {}", index, extent);
+  });
+  return are_inside;
+}
+
+std::vector<LengthRelation> relations_of_tuples(const OpView& op) {
+  std::vector<int64_t> least(op.type(0).shape.size(), 0);
+  for_each_index(op, [&](int64_t index, size_t dim) { least[dim] = std::max({least[dim], index + 1, -index}); });
+  std::vector<LengthRelation> relations;
+  for (size_t d = 0; d < least.size(); ++d)
+    if (least[d] > 0) relations.push_back({"", least[d], length_of(op.type(0).shape[d]), true});
+  return relations;
 }
 
 /// ONNX Gather: the data's dims with `axis` replaced by the dims of the indices.
 static bool infer_gather(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
-  if (!axis || !integer_operand(op, 1) || !are_indices_inside(op, op.type(0).shape[*axis])) return false;
+  if (!axis || !integer_operand(op, 1)) return false;
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
   TensorType type{op.type(0).dtype, Shape(data.begin(), data.begin() + *axis), {}};
   type.shape.insert(type.shape.end(), indices.begin(), indices.end());
   type.shape.insert(type.shape.end(), data.begin() + *axis + 1, data.end());
   results = {type};
-  return true;
+  return are_indices_inside(op);
 }
 
 /// A slice of the dim that is looked up gives a partial sum; strings have no sum.
@@ -106,7 +125,7 @@ static std::vector<LengthRelation> relate_gather(const OpView& op) {
 const OpDef kGather{.kind = OpKind::Gather,
                     .name = "Gather",
                     .onnx = {"Gather"},
-                    .attrs = {{"axis", AttrType::Int, 0}},
+                    .attrs = {{"axis", AttrType::Int, 0}, {.name = "inside", .type = AttrType::Int, .is_own = true}},
                     .inputs = {2, 2},
                     .category = Category::Index,
                     .infer = infer_gather,
@@ -121,7 +140,7 @@ const OpDef kGather{.kind = OpKind::Gather,
 /// index stands for itself, so that extents there must not exceed the data's.
 static bool infer_gather_elements(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
-  if (!axis || !integer_operand(op, 1) || !are_indices_inside(op, op.type(0).shape[*axis])) return false;
+  if (!axis || !integer_operand(op, 1)) return false;
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
   bool fits = data.size() == indices.size();
   for (size_t d = 0; fits && d < data.size(); ++d)
@@ -130,7 +149,7 @@ static bool infer_gather_elements(const OpView& op, std::vector<TensorType>& res
     return op.fail("gather-elements-dims", "indices of shape {} do not fit data of shape {} along axis {}",
                    dims_text(bounds(indices)), dims_text(bounds(data)), *axis);
   results = {{op.type(0).dtype, indices, {}}};
-  return true;
+  return are_indices_inside(op);
 }
 
 /// Factors: the dims of the indices, then the looked-up dim of the data, then data dims longer than those of the
@@ -177,19 +196,20 @@ static void eval_gather_elements(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-const OpDef kGatherElements{.kind = OpKind::GatherElements,
-                            .name = "GatherElements",
-                            .onnx = {"GatherElements", 11},
-                            .attrs = {{"axis", AttrType::Int, 0}},
-                            .inputs = {2, 2},
-                            .category = Category::Index,
-                            .infer = infer_gather_elements,
-                            .canonicalize = canonical_axis,
-                            .factors = factors_gather_elements,
-                            .relate = relate_gather_elements,
-                            .linear = {{0}},
-                            .eval = eval_gather_elements,
-                            .takes_strings = true};
+const OpDef kGatherElements{
+    .kind = OpKind::GatherElements,
+    .name = "GatherElements",
+    .onnx = {"GatherElements", 11},
+    .attrs = {{"axis", AttrType::Int, 0}, {.name = "inside", .type = AttrType::Int, .is_own = true}},
+    .inputs = {2, 2},
+    .category = Category::Index,
+    .infer = infer_gather_elements,
+    .canonicalize = canonical_axis,
+    .factors = factors_gather_elements,
+    .relate = relate_gather_elements,
+    .linear = {{0}},
+    .eval = eval_gather_elements,
+    .takes_strings = true};
 
 /// Leading dims that data and indices share, and the number of data dims that one index tuple addresses.
 static std::pair<int, int> tuple_dims(const Op& op, const Dims& indices) {
@@ -208,7 +228,7 @@ static bool infer_gather_nd(const OpView& op, std::vector<TensorType>& results) 
   TensorType type{op.type(0).dtype, Shape(indices.begin(), indices.end() - 1), {}};
   type.shape.insert(type.shape.end(), data.begin() + batch + tuple, data.end());
   results = {type};
-  return true;
+  return are_indices_inside(op);
 }
 
 /// Factors: the dims of the indices (batch dims are shared with the data, the tuple is whole), then the data's
@@ -234,6 +254,14 @@ static FactorRule factors_gather_nd(const OpView& op) {
   return rule;
 }
 
+/// The batch dims are those of both.
+static std::vector<LengthRelation> relate_gather_nd(const OpView& op) {
+  std::vector<LengthRelation> relations = relations_of_tuples(op);
+  for (size_t d = 0; d < static_cast<size_t>(int_of(op.op(), "batch_dims")); ++d)
+    relations.push_back({"", length_of(op.type(1).shape[d]), length_of(op.type(0).shape[d])});
+  return relations;
+}
+
 static void eval_gather_nd(EvalContext& context) {
   const Tensor &x = context.in(0), &indices = context.in(1);
   const auto [batch, tuple] = tuple_dims(context.op, indices.dims);
@@ -256,16 +284,18 @@ static void eval_gather_nd(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-const OpDef kGatherND{.kind = OpKind::GatherND,
-                      .name = "GatherND",
-                      .onnx = {"GatherND", 11},
-                      .attrs = {{"batch_dims", AttrType::Int, 0}},
-                      .inputs = {2, 2},
-                      .category = Category::Index,
-                      .infer = infer_gather_nd,
-                      .factors = factors_gather_nd,
-                      .linear = {{0}},
-                      .eval = eval_gather_nd,
-                      .takes_strings = true};
+const OpDef kGatherND{
+    .kind = OpKind::GatherND,
+    .name = "GatherND",
+    .onnx = {"GatherND", 11},
+    .attrs = {{"batch_dims", AttrType::Int, 0}, {.name = "inside", .type = AttrType::Int, .is_own = true}},
+    .inputs = {2, 2},
+    .category = Category::Index,
+    .infer = infer_gather_nd,
+    .factors = factors_gather_nd,
+    .relate = relate_gather_nd,
+    .linear = {{0}},
+    .eval = eval_gather_nd,
+    .takes_strings = true};
 
 }  // namespace weftc

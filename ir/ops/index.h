@@ -25,8 +25,10 @@ class HeldIndices {
 /// Operand `input` has an integer type, else reports.
 bool integer_operand(const OpView& op, int input);
 
-/// False after reporting one of the indices that operand 1 is known to hold, which lies outside of the dimension.
-bool are_indices_inside(const OpView& op, const Extent& extent);
+/// False after reporting one of the indices that operand 1 is known to hold, which lies outside of its dimension.
+bool are_indices_inside(const OpView& op);
+/// What constant tuples of indices demand of the lengths of their dimensions.
+std::vector<LengthRelation> relations_of_tuples(const OpView& op);
 
 /// What operand 1 demands of the length of the dimension `axis` of operand 0, where its elements are counted up or
 /// known.

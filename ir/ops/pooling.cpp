@@ -164,7 +164,7 @@ static std::vector<ValueId> decompose_max_pool(Builder& build, const OpView& op)
     const Term k = which / static_cast<double>(inner) % static_cast<double>(dim.kernel);
     const Term row =
         positions(build, DType::I64, dim.out, static_cast<int>(2 + d), ndim, static_cast<double>(dim.kernel));
-    const Term at = gather(build, Term(build, build.ints(window_positions(dim))), row + k, 0);
+    const Term at = pick(build, Term(build, build.ints(window_positions(dim))), row + k, 0);
     index = index + at * static_cast<double>(first_fastest ? stride : strides_of(dims)[2 + d]);
     stride *= dim.in;
   }

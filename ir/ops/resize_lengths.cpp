@@ -79,7 +79,7 @@ Term resize_length(Builder& build, const Op& op, Term x, const ResizeAxis& axis,
   const Term at = source_positions(lengths, text_of(op, "coordinate_transformation_mode"), i);
   const auto element = [&](Term position) {
     const Term inside = position.apply(OpKind::Max, 0).apply(OpKind::Min, lengths.in - 1).cast(DType::I64);
-    return gather(build, x, inside, axis.axis);
+    return pick(build, x, inside, axis.axis);
   };
   if (text_of(op, "mode") == "nearest") return element(nearest_position(at, text_of(op, "nearest_mode")));
   const Term before = at.floor();

@@ -45,7 +45,7 @@ std::vector<Term> sampled(Builder& build, Term x, Term image, const SampleTaps& 
   const Term flat = x.reshape({element_count(dims)});
   std::vector<Term> elements;
   for (const Combination& c : all) {
-    Term element = gather(build, flat, c.position, 0);
+    Term element = pick(build, flat, c.position, 0);
     if (c.is_inside) element = c.is_inside->choose(element, element.scalar(0));
     elements.push_back(c.weight ? element * *c.weight : element);
   }

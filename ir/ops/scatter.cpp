@@ -52,7 +52,7 @@ static bool infer_scatter_elements(const OpView& op, std::vector<TensorType>& re
   if (op.type(1).ndim() != op.type(0).ndim() || !std::ranges::equal(indices, updates, is_one_dim))
     return op.fail("scatter-elements-dims", "data, indices and updates have shapes {}, {} and {}",
                    shape_text(op.type(0).shape), shape_text(indices), shape_text(updates));
-  return infer_same(op, results);
+  return are_indices_inside(op) && infer_same(op, results);
 }
 
 /// Factors: the dims of the data, then those of the updates that are not the data's.
@@ -105,7 +105,9 @@ const OpDef kScatterElements{.kind = OpKind::ScatterElements,
                              .name = "ScatterElements",
                              .onnx = {"ScatterElements", 11},
                              .aliases = {{"Scatter", 9}},
-                             .attrs = {{"axis", AttrType::Int, 0}, {"reduction", AttrType::Text, "none"}},
+                             .attrs = {{"axis", AttrType::Int, 0},
+                                       {"reduction", AttrType::Text, "none"},
+                                       {.name = "inside", .type = AttrType::Int, .is_own = true}},
                              .inputs = {3, 3},
                              .category = Category::Index,
                              .infer = infer_scatter_elements,
@@ -129,7 +131,7 @@ static bool infer_scatter_nd(const OpView& op, std::vector<TensorType>& results)
   if (!fits)
     return op.fail("scatter-nd-dims", "data, indices and updates have shapes {}, {} and {}", dims_text(data),
                    dims_text(indices), dims_text(op.dims(2)));
-  return infer_same(op, results);
+  return are_indices_inside(op) && infer_same(op, results);
 }
 
 /// Factors: the dims of the data (addressed ones also pass: a rank applies what falls into its slice), then the dims of
@@ -148,6 +150,16 @@ static FactorRule factors_scatter_nd(const OpView& op) {
   for (int d = tuple; d < ndim; ++d) rule.inputs[2].push_back(d);
   rule.outputs = {rule.inputs[0]};
   return rule;
+}
+
+/// Updates have an element, or what the tuple leaves of the data, for each tuple.
+static std::vector<LengthRelation> relate_scatter_nd(const OpView& op) {
+  std::vector<LengthRelation> relations = relations_of_tuples(op);
+  const Shape &data = op.type(0).shape, &indices = op.type(1).shape, &updates = op.type(2).shape;
+  const size_t lead = indices.size() - 1, tuple = static_cast<size_t>(indices.back().bound);
+  for (size_t d = 0; d < updates.size(); ++d)
+    relations.push_back({"", length_of(updates[d]), length_of(d < lead ? indices[d] : data[d - lead + tuple])});
+  return relations;
 }
 
 /// An index tuple addresses `inner` elements side by side; a rank that lacks one of its indices skips it.
@@ -171,15 +183,17 @@ static void eval_scatter_nd(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-const OpDef kScatterND{.kind = OpKind::ScatterND,
-                       .name = "ScatterND",
-                       .onnx = {"ScatterND", 11},
-                       .attrs = {{"reduction", AttrType::Text, "none"}},
-                       .inputs = {3, 3},
-                       .category = Category::Index,
-                       .infer = infer_scatter_nd,
-                       .factors = factors_scatter_nd,
-                       .eval = eval_scatter_nd,
-                       .takes_strings = true};
+const OpDef kScatterND{
+    .kind = OpKind::ScatterND,
+    .name = "ScatterND",
+    .onnx = {"ScatterND", 11},
+    .attrs = {{"reduction", AttrType::Text, "none"}, {.name = "inside", .type = AttrType::Int, .is_own = true}},
+    .inputs = {3, 3},
+    .category = Category::Index,
+    .infer = infer_scatter_nd,
+    .factors = factors_scatter_nd,
+    .relate = relate_scatter_nd,
+    .eval = eval_scatter_nd,
+    .takes_strings = true};
 
 }  // namespace weftc

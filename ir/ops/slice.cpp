@@ -198,7 +198,7 @@ static std::vector<ValueId> decompose_slice(Builder& build, const OpView& op) {
     const ValueId steps = build.with_lengths(
         build.op(OpKind::Iota, {}, {{"shape", dims}, {"step", static_cast<double>(slice.step)}}), {shape[d]});
     const ValueId at = build.op(OpKind::Add, {steps, build.length(slice.start)});
-    x = build.op(OpKind::Gather, {x, at}, {{"axis", static_cast<int64_t>(d)}});
+    x = build.op(OpKind::Gather, {x, at}, {{"axis", static_cast<int64_t>(d)}, {"inside", int64_t{1}}});
   }
   return {x};
 }

@@ -39,14 +39,14 @@ ValueId zeros(Builder& build, DType dtype, const Dims& dims) {
 }
 
 ValueId element_at(Builder& build, ValueId whole, ValueId index, int64_t axis) {
-  return build.op(OpKind::Gather, {whole, index}, {{"axis", axis}});
+  return build.op(OpKind::Gather, {whole, index}, {{"axis", axis}, {"inside", int64_t{1}}});
 }
 
 ValueId with_element(Builder& build, ValueId whole, ValueId index, ValueId element) {
   Dims dims = build.dims(index);
   dims.push_back(1);
   return build.op(OpKind::ScatterND, {whole, build.reshape(index, dims), element},
-                  {{"reduction", std::string("none")}});
+                  {{"reduction", std::string("none")}, {"inside", int64_t{1}}});
 }
 
 }  // namespace weftc

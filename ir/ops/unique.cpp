@@ -151,7 +151,7 @@ std::vector<ValueId> sorted(Builder& build, ValueId list) {
 Order order_of_elements(Builder& build, ValueId list) {
   const std::vector<ValueId> made = sorted(build, list);
   const Term values(build, made[0]), at = list_of_positions(build, list);
-  const Term before = gather(build, values, (at - 1).apply(OpKind::Max, 0.0), 0);
+  const Term before = pick(build, values, (at - 1).apply(OpKind::Max, 0.0), 0);
   return {{build, made[1]}, (at == 0.0).apply(OpKind::Or, differs(values, before))};
 }
 
@@ -163,11 +163,11 @@ Order order_of_rows(Builder& build, ValueId rows) {
   const Term order(loop.body(), loop.carry(at.value()));
   const Term columns(loop.body(), loop.capture(build.transpose(rows, {1, 0})));
   const Term number = static_cast<double>(dims[1] - 1) - Term(loop.body(), loop.iteration());
-  const Term keys = gather(loop.body(), gather(loop.body(), columns, number, 0), order, 0);
-  loop.next({gather(loop.body(), order, {loop.body(), sorted(loop.body(), keys.value())[1]}, 0).value()});
+  const Term keys = pick(loop.body(), pick(loop.body(), columns, number, 0), order, 0);
+  loop.next({pick(loop.body(), order, {loop.body(), sorted(loop.body(), keys.value())[1]}, 0).value()});
   const Term from(build, loop.finish()[0]), all(build, rows);
-  const Term here = gather(build, all, from, 0);
-  const Term before = gather(build, all, gather(build, from, (at - 1).apply(OpKind::Max, 0.0), 0), 0);
+  const Term here = pick(build, all, from, 0);
+  const Term before = pick(build, all, pick(build, from, (at - 1).apply(OpKind::Max, 0.0), 0), 0);
   const Term is_other = differs(here, before).cast(DType::I32).reduce(OpKind::ReduceMax, {1}, false) > 0.0;
   return {from, (at == 0.0).apply(OpKind::Or, is_other)};
 }
@@ -177,7 +177,7 @@ Term scattered(Builder& build, const Shape& shape, Term at, Term values, const c
   const ValueId empty =
       build.with_lengths(build.op(OpKind::Expand, {values.scalar(0).value()}, {{"shape", bounds(shape)}}), shape);
   return {build, build.op(OpKind::ScatterElements, {empty, at.value(), values.value()},
-                          {{"axis", int64_t{0}}, {"reduction", std::string(reduction)}})};
+                          {{"axis", int64_t{0}}, {"reduction", std::string(reduction)}, {"inside", int64_t{1}}})};
 }
 
 /// How many elements of a mask are true up to each, less one: numbers of the true ones.
@@ -195,12 +195,12 @@ Groups groups_of(Builder& build, const Order& order, bool is_sorted) {
   const Shape shape = build.type(order.from.value()).shape;
   const int64_t most = shape[0].bound;
   const ValueId news = positions_of_true(build, order.is_new.value(), most);
-  const ValueId first = gather(build, order.from, {build, news}, 0).value();
+  const ValueId first = pick(build, order.from, {build, news}, 0).value();
   const Term inverse = scattered(build, shape, order.from, numbers_of(build, order.is_new), "none");
   if (is_sorted) return {first, inverse};
   const Term is_first = scattered(build, shape, order.from, order.is_new.cast(DType::I32), "none") > 0.0;
-  const Term first_of = gather(build, {build, first}, inverse, 0);
-  return {positions_of_true(build, is_first.value(), most), gather(build, numbers_of(build, is_first), first_of, 0)};
+  const Term first_of = pick(build, {build, first}, inverse, 0);
+  return {positions_of_true(build, is_first.value(), most), pick(build, numbers_of(build, is_first), first_of, 0)};
 }
 
 /// The slices along an axis as rows [n, m].
@@ -226,8 +226,7 @@ std::vector<ValueId> decompose_unique(Builder& build, const OpView& op) {
   const ValueId ones = build.with_lengths(
       build.op(OpKind::Expand, {groups.inverse.scalar(1).value()}, {{"shape", bounds(shape)}}), shape);
   const Term counts = scattered(build, shape_of({shape[0].bound}), groups.inverse, {build, ones}, "add");
-  const ValueId values =
-      build.op(OpKind::Gather, {x, groups.first}, {{"axis", static_cast<int64_t>(axis.value_or(0))}});
+  const ValueId values = pick(build, {build, x}, {build, groups.first}, static_cast<int64_t>(axis.value_or(0))).value();
   return {values, groups.first, groups.inverse.value(), shortened(build, counts.value(), 0, count)};
 }
 

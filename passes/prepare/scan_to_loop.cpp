@@ -113,7 +113,8 @@ OpId add_batch_loop(Module& module, Graph& graph, OpId id, const Op& scan, int64
   inner.results.resize(scan.outputs.size());
   for (size_t i = 0; i < scan.inputs.size(); ++i) {
     const ValueId all = draft.parameter(graph, scan.inputs[i]);
-    inner.inputs.push_back(i < own ? draft.body.op(OpKind::Gather, {all, draft.iteration()}, {{"axis", int64_t{0}}})
+    inner.inputs.push_back(i < own ? draft.body.op(OpKind::Gather, {all, draft.iteration()},
+                                                   {{"axis", int64_t{0}}, {"inside", int64_t{1}}})
                                    : all);
   }
   inner.name += "/element";
@@ -165,7 +166,8 @@ std::optional<OpId> add_loop_of_scan(Module& module, Graph& graph, OpId id, Diag
     ValueId index = draft.iteration();
     if (lists->input_directions[i])
       index = draft.body.op(OpKind::Sub, {draft.body.scalar(index, static_cast<double>(lists->trips - 1)), index});
-    sequence = draft.body.op(OpKind::Gather, {sequence, index}, {{"axis", lists->input_axes[i]}});
+    sequence =
+        draft.body.op(OpKind::Gather, {sequence, index}, {{"axis", lists->input_axes[i]}, {"inside", int64_t{1}}});
   }
   const std::vector<ValueId> results = inline_region(draft.region, scan.regions[0], arguments);
   draft.region.add_output(draft.region.inputs()[1], "condition");

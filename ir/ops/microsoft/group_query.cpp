@@ -171,7 +171,8 @@ class GroupQuery {
     const Term index = is_new.choose(at - first + static_cast<double>(e_.past), old);
     const ValueId wide =
         build_.op(OpKind::Expand, {index.value()}, {{"shape", Dims{e_.batch, e_.key_heads, e_.total, e_.size}}});
-    const Term found(build_, build_.op(OpKind::GatherElements, {both.value(), wide}, {{"axis", int64_t{2}}}));
+    const Term found(build_, build_.op(OpKind::GatherElements, {both.value(), wide},
+                                       {{"axis", int64_t{2}}, {"inside", int64_t{1}}}));
     return (at < end).choose(found, found.scalar(0));
   }
 

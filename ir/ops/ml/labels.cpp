@@ -109,7 +109,7 @@ std::vector<ValueId> decompose_label_encoder(Builder& build, const OpView& op) {
     const Term place = x.cast(DType::I64).apply(OpKind::Max, {build, build.constant(Tensor::ints({least}))});
     const Term last(build, build.constant(Tensor::ints({least + table->size() - 1})));
     const Term index = place.apply(OpKind::Min, last) - Term(build, build.constant(Tensor::ints({least})));
-    return {gather(build, {build, build.constant(*table)}, index, 0).value()};
+    return {pick(build, {build, build.constant(*table)}, index, 0).value()};
   }
   const int64_t count = keys.size();
   Tensor extended(values.dtype, {count + 1});
@@ -117,7 +117,7 @@ std::vector<ValueId> decompose_label_encoder(Builder& build, const OpView& op) {
   extended.copy_element(count, otherwise, 0);
   const Term first =
       keys.dtype == DType::String ? position_in(build, x, strings_of(keys)) : first_match(build, op, x, keys);
-  return {gather(build, {build, build.constant(extended)}, first, 0).value()};
+  return {pick(build, {build, build.constant(extended)}, first, 0).value()};
 }
 
 /// Since version 4 NaN is found among the keys; before, as in any comparison, it is not.

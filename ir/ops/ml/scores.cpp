@@ -103,7 +103,7 @@ Term labels_of(Builder& build, const OpView& op, const ClassAttrs& attrs, Term p
   const Tensor labels =
       has_strings ? string_list(op.op().texts(attrs.strings)) : Tensor::ints(ints_of(op.op(), attrs.integers));
   if (!has_strings && labels.integers == range_of(0, labels.size())) return positions;
-  return gather(build, {build, build.constant(labels)}, positions, 0);
+  return pick(build, {build, build.constant(labels)}, positions, 0);
 }
 
 Term best_class(Builder& build, Term scores) {

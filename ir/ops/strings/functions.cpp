@@ -95,7 +95,7 @@ Term position_in(Builder& build, Term x, const std::vector<std::string>& list) {
   places.push_back(static_cast<int64_t>(list.size()));
   const ValueId found = build.op(OpKind::FindString, {x.value(), build.constant(string_list(sorted))},
                                  {{"count", static_cast<int64_t>(sorted.size())}});
-  return gather(build, {build, build.ints(places)}, {build, found}, 0);
+  return pick(build, {build, build.ints(places)}, {build, found}, 0);
 }
 
 namespace {

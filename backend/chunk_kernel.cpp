@@ -17,7 +17,7 @@ ChunkKernel::ChunkKernel(const StepTerms& terms, const std::vector<const Step*>&
   // Arguments that are no operands come first, as in the functions of the kernels themselves.
   for (const Step* step : steps)
     if (const auto* launch = std::get_if<LaunchStep>(&step->what))
-      for (const Argument& a : terms.called(launch->kernel).arguments) passed(*launch, a);
+      for (const Argument& a : terms.called(launch->kernel).arguments) passed(*step, *launch, a);
   peers_ = parameter("weft::Peers ", "peers", "r.peers(" + group + ")", Role::Peers);
   for (const Step* step : steps) add(*step);
 }
@@ -40,11 +40,11 @@ IndexExpr ChunkKernel::with_outer(const IndexExpr& index) {
   return index;
 }
 
-std::string ChunkKernel::passed(const LaunchStep& launch, const Argument& argument) {
+std::string ChunkKernel::passed(const Step& step, const LaunchStep& launch, const Argument& argument) {
   const Kernel& kernel = plan_.kernel(launch.kernel);
   if (argument.kind == Argument::Kind::Chunk)
     return with_outer(terms_.time_index(kernel.place, kernel.mesh, argument.number)).text();
-  const std::string value = terms_.argument(launch, terms_.called(launch.kernel), argument);
+  const std::string value = terms_.argument(step, launch, terms_.called(launch.kernel), argument);
   const KernelContext context(plan_, kernel, terms_.diags());
   const Role role = argument.kind == Argument::Kind::Peers ? Role::Peers : Role::Value;
   return parameter(context.type_of(argument), context.argument_parameter(argument), value, role);
@@ -82,10 +82,10 @@ std::string ChunkKernel::passed(const LaunchStep& launch, size_t number) {
   return first.empty() ? window : window + ".part(" + first + ", " + count_text(buffer.dims()) + ")";
 }
 
-void ChunkKernel::launch(const LaunchStep& launch) {
+void ChunkKernel::launch(const Step& step, const LaunchStep& launch) {
   const KernelText& kernel = terms_.called(launch.kernel);
   std::vector<std::string> arguments;
-  for (const Argument& a : kernel.arguments) arguments.push_back(passed(launch, a));
+  for (const Argument& a : kernel.arguments) arguments.push_back(passed(step, launch, a));
   for (size_t f = 0; f < launch.operands.size(); ++f) arguments.push_back(passed(launch, f));
   const std::string call = kernel.name + "(" + join(arguments, ", ") + ")";
   body_.push_back(dialect_.facts.waits_may_fail && !kernel.group.empty() ? "if (!" + call + ") return;" : call + ";");
@@ -148,7 +148,7 @@ void ChunkKernel::add(const Step& step) {
   if (const auto* copy = std::get_if<CopyStep>(&step.what))
     accumulate(*copy);
   else
-    launch(std::get<LaunchStep>(step.what));
+    launch(step, std::get<LaunchStep>(step.what));
   if (dialect_.facts.has_grid) body_.push_back("if (!" + peers_ + ".block_barrier()) return;");
   for (std::string& line : terms_.raises(step, raise_it)) body_.push_back(std::move(line));
 }

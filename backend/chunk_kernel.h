@@ -58,7 +58,7 @@ class ChunkKernel {
   std::string parameter(const std::string& type, const std::string& wanted, const std::string& argument,
                         Role role = Role::Value);
   /// What the call of a kernel passes for an argument that is no operand: its team, peers, chunk, lengths ...
-  std::string passed(const LaunchStep& launch, const Argument& argument);
+  std::string passed(const Step& step, const LaunchStep& launch, const Argument& argument);
   /// What the call of a kernel passes for its parameter with this number: the address of a weight or of a
   /// buffer, or a window whose peers' parts the kernel reads.
   std::string passed(const LaunchStep& launch, size_t number);
@@ -70,7 +70,7 @@ class ChunkKernel {
   /// The offset of the chunk's instance from that handle, empty where there is none.
   std::string instance(const Buffer& buffer) const;
   void add(const Step& step);
-  void launch(const LaunchStep& launch);
+  void launch(const Step& step, const LaunchStep& launch);
   /// The loop that adds the part of a chunk to the total; the first chunk's part initialises it.
   void accumulate(const CopyStep& copy);
   /// Lines that wait for element `at` of a signal where `condition` holds, and that signal it. A wait on a

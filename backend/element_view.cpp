@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "backend/element.h"
+#include "backend/index_checks.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -107,12 +108,12 @@ Element Elements::pad(ValueId value, const Op& op, const IndexList& index) {
   return result;
 }
 
-/// An index from data as a position in [0, extent): negative ones count from the end. `length`: of a run-time extent;
-/// what lies behind it may be another request's.
-static Expr wrapped(const Expr& index, const Expr& length, int64_t bound) {
-  const Expr position = call("int64_t", {index}), extent = length.empty() ? Expr(bound) : length;
-  const Expr last =
-      length.empty() ? Expr(std::max<int64_t>(bound - 1, 0)) : call("std::max<int64_t>", {binary(length, "-", 1), 0});
+/// An index from data as a position in [0, extent): negative ones count from the end. What lies behind a run-time
+/// extent may be another request's.
+static Expr wrapped(const Expr& index, const Expr& extent, const Extent& of) {
+  const Expr position = call("int64_t", {index});
+  const Expr last = of.is_run_time() ? call("std::max<int64_t>", {binary(extent, "-", 1), 0})
+                                     : Expr(std::max<int64_t>(of.bound - 1, 0));
   return call("std::clamp<int64_t>", {choice(binary(index, "<", 0), binary(position, "+", extent), position), 0, last});
 }
 
@@ -120,9 +121,9 @@ IndexExpr Elements::entry_index(ValueId indices, const Element& entry, const Ten
                                 std::vector<Expr>& held) {
   const std::vector<Digit> digits = context_.digits(type, dim);
   const int64_t bound = type.shape[dim].bound;
-  const Expr length = digits.empty() ? run_bound(context_, type, static_cast<size_t>(dim)) : Expr();
   const std::string local = identifier(last_component(body_.value(indices).name));
-  const IndexExpr global = data_index({wrapped(entry.expr, length, bound), entry.scope}, local, bound);
+  const IndexExpr global =
+      data_index({wrapped(entry.expr, whole_extent(context_, type, dim), type.shape[dim]), entry.scope}, local, bound);
   if (digits.empty()) return global;
   // Only the rank that holds the element reads it; the others give 0, and the sum over the ranks is the element.
   const std::vector<IndexExpr> coordinates = digits_at(global, digits);

@@ -90,6 +90,8 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
   find_lengths(extent_names_);
   for (OpId id : body.order()) {
     const Op& op = body.op(id);
+    if (category(op) == Category::Index)
+      check_names_[static_cast<int>(id.index)] = names.unique(std::string(last_component(op.name)) + "_indices");
     if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) continue;
     need({Argument::Kind::Peers});
     if (op.ints("axes") != group())
@@ -186,6 +188,8 @@ std::string KernelContext::argument_name(const Argument& argument) const {
       return "invocation";
     case Argument::Kind::Trip:
       return "trip";
+    case Argument::Kind::Indices:
+      return check_names_.at(argument.number);
   }
   return "";
 }
@@ -225,6 +229,8 @@ const char* argument_type(const TargetDialect& dialect, Argument::Kind kind) {
       return dialect.words.invocation;
     case Argument::Kind::Trip:
       return "uint32_t ";
+    case Argument::Kind::Indices:
+      return "weft::IndexCheck ";
   }
   return "";
 }

@@ -5,6 +5,7 @@
 //   void add(weft::Team& team, weft::Peers peers, int chunk, const float* x, float* y)
 //            arguments, as asked for ..................... operands of the kernel
 #pragma once
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,9 +27,9 @@ std::string int_literal(int64_t value, DType dtype);
 
 /// An argument of an emitted kernel that is no operand of it.
 struct Argument {
-  enum class Kind : uint8_t { Team, Peers, Chunk, Coordinate, Extent, Invocation, Trip };
+  enum class Kind : uint8_t { Team, Peers, Chunk, Coordinate, Extent, Invocation, Trip, Indices };
   Kind kind;
-  int number = -1;  // Chunk, Coordinate: axis of the kernel's mesh; Extent: of Kernel::extents
+  int number = -1;  // Chunk, Coordinate: axis of the kernel's mesh; Extent: of Kernel::extents; Indices: the op
   auto operator<=>(const Argument&) const = default;
 };
 
@@ -122,7 +123,8 @@ class KernelContext : public KernelBody {
   std::set<std::string> headers_;
   std::set<std::pair<size_t, int64_t>> used_peer_copies_;
   std::vector<std::string> parameter_names_, extent_names_;
-  mutable std::set<Argument> arguments_;  // those that the text needs
+  std::map<int, std::string> check_names_;  // by the op whose indices are checked
+  mutable std::set<Argument> arguments_;    // those that the text needs
   int64_t blocks_ = 1, threads_ = 32;
 };
 

@@ -7,6 +7,7 @@
 //            part of the data, and goes through all updates of its column in order
 #include <algorithm>
 
+#include "backend/index_checks.h"
 #include "backend/kernel_text.h"
 #include "backend/nest.h"
 #include "backend/outer_loops.h"
@@ -147,8 +148,7 @@ class ScatterWriter {
     LoopScopes& scopes = elements.scopes;
     Scope* scope = scopes.current;
     const int64_t bound = type.shape[static_cast<size_t>(dim)].bound;
-    const Expr length = run_bound(context_, type, static_cast<size_t>(dim)),
-               extent = length.empty() ? Expr(bound) : length;
+    const Expr extent = whole_extent(context_, type, dim);
     const Expr entry = name(scopes.names.unique("entry")), global = name(scopes.names.unique("at"));
     scope->put(Let{"int64_t", entry.node().text, raw.expr});
     scope->put(Let{"int64_t", global.node().text, choice(binary(entry, "<", 0), binary(entry, "+", extent), entry)});

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 
+#include "backend/index_checks.h"
 #include "backend/nest.h"
 #include "backend/print.h"
 #include "backend/render.h"
@@ -95,9 +96,17 @@ static Statements peer_arrays(const KernelContext& context) {
   return statements;
 }
 
+/// The checks of the indices that a body looks up, then the body.
+static Statements with_checks(KernelContext& context, Statements body) {
+  Statements statements = index_checks(context);
+  append(statements, std::move(body));
+  return statements;
+}
+
 /// A body between two barriers of all ranks.
-static Statements with_peers(const KernelContext& context, Statements body) {
+static Statements with_peers(KernelContext& context, Statements body) {
   if (!context.reads_peers()) return body;
+  body = with_checks(context, std::move(body));
   Statements statements = context.facts().has_peer_arrays ? peer_arrays(context) : peer_pointers(context);
   statements.push_back(!context.facts().waits_may_fail ? "peers.barrier();"
                        : context.is_in_chunks()        ? "if (!peers.barrier()) return false;"
@@ -170,6 +179,7 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   if (std::holds_alternative<LibraryProduct>(context.strategy())) return text;
   Statements body = std::visit([&]<class S>(const S& strategy) { return write_body(context, strategy, Writer<S>()); },
                                context.strategy());
+  if (!context.reads_peers()) body = with_checks(context, std::move(body));
   Statements statements = context.prologue();
   append(statements, std::move(body));
   if (has_strings(context.body)) {

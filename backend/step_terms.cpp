@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "backend/dialects/target_dialect.h"
+#include "ir/base/contains.h"
+#include "ir/op_def.h"
 #include "ir/trips.h"
 
 namespace weftc {
@@ -71,7 +73,22 @@ StepTerms::Lines StepTerms::raises(const Step& s, const SignalCall& raise_it) co
   return lines;
 }
 
-std::string StepTerms::argument(const LaunchStep& launch, const KernelText& text, const Argument& argument) const {
+/// The node that an op of a kernel comes from. Equal layers share a kernel, whose ops name the nodes of the first: then
+/// it is the step's own node of the same type.
+static std::string node_of(const Plan& plan, const Step& step, const Op& op) {
+  const auto text = [&](OriginId id) {
+    return format("node '{}' ({})", plan.origins[id.index].name, plan.origins[id.index].op_type);
+  };
+  for (const OriginId id : op.origins)
+    if (contains(step.origins, id)) return text(id);
+  for (const OriginId own : step.origins)
+    for (const OriginId id : op.origins)
+      if (plan.origins[own.index].op_type == plan.origins[id.index].op_type) return text(own);
+  return format("node '{}' ({})", step.name, op_def(op).name);
+}
+
+std::string StepTerms::argument(const Step& step, const LaunchStep& launch, const KernelText& text,
+                                const Argument& argument) const {
   const Kernel& kernel = plan_.kernel(launch.kernel);
   switch (argument.kind) {
     case Argument::Kind::Team:
@@ -97,6 +114,10 @@ std::string StepTerms::argument(const LaunchStep& launch, const KernelText& text
       return dialect_of(plan_.target).words.invocation_of_rank;
     case Argument::Kind::Trip:
       return trip_number(loops_);
+    case Argument::Kind::Indices: {
+      const Op& op = kernel.body.op(OpId{static_cast<uint32_t>(argument.number)});
+      return "r.indices_of(" + string_literal(node_of(plan_, step, op)) + ")";
+    }
   }
   return "";
 }

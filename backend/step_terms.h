@@ -39,7 +39,8 @@ class StepTerms {
   /// launch.
   const KernelText& called(KernelId kernel) const;
   /// What a step passes for an argument of a kernel that is no operand.
-  std::string argument(const LaunchStep& launch, const KernelText& kernel, const Argument& argument) const;
+  std::string argument(const Step& step, const LaunchStep& launch, const KernelText& kernel,
+                       const Argument& argument) const;
   /// The handle of a buffer: the instance of this chunk or micro-batch, `first` elements further.
   std::string handle(BufferId buffer, const std::string& first = "") const;
   /// "chunk % 2 * 128": where the instance of this chunk or micro-batch begins; "" where there is one.

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <set>
 
-#include "backend/checked_indices.h"
 #include "backend/chunk_kernel.h"
 #include "backend/dialects/target_dialect.h"
 #include "backend/print.h"
@@ -116,12 +115,12 @@ std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& b
 }
 
 /// The call of a library, or nothing where the kernel is one of the program's own.
-std::optional<std::string> StepText::library_step(const LaunchStep& what, const KernelText& text) const {
+std::optional<std::string> StepText::library_step(const Step& s, const LaunchStep& what, const KernelText& text) const {
   const Kernel& kernel = plan_.kernel(what.kernel);
   const auto* product = std::get_if<LibraryProduct>(&kernel.strategy);
   if (!product) return {};
   const CallSite site{[&](size_t parameter) { return pointer(what.operands[parameter]); },
-                      [&](const Argument& a) { return argument(what, text, a); }};
+                      [&](const Argument& a) { return argument(s, what, text, a); }};
   return library_call(KernelContext(plan_, kernel, diags_), *product, site);
 }
 
@@ -131,58 +130,18 @@ static std::string launch_of(const TargetDialect& dialect, const KernelText& ker
   return dialect.launch({kernel.name, kernel.blocks, kernel.threads, waits, std::move(arguments)});
 }
 
-/// The node that an op of a kernel comes from. Equal layers share a kernel, whose ops name the nodes of the first: then
-/// it is the step's own node of the same type.
-static std::string node_of(const Plan& plan, const Step& s, const Op& op) {
-  for (const OriginId id : op.origins)
-    if (contains(s.origins, id)) return plan.origins[id.index].name;
-  for (const OriginId own : s.origins)
-    for (const OriginId id : op.origins)
-      if (plan.origins[own.index].op_type == plan.origins[id.index].op_type) return plan.origins[own.index].name;
-  return s.name;
-}
-
-/// "6", or "{6, {r[batch], r[seq]}}": a weft::Count.
-std::string StepText::count_of(const Length& length, PlaceId place) const {
-  if (length.is_constant()) return std::to_string(length.constant());
-  std::vector<std::string> factors;
-  for (const LengthSymbolPtr& factor : length.terms()[0].factors)
-    for (const LengthBuffer& known : plan().lengths)
-      if (known.name == factor->text && known.place == place) factors.push_back(pointer(known.buffer));
-  return "{" + std::to_string(length.terms()[0].coefficient) + ", {" + join(factors, ", ") + "}}";
-}
-
-/// Checks of the indices that a kernel looks up, in front of its launch.
-StepText::Lines StepText::operand_checks(const Step& s, const LaunchStep& what) const {
-  const KernelContext context(plan_, plan_.kernel(what.kernel), diags_);
-  const auto node = [&](OpId id) {
-    const Op& op = context.body.op(id);
-    return string_literal(format("node '{}' ({})", node_of(plan_, s, op), op_def(op).name));
-  };
-  Lines lines;
-  for (const CheckedIndices& checked : checked_indices(context))
-    lines.push_back("r.check_indices(" + node(checked.op) + kComma + pointer(what.operands[checked.parameter]) +
-                    kComma + count_of(checked.count, context.kernel.place) + kComma +
-                    count_of(checked.extent, context.kernel.place) + ");");
-  return lines;
-}
-
 StepText::Lines StepText::launch(const Step& s, const LaunchStep& what) {
   launched_.insert(what.kernel.index);
   const KernelText& text = kernels_[what.kernel.index];
   const Kernel& kernel = plan_.kernel(what.kernel);
   std::vector<std::string> arguments;
-  for (const Argument& a : text.arguments) arguments.push_back(argument(what, text, a));
+  for (const Argument& a : text.arguments) arguments.push_back(argument(s, what, text, a));
   for (size_t f = 0; f < what.operands.size(); ++f) {
     const bool by_peers = kernel.parameters[f].window && !text.group.empty();
     arguments.push_back(by_peers ? handle(what.operands[f].buffer) : pointer(what.operands[f]));
   }
-  Lines lines = operand_checks(s, what);
-  if (const std::optional<std::string> call = library_step(what, text))
-    lines.push_back(*call);
-  else
-    lines.push_back(launch_of(dialect_of(plan_.target), text, !text.group.empty(), std::move(arguments)));
-  return lines;
+  if (const std::optional<std::string> call = library_step(s, what, text)) return {*call};
+  return {launch_of(dialect_of(plan_.target), text, !text.group.empty(), std::move(arguments))};
 }
 
 /// "weft::ReduceOp::Sum".

@@ -42,9 +42,7 @@ class StepText : private StepTerms {
   std::string head(const Step& step) const;
 
   Lines launch(const Step& step, const LaunchStep& launch);
-  Lines operand_checks(const Step& step, const LaunchStep& launch) const;
-  std::string count_of(const Length& length, PlaceId place) const;
-  std::optional<std::string> library_step(const LaunchStep& launch, const KernelText& text) const;
+  std::optional<std::string> library_step(const Step& step, const LaunchStep& launch, const KernelText& text) const;
   Lines copy(const Step& step, const CopyStep& copy);
   Lines collective(const Step& step, const CollectiveStep& collective);
   Lines rooted(const CollectiveStep& collective, const std::string& source, const std::string& count);

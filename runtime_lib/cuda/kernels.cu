@@ -88,33 +88,6 @@ __global__ void store(T* at, T value) {
   *at = value;
 }
 
-/// The first fault is told.
-WEFT_DEVICE void note(Fault* fault, int name, int64_t count, int64_t bound) {
-  if (atomicExch(&fault->claimed, 1u) != 0) return;
-  fault->name = name;
-  fault->count = count;
-  fault->bound = bound;
-  store_release(&fault->set, 1u);
-}
-
-WEFT_DEVICE int64_t value_of(const Count& count) {
-  int64_t value = count.number;
-  for (const int64_t* length : count.lengths)
-    if (length != nullptr) value *= *length;
-  return value;
-}
-
-template <class T>
-__global__ void check_indices(const T* indices, Count counted, Count of, int name, Fault* fault) {
-  const int64_t count = value_of(counted), extent = value_of(of);
-  const int64_t stride = int64_t(gridDim.x) * blockDim.x;
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
-    const int64_t index = int64_t(indices[i]);
-    if (index >= -extent && index < extent) continue;
-    return note(fault, name, index, extent);
-  }
-}
-
 __global__ void mark(uint32_t* progress, uint32_t value) { store_release(progress, value); }
 
 __global__ void signal(const __grid_constant__ Peers peers, const __grid_constant__ Signal signal, int i) {
@@ -263,20 +236,6 @@ void store_value(cudaStream_t stream, void* at, uint64_t bits, int bytes) {
     default:
       return launch_kernel(stream, kernels::store<uint64_t>, {}, static_cast<uint64_t*>(at), bits);
   }
-}
-
-void check_indices(cudaStream_t stream, DType dtype, const void* indices, const Count& count, const Count& extent,
-                   int name, Fault* fault) {
-  if (count.number == 0) return;
-  // How many there are is known on the device: the grid may be of any size.
-  constexpr int64_t kMany = 4096;
-  const Grid grid = grid_of(count.lengths[0] != nullptr ? kMany : count.number);
-  with_type(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (std::is_integral_v<T>)
-      launch_kernel(stream, kernels::check_indices<T>, grid, static_cast<const T*>(indices), count, extent, name,
-                    fault);
-  });
 }
 
 void mark_progress(cudaStream_t stream, uint32_t* progress, uint32_t value) {

@@ -24,9 +24,6 @@ struct IterationWords {
 void store_words(cudaStream_t stream, IterationWords* words, IterationWords values);
 /// Stores up to 8 bytes.
 void store_value(cudaStream_t stream, void* at, uint64_t bits, int bytes);
-/// Notes in `fault` an index outside of [-extent, extent).
-void check_indices(cudaStream_t stream, DType dtype, const void* indices, const Count& count, const Count& extent,
-                   int name, Fault* fault);
 /// Says in host memory what the stream has come to.
 void mark_progress(cudaStream_t stream, uint32_t* progress, uint32_t value);
 

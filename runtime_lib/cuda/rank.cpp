@@ -53,11 +53,7 @@ Peers Rank::peers(const Group& group) {
 /// No kernel of a device has strings.
 void Rank::refuse_request(const Step&) { throw; }
 
-void Rank::check_index_range(const char* node, DType dtype, const void* indices, const Count& count,
-                             const Count& extent) {
-  weft::check_indices(state_.stream(), dtype, indices, count, extent, state_.number_of_checked(node),
-                      state_.fault.get());
-}
+IndexCheck Rank::indices_of(const char* node) { return {state_.fault.get(), state_.number_of_checked(node)}; }
 
 void Rank::start(const KernelEntry& kernel, Grid grid, void** arguments) {
   if (grid.blocks > 0) launch_kernel(state_.stream(), kernel, grid, arguments);

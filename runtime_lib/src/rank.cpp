@@ -255,52 +255,8 @@ void Rank::refuse_request(const Step& step) {
   }
 }
 
-/// The first index outside of [-extent, extent); `count` where there is none. Two passes, of which only the one without
-/// a branch is taken where all are inside.
-template <class T>
-static int64_t first_outside(const void* indices, int64_t count, int64_t extent) {
-  const T* at = static_cast<const T*>(indices);
-  const auto is_outside = [&](T index) { return int64_t(index) < -extent || int64_t(index) >= extent; };
-  bool any = false;
-  for (int64_t i = 0; i < count; ++i) any |= is_outside(at[i]);
-  return any ? std::find_if(at, at + count, is_outside) - at : count;
-}
-
-template <class T>
-static void refuse_outside(const RankState& state, const char* node, const void* indices, int64_t count,
-                           int64_t extent) {
-  const int64_t at = first_outside<T>(indices, count, extent);
-  if (at == count) return;
-  state.complain(text("%s: index %ld lies outside of a dimension of %ld elements", node,
-                      long(static_cast<const T*>(indices)[at]), long(extent)));
-}
-
-static int64_t value_of(const Count& count) {
-  int64_t value = count.number;
-  for (const int64_t* length : count.lengths)
-    if (length) value *= *length;
-  return value;
-}
-
-void Rank::check_index_range(const char* node, DType dtype, const void* indices, const Count& counted,
-                             const Count& of) {
-  const int64_t count = value_of(counted), extent = value_of(of);
-  switch (dtype) {
-    case DType::I8:
-      return refuse_outside<int8_t>(state_, node, indices, count, extent);
-    case DType::U8:
-      return refuse_outside<uint8_t>(state_, node, indices, count, extent);
-    case DType::I16:
-      return refuse_outside<int16_t>(state_, node, indices, count, extent);
-    case DType::U16:
-      return refuse_outside<uint16_t>(state_, node, indices, count, extent);
-    case DType::I32:
-      return refuse_outside<int32_t>(state_, node, indices, count, extent);
-    case DType::U32:
-      return refuse_outside<uint32_t>(state_, node, indices, count, extent);
-    default:
-      return refuse_outside<int64_t>(state_, node, indices, count, extent);
-  }
+void IndexCheck::refuse(int64_t index, int64_t extent) const {
+  rank->complain(text("%s: index %ld lies outside of a dimension of %ld elements", node, long(index), long(extent)));
 }
 
 void Rank::copy_bytes(void* to, const void* from, int64_t bytes) { memcpy(to, from, size_t(bytes)); }

@@ -1,5 +1,6 @@
 # test: fast
-"""Indices from data that lie outside of what is looked up: exit 1 with node and value, on one rank and where the table is sliced."""
+"""Indices from data that lie outside of what is looked up or written to: exit 1 with node, value and extent, on one rank and where the
+data are sliced."""
 
 import numpy as np
 
@@ -20,6 +21,40 @@ g (int64[2,3] ids, int32[1,4] columns) => (float[2,3,4] y, float[4,7] z) <float[
 OPEN = """<ir_version: 10, opset_import: ["" : 20]>
 g (int64[batch,n] ids, float[rows,2] table) => (float[batch,n,2] y) { [look] y = Gather(table, ids) }
 """
+# Indices that stand in memory and that the kernel computes, of dimensions of all kinds: a request's length, a sum of two, several at once.
+PLACES = """<ir_version: 10, opset_import: ["" : 20]>
+g (int64[s] i, int64[2] j, float[rows,4] table, float[old,4] before, float[7,6] m, int64[k,2] pairs, float[l] u, int64[r,1] own,
+   float[4,n] lines, int64[4,q] columns, float[4,q] values)
+  => (float[joined_rows,4] joined, float[s,4] appended, float[k] picked, float[7,6] put, float[4,q] found,
+      float[4,n] spread, float[rows] of_own, float[2] ends)
+  <int64[2,2] corners = {3, 0, -4, 1}> {
+  both = Concat<axis = 0>(i, j)
+  [join] joined = Gather(table, both)
+  all = Concat<axis = 0>(before, table)
+  [append] appended = Gather(all, i)
+  [pick_pair] picked = GatherND(m, pairs)
+  [put_pair] put = ScatterND(m, pairs, u)
+  [find] found = GatherElements<axis = 1>(lines, columns)
+  [spread_out] spread = ScatterElements<axis = 1>(lines, columns, values)
+  [each_row] of_own = GatherND<batch_dims = 1>(table, own)
+  [corner] ends = GatherND(table, corners)
+}
+"""
+PLACES_BOUNDS = {"s": 6, "rows": 8, "old": 4, "k": 4, "l": 4, "r": 8, "n": 8, "q": 4}
+FITTING = {"i": [0, 4, -5], "j": [1, 4], "pairs": [[6, 5], [-7, -6]], "columns": [[4, -5]] * 4, "own": [[0], [3], [-4], [-1], [1]]}
+REFUSED = [
+    ({"j": [1, 5]}, "node 'join' (Gather): index 5 lies outside of a dimension of 5 elements"),
+    ({"j": [0, -6]}, "index -6 lies outside of a dimension of 5 elements"),
+    ({"pairs": [[7, 0], [0, 0]]}, "index 7 lies outside of a dimension of 7 elements"),
+    ({"pairs": [[0, 0], [0, -7]]}, "index -7 lies outside of a dimension of 6 elements"),
+    ({"columns": [[4, 0]] * 3 + [[0, 5]]}, "index 5 lies outside of a dimension of 5 elements"),
+    ({"columns": [[-6, 0]] + [[0, 0]] * 3}, "index -6 lies outside of a dimension of 5 elements"),
+    ({"own": [[0]] * 4 + [[4]]}, "node 'each_row' (GatherND): index 4 lies outside of a dimension of 4 elements"),
+    ({"own": [[0]] * 4}, "node 'each_row' (GatherND): r is 4, but must be rows, which is 5"),
+    ({"u": 3}, "node 'put_pair' (ScatterND): l is 3, but must be k, which is 2"),
+    ({"table": 3, "own": [[0]] * 3}, "node 'corner' (GatherND): rows is 3, but must be at least 4"),
+]
+SLICED = "weft: 1\nmesh: {tp: 2}\nshard: {m: {tp: 0}, put: {tp: 0}, lines: {tp: 0}}\n"
 SCHEDULE = "weft: 1\nmesh: {tp: 2}\nshard: {w: {tp: 0}}\n"
 
 
@@ -57,8 +92,60 @@ def check_open():
         harness.check(f"open/index {index}", status == wanted and told, f"exit {status}: {err[-300:]}")
 
 
+def places_request(changed):
+    """The arrays of a request: `table` and `u` are given as their lengths."""
+    given = {"table": 5, "u": 2, **FITTING, **changed}
+    arrays = {name: np.array(given[name]) for name in FITTING}
+    rng = np.random.default_rng(1)
+    shapes = {"table": (given["table"], 4), "before": (3, 4), "m": (7, 6), "u": (given["u"],), "lines": (4, 5), "values": (4, 2)}
+    return arrays | {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def run_places(program, arrays, env=None):
+    folder, given = program.parent, []
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+        given += ["--input", f"{name}={folder / name}.npy"]
+    status, _, err = harness.run([program, *given, "--output-dir", folder], env=env)
+    return status, err
+
+
+def check_results(folder, name, x):
+    """What a request gives that lies inside, written down once more in NumPy."""
+    table, columns, rows = x["table"], x["columns"], np.arange(4)[:, None]
+    wanted = {"joined": table[np.concatenate([x["i"], x["j"]])],
+              "appended": np.concatenate([x["before"], table])[x["i"]], "picked": x["m"][tuple(x["pairs"].T)],
+              "put": x["m"].copy(), "found": x["lines"][rows, columns], "spread": x["lines"].copy(),
+              "of_own": table[np.arange(5), x["own"][:, 0]], "ends": table[[3, -4], [0, 1]]}
+    wanted["put"][tuple(x["pairs"].T)] = x["u"]
+    wanted["spread"][rows, columns] = x["values"]
+    for output, array in wanted.items():
+        harness.check(f"{name}/{output}", np.array_equal(np.load(folder / f"{output}.npy"), array), "another value")
+
+
+def check_places(name, compile_, schedule, env=None):
+    """`compile_(*arguments)` compiles; `env`: what its programs run under."""
+    folder = harness.scratch(f"indices_{name}")
+    model, program = folder / "places.onnxtxt", folder / name
+    model.write_text(PLACES)
+    (folder / f"{name}.yaml").write_text(schedule)
+    dims = [flag for dim, bound in PLACES_BOUNDS.items() for flag in ("--dim", f"{dim}<={bound}")]
+    status, out, err = compile_("compile", model, "-o", program, "--schedule", folder / f"{name}.yaml", *dims, "--quiet")
+    if not harness.check(f"{name}/compile", status == 0, f"exit {status}: {(err or out)[-400:]}"):
+        return
+    x = places_request({"columns": [[4, -4]] * 4})
+    status, err = run_places(program, x, env)
+    if harness.check(f"{name}/inside", status == 0, f"exit {status}: {err[-300:]}"):
+        check_results(folder, name, x)
+    for changed, message in REFUSED:
+        status, err = run_places(program, places_request(changed), env)
+        harness.check(f"{name}/{changed}", status == 1 and message in err, f"exit {status}: {err[-300:]}")
+
+
 def main():
     check_open()
+    check_places("places", harness.weft, "weft: 1\n")
+    check_places("places_sliced", harness.weft, SLICED)
     MODEL.write_text(TEXT)
     (FOLDER / "two.yaml").write_text(SCHEDULE)
     for name, flags in (("one_rank", []), ("two_ranks", ["--schedule", FOLDER / "two.yaml"])):
@@ -68,5 +155,6 @@ def main():
             check_program(program)
 
 
-harness.need_weft()
-main()
+if __name__ == "__main__":
+    harness.need_weft()
+    main()

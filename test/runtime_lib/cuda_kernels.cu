@@ -26,7 +26,11 @@ __global__ void rows(const float* x, float* mean, float* largest, int64_t* where
 
 __global__ void count_up(const uint32_t* invocation, int64_t* sum) { *sum += *invocation + 1; }
 
-__global__ void set_count(int64_t* at, int64_t value) { *at = value; }
+__global__ void look_up(weft::IndexCheck look_indices, int64_t count, int64_t first, int64_t extent) {
+  weft::IndexRange range;
+  for (int64_t i = weft::thread(); i < count; i += weft::threads()) range.add(first + i);
+  look_indices.demand(range, extent);
+}
 
 /// Sums a part of the windows that the peers have signalled, and stores it to all of them.
 __global__ void all_reduce(const __grid_constant__ weft::Peers peers, weft::Signal ready, weft::Window<float> x,

@@ -13,7 +13,7 @@ namespace cuda_kernels {
 void scale(const float* x, float* y, int64_t count, float factor);
 void rows(const float* x, float* mean, float* largest, int64_t* where, int64_t cols);
 void count_up(const uint32_t* invocation, int64_t* sum);
-void set_count(int64_t* at, int64_t value);
+void look_up(IndexCheck look_indices, int64_t count, int64_t first, int64_t extent);
 void all_reduce(Peers peers, Signal ready, Window<float> x, Window<float> y);
 void sum_steps(Peers peers, Signal given, Signal taken, int steps, int64_t count, const float* from, float* doubled,
                float* sum);
@@ -253,26 +253,15 @@ TEST_CASE("cuda steps: a slice of an own buffer; a barrier; one rank's slice of 
 }
 
 TEST_CASE("cuda steps: an index outside is the input's fault, after the iteration") {
-  const Own<int64_t> indices{0, 1};
-  const auto run = [&](int64_t value) {
-    return run_step({.count = 1}, [&, value](Rank& r) {
-      r.launch(cuda_kernels::set_count, {}, r[indices], value);
-      r.check_indices("node 'look'", r[indices], 1, 5);
+  const auto run = [&](int64_t count, int64_t first) {
+    return run_step({.count = 1}, [&](Rank& r) {
+      r.launch(cuda_kernels::look_up, {2, 32}, r.indices_of("node 'look'"), count, first, 100);
     });
   };
-  for (const int64_t inside : {-5, 0, 4}) CHECK(run(inside) == 0);
-  for (const int64_t outside : {-6, 5}) CHECK(run(outside) == 1);
-  // As many as a length in the rank's memory says, in a dimension as long as another.
-  const Own<int64_t> two{indices.end(), 1}, five{two.end(), 1}, many{five.end(), 4};
-  const auto run_counted = [&](int64_t second, int64_t fifth) {
-    return run_step({.count = 1}, [&, second, fifth](Rank& r) {
-      put(r[two], std::vector<int64_t>{2}), put(r[five], std::vector<int64_t>{5});
-      put(r[many], std::vector<int64_t>{0, second, 0, fifth});
-      r.check_indices("node 'look'", r[many], {1, {r[two]}}, {2, {r[five]}});
-    });
-  };
-  CHECK(run_counted(9, 100) == 0);
-  CHECK(run_counted(10, 0) == 1);
+  CHECK(run(200, -100) == 0);
+  CHECK(run(0, 100) == 0);
+  CHECK(run(201, -100) == 1);
+  CHECK(run(1, -101) == 1);
 }
 
 TEST_CASE("cuda steps: a flag that nobody signals times out; so does a collective that a rank does not enter") {

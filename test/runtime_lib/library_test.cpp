@@ -24,8 +24,9 @@ void run_doubled(Rank& r) {
     for (int64_t i = 0; i < kRows / 2; ++i) r[y][i] = 2 * r[x][r.rank * kRows / 2 + i] + r[total][0];
     r[total][0] += 1;
     if (r[x][0] < 0) {
-      const int64_t index = 7;
-      r.check_indices("node 'look'", &index, 1, 5);
+      IndexRange looked_up;
+      looked_up.add(7);
+      r.indices_of("node 'look'").demand(looked_up, 5);
     }
   });
 }

@@ -157,8 +157,9 @@ constexpr weft::Own<int32_t> count{past.end(), 1}, next_count{count.end(), 1};
 
 void run(weft::Rank& r) {
   r.step({0, "cat", "Concat cat"}, [&] {
-    const int64_t looked_up = r[x][0] < 0 ? 7 : 0;
-    r.check_indices("node 'look'", &looked_up, 1, 5);
+    weft::IndexRange looked_up;
+    looked_up.add(r[x][0] < 0 ? 7 : 0);
+    r.indices_of("node 'look'").demand(looked_up, 5);
     const int64_t old = r[old_length][0];
     for (int64_t i = 0; i < r[rows][0] * 3; ++i) r[past][old * 3 + i] = r[x][i];
   });

@@ -103,8 +103,9 @@ TEST_CASE("signals: a wait for what never comes ends all ranks") {
 TEST_CASE("signals: an index outside of its dimension ends all ranks as a wrong input") {
   CHECK(run_ranks({.count = 2}, [&](Rank& r) {
           r.step({0, "cat", ""}, [&] {
-            const int64_t index = 5;
-            r.check_indices("node 'look'", &index, 1, r.rank == 0 ? 6 : 5);
+            IndexRange looked_up;
+            looked_up.add(5);
+            r.indices_of("node 'look'").demand(looked_up, r.rank == 0 ? 6 : 5);
             r.barrier(tp);
           });
         }) == kWrongInput);

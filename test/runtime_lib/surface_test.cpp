@@ -33,9 +33,6 @@ class Recorder final : public RankSurface {
   }
   void leave() override { note("leave"); }
   void refuse_request(const Step&) override { note("refuse"); }
-  void check_index_range(const char* node, DType dtype, const void*, const Count& count, const Count& extent) override {
-    note(node, dtype, count.number, extent.number);
-  }
   void copy_bytes(void*, const void*, int64_t bytes) override { note("copy", bytes); }
   void reduce_into(ReduceOp, DType, void*, const void*, int64_t count, bool first) override {
     note("reduce_into", count, first);

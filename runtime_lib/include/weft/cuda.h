@@ -93,6 +93,8 @@ class Rank final : public RankSurface {
   /// is made now, since it may wait for the device.
   void prepare(const Group& group);
   Peers peers(const Group& group);
+  /// "node 'look' (Gather)": what a wrong index is told of.
+  IndexCheck indices_of(const char* node);
 
   template <class... P, class... A>
   void launch(void (*kernel)(P...), Grid grid, A... arguments) {
@@ -114,8 +116,6 @@ class Rank final : public RankSurface {
   bool enter(const Step& step, int64_t index) override;
   void leave() override;
   void refuse_request(const Step& step) override;
-  void check_index_range(const char* node, DType dtype, const void* indices, const Count& count,
-                         const Count& extent) override;
   void copy_bytes(void* to, const void* from, int64_t bytes) override;
   void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) override;
   void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) override;

@@ -151,6 +151,15 @@ WEFT_DEVICE Best<T> block_best(T& value, int64_t& index) {
   return best;
 }
 
+/// The first fault is told.
+WEFT_DEVICE void IndexCheck::demand(const IndexRange& range, int64_t extent) const {
+  if (range.is_within(extent) || atomicExch(&fault->claimed, 1u) != 0) return;
+  fault->name = name;
+  fault->count = range.outside(extent);
+  fault->bound = extent;
+  store_release(&fault->set, 1u);
+}
+
 /// Words only grow, and may wrap around. Host memory is far: it is looked at now and then.
 WEFT_DEVICE bool Peers::poll(const uint32_t* word, uint32_t value, int peer, int element, uint64_t limit_ns) const {
   constexpr int kLook = 256;

@@ -1,5 +1,6 @@
 // The runtime surface of host programs: one process per rank, one thread per stream, peers in shared memory.
 #pragma once
+#include "weft/index_range.h"
 #include "weft/rank_surface.h"
 #include "weft/team.h"
 
@@ -31,6 +32,20 @@ struct Peers {
   void received(int64_t count) const;
 };
 
+/// The indices that a node of the model looks up, for its kernel to check. Passed by value.
+struct IndexCheck {
+  const RankState* rank;
+  const char* node;
+
+  /// One of them that lies outside of [-extent, extent) makes the request a wrong one. From any thread.
+  void demand(const IndexRange& range, int64_t extent) const {
+    if (!range.is_within(extent)) refuse(range.outside(extent), extent);
+  }
+
+ private:
+  void refuse(int64_t index, int64_t extent) const;
+};
+
 /// One rank as one of its streams sees it: every stream's thread walks `run` with a Rank of its own.
 class Rank final : public RankSurface {
  public:
@@ -45,6 +60,8 @@ class Rank final : public RankSurface {
   uint32_t invocation() const;
   /// The threads of this stream: all --threads threads of the rank for a parallel stream, else only the calling thread.
   Team& team() const { return *team_; }
+  /// "node 'look' (Gather)": what a wrong index is told of.
+  IndexCheck indices_of(const char* node) const { return {&state_, node}; }
 
   void signal(const Signal& signal, int i = 0) override;
   void wait(const Signal& signal, int i = 0) override;
@@ -57,8 +74,6 @@ class Rank final : public RankSurface {
   bool enter(const Step& step, int64_t index) override;
   void leave() override;
   void refuse_request(const Step& step) override;
-  void check_index_range(const char* node, DType dtype, const void* indices, const Count& count,
-                         const Count& extent) override;
   void copy_bytes(void* to, const void* from, int64_t bytes) override;
   void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) override;
   void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) override;

@@ -2,6 +2,7 @@
 // by value. Its waits are defined in weft/device.h.
 #pragma once
 #include "weft/device_macros.h"
+#include "weft/index_range.h"
 #include "weft/types.h"
 
 namespace weft {
@@ -20,6 +21,15 @@ struct Fault {
   int32_t step, element, peer;  // peer: the rank awaited; element: kAtBarrier, kOfBlocks or that of a signal
   int32_t name;                 // of a count or of indices that were checked: its number in the program; -1: a wait
   int64_t count, bound;         // or an index, and the extent of its dimension
+};
+
+/// The indices that a node of the model looks up, for its kernel to check. Passed by value.
+struct IndexCheck {
+  Fault* fault;
+  int name;  // number of the node among those that are checked
+
+  /// One of them that lies outside of [-extent, extent) makes the request a wrong one, once the iteration is over.
+  WEFT_DEVICE void demand(const IndexRange& range, int64_t extent) const;
 };
 
 struct Peers {

@@ -71,18 +71,6 @@ struct Length {
   int64_t operator()(const int64_t* lengths) const { return name < 0 ? computed(lengths) : lengths[name]; }
 };
 
-/// A number times lengths of this invocation, which stand where kernels read them.
-struct Count {
-  static constexpr int kMostLengths = 4;
-  int64_t number;
-  const int64_t* lengths[kMostLengths] = {};
-  constexpr Count(int64_t n) : number(n) {}
-  Count(int64_t n, std::initializer_list<const int64_t*> of) : number(n) {
-    const int64_t** to = lengths;
-    for (const int64_t* length : of) *to++ = length;
-  }
-};
-
 /// A dimension whose length is known at run time only: the extent in the shape is the bound, and the buffer has room
 /// for it. Inputs and states have named lengths, and say what these are.
 struct Bound {

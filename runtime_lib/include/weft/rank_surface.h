@@ -56,12 +56,6 @@ class RankSurface {
   virtual void wait(const Signal& signal, int i = 0) = 0;
   /// All ranks of the group have come here on this stream.
   virtual void barrier(const Group& group) = 0;
-  /// Indices that `node` looks up in a dimension of `extent` elements: one outside of [-extent, extent) ends the
-  /// program with exit 1, at once on the host, after the iteration on a device.
-  template <class T>
-  void check_indices(const char* node, const T* indices, const Count& count, const Count& extent) {
-    check_index_range(node, dtype_of<T>(), indices, count, extent);
-  }
 
   template <class T>
   void copy(T* to, const T* from, int64_t count) {
@@ -168,8 +162,6 @@ class RankSurface {
   /// Where the body of a step throws: a string that it could not compute with makes the request a wrong one, whose
   /// results are never shown; whatever else it was is thrown again.
   virtual void refuse_request(const Step& step) = 0;
-  virtual void check_index_range(const char* node, DType dtype, const void* indices, const Count& count,
-                                 const Count& extent) = 0;
   virtual void copy_bytes(void* to, const void* from, int64_t bytes) = 0;
   virtual void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) = 0;
   virtual void take(const Group& g, int64_t element, const void* from, void* to, const Exchange& e) = 0;

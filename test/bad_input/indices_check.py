@@ -6,8 +6,6 @@ import numpy as np
 
 import harness
 
-FOLDER = harness.scratch("indices")
-MODEL = FOLDER / "look_up.onnxtxt"
 TEXT = """<ir_version: 10, opset_import: ["" : 20]>
 g (int64[2,3] ids, int32[1,4] columns) => (float[2,3,4] y, float[4,7] z) <float[7,4] w = random(1, 0.5), int64[1] s = {4}> {
   [look] y = Gather(w, ids)
@@ -55,6 +53,20 @@ REFUSED = [
     ({"table": 3, "own": [[0]] * 3}, "node 'corner' (GatherND): rows is 3, but must be at least 4"),
 ]
 SLICED = "weft: 1\nmesh: {tp: 2}\nshard: {m: {tp: 0}, put: {tp: 0}, lines: {tp: 0}}\n"
+# A look-up in a loop over chunks that is one kernel.
+CHUNKS = """<ir_version: 10, opset_import: ["" : 20]>
+g (int64[16] ids) => (float[16,8] y) <float[50,4] w = random(1, 0.5), float[4,8] p = random(2, 0.5)> {
+  [look] x = Gather(w, ids)
+  [down] h = MatMul(x, p)
+  [act] y = Relu(h)
+}
+"""
+IN_CHUNKS = """weft: 1
+mesh: {tp: 2}
+shard: {p: {tp: 0}, w: {tp: 1}}
+transform:
+  - overlap: {ops: [look, down, down.sum, act], chunks: 4, dim: 0, mechanism: signal}
+"""
 SCHEDULE = "weft: 1\nmesh: {tp: 2}\nshard: {w: {tp: 0}}\n"
 
 
@@ -142,19 +154,37 @@ def check_places(name, compile_, schedule, env=None):
         harness.check(f"{name}/{changed}", status == 1 and message in err, f"exit {status}: {err[-300:]}")
 
 
+def check_chunks(name, compile_, env=None):
+    folder = harness.scratch(f"indices_{name}")
+    model, program = folder / "chunks.onnxtxt", folder / name
+    model.write_text(CHUNKS)
+    (folder / "chunks.yaml").write_text(IN_CHUNKS)
+    status, out, err = compile_("compile", model, "-o", program, "--schedule", folder / "chunks.yaml", "--quiet")
+    if not harness.check(f"{name}/compile", status == 0, f"exit {status}: {(err or out)[-400:]}"):
+        return
+    for index, wanted in ((49, 0), (50, 1), (-51, 1)):
+        np.save(folder / "ids.npy", np.array([0] * 11 + [index] + [-50] * 4))
+        status, _, err = harness.run([program, "--input", f"ids={folder / 'ids.npy'}"], env=env)
+        told = wanted == 0 or f"node 'look' (Gather): index {index} lies outside of a dimension of 50 elements" in err
+        harness.check(f"{name}/index {index}", status == wanted and told, f"exit {status}: {err[-300:]}")
+
+
 def main():
     check_open()
+    check_chunks("chunks", harness.weft)
     check_places("places", harness.weft, "weft: 1\n")
     check_places("places_sliced", harness.weft, SLICED)
-    MODEL.write_text(TEXT)
+    model = FOLDER / "look_up.onnxtxt"
+    model.write_text(TEXT)
     (FOLDER / "two.yaml").write_text(SCHEDULE)
     for name, flags in (("one_rank", []), ("two_ranks", ["--schedule", FOLDER / "two.yaml"])):
         program = FOLDER / name
-        status, out, err = harness.weft("compile", MODEL, "-o", program, *flags)
+        status, out, err = harness.weft("compile", model, "-o", program, *flags)
         if harness.check(f"{name}/compile", status == 0, f"exit {status}: {(err or out)[-400:]}"):
             check_program(program)
 
 
 if __name__ == "__main__":
     harness.need_weft()
+    FOLDER = harness.scratch("indices")
     main()

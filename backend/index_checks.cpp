@@ -44,6 +44,12 @@ struct ComparedIndices {
   ValueId indices;
   int number;
   Length extent;
+  bool is_from_front;  // with 0 as well: negative ones do not count from the end
+
+  bool imply(const ComparedIndices& other) const {
+    return indices == other.indices && number == other.number && (other.extent - extent).low() >= 0 &&
+           (is_from_front || !other.is_from_front);
+  }
 };
 
 /// Writes the loops over the indices of one op, one nest for each dimension that they are for.
@@ -62,12 +68,10 @@ class CheckWriter {
     const ValueId indices = dims_.has_tuples ? op_.inputs[1] : origin_of(context_.body, op_.inputs[1]);
     std::vector<int> numbers;
     for (int i = 0; i < dims_.count; ++i) {
-      const Length extent = length_of(data_.shape[static_cast<size_t>(dims_.first + i)]);
-      if (std::any_of(known.begin(), known.end(), [&](const ComparedIndices& other) {
-            return other.indices == indices && other.number == i && (extent - other.extent).low() >= 0;
-          }))
-        continue;
-      known.push_back({indices, i, extent});
+      const ComparedIndices own{indices, i, length_of(data_.shape[static_cast<size_t>(dims_.first + i)]),
+                                is_from_front()};
+      if (std::any_of(known.begin(), known.end(), [&](const ComparedIndices& k) { return k.imply(own); })) continue;
+      known.push_back(own);
       numbers.push_back(i);
     }
     if (numbers.empty()) return {};
@@ -90,11 +94,14 @@ class CheckWriter {
       const Element index = elements.at(op_.inputs[1], index_of(open, i));
       scopes.current->put(Call{call(range + ".add", {index.expr})});
       const Expr extent = whole_extent(context_, data_, dims_.first + i);
-      demands.push_back(Call{call(context_.argument_name(check_) + ".demand", {name(range), extent})});
+      const std::string demand = is_from_front() ? ".demand_from_front" : ".demand";
+      demands.push_back(Call{call(context_.argument_name(check_) + demand, {name(range), extent})});
     }
     put_behind_loops(scopes, open, std::move(demands));
     close_outer(scopes, open);
   }
+
+  bool is_from_front() const { return op_.integer_or("from_front", 0) != 0; }
 
   /// Dimensions of the loops: all, or without that of the tuples.
   size_t loop_dims() const { return indices_.shape.size() - (dims_.has_tuples ? 1 : 0); }

@@ -59,7 +59,8 @@ bool infer_reverse_sequence(const OpView& op, std::vector<TensorType>& results) 
   return infer_same(op, results);
 }
 
-/// Element t comes from length - 1 - t where that is not negative, else from t.
+/// Element t comes from length - 1 - t where that is not negative, else from t. A length that no sequence has is looked
+/// up outside of a table, which the program reports.
 std::vector<ValueId> decompose_reverse_sequence(Builder& build, const OpView& op) {
   const Dims dims = op.dims(0), strides = strides_of(dims);
   const int ndim = static_cast<int>(dims.size());
@@ -67,12 +68,13 @@ std::vector<ValueId> decompose_reverse_sequence(Builder& build, const OpView& op
   Dims lengths(ndim, 1);
   lengths[batch] = dims[batch];
   const Term step = positions(build, DType::I64, dims[time], time, ndim);
-  const Term mirrored = Term(build, op.op().inputs[1]).cast(DType::I64).reshape(lengths) - 1 - step;
+  const Term length = gather(build, positions(build, DType::I64, dims[time] + 1, 0, 1), {build, op.op().inputs[1]}, 0);
+  const Term mirrored = length.reshape(lengths) - 1 - step;
   Term from = (mirrored >= 0).choose(mirrored, step) * static_cast<double>(strides[time]);
   for (int d = 0; d < ndim; ++d)
     if (d != time) from = from + positions(build, DType::I64, dims[d], d, ndim, static_cast<double>(strides[d]));
   const Term flat = Term(build, op.op().inputs[0]).reshape({element_count(dims)});
-  return {gather(build, flat, from, 0).value()};
+  return {pick(build, flat, from, 0).value()};
 }
 
 /// Without `broadcast` the shapes must be equal; with it, operand 1 has the extents of operand 0 from `axis` on (or its

@@ -178,7 +178,7 @@ std::vector<ValueId> decompose_max_unpool(Builder& build, const OpView& op) {
   const ValueId zeros = build.op(OpKind::Expand, {x.scalar(0).value()}, {{"shape", Dims{total}}});
   const Term filled(
       build, build.op(OpKind::ScatterElements, {zeros, indices.reshape({count}).value(), x.reshape({count}).value()},
-                      {{"axis", int64_t{0}}}));
+                      {{"axis", int64_t{0}}, {"from_front", int64_t{1}}}));
   if (result == from) return {filled.reshape(from).value()};
   Dims pads(from.size(), 0);
   for (size_t d = 0; d < from.size(); ++d) pads.push_back(result[d] - from[d]);

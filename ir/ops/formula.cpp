@@ -28,7 +28,8 @@ Term constant(Builder& build, DType dtype, const Dims& dims, const std::vector<d
 }
 
 Term gather(Builder& build, Term data, Term indices, int64_t axis) {
-  return {build, build.op(OpKind::Gather, {data.value(), indices.value()}, {{"axis", axis}})};
+  return {build,
+          build.op(OpKind::Gather, {data.value(), indices.value()}, {{"axis", axis}, {"from_front", int64_t{1}}})};
 }
 
 Term pick(Builder& build, Term data, Term indices, int64_t axis) {

@@ -65,7 +65,7 @@ inline Term operator-(double a, Term b) { return b.scalar(a) - b; }
 Term positions(Builder& build, DType dtype, int64_t count, int axis, int ndim, double step = 1, double start = 0);
 /// A constant of any shape.
 Term constant(Builder& build, DType dtype, const Dims& dims, const std::vector<double>& values);
-/// Elements of `data` along `axis`, by integers that a request with one outside of its range is refused for.
+/// Elements of `data` along `axis`. A request is refused that has an integer outside of its range or below 0.
 Term gather(Builder& build, Term data, Term indices, int64_t axis);
 /// The same by integers that lie inside whatever the request is, so that no program checks them.
 Term pick(Builder& build, Term data, Term indices, int64_t axis);

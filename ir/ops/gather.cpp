@@ -46,8 +46,8 @@ static void for_each_index(const OpView& op, Visit&& visit) {
 bool are_indices_inside(const OpView& op) {
   bool are_inside = true;
   for_each_index(op, [&](int64_t index, size_t dim) {
-    const int64_t extent = op.type(0).shape[dim].bound;
-    if (are_inside && (index < -extent || index >= extent))
+    const int64_t extent = op.type(0).shape[dim].bound, least = op.op().has("from_front") ? 0 : -extent;
+    if (are_inside && (index < least || index >= extent))
       are_inside = op.fail("index-range", "index {} lies outside of a dimension of {}", index, extent);
   });
   return are_inside;
@@ -125,7 +125,9 @@ static std::vector<LengthRelation> relate_gather(const OpView& op) {
 const OpDef kGather{.kind = OpKind::Gather,
                     .name = "Gather",
                     .onnx = {"Gather"},
-                    .attrs = {{"axis", AttrType::Int, 0}, {.name = "inside", .type = AttrType::Int, .is_own = true}},
+                    .attrs = {{"axis", AttrType::Int, 0},
+                              {.name = "from_front", .type = AttrType::Int, .is_own = true},
+                              {.name = "inside", .type = AttrType::Int, .is_own = true}},
                     .inputs = {2, 2},
                     .category = Category::Index,
                     .infer = infer_gather,

@@ -57,7 +57,8 @@ bool infer_rotary(const OpView& op, std::vector<TensorType>& results) {
 
 /// A cache at the positions, shaped to broadcast over the heads of x: cos and sin have half the turned elements.
 ValueId at_positions(Builder& build, const Heads& heads, ValueId cache, ValueId positions) {
-  if (positions) cache = build.op(OpKind::Gather, {cache, positions}, {{"axis", int64_t{0}}});
+  if (positions)
+    cache = build.op(OpKind::Gather, {cache, positions}, {{"axis", int64_t{0}}, {"from_front", int64_t{1}}});
   const int64_t half = heads.turned / 2;
   return build.reshape(
       cache, heads.is_flat ? Dims{heads.batch, heads.sequence, 1, half} : Dims{heads.batch, 1, heads.sequence, half});

@@ -53,6 +53,28 @@ REFUSED = [
     ({"table": 3, "own": [[0]] * 3}, "node 'corner' (GatherND): rows is 3, but must be at least 4"),
 ]
 SLICED = "weft: 1\nmesh: {tp: 2}\nshard: {m: {tp: 0}, put: {tp: 0}, lines: {tp: 0}}\n"
+# Operators made of others, whose indices do not count from the end.
+MADE = """<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1, "ai.onnx.ml" : 3]>
+g (float[2,1,4,4] images, float[1,4] boxes, int64[1] image, float[1,1,1,2] pooled, int64[1,1,1,2] places, float[1,1,2,4] heads,
+   int64[1,2] positions, float[2,3] features, int64[2] columns, float[3,2] series, int64[2] lengths)
+  => (float[1,1,1,1] aligned, float[1,1,2,4] unpooled, float[1,1,2,4] turned, float[2,2] chosen, float[3,2] reversed)
+  <float[5,2] cosines = random(1, 0.5), float[5,2] sines = random(2, 0.5)> {
+  [align] aligned = RoiAlign<mode = "avg">(images, boxes, image)
+  [unpool] unpooled = MaxUnpool<kernel_shape = [2,2], strides = [2,2]>(pooled, places)
+  [turn] turned = com.microsoft.RotaryEmbedding(heads, positions, cosines, sines)
+  [choose] chosen = ai.onnx.ml.ArrayFeatureExtractor(features, columns)
+  [reverse] reversed = ReverseSequence(series, lengths)
+}
+"""
+MADE_FITTING = {"image": [1], "places": [[[[0, 7]]]], "positions": [[0, 4]], "columns": [0, 2], "lengths": [3, 0]}
+MADE_REFUSED = [
+    ({"image": [-1]}, "node 'align' (RoiAlign): index -1 lies outside of a dimension of 2 elements"),
+    ({"places": [[[[-1, 0]]]]}, "node 'unpool' (MaxUnpool): index -1 lies outside of a dimension of 8 elements"),
+    ({"positions": [[-1, 0]]}, "node 'turn' (RotaryEmbedding): index -1 lies outside of a dimension of 5 elements"),
+    ({"columns": [-1, 0]}, "node 'choose' (ArrayFeatureExtractor): index -1 lies outside of a dimension of 3 elements"),
+    ({"lengths": [4, 0]}, "node 'reverse' (ReverseSequence): index 4 lies outside of a dimension of 4 elements"),
+    ({"lengths": [-1, 0]}, "node 'reverse' (ReverseSequence): index -1 lies outside of a dimension of 4 elements"),
+]
 # A look-up in a loop over chunks that is one kernel.
 CHUNKS = """<ir_version: 10, opset_import: ["" : 20]>
 g (int64[16] ids) => (float[16,8] y) <float[50,4] w = random(1, 0.5), float[4,8] p = random(2, 0.5)> {
@@ -154,6 +176,21 @@ def check_places(name, compile_, schedule, env=None):
         harness.check(f"{name}/{changed}", status == 1 and message in err, f"exit {status}: {err[-300:]}")
 
 
+def check_made(name, compile_, env=None):
+    folder = harness.scratch(f"indices_{name}")
+    model, program = folder / "made.onnxtxt", folder / name
+    model.write_text(MADE)
+    status, out, err = compile_("compile", model, "-o", program, "--quiet")
+    if not harness.check(f"{name}/compile", status == 0, f"exit {status}: {(err or out)[-400:]}"):
+        return
+    shapes = {"images": (2, 1, 4, 4), "boxes": (1, 4), "pooled": (1, 1, 1, 2), "heads": (1, 1, 2, 4), "features": (2, 3), "series": (3, 2)}
+    rest = {tensor: np.ones(shape, np.float32) for tensor, shape in shapes.items()}
+    for changed, message in [({}, ""), *MADE_REFUSED]:
+        indices = {tensor: np.array(array) for tensor, array in {**MADE_FITTING, **changed}.items()}
+        status, err = run_places(program, rest | indices, env)
+        harness.check(f"{name}/{changed}", status == (1 if changed else 0) and message in err, f"exit {status}: {err[-300:]}")
+
+
 def check_chunks(name, compile_, env=None):
     folder = harness.scratch(f"indices_{name}")
     model, program = folder / "chunks.onnxtxt", folder / name
@@ -172,6 +209,7 @@ def check_chunks(name, compile_, env=None):
 def main():
     check_open()
     check_chunks("chunks", harness.weft)
+    check_made("made", harness.weft)
     check_places("places", harness.weft, "weft: 1\n")
     check_places("places_sliced", harness.weft, SLICED)
     model = FOLDER / "look_up.onnxtxt"

@@ -148,7 +148,9 @@ std::vector<ValueId> decompose_gather_quantized(Builder& build, const OpView& op
   const int64_t width = op.dims(0).back() * numbers_each(op), blocks = width / size;
   const bool has_zeros = op.has(3);
   const DType dtype = op.type(2).dtype;
-  const auto rows = [&](int input) { return gather(build, {build, in[input]}, {build, in[1]}, 0); };
+  const auto rows = [&](int input) {
+    return Term(build, build.op(OpKind::Gather, {in[input], in[1]}, {{"axis", int64_t{0}}}));
+  };
   const auto by_block = [&](Term x, int64_t last) {
     Dims dims = x.dims();
     dims.back() = blocks, dims.push_back(last);

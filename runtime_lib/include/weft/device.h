@@ -152,12 +152,19 @@ WEFT_DEVICE Best<T> block_best(T& value, int64_t& index) {
 }
 
 /// The first fault is told.
-WEFT_DEVICE void IndexCheck::demand(const IndexRange& range, int64_t extent) const {
-  if (range.is_within(extent) || atomicExch(&fault->claimed, 1u) != 0) return;
+WEFT_DEVICE void IndexCheck::demand_within(const IndexRange& range, int64_t first, int64_t extent) const {
+  if (range.is_within(first, extent) || atomicExch(&fault->claimed, 1u) != 0) return;
   fault->name = name;
   fault->count = range.outside(extent);
   fault->bound = extent;
   store_release(&fault->set, 1u);
+}
+
+WEFT_DEVICE void IndexCheck::demand(const IndexRange& range, int64_t extent) const {
+  demand_within(range, -extent, extent);
+}
+WEFT_DEVICE void IndexCheck::demand_from_front(const IndexRange& range, int64_t extent) const {
+  demand_within(range, 0, extent);
 }
 
 /// Words only grow, and may wrap around. Host memory is far: it is looked at now and then.

@@ -37,12 +37,16 @@ struct IndexCheck {
   const RankState* rank;
   const char* node;
 
-  /// One of them that lies outside of [-extent, extent) makes the request a wrong one. From any thread.
-  void demand(const IndexRange& range, int64_t extent) const {
-    if (!range.is_within(extent)) refuse(range.outside(extent), extent);
-  }
+  /// One of them that lies outside of a dimension makes the request a wrong one; negative ones count from its end. From
+  /// any thread.
+  void demand(const IndexRange& range, int64_t extent) const { demand_within(range, -extent, extent); }
+  /// Negative ones lie outside.
+  void demand_from_front(const IndexRange& range, int64_t extent) const { demand_within(range, 0, extent); }
 
  private:
+  void demand_within(const IndexRange& range, int64_t first, int64_t extent) const {
+    if (!range.is_within(first, extent)) refuse(range.outside(extent), extent);
+  }
   void refuse(int64_t index, int64_t extent) const;
 };
 

@@ -14,10 +14,9 @@ struct IndexRange {
     least = index < least ? index : least;
     largest = index > largest ? index : largest;
   }
-  /// Negative indices count from the end.
-  WEFT_HD bool is_within(int64_t extent) const { return least >= -extent && largest < extent; }
+  WEFT_HD bool is_within(int64_t first, int64_t end) const { return least >= first && largest < end; }
   /// One that is not within.
-  WEFT_HD int64_t outside(int64_t extent) const { return largest >= extent ? largest : least; }
+  WEFT_HD int64_t outside(int64_t end) const { return largest >= end ? largest : least; }
 };
 
 }  // namespace weft

@@ -28,8 +28,12 @@ struct IndexCheck {
   Fault* fault;
   int name;  // number of the node among those that are checked
 
-  /// One of them that lies outside of [-extent, extent) makes the request a wrong one, once the iteration is over.
+  /// One of them that lies outside of a dimension makes the request a wrong one, once the iteration is over; negative
+  /// ones count from the end.
   WEFT_DEVICE void demand(const IndexRange& range, int64_t extent) const;
+  /// Negative ones lie outside.
+  WEFT_DEVICE void demand_from_front(const IndexRange& range, int64_t extent) const;
+  WEFT_DEVICE void demand_within(const IndexRange& range, int64_t first, int64_t extent) const;
 };
 
 struct Peers {

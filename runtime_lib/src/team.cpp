@@ -1,5 +1,6 @@
-// The threads of one stream: workers wait for a loop, take chunks by an atomic counter, and wait for each other at its
-// end.
+// The threads of one stream: workers wait for a loop, enter it while it is open and take chunks by an atomic counter.
+// The owner closes the loop when no chunk is left, and waits for those that are inside: a worker that sleeps, or has
+// lost its core, is not waited for.
 #include "weft/team.h"
 
 #include <algorithm>
@@ -15,12 +16,14 @@
 namespace weft {
 
 struct Team::Shared {
-  // One loop. Written by the owner while no worker is inside, published by `generation`.
+  // One loop. Written by the owner while it is closed and no worker is inside, published by `inside`.
   Call call = nullptr;
   void* body = nullptr;
   int64_t count = 0, chunk = 1;
   std::atomic<int64_t> next{0};
-  std::atomic<uint32_t> generation{0}, finished{0}, sleepers{0};
+  static constexpr uint32_t kClosed = 1u << 31;
+  std::atomic<uint32_t> inside{kClosed};  // workers in the loop, and whether none may enter any more
+  std::atomic<uint32_t> generation{0}, sleepers{0};
   bool busy = false, stop = false;
   std::mutex failing;
   std::exception_ptr failure;  // what the first call threw that did not return
@@ -38,18 +41,31 @@ struct Team::Shared {
       }
     }
   }
-  /// Starts a loop, or the end of the workers.
-  void release() {
-    finished.store(0, std::memory_order_relaxed);
+  /// False if the loop is closed.
+  bool enter() {
+    uint32_t workers = inside.load(std::memory_order_relaxed);
+    while (!(workers & kClosed))
+      if (inside.compare_exchange_weak(workers, workers + 1, std::memory_order_acquire, std::memory_order_relaxed))
+        return true;
+    return false;
+  }
+  void close() {
+    inside.fetch_or(kClosed, std::memory_order_relaxed);
+    for (int spin = 0; inside.load(std::memory_order_acquire) != kClosed; ++spin) relax(spin);
+  }
+  /// Wakes the workers for a loop, or for their end.
+  void wake() {
     generation.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(generation, Scope::Process);
   }
   void work(int spins) {
-    for (uint32_t seen = 0;; ++seen) {
+    for (uint32_t seen = 0;;) {
       wait_for_change(generation, seen, sleepers, spins);
+      seen = generation.load(std::memory_order_acquire);
       if (stop) return;
+      if (!enter()) continue;
       take_chunks();
-      finished.fetch_add(1, std::memory_order_release);
+      inside.fetch_sub(1, std::memory_order_release);
     }
   }
 };
@@ -62,7 +78,7 @@ Team::Team(int threads) : threads_(threads), shared_(new Shared) {
 
 Team::~Team() {
   shared_->stop = true;
-  shared_->release();
+  shared_->wake();
   for (std::thread& worker : shared_->workers) worker.join();
   delete shared_;
 }
@@ -77,10 +93,10 @@ void Team::run(int64_t count, int64_t grain, Call call, void* body) {
   s.count = count;
   s.chunk = std::max(grain, (count / (threads_ * kChunksPerThread) + grain - 1) / grain * grain);
   s.next.store(0, std::memory_order_relaxed);
-  s.release();
+  s.inside.store(0, std::memory_order_release);
+  s.wake();
   s.take_chunks();
-  const uint32_t workers = uint32_t(threads_ - 1);
-  for (int spin = 0; s.finished.load(std::memory_order_acquire) != workers; ++spin) relax(spin);
+  s.close();
   s.busy = false;
   if (s.failure) std::rethrow_exception(std::exchange(s.failure, nullptr));
 }

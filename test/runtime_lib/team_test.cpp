@@ -2,9 +2,41 @@
 #include "weft/team.h"
 
 #include <doctest/doctest.h>
+#include <pthread.h>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
+#include <thread>
 #include <vector>
+
+namespace {
+
+std::atomic<bool> is_held{false}, may_go_on{false};
+
+/// Keeps a thread in its handler of the signal until `may_go_on`, at most two seconds.
+void hold(int) {
+  is_held = true;
+  const auto start = std::chrono::steady_clock::now();
+  while (!may_go_on && std::chrono::steady_clock::now() - start < std::chrono::seconds(2)) {
+  }
+  is_held = false;
+}
+
+/// The thread that takes one of two items while the owner has the other.
+pthread_t worker_of(weft::Team& team) {
+  const pthread_t owner = pthread_self();
+  pthread_t worker = owner;
+  std::atomic<int> begun{0};
+  team.parallel(2, 1, [&](int64_t, int64_t) {
+    ++begun;
+    while (begun < 2) std::this_thread::yield();
+    if (!pthread_equal(pthread_self(), owner)) worker = pthread_self();
+  });
+  return worker;
+}
+
+}  // namespace
 
 TEST_CASE("team: every item once") {
   for (const int threads : {1, 2, 5}) {
@@ -47,4 +79,22 @@ TEST_CASE("team: what a loop body throws comes out of the loop, and the team goe
     team.parallel(64, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
     CHECK(sum == 64);
   }
+}
+
+TEST_CASE("team: a loop does not wait for a worker that has no core") {
+  weft::Team team(2);
+  const pthread_t worker = worker_of(team);
+  REQUIRE(!pthread_equal(worker, pthread_self()));
+  const auto before = std::signal(SIGUSR1, hold);
+  pthread_kill(worker, SIGUSR1);
+  while (!is_held) std::this_thread::yield();
+  std::atomic<int64_t> sum{0};
+  for (int round = 0; round < 3; ++round) team.parallel(64, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  CHECK(is_held);
+  CHECK(sum == 3 * 64);
+  may_go_on = true;
+  while (is_held) std::this_thread::yield();
+  std::signal(SIGUSR1, before);
+  team.parallel(64, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  CHECK(sum == 4 * 64);
 }

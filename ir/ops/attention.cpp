@@ -9,7 +9,8 @@
 // attributes; the past keys and values [batch, heads, past, size] stand in front of the new ones.
 #include <cmath>
 
-#include "ir/ops/composite.h"
+#include "ir/ops/formula.h"
+#include "ir/ops/operand_shapes.h"
 
 namespace weftc {
 
@@ -21,10 +22,8 @@ constexpr int kQuery = 0, kKey = 1, kValue = 2, kMask = 3, kPastKey = 4, kPastVa
 /// The extents of one attention, whichever of the two spellings of shapes the model has.
 struct Heads {
   bool is_flat;
-  int64_t batch, queries, keys, past, query_heads, key_heads, size, value_size;
-
-  /// Keys in all: those of the cache and the new ones.
-  int64_t total() const { return past + keys; }
+  Extent batch, queries, keys, past, total;  // total: the keys of the cache and the new ones
+  int64_t query_heads, key_heads, size, value_size;
 };
 
 /// Reads the extents from operands and attributes; nothing after reporting that they do not fit. Each key head
@@ -32,10 +31,12 @@ struct Heads {
 /// query_heads: multi-query).
 std::optional<Heads> heads_of(const OpView& op) {
   const Dims q = op.dims(kQuery), k = op.dims(kKey), v = op.dims(kValue);
-  Heads h{q.size() == 3, q[0], q[q.size() - 2], k[k.size() - 2], 0, 0, 0, 0, 0};
+  const Shape &queries = op.type(kQuery).shape, &keys = op.type(kKey).shape;
+  Heads h{q.size() == 3, queries[0], queries[q.size() - 2], keys[k.size() - 2], {}, {}, 0, 0, 0, 0};
   h.query_heads = h.is_flat ? int_of(op.op(), "q_num_heads") : q[1];
   h.key_heads = h.is_flat ? int_of(op.op(), "kv_num_heads") : k[1];
-  if (op.has(kPastKey) && op.type(kPastKey).ndim() == 4) h.past = op.dims(kPastKey)[2];
+  if (op.has(kPastKey)) h.past = op.type(kPastKey).shape[2];
+  h.total = op.has(kPastKey) ? op.extent(length_of(h.past) + length_of(h.keys)) : h.keys;
   if (k.size() != q.size() || v.size() != q.size() || h.query_heads < 1 || h.key_heads < 1 ||
       h.query_heads % h.key_heads)
     return op.fail("attention-heads", "{} query heads and {} key heads do not fit shapes {}, {} and {}", h.query_heads,
@@ -62,34 +63,43 @@ bool has_dtypes(const OpView& op) {
   return op.fail("softmax-precision", "softmax_precision {} is no floating type", precision);
 }
 
-/// All operands have the heads, lengths and sizes that the first of them say.
-bool fits_heads(const OpView& op, const Heads& h) {
-  const auto fits = [&](int input, const Dims& wanted) {
-    return !op.has(input) || op.dims(input) == wanted ||
-           op.fail("attention-dims", "operand {} has shape {}, {} is needed", input, dims_text(op.dims(input)),
-                   dims_text(wanted));
+/// The shapes that the operands have, by the heads, lengths and sizes that the first of them say.
+OperandShapes shapes_of(const OpView& op, const Heads& h) {
+  const auto spelled = [&](int64_t heads, const Extent& length, int64_t size) {
+    return h.is_flat ? Shape{h.batch, length, {heads * size}} : Shape{h.batch, {heads}, length, {size}};
   };
-  const auto spelled = [&](int64_t heads, int64_t length, int64_t size) {
-    return h.is_flat ? Dims{h.batch, length, heads * size} : Dims{h.batch, heads, length, size};
-  };
-  if (op.has(kPastKey) != op.has(kPastValue))
-    return op.fail("attention-past", "past keys and past values come together");
-  return fits(kQuery, spelled(h.query_heads, h.queries, h.size)) && fits(kKey, spelled(h.key_heads, h.keys, h.size)) &&
-         fits(kValue, spelled(h.key_heads, h.keys, h.value_size)) &&
-         fits(kPastKey, {h.batch, h.key_heads, h.past, h.size}) &&
-         fits(kPastValue, {h.batch, h.key_heads, h.past, h.value_size}) && fits(kFilled, {h.batch});
+  OperandShapes shapes = {{kQuery, spelled(h.query_heads, h.queries, h.size)},
+                          {kKey, spelled(h.key_heads, h.keys, h.size)},
+                          {kValue, spelled(h.key_heads, h.keys, h.value_size)},
+                          {kPastKey, {h.batch, {h.key_heads}, h.past, {h.size}}},
+                          {kPastValue, {h.batch, {h.key_heads}, h.past, {h.value_size}}},
+                          {kFilled, {h.batch}}};
+  if (!op.has(kMask)) return shapes;
+  // A mask is broadcast to the scores. One of a known number of keys may be shorter than they are.
+  const Shape mask = op.type(kMask).shape, scores{h.batch, {h.query_heads}, h.queries, h.total};
+  Shape wanted = mask;
+  for (size_t d = 0, before = scores.size() - mask.size(); d < mask.size(); ++d)
+    if (d + 1 < mask.size() ? !is_one(mask[d]) : !is_static({mask[d], h.total})) wanted[d] = scores[before + d];
+  shapes.emplace_back(kMask, wanted);
+  return shapes;
 }
 
-/// A mask is broadcast to the scores; it may be shorter than the keys.
+/// A mask has no more keys than there are; of how many it lacks, all lengths must be known.
 bool fits_mask(const OpView& op, const Heads& h) {
   if (!op.has(kMask)) return true;
-  Dims mask = op.dims(kMask);
-  const Dims scores{h.batch, h.query_heads, h.queries, h.total()};
-  bool fits = !mask.empty() && mask.size() <= scores.size() && mask.back() <= h.total();
-  const size_t before = scores.size() - std::min(mask.size(), scores.size());
-  for (size_t d = 0; fits && d + 1 < mask.size(); ++d) fits = mask[d] == 1 || mask[d] == scores[before + d];
-  return fits || op.fail("attention-mask", "a mask of shape {} does not fit scores of shape {}", dims_text(mask),
-                         dims_text(scores));
+  const Extent keys = op.type(kMask).shape.back();
+  if (keys.bound <= h.total.bound && (keys.is_run_time() || !h.total.is_run_time() || keys.bound == h.total.bound))
+    return true;
+  return op.fail(keys.bound > h.total.bound ? "attention-mask" : "attention-mask-unsupported",
+                 "a mask of shape {} does not fit {} keys", shape_text(op.type(kMask).shape), shape_text({h.total}));
+}
+
+/// The batch and the lengths may be of run time, the heads and their sizes not.
+bool has_fixed_heads(const OpView& op) {
+  for (const int i : {kQuery, kKey, kValue, kPastKey, kPastValue})
+    for (int d = 1; op.has(i) && d < op.type(i).ndim(); ++d)
+      if (d != op.type(i).ndim() - 2 && !is_fixed_dim(op, i, d)) return false;
+  return true;
 }
 
 /// Results: y in the spelling of Q, then the keys and values in all (present_key, present_value, always [batch,
@@ -98,23 +108,21 @@ bool infer_attention(const OpView& op, std::vector<TensorType>& results) {
   if (!is_real_operand(op, kQuery)) return false;
   for (const int i : {kQuery, kKey, kValue})
     if (!has_ndim(op, i, 3, 4)) return false;
-  for (int i = 0; i < op.inputs(); ++i)
-    if (op.has(i) && !is_fixed(op, i)) return false;
   if (op.has(kPastKey) != op.has(kPastValue))
     return op.fail("attention-past", "a past of keys needs one of values, and a past of values one of keys");
   for (int past : {kPastKey, kPastValue})
     if (op.has(past) && !has_ndim(op, past, 4, 4)) return false;
-  if (!has_ndim(op, kKey, 3, 4) || !has_ndim(op, kValue, 3, 4)) return false;
-  if (op.has(kMask) && !has_ndim(op, kMask, 1, 4)) return false;
+  if ((op.has(kMask) && !has_ndim(op, kMask, 1, 4)) || !has_fixed_heads(op)) return false;
   const std::optional<Heads> h = heads_of(op);
-  if (!h || !has_dtypes(op) || !fits_heads(op, *h) || !fits_mask(op, *h)) return false;
+  if (!h || !has_dtypes(op) || !have_shapes(op, shapes_of(op, *h), "attention-dims") || !fits_mask(op, *h))
+    return false;
   const DType dtype = op.type(kQuery).dtype;
-  const Dims y = h->is_flat ? Dims{h->batch, h->queries, h->query_heads * h->value_size}
-                            : Dims{h->batch, h->query_heads, h->queries, h->value_size};
-  results = {{dtype, shape_of(y), {}},
-             {op.type(kKey).dtype, shape_of({h->batch, h->key_heads, h->total(), h->size}), {}},
-             {op.type(kValue).dtype, shape_of({h->batch, h->key_heads, h->total(), h->value_size}), {}},
-             {dtype, shape_of({h->batch, h->query_heads, h->queries, h->total()}), {}}};
+  const Shape y = h->is_flat ? Shape{h->batch, h->queries, {h->query_heads * h->value_size}}
+                             : Shape{h->batch, {h->query_heads}, h->queries, {h->value_size}};
+  results = {{dtype, y, {}},
+             {op.type(kKey).dtype, {h->batch, {h->key_heads}, h->total, {h->size}}, {}},
+             {op.type(kValue).dtype, {h->batch, {h->key_heads}, h->total, {h->value_size}}, {}},
+             {dtype, {h->batch, {h->query_heads}, h->queries, h->total}, {}}};
   return true;
 }
 
@@ -125,8 +133,9 @@ class Attention {
       : build_(build), op_(op), h_(*heads_of(op)), dtype_(op.type(kQuery).dtype), inputs_(op.op().inputs) {}
 
   std::vector<ValueId> run() {
-    const ValueId key = cached(by_heads(kKey, h_.key_heads, h_.size), kPastKey);
-    const ValueId value = cached(by_heads(kValue, h_.key_heads, h_.value_size), kPastValue);
+    const ValueId key = cached(by_heads(kKey, h_.key_heads, h_.size), kPastKey, 1);
+    const ValueId value = cached(by_heads(kValue, h_.key_heads, h_.value_size), kPastValue, 2);
+    h_.total = build_.type(key).shape[2];
     const double scale =
         std::sqrt(op_.op().has("scale") ? op_.op().real("scale") : 1 / std::sqrt(static_cast<double>(h_.size)));
     const ValueId q = with_scalar(build_, OpKind::Mul, by_heads(kQuery, h_.query_heads, h_.size), scale);
@@ -143,8 +152,8 @@ class Attention {
     const ValueId shown = mode == 2 ? biased : mode == 3 ? weights : scores;
     ValueId result = build_.op(OpKind::MatMul, {weights, repeated(value, h_.value_size)});
     if (h_.is_flat)
-      result = build_.reshape(build_.transpose(result, {0, 2, 1, 3}),
-                              {h_.batch, h_.queries, h_.query_heads * h_.value_size});
+      result = build_.reshape_to(build_.transpose(result, {0, 2, 1, 3}),
+                                 {h_.batch, h_.queries, {h_.query_heads * h_.value_size}});
     return {result, key, value, shown};
   }
 
@@ -155,29 +164,37 @@ class Attention {
   ValueId by_heads(int input, int64_t heads, int64_t size) {
     const ValueId x = inputs_[input];
     if (!h_.is_flat) return x;
-    const Dims dims = build_.dims(x);
-    return build_.transpose(build_.reshape(x, {dims[0], dims[1], heads, size}), {0, 2, 1, 3});
+    const Shape shape = build_.type(x).shape;
+    return build_.transpose(build_.reshape_to(x, {shape[0], shape[1], {heads}, {size}}), {0, 2, 1, 3});
   }
 
-  /// The new keys or values behind those of the cache, if the model has one.
-  ValueId cached(ValueId x, int past) {
-    return has(past) ? build_.op(OpKind::Concat, {inputs_[past], x}, {{"axis", int64_t{2}}}) : x;
+  /// The new keys or values behind those of the cache, if the model has one: `result` of the op, which a state may
+  /// bound.
+  ValueId cached(ValueId x, int past, int result) {
+    if (!has(past)) return x;
+    x = build_.op(OpKind::Concat, {inputs_[past], x}, {{"axis", int64_t{2}}});
+    const bool is_given = result < static_cast<int>(op_.op().outputs.size()) && op_.op().outputs[result];
+    return is_given ? with_bounds(build_, x, op_.result_type(result).shape) : x;
   }
 
   /// Each key head for the query heads that share it.
   ValueId repeated(ValueId x, int64_t size) {
     const int64_t times = h_.query_heads / h_.key_heads;
     if (times == 1) return x;
-    const ValueId column = build_.reshape(x, {h_.batch, h_.key_heads, 1, h_.total(), size});
-    const ValueId wide =
-        build_.op(OpKind::Expand, {column}, {{"shape", Dims{h_.batch, h_.key_heads, times, h_.total(), size}}});
-    return build_.reshape(wide, {h_.batch, h_.query_heads, h_.total(), size});
+    const Shape own = build_.type(x).shape;
+    const ValueId column = build_.reshape_to(x, {own[0], {h_.key_heads}, {1}, own[2], {size}});
+    const Dims dims{own[0].bound, h_.key_heads, times, own[2].bound, size};
+    const ValueId wide = build_.op(OpKind::Expand, {column}, {{"shape", dims}});
+    return build_.reshape_to(wide, {own[0], {h_.query_heads}, own[2], {size}});
   }
 
-  /// The indices 0 .. count - 1 as a column (axis 0) or a row (axis 1), to be compared with each other by
+  /// The indices of queries as a column (axis 0) or of keys as a row (axis 1), to be compared with each other by
   /// broadcasting.
-  ValueId positions(int64_t axis, int64_t count) {
-    return build_.op(OpKind::Iota, {}, {{"axis", axis}, {"shape", axis ? Dims{1, count} : Dims{count, 1}}});
+  ValueId indices(int axis, const Extent& count) { return positions(build_, DType::I64, count, axis, 2).value(); }
+  /// For each request how many of the keys are there.
+  ValueId filled() {
+    return build_.reshape_to(build_.cast(inputs_[kFilled], DType::I64),
+                             {build_.type(inputs_[kFilled]).shape[0], {1}, {1}, {1}});
   }
   /// Adds a condition that a (query, key) pair has to meet.
   void allow(ValueId where) { allowed_ = allowed_ ? build_.op(OpKind::And, {allowed_, where}) : where; }
@@ -189,14 +206,12 @@ class Attention {
     const bool causal = int_of(op_.op(), "is_causal");
     const int64_t left = int_of(op_.op(), "left_window_size"), right = int_of(op_.op(), "right_window_size");
     if (!causal && left < 0 && right < 0) return;
-    ValueId query = positions(0, h_.queries);
-    if (has(kFilled) && !has(kPastKey)) {
-      const ValueId filled = build_.reshape(build_.cast(inputs_[kFilled], DType::I64), {h_.batch, 1, 1, 1});
-      query = add(build_, query, with_scalar(build_, OpKind::Sub, filled, static_cast<double>(h_.queries)));
-    } else if (h_.past) {
-      query = with_scalar(build_, OpKind::Add, query, static_cast<double>(h_.past));
-    }
-    const ValueId key = positions(1, h_.total());
+    ValueId query = indices(0, h_.queries);
+    if (has(kFilled) && !has(kPastKey))
+      query = add(build_, query, subtract(build_, filled(), build_.length(length_of(h_.queries))));
+    else if (h_.past.bound)
+      query = add(build_, query, build_.length(length_of(h_.past)));
+    const ValueId key = indices(1, h_.total);
     if (causal) allow(build_.op(OpKind::LessOrEqual, {key, query}));
     const auto shifted = [&](int64_t by) { return with_scalar(build_, OpKind::Add, query, static_cast<double>(by)); };
     if (left >= 0) allow(build_.op(OpKind::GreaterOrEqual, {key, shifted(-left)}));
@@ -207,8 +222,8 @@ class Attention {
   ValueId full_mask() {
     ValueId mask = inputs_[kMask];
     const TensorType type = build_.type(mask);
-    const int64_t missing = h_.total() - type.shape.back().bound;
-    if (missing <= 0) return mask;
+    const int64_t missing = h_.total.bound - type.shape.back().bound;
+    if (missing <= 0 || h_.total.is_run_time()) return mask;
     std::vector<int64_t> pads(2 * type.shape.size(), 0);
     pads.back() = missing;
     const double fill = type.dtype == DType::Bool ? 0 : reduce_identity(ReduceOp::Max);
@@ -224,10 +239,7 @@ class Attention {
       mask = {};
     }
     limit_by_position();
-    if (has(kFilled)) {
-      const ValueId filled = build_.reshape(build_.cast(inputs_[kFilled], DType::I64), {h_.batch, 1, 1, 1});
-      allow(build_.op(OpKind::Less, {positions(1, h_.total()), filled}));
-    }
+    if (has(kFilled)) allow(build_.op(OpKind::Less, {indices(1, h_.total), filled()}));
     if (!allowed_) return mask;
     const ValueId zero = mask ? mask : build_.constant(Tensor::scalar(dtype_, 0));
     return build_.op(OpKind::Where,
@@ -274,6 +286,7 @@ const OpDef kAttention{.kind = OpKind::Attention,
                        .inputs = {3, 7},
                        .outputs = {1, 4},
                        .infer = infer_attention,
+                       .relate = [](const OpView& op) { return relations_of(op, shapes_of(op, *heads_of(op))); },
                        .decompose = [](Builder& build, const OpView& op) { return Attention(build, op).run(); }};
 
 }  // namespace weftc

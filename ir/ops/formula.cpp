@@ -21,6 +21,12 @@ Term positions(Builder& build, DType dtype, int64_t count, int axis, int ndim, d
           {{"axis", int64_t{axis}}, {"dtype", dtype_attr(dtype)}, {"shape", dims}, {"start", start}, {"step", step}})};
 }
 
+Term positions(Builder& build, DType dtype, const Extent& count, int axis, int ndim) {
+  Shape shape(static_cast<size_t>(ndim), Extent{1});
+  shape[static_cast<size_t>(axis)] = count;
+  return {build, build.with_lengths(positions(build, dtype, count.bound, axis, ndim).value(), shape)};
+}
+
 Term constant(Builder& build, DType dtype, const Dims& dims, const std::vector<double>& values) {
   Tensor tensor(dtype, dims);
   for (size_t i = 0; i < values.size(); ++i) tensor.put(static_cast<int64_t>(i), values[i]);

@@ -14,9 +14,12 @@ class Term {
   ValueId value() const { return value_; }
   DType dtype() const { return build_->type(value_).dtype; }
   Dims dims() const { return build_->dims(value_); }
+  Shape shape() const { return build_->type(value_).shape; }
 
   Term cast(DType to) const { return {*build_, build_->cast(value_, to)}; }
   Term reshape(const Dims& dims) const { return {*build_, build_->reshape(value_, dims)}; }
+  /// The same where it is known which run-time lengths the dimensions have.
+  Term reshape_to(const Shape& shape) const { return {*build_, build_->reshape_to(value_, shape)}; }
   Term transpose(const std::vector<int64_t>& perm) const { return {*build_, build_->transpose(value_, perm)}; }
   Term expand(const Dims& dims) const { return {*build_, build_->op(OpKind::Expand, {value_}, {{"shape", dims}})}; }
   Term reduce(OpKind kind, const std::vector<int64_t>& axes, bool keepdims) const {
@@ -63,6 +66,8 @@ inline Term operator-(double a, Term b) { return b.scalar(a) - b; }
 
 /// start, start + step, ... of `count` elements, along dimension `axis` of `ndim`; the other dimensions have extent 1.
 Term positions(Builder& build, DType dtype, int64_t count, int axis, int ndim, double step = 1, double start = 0);
+/// 0, 1, ... of as many elements as a dimension has.
+Term positions(Builder& build, DType dtype, const Extent& count, int axis, int ndim);
 /// A constant of any shape.
 Term constant(Builder& build, DType dtype, const Dims& dims, const std::vector<double>& values);
 /// Elements of `data` along `axis`. A request is refused that has an integer outside of its range or below 0.

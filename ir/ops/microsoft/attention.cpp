@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "ir/ops/formula.h"
+#include "ir/ops/operand_shapes.h"
 
 namespace weftc {
 
@@ -31,10 +32,10 @@ bool lacks_attrs(const OpView& op, std::initializer_list<const char*> attrs) {
   return true;
 }
 
-/// No operand may have a run-time length.
-bool all_fixed(const OpView& op) {
-  for (int i = 0; i < op.inputs(); ++i)
-    if (op.has(i) && !is_fixed(op, i)) return false;
+/// The batch (dimension `batch`) and the length (dimension `length`) of an operand may be of run time, no others.
+bool has_fixed_sizes(const OpView& op, int input, int batch, int length) {
+  for (int d = 0; op.has(input) && d < op.type(input).ndim(); ++d)
+    if (d != batch && d != length && !is_fixed_dim(op, input, d)) return false;
   return true;
 }
 
@@ -52,20 +53,32 @@ std::optional<Term> sum_of(std::optional<Term> a, std::optional<Term> b) {
 
 /// Which keys may be seen, from one of the spellings of a mask of padding: lengths [batch], or 0 and 1 in [batch, keys]
 /// or [batch, queries, keys]. Broadcasts to [batch, heads, queries, keys].
-Term padding_mask(Builder& build, Term padding, int64_t keys) {
-  const Dims dims = padding.dims();
-  if (dims.size() == 1) return positions(build, padding.dtype(), keys, 3, 4) < padding.reshape({dims[0], 1, 1, 1});
-  return padding.reshape(dims.size() == 2 ? Dims{dims[0], 1, 1, dims[1]} : Dims{dims[0], 1, dims[1], dims[2]}) > 0.0;
+Term padding_mask(Builder& build, Term padding, const Extent& keys) {
+  const Shape shape = padding.shape();
+  if (shape.size() == 1)
+    return positions(build, padding.dtype(), keys, 3, 4) < padding.reshape_to({shape[0], {1}, {1}, {1}});
+  const Shape wide = shape.size() == 2 ? Shape{shape[0], {1}, {1}, shape[1]} : Shape{shape[0], {1}, shape[1], shape[2]};
+  return padding.reshape_to(wide) > 0.0;
 }
 
-/// True if a mask of padding has a shape that padding_mask reads.
-bool is_padding(const OpView& op, int input, int64_t batch, int64_t queries, int64_t keys) {
-  if (!op.has(input)) return true;
-  const Dims dims = op.dims(input);
-  if (dims == Dims{batch} || dims == Dims{batch, keys} || dims == Dims{batch, queries, keys}) return true;
-  return op.fail("attention-mask-unsupported",
-                 "a mask of shape {} is not supported, only [batch], [batch, keys] and [batch, queries, keys]",
-                 dims_text(dims));
+/// The shapes of the masks of an attention with these scores, [batch, heads, queries, keys]: operand `padding` in one
+/// of the spellings that padding_mask reads; operand `added`, which may be that of one request, or of one head.
+OperandShapes mask_shapes(const OpView& op, int padding, int added, const Shape& scores) {
+  OperandShapes shapes;
+  if (op.has(padding)) {
+    const int ndim = op.type(padding).ndim();
+    const Extent &batch = scores[0], &queries = scores[2], &keys = scores[3];
+    shapes.emplace_back(padding, ndim == 1   ? Shape{batch}
+                                 : ndim == 2 ? Shape{batch, keys}
+                                             : Shape{batch, queries, keys});
+  }
+  if (!op.has(added)) return shapes;
+  Shape wanted = op.type(added).shape;
+  const size_t ndim = std::min(wanted.size(), scores.size());
+  for (size_t d = 1; d <= ndim; ++d)
+    if (!is_one(wanted[wanted.size() - d])) wanted[wanted.size() - d] = scores[scores.size() - d];
+  shapes.emplace_back(added, wanted);
+  return shapes;
 }
 
 std::vector<AttrSpec> attention_attrs(std::vector<AttrSpec> own) {
@@ -87,8 +100,8 @@ void pass_scale(const Op& from, Attrs& attrs) {
 constexpr int kQuery = 0, kKey = 1, kValue = 2, kBias = 3, kPadding = 4, kScores = 5, kPastKey = 6, kPastValue = 7;
 
 struct Extents {
-  int64_t batch, queries, keys, past, heads, size, value_size;
-  int64_t total() const { return past + keys; }
+  Extent batch, queries, keys, past, total;  // total: the keys of the cache and the new ones
+  int64_t heads, size, value_size;
 };
 
 std::optional<Extents> multi_head_extents(const OpView& op) {
@@ -101,10 +114,12 @@ std::optional<Extents> multi_head_extents(const OpView& op) {
   };
   if (heads < 1 || (q.size() != 3 && q.size() != 5) || k.size() < 3 || v.size() < 3) return wrong();
   if (op.has(kPastKey) && !has_ndim(op, kPastKey, 4, 4)) return {};
-  Extents e{q[0], q[1], k.size() == 4 ? k[2] : k[1], 0, heads, 0, 0};
+  const Shape &queries = op.type(kQuery).shape, &keys = op.type(op.has(kKey) ? kKey : kQuery).shape;
+  Extents e{queries[0], queries[1], keys[k.size() == 4 ? 2 : 1], {}, {}, heads, 0, 0};
   e.size = q.size() == 5 ? q[4] : q[2] / heads;
   e.value_size = v.size() == 3 ? v[2] / heads : v.back();
-  if (op.has(kPastKey)) e.past = op.dims(kPastKey)[2];
+  if (op.has(kPastKey)) e.past = op.type(kPastKey).shape[2];
+  e.total = op.has(kPastKey) ? op.extent(length_of(e.past) + length_of(e.keys)) : e.keys;
   const bool fits = (q.size() == 5 ? !op.has(kKey) && q[2] == heads && q[3] == 3 : op.has(kKey)) &&
                     (k.size() == 5 ? q.size() == 5 || (!op.has(kValue) && k[2] == heads && k[3] == 2)
                                    : op.has(kValue) && k.size() == v.size() && (k.size() == 3 || k[1] == heads)) &&
@@ -112,39 +127,68 @@ std::optional<Extents> multi_head_extents(const OpView& op) {
   return fits ? std::optional(e) : wrong();
 }
 
+/// What the operands' batches and lengths are to be, by those of the query and the key.
+OperandShapes multi_head_shapes(const OpView& op, const Extents& e) {
+  OperandShapes shapes;
+  for (const int i : {kKey, kValue, kPastKey, kPastValue}) {
+    if (!op.has(i)) continue;
+    Shape& wanted = shapes.emplace_back(i, op.type(i).shape).second;
+    wanted[0] = e.batch;
+    wanted[wanted.size() == 4 ? 2 : 1] = i < kPastKey ? e.keys : e.past;
+  }
+  return shapes;
+}
+
+OperandShapes multi_head_masks(const OpView& op, const Extents& e) {
+  return mask_shapes(op, kPadding, kScores, {e.batch, {e.heads}, e.queries, e.total});
+}
+
+std::vector<LengthRelation> relate_multi_head(const OpView& op) {
+  const Extents e = *multi_head_extents(op);
+  std::vector<LengthRelation> relations = relations_of(op, multi_head_shapes(op, e));
+  for (LengthRelation& relation : relations_of(op, multi_head_masks(op, e))) relations.push_back(std::move(relation));
+  return relations;
+}
+
+bool has_open_lengths_only(const OpView& op) {
+  for (const int i : {kQuery, kKey, kValue, kPastKey, kPastValue})
+    if (op.has(i) && !has_fixed_sizes(op, i, 0, op.type(i).ndim() == 4 ? 2 : 1)) return false;
+  return !op.has(kBias) || is_fixed(op, kBias);
+}
+
 bool infer_multi_head(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_real_operand(op, kQuery) || !all_fixed(op)) return false;
+  if (!is_real_operand(op, kQuery) || !has_open_lengths_only(op)) return false;
   if (!lacks(op, {{8, "past_sequence_length"}, {9, "cache_indirection"}})) return false;
   const std::optional<Extents> e = multi_head_extents(op);
-  if (!e || !is_padding(op, kPadding, e->batch, e->queries, e->total())) return false;
+  if (!e || !have_shapes(op, multi_head_shapes(op, *e), "attention-dims") ||
+      !have_shapes(op, multi_head_masks(op, *e), "attention-mask-unsupported"))
+    return false;
   const DType dtype = op.type(kQuery).dtype;
-  const auto cache = [&](int64_t size) {
-    return TensorType{dtype, shape_of({e->batch, e->heads, e->total(), size}), {}};
-  };
-  results = {{dtype, shape_of({e->batch, e->queries, e->heads * e->value_size}), {}},
+  const auto cache = [&](int64_t size) { return TensorType{dtype, {e->batch, {e->heads}, e->total, {size}}, {}}; };
+  results = {{dtype, {e->batch, e->queries, {e->heads * e->value_size}}, {}},
              cache(e->size),
              cache(e->value_size),
-             {dtype, shape_of({e->batch, e->heads, e->queries, e->total()}), {}}};
+             {dtype, {e->batch, {e->heads}, e->queries, e->total}, {}}};
   return true;
 }
 
 /// Element `part` of dimension 3 of a packed operand [batch, length, heads, parts, size].
 Term unpacked(Term packed, int64_t part) {
-  const Dims d = packed.dims();
-  return packed.slice(3, part, part + 1).reshape({d[0], d[1], d[2] * d[4]});
+  const Shape d = packed.shape();
+  return packed.slice(3, part, part + 1).reshape_to({d[0], d[1], {d[2].bound * d[4].bound}});
 }
 
 /// Query, key or value as [batch, heads, length, size], with its columns of the bias.
 Term by_heads(Term x, std::optional<Term> bias, int64_t first, int64_t heads) {
   if (x.dims().size() == 4) return x;
-  const Dims d = x.dims();
-  if (bias) x = x + bias->slice(0, first, first + d[2]);
-  return x.reshape({d[0], d[1], heads, d[2] / heads}).transpose({0, 2, 1, 3});
+  const Shape d = x.shape();
+  if (bias) x = x + bias->slice(0, first, first + d[2].bound);
+  return x.reshape_to({d[0], d[1], {heads}, {d[2].bound / heads}}).transpose({0, 2, 1, 3});
 }
 
 Term joined_heads(Term x) {
-  const Dims d = x.dims();
-  return x.transpose({0, 2, 1, 3}).reshape({d[0], d[2], d[1] * d[3]});
+  const Shape d = x.shape();
+  return x.transpose({0, 2, 1, 3}).reshape_to({d[0], d[2], {d[1].bound * d[3].bound}});
 }
 
 /// Attention-23 of operands by heads: output, keys, values, weights.
@@ -178,12 +222,14 @@ std::vector<ValueId> decompose_multi_head(Builder& build, const OpView& op) {
   const int64_t width = e.heads * e.size;
   std::optional<Term> mask = term(kScores);
   if (padding)
-    mask = sum_of(mask, mask_of(padding_mask(build, *padding, e.total()), dtype, real_of(own, "mask_filter_value")));
+    mask = sum_of(mask, mask_of(padding_mask(build, *padding, e.total), dtype, real_of(own, "mask_filter_value")));
   std::vector<ValueId> made = attention(
       build, own,
       {by_heads(q, bias, 0, e.heads), by_heads(k, bias, width, e.heads), by_heads(v, bias, 2 * width, e.heads)}, mask,
       operand(op, kPastKey), operand(op, kPastValue));
   made[0] = joined_heads({build, made[0]}).value();
+  for (size_t r = 1; r < std::min<size_t>(3, own.outputs.size()); ++r)
+    if (own.outputs[r]) with_bounds(build, made[r], op.result_type(static_cast<int>(r)).shape);
   return made;
 }
 
@@ -204,28 +250,47 @@ std::optional<Widths> projected_widths(const OpView& op) {
          std::nullopt;
 }
 
+/// The keys in all, also those of the past, which has a dimension for keys and values.
+Extent projected_keys(const OpView& op) {
+  const Extent own = op.type(0).shape[1];
+  return op.has(4) ? op.extent(length_of(op.type(4).shape[3]) + length_of(own)) : own;
+}
+
+OperandShapes projected_shapes(const OpView& op) {
+  const Shape& x = op.type(0).shape;
+  const int64_t heads = int_of(op.op(), "num_heads");
+  OperandShapes shapes = mask_shapes(op, 3, 5, {x[0], {heads}, x[1], projected_keys(op)});
+  if (!op.has(4)) return shapes;
+  Shape past = op.type(4).shape;
+  past[1] = x[0];
+  shapes.emplace_back(4, past);
+  return shapes;
+}
+
 bool infer_projected(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_real_operand(op, 0) || !all_fixed(op) || !has_ndim(op, 0, 3, 3) || !has_ndim(op, 1, 2, 2)) return false;
+  if (!is_real_operand(op, 0) || !has_ndim(op, 0, 3, 3) || !has_ndim(op, 1, 2, 2)) return false;
+  if (!is_fixed(op, 1) || (op.has(2) && !is_fixed(op, 2)) || !has_fixed_sizes(op, 0, 0, 1)) return false;
   if (!lacks(op, {{6, "past_sequence_length"}}) || !lacks_attrs(op, {"do_rotary", "past_present_share_buffer"}))
     return false;
   const std::optional<Widths> w = projected_widths(op);
   if (!w) return false;
-  if (op.has(4) && !has_ndim(op, 4, 5, 5)) return false;
-  const Dims x = op.dims(0);
-  const int64_t heads = int_of(op.op(), "num_heads"), past = op.has(4) ? op.dims(4)[3] : 0;
+  if (op.has(4) && (!has_ndim(op, 4, 5, 5) || !has_fixed_sizes(op, 4, 1, 3))) return false;
+  const Shape x = op.type(0).shape;
+  const int64_t heads = int_of(op.op(), "num_heads");
   if (op.has(4) && w->value != w->key)
     return op.fail("attention-past-unsupported", "a past of values of another size than keys is not supported");
-  if (!is_padding(op, 3, x[0], x[1], past + x[1])) return false;
+  if (!have_shapes(op, projected_shapes(op), "attention-mask-unsupported")) return false;
   const DType dtype = op.type(0).dtype;
-  results = {{dtype, shape_of({x[0], x[1], w->value}), {}},
-             {dtype, shape_of({2, x[0], heads, past + x[1], w->key / heads}), {}}};
+  results = {{dtype, {x[0], x[1], {w->value}}, {}},
+             {dtype, {{2}, x[0], {heads}, projected_keys(op), {w->key / heads}}, {}}};
   return true;
 }
 
 std::vector<ValueId> decompose_projected(Builder& build, const OpView& op) {
   const Op own = op.op();
   const Widths w = *projected_widths(op);
-  const int64_t heads = int_of(own, "num_heads"), keys = op.dims(0)[1] + (op.has(4) ? op.dims(4)[3] : 0);
+  const int64_t heads = int_of(own, "num_heads");
+  const Extent keys = projected_keys(op);
   const bool has_bias = op.has(2), has_mask = op.has(3), has_past = op.has(4), has_scores = op.has(5);
   const bool gives_present = own.outputs.size() > 1 && own.outputs[1];
   const DType dtype = op.type(0).dtype;
@@ -242,16 +307,21 @@ std::vector<ValueId> decompose_projected(Builder& build, const OpView& op) {
   ValueId past_key, past_value;
   if (has_past) {
     const Term past(build, own.inputs[4]);
-    const Dims dims = past.dims(), one(dims.begin() + 1, dims.end());
-    past_key = past.slice(0, 0, 1).reshape(one).value();
-    past_value = past.slice(0, 1, 2).reshape(one).value();
+    const Shape shape = past.shape(), one(shape.begin() + 1, shape.end());
+    past_key = past.slice(0, 0, 1).reshape_to(one).value();
+    past_value = past.slice(0, 1, 2).reshape_to(one).value();
   }
   const std::vector<ValueId> made = attention(
       build, own, {part(0, w.query), part(w.query, w.key), part(w.query + w.key, w.value)}, mask, past_key, past_value);
   ValueId present;
   if (gives_present) {
-    const auto alone = [&](ValueId x) { return build.op(OpKind::Unsqueeze, {x}, {{"axes", Dims{0}}}); };
+    const auto alone = [&](ValueId x) {
+      Shape shape = build.type(x).shape;
+      shape.insert(shape.begin(), Extent{1});
+      return build.reshape_to(x, shape);
+    };
     present = build.op(OpKind::Concat, {alone(made[1]), alone(made[2])}, {{"axis", int64_t{0}}});
+    with_bounds(build, present, op.result_type(1).shape);
   }
   return {joined_heads({build, made[0]}).value(), present};
 }
@@ -265,6 +335,7 @@ const OpDef kMultiHeadAttention{.kind = OpKind::MultiHeadAttention,
                                 .inputs = {1, 10},
                                 .outputs = {1, 4},
                                 .infer = infer_multi_head,
+                                .relate = relate_multi_head,
                                 .decompose = decompose_multi_head};
 
 const OpDef kMicrosoftAttention{.kind = OpKind::MicrosoftAttention,
@@ -277,6 +348,7 @@ const OpDef kMicrosoftAttention{.kind = OpKind::MicrosoftAttention,
                                 .inputs = {2, 7},
                                 .outputs = {1, 2},
                                 .infer = infer_projected,
+                                .relate = [](const OpView& op) { return relations_of(op, projected_shapes(op)); },
                                 .decompose = decompose_projected};
 
 }  // namespace weftc

@@ -21,16 +21,17 @@ bool has_dims(const OpView& op, int input, const char* what, const Dims& dims) {
   return op.fail("recurrence-dims", "{} have shape {}, expected {}", what, dims_text(op.dims(input)), dims_text(dims));
 }
 
+/// The shape of states: initial ones and the last ones.
+Shape state_shape(const RecurrenceSizes& s) {
+  return s.batch_first ? Shape{s.batch, {s.directions}, {s.hidden}} : Shape{{s.directions}, s.batch, {s.hidden}};
+}
+
 /// Operands other than the sequence and its weights.
 bool check_optional_operands(const OpView& op, const RecurrenceSizes& s, int64_t gates) {
-  const Dims state = s.batch_first ? Dims{s.batch, s.directions, s.hidden} : Dims{s.directions, s.batch, s.hidden};
   if (!has_dims(op, kCellBias, "biases", {s.directions, 2 * gates * s.hidden})) return false;
-  if (!has_dims(op, kInitialHidden, "initial states", state)) return false;
-  if (op.op().kind == OpKind::LSTM) {
-    if (!has_dims(op, kInitialCell, "initial cells", state)) return false;
-    if (!has_dims(op, kPeephole, "peephole weights", {s.directions, 3 * s.hidden})) return false;
-  }
-  if (!has_dims(op, kLengths, "sequence lengths", {s.batch})) return false;
+  if (op.op().kind == OpKind::LSTM && !has_dims(op, kPeephole, "peephole weights", {s.directions, 3 * s.hidden}))
+    return false;
+  if (!have_shapes(op, recurrence_shapes(op, s), "recurrence-dims")) return false;
   if (op.has(kLengths) && !integer_operand(op, kLengths)) return false;
   for (int i = 0; i < op.inputs(); ++i)
     if (i != kLengths && op.has(i) && op.type(i).dtype != op.type(kSequence).dtype)
@@ -106,16 +107,21 @@ std::vector<std::string> activation_names(const OpView& op, const std::vector<st
 std::optional<RecurrenceSizes> recurrence_sizes(const OpView& op, int64_t gates) {
   if (!is_real_operand(op, kSequence)) return {};
   for (int i = 0; i <= kRecurrent; ++i)
-    if (!has_ndim(op, i, 3, 3) || !is_fixed(op, i)) return {};
+    if (!has_ndim(op, i, 3, 3) || (i == kSequence ? !is_fixed_dim(op, i, 2) : !is_fixed(op, i))) return {};
   const std::string& direction = text_of(op.op(), "direction");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
     return op.fail("recurrence-direction", "'direction' is '{}', expected forward, reverse or bidirectional",
                    printable(direction)),
            std::nullopt;
-  const Dims x = op.dims(kSequence), r = op.dims(kRecurrent);
+  const Shape x = op.type(kSequence).shape;
+  const Dims r = op.dims(kRecurrent);
   const bool batch_first = int_of(op.op(), "layout") == 1;
-  const RecurrenceSizes sizes{
-      x[batch_first ? 1 : 0], x[batch_first ? 0 : 1], x[2], r[2], direction == "bidirectional" ? 2 : 1, batch_first};
+  const RecurrenceSizes sizes{x[batch_first ? 1 : 0],
+                              x[batch_first ? 0 : 1],
+                              x[2].bound,
+                              r[2],
+                              direction == "bidirectional" ? 2 : 1,
+                              batch_first};
   if (op.op().has("hidden_size") && op.op().integer("hidden_size") != sizes.hidden)
     return op.fail("recurrence-hidden", "'hidden_size' is {}, but the recurrent weights have shape {}",
                    op.op().integer("hidden_size"), dims_text(r)),
@@ -126,13 +132,18 @@ std::optional<RecurrenceSizes> recurrence_sizes(const OpView& op, int64_t gates)
   return sizes;
 }
 
+OperandShapes recurrence_shapes(const OpView& op, const RecurrenceSizes& s) {
+  OperandShapes shapes = {{kLengths, {s.batch}}, {kInitialHidden, state_shape(s)}};
+  if (op.op().kind == OpKind::LSTM) shapes.emplace_back(kInitialCell, state_shape(s));
+  return shapes;
+}
+
 std::vector<TensorType> recurrence_types(const OpView& op, const RecurrenceSizes& s, int states) {
   const DType dtype = op.type(kSequence).dtype;
-  const Dims all =
-      s.batch_first ? Dims{s.batch, s.steps, s.directions, s.hidden} : Dims{s.steps, s.directions, s.batch, s.hidden};
-  const Dims last = s.batch_first ? Dims{s.batch, s.directions, s.hidden} : Dims{s.directions, s.batch, s.hidden};
-  std::vector<TensorType> types = {{dtype, shape_of(all), {}}};
-  for (int i = 0; i < states; ++i) types.push_back({dtype, shape_of(last), {}});
+  const Shape all = s.batch_first ? Shape{s.batch, s.steps, {s.directions}, {s.hidden}}
+                                  : Shape{s.steps, {s.directions}, s.batch, {s.hidden}};
+  std::vector<TensorType> types = {{dtype, all, {}}};
+  for (int i = 0; i < states; ++i) types.push_back({dtype, state_shape(s), {}});
   return types;
 }
 

@@ -2,6 +2,7 @@
 // sequence is in recurrent_cells.cpp.
 #pragma once
 #include "ir/ops/formula.h"
+#include "ir/ops/operand_shapes.h"
 
 namespace weftc {
 
@@ -12,13 +13,17 @@ constexpr int kInitialCell = 6, kPeephole = 7;
 
 /// Extents of a recurrent op, and how its operands lie.
 struct RecurrenceSizes {
-  int64_t steps, batch, input, hidden, directions;
+  Extent steps, batch;
+  int64_t input, hidden, directions;
   bool batch_first;  // layout 1: the batch is the first dimension of the sequence, the states and the results
 };
 
 /// Checks operands and attributes against each other; nothing after reporting. `gates`: blocks of `hidden` rows in the
 /// weights.
 std::optional<RecurrenceSizes> recurrence_sizes(const OpView& op, int64_t gates);
+
+/// What the operands' lengths are to be, by those of the sequence.
+OperandShapes recurrence_shapes(const OpView& op, const RecurrenceSizes& sizes);
 
 /// Types of the sequence of states and of the last ones, `states` of them.
 std::vector<TensorType> recurrence_types(const OpView& op, const RecurrenceSizes& sizes, int states);

@@ -29,7 +29,7 @@ class Direction {
         gates_(gates),
         activations_(std::move(activations)),
         reverse_(number == 1 || text_of(op.op(), "direction") == "reverse"),
-        loop_(build, reverse_ ? "reverse" : "forward", build.constant(Tensor::scalar(DType::I64, sizes.steps))) {}
+        loop_(build, reverse_ ? "reverse" : "forward", build.length(length_of(sizes.steps))) {}
 
   /// This direction's part of an operand, which keeps its first dimension.
   Term part_of(Term operand) const { return operand.slice(0, number_, number_ + 1); }
@@ -63,6 +63,10 @@ class Direction {
   std::vector<Term> run(const std::vector<int>& initial, bool keeps, const Step& step, bool adds_bias);
 
  private:
+  /// Zeros of the sequence's type.
+  ValueId zeros_of(const Shape& shape) const {
+    return build_.with_lengths(zeros(build_, op_.type(kSequence).dtype, bounds(shape)), shape);
+  }
   Term initial_state(int input) const;
   Term matrix(Builder& where, int input, int64_t first, int64_t last);
   Term projected(bool adds_bias);
@@ -96,7 +100,7 @@ Term Direction::matrix(Builder& where, int input, int64_t first, int64_t last) {
 
 /// The given states of this direction, or zeros.
 Term Direction::initial_state(int input) const {
-  if (!has(input)) return {build_, zeros(build_, op_.type(kSequence).dtype, {1, sizes_.batch, sizes_.hidden})};
+  if (!has(input)) return {build_, zeros_of({{1}, sizes_.batch, {sizes_.hidden}})};
   return part_of(sizes_.batch_first ? outer(input).transpose({1, 0, 2}) : outer(input));
 }
 
@@ -114,22 +118,22 @@ Term Direction::projected(bool adds_bias) {
 /// Which element of the sequence this step has.
 Term Direction::step_number() {
   const Term i(loop_.body(), loop_.iteration());
-  return reverse_ ? static_cast<double>(sizes_.steps - 1) - i : i;
+  if (!reverse_) return i;
+  return Term(loop_.body(), loop_.body().length(length_of(sizes_.steps) - 1)) - i;
 }
 
 std::vector<Term> Direction::run(const std::vector<int>& initial, bool keeps, const Step& step, bool adds_bias) {
   Builder& body = loop_.body();
   std::vector<Term> states, next;
   std::vector<ValueId> kept, values;
-  if (keeps)
-    kept.push_back(loop_.carry(zeros(build_, op_.type(kSequence).dtype, {sizes_.steps, sizes_.batch, sizes_.hidden})));
+  if (keeps) kept.push_back(loop_.carry(zeros_of({sizes_.steps, sizes_.batch, {sizes_.hidden}})));
   for (int input : initial) states.push_back({body, loop_.carry(initial_state(input).value())});
   const Term now = step_number().reshape({1});
   const Term x(body, element_at(body, loop_.capture(projected(adds_bias).value()), now.value()));
   next = step(*this, x, states);
   Term shown = next[0];
   if (has(kLengths)) {
-    const Term lengths = outer(kLengths).cast(DType::I64).reshape({1, sizes_.batch, 1});
+    const Term lengths = outer(kLengths).cast(DType::I64).reshape_to({{1}, sizes_.batch, {1}});
     const Term is_inside = now < Term(body, loop_.capture(lengths.value()));
     for (size_t i = 0; i < next.size(); ++i) next[i] = is_inside.choose(next[i], states[i]);
     shown = is_inside.choose(shown, shown.scalar(0));
@@ -177,9 +181,9 @@ std::vector<Term> lstm_step(Direction& d, Term p, const std::vector<Term>& state
 ValueId joined(Builder& build, const std::vector<Term>& parts, bool is_sequence, bool batch_first) {
   std::vector<ValueId> values;
   for (const Term& part : parts) {
-    Dims dims = part.dims();
-    if (is_sequence) dims.insert(dims.begin() + 1, 1);
-    values.push_back(is_sequence ? part.reshape(dims).value() : part.value());
+    Shape shape = part.shape();
+    if (is_sequence) shape.insert(shape.begin() + 1, Extent{1});
+    values.push_back(is_sequence ? part.reshape_to(shape).value() : part.value());
   }
   const int64_t axis = is_sequence ? 1 : 0;
   const ValueId all = values.size() == 1 ? values[0] : build.op(OpKind::Concat, values, {{"axis", axis}});
@@ -258,6 +262,9 @@ OpDef record(OpKind kind, const char* name, int operands, int results) {
   def.inputs = {3, operands};
   def.outputs = {1, results};
   def.infer = [](const OpView& op, std::vector<TensorType>& types) { return infer_cell(op, types, cell(op)); };
+  def.relate = [](const OpView& op) {
+    return relations_of(op, recurrence_shapes(op, *recurrence_sizes(op, cell(op).gates)));
+  };
   def.decompose = [](Builder& build, const OpView& op) { return decompose_cell(build, op, cell(op)); };
   return def;
 }

@@ -109,6 +109,9 @@ const OpDef kSqueeze = axes_view(OpKind::Squeeze, "Squeeze", infer_squeeze, rela
 const OpDef kUnsqueeze = axes_view(OpKind::Unsqueeze, "Unsqueeze", infer_unsqueeze);
 const OpDef kFlatten = flatten();
 
+/// Attribute of a Split whose parts have run-time lengths: their texts.
+constexpr const char* kPartLengths = "part_lengths";
+
 /// Extents of the parts along the axis; nothing after reporting. Equal parts, the last one smaller, where none are
 /// given.
 static std::optional<std::vector<int64_t>> parts(const OpView& op, int64_t extent) {
@@ -130,32 +133,108 @@ static std::optional<std::vector<int64_t>> parts(const OpView& op, int64_t exten
   return parts;
 }
 
-/// Split-18: extents from `split`, else equal parts for num_outputs. A dimension of run-time length cannot be
-/// split.
+/// The same where the dimension or its parts are of run time: the lengths that the model gives, which canonicalize
+/// wrote down, or equal ones. Nothing after reporting.
+static std::optional<std::vector<Length>> part_lengths(const OpView& op, const Length& extent) {
+  const auto count = static_cast<int64_t>(op.op().outputs.size());
+  std::vector<Length> lengths;
+  if (op.op().has(kPartLengths)) {
+    for (const std::string& text : op.op().texts(kPartLengths))
+      lengths.push_back(*parse_length(text, op.module().lengths));
+    return lengths;
+  }
+  if (const auto given = op.lengths_of("split", 1)) {
+    lengths = *given;
+  } else {
+    const std::optional<Length> each = floor_quotient(extent + (count - 1), count);
+    for (int64_t i = 0; each && i < count; ++i)
+      lengths.push_back(i == 0 ? *each : minimum(maximum(extent - *each * i, 0), *each));
+  }
+  if (static_cast<int64_t>(lengths.size()) != count ||
+      !std::ranges::all_of(lengths, [](const Length& length) { return length.low() >= 0; }))
+    return op.fail("split-lengths-unsupported",
+                   "parts {} of a dimension of length {} do not make {} outputs for all lengths; pin them with --dim",
+                   text_of(lengths), extent.text(), count),
+           std::nullopt;
+  return lengths;
+}
+
+/// True if a length that the Split depends on is known at run time only.
+static bool is_split_at_run_time(const OpView& op) {
+  const auto axis = static_cast<size_t>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
+  return op.op().has(kPartLengths) || op.has(1) || op.type(0).shape[axis].is_run_time();
+}
+
+/// Split-18: extents from `split`, else equal parts for num_outputs.
 static bool infer_split(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_known(op, 1, "split", "list of parts")) return false;
+  const bool has_lengths = op.op().has(kPartLengths) || op.lengths_of("split", 1);
+  if (!has_lengths && !is_known(op, 1, "split", "list of parts")) return false;
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis) return false;
   TensorType type{op.type(0).dtype, op.type(0).shape, {}};
-  if (type.shape[*axis].is_run_time() && !is_fixed(op, 0)) return false;
-  const std::optional<std::vector<int64_t>> extents = parts(op, type.shape[*axis].bound);
+  Extent& extent = type.shape[static_cast<size_t>(*axis)];
+  if (is_split_at_run_time(op)) {
+    const std::optional<std::vector<Length>> lengths = part_lengths(op, length_of(extent));
+    for (const Length& length : lengths.value_or(std::vector<Length>())) {
+      extent = op.extent(length);
+      results.push_back(type);
+    }
+    return lengths.has_value();
+  }
+  const std::optional<std::vector<int64_t>> extents = parts(op, extent.bound);
   if (!extents) return false;
-  for (int64_t extent : *extents) {
-    type.shape[*axis] = {extent, {}};
+  for (int64_t each : *extents) {
+    extent = {each, {}};
     results.push_back(type);
   }
   return true;
 }
 
+/// Parts that the model gives are the dimension together.
+static std::vector<LengthRelation> relate_split(const OpView& op) {
+  if (!op.op().has(kPartLengths)) return {};
+  const Length extent = length_of(op.type(0).shape[static_cast<size_t>(op.op().integer("axis"))]);
+  const std::optional<std::vector<Length>> lengths = part_lengths(op, extent);
+  Length sum;
+  for (const Length& length : *lengths) sum = sum + length;
+  return {{"", sum, extent}};
+}
+
 /// The parts are written out, so that nobody counts outputs after this.
 static void canonical_split(Op& op, const OpView& view) {
   canonical_axis(op, view);
-  op.set("split", *parts(view, view.type(0).shape[op.integer("axis")].bound));
+  const Extent& extent = view.type(0).shape[static_cast<size_t>(op.integer("axis"))];
   op.remove("num_outputs");
+  if (!is_split_at_run_time(view)) return op.set("split", *parts(view, extent.bound));
+  if (!view.lengths_of("split", 1)) return;
+  std::vector<std::string> texts;
+  const std::optional<std::vector<Length>> lengths = part_lengths(view, length_of(extent));
+  for (const Length& length : *lengths) texts.push_back(length.text());
+  op.set(kPartLengths, texts);
+  op.remove("split");
+}
+
+/// Elements from a start that a run decides, for each part looked up by their position.
+static std::vector<ValueId> split_at_run_time(Builder& build, const OpView& op) {
+  const ValueId x = op.op().inputs[0];
+  const auto axis = static_cast<size_t>(op.op().integer("axis"));
+  const std::optional<std::vector<Length>> lengths = part_lengths(op, length_of(op.type(0).shape[axis]));
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < lengths->size(); ++i) shapes.push_back(op.result_type(static_cast<int>(i)).shape);
+  std::vector<ValueId> results;
+  Length start;
+  for (size_t i = 0; i < shapes.size(); start = start + (*lengths)[i++]) {
+    const Dims count{shapes[i][axis].bound};
+    ValueId at = build.with_lengths(build.op(OpKind::Iota, {}, {{"shape", count}}), {shapes[i][axis]});
+    if (i > 0) at = build.op(OpKind::Add, {at, build.length(start)});
+    results.push_back(build.op(OpKind::Gather, {x, at}, {{"axis", static_cast<int64_t>(axis)}}));
+  }
+  return results;
 }
 
 /// A Slice for each result.
 static std::vector<ValueId> decompose_split(Builder& build, const OpView& op) {
+  if (is_split_at_run_time(op)) return split_at_run_time(build, op);
   const Dims dims = op.dims(0);
   const int64_t axis = op.op().integer("axis");
   const ValueId x = op.op().inputs[0];
@@ -186,12 +265,16 @@ static void eval_split(EvalContext& context) {
 const OpDef kSplit{.kind = OpKind::Split,
                    .name = "Split",
                    .onnx = {"Split", 2},
-                   .attrs = {{"axis", AttrType::Int, 0}, {"num_outputs", AttrType::Int}, {"split", AttrType::Ints}},
+                   .attrs = {{"axis", AttrType::Int, 0},
+                             {"num_outputs", AttrType::Int},
+                             {.name = kPartLengths, .type = AttrType::Texts, .is_own = true},
+                             {"split", AttrType::Ints}},
                    .inputs = {1, 2},
                    .outputs = {1, -1},
                    .constant_operands = {{1, "split", AttrType::Ints}},
                    .infer = infer_split,
                    .canonicalize = canonical_split,
+                   .relate = relate_split,
                    .linear = {{0}},
                    .eval = eval_split,
                    .decompose = decompose_split,

@@ -1,0 +1,234 @@
+# test: slow
+"""Composite operators beside open dims: one executable of many nodes for every batch, length and past equals ONNX Runtime at
+each request, and refuses lengths that a node takes for one. In `full` all of them, also on 2 ranks that share the heads."""
+
+import collections
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper
+
+import harness
+
+FLOAT = onnx.TensorProto.FLOAT
+MICROSOFT = "com.microsoft"
+BOUNDS = {"b": 4, "s": 6, "p": 5, "t": 11, "m": 7, "n": 9}
+REQUESTS = [{"b": 4, "s": 6, "p": 5, "m": 7}, {"b": 2, "s": 1, "p": 4, "m": 1}, {"b": 1, "s": 5, "p": 2, "m": 4}]
+random = np.random.default_rng(11)
+
+# A request whose lengths do not fit: keys and values of the cross attention.
+WRONG = {**REQUESTS[0], "n": 6}, "node 'Attention.cross' (Attention): m is 7, but must be n, which is 6"
+# By default a node without and one with a cache.
+DEFAULT = ("Attention.cross", "Attention.past")
+
+# An operand whose dims are numbers or names of BOUNDS, filled by a function of a shape and the lengths of a request.
+Open = collections.namedtuple("Open", "shape fill", defaults=(None,))
+# Lengths by the names of their dims, which the model computes from shapes.
+Lengths = collections.namedtuple("Lengths", "dims")
+Node = collections.namedtuple("Node", "name op domain operands outputs attrs")
+
+
+def real(shape, _):
+    return random.uniform(-1, 1, shape).astype(np.float32)
+
+
+def weight(*shape):
+    return real(shape, None)
+
+
+def mask(shape, _):
+    return np.tril(np.ones(shape[-2:], bool), shape[-1] - shape[-2]) & np.ones(shape, bool)
+
+
+def places(shape, lengths):
+    return np.broadcast_to(np.arange(shape[1]) + lengths["p"], shape).astype(np.int64)
+
+
+def filled(shape, lengths):
+    return np.maximum(lengths["s"] - np.arange(shape[0]) % 2, 1).astype(np.int32)
+
+
+def ones_and_zeros(shape, lengths):
+    return (np.arange(shape[1]) < filled(shape, {"s": shape[1]})[:, None]).astype(np.int32)
+
+
+def attention_nodes():
+    """4 heads of 8, of keys 2."""
+    q, k = Open(["b", 4, "s", 8]), Open(["b", 2, "s", 8])
+    past = [Open(["b", 2, "p", 8]), Open(["b", 2, "p", 8])]
+    flat, heads = Open(["b", "s", 32]), {"q_num_heads": 4, "kv_num_heads": 4}
+    yield "plain", [q, q, q], 1, {}
+    yield "flat", [flat, flat, flat], 1, heads
+    yield "cross", [q, Open(["b", 4, "m", 8]), Open(["b", 4, "n", 8])], 1, {"softcap": 2.0}
+    yield "causal", [flat, flat, flat], 1, {**heads, "is_causal": 1}
+    yield "grouped", [q, k, k], 1, {"is_causal": 1}
+    yield "past", [q, k, k, Open(["s", "t"], mask), *past], 3, {}
+    yield "past_causal", [q, k, k, None, *past], 3, {"is_causal": 1}
+    yield "mask", [q, q, q, Open(["b", 1, "s", "s"])], 1, {}
+
+
+def rotary_nodes():
+    cos, sin = weight(16, 4), weight(16, 4)
+    at, heads = Open(["b", "s"], places), {"num_heads": 2}
+    yield "", "heads", [Open(["b", 2, "s", 8]), cos, sin, at], {}
+    yield "", "flat", [Open(["b", "s", 16]), cos, sin, at], {**heads, "interleaved": 1}
+    yield "", "part", [Open(["b", 2, "s", 12]), cos, sin, at], {"rotary_embedding_dim": 8}
+    yield "", "rows", [Open(["b", 2, "s", 8]), Open(["b", "s", 4]), Open(["b", "s", 4])], {}
+    yield MICROSOFT, "offset", [Open(["b", "s", 16]), np.array([4]), cos, sin], {}
+    yield MICROSOFT, "positions", [Open(["b", "s", 16]), at, cos, sin], {"interleaved": 1}
+
+
+def microsoft_nodes():
+    q, bias, heads = Open(["b", "s", 8]), weight(24), {"num_heads": 2}
+    k = Open(["b", "m", 8])
+    past = [Open(["b", 2, "p", 4]), Open(["b", 2, "p", 4])]
+    yield "MultiHeadAttention", "plain", [q, k, k], 1, heads
+    yield "MultiHeadAttention", "padding", [q, q, q, bias, Open(["b", "s"], ones_and_zeros)], 1, heads
+    yield "MultiHeadAttention", "lengths", [q, q, q, None, Open(["b"], filled)], 1, heads
+    yield "MultiHeadAttention", "scores", [q, k, k, None, None, Open([1, 2, "s", "m"])], 1, heads
+    yield "MultiHeadAttention", "past", [q, q, q, bias, None, None, *past], 3, {**heads, "unidirectional": 1}
+    x, w = Open(["b", "s", 6]), weight(6, 24)
+    yield "Attention", "plain", [x, w, bias], 1, heads
+    yield "Attention", "padding", [x, w, bias, Open(["b", "s"], ones_and_zeros)], 1, heads
+    yield "Attention", "past", [x, w, bias, None, Open([2, "b", 2, "p", 4])], 2, {**heads, "unidirectional": 1}
+
+
+def recurrent_nodes():
+    """Inputs of 3, states of 4."""
+    x, state = Open(["s", "b", 3]), Open([1, "b", 4])
+    for op, gates in ("LSTM", 4), ("GRU", 3), ("RNN", 1):
+        one = [weight(1, 4 * gates, 3), weight(1, 4 * gates, 4), weight(1, 8 * gates)]
+        both = [weight(2, 4 * gates, 3), weight(2, 4 * gates, 4), weight(2, 8 * gates)]
+        states = [state, state] if op == "LSTM" else [state]
+        yield op, "plain", [x, *one], {"hidden_size": 4}
+        yield op, "states", [x, *one, Open(["b"], filled), *states], {"hidden_size": 4}
+        yield op, "both", [x, *both], {"hidden_size": 4, "direction": "bidirectional"}
+
+
+def split_nodes():
+    yield "halves", [Open(["b", "t", 3])], 2, {"axis": 1, "num_outputs": 2}
+    yield "thirds", [Open([2, "t"])], 3, {"axis": 1, "num_outputs": 3}
+    yield "given", [Open(["t", 2]), Lengths(["p", "s"])], 2, {}
+
+
+def all_nodes():
+    for name, operands, outputs, attrs in attention_nodes():
+        yield Node(f"Attention.{name}", "Attention", "", operands, outputs, attrs)
+    for domain, name, operands, attrs in rotary_nodes():
+        yield Node(f"RotaryEmbedding.{name}", "RotaryEmbedding", domain, operands, 1, attrs)
+    for op, name, operands, outputs, attrs in microsoft_nodes():
+        yield Node(f"{op}.microsoft.{name}", op, MICROSOFT, operands, outputs, attrs)
+    for op, name, operands, attrs in recurrent_nodes():
+        yield Node(f"{op}.{name}", op, "", operands, 3 if op == "LSTM" else 2, attrs)
+    for name, operands, outputs, attrs in split_nodes():
+        yield Node(f"Split.{name}", "Split", "", operands, outputs, attrs)
+
+
+def parts_of(node):
+    """The ONNX nodes and the constants of a node."""
+    names = ["" if operand is None else f"{node.name}.x{i}" for i, operand in enumerate(node.operands)]
+    results = [f"{node.name}.y{i}" for i in range(node.outputs)]
+    made, weights = [], []
+    for name, operand in zip(names, node.operands):
+        if isinstance(operand, Lengths):
+            made += [helper.make_node("Shape", [f"{name}.{dim}"], [f"{name}.{dim}.length"]) for dim in operand.dims]
+            made.append(helper.make_node("Concat", [f"{name}.{dim}.length" for dim in operand.dims], [name], axis=0))
+        elif isinstance(operand, np.ndarray):
+            weights.append(onnx.numpy_helper.from_array(operand, name))
+    made.append(helper.make_node(node.op, names, results, name=node.name, domain=node.domain, **node.attrs))
+    return made, weights
+
+
+def open_operands(nodes):
+    """(name of the input, operand)"""
+    for node in nodes:
+        for i, operand in enumerate(node.operands):
+            if isinstance(operand, Open):
+                yield f"{node.name}.x{i}", operand
+            elif isinstance(operand, Lengths):
+                yield from ((f"{node.name}.x{i}.{dim}", Open([dim])) for dim in operand.dims)
+
+
+def input_of(name, operand):
+    dtype = (operand.fill or real)([1, 1], {"s": 1, "p": 1}).dtype
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), operand.shape)
+
+
+def model_of(nodes):
+    parts = [parts_of(node) for node in nodes]
+    outputs = [helper.make_tensor_value_info(f"{node.name}.y{i}", FLOAT, None) for node in nodes for i in range(node.outputs)]
+    graph = helper.make_graph([made for many, _ in parts for made in many], "open",
+                              [input_of(*operand) for operand in open_operands(nodes)], outputs,
+                              [weight for _, weights in parts for weight in weights])
+    return helper.make_model(graph, ir_version=10,
+                             opset_imports=[helper.make_opsetid("", 23), helper.make_opsetid(MICROSOFT, 1)])
+
+
+def shared_heads(nodes, folder):
+    """A schedule for 2 ranks, each with half of the heads of every operand that has a dim for them."""
+    rows = [f'  "{name}": {{tp: 1}}\n' for name, operand in open_operands(nodes)
+            if len(operand.shape) == 4 and operand.shape[1] in (2, 4)]
+    path = folder / "heads.yaml"
+    path.write_text("weft: 1\nmesh: {tp: 2}\nshard:\n" + "".join(rows))
+    return path
+
+
+def arrays(nodes, request):
+    lengths = {"t": request["p"] + request["s"], "n": request["m"], **request}
+    return {name: (operand.fill or real)([lengths.get(dim, dim) for dim in operand.shape], lengths)
+            for name, operand in open_operands(nodes)}
+
+
+def run(program, folder, inputs):
+    flags = []
+    for key, value in inputs.items():
+        np.save(folder / f"{key}.npy", value)
+        flags += ["--input", f"{key}={folder / key}.npy"]
+    status, _, err = harness.run([program, *flags, "--output-dir", folder / "out"])
+    return status, err
+
+
+def check_request(name, program, session, folder, inputs):
+    status, err = run(program, folder, inputs)
+    if not harness.check(f"{name}/runs", status == 0, f"exit {status}: {err[-600:]}"):
+        return
+    for output, wanted in zip(session.get_outputs(), session.run(None, inputs)):
+        found = np.load(folder / "out" / f"{output.name}.npy")
+        fits = found.shape == wanted.shape
+        error = harness.relative_error(found, wanted) if fits else np.inf
+        harness.check(f"{name}/{output.name}", error <= 1e-4, f"{found.shape} {wanted.shape}, error {error:.1e}")
+
+
+def check_program(name, nodes, folder, *flags):
+    model, program = folder / "model.onnx", folder / name
+    onnx.save(model_of(nodes), model)
+    named = {dim for _, operand in open_operands(nodes) for dim in operand.shape}
+    dims = [f"--dim={dim}<={bound}" for dim, bound in BOUNDS.items() if dim in named]
+    status, _, err = harness.weft("compile", model, *dims, *flags, "-o", program, "--quiet", timeout=300)
+    if not harness.check(f"{name}/compiles", status == 0, f"exit {status}: {err[-4000:]}"):
+        return
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
+    for request in REQUESTS:
+        check_request(f"{name}/{request}", program, session, folder, arrays(nodes, request))
+    lengths, told = WRONG
+    if any(node.name in told for node in nodes):
+        status, err = run(program, folder, arrays(nodes, lengths))
+        harness.check(f"{name}/lengths that differ", status == 1 and told in err, f"exit {status}: {err[-400:]}")
+
+
+def main(parts):
+    folder = harness.scratch("open_composites")
+    parts = parts or ([""] if harness.FULL else DEFAULT)
+    nodes = [node for node in all_nodes() if any(part in node.name for part in parts)]
+    check_program("one_rank", nodes, folder)
+    if harness.FULL:
+        check_program("two_ranks", nodes, folder, "--schedule", shared_heads(nodes, folder))
+
+
+if __name__ == "__main__":
+    harness.need_weft()
+    main(sys.argv[1:])

@@ -19,6 +19,16 @@ static bool has_conditions(const OpView& op) {
   return op.fail("loop-condition", "the condition must be one bool, before the loop and as its body's first output");
 }
 
+/// How many trips there are at most, where that is known or the length of a dimension.
+static std::optional<Length> trip_count(const OpView& op) {
+  if (!op.has(0)) return {};
+  if (const std::optional<Tensor> known = op.known(0)) return Length(std::max<int64_t>(0, known->int_at(0)));
+  const Op& producer = op.graph().producer_op(op.op().inputs[0]);
+  if (producer.kind != OpKind::LengthOf) return {};
+  const std::optional<Length> length = OpView(op.module(), op.graph(), producer).length();
+  return length && length->low() >= 0 ? length : std::nullopt;
+}
+
 /// Body outputs: condition, carried values, one element of each scan output. A carried value keeps its type
 /// from iteration to iteration, and scan outputs get a leading dim of the trip count, which must be known.
 static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
@@ -39,11 +49,11 @@ static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
     results.push_back(type);
   }
   if (body.outputs().size() == 1 + carried) return true;
-  const std::optional<Tensor> trips = op.has(0) ? op.known(0) : std::nullopt;
+  const std::optional<Length> trips = trip_count(op);
   if (!trips) return op.fail("loop-scan-runtime-unsupported", "scan outputs need a trip count known at compile time");
   for (size_t i = 1 + carried; i < body.outputs().size(); ++i) {
     TensorType type = output_type(body, i);
-    type.shape.insert(type.shape.begin(), {std::max<int64_t>(0, trips->int_at(0)), {}});
+    type.shape.insert(type.shape.begin(), op.extent(*trips));
     results.push_back(type);
   }
   return true;

@@ -227,7 +227,8 @@ static std::vector<ValueId> split_at_run_time(Builder& build, const OpView& op) 
     const Dims count{shapes[i][axis].bound};
     ValueId at = build.with_lengths(build.op(OpKind::Iota, {}, {{"shape", count}}), {shapes[i][axis]});
     if (i > 0) at = build.op(OpKind::Add, {at, build.length(start)});
-    results.push_back(build.op(OpKind::Gather, {x, at}, {{"axis", static_cast<int64_t>(axis)}}));
+    results.push_back(
+        build.op(OpKind::Gather, {x, at}, {{"axis", static_cast<int64_t>(axis)}, {"inside", int64_t{1}}}));
   }
   return results;
 }

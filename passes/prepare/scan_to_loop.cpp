@@ -19,7 +19,7 @@ namespace {
 struct ScanLists {
   size_t states, sequences, outputs;
   std::vector<int64_t> input_axes, input_directions, output_axes, output_directions;
-  int64_t trips = 0;
+  Extent trips;
 };
 
 /// A list attribute, all 0 where it is absent; nothing after reporting.
@@ -43,11 +43,12 @@ bool find_trips(const OpView& op, ScanLists& lists) {
       return op.fail("scan-axis", "sequence {} has no dimension {}", i, axis);
     axis = from_front(axis, type.ndim());
     const Extent& extent = type.shape[static_cast<size_t>(axis)];
-    if (extent.is_run_time())
-      return op.fail("scan-length-unsupported", "the run-time length of sequence {} must be pinned with --dim", i);
-    if (i && extent.bound != lists.trips)
-      return op.fail("scan-lengths", "sequences {} and {} have {} and {} elements", 0, i, lists.trips, extent.bound);
-    lists.trips = extent.bound;
+    const bool is_open = extent.is_run_time() || lists.trips.is_run_time();
+    if (i && !(length_of(extent) == length_of(lists.trips)))
+      return op.fail(is_open ? "scan-length-unsupported" : "scan-lengths",
+                     "sequences {} and {} have {} and {} elements{}", 0, i, length_of(lists.trips).text(),
+                     length_of(extent).text(), is_open ? "; pin these lengths with --dim" : "");
+    lists.trips = extent;
   }
   return true;
 }
@@ -129,6 +130,14 @@ OpId add_batch_loop(Module& module, Graph& graph, OpId id, const Op& scan, int64
 /// `values` turned along an axis.
 ValueId reversed(Builder& build, ValueId values, int64_t axis) {
   const Dims dims = build.dims(values);
+  const Extent extent = build.type(values).shape[static_cast<size_t>(axis)];
+  if (extent.is_run_time()) {
+    const Shape line{extent};
+    const ValueId last = build.length(length_of(extent) - 1);
+    const ValueId steps = build.with_lengths(build.op(OpKind::Iota, {}, {{"shape", bounds(line)}}), line);
+    return build.op(OpKind::Gather, {values, build.op(OpKind::Sub, {last, steps})},
+                    {{"axis", axis}, {"inside", int64_t{1}}});
+  }
   Dims starts(dims.size(), 0), ends = dims, steps(dims.size(), 1);
   const auto a = static_cast<size_t>(axis);
   starts[a] = dims[a] - 1, ends[a] = INT64_MIN, steps[a] = -1;
@@ -165,7 +174,7 @@ std::optional<OpId> add_loop_of_scan(Module& module, Graph& graph, OpId id, Diag
     ValueId& sequence = arguments[lists->states + i];
     ValueId index = draft.iteration();
     if (lists->input_directions[i])
-      index = draft.body.op(OpKind::Sub, {draft.body.scalar(index, static_cast<double>(lists->trips - 1)), index});
+      index = draft.body.op(OpKind::Sub, {draft.body.length(length_of(lists->trips) - 1), index});
     sequence =
         draft.body.op(OpKind::Gather, {sequence, index}, {{"axis", lists->input_axes[i]}, {"inside", int64_t{1}}});
   }
@@ -173,8 +182,7 @@ std::optional<OpId> add_loop_of_scan(Module& module, Graph& graph, OpId id, Diag
   draft.region.add_output(draft.region.inputs()[1], "condition");
   for (ValueId v : results) draft.region.add_output(v, draft.region.value(v).name);
   Builder build(module, graph, id, scan);
-  const ValueId trips = build.constant(Tensor::scalar(DType::I64, static_cast<double>(lists->trips)));
-  return add_loop(graph, id, std::move(draft), scan, trips, lists->states);
+  return add_loop(graph, id, std::move(draft), scan, build.length(length_of(lists->trips)), lists->states);
 }
 
 bool replace_scan(Module& module, Graph& graph, OpId id, OpId loop, Diags& diags) {

@@ -113,6 +113,17 @@ def split_nodes():
     yield "given", [Open(["t", 2]), Lengths(["p", "s"])], 2, {}
 
 
+def scan_nodes():
+    """Running sums, from either end."""
+    state, row = (helper.make_tensor_value_info(name, FLOAT, [2]) for name in ("state", "row"))
+    sums, shown = (helper.make_tensor_value_info(name, FLOAT, [2]) for name in ("sum", "shown"))
+    body = helper.make_graph([helper.make_node("Add", ["state", "row"], ["sum"]), helper.make_node("Neg", ["sum"], ["shown"])],
+                             "body", [state, row], [sums, shown])
+    operands, attrs = [Open([2]), Open(["s", 2])], {"body": body, "num_scan_inputs": 1}
+    yield "forward", operands, 2, attrs
+    yield "reverse", operands, 2, {**attrs, "scan_input_directions": [1], "scan_output_directions": [1]}
+
+
 def all_nodes():
     for name, operands, outputs, attrs in attention_nodes():
         yield Node(f"Attention.{name}", "Attention", "", operands, outputs, attrs)
@@ -122,8 +133,9 @@ def all_nodes():
         yield Node(f"{op}.microsoft.{name}", op, MICROSOFT, operands, outputs, attrs)
     for op, name, operands, attrs in recurrent_nodes():
         yield Node(f"{op}.{name}", op, "", operands, 3 if op == "LSTM" else 2, attrs)
-    for name, operands, outputs, attrs in split_nodes():
-        yield Node(f"Split.{name}", "Split", "", operands, outputs, attrs)
+    for op, nodes in ("Split", split_nodes), ("Scan", scan_nodes):
+        for name, operands, outputs, attrs in nodes():
+            yield Node(f"{op}.{name}", op, "", operands, outputs, attrs)
 
 
 def parts_of(node):

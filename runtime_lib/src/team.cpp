@@ -24,7 +24,8 @@ struct Team::Shared {
   static constexpr uint32_t kClosed = 1u << 31;
   std::atomic<uint32_t> inside{kClosed};  // workers in the loop, and whether none may enter any more
   std::atomic<uint32_t> generation{0}, sleepers{0};
-  bool busy = false, stop = false;
+  bool busy = false;
+  std::atomic<bool> stop = false;  // also read by a worker that comes late to an earlier loop
   std::mutex failing;
   std::exception_ptr failure;  // what the first call threw that did not return
   std::vector<std::thread> workers;

@@ -71,6 +71,7 @@ class Direction {
   Term matrix(Builder& where, int input, int64_t first, int64_t last);
   Term projected(bool adds_bias);
   Term step_number();
+  Term lengths();
 
   Builder& build_;
   const OpView& op_;
@@ -122,6 +123,13 @@ Term Direction::step_number() {
   return Term(loop_.body(), loop_.body().length(length_of(sizes_.steps) - 1)) - i;
 }
 
+/// The length of each sequence, [1, batch, 1]. One that no sequence has is looked up outside of a table, which the
+/// program reports.
+Term Direction::lengths() {
+  const Term all = positions(build_, DType::I64, op_.extent(length_of(sizes_.steps) + 1), 0, 1);
+  return gather(build_, all, outer(kLengths).cast(DType::I64), 0).reshape_to({{1}, sizes_.batch, {1}});
+}
+
 std::vector<Term> Direction::run(const std::vector<int>& initial, bool keeps, const Step& step, bool adds_bias) {
   Builder& body = loop_.body();
   std::vector<Term> states, next;
@@ -133,8 +141,7 @@ std::vector<Term> Direction::run(const std::vector<int>& initial, bool keeps, co
   next = step(*this, x, states);
   Term shown = next[0];
   if (has(kLengths)) {
-    const Term lengths = outer(kLengths).cast(DType::I64).reshape_to({{1}, sizes_.batch, {1}});
-    const Term is_inside = now < Term(body, loop_.capture(lengths.value()));
+    const Term is_inside = now < Term(body, loop_.capture(lengths().value()));
     for (size_t i = 0; i < next.size(); ++i) next[i] = is_inside.choose(next[i], states[i]);
     shown = is_inside.choose(shown, shown.scalar(0));
   }

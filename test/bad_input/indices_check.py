@@ -56,23 +56,25 @@ SLICED = "weft: 1\nmesh: {tp: 2}\nshard: {m: {tp: 0}, put: {tp: 0}, lines: {tp: 
 # Operators made of others, whose indices do not count from the end.
 MADE = """<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1, "ai.onnx.ml" : 3]>
 g (float[2,1,4,4] images, float[1,4] boxes, int64[1] image, float[1,1,1,2] pooled, int64[1,1,1,2] places, float[1,1,2,4] heads,
-   int64[1,2] positions, float[2,3] features, int64[2] columns, float[3,2] series, int64[2] lengths)
-  => (float[1,1,1,1] aligned, float[1,1,2,4] unpooled, float[1,1,2,4] turned, float[2,2] chosen, float[3,2] reversed)
-  <float[5,2] cosines = random(1, 0.5), float[5,2] sines = random(2, 0.5)> {
+   int64[1,2] positions, float[2,3] features, int64[2] columns, float[3,2] series, int64[2] lengths, float[3,1,2] words, int32[1] spoken)
+  => (float[1,1,1,1] aligned, float[1,1,2,4] unpooled, float[1,1,2,4] turned, float[2,2] chosen, float[3,2] reversed, float[3,1,1,2] heard)
+  <float[5,2] cosines = random(1, 0.5), float[5,2] sines = random(2, 0.5), float[1,6,2] w = random(3, 0.5), float[1,6,2] r = random(4, 0.5)> {
   [align] aligned = RoiAlign<mode = "avg">(images, boxes, image)
   [unpool] unpooled = MaxUnpool<kernel_shape = [2,2], strides = [2,2]>(pooled, places)
   [turn] turned = com.microsoft.RotaryEmbedding(heads, positions, cosines, sines)
   [choose] chosen = ai.onnx.ml.ArrayFeatureExtractor(features, columns)
   [reverse] reversed = ReverseSequence(series, lengths)
+  [hear] heard = GRU<hidden_size = 2>(words, w, r, , spoken)
 }
 """
-MADE_FITTING = {"image": [1], "places": [[[[0, 7]]]], "positions": [[0, 4]], "columns": [0, 2], "lengths": [3, 0]}
+MADE_FITTING = {"image": [1], "places": [[[[0, 7]]]], "positions": [[0, 4]], "columns": [0, 2], "lengths": [3, 0], "spoken": [3]}
 MADE_REFUSED = [
     ({"image": [-1]}, "node 'align' (RoiAlign): index -1 lies outside of a dimension of 2 elements"),
     ({"places": [[[[-1, 0]]]]}, "node 'unpool' (MaxUnpool): index -1 lies outside of a dimension of 8 elements"),
     ({"positions": [[-1, 0]]}, "node 'turn' (RotaryEmbedding): index -1 lies outside of a dimension of 5 elements"),
     ({"columns": [-1, 0]}, "node 'choose' (ArrayFeatureExtractor): index -1 lies outside of a dimension of 3 elements"),
     ({"lengths": [4, 0]}, "node 'reverse' (ReverseSequence): index 4 lies outside of a dimension of 4 elements"),
+    ({"spoken": [4]}, "node 'hear' (GRU): index 4 lies outside of a dimension of 4 elements"),
     ({"lengths": [-1, 0]}, "node 'reverse' (ReverseSequence): index -1 lies outside of a dimension of 4 elements"),
 ]
 # A look-up in a loop over chunks that is one kernel.
@@ -183,7 +185,8 @@ def check_made(name, compile_, env=None):
     status, out, err = compile_("compile", model, "-o", program, "--quiet")
     if not harness.check(f"{name}/compile", status == 0, f"exit {status}: {(err or out)[-400:]}"):
         return
-    shapes = {"images": (2, 1, 4, 4), "boxes": (1, 4), "pooled": (1, 1, 1, 2), "heads": (1, 1, 2, 4), "features": (2, 3), "series": (3, 2)}
+    shapes = {"images": (2, 1, 4, 4), "boxes": (1, 4), "pooled": (1, 1, 1, 2), "heads": (1, 1, 2, 4), "features": (2, 3),
+              "series": (3, 2), "words": (3, 1, 2)}
     rest = {tensor: np.ones(shape, np.float32) for tensor, shape in shapes.items()}
     for changed, message in [({}, ""), *MADE_REFUSED]:
         indices = {tensor: np.array(array) for tensor, array in {**MADE_FITTING, **changed}.items()}

@@ -99,10 +99,14 @@ Term Direction::matrix(Builder& where, int input, int64_t first, int64_t last) {
   return Term(where, where.constant(rows)).transpose({0, 2, 1});
 }
 
-/// The given states of this direction, or zeros.
+/// The given states of this direction, or zeros. Their batch is that of the sequence, also where a model names it
+/// otherwise: a Loop carries one type.
 Term Direction::initial_state(int input) const {
-  if (!has(input)) return {build_, zeros_of({{1}, sizes_.batch, {sizes_.hidden}})};
-  return part_of(sizes_.batch_first ? outer(input).transpose({1, 0, 2}) : outer(input));
+  const Shape shape{{1}, sizes_.batch, {sizes_.hidden}};
+  if (!has(input)) return {build_, zeros_of(shape)};
+  const Term given = part_of(sizes_.batch_first ? outer(input).transpose({1, 0, 2}) : outer(input));
+  if (given.shape() == shape) return given;
+  return {build_, build_.with_lengths(given.expand(bounds(shape)).value(), shape)};
 }
 
 /// The sequence times the weights, [steps, batch, gates * hidden].

@@ -14,7 +14,7 @@ import harness
 
 FLOAT = onnx.TensorProto.FLOAT
 MICROSOFT = "com.microsoft"
-BOUNDS = {"b": 4, "s": 6, "p": 5, "t": 11, "m": 7, "n": 9}
+BOUNDS = {"b": 4, "s": 6, "p": 5, "t": 11, "m": 7, "n": 9, "c": 6}
 REQUESTS = [{"b": 4, "s": 6, "p": 5, "m": 7}, {"b": 2, "s": 1, "p": 4, "m": 1}, {"b": 1, "s": 5, "p": 2, "m": 4}]
 random = np.random.default_rng(11)
 
@@ -97,7 +97,7 @@ def microsoft_nodes():
 
 def recurrent_nodes():
     """Inputs of 3, states of 4."""
-    x, state = Open(["s", "b", 3]), Open([1, "b", 4])
+    x, state = Open(["s", "b", 3]), Open([1, "c", 4])
     for op, gates in ("LSTM", 4), ("GRU", 3), ("RNN", 1):
         one = [weight(1, 4 * gates, 3), weight(1, 4 * gates, 4), weight(1, 8 * gates)]
         both = [weight(2, 4 * gates, 3), weight(2, 4 * gates, 4), weight(2, 8 * gates)]
@@ -188,7 +188,7 @@ def shared_heads(nodes, folder):
 
 
 def arrays(nodes, request):
-    lengths = {"t": request["p"] + request["s"], "n": request["m"], **request}
+    lengths = {"t": request["p"] + request["s"], "n": request["m"], "c": request["b"], **request}
     return {name: (operand.fill or real)([lengths.get(dim, dim) for dim in operand.shape], lengths)
             for name, operand in open_operands(nodes)}
 

@@ -129,6 +129,7 @@ LengthRelation at_most(const Length& left, const Length& right) {
 }  // namespace
 
 std::vector<LengthRelation> relations_of_indices(const OpView& op, int64_t axis) {
+  if (op.op().has("inside")) return {};
   const Shape& indices = op.type(1).shape;
   const std::optional<IndexRange> range = element_count(bounds(indices)) ? range_of_indices(op) : std::nullopt;
   if (!range) return {};

@@ -112,11 +112,18 @@ const OpDef kFlatten = flatten();
 /// Attribute of a Split whose parts have run-time lengths: their texts.
 constexpr const char* kPartLengths = "part_lengths";
 
-/// Extents of the parts along the axis; nothing after reporting. Equal parts, the last one smaller, where none are
-/// given.
+/// True where every part has the same extent: neither parts are given nor num_outputs, whose last part may be smaller
+/// (Split-18; before, there were no others).
+static bool has_equal_parts(const OpView& op) {
+  return !op.op().has(kPartLengths) && !op.op().has("split") && !op.has(1) && !op.op().has("num_outputs");
+}
+
+/// Extents of the parts along the axis; nothing after reporting. Without given ones the last may be smaller.
 static std::optional<std::vector<int64_t>> parts(const OpView& op, int64_t extent) {
   std::vector<int64_t> parts = ints_of(op.op(), "split");
   const auto count = static_cast<int64_t>(op.op().outputs.size());
+  if (has_equal_parts(op) && extent % count != 0)
+    return op.fail("split-parts", "{} parts of one extent do not make {}", count, extent), std::nullopt;
   if (parts.empty()) {
     const int64_t each = (extent + count - 1) / count;
     for (int64_t i = 0; i < count; ++i) parts.push_back(std::clamp<int64_t>(extent - i * each, 0, each));
@@ -190,11 +197,12 @@ static bool infer_split(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Parts that the model gives are the dimension together.
+/// Parts that the model gives, or that have to be equal, are the dimension together.
 static std::vector<LengthRelation> relate_split(const OpView& op) {
-  if (!op.op().has(kPartLengths)) return {};
+  if (!op.op().has(kPartLengths) && !has_equal_parts(op)) return {};
   const Length extent = length_of(op.type(0).shape[static_cast<size_t>(op.op().integer("axis"))]);
   const std::optional<std::vector<Length>> lengths = part_lengths(op, extent);
+  if (has_equal_parts(op)) return {{"", lengths->front() * static_cast<int64_t>(lengths->size()), extent}};
   Length sum;
   for (const Length& length : *lengths) sum = sum + length;
   return {{"", sum, extent}};
@@ -204,8 +212,11 @@ static std::vector<LengthRelation> relate_split(const OpView& op) {
 static void canonical_split(Op& op, const OpView& view) {
   canonical_axis(op, view);
   const Extent& extent = view.type(0).shape[static_cast<size_t>(op.integer("axis"))];
-  op.remove("num_outputs");
-  if (!is_split_at_run_time(view)) return op.set("split", *parts(view, extent.bound));
+  if (!is_split_at_run_time(view)) {
+    op.set("split", *parts(view, extent.bound));
+    op.remove("num_outputs");
+    return;
+  }
   if (!view.lengths_of("split", 1)) return;
   std::vector<std::string> texts;
   const std::optional<std::vector<Length>> lengths = part_lengths(view, length_of(extent));

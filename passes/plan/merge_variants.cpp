@@ -151,6 +151,21 @@ void check_ports(const std::vector<VariantPlan>& variants, Diags& diags) {
       }
 }
 
+/// Each of them has one element type and one number of dimensions: a Squeeze or a branch may decide by a length.
+void check_port_types(const std::vector<VariantPlan>& variants, Diags& diags) {
+  const VariantPlan& first = variants.front();
+  for (const VariantPlan& other : variants)
+    for (const auto ports : {&Plan::inputs, &Plan::outputs})
+      for (const Port& port : first.plan->*ports) {
+        const TensorType &here = port.type, &there = find_port(other.plan->*ports, port.name)->type;
+        if (here.dtype == there.dtype && here.ndim() == there.ndim()) continue;
+        return void(diags.error("variant-ports-unsupported", Loc::in_file(first.plan->name),
+                                "'{}' is {} for {} and {} for {}: all variants must have it in one number of dimensions",
+                                printable(port.name), type_text(here, port.mesh), first.name,
+                                type_text(there, port.mesh), other.name));
+      }
+}
+
 const Port& port_named(const Plan& plan, const std::string& name) { return *find_port(plan.inputs, name); }
 
 /// The loop over tokens feeds pieces of any length: to variants of a fixed length as long as a piece fills them, the
@@ -205,6 +220,7 @@ void level_memory(const std::vector<VariantPlan>& variants) {
 
 void merge_variants(const std::vector<VariantPlan>& variants, Diags& diags) {
   check_ports(variants, diags);
+  if (diags.ok()) check_port_types(variants, diags);
   if (!diags.ok()) return;
   WeightMerger(variants).run();
   level_memory(variants);

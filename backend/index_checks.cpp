@@ -68,8 +68,8 @@ class CheckWriter {
     const ValueId indices = dims_.has_tuples ? op_.inputs[1] : origin_of(context_.body, op_.inputs[1]);
     std::vector<int> numbers;
     for (int i = 0; i < dims_.count; ++i) {
-      const ComparedIndices own{indices, i, length_of(data_.shape[static_cast<size_t>(dims_.first + i)]),
-                                is_from_front()};
+      const Extent& extent = data_.shape[static_cast<size_t>(dims_.first) + static_cast<size_t>(i)];
+      const ComparedIndices own{indices, i, length_of(extent), is_from_front()};
       if (std::any_of(known.begin(), known.end(), [&](const ComparedIndices& k) { return k.imply(own); })) continue;
       known.push_back(own);
       numbers.push_back(i);

@@ -90,8 +90,9 @@ bool LengthChooser::improve() {
       if (!best || broken_count(module_, moved) < broken_count(module_, *best)) best = std::move(moved);
     }
   }
-  if (best) numbers_ = *std::move(best);
-  return best.has_value();
+  if (!best) return false;
+  numbers_ = *std::move(best);
+  return true;
 }
 
 /// The lengths that the states of the next request have; false where data decides one.

@@ -159,10 +159,10 @@ void check_port_types(const std::vector<VariantPlan>& variants, Diags& diags) {
       for (const Port& port : first.plan->*ports) {
         const TensorType &here = port.type, &there = find_port(other.plan->*ports, port.name)->type;
         if (here.dtype == there.dtype && here.ndim() == there.ndim()) continue;
-        return void(diags.error("variant-ports-unsupported", Loc::in_file(first.plan->name),
-                                "'{}' is {} for {} and {} for {}: all variants must have it in one number of dimensions",
-                                printable(port.name), type_text(here, port.mesh), first.name,
-                                type_text(there, port.mesh), other.name));
+        return void(diags.error(
+            "variant-ports-unsupported", Loc::in_file(first.plan->name),
+            "'{}' is {} for {} and {} for {}: all variants must have it in one number of dimensions",
+            printable(port.name), type_text(here, port.mesh), first.name, type_text(there, port.mesh), other.name));
       }
 }
 

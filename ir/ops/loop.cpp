@@ -85,6 +85,7 @@ static std::vector<ValueId> decompose_loop(Builder& build, const OpView& op) {
   std::vector<ValueId> arguments = {loop.iteration(), loop.condition()}, collected, next;
   for (size_t i = 0; i < carried; ++i) arguments.push_back(loop.carry(inputs[2 + i]));
   for (size_t r = carried; r < results; ++r) {
+    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): values move
     const TensorType type = op.result_type(static_cast<int>(r));
     collected.push_back(loop.carry(build.with_lengths(zeros(build, type.dtype, type.dims()), type.shape)));
   }

@@ -287,7 +287,7 @@ bool infer_projected(const OpView& op, std::vector<TensorType>& results) {
 }
 
 std::vector<ValueId> decompose_projected(Builder& build, const OpView& op) {
-  const Op own = op.op();
+  const Op& own = op.op();
   const Widths w = *projected_widths(op);
   const int64_t heads = int_of(own, "num_heads");
   const Extent keys = projected_keys(op);

@@ -35,7 +35,7 @@ Term places(Builder& build, const OpView& op, const std::vector<ValueId>& in) {
 }
 
 std::vector<ValueId> decompose_embed(Builder& build, const OpView& op) {
-  const Op own = op.op();
+  const Op& own = op.op();
   const std::vector<ValueId> in = own.inputs;
   const bool has_segments = op.has(1), has_beta = op.has(kBeta), has_mask = op.has(kMask);
   const Extent batch = op.type(0).shape[0];

@@ -118,6 +118,7 @@ static std::vector<ValueId> decompose_uniform_like(Builder& build, const OpView&
 }
 
 static std::vector<ValueId> decompose_normal(Builder& build, const OpView& op) {
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): values move
   const TensorType type = op.result_type(0);
   const DType dtype = wide(type.dtype);
   const Term radius = (1 - uniform(build, op.op(), dtype, type.dims())).apply(OpKind::Log) * -2.0;

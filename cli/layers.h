@@ -4,10 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace weftc {
+#include "cli/table.h"
 
-/// A table's cells, row by row.
-using TableRows = std::vector<std::vector<std::string>>;
+namespace weftc {
 
 /// Rows that differ in nothing but one number that is a part of their names, such as 3 in "h.3.mlp.c_fc", become one,
 /// where the first of them stood: "{l}" in place of the number, and which numbers there are in one more cell ("l = 0 to

@@ -4,7 +4,6 @@
 
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "cli/layers.h"
 #include "cli/table.h"
 #include "ir/base/text.h"
 #include "ir/op_def.h"

@@ -8,8 +8,11 @@
 
 namespace weftc {
 
+/// A table's cells, row by row.
+using TableRows = std::vector<std::vector<std::string>>;
+
 /// Rows of cells as aligned lines, indented by two blanks; the last column is as long as it is.
-inline std::string table_text(const std::vector<std::vector<std::string>>& rows) {
+inline std::string table_text(const TableRows& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

@@ -19,8 +19,7 @@ static bool has_conditions(const OpView& op) {
   return op.fail("loop-condition", "the condition must be one bool, before the loop and as its body's first output");
 }
 
-/// How many trips there are at most, where that is known or the length of a dimension.
-static std::optional<Length> trip_count(const OpView& op) {
+std::optional<Length> trip_count(const OpView& op) {
   if (!op.has(0)) return {};
   if (const std::optional<Tensor> known = op.known(0)) return Length(std::max<int64_t>(0, known->int_at(0)));
   const Op& producer = op.graph().producer_op(op.op().inputs[0]);

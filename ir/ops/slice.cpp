@@ -186,7 +186,13 @@ static void canonical_slice(Op& op, const OpView& view) {
   }
 }
 
-/// Elements from a start that a run decides: looked up by their position.
+ValueId elements_from(Builder& build, ValueId x, int64_t axis, const Extent& count, const Length& start, int64_t step) {
+  const ValueId steps = build.with_lengths(
+      build.op(OpKind::Iota, {}, {{"shape", Dims{count.bound}}, {"step", static_cast<double>(step)}}), {count});
+  const ValueId at = start == 0 ? steps : build.op(OpKind::Add, {steps, build.length(start)});
+  return build.op(OpKind::Gather, {x, at}, {{"axis", axis}, {"inside", int64_t{1}}});
+}
+
 static std::vector<ValueId> decompose_slice(Builder& build, const OpView& op) {
   ValueId x = op.op().inputs[0];
   const std::vector<LengthSlice> slices = *length_slices(op);
@@ -194,11 +200,7 @@ static std::vector<ValueId> decompose_slice(Builder& build, const OpView& op) {
   for (size_t d = 0; d < slices.size(); ++d) {
     const LengthSlice& slice = slices[d];
     if (slice.start.is_constant() && slice.step == 1 && slice.count == length_of(from[d])) continue;
-    const Dims dims{shape[d].bound};
-    const ValueId steps = build.with_lengths(
-        build.op(OpKind::Iota, {}, {{"shape", dims}, {"step", static_cast<double>(slice.step)}}), {shape[d]});
-    const ValueId at = build.op(OpKind::Add, {steps, build.length(slice.start)});
-    x = build.op(OpKind::Gather, {x, at}, {{"axis", static_cast<int64_t>(d)}, {"inside", int64_t{1}}});
+    x = elements_from(build, x, static_cast<int64_t>(d), shape[d], slice.start, slice.step);
   }
   return {x};
 }

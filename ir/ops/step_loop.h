@@ -47,6 +47,8 @@ ValueId element_at(Builder& build, ValueId whole, ValueId index, int64_t axis = 
 /// `whole` with element_at(whole, index) replaced by `element`.
 ValueId with_element(Builder& build, ValueId whole, ValueId index, ValueId element);
 
+/// How many trips a Loop makes at most, where that is known or the length of a dimension.
+std::optional<Length> trip_count(const OpView& loop);
 /// True if a Loop makes every trip of its count: its condition is true at first, and the body hands it on or gives a
 /// constant true.
 bool makes_all_trips(const OpView& loop);

@@ -17,6 +17,11 @@ struct SliceDim {
 /// All dimensions, clamped as ONNX has it; nothing after reporting.
 std::optional<std::vector<SliceDim>> slice_dims(const OpView& op);
 
+/// `count` elements of a value along a dimension, `step` apart, from a start that a run decides: looked up by their
+/// positions, which all have to lie inside.
+ValueId elements_from(Builder& build, ValueId x, int64_t axis, const Extent& count, const Length& start,
+                      int64_t step = 1);
+
 /// Attributes of a Slice of a tensor of these dims that takes [start, end) of `axis`.
 Attrs slice_of(const Dims& dims, int64_t axis, int64_t start, int64_t end);
 

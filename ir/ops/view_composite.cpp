@@ -225,7 +225,7 @@ static void canonical_split(Op& op, const OpView& view) {
   op.remove("split");
 }
 
-/// Elements from a start that a run decides, for each part looked up by their position.
+/// The parts begin where a run decides.
 static std::vector<ValueId> split_at_run_time(Builder& build, const OpView& op) {
   const ValueId x = op.op().inputs[0];
   const auto axis = static_cast<size_t>(op.op().integer("axis"));
@@ -235,11 +235,7 @@ static std::vector<ValueId> split_at_run_time(Builder& build, const OpView& op) 
   std::vector<ValueId> results;
   Length start;
   for (size_t i = 0; i < shapes.size(); start = start + (*lengths)[i++]) {
-    const Dims count{shapes[i][axis].bound};
-    ValueId at = build.with_lengths(build.op(OpKind::Iota, {}, {{"shape", count}}), {shapes[i][axis]});
-    if (i > 0) at = build.op(OpKind::Add, {at, build.length(start)});
-    results.push_back(
-        build.op(OpKind::Gather, {x, at}, {{"axis", static_cast<int64_t>(axis)}, {"inside", int64_t{1}}}));
+    results.push_back(elements_from(build, x, static_cast<int64_t>(axis), shapes[i][axis], start));
   }
   return results;
 }

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/ops/step_loop.h"
 #include "ir/shape_arithmetic.h"
 #include "ir/tied_extents.h"
 #include "passes/passes.h"
@@ -45,16 +46,10 @@ Length trips_of(Builder& build, const OpView& loop) {
   const std::vector<ValueId> inputs = loop.op().inputs;
   Length made = 1;
   if (inputs[0]) {
-    const Op& trips = loop.graph().producer_op(inputs[0]);
-    const std::optional<Tensor> number = loop.known(0);
-    const std::optional<Length> length =
-        trips.kind == OpKind::LengthOf ? OpView(loop.module(), loop.graph(), trips).length() : std::nullopt;
-    if (number)
-      made = number->int_at(0) > 0;
-    else if (length)
-      made = *length;
-    else
-      made = truth_of(build, build.op(OpKind::Greater, {inputs[0], build.scalar(inputs[0], 0)}));
+    const std::optional<Length> trips = trip_count(loop);
+    made = !trips                 ? truth_of(build, build.op(OpKind::Greater, {inputs[0], build.scalar(inputs[0], 0)}))
+           : trips->is_constant() ? Length(trips->constant() > 0)
+                                  : *trips;
   }
   const std::optional<Tensor> goes_on = inputs[1] ? loop.known(1) : Tensor::scalar(DType::Bool, 1);
   if (goes_on) return made * (goes_on->int_at(0) != 0);

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/ops/view.h"
 
 namespace weftc {
 
@@ -131,13 +132,7 @@ OpId add_batch_loop(Module& module, Graph& graph, OpId id, const Op& scan, int64
 ValueId reversed(Builder& build, ValueId values, int64_t axis) {
   const Dims dims = build.dims(values);
   const Extent extent = build.type(values).shape[static_cast<size_t>(axis)];
-  if (extent.is_run_time()) {
-    const Shape line{extent};
-    const ValueId last = build.length(length_of(extent) - 1);
-    const ValueId steps = build.with_lengths(build.op(OpKind::Iota, {}, {{"shape", bounds(line)}}), line);
-    return build.op(OpKind::Gather, {values, build.op(OpKind::Sub, {last, steps})},
-                    {{"axis", axis}, {"inside", int64_t{1}}});
-  }
+  if (extent.is_run_time()) return elements_from(build, values, axis, extent, length_of(extent) - 1, -1);
   Dims starts(dims.size(), 0), ends = dims, steps(dims.size(), 1);
   const auto a = static_cast<size_t>(axis);
   starts[a] = dims[a] - 1, ends[a] = INT64_MIN, steps[a] = -1;

@@ -13,7 +13,8 @@ namespace weftc {
 
 Expr whole_extent(KernelContext& context, const TensorType& type, int dim) {
   const Extent& extent = type.shape[static_cast<size_t>(dim)];
-  return extent.is_run_time() ? run_bound(context, type, static_cast<size_t>(dim)) : Expr(extent.bound);
+  const TensorType whole{type.dtype, type.shape, {}};
+  return extent.is_run_time() ? run_bound(context, whole, static_cast<size_t>(dim)) : Expr(extent.bound);
 }
 
 namespace {

@@ -164,12 +164,15 @@ void KernelContext::need_extent(size_t number) const {
   need({Argument::Kind::Extent, static_cast<int>(number)});
   const RunExtent& extent = kernel.extents[number];
   if (!extent.length || extent.is_named()) return;
+  if (extent.is_slice()) coordinate(extent.axis);
   for_each_name(*extent.length, [&](const LengthSymbolPtr& name) { need_extent(*number_of_length(name->text)); });
 }
 
 std::optional<size_t> KernelContext::number_of_length(const std::string& text) const {
-  for (size_t i = 0; i < kernel.extents.size(); ++i)
-    if (kernel.extents[i].length && kernel.extents[i].length->text() == text) return i;
+  for (size_t i = 0; i < kernel.extents.size(); ++i) {
+    const RunExtent& extent = kernel.extents[i];
+    if (extent.length && !extent.is_slice() && extent.length->text() == text) return i;
+  }
   return {};
 }
 
@@ -244,6 +247,14 @@ std::string KernelContext::type_of(const Argument& argument) const {
   return is_read(*this, argument) ? "const int64_t* " : argument_type(dialect(), argument.kind);
 }
 
+std::string KernelContext::computed_extent(const RunExtent& extent) const {
+  const auto name_of = [&](const std::string& length) { return extent_names_[*number_of_length(length)]; };
+  const std::string whole = length_expression(*extent.length, name_of);
+  if (!extent.is_slice()) return whole;
+  return "weft::Clip{.extent = " + whole + ", .block = " + std::to_string(extent.block) + "}.valid(" +
+         coordinate_name(extent.axis) + ")";
+}
+
 Statements KernelContext::prologue() const {
   Statements statements;
   for (const Argument& a : arguments_) {
@@ -251,9 +262,7 @@ Statements KernelContext::prologue() const {
     if (is_read(*this, a)) {
       statements.push_back(Let{"int64_t", local, name("*" + argument_parameter(a))});
     } else if (is_computed(*this, a)) {
-      const auto name_of = [&](const std::string& length) { return extent_names_[*number_of_length(length)]; };
-      statements.push_back(
-          Let{"int64_t", local, literal(length_expression(*kernel.extents[a.number].length, name_of))});
+      statements.push_back(Let{"int64_t", local, literal(computed_extent(kernel.extents[a.number]))});
     } else if (!facts().passes_values && a.kind == Argument::Kind::Invocation) {
       statements.push_back(Let{"uint32_t", local, name("*" + argument_parameter(a))});
     }

@@ -116,6 +116,8 @@ class KernelContext : public KernelBody {
 
  private:
   void need_extent(size_t number) const;
+  /// How the kernel computes a run-time extent from others.
+  std::string computed_extent(const RunExtent& extent) const;
 
   Diags& diags_;
   const KernelUse use_;

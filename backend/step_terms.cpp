@@ -103,7 +103,7 @@ std::string StepTerms::argument(const Step& step, const LaunchStep& launch, cons
       return "r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(argument.number)] + ")";
     case Argument::Kind::Extent: {
       const RunExtent& extent = kernel.extents[static_cast<size_t>(argument.number)];
-      if (extent.axis >= 0)
+      if (extent.is_slice())
         return "weft::Clip{.extent = " + std::to_string(extent.extent) + ", .block = " + std::to_string(extent.block) +
                "}.valid(r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(extent.axis)] + "))";
       size_t number = 0;

@@ -44,6 +44,18 @@ bool is_ragged(int64_t extent, const std::vector<Digit>& digits) {
          extent % (digits[0].block * digits[0].size);
 }
 
+bool is_ragged(const Extent& extent, const std::vector<Digit>& digits) {
+  return extent.is_run_time() ? !digits.empty() : is_ragged(extent.bound, digits);
+}
+
+std::string check_slices(const Extent& extent, const std::vector<Digit>& digits) {
+  if (!extent.is_run_time() || digits.empty()) return check_slices(extent.bound, digits);
+  if (digits.size() > 1) return "a run-time length is sliced over one axis only";
+  const Digit& d = digits[0];
+  if (d.block > 0 && d.block * d.size >= extent.bound) return "";
+  return format("{} ranks with blocks of {} do not hold a run-time length up to {}", d.size, d.block, extent.bound);
+}
+
 std::string check_slices(int64_t extent, const std::vector<Digit>& digits) {
   if (is_ragged(extent, digits)) {
     const Digit& d = digits[0];
@@ -67,11 +79,9 @@ std::string check_layout(const TensorType& type, const Mesh& mesh) {
       return format("axis '{}' of size 1 is in the layout", mesh[a].name);
     if (!s.is(AxisState::Kind::S)) continue;
     if (s.dim < 0 || s.dim >= type.ndim()) return format("there is no dimension {} to slice", s.dim);
-    if (type.shape[s.dim].is_run_time())
-      return format("dimension {} has a run-time length and cannot be sliced", s.dim);
   }
   for (int d = 0; d < type.ndim(); ++d) {
-    const std::string wrong = check_slices(type.shape[d].bound, digits_of(type.layout, d, mesh));
+    const std::string wrong = check_slices(type.shape[d], digits_of(type.layout, d, mesh));
     if (!wrong.empty()) return format("dimension {}: {}", d, wrong);
   }
   return "";

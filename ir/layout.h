@@ -36,16 +36,21 @@ struct Digit {
 /// The slicings of `dim`, coarse (large block) to fine.
 std::vector<Digit> digits_of(const Layout& layout, int dim, const Mesh& mesh);
 bool is_ragged(int64_t extent, const std::vector<Digit>& digits);
+/// The same of a run-time length, whose slices are ragged always: ranks have blocks of the bound, and the last ones of
+/// a short length have less, or nothing.
+bool is_ragged(const Extent& extent, const std::vector<Digit>& digits);
 
 /// L2 and L8: block*size divides the extent and slices nest, or one ragged slice stands alone with block = ceil(E/n).
 /// Returns what is wrong, or "".
 std::string check_slices(int64_t extent, const std::vector<Digit>& digits);
-/// All axes of a type: dims in range, slices legal, no slice of a run-time extent.
+std::string check_slices(const Extent& extent, const std::vector<Digit>& digits);
+/// All axes of a type: dims in range, slices legal.
 std::string check_layout(const TensorType& type, const Mesh& mesh);
 
 /// Elements that buffers and messages have: extent over all sizes; for a ragged slice its block.
 int64_t buffer_extent(int64_t extent, const std::vector<Digit>& digits);
-/// Elements that the rank at `coordinates` really holds.
+/// Elements that the rank at `coordinates` really holds. `extent` is the whole one, of a run-time length too: its
+/// digits are blocks of the bound.
 int64_t local_extent(int64_t extent, const std::vector<Digit>& digits, const Coordinates& coordinates);
 /// buffer_extent of every dimension.
 Dims buffer_dims(const TensorType& type, const Mesh& mesh);

@@ -77,15 +77,17 @@ struct Parameter {
 /// A run-time extent of a kernel: an int64_t that is passed as an argument, or that the kernel computes from others.
 struct RunExtent {
   std::string name;  // C++ identifier
-  /// Ragged: valid elements of `extent` in blocks of `block` at this rank's coordinate on `axis`.
-  int axis = -1;  // index into the kernel's mesh; -1: a length
+  /// Ragged: valid elements of `extent`, or of `length` where there is one, in blocks of `block` at this rank's
+  /// coordinate on `axis`.
+  int axis = -1;  // index into the kernel's mesh; -1: a whole length
   int64_t extent = 0;
   int64_t block = 0;
   std::optional<Length> length = {};  // in the names of the body
-  int64_t bound = 0;                  // of the length
+  int64_t bound = 0;                  // of the length, or of this rank's part of it
 
+  bool is_slice() const { return axis >= 0; }
   /// A named length is passed, any other is computed from those in front of it.
-  bool is_named() const { return length && as_name(*length); }
+  bool is_named() const { return length && !is_slice() && as_name(*length); }
   bool operator==(const RunExtent&) const = default;
 };
 

@@ -130,12 +130,15 @@ Length product_right_of(const Shape& shape, int dim) {
 /// One axis over a view: the slice in front of it, the slice behind it, and the dims of both.
 struct ViewSlice {
   const Op& op;
-  Dims from, to;
+  const Shape &from, &to;
   AxisState before, after;
   int size;
   Length right_before, right_after;  // elements per step of an index of the sliced dims
 
-  bool ragged() const { return from[before.dim] % (before.block * size) != 0; }
+  bool ragged() const {
+    const Extent& extent = from[static_cast<size_t>(before.dim)];
+    return extent.is_run_time() || extent.bound % (before.block * size) != 0;
+  }
   bool same_slice() const { return after == before; }
   /// Positions at which slicing starts anew.
   bool is_boundary(int64_t position) const { return !ragged() && position % (before.block * size) == 0; }
@@ -144,10 +147,10 @@ struct ViewSlice {
 // Coordinates of linear index L are (L div step) mod size with step = block * product to the right.
 bool keeps_reshape(const ViewSlice& s) {
   if (s.ragged())
-    return s.from[s.before.dim] == s.to[s.after.dim] && s.right_before == s.right_after &&
-           s.before.block == s.after.block;
+    return length_of(s.from[s.before.dim]) * s.right_before == length_of(s.to[s.after.dim]) * s.right_after &&
+           s.right_before * s.before.block == s.right_after * s.after.block;
   return s.right_before * s.before.block == s.right_after * s.after.block &&
-         s.to[s.after.dim] % (s.after.block * s.size) == 0;
+         s.to[s.after.dim].bound % (s.after.block * s.size) == 0 && !s.to[s.after.dim].is_run_time();
 }
 
 /// L5: cuts must fall on boundaries, and a step must divide the block.
@@ -156,7 +159,7 @@ bool keeps_slice(const ViewSlice& s) {
   const auto d = static_cast<size_t>(s.before.dim);
   const int64_t start = s.op.ints("starts")[d], step = s.op.ints("steps")[d];
   if (start == 0 && step == 1 && s.to[d] == s.from[d]) return s.same_slice();
-  const int64_t end = std::min(s.op.ints("ends")[d], s.from[d]);
+  const int64_t end = std::min(s.op.ints("ends")[d], s.from[d].bound);
   return step > 0 && s.before.block % step == 0 && s.is_boundary(start) && s.is_boundary(end) &&
          s.after.block == s.before.block / step;
 }
@@ -189,7 +192,7 @@ bool keeps(const ViewSlice& s) {
     case OpKind::Pad:
       return keeps_pad(s);
     case OpKind::Concat:
-      return s.same_slice() && (s.before.dim != s.op.integer("axis") || s.is_boundary(s.from[s.before.dim]));
+      return s.same_slice() && (s.before.dim != s.op.integer("axis") || s.is_boundary(s.from[s.before.dim].bound));
     default:
       return false;
   }
@@ -207,7 +210,7 @@ void AxisRule::check_view() const {
       return wrong("operand {} is {}, the result {}", i, state_text(before), state_text(after));
     const Length right_before = product_right_of(from.shape, before.dim),
                  right_after = product_right_of(to.shape, after.dim);
-    if (!keeps({op, from.dims(), to.dims(), before, after, mesh[axis].size, right_before, right_after}))
+    if (!keeps({op, from.shape, to.shape, before, after, mesh[axis].size, right_before, right_after}))
       return wrong("{} does not become {} by this op", state_text(before), state_text(after));
   }
 }

@@ -138,10 +138,10 @@ std::optional<Dims> Frame::run_time_dims(const Op& op, const TensorType& type, c
     if (!length)
       return fail(op, format("the length '{}' of dimension {} is not known", type.shape[d].length->text(), d)),
              std::nullopt;
-    dims[d] = *length;
-    if (dims[d] < 0 || dims[d] > type.shape[d].bound)
-      return fail(op, format("dimension {} has length {}, its bound is {}", d, dims[d], type.shape[d].bound)),
+    if (*length < 0 || *length > type.shape[d].bound)
+      return fail(op, format("dimension {} has length {}, its bound is {}", d, *length, type.shape[d].bound)),
              std::nullopt;
+    dims[d] = local_extent(*length, digits_of(type.layout, d, mesh), at);
   }
   return dims;
 }
@@ -152,16 +152,20 @@ void Frame::hold_indices(const TensorType& type, const Mesh& mesh, const Coordin
   if (!type.layout.has(AxisState::Kind::S)) return;
   for (int d = 0; d < type.ndim(); ++d) {
     const std::vector<Digit> digits = digits_of(type.layout, d, mesh);
-    if (!digits.empty()) held[d] = held_indices(type.shape[d].bound, digits, at);
+    if (!digits.empty()) held[d] = held_indices(global_extent(type.shape[d]), digits, at);
   }
 }
 
-/// The global extents of a value, where a run-time length is that of the local tensor (such a dim is not
-/// sliced).
-static Dims global_dims(const TensorType& type, const Dims& local) {
+int64_t Frame::global_extent(const Extent& extent) const {
+  if (!extent.is_run_time()) return extent.bound;
+  return std::clamp<int64_t>(number_of(*extent.length, run_.lengths).value_or(extent.bound), 0, extent.bound);
+}
+
+Dims Frame::global_dims(const TensorType& type, const Mesh& mesh, const Dims& local) const {
   Dims dims = type.dims();
   for (int d = 0; d < type.ndim(); ++d)
-    if (type.shape[d].is_run_time()) dims[d] = local[d];
+    if (type.shape[d].is_run_time())
+      dims[d] = digits_of(type.layout, d, mesh).empty() ? local[d] : global_extent(type.shape[d]);
   return dims;
 }
 
@@ -180,7 +184,7 @@ bool Frame::run_rank(const Op& op, int rank, std::vector<Locals>& results) {
     context.global_input_dims.emplace_back();
     if (!v) continue;
     hold_indices(graph_.type(v), axes, at, context.held_inputs.back());
-    context.global_input_dims.back() = global_dims(graph_.type(v), context.inputs.back()->dims);
+    context.global_input_dims.back() = global_dims(graph_.type(v), axes, context.inputs.back()->dims);
   }
   for (ValueId v : op.outputs) {
     const TensorType& type = graph_.type(v);
@@ -190,7 +194,7 @@ bool Frame::run_rank(const Op& op, int rank, std::vector<Locals>& results) {
     context.result_dtypes.push_back(type.dtype);
     if (!positions) continue;
     hold_indices(type, axes, at, context.held_results.emplace_back());
-    context.global_dims.push_back(global_dims(type, *dims));
+    context.global_dims.push_back(global_dims(type, axes, *dims));
   }
   op_def(op).eval(context);
   for (size_t r = 0; r < made.size(); ++r) {

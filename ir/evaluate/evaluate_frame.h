@@ -83,6 +83,10 @@ class Frame {
   Coordinates coordinates(PlaceId place, int rank) const;
   /// The local dims of a result, with its run-time lengths, which are checked against their bounds.
   std::optional<Dims> run_time_dims(const Op& op, const TensorType& type, const Mesh& mesh, const Coordinates& at);
+  /// The whole length that a dimension has in this run.
+  int64_t global_extent(const Extent& extent) const;
+  /// The global extents of a value, where an unsliced run-time length is that of the local tensor.
+  Dims global_dims(const TensorType& type, const Mesh& mesh, const Dims& local) const;
   /// For each sliced dimension, the global indices that the rank holds, ascending; empty: all of them.
   void hold_indices(const TensorType& type, const Mesh& mesh, const Coordinates& at,
                     std::vector<std::vector<int64_t>>& held) const;

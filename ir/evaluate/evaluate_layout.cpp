@@ -140,6 +140,7 @@ class Reshard {
   /// Locates each index of a dimension by the source's digits. Positions count up in the order of global
   /// indices.
   DimSource locate(int dim) const;
+  int64_t sliced_extent(int dim, const std::vector<Digit>& digits) const;
   /// The global indices of a dimension that the target's rank holds.
   std::vector<int64_t> wanted(int dim, const Coordinates& at) const;
   /// True if the axis goes from partial or varying to something else: its ranks are reduced.
@@ -178,10 +179,26 @@ Reshard::Reshard(const std::vector<const Tensor*>& sources, const TensorType& fr
   for (const Tensor* source : sources) source_strides_.push_back(source ? strides_of(source->dims) : Dims{});
 }
 
+/// A run-time length, of which each rank of the axis holds a slice: what they hold together. `at`: one of them.
+int64_t length_of_slices(const std::vector<const Tensor*>& locals, const Mesh& mesh, int dim, int axis,
+                         Coordinates at) {
+  int64_t length = 0;
+  for (at[axis] = 0; at[axis] < mesh[axis].size; ++at[axis])
+    if (const Tensor* local = locals[index_of(mesh, at)]) length += local->dims[dim];
+  return length;
+}
+
+int64_t Reshard::sliced_extent(int dim, const std::vector<Digit>& digits) const {
+  if (!from_.shape[dim].is_run_time()) return from_.shape[dim].bound;
+  const auto any = std::find_if(sources_.begin(), sources_.end(), [](const Tensor* t) { return t != nullptr; });
+  const Coordinates at = coordinates_of(mesh_, static_cast<int>(any - sources_.begin()));
+  return length_of_slices(sources_, mesh_, dim, digits[0].axis, at);
+}
+
 DimSource Reshard::locate(int dim) const {
   const std::vector<Digit> digits = digits_of(from_.layout, dim, mesh_);
-  const int64_t extent = digits.empty() ? any_source().dims[dim] : from_.shape[dim].bound;
-  const bool ragged = is_ragged(extent, digits);
+  const int64_t extent = digits.empty() ? any_source().dims[dim] : sliced_extent(dim, digits);
+  const bool ragged = is_ragged(from_.shape[dim], digits);
   std::vector<int64_t> filled(mesh_size(mesh_), 0);
   DimSource source;
   for (int64_t i = 0; i < extent; ++i) {
@@ -322,6 +339,14 @@ std::string check_replicas(const Locals& locals, const TensorType& type, const M
   return "";
 }
 
+/// How much of a run-time length a rank is to hold: of an unsliced one what rank 0 has, of a sliced one its block of
+/// what the ranks have together.
+int64_t run_time_part(const Locals& locals, const TensorType& type, const Mesh& mesh, int dim, const Coordinates& at) {
+  const std::vector<Digit> digits = digits_of(type.layout, dim, mesh);
+  if (digits.empty()) return locals[0].dims[dim];
+  return local_extent(length_of_slices(pointers(locals), mesh, dim, digits[0].axis, at), digits, at);
+}
+
 /// Says where a local tensor has other dims than its layout says, or "". Run-time lengths are compared with
 /// rank 0's.
 std::string check_dims(const Locals& locals, const TensorType& type, const Mesh& mesh) {
@@ -329,9 +354,10 @@ std::string check_dims(const Locals& locals, const TensorType& type, const Mesh&
     return format("{} local tensors on {} ranks", locals.size(), mesh_size(mesh));
   for (size_t rank = 0; rank < locals.size(); ++rank) {
     if (locals[rank].dtype != type.dtype) return std::string("an element type is ") + dtype_name(locals[rank].dtype);
-    Dims expected = local_dims(type, mesh, coordinates_of(mesh, static_cast<int>(rank)));
+    const Coordinates at = coordinates_of(mesh, static_cast<int>(rank));
+    Dims expected = local_dims(type, mesh, at);
     for (size_t d = 0; d < expected.size() && locals[rank].dims.size() == expected.size(); ++d)
-      if (type.shape[d].is_run_time()) expected[d] = locals[0].dims[d];
+      if (type.shape[d].is_run_time()) expected[d] = run_time_part(locals, type, mesh, static_cast<int>(d), at);
     if (locals[rank].dims != expected)
       return format("rank {} holds {} where its layout says {}", rank, dims_text(locals[rank].dims),
                     dims_text(expected));

@@ -52,7 +52,8 @@ PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vecto
   for (int axis : whole) memory.layout.set(axis, {});
   Dims room = buffer_dims(memory, mesh);
   for (int d = 0; d < type.ndim(); ++d)
-    if (type.shape[d].is_run_time() && !by_bounds) room[d] = lengths[d];
+    if (type.shape[d].is_run_time() && !by_bounds)
+      room[d] = local_extent(lengths[d], digits_of(memory.layout, d, mesh), at);
   Spread made{{}, {}, strides_of(room)};
   for (int d = 0; d < type.ndim(); ++d) {
     const int64_t extent = type.shape[d].bound;
@@ -60,8 +61,7 @@ PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vecto
     const std::vector<int64_t> all = held_indices(extent, digits_of(memory.layout, d, mesh), at);
     std::vector<int64_t> positions;
     for (int64_t index : held)
-      if (static_cast<int64_t>(positions.size()) < lengths[d])
-        positions.push_back(std::lower_bound(all.begin(), all.end(), index) - all.begin());
+      if (index < lengths[d]) positions.push_back(std::lower_bound(all.begin(), all.end(), index) - all.begin());
     made.dims.push_back(static_cast<int64_t>(positions.size()));
     made.at.push_back(std::move(positions));
   }
@@ -253,7 +253,7 @@ void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now
     const Parameter& parameter = kernel.parameters[inputs + o];
     const Tensor& mine = frame.output(o)[self];
     if (parameter.window) {
-      store_gathered(rank, step, o, now, mine);
+      store_gathered(rank, step, o, now, known, mine);
       continue;
     }
     const Spread to = spread(parameter.type, parameter.whole_over, kernel.mesh, at,
@@ -264,7 +264,8 @@ void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now
 
 /// Writes the rank's own slice of a window result to all its peers, whose slices come from them in turn. A
 /// result that no gather makes is written to the rank's own memory only.
-void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output, const Now& now, const Tensor& mine) {
+void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output, const Now& now,
+                                 const std::map<std::string, int64_t>& known, const Tensor& mine) {
   const Kernel& kernel = plan_.kernel(step.kernel);
   const Graph& body = kernel.body;
   const size_t inputs = body.inputs().size();
@@ -274,7 +275,7 @@ void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output
   at.insert(at.end(), now.time.begin(), now.time.end());
   const bool gathers = last.kind == OpKind::AllGather;
   const TensorType& slice = gathers ? body.type(last.inputs[0]) : parameter.type;
-  const Dims lengths = parameter.type.dims();
+  const Dims lengths = lengths_of(parameter.type.shape, known);
   // Where my slice lies in the result, and in the memory of each peer.
   TensorType whole = parameter.type;
   const Spread in_result =

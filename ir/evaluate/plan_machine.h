@@ -79,7 +79,8 @@ class PlanMachine {
   /// Writes a kernel's results, each where its parameter says.
   void store_results(int rank, const LaunchStep& step, const Now& now, const std::map<std::string, int64_t>& known,
                      Frame& frame);
-  void store_gathered(int rank, const LaunchStep& step, size_t output, const Now& now, const Tensor& mine);
+  void store_gathered(int rank, const LaunchStep& step, size_t output, const Now& now,
+                      const std::map<std::string, int64_t>& known, const Tensor& mine);
 
   const Plan& plan_;
   Module module_;  // places and constants, which evaluation of bodies asks for

@@ -37,7 +37,8 @@ void KernelBody::find_lengths(const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size(); ++i) {
     const RunExtent& extent = kernel.extents[i];
     if (extent.is_named()) named.emplace(extent.length->text(), Scale::length(names[i], extent.bound));
-    const std::optional<Scale> product = extent.length ? as_product(*extent.length, named) : std::nullopt;
+    const bool is_whole = extent.length && !extent.is_slice();
+    const std::optional<Scale> product = is_whole ? as_product(*extent.length, named) : std::nullopt;
     lengths_.push_back(product ? *product : Scale::length(names[i], extent.bound));
   }
 }
@@ -49,23 +50,25 @@ IndexDims KernelBody::extents(const TensorType& type) const {
   return extents;
 }
 
+/// Whether it is the length, on this rank, of a dimension with these slices.
+static bool is_extent_of(const RunExtent& run, const Extent& extent, const std::vector<Digit>& digits) {
+  if (run.is_slice() == digits.empty()) return false;
+  if (run.is_slice() && (run.axis != digits[0].axis || run.block != digits[0].block)) return false;
+  return extent.is_run_time() ? run.length && *run.length == *extent.length : !run.length && run.extent == extent.bound;
+}
+
 std::optional<size_t> KernelBody::run_extent_of(const TensorType& type, int dim) const {
   const Extent& extent = type.shape[dim];
   const std::vector<Digit> digits = this->digits(type, dim);
   if (!extent.is_run_time() && !is_ragged(extent.bound, digits)) return {};
-  for (size_t i = 0; i < kernel.extents.size(); ++i) {
-    const RunExtent& e = kernel.extents[i];
-    const bool same = extent.is_run_time()
-                          ? e.length && *e.length == *extent.length
-                          : e.axis == digits[0].axis && e.extent == extent.bound && e.block == digits[0].block;
-    if (same) return i;
-  }
+  for (size_t i = 0; i < kernel.extents.size(); ++i)
+    if (is_extent_of(kernel.extents[i], extent, digits)) return i;
   check_failed(__FILE_NAME__, __LINE__, "kernel '" + kernel.name + "' lacks a run-time extent");
 }
 
 bool KernelBody::has_ragged(const TensorType& type, int first, int end) const {
   for (int d = first; d < end; ++d)
-    if (is_ragged(type.shape[d].bound, digits(type, d))) return true;
+    if (!type.shape[d].is_run_time() && is_ragged(type.shape[d].bound, digits(type, d))) return true;
   return false;
 }
 
@@ -198,6 +201,11 @@ struct RunExtentList {
                   [&](const LengthSymbolPtr& name) { add({.name = "", .length = Length(name), .bound = name->high}); });
     if (!as_name(length)) add({.name = "", .length = length, .bound = bound});
   }
+  void add_slice(const Extent& extent, const Digit& digit) {
+    RunExtent slice{.name = "", .axis = digit.axis, .extent = extent.bound, .block = digit.block};
+    if (extent.is_run_time()) slice.length = *extent.length, slice.bound = digit.block;
+    add(std::move(slice));
+  }
 };
 
 }  // namespace
@@ -215,8 +223,7 @@ std::vector<RunExtent> run_extents_of(const Module& module, const Graph& body, c
         const Extent& e = body.type(v).shape[d];
         if (e.is_run_time()) list.add(*e.length, e.bound);
         const std::vector<Digit> digits = digits_of(body.type(v).layout, d, mesh);
-        if (is_ragged(e.bound, digits))
-          list.add({.name = "", .axis = digits[0].axis, .extent = e.bound, .block = digits[0].block});
+        if (is_ragged(e, digits)) list.add_slice(e, digits[0]);
       }
     for (const Graph& region : op.regions)
       for (const RunExtent& inner : run_extents_of(module, region, mesh)) list.add(inner);

@@ -86,7 +86,7 @@ class LoopJudge {
     space_ = body_.type(collected_[first] ? row(first) : parameter(first));
     const Mesh mesh = module_.mesh(graph_, loop_.place);
     for (int d = 0; d < space_.ndim(); ++d) {
-      if (is_ragged(space_.shape[static_cast<size_t>(d)].bound, digits_of(space_.layout, d, mesh)))
+      if (is_ragged(space_.shape[static_cast<size_t>(d)], digits_of(space_.layout, d, mesh)))
         return refuse("its elements are not sliced alike on all ranks");
     }
     return true;

@@ -14,6 +14,7 @@
 #include "passes/layout/layout_rules.h"
 #include "passes/layout/reshard.h"
 #include "passes/layout/sliced_products.h"
+#include "passes/layout/split_rows.h"
 #include "passes/layout/stored_slices.h"
 #include "passes/passes.h"
 
@@ -412,6 +413,7 @@ void match_state_outputs(Module& module) {
 void apply_layouts(Module& module, const Env& env) {
   const LayoutRequests requests = bind_requests(module, env.schedule, env.diags);
   if (!env.diags.ok()) return;
+  split_rows(module, requests);
   GraphLayout(module, module.graph, requests, env.diags).run();
   if (!env.diags.ok()) return;
   store_sliced_sources(module, module.graph);

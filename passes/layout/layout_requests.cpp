@@ -75,12 +75,13 @@ bool read_request(const LayoutRequest& request, const TensorType& arriving, cons
 }
 
 /// Cuts the blocks of a dimension once more; `inside` holds each dimension's current block. Unequal slices are
-/// legal only for the sole slice of a dimension (L8).
+/// legal only for the sole slice of a dimension (L8), and those of a run-time length are unequal.
 bool slice_one(const LayoutRequest& request, const TensorType& type, const Mesh& mesh, const AxisSlice& w,
                std::map<int, int64_t>& inside, Layout& layout, Diags& diags) {
   const int64_t extent = type.shape[w.dim].bound;
-  if (type.shape[w.dim].is_run_time()) {
-    diags.error("shard-run-time-dim", *w.loc, "dimension {} of '{}' has a run-time length and cannot be sliced", w.dim,
+  if (type.shape[w.dim].is_run_time() && (w.parts != 1 || !digits_of(layout, w.dim, mesh).empty())) {
+    diags.error("shard-run-time-dim", *w.loc,
+                "dimension {} of '{}' has a run-time length: one axis alone can slice it, in one part", w.dim,
                 request.value);
     return false;
   }

@@ -17,13 +17,12 @@ using Kind = AxisState::Kind;
 
 /// True if one more slice of a dim is legal beside those that earlier axes have settled.
 bool nests(const TensorType& type, const Layout& settled, int dim, const Mesh& mesh, int axis, int64_t block) {
-  if (type.shape[dim].is_run_time()) return false;
   std::vector<Digit> digits;
   for (int a = 0; a < axis; ++a)
     if (settled[a].is(Kind::S) && settled[a].dim == dim) digits.push_back({a, mesh[a].size, settled[a].block});
   digits.push_back({axis, mesh[axis].size, block});
   std::stable_sort(digits.begin(), digits.end(), [](const Digit& x, const Digit& y) { return x.block > y.block; });
-  return check_slices(type.shape[dim].bound, digits).empty();
+  return check_slices(type.shape[dim], digits).empty();
 }
 
 /// The state of one op while its axes are settled one after the other, in mesh order.
@@ -177,8 +176,9 @@ struct Slicing {
   bool ragged;
 };
 
-/// The result's dim whose digits hold the slice's digit (L5); a ragged slice needs a dim of the same extent and
-/// position. Run-time lengths to the right must be the same in both shapes, so that steps are numbers of elements.
+/// The result's dim whose digits hold the slice's digit (L5); a ragged slice needs a dim whose steps make up the same
+/// range of elements. Run-time lengths to the right must be the same in both shapes, so that steps are numbers of
+/// elements.
 std::optional<AxisState> through_reshape(const Shape& from, const Shape& to, const Slicing& s) {
   if (element_count(bounds(to)) == 0) return {};
   Length right = 1, product = 1;
@@ -186,28 +186,27 @@ std::optional<AxisState> through_reshape(const Shape& from, const Shape& to, con
   for (int e = static_cast<int>(to.size()) - 1; e >= 0;
        product = product * length_of(to[static_cast<size_t>(e)]), --e) {
     const Extent& extent = to[static_cast<size_t>(e)];
-    if (s.ragged) {
-      if (extent == from[static_cast<size_t>(s.dim)] && product == right) return AxisState::sliced(e, s.block);
-      continue;
-    }
     const std::optional<Length> block = exact_quotient(right * s.block, product);
-    if (!block || !block->is_constant() || extent.is_run_time()) continue;
-    if (extent.bound % (block->constant() * s.size) == 0) return AxisState::sliced(e, block->constant());
+    if (!block || !block->is_constant() || block->constant() < 1) continue;
+    const bool is_same_range = length_of(extent) * product == length_of(from[static_cast<size_t>(s.dim)]) * right;
+    const bool fits =
+        s.ragged ? is_same_range : !extent.is_run_time() && extent.bound % (block->constant() * s.size) == 0;
+    if (fits) return AxisState::sliced(e, block->constant());
   }
   return {};
 }
 
 /// Cuts must fall on the slice's period, a step must divide its block (L5).
-std::optional<AxisState> through_slice(const Op& op, const Dims& from, const Slicing& s) {
+std::optional<AxisState> through_slice(const Op& op, const Extent& from, const Extent& to, const Slicing& s) {
   const int64_t start = op.ints("starts")[s.dim], end = op.ints("ends")[s.dim], step = op.ints("steps")[s.dim];
-  if (start == 0 && end >= from[s.dim] && step == 1) return AxisState::sliced(s.dim, s.block);
+  if (start == 0 && step == 1 && from == to) return AxisState::sliced(s.dim, s.block);
   const int64_t period = s.block * s.size;
-  if (s.ragged || step < 1 || s.block % step || start % period || std::min(end, from[s.dim]) % period) return {};
+  if (s.ragged || step < 1 || s.block % step || start % period || std::min(end, from.bound) % period) return {};
   return AxisState::sliced(s.dim, s.block / step);
 }
 
 /// A border must be whole periods of constants (L5).
-std::optional<AxisState> through_pad(const Op& op, const Dims& from, const Slicing& s) {
+std::optional<AxisState> through_pad(const Op& op, const Shape& from, const Slicing& s) {
   const std::vector<int64_t>& pads = op.ints("pads");
   const int64_t before = pads[s.dim], after = pads[s.dim + from.size()], period = s.block * s.size;
   if (before == 0 && after == 0) return AxisState::sliced(s.dim, s.block);
@@ -216,26 +215,24 @@ std::optional<AxisState> through_pad(const Op& op, const Dims& from, const Slici
 }
 
 /// The slice of the result that a slice of the operand becomes; nothing if the view cannot keep it.
-std::optional<AxisState> through_view(const Op& op, const TensorType& operand, const TensorType& result,
-                                      const Slicing& s) {
-  const Dims from = operand.dims(), to = result.dims();
+std::optional<AxisState> through_view(const Op& op, const Shape& from, const Shape& to, const Slicing& s) {
   const int grown = static_cast<int>(to.size()) - static_cast<int>(from.size());
   switch (op.kind) {
     case OpKind::Reshape:
-      return through_reshape(operand.shape, result.shape, s);
+      return through_reshape(from, to, s);
     case OpKind::Transpose: {
       const std::vector<int64_t>& perm = op.ints("perm");
       const auto at = std::find(perm.begin(), perm.end(), s.dim);
       return AxisState::sliced(static_cast<int>(at - perm.begin()), s.block);
     }
     case OpKind::Expand:
-      if (from[s.dim] != to[s.dim + grown]) return {};  // a ragged slice of extent 1
+      if (!(from[s.dim] == to[s.dim + grown])) return {};  // a ragged slice of extent 1
       return AxisState::sliced(s.dim + grown, s.block);
     case OpKind::Tile:
-      if (s.ragged && to[s.dim] != from[s.dim]) return {};
+      if (s.ragged && !(to[s.dim] == from[s.dim])) return {};
       return AxisState::sliced(s.dim, s.block);
     case OpKind::Slice:
-      return through_slice(op, from, s);
+      return through_slice(op, from[s.dim], to[s.dim], s);
     case OpKind::Pad:
       return through_pad(op, from, s);
     default:
@@ -254,13 +251,13 @@ std::optional<AxisState> through_concat(const OpView& op, const Slicing& s, int 
 /// Keeps the slice if the view moves it as a whole, in all operands of a Concat alike.
 bool LayoutSolver::try_view(int axis, int winner) {
   const AxisState state = arriving_[winner][axis];
-  const Dims from = op_.dims(winner);
   const int size = mesh_[axis].size;
-  const Slicing slicing{state.dim, state.block, size, is_ragged(from[state.dim], {{axis, size, state.block}})};
+  const bool ragged = is_ragged(op_.type(winner).shape[state.dim], {{axis, size, state.block}});
+  const Slicing slicing{state.dim, state.block, size, ragged};
   const bool concat = op_.op().kind == OpKind::Concat;
   const std::optional<AxisState> through =
       concat ? through_concat(op_, slicing, static_cast<int>(op_.op().integer("axis")))
-             : through_view(op_.op(), op_.type(winner), op_.result_type(0), slicing);
+             : through_view(op_.op(), op_.type(winner).shape, op_.result_type(0).shape, slicing);
   if (!through) return false;
   const int operands = concat ? op_.inputs() : 1;
   for (int i = 0; i < operands; ++i)

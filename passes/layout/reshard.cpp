@@ -46,7 +46,7 @@ bool exchanges_boxes(const TensorType& at, const AxisState& to, int axis, const 
   std::vector<Digit> digits = digits_of(at.layout, from.dim, mesh);
   const auto finer = std::find_if(digits.begin(), digits.end(), [&](const Digit& d) { return d.block < to.block; });
   digits.insert(finer, {axis, mesh[axis].size, to.block});
-  return check_slices(at.shape[from.dim].bound, digits).empty();
+  return check_slices(at.shape[from.dim], digits).empty();
 }
 
 /// Depth-first over the orders of the axes still to change, by priority: the first legal one.
@@ -80,7 +80,7 @@ bool is_product(const AxisState& outer, const AxisState& inner, int inner_size) 
 /// One clip of an exchange follows one axis: slices of ragged dims are taken one after the other.
 bool is_ragged_slice(const TensorType& type, int axis, const Mesh& mesh) {
   const int dim = type.layout[axis].dim;
-  return is_ragged(type.shape[dim].bound, digits_of(type.layout, dim, mesh));
+  return is_ragged(type.shape[dim], digits_of(type.layout, dim, mesh));
 }
 
 /// True if step b can join step a in one collective; the axes of the joined step, or nothing.

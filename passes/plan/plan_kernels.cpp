@@ -218,7 +218,8 @@ std::string length_name(const Length& length) {
 void make_extents(const Module& module, Kernel& kernel) {
   kernel.extents = run_extents_of(module, kernel.body, kernel.mesh);
   for (RunExtent& extent : kernel.extents)
-    extent.name = extent.length ? length_name(*extent.length) : "valid_" + std::to_string(extent.extent);
+    extent.name = std::string(extent.is_slice() ? "valid_" : "") +
+                  (extent.length ? length_name(*extent.length) : std::to_string(extent.extent));
 }
 
 std::string layout_key(const TensorType& type) {

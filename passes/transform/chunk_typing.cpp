@@ -120,6 +120,15 @@ void ChunkTyper::type_op(OpId id) {
   type_settled(id);
 }
 
+/// Why a value cannot be cut into chunks as its layout on `axes`, the last of which is that of the chunks, says; or "".
+static std::string why_not_in_chunks(const TensorType& type, const Mesh& axes) {
+  const AxisState chunk = type.layout[static_cast<int>(axes.size()) - 1];
+  const bool is_sliced = chunk.is(AxisState::Kind::S) && chunk.dim < type.ndim();
+  if (is_sliced && type.shape[static_cast<size_t>(chunk.dim)].is_run_time())
+    return format("dimension {} has a run-time length", chunk.dim);
+  return check_layout(type, axes);
+}
+
 // An operand from outside is cut by the chunks beside the slices it has; that must be a legal layout.
 void ChunkTyper::check_operands(OpId id) {
   const Op& op = graph_.op(id);
@@ -128,7 +137,7 @@ void ChunkTyper::check_operands(OpId id) {
     if (needed == out_.operands.end()) continue;
     TensorType type = graph_.type(op.inputs[i]);
     type.layout = needed->second;
-    if (const std::string wrong = check_layout(type, mesh(graph_.producer_op(op.inputs[i]))); !wrong.empty())
+    if (const std::string wrong = why_not_in_chunks(type, mesh(graph_.producer_op(op.inputs[i]))); !wrong.empty())
       out_.refusal = format("'{}' cannot be cut into chunks: {}", graph_.value(op.inputs[i]).name, wrong);
   }
 }
@@ -155,7 +164,7 @@ void ChunkTyper::record(OpId id, ValueId result, Layout layout) {
   TensorType type = graph_.type(result);
   type.layout = layout;
   const Mesh axes = mesh(graph_.op(id));
-  if (const std::string wrong = check_layout(type, axes); !wrong.empty())
+  if (const std::string wrong = why_not_in_chunks(type, axes); !wrong.empty())
     out_.refusal = format("the result of '{}' cannot be cut into chunks: {}", graph_.op(id).name, wrong);
   out_.inside[result] = std::move(layout);
 }

@@ -45,7 +45,7 @@ std::string cannot_hold(const StepContext& step, const Op& op, bool peers) {
   const Mesh mesh = step.module.mesh(graph, op.place);
   for (ValueId v : op.outputs)
     for (int d = 0; is_collective(op) && d < graph.type(v).ndim(); ++d)
-      if (is_ragged(graph.type(v).shape[d].bound, digits_of(graph.type(v).layout, d, mesh)))
+      if (is_ragged(graph.type(v).shape[d], digits_of(graph.type(v).layout, d, mesh)))
         return format("'{}' has a ragged slice, whose ranks hold different lengths", op.name);
   return "";
 }

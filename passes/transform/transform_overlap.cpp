@@ -45,7 +45,7 @@ bool can_be_kernel(const StepContext& step, const Op& op) {
   const Mesh mesh = step.module.mesh(step.graph(), op.place);
   for (ValueId v : {op.inputs[0], op.outputs[0]})
     for (int d = 0; d < step.graph().type(v).ndim(); ++d)
-      if (is_ragged(step.graph().type(v).shape[d].bound, digits_of(step.graph().type(v).layout, d, mesh))) return false;
+      if (is_ragged(step.graph().type(v).shape[d], digits_of(step.graph().type(v).layout, d, mesh))) return false;
   return true;
 }
 

@@ -62,12 +62,12 @@ struct PartWalk {
   const int64_t* global_shape;  // without the leading dimension
   Run& run;
 
-  /// How many elements of the dimension the buffer has room for, one behind the other.
-  int64_t room_of(size_t dim) const {
+  /// How many elements of the dimension the buffer has room for, one behind the other, where the rank holds `held`.
+  int64_t room_of(size_t dim, int64_t held) const {
     const Layout& layout = view.port.layout;
     const bool is_length = !layout.by_bounds && std::any_of(layout.bounds.begin(), layout.bounds.end(),
                                                             [&](const Bound& b) { return size_t(b.dim) == dim; });
-    return is_length ? global_shape[dim] : view.extents[dim];
+    return is_length ? held : view.extents[dim];
   }
 
   void walk(size_t dim, int64_t global, int64_t local) {
@@ -77,7 +77,7 @@ struct PartWalk {
     const int64_t held = std::lower_bound(index.begin(), index.end(), global_shape[dim]) - index.begin();
     for (int64_t i = 0; i < held;) {
       int64_t n = 1;
-      const int64_t here = global * global_shape[dim] + index[size_t(i)], there = local * room_of(dim) + i;
+      const int64_t here = global * global_shape[dim] + index[size_t(i)], there = local * room_of(dim, held) + i;
       if (dim + 1 == ndim) {
         while (i + n < held && index[size_t(i + n)] == index[size_t(i)] + n) ++n;
         run(here, there, n);

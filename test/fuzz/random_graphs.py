@@ -215,12 +215,12 @@ class RandomGraph(RunTimeShapes):
         return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 20)])
 
     def schedule(self):
-        """A mesh and layouts of values of fixed dims; what is not legal is refused."""
-        ranks = self.dice.choice([2, 2, 4])
+        """A mesh and layouts of values, of open dims too; what is not legal is refused."""
+        ranks = self.dice.choice([2, 2, 3, 4])
         lines = ["weft: 1", f"mesh: {{tp: {ranks}}}", "shard:"]
         names = {constant.name: list(constant.dims) for constant in self.constants} | dict(self.values)
         for name in self.dice.sample(sorted(names), min(len(names), self.dice.randint(1, 4))):
-            legal = [d for d, extent in enumerate(names[name]) if not isinstance(extent, str) and extent % ranks == 0]
+            legal = [d for d, extent in enumerate(names[name]) if isinstance(extent, str) or extent % ranks == 0]
             if legal:
                 lines.append(f"  {name}: {{tp: {self.dice.choice(legal)}}}")
         return "\n".join(lines if len(lines) > 3 else lines[:2]) + "\n"

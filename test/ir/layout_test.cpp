@@ -93,9 +93,24 @@ TEST_CASE("layout: illegal layouts are named") {
   CHECK(message(type, 0, AxisState::sliced(2, 1)).find("no dimension 2") != std::string::npos);
   CHECK(message(type, 1, AxisState::sliced(0, 4)).find("size 1") != std::string::npos);
   CHECK(message(type, 2, AxisState::varying()).find("more axes") != std::string::npos);
-  TensorType bounded = type;
-  bounded.shape[0] = run_time_extent(4, Length::named("rows", 4));
-  CHECK(message(bounded, 0, AxisState::sliced(0, 2)).find("run-time") != std::string::npos);
+}
+
+TEST_CASE("layout: a run-time length is sliced in the blocks of its bound, over one axis") {
+  const Mesh mesh{{"dp", 2}, {"tp", 2}};
+  TensorType type{DType::F32, {run_time_extent(8, Length::named("rows", 8)), {6, {}}}, {}};
+  type.layout.set(0, AxisState::sliced(0, 4));
+  CHECK(check_layout(type, mesh).empty());
+  CHECK(is_ragged(type.shape[0], digits_of(type.layout, 0, mesh)));
+  type.layout.set(1, AxisState::sliced(0, 2));
+  CHECK(check_layout(type, mesh).find("one axis only") != std::string::npos);
+  type.layout = {};
+  type.layout.set(0, AxisState::sliced(0, 1));
+  CHECK(check_layout(type, mesh).find("do not hold") != std::string::npos);
+  // What the ranks hold of 5 rows, of 3, and of none.
+  for (const auto& [rows, first, second] : {std::array{5, 4, 1}, std::array{3, 3, 0}, std::array{0, 0, 0}}) {
+    CHECK(local_extent(rows, {{0, 2, 4}}, {0}) == first);
+    CHECK(local_extent(rows, {{0, 2, 4}}, {1}) == second);
+  }
 }
 
 TEST_CASE("layout: coordinates and ranks are row-major") {

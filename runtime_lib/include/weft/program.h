@@ -53,7 +53,8 @@ struct Shape {
 };
 
 /// S(dim, block) over a group taken as one axis of size n: index i lives at coordinate i / block % n. Ragged if block *
-/// n does not divide the extent: then block = ceil(extent / n), and the buffer has room for a whole block.
+/// n does not divide the extent, or the dimension has a run-time length: then block = ceil(extent / n), and the buffer
+/// has room for a whole block.
 struct Slice {
   int dim;
   int64_t block;

@@ -1,7 +1,8 @@
 # test: slow
 """Small networks of many families as PyTorch's exporters write them (exports/make.py), with batch, lengths and sizes of
-images open to bounds: one executable gives what ONNX Runtime gives for each of five requests. In `full` all of them, as
-they are exported now, each at fixed shapes too, and with no more memory than a program that is pinned to the bounds."""
+images open to bounds: one executable gives what ONNX Runtime gives for each of five requests, on two ranks that share the
+batch, too. In `full` all of them, as they are exported now, each at fixed shapes too, with no more memory than a program that
+is pinned to the bounds, and with the sequence sliced."""
 
 import pathlib
 import re
@@ -21,6 +22,9 @@ import families  # noqa: E402
 REQUESTS = 5
 # By default a few, of different families and of both exporters.
 DEFAULT = ("bart_script", "bert_export", "gpt2_script", "llama_export", "vit_script", "wav2vec2_script", "yolo_export")
+# One with a view of all rows in front of each product: what passes between the ranks is the mask.
+SLICED = "gpt2_script"
+SLICED_COLLECTIVES = 2
 # How much more memory than a program that is pinned to the bounds: lengths, and small arrays of positions and indices that
 # are constants there. test/bench/lengths.py compares models whose memory is not made of those.
 MORE_MEMORY, SMALL_ARRAYS = 1.05, 16384
@@ -84,19 +88,40 @@ def check_memory(model, family, folder):
     harness.measured(f"{model.stem}/memory", opened <= pinned * MORE_MEMORY + SMALL_ARRAYS, f"{opened} bytes, {pinned} pinned to the bounds")
 
 
-def check_export(model, folder):
-    name, program, family = model.stem, folder / model.stem, family_of(model)
-    dims = [f"--dim={dim}<={bound}" for dim, bound in family.bounds.items()]
-    status, _, err = harness.weft("compile", model, *dims, "-o", program, "--quiet", timeout=300)
+def check_requests(name, model, flags, program, folder):
+    """The program of the model with these flags, at each request; False where there is none."""
+    family = family_of(model)
+    status, _, err = harness.weft("compile", model, *flags, "-o", program, "--quiet", timeout=300)
     if not harness.check(f"{name}/compiles", status == 0, f"exit {status}: {err[-400:]}"):
-        return
+        return False
     session = session_of(model)
     for number in range(REQUESTS):
         lengths = families.lengths(family, number)
         label = ", ".join(f"{dim} {length}" for dim, length in lengths.items())
         inputs = families.arrays(family, lengths, number)
         check_request(f"{name}/{label}", program, session, folder, inputs, family.tolerance)
-    check_bounds(name, program, family, folder)
+    return True
+
+
+def check_export(model, folder):
+    name, program, family = model.stem, folder / model.stem, family_of(model)
+    dims = [f"--dim={dim}<={bound}" for dim, bound in family.bounds.items()]
+    if check_requests(name, model, dims, program, folder):
+        check_bounds(name, program, family, folder)
+
+
+def check_sliced(model, dim, folder):
+    """On two ranks, of which each has a block of the dim of the inputs that have it: of a short request one has nothing."""
+    family, schedule = family_of(model), folder / f"{dim}2.yaml"
+    lines = ["weft: 1", "mesh: {dp: 2}", "dims:", *(f"  {name}: \"<={bound}\"" for name, bound in family.bounds.items()), "shard:"]
+    lines += [f"  {name}: {{dp: {extents.index(dim)}}}" for name, (_, *extents) in family.inputs.items() if dim in extents]
+    schedule.write_text("\n".join(lines) + "\n")
+    name = f"{model.stem}/{dim} sliced"
+    check_requests(name, model, ["--schedule", schedule], folder / "sliced", folder)
+    if model.stem == SLICED and dim == "batch":
+        _, out, _ = harness.weft("explain", model, "--schedule", schedule)
+        collectives = len(re.findall("^  .*(AllGather|AllReduce|AllToAll|ReduceScatter) over", out, re.MULTILINE))
+        harness.check(f"{name}/collectives", collectives <= SLICED_COLLECTIVES, f"{collectives}:\n{out[:1500]}")
 
 
 def pinned(model, folder):
@@ -118,6 +143,9 @@ def check_all(models):
     for model in models:
         check_memory(model, family_of(model), harness.scratch(f"exports/{model.stem}"))
         check_export(model, harness.scratch(f"exports/{model.stem}"))
+        for dim in ("batch", "seq"):
+            if dim in family_of(model).bounds:
+                check_sliced(model, dim, harness.scratch(f"exports/{model.stem}"))
 
 
 def main():
@@ -128,6 +156,8 @@ def main():
     for model in sorted(EXPORTS.glob("*.onnx")):
         if model.stem in DEFAULT:
             check_export(model, harness.scratch(f"exports/{model.stem}"))
+        if model.stem == SLICED:
+            check_sliced(model, "batch", harness.scratch(f"exports/{model.stem}"))
 
 
 if __name__ == "__main__":

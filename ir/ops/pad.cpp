@@ -3,8 +3,10 @@
 //
 //   Pad(x f32[2, 3], [0, 1, 0, 0])               ->  f32[2, 4]: one element before each row
 //   Pad(x f32[n, 3], [0, 0, -n % 4, 0])          ->  Concat(x, fill values f32[-n % 4, 3])
+//   Pad of mode edge (x f32[8], [3, -2])         ->  Pad of mode edge (Pad(x, [0, -2]), [3, 0])
 #include <algorithm>
 
+#include "ir/ops/relations.h"
 #include "ir/ops/view.h"
 
 namespace weftc {
@@ -49,6 +51,13 @@ static std::optional<Extent> padded(const OpView& op, const Extent& from, const 
   return {};
 }
 
+static bool repeats_elements(const OpView& op) { return text_of(op.op(), "mode") != "constant"; }
+
+/// What negative pads leave of a dimension, whose elements the other modes repeat.
+static Length uncut(const Extent& extent, const Length& before, const Length& behind) {
+  return length_of(extent) + minimum(before, 0) + minimum(behind, 0);
+}
+
 /// Pad-18: pads may be negative, which cuts; the modes that repeat elements need some to repeat.
 static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
   if (!op.lengths_of("pads", 1) && !is_given(op, 1, "pads", "list of pads")) return false;
@@ -58,7 +67,7 @@ static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
     return op.fail("pad-mode", "mode '{}' is unknown, expected constant, reflect, edge or wrap", printable(mode));
   const std::optional<std::vector<Length>> pads = full_pads(op);
   if (!pads) return false;
-  if (mode != "constant" && !are_numbers(*pads))
+  if (repeats_elements(op) && !are_numbers(*pads))
     return op.fail("pad-length-unsupported", "run-time pads {} are not supported with mode '{}'; pin them with --dim",
                    text_of(*pads), mode);
   TensorType type{op.type(0).dtype, op.type(0).shape, {}};
@@ -68,22 +77,27 @@ static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
     if (before == 0 && behind == 0) continue;
     const std::optional<Extent> extent = padded(op, type.shape[d], before, behind);
     if (!extent) return false;
-    if (type.shape[d].bound == 0 && extent->bound > 0 && mode != "constant")
-      return op.fail("pad-size", "pads {} and {} do not fit an extent of 0", before.text(), behind.text());
+    const bool adds = before.high() > 0 || behind.high() > 0;
+    if (repeats_elements(op) && adds && uncut(type.shape[d], before, behind).high() < 1)
+      return op.fail("pad-size", "pads {} and {} do not fit an extent of {}", before.text(), behind.text(),
+                     type.shape[d].bound);
     type.shape[d] = *extent;
   }
   results = {type};
   return true;
 }
 
-/// The modes that repeat elements need one.
+/// No more is cut than there is, and the modes that repeat elements need one that is left.
 static std::vector<LengthRelation> relate_pad(const OpView& op) {
-  if (text_of(op.op(), "mode") == "constant") return {};
   std::vector<LengthRelation> relations;
   const std::vector<int64_t> pads = ints_of(op.op(), "pads");
   const Shape& shape = op.type(0).shape;
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (pads[d] > 0 || pads[shape.size() + d] > 0) relations.push_back({"", 1, length_of(shape[d]), true});
+  for (size_t d = 0; d < pads.size() / 2; ++d) {
+    const int64_t before = pads[d], behind = pads[shape.size() + d];
+    relations.push_back(at_most(0, length_of(shape[d]) + before + behind));
+    if (repeats_elements(op) && (before > 0 || behind > 0))
+      relations.push_back(at_most(1, uncut(shape[d], before, behind)));
+  }
   return relations;
 }
 
@@ -116,8 +130,19 @@ static Attrs with_pads(const Op& op, const std::vector<int64_t>& pads) {
   return attrs;
 }
 
+/// What negative pads cut is gone before elements are repeated.
+static std::vector<ValueId> cut_and_repeat(Builder& build, const OpView& op) {
+  std::vector<int64_t> cuts = ints_of(op.op(), "pads"), adds = cuts;
+  for (int64_t& pad : cuts) pad = std::min<int64_t>(pad, 0);
+  for (int64_t& pad : adds) pad = std::max<int64_t>(pad, 0);
+  const ValueId cut = build.op(OpKind::Pad, {op.op().inputs[0]}, with_pads(op.op(), cuts));
+  if (std::ranges::all_of(adds, [](int64_t pad) { return pad == 0; })) return {cut};
+  return {build.op(OpKind::Pad, {cut}, {{"mode", text_of(op.op(), "mode")}, {"pads", adds}})};
+}
+
 /// What is padded by lengths is joined with so many fill values, what is padded by numbers is still a Pad.
 static std::vector<ValueId> decompose_pad(Builder& build, const OpView& op) {
+  if (repeats_elements(op)) return cut_and_repeat(build, op);
   const std::vector<Length> pads = *full_pads(op);
   const size_t ndim = pads.size() / 2;
   std::vector<int64_t> numbers;
@@ -175,32 +200,37 @@ static void eval_pad(EvalContext& context) {
 
 static bool has_known_pads(const OpView& op) { return op.op().has("pads"); }
 
+/// By numbers, which do not cut what the other modes repeat.
+static bool is_view(const OpView& op) {
+  const std::vector<int64_t> pads = ints_of(op.op(), "pads");
+  const bool cuts = std::ranges::any_of(pads, [](int64_t pad) { return pad < 0; });
+  return has_known_pads(op) && !(cuts && repeats_elements(op));
+}
+
 /// Canonical: `pads` has an entry before each dimension, then one behind each; negative ones cut. Integers are filled
 /// with `whole`, which holds 64 bits where `value` has 53.
-const OpDef kPad{
-    .kind = OpKind::Pad,
-    .name = "Pad",
-    .onnx = {"Pad", 2},
-    .attrs = {{.name = "axes", .type = AttrType::Ints, .is_own = true},
-              {"mode", AttrType::Text, "constant"},
-              {"pads", AttrType::Ints},
-              {"value", AttrType::Real, 0.0},
-              {.name = "whole", .type = AttrType::Int, .is_own = true}},
-    .inputs = {1, 4},
-    .category = Category::View,
-    .constant_operands = {{1, "pads", AttrType::Ints},
-                          {2, "value", AttrType::Real},
-                          {2, "whole", AttrType::Int},
-                          {3, "axes", AttrType::Ints}},
-    .infer = infer_pad,
-    .canonicalize = canonical_pad,
-    .relate = relate_pad,
-    .linear = {{0}},
-    .is_linear =
-        [](const OpView& op) { return text_of(op.op(), "mode") != "constant" || real_of(op.op(), "value") == 0; },
-    .eval = eval_pad,
-    .decompose = decompose_pad,
-    .is_primitive = has_known_pads,
-    .is_typed_by_parts = [](const OpView& op) { return !has_known_pads(op); }};
+const OpDef kPad{.kind = OpKind::Pad,
+                 .name = "Pad",
+                 .onnx = {"Pad", 2},
+                 .attrs = {{.name = "axes", .type = AttrType::Ints, .is_own = true},
+                           {"mode", AttrType::Text, "constant"},
+                           {"pads", AttrType::Ints},
+                           {"value", AttrType::Real, 0.0},
+                           {.name = "whole", .type = AttrType::Int, .is_own = true}},
+                 .inputs = {1, 4},
+                 .category = Category::View,
+                 .constant_operands = {{1, "pads", AttrType::Ints},
+                                       {2, "value", AttrType::Real},
+                                       {2, "whole", AttrType::Int},
+                                       {3, "axes", AttrType::Ints}},
+                 .infer = infer_pad,
+                 .canonicalize = canonical_pad,
+                 .relate = relate_pad,
+                 .linear = {{0}},
+                 .is_linear = [](const OpView& op) { return repeats_elements(op) || real_of(op.op(), "value") == 0; },
+                 .eval = eval_pad,
+                 .decompose = decompose_pad,
+                 .is_primitive = is_view,
+                 .is_typed_by_parts = [](const OpView& op) { return !has_known_pads(op); }};
 
 }  // namespace weftc

@@ -1,0 +1,11 @@
+// Relations between lengths as records demand them, in the form that a message says best.
+#pragma once
+#include "ir/length_relation.h"
+
+namespace weftc {
+
+/// left <= right. Where they have one length in common it is that one: seq <= 4 for seq + 2 <= 6, and 2 <= n for
+/// 0 <= n - 2.
+LengthRelation at_most(const Length& left, const Length& right);
+
+}  // namespace weftc

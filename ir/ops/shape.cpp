@@ -87,9 +87,10 @@ static int64_t range_count(const Tensor& start, const Tensor& limit, const Tenso
 static std::optional<Length> range_length(const OpView& op) {
   const auto start = op.lengths(0), limit = op.lengths(1), delta = op.lengths(2);
   if (!start || !limit || !delta || start->size() != 1 || limit->size() != 1 || delta->size() != 1) return {};
-  if (!(*delta)[0].is_constant() || (*delta)[0].constant() < 1) return {};
-  const int64_t step = (*delta)[0].constant();
-  return floor_quotient(maximum((*limit)[0] - (*start)[0], 0) + (step - 1), step);
+  if (!(*delta)[0].is_constant() || (*delta)[0].constant() == 0) return {};
+  const int64_t step = (*delta)[0].constant(), size = std::abs(step);
+  const Length span = step > 0 ? (*limit)[0] - (*start)[0] : (*start)[0] - (*limit)[0];
+  return floor_quotient(maximum(span, 0) + (size - 1), size);
 }
 
 /// The number of elements is a shape, so all three operands must be known, as numbers or as lengths.

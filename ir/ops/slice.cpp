@@ -2,6 +2,8 @@
 // survives if all cuts fall on its block boundaries (L5).
 //
 //   Slice(x f32[8], start 6, end INT64_MIN, step -2)  ->  start 6, step -2, count 4: elements 6 4 2 0
+//   Slice(x f32[n], start -2, end INT64_MAX)          ->  start max(n - 2, 0), step 1, count min(2, n)
+//   Slice(x f32[n], start -1, end INT64_MIN, step -1) ->  start n - 1, step -1, count n
 #include <algorithm>
 
 #include "ir/ops/view.h"
@@ -67,25 +69,60 @@ struct LengthSlice {
 };
 }  // namespace
 
-/// A start or end of a dimension of `extent` elements, clamped into it; nothing where its sign is not certain.
-static std::optional<Length> position_in(const Length& position, const Length& extent) {
-  if (position.high() < 0) return maximum(extent + position, 0);
-  if (position.low() < 0) return {};
-  return minimum(position, extent);
+/// A start or end counted from the front; what may be negative is taken apart by min(1, max(-position, 0)), which is 1
+/// where it counts from the end.
+static Length counted_from_front(const Length& position, const Length& extent) {
+  if (position.low() >= 0) return position;
+  if (position.high() < 0) return extent + position;
+  return position + extent * minimum(1, maximum(Length() - position, 0));
 }
 
-/// What a Slice takes out of a dimension of `extent` elements; backwards only where all of it is known.
+/// The number between 0 and `most` that is next to a length.
+static Length clamped(const Length& length, const Length& most) {
+  if ((length - most).low() >= 0) return most;
+  if ((most - length).low() >= 0) return maximum(length, 0);
+  return minimum(maximum(length, 0), most);
+}
+
+/// True of a position x that stands for 0 wherever it is negative, which is for extent + x there: n - 2, of n elements.
+static bool is_clamped_below_zero(const Length& position, const Length& extent) {
+  return position.low() < 0 && position.high() >= 0 && (extent - position).high() <= 2;
+}
+
+/// So many elements that are `step` apart, the last of which needs not have the others behind it.
+static std::optional<Length> count_of(const Length& span, int64_t step) {
+  return floor_quotient(maximum(span, 0) + (step - 1), step);
+}
+
+static std::optional<LengthSlice> cut_forwards(const Length& start, const Length& end, int64_t step,
+                                               const Length& extent) {
+  // A start behind the last element is kept: then there are no elements to read from there on.
+  const bool is_kept = start.is_constant() && start.constant() >= 0;
+  const Length first = is_clamped_below_zero(start, extent) ? start : counted_from_front(start, extent);
+  const Length last = clamped(is_clamped_below_zero(end, extent) ? end : counted_from_front(end, extent), extent);
+  // last - max(first, 0)
+  const std::optional<Length> count = count_of(minimum(last - first, last), step);
+  return count ? std::optional(LengthSlice{is_kept ? start : clamped(first, extent), step, *count}) : std::nullopt;
+}
+
+/// Of a start and an end before which all elements are read: both are one less than the numbers that are clamped.
+static std::optional<LengthSlice> cut_backwards(const Length& start, const Length& end, int64_t step,
+                                                const Length& extent) {
+  const Length from = counted_from_front(start, extent) + 1;
+  const bool is_behind_all = (from - extent).low() >= 0;
+  const Length behind = is_behind_all ? extent : clamped(maximum(from, 1), extent);
+  const Length last = clamped(counted_from_front(end, extent) + 1, extent);
+  const std::optional<Length> count = count_of(behind - last, -step);
+  return count ? std::optional(LengthSlice{behind - 1, step, *count}) : std::nullopt;
+}
+
+/// What a Slice takes out of a dimension of `extent` elements; nothing where that is no length.
 static std::optional<LengthSlice> cut(const Length& start, const Length& end, int64_t step, const Length& extent) {
   if (start.is_constant() && end.is_constant() && extent.is_constant()) {
     const SliceDim dim = clamp(start.constant(), end.constant(), step, extent.constant());
     return LengthSlice{dim.start, dim.step, dim.count};
   }
-  // A start behind the last element is kept: then there are no elements to read from there on.
-  const bool is_kept = start.is_constant() && start.constant() >= 0;
-  const std::optional<Length> first = is_kept ? start : position_in(start, extent), last = position_in(end, extent);
-  if (!first || !last || step < 1) return {};
-  const std::optional<Length> count = floor_quotient(maximum(*last - *first, 0) + (step - 1), step);
-  return count ? std::optional(LengthSlice{*first, step, *count}) : std::nullopt;
+  return step < 0 ? cut_backwards(start, end, step, extent) : cut_forwards(start, end, step, extent);
 }
 
 /// True if a number that the Slice depends on is known at run time only.
@@ -159,17 +196,17 @@ static void add_entry(Op& op, int64_t start, int64_t end, int64_t step) {
 }
 
 /// False: where the Slice begins follows from a run-time length, and it is to be decomposed.
-static bool has_known_starts(const Op& op) {
-  const std::vector<int64_t> starts = ints_of(op, "starts");
-  return op.has("starts") && std::none_of(starts.begin(), starts.end(), [](int64_t start) { return start < 0; });
-}
+static bool is_canonical(const OpView& op) { return !op.op().has("axes"); }
 
 /// One entry for each dimension, so that later passes read them without ONNX's defaults. A start that is no constant
-/// leaves the op as it is until it is decomposed.
+/// leaves the op, with its axes, as it is until it is decomposed.
 static void canonical_slice(Op& op, const OpView& view) {
   if (is_cut_at_run_time(view)) {
     const std::vector<LengthSlice> slices = *length_slices(view);
-    if (!std::all_of(slices.begin(), slices.end(), [](const LengthSlice& s) { return s.start.is_constant(); })) return;
+    if (!std::ranges::all_of(slices, [](const LengthSlice& s) { return s.start.is_constant(); })) {
+      const size_t count = view.lengths_of("starts", 1)->size();
+      return op.set("axes", entries_of(view, count, count)->axes);
+    }
     for (const char* attr : {"axes", "starts", "ends", "steps"}) op.remove(attr);
     for (size_t d = 0; d < slices.size(); ++d) {
       const int64_t start = slices[d].start.constant(), step = slices[d].step;
@@ -245,8 +282,8 @@ const OpDef kSlice{.kind = OpKind::Slice,
                    .linear = {{0}},
                    .eval = eval_slice,
                    .decompose = decompose_slice,
-                   .is_primitive = [](const OpView& op) { return has_known_starts(op.op()); },
-                   .is_typed_by_parts = [](const OpView& op) { return !has_known_starts(op.op()); },
+                   .is_primitive = is_canonical,
+                   .is_typed_by_parts = [](const OpView& op) { return !is_canonical(op); },
                    .takes_strings = true};
 
 }  // namespace weftc

@@ -5,6 +5,7 @@
 //   DepthToSpace, SpaceToDepth   ->  Reshape, Transpose, Reshape
 #include <algorithm>
 
+#include "ir/ops/relations.h"
 #include "ir/ops/view.h"
 
 namespace weftc {
@@ -158,10 +159,9 @@ static std::optional<std::vector<Length>> part_lengths(const OpView& op, const L
       lengths.push_back(i == 0 ? *each : minimum(maximum(extent - *each * i, 0), *each));
   }
   if (static_cast<int64_t>(lengths.size()) != count ||
-      !std::ranges::all_of(lengths, [](const Length& length) { return length.low() >= 0; }))
-    return op.fail("split-lengths-unsupported",
-                   "parts {} of a dimension of length {} do not make {} outputs for all lengths; pin them with --dim",
-                   text_of(lengths), extent.text(), count),
+      std::ranges::any_of(lengths, [](const Length& length) { return length.high() < 0; }))
+    return op.fail("split-parts", "parts {} do not make {} outputs of a dimension of length {}", text_of(lengths),
+                   count, extent.text()),
            std::nullopt;
   return lengths;
 }
@@ -183,7 +183,7 @@ static bool infer_split(const OpView& op, std::vector<TensorType>& results) {
   if (is_split_at_run_time(op)) {
     const std::optional<std::vector<Length>> lengths = part_lengths(op, length_of(extent));
     for (const Length& length : lengths.value_or(std::vector<Length>())) {
-      extent = op.extent(length);
+      extent = op.extent(maximum(length, 0));
       results.push_back(type);
     }
     return lengths.has_value();
@@ -197,15 +197,20 @@ static bool infer_split(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Parts that the model gives, or that have to be equal, are the dimension together.
+/// Parts that the model gives, or that have to be equal, are the dimension together. None is negative.
 static std::vector<LengthRelation> relate_split(const OpView& op) {
   if (!op.op().has(kPartLengths) && !has_equal_parts(op)) return {};
   const Length extent = length_of(op.type(0).shape[static_cast<size_t>(op.op().integer("axis"))]);
   const std::optional<std::vector<Length>> lengths = part_lengths(op, extent);
   if (has_equal_parts(op)) return {{"", lengths->front() * static_cast<int64_t>(lengths->size()), extent}};
+  std::vector<LengthRelation> relations;
   Length sum;
-  for (const Length& length : *lengths) sum = sum + length;
-  return {{"", sum, extent}};
+  for (const Length& length : *lengths) {
+    relations.push_back(at_most(0, length));
+    sum = sum + length;
+  }
+  relations.push_back({"", sum, extent});
+  return relations;
 }
 
 /// The parts are written out, so that nobody counts outputs after this.

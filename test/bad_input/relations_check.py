@@ -11,9 +11,9 @@ MODEL = FOLDER / "related.onnxtxt"
 TEXT = """<ir_version: 10, opset_import: ["" : 20]>
 g (bool use, float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h)
   => (float[a,4] scaled, float[5,c] joined, float[3,2] product, float[e,2] picked, float[rows,4] masked, float[found] counted,
-      float[k,4] most, int64[k,4] at, float[4] third, float[past,2] placed, float[g] dropped, float[a,4] chosen)
+      float[k,4] most, int64[k,4] at, float[4] third, float[past,2] placed, float[g] dropped, float[a,4] chosen, float[edges,4] edge, int64[2,2] head, int64[rest,2] tail)
   <float[6,2] w = random(1, 0.5), int64[1] zero = {0}, int64[1] k = {2}, int64 two = {2}, float[3,2] table = random(2, 0.5), int64 first = {0},
-   int64 one = {1}> {
+   int64 one = {1}, int64[4] crop = {-1, 0, 2, 0}, int64[1] two_rows = {2}> {
   [scale] scaled = Mul(x, y)
   [join] joined = Concat<axis = 0>(p, q)
   [down] product = MatMul(p, w)
@@ -31,6 +31,11 @@ g (bool use, float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] 
   positions = Range(first, length, one)
   [embed] placed = Gather(table, positions)
   [drop] dropped = Squeeze(h)
+  [crop] edge = Pad<mode = "edge">(old, crop)
+  rows = Shape<start = 0, end = 1>(i)
+  others = Sub(rows, two_rows)
+  parts = Concat<axis = 0>(two_rows, others)
+  [part] head, tail = Split<axis = 0>(i, parts)
   chosen = If(use) <then_branch = both () => (float[a,4] sum) { [both] sum = Add(x, old) },
                     else_branch = one () => (float[a,4] same) { same = Neg(x) }>
 }
@@ -47,6 +52,8 @@ WRONG = [
     ({"a": 2, "b": 2, "e": 2, "total": 4}, "node 'take' (Gather): b is 2, but must be at least 3"),
     ({"past": 4, "total": 7}, "node 'embed' (Gather): past is 4, but must be at most 3"),
     ({"g": 1}, "node 'drop' (Squeeze): min(1, g) * 2 is 2, but must be at most g, which is 1"),
+    ({"past": 1, "total": 4}, "node 'crop' (Pad): past is 1, but must be at least 2"),
+    ({"e": 1}, "node 'part' (Split): e is 1, but must be at least 2"),
     ({"g": 4}, "node 'count' (Mul): places is 5, but must be g, which is 4"),
 ]
 
@@ -76,6 +83,9 @@ def check_fitting(program):
     harness.check("lengths that fit/masked", np.array_equal(masked, np.concatenate([given["old"], given["x"]]) * given["mask"]), masked)
     counted = np.load(FOLDER / "counted.npy")
     harness.check("lengths that fit/counted", np.array_equal(counted, np.float32([0, 2, 3, 5, 6]) * given["h"]), counted)
+    edge, tail = (np.load(FOLDER / f"{name}.npy") for name in ("edge", "tail"))
+    harness.check("lengths that fit/edge", np.array_equal(edge, np.repeat(given["old"][-1:], 3, axis=0)), edge)
+    harness.check("lengths that fit/tail", np.array_equal(tail, given["i"][2:]), tail)
 
 
 def check_branch(program):

@@ -25,7 +25,7 @@ DEFAULT = ("Attention.cross", "Attention.past")
 
 # An operand whose dims are numbers or names of BOUNDS, filled by a function of a shape and the lengths of a request.
 Open = collections.namedtuple("Open", "shape fill", defaults=(None,))
-# Lengths by the names of their dims, which the model computes from shapes.
+# Lengths by the names of their dims, which the model computes from shapes; "p-s" is a difference of two.
 Lengths = collections.namedtuple("Lengths", "dims")
 Node = collections.namedtuple("Node", "name op domain operands outputs attrs")
 
@@ -113,6 +113,18 @@ def split_nodes():
     yield "given", [Open(["t", 2]), Lengths(["p", "s"])], 2, {}
 
 
+def slice_nodes():
+    """Backwards, and from starts that may lie before the first element."""
+    def part(start, end, step):
+        return np.array([start]), np.array([end]), np.array([1]), np.array([step])
+
+    x, everything = Open(["b", "t", 2]), np.iinfo(np.int64)
+    yield "turned", [x, *part(-1, everything.min, -1)]
+    yield "back", [x, *part(5, 1, -2)]
+    yield "last", [x, *part(-3, everything.max, 1)]
+    yield "other", [Open(["t", 2]), Lengths(["p-s"]), Lengths(["t"])]
+
+
 def scan_nodes():
     """Running sums, from either end."""
     state, row = (helper.make_tensor_value_info(name, FLOAT, [2]) for name in ("state", "row"))
@@ -136,6 +148,17 @@ def all_nodes():
     for op, nodes in ("Split", split_nodes), ("Scan", scan_nodes):
         for name, operands, outputs, attrs in nodes():
             yield Node(f"{op}.{name}", op, "", operands, outputs, attrs)
+    for name, operands in slice_nodes():
+        yield Node(f"Slice.{name}", "Slice", "", operands, 1, {})
+
+
+def length_nodes(name, dim):
+    """What computes {name}.{dim}.length."""
+    parts = dim.split("-")
+    made = [helper.make_node("Shape", [f"{name}.{part}"], [f"{name}.{part}.length"]) for part in parts]
+    if len(parts) == 2:
+        made.append(helper.make_node("Sub", [f"{name}.{part}.length" for part in parts], [f"{name}.{dim}.length"]))
+    return made
 
 
 def parts_of(node):
@@ -145,7 +168,7 @@ def parts_of(node):
     made, weights = [], []
     for name, operand in zip(names, node.operands):
         if isinstance(operand, Lengths):
-            made += [helper.make_node("Shape", [f"{name}.{dim}"], [f"{name}.{dim}.length"]) for dim in operand.dims]
+            made += [each for dim in operand.dims for each in length_nodes(name, dim)]
             made.append(helper.make_node("Concat", [f"{name}.{dim}.length" for dim in operand.dims], [name], axis=0))
         elif isinstance(operand, np.ndarray):
             weights.append(onnx.numpy_helper.from_array(operand, name))
@@ -160,7 +183,7 @@ def open_operands(nodes):
             if isinstance(operand, Open):
                 yield f"{node.name}.x{i}", operand
             elif isinstance(operand, Lengths):
-                yield from ((f"{node.name}.x{i}.{dim}", Open([dim])) for dim in operand.dims)
+                yield from ((f"{node.name}.x{i}.{dim}", Open([dim])) for each in operand.dims for dim in each.split("-"))
 
 
 def input_of(name, operand):

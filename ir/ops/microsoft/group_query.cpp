@@ -4,11 +4,15 @@
 //   new keys of request b stand in the cache behind its first past_b = seqlens_k[b] + 1 - S keys
 //   query s of request b sees the keys up to past_b + s, or the last local_window_size of these
 //
-// The cache of the result is as long as the operand's, or longer where the total length asks for it. Where the total
-// length is known and the batch is one, all positions are, and the new keys are put behind the past by Concat.
+// The cache of the result is as long as the operand's, or longer where the total length asks for it. Where the new keys
+// of all requests stand behind the whole past, Concat puts them there; else each row of the new cache is looked up.
+//
+// Batch, queries and past may have run-time lengths. The total length is then one too, which models compute from the
+// shape of their mask.
 #include <algorithm>
 
 #include "ir/ops/formula.h"
+#include "ir/ops/operand_shapes.h"
 
 namespace weftc {
 
@@ -17,33 +21,70 @@ namespace {
 constexpr int kQuery = 0, kKey = 1, kValue = 2, kPastKey = 3, kPastValue = 4, kSeqlens = 5, kTotal = 6, kCos = 7,
               kSin = 8, kPositions = 9, kScores = 10, kQueryNorm = 14, kKeyNorm = 15;
 constexpr const char* kTotalAttr = "total_sequence_length";
+constexpr const char* kTotalText = "total_length";  // the same as the text of a run-time length
 
 struct Extents {
-  int64_t batch, queries, heads, key_heads, size, past;
-  int64_t total;                  // keys of the resulting cache
-  std::optional<int64_t> before;  // keys in front of the new ones, where all requests have the same, known number
+  Extent batch, queries, past;
+  Extent total;  // keys of the resulting cache
+  int64_t heads, key_heads, size;
+  Length sum;                    // keys that the longest request has with its new ones
+  std::optional<Length> before;  // keys in front of the new ones, where all requests have the same, known number
 };
+
+/// The total length where it is known; else nothing.
+std::optional<Length> given_total(const OpView& op) {
+  if (op.op().has(kTotalAttr)) return Length(op.op().integer(kTotalAttr));
+  if (op.op().has(kTotalText)) return parse_length(op.op().text(kTotalText), op.module().lengths);
+  const std::optional<std::vector<Length>> elements = op.lengths(kTotal);
+  return elements && elements->size() == 1 ? std::optional((*elements)[0]) : std::nullopt;
+}
 
 std::optional<Extents> extents_of(const OpView& op) {
   const int64_t heads = op.op().integer_or("num_heads", 0), key_heads = op.op().integer_or("kv_num_heads", 0);
-  const Dims q = op.dims(kQuery);
-  const bool is_packed = !op.has(kKey);
-  const int64_t all = is_packed ? heads + 2 * key_heads : heads;
+  const Shape& q = op.type(kQuery).shape;
+  const int64_t all = op.has(kKey) ? heads : heads + 2 * key_heads;
   const auto wrong = [&](const std::string& what) {
     return op.fail("group-query-dims", "{} heads, {} of them with keys, do not fit {}", heads, key_heads, what),
            std::nullopt;
   };
-  if (heads < 1 || key_heads < 1 || heads % key_heads || q[2] % all) return wrong("a query of shape " + dims_text(q));
-  Extents e{q[0], q[1], heads, key_heads, q[2] / all, op.has(kPastKey) ? op.dims(kPastKey)[2] : 0, 0, {}};
-  if (!is_packed && (op.dims(kKey) != Dims{e.batch, e.queries, key_heads * e.size} || !op.has(kValue) ||
-                     op.dims(kValue) != op.dims(kKey)))
-    return wrong("a key of shape " + dims_text(op.dims(kKey)));
-  const int64_t sum = op.op().integer_or(kTotalAttr, e.past + e.queries);
-  e.total = std::max(e.past, sum);
-  if (sum < e.queries) return wrong("a total length of " + std::to_string(sum));
-  if (sum == e.queries || (e.batch == 1 && op.op().has(kTotalAttr))) e.before = sum - e.queries;
-  if (e.before && *e.before > e.past) return wrong("a past of " + std::to_string(e.past) + " keys");
+  if (heads < 1 || key_heads < 1 || heads % key_heads || q[2].bound % all)
+    return wrong("a query of shape " + shape_text(q));
+  Extents e{q[0], q[1], {}, {}, heads, key_heads, q[2].bound / all, {}, {}};
+  if (op.has(kPastKey)) e.past = op.type(kPastKey).shape[2];
+  const Length past = length_of(e.past), queries = length_of(e.queries);
+  const std::optional<Length> given = given_total(op);
+  e.sum = given.value_or(past + queries);
+  e.total = op.extent(maximum(past, e.sum));
+  if ((e.sum - queries).high() < 0) return wrong("a total length of " + e.sum.text());
+  if ((past + queries - e.sum).high() < 0) return wrong("a past of " + past.text() + " keys");
+  if (e.sum == queries || (given && e.batch == Extent{1})) e.before = e.sum - queries;
   return e;
+}
+
+/// The shapes that operands have beside the query, by the heads and lengths. Scores may be those of one request or
+/// head.
+OperandShapes shapes_of(const OpView& op, const Extents& e) {
+  const Shape key{e.batch, e.queries, {e.key_heads * e.size}}, past{e.batch, {e.key_heads}, e.past, {e.size}};
+  OperandShapes shapes = {{kKey, key}, {kValue, key}, {kPastKey, past}, {kPastValue, past}};
+  const bool has_column = op.type(kSeqlens).ndim() == 2;
+  shapes.emplace_back(kSeqlens, has_column ? Shape{e.batch, {1}} : Shape{e.batch});
+  if (!(e.before == Length(0))) shapes.emplace_back(kPositions, Shape{e.batch, e.queries});
+  if (!op.has(kScores)) return shapes;
+  Shape scores{e.batch, {e.heads}, e.queries, e.total};
+  for (size_t d = 0; d < 2; ++d)
+    if (is_one(op.type(kScores).shape[d])) scores[d] = {1};
+  shapes.emplace_back(kScores, scores);
+  return shapes;
+}
+
+/// The new keys are among those in all, and what stands in front of them is in the past.
+std::vector<LengthRelation> relate_group_query(const OpView& op) {
+  const Extents e = *extents_of(op);
+  std::vector<LengthRelation> relations = relations_of(op, shapes_of(op, e));
+  const Length queries = length_of(e.queries);
+  relations.push_back({"", queries, e.sum, true});
+  relations.push_back({"", e.sum, length_of(e.past) + queries, true});
+  return relations;
 }
 
 /// True if what the attention reads of earlier keys and of rotations is there, with as many dimensions as it reads.
@@ -58,29 +99,66 @@ bool has_caches(const OpView& op) {
   return has_ndim(op, kCos, 2, 2) && has_ndim(op, kSin, 2, 2);
 }
 
-bool infer_group_query(const OpView& op, std::vector<TensorType>& results) {
-  for (int i = 0; i < op.inputs(); ++i)
-    if (op.has(i) && !is_fixed(op, i)) return false;
-  if (!is_real_operand(op, kQuery) || !has_ndim(op, kQuery, 3, 3)) return false;
+/// True if no attribute or operand asks for what is not supported.
+bool is_supported(const OpView& op) {
   for (int i : {11, 12, 13})
     if (op.has(i))
       return op.fail("group-query-unsupported", "{} is not supported", i == 11 ? "head_sink" : "a quantised cache");
   for (const char* attr : {"smooth_softmax", "sliding_window_cache", "qk_output", "kv_cache_bit_width"})
     if (op.op().integer_or(attr, 0) != 0)
       return op.fail("group-query-unsupported", "the attribute {} is not supported", attr);
-  if (!op.has(kSeqlens)) return op.fail("group-query-lengths", "the operand seqlens_k is missing");
-  if (!has_caches(op)) return false;
-  const std::optional<Extents> e = extents_of(op);
-  if (!e) return false;
-  const DType dtype = op.type(kQuery).dtype;
-  const TensorType cache{dtype, shape_of({e->batch, e->key_heads, e->total, e->size}), {}};
-  results = {{dtype, shape_of({e->batch, e->queries, e->heads * e->size}), {}}, cache, cache};
   return true;
+}
+
+/// Of queries, keys and past the heads and their sizes are known; of whatever else is no mask, everything.
+bool has_open_lengths_only(const OpView& op) {
+  for (const int i : {kQuery, kKey, kValue})
+    if (op.has(i) && (!has_ndim(op, i, 3, 3) || !is_fixed_dim(op, i, 2))) return false;
+  for (const int i : {kPastKey, kPastValue})
+    if (op.has(i) && (!is_fixed_dim(op, i, 1) || !is_fixed_dim(op, i, 3))) return false;
+  for (const int i : {kCos, kSin, kQueryNorm, kKeyNorm})
+    if (op.has(i) && !is_fixed(op, i)) return false;
+  return !op.has(kScores) || has_ndim(op, kScores, 4, 4);
+}
+
+/// A total length that only data says is taken for the past and the new keys, which are to be known then.
+bool is_total_known(const OpView& op) {
+  if (given_total(op)) return true;
+  for (const int i : {kQuery, kPastKey})
+    for (int d = 0; op.has(i) && d < op.type(i).ndim(); ++d)
+      if (op.type(i).shape[static_cast<size_t>(d)].is_run_time())
+        return op.fail("group-query-total-unsupported",
+                       "total_sequence_length is data here; beside a dimension of run-time length it must be computed "
+                       "from shapes");
+  return true;
+}
+
+bool infer_group_query(const OpView& op, std::vector<TensorType>& results) {
+  if (!is_real_operand(op, kQuery) || !is_supported(op)) return false;
+  if (!op.has(kSeqlens)) return op.fail("group-query-lengths", "the operand seqlens_k is missing");
+  if (!has_ndim(op, kSeqlens, 1, 2) || !has_caches(op) || !has_open_lengths_only(op) || !is_total_known(op))
+    return false;
+  const std::optional<Extents> e = extents_of(op);
+  if (!e || !have_shapes(op, shapes_of(op, *e), "group-query-dims")) return false;
+  const DType dtype = op.type(kQuery).dtype;
+  const TensorType cache{dtype, {e->batch, {e->key_heads}, e->total, {e->size}}, {}};
+  results = {{dtype, {e->batch, e->queries, {e->heads * e->size}}, {}}, cache, cache};
+  return true;
+}
+
+/// Writes down the total length, which is known as long as shapes are inferred.
+void canonical_group_query(Op& op, const OpView& view) {
+  fill_defaults(op);
+  const std::optional<Length> total = given_total(view);
+  if (total && !op.has(kTotalAttr)) op.set(kTotalText, total->text());
 }
 
 class GroupQuery {
  public:
-  GroupQuery(Builder& build, const OpView& op) : build_(build), op_(op), own_(op.op()), e_(*extents_of(op)) {}
+  GroupQuery(Builder& build, const OpView& op) : build_(build), op_(op), own_(op.op()), e_(*extents_of(op)) {
+    for (int r = 1; r < static_cast<int>(own_.outputs.size()); ++r)
+      if (own_.outputs[static_cast<size_t>(r)]) e_.total = op.result_type(r).shape[2];
+  }
 
   std::vector<ValueId> run() {
     const Term query(build_, own_.inputs[kQuery]);
@@ -98,42 +176,61 @@ class GroupQuery {
     if (own_.has("scale") && own_.real("scale") != 0) attrs.insert(attrs.begin(), {"scale", own_.real("scale")});
     const Term y(build_,
                  build_.op(OpKind::Attention, {q.value(), keys.value(), values.value(), mask().value()}, attrs));
-    const Term joined = y.transpose({0, 2, 1, 3}).reshape({e_.batch, e_.queries, width});
+    const Term joined = y.transpose({0, 2, 1, 3}).reshape_to({e_.batch, e_.queries, {width}});
     return {joined.value(), keys.value(), values.value()};
   }
 
  private:
   Term by_heads(Term x, int64_t heads, int norm) {
-    Term split = x.reshape({e_.batch, e_.queries, heads, e_.size});
+    Term split = x.reshape_to({e_.batch, e_.queries, {heads}, {e_.size}});
     if (norm >= 0 && op_.has(norm))
       split = {build_, build_.op(OpKind::RMSNormalization, {split.value(), own_.inputs[norm]},
                                  {{"axis", int64_t{-1}}, {"epsilon", real_of(own_, "qk_norm_epsilon")}})};
     return split.transpose({0, 2, 1, 3});
   }
 
-  /// How many keys stand in front of the new ones of each request: [batch, 1, 1, 1].
+  Term number(const Length& length) { return {build_, build_.length(length)}; }
+
+  /// How many keys stand in front of the new ones of each request: [batch, 1, 1, 1], or one number for all. A first
+  /// prompt, which is as long as the total length, has none, also where it is padded.
   Term before() {
-    const Term lengths = Term(build_, own_.inputs[kSeqlens]).cast(DType::I64).reshape({e_.batch, 1, 1, 1});
-    return lengths + static_cast<double>(1 - e_.queries);
+    if (e_.before) return number(*e_.before);
+    const Length queries = length_of(e_.queries), earlier = e_.sum - queries;
+    // The look-up of a number by itself, so that a request is refused that has a last key behind the cache.
+    const Term keys = positions(build_, DType::I64, e_.total, 0, 1);
+    const Term last = gather(build_, keys, Term(build_, own_.inputs[kSeqlens]).cast(DType::I64), 0);
+    Term all = last.reshape_to({e_.batch, {1}, {1}, {1}}) + 1.0 - number(queries);
+    if (op_.has(kTotal) && !given_total(op_)) all = all + excess();
+    return earlier.low() > 0 ? all : (number(earlier) > 0.0).choose(all, all.scalar(0));
   }
-  /// The position of each query: [batch, 1, queries, 1].
+  /// By how much a total length of data differs from the one it was taken for: 0, else the request is refused.
+  Term excess() {
+    const Term given = Term(build_, own_.inputs[kTotal]).cast(DType::I64).reshape({1, 1, 1, 1});
+    return gather(build_, positions(build_, DType::I64, 1, 0, 1), given - number(e_.sum), 0);
+  }
+  /// The position of each query: [batch, 1, queries, 1], or [1, 1, queries, 1] where it is the same for all.
   Term query_positions() {
-    if (e_.before) return positions(build_, DType::I64, e_.queries, 2, 4, 1, static_cast<double>(*e_.before));
+    if (e_.before && e_.before->is_constant() && !e_.queries.is_run_time())
+      return positions(build_, DType::I64, e_.queries.bound, 2, 4, 1, static_cast<double>(e_.before->constant()));
     return before() + positions(build_, DType::I64, e_.queries, 2, 4);
+  }
+
+  /// A value of one element for each request, or for all, as [batch, queries].
+  Term for_each_query(Term x) {
+    const Shape shape{e_.batch, {1}, e_.queries, {1}};
+    return Term(build_, build_.with_lengths(x.expand(bounds(shape)).value(), shape)).reshape_to({e_.batch, e_.queries});
   }
 
   /// The positions by which a model asks to rotate; of the first prompt only the first one counts.
   Term rotary_positions() {
-    const Dims shape{e_.batch, e_.queries};
-    Term at = query_positions();
-    if (op_.has(kPositions)) {
-      const Term given = Term(build_, own_.inputs[kPositions]).cast(DType::I64);
-      if (e_.before != 0) return given.reshape(shape);
-      at =
-          given.reshape({element_count(given.dims())}).slice(0, 0, 1) + positions(build_, DType::I64, e_.queries, 2, 4);
-    }
-    const ValueId wide = build_.op(OpKind::Expand, {at.value()}, {{"shape", Dims{e_.batch, 1, e_.queries, 1}}});
-    return Term(build_, wide).reshape(shape);
+    if (!op_.has(kPositions)) return for_each_query(query_positions());
+    const Term given = Term(build_, own_.inputs[kPositions]).cast(DType::I64);
+    const Length earlier = e_.sum - length_of(e_.queries);
+    if (earlier.low() > 0) return given;
+    const Term all = given.reshape_to({joined(op_, given.shape(), 0, given.shape().size())});
+    const Term first = pick(build_, all, constant(build_, DType::I64, {1}, {0}), 0);
+    const Term of_prompt = for_each_query(first + positions(build_, DType::I64, e_.queries, 2, 4));
+    return earlier == 0 ? of_prompt : (number(earlier) > 0.0).choose(given, of_prompt);
   }
 
   Term rotated(Term x) {
@@ -151,26 +248,31 @@ class GroupQuery {
 
   /// The cache with the new keys or values in it, and zeros behind them.
   Term cached(Term added, int input) {
-    if (e_.past == 0) return added;
+    if (e_.past == Extent{0}) return added;
     const Term past(build_, own_.inputs[input]);
-    if (!e_.before) return picked(concat({past.value(), added.value()}, 2));
+    if (e_.before == length_of(e_.past))
+      return {build_, with_bounds(build_, concat({past.value(), added.value()}, 2).value(),
+                                  {e_.batch, {e_.key_heads}, e_.total, {e_.size}})};
+    const bool is_fixed = !e_.past.is_run_time() && !e_.queries.is_run_time();
+    if (!e_.before || !e_.before->is_constant() || !is_fixed) return picked(concat({past.value(), added.value()}, 2));
     std::vector<ValueId> parts;
-    const int64_t end = *e_.before + e_.queries;
-    if (*e_.before > 0) parts.push_back(past.slice(2, 0, *e_.before).value());
+    const int64_t before = e_.before->constant(), end = before + e_.queries.bound;
+    if (before > 0) parts.push_back(past.slice(2, 0, before).value());
     parts.push_back(added.value());
     const Term filled = concat(parts, 2);
-    if (end == e_.total) return filled;
+    if (end == e_.total.bound) return filled;
     return {build_, build_.op(OpKind::Pad, {filled.value()},
-                              {{"pads", Dims{0, 0, 0, 0, 0, 0, e_.total - end, 0}}, {"value", 0.0}})};
+                              {{"pads", Dims{0, 0, 0, 0, 0, 0, e_.total.bound - end, 0}}, {"value", 0.0}})};
   }
   /// Of the past and, behind it, what is new: the new ones from each request's position on.
   Term picked(Term both) {
     const Term at = positions(build_, DType::I64, e_.total, 2, 4), first = before();
-    const Term old = at.clamp(0, static_cast<double>(e_.past - 1));
-    const Term end = first + static_cast<double>(e_.queries), is_new = at >= first && at < end;
-    const Term index = is_new.choose(at - first + static_cast<double>(e_.past), old);
-    const ValueId wide =
-        build_.op(OpKind::Expand, {index.value()}, {{"shape", Dims{e_.batch, e_.key_heads, e_.total, e_.size}}});
+    const Term past = number(length_of(e_.past));
+    const Term old = at.apply(OpKind::Min, past - 1.0).apply(OpKind::Max, 0.0);
+    const Term end = first + number(length_of(e_.queries)), is_new = at >= first && at < end;
+    const Term index = is_new.choose(at - first + past, old);
+    const Shape shape{e_.batch, {e_.key_heads}, e_.total, {e_.size}};
+    const ValueId wide = build_.with_lengths(index.expand(bounds(shape)).value(), shape);
     const Term found(build_, build_.op(OpKind::GatherElements, {both.value(), wide},
                                        {{"axis", int64_t{2}}, {"inside", int64_t{1}}}));
     return (at < end).choose(found, found.scalar(0));
@@ -180,7 +282,7 @@ class GroupQuery {
   Term mask() {
     const Term key = positions(build_, DType::I64, e_.total, 3, 4), query = query_positions();
     const int64_t window = int_of(own_, "local_window_size");
-    Term seen = int_of(own_, "causal") ? key <= query : key < query + static_cast<double>(e_.queries);
+    Term seen = int_of(own_, "causal") ? key <= query : key < before() + number(length_of(e_.queries));
     if (window >= 0) seen = seen && key > query - static_cast<double>(window);
     if (!op_.has(kScores)) return seen;
     const Term scores(build_, own_.inputs[kScores]);
@@ -190,7 +292,7 @@ class GroupQuery {
   Builder& build_;
   const OpView& op_;
   const Op own_;
-  const Extents e_;
+  Extents e_;
 };
 
 }  // namespace
@@ -213,12 +315,15 @@ const OpDef kGroupQueryAttention{
               {"sliding_window_cache", AttrType::Int, 0},
               {"smooth_softmax", AttrType::Int, 0},
               {"softcap", AttrType::Real, 0.0},
+              {.name = kTotalText, .type = AttrType::Text, .is_own = true},
               {kTotalAttr, AttrType::Int},
               {"v_quant_type", AttrType::Text, "NONE"}},
     .inputs = {1, 16},
     .outputs = {1, 3},
     .constant_operands = {{kTotal, kTotalAttr, AttrType::Int, false}},
     .infer = infer_group_query,
+    .canonicalize = canonical_group_query,
+    .relate = relate_group_query,
     .decompose = [](Builder& build, const OpView& op) { return GroupQuery(build, op).run(); }};
 
 }  // namespace weftc

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <numeric>
 
 #include "ir/base/check.h"
 #include "ir/base/text.h"
@@ -248,9 +249,19 @@ static std::optional<Length> simpler_quotient(const Length& a, int64_t by) {
   return floor_quotient(symbol->operands[0] + number * divisor, divisor * by);
 }
 
+/// The greatest number that divides every coefficient of both; 1 where there are none.
+static int64_t common_divisor(const Length& a, const Length& b) {
+  int64_t divisor = 0;
+  for (const Length* each : {&a, &b})
+    for (const Length::Term& term : each->terms()) divisor = std::gcd(divisor, term.coefficient);
+  return std::max<int64_t>(divisor, 1);
+}
+
 std::optional<Length> floor_quotient(const Length& a, const Length& b) {
   if (std::optional<Length> exact = exact_quotient(a, b)) return exact;
   if (a.low() < 0 || b.low() < 1) return {};
+  if (const int64_t divisor = common_divisor(a, b); divisor > 1)
+    return floor_quotient(*exact_quotient(a, divisor), *exact_quotient(b, divisor));
   if (b.is_constant())
     if (std::optional<Length> simpler = simpler_quotient(a, b.constant())) return simpler;
   const Interval range{a.low() / b.high(), a.high() / b.low()};
@@ -261,6 +272,8 @@ std::optional<Length> remainder_of(const Length& a, const Length& b) {
   if (exact_quotient(a, b)) return Length();
   if (a.low() < 0 || b.low() < 1) return {};
   if (a.high() < b.low()) return a;
+  if (const int64_t divisor = common_divisor(a, b); divisor > 1)
+    return *remainder_of(*exact_quotient(a, divisor), *exact_quotient(b, divisor)) * divisor;
   if (b.is_constant())
     if (const auto [multiple, rest] = divided_terms(a, b.constant()); !(multiple == 0) && rest.low() >= 0)
       return remainder_of(rest, b);

@@ -33,6 +33,14 @@ std::vector<TiedExtents> ties_of_factors(const OpView& op) {
   return ties;
 }
 
+/// True if a dimension of an operand has this length.
+bool has_length(const OpView& op, const Length& length) {
+  for (int i = 0; i < op.inputs(); ++i)
+    for (const Extent& extent : op.has(i) ? op.type(i).shape : Shape{})
+      if (length_of(extent) == length) return true;
+  return false;
+}
+
 /// A length as the operands have it: with the smallest or the largest of their bounds.
 Extent extent_in(const OpView& op, const Length& length, bool smallest) {
   if (length.is_constant()) return {length.constant(), {}};
@@ -48,7 +56,7 @@ Extent extent_in(const OpView& op, const Length& length, bool smallest) {
 std::vector<TiedExtents> related_ties(const OpView& op) {
   std::vector<TiedExtents> ties;
   for (const LengthRelation& relation : op_def(op.op()).relate(op))
-    if (!relation.may_be_less)
+    if (!relation.may_be_less && (has_length(op, relation.left) || has_length(op, relation.right)))
       ties.push_back(
           {extent_in(op, relation.left, false), extent_in(op, relation.right, relation.left == relation.right)});
   return ties;

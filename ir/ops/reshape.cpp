@@ -3,9 +3,11 @@
 //
 //   Reshape(x f32[2, 6], [0, 3, -1])               ->  f32[2, 3, 2]: 0 copies the extent, -1 is what is left
 //   Reshape(x f32[batch, seq, 64], [-1, 64])       ->  f32[batch * seq, 64]
+//   Reshape(x f32[n, 3], [-1, 12])                 ->  f32[n / 4, 12], of requests whose n is a multiple of 4
 #include <algorithm>
 
 #include "ir/base/check.h"
+#include "ir/ops/selection.h"
 #include "ir/ops/view.h"
 
 namespace weftc {
@@ -108,7 +110,7 @@ std::optional<Shape> shape_of_lengths(const OpView& op, const std::vector<Length
   for (const Length& length : lengths) shape.push_back(extent_of(op, length));
   if (element_count(bounds(shape)) == element_count(op.dims(0))) return shape;
   op.fail("reshape-bounded-unsupported",
-          "from {} to {}: the bounds of the lengths do not fit together; pin one with --dim",
+          "from {} to {}: the bounds of the lengths do not fit together; give others, or pin one, with --dim",
           shape_text(op.type(0).shape), text_of(lengths));
   return {};
 }
@@ -137,6 +139,12 @@ std::vector<Group> groups_of(const Shape& from, const Dims& to) {
   return groups;
 }
 
+/// True if two lengths are equal in some runs, as far as their bounds say.
+bool may_be_equal(const Length& a, const Length& b) {
+  const Length gap = b - a;
+  return gap.low() <= 0 && gap.high() >= 0;
+}
+
 }  // namespace
 
 std::optional<Shape> reshaped(const OpView& op, const Dims& dims) {
@@ -150,10 +158,7 @@ std::optional<Shape> reshaped(const OpView& op, const Dims& dims) {
   // A type that the result has already says more than its bounds.
   if (!op.op().outputs.empty()) {
     const Shape& known = op.result_type(0).shape;
-    Length before = 1, behind = 1;
-    for (const Extent& extent : from) before = before * length_of(extent);
-    for (const Extent& extent : known) behind = behind * length_of(extent);
-    if (bounds(known) == dims && before == behind) return known;
+    if (bounds(known) == dims && may_be_equal(element_length(from), element_length(known))) return known;
   }
   Shape shape;
   for (const Group& group : groups_of(from, dims)) {
@@ -179,12 +184,21 @@ static void copy_linear(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// A product and another one, of which this has a single term, without the lengths that are factors of both.
+static std::pair<Length, Length> without_common_factors(Length total, Length known) {
+  if (known.terms().size() == 1)
+    for (const LengthSymbolPtr& factor : std::vector(known.terms()[0].factors))
+      if (const std::optional<Length> less = exact_quotient(total, Length(factor)))
+        total = *less, known = *exact_quotient(known, Length(factor));
+  return {total, known};
+}
+
 /// The lengths asked for, with 0 and -1 resolved (ONNX Reshape-21: 0 copies the extent unless allowzero, one -1 takes
-/// what is left); nothing where they are not certain to have as many elements as the operand.
+/// what is left); nothing where they cannot have as many elements as the operand.
 static std::optional<std::vector<Length>> asked_lengths(const OpView& op, std::vector<Length> asked) {
   const Shape& from = op.type(0).shape;
-  Length total = 1, known = 1;
-  for (const Extent& extent : from) total = total * length_of(extent);
+  const Length total = element_length(from);
+  Length known = 1;
   int open = -1;
   for (size_t d = 0; d < asked.size(); ++d) {
     if (asked[d] == -1) {
@@ -194,11 +208,40 @@ static std::optional<std::vector<Length>> asked_lengths(const OpView& op, std::v
     if (asked[d] == 0 && !int_of(op.op(), "allowzero")) asked[d] = length_of(from[d]);
     known = known * asked[d];
   }
-  if (open < 0) return known == total ? std::optional(asked) : std::nullopt;
-  const std::optional<Length> rest = exact_quotient(total, known);
-  if (!rest) return {};
+  if (open < 0) {
+    const bool may_fit = !known.is_constant() && may_be_equal(known, total);
+    return known == total || may_fit ? std::optional(asked) : std::nullopt;
+  }
+  const auto [all, others] = without_common_factors(total, known);
+  const std::optional<Length> rest = floor_quotient(all, others);
+  if (!rest || (total.is_constant() && !(known * *rest == total))) return {};
   asked[static_cast<size_t>(open)] = *rest;
   return asked;
+}
+
+/// a = b without the number that divides both.
+static LengthRelation equal(const Length& a, const Length& b) {
+  const Length& one = a.is_constant() ? b : a;
+  const Length number = one.terms().size() == 1 ? one.terms()[0].coefficient : 1;
+  const std::optional<Length> left = exact_quotient(a, number), right = exact_quotient(b, number);
+  return left && right ? LengthRelation{"", *left, *right} : LengthRelation{"", a, b};
+}
+
+/// Where the lengths of operand and result are not the same product, requests have as many elements in both: a
+/// dimension that is what the others leave, rounded down, has no rest.
+static std::vector<LengthRelation> relate_reshape(const OpView& op) {
+  const Shape& shape = op.result_type(0).shape;
+  const Length before = element_length(op.type(0).shape), behind = element_length(shape);
+  if (before == behind) return {};
+  for (size_t open = 0; open < shape.size(); ++open) {
+    Length known = 1;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (d != open) known = known * length_of(shape[d]);
+    const auto [all, others] = without_common_factors(before, known);
+    const std::optional<Length> rest = floor_quotient(all, others);
+    if (rest && *rest == length_of(shape[open])) return {equal(*remainder_of(all, others), 0)};
+  }
+  return {equal(before, behind)};
 }
 
 /// Reports a list of numbers that is no shape for the operand.
@@ -260,6 +303,7 @@ const OpDef kReshape{.kind = OpKind::Reshape,
                      .constant_operands = {{.input = 1, .attr = "shape", .type = AttrType::Ints, .is_canonical = true}},
                      .infer = infer_reshape,
                      .canonicalize = canonical_reshape,
+                     .relate = relate_reshape,
                      .linear = {{0}},
                      .eval = copy_linear,
                      .takes_strings = true};

@@ -9,11 +9,11 @@ import harness
 FOLDER = harness.scratch("relations")
 MODEL = FOLDER / "related.onnxtxt"
 TEXT = """<ir_version: 10, opset_import: ["" : 20]>
-g (bool use, float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h)
+g (bool use, float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h, float[r,3] z)
   => (float[a,4] scaled, float[5,c] joined, float[3,2] product, float[e,2] picked, float[rows,4] masked, float[found] counted,
-      float[k,4] most, int64[k,4] at, float[4] third, float[past,2] placed, float[g] dropped, float[a,4] chosen, float[edges,4] edge, int64[2,2] head, int64[rest,2] tail)
+      float[k,4] most, int64[k,4] at, float[4] third, float[past,2] placed, float[g] dropped, float[a,4] chosen, float[edges,4] edge, int64[2,2] head, int64[rest,2] tail, float[fours,12] four)
   <float[6,2] w = random(1, 0.5), int64[1] zero = {0}, int64[1] k = {2}, int64 two = {2}, float[3,2] table = random(2, 0.5), int64 first = {0},
-   int64 one = {1}, int64[4] crop = {-1, 0, 2, 0}, int64[1] two_rows = {2}> {
+   int64 one = {1}, int64[4] crop = {-1, 0, 2, 0}, int64[1] two_rows = {2}, int64[2] dozens = {-1, 12}> {
   [scale] scaled = Mul(x, y)
   [join] joined = Concat<axis = 0>(p, q)
   [down] product = MatMul(p, w)
@@ -35,13 +35,14 @@ g (bool use, float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] 
   rows = Shape<start = 0, end = 1>(i)
   others = Sub(rows, two_rows)
   parts = Concat<axis = 0>(two_rows, others)
+  [fours] four = Reshape(z, dozens)
   [part] head, tail = Split<axis = 0>(i, parts)
   chosen = If(use) <then_branch = both () => (float[a,4] sum) { [both] sum = Add(x, old) },
                     else_branch = one () => (float[a,4] same) { same = Neg(x) }>
 }
 """
-BOUNDS = {"a": 4, "b": 6, "c": 6, "d": 6, "e": 4, "past": 4, "total": 8, "g": 8}
-FITTING = {"a": 3, "b": 3, "c": 6, "d": 6, "e": 3, "past": 2, "total": 5, "g": 5}
+BOUNDS = {"a": 4, "b": 6, "c": 6, "d": 6, "e": 4, "past": 4, "total": 8, "g": 8, "r": 8}
+FITTING = {"a": 3, "b": 3, "c": 6, "d": 6, "e": 3, "past": 2, "total": 5, "g": 5, "r": 4}
 WRONG = [
     ({"b": 4}, "node 'scale' (Mul): a is 3, but must be b, which is 4"),
     ({"d": 5}, "node 'join' (Concat): c is 6, but must be d, which is 5"),
@@ -54,13 +55,15 @@ WRONG = [
     ({"g": 1}, "node 'drop' (Squeeze): min(1, g) * 2 is 2, but must be at most g, which is 1"),
     ({"past": 1, "total": 4}, "node 'crop' (Pad): past is 1, but must be at least 2"),
     ({"e": 1}, "node 'part' (Split): e is 1, but must be at least 2"),
+    ({"r": 6}, "node 'fours' (Reshape): r % 4 is 2, but must be 0"),
     ({"g": 4}, "node 'count' (Mul): places is 5, but must be g, which is 4"),
 ]
 
 
 def arrays(lengths, use=False):
-    a, b, c, d, e, past, total, g = (lengths[name] for name in BOUNDS)
-    shapes = {"x": (a, 4), "y": (b, 4), "p": (3, c), "q": (2, d), "old": (past, 4), "mask": (total, 1), "h": (g,)}
+    a, b, c, d, e, past, total, g, r = (lengths[name] for name in BOUNDS)
+    shapes = {"x": (a, 4), "y": (b, 4), "p": (3, c), "q": (2, d), "old": (past, 4), "mask": (total, 1), "h": (g,),
+              "z": (r, 3)}
     made = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in shapes.items()}
     return made | {"use": np.bool_(use), "i": np.full((e, 2), 3), "f": np.float32([1, 0, 1, 1, 0, 1, 1, 0])}
 
@@ -83,9 +86,10 @@ def check_fitting(program):
     harness.check("lengths that fit/masked", np.array_equal(masked, np.concatenate([given["old"], given["x"]]) * given["mask"]), masked)
     counted = np.load(FOLDER / "counted.npy")
     harness.check("lengths that fit/counted", np.array_equal(counted, np.float32([0, 2, 3, 5, 6]) * given["h"]), counted)
-    edge, tail = (np.load(FOLDER / f"{name}.npy") for name in ("edge", "tail"))
+    edge, tail, four = (np.load(FOLDER / f"{name}.npy") for name in ("edge", "tail", "four"))
     harness.check("lengths that fit/edge", np.array_equal(edge, np.repeat(given["old"][-1:], 3, axis=0)), edge)
     harness.check("lengths that fit/tail", np.array_equal(tail, given["i"][2:]), tail)
+    harness.check("lengths that fit/four", np.array_equal(four, given["z"].reshape(-1, 12)), four)
 
 
 def check_branch(program):

@@ -79,6 +79,8 @@ TEST_CASE("lengths: quotients that are equal have one form") {
   CHECK(*floor_quotient(side * 6 + 1, 4) == side + *floor_quotient(side * 2 + 1, 4));
   const Length half = *floor_quotient(side + 1, 2);
   CHECK(*floor_quotient(half + 1, 2) == *floor_quotient(side + 3, 4));
+  CHECK(*floor_quotient(side * 6, 8) == *floor_quotient(side * 3, 4));
+  CHECK(*remainder_of(side * 6, 8) == *remainder_of(side * 3, 4) * 2);
   CHECK(*remainder_of(side * 5 + 7, 4) == *remainder_of(side + 3, 4));
 }
 

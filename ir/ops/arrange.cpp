@@ -6,6 +6,7 @@
 //   AlignedOperand(f32[2, 3, 4], f32[3], axis 1):  f32[3, 1]
 #include "ir/ops/formula.h"
 #include "ir/ops/index.h"
+#include "ir/ops/operand_shapes.h"
 #include "ir/ops/view.h"
 
 namespace weftc {
@@ -47,34 +48,37 @@ std::vector<ValueId> decompose_center_crop_pad(Builder& build, const OpView& op)
 }
 
 /// Lengths are data: one for each element of the batch dimension.
+OperandShapes shape_of_sequence_lengths(const OpView& op) {
+  return {{1, {op.type(0).shape[static_cast<size_t>(int_of(op.op(), "batch_axis"))]}}};
+}
+
 bool infer_reverse_sequence(const OpView& op, std::vector<TensorType>& results) {
   const int64_t batch = int_of(op.op(), "batch_axis"), time = int_of(op.op(), "time_axis");
   if (batch + time != 1 || batch * time != 0)
     return op.fail("reverse-sequence-axes", "batch_axis and time_axis are {} and {}, one must be 0, the other 1", batch,
                    time);
-  if (!has_ndim(op, 0, 2) || !is_fixed(op, 0) || !integer_operand(op, 1)) return false;
-  if (op.dims(1) != Dims{op.dims(0)[batch]})
-    return op.fail("reverse-sequence-dims", "lengths of shape {} do not fit a batch of {}", dims_text(op.dims(1)),
-                   op.dims(0)[batch]);
-  return infer_same(op, results);
+  if (!has_ndim(op, 0, 2) || !integer_operand(op, 1)) return false;
+  return have_shapes(op, shape_of_sequence_lengths(op), "reverse-sequence-dims") && infer_same(op, results);
 }
 
 /// Element t comes from length - 1 - t where that is not negative, else from t. A length that no sequence has is looked
 /// up outside of a table, which the program reports.
 std::vector<ValueId> decompose_reverse_sequence(Builder& build, const OpView& op) {
-  const Dims dims = op.dims(0), strides = strides_of(dims);
-  const int ndim = static_cast<int>(dims.size());
-  const int batch = static_cast<int>(int_of(op.op(), "batch_axis")), time = 1 - batch;
-  Dims lengths(ndim, 1);
-  lengths[batch] = dims[batch];
-  const Term step = positions(build, DType::I64, dims[time], time, ndim);
-  const Term length = gather(build, positions(build, DType::I64, dims[time] + 1, 0, 1), {build, op.op().inputs[1]}, 0);
-  const Term mirrored = length.reshape(lengths) - 1 - step;
-  Term from = (mirrored >= 0).choose(mirrored, step) * static_cast<double>(strides[time]);
-  for (int d = 0; d < ndim; ++d)
-    if (d != time) from = from + positions(build, DType::I64, dims[d], d, ndim, static_cast<double>(strides[d]));
-  const Term flat = Term(build, op.op().inputs[0]).reshape({element_count(dims)});
-  return {pick(build, flat, from, 0).value()};
+  const Term x(build, op.op().inputs[0]);
+  const Shape shape = x.shape();
+  const auto batch = static_cast<size_t>(int_of(op.op(), "batch_axis")), time = 1 - batch;
+  const auto count = [&](size_t d) { return Term(build, build.length(length_of(shape[d]))); };
+  const Extent lengths = op.extent(length_of(shape[time]) + 1);
+  const Term length = gather(build, positions(build, DType::I64, lengths, 0, 1), {build, op.op().inputs[1]}, 0);
+  Shape column(2, Extent{1});
+  column[batch] = shape[batch];
+  const Term step = positions(build, DType::I64, shape[time], static_cast<int>(time), 2);
+  const Term mirrored = length.reshape_to(column) - 1 - step, from = (mirrored >= 0).choose(mirrored, step);
+  const Term sequence = positions(build, DType::I64, shape[batch], static_cast<int>(batch), 2);
+  const Term at = time == 0 ? from * count(1) + sequence : sequence * count(1) + from;
+  Shape flat(shape.begin() + 1, shape.end());
+  flat[0] = joined(op, shape, 0, 2);
+  return {pick(build, x.reshape_to(flat), at, 0).value()};
 }
 
 /// Without `broadcast` the shapes must be equal; with it, operand 1 has the extents of operand 0 from `axis` on (or its
@@ -120,6 +124,7 @@ const OpDef kReverseSequence{.kind = OpKind::ReverseSequence,
                              .attrs = {{"batch_axis", AttrType::Int, 1}, {"time_axis", AttrType::Int, 0}},
                              .inputs = {2, 2},
                              .infer = infer_reverse_sequence,
+                             .relate = [](const OpView& op) { return relations_of(op, shape_of_sequence_lengths(op)); },
                              .decompose = decompose_reverse_sequence};
 
 const OpDef kAlignedOperand{.kind = OpKind::AlignedOperand,

@@ -128,25 +128,28 @@ std::vector<ValueId> decompose_dropout(Builder& build, const OpView& op) {
   return {build.op(OpKind::Where, {keep, scaled, build.scalar(x, 0)}), keep};
 }
 
+/// A diagonal that is not known is one number.
 bool infer_trilu(const OpView& op, std::vector<TensorType>& results) {
-  return is_known(op, 1, "k", "diagonal") && has_ndim(op, 0, 2) && infer_same(op, results);
+  if (op.has(1) && (op.type(1).dtype != DType::I64 || op.dims(1) != Dims(op.dims(1).size(), 1)))
+    return op.fail("trilu-k", "the diagonal is {} of shape {}, expected one element of int64",
+                   dtype_name(op.type(1).dtype), shape_text(op.type(1).shape));
+  return has_ndim(op, 0, 2) && infer_same(op, results);
 }
 
-/// Keeps column >= row + k, or <= for the lower part.
+/// Keeps column >= row + k, or <= for the lower part. What lies beyond the corners is as good as they are.
 std::vector<ValueId> decompose_trilu(Builder& build, const OpView& op) {
-  const ValueId x = op.op().inputs[0];
-  const Dims dims = op.dims(0);
-  const bool upper = int_of(op.op(), "upper");
-  const double k = static_cast<double>(int_of(op.op(), "k"));
-  const int64_t rows = dims[dims.size() - 2], columns = dims.back();
-  const Shape shape = op.type(0).shape;
-  const ValueId row =
-      build.with_lengths(build.op(OpKind::Iota, {}, {{"axis", int64_t{0}}, {"shape", Dims{rows, 1}}, {"start", k}}),
-                         {shape[shape.size() - 2], Extent{1}});
-  const ValueId column = build.with_lengths(
-      build.op(OpKind::Iota, {}, {{"axis", int64_t{1}}, {"shape", Dims{1, columns}}}), {Extent{1}, shape.back()});
-  const ValueId keep = build.op(upper ? OpKind::GreaterOrEqual : OpKind::LessOrEqual, {column, row});
-  return {build.op(OpKind::Where, {keep, x, build.scalar(x, 0)})};
+  const Term x(build, op.op().inputs[0]);
+  const Shape shape = x.shape();
+  const Extent rows = shape[shape.size() - 2], columns = shape.back();
+  const auto k = static_cast<double>(int_of(op.op(), "k"));
+  const ValueId counted = positions(build, DType::I64, rows.bound, 0, 2, 1, k).value();
+  Term row(build, build.with_lengths(counted, {rows, Extent{1}}));
+  if (op.has(1)) {
+    const Term given = Term(build, op.op().inputs[1]).reshape({});
+    row = row + given.clamp(static_cast<double>(-rows.bound), static_cast<double>(columns.bound));
+  }
+  const Term column = positions(build, DType::I64, columns, 1, 2);
+  return {(int_of(op.op(), "upper") ? column >= row : column <= row).choose(x, x.scalar(0)).value()};
 }
 
 /// EyeLike-9: the operand gives the shape, and the element type where there is no `dtype`.
@@ -290,7 +293,7 @@ const OpDef kTrilu{.kind = OpKind::Trilu,
                    .onnx = {"Trilu", 14},
                    .attrs = {{"k", AttrType::Int, 0}, {"upper", AttrType::Int, 1}},
                    .inputs = {1, 2},
-                   .constant_operands = {{1, "k", AttrType::Int}},
+                   .constant_operands = {{1, "k", AttrType::Int, false}},
                    .infer = infer_trilu,
                    .decompose = decompose_trilu};
 

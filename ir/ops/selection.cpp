@@ -163,6 +163,18 @@ std::optional<std::vector<int64_t>> known_positions(const OpView& op) {
   return chosen;
 }
 
+/// How many of these positions an axis has. Each run of neighbours is a term: of many runs all have to be there.
+Length chosen_length(const std::vector<int64_t>& chosen, const Length& axis) {
+  constexpr int kMostRuns = 16;
+  Length count;
+  int runs = 0;
+  for (size_t first = 0, end = 0; first < chosen.size(); first = end, ++runs) {
+    for (end = first + 1; end < chosen.size() && chosen[end] == chosen[end - 1] + 1;) ++end;
+    count = count + minimum(maximum(axis - chosen[first], 0), static_cast<int64_t>(end - first));
+  }
+  return runs > kMostRuns ? Length(static_cast<int64_t>(chosen.size())) : count;
+}
+
 bool infer_compress(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 1, 1, 1) || !has_ndim(op, 0, 1)) return false;
   if (op.type(1).dtype != DType::Bool)
@@ -173,9 +185,17 @@ bool infer_compress(const OpView& op, std::vector<TensorType>& results) {
   if (!known && !may_have_counts(op)) return false;
   const CompressedAxis at = compressed_axis(op);
   Shape shape = op.op().has("axis") ? op.type(0).shape : Shape{at.extent};
-  shape[at.axis] = {known ? static_cast<int64_t>(known->size()) : read_conditions(op).bound, {}};
+  shape[at.axis] =
+      known ? op.extent(chosen_length(*known, length_of(at.extent))) : Extent{read_conditions(op).bound, {}};
   results = {{op.type(0).dtype, shape, {}}};
   return true;
+}
+
+/// The positions of a condition that is known, as many as the axis has.
+ValueId positions_on_axis(Builder& build, const OpView& op, const std::vector<int64_t>& chosen) {
+  const Extent count = op.result_type(0).shape[compressed_axis(op).axis];
+  const ValueId all = build.ints(chosen);
+  return count.is_run_time() ? shortened(build, all, 0, count) : all;
 }
 
 std::vector<ValueId> decompose_compress(Builder& build, const OpView& op) {
@@ -183,7 +203,8 @@ std::vector<ValueId> decompose_compress(Builder& build, const OpView& op) {
   const Extent read = read_conditions(op);
   ValueId condition = op.op().inputs[1];
   if (!known && !(read == op.type(1).shape[0])) condition = shortened(build, condition, 0, read);
-  const ValueId positions = known ? build.ints(*known) : positions_of_true(build, condition, read.bound);
+  const ValueId positions =
+      known ? positions_on_axis(build, op, *known) : positions_of_true(build, condition, read.bound);
   const ValueId x = op.op().has("axis") ? op.op().inputs[0] : flattened(build, op.op().inputs[0]);
   return {build.op(OpKind::Gather, {x, positions}, {{"axis", static_cast<int64_t>(compressed_axis(op).axis)}})};
 }

@@ -218,7 +218,7 @@ const OpDef kConcat{.kind = OpKind::Concat,
                     .is_primitive = [](const OpView& op) { return op.inputs() > 1; },
                     .takes_strings = true};
 
-/// Tile-13: a repeat for each dimension; one of run-time length cannot be repeated.
+/// Tile-13: a repeat for each dimension.
 static bool infer_tile(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<std::vector<Length>> repeats_or_none = op.lengths_of("repeats", 1);
   if (!repeats_or_none) return is_given(op, 1, "repeats", "list of repeats");
@@ -229,8 +229,9 @@ static bool infer_tile(const OpView& op, std::vector<TensorType>& results) {
   for (size_t d = 0; d < repeats.size(); ++d) {
     if (repeats[d].low() < 0) return op.fail("tile-negative", "repeat {} is negative", repeats[d].text());
     if (repeats[d] == 1) continue;
-    if (type.shape[d].is_run_time() && !is_fixed(op, 0)) return false;
+    const int64_t bound = type.shape[d].bound * repeats[d].high();
     type.shape[d] = op.extent(length_of(type.shape[d]) * repeats[d]);
+    type.shape[d].bound = bound;
   }
   results = {type};
   return true;
@@ -257,6 +258,30 @@ static void eval_tile(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// True if the operand has the same elements again, and of which index is known whatever the lengths are.
+static bool repeats_numbers(const OpView& op) {
+  const Shape &from = op.type(0).shape, &to = op.result_type(0).shape;
+  for (size_t d = 0; d < from.size(); ++d)
+    if (from[d].is_run_time() && !(from[d] == to[d])) return false;
+  return true;
+}
+
+/// How often each dimension is repeated stands in front of it: f32[n] is f32[1, n], f32[2, n] and f32[n * 2].
+static std::vector<ValueId> decompose_tile(Builder& build, const OpView& op) {
+  const Shape from = op.type(0).shape, to = op.result_type(0).shape;
+  const std::vector<int64_t>& most = op.op().ints("repeats");
+  Shape apart, repeated;
+  for (size_t d = 0; d < from.size(); ++d) {
+    const Length times = exact_quotient(length_of(to[d]), length_of(from[d])).value_or(1);
+    apart.insert(apart.end(), {Extent{1}, from[d]});
+    repeated.insert(repeated.end(), {op.extent(times), from[d]});
+    repeated[2 * d].bound = most[d];
+  }
+  const ValueId ones = build.reshape_to(op.op().inputs[0], apart);
+  const ValueId copies = build.op(OpKind::Expand, {ones}, {{"shape", bounds(repeated)}});
+  return {build.reshape_to(build.with_lengths(copies, repeated), to)};
+}
+
 const OpDef kTile{.kind = OpKind::Tile,
                   .name = "Tile",
                   .onnx = {"Tile", 6},
@@ -268,6 +293,8 @@ const OpDef kTile{.kind = OpKind::Tile,
                   .canonicalize = canonical_tile,
                   .linear = {{0}},
                   .eval = eval_tile,
+                  .decompose = decompose_tile,
+                  .is_primitive = repeats_numbers,
                   .takes_strings = true};
 
 }  // namespace weftc

@@ -168,6 +168,17 @@ def slice_nodes():
     yield "other", [Open(["t", 2]), Lengths(["p-s"]), Lengths(["t"])]
 
 
+def moving_nodes():
+    """Elements again, in other places, or left out."""
+    yield "Tile", "rows", [Open(["b", "s", 3]), np.array([1, 3, 2])], {}
+    yield "Tile", "times", [Open(["s"]), Lengths(["m"])], {}
+    lengths = Open(["b"], lambda shape, given: filled(shape, given).astype(np.int64))
+    yield "ReverseSequence", "time_first", [Open(["s", "b", 2]), lengths], {}
+    yield "ReverseSequence", "batch_first", [Open(["b", "s"]), lengths], {"batch_axis": 0, "time_axis": 1}
+    yield "Trilu", "diagonal", [Open(["b", "s", "m"]), Lengths(["m-s"])], {"upper": 0}
+    yield "Compress", "longer", [Open(["b", "s"]), np.array([1, 1, 0, 1, 0, 1, 1, 1], bool)], {"axis": 1}
+
+
 def scan_nodes():
     """Running sums, from either end."""
     state, row = (helper.make_tensor_value_info(name, FLOAT, [2]) for name in ("state", "row"))
@@ -193,6 +204,8 @@ def all_nodes():
     for op, nodes in ("Split", split_nodes), ("Scan", scan_nodes):
         for name, operands, outputs, attrs in nodes():
             yield Node(f"{op}.{name}", op, "", operands, outputs, attrs)
+    for op, name, operands, attrs in moving_nodes():
+        yield Node(f"{op}.{name}", op, "", operands, 1, attrs)
     for name, operands in slice_nodes():
         yield Node(f"Slice.{name}", "Slice", "", operands, 1, {})
 

@@ -50,8 +50,7 @@ void split_collective(const StepContext& step, const SplitStep& what) {
                      what.dim);
     return;
   }
-  const std::optional<Layout> layout =
-      type.shape[what.dim].is_run_time() ? std::nullopt : slice_over(type, what.dim, axes, mesh);
+  const std::optional<Layout> layout = slice_over(type, what.dim, axes, mesh);
   if (!layout) {
     step.diags.error(
         "split-indivisible", step.loc,

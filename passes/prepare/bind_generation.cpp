@@ -121,10 +121,6 @@ void GenerationBinder::check_tokens() {
                  "'{}' always has {} tokens: a prompt has any number of them (a bound, such as --dim NAME<={}), or is "
                  "fed one by one (1)",
                  printable(request_.tokens.text), length().bound, length().bound);
-  if (tokens_->shape[0].is_run_time() && !module_.states.empty())
-    diags_.error("generate-batch-unsupported", request_.tokens.loc,
-                 "the batch of '{}' is open, but states of a generation have rows for a fixed number of texts: pin it",
-                 printable(request_.tokens.text));
 }
 
 void GenerationBinder::check_logits() {

@@ -26,11 +26,12 @@ SAMPLES = harness.ROOT / "samples"
 NEW = 50
 # The largest two logits behind each of its tokens are 1 % apart: rounding decides nowhere.
 PROMPT = np.array([[5, 17, 80, 3, 41, 22, 19]])
+PROMPTS = np.concatenate([PROMPT, PROMPT[:, ::-1]])  # the texts of one request
 SAMPLING = {"temperature": 0.9, "top_k": 30, "top_p": 0.95, "seed": 11}
 SIZES = {"gpt2": ["--layers", "2", "--width", "32", "--heads", "4", "--vocab", "101", "--context", "128"],
          "llama": ["--layers", "2", "--width", "32", "--heads", "4", "--groups", "2", "--hidden", "48", "--vocab", "101"]}
 ROOM, PIECE = 80, 4  # a prompt of more than PIECE tokens is fed in pieces
-DIMS = {"gpt2": {"batch": 1, "seq": f"<={PIECE}", "past": f"<={ROOM}"}}
+DIMS = {"gpt2": {"batch": "<=2", "seq": f"<={PIECE}", "past": f"<={ROOM}"}}
 DIMS["llama"] = {**DIMS["gpt2"], "past + seq": f"<={ROOM}"}
 GENERATE = {"gpt2": {"tokens": "input_ids", "logits": "logits", "max_new": NEW},
             "llama": {"tokens": "input_ids", "positions": "position_ids", "mask": "attention_mask", "logits": "logits", "max_new": NEW}}
@@ -93,15 +94,19 @@ def check_program(name, program, folder, session):
         sampling = {**SAMPLING, "seed": seed}
         check_tokens(f"{name}/drawn by {seed}", program, folder, generate(session, PROMPT, NEW, **sampling), PROMPT, *flags_of(sampling))
     check_tokens(f"{name}/first start", program, folder, greedy[:, :10], PROMPT, "--max-new", 10, "--save-state", folder / "state")
+    drawn = generate(session, PROMPTS, 12, **SAMPLING)
+    check_tokens(f"{name}/two texts", program, folder, drawn, PROMPTS, "--max-new", 12, *flags_of(SAMPLING))
     # The states hold all but the last token, with which the next prompt begins.
     check_tokens(f"{name}/second start", program, folder, greedy[:, 10:20], greedy[:, 9:10], "--max-new", 10, "--load-state", folder / "state")
+    status, _, err = run(program, folder, PROMPTS[:, :1], "--max-new", 10, "--load-state", folder / "state")
+    harness.check(f"{name}/two texts behind one", status == 1 and "they are one dim of the model" in err, f"exit {status}: {err[-300:]}")
     check_tokens(f"{name}/each anew", program, folder, greedy[:, :5], PROMPT, "--max-new", 5, "--iterations", 3, "--warmup", 1)
 
 
 def check_refusals(name, program, folder):
     for what, prompt, flags, code, text in (
         ("too long", np.zeros((1, 40), int), [], 1, "'input_ids': 0 tokens and the 89 to be fed for 50 new ones are more than the 80"),
-        ("no room", np.zeros((1, 81), int), [], 1, "1x<=80"),
+        ("no room", np.zeros((1, 81), int), [], 1, "<=2x<=80"),
         ("empty", np.zeros((1, 0), int), [], 1, "the prompt is empty"),
         ("no token", np.array([[3, 101]]), [], 1, "token 101 lies outside of the vocabulary of 101"),
         ("no number", PROMPT, ["--temperature", "warm"], 2, "--temperature warm: a number from 0 to 1000000"),
@@ -140,12 +145,18 @@ def check_server(name, program, session):
             harness.check(f"{name}/session of {text.shape[1]} tokens", np.array_equal(tokens, generate(session, text, 6)), f"{tokens}")
             text = np.concatenate([text, tokens], 1)
             client.request(RUN, "other", input_ids=further)
+        # A text of two rows beside it, which no other number of rows goes on with.
+        tokens = client.request(RUN, "two", input_ids=PROMPTS)["tokens"]
+        further = client.request(RUN, "two", input_ids=PROMPTS[:, :2])["tokens"]
+        wanted = generate(session, np.concatenate([PROMPTS, tokens, PROMPTS[:, :2]], 1), 6)
+        harness.check(f"{name}/session of two texts", np.array_equal(further, wanted), f"{further}, not {wanted}")
         for what, arrays, wanted in (("wrong setting", {"top_p": np.float64(2)}, "'top_p' is 2"),
+                                     ("other rows", {"input_ids": PROMPTS}, "2 rows, but the text has 1"),
                                      ("wrong type", {"temperature": np.array([0.5])}, "'temperature' is scalar"),
                                      ("fed input", {"attention_mask": PROMPT}, "there is no input 'attention_mask'"),
                                      ("too long", {"max_new": np.int64(80)}, "have room")):
             try:
-                found = str(client.request(RUN, "mine", input_ids=PROMPT, **arrays))
+                found = str(client.request(RUN, "mine", **{"input_ids": PROMPT, **arrays}))
             except ValueError as refusal:
                 found = str(refusal)
             harness.check(f"{name}/{what}", wanted in found and "closed" not in found, found)
@@ -173,14 +184,13 @@ def check_one_invocation(name, program, folder, session):
 
 def check_end(kind, model, folder, session):
     """A text ends with a token that ends it; of two texts the shorter one is filled up with that token."""
-    prompts = np.concatenate([PROMPT, PROMPT[:, ::-1]])
-    both = generate(session, prompts, NEW)
+    both = generate(session, PROMPTS, NEW)
     end = [int(both[0, 6]), int(both[1, 11])]
-    text = schedule(kind, 1, dims={**DIMS[kind], "batch": 2}, generate={**GENERATE[kind], "end": end})
+    text = schedule(kind, 1, generate={**GENERATE[kind], "end": end})
     if program := compile_program(f"{kind}_end", model, folder, text):
-        wanted = generate(session, prompts, NEW, end=end)
+        wanted = generate(session, PROMPTS, NEW, end=end)
         harness.check(f"{kind}_end/is an end", wanted.shape[1] < NEW, f"{wanted.shape}")
-        check_tokens(f"{kind}_end", program, folder, wanted, prompts)
+        check_tokens(f"{kind}_end", program, folder, wanted, PROMPTS)
 
 
 def check_whole_texts(kind, whole, folder, session):
@@ -188,7 +198,7 @@ def check_whole_texts(kind, whole, folder, session):
     dims = {"batch": "<=2", "seq": f"<={ROOM}"}
     generation = {"tokens": "input_ids", "logits": "logits", "max_new": 12}
     if program := compile_program(f"{kind}_whole", whole, folder, json.dumps({"weft": 1, "dims": dims, "generate": generation})):
-        for prompts in (PROMPT, np.concatenate([PROMPT, PROMPT[:, ::-1]])):
+        for prompts in (PROMPT, PROMPTS):
             name = f"{kind}_whole/batch of {len(prompts)}"
             check_tokens(name, program, folder, generate(session, prompts, 12, **SAMPLING), prompts, *flags_of(SAMPLING))
 
@@ -201,7 +211,7 @@ def check_library(kind, model, folder, session):
     if not harness.check("library/compiles", status == 0, f"exit {status}: {err[-400:]}"):
         return
     header = (library / "include" / "gpt2.h").read_text()
-    for line in (f'input  "input_ids": i64[1, <={ROOM}]', 'setting "temperature": f64[]', 'output "tokens": i64[1, '):
+    for line in (f'input  "input_ids": i64[<=2, <={ROOM}]', 'setting "temperature": f64[]', 'output "tokens": i64[<=2, '):
         harness.check(f"library/header says {line.split(':')[0]}", line in header, header[:900])
     loaded = Model(library / "lib" / "libgpt2.so")
     loaded.set_input("max_new", np.array(8))

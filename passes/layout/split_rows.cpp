@@ -22,7 +22,7 @@ class RowSplitter {
 
   void run() {
     for (const OpId id : graph_.order()) {
-      if (!graph_.is_live(id) || joined_dims(id) == 0) continue;
+      if (!graph_.is_live(id) || joined_dims(id) == 0 || has_request(graph_.op(id))) continue;
       regroup_first(id);
       move_behind_readers(id);
     }
@@ -79,7 +79,8 @@ class RowSplitter {
     if (has_request(reader)) return false;
     const TensorType& rows = graph_.type(graph_.result(reshape));
     if (reader.kind == OpKind::MatMul)
-      return use.input == 0 && rows.ndim() == 2 && graph_.type(reader.inputs[1]).ndim() == 2;
+      return use.input == 0 && rows.ndim() == 2 && graph_.type(reader.inputs[1]).ndim() == 2 &&
+             !(reader.inputs[1] == graph_.result(reshape));
     if (category(reader) != Category::Pointwise || reader.outputs.size() != 1) return false;
     for (size_t i = 0; i < reader.inputs.size(); ++i) {
       const bool is_other = reader.inputs[i] && !(reader.inputs[i] == graph_.result(reshape));

@@ -63,21 +63,28 @@ static std::string extent_text(const Bound* bound, int64_t extent) {
   return out + ")";
 }
 
+/// The bound of dimension `d` of the port's file; null of a fixed one.
+static const Bound* bound_in_file(const Port& port, size_t d) {
+  const size_t leading = file_shape(port).size() - size_t(port.shape.ndim);
+  for (const Bound& each : port.layout.bounds)
+    if (size_t(each.dim) + leading == d) return &each;
+  return nullptr;
+}
+
+std::string port_shape_text(const Port& port) {
+  const std::vector<int64_t> shape = file_shape(port);
+  std::string out;
+  for (size_t d = 0; d < shape.size(); ++d) out += (d == 0 ? "" : "x") + extent_text(bound_in_file(port, d), shape[d]);
+  return out.empty() ? "scalar" : out;
+}
+
 void check_shape(const Port& port, const std::vector<int64_t>& shape, const std::string& file) {
   const std::vector<int64_t> wanted = file_shape(port);
-  const size_t leading = wanted.size() - size_t(port.shape.ndim);
-  std::string expected;
   bool fits = shape.size() == wanted.size();
-  for (size_t d = 0; d < wanted.size(); ++d) {
-    const Bound* bound = nullptr;
-    for (const Bound& each : port.layout.bounds)
-      if (size_t(each.dim) + leading == d) bound = &each;
-    if (fits) fits = takes(bound, wanted[d], shape[d]);
-    expected += (d == 0 ? "" : "x") + extent_text(bound, wanted[d]);
-  }
+  for (size_t d = 0; fits && d < wanted.size(); ++d) fits = takes(bound_in_file(port, d), wanted[d], shape[d]);
   if (!fits)
     fail(kWrongInput, "%s: shape %s; '%s' is %s", file.c_str(), shape_text(shape).c_str(), port.name,
-         expected.empty() ? "scalar" : expected.c_str());
+         port_shape_text(port).c_str());
 }
 
 std::vector<int64_t> lengths_of(const Port& port, const std::vector<int64_t>& shape) {
@@ -114,7 +121,7 @@ void check_inputs(const Executable& executable, const Options& options) {
   for (const Port* port : ports)
     if (!options.serves && !options.random_inputs && !options.inputs.contains(port->name))
       fail(kWrongInput, "input '%s' (%s, %s) is missing: --input %s=FILE.npy, or --random-inputs SEED", port->name,
-           dtype_name(port->dtype), shape_text(file_shape(*port)).c_str(), port->name);
+           dtype_name(port->dtype), port_shape_text(*port).c_str(), port->name);
 }
 
 void check_stall(const Executable& executable, const Options& options) {
@@ -187,7 +194,7 @@ void check_generation(const Executable& executable, const Options& options) {
   const TextPorts ports(executable);
   if (!options.inputs.contains(tokens))
     fail(kWrongInput, "the prompt is missing: --input %s=FILE.npy (%s, %s)", tokens, dtype_name(ports.prompt.dtype),
-         shape_text(file_shape(ports.prompt)).c_str());
+         port_shape_text(ports.prompt).c_str());
   const std::string file = input_file(options.inputs.at(tokens), 0);
   check_shape(ports.prompt, NpyFile(file, ports.prompt.dtype).shape(), file);
 }

@@ -9,6 +9,8 @@ namespace weft {
 /// wrong input or usage.
 void check_options(const Executable& executable, const Options& options);
 
+/// "<=4x2", "(1 or 8)x2", "scalar": the shape of the port in a file.
+std::string port_shape_text(const Port& port);
 /// Throws Failure (wrong input) unless each dimension of the shape is the port's, or at most the port's bound
 /// where it is bounded. `file` names the culprit.
 void check_shape(const Port& port, const std::vector<int64_t>& shape, const std::string& file);

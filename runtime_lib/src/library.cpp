@@ -121,7 +121,7 @@ class Library::Crew final : public Customer {
     for (size_t p = 0; leads() && p < board_.ports().size(); ++p)
       if (const Port& port = *board_.ports()[p]; !is_set_[p] && board_.is_required(p))
         fail(kWrongInput, "input '%s' (%s, %s) is not set", port.name, dtype_name(port.dtype),
-             shape_text(file_shape(port)).c_str());
+             port_shape_text(port).c_str());
     call(Order::Kind::Run);
   }
   void reset() { call(Order::Kind::Close); }

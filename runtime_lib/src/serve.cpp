@@ -122,7 +122,7 @@ class Clerk final : public Customer {
       const Port& port = *board_.ports()[p];
       if (!board_.is_given(p) && board_.is_required(p))
         fail(kWrongInput, "input '%s' (%s, %s) is missing", port.name, dtype_name(port.dtype),
-             shape_text(file_shape(port)).c_str());
+             port_shape_text(port).c_str());
     }
   }
 

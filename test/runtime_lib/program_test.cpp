@@ -249,7 +249,7 @@ TEST_CASE("program: wrong inputs and wrong use") {
     CHECK(done.code == code);
     CHECK_MESSAGE(contains(done, part), done.text);
   };
-  check("", 1, "input 'x' (f32, 2x3) is missing");
+  check("", 1, "input 'x' (f32, <=2x3) is missing");
   check("--input z=f.npy", 1, "there is no input 'z'; there are: x");
   check("--random-inputs 1 --input past=f.npy", 1, "f.npy: No such file");
   check("--input x=" + folder / "none.npy", 1, "No such file");

@@ -106,6 +106,19 @@ std::string header_text(const Plans& plans, const Params& names) {
 
 std::string library_name(const Plan& plan) { return ProgramNames(plan).program; }
 
+bool check_library_name(const Plan& plan, Diags& diags) {
+  // Those of the C library and of compilers, which programs are linked with unasked or by habit.
+  static const std::set<std::string> kOfSystem = {"anl", "asan", "atomic",  "c",      "crypt", "dl",   "gcc",  "gcc_s",
+                                                  "m",   "mvec", "pthread", "resolv", "rt",    "tsan", "util", "z"};
+  const std::string name = library_name(plan);
+  if (!kOfSystem.contains(name)) return true;
+  diags.error("library-name", Loc::in_file(plan.name),
+              "the library of this model would be lib{}.so, which linkers take for the system's: give the file another "
+              "name",
+              name);
+  return false;
+}
+
 std::vector<SourceFile> library_files(const Plans& plans) {
   const std::string name = library_name(*plans.front()), header = name + ".h";
   Params names;

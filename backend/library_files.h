@@ -10,5 +10,7 @@ std::vector<SourceFile> library_files(const Plans& plans);
 
 /// What the library and its functions are called after.
 std::string library_name(const Plan& plan);
+/// False after reporting a name whose library a linker would take for one of the system: -lm finds libm.so.
+bool check_library_name(const Plan& plan, Diags& diags);
 
 }  // namespace weftc

@@ -237,7 +237,7 @@ bool check_variants(CompiledVariants& variants, const Options& options, Diags& d
 
 /// From sources to what was asked for.
 static int make_program(const Plans& plans, std::vector<SourceFile> files, const Options& options, Diags& diags) {
-  if (options.emit_library)
+  if (options.emit_library && check_library_name(*plans.front(), diags))
     for (SourceFile& file : library_files(plans)) files.push_back(std::move(file));
   if (!diags.ok()) return diags.exit_code();
   return options.emit_source ? write_sources(plans, files, options, diags) : build(plans, files, options, diags);

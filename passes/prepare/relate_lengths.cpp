@@ -7,10 +7,16 @@
 //
 //   If(%c) { Mul(%x, %y) }     ->     %g = NameLength(Cast(%c)),  relation seq = total where g
 //
-// A branch or loop inside of another one is taken to run whenever the outer one does.
+// Of a branch or loop inside of another one both conditions hold then: the inner condition is computed once more
+// outside, where a few pointwise ops do. An inner one that only the outer region computes counts as one that always
+// holds.
 #include "passes/prepare/relate_lengths.h"
 
 #include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <tuple>
 
 #include "ir/builder.h"
 #include "ir/ops/step_loop.h"
@@ -35,28 +41,100 @@ bool implies(const LengthRelation& a, const LengthRelation& b) {
   return one == other || (!a.may_be_less && one == Length(0) - other);
 }
 
-/// A condition of one element as a length: 1 or 0.
-Length truth_of(Builder& build, ValueId condition) {
-  const ValueId number = build.cast(condition, DType::I64);
-  return length_of(build.counted_extent(build.dims(number).empty() ? number : build.reshape(number, {}), 1));
+/// A graph of the model, and the op whose region it is.
+struct Scope {
+  const Graph& graph;
+  const Scope* outer = nullptr;  // none: the model's graph
+  const Op* owner = nullptr;
+};
+
+/// What holds where a region is run: the value is true (not 0, of a count above 0), or, in the other branch, false.
+struct Condition {
+  const Scope* scope = nullptr;
+  ValueId value;
+  bool is_count = false, holds = true;
+};
+
+/// What an op demands, and where: the conditions hold and `known` is not 0.
+struct Demand {
+  LengthRelation relation;
+  std::vector<Condition> conditions;
+  Length known = 1;
+};
+using Demands = std::vector<Demand>;
+
+/// The operand of the scope's owner that a parameter stands for in each trip; none where it changes or is no parameter.
+ValueId operand_of(const Scope& scope, ValueId value) {
+  const std::vector<ValueId>& parameters = scope.graph.inputs();
+  const auto at = std::ranges::find(parameters, value);
+  if (at == parameters.end()) return {};
+  const auto p = static_cast<size_t>(at - parameters.begin());
+  const bool is_loop = scope.owner->kind == OpKind::Loop;
+  if (is_loop && p < 2 + static_cast<size_t>(scope.owner->integer_or("carried", 0))) return {};
+  return scope.owner->inputs[is_loop ? p : p + 1];
 }
 
-/// Of a Loop: 0 where it makes no trip.
-Length trips_of(Builder& build, const OpView& loop) {
-  const std::vector<ValueId> inputs = loop.op().inputs;
-  Length made = 1;
-  if (inputs[0]) {
-    const std::optional<Length> trips = trip_count(loop);
-    made = !trips                 ? truth_of(build, build.op(OpKind::Greater, {inputs[0], build.scalar(inputs[0], 0)}))
-           : trips->is_constant() ? Length(trips->constant() > 0)
-                                  : *trips;
+/// Adds the ops that compute values of regions in front of the outermost op.
+class ConditionBuilder {
+ public:
+  explicit ConditionBuilder(Builder& build) : build_(build) {}
+
+  /// 1 where the condition holds, else 0; nothing where only the region knows.
+  std::optional<Length> length(const Condition& condition) {
+    const auto key = std::tuple(condition.scope, condition.value.index, condition.is_count);
+    const auto known = lengths_.find(key);
+    const std::optional<Length> truth = known == lengths_.end() ? made(condition) : known->second;
+    lengths_.insert_or_assign(key, truth);
+    return !truth || condition.holds ? truth : std::optional(Length(1) - *truth);
   }
-  const std::optional<Tensor> goes_on = inputs[1] ? loop.known(1) : Tensor::scalar(DType::Bool, 1);
-  if (goes_on) return made * (goes_on->int_at(0) != 0);
-  return made * truth_of(build, inputs[1]);
-}
+
+ private:
+  std::optional<Length> made(const Condition& condition) {
+    int left = kMostOps;
+    ValueId value = outside(*condition.scope, condition.value, left);
+    if (!value) return {};
+    if (condition.is_count) value = build_.op(OpKind::Greater, {value, build_.scalar(value, 0)});
+    const ValueId number = build_.cast(value, DType::I64);
+    return length_of(build_.counted_extent(build_.dims(number).empty() ? number : build_.reshape(number, {}), 1));
+  }
+
+  /// The value computed in the model's graph, by `left` ops at most; none where it cannot be.
+  ValueId outside(const Scope& scope, ValueId value, int& left) {
+    if (!scope.outer) return value;
+    if (const ValueId operand = operand_of(scope, value)) return outside(*scope.outer, operand, left);
+    const OpId producer = scope.graph.producer(value);
+    if (!producer || --left < 0) return {};
+    const Op& op = scope.graph.op(producer);
+    const bool is_simple = op.kind == OpKind::Constant || op.kind == OpKind::LengthOf || op.kind == OpKind::Reshape;
+    if (op.outputs.size() != 1 || !(is_simple || category(op) == Category::Pointwise)) return {};
+    std::vector<ValueId> inputs;
+    for (const ValueId input : op.inputs)
+      if (!inputs.emplace_back(input ? outside(scope, input, left) : ValueId{}) && input) return {};
+    return build_.op(op.kind, inputs, op.attrs);
+  }
+
+  static constexpr int kMostOps = 8;  // a condition is a number, which takes few
+  Builder& build_;
+  std::map<std::tuple<const Scope*, uint32_t, bool>, std::optional<Length>> lengths_;
+};
 
 using Relations = std::vector<LengthRelation>;
+
+/// Where the body of a Loop runs: it makes a trip.
+void add_trips(const OpView& loop, const Scope& scope, Demand& where) {
+  const std::vector<ValueId>& inputs = loop.op().inputs;
+  if (const std::optional<Length> trips = inputs[0] ? trip_count(loop) : std::optional<Length>(1); !trips)
+    where.conditions.push_back({&scope, inputs[0], true});
+  else if (trips->is_constant())
+    where.known = where.known * (trips->constant() > 0);
+  else if (!scope.outer || is_given(loop.module(), *trips))
+    where.known = where.known * *trips;
+  if (!inputs[1]) return;
+  if (const std::optional<Tensor> goes_on = loop.known(1))
+    where.known = where.known * (goes_on->int_at(0) != 0);
+  else
+    where.conditions.push_back({&scope, inputs[1]});
+}
 
 class RelationCollector {
  public:
@@ -66,7 +144,9 @@ class RelationCollector {
       : module_(module), diags_(diags), is_before_parts_(is_before_parts) {}
 
   void run() {
-    keep(relations_of(module_.graph, false), 1);
+    Relations relations;
+    for_each_op(module_.graph, [&](const OpView& op) { relate_op(op, relations); });
+    for (LengthRelation& relation : relations) keep(std::move(relation));
     for (OpId id : module_.graph.order())
       if (!module_.graph.op(id).regions.empty()) relate_regions(id);
   }
@@ -74,17 +154,22 @@ class RelationCollector {
  private:
   bool speaks_for_itself(const OpView& op) const;
   void relate_op(const OpView& op, Relations& relations) const;
-  Relations relations_of(const Graph& graph, bool with_regions) const;
+  void for_each_op(const Graph& graph, const std::function<void(const OpView&)>& use) const;
+  void relate_region(const Scope& scope, const Demand& where, Demands& demands);
+  void relate_regions_of(const OpView& op, const Scope& scope, const Demand& where, Demands& demands);
   void relate_regions(OpId id);
   bool is_known(const LengthRelation& relation) const {
     return std::ranges::any_of(module_.relations,
                                [&](const LengthRelation& known) { return implies(known, relation); });
   }
-  void keep(const Relations& relations, const Length& where);
+  void keep(LengthRelation relation) {
+    if (!is_known(relation)) module_.relations.push_back(std::move(relation));
+  }
 
   Module& module_;
   Diags& diags_;
   const bool is_before_parts_;
+  std::deque<Scope> scopes_;  // of the op whose regions are related; conditions refer to them
 };
 
 /// False where the parts of an op say more, or say it again: what is demanded in a region has its condition once.
@@ -106,46 +191,53 @@ void RelationCollector::relate_op(const OpView& op, Relations& relations) const 
   }
 }
 
-/// What the ops of a graph demand, and those inside of its ops.
-Relations RelationCollector::relations_of(const Graph& graph, bool with_regions) const {
-  Relations relations;
+/// Views of the ops that see the graph's shape arithmetic.
+void RelationCollector::for_each_op(const Graph& graph, const std::function<void(const OpView&)>& use) const {
   ShapeValues shapes;
   for (OpId id = graph.first(); id; id = graph.next(id)) {
     const OpView op(module_, graph, graph.op(id), &diags_, &shapes);
     const std::optional<std::vector<std::vector<Length>>> values = shape_values(op);
     for (size_t r = 0; values && r < values->size(); ++r) shapes.set(op.op().outputs[r], (*values)[r]);
+    use(op);
+  }
+}
+
+/// What the ops of a region demand, and those inside of them.
+void RelationCollector::relate_region(const Scope& scope, const Demand& where, Demands& demands) {
+  for_each_op(scope.graph, [&](const OpView& op) {
+    Relations relations;
     relate_op(op, relations);
-    for (const Graph& region : op.op().regions)
-      for (LengthRelation& inner : with_regions ? relations_of(region, true) : Relations())
-        relations.push_back(std::move(inner));
-  }
-  return relations;
+    for (LengthRelation& relation : relations)
+      if (!is_known(relation)) demands.push_back({std::move(relation), where.conditions, where.known});
+    if (!op.op().regions.empty()) relate_regions_of(op, scope, where, demands);
+  });
 }
 
-/// Adds those that are not known, as demanded `where`.
-void RelationCollector::keep(const Relations& relations, const Length& where) {
-  for (LengthRelation relation : relations) {
-    relation.where = where;
-    if (!is_known(relation)) module_.relations.push_back(std::move(relation));
+void RelationCollector::relate_regions_of(const OpView& op, const Scope& scope, const Demand& where, Demands& demands) {
+  for (size_t r = 0; r < op.op().regions.size(); ++r) {
+    Demand inside = where;
+    if (op.op().kind == OpKind::Loop)
+      add_trips(op, scope, inside);
+    else if (op.op().kind == OpKind::If)
+      inside.conditions.push_back({&scope, op.op().inputs[0], false, r == 0});
+    relate_region(scopes_.emplace_back(op.op().regions[r], &scope, &op.op()), inside, demands);
   }
 }
 
-/// What the regions of an If or a Loop demand.
+/// What the regions of an If or a Loop of the model's graph demand.
 void RelationCollector::relate_regions(OpId id) {
   const Op op = module_.graph.op(id);
-  std::vector<Relations> relations;
-  bool has_new = false;
-  for (const Graph& region : op.regions) {
-    std::erase_if(relations.emplace_back(relations_of(region, true)),
-                  [&](const LengthRelation& relation) { return is_known(relation); });
-    has_new = has_new || !relations.back().empty();
-  }
-  if (!has_new) return;
+  scopes_.clear();
+  Demands demands;
+  relate_regions_of(OpView(module_, module_.graph, op, &diags_), scopes_.emplace_back(module_.graph), {}, demands);
   Builder build(module_, module_.graph, id, op);
-  if (op.kind == OpKind::Loop) return keep(relations[0], trips_of(build, OpView(module_, module_.graph, op)));
-  const Length is_taken = truth_of(build, op.inputs[0]);
-  keep(relations[0], is_taken);
-  keep(relations[1], Length(1) - is_taken);
+  ConditionBuilder conditions(build);
+  for (Demand& demand : demands) {
+    demand.relation.where = demand.known;
+    for (const Condition& condition : demand.conditions)
+      demand.relation.where = demand.relation.where * conditions.length(condition).value_or(1);
+    if (!(demand.relation.where == 0)) keep(std::move(demand.relation));
+  }
 }
 
 }  // namespace

@@ -9,9 +9,9 @@ import harness
 FOLDER = harness.scratch("relations")
 MODEL = FOLDER / "related.onnxtxt"
 TEXT = """<ir_version: 10, opset_import: ["" : 20]>
-g (bool use, float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h, float[r,3] z)
+g (bool use, bool also, bool more, float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h, float[r,3] z)
   => (float[a,4] scaled, float[5,c] joined, float[3,2] product, float[e,2] picked, float[rows,4] masked, float[found] counted,
-      float[k,4] most, int64[k,4] at, float[4] third, float[past,2] placed, float[g] dropped, float[a,4] chosen, float[edges,4] edge, int64[2,2] head, int64[rest,2] tail, float[fours,12] four)
+      float[k,4] most, int64[k,4] at, float[4] third, float[past,2] placed, float[g] dropped, float[a,4] chosen, float[a,4] nested, float[edges,4] edge, int64[2,2] head, int64[rest,2] tail, float[fours,12] four)
   <float[6,2] w = random(1, 0.5), int64[1] zero = {0}, int64[1] k = {2}, int64 two = {2}, float[3,2] table = random(2, 0.5), int64 first = {0},
    int64 one = {1}, int64[4] crop = {-1, 0, 2, 0}, int64[1] two_rows = {2}, int64[2] dozens = {-1, 12}> {
   [scale] scaled = Mul(x, y)
@@ -39,6 +39,11 @@ g (bool use, float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] 
   [part] head, tail = Split<axis = 0>(i, parts)
   chosen = If(use) <then_branch = both () => (float[a,4] sum) { [both] sum = Add(x, old) },
                     else_branch = one () => (float[a,4] same) { same = Neg(x) }>
+  nested = If(also) <then_branch = outer () => (float[a,4] result) {
+      is_less = Not(more)
+      result = If(is_less) <then_branch = inner () => (float[a,4] sum2) { [inner] sum2 = Sub(x, old) },
+                              else_branch = none () => (float[a,4] same2) { same2 = Abs(x) }>
+    }, else_branch = other () => (float[a,4] same3) { same3 = Exp(x) }>
 }
 """
 BOUNDS = {"a": 4, "b": 6, "c": 6, "d": 6, "e": 4, "past": 4, "total": 8, "g": 8, "r": 8}
@@ -60,17 +65,17 @@ WRONG = [
 ]
 
 
-def arrays(lengths, use=False):
+def arrays(lengths, use=False, also=False, more=False):
     a, b, c, d, e, past, total, g, r = (lengths[name] for name in BOUNDS)
     shapes = {"x": (a, 4), "y": (b, 4), "p": (3, c), "q": (2, d), "old": (past, 4), "mask": (total, 1), "h": (g,),
               "z": (r, 3)}
     made = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in shapes.items()}
-    return made | {"use": np.bool_(use), "i": np.full((e, 2), 3), "f": np.float32([1, 0, 1, 1, 0, 1, 1, 0])}
+    return made | {"use": np.bool_(use), "also": np.bool_(also), "more": np.bool_(more), "i": np.full((e, 2), 3), "f": np.float32([1, 0, 1, 1, 0, 1, 1, 0])}
 
 
-def run(program, lengths, use=False):
+def run(program, lengths, *conditions):
     given = []
-    for name, array in arrays(lengths, use).items():
+    for name, array in arrays(lengths, *conditions).items():
         np.save(FOLDER / f"{name}.npy", array)
         given += ["--input", f"{name}={FOLDER / name}.npy"]
     status, _, err = harness.run([program, *given, "--output-dir", FOLDER])
@@ -95,14 +100,25 @@ def check_fitting(program):
 def check_branch(program):
     """What a branch demands is demanded where it is taken."""
     told = "node 'both' (Add): a is 3, but must be past, which is 2"
-    status, err = run(program, FITTING, use=True)
+    status, err = run(program, FITTING, True)
     harness.check("a branch/other lengths", status == 1 and told in err, f"exit {status}: {err[-300:]}")
     fitting = FITTING | {"past": 3, "total": 6}
-    status, err = run(program, fitting, use=True)
+    status, err = run(program, fitting, True)
     if harness.check("a branch/equal lengths", status == 0, f"exit {status}: {err[-300:]}"):
         given = arrays(fitting)
         chosen = np.load(FOLDER / "chosen.npy")
         harness.check("a branch/result", np.array_equal(chosen, given["x"] + given["old"]), chosen)
+
+
+def check_nested(program):
+    """What a branch inside of a branch demands is demanded where both are taken."""
+    told = "node 'inner' (Sub): a is 3, but must be past, which is 2"
+    status, err = run(program, FITTING, False, True)
+    harness.check("a branch in a branch/other lengths", status == 1 and told in err, f"exit {status}: {err[-300:]}")
+    status, err = run(program, FITTING, False, True, True)
+    if harness.check("a branch in a branch/not taken", status == 0, f"exit {status}: {err[-300:]}"):
+        nested = np.load(FOLDER / "nested.npy")
+        harness.check("a branch in a branch/result", np.array_equal(nested, np.abs(arrays(FITTING)["x"])), nested)
 
 
 def main():
@@ -117,6 +133,7 @@ def main():
         status, err = run(program, FITTING | change)
         harness.check(told, status == 1 and told in err, f"exit {status}: {err[-300:]}")
     check_branch(program)
+    check_nested(program)
 
 
 harness.need_weft()

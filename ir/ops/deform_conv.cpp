@@ -79,11 +79,12 @@ Term columns(Builder& build, const OpView& view, const Window& window) {
         positions(build, dtype, dim.kernel, static_cast<int>(3 + d), all, static_cast<double>(dim.dilation),
                   -static_cast<double>(dim.before)) +
         positions(build, dtype, dim.out, static_cast<int>(3 + ndim + d), all, static_cast<double>(dim.stride));
-    taps.push_back(linear_taps(offsets.slice(3, d, d + 1).reshape(shaped({dims[0], groups, 1})) + base, dim.in));
+    const Term offset = offsets.slice(3, d, d + 1).reshape(shaped({dims[0], groups, 1}));
+    taps.push_back(linear_taps(build, offset + base, Extent{dim.in}));
   }
   Dims images(all, 1);
   images[0] = dims[0], images[1] = groups, images[2] = dims[1] / groups;
-  const Term image = image_positions(build, dims, 2).reshape(images);
+  const Term image = image_positions(build, shape_of(dims), 2).reshape(images);
   Term columns = sample_sum(build, Term(build, op.inputs[0]).cast(dtype), image, taps);
   if (view.has(4)) columns = columns * Term(build, op.inputs[4]).cast(dtype).reshape(shaped({dims[0], groups, 1}));
   return columns.reshape({dims[0], dims[1], element_count(kernel), element_count(out)});

@@ -4,6 +4,8 @@
 //
 // align_corners decides whether -1 and 1 mean the middle or the outer edge of the first and last element, and the
 // padding mode what is read outside: zeros, the border, or the image mirrored at its borders.
+#include "ir/ops/operand_shapes.h"
+#include "ir/ops/relations.h"
 #include "ir/ops/sampling.h"
 
 namespace weftc {
@@ -12,13 +14,14 @@ namespace {
 
 /// What GridSample does along one spatial dimension.
 struct GridAxis {
-  int64_t extent;
+  Builder& build;
+  Extent extent;
   bool align_corners;
   std::string mode, padding;
 
   // Where the image ends: at the middle or the outer edge of its elements.
   double first() const { return align_corners ? 0 : -0.5; }
-  double last() const { return static_cast<double>(extent) - (align_corners ? 1 : 0.5); }
+  Term last(Term like) const { return extent_plus(build, like, extent, align_corners ? -1 : -0.5); }
 
   Term denormalized(Term grid) const;
   Term reflected(Term position) const;
@@ -29,36 +32,39 @@ struct GridAxis {
 
 /// From [-1, 1] to the extent.
 Term GridAxis::denormalized(Term grid) const {
-  const auto length = static_cast<double>(extent);
-  return align_corners ? (grid + 1) / 2 * (length - 1) : ((grid + 1) * length - 1) / 2;
+  const Term length = extent_plus(build, grid, extent, align_corners ? -1 : 0);
+  return align_corners ? (grid + 1) / 2 * length : ((grid + 1) * length - 1) / 2;
 }
 
 /// Mirrored at the ends until it lies between them: an even number of lengths beyond an end counts from that end, an
-/// odd one from the other.
+/// odd one from the other. All of an image whose ends are one place is that place.
 Term GridAxis::reflected(Term position) const {
-  const double length = last() - first();
-  if (length == 0) return position * 0;
-  const Term before = first() - position, behind = position - last();
+  const Term length = extent_plus(build, position, extent, align_corners ? -1 : 0), end = last(position);
+  const Term before = first() - position, behind = position - end;
   const Term beyond = before.apply(OpKind::Max, behind), lengths = (beyond / length).floor();
   const Term rest = beyond - lengths * length, is_odd = lengths - (lengths / 2).floor() * 2;
   const Term is_before = position < first(), from_first = (is_odd == 0) == is_before;
-  return from_first.choose(rest + first(), last() - rest);
+  const Term mirrored = from_first.choose(rest + first(), end - rest);
+  const bool may_be_one_place = align_corners && (extent.is_run_time() || extent.bound == 1);
+  return may_be_one_place ? (length == 0).choose(position * 0, mirrored) : mirrored;
 }
 
 /// The position that stands for one beyond the ends. With the border, a cubic window that reaches over an end has
 /// weights of its own, as in ONNX Runtime: it moves with the position until all of it reads the border.
 Term GridAxis::padded(Term position) const {
-  const auto length = static_cast<double>(extent);
+  const auto between = [&](double least, double more) {
+    return position.apply(OpKind::Max, least).apply(OpKind::Min, extent_plus(build, position, extent, more));
+  };
   if (padding == "zeros") return position;
-  if (padding == "border") return mode == "cubic" ? position.clamp(-2, length + 1) : position.clamp(0, length - 1);
-  const Term is_beyond = (position < first()).apply(OpKind::Or, position > last());
+  if (padding == "border") return mode == "cubic" ? between(-2, 1) : between(0, -1);
+  const Term is_beyond = (position < first()).apply(OpKind::Or, position > last(position));
   return is_beyond.choose(reflected(position), position);
 }
 
 /// The element at a whole number. A window reaches over the ends even where its middle lies between them.
 SampleTap GridAxis::tap(Term position, std::optional<Term> weight) const {
-  if (padding == "zeros") return {border_index(position, extent), weight, is_index(position, extent)};
-  return {border_index(padding == "reflection" ? padded(position) : position, extent), weight, {}};
+  if (padding == "zeros") return {border_index(build, position, extent), weight, is_index(build, position, extent)};
+  return {border_index(build, padding == "reflection" ? padded(position) : position, extent), weight, {}};
 }
 
 /// Keys' cubic with coefficient -0.75 for a distance below 1 and one from 1 to 2.
@@ -83,6 +89,15 @@ bool import_grid_sample(Graph& graph, OpId id, int, const OpView& view) {
   return true;
 }
 
+/// What the operands are to have in common: the batch, and a coordinate for each spatial dimension.
+OperandShapes shape_of_grid(const OpView& op) {
+  const Shape& x = op.type(0).shape;
+  Shape grid = op.type(1).shape;
+  grid.resize(x.size());
+  grid.front() = x[0], grid.back() = Extent{static_cast<int64_t>(x.size()) - 2};
+  return {{1, grid}};
+}
+
 /// x [N, C, spatial dims], grid [N, spatial dims of the result, one coordinate for each].
 bool infer_grid_sample(const OpView& op, std::vector<TensorType>& results) {
   const std::string &mode = text_of(op.op(), "mode"), &padding = text_of(op.op(), "padding_mode");
@@ -91,38 +106,45 @@ bool infer_grid_sample(const OpView& op, std::vector<TensorType>& results) {
   if (padding != "zeros" && padding != "border" && padding != "reflection")
     return op.fail("grid-sample-padding", "padding_mode '{}' is unknown, expected zeros, border or reflection",
                    printable(padding));
-  if (!has_ndim(op, 0, 3) || !is_fixed(op, 0) || !is_fixed(op, 1) || !is_real_operand(op, 1)) return false;
+  if (!has_ndim(op, 0, 3) || !is_real_operand(op, 1)) return false;
   if (mode != "nearest" && !is_real_operand(op, 0)) return false;
-  const Dims x = op.dims(0), grid = op.dims(1);
-  if (grid.size() != x.size() || grid[0] != x[0] || grid.back() != static_cast<int64_t>(x.size()) - 2)
-    return op.fail("grid-sample-dims", "a grid of shape {} does not fit an input of shape {}", dims_text(grid),
-                   dims_text(x));
-  Dims y{x[0], x[1]};
+  const Shape &x = op.type(0).shape, &grid = op.type(1).shape;
+  if (!have_shapes(op, shape_of_grid(op), "grid-sample-dims")) return false;
+  Shape y{*one_extent(x[0], grid[0]), x[1]};
   y.insert(y.end(), grid.begin() + 1, grid.end() - 1);
-  if (element_count(y) > 0 && element_count(x) == 0)
-    return op.fail("grid-sample-dims", "an input of shape {} has nothing to sample", dims_text(x));
-  results = {{op.type(0).dtype, shape_of(y), {}}};
+  if (element_count(bounds(y)) > 0 && element_count(bounds(x)) == 0)
+    return op.fail("grid-sample-dims", "an input of shape {} has nothing to sample", shape_text(x));
+  results = {{op.type(0).dtype, y, {}}};
   return true;
+}
+
+/// There is an element to sample.
+std::vector<LengthRelation> relate_grid_sample(const OpView& op) {
+  std::vector<LengthRelation> relations = relations_of(op, shape_of_grid(op));
+  const Shape& x = op.type(0).shape;
+  for (size_t d = 2; d < x.size(); ++d)
+    if (x[d].is_run_time()) relations.push_back(at_most(1, length_of(x[d])));
+  return relations;
 }
 
 /// Coordinates count dimensions from the last one: the first is that of x.
 std::vector<ValueId> decompose_grid_sample(Builder& build, const OpView& op) {
-  const Dims dims = op.dims(0), result = op.result_type(0).dims();
+  const Shape shape = op.type(0).shape;
   const DType dtype = op.type(0).dtype;
   const Op& sample = op.op();
   const bool is_exact = text_of(sample, "mode") == "nearest";
   const Term x = is_exact ? Term(build, sample.inputs[0]) : Term(build, sample.inputs[0]).cast(wide(dtype));
   const Term grid = Term(build, sample.inputs[1]).cast(is_exact ? wide(op.type(1).dtype) : x.dtype());
-  const auto ndim = static_cast<int64_t>(dims.size());
-  Dims places = result;
-  places[1] = 1;
+  const auto ndim = static_cast<int64_t>(shape.size());
+  Shape places = op.result_type(0).shape;
+  places[1] = Extent{1};
   SampleTaps taps;
   for (int64_t d = 0; d < ndim - 2; ++d) {
-    const GridAxis axis{dims[d + 2], int_of(sample, "align_corners") != 0, text_of(sample, "mode"),
-                        text_of(sample, "padding_mode")};
-    taps.push_back(axis.taps(grid.slice(ndim - 1, ndim - 3 - d, ndim - 2 - d).reshape(places)));
+    const GridAxis axis{build, shape[static_cast<size_t>(d + 2)], int_of(sample, "align_corners") != 0,
+                        text_of(sample, "mode"), text_of(sample, "padding_mode")};
+    taps.push_back(axis.taps(grid.slice(ndim - 1, ndim - 3 - d, ndim - 2 - d).reshape_to(places)));
   }
-  const Term image = image_positions(build, dims, static_cast<int>(ndim));
+  const Term image = image_positions(build, shape, static_cast<int>(ndim));
   return {sample_sum(build, x, image, taps).cast(dtype).value()};
 }
 
@@ -173,6 +195,7 @@ const OpDef kGridSample{.kind = OpKind::GridSample,
                         .inputs = {2, 2},
                         .import = import_grid_sample,
                         .infer = infer_grid_sample,
+                        .relate = relate_grid_sample,
                         .decompose = decompose_grid_sample};
 
 const OpDef kAffineGrid{

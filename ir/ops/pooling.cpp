@@ -155,7 +155,7 @@ static std::vector<ValueId> decompose_max_pool(Builder& build, const OpView& op)
   const Term x(build, pool.inputs[0]);
   const Term which(build, build.op(OpKind::ArgMax, {unfolded(build, x, window).value()},
                                    {{"axis", int64_t{ndim}}, {"keepdims", int64_t{0}}}));
-  Term index = image_positions(build, dims, ndim);
+  Term index = image_positions(build, shape_of(dims), ndim);
   const bool first_fastest = int_of(pool, "storage_order");
   int64_t inner = element_count(pool.ints("kernel_shape")), stride = 1;
   for (size_t d = 0; d < window.size(); ++d) {

@@ -94,8 +94,8 @@ std::vector<SampleTap> roi_taps(Builder& build, const RoiAxis& axis, int dim) {
                      positions(build, dtype, axis.samples, dim + 1, 6, 1, 0.5) * bin / samples;
   const auto [counts, position] = within(axis, place);
   const Term low = position.floor(), part = position - low, none = low.scalar(0);
-  return {{border_index(low, axis.extent), counts.choose(1 - part, none), {}},
-          {border_index(low + 1, axis.extent), counts.choose(part, none), {}}};
+  return {{border_index(build, low, Extent{axis.extent}), counts.choose(1 - part, none), {}},
+          {border_index(build, low + 1, Extent{axis.extent}), counts.choose(part, none), {}}};
 }
 
 /// A fixed number of places in each bin. With mode max the largest of the weighted elements counts, not of their sums.

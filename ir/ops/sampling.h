@@ -18,12 +18,14 @@ struct SampleTap {
 /// One list of taps for each spatial dimension.
 using SampleTaps = std::vector<std::vector<SampleTap>>;
 
+/// How many elements a dimension has and so many more, as a scalar of the dtype of `like`.
+Term extent_plus(Builder& build, Term like, const Extent& extent, double more);
 /// A computed position, rounded down to an index of the extent. What is outside, and NaN, gives an index of the border.
-Term border_index(Term position, int64_t extent);
+Term border_index(Builder& build, Term position, const Extent& extent);
 /// Whether a position, which is a whole number, is an index of the extent.
-Term is_index(Term position, int64_t extent);
+Term is_index(Builder& build, Term position, const Extent& extent);
 /// The two neighbours of a position; those outside of the extent count as 0.
-std::vector<SampleTap> linear_taps(Term position, int64_t extent);
+std::vector<SampleTap> linear_taps(Builder& build, Term position, const Extent& extent);
 
 /// The elements of x [N, C, spatial dims], weighted and not yet summed, one Term for each combination of taps. `image`
 /// is the position in x of element 0 of the image that a place reads.
@@ -31,6 +33,6 @@ std::vector<Term> sampled(Builder& build, Term x, Term image, const SampleTaps& 
 /// Their sum.
 Term sample_sum(Builder& build, Term x, Term image, const SampleTaps& taps);
 /// The positions in x [N, C, spatial dims] of all its images, as [N, C] and ones up to `ndim` dimensions.
-Term image_positions(Builder& build, const Dims& x, int ndim);
+Term image_positions(Builder& build, const Shape& x, int ndim);
 
 }  // namespace weftc

@@ -176,6 +176,9 @@ def moving_nodes():
     yield "ReverseSequence", "time_first", [Open(["s", "b", 2]), lengths], {}
     yield "ReverseSequence", "batch_first", [Open(["b", "s"]), lengths], {"batch_axis": 0, "time_axis": 1}
     yield "Trilu", "diagonal", [Open(["b", "s", "m"]), Lengths(["m-s"])], {"upper": 0}
+    image, grid = Open(["b", 2, "s", "m"]), Open(["b", "p", "t", 2])
+    yield "GridSample", "linear", [image, grid], {}
+    yield "GridSample", "cubic", [image, grid], {"mode": "cubic", "padding_mode": "reflection", "align_corners": 1}
     yield "Compress", "longer", [Open(["b", "s"]), np.array([1, 1, 0, 1, 0, 1, 1, 1], bool)], {"axis": 1}
 
 

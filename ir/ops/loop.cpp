@@ -3,9 +3,14 @@
 // (passes/prepare/scan_to_loop.cpp).
 //
 //   y, ys = Loop(5, , y0) { y -> y1, e }    ->    y, ys = Loop(5, , y0, zeros[5]) { i, y, ys -> y1, ys with e at i }
+//
+// Of a loop that data may end before its trip count, the trips are counted, and so many elements are the result.
 #include <algorithm>
+#include <set>
 
+#include "ir/ops/formula.h"
 #include "ir/ops/region.h"
+#include "ir/ops/selection.h"
 #include "ir/ops/step_loop.h"
 
 namespace weftc {
@@ -21,15 +26,55 @@ static bool has_conditions(const OpView& op) {
 
 std::optional<Length> trip_count(const OpView& op) {
   if (!op.has(0)) return {};
-  if (const std::optional<Tensor> known = op.known(0)) return Length(std::max<int64_t>(0, known->int_at(0)));
+  const std::optional<std::vector<Length>> counted = op.lengths(0);
+  if (counted && counted->size() == 1) return maximum((*counted)[0], 0);
   const Op& producer = op.graph().producer_op(op.op().inputs[0]);
   if (producer.kind != OpKind::LengthOf) return {};
   const std::optional<Length> length = OpView(op.module(), op.graph(), producer).length();
-  return length && length->low() >= 0 ? length : std::nullopt;
+  return length ? std::optional(maximum(*length, 0)) : std::nullopt;
+}
+
+/// True if a value follows from constants, and from `given`, if there is one.
+static bool is_certain(const Graph& graph, ValueId value, ValueId given = {}) {
+  std::vector<ValueId> left{value};
+  std::set<uint32_t> seen;
+  while (!left.empty()) {
+    const ValueId v = left.back();
+    left.pop_back();
+    if (!v || v == given || !seen.insert(v.index).second) continue;
+    const Op& producer = graph.producer_op(v);
+    if (producer.kind == OpKind::Input || !producer.regions.empty()) return false;
+    left.insert(left.end(), producer.inputs.begin(), producer.inputs.end());
+  }
+  return true;
+}
+
+/// True if only a run knows how many of its trips a loop makes. The conditions of any other one are constants, which
+/// may have to be computed still.
+static bool may_end_early(const OpView& op) {
+  if (makes_all_trips(op)) return false;
+  const Graph& body = op.op().regions[0];
+  const bool begins = !op.has(1) || is_certain(op.graph(), op.op().inputs[1]);
+  return !begins || !op.known(0) || !is_certain(body, body.outputs()[0].value, body.inputs()[1]);
+}
+
+/// The trips of a loop that collects elements; nothing after reporting.
+static std::optional<Extent> collected_extent(const OpView& op) {
+  constexpr int64_t kMostTrips = int64_t{1} << 40;  // a larger number says that a condition ends the loop
+  const std::optional<Length> trips = trip_count(op);
+  if (!trips || trips->high() > kMostTrips) {
+    op.fail(
+        "loop-scan-runtime-unsupported",
+        "scan outputs need a trip count that bounds them: a number, or one that follows from the lengths of the model");
+    return {};
+  }
+  const Extent extent = op.extent(*trips);
+  if (!may_end_early(op)) return extent;
+  return may_have_counts(op) ? std::optional(Extent{extent.bound}) : std::nullopt;
 }
 
 /// Body outputs: condition, carried values, one element of each scan output. A carried value keeps its type
-/// from iteration to iteration, and scan outputs get a leading dim of the trip count, which must be known.
+/// from iteration to iteration, and scan outputs get a leading dim of the trip count.
 static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
   const Graph& body = op.op().regions[0];
   const size_t carried = carried_count(op.op());
@@ -48,14 +93,13 @@ static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
     results.push_back(type);
   }
   if (body.outputs().size() == 1 + carried) return true;
-  const std::optional<Length> trips = trip_count(op);
-  if (!trips) return op.fail("loop-scan-runtime-unsupported", "scan outputs need a trip count known at compile time");
-  for (size_t i = 1 + carried; i < body.outputs().size(); ++i) {
+  const std::optional<Extent> trips = collected_extent(op);
+  for (size_t i = 1 + carried; trips && i < body.outputs().size(); ++i) {
     TensorType type = output_type(body, i);
-    type.shape.insert(type.shape.begin(), op.extent(*trips));
+    type.shape.insert(type.shape.begin(), *trips);
     results.push_back(type);
   }
-  return true;
+  return trips.has_value();
 }
 
 static bool collects_nothing(const OpView& op) { return op.op().outputs.size() == carried_count(op.op()); }
@@ -66,15 +110,25 @@ bool makes_all_trips(const OpView& op) {
     const Op& producer = graph.producer_op(v);
     return producer.kind == OpKind::Constant && op.module().constants.tensor(producer.constant("value")).int_at(0);
   };
-  const ValueId next = body.outputs()[0].value;
+  ValueId next = body.outputs()[0].value;
+  while (body.producer_op(next).kind == OpKind::Identity) next = body.producer_op(next).inputs[0];
   return (!op.has(1) || is_true(op.graph(), op.op().inputs[1])) && (next == body.inputs()[1] || is_true(body, next));
+}
+
+/// What is collected behind the carried values, of as many trips as were made: the last value counts them.
+static std::vector<ValueId> first_trips(Builder& build, std::vector<ValueId> values, size_t carried) {
+  const Extent made = build.counted_extent(values.back(), build.dims(values[carried])[0]);
+  values.pop_back();
+  for (size_t r = carried; r < values.size(); ++r) values[r] = shortened(build, values[r], 0, made);
+  return values;
 }
 
 static std::vector<ValueId> decompose_loop(Builder& build, const OpView& op) {
   const Graph& region = op.op().regions[0];
   const std::vector<ValueId>& inputs = op.op().inputs;
   const size_t carried = carried_count(op.op()), results = op.op().outputs.size();
-  if (!makes_all_trips(op)) {
+  const bool is_counted = may_end_early(op);
+  if (!is_counted && !makes_all_trips(op)) {
     op.fail("loop-scan-length-unsupported",
             "a loop that collects an element a trip may end before its trip count: how many there are is known at run "
             "time only");
@@ -88,6 +142,7 @@ static std::vector<ValueId> decompose_loop(Builder& build, const OpView& op) {
     const TensorType type = op.result_type(static_cast<int>(r));
     collected.push_back(loop.carry(build.with_lengths(zeros(build, type.dtype, type.dims()), type.shape)));
   }
+  if (is_counted) loop.carry(build.constant(Tensor::scalar(DType::I64, 0)));
   for (size_t i = 2 + carried; i < inputs.size(); ++i) arguments.push_back(loop.capture(inputs[i]));
   for (size_t p = 0; p < carried + 2; ++p)
     loop.body().graph().rename(arguments[p], region.value(region.inputs()[p]).name);
@@ -96,8 +151,16 @@ static std::vector<ValueId> decompose_loop(Builder& build, const OpView& op) {
   next.assign(made.begin() + 1, made.begin() + 1 + static_cast<long>(carried));
   for (size_t r = 0; r < collected.size(); ++r)
     next.push_back(with_element(loop.body(), collected[r], loop.iteration(), made[1 + carried + r]));
+  if (is_counted) next.push_back((Term(loop.body(), loop.iteration()) + 1).value());
   loop.next(next);
-  return loop.finish();
+  const std::vector<ValueId> values = loop.finish();
+  return is_counted ? first_trips(build, values, carried) : values;
+}
+
+/// True if nothing but shape arithmetic, or data, tells how many elements a loop collects.
+static bool has_trips_of_its_own(const OpView& op) {
+  const OpView without_shapes(op.module(), op.graph(), op.op());
+  return !collects_nothing(op) && (!trip_count(without_shapes) || may_end_early(op));
 }
 
 /// Inputs: trip count or none, condition or none, `carried` initial values, captures. Results: the carried values, then
@@ -112,6 +175,7 @@ const OpDef kLoop{.kind = OpKind::Loop,
                   .infer = infer_loop,
                   .decompose = decompose_loop,
                   .is_primitive = collects_nothing,
+                  .is_typed_by_parts = has_trips_of_its_own,
                   .takes_strings = true};
 
 /// Scan-8 has a batch, whose elements are scanned one after another, one list of directions, and perhaps lengths.

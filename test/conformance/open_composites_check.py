@@ -193,6 +193,23 @@ def scan_nodes():
     yield "reverse", operands, 2, {**attrs, "scan_input_directions": [1], "scan_output_directions": [1]}
 
 
+def loop_nodes():
+    """Running sums of the numbers of the trips: as many as a shape says, or until one is large."""
+    def body(again):
+        number = helper.make_tensor_value_info("number", onnx.TensorProto.INT64, [])
+        condition, goes_on = (helper.make_tensor_value_info(name, onnx.TensorProto.BOOL, []) for name in ("c", "goes_on"))
+        sums, total, shown = (helper.make_tensor_value_info(name, FLOAT, [2]) for name in ("sum", "total", "shown"))
+        made = [helper.make_node("Cast", ["number"], ["step"], to=FLOAT), helper.make_node("Add", ["sum", "step"], ["total"]),
+                helper.make_node("Neg", ["total"], ["shown"]), *again]
+        return {"body": helper.make_graph(made, "body", [number, condition, sums], [goes_on, total, shown])}
+
+    yield "length", [Lengths(["s"]), None, Open([2])], 2, body([helper.make_node("Identity", ["c"], ["goes_on"])])
+    small = [helper.make_node("ReduceMax", ["total"], ["largest"], keepdims=0),
+             helper.make_node("Constant", [], ["most"], value_float=4.5), helper.make_node("Less", ["largest", "most"], ["goes_on"])]
+    yield "early", [np.array(7), None, Open([2])], 2, body(small)
+    yield "early_length", [Lengths(["t"]), None, Open([2])], 2, body(small)
+
+
 def all_nodes():
     for name, operands, outputs, attrs in attention_nodes():
         yield Node(f"Attention.{name}", "Attention", "", operands, outputs, attrs)
@@ -204,7 +221,7 @@ def all_nodes():
         yield Node(f"GroupQueryAttention.{name}", "GroupQueryAttention", MICROSOFT, operands, 3, attrs)
     for op, name, operands, attrs in recurrent_nodes():
         yield Node(f"{op}.{name}", op, "", operands, 3 if op == "LSTM" else 2, attrs)
-    for op, nodes in ("Split", split_nodes), ("Scan", scan_nodes):
+    for op, nodes in ("Split", split_nodes), ("Scan", scan_nodes), ("Loop", loop_nodes):
         for name, operands, outputs, attrs in nodes():
             yield Node(f"{op}.{name}", op, "", operands, outputs, attrs)
     for op, name, operands, attrs in moving_nodes():

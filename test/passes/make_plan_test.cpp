@@ -250,12 +250,20 @@ m (float[4] x) => (float[4] y, float[3,4] u) <int64 n = {3}, bool yes = {1}>
              "", 1);
 }
 
-TEST_CASE("a loop that collects elements and may end early is refused") {
-  const auto made = prepare(R"(<ir_version: 8, opset_import: ["" : 20]>
-m (float[4] x) => (float[4] y, float[3,4] u) <int64 n = {3}, bool yes = {1}, float limit = {9}>
+TEST_CASE("a loop that collects elements until data ends it") {
+  check_runs(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4] x) => (float[4] y, float[t,4] u) <int64 n = {5}, bool yes = {1}, float limit = {2}>
 { y, u = Loop (n, yes, x) <body = b (int64 i, bool c, float[4] v) => (bool d, float[4] r, float[4] s)
   { r = Add(v, x)  s = Neg(r)  k = Constant <value = int64[1] {0}> ()  m = ReduceMax <keepdims = 0> (r, k)
     d = Less(m, limit) }> })",
+             "", 1);
+}
+
+TEST_CASE("a loop that collects elements and ends behind its first trip is refused") {
+  const auto made = prepare(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4] x) => (float[3,4] u) <int64 n = {3}, bool yes = {1}>
+{ u = Loop (n, yes) <body = b (int64 i, bool c) => (bool d, float[4] s)
+  { s = Neg(x)  d = Constant <value = bool {0}> () }> })",
                             "", "");
   CHECK_FALSE(made->ok());
   CHECK(made->diags.text().find("loop-scan-length-unsupported") != std::string::npos);

@@ -54,7 +54,7 @@ OperandShapes shape_of_sequence_lengths(const OpView& op) {
 
 bool infer_reverse_sequence(const OpView& op, std::vector<TensorType>& results) {
   const int64_t batch = int_of(op.op(), "batch_axis"), time = int_of(op.op(), "time_axis");
-  if (batch + time != 1 || batch * time != 0)
+  if (!(batch == 0 && time == 1) && !(batch == 1 && time == 0))
     return op.fail("reverse-sequence-axes", "batch_axis and time_axis are {} and {}, one must be 0, the other 1", batch,
                    time);
   if (!has_ndim(op, 0, 2) || !integer_operand(op, 1)) return false;

@@ -41,6 +41,10 @@ std::optional<Window> transposed_window(const OpView& op) {
     const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
     if (op.op().has("output_shape") || same) {
       const std::vector<int64_t> shape = ints_of(op.op(), "output_shape");
+      if (!shape.empty() && shape.size() < ndim)
+        return op.fail("conv-transpose-output-shape", "output_shape has {} entries, there are {} spatial dimensions",
+                       shape.size(), ndim),
+               std::nullopt;
       dim.out = shape.empty() ? dim.in * dim.stride : shape[shape.size() - ndim + d];
       const int64_t total = std::max<int64_t>(0, all - dim.out);
       dim.before = mode == "SAME_UPPER" ? total / 2 : total - total / 2;

@@ -46,10 +46,11 @@ bool is_small_constant(const Module& module, const Graph& graph, ValueId value) 
 }
 
 /// Small results of what decompositions compute from constants, such as a product of two scales: kernels would compute
-/// them again in every run. A view stays where nothing but a view is to compute.
-void fold_small(Module& module, Graph& graph) {
+/// them again in every run. A view stays where nothing but a view is to compute. True if there are any.
+bool fold_small(Module& module, Graph& graph) {
+  bool folds = false;
   for (OpId id : graph.order()) {
-    for (Graph& region : graph.edit(id).regions) fold_small(module, region);
+    for (Graph& region : graph.edit(id).regions) folds |= fold_small(module, region);
     const Op op = graph.op(id);  // NOLINT(performance-unnecessary-copy-initialization): folding moves ops
     const bool computes = category(op) == Category::Pointwise || category(op) == Category::Reduction;
     if (!computes || !is_small(graph, op) || op.inputs.empty() || op.kind == OpKind::RandomUniform) continue;
@@ -57,8 +58,11 @@ void fold_small(Module& module, Graph& graph) {
     if (!std::all_of(op.inputs.begin(), op.inputs.end(), is_known)) continue;
     for (ValueId v : op.inputs)
       if (graph.producer_op(v).kind != OpKind::Constant) fold_op(module, graph, graph.producer(v));
-    if (is_foldable(module, graph, id)) fold_op(module, graph, id);
+    if (!is_foldable(module, graph, id)) continue;
+    fold_op(module, graph, id);
+    folds |= !graph.is_live(id);  // what a run is to refuse stays
   }
+  return folds;
 }
 
 /// Kernels of a grid have no functions of strings: the first op that reads or makes some is named. False after that.
@@ -81,8 +85,9 @@ bool has_no_strings(const Module& module, const Graph& graph, Diags& diags) {
 }  // namespace
 
 void decompose(Module& module, const Env& env) {
-  decompose_graph(module, module.graph, env.diags);
-  fold_small(module, module.graph);
+  // What an op decomposes to may depend on a number that folding makes known: Pow by an exponent that is computed.
+  do decompose_graph(module, module.graph, env.diags);
+  while (fold_small(module, module.graph));
   if (env.target.has_grid() && has_no_strings(module, module.graph, env.diags))
     for (const Graph::Output& out : module.graph.outputs())
       if (module.graph.type(out.value).dtype == DType::String)

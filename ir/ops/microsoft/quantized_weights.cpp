@@ -23,7 +23,8 @@ bool has_bits(const OpView& op) {
          op.fail("quantized-bits-unsupported", "weights of {} bits are not supported, only 2, 4 and 8", bits);
 }
 
-int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// Of a >= 0 and b > 0, up to the largest numbers.
+int64_t divided_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 // MatMulNBits.
 

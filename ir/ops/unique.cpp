@@ -105,7 +105,7 @@ void eval_unique(EvalContext& context) {
 }
 
 bool infer_unique(const OpView& op, std::vector<TensorType>& results) {
-  if (op.op().has("axis") && (!op.axis("axis", op.type(0).ndim()) || !is_fixed(op, 0))) return false;
+  if (op.op().has("axis") && !op.axis("axis", op.type(0).ndim())) return false;
   if (op.type(0).dtype == DType::Bool) return op.fail("unique-dtype", "elements of type bool have no order");
   const std::optional<size_t> axis = compared_axis(op.op(), op.type(0).ndim());
   const Extent all = axis ? op.type(0).shape[*axis] : op.extent(element_length(op.type(0).shape));
@@ -157,18 +157,20 @@ Order order_of_elements(Builder& build, ValueId list) {
 
 /// Of rows [n, m]: a loop sorts by each column, the last one first.
 Order order_of_rows(Builder& build, ValueId rows) {
-  const Dims dims = build.dims(rows);
+  const Length count = length_of(build.type(rows).shape[1]);
   const Term at = list_of_positions(build, rows);
-  StepLoop loop(build, "column", build.constant(Tensor::scalar(DType::I64, static_cast<double>(dims[1]))));
+  StepLoop loop(build, "column", build.length(count));
   const Term order(loop.body(), loop.carry(at.value()));
   const Term columns(loop.body(), loop.capture(build.transpose(rows, {1, 0})));
-  const Term number = static_cast<double>(dims[1] - 1) - Term(loop.body(), loop.iteration());
+  const Term last(loop.body(), loop.capture(build.length(count - 1)));
+  const Term number = last - Term(loop.body(), loop.iteration());
   const Term keys = pick(loop.body(), pick(loop.body(), columns, number, 0), order, 0);
   loop.next({pick(loop.body(), order, {loop.body(), sorted(loop.body(), keys.value())[1]}, 0).value()});
   const Term from(build, loop.finish()[0]), all(build, rows);
   const Term here = pick(build, all, from, 0);
   const Term before = pick(build, all, pick(build, from, (at - 1).apply(OpKind::Max, 0.0), 0), 0);
-  const Term is_other = differs(here, before).cast(DType::I32).reduce(OpKind::ReduceMax, {1}, false) > 0.0;
+  // A sum, because GCC 12 computes the maximum of 4 or 8 comparisons as integers wrongly.
+  const Term is_other = differs(here, before).cast(DType::I32).reduce(OpKind::ReduceSum, {1}, false) > 0.0;
   return {from, (at == 0.0).apply(OpKind::Or, is_other)};
 }
 
@@ -204,12 +206,13 @@ Groups groups_of(Builder& build, const Order& order, bool is_sorted) {
 }
 
 /// The slices along an axis as rows [n, m].
-ValueId rows_of(Builder& build, ValueId x, size_t axis) {
-  const Dims dims = build.dims(x);
-  std::vector<int64_t> perm = {static_cast<int64_t>(axis)};
-  for (size_t d = 0; d < dims.size(); ++d)
-    if (d != axis) perm.push_back(static_cast<int64_t>(d));
-  return build.reshape(build.transpose(x, perm), {dims[axis], element_count(dims) / dims[axis]});
+ValueId rows_of(Builder& build, const OpView& op, size_t axis) {
+  Shape others = op.type(0).shape;
+  const Extent rows = others[axis];
+  others.erase(others.begin() + static_cast<long>(axis));
+  std::vector<int64_t> perm = range_of(0, op.type(0).ndim());
+  std::rotate(perm.begin(), perm.begin() + static_cast<long>(axis), perm.begin() + static_cast<long>(axis) + 1);
+  return build.reshape_to(build.transpose(op.op().inputs[0], perm), {rows, joined(op, others, 0, others.size())});
 }
 
 std::vector<ValueId> decompose_unique(Builder& build, const OpView& op) {
@@ -219,7 +222,7 @@ std::vector<ValueId> decompose_unique(Builder& build, const OpView& op) {
     return {};
   }
   const ValueId x = axis ? op.op().inputs[0] : flattened(build, op.op().inputs[0]);
-  const Order order = axis ? order_of_rows(build, rows_of(build, x, *axis)) : order_of_elements(build, x);
+  const Order order = axis ? order_of_rows(build, rows_of(build, op, *axis)) : order_of_elements(build, x);
   const Groups groups = groups_of(build, order, int_of(op.op(), "sorted") != 0);
   const Shape shape = build.type(order.from.value()).shape;
   const Extent count = build.type(groups.first).shape[0];

@@ -40,6 +40,11 @@ def real(shape, _):
     return random.uniform(-1, 1, shape).astype(np.float32)
 
 
+def few(shape, _):
+    """Numbers of which some are equal."""
+    return random.integers(1, 3, shape).astype(np.float32)
+
+
 def weight(*shape):
     return real(shape, None)
 
@@ -176,6 +181,9 @@ def moving_nodes():
     yield "ReverseSequence", "time_first", [Open(["s", "b", 2]), lengths], {}
     yield "ReverseSequence", "batch_first", [Open(["b", "s"]), lengths], {"batch_axis": 0, "time_axis": 1}
     yield "Trilu", "diagonal", [Open(["b", "s", "m"]), Lengths(["m-s"])], {"upper": 0}
+    yield "Unique", "rows", [Open(["s", "m"], few)], {"axis": 0}
+    yield "Unique", "columns", [Open(["b", "t"], few)], {"axis": 1, "sorted": 0}
+    yield "Unique", "fixed", [Open([9, 4], few)], {"axis": 0}
     image, grid = Open(["b", 2, "s", "m"]), Open(["b", "p", "t", 2])
     yield "GridSample", "linear", [image, grid], {}
     yield "GridSample", "cubic", [image, grid], {"mode": "cubic", "padding_mode": "reflection", "align_corners": 1}

@@ -169,8 +169,7 @@ Order order_of_rows(Builder& build, ValueId rows) {
   const Term from(build, loop.finish()[0]), all(build, rows);
   const Term here = pick(build, all, from, 0);
   const Term before = pick(build, all, pick(build, from, (at - 1).apply(OpKind::Max, 0.0), 0), 0);
-  // A sum, because GCC 12 computes the maximum of 4 or 8 comparisons as integers wrongly.
-  const Term is_other = differs(here, before).cast(DType::I32).reduce(OpKind::ReduceSum, {1}, false) > 0.0;
+  const Term is_other = differs(here, before).cast(DType::I32).reduce(OpKind::ReduceMax, {1}, false) > 0.0;
   return {from, (at == 0.0).apply(OpKind::Or, is_other)};
 }
 

@@ -91,9 +91,12 @@ bool is_excluded(const VariantRequest& variant, const std::vector<LengthRelation
     return Length(std::make_shared<const LengthSymbol>(symbol));
   };
   return std::any_of(relations.begin(), relations.end(), [&](const LengthRelation& relation) {
-    if (!(relation.where == 1) || !is_polynomial(relation.right - relation.left)) return false;
-    const Length room = substitute(relation.right - relation.left, of_variant);
-    return room.high() < 0 || (room.low() > 0 && !relation.may_be_less);
+    if (!is_polynomial(relation.right - relation.left)) return false;
+    const Length left = substitute(relation.left, of_variant), right = substitute(relation.right, of_variant);
+    const Length room = right - left;
+    // Lengths that a branch takes for each other keep their bounds; the variants of equal bounds take what fits.
+    const bool differs = as_name(left) && as_name(right) && left.high() != right.high();
+    return room.high() < 0 || ((room.low() > 0 || differs) && !relation.may_be_less);
   });
 }
 

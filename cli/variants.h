@@ -19,7 +19,8 @@ struct VariantRequest {
 /// The variants that these dims ask for, small before large: all combinations of the values. Nothing after reporting.
 std::vector<VariantRequest> variants_of(const std::vector<DimRequest>& dims, Diags& diags);
 
-/// Whether what the model demands of its lengths excludes these together: n = 2 and m = 4 where n = m.
+/// Whether what the model demands of its lengths, wherever it does, excludes these together: n = 2 and m = 4 where
+/// n = m.
 bool is_excluded(const VariantRequest& variant, const std::vector<LengthRelation>& relations);
 
 /// Reports what was found out while a variant was compiled, with its name; a warning that another one had already is

@@ -26,11 +26,17 @@ TEST_CASE("variants: what an equation of two dims excludes") {
   CHECK_FALSE(is_excluded(variant(2, 2, false), {}));
 }
 
-TEST_CASE("variants: what an inequality excludes, and what a branch that may not be taken does not") {
+TEST_CASE("variants: what an inequality excludes, also in a branch that may not be taken") {
   const std::vector<LengthRelation> less{{"", kN, kM, true}};
   CHECK_FALSE(is_excluded(variant(2, 4, false), less));
   CHECK(is_excluded(variant(4, 2, false), less));
-  CHECK_FALSE(is_excluded(variant(4, 2, false), {{"", kN, kM, true, kTaken}}));
+  CHECK(is_excluded(variant(4, 2, false), {{"", kN, kM, true, kTaken}}));
+}
+
+TEST_CASE("variants: bounds that a branch takes for each other differ") {
+  const std::vector<LengthRelation> equal{{"", kN, kM, false, kTaken}};
+  CHECK(is_excluded(variant(2, 4, true), equal));
+  CHECK_FALSE(is_excluded(variant(4, 4, true), equal));
 }
 
 }  // namespace weftc

@@ -179,6 +179,28 @@ def check_tied(folder):
             harness.check(f"tied/result of {name} {n}, {m}", np.array_equal(z, rows[0, :n] + rows[1, :m]), z)
 
 
+def check_tied_in_branch(folder):
+    """Dims that a branch takes for one: the same combinations are left out, and lengths that differ go where the branch is not taken."""
+    model = folder / "branch.onnxtxt"
+    model.write_text("""<ir_version: 10, opset_import: ["" : 20]>
+        branch (bool use, float[n,8] x, float[m,8] y) => (float[n,8] z) {
+          z = If(use) <then_branch = both () => (float[n,8] sum) { sum = Add(x, y) }, else_branch = one () => (float[n,8] same) { same = Neg(x) }>
+        }""")
+    status, _, err = harness.weft("compile", model, "--dim", "n=2,4", "--dim", "m=2,4", "--emit", "source", "-o", folder / "branch_source", "--quiet")
+    made = {name for name in ("n_2_m_2", "n_2_m_4", "n_4_m_2", "n_4_m_4") if (folder / "branch_source" / name).exists()}
+    harness.check("branch/values", status == 0 and made == {"n_2_m_2", "n_4_m_4"}, f"exit {status}: {made} {err[-300:]}")
+    program = compile_model("branch", folder, model, dims={"n": "<=2,4", "m": "<=2,4"}, shard={}, state={})
+    x = np.random.default_rng(9).standard_normal((4, 8)).astype(np.float32)
+    for n, m, use, variant in ((1, 1, True, "n<=2, m<=2"), (1, 3, False, "n<=4, m<=4"), (1, 3, True, None)):
+        for name, array in (("x", x[:n]), ("y", x[:m]), ("use", np.bool_(use))):
+            np.save(folder / f"{name}.npy", array)
+        status, told, err = run(program, folder, *(f"--input={name}={folder}/{name}.npy" for name in ("x", "y", "use")))
+        if harness.check(f"branch/{n}, {m}, {use}", status == (0 if variant else 1), f"exit {status}: {err[-300:]}") and variant:
+            harness.check(f"branch/variant of {n}, {m}", told["variant"] == variant, told["variant"])
+            z = np.load(folder / "out" / "z.npy")
+            harness.check(f"branch/result of {n}, {m}", np.array_equal(z, x[:n] * 2 if use else -x[:n]), z)
+
+
 def check_generation(kind, ranks, seq, variants):
     """Pieces of a prompt and single tokens by different variants: the tokens of the model without a cache."""
     name = f"{kind}{ranks} of {seq}"
@@ -231,6 +253,7 @@ def main():
         return
     check_bounds(folder)
     check_tied(folder)
+    check_tied_in_branch(folder)
     check_library(folder, folder / "running.onnxtxt")
     check_sources(folder, folder / "running.onnxtxt")
     check_generation("gpt2", 2, "1,4", ["seq=1", "seq=4"])

@@ -14,15 +14,15 @@ import harness
 
 FLOAT = onnx.TensorProto.FLOAT
 MICROSOFT = "com.microsoft"
-BOUNDS = {"b": 4, "s": 6, "p": 5, "t": 11, "p + s": 11, "q": 6, "p + q": 9, "u": 9, "m": 7, "n": 9, "c": 6}
+BOUNDS = {"b": 4, "s": 6, "p": 5, "t": 11, "p + s": 11, "q": 6, "p + q": 11, "u": 11, "v": 9, "m": 7, "n": 9, "c": 6}
 REQUESTS = [{"b": 4, "s": 6, "p": 5, "m": 7}, {"b": 2, "s": 1, "p": 4, "m": 1}, {"b": 1, "s": 5, "p": 2, "m": 4},
             {"b": 3, "s": 3, "p": 0, "m": 3}]
 random = np.random.default_rng(11)
 
 # Requests that a node refuses: lengths that do not fit (keys and values of the cross attention), keys that are nowhere.
 WRONG = [({**REQUESTS[0], "n": 6}, "node 'Attention.cross' (Attention): m is 7, but must be n, which is 6"),
-         ({**REQUESTS[1], "u": 6}, "node 'GroupQueryAttention.both' (GroupQueryAttention): u is 6, but must be at most p + q"),
-         ({**REQUESTS[1], "q": 2, "u": 1}, "node 'GroupQueryAttention.both' (GroupQueryAttention): q is 2, but must be at most u, which is 1"),
+         ({**REQUESTS[1], "u": 6}, "node 'GroupQueryAttention.both' (GroupQueryAttention): u is 6, but must be p + q, which is 5"),
+         ({**REQUESTS[1], "v": 0}, "node 'GroupQueryAttention.room' (GroupQueryAttention): q is 1, but must be at most v, which is 0"),
          ({**REQUESTS[1], "data": 4}, "node 'GroupQueryAttention.data' (GroupQueryAttention): index -1 lies outside"),
          ({**REQUESTS[1], "last": 5}, "node 'GroupQueryAttention.both' (GroupQueryAttention): index 5 lies outside")]
 # By default a node without and some with a cache.
@@ -140,7 +140,7 @@ def group_query_nodes():
     yield "positions", [*operands("b", "q", "p", "u", last_of_each), *caches, Open(["b", "q"], places)], rotated
     yield "data", [*operands(2, 1, 4, "u", None)[:5], Open([2], lambda *_: np.array([4, 2], np.int32)),
                    Open([1], lambda _, lengths: np.array([lengths.get("data", 5)], np.int32))], heads
-    yield "room", [*operands("b", "q", 9, "u", last_of_each), *caches], rotated
+    yield "room", [*operands("b", "q", 9, "v", last_of_each), *caches], rotated
 
 
 def recurrent_nodes():
@@ -300,8 +300,8 @@ def shared_heads(nodes, folder):
 def arrays(nodes, request):
     total = request["p"] + request["s"]
     queries = 1 if request["p"] else request["s"]
-    lengths = {"t": total, "p + s": total, "q": queries, "u": request["p"] + queries, "p + q": request["p"] + queries,
-               "n": request["m"], "c": request["b"], **request}
+    both = request["p"] + queries
+    lengths = {"t": total, "p + s": total, "q": queries, "u": both, "v": both, "p + q": both, "n": request["m"], "c": request["b"], **request}
     return {name: (operand.fill or real)([lengths.get(dim, dim) for dim in operand.shape], lengths)
             for name, operand in open_operands(nodes)}
 

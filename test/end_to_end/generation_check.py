@@ -17,6 +17,7 @@ import onnxruntime
 import harness
 
 sys.path[:0] = [str(harness.ROOT / part) for part in ("test/models", "samples", "samples/serve")]
+import group_query_decoder  # noqa: E402
 from client import RUN, STOP, Client  # noqa: E402
 from generate import generate as generate_text  # noqa: E402
 from library_check import Model  # noqa: E402
@@ -247,6 +248,19 @@ def check_export(model):
         check_tokens(f"{name}/drawn", program, folder, generate(session, prompt, 40, **SAMPLING), prompt, *flags_of(SAMPLING))
 
 
+def check_group_query():
+    """GroupQueryAttention over caches that grow: a prompt, fed in pieces, then tokens, of any number of texts."""
+    folder = harness.scratch("generation/group_query")
+    model = group_query_decoder.write(folder / "group_query.onnx")
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    dims = {"batch": "<=2", "seq": f"<={PIECE}", "past": f"<={ROOM}", "total_sequence_length": f"<={ROOM}"}
+    generation = {"tokens": "input_ids", "mask": "attention_mask", "logits": "logits", "max_new": 12}
+    text = json.dumps({"weft": 1, "dims": dims, "state": STATE["llama"], "generate": generation})
+    if program := compile_program("group_query", model, folder, text):
+        for prompts in (PROMPT, PROMPTS):
+            check_tokens(f"group_query/batch of {len(prompts)}", program, folder, generate(session, prompts, 12), prompts)
+
+
 def check_sample(kind, ranks):
     """The sample's own schedule, from text to text."""
     name = f"sample_{kind}{ranks}"
@@ -286,6 +300,8 @@ if __name__ == "__main__":
             check_kind(each, count)
         if harness.FULL:
             check_sample(each, count)
+    if harness.FULL:
+        check_group_query()
     for export in sorted((harness.ROOT / "test" / "conformance" / "exports" / "past").glob("*.onnx")):
         if harness.FULL:
             check_export(export)

@@ -8,7 +8,8 @@
 // of all requests stand behind the whole past, Concat puts them there; else each row of the new cache is looked up.
 //
 // Batch, queries and past may have run-time lengths. The total length is then one too, which models compute from the
-// shape of their mask.
+// shape of their mask. A past of known length may be a buffer with room for the new keys, one of run-time length has
+// earlier keys only.
 #include <algorithm>
 
 #include "ir/ops/formula.h"
@@ -39,6 +40,10 @@ std::optional<Length> given_total(const OpView& op) {
   return elements && elements->size() == 1 ? std::optional((*elements)[0]) : std::nullopt;
 }
 
+/// Whether the past may have room for the new keys: it has a known length. One of run-time length, as one that grows
+/// with the tokens, has earlier keys only, and the total length is that of these and the new ones.
+bool has_room(const Extents& e) { return !e.past.is_run_time() && e.past.bound > 0; }
+
 std::optional<Extents> extents_of(const OpView& op) {
   const int64_t heads = op.op().integer_or("num_heads", 0), key_heads = op.op().integer_or("kv_num_heads", 0);
   const Shape& q = op.type(kQuery).shape;
@@ -53,10 +58,11 @@ std::optional<Extents> extents_of(const OpView& op) {
   if (op.has(kPastKey)) e.past = op.type(kPastKey).shape[2];
   const Length past = length_of(e.past), queries = length_of(e.queries);
   const std::optional<Length> given = given_total(op);
-  e.sum = given.value_or(past + queries);
+  const Length all_keys = past + queries;
+  if (given && ((*given - queries).high() < 0 || (all_keys - *given).high() < 0))
+    return wrong(format("a total length of {} with a past of {} keys", given->text(), past.text()));
+  e.sum = has_room(e) ? given.value_or(all_keys) : all_keys;
   e.total = op.extent(maximum(past, e.sum));
-  if ((e.sum - queries).high() < 0) return wrong("a total length of " + e.sum.text());
-  if ((past + queries - e.sum).high() < 0) return wrong("a past of " + past.text() + " keys");
   if (e.sum == queries || (given && e.batch == Extent{1})) e.before = e.sum - queries;
   return e;
 }
@@ -81,9 +87,10 @@ OperandShapes shapes_of(const OpView& op, const Extents& e) {
 std::vector<LengthRelation> relate_group_query(const OpView& op) {
   const Extents e = *extents_of(op);
   std::vector<LengthRelation> relations = relations_of(op, shapes_of(op, e));
-  const Length queries = length_of(e.queries);
-  relations.push_back({"", queries, e.sum, true});
-  relations.push_back({"", e.sum, length_of(e.past) + queries, true});
+  const Length queries = length_of(e.queries), all = length_of(e.past) + queries;
+  const Length total = given_total(op).value_or(e.sum);
+  if (has_room(e)) relations.push_back({"", queries, total, true});
+  relations.push_back({"", total, all, has_room(e)});
   return relations;
 }
 

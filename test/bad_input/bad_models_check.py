@@ -130,7 +130,7 @@ def attentions():
             ("past-rank", {**query, "pk": zeros(1), "pv": zeros(1), **lengths}, {}, "operand-ndim"),
             ("no-caches", {**query, "pk": None, "pv": None, **lengths}, {"do_rotary": 1}, "group-query-rotary"),
             ("scores", {**query, "pk": None, "pv": None, **lengths, "c": None, "s": None, "p": None, "b": zeros(1, 2, 3, 9)}, {},
-             "broadcast-dims")):
+             "group-query-dims")):
         check(f"group-query-{name}", microsoft("GroupQueryAttention", operands, results, **grouped, **more), wanted)
 
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ir/base/contains.h"
+#include "ir/exchange_types.h"
 
 namespace weftc {
 
@@ -22,7 +23,8 @@ struct Sides {
 
 class Geometry {
  public:
-  Geometry(const CollectiveStep& step, size_t place_axes) : step_(step), place_axes_(place_axes) {}
+  Geometry(const CollectiveStep& step, size_t place_axes, bool by_bounds)
+      : step_(step), place_axes_(place_axes), by_bounds_(by_bounds) {}
 
   std::optional<ExchangeBox> box() {
     const int ndim = step_.from_type.ndim();
@@ -145,12 +147,14 @@ class Geometry {
       box.dims.push_back({made[k].extent, s.coefficient.number * source_stride, t.coefficient.number * target_stride});
     }
     // Ranks that meet over other axes than the ragged one hold equally much: they exchange whole blocks.
-    const bool clips =
-        is_ragged(step_.from_type.shape[d].bound, digits) && contains(step_.axes, digits[0].axis % kAfter);
+    const Extent& whole = step_.from_type.shape[d];
+    const bool clips = is_ragged(whole, digits) && contains(step_.axes, digits[0].axis % kAfter);
     if (clips) {
       if (step_.axes.size() > 1) return false;  // clips go by the index in the group
-      (by_peer(digits[0]) ? box.by_peer : box.by_me) = {static_cast<int>(box.dims.size()) - 1,
-                                                        step_.from_type.shape[d].bound, digits[0].block};
+      (by_peer(digits[0]) ? box.by_peer : box.by_me) = {static_cast<int>(box.dims.size()) - 1, whole.bound,
+                                                        digits[0].block, whole.is_run_time() ? d : -1};
+    } else if (whole.is_run_time() && made.size() == 1) {
+      box.dims.back().lengths = {d};
     }
     source = source + cut_sides.source * source_stride;
     target = target + cut_sides.target * target_stride;
@@ -175,8 +179,20 @@ class Geometry {
     }
   }
 
+  /// Whether the inner of two dimensions that follow each other without a gap has gaps in a shorter request. Where a
+  /// plain count is passed, they are passed with it.
+  bool leaves_gaps(const ExchangeBox::Dim& inner, size_t dims) const {
+    constexpr size_t kMostDims = 6;
+    const bool counts = step_.kind == OpKind::AllReduce || has_root(step_.kind);
+    return by_bounds_ && !inner.lengths.empty() && !counts && dims <= kMostDims;
+  }
+  void join(ExchangeBox::Dim& outer, const ExchangeBox::Dim& inner) const {
+    outer = {outer.extent * inner.extent, inner.source, inner.target, std::move(outer.lengths)};
+    if (!by_bounds_) outer.lengths.insert(outer.lengths.end(), inner.lengths.begin(), inner.lengths.end());
+  }
+
   /// Dimensions that follow each other without a gap on both sides become one, because longer runs copy faster.
-  static void join_dims(ExchangeBox& box) {
+  void join_dims(ExchangeBox& box) const {
     std::vector<ExchangeBox::Dim> joined;
     std::vector<bool> clipped;
     ExchangeBox::Clip* const clips[] = {&box.by_peer, &box.by_me};
@@ -186,9 +202,9 @@ class Geometry {
       if (dim.extent == 1 && !clip) continue;
       const bool joins = !joined.empty() && !clip && !clipped.back() &&
                          joined.back().source == dim.source * dim.extent &&
-                         joined.back().target == dim.target * dim.extent;
+                         joined.back().target == dim.target * dim.extent && !leaves_gaps(dim, box.dims.size());
       if (joins)
-        joined.back() = {joined.back().extent * dim.extent, dim.source, dim.target};
+        join(joined.back(), dim);
       else
         joined.push_back(dim), clipped.push_back(clip);
       // Negative until all are done: the numbers of later dims cannot meet it.
@@ -203,6 +219,7 @@ class Geometry {
 
   const CollectiveStep& step_;
   const size_t place_axes_;
+  const bool by_bounds_;
 };
 
 }  // namespace
@@ -217,8 +234,8 @@ bool ExchangeBox::is_identity() const {
   return dims.size() == 1 && dims[0].source == 1 && dims[0].target == 1 && by_peer.dim < 0 && by_me.dim < 0;
 }
 
-std::optional<ExchangeBox> exchange_box(const CollectiveStep& step, size_t place_axes) {
-  return Geometry(step, place_axes).box();
+std::optional<ExchangeBox> exchange_box(const CollectiveStep& step, size_t place_axes, bool by_bounds) {
+  return Geometry(step, place_axes, by_bounds).box();
 }
 
 }  // namespace weftc

@@ -16,9 +16,11 @@ namespace weftc {
 /// where the first elements depend on the coordinates of the two ranks and on the chunk. The runtime's form is
 /// weft::Exchange (weft/types.h).
 struct ExchangeBox {
-  /// A dimension of the box: its extent, and its strides in elements on both sides.
+  /// A dimension of the box: its extent, and its strides in elements on both sides. Of run-time lengths the extent has
+  /// the bounds; a request exchanges as much less as a rank holds less of these dimensions of the tensor.
   struct Dim {
     int64_t extent, source, target;
+    std::vector<int> lengths = {};
   };
   std::vector<Dim> dims;
   std::vector<int64_t> source_by_me, target_by_peer;  // elements for each step of a coordinate, by axis of the step
@@ -27,6 +29,7 @@ struct ExchangeBox {
   struct Clip {
     int dim = -1;
     int64_t extent = 0, block = 0;
+    int length = -1;  // the dimension of the tensor whose run-time length stands for the extent
   };
   Clip by_peer, by_me;
   /// By how many elements one chunk moves the first element, by time axis of the step's mesh.
@@ -39,7 +42,8 @@ struct ExchangeBox {
 };
 
 /// The box of a collective in a place with `place_axes` axes; further axes of the step's mesh are those of
-/// time. Nothing if the slices of several axes do not nest, so that no strides describe them.
-std::optional<ExchangeBox> exchange_box(const CollectiveStep& step, size_t place_axes);
+/// time. `by_bounds`: how the tensors lie, where they have run-time lengths (Storage). Nothing if the slices of several
+/// axes do not nest, so that no strides describe them.
+std::optional<ExchangeBox> exchange_box(const CollectiveStep& step, size_t place_axes, bool by_bounds = false);
 
 }  // namespace weftc

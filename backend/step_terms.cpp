@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend/dialects/target_dialect.h"
+#include "backend/length_expression.h"
 #include "ir/base/contains.h"
 #include "ir/op_def.h"
 #include "ir/trips.h"
@@ -120,6 +121,17 @@ std::string StepTerms::argument(const Step& step, const LaunchStep& launch, cons
     }
   }
   return "";
+}
+
+std::optional<std::string> StepTerms::length(const Length& length, PlaceId place) const {
+  if (!dialect_of(plan_.target).facts.passes_values) return {};
+  std::map<std::string, std::string> known;
+  for (const LengthBuffer& each : plan_.lengths)
+    if (each.place == place && !each.is_made) known[each.name] = "*" + pointer(each.buffer);
+  bool all = true;
+  for_each_name(length, [&](const LengthSymbolPtr& name) { all = all && known.contains(name->text); });
+  if (!all) return {};
+  return length_expression(length, [&](const std::string& name) { return known.at(name); });
 }
 
 std::string StepTerms::trip_number(int loops) {

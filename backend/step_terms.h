@@ -49,6 +49,9 @@ class StepTerms {
   std::string pointer(BufferId buffer, const std::string& first = "") const {
     return "r[" + handle(buffer, first) + "]";
   }
+  /// "*r[batch] * 4": a length of the request, as the rank knows it; nothing of one that a step makes, and where steps
+  /// are issued by a host that does not hold it.
+  std::optional<std::string> length(const Length& length, PlaceId place) const;
   /// The address of an operand, which is a weight or a buffer.
   std::string pointer(const Operand& operand) const;
   /// The iteration of the loop over one of the time axes that follow the place's own axes in a mesh.

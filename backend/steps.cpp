@@ -162,11 +162,42 @@ StepText::Lines StepText::copy(const Step& s, const CopyStep& what) {
   return {"r.accumulate(" + reduction(op) + kComma + operands + kComma + first + ");"};
 }
 
-std::string StepText::exchange(const ExchangeBox& box) const {
+/// What a rank holds of a dimension of run-time length that is exchanged, in a request; nothing where only steps know
+/// it.
+std::optional<std::string> StepText::held(int dim, const CollectiveStep& step) const {
+  const std::optional<std::string> whole =
+      length(length_of(step.from_type.shape[static_cast<size_t>(dim)]), step.place);
+  const std::vector<Digit> digits = digits_of(step.from_type.layout, dim, step.mesh);
+  if (!whole || digits.empty()) return whole;
+  const std::string& axis = names_.axes[step.place.index][static_cast<size_t>(digits[0].axis)];
+  return "weft::Clip{.extent = " + *whole + ", .block = " + std::to_string(digits[0].block) + "}.valid(r.coordinate(" +
+         axis + "))";
+}
+
+std::string StepText::extent(const ExchangeBox::Dim& dim, const CollectiveStep& step) const {
+  int64_t each = dim.extent;
+  std::vector<std::string> factors;
+  for (const int d : dim.lengths) {
+    const std::optional<std::string> length = held(d, step);
+    if (!length) return std::to_string(dim.extent);
+    each /= std::max<int64_t>(buffer_dims(step.from_type, step.mesh)[static_cast<size_t>(d)], 1);
+    factors.push_back(length->find(' ') == std::string::npos || length->starts_with("weft::") ? *length
+                                                                                              : "(" + *length + ")");
+  }
+  if (each != 1 || factors.empty()) factors.push_back(std::to_string(each));
+  return join(factors, " * ");
+}
+
+/// Of a box that is one run of elements: how many.
+std::string StepText::count(const ExchangeBox& box, const CollectiveStep& step) const {
+  const bool is_shorter = box.dims.size() == 1 && !box.dims[0].lengths.empty();
+  return is_shorter ? extent(box.dims[0], step) : count_text({box.elements()});
+}
+
+std::string StepText::exchange(const ExchangeBox& box, const CollectiveStep& step) const {
   std::vector<std::string> dims, parts;
   for (const ExchangeBox::Dim& d : box.dims)
-    dims.push_back("{" + std::to_string(d.extent) + kComma + std::to_string(d.source) + kComma +
-                   std::to_string(d.target) + "}");
+    dims.push_back("{" + extent(d, step) + kComma + std::to_string(d.source) + kComma + std::to_string(d.target) + "}");
   parts.push_back(".dims = {" + join(dims, kComma) + "}");
   const auto list = [&](const char* name, const std::vector<int64_t>& numbers) {
     if (std::all_of(numbers.begin(), numbers.end(), [](int64_t n) { return n == 0; })) return;
@@ -178,8 +209,10 @@ std::string StepText::exchange(const ExchangeBox& box) const {
   list("dst_by_peer", box.target_by_peer);
   const auto clip = [&](const char* name, const ExchangeBox::Clip& c) {
     if (c.dim < 0) return;
-    parts.push_back(std::string(".") + name + " = {" + std::to_string(c.dim) + kComma + std::to_string(c.extent) +
-                    kComma + std::to_string(c.block) + "}");
+    std::optional<std::string> whole;
+    if (c.length >= 0) whole = length(length_of(step.from_type.shape[static_cast<size_t>(c.length)]), step.place);
+    parts.push_back(std::string(".") + name + " = {" + std::to_string(c.dim) + kComma +
+                    whole.value_or(std::to_string(c.extent)) + kComma + std::to_string(c.block) + "}");
   };
   clip("by_peer", box.by_peer);
   clip("by_me", box.by_me);
@@ -197,7 +230,8 @@ StepText::Lines StepText::rooted(const CollectiveStep& what, const std::string& 
 }
 
 StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) {
-  const std::optional<ExchangeBox> box = exchange_box(what, plan_.places[what.place.index].mesh.size());
+  const std::optional<ExchangeBox> box =
+      exchange_box(what, plan_.places[what.place.index].mesh.size(), plan_.buffer(what.from).storage.by_bounds);
   if (!box || box->dims.size() > 6 || what.axes.size() > 4) {
     diags_.error("reshard-unsupported",
                  s.origins.empty() ? Loc::in_file(plan_.name) : plan_.origins[s.origins[0].index].loc,
@@ -209,8 +243,8 @@ StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) 
   const std::string first = chunk_offset(box->target_by_chunk, what);
   if (what.kind == OpKind::ShardSlice)
     return {"r.take_slice(" + names_.group(what.place, what.axes) + kComma + "r[" + source + "]" + kComma +
-            pointer(what.to, first) + kComma + exchange(*box) + ");"};
-  if (has_root(what.kind)) return rooted(what, source, count_text({box->elements()}));
+            pointer(what.to, first) + kComma + exchange(*box, what) + ");"};
+  if (has_root(what.kind)) return rooted(what, source, count(*box, what));
   const bool reduces = what.kind == OpKind::AllReduce || what.kind == OpKind::ReduceScatter;
   // A window on both sides: large ones are reduced part by part.
   const bool split = what.kind == OpKind::AllReduce && plan_.buffer(what.to).window;
@@ -222,7 +256,7 @@ StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) 
   return {std::string("r.") + call + "(" + names_.group(what.place, what.axes) + kComma +
           (reduces ? reduction(what.reduce) + kComma : "") + source + kComma +
           (split ? handle(what.to, first) : pointer(what.to, first)) + kComma +
-          (counted ? count_text({box->elements()}) : exchange(*box)) + ");"};
+          (counted ? count(*box, what) : exchange(*box, what)) + ");"};
 }
 
 static void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {

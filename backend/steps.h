@@ -46,7 +46,10 @@ class StepText : private StepTerms {
   Lines copy(const Step& step, const CopyStep& copy);
   Lines collective(const Step& step, const CollectiveStep& collective);
   Lines rooted(const CollectiveStep& collective, const std::string& source, const std::string& count);
-  std::string exchange(const ExchangeBox& box) const;
+  std::string exchange(const ExchangeBox& box, const CollectiveStep& step) const;
+  std::string extent(const ExchangeBox::Dim& dim, const CollectiveStep& step) const;
+  std::optional<std::string> held(int dim, const CollectiveStep& step) const;
+  std::string count(const ExchangeBox& box, const CollectiveStep& step) const;
 
   std::string chunk_offset(const std::vector<std::pair<int, int64_t>>& by_chunk, const CollectiveStep& step) const;
 

@@ -206,9 +206,19 @@ void Generator::share_logits() const {
   const std::vector<int64_t>& tokens = logits->index.back();
   const int64_t element = element_bytes(port.dtype);
   const int64_t width = logits->extents.back() * element;  // a ragged slice has room for more than it holds
-  const int64_t last = has_lengths && port.shape.dims[1] > 1 ? count_ - 1 : 0;
-  const bool is_dense = has_lengths && has_length_at_run_time(port, 1) && !port.layout.by_bounds;
-  const int64_t rows = is_dense ? count_ : has_lengths ? port.shape.dims[1] : 1;
+  // Where the last token stands among those that this rank holds of a text, and for how many of them there is room.
+  int64_t last = 0, rows = 1;
+  if (has_lengths) {
+    const std::vector<int64_t>& places = logits->index[1];
+    const auto before = [&](int64_t place) {
+      return std::lower_bound(places.begin(), places.end(), place) - places.begin();
+    };
+    const int64_t wanted = port.shape.dims[1] > 1 ? count_ - 1 : 0;
+    last = before(wanted);
+    if (last == int64_t(places.size()) || places[size_t(last)] != wanted) return;
+    const bool is_dense = has_length_at_run_time(port, 1) && !port.layout.by_bounds;
+    rows = is_dense ? before(count_) : logits->extents[1];
+  }
   const std::vector<int64_t>& held = logits->index[0];
   auto* shared = reinterpret_cast<double*>(rank_.world.staging());
   for (size_t b = 0; b < held.size() && held[b] < int64_t(rows_.size()); ++b) {

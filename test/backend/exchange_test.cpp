@@ -145,3 +145,31 @@ TEST_CASE("exchange: a ragged slice over several axes at once is refused") {
   step.from_type = typed({5, 6}, {}), step.to_type = typed({5, 6}, {{0, slice(1, 3)}, {1, slice(0, 3)}});
   CHECK(!exchange_box(step, 2).has_value());
 }
+
+TEST_CASE("exchange: run-time lengths shorten a box") {
+  CollectiveStep step{};
+  step.kind = OpKind::AllGather, step.axes = {0}, step.mesh = kGrid;
+  const Shape shape = {
+      run_time_extent(6, Length::named("batch", 6)), run_time_extent(4, Length::named("seq", 4)), {8, {}}};
+  // By bounds: what a peer holds of the batch, of each text its tokens.
+  step.from_type = {DType::F32, shape, {}}, step.to_type = step.from_type;
+  step.from_type.layout.set(0, slice(0, 3));
+  const std::optional<ExchangeBox> rows = exchange_box(step, 2, true);
+  REQUIRE((rows && rows->dims.size() == 2));
+  CHECK((rows->by_peer.dim == 0 && rows->by_peer.length == 0 && rows->by_peer.block == 3));
+  CHECK(rows->dims[0].lengths.empty());
+  CHECK((rows->dims[1].lengths == std::vector<int>{1} && rows->dims[1].extent == 32));
+  // Dense: all tokens that there are lie behind each other.
+  step.from_type.layout = {};
+  step.from_type.layout.set(0, slice(2, 4));
+  const std::optional<ExchangeBox> columns = exchange_box(step, 2, false);
+  REQUIRE((columns && columns->dims.size() == 2));
+  CHECK((columns->dims[0].lengths == std::vector<int>{0, 1} && columns->dims[0].extent == 24));
+  // A plain count by bounds: up to the last text's.
+  step.kind = OpKind::AllReduce;
+  step.from_type.layout = {}, step.to_type.layout = {};
+  step.from_type.layout.set(0, sum());
+  const std::optional<ExchangeBox> all = exchange_box(step, 2, true);
+  REQUIRE((all && all->is_identity()));
+  CHECK((all->dims[0].lengths == std::vector<int>{0} && all->dims[0].extent == 192));
+}

@@ -195,13 +195,16 @@ def check_end(kind, model, folder, session):
 
 
 def check_whole_texts(kind, whole, folder, session):
-    """A model without a cache is fed the whole text for each token."""
-    dims = {"batch": "<=2", "seq": f"<={ROOM}"}
-    generation = {"tokens": "input_ids", "logits": "logits", "max_new": 12}
-    if program := compile_program(f"{kind}_whole", whole, folder, json.dumps({"weft": 1, "dims": dims, "generate": generation})):
-        for prompts in (PROMPT, PROMPTS):
-            name = f"{kind}_whole/batch of {len(prompts)}"
-            check_tokens(name, program, folder, generate(session, prompts, 12, **SAMPLING), prompts, *flags_of(SAMPLING))
+    """A model without a cache is fed the whole text for each token; on two ranks, which share the texts or the tokens of each."""
+    content = {"weft": 1, "dims": {"batch": "<=2", "seq": f"<={ROOM}"},
+               "generate": {"tokens": "input_ids", "logits": "logits", "max_new": 12}}
+    layouts = {"": {}, "_by_text": {"input_ids": {"dp": 0}}, "_by_token": {"logits": {"dp": 1}}}
+    for suffix, shard in layouts.items():
+        more = {"mesh": {"dp": 2}, "shard": shard} if shard else {}
+        if program := compile_program(f"{kind}_whole{suffix}", whole, folder, json.dumps(content | more)):
+            for prompts in (PROMPT, PROMPTS):
+                name = f"{kind}_whole{suffix}/batch of {len(prompts)}"
+                check_tokens(name, program, folder, generate(session, prompts, 12, **SAMPLING), prompts, "--poison", *flags_of(SAMPLING))
 
 
 def check_library(kind, model, folder, session):

@@ -26,6 +26,22 @@ std::map<ValueId, AxisState> batch_seeds(const Module& module, const Graph& grap
   return seeds;
 }
 
+/// Says why no input is cut: the batch is of run-time length, or not divisible.
+void report_uncut(const Graph& graph, const PipelineRequest& pipeline, int micro_batches, Diags& diags) {
+  for (const ValueId v : graph.inputs()) {
+    const Shape& shape = graph.type(v).shape;
+    if (shape.empty() || !shape[0].is_run_time()) continue;
+    diags.error(
+        "micro-batches-run-time", pipeline.micro_batches_loc,
+        "micro-batches are parts of a fixed number, but the first dimension of '{}' ({}) has a run-time length: "
+        "pin it with --dim",
+        printable(graph.value(v).name), shape_text(shape));
+    return;
+  }
+  diags.error("micro-batches-indivisible", pipeline.micro_batches_loc,
+              "{} micro-batches do not divide the first dimension of any input", micro_batches);
+}
+
 }  // namespace
 
 void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags) {
@@ -35,11 +51,7 @@ void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags)
   for (OpId id : graph.order())
     if (category(graph.op(id)) != Category::Source) ops.push_back(id);
   const std::map<ValueId, AxisState> seeds = batch_seeds(module, graph, k);
-  if (seeds.empty()) {
-    diags.error("micro-batches-indivisible", schedule.pipeline->micro_batches_loc,
-                "{} micro-batches do not divide the first dimension of any input", k);
-    return;
-  }
+  if (seeds.empty()) return report_uncut(graph, *schedule.pipeline, k, diags);
   const ChunkTypes typing = type_in_chunks(module, graph, ops, seeds, k);
   if (!typing.refusal.empty()) {
     diags.error("micro-batches-reshard", schedule.pipeline->micro_batches_loc,

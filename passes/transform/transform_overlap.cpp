@@ -228,10 +228,16 @@ bool is_local_slice(const Op& op) { return op.kind == OpKind::ShardSlice; }
 
 void report(const StepContext& step, const OverlapStep& what, const Search& search, ValueId counted) {
   const std::string first = step.name(what.ops.front().text);
-  if (!search.divisible)
+  const Extent& extent = step.graph().type(counted).shape[what.dim];
+  if (extent.is_run_time())
+    step.diags.error("overlap-run-time", step.loc,
+                     "dimension {} of '{}' has the run-time length {}, which cannot be cut into chunks: choose another "
+                     "dimension, or pin it with --dim",
+                     what.dim, first, extent.length->text());
+  else if (!search.divisible)
     step.diags.error("overlap-indivisible", step.loc,
                      "{} chunks do not divide the slices of dimension {} of '{}' (extent {})", what.chunks, what.dim,
-                     first, step.graph().type(counted).shape[what.dim].bound);
+                     first, extent.bound);
   else if (search.refusal.empty())
     step.diags.error("overlap-dim-not-parallel", step.loc, "dimension {} of '{}' cannot be computed in parts", what.dim,
                      first);

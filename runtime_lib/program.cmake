@@ -12,9 +12,10 @@ set(WEFT_RUNTIME_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 include(${CMAKE_CURRENT_LIST_DIR}/transport.cmake OPTIONAL)  # what the sources were emitted for
 set(WEFT_TRANSPORT "local" CACHE STRING "how ranks of host programs talk: local (one machine) or mpi")
 # What kernels need to vectorise; not -ffast-math, which would break masks of infinities and the range reductions, and
-# loops only: of straight code GCC 12 takes the sum or maximum of a few comparisons for one of masks.
+# loops only: of straight code GCC 12 takes the sum or maximum of a few comparisons for one of masks. Bodies of loops
+# over a team are inlined whatever arrays they have, or GCC does not vectorise loops that read what they captured.
 set(WEFT_KERNEL_OPTIONS -O3 -march=${WEFT_ARCH} -fno-math-errno -fno-trapping-math -fwrapv -fno-tree-slp-vectorize
-    -fopenmp-simd)
+    $<$<CXX_COMPILER_ID:GNU>:--param=large-stack-frame=1000000> -fopenmp-simd)
 
 # Ranks of several machines: the network over the MPI that CMake finds (MPI_HOME, MPI_CXX_COMPILER choose another).
 function(weft_use_mpi name)

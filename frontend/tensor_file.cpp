@@ -285,7 +285,7 @@ bool write_npy(const std::string& path, const Tensor& tensor, Diags& diags) {
   const std::string header = npy_header(tensor, descr);
   FILE* file = std::fopen(path.c_str(), "wb");
   bool ok = file && std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
-            std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+            (bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
   const int code = errno;
   if (file) ok &= std::fclose(file) == 0;
   if (!ok) diags.error("npy-write", Loc::in_file(path), "the tensor cannot be written: {}", std::strerror(code));

@@ -182,9 +182,8 @@ class Geometry {
   /// Whether the inner of two dimensions that follow each other without a gap has gaps in a shorter request. Where a
   /// plain count is passed, they are passed with it.
   bool leaves_gaps(const ExchangeBox::Dim& inner, size_t dims) const {
-    constexpr size_t kMostDims = 6;
     const bool counts = step_.kind == OpKind::AllReduce || has_root(step_.kind);
-    return by_bounds_ && !inner.lengths.empty() && !counts && dims <= kMostDims;
+    return by_bounds_ && !inner.lengths.empty() && !counts && dims <= ExchangeBox::kMostDims;
   }
   void join(ExchangeBox::Dim& outer, const ExchangeBox::Dim& inner) const {
     outer = {outer.extent * inner.extent, inner.source, inner.target, std::move(outer.lengths)};

@@ -16,6 +16,8 @@ namespace weftc {
 /// where the first elements depend on the coordinates of the two ranks and on the chunk. The runtime's form is
 /// weft::Exchange (weft/types.h).
 struct ExchangeBox {
+  static constexpr size_t kMostDims = 6;  // weft::kMaxDims
+
   /// A dimension of the box: its extent, and its strides in elements on both sides. Of run-time lengths the extent has
   /// the bounds; a request exchanges as much less as a rank holds less of these dimensions of the tensor.
   struct Dim {

@@ -250,9 +250,7 @@ std::string KernelContext::type_of(const Argument& argument) const {
 std::string KernelContext::computed_extent(const RunExtent& extent) const {
   const auto name_of = [&](const std::string& length) { return extent_names_[*number_of_length(length)]; };
   const std::string whole = length_expression(*extent.length, name_of);
-  if (!extent.is_slice()) return whole;
-  return "weft::Clip{.extent = " + whole + ", .block = " + std::to_string(extent.block) + "}.valid(" +
-         coordinate_name(extent.axis) + ")";
+  return extent.is_slice() ? part_expression(whole, extent.block, coordinate_name(extent.axis)) : whole;
 }
 
 Statements KernelContext::prologue() const {

@@ -38,4 +38,8 @@ std::string length_expression(const Length& length, const NameFn& name_of) {
   return text.empty() ? "0" : text;
 }
 
+std::string part_expression(const std::string& length, int64_t block, const std::string& coordinate) {
+  return "weft::Clip{.extent = " + length + ", .block = " + std::to_string(block) + "}.valid(" + coordinate + ")";
+}
+
 }  // namespace weftc

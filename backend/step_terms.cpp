@@ -105,8 +105,9 @@ std::string StepTerms::argument(const Step& step, const LaunchStep& launch, cons
     case Argument::Kind::Extent: {
       const RunExtent& extent = kernel.extents[static_cast<size_t>(argument.number)];
       if (extent.is_slice())
-        return "weft::Clip{.extent = " + std::to_string(extent.extent) + ", .block = " + std::to_string(extent.block) +
-               "}.valid(r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(extent.axis)] + "))";
+        return part_expression(
+            std::to_string(extent.extent), extent.block,
+            "r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(extent.axis)] + ")");
       size_t number = 0;
       for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].is_named();
       return (dialect_of(plan_.target).facts.passes_values ? "*" : "") + pointer(launch.lengths[number]);

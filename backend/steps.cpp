@@ -10,6 +10,7 @@
 
 #include "backend/chunk_kernel.h"
 #include "backend/dialects/target_dialect.h"
+#include "backend/length_expression.h"
 #include "backend/print.h"
 #include "backend/render.h"
 #include "ir/base/contains.h"
@@ -170,8 +171,7 @@ std::optional<std::string> StepText::held(int dim, const CollectiveStep& step) c
   const std::vector<Digit> digits = digits_of(step.from_type.layout, dim, step.mesh);
   if (!whole || digits.empty()) return whole;
   const std::string& axis = names_.axes[step.place.index][static_cast<size_t>(digits[0].axis)];
-  return "weft::Clip{.extent = " + *whole + ", .block = " + std::to_string(digits[0].block) + "}.valid(r.coordinate(" +
-         axis + "))";
+  return part_expression(*whole, digits[0].block, "r.coordinate(" + axis + ")");
 }
 
 std::string StepText::extent(const ExchangeBox::Dim& dim, const CollectiveStep& step) const {
@@ -232,7 +232,7 @@ StepText::Lines StepText::rooted(const CollectiveStep& what, const std::string& 
 StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) {
   const std::optional<ExchangeBox> box =
       exchange_box(what, plan_.places[what.place.index].mesh.size(), plan_.buffer(what.from).storage.by_bounds);
-  if (!box || box->dims.size() > 6 || what.axes.size() > 4) {
+  if (!box || box->dims.size() > ExchangeBox::kMostDims || what.axes.size() > 4) {
     diags_.error("reshard-unsupported",
                  s.origins.empty() ? Loc::in_file(plan_.name) : plan_.origins[s.origins[0].index].loc,
                  "'{}': slices of {} and {} do not nest", printable(s.name), type_text(what.from_type, what.mesh),

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "ir/base/contains.h"
 #include "ir/op_def.h"
 
 namespace weftc {

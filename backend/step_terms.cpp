@@ -110,6 +110,7 @@ std::string StepTerms::argument(const Step& step, const LaunchStep& launch, cons
             "r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(extent.axis)] + ")");
       size_t number = 0;
       for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].is_named();
+      if (!launch.lengths[number]) return "rows";
       return (dialect_of(plan_.target).facts.passes_values ? "*" : "") + pointer(launch.lengths[number]);
     }
     case Argument::Kind::Invocation:
@@ -141,6 +142,15 @@ std::string StepTerms::trip_number(int loops) {
   if (loops == 1) return own;
   const std::string outer = trip_number(loops - 1);
   return (loops > 2 ? "(" + outer + ")" : outer) + " * " + std::to_string(kTripStride) + "u + " + own;
+}
+
+std::string StepTerms::pointer(BufferId id, const std::string& first) const {
+  if (shared_ && id == shared_->iteration) return "&" + trip_variable(loops_);
+  if (shared_ && shared_->rows->own.contains(id)) return own_name(id);
+  const std::string whole = "r[" + handle(id, first) + "]";
+  if (!shared_) return whole;
+  const auto rows = shared_->rows->strides.find(id);
+  return rows == shared_->rows->strides.end() ? whole : whole + " + row * " + std::to_string(rows->second);
 }
 
 std::string StepTerms::pointer(const Operand& operand) const {

@@ -45,10 +45,11 @@ class StepTerms {
   std::string handle(BufferId buffer, const std::string& first = "") const;
   /// "chunk % 2 * 128": where the instance of this chunk or micro-batch begins; "" where there is one.
   std::string instance_offset(const Buffer& buffer) const;
-  /// "r[x]": the address of that instance in the memory of the rank.
-  std::string pointer(BufferId buffer, const std::string& first = "") const {
-    return "r[" + handle(buffer, first) + "]";
-  }
+  /// "r[x]": the address of that instance in the memory of the rank; of rows that threads share, that of the first own
+  /// one.
+  std::string pointer(BufferId buffer, const std::string& first = "") const;
+  /// The variable of a buffer of which each thread has its own.
+  std::string own_name(BufferId buffer) const { return "own_" + names_.buffers[buffer.index]; }
   /// "*r[batch] * 4": a length of the request, as the rank knows it; nothing of one that a step makes, and where steps
   /// are issued by a host that does not hold it.
   std::optional<std::string> length(const Length& length, PlaceId place) const;
@@ -73,6 +74,7 @@ class StepTerms {
   Diags& diags_;
   std::vector<TimeLoop> times_;
   int loops_ = 0;                             // Loops around the statement
+  const LoopStep* shared_ = nullptr;          // the Loop around it whose rows threads share
   std::map<uint32_t, KernelText> functions_;  // device: what loops over chunks call, by kernel
 
  private:

@@ -10,6 +10,7 @@
 
 #include "backend/chunk_kernel.h"
 #include "backend/dialects/target_dialect.h"
+#include "backend/kernel_context.h"
 #include "backend/length_expression.h"
 #include "backend/print.h"
 #include "backend/render.h"
@@ -155,7 +156,9 @@ StepText::Lines StepText::copy(const Step& s, const CopyStep& what) {
   if (what.in_place) return {};
   const Buffer& from = plan_.buffer(what.from);
   const bool adds = std::any_of(s.accesses.begin(), s.accesses.end(), [](const Access& a) { return a.accumulate; });
-  const std::string operands = pointer(what.to) + kComma + pointer(what.from) + kComma + count_text(from.dims());
+  const std::string count =
+      shared_ ? "rows * " + std::to_string(shared_->rows->strides.at(what.from)) : count_text(from.dims());
+  const std::string operands = pointer(what.to) + kComma + pointer(what.from) + kComma + count;
   if (!adds) return {"r.copy(" + operands + ");"};
   // The first chunk begins the total.
   const std::string first = times_.empty() ? "true" : times_.back().variable + " == 0";
@@ -414,10 +417,34 @@ StepText::Lines StepText::branch(const Step& s, const IfStep& choice) {
   return streams.size() == 1 ? wrapped(s, lines) : lines;
 }
 
-StepText::Lines StepText::loop(const Step& s, const LoopStep& trips) {
-  std::set<int> streams = streams_in(trips.body);
-  streams.insert(s.stream);
+/// Each thread goes through all trips for its rows, as one step: threads are not in the same trip.
+StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
   ++loops_;
+  shared_ = &trips;
+  Lines lines = waits(s);
+  lines.push_back("// No row needs another one: each thread takes some of them through all trips.");
+  lines.push_back("r.team().share(" + std::to_string(trips.rows->count) + kComma + std::to_string(SharedRows::kTile) +
+                  kComma + "[&](int64_t row, int64_t rows) {");
+  for (BufferId own : trips.rows->own)
+    if (own != trips.iteration)
+      lines.push_back(std::string("  ") + memory_type(plan_.buffer(own).type.dtype) + " " + own_name(own) + "[" +
+                      count_text(plan_.buffer(own).dims()) + "];");
+  lines.push_back("  " + trip_head(trips));
+  for (const Step& inner : trips.body) {
+    const Lines made = leaf(inner);
+    for (const std::string& line : made)
+      for (const std::string& part : broken(line, 108)) lines.push_back("    " + part);
+  }
+  lines.push_back("  }");
+  lines.push_back("});");
+  shared_ = nullptr;
+  --loops_;
+  append(lines, raises(s));
+  return wrapped(s, lines);
+}
+
+/// "for (int64_t trip = 0; trip < 50; ++trip) {"
+std::string StepText::trip_head(const LoopStep& trips) const {
   const std::string v = trip_variable(loops_);
   std::vector<std::string> goes_on;
   if (trips.trip_count)
@@ -425,10 +452,18 @@ StepText::Lines StepText::loop(const Step& s, const LoopStep& trips) {
   else if (trips.max_trips)
     goes_on.push_back(v + " < " + std::to_string(trips.max_trips));
   if (trips.condition) goes_on.push_back("r.value(" + pointer(trips.condition) + ")");
+  return "for (int64_t " + v + " = 0; " + join(goes_on, " && ") + "; ++" + v + ") {";
+}
+
+StepText::Lines StepText::loop(const Step& s, const LoopStep& trips) {
+  if (trips.rows) return shared_loop(s, trips);
+  std::set<int> streams = streams_in(trips.body);
+  streams.insert(s.stream);
+  ++loops_;
   Lines lines = waits(s);
-  lines.push_back("for (int64_t " + v + " = 0; " + join(goes_on, " && ") + "; ++" + v + ") {");
+  lines.push_back(trip_head(trips));
   if (trips.iteration) {
-    const std::string write = "r.set(" + pointer(trips.iteration) + kComma + v + ");";
+    const std::string write = "r.set(" + pointer(trips.iteration) + kComma + trip_variable(loops_) + ");";
     if (streams.size() == 1)
       lines.push_back("  " + write);
     else

@@ -37,6 +37,8 @@ class StepText : private StepTerms {
   std::string group_of_table(const ForStep& loop, const std::vector<const Step*>& inside) const;
   Lines branch(const Step& step, const IfStep& branch);
   Lines loop(const Step& step, const LoopStep& loop);
+  Lines shared_loop(const Step& step, const LoopStep& loop);
+  std::string trip_head(const LoopStep& loop) const;
   /// `r.step({...}, [&] { body });` around statements.
   Lines wrapped(const Step& step, const Lines& body) const;
   std::string head(const Step& step) const;

@@ -1,7 +1,9 @@
 // The Plan: programs, blocks, steps, buffers, signals, kernels, weights (ir/README.md). Immutable once made, proved
 // before emission, and the only thing a backend sees.
 #pragma once
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -171,7 +173,7 @@ struct Step;
 struct LaunchStep {
   KernelId kernel;
   std::vector<Operand> operands;  // one for each formal
-  std::vector<BufferId> lengths;  // for each named length of the kernel's extents
+  std::vector<BufferId> lengths;  // for each named length of the kernel's extents; none: rows of the loop around
 };
 struct CopyStep {
   BufferId from, to;      // equal types
@@ -204,6 +206,15 @@ struct IfStep {
   BufferId condition;
   std::vector<Step> then_body, else_body;
 };
+/// Rows of a loop's buffers of which no step makes one of another one's: threads take some of them each through all
+/// trips. The kernels have them as a length, for which launches have no buffer.
+struct SharedRows {
+  static constexpr int64_t kTile = 4;  // a thread takes a multiple of so many
+  int64_t count = 0;
+  std::map<BufferId, int64_t> strides;  // elements from one row to the next; all threads read other buffers whole
+  std::set<BufferId> own;               // of which each thread has one: what all rows are told of a trip
+  bool operator==(const SharedRows&) const = default;
+};
 struct LoopStep {
   BufferId trip_count;    // none: no bound
   BufferId condition;     // none: always true; read before each trip
@@ -211,6 +222,7 @@ struct LoopStep {
   int64_t max_trips = 0;  // 0: not known; the proof expands a few
   std::vector<Step> body;
   std::vector<BufferId> carried;  // every trip writes them, by a copy at its end: what the next trip reads
+  std::optional<SharedRows> rows = {};
 };
 
 struct Step {

@@ -37,6 +37,25 @@ std::vector<KernelUses> kernel_uses(const Plan& plan) {
   return uses;
 }
 
+int users_in(const std::vector<Step>& steps, BufferId buffer) {
+  int count = 0;
+  for_each_step(steps, [&](const Step& step) {
+    count += std::any_of(step.accesses.begin(), step.accesses.end(),
+                         [&](const Access& access) { return access.buffer == buffer; });
+  });
+  return count;
+}
+
+ValueId parameter_value(const Graph& body, size_t parameter) {
+  const size_t inputs = body.inputs().size();
+  return parameter < inputs ? body.inputs()[parameter] : body.outputs()[parameter - inputs].value;
+}
+
+bool is_stored_as(const Buffer& buffer, const Storage& wanted) {
+  return buffer.storage.parts == wanted.parts &&
+         (buffer.storage.by_bounds == wanted.by_bounds || is_static(buffer.type.shape));
+}
+
 std::vector<int> barrier_axes(const Plan& plan, const Step& step) {
   const auto* launch = std::get_if<LaunchStep>(&step.what);
   if (!launch || plan.kernel(launch->kernel).category != Category::Collective) return {};

@@ -35,6 +35,14 @@ struct KernelUses {
 /// The uses of each kernel, by KernelId.
 std::vector<KernelUses> kernel_uses(const Plan& plan);
 
+/// How many steps of a list, and of the lists inside it, touch a buffer.
+int users_in(const std::vector<Step>& steps, BufferId buffer);
+
+/// The value of a kernel's body that a parameter is: an input, or an output.
+ValueId parameter_value(const Graph& body, size_t parameter);
+/// Whether a parameter takes the buffer as it lies. Without run-time lengths memory is by bounds anyway.
+bool is_stored_as(const Buffer& buffer, const Storage& wanted);
+
 /// Axes of the place over which a launched kernel waits for its peers, because it reaches into their windows; empty for
 /// every other step.
 std::vector<int> barrier_axes(const Plan& plan, const Step& step);

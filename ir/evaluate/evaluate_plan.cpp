@@ -304,7 +304,7 @@ class PlanInterpreter {
     if (const auto* what = std::get_if<IfStep>(&step.what))
       taken = machine_.number(lane.rank, what->condition, lane.now) ? &what->then_body : &what->else_body;
     else
-      taken = next_trip(lane, lane.trips[&step], std::get<LoopStep>(step.what));
+      taken = go_on(lane, step, std::get<LoopStep>(step.what));
     for (int s = 0; s < static_cast<int>(plan_.streams.size()); ++s) {
       Lane& other = lane_of(lane.rank, s);
       if (taken) {
@@ -326,6 +326,29 @@ class PlanInterpreter {
       if (level.owner && std::holds_alternative<LoopStep>(level.owner->what))
         number = trip_within(number, lane.trips[level.owner]);
     return number;
+  }
+
+  /// The body for one more iteration, or null at the end of the Loop. Where rows are shared, some of them go through
+  /// all iterations before the others do: whatever a seed decides how many, the results are the same.
+  const std::vector<Step>* go_on(Lane& lane, const Step& step, const LoopStep& loop) {
+    if (!loop.rows) return next_trip(lane, lane.trips[&step], loop);
+    const int64_t count = loop.rows->count;
+    if (!lane.now.rows.of) take_rows(lane, {&*loop.rows, 0, 1 + roll(static_cast<size_t>(count))});
+    const std::vector<Step>* body = next_trip(lane, lane.trips[&step], loop);
+    const int64_t done = lane.now.rows.first + lane.now.rows.count;
+    if (!body && done < count) {
+      take_rows(lane, {&*loop.rows, done, count - done});
+      for (Lane& other : lanes_)
+        if (other.rank == lane.rank) other.trips.erase(&step);
+      body = next_trip(lane, 0, loop);
+    }
+    if (!body) take_rows(lane, {});
+    return body;
+  }
+
+  void take_rows(const Lane& lane, const PlanMachine::RowPart& part) {
+    for (Lane& other : lanes_)
+      if (other.rank == lane.rank) other.now.rows = part;
   }
 
   /// The body for one more iteration, or null at the end of the Loop.

@@ -36,6 +36,12 @@ PlanMachine::PlanMachine(const Plan& plan, int64_t invocation)
     }
 }
 
+int64_t PlanMachine::RowPart::offset(BufferId buffer) const {
+  if (!of) return 0;
+  const auto at = of->strides.find(buffer);
+  return at == of->strides.end() ? 0 : first * at->second;
+}
+
 std::byte* PlanMachine::address(int rank, BufferId id, const Now& now) {
   const Buffer& buffer = plan_.buffer(id);
   int64_t instance = 0;
@@ -43,7 +49,7 @@ std::byte* PlanMachine::address(int rank, BufferId id, const Now& now) {
     instance = buffer.life == Life::MicroBatch ? now.micro_batch : now.time.empty() ? 0 : now.time.back();
   Rank& at = ranks_[rank];
   return (buffer.window ? at.window : at.own).data() + at.program->positions[id.index].offset +
-         instance % buffer.depth * buffer.bytes;
+         instance % buffer.depth * buffer.bytes + now.rows.offset(id) * dtype_bytes(buffer.type.dtype);
 }
 
 PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh,
@@ -68,8 +74,8 @@ PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vecto
   return made;
 }
 
-bool PlanMachine::fits(BufferId id, const Spread& spread, DType dtype) {
-  int64_t last = 0;
+bool PlanMachine::fits(BufferId id, const Spread& spread, DType dtype, const Now& now) {
+  int64_t last = now.rows.offset(id);
   for (size_t d = 0; d < spread.dims.size(); ++d) {
     if (spread.dims[d] == 0) return true;
     last += spread.at[d].back() * spread.strides[d];
@@ -81,7 +87,7 @@ bool PlanMachine::fits(BufferId id, const Spread& spread, DType dtype) {
 
 Tensor PlanMachine::read(int rank, BufferId id, const Spread& from, DType dtype, const Now& now) {
   Tensor tensor(dtype, from.dims);
-  if (!fits(id, from, dtype)) return tensor;
+  if (!fits(id, from, dtype, now)) return tensor;
   const int64_t size = dtype_bytes(dtype);
   std::vector<std::byte> bytes(static_cast<size_t>(tensor.size() * size));
   const std::byte* base = address(rank, id, now);
@@ -95,7 +101,7 @@ Tensor PlanMachine::read(int rank, BufferId id, const Spread& from, DType dtype,
 }
 
 void PlanMachine::write(int rank, BufferId id, const Spread& to, const Tensor& tensor, const Now& now) {
-  if (!fits(id, to, tensor.dtype)) return;
+  if (!fits(id, to, tensor.dtype, now)) return;
   if (tensor.dims != to.dims) {
     error = format("'{}' takes {} elements, not {}", plan_.buffer(id).name, dims_text(to.dims), dims_text(tensor.dims));
     return;
@@ -192,8 +198,11 @@ Dims PlanMachine::lengths_of(const Shape& shape, const std::map<std::string, int
 std::map<std::string, int64_t> PlanMachine::lengths_of(int rank, const LaunchStep& step, const Now& now) {
   std::map<std::string, int64_t> lengths;
   size_t next = 0;
-  for (const RunExtent& extent : plan_.kernel(step.kernel).extents)
-    if (extent.is_named()) lengths[extent.length->text()] = number(rank, step.lengths[next++], now);
+  for (const RunExtent& extent : plan_.kernel(step.kernel).extents) {
+    if (!extent.is_named()) continue;
+    const BufferId length = step.lengths[next++];
+    lengths[extent.length->text()] = length ? number(rank, length, now) : now.rows.count;
+  }
   return lengths;
 }
 
@@ -297,14 +306,27 @@ void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output
   for (int peer : rank_group(place(kernel.place), exchange_axes(body), rank)) write(peer, buffer, in_memory, part, now);
 }
 
-void PlanMachine::copy(int rank, const CopyStep& step, const std::vector<Access>& accesses, const Now& now) {
-  const Buffer& from = plan_.buffer(step.from);
-  const Dims dims = from.dims();
+PlanMachine::Spread PlanMachine::whole(const Dims& dims) {
   Spread all{dims, {}, strides_of(dims)};
   for (int64_t extent : dims) {
     all.at.emplace_back();
     for (int64_t i = 0; i < extent; ++i) all.at.back().push_back(i);
   }
+  return all;
+}
+
+/// A buffer as [outer, rows, elements of a row], of which the middle is the part's.
+PlanMachine::Spread PlanMachine::rows_of(BufferId buffer, const Now& now) const {
+  const SharedRows& rows = *now.rows.of;
+  const int64_t stride = rows.strides.at(buffer), all = element_count(plan_.buffer(buffer).dims());
+  Spread part = whole({all / (rows.count * stride), now.rows.count, stride});
+  part.strides = {rows.count * stride, stride, 1};
+  return part;
+}
+
+void PlanMachine::copy(int rank, const CopyStep& step, const std::vector<Access>& accesses, const Now& now) {
+  const Buffer& from = plan_.buffer(step.from);
+  const Spread all = now.rows.of ? rows_of(step.from, now) : whole(from.dims());
   Tensor value = read(rank, step.from, all, from.type.dtype, now);
   const bool adds = std::any_of(accesses.begin(), accesses.end(), [](const Access& a) { return a.accumulate; });
   if (adds && !now.time.empty() && now.time.back() > 0) {

@@ -17,12 +17,20 @@ class PlanMachine {
  public:
   explicit PlanMachine(const Plan& plan, int64_t invocation);
 
+  /// Rows of a loop that are taken through all trips before the others, as one thread of a rank does.
+  struct RowPart {
+    const SharedRows* of = nullptr;
+    int64_t first = 0, count = 0;
+    /// Where the part begins in a buffer, in elements.
+    int64_t offset(BufferId buffer) const;
+  };
   /// Where a rank is in time: the micro-batch if there are several, then the chunks of enclosing Fors; the trip of a
   /// Loop.
   struct Now {
     int micro_batch = 0;
     Coordinates time;
     int64_t trip = 0;
+    RowPart rows = {};
   };
   /// Scatters an input over the ranks of its port, and notes the run-time lengths that it has.
   void load(const Port& port, const Tensor& global);
@@ -59,16 +67,20 @@ class PlanMachine {
   Coordinates place_coordinates(PlaceId id, int rank) const {
     return coordinates_of(place(id).mesh, place(id).index_of(rank));
   }
-  /// The first byte of a buffer's instance: base + (chunk or micro-batch mod depth) * bytes (P5).
+  /// The first byte of a buffer's instance: base + (chunk or micro-batch mod depth) * bytes (P5). Of rows that are
+  /// shared: of the first of the part.
   std::byte* address(int rank, BufferId buffer, const Now& now);
   /// `by_bounds`: as in Storage; else the memory is as dense as the lengths let it be.
   Spread spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh, const Coordinates& at,
                 const Dims& lengths, bool by_bounds) const;
+  static Spread whole(const Dims& dims);
+  /// The part's rows of a buffer.
+  Spread rows_of(BufferId buffer, const Now& now) const;
   /// The tensor that the spread describes, out of a rank's memory.
   Tensor read(int rank, BufferId buffer, const Spread& from, DType dtype, const Now& now);
   void write(int rank, BufferId buffer, const Spread& to, const Tensor& tensor, const Now& now);
   /// Elements of a buffer that a spread reaches must lie inside its instance.
-  bool fits(BufferId buffer, const Spread& spread, DType dtype);
+  bool fits(BufferId buffer, const Spread& spread, DType dtype, const Now& now);
   /// The part of a weight that a rank reads, from the constant: packing is the packer's, and tested there.
   Tensor weight_part(int rank, WeightId weight, const Spread& from, DType dtype);
   void load(const std::string& length, int64_t number);

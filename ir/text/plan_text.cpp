@@ -208,7 +208,9 @@ std::string step_kind(const Plan& plan, const Step& step) {
       return format("for {} chunks{}", s.trips, kHow[static_cast<int>(s.mechanism)]);
     }
     std::string operator()(const IfStep& s) const { return "if " + plan.buffer(s.condition).name; }
-    std::string operator()(const LoopStep&) const { return "loop"; }
+    std::string operator()(const LoopStep& s) const {
+      return s.rows ? format("loop, each thread with rows of {}", s.rows->count) : "loop";
+    }
   };
   return std::visit(Visitor{plan}, step.what);
 }

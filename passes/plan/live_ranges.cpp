@@ -67,7 +67,8 @@ void LiveRanges::walk(const std::vector<Step>& steps, int nest) {
       }
     }
     nests_[own].range.add(at, static_cast<int>(names_.size()) - 1);
-    nests_[own].overlaps = streams.size() > 1 || meets_ranks;
+    const auto* loop = std::get_if<LoopStep>(&step.what);
+    nests_[own].overlaps = streams.size() > 1 || meets_ranks || (loop && loop->rows);
   }
 }
 

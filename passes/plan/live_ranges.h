@@ -6,7 +6,8 @@
 //
 // A range spans the accesses of its buffer; a loop that the buffer outlives counts as one step (inputs and outputs
 // outlive all). In loops on several streams chunks overlap, and so they do where a step touches the memory of other
-// ranks, which are not in the same chunk: what belongs to such a loop is live all through it.
+// ranks, which are not in the same chunk; threads that share the rows of a loop are not in the same trip. What belongs
+// to such a loop is live all through it.
 #pragma once
 #include <algorithm>
 #include <string>

@@ -63,7 +63,7 @@ std::vector<std::string> check_kernels(const Plan& plan) {
     for (size_t f = 0; launch && f < launch->operands.size(); ++f) {
       const BufferId buffer = launch->operands[f].buffer;
       const Parameter& parameter = plan.kernel(launch->kernel).parameters[f];
-      if (buffer && !(plan.buffer(buffer).storage == parameter.storage))
+      if (buffer && !is_stored_as(plan.buffer(buffer), parameter.storage))
         wrong.push_back(format("'{}' takes '{}' as stored in another way", step.name, plan.buffer(buffer).name));
     }
   });

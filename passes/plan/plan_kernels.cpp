@@ -214,14 +214,6 @@ std::string length_name(const Length& length) {
   return name.size() > kLongest || name.empty() ? "length" : legal({name});
 }
 
-/// The run-time extents of the body, each with a name.
-void make_extents(const Module& module, Kernel& kernel) {
-  kernel.extents = run_extents_of(module, kernel.body, kernel.mesh);
-  for (RunExtent& extent : kernel.extents)
-    extent.name = std::string(extent.is_slice() ? "valid_" : "") +
-                  (extent.length ? length_name(*extent.length) : std::to_string(extent.extent));
-}
-
 std::string layout_key(const TensorType& type) {
   std::string key;
   for (int a = 0; a < type.layout.size(); ++a) key += state_text(type.layout[a]) + ";";
@@ -309,6 +301,27 @@ std::string unique_kernel_name(PlanDraft& planning, const std::string& wanted) {
     const std::string name = i == 1 ? wanted : wanted + "_" + std::to_string(i);
     if (planning.kernel_names[name]++ == 0) return name;
   }
+}
+
+KernelId copy_kernel(PlanDraft& planning, KernelId kernel, const std::string& name) {
+  Kernel copy = planning.plan.kernel(kernel);
+  copy.name = unique_kernel_name(planning, name);
+  copy.users.clear();
+  planning.plan.kernels.push_back(std::move(copy));
+  return {static_cast<uint32_t>(planning.plan.kernels.size() - 1)};
+}
+
+void move_user(Plan& plan, LaunchStep& launch, KernelId to, const std::string& user) {
+  std::erase(plan.kernels[launch.kernel.index].users, user);
+  plan.kernels[to.index].users.push_back(user);
+  launch.kernel = to;
+}
+
+void make_extents(const Module& module, Kernel& kernel) {
+  kernel.extents = run_extents_of(module, kernel.body, kernel.mesh);
+  for (RunExtent& extent : kernel.extents)
+    extent.name = std::string(extent.is_slice() ? "valid_" : "") +
+                  (extent.length ? length_name(*extent.length) : std::to_string(extent.extent));
 }
 
 /// Notes what the ops and values of a user's region are called: of equal kernels only the first one's body is kept.

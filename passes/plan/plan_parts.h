@@ -41,6 +41,12 @@ KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused,
 std::string unique_kernel_name(PlanDraft& planning, const std::string& wanted);
 /// The name of a copy of a kernel that leaves alone what it need not write of a state, where no kernel has it already.
 inline std::string in_place_name(const std::string& kernel) { return kernel + "_in_place"; }
+/// A copy of a kernel, without users; the name may get a number behind it.
+KernelId copy_kernel(PlanDraft& planning, KernelId kernel, const std::string& name);
+/// The launch of step `user` takes another kernel.
+void move_user(Plan& plan, LaunchStep& launch, KernelId to, const std::string& user);
+/// Finds the run-time extents of a kernel's body, and names them.
+void make_extents(const Module& module, Kernel& kernel);
 /// The weight that parameter `number` of the kernel reads, not yet packed.
 WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kernel& kernel, size_t parameter);
 /// Chooses which buffers of run-time length are dense, and which take the room of their bounds.
@@ -83,6 +89,9 @@ void order_loops(Plan& plan);
 void order_transfers(Plan& plan, Independence independence);
 /// Loops that are one kernel wait and raise inside of it; reports steps that cannot be in one.
 void enter_kernels(Plan& plan, Diags& diags);
+
+/// Lets the threads of a rank take rows of loops through all trips.
+void share_loops(PlanDraft& planning);
 
 /// Live ranges, positions and programs.
 void place_buffers(PlanDraft& planning);

@@ -26,6 +26,8 @@ constexpr PlanningStep kPlanning[] = {
     {"place-weights", "every weight has an offset in a segment", place_weights, check_weights},
     {"order-steps", "steps have streams, signals and waits; buffers have as many instances as are in use at once",
      order_steps, check_order},
+    {"share-loops", "loops of which each row is computed by itself are cut along the rows, one part for each thread",
+     share_loops, check_order},
     {"place-buffers", "every buffer of a program has a position in its memory", place_buffers, check_positions},
 };
 }  // namespace

@@ -29,16 +29,6 @@ bool touches(const Step& step, BufferId buffer, bool write) {
   return found;
 }
 
-/// How many steps touch a buffer.
-int users_in(const std::vector<Step>& steps, BufferId buffer) {
-  int count = 0;
-  for_each_step(steps, [&](const Step& step) {
-    count += std::any_of(step.accesses.begin(), step.accesses.end(),
-                         [&](const Access& access) { return access.buffer == buffer; });
-  });
-  return count;
-}
-
 int users_of(const Plan& plan, BufferId buffer) {
   int count = 0;
   for (const Block& block : plan.blocks) count += users_in(block.steps, buffer);

@@ -180,25 +180,12 @@ class StateUpdater {
       });
     for (auto& [kernel, updates] : partial) {
       const bool all = updates.size() == launches[kernel];
-      const KernelId id = all ? KernelId{kernel} : copy_of(kernel);
+      const KernelId id =
+          all ? KernelId{kernel} : copy_kernel(draft_, KernelId{kernel}, in_place_name(plan_.kernels[kernel].name));
       plan_.kernels[id.index].strategy = updates[0].second;
       if (all) continue;
-      for (auto& [launch, strategy] : updates) move_user(*launch, id, names[launch]);
+      for (auto& [launch, strategy] : updates) move_user(plan_, *launch, id, names[launch]);
     }
-  }
-
-  KernelId copy_of(uint32_t kernel) {
-    Kernel copy = plan_.kernels[kernel];
-    copy.name = unique_kernel_name(draft_, in_place_name(copy.name));
-    copy.users.clear();
-    plan_.kernels.push_back(std::move(copy));
-    return {static_cast<uint32_t>(plan_.kernels.size() - 1)};
-  }
-
-  void move_user(LaunchStep& launch, KernelId to, const std::string& user) {
-    std::erase(plan_.kernels[launch.kernel.index].users, user);
-    plan_.kernels[to.index].users.push_back(user);
-    launch.kernel = to;
   }
 
   /// The copies of an iteration's end, by place.

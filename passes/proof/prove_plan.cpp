@@ -8,6 +8,7 @@
 #include "ir/base/contains.h"
 #include "ir/plan_walk.h"
 #include "ir/text/plan_text.h"
+#include "passes/plan/loop_rows.h"
 #include "passes/plan/plan_events.h"
 #include "passes/proof/prove_memory.h"
 
@@ -158,7 +159,7 @@ class Checks {
       if (const auto* launch = std::get_if<LaunchStep>(&step.what)) check_launch(step, *launch);
       if (const auto* what = std::get_if<CollectiveStep>(&step.what)) check_collective(step, *what);
       if (const auto* copy = std::get_if<CopyStep>(&step.what)) check_copy(step, *copy);
-      if (const auto* trips = std::get_if<LoopStep>(&step.what)) check_carried(step, *trips);
+      if (const auto* trips = std::get_if<LoopStep>(&step.what)) check_carried(step, *trips), check_rows(step, *trips);
       const auto* loop = std::get_if<ForStep>(&step.what);
       if (loop && loop->mechanism != Mechanism::Streams) check_one_kernel(step, *loop);
       if (loop) trips_.push_back(loop->trips);
@@ -177,6 +178,56 @@ class Checks {
       if (std::none_of(loop.body.begin(), loop.body.end(), brings))
         wrong("no step of '{}' brings '{}' to the next trip", step.name, plan_.buffer(carried).name);
     }
+  }
+
+  /// Threads that share the rows of a loop are in different trips: a kernel touches its own rows only, and buffers of
+  /// the loop that share memory have their rows in the same places.
+  void check_rows(const Step& step, const LoopStep& loop) {
+    if (!loop.rows) return;
+    std::set<BufferId> touched;
+    const std::set<BufferId>& own = loop.rows->own;
+    for (BufferId buffer : own)
+      if (!is_inside(plan_, loop, buffer))
+        wrong("each thread in '{}' has its own '{}', which others read", step.name, plan_.buffer(buffer).name);
+    if (loop.iteration && !own.contains(loop.iteration))
+      wrong("threads in '{}' have one '{}'", step.name, plan_.buffer(loop.iteration).name);
+    for (const Step& inner : loop.body) {
+      const auto* copy = std::get_if<CopyStep>(&inner.what);
+      const auto* launch = std::get_if<LaunchStep>(&inner.what);
+      if (inner.stream != step.stream || !inner.waits.empty() || !inner.raises.empty())
+        wrong("'{}' is ordered beside the rows of '{}'", inner.name, step.name);
+      if (launch ? !keeps_rows(plan_, *launch, *loop.rows) : !copy || !copies_rows(plan_, *copy, *loop.rows))
+        wrong("'{}' needs more than its own rows of '{}'", inner.name, step.name);
+      for (const Access& access : inner.accesses) {
+        if (own.contains(access.buffer)) continue;
+        touched.insert(access.buffer);
+        if (access.write && !loop.rows->strides.contains(access.buffer))
+          wrong("'{}' writes '{}', which has no rows in '{}'", inner.name, plan_.buffer(access.buffer).name, step.name);
+      }
+    }
+    for (const Program& program : plan_.programs)
+      for (BufferId a : touched)
+        for (BufferId b : touched)
+          if (a.index < b.index && !are_apart(program, a, b) && !are_alike(program, a, b, *loop.rows))
+            wrong("'{}' and '{}' share memory, which threads in '{}' use at once", plan_.buffer(a).name,
+                  plan_.buffer(b).name, step.name);
+  }
+
+  bool are_apart(const Program& program, BufferId a, BufferId b) const {
+    const Buffer &x = plan_.buffer(a), &y = plan_.buffer(b);
+    const Position &at_x = program.positions[a.index], &at_y = program.positions[b.index];
+    const bool is_held = at_x.kind != Position::Kind::Absent && at_y.kind != Position::Kind::Absent;
+    return !is_held || x.window != y.window || at_x.offset + x.bytes * x.depth <= at_y.offset ||
+           at_y.offset + y.bytes * y.depth <= at_x.offset;
+  }
+
+  /// Whether row i of both lies in the same bytes.
+  bool are_alike(const Program& program, BufferId a, BufferId b, const SharedRows& rows) const {
+    const Buffer &x = plan_.buffer(a), &y = plan_.buffer(b);
+    const auto of_a = rows.strides.find(a), of_b = rows.strides.find(b);
+    return of_a != rows.strides.end() && of_b != rows.strides.end() && of_a->second == of_b->second &&
+           x.bytes == y.bytes && dtype_bytes(x.type.dtype) == dtype_bytes(y.type.dtype) &&
+           program.positions[a.index].offset == program.positions[b.index].offset;
   }
 
   /// The steps of a loop that is one kernel are kernels themselves, which signal and wait inside; a fused loop
@@ -231,7 +282,8 @@ class Checks {
     if (kernel.parameters.size() != launch.operands.size())
       return wrong("'{}' binds {} operands", step.name, launch.operands.size());
     check_trips(step, kernel.place, kernel.mesh);
-    for (BufferId length : launch.lengths) check_access(step, length, false);
+    for (BufferId length : launch.lengths)
+      if (length) check_access(step, length, false);
     for (size_t f = 0; f < kernel.parameters.size(); ++f) {
       const Parameter& parameter = kernel.parameters[f];
       const Operand& operand = launch.operands[f];
@@ -242,7 +294,7 @@ class Checks {
       }
       check_access(step, operand.buffer, f >= kernel.body.inputs().size());
       check_size(step, operand.buffer, parameter.type, parameter.whole_over, kernel.mesh);
-      if (!(plan_.buffer(operand.buffer).storage == parameter.storage))
+      if (!is_stored_as(plan_.buffer(operand.buffer), parameter.storage))
         wrong("'{}' takes '{}' as stored in another way", step.name, plan_.buffer(operand.buffer).name);
       if (parameter.window && !plan_.buffer(operand.buffer).window)
         wrong("'{}' lets peers reach '{}', which is no window", step.name, plan_.buffer(operand.buffer).name);

@@ -150,14 +150,26 @@ def check_cut_kernel(folder):
 
 
 def check_threads(folder):
-    """A rank with one thread and a rank with several run the same machine code."""
+    """A rank with one thread and a rank with several run the same machine code: of a loop over elements, and of a loop over
+    time whose rows they share, as whole tiles of a product and what is left of them."""
     text = f"{HEAD}m (float[128,768] x) => (float[128,768] y)\n<float[768] s = random(1, 0.3), float[768] b = random(2, 0.3)>\n"
     model = write(folder, "threads.onnxtxt", text + "{\n  y = LayerNormalization(x, s, b)\n}\n")
-    want = outputs(folder, model, None, "threads_1", "--threads", "1")
-    for threads in ("2", "3"):
-        have = outputs(folder, model, None, f"threads_{threads}", "--threads", threads)
+    check_counts(folder, model, "threads")
+    lstm = """(float[5,13,8] x) => (float[5,1,13,32] y)
+<float[1,128,8] w = random(1, 0.3), float[1,128,32] r = random(2, 0.3)>
+{
+  y = LSTM <hidden_size = 32> (x, w, r)
+}
+"""
+    check_counts(folder, write(folder, "lstm.onnxtxt", f"{HEAD}lstm {lstm}"), "lstm")
+
+
+def check_counts(folder, model, name):
+    want = outputs(folder, model, None, f"{name}_1", "--threads", "1")
+    for threads in ("2", "3", "4"):
+        have = outputs(folder, model, None, f"{name}_{threads}", "--threads", threads)
         same = want and have and np.array_equal(have["y"].view(np.uint32), want["y"].view(np.uint32))
-        harness.check(f"threads/{threads} give the bits of one", same, "elements differ")
+        harness.check(f"{name}/{threads} threads give the bits of one", same, "elements differ")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,13 @@ class Team {
     if (threads_ == 1 || count <= grain) return call<Body>(body, 0, count);
     run(count, grain, call<Body>, body);
   }
+  /// Calls f(begin, count) once for each thread that has something to do, on a multiple of `tile` items (the last one
+  /// on what is left): for work that reads as much for few items as for many.
+  template <class F>
+  void share(int64_t items, int64_t tile, F&& f) {
+    const int64_t each = (items + threads_ * tile - 1) / (threads_ * tile) * tile;
+    parallel(items, each, [&](int64_t begin, int64_t end) { f(begin, end - begin); });
+  }
 
  private:
   using Call = void (*)(void* body, int64_t begin, int64_t end);

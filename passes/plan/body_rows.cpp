@@ -1,0 +1,120 @@
+// Takes what is known of operands forward and of results backward through the ops of a body, until nothing changes.
+#include "passes/plan/body_rows.h"
+
+#include "ir/looked_up_dims.h"
+#include "ir/op_def.h"
+#include "passes/layout/layout_rules.h"
+
+namespace weftc {
+
+namespace {
+
+using Kind = AxisState::Kind;
+
+class RowFinder {
+ public:
+  RowFinder(const Module& module, const Graph& body, int64_t count, BodyRows known)
+      : module_(module), body_(body), axis_{{"rows", static_cast<int>(count)}}, rows_(std::move(known)) {}
+
+  std::optional<BodyRows> run() {
+    do {
+      is_changed_ = false;
+      for (OpId id : body_.order())
+        if (!visit(body_.op(id))) return {};
+    } while (is_changed_);
+    return std::move(rows_);
+  }
+
+ private:
+  bool is_sliced(ValueId v) const { return v && rows_[v.index].is(Kind::S); }
+
+  bool visit(const Op& op) {
+    if (op.kind == OpKind::Input) return true;
+    const bool reads = std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return is_sliced(v); });
+    const bool makes = std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return is_sliced(v); });
+    if (!reads && !makes) return true;
+    if (!has_rule(op)) return false;
+    return reads ? go_forward(op) : go_backward(op);
+  }
+
+  /// A look-up has rows beside the dimensions that it looks up in: there an index would mean one of all rows.
+  bool has_rule(const Op& op) const {
+    switch (category(op)) {
+      case Category::Pointwise:
+      case Category::View:
+      case Category::Reduction:
+      case Category::Contraction:
+        return true;
+      case Category::Index: {
+        const bool is_look_up = op.kind == OpKind::Gather || op.kind == OpKind::GatherElements ||
+                                op.kind == OpKind::ScatterND || op.kind == OpKind::ScatterElements;
+        if (!is_look_up) return false;
+        const auto dims = looked_up_dims(op, body_.type(op.inputs[0]), body_.type(op.inputs[1]));
+        const AxisState data = rows_[op.inputs[0].index];
+        return dims && !(data.is(Kind::S) && data.dim >= dims->first && data.dim < dims->first + dims->count);
+      }
+      default:
+        return false;
+    }
+  }
+
+  bool go_forward(const Op& op) {
+    const OpLayouts settled = settle(OpView(module_, body_, op), axis_, arriving(op));
+    if (!settled.refusal.empty()) return false;
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      if (op.inputs[i] && !put(op.inputs[i], settled.operands[i][0])) return false;
+    for (size_t r = 0; r < op.outputs.size(); ++r)
+      if (!settled.results[r][0].is(Kind::S) || !put(op.outputs[r], settled.results[r][0])) return false;
+    return true;
+  }
+
+  /// A result that repeats its operand along the rows has rows that are alike.
+  bool go_backward(const Op& op) {
+    for (size_t r = 0; r < op.outputs.size(); ++r) {
+      const AxisState wanted = rows_[op.outputs[r].index];
+      if (!wanted.is(Kind::S)) continue;
+      const auto settled = settle_for(OpView(module_, body_, op), axis_, arriving(op), 0, r, wanted);
+      if (!settled) return op.kind == OpKind::Expand && repeats_along(op, wanted.dim);
+      for (size_t i = 0; i < op.inputs.size(); ++i)
+        if (op.inputs[i] && !put(op.inputs[i], settled->operands[i][0])) return false;
+    }
+    return true;
+  }
+
+  bool repeats_along(const Op& op, int dim) const {
+    const TensorType &from = body_.type(op.inputs[0]), &to = body_.type(op.outputs[0]);
+    const int at = dim - (to.ndim() - from.ndim());
+    return at < 0 || from.dims()[static_cast<size_t>(at)] == 1;
+  }
+
+  std::vector<Layout> arriving(const Op& op) const {
+    std::vector<Layout> layouts(op.inputs.size());
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      if (op.inputs[i]) layouts[i].set(0, rows_[op.inputs[i].index]);
+    return layouts;
+  }
+
+  /// False where the value has other rows, or is to be whole.
+  bool put(ValueId v, AxisState state) {
+    AxisState& own = rows_[v.index];
+    if (own == state) return true;
+    if (!own.is(Kind::R)) return false;
+    own = state;
+    is_changed_ = true;
+    return true;
+  }
+
+  const Module& module_;
+  const Graph& body_;
+  const Mesh axis_;
+  BodyRows rows_;
+  bool is_changed_ = false;
+};
+
+}  // namespace
+
+std::optional<BodyRows> rows_of_body(const Module& module, const Graph& body, int64_t count, BodyRows known) {
+  return RowFinder(module, body, count, std::move(known)).run();
+}
+
+}  // namespace weftc

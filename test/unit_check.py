@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import harness
 
+LONGEST = 3600 if harness.FULL else 1200  # seconds; every mutation of every fixture takes long
+
 
 def report_cases(name, text):
     """One result line for each test case of doctest's XML report."""
@@ -34,7 +36,7 @@ def run_executable(executable, name, *flags):
     if not executable.exists():
         harness.skipped(name, "not built")
         return
-    status, out, err = harness.run([executable, "--reporters=xml", *flags], timeout=1200, cwd=harness.ROOT)
+    status, out, err = harness.run([executable, "--reporters=xml", *flags], timeout=LONGEST, cwd=harness.ROOT)
     try:
         report_cases(name, out)
     except ElementTree.ParseError:

@@ -9,7 +9,7 @@ namespace weftc {
 ProgramNames::ProgramNames(const Plan& plan, const std::string& variant)
     : program(identifier(plan.name)), space(variant.empty() ? program : program + "::" + variant) {
   Names& names = taken;
-  for (const char* word : {"states", "chunk", "trip", "row", "rows"}) names.reserve(word);
+  for (const char* word : {"states", "chunk", "trip", "row", "rows", "own"}) names.reserve(word);
   names.reserve(program);
   for (const Kernel& kernel : plan.kernels) kernels.push_back(names.unique(kernel.name));
   for (const std::string& stream : plan.streams) streams.push_back(names.unique(stream));

@@ -49,7 +49,7 @@ class StepTerms {
   /// one.
   std::string pointer(BufferId buffer, const std::string& first = "") const;
   /// The variable of a buffer of which each thread has its own.
-  std::string own_name(BufferId buffer) const { return "own_" + names_.buffers[buffer.index]; }
+  std::string own_name(BufferId buffer) const { return "own." + names_.buffers[buffer.index]; }
   /// "*r[batch] * 4": a length of the request, as the rank knows it; nothing of one that a step makes, and where steps
   /// are issued by a host that does not hold it.
   std::optional<std::string> length(const Length& length, PlaceId place) const;

@@ -425,10 +425,16 @@ StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
   lines.push_back("// No row needs another one: each thread takes some of them through all trips.");
   lines.push_back("r.team().share(" + std::to_string(trips.rows->count) + kComma + std::to_string(SharedRows::kTile) +
                   kComma + "[&](int64_t row, int64_t rows) {");
-  for (BufferId own : trips.rows->own)
-    if (own != trips.iteration)
-      lines.push_back(std::string("  ") + memory_type(plan_.buffer(own).type.dtype) + " " + own_name(own) + "[" +
-                      count_text(plan_.buffer(own).dims()) + "];");
+  Lines own;
+  for (BufferId id : trips.rows->own)
+    if (id != trips.iteration)
+      own.push_back(std::string("    ") + memory_type(plan_.buffer(id).type.dtype) + " " + names_.buffers[id.index] +
+                    "[" + count_text(plan_.buffer(id).dims()) + "];");
+  if (!own.empty()) {
+    lines.push_back("  struct {");
+    append(lines, own);
+    lines.push_back("  } own;");
+  }
   lines.push_back("  " + trip_head(trips));
   for (const Step& inner : trips.body) {
     const Lines made = leaf(inner);

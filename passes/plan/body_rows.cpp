@@ -94,11 +94,13 @@ class RowFinder {
     return layouts;
   }
 
-  /// False where the value has other rows, or is to be whole.
+  /// False where the value has other rows, or is to be whole, or where each row would be in several places: slices over
+  /// ranks may be digits of an index, rows of a thread are one behind the other.
   bool put(ValueId v, AxisState state) {
     AxisState& own = rows_[v.index];
     if (own == state) return true;
     if (!own.is(Kind::R)) return false;
+    if (body_.type(v).shape[static_cast<size_t>(state.dim)].bound != axis_[0].size * state.block) return false;
     own = state;
     is_changed_ = true;
     return true;

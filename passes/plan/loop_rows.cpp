@@ -25,12 +25,9 @@ AxisState rows_of_type(const TensorType& type, int64_t count, int64_t stride) {
   return {};
 }
 
-/// Whether strides are numbers: lengths that only a run knows may only be the outermost.
+/// Whether strides are the same numbers with rows as a length, and without.
 bool has_fixed_strides(const TensorType& type, const Storage& storage) {
-  if (!storage.is_row_major()) return false;
-  for (int d = 1; d < type.ndim(); ++d)
-    if (type.shape[d].is_run_time()) return false;
-  return true;
+  return storage.is_row_major() && is_static(type.shape);
 }
 
 /// A kernel that computes all of its results on this rank, from memory that nobody else reaches.
@@ -53,8 +50,8 @@ class LoopRowFinder {
         if (!visit(step)) return {};
     } while (is_changed_);
     find_own();
-    const bool all = std::all_of(loop_.body.begin(), loop_.body.end(),
-                                 [&](const Step& step) { return writes_rows_only(step); });
+    const bool all =
+        std::all_of(loop_.body.begin(), loop_.body.end(), [&](const Step& step) { return writes_rows_only(step); });
     return all ? std::optional(std::move(rows_)) : std::nullopt;
   }
 
@@ -193,7 +190,8 @@ std::optional<SharedRows> rows_of_loop(const Plan& plan, const Module& module, c
                                        int dim) {
   const TensorType& type = plan.buffer(buffer).type;
   if (!has_fixed_strides(type, plan.buffer(buffer).storage) || type.shape[dim].is_run_time()) return {};
-  return LoopRowFinder(plan, module, loop, type.shape[dim].bound).run(buffer, stride_of(type, AxisState::sliced(dim, 1)));
+  return LoopRowFinder(plan, module, loop, type.shape[dim].bound)
+      .run(buffer, stride_of(type, AxisState::sliced(dim, 1)));
 }
 
 }  // namespace weftc

@@ -1,6 +1,6 @@
-// The step share-loops of planning: on a target whose kernels the threads of a team share, loops whose rows need nothing
-// of each other (loop_rows.h) are cut along the rows. Each thread takes some rows through all trips, where threads would
-// meet behind every kernel otherwise, which costs small kernels more than they take.
+// The step share-loops of planning: on a target whose kernels the threads of a team share, loops whose rows need
+// nothing of each other (loop_rows.h) are cut along the rows. Each thread takes some rows through all trips, where
+// threads would meet behind every kernel otherwise, which costs small kernels more than they take.
 //
 //   loop 50 { y_3(8 rows);  y_2_2(8 rows) }
 //     ->  each thread: loop 50 { y_3(own rows);  y_2_2(own rows) }
@@ -60,13 +60,27 @@ class LoopSharer {
       for (int d = 0; d < type.ndim(); ++d) {
         if (type.shape[d].bound < kLeastRows) continue;
         const auto rows = rows_of_loop(plan_, draft_.module, loop, carried, d);
-        if (!rows || read_by_all(loop, *rows) > kMostReadByAll) continue;
+        if (!rows || !is_worth_it(loop, *rows)) continue;
         loop.rows = rows;
         note_launches(loop);
         return true;
       }
     }
     return false;
+  }
+
+  /// Small kernels, whose threads do not write into each other's cache lines: what a trip makes lives through the whole
+  /// loop then, since threads are in different trips.
+  bool is_worth_it(const LoopStep& loop, const SharedRows& rows) const {
+    constexpr int64_t kCacheLine = 64;
+    int64_t held = 0, longest = 0;
+    for (const auto& [buffer, stride] : rows.strides) {
+      const Buffer& each = plan_.buffer(buffer);
+      longest = std::max(longest, stride * dtype_bytes(each.type.dtype));
+      if (is_inside(plan_, loop, buffer)) held += each.bytes;
+    }
+    return longest * SharedRows::kTile >= kCacheLine && held <= kMostReadByAll &&
+           read_by_all(loop, rows) <= kMostReadByAll;
   }
 
   /// Bytes that a trip of every thread reads as a whole.
@@ -136,8 +150,9 @@ class LoopSharer {
     }
     for (size_t f = 0; f < kernel.parameters.size(); ++f) {
       Parameter& parameter = kernel.parameters[f];
-      parameter.type = kernel.body.type(parameter_value(kernel.body, f));
-      parameter.storage.by_bounds = parameter.storage.by_bounds || !is_static(parameter.type.shape);
+      const ValueId value = parameter_value(kernel.body, f);
+      parameter.type = kernel.body.type(value);
+      if (user.rows[value.index].is(AxisState::Kind::S)) parameter.storage.by_bounds = true;
     }
     make_extents(draft_.module, kernel);
   }

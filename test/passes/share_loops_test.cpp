@@ -93,11 +93,37 @@ TEST_CASE("counter-cases: loops that need other rows") {
                      "float[4,4] w = random(1, 0.3), float[12,1] own = random(3, 1.0)")) == 0);
 }
 
+TEST_CASE("counter-cases: rows of run-time lengths, and rows that share a cache line") {
+  const auto shared = [](const std::string& model, const std::string& yaml) {
+    const Planned made = plan_of(model, yaml);
+    CHECK(prove_plan(made.plan).empty());
+    return bool(find_loop(made.plan)->rows);
+  };
+  const std::string head = "<ir_version: 8, opset_import: [\"\" : 20]> m ", tail = " <int64 n = {3}, bool yes = {1}> ";
+  CHECK_FALSE(shared(head + "(float[8,6] x, float[T,8,6] t, float[6,6] w) => (float[8,6] y)" + tail +
+                         "{ y = Loop (n, yes, x) <body = b (int64 i, bool c, float[8,6] v) => (bool d, float[8,6] r) "
+                         "{ d = Identity(c) p = MatMul(v, w) g = Gather(t, i) a = Add(p, g) r = Tanh(a) }> }",
+                     "weft: 1\ndims: {T: \"<=16\"}\n"));
+  CHECK_FALSE(shared(head + "(float[16,8] x, float[16,16] k) => (float[16,8] y)" + tail +
+                         "{ y = Loop (n, yes, x) <body = b (int64 i, bool c, float[16,8] v) => (bool d, float[16,8] r) "
+                         "{ d = Identity(c) p = MatMul(k, v) r = Tanh(p) }> }",
+                     "weft: 1\n"));
+}
+
+TEST_CASE("counter-case: a Reshape takes rows apart") {
+  CHECK(rows_of("<ir_version: 8, opset_import: [\"\" : 20]> m (float[4,12,2] x) => (float[4,12,2] y) "
+                "<int64 n = {3}, bool yes = {1}, float[2,2] w = random(1, 0.5), int64[2] flat = {48, 2}, "
+                "int64[3] back = {4, 12, 2}> "
+                "{ y = Loop (n, yes, x) <body = b (int64 i, bool c, float[4,12,2] v) => (bool d, float[4,12,2] r) "
+                "{ d = Identity(c) f = Reshape(v, flat) p = MatMul(f, w) t = Tanh(p) r = Reshape(t, back) }> }") == 0);
+}
+
 TEST_CASE("counter-case: a matrix that no cache of a core holds is read by all threads together") {
-  const std::string wide = "<ir_version: 8, opset_import: [\"\" : 20]> m (float[8,640] x) => (float[8,640] y) "
-                           "<int64 n = {2}, bool yes = {1}, float[640,640] w = random(1, 0.03)> "
-                           "{ y = Loop (n, yes, x) <body = b (int64 i, bool c, float[8,640] v) => (bool d, float[8,640] r) "
-                           "{ d = Identity(c) p = MatMul(v, w) r = Tanh(p) }> }";
+  const std::string wide =
+      "<ir_version: 8, opset_import: [\"\" : 20]> m (float[8,640] x) => (float[8,640] y) "
+      "<int64 n = {2}, bool yes = {1}, float[640,640] w = random(1, 0.03)> "
+      "{ y = Loop (n, yes, x) <body = b (int64 i, bool c, float[8,640] v) => (bool d, float[8,640] r) "
+      "{ d = Identity(c) p = MatMul(v, w) r = Tanh(p) }> }";
   const Planned made = plan_of(wide);
   CHECK(!find_loop(made.plan)->rows);
 }

@@ -104,6 +104,7 @@ ValueId Builder::length(const Length& length) {
 }
 
 Extent Builder::counted_extent(ValueId count, int64_t bound) {
+  if (bound == 0) return {};
   std::string name = name_;
   while (module_.lengths.contains(Length::named(name, bound).text())) name += "_";
   const Length length = Length::named(name, bound);

@@ -22,16 +22,20 @@ NOT_COMPARED = {
     "fusion/layer_norm_with_cast_3": CANCELLED,
     "fusion/layer_norm_with_cast_4": CANCELLED,
     "onnx/resize_downsample_f_test": "ONNX's node cases align corners by the length before it is rounded, ONNX Runtime does not",
+    "onnx/topk_neg_axis_test": "the order of the chosen elements is not specified where they are not sorted",
     "transform/dropout": "the mask of an inference before opset 12 is not specified",
 }
 # -10000 added in fp32 leaves a masked score three digits; a quotient whose divisor nearly cancels has no more.
 THREE_DIGITS = "--tolerance=1e-3"
+# The rows that are normalised have a mean 400 times their deviation: fp32 itself is 3e-3 from the exact result.
+CANCELLED_MEAN = "--tolerance=5e-3"
 ROUNDED = {
-    "fusion/attention_past_unidir": THREE_DIGITS,
-    "fusion/attention_past_no_unidir": THREE_DIGITS,
+    "models/gpt2_embedlayer_one_attn_exp": CANCELLED_MEAN,
+    "models/gpt2_embedlayer_one_attn_output_sum_exp": CANCELLED_MEAN,
     "testdata/layout_transform_reshape": THREE_DIGITS,
-    "onnx/mha_attention_bias_batch2_test": THREE_DIGITS,
 }
+# Where these operators of com.microsoft have their mask, to which a masked position is -10000.
+MASK_OPERAND = {"Attention": 3, "MultiHeadAttention": 4}
 
 
 def chosen(pack):
@@ -56,11 +60,18 @@ def of_model(table, model):
     return next((value for end, value in table.items() if str(model.with_suffix("")).endswith(end)), None)
 
 
+def has_mask(node):
+    operand = MASK_OPERAND.get(node.op_type) if node.domain == "com.microsoft" else None
+    return operand is not None and len(node.input) > operand and node.input[operand] != ""
+
+
 def tolerance(model):
     """Wider where values are rounded to 16 or 8 bits on the way: one rounding the other way is that much."""
     if of_model(ROUNDED, model):
         return of_model(ROUNDED, model)
     model = onnx.load(model, load_external_data=False)
+    if any(has_mask(node) for node in model.graph.node):
+        return THREE_DIGITS
     half = onnx.TensorProto.FLOAT16
     typed = [*model.graph.input, *model.graph.output, *model.graph.value_info]
     casts = [attr.i for node in model.graph.node for attr in node.attribute if attr.name == "to"]

@@ -259,6 +259,17 @@ m (float[4] x) => (float[4] y, float[t,4] u) <int64 n = {5}, bool yes = {1}, flo
              "", 1);
 }
 
+TEST_CASE("what a loop of no trips collects has no length that only a run knows") {
+  const Planned made = plan_of(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[4] x, bool yes) => (float[4] y, float[t,4] u) <int64 n = {0}>
+{ y, u = Loop (n, yes, x) <body = b (int64 i, bool c, float[4] v) => (bool d, float[4] r, float[4] s)
+  { d = Identity(c)  r = Add(v, x)  s = Neg(r) }> })",
+                               "weft: 1\n");
+  CHECK(made.plan.lengths.empty());
+  REQUIRE(made.plan.outputs.size() == 2);
+  CHECK(made.plan.outputs[1].type.shape == shape_of({0, 4}));
+}
+
 TEST_CASE("a loop that collects elements and ends behind its first trip is refused") {
   const auto made = prepare(R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[4] x) => (float[3,4] u) <int64 n = {3}, bool yes = {1}>

@@ -293,9 +293,12 @@ class Requests(quantization.CalibrationDataReader):
 
 
 def quantize(file, family):
-    """Weights of texts as bytes, and activations by the range of each request; of images by ranges that are known."""
+    """Weights of texts as bytes, and activations by the range of each request; of images by ranges that are known.
+
+    Weights of texts have 7 bits: on a CPU without VNNI, ONNX Runtime adds two products of 8 bits in 16 bits, saturated.
+    """
     if "input_ids" in family.inputs:
-        quantization.quantize_dynamic(file, file, per_channel=True)
+        quantization.quantize_dynamic(file, file, per_channel=True, reduce_range=True)
     else:
         quantization.quantize_static(file, file, Requests(family), per_channel=True)
 

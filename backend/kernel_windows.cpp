@@ -122,6 +122,22 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   return lines_;
 }
 
+/// Each channel with a filter of its own, some channels of neighbouring outputs at a time.
+Statements ContractionWriter::channel_convolution(const ChannelConvolution& strategy) {
+  const WindowGeometry g = *window_geometry(context_, root_);
+  context_.need_header("channels_last.h");
+  behind_.reach(channels_last_index(g, g.groups));
+  const std::string x = image(strategy.copies_image, 1);
+  context_.need({Argument::Kind::Team});
+  const std::string window = declare_window(g);
+  const Shape shape{{}, (g.batch * g.outputs).high(), g.groups, 1, "", "", "", ""};
+  append(lines_,
+         put(shape, "weft::convolve_channels<" + std::string(type()) + ">(team, " + window + ", " + text(g.batch) +
+                        ", " + std::to_string(g.groups) + ", " + x + ", " + context_.parameter_name(strategy.weight) +
+                        ", [&](" + sums_parameters(names_.n0) + ") {"));
+  return lines_;
+}
+
 std::string ContractionWriter::pool_call(bool largest) const {
   const std::string t = type(), limits = "std::numeric_limits<" + t + ">::infinity()";
   return (largest ? "-" + limits : t + "(0)") + ", [](" + t + " a, " + t + " b) { return " +
@@ -253,8 +269,7 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
   const bool at_once = block >= most;
   const std::string n = text(g.outputs), step = std::to_string(block);
   const std::string panels = g.outputs.is_number() ? std::to_string(most) : "(" + n + " + 15) / 16";
-  lines_.push_back("const std::unique_ptr<" + t + "[]> " + array + "(new " + t + "[" +
-                   std::to_string(block * 16 * shape.k) + "]);");
+  lines_.push_back("const weft::Scratch<" + t + "> " + array + "(" + std::to_string(block * 16 * shape.k) + ");");
   Statements body;
   const std::string first = at_once ? "0" : "first";
   const std::string count = at_once ? panels : "std::min<int64_t>(" + step + ", " + panels + " - first)";
@@ -283,6 +298,10 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
 
 Statements write_body(KernelContext& context, const DirectConvolution& strategy, Writer<DirectConvolution>) {
   return ContractionWriter(context).direct_convolution(strategy);
+}
+
+Statements write_body(KernelContext& context, const ChannelConvolution& strategy, Writer<ChannelConvolution>) {
+  return ContractionWriter(context).channel_convolution(strategy);
 }
 
 /// A grid computes windows of one channel element by element: neighbouring threads read neighbouring windows.

@@ -237,9 +237,9 @@ Statements write_array(KernelContext& context, ValueId value, const std::string&
   const std::string type = compute_type(whole.type.dtype);
   const std::string owner = context.names.unique(array + "_memory");
   const int64_t count = element_count(whole.dims), room = storage.is_row_major() ? count : storage.elements(whole.dims);
-  Statements statements = {"const std::unique_ptr<" + type + "[]> " + owner + "(new " + type + "[" +
-                               std::to_string(std::max<int64_t>(1, room)) + "]" + (room > count ? "()" : "") + ");",
+  Statements statements = {"const weft::Scratch<" + type + "> " + owner + "(" + std::to_string(room) + ");",
                            type + "* const " + array + " = " + owner + ".get();"};
+  if (room > count) statements.push_back("std::fill_n(" + array + ", " + std::to_string(room) + ", " + type + "());");
   for (const IterationSpace& space : segments(context, whole))
     append_part(statements, build_nest(context, [&](Elements& elements, Cuts& cuts) {
                   build_array(context, value, array, space, storage, elements, cuts);

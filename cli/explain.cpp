@@ -201,8 +201,7 @@ void print_kernels(const Plan& plan) {
 size_t transposition_count(const Plan& plan) {
   size_t count = 0;
   for (const Kernel& kernel : plan.kernels)
-    if (const auto* direct = std::get_if<DirectConvolution>(&kernel.strategy); direct && direct->copies_image)
-      count += kernel.users.size();
+    if (copies_image(kernel.strategy).value_or(false)) count += kernel.users.size();
   return count;
 }
 

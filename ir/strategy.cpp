@@ -13,6 +13,8 @@ std::string team_text(RowTeam team) {
   return team == RowTeam::Thread ? "" : team == RowTeam::Warp ? " by warp" : " by block";
 }
 
+std::string image_text(bool is_copied) { return is_copied ? ", image transposed first" : ""; }
+
 struct ParameterText {
   std::string operator()(const LibraryProduct& s) const {
     std::vector<std::string> behind;
@@ -21,7 +23,8 @@ struct ParameterText {
     return behind.empty() ? "" : " + " + join(behind, " + ");
   }
   std::string operator()(const PackedProduct& s) const { return format(" panels {}", s.width); }
-  std::string operator()(const DirectConvolution& s) const { return s.copies_image ? ", image transposed first" : ""; }
+  std::string operator()(const DirectConvolution& s) const { return image_text(s.copies_image); }
+  std::string operator()(const ChannelConvolution& s) const { return image_text(s.copies_image); }
   std::string operator()(const WindowReduction& s) const { return s.channels_last ? " channels last" : ""; }
   std::string operator()(const UnfoldedConvolution& s) const { return format(" {} panels", s.panels); }
   std::string operator()(const TiledProduct& s) const { return tile_text(s.tile); }
@@ -46,6 +49,25 @@ std::optional<PackedWeight> packed_weight_of(const Strategy& strategy) {
           return PackedWeight{s.weight, s.packing};
         else
           return std::nullopt;
+      },
+      strategy);
+}
+
+std::optional<bool> copies_image(const Strategy& strategy) {
+  return std::visit(
+      [](const auto& s) -> std::optional<bool> {
+        if constexpr (requires { s.copies_image; })
+          return s.copies_image;
+        else
+          return std::nullopt;
+      },
+      strategy);
+}
+
+void set_copies_image(Strategy& strategy, bool copies) {
+  std::visit(
+      [&](auto& s) {
+        if constexpr (requires { s.copies_image; }) s.copies_image = copies;
       },
       strategy);
 }

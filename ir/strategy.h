@@ -65,6 +65,14 @@ struct DirectConvolution {
   Storage packing = {};      // how they lie
   bool copies_image = true;  // the image does not lie so: it is brought into that order first
 };
+/// Host: one filter a channel, of an image whose channels lie innermost: some channels of neighbouring outputs at a
+/// time (weft/channels_last.h).
+struct ChannelConvolution {
+  static constexpr const char* kName = "channel-convolution";
+  size_t weight = 0;         // the parameter: the filters
+  Storage packing = {};      // how they lie: a tap of all channels, then the next
+  bool copies_image = true;  // as above
+};
 /// One filter a channel: on the host a row of outputs at a time, on a device an output a thread.
 struct PlaneConvolution {
   static constexpr const char* kName = "plane-convolution";
@@ -164,9 +172,9 @@ struct PlainLoops {
 };
 
 using Strategy = std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution,
-                              PlaneConvolution, PointConvolution, UnfoldedConvolution, WindowReduction, TiledProduct,
-                              TiledConvolution, Transposition, Scan, Scatter, TreeWalk, Append, Rows, TopK, Selection,
-                              BoxSelection, Elementwise, PeerExchange, Recurrence>;
+                              ChannelConvolution, PlaneConvolution, PointConvolution, UnfoldedConvolution,
+                              WindowReduction, TiledProduct, TiledConvolution, Transposition, Scan, Scatter, TreeWalk,
+                              Append, Rows, TopK, Selection, BoxSelection, Elementwise, PeerExchange, Recurrence>;
 
 /// On a device short rows are a warp's, long ones a block's.
 inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }
@@ -184,6 +192,11 @@ struct PackedWeight {
 /// Nothing for strategies that read their operands as they lie. Strategies with a packing have fields `weight` and
 /// `packing`.
 std::optional<PackedWeight> packed_weight_of(const Strategy& strategy);
+
+/// Whether the strategy reads an image with its channels innermost, and must bring it into that order first: nothing
+/// for strategies that want no such image.
+std::optional<bool> copies_image(const Strategy& strategy);
+void set_copies_image(Strategy& strategy, bool copies);
 
 /// "packed-product": as schedules, explain and the manifest name it.
 const char* strategy_name(const Strategy& strategy);

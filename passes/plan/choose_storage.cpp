@@ -1,6 +1,6 @@
 // Lets images lie with their channels innermost where convolutions want it:
 //
-//   conv -> x[1, 64, 56, 56] -> conv      both are direct convolutions: x is stored as 0 2 3 1
+//   conv -> x[1, 64, 56, 56] -> conv      both multiply runs of channels: x is stored as 0 2 3 1
 //   input of the model -> conv            stays row-major: the convolution brings it into that order
 //
 // What steps other than kernels read or write, and windows that peers reach, stay row-major. A kernel that is launched
@@ -85,14 +85,13 @@ class StorageChooser {
 
   /// Strategies whose elements are reached by their indices, wherever they lie.
   static bool reads_any_storage(const Kernel& kernel) {
-    return std::holds_alternative<DirectConvolution>(kernel.strategy) ||
-           std::holds_alternative<WindowReduction>(kernel.strategy) ||
+    return copies_image(kernel.strategy) || std::holds_alternative<WindowReduction>(kernel.strategy) ||
            std::holds_alternative<Elementwise>(kernel.strategy) || std::holds_alternative<Rows>(kernel.strategy);
   }
 
-  /// A direct convolution wants its image and its results so.
+  /// A convolution that multiplies runs of channels wants its image and its results so.
   void vote(const Kernel& kernel, const Bound& bound) {
-    if (!std::holds_alternative<DirectConvolution>(kernel.strategy) || bound.empty()) return;
+    if (!copies_image(kernel.strategy) || bound.empty()) return;
     if (const std::optional<size_t> image = image_of(kernel); image && bound[*image]) ++class_of(bound[*image]).votes;
     for (size_t f = kernel.body.inputs().size(); f < bound.size(); ++f)
       if (bound[f] && kernel.parameters[f].type.ndim() > 2) ++class_of(bound[f]).votes;
@@ -136,7 +135,7 @@ class StorageChooser {
         if (bound_[k][f]) kernel.parameters[f].storage = plan_.buffer(bound_[k][f]).storage;
       const std::optional<size_t> image = image_of(kernel);
       const bool lies_so = image && !kernel.parameters[*image].storage.is_row_major();
-      if (auto* direct = std::get_if<DirectConvolution>(&kernel.strategy)) direct->copies_image = !lies_so;
+      set_copies_image(kernel.strategy, !lies_so);
       if (auto* window = std::get_if<WindowReduction>(&kernel.strategy)) window->channels_last = lies_so;
     }
   }

@@ -105,6 +105,19 @@ Verdict tiled_convolution(const StrategyContext& context) {
   return {TiledConvolution{*tile}, g.channels == 1 && g.groups > 1 ? kSharesNothing : ""};
 }
 
+/// The parameter that holds the filters, if they are a weight that only this convolution reads, and all of it.
+std::optional<size_t> filter_weight(const KernelBody& body, const Op& op, std::string& why) {
+  const ValueId w = op.inputs[1];
+  const bool is_read_once = body.body.producer_op(w).kind == OpKind::Input && body.body.value(w).uses.size() == 1;
+  const size_t number = body.input_parameter(w);
+  why = "the filters are no weight that only this convolution reads";
+  if (!is_read_once || !body.kernel.parameters[number].weight) return {};
+  why = "each chunk reads a part of the filters";
+  if (!body.kernel.parameters[number].whole_over.empty()) return {};
+  why = "";
+  return number;
+}
+
 Verdict direct_convolution(const StrategyContext& context) {
   constexpr int64_t kPanel = 16;
   std::string why;
@@ -121,14 +134,31 @@ Verdict direct_convolution(const StrategyContext& context) {
   if (std::any_of(g.before.begin(), g.before.end(), [](int64_t pad) { return pad < 0; }))
     return refused("its padding is negative");
   if (g.run_channels) return refused(kRaggedChannels);
-  const ValueId w = op.inputs[1];
-  const bool is_read_once = body.body.producer_op(w).kind == OpKind::Input && body.body.value(w).uses.size() == 1;
-  const size_t number = body.input_parameter(w);
-  if (!is_read_once || !body.kernel.parameters[number].weight)
-    return refused("the filters are no weight that only this convolution reads");
-  if (!body.kernel.parameters[number].whole_over.empty()) return refused("each chunk reads a part of the filters");
-  return {DirectConvolution{number, filter_panels(body.body.type(w).ndim(), bytes ? 4 : 1), true},
+  const std::optional<size_t> weight = filter_weight(body, op, why);
+  if (!weight) return refused(why);
+  return {DirectConvolution{*weight, filter_panels(body.body.type(op.inputs[1]).ndim(), bytes ? 4 : 1), true},
           has_one_channel_a_group(g) ? kSharesNothing : ""};
+}
+
+Verdict channel_convolution(const StrategyContext& context) {
+  constexpr int64_t kFewChannels = 8;
+  std::string why;
+  const std::optional<WindowOp> found = host_convolution(context, why);
+  if (!found || !has_one_channel_a_group(found->geometry)) return {};
+  const KernelBody& body = context.body;
+  const WindowGeometry& g = found->geometry;
+  const DType dtype = body.body.type(found->root).dtype;
+  if (dtype != DType::F32 && dtype != DType::F64) return refused("it is not of 32-bit or 64-bit floats");
+  if (g.filters > 1) return refused("a channel has several filters");
+  if (g.run_channels) return refused(kRaggedChannels);
+  const Op& op = body.body.producer_op(found->root);
+  const std::optional<size_t> weight = filter_weight(body, op, why);
+  if (!weight) return refused(why);
+  std::vector<int> taps_first;
+  for (int d = 2; d < body.body.type(op.inputs[1]).ndim(); ++d) taps_first.push_back(d);
+  taps_first.insert(taps_first.end(), {1, 0});
+  return {ChannelConvolution{*weight, Storage::permuted(taps_first)},
+          g.groups < kFewChannels ? "its few channels fill no vector" : ""};
 }
 
 Verdict plane_convolution(const StrategyContext& context) {
@@ -174,6 +204,7 @@ Verdict window_reduction(const StrategyContext& context) {
 constexpr StrategyRule kRules[] = {
     {TiledConvolution::kName, tiled_convolution, "convolutions on a device"},
     {DirectConvolution::kName, direct_convolution, "convolutions on the host"},
+    {ChannelConvolution::kName, channel_convolution, "convolutions on the host with one filter for each channel"},
     {PlaneConvolution::kName, plane_convolution, "convolutions with one channel for each filter"},
     {PointConvolution::kName, point_convolution, "convolutions on the host with windows of one element"},
     {UnfoldedConvolution::kName, unfolded_convolution, "convolutions on the host"},

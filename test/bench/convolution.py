@@ -56,8 +56,8 @@ def library(arch):
     path = FOLDER / f"convolution_{arch}.so"
     runtime = ROOT / "runtime_lib"
     subprocess.run(["g++", *FLAGS, f"-march={arch}", "-shared", "-fPIC", f"-I{runtime / 'include'}",
-                    str(ROOT / "test" / "bench" / "convolution.cpp"), str(runtime / "src" / "team.cpp"),
-                    "-o", str(path)], check=True)
+                    str(ROOT / "test" / "bench" / "convolution.cpp"), str(runtime / "src" / "scratch.cpp"),
+                    str(runtime / "src" / "team.cpp"), "-o", str(path)], check=True)
     loaded = ctypes.CDLL(str(path))
     loaded.make_layer.restype = ctypes.c_void_p
     loaded.last_result.restype = ctypes.POINTER(ctypes.c_float)

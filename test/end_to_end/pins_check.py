@@ -47,7 +47,7 @@ LEGAL = {
         "free": ["strided-product"],
         "convolution": ["direct-convolution", "unfolded-convolution"],
         "point": ["direct-convolution", "point-convolution", "unfolded-convolution"],
-        "plane": ["plane-convolution", "unfolded-convolution"],
+        "plane": ["channel-convolution", "plane-convolution", "unfolded-convolution"],
         "pool": ["window-reduction"],
         "turned": ["elementwise"],
         "soft": ["rows"],

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "weft/contract.h"
+#include "weft/scratch.h"
 #include "weft/sliding_window.h"
 
 namespace weft {
@@ -63,93 +64,120 @@ void each_window_row(const SlidingWindow& w, int64_t channels, int64_t begin, in
     f(WindowRow(w, channels, i % rows), i / rows * w.in_count() * channels, i * w.out[2]);
 }
 
-/// Outputs side by side that keep the vector units busy.
+/// Where a tap of an output lies behind the first element that its window would have: in the image, in the filters.
+struct TapPlace {
+  int64_t image, filter;
+};
+
+/// The taps of outputs of a row that have the taps `along` inside; returns how many.
+inline int64_t find_taps(const WindowRow& row, TapRange along, TapPlace* taps) {
+  const int64_t step = row.window.dilation[2] * row.channels;
+  int64_t count = 0;
+  row.each_row([&](int64_t image, int64_t filter) {
+    for (int64_t t = along.first; t < along.last; ++t) taps[count++] = {image + t * step, filter + t * row.channels};
+  });
+  return count;
+}
+
+/// Outputs side by side, or panels of 16 channels of one output, that keep the vector units busy.
 template <class T>
 inline constexpr int kNeighbours = 8 / Simd<T>::kPanelVectors > 2 ? 8 / Simd<T>::kPanelVectors : 2;
 
-/// Adds the taps of one row to sums of 16 channels of U neighbouring outputs.
-template <class T, int U, class Sums>
-[[gnu::always_inline]] inline void add_taps(const T* from, int64_t stride, int64_t step, const T* factors,
-                                            int64_t channels, auto taps, Sums& sum) {
+/// Sums of P panels of channels of U outputs, `stride` elements apart, that have the same taps.
+template <class T, int U, int P>
+[[gnu::noinline]] void channel_tile(const T* x, int64_t stride, const TapPlace* taps, int64_t count, const T* filters,
+                                    T* sums) {
   using S = Simd<T>;
   using Vector = typename S::Vector;
-  for (int64_t t = 0; t < taps; ++t, from += step, factors += channels)
-#pragma GCC unroll 4
-    for (int v = 0; v < S::kPanelVectors; ++v) {
-      const Vector factor = *reinterpret_cast<const Vector*>(factors + v * S::kLanes);
+  constexpr int V = P * S::kPanelVectors;
+  Vector sum[U][V] = {};
+  const T* at[U];
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) at[u] = x + u * stride;
+  for (const TapPlace* const end = taps + count; taps != end; ++taps)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      const Vector factor = *reinterpret_cast<const Vector*>(filters + taps->filter + v * S::kLanes);
 #pragma GCC unroll 8
       for (int u = 0; u < U; ++u)
-        sum[u][v] += *reinterpret_cast<const Vector*>(from + u * stride + v * S::kLanes) * factor;
+        sum[u][v] += *reinterpret_cast<const Vector*>(at[u] + taps->image + v * S::kLanes) * factor;
     }
-}
-
-/// Sums of 16 channels of U neighbouring outputs from `output` on, whose taps along x are the same ones. `taps` is how
-/// many, a constant where it is 3.
-template <class T, int U>
-void neighbour_sums(const WindowRow& row, const T* x, const T* filters, int64_t output, TapRange along, auto taps,
-                    T* sums) {
-  using S = Simd<T>;
-  using Vector = typename S::Vector;
-  constexpr int V = S::kPanelVectors;
-  const SlidingWindow& w = row.window;
-  const int64_t pixel = row.channels, stride = w.stride[2] * pixel, step = w.dilation[2] * pixel;
-  Vector sum[U][V] = {};
-  x += w.at(2, output, along.first) * pixel;
-  filters += along.first * pixel;
-  row.each_row([&](int64_t from, int64_t factors) __attribute__((always_inline)) {
-    add_taps<T, U>(x + from, stride, step, filters + factors, pixel, taps, sum);
-  });
 #pragma GCC unroll 8
   for (int u = 0; u < U; ++u)
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) *reinterpret_cast<Vector*>(sums + u * kPanel + v * S::kLanes) = sum[u][v];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) *reinterpret_cast<Vector*>(sums + (u * V + v) * S::kLanes) = sum[u][v];
 }
 
-/// The last few channels, where a vector would read beyond.
+/// Fewer channels than a panel, where a vector would read beyond.
 template <class T>
-void few_channel_sums(const WindowRow& row, const T* x, const T* filters, int64_t output, TapRange along, int64_t width,
-                      T* sums) {
+void few_channel_sums(const T* x, const TapPlace* taps, int64_t count, const T* filters, int64_t width, T* sums) {
   std::fill(sums, sums + kPanel, T(0));
-  row.each_row([&](int64_t image, int64_t factors) {
-    for (int64_t t = along.first; t < along.last; ++t) {
-      const T* from = x + image + row.window.at(2, output, t) * row.channels;
-      const T* factor = filters + factors + t * row.channels;
+  for (const TapPlace* const end = taps + count; taps != end; ++taps) {
+    const T *from = x + taps->image, *factor = filters + taps->filter;
 #pragma omp simd
-      for (int64_t j = 0; j < width; ++j) sums[j] += from[j] * factor[j];
-    }
-  });
+    for (int64_t j = 0; j < width; ++j) sums[j] += from[j] * factor[j];
+  }
 }
 
-/// U, or half as many, ... outputs of 16 channels from `output` on: as many as have all taps inside, or one. Returns
-/// how many.
-template <class T, int U>
-int64_t several_sums(const WindowRow& row, const T* x, const T* filters, int64_t output, TapRange along, T* sums) {
-  const SlidingWindow& w = row.window;
-  const int64_t behind = output + U - 1, taps = along.last - along.first;
-  if constexpr (U > 1)
-    if (behind >= w.out[2] || taps < w.taps[2] || w.at(2, behind, w.taps[2] - 1) >= w.in[2])
-      return several_sums<T, U / 2>(row, x, filters, output, along, sums);
-  if (taps == 3)
-    neighbour_sums<T, U>(row, x, filters, output, along, std::integral_constant<int64_t, 3>{}, sums);
-  else
-    neighbour_sums<T, U>(row, x, filters, output, along, taps, sums);
-  return U;
+/// Neighbouring outputs that have the same taps inside.
+template <class T>
+struct OutputRun {
+  const T* x;  // where the window of the first one begins
+  int64_t stride, outputs, channels;
+  const TapPlace* taps;
+  int64_t tap_count;
+};
+
+/// Computes the outputs first .. last, U at a time, for P panels of channels from n on; the first `skip` channels of a
+/// single panel are not put.
+template <class T, int U, int P, class Put>
+void put_tiles(const OutputRun<T>& run, const T* filters, int64_t first, int64_t last, int64_t n, int64_t skip,
+               int64_t m, Put& put) {
+  alignas(64) T sums[U * P * kPanel];
+  for (; first < last; first += U) {
+    channel_tile<T, U, P>(run.x + first * run.stride + n, run.stride, run.taps, run.tap_count, filters + n, sums);
+    for (int64_t u = 0; u < U; ++u)
+      for (int64_t p = 0; p < P; ++p)
+        put_row(m + first + u, n + p * kPanel + skip, kPanel - skip, sums + (u * P + p) * kPanel + skip, put);
+  }
 }
 
-/// One row of outputs, all channels.
+/// All channels of the outputs of a run, the first of which is output m. The last panel begins early enough to lie
+/// inside.
 template <class T, class Put>
-void convolve_row(const WindowRow& row, const T* x, const T* filters, int64_t m, Put& put) {
-  alignas(64) T sums[kNeighbours<T> * kPanel];
-  for (int64_t n = 0; n < row.channels; n += kPanel) {
-    const int64_t width = std::min(kPanel, row.channels - n);
-    for (int64_t o = 0, outputs = 1; o < row.window.out[2]; o += outputs) {
-      const TapRange along = taps_inside(row.window, 2, o);
-      if (width == kPanel)
-        outputs = several_sums<T, kNeighbours<T>>(row, x + n, filters + n, o, along, sums);
-      else
-        few_channel_sums(row, x + n, filters + n, o, along, width, sums);
-      for (int64_t u = 0; u < outputs; ++u) put_row(m + o + u, n, width, sums + u * kPanel, put);
-    }
+void convolve_run(const OutputRun<T>& run, const T* filters, int64_t m, Put& put) {
+  constexpr int U = kNeighbours<T>, P = kNeighbours<T>;
+  const int64_t single = run.outputs / U * U, whole = run.channels / kPanel * kPanel, left = run.channels - whole;
+  const int64_t last = run.channels - kPanel, skip = kPanel - left;
+  for (int64_t n = 0; n < whole; n += kPanel) put_tiles<T, U, 1>(run, filters, 0, single, n, 0, m, put);
+  int64_t n = 0;
+  for (; n + P * kPanel <= whole; n += P * kPanel) put_tiles<T, 1, P>(run, filters, single, run.outputs, n, 0, m, put);
+  for (; n < whole; n += kPanel) put_tiles<T, 1, 1>(run, filters, single, run.outputs, n, 0, m, put);
+  if (left == 0) return;
+  if (whole > 0) {
+    put_tiles<T, U, 1>(run, filters, 0, single, last, skip, m, put);
+    put_tiles<T, 1, 1>(run, filters, single, run.outputs, last, skip, m, put);
+    return;
+  }
+  alignas(64) T sums[kPanel];
+  for (int64_t o = 0; o < run.outputs; ++o) {
+    few_channel_sums(run.x + o * run.stride, run.taps, run.tap_count, filters, left, sums);
+    put_row(m + o, 0, left, sums, put);
+  }
+}
+
+/// One row of outputs, all channels. `taps` has room for all taps of a window.
+template <class T, class Put>
+void convolve_row(const WindowRow& row, const T* x, const T* filters, TapPlace* taps, int64_t m, Put& put) {
+  const SlidingWindow& w = row.window;
+  const int64_t last_whole = (w.in[2] - 1 + w.pad[2] - (w.taps[2] - 1) * w.dilation[2]) / w.stride[2];
+  for (int64_t o = 0, outputs = 1; o < w.out[2]; o += outputs) {
+    const TapRange along = taps_inside(w, 2, o);
+    const bool is_whole = along.last - along.first == w.taps[2];
+    outputs = is_whole ? std::min(last_whole + 1, w.out[2]) - o : 1;
+    const OutputRun<T> run{x + w.at(2, o, 0) * row.channels, w.stride[2] * row.channels, outputs, row.channels, taps,
+                           find_taps(row, along, taps)};
+    convolve_run(run, filters, m + o, put);
   }
 }
 
@@ -196,9 +224,10 @@ void convolve_channels(Team& team, const SlidingWindow& window, int64_t batch, i
                        const T* filters, Put&& put) {
   team.parallel(batch * window.out[0] * window.out[1], detail::window_grain(window, channels),
                 [&](int64_t begin, int64_t end) {
+                  const Scratch<detail::TapPlace> taps(window.tap_count());
                   detail::each_window_row(window, channels, begin, end,
                                           [&](const detail::WindowRow& row, int64_t image, int64_t m) {
-                                            detail::convolve_row(row, x + image, filters, m, put);
+                                            detail::convolve_row(row, x + image, filters, taps.get(), m, put);
                                           });
                 });
 }

@@ -11,10 +11,10 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 
 #include "weft/bytes.h"
 #include "weft/contract.h"
+#include "weft/scratch.h"
 #include "weft/sliding_window.h"
 
 namespace weft {
@@ -362,7 +362,7 @@ void convolve(Team& team, const SlidingWindow& window, const Convolution& c, con
               Ahead&& ahead = {}, T outside = {}, int32_t zero = 0) {
   if (c.batch * window.out_count() == 0) return;  // a rank without rows
   const bool copies = detail::reads_border(window);
-  const std::unique_ptr<T[]> bordered(copies ? new T[border_count(window, c)] : nullptr);
+  const Scratch<T> bordered(copies ? border_count(window, c) : 0);
   const int64_t at_a_time = copies ? detail::images_at_a_time(window, c) : c.batch;
   for (int64_t image = 0; image < c.batch; image += at_a_time) {
     const int64_t images = std::min(at_a_time, c.batch - image), m0 = image * window.out_count();

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
-#include <memory>
 
 #include "weft/contract.h"
 #include "weft/host.h"
@@ -13,6 +12,7 @@
 #include "weft/planes.h"
 #include "weft/random.h"
 #include "weft/scan.h"
+#include "weft/scratch.h"
 #include "weft/trigonometry.h"
 
 // Vector reductions in which NaN wins.

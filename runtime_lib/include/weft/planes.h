@@ -2,8 +2,8 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 
+#include "weft/scratch.h"
 #include "weft/sliding_window.h"
 #include "weft/team.h"
 
@@ -73,7 +73,7 @@ void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x,
   const int64_t in_rows = w.in[0] * w.in[1], width = w.out[2], stride = w.stride[2];
   const int64_t work = in_rows * width * w.taps[2] + w.out_count() * w.taps[0] * w.taps[1];
   team.parallel(planes, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
-    const std::unique_ptr<T[]> memory(new T[static_cast<size_t>((in_rows + 3) * width)]);
+    const Scratch<T> memory((in_rows + 3) * width);
     T *const along = memory.get(), *const result = along + in_rows * width, *const count = result + width,
              *const taps = count + width;
     std::fill(count, count + width, T(0));
@@ -121,7 +121,7 @@ void convolve_planes(Team& team, const SlidingWindow& w, int64_t planes, int64_t
   team.parallel(
       planes * filters * rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)),
       [&](int64_t begin, int64_t end) {
-        const std::unique_ptr<T[]> sums(new T[static_cast<size_t>(w.out[2])]);
+        const Scratch<T> sums(w.out[2]);
         for (int64_t i = begin; i < end; ++i) {
           const int64_t row = i % rows, filter = i / rows;
           const T *plane = x + filter / filters * w.in_count(), *weight = f + filter * w.tap_count();

@@ -11,15 +11,15 @@ namespace weft::detail {
 
 namespace {
 
-constexpr size_t kAlign = 64;
+constexpr size_t kScratchAlign = 64;
 
 struct Release {
-  void operator()(std::byte* memory) const { operator delete(memory, std::align_val_t(kAlign)); }
+  void operator()(std::byte* memory) const { operator delete(memory, std::align_val_t(kScratchAlign)); }
 };
 
 struct Block {
   explicit Block(size_t bytes)
-      : memory(static_cast<std::byte*>(operator new(bytes, std::align_val_t(kAlign)))), size(bytes) {}
+      : memory(static_cast<std::byte*>(operator new(bytes, std::align_val_t(kScratchAlign)))), size(bytes) {}
 
   std::unique_ptr<std::byte, Release> memory;
   size_t size, used = 0;
@@ -28,7 +28,7 @@ struct Block {
 class Stack {
  public:
   void* take(size_t bytes) {
-    bytes = (bytes + kAlign - 1) / kAlign * kAlign;
+    bytes = (bytes + kScratchAlign - 1) / kScratchAlign * kScratchAlign;
     if (blocks_.empty() || blocks_.back().size - blocks_.back().used < bytes) {
       blocks_.emplace_back(std::max(bytes, wanted_));
       wanted_ = 0;
@@ -57,7 +57,7 @@ class Stack {
 
 // The address sanitizer watches blocks of the heap, each by itself.
 #ifdef __SANITIZE_ADDRESS__
-void* take_scratch(size_t bytes) { return operator new(bytes, std::align_val_t(kAlign)); }
+void* take_scratch(size_t bytes) { return operator new(bytes, std::align_val_t(kScratchAlign)); }
 void give_scratch_back(void* memory) { Release()(static_cast<std::byte*>(memory)); }
 #else
 static Stack& own_stack() {

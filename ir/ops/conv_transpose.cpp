@@ -1,12 +1,14 @@
-// ConvTranspose as a convolution: the input is spread out by the strides, the window mirrored, its channels
-// swapped.
+// ConvTranspose as a convolution for each of the phases that its stride has, all of them filters of one Conv:
 //
-//   ConvTranspose(x, w), stride 2, one spatial dim:
-//     x = a b c        spread:  a 0 b 0 c 0        padded by reach - 1 - before, behind so that `out` elements come out
-//     w[C, M/g, k]     mirrored: w[M, C/g, k-1-k']  then Conv(padded x, mirrored w) with stride 1
+//   ConvTranspose(x, w), stride 2, window of 3, one spatial dim: element o of the result (pads still on) is
+//     o = 2 q      x[q] w[0] + x[q - 1] w[2]
+//     o = 2 q + 1  x[q] w[1]                      (w[3] is a zero)
+//   w[C, M/g, 3]  ->  padded to a multiple of the stride, taken apart into taps and phases, taps mirrored:
+//                     filters [M * 2, C/g, 2]
+//   Conv(padded x, filters)[N, M * 2, Q]  ->  [N, M, 2, Q]  ->  [N, M, Q, 2]  ->  [N, M, 2 Q], pads cut off
 //
-// The products with the inserted zeros are wasted: a ConvTranspose of stride s computes s times as much as
-// needed for each spatial dim. That is accepted, because one kernel of convolutions then serves both ops.
+// A dilated window has no such phases: there the input is spread out by the stride, x0 0 x1 0 x2 0, and meets one
+// phase.
 #include <algorithm>
 
 #include "ir/ops/window.h"
@@ -90,62 +92,134 @@ bool infer_conv_transpose(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// stride - 1 zeros behind each element: each spatial dim gets a dim of that many behind it, padded and merged.
-ValueId spread(Builder& build, const OpView& op, const Window& window) {
+/// How one spatial dim is computed: `in` elements, which are those of the input, spread out, meet windows of `taps`
+/// elements, `dilation` apart, at `out` places; each gives `phases` neighbouring elements, of which the first `cut` and
+/// some of the last are not asked for.
+struct PhaseDim {
+  int64_t phases, spread, taps, dilation, in, out, cut;
+  int64_t pad_before, pad_behind;
+};
+
+PhaseDim phase_dim(const WindowDim& dim) {
+  PhaseDim made{};
+  made.phases = dim.dilation == 1 ? dim.stride : 1;
+  made.spread = dim.stride / made.phases;
+  made.taps = (dim.kernel + made.phases - 1) / made.phases;
+  made.dilation = dim.dilation;
+  made.in = dim.in * made.spread;
+  const auto floor_of = [&](int64_t n) { return n >= 0 ? n / made.phases : -((-n + made.phases - 1) / made.phases); };
+  const int64_t first = floor_of(dim.before), reach = (made.taps - 1) * made.dilation;
+  made.out = -floor_of(-(dim.before + dim.out)) - first;
+  made.cut = dim.before - first * made.phases;
+  made.pad_before = reach - first;
+  made.pad_behind = made.out + reach - made.in - made.pad_before;
+  return made;
+}
+
+/// spread - 1 zeros behind each element: each spatial dim gets a dim of that many behind it, padded and merged.
+ValueId spread(Builder& build, const OpView& op, const std::vector<PhaseDim>& dims) {
   const ValueId x = op.op().inputs[0];
   const Shape from = op.type(0).shape;
-  if (std::all_of(window.begin(), window.end(), [](const WindowDim& dim) { return dim.stride == 1; })) return x;
+  if (std::all_of(dims.begin(), dims.end(), [](const PhaseDim& dim) { return dim.spread == 1; })) return x;
   Shape split{from[0], from[1]}, merged = split;
   std::vector<int64_t> before(2, 0), behind(2, 0);
-  for (size_t d = 0; d < window.size(); ++d) {
+  for (size_t d = 0; d < dims.size(); ++d) {
     const Extent& in = from[d + 2];
     split.insert(split.end(), {in, Extent{1}});
     before.insert(before.end(), {0, 0});
-    behind.insert(behind.end(), {0, window[d].stride - 1});
-    merged.push_back(op.extent(length_of(in) * window[d].stride));
-    merged.back().bound = in.bound * window[d].stride;
+    behind.insert(behind.end(), {0, dims[d].spread - 1});
+    merged.push_back(op.extent(length_of(in) * dims[d].spread));
+    merged.back().bound = dims[d].in;
   }
   before.insert(before.end(), behind.begin(), behind.end());
   return build.reshape_to(build.op(OpKind::Pad, {build.reshape_to(x, split)}, {{"pads", before}}), merged);
 }
 
-/// C, M/g, window -> M, C/g, mirrored window.
-ValueId mirrored(Builder& build, ValueId weights, int64_t group) {
-  const Dims w = build.dims(weights);
-  Dims grouped{group, w[0] / group, w[1]}, result{w[1] * group, w[0] / group};
-  grouped.insert(grouped.end(), w.begin() + 2, w.end());
-  result.insert(result.end(), w.begin() + 2, w.end());
-  std::vector<int64_t> perm = range_of(0, static_cast<int64_t>(grouped.size()));
-  std::swap(perm[1], perm[2]);
-  const ValueId swapped = build.reshape(build.transpose(build.reshape(weights, grouped), perm), result);
-  Dims starts(result.size(), 0), ends = result, steps(result.size(), 1);
-  for (size_t d = 2; d < result.size(); ++d) {
-    starts[d] = result[d] - 1;
+/// Zeros around the spatial dims; where negative, elements are cut off.
+ValueId padded(Builder& build, ValueId x, const std::vector<int64_t>& before, const std::vector<int64_t>& behind) {
+  std::vector<int64_t> pads(2, 0);
+  pads.insert(pads.end(), before.begin(), before.end());
+  pads.insert(pads.end(), 2, 0);
+  pads.insert(pads.end(), behind.begin(), behind.end());
+  return build.op(OpKind::Pad, {x}, {{"pads", pads}});
+}
+
+/// C, M/g, window -> M * phases, C/g, mirrored taps.
+ValueId phase_filters(Builder& build, const OpView& op, const std::vector<PhaseDim>& dims) {
+  const Dims w = op.dims(1);
+  const int64_t group = int_of(op.op(), "group");
+  const size_t spatial = dims.size();
+  std::vector<int64_t> behind;
+  Dims apart{group, w[0] / group, w[1]}, filters{w[1] * group, w[0] / group};
+  std::vector<int64_t> order{0, 2}, taps;  // g, M/g, phases, C/g, taps
+  for (size_t d = 0; d < spatial; ++d) {
+    behind.push_back(dims[d].taps * dims[d].phases - w[d + 2]);
+    apart.insert(apart.end(), {dims[d].taps, dims[d].phases});
+    filters[0] *= dims[d].phases;
+    filters.push_back(dims[d].taps);
+    taps.push_back(static_cast<int64_t>(3 + 2 * d));
+    order.push_back(taps.back() + 1);
+  }
+  order.push_back(1);
+  order.insert(order.end(), taps.begin(), taps.end());
+  const ValueId whole = padded(build, op.op().inputs[1], std::vector<int64_t>(spatial, 0), behind);
+  const ValueId turned = build.reshape(build.transpose(build.reshape(whole, apart), order), filters);
+  Dims starts(filters.size(), 0), ends = filters, steps(filters.size(), 1);
+  for (size_t d = 2; d < filters.size(); ++d) {
+    starts[d] = filters[d] - 1;
     ends[d] = INT64_MIN;
     steps[d] = -1;
   }
-  return build.op(OpKind::Slice, {swapped}, {{"ends", ends}, {"starts", starts}, {"steps", steps}});
+  return build.op(OpKind::Slice, {turned}, {{"ends", ends}, {"starts", starts}, {"steps", steps}});
 }
 
-/// Spreads, pads and mirrors, then a Conv of stride 1 whose pads are already in its operand.
+/// N, M * phases, Q, ... -> N, M, Q * phases, ... without the elements that nobody asks for.
+ValueId interleaved(Builder& build, const OpView& op, ValueId y, const std::vector<PhaseDim>& dims) {
+  const Shape result = op.result_type(0).shape, rows = build.type(y).shape;
+  if (std::all_of(dims.begin(), dims.end(), [](const PhaseDim& dim) { return dim.phases == 1; })) return y;
+  Shape apart{rows[0], result[1]}, merged = apart;
+  std::vector<int64_t> order{0, 1}, before, behind;
+  const int64_t spatial = static_cast<int64_t>(dims.size());
+  for (const PhaseDim& dim : dims) apart.push_back(Extent{dim.phases});
+  for (int64_t d = 0; d < spatial; ++d) {
+    const PhaseDim& dim = dims[static_cast<size_t>(d)];
+    const Extent& row = rows[static_cast<size_t>(d) + 2];
+    apart.push_back(row);
+    order.insert(order.end(), {2 + spatial + d, 2 + d});
+    merged.push_back(op.extent(length_of(row) * dim.phases));
+    merged.back().bound = row.bound * dim.phases;
+    before.push_back(-dim.cut);
+    behind.push_back(result[static_cast<size_t>(d) + 2].bound + dim.cut - dim.out * dim.phases);
+  }
+  return padded(build, build.reshape_to(build.transpose(build.reshape_to(y, apart), order), merged), before, behind);
+}
+
+/// A bias for each filter of a channel.
+ValueId repeated(Builder& build, ValueId bias, int64_t channels, int64_t filters) {
+  if (filters == channels) return bias;
+  const ValueId wide =
+      build.op(OpKind::Expand, {build.reshape(bias, {channels, 1})}, {{"shape", Dims{channels, filters / channels}}});
+  return build.reshape(wide, {filters});
+}
+
+/// Pads, then a Conv of stride 1 whose pads are already in its operand, then its phases side by side.
 std::vector<ValueId> decompose_conv_transpose(Builder& build, const OpView& op) {
   const Op& conv = op.op();
+  std::vector<PhaseDim> dims;
+  std::vector<int64_t> before, behind, dilations;
   const Window window = *transposed_window(op);
-  const int64_t group = int_of(conv, "group");
-  const size_t ndim = window.size() + 2;
-  ValueId x = spread(build, op, window);
-  const ValueId weights = mirrored(build, conv.inputs[1], group);
-  // Pads of the convolution; negative ones (pads larger than the window reaches) cut.
-  std::vector<int64_t> pads(2 * ndim, 0), dilations;
-  for (size_t d = 0; d < window.size(); ++d) {
-    pads[2 + d] = window[d].reach() - 1 - window[d].before;
-    pads[ndim + 2 + d] = window[d].out + window[d].reach() - 1 - pads[2 + d] - window[d].in * window[d].stride;
-    dilations.push_back(window[d].dilation);
+  for (const WindowDim& dim : window) {
+    dims.push_back(phase_dim(dim));
+    before.push_back(dims.back().pad_before);
+    behind.push_back(dims.back().pad_behind);
+    dilations.push_back(dims.back().dilation);
   }
-  x = build.op(OpKind::Pad, {x}, {{"pads", pads}});
-  std::vector<ValueId> operands{x, weights};
-  if (op.has(2)) operands.push_back(conv.inputs[2]);
-  return {build.op(OpKind::Conv, operands, {{"dilations", dilations}, {"group", group}})};
+  const ValueId filters = phase_filters(build, op, dims);
+  std::vector<ValueId> operands{padded(build, spread(build, op, dims), before, behind), filters};
+  const int64_t channels = op.result_type(0).shape[1].bound;
+  if (op.has(2)) operands.push_back(repeated(build, conv.inputs[2], channels, build.dims(filters)[0]));
+  const ValueId y = build.op(OpKind::Conv, operands, {{"dilations", dilations}, {"group", int_of(conv, "group")}});
+  return {interleaved(build, op, y, dims)};
 }
 
 OpDef conv_transpose() {

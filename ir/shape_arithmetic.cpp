@@ -249,7 +249,7 @@ static bool moves_elements(const Op& op) {
 
 /// A ConstantOfShape of an integer.
 static Result filled(const OpView& op) {
-  const TensorType type = op.result_type(0);
+  const TensorType& type = op.result_type(0);
   const double fill = is_float(type.dtype) ? real_of(op.op(), "fill") : 0;
   if (!(std::abs(fill) <= 0x1p53) || std::floor(fill) != fill) return {};
   const int64_t number = is_float(type.dtype) ? static_cast<int64_t>(fill) : int_of(op.op(), "whole");

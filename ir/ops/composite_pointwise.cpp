@@ -140,7 +140,7 @@ bool infer_trilu(const OpView& op, std::vector<TensorType>& results) {
 std::vector<ValueId> decompose_trilu(Builder& build, const OpView& op) {
   const Term x(build, op.op().inputs[0]);
   const Shape shape = x.shape();
-  const Extent rows = shape[shape.size() - 2], columns = shape.back();
+  const Extent &rows = shape[shape.size() - 2], &columns = shape.back();
   const auto k = static_cast<double>(int_of(op.op(), "k"));
   const ValueId counted = positions(build, DType::I64, rows.bound, 0, 2, 1, k).value();
   Term row(build, build.with_lengths(counted, {rows, Extent{1}}));

@@ -55,7 +55,7 @@ bool infer_fused_gemm(const OpView& op, std::vector<TensorType>& results) {
 }
 
 std::vector<ValueId> decompose_fused_gemm(Builder& build, const OpView& op) {
-  const Op own = op.op();
+  const Op own = op.op();  // NOLINT(performance-unnecessary-copy-initialization): ops move
   const ValueId y = build.op(OpKind::Gemm, own.inputs, gemm_attrs(own));
   const double first = own.has("activation_alpha") ? own.real("activation_alpha") : 0.01,
                second = own.has("activation_beta") ? own.real("activation_beta") : 0;
@@ -77,7 +77,7 @@ bool infer_fused_conv(const OpView& op, std::vector<TensorType>& results) {
 }
 
 std::vector<ValueId> decompose_fused_conv(Builder& build, const OpView& op) {
-  const Op own = op.op();
+  const Op own = op.op();  // NOLINT(performance-unnecessary-copy-initialization): ops move
   std::vector<ValueId> inputs = own.inputs;
   const ValueId added = inputs.size() > 3 ? inputs[3] : ValueId{};
   inputs.resize(std::min<size_t>(inputs.size(), 3));
@@ -119,7 +119,7 @@ bool infer_nhwc_conv(const OpView& op, std::vector<TensorType>& results) {
 }
 
 std::vector<ValueId> decompose_nhwc_conv(Builder& build, const OpView& op) {
-  const Op own = op.op();
+  const Op own = op.op();  // NOLINT(performance-unnecessary-copy-initialization): ops move
   const int64_t ndim = op.type(0).ndim();
   std::vector<ValueId> inputs = own.inputs;
   inputs[0] = build.transpose(inputs[0], channels_first(ndim));

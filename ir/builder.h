@@ -29,7 +29,7 @@ class Builder {
   /// The length as a scalar of int64.
   ValueId length(const Length& length);
   /// A dimension of as many elements as `count`, a scalar of int64, which is at most `bound`: a new length that is
-  /// named after this builder's op.
+  /// named after this builder's op; where it is at most 0, a fixed one.
   Extent counted_extent(ValueId count, int64_t bound);
   /// A scalar of the same dtype as `like_value`.
   ValueId scalar(ValueId like_value, double value);

@@ -27,8 +27,9 @@ NOT_COMPARED = {
 }
 # -10000 added in fp32 leaves a masked score three digits; a quotient whose divisor nearly cancels has no more.
 THREE_DIGITS = "--tolerance=1e-3"
-# The rows that are normalised have a mean 400 times their deviation: fp32 itself is 3e-3 from the exact result.
-CANCELLED_MEAN = "--tolerance=5e-3"
+# The rows that are normalised have a mean 400 times their deviation: ONNX Runtime's result is 2.6e-3, of 2.7, away from
+# what fp64 gives.
+CANCELLED_MEAN = "--tolerance=3e-3"
 ROUNDED = {
     "fusion/attention_past_unidir": THREE_DIGITS,
     "fusion/attention_past_no_unidir": THREE_DIGITS,
@@ -72,15 +73,15 @@ def tolerance(model):
     if of_model(ROUNDED, model):
         return of_model(ROUNDED, model)
     model = onnx.load(model, load_external_data=False)
-    if any(has_mask(node) for node in model.graph.node):
-        return THREE_DIGITS
     half = onnx.TensorProto.FLOAT16
     typed = [*model.graph.input, *model.graph.output, *model.graph.value_info]
     casts = [attr.i for node in model.graph.node for attr in node.attribute if attr.name == "to"]
     if any(node.op_type == "QuantizeLinear" for node in model.graph.node):
         return "--tolerance=0.06"  # one step of 8 bits
     is_half = half in casts or any(value.type.tensor_type.elem_type == half for value in typed)
-    return "--tolerance=5e-3" if is_half else ""
+    if is_half:
+        return "--tolerance=5e-3"
+    return THREE_DIGITS if any(has_mask(node) for node in model.graph.node) else ""
 
 
 def check_broken(pack, models, reasons):

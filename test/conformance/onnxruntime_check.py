@@ -11,7 +11,8 @@ import harness
 
 FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures"
 # With what they are compiled, and the sizes of their open dims.
-FIXTURES_RUN = {"choices": ([], {}), "experts": ([], {}), "length_arithmetic": (["--dim", "seq<=8"], {"seq": 5})}
+FIXTURES_RUN = {"choices": ([], {}), "experts": ([], {}), "length_arithmetic": (["--dim", "seq<=8"], {"seq": 5}),
+                "transposed_convolutions": ([], {})}
 # In full: those whose shapes data decides.
 COUNTED = {"selections": ([], {}), "overlapping_boxes": (["--dim", "n<=7"], {"n": 6})}
 TOLERANCE = {np.float16: 5e-3, np.float32: 1e-4, np.float64: 1e-4}

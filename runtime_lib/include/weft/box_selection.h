@@ -2,10 +2,10 @@
 // compared with those that stay, which are vector operations.
 #pragma once
 #include <algorithm>
-#include <memory>
 
 #include "weft/boxes.h"
 #include "weft/order_key.h"
+#include "weft/scratch.h"
 
 namespace weft {
 
@@ -15,7 +15,7 @@ namespace detail {
 template <class T>
 class KeptBoxes {
  public:
-  explicit KeptBoxes(int64_t most) : room_(most), edges_(new T[size_t(5 * most)]) {}
+  explicit KeptBoxes(int64_t most) : room_(most), edges_(5 * most) {}
 
   int64_t count() const { return count_; }
   void add(const Box<T>& box) {
@@ -42,7 +42,7 @@ class KeptBoxes {
   }
 
   const int64_t room_;
-  const std::unique_ptr<T[]> edges_;
+  const Scratch<T> edges_;
   int64_t count_ = 0;
 };
 
@@ -54,7 +54,7 @@ template <class T, BoxForm kForm, class Score, class Edge, class Put>
 void choose_boxes(int64_t length, int64_t places, const BoxLimits<T>& limits, const Score& score, const Edge& edge,
                   const Put& put) {
   using Entry = Ranked<OrderKey<T>>;
-  const std::unique_ptr<Entry[]> heap(new Entry[size_t(length)]);
+  const Scratch<Entry> heap(length);
   int64_t left = 0;
   for (int64_t i = 0; i < length; ++i) {
     const T own = score(i);

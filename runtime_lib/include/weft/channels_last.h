@@ -64,17 +64,17 @@ void each_window_row(const SlidingWindow& w, int64_t channels, int64_t begin, in
     f(WindowRow(w, channels, i % rows), i / rows * w.in_count() * channels, i * w.out[2]);
 }
 
-/// Where a tap of an output lies behind the first element that its window would have: in the image, in the filters.
+/// Where a tap of the first output of a run lies: in the image, in the filters.
 struct TapPlace {
   int64_t image, filter;
 };
 
-/// The taps of outputs of a row that have the taps `along` inside; returns how many.
-inline int64_t find_taps(const WindowRow& row, TapRange along, TapPlace* taps) {
-  const int64_t step = row.window.dilation[2] * row.channels;
+/// The taps of an output of a row that has the taps `along` inside; returns how many.
+inline int64_t find_taps(const WindowRow& row, int64_t output, TapRange along, TapPlace* taps) {
   int64_t count = 0;
   row.each_row([&](int64_t image, int64_t filter) {
-    for (int64_t t = along.first; t < along.last; ++t) taps[count++] = {image + t * step, filter + t * row.channels};
+    for (int64_t t = along.first; t < along.last; ++t)
+      taps[count++] = {image + row.window.at(2, output, t) * row.channels, filter + t * row.channels};
   });
   return count;
 }
@@ -122,7 +122,7 @@ void few_channel_sums(const T* x, const TapPlace* taps, int64_t count, const T* 
 /// Neighbouring outputs that have the same taps inside.
 template <class T>
 struct OutputRun {
-  const T* x;  // where the window of the first one begins
+  const T* x;  // the image
   int64_t stride, outputs, channels;
   const TapPlace* taps;
   int64_t tap_count;
@@ -175,8 +175,7 @@ void convolve_row(const WindowRow& row, const T* x, const T* filters, TapPlace* 
     const TapRange along = taps_inside(w, 2, o);
     const bool is_whole = along.last - along.first == w.taps[2];
     outputs = is_whole ? std::min(last_whole + 1, w.out[2]) - o : 1;
-    const OutputRun<T> run{x + w.at(2, o, 0) * row.channels, w.stride[2] * row.channels, outputs, row.channels, taps,
-                           find_taps(row, along, taps)};
+    const OutputRun<T> run{x, w.stride[2] * row.channels, outputs, row.channels, taps, find_taps(row, o, along, taps)};
     convolve_run(run, filters, m + o, put);
   }
 }

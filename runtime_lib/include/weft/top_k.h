@@ -4,9 +4,9 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 
 #include "weft/order_key.h"
+#include "weft/scratch.h"
 #include "weft/team.h"
 
 namespace weft {
@@ -49,8 +49,7 @@ WEFT_ONE_COPY void top_k_by_passes(int32_t length, int64_t k, Load load, const P
 template <class Key>
 class Candidates {
  public:
-  explicit Candidates(int64_t k)
-      : k_(k), room_(std::max<int64_t>(2 * k, 128)), entries_(new Ranked<Key>[size_t(room_ + kBlock)]) {}
+  explicit Candidates(int64_t k) : k_(k), room_(std::max<int64_t>(2 * k, 128)), entries_(room_ + kBlock) {}
 
   static constexpr int64_t kBlock = 32;
 
@@ -80,7 +79,7 @@ class Candidates {
   }
 
   const int64_t k_, room_;
-  const std::unique_ptr<Ranked<Key>[]> entries_;
+  const Scratch<Ranked<Key>> entries_;
   int64_t count_ = 0;
   bool is_bounded_ = false;
   Key bound_ = {};

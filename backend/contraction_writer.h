@@ -46,6 +46,7 @@ class ContractionWriter {
   Statements packed();
   Statements strided();
   Statements direct_convolution(const DirectConvolution& strategy);
+  Statements winograd_convolution(const WinogradConvolution& strategy);
   Statements channel_convolution(const ChannelConvolution& strategy);
   Statements plane_convolution();
   Statements point_convolution();

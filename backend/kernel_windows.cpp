@@ -122,6 +122,22 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   return lines_;
 }
 
+/// Tiles of outputs by minimal filtering.
+Statements ContractionWriter::winograd_convolution(const WinogradConvolution& strategy) {
+  const WindowGeometry g = *window_geometry(context_, root_);
+  context_.need_header("winograd.h");
+  behind_.reach(channels_last_index(g, g.filters));
+  const std::string x = image(strategy.copies_image, 1);
+  context_.need({Argument::Kind::Team});
+  const std::string window = declare_window(g);
+  const std::string convolution = declare_convolution(g.batch, 1, g.channels, g.filters);
+  const Shape shape{{}, (g.batch * g.outputs).high(), g.filters, 1, "", "", "", ""};
+  append(lines_, put(shape, "weft::convolve_winograd<" + std::to_string(strategy.tile) + ">(team, " + window + ", " +
+                                convolution + ", " + x + ", " + context_.parameter_name(strategy.weight) + ", [&](" +
+                                sums_parameters(names_.n0) + ") {"));
+  return lines_;
+}
+
 /// Each channel with a filter of its own, some channels of neighbouring outputs at a time.
 Statements ContractionWriter::channel_convolution(const ChannelConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
@@ -298,6 +314,10 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
 
 Statements write_body(KernelContext& context, const DirectConvolution& strategy, Writer<DirectConvolution>) {
   return ContractionWriter(context).direct_convolution(strategy);
+}
+
+Statements write_body(KernelContext& context, const WinogradConvolution& strategy, Writer<WinogradConvolution>) {
+  return ContractionWriter(context).winograd_convolution(strategy);
 }
 
 Statements write_body(KernelContext& context, const ChannelConvolution& strategy, Writer<ChannelConvolution>) {

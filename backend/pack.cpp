@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backend/checksum.h"
+#include "backend/minimal_filters.h"
 #include "backend/segments.h"
 #include "ir/base/check.h"
 #include "ir/plan_walk.h"
@@ -137,12 +138,35 @@ void write_stored(const Slice& slice, const Storage& storage, const T* data, Out
   out.write(stored.data(), static_cast<int64_t>(stored.size() * sizeof(T)));
 }
 
+/// The same of filters [n, c, 3, 3], each as its points.
+void write_points(const Slice& slice, const Storage& storage, const float* data, Output& out) {
+  const int64_t filters = static_cast<int64_t>(slice.offsets[0].size()), side = storage.minimal_filter + 2;
+  const int64_t channels = static_cast<int64_t>(slice.offsets[1].size());
+  std::vector<float> points(static_cast<size_t>(filters * channels * side * side));
+  float* to = points.data();
+  for (Index at({filters, channels}); at.more(); at.next(), to += side * side) {
+    float window[9];
+    for (Index tap({3, 3}); tap.more(); tap.next())
+      window[3 * tap[0] + tap[1]] = data[*slice.offset_but({at[0], at[1], tap[0], tap[1]}, 4)];
+    filter_points(window, storage.minimal_filter, to);
+  }
+  Slice stored{storage.stored_dims(slice.dims), {}};
+  const Dims held = {filters, channels, side, side}, strides = strides_of(held);
+  for (size_t d = 0; d < held.size(); ++d) {
+    stored.offsets.emplace_back(held[d]);
+    for (size_t i = 0; i < stored.offsets[d].size(); ++i) stored.offsets[d][i] = static_cast<int64_t>(i) * strides[d];
+  }
+  write_stored(stored, storage, points.data(), out);
+}
+
 void write_weight(const Weight& weight, const Constant& constant, const Mesh& mesh, const Coordinates& at,
                   Output& out) {
   const Slice slice = slice_of(weight, mesh, at);
   const auto* data = reinterpret_cast<const char*>(constant.bytes.data());
   const int64_t element = dtype_bytes(weight.type.dtype);
   if (weight.storage.is_row_major()) return write_row_major(slice, data, element, out);
+  if (weight.storage.minimal_filter)
+    return write_points(slice, weight.storage, reinterpret_cast<const float*>(data), out);
   if (element == 8) return write_stored(slice, weight.storage, reinterpret_cast<const uint64_t*>(data), out);
   if (element == 4) return write_stored(slice, weight.storage, reinterpret_cast<const uint32_t*>(data), out);
   if (element == 2) return write_stored(slice, weight.storage, reinterpret_cast<const uint16_t*>(data), out);

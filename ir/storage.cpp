@@ -2,6 +2,7 @@
 // a sum of digits times the extents of the parts inside of them.
 #include "ir/storage.h"
 
+#include "ir/base/check.h"
 #include "ir/base/text.h"
 
 namespace weftc {
@@ -38,6 +39,11 @@ Storage Storage::panels(int ndim, int k_dim, int n_dim, int64_t width) {
   return storage;
 }
 
+Dims Storage::stored_dims(Dims dims) const {
+  for (size_t d = dims.size() - 2; minimal_filter && d < dims.size(); ++d) dims[d] = minimal_filter + 2;
+  return dims;
+}
+
 Scale Storage::extent(size_t part, const IndexDims& dims) const {
   const auto [dim, block] = parts[part];
   const int64_t coarser = coarser_block(parts, part);
@@ -48,12 +54,14 @@ Scale Storage::extent(size_t part, const IndexDims& dims) const {
 
 int64_t Storage::elements(const Dims& dims) const {
   if (is_row_major()) return element_count(dims);
+  const IndexDims stored = stored_dims(dims);
   int64_t count = 1;
-  for (size_t p = 0; p < parts.size(); ++p) count *= extent(p, dims).number;
+  for (size_t p = 0; p < parts.size(); ++p) count *= extent(p, stored).number;
   return count;
 }
 
 IndexExpr Storage::offset(const IndexDims& dims, const IndexList& index) const {
+  WEFT_CHECK(!minimal_filter, "the position of an element that is stored as points");
   if (is_row_major()) return linear_index(index, dims);
   IndexExpr position;
   for (size_t p = 0; p < parts.size(); ++p) {
@@ -76,7 +84,8 @@ std::string Storage::text() const {
     if (coarser) text += "%" + std::to_string(coarser / parts[p].block);
     texts.push_back(text);
   }
-  return join(texts, " ") + (by_bounds ? " by bounds" : "");
+  const std::string of = minimal_filter ? format(" of F({}x{}, 3x3)", minimal_filter, minimal_filter) : "";
+  return join(texts, " ") + of + (by_bounds ? " by bounds" : "");
 }
 
 }  // namespace weftc

@@ -7,6 +7,9 @@
 //   [k, n] in panels of 16 columns   1/16 0 1%16   (n / 16) * (K * 16) + k * 16 + n % 16, columns padded with zeros
 //   an image [n, c, h, w], channels  0 2 3 1       ((n * H + h) * W + w) * C + c
 //   innermost
+//
+// Filters of minimal filtering are stored as numbers computed from them, more than there are elements: their parts
+// speak of the dimensions after that.
 #pragma once
 #include <string>
 #include <vector>
@@ -27,6 +30,9 @@ struct Storage {
   /// Dimensions of run-time length take the room of their bounds, so that strides are numbers, and a cache that grows
   /// keeps its elements where they are. Else such a tensor is as dense as any other.
   bool by_bounds = false;
+  /// Of filters whose last two dimensions are windows of 3 x 3: each is stored as the (n + 2) x (n + 2) points that
+  /// give n x n outputs at a time (backend/minimal_filters.h). 0: elements are stored as they are.
+  int64_t minimal_filter = 0;
 
   bool is_row_major() const { return parts.empty(); }
   bool operator==(const Storage&) const = default;
@@ -39,12 +45,14 @@ struct Storage {
   /// index of the other dimensions.
   static Storage panels(int ndim, int k_dim, int n_dim, int64_t width);
 
+  /// The extents that are stored: those of the tensor, but for windows stored as points.
+  Dims stored_dims(Dims dims) const;
   /// How many values the part has in a tensor of `dims`; the last block of a dimension, which is none of run-time
   /// length then, may be padded.
   Scale extent(size_t part, const IndexDims& dims) const;
   /// The elements that memory must have room for, padding included.
   int64_t elements(const Dims& dims) const;
-  /// The position of an element, in elements from the beginning.
+  /// The position of an element, in elements from the beginning. Points are no elements.
   IndexExpr offset(const IndexDims& dims, const IndexList& index) const;
   /// "row-major"; "1/16 0 1%16"; "row-major by bounds". Equal storages, and no others, have equal texts.
   std::string text() const;

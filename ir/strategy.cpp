@@ -24,6 +24,9 @@ struct ParameterText {
   }
   std::string operator()(const PackedProduct& s) const { return format(" panels {}", s.width); }
   std::string operator()(const DirectConvolution& s) const { return image_text(s.copies_image); }
+  std::string operator()(const WinogradConvolution& s) const {
+    return format(" F({}x{}, 3x3)", s.tile, s.tile) + image_text(s.copies_image);
+  }
   std::string operator()(const ChannelConvolution& s) const { return image_text(s.copies_image); }
   std::string operator()(const WindowReduction& s) const { return s.channels_last ? " channels last" : ""; }
   std::string operator()(const UnfoldedConvolution& s) const { return format(" {} panels", s.panels); }

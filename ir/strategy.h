@@ -65,6 +65,16 @@ struct DirectConvolution {
   Storage packing = {};      // how they lie
   bool copies_image = true;  // the image does not lie so: it is brought into that order first
 };
+/// Host: windows of 3 x 3 that move by one element, of an image whose channels lie innermost: `tile` x `tile` outputs
+/// at a time by Winograd's minimal filtering, which multiplies 4 times (tile 4) or 2.25 times (tile 2) less than a
+/// direct convolution and rounds more (weft/winograd.h).
+struct WinogradConvolution {
+  static constexpr const char* kName = "winograd-convolution";
+  size_t weight = 0;         // the parameter: the filters
+  Storage packing = {};      // how they lie: their points
+  bool copies_image = true;  // as above
+  int64_t tile = 4;
+};
 /// Host: one filter a channel, of an image whose channels lie innermost: some channels of neighbouring outputs at a
 /// time (weft/channels_last.h).
 struct ChannelConvolution {
@@ -171,10 +181,11 @@ struct PlainLoops {
   std::string why;
 };
 
-using Strategy = std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution,
-                              ChannelConvolution, PlaneConvolution, PointConvolution, UnfoldedConvolution,
-                              WindowReduction, TiledProduct, TiledConvolution, Transposition, Scan, Scatter, TreeWalk,
-                              Append, Rows, TopK, Selection, BoxSelection, Elementwise, PeerExchange, Recurrence>;
+using Strategy =
+    std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution, WinogradConvolution,
+                 ChannelConvolution, PlaneConvolution, PointConvolution, UnfoldedConvolution, WindowReduction,
+                 TiledProduct, TiledConvolution, Transposition, Scan, Scatter, TreeWalk, Append, Rows, TopK, Selection,
+                 BoxSelection, Elementwise, PeerExchange, Recurrence>;
 
 /// On a device short rows are a warp's, long ones a block's.
 inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }

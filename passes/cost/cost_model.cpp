@@ -140,9 +140,9 @@ void count_exchange(const Graph& body, const Op& op, const Mesh& mesh, Work& wor
   work.meetings = 1;
 }
 
-/// Slower strategies have a part of the machine's rate, and not all have its tensor cores.
-void slow_down(const StrategyRate& rate, Work& work) {
-  work.rate = std::min(work.rate, rate.part);
+/// Most strategies have a part of the machine's rate, and not all have its tensor cores.
+void set_rate(const StrategyRate& rate, Work& work) {
+  work.rate = rate.part;
   if (rate.tensor_cores) return;
   work.f32 += work.f16;
   work.f16 = 0;
@@ -167,7 +167,7 @@ Work kernel_work(const Module& module, const Kernel& kernel, const Strategy& str
   for (const OpId id : kernel.body.order()) {
     const OpView op(module, kernel.body, kernel.body.op(id));
     count_operations(op, kernel.mesh, function, work);
-    if (is_contraction(op.op())) slow_down(strategy_rate(strategy, target, dtype_of(op)), work);
+    if (is_contraction(op.op())) set_rate(strategy_rate(strategy, target, dtype_of(op)), work);
     if (op.op().kind == OpKind::Loop) count_loop(module, kernel.body, op.op(), kernel.mesh, function, work);
     count_exchange(kernel.body, op.op(), kernel.mesh, work);
   }

@@ -5,7 +5,7 @@
 namespace weftc {
 
 struct StrategyRate {
-  double part = 1;           // of the peak rate
+  double part = 1;           // of the peak rate; above 1 where fewer operations do than the definition has
   bool tensor_cores = true;  // 16-bit products reach the rate that the machine has for them
 };
 /// For a kernel that holds a product or convolution of elements of `dtype`.

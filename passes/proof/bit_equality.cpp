@@ -28,6 +28,8 @@ std::string order_text(const Strategy& strategy) {
   const bool panels =
       std::holds_alternative<PackedProduct>(strategy) || std::holds_alternative<StridedProduct>(strategy) ||
       std::holds_alternative<PointConvolution>(strategy) || std::holds_alternative<UnfoldedConvolution>(strategy);
+  if (const auto* winograd = std::get_if<WinogradConvolution>(&strategy))
+    return format("{} {}", WinogradConvolution::kName, winograd->tile);
   return panels ? "panels" : strategy_name(strategy);
 }
 

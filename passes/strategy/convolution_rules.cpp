@@ -140,6 +140,38 @@ Verdict direct_convolution(const StrategyContext& context) {
           has_one_channel_a_group(g) ? kSharesNothing : ""};
 }
 
+/// The multiplications of each channel and filter with tiles of that size, 1 being the definition, and what it takes to
+/// read their weights from memory: as long as some multiplications with each. It follows from the image alone, so that
+/// ranks that have some images, channels or filters compute as one that has all.
+int64_t minimal_filter_cost(const WindowGeometry& g, int64_t tile) {
+  constexpr int64_t kMultiplicationsARead = 10;
+  const auto tiles = [&](const Scale& extent) { return (extent.high() + tile - 1) / tile; };
+  return (tile + 2) * (tile + 2) * (tiles(g.out[0]) * tiles(g.out[1]) + kMultiplicationsARead);
+}
+
+Verdict winograd_convolution(const StrategyContext& context) {
+  constexpr int64_t kPanel = 16, kPercentWorthIt = 75;
+  std::string why;
+  const std::optional<WindowOp> found = host_convolution(context, why);
+  if (!found) return {};
+  const KernelBody& body = context.body;
+  const WindowGeometry& g = found->geometry;
+  if (g.window != Dims{3, 3} || g.stride != Dims{1, 1} || g.dilation != Dims{1, 1}) return {};
+  if (body.body.type(found->root).dtype != DType::F32) return refused("it is not of 32-bit floats");
+  if (g.groups > 1) return refused("it has groups");
+  if (g.run_channels) return refused(kRaggedChannels);
+  if (g.channels % kPanel) return refused("its channels are no multiple of 16");
+  const Op& op = body.body.producer_op(found->root);
+  const std::optional<size_t> weight = filter_weight(body, op, why);
+  if (!weight) return refused(why);
+  const int64_t tile = minimal_filter_cost(g, 4) < minimal_filter_cost(g, 2) ? 4 : 2;
+  const bool is_worth_it = 100 * minimal_filter_cost(g, tile) < kPercentWorthIt * minimal_filter_cost(g, 1);
+  Storage points = filter_panels(body.body.type(op.inputs[1]).ndim(), 1);
+  points.minimal_filter = tile;
+  return {WinogradConvolution{*weight, std::move(points), true, tile},
+          is_worth_it ? "" : "its few outputs do not pay for larger weights"};
+}
+
 Verdict channel_convolution(const StrategyContext& context) {
   constexpr int64_t kFewChannels = 8;
   std::string why;
@@ -203,6 +235,7 @@ Verdict window_reduction(const StrategyContext& context) {
 
 constexpr StrategyRule kRules[] = {
     {TiledConvolution::kName, tiled_convolution, "convolutions on a device"},
+    {WinogradConvolution::kName, winograd_convolution, "convolutions on the host with windows of 3 x 3 and stride 1"},
     {DirectConvolution::kName, direct_convolution, "convolutions on the host"},
     {ChannelConvolution::kName, channel_convolution, "convolutions on the host with one filter for each channel"},
     {PlaneConvolution::kName, plane_convolution, "convolutions with one channel for each filter"},

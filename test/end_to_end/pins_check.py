@@ -45,7 +45,7 @@ LEGAL = {
     "host": {
         "product": ["packed-product", "strided-product"],
         "free": ["strided-product"],
-        "convolution": ["direct-convolution", "unfolded-convolution"],
+        "convolution": ["winograd-convolution", "direct-convolution", "unfolded-convolution"],
         "point": ["direct-convolution", "point-convolution", "unfolded-convolution"],
         "plane": ["channel-convolution", "plane-convolution", "unfolded-convolution"],
         "pool": ["window-reduction"],

@@ -3,30 +3,16 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <limits>
-#include <random>
 #include <vector>
 
-#include "../larger.h"
+#include "plain_convolution.h"
 #include "weft/channels_last.h"
 
 using namespace weft;
+using namespace windows;
 
 namespace {
-
-using Numbers = std::mt19937;
-
-int64_t pick(Numbers& numbers, int64_t least, int64_t most) {
-  return std::uniform_int_distribution<int64_t>(least, most)(numbers);
-}
-
-template <class T>
-std::vector<T> random_values(Numbers& numbers, int64_t count) {
-  std::vector<T> out;
-  for (int64_t i = 0; i < count; ++i) out.push_back(std::uniform_real_distribution<T>(-1, 1)(numbers));
-  return out;
-}
 
 /// Up to three dimensions that have an output each; rows are long enough for whole tiles.
 SlidingWindow random_window(Numbers& numbers) {
@@ -43,44 +29,6 @@ SlidingWindow random_window(Numbers& numbers) {
     w.out[d] = (w.in[d] + w.pad[d] + after - reach) / w.stride[d] + 1;
   }
   return w;
-}
-
-/// Calls f(tap, input position) for the taps of an output that lie inside.
-template <class F>
-void each_tap(const SlidingWindow& w, int64_t output, F&& f) {
-  for (int64_t tap = 0; tap < w.tap_count(); ++tap) {
-    const int64_t z = w.at(0, output / (w.out[1] * w.out[2]), tap / (w.taps[1] * w.taps[2]));
-    const int64_t y = w.at(1, output / w.out[2] % w.out[1], tap / w.taps[2] % w.taps[1]);
-    const int64_t x = w.at(2, output % w.out[2], tap % w.taps[2]);
-    if (z < 0 || z >= w.in[0] || y < 0 || y >= w.in[1] || x < 0 || x >= w.in[2]) continue;
-    f(tap, (z * w.in[1] + y) * w.in[2] + x);
-  }
-}
-
-template <class T>
-std::vector<double> plain_convolution(const SlidingWindow& w, const Convolution& c, const std::vector<T>& x,
-                                      const std::vector<T>& filters) {
-  std::vector<double> y;
-  for (int64_t m = 0; m < c.batch * w.out_count(); ++m)
-    for (int64_t n = 0; n < c.groups * c.filters; ++n) {
-      double sum = 0;
-      each_tap(w, m % w.out_count(), [&](int64_t tap, int64_t at) {
-        const int64_t pixel = m / w.out_count() * w.in_count() + at;
-        for (int64_t channel = 0; channel < c.channels; ++channel)
-          sum += double(x[size_t((pixel * c.groups + n / c.filters) * c.channels + channel)]) *
-                 double(filters[size_t((n * c.channels + channel) * w.tap_count() + tap)]);
-      });
-      y.push_back(sum);
-    }
-  return y;
-}
-
-template <class T>
-double largest_error(const std::vector<T>& got, const std::vector<double>& want) {
-  REQUIRE(got.size() == want.size());
-  double error = 0;
-  for (size_t i = 0; i < got.size(); ++i) error = larger(error, std::fabs(want[i] - double(got[i])));
-  return error;
 }
 
 /// What `convolve` puts, added to zeros: a result that is put twice would show.
@@ -107,8 +55,8 @@ std::vector<T> convolved(Team& team, const SlidingWindow& w, const Convolution& 
 
 template <class T>
 void check_convolution(Team& team, const SlidingWindow& w, const Convolution& c, Numbers& numbers, double bound) {
-  const std::vector<T> x = random_values<T>(numbers, c.batch * w.in_count() * c.groups * c.channels);
-  const std::vector<T> filters = random_values<T>(numbers, c.groups * c.filters * c.channels * w.tap_count());
+  const std::vector<T> x = draw<T>(numbers, c.batch * w.in_count() * c.groups * c.channels);
+  const std::vector<T> filters = draw<T>(numbers, c.groups * c.filters * c.channels * w.tap_count());
   CHECK(largest_error(convolved(team, w, c, x, filters), plain_convolution(w, c, x, filters)) < bound);
 }
 
@@ -142,8 +90,8 @@ TEST_CASE("direct convolution: a sum does not depend on threads, other filters o
   Team one(1), three(3);
   Numbers numbers(3);
   const Convolution shape{2, 1, 40, 48};
-  const auto x = random_values<float>(numbers, 2 * kSquare.in_count() * 40);
-  const auto filters = random_values<float>(numbers, 48 * 40 * 9);
+  const auto x = draw<float>(numbers, 2 * kSquare.in_count() * 40);
+  const auto filters = draw<float>(numbers, 48 * 40 * 9);
   const std::vector<float> y = convolved(one, kSquare, shape, x, filters);
   CHECK(convolved(three, kSquare, shape, x, filters) == y);
   const std::vector<float> few = convolved(one, kSquare, {2, 1, 40, 5}, x, filters);
@@ -239,8 +187,8 @@ TEST_CASE("channels last: one filter a channel, random windows") {
     CAPTURE(i);
     const SlidingWindow w = random_window(numbers);
     const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, 150);
-    const auto x = random_values<float>(numbers, batch * w.in_count() * channels);
-    const auto filters = random_values<float>(numbers, channels * w.tap_count());
+    const auto x = draw<float>(numbers, batch * w.in_count() * channels);
+    const auto filters = draw<float>(numbers, channels * w.tap_count());
     std::vector<float> packed(filters.size()), y(size_t(batch * w.out_count() * channels));
     pack_channel_filters(w, channels, filters.data(), packed.data());
     convolve_channels(team, w, batch, channels, x.data(), packed.data(),
@@ -258,7 +206,7 @@ TEST_CASE("channels last: pools know how many taps lie inside") {
     CAPTURE(i);
     const SlidingWindow w = random_window(numbers);
     const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, 150);
-    const auto x = random_values<float>(numbers, batch * w.in_count() * channels);
+    const auto x = draw<float>(numbers, batch * w.in_count() * channels);
     std::vector<float> largest(size_t(batch * w.out_count() * channels)), taps(largest.size());
     pool_channels(
         team, w, batch, channels, x.data(), -2.0f, [](float a, float b) { return a > b ? a : b; },

@@ -100,6 +100,7 @@ std::string ContractionWriter::convolve_call(const std::string& window, const st
 Statements ContractionWriter::direct_convolution(const DirectConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
   const int64_t filters = g.groups * g.filters;
+  panels_ = g.groups == 1 || g.filters % 16 == 0;
   context_.need_header("direct_convolution.h");
   const IndexList result = channels_last_index(g, filters);
   behind_.reach(result);

@@ -45,7 +45,8 @@ Dims Storage::stored_dims(Dims dims) const {
 }
 
 Scale Storage::extent(size_t part, const IndexDims& dims) const {
-  const auto [dim, block] = parts[part];
+  const auto [dim, block, count] = parts[part];
+  if (count) return count;
   const int64_t coarser = coarser_block(parts, part);
   const Scale& size = dims[static_cast<size_t>(dim)];
   if (coarser) return coarser / block;
@@ -66,6 +67,7 @@ IndexExpr Storage::offset(const IndexDims& dims, const IndexList& index) const {
   IndexExpr position;
   for (size_t p = 0; p < parts.size(); ++p) {
     const int64_t coarser = coarser_block(parts, p);
+    WEFT_CHECK(!parts[p].count, "the position of an element in blocks that are padded each");
     const IndexExpr& of = index[static_cast<size_t>(parts[p].dim)];
     const bool is_all = coarser == 0 && parts[p].block == 1;
     const IndexExpr value = is_all ? of : digit(of, parts[p].block, coarser ? coarser / parts[p].block : 0);
@@ -81,7 +83,10 @@ std::string Storage::text() const {
     const int64_t coarser = coarser_block(parts, p);
     std::string text = std::to_string(parts[p].dim);
     if (parts[p].block > 1) text += "/" + std::to_string(parts[p].block);
-    if (coarser) text += "%" + std::to_string(coarser / parts[p].block);
+    if (parts[p].count)
+      text += "%" + std::to_string(parts[p].count);
+    else if (coarser)
+      text += "%" + std::to_string(coarser / parts[p].block);
     texts.push_back(text);
   }
   const std::string of = minimal_filter ? format(" of F({}x{}, 3x3)", minimal_filter, minimal_filter) : "";

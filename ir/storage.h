@@ -24,6 +24,7 @@ struct Storage {
   struct Part {
     int dim = 0;
     int64_t block = 1;
+    int64_t count = 0;  // values of the digit where blocks do not divide each other: the last block of each is padded
     bool operator==(const Part&) const = default;
   };
   std::vector<Part> parts;  // outer first; empty: row-major

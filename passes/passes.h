@@ -14,6 +14,7 @@ void relate_lengths(Module& module, const Env& env);
 void assign_places(Module& module, const Env& env);
 void bind_collectives(Module& module, const Env& env);
 void apply_layouts(Module& module, const Env& env);
+void fold_weights(Module& module, const Env& env);
 void apply_transforms(Module& module, const Env& env);
 void fuse_loops(Module& module, const Env& env);
 void lay_in_memory(Module& module, const Env& env);

@@ -22,6 +22,8 @@ constexpr Pass kPipeline[] = {
      bind_collectives, Form::Decomposed},
     {"apply-layouts", "every value has the layout asked for; reshards are explicit collectives", apply_layouts,
      Form::Laid},
+    {"fold-weights", "no weight is computed by kernels, or read through a view that keeps it from being packed",
+     fold_weights, Form::Laid},
     {"apply-transforms", "the schedule's splits, reorders, fusions and overlaps are in the graph", apply_transforms,
      Form::Scheduled},
     {"fuse-loops", "a loop over steps whose body is element-wise stands in a region that becomes one kernel",

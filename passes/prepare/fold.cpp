@@ -1,6 +1,8 @@
 // Folds one op by its record's reference evaluation, so that a folded value is what the reference would give.
 #include "passes/prepare/fold.h"
 
+#include <algorithm>
+
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -8,13 +10,17 @@ namespace weftc {
 /// True for an operand whose elements do not matter.
 static bool reads_type_only(const Op& op, size_t input) { return op.kind == OpKind::CastLike && input == 1; }
 
-bool is_foldable(const Module&, const Graph& graph, OpId id) {
+bool is_evaluated(const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   if (!op_def(op).eval || op.kind == OpKind::RandomUniform || category(op) == Category::Region ||
       category(op) == Category::Collective || category(op) == Category::Source)
     return false;
-  for (ValueId v : op.outputs)
-    if (!is_static(graph.type(v).shape)) return false;
+  return std::all_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return is_static(graph.type(v).shape); });
+}
+
+bool is_foldable(const Module&, const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  if (!is_evaluated(graph, id)) return false;
   if (op.kind == OpKind::Shape || op.kind == OpKind::Size) return is_static(graph.type(op.inputs[0]).shape);
   bool any = false;
   for (size_t i = 0; i < op.inputs.size(); ++i) {

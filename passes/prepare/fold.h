@@ -5,6 +5,8 @@
 
 namespace weftc {
 
+/// The op's results follow from its operands by evaluation, and have known extents.
+bool is_evaluated(const Graph& graph, OpId id);
 /// All operands are Constants (Shape and Size ask only for a static type) and the op computes from nothing else.
 bool is_foldable(const Module& module, const Graph& graph, OpId id);
 /// Replaces the op by Constants that keep its results' names. The op must be foldable and typed.

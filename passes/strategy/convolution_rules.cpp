@@ -75,13 +75,16 @@ bool is_small(const WindowGeometry& g) {
          g.filters * g.channels * g.taps < kMost;
 }
 
-/// Filters [n, c, taps...] in panels of 16 of them, the channels of each tap side by side: one at a time, or four.
-Storage filter_panels(int ndim, int64_t channels) {
+/// Filters [n, c, taps...] in panels of 16 of a group, the channels of each tap side by side: one at a time, or four.
+Storage filter_panels(const WindowGeometry& g, int ndim, int64_t channels) {
+  constexpr int64_t kPanel = 16;
+  const bool is_padded = g.groups > 1 && g.filters % kPanel != 0;
   Storage storage;
-  storage.parts.push_back({0, 16});
+  if (is_padded) storage.parts.push_back({0, g.filters, g.groups});
+  storage.parts.push_back({0, kPanel, is_padded ? (g.filters + kPanel - 1) / kPanel : 0});
   for (int d = 2; d < ndim; ++d) storage.parts.push_back({d, 1});
   storage.parts.push_back({1, channels});
-  storage.parts.push_back({0, 1});
+  storage.parts.push_back({0, 1, is_padded ? kPanel : 0});
   if (channels > 1) storage.parts.push_back({1, 1});
   return storage;
 }
@@ -119,7 +122,7 @@ std::optional<size_t> filter_weight(const KernelBody& body, const Op& op, std::s
 }
 
 Verdict direct_convolution(const StrategyContext& context) {
-  constexpr int64_t kPanel = 16;
+  constexpr int64_t kHalfAPanel = 8;
   std::string why;
   const std::optional<WindowOp> bytes = byte_convolution(context, why);
   const std::optional<WindowOp> found = bytes ? bytes : host_convolution(context, why);
@@ -130,13 +133,13 @@ Verdict direct_convolution(const StrategyContext& context) {
   const DType dtype = body.body.type(found->root).dtype;
   if (!bytes && dtype != DType::F32 && dtype != DType::F64) return refused("it is not of 32-bit or 64-bit floats");
   if (bytes && g.groups > 1 && g.channels % 4) return refused("the channels of a group are no multiple of 4");
-  if (g.groups > 1 && g.filters % kPanel) return refused("the filters of a group do not fill panels of 16");
+  if (g.groups > 1 && g.filters < kHalfAPanel) return refused("the filters of a group do not fill half a panel of 16");
   if (std::any_of(g.before.begin(), g.before.end(), [](int64_t pad) { return pad < 0; }))
     return refused("its padding is negative");
   if (g.run_channels) return refused(kRaggedChannels);
   const std::optional<size_t> weight = filter_weight(body, op, why);
   if (!weight) return refused(why);
-  return {DirectConvolution{*weight, filter_panels(body.body.type(op.inputs[1]).ndim(), bytes ? 4 : 1), true},
+  return {DirectConvolution{*weight, filter_panels(g, body.body.type(op.inputs[1]).ndim(), bytes ? 4 : 1), true},
           has_one_channel_a_group(g) ? kSharesNothing : ""};
 }
 
@@ -166,7 +169,7 @@ Verdict winograd_convolution(const StrategyContext& context) {
   if (!weight) return refused(why);
   const int64_t tile = minimal_filter_cost(g, 4) < minimal_filter_cost(g, 2) ? 4 : 2;
   const bool is_worth_it = 100 * minimal_filter_cost(g, tile) < kPercentWorthIt * minimal_filter_cost(g, 1);
-  Storage points = filter_panels(body.body.type(op.inputs[1]).ndim(), 1);
+  Storage points = filter_panels(g, body.body.type(op.inputs[1]).ndim(), 1);
   points.minimal_filter = tile;
   return {WinogradConvolution{*weight, std::move(points), true, tile},
           is_worth_it ? "" : "its few outputs do not pay for larger weights"};

@@ -52,8 +52,7 @@ m (float[64,64] x) => (float[64,64] y) <float[64,64] w = random(1, 0.5)>
     for (const Kernel& kernel : plan->kernels) pinned.push_back(kernel.name + " by " + kernel.pin_name);
     return join(pinned, ", ");
   };
-  CHECK(names(convolution, "weft: 1\nmesh: {tp: 2}\nshard: {w: {tp: 0}, b: {tp: R}}\n") ==
-        "same by same/Reshape, same_2 by same_2");
+  CHECK(names(convolution, "weft: 1\nmesh: {tp: 2}\nshard: {w: {tp: 1}}\n") == "same by same/Conv, same_2 by same_2");
   CHECK(names(text, "") == "a_b by a.b, a_b_2 by a_b_2");
 }
 

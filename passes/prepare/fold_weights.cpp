@@ -1,0 +1,145 @@
+// Evaluates what decomposition and layouts left to compute from constants, so that no kernel does in each invocation.
+//
+//   %f = Transpose(%w), %y = Conv(%x, %f)  with %w constant    ->    %f = constant, %y = Conv(%x, %f)
+//   %s = Mul(Cast(%q), %d)  with %q, %d constants              ->    %s = constant
+//   %b = ShardSlice(Reshape(%c))  with %c constant             ->    %b = constant : [tp: S(0,11)]
+//
+// What costs kernels nothing stays: views that they read through, and the transposition that the packing of a product's
+// weight undoes. So does what would take many times the room of the constants.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/op_def.h"
+#include "passes/passes.h"
+#include "passes/prepare/fold.h"
+
+namespace weftc {
+
+namespace {
+
+bool is_constant(const Graph& graph, ValueId v) { return graph.producer_op(v).kind == OpKind::Constant; }
+
+/// Views that are another place to read from; the others choose between operands.
+bool is_free(const Op& op) {
+  return category(op) == Category::View && op.kind != OpKind::Concat && op.kind != OpKind::Pad;
+}
+
+/// The transposition of a constant's matrices.
+bool is_turned_constant(const Graph& graph, ValueId v) {
+  const Op& op = graph.producer_op(v);
+  if (op.kind != OpKind::Transpose || !is_constant(graph, op.inputs[0])) return false;
+  std::vector<int64_t> perm = op.ints("perm");
+  if (perm.size() < 2) return false;
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return std::is_sorted(perm.begin(), perm.end());
+}
+
+class WeightFolder {
+ public:
+  WeightFolder(Module& module, Graph& graph) : module_(module), graph_(graph) {}
+
+  void run() {
+    for (OpId id : graph_.order()) {
+      for (Graph& region : graph_.edit(id).regions) WeightFolder(module_, region).run();
+      note(id);
+    }
+    for (OpId id : graph_.order())
+      if (graph_.is_live(id)) fold_operands(id);
+  }
+
+ private:
+  /// What is known of a value that follows from constants.
+  struct Derived {
+    std::set<ValueId> constants;
+    bool is_computed = false;  // by more than views that are free
+  };
+
+  void note(OpId id) {
+    const Op& op = graph_.op(id);
+    Derived derived;
+    if (op.kind == OpKind::Constant) {
+      derived.constants.insert(op.outputs[0]);
+    } else {
+      if (op.inputs.empty() || !is_evaluated(graph_, id)) return;
+      derived.is_computed = !is_free(op);
+    }
+    for (const ValueId v : op.inputs) {
+      if (!v) continue;
+      const auto at = derived_.find(v);
+      if (at == derived_.end()) return;
+      derived.constants.insert(at->second.constants.begin(), at->second.constants.end());
+      derived.is_computed |= at->second.is_computed;
+    }
+    for (const ValueId v : op.outputs) derived_.emplace(v, derived);
+  }
+
+  int64_t bytes_of(ValueId v) const { return graph_.type(v).count() * dtype_bytes(graph_.type(v).dtype); }
+  bool is_derived(const Op& op) const { return derived_.contains(op.outputs[0]); }
+
+  /// Whether a kernel would have to compute the operand, or could read it in a better form if it were a constant.
+  bool is_in_the_way(const Op& reader, size_t input) const {
+    const ValueId v = reader.inputs[input];
+    const auto at = derived_.find(v);
+    if (at == derived_.end() || is_constant(graph_, v) || reader.outputs.empty() || is_derived(reader)) return false;
+    if (at->second.is_computed || reader.kind == OpKind::ShardSlice) return true;
+    return category(reader) == Category::Contraction && input == 1 && !is_turned_constant(graph_, v);
+  }
+
+  void fold_operands(OpId id) {
+    const Op op = graph_.op(id);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (!op.inputs[i] || !is_in_the_way(op, i) || !fits(op.inputs[i])) continue;
+      fold(op.inputs[i]);
+      keep_name(op.inputs[i], graph_.op(id).inputs[i]);
+    }
+    if (op.kind == OpKind::ShardSlice) store_slice(id);
+  }
+
+  void store_slice(OpId id) {
+    const ValueId slice = graph_.op(id).outputs[0], whole = graph_.op(id).inputs[0];
+    if (!is_constant(graph_, whole) || graph_.value(slice).uses.empty()) return;
+    const auto [reader, input] = graph_.value(slice).uses.front();
+    replace_by_constants(module_, graph_, id, {module_.constants.tensor(graph_.producer_op(whole).constant("value"))});
+    take_name(whole, graph_.op(reader).inputs[input]);
+  }
+
+  /// A weight that was only viewed is still that weight to who reads the program.
+  void keep_name(ValueId before, ValueId made) {
+    if (const Derived& derived = derived_.at(before);
+        is_constant(graph_, made) && !derived.is_computed && derived.constants.size() == 1)
+      take_name(*derived.constants.begin(), made);
+  }
+  void take_name(ValueId weight, ValueId made) {
+    if (!graph_.value(weight).uses.empty()) return;
+    const std::string name = graph_.value(weight).name;
+    graph_.rename(weight, name + "/whole");
+    graph_.rename(made, name);
+  }
+
+  bool fits(ValueId v) const {
+    constexpr int64_t kFew = 4096, kMostTimes = 4;
+    if (graph_.type(v).count() <= kFew) return true;
+    int64_t bytes = 0;
+    for (const ValueId constant : derived_.at(v).constants) bytes += bytes_of(constant);
+    return bytes_of(v) <= kMostTimes * bytes;
+  }
+
+  /// Its producers first.
+  void fold(ValueId v) {
+    const OpId id = graph_.producer(v);
+    for (size_t i = 0; i < graph_.op(id).inputs.size(); ++i)
+      if (const ValueId input = graph_.op(id).inputs[i]; input && !is_constant(graph_, input)) fold(input);
+    if (is_foldable(module_, graph_, id)) fold_op(module_, graph_, id);
+  }
+
+  Module& module_;
+  Graph& graph_;
+  std::map<ValueId, Derived> derived_;
+};
+
+}  // namespace
+
+void fold_weights(Module& module, const Env&) { WeightFolder(module, module.graph).run(); }
+
+}  // namespace weftc

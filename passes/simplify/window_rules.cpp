@@ -1,4 +1,5 @@
-// Rules that give a border in front of a window op to the op itself, so that the border is never written to memory.
+// Rules that give a border in front of a window op to the op itself, so that the border is never written to memory, and
+// that cut taps which read nothing else off.
 //
 // A convolution skips what lies in its border, where it would have multiplied zeros by weights: for an infinite weight,
 // which makes those products NaN, the results differ.
@@ -62,6 +63,63 @@ ValueId put_mean(Rewriter& write, const Match& match) {
   return write.op(window.kind, window.inputs, window.attrs);
 }
 
+/// How many taps at both ends of a window no output finds inside of the image, as far as the border that they read goes
+/// with them: a window that began inside of the image would need a negative one.
+struct IdleTaps {
+  int64_t before = 0, after = 0;
+};
+
+IdleTaps idle_taps(const Op& conv, size_t dim, int64_t in, int64_t out) {
+  const size_t spatial = conv.ints("kernel_shape").size();
+  const int64_t taps = conv.ints("kernel_shape")[dim], step = conv.ints("dilations")[dim];
+  const int64_t stride = conv.ints("strides")[dim], before = conv.ints("pads")[dim];
+  const auto is_read = [&](int64_t tap) {
+    for (int64_t o = 0; o < out; ++o)
+      if (const int64_t at = o * stride + tap * step - before; at >= 0 && at < in) return true;
+    return false;
+  };
+  int64_t first = 0, last = taps - 1;
+  while (first < taps && !is_read(first)) ++first;
+  if (first == taps) return {};
+  while (!is_read(last)) --last;
+  const int64_t after = std::max<int64_t>(0, conv.ints("pads")[spatial + dim]);
+  return {std::min(first, std::max<int64_t>(0, before) / step), std::min(taps - 1 - last, after / step)};
+}
+
+std::vector<IdleTaps> idle_taps(const Match& match) {
+  std::vector<IdleTaps> idle;
+  const Shape &x = match.type("x").shape, &y = match.root_type().shape;
+  for (size_t d = 0; is_static(x) && d + 2 < x.size(); ++d)
+    idle.push_back(idle_taps(match.root(), d, x[d + 2].bound, y[d + 2].bound));
+  return idle;
+}
+
+bool has_idle_taps(const Match& match) {
+  const std::vector<IdleTaps> idle = idle_taps(match);
+  return std::any_of(idle.begin(), idle.end(), [](const IdleTaps& taps) { return taps.before + taps.after > 0; });
+}
+
+ValueId put_read_taps(Rewriter& write, const Match& match) {
+  const std::vector<IdleTaps> idle = idle_taps(match);
+  Op conv = match.root();
+  Dims ends = match.type("w").dims();
+  Dims starts(ends.size(), 0);
+  std::vector<int64_t> window = conv.ints("kernel_shape"), pads = conv.ints("pads");
+  for (size_t d = 0; d < idle.size(); ++d) {
+    const int64_t step = conv.ints("dilations")[d];
+    window[d] -= idle[d].before + idle[d].after;
+    pads[d] -= idle[d].before * step;
+    pads[idle.size() + d] -= idle[d].after * step;
+    starts[d + 2] = idle[d].before;
+    ends[d + 2] -= idle[d].after;
+  }
+  conv.inputs[1] =
+      write.op(OpKind::Slice, {match["w"]}, {{"ends", ends}, {"starts", starts}, {"steps", Dims(ends.size(), 1)}});
+  conv.set("kernel_shape", window);
+  conv.set("pads", pads);
+  return write.op(OpKind::Conv, conv.inputs, conv.attrs);
+}
+
 Pattern border() { return op(OpKind::Pad, {any("x")}).as("pad").read_once(); }
 
 }  // namespace
@@ -70,6 +128,8 @@ std::span<const Rule> window_rules() {
   static const std::vector<Rule> rules{
       // Conv(Pad(x), w)  ->  Conv(x, w) with pads  where the border is zeros
       {"pad-into-convolution", op(OpKind::Conv, {border()}), is_zero_border, put_window},
+      // Conv(x, w)  ->  Conv(x, Slice(w)) with smaller pads  where the other taps read nothing but the border
+      {"conv-without-idle-taps", op(OpKind::Conv, {any("x"), any("w")}), has_idle_taps, put_read_taps},
       // AveragePool(Pad(x))  ->  AveragePool(x) with pads that count  where the border is zeros
       {"pad-into-average-pool", op(OpKind::AveragePool, {border()}), is_border_of_mean, put_mean},
       // MaxPool(Pad(x))  ->  MaxPool(x) with pads  where the border is -inf

@@ -106,6 +106,11 @@ inline const std::string kConv =
 inline const std::string kBordered =
     "{auto_pad = \"NOTSET\", dilations = [1, 1], group = 1, kernel_shape = [1, 2], pads = [1, 0, 0, 2], "
     "strides = [1, 1]} : ";
+/// Two taps four columns apart, over an image of four columns with a border before it and one behind.
+inline std::string apart(const std::string& pads) {
+  return "{auto_pad = \"NOTSET\", dilations = [1, 4], group = 1, kernel_shape = [1, 2], pads = [" + pads +
+         "], strides = [1, 1]} : ";
+}
 inline const std::string kNorm = "%scale, %bias, %mean, %variance) {epsilon = 0.001} : ";
 
 inline std::string line(const std::string& text) { return "  " + text + "\n"; }
@@ -246,6 +251,19 @@ inline const Case kWindows[] = {
      line("%a = Pad(%image) " + pads("0, 0, 1, 0, 0, 0, 0, -1", "0.0") + "f32[1, 2, 5, 3]") +
          line("%y = Conv(%a, %w) " + kConv + "f32[1, 2, 5, 2]") + returned("%y"),
      ""},
+    {"conv-without-idle-taps",
+     line("%y = Conv(%image, %w, %b) " + apart("0, 4, 0, 0") + "f32[1, 2, 4, 4]") + returned("%y"),
+     line("%y/Slice = Slice(%w) {ends = [2, 2, 1, 2], starts = [0, 0, 0, 1], steps = [1, 1, 1, 1]} : f32[2, 2, 1, 1]") +
+         line("%y = Conv(%image, %y/Slice, %b) {auto_pad = \"NOTSET\", dilations = [1, 4], group = 1, kernel_shape = "
+              "[1, "
+              "1], "
+              "pads = [0, 0, 0, 0], strides = [1, 1]} : f32[1, 2, 4, 4]") +
+         returned("%y")},
+    {"conv-without-idle-taps",
+     line("%y = Conv(%image, %w, %b) " + apart("0, 3, 0, 1") + "f32[1, 2, 4, 4]") + returned("%y"), ""},
+    // Without its first tap, which begins three columns before the border, a window would begin inside of the image.
+    {"conv-without-idle-taps",
+     line("%y = Conv(%image, %w, %b) " + apart("0, 2, 0, 0") + "f32[1, 2, 4, 2]") + returned("%y"), ""},
     {"pad-into-average-pool",
      line(kAround) + line("%y = AveragePool(%a) " + pool(", count_include_pad = 0", "0, 0, 0, 0") + "f32[1, 2, 3, 3]") +
          returned("%y"),

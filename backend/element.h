@@ -13,6 +13,7 @@
 #pragma once
 #include <functional>
 
+#include "backend/iteration_space.h"
 #include "backend/loops.h"
 
 namespace weftc {
@@ -53,6 +54,7 @@ class Elements {
   Element pointwise(ValueId value, const Op& op, const IndexList& index, const std::string& key);
   Element view(ValueId value, const Op& op, const IndexList& index);
   Element concat(ValueId value, const Op& op, const IndexList& index);
+  Element alike_operand(const Op& concat, const AlikeOperands& operands, const IndexList& index);
   Element pad(ValueId value, const Op& op, const IndexList& index);
   Element reduction(ValueId value, const Op& op, const IndexList& index);
   Element arg_reduction(ValueId value, const Op& op, const IndexList& index);

@@ -82,6 +82,34 @@ std::vector<IterationSpace> spaces_of(const KernelContext& context) {
   return spaces;
 }
 
+/// Whether an element of one parameter lies where that of the other does.
+static bool are_alike(const KernelContext& context, ValueId a, ValueId b) {
+  if (context.body.producer_op(a).kind != OpKind::Input || context.body.producer_op(b).kind != OpKind::Input)
+    return false;
+  const Parameter& x = context.kernel.parameters[context.input_parameter(a)];
+  const Parameter& y = context.kernel.parameters[context.input_parameter(b)];
+  return !x.window && !y.window && is_static(x.type.shape) && x.type == y.type && x.storage == y.storage &&
+         x.whole_over == y.whole_over;
+}
+
+std::vector<AlikeOperands> alike_operands(const KernelContext& context, const Op& concat) {
+  constexpr size_t kFewest = 4;
+  const size_t axis = static_cast<size_t>(concat.integer("axis"));
+  std::vector<AlikeOperands> all;
+  int64_t start = 0;
+  for (size_t i = 0; i < concat.inputs.size();) {
+    const int64_t width = context.dims(concat.inputs[i])[axis];
+    size_t count = 1;
+    while (!context.facts().has_grid && i + count < concat.inputs.size() &&
+           are_alike(context, concat.inputs[i], concat.inputs[i + count]))
+      ++count;
+    if (count < kFewest) count = 1;
+    all.push_back({i, count, start, width});
+    i += count, start += width * static_cast<int64_t>(count);
+  }
+  return all;
+}
+
 /// Where a Concat or Pad with the shape of the space changes from one operand to the next, in dimension d.
 static std::vector<int64_t> borders(KernelContext& context, const IterationSpace& space, size_t d) {
   std::vector<int64_t> found = {0, space.dims[d]};
@@ -94,10 +122,8 @@ static std::vector<int64_t> borders(KernelContext& context, const IterationSpace
           op.ints("pads")[d] / parts_of(context.body.type(op.inputs[0]), static_cast<int>(d), context.kernel.mesh);
       for (int64_t at : {before, before + context.dims(op.inputs[0])[d]}) found.push_back(at);
     }
-    int64_t at = 0;
-    for (ValueId input : op.inputs)
-      if (op.kind == OpKind::Concat && op.integer("axis") == static_cast<int64_t>(d))
-        found.push_back(at += context.dims(input)[d]);
+    if (op.kind == OpKind::Concat && op.integer("axis") == static_cast<int64_t>(d))
+      for (const AlikeOperands& operands : alike_operands(context, op)) found.push_back(operands.start);
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());

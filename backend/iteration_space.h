@@ -28,7 +28,17 @@ struct IterationSpace {
 /// Spaces that reach every output of the kernel once.
 std::vector<IterationSpace> spaces_of(const KernelContext& context);
 
-/// The space in parts in which every Concat and Pad of its shape reads one operand only: no conditions in inner loops.
+/// Operands of a Concat, one behind the other, which are read alike: parameters of one type and storage. A loop over
+/// them takes their addresses from a table.
+struct AlikeOperands {
+  size_t first = 0, count = 1;
+  int64_t start = 0, width = 0;  // positions along the axis of the Concat: of the first, and how many each has
+};
+/// All operands of a Concat in their order; few that are alike are not taken together.
+std::vector<AlikeOperands> alike_operands(const KernelContext& context, const Op& concat);
+
+/// The space in parts in which every Concat and Pad of its shape reads one operand only, or alike ones: no conditions
+/// in inner loops.
 std::vector<IterationSpace> segments(KernelContext& context, const IterationSpace& space);
 
 /// Where element `index` of a tensor of local extents `space` is in `output`, which views and pointwise ops make from

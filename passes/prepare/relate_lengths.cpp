@@ -220,7 +220,8 @@ void RelationCollector::relate_regions_of(const OpView& op, const Scope& scope, 
       add_trips(op, scope, inside);
     else if (op.op().kind == OpKind::If)
       inside.conditions.push_back({&scope, op.op().inputs[0], false, r == 0});
-    relate_region(scopes_.emplace_back(op.op().regions[r], &scope, &op.op()), inside, demands);
+    scopes_.push_back({op.op().regions[r], &scope, &op.op()});
+    relate_region(scopes_.back(), inside, demands);
   }
 }
 
@@ -229,7 +230,8 @@ void RelationCollector::relate_regions(OpId id) {
   const Op op = module_.graph.op(id);
   scopes_.clear();
   Demands demands;
-  relate_regions_of(OpView(module_, module_.graph, op, &diags_), scopes_.emplace_back(module_.graph), {}, demands);
+  scopes_.push_back({module_.graph});
+  relate_regions_of(OpView(module_, module_.graph, op, &diags_), scopes_.back(), {}, demands);
   Builder build(module_, module_.graph, id, op);
   ConditionBuilder conditions(build);
   for (Demand& demand : demands) {

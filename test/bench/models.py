@@ -1,0 +1,179 @@
+"""./dev bench models: whole networks beside ONNX Runtime: time, memory, size, compile time.
+
+    models.py [FILE...] [--threads 1,2] [--rounds 9] [--arch x86-64-v3] [--dim N=1 ...]
+
+Without files: what networks/make.py exports, which needs PyTorch, installed into build/ the first time. Dimensions without a number are 1, or what --dim says. Results are compared first. Both sides are timed in turns,
+every second round backwards; a time is the median of a round's iterations, a ratio is ours / theirs within one round, of
+which the table has the median over rounds with its 95 % interval. Memory is the peak of a process that runs the model alone,
+ONNX Runtime's without what Python and the import take.
+"""
+
+import argparse
+import functools
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from command import run_in
+from load import BUSY, Load, median_interval
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "test"))
+from exported_anew import interpreter  # noqa: E402
+
+WEFT = ROOT / "build" / "dev" / "weft"
+FOLDER = ROOT / "build" / "bench" / "models"
+TOLERANCE = 1e-3  # of the largest element
+ROUND_MS = 150  # a side's part of a round lasts about so long
+run = functools.partial(run_in, FOLDER)
+
+# Peak memory of one run in a process of its own, over that of a process which has only imported everything.
+THEIR_MEMORY = """
+import sys, numpy, onnxruntime
+def peak(): return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+before = peak()
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+session.run(None, {i.name: numpy.load(f"{sys.argv[2]}/{i.name}.npy") for i in session.get_inputs()})
+print(peak() - before)
+"""
+
+
+def default_models():
+    python, reason = interpreter(ROOT / "test" / "conformance" / "exports" / "requirements.txt", "exports_make")
+    if not python:
+        sys.exit(f"no networks: {reason}")
+    folder = FOLDER / "exported"
+    if not (folder / "complete").exists():
+        run(python, ROOT / "test" / "bench" / "networks" / "make.py", folder)
+        (folder / "complete").touch()
+    return sorted(folder.glob("*.onnx"))
+
+
+def drawn(value, sizes, random):
+    """An array for an input."""
+    tensor = value.type.tensor_type
+    shape = [d.dim_value or sizes.get(d.dim_param, 1) for d in tensor.shape.dim]
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    if np.issubdtype(dtype, np.floating):
+        return random.standard_normal(shape).astype(dtype)
+    return random.integers(0, 2, shape).astype(dtype)
+
+
+class Pair:
+    """One model, compiled and in ONNX Runtime."""
+
+    def __init__(self, path, options):
+        self.name, self.folder, self.path = path.stem, FOLDER / path.stem, path
+        self.folder.mkdir(parents=True, exist_ok=True)
+        graph, self.program = onnx.load(path, load_external_data=False).graph, self.folder / "program"
+        constants = {tensor.name for tensor in graph.initializer}
+        values = [value for value in graph.input if value.name not in constants]
+        sizes = dict((name, int(size)) for name, size in (entry.split("=") for entry in options.dim))
+        random, flags = np.random.default_rng(0), []
+        self.inputs = {value.name: drawn(value, sizes, random) for value in values}
+        for value in values:
+            names = {d.dim_param for d in value.type.tensor_type.shape.dim if d.dim_param}
+            flags += [word for name in names for word in ("--dim", f"{name}={sizes.get(name, 1)}") if f"{name}={sizes.get(name, 1)}" not in flags]
+        start = time.perf_counter()
+        run(WEFT, "compile", path, "-o", self.program, "--arch", options.arch, "--quiet", *flags)
+        self.seconds = time.perf_counter() - start
+        self.flags = []
+        for name, array in self.inputs.items():
+            np.save(self.folder / f"{name}.npy", array)
+            self.flags += ["--input", f"{name}={self.folder / name}.npy"]
+
+    def sessions(self, threads):
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads, settings.log_severity_level = threads, 3
+        self.threads = threads
+        self.session = onnxruntime.InferenceSession(self.path, settings, providers=["CPUExecutionProvider"])
+
+    def difference(self):
+        """The largest one, over the largest element of its result."""
+        run(self.program, *self.flags, "--output-dir", self.folder / "out")
+        worst = 0.0
+        for result, wanted in zip(self.session.get_outputs(), self.session.run(None, self.inputs)):
+            found = np.load(self.folder / "out" / f"{result.name}.npy")
+            if wanted.size and np.issubdtype(wanted.dtype, np.floating):
+                worst = max(worst, np.abs(found - wanted).max() / max(np.abs(wanted).max(), 1e-30))
+            elif not np.array_equal(found, wanted):
+                worst = math.inf
+        return worst
+
+    def ours(self, iterations):
+        printed = run(self.program, *self.flags, "--threads", self.threads, "--iterations", iterations, "--warmup", 1, "--json")
+        return json.loads(printed)["latency_ms"]["median"]
+
+    def theirs(self, iterations):
+        times = []
+        for _ in range(1 + iterations):
+            start = time.perf_counter()
+            self.session.run(None, self.inputs)
+            times.append(1e3 * (time.perf_counter() - start))
+        return statistics.median(times[1:])
+
+    def measure(self, threads, rounds):
+        """Medians of ours and theirs, and of the ratios with their interval."""
+        self.sessions(threads)
+        iterations = max(2, int(ROUND_MS / max(self.ours(2), 0.001)))
+        pairs = []
+        for turn in range(rounds):
+            if turn % 2:
+                theirs = self.theirs(iterations)
+                pairs.append((self.ours(iterations), theirs))
+            else:
+                pairs.append((self.ours(iterations), self.theirs(iterations)))
+        ours, theirs = (statistics.median(each) for each in zip(*pairs))
+        return ours, theirs, median_interval([a / b for a, b in pairs])
+
+    def memory(self):
+        """Peak mebibytes of ours and theirs."""
+        command = ["/usr/bin/env", "python3", "-c", OUR_MEMORY, self.program, *self.flags, "--threads", "1"]
+        ours = int(subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout)
+        theirs = int(run(sys.executable, "-c", THEIR_MEMORY, self.path, self.folder))
+        return ours / 1024, theirs / 1024
+
+
+OUR_MEMORY = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("files", nargs="*", type=pathlib.Path)
+    arguments.add_argument("--threads", default="1,2")
+    arguments.add_argument("--rounds", type=int, default=9)
+    arguments.add_argument("--arch", default="x86-64-v3")
+    arguments.add_argument("--dim", action="append", default=[])
+    options = arguments.parse_args()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    load, ratios = Load(), {}
+    print(f"{'':<24}{'threads':>8}{'weft ms':>10}{'ORT ms':>10}{'ratio':>7}   95 %            MiB    ORT  compile s  error")
+    for path in options.files or default_models():
+        pair = Pair(path.resolve(), options)
+        pair.sessions(1)
+        difference = pair.difference()
+        ours_mib, their_mib = pair.memory()
+        for threads in map(int, options.threads.split(",")):
+            ours, theirs, (ratio, low, high) = pair.measure(threads, options.rounds)
+            ratios.setdefault(threads, []).append(ratio)
+            print(f"{pair.name:<24}{threads:>8}{ours:>10.2f}{theirs:>10.2f}{ratio:>7.2f}   {low:.2f} .. {high:.2f}"
+                  f"{ours_mib:>8.0f}{their_mib:>7.0f}{pair.seconds:>11.1f}  {difference:.0e}{' WRONG' if difference > TOLERANCE else ''}", flush=True)
+    for threads, each in ratios.items():
+        print(f"geometric mean of {len(each)} ratios at {threads} threads: {math.exp(statistics.mean(map(math.log, each))):.2f}")
+    print(f"{options.rounds} rounds; {load}" + (": run this again on a quiet machine" if load.of_others() > BUSY else ""))
+
+
+if __name__ == "__main__":
+    main()

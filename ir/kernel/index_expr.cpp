@@ -175,6 +175,21 @@ static std::string factor_text(const Scale& scale) {
   return scale.is_number() || scale.text().find(' ') == std::string::npos ? scale.text() : "(" + scale.text() + ")";
 }
 
+/// A number that the value of the expression is always a multiple of.
+static int64_t step_of(const IndexExpr& expr) {
+  int64_t step = expr.constant();
+  for (const IndexExpr::Term& t : expr.terms()) step = std::gcd(step, t.scale.number * t.atom->step);
+  return std::max<int64_t>(1, step);
+}
+
+/// The same of its digit, where that is seen.
+static int64_t step_of_digit(const IndexExpr& of, const Scale& divisor, const Scale& modulus) {
+  if (!divisor.is_number() || !modulus.is_number()) return 1;
+  const int64_t step = step_of(of);
+  if (step % divisor.number != 0) return 1;
+  return modulus.number ? std::gcd(step / divisor.number, modulus.number) : step / divisor.number;
+}
+
 static AtomPtr digit_atom(const IndexExpr& of, const Scale& divisor, const Scale& modulus) {
   auto atom = std::make_shared<Atom>();
   const Atom* simple = only_atom(of);
@@ -184,8 +199,9 @@ static AtomPtr digit_atom(const IndexExpr& of, const Scale& divisor, const Scale
   atom->text += ")";
   // A length may be as small as 1.
   atom->low = floor_div(of.low(), divisor.number), atom->high = floor_div(of.high(), divisor.number);
+  atom->step = step_of_digit(of, divisor, modulus);
   if (modulus.number)
-    atom->low = 0, atom->high = modulus.high() - 1, atom->below = modulus.is_number() ? Scale(0) : modulus;
+    atom->low = 0, atom->high = modulus.high() - atom->step, atom->below = modulus.is_number() ? Scale(0) : modulus;
   else if (simple && simple->below.number)
     atom->below = exact_quotient(simple->below, divisor).value_or(0);
   if (atom->below.number) atom->high = std::min(atom->high, std::max<int64_t>(atom->below.high() - 1, 0));

@@ -123,6 +123,14 @@ TEST_CASE("index algebra: a column that moves in panels of 16 keeps its head wit
   CHECK(!has_digit(quotient(n, 64) * 64 + remainder(n, 64)));
 }
 
+TEST_CASE("index algebra: a panel lies in one of three projections, and so does every reshape of it") {
+  const IndexExpr n = index_variable("n0", 0, 2288, 16) + index_variable("j", 0, 15), m = index_variable("m", 0, 196);
+  const IndexList parts = unravel(m * 2304 + n, {197, 3, 768});
+  const IndexExpr linear = linear_index({parts[1], parts[0], parts[2]}, {3, 197, 768});
+  CHECK(linear.text() == "(n0 / 768) * 151296 + m * 768 + (n0 % 768) + j");
+  CHECK(linear_index(unravel(linear, {3, 197, 768}), {3, 197, 768}).text() == linear.text());
+}
+
 TEST_CASE("index algebra: rows of a run-time length are affine where memory is dense") {
   const Scale batch = Scale::length("batch", 8), seq = Scale::length("seq", 64);
   const IndexDims three = {batch, seq, 768}, two = {batch * seq, 768};

@@ -19,8 +19,10 @@ TOKENS = 128
 
 
 def seeded_statistics(network):
-    """BatchNormalization as training leaves it: fresh statistics would be folded to nothing."""
+    """BatchNormalization as training leaves it, for fresh statistics would be folded to nothing, and no head that is all zeros."""
     for module in network.modules():
+        if isinstance(module, nn.Linear) and not module.weight.any():
+            nn.init.normal_(module.weight, std=0.02)
         if isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.weight, 0.5, 1.0)
             nn.init.uniform_(module.bias, -0.1, 0.1)

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "backend/column_sums.h"
 #include "backend/iteration_space.h"
 #include "backend/outer_loops.h"
+#include "ir/kernel/column_sums.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -255,6 +257,7 @@ Statements write_nests(KernelContext& context) {
   for (const IterationSpace& space : parts) {
     Statements part =
         build_nest(context, [&](Elements& elements, Cuts& cuts) { build_space(context, space, elements, cuts); });
+    if (!context.facts().has_grid && sums_down_columns(context)) take_columns_together(part);
     if (parts.size() == 1) return part;
     append_part(statements, std::move(part));
   }

@@ -122,8 +122,8 @@ class Printer {
   void print(const Line& line) { put(line.text); }
 
   void print(const For& loop) {
-    const bool serial =
-        loop.kind == LoopKind::Serial || loop.kind == LoopKind::Vector || loop.kind == LoopKind::Unrolled;
+    const bool serial = loop.kind == LoopKind::Serial || loop.kind == LoopKind::Vector ||
+                        loop.kind == LoopKind::Together || loop.kind == LoopKind::Unrolled;
     const std::string first = serial ? text_of(loop.first) : dialect_.first(loop.kind);
     const std::string step = !serial                   ? " += " + dialect_.step(loop.kind)
                              : is_number(loop.step, 1) ? ""

@@ -67,6 +67,7 @@ struct Line {
 enum class LoopKind : uint8_t {
   Serial,        // one thread
   Vector,        // one thread, several at once where the loop contains no other
+  Together,      // one thread, several at once, each of them through the loop inside
   Unrolled,      // one thread, whose registers hold what each iteration computes
   Threads,       // all threads of the grid take them in turn
   Warps,         // all warps of the grid

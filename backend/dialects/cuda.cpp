@@ -38,6 +38,7 @@ class CudaLoops final : public LoopDialect {
         return {"threadIdx.x / 32", "blockDim.x / 32"};
       case LoopKind::Serial:
       case LoopKind::Vector:
+      case LoopKind::Together:
       case LoopKind::Unrolled:
         break;
     }

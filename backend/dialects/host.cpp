@@ -10,7 +10,8 @@ namespace {
 class HostLoops final : public LoopDialect {
  public:
   std::string pragma(const For& loop) const override {
-    // A loop around another loop is not a vector loop.
+    if (loop.kind == LoopKind::Together) return "#pragma omp simd";
+    // Any other loop around a loop is not a vector loop.
     if (loop.kind != LoopKind::Vector || has_loop(loop.body)) return "";
     if (!loop.accumulator) return "#pragma omp simd";
     return "#pragma omp simd reduction(" + operation(loop.accumulator->op) + " : " + loop.accumulator->name + ")";

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "ir/kernel/column_sums.h"
 #include "ir/op_def.h"
 #include "passes/plan/plan_parts.h"
 
@@ -43,6 +44,7 @@ class Signature {
     text_ += "->";
     for (const int output : outputs) text_ += " " + std::to_string(output);
     if (sums_) order_ = " by " + order_text(kernel.strategy);
+    if (sums_ && sums_down_columns(KernelBody(kernel, kernel.mesh.size()))) order_ += " down columns";
   }
   bool is_arithmetic() const { return arithmetic_; }
   bool sums() const { return sums_; }

@@ -19,41 +19,23 @@ Element Elements::view(ValueId value, const Op& op, const IndexList& index) {
   return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
 }
 
-/// "const float* const parts[] = {a, b, c, d};" in lines of at most 120 columns; further ones begin below the first
-/// name.
-static Statement table_text(const std::string& head, const std::vector<std::string>& names) {
-  constexpr size_t kColumns = 110;
-  std::string text = head + " = {", line = text;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const bool is_next_line = line.size() + names[i].size() > kColumns;
-    const std::string next = (i == 0 ? "" : is_next_line ? ",\n    " : ", ") + names[i];
-    line = is_next_line ? "    " + names[i] : line + next;
-    text += next;
-  }
-  return text + "};";
-}
-
 // The address of the operand that has the element stands in a table.
 Element Elements::alike_operand(const Op& concat, const AlikeOperands& operands, const IndexList& index) {
   const size_t axis = static_cast<size_t>(concat.integer("axis"));
   const ValueId first = concat.inputs[operands.first];
   const Parameter& parameter = context_.kernel.parameters[context_.input_parameter(first)];
   const std::string type = memory_type(parameter.type.dtype);
-  Expr& table = scopes.floor->known["parts:" + std::to_string(first.index)];
-  if (table.empty()) {
-    table = name(scopes.names.unique("parts"));
-    std::vector<std::string> names;
-    for (size_t i = 0; i < operands.count; ++i)
-      names.push_back(context_.parameter_name(context_.input_parameter(concat.inputs[operands.first + i])));
-    scopes.floor->put(table_text("const " + type + "* const " + table.node().text + "[]", names));
-  }
+  std::vector<size_t> parameters;
+  for (size_t i = 0; i < operands.count; ++i)
+    parameters.push_back(context_.input_parameter(concat.inputs[operands.first + i]));
+  const std::string table = context_.table_of(parameters);
   IndexList at = index;
   at[axis] = remainder(index[axis] - operands.start, operands.width);
   const IndexExpr number = quotient(index[axis] - operands.start, operands.width);
   const IndexExpr offset = context_.offset(parameter, at);
   Scope* scope = scopes.home({number});
   const Expr part = name(scopes.names.unique("part"));
-  scope->put(Let{type + "* const", part.node().text, weftc::element(table.node().text, number)});
+  scope->put(Let{type + "* const", part.node().text, weftc::element(table, number)});
   const Expr loaded = weftc::element(part.node().text, offset);
   const bool is_converted = compute_type(parameter.type.dtype) != type;
   return {is_converted ? call(compute_type(parameter.type.dtype), {loaded}) : loaded, scopes.home({number, offset})};

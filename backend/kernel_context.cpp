@@ -253,6 +253,26 @@ std::string KernelContext::computed_extent(const RunExtent& extent) const {
   return extent.is_slice() ? part_expression(whole, extent.block, coordinate_name(extent.axis)) : whole;
 }
 
+/// "const float* const parts[] = {a, b, c, d};" in lines of at most 120 columns; further ones begin below the first
+/// name.
+static Statement table_text(const std::string& head, const std::vector<std::string>& names) {
+  constexpr size_t kColumns = 110;
+  std::string text = head + " = {", line = text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const bool is_next_line = line.size() + names[i].size() > kColumns;
+    const std::string next = (i == 0 ? "" : is_next_line ? ",\n    " : ", ") + names[i];
+    line = is_next_line ? "    " + names[i] : line + next;
+    text += next;
+  }
+  return text + "};";
+}
+
+std::string KernelContext::table_of(const std::vector<size_t>& parameters) {
+  std::string& table = tables_[parameters];
+  if (table.empty()) table = names.unique("parts");
+  return table;
+}
+
 Statements KernelContext::prologue() const {
   Statements statements;
   for (const Argument& a : arguments_) {
@@ -264,6 +284,12 @@ Statements KernelContext::prologue() const {
     } else if (!facts().passes_values && a.kind == Argument::Kind::Invocation) {
       statements.push_back(Let{"uint32_t", local, name("*" + argument_parameter(a))});
     }
+  }
+  for (const auto& [parameters, table] : tables_) {
+    std::vector<std::string> addresses;
+    for (const size_t number : parameters) addresses.push_back(parameter_name(number));
+    const std::string type = memory_type(kernel.parameters[parameters.front()].type.dtype);
+    statements.push_back(table_text("const " + type + "* const " + table + "[]", addresses));
   }
   return statements;
 }

@@ -93,6 +93,9 @@ class KernelContext : public KernelBody {
   /// Names of parameters and of what stands around a nest; each nest starts with a copy.
   Names names;
 
+  /// The name of the table of these parameters' addresses, which stands in front of everything else.
+  std::string table_of(const std::vector<size_t>& parameters);
+
   const TargetDialect& dialect() const { return dialect_of(plan.target); }
   const KernelFacts& facts() const { return dialect().facts; }
   /// Called by the kernel of a loop over chunks, all of whose blocks are resident.
@@ -125,8 +128,9 @@ class KernelContext : public KernelBody {
   std::set<std::string> headers_;
   std::set<std::pair<size_t, int64_t>> used_peer_copies_;
   std::vector<std::string> parameter_names_, extent_names_;
-  std::map<int, std::string> check_names_;  // by the op whose indices are checked
-  mutable std::set<Argument> arguments_;    // those that the text needs
+  std::map<int, std::string> check_names_;             // by the op whose indices are checked
+  std::map<std::vector<size_t>, std::string> tables_;  // of addresses, by the parameters in them
+  mutable std::set<Argument> arguments_;               // those that the text needs
   int64_t blocks_ = 1, threads_ = 32;
 };
 

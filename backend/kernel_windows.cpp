@@ -224,7 +224,8 @@ ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
   const auto is_plain = [&](const Site& at) {
     return stride_of(at.offset, "k").affine && stride_of(at.offset, names_.m).affine;
   };
-  const bool is_dense = w && (!is_plane || stride_of(w->offset, "k").coefficient == (depth == 1 ? 0 : 1));
+  const IndexExpr dense = linear_index(w_index, w_dims);  // rows of a plane's filters lie one behind the other
+  const bool is_dense = w && (!is_plane || w->offset - w->offset.constant() == dense);
   if (!w || !is_plain(*w) || !is_dense)
     w = is_plane ? contiguous_array(op_.inputs[1], w_index, "filters") : array_site(op_.inputs[1], w_index, "filters");
   const std::string depth_text =

@@ -107,7 +107,8 @@ void write_row_major(const Slice& slice, const char* data, int64_t element, Outp
   }
 }
 
-/// The elements of a slice in the order in which they are stored, zeros in the padding and behind a short slice.
+/// The elements of a slice in the order in which they are stored, zeros in the padding and behind a short slice. Where
+/// the blocks of a group are padded, what stands there is the next group's, which nobody reads.
 template <class T>
 void write_stored(const Slice& slice, const Storage& storage, const T* data, Output& out) {
   constexpr size_t kBuffered = 65536;

@@ -2,6 +2,8 @@
 // a sum of digits times the extents of the parts inside of them.
 #include "ir/storage.h"
 
+#include <algorithm>
+
 #include "ir/base/check.h"
 #include "ir/base/text.h"
 
@@ -61,13 +63,16 @@ int64_t Storage::elements(const Dims& dims) const {
   return count;
 }
 
+bool Storage::has_positions() const {
+  return !minimal_filter && std::none_of(parts.begin(), parts.end(), [](const Part& part) { return part.count != 0; });
+}
+
 IndexExpr Storage::offset(const IndexDims& dims, const IndexList& index) const {
-  WEFT_CHECK(!minimal_filter, "the position of an element that is stored as points");
+  WEFT_CHECK(has_positions(), "the position of an element of a weight that only packing knows");
   if (is_row_major()) return linear_index(index, dims);
   IndexExpr position;
   for (size_t p = 0; p < parts.size(); ++p) {
     const int64_t coarser = coarser_block(parts, p);
-    WEFT_CHECK(!parts[p].count, "the position of an element in blocks that are padded each");
     const IndexExpr& of = index[static_cast<size_t>(parts[p].dim)];
     const bool is_all = coarser == 0 && parts[p].block == 1;
     const IndexExpr value = is_all ? of : digit(of, parts[p].block, coarser ? coarser / parts[p].block : 0);

@@ -36,6 +36,8 @@ struct Storage {
   int64_t minimal_filter = 0;
 
   bool is_row_major() const { return parts.empty(); }
+  /// False where elements are not stored as they are, or blocks are padded each: only packing knows where they are.
+  bool has_positions() const;
   bool operator==(const Storage&) const = default;
 
   /// Dimensions in another order, outer first.

@@ -80,7 +80,7 @@ class WeightSharing {
 
   static void want(Wanted& wanted, const BoundParameter& bound) {
     const Storage& storage = bound.parameter().storage;
-    if (storage.is_row_major())
+    if (storage.is_row_major() || !storage.has_positions())
       wanted.is_shared = wanted.is_shared && bound.is_table;
     else if (wanted.packing.is_row_major())
       wanted.packing = storage;

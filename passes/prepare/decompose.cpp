@@ -56,8 +56,9 @@ bool fold_small(Module& module, Graph& graph) {
     if (!computes || !is_small(graph, op) || op.inputs.empty() || op.kind == OpKind::RandomUniform) continue;
     const auto is_known = [&](ValueId v) { return v && is_small_constant(module, graph, v); };
     if (!std::all_of(op.inputs.begin(), op.inputs.end(), is_known)) continue;
-    for (ValueId v : op.inputs)
-      if (graph.producer_op(v).kind != OpKind::Constant) fold_op(module, graph, graph.producer(v));
+    for (size_t i = 0; i < op.inputs.size(); ++i)  // an operand may stand there twice
+      if (const ValueId v = graph.op(id).inputs[i]; graph.producer_op(v).kind != OpKind::Constant)
+        fold_op(module, graph, graph.producer(v));
     if (!is_foldable(module, graph, id)) continue;
     fold_op(module, graph, id);
     folds |= !graph.is_live(id);  // what a run is to refuse stays

@@ -25,15 +25,7 @@ bool is_free(const Op& op) {
   return category(op) == Category::View && op.kind != OpKind::Concat && op.kind != OpKind::Pad;
 }
 
-/// The transposition of a constant's matrices.
-bool is_turned_constant(const Graph& graph, ValueId v) {
-  const Op& op = graph.producer_op(v);
-  if (op.kind != OpKind::Transpose || !is_constant(graph, op.inputs[0])) return false;
-  std::vector<int64_t> perm = op.ints("perm");
-  if (perm.size() < 2) return false;
-  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  return std::is_sorted(perm.begin(), perm.end());
-}
+bool is_product(const Op& op) { return op.kind == OpKind::MatMul || op.kind == OpKind::MatMulInteger; }
 
 class WeightFolder {
  public:
@@ -53,6 +45,7 @@ class WeightFolder {
   struct Derived {
     std::set<ValueId> constants;
     bool is_computed = false;  // by more than views that are free
+    bool is_only_use = true;   // nothing else was made of the constants
   };
 
   void note(OpId id) {
@@ -61,7 +54,7 @@ class WeightFolder {
     if (op.kind == OpKind::Constant) {
       derived.constants.insert(op.outputs[0]);
     } else {
-      if (op.inputs.empty() || !is_evaluated(graph_, id)) return;
+      if (op.inputs.empty() || !is_evaluated(graph_, id) || !is_whole(op)) return;
       derived.is_computed = !is_free(op);
     }
     for (const ValueId v : op.inputs) {
@@ -70,44 +63,64 @@ class WeightFolder {
       if (at == derived_.end()) return;
       derived.constants.insert(at->second.constants.begin(), at->second.constants.end());
       derived.is_computed |= at->second.is_computed;
+      derived.is_only_use &= at->second.is_only_use && graph_.value(v).uses.size() == 1;
     }
     for (const ValueId v : op.outputs) derived_.emplace(v, derived);
   }
 
+  /// Results that no rank has a part of, but for slices.
+  bool is_whole(const Op& op) const {
+    return std::none_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) {
+      return graph_.type(v).layout.has(AxisState::Kind::P) || graph_.type(v).layout.has(AxisState::Kind::V);
+    });
+  }
   int64_t bytes_of(ValueId v) const { return graph_.type(v).count() * dtype_bytes(graph_.type(v).dtype); }
   bool is_derived(const Op& op) const { return derived_.contains(op.outputs[0]); }
+
+  /// The transposition of a value's matrices.
+  bool is_turned(ValueId v) const {
+    const Op& op = graph_.producer_op(v);
+    std::vector<int64_t> perm = op.kind == OpKind::Transpose ? op.ints("perm") : std::vector<int64_t>{};
+    if (perm.size() < 2) return false;
+    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+    return std::is_sorted(perm.begin(), perm.end());
+  }
 
   /// Whether a kernel would have to compute the operand, or could read it in a better form if it were a constant.
   bool is_in_the_way(const Op& reader, size_t input) const {
     const ValueId v = reader.inputs[input];
     const auto at = derived_.find(v);
     if (at == derived_.end() || is_constant(graph_, v) || reader.outputs.empty() || is_derived(reader)) return false;
-    if (at->second.is_computed || reader.kind == OpKind::ShardSlice) return true;
-    return category(reader) == Category::Contraction && input == 1 && !is_turned_constant(graph_, v);
+    return at->second.is_computed || reader.kind == OpKind::ShardSlice ||
+           (category(reader) == Category::Contraction && input == 1);
   }
 
   void fold_operands(OpId id) {
-    const Op op = graph_.op(id);
-    for (size_t i = 0; i < op.inputs.size(); ++i) {
-      if (!op.inputs[i] || !is_in_the_way(op, i) || !fits(op.inputs[i])) continue;
-      fold(op.inputs[i]);
-      keep_name(op.inputs[i], graph_.op(id).inputs[i]);
+    for (size_t i = 0; i < graph_.op(id).inputs.size(); ++i) {
+      const ValueId v = graph_.op(id).inputs[i];
+      if (!v || !is_in_the_way(graph_.op(id), i)) continue;
+      // The packing of a product undoes a transposition, whatever is turned.
+      const ValueId wanted = is_product(graph_.op(id)) && i == 1 && is_turned(v) ? graph_.producer_op(v).inputs[0] : v;
+      if (is_constant(graph_, wanted) || !fits(wanted)) continue;
+      fold(wanted);
+      if (wanted == v) keep_name(v, graph_.op(id).inputs[i]);
     }
-    if (op.kind == OpKind::ShardSlice) store_slice(id);
+    if (graph_.op(id).kind == OpKind::ShardSlice) store_slice(id);
   }
 
   void store_slice(OpId id) {
     const ValueId slice = graph_.op(id).outputs[0], whole = graph_.op(id).inputs[0];
     if (!is_constant(graph_, whole) || graph_.value(slice).uses.empty()) return;
     const auto [reader, input] = graph_.value(slice).uses.front();
+    const bool is_only_use = graph_.value(whole).uses.size() == 1;
     replace_by_constants(module_, graph_, id, {module_.constants.tensor(graph_.producer_op(whole).constant("value"))});
-    take_name(whole, graph_.op(reader).inputs[input]);
+    if (is_only_use) take_name(whole, graph_.op(reader).inputs[input]);
   }
 
   /// A weight that was only viewed is still that weight to who reads the program.
   void keep_name(ValueId before, ValueId made) {
     if (const Derived& derived = derived_.at(before);
-        is_constant(graph_, made) && !derived.is_computed && derived.constants.size() == 1)
+        is_constant(graph_, made) && !derived.is_computed && derived.is_only_use && derived.constants.size() == 1)
       take_name(*derived.constants.begin(), made);
   }
   void take_name(ValueId weight, ValueId made) {

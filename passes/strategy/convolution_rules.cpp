@@ -229,7 +229,7 @@ Verdict window_reduction(const StrategyContext& context) {
   const std::optional<WindowOp> found = window_of(context.body, why);
   if (!found) return refused(why);
   const Op& op = context.body.body.producer_op(found->root);
-  if (op.kind == OpKind::Conv) return {};
+  if (op.kind == OpKind::Conv || op.kind == OpKind::ConvInteger) return {};
   if (op.outputs.size() > 1) return refused("the indices of the largest elements are asked for");
   if (op.integer_or("count_include_pad", 0) != 0 && op.integer_or("ceil_mode", 0) != 0)
     return refused("a window that hangs over the padding is counted in part");

@@ -88,6 +88,11 @@ Element Elements::named(ValueId value, Element element) {
   return {name(local), element.scope};
 }
 
+Expr converted(const Expr& loaded, DType dtype) {
+  const bool is_converted = is_16_bit_float(dtype) || is_small_float(dtype) || is_small_int(dtype);
+  return is_converted ? call(compute_type(dtype), {loaded}) : loaded;
+}
+
 // An element of an operand. It gets a name if its scope is further out than the current one, so that it is
 // loaded once, in front of the inner loops.
 Element Elements::load(ValueId value, const IndexList& index) {
@@ -99,8 +104,7 @@ Element Elements::load(ValueId value, const IndexList& index) {
     base = context_.peer_copy(static_cast<size_t>(number), peer.empty() ? -1 : std::stoll(peer));
   const DType dtype = parameter.type.dtype;
   const Expr loaded = is_vector(offset) ? vector_load(base, offset) : weftc::element(base, offset);
-  const bool is_converted = is_16_bit_float(dtype) || is_small_float(dtype) || is_small_int(dtype);
-  Element result{is_converted ? call(compute_type(dtype), {loaded}) : loaded, scopes.home({offset}), loaded};
+  Element result{converted(loaded, dtype), scopes.home({offset}), loaded};
   if (result.scope == scopes.current || !peer.empty()) return result;
   result = named(value, result);
   bind(value, index, result.expr, result.scope);

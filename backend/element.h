@@ -25,6 +25,9 @@ struct Element {
   Expr loaded = {};  // for a plain load: the expression without the conversion to the compute type
 };
 
+/// An element as it lies in memory, in the type that is computed with.
+Expr converted(const Expr& loaded, DType dtype);
+
 /// The elements of one loop nest. The caller opens loops through `scopes`, asks at() for elements, and stores
 /// them.
 class Elements {

@@ -69,7 +69,8 @@ Element Elements::reduction(ValueId value, const Op& op, const IndexList& index)
   const std::string sum =
       scopes.names.unique(std::string(last_component(body_.value(value).name)) + "_" + reduce_name(reduce));
   home->put(Let{compute_type(type.dtype), sum, identity_of(reduce, type.dtype), true});
-  Inner inner = open_dims(home, type, axes, vector_reduction(reduce, sum, type.dtype));
+  const For like = scopes.rows_together ? For{} : vector_reduction(reduce, sum, type.dtype);
+  Inner inner = open_dims(home, type, axes, like);
   for (int64_t d : axes) at[d] = inner.at[d];
   const Element element = this->at(from, at);
   scopes.current->put(Reduce{reduce, name(sum), element.expr});

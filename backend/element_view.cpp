@@ -37,8 +37,7 @@ Element Elements::alike_operand(const Op& concat, const AlikeOperands& operands,
   const Expr part = name(scopes.names.unique("part"));
   scope->put(Let{type + "* const", part.node().text, weftc::element(table, number)});
   const Expr loaded = weftc::element(part.node().text, offset);
-  const bool is_converted = compute_type(parameter.type.dtype) != type;
-  return {is_converted ? call(compute_type(parameter.type.dtype), {loaded}) : loaded, scopes.home({number, offset})};
+  return {converted(loaded, parameter.type.dtype), scopes.home({number, offset})};
 }
 
 // The operands that the position may lie in, as a chain of conditions; bounds of the index rule operands out

@@ -92,6 +92,8 @@ class LoopScopes {
     Scope* scope = nullptr;
   };
   Vector vector;
+  /// Host: the loop over rows takes several at once, and the loops over the elements of a row one at a time.
+  bool rows_together = false;
   /// Device kernels: how many neighbouring elements of a row a lane takes together.
   int64_t row_vector = 1;
 

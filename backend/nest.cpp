@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "backend/column_sums.h"
 #include "backend/iteration_space.h"
 #include "backend/outer_loops.h"
 #include "ir/kernel/column_sums.h"
@@ -181,6 +180,13 @@ static int64_t element_work(const KernelContext& context) {
   return work;
 }
 
+/// Builds the nest of a space. Columns of a matrix are summed several at a time: one alone would read one element of
+/// each cache line.
+///
+///   for row < 96:                                     #pragma omp simd
+///     float sum = 0;                                  for row < 96:
+///     #pragma omp simd reduction(+ : sum)      ->       float sum = 0;
+///     for c < 3136: sum += x[c * 96 + row];             for c < 3136: sum += x[c * 96 + row];
 static void build_space(KernelContext& context, const IterationSpace& space, Elements& elements, Cuts& cuts) {
   const std::vector<AxisRun> rows = axis_runs(context, space, false, space.reduced.empty() ? "i" : "row");
   OuterLoops outer;
@@ -194,6 +200,9 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
     if (cuts.loops(outer.axes.back()).back().extent != outer.vector) outer.vector = 1;
   }
   if (elements.scopes.lanes == Lanes::Host) outer.work *= element_work(context);
+  const bool is_together = elements.scopes.lanes == Lanes::Host && !space.reduced.empty() && sums_down_columns(context);
+  elements.scopes.rows_together = is_together;
+  if (is_together) outer.together = 16;
   OpenOuter open = open_outer(elements.scopes, outer, cuts, context);
   IndexList index(space.dims.size());
   for (size_t r = 0; r < rows.size(); ++r) fill(index, rows[r], open.index[r], space);
@@ -213,7 +222,8 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
     store_all(elements, context, of_elements);
     for (auto loop = inner.rbegin(); loop != inner.rend(); ++loop) elements.scopes.close(*loop);
   }
-  if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host) loop->kind = LoopKind::Vector;
+  if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host)
+    loop->kind = is_together ? LoopKind::Together : LoopKind::Vector;
   close_outer(elements.scopes, open);
 }
 
@@ -257,7 +267,6 @@ Statements write_nests(KernelContext& context) {
   for (const IterationSpace& space : parts) {
     Statements part =
         build_nest(context, [&](Elements& elements, Cuts& cuts) { build_space(context, space, elements, cuts); });
-    if (!context.facts().has_grid && sums_down_columns(context)) take_columns_together(part);
     if (parts.size() == 1) return part;
     append_part(statements, std::move(part));
   }

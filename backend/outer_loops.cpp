@@ -73,7 +73,8 @@ static bool open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
   context.need({Argument::Kind::Team});
   int64_t inside = outer.work;
   for (size_t i = parallel; i < loops.size(); ++i) inside *= loops[i].loop.extent;
-  const int64_t grain = std::max<int64_t>(1, kTaskWork / inside);
+  const int64_t least = std::max<int64_t>(1, kTaskWork / inside);
+  const int64_t grain = (least + outer.together - 1) / outer.together * outer.together;
   open.scopes.push_back(std::make_unique<Scope>(
       &scopes.root, TeamTasks{.count = product_of(loops, parallel), .grain = grain, .body = {}}));
   scopes.floor = &open.inner();

@@ -8,8 +8,9 @@ namespace weftc {
 /// Loops of an iteration space.
 struct OuterLoops {
   std::vector<LoopAxis> axes;
-  int64_t work = 1;    // elements inside one iteration of all axes
-  int64_t vector = 1;  // on a grid: neighbours of the last axis that a thread takes together
+  int64_t work = 1;      // elements inside one iteration of all axes
+  int64_t together = 1;  // ranges of a team are a multiple of so many
+  int64_t vector = 1;    // on a grid: neighbours of the last axis that a thread takes together
 };
 struct OpenOuter {
   std::vector<std::unique_ptr<Scope>> scopes;

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "backend/checksum.h"
-#include "backend/minimal_filters.h"
 #include "backend/segments.h"
+#include "backend/winograd_filters.h"
 #include "ir/base/check.h"
 #include "ir/plan_walk.h"
 
@@ -141,7 +141,7 @@ void write_stored(const Slice& slice, const Storage& storage, const T* data, Out
 
 /// The same of filters [n, c, 3, 3], each as its points.
 void write_points(const Slice& slice, const Storage& storage, const float* data, Output& out) {
-  const int64_t filters = static_cast<int64_t>(slice.offsets[0].size()), side = storage.minimal_filter + 2;
+  const int64_t filters = static_cast<int64_t>(slice.offsets[0].size()), side = storage.winograd_tile + 2;
   const int64_t channels = static_cast<int64_t>(slice.offsets[1].size());
   std::vector<float> points(static_cast<size_t>(filters * channels * side * side));
   float* to = points.data();
@@ -149,7 +149,7 @@ void write_points(const Slice& slice, const Storage& storage, const float* data,
     float window[9];
     for (Index tap({3, 3}); tap.more(); tap.next())
       window[3 * tap[0] + tap[1]] = data[*slice.offset_but({at[0], at[1], tap[0], tap[1]}, 4)];
-    filter_points(window, storage.minimal_filter, to);
+    filter_points(window, storage.winograd_tile, to);
   }
   Slice stored{storage.stored_dims(slice.dims), {}};
   const Dims held = {filters, channels, side, side}, strides = strides_of(held);
@@ -166,7 +166,7 @@ void write_weight(const Weight& weight, const Constant& constant, const Mesh& me
   const auto* data = reinterpret_cast<const char*>(constant.bytes.data());
   const int64_t element = dtype_bytes(weight.type.dtype);
   if (weight.storage.is_row_major()) return write_row_major(slice, data, element, out);
-  if (weight.storage.minimal_filter)
+  if (weight.storage.winograd_tile)
     return write_points(slice, weight.storage, reinterpret_cast<const float*>(data), out);
   if (element == 8) return write_stored(slice, weight.storage, reinterpret_cast<const uint64_t*>(data), out);
   if (element == 4) return write_stored(slice, weight.storage, reinterpret_cast<const uint32_t*>(data), out);

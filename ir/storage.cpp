@@ -42,7 +42,7 @@ Storage Storage::panels(int ndim, int k_dim, int n_dim, int64_t width) {
 }
 
 Dims Storage::stored_dims(Dims dims) const {
-  for (size_t d = dims.size() - 2; minimal_filter && d < dims.size(); ++d) dims[d] = minimal_filter + 2;
+  for (size_t d = dims.size() - 2; winograd_tile && d < dims.size(); ++d) dims[d] = winograd_tile + 2;
   return dims;
 }
 
@@ -64,7 +64,7 @@ int64_t Storage::elements(const Dims& dims) const {
 }
 
 bool Storage::has_positions() const {
-  return !minimal_filter && std::none_of(parts.begin(), parts.end(), [](const Part& part) { return part.count != 0; });
+  return !winograd_tile && std::none_of(parts.begin(), parts.end(), [](const Part& part) { return part.count != 0; });
 }
 
 IndexExpr Storage::offset(const IndexDims& dims, const IndexList& index) const {
@@ -89,12 +89,12 @@ std::string Storage::text() const {
     std::string text = std::to_string(parts[p].dim);
     if (parts[p].block > 1) text += "/" + std::to_string(parts[p].block);
     if (parts[p].count)
-      text += "%" + std::to_string(parts[p].count);
+      text += "%" + std::to_string(parts[p].count) + "+";  // the last block is padded
     else if (coarser)
       text += "%" + std::to_string(coarser / parts[p].block);
     texts.push_back(text);
   }
-  const std::string of = minimal_filter ? format(" of F({}x{}, 3x3)", minimal_filter, minimal_filter) : "";
+  const std::string of = winograd_tile ? format(" of F({}x{}, 3x3)", winograd_tile, winograd_tile) : "";
   return join(texts, " ") + of + (by_bounds ? " by bounds" : "");
 }
 

@@ -32,8 +32,8 @@ struct Storage {
   /// keeps its elements where they are. Else such a tensor is as dense as any other.
   bool by_bounds = false;
   /// Of filters whose last two dimensions are windows of 3 x 3: each is stored as the (n + 2) x (n + 2) points that
-  /// give n x n outputs at a time (backend/minimal_filters.h). 0: elements are stored as they are.
-  int64_t minimal_filter = 0;
+  /// give n x n outputs at a time (backend/winograd_filters.h). 0: elements are stored as they are.
+  int64_t winograd_tile = 0;
 
   bool is_row_major() const { return parts.empty(); }
   /// False where elements are not stored as they are, or blocks are padded each: only packing knows where they are.

@@ -1,12 +1,12 @@
-// Kernels of the host whose reductions run over dimensions behind which neighbouring elements in memory are of another
-// one: sums down the columns of a matrix.
+// Kernels of the host that sum down the columns of a matrix: neighbours in memory belong to different results.
 #pragma once
 #include "ir/kernel/kernel_body.h"
 
 namespace weftc {
 
-/// True if neighbours in memory of all that is reduced belong to at least 8 different results. Such sums are taken
-/// several at a time, each in the order of its elements; any other sum in that of vectors.
+/// True for a kernel that reduces once, gives nothing but results of that, and reads what it reduces such that
+/// neighbours in memory belong to at least 8 different results. It takes several results at once, each in the order of
+/// its elements; any other sum is taken in the order of vectors.
 bool sums_down_columns(const KernelBody& body);
 
 }  // namespace weftc

@@ -146,7 +146,7 @@ Verdict direct_convolution(const StrategyContext& context) {
 /// The multiplications of each channel and filter with tiles of that size, 1 being the definition, and what it takes to
 /// read their weights from memory: as long as some multiplications with each. It follows from the image alone, so that
 /// ranks that have some images, channels or filters compute as one that has all.
-int64_t minimal_filter_cost(const WindowGeometry& g, int64_t tile) {
+int64_t winograd_cost(const WindowGeometry& g, int64_t tile) {
   constexpr int64_t kMultiplicationsARead = 10;
   const auto tiles = [&](const Scale& extent) { return (extent.high() + tile - 1) / tile; };
   return (tile + 2) * (tile + 2) * (tiles(g.out[0]) * tiles(g.out[1]) + kMultiplicationsARead);
@@ -167,10 +167,10 @@ Verdict winograd_convolution(const StrategyContext& context) {
   const Op& op = body.body.producer_op(found->root);
   const std::optional<size_t> weight = filter_weight(body, op, why);
   if (!weight) return refused(why);
-  const int64_t tile = minimal_filter_cost(g, 4) < minimal_filter_cost(g, 2) ? 4 : 2;
-  const bool is_worth_it = 100 * minimal_filter_cost(g, tile) < kPercentWorthIt * minimal_filter_cost(g, 1);
+  const int64_t tile = winograd_cost(g, 4) < winograd_cost(g, 2) ? 4 : 2;
+  const bool is_worth_it = 100 * winograd_cost(g, tile) < kPercentWorthIt * winograd_cost(g, 1);
   Storage points = filter_panels(g, body.body.type(op.inputs[1]).ndim(), 1);
-  points.minimal_filter = tile;
+  points.winograd_tile = tile;
   return {WinogradConvolution{*weight, std::move(points), true, tile},
           is_worth_it ? "" : "its few outputs do not pay for larger weights"};
 }

@@ -186,8 +186,8 @@ KernelCase deep() {
   return c;
 }
 /// By minimal filtering: tiles that hang over the image on each side, a panel of filters that is not full.
-KernelCase minimal_filtering() {
-  KernelCase c("minimal_filtering");
+KernelCase winograd_tiles() {
+  KernelCase c("winograd_tiles");
   const ValueId x = c.reals("x", {2, 48, 13, 18}), w = c.weight("w", {21, 48, 3, 3}), b = c.weight("b", {21, 1, 1});
   c.output(c.op(OpKind::Add, {c.op(OpKind::Conv, {x, w}, window_attrs({3, 3}, {1, 2, 1, 0}, {1, 1})), b}));
   c.tolerance = 2e-5;
@@ -289,7 +289,7 @@ TEST_CASE("kernels: contractions") {
   cases.push_back(experts("experts_outside", {3, 5, 24}, {2, 1, 24, 17}));
   cases.push_back(experts("experts_of_all", {5, 24}, {3, 24, 35}));
   for (KernelCase (*make)() :
-       {tied, turned_experts, scores, mixed, prologue, window, deep, minimal_filtering, no_channels, single_channels})
+       {tied, turned_experts, scores, mixed, prologue, window, deep, winograd_tiles, no_channels, single_channels})
     cases.push_back(make());
   cases.push_back(pooled(OpKind::MaxPool, "largest"));
   cases.push_back(pooled(OpKind::AveragePool, "average"));

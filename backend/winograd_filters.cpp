@@ -1,5 +1,5 @@
 // One line at a time: a window becomes tile + 2 rows of three, each of them tile + 2 points.
-#include "backend/minimal_filters.h"
+#include "backend/winograd_filters.h"
 
 namespace weftc {
 

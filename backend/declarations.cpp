@@ -86,7 +86,9 @@ std::vector<std::string> Declarations::buffers(const Program& program, bool wind
   std::vector<std::string> lines;
   std::vector<bool> done(plan_.buffers.size());
   const auto wanted = [&](size_t b) {
-    return plan_.buffers[b].window == window && program.positions[b].kind != Position::Kind::Absent && !done[b];
+    const Position::Kind kind = program.positions[b].kind;
+    const bool is_placed = kind != Position::Kind::Absent && kind != Position::Kind::OfThread;
+    return plan_.buffers[b].window == window && is_placed && !done[b];
   };
   // A buffer stands behind the one that its offset names.
   const auto add = [&](auto&& self, size_t b) -> void {

@@ -110,7 +110,10 @@ std::string StepTerms::argument(const Step& step, const LaunchStep& launch, cons
             "r.coordinate(" + names_.axes[kernel.place.index][static_cast<size_t>(extent.axis)] + ")");
       size_t number = 0;
       for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].is_named();
-      if (!launch.lengths[number]) return "rows";
+      if (!launch.lengths[number]) {
+        const size_t axes = shared_->rows->axes.size();
+        return row_words(*row_axis(*shared_->rows, *extent.length), axes).count;
+      }
       return (dialect_of(plan_.target).facts.passes_values ? "*" : "") + pointer(launch.lengths[number]);
     }
     case Argument::Kind::Invocation:
@@ -144,17 +147,32 @@ std::string StepTerms::trip_number(int loops) {
   return (loops > 2 ? "(" + outer + ")" : outer) + " * " + std::to_string(kTripStride) + "u + " + own;
 }
 
+/// "r[x] + row * 64": where the rows of a part begin.
+std::string StepTerms::first_row(const std::string& whole, const Operand& operand) const {
+  if (!shared_) return whole;
+  std::string text = whole;
+  const auto add = [&](const auto& strides, auto id, const char* row) {
+    if (const auto at = strides.find(id); at != strides.end())
+      text += std::string(" + ") + row + " * " + std::to_string(at->second);
+  };
+  const std::vector<RowAxis>& axes = shared_->rows->axes;
+  for (size_t a = 0; a < axes.size(); ++a) {
+    const char* row = row_words(a, axes.size()).first;
+    add(axes[a].strides, operand.buffer, row), add(axes[a].weight_strides, operand.weight, row);
+  }
+  return text;
+}
+
 std::string StepTerms::pointer(BufferId id, const std::string& first) const {
   if (shared_ && id == shared_->iteration) return "&" + trip_variable(loops_);
-  if (shared_ && shared_->rows->own.contains(id)) return own_name(id);
-  const std::string whole = "r[" + handle(id, first) + "]";
-  if (!shared_) return whole;
-  const auto rows = shared_->rows->strides.find(id);
-  return rows == shared_->rows->strides.end() ? whole : whole + " + row * " + std::to_string(rows->second);
+  if (shared_ && shared_->rows->own.contains(id))
+    return shared_->is_chain() ? names_.buffers[id.index] + ".get()" : own_name(id);
+  return first_row("r[" + handle(id, first) + "]", {id, {}});
 }
 
 std::string StepTerms::pointer(const Operand& operand) const {
-  return operand.weight ? "r[" + names_.weights[operand.weight.index] + "]" : pointer(operand.buffer);
+  return operand.weight ? first_row("r[" + names_.weights[operand.weight.index] + "]", operand)
+                        : pointer(operand.buffer);
 }
 
 const KernelText& StepTerms::called(KernelId kernel) const {

@@ -55,6 +55,7 @@ class StepTerms {
   std::optional<std::string> length(const Length& length, PlaceId place) const;
   /// The address of an operand, which is a weight or a buffer.
   std::string pointer(const Operand& operand) const;
+  std::string first_row(const std::string& whole, const Operand& operand) const;
   /// The iteration of the loop over one of the time axes that follow the place's own axes in a mesh.
   IndexExpr time_index(PlaceId place, const Mesh& mesh, int axis) const;
   /// The variable of the innermost Loop op of `loops` around the statement.

@@ -157,7 +157,7 @@ StepText::Lines StepText::copy(const Step& s, const CopyStep& what) {
   const Buffer& from = plan_.buffer(what.from);
   const bool adds = std::any_of(s.accesses.begin(), s.accesses.end(), [](const Access& a) { return a.accumulate; });
   const std::string count =
-      shared_ ? "rows * " + std::to_string(shared_->rows->strides.at(what.from)) : count_text(from.dims());
+      shared_ ? "rows * " + std::to_string(shared_->rows->axes[0].strides.at(what.from)) : count_text(from.dims());
   const std::string operands = pointer(what.to) + kComma + pointer(what.from) + kComma + count;
   if (!adds) return {"r.copy(" + operands + ");"};
   // The first chunk begins the total.
@@ -423,8 +423,8 @@ StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
   shared_ = &trips;
   Lines lines = waits(s);
   lines.push_back("// No row needs another one: each thread takes some of them through all trips.");
-  lines.push_back("r.team().share(" + std::to_string(trips.rows->count) + kComma + std::to_string(SharedRows::kTile) +
-                  kComma + "[&](int64_t row, int64_t rows) {");
+  lines.push_back("r.team().share(" + std::to_string(trips.rows->axes[0].count) + kComma +
+                  std::to_string(SharedRows::kTile) + kComma + "[&](int64_t row, int64_t rows) {");
   Lines own;
   for (BufferId id : trips.rows->own)
     if (id != trips.iteration)
@@ -449,6 +449,52 @@ StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
   return wrapped(s, lines);
 }
 
+/// "const int64_t row = block % 13 * 120, rows = std::min<int64_t>(120, 1500 - row);" for each axis.
+static std::vector<std::string> block_of_rows(const SharedRows& rows) {
+  std::vector<std::string> lines;
+  int64_t inside = 1;  // blocks of the axes inside
+  for (size_t a = rows.axes.size(); a-- > 0;) {
+    const RowAxis& axis = rows.axes[a];
+    const RowWords& words = row_words(a, rows.axes.size());
+    const int64_t count = (axis.count + axis.block - 1) / axis.block;
+    std::string number = "block";
+    if (inside > 1) number += " / " + std::to_string(inside);
+    if (a > 0) number += " % " + std::to_string(count);
+    if (axis.block > 1) number += " * " + std::to_string(axis.block);
+    const std::string block = std::to_string(axis.block);
+    const std::string left = std::to_string(axis.count) + " - " + words.first;
+    const std::string taken = axis.count % axis.block ? "std::min<int64_t>(" + block + kComma + left + ")" : block;
+    lines.insert(lines.begin(), std::string("const int64_t ") + words.first + " = " + (count == 1 ? "0" : number) +
+                                    kComma + words.count + " = " + taken + ";");
+    inside *= count;
+  }
+  return lines;
+}
+
+/// Each thread goes through all kernels for a block of rows, as one step.
+StepText::Lines StepText::chain(const Step& s, const LoopStep& kernels) {
+  shared_ = &kernels;
+  int64_t blocks = 1;
+  for (const RowAxis& axis : kernels.rows->axes) blocks *= (axis.count + axis.block - 1) / axis.block;
+  Lines lines = waits(s);
+  lines.push_back(
+      "// No row needs another one: a thread takes a block of them through all kernels, then the next block.");
+  lines.push_back("r.team().parallel(" + std::to_string(blocks) + ", 1, [&](int64_t begin, int64_t end) {");
+  for (const BufferId id : kernels.rows->own)
+    lines.push_back("  const weft::Scratch<" + std::string(memory_type(plan_.buffer(id).type.dtype)) + "> " +
+                    names_.buffers[id.index] + "(" + std::to_string(block_elements(plan_, *kernels.rows, id)) + ");");
+  lines.push_back("  for (int64_t block = begin; block < end; ++block) {");
+  for (const std::string& line : block_of_rows(*kernels.rows)) lines.push_back("    " + line);
+  for (const Step& inner : kernels.body)
+    for (const std::string& line : leaf(inner))
+      for (const std::string& part : broken(line, 108)) lines.push_back("    " + part);
+  lines.push_back("  }");
+  lines.push_back("});");
+  shared_ = nullptr;
+  append(lines, raises(s));
+  return wrapped(s, lines);
+}
+
 /// "for (int64_t trip = 0; trip < 50; ++trip) {"
 std::string StepText::trip_head(const LoopStep& trips) const {
   const std::string v = trip_variable(loops_);
@@ -462,7 +508,7 @@ std::string StepText::trip_head(const LoopStep& trips) const {
 }
 
 StepText::Lines StepText::loop(const Step& s, const LoopStep& trips) {
-  if (trips.rows) return shared_loop(s, trips);
+  if (trips.rows) return trips.is_chain() ? chain(s, trips) : shared_loop(s, trips);
   std::set<int> streams = streams_in(trips.body);
   streams.insert(s.stream);
   ++loops_;

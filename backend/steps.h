@@ -38,6 +38,7 @@ class StepText : private StepTerms {
   Lines branch(const Step& step, const IfStep& branch);
   Lines loop(const Step& step, const LoopStep& loop);
   Lines shared_loop(const Step& step, const LoopStep& loop);
+  Lines chain(const Step& step, const LoopStep& kernels);
   std::string trip_head(const LoopStep& loop) const;
   /// `r.step({...}, [&] { body });` around statements.
   Lines wrapped(const Step& step, const Lines& body) const;

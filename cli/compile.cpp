@@ -86,7 +86,7 @@ std::optional<Plan> run_planning(const Compilation& c, const Options& options, D
 bool fits_memory(const Compilation& c, Diags& diags) {
   const int64_t weights = c.plan.segments.empty() ? 0 : c.plan.segments.back().end;
   for (const Program& program : c.plan.programs) {
-    const int64_t needed = program.own_bytes + program.window_bytes + weights;
+    const int64_t needed = program.own_bytes + program.window_bytes + program.thread_bytes + weights;
     if (c.target.memory == 0 || needed <= c.target.memory) continue;
     diags.error("memory-limit", c.schedule.memory_loc, "rank {} needs {} bytes ({} of its weights), the limit is {}",
                 program.ranks[0], needed, weights, c.target.memory);

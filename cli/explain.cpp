@@ -257,13 +257,16 @@ int64_t weight_bytes(const Plan& plan) {
 }
 
 void print_memory(const Plan& plan) {
-  for (const Program& program : plan.programs)
-    std::printf("memory of %s: %s of its own, %s that peers reach; weights %s\n",
+  for (const Program& program : plan.programs) {
+    const std::string threads =
+        program.thread_bytes ? format(", {} for each of its threads", bytes_text(program.thread_bytes)) : "";
+    std::printf("memory of %s: %s of its own%s, %s that peers reach; weights %s\n",
                 program.ranks.size() == 1
                     ? format("rank {}", program.ranks[0]).c_str()
                     : format("each of ranks {} to {}", program.ranks.front(), program.ranks.back()).c_str(),
-                bytes_text(program.own_bytes).c_str(), bytes_text(program.window_bytes).c_str(),
+                bytes_text(program.own_bytes).c_str(), threads.c_str(), bytes_text(program.window_bytes).c_str(),
                 bytes_text(weight_bytes(plan)).c_str());
+  }
 }
 
 /// Where the next value of a state is written: "in place", or "copied: WHY".

@@ -16,7 +16,8 @@
 
 namespace weftc {
 
-enum class Life : uint8_t { Chunk, MicroBatch, Run, State };
+/// What the instances of a buffer are of. Block: of one block of rows (LoopStep), for each thread that runs one.
+enum class Life : uint8_t { Chunk, MicroBatch, Run, State, Block };
 
 /// Memory of a value on each rank of its place. Instance i of a deep buffer (a chunk's or micro-batch's value) lies at
 /// position + (i mod depth) * bytes.
@@ -36,9 +37,10 @@ struct Buffer {
 };
 inline constexpr int64_t kBufferAlign = 256;
 
-/// Where a buffer lies: at the start of its memory, behind another one, or where another one lies (P7).
+/// Where a buffer lies: at the start of its memory, behind another one, or where another one lies (P7); or in memory of
+/// each thread, which the Plan counts from the end of the rank's own.
 struct Position {
-  enum class Kind : uint8_t { Absent, Start, EndOf, SameAs };
+  enum class Kind : uint8_t { Absent, Start, EndOf, SameAs, OfThread };
   Kind kind = Kind::Absent;
   BufferId of;
   int64_t offset = 0;  // resolved, bytes
@@ -206,15 +208,27 @@ struct IfStep {
   BufferId condition;
   std::vector<Step> then_body, else_body;
 };
-/// Rows of a loop's buffers of which no step makes one of another one's: threads take some of them each through all
-/// trips. The kernels have them as a length, for which launches have no buffer.
+/// A dimension of a loop's buffers, of which no step makes one row of another one's. All threads read buffers and
+/// weights that have no such rows whole.
+struct RowAxis {
+  int64_t count = 0;
+  int64_t block = 0;                    // so many at a time; 0: a thread takes all of its own at once
+  std::map<BufferId, int64_t> strides;  // elements from one row to the next
+  std::map<WeightId, int64_t> weight_strides;
+  bool operator==(const RowAxis&) const = default;
+};
+/// The rows of a loop: threads take some of them each through all trips. Its kernels have the rows of each axis as a
+/// length (own_rows), for which launches have no buffer.
 struct SharedRows {
   static constexpr int64_t kTile = 4;  // a thread takes a multiple of so many
-  int64_t count = 0;
-  std::map<BufferId, int64_t> strides;  // elements from one row to the next; all threads read other buffers whole
-  std::set<BufferId> own;               // of which each thread has one: what all rows are told of a trip
+  static constexpr size_t kMostAxes = 3;
+  std::vector<RowAxis> axes;  // outer first; several only in blocks
+  std::set<BufferId> own;     // of which each thread has one: what a trip makes for all rows; what a block makes
   bool operator==(const SharedRows&) const = default;
+
+  bool in_blocks() const { return axes.front().block != 0; }
 };
+/// One trip whose rows are taken in blocks is a chain of kernels: what lies between them is never stored as a whole.
 struct LoopStep {
   BufferId trip_count;    // none: no bound
   BufferId condition;     // none: always true; read before each trip
@@ -223,6 +237,8 @@ struct LoopStep {
   std::vector<Step> body;
   std::vector<BufferId> carried;  // every trip writes them, by a copy at its end: what the next trip reads
   std::optional<SharedRows> rows = {};
+
+  bool is_chain() const { return rows && rows->in_blocks(); }
 };
 
 struct Step {
@@ -261,6 +277,7 @@ struct Program {
   std::vector<Position> positions;  // by BufferId; Absent where the program's places do not hold the buffer
   int64_t own_bytes = 0;
   int64_t window_bytes = 0;
+  int64_t thread_bytes = 0;  // of buffers whose life is a block, at most: for each thread
 };
 
 /// An input or output of the model.

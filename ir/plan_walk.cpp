@@ -46,6 +46,27 @@ int users_in(const std::vector<Step>& steps, BufferId buffer) {
   return count;
 }
 
+const RowWords& row_words(size_t axis, size_t axes) {
+  static constexpr RowWords kWords[SharedRows::kMostAxes] = {
+      {"own rows", "row", "rows"}, {"own matrices", "matrix", "matrices"}, {"own batches", "batch", "batches"}};
+  return kWords[axes - 1 - axis];
+}
+
+std::optional<size_t> row_axis(const SharedRows& rows, const Length& length) {
+  const size_t axes = rows.axes.size();
+  for (size_t a = 0; a < axes; ++a)
+    if (length == Length::named(row_words(a, axes).length, rows.axes[a].count)) return a;
+  return {};
+}
+
+int64_t block_elements(const Plan& plan, const SharedRows& rows, BufferId buffer) {
+  int64_t elements = element_count(plan.buffer(buffer).dims());
+  for (const RowAxis& axis : rows.axes)
+    if (const auto at = axis.strides.find(buffer); at != axis.strides.end() && axis.block)
+      elements -= (axis.count - axis.block) * at->second;
+  return elements;
+}
+
 ValueId parameter_value(const Graph& body, size_t parameter) {
   const size_t inputs = body.inputs().size();
   return parameter < inputs ? body.inputs()[parameter] : body.outputs()[parameter - inputs].value;

@@ -38,6 +38,18 @@ std::vector<KernelUses> kernel_uses(const Plan& plan);
 /// How many steps of a list, and of the lists inside it, touch a buffer.
 int users_in(const std::vector<Step>& steps, BufferId buffer);
 
+/// What the rows of an axis are called: the length by which kernels know how many they are given, and in emitted code
+/// the first of them and their number.
+struct RowWords {
+  const char *length, *first, *count;
+};
+/// Of axis `axis` of `axes`, outer first.
+const RowWords& row_words(size_t axis, size_t axes);
+/// The axis whose number of rows a kernel's named length is; nothing for a length of the model's.
+std::optional<size_t> row_axis(const SharedRows& rows, const Length& length);
+/// Elements from the first to the last one that a block of rows has of a buffer.
+int64_t block_elements(const Plan& plan, const SharedRows& rows, BufferId buffer);
+
 /// The value of a kernel's body that a parameter is: an input, or an output.
 ValueId parameter_value(const Graph& body, size_t parameter);
 /// Whether a parameter takes the buffer as it lies. Without run-time lengths memory is by bounds anyway.

@@ -109,16 +109,17 @@ def check_threads(folder):
             harness.check(f"tsan/programs/{name} has the same bits", same, "threads and processes differ")
 
 
-def check_team(folder):
-    """Threads of one rank, each in another trip of a loop."""
-    program, model = folder / "shared_rows", FIXTURES / "shared_rows.onnxtxt"
-    if not compile_checked("tsan", model, [], program):
-        return
-    alone = outputs_of(program, folder / "shared_rows alone", "--threads", "1")
-    together = outputs_of(program, folder / "shared_rows together", "--threads", "3")
-    if alone and together:
-        same = all(np.array_equal(together[file], alone[file]) for file in alone)
-        harness.check("tsan/programs/shared_rows has the same bits", same, "one thread and three differ")
+def check_teams(folder):
+    """Threads of one rank: each in another trip of a loop, or at another kernel of a chain."""
+    for name in ("shared_rows", "chains"):
+        program, model = folder / f"{name}_team", FIXTURES / f"{name}.onnxtxt"
+        if not compile_checked("tsan", model, [], program):
+            continue
+        alone = outputs_of(program, folder / f"{name} alone", "--threads", "1")
+        together = outputs_of(program, folder / f"{name} together", "--threads", "3")
+        if alone and together:
+            same = all(np.array_equal(together[file], alone[file]) for file in alone)
+            harness.check(f"tsan/programs/{name} has the same bits", same, "one thread and three differ")
 
 
 def check_units():
@@ -142,7 +143,7 @@ def main():
         unit_check.run_executable(harness.ROOT / "build" / "tsan" / "runtime_tests", "tsan/runtime_tests")
         with sanitizing_compiler("tsan", folder):
             check_threads(folder)
-            check_team(folder)
+            check_teams(folder)
 
 
 if __name__ == "__main__":

@@ -329,21 +329,46 @@ class PlanInterpreter {
   }
 
   /// The body for one more iteration, or null at the end of the Loop. Where rows are shared, some of them go through
-  /// all iterations before the others do: whatever a seed decides how many, the results are the same.
+  /// all iterations before the others do: whatever a seed decides how many, or in which order blocks come, the results
+  /// are the same.
   const std::vector<Step>* go_on(Lane& lane, const Step& step, const LoopStep& loop) {
     if (!loop.rows) return next_trip(lane, lane.trips[&step], loop);
-    const int64_t count = loop.rows->count;
-    if (!lane.now.rows.of) take_rows(lane, {&*loop.rows, 0, 1 + roll(static_cast<size_t>(count))});
+    std::vector<PlanMachine::RowPart>& left = parts_[{lane.rank, &step}];
+    if (!lane.now.rows.of) left = parts_of(*loop.rows), take_part(lane, left);
     const std::vector<Step>* body = next_trip(lane, lane.trips[&step], loop);
-    const int64_t done = lane.now.rows.first + lane.now.rows.count;
-    if (!body && done < count) {
-      take_rows(lane, {&*loop.rows, done, count - done});
+    if (!body && !left.empty()) {
+      take_part(lane, left);
       for (Lane& other : lanes_)
         if (other.rank == lane.rank) other.trips.erase(&step);
       body = next_trip(lane, 0, loop);
     }
     if (!body) take_rows(lane, {});
     return body;
+  }
+
+  /// All blocks, or two parts, in random order.
+  std::vector<PlanMachine::RowPart> parts_of(const SharedRows& rows) {
+    std::vector<PlanMachine::RowPart> parts{{&rows}};
+    for (const RowAxis& axis : rows.axes) {
+      const int64_t block = axis.block ? axis.block : 1 + static_cast<int64_t>(roll(static_cast<size_t>(axis.count)));
+      std::vector<PlanMachine::RowPart> cut;
+      for (const PlanMachine::RowPart& part : parts)
+        for (int64_t first = 0; first < axis.count;) {
+          cut.push_back(part);
+          const int64_t left = axis.count - first;
+          const int64_t count = axis.block || first == 0 ? std::min(block, left) : left;
+          cut.back().first.push_back(first), cut.back().count.push_back(count);
+          first += count;
+        }
+      parts = std::move(cut);
+    }
+    for (size_t i = parts.size(); i > 1; --i) std::swap(parts[i - 1], parts[static_cast<size_t>(roll(i))]);
+    return parts;
+  }
+
+  void take_part(const Lane& lane, std::vector<PlanMachine::RowPart>& left) {
+    take_rows(lane, left.back());
+    left.pop_back();
   }
 
   void take_rows(const Lane& lane, const PlanMachine::RowPart& part) {
@@ -364,8 +389,9 @@ class PlanInterpreter {
   PlanMachine machine_;
   uint32_t random_;
   std::vector<Lane> lanes_;
-  std::set<std::tuple<uint32_t, int, int>> raised_;    // signal, rank, element
-  std::set<std::tuple<int, int, int>> sent_, pulled_;  // transfer, micro-batch, rank
+  std::map<std::pair<int, const Step*>, std::vector<PlanMachine::RowPart>> parts_;  // of shared rows: still to take
+  std::set<std::tuple<uint32_t, int, int>> raised_;                                 // signal, rank, element
+  std::set<std::tuple<int, int, int>> sent_, pulled_;                               // transfer, micro-batch, rank
   std::set<std::tuple<const Step*, int, int, Coordinates>> met_;
 };
 

@@ -30,16 +30,23 @@ PlanMachine::PlanMachine(const Plan& plan, int64_t invocation)
   }
   for (const Program& program : plan.programs)
     for (int rank : program.ranks) {
-      ranks_[rank].own.assign(static_cast<size_t>(program.own_bytes), kPoison);
+      ranks_[rank].own.assign(static_cast<size_t>(program.own_bytes + program.thread_bytes), kPoison);
       ranks_[rank].window.assign(static_cast<size_t>(program.window_bytes), kPoison);
       ranks_[rank].program = &program;
     }
 }
 
-int64_t PlanMachine::RowPart::offset(BufferId buffer) const {
-  if (!of) return 0;
-  const auto at = of->strides.find(buffer);
-  return at == of->strides.end() ? 0 : first * at->second;
+int64_t PlanMachine::RowPart::offset(const Operand& operand) const {
+  int64_t offset = 0;
+  if (!of || of->own.contains(operand.buffer)) return offset;
+  const auto add = [&](const auto& strides, auto id, int64_t rows) {
+    if (const auto at = strides.find(id); at != strides.end()) offset += rows * at->second;
+  };
+  for (size_t a = 0; a < of->axes.size(); ++a) {
+    add(of->axes[a].strides, operand.buffer, first[a]);
+    add(of->axes[a].weight_strides, operand.weight, first[a]);
+  }
+  return offset;
 }
 
 std::byte* PlanMachine::address(int rank, BufferId id, const Now& now) {
@@ -49,7 +56,7 @@ std::byte* PlanMachine::address(int rank, BufferId id, const Now& now) {
     instance = buffer.life == Life::MicroBatch ? now.micro_batch : now.time.empty() ? 0 : now.time.back();
   Rank& at = ranks_[rank];
   return (buffer.window ? at.window : at.own).data() + at.program->positions[id.index].offset +
-         instance % buffer.depth * buffer.bytes + now.rows.offset(id) * dtype_bytes(buffer.type.dtype);
+         instance % buffer.depth * buffer.bytes + now.rows.offset({id, {}}) * dtype_bytes(buffer.type.dtype);
 }
 
 PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh,
@@ -75,7 +82,7 @@ PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vecto
 }
 
 bool PlanMachine::fits(BufferId id, const Spread& spread, DType dtype, const Now& now) {
-  int64_t last = now.rows.offset(id);
+  int64_t last = now.rows.offset({id, {}});
   for (size_t d = 0; d < spread.dims.size(); ++d) {
     if (spread.dims[d] == 0) return true;
     last += spread.at[d].back() * spread.strides[d];
@@ -165,7 +172,7 @@ Tensor PlanMachine::assemble_port(const Port& port, const Shape& shape) {
   return global ? *global : Tensor(port.type.dtype, port.type.dims());
 }
 
-Tensor PlanMachine::weight_part(int rank, WeightId id, const Spread& from, DType dtype) {
+Tensor PlanMachine::weight_part(int rank, WeightId id, const Spread& from, DType dtype, const Now& now) {
   const Weight& weight = plan_.weight(id);
   auto at = weights_.find(id.index);
   if (at == weights_.end()) {
@@ -177,7 +184,7 @@ Tensor PlanMachine::weight_part(int rank, WeightId id, const Spread& from, DType
   const Dims strides = strides_of(local.dims);  // the memory of a weight is its local slice
   Tensor part(dtype, from.dims);
   for (Index i(from.dims); i.more(); i.next()) {
-    int64_t element = 0;
+    int64_t element = now.rows.offset({{}, id});
     for (size_t d = 0; d < from.dims.size(); ++d)
       element += from.at[d][static_cast<size_t>(i[static_cast<int>(d)])] * strides[d];
     part.copy_element(i.linear(), local, element);
@@ -201,7 +208,8 @@ std::map<std::string, int64_t> PlanMachine::lengths_of(int rank, const LaunchSte
   for (const RunExtent& extent : plan_.kernel(step.kernel).extents) {
     if (!extent.is_named()) continue;
     const BufferId length = step.lengths[next++];
-    lengths[extent.length->text()] = length ? number(rank, length, now) : now.rows.count;
+    lengths[extent.length->text()] =
+        length ? number(rank, length, now) : now.rows.count[*row_axis(*now.rows.of, *extent.length)];
   }
   return lengths;
 }
@@ -226,7 +234,7 @@ void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& n
       const int rank = parameter.type.ndim() == 0 && !parameter.window ? runner : place.ranks[i];
       const bool reads = rank == runner || (parameter.window && contains(peers, rank));
       if (step.operands[f].weight)
-        values.push_back(weight_part(rank, step.operands[f].weight, from, parameter.type.dtype));
+        values.push_back(weight_part(rank, step.operands[f].weight, from, parameter.type.dtype, now));
       else
         values.push_back(reads ? read(rank, step.operands[f].buffer, from, parameter.type.dtype, now)
                                : Tensor(parameter.type.dtype, from.dims));
@@ -317,10 +325,10 @@ PlanMachine::Spread PlanMachine::whole(const Dims& dims) {
 
 /// A buffer as [outer, rows, elements of a row], of which the middle is the part's.
 PlanMachine::Spread PlanMachine::rows_of(BufferId buffer, const Now& now) const {
-  const SharedRows& rows = *now.rows.of;
-  const int64_t stride = rows.strides.at(buffer), all = element_count(plan_.buffer(buffer).dims());
-  Spread part = whole({all / (rows.count * stride), now.rows.count, stride});
-  part.strides = {rows.count * stride, stride, 1};
+  const RowAxis& axis = now.rows.of->axes.front();
+  const int64_t stride = axis.strides.at(buffer), all = element_count(plan_.buffer(buffer).dims());
+  Spread part = whole({all / (axis.count * stride), now.rows.count.front(), stride});
+  part.strides = {axis.count * stride, stride, 1};
   return part;
 }
 

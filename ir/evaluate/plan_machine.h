@@ -20,9 +20,9 @@ class PlanMachine {
   /// Rows of a loop that are taken through all trips before the others, as one thread of a rank does.
   struct RowPart {
     const SharedRows* of = nullptr;
-    int64_t first = 0, count = 0;
-    /// Where the part begins in a buffer, in elements.
-    int64_t offset(BufferId buffer) const;
+    std::vector<int64_t> first = {}, count = {};  // by axis
+    /// Where the part begins in what a launch reads or writes, in elements.
+    int64_t offset(const Operand& operand) const;
   };
   /// Where a rank is in time: the micro-batch if there are several, then the chunks of enclosing Fors; the trip of a
   /// Loop.
@@ -82,7 +82,7 @@ class PlanMachine {
   /// Elements of a buffer that a spread reaches must lie inside its instance.
   bool fits(BufferId buffer, const Spread& spread, DType dtype, const Now& now);
   /// The part of a weight that a rank reads, from the constant: packing is the packer's, and tested there.
-  Tensor weight_part(int rank, WeightId weight, const Spread& from, DType dtype);
+  Tensor weight_part(int rank, WeightId weight, const Spread& from, DType dtype, const Now& now);
   void load(const std::string& length, int64_t number);
   static Dims lengths_of(const Shape& shape, const std::map<std::string, int64_t>& known);
   std::map<std::string, int64_t> lengths_of(int rank, const LaunchStep& step, const Now& now);

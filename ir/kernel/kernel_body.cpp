@@ -118,6 +118,23 @@ IndexList broadcast_index(const IndexList& index, const Dims& dims) {
   return at;
 }
 
+/// The same element's index in another shape. Dimensions of one element come and go without arithmetic.
+static IndexList reshaped(const IndexList& index, const IndexDims& from, const IndexDims& to) {
+  IndexList moved(to.size());
+  size_t next = 0;
+  const auto skip = [&] {
+    while (next < from.size() && from[next] == Scale(1)) ++next;
+  };
+  for (size_t d = 0; d < to.size(); ++d) {
+    if (to[d] == Scale(1)) continue;
+    skip();
+    if (next == from.size() || !(from[next] == to[d])) return unravel(linear_index(index, from), to);
+    moved[d] = index[next++];
+  }
+  skip();
+  return next == from.size() ? moved : unravel(linear_index(index, from), to);
+}
+
 std::optional<IndexList> KernelBody::view_index(ValueId value, const IndexList& index) const {
   const Op& op = body.producer_op(value);
   if (category(op) != Category::View) return {};
@@ -131,7 +148,7 @@ std::optional<IndexList> KernelBody::view_index(ValueId value, const IndexList& 
     case OpKind::Flatten:
       // Of no elements none is read; the loop that this stands in has no iteration.
       if (element_count(from_dims) == 0) return IndexList(from_dims.size());
-      return unravel(linear_index(index, extents(value)), extents(type));
+      return reshaped(index, extents(value), extents(type));
     case OpKind::Transpose:
       for (size_t d = 0; d < index.size(); ++d) at[static_cast<size_t>(op.ints("perm")[d])] = index[d];
       return at;
@@ -255,8 +272,7 @@ ValueId scan_of(const Graph& body) { return only_loop(body, Category::Scan); }
 
 /// The result's index for an index of a view's operand: the inverse of view_index, for the views that have one.
 static std::optional<IndexList> moved_by(const KernelBody& body, const Op& op, const IndexList& from) {
-  if (op.kind == OpKind::Reshape)
-    return unravel(linear_index(from, body.extents(op.inputs[0])), body.extents(op.outputs[0]));
+  if (op.kind == OpKind::Reshape) return reshaped(from, body.extents(op.inputs[0]), body.extents(op.outputs[0]));
   if (op.kind != OpKind::Transpose) return {};
   IndexList moved(from.size());
   for (size_t d = 0; d < from.size(); ++d) moved[d] = from[static_cast<size_t>(op.ints("perm")[d])];

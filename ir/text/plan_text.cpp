@@ -98,6 +98,8 @@ std::string position_text(const Plan& plan, const Position& position) {
       return "end of " + plan.buffer(position.of).name;
     case Position::Kind::SameAs:
       return "same as " + plan.buffer(position.of).name;
+    case Position::Kind::OfThread:
+      return "of each thread";
   }
   return "";
 }
@@ -209,7 +211,12 @@ std::string step_kind(const Plan& plan, const Step& step) {
     }
     std::string operator()(const IfStep& s) const { return "if " + plan.buffer(s.condition).name; }
     std::string operator()(const LoopStep& s) const {
-      return s.rows ? format("loop, each thread with rows of {}", s.rows->count) : "loop";
+      if (!s.rows) return "loop";
+      if (!s.is_chain()) return format("loop, each thread with rows of {}", s.rows->axes[0].count);
+      std::vector<std::string> blocks, counts;
+      for (const RowAxis& axis : s.rows->axes)
+        blocks.push_back(std::to_string(axis.block)), counts.push_back(std::to_string(axis.count));
+      return "in blocks of " + join(blocks, " x ") + " of " + join(counts, " x ") + " rows";
     }
   };
   return std::visit(Visitor{plan}, step.what);
@@ -251,8 +258,10 @@ std::string print_plan(const Plan& plan) {
                    signal.axes.empty() ? "" : ", all " + axes_text(signal.axes, plan.places[signal.place.index].mesh));
   text += transfers_text(plan);
   for (const Program& program : plan.programs) {
-    text += format("program of ranks {}: own {} bytes, windows {} bytes\n",
+    text += format("program of ranks {}: own {} bytes, windows {} bytes",
                    dims_text({program.ranks.begin(), program.ranks.end()}), program.own_bytes, program.window_bytes);
+    if (program.thread_bytes) text += format(", each thread {} bytes", program.thread_bytes);
+    text += "\n";
     text += buffers_text(plan, program);
   }
   for (const Block& block : plan.blocks)

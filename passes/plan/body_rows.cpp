@@ -26,13 +26,20 @@ class RowFinder {
   }
 
  private:
-  bool is_sliced(ValueId v) const { return v && rows_[v.index].is(Kind::S); }
+  bool is_sliced(ValueId v) const { return v && rows_[v.index].has_rows(); }
+  /// Whether rows are only a part of their dimension.
+  bool is_part(ValueId v) const {
+    const AxisState& state = rows_[v.index].state;
+    return is_sliced(v) && body_.type(v).shape[static_cast<size_t>(state.dim)].bound != axis_[0].size * state.block;
+  }
 
   bool visit(const Op& op) {
     if (op.kind == OpKind::Input) return true;
     const bool reads = std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return is_sliced(v); });
     const bool makes = std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return is_sliced(v); });
     if (!reads && !makes) return true;
+    if (op.kind == OpKind::Slice && makes && cuts(op)) return cut_from(op);
+    if (makes && is_part(op.outputs[0])) return op.kind == OpKind::Reshape && reshape_part(op);
     if (!has_rule(op)) return false;
     return reads ? go_forward(op) : go_backward(op);
   }
@@ -50,12 +57,51 @@ class RowFinder {
                                 op.kind == OpKind::ScatterND || op.kind == OpKind::ScatterElements;
         if (!is_look_up) return false;
         const auto dims = looked_up_dims(op, body_.type(op.inputs[0]), body_.type(op.inputs[1]));
-        const AxisState data = rows_[op.inputs[0].index];
+        const AxisState data = rows_[op.inputs[0].index].state;
         return dims && !(data.is(Kind::S) && data.dim >= dims->first && data.dim < dims->first + dims->count);
       }
       default:
         return false;
     }
+  }
+
+  /// Whether the Slice takes the rows of its result out of a longer dimension.
+  bool cuts(const Op& op) const {
+    const size_t dim = static_cast<size_t>(rows_[op.outputs[0].index].state.dim);
+    return !(body_.type(op.inputs[0]).shape[dim] == body_.type(op.outputs[0]).shape[dim]);
+  }
+
+  bool cut_from(const Op& op) {
+    ValueRows rows = rows_[op.outputs[0].index];
+    const size_t dim = static_cast<size_t>(rows.state.dim);
+    rows.first += op.ints("starts")[dim];
+    return op.ints("steps")[dim] == 1 && put_part(op.inputs[0], rows);
+  }
+
+  /// A Reshape that adds or drops dimensions of one element keeps the others, and rows that are a part of one.
+  bool reshape_part(const Op& op) {
+    ValueRows rows = rows_[op.outputs[0].index];
+    const Dims from = body_.type(op.inputs[0]).dims(), to = body_.type(op.outputs[0]).dims();
+    const auto longer = [](int64_t extent) { return extent != 1; };
+    Dims kept_from, kept_to;
+    std::copy_if(from.begin(), from.end(), std::back_inserter(kept_from), longer);
+    std::copy_if(to.begin(), to.end(), std::back_inserter(kept_to), longer);
+    if (kept_from != kept_to) return false;
+    auto number = std::count_if(to.begin(), to.begin() + rows.state.dim, longer);
+    rows.state.dim = 0;
+    for (size_t d = 0; d < from.size(); ++d)
+      if (longer(from[d]) && number-- == 0) rows.state.dim = static_cast<int>(d);
+    return put_part(op.inputs[0], rows);
+  }
+
+  /// Rows that are a part of a dimension have one reader, which knows where they are.
+  bool put_part(ValueId v, const ValueRows& rows) {
+    if (rows_[v.index] == rows) return true;
+    const OpKind kind = body_.producer_op(v).kind;
+    if (is_sliced(v) || body_.value(v).uses.size() != 1 || (kind != OpKind::Input && kind != OpKind::Reshape))
+      return false;
+    rows_[v.index] = rows;
+    return is_changed_ = true;
   }
 
   bool go_forward(const Op& op) {
@@ -71,7 +117,7 @@ class RowFinder {
   /// A result that repeats its operand along the rows has rows that are alike.
   bool go_backward(const Op& op) {
     for (size_t r = 0; r < op.outputs.size(); ++r) {
-      const AxisState wanted = rows_[op.outputs[r].index];
+      const AxisState wanted = rows_[op.outputs[r].index].state;
       if (!wanted.is(Kind::S)) continue;
       const auto settled = settle_for(OpView(module_, body_, op), axis_, arriving(op), 0, r, wanted);
       if (!settled) return op.kind == OpKind::Expand && repeats_along(op, wanted.dim);
@@ -90,18 +136,18 @@ class RowFinder {
   std::vector<Layout> arriving(const Op& op) const {
     std::vector<Layout> layouts(op.inputs.size());
     for (size_t i = 0; i < op.inputs.size(); ++i)
-      if (op.inputs[i]) layouts[i].set(0, rows_[op.inputs[i].index]);
+      if (op.inputs[i]) layouts[i].set(0, rows_[op.inputs[i].index].state);
     return layouts;
   }
 
   /// False where the value has other rows, or is to be whole, or where each row would be in several places: slices over
   /// ranks may be digits of an index, rows of a thread are one behind the other.
   bool put(ValueId v, AxisState state) {
-    AxisState& own = rows_[v.index];
-    if (own == state) return true;
-    if (!own.is(Kind::R)) return false;
+    ValueRows& own = rows_[v.index];
+    if (own == ValueRows{state}) return true;
+    if (!own.state.is(Kind::R)) return false;
     if (body_.type(v).shape[static_cast<size_t>(state.dim)].bound != axis_[0].size * state.block) return false;
-    own = state;
+    own = {state};
     is_changed_ = true;
     return true;
   }

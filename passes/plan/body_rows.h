@@ -13,9 +13,16 @@
 
 namespace weftc {
 
-/// By ValueId: S(dim, block), where index `i * block + j` of the dimension is of row i; R where all rows read the
-/// whole.
-using BodyRows = std::vector<AxisState>;
+/// The rows of a value. S(dim, block): index `first + i * block + j` of the dimension is of row i; R: all rows read the
+/// whole. Where a Slice takes the rows out of a dimension, `first` is where they begin, and others may follow.
+struct ValueRows {
+  AxisState state = {};
+  int64_t first = 0;
+
+  bool has_rows() const { return state.is(AxisState::Kind::S); }
+  bool operator==(const ValueRows&) const = default;
+};
+using BodyRows = std::vector<ValueRows>;  // by ValueId
 
 /// The rows of all values of a body, of which some are known; nothing where a value of one row is made of another
 /// one's, or where an op is none that the rules are for.

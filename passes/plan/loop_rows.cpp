@@ -30,6 +30,15 @@ bool has_fixed_strides(const TensorType& type, const Storage& storage) {
   return storage.is_row_major() && is_static(type.shape);
 }
 
+/// Elements from one row to the next of what a launch reads or writes; nothing where all rows have the whole.
+std::optional<int64_t> stride_in(const RowAxis& axis, const Operand& operand) {
+  const auto find = [](const auto& strides, auto id) {
+    const auto at = id ? strides.find(id) : strides.end();
+    return at == strides.end() ? std::nullopt : std::optional(at->second);
+  };
+  return operand.weight ? find(axis.weight_strides, operand.weight) : find(axis.strides, operand.buffer);
+}
+
 /// A kernel that computes all of its results on this rank, from memory that nobody else reaches.
 bool stands_alone(const Kernel& kernel) {
   return std::all_of(kernel.parameters.begin(), kernel.parameters.end(), [](const Parameter& parameter) {
@@ -40,19 +49,20 @@ bool stands_alone(const Kernel& kernel) {
 class LoopRowFinder {
  public:
   LoopRowFinder(const Plan& plan, const Module& module, const LoopStep& loop, int64_t count)
-      : plan_(plan), module_(module), loop_(loop), rows_{count, {}, {}} {}
+      : plan_(plan), module_(module), loop_(loop), axis_{count, 0, {}, {}} {}
 
   std::optional<SharedRows> run(BufferId buffer, int64_t stride) {
-    rows_.strides[buffer] = stride;
+    axis_.strides[buffer] = stride;
     do {
       is_changed_ = false;
       for (const Step& step : loop_.body)
         if (!visit(step)) return {};
     } while (is_changed_);
-    find_own();
-    const bool all =
-        std::all_of(loop_.body.begin(), loop_.body.end(), [&](const Step& step) { return writes_rows_only(step); });
-    return all ? std::optional(std::move(rows_)) : std::nullopt;
+    SharedRows rows{{std::move(axis_)}, {}};
+    find_own(rows);
+    const bool all = std::all_of(loop_.body.begin(), loop_.body.end(),
+                                 [&](const Step& step) { return writes_rows_only(step, rows); });
+    return all ? std::optional(std::move(rows)) : std::nullopt;
   }
 
  private:
@@ -66,72 +76,82 @@ class LoopRowFinder {
   bool visit(const LaunchStep& launch) {
     const Kernel& kernel = plan_.kernel(launch.kernel);
     if (!stands_alone(kernel) || kernel.in_chunks) return false;
-    const std::optional<BodyRows> rows = rows_of_launch(plan_, module_, launch, rows_);
+    const std::optional<BodyRows> rows = rows_of_launch(plan_, module_, launch, axis_);
     if (!rows) return false;
     for (size_t f = 0; f < launch.operands.size(); ++f) {
       const Parameter& parameter = kernel.parameters[f];
-      const AxisState& own = (*rows)[parameter_value(kernel.body, f).index];
-      if (!own.is(AxisState::Kind::S)) continue;
-      if (launch.operands[f].weight || !has_fixed_strides(parameter.type, parameter.storage)) return false;
-      if (!put(launch.operands[f].buffer, stride_of(parameter.type, own))) return false;
+      const ValueRows& own = (*rows)[parameter_value(kernel.body, f).index];
+      if (!own.has_rows()) continue;
+      if (!has_fixed_strides(parameter.type, parameter.storage)) return false;
+      if (!put(launch.operands[f], stride_of(parameter.type, own.state))) return false;
     }
     return true;
   }
 
   bool join(BufferId a, BufferId b) {
     for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)})
-      if (const auto at = rows_.strides.find(from); at != rows_.strides.end() && !put(to, at->second)) return false;
+      if (const auto at = axis_.strides.find(from); at != axis_.strides.end() && !put({to, {}}, at->second))
+        return false;
     return true;
   }
 
-  /// False where the buffer has other rows.
-  bool put(BufferId buffer, int64_t stride) {
-    const auto [at, is_new] = rows_.strides.emplace(buffer, stride);
+  /// False where the operand has other rows.
+  bool put(const Operand& operand, int64_t stride) {
+    const bool is_new = operand.weight ? axis_.weight_strides.emplace(operand.weight, stride).second
+                                       : axis_.strides.emplace(operand.buffer, stride).second;
     is_changed_ = is_changed_ || is_new;
-    return at->second == stride && plan_.buffer(buffer).depth == 1;
+    return *stride_in(axis_, operand) == stride && (operand.weight || plan_.buffer(operand.buffer).depth == 1);
   }
 
   /// Numbers that a trip makes for all rows, such as the index of the step that it reads.
-  void find_own() {
+  void find_own(SharedRows& rows) const {
     constexpr int64_t kMostBytes = 64;
-    if (loop_.iteration) rows_.own.insert(loop_.iteration);
+    const auto& strides = rows.axes[0].strides;
+    if (loop_.iteration) rows.own.insert(loop_.iteration);
     for (const Step& step : loop_.body)
       for (const Access& access : step.accesses) {
         const Buffer& buffer = plan_.buffer(access.buffer);
         const int64_t bytes = element_count(buffer.dims()) * dtype_bytes(buffer.type.dtype);
-        const bool is_own = access.write && !rows_.strides.contains(access.buffer) && bytes <= kMostBytes;
-        if (is_own && is_inside(plan_, loop_, access.buffer)) rows_.own.insert(access.buffer);
+        const bool is_own = access.write && !strides.contains(access.buffer) && bytes <= kMostBytes;
+        if (is_own && is_inside(plan_, loop_, access.buffer)) rows.own.insert(access.buffer);
       }
   }
 
-  bool writes_rows_only(const Step& step) const {
-    if (const auto* copy = std::get_if<CopyStep>(&step.what); copy && !copies_rows(plan_, *copy, rows_)) return false;
+  bool writes_rows_only(const Step& step, const SharedRows& rows) const {
+    if (const auto* copy = std::get_if<CopyStep>(&step.what); copy && !copies_rows(plan_, *copy, rows)) return false;
     return std::all_of(step.accesses.begin(), step.accesses.end(), [&](const Access& access) {
-      return !access.write || rows_.strides.contains(access.buffer) || rows_.own.contains(access.buffer);
+      return !access.write || rows.axes[0].strides.contains(access.buffer) || rows.own.contains(access.buffer);
     });
   }
 
   const Plan& plan_;
   const Module& module_;
   const LoopStep& loop_;
-  SharedRows rows_;
+  RowAxis axis_;
   bool is_changed_ = false;
 };
 
 }  // namespace
 
-/// The rows of a body's values, as its parameters' buffers have them.
+/// The rows of a body's values, as its parameters' memory has them. Of what a Slice reads a part the body tells where
+/// the rows are.
 static std::optional<BodyRows> rows_of(const Module& module, const Graph& body, const LaunchStep& launch,
-                                       const SharedRows& rows) {
+                                       const RowAxis& axis) {
   BodyRows known(body.value_capacity());
   for (size_t f = 0; f < launch.operands.size(); ++f) {
-    const auto at = launch.operands[f].buffer ? rows.strides.find(launch.operands[f].buffer) : rows.strides.end();
-    if (at == rows.strides.end()) continue;
+    const std::optional<int64_t> stride = stride_in(axis, launch.operands[f]);
+    if (!stride) continue;
     const ValueId value = parameter_value(body, f);
-    known[value.index] = rows_of_type(body.type(value), rows.count, at->second);
-    if (!known[value.index].is(AxisState::Kind::S)) return {};
+    known[value.index].state = rows_of_type(body.type(value), axis.count, *stride);
   }
-  return rows_of_body(module, body, rows.count, std::move(known));
+  const std::optional<BodyRows> rows = rows_of_body(module, body, axis.count, std::move(known));
+  for (size_t f = 0; rows && f < launch.operands.size(); ++f) {
+    const ValueId value = parameter_value(body, f);
+    const std::optional<int64_t> stride = stride_in(axis, launch.operands[f]);
+    const ValueRows& own = (*rows)[value.index];
+    if (stride && (!own.has_rows() || stride_of(body.type(value), own.state) != *stride)) return {};
+  }
+  return rows;
 }
 
 bool is_inside(const Plan& plan, const LoopStep& loop, BufferId buffer) {
@@ -146,27 +166,31 @@ bool is_inside(const Plan& plan, const LoopStep& loop, BufferId buffer) {
 }
 
 bool copies_rows(const Plan& plan, const CopyStep& copy, const SharedRows& rows) {
-  const auto from = rows.strides.find(copy.from), to = rows.strides.find(copy.to);
-  if (from == rows.strides.end() || to == rows.strides.end()) return false;
+  const RowAxis& axis = rows.axes.front();
+  const auto from = axis.strides.find(copy.from), to = axis.strides.find(copy.to);
+  if (rows.in_blocks() || from == axis.strides.end() || to == axis.strides.end()) return false;
   const int64_t elements = element_count(plan.buffer(copy.from).dims());
-  return from->second == to->second && (copy.in_place || elements == rows.count * from->second);
+  return from->second == to->second && (copy.in_place || elements == axis.count * from->second);
 }
 
 std::optional<BodyRows> rows_of_launch(const Plan& plan, const Module& module, const LaunchStep& launch,
-                                       const SharedRows& rows) {
-  return rows_of(module, plan.kernel(launch.kernel).body, launch, rows);
+                                       const RowAxis& axis) {
+  return rows_of(module, plan.kernel(launch.kernel).body, launch, axis);
 }
 
-/// The dimension that has the length of rows becomes one of their number: which it is, or R for none.
-static AxisState take_length(Graph& body, ValueId value, const Length& own) {
+/// The dimension that has the length of an axis becomes one of its number: which it is, or R for none.
+static ValueRows take_length(Graph& body, ValueId value, const Length& own) {
   TensorType type = body.type(value);
   for (int d = 0; d < type.ndim(); ++d) {
     Extent& extent = type.shape[static_cast<size_t>(d)];
-    const std::optional<Length> block = extent.is_run_time() ? exact_quotient(*extent.length, own) : std::nullopt;
-    if (!block || !block->is_constant()) continue;
+    if (!extent.is_run_time()) continue;
+    // first + own * block
+    const Length first = substitute(*extent.length, [](const LengthSymbol&) { return Length(0); });
+    const std::optional<Length> block = exact_quotient(*extent.length - first, own);
+    if (!block || !block->is_constant() || block->constant() == 0) continue;
     extent.length = nullptr;
     body.retype(value, std::move(type));
-    return AxisState::sliced(d, block->constant());
+    return {AxisState::sliced(d, block->constant()), first.constant()};
   }
   return {};
 }
@@ -175,23 +199,28 @@ bool keeps_rows(const Plan& plan, const LaunchStep& launch, const SharedRows& ro
   Module module;
   module.places = plan.places;
   Graph body = plan.kernel(launch.kernel).body;
-  BodyRows own(body.value_capacity());
-  for (OpId id = body.first(); id; id = body.next(id))
-    for (ValueId value : body.op(id).outputs)
-      own[value.index] = take_length(body, value, Length::named(kOwnRows, rows.count));
-  for (size_t f = 0; f < launch.operands.size(); ++f) {
-    const bool has_rows = launch.operands[f].buffer && rows.strides.contains(launch.operands[f].buffer);
-    if (has_rows != own[parameter_value(body, f).index].is(AxisState::Kind::S)) return false;
+  std::vector<BodyRows> own(rows.axes.size(), BodyRows(body.value_capacity()));
+  for (size_t a = 0; a < rows.axes.size(); ++a)
+    for (OpId id = body.first(); id; id = body.next(id))
+      for (ValueId value : body.op(id).outputs)
+        own[a][value.index] =
+            take_length(body, value, Length::named(row_words(a, rows.axes.size()).length, rows.axes[a].count));
+  for (size_t a = 0; a < rows.axes.size(); ++a) {
+    for (size_t f = 0; f < launch.operands.size(); ++f) {
+      const bool has_rows = stride_in(rows.axes[a], launch.operands[f]).has_value();
+      if (has_rows != own[a][parameter_value(body, f).index].has_rows()) return false;
+    }
+    if (rows_of(module, body, launch, rows.axes[a]) != own[a]) return false;
   }
-  return rows_of(module, body, launch, rows) == own;
+  return true;
 }
 
 std::optional<SharedRows> rows_of_loop(const Plan& plan, const Module& module, const LoopStep& loop, BufferId buffer,
-                                       int dim) {
+                                       int dim, int64_t block) {
   const TensorType& type = plan.buffer(buffer).type;
   if (!has_fixed_strides(type, plan.buffer(buffer).storage) || type.shape[dim].is_run_time()) return {};
-  return LoopRowFinder(plan, module, loop, type.shape[dim].bound)
-      .run(buffer, stride_of(type, AxisState::sliced(dim, 1)));
+  return LoopRowFinder(plan, module, loop, type.shape[dim].bound / block)
+      .run(buffer, stride_of(type, AxisState::sliced(dim, block)));
 }
 
 }  // namespace weftc

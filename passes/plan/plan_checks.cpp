@@ -135,7 +135,8 @@ std::vector<std::string> check_positions(const Plan& plan) {
     for (const BufferId id : touched) {
       const Buffer& buffer = plan.buffer(id);
       const Position position = id.index < program.positions.size() ? program.positions[id.index] : Position{};
-      const int64_t memory = buffer.window ? program.window_bytes : program.own_bytes;
+      const int64_t own_bytes = program.own_bytes + (buffer.life == Life::Block ? program.thread_bytes : 0);
+      const int64_t memory = buffer.window ? program.window_bytes : own_bytes;
       if (position.kind == Position::Kind::Absent)
         wrong.push_back(format("buffer '{}' has no position", buffer.name));
       else if (position.offset + buffer.bytes * buffer.depth > memory)

@@ -97,7 +97,9 @@ void PlanEvents::expand(const std::vector<Step>& steps, Event at) {
 
 /// Before each trip and behind the last one condition and count are read, and the iteration is written.
 void PlanEvents::expand_trips(const Step& step, const LoopStep& loop, Event at) {
-  const int64_t trips = loop.max_trips ? std::clamp(loop.max_trips, kLeastTrips, kLoopTrips) : kLoopTrips;
+  const int64_t trips = loop.is_chain()  ? 1
+                        : loop.max_trips ? std::clamp(loop.max_trips, kLeastTrips, kLoopTrips)
+                                         : kLoopTrips;
   at.trips.push_back({&loop, 0, false});
   add_event(step, at, true, false);
   for (int t = 0; t < trips; ++t) {

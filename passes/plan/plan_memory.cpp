@@ -41,10 +41,26 @@ class BufferPlanner {
       program.positions.assign(plan_.buffers.size(), {});
       program.own_bytes = place(program, false);
       program.window_bytes = place(program, true);
+      for (const Block& block : plan_.blocks) place_blocks(program, block.steps);
     }
   }
 
  private:
+  /// What a block of rows has for itself lies in memory of the thread; of chains, one runs at a time.
+  void place_blocks(Program& program, const std::vector<Step>& steps) {
+    for_each_step(steps, [&](const Step& step) {
+      const auto* loop = std::get_if<LoopStep>(&step.what);
+      if (!loop || !loop->is_chain()) return;
+      int64_t end = 0;
+      for (const BufferId own : loop->rows->own) {
+        if (!holds(plan_, program, plan_.buffer(own).place)) continue;
+        program.positions[own.index] = {Position::Kind::OfThread, {}, program.own_bytes + end};
+        end += plan_.buffer(own).bytes;
+      }
+      program.thread_bytes = std::max(program.thread_bytes, end);
+    });
+  }
+
   int root(int b) const {
     while (same_as_[b] != b) b = same_as_[b];
     return b;
@@ -96,7 +112,7 @@ class BufferPlanner {
     std::vector<int> order;
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       const Buffer& buffer = plan_.buffers[b];
-      if (!range_[root(static_cast<int>(b))].used() || buffer.window != window) continue;
+      if (!range_[root(static_cast<int>(b))].used() || buffer.window != window || buffer.life == Life::Block) continue;
       if (root(static_cast<int>(b)) == static_cast<int>(b) && (window || holds(plan_, program, buffer.place)))
         order.push_back(static_cast<int>(b));
     }

@@ -92,6 +92,8 @@ void enter_kernels(Plan& plan, Diags& diags);
 
 /// Lets the threads of a rank take rows of loops through all trips.
 void share_loops(PlanDraft& planning);
+/// Runs kernels between which much memory lies in blocks of rows.
+void cut_chains(PlanDraft& planning);
 
 /// Live ranges, positions and programs.
 void place_buffers(PlanDraft& planning);

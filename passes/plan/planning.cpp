@@ -28,6 +28,9 @@ constexpr PlanningStep kPlanning[] = {
      order_steps, check_order},
     {"share-loops", "loops of which each row is computed by itself are cut along the rows, one part for each thread",
      share_loops, check_order},
+    {"cut-chains",
+     "kernels between which much memory lies run in blocks of rows, and no such memory holds more than a block",
+     cut_chains, check_order},
     {"place-buffers", "every buffer of a program has a position in its memory", place_buffers, check_positions},
 };
 }  // namespace

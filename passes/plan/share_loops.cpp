@@ -9,9 +9,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ir/kernel/kernel_body.h"
-#include "passes/plan/loop_rows.h"
-#include "passes/plan/plan_parts.h"
+#include "passes/plan/row_kernels.h"
 
 namespace weftc {
 
@@ -23,25 +21,13 @@ constexpr int64_t kLeastRows = 2 * SharedRows::kTile;
 /// threads that share the columns of a product have less to read.
 constexpr int64_t kMostReadByAll = int64_t{1} << 20;
 
-/// A launch in a loop that is shared, with the rows of its kernel's values.
-struct RowLaunch {
-  LaunchStep* launch;
-  std::string user;  // the step's name
-  BodyRows rows;
-  int64_t count;
-
-  bool is_alike(const RowLaunch& other) const { return rows == other.rows && count == other.count; }
-};
-
 class LoopSharer {
  public:
   explicit LoopSharer(PlanDraft& draft) : draft_(draft), plan_(draft.plan) {}
 
   void run() {
     for (Block& block : plan_.blocks) visit(block.steps);
-    std::map<KernelId, std::vector<RowLaunch>> by_kernel;
-    for (RowLaunch& launch : launches_) by_kernel[launch.launch->kernel].push_back(std::move(launch));
-    for (auto& [kernel, users] : by_kernel) rewrite(kernel, std::move(users));
+    give_rows(draft_, std::move(launches_));
   }
 
  private:
@@ -54,7 +40,7 @@ class LoopSharer {
 
   /// The outermost dimension of what the loop carries that has rows.
   bool share(LoopStep& loop) {
-    if (loop.condition || draft_.module.lengths.contains(kOwnRows)) return false;
+    if (loop.condition || draft_.module.lengths.contains(row_words(0, 1).length)) return false;
     for (const BufferId carried : loop.carried) {
       const TensorType& type = plan_.buffer(carried).type;
       for (int d = 0; d < type.ndim(); ++d) {
@@ -62,7 +48,7 @@ class LoopSharer {
         const auto rows = rows_of_loop(plan_, draft_.module, loop, carried, d);
         if (!rows || !is_worth_it(loop, *rows)) continue;
         loop.rows = rows;
-        note_launches(loop);
+        for (RowLaunch& launch : row_launches(plan_, draft_.module, loop)) launches_.push_back(std::move(launch));
         return true;
       }
     }
@@ -74,7 +60,7 @@ class LoopSharer {
   bool is_worth_it(const LoopStep& loop, const SharedRows& rows) const {
     constexpr int64_t kCacheLine = 64;
     int64_t held = 0, longest = 0;
-    for (const auto& [buffer, stride] : rows.strides) {
+    for (const auto& [buffer, stride] : rows.axes[0].strides) {
       const Buffer& each = plan_.buffer(buffer);
       longest = std::max(longest, stride * dtype_bytes(each.type.dtype));
       if (is_inside(plan_, loop, buffer)) held += each.bytes;
@@ -89,84 +75,15 @@ class LoopSharer {
     for (const Step& step : loop.body)
       if (const auto* launch = std::get_if<LaunchStep>(&step.what))
         for (const Operand& operand : launch->operands) {
-          if (operand.weight) weights.insert(operand.weight.index);
-          const bool is_read = operand.buffer && !rows.strides.contains(operand.buffer);
+          if (operand.weight && !rows.axes[0].weight_strides.contains(operand.weight))
+            weights.insert(operand.weight.index);
+          const bool is_read = operand.buffer && !rows.axes[0].strides.contains(operand.buffer);
           if (is_read && !rows.own.contains(operand.buffer)) buffers.insert(operand.buffer.index);
         }
     int64_t bytes = 0;
     for (uint32_t w : weights) bytes += plan_.weights[w].bytes;
     for (uint32_t b : buffers) bytes += plan_.buffers[b].bytes;
     return bytes;
-  }
-
-  /// Those that have rows; what a trip makes for all rows is made by each thread.
-  void note_launches(LoopStep& loop) {
-    for (Step& step : loop.body) {
-      auto* launch = std::get_if<LaunchStep>(&step.what);
-      if (!launch) continue;
-      BodyRows rows = *rows_of_launch(plan_, draft_.module, *launch, *loop.rows);
-      const bool has_rows =
-          std::any_of(rows.begin(), rows.end(), [](const AxisState& state) { return state.is(AxisState::Kind::S); });
-      if (has_rows) launches_.push_back({launch, step.name, std::move(rows), loop.rows->count});
-    }
-  }
-
-  int launches_of(KernelId kernel) const {
-    int count = 0;
-    for (const Block& block : plan_.blocks)
-      for_each_step(block.steps, [&](const Step& step) {
-        const auto* launch = std::get_if<LaunchStep>(&step.what);
-        count += launch && launch->kernel == kernel;
-      });
-    return count;
-  }
-
-  /// The kernel itself takes rows where all of its launches give it the same, and else copies of it do.
-  void rewrite(KernelId kernel, std::vector<RowLaunch> users) {
-    bool is_free = launches_of(kernel) == static_cast<int>(users.size());
-    while (!users.empty()) {
-      const auto others = std::stable_partition(users.begin(), users.end(),
-                                                [&](const RowLaunch& user) { return user.is_alike(users.front()); });
-      is_free = is_free && others == users.end();
-      const std::vector<RunExtent> before = plan_.kernel(kernel).extents;
-      const KernelId taken = is_free ? kernel : copy_of(kernel);
-      take_rows(plan_.kernels[taken.index], users.front());
-      for (auto user = users.begin(); user != others; ++user) pass_rows(*user, before, taken);
-      users.erase(users.begin(), others);
-    }
-  }
-
-  KernelId copy_of(KernelId kernel) { return copy_kernel(draft_, kernel, plan_.kernel(kernel).name + "_of_rows"); }
-
-  /// Dimensions of rows become a length in the body and in the parameters, whose memory stays as it is.
-  void take_rows(Kernel& kernel, const RowLaunch& user) {
-    const Length own = Length::named(kOwnRows, user.count);
-    for (uint32_t v = 0; v < user.rows.size(); ++v) {
-      if (!user.rows[v].is(AxisState::Kind::S)) continue;
-      TensorType type = kernel.body.type(ValueId{v});
-      Extent& extent = type.shape[static_cast<size_t>(user.rows[v].dim)];
-      extent = run_time_extent(extent.bound, own * user.rows[v].block);
-      kernel.body.retype(ValueId{v}, std::move(type));
-    }
-    for (size_t f = 0; f < kernel.parameters.size(); ++f) {
-      Parameter& parameter = kernel.parameters[f];
-      const ValueId value = parameter_value(kernel.body, f);
-      parameter.type = kernel.body.type(value);
-      if (user.rows[value.index].is(AxisState::Kind::S)) parameter.storage.by_bounds = true;
-    }
-    make_extents(draft_.module, kernel);
-  }
-
-  /// The lengths of a launch, in the order in which the kernel has them now.
-  void pass_rows(const RowLaunch& user, const std::vector<RunExtent>& before, KernelId taken) {
-    std::map<std::string, BufferId> known;
-    size_t next = 0;
-    for (const RunExtent& extent : before)
-      if (extent.is_named()) known[extent.length->text()] = user.launch->lengths[next++];
-    user.launch->lengths.clear();
-    for (const RunExtent& extent : plan_.kernel(taken).extents)
-      if (extent.is_named()) user.launch->lengths.push_back(known[extent.length->text()]);
-    if (!(taken == user.launch->kernel)) move_user(plan_, *user.launch, taken, user.user);
   }
 
   PlanDraft& draft_;

@@ -59,7 +59,11 @@ class Checks {
         const Position& position = program.positions[b];
         if (position.kind == Position::Kind::Absent) continue;
         const int64_t end = position.offset + buffer.bytes * buffer.depth;
-        if (position.offset < 0 || end > (buffer.window ? program.window_bytes : program.own_bytes))
+        const bool is_of_thread = position.kind == Position::Kind::OfThread;
+        if (is_of_thread != (buffer.life == Life::Block) || (is_of_thread && position.offset < program.own_bytes))
+          wrong("buffer '{}' of blocks of rows is not in memory of threads", buffer.name);
+        const int64_t own_bytes = program.own_bytes + (is_of_thread ? program.thread_bytes : 0);
+        if (position.offset < 0 || end > (buffer.window ? program.window_bytes : own_bytes))
           wrong("buffer '{}' ends at {}, behind its memory", buffer.name, end);
         check_symbolic(program, buffer, position);
         const Position& first = plan_.programs[0].positions[b];
@@ -67,7 +71,7 @@ class Checks {
           wrong("window '{}' lies at {} and at {} in two programs", buffer.name, first.offset, position.offset);
       }
       const int64_t image = plan_.segments.empty() ? 0 : plan_.segments.back().end;
-      const int64_t peak = program.own_bytes + program.window_bytes + image;
+      const int64_t peak = program.own_bytes + program.window_bytes + program.thread_bytes + image;
       if (plan_.target.memory && peak > plan_.target.memory)
         wrong("rank {} needs {} bytes of {}", program.ranks[0], peak, plan_.target.memory);
     }
@@ -75,6 +79,7 @@ class Checks {
 
   void check_symbolic(const Program& program, const Buffer& buffer, const Position& position) {
     int64_t offset = 0;
+    if (position.kind == Position::Kind::OfThread) return;
     if (position.kind != Position::Kind::Start) {
       const Buffer& of = plan_.buffer(position.of);
       offset = program.positions[position.of.index].offset;
@@ -183,7 +188,7 @@ class Checks {
   /// Threads that share the rows of a loop are in different trips: a kernel touches its own rows only, and buffers of
   /// the loop that share memory have their rows in the same places.
   void check_rows(const Step& step, const LoopStep& loop) {
-    if (!loop.rows) return;
+    if (!loop.rows || !check_axes(step, loop)) return;
     std::set<BufferId> touched;
     const std::set<BufferId>& own = loop.rows->own;
     for (BufferId buffer : own)
@@ -199,9 +204,10 @@ class Checks {
       if (launch ? !keeps_rows(plan_, *launch, *loop.rows) : !copy || !copies_rows(plan_, *copy, *loop.rows))
         wrong("'{}' needs more than its own rows of '{}'", inner.name, step.name);
       for (const Access& access : inner.accesses) {
-        if (own.contains(access.buffer)) continue;
-        touched.insert(access.buffer);
-        if (access.write && !loop.rows->strides.contains(access.buffer))
+        if (!own.contains(access.buffer)) touched.insert(access.buffer);
+        if (plan_.buffer(access.buffer).life == Life::Block && !own.contains(access.buffer))
+          wrong("'{}' touches a block of '{}', which is not its own", inner.name, plan_.buffer(access.buffer).name);
+        if (access.write && !writes_rows(*loop.rows, access.buffer))
           wrong("'{}' writes '{}', which has no rows in '{}'", inner.name, plan_.buffer(access.buffer).name, step.name);
       }
     }
@@ -211,6 +217,36 @@ class Checks {
           if (a.index < b.index && !are_apart(program, a, b) && !are_alike(program, a, b, *loop.rows))
             wrong("'{}' and '{}' share memory, which threads in '{}' use at once", plan_.buffer(a).name,
                   plan_.buffer(b).name, step.name);
+  }
+
+  /// A chain has one trip, blocks along each axis, and room for one of what lies between its kernels; another loop has
+  /// one axis.
+  bool check_axes(const Step& step, const LoopStep& loop) {
+    const SharedRows& rows = *loop.rows;
+    const bool is_chain = loop.max_trips == 1 && !loop.trip_count && !loop.condition && !loop.iteration;
+    bool is_right = !rows.axes.empty() && rows.axes.size() <= (is_chain ? SharedRows::kMostAxes : 1);
+    for (const RowAxis& axis : rows.axes)
+      is_right = is_right && axis.count > 0 && axis.block <= axis.count && axis.block >= (rows.in_blocks() ? 1 : 0);
+    if (!is_right || (rows.in_blocks() && !is_chain)) {
+      wrong("the rows of '{}' are cut in no way that there is", step.name);
+      return false;
+    }
+    for (const BufferId own : rows.own) {
+      const Buffer& buffer = plan_.buffer(own);
+      if ((buffer.life == Life::Block) != rows.in_blocks())
+        wrong("'{}' does not live as long as a block of '{}'", buffer.name, step.name);
+      if (rows.in_blocks() && block_elements(plan_, rows, own) * dtype_bytes(buffer.type.dtype) > buffer.bytes)
+        wrong("'{}' has no room for a block of '{}'", buffer.name, step.name);
+    }
+    return true;
+  }
+
+  /// Whether what one thread writes is no other one's: its own, or rows along all axes. What a block makes for itself
+  /// is of its rows too.
+  static bool writes_rows(const SharedRows& rows, BufferId buffer) {
+    if (rows.own.contains(buffer) && !rows.in_blocks()) return true;
+    return std::all_of(rows.axes.begin(), rows.axes.end(),
+                       [&](const RowAxis& axis) { return axis.strides.contains(buffer); });
   }
 
   bool are_apart(const Program& program, BufferId a, BufferId b) const {
@@ -224,9 +260,12 @@ class Checks {
   /// Whether row i of both lies in the same bytes.
   bool are_alike(const Program& program, BufferId a, BufferId b, const SharedRows& rows) const {
     const Buffer &x = plan_.buffer(a), &y = plan_.buffer(b);
-    const auto of_a = rows.strides.find(a), of_b = rows.strides.find(b);
-    return of_a != rows.strides.end() && of_b != rows.strides.end() && of_a->second == of_b->second &&
-           x.bytes == y.bytes && dtype_bytes(x.type.dtype) == dtype_bytes(y.type.dtype) &&
+    const auto is_alike = [&](const RowAxis& axis) {
+      const auto of_a = axis.strides.find(a), of_b = axis.strides.find(b);
+      return of_a != axis.strides.end() && of_b != axis.strides.end() && of_a->second == of_b->second;
+    };
+    return std::all_of(rows.axes.begin(), rows.axes.end(), is_alike) && x.bytes == y.bytes &&
+           dtype_bytes(x.type.dtype) == dtype_bytes(y.type.dtype) &&
            program.positions[a.index].offset == program.positions[b.index].offset;
   }
 
@@ -272,7 +311,7 @@ class Checks {
     const Buffer& buffer = plan_.buffer(id);
     for (int axis : whole) type.layout.set(axis, {});
     const int64_t bytes = element_count(buffer_dims(type, mesh)) * dtype_bytes(type.dtype);
-    if (bytes > buffer.bytes)
+    if (bytes > buffer.bytes && buffer.life != Life::Block)
       wrong("'{}' needs {} bytes of '{}', which has {}", step.name, bytes, buffer.name, buffer.bytes);
     if (type.dtype != buffer.type.dtype) wrong("'{}' takes '{}' as another element type", step.name, buffer.name);
   }
@@ -288,7 +327,9 @@ class Checks {
       const Parameter& parameter = kernel.parameters[f];
       const Operand& operand = launch.operands[f];
       if (operand.weight) {
-        if (!parameter.weight || !(plan_.weight(operand.weight).storage == parameter.storage))
+        Storage wanted = parameter.storage;  // whose type may have rows as a length, where a weight has all of them
+        wanted.by_bounds = plan_.weight(operand.weight).storage.by_bounds;
+        if (!parameter.weight || !(plan_.weight(operand.weight).storage == wanted))
           wrong("'{}' reads weight '{}' stored in another way", step.name, plan_.weight(operand.weight).name);
         continue;
       }

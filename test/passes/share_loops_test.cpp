@@ -43,7 +43,7 @@ int64_t rows_of(const std::string& model, const std::string& yaml = "") {
       CHECK(first.outputs[o].real[i] == doctest::Approx(reference.outputs[o].real[i]).epsilon(1e-5));
   const LoopStep* trips = find_loop(made.plan);
   REQUIRE(trips);
-  return trips->rows ? trips->rows->count : 0;
+  return trips->rows ? trips->rows->axes[0].count : 0;
 }
 
 /// What the proof says of a Plan with a shared loop that is changed by `spoil`.
@@ -83,14 +83,17 @@ TEST_CASE("loops share rows: each thread has its own of what a trip makes for al
                      "float[4,4] w = random(1, 0.3), int64 four = {4}")) == 12);
 }
 
+TEST_CASE("loops share rows: a weight has some for each") {
+  CHECK(rows_of(loop("p = MatMul(h, w) g = Add(p, own) s = Tanh(g) r = Add(v, s)",
+                     "float[4,4] w = random(1, 0.3), float[12,1] own = random(3, 1.0)")) == 12);
+}
+
 TEST_CASE("counter-cases: loops that need other rows") {
   CHECK(rows_of(loop("p = MatMul(q, h) s = Tanh(p) r = Add(v, s)")) == 0);
   CHECK(rows_of(loop("p = MatMul(h, w) a = ReduceMax <keepdims = 1> (p, axes) s = Sub(p, a) r = Add(v, s)",
                      "float[4,4] w = random(1, 0.3), int64[1] axes = {0}")) == 0);
   CHECK(rows_of(loop("p = MatMul(h, w) g = Gather(p, turned) s = Tanh(g) r = Add(v, s)",
                      "float[4,4] w = random(1, 0.3), int64[12] turned = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0}")) == 0);
-  CHECK(rows_of(loop("p = MatMul(h, w) g = Add(p, own) s = Tanh(g) r = Add(v, s)",
-                     "float[4,4] w = random(1, 0.3), float[12,1] own = random(3, 1.0)")) == 0);
 }
 
 TEST_CASE("counter-cases: rows of run-time lengths, and rows that share a cache line") {
@@ -129,14 +132,16 @@ TEST_CASE("counter-case: a matrix that no cache of a core holds is read by all t
 }
 
 TEST_CASE("the proof refuses loops whose threads would meet") {
-  CHECK(spoilt([](Plan&, LoopStep& trips) { trips.rows->strides.begin()->second += 1; }).find("needs more") !=
+  CHECK(spoilt([](Plan&, LoopStep& trips) { trips.rows->axes[0].strides.begin()->second += 1; }).find("needs more") !=
         std::string::npos);
-  CHECK(spoilt([](Plan&, LoopStep& trips) { trips.rows->strides.erase(trips.rows->strides.begin()); }) != "");
+  CHECK(spoilt([](Plan&, LoopStep& trips) {
+          trips.rows->axes[0].strides.erase(trips.rows->axes[0].strides.begin());
+        }) != "");
   CHECK(spoilt([](Plan&, LoopStep& trips) { trips.rows->own.clear(); }).find("have one 'i'") != std::string::npos);
   const std::string memory = spoilt([](Plan& plan, LoopStep& trips) {
     // Two buffers of the loop begin one after the other: one is moved a row into the other.
     std::vector<BufferId> held;
-    for (const auto& [buffer, stride] : trips.rows->strides) held.push_back(buffer);
+    for (const auto& [buffer, stride] : trips.rows->axes[0].strides) held.push_back(buffer);
     Position& position = plan.programs[0].positions[held[1].index];
     position.offset = plan.programs[0].positions[held[0].index].offset + 64;
   });

@@ -2,6 +2,7 @@
 #pragma once
 #include "weft/index_range.h"
 #include "weft/rank_surface.h"
+#include "weft/scratch.h"
 #include "weft/team.h"
 
 namespace weft {

@@ -200,16 +200,15 @@ WEFT_HD constexpr T abs(T x) {
     return x < 0 ? T(0 - std::make_unsigned_t<T>(x)) : x;
 }
 
-/// As ONNX and NumPy: NaN wins. In two steps, of which the first is one instruction for vectors, and neither a branch.
+/// As ONNX and NumPy: NaN wins. One choice: of two, one inside the other, g++ makes branches, and reductions over them
+/// are not vectorised.
 template <class T>
 WEFT_HD constexpr T maximum(T a, T b) {
-  const T larger = a > b ? a : b;
-  return a != a ? a : larger;
+  return (a > b) | (a != a) ? a : b;
 }
 template <class T>
 WEFT_HD constexpr T minimum(T a, T b) {
-  const T smaller = a < b ? a : b;
-  return a != a ? a : smaller;
+  return (a < b) | (a != a) ? a : b;
 }
 template <class T>
 WEFT_HD constexpr T max(T a, T b) {

@@ -1,0 +1,139 @@
+// Kernels between which much memory lies run in blocks of rows; every order of the blocks computes the same.
+#include "ir/evaluate/evaluate.h"
+#include "ir/plan_walk.h"
+#include "test/passes/planned.h"
+
+using namespace weftc;
+using namespace weftc::test;
+
+namespace {
+
+/// Attention of 8 heads, 128 queries and 256 keys; what lies between its kernels takes 2 MiB.
+std::string attention(const std::string& nodes, const std::string& y = "float[1,8,128,4]",
+                      const std::string& weights = "float c = {0.5}") {
+  return "<ir_version: 10, opset_import: [\"\" : 20]> m (float[1,8,128,4] q, float[1,8,4,256] k, float[1,8,256,4] v) "
+         "=> (" +
+         y + " y) <" + weights + "> { " + nodes + " }";
+}
+
+const Step* find_chain(const Plan& plan) {
+  const Step* found = nullptr;
+  for (const Block& block : plan.blocks)
+    for_each_step(block.steps, [&](const Step& step) {
+      if (const auto* loop = std::get_if<LoopStep>(&step.what); loop && loop->is_chain()) found = &step;
+    });
+  return found;
+}
+
+/// "1 x 72 of 8 x 128: 2 inside" of the last chain, "" where there is none. The Plan is right, and in every order of
+/// blocks it computes what its model does.
+std::string chain_of(const std::string& model, const std::string& yaml = "") {
+  const Planned made = plan_of(model, yaml);
+  for (const std::string& wrong : prove_plan(made.plan)) CHECK_MESSAGE(false, wrong);
+  const std::vector<Tensor> inputs = port_inputs(made.plan);
+  const PlanRun first = evaluate_plan(made.plan, inputs, 0);
+  CHECK(first.error == "");
+  for (uint32_t seed = 1; seed < 3; ++seed) CHECK(same_outputs(first, evaluate_plan(made.plan, inputs, seed)));
+  const EvalResult reference = evaluate(*made.scheduled->module, inputs);
+  REQUIRE(first.outputs.size() == reference.outputs.size());
+  for (size_t o = 0; o < first.outputs.size(); ++o)
+    for (int64_t i = 0; i < first.outputs[o].size(); ++i)
+      CHECK(first.outputs[o].real[i] == doctest::Approx(reference.outputs[o].real[i]).epsilon(1e-5));
+  const Step* chain = find_chain(made.plan);
+  if (!chain) return "";
+  const SharedRows& rows = *std::get<LoopStep>(chain->what).rows;
+  std::vector<std::string> blocks, counts;
+  for (const RowAxis& axis : rows.axes)
+    blocks.push_back(std::to_string(axis.block)), counts.push_back(std::to_string(axis.count));
+  return join(blocks, " x ") + " of " + join(counts, " x ") + ": " + std::to_string(rows.own.size()) + " inside";
+}
+
+/// What the proof says of a Plan with a chain that is changed by `spoil`.
+template <class Spoil>
+std::string spoilt(const Spoil& spoil) {
+  Planned made = plan_of(attention("s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v)"), "");
+  REQUIRE(prove_plan(made.plan).empty());
+  LoopStep& chain = const_cast<LoopStep&>(std::get<LoopStep>(find_chain(made.plan)->what));
+  spoil(made.plan, chain);
+  const std::vector<std::string> wrong = prove_plan(made.plan);
+  return wrong.empty() ? "" : wrong[0];
+}
+
+}  // namespace
+
+TEST_CASE("chains: attention, head by head") {
+  CHECK(chain_of(attention("s = MatMul(q, k) t = Mul(s, c) p = Softmax(t) y = MatMul(p, v)")) ==
+        "1 x 72 of 8 x 128: 2 inside");
+}
+
+TEST_CASE("chains: rows of a mask that is a weight, and of one that all heads share") {
+  CHECK(chain_of(attention("s = MatMul(q, k) t = Add(s, mask) p = Softmax(t) y = MatMul(p, v)", "float[1,8,128,4]",
+                           "float[128,256] mask = random(3, 1.0)")) == "1 x 72 of 8 x 128: 2 inside");
+  CHECK(chain_of(attention("s = MatMul(q, k) t = Add(s, bias) p = Softmax(t) y = MatMul(p, v)", "float[1,8,128,4]",
+                           "float[8,1,256] bias = random(3, 1.0)")) == "1 x 72 of 8 x 128: 2 inside");
+}
+
+TEST_CASE("chains: heads that share keys are rows together") {
+  const std::string model =
+      "<ir_version: 10, opset_import: [\"\" : 20]> m (float[1,8,256,4] q, float[1,8,4,256] k, float[1,4,256,4] v) "
+      "=> (float[1,8,256,4] y) <int64[5] five = {1, 4, 1, 256, 4}, int64[5] wide = {1, 4, 2, 256, 4}, "
+      "int64[4] four = {1, 8, 256, 4}> { s = MatMul(q, k) p = Softmax(s) a = Reshape(v, five) b = Expand(a, wide) "
+      "w = Reshape(b, four) y = MatMul(p, w) }";
+  CHECK(chain_of(model) == "1 x 72 of 4 x 256: 2 inside");
+}
+
+TEST_CASE("chains: queries, keys and values are slices of one product") {
+  const std::string model =
+      "<ir_version: 10, opset_import: [\"\" : 20]> m (float[192,16] x) => (float[1,192,128] y) "
+      "<float[16,384] w = random(1, 0.3), int64[3] three = {1, 192, 384}, int64[4] heads = {1, 192, 8, 16}, "
+      "int64[3] flat = {1, 192, 128}, int64[3] parts = {128, 128, 128}> { a = MatMul(x, w) b = Reshape(a, three) "
+      "q, k, v = Split <axis = 2> (b, parts) r = Reshape(q, heads) l = Reshape(k, heads) u = Reshape(v, heads) "
+      "qh = Transpose <perm = [0, 2, 1, 3]> (r) kh = Transpose <perm = [0, 2, 3, 1]> (l) "
+      "vh = Transpose <perm = [0, 2, 1, 3]> (u) g = Sigmoid(qh) h = Sigmoid(kh) s = MatMul(g, h) p = Softmax(s) "
+      "o = MatMul(p, vh) "
+      "t = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape(t, flat) }";
+  CHECK(chain_of(model) == "1 x 96 of 8 x 192: 2 inside");
+}
+
+TEST_CASE("chains: two products of many rows, and small matrices together") {
+  CHECK(chain_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[2048,8] x) => (float[2048,8] y) "
+                 "<float[8,160] a = random(1, 0.3), float[160,8] b = random(2, 0.3)> "
+                 "{ h = MatMul(x, a) r = Relu(h) y = MatMul(r, b) }") == "120 of 2048: 1 inside");
+  CHECK(chain_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[128,4,16,4] q, float[128,4,4,16] k, "
+                 "float[128,4,16,4] v) => (float[128,4,16,4] y) "
+                 "{ s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v) }") == "8 x 4 x 16 of 128 x 4 x 16: 2 inside");
+}
+
+TEST_CASE("counter-cases: chains without rows") {
+  // The sums go over the rows; rows of the second product are others; scores are an output.
+  CHECK(chain_of(attention("s = MatMul(q, k) p = Softmax <axis = 1> (s) y = ReduceSum <keepdims = 1> (p, all)",
+                           "float[1,1,1,256]", "int64[2] all = {1, 2}")) == "");
+  CHECK(chain_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[512,4] q, float[4,512] k) => (float[512,4] y) "
+                 "{ s = MatMul(q, k) p = Softmax <axis = 0> (s) y = MatMul(p, q) }") == "");
+  CHECK(chain_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[8,128,4] q, float[8,4,256] k, float[8,256,4] v) "
+                 "=> (float[8,128,4] y, float[8,128,256] p) { s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v) }") ==
+        "1 x 72 of 8 x 128: 1 inside");
+}
+
+TEST_CASE("counter-cases: chains that are not worth it") {
+  // Little between the kernels; a product whose first operand is computed for all of its columns.
+  CHECK(chain_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[8,32,4] q, float[8,4,64] k, float[8,64,4] v) => "
+                 "(float[8,32,4] y) { s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v) }") == "");
+}
+
+TEST_CASE("the proof refuses chains whose blocks would meet or do not fit") {
+  CHECK(spoilt([](Plan&, LoopStep& chain) { chain.rows->axes[1].strides.begin()->second += 1; }).find("needs more") !=
+        std::string::npos);
+  CHECK(spoilt([](Plan&, LoopStep& chain) { chain.rows->axes.erase(chain.rows->axes.begin()); }) != "");
+  CHECK(spoilt([](Plan&, LoopStep& chain) { chain.rows->axes[1].block = 0; }).find("in no way") != std::string::npos);
+  CHECK(spoilt([](Plan&, LoopStep& chain) { chain.rows->axes[1].block += 12; }).find("no room") != std::string::npos);
+  CHECK(spoilt([](Plan&, LoopStep& chain) { chain.max_trips = 2; }).find("in no way") != std::string::npos);
+  CHECK(spoilt([](Plan&, LoopStep& chain) { chain.rows->own.clear(); }) != "");
+  CHECK(spoilt([](Plan& plan, LoopStep& chain) {
+          for (const BufferId own : chain.rows->own) plan.buffers[own.index].life = Life::Run;
+        }) != "");
+  CHECK(spoilt([](Plan& plan, LoopStep& chain) {
+          for (Program& program : plan.programs)
+            for (const BufferId own : chain.rows->own) program.positions[own.index].offset = 0;
+        }) != "");
+}

@@ -40,6 +40,7 @@ class ContractionWriter {
         op_(body_.producer_op(root_)),
         names_(context.names),
         sum_text_(names_.sums + "[" + names_.j + "]"),
+        is_product_(op_.kind == OpKind::MatMul),
         behind_(context, root_) {}
 
   // One for each strategy, which has found it legal.
@@ -82,6 +83,7 @@ class ContractionWriter {
   std::string sums_parameters(const std::string& column) const;
   std::string any_batch() const { return "[[maybe_unused]] int64_t " + names_.batch; }
   std::string first_operand(const Site& a) const;
+  std::string arguments(const Shape& shape) const;
   std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;
 
   /// What the convolutions share: geometry, extents, the filters as an operand, and where their results go.
@@ -100,6 +102,7 @@ class ContractionWriter {
   std::string declare_convolution(const Scale& batch, int64_t groups, int64_t channels, int64_t filters);
   IndexList channels_last_index(const WindowGeometry& g, int64_t channels) const;
   bool put_ahead(const IndexList& result, const std::string& lambda);
+  Statements product_of_outputs(const WindowGeometry& g, const DirectConvolution& strategy);
   std::string pool_call(bool largest) const;
   std::string declare_window(const WindowGeometry& g);
 
@@ -116,6 +119,7 @@ class ContractionWriter {
   const SumNames names_;
   std::string sum_text_;
   bool panels_ = true;  // columns come 16 at a time, from multiples of 16
+  bool is_product_;     // of matrices, rows of which lie one behind the other
   Statements lines_;    // in front of the contraction
   Epilogue behind_;
 };

@@ -68,6 +68,29 @@ IndexExpr ContractionWriter::column(const Scale& n) const {
   return index_variable(names_.n0, 0, n.number - 16, 16) + index_variable(names_.j, 0, 15);
 }
 
+/// Whether what follows the sums takes few registers: no functions, and no loops of its own.
+static bool is_light(const Graph& body, ValueId root) {
+  constexpr int kMostOps = 8;
+  static constexpr OpKind kLight[] = {OpKind::Add, OpKind::Sub,  OpKind::Mul,  OpKind::Neg, OpKind::Max,
+                                      OpKind::Min, OpKind::Relu, OpKind::Clip, OpKind::Cast};
+  int count = 0;
+  for (const OpId id : body.order()) {
+    const Op& op = body.op(id);
+    const Category c = category(op);
+    if (op.outputs[0] == root || c == Category::Source || c == Category::View) continue;
+    if (std::find(std::begin(kLight), std::end(kLight), op.kind) == std::end(kLight) || ++count > kMostOps)
+      return false;
+  }
+  return true;
+}
+
+/// "float", or with what keeps the sums of a short product in registers.
+std::string ContractionWriter::arguments(const Shape& shape) const {
+  constexpr int64_t kShort = 128;
+  const bool is_short = shape.k <= kShort && shape.n >= 16 && shape.m > 3;
+  return std::string(type()) + (is_short && is_light(body_, root_) ? ", weft::Sums::InRegisters" : "");
+}
+
 std::string ContractionWriter::contraction_text(const Shape& shape, int64_t packed_k) const {
   const bool shorter = packed_k && shape.k_text != std::to_string(packed_k);
   return "const weft::Contraction " + names_.extents + "{.m = " + shape.m_text + ", .n = " + shape.n_text +
@@ -124,7 +147,7 @@ Statements ContractionWriter::put(const Shape& shape, const std::string& head) {
   const std::string sum = scopes.names.unique(last_component(body_.value(root_).name));
   loop.put(Let{type(), sum, name(sum_text_)});
   behind_.write(elements, sum);
-  if (op_.kind == OpKind::MatMul && shape.n > 16)
+  if (is_product_ && shape.n > 16)
     for (Statement& fetch : fetches(row.body(), loop.body())) row.put(std::move(fetch));
   loop.finish();
   row.finish();
@@ -226,8 +249,8 @@ Statements ContractionWriter::shared_panels() {
   // The tiles of few rows take as long to compile as the others.
   const bool is_few = !rows.count().is_number() || rows.count().number <= 3;
   const std::string function = is_few ? "weft::contract_few<" : "weft::contract<";
-  Statements epilogue = put(s, function + t + ">(team, " + names_.extents + ", " + names_.rows + ", " + panels +
-                                   ", [&](" + sums_parameters(names_.n0) + ") {");
+  Statements epilogue = put(s, function + arguments(s) + ">(team, " + names_.extents + ", " + names_.rows + ", " +
+                                   panels + ", [&](" + sums_parameters(names_.n0) + ") {");
   append(lines_, std::move(epilogue));
   return lines_;
 }
@@ -266,7 +289,7 @@ void ContractionWriter::rows_of_batch(const Shape& s, const IndexList& lead) {
 Statements ContractionWriter::batch_call(const Shape& s, const std::string& function, const std::string& second) {
   context_.need({Argument::Kind::Team});
   append(lines_,
-         put(s, "weft::" + function + "<" + type() + ">(team, " + s.batch_text + ", " + names_.extents + ", " +
+         put(s, "weft::" + function + "<" + arguments(s) + ">(team, " + s.batch_text + ", " + names_.extents + ", " +
                     names_.rows + ", " + second + ", [&](" + any_batch() + ", " + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }

@@ -101,6 +101,7 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   const WindowGeometry g = *window_geometry(context_, root_);
   const int64_t filters = g.groups * g.filters;
   panels_ = g.groups == 1 || g.filters % 16 == 0;
+  if (strategy.is_product) return product_of_outputs(g, strategy);
   context_.need_header("direct_convolution.h");
   const IndexList result = channels_last_index(g, filters);
   behind_.reach(result);
@@ -120,6 +121,24 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
                                        sums_parameters(names_.n0) + ") {");
   if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
   append(lines_, std::move(epilogue));
+  return lines_;
+}
+
+/// Windows of one element: the outputs of all images are rows, their channels lie innermost.
+Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const DirectConvolution& strategy) {
+  is_product_ = true;
+  behind_.reach(channels_last_index(g, g.filters));
+  const std::string x = image(strategy.copies_image, 1), t = type();
+  const Scale rows = g.batch * g.outputs;
+  const Shape shape{
+      {}, rows.high(), g.filters, g.channels, "", text(rows), std::to_string(g.filters), std::to_string(g.channels)};
+  context_.need({Argument::Kind::Team});
+  lines_.push_back(contraction_text(shape));
+  lines_.push_back(Let{"auto", names_.rows, name("weft::Rows<" + t + ">{" + x + ", " + shape.k_text + "}")});
+  const bool is_few = !rows.is_number() || rows.number <= 3;
+  append(lines_, put(shape, (is_few ? "weft::contract_few<" : "weft::contract<") + arguments(shape) + ">(team, " +
+                                names_.extents + ", " + names_.rows + ", " + context_.parameter_name(strategy.weight) +
+                                ", [&](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 

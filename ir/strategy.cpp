@@ -23,7 +23,9 @@ struct ParameterText {
     return behind.empty() ? "" : " + " + join(behind, " + ");
   }
   std::string operator()(const PackedProduct& s) const { return format(" panels {}", s.width); }
-  std::string operator()(const DirectConvolution& s) const { return image_text(s.copies_image); }
+  std::string operator()(const DirectConvolution& s) const {
+    return (s.is_product ? " as a product" : "") + image_text(s.copies_image);
+  }
   std::string operator()(const WinogradConvolution& s) const {
     return format(" F({}x{}, 3x3)", s.tile, s.tile) + image_text(s.copies_image);
   }

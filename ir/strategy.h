@@ -64,6 +64,7 @@ struct DirectConvolution {
   size_t weight = 0;         // the parameter: the filters
   Storage packing = {};      // how they lie
   bool copies_image = true;  // the image does not lie so: it is brought into that order first
+  bool is_product = false;   // of windows of one element and few channels: outputs are the rows of a product
 };
 /// Host: windows of 3 x 3 that move by one element, of an image whose channels lie innermost: `tile` x `tile` outputs
 /// at a time by Winograd's minimal filtering, which multiplies 4 times (tile 4) or 2.25 times (tile 2) less than a

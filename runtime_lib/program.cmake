@@ -15,7 +15,7 @@ set(WEFT_TRANSPORT "local" CACHE STRING "how ranks of host programs talk: local 
 # loops only: of straight code GCC 12 takes the sum or maximum of a few comparisons for one of masks. Bodies of loops
 # over a team are inlined whatever arrays they have, or GCC does not vectorise loops that read what they captured.
 set(WEFT_KERNEL_OPTIONS -O3 -march=${WEFT_ARCH} -fno-math-errno -fno-trapping-math -fwrapv -fno-tree-slp-vectorize
-    $<$<CXX_COMPILER_ID:GNU>:--param=large-stack-frame=1000000> -fopenmp-simd)
+    "$<$<CXX_COMPILER_ID:GNU>:-fno-tree-loop-distribute-patterns;--param=large-stack-frame=1000000>" -fopenmp-simd)
 
 # Ranks of several machines: the network over the MPI that CMake finds (MPI_HOME, MPI_CXX_COMPILER choose another).
 function(weft_use_mpi name)

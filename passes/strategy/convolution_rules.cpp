@@ -123,6 +123,7 @@ std::optional<size_t> filter_weight(const KernelBody& body, const Op& op, std::s
 
 Verdict direct_convolution(const StrategyContext& context) {
   constexpr int64_t kHalfAPanel = 8;
+  constexpr int64_t kShortProduct = 128;  // whose sums go from registers to their epilogue (weft/contract.h)
   std::string why;
   const std::optional<WindowOp> bytes = byte_convolution(context, why);
   const std::optional<WindowOp> found = bytes ? bytes : host_convolution(context, why);
@@ -139,7 +140,9 @@ Verdict direct_convolution(const StrategyContext& context) {
   if (g.run_channels) return refused(kRaggedChannels);
   const std::optional<size_t> weight = filter_weight(body, op, why);
   if (!weight) return refused(why);
-  return {DirectConvolution{*weight, filter_panels(g, body.body.type(op.inputs[1]).ndim(), bytes ? 4 : 1), true},
+  const bool is_product = !bytes && g.plain && g.groups == 1 && g.channels <= kShortProduct;
+  return {DirectConvolution{*weight, filter_panels(g, body.body.type(op.inputs[1]).ndim(), bytes ? 4 : 1), true,
+                            is_product},
           has_one_channel_a_group(g) ? kSharesNothing : ""};
 }
 

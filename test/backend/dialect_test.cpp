@@ -31,8 +31,8 @@ TEST_CASE("dialects: kernels are compiled for the target's archs, and only the h
   const Compilers compilers{.host = "g++", .toolkit = "/opt/cuda", .quick = false};
   const Target host = host_target("x86-64-v4", 16), cuda = cuda_target({"sm_80", "sm_90"});
   const std::string flags =
-      " -fno-math-errno -fno-trapping-math -fwrapv -fno-tree-slp-vectorize --param=large-stack-frame=1000000"
-      " -fopenmp-simd -w -pipe";
+      " -fno-math-errno -fno-trapping-math -fwrapv -fno-tree-slp-vectorize"
+      " -fno-tree-loop-distribute-patterns --param=large-stack-frame=1000000 -fopenmp-simd -w -pipe";
   const auto text = [&](Command (*compiler)(const Target&, const Compilers&), const Target& target) {
     return join(compiler(target, compilers), " ");
   };

@@ -22,6 +22,11 @@ struct Contraction {
 };
 inline constexpr int64_t kPanel = 16;
 
+/// How sums come to `put`. From the registers of a tile it is faster by up to a half where k is small (up to 128) and
+/// put does little; what takes many registers itself, such as exp, makes the tile slow. It is compiled for each
+/// product.
+enum class Sums { Stored, InRegisters };
+
 constexpr int64_t packed_count(int64_t n, int64_t k) { return (n + kPanel - 1) / kPanel * kPanel * k; }
 
 /// First operand: row m begins at data + m * row and has unit stride along k.
@@ -155,6 +160,46 @@ template <class T, int R, int P, class Step>
     }
 }
 
+/// Rows m .. m + R of P whole panels, in one go.
+template <class T, int R, int P, class A, class Put>
+[[gnu::always_inline]] inline void put_tile(const A& a, const T* b, int64_t panel_stride, int64_t k, int64_t m,
+                                            int64_t n, Put& put) {
+  using S = Simd<T>;
+  using Vector = typename S::Vector;
+  constexpr int V = S::kPanelVectors;
+  Vector sum[R][P * V] = {};
+  const T* row[R];
+  const auto step = step_of(a);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) row[r] = row_of(a, m + r);
+  const auto multiply = [&](int64_t i) __attribute__((always_inline)) {
+    Vector column[P * V];
+#pragma GCC unroll 16
+    for (int v = 0; v < P * V; ++v)
+      column[v] = *reinterpret_cast<const Vector*>(b + v / V * panel_stride + i * kPanel + v % V * S::kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const T x = row[r][i * step];
+#pragma GCC unroll 16
+      for (int v = 0; v < P * V; ++v) sum[r][v] += x * column[v];
+    }
+  };
+  int64_t i = 0;
+  for (; i + 4 <= k; i += 4)
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) multiply(i + j);
+  for (; i < k; ++i) multiply(i);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    alignas(64) T sums[P * kPanel];
+#pragma GCC unroll 16
+    for (int v = 0; v < P * V; ++v) *reinterpret_cast<Vector*>(sums + v * S::kLanes) = sum[r][v];
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p)
+      put(m + r, n + p * kPanel, std::integral_constant<int64_t, kPanel>{}, sums + p * kPanel);
+  }
+}
+
 /// Calls the tile of `rows` rows, 1 .. R.
 template <class T, int R, int P, class A>
 void tile_of(int64_t rows, const A& a, int64_t m, int64_t k0, const T* b, int64_t panel_stride, int64_t k, T* sums,
@@ -246,9 +291,15 @@ struct Parts {
 };
 
 /// Rows m0 .. m1 of one group of P panels, in even tiles of at most R rows.
-template <class T, int R, int P, class A, class B, class Put>
+template <class T, int R, int P, Sums kSums, class A, class B, class Put>
 void contract_block(const Contraction& c, const A& a, const B& b, int64_t m0, int64_t m1, int64_t n, Put& put) {
   constexpr int W = P * int(kPanel);
+  if constexpr (kSums == Sums::InRegisters)
+    if (c.k <= kWholeK && n + W <= c.n) {
+      const T* panel = b.at(n, 0, c.k, P);
+      for (; m0 + R <= m1; m0 += R) put_tile<T, R, P>(a, panel, b.panel_stride(c.k), c.k, m0, n, put);
+      if (m0 == m1) return;
+    }
   alignas(64) T sums[(kBlockRows + R) * W];
   const Parts tiles(m1 - m0, (m1 - m0 + R - 1) / R), blocks(c.k, c.k <= kWholeK ? 1 : (c.k + kBlockK - 1) / kBlockK);
   const int64_t width = std::min<int64_t>(W, c.n - n), share = W * int{sizeof(T)} * 8 / tiles.count;
@@ -289,15 +340,15 @@ Cut cut(const Contraction& c, int64_t batch, int threads) {
 }
 
 /// One item: picks the tile width for what is left of n.
-template <class T, class A, class B, class Put>
+template <class T, Sums kSums, class A, class B, class Put>
 void contract_item(const Contraction& c, const Cut& cut, const A& a, const B& b, int64_t item, Put& put) {
   constexpr int P = Simd<T>::kPanels, R = Simd<T>::kRows;
   const int64_t block = cut.row_blocks == 1 ? 0 : item / cut.panel_groups;
   const int64_t n = (item - block * cut.panel_groups) * P * kPanel;
   const int64_t m0 = block == 0 ? 0 : c.m * block / cut.row_blocks;
   const int64_t m1 = block + 1 == cut.row_blocks ? c.m : c.m * (block + 1) / cut.row_blocks;
-  if (P > 1 && c.n - n <= kPanel) return contract_block<T, R, 1>(c, a, b, m0, m1, n, put);
-  contract_block<T, R, P>(c, a, b, m0, m1, n, put);
+  if (P > 1 && c.n - n <= kPanel) return contract_block<T, R, 1, kSums>(c, a, b, m0, m1, n, put);
+  contract_block<T, R, P, kSums>(c, a, b, m0, m1, n, put);
 }
 
 /// Neighbouring items, with up to R rows in each: as many panels at a time as hide the latency of additions.
@@ -306,17 +357,17 @@ void contract_few(const Contraction& c, const Cut& cut, const A& a, const B& b, 
   constexpr int P = panels_of_few<T>(R), kItems = P / Simd<T>::kPanels;
   static_assert(P % Simd<T>::kPanels == 0);
   for (; begin + kItems <= end && (begin + kItems) * Simd<T>::kPanels * kPanel <= c.n; begin += kItems)
-    contract_block<T, R, P>(c, a, b, 0, c.m, begin * Simd<T>::kPanels * kPanel, put);
-  for (; begin < end; ++begin) contract_item<T>(c, cut, a, b, begin, put);
+    contract_block<T, R, P, Sums::Stored>(c, a, b, 0, c.m, begin * Simd<T>::kPanels * kPanel, put);
+  for (; begin < end; ++begin) contract_item<T, Sums::Stored>(c, cut, a, b, begin, put);
 }
 
 /// Items of one contraction with a packed operand.
-template <class T, class A, class Put>
+template <class T, Sums kSums, class A, class Put>
 void contract_items(const Contraction& c, const Cut& cut, const A& a, const PackedPanels<T>& b, int64_t begin,
                     int64_t end, Put& put) {
   if (c.m == 1) return contract_few<T, 1>(c, cut, a, b, begin, end, put);
   if (c.m <= kFewRows) return contract_few<T, 3>(c, cut, a, b, begin, end, put);
-  for (; begin < end; ++begin) contract_item<T>(c, cut, a, b, begin, put);
+  for (; begin < end; ++begin) contract_item<T, kSums>(c, cut, a, b, begin, put);
 }
 
 /// Hands the items of all contractions of a batch to the team: run(i, begin, end) does some items of contraction i.
@@ -365,29 +416,30 @@ inline void fetch_next_columns(const T* at) {
 
 /// a @ b for a packed b. `a` is Rows, Strided, or a function m -> pointer to the k elements of row m. Meant for more
 /// than three rows: fewer are computed as well, but slowly.
-template <class T, class A, class Put>
+template <class T, Sums kSums = Sums::Stored, class A, class Put>
 void contract(Team& team, const Contraction c, const A& a, const T* b, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, 1, team.threads());
   const detail::PackedPanels<T> panels{b, c.packed_k ? c.packed_k : c.k};
   const auto& rows = detail::first_operand<T>(a);
   team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
-    for (; begin < end; ++begin) detail::contract_item<T>(c, cut, rows, panels, begin, put);
+    for (; begin < end; ++begin) detail::contract_item<T, kSums>(c, cut, rows, panels, begin, put);
   });
 }
 
 /// The same for any number of rows, with tiles for one and for up to three: half as much again to compile.
-template <class T, class A, class Put>
+template <class T, Sums kSums = Sums::Stored, class A, class Put>
 void contract_few(Team& team, const Contraction c, const A& a, const T* b, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, 1, team.threads());
   const detail::PackedPanels<T> panels{b, c.packed_k ? c.packed_k : c.k};
   const auto& rows = detail::first_operand<T>(a);
-  team.parallel(cut.row_blocks * cut.panel_groups, cut.grain,
-                [&](int64_t begin, int64_t end) { detail::contract_items<T>(c, cut, rows, panels, begin, end, put); });
+  team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
+    detail::contract_items<T, kSums>(c, cut, rows, panels, begin, end, put);
+  });
 }
 
 /// For each i < batch: a_of(i) @ b_of(i), where b_of gives an Unpacked operand, packed on the fly into scratch memory.
 /// a_of gives Rows or Strided. Calls put(i, m, n0, width, sums).
-template <class T, class AOf, class BOf, class Put>
+template <class T, Sums kSums = Sums::Stored, class AOf, class BOf, class Put>
 void contract_batch(Team& team, int64_t batch, const Contraction c, const AOf& a_of, const BOf& b_of, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
   detail::for_each_contraction(team, batch, cut, [&](int64_t i, int64_t begin, int64_t end) {
@@ -395,19 +447,19 @@ void contract_batch(Team& team, int64_t batch, const Contraction c, const AOf& a
     const auto a = a_of(i);
     const detail::PackingPanels<T> panels{b_of(i), c.n, scratch};
     auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i, m, n0, width, sums); };
-    for (; begin < end; ++begin) detail::contract_item<T>(c, cut, a, panels, begin, put_here);
+    for (; begin < end; ++begin) detail::contract_item<T, kSums>(c, cut, a, panels, begin, put_here);
   });
 }
 
 /// The same where b_of gives a pointer to a packed operand.
-template <class T, class AOf, class BOf, class Put>
+template <class T, Sums kSums = Sums::Stored, class AOf, class BOf, class Put>
 void contract_packed_batch(Team& team, int64_t batch, const Contraction c, const AOf& a_of, const BOf& b_of,
                            Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
   detail::for_each_contraction(team, batch, cut, [&](int64_t i, int64_t begin, int64_t end) {
     const detail::PackedPanels<T> panels{b_of(i), c.packed_k ? c.packed_k : c.k};
     auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i, m, n0, width, sums); };
-    detail::contract_items<T>(c, cut, a_of(i), panels, begin, end, put_here);
+    detail::contract_items<T, kSums>(c, cut, a_of(i), panels, begin, end, put_here);
   });
 }
 

@@ -8,6 +8,7 @@
 // What lies between the kernels stays in the cache of the thread that computes the block, and memory grows with the
 // length of the sequence instead of its square (FLAT). Every row is computed as before, so that no bit changes.
 #include <algorithm>
+#include <set>
 
 #include "ir/base/contains.h"
 #include "ir/kernel/kernel_body.h"
@@ -38,6 +39,7 @@ class ChainCutter {
   void run() {
     for (size_t axis = 0; axis < SharedRows::kMostAxes; ++axis)
       if (draft_.module.lengths.contains(row_words(axis, SharedRows::kMostAxes).length)) return;
+    find_joined();
     for (Block& block : plan_.blocks) visit(block.steps);
     std::vector<RowLaunch> launches;
     for (Block& block : plan_.blocks)
@@ -50,6 +52,24 @@ class ChainCutter {
   }
 
  private:
+  /// Buffers that share memory with another one: what a block writes there, the next one may still have to read.
+  void find_joined() {
+    for (const StateSlot& state : plan_.states)
+      if (state.in_place) joined_.insert({state.buffer, state.next});
+    for (const Block& block : plan_.blocks)
+      for_each_step(block.steps, [&](const Step& step) {
+        const auto* copy = std::get_if<CopyStep>(&step.what);
+        if (copy && copy->in_place) joined_.insert({copy->from, copy->to});
+      });
+  }
+
+  bool writes_joined(const LoopStep& chain) const {
+    for (const Step& step : chain.body)
+      for (const Access& access : step.accesses)
+        if (access.write && joined_.contains(access.buffer)) return true;
+    return false;
+  }
+
   /// Some steps that follow each other, as one step.
   struct Chain {
     size_t first, count;
@@ -92,7 +112,7 @@ class ChainCutter {
       chain.loop.body = {steps.begin() + static_cast<long>(first), steps.begin() + static_cast<long>(end) + 1};
       const std::vector<BufferId> inside = inside_of(chain.loop);
       for (const BufferId buffer : inside) chain.bytes += plan_.buffer(buffer).bytes;
-      if (chain.bytes >= kLeastBytes) chain.loop.rows = rows_of_chain(chain.loop, inside);
+      if (chain.bytes >= kLeastBytes && !writes_joined(chain.loop)) chain.loop.rows = rows_of_chain(chain.loop, inside);
       if (chain.loop.rows) found.push_back(std::move(chain));
     }
   }
@@ -250,6 +270,7 @@ class ChainCutter {
 
   PlanDraft& draft_;
   Plan& plan_;
+  std::set<BufferId> joined_;
 };
 
 }  // namespace

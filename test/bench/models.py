@@ -149,14 +149,14 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 
 
-def main():
+def main(words=None):
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("files", nargs="*", type=pathlib.Path)
     arguments.add_argument("--threads", default="1,2")
     arguments.add_argument("--rounds", type=int, default=9)
     arguments.add_argument("--arch", default="x86-64-v3")
     arguments.add_argument("--dim", action="append", default=[])
-    options = arguments.parse_args()
+    options = arguments.parse_args(words)
     FOLDER.mkdir(parents=True, exist_ok=True)
     load, ratios, shares, wrong = Load(), {}, [], []
     print(f"{'':<24}{'threads':>8}{'weft ms':>10}{'ORT ms':>10}{'ratio':>7}   95 %            MiB    ORT  compile s  error")

@@ -115,6 +115,13 @@ TEST_CASE("counter-cases: chains without rows") {
         "1 x 72 of 8 x 128: 1 inside");
 }
 
+TEST_CASE("counter-case: the result lies where the keys do, which the next block reads") {
+  CHECK(chain_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[1,8,256,4] q, float[1,8,256,4] v, "
+                 "float[1,8,256,4] past) => (float[1,8,256,4] y) { k = Transpose <perm = [0, 1, 3, 2]> (past) "
+                 "s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v) }",
+                 "weft: 1\nstate: {past: y}\n") == "1 x 96 of 8 x 256: 1 inside");
+}
+
 TEST_CASE("counter-cases: chains that are not worth it") {
   // Little between the kernels; a product whose first operand is computed for all of its columns.
   CHECK(chain_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[8,32,4] q, float[8,4,64] k, float[8,64,4] v) => "

@@ -111,8 +111,9 @@ std::string StepTerms::argument(const Step& step, const LaunchStep& launch, cons
       size_t number = 0;
       for (int e = 0; e < argument.number; ++e) number += kernel.extents[static_cast<size_t>(e)].is_named();
       if (!launch.lengths[number]) {
-        const size_t axes = shared_->rows->axes.size();
-        return row_words(*row_axis(*shared_->rows, *extent.length), axes).count;
+        const std::vector<RowAxis>& axes = shared_->rows->axes;
+        const size_t axis = *row_axis(*shared_->rows, *extent.length);
+        return axes[axis].in_one_block() ? std::to_string(axes[axis].count) : row_words(axis, axes.size()).count;
       }
       return (dialect_of(plan_.target).facts.passes_values ? "*" : "") + pointer(launch.lengths[number]);
     }
@@ -157,6 +158,7 @@ std::string StepTerms::first_row(const std::string& whole, const Operand& operan
   };
   const std::vector<RowAxis>& axes = shared_->rows->axes;
   for (size_t a = 0; a < axes.size(); ++a) {
+    if (axes[a].in_one_block()) continue;
     const char* row = row_words(a, axes.size()).first;
     add(axes[a].strides, operand.buffer, row), add(axes[a].weight_strides, operand.weight, row);
   }

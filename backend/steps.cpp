@@ -455,17 +455,20 @@ static std::vector<std::string> block_of_rows(const SharedRows& rows) {
   int64_t inside = 1;  // blocks of the axes inside
   for (size_t a = rows.axes.size(); a-- > 0;) {
     const RowAxis& axis = rows.axes[a];
+    if (axis.in_one_block()) continue;
     const RowWords& words = row_words(a, rows.axes.size());
     const int64_t count = (axis.count + axis.block - 1) / axis.block;
     std::string number = "block";
     if (inside > 1) number += " / " + std::to_string(inside);
-    if (a > 0) number += " % " + std::to_string(count);
+    const bool is_outermost = std::all_of(rows.axes.begin(), rows.axes.begin() + static_cast<long>(a),
+                                          [](const RowAxis& outer) { return outer.in_one_block(); });
+    if (!is_outermost) number += " % " + std::to_string(count);
     if (axis.block > 1) number += " * " + std::to_string(axis.block);
     const std::string block = std::to_string(axis.block);
     const std::string left = std::to_string(axis.count) + " - " + words.first;
     const std::string taken = axis.count % axis.block ? "std::min<int64_t>(" + block + kComma + left + ")" : block;
-    lines.insert(lines.begin(), std::string("const int64_t ") + words.first + " = " + (count == 1 ? "0" : number) +
-                                    kComma + words.count + " = " + taken + ";");
+    lines.insert(lines.begin(), std::string("const int64_t ") + words.first + " = " + number + kComma + words.count +
+                                    " = " + taken + ";");
     inside *= count;
   }
   return lines;

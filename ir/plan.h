@@ -216,6 +216,8 @@ struct RowAxis {
   std::map<BufferId, int64_t> strides;  // elements from one row to the next
   std::map<WeightId, int64_t> weight_strides;
   bool operator==(const RowAxis&) const = default;
+
+  bool in_one_block() const { return block == count; }
 };
 /// The rows of a loop: threads take some of them each through all trips. Its kernels have the rows of each axis as a
 /// length (own_rows), for which launches have no buffer.

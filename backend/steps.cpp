@@ -417,6 +417,17 @@ StepText::Lines StepText::branch(const Step& s, const IfStep& choice) {
   return streams.size() == 1 ? wrapped(s, lines) : lines;
 }
 
+/// Whether a kernel of the body would share its work with a team.
+bool StepText::takes_team(const LoopStep& loop) const {
+  return std::any_of(loop.body.begin(), loop.body.end(), [&](const Step& step) {
+    const auto* launch = std::get_if<LaunchStep>(&step.what);
+    if (!launch) return false;
+    const std::vector<Argument>& arguments = kernels_[launch->kernel.index].arguments;
+    return std::any_of(arguments.begin(), arguments.end(),
+                       [](const Argument& argument) { return argument.kind == Argument::Kind::Team; });
+  });
+}
+
 /// Each thread goes through all trips for its rows, as one step: threads are not in the same trip.
 StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
   ++loops_;
@@ -435,6 +446,7 @@ StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
     append(lines, own);
     lines.push_back("  } own;");
   }
+  if (takes_team(trips)) lines.push_back("  weft::Team& alone = weft::Team::alone();");
   lines.push_back("  " + trip_head(trips));
   for (const Step& inner : trips.body) {
     const Lines made = leaf(inner);
@@ -486,6 +498,7 @@ StepText::Lines StepText::chain(const Step& s, const LoopStep& kernels) {
   for (const BufferId id : kernels.rows->own)
     lines.push_back("  const weft::Scratch<" + std::string(memory_type(plan_.buffer(id).type.dtype)) + "> " +
                     names_.buffers[id.index] + "(" + std::to_string(block_elements(plan_, *kernels.rows, id)) + ");");
+  if (takes_team(kernels)) lines.push_back("  weft::Team& alone = weft::Team::alone();");
   lines.push_back("  for (int64_t block = begin; block < end; ++block) {");
   for (const std::string& line : block_of_rows(*kernels.rows)) lines.push_back("    " + line);
   for (const Step& inner : kernels.body)

@@ -39,6 +39,7 @@ class StepText : private StepTerms {
   Lines loop(const Step& step, const LoopStep& loop);
   Lines shared_loop(const Step& step, const LoopStep& loop);
   Lines chain(const Step& step, const LoopStep& kernels);
+  bool takes_team(const LoopStep& loop) const;
   std::string trip_head(const LoopStep& loop) const;
   /// `r.step({...}, [&] { body });` around statements.
   Lines wrapped(const Step& step, const Lines& body) const;

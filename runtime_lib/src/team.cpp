@@ -77,6 +77,11 @@ Team::Team(int threads) : threads_(threads), shared_(new Shared) {
   for (int t = 1; t < threads; ++t) shared_->workers.emplace_back([this, spins] { shared_->work(spins); });
 }
 
+Team& Team::alone() {
+  thread_local Team one(1);
+  return one;
+}
+
 Team::~Team() {
   shared_->stop = true;
   shared_->wake();

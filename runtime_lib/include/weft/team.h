@@ -22,6 +22,9 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
+  /// The calling thread by itself: for kernels that are called from a loop body. They do not cut work for others then.
+  static Team& alone();
+
   int threads() const { return threads_; }
   /// Calls f(begin, end) for ranges that cover 0 .. count once. Ranges begin at multiples of `grain`; at most `grain`
   /// items are not worth a second thread. What f throws is thrown again when all are done. Each item gives the same

@@ -86,8 +86,7 @@ static bool is_light(const Graph& body, ValueId root) {
 
 /// "float", or with what keeps the sums of a short product in registers.
 std::string ContractionWriter::arguments(const Shape& shape) const {
-  constexpr int64_t kShort = 128;
-  const bool is_short = shape.k <= kShort && shape.n >= 16 && shape.m > 3;
+  const bool is_short = shape.k <= kShortProduct && shape.n >= 16 && shape.m > 3;
   return std::string(type()) + (is_short && is_light(body_, root_) ? ", weft::Sums::InRegisters" : "");
 }
 

@@ -4,12 +4,18 @@
 
 #include <cstdint>
 
+#include "ir/plan_walk.h"
+
 namespace weftc {
 
 ProgramNames::ProgramNames(const Plan& plan, const std::string& variant)
     : program(identifier(plan.name)), space(variant.empty() ? program : program + "::" + variant) {
   Names& names = taken;
-  for (const char* word : {"states", "chunk", "trip", "row", "rows", "own"}) names.reserve(word);
+  for (const char* word : {"states", "chunk", "trip", "own", "alone", "block"}) names.reserve(word);
+  for (size_t axis = 0; axis < SharedRows::kMostAxes; ++axis)
+    for (const char* word :
+         {row_words(axis, SharedRows::kMostAxes).first, row_words(axis, SharedRows::kMostAxes).count})
+      names.reserve(word);
   names.reserve(program);
   for (const Kernel& kernel : plan.kernels) kernels.push_back(names.unique(kernel.name));
   for (const std::string& stream : plan.streams) streams.push_back(names.unique(stream));

@@ -57,6 +57,8 @@ struct PackedProduct {
 struct StridedProduct {
   static constexpr const char* kName = "strided-product";
 };
+/// Products of at most so many steps go from registers to what follows them (Sums::InRegisters in weft/contract.h).
+inline constexpr int64_t kShortProduct = 128;
 /// Host: an image whose channels lie innermost, windows read where they lie, times filters in panels of 16 that are
 /// packed when the executable is built (weft/direct_convolution.h).
 struct DirectConvolution {

@@ -203,16 +203,22 @@ void check_given_inputs(const std::vector<VariantPlan>& variants, Diags& diags) 
   }
 }
 
+/// All variants have the memory of the largest one; what threads have of their own is counted from its end.
 void level_memory(const std::vector<VariantPlan>& variants) {
   const Plan& first = *variants.front().plan;
   for (size_t p = 0; p < first.programs.size(); ++p) {
-    int64_t own = 0, window = 0;
+    int64_t own = 0, window = 0, thread = 0;
     for (const VariantPlan& variant : variants) {
-      own = std::max(own, variant.plan->programs[p].own_bytes);
-      window = std::max(window, variant.plan->programs[p].window_bytes);
+      const Program& program = variant.plan->programs[p];
+      own = std::max(own, program.own_bytes), window = std::max(window, program.window_bytes);
+      thread = std::max(thread, program.thread_bytes);
     }
-    for (const VariantPlan& variant : variants)
-      variant.plan->programs[p].own_bytes = own, variant.plan->programs[p].window_bytes = window;
+    for (const VariantPlan& variant : variants) {
+      Program& program = variant.plan->programs[p];
+      for (Position& position : program.positions)
+        if (position.kind == Position::Kind::OfThread) position.offset += own - program.own_bytes;
+      program.own_bytes = own, program.window_bytes = window, program.thread_bytes = thread;
+    }
   }
 }
 

@@ -123,7 +123,6 @@ std::optional<size_t> filter_weight(const KernelBody& body, const Op& op, std::s
 
 Verdict direct_convolution(const StrategyContext& context) {
   constexpr int64_t kHalfAPanel = 8;
-  constexpr int64_t kShortProduct = 128;  // whose sums go from registers to their epilogue (weft/contract.h)
   std::string why;
   const std::optional<WindowOp> bytes = byte_convolution(context, why);
   const std::optional<WindowOp> found = bytes ? bytes : host_convolution(context, why);

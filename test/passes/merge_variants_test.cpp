@@ -48,6 +48,25 @@ TEST_CASE("variants: weights that are stored alike lie at one place, and the pla
   CHECK(doubled_weight_bytes(variants) == 0);
 }
 
+TEST_CASE("variants: what threads have of their own lies behind the memory of the largest variant") {
+  const std::string model =
+      "<ir_version: 10, opset_import: [\"\" : 20]> m (float[8,128,4] q, float[8,4,256] k, float[8,256,4] v, float[n] "
+      "z) => "
+      "(float[8,128,4] y, float[n] r) { s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v) r = Relu(z) }";
+  Planned small = plan_of(model, "weft: 1\ndims: {n: 4}\n"), large = plan_of(model, "weft: 1\ndims: {n: 4096}\n");
+  const int64_t thread = small.plan.programs[0].thread_bytes;
+  REQUIRE(thread > 0);
+  REQUIRE(small.plan.programs[0].own_bytes < large.plan.programs[0].own_bytes);
+  const std::vector<VariantPlan> variants = {{"n=4", &small.plan}, {"n=4096", &large.plan}};
+  Diags diags;
+  merge_variants(variants, diags);
+  CHECK_MESSAGE(diags.ok(), diags.text());
+  for (const VariantPlan& variant : variants) {
+    CHECK(variant.plan->programs[0].thread_bytes == thread);
+    CHECK(prove_plan(*variant.plan).empty());
+  }
+}
+
 TEST_CASE("variants: a weight that they store in two ways is there twice, which is counted") {
   Planned one = plan_of(kRunning, yaml_of(1));
   Planned four = plan_of(kRunning, yaml_of(4, "kernels: {second: {strategy: plain-loops}}\n"));

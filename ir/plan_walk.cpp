@@ -2,6 +2,7 @@
 #include "ir/plan_walk.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ir/base/contains.h"
 
@@ -44,6 +45,20 @@ int users_in(const std::vector<Step>& steps, BufferId buffer) {
                          [&](const Access& access) { return access.buffer == buffer; });
   });
   return count;
+}
+
+std::vector<int> buffer_users(const Plan& plan) {
+  std::vector<int> users(plan.buffers.size());
+  for (const Block& block : plan.blocks)
+    for_each_step(block.steps, [&](const Step& step) {
+      std::set<BufferId> touched;
+      for (const Access& access : step.accesses) touched.insert(access.buffer);
+      for (const BufferId buffer : touched) ++users[buffer.index];
+    });
+  for (const Port& port : plan.inputs) ++users[port.buffer.index];
+  for (const Port& port : plan.outputs) ++users[port.buffer.index];
+  for (const auto& length : plan.lengths) ++users[length.buffer.index];
+  return users;
 }
 
 const RowWords& row_words(size_t axis, size_t axes) {

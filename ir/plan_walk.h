@@ -37,6 +37,8 @@ std::vector<KernelUses> kernel_uses(const Plan& plan);
 
 /// How many steps of a list, and of the lists inside it, touch a buffer.
 int users_in(const std::vector<Step>& steps, BufferId buffer);
+/// How many steps of a Plan touch each buffer, by BufferId; an input, an output and a length count as one more.
+std::vector<int> buffer_users(const Plan& plan);
 
 /// What the rows of an axis are called: the length by which kernels know how many they are given, and in emitted code
 /// the first of them and their number.

@@ -31,11 +31,14 @@ constexpr int64_t kFewBytes = int64_t{1} << 17;
 /// Fewer blocks than that leave threads without work.
 constexpr int64_t kLeastBlocks = 16;
 constexpr size_t kMostKernels = 8;
+/// Indices of a dimension that are one row together, as heads of attention that share keys.
+constexpr int64_t kMostTogether = 64;
 constexpr int64_t kCacheLine = 64;
 
 class ChainCutter {
  public:
-  explicit ChainCutter(PlanDraft& draft) : draft_(draft), plan_(draft.plan) {}
+  explicit ChainCutter(PlanDraft& draft)
+      : draft_(draft), plan_(draft.plan), context_(plan_, draft.module) {}
 
   void run() {
     for (size_t axis = 0; axis < SharedRows::kMostAxes; ++axis)
@@ -95,7 +98,8 @@ class ChainCutter {
     std::stable_sort(found.begin(), found.end(), [](const Chain& a, const Chain& b) { return a.is_better_than(b); });
     std::vector<Chain> taken;
     for (Chain& chain : found)
-      if (std::none_of(taken.begin(), taken.end(), [&](const Chain& other) { return chain.overlaps(other); }))
+      if (std::none_of(taken.begin(), taken.end(), [&](const Chain& other) { return chain.overlaps(other); }) &&
+          is_as_fast(chain.loop))
         taken.push_back(std::move(chain));
     std::sort(taken.begin(), taken.end(), [](const Chain& a, const Chain& b) { return a.first > b.first; });
     for (Chain& chain : taken) cut(steps, std::move(chain));
@@ -113,8 +117,11 @@ class ChainCutter {
       chain.loop.body = {steps.begin() + static_cast<long>(first), steps.begin() + static_cast<long>(end) + 1};
       const std::vector<BufferId> inside = inside_of(chain.loop);
       for (const BufferId buffer : inside) chain.bytes += plan_.buffer(buffer).bytes;
-      if (chain.bytes >= kLeastBytes && !writes_joined(chain.loop)) chain.loop.rows = rows_of_chain(chain.loop, inside);
-      if (chain.loop.rows) found.push_back(std::move(chain));
+      if (chain.bytes < kLeastBytes || writes_joined(chain.loop)) continue;
+      const std::vector<RowAxis> axes = axes_of_chain(chain.loop, inside);
+      if (axes.empty()) return;  // with more kernels it has none either
+      chain.loop.rows = SharedRows{axes, {inside.begin(), inside.end()}};
+      if (choose_blocks(*chain.loop.rows) && writes_lines(chain.loop, *chain.loop.rows)) found.push_back(std::move(chain));
     }
   }
 
@@ -125,13 +132,17 @@ class ChainCutter {
     for (const Access& access : steps[maker].accesses) {
       if (!access.write || plan_.buffer(access.buffer).bytes < kLeastBytes / 2) continue;
       size_t reader = 0;
-      int users = 0, all = 0;
+      int users = 0;
       for (size_t i = first; i < steps.size() && i < first + kMostKernels && follows(steps[first], steps[i]); ++i)
-        if (users_in({steps[i]}, access.buffer)) ++users, reader = i;
-      for (const Block& block : plan_.blocks) all += users_in(block.steps, access.buffer);
-      if (users == all) last = std::max(last, reader);
+        if (touches(steps[i], access.buffer)) ++users, reader = i;
+      if (users == context_.users[access.buffer.index]) last = std::max(last, reader);
     }
     return last;
+  }
+
+  static bool touches(const Step& step, BufferId buffer) {
+    return std::any_of(step.accesses.begin(), step.accesses.end(),
+                       [&](const Access& access) { return access.buffer == buffer; });
   }
 
   bool follows(const Step& first, const Step& step) const {
@@ -157,29 +168,29 @@ class ChainCutter {
     *begin = std::move(step);
   }
 
-  /// The axes along which all kernels have rows, the blocks along them, and what each block has for itself.
-  std::optional<SharedRows> rows_of_chain(const LoopStep& chain, const std::vector<BufferId>& inside) const {
+  /// The axes along which all kernels have rows.
+  std::vector<RowAxis> axes_of_chain(const LoopStep& chain, const std::vector<BufferId>& inside) const {
     const BufferId widest = *std::max_element(inside.begin(), inside.end(), [&](BufferId a, BufferId b) {
       return plan_.buffer(a).bytes < plan_.buffer(b).bytes;
     });
-    SharedRows rows{{}, {inside.begin(), inside.end()}};
-    for (int d = plan_.buffer(widest).type.ndim() - 1; d >= 0 && rows.axes.size() < SharedRows::kMostAxes; --d)
-      if (std::optional<RowAxis> axis = axis_of_chain(chain, widest, d)) rows.axes.insert(rows.axes.begin(), *axis);
-    if (rows.axes.empty() || !choose_blocks(rows) || !writes_lines(chain, rows)) return {};
-    LoopStep trial = chain;
-    trial.rows = rows;
-    for (const RowLaunch& launch : row_launches(plan_, draft_.module, trial))
-      if (!is_as_fast(launch)) return {};
-    return rows;
+    std::vector<RowAxis> axes;
+    for (int d = plan_.buffer(widest).type.ndim() - 2; d >= 0 && axes.size() < SharedRows::kMostAxes; --d)
+      if (std::optional<RowAxis> axis = axis_of_chain(chain, widest, d)) axes.insert(axes.begin(), std::move(*axis));
+    return axes;
+  }
+
+  bool is_as_fast(LoopStep& chain) const {
+    const std::vector<RowLaunch> launches = row_launches(plan_, draft_.module, chain);
+    return std::all_of(launches.begin(), launches.end(), [&](const RowLaunch& launch) { return is_as_fast(launch); });
   }
 
   /// As many rows as there are along a dimension: all of its indices, or some together where kernels have them so, as
   /// heads of attention that share keys. A row is more than one element, so that kernels go through it as before.
   std::optional<RowAxis> axis_of_chain(const LoopStep& chain, BufferId widest, int dim) const {
     const int64_t extent = plan_.buffer(widest).type.shape[static_cast<size_t>(dim)].bound;
-    for (int64_t block = 1; 2 * block <= extent; ++block) {
+    for (int64_t block = 1; block <= kMostTogether && 2 * block <= extent; ++block) {
       if (extent % block) continue;
-      std::optional<SharedRows> found = rows_of_loop(plan_, draft_.module, chain, widest, dim, block);
+      std::optional<SharedRows> found = rows_of_loop(context_, chain, widest, dim, block);
       if (!found || !found->own.empty()) continue;
       const RowAxis& axis = found->axes[0];
       const bool has_rows = std::all_of(axis.strides.begin(), axis.strides.end(),
@@ -196,7 +207,7 @@ class ChainCutter {
       for (const Access& access : step.accesses) {
         const Buffer& buffer = plan_.buffer(access.buffer);
         const bool is_plain = !buffer.window && buffer.depth == 1 && buffer.life == Life::Run;
-        if (access.write && is_plain && !contains(inside, access.buffer) && is_inside(plan_, chain, access.buffer))
+        if (access.write && is_plain && !contains(inside, access.buffer) && is_inside(context_.users, chain, access.buffer))
           inside.push_back(access.buffer);
       }
     return inside;
@@ -210,7 +221,7 @@ class ChainCutter {
   }
 
   /// One row of the outer axes, and so many of the innermost one as a product takes at once and a cache holds; whole
-  /// matrices where they are small.
+  /// matrices where they are small. False where that leaves threads without work, or takes too much.
   bool choose_blocks(SharedRows& rows) const {
     for (RowAxis& axis : rows.axes) axis.block = 1;
     const auto even = [](int64_t count, int64_t most) {
@@ -271,6 +282,7 @@ class ChainCutter {
 
   PlanDraft& draft_;
   Plan& plan_;
+  const RowContext context_;
   std::set<BufferId> joined_;
 };
 

@@ -46,10 +46,41 @@ bool stands_alone(const Kernel& kernel) {
   });
 }
 
+RowContext::Launch row_launch(const LaunchStep& launch, const RowAxis& axis) {
+  RowContext::Launch found{launch.kernel, axis.count, {}};
+  for (const Operand& operand : launch.operands) found.strides.push_back(stride_in(axis, operand));
+  return found;
+}
+
+/// The rows of a body's values, as its parameters' memory has them. Of what a Slice reads a part the body tells where
+/// the rows are.
+std::optional<BodyRows> rows_of(const Module& module, const Graph& body, const RowContext::Launch& launch) {
+  BodyRows known(body.value_capacity());
+  for (size_t f = 0; f < launch.strides.size(); ++f) {
+    if (!launch.strides[f]) continue;
+    const ValueId value = parameter_value(body, f);
+    known[value.index].state = rows_of_type(body.type(value), launch.count, *launch.strides[f]);
+  }
+  const std::optional<BodyRows> rows = rows_of_body(module, body, launch.count, std::move(known));
+  for (size_t f = 0; rows && f < launch.strides.size(); ++f) {
+    const ValueId value = parameter_value(body, f);
+    const ValueRows& own = (*rows)[value.index];
+    const bool is_so = own.has_rows() && stride_of(body.type(value), own.state) == launch.strides[f];
+    if (launch.strides[f] && !is_so) return {};
+  }
+  return rows;
+}
+
+const std::optional<BodyRows>& rows_of(const RowContext& context, const LaunchStep& launch, const RowAxis& axis) {
+  const auto [at, is_new] = context.known.try_emplace(row_launch(launch, axis));
+  if (is_new) at->second = rows_of(context.module, context.plan.kernel(launch.kernel).body, at->first);
+  return at->second;
+}
+
 class LoopRowFinder {
  public:
-  LoopRowFinder(const Plan& plan, const Module& module, const LoopStep& loop, int64_t count)
-      : plan_(plan), module_(module), loop_(loop), axis_{count, 0, {}, {}} {}
+  LoopRowFinder(const RowContext& context, const LoopStep& loop, int64_t count)
+      : context_(context), plan_(context.plan), loop_(loop), axis_{count, 0, {}, {}} {}
 
   std::optional<SharedRows> run(BufferId buffer, int64_t stride) {
     axis_.strides[buffer] = stride;
@@ -76,7 +107,7 @@ class LoopRowFinder {
   bool visit(const LaunchStep& launch) {
     const Kernel& kernel = plan_.kernel(launch.kernel);
     if (!stands_alone(kernel) || kernel.in_chunks) return false;
-    const std::optional<BodyRows> rows = rows_of_launch(plan_, module_, launch, axis_);
+    const std::optional<BodyRows>& rows = rows_of(context_, launch, axis_);
     if (!rows) return false;
     for (size_t f = 0; f < launch.operands.size(); ++f) {
       const Parameter& parameter = kernel.parameters[f];
@@ -113,7 +144,7 @@ class LoopRowFinder {
         const Buffer& buffer = plan_.buffer(access.buffer);
         const int64_t bytes = element_count(buffer.dims()) * dtype_bytes(buffer.type.dtype);
         const bool is_own = access.write && !strides.contains(access.buffer) && bytes <= kMostBytes;
-        if (is_own && is_inside(plan_, loop_, access.buffer)) rows.own.insert(access.buffer);
+        if (is_own && is_inside(context_.users, loop_, access.buffer)) rows.own.insert(access.buffer);
       }
   }
 
@@ -124,8 +155,8 @@ class LoopRowFinder {
     });
   }
 
+  const RowContext& context_;
   const Plan& plan_;
-  const Module& module_;
   const LoopStep& loop_;
   RowAxis axis_;
   bool is_changed_ = false;
@@ -133,36 +164,12 @@ class LoopRowFinder {
 
 }  // namespace
 
-/// The rows of a body's values, as its parameters' memory has them. Of what a Slice reads a part the body tells where
-/// the rows are.
-static std::optional<BodyRows> rows_of(const Module& module, const Graph& body, const LaunchStep& launch,
-                                       const RowAxis& axis) {
-  BodyRows known(body.value_capacity());
-  for (size_t f = 0; f < launch.operands.size(); ++f) {
-    const std::optional<int64_t> stride = stride_in(axis, launch.operands[f]);
-    if (!stride) continue;
-    const ValueId value = parameter_value(body, f);
-    known[value.index].state = rows_of_type(body.type(value), axis.count, *stride);
-  }
-  const std::optional<BodyRows> rows = rows_of_body(module, body, axis.count, std::move(known));
-  for (size_t f = 0; rows && f < launch.operands.size(); ++f) {
-    const ValueId value = parameter_value(body, f);
-    const std::optional<int64_t> stride = stride_in(axis, launch.operands[f]);
-    const ValueRows& own = (*rows)[value.index];
-    if (stride && (!own.has_rows() || stride_of(body.type(value), own.state) != *stride)) return {};
-  }
-  return rows;
-}
+RowContext::RowContext(const Plan& asked, const Module& its_module)
+    : plan(asked), module(its_module), users(buffer_users(asked)) {}
 
-bool is_inside(const Plan& plan, const LoopStep& loop, BufferId buffer) {
-  const auto is_at = [&](const auto& port) { return port.buffer == buffer; };
-  if (contains(loop.carried, buffer) || std::any_of(plan.inputs.begin(), plan.inputs.end(), is_at) ||
-      std::any_of(plan.outputs.begin(), plan.outputs.end(), is_at) ||
-      std::any_of(plan.lengths.begin(), plan.lengths.end(), is_at))
-    return false;
-  int all = 0;
-  for (const Block& block : plan.blocks) all += users_in(block.steps, buffer);
-  return all == users_in(loop.body, buffer) + (buffer == loop.iteration);
+bool is_inside(const std::vector<int>& users, const LoopStep& loop, BufferId buffer) {
+  return !contains(loop.carried, buffer) &&
+         users[buffer.index] == users_in(loop.body, buffer) + (buffer == loop.iteration);
 }
 
 bool copies_rows(const Plan& plan, const CopyStep& copy, const SharedRows& rows) {
@@ -175,7 +182,7 @@ bool copies_rows(const Plan& plan, const CopyStep& copy, const SharedRows& rows)
 
 std::optional<BodyRows> rows_of_launch(const Plan& plan, const Module& module, const LaunchStep& launch,
                                        const RowAxis& axis) {
-  return rows_of(module, plan.kernel(launch.kernel).body, launch, axis);
+  return rows_of(module, plan.kernel(launch.kernel).body, row_launch(launch, axis));
 }
 
 /// The dimension that has the length of an axis becomes one of its number: which it is, or R for none.
@@ -210,17 +217,17 @@ bool keeps_rows(const Plan& plan, const LaunchStep& launch, const SharedRows& ro
       const bool has_rows = stride_in(rows.axes[a], launch.operands[f]).has_value();
       if (has_rows != own[a][parameter_value(body, f).index].has_rows()) return false;
     }
-    if (rows_of(module, body, launch, rows.axes[a]) != own[a]) return false;
+    if (rows_of(module, body, row_launch(launch, rows.axes[a])) != own[a]) return false;
   }
   return true;
 }
 
-std::optional<SharedRows> rows_of_loop(const Plan& plan, const Module& module, const LoopStep& loop, BufferId buffer,
-                                       int dim, int64_t block) {
-  const TensorType& type = plan.buffer(buffer).type;
-  if (!has_fixed_strides(type, plan.buffer(buffer).storage) || type.shape[dim].is_run_time()) return {};
-  return LoopRowFinder(plan, module, loop, type.shape[dim].bound / block)
-      .run(buffer, stride_of(type, AxisState::sliced(dim, block)));
+std::optional<SharedRows> rows_of_loop(const RowContext& context, const LoopStep& loop, BufferId buffer, int dim,
+                                       int64_t block) {
+  const Buffer& rows = context.plan.buffer(buffer);
+  if (!has_fixed_strides(rows.type, rows.storage) || rows.type.shape[dim].is_run_time()) return {};
+  return LoopRowFinder(context, loop, rows.type.shape[dim].bound / block)
+      .run(buffer, stride_of(rows.type, AxisState::sliced(dim, block)));
 }
 
 }  // namespace weftc

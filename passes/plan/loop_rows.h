@@ -2,6 +2,7 @@
 //
 //   loop { z = x[trip] + h R;  h = tanh(z) }      h [8, 128]: rows of 128 elements; R is read by all rows
 #pragma once
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -10,19 +11,38 @@
 
 namespace weftc {
 
+/// A Plan that is asked for rows, while its kernels stay as they are.
+struct RowContext {
+  RowContext(const Plan& asked, const Module& its_module);
+
+  const Plan& plan;
+  const Module& module;
+  const std::vector<int> users;  // buffer_users
+
+  /// A launch by the elements from row to row of its operands: none for what all rows read as a whole.
+  struct Launch {
+    KernelId kernel;
+    int64_t count;
+    std::vector<std::optional<int64_t>> strides;
+    auto operator<=>(const Launch&) const = default;
+  };
+  /// Answers so far: networks are made of the same launches over and over.
+  mutable std::map<Launch, std::optional<BodyRows>> known = {};
+};
+
 /// The rows of all buffers and weights of the loop, if row `i` of `buffer` is `block` indices of its dimension `dim`
 /// from `i * block` on; nothing where the body does more than launch kernels and copy, or where a kernel needs other
 /// rows than its own.
-std::optional<SharedRows> rows_of_loop(const Plan& plan, const Module& module, const LoopStep& loop, BufferId buffer,
-                                       int dim, int64_t block = 1);
+std::optional<SharedRows> rows_of_loop(const RowContext& context, const LoopStep& loop, BufferId buffer, int dim,
+                                       int64_t block = 1);
 
 /// The rows along one axis of the values of a kernel, as a launch in such a loop has them; nothing where it makes a row
 /// of others.
 std::optional<BodyRows> rows_of_launch(const Plan& plan, const Module& module, const LaunchStep& launch,
                                        const RowAxis& axis);
 
-/// Whether nothing but the steps of the loop's body touches the buffer.
-bool is_inside(const Plan& plan, const LoopStep& loop, BufferId buffer);
+/// Whether nothing but the steps of the loop's body touches the buffer. `users`: buffer_users of the Plan.
+bool is_inside(const std::vector<int>& users, const LoopStep& loop, BufferId buffer);
 
 /// Whether a copy moves nothing, or rows that are one piece each and lie one behind the other.
 bool copies_rows(const Plan& plan, const CopyStep& copy, const SharedRows& rows);

@@ -23,7 +23,7 @@ constexpr int64_t kMostReadByAll = int64_t{1} << 20;
 
 class LoopSharer {
  public:
-  explicit LoopSharer(PlanDraft& draft) : draft_(draft), plan_(draft.plan) {}
+  explicit LoopSharer(PlanDraft& draft) : draft_(draft), plan_(draft.plan), context_(plan_, draft.module) {}
 
   void run() {
     for (Block& block : plan_.blocks) visit(block.steps);
@@ -45,7 +45,7 @@ class LoopSharer {
       const TensorType& type = plan_.buffer(carried).type;
       for (int d = 0; d < type.ndim(); ++d) {
         if (type.shape[d].bound < kLeastRows) continue;
-        const auto rows = rows_of_loop(plan_, draft_.module, loop, carried, d);
+        const auto rows = rows_of_loop(context_, loop, carried, d);
         if (!rows || !is_worth_it(loop, *rows)) continue;
         loop.rows = rows;
         for (RowLaunch& launch : row_launches(plan_, draft_.module, loop)) launches_.push_back(std::move(launch));
@@ -63,7 +63,7 @@ class LoopSharer {
     for (const auto& [buffer, stride] : rows.axes[0].strides) {
       const Buffer& each = plan_.buffer(buffer);
       longest = std::max(longest, stride * dtype_bytes(each.type.dtype));
-      if (is_inside(plan_, loop, buffer)) held += each.bytes;
+      if (is_inside(context_.users, loop, buffer)) held += each.bytes;
     }
     return longest * SharedRows::kTile >= kCacheLine && held <= kMostReadByAll &&
            read_by_all(loop, rows) <= kMostReadByAll;
@@ -88,6 +88,7 @@ class LoopSharer {
 
   PlanDraft& draft_;
   Plan& plan_;
+  const RowContext context_;
   std::vector<RowLaunch> launches_;
 };
 

@@ -21,7 +21,7 @@ constexpr size_t kMostShown = 20;
 
 class Checks {
  public:
-  explicit Checks(const Plan& plan) : plan_(plan) {}
+  explicit Checks(const Plan& plan) : plan_(plan), users_(buffer_users(plan)) {}
 
   std::vector<std::string> run() {
     check_positions();
@@ -192,7 +192,7 @@ class Checks {
     std::set<BufferId> touched;
     const std::set<BufferId>& own = loop.rows->own;
     for (BufferId buffer : own)
-      if (!is_inside(plan_, loop, buffer))
+      if (!is_inside(users_, loop, buffer))
         wrong("each thread in '{}' has its own '{}', which others read", step.name, plan_.buffer(buffer).name);
     if (loop.iteration && !own.contains(loop.iteration))
       wrong("threads in '{}' have one '{}'", step.name, plan_.buffer(loop.iteration).name);
@@ -408,6 +408,7 @@ class Checks {
   }
 
   const Plan& plan_;
+  const std::vector<int> users_;  // of each buffer
   std::vector<int> trips_;  // of the loops around a step, outer first
   std::vector<std::string> wrong_;
 };

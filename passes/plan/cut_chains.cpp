@@ -37,8 +37,7 @@ constexpr int64_t kCacheLine = 64;
 
 class ChainCutter {
  public:
-  explicit ChainCutter(PlanDraft& draft)
-      : draft_(draft), plan_(draft.plan), context_(plan_, draft.module) {}
+  explicit ChainCutter(PlanDraft& draft) : draft_(draft), plan_(draft.plan), context_(plan_, draft.module) {}
 
   void run() {
     for (size_t axis = 0; axis < SharedRows::kMostAxes; ++axis)
@@ -121,7 +120,8 @@ class ChainCutter {
       const std::vector<RowAxis> axes = axes_of_chain(chain.loop, inside);
       if (axes.empty()) return;  // with more kernels it has none either
       chain.loop.rows = SharedRows{axes, {inside.begin(), inside.end()}};
-      if (choose_blocks(*chain.loop.rows) && writes_lines(chain.loop, *chain.loop.rows)) found.push_back(std::move(chain));
+      if (choose_blocks(*chain.loop.rows) && writes_lines(chain.loop, *chain.loop.rows))
+        found.push_back(std::move(chain));
     }
   }
 
@@ -207,7 +207,8 @@ class ChainCutter {
       for (const Access& access : step.accesses) {
         const Buffer& buffer = plan_.buffer(access.buffer);
         const bool is_plain = !buffer.window && buffer.depth == 1 && buffer.life == Life::Run;
-        if (access.write && is_plain && !contains(inside, access.buffer) && is_inside(context_.users, chain, access.buffer))
+        if (access.write && is_plain && !contains(inside, access.buffer) &&
+            is_inside(context_.users, chain, access.buffer))
           inside.push_back(access.buffer);
       }
     return inside;

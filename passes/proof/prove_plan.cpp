@@ -409,7 +409,7 @@ class Checks {
 
   const Plan& plan_;
   const std::vector<int> users_;  // of each buffer
-  std::vector<int> trips_;  // of the loops around a step, outer first
+  std::vector<int> trips_;        // of the loops around a step, outer first
   std::vector<std::string> wrong_;
 };
 

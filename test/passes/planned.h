@@ -1,5 +1,6 @@
 // A model and a schedule, brought to a Plan.
 #pragma once
+#include "ir/evaluate/evaluate.h"
 #include "ir/evaluate/evaluate_plan.h"
 #include "ir/text/plan_text.h"
 #include "passes/fusion/fusion_groups.h"
@@ -72,6 +73,21 @@ inline bool same_outputs(const PlanRun& a, const PlanRun& b) {
     return std::equal(x.begin(), x.end(), y.begin(), y.end(), same_elements);
   };
   return a.error == b.error && same(a.outputs, b.outputs) && same(a.states, b.states);
+}
+
+/// Checks that the Plan is right, and that in `orders` orders of its events it computes what its model does.
+inline void check_orders(const Planned& made, uint32_t orders) {
+  for (const std::string& wrong : prove_plan(made.plan)) CHECK_MESSAGE(false, wrong);
+  const std::vector<Tensor> inputs = port_inputs(made.plan);
+  const PlanRun first = evaluate_plan(made.plan, inputs, 0);
+  CHECK(first.error == "");
+  for (uint32_t seed = 1; seed < orders; ++seed) CHECK(same_outputs(first, evaluate_plan(made.plan, inputs, seed)));
+  const EvalResult reference = evaluate(*made.scheduled->module, inputs);
+  REQUIRE(first.outputs.size() == reference.outputs.size());
+  for (size_t o = 0; o < first.outputs.size(); ++o)
+    CHECK(std::equal(first.outputs[o].real.begin(), first.outputs[o].real.end(), reference.outputs[o].real.begin(),
+                     reference.outputs[o].real.end(),
+                     [](double a, double b) { return a == doctest::Approx(b).epsilon(1e-5); }));
 }
 
 inline const char* const kMlp = R"(<ir_version: 8, opset_import: ["" : 20]>

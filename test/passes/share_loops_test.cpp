@@ -1,5 +1,4 @@
 // Loops whose rows need nothing of each other are cut along the rows; every cut computes the same.
-#include "ir/evaluate/evaluate.h"
 #include "ir/plan_walk.h"
 #include "test/passes/planned.h"
 
@@ -31,16 +30,7 @@ const LoopStep* find_loop(const Plan& plan) {
 /// computes what its model does.
 int64_t rows_of(const std::string& model, const std::string& yaml = "") {
   const Planned made = plan_of(model, yaml);
-  CHECK(prove_plan(made.plan).empty());
-  const std::vector<Tensor> inputs = port_inputs(made.plan);
-  const PlanRun first = evaluate_plan(made.plan, inputs, 0);
-  CHECK(first.error == "");
-  for (uint32_t seed = 1; seed < 12; ++seed) CHECK(same_outputs(first, evaluate_plan(made.plan, inputs, seed)));
-  const EvalResult reference = evaluate(*made.scheduled->module, inputs);
-  REQUIRE(first.outputs.size() == reference.outputs.size());
-  for (size_t o = 0; o < first.outputs.size(); ++o)
-    for (int64_t i = 0; i < first.outputs[o].size(); ++i)
-      CHECK(first.outputs[o].real[i] == doctest::Approx(reference.outputs[o].real[i]).epsilon(1e-5));
+  check_orders(made, 12);
   const LoopStep* trips = find_loop(made.plan);
   REQUIRE(trips);
   return trips->rows ? trips->rows->axes[0].count : 0;

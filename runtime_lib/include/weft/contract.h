@@ -121,6 +121,24 @@ struct Prefetch {
   int64_t bytes;   // every 8 steps
 };
 
+/// sum[r] += row[r][i] * step i of the panels, in V vectors.
+template <class T, int R, int V, class Step, class Vector>
+[[gnu::always_inline]] inline void add_step(Vector (&sum)[R][V], const T* const (&row)[R], Step step, int64_t i,
+                                            const T* b, int64_t panel_stride) {
+  using S = Simd<T>;
+  Vector column[V];
+#pragma GCC unroll 16
+  for (int v = 0; v < V; ++v)
+    column[v] = *reinterpret_cast<const Vector*>(b + v / S::kPanelVectors * panel_stride + i * kPanel +
+                                                 v % S::kPanelVectors * S::kLanes);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    const T x = row[r][i * step];
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v) sum[r][v] += x * column[v];
+  }
+}
+
 /// sums[r][c] (+)= the rows times P panels of k steps. Sums lie in rows of P * 16.
 template <class T, int R, int P, class Step>
 [[gnu::noinline]] void tile(const TileRows<T, R, Step>& a, const T* b, int64_t panel_stride, int64_t k, T* sums,
@@ -132,25 +150,13 @@ template <class T, int R, int P, class Step>
   const T* row[R];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) row[r] = a.row[r];
-  const auto multiply = [&](int64_t i) __attribute__((always_inline)) {
-    Vector column[P * V];
-#pragma GCC unroll 16
-    for (int v = 0; v < P * V; ++v)
-      column[v] = *reinterpret_cast<const Vector*>(b + v / V * panel_stride + i * kPanel + v % V * S::kLanes);
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const T x = row[r][i * a.step];
-#pragma GCC unroll 16
-      for (int v = 0; v < P * V; ++v) sum[r][v] += x * column[v];
-    }
-  };
   int64_t i = 0;
   for (; i + 8 <= k; i += 8) {
     if constexpr (R > 3) __builtin_prefetch(next.at, 0, 2), next.at += next.bytes;
 #pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) multiply(i + j);
+    for (int j = 0; j < 8; ++j) add_step(sum, row, a.step, i + j, b, panel_stride);
   }
-  for (; i < k; ++i) multiply(i);
+  for (; i < k; ++i) add_step(sum, row, a.step, i, b, panel_stride);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
@@ -172,23 +178,11 @@ template <class T, int R, int P, class A, class Put>
   const auto step = step_of(a);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) row[r] = row_of(a, m + r);
-  const auto multiply = [&](int64_t i) __attribute__((always_inline)) {
-    Vector column[P * V];
-#pragma GCC unroll 16
-    for (int v = 0; v < P * V; ++v)
-      column[v] = *reinterpret_cast<const Vector*>(b + v / V * panel_stride + i * kPanel + v % V * S::kLanes);
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const T x = row[r][i * step];
-#pragma GCC unroll 16
-      for (int v = 0; v < P * V; ++v) sum[r][v] += x * column[v];
-    }
-  };
   int64_t i = 0;
   for (; i + 4 <= k; i += 4)
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) multiply(i + j);
-  for (; i < k; ++i) multiply(i);
+    for (int j = 0; j < 4; ++j) add_step(sum, row, step, i + j, b, panel_stride);
+  for (; i < k; ++i) add_step(sum, row, step, i, b, panel_stride);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     alignas(64) T sums[P * kPanel];

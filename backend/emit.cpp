@@ -9,6 +9,7 @@
 
 #include "backend/declarations.h"
 #include "backend/dialects/target_dialect.h"
+#include "backend/level_files.h"
 #include "backend/print.h"
 #include "backend/steps.h"
 
@@ -107,6 +108,7 @@ class Emitter {
     for (SourceFile& file : kernel_files(plan_, names_, kernels_)) files.push_back(std::move(file));
     if (!chunk_kernels_.empty())
       files.push_back({std::string("kernels/chunks") + dialect_of(plan_.target).kernel_suffix, chunk_kernels_text()});
+    for (SourceFile& file : level_files(plan_, form_)) files.push_back(std::move(file));
     files.push_back({"CMakeLists.txt", cmake_text(plan_, files)});
     files.push_back({"manifest.json", manifest_text(plan_)});
     return files;
@@ -164,8 +166,7 @@ class Emitter {
     params.set("program_rows", program_rows());
     params.set("executable", executable_rows());
     params.set("variant", form_ == ProgramForm::Variant ? "variant" : "");
-    params.set("main", form_ == ProgramForm::Executable ? "main" : "");
-    params.set("library", form_ == ProgramForm::Library ? "library" : "");
+    set_entry(params, plan_.target, form_);
     return render_file("program.cpp", params);
   }
 
@@ -331,7 +332,8 @@ std::string cmake_text(const Plan& plan, const std::vector<SourceFile>& files) {
   Params params;
   const TargetDialect& dialect = dialect_of(plan.target);
   params.set("name", identifier(plan.name)).set("target", dialect.name).set("languages", dialect.languages);
-  params.set("archs", dialect.archs(plan.target));
+  params.set("archs", plan.target.has_levels() ? "" : dialect.archs(plan.target));
+  params.set("levels", plan.target.has_levels() ? join(plan.target.archs, " ") : "");
   params.set("arch_variable", dialect.arch_variable).set("arch_meaning", dialect.arch_meaning);
   for (const SourceFile& file : files) params.list("sources").emplace_back().set("path", file.path);
   return render_file("program_CMakeLists.txt", params);

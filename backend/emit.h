@@ -4,25 +4,17 @@
 //   program.cpp              declarations, one function for each block of steps, tables for the runtime
 //   kernels/contraction.cpp  the kernels of one category as C++ functions; cut into several files if they are long
 //   kernels/chunks.cpp       loops over chunks that are one kernel, if there are any
+//   levels.cpp               main, where the program is compiled for several levels of CPUs
 //   CMakeLists.txt           builds the program from these sources
 //   manifest.json            for tools: steps, kernels with their strategies, buffers, and the nodes they come from
 #pragma once
 #include <string>
 #include <vector>
 
+#include "backend/source_file.h"
 #include "ir/plan.h"
 
 namespace weftc {
-
-/// One file of an emitted program.
-struct SourceFile {
-  std::string path;  // relative, with '/'
-  std::string text;
-};
-
-/// What the sources are for: an executable; a library, whose C functions are in more files (library_files.h); one
-/// variant of either (variant_files.h).
-enum class ProgramForm { Executable, Library, Variant };
 
 /// The files of the program. An op that a kernel cannot compute, or a port with too many dimensions, is
 /// reported to `diags`; then the result is empty. `variant` is the namespace of a variant inside that of the program.

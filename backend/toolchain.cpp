@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -17,8 +18,10 @@
 #include <thread>
 
 #include "backend/dialects/target_dialect.h"
+#include "backend/level_files.h"
 #include "backend/precompiled.h"
 #include "ir/base/children.h"
+#include "ir/base/contains.h"
 #include "ir/base/output_file.h"
 
 namespace weftc {
@@ -29,6 +32,7 @@ namespace {
 
 /// A compiler run under way.
 struct Job {
+  const char* verb;
   std::string file;  // what it makes, for people
   std::string log;
   std::chrono::steady_clock::time_point begin;
@@ -81,7 +85,7 @@ class Compiles {
     while (running_.size() >= jobs_) wait_one();
     const std::optional<pid_t> child = start(command, log);
     if (!child) return fail(file, format("{} cannot be started: {}", command[0], std::strerror(errno)));
-    running_[*child] = {file, log, std::chrono::steady_clock::now()};
+    running_[*child] = {contains(command, "-c") ? "compile" : "link", file, log, std::chrono::steady_clock::now()};
   }
   bool finish() {
     while (!running_.empty()) wait_one();
@@ -101,13 +105,12 @@ class Compiles {
     }
     usleep(2000);
   }
-  /// A line for each file that is done; the last is the executable.
+  /// A line for each file that is done.
   void show(const Job& job) {
     ++done_;
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - job.begin).count();
     if (options_.progress)
-      fprintf(stderr, "weft: [%zu/%zu] %s %s  %.1f s\n", done_, count_, done_ == count_ ? "link" : "compile",
-              job.file.c_str(), seconds);
+      fprintf(stderr, "weft: [%zu/%zu] %s %s  %.1f s\n", done_, count_, job.verb, job.file.c_str(), seconds);
   }
   void fail(const std::string& file, const std::string& why) {
     failed_ = true;
@@ -129,11 +132,13 @@ std::vector<std::string> path_flags(const BuildOptions& options, const fs::path&
           "-ffile-prefix-map=" + fs::absolute(options.runtime_dir).string() + "=runtime_lib"};
 }
 
+bool is_kernel_file(const std::string& file) { return file.find("kernels/") != std::string::npos; }
+
 /// The compiler and all its flags but includes.
 Command compiler_of(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
   const TargetDialect& dialect = dialect_of(target);
   const Compilers compilers{options.compiler, options.toolkit, options.quick};
-  const bool is_kernel = file.find("kernels/") != std::string::npos;
+  const bool is_kernel = is_kernel_file(file);
   Command command =
       is_kernel ? dialect.kernel_compiler(target, compilers) : dialect.program_compiler(target, compilers);
   if (!options.library.empty()) command.insert(command.end(), {"-fPIC", "-fvisibility=hidden"});
@@ -150,12 +155,12 @@ Command compiler_of(const Target& target, const BuildOptions& options, const fs:
 }
 
 Command compile_command(const Target& target, const BuildOptions& options, const fs::path& root,
-                        const std::string& file) {
+                        const std::string& file, const std::string& object) {
   Command command = compiler_of(target, options, root, file);
   command.push_back("-I" + (fs::path(options.runtime_dir) / "include").string());
   if (!options.library.empty()) command.push_back("-I" + (root / "include").string());
   for (const char* word : {"-c", "-o"}) command.emplace_back(word);
-  command.push_back((root / (file + ".o")).string());
+  command.push_back(object);
   command.push_back((root / file).string());
   return command;
 }
@@ -196,43 +201,116 @@ bool write_sources(const std::vector<SourceFile>& files, const fs::path& root, D
   return true;
 }
 
+/// The objects of a program, some of which are compiled once for each level of CPUs.
+class ProgramBuild {
+ public:
+  ProgramBuild(const Target& target, const std::vector<SourceFile>& files, const BuildOptions& options, Diags& diags)
+      : target_(target), options_(options), root_(fs::absolute(options.work_dir)), levels_(further_levels(target)) {
+    for (const SourceFile& file : files)
+      if (is_code(dialect_of(target), file.path)) sources_.push_back(&file);
+    const size_t kernels = size_t(std::count_if(sources_.begin(), sources_.end(), is_kernel));
+    const size_t count = sources_.size() + 1 + options.over_mpi + levels_.size() * (kernels + 2);
+    compiles_.emplace(options, count, diags);
+  }
+
+  BuildResult run() { return compile() && join_levels() && link() ? BuildResult::Built : BuildResult::ToolchainFailed; }
+
+ private:
+  static bool is_kernel(const SourceFile* file) { return is_kernel_file(file->path); }
+
+  /// The target of each level but the first.
+  static std::vector<Target> further_levels(const Target& target) {
+    std::vector<Target> levels;
+    for (size_t i = 1; target.has_levels() && i < target.archs.size(); ++i)
+      levels.push_back(target), levels.back().archs = {target.archs[i]};
+    return levels;
+  }
+
+  std::string object(const SourceFile& file, const std::string& level = "") const {
+    return (root_ / (file.path + (level.empty() ? "" : "." + level) + ".o")).string();
+  }
+
+  /// Large files first, so that the last core is not left alone with one.
+  bool compile() {
+    std::vector<const SourceFile*> order = sources_;
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
+    if (options_.over_mpi) {
+      const NetworkPart part = network_part(target_, options_, root_);
+      compiles_->run(part.command, part.name, part.object + ".log");
+      objects_.push_back(part.object);
+    }
+    for (const SourceFile* file : order) {
+      compile(*file, target_, "");
+      for (const Target& level : levels_)
+        if (is_kernel(file)) compile(*file, level, level.archs.front());
+    }
+    for (const SourceFile* file : sources_) objects_.push_back(object(*file));
+    return compiles_->finish();
+  }
+
+  void compile(const SourceFile& file, const Target& target, const std::string& level) {
+    const std::string to = object(file, level);
+    compiles_->run(compile_command(target, options_, root_, file.path, to),
+                   file.path + (level.empty() ? "" : " for " + level), to + ".log");
+  }
+
+  /// One object for each further level: its kernels, and the program that calls them. All of its symbols but the
+  /// program's are its own: a linker that finds a function of some template twice takes the first it meets.
+  bool join_levels() {
+    for (const Target& level : levels_) {
+      const std::string& arch = level.archs.front();
+      Command join = {options_.compiler, "-r", "-nostdlib", "-Wl,--force-group-allocation", "-o"};
+      objects_.push_back((root_ / (arch + ".o")).string());
+      join.push_back(objects_.back());
+      for (const SourceFile* file : sources_)
+        if (is_kernel(file) || file->path.ends_with("program.cpp"))
+          join.push_back(object(*file, is_kernel(file) ? arch : ""));
+      compiles_->run(join, arch + ".o", objects_.back() + ".log");
+    }
+    if (!compiles_->finish()) return false;
+    for (const Target& level : levels_) {
+      const std::string& arch = level.archs.front();
+      const std::string own = level_symbol(target_, arch), path = (root_ / (arch + ".o")).string();
+      compiles_->run({"objcopy", "--redefine-sym", kLevelSymbol + ("=" + own), "--keep-global-symbol", own, path},
+                     arch + ".o", path + ".names.log");
+    }
+    return compiles_->finish();
+  }
+
+  bool link() {
+    const TargetDialect& dialect = dialect_of(target_);
+    Command link = {options_.compiler, "-o", options_.output};
+    link.insert(link.end(), objects_.begin(), objects_.end());
+    link.push_back(options_.runtime_library);
+    link.insert(link.end(), options_.mpi_flags.begin(), options_.mpi_flags.end());
+    if (!dialect.libraries.empty()) link.push_back("-L" + options_.toolkit + "/lib");
+    link.insert(link.end(), dialect.libraries.begin(), dialect.libraries.end());
+    for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"})
+      link.emplace_back(word);
+    // Whatever else a process has loaded, the library calls its own runtime.
+    if (!options_.library.empty())
+      link.insert(link.end(),
+                  {"-shared", "-Wl,-soname,lib" + options_.library + ".so", "-Wl,--exclude-libs,ALL", "-Wl,-z,defs"});
+    compiles_->run(link, fs::path(options_.output).filename().string(), (root_ / "link.log").string());
+    return compiles_->finish();
+  }
+
+  const Target& target_;
+  const BuildOptions& options_;
+  const fs::path root_;
+  const std::vector<Target> levels_;
+  std::vector<const SourceFile*> sources_;
+  std::optional<Compiles> compiles_;
+  std::vector<std::string> objects_;  // in the order of the link
+};
+
 }  // namespace
 
 BuildResult build_program(const Target& target, const std::vector<SourceFile>& files, const BuildOptions& options,
                           Diags& diags) {
-  const TargetDialect& dialect = dialect_of(target);
-  const fs::path root = fs::absolute(options.work_dir);
-  if (!write_sources(files, root, diags)) return BuildResult::FileFailed;
-  Command link = {options.compiler, "-o", options.output};
-  // Large files first, so that the last core is not left alone with one.
-  std::vector<const SourceFile*> order;
-  for (const SourceFile& file : files)
-    if (is_code(dialect, file.path)) order.push_back(&file);
-  for (const SourceFile* file : order) link.push_back((root / (file->path + ".o")).string());
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
-  Compiles compiles(options, order.size() + 1 + options.over_mpi, diags);
-  if (options.over_mpi) {
-    const NetworkPart part = network_part(target, options, root);
-    compiles.run(part.command, part.name, part.object + ".log");
-    link.push_back(part.object);
-  }
-  for (const SourceFile* file : order)
-    compiles.run(compile_command(target, options, root, file->path), file->path,
-                 (root / (file->path + ".log")).string());
-  if (!compiles.finish()) return BuildResult::ToolchainFailed;
-  link.push_back(options.runtime_library);
-  link.insert(link.end(), options.mpi_flags.begin(), options.mpi_flags.end());
-  if (!dialect.libraries.empty()) link.push_back("-L" + options.toolkit + "/lib");
-  link.insert(link.end(), dialect.libraries.begin(), dialect.libraries.end());
-  for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"})
-    link.emplace_back(word);
-  // Whatever else a process has loaded, the library calls its own runtime.
-  if (!options.library.empty())
-    link.insert(link.end(),
-                {"-shared", "-Wl,-soname,lib" + options.library + ".so", "-Wl,--exclude-libs,ALL", "-Wl,-z,defs"});
-  compiles.run(link, fs::path(options.output).filename().string(), (root / "link.log").string());
-  return compiles.finish() ? BuildResult::Built : BuildResult::ToolchainFailed;
+  if (!write_sources(files, fs::absolute(options.work_dir), diags)) return BuildResult::FileFailed;
+  return ProgramBuild(target, files, options, diags).run();
 }
 
 BuildResult build_executable(const Plans& plans, const std::vector<SourceFile>& files, const BuildOptions& options,

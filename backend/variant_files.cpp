@@ -2,6 +2,7 @@
 #include "backend/variant_files.h"
 
 #include "backend/dialects/target_dialect.h"
+#include "backend/level_files.h"
 #include "backend/program_names.h"
 #include "backend/render.h"
 #include "ir/base/naming.h"
@@ -32,8 +33,7 @@ std::string program_text(const std::vector<Variant>& variants, ProgramForm form)
   }
   params.set("summary", comment_text(format("{} for {}.", name, join(names, "; "))));
   params.set("header", dialect_of(plan.target).program_header).set("name", name).set("literal", string_literal(name));
-  params.set("main", form == ProgramForm::Executable ? "main" : "");
-  params.set("library", form == ProgramForm::Library ? "library" : "");
+  set_entry(params, plan.target, form);
   return render_file("variants.cpp", params);
 }
 
@@ -55,6 +55,7 @@ std::vector<SourceFile> emit_variants(const std::vector<Variant>& variants, Diag
       files.push_back({variant.space + "/" + file.path, std::move(file.text)});
     }
   if (!diags.ok()) return {};
+  for (SourceFile& file : level_files(*variants.front().plan, form)) files.push_back(std::move(file));
   files.push_back({"CMakeLists.txt", cmake_text(*variants.front().plan, files)});
   files.push_back({"manifest.json", joined_manifests(variants)});
   return files;

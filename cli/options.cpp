@@ -32,6 +32,40 @@ constexpr const char* kDefaultArch = "native";
 int native_vector_floats() { return 4; }
 #endif
 
+/// The place of a level among those above; `native` is in none.
+size_t rank_of_arch(const std::string& arch) {
+  size_t rank = 0;
+  while (rank < std::size(kHostArchs) && arch != kHostArchs[rank].name) ++rank;
+  return rank;
+}
+
+/// One level, or several of which each program takes the highest that its CPU has.
+Target host_target_of(const std::string& text) {
+  std::vector<std::string> archs = split(text, ',');
+  std::sort(archs.begin(), archs.end(),
+            [](const std::string& a, const std::string& b) { return rank_of_arch(a) < rank_of_arch(b); });
+  for (const std::string& arch : archs)
+    if (!host_target(arch))
+      throw CLI::ValidationError(
+          format("--arch {}: one or more of x86-64, x86-64-v2, x86-64-v3, x86-64-v4 is expected, or native", text));
+  if (std::adjacent_find(archs.begin(), archs.end()) != archs.end())
+    throw CLI::ValidationError(
+        format("--arch {}: '{}' is listed twice", text, *std::adjacent_find(archs.begin(), archs.end())));
+  if (archs.size() > 1 && archs.back() == "native")
+    throw CLI::ValidationError(format("--arch {}: native is the level of this CPU, alone", text));
+  Target target = *host_target(archs.front());
+  target.archs = archs;
+  return target;
+}
+
+/// That of the highest level that this CPU has: what is built to run here needs no other.
+Target best_here(const Target& target) {
+  Target best = *host_target(target.archs.front());
+  for (const std::string& arch : target.archs)
+    if (const Target level = *host_target(arch); level.vector_floats <= native_vector_floats()) best = level;
+  return best;
+}
+
 /// The flags as text, before they are understood.
 struct FlagTexts {
   std::vector<std::string> dims, shapes, binds, sequences, optionals, mesh, ceilings;
@@ -78,7 +112,9 @@ void add_target_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_option("--target", given.target, "host or cuda")
       ->check(CLI::IsMember({"host", "cuda"}))
       ->capture_default_str();
-  verb.add_option("--arch", given.arch, "x86-64, x86-64-v2, x86-64-v3 (default), x86-64-v4, native; sm_80, sm_90, ...")
+  verb.add_option("--arch", given.arch,
+                  "x86-64, x86-64-v2, x86-64-v3 (default), x86-64-v4, or native; several: the program takes the "
+                  "highest that its CPU has; sm_80, sm_90, ...")
       ->type_name("LIST");
   verb.add_option("--transport", given.transport, "how host ranks talk across machines")
       ->check(CLI::IsMember({"local", "mpi"}))
@@ -244,19 +280,16 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
     for (const std::string& arch : options.target.archs) check_cuda_arch(arch);
     return;
   }
-  const std::optional<Target> target = host_target(given.arch.empty() ? kDefaultArch : given.arch);
-  if (!target)
-    throw CLI::ValidationError(
-        format("--arch {}: one of x86-64, x86-64-v2, x86-64-v3, x86-64-v4, native is expected", given.arch));
-  options.target = *target;
+  options.target = host_target_of(given.arch.empty() ? kDefaultArch : given.arch);
+  if (!(verb.flags & Verb::kBuild)) options.target = best_here(options.target);
 }
 
 }  // namespace
 
 std::optional<Target> host_target(const std::string& arch) {
   for (const HostArch& known : kHostArchs)
-    if (arch == known.name) return host_target(arch, known.vector_floats);
-  if (arch == "native") return host_target(arch, native_vector_floats());
+    if (arch == known.name) return host_target({arch}, known.vector_floats);
+  if (arch == "native") return host_target({arch}, native_vector_floats());
   return {};
 }
 

@@ -6,9 +6,9 @@
 
 namespace weftc {
 
-Target host_target(std::string arch, int vector_floats) {
+Target host_target(std::vector<std::string> archs, int vector_floats) {
   Target target;
-  target.archs = {std::move(arch)};
+  target.archs = std::move(archs);
   target.vector_floats = vector_floats;
   return target;
 }

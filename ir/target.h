@@ -10,7 +10,7 @@ struct Target {
   /// For the command line, the backend's dialects and the cost model's table of machines only.
   enum class Kind : uint8_t { Host, Cuda };
   Kind kind = Kind::Host;
-  std::vector<std::string> archs;  // host: one -march value; cuda: sm_80, ...
+  std::vector<std::string> archs;  // host: -march values, from low to high; cuda: sm_80, ...
   int64_t memory = 0;              // bytes a rank may use; 0: not limited
 
   int vector_floats = 8;          // floats in a vector register
@@ -23,10 +23,13 @@ struct Target {
 
   /// Kernels run on a grid of thread blocks; without one, the threads of a team share a kernel's loops.
   bool has_grid() const { return warp > 0; }
+  /// Kernels are compiled once for each of several levels of CPUs, and a program chooses when it starts. (A device's
+  /// archs are in one file, of which the driver loads what fits.)
+  bool has_levels() const { return !has_grid() && archs.size() > 1; }
 };
 
-/// A core with registers of `vector_floats` floats.
-Target host_target(std::string arch, int vector_floats);
+/// Cores of these levels, the lowest of which has registers of `vector_floats` floats.
+Target host_target(std::vector<std::string> archs, int vector_floats);
 /// GPUs with CUDA; cuBLASLt is the library.
 Target cuda_target(std::vector<std::string> archs);
 

@@ -1,5 +1,6 @@
-# Builds an emitted program:  weft_program(NAME TARGET SOURCES files...)
+# Builds an emitted program:  weft_program(NAME TARGET [LEVELS archs...] SOURCES files...)
 # NAME is the executable; TARGET is host, or a device whose language project() enables, such as cuda. weights.bin and manifest.json stay beside it.
+# LEVELS are the -march values, from low to high, of kernels that are compiled for several; else WEFT_ARCH is that of all.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -14,7 +15,7 @@ set(WEFT_TRANSPORT "local" CACHE STRING "how ranks of host programs talk: local 
 # What kernels need to vectorise; not -ffast-math, which would break masks of infinities and the range reductions, and
 # loops only: of straight code GCC 12 takes the sum or maximum of a few comparisons for one of masks. Bodies of loops
 # over a team are inlined whatever arrays they have, or GCC does not vectorise loops that read what they captured.
-set(WEFT_KERNEL_OPTIONS -O3 -march=${WEFT_ARCH} -fno-math-errno -fno-trapping-math -fwrapv -fno-tree-slp-vectorize
+set(WEFT_KERNEL_OPTIONS -O3 -fno-math-errno -fno-trapping-math -fwrapv -fno-tree-slp-vectorize
     "$<$<CXX_COMPILER_ID:GNU>:-fno-tree-loop-distribute-patterns;--param=large-stack-frame=1000000>" -fopenmp-simd)
 
 # Ranks of several machines: the network over the MPI that CMake finds (MPI_HOME, MPI_CXX_COMPILER choose another).
@@ -26,8 +27,30 @@ function(weft_use_mpi name)
   target_link_libraries(${name} PRIVATE MPI::MPI_CXX)
 endfunction()
 
+# The program once more, with kernels for another level, as one object. All of its symbols but the program's, which
+# levels.cpp knows by its level, are its own: of functions that two objects have, such as those of templates, a linker
+# takes the first it meets.
+function(weft_level name arch base)
+  cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "SOURCES")
+  set(kernels ${arg_SOURCES})
+  list(FILTER kernels INCLUDE REGEX "kernels/")
+  list(FILTER arg_SOURCES INCLUDE REGEX "program.cpp$")
+  string(MAKE_C_IDENTIFIER ${arch} level)
+  add_library(${name}_${level} OBJECT ${arg_SOURCES} ${kernels})
+  target_link_libraries(${name}_${level} PRIVATE weft_runtime)
+  target_compile_options(${name}_${level} PRIVATE -march=${arch} ${WEFT_KERNEL_OPTIONS})
+  set_source_files_properties(${arg_SOURCES} PROPERTIES COMPILE_OPTIONS -march=${base})  # also where kernels are for it
+  find_program(WEFT_OBJCOPY objcopy REQUIRED DOC "renames symbols")
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}_${level}.o)
+  add_custom_command(OUTPUT ${object}
+    COMMAND ${CMAKE_CXX_COMPILER} -r -nostdlib -Wl,--force-group-allocation -o ${object} $<TARGET_OBJECTS:${name}_${level}>
+    COMMAND ${WEFT_OBJCOPY} --redefine-sym weft_program=weft_program_${level} --keep-global-symbol weft_program_${level} ${object}
+    DEPENDS ${name}_${level} $<TARGET_OBJECTS:${name}_${level}> COMMAND_EXPAND_LISTS VERBATIM)
+  target_sources(${name} PRIVATE ${object})
+endfunction()
+
 function(weft_program name target)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "LEVELS;SOURCES")
   if(NOT TARGET weft_runtime)
     add_subdirectory(${WEFT_RUNTIME_FOLDER} ${CMAKE_BINARY_DIR}/weft_runtime EXCLUDE_FROM_ALL)
   endif()
@@ -49,7 +72,14 @@ function(weft_program name target)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${library})  # which says how its kernels are compiled
   if(target STREQUAL "host")
-    target_compile_options(${name} PRIVATE ${WEFT_KERNEL_OPTIONS})
+    list(POP_FRONT arg_LEVELS arch)
+    if(NOT arch)
+      set(arch ${WEFT_ARCH})
+    endif()
+    target_compile_options(${name} PRIVATE -march=${arch} ${WEFT_KERNEL_OPTIONS})
+    foreach(level IN LISTS arg_LEVELS)
+      weft_level(${name} ${level} ${arch} SOURCES ${arg_SOURCES})
+    endforeach()
     if(WEFT_TRANSPORT STREQUAL "mpi")
       weft_use_mpi(${name})
     endif()

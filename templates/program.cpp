@@ -130,6 +130,10 @@ constexpr weft::Executable kExecutable = {
 
 }  // namespace model::$name
 
+//@ if level
+extern "C" const weft::Executable weft_program;  // for levels.cpp
+constexpr weft::Executable weft_program = model::$name::kExecutable;
+//@ end
 //@ if main
 int main(int argc, char** argv) { return weft::main(model::$name::kExecutable, argc, argv); }
 //@ end

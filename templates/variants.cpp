@@ -23,6 +23,10 @@ constexpr weft::Executable kExecutable = {.name = $literal, .variants = kVariant
 
 }  // namespace model::$name
 
+//@ if level
+extern "C" const weft::Executable weft_program;  // for levels.cpp
+constexpr weft::Executable weft_program = model::$name::kExecutable;
+//@ end
 //@ if main
 int main(int argc, char** argv) { return weft::main(model::$name::kExecutable, argc, argv); }
 //@ end

@@ -45,7 +45,7 @@ const LoopDialect& loops() {
 
 std::string launch(const KernelLaunch& kernel) { return kernel.name + "(" + join(kernel.arguments, kComma) + ");"; }
 
-std::string archs(const Target& target) { return target.archs.empty() ? "" : target.archs.front(); }
+std::string archs(const Target& target) { return join(target.archs, ";"); }
 
 std::string arch_of(const Target& target) { return target.archs.empty() ? "x86-64-v3" : target.archs.front(); }
 

@@ -213,7 +213,8 @@ void MpiNetwork::join(const Job& job) {
   std::vector<uint64_t> digests(world_.shape.ranks);
   check_mpi(MPI_Allgather(&job.digest, 1, MPI_UINT64_T, digests.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD), "joining");
   for (int r = 0; r < ranks_; ++r)
-    if (digests[size_t(r)] != digests[0]) fail(kEnvironment, "rank %d runs another program than rank 0", r);
+    if (digests[size_t(r)] != digests[0])
+      fail(kEnvironment, "rank %d runs another program than rank 0, or its kernels for other CPUs (--arch)", r);
   for (int lane = 0; lane <= world_.shape.streams; ++lane) lanes_.push_back(duplicate());
   news_ = duplicate();
   barriers_ = duplicate();

@@ -18,6 +18,7 @@
 
 #include "checks.h"
 #include "launch.h"
+#include "level.h"
 #include "mapping.h"
 #include "nearest.h"
 #include "npy.h"
@@ -271,8 +272,11 @@ int Library::guarded(const Action& action) {
   }
 }
 
-Library::Library(const Executable& executable, int threads, Ranks ranks) {
-  lost_ = guarded([&] { crew_ = std::make_unique<Crew>(executable, threads, ranks); });
+Library::Library(const Executable& executable, int threads, Ranks ranks, Level level) {
+  lost_ = guarded([&] {
+    check_level({level, &executable});
+    crew_ = std::make_unique<Crew>(executable, threads, ranks);
+  });
 }
 Library::~Library() = default;
 

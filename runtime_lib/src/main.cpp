@@ -12,6 +12,7 @@
 #include "image_file.h"
 #include "inputs.h"
 #include "launch.h"
+#include "level.h"
 #include "mapping.h"
 #include "open_relay.h"
 #include "rank_maker.h"
@@ -145,22 +146,23 @@ bool is_apart(const Launched& launched, const Options& options) {
 }
 
 /// What tells programs apart that do not work together.
-uint64_t digest_of(const WorldShape& shape, std::string_view manifest) {  // FNV-1a
+uint64_t digest_of(const WorldShape& shape, Level level, std::string_view manifest) {  // FNV-1a
   uint64_t hash = 14695981039346656037u;
   const auto add = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
-  for (const int64_t n : {int64_t{shape.ranks}, int64_t{shape.streams}, int64_t{shape.signals}, shape.staging_bytes})
+  for (const int64_t n :
+       {int64_t{shape.ranks}, int64_t{shape.streams}, int64_t{shape.signals}, shape.staging_bytes, int64_t(level)})
     add(uint64_t(n));
   for (const char c : manifest) add(uint8_t(c));
   return hash;
 }
 
 /// A rank of a job on several machines: the memory that ranks share is a copy of its own here.
-int run_apart(const Executable& executable, const Options& options, ImageFile& file, const WorldShape& shape,
-              const Launched& launched) {
+int run_apart(const Executable& executable, Level level, const Options& options, ImageFile& file,
+              const WorldShape& shape, const Launched& launched) {
   if (options.link.is_limited()) fail(kUsage, "--link is for ranks that share memory; these have links of their own");
   const Mapping memory = Mapping::zeroed(World::bytes_of(shape));
   World world(shape, memory.data());
-  const Job job{executable.name, digest_of(shape, file.manifest()), options.timeout};
+  const Job job{executable.name, digest_of(shape, level, file.manifest()), options.timeout};
   const std::unique_ptr<Relay> relay = open_relay(job, world, launched, options.root);
   world.relay = relay.get();
   const int code = run_process(executable, options, file, world, launched.rank);
@@ -176,7 +178,7 @@ void check_size(const Executable& executable, const std::optional<Launched>& lau
        launched->size, launched->size == 1 ? "" : "s", ranks, command.c_str());
 }
 
-int run(const Executable& executable, const Options& options, char** argv) {
+int run(const Executable& executable, const LevelChoice& level, const Options& options, char** argv) {
   if (options.help) return print_text(help_text(executable.name)), kOk;
   if (const std::optional<Child> child = find_parent(getenv); child.has_value()) {
     World world = attach_world(world_shape(executable, options), child->fd);
@@ -184,7 +186,7 @@ int run(const Executable& executable, const Options& options, char** argv) {
     return run_process(executable, options, file, world, child->rank);
   }
   ImageFile file(options.weights, options.check);
-  if (options.info) return print_text(info_json(executable, file.manifest())), kOk;
+  if (options.info) return print_text(info_json(executable, level, file.manifest())), kOk;
   check_options(executable, options);
   const WorldShape shape = world_shape(executable, options);
   if (options.ranks_as_threads || executable.world == 1) {
@@ -204,25 +206,33 @@ int run(const Executable& executable, const Options& options, char** argv) {
   if (is_apart(*launched, options) && (options.serves || executable.generation != nullptr))
     fail(kUsage, "%s share the memory of one machine",
          options.serves ? "--serve: the ranks of a server" : "the ranks of a program that generates (--no-generate)");
-  if (is_apart(*launched, options)) return run_apart(executable, options, file, shape, *launched);
+  if (is_apart(*launched, options)) return run_apart(executable, level.chosen.level, options, file, shape, *launched);
   World world = join_segment(shape, *launched, options.timeout);
   return run_process(executable, options, file, world, launched->rank);
 }
 
 }  // namespace
 
-int main(const Executable& executable, int argc, char** argv) {
+int main(std::span<const LevelProgram> programs, int argc, char** argv) {
+  const char* name = programs.front().executable->name;
   try {
     const Options options = parse_options(argc, argv);
-    const WholeExecutable whole(executable, !options.no_generate);
-    return run(whole.get(), options, argv);
+    const LevelProgram& chosen = choose_level(programs, options.arch);
+    if (!options.help && !options.info) check_level(chosen);
+    const WholeExecutable whole(*chosen.executable, !options.no_generate);
+    return run(whole.get(), {chosen, programs}, options, argv);
   } catch (const Failure& failure) {
-    if (!failure.text.empty()) fprintf(stderr, "%s: error: %s\n", executable.name, failure.text.c_str());
+    if (!failure.text.empty()) fprintf(stderr, "%s: error: %s\n", name, failure.text.c_str());
     return failure.code;
   } catch (const std::exception& error) {
-    fprintf(stderr, "%s: error: %s\n", executable.name, error.what());
+    fprintf(stderr, "%s: error: %s\n", name, error.what());
     return kEnvironment;
   }
+}
+
+int main(const Executable& executable, int argc, char** argv, Level level) {
+  const LevelProgram only = {level, &executable};
+  return main({&only, 1}, argc, argv);
 }
 
 }  // namespace weft

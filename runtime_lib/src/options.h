@@ -12,7 +12,7 @@ namespace weft {
 /// The parsed command line, with the defaults of flags that are not given.
 struct Options {
   std::map<std::string, std::string> inputs;  // file of each named input; "{i}" stands for the number of the invocation
-  std::string output_dir, trace, load_state, save_state, weights, root;
+  std::string arch, output_dir, trace, load_state, save_state, weights, root;
   bool random_inputs = false;
   uint64_t seed = 0;
   int iterations = 1, warmup = 0;

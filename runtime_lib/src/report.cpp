@@ -85,7 +85,16 @@ std::string memory_json(const Executable& executable) {
 
 }  // namespace
 
-std::string info_json(const Executable& executable, std::string_view manifest) {
+/// The level whose kernels would run, and those that there are; nothing of a program for any CPU.
+static std::string level_json(const LevelChoice& level) {
+  if (level.programs.back().level == Level::Any) return "";
+  std::string names;
+  for (const LevelProgram& program : level.programs)
+    names += text("%s\"%s\"", names.empty() ? "" : ", ", level_name(program.level));
+  return text(" \"arch\": \"%s\",\n \"archs\": [%s],\n", level_name(level.chosen.level), names.c_str());
+}
+
+std::string info_json(const Executable& executable, const LevelChoice& level, std::string_view manifest) {
   std::string axes, states;
   for (const Axis& a : executable.axes)
     axes += text("%s{\"name\": %s, \"size\": %d}", axes.empty() ? "" : ", ", json_string(a.name).c_str(), a.size);
@@ -96,7 +105,7 @@ std::string info_json(const Executable& executable, std::string_view manifest) {
               executable.world, axes.c_str()) +
          " \"inputs\": " + ports_json(executable, &Program::inputs) +
          ",\n \"outputs\": " + ports_json(executable, &Program::outputs) + ",\n \"states\": [" + states + "],\n" +
-         variants_json(executable) + generation_info(executable) + memory_json(executable) +
+         level_json(level) + variants_json(executable) + generation_info(executable) + memory_json(executable) +
          " \"manifest\": " + (manifest.empty() ? "null" : std::string(manifest)) + "\n}\n";
 }
 

@@ -3,13 +3,14 @@
 #include <string>
 #include <string_view>
 
+#include "level.h"
 #include "options.h"
 #include "rank_base.h"
 #include "run_report.h"
 
 namespace weft {
 
-std::string info_json(const Executable& executable, std::string_view manifest);
+std::string info_json(const Executable& executable, const LevelChoice& level, std::string_view manifest);
 /// What --overlap measured, as a line; empty without it.
 std::string overlap_text(const RunReport& report);
 /// To standard output, which may be a full disk.

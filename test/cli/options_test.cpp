@@ -48,6 +48,7 @@ TEST_CASE("what is missing, unknown or malformed is a usage error") {
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--mesh", "tp=2"}).exit_code == kUsage);
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--stop-after", "nothing"}).exit_code == kUsage);
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--arch", "z80"}).exit_code == kUsage);
+  CHECK(parse({"compile", "m.onnx", "-o", "p", "--arch", "x86-64-v2,native"}).exit_code == kUsage);
 }
 
 TEST_CASE("archs bring their vector width") {

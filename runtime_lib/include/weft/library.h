@@ -26,7 +26,8 @@ class Library {
   enum class Ranks { Threads, OneOfJob };
 
   /// Starts the ranks, with `threads` each (0: cores / ranks).
-  Library(const Executable& executable, int threads, Ranks ranks);
+  /// `level` is what the program is compiled for.
+  Library(const Executable& executable, int threads, Ranks ranks, Level level = kLevel);
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;

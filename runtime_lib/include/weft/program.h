@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <span>
 
+#include "weft/level.h"
 #include "weft/types.h"
 
 namespace weft {
@@ -214,6 +215,9 @@ struct Executable {
 };
 
 /// The command line of an emitted program: starts or joins the ranks, loads inputs, runs, writes outputs.
-int main(const Executable& executable, int argc, char** argv);
+/// `level` is what it is compiled for.
+int main(const Executable& executable, int argc, char** argv, Level level = kLevel);
+/// The same, of a program that is compiled for several levels of CPUs, from low to high.
+int main(std::span<const LevelProgram> programs, int argc, char** argv);
 
 }  // namespace weft

@@ -1,0 +1,35 @@
+// Levels of CPUs, as the ABI of x86-64 names them: what a program is compiled for, and what the CPU has that runs it.
+#pragma once
+#include <cstdint>
+#include <span>
+
+namespace weft {
+
+struct Executable;
+
+/// Any: nothing beyond what every CPU of its kind has.
+enum class Level : uint8_t { Any, V2, V3, V4 };
+
+/// That of the file that includes this, by the flags of its compiler.
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) && defined(__AVX512DQ__) && \
+    defined(__AVX512VL__)
+constexpr Level kLevel = Level::V4;
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__BMI2__)
+constexpr Level kLevel = Level::V3;
+#elif defined(__SSE4_2__) && defined(__POPCNT__)
+constexpr Level kLevel = Level::V2;
+#else
+constexpr Level kLevel = Level::Any;
+#endif
+
+/// A program whose kernels are compiled for a level.
+struct LevelProgram {
+  Level level;
+  const Executable* executable;
+};
+
+/// That of the highest level that this CPU has; the first where it has none of them. `programs`: the same program for
+/// one level or more, from low to high.
+const LevelProgram& best_of(std::span<const LevelProgram> programs);
+
+}  // namespace weft

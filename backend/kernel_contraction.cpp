@@ -293,9 +293,10 @@ Statements ContractionWriter::batch_call(const Shape& s, const std::string& func
   return lines_;
 }
 
-/// Where the panels of a matrix of the packed weight begin.
+/// Where the panels of a matrix of the packed weight begin. They may be stored in 16 bits: a tile makes them numbers.
 Site ContractionWriter::panels_site(const IndexList& lead) {
-  return *site(op_.inputs[1], operand_index(op_.inputs[1], lead, 0, 0));
+  const Load load = *context_.load_of(op_.inputs[1], operand_index(op_.inputs[1], lead, 0, 0));
+  return {context_.parameter_name(load.parameter), load.offset, &context_.kernel.parameters[load.parameter]};
 }
 
 /// The second operand is a packed weight that has panels for each matrix of the batch.

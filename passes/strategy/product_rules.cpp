@@ -93,8 +93,6 @@ Verdict packed_product(const StrategyContext& context) {
   const ValueId root = product_of(body.body);
   const Op& product = body.body.producer_op(root);
   const TensorType& type = body.body.type(root);
-  const bool is_wide = type.dtype == DType::F32 || type.dtype == DType::F64 || type.dtype == DType::I32;
-  if (!is_wide) return refused("it is of 16-bit floats");
   std::optional<PackedProduct> packed = packed_weight(context, product);
   if (!packed) return refused("the second operand is no weight that only this product reads");
   if (has_ragged_batch(body, root)) return refused(kRaggedBatch);

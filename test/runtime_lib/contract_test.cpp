@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "../larger.h"
@@ -48,9 +49,9 @@ void check_packed(Team& team, int64_t m, int64_t n, int64_t k, double bound) {
   for (int64_t i = 0; i < m; ++i)
     for (int64_t l = 0; l < k; ++l) transposed[size_t(l * m + i)] = a[size_t(i * k + l)];
   std::vector<T> y(size_t(m * n)), z = y, w = y;
-  contract(team, {m, n, k}, Rows<T>{a.data(), k}, packed.data(), store_into(y, n));
-  contract_few(team, {m, n, k}, Strided<T>{transposed.data(), 1, m}, packed.data(), store_into(z, n));
-  contract(
+  contract<T>(team, {m, n, k}, Rows<T>{a.data(), k}, packed.data(), store_into(y, n));
+  contract_few<T>(team, {m, n, k}, Strided<T>{transposed.data(), 1, m}, packed.data(), store_into(z, n));
+  contract<T>(
       team, {m, n, k}, [&](int64_t row) { return a.data() + row * k; }, packed.data(), store_into(w, n));
   CAPTURE(m);
   CAPTURE(n);
@@ -77,8 +78,48 @@ TEST_CASE("contract: fewer steps than the operand was packed with") {
   const std::vector<float> a = random_values<float>(m * k, 1), b = random_values<float>(packed_k * n, 2);
   std::vector<float> packed(size_t(packed_count(n, packed_k))), y(size_t(m * n));
   pack_panels(Unpacked<float>{b.data(), 1, n}, n, packed_k, packed.data());
-  contract(team, {m, n, k, packed_k}, Rows<float>{a.data(), k}, packed.data(), store_into(y, n));
+  contract<float>(team, {m, n, k, packed_k}, Rows<float>{a.data(), k}, packed.data(), store_into(y, n));
   CHECK(error_of(y, a.data(), b.data(), m, n, k) < 1e-5);
+}
+
+/// The product with an operand that is stored in 16 bits has the bits of the product with the same numbers as floats.
+template <class W>
+static void check_stored_in_16_bits() {
+  Team team(2);
+  for (int64_t m : {1, 3, 7, 130})
+    for (int64_t n : {16, 50, 130})
+      for (int64_t k : {3, 64, 1500}) {
+        const std::vector<float> a = random_values<float>(m * k, 1), b = random_values<float>(k * n, 2);
+        std::vector<float> packed(size_t(packed_count(n, k)));
+        pack_panels(Unpacked<float>{b.data(), 1, n}, n, k, packed.data());
+        packed[5] = 1e-6f, packed[6] = 70000.0f;  // subnormal as a half, and too large for one
+        const std::vector<W> stored(packed.begin(), packed.end());
+        for (size_t i = 0; i < packed.size(); ++i) packed[i] = float(stored[i]);
+        std::vector<float> y(size_t(m * n)), z = y, few = y, batch = y;
+        const Rows<float> rows{a.data(), k};
+        contract<float>(team, {m, n, k}, rows, packed.data(), store_into(y, n));
+        contract<float>(team, {m, n, k}, rows, stored.data(), store_into(z, n));
+        contract_few<float>(team, {m, n, k}, rows, stored.data(), store_into(few, n));
+        contract_packed_batch<float>(
+            team, 1, {m, n, k}, [&](int64_t) { return rows; }, [&](int64_t) { return stored.data(); },
+            [&](int64_t, int64_t row, int64_t n0, auto width, const float* sums) {
+              store_into(batch, n)(row, n0, width, sums);
+            });
+        const auto has_bits_of_y = [&](const std::vector<float>& other) {
+          return std::memcmp(other.data(), y.data(), y.size() * sizeof(float)) == 0;
+        };
+        CAPTURE(m);
+        CAPTURE(n);
+        CAPTURE(k);
+        CHECK(has_bits_of_y(z));
+        CHECK(has_bits_of_y(few));
+        CHECK(has_bits_of_y(batch));
+      }
+}
+
+TEST_CASE("contract: a packed operand in 16 bits") {
+  check_stored_in_16_bits<bfloat16>();
+  check_stored_in_16_bits<half>();
 }
 
 TEST_CASE("contract: the number of threads does not change a bit") {
@@ -86,8 +127,8 @@ TEST_CASE("contract: the number of threads does not change a bit") {
   const int64_t m = 200, n = 70, k = 300;
   const std::vector<float> a = random_values<float>(m * k, 3), packed = random_values<float>(packed_count(n, k), 4);
   std::vector<float> y(size_t(m * n)), z = y;
-  contract(one, {m, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(y, n));
-  contract(three, {m, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(z, n));
+  contract<float>(one, {m, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(y, n));
+  contract<float>(three, {m, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(z, n));
   CHECK(y == z);
 }
 
@@ -99,10 +140,10 @@ TEST_CASE("contract: a row has the same bits however many rows there are") {
       std::vector<float> packed(size_t(packed_count(n, k)));
       pack_panels(Unpacked<float>{b.data(), 1, n}, n, k, packed.data());
       std::vector<float> all(size_t(14 * n));
-      contract(team, {14, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(all, n));
+      contract<float>(team, {14, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(all, n));
       for (int64_t m = 1; m < 14; ++m) {
         std::vector<float> some(size_t(m * n)), batch = some;
-        contract_few(team, {m, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(some, n));
+        contract_few<float>(team, {m, n, k}, Rows<float>{a.data(), k}, packed.data(), store_into(some, n));
         CHECK(std::equal(some.begin(), some.end(), all.begin()));
         const auto row = [&](int64_t) { return Rows<float>{a.data(), k}; };
         const auto column = [&](int64_t) { return Unpacked<float>{b.data(), 1, n}; };

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "weft/numeric.h"
 #include "weft/team.h"
 
 namespace weft {
@@ -121,16 +122,62 @@ struct Prefetch {
   int64_t bytes;   // every 8 steps
 };
 
+#if defined(__AVX2__) && defined(__F16C__)
+typedef float EightFloats __attribute__((vector_size(32)));
+typedef int EightWords __attribute__((vector_size(32)));
+typedef short EightShorts __attribute__((vector_size(16)));
+typedef short ShortsInMemory __attribute__((vector_size(16), aligned(2), may_alias));
+
+/// One or two instructions for eight elements, which g++ 12 does not find by itself.
+[[gnu::always_inline]] inline EightFloats eight_floats_at(const bfloat16* at) {
+  const EightShorts shorts = *reinterpret_cast<const ShortsInMemory*>(at);
+#if defined(__clang__)
+  typedef uint16_t Unsigned __attribute__((vector_size(16)));
+  return EightFloats(__builtin_convertvector(Unsigned(shorts), EightWords) << 16);
+#else
+  return EightFloats(EightWords(__builtin_ia32_pmovzxwd256(shorts)) << 16);
+#endif
+}
+[[gnu::always_inline]] inline EightFloats eight_floats_at(const half* at) {
+  const EightShorts shorts = *reinterpret_cast<const ShortsInMemory*>(at);
+#if defined(__clang__)
+  typedef _Float16 Halves __attribute__((vector_size(16)));
+  return __builtin_convertvector(Halves(shorts), EightFloats);
+#else
+  return __builtin_ia32_vcvtph2ps256(shorts);
+#endif
+}
+#endif
+
+/// Neighbouring elements of a panel, as floats where they are stored in 16 bits.
+template <class Vector, class W>
+[[gnu::always_inline]] inline Vector columns_at(const W* at) {
+  if constexpr (sizeof(W) > 2) {
+    return *reinterpret_cast<const Vector*>(at);
+  } else {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(eight_floats_at(at), eight_floats_at(at + 8), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
+                                   12, 13, 14, 15);
+#elif defined(__AVX2__) && defined(__F16C__)
+    return eight_floats_at(at);
+#else
+    Vector floats;
+    for (size_t j = 0; j < sizeof(Vector) / sizeof(float); ++j) floats[j] = float(at[j]);
+    return floats;
+#endif
+  }
+}
+
 /// sum[r] += row[r][i] * step i of the panels, in V vectors.
-template <class T, int R, int V, class Step, class Vector>
+template <class T, int R, int V, class Step, class Vector, class W>
 [[gnu::always_inline]] inline void add_step(Vector (&sum)[R][V], const T* const (&row)[R], Step step, int64_t i,
-                                            const T* b, int64_t panel_stride) {
+                                            const W* b, int64_t panel_stride) {
   using S = Simd<T>;
   Vector column[V];
 #pragma GCC unroll 16
   for (int v = 0; v < V; ++v)
-    column[v] = *reinterpret_cast<const Vector*>(b + v / S::kPanelVectors * panel_stride + i * kPanel +
-                                                 v % S::kPanelVectors * S::kLanes);
+    column[v] = columns_at<Vector>(b + v / S::kPanelVectors * panel_stride + i * kPanel +
+                                   v % S::kPanelVectors * S::kLanes);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     const T x = row[r][i * step];
@@ -140,8 +187,8 @@ template <class T, int R, int V, class Step, class Vector>
 }
 
 /// sums[r][c] (+)= the rows times P panels of k steps. Sums lie in rows of P * 16.
-template <class T, int R, int P, class Step>
-[[gnu::noinline]] void tile(const TileRows<T, R, Step>& a, const T* b, int64_t panel_stride, int64_t k, T* sums,
+template <class T, int R, int P, class Step, class W>
+[[gnu::noinline]] void tile(const TileRows<T, R, Step>& a, const W* b, int64_t panel_stride, int64_t k, T* sums,
                             bool add, Prefetch<T> next) {
   using S = Simd<T>;
   using Vector = typename S::Vector;
@@ -195,8 +242,8 @@ template <class T, int R, int P, class A, class Put>
 }
 
 /// Calls the tile of `rows` rows, 1 .. R.
-template <class T, int R, int P, class A>
-void tile_of(int64_t rows, const A& a, int64_t m, int64_t k0, const T* b, int64_t panel_stride, int64_t k, T* sums,
+template <class T, int R, int P, class A, class W>
+void tile_of(int64_t rows, const A& a, int64_t m, int64_t k0, const W* b, int64_t panel_stride, int64_t k, T* sums,
              bool add, Prefetch<T> next) {
   if constexpr (R > 1)
     if (rows < R) return tile_of<T, R - 1, P>(rows, a, m, k0, b, panel_stride, k, sums, add, next);
@@ -216,11 +263,11 @@ inline void put_row(int64_t m, int64_t n, int64_t columns, const T* sums, Put& p
 }
 
 /// A packed second operand, k steps at a time: where they lie, and the distance of the next panel.
-template <class T>
+template <class W>
 struct PackedPanels {
-  const T* data;
+  const W* data;
   int64_t k;  // steps of a panel, not of the product
-  const T* at(int64_t n, int64_t k0, int64_t, int64_t) const { return data + n * k + k0 * kPanel; }
+  const W* at(int64_t n, int64_t k0, int64_t, int64_t) const { return data + n * k + k0 * kPanel; }
   int64_t panel_stride(int64_t) const { return k * kPanel; }
 };
 
@@ -274,6 +321,40 @@ struct PackingPanels {
   int64_t panel_stride(int64_t k) const { return k * kPanel; }
 };
 
+/// A packed second operand in 16 bits: the k steps asked for become numbers in scratch memory on the stack of the
+/// thread, which all rows of a block read.
+template <class T, class W>
+struct WidenedPanels {
+  PackedPanels<W> stored;
+  T* scratch;
+  const T* at(int64_t n, int64_t k0, int64_t k, int64_t panels) const {
+    using Vector = typename Simd<T>::Vector;
+    for (int64_t p = 0; p < panels; ++p) {
+      const W* from = stored.at(n + p * kPanel, k0, k, 1);
+      T* out = scratch + p * k * kPanel;
+      for (int64_t i = 0; i < k * kPanel; i += Simd<T>::kLanes)
+        *reinterpret_cast<Vector*>(out + i) = columns_at<Vector>(from + i);
+    }
+    return scratch;
+  }
+  int64_t panel_stride(int64_t k) const { return k * kPanel; }
+};
+
+/// Elements of the scratch memory of a thread for P panels.
+template <class T>
+inline constexpr int64_t kScratch = kWholeK * kPanel * Simd<T>::kPanels;
+
+/// Calls run(panels) with the packed operand as numbers of type T.
+template <class T, class W, class Run>
+inline void with_numbers(const PackedPanels<W>& stored, const Run& run) {
+  if constexpr (std::is_same_v<T, W>) {
+    run(stored);
+  } else {
+    alignas(64) T scratch[kScratch<T>];
+    run(WidenedPanels<T, W>{stored, scratch});
+  }
+}
+
 /// A range in parts that differ by one at most. A division takes as long as dozens of products, and a small
 /// contraction has few between two parts: there is none for a single part, and one for all sizes.
 struct Parts {
@@ -296,13 +377,13 @@ void contract_block(const Contraction& c, const A& a, const B& b, int64_t m0, in
     }
   alignas(64) T sums[(kBlockRows + R) * W];
   const Parts tiles(m1 - m0, (m1 - m0 + R - 1) / R), blocks(c.k, c.k <= kWholeK ? 1 : (c.k + kBlockK - 1) / kBlockK);
-  const int64_t width = std::min<int64_t>(W, c.n - n), share = W * int{sizeof(T)} * 8 / tiles.count;
+  const int64_t width = std::min<int64_t>(W, c.n - n);
   for (int64_t block = 0, k0 = 0, k; block < blocks.count; ++block, k0 += k) {
     k = blocks.size(block);
-    const T* panel = b.at(n, k0, k, P);
+    const auto* panel = b.at(n, k0, k, P);
     const int64_t stride = b.panel_stride(k);
-    Prefetch<T> next{reinterpret_cast<const char*>(panel) + P * stride * int64_t{sizeof(T)},
-                     std::max<int64_t>(1, share)};
+    Prefetch<T> next{reinterpret_cast<const char*>(panel) + P * stride * int64_t{sizeof(*panel)},
+                     std::max<int64_t>(1, W * int64_t{sizeof(*panel)} * 8 / tiles.count)};
     for (int64_t t = 0, m = m0, rows; t < tiles.count; ++t, m += rows, next.at += next.bytes * (k / 8)) {
       rows = tiles.size(t);
       T* out = blocks.count == 1 ? sums : sums + (m - m0) * W;
@@ -356,12 +437,14 @@ void contract_few(const Contraction& c, const Cut& cut, const A& a, const B& b, 
 }
 
 /// Items of one contraction with a packed operand.
-template <class T, Sums kSums, class A, class Put>
-void contract_items(const Contraction& c, const Cut& cut, const A& a, const PackedPanels<T>& b, int64_t begin,
+template <class T, Sums kSums, class A, class W, class Put>
+void contract_items(const Contraction& c, const Cut& cut, const A& a, const PackedPanels<W>& b, int64_t begin,
                     int64_t end, Put& put) {
   if (c.m == 1) return contract_few<T, 1>(c, cut, a, b, begin, end, put);
   if (c.m <= kFewRows) return contract_few<T, 3>(c, cut, a, b, begin, end, put);
-  for (; begin < end; ++begin) contract_item<T, kSums>(c, cut, a, b, begin, put);
+  with_numbers<T>(b, [&](const auto& numbers) {
+    for (; begin < end; ++begin) contract_item<T, kSums>(c, cut, a, numbers, begin, put);
+  });
 }
 
 /// Hands the items of all contractions of a batch to the team: run(i, begin, end) does some items of contraction i.
@@ -409,22 +492,24 @@ inline void fetch_next_columns(const T* at) {
 }
 
 /// a @ b for a packed b. `a` is Rows, Strided, or a function m -> pointer to the k elements of row m. Meant for more
-/// than three rows: fewer are computed as well, but slowly.
-template <class T, Sums kSums = Sums::Stored, class A, class Put>
-void contract(Team& team, const Contraction c, const A& a, const T* b, Put&& put) {
+/// than three rows: fewer are computed as well, but slowly. Products are of type T; b may be stored in 16 bits.
+template <class T, Sums kSums = Sums::Stored, class A, class W, class Put>
+void contract(Team& team, const Contraction c, const A& a, const W* b, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, 1, team.threads());
-  const detail::PackedPanels<T> panels{b, c.packed_k ? c.packed_k : c.k};
+  const detail::PackedPanels<W> panels{b, c.packed_k ? c.packed_k : c.k};
   const auto& rows = detail::first_operand<T>(a);
   team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
-    for (; begin < end; ++begin) detail::contract_item<T, kSums>(c, cut, rows, panels, begin, put);
+    detail::with_numbers<T>(panels, [&](const auto& numbers) {
+      for (; begin < end; ++begin) detail::contract_item<T, kSums>(c, cut, rows, numbers, begin, put);
+    });
   });
 }
 
 /// The same for any number of rows, with tiles for one and for up to three: half as much again to compile.
-template <class T, Sums kSums = Sums::Stored, class A, class Put>
-void contract_few(Team& team, const Contraction c, const A& a, const T* b, Put&& put) {
+template <class T, Sums kSums = Sums::Stored, class A, class W, class Put>
+void contract_few(Team& team, const Contraction c, const A& a, const W* b, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, 1, team.threads());
-  const detail::PackedPanels<T> panels{b, c.packed_k ? c.packed_k : c.k};
+  const detail::PackedPanels<W> panels{b, c.packed_k ? c.packed_k : c.k};
   const auto& rows = detail::first_operand<T>(a);
   team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
     detail::contract_items<T, kSums>(c, cut, rows, panels, begin, end, put);
@@ -437,7 +522,7 @@ template <class T, Sums kSums = Sums::Stored, class AOf, class BOf, class Put>
 void contract_batch(Team& team, int64_t batch, const Contraction c, const AOf& a_of, const BOf& b_of, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
   detail::for_each_contraction(team, batch, cut, [&](int64_t i, int64_t begin, int64_t end) {
-    alignas(64) T scratch[detail::kWholeK * kPanel * detail::Simd<T>::kPanels];
+    alignas(64) T scratch[detail::kScratch<T>];
     const auto a = a_of(i);
     const detail::PackingPanels<T> panels{b_of(i), c.n, scratch};
     auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i, m, n0, width, sums); };
@@ -451,7 +536,7 @@ void contract_packed_batch(Team& team, int64_t batch, const Contraction c, const
                            Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
   detail::for_each_contraction(team, batch, cut, [&](int64_t i, int64_t begin, int64_t end) {
-    const detail::PackedPanels<T> panels{b_of(i), c.packed_k ? c.packed_k : c.k};
+    const detail::PackedPanels panels{b_of(i), c.packed_k ? c.packed_k : c.k};
     auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i, m, n0, width, sums); };
     detail::contract_items<T, kSums>(c, cut, a_of(i), panels, begin, end, put_here);
   });

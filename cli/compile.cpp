@@ -34,16 +34,23 @@ bool check_target(const Options& options, Diags& diags) {
   return diags.ok();
 }
 
-/// The schedule with --mesh applied; without --schedule, an empty one for one rank.
-std::optional<Schedule> read_schedule(const Options& options, Diags& diags) {
+/// The schedule of the file; without --schedule, an empty one for one rank.
+std::optional<Schedule> read_schedule_file(const Options& options, Diags& diags) {
   if (options.schedules.empty()) return Schedule{};
   const std::string& path = options.schedules.front();
   const auto piped = options.piped_schedules.find(path);
   std::optional<Schedule> schedule = piped == options.piped_schedules.end()
                                          ? read_schedule(path, diags)
                                          : read_schedule_text(path, piped->second, diags);
+  return schedule;
+}
+
+/// The same with --mesh and --precision applied.
+std::optional<Schedule> read_schedule(const Options& options, Diags& diags) {
+  std::optional<Schedule> schedule = read_schedule_file(options, diags);
   if (!schedule) return {};
-  resize_mesh(*schedule, options.mesh, diags);
+  if (!options.mesh.empty()) resize_mesh(*schedule, options.mesh, diags);
+  if (options.precision) schedule->precision = {{{}, *options.precision, {}}};
   if (!diags.ok()) return {};
   return schedule;
 }

@@ -69,7 +69,7 @@ Target best_here(const Target& target) {
 /// The flags as text, before they are understood.
 struct FlagTexts {
   std::vector<std::string> dims, shapes, binds, sequences, optionals, mesh, ceilings;
-  std::string target = "host", arch, transport = "local", emit = "exe", run_args;
+  std::string precision, target = "host", arch, transport = "local", emit = "exe", run_args;
 };
 
 /// Calls parse(text, diags) and turns what it reports into a usage error.
@@ -193,6 +193,9 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
     add_model_flags(app, given);
     add_list(app, "--schedule", options.schedules, "FILE", "YAML; without it, one rank");
     add_list(app, "--mesh", given.mesh, "AXIS=N", "gives an axis of the schedule's mesh another size");
+    app.add_option("--precision", given.precision,
+                   "what operands of products and convolutions are rounded to, whatever the schedule says")
+        ->check(CLI::IsMember(precision_names()));
   }
   if (takes(Verb::kModel | Verb::kTarget)) add_target_flags(app, given, options);
   if (takes(Verb::kModel)) app.add_flag("--quiet", options.quiet, "no lines of progress on standard error");
@@ -274,6 +277,7 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   }
   for (const std::string& word : split(given.run_args, ' '))
     if (!word.empty()) options.run_args.push_back(word);
+  if (!given.precision.empty()) options.precision = parse_precision(given.precision);
   if (given.transport == "mpi") options.transport_mpi = true;
   if (given.target == "cuda") {
     options.target = cuda_target(split(given.arch.empty() ? "sm_80,sm_90" : given.arch, ','));

@@ -24,6 +24,7 @@ struct Options {
   std::vector<ShapeRequest> shapes;
   std::vector<BindRequest> binds;
   std::vector<ElementsRequest> elements;
+  std::optional<DType> precision;  // that of all contractions, whatever the schedule says
   Target target;
   bool transport_mpi = false;
   std::string mpicc = "mpicc";

@@ -259,6 +259,7 @@ Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
         }},
        {"seed", [this](const YamlNode& n) { schedule_.seed = values_.integer(n, "seed", 0, UINT32_MAX).value_or(0); }},
        {"memory", memory},
+       {"precision", [this](const YamlNode& n) { schedule_.precision = read_precision(values_, n); }},
        {"kernels", [this](const YamlNode& n) { schedule_.kernels = read_kernels(values_, n); }}});
   if (schedule_.pipeline) check_pipeline(schedule_, diags());
   return std::move(schedule_);

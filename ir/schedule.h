@@ -112,6 +112,20 @@ struct KernelPin {
   Loc loc, strategy_loc, tile_loc;
 };
 
+/// An entry of `precision:`: what the operands of products and convolutions are rounded to.
+struct PrecisionEntry {
+  std::optional<Selector> target;  // none: all
+  DType dtype = DType::F32;
+  Loc loc;
+
+  bool is_for_all() const { return !target; }
+};
+
+/// What a schedule and the command line call precisions.
+const std::vector<std::string>& precision_names();
+/// The type of that name; nothing where there is none.
+std::optional<DType> parse_precision(std::string_view name);
+
 /// `generate:`: the loop over tokens. Names without a text are not given.
 struct GenerateRequest {
   struct Name {
@@ -153,7 +167,8 @@ struct Schedule {
   Loc annotations_loc;
   int64_t seed = 0;
   std::vector<KernelPin> kernels;
-  std::optional<int64_t> memory_limit;  // bytes a rank
+  std::vector<PrecisionEntry> precision;  // the last line that names a contraction decides
+  std::optional<int64_t> memory_limit;    // bytes a rank
   Loc memory_loc;
   Aliases aliases;  // from the model's metadata, not from the YAML
 };

@@ -10,6 +10,7 @@ void bind_generation(Module& module, const Env& env);
 void fold_constants(Module& module, const Env& env);
 void simplify(Module& module, const Env& env);
 void decompose(Module& module, const Env& env);
+void lower_precision(Module& module, const Env& env);
 void relate_lengths(Module& module, const Env& env);
 void assign_places(Module& module, const Env& env);
 void bind_collectives(Module& module, const Env& env);

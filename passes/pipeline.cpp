@@ -16,6 +16,8 @@ constexpr Pass kPipeline[] = {
      Form::Typed},
     {"simplify", "no rule of passes/simplify fires", simplify, Form::Typed},
     {"decompose", "composite ops are primitives", decompose, Form::Decomposed},
+    {"lower-precision", "operands of contractions have the precision that the schedule asks for", lower_precision,
+     Form::Decomposed},
     {"relate-lengths", "what the model demands of its run-time lengths is known", relate_lengths, Form::Decomposed},
     {"assign-places", "every op has a place; Transfers take values between them", assign_places, Form::Decomposed},
     {"bind-collectives", "collectives that the model brings have one operand and know their axes of the mesh",

@@ -27,8 +27,11 @@ std::optional<Shape> product_shape(const OpView& op, int left, int right) {
   return shape;
 }
 
+/// The pass lower-precision makes products of a float and a weight that is stored in 16 bits.
+static bool is_mixed(const OpView& op) { return op.op().has("mixed"); }
+
 static bool infer_matmul(const OpView& op, std::vector<TensorType>& results) {
-  if (!same_dtypes(op)) return false;
+  if (!is_mixed(op) && !same_dtypes(op)) return false;
   const std::optional<Shape> shape = product_shape(op, 0, 1);
   if (!shape) return false;
   results = {{op.type(0).dtype, *shape, {}}};
@@ -123,6 +126,7 @@ const OpDef kMatMul{
     .kind = OpKind::MatMul,
     .name = "MatMul",
     .onnx = {"MatMul"},
+    .attrs = {{"mixed", AttrType::Int, {}, false, true}},
     .inputs = {2, 2},
     .category = Category::Contraction,
     .infer = infer_matmul,

@@ -13,12 +13,12 @@ m (float[4,8] x) => (float[4,8] y) { y = Softmax(x) })",
                             "", "infer-types");
   REQUIRE(made->ok());
   // What comes behind it cannot make up for it.
-  const RunOptions options{.print_after = {"relate-lengths"}, .stop_after = "", .skip = {"decompose"}};
+  const RunOptions options{.print_after = {"lower-precision"}, .stop_after = "", .skip = {"decompose"}};
   RunReport report;
   CHECK_THROWS_AS(run_pipeline(*made->module, {made->schedule, made->target, made->diags}, options, report),
                   InternalError);
-  CHECK(report.running == "relate-lengths");
+  CHECK(report.running == "lower-precision");
   REQUIRE(!report.passes.empty());
-  CHECK(report.passes.back().name == "relate-lengths");
+  CHECK(report.passes.back().name == "lower-precision");
   CHECK(report.passes.back().printed.find("Softmax") != std::string::npos);
 }

@@ -33,15 +33,15 @@ struct Mlp {
   static void run(weft::Rank& r) {
     r.step({compute, "fc", "MatMul fc, Gelu gelu"}, [&] {
       weft::contract<float>(r.team(), {kRows, kPart, kWidth}, weft::Rows<float>{r[x], kWidth}, r[w1],
-                     [&, to = r[hidden]](int64_t m, int64_t n, auto width, const float* sums) {
-                       for (int64_t j = 0; j < width; ++j) to[m * kPart + n + j] = weft::gelu_erf(sums[j]);
-                     });
+                            [&, to = r[hidden]](int64_t m, int64_t n, auto width, const float* sums) {
+                              for (int64_t j = 0; j < width; ++j) to[m * kPart + n + j] = weft::gelu_erf(sums[j]);
+                            });
     });
     r.step({compute, "proj", "MatMul proj"}, [&] {
       weft::contract<float>(r.team(), {kRows, kWidth, kPart}, weft::Rows<float>{r[hidden], kPart}, r[w2],
-                     [&, to = r[partial]](int64_t m, int64_t n, auto width, const float* sums) {
-                       for (int64_t j = 0; j < width; ++j) to[m * kWidth + n + j] = sums[j];
-                     });
+                            [&, to = r[partial]](int64_t m, int64_t n, auto width, const float* sums) {
+                              for (int64_t j = 0; j < width; ++j) to[m * kWidth + n + j] = sums[j];
+                            });
       r.signal(partial_done);
     });
     r.step({comm, "proj.sum", "MatMul proj", "shard proj.weight"}, [&] {

@@ -176,8 +176,8 @@ template <class T, int R, int V, class Step, class Vector, class W>
   Vector column[V];
 #pragma GCC unroll 16
   for (int v = 0; v < V; ++v)
-    column[v] = columns_at<Vector>(b + v / S::kPanelVectors * panel_stride + i * kPanel +
-                                   v % S::kPanelVectors * S::kLanes);
+    column[v] =
+        columns_at<Vector>(b + v / S::kPanelVectors * panel_stride + i * kPanel + v % S::kPanelVectors * S::kLanes);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     const T x = row[r][i * step];
@@ -342,7 +342,7 @@ struct WidenedPanels {
 
 /// Elements of the scratch memory of a thread for P panels.
 template <class T>
-inline constexpr int64_t kScratch = kWholeK * kPanel * Simd<T>::kPanels;
+inline constexpr int64_t kScratch = kWholeK* kPanel* Simd<T>::kPanels;
 
 /// Calls run(panels) with the packed operand as numbers of type T.
 template <class T, class W, class Run>

@@ -1,0 +1,29 @@
+// Words of schedules that the command line knows too.
+#include "ir/schedule.h"
+
+namespace weftc {
+
+namespace {
+struct Precision {
+  const char* name;
+  DType dtype;
+};
+constexpr Precision kPrecisions[] = {{"bf16", DType::BF16}, {"fp16", DType::F16}, {"fp32", DType::F32}};
+}  // namespace
+
+const std::vector<std::string>& precision_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Precision& precision : kPrecisions) all.emplace_back(precision.name);
+    return all;
+  }();
+  return names;
+}
+
+std::optional<DType> parse_precision(std::string_view name) {
+  for (const Precision& precision : kPrecisions)
+    if (name == precision.name) return precision.dtype;
+  return {};
+}
+
+}  // namespace weftc

@@ -1,0 +1,133 @@
+// Products and convolutions compute in the precision that the schedule asks for (`precision: bf16`): both operands are
+// rounded to it, sums and everything else stay float.
+//
+//   %y = MatMul(%x, %w)  with %w constant   ->   %r = Cast(Cast(%x, bf16), f32), %v = Cast(%w, bf16),
+//                                                %y = MatMul(%r, %v) {mixed}
+//
+// A product reads its weight in 16 bits: fold-weights stores it so, in half the room. A value is rounded once for all
+// of its readers, in front of the views that lie between, so that the kernel which makes it stores what they read.
+#include <map>
+
+#include "ir/builder.h"
+#include "passes/passes.h"
+#include "passes/select.h"
+
+namespace weftc {
+
+namespace {
+
+bool is_contraction(const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  return (op.kind == OpKind::MatMul || op.kind == OpKind::Conv) && graph.type(graph.result(id)).dtype == DType::F32;
+}
+
+class PrecisionLowerer {
+ public:
+  PrecisionLowerer(Module& module, Graph& graph) : module_(module), graph_(graph) {}
+
+  void lower(OpId id, DType to) {
+    const bool is_product = graph_.op(id).kind == OpKind::MatMul;
+    for (size_t input = 0; input < 2; ++input) {
+      const ValueId before = graph_.op(id).inputs[input];
+      const bool is_stored = is_product && input == 1 && is_weight(before);
+      graph_.set_input(id, input, rounded(before, to, is_stored, id));
+      if (is_stored) graph_.edit(id).set("mixed", int64_t{1});
+    }
+  }
+
+ private:
+  /// A view of one value, whatever else it reads.
+  bool is_view(ValueId v) const {
+    const Op& op = graph_.producer_op(v);
+    return category(op) == Category::View && op.outputs.size() == 1 && op.kind != OpKind::Concat &&
+           op.kind != OpKind::Pad;
+  }
+  bool is_weight(ValueId v) const {
+    while (is_view(v)) v = graph_.producer_op(v).inputs[0];
+    return graph_.producer_op(v).kind == OpKind::Constant;
+  }
+
+  /// The value with elements rounded to `to`; of that type where it `is_stored` so, else float again.
+  ValueId rounded(ValueId v, DType to, bool is_stored, OpId reader) {
+    const auto [at, is_new] = rounded_.try_emplace({v, to, is_stored});
+    if (!is_new) return at->second;
+    const Op made = graph_.producer_op(v);
+    Builder build(module_, graph_, is_view(v) ? graph_.producer(v) : behind(v, reader), made);
+    if (is_view(v)) {
+      std::vector<ValueId> inputs = made.inputs;
+      inputs[0] = rounded(inputs[0], to, is_stored, graph_.producer(v));
+      return rounded_[{v, to, is_stored}] = build.op(made.kind, inputs, made.attrs);
+    }
+    const ValueId result = build.cast(v, to);
+    return rounded_[{v, to, is_stored}] = is_stored ? result : build.cast(result, DType::F32);
+  }
+
+  /// The op in front of which the value is there for all of its readers: behind the one that makes it.
+  OpId behind(ValueId v, OpId reader) const {
+    const OpId made = graph_.producer(v);
+    const bool is_input = graph_.op(made).kind == OpKind::Input;
+    const OpId next = is_input ? reader : graph_.next(made);
+    return next ? next : reader;
+  }
+
+  Module& module_;
+  Graph& graph_;
+  std::map<std::tuple<ValueId, DType, bool>, ValueId> rounded_;
+};
+
+/// Lowers the contractions of a graph, and of the regions inside it, that `chosen` gives a precision.
+template <class Chosen>
+void lower_graph(Module& module, Graph& graph, const Chosen& chosen) {
+  PrecisionLowerer lowerer(module, graph);
+  for (OpId id : graph.order()) {
+    for (Graph& region : graph.edit(id).regions) lower_graph(module, region, chosen);
+    const DType to = is_contraction(graph, id) ? chosen(graph, id) : DType::F32;
+    if (to != DType::F32) lowerer.lower(id, to);
+  }
+}
+
+/// The precision of each op that a line of the schedule names; the last line that names it decides.
+std::map<OpId, DType> named_precisions(const Module& module, const Env& env) {
+  const Graph& graph = module.graph;
+  const SelectableNames names(module, graph, env.schedule.aliases);
+  std::map<OpId, DType> precisions;
+  for (const PrecisionEntry& entry : env.schedule.precision) {
+    if (entry.is_for_all()) continue;
+    bool is_any = false, is_contraction_named = false;
+    for (const Bindings& bindings : names.bindings({*entry.target}))
+      for (const OpId id : names.select_ops(*entry.target, bindings)) {
+        is_any = true;
+        if (!is_contraction(graph, id)) continue;
+        is_contraction_named = true;
+        precisions[id] = entry.dtype;
+      }
+    if (!is_any)
+      names.report_unmatched(*entry.target, env.diags);
+    else if (!is_contraction_named)
+      env.diags.error("precision-no-contraction", entry.target->loc, "'{}' names no product or convolution of floats",
+                      printable(shown_selector(*entry.target)));
+  }
+  return precisions;
+}
+
+}  // namespace
+
+void lower_precision(Module& module, const Env& env) {
+  if (env.schedule.precision.empty()) return;
+  if (env.target.has_grid()) {
+    env.diags.error("precision-unsupported", env.schedule.precision.front().loc,
+                    "a precision can be chosen for the host only: on a device give the model weights and activations "
+                    "of that type");
+    return;
+  }
+  const std::map<OpId, DType> named = named_precisions(module, env);
+  DType of_all = DType::F32;
+  for (const PrecisionEntry& entry : env.schedule.precision)
+    if (entry.is_for_all()) of_all = entry.dtype;
+  lower_graph(module, module.graph, [&](const Graph& graph, OpId id) {
+    const auto at = &graph == &module.graph ? named.find(id) : named.end();
+    return at == named.end() ? of_all : at->second;
+  });
+}
+
+}  // namespace weftc

@@ -8,6 +8,7 @@
 #include "cli/compile.h"
 #include "cli/json.h"
 #include "cli/layers.h"
+#include "cli/memory_text.h"
 #include "cli/stored_weights.h"
 #include "cli/table.h"
 #include "cli/timeline.h"
@@ -158,12 +159,7 @@ struct KernelRow {
 std::string nodes_of(const Plan& plan, const Kernel& kernel) {
   std::vector<std::string> nodes;
   for (const OriginId id : kernel.origins) nodes.push_back(printable(plan.origins[id.index].name));
-  if (nodes.size() > 6) {
-    const size_t more = nodes.size() - 5;
-    nodes.resize(5);
-    nodes.push_back(format("{} more", more));
-  }
-  return join(nodes, ", ");
+  return few_of(nodes, 6);
 }
 
 KernelRow kernel_row(const Plan& plan, const Kernel& kernel) {
@@ -250,25 +246,6 @@ void print_streams(const Plan& plan) {
   }
 }
 
-int64_t weight_bytes(const Plan& plan) {
-  int64_t bytes = 0;
-  for (const Weight& weight : plan.weights) bytes += weight.bytes;
-  return bytes;
-}
-
-void print_memory(const Plan& plan) {
-  for (const Program& program : plan.programs) {
-    const std::string threads =
-        program.thread_bytes ? format(", {} for each of its threads", bytes_text(program.thread_bytes)) : "";
-    std::printf("memory of %s: %s of its own%s, %s that peers reach; weights %s\n",
-                program.ranks.size() == 1
-                    ? format("rank {}", program.ranks[0]).c_str()
-                    : format("each of ranks {} to {}", program.ranks.front(), program.ranks.back()).c_str(),
-                bytes_text(program.own_bytes).c_str(), threads.c_str(), bytes_text(program.window_bytes).c_str(),
-                bytes_text(weight_bytes(plan)).c_str());
-  }
-}
-
 /// Where the next value of a state is written: "in place", or "copied: WHY".
 std::string update_text(const Plan& plan, const StateSlot& state) {
   if (!state.buffer) return "not read";
@@ -309,7 +286,7 @@ void print_text(const Module& scheduled, const Compilation& c, const std::string
   print_kernels(c.plan);
   std::printf("transpositions inserted where storages differ: %zu\n", transposition_count(c.plan));
   print_streams(c.plan);
-  print_memory(c.plan);
+  std::printf("%s", memory_text(c.plan).c_str());
   print_states(c.plan);
   std::printf("%s", timeline_text(timeline).c_str());
   TableRows remarks;
@@ -362,10 +339,11 @@ void print_json(const Module& scheduled, const Compilation& c, const std::string
       json_string(c.plan.name).c_str(), c.plan.world, why.empty() ? "true" : "false",
       static_cast<long>(weight_bytes(c.plan)), transposition_count(c.plan), json_lines(values).c_str());
   std::printf(
-      " \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"states\": %s,\n \"timeline\": %s,\n "
-      "\"remarks\": %s}\n",
+      " \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"memory\": %s,\n \"states\": %s,\n"
+      " \"timeline\": %s,\n \"remarks\": %s}\n",
       json_lines(collectives).c_str(), json_lines(kernels).c_str(), json_list(streams).c_str(),
-      json_lines(states).c_str(), timeline_json(timeline).c_str(), json_strings(remarks_of(c)).c_str());
+      memory_json(c.plan).c_str(), json_lines(states).c_str(), timeline_json(timeline).c_str(),
+      json_strings(remarks_of(c)).c_str());
 }
 
 }  // namespace

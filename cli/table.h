@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "ir/base/text.h"
+
 namespace weftc {
 
 /// A table's cells, row by row.
@@ -40,6 +42,16 @@ inline std::string bytes_text(int64_t bytes) {
   char text[40];
   std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
   return text;
+}
+
+/// Names side by side, at most so many: where there are more, the last one says how many are left out.
+inline std::string few_of(std::vector<std::string> names, size_t most) {
+  if (names.size() > most) {
+    const size_t left_out = names.size() - (most - 1);
+    names.resize(most - 1);
+    names.push_back(std::to_string(left_out) + " more");
+  }
+  return join(names, ", ");
 }
 
 }  // namespace weftc

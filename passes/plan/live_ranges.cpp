@@ -9,13 +9,20 @@
 
 namespace weftc {
 
-LiveRanges::LiveRanges(const Plan& plan) : plan_(plan), uses_(plan.buffers.size()), is_port_(plan.buffers.size()) {
+LiveRanges::LiveRanges(const Plan& plan)
+    : plan_(plan), uses_(plan.buffers.size()), is_port_(plan.buffers.size()), port_ranges_(plan.buffers.size()) {
   for (const auto* ports : {&plan.inputs, &plan.outputs})
     for (const Port& port : *ports) is_port_[port.buffer.index] = true;
   for (const LengthBuffer& length : plan.lengths) is_port_[length.buffer.index] = true;
   names_.push_back("input");
+  blocks_.push_back(plan.blocks.size());
   for (block_ = 0; block_ < plan.blocks.size(); ++block_) walk(plan.blocks[block_].steps, -1);
   names_.push_back("output");
+  blocks_.push_back(plan.blocks.size());
+  for (const Port& port : plan.inputs) port_ranges_[port.buffer.index].add(0, end());
+  for (const Port& port : plan.outputs) port_ranges_[port.buffer.index].add(end(), end());
+  for (const LengthBuffer& length : plan.lengths)
+    port_ranges_[length.buffer.index].add(length.is_made ? end() : 0, end());
 }
 
 LiveRange LiveRanges::of(size_t buffer, const std::vector<const Step*>& except) const {
@@ -44,10 +51,17 @@ LiveRange LiveRanges::of(size_t buffer, const std::vector<const Step*>& except) 
   return range;
 }
 
+LiveRange LiveRanges::in_memory(size_t buffer) const {
+  LiveRange range = of(buffer);
+  range.add(port_ranges_[buffer]);
+  return range;
+}
+
 void LiveRanges::walk(const std::vector<Step>& steps, int nest) {
   for (const Step& step : steps) {
     const int at = static_cast<int>(names_.size());
     names_.push_back(step.name);
+    blocks_.push_back(block_);
     for (const Access& access : step.accesses)
       uses_[access.buffer.index].push_back({at, nest, block_, step.stream, &step});
     const auto bodies = bodies_of(step);

@@ -31,11 +31,15 @@ class LiveRanges {
 
   /// Position of the step behind the last one.
   int end() const { return static_cast<int>(names_.size()) - 1; }
-  /// Inputs and outputs are not yet extended to the beginning and the end. `except`: steps that do not count.
+  /// The steps that touch a buffer, but for those of `except`.
   LiveRange of(size_t buffer, const std::vector<const Step*>& except = {}) const;
+  /// How long memory is taken by a buffer: by inputs from the beginning and to the end, by outputs to the end.
+  LiveRange in_memory(size_t buffer) const;
   /// "h.0.ln_2 .. h.0.mlp.c_fc"
   std::string text(const LiveRange& range) const { return names_[range.first] + " .. " + names_[range.last]; }
   const std::string& name(int position) const { return names_[position]; }
+  /// The number of the block of the step at a position; of the input and the output one that no block has.
+  size_t block(int position) const { return blocks_[position]; }
 
  private:
   /// A loop or branch in the order of steps.
@@ -57,9 +61,11 @@ class LiveRanges {
 
   const Plan& plan_;
   std::vector<std::string> names_;
+  std::vector<size_t> blocks_;  // as long as names_
   std::vector<Nest> nests_;
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> is_port_;
+  std::vector<LiveRange> port_ranges_;  // not used: no port
   size_t block_ = 0;
 };
 

@@ -19,10 +19,10 @@ class BufferPlanner {
         same_as_(plan_.buffers.size()),
         range_(plan_.buffers.size()),
         state_(plan_.buffers.size(), plan_.states.size()) {
-    for (size_t b = 0; b < plan_.buffers.size(); ++b) range_[b] = ranges_.of(b), same_as_[b] = static_cast<int>(b);
-    extend_ports();
-    for (size_t b = 0; b < plan_.buffers.size(); ++b)
+    for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+      range_[b] = ranges_.in_memory(b), same_as_[b] = static_cast<int>(b);
       if (range_[b].used()) plan_.buffers[b].live = ranges_.text(range_[b]);
+    }
   }
 
   void run() {
@@ -66,13 +66,6 @@ class BufferPlanner {
     return b;
   }
   int64_t bytes(int b) const { return plan_.buffers[b].bytes * plan_.buffers[b].depth; }
-
-  void extend_ports() {
-    for (const Port& port : plan_.inputs) range_[port.buffer.index].add(0, ranges_.end());
-    for (const Port& port : plan_.outputs) range_[port.buffer.index].add(ranges_.end(), ranges_.end());
-    for (const LengthBuffer& length : plan_.lengths)
-      range_[length.buffer.index].add(length.is_made ? ranges_.end() : 0, ranges_.end());
-  }
 
   void join(int b, int with) {
     const bool window = plan_.buffers[b].window || plan_.buffers[with].window;

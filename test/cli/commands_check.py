@@ -52,6 +52,17 @@ def check_explain():
     plan = json.loads(out) if status == 0 else {}
     names = [row["name"] for row in plan.get("collectives", [])]
     harness.check("explain/json", names == ["proj.sum"] and plan["bit_equal"] is False, out[-300:])
+    programs = plan.get("memory", [])
+    peaks = {peak["memory"]: peak for peak in programs[0]["peaks"]} if programs else {}
+    own, window = peaks.get("own", {}), peaks.get("window", {})
+    rows = [(row["names"], row["type"], row["bytes"], row["inputs"], row["nodes"]) for row in own.get("buffers", [])]
+    wanted = [(["x"], "f32[16, 8]", 512, ["x"], []), (["act"], "f32[16, 8]", 512, [], ["fc", "fc_add", "act"])]
+    harness.check("explain/json memory", [program["ranks"] for program in programs] == [[0, 1]] and rows == wanted, programs)
+    harness.check("explain/json peak", (own.get("step"), own.get("name"), own.get("live_bytes"), own.get("bytes")) == (1, "fc", 1024, 1024)
+                  and own["other_buffers"] == 0 and own["other_bytes"] == 0, own)
+    row = window["buffers"][0] if window else {}
+    harness.check("explain/json in place", row.get("names") == ["proj", "proj.sum"] and (row["first"], row["last"]) == ("proj", "residual")
+                  and (row["first_step"], row["last_step"]) == (2, 4), row)
     status, out, _ = harness.weft("explain", MODEL, "--schedule", harness.ROOT / "samples" / "mlp" / "dp2.yaml", "--json")
     harness.check("explain/bit-equal", status == 0 and json.loads(out)["bit_equal"] is True, out[-300:])
     expect("explain/names", harness.weft("explain", MODEL, "--schedule", SCHEDULE, "--names"), 0, "fc_weight\n", "proj.sum\n")

@@ -342,7 +342,7 @@ struct WidenedPanels {
 
 /// Elements of the scratch memory of a thread for P panels.
 template <class T>
-inline constexpr int64_t kScratch = kWholeK* kPanel* Simd<T>::kPanels;
+inline constexpr int64_t kScratch = Simd<T>::kPanels * kPanel * kWholeK;
 
 /// Calls run(panels) with the packed operand as numbers of type T.
 template <class T, class W, class Run>

@@ -338,8 +338,8 @@ BuildResult write_source_folder(const Plans& plans, const std::vector<SourceFile
   std::error_code error;
   const fs::path runtime = root / "runtime_lib";
   fs::create_directories(runtime, error);
-  for (const char* part :
-       {"include", "src", dialect_of(plans.front()->target).runtime_folder, "CMakeLists.txt", "program.cmake"})
+  for (const char* part : {"include", "src", dialect_of(plans.front()->target).runtime_folder, "CMakeLists.txt",
+                           "kernel_options.cmake", "program.cmake"})
     fs::copy(fs::path(options.runtime_dir) / part, runtime / part,
              fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
   if (error) return file_failed(diags, runtime.string(), error.message());

@@ -12,11 +12,7 @@ set(WEFT_ARCH "native" CACHE STRING "-march of the kernels of host programs, suc
 set(WEFT_RUNTIME_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 include(${CMAKE_CURRENT_LIST_DIR}/transport.cmake OPTIONAL)  # what the sources were emitted for
 set(WEFT_TRANSPORT "local" CACHE STRING "how ranks of host programs talk: local (one machine) or mpi")
-# What kernels need to vectorise; not -ffast-math, which would break masks of infinities and the range reductions, and
-# loops only: of straight code GCC 12 takes the sum or maximum of a few comparisons for one of masks. Bodies of loops
-# over a team are inlined whatever arrays they have, or GCC does not vectorise loops that read what they captured.
-set(WEFT_KERNEL_OPTIONS -O3 -fno-math-errno -fno-trapping-math -fwrapv -fno-tree-slp-vectorize
-    "$<$<CXX_COMPILER_ID:GNU>:-fno-tree-loop-distribute-patterns;--param=large-stack-frame=1000000>" -fopenmp-simd)
+include(${CMAKE_CURRENT_LIST_DIR}/kernel_options.cmake)
 
 # Ranks of several machines: the network over the MPI that CMake finds (MPI_HOME, MPI_CXX_COMPILER choose another).
 function(weft_use_mpi name)

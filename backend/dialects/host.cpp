@@ -54,7 +54,9 @@ Command program_compiler(const Target& target, const Compilers& compilers) {
 }
 
 Command kernel_compiler(const Target& target, const Compilers& compilers) {
-  return host_command(compilers.host, compilers.quick ? "-O1" : "-O3", arch_of(target));
+  Command command = host_command(compilers.host, compilers.quick ? "-O1" : "-O3", arch_of(target));
+  command.emplace_back("-DWEFT_TILES");  // the runtime library that it is linked with has the tiles of products
+  return command;
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST_CASE("dialects: kernels are compiled for the target's archs, and only the h
   const auto text = [&](Command (*compiler)(const Target&, const Compilers&), const Target& target) {
     return join(compiler(target, compilers), " ");
   };
-  CHECK(text(host_dialect().kernel_compiler, host) == "g++ -std=c++20 -O3 -march=x86-64-v4" + flags);
+  CHECK(text(host_dialect().kernel_compiler, host) == "g++ -std=c++20 -O3 -march=x86-64-v4" + flags + " -DWEFT_TILES");
   CHECK(text(host_dialect().program_compiler, host) == "g++ -std=c++20 -O1 -march=x86-64-v4" + flags);
   CHECK(text(cuda_dialect().program_compiler, cuda) == "g++ -std=c++20 -O1" + flags);
   CHECK(text(cuda_dialect().kernel_compiler, cuda) ==

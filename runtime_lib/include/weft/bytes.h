@@ -59,7 +59,9 @@ typedef int16_t Words __attribute__((vector_size(kVectorBytes), aligned(2), may_
 /// Sums of the products of neighbours.
 template <class Vector>
 [[gnu::always_inline]] inline Vector neighbour_products(Words a, Words b) {
-#if defined(__AVX512BW__)
+#if defined(__AVX512BW__) && defined(__clang__)
+  return (Vector)__builtin_ia32_pmaddwd512(a, b);
+#elif defined(__AVX512BW__)
   typedef int Sums __attribute__((vector_size(64)));
   return (Vector)__builtin_ia32_pmaddwd512_mask(a, b, Sums{}, 0xffff);
 #elif defined(__AVX2__) && !defined(__AVX512F__)

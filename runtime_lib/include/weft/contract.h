@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "weft/level.h"
 #include "weft/numeric.h"
 #include "weft/team.h"
 
@@ -68,6 +69,19 @@ struct Simd {
   static constexpr int kRows = std::max(1, kTileVectors / (kPanelVectors * kPanels));  // rows of one tile
 };
 
+/// Whether the tiles of T are called in the runtime library, which has them for each level of CPUs. Only the compiler
+/// defines WEFT_TILES, for kernels that it links with its own library; the sources that it emits compile their tiles.
+/// -march=native may name a CPU whose vectors are wider than those of its level, and the library's tiles are not its.
+template <class T>
+constexpr bool has_library_tiles() {
+#if defined(WEFT_TILES)
+  constexpr int kLevelBytes = kLevel == Level::V4 ? 64 : kLevel == Level::V3 ? 32 : 16;
+  return kVectorBytes == kLevelBytes && std::is_floating_point_v<T>;
+#else
+  return false;
+#endif
+}
+
 /// Few rows alone cannot hide the latency of an addition: a tile of them takes more panels. The sums of k are not cut
 /// for it, so that the order of the additions follows from k alone, and a row has the same bits however many rows are
 /// computed, by whichever thread.
@@ -109,7 +123,10 @@ constexpr int64_t step_of(const RowFunction<T, F>&) {
   return 1;
 }
 
-/// The rows of one tile: pointers, and the stride along k (a constant where it is 1).
+/// The stride along k of rows that are not Strided.
+using UnitStep = std::integral_constant<int64_t, 1>;
+
+/// The rows of one tile: pointers, and the stride along k.
 template <class T, int R, class Step>
 struct TileRows {
   const T* row[R];
@@ -188,8 +205,8 @@ template <class T, int R, int V, class Step, class Vector, class W>
 
 /// sums[r][c] (+)= the rows times P panels of k steps. Sums lie in rows of P * 16.
 template <class T, int R, int P, class Step, class W>
-[[gnu::noinline]] void tile(const TileRows<T, R, Step>& a, const W* b, int64_t panel_stride, int64_t k, T* sums,
-                            bool add, Prefetch<T> next) {
+[[gnu::always_inline]] inline void sum_tile(const TileRows<T, R, Step>& a, const W* b, int64_t panel_stride, int64_t k,
+                                            T* sums, bool add, Prefetch<T> next) {
   using S = Simd<T>;
   using Vector = typename S::Vector;
   constexpr int V = S::kPanelVectors;
@@ -212,6 +229,19 @@ template <class T, int R, int P, class Step, class W>
       out = add ? out + sum[r][v] : sum[r][v];
     }
 }
+
+/// sum_tile as a function of its own.
+template <class T, int R, int P, class Step, class W>
+[[gnu::noinline]] void tile(const TileRows<T, R, Step>& a, const W* b, int64_t panel_stride, int64_t k, T* sums,
+                            bool add, Prefetch<T> next) {
+  sum_tile<T, R, P>(a, b, panel_stride, k, sums, add, next);
+}
+
+/// The same in the runtime library (tiles/tiles.cpp), where nothing calls it. The level keeps the functions for
+/// different CPUs apart, which lie in one archive.
+template <Level kFor, class T, int R, int P, class Step>
+[[gnu::used]] void library_tile(const TileRows<T, R, Step>& a, const T* b, int64_t panel_stride, int64_t k, T* sums,
+                                bool add, Prefetch<T> next);
 
 /// Rows m .. m + R of P whole panels, in one go.
 template <class T, int R, int P, class A, class Put>
@@ -247,11 +277,14 @@ void tile_of(int64_t rows, const A& a, int64_t m, int64_t k0, const W* b, int64_
              bool add, Prefetch<T> next) {
   if constexpr (R > 1)
     if (rows < R) return tile_of<T, R - 1, P>(rows, a, m, k0, b, panel_stride, k, sums, add, next);
-  using Step = std::conditional_t<std::is_same_v<A, Strided<T>>, int64_t, std::integral_constant<int64_t, 1>>;
+  using Step = std::conditional_t<std::is_same_v<A, Strided<T>>, int64_t, UnitStep>;
   TileRows<T, R, Step> tile_rows;
   if constexpr (std::is_same_v<Step, int64_t>) tile_rows.step = step_of(a);
   for (int r = 0; r < R; ++r) tile_rows.row[r] = row_of(a, m + r) + k0 * step_of(a);
-  tile<T, R, P>(tile_rows, b, panel_stride, k, sums, add, next);
+  if constexpr (has_library_tiles<T>() && std::is_same_v<T, W>)
+    library_tile<kLevel, T, R, P>(tile_rows, b, panel_stride, k, sums, add, next);
+  else
+    tile<T, R, P>(tile_rows, b, panel_stride, k, sums, add, next);
 }
 
 template <class T, class Put>
@@ -342,7 +375,7 @@ struct WidenedPanels {
 
 /// Elements of the scratch memory of a thread for P panels.
 template <class T>
-inline constexpr int64_t kScratch = Simd<T>::kPanels * kPanel * kWholeK;
+inline constexpr int64_t kScratch = Simd<T>::kPanels* kPanel* kWholeK;
 
 /// Calls run(panels) with the packed operand as numbers of type T.
 template <class T, class W, class Run>

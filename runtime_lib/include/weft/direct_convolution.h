@@ -152,8 +152,9 @@ template <class T, class Vector, class Factor>
 /// sums[r][c] of R outputs and P panels. `first[r]` is the place of an output's first term. Sums of bytes begin with
 /// `start[c]`.
 template <class T, int R, int P>
-[[gnu::noinline]] void output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
-                                   int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
+[[gnu::always_inline]] inline void sum_output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
+                                                   int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next,
+                                                   const SumsOf<T>* start) {
   using S = Simd<SumsOf<T>>;
   using Vector = typename S::Vector;
   constexpr int V = S::kPanelVectors, kSteps = OutputTile<T>::kSteps;
@@ -209,13 +210,28 @@ template <class T, int R, int P>
     for (int v = 0; v < P * V; ++v) *reinterpret_cast<Vector*>(sums + r * P * kPanel + v * S::kLanes) = sum[r][v];
 }
 
+/// sum_output_tile as a function of its own.
+template <class T, int R, int P>
+[[gnu::noinline]] void output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
+                                   int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
+  sum_output_tile<T, R, P>(x, first, runs, b, panel_stride, sums, next, start);
+}
+
+/// The same in the runtime library, as library_tile of contract.h.
+template <Level kFor, class T, int R, int P>
+[[gnu::used]] void library_output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
+                                       int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start);
+
 /// Calls the tile of `rows` rows, 1 .. R.
 template <class T, int R, int P>
 void output_tile_of(int64_t rows, const T* x, const int64_t* first, const TapRuns& runs, const T* b,
                     int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
   if constexpr (R > 1)
     if (rows < R) return output_tile_of<T, R - 1, P>(rows, x, first, runs, b, panel_stride, sums, next, start);
-  output_tile<T, R, P>(x, first, runs, b, panel_stride, sums, next, start);
+  if constexpr (has_library_tiles<T>())
+    library_output_tile<kLevel, T, R, P>(x, first, runs, b, panel_stride, sums, next, start);
+  else
+    output_tile<T, R, P>(x, first, runs, b, panel_stride, sums, next, start);
 }
 
 /// What sums of bytes begin with: -(zero + shift) times the sum of each column of P panels.

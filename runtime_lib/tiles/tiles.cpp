@@ -1,0 +1,54 @@
+// The tiles of products and convolutions for one level of CPUs, that of this file's flags. Kernels that the compiler
+// links with its own library call them: tiles do not depend on the kernel, and take a third of the time that
+// a small one compiles, with AVX-512 more than half.
+//
+// Nothing but tiles may become a symbol here: a linker that finds a function in two places takes either, and a function
+// for a newer CPU would run on an older one.
+#include "weft/contract.h"
+#include "weft/direct_convolution.h"
+
+namespace weft::detail {
+
+template <Level kFor, class T, int R, int P, class Step>
+void library_tile(const TileRows<T, R, Step>& a, const T* b, int64_t panel_stride, int64_t k, T* sums, bool add,
+                  Prefetch<T> next) {
+  sum_tile<T, R, P>(a, b, panel_stride, k, sums, add, next);
+}
+
+template <Level kFor, class T, int R, int P>
+void library_output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b, int64_t panel_stride,
+                         SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
+  sum_output_tile<T, R, P>(x, first, runs, b, panel_stride, sums, next, start);
+}
+
+namespace {
+
+/// Names the tiles of 1 .. R rows: what is named is compiled.
+template <class T, int R, int P>
+constexpr void name_tiles() {
+  if constexpr (R > 1) name_tiles<T, R - 1, P>();
+  (void)&library_tile<kLevel, T, R, P, UnitStep>;
+  (void)&library_tile<kLevel, T, R, P, int64_t>;
+}
+template <class T, int R, int P>
+constexpr void name_output_tiles() {
+  if constexpr (R > 1) name_output_tiles<T, R - 1, P>();
+  (void)&library_output_tile<kLevel, T, R, P>;
+}
+
+/// All that contract_item, contract_few, convolve_items and multiply_points ask for.
+template <class T>
+constexpr bool name_all() {
+  name_tiles<T, Simd<T>::kRows, 1>();
+  name_tiles<T, Simd<T>::kRows, Simd<T>::kPanels>();
+  name_tiles<T, 1, panels_of_few<T>(1)>();
+  name_tiles<T, kFewRows, panels_of_few<T>(kFewRows)>();
+  name_output_tiles<T, OutputTile<T>::kRows, 1>();
+  name_output_tiles<T, OutputTile<T>::kRows, OutputTile<T>::kPanels>();
+  return has_library_tiles<T>();
+}
+static_assert(name_all<float>() && name_all<double>(), "the vectors of this file are not those of its level");
+
+}  // namespace
+
+}  // namespace weft::detail

@@ -67,10 +67,12 @@ Command host_command(const std::string& compiler, const char* optimisation, cons
   // GCC 12 takes the sum or maximum of a few comparisons for one of masks where it vectorizes straight code. The bodies
   // of loops over a team are inlined whatever arrays they have: else loops read captured pointers anew, are not
   // vectorised, and sum in another order. A row of sums that a tile has in registers is no call of memcpy.
-  for (const char* flag :
-       {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-tree-slp-vectorize",
-        "-fno-tree-loop-distribute-patterns", "--param=large-stack-frame=1000000", "-fopenmp-simd", "-w", "-pipe"})
+  for (const char* flag : {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-tree-slp-vectorize",
+                           "-fopenmp-simd", "-w", "-pipe"})
     command.emplace_back(flag);
+  if (compiler.find("clang") == std::string::npos)
+    for (const char* flag : {"-fno-tree-loop-distribute-patterns", "--param=large-stack-frame=1000000"})
+      command.emplace_back(flag);
   return command;
 }
 

@@ -1,8 +1,11 @@
 # test: slow
 """Programs for several levels of CPUs: `--arch x86-64-v2,x86-64-v3` is one executable, whose kernels are those that
-each level alone has. Also a library of variants and, in `full`, a program built from emitted sources."""
+each level alone has. Also by clang++, a library of variants and, in `full`, a program built from emitted sources."""
 
 import json
+import os
+import pathlib
+import shutil
 import subprocess
 
 import numpy as np
@@ -24,9 +27,10 @@ net (float[rows,40] x, float[1,20,9,9] image) => (float[rows,50] y, float[1,24,9
 """
 
 
-def compile_net(folder, name, *flags, rows="7"):
+def compile_net(folder, name, *flags, rows="7", **more):
     output = folder / name
-    status, _, err = harness.weft("compile", folder / "net.onnxtxt", "--dim", f"rows={rows}", "-o", output, "--quiet", *flags)
+    status, _, err = harness.weft("compile", folder / "net.onnxtxt", "--dim", f"rows={rows}", "-o", output, "--quiet", *flags,
+                                  **more)
     return output if harness.check(f"{name}/compiles", status == 0, f"exit {status}: {err[-400:]}") else None
 
 
@@ -81,6 +85,23 @@ def check_sources(folder, alone):
         harness.check(f"sources/{level} does nothing at the start", ".init_array" not in shown and ".ctors" not in shown, shown)
 
 
+def check_clang(folder, alone):
+    """A machine whose only compiler is clang++."""
+    tools = folder / "tools"
+    tools.mkdir()
+    for name in ("clang++", "ld", "objcopy"):
+        path = shutil.which(name)
+        if path is None:
+            return harness.skipped("clang++", f"there is no {name}")
+        (tools / name).symlink_to(pathlib.Path(path).resolve())
+    program = compile_net(folder, "by_clang", "--arch", LIST, env={**os.environ, "PATH": str(tools)})
+    found = results(program, folder) if program else ""
+    if harness.check("clang++/runs", not isinstance(found, str), found):
+        for name, mine, other in zip("yz", found, alone[LEVELS[-1]]):
+            error = harness.relative_error(np.frombuffer(mine, np.float32), np.frombuffer(other, np.float32))
+            harness.check(f"clang++/{name}", error < 1e-5, f"error {error}")
+
+
 def check_library(folder, alone):
     """A library of two variants."""
     library = compile_net(folder, "library", "--arch", LIST, "--emit", "library", rows="7,20")
@@ -110,6 +131,7 @@ def main():
     harness.check("levels/differ", len({tuple(alone[level]) for level in LEVELS}) > 1, "all levels have the same bits")
     check_refusals(program, folder)
     check_library(folder, alone)
+    check_clang(folder, alone)
     if harness.FULL:
         check_sources(folder, alone)
         check_program("variants", compile_net(folder, "variants", "--arch", LIST, rows="7,20"), folder, alone)

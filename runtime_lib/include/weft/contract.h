@@ -157,12 +157,7 @@ typedef short ShortsInMemory __attribute__((vector_size(16), aligned(2), may_ali
 }
 [[gnu::always_inline]] inline EightFloats eight_floats_at(const half* at) {
   const EightShorts shorts = *reinterpret_cast<const ShortsInMemory*>(at);
-#if defined(__clang__)
-  typedef _Float16 Halves __attribute__((vector_size(16)));
-  return __builtin_convertvector(Halves(shorts), EightFloats);
-#else
   return __builtin_ia32_vcvtph2ps256(shorts);
-#endif
 }
 #endif
 

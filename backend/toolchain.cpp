@@ -286,6 +286,8 @@ class ProgramBuild {
     link.insert(link.end(), options_.mpi_flags.begin(), options_.mpi_flags.end());
     if (!dialect.libraries.empty()) link.push_back("-L" + options_.toolkit + "/lib");
     link.insert(link.end(), dialect.libraries.begin(), dialect.libraries.end());
+    // Of the tiles of a level (runtime_lib/tiles) only those that kernels call.
+    if (!dialect.toolkit) link.emplace_back("-Wl,--gc-sections");
     for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"})
       link.emplace_back(word);
     // Whatever else a process has loaded, the library calls its own runtime.

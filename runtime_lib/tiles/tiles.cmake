@@ -11,7 +11,7 @@ foreach(arch IN LISTS weft_tile_archs)
   target_compile_features(${tiles} PRIVATE cxx_std_20)
   target_compile_definitions(${tiles} PRIVATE WEFT_TILES)
   # Debug builds have sanitizers, with which optimised tiles take minutes to compile.
-  target_compile_options(${tiles} PRIVATE ${WEFT_KERNEL_OPTIONS} $<$<CONFIG:Debug>:-Og>
+  target_compile_options(${tiles} PRIVATE ${WEFT_KERNEL_OPTIONS} -ffunction-sections $<$<CONFIG:Debug>:-Og>
                                           $<$<CXX_COMPILER_ID:Clang>:-Wno-align-mismatch>)
   if(NOT arch STREQUAL "generic")
     target_compile_options(${tiles} PRIVATE -march=${arch})

@@ -55,6 +55,8 @@ Command program_compiler(const Target& target, const Compilers& compilers) {
 
 Command kernel_compiler(const Target& target, const Compilers& compilers) {
   Command command = host_command(compilers.host, compilers.quick ? "-O1" : "-O3", arch_of(target));
+  // A product and a sum are one operation whatever the level of optimisation, so that sums have the same bits.
+  if (compilers.quick) command.emplace_back("-fexpensive-optimizations");
   command.emplace_back("-DWEFT_TILES");  // the runtime library that it is linked with has the tiles of products
   return command;
 }
@@ -67,8 +69,8 @@ Command host_command(const std::string& compiler, const char* optimisation, cons
   // GCC 12 takes the sum or maximum of a few comparisons for one of masks where it vectorizes straight code. The bodies
   // of loops over a team are inlined whatever arrays they have: else loops read captured pointers anew, are not
   // vectorised, and sum in another order. A row of sums that a tile has in registers is no call of memcpy.
-  for (const char* flag : {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-tree-slp-vectorize",
-                           "-fopenmp-simd", "-w", "-pipe"})
+  for (const char* flag :
+       {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-tree-slp-vectorize", "-fopenmp-simd", "-w", "-pipe"})
     command.emplace_back(flag);
   if (compiler.find("clang") == std::string::npos)
     for (const char* flag : {"-fno-tree-loop-distribute-patterns", "--param=large-stack-frame=1000000"})

@@ -4,7 +4,9 @@
 //
 // Views of initialisers that kernels read stay: the constant keeps its name and layout, and the kernel reads through
 // the view. Ops that only generate many elements (Expand, Tile, Range of a scalar) stay too: a constant would be
-// larger.
+// larger. A product reads a weight of 16 bits as it is.
+#include <algorithm>
+
 #include "ir/op_def.h"
 #include "passes/passes.h"
 #include "passes/prepare/fold.h"
@@ -15,6 +17,20 @@ namespace {
 
 bool is_view_of_weight(const Graph& graph, const Op& op) {
   return category(op) == Category::View && graph.type(op.inputs[0]).count() > 16;
+}
+
+/// A weight of products alone that is stored in 16 bits, and becomes floats here: lower-precision makes the products
+/// read it as it is stored.
+bool is_widened_weight(const Graph& graph, const Op& op) {
+  constexpr int64_t kFew = 16384;  // decompose folds so many
+  if (op.kind != OpKind::Cast || graph.type(op.outputs[0]).dtype != DType::F32) return false;
+  const TensorType& stored = graph.type(op.inputs[0]);
+  if ((stored.dtype != DType::F16 && stored.dtype != DType::BF16) || stored.count() <= kFew) return false;
+  const std::vector<Use>& uses = graph.value(op.outputs[0]).uses;
+  return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+    const OpKind reader = use.op ? graph.op(use.op).kind : OpKind::Input;
+    return use.input == 1 && (reader == OpKind::MatMul || reader == OpKind::Gemm);
+  });
 }
 
 bool grows(const Graph& graph, const Op& op) {
@@ -29,7 +45,8 @@ void fold_graph(Module& module, Graph& graph) {
   for (OpId id : graph.order()) {
     for (Graph& region : graph.edit(id).regions) fold_graph(module, region);
     const Op& op = graph.op(id);
-    if (is_foldable(module, graph, id) && !is_view_of_weight(graph, op) && !grows(graph, op))
+    if (is_foldable(module, graph, id) && !is_view_of_weight(graph, op) && !is_widened_weight(graph, op) &&
+        !grows(graph, op))
       fold_op(module, graph, id);
   }
 }

@@ -4,8 +4,9 @@
 //   %y = MatMul(%x, %w)  with %w constant   ->   %r = Cast(Cast(%x, bf16), f32), %v = Cast(%w, bf16),
 //                                                %y = MatMul(%r, %v) {mixed}
 //
-// A product reads its weight in 16 bits: fold-weights stores it so, in half the room. A value is rounded once for all
-// of its readers, in front of the views that lie between, so that the kernel which makes it stores what they read.
+// A product reads its weight in 16 bits: fold-weights stores it so, in half the room. So does every product whose
+// weight the model stores in 16 bits, behind a Cast. A value is rounded once for all of its readers, in front of the
+// views that lie between, so that the kernel which makes it stores what they read.
 #include <map>
 
 #include "ir/builder.h"
@@ -25,17 +26,44 @@ class PrecisionLowerer {
  public:
   PrecisionLowerer(Module& module, Graph& graph) : module_(module), graph_(graph) {}
 
+  /// A product reads a weight that the model stores in 16 bits and makes floats of: the numbers are the same.
+  void read_as_stored(OpId id) {
+    if (graph_.op(id).kind != OpKind::MatMul) return;
+    const ValueId operand = graph_.op(id).inputs[1];
+    if (!is_widened_weight(operand)) return;
+    graph_.set_input(id, 1, as_stored(operand));
+    graph_.edit(id).set("mixed", int64_t{1});
+  }
+
   void lower(OpId id, DType to) {
     const bool is_product = graph_.op(id).kind == OpKind::MatMul;
-    for (size_t input = 0; input < 2; ++input) {
-      const ValueId before = graph_.op(id).inputs[input];
-      const bool is_stored = is_product && input == 1 && is_weight(before);
-      graph_.set_input(id, input, rounded(before, to, is_stored, id));
-      if (is_stored) graph_.edit(id).set("mixed", int64_t{1});
-    }
+    for (size_t input = 0; input < 2; ++input)
+      round(id, input, to, is_product && input == 1 && is_weight(graph_.op(id).inputs[input]));
   }
 
  private:
+  void round(OpId id, size_t input, DType to, bool is_stored) {
+    graph_.set_input(id, input, rounded(graph_.op(id).inputs[input], to, is_stored, id));
+    if (is_stored) graph_.edit(id).set("mixed", int64_t{1});
+  }
+
+  bool is_widened_weight(ValueId v) const {
+    while (is_view(v)) v = graph_.producer_op(v).inputs[0];
+    const Op& op = graph_.producer_op(v);
+    if (op.kind != OpKind::Cast || graph_.producer_op(op.inputs[0]).kind != OpKind::Constant) return false;
+    const DType stored = graph_.type(op.inputs[0]).dtype;
+    return graph_.type(v).dtype == DType::F32 && (stored == DType::F16 || stored == DType::BF16);
+  }
+
+  /// The constant behind the Cast, through the same views.
+  ValueId as_stored(ValueId v) {
+    const Op made = graph_.producer_op(v);
+    if (made.kind == OpKind::Cast) return made.inputs[0];
+    std::vector<ValueId> inputs = made.inputs;
+    inputs[0] = as_stored(inputs[0]);
+    return Builder(module_, graph_, graph_.producer(v), made).op(made.kind, inputs, made.attrs);
+  }
+
   /// A view of one value, whatever else it reads.
   bool is_view(ValueId v) const {
     const Op& op = graph_.producer_op(v);
@@ -81,7 +109,9 @@ void lower_graph(Module& module, Graph& graph, const Chosen& chosen) {
   PrecisionLowerer lowerer(module, graph);
   for (OpId id : graph.order()) {
     for (Graph& region : graph.edit(id).regions) lower_graph(module, region, chosen);
-    const DType to = is_contraction(graph, id) ? chosen(graph, id) : DType::F32;
+    if (!is_contraction(graph, id)) continue;
+    lowerer.read_as_stored(id);
+    const DType to = chosen(graph, id);
     if (to != DType::F32) lowerer.lower(id, to);
   }
 }
@@ -113,7 +143,7 @@ std::map<OpId, DType> named_precisions(const Module& module, const Env& env) {
 }  // namespace
 
 void lower_precision(Module& module, const Env& env) {
-  if (env.schedule.precision.empty()) return;
+  if (env.target.has_grid() && env.schedule.precision.empty()) return;
   if (env.target.has_grid()) {
     env.diags.error("precision-unsupported", env.schedule.precision.front().loc,
                     "a precision can be chosen for the host only: on a device give the model weights and activations "

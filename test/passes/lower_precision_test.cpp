@@ -76,6 +76,25 @@ TEST_CASE("precision: of named contractions; the last line that names one decide
   CHECK(bytes("{proj: fp32, \"*\": fp16}") == 4 * 60);
 }
 
+TEST_CASE("precision: a product reads a weight that the model stores in 16 bits as it is stored") {
+  const auto stored = [](const std::string& type, const std::string& nodes) {
+    return "<ir_version: 10, opset_import: [\"\" : 20]> m (float[1,8,128] x) => (float[1,8,160] y) <" + type +
+           "[128,160] w = random(1, 1.0)> { " + nodes + " }";
+  };
+  for (const std::string type : {"float16", "bfloat16"}) {
+    const std::string product = stored(type, "f = Cast <to = 1> (w) y = MatMul(x, f)");
+    const Planned made = plan_of(product);
+    check_orders(made, 3);
+    CHECK(weight_bytes(made.plan) == 2 * 128 * 160);
+    CHECK(weight_bytes(plan_of(product, "weft: 1\nprecision: bf16\n").plan) == 2 * 128 * 160);
+  }
+  // Another reader wants floats; so does the convolution of a filter.
+  const Planned two = plan_of(stored("float16",
+                                     "f = Cast <to = 1> (w) p = MatMul(x, f) s = ReduceSum <keepdims = 0> (f) "
+                                     "y = Add(p, s)"));
+  check_orders(two, 3);
+}
+
 TEST_CASE("precision: in the body of a loop") {
   const std::string loop =
       "<ir_version: 10, opset_import: [\"\" : 20]> m (float[1,8,6] x) => (float[1,8,6] y) "

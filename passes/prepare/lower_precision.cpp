@@ -24,7 +24,9 @@ bool is_contraction(const Graph& graph, OpId id) {
 
 class PrecisionLowerer {
  public:
-  PrecisionLowerer(Module& module, Graph& graph) : module_(module), graph_(graph) {}
+  /// `by_reader`: nothing is shared, since readers may be in different stages.
+  PrecisionLowerer(Module& module, Graph& graph, bool by_reader)
+      : module_(module), graph_(graph), by_reader_(by_reader) {}
 
   /// A product reads a weight that the model stores in 16 bits and makes floats of: the numbers are the same.
   void read_as_stored(OpId id) {
@@ -77,38 +79,47 @@ class PrecisionLowerer {
 
   /// The value with elements rounded to `to`; of that type where it `is_stored` so, else float again.
   ValueId rounded(ValueId v, DType to, bool is_stored, OpId reader) {
-    const auto [at, is_new] = rounded_.try_emplace({v, to, is_stored});
-    if (!is_new) return at->second;
-    const Op made = graph_.producer_op(v);
-    Builder build(module_, graph_, is_view(v) ? graph_.producer(v) : behind(v, reader), made);
-    if (is_view(v)) {
-      std::vector<ValueId> inputs = made.inputs;
-      inputs[0] = rounded(inputs[0], to, is_stored, graph_.producer(v));
-      return rounded_[{v, to, is_stored}] = build.op(made.kind, inputs, made.attrs);
-    }
-    const ValueId result = build.cast(v, to);
-    return rounded_[{v, to, is_stored}] = is_stored ? result : build.cast(result, DType::F32);
+    const Key key{v, to, is_stored, by_reader_ ? reader : OpId{}};
+    if (const auto known = rounded_.find(key); known != rounded_.end()) return known->second;
+    return rounded_[key] = is_view(v) ? rounded_view(v, to, is_stored, reader) : cast(v, to, is_stored, reader);
   }
 
-  /// The op in front of which the value is there for all of its readers: behind the one that makes it.
-  OpId behind(ValueId v, OpId reader) const {
+  ValueId rounded_view(ValueId v, DType to, bool is_stored, OpId reader) {
+    const Op made = graph_.producer_op(v);
+    std::vector<ValueId> inputs = made.inputs;
+    inputs[0] = rounded(inputs[0], to, is_stored, reader);
+    return Builder(module_, graph_, graph_.producer(v), made).op(made.kind, inputs, made.attrs);
+  }
+
+  /// Behind the op that makes the value. In a pipeline, what no node makes is rounded in the stage that reads it.
+  ValueId cast(ValueId v, DType to, bool is_stored, OpId reader) {
     const OpId made = graph_.producer(v);
-    const bool is_input = graph_.op(made).kind == OpKind::Input;
-    const OpId next = is_input ? reader : graph_.next(made);
-    return next ? next : reader;
+    const bool is_of_reader = by_reader_ && category(graph_.op(made)) == Category::Source;
+    OpId next = graph_.next(made);
+    while (graph_.op(next).kind == OpKind::Input) next = graph_.next(next);
+    Builder build(module_, graph_, next, Op(graph_.op(is_of_reader ? reader : made)));
+    const std::string name = graph_.value(v).name;
+    const ValueId narrow = build.cast(v, to);
+    graph_.rename(narrow, name + "/" + dtype_name(to));
+    if (is_stored) return narrow;
+    const ValueId real = build.cast(narrow, DType::F32);
+    graph_.rename(real, name + "/rounded");
+    return real;
   }
 
   Module& module_;
   Graph& graph_;
-  std::map<std::tuple<ValueId, DType, bool>, ValueId> rounded_;
+  const bool by_reader_;
+  using Key = std::tuple<ValueId, DType, bool, OpId>;
+  std::map<Key, ValueId> rounded_;
 };
 
 /// Lowers the contractions of a graph, and of the regions inside it, that `chosen` gives a precision.
 template <class Chosen>
-void lower_graph(Module& module, Graph& graph, const Chosen& chosen) {
-  PrecisionLowerer lowerer(module, graph);
+void lower_graph(Module& module, Graph& graph, bool by_reader, const Chosen& chosen) {
+  PrecisionLowerer lowerer(module, graph, by_reader);
   for (OpId id : graph.order()) {
-    for (Graph& region : graph.edit(id).regions) lower_graph(module, region, chosen);
+    for (Graph& region : graph.edit(id).regions) lower_graph(module, region, by_reader, chosen);
     if (!is_contraction(graph, id)) continue;
     lowerer.read_as_stored(id);
     const DType to = chosen(graph, id);
@@ -154,7 +165,7 @@ void lower_precision(Module& module, const Env& env) {
   DType of_all = DType::F32;
   for (const PrecisionEntry& entry : env.schedule.precision)
     if (entry.is_for_all()) of_all = entry.dtype;
-  lower_graph(module, module.graph, [&](const Graph& graph, OpId id) {
+  lower_graph(module, module.graph, env.schedule.pipeline.has_value(), [&](const Graph& graph, OpId id) {
     const auto at = &graph == &module.graph ? named.find(id) : named.end();
     return at == named.end() ? of_all : at->second;
   });

@@ -95,6 +95,24 @@ TEST_CASE("precision: a product reads a weight that the model stores in 16 bits 
   check_orders(two, 3);
 }
 
+TEST_CASE("precision: an input that is read as it is, and through views in front of it") {
+  const std::string head = "<ir_version: 10, opset_import: [\"\" : 20]> m (float[4,4] x) => (float[4,4] y) { ";
+  check_orders(plan_of(head + "t = Transpose(x) y = MatMul(x, t) }", "weft: 1\nprecision: bf16\n"), 3);
+  check_orders(plan_of(head + "t = Transpose(x) u = Transpose(x) a = MatMul(x, u) b = MatMul(t, a) y = Add(a, b) }",
+                       "weft: 1\nprecision: bf16\n"),
+               3);
+}
+
+TEST_CASE("precision: stages of a pipeline round what they read") {
+  const Planned made = plan_of(
+      "<ir_version: 10, opset_import: [\"\" : 20]> m (float[4,6] x) => (float[4,6] y) <float[6,6] w = random(1, 1.0), "
+      "float[6,6] v = random(2, 1.0)> { [a] h = MatMul(x, w) [b] y = MatMul(h, v) }",
+      "weft: 1\nplaces: {p: {ranks: [0], mesh: {d: 1}}, q: {ranks: [1], mesh: {d: 1}}}\nprecision: bf16\n"
+      "pipeline: {stages: {s: {place: p, nodes: [a]}, t: {place: q, nodes: [b]}}, micro_batches: 2, order: gpipe}\n");
+  check_orders(made, 3);
+  CHECK(weight_bytes(made.plan) == 2 * 2 * 36);
+}
+
 TEST_CASE("precision: in the body of a loop") {
   const std::string loop =
       "<ir_version: 10, opset_import: [\"\" : 20]> m (float[1,8,6] x) => (float[1,8,6] y) "

@@ -220,7 +220,7 @@ template <class T, int R, int P, class Step, class W>
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
     for (int v = 0; v < P * V; ++v) {
-      Vector& out = *reinterpret_cast<Vector*>(sums + r * P * kPanel + v * S::kLanes);
+      Vector& out = *reinterpret_cast<Vector*>(sums + int64_t{r} * P * kPanel + int64_t{v} * S::kLanes);
       out = add ? out + sum[r][v] : sum[r][v];
     }
 }

@@ -207,7 +207,8 @@ template <class T, int R, int P>
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
-    for (int v = 0; v < P * V; ++v) *reinterpret_cast<Vector*>(sums + r * P * kPanel + v * S::kLanes) = sum[r][v];
+    for (int v = 0; v < P * V; ++v)
+      *reinterpret_cast<Vector*>(sums + int64_t{r} * P * kPanel + int64_t{v} * S::kLanes) = sum[r][v];
 }
 
 /// sum_output_tile as a function of its own.
@@ -246,7 +247,7 @@ void find_start(const T* panel, int64_t panel_stride, int64_t depth, int32_t zer
     for (int v = 0; v < P * V; ++v)
       add_products<T>(sum[v], 0x01010101u,
                       *reinterpret_cast<const Vector*>(panel + v / V * panel_stride + k * kPanel + v % V * S::kLanes));
-  for (int v = 0; v < P * V; ++v) *reinterpret_cast<Vector*>(start + v * S::kLanes) = sum[v] * -zero;
+  for (int v = 0; v < P * V; ++v) *reinterpret_cast<Vector*>(start + int64_t{v} * S::kLanes) = sum[v] * -zero;
 }
 
 /// Outputs m0 .. m1 of some images: where the first term of each lies.
@@ -299,12 +300,12 @@ struct ConvolutionItems {
     const int64_t least = (outputs + kMostOutputs - 1) / kMostOutputs;
     const int64_t wanted = threads == 1 ? 1 : 4 * threads;
     const int64_t columns = shape.groups * ((shape.filters + kPanels * kPanel - 1) / (kPanels * kPanel));
-    const int64_t useful = std::max<int64_t>(1, outputs / (2 * kRows));
+    const int64_t useful = std::max<int64_t>(1, outputs / (int64_t{2} * kRows));
     return std::max(least, std::min(useful, wanted / std::max<int64_t>(1, columns)));
   }
   /// Items that take 2 us or more.
   int64_t least_items() const {
-    const int64_t work = 2 * kPanels * kPanel * depth * (outputs / std::max<int64_t>(1, blocks) + 1);
+    const int64_t work = int64_t{2} * kPanels * kPanel * depth * (outputs / std::max<int64_t>(1, blocks) + 1);
     return std::max<int64_t>(1, 200000 / std::max<int64_t>(1, work));
   }
 };

@@ -286,7 +286,8 @@ class ProgramBuild {
     link.insert(link.end(), options_.mpi_flags.begin(), options_.mpi_flags.end());
     if (!dialect.libraries.empty()) link.push_back("-L" + options_.toolkit + "/lib");
     link.insert(link.end(), dialect.libraries.begin(), dialect.libraries.end());
-    // Of the tiles of a level (runtime_lib/tiles) only those that kernels call.
+    // Of the tiles of a level (runtime_lib/tiles) only those that kernels call. A device's toolkit has sections of its
+    // own, for which nothing here was tried.
     if (!dialect.toolkit) link.emplace_back("-Wl,--gc-sections");
     for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"})
       link.emplace_back(word);

@@ -31,6 +31,12 @@ bool is_foldable(const Module&, const Graph& graph, OpId id) {
   return any;
 }
 
+bool widens_to_float(const Graph& graph, const Op& op) {
+  if (op.kind != OpKind::Cast || graph.type(op.outputs[0]).dtype != DType::F32) return false;
+  const DType from = graph.type(op.inputs[0]).dtype;
+  return from == DType::F16 || from == DType::BF16;
+}
+
 /// A tensor without elements in place of an operand of which only the type is read (Shape, Size, CastLike).
 static Tensor stand_in(const TensorType& type) {
   Tensor t;

@@ -23,9 +23,7 @@ bool is_view_of_weight(const Graph& graph, const Op& op) {
 /// read it as it is stored.
 bool is_widened_weight(const Graph& graph, const Op& op) {
   constexpr int64_t kFew = 16384;  // decompose folds so many
-  if (op.kind != OpKind::Cast || graph.type(op.outputs[0]).dtype != DType::F32) return false;
-  const TensorType& stored = graph.type(op.inputs[0]);
-  if ((stored.dtype != DType::F16 && stored.dtype != DType::BF16) || stored.count() <= kFew) return false;
+  if (!widens_to_float(graph, op) || graph.type(op.inputs[0]).count() <= kFew) return false;
   const std::vector<Use>& uses = graph.value(op.outputs[0]).uses;
   return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
     const OpKind reader = use.op ? graph.op(use.op).kind : OpKind::Input;

@@ -11,6 +11,7 @@
 
 #include "ir/builder.h"
 #include "passes/passes.h"
+#include "passes/prepare/fold.h"
 #include "passes/select.h"
 
 namespace weftc {
@@ -52,9 +53,7 @@ class PrecisionLowerer {
   bool is_widened_weight(ValueId v) const {
     while (is_view(v)) v = graph_.producer_op(v).inputs[0];
     const Op& op = graph_.producer_op(v);
-    if (op.kind != OpKind::Cast || graph_.producer_op(op.inputs[0]).kind != OpKind::Constant) return false;
-    const DType stored = graph_.type(op.inputs[0]).dtype;
-    return graph_.type(v).dtype == DType::F32 && (stored == DType::F16 || stored == DType::BF16);
+    return widens_to_float(graph_, op) && graph_.producer_op(op.inputs[0]).kind == OpKind::Constant;
   }
 
   /// The constant behind the Cast, through the same views.
@@ -154,8 +153,8 @@ std::map<OpId, DType> named_precisions(const Module& module, const Env& env) {
 }  // namespace
 
 void lower_precision(Module& module, const Env& env) {
-  if (env.target.has_grid() && env.schedule.precision.empty()) return;
   if (env.target.has_grid()) {
+    if (env.schedule.precision.empty()) return;
     env.diags.error("precision-unsupported", env.schedule.precision.front().loc,
                     "a precision can be chosen for the host only: on a device give the model weights and activations "
                     "of that type");

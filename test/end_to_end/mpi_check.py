@@ -167,6 +167,20 @@ def check_environments(mpi, other):
                       job.code != 0 and "start it with the launcher of that MPI" in job.err, job.shown())
 
 
+def check_levels(mpi):
+    """Ranks whose kernels are for different CPUs would have different bits of what all of them hold."""
+    program = FOLDER / f"{mpi.name}_levels"
+    mlp = SAMPLES / "mlp"
+    if not compile_for(mpi, mlp / "mlp.onnxtxt", mlp / "tp2.yaml", program, "--arch", "x86-64-v2,x86-64-v3"):
+        return
+    words = [program, "--random-inputs", "5", "--timeout", TIMEOUT, "--arch"]
+    alike = run_job(mpi.command(2, [*words, "x86-64-v2"]))
+    harness.check(f"{mpi.name}/one-level", alike.code == 0, alike.shown())
+    mixed = run_job([*mpi.command(1, [*words, "x86-64-v2"]), ":", "-n", "1", *words, "x86-64-v3"])
+    said = "rank 1 runs another program than rank 0, or its kernels for other CPUs (--arch)"
+    harness.check(f"{mpi.name}/two-levels", mixed.code == 6 and said in mixed.err, mixed.shown())
+
+
 def check_refusals():
     """A kernel that reads other ranks' memory, and a device target."""
     mlp = SAMPLES / "mlp" / "mlp.onnxtxt"
@@ -210,6 +224,7 @@ if __name__ == "__main__":
             list(pool.map(lambda case: check_results(mpi, case), shown))
         if harness.FULL or mpi is installed[0]:
             check_sources(mpi)
+            check_levels(mpi)
         check_failures(mpi)
         check_environments(mpi, next((other for other in installed if other is not mpi), None))
     harness.scratch("mpi")  # weights

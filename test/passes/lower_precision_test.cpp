@@ -88,11 +88,12 @@ TEST_CASE("precision: a product reads a weight that the model stores in 16 bits 
     CHECK(weight_bytes(made.plan) == 2 * 128 * 160);
     CHECK(weight_bytes(plan_of(product, "weft: 1\nprecision: bf16\n").plan) == 2 * 128 * 160);
   }
-  // Another reader wants floats; so does the convolution of a filter.
+  // Another reader wants floats.
   const Planned two = plan_of(stored("float16",
                                      "f = Cast <to = 1> (w) p = MatMul(x, f) s = ReduceSum <keepdims = 0> (f) "
                                      "y = Add(p, s)"));
   check_orders(two, 3);
+  CHECK(weight_bytes(two.plan) == 4 * 128 * 160);
 }
 
 TEST_CASE("precision: an input that is read as it is, and through views in front of it") {

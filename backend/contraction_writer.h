@@ -40,7 +40,7 @@ class ContractionWriter {
         op_(body_.producer_op(root_)),
         names_(context.names),
         sum_text_(names_.sums + "[" + names_.j + "]"),
-        is_product_(op_.kind == OpKind::MatMul),
+        is_product_(op_.kind == OpKind::MatMul || op_.kind == OpKind::BlockMatMul),
         behind_(context, root_) {}
 
   // One for each strategy, which has found it legal.
@@ -55,6 +55,7 @@ class ContractionWriter {
   Statements pool();
   Statements pool_channels();
   Statements byte_product(const PackedProduct& strategy);
+  Statements block_product(const BlockProduct& strategy);
   /// Whether the operands are 8-bit integers.
   bool sums_bytes() const { return op_.kind == OpKind::ConvInteger || op_.kind == OpKind::MatMulInteger; }
 
@@ -72,6 +73,8 @@ class ContractionWriter {
   std::optional<std::string> splat(ValueId value) const;
   Shape extents();
   Site panels_site(const IndexList& lead);
+  Site rows_site(const IndexList& index, int64_t k);
+  void declare_rows(const Site& a);
   Statements shared_panels();
   Statements panels_of_batch();
   IndexList operand_index(ValueId value, const IndexList& lead, const IndexExpr& row, const IndexExpr& column) const;

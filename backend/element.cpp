@@ -67,6 +67,7 @@ Element Elements::compute(ValueId value, const IndexList& index, const std::stri
       if (op.kind != OpKind::TopK) return reduction(value, op, index);
       break;
     case Category::Contraction:
+      if (op.kind == OpKind::BlockMatMul) return block_product(value, op, index);
       return op.kind == OpKind::MatMul || op.kind == OpKind::MatMulInteger ? product(value, op, index)
                                                                            : window(value, op, index);
     case Category::Index:

@@ -62,6 +62,7 @@ class Elements {
   Element reduction(ValueId value, const Op& op, const IndexList& index);
   Element arg_reduction(ValueId value, const Op& op, const IndexList& index);
   Element product(ValueId value, const Op& op, const IndexList& index);
+  Element block_product(ValueId value, const Op& op, const IndexList& index);
   Element window(ValueId value, const Op& op, const IndexList& index);
   Element index_op(ValueId value, const Op& op, const IndexList& index);
   Element look_up(ValueId value, const Op& op, const IndexList& index);

@@ -149,6 +149,33 @@ Element Elements::product(ValueId value, const Op& op, const IndexList& index) {
   return {name(sum), home};
 }
 
+// The same with a weight of few bits in words, one number at a time.
+Element Elements::block_product(ValueId value, const Op& op, const IndexList& index) {
+  const TensorType& a = body_.type(op.inputs[0]);
+  const Dims a_dims = context_.dims(op.inputs[0]);
+  const int64_t bits = op.integer("bits"), each = 32 / bits;
+  Scope* home = scopes.home(index);
+  const std::string sum = scopes.names.unique(std::string(last_component(body_.value(value).name)) + "_sum");
+  home->put(Let{compute_type(body_.type(value).dtype), sum, 0, true});
+  const size_t blocks = a_dims.size() - 2;
+  LoopScopes::Open block = scopes.open(home, scopes.fresh_axis("block", a_dims[blocks], run_bound(context_, a, blocks),
+                                                               home, run_scale(context_, a, blocks)));
+  LoopScopes::Open place = scopes.open(&block.inner(), scopes.fresh_axis("place", a_dims.back(), {}, &block.inner()));
+  IndexList at_a(index.begin(), index.end() - 1);
+  at_a.push_back(block.index), at_a.push_back(place.index);
+  const Element left = at(op.inputs[0], at_a);
+  const Element word = at(op.inputs[1], {index.back(), block.index, quotient(place.index, each)});
+  const auto term = [&](int64_t which) { return at(op.inputs[2], {index.back(), block.index, which}).expr; };
+  const Expr number = pattern("float($0 >> $1 & " + std::to_string((int64_t{1} << bits) - 1) + ")",
+                              {word.expr, digit(place.index, 1, each) * bits}, Binding::Primary);
+  scopes.current->put(
+      Reduce{ReduceOp::Sum, name(sum), binary(left.expr, "*", binary(binary(number, "-", term(1)), "*", term(0)))});
+  scopes.close(place);
+  scopes.close(block);
+  bind(value, index, name(sum), home);
+  return {name(sum), home};
+}
+
 // Convolution and pooling share their windows; a convolution has filters and channels besides.
 namespace {
 /// The geometry of a window in the spatial dimensions.

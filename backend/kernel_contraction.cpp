@@ -212,6 +212,25 @@ ContractionWriter::Shape ContractionWriter::extents() {
   return s;
 }
 
+/// Where the rows of the first operand lie; an array of them where a row's elements have no constant stride.
+Site ContractionWriter::rows_site(const IndexList& index, int64_t k) {
+  const std::optional<Site> a = site(op_.inputs[0], index);
+  if (a) {
+    const Stride ks = stride_of(a->offset, "k");
+    if (ks.affine && (ks.coefficient == 1 || k == 1 || stride_of(a->offset, names_.m).affine)) return *a;
+  }
+  return array_site(op_.inputs[0], index, "a_rows");
+}
+
+/// The rows of the first operand, of all of the batch.
+void ContractionWriter::declare_rows(const Site& a) {
+  if (stride_of(a.offset, names_.m).affine)
+    lines_.push_back(Let{"auto", names_.rows, name(first_operand(a))});
+  else
+    lines_.push_back("const auto " + names_.rows + " = [&](int64_t " + names_.m + ") { return " + address(a, {"k"}) +
+                     "; };");
+}
+
 /// The second operand is a packed weight, the same for all of the batch: batch and rows are one.
 Statements ContractionWriter::shared_panels() {
   Shape s = extents();
@@ -231,26 +250,48 @@ Statements ContractionWriter::shared_panels() {
   for (size_t d = 0; d < a_dims.size(); ++d)
     if (a_dims[d] == 1) a_index[d] = 0;
   behind_.reach(result);
-  std::optional<Site> a = site(op_.inputs[0], a_index);
-  const auto usable = [&](const Site& at) {
-    const Stride ks = stride_of(at.offset, "k");
-    return ks.affine && (ks.coefficient == 1 || s.k == 1 || stride_of(at.offset, names_.m).affine);
-  };
-  if (!a || !usable(*a)) a = array_site(op_.inputs[0], a_index, "a_rows");
+  const Site a = rows_site(a_index, s.k);
   context_.need({Argument::Kind::Team});
   lines_.push_back(contraction_text(s, b_dims[b_dims.size() - 2]));
-  const std::string t = this->type();
-  if (stride_of(a->offset, names_.m).affine)
-    lines_.push_back(Let{"auto", names_.rows, name(first_operand(*a))});
-  else
-    lines_.push_back("const auto " + names_.rows + " = [&](int64_t " + names_.m + ") { return " + address(*a, {"k"}) +
-                     "; };");
+  declare_rows(a);
   // The tiles of few rows take as long to compile as the others.
   const bool is_few = !rows.count().is_number() || rows.count().number <= 3;
   const std::string function = is_few ? "weft::contract_few<" : "weft::contract<";
   Statements epilogue = put(s, function + arguments(s) + ">(team, " + names_.extents + ", " + names_.rows + ", " +
                                    panels + ", [&](" + sums_parameters(names_.n0) + ") {");
   append(lines_, std::move(epilogue));
+  return lines_;
+}
+
+/// The weight has few bits: its words and terms lie in panels, and k is blocks of some size.
+Statements ContractionWriter::block_product(const BlockProduct& strategy) {
+  const TensorType &type = body_.type(root_), &a_type = body_.type(op_.inputs[0]);
+  const Dims a_dims = context_.dims(op_.inputs[0]);
+  const int64_t blocks = a_dims[a_dims.size() - 2], size = a_dims.back();
+  IndexDims rows = context_.extents(root_);
+  rows.pop_back();
+  Shape s{{}, rows.count().high(), context_.dims(root_).back(), blocks * size, "", "", "", ""};
+  s.m_text = count_text(context_, type, 0, type.ndim() - 1);
+  s.n_text = bound_text(context_, type, type.ndim() - 1, s.n);
+  s.k_text = count_text(context_, a_type, a_type.ndim() - 2, a_type.ndim());
+  const IndexExpr k = index_variable("k", 0, s.k - 1);
+  IndexList result = unravel(index_variable(names_.m, rows.count()), rows), a_index = result;
+  a_index.push_back(quotient(k, size)), a_index.push_back(digit(k, 1, size));
+  result.push_back(column(s.n));
+  behind_.reach(result);
+  const Site a = rows_site(a_index, s.k);
+  context_.need({Argument::Kind::Team});
+  context_.need_header("block_product.h");
+  lines_.push_back(contraction_text(s, s.k));
+  declare_rows(a);
+  const bool is_few = !rows.count().is_number() || rows.count().number <= 3;
+  const std::string weight = context_.names.unique("weight");
+  lines_.push_back("const weft::BlockWeight " + weight + "{.words = " + context_.parameter_name(strategy.weight) +
+                   ", .terms = " + context_.parameter_name(strategy.terms) + ", .size = " + std::to_string(size) +
+                   "};");
+  append(lines_, put(s, std::string(is_few ? "weft::contract_few_blocks<" : "weft::contract_blocks<") +
+                            std::to_string(strategy.bits) + ">(team, " + names_.extents + ", " + names_.rows + ", " +
+                            weight + ", [&](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 
@@ -375,6 +416,10 @@ Statements ContractionWriter::byte_product(const PackedProduct& strategy) {
 Statements write_body(KernelContext& context, const PackedProduct& strategy, Writer<PackedProduct>) {
   ContractionWriter writer(context);
   return writer.sums_bytes() ? writer.byte_product(strategy) : writer.packed();
+}
+
+Statements write_body(KernelContext& context, const BlockProduct& strategy, Writer<BlockProduct>) {
+  return ContractionWriter(context).block_product(strategy);
 }
 
 Statements write_body(KernelContext& context, const StridedProduct&, Writer<StridedProduct>) {

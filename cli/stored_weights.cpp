@@ -34,7 +34,7 @@ std::map<std::pair<uint32_t, uint32_t>, ByWeight> readers_of(const Plan& plan) {
         const Weight& weight = plan.weight(id);
         Readers& readers = found[{weight.constant.index, weight.place.index}][id.index];
         readers.names.insert("'" + kernel.name + "'");
-        (packed_weight_of(kernel.strategy).has_value() ? readers.has_packed : readers.has_other) = true;
+        (!packed_weights_of(kernel.strategy).empty() ? readers.has_packed : readers.has_other) = true;
       }
     });
   return found;

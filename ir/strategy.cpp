@@ -23,6 +23,7 @@ struct ParameterText {
     return behind.empty() ? "" : " + " + join(behind, " + ");
   }
   std::string operator()(const PackedProduct& s) const { return format(" panels {}", s.width); }
+  std::string operator()(const BlockProduct& s) const { return format(" of {} bits", s.bits); }
   std::string operator()(const DirectConvolution& s) const {
     return (s.is_product ? " as a product" : "") + image_text(s.copies_image);
   }
@@ -47,13 +48,15 @@ struct ParameterText {
 
 }  // namespace
 
-std::optional<PackedWeight> packed_weight_of(const Strategy& strategy) {
+std::vector<PackedWeight> packed_weights_of(const Strategy& strategy) {
   return std::visit(
-      [](const auto& s) -> std::optional<PackedWeight> {
-        if constexpr (requires { s.packing; })
-          return PackedWeight{s.weight, s.packing};
+      [](const auto& s) -> std::vector<PackedWeight> {
+        if constexpr (requires { s.terms; })
+          return {{s.weight, s.packing}, {s.terms, s.packing}};
+        else if constexpr (requires { s.packing; })
+          return {{s.weight, s.packing}};
         else
-          return std::nullopt;
+          return {};
       },
       strategy);
 }

@@ -59,6 +59,15 @@ struct StridedProduct {
 };
 /// Products of at most so many steps go from registers to what follows them (Sums::InRegisters in weft/contract.h).
 inline constexpr int64_t kShortProduct = 128;
+/// Host: the second operand is a weight of few bits, packed in panels of `width` columns when the executable is built;
+/// its terms lie like its words (weft/block_product.h).
+struct BlockProduct {
+  static constexpr const char* kName = "block-product";
+  size_t weight = 0;     // the parameter: words
+  size_t terms = 0;      // the parameter: scales and zero points
+  Storage packing = {};  // how both lie
+  int64_t bits = 0;
+};
 /// Host: an image whose channels lie innermost, windows read where they lie, times filters in panels of 16 that are
 /// packed when the executable is built (weft/direct_convolution.h).
 struct DirectConvolution {
@@ -185,10 +194,10 @@ struct PlainLoops {
 };
 
 using Strategy =
-    std::variant<PlainLoops, LibraryProduct, PackedProduct, StridedProduct, DirectConvolution, WinogradConvolution,
-                 ChannelConvolution, PlaneConvolution, PointConvolution, UnfoldedConvolution, WindowReduction,
-                 TiledProduct, TiledConvolution, Transposition, Scan, Scatter, TreeWalk, Append, Rows, TopK, Selection,
-                 BoxSelection, Elementwise, PeerExchange, Recurrence>;
+    std::variant<PlainLoops, LibraryProduct, PackedProduct, BlockProduct, StridedProduct, DirectConvolution,
+                 WinogradConvolution, ChannelConvolution, PlaneConvolution, PointConvolution, UnfoldedConvolution,
+                 WindowReduction, TiledProduct, TiledConvolution, Transposition, Scan, Scatter, TreeWalk, Append, Rows,
+                 TopK, Selection, BoxSelection, Elementwise, PeerExchange, Recurrence>;
 
 /// On a device short rows are a warp's, long ones a block's.
 inline RowTeam device_row_team(int64_t elements) { return elements <= 256 ? RowTeam::Warp : RowTeam::Block; }
@@ -203,9 +212,9 @@ struct PackedWeight {
   size_t parameter = 0;
   Storage packing;
 };
-/// Nothing for strategies that read their operands as they lie. Strategies with a packing have fields `weight` and
+/// None for strategies that read their operands as they lie. Strategies with a packing have fields `weight` and
 /// `packing`.
-std::optional<PackedWeight> packed_weight_of(const Strategy& strategy);
+std::vector<PackedWeight> packed_weights_of(const Strategy& strategy);
 
 /// Whether the strategy reads an image with its channels innermost, and must bring it into that order first: nothing
 /// for strategies that want no such image.

@@ -15,6 +15,8 @@ constexpr Pass kPipeline[] = {
     {"fold-constants", "no op has only constant operands, but for views that kernels read", fold_constants,
      Form::Typed},
     {"simplify", "no rule of passes/simplify fires", simplify, Form::Typed},
+    {"narrow-weights", "products on the host read weights of few bits as the model stores them", narrow_weights,
+     Form::Typed},
     {"decompose", "composite ops are primitives", decompose, Form::Decomposed},
     {"lower-precision", "operands of contractions have the precision that the schedule asks for", lower_precision,
      Form::Decomposed},

@@ -202,8 +202,10 @@ std::vector<ValueId> SelectableNames::weights(const std::string& name) const {
   const std::vector<OpId> parts = ops(name);
   std::vector<ValueId> of_products, others;
   for (const OpId id : parts)
-    for (const ValueId v : graph_.op(id).inputs) {
-      if (!v || !is_made_of_constants(graph_, v)) continue;
+    for (size_t i = 0; i < graph_.op(id).inputs.size(); ++i) {
+      const ValueId v = graph_.op(id).inputs[i];
+      const bool belongs_to_words = graph_.op(id).kind == OpKind::BlockMatMul && i == 2;
+      if (!v || belongs_to_words || !is_made_of_constants(graph_, v)) continue;
       // What the node was decomposed to may read its weight through further parts of the node.
       const bool from_inside = graph_.producer_op(v).kind != OpKind::Constant && contains(parts, graph_.producer(v));
       std::vector<ValueId>& found = category(graph_.op(id)) == Category::Contraction ? of_products : others;

@@ -93,6 +93,7 @@ double points_of(const OpView& op, const Mesh& mesh) {
                            !has_factor(rule.outputs, 0, f) && !has_factor(rule.inputs, 1, f);
     if (!in_window) points *= static_cast<double>(local_loop(op, rule, f, mesh));
   }
+  if (op.op().kind == OpKind::BlockMatMul) points *= 32.0 / static_cast<double>(op.op().integer("bits"));  // of a word
   if (contracts && op.inputs() == 1)
     for (const int64_t extent : op.op().ints("kernel_shape")) points *= static_cast<double>(extent);
   return points;
@@ -130,7 +131,7 @@ void count_operations(const OpView& op, const Mesh& mesh, double function, Work&
 
 bool is_contraction(const Op& op) {
   return op.kind == OpKind::MatMul || op.kind == OpKind::Conv || op.kind == OpKind::MatMulInteger ||
-         op.kind == OpKind::ConvInteger;
+         op.kind == OpKind::ConvInteger || op.kind == OpKind::BlockMatMul;
 }
 
 void count_exchange(const Graph& body, const Op& op, const Mesh& mesh, Work& work) {

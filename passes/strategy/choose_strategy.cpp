@@ -66,8 +66,8 @@ bool has_op(const Graph& body, std::initializer_list<Category> categories) {
 
 void set_strategy(Kernel& kernel, Strategy strategy) {
   kernel.strategy = std::move(strategy);
-  if (std::optional<PackedWeight> packed = packed_weight_of(kernel.strategy))
-    kernel.parameters[packed->parameter].storage = std::move(packed->packing);
+  for (PackedWeight& packed : packed_weights_of(kernel.strategy))
+    kernel.parameters[packed.parameter].storage = std::move(packed.packing);
 }
 
 }  // namespace weftc

@@ -15,8 +15,8 @@ ValueId product_of(const Graph& body) {
   if (!root) return {};
   const DType dtype = body.type(root).dtype;
   const OpKind kind = body.producer_op(root).kind;
-  const bool is_product =
-      kind == OpKind::MatMulInteger || (kind == OpKind::MatMul && (is_float(dtype) || dtype == DType::I32));
+  const bool is_product = kind == OpKind::MatMulInteger || kind == OpKind::BlockMatMul ||
+                          (kind == OpKind::MatMul && (is_float(dtype) || dtype == DType::I32));
   return is_product ? root : ValueId{};
 }
 
@@ -104,6 +104,31 @@ Verdict packed_product(const StrategyContext& context) {
   return product.kind == OpKind::MatMulInteger ? byte_product(context, std::move(*packed)) : Verdict{*packed, ""};
 }
 
+/// Words and terms [n, blocks, ..] in panels of n.
+Verdict block_product(const StrategyContext& context) {
+  if (context.target.panel_width == 0 || !has_op(context.body.body, {OpKind::BlockMatMul})) return {};
+  if (std::string why = general_refusal(context); !why.empty()) return refused(why);
+  const KernelBody& body = context.body;
+  const ValueId root = product_of(body.body);
+  const Op& product = body.body.producer_op(root);
+  const Storage packing{.parts = {{0, context.target.panel_width}, {1, 1}, {2, 1}, {0, 1}}};
+  BlockProduct chosen{0, 0, packing, product.integer("bits")};
+  for (size_t input = 1; input < 3; ++input) {
+    const ValueId operand = product.inputs[input];
+    if (body.body.producer_op(operand).kind != OpKind::Input || !only_reader(body.body, operand))
+      return refused("its words or terms are no weight that only this product reads");
+    const size_t number = body.input_parameter(operand);
+    const Parameter& parameter = body.kernel.parameters[number];
+    if (!parameter.weight || !parameter.whole_over.empty())
+      return refused("its words or terms are no weight that only this product reads");
+    (input == 1 ? chosen.weight : chosen.terms) = number;
+  }
+  const TensorType& type = body.body.type(root);
+  if (body.has_ragged(type, 1, type.ndim() - 1))
+    return refused("the rows of each matrix of the batch are sliced unevenly");
+  return {chosen, ""};
+}
+
 Verdict strided_product(const StrategyContext& context) {
   if (context.target.has_grid() || !has_op(context.body.body, {OpKind::MatMul})) return {};
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
@@ -132,6 +157,7 @@ constexpr StrategyRule kRules[] = {
     {LibraryProduct::kName, library_product, "products on a device"},
     {TiledProduct::kName, tiled_product, "products on a device"},
     {PackedProduct::kName, packed_product, "products on the host"},
+    {BlockProduct::kName, block_product, "products with weights of few bits, on the host"},
     {StridedProduct::kName, strided_product, "products on the host"},
 };
 

@@ -90,15 +90,17 @@ def rotary_cases():
 
 
 def quantised_cases():
-    for bits, k, size in itertools.product((4, 8), (32, 40), (16,)):
+    for bits, n, k, size in [*itertools.product((4, 8), (6,), (32, 40), (16,)), (2, 130, 192, 64), (4, 130, 192, 32), (8, 130, 192, 16)]:
         blocks = -(-k // size)
-        packed = Weight(random.integers(0, 256, (6, blocks, size * bits // 8)).astype(np.uint8))
-        scales = Weight(real(6, blocks))
-        zeros = Weight(random.integers(0, 256, (6, -(-blocks * bits // 8))).astype(np.uint8))
-        attrs = {"K": k, "N": 6, "bits": bits, "block_size": size}
-        yield f"weight_{bits}_{k}", [real(2, 3, k), packed, scales], (FLOAT,), attrs
-        yield f"zeros_{bits}_{k}", [real(5, k), packed, scales, zeros], (FLOAT,), attrs
-    yield "bias", [real(5, k), packed, scales, None, None, Weight(real(6))], (FLOAT,), attrs
+        packed = Weight(random.integers(0, 256, (n, blocks, size * bits // 8)).astype(np.uint8))
+        scales = Weight(real(n, blocks))
+        zeros = Weight(random.integers(0, 256, (n, -(-blocks * bits // 8))).astype(np.uint8))
+        attrs = {"K": k, "N": n, "bits": bits, "block_size": size}
+        yield f"weight_{bits}_{n}x{k}", [real(2, 3, k), packed, scales], (FLOAT,), attrs
+        yield f"zeros_{bits}_{n}x{k}", [real(5, k), packed, scales, zeros], (FLOAT,), attrs
+        yield f"bias_{bits}_{n}x{k}", [real(1, k), packed, scales, None, None, Weight(real(n))], (FLOAT,), attrs
+    half = [real(3, k).astype(np.float16), packed, Weight(real(n, blocks).astype(np.float16))]
+    yield "half", half, (10,), attrs
 
 
 def gathered_cases():

@@ -17,10 +17,11 @@ MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 pins (float[40,48] x, float[40,56] z, float[1,16,10,12] image, float[70,45] m, float[3,40,700] lines, int64[5,45] at) =>
   (float[40,56] y, float[40,40] free, float[1,20,8,10] convolution, float[1,20,10,12] point,
    float[1,16,10,12] plane, float[1,16,9,11] pool, float[45,70] turned, float[40,48] soft, float[3,40,700] sums,
-   float[70,45] scattered, float[a,3] chosen, int64[a,3] places)
+   float[70,45] scattered, float[a,3] chosen, int64[a,3] places, float[40,56] bits)
 <float[48,56] w = random(1, 0.3), float[56] b = random(2, 0.5), float[20,16,3,3] filters = random(3, 0.1),
  float[20,16,1,1] points = random(4, 0.3), float[16,1,3,3] planes = random(5, 0.3), int64 axis = {2}, int64[1] three = {3},
- float[5,45] updates = random(6, 0.5)>
+ float[5,45] updates = random(6, 0.5), float[384,56] numbers = random(7, 7.0), float[56] scales = random(8, 0.01),
+ float[48,384] wide = random(9, 0.1)>
 {
   [product] p = MatMul(x, w)
   [product_bias] pb = Add(p, b)
@@ -36,6 +37,10 @@ pins (float[40,48] x, float[40,56] z, float[1,16,10,12] image, float[70,45] m, f
   [sums] sums = CumSum(lines, axis)
   [scattered] scattered = ScatterElements<axis = 0>(m, at, updates)
   [chosen] chosen, places = TopK(x, three)
+  [widened] widened = MatMul(x, wide)
+  narrow = Cast<to = 3>(numbers)
+  few = DequantizeLinear<axis = 1>(narrow, scales)
+  [few_bits] bits = MatMul(widened, few)
 }
 """
 TILES = ["128x128", "64x64", "32x64", "16x64"]
@@ -45,6 +50,7 @@ LEGAL = {
     "host": {
         "product": ["packed-product", "strided-product"],
         "free": ["strided-product"],
+        "few_bits": ["block-product"],
         "convolution": ["winograd-convolution", "direct-convolution", "unfolded-convolution"],
         "point": ["direct-convolution", "point-convolution", "unfolded-convolution"],
         "plane": ["channel-convolution", "plane-convolution", "unfolded-convolution"],
@@ -56,6 +62,7 @@ LEGAL = {
     "cuda": {
         "product": ["library-product", *PRODUCT],
         "free": ["library-product", *PRODUCT],
+        "few_bits": ["library-product", *PRODUCT],
         "convolution": CONVOLUTION,
         "point": CONVOLUTION,
         "plane": [*CONVOLUTION, "plane-convolution"],

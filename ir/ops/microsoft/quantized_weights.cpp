@@ -1,10 +1,13 @@
 // MatMulNBits and GatherBlockQuantized of com.microsoft: weights of 2, 4 or 8 bits, with a scale and a zero point for
 // each block of a row. Numbers of fewer bits than 8 lie in bytes, the first one in the lowest bits.
 //
-//   MatMulNBits(a, b, scales, zeros)          ->  MatMul(a, Transpose((b - zeros) * scales)), the weight made here
+//   MatMulNBits(a, b, scales, zeros)          ->  MatMul(a, Transpose((b - zeros) * scales)), the weight made here,
+//   where
+//                                                 the pass narrow-weights has not made a BlockMatMul of it
 //   GatherBlockQuantized(data, i, scales, z)  ->  (Gather(data, i) - Gather(z, i)) * Gather(scales, i)
 #include <cmath>
 
+#include "ir/ops/block_weight.h"
 #include "ir/ops/formula.h"
 
 namespace weftc {
@@ -65,25 +68,45 @@ bool infer_matmul_nbits(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The zero point of a block: packed like the weight, one number each in the scales' type, or the middle of the range.
-double zero_point(const std::optional<Tensor>& zeros, const Blocks& b, int64_t n, int64_t block) {
-  if (!zeros) return static_cast<double>(int64_t{1} << (b.bits - 1));
-  if (zeros->is_real()) return zeros->real[n * b.count + block];
-  return static_cast<double>(packed_number(*zeros, n * divided_up(b.count * b.bits, 8), block, b.bits));
-}
+/// The numbers of a MatMulNBits whose weight is known.
+class KnownWeight {
+ public:
+  explicit KnownWeight(const OpView& op)
+      : blocks_(blocks_of(op)),
+        packed_(*op.known(1)),
+        scales_(*op.known(2)),
+        zeros_(op.has(3) ? op.known(3) : std::nullopt),
+        block_bytes_(divided_up(blocks_.size * blocks_.bits, 8)) {}
 
-/// The weight [N, K] in the type of the scales.
+  int64_t number(int64_t n, int64_t k) const {
+    const int64_t first = (n * blocks_.count + k / blocks_.size) * block_bytes_;
+    return packed_number(packed_, first, k % blocks_.size, blocks_.bits);
+  }
+  double scale(int64_t n, int64_t block) const { return scales_.real[n * blocks_.count + block]; }
+  /// Packed like the weight, one number each in the scales' type, or the middle of the range.
+  double zero(int64_t n, int64_t block) const {
+    if (!zeros_) return static_cast<double>(int64_t{1} << (blocks_.bits - 1));
+    if (zeros_->is_real()) return zeros_->real[n * blocks_.count + block];
+    const int64_t row = n * divided_up(blocks_.count * blocks_.bits, 8);
+    return static_cast<double>(packed_number(*zeros_, row, block, blocks_.bits));
+  }
+
+ private:
+  const Blocks blocks_;
+  const Tensor packed_, scales_;
+  const std::optional<Tensor> zeros_;
+  const int64_t block_bytes_;
+};
+
+/// The weight [N, K] in the type of the first operand.
 Tensor unpacked_weight(const OpView& op) {
   const Blocks b = blocks_of(op);
-  const Tensor packed = *op.known(1), scales = *op.known(2);
-  const std::optional<Tensor> zeros = op.has(3) ? op.known(3) : std::nullopt;
-  const int64_t block_bytes = divided_up(b.size * b.bits, 8);
+  const KnownWeight known(op);
   Tensor weight(op.type(0).dtype, {b.n, b.k});
   for (int64_t n = 0; n < b.n; ++n)
     for (int64_t k = 0; k < b.k; ++k) {
-      const int64_t block = k / b.size, at = n * b.count + block;
-      const auto number = static_cast<double>(packed_number(packed, at * block_bytes, k % b.size, b.bits));
-      weight.put(n * b.k + k, (number - zero_point(zeros, b, n, block)) * scales.real[at]);
+      const int64_t block = k / b.size;
+      weight.put(n * b.k + k, (static_cast<double>(known.number(n, k)) - known.zero(n, block)) * known.scale(n, block));
     }
   return weight;
 }
@@ -170,6 +193,16 @@ std::vector<ValueId> decompose_gather_quantized(Builder& build, const OpView& op
 }
 
 }  // namespace
+
+bool nbits_fits_block_matmul(const OpView& op) {
+  const Blocks b = blocks_of(op);
+  return fits_block_matmul({b.n, b.k, b.size, b.bits});
+}
+
+BlockWeight nbits_weight(const OpView& op) {
+  const Blocks b = blocks_of(op);
+  return block_weight({b.n, b.k, b.size, b.bits}, KnownWeight(op));
+}
 
 const OpDef kMatMulNBits{.kind = OpKind::MatMulNBits,
                          .name = "MatMulNBits",

@@ -1,0 +1,295 @@
+// Products of floats with a weight of few bits: numbers of 2, 4 or 8 bits in blocks along k. Each block of a column has
+// a scale and a zero point of its own:
+//
+//   y[m, n] = sum over blocks b of (sum over k in b of a[m, k] * number[k, n] - zero[b, n] * sum over k in b of a[m,
+//   k])
+//             * scale[b, n]
+//
+// Numbers lie in words of 32 bits, neighbours along k in one word, the first of them in its lowest bits. Words and
+// terms lie in panels of 16 columns, zero padded: words [ceil(n / 16)][k / numbers of a word][16], terms [ceil(n / 16)]
+// [blocks][scale, zero][16].
+//
+// Up to three rows read words as they lie. A number is masked out of its word, where it is worth 2^(bits * place) times
+// as much, and the element that it is multiplied with has been divided by that: both are exact. More rows share numbers
+// that were made floats in scratch memory. A row has the same bits either way, whichever thread computes it.
+#pragma once
+#include "weft/contract.h"
+#include "weft/scratch.h"
+
+namespace weft {
+
+/// The second operand. A block has `size` numbers, a multiple of a word's, at most kWholeK.
+struct BlockWeight {
+  const uint32_t* words;
+  const float* terms;
+  int64_t size;
+};
+
+namespace detail {
+
+template <int kBits>
+inline constexpr int kEach = 32 / kBits;  // numbers of a word
+
+typedef uint32_t WordVector __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+typedef int32_t NumberVector __attribute__((vector_size(kVectorBytes)));
+using FloatVector = Simd<float>::Vector;
+
+[[gnu::always_inline]] inline FloatVector floats_of(WordVector numbers) {
+  return __builtin_convertvector(NumberVector(numbers), FloatVector);
+}
+
+/// Adds to sums[r][c], of R rows and P panels, the products of some blocks. `sum_block(b, sum)` adds those of block b
+/// to sum[R][V], as they are without scale. `row_sums` are the sums of the rows' elements, one for each block.
+template <int R, int P, class SumBlock>
+[[gnu::always_inline]] inline void sum_blocks(const float* const (&row_sums)[R], const float* terms,
+                                              int64_t terms_stride, int64_t blocks, float* sums,
+                                              const SumBlock& sum_block) {
+  using S = Simd<float>;
+  constexpr int V = P * S::kPanelVectors;
+  const auto term = [&](int64_t b, int v, int64_t which) -> const FloatVector& {
+    return *reinterpret_cast<const FloatVector*>(terms + v / S::kPanelVectors * terms_stride +
+                                                 (2 * b + which) * kPanel + v % S::kPanelVectors * S::kLanes);
+  };
+  for (int64_t b = 0; b < blocks; ++b) {
+    FloatVector sum[R][V];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) sum[r][v] = term(b, v, 1) * -row_sums[r][b];
+    sum_block(b, sum);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) {
+        FloatVector& out = *reinterpret_cast<FloatVector*>(sums + r * P * kPanel + v * S::kLanes);
+        out += sum[r][v] * term(b, v, 0);
+      }
+  }
+}
+
+/// The same of words as they lie; the rows' elements have been divided by what their numbers are worth too much.
+template <int kBits, int R, int P>
+[[gnu::noinline]] void words_tile(const float* const (&row)[R], const float* const (&row_sums)[R],
+                                  const BlockWeight& weight, int64_t blocks, int64_t stored_blocks, float* sums) {
+  using S = Simd<float>;
+  constexpr int V = P * S::kPanelVectors, kLast = kEach<kBits> - 1;
+  constexpr uint32_t kMask = (1u << kBits) - 1;
+  const int64_t words = weight.size / kEach<kBits>, panel_stride = stored_blocks * words * kPanel;
+  sum_blocks<R, P>(
+      row_sums, weight.terms, stored_blocks * 2 * kPanel, blocks, sums, [&](int64_t b, FloatVector(&sum)[R][V]) {
+        for (int64_t w = b * words; w < (b + 1) * words; ++w)
+#pragma GCC unroll 16
+          for (int j = 0; j <= kLast; ++j)
+#pragma GCC unroll 16
+            for (int v = 0; v < V; ++v) {
+              const WordVector word = *reinterpret_cast<const WordVector*>(
+                  weight.words + v / S::kPanelVectors * panel_stride + w * kPanel + v % S::kPanelVectors * S::kLanes);
+              const FloatVector column = floats_of(j == kLast ? word >> (32 - kBits) : word & (kMask << (kBits * j)));
+#pragma GCC unroll 4
+              for (int r = 0; r < R; ++r) sum[r][v] += row[r][w * kEach<kBits> + j] * column;
+            }
+      });
+}
+
+/// Some blocks of a panel as floats: [blocks * size][16].
+template <int kBits>
+void unpack_words(const uint32_t* words, int64_t count, float* numbers) {
+  using S = Simd<float>;
+  constexpr uint32_t kMask = (1u << kBits) - 1;
+  for (int64_t w = 0; w < count; ++w, words += kPanel, numbers += kEach<kBits> * kPanel)
+#pragma GCC unroll 4
+    for (int v = 0; v < S::kPanelVectors; ++v) {
+      const WordVector word = *reinterpret_cast<const WordVector*>(words + v * S::kLanes);
+#pragma GCC unroll 16
+      for (int j = 0; j < kEach<kBits>; ++j)
+        *reinterpret_cast<FloatVector*>(numbers + j * kPanel + v * S::kLanes) = floats_of(word >> (kBits * j) & kMask);
+    }
+}
+
+/// Sums of rows and numbers that are floats already.
+template <int R, int P, class Step>
+[[gnu::noinline]] void numbers_tile(const TileRows<float, R, Step>& a, const float* const (&row_sums)[R],
+                                    const float* numbers, int64_t panel_stride, const float* terms,
+                                    int64_t terms_stride, int64_t blocks, int64_t size, float* sums) {
+  const float* row[R];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) row[r] = a.row[r];
+  sum_blocks<R, P>(row_sums, terms, terms_stride, blocks, sums, [&](int64_t b, auto& sum) {
+    for (int64_t i = b * size; i < (b + 1) * size; i += 4)
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) add_step(sum, row, a.step, i + j, numbers, panel_stride);
+  });
+}
+
+/// A product with its weight, and for each row the sums of its elements over each block.
+template <int kBits, class A>
+struct BlockProduct {
+  const Contraction& c;
+  const A& a;
+  const BlockWeight& weight;
+  const float* row_sums;  // [m][blocks]
+  int64_t blocks;
+
+  int64_t stored_blocks() const { return c.packed_k ? c.packed_k / weight.size : blocks; }  // of a panel
+
+  int64_t words() const { return weight.size / kEach<kBits>; }  // of a block
+  /// The weight from a panel on.
+  BlockWeight panel(int64_t number) const {
+    return {weight.words + number * stored_blocks() * words() * kPanel,
+            weight.terms + number * stored_blocks() * 2 * kPanel, weight.size};
+  }
+};
+
+/// Calls the tile of `rows` rows, 1 .. R, for some blocks from `first` on.
+template <int R, int P, int kBits, class A>
+void numbers_tile_of(int64_t rows, const BlockProduct<kBits, A>& product, int64_t m, int64_t first, int64_t blocks,
+                     const float* numbers, const float* terms, float* sums) {
+  if constexpr (R > 1)
+    if (rows < R) return numbers_tile_of<R - 1, P>(rows, product, m, first, blocks, numbers, terms, sums);
+  using Step = std::conditional_t<std::is_same_v<A, Strided<float>>, int64_t, UnitStep>;
+  const int64_t size = product.weight.size;
+  TileRows<float, R, Step> tile;
+  if constexpr (std::is_same_v<Step, int64_t>) tile.step = step_of(product.a);
+  const float* row_sums[R];
+  for (int r = 0; r < R; ++r) {
+    tile.row[r] = row_of(product.a, m + r) + first * size * step_of(product.a);
+    row_sums[r] = product.row_sums + (m + r) * product.blocks + first;
+  }
+  numbers_tile<R, P>(tile, row_sums, numbers, blocks * size * kPanel, terms + first * 2 * kPanel,
+                     product.stored_blocks() * 2 * kPanel, blocks, size, sums);
+}
+
+/// Rows m0 .. m1 of P panels.
+template <int P, int kBits, class A, class Put>
+void put_blocks(const BlockProduct<kBits, A>& product, int64_t m0, int64_t m1, int64_t panel, Put& put) {
+  constexpr int R = Simd<float>::kRows, W = P * int(kPanel);
+  alignas(64) float numbers[kScratch<float>];
+  alignas(64) float sums[(kBlockRows + R) * W];
+  const int64_t size = product.weight.size, most = std::max<int64_t>(1, kBlockK / size);
+  const Parts tiles(m1 - m0, (m1 - m0 + R - 1) / R), parts(product.blocks, (product.blocks + most - 1) / most);
+  const BlockWeight weight = product.panel(panel);
+  const int64_t n = panel * kPanel, width = std::min<int64_t>(W, product.c.n - n);
+  for (int64_t part = 0, first = 0, blocks; part < parts.count; ++part, first += blocks) {
+    blocks = parts.size(part);
+    for (int p = 0; p < P; ++p)
+      unpack_words<kBits>(weight.words + (p * product.stored_blocks() + first) * product.words() * kPanel,
+                          blocks * product.words(), numbers + p * blocks * size * kPanel);
+    for (int64_t t = 0, m = m0, rows; t < tiles.count; ++t, m += rows) {
+      rows = tiles.size(t);
+      float* out = sums + (m - m0) * W;
+      if (part == 0) std::fill_n(out, rows * W, 0.0f);
+      numbers_tile_of<R, P>(rows, product, m, first, blocks, numbers, weight.terms, out);
+      if (part + 1 < parts.count) continue;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < width; c += kPanel)
+          put_row(m + r, n + c, std::min(kPanel, width - c), out + r * W + c, put);
+    }
+  }
+}
+
+/// R rows of P panels, whose elements `divided` are as words_tile wants them.
+template <int R, int P, int kBits, class A, class Put>
+void put_few(const BlockProduct<kBits, A>& product, const float* divided, int64_t panel, Put& put) {
+  constexpr int W = P * int(kPanel);
+  alignas(64) float sums[R * W] = {};
+  const float *row[R], *row_sums[R];
+  for (int r = 0; r < R; ++r) row[r] = divided + r * product.c.k, row_sums[r] = product.row_sums + r * product.blocks;
+  words_tile<kBits, R, P>(row, row_sums, product.panel(panel), product.blocks, product.stored_blocks(), sums);
+  const int64_t n = panel * kPanel, width = std::min<int64_t>(W, product.c.n - n);
+  for (int64_t r = 0; r < R; ++r)
+    for (int64_t c = 0; c < width; c += kPanel) put_row(r, n + c, std::min(kPanel, width - c), sums + r * W + c, put);
+}
+
+/// Panels begin .. end of a product of R rows.
+template <int R, int kBits, class A, class Put>
+void put_few_panels(const BlockProduct<kBits, A>& product, const float* divided, int64_t begin, int64_t end, Put& put) {
+  constexpr int P = std::max(1, (R == 1 ? 4 : 2) / Simd<float>::kPanelVectors);
+  for (; begin + P <= end; begin += P) put_few<R, P>(product, divided, begin, put);
+  for (; begin < end; ++begin) put_few<R, 1>(product, divided, begin, put);
+}
+
+/// The sum of a block of a row, four sums side by side.
+template <class A>
+float block_sum(const A& a, int64_t m, int64_t first, int64_t size) {
+  const float* row = row_of(a, m) + first * step_of(a);
+  float sum[4] = {};
+  for (int64_t i = 0; i < size; i += 4)
+    for (int64_t j = 0; j < 4; ++j) sum[j] += row[(i + j) * step_of(a)];
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+/// Panels of one item; the last item may have fewer.
+struct ItemPanels {
+  ItemPanels(const Contraction& c, int64_t first_item, int64_t end_item)
+      : begin(first_item * Simd<float>::kPanels),
+        end(std::min(end_item * Simd<float>::kPanels, (c.n + kPanel - 1) / kPanel)) {}
+  int64_t begin, end;
+};
+
+template <int kBits, class A, class Put>
+void put_item(const BlockProduct<kBits, A>& product, const Cut& cut, int64_t item, Put& put) {
+  constexpr int P = Simd<float>::kPanels;
+  const int64_t block = item / cut.panel_groups, group = item % cut.panel_groups, m = product.c.m;
+  const int64_t m0 = m * block / cut.row_blocks, m1 = m * (block + 1) / cut.row_blocks;
+  const ItemPanels panels(product.c, group, group + 1);
+  if (panels.end - panels.begin < P) return put_blocks<1>(product, m0, m1, panels.begin, put);
+  put_blocks<P>(product, m0, m1, panels.begin, put);
+}
+
+/// Calls run(product) with the sums of rows.
+template <int kBits, class A, class Run>
+void with_row_sums(Team& team, const Contraction& c, const A& a, const BlockWeight& weight, const Run& run) {
+  const int64_t blocks = c.k / weight.size;
+  const Scratch<float> sums(c.m * blocks);
+  team.parallel(c.m, std::max<int64_t>(1, 4096 / c.k), [&](int64_t begin, int64_t end) {
+    for (; begin < end; ++begin)
+      for (int64_t b = 0; b < blocks; ++b) sums[begin * blocks + b] = block_sum(a, begin, b * weight.size, weight.size);
+  });
+  run(BlockProduct<kBits, A>{c, a, weight, sums.get(), blocks});
+}
+
+/// A product of up to three rows.
+template <int kBits, class A, class Put>
+void put_few_rows(Team& team, const BlockProduct<kBits, A>& product, const Cut& cut, Put& put) {
+  const Contraction& c = product.c;
+  const Scratch<float> divided(c.m * c.k);
+  for (int64_t m = 0; m < c.m; ++m)
+    for (int64_t i = 0; i < c.k; ++i) {
+      const int place = int(i % kEach<kBits>);
+      const float worth = place == kEach<kBits> - 1 ? 1.0f : float(uint32_t{1} << (kBits * place));
+      divided[m * c.k + i] = row_of(product.a, m)[i * step_of(product.a)] / worth;
+    }
+  team.parallel(cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
+    const ItemPanels panels(c, begin, end);
+    if (c.m == 1) return put_few_panels<1>(product, divided.get(), panels.begin, panels.end, put);
+    if (c.m == 2) return put_few_panels<2>(product, divided.get(), panels.begin, panels.end, put);
+    put_few_panels<3>(product, divided.get(), panels.begin, panels.end, put);
+  });
+}
+
+}  // namespace detail
+
+/// a @ b for a weight of numbers of kBits bits. `a` as in contract(); calls put(m, n0, width, sums). Meant for more
+/// than three rows: fewer are computed as well, but slowly.
+template <int kBits, class A, class Put>
+void contract_blocks(Team& team, const Contraction c, const A& a, const BlockWeight weight, Put&& put) {
+  const detail::Cut cut = detail::cut<float>(c, 1, team.threads());
+  const auto& rows = detail::first_operand<float>(a);
+  detail::with_row_sums<kBits>(team, c, rows, weight, [&](const auto& product) {
+    team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
+      for (; begin < end; ++begin) detail::put_item(product, cut, begin, put);
+    });
+  });
+}
+
+/// The same for any number of rows.
+template <int kBits, class A, class Put>
+void contract_few_blocks(Team& team, const Contraction c, const A& a, const BlockWeight weight, Put&& put) {
+  if (c.m > detail::kFewRows) return contract_blocks<kBits>(team, c, a, weight, put);
+  const detail::Cut cut = detail::cut<float>(c, 1, team.threads());
+  const auto& rows = detail::first_operand<float>(a);
+  detail::with_row_sums<kBits>(team, c, rows, weight,
+                               [&](const auto& product) { detail::put_few_rows(team, product, cut, put); });
+}
+
+}  // namespace weft

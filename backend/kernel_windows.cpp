@@ -45,6 +45,15 @@ std::string ContractionWriter::image(bool copies, int64_t together) {
   return array;
 }
 
+/// An image that is copied anyway: as the planes that it lies in, so that it is copied once; else with its channels
+/// innermost.
+std::string ContractionWriter::image_or_planes(bool copies) {
+  const IndexList index = image_index();
+  const std::optional<Site> found = copies ? site(op_.inputs[0], index) : std::nullopt;
+  if (!found || !(found->offset == linear_index(index, context_.extents(op_.inputs[0])))) return image(copies, 1);
+  return "weft::Planes<" + std::string(type()) + ">{" + address(*found, {"x0", "x1", "x2", "x3", "x4"}) + "}";
+}
+
 /// The element of output m, counted over all images, and channel n.
 IndexList ContractionWriter::channels_last_index(const WindowGeometry& g, int64_t channels) const {
   const IndexExpr m = index_variable(names_.m, g.batch * g.outputs);
@@ -108,7 +117,7 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   // Four bytes are one element.
   const int64_t together = sums_bytes() ? 4 : 1;
   const bool has_gaps = g.channels % together != 0;
-  const std::string x = image(strategy.copies_image || has_gaps, has_gaps ? together : 1);
+  const std::string x = has_gaps ? image(true, together) : image_or_planes(strategy.copies_image);
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
   const std::string convolution =
@@ -176,7 +185,7 @@ Statements ContractionWriter::channel_convolution(const ChannelConvolution& stra
 
 std::string ContractionWriter::pool_call(bool largest) const {
   const std::string t = type(), limits = "std::numeric_limits<" + t + ">::infinity()";
-  return (largest ? "-" + limits : t + "(0)") + ", [](" + t + " a, " + t + " b) { return " +
+  return (largest ? "-" + limits : t + "(0)") + ", [](auto a, auto b) { return " +
          (largest ? "weft::maximum(a, b)" : "a + b") + "; }, ";
 }
 

@@ -6,28 +6,42 @@
 
 namespace weftc {
 
-bool Cuts::add(const LoopAxis& axis, int64_t block) {
-  if (block <= 1 || block >= axis.extent || axis.extent % block || !axis.bound.empty()) return false;
-  std::set<int64_t>& blocks = blocks_[axis.name + ":" + std::to_string(axis.extent)];
-  for (int64_t b : blocks)
-    if (b == block || (b < block ? block % b : b % block)) return false;
-  blocks.insert(block);
+/// The extent as index algebra knows it; 0 where that is less than the bound.
+static Scale scale_of(const LoopAxis& axis) { return axis.bound.empty() ? Scale(axis.extent) : axis.below; }
+static std::string key_of(const LoopAxis& axis) {
+  return axis.name + ":" + std::to_string(axis.extent) + ":" + axis.below.text();
+}
+
+bool Cuts::add(const LoopAxis& axis, const Scale& block) {
+  const Scale extent = scale_of(axis);
+  if (extent.number == 0 || block == 1 || block == extent || !exact_quotient(extent, block)) return false;
+  std::vector<Scale>& blocks = blocks_[key_of(axis)];
+  for (const Scale& b : blocks)
+    if (b == block || !(exact_quotient(b, block) || exact_quotient(block, b))) return false;
+  const auto larger =
+      std::find_if(blocks.begin(), blocks.end(), [&](const Scale& b) { return exact_quotient(b, block).has_value(); });
+  blocks.insert(larger, block);
   return true;
 }
 
+/// A loop of `extent` iterations of an axis.
+static Loop part_of(const LoopAxis& axis, const std::string& variable, const Scale& extent, const Scale& unit) {
+  const Scale below = extent.is_number() ? Scale(0) : extent;
+  return {variable, extent.high(), IndexExpr::of(extent), axis.name, unit, below};
+}
+
 std::vector<Loop> Cuts::loops(const LoopAxis& axis) const {
-  if (!axis.bound.empty()) return {{axis.name, axis.extent, axis.bound, axis.name, 1, axis.below}};
-  const auto at = blocks_.find(axis.name + ":" + std::to_string(axis.extent));
+  const auto at = blocks_.find(key_of(axis));
+  if (at == blocks_.end() || at->second.empty())
+    return {{axis.name, axis.extent, axis.bound.empty() ? Expr(axis.extent) : axis.bound, axis.name, 1, axis.below}};
   std::vector<Loop> loops;
-  int64_t above = axis.extent;
-  if (at != blocks_.end())
-    for (auto block = at->second.rbegin(); block != at->second.rend(); ++block) {
-      const int64_t extent = above / *block;
-      loops.push_back({axis.name + "_" + std::to_string(loops.size()), extent, extent, axis.name, *block, 0});
-      above = *block;
-    }
-  const std::string name = loops.empty() ? axis.name : axis.name + "_" + std::to_string(loops.size());
-  loops.push_back({name, above, above, axis.name, 1, 0});
+  const auto variable = [&] { return axis.name + "_" + std::to_string(loops.size()); };
+  Scale above = scale_of(axis);
+  for (auto block = at->second.rbegin(); block != at->second.rend(); ++block) {
+    loops.push_back(part_of(axis, variable(), *exact_quotient(above, *block), *block));
+    above = *block;
+  }
+  loops.push_back(part_of(axis, variable(), above, 1));
   return loops;
 }
 
@@ -54,6 +68,10 @@ void split_number(Scope& scope, const Expr& number, const std::vector<Loop>& loo
 }
 
 Expr run_bound(KernelContext& context, const TensorType& type, size_t dim) {
+  if (const Scale scale = run_scale(context, type, dim); scale.number) {
+    context.need_lengths(IndexExpr::of(scale));
+    return IndexExpr::of(scale);
+  }
   const std::string bound = context.run_extent(type, static_cast<int>(dim));
   return bound.empty() ? Expr() : name(bound);
 }
@@ -104,7 +122,7 @@ LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const For&
   open.before = current, open.vector_before = vector;
   const bool loops = axis.extent != 1 || !axis.bound.empty();
   const bool shares = may_share && loops && under->uniform && (lanes == Lanes::Warp || lanes == Lanes::Block);
-  if (shares && row_vector > 1) cuts_.add(axis, row_vector);
+  if (shares && row_vector > 1 && axis.bound.empty()) cuts_.add(axis, row_vector);
   open.loops = cuts_.loops(axis);
   open.index = Cuts::index(open.loops);
   if (shares) {
@@ -114,6 +132,7 @@ LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const For&
   for (const Loop& loop : open.loops) {
     const std::string& v = loop.variable;
     const bool loops = loop.extent != 1 || !axis.bound.empty();
+    context.need_lengths(IndexExpr::of(loop.below));
     Scope* parent = open.scopes.empty() ? under : open.scopes.back().get();
     const bool innermost = &loop == &open.loops.back();
     For node = innermost ? like : For{};
@@ -191,7 +210,7 @@ bool LoopScopes::cut_digits(const IndexExpr& expr) {
     }
     const auto& [loop, axis] = at->second;
     for (const Scale& cut : {atom.divisor, atom.divisor * atom.modulus})
-      if (cut.is_number() && cut.number) is_new |= cuts_.add(axis, cut.number * loop.unit);
+      if (cut.number) is_new |= cuts_.add(axis, cut * loop.unit);
   }
   return is_new;
 }

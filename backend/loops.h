@@ -35,7 +35,7 @@ struct Loop {
   int64_t extent;
   Expr bound;
   std::string axis;
-  int64_t unit;     // how far the index of the axis moves in one iteration
+  Scale unit;       // how far the index of the axis moves in one iteration
   Scale below = 0;  // as in the axis
 
   IndexExpr index() const {
@@ -47,16 +47,19 @@ struct Loop {
 /// one.
 class Cuts {
  public:
-  /// Cuts the axis at multiples of `block`. False if the cut is there already, does not nest with the others,
-  /// or does not divide the extent; an axis of run-time length has none.
-  bool add(const LoopAxis& axis, int64_t block);
+  /// Cuts the axis at multiples of `block`, which may be a run-time number where the extent is one:
+  ///
+  ///   for c < height * width * 4: x[c / (height * width)]   add(c, height * width)
+  ///
+  /// False if the cut is there already, does not nest with the others, or does not divide the extent.
+  bool add(const LoopAxis& axis, const Scale& block);
   /// The loops of the axis, outer first.
   std::vector<Loop> loops(const LoopAxis& axis) const;
   /// The index of the axis over the variables of its loops.
   static IndexExpr index(const std::vector<Loop>& loops);
 
  private:
-  std::map<std::string, std::set<int64_t>> blocks_;
+  std::map<std::string, std::vector<Scale>> blocks_;  // smaller ones first
 };
 
 /// Who runs the iterations over a row together: one thread on the host, and on a device the lanes of a warp or

@@ -195,6 +195,7 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
   if (context.facts().has_grid) elements.scopes.lanes = lanes_for(space, outer.work);
   if (elements.scopes.lanes == Lanes::Thread) outer.vector = vector_width(context, space);
   if (elements.scopes.lanes != Lanes::Host) elements.scopes.row_vector = row_vector_width(context, space, outer.work);
+  if (outer.vector > 1 && !outer.axes.back().bound.empty()) outer.vector = 1;
   if (outer.vector > 1) {
     cuts.add(outer.axes.back(), outer.vector);
     if (cuts.loops(outer.axes.back()).back().extent != outer.vector) outer.vector = 1;

@@ -266,6 +266,15 @@ bool all_divisible(const IndexExpr& expr, int64_t divisor) {
                                                        [&](const auto& t) { return t.scale.number % divisor == 0; });
 }
 
+/// Run-time factors of a product that could separate the terms of a sum: all lengths together, and each of several.
+std::vector<Scale> run_time_units(const Scale& product) {
+  std::vector<Scale> units;
+  if (!product.is_number()) units.emplace_back(1, product.lengths);
+  for (const RunLength& length : product.lengths)
+    if (product.lengths.size() > 1) units.emplace_back(1, std::vector<RunLength>{length});
+  return units;
+}
+
 /// Whether the expression lies in [0, end) whatever the lengths are. Of an end that is a product, terms that have one
 /// factor must stay below the others, and the rest below that factor.
 bool within(const IndexExpr& expr, const Scale& end) {
@@ -275,13 +284,13 @@ bool within(const IndexExpr& expr, const Scale& end) {
   if (const Atom* atom = only_atom(expr); atom && atom->below.number && exact_quotient(end, atom->below)) return true;
   if (end.number != 1) {
     const Parts parts = split_by(expr, end.number);
-    return all_divisible(parts.multiple, end.number) && within(parts.rest, end.number) &&
-           within(divide_terms(parts.multiple, end.number), Scale(1, end.lengths));
+    if (all_divisible(parts.multiple, end.number) && within(parts.rest, end.number) &&
+        within(divide_terms(parts.multiple, end.number), Scale(1, end.lengths)))
+      return true;
   }
-  for (const RunLength& length : end.lengths) {
-    const Scale unit(1, {length});
+  for (const Scale& unit : run_time_units(end)) {
     const Parts parts = split_by_scale(expr, unit);
-    const bool is_split = end.lengths.size() > 1 && !(parts.rest == expr);
+    const bool is_split = !(unit == end) && !(parts.rest == expr);
     if (is_split && within(parts.rest, unit) && within(parts.multiple, *exact_quotient(end, unit))) return true;
   }
   return false;
@@ -305,8 +314,7 @@ static IndexExpr quotient_of(const IndexExpr& expr, const Scale& divisor) {
       return out + quotient_of(divide_terms(parts.multiple, unit), *exact_quotient(divisor, unit));
     stays = parts.multiple;
   }
-  for (const RunLength& length : divisor.lengths) {
-    const Scale unit(1, {length});
+  for (const Scale& unit : run_time_units(divisor)) {
     const Parts parts = split_by_scale(stays, unit);
     if (!parts.multiple.is_constant() && within(parts.rest, unit))
       return out + quotient_of(parts.multiple, *exact_quotient(divisor, unit));
@@ -338,8 +346,7 @@ static IndexExpr remainder_of(const IndexExpr& expr, const Scale& modulus) {
       return remainder_of(divide_terms(parts.multiple, unit), *exact_quotient(modulus, unit)) * unit + parts.rest;
     if (!parts.rest.is_constant()) return remainder_of(parts.multiple, modulus) + parts.rest;
   }
-  for (const RunLength& length : modulus.lengths) {
-    const Scale unit(1, {length});
+  for (const Scale& unit : run_time_units(modulus)) {
     const Parts parts = split_by_scale(stays, unit);
     if (!parts.multiple.is_constant() && within(parts.rest, unit))
       return remainder_of(parts.multiple, *exact_quotient(modulus, unit)) * unit + parts.rest;

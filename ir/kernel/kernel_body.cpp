@@ -20,25 +20,33 @@ KernelBody::KernelBody(const Kernel& kernel, size_t place_axes)
   find_lengths(names);
 }
 
-/// A length as a number times named ones; nothing where it is none such.
-static std::optional<Scale> as_product(const Length& length, const std::map<std::string, Scale>& named) {
+/// A length as a number times those that have names in the kernel; nothing where it is none such.
+static std::optional<Scale> as_product(const Length& length, const std::map<std::string, Scale>& known) {
   if (length.terms().size() != 1) return {};
   Scale product(length.terms()[0].coefficient);
   for (const LengthSymbolPtr& factor : length.terms()[0].factors) {
-    if (factor->kind != LengthSymbol::Kind::Named) return {};
-    product = product * named.at(factor->text);
+    const auto at = known.find(factor->text);
+    if (at == known.end()) return {};
+    product = product * at->second;
   }
   return product;
 }
 
+/// Whether it is a named length, or one function of others: "(height) / (2)".
+static bool is_symbol(const Length& length) {
+  return length.terms().size() == 1 && length.terms()[0].coefficient == 1 && length.terms()[0].factors.size() == 1;
+}
+
 void KernelBody::find_lengths(const std::vector<std::string>& names) {
-  std::map<std::string, Scale> named;
+  std::map<std::string, Scale> known;
+  const auto is_whole = [](const RunExtent& extent) { return extent.length && !extent.is_slice(); };
+  for (size_t i = 0; i < names.size(); ++i)
+    if (const RunExtent& extent = kernel.extents[i]; is_whole(extent) && is_symbol(*extent.length))
+      known.emplace(extent.length->text(), Scale::length(names[i], extent.bound));
   lengths_.clear();
   for (size_t i = 0; i < names.size(); ++i) {
     const RunExtent& extent = kernel.extents[i];
-    if (extent.is_named()) named.emplace(extent.length->text(), Scale::length(names[i], extent.bound));
-    const bool is_whole = extent.length && !extent.is_slice();
-    const std::optional<Scale> product = is_whole ? as_product(*extent.length, named) : std::nullopt;
+    const std::optional<Scale> product = is_whole(extent) ? as_product(*extent.length, known) : std::nullopt;
     lengths_.push_back(product ? *product : Scale::length(names[i], extent.bound));
   }
 }

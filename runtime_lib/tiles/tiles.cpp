@@ -9,31 +9,31 @@
 
 namespace weft::detail {
 
-template <Level kFor, class T, int R, int P, class Step>
+template <Level kFor, class T, int R, int P, int V, class Step>
 void library_tile(const TileRows<T, R, Step>& a, const T* b, int64_t panel_stride, int64_t k, T* sums, bool add,
                   Prefetch<T> next) {
-  sum_tile<T, R, P>(a, b, panel_stride, k, sums, add, next);
+  sum_tile<T, R, P, V>(a, b, panel_stride, k, sums, add, next);
 }
 
-template <Level kFor, class T, int R, int P>
+template <Level kFor, class T, int R, int P, int V>
 void library_output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b, int64_t panel_stride,
                          SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
-  sum_output_tile<T, R, P>(x, first, runs, b, panel_stride, sums, next, start);
+  sum_output_tile<T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
 }
 
 namespace {
 
 /// Names the tiles of 1 .. R rows: what is named is compiled.
-template <class T, int R, int P>
+template <class T, int R, int P, int V = P* Simd<T>::kPanelVectors>
 constexpr void name_tiles() {
-  if constexpr (R > 1) name_tiles<T, R - 1, P>();
-  (void)&library_tile<kLevel, T, R, P, UnitStep>;
-  (void)&library_tile<kLevel, T, R, P, int64_t>;
+  if constexpr (R > 1) name_tiles<T, R - 1, P, V>();
+  (void)&library_tile<kLevel, T, R, P, V, UnitStep>;
+  (void)&library_tile<kLevel, T, R, P, V, int64_t>;
 }
-template <class T, int R, int P>
+template <class T, int R, int P, int V = P* Simd<T>::kPanelVectors>
 constexpr void name_output_tiles() {
-  if constexpr (R > 1) name_output_tiles<T, R - 1, P>();
-  (void)&library_output_tile<kLevel, T, R, P>;
+  if constexpr (R > 1) name_output_tiles<T, R - 1, P, V>();
+  (void)&library_output_tile<kLevel, T, R, P, V>;
 }
 
 /// All that contract_item, contract_few, convolve_items and multiply_points ask for.
@@ -43,6 +43,8 @@ constexpr bool name_all() {
   name_tiles<T, Simd<T>::kRows, Simd<T>::kPanels>();
   name_tiles<T, 1, panels_of_few<T>(1)>();
   name_tiles<T, kFewRows, panels_of_few<T>(kFewRows)>();
+  name_tiles<T, Simd<T>::kRows, 1, half_panel<T>>();
+  name_output_tiles<T, OutputTile<T>::kHalfRows, 1, OutputTile<T>::kHalf>();
   name_output_tiles<T, OutputTile<T>::kRows, 1>();
   name_output_tiles<T, OutputTile<T>::kRows, OutputTile<T>::kPanels>();
   return has_library_tiles<T>();

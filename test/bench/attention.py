@@ -6,8 +6,6 @@ softmax(q kT / 8) v with heads of 64 numbers, 12 of them for 1024 tokens, 4 for 
 for each. The table is that of models.py.
 """
 
-import sys
-
 import onnx
 from onnx import TensorProto, helper
 
@@ -37,4 +35,4 @@ if __name__ == "__main__":
     files = [folder / f"attention_{tokens}.onnx" for tokens in HEADS]
     for tokens, file in zip(HEADS, files):
         onnx.save(attention(tokens), file)
-    models.main([*map(str, files), *sys.argv[1:]])
+    models.main(files=files)

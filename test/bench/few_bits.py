@@ -8,7 +8,6 @@ The table is that of models.py.
 """
 
 import itertools
-import sys
 
 import numpy as np
 import onnx
@@ -51,4 +50,4 @@ if __name__ == "__main__":
     for bits, rows, level in itertools.product((4, 8), (1, 16, 128), LEVELS):
         files.append(folder / f"bits{bits}_rows{rows}{level}.onnx")
         onnx.save(layer(rows, bits, LEVELS[level]), files[-1])
-    models.main([*map(str, files), *sys.argv[1:]])
+    models.main(files=files)

@@ -14,7 +14,6 @@ import json
 import math
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
@@ -67,23 +66,26 @@ def drawn(value, sizes, random):
     return random.integers(0, 2, shape).astype(dtype)
 
 
-class Pair:
-    """One model, compiled and in ONNX Runtime."""
+def request(path, dims):
+    """Arrays for the inputs of a model, and what to call its open dimensions: by entries NAME=NUMBER, else 1."""
+    graph = onnx.load(path, load_external_data=False).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    values = [value for value in graph.input if value.name not in constants]
+    sizes = {name: int(size) for name, size in (entry.split("=") for entry in dims)}
+    random = np.random.default_rng(0)
+    names = {d.dim_param for value in values for d in value.type.tensor_type.shape.dim if d.dim_param}
+    return {value.name: drawn(value, sizes, random) for value in values}, [f"{name}={sizes.get(name, 1)}" for name in sorted(names)]
 
-    def __init__(self, path, options):
-        self.name, self.folder, self.path = path.stem, FOLDER / path.stem, path
+
+class Pair:
+    """One model, compiled and in ONNX Runtime, and a request."""
+
+    def __init__(self, path, inputs, dims, arch):
+        self.name, self.folder, self.path, self.inputs = path.stem, FOLDER / path.stem, path, inputs
         self.folder.mkdir(parents=True, exist_ok=True)
-        graph, self.program = onnx.load(path, load_external_data=False).graph, self.folder / "program"
-        constants = {tensor.name for tensor in graph.initializer}
-        values = [value for value in graph.input if value.name not in constants]
-        sizes = dict((name, int(size)) for name, size in (entry.split("=") for entry in options.dim))
-        random, flags = np.random.default_rng(0), []
-        self.inputs = {value.name: drawn(value, sizes, random) for value in values}
-        for value in values:
-            names = {d.dim_param for d in value.type.tensor_type.shape.dim if d.dim_param}
-            flags += [word for name in names for word in ("--dim", f"{name}={sizes.get(name, 1)}") if f"{name}={sizes.get(name, 1)}" not in flags]
+        self.program = self.folder / "program"
         start = time.perf_counter()
-        run(WEFT, "compile", path, "-o", self.program, "--arch", options.arch, "--quiet", *flags)
+        run(WEFT, "compile", path, "-o", self.program, "--arch", arch, "--quiet", *(f"--dim={dim}" for dim in dims))
         self.seconds = time.perf_counter() - start
         self.flags = []
         for name, array in self.inputs.items():
@@ -97,10 +99,12 @@ class Pair:
         self.session = onnxruntime.InferenceSession(self.path, settings, providers=["CPUExecutionProvider"])
 
     def difference(self):
-        """The largest one, over the largest element of its result."""
+        """The largest one, over the largest element of its result, to ONNX Runtime without its fusions, some of which round."""
         run(self.program, *self.flags, "--output-dir", self.folder / "out")
-        worst = 0.0
-        for result, wanted in zip(self.session.get_outputs(), self.session.run(None, self.inputs)):
+        settings = onnxruntime.SessionOptions()
+        settings.graph_optimization_level, settings.log_severity_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL, 3
+        session, worst = onnxruntime.InferenceSession(self.path, settings, providers=["CPUExecutionProvider"]), 0.0
+        for result, wanted in zip(session.get_outputs(), session.run(None, self.inputs)):
             found = np.load(self.folder / "out" / f"{result.name}.npy")
             if wanted.size and np.issubdtype(wanted.dtype, np.floating):
                 worst = max(worst, np.abs(found - wanted).max() / max(np.abs(wanted).max(), 1e-30))
@@ -136,20 +140,13 @@ class Pair:
 
     def memory(self):
         """Peak mebibytes of ours and theirs."""
-        command = ["/usr/bin/env", "python3", "-c", OUR_MEMORY, self.program, *self.flags, "--threads", "1"]
-        ours = int(subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout)
+        ours = json.loads(run(self.program, *self.flags, "--threads", 1, "--json"))["peak_memory_bytes"]
         theirs = int(run(sys.executable, "-c", THEIR_MEMORY, self.path, self.folder))
-        return ours / 1024, theirs / 1024
+        return ours / 2**20, theirs / 1024
 
 
-OUR_MEMORY = """
-import resource, subprocess, sys
-subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-"""
-
-
-def main(words=None):
+def main(words=None, files=None, request=request):
+    """`files`, where none are named: the models. `request` gives arrays and dimensions of a model (see `request`)."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("files", nargs="*", type=pathlib.Path)
     arguments.add_argument("--threads", default="1,2")
@@ -160,9 +157,8 @@ def main(words=None):
     FOLDER.mkdir(parents=True, exist_ok=True)
     load, ratios, shares, wrong = Load(), {}, [], []
     print(f"{'':<24}{'threads':>8}{'weft ms':>10}{'ORT ms':>10}{'ratio':>7}   95 %            MiB    ORT  compile s  error")
-    for path in options.files or default_models():
-        pair = Pair(path.resolve(), options)
-        pair.sessions(1)
+    for path in options.files or files or default_models():
+        pair = Pair(path.resolve(), *request(path, options.dim), options.arch)
         difference = pair.difference()
         ours_mib, their_mib = pair.memory()
         shares.append(ours_mib / their_mib)

@@ -162,6 +162,18 @@ TEST_CASE("index algebra: heads of a batch of run-time length keep their rows") 
         "(x / 12) * seq * 768 + s * 768 + (x % 12) * 64 + d");
 }
 
+TEST_CASE("index algebra: groups of channels, whose images a run measures, are affine once their loop is cut") {
+  const Scale batch = Scale::length("batch", 3), height = Scale::length("height", 9), width = Scale::length("width", 9);
+  const IndexDims grouped = {batch, 2, height * width * 4}, image = {batch, 8, height, width};
+  const IndexExpr b = index_variable("b", batch), g = index_variable("g", 2);
+  const IndexExpr c = index_variable("c_0", 4) * (height * width) + index_variable("c_1", height * width);
+  const IndexList at = unravel(linear_index({b, g, c}, grouped), image);
+  CHECK(at[0].text() == "b");
+  CHECK(at[1].text() == "g * 4 + c_0");
+  CHECK(linear_index({at[0], at[2], at[3], at[1]}, {batch, height, width, 8}).text() ==
+        "b * height * width * 8 + c_1 * 8 + g * 4 + c_0");
+}
+
 TEST_CASE("index algebra: random reshapes with run-time lengths equal the reference") {
   std::mt19937 random(3);
   for (int round = 0; round < 600; ++round) {

@@ -31,16 +31,16 @@ SlidingWindow random_window(Numbers& numbers) {
   return w;
 }
 
-/// What `convolve` puts, added to zeros: a result that is put twice would show.
-template <class T>
-std::vector<T> convolved(Team& team, const SlidingWindow& w, const Convolution& c, const std::vector<T>& x,
+/// What `convolve` puts, added to zeros: a result that is put twice would show. `x`: images as `convolve` takes them.
+template <class T, int64_t kFilters = 0, class X>
+std::vector<T> convolved(Team& team, const SlidingWindow& w, const Convolution& c, const X& x,
                          const std::vector<T>& filters) {
   std::vector<T> packed(size_t(packed_filter_count(w, c)));
   pack_filters(w, c, filters.data(), packed.data());
   std::vector<T> y(size_t(c.batch * w.out_count() * c.groups * c.filters));
   std::vector<char> announced(y.size());
-  convolve(
-      team, w, c, x.data(), packed.data(),
+  convolve<T, kFilters>(
+      team, w, c, x, packed.data(),
       [&](int64_t m, int64_t n0, auto width, const T* sums) {
         for (int64_t j = 0; j < width; ++j) {
           const size_t at = size_t(m * c.groups * c.filters + n0 + j);
@@ -57,7 +57,16 @@ template <class T>
 void check_convolution(Team& team, const SlidingWindow& w, const Convolution& c, Numbers& numbers, double bound) {
   const std::vector<T> x = draw<T>(numbers, c.batch * w.in_count() * c.groups * c.channels);
   const std::vector<T> filters = draw<T>(numbers, c.groups * c.filters * c.channels * w.tap_count());
-  CHECK(largest_error(convolved(team, w, c, x, filters), plain_convolution(w, c, x, filters)) < bound);
+  CHECK(largest_error(convolved(team, w, c, x.data(), filters), plain_convolution(w, c, x, filters)) < bound);
+}
+
+/// The same with the number of filters known when this is compiled.
+template <int64_t kFilters>
+void check_known_filters(Team& team, const SlidingWindow& w, Convolution c, Numbers& numbers) {
+  c.filters = kFilters;
+  const auto x = draw<float>(numbers, c.batch * w.in_count() * c.groups * c.channels);
+  const auto filters = draw<float>(numbers, c.groups * c.filters * c.channels * w.tap_count());
+  REQUIRE(convolved<float, kFilters>(team, w, c, x.data(), filters) == convolved(team, w, c, x.data(), filters));
 }
 
 constexpr SlidingWindow kSquare = {{1, 9, 9}, {1, 9, 9}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}};
@@ -76,6 +85,42 @@ TEST_CASE("direct convolution: random windows, groups and channels") {
   check_convolution<double>(team, kSquare, {2, 2, 5, 33}, numbers, 1e-12);
 }
 
+TEST_CASE("direct convolution: half of a panel, and a known number of filters") {
+  Team team(2);
+  Numbers numbers(12);
+  for (int i = 0; i < 40; ++i) {
+    CAPTURE(i);
+    const SlidingWindow window = random_window(numbers);
+    const Convolution shape{pick(numbers, 1, 2), pick(numbers, 1, 2), pick(numbers, 1, 9), pick(numbers, 1, 8)};
+    check_convolution<float>(team, window, shape, numbers, 1e-4);
+    check_convolution<double>(team, window, shape, numbers, 1e-12);
+    check_known_filters<1>(team, window, shape, numbers);
+    check_known_filters<8>(team, window, shape, numbers);
+    check_known_filters<9>(team, window, shape, numbers);
+    check_known_filters<24>(team, window, shape, numbers);
+    check_known_filters<32>(team, window, shape, numbers);
+  }
+}
+
+TEST_CASE("direct convolution: images in planes") {
+  Team team(3);
+  Numbers numbers(13);
+  for (int i = 0; i < 60; ++i) {
+    CAPTURE(i);
+    const SlidingWindow w = random_window(numbers);
+    const Convolution c{pick(numbers, 1, 3), pick(numbers, 1, 2), pick(numbers, 1, 4), pick(numbers, 1, 20)};
+    const int64_t channels = c.groups * c.channels, points = w.in_count();
+    const auto planes = draw<float>(numbers, c.batch * points * channels);
+    std::vector<float> x(planes.size());
+    for (int64_t at = 0; at < int64_t(x.size()); ++at) {
+      const int64_t image = at / (points * channels), point = at / channels % points, channel = at % channels;
+      x[size_t(at)] = planes[size_t((image * channels + channel) * points + point)];
+    }
+    const auto filters = draw<float>(numbers, c.groups * c.filters * c.channels * w.tap_count());
+    CHECK(convolved(team, w, c, Planes<float>{planes.data()}, filters) == convolved(team, w, c, x.data(), filters));
+  }
+}
+
 TEST_CASE("direct convolution: more outputs than a block, images that are copied one by one") {
   Team team(3);
   Numbers numbers(2);
@@ -92,11 +137,11 @@ TEST_CASE("direct convolution: a sum does not depend on threads, other filters o
   const Convolution shape{2, 1, 40, 48};
   const auto x = draw<float>(numbers, 2 * kSquare.in_count() * 40);
   const auto filters = draw<float>(numbers, 48 * 40 * 9);
-  const std::vector<float> y = convolved(one, kSquare, shape, x, filters);
-  CHECK(convolved(three, kSquare, shape, x, filters) == y);
-  const std::vector<float> few = convolved(one, kSquare, {2, 1, 40, 5}, x, filters);
+  const std::vector<float> y = convolved(one, kSquare, shape, x.data(), filters);
+  CHECK(convolved(three, kSquare, shape, x.data(), filters) == y);
+  const std::vector<float> few = convolved(one, kSquare, {2, 1, 40, 5}, x.data(), filters);
   for (size_t i = 0; i < few.size(); ++i) REQUIRE(few[i] == y[i / 5 * 48 + i % 5]);
-  const std::vector<float> second = convolved(one, kSquare, {1, 1, 40, 48}, {x.begin() + 81 * 40, x.end()}, filters);
+  const std::vector<float> second = convolved(one, kSquare, {1, 1, 40, 48}, x.data() + 81 * 40, filters);
   CHECK(std::equal(second.begin(), second.end(), y.begin() + 81 * 48));
 }
 
@@ -165,7 +210,8 @@ TEST_CASE("direct convolution of bytes: exact sums, with a border that holds the
 TEST_CASE("direct convolution: no outputs, no work") {
   Team team(2);
   SlidingWindow window = kSquare;
-  CHECK(convolved<float>(team, window, {0, 1, 2, 3}, {}, std::vector<float>(2 * 3 * 9)).empty());
+  const float* const nothing = nullptr;
+  CHECK(convolved(team, window, {0, 1, 2, 3}, nothing, std::vector<float>(2 * 3 * 9)).empty());
   CHECK(border_count(SlidingWindow{{1, 3, 4}, {1, 2, 4}, {1, 1, 1}, {1, 2, 1}, {1, 1, 1}, {0, 0, 0}}, {2, 1, 5, 3}) ==
         0);
 }
@@ -186,7 +232,7 @@ TEST_CASE("channels last: one filter a channel, random windows") {
   for (int i = 0; i < 150; ++i) {
     CAPTURE(i);
     const SlidingWindow w = random_window(numbers);
-    const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, 150);
+    const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, i % 2 ? 15 : 150);
     const auto x = draw<float>(numbers, batch * w.in_count() * channels);
     const auto filters = draw<float>(numbers, channels * w.tap_count());
     std::vector<float> packed(filters.size()), y(size_t(batch * w.out_count() * channels));
@@ -205,11 +251,11 @@ TEST_CASE("channels last: pools know how many taps lie inside") {
   for (int i = 0; i < 100; ++i) {
     CAPTURE(i);
     const SlidingWindow w = random_window(numbers);
-    const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, 150);
+    const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, i % 2 ? 15 : 150);
     const auto x = draw<float>(numbers, batch * w.in_count() * channels);
     std::vector<float> largest(size_t(batch * w.out_count() * channels)), taps(largest.size());
     pool_channels(
-        team, w, batch, channels, x.data(), -2.0f, [](float a, float b) { return a > b ? a : b; },
+        team, w, batch, channels, x.data(), -2.0f, [](auto a, auto b) { return a > b ? a : b; },
         [&](int64_t m, int64_t n0, auto width, const float* results, int64_t inside) {
           for (int64_t j = 0; j < width; ++j) {
             largest[size_t(m * channels + n0 + j)] += results[j];

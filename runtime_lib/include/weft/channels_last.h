@@ -108,15 +108,30 @@ template <class T, int U, int P>
     for (int v = 0; v < V; ++v) *reinterpret_cast<Vector*>(sums + (u * V + v) * S::kLanes) = sum[u][v];
 }
 
-/// Fewer channels than a panel, where a vector would read beyond.
-template <class T>
-void few_channel_sums(const T* x, const TapPlace* taps, int64_t count, const T* filters, int64_t width, T* sums) {
-  std::fill(sums, sums + kPanel, T(0));
+/// Sums of `kWidth` channels, a power of two, of U outputs, in rows of 16.
+template <class T, int kWidth, int U>
+[[gnu::always_inline]] inline void sum_channels(const T* x, int64_t stride, const TapPlace* taps, int64_t count,
+                                                const T* filters, T* sums) {
+  typedef T Vector __attribute__((vector_size(kWidth * sizeof(T)), aligned(sizeof(T)), may_alias));
+  Vector sum[U] = {};
   for (const TapPlace* const end = taps + count; taps != end; ++taps) {
-    const T *from = x + taps->image, *factor = filters + taps->filter;
-#pragma omp simd
-    for (int64_t j = 0; j < width; ++j) sums[j] += from[j] * factor[j];
+    const Vector factor = *reinterpret_cast<const Vector*>(filters + taps->filter);
+#pragma GCC unroll 8
+    for (int u = 0; u < U; ++u) sum[u] += *reinterpret_cast<const Vector*>(x + u * stride + taps->image) * factor;
   }
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) *reinterpret_cast<Vector*>(sums + u * kPanel) = sum[u];
+}
+
+/// Fewer channels than a panel, where a vector of 16 would read beyond: 8, 4, 2 and 1 of them.
+template <class T, int U, int kWidth = int(kPanel) / 2>
+void few_channel_sums(const T* x, int64_t stride, const TapPlace* taps, int64_t count, const T* filters, int64_t width,
+                      T* sums) {
+  if (width >= kWidth) {
+    sum_channels<T, kWidth, U>(x, stride, taps, count, filters, sums);
+    x += kWidth, filters += kWidth, sums += kWidth, width -= kWidth;
+  }
+  if constexpr (kWidth > 1) few_channel_sums<T, U, kWidth / 2>(x, stride, taps, count, filters, width, sums);
 }
 
 /// Neighbouring outputs that have the same taps inside.
@@ -142,6 +157,17 @@ void put_tiles(const OutputRun<T>& run, const T* filters, int64_t first, int64_t
   }
 }
 
+/// The same of fewer channels than a panel.
+template <class T, int U, class Put>
+void put_few(const OutputRun<T>& run, const T* filters, int64_t first, int64_t last, int64_t m, Put& put) {
+  alignas(64) T sums[U * kPanel];
+  for (; first < last; first += U) {
+    few_channel_sums<T, U>(run.x + first * run.stride, run.stride, run.taps, run.tap_count, filters, run.channels,
+                           sums);
+    for (int64_t u = 0; u < U; ++u) put_row(m + first + u, 0, run.channels, sums + u * kPanel, put);
+  }
+}
+
 /// All channels of the outputs of a run, the first of which is output m. The last panel begins early enough to lie
 /// inside.
 template <class T, class Put>
@@ -159,48 +185,64 @@ void convolve_run(const OutputRun<T>& run, const T* filters, int64_t m, Put& put
     put_tiles<T, 1, 1>(run, filters, single, run.outputs, last, skip, m, put);
     return;
   }
-  alignas(64) T sums[kPanel];
-  for (int64_t o = 0; o < run.outputs; ++o) {
-    few_channel_sums(run.x + o * run.stride, run.taps, run.tap_count, filters, left, sums);
-    put_row(m + o, 0, left, sums, put);
-  }
+  put_few<T, U>(run, filters, 0, single, m, put);
+  put_few<T, 1>(run, filters, single, run.outputs, m, put);
 }
 
-/// One row of outputs, all channels. `taps` has room for all taps of a window.
-template <class T, class Put>
-void convolve_row(const WindowRow& row, const T* x, const T* filters, TapPlace* taps, int64_t m, Put& put) {
+/// Calls f for each run of neighbouring outputs of a row that have the same taps inside, with the first output and how
+/// many taps there are. `taps` has room for all taps of a window.
+template <class T, class F>
+void each_run(const WindowRow& row, const T* x, TapPlace* taps, F&& f) {
   const SlidingWindow& w = row.window;
   const int64_t last_whole = (w.in[2] - 1 + w.pad[2] - (w.taps[2] - 1) * w.dilation[2]) / w.stride[2];
   for (int64_t o = 0, outputs = 1; o < w.out[2]; o += outputs) {
     const TapRange along = taps_inside(w, 2, o);
     const bool is_whole = along.last - along.first == w.taps[2];
     outputs = is_whole ? std::min(last_whole + 1, w.out[2]) - o : 1;
-    const OutputRun<T> run{x, w.stride[2] * row.channels, outputs, row.channels, taps, find_taps(row, o, along, taps)};
-    convolve_run(run, filters, m + o, put);
+    f(OutputRun<T>{x, w.stride[2] * row.channels, outputs, row.channels, taps, find_taps(row, o, along, taps)}, o);
   }
 }
 
-/// One output of a pool, all channels.
+/// What `combine` makes of the taps of N vectors of `kWidth` channels, a power of two.
+template <int kWidth, int N, class T, class Combine>
+[[gnu::always_inline]] inline void combine_taps(const T* x, const TapPlace* taps, int64_t count, T identity,
+                                                const Combine& combine, T* results) {
+  typedef T Vector __attribute__((vector_size(kWidth * sizeof(T)), aligned(sizeof(T)), may_alias));
+  Vector all[N];
+#pragma GCC unroll 8
+  for (int v = 0; v < N; ++v) all[v] = Vector{} + identity;
+  for (const TapPlace* const end = taps + count; taps != end; ++taps)
+#pragma GCC unroll 8
+    for (int v = 0; v < N; ++v)
+      all[v] = combine(all[v], *reinterpret_cast<const Vector*>(x + taps->image + v * kWidth));
+#pragma GCC unroll 8
+  for (int v = 0; v < N; ++v) *reinterpret_cast<Vector*>(results + v * kWidth) = all[v];
+}
+
+/// The same of less than a panel: vectors, then as many channels as half of one has, and so on.
+template <class T, int kWidth = Simd<T>::kLanes, class Combine>
+void combine_few(const T* x, const TapPlace* taps, int64_t count, T identity, const Combine& combine, int64_t width,
+                 T* results) {
+  for (; width >= kWidth; x += kWidth, results += kWidth, width -= kWidth)
+    combine_taps<kWidth, 1>(x, taps, count, identity, combine, results);
+  if constexpr (kWidth > 1) combine_few<T, kWidth / 2>(x, taps, count, identity, combine, width, results);
+}
+
+/// The outputs of a run of a pool, all channels; the first of them is output m.
 template <class T, class Combine, class Put>
-void pool_output(const WindowRow& row, const T* x, T identity, int64_t output, int64_t m, Combine& combine, Put& put) {
-  constexpr int64_t kWidth = 4 * kPanel;
-  const SlidingWindow& w = row.window;
-  const TapRange along = taps_inside(w, 2, output);
-  const int64_t taps = (row.z.last - row.z.first) * (row.y.last - row.y.first) * (along.last - along.first);
-  alignas(64) T results[kWidth];
-  for (int64_t n = 0; n < row.channels; n += kWidth) {
-    const int64_t width = std::min(kWidth, row.channels - n);
-    std::fill(results, results + kWidth, identity);
-    row.each_row([&](int64_t image, int64_t) {
-      for (int64_t t = along.first; t < along.last; ++t) {
-        const T* from = x + image + w.at(2, output, t) * row.channels + n;
-#pragma omp simd
-        for (int64_t j = 0; j < width; ++j) results[j] = combine(results[j], from[j]);
-      }
-    });
-    auto put_taps = [&](int64_t at, int64_t n0, auto count, const T* values) { put(at, n0, count, values, taps); };
-    for (int64_t j = 0; j < width; j += kPanel) put_row(m, n + j, std::min(kPanel, width - j), results + j, put_taps);
-  }
+void pool_run(const OutputRun<T>& run, T identity, int64_t m, const Combine& combine, Put& put) {
+  alignas(64) T results[kPanel];
+  for (int64_t o = 0; o < run.outputs; ++o)
+    for (int64_t n = 0; n < run.channels; n += kPanel) {
+      const int64_t width = std::min(kPanel, run.channels - n);
+      const T* from = run.x + o * run.stride + n;
+      if (width == kPanel)
+        combine_taps<Simd<T>::kLanes, Simd<T>::kPanelVectors>(from, run.taps, run.tap_count, identity, combine,
+                                                              results);
+      else
+        combine_few(from, run.taps, run.tap_count, identity, combine, width, results);
+      put_row(m + o, n, width, results, put);
+    }
 }
 
 /// Rows of outputs that are worth a thread.
@@ -221,28 +263,34 @@ void pack_channel_filters(const SlidingWindow& w, int64_t channels, const T* fil
 template <class T, class Put>
 void convolve_channels(Team& team, const SlidingWindow& window, int64_t batch, int64_t channels, const T* x,
                        const T* filters, Put&& put) {
-  team.parallel(batch * window.out[0] * window.out[1], detail::window_grain(window, channels),
-                [&](int64_t begin, int64_t end) {
-                  const Scratch<detail::TapPlace> taps(window.tap_count());
-                  detail::each_window_row(window, channels, begin, end,
-                                          [&](const detail::WindowRow& row, int64_t image, int64_t m) {
-                                            detail::convolve_row(row, x + image, filters, taps.get(), m, put);
-                                          });
-                });
+  team.parallel(
+      batch * window.out[0] * window.out[1], detail::window_grain(window, channels), [&](int64_t begin, int64_t end) {
+        const Scratch<detail::TapPlace> taps(window.tap_count());
+        detail::each_window_row(
+            window, channels, begin, end, [&](const detail::WindowRow& row, int64_t image, int64_t m) {
+              detail::each_run(row, x + image, taps.get(),
+                               [&](const auto& run, int64_t o) { detail::convolve_run(run, filters, m + o, put); });
+            });
+      });
 }
 
-/// Pools: `combine` (a maximum, a sum) over the taps inside the input, from `identity` on. Calls
+/// Pools: `combine` (a maximum, a sum), of vectors of T, over the taps inside the input, from `identity` on. Calls
 /// put(m, n0, width, results, taps), where taps is how many lay inside.
 template <class T, class Combine, class Put>
 void pool_channels(Team& team, const SlidingWindow& window, int64_t batch, int64_t channels, const T* x, T identity,
                    Combine&& combine, Put&& put) {
   team.parallel(batch * window.out[0] * window.out[1], detail::window_grain(window, channels),
                 [&](int64_t begin, int64_t end) {
-                  detail::each_window_row(window, channels, begin, end,
-                                          [&](const detail::WindowRow& row, int64_t image, int64_t m) {
-                                            for (int64_t o = 0; o < window.out[2]; ++o)
-                                              detail::pool_output(row, x + image, identity, o, m + o, combine, put);
-                                          });
+                  const Scratch<detail::TapPlace> taps(window.tap_count());
+                  detail::each_window_row(
+                      window, channels, begin, end, [&](const detail::WindowRow& row, int64_t image, int64_t m) {
+                        detail::each_run(row, x + image, taps.get(), [&](const auto& run, int64_t o) {
+                          auto put_taps = [&](int64_t at, int64_t n0, auto width, const T* all) {
+                            put(at, n0, width, all, run.tap_count);
+                          };
+                          detail::pool_run(run, identity, m + o, combine, put_taps);
+                        });
+                      });
                 });
 }
 

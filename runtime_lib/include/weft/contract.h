@@ -82,6 +82,10 @@ constexpr bool has_library_tiles() {
 #endif
 }
 
+/// Vectors of a panel of which no more than half is used: where vectors are short.
+template <class T>
+inline constexpr int half_panel = std::max(1, Simd<T>::kPanelVectors / 2);
+
 /// Few rows alone cannot hide the latency of an addition: a tile of them takes more panels. The sums of k are not cut
 /// for it, so that the order of the additions follows from k alone, and a row has the same bits however many rows are
 /// computed, by whichever thread.
@@ -198,14 +202,13 @@ template <class T, int R, int V, class Step, class Vector, class W>
   }
 }
 
-/// sums[r][c] (+)= the rows times P panels of k steps. Sums lie in rows of P * 16.
-template <class T, int R, int P, class Step, class W>
+/// sums[r][c] (+)= the rows times the first V vectors of P panels of k steps. Sums lie in rows of P * 16.
+template <class T, int R, int P, int V, class Step, class W>
 [[gnu::always_inline]] inline void sum_tile(const TileRows<T, R, Step>& a, const W* b, int64_t panel_stride, int64_t k,
                                             T* sums, bool add, Prefetch<T> next) {
   using S = Simd<T>;
   using Vector = typename S::Vector;
-  constexpr int V = S::kPanelVectors;
-  Vector sum[R][P * V] = {};
+  Vector sum[R][V] = {};
   const T* row[R];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) row[r] = a.row[r];
@@ -219,22 +222,22 @@ template <class T, int R, int P, class Step, class W>
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
-    for (int v = 0; v < P * V; ++v) {
+    for (int v = 0; v < V; ++v) {
       Vector& out = *reinterpret_cast<Vector*>(sums + int64_t{r} * P * kPanel + int64_t{v} * S::kLanes);
       out = add ? out + sum[r][v] : sum[r][v];
     }
 }
 
 /// sum_tile as a function of its own.
-template <class T, int R, int P, class Step, class W>
+template <class T, int R, int P, int V, class Step, class W>
 [[gnu::noinline]] void tile(const TileRows<T, R, Step>& a, const W* b, int64_t panel_stride, int64_t k, T* sums,
                             bool add, Prefetch<T> next) {
-  sum_tile<T, R, P>(a, b, panel_stride, k, sums, add, next);
+  sum_tile<T, R, P, V>(a, b, panel_stride, k, sums, add, next);
 }
 
 /// The same in the runtime library (tiles/tiles.cpp), where nothing calls it. The level keeps the functions for
 /// different CPUs apart, which lie in one archive.
-template <Level kFor, class T, int R, int P, class Step>
+template <Level kFor, class T, int R, int P, int V, class Step>
 [[gnu::used]] void library_tile(const TileRows<T, R, Step>& a, const T* b, int64_t panel_stride, int64_t k, T* sums,
                                 bool add, Prefetch<T> next);
 
@@ -267,19 +270,19 @@ template <class T, int R, int P, class A, class Put>
 }
 
 /// Calls the tile of `rows` rows, 1 .. R.
-template <class T, int R, int P, class A, class W>
+template <class T, int R, int P, int V = P* Simd<T>::kPanelVectors, class A, class W>
 void tile_of(int64_t rows, const A& a, int64_t m, int64_t k0, const W* b, int64_t panel_stride, int64_t k, T* sums,
              bool add, Prefetch<T> next) {
   if constexpr (R > 1)
-    if (rows < R) return tile_of<T, R - 1, P>(rows, a, m, k0, b, panel_stride, k, sums, add, next);
+    if (rows < R) return tile_of<T, R - 1, P, V>(rows, a, m, k0, b, panel_stride, k, sums, add, next);
   using Step = std::conditional_t<std::is_same_v<A, Strided<T>>, int64_t, UnitStep>;
   TileRows<T, R, Step> tile_rows;
   if constexpr (std::is_same_v<Step, int64_t>) tile_rows.step = step_of(a);
   for (int r = 0; r < R; ++r) tile_rows.row[r] = row_of(a, m + r) + k0 * step_of(a);
   if constexpr (has_library_tiles<T>() && std::is_same_v<T, W>)
-    library_tile<kLevel, T, R, P>(tile_rows, b, panel_stride, k, sums, add, next);
+    library_tile<kLevel, T, R, P, V>(tile_rows, b, panel_stride, k, sums, add, next);
   else
-    tile<T, R, P>(tile_rows, b, panel_stride, k, sums, add, next);
+    tile<T, R, P, V>(tile_rows, b, panel_stride, k, sums, add, next);
 }
 
 template <class T, class Put>
@@ -415,7 +418,11 @@ void contract_block(const Contraction& c, const A& a, const B& b, int64_t m0, in
     for (int64_t t = 0, m = m0, rows; t < tiles.count; ++t, m += rows, next.at += next.bytes * (k / 8)) {
       rows = tiles.size(t);
       T* out = blocks.count == 1 ? sums : sums + (m - m0) * W;
-      tile_of<T, R, P>(rows, a, m, k0, panel, stride, k, out, block > 0, next);
+      bool is_half = false;
+      if constexpr (P == 1 && half_panel<T> < Simd<T>::kPanelVectors)
+        if (is_half = width <= kPanel / 2; is_half)
+          tile_of<T, R, P, half_panel<T>>(rows, a, m, k0, panel, stride, k, out, block > 0, next);
+      if (!is_half) tile_of<T, R, P>(rows, a, m, k0, panel, stride, k, out, block > 0, next);
       if (block + 1 < blocks.count) continue;
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t first = 0; first < width; first += kPanel)

@@ -38,6 +38,13 @@ void pack_filters(const SlidingWindow& w, const Convolution& c, const T* filters
                          : T(0);
 }
 
+/// Images whose channels lie in planes, [batch][groups * channels][z][y][x]: they are read once, when they get their
+/// border.
+template <class T>
+struct Planes {
+  const T* data;
+};
+
 namespace detail {
 
 /// The image that tiles read: its extents are what the outputs reach, no more.
@@ -67,32 +74,59 @@ constexpr int64_t images_at_a_time(const SlidingWindow& w, const Convolution& c)
                              std::max<int64_t>(1, c.batch));
 }
 
-/// One row of the bordered image, `outside` outside of the input.
+/// Puts `count` points of an image with their channels side by side.
 template <class T>
-inline void copy_row(const SlidingWindow& w, const BorderedImage& to, int64_t z, int64_t y, const T* x, T* out,
-                     T outside) {
-  const int64_t end = to.extent[2] * to.channels;
-  const int64_t from_z = z - w.pad[0], from_y = y - w.pad[1];
-  const bool is_inside = from_z >= 0 && from_z < w.in[0] && from_y >= 0 && from_y < w.in[1];
-  const int64_t before = is_inside ? std::min(end, w.pad[2] * to.channels) : end;
-  const int64_t copied = std::min(end - before, w.in[2] * to.channels);
-  std::fill(out, out + before, outside);
-  if (!is_inside) return;
-  const T* from = x + (from_z * w.in[1] + from_y) * w.in[2] * to.channels;
-  std::copy(from, from + copied, out + before);
-  std::fill(out + before + copied, out + end, outside);
+inline void put_points(const T* from, int64_t count, int64_t channels, int64_t, T* out) {
+  std::copy(from, from + count * channels, out);
+}
+template <int64_t kChannels, class T>
+inline void put_points_of(const T* from, int64_t count, int64_t plane, T* out) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t c = 0; c < kChannels; ++c) out[i * kChannels + c] = from[c * plane + i];
+}
+template <class T>
+inline void put_points(Planes<T> from, int64_t count, int64_t channels, int64_t plane, T* out) {
+  if (channels == 1) return put_points_of<1>(from.data, count, plane, out);
+  if (channels == 3) return put_points_of<3>(from.data, count, plane, out);
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t i = 0; i < count; ++i) out[i * channels + c] = from.data[c * plane + i];
 }
 
+/// Where image `number` begins, or its point at `at`.
 template <class T>
-void add_border(Team& team, const SlidingWindow& w, const BorderedImage& to, int64_t images, const T* x, T* out,
+inline const T* image_at(const T* x, int64_t number, int64_t at, int64_t points, int64_t channels) {
+  return x + (number * points + at) * channels;
+}
+template <class T>
+inline Planes<T> image_at(Planes<T> x, int64_t number, int64_t at, int64_t points, int64_t channels) {
+  return {x.data + number * points * channels + at};
+}
+
+/// One row of the bordered image, `outside` outside of the input.
+template <class T, class X>
+inline void copy_row(const SlidingWindow& w, const BorderedImage& to, int64_t z, int64_t y, const X& x, int64_t number,
+                     T* out, T outside) {
+  const int64_t from_z = z - w.pad[0], from_y = y - w.pad[1], channels = to.channels;
+  const bool is_inside = from_z >= 0 && from_z < w.in[0] && from_y >= 0 && from_y < w.in[1];
+  const int64_t before = is_inside ? std::min(to.extent[2], w.pad[2]) : to.extent[2];
+  const int64_t copied = std::min(to.extent[2] - before, w.in[2]);
+  std::fill(out, out + before * channels, outside);
+  if (!is_inside) return;
+  const int64_t at = (from_z * w.in[1] + from_y) * w.in[2], points = w.in_count();
+  put_points(image_at(x, number, at, points, channels), copied, channels, points, out + before * channels);
+  std::fill(out + (before + copied) * channels, out + to.extent[2] * channels, outside);
+}
+
+template <class T, class X>
+void add_border(Team& team, const SlidingWindow& w, const BorderedImage& to, int64_t images, const X& x, T* out,
                 T outside = {}) {
   const int64_t rows = to.extent[0] * to.extent[1], row = to.extent[2] * to.channels;
-  const int64_t image = w.in_count() * to.channels;
-  team.parallel(
-      images * rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row)), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          copy_row(w, to, i % rows / to.extent[1], i % to.extent[1], x + i / rows * image, out + i * row, outside);
-      });
+  team.parallel(images * rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row)),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i)
+                    copy_row(w, to, i % rows / to.extent[1], i % to.extent[1], x, i / rows, out + i * row, outside);
+                });
 }
 
 /// Where the terms of an output lie behind the first one: `total` runs of `length` elements. The next run begins
@@ -129,6 +163,9 @@ struct OutputTile {
   static constexpr int kRows = kVectorBytes == 64 ? 8 : Simd<SumsOf<T>>::kRows;
   /// Terms of one round of the loop. Of few rows a round must be longer to be worth its jump and its additions.
   static constexpr int kSteps = kVectorBytes == 64 ? 4 : 8;
+  /// Of a panel of which no more than half is used: its vectors, and rows where there is no other panel.
+  static constexpr int kHalf = half_panel<SumsOf<T>>;
+  static constexpr int kHalfRows = std::max(kRows, 8);
 };
 
 /// An element of the first operand, as add_products takes it.
@@ -149,34 +186,35 @@ template <class T, class Vector, class Factor>
     sum += x * w;
 }
 
-/// sums[r][c] of R outputs and P panels. `first[r]` is the place of an output's first term. Sums of bytes begin with
-/// `start[c]`.
-template <class T, int R, int P>
+/// sums[r][c] of R outputs and the first V vectors of P panels. `first[r]` is the place of an output's first term. Sums
+/// of bytes begin with `start[c]`.
+template <class T, int R, int P, int V>
 [[gnu::always_inline]] inline void sum_output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
                                                    int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next,
                                                    const SumsOf<T>* start) {
   using S = Simd<SumsOf<T>>;
   using Vector = typename S::Vector;
-  constexpr int V = S::kPanelVectors, kSteps = OutputTile<T>::kSteps;
-  Vector sum[R][P * V] = {};
+  constexpr int kSteps = OutputTile<T>::kSteps;
+  Vector sum[R][V] = {};
   if constexpr (is_byte_quad<T>)
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
-      for (int v = 0; v < P * V; ++v) sum[r][v] = *reinterpret_cast<const Vector*>(start + v * S::kLanes);
+      for (int v = 0; v < V; ++v) sum[r][v] = *reinterpret_cast<const Vector*>(start + v * S::kLanes);
   const T *row[R], *panel[P];
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) panel[p] = b + p * panel_stride;
   const auto multiply = [&](int64_t i) __attribute__((always_inline)) {
-    Vector column[P * V];
+    Vector column[V];
 #pragma GCC unroll 16
-    for (int v = 0; v < P * V; ++v)
-      column[v] = *reinterpret_cast<const Vector*>(panel[v / V] + i * kPanel + v % V * S::kLanes);
+    for (int v = 0; v < V; ++v)
+      column[v] =
+          *reinterpret_cast<const Vector*>(panel[v / S::kPanelVectors] + i * kPanel + v % S::kPanelVectors * S::kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       const auto value = factor_of(row[r][i]);
 #pragma GCC unroll 16
-      for (int v = 0; v < P * V; ++v) add_products<T>(sum[r][v], value, column[v]);
+      for (int v = 0; v < V; ++v) add_products<T>(sum[r][v], value, column[v]);
     }
   };
   const auto advance = [&](int64_t steps) __attribute__((always_inline)) {
@@ -207,32 +245,32 @@ template <class T, int R, int P>
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
-    for (int v = 0; v < P * V; ++v)
+    for (int v = 0; v < V; ++v)
       *reinterpret_cast<Vector*>(sums + int64_t{r} * P * kPanel + int64_t{v} * S::kLanes) = sum[r][v];
 }
 
 /// sum_output_tile as a function of its own.
-template <class T, int R, int P>
+template <class T, int R, int P, int V>
 [[gnu::noinline]] void output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
                                    int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
-  sum_output_tile<T, R, P>(x, first, runs, b, panel_stride, sums, next, start);
+  sum_output_tile<T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
 }
 
 /// The same in the runtime library, as library_tile of contract.h.
-template <Level kFor, class T, int R, int P>
+template <Level kFor, class T, int R, int P, int V>
 [[gnu::used]] void library_output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
                                        int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start);
 
 /// Calls the tile of `rows` rows, 1 .. R.
-template <class T, int R, int P>
+template <class T, int R, int P, int V = P* Simd<SumsOf<T>>::kPanelVectors>
 void output_tile_of(int64_t rows, const T* x, const int64_t* first, const TapRuns& runs, const T* b,
                     int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
   if constexpr (R > 1)
-    if (rows < R) return output_tile_of<T, R - 1, P>(rows, x, first, runs, b, panel_stride, sums, next, start);
+    if (rows < R) return output_tile_of<T, R - 1, P, V>(rows, x, first, runs, b, panel_stride, sums, next, start);
   if constexpr (has_library_tiles<T>())
-    library_output_tile<kLevel, T, R, P>(x, first, runs, b, panel_stride, sums, next, start);
+    library_output_tile<kLevel, T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
   else
-    output_tile<T, R, P>(x, first, runs, b, panel_stride, sums, next, start);
+    output_tile<T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
 }
 
 /// What sums of bytes begin with: -(zero + shift) times the sum of each column of P panels.
@@ -310,25 +348,48 @@ struct ConvolutionItems {
   }
 };
 
+/// put_row, where the number of filters is known when this is compiled; 0: it is not.
+template <int64_t kFilters, class T, class Put>
+inline void put_filters(int64_t m, int64_t n, int64_t columns, const T* sums, Put& put) {
+  constexpr int64_t kTail = kFilters % kPanel;
+  if constexpr (kTail == 0)
+    put_row(m, n, columns, sums, put);
+  else if (kFilters > kPanel && columns == kPanel)
+    put(m, n, std::integral_constant<int64_t, kPanel>{}, sums);
+  else
+    put(m, n, std::integral_constant<int64_t, kTail>{}, sums);
+}
+
+/// Whether a panel of which no more than half is used has tiles of its own.
+template <class T>
+inline constexpr bool kHasHalves = OutputTile<T>::kHalf < Simd<SumsOf<T>>::kPanelVectors;
+
 /// Outputs m0 .. m1 of P panels, in even tiles.
-template <class T, int P, class Put, class Ahead>
+template <class T, int P, int64_t kFilters, class Put, class Ahead>
 void convolve_block(const ConvolutionItems<T>& items, const T* x, const int64_t* first, const T* panel, int64_t m0,
                     int64_t m1, int64_t n0, int64_t columns, Put& put, Ahead& ahead) {
-  constexpr int R = OutputTile<T>::kRows, W = P * int(kPanel);
+  using Tile = OutputTile<T>;
+  constexpr bool kIsHalf = kHasHalves<T> && kFilters > 0 && kFilters <= kPanel / 2;
+  constexpr bool kMayBeHalf = kHasHalves<T> && (kFilters == 0 || (kFilters - 1) % kPanel < kPanel / 2);
+  constexpr int R = kIsHalf ? Tile::kHalfRows : Tile::kRows, W = P * int(kPanel);
   alignas(64) SumsOf<T> sums[R * W], start[is_byte_quad<T> ? W : 1] = {};
   const int64_t tiles = (m1 - m0 + R - 1) / R, panel_stride = items.depth * kPanel;
-  const int64_t bytes = panel_stride * P * int64_t{sizeof(T)},
-                steps = std::max<int64_t>(1, items.depth / OutputTile<T>::kSteps);
+  const int64_t bytes = panel_stride * P * int64_t{sizeof(T)}, steps = std::max<int64_t>(1, items.depth / Tile::kSteps);
   if constexpr (is_byte_quad<T>) find_start<T, P>(panel, panel_stride, items.depth, items.zero, start);
   const int64_t least = (m1 - m0) / tiles, larger = (m1 - m0) % tiles;
   Prefetch<T> next{reinterpret_cast<const char*>(panel) + bytes, bytes / (steps * tiles) + 1};
   for (int64_t t = 0; t < tiles; ++t, next.at += next.bytes * steps) {
     const int64_t rows = least + (t < larger);
     for (int64_t r = 0; r < rows; ++r) ahead(m0 + r, n0, columns);
-    output_tile_of<T, R, P>(rows, x, first, items.runs, panel, panel_stride, sums, next, start);
+    const bool is_half = kIsHalf || (kMayBeHalf && columns <= kPanel / 2);
+    if constexpr (kMayBeHalf)
+      if (is_half)
+        output_tile_of<T, R, P, Tile::kHalf>(rows, x, first, items.runs, panel, panel_stride, sums, next, start);
+    if constexpr (!kIsHalf)
+      if (!is_half) output_tile_of<T, R, P>(rows, x, first, items.runs, panel, panel_stride, sums, next, start);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t n = 0; n < columns; n += kPanel)
-        put_row(m0 + r, n0 + n, std::min(kPanel, columns - n), sums + r * W + n, put);
+        put_filters<kFilters>(m0 + r, n0 + n, std::min(kPanel, columns - n), sums + r * W + n, put);
     m0 += rows, first += rows;
   }
 }
@@ -351,18 +412,20 @@ void convolve_items(const ConvolutionItems<T>& items, const T* x, const T* filte
     const int64_t n0 = group * c.filters + n, width = std::min(kWidth, c.filters - n);
     if constexpr (kMayBeNarrow)
       if (width <= kPanel) {
-        convolve_block<T, 1>(items, from, first, panel, m0, m1, n0, width, put, ahead);
+        convolve_block<T, 1, kFilters>(items, from, first, panel, m0, m1, n0, width, put, ahead);
         continue;
       }
-    convolve_block<T, ConvolutionItems<T>::kPanels>(items, from, first, panel, m0, m1, n0, width, put, ahead);
+    convolve_block<T, ConvolutionItems<T>::kPanels, kFilters>(items, from, first, panel, m0, m1, n0, width, put, ahead);
   }
 }
 
 }  // namespace detail
 
-/// Elements of the images with a border that `convolve` makes at a time: none where no window hangs over the image.
-constexpr int64_t border_count(const SlidingWindow& w, const Convolution& c) {
-  return detail::reads_border(w) ? detail::images_at_a_time(w, c) * detail::bordered_image(w, c).count() : 0;
+/// Elements of the images with a border that `convolve` makes at a time: none where no window hangs over the image, but
+/// all of them where an image is to be copied.
+constexpr int64_t border_count(const SlidingWindow& w, const Convolution& c, bool is_copied = false) {
+  if (!is_copied && !detail::reads_border(w)) return 0;
+  return detail::images_at_a_time(w, c) * detail::bordered_image(w, c).count();
 }
 
 /// Prefetches nothing.
@@ -373,26 +436,28 @@ struct NothingAhead {
 /// Calls put for each output and up to 16 filters, once. Before the sums of output m and of `width` filters from n0 on,
 /// up to 32, are computed, ahead(m, n0, width) may prefetch what put writes or adds: results larger than the second
 /// cache are written 1.5 times as fast. `kFilters`: those of a group, where they are known: what their number rules out
-/// is not compiled; 0 otherwise.
-template <class T, int64_t kFilters = 0, class Put, class Ahead = NothingAhead>
-void convolve(Team& team, const SlidingWindow& window, const Convolution& c, const T* x, const T* filters, Put&& put,
+/// is not compiled; 0 otherwise. `x` points to images whose channels lie innermost, or it is Planes.
+template <class T, int64_t kFilters = 0, class X, class Put, class Ahead = NothingAhead>
+void convolve(Team& team, const SlidingWindow& window, const Convolution& c, const X& x, const T* filters, Put&& put,
               Ahead&& ahead = {}, T outside = {}, int32_t zero = 0) {
   if (c.batch * window.out_count() == 0) return;  // a rank without rows
-  const bool copies = detail::reads_border(window);
-  const Scratch<T> bordered(copies ? border_count(window, c) : 0);
+  constexpr bool kIsPlanes = std::is_same_v<X, Planes<T>>;
+  const bool copies = kIsPlanes || detail::reads_border(window);
+  const Scratch<T> bordered(border_count(window, c, kIsPlanes));
   const int64_t at_a_time = copies ? detail::images_at_a_time(window, c) : c.batch;
   for (int64_t image = 0; image < c.batch; image += at_a_time) {
     const int64_t images = std::min(at_a_time, c.batch - image), m0 = image * window.out_count();
     const detail::ConvolutionItems<T> items(window, c, images, team.threads(), zero);
-    const T* from = x + image * window.in_count() * c.groups * c.channels;
-    if (copies) detail::add_border(team, window, items.image, images, from, bordered.get(), outside);
+    const auto first = detail::image_at(x, image, 0, window.in_count(), c.groups * c.channels);
+    const T* from = bordered.get();
+    if constexpr (!kIsPlanes) from = copies ? from : first;
+    if (copies) detail::add_border(team, window, items.image, images, first, bordered.get(), outside);
     auto put_here = [&](int64_t m, int64_t n0, auto width, const detail::SumsOf<T>* sums) {
       put(m0 + m, n0, width, sums);
     };
     auto ahead_here = [&](int64_t m, int64_t n0, int64_t width) { ahead(m0 + m, n0, width); };
     team.parallel(items.count(), items.grain, [&](int64_t begin, int64_t end) {
-      detail::convolve_items<T, kFilters>(items, copies ? bordered.get() : from, filters, begin, end, put_here,
-                                          ahead_here);
+      detail::convolve_items<T, kFilters>(items, from, filters, begin, end, put_here, ahead_here);
     });
   }
 }

@@ -42,13 +42,8 @@ class RankSurface {
   }
   template <class Body>
   void step(const Step& step, int64_t index, Body&& body) {
-    if (!enter(step, index)) return;
-    try {
-      body();
-    } catch (...) {
-      refuse_request(step);
-    }
-    leave();
+    using Called = std::remove_reference_t<Body>;
+    run_step(step, index, {&body, [](const void* called) { (*static_cast<const Called*>(called))(); }});
   }
   /// Element i of the signal is done in this iteration, once the stream has come here.
   virtual void signal(const Signal& signal, int i = 0) = 0;
@@ -155,6 +150,21 @@ class RankSurface {
 
  private:
   static constexpr Exchange box_of(int64_t count) { return {.dims = {{count, 1, 1}}}; }
+
+  /// The body of a step without its type, so that what surrounds it is compiled once, not for each of hundreds.
+  struct StepBody {
+    const void* body;
+    void (*call)(const void* body);
+  };
+  [[gnu::noinline]] void run_step(const Step& step, int64_t index, StepBody body) {
+    if (!enter(step, index)) return;
+    try {
+      body.call(body.body);
+    } catch (...) {
+      refuse_request(step);
+    }
+    leave();
+  }
 
   /// False where the step belongs to the thread of another stream; else leave() ends it.
   virtual bool enter(const Step& step, int64_t index) = 0;

@@ -63,40 +63,47 @@ std::string Declarations::offset_text(const Program& program, size_t buffer) con
   if (position.offset == 0 || !position.of) return std::to_string(position.offset);
   const int64_t of = program.positions[position.of.index].offset;
   const std::string& name = names_.buffers[position.of.index];
+  if (name == names_.buffers[buffer]) return std::to_string(position.offset);
   if (position.kind == Position::Kind::SameAs && of == position.offset) return name + ".offset";
   if (position.kind == Position::Kind::EndOf && buffer_end(plan_.buffer(position.of), of) == position.offset)
     return name + ".end()";
   return std::to_string(position.offset);
 }
 
-std::string Declarations::buffer_line(const Program& program, size_t b, size_t width) const {
+std::string buffer_type(const Buffer& buffer) {
+  return std::string(buffer.window ? "weft::Window<" : "weft::Own<") + memory_type(buffer.type.dtype) + ">";
+}
+
+int64_t image_place(const Plan& plan, const Program& program, const Weight& weight) {
+  const size_t s = static_cast<size_t>(weight.segment);
+  return weight.offset - segment_begin(plan, s) + image_begin(plan, program, s);
+}
+
+std::string Declarations::buffer_line(const Program& program, size_t b) const {
   const Buffer& buffer = plan_.buffers[b];
-  const std::string type =
-      std::string(buffer.window ? "weft::Window<" : "weft::Own<") + memory_type(buffer.type.dtype) + ">";
   const int64_t padded = buffer.bytes / dtype_bytes(buffer.type.dtype);
   const std::string count = count_text(buffer.depth > 1 ? Dims{buffer.depth, padded} : buffer.dims());
-  std::string line = "constexpr " + type + " " + names_.buffers[b];
-  line.resize(std::max(line.size(), width), ' ');
-  line += " {" + offset_text(program, b) + ", " + count + "};";
-  const std::string live = buffer.live.empty() ? "" : "  // " + comment_text(buffer.live);
+  std::string line = "constexpr " + buffer_type(buffer) + " " + names_.buffers[b] + " {" + offset_text(program, b) +
+                     ", " + count + "};";
+  const std::string live = names_.lives[b].empty() ? "" : "  // " + comment_text(names_.lives[b]);
   return line.size() + live.size() <= 120 ? line + live : line;
 }
 
 std::vector<std::string> Declarations::buffers(const Program& program, bool window) const {
   std::vector<std::string> lines;
-  std::vector<bool> done(plan_.buffers.size());
+  std::set<std::string> done;
   const auto wanted = [&](size_t b) {
     const Position::Kind kind = program.positions[b].kind;
     const bool is_placed = kind != Position::Kind::Absent && kind != Position::Kind::OfThread;
-    return plan_.buffers[b].window == window && is_placed && !done[b];
+    return plan_.buffers[b].window == window && is_placed && !done.contains(names_.buffers[b]);
   };
   // A buffer stands behind the one that its offset names.
   const auto add = [&](auto&& self, size_t b) -> void {
     if (!wanted(b)) return;
-    done[b] = true;
+    done.insert(names_.buffers[b]);
     const Position& position = program.positions[b];
     if (position.of) self(self, position.of.index);
-    lines.push_back(buffer_line(program, b, 0));
+    lines.push_back(buffer_line(program, b));
   };
   for (size_t b = 0; b < plan_.buffers.size(); ++b) add(add, b);
   return lines;
@@ -180,29 +187,31 @@ std::vector<std::string> Declarations::transfers() const {
 }
 
 std::vector<std::string> Declarations::weights(const Program& program) const {
-  std::vector<std::string> lines;
+  std::vector<std::string> lines = names_.layer_lines;
   const Weight* last = nullptr;
   std::string last_name;
-  int64_t last_offset = 0;
   for (size_t w = 0; w < plan_.weights.size(); ++w) {
     const Weight& weight = plan_.weights[w];
-    const size_t s = static_cast<size_t>(weight.segment);
-    if (!holds(plan_, program, plan_.segments[s].place)) continue;
-    const int64_t offset = weight.offset - segment_begin(plan_, s) + image_begin(plan_, program, s);
+    const auto layers = names_.layer_weights.find(static_cast<uint32_t>(w));
+    const bool is_declared = names_.in_layers.contains(static_cast<uint32_t>(w));
+    if (!holds(plan_, program, plan_.segments[static_cast<size_t>(weight.segment)].place) || is_declared) continue;
+    const int64_t offset = image_place(plan_, program, weight);
     const int64_t elements = weight.bytes / dtype_bytes(weight.type.dtype);
     std::string at = std::to_string(offset);
     if (last) {
-      const int64_t end = last_offset + round_up_to(last->bytes, kBufferAlign);
+      const int64_t end = image_place(plan_, program, *last) + round_up_to(last->bytes, kBufferAlign);
       if (end == offset && last->segment == weight.segment)
         at = last_name + ".end()";
       else if (round_up_to(end, kSegmentPage) == offset && last->segment != weight.segment)
         at = "weft::next_segment(" + last_name + ")";
     }
     const Dims dims = buffer_dims(weight.type, plan_.places[weight.place.index].mesh);
-    const bool padded = elements != element_count(dims);
-    lines.push_back("constexpr weft::Weight<" + std::string(memory_type(weight.type.dtype)) + "> " + names_.weights[w] +
-                    "{" + at + ", " + (padded ? std::to_string(elements) : count_text(dims)) + "};");
-    last = &weight, last_name = names_.weights[w], last_offset = offset;
+    const std::string count = elements == element_count(dims) ? count_text(dims) : std::to_string(elements);
+    const bool has_layers = layers != names_.layer_weights.end();
+    last = &weight, last_name = has_layers ? layers->second.name : names_.weights[w];
+    lines.push_back(std::string("constexpr weft::") + (has_layers ? "LayerWeights<" : "Weight<") +
+                    memory_type(weight.type.dtype) + "> " + last_name + "{" + at + ", " + count +
+                    (has_layers ? ", " + layers->second.layers : "") + "};");
   }
   return lines;
 }

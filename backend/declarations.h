@@ -13,6 +13,11 @@
 
 namespace weftc {
 
+/// "weft::Own<float>": the type by which a buffer is declared.
+std::string buffer_type(const Buffer& buffer);
+/// Where a weight lies in the image of a program's ranks.
+int64_t image_place(const Plan& plan, const Program& program, const Weight& weight);
+
 /// What a program's text declares, one string for each line, without indentation.
 class Declarations {
  public:
@@ -29,7 +34,7 @@ class Declarations {
   /// For each transfer between places, a table of its messages and the transfer itself.
   std::vector<std::string> transfers() const;
   /// The weights of the segments that the program holds, at their offsets in the image of its ranks
-  /// (segments.h).
+  /// (segments.h). Those of layers that are a loop are declared together, with the first.
   std::vector<std::string> weights(const Program& program) const;
   /// The list of segments: the end of each in the image, and where its slices lie in the file if they do not
   /// follow directly.
@@ -46,7 +51,7 @@ class Declarations {
 
  private:
   std::string offset_text(const Program& program, size_t buffer) const;
-  std::string buffer_line(const Program& program, size_t buffer, size_t width) const;
+  std::string buffer_line(const Program& program, size_t buffer) const;
   std::vector<std::string> length_names() const;
   std::string length_text(const Length& length) const;
   std::string demanded_text(const Length& length) const;

@@ -9,6 +9,7 @@
 
 #include "backend/declarations.h"
 #include "backend/dialects/target_dialect.h"
+#include "backend/layers.h"
 #include "backend/level_files.h"
 #include "backend/print.h"
 #include "backend/steps.h"
@@ -128,6 +129,7 @@ class Emitter {
   // program.cpp. As a side effect it learns which kernels only loops over chunks call: on a device those have
   // no text of their own, because the loop's file has them as functions.
   std::string program_text() {
+    for (const Program& program : plan_.programs) layers_.push_back(find_layers(plan_, names_, program, kernels_));
     StepText steps(plan_, names_, kernels_, diags_);
     std::vector<Params> programs;
     for (size_t p = 0; p < plan_.programs.size(); ++p) programs.push_back(program(p, steps));
@@ -197,7 +199,7 @@ class Emitter {
     for (size_t b = 0; b < plan_.buffers.size(); ++b)
       for (const Program& program : plan_.programs)
         if (all.positions[b].kind == Position::Kind::Absent) all.positions[b] = program.positions[b];
-    return declarations_.buffers(all, true);
+    return Declarations(plan_, layers_.size() == 1 ? layers_[0].names : names_).buffers(all, true);
   }
 
   // Ranks that run different steps have different programs, each in a namespace of its own; a single program
@@ -208,13 +210,16 @@ class Emitter {
 
   Params program(size_t number, StepText& steps) {
     const Program& program = plan_.programs[number];
+    const ProgramLayers& layers = layers_[number];
+    const Declarations declarations(plan_, layers.names);
     Params params;
     std::vector<std::string> ranks, layouts;
     for (int rank : program.ranks) ranks.push_back(std::to_string(rank));
     params.set("space", space(number)).set("ranks_text", "Ranks " + join(ranks, ", ") + ".");
-    params.lists["buffers"] = line_items(declarations_.buffers(program, false));
-    params.lists["weights"] = line_items(declarations_.weights(program));
-    params.set("segments", declarations_.segments(program));
+    params.lists["buffers"] = line_items(declarations.buffers(program, false));
+    params.lists["weights"] = line_items(declarations.weights(program));
+    params.lists["layers"] = line_items(layers.tables);
+    params.set("segments", declarations.segments(program));
     params.lists["blocks"];
     std::vector<std::string> order;
     const bool single = plan_.blocks.size() == 1 && plan_.micro_batches == 1;
@@ -222,15 +227,18 @@ class Emitter {
       if (!holds(plan_, program, plan_.blocks[b].place)) continue;
       const std::string head =
           single ? "run(weft::Rank& r)" : block_name(static_cast<int>(b)) + "(weft::Rank& r, [[maybe_unused]] int mb)";
-      params.list("blocks").emplace_back().set("head", head).set("body", joined_lines(steps.block(plan_.blocks[b])));
+      params.list("blocks")
+          .emplace_back()
+          .set("head", head)
+          .set("body", joined_lines(steps.block(plan_.blocks[b], layers)));
     }
     for (const OrderedBlock& turn : plan_.order)
       if (!single && holds(plan_, program, plan_.blocks[static_cast<size_t>(turn.block)].place))
         order.push_back("{" + block_name(turn.block) + ", " + std::to_string(turn.micro_batch) + "},");
     params.set("order", join(order, "\n"));
-    params.set("inputs", declarations_.ports(program, plan_.inputs, "Input", layouts));
-    params.set("outputs", declarations_.ports(program, plan_.outputs, "Output", layouts));
-    if (const std::string slots = declarations_.length_slots(program); !slots.empty())
+    params.set("inputs", declarations.ports(program, plan_.inputs, "Input", layouts));
+    params.set("outputs", declarations.ports(program, plan_.outputs, "Output", layouts));
+    if (const std::string slots = declarations.length_slots(program); !slots.empty())
       layouts.push_back("constexpr weft::LengthSlot kLengthSlots[] = {" + slots + "};");
     params.lists["layouts"] = line_items(layouts);
     return params;
@@ -313,11 +321,12 @@ class Emitter {
     return rows;
   }
 
-  const Plan& plan_;
+  Plan plan_;
   Diags& diags_;
   const ProgramForm form_;
   const ProgramNames names_;
   const Declarations declarations_;
+  std::vector<ProgramLayers> layers_;  // by program
   std::vector<KernelText> kernels_, chunk_kernels_;
   std::set<std::string> called_by_chunks_;
 };

@@ -11,7 +11,7 @@ namespace weftc {
 ProgramNames::ProgramNames(const Plan& plan, const std::string& variant)
     : program(identifier(plan.name)), space(variant.empty() ? program : program + "::" + variant) {
   Names& names = taken;
-  for (const char* word : {"states", "chunk", "trip", "own", "alone", "block"}) names.reserve(word);
+  for (const char* word : {"states", "chunk", "trip", "own", "alone", "block", "layer"}) names.reserve(word);
   for (size_t axis = 0; axis < SharedRows::kMostAxes; ++axis)
     for (const char* word :
          {row_words(axis, SharedRows::kMostAxes).first, row_words(axis, SharedRows::kMostAxes).count})
@@ -25,7 +25,10 @@ ProgramNames::ProgramNames(const Plan& plan, const std::string& variant)
       of_place.push_back(names.unique(plan.places.size() > 1 ? place.name + "_" + axis.name : axis.name));
   }
   for (const Block& block : plan.blocks) blocks.push_back(plan.blocks.size() == 1 ? "run" : names.unique(block.name));
-  for (const Buffer& buffer : plan.buffers) buffers.push_back(names.unique(buffer.name));
+  for (const Buffer& buffer : plan.buffers) {
+    buffers.push_back(names.unique(buffer.name));
+    lives.push_back(buffer.live);
+  }
   for (const Weight& weight : plan.weights) weights.push_back(names.unique(weight.name));
   for (const Signal& signal : plan.signals) signals.push_back(names.unique(signal.name));
   for (const TransferTable& transfer : plan.transfers) transfers.push_back(names.unique(transfer.name));

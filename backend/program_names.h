@@ -2,6 +2,7 @@
 // each other. They are found once for the whole program, so that declarations, kernels and steps agree.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,18 @@ struct ProgramNames {
   std::vector<std::vector<std::string>> axes;  // by place and axis
   std::vector<std::string> streams, buffers, weights, signals, transfers, blocks;
   std::vector<std::string> kernels;  // by kernel
+  std::vector<std::string> lives;    // by buffer: when it is live, for readers
   Names taken;                       // all of them
+
+  // What layers have, where the text has them as a loop (layers.h). Buffers of one place have one name.
+  /// How a weight of each layer is declared, with that of the first: its name, and the constant that says how far the
+  /// others lie behind.
+  struct LayerWeights {
+    std::string name, layers;
+  };
+  std::map<uint32_t, LayerWeights> layer_weights;  // by the first layer's weight
+  std::set<uint32_t> in_layers;                    // weights that are declared with another layer's
+  std::vector<std::string> layer_lines;            // those constants
 
   explicit ProgramNames(const Plan& plan, const std::string& variant = "");
   /// Axes of a place as an argument that names a rank group: "tp", "{tp, dp}", or "{}" for this rank alone.

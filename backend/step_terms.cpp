@@ -75,13 +75,15 @@ StepTerms::Lines StepTerms::raises(const Step& s, const SignalCall& raise_it) co
 }
 
 /// The node that an op of a kernel comes from. Equal layers share a kernel, whose ops name the nodes of the first: then
-/// it is the step's own node of the same type.
-static std::string node_of(const Plan& plan, const Step& step, const Op& op) {
+/// it is the step's own node at the same place, or one of the same type.
+static std::string node_of(const Plan& plan, const Kernel& kernel, const Step& step, const Op& op) {
   const auto text = [&](OriginId id) {
     return format("node '{}' ({})", plan.origins[id.index].name, plan.origins[id.index].op_type);
   };
   for (const OriginId id : op.origins)
     if (contains(step.origins, id)) return text(id);
+  for (size_t i = 0; i < kernel.origins.size() && kernel.origins.size() == step.origins.size(); ++i)
+    if (contains(op.origins, kernel.origins[i])) return text(step.origins[i]);
   for (const OriginId own : step.origins)
     for (const OriginId id : op.origins)
       if (plan.origins[own.index].op_type == plan.origins[id.index].op_type) return text(own);
@@ -123,7 +125,8 @@ std::string StepTerms::argument(const Step& step, const LaunchStep& launch, cons
       return trip_number(loops_);
     case Argument::Kind::Indices: {
       const Op& op = kernel.body.op(OpId{static_cast<uint32_t>(argument.number)});
-      return "r.indices_of(" + string_literal(node_of(plan_, step, op)) + ")";
+      const std::string node = string_literal(node_of(plan_, kernel, step, op));
+      return "r.indices_of(" + node + (in_layers_ ? std::string(kComma) + "layer" : "") + ")";
     }
   }
   return "";

@@ -70,9 +70,10 @@ class StepTerms {
 
  protected:
   const Plan& plan_;
-  const ProgramNames& names_;
+  ProgramNames names_;
   const std::vector<KernelText>& kernels_;
   Diags& diags_;
+  bool in_layers_ = false;  // names are those of all layers
   std::vector<TimeLoop> times_;
   int loops_ = 0;                             // Loops around the statement
   const LoopStep* shared_ = nullptr;          // the Loop around it whose rows threads share

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "backend/chunk_kernel.h"
 #include "backend/dialects/target_dialect.h"
 #include "backend/kernel_context.h"
+#include "backend/layers.h"
 #include "backend/length_expression.h"
 #include "backend/print.h"
 #include "backend/render.h"
@@ -25,11 +27,54 @@ static std::string plain(std::string line) {
   return line;
 }
 
-std::vector<std::string> StepText::block(const Block& block) {
+static void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
+static void indent_into(std::vector<std::string>& lines, const std::vector<std::string>& body) {
+  for (const std::string& line : body) lines.push_back("  " + line);
+}
+
+void StepText::begin_block() {
   times_.clear();
   if (plan_.micro_batches > 1) times_.push_back({"mb", plan_.micro_batches});
-  Lines lines = steps(block.steps);
+}
+
+std::vector<std::string> StepText::lines(const Step& step) {
+  begin_block();
+  Lines lines = this->step(step);
   for (std::string& line : lines) line = plain(line);
+  return lines;
+}
+
+std::vector<std::string> StepText::block(const Block& block, const ProgramLayers& layers) {
+  begin_block();
+  names_ = layers.names;
+  Lines lines;
+  const auto add_steps = [&](size_t from, size_t end) {
+    for (size_t s = from; s < end; ++s) append(lines, step(block.steps[s]));
+  };
+  size_t next = 0;
+  if (const auto loops = layers.loops.find(&block); loops != layers.loops.end())
+    for (const LayerLoop& loop : loops->second) {
+      add_steps(next, loop.first);
+      append(lines, layer_loop(loop));
+      next = loop.end();
+    }
+  add_steps(next, block.steps.size());
+  for (std::string& line : lines) line = plain(line);
+  return lines;
+}
+
+StepText::Lines StepText::layer_loop(const LayerLoop& loop) {
+  const ProgramNames outside = std::exchange(names_, loop.names);
+  in_layers_ = true;
+  const std::string begin = std::to_string(loop.begin), end = std::to_string(loop.begin + loop.count);
+  Lines lines = {"for (int layer = " + begin + "; layer < " + end + "; ++layer) {"};
+  indent_into(lines, steps(loop.steps));
+  lines.push_back("}");
+  in_layers_ = false;
+  names_ = outside;
   return lines;
 }
 
@@ -74,8 +119,10 @@ StepText::Lines StepText::leaf(const Step& s) {
 }
 
 std::string StepText::head(const Step& s) const {
-  std::string text = "r.step({" + names_.streams[static_cast<size_t>(s.stream)] + kComma + string_literal(s.name);
-  const size_t room = text.size() + s.transform.size() < 60 ? 100 - text.size() - s.transform.size() : 40;
+  std::string text = std::string("r.step(") + (in_layers_ ? "layer, {" : "{") +
+                     names_.streams[static_cast<size_t>(s.stream)] + kComma + string_literal(s.name);
+  const bool has_room = !in_layers_ && text.size() + s.transform.size() < 60;
+  const size_t room = has_room ? 100 - text.size() - s.transform.size() : in_layers_ ? 90 : 40;
   text += kComma + string_literal(nodes_text(plan_, s.origins, room));
   if (!s.transform.empty()) text += kComma + string_literal(s.transform);
   return text + "}" + kComma + (times_.empty() ? "" : times_.back().variable + kComma) + "[&] {";
@@ -260,14 +307,6 @@ StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) 
           (reduces ? reduction(what.reduce) + kComma : "") + source + kComma +
           (split ? handle(what.to, first) : pointer(what.to, first)) + kComma +
           (counted ? count(*box, what) : exchange(*box, what)) + ");"};
-}
-
-static void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
-  lines.insert(lines.end(), more.begin(), more.end());
-}
-
-static void indent_into(std::vector<std::string>& lines, const std::vector<std::string>& body) {
-  for (const std::string& line : body) lines.push_back("  " + line);
 }
 
 /// Streams of all steps inside a step.

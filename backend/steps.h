@@ -8,6 +8,8 @@
 namespace weftc {
 
 class ChunkKernel;
+struct LayerLoop;
+struct ProgramLayers;
 
 /// Writes the functions of all blocks of a Plan. Functions of loops over chunks are collected on the way.
 class StepText : private StepTerms {
@@ -15,8 +17,11 @@ class StepText : private StepTerms {
   StepText(const Plan& plan, const ProgramNames& names, const std::vector<KernelText>& kernels, Diags& diags)
       : StepTerms(plan, names, kernels, diags), free_names_(names.taken) {}
 
-  /// Lines without indentation of their own.
-  std::vector<std::string> block(const Block& block);
+  /// The statements of a block; loops over its layers stand for what these have. Lines without indentation of their
+  /// own.
+  std::vector<std::string> block(const Block& block, const ProgramLayers& layers);
+  /// Those of one of its steps.
+  std::vector<std::string> lines(const Step& step);
   /// The functions of loops over chunks that are one kernel, in the order of their first use.
   const std::vector<KernelText>& chunk_kernels() const { return chunk_kernels_; }
   const std::set<std::string>& called_by_chunks() const { return called_by_chunks_; }
@@ -25,6 +30,8 @@ class StepText : private StepTerms {
   bool is_launched(KernelId kernel) const { return launched_.contains(kernel.index); }
 
  private:
+  void begin_block();
+  Lines layer_loop(const LayerLoop& loop);
   Lines steps(const std::vector<Step>& steps);
   Lines step(const Step& step);
   Lines leaf(const Step& step);

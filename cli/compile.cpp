@@ -135,6 +135,7 @@ static bool plan_graph(Compilation& c, const Options& options, Diags& diags) {
   std::optional<Plan> plan = run_planning(c, options, diags);
   if (!plan || !diags.ok()) return false;
   c.plan = std::move(*plan);
+  c.plan.unrolls_layers = options.unroll_layers;
   progress(options, "plan", watch.seconds());
   return true;
 }

@@ -131,6 +131,8 @@ void add_build_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_option("--emit", given.emit, "what to make")
       ->check(CLI::IsMember({"exe", "source", "library"}))
       ->capture_default_str();
+  verb.add_flag("--unroll-layers", options.unroll_layers,
+                "program.cpp has each layer's steps, not a loop over layers that repeat");
   verb.add_option("--dump-dir", options.dump_dir, "writes the graph after every pass")->type_name("DIR");
   std::vector<std::string> passes;
   for (const Pass& pass : pipeline()) passes.push_back(pass.name);

@@ -31,7 +31,7 @@ struct Options {
 
   // What to make of it.
   std::string output;
-  bool emit_source = false, emit_library = false;
+  bool emit_source = false, emit_library = false, unroll_layers = false;
   std::string dump_dir;
   std::vector<std::string> print_ir_after;
   std::vector<std::string> print_plan_after;

@@ -346,6 +346,7 @@ struct Plan {
   int micro_batches = 1;
   int64_t seed = 0;
   bool per_rank = false;
+  bool unrolls_layers = false;  // the text of a program has no loops over layers
 
   const Kernel& kernel(KernelId id) const { return kernels[id.index]; }
   const Buffer& buffer(BufferId id) const { return buffers[id.index]; }

@@ -66,6 +66,13 @@ $line.text
 constexpr weft::Segment kWeights[] = {$program.segments};
 
 //@ end
+//@ if program.layers
+// What each layer has.
+//@ for line in program.layers
+$line.text
+//@ end
+
+//@ end
 //@ for block in program.blocks
 // Steps, in issue order.
 void $block.head {

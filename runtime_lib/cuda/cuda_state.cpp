@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "kernels.h"
+#include "step_text.h"
 #include "variants.h"
 #include "wait.h"
 
@@ -163,11 +164,11 @@ int CudaState::stream_number() const {
 void CudaState::enter(const Step& step, int64_t index) {
   const int number = int(walks().steps.size());
   walks().steps.push_back({step, index});
-  world.set_status(rank, step.stream, step.name, index);
+  world.set_status(rank, step.stream, step, index);
   open_.push_back(number);
   if (!options.stall.empty()) {
-    step_names_.insert(step.name);
-    if (options.stall == step.name) stall_in(step);
+    step_names_.insert(name_of(step));
+    if (options.stall == name_of(step)) stall_in(step);
   }
   if (!options.trace) return;
   IssuedStep& issued = walks().steps.back();
@@ -236,8 +237,8 @@ Peers CudaState::peers(const std::vector<int>& members) {
   return out;
 }
 
-int CudaState::number_of_checked(const char* node) {
-  walks().checked_names.push_back(node);
+int CudaState::number_of_checked(const char* node, int layer) {
+  walks().checked_names.push_back(in_layer(node, layer));
   return int(walks().checked_names.size()) - 1;
 }
 
@@ -394,7 +395,7 @@ void CudaState::check_fault() {
   if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return;
   if (fault->name >= 0) {
     complain(text("%s: index %ld lies outside of a dimension of %ld elements",
-                  walks().checked_names[size_t(fault->name)], long(fault->count), long(fault->bound)));
+                  walks().checked_names[size_t(fault->name)].c_str(), long(fault->count), long(fault->bound)));
     __atomic_store_n(&fault->set, 0, __ATOMIC_RELEASE);
     return __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
   }
@@ -424,11 +425,10 @@ void CudaState::say_status() const {
   for (size_t s = 0; s < program.streams.size(); ++s) {
     const uint32_t waits = __atomic_load_n(progress_.get() + s, __ATOMIC_ACQUIRE);
     const bool is_done = s > 0 && cudaStreamQuery(streams[s]) == cudaSuccess;
-    world.set_status(rank, int(s),
-                     waits != 0 ? walks().steps[waits - 1].step.name
-                     : is_done  ? "end of the iteration"
-                                : "issued kernels",
-                     0);
+    const std::string where = waits != 0 ? name_of(walks().steps[waits - 1].step)
+                              : is_done  ? "end of the iteration"
+                                         : "issued kernels";
+    world.set_status(rank, int(s), where.c_str(), 0);
   }
 }
 

@@ -70,7 +70,7 @@ struct CudaState final : RankBase {
   /// A value that the host reads or writes is not part of a graph.
   void leave_capture();
   /// The number by which a fault tells a node that looks up indices.
-  int number_of_checked(const char* node);
+  int number_of_checked(const char* node, int layer);
   /// Waits for a stream. Throws what goes wrong meanwhile.
   void wait_for(cudaStream_t stream);
   [[noreturn]] void time_out_here(const std::string& awaited) const { time_out(current_step(), awaited); }
@@ -108,7 +108,7 @@ struct CudaState final : RankBase {
     int count = 0;
     bool is_dynamic = false;        // its steps are issued each time
     std::vector<IssuedStep> steps;  // of the last one, by number
-    std::vector<const char*> checked_names;
+    std::vector<std::string> checked_names;
   };
   Walks& walks() { return walks_of_[variant_number]; }
   const Walks& walks() const { return walks_of_[variant_number]; }

@@ -53,7 +53,9 @@ Peers Rank::peers(const Group& group) {
 /// No kernel of a device has strings.
 void Rank::refuse_request(const Step&) { throw; }
 
-IndexCheck Rank::indices_of(const char* node) { return {state_.fault.get(), state_.number_of_checked(node)}; }
+IndexCheck Rank::indices_of(const char* node, int layer) {
+  return {state_.fault.get(), state_.number_of_checked(node, layer)};
+}
 
 void Rank::start(const KernelEntry& kernel, Grid grid, void** arguments) {
   if (grid.blocks > 0) launch_kernel(state_.stream(), kernel, grid, arguments);

@@ -10,6 +10,7 @@
 
 #include "collectives.h"
 #include "geometry.h"
+#include "step_text.h"
 #include "turns.h"
 #include "wait.h"
 #include "weft/strings.h"
@@ -164,10 +165,12 @@ uint32_t Rank::invocation() const { return state_.invocation; }
 
 bool Rank::enter(const Step& step, int64_t index) {
   if (step.stream != stream) return false;
-  state_.world.set_status(rank, stream, step.name, index);
+  state_.world.set_status(rank, stream, step, index);
   walk_->steps.push_back({step, index, state_.options.trace ? now_ns() : 0, 0});
-  if (state_.options.stall == step.name) state_.stall_in(step);
-  if (!state_.options.stall.empty()) walk_->names.insert(step.name);
+  if (!state_.options.stall.empty()) {
+    walk_->names.insert(name_of(step));
+    if (state_.options.stall == name_of(step)) state_.stall_in(step);
+  }
   return true;
 }
 
@@ -179,7 +182,7 @@ void Rank::leave() {
   }
   walk_->steps.pop_back();
   if (walk_->steps.empty()) return state_.world.set_status(rank, stream, "between steps", 0);
-  state_.world.set_status(rank, stream, walk_->steps.back().step.name, walk_->steps.back().index);
+  state_.world.set_status(rank, stream, walk_->steps.back().step, walk_->steps.back().index);
 }
 
 namespace {
@@ -251,12 +254,13 @@ void Rank::refuse_request(const Step& step) {
   try {
     throw;
   } catch (const BadString& bad) {
-    state_.complain(text("%s: %s", step.nodes, bad.what.c_str()));
+    state_.complain(text("%s: %s", nodes_of(step).c_str(), bad.what.c_str()));
   }
 }
 
 void IndexCheck::refuse(int64_t index, int64_t extent) const {
-  rank->complain(text("%s: index %ld lies outside of a dimension of %ld elements", node, long(index), long(extent)));
+  rank->complain(text("%s: index %ld lies outside of a dimension of %ld elements", in_layer(node, layer).c_str(),
+                      long(index), long(extent)));
 }
 
 void Rank::copy_bytes(void* to, const void* from, int64_t bytes) { memcpy(to, from, size_t(bytes)); }

@@ -10,6 +10,7 @@
 #include "manifest.h"
 #include "nearest.h"
 #include "ports.h"
+#include "step_text.h"
 #include "wait.h"
 
 namespace weft {
@@ -96,9 +97,9 @@ static std::string describe_streams(const World& world, const Program& program) 
 void RankBase::time_out(const Step* step, const std::string& awaited) const {
   std::string where = "outside of steps";
   if (step != nullptr) {
-    where = text("step %s (%s", step->name, step->nodes);
-    if (*step->transform != '\0') where += text("; %s", step->transform);
-    const std::string line = schedule_line(manifest, step->name);
+    where = text("step %s (%s", name_of(*step).c_str(), nodes_of(*step).c_str());
+    if (*step->transform != '\0') where += text("; %s", transform_of(*step).c_str());
+    const std::string line = schedule_line(manifest, name_of(*step));
     if (!line.empty()) where += text("; %s", line.c_str());
     where += ")";
   }
@@ -110,7 +111,7 @@ void RankBase::stall_in(const Step& step) const {
   // Where nobody waits for this step, it ends itself.
   const int64_t end = now_ns() + int64_t((2 * options.timeout + 5) * 1e9);
   while (!world.has_failed() && now_ns() < end) usleep(10'000);
-  if (!world.has_failed()) fail(kTimedOut, "step %s was stalled, and nothing waited for it", step.name);
+  if (!world.has_failed()) fail(kTimedOut, "step %s was stalled, and nothing waited for it", name_of(step).c_str());
   throw Failure{world.failure(), ""};
 }
 

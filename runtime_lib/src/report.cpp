@@ -21,6 +21,7 @@
 #include "output_file.h"
 #include "ports.h"
 #include "relay.h"
+#include "step_text.h"
 
 namespace weft {
 
@@ -229,8 +230,8 @@ static std::string event_json(int rank, int stream, bool computes, const Event& 
       "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"cat\": \"%s\", \"name\": %s, \"args\": "
       "{\"nodes\": %s, \"transform\": %s, \"index\": %ld, \"iteration\": %u, \"waited\": %.3f}}",
       rank, stream, double(e.begin_ns + offset_ns) / 1e3, double(e.end_ns - e.begin_ns) / 1e3,
-      computes && !e.communicates ? "computation" : "communication", json_string(e.step.name).c_str(),
-      json_string(e.step.nodes).c_str(), json_string(e.step.transform).c_str(), long(e.index), e.invocation,
+      computes && !e.communicates ? "computation" : "communication", json_string(name_of(e.step)).c_str(),
+      json_string(nodes_of(e.step)).c_str(), json_string(transform_of(e.step)).c_str(), long(e.index), e.invocation,
       double(e.waited_ns) / 1e3);
 }
 

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "relay.h"
+#include "step_text.h"
 #include "wait.h"
 
 namespace weft {
@@ -87,7 +88,7 @@ World::World(const WorldShape& s, char* memory) : shape(s), memory_(memory) {
   spins_ = s.ranks * s.streams <= int(std::thread::hardware_concurrency()) ? kLongSpin : kShortSpin;
 }
 
-void World::set_status(int rank, int stream, const char* name, int64_t index) const {
+void World::set_status(int rank, int stream, const char* name, int64_t index, int layer) const {
   Status& status = status_[rank * shape.streams + stream];
   const size_t length = std::min(strlen(name), size_t(Status::kWords * 8 - 1));
   for (size_t word = 0; word * 8 <= length; ++word) {
@@ -96,6 +97,7 @@ void World::set_status(int rank, int stream, const char* name, int64_t index) co
     status.text[word].store(letters, std::memory_order_relaxed);
   }
   status.index.store(index, std::memory_order_relaxed);
+  status.layer.store(layer, std::memory_order_relaxed);
 }
 
 std::string World::status(int rank, int stream) const {
@@ -107,7 +109,8 @@ std::string World::status(int rank, int stream) const {
     if (memchr(&letters, 0, 8) != nullptr) break;
   }
   const int64_t index = status.index.load(std::memory_order_relaxed);
-  return index == 0 ? name : text("%s [%ld]", name, long(index));
+  const std::string step = in_layer(name, status.layer.load(std::memory_order_relaxed));
+  return index == 0 ? step : text("%s [%ld]", step.c_str(), long(index));
 }
 
 // The order of store and load matters: a waiter counts itself before it looks at the word a last time, so that

@@ -25,6 +25,7 @@ struct Status {
   static constexpr int kWords = 11;  // 88 characters
   std::atomic<uint64_t> text[kWords];
   std::atomic<int64_t> index;
+  std::atomic<int32_t> layer;
 };
 
 struct RankSlot {
@@ -73,7 +74,10 @@ class World {
   /// What `rank` has left under this key; nullptr: nothing yet.
   const Note* find_note(int rank, uint64_t key) const;
 
-  void set_status(int rank, int stream, const char* name, int64_t index) const;
+  void set_status(int rank, int stream, const char* name, int64_t index, int layer = kNoLayer) const;
+  void set_status(int rank, int stream, const Step& step, int64_t index) const {
+    set_status(rank, stream, step.name, index, step.layer);
+  }
   std::string status(int rank, int stream) const;
 
   /// Stores a word that `rank` signals, and wakes who waits for it.

@@ -1,11 +1,13 @@
-"""./dev bench models: whole networks beside ONNX Runtime: time, memory, size, compile time.
+"""./dev bench models: whole networks beside ONNX Runtime and OpenVINO: time, memory, size, compile time.
 
-    models.py [FILE...] [--threads 1,2] [--rounds 9] [--arch x86-64-v3] [--dim N=1 ...]
+    models.py [FILE...] [--threads 1,2] [--rounds 9] [--arch x86-64-v3] [--precision fp32] [--dim N=1 ...] [--chart FILE.svg]
 
-Without files: what networks/make.py exports, which needs PyTorch, installed into build/ the first time. Dimensions without a number are 1, or what --dim says. Results are compared first. Both sides are timed in turns,
-every second round backwards; a time is the median of a round's iterations, a ratio is ours / theirs within one round, of
-which the table has the median over rounds with its 95 % interval. Memory is the peak of a process that runs the model alone,
-ONNX Runtime's without what Python and the import take.
+Without files: what networks/make.py exports, which needs PyTorch, installed into build/ the first time. Dimensions without a
+number are 1, or what --dim says. Results are compared first. All sides are timed in turns, every second round backwards; a
+time is the median of a round's iterations, a ratio is ours / theirs within one round, of which the table has the median over
+rounds with its 95 % interval. OpenVINO computes in fp32, and once more in the precision that it chooses itself where that is
+another one; where it cannot be installed, or refuses a model, its rows are missing. Memory is the peak of a process that runs the model alone,
+ONNX Runtime's without what Python and the import take; the file is the executable with its weights.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import json
 import math
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
@@ -21,6 +24,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from chart import write_chart
 from command import run_in
 from load import BUSY, Load, median_interval
 
@@ -30,7 +34,7 @@ from exported_anew import interpreter  # noqa: E402
 
 WEFT = ROOT / "build" / "dev" / "weft"
 FOLDER = ROOT / "build" / "bench" / "models"
-TOLERANCE = 1e-3  # of the largest element
+TOLERANCE = {"fp32": 1e-3, "fp16": 2e-2, "bf16": 1e-1}  # of the largest element
 ROUND_MS = 150  # a side's part of a round lasts about so long
 run = functools.partial(run_in, FOLDER)
 
@@ -77,26 +81,40 @@ def request(path, dims):
     return {value.name: drawn(value, sizes, random) for value in values}, [f"{name}={sizes.get(name, 1)}" for name in sorted(names)]
 
 
-class Pair:
-    """One model, compiled and in ONNX Runtime, and a request."""
+class OpenVino:
+    """OpenVINO with one model, in a process of its own (openvino_server.py)."""
 
-    def __init__(self, path, inputs, dims, arch):
+    def __init__(self, python, contest, threads, precision):
+        server = pathlib.Path(__file__).resolve().parent / "openvino_server.py"
+        words = [python, server, contest.path, contest.folder, threads, precision]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen([str(word) for word in words], **pipes, text=True)
+        self.precision = self.process.stdout.readline().strip()  # empty where OpenVINO refuses the model
+
+    def time(self, iterations):
+        self.process.stdin.write(f"{iterations}\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Contest:
+    """One model, compiled and in the other runtimes, and a request."""
+
+    def __init__(self, path, inputs, dims, flags):
         self.name, self.folder, self.path, self.inputs = path.stem, FOLDER / path.stem, path, inputs
         self.folder.mkdir(parents=True, exist_ok=True)
         self.program = self.folder / "program"
         start = time.perf_counter()
-        run(WEFT, "compile", path, "-o", self.program, "--arch", arch, "--quiet", *(f"--dim={dim}" for dim in dims))
+        run(WEFT, "compile", path, "-o", self.program, "--quiet", *flags, *(f"--dim={dim}" for dim in dims))
         self.seconds = time.perf_counter() - start
         self.flags = []
         for name, array in self.inputs.items():
             np.save(self.folder / f"{name}.npy", array)
             self.flags += ["--input", f"{name}={self.folder / name}.npy"]
-
-    def sessions(self, threads):
-        settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads, settings.log_severity_level = threads, 3
-        self.threads = threads
-        self.session = onnxruntime.InferenceSession(self.path, settings, providers=["CPUExecutionProvider"])
 
     def difference(self):
         """The largest one, over the largest element of its result, to ONNX Runtime without its fusions, some of which round."""
@@ -112,37 +130,54 @@ class Pair:
                 worst = math.inf
         return worst
 
-    def ours(self, iterations):
-        printed = run(self.program, *self.flags, "--threads", self.threads, "--iterations", iterations, "--warmup", 1, "--json")
+    def ours(self, threads, iterations):
+        printed = run(self.program, *self.flags, "--threads", threads, "--iterations", iterations, "--warmup", 1, "--json")
         return json.loads(printed)["latency_ms"]["median"]
 
-    def theirs(self, iterations):
-        times = []
-        for _ in range(1 + iterations):
-            start = time.perf_counter()
-            self.session.run(None, self.inputs)
-            times.append(1e3 * (time.perf_counter() - start))
-        return statistics.median(times[1:])
+    def of_onnxruntime(self, threads):
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads, settings.log_severity_level = threads, 3
+        session = onnxruntime.InferenceSession(self.path, settings, providers=["CPUExecutionProvider"])
 
-    def measure(self, threads, rounds):
-        """Medians of ours and theirs, and of the ratios with their interval."""
-        self.sessions(threads)
-        iterations = max(2, int(ROUND_MS / max(self.ours(2), 0.001)))
-        pairs = []
+        def timed():
+            start = time.perf_counter()
+            session.run(None, self.inputs)
+            return 1e3 * (time.perf_counter() - start)
+
+        return lambda iterations: (timed(), statistics.median(timed() for _ in range(iterations)))[1]
+
+    def measure(self, threads, rounds, openvino):
+        """Times by side, in milliseconds, one of each round."""
+        servers = [OpenVino(openvino, self, threads, precision) for precision in ("f32", "default")] if openvino else []
+        if servers and servers[1].precision in ("", servers[0].precision):
+            servers.pop().close()
+        if servers and not servers[0].precision:
+            servers.pop().close()
+        sides = {"weft": functools.partial(self.ours, threads), "ORT": self.of_onnxruntime(threads)}
+        sides.update((f"OpenVINO {server.precision}", server.time) for server in servers)
+        iterations = max(2, int(ROUND_MS / max(self.ours(threads, 2), 0.001)))
+        times = {name: [] for name in sides}
         for turn in range(rounds):
-            if turn % 2:
-                theirs = self.theirs(iterations)
-                pairs.append((self.ours(iterations), theirs))
-            else:
-                pairs.append((self.ours(iterations), self.theirs(iterations)))
-        ours, theirs = (statistics.median(each) for each in zip(*pairs))
-        return ours, theirs, median_interval([a / b for a, b in pairs])
+            for name in reversed(sides) if turn % 2 else sides:
+                times[name].append(sides[name](iterations))
+        for server in servers:
+            server.close()
+        return times
 
     def memory(self):
         """Peak mebibytes of ours and theirs."""
         ours = json.loads(run(self.program, *self.flags, "--threads", 1, "--json"))["peak_memory_bytes"]
         theirs = int(run(sys.executable, "-c", THEIR_MEMORY, self.path, self.folder))
         return ours / 2**20, theirs / 1024
+
+
+def ratios_of(times):
+    """By other side: the median of ours / theirs within a round, and its interval."""
+    return {name: median_interval([a / b for a, b in zip(times["weft"], each)]) for name, each in times.items() if name != "weft"}
+
+
+def geometric_mean(values):
+    return math.exp(statistics.mean(map(math.log, values)))
 
 
 def main(words=None, files=None, request=request):
@@ -152,27 +187,40 @@ def main(words=None, files=None, request=request):
     arguments.add_argument("--threads", default="1,2")
     arguments.add_argument("--rounds", type=int, default=9)
     arguments.add_argument("--arch", default="x86-64-v3")
+    arguments.add_argument("--precision", default="fp32", choices=("fp32", "bf16", "fp16"))
     arguments.add_argument("--dim", action="append", default=[])
+    arguments.add_argument("--chart", type=pathlib.Path)
     options = arguments.parse_args(words)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    load, ratios, shares, wrong = Load(), {}, [], []
-    print(f"{'':<24}{'threads':>8}{'weft ms':>10}{'ORT ms':>10}{'ratio':>7}   95 %            MiB    ORT  compile s  error")
+    flags = ["--arch", options.arch] + (["--precision", options.precision] if options.precision != "fp32" else [])
+    openvino, reason = interpreter(ROOT / "test" / "bench" / "requirements.txt", "bench_others")
+    if not openvino:
+        print(f"without OpenVINO: {reason}")
+    load, rows, shares, wrong = Load(), {}, [], []
+    print(f"{'':<18}{'threads':>8}{'weft ms':>9}   side             ms  ratio   95 %            MiB    ORT   file  compile s  error")
     for path in options.files or files or default_models():
-        pair = Pair(path.resolve(), *request(path, options.dim), options.arch)
-        difference = pair.difference()
-        ours_mib, their_mib = pair.memory()
+        contest = Contest(path.resolve(), *request(path, options.dim), flags)
+        difference = contest.difference()
+        ours_mib, their_mib = contest.memory()
         shares.append(ours_mib / their_mib)
-        if not difference <= TOLERANCE:
-            wrong.append(f"{pair.name} differs by {difference:.0e}")
+        if not difference <= TOLERANCE[options.precision]:
+            wrong.append(f"{contest.name} differs by {difference:.0e}")
         for threads in map(int, options.threads.split(",")):
-            ours, theirs, (ratio, low, high) = pair.measure(threads, options.rounds)
-            ratios.setdefault(threads, []).append(ratio)
-            print(f"{pair.name:<24}{threads:>8}{ours:>10.2f}{theirs:>10.2f}{ratio:>7.2f}   {low:.2f} .. {high:.2f}"
-                  f"{ours_mib:>8.0f}{their_mib:>7.0f}{pair.seconds:>11.1f}  {difference:.0e}", flush=True)
-    for threads, each in ratios.items():
-        print(f"geometric mean of {len(each)} ratios at {threads} threads: {math.exp(statistics.mean(map(math.log, each))):.2f}")
+            times = contest.measure(threads, options.rounds, openvino)
+            head = f"{contest.name:<18}{threads:>8}{statistics.median(times['weft']):>9.2f}"
+            tail = (f"{ours_mib:>8.0f}{their_mib:>7.0f}{contest.program.stat().st_size / 2**20:>7.0f}"
+                    f"{contest.seconds:>11.1f}  {difference:.0e}")
+            for side, (ratio, low, high) in ratios_of(times).items():
+                rows.setdefault((side, threads), {})[contest.name] = (ratio, low, high)
+                print(f"{head:<35}   {side:<13}{statistics.median(times[side]):>6.1f}{ratio:>7.2f}   {low:.2f} .. {high:.2f}{tail}", flush=True)
+                head = tail = ""
+    for (side, threads), row in rows.items():
+        ratios = [ratio for ratio, _, _ in row.values()]
+        print(f"{side}, {threads} threads: geometric mean of {len(ratios)} ratios {geometric_mean(ratios):.2f}, largest {max(ratios):.2f}")
     print(f"peak memory: {statistics.median(shares):.2f} of ONNX Runtime's in the median")
     print(f"{options.rounds} rounds; {load}" + (": run this again on a quiet machine" if load.of_others() > BUSY else ""))
+    if options.chart:
+        write_chart(options.chart, rows)
     if wrong:
         sys.exit("; ".join(wrong))
 

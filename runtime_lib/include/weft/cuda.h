@@ -94,7 +94,7 @@ class Rank final : public RankSurface {
   void prepare(const Group& group);
   Peers peers(const Group& group);
   /// "node 'look' (Gather)": what a wrong index is told of.
-  IndexCheck indices_of(const char* node);
+  IndexCheck indices_of(const char* node, int layer = kNoLayer);
 
   template <class... P, class... A>
   void launch(void (*kernel)(P...), Grid grid, A... arguments) {

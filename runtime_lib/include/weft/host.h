@@ -37,6 +37,7 @@ struct Peers {
 struct IndexCheck {
   const RankState* rank;
   const char* node;
+  int layer = kNoLayer;  // as in Step
 
   /// One of them that lies outside of a dimension makes the request a wrong one; negative ones count from its end. From
   /// any thread.
@@ -66,7 +67,7 @@ class Rank final : public RankSurface {
   /// The threads of this stream: all --threads threads of the rank for a parallel stream, else only the calling thread.
   Team& team() const { return *team_; }
   /// "node 'look' (Gather)": what a wrong index is told of.
-  IndexCheck indices_of(const char* node) const { return {&state_, node}; }
+  IndexCheck indices_of(const char* node, int layer = kNoLayer) const { return {&state_, node, layer}; }
 
   void signal(const Signal& signal, int i = 0) override;
   void wait(const Signal& signal, int i = 0) override;

@@ -30,12 +30,16 @@ struct Stream {
   bool parallel = false;
 };
 
-/// A step, as named in traces and time-outs: its ONNX nodes, and the transform of the schedule that shaped it.
+inline constexpr int kNoLayer = -1;
+
+/// A step, as named in traces and time-outs: its ONNX nodes, and the transform of the schedule that shaped it. In a
+/// loop over layers these are the texts of all layers, with "{layer}" for the number.
 struct Step {
   int stream;
   const char* name;
   const char* nodes;
   const char* transform = "";
+  int layer = kNoLayer;
 };
 
 inline constexpr int kMaxPortDims = 8;

@@ -34,11 +34,22 @@ class RankSurface {
   int index(const Group& group) const { return group.index(rank); }
   int coordinate(const Axis& axis) const { return axis.coordinate(rank); }
 
-  /// Runs `body` on the step's stream. A body may loop and hold further steps of the same stream. What stands outside
-  /// steps concerns all streams: each of them waits there for a predicate or trip count.
+  /// Runs `body` on the step's stream, which is one of `layer` where that is given. A body may loop and hold further
+  /// steps of the same stream. What stands outside steps concerns all streams: each of them waits there for a predicate
+  /// or trip count.
   template <class Body>
   void step(const Step& step, Body&& body) {
     this->step(step, 0, static_cast<Body&&>(body));
+  }
+  template <class Body>
+  void step(int layer, Step step, Body&& body) {
+    step.layer = layer;
+    this->step(step, 0, static_cast<Body&&>(body));
+  }
+  template <class Body>
+  void step(int layer, Step step, int64_t index, Body&& body) {
+    step.layer = layer;
+    this->step(step, index, static_cast<Body&&>(body));
   }
   template <class Body>
   void step(const Step& step, int64_t index, Body&& body) {

@@ -89,6 +89,20 @@ struct Window : Place<T> {
 template <class T>
 struct Weight : Place<T> {};
 
+/// How the weights of layers lie: those of the first, whose number this is, and each next layer's `apart` bytes behind.
+struct Layers {
+  int first;
+  int64_t apart;
+};
+/// A weight that each layer has. Its end is that of the first layer's.
+template <class T>
+struct LayerWeights : Place<T> {
+  Layers layers;
+  constexpr Weight<T> operator[](int layer) const {
+    return {this->offset + (layer - layers.first) * layers.apart, this->count};
+  }
+};
+
 /// `count` flags: "element i is done in this iteration". Signalled once an element and iteration. With a group each
 /// rank of the group signals its own, and a wait is for all of them; without a group it orders two streams of one rank.
 /// The slots of a signal with a group are the same in all programs of an executable.

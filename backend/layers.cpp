@@ -1,0 +1,439 @@
+// Finding layers: steps are printed with tokens for names, and of all runs of equal texts that come back at least twice
+// the one is taken that saves most steps; then what stands in front of it and behind it is looked at in the same way.
+#include "backend/layers.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+
+#include "backend/declarations.h"
+#include "backend/number_pattern.h"
+#include "backend/segments.h"
+#include "backend/steps.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr int kFewestLayers = 3;
+constexpr size_t kFewestSaved = 8;  // steps: a loop over less is no easier to read than they are
+
+/// What a step names in its text.
+struct Touched {
+  enum class Kind : char { Buffer = 'b', Weight = 'w', Signal = 's' };
+  Kind kind;
+  uint32_t index;
+  auto operator<=>(const Touched&) const = default;
+};
+
+/// A step as layers are compared.
+struct StepShape {
+  int text = 0;                    // equal for equal texts
+  std::vector<Touched> touched;    // in the order of the text
+  std::vector<std::string> names;  // of the step, of its transform and nodes, and of the steps inside
+  std::vector<int64_t> numbers;    // in these names
+};
+
+/// Prints steps with tokens of equal length where names stand.
+class ShapeWriter {
+ public:
+  ShapeWriter(const Plan& plan, const ProgramNames& names, const std::vector<KernelText>& kernels)
+      : plan_(plan), text_(plan, with_tokens(names), kernels, ignored_) {}
+
+  std::vector<StepShape> shapes(const Block& block) {
+    std::vector<StepShape> shapes;
+    for (const Step& step : block.steps) shapes.push_back(shape(step));
+    return shapes;
+  }
+
+ private:
+  static constexpr char kToken = '\x01';
+  static constexpr size_t kDigits = 8;
+
+  static std::string token(Touched::Kind kind, size_t index) {
+    const std::string number = std::to_string(index);
+    return kToken + std::string(1, static_cast<char>(kind)) + std::string(kDigits - number.size(), '0') + number;
+  }
+  static ProgramNames with_tokens(ProgramNames names) {
+    const auto replace = [](std::vector<std::string>& list, Touched::Kind kind) {
+      for (size_t i = 0; i < list.size(); ++i) list[i] = token(kind, i);
+    };
+    replace(names.buffers, Touched::Kind::Buffer), replace(names.weights, Touched::Kind::Weight);
+    replace(names.signals, Touched::Kind::Signal);
+    return names;
+  }
+
+  /// Takes the names out of a step and the steps inside it; returns the types of its nodes.
+  std::string take_names(Step& step, std::vector<std::string>& names) const {
+    std::string types;
+    names.push_back(std::move(step.name)), names.push_back(std::move(step.transform));
+    for (const OriginId id : step.origins) {
+      names.push_back(plan_.origins[id.index].name);
+      types += plan_.origins[id.index].op_type + "\n";
+    }
+    step.name.clear(), step.transform.clear(), step.origins.clear();
+    for (std::vector<Step>* body : bodies_of(step))
+      for (Step& inner : *body) types += take_names(inner, names);
+    return types;
+  }
+
+  StepShape shape(Step step) {
+    StepShape shape;
+    std::string key = take_names(step, shape.names);
+    bool is_plain = true;
+    for (const std::string& name : shape.names) {
+      const NumberPattern pattern(name);
+      key += pattern.text + "\n" + std::to_string(pattern.numbers.size()) + "\n";
+      shape.numbers.insert(shape.numbers.end(), pattern.numbers.begin(), pattern.numbers.end());
+      is_plain &= !has_braces(name);
+    }
+    for (const std::string& line : text_.lines(step)) {
+      for (size_t at = 0; at < line.size(); ++at) {
+        key += line[at];
+        if (line[at] != kToken) continue;
+        const auto kind = static_cast<Touched::Kind>(line[at + 1]);
+        shape.touched.push_back({kind, static_cast<uint32_t>(std::stoul(line.substr(at + 2, kDigits)))});
+        key += line[at + 1], at += 1 + kDigits;
+      }
+      key += "\n";
+    }
+    // A name that looks like one of a layer is never one.
+    if (!is_plain) key += std::to_string(texts_.size());
+    shape.text = texts_.emplace(key, static_cast<int>(texts_.size())).first->second;
+    return shape;
+  }
+
+  const Plan& plan_;
+  Diags ignored_;  // the text is written again
+  StepText text_;
+  std::map<std::string, int> texts_;
+};
+
+/// Steps that are layers as far as their texts go.
+struct Found {
+  size_t first = 0, period = 0;
+  int count = 0, begin = 0;
+  size_t saved() const { return count < kFewestLayers ? 0 : static_cast<size_t>(count - 1) * period; }
+};
+
+/// Finds runs of steps in which layers have equal texts, and numbers that go with the layer.
+class Finder {
+ public:
+  explicit Finder(const std::vector<StepShape>& shapes) : shapes_(shapes) {}
+
+  std::vector<Found> all(size_t from, size_t end) const {
+    const Found found = best(from, end);
+    if (found.saved() < kFewestSaved) return {};
+    std::vector<Found> list = all(from, found.first);
+    list.push_back(found);
+    const size_t behind = found.first + found.period * static_cast<size_t>(found.count);
+    for (const Found& more : all(behind, end)) list.push_back(more);
+    return list;
+  }
+
+ private:
+  bool is_even(size_t step, size_t period) const {
+    const std::vector<int64_t>&a = shapes_[step].numbers, &b = shapes_[step + period].numbers,
+          &c = shapes_[step + 2 * period].numbers;
+    for (size_t n = 0; n < a.size(); ++n)
+      if (b[n] - a[n] != c[n] - b[n]) return false;
+    return true;
+  }
+
+  /// The number that most names of the first layer have where the next layer has one more; how many names that is.
+  std::pair<int, int> numbered(const Found& found) const {
+    std::map<int64_t, int> votes;
+    for (size_t s = found.first; s < found.first + found.period; ++s)
+      for (size_t n = 0; n < shapes_[s].numbers.size(); ++n)
+        if (shapes_[s + found.period].numbers[n] == shapes_[s].numbers[n] + 1) ++votes[shapes_[s].numbers[n]];
+    std::pair<int, int> most{0, 0};
+    for (const auto& [number, count] : votes)
+      if (count > most.second) most = {static_cast<int>(number), count};
+    return most;
+  }
+
+  Found best(size_t from, size_t end) const {
+    Found best;
+    int best_votes = 0;
+    for (size_t period = 1; period * kFewestLayers <= end - from; ++period) {
+      size_t equal = 0, even = 0;  // steps from `s` on that the next layer has too, and the one behind it in step
+      for (size_t s = end - period; s-- > from;) {
+        equal = shapes_[s].text == shapes_[s + period].text ? equal + 1 : 0;
+        const bool has_two =
+            equal > 0 && s + 2 * period < end && shapes_[s + period].text == shapes_[s + 2 * period].text;
+        even = has_two && is_even(s, period) ? even + 1 : 0;
+        Found found{s, period, static_cast<int>(std::min(1 + equal / period, 2 + even / period))};
+        if (found.saved() < kFewestSaved || found.saved() < best.saved()) continue;
+        const auto [begin, votes] = numbered(found);
+        if (found.saved() == best.saved() && (found.period != best.period || votes < best_votes)) continue;
+        found.begin = begin, best = found, best_votes = votes;
+      }
+    }
+    return best;
+  }
+
+  const std::vector<StepShape>& shapes_;
+};
+
+/// What stands at one place of a loop's text, in each layer.
+using Role = std::vector<Touched>;
+/// An array of what layers have.
+struct Table {
+  std::string type, name;
+  std::vector<Touched> entries;
+};
+
+/// Gives names to what the layers of one program touch.
+class Namer {
+ public:
+  Namer(Plan& plan, const ProgramNames& names, const Program& program)
+      : plan_(plan), program_(program), layers_{.names = names, .loops = {}, .tables = {}} {}
+
+  void add(const Block& block, const std::vector<StepShape>& shapes, const Found& found) {
+    std::map<Touched, Role> roles;
+    for (size_t s = found.first; s < found.first + found.period; ++s)
+      for (size_t t = 0; t < shapes[s].touched.size(); ++t) {
+        Role role;
+        for (size_t k = 0; k < static_cast<size_t>(found.count); ++k)
+          role.push_back(shapes[s + k * found.period].touched[t]);
+        const auto known = roles.emplace(role[0], role);
+        if (known.first->second != role) return;
+      }
+    for (const auto& [first, role] : roles)
+      if (!is_nameable(role)) return;
+    LayerLoop loop{.first = found.first,
+                   .period = found.period,
+                   .begin = found.begin,
+                   .count = found.count,
+                   .steps = {},
+                   .names = layers_.names};  // until all loops are known
+    for (size_t s = found.first; s < found.first + found.period; ++s) {
+      std::vector<std::string> names;
+      for (size_t n = 0; n < shapes[s].names.size(); ++n) names.push_back(name_of_all(shapes, found, s, n));
+      size_t next = 0;
+      loop.steps.push_back(named(block.steps[s], names, next));
+    }
+    for (auto& [first, role] : roles) declare(role, found.begin);
+    roles_.emplace_back(&block, std::move(roles));
+    layers_.loops[&block].push_back(std::move(loop));
+  }
+
+  /// The names of each loop are those of the program but for what its layers have of their own.
+  ProgramLayers finish() {
+    std::map<const Block*, size_t> next;
+    for (const auto& [block, roles] : roles_) {
+      LayerLoop& loop = layers_.loops[block][next[block]++];
+      loop.names = layers_.names;
+      for (const auto& [first, role] : roles)
+        if (const auto own = own_.find(role); own != own_.end()) name_of(loop.names, first) = own->second(loop.begin);
+    }
+    return std::move(layers_);
+  }
+
+ private:
+  static std::string name_of_all(const std::vector<StepShape>& shapes, const Found& found, size_t step, size_t name) {
+    std::vector<std::string> names;
+    for (size_t k = 0; k < static_cast<size_t>(found.count); ++k)
+      names.push_back(shapes[step + k * found.period].names[name]);
+    return *layer_text(names, found.begin);
+  }
+
+  /// The step with these names, in the order of ShapeWriter::take_names.
+  Step named(Step step, const std::vector<std::string>& names, size_t& next) {
+    step.name = names[next++], step.transform = names[next++];
+    for (OriginId& id : step.origins) {
+      Origin origin = plan_.origins[id.index];
+      origin.name = names[next++];
+      id = OriginId{static_cast<uint32_t>(plan_.origins.size())};
+      plan_.origins.push_back(std::move(origin));
+    }
+    for (std::vector<Step>* body : bodies_of(step))
+      for (Step& inner : *body) inner = named(inner, names, next);
+    return step;
+  }
+
+  static bool is_one(const Role& role) {
+    return std::all_of(role.begin(), role.end(), [&](const Touched& t) { return t == role[0]; });
+  }
+
+  bool is_placed(uint32_t buffer) const {
+    const Position::Kind kind = program_.positions[buffer].kind;
+    return kind != Position::Kind::Absent && kind != Position::Kind::OfThread;
+  }
+  /// Whether a declaration of one buffer does for the other, but for its place.
+  bool are_alike(uint32_t one, uint32_t other) const {
+    const Buffer &a = plan_.buffers[one], &b = plan_.buffers[other];
+    return a.window == b.window && a.type.dtype == b.type.dtype && a.dims() == b.dims() && a.bytes == b.bytes &&
+           a.depth == b.depth && a.life == b.life && is_placed(one) == is_placed(other);
+  }
+  /// Whether the buffers of all layers lie where the first one's does. Programs share the declarations of windows.
+  bool has_one_place(const Role& role) const {
+    const auto place = [&](uint32_t buffer) { return is_placed(buffer) ? program_.positions[buffer].offset : -1; };
+    if (plan_.buffers[role[0].index].window && plan_.programs.size() > 1) return false;
+    return std::all_of(role.begin(), role.end(),
+                       [&](const Touched& t) { return place(t.index) == place(role[0].index); });
+  }
+  bool is_nameable(const Role& role) const {
+    if (is_one(role) || role[0].kind == Touched::Kind::Signal) return true;
+    return std::all_of(role.begin(), role.end(), [&](const Touched& t) {
+      if (role[0].kind == Touched::Kind::Weight)
+        return plan_.weights[t.index].type.dtype == plan_.weights[role[0].index].type.dtype;
+      return are_alike(role[0].index, t.index) && (is_placed(t.index) || has_one_place(role));
+    });
+  }
+
+  std::string& name_of(ProgramNames& names, const Touched& touched) const {
+    std::vector<std::string>& list = touched.kind == Touched::Kind::Buffer   ? names.buffers
+                                     : touched.kind == Touched::Kind::Weight ? names.weights
+                                                                             : names.signals;
+    return list[touched.index];
+  }
+  const std::string& given_name(const Touched& touched) const {
+    return touched.kind == Touched::Kind::Buffer   ? plan_.buffers[touched.index].name
+           : touched.kind == Touched::Kind::Weight ? plan_.weights[touched.index].name
+                                                   : plan_.signals[touched.index].name;
+  }
+  /// "h_ln_1", or "h_layer_ln_1" where a kernel has that name.
+  std::string new_name(const Role& role) {
+    const std::string &first = given_name(role[1]), &second = given_name(role[2]);
+    const std::string plain = without_layer(first, second, "");
+    const bool is_taken = layers_.names.taken.has(identifier(plain));
+    return layers_.names.taken.unique(is_taken ? without_layer(first, second, "layer") : plain);
+  }
+
+  void declare(const Role& role, int begin) {
+    if (is_one(role) || own_.contains(role)) return;
+    if (role[0].kind == Touched::Kind::Buffer && has_one_place(role)) return join(role, begin);
+    if (role[0].kind == Touched::Kind::Weight && declare_weights(role, begin)) return;
+    declare_table(role);
+  }
+
+  /// Buffers of one place have one name, and so has what else lies in a role with one of them.
+  void join(const Role& role, int begin) {
+    std::set<std::string> names;
+    std::string joined;
+    for (const Touched& t : role) {
+      const auto known = joined_.find(t.index);
+      if (known != joined_.end()) joined = known->second;
+    }
+    if (joined.empty()) joined = new_name(role);
+    for (const Touched& t : role) {
+      const auto known = joined_.find(t.index);
+      if (known != joined_.end()) names.insert(known->second);
+      joined_[t.index] = joined;
+    }
+    for (auto& [buffer, name] : joined_)
+      if (names.contains(name)) name = joined;
+    for (const auto& [buffer, name] : joined_) layers_.names.buffers[buffer] = name;
+    std::vector<std::string> lives;
+    for (const Touched& t : role) lives.push_back(layers_.names.lives[t.index]);
+    std::optional<std::string> live = layer_text(lives, begin);
+    if (!live) live = layer_text({lives.begin() + 1, lives.end()}, begin + 1);
+    for (const Touched& t : role) layers_.names.lives[t.index] = live.value_or("");
+  }
+
+  /// Weights at equal distances.
+  bool declare_weights(const Role& role, int begin) {
+    std::vector<int64_t> places;
+    for (const Touched& t : role) {
+      const Weight& weight = plan_.weights[t.index];
+      if (weight.bytes != plan_.weights[role[0].index].bytes || layered_.contains(t.index)) return false;
+      places.push_back(image_place(plan_, program_, weight));
+    }
+    const int64_t apart = places[1] - places[0];
+    for (size_t k = 1; k < places.size(); ++k)
+      if (places[k] - places[k - 1] != apart || apart <= 0) return false;
+    const std::string name = new_name(role), layers = distance(begin, apart);
+    layers_.names.layer_weights[role[0].index] = {name, layers};
+    for (size_t k = 0; k < role.size(); ++k) {
+      layered_.insert(role[k].index);
+      if (k > 0) layers_.names.in_layers.insert(role[k].index);
+      layers_.names.weights[role[k].index] = name + "[" + std::to_string(begin + static_cast<int>(k)) + "]";
+    }
+    own_[role] = [name](int) { return name + "[layer]"; };
+    return true;
+  }
+
+  /// The constant that says how far the layers' weights lie apart.
+  std::string distance(int begin, int64_t apart) {
+    std::string& name = distances_[{begin, apart}];
+    if (!name.empty()) return name;
+    name = layers_.names.taken.unique("layers");
+    layers_.names.layer_lines.push_back("constexpr weft::Layers " + name + "{" + std::to_string(begin) + ", " +
+                                        std::to_string(apart) + "};  // the first, bytes from one to the next");
+    return name;
+  }
+
+  /// What a layer has and what the layer before it had are one table.
+  void declare_table(const Role& role) {
+    for (Table& table : tables_)
+      if (table.entries.size() + 1 >= role.size() &&
+          std::equal(role.begin(), role.end() - 1, table.entries.end() - static_cast<int64_t>(role.size()) + 1,
+                     table.entries.end())) {
+        table.entries.push_back(role.back());
+        return use_table(role, table);
+      }
+    std::string type = "weft::Signal";
+    if (role[0].kind == Touched::Kind::Weight)
+      type = std::string("weft::Weight<") + memory_type(plan_.weights[role[0].index].type.dtype) + ">";
+    if (role[0].kind == Touched::Kind::Buffer) type = buffer_type(plan_.buffers[role[0].index]);
+    tables_.push_back({type, new_name(role), role});
+    use_table(role, tables_.back());
+  }
+
+  void use_table(const Role& role, const Table& table) {
+    const int first = static_cast<int>(table.entries.size() - role.size());
+    own_[role] = [name = table.name, first](int begin) {
+      const int behind = first - begin;
+      const std::string sign = behind < 0 ? " - " : " + ";
+      return name + "[layer" + (behind ? sign + std::to_string(std::abs(behind)) : "") + "]";
+    };
+  }
+
+ public:
+  /// The lines of the tables, once all names are known.
+  std::vector<std::string> table_lines() {
+    constexpr size_t kWidth = 116;
+    std::vector<std::string> lines;
+    for (const auto& [type, name, entries] : tables_) {
+      std::string line = "constexpr " + type + " " + name + "[] = {";
+      for (size_t k = 0; k < entries.size(); ++k) {
+        const std::string entry = name_of(layers_.names, entries[k]) + (k + 1 < entries.size() ? "," : "};");
+        if (line.size() + 1 + entry.size() > kWidth) lines.push_back(std::move(line)), line = "   ";
+        line += (line.back() == '{' ? "" : " ") + entry;
+      }
+      lines.push_back(std::move(line));
+    }
+    return lines;
+  }
+
+ private:
+  Plan& plan_;
+  const Program& program_;
+  ProgramLayers layers_;
+  std::vector<std::pair<const Block*, std::map<Touched, Role>>> roles_;  // of each loop
+  std::map<Role, std::function<std::string(int begin)>> own_;  // what a loop whose layers begin there calls it
+  std::map<uint32_t, std::string> joined_;                     // buffers that share a name
+  std::set<uint32_t> layered_;                                 // weights that are declared with others
+  std::map<std::pair<int, int64_t>, std::string> distances_;
+  std::vector<Table> tables_;
+};
+
+}  // namespace
+
+ProgramLayers find_layers(Plan& plan, const ProgramNames& names, const Program& program,
+                          const std::vector<KernelText>& kernels) {
+  Namer namer(plan, names, program);
+  ShapeWriter writer(plan, names, kernels);
+  for (const Block& block : plan.blocks) {
+    if (plan.unrolls_layers || !holds(plan, program, block.place)) continue;
+    const std::vector<StepShape> shapes = writer.shapes(block);
+    for (const Found& found : Finder(shapes).all(0, shapes.size())) namer.add(block, shapes, found);
+  }
+  std::vector<std::string> tables = namer.table_lines();
+  ProgramLayers layers = namer.finish();
+  layers.tables = std::move(tables);
+  return layers;
+}
+
+}  // namespace weftc

@@ -1,0 +1,26 @@
+// Numbers of layers in texts. The compiler writes nothing else in braces where a step has a layer.
+#include "step_text.h"
+
+#include <cstdio>
+#include <cstring>
+
+namespace weft {
+
+std::string in_layer(const char* text, int layer) {
+  std::string out;
+  const char* at = text;
+  while (const char* open = layer == kNoLayer ? nullptr : strchr(at, '{')) {
+    out.append(at, open);
+    long factor = 1, more = 0;
+    char sign = '+';
+    int length = 0;
+    if (sscanf(open, "{%ld * layer%n", &factor, &length) < 1) sscanf(open, "{layer%n", &length);
+    int rest = 0;
+    if (sscanf(open + length, " %c %ld%n", &sign, &more, &rest) == 2) length += rest;
+    out += std::to_string(factor * layer + (sign == '-' ? -more : more));
+    at = open + length + 1;
+  }
+  return out + at;
+}
+
+}  // namespace weft

@@ -20,6 +20,7 @@ struct CudaTarget final : Target {
 
   std::unique_ptr<RankBase> make_rank(const Program& program, World& world, int rank, const char* image,
                                       std::string_view manifest, const RankOptions& options) override {
+    if (!options.cores.empty()) fail(kUsage, "--bind: the ranks of this program compute on devices");
     const int place = world.relay == nullptr ? rank : world.relay->local_rank();
     const int sharers = options.in_process ? (executable.world + devices - 1) / devices : 1;
     return std::make_unique<CudaState>(executable, program, world, rank, image, manifest, options,

@@ -30,6 +30,7 @@ struct Launcher {
   const char *name, *command, *rank;
   const char* size[2];      // the first that is set counts the ranks
   const char* local;        // ranks on this machine
+  const char* rank_here;    // this one's number among them
   const char* machines[2];  // the first that is set counts them
   const char* job[3];       // the first that is set names the job
 };
@@ -40,6 +41,7 @@ constexpr Launcher kLaunchers[] = {
      "OMPI_COMM_WORLD_RANK",
      {"OMPI_COMM_WORLD_SIZE"},
      "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
      {},
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"}},
     {"PMI",
@@ -47,14 +49,23 @@ constexpr Launcher kLaunchers[] = {
      "PMI_RANK",
      {"PMI_SIZE"},
      "MPI_LOCALNRANKS",
+     "MPI_LOCALRANKID",
      {"SLURM_STEP_NUM_NODES"},
      {"PMI_JOBID", "HYDRA_JOBID", "PMI_PORT"}},
-    {"torchrun", "torchrun --nproc-per-node", "RANK", {"WORLD_SIZE"}, "LOCAL_WORLD_SIZE", {}, {"MASTER_PORT"}},
+    {"torchrun",
+     "torchrun --nproc-per-node",
+     "RANK",
+     {"WORLD_SIZE"},
+     "LOCAL_WORLD_SIZE",
+     "LOCAL_RANK",
+     {},
+     {"MASTER_PORT"}},
     {"Slurm",
      "srun -n",
      "SLURM_PROCID",
      {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
      nullptr,
+     "SLURM_LOCALID",
      {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"},
      {"SLURM_JOB_ID", "SLURM_JOBID"}},
 };
@@ -176,6 +187,7 @@ std::optional<Launched> find_launcher(const Environment& env) {
   if (out.rank >= out.size) fail(kEnvironment, "%s=%d is not below %s=%d", l.rank, out.rank, setting->size, out.size);
   out.machines = machines_of(l, out.size, env);
   if (l.local != nullptr && env(l.local) != nullptr) out.ranks_here = number_in(l.local, env(l.local));
+  if (env(l.rank_here) != nullptr) out.rank_here = number_in(l.rank_here, env(l.rank_here));
   if (out.machines != Machines::Several) out.job = job_of(l, env);
   out.is_bare_srun = &l == &kSlurm && first_set(kRanksOfPmi, env) == nullptr;
   return out;

@@ -20,8 +20,9 @@ struct Launched {
   std::string job;      // names the job on this machine; empty where nothing does, or there are several machines
   const char* command;  // that starts such jobs
   Machines machines = Machines::One;
-  int ranks_here = 0;         // on this machine; 0: unsaid
-  bool is_bare_srun = false;  // it counts the ranks, but speaks no PMI to them
+  int ranks_here = 0;                 // on this machine; 0: unsaid
+  std::optional<int> rank_here = {};  // this one's number among them, if it is said
+  bool is_bare_srun = false;          // it counts the ranks, but speaks no PMI to them
 };
 
 /// Empty if no launcher started this process. Throws Failure (environment) on half-set variables.

@@ -91,6 +91,8 @@ constexpr Flag kFlags[] = {
     {"--json", nullptr, "print one JSON object on standard output", [](Options& o, Value) { o.json = true; }},
     {"--threads", "N", "threads of each rank (default: cores / ranks)",
      [](Options& o, Value v) { o.threads = whole("--threads", v, 1, 1024); }},
+    {"--bind", nullptr, "host: each thread keeps to a core of its own; the ranks of a machine share its cores in order",
+     [](Options& o, Value) { o.binds = true; }},
     {"--arch", "LEVEL", "kernels of this level of CPUs, one that --info lists (default: the highest that this CPU has)",
      [](Options& o, Value v) { o.arch = v; }},
     {"--trace", "FILE", "write a trace of all ranks for Perfetto", [](Options& o, Value v) { o.trace = v; }},

@@ -18,6 +18,7 @@ struct Options {
   int iterations = 1, warmup = 0;
   bool is_timed = false;  // --iterations or --warmup was given: print the latency table
   int threads = 0;        // 0: cores / ranks
+  bool binds = false;     // each thread to a core of its own
   double timeout = 60;
   int stall_rank = -1;
   std::string stall_step;

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "collectives.h"
+#include "cores.h"
 #include "geometry.h"
 #include "step_text.h"
 #include "turns.h"
@@ -28,13 +29,19 @@ RankState::RankState(const Executable& e, const Program& p, World& w, int r, con
   if (network != nullptr && o.link.is_limited()) fail(kUsage, "--link: the ranks of this program share no memory");
   if (own != nullptr) madvise(own, size_t(p.own_bytes), MADV_HUGEPAGE);
   for (size_t s = 0; s < walks.size(); ++s) {
-    walks[s].team = std::make_unique<Team>(p.streams[s].parallel ? o.threads : 1);
+    walks[s].team =
+        std::make_unique<Team>(p.streams[s].parallel ? o.threads : 1, o.cores.empty() ? nullptr : o.cores.data());
     if (network != nullptr)
       walks[s].messages = std::make_unique<Messages>(*this, *network, int(s), *walks[s].team,
                                                      [this, s](const std::string& what) { time_out(int(s), what); });
     walks[s].ticks.assign(size_t(w.shape.ranks), 0);
   }
   for (size_t s = 1; s < walks.size(); ++s) threads_.emplace_back([this, s] { serve(int(s)); });
+  for (size_t s = 0; s < walks.size() && !o.cores.empty(); ++s) {
+    // The thread of a stream that computes is the first of its team; others are wherever one of the cores is free.
+    const size_t cores = p.streams[s].parallel ? 1 : o.cores.size();
+    keep_to(std::span(o.cores).first(cores), s == 0 ? pthread_self() : threads_[s - 1].native_handle());
+  }
 }
 
 RankState::~RankState() {

@@ -29,6 +29,7 @@ enum class Portion : uint8_t { Whole, Computation, Communication };
 /// What a rank is told from the command line.
 struct RankOptions {
   int threads = 1;
+  std::vector<int> cores = {};  // one for each thread, to which it keeps; empty: wherever the system puts it
   double timeout = 60;
   bool poison = false, trace = false;
   bool graph = true;          // cuda: replay a captured graph

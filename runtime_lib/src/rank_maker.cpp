@@ -1,12 +1,12 @@
 // What a rank is made of: its program, its weights, its threads.
 #include "rank_maker.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 
+#include "cores.h"
 #include "launch.h"
 #include "service.h"
 #include "tensors.h"
@@ -27,18 +27,21 @@ WorldShape world_shape(const Executable& executable, const Options& options) {
 
 namespace {
 
-/// Cores of this rank: a launcher may have bound it to its own; otherwise the ranks share the machine.
-int default_threads(int ranks) {
-  cpu_set_t set;
-  const int bound = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+/// A launcher may have bound the rank to cores of its own; otherwise the ranks share those of the machine.
+CoreShare share_of(int rank, int ranks, size_t cores) {
   const std::optional<Launched> launched =
       getenv("WEFT_RANK") == nullptr && ranks > 1 ? find_launcher(getenv) : std::nullopt;
-  if (launched && bound < int(sysconf(_SC_NPROCESSORS_ONLN))) return std::max(1, bound);
-  return std::max(1, bound / (launched && launched->ranks_here > 0 ? launched->ranks_here : ranks));
+  if (!launched) return {rank, ranks};
+  if (cores < size_t(sysconf(_SC_NPROCESSORS_ONLN))) return {};
+  return {launched->rank_here.value_or(rank), launched->ranks_here > 0 ? launched->ranks_here : ranks};
 }
 
-RankOptions rank_options(const Options& options, int rank, int threads) {
+RankOptions rank_options(const Options& options, int rank, int ranks) {
+  const std::vector<int> cores = allowed_cores();
+  const CoreShare share = share_of(rank, ranks, cores.size());
+  const int threads = options.threads > 0 ? options.threads : default_threads(int(cores.size()), share);
   return {.threads = threads,
+          .cores = options.binds ? cores_of(cores, share, threads) : std::vector<int>(),
           .timeout = options.timeout,
           .poison = options.poison,
           .trace = !options.trace.empty(),
@@ -53,8 +56,7 @@ RankOptions rank_options(const Options& options, int rank, int threads) {
 std::unique_ptr<RankBase> make_rank(Target& target, const Executable& executable, const Options& options,
                                     ImageFile& file, World& world, int rank) {
   const Program& program = program_of(executable, rank);
-  const int threads = options.threads > 0 ? options.threads : default_threads(executable.world);
-  RankOptions of_rank = rank_options(options, rank, threads);
+  RankOptions of_rank = rank_options(options, rank, executable.world);
   if (options.serves) of_rank.complaint = board_of(executable, world).complaint(RequestBoard::Phase::Run, rank);
   return target.make_rank(program, world, rank, file.map_image(program, rank), file.manifest(), of_rank);
 }

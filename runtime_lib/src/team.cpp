@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cores.h"
 #include "wait.h"
 
 namespace weft {
@@ -71,10 +72,13 @@ struct Team::Shared {
   }
 };
 
-Team::Team(int threads) : threads_(threads), shared_(new Shared) {
+Team::Team(int threads, const int* cores) : threads_(threads), shared_(new Shared) {
   // A worker that shares its core with a spinning one only gets in its way.
   const int spins = threads <= int(std::thread::hardware_concurrency()) ? kLongSpin : kShortSpin;
-  for (int t = 1; t < threads; ++t) shared_->workers.emplace_back([this, spins] { shared_->work(spins); });
+  for (int t = 1; t < threads; ++t) {
+    shared_->workers.emplace_back([this, spins] { shared_->work(spins); });
+    if (cores != nullptr) keep_to({cores + t, 1}, shared_->workers.back().native_handle());
+  }
 }
 
 Team& Team::alone() {

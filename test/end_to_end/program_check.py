@@ -2,6 +2,7 @@
 """What a user of an emitted executable meets: its flags, its files, its exit codes, on one rank and on two."""
 
 import json
+import os
 
 import numpy as np
 
@@ -48,6 +49,13 @@ def check_flags(program):
         harness.check(f"{program.name}/info", "inputs" in information and "outputs" in information, list(information))
     except ValueError as error:
         harness.failed(f"{program.name}/info", f"exit {status}: {error!r}: {(out + err)[-300:]}")
+    status, _, err = harness.run([program, "--bind", "--threads", "1", "--random-inputs", "1"])
+    ranks, cores = json.loads(out)["ranks"], len(os.sched_getaffinity(0))
+    too_few = "" if ranks <= cores else f"there are {cores}"
+    harness.check(f"{program.name}/bind", status == (2 if too_few else 0) and too_few in err, f"exit {status}: {err[-300:]}")
+    status, _, err = harness.run([program, "--bind", "--threads", cores + 1, "--random-inputs", "1"])
+    harness.check(f"{program.name}/bind to more cores than there are", status == 2 and f"there are {cores}" in err,
+                  f"exit {status}: {err[-300:]}")
     status, _, err = harness.run([program, "--poison", "--random-inputs", "1", "--iterations", "2"])
     harness.check(f"{program.name}/poison", status == 0, f"exit {status}: {err[-300:]}")
 

@@ -17,7 +17,8 @@ namespace weft {
 /// thread of the stream that owns the team starts loops; a loop inside a loop body runs on the calling thread alone.
 class Team {
  public:
-  explicit Team(int threads);
+  /// `cores`, if given, has one for each thread; workers keep to theirs.
+  explicit Team(int threads, const int* cores = nullptr);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;

@@ -166,6 +166,23 @@ void Elements::store(size_t number, const IndexList& index, const Element& eleme
   for (int64_t p = 0; p < context_.ranks(); ++p) put(context_.peer_copy(at_parameter, p));
 }
 
+Scope::RowValue* Elements::storable(size_t number, const IndexList& index, Scope& row, int loop) {
+  const ValueId value = context_.computed_value(number);
+  const size_t parameter = static_cast<size_t>(context_.output_parameter(number));
+  const auto found = row.row_values.find(key_of(value, index, peer));
+  if (found == row.row_values.end() || found->second->array.number != loop || !found->second->place.empty()) return {};
+  if (!scopes.ends.contains(loop)) return {};
+  const bool is_plain = context_.body.outputs()[number].value == value && !context_.kernel.parameters[parameter].window;
+  return is_plain && scopes.lanes == Lanes::Host ? found->second.get() : nullptr;
+}
+
+void Elements::store_there(size_t number, const IndexList& index, Scope::RowValue& value) {
+  const size_t parameter = static_cast<size_t>(context_.output_parameter(number));
+  const IndexExpr at = context_.offset(context_.kernel.parameters[parameter], index);
+  value.place = weftc::element(context_.parameter_name(parameter), at);
+  scopes.ends.at(value.array.number).statements->push_back(Store{value.place, value.value});
+}
+
 // A constant of one element stands in the text.
 static std::string constant_literal(const Tensor& tensor) {
   return tensor.is_real() ? real_literal(tensor.real[0], tensor.dtype) : int_literal(tensor.integers[0], tensor.dtype);
@@ -292,7 +309,7 @@ void Elements::offer(const std::string& key, const Element& element, DType dtype
 /// The lane that stores a value into the array is the one that reads it later, since both loops share the row
 /// among lanes alike: a lane of a warp keeps its values in registers, a block keeps them in shared memory.
 Expr Elements::kept(Scope::RowValue& value) {
-  if (!value.place.empty()) return value.place;
+  if (!value.place.empty() || !value.array.has_room) return value.place;
   // Of the 48 KiB that a kernel has; in a loop over chunks it holds the tiles of products too (weft::step_room).
   const int64_t most_shared_bytes = (context_.is_in_chunks() ? 8 : 40) * int64_t{1024};
   const Scope::RowArray& array = value.array;

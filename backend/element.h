@@ -46,6 +46,11 @@ class Elements {
   /// Stores an element of output `number` of the kernel. In an output that lies in peers' windows, it is stored
   /// on each peer.
   void store(size_t number, const IndexList& index, const Element& element);
+  /// An output's element that loop number `loop` over the row has computed, if it may be stored at the end of that
+  /// loop: null where it may not.
+  Scope::RowValue* storable(size_t number, const IndexList& index, Scope& row, int loop);
+  /// Stores it there.
+  void store_there(size_t number, const IndexList& index, Scope::RowValue& value);
   /// While this is set, reads of window operands inside at() go to the peer of that index; empty: the rank's
   /// own memory.
   std::string peer;

@@ -74,6 +74,7 @@ Element Elements::reduction(ValueId value, const Op& op, const IndexList& index)
   for (int64_t d : axes) at[d] = inner.at[d];
   const Element element = this->at(from, at);
   scopes.current->put(Reduce{reduce, name(sum), element.expr});
+  if (const auto& keeping = scopes.current->keeping) scopes.current->put(scopes.ends[keeping->number]);
   close(inner);
   if (inner.shared()) home->put(Store{name(sum), call(lanes_function(reduce_name(reduce)), {name(sum)})});
   bind(value, index, name(sum), home);

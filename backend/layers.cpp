@@ -308,28 +308,39 @@ class Namer {
     declare_table(role);
   }
 
-  /// Buffers of one place have one name, and so has what else lies in a role with one of them.
+  /// Gives buffers of one place one name; what shares a name with one of them goes on to do so.
+  void share_name(const Role& buffers, const std::string& name) {
+    std::set<std::string> old;
+    for (const Touched& t : buffers) {
+      old.insert(layers_.names.buffers[t.index]);
+      shared_.insert(t.index);
+    }
+    for (std::string& each : layers_.names.buffers)
+      if (old.contains(each)) each = name;
+  }
+
+  /// Buffers that all layers have at one place.
   void join(const Role& role, int begin) {
-    std::set<std::string> names;
-    std::string joined;
-    for (const Touched& t : role) {
-      const auto known = joined_.find(t.index);
-      if (known != joined_.end()) joined = known->second;
-    }
-    if (joined.empty()) joined = new_name(role);
-    for (const Touched& t : role) {
-      const auto known = joined_.find(t.index);
-      if (known != joined_.end()) names.insert(known->second);
-      joined_[t.index] = joined;
-    }
-    for (auto& [buffer, name] : joined_)
-      if (names.contains(name)) name = joined;
-    for (const auto& [buffer, name] : joined_) layers_.names.buffers[buffer] = name;
+    const auto named =
+        std::find_if(role.begin(), role.end(), [&](const Touched& t) { return shared_.contains(t.index); });
+    share_name(role, named != role.end() ? layers_.names.buffers[named->index] : new_name(role));
     std::vector<std::string> lives;
     for (const Touched& t : role) lives.push_back(layers_.names.lives[t.index]);
     std::optional<std::string> live = layer_text(lives, begin);
     if (!live) live = layer_text({lives.begin() + 1, lives.end()}, begin + 1);
     for (const Touched& t : role) layers_.names.lives[t.index] = live.value_or("");
+  }
+
+  /// Layers may take turns at a few places: then there are as many buffers, not one for each layer.
+  void join_turns(const Role& role) {
+    std::map<int64_t, Role> by_place;
+    for (const Touched& t : role)
+      if (is_placed(t.index)) by_place[program_.positions[t.index].offset].push_back(t);
+    for (const auto& [place, buffers] : by_place) {
+      if (is_one(buffers) || !has_one_place(buffers)) continue;
+      share_name(buffers, layers_.names.buffers[buffers[0].index]);
+      for (const Touched& t : buffers) layers_.names.lives[t.index].clear();
+    }
   }
 
   /// Weights at equal distances.
@@ -373,6 +384,7 @@ class Namer {
         table.entries.push_back(role.back());
         return use_table(role, table);
       }
+    if (role[0].kind == Touched::Kind::Buffer) join_turns(role);
     std::string type = "weft::Signal";
     if (role[0].kind == Touched::Kind::Weight)
       type = std::string("weft::Weight<") + memory_type(plan_.weights[role[0].index].type.dtype) + ">";
@@ -413,7 +425,7 @@ class Namer {
   ProgramLayers layers_;
   std::vector<std::pair<const Block*, std::map<Touched, Role>>> roles_;  // of each loop
   std::map<Role, std::function<std::string(int begin)>> own_;  // what a loop whose layers begin there calls it
-  std::map<uint32_t, std::string> joined_;                     // buffers that share a name
+  std::set<uint32_t> shared_;                                  // buffers that share a name
   std::set<uint32_t> layered_;                                 // weights that are declared with others
   std::map<std::pair<int, int64_t>, std::string> distances_;
   std::vector<Table> tables_;

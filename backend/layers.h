@@ -12,31 +12,11 @@
 // layers then has one name: buffers that lie at the same place are declared once; weights that lie at equal distances
 // are LayerWeights; of anything else there is a table.
 #pragma once
-#include <map>
-#include <set>
-#include <string>
 #include <vector>
 
-#include "backend/program_names.h"
+#include "backend/layer_loop.h"
 
 namespace weftc {
-
-/// Steps first .. first + period of a block and those of the layers behind them.
-struct LayerLoop {
-  size_t first = 0, period = 0;
-  int begin = 0, count = 0;  // the number of the first layer, and how many there are
-  std::vector<Step> steps;   // of the first layer, named as all: "h.{layer}.ln_1"
-  ProgramNames names;        // inside the loop
-
-  size_t end() const { return first + period * static_cast<size_t>(count); }
-};
-
-/// The blocks of a program with their loops, and the names that its declarations have.
-struct ProgramLayers {
-  ProgramNames names;
-  std::map<const Block*, std::vector<LayerLoop>> loops;  // in order
-  std::vector<std::string> tables;                       // lines: what has no better form, by layer
-};
 
 /// How the text of a program has its layers. Origins named as all layers are added to the plan, which is that of
 /// `kernels`. None where `plan` wants none.

@@ -143,14 +143,24 @@ LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const For&
   }
   // The host keeps the values of a short row in an array on the stack.
   constexpr int64_t kMostKept = 9999;
-  if (lanes == Lanes::Host && loops && axis.bound.empty() && open.loops.size() == 1 && axis.extent <= kMostKept)
-    open.inner().keeping = Scope::RowArray{&open.inner(), axis.extent, 0, name(open.loops[0].variable), {}};
+  ++opened;
+  if (lanes == Lanes::Host && loops && open.loops.size() == 1)
+    open.inner().keeping = Scope::RowArray{.loop = &open.inner(),
+                                           .count = axis.extent,
+                                           .at = name(open.loops[0].variable),
+                                           .lane_at = {},
+                                           .has_room = axis.bound.empty() && axis.extent <= kMostKept,
+                                           .number = opened};
   current = &open.inner();
   return open;
 }
 
 void LoopScopes::close(Open& open) {
   for (auto scope = open.scopes.rbegin(); scope != open.scopes.rend(); ++scope) (*scope)->finish();
+  drop(open);
+}
+
+void LoopScopes::drop(Open& open) {
   for (const auto& [variable, owner] : open.hidden) owners_[variable] = owner;
   current = open.before, vector = open.vector_before;
 }

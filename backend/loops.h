@@ -95,6 +95,10 @@ class LoopScopes {
     Scope* scope = nullptr;
   };
   Vector vector;
+  /// How many times loops over an axis were opened so far.
+  int opened = 0;
+  /// The ends of loops that add up a row, by their number.
+  std::map<int, Later> ends;
   /// Host: the loop over rows takes several at once, and the loops over the elements of a row one at a time.
   bool rows_together = false;
   /// Device kernels: how many neighbouring elements of a row a lane takes together.
@@ -116,6 +120,8 @@ class LoopScopes {
   Open open(Scope* under, const LoopAxis& axis, const For& like = {}, bool may_share = false);
   /// Finishes the loops, and restores the scope and the variables that were visible before.
   void close(Open& open);
+  /// The same without the loops: nothing stands in them.
+  void drop(Open& open);
   /// The innermost loop of a device kernel: over neighbours that a thread loads and stores at once.
   void open_neighbours(std::vector<std::unique_ptr<Scope>>& scopes, const Loop& loop, const LoopAxis& axis);
   /// Axis of that name and extent, renamed where one is open around `under`.

@@ -103,6 +103,19 @@ static void store_all(Elements& elements, KernelContext& context, const std::vec
   for (size_t i = 0; i < puts.size(); ++i) store_output(elements, context, puts[i].first, puts[i].second, values[i]);
 }
 
+/// What the last loop over a row computes anyway is stored there, as exp(x - max) beside the sum of a Softmax that is
+/// divided later. Behind it nothing reads operands, in whose memory the outputs may lie. False, and nothing is stored,
+/// if that is not so of all outputs.
+static bool store_in_loop(Elements& elements, const std::vector<Put>& puts, Scope& row, int loop) {
+  std::vector<Scope::RowValue*> values;
+  for (const auto& [output, at] : puts) {
+    values.push_back(elements.storable(output, at, row, loop));
+    if (!values.back()) return false;
+  }
+  for (size_t i = 0; i < puts.size(); ++i) elements.store_there(puts[i].first, puts[i].second, *values[i]);
+  return true;
+}
+
 /// Index of a row output: the kept dims alone, or with zeros for the reduced ones.
 static IndexList row_index(const KernelContext& context, const IterationSpace& space, size_t output,
                            const IndexList& index) {
@@ -210,6 +223,7 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
   write_reductions(elements, context, space, index);
   std::vector<Put> of_row, of_elements;
   for (size_t o : space.row_outputs) of_row.emplace_back(o, row_index(context, space, o, index));
+  const int last_loop = elements.scopes.opened;
   store_all(elements, context, of_row);
   if (!space.outputs.empty()) {
     std::vector<LoopScopes::Open> inner;
@@ -220,8 +234,10 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
     }
     for (size_t o : space.outputs)
       of_elements.emplace_back(o, *place_in(context, context.computed_value(o), space.extents, index));
-    store_all(elements, context, of_elements);
-    for (auto loop = inner.rbegin(); loop != inner.rend(); ++loop) elements.scopes.close(*loop);
+    const bool is_done = store_in_loop(elements, of_elements, open.inner(), last_loop);
+    if (!is_done) store_all(elements, context, of_elements);
+    for (auto loop = inner.rbegin(); loop != inner.rend(); ++loop)
+      is_done ? elements.scopes.drop(*loop) : elements.scopes.close(*loop);
   }
   if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host)
     loop->kind = is_together ? LoopKind::Together : LoopKind::Vector;

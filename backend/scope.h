@@ -19,6 +19,8 @@ struct Scope {
     Scope* loop = nullptr;  // outermost of the row's loops
     int64_t count = 0, lane_count = 0;
     Expr at, lane_at;
+    bool has_room = true;  // else a value is kept in an output at most, and only by the last loop over the row
+    int number = 0;        // host: of the loop
   };
   std::optional<RowArray> keeping;
   /// A value that a loop over a row computes. It is kept once a later loop asks for it.

@@ -12,7 +12,7 @@
 #include "backend/chunk_kernel.h"
 #include "backend/dialects/target_dialect.h"
 #include "backend/kernel_context.h"
-#include "backend/layers.h"
+#include "backend/layer_loop.h"
 #include "backend/length_expression.h"
 #include "backend/print.h"
 #include "backend/render.h"

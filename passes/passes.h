@@ -18,6 +18,7 @@ void bind_collectives(Module& module, const Env& env);
 void apply_layouts(Module& module, const Env& env);
 void fold_weights(Module& module, const Env& env);
 void apply_transforms(Module& module, const Env& env);
+void divide_late(Module& module, const Env& env);
 void fuse_loops(Module& module, const Env& env);
 void lay_in_memory(Module& module, const Env& env);
 void fuse_regions(Module& module, const Env& env);

@@ -184,6 +184,14 @@ class ChainCutter {
     return std::all_of(launches.begin(), launches.end(), [&](const RowLaunch& launch) { return is_as_fast(launch); });
   }
 
+  static bool goes_through_rows(const Step& step, const RowAxis& axis) {
+    bool has_rows = false, has_long_ones = false;
+    for (const Access& access : step.accesses)
+      if (const auto stride = axis.strides.find(access.buffer); stride != axis.strides.end())
+        has_rows = true, has_long_ones |= stride->second > 1;
+    return has_long_ones || !has_rows;
+  }
+
   /// As many rows as there are along a dimension: all of its indices, or some together where kernels have them so, as
   /// heads of attention that share keys. A row is more than one element, so that kernels go through it as before.
   std::optional<RowAxis> axis_of_chain(const LoopStep& chain, BufferId widest, int dim) const {
@@ -193,8 +201,8 @@ class ChainCutter {
       std::optional<SharedRows> found = rows_of_loop(context_, chain, widest, dim, block);
       if (!found || !found->own.empty()) continue;
       const RowAxis& axis = found->axes[0];
-      const bool has_rows = std::all_of(axis.strides.begin(), axis.strides.end(),
-                                        [](const auto& buffer_stride) { return buffer_stride.second > 1; });
+      const bool has_rows = std::all_of(chain.body.begin(), chain.body.end(),
+                                        [&](const Step& step) { return goes_through_rows(step, axis); });
       return has_rows ? std::optional(axis) : std::nullopt;
     }
     return {};

@@ -16,7 +16,8 @@ namespace weftc {
 namespace {
 
 constexpr int kFewestLayers = 3;
-constexpr size_t kFewestSaved = 8;  // steps: a loop over less is no easier to read than they are
+constexpr size_t kMostPeriod = 4096;  // steps of a layer: all lengths up to it are tried
+constexpr size_t kFewestSaved = 8;    // steps: a loop over less is no easier to read than they are
 
 /// What a step names in its text.
 struct Touched {
@@ -155,7 +156,7 @@ class Finder {
   Found best(size_t from, size_t end) const {
     Found best;
     int best_votes = 0;
-    for (size_t period = 1; period * kFewestLayers <= end - from; ++period) {
+    for (size_t period = 1; period <= kMostPeriod && period * kFewestLayers <= end - from; ++period) {
       size_t equal = 0, even = 0;  // steps from `s` on that the next layer has too, and the one behind it in step
       for (size_t s = end - period; s-- > from;) {
         equal = shapes_[s].text == shapes_[s + period].text ? equal + 1 : 0;

@@ -17,6 +17,7 @@ std::string in_layer(const char* text, int layer) {
     if (sscanf(open, "{%ld * layer%n", &factor, &length) < 1) sscanf(open, "{layer%n", &length);
     int rest = 0;
     if (sscanf(open + length, " %c %ld%n", &sign, &more, &rest) == 2) length += rest;
+    if (open[length] != '}') return out + open;  // a long name was cut here
     out += std::to_string(factor * layer + (sign == '-' ? -more : more));
     at = open + length + 1;
   }

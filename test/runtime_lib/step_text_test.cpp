@@ -11,6 +11,7 @@ TEST_CASE("step text: the number of a layer stands for what the compiler wrote i
   CHECK(in_layer("val_{4 * layer}, val_{4 * layer + 2}, val_{10 * layer - 7}", 3) == "val_12, val_14, val_23");
   CHECK(in_layer("val_{-3 * layer + 9}", 2) == "val_3");
   CHECK(in_layer("h.0 no number", 4) == "h.0 no number");
+  for (const char* cut : {"{", "h.{lay", "h.{layer", "h.{layer + ", "h.{2 * layer - 3"}) CHECK(in_layer(cut, 7) == cut);
 }
 
 TEST_CASE("step text: outside of such loops a text is what it says") {

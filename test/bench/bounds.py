@@ -1,0 +1,112 @@
+"""./dev bench bounds: kernels beside what a core can do at best.
+
+    bounds.py [--rounds 5] [--arch x86-64-v3]
+
+One thread. A bound is multiplications and additions at the rate at which they run in registers, or the bytes that must be
+moved at the rate of reading or copying memory, both measured here (bounds.cpp), before and after each kernel; the last column is
+the share of it that the kernel reaches, in the median of the rounds with its 95 % interval. Weights that are read once are
+together larger than the caches, and so are the tensors of the last rows.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+
+from command import run_in
+from load import BUSY, Load, median_interval
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+WEFT = ROOT / "build" / "dev" / "weft"
+FOLDER = ROOT / "build" / "bench" / "bounds"
+HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
+MEGABYTES = 64  # of each array whose reading and copying is measured
+
+
+def product(m, n, k):
+    text = f"m (float[{m},{k}] x) => (float[{m},{n}] y) <float[{k},{n}] w = random(1, 0.02)> {{ y = MatMul(x, w) }}"
+    return f"product {m} x {k} to {n}", text, "flops", 2 * m * n * k
+
+
+def batched(b, m, n, k):
+    text = f"m (float[{b},{m},{k}] x, float[{b},{k},{n}] w) => (float[{b},{m},{n}] y) {{ y = MatMul(x, w) }}"
+    return f"{b} products {m} x {k} to {n}", text, "flops", 2 * b * m * n * k
+
+
+def one_row(width, layers):
+    """Products of one row, whose weights come from memory."""
+    weights = ", ".join(f"float[{width},{width}] w{i} = random({i + 1}, 0.015)" for i in range(layers))
+    nodes = " ".join(f"h{i + 1} = MatMul(h{i}, w{i})" for i in range(layers))
+    text = f"m (float[1,{width}] h0) => (float[1,{width}] h{layers}) <{weights}> {{ {nodes} }}"
+    return f"{layers} x 1 row, {width} to {width}", text, "read", 4 * layers * width * width
+
+
+def depthwise(channels, size):
+    text = (f"m (float[1,{channels},{size},{size}] x) => (float[1,{channels},{size},{size}] y)\n<float[{channels},1,3,3] w = random(1, 0.3), "
+            f"float[{channels},{channels},1,1] a = random(2, 0.1), float[{channels},{channels},1,1] b = random(3, 0.1)> {{\n"
+            f"[in] h = Conv(x, a) [depthwise] g = Conv<group = {channels}, pads = [1, 1, 1, 1]>(h, w) [out] y = Conv(g, b) }}")
+    return f"depthwise 3 x 3, {channels} x {size} x {size}", text, "flops", 2 * 9 * channels * size * size
+
+
+def of_rows(name, node, size):
+    weights = f"<float[{size}] scale = random(1, 1.0)> " if "scale" in node else ""
+    text = f"m (float[{size},{size}] x) => (float[{size},{size}] y) {weights}{{ y = {node} }}"
+    return f"{name}, {size} x {size}", text, "copy", 8 * size * size
+
+
+ROWS = [
+    product(128, 768, 768), product(128, 3072, 768), product(128, 768, 3072), product(128, 2304, 768), product(1024, 1024, 1024),
+    batched(12, 128, 64, 128), batched(12, 128, 128, 64), one_row(4096, 4),
+    depthwise(64, 112), depthwise(144, 56), depthwise(192, 28), depthwise(384, 14), depthwise(960, 7),
+    of_rows("softmax", "Softmax(x)", 4096), of_rows("layer norm", "LayerNormalization(x, scale)", 4096),
+    of_rows("gelu", 'Gelu<approximate = "tanh">(x)', 4096), of_rows("gelu by erf", "Gelu(x)", 4096),
+]
+
+
+def milliseconds(program, step):
+    """The shortest time of a step; of the whole program where it is nothing but the kernel."""
+    trace = FOLDER / "trace.json"
+    flags = ["--random-inputs", 1, "--threads", 1, "--iterations", 12, "--warmup", 2]
+    if not step:
+        return json.loads(run_in(FOLDER, program, *flags, "--json"))["latency_ms"]["min"]
+    run_in(FOLDER, program, *flags, "--trace", trace)
+    events = json.loads(trace.read_text())
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    return min(event["dur"] for event in events if event.get("ph") == "X" and event["name"] == step) / 1e3
+
+
+def rates(program):
+    return dict(zip(("flops", "read", "copy"), map(float, run_in(FOLDER, program, MEGABYTES).split())))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--arch", default="x86-64-v3")
+    options = parser.parse_args()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    machine, load = FOLDER / "bounds", Load()
+    run_in(FOLDER, "g++", "-std=c++20", "-O2", f"-march={options.arch}", ROOT / "test/bench/bounds.cpp", "-o", machine)
+    at_best = rates(machine)
+    print(f"at best: {at_best['flops']:.0f} GFLOP/s, reading {at_best['read']:.1f} GB/s, copying {at_best['copy']:.1f} GB/s")
+    print(f"{'':<34}{'us':>9}{'rate':>12}   share of the bound")
+    for name, text, bound, work in ROWS:
+        model, program = FOLDER / "model.onnxtxt", FOLDER / "program"
+        model.write_text(HEAD + text)
+        run_in(FOLDER, WEFT, "compile", model, "-o", program, "--arch", options.arch, "--quiet")
+        times, shares = [], []
+        before = rates(machine)
+        for _ in range(options.rounds):
+            times.append(milliseconds(program, "depthwise" if "depthwise" in name else ""))
+            after = rates(machine)
+            shares.append(work / times[-1] / 1e6 / max(before[bound], after[bound]))
+            before = after
+        share, low, high = median_interval(shares)
+        rate = work / statistics.median(times) / 1e6
+        unit = "GFLOP/s" if bound == "flops" else "GB/s"
+        print(f"{name:<34}{1e3 * statistics.median(times):>9.1f}{rate:>6.1f} {unit:<7} {share:.2f} ({low:.2f} .. {high:.2f})", flush=True)
+    print(f"{options.rounds} rounds; {load}" + (": run this again on a quiet machine" if load.of_others() > BUSY else ""))
+
+
+if __name__ == "__main__":
+    main()

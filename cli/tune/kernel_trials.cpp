@@ -1,0 +1,161 @@
+// A program is compiled for the trials of a kernel that no record knows, with the kernel as it is in front of them.
+#include "cli/tune/kernel_trials.h"
+
+#include <algorithm>
+#include <map>
+
+#include "backend/emit.h"
+#include "cli/process.h"
+#include "cli/trace_file.h"
+#include "passes/plan/kernel_candidates.h"
+#include "passes/plan/lone_kernels.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr double kRunSecondsOfKernel = 0.6;
+constexpr int kLeastIterations = 12, kMostIterations = 400;
+constexpr size_t kGroups = 6;
+
+/// All of a program that is compiled, as one text.
+std::string text_of(const std::vector<SourceFile>& files) {
+  std::vector<std::string> texts;
+  for (const SourceFile& file : files)
+    if (file.path != "manifest.json") texts.push_back(file.text);
+  return join(texts, "\n");
+}
+
+/// Milliseconds of each step by iteration, of the rank that took longest.
+std::vector<std::vector<double>> launches_of(const Trace& trace, size_t steps) {
+  std::map<std::string, size_t> number;
+  for (size_t i = 0; i < steps; ++i) number[lone_step_name(i)] = i;
+  std::vector<std::map<int, double>> by_iteration(steps);
+  for (size_t b = 0; b < trace.all.boxes.size(); ++b) {
+    const TimelineBox& box = trace.all.boxes[b];
+    const auto at = number.find(trace.all.steps[static_cast<size_t>(box.step)].name);
+    if (at == number.end()) continue;
+    double& ms = by_iteration[at->second][trace.of_box[b]];
+    ms = std::max(ms, 1e3 * (box.end - box.begin));
+  }
+  std::vector<std::vector<double>> launches(steps);
+  for (size_t i = 0; i < steps; ++i)
+    for (const auto& [iteration, ms] : by_iteration[i]) launches[i].push_back(ms);
+  return launches;
+}
+
+double shortest(const std::vector<double>& ms, size_t group, size_t groups) {
+  const auto at = [&](size_t g) { return ms.begin() + static_cast<std::ptrdiff_t>(ms.size() * g / groups); };
+  return *std::min_element(at(group), at(group + 1));
+}
+
+/// Of the arguments for programs those that a program without the model's ports and states takes as well.
+std::vector<std::string> arguments_for_kernels(const std::vector<std::string>& run_args) {
+  for (size_t i = 0; i + 1 < run_args.size(); ++i)
+    if (run_args[i] == "--threads") return {run_args[i], run_args[i + 1]};
+  return {};
+}
+
+}  // namespace
+
+std::vector<Interval> ratios_of(const std::vector<std::vector<double>>& ms) {
+  std::vector<Interval> ratios;
+  for (const std::vector<double>& own : ms) {
+    const size_t groups = std::min({kGroups, own.size(), ms.front().size()});
+    std::vector<double> of_groups;
+    for (size_t g = 0; g < groups; ++g) of_groups.push_back(shortest(own, g, groups) / shortest(ms.front(), g, groups));
+    ratios.push_back(interval_of(of_groups));
+  }
+  return ratios;
+}
+
+/// Why it cannot be built, or "".
+std::string KernelTrials::build(const Plan& plan, const std::string& program) {
+  Diags diags;
+  Options options = options_;
+  options.quiet = true;
+  options.output = program;
+  const std::vector<SourceFile> files = emit(plan, diags);
+  exit_code_ = diags.ok() ? weftc::build({&plan}, files, options, diags, cache_) : diags.exit_code();
+  return exit_code_ == 0 ? "" : "not built: " + (diags.all().empty() ? "" : diags.all().front().message);
+}
+
+/// Why there are no times, or "".
+std::string KernelTrials::run(const std::string& program, const std::vector<size_t>& of_step,
+                              std::vector<KernelTrial>& trials) {
+  const std::string file = program + ".json";
+  const auto timed = [&](int iterations, std::string& failure) {
+    std::vector<std::string> command{program, "--random-inputs", "1", "--warmup", "1", "--iterations"};
+    command.insert(command.end(), {std::to_string(iterations), "--trace", file});
+    const std::vector<std::string> more = arguments_for_kernels(options_.run_args);
+    command.insert(command.end(), more.begin(), more.end());
+    const Finished finished = run_program(command, kRunSeconds);
+    exit_code_ = finished.exit_code;
+    Diags diags;
+    std::optional<Trace> trace;
+    if (finished.exit_code != 0)
+      failure = failure_text(finished);
+    else if (trace = read_traces({file}, diags); !trace)
+      failure = diags.all().front().message;
+    return trace ? launches_of(*trace, of_step.size()) : std::vector<std::vector<double>>{};
+  };
+  std::string failure;
+  std::vector<std::vector<double>> ms = timed(2, failure);
+  double sum = 0;
+  for (const std::vector<double>& own : ms) {
+    if (own.empty()) return "the trace lacks a launch";
+    sum += *std::min_element(own.begin(), own.end());
+  }
+  if (!failure.empty()) return failure;
+  const double wanted = kRunSecondsOfKernel * 1e3 / std::max(sum, 1e-3);
+  ms = timed(std::clamp(static_cast<int>(std::min<double>(wanted, kMostIterations)), kLeastIterations, kMostIterations),
+             failure);
+  if (!failure.empty()) return failure;
+  const std::vector<Interval> ratios = ratios_of(ms);
+  for (size_t i = 0; i < of_step.size(); ++i) {
+    trials[of_step[i]].ms = *std::min_element(ms[i].begin(), ms[i].end());
+    trials[of_step[i]].ratio = ratios[i];
+  }
+  return "";
+}
+
+bool KernelTrials::measure(const Compilation& c, const std::string& kernel, std::vector<KernelTrial>& trials,
+                           Diags& diags) {
+  std::vector<Plan> plans;
+  plans.reserve(trials.size());
+  std::vector<size_t> of_step;  // the trial of each launch
+  std::vector<std::string> keys(trials.size());
+  std::vector<LoneKernel> lone;
+  for (size_t t = 0; t < trials.size(); ++t) {
+    std::vector<KernelPin> pins = c.schedule.kernels;
+    if (t > 0) pins.push_back(trials[t].pin);
+    std::optional<Plan> plan = plan_kernels(c.module, c.target, diags, pins);
+    if (!plan) return false;
+    plans.push_back(std::move(*plan));
+    std::vector<LoneKernel> pair = {{&plans.front(), kernel}};
+    if (t > 0) pair.push_back({&plans.back(), kernel});
+    keys[t] = trial_key({machine_, text_of(emit(lone_plan(c.module, pair, diags), diags))});
+    if (!diags.ok()) return false;
+    if (const std::optional<TrialRecord> known = records_.find(keys[t]))
+      trials[t].ms = known->ms, trials[t].ratio = known->ratio, trials[t].is_known = true;
+    if (trials[t].is_known && t > 0) continue;
+    of_step.push_back(t);
+    lone.push_back({&plans.back(), kernel});
+  }
+  if (of_step.size() == 1 && (trials.front().is_known || trials.size() > 1)) return true;
+  const Plan plan = lone_plan(c.module, lone, diags);
+  const std::string program = format("{}/kernel_{}", work_.path(), built_++);
+  std::string failure = build(plan, program);
+  if (failure.empty()) failure = run(program, of_step, trials);
+  if (!failure.empty()) {
+    diags.error("tune-run", Loc::in_file(options_.schedules.front()), "the program of kernel '{}' does not run: {}",
+                printable(kernel), failure);
+    return false;
+  }
+  for (const size_t t : of_step)
+    records_.add(keys[t], {trials[t].ms, trials[t].ratio, true},
+                 kernel + " " + (t > 0 ? strategy_text(trials[t].pin) : "as it is"));
+  return true;
+}
+
+}  // namespace weftc

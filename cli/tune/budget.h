@@ -36,7 +36,9 @@ class Budget {
   /// 0: there is no end.
   explicit Budget(double seconds) : seconds_(seconds) {}
   /// Whether what takes so long fits into it, `spent` seconds after it began, so that the rest still can be done.
-  bool allows(double wanted, double rest, double spent) const { return seconds_ == 0 || spent + wanted + rest <= seconds_; }
+  bool allows(double wanted, double rest, double spent) const {
+    return seconds_ == 0 || spent + wanted + rest <= seconds_;
+  }
   bool is_given() const { return seconds_ > 0; }
 
  private:

@@ -14,8 +14,8 @@ namespace weftc {
 
 namespace {
 
-constexpr double kRunSecondsOfKernel = 0.6;
-constexpr int kLeastIterations = 12, kMostIterations = 400;
+constexpr double kRunMsOfKernel = 400;  // of one round, as far as the least iterations allow that
+constexpr int kLeastIterations = 12, kMostIterations = 300, kMostRounds = 5;
 constexpr size_t kGroups = 6;
 
 /// All of a program that is compiled, as one text.
@@ -49,6 +49,12 @@ double shortest(const std::vector<double>& ms, size_t group, size_t groups) {
   return *std::min_element(at(group), at(group + 1));
 }
 
+/// Whether more runs would hardly say anything else: the interval is narrow, or far above 1.
+bool is_clear(const Interval& ratio) {
+  constexpr double kNarrow = 1.03, kFar = 1.1;
+  return ratio.high < kNarrow * ratio.low || ratio.low > kFar;
+}
+
 /// Of the arguments for programs those that a program without the model's ports and states takes as well.
 std::vector<std::string> arguments_for_kernels(const std::vector<std::string>& run_args) {
   for (size_t i = 0; i + 1 < run_args.size(); ++i)
@@ -80,38 +86,53 @@ std::string KernelTrials::build(const Plan& plan, const std::string& program) {
   return exit_code_ == 0 ? "" : "not built: " + (diags.all().empty() ? "" : diags.all().front().message);
 }
 
-/// Why there are no times, or "".
-std::string KernelTrials::run(const std::string& program, const std::vector<size_t>& of_step,
-                              std::vector<KernelTrial>& trials) {
+/// Milliseconds of each launch by iteration; nothing with `failure`.
+std::vector<std::vector<double>> KernelTrials::run(const std::string& program, size_t launches, int iterations,
+                                                   std::string& failure) {
   const std::string file = program + ".json";
-  const auto timed = [&](int iterations, std::string& failure) {
-    std::vector<std::string> command{program, "--random-inputs", "1", "--warmup", "1", "--iterations"};
-    command.insert(command.end(), {std::to_string(iterations), "--trace", file});
-    const std::vector<std::string> more = arguments_for_kernels(options_.run_args);
-    command.insert(command.end(), more.begin(), more.end());
-    const Finished finished = run_program(command, kRunSeconds);
-    exit_code_ = finished.exit_code;
-    Diags diags;
-    std::optional<Trace> trace;
-    if (finished.exit_code != 0)
-      failure = failure_text(finished);
-    else if (trace = read_traces({file}, diags); !trace)
-      failure = diags.all().front().message;
-    return trace ? launches_of(*trace, of_step.size()) : std::vector<std::vector<double>>{};
-  };
+  std::vector<std::string> command{program, "--random-inputs", "1", "--warmup", "1", "--iterations"};
+  command.insert(command.end(), {std::to_string(iterations), "--trace", file});
+  const std::vector<std::string> more = arguments_for_kernels(options_.run_args);
+  command.insert(command.end(), more.begin(), more.end());
+  const Finished finished = run_program(command, kRunSeconds);
+  exit_code_ = finished.exit_code;
+  if (finished.exit_code != 0) {
+    failure = failure_text(finished);
+    return {};
+  }
+  Diags diags;
+  const std::optional<Trace> trace = read_traces({file}, diags);
+  std::vector<std::vector<double>> ms;
+  if (trace) ms = launches_of(*trace, launches);
+  if (!trace)
+    failure = diags.all().front().message;
+  else if (std::any_of(ms.begin(), ms.end(), [](const auto& own) { return own.empty(); }))
+    failure = "the trace lacks a launch";
+  return failure.empty() ? ms : std::vector<std::vector<double>>{};
+}
+
+/// Runs until it is clear which trials are faster than the first one, or for some rounds; why there are no times, or
+/// "".
+std::string KernelTrials::time(const std::string& program, const std::vector<size_t>& of_step,
+                               std::vector<KernelTrial>& trials) {
   std::string failure;
-  std::vector<std::vector<double>> ms = timed(2, failure);
+  std::vector<std::vector<double>> ms = run(program, of_step.size(), 2, failure);
   double sum = 0;
-  for (const std::vector<double>& own : ms) {
-    if (own.empty()) return "the trace lacks a launch";
-    sum += *std::min_element(own.begin(), own.end());
+  for (const std::vector<double>& own : ms) sum += *std::min_element(own.begin(), own.end());
+  const double wanted = std::min<double>(kRunMsOfKernel / std::max(sum, 1e-3), kMostIterations);
+  const int iterations = std::max(static_cast<int>(wanted), kLeastIterations);
+  std::vector<Interval> ratios;
+  for (int round = 0; round < kMostRounds && failure.empty(); ++round) {
+    const std::vector<std::vector<double>> more = run(program, of_step.size(), iterations, failure);
+    for (size_t i = 0; i < more.size(); ++i) {
+      if (round == 0) ms[i].clear();
+      ms[i].insert(ms[i].end(), more[i].begin(), more[i].end());
+    }
+    if (!failure.empty()) break;
+    ratios = ratios_of(ms);
+    if (std::all_of(ratios.begin(), ratios.end(), is_clear)) break;
   }
   if (!failure.empty()) return failure;
-  const double wanted = kRunSecondsOfKernel * 1e3 / std::max(sum, 1e-3);
-  ms = timed(std::clamp(static_cast<int>(std::min<double>(wanted, kMostIterations)), kLeastIterations, kMostIterations),
-             failure);
-  if (!failure.empty()) return failure;
-  const std::vector<Interval> ratios = ratios_of(ms);
   for (size_t i = 0; i < of_step.size(); ++i) {
     trials[of_step[i]].ms = *std::min_element(ms[i].begin(), ms[i].end());
     trials[of_step[i]].ratio = ratios[i];
@@ -146,7 +167,7 @@ bool KernelTrials::measure(const Compilation& c, const std::string& kernel, std:
   const Plan plan = lone_plan(c.module, lone, diags);
   const std::string program = format("{}/kernel_{}", work_.path(), built_++);
   std::string failure = build(plan, program);
-  if (failure.empty()) failure = run(program, of_step, trials);
+  if (failure.empty()) failure = time(program, of_step, trials);
   if (!failure.empty()) {
     diags.error("tune-run", Loc::in_file(options_.schedules.front()), "the program of kernel '{}' does not run: {}",
                 printable(kernel), failure);

@@ -35,7 +35,9 @@ class KernelTrials {
 
  private:
   std::string build(const Plan& plan, const std::string& program);
-  std::string run(const std::string& program, const std::vector<size_t>& of_step, std::vector<KernelTrial>& trials);
+  std::vector<std::vector<double>> run(const std::string& program, size_t launches, int iterations,
+                                       std::string& failure);
+  std::string time(const std::string& program, const std::vector<size_t>& of_step, std::vector<KernelTrial>& trials);
 
   const Options& options_;
   const WorkFolder& work_;

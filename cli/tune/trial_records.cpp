@@ -18,8 +18,10 @@ namespace {
 
 constexpr size_t kRecordFields = 7;
 constexpr const char* kRecordsHead =
-    "# What `weft tune` measured: key, milliseconds, ratio to what it was compared with and its 95 % interval, whether\n"
-    "# that is final, what it is. A later run takes these figures as they are; without this file it measures all again.\n";
+    "# What `weft tune` measured: key, milliseconds, ratio to what it was compared with and its 95 % interval, "
+    "whether\n"
+    "# that is final, what it is. A later run takes these figures as they are; without this file it measures all "
+    "again.\n";
 
 /// The number that is the whole text; nothing for any other text.
 std::optional<double> number_of(const std::string& text) {
@@ -81,8 +83,8 @@ bool TrialRecords::add(const std::string& key, const TrialRecord& record, const 
   std::FILE* file = std::fopen(path_.c_str(), "a");
   if (!file) return false;
   if (is_new) std::fputs(kRecordsHead, file);
-  std::fprintf(file, "%s\t%.6g\t%.6g\t%.6g\t%.6g\t%s\t%s\n", key.c_str(), record.ms, record.ratio.mean, record.ratio.low,
-               record.ratio.high, record.is_final ? "final" : "first", printable(what).c_str());
+  std::fprintf(file, "%s\t%.6g\t%.6g\t%.6g\t%.6g\t%s\t%s\n", key.c_str(), record.ms, record.ratio.mean,
+               record.ratio.low, record.ratio.high, record.is_final ? "final" : "first", printable(what).c_str());
   return std::fclose(file) == 0;
 }
 

@@ -13,9 +13,9 @@
 namespace weftc {
 
 struct TrialRecord {
-  double ms = 0;                // of an invocation, or of a launch
-  Interval ratio{1, 1, 1};      // to what it was compared with
-  bool is_final = false;        // measured in pairs
+  double ms = 0;            // of an invocation, or of a launch
+  Interval ratio{1, 1, 1};  // to what it was compared with
+  bool is_final = false;    // measured in pairs
 };
 
 class TrialRecords {

@@ -49,12 +49,13 @@ class LoneDraft {
     kernel.name = unique_kernel_name(draft_, kernel.name);
     kernel.users = {name};
     made.blocks[0].place = kernel.place;
-    Step step{name, 0, LaunchStep{{static_cast<uint32_t>(made.kernels.size())}, {}, {}}, {}, {}, {}, from->origins, "",
-              {}};
+    Step step{name, 0, LaunchStep{{static_cast<uint32_t>(made.kernels.size())}, {}, {}}, {}, {}, {}, from->origins,
+              "",   {}};
     made.kernels.push_back(std::move(kernel));
     for (const Operand& operand : launch.operands)
-      std::get<LaunchStep>(step.what).operands.push_back(operand.buffer ? Operand{buffer(*lone.plan, operand.buffer), {}}
-                                                                        : Operand{{}, weight(*lone.plan, operand.weight)});
+      std::get<LaunchStep>(step.what).operands.push_back(operand.buffer
+                                                             ? Operand{buffer(*lone.plan, operand.buffer), {}}
+                                                             : Operand{{}, weight(*lone.plan, operand.weight)});
     for (Access access : from->accesses) {
       access.buffer = buffer(*lone.plan, access.buffer);
       step.accesses.push_back(std::move(access));
@@ -134,7 +135,8 @@ std::string lone_refusal(const LoneKernel& lone) {
   const LaunchStep& launch = std::get<LaunchStep>(step->what);
   const Kernel& kernel = plan.kernel(launch.kernel);
   if (kernel.category == Category::Collective) return "it meets other ranks";
-  if (kernel.in_chunks || kernel.mesh.size() > plan.places[kernel.place.index].mesh.size()) return "it is part of chunks";
+  if (kernel.in_chunks || kernel.mesh.size() > plan.places[kernel.place.index].mesh.size())
+    return "it is part of chunks";
   if (!launch.lengths.empty()) return "it has a run-time length";
   for (const Access& access : step->accesses) {
     if (!access.peers.empty() || !access.part.empty() || access.accumulate) return "it reaches memory of others";

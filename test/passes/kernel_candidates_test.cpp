@@ -9,7 +9,8 @@ using namespace weftc::test;
 namespace {
 
 /// "big: strided-product; small: ..." under a schedule.
-std::string candidates(const std::string& model, const std::string& yaml, const Target& target = {}) {
+std::string candidates(const std::string& model, const std::string& yaml, const Target& target = {},
+                       Reach reach = Reach::Promising) {
   const auto made = prepare(model, yaml, "", target);
   INFO(made->diags.text());
   REQUIRE(made->ok());
@@ -18,7 +19,7 @@ std::string candidates(const std::string& model, const std::string& yaml, const 
   REQUIRE(plan);
   std::vector<std::string> texts;
   const CostModel costs(*plan, *made->module, ceilings_of(target));
-  for (const KernelCandidates& kernel : kernel_candidates(*plan, *made->module, costs)) {
+  for (const KernelCandidates& kernel : kernel_candidates(*plan, *made->module, costs, reach)) {
     std::vector<std::string> pins;
     for (const KernelPin& pin : kernel.pins) pins.push_back(strategy_text(pin));
     texts.push_back(kernel.kernel + ": " + join(pins, ", "));
@@ -33,7 +34,9 @@ m (float[64,64] x) => (float[64,8] y) <float[64,8] v = random(1, 0.5), float[64,
 }  // namespace
 
 TEST_CASE("kernel candidates: the costliest first, without plain loops and what has one strategy") {
-  CHECK(candidates(kTwoProducts, "") == "big: strided-product; small: strided-product");
+  CHECK(candidates(kTwoProducts, "") ==
+        "big: packed-product, one thread, strided-product; small: packed-product, one thread, strided-product; soft: "
+        "rows, one thread");
 }
 
 TEST_CASE("kernel candidates: a pin names one kernel, also where several compute a node") {

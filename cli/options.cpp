@@ -161,6 +161,9 @@ void add_tune_flags(CLI::App& verb, FlagTexts& given, Options& options) {
           "ends in time with the best so far: 90s, 5m, 1h; an interrupt or termination signal does that too, "
           "with the exit code of the signal. What was measured stays in FILE.yaml.trials, and a later run goes on "
           "from there")
+      ->check([](const std::string& text) {
+        return parse_duration(text) ? "" : "a time such as 90s, 5m or 1h is expected";
+      })
       ->type_name("TIME");
   verb.add_flag("--all", options.is_all, "tries what the cost model would leave out, too");
   verb.add_option("--chunks", options.chunks, "chunk counts to try")
@@ -251,12 +254,6 @@ std::pair<std::string, double> parse_ceiling(const std::string& text) {
   return {name, value};
 }
 
-double parse_budget(const std::string& text) {
-  const std::optional<double> seconds = parse_duration(text);
-  if (!seconds) throw CLI::ValidationError(format("--budget {}: a time such as 90s, 5m or 1h is expected", text));
-  return *seconds;
-}
-
 /// A pipe is read here, once, since verbs may read a schedule several times.
 void read_piped_schedules(Options& options) {
   for (const std::string& path : options.schedules) {
@@ -290,7 +287,7 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   if (verb.flags & Verb::kTune) {
     if (options.schedules.empty()) throw CLI::ValidationError("tune needs --schedule: the mesh, and where weights lie");
     if (options.chunks.empty()) options.chunks = {2, 4, 8};
-    if (!given.budget.empty()) options.budget = parse_budget(given.budget);
+    options.budget = parse_duration(given.budget).value_or(0);
   }
   for (const std::string& word : split(given.run_args, ' '))
     if (!word.empty()) options.run_args.push_back(word);

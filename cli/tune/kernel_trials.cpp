@@ -169,8 +169,8 @@ bool KernelTrials::measure(const Compilation& c, const std::string& kernel, std:
   std::string failure = build(plan, program);
   if (failure.empty()) failure = time(program, of_step, trials);
   if (!failure.empty()) {
-    diags.error("tune-run", Loc::in_file(options_.schedules.front()), "the program of kernel '{}' does not run: {}",
-                printable(kernel), failure);
+    diags.error("tune-run-kernel", Loc::in_file(options_.schedules.front()),
+                "the program of kernel '{}' does not run: {}", printable(kernel), failure);
     return false;
   }
   for (const size_t t : of_step)

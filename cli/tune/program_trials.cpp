@@ -51,7 +51,7 @@ std::string ProgramTrials::schedule_file(const Choice& choice, Diags& diags) con
   if (!text) return "";
   const std::string path = work_.path() + "/candidate.yaml";
   if (const std::string why = write_file(path, *text); !why.empty())
-    diags.error("schedule-unwritable", Loc::in_file(path), "the schedule cannot be written: {}", why);
+    diags.error("candidate-unwritable", Loc::in_file(path), "the schedule cannot be written: {}", why);
   return path;
 }
 

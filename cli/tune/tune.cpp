@@ -250,11 +250,12 @@ void Tuner::tell_work(const std::vector<KernelCandidates>& kernels) const {
 
 void Tuner::tell_estimate() const {
   const double seconds = estimated_seconds(left_, times_, 2 * kPairsOfAll);
-  progress(options_,
-           format("about {} to go{}{}", duration_text(seconds), is_timed_ ? "" : ", a guess before the first build",
-                  options_.budget > 0 && seconds > options_.budget - watch_.seconds()
-                      ? format(": --budget ends it after {}", duration_text(options_.budget))
-                      : ""));
+  std::string text = format("about {} to go", duration_text(seconds));
+  if (!is_timed_) text += ", a guess before the first build";
+  if (records_.known() > 0) text += format("; what {} knows takes no time", printable(records_.path()));
+  if (options_.budget > 0 && seconds > options_.budget - watch_.seconds())
+    text += format(": --budget ends it after {}", duration_text(options_.budget));
+  progress(options_, text);
 }
 
 /// Whether there is time for one more kernel, and for a look at the whole behind it, which has half of it at most.
@@ -334,10 +335,12 @@ bool Tuner::tune_kernels(std::vector<KernelCandidates>& kernels, Diags& diags) {
   tell_estimate();
   for (auto kernel = kernels.begin(); kernel != others && has_time(); ++kernel) {
     progress(options_, format("{}: {} candidates", printable(kernel->kernel), kernel->pins.size()));
-    if (!tune_kernel(*kernel, diags)) return false;
+    if (!tune_kernel(*kernel, diags)) return end_.is_over();
     --left_.kernel_programs, left_.candidates -= kernel->pins.size();
     if (kernel == kernels.begin() || left_.kernel_programs % 5 == 0) tell_estimate();
   }
+  if (left_.kernel_programs > 0 && !end_.is_over())
+    progress(options_, format("no time is left for {} kernels", left_.kernel_programs));
   for (auto kernel = others; kernel != kernels.end() && kernel - others < std::ptrdiff_t{kMostOfPrograms}; ++kernel)
     if (!end_.is_over() && !tune_by_programs(*kernel, diags)) return false;
   return true;
@@ -354,7 +357,11 @@ bool Tuner::confirm(Diags& diags) {
       chosen_.comments.resize(chosen_.pins.size());
       chosen_.pins.push_back(gains_[g].pin), chosen_.comments.push_back(gains_[g].comment);
     }
-    if (end_.is_over()) return true;
+    if (end_.is_over()) {
+      rows_.push_back(
+          {"the whole program", format("with {} entries for kernels: not run in time", count), "", "", "chosen"});
+      return true;
+    }
     std::vector<Trial> trials = {{"as it was", before}, {format("with {} entries for kernels", count), chosen_}};
     programs_.predict(trials);
     const Trial* fastest = programs_.fastest("the whole program", trials, std::min(options_.pairs, kPairsOfAll), diags);

@@ -8,7 +8,6 @@
 #include "cli/process.h"
 #include "cli/trace_file.h"
 #include "passes/plan/kernel_candidates.h"
-#include "passes/plan/lone_kernels.h"
 
 namespace weftc {
 
@@ -17,6 +16,7 @@ namespace {
 constexpr double kRunMsOfKernel = 400;  // of one round, as far as the least iterations allow that
 constexpr int kLeastIterations = 12, kMostIterations = 300, kMostRounds = 5;
 constexpr size_t kGroups = 6;
+constexpr double kLeastGain = 0.02;  // below it the code's place in memory makes as much of a difference
 
 /// All of a program that is compiled, as one text.
 std::string text_of(const std::vector<SourceFile>& files) {
@@ -140,33 +140,60 @@ std::string KernelTrials::time(const std::string& program, const std::vector<siz
   return "";
 }
 
-bool KernelTrials::measure(const Compilation& c, const std::string& kernel, std::vector<KernelTrial>& trials,
-                           Diags& diags) {
+const KernelTrial* fastest_of(const std::vector<KernelTrial>& trials) {
+  const KernelTrial* best = nullptr;
+  for (size_t t = 1; t < trials.size(); ++t) {
+    const KernelTrial& trial = trials[t];
+    const bool is_faster = !std::isnan(trial.ms) && trial.ratio.high < 1 && trial.ratio.mean < 1 - kLeastGain;
+    if (is_faster && (!best || trial.ratio.mean < best->ratio.mean)) best = &trial;
+  }
+  return best;
+}
+
+/// The Plan of each trial: the kernel, its storages and weights are as they would be in the whole program.
+std::optional<std::vector<Plan>> KernelTrials::plans_of(const Compilation& c, const std::vector<KernelTrial>& trials,
+                                                        Diags& diags) const {
   std::vector<Plan> plans;
-  plans.reserve(trials.size());
-  std::vector<size_t> of_step;  // the trial of each launch
-  std::vector<std::string> keys(trials.size());
-  std::vector<LoneKernel> lone;
   for (size_t t = 0; t < trials.size(); ++t) {
     std::vector<KernelPin> pins = c.schedule.kernels;
     if (t > 0) pins.push_back(trials[t].pin);
     std::optional<Plan> plan = plan_kernels(c.module, c.target, diags, pins);
-    if (!plan) return false;
+    if (!plan) return {};
     plans.push_back(std::move(*plan));
-    std::vector<LoneKernel> pair = {{&plans.front(), kernel}};
-    if (t > 0) pair.push_back({&plans.back(), kernel});
-    keys[t] = trial_key({machine_, text_of(emit(lone_plan(c.module, pair, diags), diags))});
-    if (!diags.ok()) return false;
-    if (const std::optional<TrialRecord> known = records_.find(keys[t]))
-      trials[t].ms = known->ms, trials[t].ratio = known->ratio, trials[t].is_known = true;
-    if (trials[t].is_known && t > 0) continue;
-    of_step.push_back(t);
-    lone.push_back({&plans.back(), kernel});
   }
-  if (of_step.size() == 1 && (trials.front().is_known || trials.size() > 1)) return true;
-  const Plan plan = lone_plan(c.module, lone, diags);
+  return plans;
+}
+
+/// Takes from the records what they know. The key of a trial is of the program that would compare it with the first.
+std::vector<std::string> KernelTrials::look_up(const Compilation& c, const std::vector<LoneKernel>& lone,
+                                               std::vector<KernelTrial>& trials, Diags& diags) const {
+  std::vector<std::string> keys;
+  for (size_t t = 0; t < trials.size(); ++t) {
+    std::vector<LoneKernel> pair = {lone.front()};
+    if (t > 0) pair.push_back(lone[t]);
+    keys.push_back(trial_key({machine_, text_of(emit(lone_plan(c.module, pair, diags), diags))}));
+    const std::optional<TrialRecord> known = records_.find(keys.back());
+    if (known) trials[t].ms = known->ms, trials[t].ratio = known->ratio, trials[t].is_known = true;
+  }
+  return keys;
+}
+
+bool KernelTrials::measure(const Compilation& c, const std::string& kernel, std::vector<KernelTrial>& trials,
+                           Diags& diags) {
+  const std::optional<std::vector<Plan>> plans = plans_of(c, trials, diags);
+  if (!plans) return false;
+  std::vector<LoneKernel> lone;
+  for (const Plan& plan : *plans) lone.push_back({&plan, kernel});
+  const std::vector<std::string> keys = look_up(c, lone, trials, diags);
+  if (!diags.ok()) return false;
+  std::vector<size_t> of_step = {0};  // the trial of each launch
+  for (size_t t = 1; t < trials.size(); ++t)
+    if (!trials[t].is_known) of_step.push_back(t);
+  if (of_step.size() == 1) return true;
+  std::vector<LoneKernel> launches;
+  for (const size_t t : of_step) launches.push_back(lone[t]);
   const std::string program = format("{}/kernel_{}", work_.path(), built_++);
-  std::string failure = build(plan, program);
+  std::string failure = build(lone_plan(c.module, launches, diags), program);
   if (failure.empty()) failure = time(program, of_step, trials);
   if (!failure.empty()) {
     diags.error("tune-run-kernel", Loc::in_file(options_.schedules.front()),

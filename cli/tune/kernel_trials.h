@@ -7,6 +7,7 @@
 #include "cli/build.h"
 #include "cli/compilation.h"
 #include "cli/tune/trial_records.h"
+#include "passes/plan/lone_kernels.h"
 
 namespace weftc {
 
@@ -22,6 +23,9 @@ struct KernelTrial {
 /// iterations gives one figure, its shortest launches; the interval is over these.
 std::vector<Interval> ratios_of(const std::vector<std::vector<double>>& ms);
 
+/// The trial that is faster than the first one beyond doubt, and by more than noise; null if there is none.
+const KernelTrial* fastest_of(const std::vector<KernelTrial>& trials);
+
 class KernelTrials {
  public:
   KernelTrials(const Options& options, const WorkFolder& work, const BuildCache& cache, TrialRecords& records)
@@ -34,6 +38,10 @@ class KernelTrials {
   int exit_code() const { return exit_code_; }
 
  private:
+  std::optional<std::vector<Plan>> plans_of(const Compilation& c, const std::vector<KernelTrial>& trials,
+                                            Diags& diags) const;
+  std::vector<std::string> look_up(const Compilation& c, const std::vector<LoneKernel>& lone,
+                                   std::vector<KernelTrial>& trials, Diags& diags) const;
   std::string build(const Plan& plan, const std::string& program);
   std::vector<std::vector<double>> run(const std::string& program, size_t launches, int iterations,
                                        std::string& failure);

@@ -3,21 +3,19 @@
 // candidate is a schedule file like any other, so that what was tried is what is replayed.
 #include <algorithm>
 #include <cstdio>
-#include <thread>
 
 #include "cli/build_report.h"
 #include "cli/commands.h"
 #include "cli/comparison.h"
 #include "cli/compile.h"
 #include "cli/process.h"
-#include "cli/table.h"
 #include "cli/tune/budget.h"
+#include "cli/tune/kernel_choice.h"
 #include "cli/tune/kernel_trials.h"
 #include "cli/tune/program_trials.h"
+#include "cli/tune/tune_table.h"
 #include "frontend/schedule_writer.h"
 #include "ir/base/contains.h"
-#include "passes/plan/kernel_candidates.h"
-#include "passes/plan/lone_kernels.h"
 #include "passes/transform/transform_candidates.h"
 
 namespace weftc {
@@ -27,18 +25,7 @@ namespace {
 constexpr double kShare = 0.95;        // of the predicted time of kernels, for which strategies are tried
 constexpr size_t kMostPrograms = 16;   // of one collective, or of one kernel that needs whole programs
 constexpr size_t kMostOfPrograms = 4;  // kernels of that sort
-constexpr double kLeastGain = 0.02;    // below it the code's place in memory makes as much of a difference
 constexpr int kPairsOfAll = 10;        // of the whole program, with what its kernels gained
-
-std::string decimals(double value, int digits) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-
-std::string interval_text(const Interval& i) {
-  return format("{} ({} .. {})", decimals(i.mean, 3), decimals(i.low, 3), decimals(i.high, 3));
-}
 
 class Tuner {
  public:
@@ -60,7 +47,6 @@ class Tuner {
   bool choose_collectives(Diags& diags);
   bool tune_collective(const std::string& collective, Diags& diags);
   std::vector<Trial> trials_of(const std::string& collective, const Module& module);
-  void check_kernels(const Plan& plan, const std::vector<KernelCandidates>& kernels, Diags& diags) const;
   bool choose_kernels(std::vector<KernelCandidates>& kernels, Diags& diags);
   bool compile_chosen(Diags& diags);
   bool tune_kernels(std::vector<KernelCandidates>& kernels, Diags& diags);
@@ -72,7 +58,6 @@ class Tuner {
   void tell_work(const std::vector<KernelCandidates>& kernels) const;
   void tell_estimate() const;
   void note_known(bool is_known) { ++(is_known ? known_ : measured_); }
-  void add_rows(const std::string& name, const std::vector<Trial>& trials, const Trial* chosen);
   bool has_time() const;
   int write(Diags& diags) const;
 
@@ -98,7 +83,7 @@ class Tuner {
   BuildTimes times_ = kUsualTimes;
   bool is_timed_ = false;  // times_ are measured
   size_t known_ = 0, measured_ = 0, pruned_ = 0;
-  std::vector<std::vector<std::string>> rows_ = {{"collective or kernel", "how", "ms", "of the first", "result"}};
+  TuneTable table_;
 };
 
 /// The schedule's text; reports where nothing can be added to it, else all candidates would fail in turn.
@@ -141,17 +126,6 @@ bool Tuner::choose_collectives(Diags& diags) {
   return diags.ok();
 }
 
-void Tuner::add_rows(const std::string& name, const std::vector<Trial>& trials, const Trial* chosen) {
-  for (const Trial& trial : trials) {
-    std::string ms = trial.ms.empty() ? "" : decimals(median(trial.ms), 3), ratio;
-    if (trial.record) {
-      if (ms.empty()) ms = decimals(trial.record->ms, 3);
-      ratio = trial.record->is_final ? interval_text(trial.record->ratio) : decimals(trial.record->ratio.mean, 3);
-    }
-    rows_.push_back({printable(name), trial.what, ms, ratio, &trial == chosen ? "chosen" : trial.result});
-  }
-}
-
 /// All legal transforms of a collective behind what is chosen, those first that the cost model puts first.
 std::vector<Trial> Tuner::trials_of(const std::string& collective, const Module& module) {
   const auto after_chosen = [&](const std::vector<TransformStep>& steps) {
@@ -174,7 +148,7 @@ bool Tuner::tune_collective(const std::string& collective, Diags& diags) {
   if (!c) return false;
   std::vector<Trial> trials = trials_of(collective, c->module);
   if (trials.empty()) {
-    rows_.push_back({printable(collective), "part of what was chosen above", "", "", ""});
+    table_.add(collective, "part of what was chosen above", "");
     return true;
   }
   programs_.predict(trials);
@@ -186,25 +160,6 @@ bool Tuner::tune_collective(const std::string& collective, Diags& diags) {
   left_.programs = trials.size();
   tell_estimate();
   return choose(collective, trials, options_.pairs, diags);
-}
-
-/// Reports kernels that the command line names and for which there is nothing to choose.
-void Tuner::check_kernels(const Plan& plan, const std::vector<KernelCandidates>& kernels, Diags& diags) const {
-  std::vector<std::string> known;
-  for (const KernelCandidates& kernel : kernels) known.push_back(kernel.kernel);
-  const Loc file = Loc::in_file(options_.schedules.front());
-  for (const std::string& name : options_.kernels) {
-    if (contains(known, name)) continue;
-    const auto pinned = std::find_if(plan.kernels.begin(), plan.kernels.end(), [&](const Kernel& kernel) {
-      return kernel.name == name && kernel.pin.kind != Loc::Kind::None;
-    });
-    if (pinned != plan.kernels.end())
-      diags.error("tune-pinned-kernel", file, "the schedule pins kernel '{}' to {}: nothing is left to try",
-                  printable(name), strategy_text(pinned->strategy));
-    else
-      diags.error("tune-no-kernel", file, "'{}' is no kernel with another strategy to try{}; there are: {}",
-                  printable(name), did_you_mean(name, known), known.empty() ? "none" : join(known, ", "));
-  }
 }
 
 bool Tuner::compile_chosen(Diags& diags) {
@@ -225,7 +180,8 @@ bool Tuner::choose_kernels(std::vector<KernelCandidates>& kernels, Diags& diags)
   if (!plan) return false;
   kernels = kernel_candidates(*plan, c.module, CostModel(*plan, c.module, ceilings_of(plan->target)),
                               options_.is_all ? Reach::All : Reach::Promising);
-  check_kernels(*plan, kernels, diags);
+  if (has_one_thread(options_)) drop_one_thread(kernels);
+  check_named_kernels(options_, *plan, kernels, diags);
   const Loc loc = Loc::in_file(options_.schedules.front());
   if (collectives_.empty() && kernels.empty() && options_.kernels.empty())
     diags.error("tune-nothing", loc, "the model has no collective under this schedule, and no kernel to choose for");
@@ -267,22 +223,10 @@ bool Tuner::has_time() const {
   return Budget(options_.budget).allows(times_.kernel_program, whole, watch_.seconds());
 }
 
-/// The fastest of the trials is chosen, if that is beyond doubt; only for kernels that gain more than the noise.
+/// What a kernel gains, with the launch before and after as a comment.
 void Tuner::take_kernel(const KernelCandidates& kernel, const std::vector<KernelTrial>& trials) {
-  const KernelTrial* best = nullptr;
-  for (const KernelTrial& trial : trials) {
-    if (&trial == trials.data() || std::isnan(trial.ms)) continue;
-    if (trial.ratio.high < 1 && trial.ratio.mean < 1 - kLeastGain && (!best || trial.ratio.mean < best->ratio.mean))
-      best = &trial;
-  }
-  const KernelTrial& first = trials.front();
-  for (const KernelTrial& trial : trials) {
-    const bool is_chosen = &trial == (best ? best : &first);
-    rows_.push_back({printable(kernel.kernel), &trial == &first ? "as it is" : strategy_text(trial.pin),
-                     std::isnan(trial.ms) ? "" : decimals(trial.ms, 4),
-                     &trial == &first || std::isnan(trial.ms) ? "" : interval_text(trial.ratio),
-                     is_chosen ? "chosen" : ""});
-  }
+  const KernelTrial* best = fastest_of(trials);
+  table_.add(kernel.kernel, trials, best ? best : trials.data());
   if (!best) return;
   const std::string comment =
       format("{} ms a launch before, {} ms after", decimals(best->ms / best->ratio.mean, 4), decimals(best->ms, 4));
@@ -318,10 +262,6 @@ bool Tuner::tune_by_programs(const KernelCandidates& kernel, Diags& diags) {
 
 bool Tuner::tune_kernels(std::vector<KernelCandidates>& kernels, Diags& diags) {
   if (kernels.empty()) return true;
-  if (std::thread::hardware_concurrency() == 1 || join(options_.run_args, " ").find("--threads 1") != std::string::npos)
-    for (KernelCandidates& kernel : kernels)
-      std::erase_if(kernel.pins, [](const KernelPin& pin) { return pin.one_thread; });
-  std::erase_if(kernels, [](const KernelCandidates& kernel) { return kernel.pins.empty(); });
   tell_work(kernels);
   const std::optional<Plan> plan =
       plan_kernels(compiled_->module, compiled_->target, diags, compiled_->schedule.kernels);
@@ -358,8 +298,7 @@ bool Tuner::confirm(Diags& diags) {
       chosen_.pins.push_back(gains_[g].pin), chosen_.comments.push_back(gains_[g].comment);
     }
     if (end_.is_over()) {
-      rows_.push_back(
-          {"the whole program", format("with {} entries for kernels: not run in time", count), "", "", "chosen"});
+      table_.add("the whole program", format("with {} entries for kernels: not run in time", count), "chosen");
       return true;
     }
     std::vector<Trial> trials = {{"as it was", before}, {format("with {} entries for kernels", count), chosen_}};
@@ -368,7 +307,7 @@ bool Tuner::confirm(Diags& diags) {
     if (end_.is_over()) return true;
     if (!fastest) return false;
     const bool is_kept = trials[1].result.empty() && trials[1].record && trials[1].record->ratio.low <= 1;
-    add_rows("the whole program", trials, is_kept ? &trials[1] : &trials[0]);
+    table_.add("the whole program", trials, is_kept ? &trials[1] : &trials[0]);
     if (is_kept) return true;
   }
   chosen_ = before;
@@ -383,13 +322,13 @@ bool Tuner::choose(const std::string& name, std::vector<Trial>& trials, int pair
   if (end_.is_over()) return true;
   if (!fastest) return false;
   times_.program = std::max(times_.program, programs_.seconds_of_build());
-  add_rows(name, trials, fastest);
+  table_.add(name, trials, fastest);
   chosen_ = fastest->choice;
   return true;
 }
 
 int Tuner::write(Diags& diags) const {
-  const std::string table = table_text(rows_);
+  const std::string table = table_.text();
   std::fputs(table.c_str(), stdout);
   std::string text =
       "# What was tried, the time of an invocation (of a kernel: of a launch), and its ratio to the first:\n";

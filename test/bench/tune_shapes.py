@@ -30,12 +30,6 @@ def product(rows, steps, columns):
             "{ [kernel] p = MatMul(x, w)  [bias] q = Add(p, b)  [act] y = Relu(q) }")
 
 
-def scores(batch, rows, depth):
-    """Scores of attention: both operands are computed."""
-    return (f"m (float[{batch},{rows},{depth}] q, float[{batch},{depth},{rows}] k) => (float[{batch},{rows},{rows}] y)\n"
-            "{ [kernel] y = MatMul(q, k) }")
-
-
 def convolution(channels, size, filters, window, stride=1, group=1):
     """Between a pointwise kernel and a pool."""
     pad = window // 2
@@ -56,7 +50,7 @@ SHAPES = {
     "llama 1 x 2048 x 5632": product(1, 2048, 5632),
     "llama 16 x 2048 x 2048": product(16, 2048, 2048),
     "llama 128 x 2048 x 2048": product(128, 2048, 2048),
-    "bert scores 12 x 128 x 64": scores(12, 128, 64),
+    "bert pooler 1 x 768 x 768": product(1, 768, 768),
     "resnet fc 1 x 2048 x 1000": product(1, 2048, 1000),
     "resnet 7x7 s2, 3 to 64, 224": convolution(3, 224, 64, 7, 2),
     "resnet 1x1, 64 to 256, 56": convolution(64, 56, 256, 1),

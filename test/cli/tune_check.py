@@ -131,7 +131,7 @@ def check_mistakes():
     expect("a pinned kernel", tune("--kernel", "fc", schedule=pinned), 1, "kernel 'fc' to strided-product", "[tune-pinned-kernel]")
     (FOLDER / "relu.onnxtxt").write_text('<ir_version: 10, opset_import: ["" : 20]>\n'
                                          "m (float[8] x) => (float[8] y) { y = Relu(x) }\n")
-    expect("nothing to choose", tune(model=FOLDER / "relu.onnxtxt", schedule=alone), 1, "[tune-nothing]")
+    expect("nothing to choose", tune("--run-args", "--threads 1", model=FOLDER / "relu.onnxtxt", schedule=alone), 1, "[tune-nothing]")
     flow = FOLDER / "flow.yaml"
     flow.write_text("{weft: 1, mesh: {tp: 2}, shard: {fc_weight: {tp: 1}, proj_weight: {tp: 0}}}\n")
     expect("flow style", tune(schedule=flow), 1, "[schedule-style]", "flow.yaml:1:2")

@@ -76,6 +76,21 @@ TEST_CASE("ratios are of the shortest launches of each part of the iterations") 
   CHECK(ratios[2].high > 1.1);
 }
 
+TEST_CASE("a strategy is taken where it gains more than the noise") {
+  std::vector<KernelTrial> trials(1);
+  const auto fastest_with = [&](const Interval& ratio) {
+    trials.push_back({{}, 1, ratio});
+    return fastest_of(trials);
+  };
+  CHECK(fastest_with({0.9, 0.7, 1.1}) == nullptr);       // perhaps
+  CHECK(fastest_with({0.99, 0.985, 0.995}) == nullptr);  // surely, but what is a percent
+  CHECK(fastest_with({0.8, 0.75, 0.85}) == &trials[3]);
+  CHECK(fastest_with({0.7, 0.68, 0.72}) == &trials[4]);
+  CHECK(fastest_with({0.6, 0.3, 1.2}) == &trials[4]);
+  trials.push_back({{}, NAN, {0.1, 0.1, 0.1}});
+  CHECK(fastest_of(trials) == &trials[4]);  // not timed
+}
+
 TEST_CASE("records are found again, and damaged lines are no records") {
   const std::string path = "tune_test.trials";
   std::remove(path.c_str());

@@ -12,6 +12,7 @@
 #include "cli/tune/budget.h"
 #include "cli/tune/kernel_choice.h"
 #include "cli/tune/kernel_trials.h"
+#include "cli/tune/machine_load.h"
 #include "cli/tune/program_trials.h"
 #include "cli/tune/tune_table.h"
 #include "frontend/schedule_writer.h"
@@ -25,6 +26,7 @@ namespace {
 constexpr double kShare = 0.95;        // of the predicted time of kernels, for which strategies are tried
 constexpr size_t kMostPrograms = 16;   // of one collective, or of one kernel that needs whole programs
 constexpr size_t kMostOfPrograms = 4;  // kernels of that sort
+constexpr double kMuchLoad = 0.2;      // by others: a second thread comes late, caches are theirs
 constexpr int kPairsOfAll = 10;        // of the whole program, with what its kernels gained
 
 class Tuner {
@@ -33,6 +35,7 @@ class Tuner {
       : options_(options),
         cache_{work_.path() + "/headers", work_.path() + "/objects"},
         records_(options.output + ".trials"),
+        known_before_(records_.known()),
         programs_(options_, work_, cache_, records_,
                   [this](const Choice& choice, Diags& diags) { return text_with(choice, diags); }),
         kernels_(options_, work_, cache_, records_) {}
@@ -64,9 +67,11 @@ class Tuner {
   const Options& options_;
   OrderlyEnd end_;
   const Stopwatch watch_;
+  const MachineLoad load_;
   WorkFolder work_;
   const BuildCache cache_;
   TrialRecords records_;
+  const size_t known_before_;
   ProgramTrials programs_;
   KernelTrials kernels_;
   std::string base_;  // the schedule's text
@@ -81,7 +86,8 @@ class Tuner {
   std::vector<Gain> gains_;
   TuneWork left_;
   BuildTimes times_ = kUsualTimes;
-  bool is_timed_ = false;  // times_ are measured
+  double kernel_seconds_ = 0;  // of programs of kernels, so far
+  int timed_kernels_ = 0;
   size_t known_ = 0, measured_ = 0, pruned_ = 0;
   TuneTable table_;
 };
@@ -207,8 +213,8 @@ void Tuner::tell_work(const std::vector<KernelCandidates>& kernels) const {
 void Tuner::tell_estimate() const {
   const double seconds = estimated_seconds(left_, times_, 2 * kPairsOfAll);
   std::string text = format("about {} to go", duration_text(seconds));
-  if (!is_timed_) text += ", a guess before the first build";
-  if (records_.known() > 0) text += format("; what {} knows takes no time", printable(records_.path()));
+  if (timed_kernels_ == 0 && programs_.seconds_of_build() == 0) text += ", a guess before the first build";
+  if (known_before_ > 0) text += format("; what {} knows takes no time", printable(records_.path()));
   if (options_.budget > 0 && seconds > options_.budget - watch_.seconds())
     text += format(": --budget ends it after {}", duration_text(options_.budget));
   progress(options_, text);
@@ -242,8 +248,8 @@ bool Tuner::tune_kernel(const KernelCandidates& kernel, Diags& diags) {
     if (&trial != trials.data()) note_known(trial.is_known);
   take_kernel(kernel, trials);
   if (!trials.back().is_known) {
-    times_.kernel_program = std::max(0.5, watch.seconds() - static_cast<double>(trials.size()) * times_.candidate);
-    is_timed_ = true;
+    kernel_seconds_ += std::max(0.5, watch.seconds() - static_cast<double>(trials.size()) * times_.candidate);
+    times_.kernel_program = kernel_seconds_ / ++timed_kernels_;
   }
   return true;
 }
@@ -338,6 +344,9 @@ int Tuner::write(Diags& diags) const {
   if (!schedule) return finish(diags);
   if (const std::string why = write_file(options_.output, text + *schedule); !why.empty())
     diags.error("schedule-unwritable", Loc::in_file(options_.output), "the schedule cannot be written: {}", why);
+  if (const double others = load_.of_others(); measured_ > 0 && others > kMuchLoad)
+    progress(options_, format("others used {} % of the machine meanwhile: another schedule may be faster without them",
+                              static_cast<int>(100 * others)));
   progress(options_,
            format("{} of {} candidates were known from {}", known_, known_ + measured_, printable(records_.path())));
   return finish(diags);

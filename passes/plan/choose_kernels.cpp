@@ -75,6 +75,9 @@ class KernelChooser {
       return pin ? pinned(*pin, context(body, use)) : choose_strategy(context(body, use));
     };
     if (pin) kernel.pin = pin->strategy_loc, kernel.one_thread = pin->one_thread;
+    if (kernel.one_thread && plan_.target.has_grid())
+      planning_.diags.error("kernel-threads", pin->strategy_loc, "'threads' of kernel '{}' is for --target host",
+                            kernel.name);
     if (is_called(k)) kernel.in_chunks = strategy(KernelUse::InChunks);
     set_strategy(kernel, is_launched(k) ? strategy(KernelUse::Launched) : *kernel.in_chunks);
     warn_of_plain_loops(planning_, kernel);

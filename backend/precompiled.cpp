@@ -3,7 +3,6 @@
 #include "backend/precompiled.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "ir/base/children.h"
 #include "ir/base/text.h"
 
 namespace weftc {
@@ -37,17 +37,11 @@ std::string key_of(const std::vector<std::string>& command, const fs::path& incl
 
 /// Runs a command and says whether it ended well; what it prints is left out.
 bool succeeds(const std::vector<std::string>& command) {
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  for (const int stream : {1, 2}) posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_WRONLY, 0);
-  pid_t child = 0;
-  const bool started = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ) == 0;
-  posix_spawn_file_actions_destroy(&actions);
-  int status = 0;
-  return started && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const std::optional<pid_t> child = start_child(command, nowhere, nowhere);
+  if (nowhere >= 0) close(nowhere);
+  const std::optional<int> status = child ? end_of_child(*child, true) : std::nullopt;
+  return status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0;
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ std::string StepTerms::argument(const Step& step, const LaunchStep& launch, cons
   const Kernel& kernel = plan_.kernel(launch.kernel);
   switch (argument.kind) {
     case Argument::Kind::Team:
-      return shared_ ? "alone" : "r.team()";
+      return shared_ ? "alone" : kernel.one_thread ? "weft::Team::alone()" : "r.team()";
     case Argument::Kind::Peers: {
       std::vector<int> axes(text.group.begin(), text.group.end());
       return "r.peers(" + names_.group(kernel.place, axes) + ")";

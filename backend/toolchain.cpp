@@ -206,11 +206,15 @@ class ProgramBuild {
  public:
   ProgramBuild(const Target& target, const std::vector<SourceFile>& files, const BuildOptions& options, Diags& diags)
       : target_(target), options_(options), root_(fs::absolute(options.work_dir)), levels_(further_levels(target)) {
-    for (const SourceFile& file : files)
+    for (const SourceFile& file : files) {
       if (is_code(dialect_of(target), file.path)) sources_.push_back(&file);
+      if (file.path.ends_with(".h")) headers_ += file.text;
+    }
     const size_t kernels = size_t(std::count_if(sources_.begin(), sources_.end(), is_kernel));
     const size_t count = sources_.size() + 1 + options.over_mpi + levels_.size() * (kernels + 2);
     compiles_.emplace(options, count, diags);
+    std::error_code error;
+    if (!options.objects.empty()) fs::create_directories(options.objects, error);
   }
 
   BuildResult run() { return compile() && join_levels() && link() ? BuildResult::Built : BuildResult::ToolchainFailed; }
@@ -226,7 +230,11 @@ class ProgramBuild {
     return levels;
   }
 
+  /// Objects that programs share have names by what they are made of.
   std::string object(const SourceFile& file, const std::string& level = "") const {
+    if (!options_.objects.empty())
+      return format("{}/{}.o", options_.objects,
+                    std::hash<std::string>()(join({file.path, level, headers_, file.text}, "\n")));
     return (root_ / (file.path + (level.empty() ? "" : "." + level) + ".o")).string();
   }
 
@@ -251,6 +259,8 @@ class ProgramBuild {
 
   void compile(const SourceFile& file, const Target& target, const std::string& level) {
     const std::string to = object(file, level);
+    std::error_code error;
+    if (!options_.objects.empty() && fs::exists(to, error)) return;
     compiles_->run(compile_command(target, options_, root_, file.path, to),
                    file.path + (level.empty() ? "" : " for " + level), to + ".log");
   }
@@ -304,6 +314,7 @@ class ProgramBuild {
   const fs::path root_;
   const std::vector<Target> levels_;
   std::vector<const SourceFile*> sources_;
+  std::string headers_;  // that the sources may include
   std::optional<Compiles> compiles_;
   std::vector<std::string> objects_;  // in the order of the link
 };

@@ -18,6 +18,7 @@ struct BuildOptions {
   std::string mpicc = "";                   // the wrapper of the MPI that sources are for; empty: any that CMake finds
   std::string toolkit;                      // bin/, include/, lib/ of a target that has one
   std::string precompiled = "";             // a folder for precompiled headers (precompiled.h); empty: none
+  std::string objects = "";                 // a folder of objects, for many programs of these options; empty: none
   bool quick = false;                       // less optimisation: for programs that run once
   int jobs = 0;                             // 0: as many as there are cores
   bool progress = true;                     // a line for each file, on standard error

@@ -198,7 +198,8 @@ bool check_output(const Options& options, Diags& diags) {
   return false;
 }
 
-int build(const Plans& plans, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
+int build(const Plans& plans, const std::vector<SourceFile>& files, const Options& options, Diags& diags,
+          const BuildCache& cache) {
   const Target& target = plans.front()->target;
   const std::optional<RuntimeLibrary> runtime = find_runtime(target.kind, diags);
   const TargetDialect& dialect = dialect_of(target);
@@ -226,7 +227,8 @@ int build(const Plans& plans, const std::vector<SourceFile>& files, const Option
                            .over_mpi = options.transport_mpi,
                            .mpi_flags = mpi,
                            .toolkit = toolkit,
-                           .precompiled = precompiled_folder(),
+                           .precompiled = cache.precompiled,
+                           .objects = cache.objects,
                            .jobs = 0,
                            .progress = !options.quiet};
   size_t kernels = 0;

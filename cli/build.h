@@ -38,8 +38,15 @@ std::vector<std::string> find_mpi(const std::string& wrapper);
 /// Reports before the work starts where its result cannot be written.
 bool check_output(const Options& options, Diags& diags);
 
+/// What programs that are built one after another, with the same options, have in common: folders, or none.
+struct BuildCache {
+  std::string precompiled;  // headers
+  std::string objects;      // of equal sources
+};
+
 /// The executable at options.output. The exit code, after reporting.
-int build(const Plans& plans, const std::vector<SourceFile>& files, const Options& options, Diags& diags);
+int build(const Plans& plans, const std::vector<SourceFile>& files, const Options& options, Diags& diags,
+          const BuildCache& cache = {precompiled_folder(), ""});
 /// The folder options.output, which builds without Weft.
 int write_sources(const Plans& plans, const std::vector<SourceFile>& files, const Options& options, Diags& diags);
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/tune/budget.h"
 #include "frontend/mapped_file.h"
 #include "frontend/schedule_reader.h"
 #include "passes/cost/cost_model.h"
@@ -69,7 +70,7 @@ Target best_here(const Target& target) {
 /// The flags as text, before they are understood.
 struct FlagTexts {
   std::vector<std::string> dims, shapes, binds, sequences, optionals, mesh, ceilings;
-  std::string precision, target = "host", arch, transport = "local", emit = "exe", run_args;
+  std::string precision, target = "host", arch, transport = "local", emit = "exe", run_args, budget;
 };
 
 /// Calls parse(text, diags) and turns what it reports into a usage error.
@@ -153,8 +154,20 @@ void add_tune_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_option("-o", options.output, "the schedule that was fastest")->required()->type_name("FILE.yaml");
   add_list(verb, "--collective", options.collectives, "NAME",
            "a collective of the schedule, as explain names it; without it and --kernel, all of them");
-  add_list(verb, "--kernel", options.kernels, "NAME",
-           "a kernel whose strategies are tried, as explain names it; without it and --collective, the four costliest");
+  add_list(
+      verb, "--kernel", options.kernels, "NAME",
+      "a kernel whose strategies are tried, as explain names it; without it and --collective, those that take 95 % "
+      "of the predicted time");
+  verb.add_option(
+          "--budget", given.budget,
+          "ends in time with the best so far: 90s, 5m, 1h; an interrupt or termination signal does that too, "
+          "with the exit code of the signal. What was measured stays in FILE.yaml.trials, and a later run goes on "
+          "from there")
+      ->check([](const std::string& text) {
+        return parse_duration(text) ? "" : "a time such as 90s, 5m or 1h is expected";
+      })
+      ->type_name("TIME");
+  verb.add_flag("--all", options.is_all, "tries what the cost model would leave out, too");
   verb.add_option("--chunks", options.chunks, "chunk counts to try")
       ->delimiter(',')
       ->check(CLI::Range(2, 1024))
@@ -276,6 +289,7 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   if (verb.flags & Verb::kTune) {
     if (options.schedules.empty()) throw CLI::ValidationError("tune needs --schedule: the mesh, and where weights lie");
     if (options.chunks.empty()) options.chunks = {2, 4, 8};
+    options.budget = parse_duration(given.budget).value_or(0);
   }
   for (const std::string& word : split(given.run_args, ' '))
     if (!word.empty()) options.run_args.push_back(word);

@@ -59,6 +59,8 @@ struct Options {
   std::vector<int> chunks;
   std::vector<std::string> run_args;  // verify-many too
   int pairs = 30;
+  double budget = 0;    // seconds; 0: as long as it takes
+  bool is_all = false;  // what the cost model would leave out too
 };
 
 /// A verb of the command line: which flags it takes, and what it does.

@@ -1,4 +1,5 @@
-// The `kernels:` section of a schedule: `NAME: {strategy: tiled-product, tile: [64, 64]}`.
+// The `kernels:` section of a schedule: `NAME: {strategy: tiled-product, tile: [64, 64]}`, and what else a strategy
+// leaves open: `panels: 8`, `threads: 1`.
 #include "frontend/schedule_sections.h"
 #include "ir/base/contains.h"
 #include "ir/strategy.h"
@@ -31,9 +32,19 @@ static KernelPin read_pin(YamlValues& values, const std::string& name, const Yam
     pin.strategy.clear();
   };
   const auto tile = [&](const YamlNode& node) { read_tile(values, node, what, pin); };
-  values.keys(value, what, {{"strategy", strategy, true}, {"tile", tile}});
+  Loc panels_loc;
+  const auto panels = [&](const YamlNode& node) {
+    panels_loc = node.loc;
+    pin.panels = values.integer(node, "'panels' of " + what, 1, int64_t{1} << 20).value_or(0);
+  };
+  const auto threads = [&](const YamlNode& node) {
+    pin.one_thread = values.integer(node, "'threads' of " + what, 1, 1).has_value();
+  };
+  values.keys(value, what, {{"strategy", strategy, true}, {"tile", tile}, {"panels", panels}, {"threads", threads}});
   if (!pin.tile.empty() && !pin.strategy.empty() && !has_tile(pin.strategy))
     values.diags().error("kernel-no-tile", pin.tile_loc, "{} has no tile to choose", pin.strategy);
+  if (pin.panels != 0 && !pin.strategy.empty() && !has_panels(pin.strategy))
+    values.diags().error("kernel-no-panels", panels_loc, "{} has no panels to choose", pin.strategy);
   return pin;
 }
 

@@ -175,7 +175,9 @@ std::string transform_text(const TransformStep& step) {
 
 std::string pin_text(const KernelPin& pin) {
   const std::string tile = pin.tile.empty() ? "" : format(", tile: [{}, {}]", pin.tile[0], pin.tile[1]);
-  return format("{}: {strategy: {}{}}", quoted(pin.name), pin.strategy, tile);
+  const std::string panels = pin.panels ? format(", panels: {}", pin.panels) : "";
+  return format("{}: {strategy: {}{}{}{}}", quoted(pin.name), pin.strategy, tile, panels,
+                pin.one_thread ? ", threads: 1" : "");
 }
 
 std::optional<std::string> with_transforms(const std::string& file, const std::string& text,
@@ -186,9 +188,11 @@ std::optional<std::string> with_transforms(const std::string& file, const std::s
 }
 
 std::optional<std::string> with_pins(const std::string& file, const std::string& text,
-                                     const std::vector<KernelPin>& pins, Diags& diags) {
+                                     const std::vector<KernelPin>& pins, Diags& diags,
+                                     const std::vector<std::string>& comments) {
   std::vector<std::string> items;
-  for (const KernelPin& pin : pins) items.push_back(pin_text(pin));
+  for (size_t i = 0; i < pins.size(); ++i)
+    items.push_back(pin_text(pins[i]) + (i < comments.size() && !comments[i].empty() ? "  # " + comments[i] : ""));
   return with_items(file, text, {"kernels", false}, items, diags);
 }
 

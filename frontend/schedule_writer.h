@@ -19,8 +19,9 @@ std::optional<std::string> with_transforms(const std::string& file, const std::s
 
 /// One kernel as an entry of the mapping `kernels:`: `"fc": {strategy: tiled-product, tile: [64, 64]}`.
 std::string pin_text(const KernelPin& pin);
-/// The same for `pins` behind those of the mapping `kernels:`.
+/// The same for `pins` behind those of the mapping `kernels:`, each with its comment, if it has one.
 std::optional<std::string> with_pins(const std::string& file, const std::string& text,
-                                     const std::vector<KernelPin>& pins, Diags& diags);
+                                     const std::vector<KernelPin>& pins, Diags& diags,
+                                     const std::vector<std::string>& comments = {});
 
 }  // namespace weftc

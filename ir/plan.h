@@ -112,8 +112,9 @@ struct Kernel {
   Strategy strategy;               // how it is computed where it is launched, or else in chunks
   /// How the one kernel of a loop over chunks computes it, on a target where that is another way than a launch.
   std::optional<Strategy> in_chunks;
-  Loc pin;               // where the schedule names the strategy; none: it was chosen
-  std::string pin_name;  // what means this kernel and no other in a schedule's `kernels:`; empty: no name does
+  bool one_thread = false;  // where it is launched, the thread of the stream computes it alone
+  Loc pin;                  // where the schedule names the strategy; none: it was chosen
+  std::string pin_name;     // what means this kernel and no other in a schedule's `kernels:`; empty: no name does
 };
 
 /// Elements of a buffer: those whose index of `dim` has (index div block) mod size == the coordinate on mesh axis

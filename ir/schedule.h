@@ -110,6 +110,8 @@ struct KernelPin {
   std::string strategy;       // one of strategy_names()
   std::vector<int64_t> tile;  // rows and columns; empty: the compiler chooses them
   Loc loc, strategy_loc, tile_loc;
+  int64_t panels = 0;       // of an unfolded convolution at once; 0: the compiler chooses them
+  bool one_thread = false;  // where it is launched: the others wait
 };
 
 /// An entry of `precision:`: what the operands of products and convolutions are rounded to.

@@ -93,7 +93,11 @@ std::string reason_text(const Strategy& strategy) {
   return plain ? plain->why : "";
 }
 
-bool has_tile(const std::string& name) { return name == TiledProduct::kName || name == TiledConvolution::kName; }
+bool has_tile(const std::string& name) {
+  return name == TiledProduct::kName || name == TiledConvolution::kName || name == WinogradConvolution::kName;
+}
+
+bool has_panels(const std::string& name) { return name == UnfoldedConvolution::kName; }
 
 template <class... S>
 static std::vector<std::string> names_of(const std::variant<S...>*) {

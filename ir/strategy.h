@@ -231,5 +231,7 @@ std::string reason_text(const Strategy& strategy);
 std::vector<std::string> strategy_names();
 /// Whether the strategy of that name computes tiles whose size can be chosen.
 bool has_tile(const std::string& name);
+/// Whether it brings panels into memory, of which a schedule can say how many at once.
+bool has_panels(const std::string& name);
 
 }  // namespace weftc

@@ -10,6 +10,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
@@ -25,6 +27,8 @@ struct Cleanup {
   std::mutex mutex;
   std::set<std::string> folders;
   std::set<pid_t> groups;
+  bool is_over = false;  // of an orderly end: no child is started
+  int signal = 0;        // that began it
 };
 Cleanup& cleanup() {
   static Cleanup instance;
@@ -43,22 +47,25 @@ void remove_folder(const std::string& path) {
 
 /// Set by the signal's handler: no child's end is told from then on.
 std::atomic<bool> is_ending = false;
+/// Whether the next signal begins an orderly end.
+std::atomic<bool> ends_in_order = false;
 
-[[noreturn]] void end_by_signal(int number) {
+/// Ends the children, and begins an orderly end.
+void end_children(int number) {
   Cleanup& all = cleanup();
   const std::lock_guard lock(all.mutex);
+  all.is_over = true;
+  if (number != 0) all.signal = number;
   for (const pid_t group : all.groups) kill(-group, SIGKILL);
-  for (const std::string& folder : all.folders) remove_folder(folder);
-  signal(number, SIG_DFL);
-  kill(getpid(), number);
-  _exit(128 + number);
 }
 
 int signal_pipe[2] = {-1, -1};
+std::atomic<bool> has_come = false;  // a signal came
 
 void on_signal(int number) {
-  is_ending = true;
   const int error = errno;
+  is_ending = !ends_in_order || has_come;
+  has_come = true;
   const unsigned char byte = static_cast<unsigned char>(number);
   [[maybe_unused]] const ssize_t written = write(signal_pipe[1], &byte, 1);
   errno = error;
@@ -71,10 +78,13 @@ void watch_signals() {
   if (watched_by == getpid() || pipe2(signal_pipe, O_CLOEXEC) != 0) return;
   watched_by = getpid();
   std::thread([] {
-    unsigned char number = 0;
-    while (read(signal_pipe[0], &number, 1) < 0 && errno == EINTR) {
+    for (;;) {
+      unsigned char number = 0;
+      while (read(signal_pipe[0], &number, 1) < 0 && errno == EINTR) {
+      }
+      if (is_ending) end_by_signal(number);
+      end_children(number);
     }
-    end_by_signal(number);
   }).detach();
   struct sigaction action = {};
   action.sa_handler = on_signal;
@@ -83,6 +93,65 @@ void watch_signals() {
 }
 
 }  // namespace
+
+void end_by_signal(int number) {
+  is_ending = true;
+  Cleanup& all = cleanup();
+  const std::lock_guard lock(all.mutex);
+  for (const pid_t group : all.groups) kill(-group, SIGKILL);
+  for (const std::string& folder : all.folders) remove_folder(folder);
+  signal(number, SIG_DFL);
+  kill(getpid(), number);
+  _exit(128 + number);
+}
+
+/// Waits in a thread of its own, so that it ends children whoever waits for them.
+struct OrderlyEnd::Timer {
+  explicit Timer(double seconds) : thread_([this, seconds] { wait(seconds); }) {}
+  ~Timer() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_stopped_ = true;
+    }
+    stopped_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  void wait(double seconds) {
+    std::unique_lock lock(mutex_);
+    if (!stopped_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return is_stopped_; })) end_children(0);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool is_stopped_ = false;
+  std::thread thread_;
+};
+
+OrderlyEnd::OrderlyEnd() {
+  watch_signals();
+  ends_in_order = true;
+}
+
+OrderlyEnd::~OrderlyEnd() {
+  timer_.reset();
+  ends_in_order = false;
+  const std::lock_guard lock(cleanup().mutex);
+  cleanup().is_over = false;
+}
+
+bool OrderlyEnd::is_over() const {
+  const std::lock_guard lock(cleanup().mutex);
+  return cleanup().is_over;
+}
+
+int OrderlyEnd::signal() const {
+  const std::lock_guard lock(cleanup().mutex);
+  return cleanup().signal;
+}
+
+void OrderlyEnd::end_in(double seconds) { timer_ = std::make_unique<Timer>(seconds); }
 
 WorkFolder::WorkFolder() {
   watch_signals();
@@ -121,7 +190,8 @@ std::optional<pid_t> start_child(const std::vector<std::string>& command, int ou
   {
     // A signal that comes while the child starts finds it in the list.
     const std::lock_guard lock(cleanup().mutex);
-    error = posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
+    error = cleanup().is_over ? ECANCELED
+                              : posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
     if (error == 0) cleanup().groups.insert(child);
   }
   posix_spawn_file_actions_destroy(&actions);

@@ -3,6 +3,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,29 @@ class WorkFolder {
  private:
   std::string path_;
 };
+
+/// While there is one, an interrupt or a termination signal ends the children and not this program, which puts its
+/// affairs in order and ends then; so does the end of a given time. No child is started any more. A second signal ends
+/// the program as ever. There is one at a time.
+class OrderlyEnd {
+ public:
+  OrderlyEnd();
+  ~OrderlyEnd();
+  OrderlyEnd(const OrderlyEnd&) = delete;
+  OrderlyEnd& operator=(const OrderlyEnd&) = delete;
+  /// Whether a signal came, or the time is over.
+  bool is_over() const;
+  /// The signal that came; 0: none.
+  int signal() const;
+  /// The time is over in so many seconds from now.
+  void end_in(double seconds);
+
+ private:
+  struct Timer;
+  std::unique_ptr<Timer> timer_;
+};
+/// Ends this program as the signal would have done, with its folders and children.
+[[noreturn]] void end_by_signal(int number);
 
 /// Starts a program with its standard output and error in these descriptors; nothing where it cannot be started (errno
 /// says why). It is in a process group of its own, so that an interrupt from the terminal reaches it only through this

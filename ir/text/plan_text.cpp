@@ -240,7 +240,7 @@ std::string step_text(const Plan& plan, const Step& step, int indent) {
 }
 
 std::string strategies_text(const Kernel& kernel) {
-  const std::string launched = strategy_text(kernel.strategy);
+  const std::string launched = strategy_text(kernel.strategy) + (kernel.one_thread ? ", one thread" : "");
   const std::string called = kernel.in_chunks ? strategy_text(*kernel.in_chunks) : launched;
   return called == launched ? launched : format("{}, in chunks {}", launched, called);
 }

@@ -49,7 +49,7 @@ class KernelChooser {
     const KernelBody body = body_of(plan_.kernels[k]);
     const auto legal_for = [&](KernelUse use) {
       StrategyContext asked = context(body, use);
-      asked.tile = pin.tile;
+      asked.tile = pin.tile, asked.panels = pin.panels;
       return find_strategy(asked, pin.strategy).strategy.has_value();
     };
     return (!is_called(k) || legal_for(KernelUse::InChunks)) && (!is_launched(k) || legal_for(KernelUse::Launched));
@@ -57,10 +57,10 @@ class KernelChooser {
 
   /// The strategy of a pinned kernel; where it is not legal, the one that would be chosen, after reporting.
   Strategy pinned(const KernelPin& pin, StrategyContext context) const {
-    context.tile = pin.tile;
+    context.tile = pin.tile, context.panels = pin.panels;
     Verdict verdict = find_strategy(context, pin.strategy);
     if (verdict.strategy) return std::move(*verdict.strategy);
-    context.tile.clear();
+    context.tile.clear(), context.panels = 0;
     const bool is_for_tile = find_strategy(context, pin.strategy).strategy.has_value();
     planning_.diags.error("kernel-strategy", is_for_tile ? pin.tile_loc : pin.strategy_loc,
                           "kernel '{}' cannot be computed by {}: {}", context.body.kernel.name, pin.strategy,
@@ -74,7 +74,10 @@ class KernelChooser {
     const auto strategy = [&](KernelUse use) {
       return pin ? pinned(*pin, context(body, use)) : choose_strategy(context(body, use));
     };
-    if (pin) kernel.pin = pin->strategy_loc;
+    if (pin) kernel.pin = pin->strategy_loc, kernel.one_thread = pin->one_thread;
+    if (kernel.one_thread && plan_.target.has_grid())
+      planning_.diags.error("kernel-threads", pin->strategy_loc, "'threads' of kernel '{}' is for --target host",
+                            kernel.name);
     if (is_called(k)) kernel.in_chunks = strategy(KernelUse::InChunks);
     set_strategy(kernel, is_launched(k) ? strategy(KernelUse::Launched) : *kernel.in_chunks);
     warn_of_plain_loops(planning_, kernel);

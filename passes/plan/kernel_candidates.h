@@ -13,12 +13,19 @@ namespace weftc {
 struct KernelCandidates {
   std::string kernel;
   double seconds = 0;           // of all its launches in an invocation, as the cost model has it
-  std::vector<KernelPin> pins;  // not what the Plan has already, and not what takes much longer by the cost model
+  std::vector<KernelPin> pins;  // not what the Plan has already
+  size_t pruned = 0;            // legal ones that take much longer by the cost model
 };
+/// Promising: without those that the cost model puts far behind, and with one thread only for what takes little time.
+/// All: every legal strategy but plain loops, each by all threads and by one.
+enum class Reach : uint8_t { Promising, All };
 
 /// The kernels of a Plan that have another strategy to try and are not pinned by the schedule, the costliest first.
-std::vector<KernelCandidates> kernel_candidates(const Plan& plan, const Module& module, const CostModel& costs);
-/// The strategy and its tile as explain prints them: "tiled-product 64x64".
+std::vector<KernelCandidates> kernel_candidates(const Plan& plan, const Module& module, const CostModel& costs,
+                                                Reach reach = Reach::Promising);
+/// How many of the costliest of them have at least that share of what all of them take.
+size_t costliest(const std::vector<KernelCandidates>& kernels, double share);
+/// The strategy and its parameters as explain prints them: "tiled-product 64x64".
 std::string strategy_text(const KernelPin& pin);
 
 }  // namespace weftc

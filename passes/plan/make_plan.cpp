@@ -67,6 +67,7 @@ std::optional<Plan> make_plan(const Module& module, const Target& target, Diags&
                               std::vector<PlanningReport>& reports) {
   PlanDraft draft = new_draft(module, target, diags, options.pins);
   for (const PlanningStep& step : planning()) {
+    if (step.name == options.stop_before) break;
     const auto start = std::chrono::steady_clock::now();
     step.run(draft);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -13,6 +13,7 @@ namespace weftc {
 struct PlanningOptions {
   std::vector<std::string> print_after = {};  // names of planning steps; their Plans go to `printed`
   std::vector<KernelPin> pins = {};           // the schedule's `kernels:`
+  std::string stop_before = {};               // a planning step; empty: all are done
 };
 /// What one step of planning did.
 struct PlanningReport {

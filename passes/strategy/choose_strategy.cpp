@@ -36,15 +36,29 @@ Verdict find_strategy(const StrategyContext& context, const std::string& name) {
   return verdict;
 }
 
+/// Few enough to be tried one by one: a quarter to four times as many as the rule chooses, and what is one of them.
+static std::vector<int64_t> panels_to_try(const StrategyContext& context, const StrategyRule& rule) {
+  constexpr int64_t kLeast = 4;
+  if (!has_panels(rule.name)) return {0};
+  const Verdict verdict = rule.ask(context);
+  if (!verdict.strategy) return {};
+  const int64_t chosen = std::get<UnfoldedConvolution>(*verdict.strategy).panels;
+  std::vector<int64_t> panels = {chosen};
+  for (const int64_t other : {chosen / 4, chosen / 2, 2 * chosen, 4 * chosen})
+    if (other >= kLeast) panels.push_back(other);
+  return panels;
+}
+
 std::vector<Strategy> legal_strategies(const StrategyContext& context) {
   std::vector<Strategy> legal;
   for (const StrategyRule& rule : rules_of_all_families()) {
     std::vector<std::vector<int64_t>> tiles = {{}};
     if (has_tile(rule.name)) tiles = tile_extents();
-    for (const std::vector<int64_t>& tile : tiles) {
-      Verdict verdict = rule.ask({context.body, context.constants, context.target, context.use, tile});
-      if (verdict.strategy) legal.push_back(std::move(*verdict.strategy));
-    }
+    for (const std::vector<int64_t>& tile : tiles)
+      for (const int64_t panels : panels_to_try(context, rule)) {
+        Verdict verdict = rule.ask({context.body, context.constants, context.target, context.use, tile, panels});
+        if (verdict.strategy) legal.push_back(std::move(*verdict.strategy));
+      }
   }
   return legal;
 }

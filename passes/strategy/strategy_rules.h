@@ -20,6 +20,7 @@ struct StrategyContext {
   const Target& target;
   KernelUse use = KernelUse::Launched;
   std::vector<int64_t> tile = {};  // rows and columns that the schedule asks for; empty: the rule chooses them
+  int64_t panels = 0;              // that it asks for; 0: the same
 };
 
 /// A strategy, which is legal; or why not; or neither, where the strategy is for other bodies. A strategy with a reason
@@ -50,7 +51,8 @@ Verdict plain_loops(const StrategyContext& context);
 Strategy choose_strategy(const StrategyContext& context);
 /// The strategy of that name, whether or not it would be chosen; else why it is not legal.
 Verdict find_strategy(const StrategyContext& context, const std::string& name);
-/// Every strategy that is legal but plain loops, with every tile, in the order of the tables.
+/// Every strategy that is legal but plain loops, with every tile and some numbers of panels, in the order of the
+/// tables.
 std::vector<Strategy> legal_strategies(const StrategyContext& context);
 /// Gives the kernel the strategy, and the weights that it reads the packing that the strategy wants.
 void set_strategy(Kernel& kernel, Strategy strategy);
@@ -60,7 +62,9 @@ void set_strategy(Kernel& kernel, Strategy strategy);
 /// chunks; else the smallest.
 std::optional<Tile> choose_tile(const StrategyContext& context, int64_t batch, int64_t rows, int64_t columns,
                                 DType dtype, std::string& why);
-/// Rows and columns of all tiles.
+/// Outputs of minimal filtering at a time, in each direction.
+inline constexpr int64_t kWinogradTiles[] = {4, 2};
+/// Rows and columns of all tiles, of which each rule refuses those that are no tiles of its own.
 std::vector<std::vector<int64_t>> tile_extents();
 
 /// Whether some op of the body is of one of the kinds, or of one of the categories.

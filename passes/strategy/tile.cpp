@@ -11,6 +11,7 @@ static constexpr Tile kTiles[] = {
 std::vector<std::vector<int64_t>> tile_extents() {
   std::vector<std::vector<int64_t>> extents;
   for (const Tile& tile : kTiles) extents.push_back({tile.m, tile.n});
+  for (const int64_t tile : kWinogradTiles) extents.push_back({tile, tile});
   return extents;
 }
 

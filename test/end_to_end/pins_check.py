@@ -46,12 +46,13 @@ pins (float[40,48] x, float[40,56] z, float[1,16,10,12] image, float[70,45] m, f
 TILES = ["128x128", "64x64", "32x64", "16x64"]
 PRODUCT = [f"tiled-product {tile}" for tile in TILES]
 CONVOLUTION = [f"tiled-convolution {tile}" for tile in TILES]
+MINIMAL = ["winograd-convolution", "winograd-convolution 2x2"]
 LEGAL = {
     "host": {
         "product": ["packed-product", "strided-product"],
         "free": ["strided-product"],
         "few_bits": ["block-product"],
-        "convolution": ["winograd-convolution", "direct-convolution", "unfolded-convolution"],
+        "convolution": [*MINIMAL, "direct-convolution", "unfolded-convolution"],
         "point": ["direct-convolution", "point-convolution", "unfolded-convolution"],
         "plane": ["channel-convolution", "plane-convolution", "unfolded-convolution"],
         "pool": ["window-reduction"],
@@ -80,12 +81,13 @@ TABLES = {target: {kernel: [*legal, "plain-loops"] for kernel, legal in kernels.
 NOT_HERE = ["append", "box-selection", "peer-exchange", "recurrence", "selection", "tree-walk"]
 
 
-def write_schedule(path, pins):
+def write_schedule(path, pins, more=""):
+    """`more` stands in each pin."""
     lines = []
     for kernel, text in pins.items():
         strategy, _, tile = text.partition(" ")
         extents = f", tile: [{tile.replace('x', ', ')}]" if tile else ""
-        lines.append(f"  {kernel}: {{strategy: {strategy}{extents}}}\n")
+        lines.append(f"  {kernel}: {{strategy: {strategy}{extents}{more}}}\n")
     path.write_text("weft: 1\nkernels:\n" + "".join(lines))
     return path
 
@@ -117,8 +119,20 @@ def check_accepted(model, target, kernel, legal, names):
             continue
         rows = {row["name"]: row for row in json.loads(out)["kernels"]} if status == 0 else {}
         row = rows.get(kernel, {"strategy": "", "pinned": ""})
-        taken = row["strategy"].startswith(name) and row["pinned"].startswith(f"{schedule}:3:")
+        shown = name.replace("convolution 2x2", "convolution F(2x2")
+        taken = row["strategy"].startswith(shown) and row["pinned"].startswith(f"{schedule}:3:")
         harness.check(f"{what} taken", status == 0 and taken, f"exit {status}: {row} {err[-300:]}")
+
+
+def check_threads(model):
+    """One thread is for the host, and said beside the strategy."""
+    schedule = write_schedule(FOLDER / "threads.yaml", {"product": "packed-product"}, ", threads: 1")
+    status, out, err = harness.weft("explain", model, "--schedule", schedule, "--json")
+    rows = {row["name"]: row["strategy"] for row in json.loads(out)["kernels"]} if status == 0 else {}
+    harness.check("host/one thread", rows.get("product") == "packed-product panels 16, one thread", f"{rows} {err[-300:]}")
+    schedule = write_schedule(FOLDER / "threads.yaml", {"product": "library-product"}, ", threads: 1")
+    status, _, err = harness.weft("explain", model, "--schedule", schedule, "--target", "cuda")
+    harness.check("cuda/one thread", status == 1 and "[kernel-threads]" in err, f"exit {status}: {err[-300:]}")
 
 
 def check_bits(model):
@@ -140,13 +154,15 @@ def check_manifest(model):
 
 def check_target(model, target, compiler, names):
     tables = TABLES[target]
-    with_tiles = [text for name in names for text in {"tiled-product": PRODUCT, "tiled-convolution": CONVOLUTION}.get(name, [name])]
+    with_tiles = [text for name in names for text in {"tiled-product": PRODUCT, "tiled-convolution": CONVOLUTION, "winograd-convolution": MINIMAL}.get(name, [name])]
     for kernel, legal in tables.items():
         check_accepted(model, target, kernel, legal, with_tiles)
     cases = []
     for number in range(max(map(len, tables.values()))):
         pins = {kernel: legal[number % len(legal)] for kernel, legal in tables.items()}
-        schedule = write_schedule(FOLDER / f"{target}{number}.yaml", pins)
+        # Every second time by one thread.
+        more = ", threads: 1" if target == "host" and number % 2 else ""
+        schedule = write_schedule(FOLDER / f"{target}{number}.yaml", pins, more)
         cases.append(Case(f"{target}/results {number}", model, "-", f"--schedule={schedule}"))
     report_complete(verify_many(cases, FOLDER, compiler))
 
@@ -155,6 +171,7 @@ if __name__ == "__main__":
     harness.need_weft()
     (FOLDER / "pins.onnxtxt").write_text(MODEL)
     check_bits(FOLDER / "pins.onnxtxt")
+    check_threads(FOLDER / "pins.onnxtxt")
     check_manifest(FOLDER / "pins.onnxtxt")
     strategies = known_strategies(FOLDER / "pins.onnxtxt")
     check_complete(strategies)

@@ -233,6 +233,9 @@ TEST_CASE("each mistake of a value") {
   CHECK(id("kernels: {mm: {strategy: tiled-product, tile: [0, 64]}}") == "schedule-range");
   CHECK(id("kernels: {mm: {strategy: rows, tile: [64, 64]}}") == "kernel-no-tile");
   CHECK(id("kernels: {mm: {strategy: tiled-product, tile: }}") == "schedule-kind");
+  CHECK(id("kernels: {mm: {strategy: rows, panels: 8}}") == "kernel-no-panels");
+  CHECK(id("kernels: {mm: {strategy: unfolded-convolution, panels: 0}}") == "schedule-range");
+  CHECK(id("kernels: {mm: {strategy: rows, threads: 2}}") == "schedule-range");
   CHECK(id("kernels: {mm: rows}") == "schedule-kind");
   CHECK(id("mesh: {tp: 2}\nshard: {w: {tp: {dim: 0, parts: 4611686018427387904}}}") == "schedule-range");
 }

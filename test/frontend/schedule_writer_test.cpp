@@ -31,6 +31,13 @@ std::string pinned(const std::string& text, const std::vector<KernelPin>& pins) 
   return made ? *made : diags.all().front().id;
 }
 
+/// A pin with all that one can say.
+KernelPin full_pin() {
+  KernelPin pin{"c", "unfolded-convolution", {}, {}, {}, {}};
+  pin.panels = 8, pin.one_thread = true;
+  return pin;
+}
+
 const std::vector<TransformStep> kOne = {{FuseStep{{named("a")}, "b"}, {}}};
 const std::string kOneLine = "- fuse: {ops: [\"a\"], into: \"b\"}\n";
 
@@ -106,4 +113,18 @@ TEST_CASE("a mapping without a line for each kernel takes no pin") {
   CHECK(pinned("weft: 1\nkernels: {qkv: {strategy: rows}}\n", pins) == "schedule-style");
   CHECK(pinned("weft: 1\nkernels:\n  {qkv: {strategy: rows}}\nseed: 1\n", pins) == "schedule-style");
   CHECK(pinned("weft: 1\nkernels: {\n  qkv: {strategy: rows}}\nseed: 1\n", pins) == "schedule-style");
+}
+
+TEST_CASE("pins with panels, one thread and a comment") {
+  Diags diags;
+  const std::optional<std::string> made =
+      with_pins("s.yaml", "weft: 1\n", {full_pin()}, diags, {"2 ms before, 1 ms after"});
+  REQUIRE(made);
+  CHECK(*made ==
+        "weft: 1\nkernels:\n  \"c\": {strategy: unfolded-convolution, panels: 8, threads: 1}  # 2 ms before, 1 ms "
+        "after\n");
+  const ReadSchedule read = read_yaml_schedule(*made);
+  REQUIRE_MESSAGE(read.schedule, read.diags.text());
+  CHECK(read.schedule->kernels[0].panels == 8);
+  CHECK(read.schedule->kernels[0].one_thread);
 }

@@ -9,7 +9,8 @@ using namespace weftc::test;
 namespace {
 
 /// "big: strided-product; small: ..." under a schedule.
-std::string candidates(const std::string& model, const std::string& yaml, const Target& target = {}) {
+std::string candidates(const std::string& model, const std::string& yaml, const Target& target = {},
+                       Reach reach = Reach::Promising) {
   const auto made = prepare(model, yaml, "", target);
   INFO(made->diags.text());
   REQUIRE(made->ok());
@@ -18,7 +19,7 @@ std::string candidates(const std::string& model, const std::string& yaml, const 
   REQUIRE(plan);
   std::vector<std::string> texts;
   const CostModel costs(*plan, *made->module, ceilings_of(target));
-  for (const KernelCandidates& kernel : kernel_candidates(*plan, *made->module, costs)) {
+  for (const KernelCandidates& kernel : kernel_candidates(*plan, *made->module, costs, reach)) {
     std::vector<std::string> pins;
     for (const KernelPin& pin : kernel.pins) pins.push_back(strategy_text(pin));
     texts.push_back(kernel.kernel + ": " + join(pins, ", "));
@@ -33,7 +34,9 @@ m (float[64,64] x) => (float[64,8] y) <float[64,8] v = random(1, 0.5), float[64,
 }  // namespace
 
 TEST_CASE("kernel candidates: the costliest first, without plain loops and what has one strategy") {
-  CHECK(candidates(kTwoProducts, "") == "big: strided-product; small: strided-product");
+  CHECK(candidates(kTwoProducts, "") ==
+        "big: packed-product, one thread, strided-product; soft: rows, one thread; small: packed-product, one thread, "
+        "strided-product");
 }
 
 TEST_CASE("kernel candidates: a pin names one kernel, also where several compute a node") {
@@ -57,17 +60,29 @@ m (float[64,64] x) => (float[64,64] y) <float[64,64] w = random(1, 0.5)>
 }
 
 TEST_CASE("kernel candidates: what the schedule pins stays") {
-  CHECK(candidates(kTwoProducts, "weft: 1\nkernels: {big: {strategy: strided-product}}\n") == "small: strided-product");
+  CHECK(candidates(kTwoProducts, "weft: 1\nkernels: {big: {strategy: strided-product}}\n") ==
+        "soft: rows, one thread; small: packed-product, one thread, strided-product");
 }
 
 TEST_CASE("kernel candidates: strategies that take many times longer are left out") {
   const std::string planes = R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[1,1,9,9] x, float[16,1,3,3] w) => (float[1,16,7,7] y) { [plane] y = Conv(x, w) })";
-  CHECK(candidates(planes, "") == "plane: unfolded-convolution");
+  CHECK(candidates(planes, "") == "plane: plane-convolution, one thread, unfolded-convolution 4 panels");
   CHECK(candidates(planes, "weft: 1\n", cuda_target({"sm_90"})).find("128x128") != std::string::npos);
   const std::string filters = R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[1,1,9,9] x) => (float[1,16,7,7] y) <float[16,1,3,3] w = random(1, 0.5)> { [unfolded] y = Conv(x, w) })";
-  CHECK(candidates(filters, "") == "unfolded: direct-convolution, unfolded-convolution");
+  CHECK(candidates(filters, "") ==
+        "unfolded: direct-convolution, plane-convolution, one thread, unfolded-convolution 4 panels");
+}
+
+TEST_CASE("kernel candidates: all that is legal, by all threads and by one") {
+  const std::string points = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[1,16,64,64] x) => (float[1,16,64,64] y) <float[16,16,1,1] w = random(1, 0.5)> { [conv] y = Conv(x, w) })";
+  CHECK(candidates(points, "", {}, Reach::All) ==
+        "conv: direct-convolution, one thread, point-convolution, point-convolution, one thread, unfolded-convolution "
+        "256 "
+        "panels, unfolded-convolution 256 panels, one thread, unfolded-convolution 64 panels, unfolded-convolution 64 "
+        "panels, one thread, unfolded-convolution 128 panels, unfolded-convolution 128 panels, one thread");
 }
 
 TEST_CASE("kernel candidates: no convolution that multiplies channels which a rank does not have") {
@@ -75,8 +90,9 @@ TEST_CASE("kernel candidates: no convolution that multiplies channels which a ra
 m (float[1,5,9,9] x) => (float[1,16,9,9] y) <float[16,5,3,3] w = random(1, 0.5)>
 { [conv] y = Conv<pads = [1, 1, 1, 1]>(x, w) })";
   CHECK(candidates(channels, "weft: 1\nmesh: {tp: 5}\nshard: {w: {tp: 1}}\n") ==
-        "conv: direct-convolution, unfolded-convolution");
-  CHECK(candidates(channels, "weft: 1\nmesh: {tp: 2}\nshard: {w: {tp: 1}}\n") == "");
+        "conv: direct-convolution, plane-convolution, one thread, unfolded-convolution 6 panels");
+  CHECK(candidates(channels, "weft: 1\nmesh: {tp: 2}\nshard: {w: {tp: 1}}\n") ==
+        "conv: unfolded-convolution 6 panels, one thread");
 }
 
 TEST_CASE("kernel candidates: a state that grows is appended to") {

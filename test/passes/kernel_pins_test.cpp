@@ -190,3 +190,19 @@ m (float[6,5] x) => (float[5,6] y) { y = Transpose<perm = [1, 0]>(x) })";
   CHECK(strategies(turned, "weft: 1\nkernels: {y: {strategy: transposition}}\n", device) ==
         "y: transposition (line 2)");
 }
+
+TEST_CASE("pins: tiles of minimal filtering, panels of unfolded windows, one thread") {
+  const std::string model = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[1,16,32,32] x) => (float[1,16,32,32] y) <float[16,16,3,3] w = random(1, 0.5)>
+{ [conv] y = Conv<pads = [1, 1, 1, 1]>(x, w) })";
+  const auto pinned = [&](const std::string& pin) {
+    return strategies(model, "weft: 1\nkernels: {conv: {" + pin + "}}\n");
+  };
+  CHECK(pinned("strategy: winograd-convolution, tile: [2, 2]") ==
+        "conv: winograd-convolution F(2x2, 3x3), image transposed first (line 2)");
+  CHECK(pinned("strategy: winograd-convolution, tile: [3, 3]").find("there are: 4x4, 2x2") != std::string::npos);
+  CHECK(pinned("strategy: unfolded-convolution, panels: 9") == "conv: unfolded-convolution 9 panels (line 2)");
+  CHECK(pinned("strategy: unfolded-convolution, panels: 65").find("have 64 panels") != std::string::npos);
+  const Planned made = plan_of(model, "weft: 1\nkernels: {conv: {strategy: unfolded-convolution, threads: 1}}\n");
+  CHECK(strategies_text(made.plan.kernels[0]).ends_with(" panels, one thread"));
+}

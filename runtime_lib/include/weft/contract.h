@@ -1,5 +1,5 @@
 // Dense contraction: register-tiled micro-kernel over a second operand that lies, or is packed on the fly, in panels of
-// 16 columns. Tile sizes follow the instruction set: 6 x 16 with AVX2, 12 x 32 with AVX-512. `float` or `double`.
+// 16 columns. Tile sizes follow the instruction set: 6 x 16 with AVX2 and NEON, 12 x 32 with AVX-512. `float` or `double`.
 //
 // A packed operand b is [ceil(n / 16)][k][16], zero padded, whatever the instruction set. Sums are handed to
 //   put(m, n0, width, const T* sums)
@@ -52,12 +52,15 @@ struct Unpacked {
 
 namespace detail {
 
+// Sums of a tile. NEON's instructions have no operands in memory: 8 vectors of columns leave room for 16 sums.
 #if defined(__AVX512F__)
-inline constexpr int kVectorBytes = 64, kTileVectors = 24;
+inline constexpr int kVectorBytes = 64, kTileVectors = 24, kTileVectorsOfDoubles = 24;
 #elif defined(__AVX__)
-inline constexpr int kVectorBytes = 32, kTileVectors = 12;
+inline constexpr int kVectorBytes = 32, kTileVectors = 12, kTileVectorsOfDoubles = 12;
+#elif defined(__aarch64__)
+inline constexpr int kVectorBytes = 16, kTileVectors = 24, kTileVectorsOfDoubles = 16;
 #else
-inline constexpr int kVectorBytes = 16, kTileVectors = 12;
+inline constexpr int kVectorBytes = 16, kTileVectors = 12, kTileVectorsOfDoubles = 12;
 #endif
 
 template <class T>
@@ -65,8 +68,9 @@ struct Simd {
   static constexpr int kLanes = kVectorBytes / int(sizeof(T));
   typedef T Vector __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
   static constexpr int kPanelVectors = int(kPanel) / kLanes;
-  static constexpr int kPanels = kPanelVectors == 1 ? 2 : 1;                           // panels of one tile
-  static constexpr int kRows = std::max(1, kTileVectors / (kPanelVectors * kPanels));  // rows of one tile
+  static constexpr int kPanels = kPanelVectors == 1 ? 2 : 1;  // panels of one tile
+  static constexpr int kSums = sizeof(T) == 8 ? kTileVectorsOfDoubles : kTileVectors;
+  static constexpr int kRows = std::max(1, kSums / (kPanelVectors * kPanels));  // rows of one tile
 };
 
 /// Whether the tiles of T are called in the runtime library, which has them for each level of CPUs. Only the compiler

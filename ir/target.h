@@ -37,6 +37,7 @@ struct Target {
   int64_t resident_blocks = 0;    // device: of a kernel whose blocks wait for each other, or for peers
   int64_t chunk_threads = 0;      // device: of each block of a loop over chunks that is one kernel
   int64_t multiprocessors = 0;    // device: what has to have a block for the device to be full
+  int64_t shared_memory = 0;      // bytes of fast memory that the operands of a block's tile must fit; 0: not limited
   bool library_products = false;  // a library multiplies matrices, then adds a bias, then does a Relu or the tanh Gelu
 
   /// Kernels run on a grid of thread blocks; without one, the threads of a team share a kernel's loops.

@@ -80,8 +80,8 @@ class Machine:
         if not self.starts_ranks:
             self.prefix = [QEMU]
 
-    def run(self, command, cpu="max"):
-        return harness.run([*self.prefix, *command], env={**self.environment, "QEMU_CPU": cpu})
+    def run(self, command, **variables):
+        return harness.run([*self.prefix, *command], env={**self.environment, **variables})
 
     def run_by_launcher(self, command, ranks):
         """Each rank as a launcher would start it."""
@@ -140,6 +140,8 @@ def check_gpt2(machine, folder):
         trace = folder / "trace.json"
         compare("gpt2", machine.run([program, *flags, "--output-dir", out, "--threads", "2", "--trace", trace]), out, session, inputs)
         harness.check("gpt2/--trace", trace.exists() and "traceEvents" in trace.read_text(), "no trace")
+        out = folder / "large_pages"
+        compare("gpt2 on pages of 64 KiB", machine.run([program, *flags, "--output-dir", out], QEMU_PAGESIZE="65536"), out, session, inputs)
         status, told, err = machine.run([program, "--info"])
         harness.check("gpt2/--info", status == 0 and '"arch": "aarch64"' in told, told[:300] + err[-300:])
         status, _, err = machine.run([program, "--input", f"input_ids={folder / 'none.npy'}"])
@@ -164,7 +166,7 @@ def check_model(machine, folder, name, text, weights, cpus=("max",)):
     if compile_for_arm(name, folder / f"{name}.onnx", folder / name):
         for cpu in cpus:
             out = folder / f"{name}_{cpu}"
-            compare(f"{name}/{cpu}", machine.run([folder / name, *flags, "--output-dir", out], cpu), out, session, inputs)
+            compare(f"{name}/{cpu}", machine.run([folder / name, *flags, "--output-dir", out], QEMU_CPU=cpu), out, session, inputs)
 
 
 def check_refusals(folder):
@@ -174,6 +176,8 @@ def check_refusals(folder):
     status, _, err = harness.weft("compile", model, "--arch", "aarch64", "-o", folder / "no", env={**os.environ, "PATH": str(folder)})
     wanted = f"{COMPILER} is not in PATH (Debian: apt-get install g++-aarch64-linux-gnu)"
     harness.check("refusals/no cross compiler", status == 6 and wanted in err, f"exit {status}: {err}")
+    status, out, _ = harness.weft("doctor", "--arch", "aarch64", env={**os.environ, "PATH": str(folder)})
+    harness.check("refusals/doctor names the package", status == 6 and wanted in out, f"exit {status}: {out}")
 
 
 def check_fixtures(machine):
@@ -211,6 +215,8 @@ def main():
     check_refusals(folder)
     if missing():
         return harness.skipped("programs", missing())
+    status, out, err = harness.weft("doctor", "--arch", "aarch64")
+    harness.check("doctor", status == 0 and "aarch64/libweft_runtime.a" in out, f"exit {status}: {out}{err}")
     machine = Machine(folder)
     check_gpt2(machine, folder)
     check_model(machine, folder, "cnn", CNN, weights_of(CNN_WEIGHTS, np.float32))

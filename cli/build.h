@@ -27,8 +27,8 @@ std::string find_toolkit(const Toolkit* toolkit);
 /// "no nvcc in PATH, CUDA_HOME or /usr/local/cuda"
 std::string missing_toolkit(const Toolkit& toolkit);
 
-/// The C++ compiler of emitted programs: g++, or clang++ where there is none; for another machine Debian's cross compiler.
-/// Empty if there is none.
+/// The C++ compiler of emitted programs: g++, or clang++ where there is none; for another machine Debian's cross
+/// compiler. Empty if there is none.
 std::string find_compiler(const Target& target);
 /// "neither g++ nor clang++ is in PATH"
 std::string missing_compiler(const Target& target);

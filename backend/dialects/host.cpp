@@ -81,7 +81,8 @@ Command host_command(const std::string& compiler, const char* optimisation, cons
        {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-tree-slp-vectorize", "-fopenmp-simd", "-w", "-pipe"})
     command.emplace_back(flag);
   if (compiler.find("clang") == std::string::npos)
-    for (const char* flag : {"-fno-tree-loop-distribute-patterns", "-fno-schedule-insns", "--param=large-stack-frame=1000000"})
+    for (const char* flag :
+         {"-fno-tree-loop-distribute-patterns", "-fno-schedule-insns", "--param=large-stack-frame=1000000"})
       command.emplace_back(flag);
   return command;
 }

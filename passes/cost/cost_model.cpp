@@ -24,9 +24,9 @@ struct Row {
 // Host rows are one core and were measured: f32 and memory of x86-64-v3 on a Zen 3 core (peak of its two FMA units,
 // reading from DRAM), of v4 on a core with AVX-512 and AMX (peak, copying). The oldest has half of v3's width and no
 // FMA. That of Arm is no measurement: the two units of 128 bits of a Neoverse N1 at 2.5 GHz, with the rest from the
-// Zen 3 core. link and latency are an all-reduce of 2 ranks through shared memory: 4 MiB in 159 us, 4 bytes in 0.4 us; the
-// shortest step of a trace, a product of 512 operations, takes 70 ns. A polynomial for exp takes 0.25 ns an element at
-// 211 GFLOP/s: 50 operations. Other rows are NVIDIA's data sheets of the product named: dense rates, f32 and f64
+// Zen 3 core. link and latency are an all-reduce of 2 ranks through shared memory: 4 MiB in 159 us, 4 bytes in 0.4 us;
+// the shortest step of a trace, a product of 512 operations, takes 70 ns. A polynomial for exp takes 0.25 ns an element
+// at 211 GFLOP/s: 50 operations. Other rows are NVIDIA's data sheets of the product named: dense rates, f32 and f64
 // outside of tensor cores, NVLink (PCIe for L40S) in one direction. step and latency are guesses there: a launch in a
 // replayed graph, a small NCCL call. A kernel of a loop over chunks has 32 blocks: so many of the product's
 // multiprocessors (108, 142, 132, 148).

@@ -23,6 +23,11 @@ GPT2_SIZE = ["--layers", "2", "--width", "64", "--heads", "4", "--vocab", "257",
 KINDS = ["winograd", "grouped_convolutions", "few_bits", "quantized", "lstm_batch", "modified_attention", "scan_batch", "choices",
          "trees_sliced", "small_integers", "mixed_gradient"]
 
+UNIT_TESTS = ["contract", "block_product", "direct_convolution", "winograd", "top_k", "trigonometry"]
+# Those of test/CMakeLists.txt for other levels, but for the level.
+KERNEL_FLAGS = ["-std=c++20", "-O1", "-march=armv8-a", "-fopenmp-simd", "-fexpensive-optimizations", "-DWEFT_TILES",
+                "-DDOCTEST_CONFIG_SUPER_FAST_ASSERTS"]
+
 CNN = """<ir_version: 10, opset_import: ["" : 20]>
 cnn (float[2,16,14,14] x) => (float[2,24] y) {
   a = Conv <pads = [1, 1, 1, 1]> (x, winograd)
@@ -192,6 +197,23 @@ def check_fixtures(machine):
         harness.check(f"kind/{kind}", status == 0, f"exit {status}: {out[-300:]}{err[-300:]}")
 
 
+def check_kernels(machine, folder):
+    """The unit tests of what emitted kernels are made of, with the library's tiles."""
+    tests = [harness.ROOT / "test" / "runtime_lib" / f"{name}_test.cpp" for name in UNIT_TESTS]
+    command = [COMPILER, *KERNEL_FLAGS, f"-I{harness.ROOT}", f"-I{harness.ROOT / 'runtime_lib' / 'include'}", "-idirafter", "/usr/include"]
+    for source in (harness.ROOT / "test" / "main.cpp", *tests):
+        status, _, err = harness.run([*command, "-c", source, "-o", folder / f"{source.stem}.o"])
+        if not harness.check(f"kernels/{source.stem} compiles", status == 0, err[-300:]):
+            return
+    program = folder / "kernel_tests"
+    library = harness.BUILD / "runtime_lib" / "aarch64" / "libweft_runtime.a"
+    status, _, err = harness.run([COMPILER, *folder.glob("*_test.o"), folder / "main.o", library, "-pthread", "-o", program])
+    harness.check("kernels/link", status == 0, err[-300:])
+    for cpu in ("max", "cortex-a72"):
+        status, out, err = machine.run([program], QEMU_CPU=cpu)
+        harness.check(f"kernels/{cpu}", status == 0, f"exit {status}: {out[-300:]}{err[-300:]}")
+
+
 def check_sources(machine, folder):
     """Emitted sources, built with what a toolchain file would say."""
     source = folder / "source"
@@ -223,6 +245,7 @@ def main():
     # Cortex-A72 has no sdot.
     check_model(machine, folder, "bytes", BYTES, weights_of(BYTE_WEIGHTS, np.int8), ("max", "cortex-a72"))
     if harness.FULL:
+        check_kernels(machine, folder)
         check_sources(machine, folder)
         check_fixtures(machine)
 

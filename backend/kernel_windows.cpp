@@ -116,8 +116,8 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   behind_.reach(result);
   // Four bytes are one element.
   const int64_t together = sums_bytes() ? 4 : 1;
-  const bool has_gaps = g.channels % together != 0;
-  const std::string x = has_gaps ? image(true, together) : image_or_planes(strategy.copies_image);
+  const bool copies = strategy.copies_image || g.channels % together != 0;
+  const std::string x = sums_bytes() ? image(copies, together) : image_or_planes(copies);
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
   const std::string convolution =

@@ -149,8 +149,13 @@ static std::string missing_of(const RuntimeLibrary& place) {
   return join(missing, " and no ");
 }
 
-std::optional<RuntimeLibrary> find_runtime(Target::Kind target, Diags& diags) {
-  const std::string file = dialect_of(target).runtime_library;
+/// Whether programs run on another machine than this compiler.
+static bool is_foreign(const Target& target) { return target.machine != this_machine(); }
+
+static std::string cross_compiler(const Target& target) { return target.machine + "-linux-gnu-g++"; }
+
+std::optional<RuntimeLibrary> find_runtime(const Target& target, Diags& diags) {
+  const std::string file = (is_foreign(target) ? target.machine + "/" : "") + dialect_of(target).runtime_library;
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   const auto at = [&](const char* path) { return (here / path).lexically_normal().string(); };
@@ -163,15 +168,25 @@ std::optional<RuntimeLibrary> find_runtime(Target::Kind target, Diags& diags) {
   }
   diags.error("no-runtime-library", {},
               "the runtime library is incomplete. Beside a compiler in its build folder is no {}; beside an installed "
-              "one is no {}",
-              missing[0], missing[1]);
+              "one is no {}{}",
+              missing[0], missing[1],
+              is_foreign(target) ? format("; {} makes it where the build finds it", cross_compiler(target)) : "");
   return {};
 }
 
-std::string find_compiler() {
-  for (const char* name : {"g++", "clang++"})
+std::string find_compiler(const Target& target) {
+  const std::vector<std::string> names =
+      is_foreign(target) ? std::vector{cross_compiler(target)} : std::vector<std::string>{"g++", "clang++"};
+  for (const std::string& name : names)
     if (in_path(name)) return name;
   return "";
+}
+
+std::string missing_compiler(const Target& target) {
+  if (!is_foreign(target)) return "neither g++ nor clang++ is in PATH (Debian: apt-get install g++)";
+  std::string package = target.machine;
+  std::replace(package.begin(), package.end(), '_', '-');
+  return format("{} is not in PATH (Debian: apt-get install g++-{}-linux-gnu)", cross_compiler(target), package);
 }
 
 std::string precompiled_folder() {
@@ -201,14 +216,16 @@ bool check_output(const Options& options, Diags& diags) {
 int build(const Plans& plans, const std::vector<SourceFile>& files, const Options& options, Diags& diags,
           const BuildCache& cache) {
   const Target& target = plans.front()->target;
-  const std::optional<RuntimeLibrary> runtime = find_runtime(target.kind, diags);
   const TargetDialect& dialect = dialect_of(target);
-  const std::string compiler = find_compiler(), toolkit = find_toolkit(dialect.toolkit);
+  const std::string compiler = find_compiler(target), toolkit = find_toolkit(dialect.toolkit);
   if (dialect.toolkit && toolkit.empty())
     diags.error(format("no-{}", dialect.name), {}, "there is {}; `weft doctor --target {}` says more",
                 missing_toolkit(*dialect.toolkit), dialect.name);
   if (compiler.empty())
-    diags.error("no-compiler", {}, "neither g++ nor clang++ is in PATH; `weft doctor` says what is needed");
+    diags.error("no-compiler", {}, "{}; `weft doctor` says what is needed", missing_compiler(target));
+  // Without its compiler there is no library for another machine either.
+  const std::optional<RuntimeLibrary> runtime =
+      compiler.empty() && is_foreign(target) ? std::nullopt : find_runtime(target, diags);
   const std::vector<std::string> mpi = options.transport_mpi ? find_mpi(options.mpicc) : std::vector<std::string>{};
   if (options.transport_mpi && mpi.empty())
     diags.error("no-mpi", {}, "'{} -show' does not say how to compile for MPI (Debian: apt-get install libopenmpi-dev)",
@@ -242,7 +259,7 @@ int build(const Plans& plans, const std::vector<SourceFile>& files, const Option
 }
 
 int write_sources(const Plans& plans, const std::vector<SourceFile>& files, const Options& options, Diags& diags) {
-  const std::optional<RuntimeLibrary> runtime = find_runtime(Target::Kind::Host, diags);
+  const std::optional<RuntimeLibrary> runtime = find_runtime(Target(), diags);
   if (!runtime) return kEnvironment;
   const BuildOptions build{.work_dir = options.output,
                            .output = options.output,

@@ -10,15 +10,16 @@
 #include "backend/pack.h"
 #include "cli/options.h"
 #include "ir/plan.h"
+#include "ir/target.h"
 
 namespace weftc {
 
 /// The runtime library as this executable finds it: in the tree it was built from, or installed.
 struct RuntimeLibrary {
   std::string folder;   // include/, src/, program.cmake
-  std::string library;  // of the target, such as libweft_runtime.a
+  std::string library;  // of the target and its machine, such as libweft_runtime.a
 };
-std::optional<RuntimeLibrary> find_runtime(Target::Kind target, Diags& diags);
+std::optional<RuntimeLibrary> find_runtime(const Target& target, Diags& diags);
 
 /// The folder of a toolkit: the one above its compiler in PATH, what its variable names, its usual folder, or the one
 /// that ./dev installed. Empty if there is none, or if the target needs none (null).
@@ -26,8 +27,11 @@ std::string find_toolkit(const Toolkit* toolkit);
 /// "no nvcc in PATH, CUDA_HOME or /usr/local/cuda"
 std::string missing_toolkit(const Toolkit& toolkit);
 
-/// The C++ compiler of emitted programs: g++, or clang++ where there is none. Empty if there is neither.
-std::string find_compiler();
+/// The C++ compiler of emitted programs: g++, or clang++ where there is none; for another machine Debian's cross
+/// compiler. Empty if there is none.
+std::string find_compiler(const Target& target);
+/// "neither g++ nor clang++ is in PATH"
+std::string missing_compiler(const Target& target);
 
 /// The folder that WEFT_PRECOMPILED_HEADERS names: for those who build many programs in a row. Empty if there is none.
 std::string precompiled_folder();

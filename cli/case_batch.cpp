@@ -222,7 +222,7 @@ bool Batch::build(const std::vector<Ready*>& group, const std::string& program, 
                            .output = program,
                            .runtime_dir = runtime_.folder,
                            .runtime_library = runtime_.library,
-                           .compiler = find_compiler(),
+                           .compiler = find_compiler(options_.target),
                            .toolkit = find_toolkit(dialect.toolkit),
                            .precompiled = precompiled_folder(),
                            .quick = true,
@@ -275,7 +275,7 @@ void Batch::build_and_run(const std::vector<Ready*>& group) {
 
 void Batch::run() {
   Diags diags;
-  if (const std::optional<RuntimeLibrary> found = find_runtime(options_.target.kind, diags)) runtime_ = *found;
+  if (const std::optional<RuntimeLibrary> found = find_runtime(options_.target, diags)) runtime_ = *found;
   std::vector<Ready> ready;
   for (size_t i = 0; i < cases_.size(); ++i) {
     report_.begins(i);

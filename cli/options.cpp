@@ -18,52 +18,46 @@ namespace weftc {
 
 namespace {
 
-/// The floats in a vector register of each -march level.
-struct HostArch {
-  const char* name;
-  int vector_floats;
-};
-constexpr HostArch kHostArchs[] = {{"x86-64", 4}, {"x86-64-v2", 4}, {"x86-64-v3", 8}, {"x86-64-v4", 16}};
-
 #if defined(__x86_64__)
 constexpr const char* kDefaultArch = "x86-64-v3";
-int native_vector_floats() { return __builtin_cpu_supports("avx512f") ? 16 : __builtin_cpu_supports("avx2") ? 8 : 4; }
+#elif defined(__aarch64__)
+constexpr const char* kDefaultArch = "aarch64";
 #else
 constexpr const char* kDefaultArch = "native";
-int native_vector_floats() { return 4; }
 #endif
 
-/// The place of a level among those above; `native` is in none.
-size_t rank_of_arch(const std::string& arch) {
-  size_t rank = 0;
-  while (rank < std::size(kHostArchs) && arch != kHostArchs[rank].name) ++rank;
-  return rank;
+/// Levels that are listed together, in the order of their table.
+std::vector<std::string> sorted_archs(const std::string& text) {
+  std::vector<std::string> archs;
+  const std::vector<std::string> wanted = split(text, ','), known = host_arch_names();
+  for (const std::string& arch : wanted)
+    if (!find_host_arch(arch))
+      throw CLI::ValidationError(format("--arch {}: one or more of {} is expected", text, join(known, ", ")));
+  for (const std::string& arch : known) archs.insert(archs.end(), std::count(wanted.begin(), wanted.end(), arch), arch);
+  return archs;
 }
 
 /// One level, or several of which each program takes the highest that its CPU has.
 Target host_target_of(const std::string& text) {
-  std::vector<std::string> archs = split(text, ',');
-  std::sort(archs.begin(), archs.end(),
-            [](const std::string& a, const std::string& b) { return rank_of_arch(a) < rank_of_arch(b); });
-  for (const std::string& arch : archs)
-    if (!host_target(arch))
-      throw CLI::ValidationError(
-          format("--arch {}: one or more of x86-64, x86-64-v2, x86-64-v3, x86-64-v4 is expected, or native", text));
-  if (std::adjacent_find(archs.begin(), archs.end()) != archs.end())
-    throw CLI::ValidationError(
-        format("--arch {}: '{}' is listed twice", text, *std::adjacent_find(archs.begin(), archs.end())));
+  const std::vector<std::string> archs = sorted_archs(text);
+  if (const auto twice = std::adjacent_find(archs.begin(), archs.end()); twice != archs.end())
+    throw CLI::ValidationError(format("--arch {}: '{}' is listed twice", text, *twice));
   if (archs.size() > 1 && archs.back() == "native")
     throw CLI::ValidationError(format("--arch {}: native is the level of this CPU, alone", text));
-  Target target = *host_target(archs.front());
-  target.archs = archs;
+  Target target = host_target(archs);
+  for (const std::string& arch : archs)
+    if (find_host_arch(arch)->machine != target.machine)
+      throw CLI::ValidationError(
+          format("--arch {}: {} and {} are levels of two machines, and an executable is for one: compile twice", text,
+                 archs.front(), arch));
   return target;
 }
 
 /// That of the highest level that this CPU has: what is built to run here needs no other.
 Target best_here(const Target& target) {
-  Target best = *host_target(target.archs.front());
+  Target best = host_target({target.archs.front()});
   for (const std::string& arch : target.archs)
-    if (const Target level = *host_target(arch); level.vector_floats <= native_vector_floats()) best = level;
+    if (find_host_arch(arch)->vector_floats <= find_host_arch("native")->vector_floats) best = host_target({arch});
   return best;
 }
 
@@ -114,8 +108,9 @@ void add_target_flags(CLI::App& verb, FlagTexts& given, Options& options) {
       ->check(CLI::IsMember({"host", "cuda"}))
       ->capture_default_str();
   verb.add_option("--arch", given.arch,
-                  "x86-64, x86-64-v2, x86-64-v3 (default), x86-64-v4, or native; several: the program takes the "
-                  "highest that its CPU has; sm_80, sm_90, ...")
+                  format("{}; {} without it; several of one machine: the program takes the highest that its CPU has; "
+                         "sm_80, sm_90, ...",
+                         join(host_arch_names(), ", "), kDefaultArch))
       ->type_name("LIST");
   verb.add_option("--transport", given.transport, "how host ranks talk across machines")
       ->check(CLI::IsMember({"local", "mpi"}))
@@ -305,13 +300,6 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
 }
 
 }  // namespace
-
-std::optional<Target> host_target(const std::string& arch) {
-  for (const HostArch& known : kHostArchs)
-    if (arch == known.name) return host_target({arch}, known.vector_floats);
-  if (arch == "native") return host_target({arch}, native_vector_floats());
-  return {};
-}
 
 /// Reports a word that is no verb: CLI11 takes it for an argument, and then asks for a verb.
 static bool is_known_verb(const std::string& word, const Verb* verbs, size_t count) {

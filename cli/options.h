@@ -93,9 +93,6 @@ struct CommandLine {
 };
 CommandLine parse_command_line(int argc, const char* const* argv, const Verb* verbs, size_t count);
 
-/// A host target by its -march name; nothing if it is not one that is known.
-std::optional<Target> host_target(const std::string& arch);
-
 /// The flags of one line of a list, of those that say what to compile (--dim, --shape, --bind, --schedule), and
 /// --tolerance. False with `why`.
 bool parse_model_flags(const std::vector<std::string>& flags, Options& options, std::string& why);

@@ -2,23 +2,42 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weftc {
+
+/// A level of CPUs, as --arch names it; `native` is that of the CPU here.
+struct HostArch {
+  const char* name;
+  const char* march;    // what g++ calls it
+  const char* machine;  // for which programs are built, as names of compilers begin: x86_64-linux-gnu-g++
+  int vector_floats;    // in a vector register
+  bool has_fma;         // one instruction multiplies and adds
+};
+/// Null where there is none of that name.
+const HostArch* find_host_arch(std::string_view name);
+/// In order of their table, by which levels of one machine go from low to high.
+std::vector<std::string> host_arch_names();
+/// The machine that this compiler runs on.
+const char* this_machine();
 
 struct Target {
   /// For the command line, the backend's dialects and the cost model's table of machines only.
   enum class Kind : uint8_t { Host, Cuda };
   Kind kind = Kind::Host;
-  std::vector<std::string> archs;  // host: -march values, from low to high; cuda: sm_80, ...
-  int64_t memory = 0;              // bytes a rank may use; 0: not limited
+  std::vector<std::string> archs;        // host: levels of CPUs, from low to high; cuda: sm_80, ...
+  std::string machine = this_machine();  // that ranks run on
+  int64_t memory = 0;                    // bytes a rank may use; 0: not limited
 
   int vector_floats = 8;          // floats in a vector register
+  bool has_fma = true;            // one instruction multiplies and adds vectors
   int panel_width = 16;           // columns of a packed weight's panels; 0: kernels read weights row-major
   int warp = 0;                   // threads that run in step; 0: kernels are functions that a core runs
   int64_t resident_blocks = 0;    // device: of a kernel whose blocks wait for each other, or for peers
   int64_t chunk_threads = 0;      // device: of each block of a loop over chunks that is one kernel
   int64_t multiprocessors = 0;    // device: what has to have a block for the device to be full
+  int64_t shared_memory = 0;      // bytes of fast memory that the operands of a block's tile must fit; 0: not limited
   bool library_products = false;  // a library multiplies matrices, then adds a bias, then does a Relu or the tanh Gelu
 
   /// Kernels run on a grid of thread blocks; without one, the threads of a team share a kernel's loops.
@@ -28,8 +47,8 @@ struct Target {
   bool has_levels() const { return !has_grid() && archs.size() > 1; }
 };
 
-/// Cores of these levels, the lowest of which has registers of `vector_floats` floats.
-Target host_target(std::vector<std::string> archs, int vector_floats);
+/// Cores of these levels of one machine, from low to high: kernels are planned for the lowest.
+Target host_target(std::vector<std::string> archs);
 /// GPUs with CUDA; cuBLASLt is the library.
 Target cuda_target(std::vector<std::string> archs);
 

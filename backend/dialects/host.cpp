@@ -45,9 +45,16 @@ const LoopDialect& loops() {
 
 std::string launch(const KernelLaunch& kernel) { return kernel.name + "(" + join(kernel.arguments, kComma) + ");"; }
 
-std::string archs(const Target& target) { return join(target.archs, ";"); }
+/// The -march values of the levels.
+std::vector<std::string> march_values(const Target& target) {
+  std::vector<std::string> values;
+  for (const std::string& arch : target.archs) values.emplace_back(find_host_arch(arch)->march);
+  return values;
+}
 
-std::string arch_of(const Target& target) { return target.archs.empty() ? "x86-64-v3" : target.archs.front(); }
+std::string archs(const Target& target) { return join(march_values(target), ";"); }
+
+std::string arch_of(const Target& target) { return target.archs.empty() ? "x86-64-v3" : march_values(target).front(); }
 
 Command program_compiler(const Target& target, const Compilers& compilers) {
   return host_command(compilers.host, "-O1", arch_of(target));
@@ -68,12 +75,14 @@ Command host_command(const std::string& compiler, const char* optimisation, cons
   if (!arch.empty()) command.push_back("-march=" + arch);
   // GCC 12 takes the sum or maximum of a few comparisons for one of masks where it vectorizes straight code. The bodies
   // of loops over a team are inlined whatever arrays they have: else loops read captured pointers anew, are not
-  // vectorised, and sum in another order. A row of sums that a tile has in registers is no call of memcpy.
+  // vectorised, and sum in another order. A row of sums that a tile has in registers is no call of memcpy. Scheduling
+  // before registers are assigned, which GCC does for Arm and not for x86, loads so early that tiles spill.
   for (const char* flag :
        {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-tree-slp-vectorize", "-fopenmp-simd", "-w", "-pipe"})
     command.emplace_back(flag);
   if (compiler.find("clang") == std::string::npos)
-    for (const char* flag : {"-fno-tree-loop-distribute-patterns", "--param=large-stack-frame=1000000"})
+    for (const char* flag :
+         {"-fno-tree-loop-distribute-patterns", "-fno-schedule-insns", "--param=large-stack-frame=1000000"})
       command.emplace_back(flag);
   return command;
 }

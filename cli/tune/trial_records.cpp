@@ -53,7 +53,7 @@ std::string processor() {
 std::string runtime_text(const Options& options) {
   namespace fs = std::filesystem;
   Diags ignored;
-  const std::optional<RuntimeLibrary> runtime = find_runtime(options.target.kind, ignored);
+  const std::optional<RuntimeLibrary> runtime = find_runtime(options.target, ignored);
   if (!runtime) return "";
   std::vector<std::string> files = {runtime->library};
   std::error_code error;
@@ -90,7 +90,7 @@ bool TrialRecords::add(const std::string& key, const TrialRecord& record, const 
 
 std::string machine_text(const Options& options) {
   constexpr double kSeconds = 60;
-  const std::string compiler = find_compiler();
+  const std::string compiler = find_compiler(options.target);
   const std::string version = compiler.empty() ? "" : run_program({compiler, "--version"}, kSeconds).out;
   return join({version, runtime_text(options), processor(), std::to_string(std::thread::hardware_concurrency()),
                join(options.target.archs, ","), join(options.run_args, " ")},

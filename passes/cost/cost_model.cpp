@@ -17,15 +17,16 @@ namespace {
 /// A machine: for which level of the target it stands, and what it can do.
 struct Row {
   bool is_device;
-  int level;  // host: floats in a vector register; cuda: the arch's number
+  int level;  // host: operations of a vector instruction on floats; cuda: the arch's number
   Ceilings ceilings;
 };
 
 // Host rows are one core and were measured: f32 and memory of x86-64-v3 on a Zen 3 core (peak of its two FMA units,
 // reading from DRAM), of v4 on a core with AVX-512 and AMX (peak, copying). The oldest has half of v3's width and no
-// FMA. link and latency are an all-reduce of 2 ranks through shared memory: 4 MiB in 159 us, 4 bytes in 0.4 us; the
-// shortest step of a trace, a product of 512 operations, takes 70 ns. A polynomial for exp takes 0.25 ns an element at
-// 211 GFLOP/s: 50 operations. Other rows are NVIDIA's data sheets of the product named: dense rates, f32 and f64
+// FMA. That of Arm is no measurement: the two units of 128 bits of a Neoverse N1 at 2.5 GHz, with the rest from the
+// Zen 3 core. link and latency are an all-reduce of 2 ranks through shared memory: 4 MiB in 159 us, 4 bytes in 0.4 us;
+// the shortest step of a trace, a product of 512 operations, takes 70 ns. A polynomial for exp takes 0.25 ns an element
+// at 211 GFLOP/s: 50 operations. Other rows are NVIDIA's data sheets of the product named: dense rates, f32 and f64
 // outside of tensor cores, NVLink (PCIe for L40S) in one direction. step and latency are guesses there: a launch in a
 // replayed graph, a small NCCL call. A kernel of a loop over chunks has 32 blocks: so many of the product's
 // multiprocessors (108, 142, 132, 148).
@@ -33,8 +34,9 @@ struct Row {
 //  machine, f32, f64, f16, memory, link, latency, step, function, chunked
 const Row kTable[] = {
     {false, 4, {"one core with SSE2", 25e9, 12.5e9, 25e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
-    {false, 8, {"one core with AVX2", 101e9, 50e9, 101e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
-    {false, 16, {"one core with AVX-512", 211e9, 105e9, 211e9, 22e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {false, 8, {"one core with NEON", 40e9, 20e9, 40e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {false, 16, {"one core with AVX2", 101e9, 50e9, 101e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
+    {false, 32, {"one core with AVX-512", 211e9, 105e9, 211e9, 22e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
     {true, 80, {"A100 SXM 80 GB", 19.5e12, 9.7e12, 312e12, 2039e9, 300e9, 10e-6, 2e-6, 16, 32. / 108}},
     {true, 89, {"L40S", 91.6e12, 1.4e12, 362e12, 864e9, 32e9, 10e-6, 2e-6, 16, 32. / 142}},
     {true, 90, {"H100 SXM", 67e12, 34e12, 989e12, 3350e9, 450e9, 10e-6, 2e-6, 16, 32. / 132}},
@@ -43,7 +45,7 @@ const Row kTable[] = {
 
 /// The newest of the target's archs: what is built for several runs best there.
 int level_of(const Target& target) {
-  if (!target.has_grid()) return target.vector_floats;
+  if (!target.has_grid()) return target.vector_floats * (target.has_fma ? 2 : 1);
   int level = 0;
   for (const std::string& arch : target.archs) level = std::max(level, std::atoi(arch.c_str() + 3));
   return level;

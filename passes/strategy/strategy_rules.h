@@ -59,7 +59,7 @@ void set_strategy(Kernel& kernel, Strategy strategy);
 
 /// The tile that the schedule asks for, or why there is none. Without such a wish the largest tile that rows fill by
 /// more than half, and of which there is one for each multiprocessor of the device, or each block of a loop over
-/// chunks; else the smallest.
+/// chunks; else the smallest. No tile is larger than the target's shared memory.
 std::optional<Tile> choose_tile(const StrategyContext& context, int64_t batch, int64_t rows, int64_t columns,
                                 DType dtype, std::string& why);
 /// Outputs of minimal filtering at a time, in each direction.

@@ -15,11 +15,23 @@ std::vector<std::vector<int64_t>> tile_extents() {
   return extents;
 }
 
+/// The fast memory of a tile: two buffers for each operand, padded as weft/device_product.h has them, or for elements
+/// of two bytes weft/tensor_cores.h.
+static int64_t shared_bytes(const Tile& tile, DType dtype) {
+  const int64_t bytes = dtype_bytes(dtype);
+  if (bytes == 2) return 2 * bytes * (tile.m * (32 + 8) + 32 * (tile.n + 8));
+  return 2 * bytes * 16 * (tile.m + 4 + tile.n);
+}
+
 /// Why a tile cannot be computed; empty: it can. Doubles take twice as many registers; in the one kernel of a loop over
 /// chunks a tile has the threads of that kernel, and fits into what its products share.
 static std::string tile_refusal(const StrategyContext& context, const Tile& tile, DType dtype) {
   const bool is_double = dtype == DType::F64;
   if (is_double && tile.m >= 128) return "a tile of 128 rows of doubles does not fit into registers";
+  const int64_t needed = shared_bytes(tile, dtype), room = context.target.shared_memory;
+  if (room > 0 && needed > room)
+    return format("a tile of {} takes {} bytes of shared memory, of which there are {}", dims_text({tile.m, tile.n}),
+                  needed, room);
   if (context.use != KernelUse::InChunks) return "";
   const bool fits = tile.threads() == context.target.chunk_threads && (tile.m == 16 || (tile.m == 64 && !is_double));
   return fits ? "" : "the tile does not fit into the one kernel of a loop over chunks";
@@ -46,7 +58,9 @@ std::optional<Tile> choose_tile(const StrategyContext& context, int64_t batch, i
     const int64_t count = batch * ((rows + tile.m - 1) / tile.m) * ((columns + tile.n - 1) / tile.n);
     if (tile_refusal(context, tile, dtype).empty() && 2 * rows > tile.m && count >= wanted) return tile;
   }
-  return std::end(kTiles)[-1];
+  const Tile& smallest = std::end(kTiles)[-1];
+  why = tile_refusal(context, smallest, dtype);
+  return why.empty() ? std::optional(smallest) : std::nullopt;
 }
 
 }  // namespace weftc

@@ -2,6 +2,11 @@
 // function (backend/checksum.cpp): it shares no code with the runtime.
 #include "checksum.h"
 
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include <array>
 #include <cstring>
 
@@ -20,17 +25,37 @@ constexpr std::array<uint32_t, 256> make_table() {
 }
 constexpr std::array<uint32_t, 256> kTable = make_table();
 
+// What the instruction is on each machine that may have one.
 #if defined(__x86_64__)
-[[gnu::target("sse4.2")]] uint32_t crc32c_by_instruction(uint32_t crc, const char* bytes, size_t count) {
-  uint64_t state = ~crc;
+#define WEFT_WITH_CRC32C [[gnu::target("sse4.2")]]
+bool has_instruction() { return __builtin_cpu_supports("sse4.2"); }
+WEFT_WITH_CRC32C inline uint32_t add_word(uint32_t state, uint64_t word) {
+  return uint32_t(__builtin_ia32_crc32di(state, word));
+}
+WEFT_WITH_CRC32C inline uint32_t add_byte(uint32_t state, uint8_t byte) { return __builtin_ia32_crc32qi(state, byte); }
+#elif defined(__aarch64__)
+#define WEFT_WITH_CRC32C [[gnu::target("+crc")]]
+bool has_instruction() { return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0; }
+WEFT_WITH_CRC32C inline uint32_t add_word(uint32_t state, uint64_t word) {
+  return __builtin_aarch64_crc32cx(state, word);
+}
+WEFT_WITH_CRC32C inline uint32_t add_byte(uint32_t state, uint8_t byte) {
+  return __builtin_aarch64_crc32cb(state, byte);
+}
+#else
+bool has_instruction() { return false; }
+#endif
+
+#if defined(WEFT_WITH_CRC32C)
+WEFT_WITH_CRC32C uint32_t crc32c_by_instruction(uint32_t crc, const char* bytes, size_t count) {
+  crc = ~crc;
   for (; count >= 8; bytes += 8, count -= 8) {
     uint64_t word;
     memcpy(&word, bytes, 8);
-    state = __builtin_ia32_crc32di(state, word);
+    crc = add_word(crc, word);
   }
-  uint32_t last = uint32_t(state);
-  for (; count > 0; ++bytes, --count) last = __builtin_ia32_crc32qi(last, uint8_t(*bytes));
-  return ~last;
+  for (; count > 0; ++bytes, --count) crc = add_byte(crc, uint8_t(*bytes));
+  return ~crc;
 }
 #endif
 
@@ -43,17 +68,11 @@ uint32_t crc32c_by_table(uint32_t crc, const void* bytes, size_t count) {
   return ~crc;
 }
 
-bool has_crc32c_instruction() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("sse4.2");
-#else
-  return false;
-#endif
-}
+bool has_crc32c_instruction() { return has_instruction(); }
 
 uint32_t crc32c(uint32_t crc, const void* bytes, size_t count) {
-#if defined(__x86_64__)
-  if (has_crc32c_instruction()) return crc32c_by_instruction(crc, static_cast<const char*>(bytes), count);
+#if defined(WEFT_WITH_CRC32C)
+  if (has_instruction()) return crc32c_by_instruction(crc, static_cast<const char*>(bytes), count);
 #endif
   return crc32c_by_table(crc, bytes, count);
 }

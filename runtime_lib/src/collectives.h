@@ -13,6 +13,9 @@ struct Box {
   int64_t count() const;
 };
 
+/// Elements that are worth a thread.
+inline constexpr int64_t kGrain = 16384;
+
 /// Copies elements begin .. end (in row-major order of the box) of `element` bytes each.
 void copy_box(const Box& box, int64_t element, const char* src, char* dst, int64_t begin, int64_t end);
 

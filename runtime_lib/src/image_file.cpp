@@ -23,15 +23,20 @@ static int64_t file_bytes(int fd) {
   return fstat(fd, &status) == 0 ? int64_t{status.st_size} : 0;
 }
 
-// The bytes [offset, offset + bytes) of a file; empty if it has fewer.
-static std::string read_at(int fd, int64_t offset, int64_t bytes) {
-  std::string out(size_t(bytes), '\0');
+/// Reads bytes [offset, offset + bytes) of a file; false if it has fewer.
+static bool read_into(char* to, int fd, int64_t offset, int64_t bytes) {
   for (int64_t done = 0; done < bytes;) {
-    const ssize_t n = pread(fd, out.data() + done, size_t(bytes - done), offset + done);
-    if (n <= 0) return {};
+    const ssize_t n = pread(fd, to + done, size_t(bytes - done), offset + done);
+    if (n <= 0) return false;
     done += n;
   }
-  return out;
+  return true;
+}
+
+// The same as text; empty if the file has fewer.
+static std::string read_at(int fd, int64_t offset, int64_t bytes) {
+  std::string out(size_t(bytes), '\0');
+  return read_into(out.data(), fd, offset, bytes) ? out : "";
 }
 
 /// The folder of the program's file, which a link in /proc may name.
@@ -154,13 +159,18 @@ static std::string axes_text(const Group& group) {
 /// (on a Zen 4 server), or 0.15 s where the processor has no instruction for it.
 static int64_t checked_bytes() { return has_crc32c_instruction() ? int64_t{1} << 30 : int64_t{64} << 20; }
 
+/// Slices begin at multiples of kPage, and a kernel with larger pages (some of Arm have 64 KiB) cannot map them there.
+static bool maps_slices() { return sysconf(_SC_PAGESIZE) <= kPage; }
+
 // Maps a slice into the image that was reserved for the rank. Unless the slice is checked here, its pages are
 // read from the file when they are first used.
 void ImageFile::map_slice(char* to, int64_t begin, int64_t bytes, const std::string& name) const {
   if (bytes == 0) return;
   const Checksum& checksum = checksum_of(begin, bytes);
-  if (mmap(to, size_t(bytes), PROT_READ, MAP_PRIVATE | MAP_FIXED, fd_, weights_offset_ + begin) == MAP_FAILED)
-    fail(kEnvironment, "cannot map %ld bytes of weights: %s", long(bytes), strerror(errno));
+  const bool is_there = maps_slices() ? mmap(to, size_t(bytes), PROT_READ, MAP_PRIVATE | MAP_FIXED, fd_,
+                                             weights_offset_ + begin) != MAP_FAILED
+                                      : read_into(to, fd_, weights_offset_ + begin, bytes);
+  if (!is_there) fail(kEnvironment, "cannot map %ld bytes of weights: %s", long(bytes), strerror(errno));
   if (!checks_all_ && bytes > checked_bytes()) return;
   if (crc32c(0, to, size_t(bytes)) == checksum.crc) return;
   fail(kEnvironment, "%s is damaged: %s (%ld bytes from byte %ld) has another checksum than when it was written",
@@ -171,7 +181,8 @@ const char* ImageFile::map_image(const Program& program, int rank) {
   const int64_t bytes = program.image_bytes();
   if (bytes == 0) return nullptr;
   if (fd_ < 0) fail(kWrongInput, "%s: the weights are missing", path_.c_str());
-  void* reserved = mmap(nullptr, size_t(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const int access = maps_slices() ? PROT_NONE : PROT_READ | PROT_WRITE;
+  void* reserved = mmap(nullptr, size_t(bytes), access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED)
     fail(kEnvironment, "cannot reserve %ld bytes for weights: %s", long(bytes), strerror(errno));
   char* image = static_cast<char*>(reserved);

@@ -8,6 +8,8 @@ namespace weft {
 const char* level_name(Level level) {
 #if defined(__x86_64__)
   constexpr const char* kAny = "x86-64";
+#elif defined(__aarch64__)
+  constexpr const char* kAny = "aarch64";
 #else
   constexpr const char* kAny = "any";
 #endif

@@ -12,7 +12,7 @@ struct LevelChoice {
   std::span<const LevelProgram> programs;
 };
 
-/// "x86-64-v3"; "x86-64", or on other machines "any", for what every CPU has.
+/// "x86-64-v3"; "x86-64" or "aarch64", or on other machines "any", for what every CPU has.
 const char* level_name(Level level);
 
 /// The highest level that this CPU has.

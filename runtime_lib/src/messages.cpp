@@ -16,8 +16,7 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kGrain = 16384;      // elements that are worth a thread
-constexpr int64_t kSplitBytes = 8192;  // below, another message costs more than the bytes that it saves
+constexpr int64_t kTwoRoundBytes = 8192;  // below, another message costs more than the bytes that it saves
 
 /// True if the elements of a side lie behind one another, in the order of the box.
 bool is_line(const Exchange& e, Side side) {
@@ -170,7 +169,7 @@ void Messages::reduce_parts(const Group& g, ReduceOp op, DType dtype, int64_t sr
 }
 
 void Messages::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e) {
-  const bool is_large = count_of(e.dims) * element_bytes(dtype) >= kSplitBytes;
+  const bool is_large = count_of(e.dims) * element_bytes(dtype) >= kTwoRoundBytes;
   const bool in_parts = g.size() > 1 && is_large && is_whole(e);
   in_parts ? reduce_parts(g, op, dtype, src, dst, e) : reduce_slices(g, op, dtype, src, dst, e);
 }

@@ -10,7 +10,6 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements that are worth a thread
 constexpr int64_t kSplitBytes =
     int64_t{128} * 1024;  // below, pulling everything from everyone is quicker than another barrier
 

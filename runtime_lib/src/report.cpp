@@ -86,9 +86,8 @@ std::string memory_json(const Executable& executable) {
 
 }  // namespace
 
-/// The level whose kernels would run, and those that there are; nothing of a program for any CPU.
+/// The level whose kernels would run, and those that there are.
 static std::string level_json(const LevelChoice& level) {
-  if (level.programs.back().level == Level::Any) return "";
   std::string names;
   for (const LevelProgram& program : level.programs)
     names += text("%s\"%s\"", names.empty() ? "" : ", ", level_name(program.level));

@@ -43,7 +43,7 @@ constexpr bool name_all() {
   name_tiles<T, Simd<T>::kRows, Simd<T>::kPanels>();
   name_tiles<T, 1, panels_of_few<T>(1)>();
   name_tiles<T, kFewRows, panels_of_few<T>(kFewRows)>();
-  name_tiles<T, Simd<T>::kRows, 1, half_panel<T>>();
+  name_tiles<T, std::max(Simd<T>::kRows, int(kFewRows)), 1, half_panel<T>>();
   name_output_tiles<T, OutputTile<T>::kHalfRows, 1, OutputTile<T>::kHalf>();
   name_output_tiles<T, OutputTile<T>::kRows, 1>();
   name_output_tiles<T, OutputTile<T>::kRows, OutputTile<T>::kPanels>();

@@ -49,12 +49,15 @@ TEST_CASE("what is missing, unknown or malformed is a usage error") {
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--stop-after", "nothing"}).exit_code == kUsage);
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--arch", "z80"}).exit_code == kUsage);
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--arch", "x86-64-v2,native"}).exit_code == kUsage);
+  CHECK(parse({"compile", "m.onnx", "-o", "p", "--arch", "aarch64,x86-64-v3"}).exit_code == kUsage);
 }
 
 TEST_CASE("archs bring their vector width") {
-  CHECK(host_target("x86-64-v3")->vector_floats == 8);
-  CHECK(host_target("x86-64-v4")->vector_floats == 16);
-  CHECK_FALSE(host_target("z80"));
+  CHECK(host_target({"x86-64-v3"}).vector_floats == 8);
+  CHECK(host_target({"x86-64-v4"}).vector_floats == 16);
+  CHECK(host_target({"aarch64"}).vector_floats == 4);
+  CHECK(host_target({"aarch64"}).machine == "aarch64");
+  CHECK_FALSE(find_host_arch("z80"));
 }
 
 TEST_CASE("flags of a list's line") {

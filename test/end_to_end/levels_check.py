@@ -18,9 +18,16 @@ LIST = ",".join(reversed(LEVELS))
 # On a CPU of each level the products of this model are computed in other tiles.
 MODEL_TEXT = """<ir_version: 10, opset_import: ["" : 20]>
 net (float[rows,40] x, float[1,20,9,9] image) => (float[rows,50] y, float[1,24,9,9] z)
-<float[40,50] w = random(1, 0.3), float[24,20,3,3] filters = random(2, 0.3)> {
+<float[40,50] w = random(1, 0.3), float[24,20,3,3] filters = random(2, 0.3), double[40,5] few_columns = random(3, 0.3),
+ int64[1] begin = {0}, int64[1] end = {3}> {
   h = MatMul(x, w)
-  y = Softmax(h)
+  rows_of_h = Softmax(h)
+  few = Slice(x, begin, end, begin)
+  doubles = Cast <to = 11> (few)
+  product = MatMul(doubles, few_columns)
+  sum = ReduceSum <keepdims = 0> (product)
+  rest = Cast <to = 1> (sum)
+  y = Add(rows_of_h, rest)
   c = Conv <pads = [1, 1, 1, 1]> (image, filters)
   z = Tanh(c)
 }

@@ -57,7 +57,7 @@ std::string metadata(const onnx::ModelProto& model, const char* key) {
 Options options_of(std::string_view bytes) {
   Options options;
   options.quiet = true;
-  options.target = *host_target("x86-64-v3");
+  options.target = host_target({"x86-64-v3"});
   onnx::ModelProto model;
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return options;
   if (metadata(model, kTargetKey) == "cuda") options.target = cuda_target({"sm_90"});

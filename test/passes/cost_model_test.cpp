@@ -107,7 +107,9 @@ TEST_CASE("the slowest ceiling bounds a step") {
 }
 
 TEST_CASE("a target's row: the newest arch, and the nearest older kind of what has none") {
-  CHECK(ceilings_of(host_target({"x86-64-v4"}, 16)).machine == "one core with AVX-512");
+  CHECK(ceilings_of(host_target({"x86-64-v4"})).machine == "one core with AVX-512");
+  CHECK(ceilings_of(host_target({"x86-64-v2"})).machine == "one core with SSE2");
+  CHECK(ceilings_of(host_target({"aarch64"})).machine == "one core with NEON");
   CHECK(ceilings_of(cuda_target({"sm_80", "sm_90"})).machine == "H100 SXM");
   CHECK(ceilings_of(cuda_target({"sm_86"})).machine == "A100 SXM 80 GB");
   CHECK(ceilings_of(cuda_target({"sm_120"})).machine == "B200 SXM");

@@ -206,3 +206,21 @@ m (float[1,16,32,32] x) => (float[1,16,32,32] y) <float[16,16,3,3] w = random(1,
   const Planned made = plan_of(model, "weft: 1\nkernels: {conv: {strategy: unfolded-convolution, threads: 1}}\n");
   CHECK(strategies_text(made.plan.kernels[0]).ends_with(" panels, one thread"));
 }
+
+TEST_CASE("pins: a tile fits into the target's shared memory") {
+  const char* const product = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[512,64] x, float[64,512] w) => (float[512,512] y) { y = MatMul(x, w) })";
+  Target device = cuda_target({"sm_90"});
+  device.library_products = false;
+  device.multiprocessors = 1;
+  const std::pair<int64_t, const char*> rows[] = {
+      {0, "128x128"}, {32 * 1024, "64x64"}, {16 * 1024, "32x64"}, {12 * 1024, "16x64"}};
+  for (const auto& [bytes, tile] : rows) {
+    device.shared_memory = bytes;
+    CHECK(strategies(product, "", device) == std::string("y: tiled-product ") + tile);
+  }
+  device.shared_memory = 8 * 1024;
+  CHECK(strategies(product, "", device).find("tiled-product") == std::string::npos);
+  CHECK(strategies(product, "weft: 1\nkernels: {y: {strategy: tiled-product, tile: [64, 64]}}\n", device)
+            .ends_with("a tile of 64x64 takes 16896 bytes of shared memory, of which there are 8192"));
+}

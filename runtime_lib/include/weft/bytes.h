@@ -1,10 +1,18 @@
 // Four 8-bit integers as one element of a contraction: unsigned or signed ones of the first operand, signed ones of the
-// second. direct_convolution.h sums their products in 32-bit integers, exactly: with AVX-512's vpdpbusd, where the
-// machine has it, else by products of 16-bit integers (pmaddwd), whose sums of two never saturate.
+// second. direct_convolution.h sums their products in 32-bit integers, exactly: with AVX-512's vpdpbusd or Arm's sdot,
+// where the machine has it, else by products of 16-bit integers (pmaddwd), whose sums of two never saturate, or of
+// bytes (Arm's smull).
 //
-// vpdpbusd wants its first operand unsigned. Signed ones are read as unsigned by flipping the sign bit, which adds 128
-// to each; sums begin with what that, and a zero point, add too much: -(zero + 128) * (sum of the second operand).
+// vpdpbusd wants its first operand unsigned, sdot signed. The others are read so by flipping the sign bit, which adds
+// 128 to each, or subtracts it; sums begin with what that, and a zero point, add too much: -(zero + shift) * (sum of
+// the second operand).
 #pragma once
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include <cstdint>
 
 #include "weft/contract.h"
@@ -33,10 +41,12 @@ struct SumOf<ByteQuad<Element, kDotProduct>> {
   using Type = int32_t;
 };
 
-/// Whether vpdpbusd may be used on vectors of 32 bytes as well.
+/// Whether the instruction that sums the products of four bytes may be used, on vectors of 32 bytes as well.
 inline bool has_byte_dot_product() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
+#elif defined(__aarch64__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 #else
   return false;
 #endif
@@ -44,15 +54,43 @@ inline bool has_byte_dot_product() {
 
 namespace detail {
 
-/// What is added to an element to make it unsigned.
-template <class Element>
-inline constexpr int32_t kByteShift = Element(-1) < 0 ? 128 : 0;
+/// Whether bytes of the first operand are multiplied as signed ones.
+#if defined(__aarch64__)
+inline constexpr bool kBytesAreSigned = true;
+#else
+inline constexpr bool kBytesAreSigned = false;
+#endif
 
-/// Four elements as unsigned ones.
+/// What is added to an element to make it so.
+template <class Element>
+inline constexpr int32_t kByteShift = (Element(-1) < 0) == kBytesAreSigned ? 0
+                                      : kBytesAreSigned                    ? -128
+                                                                           : 128;
+
+/// Four elements as they are multiplied.
 template <class Element, bool kDotProduct>
-inline uint32_t unsigned_bytes(ByteQuad<Element, kDotProduct> x) {
+inline uint32_t multiplied_bytes(ByteQuad<Element, kDotProduct> x) {
   return kByteShift<Element> != 0 ? x.bits ^ 0x80808080u : x.bits;
 }
+
+#if defined(__aarch64__)
+
+/// sum + the products of four bytes with four bytes, in each lane.
+template <bool kDotProduct>
+[[gnu::always_inline]] inline int32x4_t add_byte_products(int32x4_t sum, int32x4_t x, int32x4_t w) {
+  if constexpr (kDotProduct) {
+    // As text: the kernel's own architecture may be an older one.
+    asm(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(x), "w"(w));
+    return sum;
+  }
+  const int8x16_t a = vreinterpretq_s8_s32(x), b = vreinterpretq_s8_s32(w);
+  const int16x8_t low = vmull_s8(vget_low_s8(a), vget_low_s8(b)), high = vmull_high_s8(a, b);
+  sum = vaddq_s32(sum, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
+  asm("" : "+w"(sum));  // g++ adds the products of several steps first, which do not fit into registers
+  return sum;
+}
+
+#else
 
 typedef int16_t Words __attribute__((vector_size(kVectorBytes), aligned(2), may_alias));
 
@@ -93,6 +131,8 @@ template <bool kDotProduct, class Vector>
 #endif
   return add_wide_products(sum, x, w);
 }
+
+#endif
 
 }  // namespace detail
 

@@ -6,6 +6,7 @@
 //   result   put(m, n0, width, ...) for up to 16 channels from n0 on of output m, counted over all images
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "weft/contract.h"
@@ -81,7 +82,8 @@ inline int64_t find_taps(const WindowRow& row, int64_t output, TapRange along, T
 
 /// Outputs side by side, or panels of 16 channels of one output, that keep the vector units busy.
 template <class T>
-inline constexpr int kNeighbours = 8 / Simd<T>::kPanelVectors > 2 ? 8 / Simd<T>::kPanelVectors : 2;
+inline constexpr int kNeighbours = std::clamp(int(std::bit_floor(unsigned(Simd<T>::kSums / Simd<T>::kPanelVectors))), 2,
+                                              8);
 
 /// Sums of P panels of channels of U outputs, `stride` elements apart, that have the same taps.
 template <class T, int U, int P>

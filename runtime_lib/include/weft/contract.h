@@ -1,11 +1,16 @@
 // Dense contraction: register-tiled micro-kernel over a second operand that lies, or is packed on the fly, in panels of
-// 16 columns. Tile sizes follow the instruction set: 6 x 16 with AVX2, 12 x 32 with AVX-512. `float` or `double`.
+// 16 columns. Tile sizes follow the instruction set: 6 x 16 with AVX2 and NEON, 12 x 32 with AVX-512. `float` or
+// `double`.
 //
 // A packed operand b is [ceil(n / 16)][k][16], zero padded, whatever the instruction set. Sums are handed to
 //   put(m, n0, width, const T* sums)
 // for one row m and columns n0 .. n0 + width. Take `width` as `auto`: for a full panel it is a std::integral_constant,
 // so that the loop over it becomes plain vector code. Each (m, n0) is put once, after all of k.
 #pragma once
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
@@ -52,12 +57,15 @@ struct Unpacked {
 
 namespace detail {
 
+// Sums of a tile. NEON's instructions have no operands in memory: 8 vectors of columns leave room for 16 sums.
 #if defined(__AVX512F__)
-inline constexpr int kVectorBytes = 64, kTileVectors = 24;
+inline constexpr int kVectorBytes = 64, kTileVectors = 24, kTileVectorsOfDoubles = 24;
 #elif defined(__AVX__)
-inline constexpr int kVectorBytes = 32, kTileVectors = 12;
+inline constexpr int kVectorBytes = 32, kTileVectors = 12, kTileVectorsOfDoubles = 12;
+#elif defined(__aarch64__)
+inline constexpr int kVectorBytes = 16, kTileVectors = 24, kTileVectorsOfDoubles = 16;
 #else
-inline constexpr int kVectorBytes = 16, kTileVectors = 12;
+inline constexpr int kVectorBytes = 16, kTileVectors = 12, kTileVectorsOfDoubles = 12;
 #endif
 
 template <class T>
@@ -65,8 +73,9 @@ struct Simd {
   static constexpr int kLanes = kVectorBytes / int(sizeof(T));
   typedef T Vector __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
   static constexpr int kPanelVectors = int(kPanel) / kLanes;
-  static constexpr int kPanels = kPanelVectors == 1 ? 2 : 1;                           // panels of one tile
-  static constexpr int kRows = std::max(1, kTileVectors / (kPanelVectors * kPanels));  // rows of one tile
+  static constexpr int kPanels = kPanelVectors == 1 ? 2 : 1;  // panels of one tile
+  static constexpr int kSums = sizeof(T) == 8 ? kTileVectorsOfDoubles : kTileVectors;
+  static constexpr int kRows = std::max(1, kSums / (kPanelVectors * kPanels));  // rows of one tile
 };
 
 /// Whether the tiles of T are called in the runtime library, which has them for each level of CPUs. Only the compiler
@@ -163,6 +172,14 @@ typedef short ShortsInMemory __attribute__((vector_size(16), aligned(2), may_ali
   const EightShorts shorts = *reinterpret_cast<const ShortsInMemory*>(at);
   return __builtin_ia32_vcvtph2ps256(shorts);
 }
+#elif defined(__aarch64__)
+/// An instruction for four elements, which g++ 12 does not find by itself either.
+[[gnu::always_inline]] inline float32x4_t four_floats_at(const bfloat16* at) {
+  return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(&at->bits), 16));
+}
+[[gnu::always_inline]] inline float32x4_t four_floats_at(const half* at) {
+  return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(&at->bits)));
+}
 #endif
 
 /// Neighbouring elements of a panel, as floats where they are stored in 16 bits.
@@ -176,6 +193,8 @@ template <class Vector, class W>
                                    12, 13, 14, 15);
 #elif defined(__AVX2__) && defined(__F16C__)
     return eight_floats_at(at);
+#elif defined(__aarch64__)
+    return four_floats_at(at);
 #else
     Vector floats;
     for (size_t j = 0; j < sizeof(Vector) / sizeof(float); ++j) floats[j] = float(at[j]);

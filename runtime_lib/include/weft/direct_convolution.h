@@ -172,7 +172,7 @@ struct OutputTile {
 template <class T>
 [[gnu::always_inline]] inline auto factor_of(const T& x) {
   if constexpr (is_byte_quad<T>)
-    return unsigned_bytes(x);
+    return multiplied_bytes(x);
   else
     return x;
 }

@@ -43,12 +43,13 @@ double gigaflops() {
   constexpr int64_t kSteps = 20'000'000;
   constexpr int kSums = 12;
   const double seconds = best([] {
-    Vector sums[kSums] = {};
-    Vector x, y;
-    for (int64_t j = 0; j < kLanes; ++j) x[j] = 0.5f + result, y[j] = 0.25f + result;
+    const Vector zero = Vector{} + result, x = zero + 0.5f, y = zero + 0.25f;
+    Vector sums[kSums];
+#pragma GCC unroll 12
+    for (int v = 0; v < kSums; ++v) sums[v] = zero + float(v);  // equal ones would be computed once
     for (int64_t i = 0; i < kSteps; ++i)
 #pragma GCC unroll 12
-      for (Vector& sum : sums) sum = sum * x + y;
+      for (int v = 0; v < kSums; ++v) sums[v] = sums[v] * x + y;
     float all = 0;
     for (const Vector& sum : sums) all += sum[0];
     result = all * 0;

@@ -1,6 +1,8 @@
 // The steps of planning: each row is run, checked and printed, and a Plan that breaks a promise is named.
 #include "passes/plan/planning.h"
 
+#include <set>
+
 #include "passes/plan/plan_checks.h"
 #include "test/passes/planned.h"
 
@@ -48,6 +50,22 @@ TEST_CASE("planning: each step is reported, and printed if asked for") {
   CHECK(reports.front().printed.find("at 0 (start)") == std::string::npos);
   CHECK(reports.back().printed == print_plan(*plan));
   CHECK(reports.back().printed.find("waits") != std::string::npos);
+}
+
+TEST_CASE("planning: equal convolutions read and write images as each of them lies, the model's input and output too") {
+  const Planned made = plan_of(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[1,16,10,10] x) => (float[1,16,10,10] y) <float[16,16,1,1] u = random(1, 0.5), float[16,16,1,1] v = random(2, 0.5),
+  float[16,16,1,1] w = random(3, 0.5), float[16,16,1,1] t = random(4, 0.5)>
+{ a = Conv(x, u) b = Conv(a, v) c = Conv(b, w) y = Conv(c, t) })");
+  std::vector<std::string> kernels, images;
+  for (const Step& step : made.plan.blocks[0].steps)
+    kernels.push_back(made.plan.kernel(std::get<LaunchStep>(step.what).kernel).name);
+  CHECK(kernels[1] == kernels[2]);
+  CHECK(std::set<std::string>(kernels.begin(), kernels.end()).size() == 3);
+  for (const Buffer& buffer : made.plan.buffers)
+    if (buffer.storage.is_row_major()) images.push_back(buffer.name);
+  CHECK(images == std::vector<std::string>{"x", "y"});
+  check_orders(made, 4);
 }
 
 TEST_CASE("planning: the text shows strategies once they are chosen, and what is not stored row-major") {

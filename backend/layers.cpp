@@ -84,7 +84,8 @@ class ShapeWriter {
     bool is_plain = true;
     for (const std::string& name : shape.names) {
       const NumberPattern pattern(name);
-      key += pattern.text + "\n" + std::to_string(pattern.numbers.size()) + "\n";
+      for (const std::string& part : pattern.parts) key += std::to_string(part.size()) + " " + part;
+      key += "\n";
       shape.numbers.insert(shape.numbers.end(), pattern.numbers.begin(), pattern.numbers.end());
       is_plain &= !has_braces(name);
     }
@@ -344,6 +345,12 @@ class Namer {
     }
   }
 
+  /// "name[layer]", "name[layer - 20]": what stands `behind` places behind the number of the layer.
+  static std::string in_layer_text(const std::string& name, int behind) {
+    const std::string sign = behind < 0 ? " - " : " + ";
+    return name + "[layer" + (behind ? sign + std::to_string(std::abs(behind)) : "") + "]";
+  }
+
   /// Weights at equal distances.
   bool declare_weights(const Role& role, int begin) {
     std::vector<int64_t> places;
@@ -362,7 +369,7 @@ class Namer {
       if (k > 0) layers_.names.in_layers.insert(role[k].index);
       layers_.names.weights[role[k].index] = name + "[" + std::to_string(begin + static_cast<int>(k)) + "]";
     }
-    own_[role] = [name](int) { return name + "[layer]"; };
+    own_[role] = [name, begin](int of_loop) { return in_layer_text(name, begin - of_loop); };
     return true;
   }
 
@@ -396,11 +403,7 @@ class Namer {
 
   void use_table(const Role& role, const Table& table) {
     const int first = static_cast<int>(table.entries.size() - role.size());
-    own_[role] = [name = table.name, first](int begin) {
-      const int behind = first - begin;
-      const std::string sign = behind < 0 ? " - " : " + ";
-      return name + "[layer" + (behind ? sign + std::to_string(std::abs(behind)) : "") + "]";
-    };
+    own_[role] = [name = table.name, first](int begin) { return in_layer_text(name, first - begin); };
   }
 
  public:

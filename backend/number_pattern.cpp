@@ -14,20 +14,20 @@ NumberPattern::NumberPattern(const std::string& from) {
     while (end < from.size() && is_digit(from[end])) ++end;
     const size_t length = end - at;
     if (length == 0) {
-      text += from[at++];
+      parts.back() += from[at++];
       continue;
     }
     if (length > kMostDigits || (from[at] == '0' && length > 1)) {
-      text += from.substr(at, length);
+      parts.back() += from.substr(at, length);
     } else {
-      text += '#';
+      parts.emplace_back();
       numbers.push_back(std::stoll(from.substr(at, length)));
     }
     at = end;
   }
 }
 
-bool has_braces(const std::string& text) { return text.find_first_of("{}#") != std::string::npos; }
+bool has_braces(const std::string& text) { return text.find_first_of("{}") != std::string::npos; }
 
 /// "layer", "4 * layer + 3": a number of which the first layer has `first`, and each further one `step` more.
 static std::string number_text(int64_t first, int64_t step, int begin) {
@@ -50,37 +50,25 @@ std::optional<std::string> layer_text(const std::vector<std::string>& names, int
       steps[n] = step;
     }
   }
-  std::string text;
-  size_t number = 0;
-  for (const char c : first.text) {
-    if (c != '#') {
-      text += c;
-      continue;
-    }
-    const int64_t value = first.numbers[number], step = steps[number];
-    text += step == 0 ? std::to_string(value) : number_text(value, step, begin);
-    ++number;
-  }
+  std::string text = first.parts[0];
+  for (size_t n = 0; n < steps.size(); ++n)
+    text += (steps[n] == 0 ? std::to_string(first.numbers[n]) : number_text(first.numbers[n], steps[n], begin)) +
+            first.parts[n + 1];
   return text;
 }
 
 std::string without_layer(const std::string& first, const std::string& second, const std::string& instead) {
   const NumberPattern a(first), b(second);
   if (!a.is_like(b)) return first;
-  std::string text;
-  size_t number = 0;
-  for (const char c : a.text) {
-    if (c != '#') {
-      text += c;
-      continue;
-    }
-    if (a.numbers[number] == b.numbers[number])
-      text += std::to_string(a.numbers[number]);
+  std::string text = a.parts[0];
+  for (size_t n = 0; n < a.numbers.size(); ++n) {
+    if (a.numbers[n] == b.numbers[n])
+      text += std::to_string(a.numbers[n]);
     else if (!instead.empty())
       text += instead;
     else if (!text.empty() && std::string_view("._/-").find(text.back()) != std::string_view::npos)
       text.pop_back();
-    ++number;
+    text += a.parts[n + 1];
   }
   return text;
 }

@@ -7,15 +7,13 @@
 
 namespace weftc {
 
-/// A text with '#' in place of each number.
+/// A text as numbers and what stands in front of, between and behind them: one part more than there are numbers.
 struct NumberPattern {
-  std::string text;
+  std::vector<std::string> parts{""};
   std::vector<int64_t> numbers;
 
   explicit NumberPattern(const std::string& from);
-  bool is_like(const NumberPattern& other) const {
-    return text == other.text && numbers.size() == other.numbers.size();
-  }
+  bool is_like(const NumberPattern& other) const { return parts == other.parts; }
 };
 
 /// True where a text has what would mean the number of a layer.

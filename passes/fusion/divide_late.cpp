@@ -4,10 +4,13 @@
 //   p = Div(e, s), w = Where(IsNaN(p), 0, p), y = MatMul(w, v)    ->   u = MatMul(e, v), y = Where(IsNaN(s), 0, Div(u,
 //   s))
 //
-// with one divisor for each row of e, and a product of fewer columns than e has. Attention of 1024 tokens by heads of
-// 64 divides 64 numbers a row instead of 1024, and Softmax ends with the loop that adds its exponentials. The second
-// form is how exporters guard Softmax against rows in which everything is masked; it needs e and s to be those of a
-// Softmax, of which a row is NaN as a whole or nowhere. Reshapes that join rows may stand in front of the product.
+// with e and s of a Softmax, and a product of fewer columns than e has. Attention of 1024 tokens by heads of 64 divides
+// 64 numbers a row instead of 1024, and Softmax ends with the loop that adds its exponentials. These are at most 1 and
+// their sum at least 1, so that no product overflows that would not do so divided (but by values near the largest
+// float); of other quotients nobody knows. The second form is how exporters guard Softmax against rows in which
+// everything is masked: such a row is NaN as a whole, others nowhere. (Of a masked row the model multiplies zeros by
+// values, which are NaN where a value is infinite; here they are 0.) Reshapes that join rows may stand in front of the
+// product.
 //
 // It stands behind the schedule's transforms, for which the nodes are where the model has them. Numbers of 16 bits are
 // left alone: sums of what is not divided yet could outgrow them. Where a library computes products, so is everything:
@@ -94,9 +97,8 @@ std::optional<LateDivision> find(const Module& module, const Graph& graph, OpId 
     found.is_nan = graph.producer(graph.op(found.guard).inputs[0]);
     found.zero = graph.op(found.guard).inputs[1];
     v = p;
-    if (!divides_rows(graph, v) || !is_softmax(graph, graph.producer_op(v))) return {};
   }
-  if (!divides_rows(graph, v)) return {};
+  if (!divides_rows(graph, v) || !is_softmax(graph, graph.producer_op(v))) return {};
   found.division = graph.producer(v);
   return found;
 }

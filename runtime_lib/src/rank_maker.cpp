@@ -28,17 +28,20 @@ WorldShape world_shape(const Executable& executable, const Options& options) {
 namespace {
 
 /// A launcher may have bound the rank to cores of its own; otherwise the ranks share those of the machine.
-CoreShare share_of(int rank, int ranks, size_t cores) {
-  const std::optional<Launched> launched =
-      getenv("WEFT_RANK") == nullptr && ranks > 1 ? find_launcher(getenv) : std::nullopt;
+CoreShare share_of(const Options& options, int rank, int ranks, size_t cores) {
+  const bool is_own_process = getenv("WEFT_RANK") == nullptr && ranks > 1 && !options.ranks_as_threads;
+  const std::optional<Launched> launched = is_own_process ? find_launcher(getenv) : std::nullopt;
   if (!launched) return {rank, ranks};
-  if (cores < size_t(sysconf(_SC_NPROCESSORS_ONLN))) return {};
+  const size_t online = size_t(sysconf(_SC_NPROCESSORS_ONLN));
+  // Sets of more cores than there are for each rank are those of several ranks, which --bind must tell apart.
+  const bool is_shared = options.binds && cores * size_t(std::max(1, launched->ranks_here)) > online;
+  if (cores < online && !is_shared) return {};
   return {launched->rank_here.value_or(rank), launched->ranks_here > 0 ? launched->ranks_here : ranks};
 }
 
 RankOptions rank_options(const Options& options, int rank, int ranks) {
   const std::vector<int> cores = allowed_cores();
-  const CoreShare share = share_of(rank, ranks, cores.size());
+  const CoreShare share = share_of(options, rank, ranks, cores.size());
   const int threads = options.threads > 0 ? options.threads : default_threads(int(cores.size()), share);
   return {.threads = threads,
           .cores = options.binds ? cores_of(cores, share, threads) : std::vector<int>(),

@@ -173,6 +173,25 @@ def check_names(folder, programs):
     harness.check("names/no such step", status == 2, f"exit {status}: {err[-300:]}")
 
 
+def check_two_stacks():
+    """The same weights in two stacks, whose nodes are counted on."""
+    folder = harness.scratch("layers_two_stacks")
+    nodes = []
+    for value, first in (("x", 0), ("z", 20)):
+        for k in range(10):
+            h = value if k == 0 else f"{value}{k - 1}"
+            nodes.append(f'  ["node_mm_{first + k}"] {value}p{k} = MatMul({h}, w{k})\n'
+                         f'  ["node_tanh_{first + k}"] {value}{k} = Tanh({value}p{k})')
+    weights = ", ".join(f"float[{WIDTH},{WIDTH}] w{k} = random({k + 1}, 0.3)" for k in range(10))
+    head = f"net (float[5,{WIDTH}] x, float[7,{WIDTH}] z) => (float[5,{WIDTH}] x9, float[7,{WIDTH}] z9)\n  <{weights}> {{\n"
+    (folder / "net.onnxtxt").write_text(HEAD + head + "\n".join(nodes) + "\n}\n")
+    count = loops(folder, folder / "net.onnxtxt")
+    harness.check("two stacks/loops", count == 2, count)
+    programs = compiled("two stacks", folder, harness.weft, folder / "net.onnxtxt")
+    if programs:
+        check_bits("two stacks", folder, programs, "--random-inputs", "5")
+
+
 def check_indices():
     """An index outside of a layer's table is told of that layer's node."""
     folder = harness.scratch("layers_indices")
@@ -213,4 +232,5 @@ if __name__ == "__main__":
     for schedule in ([gpt2 / "tp2.yaml"] if harness.FULL else []) + [gpt2 / "tp2_overlap.yaml", folder / "pipeline.yaml"]:
         check_gpt2(schedule.stem, harness.weft, "--schedule", schedule)
     check_indices()
+    check_two_stacks()
     check_gpt2("emulated cuda", Emulated(harness.BUILD).run)
